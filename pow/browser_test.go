@@ -34,16 +34,23 @@ const reason = await solve(process.argv[2], { workers: 0, maxWork: 2**32, onprog
 console.log(JSON.stringify({ reason, left }));
 `
 
+// runModule runs a module beside the solver, and returns what it says.
+func runModule(t *testing.T, node, module, arg string) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "solver.mjs"), []byte(SolverJS()), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "run.mjs"), []byte(module), 0o600))
+	out, err := exec.CommandContext(t.Context(), node, filepath.Join(dir, "run.mjs"), arg).Output()
+	require.NoError(t, err)
+	return out
+}
+
 // A device that will hardly be in time stops early, and says how long it would have taken.
 func TestBrowserSolverForesees(t *testing.T) {
 	node := interpreter(t, "node")
 	c, err := newIssuer(t, secretA).Issue(time.Now(), alice, MaxWork)
 	require.NoError(t, err)
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "solver.mjs"), []byte(SolverJS()), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "run.mjs"), []byte(runTooDear), 0o600))
-	out, err := exec.CommandContext(t.Context(), node, filepath.Join(dir, "run.mjs"), c.Text).Output()
-	require.NoError(t, err)
+	out := runModule(t, node, runTooDear, c.Text)
 	var got struct {
 		Reason string
 		Left   float64
@@ -57,30 +64,21 @@ func TestBrowserSolverAgreesOnVectors(t *testing.T) {
 	node := interpreter(t, "node")
 	text, err := os.ReadFile("testdata/vectors.json")
 	require.NoError(t, err)
-	var vectors struct {
-		Issue []struct {
-			Name, Header, Proof string
-			Work                int
-		}
-		Solve []struct {
-			Name, Challenge, Proof, Want string
-			MaxWork                      int `json:"max_work"`
-		}
-	}
-	require.NoError(t, json.Unmarshal(text, &vectors))
+	var all vectors
+	require.NoError(t, json.Unmarshal(text, &all))
 
 	type job struct {
 		Challenge string `json:"challenge"`
-		MaxWork   int    `json:"maxWork,omitempty"`
+		MaxWork   uint64 `json:"maxWork,omitempty"`
 	}
 	var jobs []job
 	var names, want []string
-	for _, v := range vectors.Issue {
+	for _, v := range all.Issue {
 		if v.Work <= 1<<20 { // or it takes minutes
 			jobs, names, want = append(jobs, job{v.Header, 0}), append(names, v.Name), append(want, v.Proof)
 		}
 	}
-	for _, v := range vectors.Solve {
+	for _, v := range all.Solve {
 		expected := v.Want
 		if v.Want == "valid" {
 			expected = v.Proof
@@ -89,13 +87,9 @@ func TestBrowserSolverAgreesOnVectors(t *testing.T) {
 	}
 	require.Greater(t, len(jobs), 10)
 
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "solver.mjs"), []byte(SolverJS()), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "run.mjs"), []byte(runSolver), 0o600))
 	arg, err := json.Marshal(jobs)
 	require.NoError(t, err)
-	out, err := exec.CommandContext(t.Context(), node, filepath.Join(dir, "run.mjs"), string(arg)).Output()
-	require.NoError(t, err)
+	out := runModule(t, node, runSolver, string(arg))
 	var got []string
 	require.NoError(t, json.Unmarshal(out, &got))
 	require.Len(t, got, len(want))

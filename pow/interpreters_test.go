@@ -61,8 +61,7 @@ func TestOtherLanguagesAgreeOnVectors(t *testing.T) {
 
 func TestOtherLanguagesSolve(t *testing.T) {
 	is := newIssuer(t, secretA)
-	c, err := is.Issue(epoch, alice, 1<<14)
-	require.NoError(t, err)
+	c := issued(t, is, 1<<14)
 	for name, suffix := range interpreters {
 		t.Run(name, func(t *testing.T) {
 			path := interpreter(t, name)

@@ -32,8 +32,7 @@ func TestTerms(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.work), func(t *testing.T) {
 			is := newIssuer(t, secretA)
-			ch, err := is.Issue(epoch, alice, c.work)
-			require.NoError(t, err)
+			ch := issued(t, is, c.work)
 			require.Equal(t, c.signed, ch.Work)
 			require.Equal(t, c.ttl, ch.TTL)
 			parsed, err := parse(ch.Text)
@@ -68,15 +67,13 @@ func TestMaxTTL(t *testing.T) {
 		t.Run(fmt.Sprint(c.longest, c.work), func(t *testing.T) {
 			is, err := New(config(c.longest))
 			require.NoError(t, err)
-			ch, err := is.Issue(epoch, alice, c.work)
-			require.NoError(t, err)
+			ch := issued(t, is, c.work)
 			require.Equal(t, c.ttl, ch.TTL)
 		})
 	}
 	long, err := New(config(5 * time.Minute))
 	require.NoError(t, err)
-	c, err := long.Issue(epoch, alice, 1<<28)
-	require.NoError(t, err)
+	c := issued(t, long, 1<<28)
 	proof := proofOf(t, long, c.Text)
 	_, err = long.Verify(epoch.Add(5*time.Minute), alice, proof)
 	require.NoError(t, err)
@@ -139,8 +136,7 @@ func TestNoncesDiffer(t *testing.T) {
 	is := newIssuer(t, secretA)
 	seen := map[[nonceLen]byte]bool{}
 	for range 1000 {
-		c, err := is.Issue(epoch, alice, 16)
-		require.NoError(t, err)
+		c := issued(t, is, 16)
 		n := headerOf(t, c.Text).nonce
 		require.False(t, seen[n])
 		seen[n] = true

@@ -31,11 +31,9 @@ func TestLayout(t *testing.T) {
 
 func TestSizes(t *testing.T) {
 	is := newIssuer(t, secretA)
-	c, err := is.Issue(epoch, alice, DefaultWork)
-	require.NoError(t, err)
+	c := issued(t, is, DefaultWork)
 	require.Len(t, c.Text, 136)
-	c, err = is.Issue(epoch, alice, 0)
-	require.NoError(t, err)
+	c = issued(t, is, 0)
 	require.Len(t, c.Text, 72)
 	for k := range uint8(mostPuzzles + 1) {
 		require.Zero(t, rawLen(k)%3, "no k may leave spare bits in the last character")
@@ -45,10 +43,9 @@ func TestSizes(t *testing.T) {
 func TestEveryBitIsSigned(t *testing.T) {
 	is := newIssuer(t, secretA)
 	for _, work := range []uint64{0, 16, DefaultWork} {
-		c, err := is.Issue(epoch, alice, work)
-		require.NoError(t, err)
+		c := issued(t, is, work)
 		proof := proofOf(t, is, c.Text)
-		_, err = is.Verify(epoch, alice, proof)
+		_, err := is.Verify(epoch, alice, proof)
 		require.NoError(t, err)
 		raw, err := base64.RawURLEncoding.DecodeString(c.Text)
 		require.NoError(t, err)
@@ -165,10 +162,8 @@ func TestHeader(t *testing.T) {
 
 func TestParseHeader(t *testing.T) {
 	is := newIssuer(t, secretA)
-	c, err := is.Issue(epoch, alice, DefaultWork)
-	require.NoError(t, err)
-	other, err := is.Issue(epoch, alice, 0)
-	require.NoError(t, err)
+	c := issued(t, is, DefaultWork)
+	other := issued(t, is, 0)
 	newer := "Ag" + c.Text[2:] // version 2
 	for name, value := range map[string]string{
 		"as rendered":               c.Header(),
