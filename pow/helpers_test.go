@@ -34,6 +34,14 @@ func nonce(name string) [nonceLen]byte {
 	return [nonceLen]byte(sum[:nonceLen])
 }
 
+// issued issues to alice at epoch.
+func issued(t testing.TB, is *Issuer, work uint64) Challenge {
+	t.Helper()
+	c, err := is.Issue(epoch, alice, work)
+	require.NoError(t, err)
+	return c
+}
+
 // issueWith issues around a given nonce.
 func issueWith(is *Issuer, at uint32, b Binding, work uint64, n [nonceLen]byte) Challenge {
 	w := is.ring.get()
@@ -66,9 +74,7 @@ func proofOf(t testing.TB, is *Issuer, challenge string) string {
 // solved issues to alice at epoch and solves.
 func solved(t testing.TB, is *Issuer, work uint64) string {
 	t.Helper()
-	c, err := is.Issue(epoch, alice, work)
-	require.NoError(t, err)
-	proof, err := Solve(context.Background(), c.Text, SolveOptions{MaxWork: MaxWork})
+	proof, err := Solve(context.Background(), issued(t, is, work).Text, SolveOptions{MaxWork: MaxWork})
 	require.NoError(t, err)
 	return proof
 }

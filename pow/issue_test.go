@@ -32,8 +32,7 @@ func TestTerms(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.work), func(t *testing.T) {
 			is := newIssuer(t, secretA)
-			ch, err := is.Issue(epoch, alice, c.work)
-			require.NoError(t, err)
+			ch := issued(t, is, c.work)
 			require.Equal(t, c.signed, ch.Work)
 			require.Equal(t, c.ttl, ch.TTL)
 			parsed, err := parse(ch.Text)
@@ -68,15 +67,13 @@ func TestMaxTTL(t *testing.T) {
 		t.Run(fmt.Sprint(c.longest, c.work), func(t *testing.T) {
 			is, err := New(config(c.longest))
 			require.NoError(t, err)
-			ch, err := is.Issue(epoch, alice, c.work)
-			require.NoError(t, err)
+			ch := issued(t, is, c.work)
 			require.Equal(t, c.ttl, ch.TTL)
 		})
 	}
 	long, err := New(config(5 * time.Minute))
 	require.NoError(t, err)
-	c, err := long.Issue(epoch, alice, 1<<28)
-	require.NoError(t, err)
+	c := issued(t, long, 1<<28)
 	proof := proofOf(t, long, c.Text)
 	_, err = long.Verify(epoch.Add(5*time.Minute), alice, proof)
 	require.NoError(t, err)
@@ -139,8 +136,7 @@ func TestNoncesDiffer(t *testing.T) {
 	is := newIssuer(t, secretA)
 	seen := map[[nonceLen]byte]bool{}
 	for range 1000 {
-		c, err := is.Issue(epoch, alice, 16)
-		require.NoError(t, err)
+		c := issued(t, is, 16)
 		n := headerOf(t, c.Text).nonce
 		require.False(t, seen[n])
 		seen[n] = true
@@ -152,4 +148,38 @@ func TestTagIsKeyed(t *testing.T) {
 	a := issueWith(newIssuer(t, secretA), 1, alice, 16, nonce("n"))
 	b := issueWith(newIssuer(t, secretB), 1, alice, 16, nonce("n"))
 	require.NotEqual(t, headerOf(t, a.Text).tag, headerOf(t, b.Text).tag)
+}
+
+// TestMark: two processes with the same secrets mark what they issue, each with a mark of its own.
+// Both verify what either has issued, and read the same serial and mark from it.
+func TestMark(t *testing.T) {
+	var asked [][6]byte
+	process := func(mark byte) *Issuer {
+		is, err := New(Config{
+			Secrets: [][]byte{[]byte("0123456789abcdef0123456789abcdef")},
+			Mark: func(serial [6]byte) [3]byte {
+				asked = append(asked, serial)
+				return [3]byte{mark, serial[0], serial[5]}
+			},
+		})
+		require.NoError(t, err)
+		return is
+	}
+	now := time.Unix(1_790_000_000, 0)
+	here, there := process(1), process(2)
+	of := Binding{Client: []byte("alice"), Route: "api"}
+	for i, issuer := range []*Issuer{here, there, here} {
+		c, err := issuer.Issue(now, of, 1000)
+		require.NoError(t, err)
+		proof, err := Solve(t.Context(), c.Text, SolveOptions{})
+		require.NoError(t, err)
+		for _, verifier := range []*Issuer{here, there} {
+			got, err := verifier.Verify(now, of, proof)
+			require.NoError(t, err)
+			require.Len(t, asked, i+1, "once for a challenge, never to verify")
+			require.Equal(t, asked[i], got.Serial)
+			require.Equal(t, [3]byte{byte(1 + i%2), got.Serial[0], got.Serial[5]}, got.Mark)
+		}
+	}
+	require.NotEqual(t, asked[0], asked[2], "serials are random")
 }

@@ -16,8 +16,7 @@ import (
 
 func TestSolve(t *testing.T) {
 	is := newIssuer(t, secretA)
-	c, err := is.Issue(epoch, alice, 1<<15)
-	require.NoError(t, err)
+	c := issued(t, is, 1<<15)
 	want := proofOf(t, is, c.Text)
 	for _, workers := range []int{-1, 0, 1, 2, 3, 8, 9, 100} {
 		t.Run(fmt.Sprint(workers, " workers"), func(t *testing.T) {
@@ -28,8 +27,7 @@ func TestSolve(t *testing.T) {
 		})
 	}
 	t.Run("work 0", func(t *testing.T) {
-		c, err := is.Issue(epoch, alice, 0)
-		require.NoError(t, err)
+		c := issued(t, is, 0)
 		got, err := Solve(t.Context(), c.Text, SolveOptions{})
 		require.NoError(t, err)
 		require.Equal(t, c.Text+"~", got)
@@ -59,8 +57,7 @@ func answersOf8(is *Issuer, text string) [puzzles]uint32 {
 
 func TestSolveRefuses(t *testing.T) {
 	is := newIssuer(t, secretA)
-	def, err := is.Issue(epoch, alice, DefaultWork)
-	require.NoError(t, err)
+	def := issued(t, is, DefaultWork)
 	at := func(k uint8, span uint32) string {
 		raw := make([]byte, rawLen(k))
 		h := header{k: k, span: span}
@@ -96,9 +93,8 @@ func TestSolveRefuses(t *testing.T) {
 		})
 	}
 	t.Run("at the cap", func(t *testing.T) {
-		c, err := is.Issue(epoch, alice, 64)
-		require.NoError(t, err)
-		_, err = Solve(t.Context(), c.Text, SolveOptions{MaxWork: 64})
+		c := issued(t, is, 64)
+		_, err := Solve(t.Context(), c.Text, SolveOptions{MaxWork: 64})
 		require.NoError(t, err)
 	})
 }
@@ -200,11 +196,10 @@ func TestSolveTriesTheWholeRange(t *testing.T) {
 
 func TestSolveProgress(t *testing.T) {
 	is := newIssuer(t, secretA)
-	c, err := is.Issue(epoch, alice, 1<<17)
-	require.NoError(t, err)
+	c := issued(t, is, 1<<17)
 	for _, workers := range []int{1, 3} {
 		var calls, last uint64 // unguarded: the race detector proves the promise
-		_, err = Solve(t.Context(), c.Text, SolveOptions{Workers: workers, Progress: func(done, total uint64) {
+		_, err := Solve(t.Context(), c.Text, SolveOptions{Workers: workers, Progress: func(done, total uint64) {
 			require.Equal(t, 2*c.Work, total)
 			require.GreaterOrEqual(t, done, last)
 			require.LessOrEqual(t, done, total)

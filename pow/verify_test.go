@@ -6,11 +6,12 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 func TestLifetimeEdges(t *testing.T) {
@@ -172,24 +173,17 @@ func TestReceiptIsIdempotent(t *testing.T) {
 
 func TestConcurrentUse(t *testing.T) {
 	is := newIssuer(t, secretA, secretB)
-	var wg sync.WaitGroup
-	errs := make(chan error, 8)
-	for i := range 8 {
-		wg.Go(func() {
-			me := Binding{Client: []byte{byte(i)}, Route: "r"}
-			for range 200 {
-				c, err := is.Issue(epoch, me, 0)
-				if err == nil {
-					_, err = is.Verify(epoch, me, c.Text+"~")
-				}
-				if err != nil {
-					errs <- err
-					return
-				}
+	testkit.Together(8, func(i int) {
+		me := Binding{Client: []byte{byte(i)}, Route: "r"}
+		for range 200 {
+			c, err := is.Issue(epoch, me, 0)
+			if err == nil {
+				_, err = is.Verify(epoch, me, c.Text+"~")
 			}
-		})
-	}
-	wg.Wait()
-	close(errs)
-	require.NoError(t, <-errs)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -30,11 +31,9 @@ func TestLayout(t *testing.T) {
 
 func TestSizes(t *testing.T) {
 	is := newIssuer(t, secretA)
-	c, err := is.Issue(epoch, alice, DefaultWork)
-	require.NoError(t, err)
+	c := issued(t, is, DefaultWork)
 	require.Len(t, c.Text, 136)
-	c, err = is.Issue(epoch, alice, 0)
-	require.NoError(t, err)
+	c = issued(t, is, 0)
 	require.Len(t, c.Text, 72)
 	for k := range uint8(mostPuzzles + 1) {
 		require.Zero(t, rawLen(k)%3, "no k may leave spare bits in the last character")
@@ -44,10 +43,9 @@ func TestSizes(t *testing.T) {
 func TestEveryBitIsSigned(t *testing.T) {
 	is := newIssuer(t, secretA)
 	for _, work := range []uint64{0, 16, DefaultWork} {
-		c, err := is.Issue(epoch, alice, work)
-		require.NoError(t, err)
+		c := issued(t, is, work)
 		proof := proofOf(t, is, c.Text)
-		_, err = is.Verify(epoch, alice, proof)
+		_, err := is.Verify(epoch, alice, proof)
 		require.NoError(t, err)
 		raw, err := base64.RawURLEncoding.DecodeString(c.Text)
 		require.NoError(t, err)
@@ -155,4 +153,57 @@ func TestDetail(t *testing.T) {
 		_, err := parse(bad)
 		require.Equal(t, errShape, err, "told by length, before any byte is read")
 	}
+}
+
+func TestHeader(t *testing.T) {
+	c := Challenge{Text: "AQ", Work: 262144, TTL: 10 * time.Second}
+	require.Equal(t, "AQ;ttl=10;work=262144", c.Header())
+}
+
+func TestParseHeader(t *testing.T) {
+	is := newIssuer(t, secretA)
+	c := issued(t, is, DefaultWork)
+	other := issued(t, is, 0)
+	newer := "Ag" + c.Text[2:] // version 2
+	for name, value := range map[string]string{
+		"as rendered":               c.Header(),
+		"bare":                      c.Text,
+		"spaces and tabs":           " \t" + c.Text + " ; ttl=10 ;\twork=262144 ",
+		"other order":               c.Text + ";work=262144;ttl=10",
+		"unknown parameters":        c.Text + ";v=2;ttl=10;x;work=262144",
+		"parameters without sense":  c.Text + ";ttl=;work=-1;;=",
+		"lying parameters":          c.Text + ";ttl=9999;work=1",
+		"first of two":              c.Header() + ", " + other.Header(),
+		"behind a newer kind":       newer + ";ttl=10, " + c.Header(),
+		"behind empty list members": " , ," + c.Header(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := ParseHeader(value)
+			require.NoError(t, err)
+			require.Equal(t, c, got)
+		})
+	}
+	for name, value := range map[string]string{
+		"empty":              "",
+		"commas":             ",,,",
+		"no challenge":       ";ttl=10",
+		"two without comma":  c.Text + " " + c.Text,
+		"quoted":             `"` + c.Text + `"`,
+		"newer kind only":    newer,
+		"line break":         c.Text[:10] + "\r\n" + c.Text[10:],
+		"too long by spaces": c.Text + strings.Repeat(" ", maxField),
+		"too long":           strings.Repeat("A", maxField+1),
+		"a token":            "eyJhbGciOiJIUzI1NiJ9.eyJhdWQiOiJjb250YWN0In0.c2ln",
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := ParseHeader(value)
+			require.ErrorIs(t, err, ErrMalformed)
+			require.Zero(t, got)
+		})
+	}
+	t.Run("as long as may be", func(t *testing.T) {
+		got, err := ParseHeader(c.Text + strings.Repeat(" ", maxField-len(c.Text)))
+		require.NoError(t, err)
+		require.Equal(t, c, got)
+	})
 }

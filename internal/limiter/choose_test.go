@@ -3,13 +3,13 @@
 package limiter_test
 
 import (
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -114,18 +114,14 @@ func TestChooseFallsThrough(t *testing.T) {
 		m := limiter.NewMemory(8, 1)
 		shown := [tallies]limiter.Candidate{{Key: 1}, {Key: 2}, {Key: 3}}
 		var refused atomic.Int64
-		var group sync.WaitGroup
 		now := midnight.Add(time.Duration(round) * hour)
-		for range tallies * quota / 4 {
-			group.Go(func() {
-				for range 4 {
-					if _, _, v := m.Choose(now, p, shown[:], 1); !v.Admitted {
-						refused.Add(1)
-					}
+		testkit.Together(tallies*quota/4, func(int) {
+			for range 4 {
+				if _, _, v := m.Choose(now, p, shown[:], 1); !v.Admitted {
+					refused.Add(1)
 				}
-			})
-		}
-		group.Wait()
+			}
+		})
 		require.Zero(t, refused.Load(), "round %d", round)
 		for i := range shown {
 			require.Zero(t, take(m, p, now, shown[i].Key, 0).Limits[0].Remaining, "round %d", round)

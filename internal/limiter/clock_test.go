@@ -3,6 +3,7 @@
 package limiter_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -130,10 +131,89 @@ func TestSmallerTierForgivesNothing(t *testing.T) {
 // An instance whose clock is three seconds behind is shown a token of the next
 // window: the window before weighs in full there, and no more than that.
 func TestAWindowAheadIsAtItsBeginning(t *testing.T) {
-	p, err := limiter.Compile("p", []storeless.Limit{{Quota: 100, Window: time.Minute}})
-	require.NoError(t, err)
+	p := compile(t, storeless.Limit{Quota: 100, Window: time.Minute})
 	before, _ := p.Step(opening.Add(59*time.Second), limiter.Tally{}, 60)
 	ahead, _ := p.Step(opening.Add(time.Minute), before, 10)
 	_, v := p.Step(opening.Add(57*time.Second), ahead, 0)
 	require.EqualValues(t, 100-60-10, v.Limits[0].Remaining)
+}
+
+// What a clock has counted that is ahead by more than is allowed tells so, by as much as lies before its
+// window, and nothing that a clock within the skew has counted does.
+func TestAhead(t *testing.T) {
+	p := compile(t,
+		storeless.Limit{Name: "minute", Quota: 100, Window: minute},
+		storeless.Limit{Name: "day", Algorithm: storeless.FixedWindow, Quota: 100, Window: day},
+		storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 100, Window: day, Burst: 100})
+	rnd := rand.New(rand.NewPCG(20, 26))
+	for range 3000 {
+		now := midnight.Add(time.Duration(rnd.Int64N(int64(2 * day))))
+		fast := time.Duration(rnd.Int64N(int64(3*minute))) - minute
+		if rnd.IntN(4) == 0 {
+			fast *= 1000
+		}
+		counted, v := p.Step(now.Add(fast), limiter.Tally{}, 90) // a bucket that owes nearly a day
+		require.True(t, v.Admitted)
+		start := now.Add(fast).Truncate(minute)
+		want := start.Sub(now.Truncate(tick))
+		if want <= 5*second {
+			want = 0
+		}
+		require.Equal(t, want, p.Ahead(now, &counted), "%v by a clock that is %v ahead", now, fast)
+	}
+	pass := p.Pass(hour)
+	counted, _ := pass.Step(midnight.Add(2*minute), limiter.Tally{}, 1)
+	require.Equal(t, 2*minute, pass.Ahead(midnight, &counted))
+	require.Positive(t, p.Ahead(midnight, &limiter.Tally{{At: math.MaxInt64}}), "and no time that has overflowed")
+	for _, at := range []int64{math.MaxInt64, math.MinInt64, -1} {
+		require.NotPanics(t, func() { p.Ahead(midnight, &limiter.Tally{{At: at}, {At: at}, {At: at}}) })
+		require.GreaterOrEqual(t, p.Ahead(midnight, &limiter.Tally{{At: at}}), time.Duration(0))
+	}
+}
+
+// The bound is one of windows, by the clock that is ahead: by the right clock, what
+// two instances five seconds apart admit in one of its minutes may be 4L−1, since
+// each grants what belongs to the next window early. Over two windows it is 2·2L.
+func TestFixedWindowAcrossSkew(t *testing.T) {
+	const quota = 100
+	p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: quota, Window: minute})
+	right, fast := limiter.NewMemory(1, 1), limiter.NewMemory(1, 1)
+	admitted, minuteOf := int64(0), func(now time.Time) int64 { return now.Unix() / 60 }
+	spend := func(m *limiter.Memory, now, clock time.Time, shown limiter.Tally) {
+		require.Equal(t, minuteOf(midnight), minuteOf(now), "one minute of the right clock")
+		admitted += drain(m, p, clock, limiter.Candidate{Key: 1, Shown: shown})
+	}
+	spend(right, midnight, midnight, limiter.Tally{})
+	spend(fast, midnight, midnight.Add(5*second), limiter.Tally{})
+	require.Equal(t, int64(2*quota), admitted)
+
+	late := midnight.Add(56 * second)
+	next, v := fast.Take(late.Add(5*second), p, &limiter.Candidate{Key: 1}, 1)
+	require.True(t, v.Admitted, "the fast one is in the next window")
+	admitted++
+	spend(right, late, late, next) // which a token of it opens on the right one
+	spend(fast, late, late.Add(5*second), limiter.Tally{})
+	require.Equal(t, int64(4*quota-1), admitted)
+
+	for now := late; now.Before(midnight.Add(2*minute - 5*second)); now = now.Add(second) {
+		admitted += drain(right, p, now, limiter.Candidate{Key: 1, Shown: next})
+		admitted += drain(fast, p, now.Add(5*second), limiter.Candidate{Key: 1, Shown: next})
+	}
+	require.LessOrEqual(t, admitted, int64(2*2*quota), "the sum is right")
+}
+
+// Who spends a large tier's burst and shows that to a fresh instance in a small
+// tier does not get a fresh bucket there.
+func TestDebtOfALargerTierIsOwed(t *testing.T) {
+	bucket := func(quota, burst int64) *limiter.Policy {
+		p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: quota, Burst: burst, Window: 10 * time.Second})
+		return p
+	}
+	now := time.Unix(1_800_000_000, 0)
+	tiers := tiersOf(bucket(2, 8), bucket(10, 1))
+	spent, v := tiers[0].Step(now, limiter.Tally{}, 8)
+	require.True(t, v.Admitted)
+	_, v = tiers[1].Step(now, spent, 1)
+	require.False(t, v.Admitted)
+	require.Equal(t, 40*time.Second, v.Wait)
 }

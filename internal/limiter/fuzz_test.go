@@ -3,13 +3,12 @@
 package limiter_test
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -125,11 +124,6 @@ func FuzzCompile(f *testing.F) {
 	})
 }
 
-// The go command skips a seed folder that has moved without a word.
 func TestFuzzSeedsExist(t *testing.T) {
-	for _, target := range []string{"FuzzStep", "FuzzCompile"} {
-		seeds, err := os.ReadDir(filepath.Join("testdata", "fuzz", target))
-		require.NoError(t, err)
-		require.GreaterOrEqual(t, len(seeds), 4, target)
-	}
+	testkit.Seeds(t, 4, "FuzzStep", "FuzzCompile")
 }

@@ -6,11 +6,13 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -102,5 +104,12 @@ func drain(m *limiter.Memory, p *limiter.Policy, now time.Time, f limiter.Candid
 
 // numbered is the n-th key of a kind.
 func numbered(m *limiter.Memory, kind byte, n int) limiter.Key {
-	return m.Key(binary.LittleEndian.AppendUint64([]byte{kind}, uint64(n)))
+	identity := [9]byte{kind}
+	binary.LittleEndian.PutUint64(identity[1:], uint64(n))
+	return m.Key(identity[:])
+}
+
+func TestMain(m *testing.M) {
+	testkit.CollectLess()
+	os.Exit(m.Run())
 }

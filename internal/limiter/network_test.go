@@ -4,13 +4,13 @@ package limiter_test
 
 import (
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -133,26 +133,22 @@ func TestNetworksInParallel(t *testing.T) {
 	m := limiter.NewMemory(4096, 1)
 	wide := p.Scale(2)
 	var admitted [networks]atomic.Int64
-	var group sync.WaitGroup
-	for worker := range uint64(workers) {
-		group.Go(func() {
-			r := rand.New(rand.NewPCG(worker, 1))
-			key := func(kind byte, n int) limiter.Key { return m.Key([]byte{kind, byte(n)}) }
-			for range each {
-				a, b := r.IntN(networks), r.IntN(networks)
-				f := limiter.Candidate{Key: key('f', r.IntN(64)), Networks: []limiter.Network{{Key: key('n', a), Policy: wide}}}
-				if a != b {
-					f.Networks = append(f.Networks, limiter.Network{Key: key('n', b), Policy: wide})
-				}
-				if _, v := m.Take(midnight, p, &f, 1); v.Admitted {
-					for _, n := range []int{a, b}[:len(f.Networks)] {
-						admitted[n].Add(1)
-					}
+	testkit.Together(workers, func(worker int) {
+		r := rand.New(rand.NewPCG(uint64(worker), 1))
+		key := func(kind byte, n int) limiter.Key { return m.Key([]byte{kind, byte(n)}) }
+		for range each {
+			a, b := r.IntN(networks), r.IntN(networks)
+			f := limiter.Candidate{Key: key('f', r.IntN(64)), Networks: []limiter.Network{{Key: key('n', a), Policy: wide}}}
+			if a != b {
+				f.Networks = append(f.Networks, limiter.Network{Key: key('n', b), Policy: wide})
+			}
+			if _, v := m.Take(midnight, p, &f, 1); v.Admitted {
+				for _, n := range []int{a, b}[:len(f.Networks)] {
+					admitted[n].Add(1)
 				}
 			}
-		})
-	}
-	group.Wait()
+		}
+	})
 	for n := range admitted {
 		got := admitted[n].Load()
 		require.LessOrEqual(t, got, int64(100), "network %d", n)
@@ -162,26 +158,19 @@ func TestNetworksInParallel(t *testing.T) {
 
 // TestNetworksAtOnce is the same for the hosts of one network.
 func TestNetworksAtOnce(t *testing.T) {
-	host, err := limiter.Compile("p", []storeless.Limit{{Quota: 1000, Window: time.Hour}})
-	require.NoError(t, err)
-	network, err := limiter.Compile("p", []storeless.Limit{{Quota: 800, Window: time.Hour}})
-	require.NoError(t, err)
+	host, network := perMinute(t, 1000), perMinute(t, 800)
 	m := limiter.NewMemory(1<<12, 1)
 	for round := range 20 {
 		wide := []limiter.Network{{Key: numbered(m, 'n', round), Policy: network}}
 		var admitted atomic.Int64
-		var wg sync.WaitGroup
-		for g := range 4 {
-			wg.Go(func() {
-				f := limiter.Candidate{Key: numbered(m, 'h', round<<8+g), Networks: wide}
-				for range 400 {
-					if _, v := m.Take(opening, host, &f, 1); v.Admitted {
-						admitted.Add(1)
-					}
+		testkit.Together(4, func(g int) {
+			f := limiter.Candidate{Key: numbered(m, 'h', round<<8+g), Networks: wide}
+			for range 400 {
+				if _, v := m.Take(opening, host, &f, 1); v.Admitted {
+					admitted.Add(1)
 				}
-			})
-		}
-		wg.Wait()
+			}
+		})
 		require.EqualValues(t, 800, admitted.Load())
 	}
 }

@@ -66,8 +66,7 @@ func TestPeekSpendsNothing(t *testing.T) {
 }
 
 func TestPeekChargesNothing(t *testing.T) {
-	p, err := limiter.Compile("p", []storeless.Limit{{Quota: 3, Window: time.Minute}})
-	require.NoError(t, err)
+	p := compile(t, storeless.Limit{Quota: 3, Window: time.Minute})
 	m := limiter.NewMemory(64, 1)
 	wide := []limiter.Network{{Key: 2, Policy: p}}
 	for range 9 {

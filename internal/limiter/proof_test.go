@@ -4,13 +4,13 @@ package limiter_test
 
 import (
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -20,9 +20,7 @@ func proofOf(key limiter.Key, life time.Duration) *limiter.Proof {
 
 func perMinute(t testing.TB, quota int64) *limiter.Policy {
 	t.Helper()
-	p, err := limiter.Compile("p", []storeless.Limit{{Quota: quota, Window: time.Minute}})
-	require.NoError(t, err)
-	return p
+	return compile(t, storeless.Limit{Quota: quota, Window: minute})
 }
 
 // One proof buys one request, however many come with it at once.
@@ -32,20 +30,16 @@ func TestProofBuysOneRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := limiter.NewMemory(1<<10, 1)
 			var admitted, spent atomic.Int64
-			var group sync.WaitGroup
-			for range 1000 {
-				group.Go(func() {
-					f := limiter.Candidate{Key: 1, Networks: wide, Proof: proofOf(7, 10*time.Second)}
-					_, v := m.Take(opening, p, &f, 1)
-					if v.Admitted {
-						admitted.Add(1)
-					}
-					if v.Spent {
-						spent.Add(1)
-					}
-				})
-			}
-			group.Wait()
+			testkit.Together(1000, func(_ int) {
+				f := limiter.Candidate{Key: 1, Networks: wide, Proof: proofOf(7, 10*time.Second)}
+				_, v := m.Take(opening, p, &f, 1)
+				if v.Admitted {
+					admitted.Add(1)
+				}
+				if v.Spent {
+					spent.Add(1)
+				}
+			})
 			require.Equal(t, int64(1), admitted.Load())
 			require.Equal(t, int64(999), spent.Load())
 			for _, k := range []limiter.Key{1, 8, 9}[:1+len(wide)] {

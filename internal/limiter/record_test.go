@@ -7,22 +7,21 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 // TestRecordCountsWithoutAsking records beyond the quota, and finds the limit shut
 // by exactly that afterwards, for each algorithm, with and without a memory.
 func TestRecordCountsWithoutAsking(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0) // at a boundary of all windows here
+	now := opening // at a boundary of all windows here
 	for _, a := range []storeless.Algorithm{storeless.SlidingWindow, storeless.FixedWindow, storeless.TokenBucket, storeless.LeakyBucket} {
 		for _, m := range []*limiter.Memory{nil, limiter.NewMemory(64, 2)} {
-			p, err := limiter.Compile("api", []storeless.Limit{
-				{Algorithm: a, Quota: 10, Window: time.Minute},
-				{Quota: 100, Window: time.Hour},
-			})
-			require.NoError(t, err)
+			p := compile(t,
+				storeless.Limit{Algorithm: a, Quota: 10, Window: time.Minute},
+				storeless.Limit{Quota: 100, Window: time.Hour},
+			)
 			f := limiter.Candidate{Key: 7}
 			for range 12 {
 				f.Shown = m.Record(now, p, &f, 1)
@@ -40,10 +39,9 @@ func TestRecordCountsWithoutAsking(t *testing.T) {
 }
 
 func TestRecordDoesNotOverflow(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
+	now := opening
 	for _, a := range []storeless.Algorithm{storeless.SlidingWindow, storeless.TokenBucket} {
-		p, err := limiter.Compile("api", []storeless.Limit{{Algorithm: a, Quota: storeless.MaxQuota, Window: 366 * 24 * time.Hour}})
-		require.NoError(t, err)
+		p := compile(t, storeless.Limit{Algorithm: a, Quota: storeless.MaxQuota, Window: 366 * 24 * time.Hour})
 		f := limiter.Candidate{}
 		for range 3 {
 			f.Shown = (*limiter.Memory)(nil).Record(now, p, &f, 1<<62)
@@ -58,9 +56,8 @@ func TestRecordDoesNotOverflow(t *testing.T) {
 // TestRestoreIsTheInverseWithinAWindow gives back what was counted, in its own
 // window and in the next; after that there is nothing to give back.
 func TestRestoreIsTheInverseWithinAWindow(t *testing.T) {
-	start := time.Unix(1_800_000_000, 0)
-	p, err := limiter.Compile("api", []storeless.Limit{{Quota: 10, Window: time.Minute}})
-	require.NoError(t, err)
+	start := opening
+	p := compile(t, storeless.Limit{Quota: 10, Window: time.Minute})
 	for _, test := range []struct {
 		name  string
 		after time.Duration
@@ -90,9 +87,8 @@ func TestRestoreIsTheInverseWithinAWindow(t *testing.T) {
 }
 
 func TestRestoreOfABucketPaysItsDebt(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	p, err := limiter.Compile("api", []storeless.Limit{{Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute, Burst: 10}})
-	require.NoError(t, err)
+	now := opening
+	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute, Burst: 10})
 	m, f := limiter.NewMemory(64, 1), limiter.Candidate{Key: 7}
 	m.Record(now, p, &f, 6)
 	m.Restore(now, now, p, &f, 2)
@@ -102,13 +98,12 @@ func TestRestoreOfABucketPaysItsDebt(t *testing.T) {
 }
 
 func TestShare(t *testing.T) {
-	p, err := limiter.Compile("api", []storeless.Limit{
-		{Quota: 100, Window: time.Hour},
-		{Name: "few", Quota: 3, Window: time.Minute},
-		{Name: "burst", Algorithm: storeless.TokenBucket, Quota: 10, Burst: 30, Window: time.Second},
-		{Name: "slow", Algorithm: storeless.TokenBucket, Quota: 1, Burst: 1, Window: storeless.MaxWindow},
-	})
-	require.NoError(t, err)
+	p := compile(t,
+		storeless.Limit{Quota: 100, Window: time.Hour},
+		storeless.Limit{Name: "few", Quota: 3, Window: time.Minute},
+		storeless.Limit{Name: "burst", Algorithm: storeless.TokenBucket, Quota: 10, Burst: 30, Window: time.Second},
+		storeless.Limit{Name: "slow", Algorithm: storeless.TokenBucket, Quota: 1, Burst: 1, Window: storeless.MaxWindow},
+	)
 	s := p.Share(7)
 	require.True(t, p.SameShape(s))
 	for i, want := range []struct{ quota, burst int64 }{{14, 0}, {1, 0}, {1, 4}, {1, 1}} {
@@ -122,7 +117,7 @@ func TestShare(t *testing.T) {
 // A bucket that is refunded what has leaked out already would hold more than its burst.
 func TestRestoreOfABucketKeepsItsBurst(t *testing.T) {
 	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: 10})
-	now := time.Unix(1_800_000_000, 0)
+	now := opening
 	var f limiter.Candidate
 	var v storeless.Verdict
 	var charged []time.Time
@@ -172,4 +167,23 @@ func TestRestoreOfALongPastChangesNothing(t *testing.T) {
 			take(next.Add(second), false)
 		}
 	}
+}
+
+// What is settled of many tallies at once is all in the count of the network that they share.
+func TestSettledInParallel(t *testing.T) {
+	const workers, rounds, quota = 8, 5000, 1 << 20
+	m := limiter.NewMemory(8000, 1)
+	p := compile(t, storeless.Limit{Quota: quota, Window: hour})
+	wide := p.Scale(workers)
+	testkit.Together(workers, func(n int) {
+		f := limiter.Candidate{Key: numbered(m, 'f', n), Networks: []limiter.Network{{Key: numbered(m, 'n', 0), Policy: wide}}}
+		for range rounds {
+			m.Record(opening, p, &f, 2)
+			m.Restore(opening.Add(time.Second), opening, p, &f, 1)
+		}
+	})
+	for n := range workers {
+		require.EqualValues(t, quota-rounds, take(m, p, opening, numbered(m, 'f', n), 0).Limits[0].Remaining)
+	}
+	require.EqualValues(t, workers*(quota-rounds), take(m, wide, opening, numbered(m, 'n', 0), 0).Limits[0].Remaining)
 }

@@ -96,8 +96,8 @@ var inTests = map[string][]string{
 		module + "/middleware/client", // the other end
 		module + "/internal/printed",  // the page with its table
 	},
-	"internal/limiter": {module + "/internal/chance"},                      // what a share is, by other sums
-	"middleware/exact": {module + "/middleware/exact/exacttest", exactkit}, // what every counter must pass
+	"internal/limiter": {module + "/internal/chance", module + "/internal/printed"}, // what a share is, by other sums; tables
+	"middleware/exact": {module + "/middleware/exact/exacttest", exactkit},          // what every counter must pass
 	"middleware/exact/remote": {
 		module + "/middleware/exact/exacttest", exactkit, module + "/internal/printed",
 		module + "/middleware", module + "/internal/paced", // in front of it, and over it

@@ -3,8 +3,6 @@
 package shop_test
 
 import (
-	"fmt"
-	"log"
 	"testing"
 	"time"
 
@@ -98,37 +96,4 @@ func BenchmarkRedeem(b *testing.B) {
 	run("sold-in-networks", sell(host), sold)
 	run("held", func(s *stall, _ int) shop.Sale { return s.redeem(opening, one, 7, usual.Work) }, shop.Sale{Granted: true, Held: true})
 	run("under-the-price", func(s *stall, _ int) shop.Sale { return s.redeem(opening, one, 7, 1) }, shop.Sale{Price: usual.Work})
-}
-
-// An address has bought some tallies; now they cost more. A proof is good down to half
-// the price.
-func ExamplePrices_Redeem() {
-	tariff := shop.Tariff{Work: 1 << 18, Crowd: 2, Memory: time.Hour}
-	prices, err := tariff.Compile()
-	if err != nil {
-		log.Fatal(err)
-	}
-	memory := limiter.NewMemory(0, 1)
-	buyers := []shop.Buyer{{Key: memory.Key([]byte("signup/192.0.2.1")), Crowds: 1}}
-	now := time.Date(2026, 4, 1, 12, 0, 0, 0, time.UTC)
-
-	// Four proofs, of what a challenge asked for when all were fetched.
-	for _, challenge := range []string{"first", "second", "second", "third", "fourth"} {
-		tally := memory.Key([]byte(challenge))
-		sale := prices.Redeem(now, memory, buyers, tally, now.Add(2*time.Hour), 1<<18)
-		switch {
-		case sale.Held:
-			fmt.Println(challenge, "has its tally already")
-		case sale.Granted:
-			fmt.Println(challenge, "buys a tally, the price is", sale.Price)
-		default:
-			fmt.Println(challenge, "is worth too little, the price is", sale.Price)
-		}
-	}
-	// Output:
-	// first buys a tally, the price is 262144
-	// second buys a tally, the price is 393216
-	// second has its tally already
-	// third is worth too little, the price is 524288
-	// fourth is worth too little, the price is 524288
 }

@@ -23,12 +23,13 @@ type record struct {
 // instances, restarts. Every sale is on record.
 type campaign struct {
 	*rand.Rand
-	tariff shop.Tariff
-	shops  []*stall
-	lives  []int // the life that each instance lives
-	born   int
-	now    time.Time
-	log    []record
+	tariff  shop.Tariff
+	shops   []*stall
+	lives   []int   // the life that each instance lives
+	diaries []diary // of those lives
+	born    int
+	now     time.Time
+	log     []record
 }
 
 func newCampaign(t *testing.T, r *rand.Rand) *campaign {
@@ -41,6 +42,7 @@ func newCampaign(t *testing.T, r *rand.Rand) *campaign {
 	for range 1 + r.IntN(3) {
 		c.born++
 		c.shops, c.lives = append(c.shops, openStall(t, c.tariff, 1<<12)), append(c.lives, c.born)
+		c.diaries = append(c.diaries, diary{crowds: 1})
 	}
 	return c
 }
@@ -65,7 +67,13 @@ func (c *campaign) pass(s *stall, buyers []shop.Buyer) {
 func (c *campaign) buy(t *testing.T, i int) {
 	s, buyers := c.shops[i], c.shops[i].address(0)
 	q := s.quote(c.now, buyers)
-	c.requirePriceOfRecord(t, i, q.Price)
+	d := &c.diaries[i]
+	if least, most := d.prices(c.tariff, c.now.Unix()); q.Price == 0 {
+		require.Greater(t, most, int64(shop.MaxPrice))
+	} else {
+		require.GreaterOrEqual(t, q.Price, least)
+		require.LessOrEqual(t, q.Price, most)
+	}
 	if q.Price == 0 {
 		s.requireExactWait(c.now, buyers)
 		require.False(t, s.offer(c.now, buyers, math.MaxInt64).Granted)
@@ -78,45 +86,14 @@ func (c *campaign) buy(t *testing.T, i int) {
 		work += c.Int64N(3 * work)
 	}
 	require.Equal(t, shop.Sale{Granted: true, Price: q.Price}, s.offer(c.now, buyers, work))
+	d.sell(c.tariff, c.now.Unix())
 	c.log = append(c.log, record{c.now.Unix(), c.lives[i], work})
-}
-
-// levelOfRecord is the level by the log, in floating point, and how many sales there
-// were.
-func (c *campaign) levelOfRecord(i int) (level float64, sales int) {
-	leak := 4 * float64(c.tariff.Crowd) / c.tariff.Memory.Seconds()
-	at := int64(0)
-	fall := func(now int64) {
-		level, at = math.Max(0, level-leak*float64(now-at)), now
-	}
-	for _, r := range c.log {
-		if r.life == c.lives[i] {
-			fall(r.second)
-			level++
-			sales++
-		}
-	}
-	fall(c.now.Unix())
-	return level, sales
 }
 
 // priceAt is the formula, in floating point.
 func priceAt(tariff shop.Tariff, crowds int64, level float64) float64 {
 	k, f := math.Modf(level / float64(tariff.Crowd*crowds))
 	return float64(tariff.Work) * math.Exp2(k) * (1 + f)
-}
-
-// requirePriceOfRecord checks a price against the log: never below that of the exact
-// level, and above it only by what each sale may have rounded up.
-func (c *campaign) requirePriceOfRecord(t *testing.T, i int, price int64) {
-	level, sales := c.levelOfRecord(i)
-	least, most := priceAt(c.tariff, 1, level), priceAt(c.tariff, 1, level+float64(sales)/(1<<15))
-	if price == 0 {
-		require.Greater(t, most*(1+1e-9), float64(shop.MaxPrice))
-		return
-	}
-	require.GreaterOrEqual(t, float64(price), least*(1-1e-9))
-	require.LessOrEqual(t, float64(price), most*(1+1e-9)+1)
 }
 
 // mostTallies is how many tallies so much work buys on an instance in a time, at most.
@@ -160,7 +137,7 @@ func TestTalliesCostTheFormula(t *testing.T) {
 			i := c.IntN(len(c.shops))
 			if c.IntN(200) == 0 { // a restart forgets
 				c.born++
-				c.shops[i], c.lives[i] = openStall(t, c.tariff, 1<<12), c.born
+				c.shops[i], c.lives[i], c.diaries[i] = openStall(t, c.tariff, 1<<12), c.born, diary{crowds: 1}
 			}
 			c.pass(c.shops[i], c.shops[i].address(0))
 			if c.shops[i].quote(c.now, c.shops[i].address(0)).Price == 0 {

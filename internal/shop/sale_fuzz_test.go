@@ -4,13 +4,12 @@ package shop_test
 
 import (
 	"math/big"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 // A diary is what a ledger should say, in fractions that are exact.
@@ -49,6 +48,19 @@ func (d *diary) look(tariff shop.Tariff, now int64) *big.Rat {
 	return level
 }
 
+// prices are the least and the most that a tally may cost: each sale may have rounded the level up.
+func (d *diary) prices(tariff shop.Tariff, now int64) (least, most int64) {
+	level := d.look(tariff, now)
+	return priceOf(tariff, d.crowds, level), priceOf(tariff, d.crowds, new(big.Rat).Add(level, big.NewRat(d.sales, 1<<15)))
+}
+
+// sell notes a sale.
+func (d *diary) sell(tariff shop.Tariff, now int64) {
+	d.level = new(big.Rat).Add(d.look(tariff, now), big.NewRat(1, 1))
+	d.at = max(d.at, now)
+	d.sales++
+}
+
 // priceOf is the price at a level of so many crowds, rounded up.
 func priceOf(tariff shop.Tariff, crowds int64, level *big.Rat) int64 {
 	crowd := new(big.Rat).SetInt64(tariff.Crowd * crowds)
@@ -81,13 +93,12 @@ func FuzzLedger(f *testing.F) {
 			buyers[1].Crowds, buyers[2].Crowds = 2, 3
 			least, most, behind := int64(0), int64(0), false
 			for _, d := range diaries[who] {
-				level := d.look(s.tariff, now.Unix())
-				least = max(least, priceOf(s.tariff, d.crowds, level))
+				low, high := d.prices(s.tariff, now.Unix())
+				least, most = max(least, low), max(most, high)
 				behind = behind || d.ahead != 0
 				if d.vague {
 					t.Skip("whether the level comes back with the clock is a matter of rounding")
 				}
-				most = max(most, priceOf(s.tariff, d.crowds, new(big.Rat).Add(level, big.NewRat(d.sales, 1<<15))))
 			}
 			q := s.quote(now, buyers)
 			if q.Price == 0 {
@@ -107,9 +118,7 @@ func FuzzLedger(f *testing.F) {
 				return
 			}
 			for _, d := range diaries[who] {
-				d.level = new(big.Rat).Add(d.look(s.tariff, now.Unix()), big.NewRat(1, 1))
-				d.at = max(d.at, now.Unix())
-				d.sales++
+				d.sell(s.tariff, now.Unix())
 			}
 		}
 		// Every ledger takes its cell, perhaps the one the ended tally had left; the
@@ -140,9 +149,6 @@ func FuzzLedger(f *testing.F) {
 	})
 }
 
-// The go command skips a seed folder that has moved without a word.
 func TestLedgerSeedsExist(t *testing.T) {
-	seeds, err := os.ReadDir(filepath.Join("testdata", "fuzz", "FuzzLedger"))
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(seeds), 6)
+	testkit.Seeds(t, 6, "FuzzLedger")
 }

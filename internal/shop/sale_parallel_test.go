@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
 	"github.com/tallystick/tallystick/internal/testkit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // All levels are checked and counted in one step: however many buy at once, and
@@ -29,29 +27,24 @@ func TestLevelsAreAtomic(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openStall(t, plain(1), 1<<12)
-			p, err := limiter.Compile("p", []storeless.Limit{{Quota: 1 << 30, Window: time.Hour}})
-			require.NoError(t, err)
+			p := perMinute(t, 1<<30)
 			var granted atomic.Int64
-			var group sync.WaitGroup
-			for worker := range 8 {
-				group.Go(func() {
-					for n := worker; n < row.n64*row.tries; n += 8 {
-						i := n % row.n64
-						buyers := s.host(i, i%row.n56, 0)
-						candidate := limiter.Candidate{
-							Key:      buyers[0].Key,
-							Networks: []limiter.Network{{Key: buyers[1].Key, Policy: p}, {Key: buyers[2].Key, Policy: p}},
-							Proof:    &limiter.Proof{Key: numbered(s.m, 'p', n), Expires: opening.Add(time.Minute)},
-						}
-						s.m.Take(opening, p, &candidate, 1)
-						s.prices.Quote(opening, s.m, buyers)
-						if s.redeem(opening, buyers, numbered(s.m, 'x', n), 4000).Granted {
-							granted.Add(1)
-						}
+			testkit.Together(8, func(worker int) {
+				for n := worker; n < row.n64*row.tries; n += 8 {
+					i := n % row.n64
+					buyers := s.host(i, i%row.n56, 0)
+					candidate := limiter.Candidate{
+						Key:      buyers[0].Key,
+						Networks: []limiter.Network{{Key: buyers[1].Key, Policy: p}, {Key: buyers[2].Key, Policy: p}},
+						Proof:    &limiter.Proof{Key: numbered(s.m, 'p', n), Expires: opening.Add(time.Minute)},
 					}
-				})
-			}
-			group.Wait()
+					s.m.Take(opening, p, &candidate, 1)
+					s.prices.Quote(opening, s.m, buyers)
+					if s.redeem(opening, buyers, numbered(s.m, 'x', n), 4000).Granted {
+						granted.Add(1)
+					}
+				}
+			})
 			require.Equal(t, int64(row.want), granted.Load())
 			s.requireCount(opening, s.host(0, 0, 0)[2], row.want)
 			sum := int64(0)
@@ -90,17 +83,13 @@ func TestRedeemsAtOnce(t *testing.T) {
 	for round := range 20 {
 		now := opening.Add(time.Duration(round) * s.tariff.Memory)
 		var sold atomic.Int64
-		var wg sync.WaitGroup
-		for g := range 4 {
-			wg.Go(func() {
-				for n := range 600 {
-					if s.redeem(now, buyers, numbered(s.m, byte(g), round<<16+n), 4000).Granted {
-						sold.Add(1)
-					}
+		testkit.Together(4, func(g int) {
+			for n := range 600 {
+				if s.redeem(now, buyers, numbered(s.m, byte(g), round<<16+n), 4000).Granted {
+					sold.Add(1)
 				}
-			})
-		}
-		wg.Wait()
+			}
+		})
 		require.EqualValues(t, 2*255+223+1, sold.Load(), "two crowds, and 7/8 of one, to the tally that costs 7500")
 	}
 }
@@ -117,49 +106,45 @@ func TestEverythingInParallel(t *testing.T) {
 			p := perMinute(t, quota)
 			wide := p.Scale(3)
 			var admitted, networks, bought, spent [keys]atomic.Int64
-			var group sync.WaitGroup
-			for worker := range uint64(workers) {
-				group.Go(func() {
-					r := rand.New(rand.NewPCG(worker, 4))
-					for range rounds {
-						a, b, c := r.IntN(keys), r.IntN(keys), r.IntN(keys)
-						f := limiter.Candidate{Key: numbered(s.m, 'f', a), Provider: uint64(r.IntN(3))}
-						if r.IntN(2) == 0 {
-							f.Networks = []limiter.Network{{Key: numbered(s.m, 'n', b), Policy: wide}, {Key: numbered(s.m, 'n', c), Policy: wide}}[:1+min(1, max(b-c, c-b))]
+			testkit.Together(workers, func(worker int) {
+				r := rand.New(rand.NewPCG(uint64(worker), 4))
+				for range rounds {
+					a, b, c := r.IntN(keys), r.IntN(keys), r.IntN(keys)
+					f := limiter.Candidate{Key: numbered(s.m, 'f', a), Provider: uint64(r.IntN(3))}
+					if r.IntN(2) == 0 {
+						f.Networks = []limiter.Network{{Key: numbered(s.m, 'n', b), Policy: wide}, {Key: numbered(s.m, 'n', c), Policy: wide}}[:1+min(1, max(b-c, c-b))]
+					}
+					if r.IntN(3) == 0 {
+						f.Proof = &limiter.Proof{Key: numbered(s.m, 'p', c), Expires: opening.Add(time.Minute)}
+					}
+					buyers := []shop.Buyer{{Key: numbered(s.m, 'a', a), Crowds: 1}, {Key: numbered(s.m, 'a', b), Crowds: 2}, {Key: numbered(s.m, 'a', c), Crowds: 3}}
+					switch r.IntN(5) {
+					case 0:
+						// Each uint64(worker) sells wares of its own, and one of all.
+						tally := numbered(s.m, 'w', worker*rounds+b)
+						if sale := s.prices.Redeem(opening, s.m, buyers[:1], tally, opening.Add(time.Hour), 8000); sale.Granted && !sale.Held {
+							bought[a].Add(1)
 						}
-						if r.IntN(3) == 0 {
-							f.Proof = &limiter.Proof{Key: numbered(s.m, 'p', c), Expires: opening.Add(time.Minute)}
+						s.prices.Redeem(opening, s.m, buyers[1:2], buyers[2].Key, opening.Add(time.Hour), 16)
+					case 1:
+						s.prices.Quote(opening, s.m, buyers)
+					case 2:
+						s.m.Peek(opening, p, &f, 1)
+					default:
+						_, v := s.m.Take(opening, p, &f, 1)
+						if !v.Admitted {
+							continue
 						}
-						buyers := []shop.Buyer{{Key: numbered(s.m, 'a', a), Crowds: 1}, {Key: numbered(s.m, 'a', b), Crowds: 2}, {Key: numbered(s.m, 'a', c), Crowds: 3}}
-						switch r.IntN(5) {
-						case 0:
-							// Each worker sells wares of its own, and one of all.
-							tally := numbered(s.m, 'w', int(worker)*rounds+b)
-							if sale := s.prices.Redeem(opening, s.m, buyers[:1], tally, opening.Add(time.Hour), 8000); sale.Granted && !sale.Held {
-								bought[a].Add(1)
-							}
-							s.prices.Redeem(opening, s.m, buyers[1:2], buyers[2].Key, opening.Add(time.Hour), 16)
-						case 1:
-							s.prices.Quote(opening, s.m, buyers)
-						case 2:
-							s.m.Peek(opening, p, &f, 1)
-						default:
-							_, v := s.m.Take(opening, p, &f, 1)
-							if !v.Admitted {
-								continue
-							}
-							admitted[a].Add(1)
-							if f.Proof != nil {
-								spent[c].Add(1)
-							}
-							for i := range f.Networks {
-								networks[[]int{b, c}[i]].Add(1)
-							}
+						admitted[a].Add(1)
+						if f.Proof != nil {
+							spent[c].Add(1)
+						}
+						for i := range f.Networks {
+							networks[[]int{b, c}[i]].Add(1)
 						}
 					}
-				})
-			}
-			group.Wait()
+				}
+			})
 			for n := range keys {
 				require.LessOrEqual(t, spent[n].Load(), int64(1), "proof %d", n)
 				require.LessOrEqual(t, bought[n].Load(), int64(5), "buyer %d: 8000 is half of what the fifth costs", n)

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // together runs f n times at once, and returns what the calls returned.
@@ -140,8 +139,7 @@ func TestSaleWithoutMemory(t *testing.T) {
 // Buyers, policies and tallies of the same key are different things.
 func TestSalesAreNoCounts(t *testing.T) {
 	s := openStall(t, plain(1), 1<<12)
-	p, err := limiter.Compile("p", []storeless.Limit{{Quota: 5, Window: time.Hour}})
-	require.NoError(t, err)
+	p := perMinute(t, 5)
 	one := []shop.Buyer{{Key: 7, Crowds: 1}}
 	f := limiter.Candidate{Key: 7, Proof: &limiter.Proof{Key: 7, Expires: opening.Add(time.Minute)}}
 	_, v := s.m.Take(opening, p, &f, 1)

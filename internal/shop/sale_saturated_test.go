@@ -9,15 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // fill fills a memory of one set, but for some cells, with tallies that live for
 // two hours.
 func (s *stall) fill(but int) {
 	s.t.Helper()
-	p, err := limiter.Compile("fill", []storeless.Limit{{Quota: 1 << 20, Window: time.Hour}})
-	require.NoError(s.t, err)
+	p := perMinute(s.t, 1<<20)
 	for n := range 16 - but {
 		_, v := s.m.Take(opening, p, &limiter.Candidate{Key: numbered(s.m, 'f', n)}, 1)
 		require.Zero(s.t, v.Inherited)
@@ -28,8 +26,7 @@ func (s *stall) fill(but int) {
 // that live for an hour. The stall is made for one tally.
 func (s *stall) fillPaid(but int) {
 	s.t.Helper()
-	p, err := limiter.Compile("fill", []storeless.Limit{{Quota: 1 << 20, Window: time.Hour}})
-	require.NoError(s.t, err)
+	p := perMinute(s.t, 1<<20)
 	for n := range 16 - but {
 		f := limiter.Candidate{Key: numbered(s.m, 'f', 0), Proof: proofOf(numbered(s.m, 'x', n), time.Hour)}
 		_, v := s.m.Take(opening, p, &f, 1)
@@ -102,12 +99,7 @@ func TestFailedSaleForgetsNothing(t *testing.T) {
 	s := openStall(t, plain(2), 1)
 	known, stranger := s.address(0)[0], s.address(1)[0]
 	require.True(t, s.offer(opening, []shop.Buyer{known}, 1000).Granted)
-	p := perMinute(t, 1000)
-	for i := range 13 { // of 16 cells one stays: for the tally, not for a ledger
-		f := limiter.Candidate{Key: 5, Proof: proofOf(numbered(s.m, 'x', i), time.Hour)}
-		_, v := s.m.Take(opening, p, &f, 1)
-		require.True(t, v.Admitted)
-	}
+	s.fillPaid(3) // for the tally one cell stays, and none for a ledger
 	sale := s.redeem(opening, []shop.Buyer{known, stranger}, 7, 1500)
 	require.Equal(t, shop.Sale{Price: 1500, Saturated: true}, sale)
 	require.Equal(t, int64(1), s.count(opening, known))

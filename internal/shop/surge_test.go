@@ -5,7 +5,6 @@ package shop_test
 import (
 	"math"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 const surgeBase, surgeMost = 1000, 1 << 40
@@ -207,16 +207,12 @@ func TestSurgeOutOfOrder(t *testing.T) {
 // Sales at once are each counted once.
 func TestSurgeParallel(t *testing.T) {
 	s := shop.NewSurge(6000)
-	var group sync.WaitGroup
-	for range 10 {
-		group.Go(func() {
-			for range 100 {
-				sold(s, opening)
-				s.Work(opening, surgeBase, surgeMost)
-			}
-		})
-	}
-	group.Wait()
+	testkit.Together(10, func(_ int) {
+		for range 100 {
+			sold(s, opening)
+			s.Work(opening, surgeBase, surgeMost)
+		}
+	})
 	require.Equal(t, rung(0), s.Work(opening, surgeBase, surgeMost), "as many as planned")
 	sold(s, opening)
 	require.Equal(t, rung(2), s.Work(opening, surgeBase, surgeMost), "and one more")

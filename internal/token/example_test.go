@@ -4,7 +4,6 @@ package token_test
 
 import (
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"log"
 	"strings"
@@ -21,85 +20,6 @@ var secrets = [][]byte{[]byte("not a secret: it is in an example")}
 
 // noon is when the examples happen; a program passes time.Now().
 var noon = time.Unix(1_700_000_000, 0)
-
-func contactPolicy() *limiter.Policy {
-	policy, err := limiter.Compile("contact", []storeless.Limit{{Quota: 5, Window: time.Minute}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	return policy
-}
-
-// One request: verify what the client shows, decide, and give it the next token.
-func ExampleCodec() {
-	policy := contactPolicy()
-	codec, err := token.New(secrets, policy)
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	holder := codec.Holder([]byte("198.51.100.1"))
-	shown := "" // the client's first request
-	for range 2 {
-		var tally limiter.Tally
-		if verified, err := holder.Verify(noon, shown); err == nil {
-			tally = verified.Tally
-		} // a refused token is as if absent
-		tally, verdict := policy.Step(noon, tally, 1)
-		shown = string(holder.Append(nil, &tally))
-		fmt.Println(verdict.Admitted, verdict.Limits[0].Remaining, len(shown), "bytes")
-	}
-
-	// Nobody else can use it.
-	stranger := codec.Holder([]byte("203.0.113.9"))
-	_, err = stranger.Verify(noon, shown)
-	fmt.Println(errors.Is(err, token.ErrHolder))
-	// Output:
-	// true 4 196 bytes
-	// true 3 196 bytes
-	// true
-}
-
-// A tally of one's own: its first token has counted nothing, and is good from
-// any address unless it is bound.
-func ExampleHolder_AppendOwn() {
-	policy := contactPolicy()
-	codec, err := token.New(secrets, policy)
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	// A client has solved a challenge, which was issued at noon.
-	holder := codec.Holder([]byte("198.51.100.1"))
-	own := token.Own{ID: [9]byte([]byte("a receipt")), Expires: noon.Add(48 * time.Hour).Unix()}
-	first := string(holder.AppendOwn(nil, own, &limiter.Tally{}))
-	fmt.Println(first == string(holder.AppendOwn(nil, own, &limiter.Tally{})), len(first), "bytes")
-
-	// It changes networks, and is charged in the same tally.
-	moved := codec.Holder([]byte("203.0.113.9"))
-	verified, err := moved.Verify(noon, first)
-	if err != nil {
-		log.Fatal(err)
-	}
-	tally, verdict := policy.Step(noon, verified.Tally, 1)
-	next := string(moved.AppendOwn(nil, verified.Own, &tally))
-	verified, err = moved.Verify(noon, next)
-	fmt.Println(verdict.Limits[0].Remaining, verified.Own == own, err)
-
-	// When the tally ends, so do all of its tokens.
-	_, err = moved.Verify(time.Unix(own.Expires, 0), next)
-	fmt.Println(errors.Is(err, token.ErrExpired))
-
-	// A bound one is good for its buyer only.
-	own.Bound = true
-	_, err = moved.Verify(noon, string(holder.AppendOwn(nil, own, &limiter.Tally{})))
-	fmt.Println(errors.Is(err, token.ErrHolder))
-	// Output:
-	// true 184 bytes
-	// 4 true <nil>
-	// true
-	// true
-}
 
 // The numbers of the public package's documentation.
 func ExampleClaims() {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -43,21 +42,15 @@ func fullest(p *limiter.Policy, now time.Time, far int) (t limiter.Tally) {
 // ownFullest returns counts whose token, of an own tally, is the longest that a
 // decision at now can make. Late in the tally's life ages are long below zero:
 // marks of full buckets, made by a clock that is ahead, and windows likewise.
-func ownFullest(p *limiter.Policy, now time.Time, late bool) (t limiter.Tally) {
-	us := now.UnixMicro()
+func ownFullest(p *limiter.Policy, now time.Time, late bool) limiter.Tally {
+	t, us := fullest(p, now, -1), now.UnixMicro()
 	for i := range p.Len() {
-		l := p.Limit(i)
-		w := l.Window.Microseconds()
-		switch {
-		case mark(l) && late:
-			t[i].At, t[i].Cur = us+skew(l)+empties(l)+overdraft(l), uint32((overdraft(l)+999_999)/1_000_000)
+		switch l := p.Limit(i); {
+		case !late:
 		case mark(l):
-			t[i].At = us + 1
+			t[i].At, t[i].Cur = us+skew(l)+empties(l)+overdraft(l), uint32((overdraft(l)+999_999)/1_000_000)
 		default:
-			t[i] = limiter.State{At: us / w, Cur: uint32(l.Quota), Prev: uint32(l.Quota)}
-			if late {
-				t[i].At = (us + skew(l)) / w
-			}
+			t[i].At = (us + skew(l)) / l.Window.Microseconds()
 		}
 	}
 	return t
@@ -333,4 +326,25 @@ func TestBlocks(t *testing.T) {
 			require.Equal(t, tt.blocks, (hashed+1+8+sha256.BlockSize-1)/sha256.BlockSize, "%d characters, a bit and the length", hashed)
 		})
 	}
+}
+
+// TestLongestOfPasses: a pass may leak more slowly than any quota of its window can say, and is
+// owed so much more.
+func TestLongestOfPasses(t *testing.T) {
+	limits := []storeless.Limit{{Quota: 1, Window: time.Hour}}
+	for n := 0; len(limits) < storeless.MaxLimits; n++ {
+		l := storeless.Limit{Name: fmt.Sprint("l", n), Algorithm: storeless.LeakyBucket, Quota: 1, Window: 61 * time.Minute}
+		if compile(t, "p", l).ID(0) >= 10_000_000 { // an id with all of its digits
+			limits = append(limits, l)
+		}
+	}
+	p := compile(t, "contact", limits...)
+	pass, fm := p.Pass(time.Hour), newFormat(p)
+	tally := limiter.NewMemory(1, p.Len()).Record(now, pass, &limiter.Candidate{}, 8)
+	own := Own{ID: [9]byte{1}, Expires: now.Unix() + 1, Bound: true}
+	said, err := json.Marshal(fm.claims([]byte("AAAAAAAA"), own, own.Expires, &tally))
+	require.NoError(t, err)
+	require.Contains(t, string(said), ",-18059000002,10861,0]", "two intervals of two hours, and a window")
+	length := payloadAt + (len(said)*8+5)/6 + 1 + signatureLen
+	require.LessOrEqual(t, length, fm.longest([]*limiter.Policy{p, pass}))
 }

@@ -3,11 +3,12 @@
 package httpfield
 
 import (
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 // cookiesSlow cuts every line into pieces and looks at each.
@@ -43,9 +44,7 @@ func FuzzCookies(f *testing.F) {
 }
 
 func TestCookieSeedsExist(t *testing.T) {
-	seeds, err := os.ReadDir("testdata/fuzz/FuzzCookies")
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(seeds), 8)
+	testkit.Seeds(t, 8, "FuzzCookies")
 }
 
 func TestCookiesAreSearchedSoFarAndNoFurther(t *testing.T) {

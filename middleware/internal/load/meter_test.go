@@ -5,7 +5,6 @@ package load_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"testing"
 	"time"
 
@@ -325,18 +324,14 @@ func TestMeterIsSafeForConcurrentUse(t *testing.T) {
 	const workers, each = 8, 100
 	at := load.Threshold{PerSecond: workers * each / 10, AtOnce: workers + 1}
 	var m load.Meter
-	var all sync.WaitGroup
-	for range workers {
-		all.Go(func() {
-			for range each {
-				m.Begin()
-				m.Busy(opening, at)
-				m.Admit(opening, at)
-				m.End()
-			}
-		})
-	}
-	all.Wait()
+	testkit.Together(workers, func(_ int) {
+		for range each {
+			m.Begin()
+			m.Busy(opening, at)
+			m.Admit(opening, at)
+			m.End()
+		}
+	})
 	require.False(t, m.Busy(opening, at), "ten seconds' worth")
 	m.Admit(opening, at)
 	require.True(t, m.Busy(opening, at), "and one")

@@ -100,16 +100,12 @@ func TestOneCallForAKey(t *testing.T) {
 			return len(k), nil
 		}
 		table := d.table(8)
-		var all sync.WaitGroup
-		for i := range 300 {
-			all.Go(func() {
-				k := strings.Repeat("x", 1+i%3)
-				v, known := table.Get(t.Context(), noon, k)
-				require.True(t, known)
-				require.Equal(t, len(k), v)
-			})
-		}
-		all.Wait()
+		testkit.Together(300, func(i int) {
+			k := strings.Repeat("x", 1+i%3)
+			v, known := table.Get(t.Context(), noon, k)
+			require.True(t, known)
+			require.Equal(t, len(k), v)
+		})
 		require.Equal(t, map[string]int{"x": 1, "xx": 1, "xxx": 1}, d.asked)
 	})
 }
@@ -271,14 +267,10 @@ func TestCallsAtOnce(t *testing.T) {
 			return 1, nil
 		}
 		table := d.table(100)
-		var all sync.WaitGroup
-		for i := range 50 {
-			all.Go(func() {
-				_, known := table.Get(t.Context(), noon, strconv.Itoa(i))
-				require.False(t, known)
-			})
-		}
-		all.Wait()
+		testkit.Together(50, func(i int) {
+			_, known := table.Get(t.Context(), noon, strconv.Itoa(i))
+			require.False(t, known)
+		})
 		require.EqualValues(t, callsAtOnce, most.Load())
 		synctest.Wait()
 		busy := 0
@@ -377,17 +369,13 @@ func TestInParallel(t *testing.T) {
 		return len(k), nil
 	}
 	table := d.table(20)
-	var all sync.WaitGroup
-	for worker := range 8 {
-		all.Go(func() {
-			for i := range 500 {
-				k := strings.Repeat("x", 1+(i*worker)%40)
-				v, known := table.Get(t.Context(), noon.Add(time.Duration(i)*time.Second), k)
-				if known {
-					require.Equal(t, len(k), v)
-				}
+	testkit.Together(8, func(worker int) {
+		for i := range 500 {
+			k := strings.Repeat("x", 1+(i*worker)%40)
+			v, known := table.Get(t.Context(), noon.Add(time.Duration(i)*time.Second), k)
+			if known {
+				require.Equal(t, len(k), v)
 			}
-		})
-	}
-	all.Wait()
+		}
+	})
 }

@@ -5,12 +5,13 @@ package ticket
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 func testSecret(name string) []byte {
@@ -115,9 +116,7 @@ func TestLongTickets(t *testing.T) {
 }
 
 func TestSeedsExist(t *testing.T) {
-	seeds, err := os.ReadDir("testdata/fuzz/FuzzTicket")
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(seeds), 11)
+	testkit.Seeds(t, 11, "FuzzTicket")
 }
 
 // FuzzTicket: a ticket has one spelling, and nothing else is one.

@@ -3,13 +3,14 @@
 package ticket
 
 import (
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/cryptotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 // Tickets are drawn over the whole of the spread, and none is like another.
@@ -80,16 +81,12 @@ func TestUses(t *testing.T) {
 	})
 	t.Run("of many at once one", func(t *testing.T) {
 		u := new(Uses)
-		var group sync.WaitGroup
 		var passed atomic.Int64
-		for range 16 {
-			group.Go(func() {
-				if u.Take(now, opensAt, 1, 1, ends) {
-					passed.Add(1)
-				}
-			})
-		}
-		group.Wait()
+		testkit.Together(16, func(int) {
+			if u.Take(now, opensAt, 1, 1, ends) {
+				passed.Add(1)
+			}
+		})
 		require.EqualValues(t, 1, passed.Load())
 	})
 }
