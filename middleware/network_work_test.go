@@ -37,8 +37,7 @@ func TestWholeNetworksThatWork(t *testing.T) {
 				if challenge.Work > 1<<12 {
 					break
 				}
-				resp := redeemed(s, solve(t, challenge), addr)
-				require.Equal(t, http.StatusOK, resp.StatusCode)
+				resp := requireStatus(t, http.StatusOK, redeemed(s, solve(t, challenge), addr))
 				require.Equal(t, 5, admitted(s, 5, addr, showing(tokenIn(resp))), "of the tally that was bought")
 				paid += float64(challenge.Work)
 				tallies++

@@ -38,8 +38,7 @@ func TestPageOpens(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newSite(t, waiting(new(clock), mode))
 			spendShared(t, h, mode)
-			resp := send(h, navigating(), path("/wiki/Ada?a=<b>"))
-			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+			resp := requireStatus(t, http.StatusTooManyRequests, send(h, navigating(), path("/wiki/Ada?a=<b>")))
 			require.Equal(t, resp.StatusCode, h.decisions.last().Status)
 			require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
 			require.Empty(t, resp.Header.Values("X-Robots-Tag"), "it would be believed of the page behind")
@@ -68,12 +67,10 @@ func TestPageOpens(t *testing.T) {
 			require.True(t, files[h.m.StyleURL()])
 			for file := range files {
 				require.Regexp(t, `^/tally/[0-9a-f]{16}/(tally|page)\.(css|js)$`, file)
-				served := send(h, method("GET"), path(file))
-				require.Equal(t, http.StatusOK, served.StatusCode)
+				served := requireStatus(t, http.StatusOK, send(h, method("GET"), path(file)))
 				require.Equal(t, "public, max-age=31536000, immutable", served.Header.Get("Cache-Control"))
 			}
-			head := send(h, navigating(), method(http.MethodHead))
-			require.Equal(t, http.StatusTooManyRequests, head.StatusCode)
+			require.Equal(t, http.StatusTooManyRequests, send(h, navigating(), method(http.MethodHead)).StatusCode)
 		})
 	}
 }

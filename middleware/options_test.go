@@ -113,11 +113,10 @@ func TestSkippedRequestsAreNotCounted(t *testing.T) {
 
 func TestDefaultCostIsOne(t *testing.T) {
 	cfg := contact(new(clock))
-	decisions := record(&cfg)
-	h, _ := limited(t, cfg)
+	h := newSite(t, cfg)
 	send(h)
-	require.EqualValues(t, 1, decisions.last().Cost)
-	require.Equal(t, "contact", decisions.last().Policy)
+	require.EqualValues(t, 1, h.decisions.last().Cost)
+	require.Equal(t, "contact", h.decisions.last().Policy)
 }
 
 func TestTiers(t *testing.T) {
@@ -131,19 +130,17 @@ func TestTiers(t *testing.T) {
 		id.Tier = r.Header.Get("Tier")
 		return id, nil
 	}
-	decisions, log := record(&cfg), logTo(&cfg)
-	h, _ := limited(t, cfg)
+	h := newSite(t, cfg)
 	pro := with("Tier", "pro")
 
 	require.Equal(t, `"contact";q=8;w=60`, send(h, pro).Header.Get("RateLimit-Policy"))
-	require.Equal(t, "pro", decisions.last().Tier)
+	require.Equal(t, "pro", h.decisions.last().Tier)
 	require.Equal(t, 4, admitted(h, 10), "the tier is no part of who is asking: one count")
 	require.Equal(t, 3, admitted(h, 10, pro), "of eight")
-	require.Empty(t, log.lines())
+	require.Empty(t, h.log.lines())
 
-	resp := send(h, with("Tier", "no such"))
-	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode, "an unknown tier is no freedom")
+	resp := requireStatus(t, http.StatusTooManyRequests, send(h, with("Tier", "no such")), "an unknown tier is no freedom")
 	require.Equal(t, `"contact";q=5;w=60`, resp.Header.Get("RateLimit-Policy"))
-	require.Empty(t, decisions.last().Tier)
-	require.Len(t, log.lines(), 1, "and is logged")
+	require.Empty(t, h.decisions.last().Tier)
+	require.Len(t, h.log.lines(), 1, "and is logged")
 }

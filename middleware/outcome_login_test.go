@@ -229,10 +229,9 @@ func TestOutcomeOfANetwork(t *testing.T) {
 	require.EqualValues(t, 5, failuresLeft(t, m, from("2001:db8:0:100::1")))
 }
 
-// TestOutcomeOracle: requests of every kind, all at once, which show any token that any of
-// them has got, are counted as one after the other would be. What is given back after it was
-// charged is in the tokens that others got meanwhile, and counts on with those who show them
-// (docs/api.md): such requests are among those that show none.
+// TestOutcomeOracle: requests of every kind, all at once, which show any token that any of them has got, are counted
+// as one after the other would be. What is given back after it was charged is in the tokens that others got
+// meanwhile, and counts on with those who show them (docs/api.md): such requests are among those that show none.
 func TestOutcomeOracle(t *testing.T) {
 	for _, echo := range []bool{false, true} {
 		t.Run(fmt.Sprintf("echo %t", echo), func(t *testing.T) { outcomeOracle(t, echo) })

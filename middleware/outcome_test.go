@@ -30,8 +30,7 @@ func login(c *clock) middleware.Config {
 	return cfg
 }
 
-// failures returns how many failures more a client may have, by what the next decision
-// says, which is taken back.
+// failures returns how many failures more a client may have, by what the next decision says, which is taken back.
 func failuresLeft(t testing.TB, m *middleware.Middleware, options ...option) int64 {
 	t.Helper()
 	var left int64
@@ -67,16 +66,14 @@ func TestOutcomeCountsFailuresAlone(t *testing.T) {
 		for range 5 {
 			require.Equal(t, http.StatusUnauthorized, send(h, method(m)).StatusCode)
 		}
-		resp := send(h, method(m), right)
-		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		resp := requireStatus(t, http.StatusTooManyRequests, send(h, method(m), right))
 		require.NotEmpty(t, resp.Header.Get("Retry-After"))
 		c.advance(time.Minute)
 		require.Equal(t, http.StatusUnauthorized, send(h, method(m)).StatusCode)
 	}
 }
 
-// The token that goes with an answer says whether it counts: another instance knows
-// nothing else.
+// The token that goes with an answer says whether it counts: another instance knows nothing else.
 func TestOutcomeIsInTheToken(t *testing.T) {
 	for name, carry := range map[string]middleware.TokenTransport{"header": middleware.HeaderOnly, "cookie": middleware.CookieOnly} {
 		t.Run(name, func(t *testing.T) {

@@ -17,9 +17,8 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// Of a log-in by user name failures alone count, whatever address they come from: a thousand
-// guesses at once get no further than the quota, right passwords leave nothing, and what
-// nobody has said anything of counts in the end.
+// Of a log-in by user name failures alone count, whatever address they come from: a thousand guesses at once get no
+// further than the quota, right passwords leave nothing, and what nobody has said anything of counts in the end.
 func TestLogInByName(t *testing.T) {
 	c := new(clock)
 	alice := middleware.Principal("alice")
@@ -129,8 +128,7 @@ func TestCheckOnAnExactRoute(t *testing.T) {
 	require.ErrorIs(t, a.Settle(0), exact.ErrNoRefund)
 }
 
-// A context that ends while the counter is asked does not end the call: the answer is
-// the counter's, and no outage.
+// A context that ends while the counter is asked does not end the call: the answer is the counter's, and no outage.
 func TestCheckWhoseContextEnds(t *testing.T) {
 	_, l, cfg := paidRoute()
 	ctx, end := context.WithCancel(t.Context())

@@ -14,8 +14,7 @@ import (
 	"github.com/tallystick/tallystick/pow"
 )
 
-// An honest client behind a shared address: it asks, solves what it is offered,
-// and asks again.
+// An honest client behind a shared address: it asks, solves what it is offered, and asks again.
 type honest struct {
 	token  string
 	prices []uint64
@@ -131,8 +130,7 @@ func TestHonestCrowd(t *testing.T) {
 	}
 }
 
-// A spent shared token in the header beside a fresh own cookie, and every other
-// way to plant what is spent.
+// A spent shared token in the header beside a fresh own cookie, and every other way to plant what is spent.
 func TestPlantedTokensLockNobodyOut(t *testing.T) {
 	now := new(clock)
 	spentOwn := func(t *testing.T, h *site) string {
@@ -147,8 +145,7 @@ func TestPlantedTokensLockNobodyOut(t *testing.T) {
 		shared := spend(t, h, 5)
 		own := bought(t, h)
 		for range 5 {
-			resp := send(h, showing(shared), showingCookie(own))
-			require.Equal(t, http.StatusOK, resp.StatusCode)
+			resp := requireStatus(t, http.StatusOK, send(h, showing(shared), showingCookie(own)))
 			require.True(t, h.decisions.last().Own, "the own tally is charged")
 			own = cookieIn(resp).Value
 			require.NotEmpty(t, claimsIn(t, own).Fam)
@@ -177,10 +174,8 @@ func TestPlantedTokensLockNobodyOut(t *testing.T) {
 			if mode == middleware.WhenExhausted {
 				exhaust(t, h)
 			}
-			resp := send(h, showingCookie(planted))
-			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
-			ok := send(h, showingCookie(planted), proving(solved(t, resp)))
-			require.Equal(t, http.StatusOK, ok.StatusCode, "a proof is worth more than whatever stands beside it")
+			resp := requireStatus(t, http.StatusTooManyRequests, send(h, showingCookie(planted)))
+			ok := requireStatus(t, http.StatusOK, send(h, showingCookie(planted), proving(solved(t, resp))), "a proof is worth more than whatever stands beside it")
 			require.NotEqual(t, claimsIn(t, planted).Fam, claimsIn(t, cookieIn(ok).Value).Fam, "and takes its place")
 		})
 	}
@@ -191,8 +186,7 @@ func TestPlantedTokensLockNobodyOut(t *testing.T) {
 	})
 }
 
-// A challenge of one instance is redeemed on another whose clock is two seconds
-// behind, for the same bytes.
+// A challenge of one instance is redeemed on another whose clock is two seconds behind, for the same bytes.
 func TestClocksOfInstancesDiffer(t *testing.T) {
 	ahead, behind := new(clock), new(clock)
 	for _, skew := range []time.Duration{0, time.Second, 2 * time.Second} {

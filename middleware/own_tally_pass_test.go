@@ -64,9 +64,8 @@ func (b *greedyBuyer) spend() (passed int) {
 	return passed
 }
 
-// A day's quota is not for sale every hour: what a tally is worth is a pass, on the third
-// day as on the first. (When a tally had the whole quota and lived for two days, this buyer
-// had 19,250, 37,295 and 45,744 requests of 50 a day.)
+// A day's quota is not for sale every hour: what a tally is worth is a pass, on the third day as on the first. (When
+// a tally had the whole quota and lived for two days, this buyer had 19,250, 37,295 and 45,744 requests of 50 a day.)
 func TestThreeDaysOfBuying(t *testing.T) {
 	pause := 5 * time.Minute
 	if testkit.Brief() {
@@ -214,16 +213,14 @@ func TestPassIsTold(t *testing.T) {
 	cfg.Challenge.Mode, cfg.Limits[0].Quota = middleware.Newcomers, 4
 	h = newSite(t, cfg)
 	const field = `"contact";q=4;w=60, "day";q=20;w=86400`
-	resp = send(h)
-	require.Equal(t, http.StatusForbidden, resp.StatusCode)
+	resp = requireStatus(t, http.StatusForbidden, send(h))
 	require.Equal(t, field, resp.Header.Get("RateLimit-Policy"), "what there is to buy")
 	tok := bought(t, h)
 	now.advance(30 * time.Minute)
 	for i := range 5 {
 		now.advance(time.Minute)
 		for j := range 4 {
-			resp = send(h, showing(tok))
-			require.Equal(t, http.StatusOK, resp.StatusCode)
+			resp = requireStatus(t, http.StatusOK, send(h, showing(tok)))
 			require.Equal(t, field, resp.Header.Get("RateLimit-Policy"))
 			tok = tokenIn(resp)
 			left := 19 - 4*i - j
@@ -235,8 +232,7 @@ func TestPassIsTold(t *testing.T) {
 	require.Equal(t, "20", resp.Header.Get("X-RateLimit-Limit"), "the tightest is the day's")
 	now.advance(time.Minute)
 	require.Contains(t, bodyOf(t, fetched(h, showing(tok))), `{"needed":true,"left":0,`)
-	resp = send(h, showing(tok))
-	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	resp = requireStatus(t, http.StatusTooManyRequests, send(h, showing(tok)))
 	require.Equal(t, "20", resp.Header.Get("X-RateLimit-Limit"))
 	require.Equal(t, []string{"day"}, problemIn(t, resp).Violated)
 	challengeIn(t, resp)
@@ -247,8 +243,7 @@ func TestPassIsTold(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, send(h, showing(tok)).StatusCode, "and then there is the next to buy")
 }
 
-// A client whose pass is used up is told when the shared tally gives way, not when its
-// own one ends.
+// A client whose pass is used up is told when the shared tally gives way, not when its own one ends.
 func TestSpentPassSendsToTheSharedTally(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.WhenExhausted)
@@ -258,8 +253,7 @@ func TestSpentPassSendsToTheSharedTally(t *testing.T) {
 	require.Equal(t, 48, admitted(h, 60))
 	tok := bought(t, h)
 	require.Equal(t, 48, admitted(h, 60, showing(tok)), "rounded up")
-	resp := send(h, showing(tok))
-	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	resp := requireStatus(t, http.StatusTooManyRequests, send(h, showing(tok)))
 	require.False(t, h.decisions.last().Own)
 	require.GreaterOrEqual(t, retryAfter(t, resp), 23*time.Hour)
 	challengeIn(t, resp)
@@ -278,10 +272,8 @@ func TestRequestsThatCostMoreThanAPass(t *testing.T) {
 			h := newSite(t, cfg)
 			tok := bought(t, h)
 			if mode == middleware.Newcomers {
-				resp := send(h, costing(20))
-				require.Equal(t, http.StatusForbidden, resp.StatusCode, "a proof first")
-				resp = send(h, costing(20), proving(solved(t, resp)))
-				require.Equal(t, http.StatusOK, resp.StatusCode)
+				resp := requireStatus(t, http.StatusForbidden, send(h, costing(20)), "a proof first")
+				resp = requireStatus(t, http.StatusOK, send(h, costing(20), proving(solved(t, resp))))
 				require.False(t, h.decisions.last().Own)
 				tok = tokenIn(resp)
 				require.NotEmpty(t, claimsIn(t, tok).Fam, "what it has paid for")
@@ -292,12 +284,10 @@ func TestRequestsThatCostMoreThanAPass(t *testing.T) {
 			require.False(t, h.decisions.last().Own)
 			require.EqualValues(t, 10, h.decisions.last().Limits()[0].Remaining)
 
-			resp := send(h, costing(20), showing(tok))
-			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+			resp := requireStatus(t, http.StatusTooManyRequests, send(h, costing(20), showing(tok)))
 			require.Equal(t, 24*time.Hour, retryAfter(t, resp).Truncate(time.Hour), "it passes then")
 			requireNoChallenge(t, resp)
-			resp = fetched(h, showing(tok), query("cost=20"))
-			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+			resp = requireStatus(t, http.StatusTooManyRequests, fetched(h, showing(tok), query("cost=20")))
 			requireNoChallenge(t, resp)
 			require.Equal(t, http.StatusOK, fetched(h, showing(tok), query("cost=10")).StatusCode)
 			require.Equal(t, http.StatusForbidden, send(h, costing(51), showing(tok)).StatusCode)
@@ -321,8 +311,7 @@ func TestTokensOfAPassSideBySide(t *testing.T) {
 			h := newSite(t, cfg)
 			tokens := []string{bought(t, h)}
 			for range 3 {
-				resp := send(h, showing(tokens[len(tokens)-1]))
-				require.Equal(t, http.StatusOK, resp.StatusCode)
+				resp := requireStatus(t, http.StatusOK, send(h, showing(tokens[len(tokens)-1])))
 				tokens = append(tokens, tokenIn(resp))
 			}
 			newest, older, first := tokens[3], tokens[2], tokens[0]

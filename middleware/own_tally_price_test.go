@@ -15,9 +15,8 @@ import (
 	"github.com/tallystick/tallystick/token"
 )
 
-// leastHashes is what is promised that F tallies cost an attacker with n instances to
-// choose among, if nothing leaks: half of what is asked, for a proof is good down to half
-// the price.
+// leastHashes is what is promised that F tallies cost an attacker with n instances to choose among, if nothing leaks:
+// half of what is asked, for a proof is good down to half the price.
 func leastHashes(tallies, n, crowd int, work int64) float64 {
 	c := float64(n * crowd)
 	return c * float64(work) * (math.Exp2(float64(tallies)/c) - 1) / 2
@@ -167,8 +166,7 @@ func TestLifeOfAnOwnTally(t *testing.T) {
 	}
 }
 
-// Surge raises what challenges ask for while more is sold than planned; replays of
-// one proof are one sale.
+// Surge raises what challenges ask for while more is sold than planned; replays of one proof are one sale.
 func TestSurge(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.Newcomers)
@@ -203,8 +201,7 @@ func TestSurge(t *testing.T) {
 	require.EqualValues(t, 16, work(), "and slowly down")
 }
 
-// The addresses of one IPv4 /16 or IPv6 /29 make nobody else pay, however many they are;
-// those of a dozen do.
+// The addresses of one IPv4 /16 or IPv6 /29 make nobody else pay, however many they are; those of a dozen do.
 func TestSurgeMindsNetworks(t *testing.T) {
 	for name, addr := range map[string]func(network, i int) string{
 		"IPv4": func(network, i int) string { return fmt.Sprintf("198.%d.%d.1", network, i) },
@@ -226,8 +223,7 @@ func TestSurgeMindsNetworks(t *testing.T) {
 	}
 }
 
-// A surge raises nothing above what browsers do: only what was sold to an address itself
-// makes it dearer.
+// A surge raises nothing above what browsers do: only what was sold to an address itself makes it dearer.
 func TestSurgeLeavesBrowsersIn(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.Newcomers)
@@ -244,8 +240,7 @@ func TestSurgeLeavesBrowsersIn(t *testing.T) {
 	require.Equal(t, calm, challengeIn(t, fetched(h)).Work)
 }
 
-// An instance that sells more than planned does not sell at the price of one where
-// all is calm.
+// An instance that sells more than planned does not sell at the price of one where all is calm.
 func TestSurgeIsChargedAtRedemption(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.Newcomers)

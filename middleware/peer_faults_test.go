@@ -15,8 +15,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// What other limiters were found to get wrong. The names say what was sent; the
-// comments, what came of it elsewhere.
+// What other limiters were found to get wrong. The names say what was sent; the comments, what came of it elsewhere.
 func TestFaultsOfPeers(t *testing.T) {
 	t.Run("zero or negative window; negative limit", func(t *testing.T) { // admits all, or none
 		for _, limit := range []middleware.Limit{fixed(5, 0), fixed(5, -time.Minute), fixed(-5, time.Minute), fixed(0, time.Minute)} {
@@ -73,8 +72,7 @@ func TestFaultsOfPeers(t *testing.T) {
 		require.Equal(t, 5, admitted(h, 10, remote("2001:db8:0:1::1")))
 	})
 	t.Run("key parts a:b+c and a+b:c", func(t *testing.T) { // equal
-		// There is no joining of parts: an identity is a kind and a name, and
-		// the kind is no part of the name.
+		// There is no joining of parts: an identity is a kind and a name, and the kind is no part of the name.
 		require.NotEqual(t, wire(middleware.APIKey("a:b:c")), wire(middleware.Principal("a:b:c")))
 		require.NotEqual(t, wire(middleware.APIKey("pa")), wire(middleware.Principal("a")))
 	})
@@ -121,10 +119,8 @@ func TestFaultsOfPeers(t *testing.T) {
 		cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds
 		h, _ := limited(t, cfg)
 		resp := send(h)
-		require.Equal(t, `"contact";q=2;w=20`, resp.Header.Get("RateLimit-Policy"))
-		require.Equal(t, `"contact";r=1;t=10`, resp.Header.Get("RateLimit"))
-		require.Equal(t, "2", resp.Header.Get("X-RateLimit-Limit"))
-		require.Equal(t, "10", resp.Header.Get("X-RateLimit-Reset"))
+		requireHeader(t, resp, "RateLimit-Policy", `"contact";q=2;w=20`, "RateLimit", `"contact";r=1;t=10`, "X-RateLimit-Limit", "2",
+			"X-RateLimit-Reset", "10")
 	})
 	t.Run("limit raised at run time", func(t *testing.T) { // live buckets keep the old rate
 		for _, algorithm := range []middleware.Limit{
@@ -134,11 +130,10 @@ func TestFaultsOfPeers(t *testing.T) {
 			cfg := contact(now)
 			algorithm.Quota, algorithm.Window = 5, time.Minute
 			cfg.Limits = []middleware.Limit{algorithm}
-			m := newLimiter(t, cfg)
-			h := m.Handler(new(spy))
+			h := newSite(t, cfg)
 			require.Equal(t, 5, admitted(h, 9))
 			cfg.Limits[0].Quota = 500
-			require.NoError(t, m.Reconfigure(cfg))
+			require.NoError(t, h.m.Reconfigure(cfg))
 			// A bucket's state is the time until it is empty: a full one stays
 			// full, and empties at the new rate from now on.
 			now.advance(time.Second)
@@ -164,8 +159,7 @@ func TestFaultsOfPeers(t *testing.T) {
 	})
 	t.Run("invalid token cookie", func(t *testing.T) { // loops
 		h, _ := limited(t, contact(new(clock)))
-		resp := send(h, showingCookie("invalid"))
-		require.Equal(t, http.StatusOK, resp.StatusCode, "as if absent")
+		resp := requireStatus(t, http.StatusOK, send(h, showingCookie("invalid")), "as if absent")
 		require.NotEqual(t, "invalid", cookieIn(resp).Value, "and replaced")
 	})
 }

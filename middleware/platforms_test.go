@@ -20,10 +20,9 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// platforms imitate, for each row of docs/operations.md, what a server there is sent: who
-// connects, and the fields of the platform, where a client at addr has written madeUp
-// into every field that names clients; or none, if madeUp is empty. What the platform
-// passes on is there already.
+// platforms imitate, for each row of docs/operations.md, what a server there is sent: who connects, and the fields of
+// the platform, where a client at addr has written madeUp into every field that names clients; or none, if madeUp is
+// empty. What the platform passes on is there already.
 var platforms = map[string]func(r *http.Request, addr, madeUp string){
 	"Fly.io": func(r *http.Request, addr, madeUp string) {
 		r.RemoteAddr = "172.16.4.2:4711"
@@ -174,8 +173,7 @@ func TestPlatforms(t *testing.T) {
 			cfg := contact(now)
 			cfg.Limits[0].Window = time.Hour
 			cfg.Identity = row.build(t)
-			log := logTo(&cfg)
-			h, _ := limited(t, cfg)
+			h := newSite(t, cfg)
 			client := func(addr string, madeUp func(i int) string) (passed int) {
 				for i := range 10 {
 					now.advance(time.Second) // so that each is checked
@@ -193,7 +191,7 @@ func TestPlatforms(t *testing.T) {
 			silent := func(int) string { return "" }
 			require.Equal(t, 5, client("203.0.113.1", silent))
 			require.Equal(t, 5, client("203.0.113.2", silent), "another client")
-			require.Empty(t, log.lines(), "nothing to mend")
+			require.Empty(t, h.log.lines(), "nothing to mend")
 			require.Zero(t, client("203.0.113.1", func(i int) string { return fmt.Sprintf("198.51.100.%d", i) }), "the spent one")
 			require.Equal(t, 5, client("203.0.113.3", func(i int) string { return fmt.Sprintf("198.51.100.%d", i) }), "and a new one")
 			require.Equal(t, 5, client("203.0.113.4", func(int) string { return "198.51.100.77" }), "who names somebody")

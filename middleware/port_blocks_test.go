@@ -33,9 +33,8 @@ func priceFor(t *testing.T, h http.Handler, remote string) uint64 {
 	return challengeIn(t, fetched(h, connected(remote))).Work
 }
 
-// A client that buys makes tallies dear in its own block of ports, and hardly in others.
-// The others pay what an address without blocks would cost. (The work of a challenge is a multiple
-// of eight: 24 is 22.)
+// A client that buys makes tallies dear in its own block of ports, and hardly in others. The others pay what an
+// address without blocks would cost. (The work of a challenge is a multiple of eight: 24 is 22.)
 func TestPortBlocks(t *testing.T) {
 	for name, test := range map[string]struct{ buyer, client, price int }{
 		"itself":                         {20_000, 20_000, 128},

@@ -18,8 +18,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/client"
 )
 
-// polite returns a client that answers challenges, from a loopback address, and
-// counts what it solved.
+// polite returns a client that answers challenges, from a loopback address, and counts what it solved.
 func polite(t testing.TB, addr string) (*http.Client, *atomic.Int64) {
 	t.Helper()
 	var solves atomic.Int64
@@ -84,8 +83,7 @@ func TestClientInEveryMode(t *testing.T) {
 	}
 }
 
-// Many requests at once, by one client: none is lost, and no more is bought than
-// the quota makes necessary.
+// Many requests at once, by one client: none is lost, and no more is bought than the quota makes necessary.
 func TestClientInParallel(t *testing.T) {
 	for name, mode := range allModes {
 		t.Run(name, func(t *testing.T) {
@@ -139,8 +137,7 @@ func TestClientWithSeveralPolicies(t *testing.T) {
 	require.EqualValues(t, 10, s.calls.Load())
 }
 
-// Two clients of one address: a tally belongs to who has its token, and neither
-// uses up the other's.
+// Two clients of one address: a tally belongs to who has its token, and neither uses up the other's.
 func TestTwoClientsOfOneAddress(t *testing.T) {
 	h := newSite(t, challenging(new(clock), middleware.Newcomers))
 	server := serve(t, h)

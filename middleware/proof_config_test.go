@@ -188,8 +188,7 @@ func TestDefaultChallenge(t *testing.T) {
 	cfg.Challenge = &middleware.Challenge{}
 	h := newSite(t, cfg)
 	exhaust(t, h)
-	resp := send(h)
-	require.Equal(t, http429, resp.StatusCode)
+	resp := requireStatus(t, http429, send(h))
 	c := challengeIn(t, resp)
 	require.EqualValues(t, 1<<18, c.Work)
 	require.Equal(t, 10*time.Second, c.TTL)

@@ -21,10 +21,9 @@ func TestProofFuzzSeedsAreThere(t *testing.T) {
 	require.GreaterOrEqual(t, len(files), 16)
 }
 
-// FuzzProofHeader: no field and no cookie that is not the answer to a challenge of
-// this client buys anything, panics, or is paid for with memory. TEXT stands for a
-// fresh challenge, OTHER for a good proof of another client, OLD for one that has
-// expired, SPENT for one that has bought its request, TOKEN for a window token.
+// FuzzProofHeader: no field and no cookie that is not the answer to a challenge of this client buys anything, panics,
+// or is paid for with memory. TEXT stands for a fresh challenge, OTHER for a good proof of another client, OLD for
+// one that has expired, SPENT for one that has bought its request, TOKEN for a window token.
 func FuzzProofHeader(f *testing.F) {
 	type target struct {
 		h     http.Handler

@@ -34,8 +34,7 @@ func challenging(c *clock, mode middleware.Mode) middleware.Config {
 	return cfg
 }
 
-// A site is a limiter with its endpoints, as a program would mount them. It has a log, unless the
-// configuration has.
+// A site is a limiter with its endpoints, as a program would mount them. It has a log, unless the configuration has.
 type site struct {
 	*http.ServeMux
 	m         *middleware.Middleware
@@ -65,8 +64,7 @@ func proving(proofs ...string) option {
 	}
 }
 
-// challengeIn returns the challenge of a response, which must have one that can
-// be read.
+// challengeIn returns the challenge of a response, which must have one that can be read.
 func challengeIn(t testing.TB, resp *http.Response) pow.Challenge {
 	t.Helper()
 	values := resp.Header.Values(middleware.ChallengeHeader)
@@ -131,8 +129,7 @@ func redeemed(h http.Handler, proof string, options ...option) *http.Response {
 // bought returns the first token of a new tally.
 func bought(t testing.TB, h http.Handler, options ...option) string {
 	t.Helper()
-	resp := redeemed(h, solved(t, fetched(h, options...)), options...)
-	require.Equal(t, http.StatusOK, resp.StatusCode)
+	resp := requireStatus(t, http.StatusOK, redeemed(h, solved(t, fetched(h, options...)), options...))
 	require.NotEmpty(t, tokenIn(resp))
 	return tokenIn(resp)
 }

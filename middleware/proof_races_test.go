@@ -22,8 +22,7 @@ func inParallel(n int, f func(i int)) {
 	group.Wait()
 }
 
-// One challenge is one tally, however often it is redeemed, and the first token
-// is the same bytes on every instance.
+// One challenge is one tally, however often it is redeemed, and the first token is the same bytes on every instance.
 func TestThousandRedeemsOfOneChallenge(t *testing.T) {
 	now := new(clock)
 	for _, bind := range []bool{false, true} {
@@ -71,8 +70,7 @@ func TestThousandRequestsWithOneProof(t *testing.T) {
 	}
 }
 
-// A solution replayed for its whole life, to all instances at once, whatever
-// stands beside it.
+// A solution replayed for its whole life, to all instances at once, whatever stands beside it.
 func TestSolutionReplayedForItsWholeLife(t *testing.T) {
 	const instances = 3
 	for name, mode := range allModes {

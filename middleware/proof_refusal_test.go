@@ -48,8 +48,7 @@ func TestEveryBitFlipIsRefused(t *testing.T) {
 	require.Equal(t, http.StatusOK, send(h, proving(proof)).StatusCode, "it was good all along")
 }
 
-// A proof is good for the client, the policy, the kind and the key that it was
-// made for.
+// A proof is good for the client, the policy, the kind and the key that it was made for.
 func TestSwapsAreRefused(t *testing.T) {
 	now := new(clock)
 	base := challenging(now, middleware.Newcomers)

@@ -38,8 +38,7 @@ func proxyTo(t *testing.T, upstream string) http.Handler {
 	return proxy
 }
 
-// reader is a plain upstream, which reads what it is sent: that is what has a server
-// answer 100 to an Expect.
+// reader is a plain upstream, which reads what it is sent: that is what has a server answer 100 to an Expect.
 func reader(t *testing.T, before ...http.HandlerFunc) string {
 	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -83,10 +82,9 @@ func early(into *[]textproto.MIMEHeader) option {
 
 var ourFields = []string{middleware.TokenHeader, "RateLimit", "RateLimit-Policy", "Set-Cookie", "Cache-Control"}
 
-// A reverse proxy passes on what its upstream sends before the response, from the same
-// header map, and then clears it. What was in the map by then would go out with the
-// 1xx, which nobody keeps, and be missing from the response: an honest client would
-// then begin anew on every instance.
+// A reverse proxy passes on what its upstream sends before the response, from the same header map, and then clears
+// it. What was in the map by then would go out with the 1xx, which nobody keeps, and be missing from the response: an
+// honest client would then begin anew on every instance.
 func TestProxiedResponsesAreWhole(t *testing.T) {
 	for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {

@@ -23,10 +23,9 @@ import (
 func decisionOn(t *testing.T, cfg middleware.Config, id middleware.Identity, options ...option) middleware.Decision {
 	t.Helper()
 	cfg.Identity = func(*http.Request) (middleware.Identity, error) { return id, nil }
-	decisions := record(&cfg)
-	h, _ := limited(t, cfg)
+	h := newSite(t, cfg)
 	send(h, options...)
-	return decisions.last()
+	return h.decisions.last()
 }
 
 // pseudonymOf returns the pseudonym of id in a policy of its own.
@@ -169,8 +168,5 @@ func ExampleIdentity_Addr() {
 		fmt.Println(slices.ContainsFunc(office, func(p netip.Prefix) bool { return p.Contains(id.Addr()) }))
 	}
 	// Output:
-	// true
-	// true
-	// false
-	// false
+	// true true false false
 }

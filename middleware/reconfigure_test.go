@@ -15,8 +15,7 @@ import (
 
 func TestReconfigureKeepsTheMemory(t *testing.T) {
 	cfg := contact(new(clock))
-	m := newLimiter(t, cfg)
-	h := m.Handler(new(spy))
+	h := newSite(t, cfg)
 	require.Equal(t, 5, admitted(h, 10))
 
 	for name, change := range map[string]func(*middleware.Config){
@@ -28,10 +27,10 @@ func TestReconfigureKeepsTheMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			changed := cfg
 			change(&changed)
-			require.NoError(t, m.Reconfigure(changed))
+			require.NoError(t, h.m.Reconfigure(changed))
 			if changed.InsecureNoMemory {
 				require.Equal(t, 10, admitted(h, 10))
-				require.NoError(t, m.Reconfigure(cfg))
+				require.NoError(t, h.m.Reconfigure(cfg))
 			}
 			require.Equal(t, 0, admitted(h, 10), "what was counted stays")
 		})
@@ -40,11 +39,10 @@ func TestReconfigureKeepsTheMemory(t *testing.T) {
 
 func TestReconfigureChangesEverythingElse(t *testing.T) {
 	cfg := contact(new(clock))
-	m := newLimiter(t, cfg)
-	h := m.Handler(new(spy))
+	h := newSite(t, cfg)
 	cfg.Quiet, cfg.Limits[0].Quota, cfg.InsecureCookie = true, 1, true
 	decisions := record(&cfg)
-	require.NoError(t, m.Reconfigure(cfg))
+	require.NoError(t, h.m.Reconfigure(cfg))
 	resp := send(h)
 	require.Empty(t, resp.Header.Get("RateLimit"))
 	require.Equal(t, "tallystick-contact", cookieIn(resp).Name)
@@ -54,23 +52,22 @@ func TestReconfigureChangesEverythingElse(t *testing.T) {
 
 func TestFaultyReconfigureChangesNothing(t *testing.T) {
 	cfg := contact(new(clock))
-	m := newLimiter(t, cfg)
-	h := m.Handler(new(spy))
+	h := newSite(t, cfg)
 	spend(t, h, 2)
 	bad := cfg
 	bad.Limits, bad.Policy, bad.MaxClients = nil, "", 2048
-	require.Equal(t, []string{"Policy", "Limits", "MaxClients"}, problems(t, m.Reconfigure(bad)))
+	require.Equal(t, []string{"Policy", "Limits", "MaxClients"}, problems(t, h.m.Reconfigure(bad)))
 
 	bad = cfg
 	bad.Policy = "other"
-	require.Equal(t, []string{"Policy"}, problems(t, m.Reconfigure(bad)), "tokens are made out to it")
-	require.ErrorContains(t, m.Reconfigure(bad), `is "contact" and cannot change`)
+	require.Equal(t, []string{"Policy"}, problems(t, h.m.Reconfigure(bad)), "tokens are made out to it")
+	require.ErrorContains(t, h.m.Reconfigure(bad), `is "contact" and cannot change`)
 
 	bad = cfg
 	bad.MaxClients = 2048
-	require.Equal(t, []string{"MaxClients"}, problems(t, m.Reconfigure(bad)), "the memory cannot grow")
+	require.Equal(t, []string{"MaxClients"}, problems(t, h.m.Reconfigure(bad)), "the memory cannot grow")
 	bad.MaxClients = 0
-	require.Error(t, m.Reconfigure(bad), "nor is the default the size that it has")
+	require.Error(t, h.m.Reconfigure(bad), "nor is the default the size that it has")
 	require.Equal(t, `"contact";r=2;t=60`, send(h).Header.Get("RateLimit"))
 }
 

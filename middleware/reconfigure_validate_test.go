@@ -29,21 +29,19 @@ func TestValidateChangesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := contact(new(clock))
-			m := newLimiter(t, cfg)
-			h := m.Handler(new(spy))
+			h := newSite(t, cfg)
 			spend(t, h, 2)
 			changed := cfg
 			row.change(&changed)
-			err := m.Validate(changed)
+			err := h.m.Validate(changed)
 			if row.fields == nil {
 				require.NoError(t, err)
 			} else {
 				require.Equal(t, row.fields, problems(t, err))
 			}
-			resp := send(h)
-			require.Equal(t, http.StatusOK, resp.StatusCode)
+			resp := requireStatus(t, http.StatusOK, send(h))
 			require.Equal(t, `"contact";r=2;t=60`, resp.Header.Get("RateLimit"), "two were spent before")
-			again := m.Reconfigure(changed)
+			again := h.m.Reconfigure(changed)
 			require.Equal(t, err == nil, again == nil)
 			if err != nil {
 				require.EqualError(t, again, err.Error())

@@ -26,10 +26,9 @@ func TestDecisionTellsOfAllLimits(t *testing.T) {
 		{Name: "c", Algorithm: middleware.FixedWindow, Quota: 7, Window: time.Hour},
 		{Name: "d", Algorithm: middleware.FixedWindow, Quota: 2, Window: 24 * time.Hour},
 	}
-	decisions := record(&cfg)
-	h, _ := limited(t, cfg)
+	h := newSite(t, cfg)
 	standing := func() (remaining []int64, reset []time.Duration, blocked []bool) {
-		for _, l := range decisions.last().Limits() {
+		for _, l := range h.decisions.last().Limits() {
 			remaining, reset, blocked = append(remaining, l.Remaining), append(reset, l.Reset), append(blocked, l.Blocked)
 		}
 		return remaining, reset, blocked
@@ -44,8 +43,7 @@ func TestDecisionTellsOfAllLimits(t *testing.T) {
 		{http.StatusOK, []int64{7, 6, 5, 0}, []bool{false, false, false, false}},
 		{http.StatusTooManyRequests, []int64{7, 6, 5, 0}, []bool{false, false, false, true}},
 	} {
-		resp := send(h)
-		require.Equal(t, test.status, resp.StatusCode)
+		resp := requireStatus(t, test.status, send(h))
 		remaining, reset, blocked := standing()
 		require.Equal(t, test.remaining, remaining, i)
 		require.Equal(t, resets, reset, i)
@@ -59,8 +57,7 @@ func TestDecisionTellsOfAllLimits(t *testing.T) {
 func TestDecisionTellsWhyATokenWasNotAccepted(t *testing.T) {
 	now := new(clock)
 	cfg := contact(now)
-	decisions := record(&cfg)
-	h, _ := limited(t, cfg)
+	h := newSite(t, cfg)
 	tok := spend(t, h, 1)
 	other := contact(now)
 	other.Policy = "other"
@@ -82,12 +79,12 @@ func TestDecisionTellsWhyATokenWasNotAccepted(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			send(h, test.options...)
-			require.Equal(t, test.want, decisions.last().TokenErr)
+			require.Equal(t, test.want, h.decisions.last().TokenErr)
 		})
 	}
 	now.advance(time.Hour)
 	send(h, showing(tok))
-	require.Equal(t, token.ErrExpired, decisions.last().TokenErr)
+	require.Equal(t, token.ErrExpired, h.decisions.last().TokenErr)
 }
 
 func TestDecisionOfAnIdentityThatFailed(t *testing.T) {
@@ -106,10 +103,9 @@ func TestDecisionOfAnIdentityThatFailed(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			cfg := contact(new(clock))
 			cfg.Identity = func(*http.Request) (middleware.Identity, error) { return test.id, test.err }
-			decisions := record(&cfg)
-			h, _ := limited(t, cfg)
+			h := newSite(t, cfg)
 			send(h)
-			d := decisions.last()
+			d := h.decisions.last()
 			require.Equal(t, test.reason, d.Reason)
 			require.Equal(t, middleware.Identity{}, d.Identity)
 			require.Empty(t, d.Tier)
@@ -123,8 +119,7 @@ func TestDecisionOfARefusalWithAllThatIsOffered(t *testing.T) {
 	cfg := waiting(new(clock), middleware.Newcomers)
 	decisions := record(&cfg)
 	h, _ := limited(t, cfg)
-	resp := send(h, html, proving("garbage"))
-	require.Equal(t, http.StatusForbidden, resp.StatusCode)
+	resp := requireStatus(t, http.StatusForbidden, send(h, html, proving("garbage")))
 	d := decisions.last()
 	require.Equal(t, middleware.Reason("wrong-solution"), d.Proof)
 	require.NotNil(t, d.Offered)
@@ -137,11 +132,10 @@ func TestDecisionOfARefusalWithAllThatIsOffered(t *testing.T) {
 func TestDecisionOfACallToTheCounter(t *testing.T) {
 	now := new(clock)
 	cfg := paid(now, newLedger(now))
-	decisions := record(&cfg)
-	h, _ := limited(t, cfg)
+	h := newSite(t, cfg)
 	for left := int64(4); left >= 0; left-- {
 		require.Equal(t, http.StatusOK, send(h).StatusCode)
-		d := decisions.last()
+		d := h.decisions.last()
 		require.Equal(t, "answered", d.Call)
 		require.Zero(t, d.CallTook%time.Microsecond)
 		require.Equal(t, left, d.Limits()[0].Remaining)

@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// refusedWays are requests that are refused, each with a body of another length that is the
-// same each time.
+// refusedWays are requests that are refused, each with a body of another length that is the same each time.
 func refusedWays() [][]option {
 	unknown := func(r *http.Request) { r.RemoteAddr = "@" }
 	return [][]option{

@@ -24,9 +24,7 @@ func golden(t *testing.T, name string, resp *http.Response) {
 	want, err := os.ReadFile("testdata/" + name)
 	require.NoError(t, err)
 	body := bodyOf(t, resp)
-	require.Equal(t, strconv.Itoa(len(body)), resp.Header.Get("Content-Length"))
-	require.Equal(t, "nosniff", resp.Header.Get("X-Content-Type-Options"))
-	require.Equal(t, []string{"Accept"}, resp.Header.Values("Vary"))
+	requireHeader(t, resp, "Content-Length", strconv.Itoa(len(body)), "X-Content-Type-Options", "nosniff", "Vary", "Accept")
 	if wait := resp.Header.Get("Retry-After"); wait != "" {
 		body = strings.Replace(body, "in "+wait+" second", "in WAIT second", 1)
 	}
@@ -38,7 +36,6 @@ func refusal(t *testing.T, reason middleware.Reason, quiet bool, options ...opti
 	cfg := contact(new(clock))
 	cfg.Quiet, cfg.Cost = quiet, costOf
 	cfg.Limits = append(cfg.Limits, middleware.Limit{Algorithm: middleware.FixedWindow, Quota: 50, Window: time.Hour})
-	decisions := record(&cfg)
 	switch reason {
 	case middleware.CostAboveQuota:
 		options = append(options, costing(6))
@@ -51,15 +48,15 @@ func refusal(t *testing.T, reason middleware.Reason, quiet bool, options ...opti
 			return middleware.Identity{}, &middleware.Denial{Status: http.StatusUnauthorized}
 		}
 	}
-	h, spy := limited(t, cfg)
+	h := newSite(t, cfg)
 	if reason == middleware.OverLimit {
 		require.Equal(t, 5, admitted(h, 5))
 	}
-	spy.calls.Store(0)
+	h.spy.calls.Store(0)
 	resp := send(h, options...)
-	require.Zero(t, spy.calls.Load())
-	require.Equal(t, reason, decisions.last().Reason)
-	require.Equal(t, resp.StatusCode, decisions.last().Status)
+	require.Zero(t, h.spy.calls.Load())
+	require.Equal(t, reason, h.decisions.last().Reason)
+	require.Equal(t, resp.StatusCode, h.decisions.last().Status)
 	require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
 	return resp
 }
@@ -133,8 +130,7 @@ func TestWaitIsSaidInWords(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with a token, the response is, byte for byte, the one to a
-// request that shows none.
+// Whatever is wrong with a token, the response is, byte for byte, the one to a request that shows none.
 func TestThreatsOfLeaks(t *testing.T) {
 	tok, header, payload := genuine(t, 5)
 	h, _ := limited(t, contact(new(clock)))
@@ -154,8 +150,7 @@ func TestThreatsOfLeaks(t *testing.T) {
 		response := func(options ...option) (http.Header, string) {
 			h, _ := limited(t, contact(new(clock)))
 			admitted(h, 5)
-			resp := send(h, append(options, with("Accept", accept))...)
-			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+			resp := requireStatus(t, http.StatusTooManyRequests, send(h, append(options, with("Accept", accept))...))
 			body := strings.Replace(bodyOf(t, resp), "in "+resp.Header.Get("Retry-After"), "in WAIT", 1)
 			resp.Header.Del("Retry-After") // has jitter
 			return resp.Header, body

@@ -229,8 +229,7 @@ func TestOneRequestForManyHandlers(t *testing.T) {
 	require.Nil(t, r.Trailer, "an allocation for nothing")
 }
 
-// TestWhatAHandlerLeavesBehind goes on with the request, and parses its query. The race detector
-// looks at it.
+// TestWhatAHandlerLeavesBehind goes on with the request, and parses its query. The race detector looks at it.
 func TestWhatAHandlerLeavesBehind(t *testing.T) {
 	var group sync.WaitGroup
 	defer group.Wait()

@@ -39,11 +39,10 @@ func TestRotationInEitherOrderKeepsTheTally(t *testing.T) {
 	}
 	t.Run("in one instance, while serving", func(t *testing.T) {
 		cfg := contact(new(clock))
-		m := newLimiter(t, cfg)
-		h := m.Handler(new(spy))
+		h := newSite(t, cfg)
 		tok := spend(t, h, 3)
 		cfg.Secrets = ring("b", "a")
-		require.NoError(t, m.Reconfigure(cfg))
+		require.NoError(t, h.m.Reconfigure(cfg))
 		resp := send(h, showing(tok))
 		require.Equal(t, `"contact";r=1;t=60`, resp.Header.Get("RateLimit"))
 		require.NotEqual(t, tok[:64], tokenIn(resp)[:64], "signed by the new secret")

@@ -20,8 +20,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// requireNoSecret looks for four bytes of a secret in a row, in every spelling
-// that fmt and slog have for bytes.
+// requireNoSecret looks for four bytes of a secret in a row, in every spelling that fmt and slog have for bytes.
 func requireNoSecret(t *testing.T, text string, secrets ...[]byte) {
 	t.Helper()
 	for _, s := range secrets {

@@ -42,8 +42,7 @@ func TestMain(m *testing.M) {
 // long, and no test judges how long.
 const patient = 5 * time.Minute
 
-// lingering returns the stacks of servers, clients and of our own code, once
-// they have had the time to end.
+// lingering returns the stacks of servers, clients and of our own code, once they have had the time to end.
 func lingering() (left string) {
 	for deadline := time.Now().Add(patient); time.Now().Before(deadline); runtime.Gosched() {
 		buf := make([]byte, 1<<20)

@@ -62,9 +62,8 @@ func (s *spending) tooLow() (most int64) {
 	return most
 }
 
-// requireBound checks the row of the table: what a limit admits in a window, and what was under
-// way was estimated too low. Of buckets, in any time, with what is lost in each window; a counter
-// loses nothing.
+// requireBound checks the row of the table: what a limit admits in a window, and what was under way was estimated too
+// low. Of buckets, in any time, with what is lost in each window; a counter loses nothing.
 func (s *spending) requireBound(t *testing.T, l middleware.Limit, loses bool) {
 	t.Helper()
 	u, window := s.tooLow(), l.Window.Microseconds()
@@ -129,10 +128,9 @@ func TestSettleFarAboveABurst(t *testing.T) {
 	}
 }
 
-// TestSettleBound: L and what the requests under way at once were estimated too low, for every
-// algorithm, whoever keeps the count, whatever is shown, and whenever it is settled: in the
-// handler, after it, or much later with others under way. Costs are 0 (Refund), below the
-// estimate, above it, and far above all there is.
+// TestSettleBound: L and what the requests under way at once were estimated too low, for every algorithm, whoever
+// keeps the count, whatever is shown, and whenever it is settled: in the handler, after it, or much later with others
+// under way. Costs are 0 (Refund), below the estimate, above it, and far above all there is.
 func TestSettleBound(t *testing.T) {
 	seeds := uint64(4)
 	if testing.Short() {
@@ -298,8 +296,7 @@ func TestSettleWaitsForADebt(t *testing.T) {
 				resp := send(mw.Handler(settling(t, false)), settles(cost))
 				wait := time.Duration(owed-burst+1) * time.Second
 				for shown, m := range map[string]*middleware.Middleware{"": mw, resp.Header.Get(middleware.TokenHeader): newLimiter(t, cfg)} {
-					refused := send(m.Handler(new(spy)), showing(shown))
-					require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
+					refused := requireStatus(t, http.StatusTooManyRequests, send(m.Handler(new(spy)), showing(shown)))
 					require.Equal(t, fmt.Sprintf(`"contact";r=0;t=%d`, wait/time.Second), refused.Header.Get("RateLimit"))
 				}
 				c.advance(wait - time.Second)

@@ -16,8 +16,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// tried is contact, five a minute, with three a minute on trial before it, and an hour's
-// worth after it.
+// tried is contact, five a minute, with three a minute on trial before it, and an hour's worth after it.
 func tried(cfg middleware.Config) middleware.Config {
 	cfg.Limits = []middleware.Limit{
 		{Name: "trial", Algorithm: middleware.FixedWindow, Quota: 3, Window: time.Minute, Shadow: true},
@@ -40,20 +39,17 @@ func wouldRefuse(d middleware.Decision) (names []string) {
 func TestShadowLimitRefusesNobody(t *testing.T) {
 	cfg := tried(contact(new(clock)))
 	cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds
-	decisions := record(&cfg)
-	h, _ := limited(t, cfg)
+	h := newSite(t, cfg)
 	tok := ""
 	// Each counts for itself: what trial would refuse is counted in trial-hour.
 	for i, want := range [][]string{nil, nil, nil, {"trial"}, {"trial", "trial-hour"}, {"trial", "trial-hour"}} {
 		resp := send(h, showing(tok))
 		tok = tokenIn(resp)
-		d := decisions.last()
+		d := h.decisions.last()
 		require.Equal(t, i < 5, d.Admitted)
 		require.Equal(t, want, wouldRefuse(d), i)
-		require.Equal(t, []string{`"contact";q=5;w=60`}, resp.Header.Values("RateLimit-Policy"))
-		require.Equal(t, fmt.Sprintf(`"contact";r=%d;t=60`, max(0, 4-i)), resp.Header.Get("RateLimit"))
-		require.Equal(t, "5", resp.Header.Get("X-RateLimit-Limit"))
-		require.Equal(t, fmt.Sprint(max(0, 4-i)), resp.Header.Get("X-RateLimit-Remaining"))
+		requireHeader(t, resp, "RateLimit-Policy", `"contact";q=5;w=60`, "RateLimit", fmt.Sprintf(`"contact";r=%d;t=60`, max(0, 4-i)),
+			"X-RateLimit-Limit", "5", "X-RateLimit-Remaining", fmt.Sprint(max(0, 4-i)))
 		if i == 5 {
 			body := bodyOf(t, resp)
 			require.Contains(t, body, `"violated-policies":["contact"]`)

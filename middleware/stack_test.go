@@ -56,8 +56,7 @@ func TestStackedPolicies(t *testing.T) {
 		_, _, h := stack(t, new(clock), plain, new(spy))
 		require.Equal(t, 2, admitted(h, 2))
 		for i, m := range []string{http.MethodGet, http.MethodPost} {
-			resp := send(h, method(m))
-			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+			resp := requireStatus(t, http.StatusTooManyRequests, send(h, method(m)))
 			require.Equal(t, []string{[]string{`"site";r=4;t=60`, `"site";r=3;t=60`}[i], `"page";r=0;t=60`}, resp.Header.Values("RateLimit"))
 			require.Len(t, resp.Header.Values("Retry-After"), 1)
 			require.Contains(t, bodyOf(t, resp), `["page"]`)

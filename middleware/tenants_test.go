@@ -129,16 +129,13 @@ func BenchmarkTenants(b *testing.B) {
 	}
 }
 
-// Ten thousand tenants fit into one Middleware, each with its numbers and its counts, and
-// without a tier.
+// Ten thousand tenants fit into one Middleware, each with its numbers and its counts, and without a tier.
 func TestTenThousandTenants(t *testing.T) {
 	cfg := ownNumbers(false)
-	decisions := record(&cfg)
-	m := newLimiter(t, cfg)
-	h := m.Handler(new(spy))
+	h := newSite(t, cfg)
 	for _, i := range []int{0, 1, 4711, tenants - 1} {
 		resp := send(h, customer(strconv.Itoa(i)))
 		require.Equal(t, fmt.Sprintf(`"minute";q=%d;w=60, "day";q=%d;w=86400`, 100+i, 100*(100+i)), resp.Header.Get("RateLimit-Policy"))
-		require.EqualValues(t, 99+i, decisions.last().Limits()[0].Remaining)
+		require.EqualValues(t, 99+i, h.decisions.last().Limits()[0].Remaining)
 	}
 }

@@ -241,11 +241,9 @@ func TestCookieOfAnotherThing(t *testing.T) {
 			require.Regexp(t, `\.for\.[0-7]$`, cookieIn(resp).Name)
 		})
 	}
-	plain := contact(new(clock))
-	said := record(&plain)
-	h, _ = limited(t, plain)
-	resp := send(h, with("Cookie", a.Name+"="+a.Value))
-	require.Zero(t, said.last().Tokens)
+	plain := newSite(t, contact(new(clock)))
+	resp := send(plain, with("Cookie", a.Name+"="+a.Value))
+	require.Zero(t, plain.decisions.last().Tokens)
 	require.Equal(t, "__Host-tallystick-contact", cookieIn(resp).Name)
 }
 

@@ -13,10 +13,9 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// An attacker can make an instance busy, with requests that are admitted, and keep it so
-// for as long as it pays for them. That costs others work, and locks nobody out: a newcomer
-// proves work once, at the price of its own address, and is served as ever; a client that has
-// bought a tally notices nothing.
+// An attacker can make an instance busy, with requests that are admitted, and keep it so for as long as it pays for
+// them. That costs others work, and locks nobody out: a newcomer proves work once, at the price of its own address,
+// and is served as ever; a client that has bought a tally notices nothing.
 func TestAnAttackerWhoCrowdsAnInstanceLocksNobodyOut(t *testing.T) {
 	const perSecond = 2
 	for name, addr := range map[string]string{"of its own": "", "that the attacker has too": "203.0.113.66"} {

@@ -20,15 +20,34 @@ import (
 
 // Threats of exact routes, by their numbers.
 func TestThreatsOfExactRoutes(t *testing.T) {
-	failing := func(context.Context, int) error { return errEngine }
+	hang := func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
+	// rushed plays a route in a bubble that fails open, with places for eight calls of the default deadline.
+	rushed := func(name string, play func(t *testing.T, c *clock, l *ledger, h *site)) {
+		testkit.RunBubble(t, name, func(t *testing.T) {
+			c := new(clock)
+			l := newLedger(c)
+			cfg := hasty(c, l)
+			cfg.Exact.Outage, cfg.Exact.InFlight = middleware.FailOpen, 8
+			play(t, c, l, newSite(t, cfg))
+		})
+	}
+	// flood sends a hundred requests at once, of so many addresses, and counts the answers by their status.
+	flood := func(h http.Handler, addresses int) map[int]int {
+		codes, seen := make(chan int, 100), map[int]int{}
+		for n := range 100 {
+			go func() { codes <- send(h, from(fmt.Sprintf("198.18.0.%d", n%addresses))).StatusCode }()
+		}
+		for range 100 {
+			seen[<-codes]++
+		}
+		return seen
+	}
 
 	t.Run("T32 one hot anonymous key is split", TestExactShardsShareTheQuota)
 
 	t.Run("T33 the counter is down, fail open", func(t *testing.T) {
-		c := new(clock)
-		l := newLedger(c)
-		l.fault = failing
-		cfg := paid(c, l)
+		c, l, cfg := paidRoute()
+		l.fault = onFire
 		cfg.Exact.Outage = middleware.FailOpen
 		cfg.Instances = 2
 		log := logTo(&cfg)
@@ -38,254 +57,158 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 			passed += admitted(h, 15)
 			c.advance(time.Second)
 			passed += admitted(h, 5)
-			resp := send(h)
-			require.Equal(t, "?1", resp.Header.Get("Tallystick-Degraded"))
+			require.Equal(t, "?1", send(h).Header.Get("Tallystick-Degraded"))
 		}
 		require.Equal(t, 4, passed, "half of five on each, rounded down; never unlimited")
 		require.Equal(t, 2, log.count("does not answer"), "one line on each instance")
 	})
 
 	t.Run("T33 the counter is down, fail closed", func(t *testing.T) {
-		c := new(clock)
-		l := newLedger(c)
-		l.fault = failing
-		cfg := paid(c, l)
-		log := logTo(&cfg)
-		h, spy := limited(t, cfg)
+		c, l, h := paidSite(t)
+		l.fault = onFire
 		for n := range 20 {
 			if n == 5 {
-				require.NotContains(t, log.String(), "does not answer", "they may be of one moment")
+				require.NotContains(t, h.log.String(), "does not answer", "they may be of one moment")
 				c.advance(time.Second)
 			}
-			resp := send(h)
-			require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+			resp := requireStatus(t, http.StatusServiceUnavailable, send(h))
 			require.Equal(t, "?1", resp.Header.Get("Tallystick-Degraded"))
 			require.NotEmpty(t, resp.Header.Get("Retry-After"))
 			require.Contains(t, bodyOf(t, resp), "temporary-reduced-capacity")
 		}
-		require.Zero(t, spy.calls.Load())
+		require.Zero(t, h.spy.calls.Load())
 		require.Equal(t, 12, l.count(), "five calls and one a second later, each repeated once; then the breaker is open")
-		require.Equal(t, 1, log.count("does not answer"))
+		require.Equal(t, 1, h.log.count("does not answer"))
 
 		l.fault = nil
 		require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
 		c.advance(time.Second)
 		require.Equal(t, 5, admitted(h, 9), "recovers by itself")
-		require.Equal(t, 1, log.count("answers again"))
+		require.Equal(t, 1, h.log.count("answers again"))
 		require.Empty(t, send(h).Header.Get("Tallystick-Degraded"))
 	})
 
-	t.Run("T34 the counter hangs", func(t *testing.T) {
-		testkit.Bubble(t, func(t *testing.T) {
-			c := new(clock)
-			l := newLedger(c)
-			l.fault = func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
-			cfg := hasty(c, l)
-			cfg.Now = time.Now
-			h, _ := limited(t, cfg)
-			began := time.Now()
-			require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
-			require.Equal(t, 50*time.Millisecond, time.Since(began), "the deadline, and no second call after it")
-			require.Equal(t, 1, l.count())
-			for range 100 {
-				send(h)
-			}
-			require.Equal(t, 250*time.Millisecond, time.Since(began), "five deadlines in all")
-		})
+	testkit.RunBubble(t, "T34 the counter hangs", func(t *testing.T) {
+		c := new(clock)
+		l := newLedger(c)
+		l.fault = hang
+		cfg := hasty(c, l)
+		cfg.Now = time.Now
+		h, _ := limited(t, cfg)
+		began := time.Now()
+		require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
+		require.Equal(t, 50*time.Millisecond, time.Since(began), "the deadline, and no second call after it")
+		require.Equal(t, 1, l.count())
+		admitted(h, 100)
+		require.Equal(t, 250*time.Millisecond, time.Since(began), "five deadlines in all")
 	})
 
 	t.Run("T34 a client that hangs up is no outage", func(t *testing.T) {
-		c := new(clock)
-		l := newLedger(c)
+		_, l, h := paidSite(t)
 		l.fault = func(ctx context.Context, _ int) error { return ctx.Err() }
-		h, _ := limited(t, paid(c, l))
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		for range 20 {
-			send(h, func(r *http.Request) { *r = *r.WithContext(gone) })
-		}
+		admitted(h, 20, func(r *http.Request) { *r = *r.WithContext(gone) })
 		require.EqualValues(t, 5, l.charged)
 		require.Equal(t, http.StatusOK, send(h, from("203.0.113.2")).StatusCode)
 	})
 
-	t.Run("T34 a flood never turns into the fallback", func(t *testing.T) {
-		testkit.Bubble(t, func(t *testing.T) {
-			c := new(clock)
-			l := newLedger(c)
-			l.fault = func(context.Context, int) error { time.Sleep(20 * time.Millisecond); return nil }
-			cfg := hasty(c, l)
-			cfg.Exact.Outage = middleware.FailOpen
-			cfg.Exact.InFlight = 8
-			degraded := 0
-			cfg.OnDecision = func(_ context.Context, d middleware.Decision) {
-				if d.Degraded {
-					degraded++
-				}
-			}
-			h, _ := limited(t, cfg)
-			codes := make(chan int, 100)
-			for n := range 100 {
-				go func() { codes <- send(h, from(fmt.Sprintf("198.18.0.%d", n%10))).StatusCode }()
-			}
-			seen := map[int]int{}
-			for range 100 {
-				seen[<-codes]++
-			}
-			require.Equal(t, map[int]int{200: 6, 503: 94}, seen, "strangers have three quarters of the places")
-			require.Zero(t, degraded)
-		})
+	rushed("T34 a flood never turns into the fallback", func(t *testing.T, _ *clock, l *ledger, h *site) {
+		l.fault = func(context.Context, int) error { time.Sleep(20 * time.Millisecond); return nil }
+		require.Equal(t, map[int]int{200: 6, 503: 94}, flood(h, 10), "strangers have three quarters of the places")
+		for _, d := range h.decisions.all {
+			require.False(t, d.Degraded)
+		}
 	})
 
-	t.Run("T34 a flood that makes the counter slow never turns into the fallback", func(t *testing.T) {
-		testkit.Bubble(t, func(t *testing.T) {
-			c := new(clock)
-			l := newLedger(c)
-			// It answers one call after the other, 20 ms each.
-			turn := make(chan struct{}, 1)
-			l.fault = func(ctx context.Context, _ int) error {
-				select {
-				case turn <- struct{}{}:
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-				defer func() { <-turn }()
-				time.Sleep(20 * time.Millisecond)
+	rushed("T34 a flood that makes the counter slow never turns into the fallback", func(t *testing.T, _ *clock, l *ledger, h *site) {
+		turn := make(chan struct{}, 1) // it answers one call after the other, 20 ms each
+		l.fault = func(ctx context.Context, _ int) error {
+			select {
+			case turn <- struct{}{}:
+			case <-ctx.Done():
 				return ctx.Err()
 			}
-			cfg := hasty(c, l)
-			cfg.Exact.Outage = middleware.FailOpen
-			cfg.Exact.InFlight = 8
-			log := logTo(&cfg)
-			h, _ := limited(t, cfg)
-			codes := make(chan int, 100)
-			for n := range 100 {
-				go func() { codes <- send(h, from(fmt.Sprintf("198.18.0.%d", n))).StatusCode }()
-			}
-			seen := map[int]int{}
-			for range 100 {
-				seen[<-codes]++
-			}
-			require.Equal(t, map[int]int{200: 2, 503: 98}, seen)
-			require.NotContains(t, log.String(), "does not answer")
-		})
+			defer func() { <-turn }()
+			time.Sleep(20 * time.Millisecond)
+			return ctx.Err()
+		}
+		require.Equal(t, map[int]int{200: 2, 503: 98}, flood(h, 100))
+		require.NotContains(t, h.log.String(), "does not answer")
 	})
 
-	t.Run("T34 a flood at a counter that hangs is an outage after a second", func(t *testing.T) {
-		testkit.Bubble(t, func(t *testing.T) {
-			c := new(clock)
-			l := newLedger(c)
-			cfg := hasty(c, l)
-			cfg.Exact.Outage = middleware.FailOpen
-			cfg.Exact.InFlight = 8
-			log := logTo(&cfg)
-			h, _ := limited(t, cfg)
-			flood := func() map[int]int {
-				codes := make(chan int, 100)
-				for n := range 100 {
-					go func() { codes <- send(h, from(fmt.Sprintf("198.18.0.%d", n))).StatusCode }()
-				}
-				seen := map[int]int{}
-				for range 100 {
-					seen[<-codes]++
-				}
-				return seen
-			}
-			hang := func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
-			l.fault = hang
-			require.Equal(t, map[int]int{503: 100}, flood(), "it may be slow")
-			c.advance(600 * time.Millisecond)
-			require.Equal(t, map[int]int{503: 100}, flood())
-			l.fault = nil
-			require.Equal(t, http.StatusOK, send(h, from("198.18.2.2")).StatusCode)
-			c.advance(600 * time.Millisecond)
-			l.fault = hang
-			require.Equal(t, map[int]int{503: 100}, flood(), "it has answered")
-			c.advance(600 * time.Millisecond)
-			require.Equal(t, map[int]int{503: 100}, flood())
-			require.NotContains(t, log.String(), "does not answer")
-			c.advance(600 * time.Millisecond)
-			require.Equal(t, map[int]int{200: 6, 503: 94}, flood(), "burst by burst, it has answered nobody for a second")
-			for range 6 { // one call of each is a probe at most, and five must fail
-				flood()
-			}
-			require.Contains(t, log.String(), "does not answer")
-		})
+	rushed("T34 a flood at a counter that hangs is an outage after a second", func(t *testing.T, c *clock, l *ledger, h *site) {
+		l.fault = hang
+		require.Equal(t, map[int]int{503: 100}, flood(h, 100), "it may be slow")
+		c.advance(600 * time.Millisecond)
+		require.Equal(t, map[int]int{503: 100}, flood(h, 100))
+		l.fault = nil
+		require.Equal(t, http.StatusOK, send(h, from("198.18.2.2")).StatusCode)
+		c.advance(600 * time.Millisecond)
+		l.fault = hang
+		require.Equal(t, map[int]int{503: 100}, flood(h, 100), "it has answered")
+		c.advance(600 * time.Millisecond)
+		require.Equal(t, map[int]int{503: 100}, flood(h, 100))
+		require.NotContains(t, h.log.String(), "does not answer")
+		c.advance(600 * time.Millisecond)
+		require.Equal(t, map[int]int{200: 6, 503: 94}, flood(h, 100), "burst by burst, it has answered nobody for a second")
+		for range 6 { // one call of each is a probe at most, and five must fail
+			flood(h, 100)
+		}
+		require.Contains(t, h.log.String(), "does not answer")
 	})
 
-	t.Run("T34 a counter that is busy is an outage after a second of silence", func(t *testing.T) {
-		c := new(clock)
-		l := newLedger(c)
-		cfg := paid(c, l)
-		cfg.Exact.Outage = middleware.FailOpen
-		log := logTo(&cfg)
-		h, _ := limited(t, cfg)
+	rushed("T34 a counter that is busy is an outage after a second of silence", func(t *testing.T, c *clock, l *ledger, h *site) {
 		l.fault = func(context.Context, int) error { return exact.ErrBusy }
 		for range 20 {
 			require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
 		}
-		require.NotContains(t, log.String(), "does not answer")
+		require.NotContains(t, h.log.String(), "does not answer")
 		c.advance(time.Second)
 		require.Equal(t, http.StatusOK, send(h).StatusCode)
 	})
 
-	t.Run("T34 calls that are slow while others are answered are no outage", func(t *testing.T) {
-		testkit.Bubble(t, func(t *testing.T) {
-			c := new(clock)
-			l := newLedger(c)
-			l.fault = func(ctx context.Context, n int) error {
-				if n%3 != 0 {
-					<-ctx.Done()
-				}
-				return ctx.Err()
+	rushed("T34 calls that are slow while others are answered are no outage", func(t *testing.T, _ *clock, l *ledger, h *site) {
+		l.fault = func(ctx context.Context, n int) error {
+			if n%3 != 0 {
+				<-ctx.Done()
 			}
-			cfg := hasty(c, l)
-			cfg.Exact.Outage = middleware.FailOpen
-			log := logTo(&cfg)
-			h, _ := limited(t, cfg)
-			for n := range 5 {
-				slow := make(chan *http.Response, 2)
-				for i := range 2 {
-					go func() { slow <- send(h, from(fmt.Sprintf("198.18.%d.%d", n, i))) }()
-				}
-				synctest.Wait()
-				require.Empty(t, send(h, from(fmt.Sprintf("198.18.%d.2", n))).Header.Get("Tallystick-Degraded"))
-				for range 2 {
-					require.Equal(t, "?1", (<-slow).Header.Get("Tallystick-Degraded"), "the policy's choice, for this one")
-				}
+			return ctx.Err()
+		}
+		for n := range 5 {
+			slow := make(chan *http.Response, 2)
+			for i := range 2 {
+				go func() { slow <- send(h, from(fmt.Sprintf("198.18.%d.%d", n, i))) }()
 			}
-			require.NotContains(t, log.String(), "does not answer")
-		})
+			synctest.Wait()
+			require.Empty(t, send(h, from(fmt.Sprintf("198.18.%d.2", n))).Header.Get("Tallystick-Degraded"))
+			for range 2 {
+				resp := requireStatus(t, http.StatusOK, <-slow)
+				require.Equal(t, "?1", resp.Header.Get("Tallystick-Degraded"), "the policy's choice, for this one")
+			}
+		}
+		require.NotContains(t, h.log.String(), "does not answer")
 	})
 
-	t.Run("T34 a slow answer among few is an outage", func(t *testing.T) {
-		testkit.Bubble(t, func(t *testing.T) {
-			c := new(clock)
-			l := newLedger(c)
-			l.fault = func(ctx context.Context, n int) error {
-				if n == 1 {
-					<-ctx.Done()
-				}
-				return ctx.Err()
+	rushed("T34 a slow answer among few is an outage", func(t *testing.T, _ *clock, l *ledger, h *site) {
+		l.fault = func(ctx context.Context, n int) error {
+			if n == 1 {
+				<-ctx.Done()
 			}
-			cfg := hasty(c, l)
-			cfg.Exact.Outage = middleware.FailOpen
-			h, _ := limited(t, cfg)
-			slow := make(chan *http.Response, 1)
-			go func() { slow <- send(h) }()
-			synctest.Wait()
-			require.Empty(t, send(h, from("198.18.1.1")).Header.Get("Tallystick-Degraded"))
-			a := <-slow
-			require.Equal(t, http.StatusOK, a.StatusCode)
-			require.Equal(t, "?1", a.Header.Get("Tallystick-Degraded"))
-		})
+			return ctx.Err()
+		}
+		slow := make(chan *http.Response, 1)
+		go func() { slow <- send(h) }()
+		synctest.Wait()
+		require.Empty(t, send(h, from("198.18.1.1")).Header.Get("Tallystick-Degraded"))
+		require.Equal(t, "?1", requireStatus(t, http.StatusOK, <-slow).Header.Get("Tallystick-Degraded"))
 	})
 
 	t.Run("T34 a counter that is full is no outage", func(t *testing.T) {
 		c := new(clock)
 		cfg := paid(c, exact.NewMemory(1, c.Now))
 		cfg.Exact.Outage = middleware.FailOpen
-		log := logTo(&cfg)
-		h, _ := limited(t, cfg)
+		h := newSite(t, cfg)
 		seen := map[int]int{}
 		for n := range 2000 {
 			seen[send(h, from(fmt.Sprintf("198.18.%d.%d", n/250, n%250))).StatusCode]++
@@ -293,14 +216,12 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 		require.Greater(t, seen[503], 100, "there is no room for all")
 		require.Equal(t, 2000, seen[200]+seen[503])
 		require.Equal(t, 4, admitted(h, 9, from("198.18.0.0")), "who is remembered is counted as before")
-		require.NotContains(t, log.String(), "does not answer")
+		require.NotContains(t, h.log.String(), "does not answer")
 	})
 
 	t.Run("T35 the herd meets a half-open breaker", func(t *testing.T) {
-		c := new(clock)
-		l := newLedger(c)
-		l.fault = failing
-		h, _ := limited(t, paid(c, l))
+		c, l, h := paidSite(t)
+		l.fault = onFire
 		breaks(h, c)
 		before := l.count()
 		c.advance(time.Second)
@@ -309,9 +230,8 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 	})
 
 	t.Run("T38 a failing handler is charged", func(t *testing.T) {
-		c := new(clock)
-		l := newLedger(c)
-		h := newLimiter(t, paid(c, l)).Handler(&spy{serve: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }})
+		_, _, h := paidSite(t)
+		h.spy.serve = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }
 		for range 5 {
 			require.Equal(t, http.StatusUnauthorized, send(h).StatusCode)
 		}
@@ -319,10 +239,8 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 	})
 
 	t.Run("T40 a lost answer is charged once", func(t *testing.T) {
-		c := new(clock)
-		l := newLedger(c)
+		_, l, h := paidSite(t)
 		l.lost = func(call int) bool { return call%2 == 1 }
-		h, _ := limited(t, paid(c, l))
 		require.Equal(t, 5, admitted(h, 5))
 		require.EqualValues(t, 5, l.charged)
 		require.Equal(t, 10, l.count())
@@ -333,18 +251,14 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 	})
 
 	t.Run("T40 a call that was certainly not counted is not repeated", func(t *testing.T) {
-		c := new(clock)
-		l := newLedger(c)
+		_, l, h := paidSite(t)
 		l.fault = func(context.Context, int) error { return errors.Join(exact.ErrNotCounted, errEngine) }
-		h, _ := limited(t, paid(c, l))
 		send(h)
 		require.Equal(t, 1, l.count())
 	})
 
 	t.Run("T40 an Idempotency-Key buys nothing", func(t *testing.T) {
-		c := new(clock)
-		l := newLedger(c)
-		h, _ := limited(t, paid(c, l))
+		_, _, h := paidSite(t)
 		require.Equal(t, 5, admitted(h, 9, with("Idempotency-Key", "mine")))
 	})
 }

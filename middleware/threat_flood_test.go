@@ -27,8 +27,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// A flood is requests by as many addresses as one likes, without the cost of
-// making each request anew.
+// A flood is requests by as many addresses as one likes, without the cost of making each request anew.
 type flood struct {
 	next uint32
 	cfg  middleware.Config
@@ -77,14 +76,13 @@ func TestThreatsOfFloods(t *testing.T) {
 	t.Run("T30 forged tokens count for nothing", func(t *testing.T) {
 		tok, _, _ := genuine(t, 1)
 		cfg := contact(new(clock))
-		decisions := record(&cfg)
-		h, spy := limited(t, cfg)
+		h := newSite(t, cfg)
 		for i := range 100 {
 			forged := tok[:64] + strings.Repeat(string(rune('A'+i%26)), len(tok)-64-44) + "." + strings.Repeat("A", 43)
 			send(h, showing(forged, forged, forged, forged, forged, forged))
-			require.ErrorContains(t, decisions.last().TokenErr, "bad signature")
+			require.ErrorContains(t, h.decisions.last().TokenErr, "bad signature")
 		}
-		require.EqualValues(t, 5, spy.calls.Load())
+		require.EqualValues(t, 5, h.spy.calls.Load())
 	})
 	t.Run("T31 a crowd of strangers does not wash out a count", func(t *testing.T) {
 		f := newFlood(contact(new(clock)))
@@ -142,9 +140,8 @@ func TestThreatsOfFloods(t *testing.T) {
 func TestWithoutMemory(t *testing.T) {
 	cfg := contact(new(clock))
 	cfg.InsecureNoMemory = true
-	m := newLimiter(t, cfg)
-	h := m.Handler(new(spy))
-	stats := m.Stats()
+	h := newSite(t, cfg)
+	stats := h.m.Stats()
 	require.Empty(t, noted(stats.Proofs))
 	require.Empty(t, noted(stats.Tokens))
 	require.Equal(t, middleware.Stats{Policy: "contact", Proofs: stats.Proofs, Tokens: stats.Tokens, KeyIDs: []string{"83YK"}, TokenLife: stats.TokenLife}, stats)

@@ -20,19 +20,16 @@ import (
 
 func encode(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 
-// requireAbsent checks that what is shown changes nothing: the response is the
-// one that a request without token gets.
+// requireAbsent checks that what is shown changes nothing: the response is the one that a request without token gets.
 func requireAbsent(t *testing.T, shown ...string) {
 	t.Helper()
 	cfg := contact(new(clock))
-	decisions := record(&cfg)
-	h, _ := limited(t, cfg)
+	h := newSite(t, cfg)
 	spend(t, h, 2)
 	for i, how := range []option{showing(shown...), showingCookie(shown...)} {
-		resp := send(h, how)
-		require.Equal(t, http.StatusOK, resp.StatusCode)
+		resp := requireStatus(t, http.StatusOK, send(h, how))
 		require.Equal(t, fmt.Sprintf(`"contact";r=%d;t=60`, 2-i), resp.Header.Get("RateLimit"), shown)
-		require.Zero(t, decisions.last().Tokens, shown)
+		require.Zero(t, h.decisions.last().Tokens, shown)
 	}
 }
 
@@ -73,20 +70,19 @@ func TestThreatsOfForgery(t *testing.T) {
 
 	t.Run("T9 change any character", func(t *testing.T) {
 		cfg := contact(new(clock))
-		decisions := record(&cfg)
 		cfg.Limits[0].Quota = 1 << 20
-		h, _ := limited(t, cfg)
+		h := newSite(t, cfg)
 		for i := range tok {
 			for bit := range 8 {
 				forged := []byte(tok)
 				forged[i] ^= 1 << bit
 				send(h, showing(string(forged)))
-				require.Zero(t, decisions.last().Tokens, "bit %d of byte %d", bit, i)
-				require.Error(t, decisions.last().TokenErr)
+				require.Zero(t, h.decisions.last().Tokens, "bit %d of byte %d", bit, i)
+				require.Error(t, h.decisions.last().TokenErr)
 			}
 		}
 		send(h, showing(tok))
-		require.Equal(t, 1, decisions.last().Tokens)
+		require.Equal(t, 1, h.decisions.last().Tokens)
 	})
 	t.Run("T10 choose the algorithm", func(t *testing.T) {
 		for _, alg := range []string{"none", "None", "NONE", "nOnE", "HS384", "HS512", "hs256", "RS256", "ES256", ""} {
@@ -117,13 +113,12 @@ func TestThreatsOfForgery(t *testing.T) {
 	})
 	t.Run("T13 sign with a stolen key", func(t *testing.T) {
 		cfg := contact(new(clock))
-		decisions := record(&cfg)
-		h, _ := limited(t, cfg)
+		h := newSite(t, cfg)
 		require.Equal(t, 5, admitted(h, 5))
 		less := thief(t, header, strings.Replace(payload, ",1,0]}", ",0,0]}", 1))
 		require.NotEqual(t, tok, less)
 		require.Zero(t, admitted(h, 10, showing(less)), "a token only makes the limiter stricter")
-		require.Equal(t, 1, decisions.last().Tokens, "although it is accepted")
+		require.Equal(t, 1, h.decisions.last().Tokens, "although it is accepted")
 	})
 	t.Run("T14 spell a token differently", func(t *testing.T) {
 		last := strings.IndexByte(alphabet, tok[len(tok)-1])
@@ -151,10 +146,9 @@ func TestThreatsOfForgery(t *testing.T) {
 			h, _ := limited(t, cfg)
 			tok := spend(t, h, 1)
 			for verifier, cfg := range kinds {
-				decisions := record(&cfg)
-				h, _ := limited(t, cfg)
+				h := newSite(t, cfg)
 				send(h, showing(tok))
-				require.Equal(t, issuer == verifier, decisions.last().Tokens == 1, "%s shown to %s", issuer, verifier)
+				require.Equal(t, issuer == verifier, h.decisions.last().Tokens == 1, "%s shown to %s", issuer, verifier)
 			}
 		}
 	})

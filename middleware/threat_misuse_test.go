@@ -28,17 +28,15 @@ func TestThreatsOfRequests(t *testing.T) {
 	})
 	t.Run("T39 preflights are neither charged nor refused", func(t *testing.T) {
 		cfg := contact(new(clock))
-		decisions := record(&cfg)
-		h, spy := limited(t, cfg)
+		h := newSite(t, cfg)
 		preflight := []option{method(http.MethodOptions), with("Origin", "https://app.example", "Access-Control-Request-Method", "POST")}
 		for range 20 {
-			resp := send(h, preflight...)
-			require.Equal(t, http.StatusOK, resp.StatusCode)
+			resp := requireStatus(t, http.StatusOK, send(h, preflight...))
 			require.Empty(t, resp.Header.Values(middleware.TokenHeader))
 			require.Empty(t, resp.Header.Values("Cache-Control"), "the response is the handler's alone")
 		}
-		require.EqualValues(t, 20, spy.calls.Load())
-		require.Empty(t, decisions.all)
+		require.EqualValues(t, 20, h.spy.calls.Load())
+		require.Empty(t, h.decisions.all)
 		require.Equal(t, 5, admitted(h, 10))
 		require.Equal(t, http.StatusOK, send(h, preflight...).StatusCode, "not even of the spent")
 	})
@@ -80,20 +78,18 @@ func TestThreatsOfRequests(t *testing.T) {
 	t.Run("T47 control bytes in a token", func(t *testing.T) {
 		cfg := contact(new(clock))
 		cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, nil }
-		log := logTo(&cfg)
-		h, _ := limited(t, cfg)
+		h := newSite(t, cfg)
 		evil := "evil\r\nlevel=ERROR msg=\"\x1b[31mowned\""
 		send(h, showing(evil), showingCookie(evil), with("User-Agent", evil, "X-Forwarded-For", evil), path("/"+evil))
-		require.Len(t, log.lines(), 1)
-		require.NotContains(t, log.lines()[0], "evil")
-		require.NotContains(t, log.lines()[0], "\x1b")
+		require.Len(t, h.log.lines(), 1)
+		require.NotContains(t, h.log.lines()[0], "evil")
+		require.NotContains(t, h.log.lines()[0], "\x1b")
 	})
 	t.Run("T47 nothing is logged of a token that is refused", func(t *testing.T) {
 		cfg := contact(new(clock))
-		log := logTo(&cfg)
-		h, _ := limited(t, cfg)
+		h := newSite(t, cfg)
 		admitted(h, 10, showing("evil", strings.Repeat("evil", 1000)))
-		require.Empty(t, log.lines())
+		require.Empty(t, h.log.lines())
 	})
 }
 
@@ -138,8 +134,7 @@ func TestThreatsOfPaths(t *testing.T) {
 			s.calls.Store(0)
 			client := clientAt(t, "127.0.0.2")
 			now.advance(cfg.Limits[0].Window)
-			resp := over(t, client, server.URL+test.path, method(test.method))
-			require.Equal(t, test.status, resp.StatusCode)
+			require.Equal(t, test.status, over(t, client, server.URL+test.path, method(test.method)).StatusCode)
 			reached := test.status == http.StatusOK
 			require.Equal(t, boolToInt(reached), int(s.calls.Load()))
 

@@ -23,9 +23,8 @@ func proxied(t *testing.T, upstream http.Handler) http.Handler {
 	return proxy
 }
 
-// TestWhatWasPaidForIsNotLost: a client that proves its work with the request itself
-// gets its token by the response to that, and by nothing else. If it is lost the client
-// pays again for each request, at a price that rises.
+// TestWhatWasPaidForIsNotLost: a client that proves its work with the request itself gets its token by the response
+// to that, and by nothing else. If it is lost the client pays again for each request, at a price that rises.
 func TestWhatWasPaidForIsNotLost(t *testing.T) {
 	replying := func(change func(w http.ResponseWriter)) func(*testing.T) http.Handler {
 		return func(t *testing.T) http.Handler {
@@ -95,8 +94,7 @@ func TestThreatsOfPlantedCookies(t *testing.T) {
 			cousins = append(cousins, "__Host-tallystick-contact"+suffix+"-"+strings.Repeat("a", i)+"=eyJ")
 		}
 		for _, before := range []string{planted, strings.Join(cousins, "; ")} {
-			resp := redeemed(h, solved(t, fetched(h)))
-			require.Equal(t, http.StatusOK, resp.StatusCode)
+			resp := requireStatus(t, http.StatusOK, redeemed(h, solved(t, fetched(h))))
 			mine := resp.Cookies()[0]
 			require.Equal(t, http.StatusOK, send(h, with("Cookie", before+"; "+mine.Name+"="+mine.Value)).StatusCode)
 		}

@@ -40,8 +40,7 @@ func TestThreatsOfTheToken(t *testing.T) {
 		cfg := hundred()
 		cfg.Cost = costOf
 		h, _ := limited(t, cfg)
-		peek := send(h, costing(0))
-		require.Equal(t, http.StatusOK, peek.StatusCode)
+		peek := requireStatus(t, http.StatusOK, send(h, costing(0)))
 		require.Empty(t, tokenIn(peek), "there is nothing to say yet, and so nothing to roll back to")
 	})
 	t.Run("T3 fork one token to several instances", func(t *testing.T) {
@@ -62,14 +61,12 @@ func TestThreatsOfTheToken(t *testing.T) {
 	})
 	t.Run("T6 show a token from another address", func(t *testing.T) {
 		cfg := contact(new(clock))
-		decisions := record(&cfg)
-		h, _ := limited(t, cfg)
+		h := newSite(t, cfg)
 		stolen := spend(t, h, 1, from("198.51.100.1"))
 		require.Equal(t, 4, admitted(h, 10, from("198.51.100.1")))
 
-		resp := send(h, from("203.0.113.9"), showing(stolen))
-		require.Equal(t, http.StatusOK, resp.StatusCode)
-		require.Zero(t, decisions.last().Tokens)
+		require.Equal(t, http.StatusOK, send(h, from("203.0.113.9"), showing(stolen)).StatusCode)
+		require.Zero(t, h.decisions.last().Tokens)
 		require.Equal(t, 4, admitted(h, 10, from("203.0.113.9"), showing(stolen)), "neither more nor less")
 	})
 	t.Run("T6 share one identity's token among its own requests", func(t *testing.T) {
@@ -161,8 +158,7 @@ func TestThreatsOfManyAddresses(t *testing.T) {
 			admitted(h, 2, from(fmt.Sprintf("2001:db8:1:%x::1", i)))
 		}
 		now.advance(20 * time.Second)
-		resp := send(h, from("2001:db8:1:ff::1"))
-		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		resp := requireStatus(t, http.StatusTooManyRequests, send(h, from("2001:db8:1:ff::1")))
 		require.Equal(t, `"contact";r=0;t=40`, resp.Header.Get("RateLimit"))
 		requireRetry(t, resp, 40)
 	})

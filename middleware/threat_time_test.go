@@ -126,21 +126,19 @@ func TestThreatsOfNumbers(t *testing.T) {
 	t.Run("T18 the largest count stays blocked", func(t *testing.T) {
 		h, _ := limited(t, contact(new(clock)))
 		tok := counts("2147483647")
-		resp := send(h, showing(tok))
-		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		resp := requireStatus(t, http.StatusTooManyRequests, send(h, showing(tok)))
 		require.Equal(t, `"contact";r=0;t=60`, resp.Header.Get("RateLimit"))
 		require.Zero(t, admitted(h, 5, showing(tok)))
 	})
 	t.Run("T18 the largest cost", func(t *testing.T) {
 		cfg := contact(new(clock))
 		cfg.Cost = costOf
-		decisions := record(&cfg)
 		cfg.Limits[0].Quota = math.MaxInt32
-		h, _ := limited(t, cfg)
+		h := newSite(t, cfg)
 		require.Equal(t, 1, admitted(h, 2, costing(math.MaxInt32)))
 		for _, cost := range []int64{math.MaxInt32 + 1, math.MaxUint32, math.MaxInt64} {
 			require.Equal(t, http.StatusForbidden, send(h, costing(cost)).StatusCode)
-			require.Equal(t, middleware.CostAboveQuota, decisions.last().Reason)
+			require.Equal(t, middleware.CostAboveQuota, h.decisions.last().Reason)
 		}
 		require.Equal(t, http.StatusInternalServerError, send(h, costing(math.MinInt64)).StatusCode)
 	})
@@ -149,12 +147,11 @@ func TestThreatsOfNumbers(t *testing.T) {
 func TestThreatsOfPolicyChanges(t *testing.T) {
 	change := func(t *testing.T, used int, quota int64) *http.Response {
 		cfg := contact(new(clock))
-		m := newLimiter(t, cfg)
-		h := m.Handler(new(spy))
+		h := newSite(t, cfg)
 		tok := spend(t, h, used)
 		cfg.Limits = []middleware.Limit{cfg.Limits[0]}
 		cfg.Limits[0].Quota = quota
-		require.NoError(t, m.Reconfigure(cfg))
+		require.NoError(t, h.m.Reconfigure(cfg))
 		return send(h, showing(tok))
 	}
 	t.Run("T43 lower the quota in the middle of a window", func(t *testing.T) {
@@ -168,20 +165,18 @@ func TestThreatsOfPolicyChanges(t *testing.T) {
 	})
 	t.Run("T43 add a limit", func(t *testing.T) {
 		cfg := contact(new(clock))
-		m := newLimiter(t, cfg)
-		h := m.Handler(new(spy))
+		h := newSite(t, cfg)
 		tok := spend(t, h, 3)
 		cfg.Limits = append(cfg.Limits, middleware.Limit{Algorithm: middleware.FixedWindow, Quota: 9, Window: time.Hour})
-		require.NoError(t, m.Reconfigure(cfg))
+		require.NoError(t, h.m.Reconfigure(cfg))
 		require.Equal(t, `"contact";r=1;t=60, "contact-1h";r=8;t=3600`, send(h, showing(tok)).Header.Get("RateLimit"))
 	})
 	t.Run("T43 change the window, which is another limit", func(t *testing.T) {
 		cfg := contact(new(clock))
-		m := newLimiter(t, cfg)
-		h := m.Handler(new(spy))
+		h := newSite(t, cfg)
 		tok := spend(t, h, 5)
 		cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 5, Window: time.Hour}}
-		require.NoError(t, m.Reconfigure(cfg))
+		require.NoError(t, h.m.Reconfigure(cfg))
 		require.Equal(t, 5, admitted(h, 9, showing(tok)))
 	})
 	t.Run("T43 fall to a lower tier", func(t *testing.T) {
@@ -197,8 +192,7 @@ func TestThreatsOfPolicyChanges(t *testing.T) {
 		h, _ := limited(t, cfg)
 		tok := spend(t, h, 20)
 		tier = ""
-		resp := send(h, showing(tok))
-		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		resp := requireStatus(t, http.StatusTooManyRequests, send(h, showing(tok)))
 		require.Equal(t, `"contact";r=0;t=60`, resp.Header.Get("RateLimit"))
 		wait, err := strconv.Atoi(resp.Header.Get("Retry-After"))
 		require.NoError(t, err)

@@ -99,12 +99,11 @@ func TestThreatsOfHeaders(t *testing.T) {
 	t.Run("T20 four tokens are looked at", func(t *testing.T) {
 		for n, want := range map[int]string{3: `"contact";r=1;t=60`, 4: `"contact";r=4;t=60`} {
 			cfg := contact(new(clock))
-			decisions := record(&cfg)
-			h, _ := limited(t, cfg)
+			h := newSite(t, cfg)
 			forged := tok[:len(tok)-1] + map[bool]string{true: "A", false: "B"}[tok[len(tok)-1] != 'A']
 			many := append(strings.Split(strings.Repeat(forged+" ", n), " ")[:n], tok)
 			require.Equal(t, want, send(h, showing(strings.Join(many, ","))).Header.Get("RateLimit"), "behind %d forged", n)
-			require.ErrorContains(t, decisions.last().TokenErr, "signature")
+			require.ErrorContains(t, h.decisions.last().TokenErr, "signature")
 		}
 	})
 	t.Run("T20 foreign tokens are skipped without a MAC", func(t *testing.T) {
@@ -157,12 +156,11 @@ func TestThreatsOfHeaders(t *testing.T) {
 	t.Run("T22 plant a spent token on a victim", func(t *testing.T) {
 		for _, how := range []option{showing(spent), showingCookie(spent), showing(spent, spent, spent, spent)} {
 			cfg := contact(new(clock))
-			decisions := record(&cfg)
-			h, _ := limited(t, cfg)
+			h := newSite(t, cfg)
 			victim := from("198.51.100.20")
 			require.Equal(t, 5, admitted(h, 10, victim, how))
-			require.Equal(t, middleware.OverLimit, decisions.last().Reason)
-			require.ErrorContains(t, decisions.last().TokenErr, "another identity")
+			require.Equal(t, middleware.OverLimit, h.decisions.last().Reason)
+			require.ErrorContains(t, h.decisions.last().TokenErr, "another identity")
 		}
 	})
 	t.Run("T22 the victim's own token counts beside it", func(t *testing.T) {
@@ -224,10 +222,9 @@ func TestCarriage(t *testing.T) {
 		t.Run(fmt.Sprintf("%d/%s", test.carriage, test.shown), func(t *testing.T) {
 			cfg := contact(new(clock))
 			cfg.TokenTransport = test.carriage
-			decisions := record(&cfg)
-			h, _ := limited(t, cfg)
+			h := newSite(t, cfg)
 			resp := send(h, shows[test.shown]...)
-			require.Equal(t, test.accepted, decisions.last().Tokens)
+			require.Equal(t, test.accepted, h.decisions.last().Tokens)
 			require.Equal(t, test.answered != "cookie", tokenIn(resp) != "")
 			require.Equal(t, test.answered != "header", cookieIn(resp) != nil)
 			require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))

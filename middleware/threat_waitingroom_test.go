@@ -18,8 +18,7 @@ import (
 // The threats that wait tickets bring. What bounds them all is the waiting room's tally.
 func TestThreatsOfTheWaitingRoom(t *testing.T) {
 	const instances = 3
-	// opened returns a site of Newcomers, and tickets of 203.0.113.1 that are open: more
-	// than the room has quota.
+	// opened returns a site of Newcomers, and tickets of 203.0.113.1 that are open: more than the room has quota.
 	opened := func(t *testing.T) (*site, *clock, []string) {
 		now := new(clock)
 		h := newSite(t, waiting(now, middleware.Newcomers))

@@ -44,8 +44,7 @@ func behind(t *testing.T, handler http.HandlerFunc, around ...func(http.Handler)
 	return serve(t, h)
 }
 
-// The lines of the table of T36: what handlers do to headers that were set
-// before they ran, or try to do after.
+// The lines of the table of T36: what handlers do to headers that were set before they ran, or try to do after.
 func TestThreatsOfWriting(t *testing.T) {
 	get := func(t *testing.T, handler http.HandlerFunc, around ...func(http.Handler) http.Handler) *http.Response {
 		return over(t, clientAt(t, "127.0.0.2"), behind(t, handler, around...).URL, method(http.MethodGet))

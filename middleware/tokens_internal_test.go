@@ -58,8 +58,7 @@ func TestOwnTokensThatLiveTooLongAreNotBelieved(t *testing.T) {
 	}
 }
 
-// Where nothing is sold an own token was signed by a thief of the key, however short it
-// lives.
+// Where nothing is sold an own token was signed by a thief of the key, however short it lives.
 func TestOwnTokensWhereNothingIsSold(t *testing.T) {
 	for name, challenge := range map[string]*Challenge{"no challenge": nil, "proofs buy requests": {Mode: EveryRequest}} {
 		t.Run(name, func(t *testing.T) {

@@ -11,17 +11,15 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// Tests of steps that no other test misses: each was written because a mutant
-// survived.
+// Tests of steps that no other test misses: each was written because a mutant survived.
 
 // Good tokens cost a MAC like forged ones.
 func TestFiveGoodTokensAreFour(t *testing.T) {
 	cfg := contact(new(clock))
-	decisions := record(&cfg)
-	h, _ := limited(t, cfg)
+	h := newSite(t, cfg)
 	tok := spend(t, h, 1)
 	for _, show := range []option{showing(tok, tok, tok, tok, tok), with(middleware.TokenHeader, tok+","+tok+","+tok+","+tok+","+tok), showingCookie(tok, tok, tok, tok, tok)} {
 		require.Equal(t, http.StatusOK, send(h, show).StatusCode)
-		require.Equal(t, 4, decisions.last().Tokens)
+		require.Equal(t, 4, h.decisions.last().Tokens)
 	}
 }

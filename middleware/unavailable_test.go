@@ -36,8 +36,7 @@ func TestAnIdentityThatIsUnavailable(t *testing.T) {
 			s := newSite(t, cfg)
 			for _, path := range []string{"/", "/tally/challenge"} {
 				now.advance(time.Second)
-				resp := send(s, method(http.MethodGet), func(r *http.Request) { r.URL.Path = path })
-				require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, path)
+				resp := requireStatus(t, http.StatusServiceUnavailable, send(s, method(http.MethodGet), func(r *http.Request) { r.URL.Path = path }), path)
 				seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
 				require.NoError(t, err)
 				require.Positive(t, seconds)
@@ -58,8 +57,7 @@ func TestAnIdentityThatIsUnavailable(t *testing.T) {
 		cfg.Identity, cfg.Shadow = away, true
 		log := logTo(&cfg)
 		h, _ := limited(t, cfg)
-		resp := send(h)
-		require.Equal(t, http.StatusOK, resp.StatusCode)
+		resp := requireStatus(t, http.StatusOK, send(h))
 		require.Empty(t, resp.Header.Get("Retry-After"))
 		require.Equal(t, []string{"identity-unavailable"}, codesIn(log.lines()))
 	})
@@ -91,10 +89,9 @@ func TestTheKindOfAnIdentityErrorIsLogged(t *testing.T) {
 	cfg.Identity = func(*http.Request) (middleware.Identity, error) {
 		return middleware.Identity{}, fmt.Errorf("no customer has %q: %w", "sk-live-4711", syscall.ECONNREFUSED)
 	}
-	log := logTo(&cfg)
-	h, _ := limited(t, cfg)
+	h := newSite(t, cfg)
 	require.Equal(t, http.StatusForbidden, send(h).StatusCode)
-	require.Equal(t, []string{"identity-unknown"}, codesIn(log.lines()))
-	require.Contains(t, log.lines()[0], "the identity function failed with a syscall.Errno")
-	require.NotContains(t, log.lines()[0], "sk-live")
+	require.Equal(t, []string{"identity-unknown"}, codesIn(h.log.lines()))
+	require.Contains(t, h.log.lines()[0], "the identity function failed with a syscall.Errno")
+	require.NotContains(t, h.log.lines()[0], "sk-live")
 }

@@ -56,8 +56,7 @@ func holding(values ...string) option {
 	}
 }
 
-// refusedWithTicket sends a request as a browser does and returns the ticket that
-// it is refused with.
+// refusedWithTicket sends a request as a browser does and returns the ticket that it is refused with.
 func refusedWithTicket(t testing.TB, h http.Handler, options ...option) string {
 	t.Helper()
 	resp := send(h, append([]option{html}, options...)...)

@@ -40,8 +40,7 @@ type waiter struct {
 	gives  time.Duration // when it gives up
 }
 
-// A lobby is people without JavaScript, and a script that wants all of the waiting room,
-// behind one address.
+// A lobby is people without JavaScript, and a script that wants all of the waiting room, behind one address.
 type lobby struct {
 	handler http.Handler
 	now     *clock
@@ -74,9 +73,8 @@ func (q *lobby) ask(t *testing.T, at time.Duration, w *waiter) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// rush lets the script take what it can. It comes on the second, before anybody else,
-// with one open ticket after the other until the room is full, and draws a new one for
-// each that it has used.
+// rush lets the script take what it can. It comes on the second, before anybody else, with one open ticket after the
+// other until the room is full, and draws a new one for each that it has used.
 func (q *lobby) rush(t *testing.T, at time.Duration) {
 	for i := range q.script {
 		w := &q.script[i]
@@ -169,9 +167,8 @@ func TestWaitingRoomTable(t *testing.T) {
 	}
 }
 
-// roomRowIn reports whether a table has a row like line. The draws of tickets are those of
-// crypto/rand, whose stream for a seed another Go release may change: what they decide may
-// be off by as much as another seed would make it.
+// roomRowIn reports whether a table has a row like line. The draws of tickets are those of crypto/rand, whose stream
+// for a seed another Go release may change: what they decide may be off by as much as another seed would make it.
 func roomRowIn(t *testing.T, table, line string) bool {
 	const row = `(?m)^\| (.*) \| (\d+) \| (\d+) \| (\d+) % \| (\d+) \|$`
 	want := regexp.MustCompile(row).FindStringSubmatch(line)

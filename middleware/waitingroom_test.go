@@ -19,8 +19,7 @@ func TestAdmittedPagesGetNoTicket(t *testing.T) {
 	for name, mode := range allModes {
 		t.Run(name, func(t *testing.T) {
 			h := newSite(t, waiting(new(clock), mode))
-			resp := send(h, html, proving(solved(t, fetched(h))))
-			require.Equal(t, http.StatusOK, resp.StatusCode)
+			resp := requireStatus(t, http.StatusOK, send(h, html, proving(solved(t, fetched(h)))))
 			require.Empty(t, waitCookieIn(t, resp))
 			require.Zero(t, h.decisions.last().RoomWait)
 		})
@@ -49,14 +48,12 @@ func TestWaitingRoom(t *testing.T) {
 			require.Len(t, ticket, 44)
 
 			now.advance(5*time.Second - time.Millisecond)
-			early := send(h, html, holding(ticket))
-			require.Equal(t, refused.StatusCode, early.StatusCode)
+			early := requireStatus(t, refused.StatusCode, send(h, html, holding(ticket)))
 			require.Equal(t, time.Second, h.decisions.last().RoomWait)
 			require.Equal(t, ticket, waitCookieIn(t, early), "the wait does not begin anew")
 
 			now.advance(time.Millisecond)
-			resp := send(h, html, holding(ticket))
-			require.Equal(t, http.StatusOK, resp.StatusCode)
+			resp := requireStatus(t, http.StatusOK, send(h, html, holding(ticket)))
 			d := h.decisions.last()
 			require.True(t, d.FromWaitingRoom)
 			require.Len(t, d.Pseudonym(), 16)
@@ -74,13 +71,11 @@ func TestWaitingRoom(t *testing.T) {
 			require.Zero(t, admitted(h, 50, holding(value)), "and the next is not yet open")
 			for range laneQuota - 1 {
 				now.advance(5 * time.Second)
-				resp = send(h, html, holding(value))
-				require.Equal(t, http.StatusOK, resp.StatusCode, "but opens after the wait of any first")
+				resp = requireStatus(t, http.StatusOK, send(h, html, holding(value)), "but opens after the wait of any first")
 				value = waitCookieIn(t, resp)
 			}
 			require.EqualValues(t, laneQuota, h.spy.calls.Load())
-			full := send(h, html, holding(value))
-			require.Equal(t, refused.StatusCode, full.StatusCode)
+			full := requireStatus(t, refused.StatusCode, send(h, html, holding(value)))
 			require.False(t, h.decisions.last().FromWaitingRoom)
 			wait := h.decisions.last().RoomWait
 			const opens = 40 * time.Second // what is left of the minute
@@ -117,8 +112,7 @@ func TestTicketEnds(t *testing.T) {
 	require.Equal(t, http.StatusOK, send(h, holding(second, third)).StatusCode, "one that is used up is none")
 }
 
-// Where the waiting room is full for longer than a ticket lives, the ticket opens when the
-// room does.
+// Where the waiting room is full for longer than a ticket lives, the ticket opens when the room does.
 func TestTicketForAFullRoom(t *testing.T) {
 	now := new(clock)
 	cfg := waiting(now, middleware.Newcomers)
@@ -200,16 +194,14 @@ func TestWaitingRoomAndWorkDoNotMeet(t *testing.T) {
 	t.Run("own before room", func(t *testing.T) {
 		now.advance(time.Minute)
 		ticket = tickets[laneQuota]
-		resp := send(h, showing(own), holding(ticket))
-		require.Equal(t, http.StatusOK, resp.StatusCode)
+		resp := requireStatus(t, http.StatusOK, send(h, showing(own), holding(ticket)))
 		require.True(t, h.decisions.last().Own)
 		require.False(t, h.decisions.last().FromWaitingRoom)
 		require.Empty(t, waitCookieIn(t, resp))
 	})
 	t.Run("room after own, whose token is kept", func(t *testing.T) {
 		admitted(h, 5*laneQuota, showing(own))
-		resp := send(h, showingCookie(own), holding(ticket))
-		require.Equal(t, http.StatusOK, resp.StatusCode)
+		resp := requireStatus(t, http.StatusOK, send(h, showingCookie(own), holding(ticket)))
 		require.True(t, h.decisions.last().FromWaitingRoom)
 		require.Len(t, resp.Cookies(), 1, "the waiting room's alone")
 		require.NotEmpty(t, waitCookieIn(t, resp))
@@ -224,8 +216,7 @@ func TestQuietWaitingRoom(t *testing.T) {
 	h := newSite(t, cfg)
 	tickets := ticketsOf(t, h, 2*laneQuota)
 	now.advance(5 * time.Second)
-	resp := send(h, holding(tickets[0]))
-	require.Equal(t, http.StatusOK, resp.StatusCode)
+	resp := requireStatus(t, http.StatusOK, send(h, holding(tickets[0])))
 	require.Empty(t, resp.Header.Get("RateLimit"))
 	require.Empty(t, resp.Cookies())
 	require.Equal(t, laneQuota-1, admittedWith(h, tickets))
@@ -328,8 +319,7 @@ func TestWaitingRoomAndSharedCaches(t *testing.T) {
 	h.spy.serve = func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "public, max-age=60") }
 	tickets := ticketsOf(t, h, 2*laneQuota, method("GET"))
 	now.advance(5 * time.Second)
-	resp := send(h, method("GET"), holding(tickets[0]))
-	require.Equal(t, http.StatusOK, resp.StatusCode)
+	resp := requireStatus(t, http.StatusOK, send(h, method("GET"), holding(tickets[0])))
 	require.Empty(t, resp.Cookies())
 	require.Equal(t, laneQuota-1, admittedWith(h, tickets, method("GET")), "the memory counts")
 }
@@ -361,8 +351,7 @@ func TestQuietRoomsSendNoTallyOfBefore(t *testing.T) {
 
 	cfg.Quiet, cfg.TokenTransport = true, middleware.MemoryOnly
 	require.NoError(t, h.m.Reconfigure(cfg))
-	refused := send(h, html, holding(value))
-	require.Equal(t, http.StatusForbidden, refused.StatusCode)
+	refused := requireStatus(t, http.StatusForbidden, send(h, html, holding(value)))
 	require.Equal(t, ticketOf(value), waitCookieIn(t, refused))
 }
 
@@ -393,8 +382,7 @@ func TestTicketsOfAFullRoomOpenAtRandom(t *testing.T) {
 	require.InDelta(t, minutes[0], minutes[1], 40, "early and late are as likely")
 }
 
-// A ticket lets in a quarter of what the room has: a page and what belongs to it, and
-// not all of the room.
+// A ticket lets in a quarter of what the room has: a page and what belongs to it, and not all of the room.
 func TestTicketsOfALargeRoom(t *testing.T) {
 	now := new(clock)
 	cfg := waiting(now, middleware.Newcomers)
