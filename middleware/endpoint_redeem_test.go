@@ -155,18 +155,14 @@ func TestBrowserPostsAForm(t *testing.T) {
 func TestProofCookieOpensTheSameTally(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
 		s := newSite(t, challenging(new(clock), mode))
-		if mode == middleware.WhenExhausted {
-			exhaust(t, s)
-		}
+		exhaustIn(t, mode, s)
 		proof := solved(t, fetched(s))
 		cookie := with("Cookie", "__Host-tallystick-contact.proof.0badcafe="+proof)
 		require.Equal(t, 3, admitted(s, 3, cookie))
 		require.Equal(t, 2, admitted(s, 3, proving(proof)), "five in all")
 		require.Equal(t, 0, admitted(s, 3, cookie))
 		stranger := from("203.0.113.77")
-		if mode == middleware.WhenExhausted {
-			exhaust(t, s, stranger)
-		}
+		exhaustIn(t, mode, s, stranger)
 		require.Equal(t, 0, admitted(s, 3, cookie, stranger), "nor is it good for others")
 	}
 }

@@ -200,12 +200,17 @@ type recorded struct {
 
 func record(cfg *middleware.Config) *recorded {
 	d := new(recorded)
+	d.hear(cfg)
+	return d
+}
+
+// hear has a configuration's decisions be among those that were heard before.
+func (d *recorded) hear(cfg *middleware.Config) {
 	cfg.OnDecision = func(_ context.Context, decision middleware.Decision) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.all = append(d.all, decision)
 	}
-	return d
 }
 
 func (d *recorded) last() middleware.Decision {

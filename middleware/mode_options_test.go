@@ -118,9 +118,7 @@ func TestBadProofHarmsNobody(t *testing.T) {
 func TestSeveralProofs(t *testing.T) {
 	inAllModes(t, func(t *testing.T, mode middleware.Mode) {
 		h := newSite(t, challenging(new(clock), mode))
-		if mode == middleware.WhenExhausted {
-			exhaust(t, h)
-		}
+		exhaustIn(t, mode, h)
 		next := func() string { return solved(t, fetched(h)) }
 		other := solved(t, fetched(h, from("203.0.113.2")))
 		require.Equal(t, http.StatusOK, send(h, proving(other, next())).StatusCode)
@@ -140,9 +138,7 @@ func TestSeveralProofs(t *testing.T) {
 func TestSeveralProofCookies(t *testing.T) {
 	inAllModes(t, func(t *testing.T, mode middleware.Mode) {
 		h := newSite(t, challenging(new(clock), mode))
-		if mode == middleware.WhenExhausted {
-			exhaust(t, h)
-		}
+		exhaustIn(t, mode, h)
 		other := solved(t, fetched(h, from("203.0.113.2")))
 		cookies := func(others int) option {
 			const cookie = "__Host-tallystick-contact.proof.0badcafe="

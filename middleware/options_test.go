@@ -125,11 +125,7 @@ func TestTiers(t *testing.T) {
 	cfg.Tiers = map[string][]middleware.Limit{
 		"pro": {{Algorithm: middleware.FixedWindow, Quota: 8, Window: time.Minute}},
 	}
-	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
-		id := middleware.APIKey("key-17")
-		id.Tier = r.Header.Get("Tier")
-		return id, nil
-	}
+	cfg.Identity = byTier(only(middleware.APIKey("key-17")))
 	h := newSite(t, cfg)
 	pro := with("Tier", "pro")
 
@@ -143,4 +139,13 @@ func TestTiers(t *testing.T) {
 	require.Equal(t, `"contact";q=5;w=60`, resp.Header.Get("RateLimit-Policy"))
 	require.Empty(t, h.decisions.last().Tier)
 	require.Len(t, h.log.lines(), 1, "and is logged")
+}
+
+// byTier has each request say its tier in the field Tier.
+func byTier(identify middleware.IdentityFunc) middleware.IdentityFunc {
+	return func(r *http.Request) (middleware.Identity, error) {
+		id, err := identify(r)
+		id.Tier = r.Header.Get("Tier")
+		return id, err
+	}
 }

@@ -20,34 +20,41 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
+// served sends requests of n clients at once, has none end before the last is decided, and returns how many were served.
+func served(t testing.TB, m *middleware.Middleware, n int, who func(i int) option, serve http.HandlerFunc) int64 {
+	t.Helper()
+	hold := make(chan struct{})
+	var served atomic.Int64
+	var decided sync.WaitGroup
+	decided.Add(n)
+	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		served.Add(1)
+		decided.Done()
+		<-hold
+		serve(w, r)
+	}))
+	go func() {
+		decided.Wait()
+		close(hold)
+	}()
+	inParallel(n, func(i int) {
+		if resp := send(h, who(i)); resp.StatusCode == http.StatusTooManyRequests {
+			require.NotEmpty(t, resp.Header.Get("Retry-After"))
+			decided.Done()
+		}
+	})
+	return served.Load()
+}
+
+// one is the client of most tests, whoever asks.
+func one(int) option { return from("203.0.113.1") }
+
 // A thousand wrong passwords at once, each of which is still being hashed when the last is
 // decided: at most L are tried on each instance, and exactly L are counted.
 func TestOutcomeOfAThousandWrongPasswords(t *testing.T) {
-	c := new(clock)
 	for range 2 {
-		m := newLimiter(t, login(c))
-		hashed := make(chan struct{})
-		var tried atomic.Int64
-		var all, decided sync.WaitGroup
-		decided.Add(1000)
-		h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			tried.Add(1)
-			decided.Done()
-			<-hashed
-			passwords(w, r)
-		}))
-		for range 1000 {
-			all.Go(func() {
-				if resp := send(h); resp.StatusCode == http.StatusTooManyRequests {
-					require.NotEmpty(t, resp.Header.Get("Retry-After"))
-					decided.Done()
-				}
-			})
-		}
-		decided.Wait()
-		close(hashed)
-		all.Wait()
-		require.EqualValues(t, 5, tried.Load())
+		m := newLimiter(t, login(new(clock)))
+		require.EqualValues(t, 5, served(t, m, 1000, one, passwords))
 		require.Zero(t, failuresLeft(t, m))
 	}
 }
@@ -202,31 +209,11 @@ func TestOutcomeIsSettledWhereItWasCharged(t *testing.T) {
 // The networks of an IPv6 address hold and count too: else 256 neighbours of a /56 would
 // try 256 times as much at once.
 func TestOutcomeOfANetwork(t *testing.T) {
-	c := new(clock)
-	m := newLimiter(t, login(c))
-	hashed := make(chan struct{})
-	var tried atomic.Int64
-	var all, decided sync.WaitGroup
-	decided.Add(100)
-	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		tried.Add(1)
-		decided.Done()
-		<-hashed
-		passwords(w, r)
-	}))
-	for i := range 100 {
-		all.Go(func() {
-			if send(h, from(fmt.Sprintf("2001:db8:0:%x::1", i))).StatusCode == http.StatusTooManyRequests {
-				decided.Done()
-			}
-		})
-	}
-	decided.Wait()
-	close(hashed)
-	all.Wait()
-	require.EqualValues(t, 40, tried.Load(), "8L")
-	require.Zero(t, failuresLeft(t, m, from("2001:db8:0:ff::1")))
-	require.EqualValues(t, 5, failuresLeft(t, m, from("2001:db8:0:100::1")))
+	m := newLimiter(t, login(new(clock)))
+	neighbour := func(i int) option { return from(fmt.Sprintf("2001:db8:0:%x::1", i)) }
+	require.EqualValues(t, 40, served(t, m, 100, neighbour, passwords), "8L")
+	require.Zero(t, failuresLeft(t, m, neighbour(0xff)))
+	require.EqualValues(t, 5, failuresLeft(t, m, neighbour(0x100)))
 }
 
 // TestOutcomeOracle: requests of every kind, all at once, which show any token that any of them has got, are counted

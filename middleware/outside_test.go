@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
 )
 
 // check asks about id, and wants no error.
@@ -113,7 +114,7 @@ func TestZeroAnswer(t *testing.T) {
 	require.Empty(t, maps.Collect(a.Fields()))
 	a.Charge(true)
 	a.Charge(false)
-	require.Error(t, a.Settle(0))
+	require.ErrorIs(t, a.Settle(0), exact.ErrNoRefund)
 	require.Empty(t, a.Limits())
 	require.Empty(t, a.Pseudonym())
 }
@@ -137,34 +138,33 @@ func TestCheck(t *testing.T) {
 	m := newLimiter(t, cfg)
 	ctx := context.WithValue(t.Context(), key{}, "of the caller")
 
-	a, err := m.Check(ctx, visitor, 4)
-	require.NoError(t, err)
+	ask := func(id middleware.Identity, cost int64) middleware.Answer {
+		a, err := m.Check(ctx, id, cost)
+		require.NoError(t, err)
+		return a
+	}
+	a := ask(visitor, 4)
 	require.True(t, a.Allowed)
 	require.EqualValues(t, 4, a.Cost)
 	require.EqualValues(t, 1, a.Limits()[0].Remaining)
 	require.Equal(t, visitor, a.Identity)
-	a, err = m.Check(ctx, visitor, 2)
-	require.NoError(t, err)
+	a = ask(visitor, 2)
 	require.False(t, a.Allowed)
 	require.Equal(t, middleware.OverLimit, a.Reason)
 	require.Equal(t, 429, a.Status)
 	require.GreaterOrEqual(t, a.RetryAfter, time.Minute)
-	a, err = m.Check(ctx, visitor, 0)
-	require.NoError(t, err)
+	a = ask(visitor, 0)
 	require.True(t, a.Allowed, "nothing was asked for")
-	a, err = m.Check(ctx, visitor, 6)
-	require.NoError(t, err)
+	a = ask(visitor, 6)
 	require.Equal(t, middleware.CostAboveQuota, a.Reason)
-	a, err = m.Check(ctx, pro(visitor), 4)
-	require.NoError(t, err)
+	a = ask(pro(visitor), 4)
 	require.True(t, a.Allowed, "another tier")
 	require.EqualValues(t, 0, a.Limits()[0].Remaining, "and the same tally")
 	require.Len(t, seen, 5)
 	require.Equal(t, a.Decision, seen[4])
 	c.advance(time.Minute)
 	for i := range 7 {
-		a, err = m.Check(ctx, visitor, 1)
-		require.NoError(t, err)
+		a = ask(visitor, 1)
 		require.Equal(t, i < 5, a.Allowed)
 	}
 }

@@ -83,9 +83,7 @@ func TestHonestCrowd(t *testing.T) {
 		})
 		t.Run(name+"/all at once", func(t *testing.T) {
 			h, _ := site(t)
-			if mode == middleware.WhenExhausted {
-				exhaust(t, h)
-			}
+			exhaustIn(t, mode, h)
 			clients := make([]honest, 20)
 			inParallel(len(clients), func(i int) {
 				if !clients[i].ask(t, h) {
@@ -106,10 +104,7 @@ func TestHonestCrowd(t *testing.T) {
 		})
 		t.Run(name+"/beside one that also buys", func(t *testing.T) {
 			h, _ := site(t)
-			exhausted := mode == middleware.WhenExhausted
-			if exhausted {
-				exhaust(t, h)
-			}
+			exhaustIn(t, mode, h)
 			greedy := func(n int) {
 				for range n {
 					var c honest
@@ -162,18 +157,14 @@ func TestPlantedTokensLockNobodyOut(t *testing.T) {
 		t.Run("three spent own tokens beside a fresh one/"+name, func(t *testing.T) {
 			h := newSite(t, challenging(now, mode))
 			p1, p2, p3 := spentOwn(t, h), spentOwn(t, h), spentOwn(t, h)
-			if mode == middleware.WhenExhausted {
-				exhaust(t, h)
-			}
+			exhaustIn(t, mode, h)
 			mine := bought(t, h)
 			require.Equal(t, 5, admitted(h, 9, showing(p1, p2), showingCookie(p3, mine)))
 		})
 		t.Run("a spent own token beside a proof/"+name, func(t *testing.T) {
 			h := newSite(t, challenging(now, mode))
 			planted := spentOwn(t, h)
-			if mode == middleware.WhenExhausted {
-				exhaust(t, h)
-			}
+			exhaustIn(t, mode, h)
 			resp := requireStatus(t, http.StatusTooManyRequests, send(h, showingCookie(planted)))
 			ok := requireStatus(t, http.StatusOK, send(h, showingCookie(planted), proving(solved(t, resp))), "a proof is worth more than whatever stands beside it")
 			require.NotEqual(t, claimsIn(t, planted).Fam, claimsIn(t, cookieIn(ok).Value).Fam, "and takes its place")

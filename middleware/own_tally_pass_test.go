@@ -108,11 +108,7 @@ func TestThreeDaysOfBuying(t *testing.T) {
 // priced takes the cost and the tier of a request from the request.
 func priced(cfg *middleware.Config) {
 	cfg.Cost = costOf
-	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
-		id, err := middleware.PeerAddress(r)
-		id.Tier = r.Header.Get("Tier")
-		return id, err
-	}
+	cfg.Identity = byTier(middleware.PeerAddress)
 }
 
 func query(q string) option { return func(r *http.Request) { r.URL.RawQuery = q } }

@@ -122,11 +122,7 @@ func TestNetworksBuyToo(t *testing.T) {
 func TestTiersAndPrices(t *testing.T) {
 	cfg := challenging(new(clock), middleware.Newcomers)
 	cfg.Tiers = map[string][]middleware.Limit{"pro": {fixed(50, time.Minute)}}
-	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
-		id, err := middleware.PeerAddress(r)
-		id.Tier = r.Header.Get("Tier")
-		return id, err
-	}
+	cfg.Identity = byTier(middleware.PeerAddress)
 	h := newSite(t, cfg)
 	pro := with("Tier", "pro")
 	proof := solved(t, fetched(h, pro))

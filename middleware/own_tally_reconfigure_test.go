@@ -6,8 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"sync"
-	"sync/atomic"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,41 +15,23 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// A reconfigured site counts what its bought tallies are charged.
-type reconfigured struct {
-	*http.ServeMux
-	t   *testing.T
-	m   *middleware.Middleware
-	own atomic.Int64
-}
-
-func newReconfigured(t *testing.T, cfg middleware.Config) *reconfigured {
-	r := &reconfigured{ServeMux: http.NewServeMux(), t: t}
-	r.m = newLimiter(t, r.counting(cfg))
-	r.Handle("/", r.m.Handler(new(spy)))
-	r.Handle("/tally/", r.m.Endpoints())
-	return r
-}
-
-func (r *reconfigured) counting(cfg middleware.Config) middleware.Config {
-	cfg.OnDecision = func(_ context.Context, d middleware.Decision) {
-		if d.Own && d.Allowed && d.Cost > 0 {
-			r.own.Add(1)
-		}
-	}
-	return cfg
-}
-
-func (r *reconfigured) to(cfg middleware.Config) {
-	r.t.Helper()
-	require.NoError(r.t, r.m.Reconfigure(r.counting(cfg)))
+// to gives a site another configuration, whose decisions it hears like those of the first.
+func (s *site) to(t testing.TB, cfg middleware.Config) {
+	t.Helper()
+	s.decisions.hear(&cfg)
+	require.NoError(t, s.m.Reconfigure(cfg))
 }
 
 // uses returns how many of n requests that show a token, and drop its successors, were charged to the bought tally.
-func (r *reconfigured) uses(tok string, n int) int64 {
-	before := r.own.Load()
-	admitted(r, n, showing(tok))
-	return r.own.Load() - before
+func (s *site) uses(tok string, n int) (own int64) {
+	before := len(s.decisions.all)
+	admitted(s, n, showing(tok))
+	for _, d := range s.decisions.all[before:] {
+		if d.Own && d.Allowed && d.Cost > 0 {
+			own++
+		}
+	}
+	return own
 }
 
 // Whatever is changed, and changed back: a bought tally has what it was sold with, once.
@@ -98,19 +79,19 @@ func TestReconfigureForgetsNothingThatWasSold(t *testing.T) {
 			}
 			changed := cfg
 			change(&changed)
-			r := newReconfigured(t, cfg)
+			r := newSite(t, cfg)
 			fresh, used := bought(t, r), bought(t, r)
 			require.EqualValues(t, 5, r.uses(used, 8), "5 in all")
 			for range 4 {
-				r.to(changed)
+				r.to(t, changed)
 				admitted(r, 3, showing(used))
 				now.advance(time.Second)
-				r.to(cfg)
+				r.to(t, cfg)
 				require.Zero(t, r.uses(used, 8))
 			}
 			now.advance(40 * time.Minute)
-			r.to(changed)
-			r.to(cfg)
+			r.to(t, changed)
+			r.to(t, cfg)
 			require.Zero(t, r.uses(used, 8), "nor in another window")
 			require.EqualValues(t, 5, r.uses(fresh, 8), "what is not used is still there")
 			require.Zero(t, r.uses(fresh, 8))
@@ -135,20 +116,19 @@ func TestPriceMemoryChangesNothingThatWasSold(t *testing.T) {
 			cfg := challenging(now, middleware.Newcomers)
 			cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 50, Window: 24 * time.Hour}}
 			cfg.Challenge.PriceMemory, cfg.Challenge.NoWaitingRoom, cfg.MaxClients = row.sold, true, 1
-			r := newReconfigured(t, cfg)
+			r := newSite(t, cfg)
 			tok, start := bought(t, r), now.Now()
 			require.Equal(t, row.first, r.uses(tok, int(row.first)))
 			challenge := *cfg.Challenge
 			challenge.PriceMemory, cfg.Challenge = row.then, &challenge
-			r.to(cfg)
+			r.to(t, cfg)
 			require.Equal(t, row.second, r.uses(tok, 60))
 			for now.Now().Sub(start) < row.lives-31*time.Minute {
 				now.advance(30 * time.Minute)
 				for i := range 2 { // others take the cells of the dead
 					other := from(fmt.Sprintf("198.51.100.%d", i))
-					r.own.Store(0)
-					admitted(r, 1, other, showing(bought(t, r, other)))
-					require.EqualValues(t, 1, r.own.Load())
+					require.Equal(t, 1, admitted(r, 1, other, showing(bought(t, r, other))))
+					require.True(t, r.decisions.last().Own)
 				}
 				require.Zero(t, r.uses(tok, 2), "it has been used up %s ago", now.Now().Sub(start))
 				require.Equal(t, http.StatusForbidden, send(r).StatusCode)
@@ -168,11 +148,11 @@ func TestAPassIsRememberedForItsOwnLife(t *testing.T) {
 	cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 50, Window: 24 * time.Hour}}
 	cfg.MaxClients, cfg.Challenge.Crowd, cfg.Challenge.NoWaitingRoom = 1, 255, true
 	cfg.Challenge.PriceMemory = 24 * time.Hour
-	r := newReconfigured(t, cfg)
+	r := newSite(t, cfg)
 	tok := bought(t, r)
 	challenge := *cfg.Challenge
 	challenge.PriceMemory, cfg.Challenge = time.Hour, &challenge
-	r.to(cfg)
+	r.to(t, cfg)
 	require.EqualValues(t, 3, r.uses(tok, 5))
 	now.advance(2 * time.Hour)
 	for range 16 { // as many as there are cells
@@ -191,21 +171,18 @@ func TestReconfigureWhileBoughtTalliesAreUsed(t *testing.T) {
 	cfg.Challenge.PriceMemory, cfg.Challenge.NoWaitingRoom = 24*time.Hour, true
 	off := cfg
 	off.Challenge = nil
-	r := newReconfigured(t, cfg)
+	r := newSite(t, cfg)
 	tok := bought(t, r)
-	var group sync.WaitGroup
-	for range 4 {
-		group.Go(func() { admitted(r, 100, showing(tok)) })
-	}
-	group.Go(func() {
+	inParallel(5, func(n int) {
+		if n > 0 {
+			admitted(r, 100, showing(tok))
+			return
+		}
 		for i := range 40 {
-			if err := r.m.Reconfigure(r.counting([]middleware.Config{off, cfg}[i%2])); err != nil {
-				t.Error(err)
-			}
+			r.to(t, []middleware.Config{off, cfg}[i%2])
 		}
 	})
-	group.Wait()
-	r.to(cfg)
+	r.to(t, cfg)
 	admitted(r, 200, showing(tok))
-	require.EqualValues(t, 100, r.own.Load())
+	require.Len(t, slices.DeleteFunc(r.decisions.all, func(d middleware.Decision) bool { return !d.Own || !d.Allowed || d.Cost == 0 }), 100)
 }

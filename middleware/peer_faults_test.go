@@ -92,11 +92,7 @@ func TestFaultsOfPeers(t *testing.T) {
 	t.Run("tier lowered in mid-window", func(t *testing.T) { // Remaining -3
 		cfg := contact(new(clock))
 		cfg.Tiers = map[string][]middleware.Limit{"pro": {fixed(9, time.Minute)}}
-		cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
-			id := middleware.APIKey("k")
-			id.Tier = r.Header.Get("Tier")
-			return id, nil
-		}
+		cfg.Identity = byTier(only(middleware.APIKey("k")))
 		h, _ := limited(t, cfg)
 		require.Equal(t, 8, admitted(h, 8, with("Tier", "pro")))
 		require.Equal(t, `"contact";r=0;t=60`, send(h).Header.Get("RateLimit"))

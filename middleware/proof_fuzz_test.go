@@ -41,9 +41,7 @@ func FuzzProofHeader(f *testing.F) {
 		spent := solved(f, fetched(h))
 		token := redeemed(h, spent)
 		send(h, proving(spent))
-		if mode == middleware.WhenExhausted {
-			exhaust(f, h)
-		}
+		exhaustIn(f, mode, h)
 		if mode != middleware.EveryRequest {
 			admitted(h, 9, proving(spent)) // opened, and used up
 		}

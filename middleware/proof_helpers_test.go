@@ -201,3 +201,11 @@ func retryAfter(t testing.TB, resp *http.Response) time.Duration {
 	require.Positive(t, seconds)
 	return time.Duration(seconds) * time.Second
 }
+
+// exhaustIn uses up what a mode gives without work for as long as there is some.
+func exhaustIn(t testing.TB, mode middleware.Mode, h http.Handler, options ...option) {
+	t.Helper()
+	if mode == middleware.WhenExhausted {
+		exhaust(t, h, options...)
+	}
+}

@@ -58,10 +58,8 @@ func TestThousandRequestsWithOneProof(t *testing.T) {
 	for name, mode := range map[string]middleware.Mode{"WhenExhausted": middleware.WhenExhausted, "Newcomers": middleware.Newcomers} {
 		t.Run(name, func(t *testing.T) {
 			h := newSite(t, challenging(new(clock), mode))
-			if mode == middleware.WhenExhausted {
-				exhaust(t, h)
-				h.spy.calls.Store(0)
-			}
+			exhaustIn(t, mode, h)
+			h.spy.calls.Store(0)
 			proof := solved(t, fetched(h))
 			inParallel(1000, func(int) { send(h, proving(proof)) })
 			require.EqualValues(t, 5, h.spy.calls.Load())

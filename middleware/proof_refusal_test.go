@@ -143,9 +143,7 @@ func TestTimeEdges(t *testing.T) {
 				h := newSite(t, challenging(now, mode))
 				proof := solved(t, fetched(h))
 				now.advance(at)
-				if mode == middleware.WhenExhausted {
-					exhaust(t, h)
-				}
+				exhaustIn(t, mode, h)
 				resp := send(h, proving(proof))
 				require.Equal(t, good, resp.StatusCode == http.StatusOK, "%s after its issue", at)
 				switch {
@@ -175,9 +173,7 @@ func TestKindsDoNotMix(t *testing.T) {
 			}
 			cfg.Challenge = nil
 			tokens = append(tokens, tokenIn(send(newSite(t, cfg))))
-			if mode == middleware.WhenExhausted {
-				exhaust(t, h)
-			}
+			exhaustIn(t, mode, h)
 			h.spy.calls.Store(0)
 			for _, tok := range tokens {
 				for _, shown := range []string{tok, tok + "~", tok + "~0.0.0.0.0.0.0.0", strings.ReplaceAll(tok, ".", "~")} {

@@ -82,10 +82,8 @@ func TestThreatsOfProofs(t *testing.T) {
 				stock = append(stock, solved(t, fetched(s)))
 			}
 			now.advance(11 * time.Second)
-			if mode == middleware.WhenExhausted {
-				exhaust(t, s)
-				s.spy.calls.Store(0)
-			}
+			exhaustIn(t, mode, s)
+			s.spy.calls.Store(0)
 			for _, proof := range stock {
 				send(s, proving(proof))
 				require.Equal(t, http.StatusForbidden, redeemed(s, proof).StatusCode)

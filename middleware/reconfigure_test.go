@@ -3,7 +3,6 @@
 package middleware_test
 
 import (
-	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -75,11 +74,7 @@ func TestFaultyReconfigureChangesNothing(t *testing.T) {
 func TestConfigIsCopied(t *testing.T) {
 	cfg := contact(new(clock))
 	cfg.Tiers = map[string][]middleware.Limit{"pro": {fixed(9, time.Minute)}}
-	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
-		id := middleware.APIKey("k")
-		id.Tier = r.Header.Get("Tier")
-		return id, nil
-	}
+	cfg.Identity = byTier(only(middleware.APIKey("k")))
 	h, _ := limited(t, cfg)
 	tok := spend(t, h, 1)
 	cfg.Limits[0].Quota = 1000

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,14 +17,6 @@ import (
 // The threats that wait tickets bring. What bounds them all is the waiting room's tally.
 func TestThreatsOfTheWaitingRoom(t *testing.T) {
 	const instances = 3
-	// opened returns a site of Newcomers, and tickets of 203.0.113.1 that are open: more than the room has quota.
-	opened := func(t *testing.T) (*site, *clock, []string) {
-		now := new(clock)
-		h := newSite(t, waiting(now, middleware.Newcomers))
-		tickets := ticketsOf(t, h, 2*laneQuota)
-		now.advance(5 * time.Second)
-		return h, now, tickets
-	}
 
 	t.Run("T1 T5 gather tickets, drop the tally", func(t *testing.T) {
 		now := new(clock)
@@ -44,7 +35,7 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 		require.Equal(t, 0, admitted(h, 2, holding(tickets[196:]...)))
 	})
 	t.Run("T2 replay a ticket, roll back its tally", func(t *testing.T) {
-		h, now, tickets := opened(t)
+		h, now, tickets := opened(t, middleware.Newcomers)
 		next := waitCookieIn(t, send(h, holding(tickets[0])))
 		require.Zero(t, admitted(h, 1000, holding(tickets[0])), "it is used up")
 		require.Zero(t, admitted(h, 1000, holding(next)), "and the next opens later")
@@ -54,17 +45,10 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 		require.Zero(t, admitted(h, 1000, holding(tickets[0])))
 	})
 	t.Run("T4 in parallel", func(t *testing.T) {
-		h, _, tickets := opened(t)
-		parallel := func(f func()) {
-			var group sync.WaitGroup
-			for range 8 {
-				group.Go(f)
-			}
-			group.Wait()
-		}
-		parallel(func() { admitted(h, 10, holding(tickets[0])) })
+		h, _, tickets := opened(t, middleware.Newcomers)
+		inParallel(8, func(int) { admitted(h, 10, holding(tickets[0])) })
 		require.EqualValues(t, 1, h.spy.calls.Load(), "one ticket")
-		parallel(func() { admittedWith(h, tickets) })
+		inParallel(8, func(int) { admittedWith(h, tickets) })
 		require.EqualValues(t, laneQuota, h.spy.calls.Load())
 	})
 	t.Run("T3 T42 several instances, and cold starts", func(t *testing.T) {
@@ -97,10 +81,7 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 		}
 	})
 	t.Run("EveryRequest, with S proofs", func(t *testing.T) {
-		now := new(clock)
-		h := newSite(t, waiting(now, middleware.EveryRequest))
-		tickets := ticketsOf(t, h, 2*laneQuota)
-		now.advance(5 * time.Second)
+		h, _, tickets := opened(t, middleware.EveryRequest)
 		const proofs = 3
 		for range proofs {
 			proof := solved(t, fetched(h))
@@ -111,7 +92,7 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 		require.EqualValues(t, proofs+laneQuota, h.spy.calls.Load())
 	})
 	t.Run("T6 another address's", func(t *testing.T) {
-		h, now, tickets := opened(t)
+		h, now, tickets := opened(t, middleware.Newcomers)
 		other := from("203.0.113.2")
 		require.Zero(t, admittedWith(h, tickets, other))
 		value := waitCookieIn(t, send(h, holding(tickets[0])))
@@ -152,7 +133,7 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 		})
 	})
 	t.Run("T9 T14 change any character, or the spelling", func(t *testing.T) {
-		h, _, tickets := opened(t)
+		h, _, tickets := opened(t, middleware.Newcomers)
 		ticket := tickets[0]
 		forged := []string{"", "~", strings.Repeat("A", 44), ticket[:43], ticket + "A", ticket + "=", `"` + ticket + `"`, ticket[:20] + " " + ticket[20:]}
 		for i := range ticket {
@@ -168,7 +149,7 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 		require.Equal(t, http.StatusOK, send(h, holding(ticket)).StatusCode)
 	})
 	t.Run("T15 another policy's, another mode's, another kind", func(t *testing.T) {
-		h, now, tickets := opened(t)
+		h, now, tickets := opened(t, middleware.Newcomers)
 		ticket := tickets[0]
 		cfg := waiting(now, middleware.Newcomers)
 		cfg.Policy = "other"
@@ -182,7 +163,7 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, send(h, holding(challengeIn(t, fetched(h)).Text)).StatusCode)
 	})
 	t.Run("T16 T46 clocks that differ, and step back", func(t *testing.T) {
-		h, now, tickets := opened(t)
+		h, now, tickets := opened(t, middleware.Newcomers)
 		ticket := tickets[0]
 		now.advance(-time.Second)
 		require.Equal(t, http.StatusForbidden, send(h, html, holding(ticket)).StatusCode)
@@ -194,7 +175,7 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 		require.Equal(t, 1, admitted(h, 10, holding(waitCookieIn(t, resp))))
 	})
 	t.Run("T18 T19 T20 huge, repeated and odd cookies", func(t *testing.T) {
-		h, _, tickets := opened(t)
+		h, _, tickets := opened(t, middleware.Newcomers)
 		junk := strings.Repeat("A", 44)
 		require.Equal(t, http.StatusForbidden, send(h, holding(junk, junk, junk, junk, tickets[0])).StatusCode, "four are looked at")
 		require.Equal(t, http.StatusOK, send(h, holding(junk, junk, junk, tickets[0])).StatusCode)
@@ -205,7 +186,7 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 		require.Less(t, allocated(func() { h.ServeHTTP(w, r) }), uint64(64<<10))
 	})
 	t.Run("T22 plant a spent tally", func(t *testing.T) {
-		h, now, tickets := opened(t)
+		h, now, tickets := opened(t, middleware.Newcomers)
 		attacker := from("198.51.100.1")
 		var theirs string
 		stock := ticketsOf(t, h, laneQuota, attacker)
@@ -241,7 +222,7 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 		require.GreaterOrEqual(t, passed, 16*laneQuota)
 	})
 	t.Run("T43 the quota changes", func(t *testing.T) {
-		h, now, tickets := opened(t)
+		h, now, tickets := opened(t, middleware.Newcomers)
 		require.Equal(t, laneQuota, admittedWith(h, tickets))
 		cfg := waiting(now, middleware.Newcomers)
 		cfg.Challenge.WaitingRoom = 2
@@ -255,7 +236,7 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 		require.Zero(t, admittedWith(h, tickets))
 	})
 	t.Run("T45 the answer does not say what is wrong with a ticket", func(t *testing.T) {
-		h, now, tickets := opened(t)
+		h, now, tickets := opened(t, middleware.Newcomers)
 		expired := tickets[0]
 		now.advance(time.Hour)
 		used, fresh := refusedWithTicket(t, h), refusedWithTicket(t, h)

@@ -13,17 +13,23 @@ import (
 	"github.com/tallystick/tallystick/internal/token"
 )
 
+// selling is a limiter with a challenge, and nothing else that matters.
+func selling(t *testing.T, challenge *Challenge) *Middleware {
+	t.Helper()
+	m, err := New(Config{
+		Policy:    "contact",
+		Limits:    []Limit{{Quota: 9, Window: time.Minute}},
+		Secrets:   [][]byte{[]byte("0123456789abcdef0123456789abcdef")},
+		Challenge: challenge,
+	})
+	require.NoError(t, err)
+	return m
+}
+
 // Tokens of one own tally, shown side by side, are merged: a client cannot gain
 // by showing an older one too, in whatever order.
 func TestShownTokensOfAnOwnTallyAreMerged(t *testing.T) {
-	m, err := New(Config{
-		Policy:  "contact",
-		Limits:  []Limit{{Quota: 9, Window: time.Minute}},
-		Secrets: [][]byte{[]byte("0123456789abcdef0123456789abcdef")},
-
-		Challenge: &Challenge{},
-	})
-	require.NoError(t, err)
+	m := selling(t, &Challenge{})
 	e, now, own := m.engine.Load(), time.Unix(1_800_000_000, 0), token.Own{ID: [9]byte{1}, Expires: 1_800_003_600}
 	low, _ := e.base.policy.Step(now, limiter.Tally{}, 2)
 	high, _ := e.base.policy.Step(now, limiter.Tally{}, 7)
@@ -40,13 +46,7 @@ func TestShownTokensOfAnOwnTallyAreMerged(t *testing.T) {
 // A token of an own tally that lives longer than any that is sold was signed by
 // whoever has stolen the key: he gets no more than the rest of a tally's life.
 func TestOwnTokensThatLiveTooLongAreNotBelieved(t *testing.T) {
-	m, err := New(Config{
-		Policy:    "contact",
-		Limits:    []Limit{{Quota: 9, Window: time.Minute}},
-		Secrets:   [][]byte{[]byte("0123456789abcdef0123456789abcdef")},
-		Challenge: &Challenge{},
-	})
-	require.NoError(t, err)
+	m := selling(t, &Challenge{})
 	e := m.engine.Load()
 	now, who := time.Unix(1_800_000_000, 0), subject{id: new(Address(netip.MustParseAddr("203.0.113.1")))}
 	life := e.challenge.passLife
@@ -62,13 +62,7 @@ func TestOwnTokensThatLiveTooLongAreNotBelieved(t *testing.T) {
 func TestOwnTokensWhereNothingIsSold(t *testing.T) {
 	for name, challenge := range map[string]*Challenge{"no challenge": nil, "proofs buy requests": {Mode: EveryRequest}} {
 		t.Run(name, func(t *testing.T) {
-			m, err := New(Config{
-				Policy:    "contact",
-				Limits:    []Limit{{Quota: 9, Window: time.Minute}},
-				Secrets:   [][]byte{[]byte("0123456789abcdef0123456789abcdef")},
-				Challenge: challenge,
-			})
-			require.NoError(t, err)
+			m := selling(t, challenge)
 			now, who := time.Unix(1_800_000_000, 0), subject{id: new(Address(netip.MustParseAddr("203.0.113.1")))}
 			require.Equal(t, tokenHolder, m.engine.Load().challenge.faultOfOwn(now, &who, &token.Own{ID: [9]byte{1}, Expires: now.Unix() + 1}))
 		})

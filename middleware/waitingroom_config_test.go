@@ -100,11 +100,7 @@ func TestQuotasOfTheWaitingRoom(t *testing.T) {
 		cfg := challenging(now, middleware.Newcomers)
 		cfg.Limits, cfg.Challenge.WaitingRoom = limits(test.quota), test.share
 		cfg.Tiers = map[string][]middleware.Limit{"pro": limits(test.tier)}
-		cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
-			id := middleware.APIKey("somebody")
-			id.Tier = r.Header.Get("Tier")
-			return id, nil
-		}
+		cfg.Identity = byTier(only(middleware.APIKey("somebody")))
 		h := newSite(t, cfg)
 		ticket := refusedWithTicket(t, h)
 		now.advance(5 * time.Second)

@@ -96,3 +96,17 @@ func ticketOf(value string) string {
 	ticket, _, _ := strings.Cut(value, "~")
 	return ticket
 }
+
+// opened returns a site, and tickets of 203.0.113.1 that are open: more than its room has quota.
+func opened(t testing.TB, mode middleware.Mode, change ...func(*middleware.Config)) (*site, *clock, []string) {
+	t.Helper()
+	now := new(clock)
+	cfg := waiting(now, mode)
+	for _, change := range change {
+		change(&cfg)
+	}
+	h := newSite(t, cfg)
+	tickets := ticketsOf(t, h, 2*laneQuota)
+	now.advance(5 * time.Second)
+	return h, now, tickets
+}

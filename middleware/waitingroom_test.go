@@ -177,12 +177,8 @@ func TestCostsInTheWaitingRoom(t *testing.T) {
 
 // A ticket founds nothing and changes no price: work buys what it buys without.
 func TestWaitingRoomAndWorkDoNotMeet(t *testing.T) {
-	now := new(clock)
-	cfg := waiting(now, middleware.Newcomers)
-	h := newSite(t, cfg)
-	tickets := ticketsOf(t, h, 2*laneQuota)
+	h, now, tickets := opened(t, middleware.Newcomers)
 	ticket := tickets[0]
-	now.advance(5 * time.Second)
 	require.Equal(t, laneQuota, admittedWith(h, tickets))
 
 	require.EqualValues(t, 16, challengeIn(t, fetched(h, holding(ticket))).Work)
@@ -210,12 +206,7 @@ func TestWaitingRoomAndWorkDoNotMeet(t *testing.T) {
 
 // A quiet policy shows nothing of the waiting room's counts either.
 func TestQuietWaitingRoom(t *testing.T) {
-	now := new(clock)
-	cfg := waiting(now, middleware.EveryRequest)
-	cfg.Quiet, cfg.TokenTransport = true, middleware.MemoryOnly
-	h := newSite(t, cfg)
-	tickets := ticketsOf(t, h, 2*laneQuota)
-	now.advance(5 * time.Second)
+	h, _, tickets := opened(t, middleware.EveryRequest, func(cfg *middleware.Config) { cfg.Quiet, cfg.TokenTransport = true, middleware.MemoryOnly })
 	resp := requireStatus(t, http.StatusOK, send(h, holding(tickets[0])))
 	require.Empty(t, resp.Header.Get("RateLimit"))
 	require.Empty(t, resp.Cookies())
@@ -326,15 +317,11 @@ func TestWaitingRoomAndSharedCaches(t *testing.T) {
 
 // Of several tallies of the room the highest counts, in whatever order they are shown.
 func TestSeveralTalliesOfARoom(t *testing.T) {
-	now := new(clock)
-	cfg := waiting(now, middleware.Newcomers)
-	h := newSite(t, cfg)
-	tickets := ticketsOf(t, h, 2*laneQuota)
-	now.advance(5 * time.Second)
+	h, now, tickets := opened(t, middleware.Newcomers)
 	low := waitCookieIn(t, send(h, holding(tickets[0])))
 	high := waitCookieIn(t, send(h, holding(tickets[1])))
 	for _, shown := range []option{holding(low, high), holding(high, low)} {
-		require.Equal(t, laneQuota-2, admittedWith(newSite(t, cfg), tickets, shown), "on an instance that remembers neither")
+		require.Equal(t, laneQuota-2, admittedWith(newSite(t, waiting(now, middleware.Newcomers)), tickets, shown), "on an instance that remembers neither")
 	}
 }
 
