@@ -20,78 +20,53 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// platforms imitate, for each row of docs/operations.md, what a server there is sent: who connects, and the fields of
-// the platform, where a client at addr has written madeUp into every field that names clients; or none, if madeUp is
-// empty. What the platform passes on is there already.
-var platforms = map[string]func(r *http.Request, addr, madeUp string){
-	"Fly.io": func(r *http.Request, addr, madeUp string) {
-		r.RemoteAddr = "172.16.4.2:4711"
+// platforms imitate, for each row of docs/operations.md, what a server there is sent: who connects, where %s is the
+// client, and the fields of the platform, where a client at addr has written madeUp into every field that names clients;
+// or none, if madeUp is empty. What the platform passes on is there already.
+var platforms = map[string]struct {
+	peer string
+	adds func(r *http.Request, addr, madeUp string)
+}{
+	"Fly.io": {"172.16.4.2:4711", func(r *http.Request, addr, _ string) {
 		appendTo(r, "X-Forwarded-For", addr)
 		appendTo(r, "X-Forwarded-For", "66.241.125.1") // the app's own
 		r.Header.Set("Fly-Client-IP", addr)
-	},
-	"Cloud Run": func(r *http.Request, addr, madeUp string) {
-		r.RemoteAddr = "169.254.169.126:4711"
+	}},
+	"Cloud Run": {"169.254.169.126:4711", func(r *http.Request, addr, _ string) {
 		appendTo(r, "X-Forwarded-For", addr)
 		r.Header.Set("Forwarded", `for="`+addr+`";proto=https`)
-	},
-	// Function URLs keep the first entry alone.
-	"Lambda, function URL": func(r *http.Request, addr, madeUp string) {
-		r.RemoteAddr = addr
-		r.Header.Set("X-Forwarded-For", cmp.Or(madeUp, addr))
-	},
-	"Lambda, API Gateway v1 (REST)": func(r *http.Request, addr, madeUp string) {
-		r.RemoteAddr = addr
+	}},
+	"Lambda, function URL": {"%s", keepsTheFirst},
+	"Lambda, API Gateway v1 (REST)": {"%s", func(r *http.Request, addr, _ string) {
 		appendTo(r, "X-Forwarded-For", addr)
 		appendTo(r, "X-Forwarded-For", fmt.Sprintf("130.176.1.%d", edge.Add(1)%250)) // CloudFront, of an edge-optimized API
-	},
-	"Lambda, API Gateway v2 (HTTP)": func(r *http.Request, addr, madeUp string) {
-		r.RemoteAddr = addr
-		appendTo(r, "X-Forwarded-For", addr)
-	},
-	"Lambda, ALB": func(r *http.Request, addr, madeUp string) {
-		r.RemoteAddr = ""
-		appendTo(r, "X-Forwarded-For", addr)
-	},
-	"Lambda Web Adapter, function URL or API Gateway": func(r *http.Request, addr, madeUp string) {
-		r.RemoteAddr = "127.0.0.1:4711"
-		r.Header.Set("X-Forwarded-For", cmp.Or(madeUp, addr))
+	}},
+	"Lambda, API Gateway v2 (HTTP)": {"%s", appendsTo},
+	"Lambda, ALB":                   {"", appendsTo},
+	"Lambda Web Adapter, function URL or API Gateway": {"127.0.0.1:4711", func(r *http.Request, addr, madeUp string) {
+		keepsTheFirst(r, addr, madeUp)
 		r.Header.Set("X-Amzn-Request-Context", `{"http":{"method":"POST","sourceIp":"`+addr+`"}}`)
 		if strings.HasSuffix(addr, "1") { // as well as the other format
 			r.Header.Set("X-Amzn-Request-Context", `{"identity":{"userAgent":"curl","sourceIp":"`+addr+`"}}`)
 		}
-	},
-	"Lambda Web Adapter, ALB": func(r *http.Request, addr, madeUp string) {
-		r.RemoteAddr = "127.0.0.1:4711"
-		appendTo(r, "X-Forwarded-For", addr)
-	},
-	"Cloudflare": func(r *http.Request, addr, madeUp string) {
-		r.RemoteAddr = "173.245.48.9:4711"
-		appendTo(r, "X-Forwarded-For", addr)
-		r.Header.Set("CF-Connecting-IP", addr)
-	},
-	"Cloudflare Tunnel": func(r *http.Request, addr, madeUp string) {
-		r.RemoteAddr = "[::1]:4711"
-		appendTo(r, "X-Forwarded-For", addr)
-		r.Header.Set("CF-Connecting-IP", addr)
-	},
-	"nginx": func(r *http.Request, addr, madeUp string) {
-		r.RemoteAddr = "127.0.0.1:4711"
-		r.Header.Set("X-Forwarded-For", addr)
-	},
-	"nginx, Unix socket": func(r *http.Request, addr, madeUp string) {
-		r.RemoteAddr = "@"
-		r.Header.Set("X-Forwarded-For", addr)
-	},
-	"Caddy": func(r *http.Request, addr, madeUp string) {
-		r.RemoteAddr = "127.0.0.1:4711"
-		r.Header.Set("X-Forwarded-For", addr)
-	},
-	"HAProxy, HTTP": func(r *http.Request, addr, madeUp string) {
-		r.RemoteAddr = "127.0.0.1:4711"
-		r.Header.Add("X-Forwarded-For", addr) // a line of its own
-	},
-	"HAProxy, PROXY protocol": func(r *http.Request, addr, madeUp string) { r.RemoteAddr = addr + ":4711" },
+	}},
+	"Lambda Web Adapter, ALB": {"127.0.0.1:4711", appendsTo},
+	"Cloudflare":              {"173.245.48.9:4711", cloudflare},
+	"Cloudflare Tunnel":       {"[::1]:4711", cloudflare},
+	"nginx":                   {"127.0.0.1:4711", replaces},
+	"nginx, Unix socket":      {"@", replaces},
+	"Caddy":                   {"127.0.0.1:4711", replaces},
+	"HAProxy, HTTP":           {"127.0.0.1:4711", func(r *http.Request, addr, _ string) { r.Header.Add("X-Forwarded-For", addr) }}, // a line of its own
+	"HAProxy, PROXY protocol": {"%s:4711", func(*http.Request, string, string) {}},
+}
+
+func appendsTo(r *http.Request, addr, _ string)          { appendTo(r, "X-Forwarded-For", addr) }
+func replaces(r *http.Request, addr, _ string)           { r.Header.Set("X-Forwarded-For", addr) }
+func keepsTheFirst(r *http.Request, addr, madeUp string) { replaces(r, cmp.Or(madeUp, addr), "") } // entry of all
+
+func cloudflare(r *http.Request, addr, _ string) {
+	appendTo(r, "X-Forwarded-For", addr)
+	r.Header.Set("CF-Connecting-IP", addr)
 }
 
 // edge counts the machines of an edge: none serves two requests.
@@ -167,8 +142,8 @@ func TestPlatforms(t *testing.T) {
 	require.Len(t, rows, len(platforms), "a row is a test")
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			imitate := platforms[row.name]
-			require.NotNil(t, imitate)
+			platform, known := platforms[row.name]
+			require.True(t, known)
 			now := new(clock)
 			cfg := contact(now)
 			cfg.Limits[0].Window = time.Hour
@@ -183,7 +158,8 @@ func TestPlatforms(t *testing.T) {
 							with("X-Forwarded-For", said, "Forwarded", "for="+said, "X-Real-IP", said, "True-Client-IP", said, "Fly-Client-IP", said,
 								"CF-Connecting-IP", said, "X-Amzn-Request-Context", `{"http":{"sourceIp":"`+said+`"}}`)(r)
 						}
-						imitate(r, addr, said)
+						r.RemoteAddr = strings.Replace(platform.peer, "%s", addr, 1)
+						platform.adds(r, addr, said)
 					})
 				}
 				return passed
