@@ -266,3 +266,25 @@ type flushless struct{ http.ResponseWriter }
 func (flushless) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, nil }
 
 func hijack(w http.ResponseWriter, _ *http.Request) { _, _, _ = w.(http.Hijacker).Hijack() }
+
+// A log-in is limited by address and by account, and answers 303 in either case. What its
+// handler says is heard by both policies: else the outer one would count no guess at all.
+func TestWhatTheHandlerSaysIsHeardByAllPolicies(t *testing.T) {
+	for _, right := range []bool{false, true} {
+		c := new(clock)
+		outer, inner := newLimiter(t, login(c)), newLimiter(t, login(c))
+		h := outer.Handler(inner.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			middleware.Charge(r, !right)
+			w.WriteHeader(http.StatusSeeOther)
+		})))
+		for range 2 {
+			require.Equal(t, http.StatusSeeOther, send(h).StatusCode)
+		}
+		want := int64(3)
+		if right {
+			want = 5
+		}
+		require.EqualValues(t, want, failuresLeft(t, inner))
+		require.EqualValues(t, want, failuresLeft(t, outer))
+	}
+}

@@ -27,6 +27,14 @@ func blocked(c *clock) middleware.Config {
 // connected is what net/http says of a connection.
 func connected(remote string) option { return func(r *http.Request) { r.RemoteAddr = remote } }
 
+// buys has a client buy three tallies.
+func buys(t *testing.T, h http.Handler, remote string) {
+	t.Helper()
+	for range 3 {
+		bought(t, h, connected(remote))
+	}
+}
+
 // priceFor is the work of the challenge that a client is given.
 func priceFor(t *testing.T, h http.Handler, remote string) uint64 {
 	t.Helper()
@@ -50,9 +58,7 @@ func TestPortBlocks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newSite(t, blocked(new(clock)))
-			for range 3 {
-				bought(t, h, connected(fmt.Sprintf("203.0.113.9:%d", test.buyer)))
-			}
+			buys(t, h, fmt.Sprintf("203.0.113.9:%d", test.buyer))
 			require.EqualValues(t, test.price, priceFor(t, h, fmt.Sprintf("203.0.113.9:%d", test.client)))
 			require.EqualValues(t, 16, priceFor(t, h, fmt.Sprintf("203.0.113.10:%d", test.buyer)), "another address")
 		})
@@ -74,23 +80,17 @@ func TestNoPortBlocks(t *testing.T) {
 		"IPv4 by a translator": {"[64:ff9b::203.0.113.9]:20000", "203.0.113.9:20000", 128, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := blocked(new(clock))
-			log := logTo(&cfg)
-			h := newSite(t, cfg)
-			for range 3 {
-				bought(t, h, connected(test.buyer))
-			}
+			h := newSite(t, blocked(new(clock)))
+			buys(t, h, test.buyer)
 			require.EqualValues(t, test.price, priceFor(t, h, test.client))
-			require.Len(t, log.lines(), test.lines)
+			require.Len(t, h.log.lines(), test.lines)
 		})
 	}
 	t.Run("without the option", func(t *testing.T) {
 		cfg := blocked(new(clock))
 		cfg.PortBlocks = false
 		h := newSite(t, cfg)
-		for range 3 {
-			bought(t, h, connected("203.0.113.9:20000"))
-		}
+		buys(t, h, "203.0.113.9:20000")
 		require.EqualValues(t, 24, priceFor(t, h, "203.0.113.9:20000"))
 		require.EqualValues(t, 24, priceFor(t, h, "203.0.113.9:40000"))
 	})
@@ -100,9 +100,7 @@ func TestNoPortBlocks(t *testing.T) {
 func TestProofIsPaidForInItsBlock(t *testing.T) {
 	h := newSite(t, blocked(new(clock)))
 	cheap := challengeIn(t, fetched(h, connected("203.0.113.9:40000")))
-	for range 3 {
-		bought(t, h, connected("203.0.113.9:20000"))
-	}
+	buys(t, h, "203.0.113.9:20000")
 	proof := solve(t, cheap)
 	require.Equal(t, http.StatusForbidden, redeemed(h, proof, connected("203.0.113.9:20000")).StatusCode)
 	require.Equal(t, http.StatusOK, redeemed(h, proof, connected("203.0.113.9:40000")).StatusCode)

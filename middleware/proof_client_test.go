@@ -162,13 +162,7 @@ func TestClientThatMoves(t *testing.T) {
 		server := serve(t, newSite(t, cfg))
 		c, solves := polite(t, "127.0.0.1")
 		for _, where := range []string{"203.0.113.1", "203.0.113.1", "198.51.100.1", "2001:db8::1"} {
-			r, err := http.NewRequest(http.MethodPost, server.URL, http.NoBody)
-			require.NoError(t, err)
-			r.Header.Set("Where", where)
-			resp, err := c.Do(r)
-			require.NoError(t, err)
-			bodyOf(t, resp)
-			require.Equal(t, http.StatusOK, resp.StatusCode)
+			requireStatus(t, http.StatusOK, over(t, c, server.URL, with("Where", where)))
 		}
 		require.EqualValues(t, map[bool]int{false: 1, true: 3}[bind], solves.Load())
 	}

@@ -4,7 +4,6 @@ package middleware_test
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"testing"
 	"time"
@@ -154,9 +153,6 @@ func TestEarlyResponsesAfterSettling(t *testing.T) {
 func TestQuietAfterSettling(t *testing.T) {
 	cfg := contact(new(clock))
 	cfg.Quiet = true
-	w := httptest.NewRecorder()
-	newLimiter(t, cfg).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		require.NoError(t, middleware.Settle(r, 2))
-	})).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	require.Empty(t, w.Header().Values("RateLimit"))
+	h := newLimiter(t, cfg).Handler(settling(t, false))
+	require.Empty(t, send(h, method(http.MethodGet), settles(2)).Header.Values("RateLimit"))
 }

@@ -49,20 +49,13 @@ func byPath(cfg middleware.Config) middleware.Config {
 
 // byTurns has a client ask for each of the paths, so often, and returns how often each let it in.
 // Each round goes to the next instance.
-func byTurns(t *testing.T, c *http.Client, round *int, rounds int, method string, paths ...string) []int {
+func byTurns(t *testing.T, c *http.Client, round *int, rounds int, by string, paths ...string) []int {
 	t.Helper()
 	passed := make([]int, len(paths))
 	for range rounds {
 		*round++
 		for i, path := range paths {
-			req, err := http.NewRequest(method, "https://example.com"+path, nil)
-			require.NoError(t, err)
-			resp, err := c.Do(req)
-			require.NoError(t, err)
-			require.NoError(t, resp.Body.Close())
-			if resp.StatusCode == http.StatusOK {
-				passed[i]++
-			}
+			passed[i] += admittedOver(t, c, "https://example.com"+path, 1, method(by))
 		}
 	}
 	return passed

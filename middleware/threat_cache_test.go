@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httputil"
 	"net/netip"
 	"slices"
@@ -85,9 +84,10 @@ func (c *sharedCache) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // origin has a page for each way in which handlers deal with caches. Those whose
 // path begins with /public want to be stored.
-func origin(t *testing.T) http.Handler {
-	mux := http.NewServeMux()
+func origin(t *testing.T) (mux *http.ServeMux, paths []string) {
+	mux = http.NewServeMux()
 	page := func(path string, header func(http.Header)) {
+		paths = append(paths, path)
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
 			header(w.Header())
 			_, _ = io.WriteString(w, "ok")
@@ -147,39 +147,27 @@ func origin(t *testing.T) http.Handler {
 		"a": {Data: []byte("ok"), ModTime: midnight},
 	})))
 
-	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	upstream := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "public, max-age=60")
 	}))
-	t.Cleanup(upstream.Close)
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	proxied := httputil.NewSingleHostReverseProxy(mustURL(t, upstream.URL))
-	proxied.Transport = transport
-	mux.Handle("GET /public/proxied", proxied)
-	return mux
+	mux.Handle("GET /public/proxied", proxyTo(t, upstream.URL))
+	return mux, append(paths, "/file/a", "/file/missing", "/nothing/here", "/public/proxied")
 }
 
+// fromLoopback believes proxies at 127.0.0.1.
+var fromLoopback = mustIdentity(middleware.ForwardedFor(netip.MustParsePrefix("127.0.0.1/32")))
+
 func TestThreatsOfCaches(t *testing.T) {
-	identify, err := middleware.ForwardedFor(netip.MustParsePrefix("127.0.0.1/32"))
-	require.NoError(t, err)
 	cfg := contact(new(clock))
 	cfg.Limits[0].Quota = 1000
-	cfg.Identity, cfg.TokenTransport = identify, middleware.HeaderAndCookie
-	pages := origin(t)
+	cfg.Identity, cfg.TokenTransport = fromLoopback, middleware.HeaderAndCookie
+	pages, paths := origin(t)
 	behind := &spy{serve: pages.ServeHTTP}
 	server := serve(t, newLimiter(t, cfg).Handler(behind))
 	front := serve(t, newSharedCache(t, server.URL))
 	alice, bob := clientAt(t, "127.0.0.2"), clientAt(t, "127.0.0.3")
 
-	for _, path := range []string{
-		"/plain", "/deletes", "/clears", "/etag", "/no-cache", "/no-cache/for-a-minute", "/private", "/private/some-fields", "/private/twice", "/private/and-public",
-		"/private/and-for-shared-caches", "/public/private-some-fields", "/public/cdn-against-private", "/unstored", "/unstored/if-not-understood", "/stale", "/unknown", "/undecided",
-		"/expired", "/expired/long-ago", "/edge", "/public/cloudflare", "/public/akamai", "/public/nginx",
-		"/public/akamai-targeted", "/public/fastly", "/public/litespeed", "/public/example", "/example",
-		"/file/a", "/file/missing", "/nothing/here",
-		"/public/said", "/public/for-a-minute", "/public/shared", "/public/added", "/public/expires",
-		"/public/cdn", "/public/surrogate", "/public/cdn-against-browsers", "/public/session", "/public/proxied",
-	} {
+	for _, path := range paths {
 		t.Run("T24 a shared cache stores what it may, "+path, func(t *testing.T) {
 			behind.calls.Store(0)
 			hers := over(t, alice, front.URL+path, method(http.MethodGet))
@@ -221,12 +209,10 @@ func TestThreatsOfCaches(t *testing.T) {
 }
 
 func TestThreatsOfCachedRefusals(t *testing.T) {
-	identify, err := middleware.ForwardedFor(netip.MustParsePrefix("127.0.0.1/32"))
-	require.NoError(t, err)
 	for name, by := range map[string]middleware.TokenTransport{"open": 0, "quiet": middleware.MemoryOnly} {
 		t.Run("T24 refusals are never stored, "+name, func(t *testing.T) {
 			cfg := contact(new(clock))
-			cfg.Identity, cfg.TokenTransport, cfg.Quiet = identify, by, by == middleware.MemoryOnly
+			cfg.Identity, cfg.TokenTransport, cfg.Quiet = fromLoopback, by, by == middleware.MemoryOnly
 			h, _ := limited(t, cfg)
 			front := serve(t, newSharedCache(t, serve(t, hostile(h)).URL))
 			alice, bob := clientAt(t, "127.0.0.2"), clientAt(t, "127.0.0.3")
@@ -241,17 +227,12 @@ func TestThreatsOfCachedRefusals(t *testing.T) {
 
 // An outer middleware may tell the CDN to store all of a site.
 func TestThreatsOfSitesThatAreCached(t *testing.T) {
-	identify, err := middleware.ForwardedFor(netip.MustParsePrefix("127.0.0.1/32"))
-	require.NoError(t, err)
 	for _, field := range []string{"CDN-Cache-Control", "Surrogate-Control", "Cloudflare-CDN-Cache-Control", "Edge-Control", "X-Accel-Expires",
 		"Akamai-Cache-Control", "Fastly-Cache-Control", "X-LiteSpeed-Cache-Control", "Example-Cache-Control"} {
 		t.Run("T24 refusals and challenges are never stored, "+field, func(t *testing.T) {
 			cfg := challenging(new(clock), middleware.WhenExhausted)
-			cfg.Identity = identify
-			m := newLimiter(t, cfg)
-			site := http.NewServeMux()
-			site.Handle("/", m.Handler(new(spy)))
-			site.Handle(cfg.Challenge.Path, m.Endpoints())
+			cfg.Identity = fromLoopback
+			site := newSite(t, cfg)
 			outer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set(field, "max-age=60")
 				site.ServeHTTP(w, r)

@@ -3,9 +3,7 @@
 package middleware_test
 
 import (
-	"io"
 	"net/http"
-	"net/http/httputil"
 	"strings"
 	"testing"
 
@@ -13,15 +11,6 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 )
-
-// proxied is a reverse proxy in front of a handler.
-func proxied(t *testing.T, upstream http.Handler) http.Handler {
-	proxy := httputil.NewSingleHostReverseProxy(mustURL(t, serve(t, upstream).URL))
-	transport := new(http.Transport)
-	t.Cleanup(transport.CloseIdleConnections)
-	proxy.Transport = transport
-	return proxy
-}
 
 // TestWhatWasPaidForIsNotLost: a client that proves its work with the request itself gets its token by the response
 // to that, and by nothing else. If it is lost the client pays again for each request, at a price that rises.
@@ -46,10 +35,7 @@ func TestWhatWasPaidForIsNotLost(t *testing.T) {
 		"nothing in particular": replying(func(http.ResponseWriter) {}),
 		"a proxy and an early hint": func(t *testing.T) http.Handler {
 			h := newSite(t, challenging(new(clock), middleware.Newcomers))
-			h.spy.serve = proxied(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.WriteHeader(http.StatusEarlyHints)
-				_, _ = io.WriteString(w, "ok")
-			})).ServeHTTP
+			h.spy.serve = proxyTo(t, reader(t, hint)).ServeHTTP
 			return h
 		},
 		"a limiter in front of a proxy": func(t *testing.T) http.Handler {
@@ -57,7 +43,7 @@ func TestWhatWasPaidForIsNotLost(t *testing.T) {
 			app.TokenTransport = middleware.HeaderOnly
 			edge := contact(new(clock))
 			edge.Policy, edge.Limits[0].Quota = "edge", 1000
-			return newLimiter(t, edge).Handler(proxied(t, newSite(t, app)))
+			return newLimiter(t, edge).Handler(proxyTo(t, serve(t, newSite(t, app)).URL))
 		},
 	} {
 		for _, m := range []string{http.MethodGet, http.MethodPost} {
@@ -65,13 +51,7 @@ func TestWhatWasPaidForIsNotLost(t *testing.T) {
 				server := serve(t, make(t))
 				c, solves := polite(t, "127.0.0.1")
 				for i := range 10 {
-					req, err := http.NewRequest(m, server.URL, nil)
-					require.NoError(t, err)
-					resp, err := c.Do(req)
-					require.NoError(t, err)
-					_, _ = io.Copy(io.Discard, resp.Body)
-					require.NoError(t, resp.Body.Close())
-					require.Equal(t, http.StatusOK, resp.StatusCode, i)
+					resp := requireStatus(t, http.StatusOK, over(t, c, server.URL, method(m)), i)
 					if m == http.MethodGet && tokenIn(resp) != "" { // of others the handler has the last word
 						require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
 						require.Empty(t, resp.Header.Get("CDN-Cache-Control"), "which would be heard before that")

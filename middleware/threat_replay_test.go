@@ -119,29 +119,24 @@ func withoutTime(rateLimit string) string {
 
 func TestThreatsOfManyAddresses(t *testing.T) {
 	const net56, net48 = 8, 64 // times the quota of one /64
+	// through sends n requests each from the addresses that a format names.
+	through := func(h http.Handler, addresses, n int, format string) (passed int) {
+		for i := range addresses {
+			passed += admitted(h, n, from(fmt.Sprintf(format, i)))
+		}
+		return passed
+	}
 	t.Run("T7 rotate through one IPv6 /64", func(t *testing.T) {
 		h, _ := limited(t, contact(new(clock)))
-		passed := 0
-		for i := range 1000 {
-			passed += admitted(h, 1, from(fmt.Sprintf("2001:db8:1:2::%x", i)))
-		}
-		require.Equal(t, 5, passed)
+		require.Equal(t, 5, through(h, 1000, 1, "2001:db8:1:2::%x"))
 	})
 	t.Run("T7 rotate through the /64s of a /56", func(t *testing.T) {
 		h, _ := limited(t, contact(new(clock)))
-		passed := 0
-		for i := range 256 {
-			passed += admitted(h, 2, from(fmt.Sprintf("2001:db8:1:%x::1", i)))
-		}
-		require.Equal(t, 5*net56, passed)
+		require.Equal(t, 5*net56, through(h, 256, 2, "2001:db8:1:%x::1"))
 	})
 	t.Run("T7 rotate through the /56s of a /48", func(t *testing.T) {
 		h, _ := limited(t, contact(new(clock)))
-		passed := 0
-		for i := range 256 {
-			passed += admitted(h, 4, from(fmt.Sprintf("2001:db8:1:%x00::1", i)))
-		}
-		require.Equal(t, 5*net48, passed)
+		require.Equal(t, 5*net48, through(h, 256, 4, "2001:db8:1:%x00::1"))
 		require.Equal(t, 5, admitted(h, 10, from("2001:db8:2::1")), "the neighbours are not in it")
 	})
 	t.Run("T7 the first /56 of a /48 is not the /48", func(t *testing.T) {
@@ -154,9 +149,7 @@ func TestThreatsOfManyAddresses(t *testing.T) {
 	t.Run("T7 a refused network is told when to return", func(t *testing.T) {
 		now := new(clock)
 		h, _ := limited(t, contact(now))
-		for i := range 256 {
-			admitted(h, 2, from(fmt.Sprintf("2001:db8:1:%x::1", i)))
-		}
+		through(h, 256, 2, "2001:db8:1:%x::1")
 		now.advance(20 * time.Second)
 		resp := requireStatus(t, http.StatusTooManyRequests, send(h, from("2001:db8:1:ff::1")))
 		require.Equal(t, `"contact";r=0;t=40`, resp.Header.Get("RateLimit"))
@@ -166,18 +159,10 @@ func TestThreatsOfManyAddresses(t *testing.T) {
 		cfg := contact(new(clock))
 		cfg.Net56Factor, cfg.Net48Factor = 1, 2
 		h, _ := limited(t, cfg)
-		passed := 0
-		for i := range 1024 {
-			passed += admitted(h, 1, from(fmt.Sprintf("2001:db8:1:%x::1", i)))
-		}
-		require.Equal(t, 5*2, passed)
+		require.Equal(t, 5*2, through(h, 1024, 1, "2001:db8:1:%x::1"))
 	})
 	t.Run("T7 on three instances", func(t *testing.T) {
 		h := inTurn(fleet(t, 3, contact(new(clock))))
-		passed := 0
-		for i := range 256 {
-			passed += admitted(h, 7, from(fmt.Sprintf("2001:db8:1:%x::1", i)))
-		}
-		require.LessOrEqual(t, passed, 3*5*net56)
+		require.LessOrEqual(t, through(h, 256, 7, "2001:db8:1:%x::1"), 3*5*net56)
 	})
 }

@@ -145,39 +145,32 @@ func TestThreatsOfNumbers(t *testing.T) {
 }
 
 func TestThreatsOfPolicyChanges(t *testing.T) {
-	change := func(t *testing.T, used int, quota int64) *http.Response {
+	// change has a client use so much, and then the limits be others.
+	change := func(t *testing.T, used int, limits ...middleware.Limit) (h *site, shown option) {
 		cfg := contact(new(clock))
-		h := newSite(t, cfg)
+		h = newSite(t, cfg)
 		tok := spend(t, h, used)
-		cfg.Limits = []middleware.Limit{cfg.Limits[0]}
-		cfg.Limits[0].Quota = quota
+		cfg.Limits = limits
 		require.NoError(t, h.m.Reconfigure(cfg))
-		return send(h, showing(tok))
+		return h, showing(tok)
 	}
 	t.Run("T43 lower the quota in the middle of a window", func(t *testing.T) {
-		resp := change(t, 3, 2)
-		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		h, shown := change(t, 3, fixed(2, time.Minute))
+		resp := requireStatus(t, http.StatusTooManyRequests, send(h, shown))
 		require.Equal(t, `"contact";r=0;t=60`, resp.Header.Get("RateLimit"), "0, not -1")
 		require.Equal(t, `"contact";q=2;w=60`, resp.Header.Get("RateLimit-Policy"))
 	})
 	t.Run("T43 raise it", func(t *testing.T) {
-		require.Equal(t, `"contact";r=14;t=60`, change(t, 5, 20).Header.Get("RateLimit"))
+		h, shown := change(t, 5, fixed(20, time.Minute))
+		require.Equal(t, `"contact";r=14;t=60`, send(h, shown).Header.Get("RateLimit"))
 	})
 	t.Run("T43 add a limit", func(t *testing.T) {
-		cfg := contact(new(clock))
-		h := newSite(t, cfg)
-		tok := spend(t, h, 3)
-		cfg.Limits = append(cfg.Limits, middleware.Limit{Algorithm: middleware.FixedWindow, Quota: 9, Window: time.Hour})
-		require.NoError(t, h.m.Reconfigure(cfg))
-		require.Equal(t, `"contact";r=1;t=60, "contact-1h";r=8;t=3600`, send(h, showing(tok)).Header.Get("RateLimit"))
+		h, shown := change(t, 3, fixed(5, time.Minute), fixed(9, time.Hour))
+		require.Equal(t, `"contact";r=1;t=60, "contact-1h";r=8;t=3600`, send(h, shown).Header.Get("RateLimit"))
 	})
 	t.Run("T43 change the window, which is another limit", func(t *testing.T) {
-		cfg := contact(new(clock))
-		h := newSite(t, cfg)
-		tok := spend(t, h, 5)
-		cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 5, Window: time.Hour}}
-		require.NoError(t, h.m.Reconfigure(cfg))
-		require.Equal(t, 5, admitted(h, 9, showing(tok)))
+		h, shown := change(t, 5, fixed(5, time.Hour))
+		require.Equal(t, 5, admitted(h, 9, shown))
 	})
 	t.Run("T43 fall to a lower tier", func(t *testing.T) {
 		cfg := contact(new(clock))

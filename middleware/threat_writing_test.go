@@ -3,12 +3,10 @@
 package middleware_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httptrace"
 	"net/http/httputil"
 	"net/textproto"
 	"testing"
@@ -159,16 +157,9 @@ func TestThreatsOfTimeouts(t *testing.T) {
 }
 
 func TestThreatsOfEarlyHints(t *testing.T) {
-	hints := func(t *testing.T, handler http.HandlerFunc) (early []textproto.MIMEHeader, resp *http.Response) {
-		server := behind(t, handler)
-		trace := &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
-			early = append(early, h)
-			return nil
-		}}
-		resp = over(t, clientAt(t, "127.0.0.2"), server.URL, method(http.MethodGet), func(r *http.Request) {
-			*r = *r.WithContext(httptrace.WithClientTrace(context.Background(), trace))
-		})
-		return early, resp
+	hints := func(t *testing.T, handler http.HandlerFunc) (seen []textproto.MIMEHeader, resp *http.Response) {
+		resp = over(t, clientAt(t, "127.0.0.2"), behind(t, handler).URL, method(http.MethodGet), early(&seen))
+		return seen, resp
 	}
 	t.Run("T36 WriteHeader(103)", func(t *testing.T) {
 		early, resp := hints(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -196,12 +187,8 @@ func TestThreatsOfEarlyHints(t *testing.T) {
 		w.Header().Set("Cache-Control", "no-cache")
 		_, _ = io.WriteString(w, "ok")
 	}))
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	proxied := httputil.NewSingleHostReverseProxy(mustURL(t, upstream.URL))
-	proxied.Transport = transport
 	t.Run("T36 ReverseProxy, upstream sends a 103 and the same names", func(t *testing.T) {
-		early, resp := hints(t, proxied.ServeHTTP)
+		early, resp := hints(t, proxyTo(t, upstream.URL).ServeHTTP)
 		require.Len(t, early, 1)
 		require.Empty(t, early[0].Get(middleware.TokenHeader))
 		requireWhole(t, resp)
