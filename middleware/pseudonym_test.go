@@ -168,5 +168,8 @@ func ExampleIdentity_Addr() {
 		fmt.Println(slices.ContainsFunc(office, func(p netip.Prefix) bool { return p.Contains(id.Addr()) }))
 	}
 	// Output:
-	// true true false false
+	// true
+	// true
+	// false
+	// false
 }
