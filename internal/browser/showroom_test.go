@@ -289,11 +289,7 @@ func TestShowroom(t *testing.T) {
 
 	t.Run("without a script", func(t *testing.T) {
 		h := enter(t, browser, program)
-		script := func(off bool) {
-			_, err := chromedp.Call(h.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: off})
-			require.NoError(t, err)
-		}
-		script(true)
+		h.scripts(false)
 		h.visit(h.demo.URL)
 		require.True(t, eval[bool](h.tab, `document.querySelector("#buy").hidden`))
 		press := func(id, said string) {

@@ -11,8 +11,20 @@ import (
 	"testing"
 )
 
-// Build builds the program of a directory, with its main.go changed by pairs of an old text, which must
-// stand there once, and a new one. It returns the path of the program.
+// Replace returns a text changed by pairs of an old text, which must stand there once, and a new one.
+func Replace(t testing.TB, text string, oldnew ...string) string {
+	t.Helper()
+	for i := 0; i < len(oldnew); i += 2 {
+		if n := strings.Count(text, oldnew[i]); n != 1 {
+			t.Fatalf("%q stands there %d times", oldnew[i], n)
+		}
+		text = strings.Replace(text, oldnew[i], oldnew[i+1], 1)
+	}
+	return text
+}
+
+// Build builds the program of a directory, with its main.go changed as by Replace. It returns the path of
+// the program.
 func Build(t testing.TB, dir string, oldnew ...string) string {
 	t.Helper()
 	must := func(err error, said string) {
@@ -25,18 +37,11 @@ func Build(t testing.TB, dir string, oldnew ...string) string {
 	must(err, dir)
 	content, err := os.ReadFile(source)
 	must(err, dir)
-	text := string(content)
-	for i := 0; i < len(oldnew); i += 2 {
-		if strings.Count(text, oldnew[i]) != 1 {
-			t.Fatalf("%s has not one %s", source, oldnew[i])
-		}
-		text = strings.Replace(text, oldnew[i], oldnew[i+1], 1)
-	}
 	made := t.TempDir()
 	changed, overlay, program := filepath.Join(made, "main.go"), filepath.Join(made, "overlay.json"), filepath.Join(made, "program")
 	list, err := json.Marshal(map[string]any{"Replace": map[string]string{source: changed}})
 	must(err, dir)
-	must(os.WriteFile(changed, []byte(text), 0o600), dir)
+	must(os.WriteFile(changed, []byte(Replace(t, string(content), oldnew...)), 0o600), dir)
 	must(os.WriteFile(overlay, list, 0o600), dir)
 	build := exec.Command("go", "build", "-overlay", overlay, "-o", program, ".")
 	build.Dir, build.Env = filepath.Dir(source), append(os.Environ(), "GOWORK=off")
