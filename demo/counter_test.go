@@ -3,12 +3,9 @@
 package main
 
 import (
-	"bytes"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -75,11 +72,8 @@ func TestCounterFlag(t *testing.T) {
 
 // TestQuoteIsExactOnRedis has two processes of the demo, as it were, share a server.
 func TestQuoteIsExactOnRedis(t *testing.T) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		testkit.Unable(t, "there is no redis-server (Debian: apt-get install redis-server)")
-	}
 	o := standard(2)
-	o.counter = "redis://" + startRedis(t) + "/0"
+	o.counter = "redis://" + testkit.Redis(t) + "/0"
 	clients := []*client{startWith(t, o).client(t), startWith(t, o).client(t)}
 	var least int
 	for n := range 40 {
@@ -118,49 +112,4 @@ func TestQuoteIsExactOverHTTP(t *testing.T) {
 	o.secretFile = ""
 	o.stdout = io.Discard
 	require.ErrorContains(t, run(t.Context(), o), "needs a -secret-file")
-}
-
-// startRedis starts a server and returns its address once it answers. It asks the server
-// itself and not the route: each request there is charged, and the breaker goes by the
-// site's clock, which stands still.
-func startRedis(t *testing.T) string {
-	t.Helper()
-	for range 10 { // a free port may be somebody else's a moment later
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		addr := l.Addr().String()
-		require.NoError(t, l.Close())
-		_, port, err := net.SplitHostPort(addr)
-		require.NoError(t, err)
-		var said bytes.Buffer
-		server := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--appendonly", "no")
-		server.Stdout = &said
-		require.NoError(t, server.Start())
-		ended := make(chan struct{})
-		go func() { defer close(ended); _ = server.Wait() }()
-		t.Cleanup(func() {
-			_ = server.Process.Kill()
-			<-ended
-		})
-		up := false
-		eventually(t, "redis-server answers or ends", func() bool {
-			select {
-			case <-ended:
-				return true
-			default:
-			}
-			c, err := net.Dial("tcp", addr)
-			if err == nil {
-				up = true
-				_ = c.Close()
-			}
-			return up
-		})
-		if up {
-			return addr
-		}
-		t.Logf("redis-server ended, %s: %s", server.ProcessState, said.String())
-	}
-	require.FailNow(t, "redis-server does not stay")
-	return ""
 }
