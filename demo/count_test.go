@@ -83,8 +83,7 @@ func TestReplayingTheFirstTokenGainsNoMore(t *testing.T) {
 }
 
 func TestParallelClientsWithOneCookieJar(t *testing.T) {
-	s := start(t, 1)
-	c := s.client(t).withJar()
+	c := start(t, 1).client(t).withJar()
 	var passed atomic.Int64
 	var clients sync.WaitGroup
 	for range 6 {
@@ -163,6 +162,7 @@ func TestRequestsGoToTheInstancesInTurn(t *testing.T) {
 		func() answer { return c.do("GET", "/nothing-here", "") },
 		func() answer { return c.do("POST", "/contact", "", urlencoded) },
 		func() answer { return c.newsletter("Sec-Fetch-Site: cross-site") },
+		func() answer { return c.do("GET", "/tally/signup/challenge", "") },
 	}
 	for i, send := range requests {
 		require.Equal(t, []string{strconv.Itoa(i%3 + 1)}, send().Header["Demo-Instance"], "request %d", i)

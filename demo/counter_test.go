@@ -3,17 +3,12 @@
 package main
 
 import (
-	"bytes"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,25 +22,9 @@ import (
 func TestQuoteIsExactOnAFile(t *testing.T) {
 	o := standard(3)
 	o.counter = "file:" + filepath.Join(t.TempDir(), "counts")
-	site := startWith(t, o)
-	var passed, unsure atomic.Int64
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			c := site.client(t)
-			for range 10 {
-				switch c.do("GET", "/api/quote", "", bearer("demo-free")).StatusCode {
-				case http.StatusOK:
-					passed.Add(1)
-				case http.StatusServiceUnavailable:
-					unsure.Add(1)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	require.LessOrEqual(t, passed.Load(), int64(5))
-	require.GreaterOrEqual(t, passed.Load()+unsure.Load(), int64(5))
+	statuses := startWith(t, o).quotesAtOnce(t)
+	require.LessOrEqual(t, statuses[http.StatusOK], 5)
+	require.GreaterOrEqual(t, statuses[http.StatusOK]+statuses[http.StatusServiceUnavailable], 5)
 }
 
 // A day's quota outlives the process in a file that was named, and that another process
@@ -93,11 +72,8 @@ func TestCounterFlag(t *testing.T) {
 
 // TestQuoteIsExactOnRedis has two processes of the demo, as it were, share a server.
 func TestQuoteIsExactOnRedis(t *testing.T) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		testkit.Unable(t, "there is no redis-server (Debian: apt-get install redis-server)")
-	}
 	o := standard(2)
-	o.counter = "redis://" + startRedis(t) + "/0"
+	o.counter = "redis://" + testkit.Redis(t) + "/0"
 	clients := []*client{startWith(t, o).client(t), startWith(t, o).client(t)}
 	var least int
 	for n := range 40 {
@@ -136,49 +112,4 @@ func TestQuoteIsExactOverHTTP(t *testing.T) {
 	o.secretFile = ""
 	o.stdout = io.Discard
 	require.ErrorContains(t, run(t.Context(), o), "needs a -secret-file")
-}
-
-// startRedis starts a server and returns its address once it answers. It asks the server
-// itself and not the route: each request there is charged, and the breaker goes by the
-// site's clock, which stands still.
-func startRedis(t *testing.T) string {
-	t.Helper()
-	for range 10 { // a free port may be somebody else's a moment later
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		addr := l.Addr().String()
-		require.NoError(t, l.Close())
-		_, port, err := net.SplitHostPort(addr)
-		require.NoError(t, err)
-		var said bytes.Buffer
-		server := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--appendonly", "no")
-		server.Stdout = &said
-		require.NoError(t, server.Start())
-		ended := make(chan struct{})
-		go func() { defer close(ended); _ = server.Wait() }()
-		t.Cleanup(func() {
-			_ = server.Process.Kill()
-			<-ended
-		})
-		up := false
-		eventually(t, "redis-server answers or ends", func() bool {
-			select {
-			case <-ended:
-				return true
-			default:
-			}
-			c, err := net.Dial("tcp", addr)
-			if err == nil {
-				up = true
-				_ = c.Close()
-			}
-			return up
-		})
-		if up {
-			return addr
-		}
-		t.Logf("redis-server ended, %s: %s", server.ProcessState, said.String())
-	}
-	require.FailNow(t, "redis-server does not stay")
-	return ""
 }

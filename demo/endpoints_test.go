@@ -5,7 +5,6 @@ package main
 import (
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -53,14 +52,6 @@ func TestEndpointsRefuse(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, c.do("POST", "/tally/signup/redeem", "", "Sec-Fetch-Site: cross-site").StatusCode)
 	refusedFor(t, middleware.NoToken, c.do("POST", "/tally/signup/redeem", ""))
 	refusedFor(t, "client-changed", c.do("POST", "/tally/signup/redeem", "", c.feedback().prove(t)))
-}
-
-func TestEndpointsTakeTheirTurn(t *testing.T) {
-	c := start(t, 3).client(t)
-	for i := range 6 {
-		a := c.do("GET", "/tally/signup/challenge", "")
-		require.Equal(t, []string{strconv.Itoa(i%3 + 1)}, a.Header["Demo-Instance"])
-	}
 }
 
 func TestBrowserIsToldWhatToDo(t *testing.T) {

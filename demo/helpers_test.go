@@ -48,8 +48,7 @@ func standard(instances int) options {
 	return options{instances: instances, work: cheap, crowd: 8, counter: "memory", deadline: 10 * time.Second}
 }
 
-// startWith runs the demo and reads its address off its output, as a person
-// would.
+// startWith runs the demo.
 func startWith(t *testing.T, o options) *server {
 	t.Helper()
 	s := &server{done: make(chan struct{})}
@@ -64,6 +63,18 @@ func startWith(t *testing.T, o options) *server {
 		s.err = run(ctx, o)
 		_ = stdout.CloseWithError(s.err)
 	}()
+	s.listens(t, output)
+	t.Cleanup(func() {
+		stop()
+		<-s.done
+		require.NoError(t, s.err)
+	})
+	return s
+}
+
+// listens reads where a demo listens from what it prints, as a person would.
+func (s *server) listens(t *testing.T, output io.Reader) {
+	t.Helper()
 	lines := bufio.NewReader(output)
 	line, err := lines.ReadString('\n')
 	require.NoError(t, err)
@@ -72,16 +83,8 @@ func startWith(t *testing.T, o options) *server {
 		line, err = lines.ReadString('\n')
 		require.NoError(t, err)
 	}
-	address, found := strings.CutPrefix(strings.TrimSpace(line), "Listening on ")
-	require.True(t, found, line)
-	require.Regexp(t, `^http://127\.0\.0\.1:\d+/$`, address)
-	s.url = strings.TrimSuffix(address, "/")
-	t.Cleanup(func() {
-		stop()
-		<-s.done
-		require.NoError(t, s.err)
-	})
-	return s
+	require.Regexp(t, `^Listening on http://127\.0\.0\.1:\d+/\n$`, line)
+	s.url = strings.TrimSuffix(strings.TrimPrefix(line, "Listening on "), "/\n")
 }
 
 // patient is when a test gives up on what is bound to come: a busy machine may take

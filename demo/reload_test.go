@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
@@ -84,12 +85,7 @@ func examplePolicies(t *testing.T, oldnew ...string) string {
 	t.Helper()
 	text, err := os.ReadFile("policies.json")
 	require.NoError(t, err)
-	changed := string(text)
-	for i := 0; i < len(oldnew); i += 2 {
-		require.Equal(t, 1, strings.Count(changed, oldnew[i]), oldnew[i])
-		changed = strings.Replace(changed, oldnew[i], oldnew[i+1], 1)
-	}
-	return changed
+	return testkit.Replace(t, string(text), oldnew...)
 }
 
 const contactLimits = `[{"quota": 5, "window": "1m"}, {"quota": 50, "window": "24h"}]`

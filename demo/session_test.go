@@ -5,7 +5,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -111,102 +110,47 @@ func newSession(t *testing.T) *session {
 
 // direct does what the shell's stand-ins ask for.
 func (s *session) direct(w http.ResponseWriter, r *http.Request) {
-	fail := func(err error) bool {
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-		}
-		return err != nil
-	}
 	switch r.URL.Path {
 	case "/demo":
 		o, err := parse(strings.Fields(r.FormValue("args")), w)
-		if fail(err) {
-			return
-		}
+		require.NoError(s.t, err)
 		o.counter, o.deadline = "memory", standard(1).deadline
 		s.demo.Store(startWith(s.t, o))
 		fmt.Fprintf(w, "Listening on %s/\n", s.front.URL)
 	case "/quickstart":
-		fail(s.quickstart(r.FormValue("secret"), r.FormValue("addr")))
+		s.quickstart(r.FormValue("secret"), r.FormValue("addr"))
 	default:
 		http.NotFound(w, r)
 	}
 }
 
-// quickstart builds and starts the first program. Two of its expressions are replaced:
-// the port, which may be taken, and the clock, because no test may depend on how long it
-// takes.
-func (s *session) quickstart(secret, addr string) error {
-	const source = "quickstart/main.go"
-	text, err := os.ReadFile(source)
-	if err != nil {
-		return err
-	}
-	program := string(text)
-	for old, now := range map[string]string{
-		`http.ListenAndServe(os.Getenv("ADDR"), nil)`: `http.Serve(listener(), nil)`,
-		`Policy:  "contact",`:                         `Policy: "contact", Now: clock,`,
-	} {
-		if strings.Count(program, old) != 1 {
-			return fmt.Errorf("%s has not one %s", source, old)
-		}
-		program = strings.Replace(program, old, now, 1)
-	}
-	const added = `package main
-
-import ("net"; "os"; "time")
-
-func listener() net.Listener {
+// quickstart builds and starts the first program, but for its listener, whose port may be taken, and
+// its clock, because no test may depend on how long it takes.
+func (s *session) quickstart(secret, addr string) {
+	program := testkit.Build(s.t, "quickstart",
+		"import (", "import (\n\t\"net\"",
+		`http.ListenAndServe(os.Getenv("ADDR"), nil)`, `http.Serve(listener(), nil)`,
+		`Policy:  "contact",`, `Policy: "contact", Now: func() time.Time { return time.Unix(1_800_000_000, 0) },`,
+		`func main() {`, `func listener() net.Listener {
 	l, err := net.FileListener(os.NewFile(3, ""))
 	if err != nil { panic(err) }
 	return l
 }
 
-func clock() time.Time { return time.Unix(1_800_000_000, 0) }
-`
-	dir := s.t.TempDir()
-	here, err := os.Getwd()
-	if err != nil {
-		return err
-	}
-	files := map[string]string{}
-	for name, text := range map[string]string{"main.go": program, "added.go": added} {
-		files[filepath.Join(here, "quickstart", name)] = filepath.Join(dir, name)
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			return err
-		}
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": files})
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
-		return err
-	}
-	build := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", filepath.Join(dir, "quickstart"), "./quickstart")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
-	}
-	at := slices.IndexFunc(s.quick[:], func(l net.Listener) bool { return strings.HasSuffix(l.Addr().String(), addr) })
-	if at < 0 || addr == "" {
-		return fmt.Errorf("ADDR=%q: no page says that", addr)
-	}
+func main() {`)
+	at := slices.IndexFunc(s.quick[:], func(l net.Listener) bool { return addr != "" && strings.HasSuffix(l.Addr().String(), addr) })
+	require.GreaterOrEqual(s.t, at, 0, "ADDR=%q: no page says that", addr)
 	file, err := s.quick[at].(*net.TCPListener).File()
-	if err != nil {
-		return err
-	}
-	run := exec.Command(filepath.Join(dir, "quickstart"))
+	require.NoError(s.t, err)
+	run := exec.Command(program)
 	run.Env = append(os.Environ(), "TALLYSTICK_SECRET="+secret)
 	run.ExtraFiles, run.Stderr = []*os.File{file}, os.Stderr
-	if err := run.Start(); err != nil {
-		return err
-	}
+	require.NoError(s.t, run.Start())
 	s.t.Cleanup(func() {
 		_ = run.Process.Kill()
 		_ = run.Wait()
 		_ = file.Close()
 	})
-	return nil
 }
 
 // do runs commands that must succeed.

@@ -149,26 +149,14 @@ func dropToken(h http.Header) {
 
 // receive is the handler behind the limiter.
 func (s *showroom) receive(w http.ResponseWriter, r *http.Request) {
-	f := new(contact)
-	p := decode(w, r, f)
-	if p == nil {
-		if problems := check(f); problems != nil {
-			p = unprocessable(problems)
-		}
+	f, next := new(contact), "/#stage"
+	if roundOf(r).id == "" { // whose steps nobody has noted
+		next = "/accepted"
 	}
-	switch {
-	case p != nil && p.Errors != nil && wantsHTML(r):
+	answerForm(w, r, f, next, func(p *problem) {
 		s.settleFor(w, r)
 		s.write(w, r, p.Status, page{Title: "Please check the form", Contact: *f, ContactProblems: p.Errors})
-	case p != nil:
-		writeProblem(w, r, p)
-	case wantsHTML(r) && roundOf(r).id == "": // whose steps nobody has noted
-		http.Redirect(w, r, "/accepted", http.StatusSeeOther)
-	case wantsHTML(r):
-		http.Redirect(w, r, "/#stage", http.StatusSeeOther)
-	default:
-		writeJSON(w, http.StatusOK, "application/json", map[string]bool{"accepted": true})
-	}
+	})
 }
 
 // refuse is Config.PageHandler of the showroom's policy: the same page, with what happened.

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -34,39 +33,17 @@ type process struct {
 	logs *bufio.Reader
 }
 
-// build builds the demo with another clock.
-func build(t *testing.T) string {
-	t.Helper()
-	here, err := filepath.Abs("main.go")
-	require.NoError(t, err)
-	text, err := os.ReadFile(here)
-	require.NoError(t, err)
-	const clock = "o.now = time.Now\n"
-	require.Equal(t, 1, strings.Count(string(text), clock))
-	dir := t.TempDir()
-	still := strings.Replace(string(text), clock, "o.now = func() time.Time { return time.Unix(1_800_000_000, 0) }\n", 1)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(still), 0o600))
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{here: filepath.Join(dir, "main.go")}})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
-	program := filepath.Join(dir, "demo")
-	out, err := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, ".").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return program
-}
-
 func startProcess(t *testing.T, flags ...string) *process {
 	t.Helper()
-	p := &process{t: t, server: &server{}, cmd: exec.Command(build(t), append([]string{"-addr", "127.0.0.1:0", "-counter", "memory"}, flags...)...)}
+	program := testkit.Build(t, ".", "o.now = time.Now\n", "o.now = func() time.Time { return time.Unix(1_800_000_000, 0) }\n")
+	p := &process{t: t, server: &server{}, cmd: exec.Command(program, append([]string{"-addr", "127.0.0.1:0", "-counter", "memory"}, flags...)...)}
 	stdout, err := p.cmd.StdoutPipe()
 	require.NoError(t, err)
 	stderr, err := p.cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, p.cmd.Start())
 	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(t, err)
-	p.url = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(line), "Listening on "), "/")
+	p.listens(t, stdout)
 	p.logs = bufio.NewReader(stderr)
 	return p
 }

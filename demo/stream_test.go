@@ -96,50 +96,48 @@ func TestStreamsEnd(t *testing.T) {
 	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
 }
 
-func TestStreamsAreBounded(t *testing.T) {
+// roomOf serves the events of a showroom alone, and returns what asks for them by a cookie.
+func roomOf(t *testing.T, change func(*showroom)) (*showroom, func(*http.Cookie) *http.Response) {
+	t.Helper()
 	room := newShowroom(3, fixedNow)
-	room.streams.most = 2
+	change(room)
 	s := httptest.NewServer(http.HandlerFunc(room.events))
 	t.Cleanup(s.Close)
 	t.Cleanup(room.close)
-	c := (&server{url: s.URL}).client(t)
-	ask := func() *http.Request {
+	return room, func(cookie *http.Cookie) *http.Response {
+		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), "GET", s.URL, nil)
 		require.NoError(t, err)
-		r.AddCookie(newRound().cookie())
-		return r
+		r.AddCookie(cookie)
+		a, err := s.Client().Do(r)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = a.Body.Close() })
+		return a
 	}
+}
+
+func TestStreamsAreBounded(t *testing.T) {
+	room, ask := roomOf(t, func(room *showroom) { room.streams.most = 2 })
 	var open []*http.Response
 	for range 2 {
-		a, err := c.http.Do(ask())
-		require.NoError(t, err)
+		a := ask(newRound().cookie())
 		require.Equal(t, http.StatusOK, a.StatusCode)
 		open = append(open, a)
 	}
-	a, err := c.http.Do(ask())
-	require.NoError(t, err)
-	defer a.Body.Close()
+	a := ask(newRound().cookie())
 	require.Equal(t, http.StatusServiceUnavailable, a.StatusCode)
 	require.NotEmpty(t, a.Header.Get("Retry-After"))
 	for _, o := range open {
 		require.NoError(t, o.Body.Close())
 	}
 	eventually(t, "their places are free", func() bool { return room.streams.open.Load() == 0 })
-	require.Equal(t, http.StatusNoContent, c.do("GET", "/", "").StatusCode, "nobody's stream")
+	require.Equal(t, http.StatusNoContent, ask(&http.Cookie{}).StatusCode, "nobody's stream")
 	require.Zero(t, room.streams.open.Load())
 }
 
 func TestStreamOfAForgottenVisitEnds(t *testing.T) {
-	room := newShowroom(3, fixedNow)
-	room.visits = newVisits(1)
-	s := httptest.NewServer(http.HandlerFunc(room.events))
-	t.Cleanup(s.Close)
-	r, err := http.NewRequestWithContext(t.Context(), "GET", s.URL, nil)
-	require.NoError(t, err)
-	r.AddCookie(newRound().cookie())
-	a, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
-	defer a.Body.Close()
+	room, ask := roomOf(t, func(room *showroom) { room.visits = newVisits(1) })
+	a := ask(newRound().cookie())
 	events := stream{a, bufio.NewScanner(a.Body), nil}
 	_, ok := events.next()
 	require.True(t, ok)

@@ -34,16 +34,24 @@ func blocksOf(t *testing.T, language string) (found []printed.Block) {
 	return found
 }
 
-// What a page of HTML names below /tally/signup/ is served by the policy of the Go block
-// before it, and the element knows the attributes.
-func TestHTMLBlocks(t *testing.T) {
+// signup is the limiter that sells tallies on the pages.
+func signup(t *testing.T) *middleware.Middleware {
+	t.Helper()
 	limit, err := middleware.New(middleware.Config{
 		Policy:    "signup",
 		Limits:    []middleware.Limit{{Quota: 3, Window: 10 * time.Minute}},
 		Secrets:   [][]byte{[]byte(strings.Repeat("s", 32))},
 		Challenge: &middleware.Challenge{Mode: middleware.Newcomers, Path: "/tally/signup/"},
+		Logger:    slog.New(slog.DiscardHandler), // nobody has mounted the endpoints
 	})
 	require.NoError(t, err)
+	return limit
+}
+
+// What a page of HTML names below /tally/signup/ is served by the policy of the Go block
+// before it, and the element knows the attributes.
+func TestHTMLBlocks(t *testing.T) {
+	limit := signup(t)
 	status := func(url string) int {
 		w := httptest.NewRecorder()
 		limit.Endpoints().ServeHTTP(w, httptest.NewRequest(http.MethodGet, url, nil))
@@ -65,14 +73,7 @@ func TestHTMLBlocks(t *testing.T) {
 // A file of tiers, or of policies, is one that policyfile takes; a problem has the members of a problem
 // that is sent.
 func TestJSONBlocks(t *testing.T) {
-	limit, err := middleware.New(middleware.Config{
-		Policy:    "signup",
-		Limits:    []middleware.Limit{{Quota: 3, Window: 10 * time.Minute}},
-		Secrets:   [][]byte{[]byte(strings.Repeat("s", 32))},
-		Challenge: &middleware.Challenge{Mode: middleware.Newcomers, Path: "/tally/signup/"},
-		Logger:    slog.New(slog.DiscardHandler), // nobody has mounted the endpoints
-	})
-	require.NoError(t, err)
+	limit := signup(t)
 	w := httptest.NewRecorder()
 	limit.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/signup", nil))
 	var sent map[string]any

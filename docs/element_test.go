@@ -5,7 +5,6 @@ package docs_test
 import (
 	"encoding/json"
 	"io"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -14,12 +13,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/testkit"
-	"github.com/tallystick/tallystick/middleware"
 )
 
 const elementPage = "docs/forms.md"
@@ -75,15 +72,7 @@ func TestOneChoiceOfLanguages(t *testing.T) {
 	for language, of := range all {
 		require.Equal(t, slices.Sorted(maps.Keys(all["en"])), slices.Sorted(maps.Keys(of)), language)
 	}
-	limit, err := middleware.New(middleware.Config{
-		Policy:    "signup",
-		Limits:    []middleware.Limit{{Quota: 3, Window: 10 * time.Minute}},
-		Secrets:   [][]byte{[]byte(strings.Repeat("s", 32))},
-		Challenge: &middleware.Challenge{Mode: middleware.Newcomers, Path: "/tally/signup/"},
-		Logger:    slog.New(slog.DiscardHandler),
-	})
-	require.NoError(t, err)
-	h := limit.Handler(http.NotFoundHandler())
+	h := signup(t).Handler(http.NotFoundHandler())
 	var pages []string
 	for first := 'a'; first <= 'z'; first++ {
 		for second := 'a'; second <= 'z'; second++ {

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,7 +29,7 @@ func TestAnOperator(t *testing.T) {
 		require.NoError(t, run(t.Context(), args, &out))
 		return out.String()
 	}
-	engines := []string{"file:" + filepath.Join(t.TempDir(), "counts"), startRedis(t), startPostgres(t), "file:" + filepath.Join(t.TempDir(), "other")}
+	engines := []string{"file:" + filepath.Join(t.TempDir(), "counts"), "redis://" + testkit.Redis(t) + "/0", startPostgres(t), "file:" + filepath.Join(t.TempDir(), "other")}
 	spend := func(spec, customer string, cost int64) {
 		counter, done, err := open(t.Context(), spec)
 		require.NoError(t, err)
@@ -71,31 +69,6 @@ func TestWrongUse(t *testing.T) {
 	}
 }
 
-func freePort(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close() //nolint:errcheck // of a test
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	return port
-}
-
-func startRedis(t *testing.T) string {
-	program, err := exec.LookPath("redis-server")
-	if err != nil {
-		testkit.Unable(t, "there is no redis-server (Debian: apt-get install redis-server)")
-	}
-	port := freePort(t)
-	cmd := exec.Command(program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
-	require.Eventually(t, func() bool {
-		c, err := net.Dial("tcp", "127.0.0.1:"+port)
-		return err == nil && c.Close() == nil
-	}, time.Minute, 10*time.Millisecond)
-	return "redis://127.0.0.1:" + port + "/0"
-}
-
 // startPostgres starts a server, by somebody who is not root, as it demands.
 func startPostgres(t *testing.T) string {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
@@ -114,7 +87,7 @@ func startPostgres(t *testing.T) string {
 		require.NoError(t, os.Chown(dir, uid, uid))
 		as = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 	}
-	data, port := filepath.Join(dir, "data"), freePort(t)
+	data, port := filepath.Join(dir, "data"), testkit.FreePort(t)
 	does := func(name string, args ...string) {
 		cmd := exec.Command(filepath.Join(found[len(found)-1], name), append([]string{"-D", data}, args...)...)
 		cmd.Dir, cmd.SysProcAttr, cmd.Env = dir, as, []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH")}

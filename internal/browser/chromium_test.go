@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -57,6 +58,15 @@ func launch(t *testing.T, flags ...chromedp.ExecAllocatorOption) context.Context
 	})
 	require.NoError(t, chromedp.Do(ctx))
 	return ctx
+}
+
+// noCookies has a browser keep none.
+func noCookies(t *testing.T) chromedp.ExecAllocatorOption {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "Default"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "Default", "Preferences"), []byte(`{"profile":{"default_content_setting_values":{"cookies":2}}}`), 0o600))
+	return chromedp.UserDataDir(dir)
 }
 
 // A tab is a page in a profile of its own, with a record of what it loads.
@@ -124,6 +134,12 @@ func eval[T any](b *tab, expression string) T {
 func (b *tab) run(expression string) {
 	b.t.Helper()
 	eval[chromedp.Void](b, "Promise.resolve("+expression+").then(() => undefined)")
+}
+
+// module makes what the page's module exports known to what is evaluated.
+func (b *tab) module() {
+	b.t.Helper()
+	b.run(`import(document.querySelector("[type=module]").src).then((m) => Object.assign(window, m))`)
 }
 
 // leave evaluates an expression that leaves the page. The page answers before it goes: a page that

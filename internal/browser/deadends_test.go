@@ -6,8 +6,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -67,6 +65,23 @@ func spend(s *site, b *tab) {
 	b.visit(s.URL + "/feedback")
 }
 
+// unsent is what a screen reader is told where nothing goes on by itself.
+func unsent(why string) []string {
+	return []string{`form "Message"`, `status "` + why + ` Nothing was sent." live=polite`, `timer ""`, `button "Send again" focused`}
+}
+
+// stays is what it is told where the form waits.
+func stays(why, left string) []string {
+	return []string{`form "Message"`, `status "` + why + ` The form waits here and is sent by itself." live=polite`, `timer "` + left + `"`, `button "Cancel"`}
+}
+
+// mend is the way on that begins with a press, once the site is whole again.
+func mend(s *site, b *tab) {
+	s.breakDown(0, "")
+	b.connect(true, true)
+	b.click("tally-check button")
+}
+
 // deadEnds are all of them but those that want a browser of their own.
 var deadEnds = []deadEnd{
 	{
@@ -81,10 +96,8 @@ var deadEnds = []deadEnd{
 	{
 		name: "too many, for a moment",
 		page: "signup", change: noRoom,
-		meet: func(s *site, b *tab) { s.breakDown(http.StatusTooManyRequests, "20"); b.reach("waiting") },
-		tree: []string{
-			`form "Message"`, `status "Too many requests. The form waits here and is sent by itself." live=polite`, `timer "N seconds left."`, `button "Cancel"`,
-		},
+		meet:    func(s *site, b *tab) { s.breakDown(http.StatusTooManyRequests, "20"); b.reach("waiting") },
+		tree:    stays("Too many requests.", "N seconds left."),
 		on:      func(s *site, _ *tab) { s.breakDown(0, "") },
 		redeems: 1,
 	},
@@ -92,57 +105,45 @@ var deadEnds = []deadEnd{
 		name: "too dear, no room",
 		page: "signup?price=1000", change: noRoom,
 		meet: func(_ *site, b *tab) { b.reach("error") },
-		tree: []string{
-			`form "Message"`, `status "The check would be too much work for this browser. Nothing was sent." live=polite`, `timer ""`, `button "Send again" focused`,
-		},
+		tree: unsent("The check would be too much work for this browser."),
 	},
 	{
 		name: "too dear, and a room",
 		page: "signup?price=1000",
 		meet: func(_ *site, b *tab) { b.reach("waiting") },
-		tree: []string{
-			`form "Message"`, `status "The check would be too much work for this browser. The form waits here and is sent by itself." live=polite`, `timer "N seconds left."`, `button "Cancel"`,
-		},
-		on: func(*site, *tab) {},
+		tree: stays("The check would be too much work for this browser.", "N seconds left."),
+		on:   func(*site, *tab) {},
 	},
 	{
-		name: "offline",
-		page: "signup",
-		meet: func(_ *site, b *tab) { b.connect(false, false); b.reach("waiting") },
-		tree: []string{
-			`form "Message"`, `status "You are offline. The form waits here and is sent by itself." live=polite`, `timer ""`, `button "Cancel"`,
-		},
+		name:    "offline",
+		page:    "signup",
+		meet:    func(_ *site, b *tab) { b.connect(false, false); b.reach("waiting") },
+		tree:    stays("You are offline.", ""),
 		on:      func(_ *site, b *tab) { b.connect(true, true) },
 		redeems: 1,
 	},
 	{
-		name: "server gone",
-		page: "signup",
-		meet: func(_ *site, b *tab) { b.connect(true, false); b.reach("error") },
-		tree: []string{
-			`form "Message"`, `status "The site does not answer. Nothing was sent." live=polite`, `timer ""`, `button "Send again" focused`,
-		},
-		on:      func(_ *site, b *tab) { b.connect(true, true); b.click("tally-check button") },
+		name:    "server gone",
+		page:    "signup",
+		meet:    func(_ *site, b *tab) { b.connect(true, false); b.reach("error") },
+		tree:    unsent("The site does not answer."),
+		on:      mend,
 		redeems: 1,
 	},
 	{
-		name: "server down, back in a moment",
-		page: "signup",
-		meet: func(s *site, b *tab) { s.breakDown(http.StatusServiceUnavailable, "15"); b.reach("waiting") },
-		tree: []string{
-			`form "Message"`, `status "The site does not answer. The form waits here and is sent by itself." live=polite`, `timer "N seconds left."`, `button "Cancel"`,
-		},
+		name:    "server down, back in a moment",
+		page:    "signup",
+		meet:    func(s *site, b *tab) { s.breakDown(http.StatusServiceUnavailable, "15"); b.reach("waiting") },
+		tree:    stays("The site does not answer.", "N seconds left."),
 		on:      func(s *site, _ *tab) { s.breakDown(0, "") },
 		redeems: 1,
 	},
 	{
-		name: "forbidden",
-		page: "signup",
-		meet: func(s *site, b *tab) { s.breakDown(http.StatusForbidden, ""); b.reach("error") },
-		tree: []string{
-			`form "Message"`, `status "The site refuses this request. Nothing was sent." live=polite`, `timer ""`, `button "Send again" focused`,
-		},
-		on:      func(s *site, b *tab) { s.breakDown(0, ""); b.click("tally-check button") },
+		name:    "forbidden",
+		page:    "signup",
+		meet:    func(s *site, b *tab) { s.breakDown(http.StatusForbidden, ""); b.reach("error") },
+		tree:    unsent("The site refuses this request."),
+		on:      mend,
 		redeems: 1,
 	},
 	{
@@ -158,13 +159,11 @@ var deadEnds = []deadEnd{
 		tree: setUpWrongly, redeems: 3,
 	},
 	{
-		name: "something else",
-		page: "signup",
-		meet: func(s *site, b *tab) { s.breakDown(http.StatusNotFound, ""); b.reach("error") },
-		tree: []string{
-			`form "Message"`, `status "The check failed. Nothing was sent." live=polite`, `timer ""`, `button "Send again" focused`,
-		},
-		on:      func(s *site, b *tab) { s.breakDown(0, ""); b.click("tally-check button") },
+		name:    "something else",
+		page:    "signup",
+		meet:    func(s *site, b *tab) { s.breakDown(http.StatusNotFound, ""); b.reach("error") },
+		tree:    unsent("The check failed."),
+		on:      mend,
 		redeems: 1,
 	},
 }
@@ -209,10 +208,7 @@ func TestDeadEnds(t *testing.T) {
 }
 
 func (end *deadEnd) run(t *testing.T, browser context.Context) {
-	s := newSite(t)
-	if end.change != nil {
-		s = newSite(t, end.change)
-	}
+	s := newSite(t, end.change)
 	b := open(t, browser, s.URL+"/"+end.page)
 	end.meet(s, b)
 	posts := len(s.got())
@@ -237,23 +233,19 @@ func (end *deadEnd) run(t *testing.T, browser context.Context) {
 func TestSlowDevice(t *testing.T) {
 	browser := launch(t, chromedp.Flag("js-flags", "--jitless"))
 	end := deadEnd{
-		page: "signup", change: func(c *middleware.Config) { c.Challenge.Work = 1 << 28 },
+		page: "signup", change: endless,
 		meet: func(_ *site, b *tab) {
 			start := time.Now()
 			b.reach("waiting")
 			require.Less(b.t, time.Since(start), 150*time.Second, "of the five minutes that there are")
 		},
-		tree: []string{
-			`form "Message"`, `status "This device is too slow for the check. The form waits here and is sent by itself." live=polite`, `timer "N seconds left."`, `button "Cancel"`,
-		},
-		on: func(*site, *tab) {},
+		tree: stays("This device is too slow for the check.", "N seconds left."),
+		on:   func(*site, *tab) {},
 	}
 	end.run(t, browser)
 	end.change = func(c *middleware.Config) { c.Challenge.Work = 1 << 28; noRoom(c) }
 	end.meet = func(_ *site, b *tab) { b.reach("error") }
-	end.tree = []string{
-		`form "Message"`, `status "This device is too slow for the check. Nothing was sent." live=polite`, `timer ""`, `button "Send again" focused`,
-	}
+	end.tree = unsent("This device is too slow for the check.")
 	end.on = nil
 	end.run(t, browser)
 }
@@ -261,18 +253,13 @@ func TestSlowDevice(t *testing.T) {
 // TestCookiesBlocked: one purchase tells that cookies are not kept; the next would be lost
 // as well, and dearer for everybody behind the address.
 func TestCookiesBlocked(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "Default"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "Default", "Preferences"), []byte(`{"profile":{"default_content_setting_values":{"cookies":2}}}`), 0o600))
-	browser := launch(t, chromedp.UserDataDir(dir))
+	browser := launch(t, noCookies(t))
 	for _, policy := range []string{"signup", "feedback"} {
 		t.Run(policy, func(t *testing.T) {
 			end := deadEnd{
-				page: policy,
-				meet: func(_ *site, b *tab) { b.reach("error") },
-				tree: []string{
-					`form "Message"`, `status "This site needs cookies. Please allow them. Nothing was sent." live=polite`, `timer ""`, `button "Send again" focused`,
-				},
+				page:    policy,
+				meet:    func(_ *site, b *tab) { b.reach("error") },
+				tree:    unsent("This site needs cookies. Please allow them."),
 				redeems: 1,
 			}
 			end.run(t, browser)
@@ -282,9 +269,7 @@ func TestCookiesBlocked(t *testing.T) {
 		end := deadEnd{
 			page: "signup?price=1000",
 			meet: func(_ *site, b *tab) { b.reach("error") },
-			tree: []string{
-				`form "Message"`, `status "This site needs cookies. Please allow them. Nothing was sent." live=polite`, `timer ""`, `button "Send again" focused`,
-			},
+			tree: unsent("This site needs cookies. Please allow them."),
 		}
 		end.run(t, browser)
 	})
@@ -297,8 +282,8 @@ func TestCancel(t *testing.T) {
 		page   string
 		change func(*middleware.Config)
 	}{
-		"work":   {"signup", func(c *middleware.Config) { c.Challenge.Work = 1 << 28 }},
-		"a wait": {"signup?price=1000", func(*middleware.Config) {}},
+		"work":   {"signup", endless},
+		"a wait": {"signup?price=1000", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, test.change)

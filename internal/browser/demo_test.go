@@ -10,30 +10,16 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
-)
 
-// buildDemo builds the demo, as it is in this checkout.
-func buildDemo(t *testing.T) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "demo")
-	build := exec.Command("go", "build", "-o", program, ".")
-	build.Dir = filepath.Join("..", "..", "demo")
-	build.Env = append(os.Environ(), "GOWORK=off")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return program
-}
+	"github.com/tallystick/tallystick/internal/testkit"
+)
 
 // A demo is the demo behind a proxy that has browsers report what its own
 // Content-Security-Policy blocks.
@@ -114,48 +100,28 @@ func (b *tab) write(form string) {
 // TestDemo drives the demo as a visitor does.
 func TestDemo(t *testing.T) {
 	browser := launch(t)
-	program := buildDemo(t)
-	submit := func(b *tab, form string) {
-		b.t.Helper()
-		b.write(form)
-		b.click(`form[action="/` + form + `"] button:not([type=button])`)
+	program := testkit.Build(t, "../../demo")
+	for name, test := range map[string]struct {
+		form          string
+		sent, redeems int
+	}{
+		"sign-up proves once":                          {"signup", 2, 1},
+		"contact buys a tally beyond the shared limit": {"contact", 7, 1}, // five are for nothing
+		"feedback twice needs two proofs":              {"feedback", 2, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := startDemo(t, program)
+			b := open(t, browser, d.URL+"/forms")
+			for range test.sent {
+				b.visit(d.URL + "/forms")
+				b.write(test.form)
+				b.click(`form[action="/` + test.form + `"] button:not([type=button])`)
+				b.wait(accepted)
+			}
+			require.Len(t, b.loaded("POST "+d.URL+"/tally/"+test.form+"/redeem"), test.redeems)
+			d.clean(t, b)
+		})
 	}
-
-	t.Run("sign-up proves once", func(t *testing.T) {
-		d := startDemo(t, program)
-		b := open(t, browser, d.URL+"/forms")
-		for range 2 {
-			b.visit(d.URL + "/forms")
-			submit(b, "signup")
-			b.wait(accepted)
-		}
-		require.Len(t, b.loaded("POST "+d.URL+"/tally/signup/redeem"), 1)
-		d.clean(t, b)
-	})
-
-	t.Run("contact buys a tally beyond the shared limit", func(t *testing.T) {
-		d := startDemo(t, program)
-		b := open(t, browser, d.URL+"/forms")
-		for range 7 { // five are for nothing
-			b.visit(d.URL + "/forms")
-			submit(b, "contact")
-			b.wait(accepted)
-		}
-		require.Len(t, b.loaded("POST "+d.URL+"/tally/contact/redeem"), 1)
-		d.clean(t, b)
-	})
-
-	t.Run("feedback twice needs two proofs", func(t *testing.T) {
-		d := startDemo(t, program)
-		b := open(t, browser, d.URL+"/forms")
-		for range 2 {
-			b.visit(d.URL + "/forms")
-			submit(b, "feedback")
-			b.wait(accepted)
-		}
-		require.Len(t, b.loaded("POST "+d.URL+"/tally/feedback/redeem"), 2)
-		d.clean(t, b)
-	})
 
 	t.Run("the page shows what is left and what it costs", func(t *testing.T) {
 		d := startDemo(t, program)
@@ -172,8 +138,7 @@ func TestDemo(t *testing.T) {
 		for _, form := range []string{"signup", "feedback"} {
 			b.visit(d.URL + "/forms")
 			b.write(form)
-			_, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-			require.NoError(t, err)
+			b.scripts(false)
 			before := len(b.loaded("POST "))
 			b.click(`form[action="/` + form + `"] button:not([type=button])`)
 			b.wait(`document.title.startsWith("Not sent yet")`)
@@ -188,8 +153,7 @@ func TestDemo(t *testing.T) {
 				sleep(b, 1)
 			}
 			require.GreaterOrEqual(t, len(b.loaded("POST "))-before, 2)
-			_, err = chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: false})
-			require.NoError(t, err)
+			b.scripts(true)
 		}
 		d.clean(t, b)
 	})

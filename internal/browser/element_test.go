@@ -3,6 +3,7 @@
 package browser
 
 import (
+	"context"
 	"net/http"
 	"testing"
 
@@ -12,8 +13,14 @@ import (
 	"github.com/tallystick/tallystick/middleware/middlewaretest"
 )
 
-// dearer makes work take long enough to do something meanwhile.
-func dearer(c *middleware.Config) { c.Challenge.Work = 1 << 21 }
+// atWork returns a sign-up that is about to be sent.
+func atWork(t *testing.T, browser context.Context) (*site, *tab) {
+	t.Helper()
+	s := newSite(t, dear)
+	b := open(t, browser, s.URL+"/signup")
+	b.reach("working")
+	return s, b
+}
 
 // TestMovedForm: scripts that bring a page up to date take elements out and put them in again. What
 // was sent goes on, unless it is really gone.
@@ -27,10 +34,7 @@ func TestMovedForm(t *testing.T) {
 		"the element, out of a": `document.forms[0].append(document.createElement("p")), document.forms[0].lastChild.append(` + element + `)`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t, dearer)
-			b := open(t, browser, s.URL+"/signup")
-			b.click("#send")
-			b.wait(element + `.state === "working"`)
+			s, b := atWork(t, browser)
 			b.run(`(` + move + `, 0)`)
 			b.wait(thanked)
 			require.Len(t, s.got(), 1)
@@ -39,10 +43,7 @@ func TestMovedForm(t *testing.T) {
 		})
 	}
 	t.Run("gone", func(t *testing.T) {
-		s := newSite(t, dearer)
-		b := open(t, browser, s.URL+"/signup")
-		b.click("#send")
-		b.wait(element + `.state === "working"`)
+		s, b := atWork(t, browser)
 		b.run(`(window.form = document.forms[0], form.remove())`)
 		require.Equal(t, "idle", eval[string](b, `form.querySelector("tally-check").state`))
 		b.run(`document.body.append(form)`)
@@ -51,10 +52,7 @@ func TestMovedForm(t *testing.T) {
 		require.Len(t, s.got(), 1)
 	})
 	t.Run("to another form", func(t *testing.T) {
-		s := newSite(t, dearer)
-		b := open(t, browser, s.URL+"/signup")
-		b.click("#send")
-		b.wait(element + `.state === "working"`)
+		s, b := atWork(t, browser)
 		b.run(`(document.body.append(window.other = document.createElement("form")), other.append(` + element + `))`)
 		b.wait(element + `.state === "done"`)
 		require.Empty(t, s.got(), "nobody has sent that one")
@@ -124,7 +122,7 @@ func TestLanguages(t *testing.T) {
 // button is not one of the page's; and progress is shown once a frame.
 func TestElementBesideOldAndNew(t *testing.T) {
 	browser := launch(t)
-	s := newSite(t, dearer)
+	s := newSite(t, dear)
 	b := open(t, browser, s.URL+"/signup")
 	require.Equal(t, []string{"status", "timer", "Checking…"}, eval[[]string](b, `(() => {
 		for (const name of ["role", "ariaLive", "ariaLabel"]) delete Element.prototype[name];

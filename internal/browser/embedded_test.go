@@ -27,15 +27,9 @@ func TestAcrossSites(t *testing.T) {
 		c.EmbeddedCookie = c.TokenTransport != middleware.HeaderOnly
 	})
 	form := s.Config.Handler
-	api, err := middleware.New(middleware.Config{
-		Policy:         "orders",
-		Limits:         []middleware.Limit{{Quota: 2, Window: time.Hour}},
-		Secrets:        [][]byte{[]byte(strings.Repeat("s", 32))},
-		TokenTransport: middleware.CookieOnly,
-		Advanced:       middleware.Advanced{EmbeddedCookie: true},
-		Challenge:      &middleware.Challenge{Work: work},
+	api := newLimit(t, "orders", 2, func(c *middleware.Config) {
+		c.TokenTransport, c.EmbeddedCookie, c.Challenge = middleware.CookieOnly, true, &middleware.Challenge{Work: work}
 	})
-	require.NoError(t, err)
 	var cookies []string
 	orders := api.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		cookies = append(cookies, r.Header.Get("Cookie"))
@@ -58,16 +52,9 @@ func TestAcrossSites(t *testing.T) {
 		_, _ = io.WriteString(w, `document.querySelector("#send").click();`)
 	})
 	mux.HandleFunc("/orders", func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin")) // a program names its own
-		h.Set("Access-Control-Allow-Credentials", "true")
-		h.Set("Access-Control-Allow-Headers", strings.Join(middleware.CORSAllowHeaders(), ", "))
-		h.Set("Access-Control-Expose-Headers", strings.Join(middleware.CORSExposeHeaders(), ", "))
-		if r.Method == http.MethodOptions {
-			w.WriteHeader(http.StatusNoContent)
-			return
+		if !permit(w, r) { // a program names the origin
+			orders.ServeHTTP(w, r)
 		}
-		orders.ServeHTTP(w, r)
 	})
 	secure := httptest.NewTLSServer(mux)
 	t.Cleanup(secure.Close)
@@ -137,7 +124,7 @@ func TestVectors(t *testing.T) {
 	require.Greater(t, len(vectors.Issue), 5)
 	s := newSite(t)
 	b := open(t, browser, s.URL+"/signup")
-	b.run(`import(document.querySelector("[type=module]").src).then((m) => { window.solve = m.solve; })`)
+	b.module()
 	solved := 0
 	for _, v := range vectors.Issue {
 		if v.Work > 1<<20 {

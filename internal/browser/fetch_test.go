@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -23,7 +22,7 @@ func openAPI(t *testing.T, browser context.Context, s *site) *tab {
 	t.Helper()
 	other := strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
 	b := open(t, browser, s.URL+"/signup?csp="+url.QueryEscape("default-src 'self'; connect-src 'self' "+other+"; report-uri /csp"))
-	b.run(`import(document.querySelector("[type=module]").src).then((m) => Object.assign(window, m))`)
+	b.module()
 	b.run(`window.api = "` + other + `/api"`)
 	return b
 }
@@ -140,20 +139,13 @@ func TestFetch(t *testing.T) {
 	})
 	t.Run("the tokens of two policies", func(t *testing.T) {
 		s := newSite(t)
-		outer, err := middleware.New(middleware.Config{
-			Policy:         "all",
-			Limits:         []middleware.Limit{{Quota: 9, Window: time.Hour}},
-			Secrets:        [][]byte{[]byte(strings.Repeat("s", 32))},
-			TokenTransport: middleware.HeaderOnly,
-		})
-		require.NoError(t, err)
+		outer := newLimit(t, "all", 9, byField)
 		var shown []string
 		stacked := outer.Handler(s.limits["api"].Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			shown = append(shown, r.Header.Get(middleware.TokenHeader))
 		})))
 		s.mux.HandleFunc("/api/stacked", func(w http.ResponseWriter, r *http.Request) {
-			permit(w, r)
-			if r.Method != http.MethodOptions {
+			if !permit(w, r) {
 				stacked.ServeHTTP(w, r)
 			}
 		})

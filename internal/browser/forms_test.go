@@ -3,7 +3,6 @@
 package browser
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -20,12 +19,21 @@ func (b *tab) send(button string) {
 	b.wait(thanked)
 }
 
+// TestForms has forms sent in every way. The page of each is named first.
 func TestForms(t *testing.T) {
 	browser := launch(t)
-	for name, f := range map[string]func(*testing.T, context.Context){
-		"sign-up proves once": func(t *testing.T, browser context.Context) {
-			s := newSite(t)
-			b := open(t, browser, s.URL+"/signup")
+	double := func(t *testing.T, s *site, b *tab) {
+		b.do(chromedp.DoubleClick(chromedp.CSS("#send")))
+		b.wait(thanked)
+		time.Sleep(300 * time.Millisecond)
+		require.Len(t, s.got(), 1)
+		require.LessOrEqual(t, len(b.loaded("/redeem")), 1)
+	}
+	for name, test := range map[string]struct {
+		page string
+		f    func(*testing.T, *site, *tab)
+	}{
+		"sign-up proves once": {"/signup", func(t *testing.T, s *site, b *tab) {
 			b.send("#send")
 			require.Len(t, b.loaded("POST "+s.URL+"/tally/signup/redeem"), 1)
 			b.visit(s.URL + "/signup")
@@ -40,111 +48,77 @@ func TestForms(t *testing.T) {
 				require.Equal(t, []string{"hello"}, p.values["message"])
 				require.Len(t, p.values, 1, "no field but the form's")
 			}
-			s.clean()
 			for _, r := range b.loaded("") {
 				require.Contains(t, r, " "+s.URL+"/", "nothing from elsewhere")
 			}
-		},
-		"contact buys when the shared tally is used up": func(t *testing.T, browser context.Context) {
-			s := newSite(t)
-			b := open(t, browser, s.URL+"/contact")
+		}},
+		"contact buys when the shared tally is used up": {"/contact", func(t *testing.T, s *site, b *tab) {
 			for i, bought := range []int{0, 0, 1, 1, 2} {
 				b.visit(s.URL + "/contact")
 				b.send("#send")
 				require.Len(t, b.loaded("/redeem"), bought)
 				require.Equal(t, bought > 0, s.got()[i].own)
 			}
-			s.clean()
-		},
-		"feedback proves each time": func(t *testing.T, browser context.Context) {
-			s := newSite(t)
-			b := open(t, browser, s.URL+"/feedback")
+		}},
+		"feedback proves each time": {"/feedback", func(t *testing.T, s *site, b *tab) {
 			b.send("#send")
 			b.visit(s.URL + "/feedback")
 			b.send("#send")
 			require.Len(t, b.loaded("/redeem"), 2)
 			require.Len(t, s.got(), 2)
-			s.clean()
-		},
-		"Enter submits": func(t *testing.T, browser context.Context) {
-			s := newSite(t)
-			b := open(t, browser, s.URL+"/signup")
+		}},
+		"Enter submits": {"/signup", func(t *testing.T, s *site, b *tab) {
 			b.fill("[name=message]", " there\r")
 			b.wait(thanked)
 			require.Equal(t, []string{" therehello"}, s.got()[0].values["message"])
-		},
-		"a double click posts once": func(t *testing.T, browser context.Context) {
-			for _, policy := range []string{"signup", "contact"} {
-				s := newSite(t)
-				b := open(t, browser, s.URL+"/"+policy)
-				b.do(chromedp.DoubleClick(chromedp.CSS("#send")))
-				b.wait(thanked)
-				time.Sleep(300 * time.Millisecond)
-				require.Len(t, s.got(), 1, policy)
-				require.LessOrEqual(t, len(b.loaded("/redeem")), 1)
-			}
-		},
-		"the button's value and action are kept": func(t *testing.T, browser context.Context) {
-			s := newSite(t)
-			b := open(t, browser, s.URL+"/signup")
+		}},
+		"a double click posts once, at sign-up": {"/signup", double},
+		"a double click posts once, at contact": {"/contact", double},
+		"the button's value and action are kept": {"/signup", func(t *testing.T, s *site, b *tab) {
 			b.send("#draft")
 			require.Equal(t, []string{"draft"}, s.got()[0].values["as"])
 			require.Equal(t, "/signup?draft", s.got()[0].path)
-		},
-		"fields with the names of the form's own": func(t *testing.T, browser context.Context) {
-			s := newSite(t)
-			b := open(t, browser, s.URL+"/signup?shadow=1")
+		}},
+		"fields with the names of the form's own": {"/signup?shadow=1", func(t *testing.T, s *site, b *tab) {
 			b.send("#draft")
 			require.Equal(t, []string{"1"}, s.got()[0].values["submit"])
 			require.Equal(t, "/signup?draft", s.got()[0].path)
-		},
-		"begins with the focus": func(t *testing.T, browser context.Context) {
-			s := newSite(t)
-			b := open(t, browser, s.URL+"/signup?auto=focus")
+		}},
+		"begins with the focus": {"/signup?auto=focus", func(t *testing.T, _ *site, b *tab) {
 			b.click("[name=message]")
 			b.wait(`document.querySelector("tally-check").dataset.state === "done"`)
 			require.Len(t, b.loaded("/redeem"), 1)
 			b.send("#send")
 			require.Len(t, b.loaded("/redeem"), 1)
 			require.Len(t, b.loaded("/challenge"), 2, "before the purchase, and after it")
-		},
-		"off leaves it to verify": func(t *testing.T, browser context.Context) {
-			s := newSite(t)
-			b := open(t, browser, s.URL+"/signup?auto=off")
+		}},
+		"off leaves it to verify": {"/signup?auto=off", func(t *testing.T, s *site, b *tab) {
 			b.click("#send")
 			b.wait(`document.title.startsWith("Not sent yet")`)
 			b.visit(s.URL + "/signup?auto=off")
 			require.True(t, eval[bool](b, `document.querySelector("tally-check").verify()`))
 			require.Equal(t, []string{"idle", "working", "done"}, eval[[]string](b, "seen"))
 			b.send("#send")
-		},
-		"the form's reset": func(t *testing.T, browser context.Context) {
-			s := newSite(t)
-			b := open(t, browser, s.URL+"/signup")
+		}},
+		"the form's reset": {"/signup", func(t *testing.T, _ *site, b *tab) {
 			require.True(t, eval[bool](b, `document.querySelector("tally-check").verify()`))
 			b.click("#reset")
 			require.Equal(t, "idle", eval[string](b, `document.querySelector("tally-check").state`))
 			b.send("#send")
-		},
-		"disabled does nothing": func(t *testing.T, browser context.Context) {
-			s := newSite(t)
-			b := open(t, browser, s.URL+"/contact")
+		}},
+		"disabled does nothing": {"/contact", func(t *testing.T, _ *site, b *tab) {
 			b.run(`document.querySelector("tally-check").toggleAttribute("disabled")`)
 			b.send("#send")
 			require.Empty(t, b.loaded("/challenge"))
-		},
-		"two checks in one form": func(t *testing.T, browser context.Context) {
-			s := newSite(t)
-			b := open(t, browser, s.URL+"/signup")
+		}},
+		"two checks in one form": {"/signup", func(t *testing.T, s *site, b *tab) {
 			b.run(`document.querySelector("form").append(Object.assign(document.createElement("tally-check"), {id: "second"}))`)
 			b.run(`document.querySelector("#second").setAttribute("endpoint", "/tally/feedback/")`)
 			b.send("#send")
 			require.Len(t, b.loaded("/redeem"), 2)
 			require.Len(t, s.got(), 1)
-		},
-		"a listener that sends by itself sees one submission": func(t *testing.T, browser context.Context) {
-			s := newSite(t)
-			b := open(t, browser, s.URL+"/feedback")
+		}},
+		"a listener that sends by itself sees one submission": {"/feedback", func(t *testing.T, s *site, b *tab) {
 			b.run(`document.querySelector("form").addEventListener("submit", (e) => {
 				e.preventDefault();
 				fetch(e.target.action, { method: "POST", body: new FormData(e.target, e.submitter) }).then((r) => { document.title += r.status; });
@@ -155,8 +129,12 @@ func TestForms(t *testing.T) {
 			b.wait(`document.title === "feedback200200"`)
 			require.Len(t, s.got(), 2)
 			require.Len(t, b.loaded("/redeem"), 2)
-		},
+		}},
 	} {
-		t.Run(name, func(t *testing.T) { f(t, browser) })
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			test.f(t, s, open(t, browser, s.URL+test.page))
+			s.clean()
+		})
 	}
 }

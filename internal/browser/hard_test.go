@@ -3,7 +3,6 @@
 package browser
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -28,27 +27,31 @@ const element = `document.querySelector("tally-check")`
 // dear makes challenges that take a moment.
 func dear(c *middleware.Config) { c.Challenge.Work = 1 << 21 }
 
-// TestHardships has the form on pages, and in browsers, that make it difficult.
+// endless makes challenges that no test waits for.
+func endless(c *middleware.Config) { c.Challenge.Work = 1 << 28 }
+
+// TestHardships has the form on pages, and in browsers, that make it difficult. The page of each
+// is named first, and what the site has otherwise.
 func TestHardships(t *testing.T) {
 	browser := launch(t)
-	for name, f := range map[string]func(*testing.T, context.Context){
-		"a file arrives whole": func(t *testing.T, browser context.Context) {
-			s := newSite(t)
+	sends := func(_ *testing.T, _ *site, b *tab) { b.send("#send") }
+	for name, test := range map[string]struct {
+		page   string
+		change func(*middleware.Config)
+		f      func(*testing.T, *site, *tab)
+	}{
+		"a file arrives whole": {"/signup?file=1&enctype=multipart/form-data", nil, func(t *testing.T, s *site, b *tab) {
 			body := make([]byte, 3<<20)
 			_, _ = rand.Read(body)
 			file := filepath.Join(t.TempDir(), "photo.bin")
 			require.NoError(t, os.WriteFile(file, body, 0o600))
-			b := open(t, browser, s.URL+"/signup?file=1&enctype=multipart/form-data")
 			b.do(chromedp.SetUploadFiles(chromedp.CSS("[type=file]"), []string{file}))
 			b.send("#draft")
 			sum := sha256.Sum256(body)
 			require.Equal(t, map[string]string{"photo.bin": hex.EncodeToString(sum[:])}, s.got()[0].files)
 			require.Equal(t, []string{"draft"}, s.got()[0].values["as"])
-			s.clean()
-		},
-		"a new window": func(t *testing.T, browser context.Context) {
-			s := newSite(t)
-			b := open(t, browser, s.URL+"/signup?target=_blank")
+		}},
+		"a new window": {"/signup?target=_blank", nil, func(t *testing.T, s *site, b *tab) {
 			window := chromedp.WaitNewTarget(b.ctx, func(*target.Info) bool { return true })
 			// Another click where one is not enough: on a busy machine the first may be
 			// too long ago for a window, or the second too soon after it.
@@ -63,10 +66,8 @@ func TestHardships(t *testing.T) {
 				b.click("#send")
 				sleep(b, 2)
 			}
-		},
-		"a new window after a long time wants another click": func(t *testing.T, browser context.Context) {
-			s := newSite(t)
-			b := open(t, browser, s.URL+"/signup?target=_blank")
+		}},
+		"a new window after a long time wants another click": {"/signup?target=_blank", nil, func(t *testing.T, s *site, b *tab) {
 			b.run(`Object.defineProperty(navigator, "userActivation", { value: { isActive: false } })`)
 			b.click("#send")
 			b.wait(element + `.state === "done" && !` + element + `.querySelector("button").hidden`)
@@ -74,20 +75,16 @@ func TestHardships(t *testing.T) {
 			b.click("#send") // goes through at once: it is checked already
 			require.Eventually(t, func() bool { return len(s.got()) == 1 }, patience, 20*time.Millisecond)
 			require.Len(t, b.loaded("/redeem"), 1)
-		},
-		"back from the back/forward cache": func(t *testing.T, browser context.Context) {
-			s := newSite(t)
-			b := open(t, browser, s.URL+"/feedback")
+		}},
+		"back from the back/forward cache": {"/feedback", nil, func(t *testing.T, s *site, b *tab) {
 			require.True(t, eval[bool](b, element+`.verify()`))
 			b.elsewhere(s)
 			require.Equal(t, "idle", eval[string](b, element+`.state`))
 			b.send("#send")
 			require.Len(t, s.got(), 1)
 			require.Len(t, b.loaded("/redeem"), 2, "the first may have been used up meanwhile")
-		},
-		"back into the middle of the work": func(t *testing.T, browser context.Context) {
-			s := newSite(t, func(c *middleware.Config) { c.Challenge.Work = 1 << 23 })
-			b := open(t, browser, s.URL+"/signup")
+		}},
+		"back into the middle of the work": {"/signup", func(c *middleware.Config) { c.Challenge.Work = 1 << 23 }, func(t *testing.T, s *site, b *tab) {
 			b.click("#send")
 			b.wait(element + `.state === "working"`)
 			b.elsewhere(s)
@@ -97,10 +94,8 @@ func TestHardships(t *testing.T) {
 			require.Empty(t, s.got(), "the visitor has gone away from it")
 			b.click("#send")
 			b.wait(element + `.state === "working"`)
-		},
-		"retry after the network failed": func(t *testing.T, browser context.Context) {
-			s := newSite(t)
-			b := open(t, browser, s.URL+"/signup")
+		}},
+		"retry after the network failed": {"/signup", nil, func(t *testing.T, s *site, b *tab) {
 			b.run(element + `.hidden = true`)
 			s.breakDown(http.StatusBadGateway, "")
 			b.click("#draft")
@@ -112,46 +107,35 @@ func TestHardships(t *testing.T) {
 			b.click("tally-check button")
 			b.wait(thanked)
 			require.Equal(t, []string{"draft"}, s.got()[0].values["as"])
-		},
-		"sold out says when": func(t *testing.T, browser context.Context) {
-			s := newSite(t, func(c *middleware.Config) {
-				if c.Challenge.Mode == middleware.EveryRequest {
-					c.Limits[0].Quota = 1
-				}
-			})
-			b := open(t, browser, s.URL+"/feedback?lang=de-CH")
+		}},
+		"sold out says when": {"/feedback?lang=de-CH", func(c *middleware.Config) {
+			if c.Challenge.Mode == middleware.EveryRequest {
+				c.Limits[0].Quota = 1
+			}
+		}, func(t *testing.T, s *site, b *tab) {
 			b.send("#send")
 			b.visit(s.URL + "/feedback?lang=de-CH")
 			b.click("#send")
 			b.wait(element + `.state === "error"`)
 			require.Regexp(t, `^Zu viele Anfragen\. Nichts gesendet\. Neuer Versuch in \d+ (Minuten|Stunden)\.$`, eval[string](b, element+`.innerText`))
 			require.Empty(t, b.loaded("/redeem")[1:], "no work for nothing")
-		},
-		"workers blocked": func(t *testing.T, browser context.Context) {
-			s := newSite(t, dear)
-			csp := url.QueryEscape("default-src 'self'; worker-src 'none'")
-			b := open(t, browser, s.URL+"/signup?csp="+csp)
-			b.send("#send")
-		},
-		"trusted types": func(t *testing.T, browser context.Context) {
-			s := newSite(t, dear)
-			csp := url.QueryEscape("default-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'")
-			b := open(t, browser, s.URL+"/signup?csp="+csp)
-			b.send("#send")
-		},
-		"isolated pages have workers": func(t *testing.T, browser context.Context) {
-			s := newSite(t, dear)
-			b := open(t, browser, s.URL+"/signup?isolated=1")
+		}},
+		"workers blocked": {"/signup?csp=" + url.QueryEscape("default-src 'self'; worker-src 'none'"), dear, sends},
+		"trusted types":   {"/signup?csp=" + url.QueryEscape("default-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"), dear, sends},
+		"isolated pages have workers": {"/signup?isolated=1", dear, func(t *testing.T, _ *site, b *tab) {
 			require.True(t, eval[bool](b, "crossOriginIsolated"))
 			b.run(`window.failed = 0`)
 			b.run(`window.Worker = class extends Worker { constructor(...a) { super(...a); this.addEventListener("error", () => failed++); window.made = 1; } }`)
 			require.True(t, eval[bool](b, element+`.verify()`))
 			require.Equal(t, 1, eval[int](b, "made"))
 			require.Equal(t, 0, eval[int](b, "failed"))
-			s.clean()
-		},
+		}},
 	} {
-		t.Run(name, func(t *testing.T) { f(t, browser) })
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, test.change)
+			test.f(t, s, open(t, browser, s.URL+test.page))
+			s.clean()
+		})
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/chromedp/cdproto/accessibility"
@@ -151,31 +149,16 @@ func TestTwoTabs(t *testing.T) {
 
 // TestKeptFormScreenshots writes pictures of the page to the directory TALLYSTICK_SHOTS.
 func TestKeptFormScreenshots(t *testing.T) {
-	dir := os.Getenv("TALLYSTICK_SHOTS")
-	if dir == "" {
-		t.Skip("TALLYSTICK_SHOTS is not set: nobody wants pictures")
-	}
+	shoot := camera(t)
 	browser := launch(t)
-	for look, feature := range map[string]*emulation.MediaFeature{
-		"light":  {Name: "prefers-color-scheme", Value: "light"},
-		"dark":   {Name: "prefers-color-scheme", Value: "dark"},
-		"forced": {Name: "forced-colors", Value: "active"},
-	} {
-		for _, width := range []int64{320, 1000} {
-			for _, language := range []string{"en", "de", "fr"} {
-				for _, scripts := range []bool{true, false} {
-					s := keepForms(t)
-					b := open(t, browser, s.URL+"/elsewhere")
-					b.speaking(language)
-					b.emulate(width, feature)
-					b.scripts(scripts)
-					b.refusedForm(s)
-					picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
-					require.NoError(t, err)
-					name := fmt.Sprintf("kept-%s-%d-%s-scripts-%v.png", look, width, language, scripts)
-					require.NoError(t, os.WriteFile(filepath.Join(dir, name), picture, 0o600))
-				}
-			}
+	for _, language := range []string{"en", "de", "fr"} {
+		for _, scripts := range []bool{true, false} {
+			s := keepForms(t)
+			b := open(t, browser, s.URL+"/elsewhere")
+			b.speaking(language)
+			b.scripts(scripts)
+			b.refusedForm(s)
+			shoot(b, fmt.Sprintf("kept %s scripts %v", language, scripts))
 		}
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,6 +32,17 @@ window.Worker = class extends Worker {
 	}
 };
 `
+
+// works has tallyFetch call the API of a site until it has had to work, and returns the workers that it made.
+func (b *tab) works(s *site) []string {
+	b.t.Helper()
+	for range 3 { // two are for nothing
+		require.Equal(b.t, "200 here", eval[string](b, `tallyFetch("`+s.URL+`/redirect/api", { method: "POST" }).then(async (r) => r.status + " " + await r.text())`))
+	}
+	made := eval[[]string](b, "made")
+	require.NotEmpty(b.t, made)
+	return made
+}
 
 // TestBundles has the npm package in a page, in every way in which its README says that it
 // gets there. The page is of another origin than the API.
@@ -101,11 +111,7 @@ func TestBundles(t *testing.T) {
 
 			b := open(t, browser, page.URL+"/static/")
 			b.wait(`document.title === "started"`)
-			for range 3 { // two are for nothing
-				require.Equal(t, "200 here", eval[string](b, `tallyFetch("`+s.URL+`/redirect/api", { method: "POST" }).then(async (r) => r.status + " " + await r.text())`))
-			}
-			made := eval[[]string](b, "made")
-			require.NotEmpty(t, made)
+			made := b.works(s)
 			require.Equal(t, test.worker == "", slices.Contains(made, "failed"), "%q", made)
 			for _, url := range made {
 				if test.worker != "" {
@@ -126,13 +132,7 @@ func TestTallyFetchDoesItsPart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			script, err := clienttest.New(nil)
 			require.NoError(t, err)
-			limit, err := middleware.New(middleware.Config{
-				Policy:    "page",
-				Limits:    []middleware.Limit{{Quota: 1, Window: time.Hour}},
-				Secrets:   [][]byte{[]byte(strings.Repeat("s", 32))},
-				Challenge: &middleware.Challenge{Path: "/tally/"},
-			})
-			require.NoError(t, err)
+			limit := newLimit(t, "page", 1, func(c *middleware.Config) { c.Challenge = &middleware.Challenge{Path: "/tally/"} })
 			mux := http.NewServeMux()
 			mux.Handle("/", script)
 			mux.Handle("/tally/", limit.Endpoints())

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -78,17 +77,9 @@ func (n *noting) WriteHeader(code int) {
 // newWiki limits all below /wiki/, style sheets, images and data too.
 func newWiki(t *testing.T, change ...func(*middleware.Config)) *wiki {
 	t.Helper()
-	cfg := middleware.Config{
-		Policy:    "wiki",
-		Limits:    []middleware.Limit{{Quota: 20, Window: time.Hour}},
-		Secrets:   [][]byte{[]byte(strings.Repeat("s", 32))},
-		Challenge: &middleware.Challenge{Mode: middleware.Newcomers, Work: work, Path: "/tally/wiki/"},
-	}
-	for _, c := range change {
-		c(&cfg)
-	}
-	limit, err := middleware.New(cfg)
-	require.NoError(t, err)
+	limit := newLimit(t, "wiki", 20, append([]func(*middleware.Config){func(c *middleware.Config) {
+		c.Challenge = &middleware.Challenge{Mode: middleware.Newcomers, Work: work, Path: "/tally/wiki/"}
+	}}, change...)...)
 	s := &wiki{site: newSite(t), limit: limit, answers: map[string]string{}}
 	s.mux.Handle("/tally/wiki/", s.between(limit.Endpoints()))
 	s.mux.Handle("GET /wiki/", s.between(limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -110,7 +101,7 @@ func TestPageOpens(t *testing.T) {
 		change func(*middleware.Config)
 		before int // pages that are served before
 	}{
-		"Newcomers":     {func(*middleware.Config) {}, 0},
+		"Newcomers":     {nil, 0},
 		"Interstitial":  {func(c *middleware.Config) { c.PageHandler = middleware.Interstitial{Title: "A wiki"} }, 0},
 		"WhenExhausted": {func(c *middleware.Config) { c.Challenge.Mode, c.Limits[0].Quota = middleware.WhenExhausted, 2 }, 2},
 		"WhenBusy": {func(c *middleware.Config) {
@@ -193,11 +184,8 @@ const stuck = `[...document.querySelectorAll("main > p")].some((p) => !p.hidden 
 // TestPageWithoutCookies: no work at all where the browser says so; and else one purchase.
 func TestPageWithoutCookies(t *testing.T) {
 	t.Run("blocked", func(t *testing.T) {
-		dir := t.TempDir()
-		require.NoError(t, os.MkdirAll(filepath.Join(dir, "Default"), 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "Default", "Preferences"), []byte(`{"profile":{"default_content_setting_values":{"cookies":2}}}`), 0o600))
 		s := newWiki(t)
-		b := open(t, launch(t, chromedp.UserDataDir(dir)), s.URL+"/elsewhere")
+		b := open(t, launch(t, noCookies(t)), s.URL+"/elsewhere")
 		b.do(chromedp.Navigate(s.URL + "/wiki/Ada"))
 		b.wait(stuck)
 		require.True(t, eval[bool](b, `document.querySelector("form").hidden && !document.body.innerText.includes("by itself. It")`))
@@ -257,7 +245,7 @@ func TestPagesInTabs(t *testing.T) {
 // end; on the page's own thread too.
 func TestPageOnASlowMachine(t *testing.T) {
 	browser := launch(t)
-	s := newWiki(t, func(c *middleware.Config) { c.Challenge.Work = 1 << 21 })
+	s := newWiki(t, dear)
 	b := open(t, browser, s.URL+"/elsewhere")
 	_, err := chromedp.Call(b.ctx, emulation.SetCPUThrottlingRate, emulation.SetCPUThrottlingRateParams{Rate: 6})
 	require.NoError(t, err)
@@ -271,7 +259,7 @@ func TestPageOnASlowMachine(t *testing.T) {
 // TestBackToThePage: somebody who goes away while it works, and comes back, finds it at work.
 func TestBackToThePage(t *testing.T) {
 	browser := launch(t)
-	s := newWiki(t, func(c *middleware.Config) { c.Challenge.Work = 1 << 28 })
+	s := newWiki(t, endless)
 	b := open(t, browser, s.URL+"/elsewhere")
 	b.do(chromedp.Navigate(s.URL + "/wiki/Ada"))
 	for range 2 {
@@ -316,7 +304,7 @@ func TestPageInTenLanguages(t *testing.T) {
 	if err != nil {
 		testkit.Unable(t, "there is no axe-core; .ci/need installs it: %v", err)
 	}
-	s := newWiki(t, func(c *middleware.Config) { c.Challenge.Work = 1 << 28 })
+	s := newWiki(t, endless)
 	check := func(b *tab) {
 		t.Helper()
 		for _, look := range []string{"light", "dark"} {
@@ -357,36 +345,19 @@ func TestPageInTenLanguages(t *testing.T) {
 
 // TestPageScreenshots writes pictures of the page to the directory TALLYSTICK_SHOTS.
 func TestPageScreenshots(t *testing.T) {
-	dir := os.Getenv("TALLYSTICK_SHOTS")
-	if dir == "" {
-		t.Skip("TALLYSTICK_SHOTS is not set: nobody wants pictures")
-	}
+	shoot := camera(t)
 	browser := launch(t)
-	shoot := func(b *tab, name string) {
-		for look, feature := range map[string]*emulation.MediaFeature{
-			"light":  {Name: "prefers-color-scheme", Value: "light"},
-			"dark":   {Name: "prefers-color-scheme", Value: "dark"},
-			"forced": {Name: "forced-colors", Value: "active"},
-		} {
-			for _, width := range []int64{320, 1000} {
-				b.emulate(width, feature)
-				picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
-				require.NoError(t, err)
-				require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("page-%s-%s-%d.png", name, look, width)), picture, 0o600))
-			}
-		}
-	}
-	dear := newWiki(t, func(c *middleware.Config) { c.Challenge.Work = 1 << 28 })
+	dear := newWiki(t, endless)
 	for _, language := range []string{"en", "de", "fr", "es", "it", "pt", "nl", "pl", "ja", "zh"} {
 		b := open(t, browser, dear.URL+"/elsewhere")
 		b.speaking(language)
 		b.do(chromedp.Navigate(dear.URL + "/wiki/Ada"))
 		b.wait(element + `.querySelector("[role=timer]")?.textContent`)
-		shoot(b, language)
+		shoot(b, "page "+language)
 	}
 	b := open(t, browser, dear.URL+"/elsewhere")
 	b.scripts(false)
 	b.do(chromedp.Navigate(dear.URL + "/wiki/Ada"))
 	b.wait(`document.querySelector("main")`)
-	shoot(b, "noscript")
+	shoot(b, "page noscript")
 }

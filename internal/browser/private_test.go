@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -48,13 +47,7 @@ func TestPrivatePages(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
-			limit, err := middleware.New(middleware.Config{
-				Policy:         "private",
-				Limits:         []middleware.Limit{{Quota: 100, Window: time.Hour}},
-				Secrets:        [][]byte{[]byte(strings.Repeat("s", 32))},
-				TokenTransport: middleware.HeaderAndCookie,
-			})
-			require.NoError(t, err)
+			limit := newLimit(t, "private", 100)
 			var newest string
 			served, unchanged := map[string]int{}, 0
 			handler := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

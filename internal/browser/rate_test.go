@@ -25,7 +25,7 @@ func TestRates(t *testing.T) {
 	issuer, err := pow.New(pow.Config{Secrets: [][]byte{[]byte(strings.Repeat("s", 32))}})
 	require.NoError(t, err)
 	who := pow.Binding{Client: []byte("somebody")}
-	b.run(`import(document.querySelector("[type=module]").src).then((m) => { window.solve = m.solve; })`)
+	b.module()
 
 	best := map[string]float64{}
 	for range 3 {

@@ -41,8 +41,7 @@ func newStranger(t *testing.T) *stranger {
 		s.mu.Lock()
 		s.seen = append(s.seen, strings.TrimSpace(r.Method+" "+strings.Join(fields, " ")))
 		s.mu.Unlock()
-		permit(w, r)
-		if r.Method != http.MethodOptions {
+		if !permit(w, r) {
 			_, _ = io.WriteString(w, "stranger")
 		}
 	}))
@@ -50,13 +49,15 @@ func newStranger(t *testing.T) *stranger {
 	return s
 }
 
-// permit lets scripts of any origin send our fields, and read them.
-func permit(w http.ResponseWriter, r *http.Request) {
+// permit lets scripts of any origin send our fields, and read them. It returns whether that is all that
+// the request asks.
+func permit(w http.ResponseWriter, r *http.Request) (asked bool) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
 	h.Set("Access-Control-Allow-Credentials", "true")
 	h.Set("Access-Control-Allow-Headers", strings.Join(middleware.CORSAllowHeaders(), ", "))
 	h.Set("Access-Control-Expose-Headers", strings.Join(middleware.CORSExposeHeaders(), ", "))
+	return r.Method == http.MethodOptions
 }
 
 // redirects adds /redirect/<policy>, which counts a request and then sends it on.
@@ -72,8 +73,7 @@ func (s *site) redirects() {
 			http.Redirect(w, r, to, status)
 		}))
 		s.mux.HandleFunc("/redirect/"+policy, func(w http.ResponseWriter, r *http.Request) {
-			permit(w, r)
-			if r.Method != http.MethodOptions {
+			if !permit(w, r) {
 				handler.ServeHTTP(w, r)
 			}
 		})
@@ -140,7 +140,7 @@ func TestRedirects(t *testing.T) {
 				to = from
 			}
 			b := open(t, browser, s.URL+"/signup?csp="+url.QueryEscape("default-src 'self'; connect-src 'self' "+from+" "+third.URL))
-			b.run(`import(document.querySelector("[type=module]").src).then((m) => Object.assign(window, m))`)
+			b.module()
 			got := eval[string](b, fmt.Sprintf(`(async () => {
 				const send = (url) => tallyFetch(url, { method: "POST", %s }, { %s });
 				for (let i = 0; i < %d; i++) await send(%q);
@@ -168,7 +168,7 @@ func TestRedeemIsNotRedirected(t *testing.T) {
 	})
 	s.mux.Handle("/moved/redeem", http.RedirectHandler(third.URL, http.StatusTemporaryRedirect))
 	b := open(t, launch(t), s.URL+"/signup?csp="+url.QueryEscape("default-src 'self'; connect-src 'self' "+third.URL))
-	b.run(`import(document.querySelector("[type=module]").src).then((m) => Object.assign(window, m))`)
+	b.module()
 	got := eval[string](b, `prove("/moved/").then(() => "bought", (error) => error.name)`)
 	third.mu.Lock()
 	defer third.mu.Unlock()
@@ -216,7 +216,7 @@ func TestFetchKeepsWhatIsAskedFor(t *testing.T) {
 			if c.page != "" {
 				b.run(`document.head.append(Object.assign(document.createElement("meta"), { name: "referrer", content: "` + c.page + `" }))`)
 			}
-			b.run(`import(document.querySelector("[type=module]").src).then((m) => Object.assign(window, m))`)
+			b.module()
 			b.run(`tallyFetch("/note", { method: "POST", ` + c.init + ` }, { ` + c.options + ` })`)
 			require.Equal(t, strings.ReplaceAll(c.referrer, "%s", s.URL), got.Get("Referer"))
 			require.Equal(t, strings.ReplaceAll(c.origin, "%s", s.URL), got.Get("Origin"))

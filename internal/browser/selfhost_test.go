@@ -49,23 +49,9 @@ func TestCopiedFiles(t *testing.T) {
 
 	b := open(t, browser, page.URL+"/static/")
 	require.Equal(t, "flex", eval[string](b, `getComputedStyle(document.querySelector("tally-check")).display`))
-	require.Equal(t, "done", eval[string](b, `(async () => {
-		window.made = [];
-		window.Worker = class extends Worker {
-			constructor(url, ...more) {
-				super(url, ...more);
-				made.push(url);
-				this.addEventListener("error", () => made.push("failed"));
-			}
-		};
-		Object.assign(window, await import("/static/tally.js"));
-		return "done";
-	})()`))
-	for range 3 { // two are for nothing
-		require.Equal(t, "200 here", eval[string](b, `tallyFetch("`+s.URL+`/redirect/api", { method: "POST" }).then(async (r) => r.status + " " + await r.text())`))
-	}
-	made := eval[[]string](b, "made")
-	require.NotEmpty(t, made)
+	b.run("(() => {" + workers + "})()")
+	b.module()
+	made := b.works(s)
 	for _, m := range made {
 		require.Equal(t, page.URL+"/static/solver.js", m)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 type look struct {
@@ -46,55 +46,49 @@ func (b *tab) wear(l look) {
 	require.NoError(b.t, err)
 }
 
-// TestScreenshots writes pictures of the element in each state, and of the demo, to
-// the directory TALLYSTICK_SHOTS, for people to look at. Without it there is
-// nothing to do.
-func TestScreenshots(t *testing.T) {
+// camera returns what takes pictures of a page in all looks, for the directory TALLYSTICK_SHOTS.
+func camera(t *testing.T) func(b *tab, what string) {
+	t.Helper()
 	dir := os.Getenv("TALLYSTICK_SHOTS")
 	if dir == "" {
 		t.Skip("TALLYSTICK_SHOTS is not set: nobody wants pictures")
 	}
-	browser := launch(t)
-	program := buildDemo(t)
-	shoot := func(b *tab, what string, l look) {
-		b.wear(l)
-		picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, strings.NewReplacer(" ", "-", ",", "").Replace(what)+"-"+l.name+".png"), picture, 0o600))
+	return func(b *tab, what string) {
+		for _, l := range looks() {
+			b.wear(l)
+			picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+			require.NoError(t, err)
+			name := strings.NewReplacer(" ", "-", ",", "").Replace(what) + "-" + l.name + ".png"
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), picture, 0o600))
+		}
 	}
-	d := startDemo(t, program)
+}
+
+// TestScreenshots writes pictures of the element in each state, and of the demo, to
+// the directory TALLYSTICK_SHOTS, for people to look at. Without it there is
+// nothing to do.
+func TestScreenshots(t *testing.T) {
+	shoot := camera(t)
+	browser := launch(t)
+	d := startDemo(t, testkit.Build(t, "../../demo"))
 	b := open(t, browser, d.URL+"/forms")
 	b.wait(`document.querySelector("[data-tally=feedback]").textContent`)
-	for _, l := range looks() {
-		shoot(b, "demo", l)
-	}
-	s := newSite(t, func(c *middleware.Config) { c.Challenge.Work = 1 << 28 })
+	shoot(b, "demo")
+	s := newSite(t, endless)
 	b = open(t, browser, s.URL+"/signup")
-	for _, l := range looks() {
-		shoot(b, "idle", l)
-	}
+	shoot(b, "idle")
 	b.click("#send")
 	b.wait(element + `.querySelector("[role=timer]").textContent`)
-	for _, l := range looks() {
-		shoot(b, "working", l)
-	}
+	shoot(b, "working")
 	b = open(t, browser, s.URL+"/signup?lang=de")
 	s.breakDown(http.StatusTooManyRequests, "70")
 	b.reach("waiting")
-	for _, l := range looks() {
-		shoot(b, "german", l)
-	}
+	shoot(b, "german")
 	for _, end := range deadEnds {
-		s := newSite(t, func(c *middleware.Config) {
-			if end.change != nil {
-				end.change(c)
-			}
-		})
+		s := newSite(t, end.change)
 		b := open(t, browser, s.URL+"/"+end.page)
 		end.meet(s, b)
-		for _, l := range looks() {
-			shoot(b, end.name, l)
-		}
+		shoot(b, end.name)
 	}
 }
 
@@ -104,11 +98,7 @@ func TestNoSidewaysScroll(t *testing.T) {
 	browser := launch(t)
 	for _, end := range deadEnds {
 		t.Run(end.name, func(t *testing.T) {
-			s := newSite(t, func(c *middleware.Config) {
-				if end.change != nil {
-					end.change(c)
-				}
-			})
+			s := newSite(t, end.change)
 			b := open(t, browser, s.URL+"/"+end.page)
 			end.meet(s, b)
 			for _, l := range looks() {

@@ -4,10 +4,8 @@ package browser
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,33 +16,9 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
-)
 
-// buildStill builds the demo with a clock that stands still, at the beginning of an hour: no
-// count may begin anew while a test looks at it.
-func buildStill(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	source, err := filepath.Abs(filepath.Join("..", "..", "demo", "main.go"))
-	require.NoError(t, err)
-	text, err := os.ReadFile(source)
-	require.NoError(t, err)
-	const clock = "o.now = time.Now\n"
-	require.Equal(t, 1, strings.Count(string(text), clock))
-	still := strings.Replace(string(text), clock, "o.now = func() time.Time { return time.Unix(1_800_000_000, 0) }\n", 1)
-	changed := filepath.Join(dir, "main.go")
-	require.NoError(t, os.WriteFile(changed, []byte(still), 0o600))
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{source: changed}})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
-	program := filepath.Join(dir, "demo")
-	build := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, ".")
-	build.Dir = filepath.Dir(source)
-	build.Env = append(os.Environ(), "GOWORK=off")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return program
-}
+	"github.com/tallystick/tallystick/internal/testkit"
+)
 
 // The widths and colours in which the showroom is looked at.
 var showroomLooks = []look{
@@ -143,7 +117,8 @@ func (h hall) look(state string) {
 
 func TestShowroom(t *testing.T) {
 	browser := launch(t)
-	program := buildStill(t)
+	// By a clock that stands still where an hour begins: no count may begin anew while a test looks at it.
+	program := testkit.Build(t, "../../demo", "o.now = time.Now\n", "o.now = func() time.Time { return time.Unix(1_800_000_000, 0) }\n")
 
 	t.Run("every button, in turn", func(t *testing.T) {
 		h := enter(t, browser, program)
@@ -314,11 +289,7 @@ func TestShowroom(t *testing.T) {
 
 	t.Run("without a script", func(t *testing.T) {
 		h := enter(t, browser, program)
-		script := func(off bool) {
-			_, err := chromedp.Call(h.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: off})
-			require.NoError(t, err)
-		}
-		script(true)
+		h.scripts(false)
 		h.visit(h.demo.URL)
 		require.True(t, eval[bool](h.tab, `document.querySelector("#buy").hidden`))
 		press := func(id, said string) {

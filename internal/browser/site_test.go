@@ -54,6 +54,28 @@ type site struct {
 // work is cheap: most tests are about what happens, not how long it takes.
 const work = 1 << 14
 
+// newLimit returns a limiter of so many requests an hour, as changed.
+func newLimit(t *testing.T, policy string, quota int64, change ...func(*middleware.Config)) *middleware.Middleware {
+	t.Helper()
+	cfg := middleware.Config{
+		Policy:  policy,
+		Limits:  []middleware.Limit{{Quota: quota, Window: time.Hour}},
+		Secrets: [][]byte{[]byte(strings.Repeat("s", 32))},
+	}
+	for _, c := range change {
+		if c != nil {
+			c(&cfg)
+		}
+	}
+	limit, err := middleware.New(cfg)
+	require.NoError(t, err)
+	return limit
+}
+
+// byField has a policy carry tokens in fields alone.
+func byField(c *middleware.Config) { c.TokenTransport = middleware.HeaderOnly }
+
+// newSite returns a site whose limiters are changed.
 func newSite(t *testing.T, change ...func(*middleware.Config)) *site {
 	t.Helper()
 	s := &site{t: t, limits: map[string]*middleware.Middleware{}}
@@ -61,20 +83,13 @@ func newSite(t *testing.T, change ...func(*middleware.Config)) *site {
 	for policy, mode := range map[string]middleware.Mode{
 		"signup": middleware.Newcomers, "contact": middleware.WhenExhausted, "feedback": middleware.EveryRequest,
 	} {
-		cfg := middleware.Config{
-			Policy:    policy,
-			Limits:    []middleware.Limit{{Quota: 2, Window: time.Hour}},
-			Secrets:   [][]byte{[]byte(strings.Repeat("s", 32))},
-			Challenge: &middleware.Challenge{Mode: mode, Work: work, Path: "/tally/" + policy + "/"},
-		}
+		quota := int64(2)
 		if mode == middleware.EveryRequest {
-			cfg.Limits[0].Quota = 20
+			quota = 20
 		}
-		for _, c := range change {
-			c(&cfg)
-		}
-		limit, err := middleware.New(cfg)
-		require.NoError(t, err)
+		limit := newLimit(t, policy, quota, append([]func(*middleware.Config){func(c *middleware.Config) {
+			c.Challenge = &middleware.Challenge{Mode: mode, Work: work, Path: "/tally/" + policy + "/"}
+		}}, change...)...)
 		s.limits[policy] = limit
 		mux.Handle("GET /"+policy, s.page(policy, limit))
 		mux.Handle("POST /"+policy, limit.Handler(http.HandlerFunc(s.receive)))
@@ -114,28 +129,14 @@ func newSite(t *testing.T, change ...func(*middleware.Config)) *site {
 
 // api adds a resource for scripts of other origins.
 func (s *site) api(mux *http.ServeMux, change []func(*middleware.Config)) {
-	cfg := middleware.Config{
-		Policy:         "api",
-		Limits:         []middleware.Limit{{Quota: 2, Window: time.Hour}},
-		Secrets:        [][]byte{[]byte(strings.Repeat("s", 32))},
-		TokenTransport: middleware.HeaderOnly,
-		Challenge:      &middleware.Challenge{Work: work, Path: "/tally/api/"},
-	}
-	for _, c := range change {
-		c(&cfg)
-	}
-	limit, err := middleware.New(cfg)
-	require.NoError(s.t, err)
+	limit := newLimit(s.t, "api", 2, append([]func(*middleware.Config){byField, func(c *middleware.Config) {
+		c.Challenge = &middleware.Challenge{Work: work, Path: "/tally/api/"}
+	}}, change...)...)
 	s.limits["api"] = limit
 	mux.Handle("/tally/api/", limit.Endpoints())
 	handler := limit.Handler(http.HandlerFunc(s.receive))
 	mux.HandleFunc("/api", func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Access-Control-Allow-Origin", s.URL)
-		h.Set("Access-Control-Allow-Headers", strings.Join(middleware.CORSAllowHeaders(), ", "))
-		h.Set("Access-Control-Expose-Headers", strings.Join(middleware.CORSExposeHeaders(), ", "))
-		if r.Method == http.MethodOptions {
-			w.WriteHeader(http.StatusNoContent)
+		if permit(w, r) {
 			return
 		}
 		s.mu.Lock()

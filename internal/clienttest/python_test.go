@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -27,13 +26,8 @@ func runPython(t *testing.T, script *clienttest.Server, changes ...string) clien
 	}
 	source, err := os.ReadFile("testdata/polite.py")
 	require.NoError(t, err)
-	text := string(source)
-	for i := 0; i < len(changes); i += 2 {
-		require.Equal(t, 1, strings.Count(text, changes[i]), changes[i])
-		text = strings.Replace(text, changes[i], changes[i+1], 1)
-	}
 	file := filepath.Join(t.TempDir(), "client.py")
-	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(testkit.Replace(t, string(source), changes...)), 0o600))
 	solver, err := filepath.Abs("../../pow/testdata")
 	require.NoError(t, err)
 	server := httptest.NewServer(script)

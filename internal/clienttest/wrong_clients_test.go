@@ -34,15 +34,29 @@ func below(fault layer) layer {
 	}
 }
 
-// sending is a fault in what goes out.
-func sending(change func(*http.Request)) layer {
+// between is a fault in what goes out, and in what comes in; nil leaves it alone.
+func between(out func(*http.Request), in func(*http.Request, *http.Response)) layer {
 	return func(base http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			r = r.Clone(r.Context())
-			change(r)
-			return base.RoundTrip(r)
+			if out != nil {
+				r = r.Clone(r.Context())
+				out(r)
+			}
+			resp, err := base.RoundTrip(r)
+			if err == nil && in != nil {
+				in(r, resp)
+			}
+			return resp, err
 		})
 	}
+}
+
+// sending is a fault in what goes out.
+func sending(change func(*http.Request)) layer { return between(change, nil) }
+
+// receiving is a fault in what comes in.
+func receiving(change func(*http.Response)) layer {
+	return between(nil, func(_ *http.Request, resp *http.Response) { change(resp) })
 }
 
 // repeating sends what was answered so once more, at once. Around the polite client, so that
@@ -134,57 +148,33 @@ func TestWrongClientsAreFoundOut(t *testing.T) {
 	}
 }
 
-// receiving is a fault in what comes in.
-func receiving(change func(*http.Response)) layer {
-	return func(base http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			resp, err := base.RoundTrip(r)
-			if err == nil {
-				change(resp)
-			}
-			return resp, err
-		})
-	}
-}
-
 // keepsOne shows the newest token of each policy, whatever it is of.
 func keepsOne(base http.RoundTripper) http.RoundTripper {
 	newest := map[string]string{}
-	headerOf := func(tok string) string { header, _, _ := strings.Cut(tok, "."); return header }
-	return below(func(base http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			r = r.Clone(r.Context())
-			r.Header[middleware.TokenHeader] = slices.DeleteFunc(r.Header[middleware.TokenHeader], func(tok string) bool {
-				return !slices.Contains(slices.Collect(maps.Values(newest)), tok)
-			})
-			resp, err := base.RoundTrip(r)
-			if err == nil {
-				for _, tok := range resp.Header[middleware.TokenHeader] {
-					newest[headerOf(tok)] = tok
-				}
-			}
-			return resp, err
+	return below(between(func(r *http.Request) {
+		r.Header[middleware.TokenHeader] = slices.DeleteFunc(r.Header[middleware.TokenHeader], func(tok string) bool {
+			return !slices.Contains(slices.Collect(maps.Values(newest)), tok)
 		})
-	})(base)
+	}, func(_ *http.Request, resp *http.Response) {
+		for _, tok := range resp.Header[middleware.TokenHeader] {
+			header, _, _ := strings.Cut(tok, ".")
+			newest[header] = tok
+		}
+	}))(base)
 }
 
 // keepsFirst shows the first tokens that each URL has brought, whatever its query, for ever.
 func keepsFirst(base http.RoundTripper) http.RoundTripper {
 	first := map[string][]string{}
-	return below(func(base http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			r = r.Clone(r.Context())
-			url := r.URL.Host + r.URL.Path
-			if kept := first[url]; kept != nil {
-				r.Header[middleware.TokenHeader] = kept
-			}
-			resp, err := base.RoundTrip(r)
-			if err == nil && first[url] == nil {
-				first[url] = resp.Header[middleware.TokenHeader]
-			}
-			return resp, err
-		})
-	})(base)
+	return below(between(func(r *http.Request) {
+		if kept := first[r.URL.Host+r.URL.Path]; kept != nil {
+			r.Header[middleware.TokenHeader] = kept
+		}
+	}, func(r *http.Request, resp *http.Response) {
+		if url := r.URL.Host + r.URL.Path; first[url] == nil {
+			first[url] = resp.Header[middleware.TokenHeader]
+		}
+	}))(base)
 }
 
 // forgetsAfterErrors starts over when the network fails.
@@ -202,19 +192,15 @@ func forgetsAfterErrors(base http.RoundTripper) http.RoundTripper {
 // showsEverybody shows the newest tokens to every host.
 func showsEverybody(base http.RoundTripper) http.RoundTripper {
 	var newest []string
-	return below(func(base http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			r = r.Clone(r.Context())
-			if r.Header[middleware.TokenHeader] == nil {
-				r.Header[middleware.TokenHeader] = newest
-			}
-			resp, err := base.RoundTrip(r)
-			if err == nil && resp.Header[middleware.TokenHeader] != nil {
-				newest = resp.Header[middleware.TokenHeader]
-			}
-			return resp, err
-		})
-	})(base)
+	return below(between(func(r *http.Request) {
+		if r.Header[middleware.TokenHeader] == nil {
+			r.Header[middleware.TokenHeader] = newest
+		}
+	}, func(_ *http.Request, resp *http.Response) {
+		if tokens := resp.Header[middleware.TokenHeader]; tokens != nil {
+			newest = tokens
+		}
+	}))(base)
 }
 
 // oldProofs answers every challenge of a URL path as it answered the first.

@@ -65,8 +65,7 @@ func TestBodies(t *testing.T) {
 			})
 			var seen events
 			tr := &Transport{Base: inMemory{h}, Observe: seen.observe}
-			req, err := http.NewRequest(http.MethodPost, "http://example.com/contact", nil)
-			require.NoError(t, err)
+			req := request(t, http.MethodPost, "http://example.com/contact", nil)
 			c.prepare(req)
 			resp := do(t, tr, req)
 			require.Equal(t, c.want, resp.StatusCode)
@@ -91,8 +90,7 @@ func TestTokenOfAReturnedRefusal(t *testing.T) {
 		w.Header().Set("X-Shown", r.Header.Get(tokenField))
 	})
 	tr := &Transport{Base: inMemory{h}}
-	req, err := http.NewRequest(http.MethodPost, "http://example.com", &plain{Reader: strings.NewReader("words")})
-	require.NoError(t, err)
+	req := request(t, http.MethodPost, "http://example.com", &plain{Reader: strings.NewReader("words")})
 	require.Equal(t, 429, do(t, tr, req).StatusCode)
 	require.Equal(t, tok, get(t, tr, "http://example.com").Header.Get("X-Shown"))
 }
@@ -178,8 +176,7 @@ func TestConnectionIsKept(t *testing.T) {
 	}))
 	defer s.Close()
 	tr := &Transport{Base: s.Client().Transport}
-	req, err := http.NewRequest(http.MethodPost, s.URL, bytes.NewReader(make([]byte, 1<<10)))
-	require.NoError(t, err)
+	req := request(t, http.MethodPost, s.URL, bytes.NewReader(make([]byte, 1<<10)))
 	require.Equal(t, 200, do(t, tr, req).StatusCode)
 	require.Equal(t, 2, l.requests)
 	require.Len(t, addresses, 1)

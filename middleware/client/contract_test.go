@@ -22,8 +22,7 @@ import (
 func TestRequestIsNotChanged(t *testing.T) {
 	l := newLimiter(t, "contact", newcomers, 2)
 	tr := &Transport{Base: inMemory{l}}
-	req, err := http.NewRequest(http.MethodPost, "http://example.com/contact", strings.NewReader("words"))
-	require.NoError(t, err)
+	req := request(t, http.MethodPost, "http://example.com/contact", strings.NewReader("words"))
 	req.Header.Set("X-Mine", "1")
 	header, url, body, ctx := req.Header.Clone(), *req.URL, req.Body, req.Context()
 	resp := do(t, tr, req)
@@ -38,8 +37,7 @@ func TestRequestIsNotChanged(t *testing.T) {
 func TestNoHeader(t *testing.T) {
 	l := newLimiter(t, "contact", newcomers, 2)
 	tr := &Transport{Base: inMemory{l}}
-	req, err := http.NewRequest(http.MethodGet, "http://example.com/contact", nil)
-	require.NoError(t, err)
+	req := request(t, http.MethodGet, "http://example.com/contact", nil)
 	req.Header = nil
 	require.Equal(t, 200, do(t, tr, req).StatusCode)
 	require.Nil(t, req.Header)
@@ -57,8 +55,7 @@ func TestErrorsOfBase(t *testing.T) {
 			}
 			return inMemory{asking(t, 16)}.RoundTrip(r)
 		})}
-		req, err := http.NewRequest(http.MethodPost, "http://example.com", strings.NewReader("words"))
-		require.NoError(t, err)
+		req := request(t, http.MethodPost, "http://example.com", strings.NewReader("words"))
 		first := &plain{Reader: req.Body}
 		req.Body = first
 		resp, err := tr.RoundTrip(req)
@@ -103,8 +100,7 @@ func TestCallerManaged(t *testing.T) {
 						w.WriteHeader(403)
 					})}.RoundTrip(r)
 				})
-				req, err := http.NewRequest(http.MethodGet, "http://example.com/contact", nil)
-				require.NoError(t, err)
+				req := request(t, http.MethodGet, "http://example.com/contact", nil)
 				req.Header[field] = values
 				require.Equal(t, 403, do(t, tr, req).StatusCode)
 				require.Equal(t, http.Header{field: values}, got)

@@ -5,6 +5,7 @@ package client
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -276,9 +277,7 @@ func (e *events) actions() []string {
 // get sends a GET request.
 func get(t testing.TB, rt http.RoundTripper, url string) *http.Response {
 	t.Helper()
-	req, err := http.NewRequest(http.MethodGet, url, nil)
-	require.NoError(t, err)
-	return do(t, rt, req)
+	return do(t, rt, request(t, http.MethodGet, url, nil))
 }
 
 // do sends a request and reads the response, whose body stays readable.
@@ -291,4 +290,50 @@ func do(t testing.TB, rt http.RoundTripper, req *http.Request) *http.Response {
 	require.NoError(t, resp.Body.Close())
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return resp
+}
+
+// request is one that a caller makes.
+func request(t testing.TB, method, url string, body io.Reader) *http.Request {
+	t.Helper()
+	req, err := http.NewRequest(method, url, body)
+	require.NoError(t, err)
+	return req
+}
+
+// herd sends n requests at once, each with a number and as prepared, and returns how many of each
+// status came back, or 0 for an error.
+func herd(ctx context.Context, t testing.TB, rt http.RoundTripper, n int, url string, prepare func(int, *http.Request) *http.Request) map[int]int {
+	t.Helper()
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	var wg sync.WaitGroup
+	for i := range n {
+		req := request(t, http.MethodGet, url, nil).WithContext(ctx)
+		req.Header.Set("Id", fmt.Sprint(i))
+		if prepare != nil {
+			req = prepare(i, req)
+		}
+		wg.Go(func() {
+			status := 0
+			if resp, err := rt.RoundTrip(req); err == nil {
+				status = resp.StatusCode
+				_ = resp.Body.Close()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[status]++
+		})
+	}
+	wg.Wait()
+	return statuses
+}
+
+// burst sends n requests at once, and none is an error.
+func burst(t testing.TB, rt http.RoundTripper, n int, url string) map[int]int {
+	t.Helper()
+	statuses := herd(t.Context(), t, rt, n, url, nil)
+	if statuses[0] > 0 {
+		t.Errorf("%d errors", statuses[0])
+	}
+	return statuses
 }

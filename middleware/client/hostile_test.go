@@ -73,34 +73,6 @@ func (s *shop) ask(status int, fields ...string) func(http.ResponseWriter, int) 
 	}
 }
 
-// send sends n requests at once, each with a number, and returns how many got
-// which status, or 0 for an error.
-func (s *shop) send(ctx context.Context, t testing.TB, tr *Transport, n int) map[int]int {
-	var mu sync.Mutex
-	statuses := map[int]int{}
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://example.com/contact", nil)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			req.Header.Set("Id", fmt.Sprint(i))
-			status := 0
-			if resp, err := tr.RoundTrip(req); err == nil {
-				status = resp.StatusCode
-				_ = resp.Body.Close()
-			}
-			mu.Lock()
-			statuses[status]++
-			mu.Unlock()
-		})
-	}
-	wg.Wait()
-	return statuses
-}
-
 // Whatever a server promises, it gets no more of a request than doc.go says: twice
 // MaxAttempts sends and MaxSolves proofs.
 func TestHostileServerIsSentNoMore(t *testing.T) {
@@ -129,7 +101,7 @@ func TestHostileServerIsSentNoMore(t *testing.T) {
 				s := &shop{limiter: s.limiter, sell: c.sell, refuse: c.refuse, sends: map[string]int{}, proofs: map[string]int{}}
 				tr := &Transport{Base: inMemory{later(s)}, Workers: 1}
 				start := time.Now()
-				statuses := s.send(t.Context(), t, tr, n)
+				statuses := herd(t.Context(), t, tr, n, "http://example.com/contact", nil)
 				if c.ok >= 0 {
 					require.Equal(t, c.ok, statuses[200], statuses)
 				}
@@ -191,7 +163,7 @@ func TestServerThatTakesProofsAndIsSilent(t *testing.T) {
 		}
 		tr := &Transport{Base: inMemory{s}, Workers: 1}
 		done := make(chan map[int]int)
-		go func() { done <- s.send(t.Context(), t, tr, n) }()
+		go func() { done <- herd(t.Context(), t, tr, n, "http://example.com/contact", nil) }()
 		time.Sleep(9 * time.Second)
 		require.EqualValues(t, 1, paid.Load())
 		time.Sleep(defaultAttempts * 10 * time.Second)
@@ -213,24 +185,8 @@ func TestContextEndsAHerd(t *testing.T) {
 			end := time.Duration(5+10*seed) * time.Millisecond
 			time.AfterFunc(end, func() { cancel(why) })
 			start := time.Now()
-			var wg sync.WaitGroup
-			for range 300 {
-				wg.Go(func() {
-					req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://example.com/contact", nil)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					resp, err := tr.RoundTrip(req)
-					switch {
-					case err == nil:
-						_ = resp.Body.Close()
-					case context.Cause(ctx) == nil:
-						t.Error(err)
-					}
-				})
-			}
-			wg.Wait()
+			statuses := herd(ctx, t, tr, 300, "http://example.com/contact", nil)
+			require.True(t, statuses[0] == 0 || context.Cause(ctx) != nil, "%v", statuses)
 			require.Equal(t, end, time.Since(start))
 			require.Empty(t, tr.queues.going)
 			require.NoError(t, tr.solver.take(t.Context()))
@@ -266,35 +222,15 @@ func TestCancelledOneAfterTheOther(t *testing.T) {
 			l.ServeHTTP(w, r)
 		})
 		tr := &Transport{Base: inMemory{h}, Workers: 1}
-		var wg sync.WaitGroup
-		var ok, doomed atomic.Int32
 		start := time.Now()
-		for i := range 60 {
-			wg.Go(func() {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				req, err := http.NewRequestWithContext(context.WithValue(ctx, cancelKey{}, cancel), http.MethodGet, "http://example.com/contact", nil)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if i%2 == 0 {
-					req.Header.Set("Doomed", "yes")
-				}
-				resp, err := tr.RoundTrip(req)
-				switch {
-				case errors.Is(err, context.Canceled):
-					doomed.Add(1)
-				case err == nil && resp.StatusCode == 200:
-					ok.Add(1)
-				default:
-					t.Error(resp, err)
-				}
-			})
-		}
-		wg.Wait()
-		require.EqualValues(t, 30, ok.Load())
-		require.EqualValues(t, 30, doomed.Load())
+		statuses := herd(t.Context(), t, tr, 60, "http://example.com/contact", func(i int, req *http.Request) *http.Request {
+			ctx, cancel := context.WithCancel(t.Context())
+			if i%2 == 0 {
+				req.Header.Set("Doomed", "yes")
+			}
+			return req.WithContext(context.WithValue(ctx, cancelKey{}, cancel))
+		})
+		require.Equal(t, map[int]int{200: 30, 0: 30}, statuses)
 		require.EqualValues(t, 30, cancelled.Load())
 		require.Less(t, time.Since(start), 10*time.Second, "nobody was waited for until his time was over")
 		require.Empty(t, tr.queues.going)

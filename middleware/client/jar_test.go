@@ -211,8 +211,7 @@ func TestJarForgetsTheOriginNotUsedForLongest(t *testing.T) {
 
 func TestOrigin(t *testing.T) {
 	of := func(url, host string) string {
-		req, err := http.NewRequest(http.MethodGet, url, nil)
-		require.NoError(t, err)
+		req := request(t, http.MethodGet, url, nil)
 		if host != "" {
 			req.Host = host
 		}

@@ -16,33 +16,6 @@ import (
 	"github.com/tallystick/tallystick/internal/testkit"
 )
 
-// burst sends n requests at once and returns how many of each status came back.
-func burst(t testing.TB, rt http.RoundTripper, n int, url string) map[int]int {
-	var mu sync.Mutex
-	statuses := map[int]int{}
-	var wg sync.WaitGroup
-	for range n {
-		wg.Go(func() {
-			req, err := http.NewRequest(http.MethodGet, url, nil)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			resp, err := rt.RoundTrip(req)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			_ = resp.Body.Close()
-			mu.Lock()
-			statuses[resp.StatusCode]++
-			mu.Unlock()
-		})
-	}
-	wg.Wait()
-	return statuses
-}
-
 // together lets requests pass only when n of them have come, then all.
 func together(n int, h http.Handler) http.Handler {
 	var come atomic.Int32
@@ -205,13 +178,4 @@ func TestTurn(t *testing.T) {
 	}
 	require.NoError(t, tn.take(t.Context()))
 	tn.pass()
-}
-
-// kind is what a refusal of l is of.
-func (l *limiter) kind(r *http.Request) (int, uint64) {
-	w := httptest.NewRecorder()
-	served := r.Clone(r.Context())
-	served.Body = http.NoBody
-	status := l.decide(w, served)
-	return status, kindOf(w.Header(), routeOf(r))
 }

@@ -155,8 +155,7 @@ func TestOnlyRefusalsAreSentAgain(t *testing.T) {
 				h, requests := script(c.first, answer(200))
 				var seen events
 				tr := &Transport{Base: inMemory{h}, Observe: seen.observe}
-				req, err := http.NewRequest(c.method, "http://example.com", nil)
-				require.NoError(t, err)
+				req := request(t, c.method, "http://example.com", nil)
 				do(t, tr, req)
 				require.Equal(t, c.again, requests() == 2)
 				require.Equal(t, c.events, seen.actions())

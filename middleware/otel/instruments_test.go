@@ -37,60 +37,68 @@ func customer(r *http.Request) (middleware.Identity, error) {
 	return middleware.Principal("ada@example.org"), nil
 }
 
-// watched makes a limiter with instruments of its own, and returns a way to read them: values
-// by metric and attributes.
-func watched(t *testing.T, cfg middleware.Config) (*middleware.Middleware, func() map[string]float64) {
+// observer makes instruments, and returns a way to read them: values by metric and attributes, none
+// if nothing is observed.
+func observer(t *testing.T, all ...attribute.KeyValue) (*otel.Instruments, func() map[string]float64) {
 	t.Helper()
 	reader := metric.NewManualReader()
-	watch, err := otel.New(metric.NewMeterProvider(metric.WithReader(reader)), attribute.String("cell", "b"))
+	watch, err := otel.New(metric.NewMeterProvider(metric.WithReader(reader)), all...)
 	require.NoError(t, err)
+	return watch, func() map[string]float64 {
+		var all metricdata.ResourceMetrics
+		require.NoError(t, reader.Collect(context.Background(), &all))
+		values := map[string]float64{}
+		for _, scope := range all.ScopeMetrics {
+			require.Equal(t, otel.ScopeName, scope.Scope.Name)
+			for _, m := range scope.Metrics {
+				require.NotEmpty(t, m.Unit, m.Name)
+				require.NotEmpty(t, m.Description, m.Name)
+				switch data := m.Data.(type) {
+				case metricdata.Sum[int64]:
+					require.True(t, data.IsMonotonic, m.Name)
+					note(values, m.Name, data.DataPoints)
+				case metricdata.Sum[float64]:
+					require.True(t, data.IsMonotonic, m.Name)
+					note(values, m.Name, data.DataPoints)
+				case metricdata.Gauge[int64]:
+					note(values, m.Name, data.DataPoints)
+				case metricdata.Gauge[float64]:
+					note(values, m.Name, data.DataPoints)
+				case metricdata.Histogram[int64]:
+					noteCounts(values, m.Name, data.DataPoints)
+				case metricdata.Histogram[float64]:
+					noteCounts(values, m.Name, data.DataPoints)
+				default:
+					require.Fail(t, "another kind of data", "%T", data)
+				}
+			}
+		}
+		return values
+	}
+}
+
+func note[N int64 | float64](values map[string]float64, metric string, points []metricdata.DataPoint[N]) {
+	for _, p := range points {
+		values[name(metric, p.Attributes)] = float64(p.Value)
+	}
+}
+
+func noteCounts[N int64 | float64](values map[string]float64, metric string, points []metricdata.HistogramDataPoint[N]) {
+	for _, p := range points {
+		values[name(metric, p.Attributes)] = float64(p.Count)
+	}
+}
+
+// watched makes a limiter with instruments of its own.
+func watched(t *testing.T, cfg middleware.Config) (*middleware.Middleware, func() map[string]float64) {
+	t.Helper()
+	watch, values := observer(t, attribute.String("cell", "b"))
 	cfg.Secrets, cfg.OnDecision = [][]byte{secret}, watch.OnDecision
 	m, err := middleware.New(cfg)
 	require.NoError(t, err)
 	_, err = watch.Observe(m)
 	require.NoError(t, err)
-	return m, func() map[string]float64 {
-		var all metricdata.ResourceMetrics
-		require.NoError(t, reader.Collect(context.Background(), &all))
-		require.Len(t, all.ScopeMetrics, 1)
-		require.Equal(t, otel.ScopeName, all.ScopeMetrics[0].Scope.Name)
-		values := map[string]float64{}
-		for _, m := range all.ScopeMetrics[0].Metrics {
-			require.NotEmpty(t, m.Unit, m.Name)
-			require.NotEmpty(t, m.Description, m.Name)
-			switch data := m.Data.(type) {
-			case metricdata.Sum[int64]:
-				require.True(t, data.IsMonotonic, m.Name)
-				for _, p := range data.DataPoints {
-					values[name(m.Name, p.Attributes)] = float64(p.Value)
-				}
-			case metricdata.Sum[float64]:
-				require.True(t, data.IsMonotonic, m.Name)
-				for _, p := range data.DataPoints {
-					values[name(m.Name, p.Attributes)] = p.Value
-				}
-			case metricdata.Gauge[int64]:
-				for _, p := range data.DataPoints {
-					values[name(m.Name, p.Attributes)] = float64(p.Value)
-				}
-			case metricdata.Gauge[float64]:
-				for _, p := range data.DataPoints {
-					values[name(m.Name, p.Attributes)] = p.Value
-				}
-			case metricdata.Histogram[int64]:
-				for _, p := range data.DataPoints {
-					values[name(m.Name, p.Attributes)] = float64(p.Count)
-				}
-			case metricdata.Histogram[float64]:
-				for _, p := range data.DataPoints {
-					values[name(m.Name, p.Attributes)] = float64(p.Count)
-				}
-			default:
-				require.Fail(t, "another kind of data", "%T", data)
-			}
-		}
-		return values
-	}
+	return m, values
 }
 
 // name is a metric and its attributes, without what all have, in the order of their names.
@@ -115,6 +123,13 @@ func ask(h http.Handler, n int, header ...string) int {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w.Code
+}
+
+// askFor sends a request for which a router has found a pattern.
+func askFor(h http.Handler, pattern string) {
+	r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
+	r.Pattern, r.RemoteAddr = pattern, "203.0.113.1:4711"
+	h.ServeHTTP(httptest.NewRecorder(), r)
 }
 
 func contact(now time.Time) middleware.Config {
@@ -164,11 +179,10 @@ func TestDecisionsAreCountedByWhatIsBounded(t *testing.T) {
 	require.NotContains(t, got, "tallystick.exact.down", "there is none")
 }
 
-// Two middlewares of one policy would be one series, which is neither's.
+// Two middlewares of one policy would be one series, which is neither's. A registration ends what is told of
+// one.
 func TestAPolicyIsObservedOnce(t *testing.T) {
-	reader := metric.NewManualReader()
-	watch, err := otel.New(metric.NewMeterProvider(metric.WithReader(reader)))
-	require.NoError(t, err)
+	watch, values := observer(t)
 	limiter := func(policy string, instance int) *middleware.Middleware {
 		cfg := contact(noon)
 		cfg.Policy, cfg.Secrets, cfg.Logger = policy, [][]byte{secret}, slog.New(slog.DiscardHandler).With("instance", instance)
@@ -183,10 +197,13 @@ func TestAPolicyIsObservedOnce(t *testing.T) {
 		_, err = watch.Observe(second)
 		require.ErrorContains(t, err, `otel: policy "contact" is observed already`)
 	}
-	_, err = watch.Observe(limiter("signup", 1))
+	other, err := watch.Observe(limiter("signup", 1))
 	require.NoError(t, err)
 	require.NoError(t, registered.Unregister())
 	require.NoError(t, registered.Unregister())
+	require.NotEmpty(t, values())
+	require.NoError(t, other.Unregister())
+	require.Empty(t, values())
 	again, err := watch.Observe(limiter("contact", 3))
 	require.NoError(t, err)
 	require.NoError(t, registered.Unregister(), "once more, which is nothing")
@@ -197,28 +214,12 @@ func TestAPolicyIsObservedOnce(t *testing.T) {
 
 // The last reload is told, and when one has succeeded: before the first, when the file was opened.
 func TestReloadsAreObserved(t *testing.T) {
-	reader := metric.NewManualReader()
-	watch, err := otel.New(metric.NewMeterProvider(metric.WithReader(reader)))
-	require.NoError(t, err)
+	watch, read := observer(t)
 	set := &reloads{at: noon}
-	_, err = watch.ObserveReloads(set)
+	_, err := watch.ObserveReloads(set)
 	require.NoError(t, err)
 	_, err = watch.ObserveReloads(set)
 	require.ErrorContains(t, err, "otel: reloads are observed already")
-	read := func() map[string]float64 {
-		var all metricdata.ResourceMetrics
-		require.NoError(t, reader.Collect(context.Background(), &all))
-		values := map[string]float64{}
-		for _, m := range all.ScopeMetrics[0].Metrics {
-			switch data := m.Data.(type) {
-			case metricdata.Gauge[int64]:
-				values[m.Name] = float64(data.DataPoints[0].Value)
-			case metricdata.Gauge[float64]:
-				values[m.Name] = data.DataPoints[0].Value
-			}
-		}
-		return values
-	}
 	require.Equal(t, map[string]float64{"tallystick.reload.success": 1, "tallystick.reload.time": 1_800_000_000}, read())
 	set.err = errors.New("a comma is missing")
 	require.Equal(t, map[string]float64{"tallystick.reload.success": 0, "tallystick.reload.time": 1_800_000_000}, read())
@@ -246,10 +247,7 @@ func TestRoutesAreBounded(t *testing.T) {
 	m, values := watched(t, contact(noon))
 	h := m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for n := range 2000 {
-		r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
-		r.Pattern = "/of-a-client/" + strconv.Itoa(n)
-		r.RemoteAddr = "203.0.113.1:4711"
-		h.ServeHTTP(httptest.NewRecorder(), r)
+		askFor(h, "/of-a-client/"+strconv.Itoa(n))
 	}
 	routes := 0
 	for name := range values() {
@@ -267,10 +265,7 @@ func TestRoutesAreText(t *testing.T) {
 	m, values := watched(t, contact(noon))
 	h := m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for _, pattern := range []string{"/" + strings.Repeat("x", 1<<20), "/\xff", "/" + strings.Repeat("y", 256)} {
-		r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
-		r.Pattern = pattern
-		r.RemoteAddr = "203.0.113.1:4711"
-		h.ServeHTTP(httptest.NewRecorder(), r)
+		askFor(h, pattern)
 	}
 	other := 0.0
 	for name, n := range values() {
@@ -351,25 +346,6 @@ func TestSpansSayWhatWasDecided(t *testing.T) {
 	require.Regexp(t, `^[a-z2-7]{16}$`, all[2]["tallystick.client"])
 	require.NotEmpty(t, all[2]["tallystick.retry_after"])
 	require.NotContains(t, all[0], "tallystick.client", "of refusals alone")
-}
-
-// A registration ends what is told of a middleware.
-func TestUnregister(t *testing.T) {
-	reader := metric.NewManualReader()
-	watch, err := otel.New(metric.NewMeterProvider(metric.WithReader(reader)))
-	require.NoError(t, err)
-	cfg := contact(noon)
-	cfg.Secrets = [][]byte{secret}
-	m, err := middleware.New(cfg)
-	require.NoError(t, err)
-	registration, err := watch.Observe(m)
-	require.NoError(t, err)
-	var all metricdata.ResourceMetrics
-	require.NoError(t, reader.Collect(context.Background(), &all))
-	require.Len(t, all.ScopeMetrics, 1)
-	require.NoError(t, registration.Unregister())
-	require.NoError(t, reader.Collect(context.Background(), &all))
-	require.Empty(t, all.ScopeMetrics)
 }
 
 var errDead = errors.New("the engine is on fire")

@@ -42,9 +42,7 @@ func TestIdentities(t *testing.T) {
 			require.Equal(t, http.StatusOK, send("203.0.113.2"), identity)
 		}
 	}
-	f := newFolder(t)
-	set, err := policyfile.Open(f.policies(`"contact": {`+once+`, "identity": {"from": "header", "header": "Forwarded", "trusted": ["192.0.2.0/24"]}}`), serving("contact"))
-	require.NoError(t, err)
+	_, set := opened(t, `"contact": {`+once+`, "identity": {"from": "header", "header": "Forwarded", "trusted": ["192.0.2.0/24"]}}`, "contact")
 	for client, want := range map[string]int{"for=203.0.113.1": http.StatusOK, "for=203.0.113.2": http.StatusOK} {
 		require.Equal(t, want, get(set.Middleware("contact"), from("Forwarded", client)).Code)
 	}

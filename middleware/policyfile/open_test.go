@@ -59,6 +59,15 @@ func serving(names ...string) policyfile.Program {
 
 const contact = `"contact": {"limits": [{"name": "minute", "quota": 5, "window": "1m"}, {"name": "day", "quota": 50, "window": "24h"}]}`
 
+// opened opens a file with these policies, for a program that serves policies with the names.
+func opened(t *testing.T, text string, names ...string) (folder, *policyfile.Set) {
+	t.Helper()
+	f := newFolder(t)
+	set, err := policyfile.Open(f.policies(text), serving(names...))
+	require.NoError(t, err)
+	return f, set
+}
+
 // get asks a policy for a handler that does nothing.
 func get(m *middleware.Middleware, with ...func(*http.Request)) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
@@ -71,9 +80,7 @@ func get(m *middleware.Middleware, with ...func(*http.Request)) *httptest.Respon
 }
 
 func TestOpen(t *testing.T) {
-	f := newFolder(t)
-	set, err := policyfile.Open(f.policies(contact), serving("contact"))
-	require.NoError(t, err)
+	_, set := opened(t, contact, "contact")
 	limit := set.Middleware("contact")
 	require.Equal(t, `"minute";q=5;w=60, "day";q=50;w=86400`, get(limit).Header().Get("RateLimit-Policy"))
 	require.PanicsWithValue(t, `policyfile: "other" is none of Program.Policies`, func() { set.Middleware("other") })

@@ -24,9 +24,7 @@ import (
 const login = `"login": {"limits": [{"name": "minute", "quota": 5, "window": "1m"}], "maxClients": 2048}`
 
 func TestReloadKeepsCounts(t *testing.T) {
-	f := newFolder(t)
-	set, err := policyfile.Open(f.policies(contact+","+login), serving("contact", "login"))
-	require.NoError(t, err)
+	f, set := opened(t, contact+","+login, "contact", "login")
 	limit := set.Middleware("contact")
 	for range 5 {
 		require.Equal(t, http.StatusOK, get(limit).Code)
@@ -149,9 +147,7 @@ func TestReloadOfSeveralIsTold(t *testing.T) {
 
 // A file that is gone, or that is being written, changes nothing either.
 func TestReloadOfWhatIsNoFile(t *testing.T) {
-	f := newFolder(t)
-	set, err := policyfile.Open(f.policies(contact), serving("contact"))
-	require.NoError(t, err)
+	f, set := opened(t, contact, "contact")
 	f.put("policies.json", `{"policies": {"contact": {"limits": [`)
 	require.ErrorContains(t, policyfile.Reload(set), "policies.json:1: ends too early")
 	require.Equal(t, http.StatusOK, get(set.Middleware("contact")).Code)
@@ -159,10 +155,8 @@ func TestReloadOfWhatIsNoFile(t *testing.T) {
 
 // The endpoints stay where they were mounted, though a challenge may go and come.
 func TestAChallengeMayGoAndComeAgain(t *testing.T) {
-	f := newFolder(t)
 	with := strings.Replace(contact, `}]}`, `}], "challenge": {"path": "/tally/contact/"}}`, 1)
-	set, err := policyfile.Open(f.policies(with), serving("contact"))
-	require.NoError(t, err)
+	f, set := opened(t, with, "contact")
 	for _, text := range []string{contact, with} {
 		f.policies(text)
 		require.NoError(t, policyfile.Reload(set))
@@ -172,9 +166,7 @@ func TestAChallengeMayGoAndComeAgain(t *testing.T) {
 
 // Secrets rotate in their file, and tokens of the old one are taken meanwhile.
 func TestSecretsRotate(t *testing.T) {
-	f := newFolder(t)
-	set, err := policyfile.Open(f.policies(contact), serving("contact"))
-	require.NoError(t, err)
+	f, set := opened(t, contact, "contact")
 	limit := set.Middleware("contact")
 	kid := func(token string) string { head, _, _ := strings.Cut(token, "."); return head }
 	before := get(limit).Header().Get("Tallystick-Token")

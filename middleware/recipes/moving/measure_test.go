@@ -82,6 +82,14 @@ func count(n int, send func(i int) *http.Response) (admitted int) {
 // A finder finds something out about a limiter.
 type finder func(t *testing.T, instance func() http.Handler) string
 
+// ofTwenty finds how many of twenty requests one instance admits.
+func ofTwenty(send func(h http.Handler, i int) *http.Response) finder {
+	return func(_ *testing.T, instance func() http.Handler) string {
+		h := instance()
+		return fmt.Sprint(count(20, func(i int) *http.Response { return send(h, i) }))
+	}
+}
+
 // measures are the rows of the table in docs/recipes.md: what is asked, and how it is found out, each
 // with instances of its own.
 var measures = []struct {
@@ -103,18 +111,11 @@ var measures = []struct {
 		instances := []http.Handler{instance(), instance()}
 		return fmt.Sprint(count(20, func(i int) *http.Response { return ask(instances[i%2], client) }))
 	}},
-	{"a made-up `X-Forwarded-For` each time: of 20 admitted", false, func(_ *testing.T, instance func() http.Handler) string {
-		h := instance()
-		return fmt.Sprint(count(20, func(i int) *http.Response { return ask(h, client, "X-Forwarded-For", fmt.Sprintf("203.0.113.%d", i)) }))
-	}},
-	{"20 addresses of one IPv6 /64: of 20 admitted", false, func(_ *testing.T, instance func() http.Handler) string {
-		h := instance()
-		return fmt.Sprint(count(20, func(i int) *http.Response { return ask(h, fmt.Sprintf("[2001:db8::%x]:4711", i+1)) }))
-	}},
-	{"two paths under one limiter: of 20 admitted", false, func(_ *testing.T, instance func() http.Handler) string {
-		h := instance()
-		return fmt.Sprint(count(20, func(i int) *http.Response { return askFor(h, fmt.Sprintf("/%d", i%2), client) }))
-	}},
+	{"a made-up `X-Forwarded-For` each time: of 20 admitted", false, ofTwenty(func(h http.Handler, i int) *http.Response {
+		return ask(h, client, "X-Forwarded-For", fmt.Sprintf("203.0.113.%d", i))
+	})},
+	{"20 addresses of one IPv6 /64: of 20 admitted", false, ofTwenty(func(h http.Handler, i int) *http.Response { return ask(h, fmt.Sprintf("[2001:db8::%x]:4711", i+1)) })},
+	{"two paths under one limiter: of 20 admitted", false, ofTwenty(func(h http.Handler, i int) *http.Response { return askFor(h, fmt.Sprintf("/%d", i%2), client) })},
 	{"1 at 0:00, 20 at 0:59, 20 at 1:01: admitted at 0:59 and 1:01", true, func(_ *testing.T, instance func() http.Handler) string {
 		h := instance()
 		same := func(int) *http.Response { return ask(h, client) }

@@ -26,8 +26,15 @@ type (
 	response = connect.Response[wrapperspb.StringValue]
 )
 
-// serve serves a call and a stream, over HTTP/2 as gRPC demands.
-func serve(t *testing.T, cfg middleware.Config) *httptest.Server {
+// refusing is a policy of so many calls, whose refusals clients understand.
+func refusing(quota int64) middleware.Config {
+	cfg := loopback.Config("calls", quota)
+	cfg.RefusalHandler = tallyconnect.Refused()
+	return cfg
+}
+
+// dial serves a call and a stream, over HTTP/2 as gRPC demands, and returns a client of one of them.
+func dial(t *testing.T, cfg middleware.Config, procedure string, opts ...connect.ClientOption) *connect.Client[wrapperspb.StringValue, wrapperspb.StringValue] {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.Handle(greet, connect.NewUnaryHandler(greet, func(ctx context.Context, _ *request) (*response, error) {
@@ -47,7 +54,7 @@ func serve(t *testing.T, cfg middleware.Config) *httptest.Server {
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	return server
+	return connect.NewClient[wrapperspb.StringValue, wrapperspb.StringValue](server.Client(), server.URL+procedure, opts...)
 }
 
 var protocols = map[string][]connect.ClientOption{
@@ -71,10 +78,7 @@ func requireRefused(t *testing.T, err error) {
 func TestUnary(t *testing.T) {
 	for name, opts := range protocols {
 		t.Run(name, func(t *testing.T) {
-			cfg := loopback.Config("calls", 2)
-			cfg.RefusalHandler = tallyconnect.Refused()
-			server := serve(t, cfg)
-			client := connect.NewClient[wrapperspb.StringValue, wrapperspb.StringValue](server.Client(), server.URL+greet, opts...)
+			client := dial(t, refusing(2), greet, opts...)
 			first, err := client.CallUnary(t.Context(), connect.NewRequest(wrapperspb.String("ann")))
 			require.NoError(t, err)
 			require.Equal(t, string(middleware.WithinLimits), first.Msg.Value)
@@ -93,10 +97,7 @@ func TestUnary(t *testing.T) {
 func TestStreams(t *testing.T) {
 	for name, opts := range protocols {
 		t.Run(name, func(t *testing.T) {
-			cfg := loopback.Config("calls", 1)
-			cfg.RefusalHandler = tallyconnect.Refused()
-			server := serve(t, cfg)
-			client := connect.NewClient[wrapperspb.StringValue, wrapperspb.StringValue](server.Client(), server.URL+count, opts...)
+			client := dial(t, refusing(1), count, opts...)
 			stream, err := client.CallServerStream(t.Context(), connect.NewRequest(wrapperspb.String("")))
 			require.NoError(t, err)
 			for _, word := range []string{"one", "two"} {
@@ -121,8 +122,7 @@ func TestStreams(t *testing.T) {
 
 // The trap: by the built-in refusal a gRPC client does not hear what it is.
 func TestWithoutIt(t *testing.T) {
-	server := serve(t, loopback.Config("calls", 1))
-	client := connect.NewClient[wrapperspb.StringValue, wrapperspb.StringValue](server.Client(), server.URL+greet, connect.WithGRPC())
+	client := dial(t, loopback.Config("calls", 1), greet, connect.WithGRPC())
 	_, err := client.CallUnary(t.Context(), connect.NewRequest(wrapperspb.String("")))
 	require.NoError(t, err)
 	_, err = client.CallUnary(t.Context(), connect.NewRequest(wrapperspb.String("")))
@@ -131,9 +131,7 @@ func TestWithoutIt(t *testing.T) {
 
 // What speaks none of the protocols is answered too.
 func TestOthers(t *testing.T) {
-	cfg := loopback.Config("calls", 1)
-	cfg.RefusalHandler = tallyconnect.Refused()
-	url := loopback.Serve(t, loopback.New(t, cfg).Handler(http.NotFoundHandler()))
+	url := loopback.Serve(t, loopback.New(t, refusing(1)).Handler(http.NotFoundHandler()))
 	require.Equal(t, http.StatusNotFound, loopback.Send(t, http.MethodPost, url, "", "Content-Type", "text/plain").Status)
 	a := loopback.Send(t, http.MethodPost, url, "", "Content-Type", "text/plain")
 	require.Equal(t, http.StatusTooManyRequests, a.Status)

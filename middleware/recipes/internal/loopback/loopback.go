@@ -97,5 +97,16 @@ func RequireNavigated(t testing.TB, a Answer, left string) {
 	require.Equal(t, "no-store", a.Header.Get("Cache-Control"))
 }
 
+// RequireRoutes checks a site whose /contact has a quota of two, by GET and POST, and whose / is free.
+func RequireRoutes(t testing.TB, url string) {
+	t.Helper()
+	RequireFields(t, Send(t, http.MethodGet, url+"/contact", ""), `"contact";r=1;t=60`)
+	RequireFields(t, Send(t, http.MethodPost, url+"/contact", ""), `"contact";r=0;t=60`)
+	require.Equal(t, http.StatusTooManyRequests, Send(t, http.MethodPost, url+"/contact", "").Status)
+	free := Send(t, http.MethodGet, url, "")
+	require.Equal(t, http.StatusOK, free.Status)
+	require.Empty(t, free.Left())
+}
+
 // Here is the address of every client of these tests.
 var Here = netip.MustParseAddr("127.0.0.1")
