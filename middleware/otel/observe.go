@@ -159,12 +159,6 @@ func (r *registration) Unregister() error {
 	return err
 }
 
-// What has come of proofs and tokens, beside the reasons of package middleware.
-const (
-	accepted = "accepted"
-	forged   = "forged"
-)
-
 func oneIf(is bool) int64 {
 	if is {
 		return 1
