@@ -2,7 +2,12 @@
 
 package middleware
 
-// Advanced are the fields of a [Config] that answer an attack or a rare need. It is embedded there.
+// Advanced are the fields of a [Config] that answer an attack or a rare need. Config embeds it. A
+// literal names it:
+//
+//	Advanced: middleware.Advanced{InsecureCookie: true},
+//
+// Elsewhere write cfg.InsecureCookie.
 type Advanced struct {
 	_ [0]func()
 
@@ -11,7 +16,7 @@ type Advanced struct {
 	// client that drops or forks its tokens gets L·(1+C/N) in place of (N+C)·L. It is unfair to honest
 	// clients where the balancer does not spread their requests: read docs/bounds.md first. Needs
 	// Instances of at least 2, and quotas and bursts of at least Instances. Prohibited with Exact,
-	// InsecureNoMemory and a LeakyBucket.
+	// InsecureNoMemory and a [storeless.LeakyBucket].
 	UnfairCeiling bool
 
 	// Net56Factor and Net48Factor say how many times the quota of one IPv6 /64 a whole /56
@@ -19,23 +24,23 @@ type Advanced struct {
 	// larger. Permitted: 1 to 2147483647, Net48Factor no less than Net56Factor.
 	Net56Factor, Net48Factor int64
 
-	// PortBlocks gives each block of 4096 ports of an IPv4 address a price of its own, against a
-	// neighbour behind a carrier's address (RFC 7422) who makes tallies dear: docs/forms.md says where
-	// that helps. RemoteAddr must have the client's own port. Needs a Challenge that sells tallies.
-	// Prohibited with an Identity and with InsecureNoMemory. To switch it on or off makes prices
-	// begin at Work again.
+	// PortBlocks gives each block of 4096 ports of an IPv4 address a price of its own, so that one
+	// subscriber cannot make tallies dear for others behind a carrier's address (RFC 7422): docs/forms.md
+	// says where that helps. RemoteAddr must have the client's own port. Needs a Challenge that sells
+	// tallies. Prohibited with an Identity and with InsecureNoMemory. Switching it on or off resets all
+	// prices to Work.
 	PortBlocks bool
 
 	// SurgeBudget is how many tallies this instance may sell in a minute before
 	// the work of every challenge begins to rise, to 2²⁸ hashes at the most, which a
-	// browser can do. A quarter of it at most is counted of one network, an IPv4 /16 or
-	// IPv6 /29. Needs a Challenge that sells tallies. Prohibited with InsecureNoMemory. Default: 0, never.
+	// browser can do. One network, an IPv4 /16 or IPv6 /29, counts for a quarter of it at
+	// most. Needs a Challenge that sells tallies. Prohibited with InsecureNoMemory. Default: 0, never.
 	SurgeBudget int64
 
-	// Shards splits the key of every address at the counter of Exact into so many
-	// keys with a share of the quota each, one of which is charged at random: for an address that so
-	// many clients share that its key becomes too hot. It admits at most what one key would, if the
-	// quota is at least Shards, and refuses a little early. Needs Exact. Default: 1. Permitted: up to 256.
+	// Shards is into how many keys the counter of Exact splits each address. Each key has its part of the
+	// quota, and a request is charged to one of them by chance: for an address so busy that one key is
+	// too hot. It refuses a little early, and admits no more than one key would, if the quota is at least
+	// Shards. Needs Exact. Default: 1. Permitted: up to 256.
 	Shards int64
 
 	// EmbeddedCookie is for pages that live in other sites' frames: the cookie

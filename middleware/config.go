@@ -11,8 +11,8 @@ import (
 )
 
 // A Config describes one policy. It is plain data: [New] copies it, checks it and never looks
-// at it again. Policy, Limits and Secrets are all that most programs set; Advanced is for
-// experts. [docs/api.md] and its neighbours tell of each in full.
+// at it again. Most programs set Policy, Limits and Secrets alone. Advanced has what answers an
+// attack or a rare need. [docs/api.md] and the other pages explain each.
 //
 // [docs/api.md]: https://github.com/tallystick/tallystick/tree/main/docs
 type Config struct {
@@ -22,7 +22,7 @@ type Config struct {
 	// Two policies of one program need different names.
 	Policy string
 
-	// Limits are decided together: a request that one refuses is charged on none. Give each a Name if
+	// Limits are decided together: if one refuses, none is charged. Give each a Name if
 	// they may ever change: the count follows it. Permitted: 1 to 8, with Exact 1 to 7. Required.
 	Limits []Limit
 

@@ -41,14 +41,19 @@ type Decision struct {
 	// is what [Exact] says of an outage. The response says so too.
 	Degraded bool
 
-	// Call is what came of asking the exact counter, one word for metrics; "" where it was not
-	// needed. The verdict is the counter's if it is "answered". It works if it is "busy" (no place or
-	// no time for this call), "full" (no room for a new key) or "contended" (see
-	// Exact.Contended). It is "skipped" if the counter does not answer and was not asked, "failed" if this call
-	// failed or had no answer in time, "down" if that is one failure of an outage. Where a
-	// slot was asked for first, and was had, it is about the second call. CallTook is how long the
-	// request has waited for it, in line and for the answer, in whole microseconds; with
-	// [Concurrency] for its slot too.
+	// Call says in one word, fit for metrics, what came of asking the exact counter:
+	//
+	//	""         it was not needed
+	//	answered   it has decided
+	//	busy       it had no place or no time for this call
+	//	full       it had no room for a new key
+	//	contended  it lost every race, see Exact.Contended
+	//	skipped    it does not answer, and was not asked
+	//	failed     this call failed, or its answer was too late
+	//	down       the same, in an outage
+	//
+	// Where a slot of [Concurrency] was asked for too, it is about the call that came last. CallTook is
+	// how long the request has waited for it, for its slot too, in whole microseconds.
 	Call     string
 	CallTook time.Duration
 
@@ -75,8 +80,7 @@ type Decision struct {
 	// Proof is why the proof of the request was not accepted; "" if it was, or if there was none:
 	// "expired"; "wrong-solution"; "secret-unknown", no secret of this instance has signed its
 	// challenge; "clock-differs", a clock that is ahead of this one has; "client-changed", another client
-	// asked for the challenge; "price-risen", it is worth less than half of what a tally costs by
-	// now; "replayed", it has bought a request already. Offered is the challenge that went out with the refusal, or nil.
+	// asked for the challenge; "price-risen", a tally costs by now more than 15/8 of it; "replayed", it has bought a request already. Offered is the challenge that went out with the refusal, or nil.
 	Proof   Reason
 	Offered *pow.Challenge
 
@@ -85,9 +89,8 @@ type Decision struct {
 	// 0: none.
 	RoomWait time.Duration
 
-	// Inherited is what a client began with that the full memory did not know: the cost
-	// that it was counted for before its first request, of the limit of which that is
-	// the largest part. 0: nothing.
+	// Inherited is the count, in cost, with which a full memory had a new client begin. Of several
+	// limits it is the one where that is the largest part of the quota. 0: none.
 	Inherited int64
 
 	tier       *tier         // nil where the Identity is zero
@@ -154,7 +157,8 @@ func (d Decision) Pseudonym() string {
 	return d.pseudonyms.of(d.Identity.append(nil))
 }
 
-// A Reason says why a request was admitted or not.
+// A Reason says why a request was admitted or not. [Decision].Proof has words of its own, which are
+// listed there.
 type Reason string
 
 const (

@@ -62,7 +62,7 @@ const (
 // IPv6 /64, the least that is ever handed out. IPv4-mapped addresses and those of
 // 64:ff9b::/96 are IPv4 addresses; each address of 64:ff9b:1::/48 stands for an IPv4
 // address, and is an identity of its own; zones are dropped. The /56 and /48 of an IPv6
-// address are limited too, see Config.Net56Factor. An invalid addr gives nobody.
+// address are limited too, see Config.Advanced.Net56Factor. An invalid addr gives nobody.
 func Address(addr netip.Addr) Identity {
 	addr = addr.Unmap().WithZone("")
 	if !addr.IsValid() {

@@ -88,7 +88,7 @@ func (a Answer) Token() string {
 
 // Fields yields the names and values of all fields that an HTTP response would have: the token,
 // RateLimit and RateLimit-Policy or what Config.Fields has in their place, Retry-After, a
-// challenge. [Quiet] and Shadow hold for them too.
+// challenge. [Config].Quiet and Shadow hold for them too.
 func (a Answer) Fields() iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		if a.asked != nil {

@@ -169,7 +169,7 @@ func (a *refusalFields) set(h http.Header, name, value string) {
 // The form goes back to the URL it was sent to, and a link to the page it came from, if
 // that is of the same origin. The page's Content-Security-Policy permits forms to no
 // other origin. It permits nothing inline, and no framing except with
-// Config.EmbeddedCookie. A handler that redirects a form to another
+// Config.Advanced.EmbeddedCookie. A handler that redirects a form to another
 // origin will find that some browsers stop there. The policy is added to one
 // that is set already, and both hold. Script and style need Challenge.Path.
 //

@@ -99,7 +99,7 @@ type subject struct {
 	networks [limiter.MaxNetworks]limiter.Network // a /56 and a /48 if id is an IPv6 address, and room for what a ceiling counts
 	dry      bool                                 // nothing is to be charged
 	mark     string                               // of the thing of id; "": none
-	block    uint8                                // of an IPv4 address's ports, from 1; 0 without Config.PortBlocks
+	block    uint8                                // of an IPv4 address's ports, from 1; 0 without Config.Advanced.PortBlocks
 }
 
 // wide reports whether who is in networks that are limited too.

@@ -87,7 +87,7 @@
 //
 // # Configuration errors
 //
-// A constructor refuses what cannot be meant, all of it at once, each problem a
-// [ConfigError] with the field and what is permitted. What a default would have
+// Constructors, such as those of package middleware, refuse what cannot be meant, all of it at once,
+// each problem a [ConfigError] with the field and what is permitted. What a default would have
 // said besides, because it follows from the same mistake, is not repeated.
 package storeless

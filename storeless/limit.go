@@ -62,8 +62,8 @@ func (a Algorithm) String() string {
 
 // Bounds of a [Limit] and of a policy.
 const (
-	// MaxLimits is how many limits one policy may have. It is what lets a
-	// tally be an array: none ever allocates.
+	// MaxLimits is how many limits one policy may have, so that a [Verdict] is an array and
+	// allocates nothing.
 	MaxLimits = 8
 
 	// MaxQuota is the largest Quota and the largest Burst, 2³¹−1: every count

@@ -16,11 +16,11 @@ type Verdict struct {
 
 	// Inherited is what a newcomer to a full memory began with, a count that is not its
 	// own, in cost: of the limit, its own or of one of its networks, of which that is the
-	// largest part. Zero for a tally that the memory knows, or has room for.
+	// largest part. Zero for a tally that the memory knows, or has room for, and of an exact counter.
 	Inherited int64
 
 	// Saturated says that the memory had no room to remember that the proof is spent,
-	// and that the request was refused for that.
+	// and that the request was refused for that. Exact counters know no proofs.
 	Saturated bool
 
 	// Spent says that the proof had bought a request before.

@@ -12,16 +12,16 @@
 //
 //   - It may be old. An older token of the same holder verifies as well, until it
 //     expires. A server that acts on a token's count alone can be asked for ever
-//     with the first token of a window. Merge it with a memory
-//     : then a token makes the limiter stricter, never looser.
+//     with the first token of a window. So a server that counts merges it with what it
+//     remembers: then a token makes it stricter, never looser.
 //   - The client may have other tokens, and better ones.
 //   - It is no secret. The payload is encoded, not encrypted: the holder of a token
 //     reads its counts. It holds no address and no name. But its subject is the
 //     same in every token of a holder while the key lasts, and an own tally's id is
 //     the same in every token of that tally. Both are pseudonyms, and personal data
 //     where the law says so.
-//   - It does not say who is asking. The caller says that, and the token is good for
-//     that identity alone. A token of an own tally that is not bound is good for
+//   - It does not say who is asking. Package middleware says that, and the token is good
+//     for that identity alone. A token of an own tally that is not bound is good for
 //     everybody who shows it.
 //
 // A leaked secret opens little while nothing is for sale. A thief can sign a count of zero,
@@ -78,7 +78,7 @@
 //	     current, previous. Only an own tally has tokens that have counted
 //	     nothing
 //
-// The caller derives an own tally's id and end from the challenge that was solved for it.
+// Package middleware derives an own tally's id and end from the challenge that was solved for it.
 // The end is twice the longest window that is no longer than PriceMemory, an hour at least, after the challenge was issued. The second example
 // is of a tally whose challenge was issued at 1700000000, where sales are remembered for a
 // day: it ends 172800 s later. So nothing in the first token depends on when, where or how
@@ -143,7 +143,7 @@
 // 48 bits would not do for a signature. A subject is neither. It is no credential: it is
 // compared only within a token whose MAC is good, and that is HMAC-SHA256.
 //
-// The caller says which identities differ. All bytes of an identity are hashed, and their
+// Package middleware says which identities differ. All bytes of an identity are hashed, and their
 // number modulo 256 with them. So an identity, and the same with a zero behind it, are two;
 // and one may begin as another does. Where identities are of several kinds, such as
 // addresses and API keys, a byte in front that names the kind, and one encoding for each

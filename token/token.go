@@ -43,7 +43,7 @@ var (
 // and remember that a token proves what was counted, not that nothing was
 // counted since: an older token of the same client verifies as well. A
 // program that holds the secrets can also sign. It reports all problems of the secrets, each a
-// [storeless.ConfigError].
+// [github.com/tallystick/tallystick/storeless.ConfigError].
 func Keyfunc(policy string, secrets [][]byte) (jwt.Keyfunc, error) {
 	return token.Keyfunc(policy, secrets)
 }

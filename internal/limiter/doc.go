@@ -8,7 +8,7 @@
 // # What it does not promise
 //
 //   - A tally proves nothing. A client that can write one can write any; signing is
-//     the work of package token. A client that can read one can show an older one.
+//     the work of internal/token. A client that can read one can show an older one.
 //   - Without a memory nothing bounds a client that shows an old tally again, or
 //     none: a decision by [Policy.Step] alone, or by [Memory.Take] with a nil memory, is
 //     for clients that are trusted to echo.

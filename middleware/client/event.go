@@ -16,9 +16,9 @@ type Event struct {
 	Status int
 	// Attempt is how often the request has been sent, all sends counted.
 	Attempt int
-	// Action is what follows: the challenge is answered, or another request waited for that answers one of
-	// the same kind, and it is sent again ("solving"); it is sent again after a while ("waiting"); the
-	// refusal goes to the caller ("returning").
+	// Action is what follows. "solving": the challenge is answered, here or by another request that
+	// answers one of the same kind, and the request is sent again. "waiting": it is sent again after a
+	// while. "returning": the refusal goes to the caller.
 	Action string
 	// Reason is why the refusal goes to the caller, a word that is fit for the label of a metric; "" else.
 	//

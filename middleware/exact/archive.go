@@ -11,8 +11,8 @@ import (
 )
 
 // An Archive is a [Counter] whose accounts an operator can list, forget one by one, and move to a
-// counter on another engine ([Copy]). All counters of this module are, but one of package remote:
-// there its owners are asked.
+// counter on another engine ([Copy]). All counters of Tallystick are, but those of [Merge] and of
+// package remote: there the engine, or the owners, are asked.
 type Archive interface {
 	Counter
 

@@ -12,7 +12,7 @@
 // # Fewer calls
 //
 // [Merge] makes one call of all that wait for the same key, and is as exact as its engine.
-// Put it in front of a [Batcher] that does not merge by itself. [Lease] takes blocks of quota
+// It is for an engine of your own that is a [Batcher]; the counters of packages cas and redis merge by themselves. [Lease] takes blocks of quota
 // ahead. It saves more calls, but refuses some calls too early: you choose.
 //
 // # Past, ahead, pause

@@ -167,7 +167,7 @@ func (p *Policy) AccountName(key string) string {
 	return string(sum[:NameLength])
 }
 
-// NameLength is how many bytes an [Policy.AccountName] has.
+// NameLength is how many bytes a [Policy.AccountName] has.
 const NameLength = 16
 
 // Name returns the policy's name.

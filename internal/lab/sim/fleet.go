@@ -6,7 +6,7 @@
 //
 // What depends on the middleware goes through its ServeHTTP, without sockets, by N instances
 // that share nothing but the secret. Where a thousand instances serve a million clients, the
-// decision of package storeless is called itself. Puzzles are real and tiny: work is told in
+// decision of internal/limiter is called itself. Puzzles are real and tiny: work is told in
 // multiples of W, the price of the first tally.
 //
 // All that chance decides here comes from a seed, so that the same tables are made again.

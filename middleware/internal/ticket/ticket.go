@@ -64,7 +64,7 @@ type key struct {
 
 // NewKeys derives the keys of a policy by HKDF-SHA256 (RFC 5869), from labels that no
 // other purpose has: neither a window token nor a challenge can be made to look like a
-// ticket, and no ticket like one of them. The secrets are those that package token
+// ticket, and no ticket like one of them. The secrets are those that internal/token
 // accepts; at least one.
 func NewKeys(policy string, secrets [][]byte) (Keys, error) {
 	keys := make(Keys, len(secrets))

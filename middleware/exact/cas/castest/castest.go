@@ -23,7 +23,7 @@ import (
 // TestStore returns everything that is wrong with a store, joined. It must take values of
 // any bytes, from 1 to so many of them as largest says; a counter of one limit that keeps no
 // log has values of some 50 bytes, and of some 30 more for each call with an ID in the last
-// [exact.IDLife]; a sliding log has 7 for each charge.
+// exact.IDLife; a sliding log has 7 for each charge.
 //
 // It goes by the store's own time and takes some three seconds. What it writes it leaves
 // behind, by random names and to be kept for a minute at most.
