@@ -144,6 +144,3 @@ func (a *Attacker) own(token string) {
 	a.owned = append(a.owned, token)
 	a.gain.Bought++
 }
-
-// Owned returns the first tokens of the tallies that it has bought.
-func (a *Attacker) Owned() []string { return a.owned }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command bench measures what the middleware costs beside other limiters, and beside the least program
-// that does the same, and prints it as Markdown:
+// that does the same, and prints it as Markdown. It is run in its folder, with GOWORK=off:
 //
 //	go run .
 //	go run . -quick
@@ -9,7 +9,7 @@
 //	go run . -only counters -rows '^file$' -span 2m
 //
 // Its README says what each table is of. -update writes what was measured into the pages, between the
-// lines that say which table is there; what was not measured stays. All of it takes half an hour, on a
+// lines that say which table is there; what was not measured stays. All of it takes twenty minutes, on a
 // machine that should have nothing else to do, and needs redis-server and PostgreSQL. With -quick it
 // takes two minutes, for figures that tell only whether it works. -save keeps what was measured as
 // JSON, for -from, which measures nothing.

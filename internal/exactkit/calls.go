@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package exactkit is what tests of all exact counters ask of one: policies, calls that must not
-// fail, many at once, and two counters that must agree. What a counter must hold is in package
+// fail, many at once. What a counter must hold is in package
 // exacttest; what befalls its server, in package faults.
 package exactkit
 

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -49,13 +50,14 @@ func TestRowsAreThoseOfThePage(t *testing.T) {
 	require.NoError(t, err)
 	i := slices.IndexFunc(tables, func(t printed.Table) bool { return strings.HasPrefix(t.Head, "| client | requests admitted |") })
 	require.GreaterOrEqual(t, i, 0)
-	left := map[string]bool{}
+	left, reasons := map[string]bool{}, maps.Clone(unplayed)
 	for _, r := range rows() {
 		left[r.name] = true
 	}
 	for _, cells := range tables[i].Rows {
 		client := cells[0]
 		if unplayed[client] != "" {
+			delete(reasons, client)
 			continue
 		}
 		require.NotEmpty(t, played[client], "no row of the lab plays: %s", client)
@@ -65,4 +67,5 @@ func TestRowsAreThoseOfThePage(t *testing.T) {
 		}
 	}
 	require.Empty(t, left, "rows that play nobody of the page")
+	require.Empty(t, reasons, "clients that the page no longer has")
 }

@@ -13,7 +13,7 @@
 //		mutants.Run(t, ".", mutants.Load(t, "testdata/mutants/*.json"))
 //	}
 //
-// It imports the standard library only, and is imported by tests only.
+// It imports the standard library only. Tests import it, and the lab, to build servers with a defence broken.
 package mutants
 
 import (

@@ -43,7 +43,7 @@ type findings struct {
 	Lost        judge.Complaints `what:"honest: no answer, though no instance was away"`
 	Broken      judge.Complaints `what:"a body or an answer that was cut, a panic, a file taken that is broken"`
 	Deaths      judge.Complaints `what:"deaths"`
-	Races       judge.Complaints `what:"races"`
+	Races       judge.Complaints `what:"races, of processes"`
 	Files       int64            `what:"temporary files left"`
 	Trouble     judge.Complaints `what:"servers: lines logged"`
 	LostSlots   judge.Complaints `what:"slots that did not come back"`
@@ -82,7 +82,7 @@ func (s *sample) add(d time.Duration) {
 	}
 }
 
-// quartile returns the duration that so many quarters of all do not exceed.
+// part returns the duration that such a part of all does not exceed.
 func (s *sample) part(of float64) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,8 +4,9 @@
 // their policies are changed, Redis is killed, instances are replaced and clocks are wrong, and says whether anything was lost, or grew.
 //
 // There are two houses that it may live in. In one all runs in one process, over loopback, so that heap and goroutines
-// are those of all. In the other the instances are processes that were built for the race detector, behind nginx. The CPU time of honest requests is that of the thread which serves
-// them, to which the goroutine is locked meanwhile: what attackers cost is not in it.
+// are those of all. In the other the instances are processes that were built for the race detector, behind nginx. The
+// CPU time of honest requests is that of the thread which serves them, to which the goroutine is locked meanwhile: what
+// attackers cost is not in it.
 //
 // Tallies are sold on two policies. On one they have a home, and a share on the other instances, of which holders and a
 // farm use all. On the other work comes first while the instance is busy, or whatever the load, as the configuration says.
@@ -19,7 +20,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/pprof"
 	"strings"
@@ -36,9 +36,8 @@ func Run(ctx context.Context, verb string, args []string, stdout, stderr io.Writ
 	f := flag.NewFlagSet(verb, flag.ContinueOnError)
 	f.SetOutput(stderr)
 	length := f.Duration("for", 5*time.Minute, "how long; longer where the machine is too slow for one of everything")
-	out, without := "", ""
+	without := ""
 	if build != nil {
-		f.StringVar(&out, "out", "", "a `folder` for what the processes say")
 		f.StringVar(&without, "without", "", "break this `defence`")
 	}
 	if err := f.Parse(args); err != nil {
@@ -53,19 +52,14 @@ func Run(ctx context.Context, verb string, args []string, stdout, stderr io.Writ
 	set := settingsFor(*length)
 	set.progress = Progress(stderr)
 	defer set.progress("")
-	if set.dir = out; out == "" {
-		if set.dir, err = os.MkdirTemp("", "tallystick-lab"); err != nil {
+	if set.dir, err = os.MkdirTemp("", "tallystick-lab"); err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(set.dir)
+	if build != nil {
+		if set.program, err = build(set.dir, without); err != nil {
 			return false, err
 		}
-		defer os.RemoveAll(set.dir)
-	} else if set.dir, err = filepath.Abs(out); err == nil {
-		err = os.MkdirAll(set.dir, 0o700)
-	}
-	if err == nil && build != nil {
-		set.program, err = build(set.dir, without)
-	}
-	if err != nil {
-		return false, err
 	}
 	found, err := live(ctx, set)
 	if err != nil {
