@@ -59,7 +59,7 @@ func TestFleetServes(t *testing.T) {
 	}
 	status, said := runLab(t, "fleet", "-for", fleetTime)
 	require.Zero(t, status)
-	require.Regexp(t, `(?m)^races +0 +0 +ok`, said)
+	require.Regexp(t, `(?m)^races, of processes +0 +0 +ok`, said)
 }
 
 // With any one of the defences broken the lab fails, and names the row. The long form plays all rows.
