@@ -74,9 +74,9 @@ type size struct {
 	runs  int
 }
 
-// fared returns what share of newcomers gets in, for each size, if an attacker in their place spends so many seconds
+// inBySize returns what share of newcomers gets in, for each size, if an attacker in their place spends so many seconds
 // of a core an hour, and the most tallies that it gets in a day.
-func fared(p place, patience, spends int64, sizes []size) (cells []any, most int64) {
+func inBySize(p place, patience, spends int64, sizes []size) (cells []any, most int64) {
 	for _, size := range sizes {
 		g := siege{p, size.daily, patience * second, spends * vector, size.runs}
 		c, tallies := g.fared()
@@ -91,7 +91,7 @@ func newcomersTable() printed.Made {
 	for _, patience := range []int64{60, 10} {
 		for _, spends := range []int64{0, 5, 36, 360} {
 			t.Add(spends == 0, func() []any {
-				cells, _ := fared(oneAddress, patience, spends, []size{{20, 20}, {100, 4}, {500, 2}, {2000, 1}})
+				cells, _ := inBySize(oneAddress, patience, spends, []size{{20, 20}, {100, 4}, {500, 2}, {2000, 1}})
 				return append([]any{fmt.Sprintf("%s, %d s", budget(spends, ""), patience)}, cells...)
 			})
 		}
@@ -129,7 +129,7 @@ func carriersTable() printed.Made {
 	for _, p := range []place{subscribers64, busy56, subscribers56} {
 		for _, spends := range []int64{0, 360} {
 			t.Add(spends == 0, func() []any {
-				cells, _ := fared(p, 60, spends, []size{{500, 1}, {2000, 1}, {6000, 1}})
+				cells, _ := inBySize(p, 60, spends, []size{{500, 1}, {2000, 1}, {6000, 1}})
 				return append([]any{p.name, budget(spends, "one subscriber, ")}, cells...)
 			})
 		}
@@ -142,7 +142,7 @@ func blocksTable() printed.Made {
 	t := table("blocks", "newcomers", "attacker", "100 a day", "500 a day", "its tallies a day")
 	add := func(p place, name string, spends int64, where string) {
 		t.Add(spends == 0, func() []any {
-			cells, most := fared(p, 60, spends, []size{{100, 4}, {500, 1}})
+			cells, most := inBySize(p, 60, spends, []size{{100, 4}, {500, 1}})
 			return append(append([]any{name, budget(spends, "") + where}, cells...), most)
 		})
 	}

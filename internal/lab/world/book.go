@@ -197,3 +197,13 @@ func (b *book) close(before int64) {
 		}
 	}
 }
+
+// honest reports whether a client is one that does what the documentation says.
+func honest(name string) bool {
+	kind, _, _ := strings.Cut(name, " ")
+	switch kind {
+	case "steady", "full", "metered", "browser", "buyer", "holder", "newcomer", "waiter", "payer", "body", "crew", "caller", "uploader", "probe":
+		return true
+	}
+	return false
+}

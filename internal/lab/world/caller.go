@@ -174,12 +174,10 @@ func partIn(a attackers.Answer) part {
 	return partOf(d)
 }
 
-// honest reports whether a client is one that does what the documentation says.
-func honest(name string) bool {
-	kind, _, _ := strings.Cut(name, " ")
-	switch kind {
-	case "steady", "full", "metered", "browser", "buyer", "holder", "newcomer", "waiter", "payer", "body", "crew", "caller", "uploader", "probe":
-		return true
+// ownsStill drops the tally of a client if it would end before it may buy the next.
+func (c *caller) ownsStill() bool {
+	if _, expires := attackers.Claims(c.token); expires <= c.w.clocks.right.Load()+12*window {
+		c.token = ""
 	}
-	return false
+	return c.token != ""
 }

@@ -13,31 +13,13 @@ import (
 
 	"github.com/tallystick/tallystick/internal/attackers"
 	"github.com/tallystick/tallystick/internal/lab/instance"
-	"github.com/tallystick/tallystick/internal/lab/judge"
 	"github.com/tallystick/tallystick/middleware/client"
 )
-
-// A turn is a part of a round, in which all clients do what they do.
-type turn struct {
-	calm    bool // the clocks agree, and did so for two windows
-	agree   bool // they do so at the moment: a challenge of one instance is good for another one
-	elapsed judge.Spread
-	part    int // of the round, where the clocks are moved between
-	parts   int
-	round   int64
-}
-
-// share is the part of n that falls on this turn: together all parts make n.
-func (t turn) share(n int) int { return n*(t.part+1)/t.parts - n*t.part/t.parts }
-
-// canBuy says that a challenge of one instance is good for another one, and no instance is restarted.
-func (t turn) canBuy() bool { return t.calm && t.agree }
 
 const (
 	steadyEach  = 5 // requests of a round: an eighth of the quota, so that it has room whatever the clocks do
 	browserEach = 6
 	buyerEach   = 2
-	payerEach   = 8
 	bodyEach    = 2
 	bodySize    = 64 << 10
 )
@@ -144,14 +126,6 @@ func (w *world) browse(c *caller, i int, t turn) {
 	}
 }
 
-// ownsStill drops the tally of a client if it would end before it may buy the next.
-func (c *caller) ownsStill() bool {
-	if _, expires := attackers.Claims(c.token); expires <= c.w.clocks.right.Load()+12*window {
-		c.token = ""
-	}
-	return c.token != ""
-}
-
 // useOwn buys a tally where it has none, and uses it everywhere.
 func (w *world) useOwn(c *caller, i int, t turn) {
 	if !c.ownsStill() {
@@ -166,15 +140,6 @@ func (w *world) useOwn(c *caller, i int, t turn) {
 		c.want(i+n, "")
 	}
 }
-
-const (
-	flooders  = 4
-	newcomers = instances // to /busy, in a round
-
-	// onTheirWay is how many requests may have been found in time on /busy, and not have been counted yet, when
-	// an instance gets busy: none of those who send there without work sends two at once.
-	onTheirWay = flooders + newcomers
-)
 
 // arrive is a client that nobody has seen before, at /busy. While the instance is calm it is let in. While it is busy,
 // and where work comes first whatever the load, it is asked for work, and is let in with that.

@@ -23,6 +23,8 @@ func (w *world) payers() (p payers) {
 	return p
 }
 
+const payerEach = 8 // requests of a round
+
 // run has each payer ask one instance after the other. strike is called when half of it is done.
 func (p payers) run(t turn, wg *sync.WaitGroup, strike func()) {
 	var done atomic.Int64

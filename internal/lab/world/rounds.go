@@ -15,26 +15,10 @@ import (
 	"github.com/tallystick/tallystick/internal/lab/judge"
 )
 
-// A run is cycles of eight rounds. In a round the clock stands, but for what the round does to
-// it, and all clients do what they always do; then it is put forward by one window. Every other
-// cycle is a flood.
 const (
-	calmly    = iota
-	killed    // Redis is killed in the middle
-	wobbling  // Redis is back; clocks go to and fro, as far as they may
-	skewed    // one is ahead, as far as it may be
-	restarted // one is replaced by another, and a file of policies is broken
-	stepped   // one is set back by three windows, and forward again
-	afterward // for so long it may show
-	settling
-	ofCycle
-)
-
-const (
-	permitted = 5           // seconds that clocks may differ by
-	back      = 3 * window  // and by how much one is wrong
-	leap      = 20 * window // after a cycle
-	passEach  = 6           // after so many cycles all tokens end
+	back     = 3 * window  // by how much a clock is wrong
+	leap     = 20 * window // of all clocks, after a cycle
+	passEach = 6           // after so many cycles all tokens end
 )
 
 // minima are what must have happened before a run is over, however slow the machine is.
