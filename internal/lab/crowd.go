@@ -18,9 +18,6 @@ import (
 //
 // None is on an address of the attacker, where the row does not say so: all have their own.
 
-// crowdName is how the name ends by which the instances count them.
-const crowdName = "/crowd"
-
 // crowd has all of them come at once.
 func (s *scene) crowd() {
 	together(s.browser, s.office, s.mobile, s.moved, s.slowPhone, s.noScript)

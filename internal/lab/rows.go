@@ -4,7 +4,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/tallystick/tallystick/internal/attackers"
 )
@@ -33,25 +32,6 @@ const (
 	after
 	again // beside, and once more after
 )
-
-type scale struct {
-	instances int
-	quota     int64
-	work      int64 // of a farm on each instance, in prices of the first tally
-	crowd     int64
-}
-
-var (
-	short = scale{instances: 3, quota: 20, work: 12, crowd: 3}
-	whole = scale{instances: 5, quota: 60, work: 60, crowd: 8}
-)
-
-// window is the window of every limit, in seconds. The clocks stand a minute after its
-// beginning, and are moved by some seconds for a row.
-const window = 3600
-
-// leastWork is the price of a tally: a few microseconds. Attackers are measured in multiples of it.
-const leastWork = 16
 
 func nL(s *scene) int64 { return s.n() * s.route.Quota }
 
@@ -127,25 +107,6 @@ func rows() []row {
 	}
 }
 
-// A route is what a row attacks.
-type route struct {
-	Quota       int64
-	Fixed       bool  // a fixed window, not a sliding one
-	Work, Crowd int64 // 0: nothing is sold
-	Mode        string
-	BindOwn     bool
-	MaxClients  int
-	Room        bool // to wait in
-	AtOnce      int  // requests of a tally that are served at once; 0 for any number
-	Instances   int64
-}
-
-// Modes that are not the first, by the names of the policy file.
-const (
-	newcomers    = "newcomers"
-	everyRequest = "every-request"
-)
-
 // routeOf returns what the instances serve for a row.
 func (r row) routeOf(sc scale) route {
 	route := r.route
@@ -156,27 +117,4 @@ func (r row) routeOf(sc scale) route {
 		route.Crowd = sc.crowd
 	}
 	return route
-}
-
-// policy is the route, as the policy file has it.
-func (r route) policy(name string, counter bool) map[string]any {
-	limit := map[string]any{"quota": r.Quota, "window": fmt.Sprintf("%ds", window)}
-	if r.Fixed {
-		limit["algorithm"] = "fixed-window"
-	}
-	p := map[string]any{"limits": []any{limit}, "maxClients": r.MaxClients, "instances": r.Instances}
-	if r.Work > 0 {
-		c := map[string]any{"work": r.Work, "crowd": r.Crowd, "bindOwn": r.BindOwn, "path": "/" + name + "/tally/", "noWaitingRoom": !r.Room && r.Mode != everyRequest}
-		if r.Mode != "" {
-			c["mode"] = r.Mode
-		}
-		p["challenge"] = c
-	}
-	if counter { // a busy machine is no outage: what is answered at all is answered in time
-		p["exact"] = map[string]any{"counter": name, "outage": "fail-open", "deadline": "10s"}
-	}
-	if r.AtOnce > 0 {
-		p["concurrency"] = map[string]any{"max": r.AtOnce, "maxHold": "1h"}
-	}
-	return p
 }

@@ -139,6 +139,9 @@ func (s *scene) attacks(c *caller) *caller {
 	return c
 }
 
+// crowdName is how the name ends by which the instances count the honest crowd.
+const crowdName = "/crowd"
+
 // honest returns somebody of the crowd at an address.
 func (s *scene) honest(from string) *caller { return s.caller(crowdName, true, false, from) }
 
