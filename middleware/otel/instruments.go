@@ -3,15 +3,12 @@
 package otel
 
 import (
-	"context"
 	"errors"
 	"sync"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-
-	"github.com/tallystick/tallystick/middleware"
 )
 
 // ScopeName is the name of the meter, by which views choose its instruments.
@@ -70,23 +67,12 @@ func workBounds() (bounds []float64) {
 	return bounds
 }
 
-// OnDecision tells of one decision: by metrics, and by attributes of the span in the context.
-// It is for [middleware.Config].OnDecision, or for a hook that calls several. A decision outside
-// of HTTP has no route.
-func (i *Instruments) OnDecision(ctx context.Context, d middleware.Decision) {
-	var route string
-	if r, ok := d.Request(); ok {
-		route = routeOf(r.Pattern)
-	}
-	i.decisions.Add(ctx, 1, i.setOf(route, &d))
-	if d.Degraded {
-		i.degraded.Add(ctx, 1, i.withPolicy(d.Policy))
-	}
-	if d.Offered != nil {
-		i.work.Record(ctx, int64(d.Offered.Work), i.withPolicy(d.Policy))
-	}
-	if d.Call != "" {
-		i.call.Record(ctx, d.CallTook.Seconds(), i.withCall(d.Policy, d.Call))
-	}
-	describe(ctx, &d)
+// option adds the attributes that all have in common.
+func (i *Instruments) option(attributes ...attribute.KeyValue) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(append(attributes, i.common...)...))
+}
+
+// withPolicy returns the attributes of what is told by policy alone.
+func (i *Instruments) withPolicy(policy string) metric.MeasurementOption {
+	return i.option(keyPolicy.String(policy))
 }

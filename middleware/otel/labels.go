@@ -4,10 +4,8 @@ package otel
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
 
 	"github.com/tallystick/tallystick/middleware"
 )
@@ -31,17 +29,6 @@ const (
 	refused  = "refused"
 	withheld = "withheld" // a refusal, by shadow mode: the request was passed on
 )
-
-// maxRoutes is how many routes are told apart, where a router does not put patterns but paths
-// into the request, which clients choose.
-const maxRoutes = 512
-
-// longestRoute is more than a program writes: what is longer, or no text, is such a path. A
-// page of metrics with one that is not UTF-8 is none for Prometheus.
-const longestRoute = 256
-
-// other stands for all routes beyond, as the semantic conventions have it for methods.
-const other = "_OTHER"
 
 // labels are the attributes of a decision.
 type labels struct {
@@ -72,52 +59,4 @@ func routeOf(pattern string) string {
 		return pattern[at:]
 	}
 	return pattern
-}
-
-// setOf returns the attributes of a decision: made once, as there are few.
-func (i *Instruments) setOf(route string, d *middleware.Decision) metric.MeasurementOption {
-	l := labelsOf(route, d)
-	i.mu.RLock()
-	i.limitRoute(&l)
-	set := i.sets[l]
-	i.mu.RUnlock()
-	if set != nil {
-		return set
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.limitRoute(&l)
-	l.route = strings.Clone(l.route) // it may be a part of a request
-	i.routes[l.route] = struct{}{}
-	if set = i.sets[l]; set == nil {
-		set = i.option(keyPolicy.String(l.policy), keyRoute.String(l.route), keyReason.String(l.reason),
-			keyOutcome.String(l.outcome), keyAuthenticated.Bool(l.authenticated))
-		i.sets[l] = set
-	}
-	return set
-}
-
-// limitRoute replaces a route that is new, where there are too many, or that is none.
-func (i *Instruments) limitRoute(l *labels) {
-	if _, known := i.routes[l.route]; known {
-		return
-	}
-	if len(i.routes) >= maxRoutes || len(l.route) > longestRoute || !utf8.ValidString(l.route) {
-		l.route = other
-	}
-}
-
-// withPolicy returns the attributes of what is told by policy alone.
-func (i *Instruments) withPolicy(policy string) metric.MeasurementOption {
-	return i.option(keyPolicy.String(policy))
-}
-
-// withCall returns the attributes of a call to an exact counter.
-func (i *Instruments) withCall(policy string, call string) metric.MeasurementOption {
-	return i.option(keyPolicy.String(policy), keyCall.String(call))
-}
-
-// option adds the attributes that all have in common.
-func (i *Instruments) option(attributes ...attribute.KeyValue) metric.MeasurementOption {
-	return metric.WithAttributeSet(attribute.NewSet(append(attributes, i.common...)...))
 }

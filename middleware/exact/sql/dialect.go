@@ -4,6 +4,15 @@ package sql
 
 import "strings"
 
+// A Dialect is the SQL of one engine.
+type Dialect int
+
+// The dialects: PostgreSQL 9.5 or later, SQLite 3.24 or later.
+const (
+	PostgreSQL Dialect = iota + 1
+	SQLite
+)
+
 // Statements are what is said to a server. Their parameters: $1 the name, $2 the account, $3 the
 // revision that it gets, $4 for how many microseconds it is kept, $5 the revision that it has.
 type statements struct {

@@ -3,22 +3,11 @@
 package sql
 
 import (
-	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"regexp"
 
 	"github.com/tallystick/tallystick/storeless"
-)
-
-// A Dialect is the SQL of one engine.
-type Dialect int
-
-// The dialects: PostgreSQL 9.5 or later, SQLite 3.24 or later.
-const (
-	PostgreSQL Dialect = iota + 1
-	SQLite
 )
 
 // A Config says which table is counted in.
@@ -64,22 +53,4 @@ func Open(db *sql.DB, cfg Config) (Store, error) {
 		return nil, err
 	}
 	return &store{db: db, statements: cfg.Dialect.statements(name[1], name[2])}, nil
-}
-
-// CreateSchema implements [Store].
-func (s *store) CreateSchema(ctx context.Context) error {
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("sql: %w", err)
-	}
-	defer tx.Rollback() //nolint:errcheck // after a commit there is nothing to roll back
-	for _, statement := range s.statements.schema {
-		if _, err := tx.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("sql: %w", err)
-		}
-	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("sql: %w", err)
-	}
-	return nil
 }

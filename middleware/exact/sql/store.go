@@ -34,6 +34,24 @@ type store struct {
 	statements statements
 }
 
+// CreateSchema implements [Store].
+func (s *store) CreateSchema(ctx context.Context) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("sql: %w", err)
+	}
+	defer tx.Rollback() //nolint:errcheck // after a commit there is nothing to roll back
+	for _, statement := range s.statements.schema {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("sql: %w", err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("sql: %w", err)
+	}
+	return nil
+}
+
 // tries is how often a statement is run that a server cannot serialize with others, where that
 // is not for a counter of package cas to do, or on a connection that turns out to be closed.
 const tries = 3
