@@ -28,18 +28,18 @@ var platforms = map[string]struct {
 	adds func(r *http.Request, addr, madeUp string)
 }{
 	"Fly.io": {"172.16.4.2:4711", func(r *http.Request, addr, _ string) {
-		appendTo(r, "X-Forwarded-For", addr)
-		appendTo(r, "X-Forwarded-For", "66.241.125.1") // the app's own
+		forward(r, addr)
+		forward(r, "66.241.125.1") // the app's own
 		r.Header.Set("Fly-Client-IP", addr)
 	}},
 	"Cloud Run": {"169.254.169.126:4711", func(r *http.Request, addr, _ string) {
-		appendTo(r, "X-Forwarded-For", addr)
+		forward(r, addr)
 		r.Header.Set("Forwarded", `for="`+addr+`";proto=https`)
 	}},
 	"Lambda, function URL": {"%s", keepsTheFirst},
 	"Lambda, API Gateway v1 (REST)": {"%s", func(r *http.Request, addr, _ string) {
-		appendTo(r, "X-Forwarded-For", addr)
-		appendTo(r, "X-Forwarded-For", fmt.Sprintf("130.176.1.%d", edge.Add(1)%250)) // CloudFront, of an edge-optimized API
+		forward(r, addr)
+		forward(r, fmt.Sprintf("130.176.1.%d", edge.Add(1)%250)) // CloudFront, of an edge-optimized API
 	}},
 	"Lambda, API Gateway v2 (HTTP)": {"%s", appendsTo},
 	"Lambda, ALB":                   {"", appendsTo},
@@ -60,24 +60,24 @@ var platforms = map[string]struct {
 	"HAProxy, PROXY protocol": {"%s:4711", func(*http.Request, string, string) {}},
 }
 
-func appendsTo(r *http.Request, addr, _ string)          { appendTo(r, "X-Forwarded-For", addr) }
+func appendsTo(r *http.Request, addr, _ string)          { forward(r, addr) }
 func replaces(r *http.Request, addr, _ string)           { r.Header.Set("X-Forwarded-For", addr) }
 func keepsTheFirst(r *http.Request, addr, madeUp string) { replaces(r, cmp.Or(madeUp, addr), "") } // entry of all
 
 func cloudflare(r *http.Request, addr, _ string) {
-	appendTo(r, "X-Forwarded-For", addr)
+	forward(r, addr)
 	r.Header.Set("CF-Connecting-IP", addr)
 }
 
 // edge counts the machines of an edge: none serves two requests.
 var edge atomic.Int64
 
-// appendTo appends to a list as most proxies do, in one line.
-func appendTo(r *http.Request, name, entry string) {
-	if before := r.Header.Get(name); before != "" {
+// forward appends to the list of addresses as most proxies do, in one line.
+func forward(r *http.Request, entry string) {
+	if before := r.Header.Get("X-Forwarded-For"); before != "" {
 		entry = before + ", " + entry
 	}
-	r.Header.Set(name, entry)
+	r.Header.Set("X-Forwarded-For", entry)
 }
 
 // docs/operations.md prints this function.

@@ -18,11 +18,11 @@ import (
 	"github.com/tallystick/tallystick/middleware/client"
 )
 
-// polite returns a client that answers challenges, from a loopback address, and counts what it solved.
-func polite(t testing.TB, addr string) (*http.Client, *atomic.Int64) {
+// polite returns a client that answers challenges, and counts what it solved.
+func polite(t testing.TB) (*http.Client, *atomic.Int64) {
 	t.Helper()
 	var solves atomic.Int64
-	c := clientAt(t, addr)
+	c := clientAt(t, "127.0.0.1")
 	transport := &client.Transport{Base: c.Transport, MaxWait: -1, Workers: 1, MaxSolves: 8, MaxAttempts: 20, Observe: func(e client.Event) {
 		if e.Action == "solving" {
 			solves.Add(1)
@@ -72,7 +72,7 @@ func TestClientInEveryMode(t *testing.T) {
 					}
 				}
 				server := serve(t, h)
-				c, solves := polite(t, "127.0.0.1")
+				c, solves := polite(t)
 				for i := range test.requests {
 					require.Equal(t, http.StatusOK, posting(t, c, server.URL), "request %d", i)
 				}
@@ -91,7 +91,7 @@ func TestClientInParallel(t *testing.T) {
 			cfg.Limits[0].Quota, cfg.Challenge.Crowd = 40, 8
 			h := newSite(t, cfg)
 			server := serve(t, h)
-			c, solves := polite(t, "127.0.0.1")
+			c, solves := polite(t)
 			inParallel(40, func(int) {
 				if status := posting(t, c, server.URL); status != http.StatusOK {
 					t.Errorf("status %d", status)
@@ -124,7 +124,7 @@ func TestClientWithSeveralPolicies(t *testing.T) {
 	mux.Handle("/contact", contact.Handler(s))
 	mux.Handle("/both", signup.Handler(contact.Handler(s)))
 	server := serve(t, site.Handler(mux))
-	c, solves := polite(t, "127.0.0.1")
+	c, solves := polite(t)
 	for range 3 {
 		for _, path := range []string{"/signup", "/feedback", "/contact"} {
 			require.Equal(t, http.StatusOK, posting(t, c, server.URL+path), path)
@@ -141,8 +141,8 @@ func TestClientWithSeveralPolicies(t *testing.T) {
 func TestTwoClientsOfOneAddress(t *testing.T) {
 	h := newSite(t, challenging(new(clock), middleware.Newcomers))
 	server := serve(t, h)
-	alice, ofAlice := polite(t, "127.0.0.1")
-	bob, ofBob := polite(t, "127.0.0.1")
+	alice, ofAlice := polite(t)
+	bob, ofBob := polite(t)
 	for range 5 {
 		require.Equal(t, http.StatusOK, posting(t, alice, server.URL))
 		require.Equal(t, http.StatusOK, posting(t, bob, server.URL))
@@ -160,7 +160,7 @@ func TestClientThatMoves(t *testing.T) {
 			return address(r.Header.Get("Where")), nil
 		}
 		server := serve(t, newSite(t, cfg))
-		c, solves := polite(t, "127.0.0.1")
+		c, solves := polite(t)
 		for _, where := range []string{"203.0.113.1", "203.0.113.1", "198.51.100.1", "2001:db8::1"} {
 			requireStatus(t, http.StatusOK, over(t, c, server.URL, with("Where", where)))
 		}
@@ -176,7 +176,7 @@ func TestClientWhenSoldOut(t *testing.T) {
 	h := newSite(t, cfg)
 	server := serve(t, h)
 	h.m.SellOut(now.Now(), middleware.Address(netip.MustParseAddr("127.0.0.1")))
-	c, solves := polite(t, "127.0.0.1")
+	c, solves := polite(t)
 	require.Equal(t, http.StatusTooManyRequests, posting(t, c, server.URL))
 	require.Zero(t, solves.Load())
 	require.LessOrEqual(t, h.decisions.last().RetryAfter, 9*time.Second, "one sale leaks")

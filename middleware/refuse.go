@@ -221,7 +221,7 @@ func (i Interstitial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		maxBody = defaultMaxBody
 	}
 	form := page.Keep(w, r, kind, maxBody, i.Secret)
-	body := page.AppendForm(nil, refusal, form, i.Title)
+	body := page.FormPage(refusal, form, i.Title)
 	h := w.Header()
 	h.Add("Content-Security-Policy", page.FormPolicy(refusal))
 	h["Content-Type"] = []string{"text/html; charset=utf-8"}

@@ -49,7 +49,7 @@ func TestWhatWasPaidForIsNotLost(t *testing.T) {
 		for _, m := range []string{http.MethodGet, http.MethodPost} {
 			t.Run(name+" "+m, func(t *testing.T) {
 				server := serve(t, make(t))
-				c, solves := polite(t, "127.0.0.1")
+				c, solves := polite(t)
 				for i := range 10 {
 					resp := requireStatus(t, http.StatusOK, over(t, c, server.URL, method(m)), i)
 					if m == http.MethodGet && tokenIn(resp) != "" { // of others the handler has the last word

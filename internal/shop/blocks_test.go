@@ -58,7 +58,7 @@ func (d *blockDiary) until(tariff shop.Tariff, now time.Time) {
 // price is what a tally costs in a block, if each level is higher by so much.
 func (d *blockDiary) price(tariff shop.Tariff, n int, more float64) float64 {
 	sum, own := d.sum()+16*more, d.levels[n]+more
-	return priceAt(tariff, 1, max(sum, 8*own))
+	return priceAt(tariff, max(sum, 8*own))
 }
 
 // Whatever the timing and whichever the blocks: the price is that of the rule, and all
@@ -175,7 +175,7 @@ func TestOneBlockHardlyMovesTheOthers(t *testing.T) {
 	require.EqualValues(t, 15, n, "fourteen doublings of an eighth of a Crowd, and one")
 	require.Zero(t, s.quote(opening, s.block(3)).Price)
 	for _, other := range []int{1, 2, 4, 16} {
-		require.EqualValues(t, priceAt(usual, 1, 15), s.quote(opening, s.block(other)).Price)
+		require.EqualValues(t, priceAt(usual, 15), s.quote(opening, s.block(other)).Price)
 	}
 	require.EqualValues(t, usual.Work, s.quote(opening, s.address(0)).Price, "without a block is counted apart")
 	require.Equal(t, s.quote(opening, s.block(16)), s.quote(opening, s.block(255)))
@@ -193,7 +193,7 @@ func TestBlockLadder(t *testing.T) {
 	require.Equal(t, []int64{1125, 1250, 1375, 1500, 1625}, other)
 	s = openStall(t, plain(8), 0)
 	for i := range 16 {
-		require.EqualValues(t, priceAt(s.tariff, 1, float64(i)), s.buy(opening, s.block(1+i)), "the sum of all")
+		require.EqualValues(t, priceAt(s.tariff, float64(i)), s.buy(opening, s.block(1+i)), "the sum of all")
 	}
 }
 

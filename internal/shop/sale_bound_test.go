@@ -91,8 +91,8 @@ func (c *campaign) buy(t *testing.T, i int) {
 }
 
 // priceAt is the formula, in floating point.
-func priceAt(tariff shop.Tariff, crowds int64, level float64) float64 {
-	k, f := math.Modf(level / float64(tariff.Crowd*crowds))
+func priceAt(tariff shop.Tariff, level float64) float64 {
+	k, f := math.Modf(level / float64(tariff.Crowd))
 	return float64(tariff.Work) * math.Exp2(k) * (1 + f)
 }
 

@@ -12,12 +12,12 @@ import (
 	"github.com/tallystick/tallystick/internal/shop"
 )
 
-// together runs f n times at once, and returns what the calls returned.
-func together(n int, f func(i int) shop.Sale) []shop.Sale {
-	sales := make([]shop.Sale, n)
+// together runs f a thousand times at once, and returns what the calls returned.
+func together(f func(i int) shop.Sale) []shop.Sale {
+	sales := make([]shop.Sale, 1000)
 	start := make(chan struct{})
 	var group sync.WaitGroup
-	for i := range n {
+	for i := range sales {
 		group.Go(func() {
 			<-start
 			sales[i] = f(i)
@@ -32,7 +32,7 @@ func together(n int, f func(i int) shop.Sale) []shop.Sale {
 func TestRedeemTwiceSellsOnce(t *testing.T) {
 	s := openStall(t, plain(1), 1<<12)
 	sold := 0
-	for _, sale := range together(1000, func(int) shop.Sale {
+	for _, sale := range together(func(int) shop.Sale {
 		return s.redeem(opening, s.address(0), 7, 1000)
 	}) {
 		require.True(t, sale.Granted)
@@ -51,7 +51,7 @@ func TestRedeemTwiceSellsOnce(t *testing.T) {
 func TestStockBuysOneCrowd(t *testing.T) {
 	s := openStall(t, plain(8), 1<<12)
 	granted := 0
-	for _, sale := range together(1000, func(i int) shop.Sale {
+	for _, sale := range together(func(i int) shop.Sale {
 		return s.redeem(opening, s.address(0), numbered(s.m, 'x', i), 1000)
 	}) {
 		if sale.Granted {
@@ -70,7 +70,7 @@ func TestMixedStockPaysTheFormula(t *testing.T) {
 		s := openStall(t, plain(8), 1<<12)
 		work := func(i int) int64 { return 500 * (1 + int64(i*i)%most) }
 		granted, paid := 0, int64(0)
-		for i, sale := range together(1000, func(i int) shop.Sale {
+		for i, sale := range together(func(i int) shop.Sale {
 			return s.redeem(opening, s.address(0), numbered(s.m, 'x', i), work(i))
 		}) {
 			if sale.Granted {

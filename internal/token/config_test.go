@@ -98,7 +98,7 @@ func TestSecretsAreCopied(t *testing.T) {
 // TestAllProblemsAtOnce: bad secrets, bad tiers and a policy that is too long
 // are told together.
 func TestAllProblemsAtOnce(t *testing.T) {
-	p := compile(t, "policy-with-a-name-of-32-letters", huge(8)...)
+	p := compile(t, "policy-with-a-name-of-32-letters", huge()...)
 	other := compile(t, "contact", contactLimits...)
 	c, err := New([][]byte{{}, nil}, p, p, other, p.Scale(2))
 	require.Nil(t, c)
@@ -145,9 +145,9 @@ func TestKeyIDCollision(t *testing.T) {
 // a search through 2¹⁶ of them finds.
 var collision = [2]uint64{11014, 60898}
 
-// huge returns n limits whose tokens are as long as can be.
-func huge(n int) []storeless.Limit {
-	limits := make([]storeless.Limit, n)
+// huge returns limits whose tokens are as long as can be.
+func huge() []storeless.Limit {
+	limits := make([]storeless.Limit, storeless.MaxLimits)
 	for i := range limits {
 		limits[i] = storeless.Limit{Name: fmt.Sprint("l", i), Quota: storeless.MaxQuota, Window: time.Duration(i+1) * time.Second}
 	}
@@ -156,13 +156,13 @@ func huge(n int) []storeless.Limit {
 
 // TestTooLong: a policy whose tokens could outgrow MaxLen does not start.
 func TestTooLong(t *testing.T) {
-	_, err := New([][]byte{secret("a")}, compile(t, "contact", huge(8)...))
+	_, err := New([][]byte{secret("a")}, compile(t, "contact", huge()...))
 	require.Equal(t, []string{"Limits"}, fields(problems(t, err)))
 	require.ErrorContains(t, err, "512 at most")
 
 	// A tier can be what is too long.
 	var wide []storeless.Limit
-	for i, l := range huge(8) {
+	for i, l := range huge() {
 		l.Quota = int64(i + 1)
 		wide = append(wide, l)
 	}

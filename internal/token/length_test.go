@@ -283,13 +283,13 @@ func TestRealisticPoliciesFit(t *testing.T) {
 // TestTooFull: a tally that does not fit, made under other quotas, is not cut
 // short and does not fail; nothing is said, and the memory stands.
 func TestTooFull(t *testing.T) {
-	limits := huge(8)
+	limits := huge()
 	for i := range limits {
 		limits[i].Quota = 1
 	}
 	p := compile(t, "contact", limits...)
 	h := newCodec(t, p, secret("a")).Holder(alice)
-	tally := fullest(compile(t, "contact", huge(8)...), now, 0)
+	tally := fullest(compile(t, "contact", huge()...), now, 0)
 	require.Equal(t, "before", string(h.Append([]byte("before"), &tally)))
 	require.Equal(t, "before", string(h.AppendOwn([]byte("before"), bought(p, "tally", false), &tally)))
 }

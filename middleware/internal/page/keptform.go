@@ -8,7 +8,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 )
 
@@ -119,11 +118,11 @@ func FormPolicy(r *Refusal) string {
 // browser sends are not: it has escaped as much.
 const spare = 6 << 10
 
-// AppendForm appends the page that holds a form or, where it is not kept, asks to go
+// FormPage returns the page that holds a form or, where it is not kept, asks to go
 // back to it. site is the name of the site, as AppendPage has it.
-func AppendForm(b []byte, r *Refusal, form KeptForm, site string) []byte {
+func FormPage(r *Refusal, form KeptForm, site string) (b []byte) {
 	if form.why == isKept {
-		if b, form.why = appendKept(b, r, &form, site); form.why == isKept {
+		if b, form.why = keptPage(r, &form, site); form.why == isKept {
 			return b
 		}
 	}
@@ -137,10 +136,10 @@ func AppendForm(b []byte, r *Refusal, form KeptForm, site string) []byte {
 	return append(b, "</main>\n"...)
 }
 
-// appendKept appends the page that holds a form, or nothing, and why.
-func appendKept(b []byte, r *Refusal, form *KeptForm, site string) (_ []byte, why why) {
-	w, start := form.words, len(b)
-	b = appendTop(slices.Grow(b, 4<<10+len(form.body)), r, form, site)
+// keptPage returns the page that holds a form, or why it holds none, and room for another page.
+func keptPage(r *Refusal, form *KeptForm, site string) (b []byte, why why) {
+	w := form.words
+	b = appendTop(make([]byte, 0, 4<<10+len(form.body)), r, form, site)
 	switch {
 	case r.Setup:
 		b = append(b, w.setup...)
@@ -155,7 +154,7 @@ func appendKept(b []byte, r *Refusal, form *KeptForm, site string) (_ []byte, wh
 	b = append(b, "</p>\n<form method=\"post\" accept-charset=\"utf-8\">\n"...)
 	fields := fieldWriter{page: b, most: len(b) + 2*len(form.body) + spare, words: w, isSecret: form.isSecret}
 	if why := fields.write(form.body); why != isKept {
-		return b[:start], why
+		return b[:0], why
 	}
 	b = fields.page
 	script := r.HasScript()

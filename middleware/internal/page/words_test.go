@@ -125,7 +125,7 @@ func TestWayBack(t *testing.T) {
 		r := &http.Request{Host: "a.example", Header: http.Header{"Referer": {referer}}}
 		require.Equal(t, want, backOf(r), referer)
 	}
-	got := string(AppendForm(nil, &Refusal{RoomWait: time.Second}, KeptForm{request: new(http.Request), words: &speech[0], back: "/?\"><script>"}, ""))
+	got := string(FormPage(&Refusal{RoomWait: time.Second}, KeptForm{request: new(http.Request), words: &speech[0], back: "/?\"><script>"}, ""))
 	require.Contains(t, got, `<a href="/?&#34;&gt;&lt;script&gt;">Back without sending</a>`)
 }
 
@@ -136,8 +136,8 @@ func TestPagesOfASiteThatIsSetUpWrongly(t *testing.T) {
 		for _, cause := range []Cause{ProofRequired, QuotaExceeded} {
 			r := &http.Request{Method: http.MethodPost, Header: http.Header{"Accept-Language": {w.language}}}
 			form := KeptForm{request: r, words: w, body: []byte("a=b")}
-			require.Contains(t, string(AppendForm(nil, &Refusal{Cause: cause, Setup: true}, form, "")), w.setup)
-			require.NotContains(t, string(AppendForm(nil, &Refusal{Cause: cause}, form, "")), w.setup)
+			require.Contains(t, string(FormPage(&Refusal{Cause: cause, Setup: true}, form, "")), w.setup)
+			require.NotContains(t, string(FormPage(&Refusal{Cause: cause}, form, "")), w.setup)
 			require.Contains(t, string(AppendPage(nil, &Refusal{Cause: cause, Setup: true}, http.Header{}, r, "")), w.setup)
 		}
 	}
