@@ -119,12 +119,6 @@ func (e *engine) record(ctx context.Context, client rueidis.Client, read *script
 	}
 }
 
-// tagOf is the key of an account: a hash, so that every key has the same length and no
-// byte of it a meaning.
-func (e *engine) tagOf(name string) string {
-	return e.prefix + "{" + base64.RawURLEncoding.EncodeToString([]byte(name)) + "}"
-}
-
 // nameOf returns the name of an account by its key.
 func (e *engine) nameOf(tag string) (name string, ok bool) {
 	inner, ok := strings.CutPrefix(tag, e.prefix+"{")

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
@@ -140,12 +139,4 @@ func (c *connection) close() {
 	if client != nil {
 		client.Close() // waits for what is on its way, for a second
 	}
-}
-
-// notSent reports whether an error says that nothing has left this machine.
-func notSent(err error) bool {
-	var op *net.OpError
-	// Not ErrClosing: commands that are on their way when a client closes get it too.
-	return errors.Is(err, rueidis.ErrNoSlot) || errors.Is(err, rueidis.ErrNoAddr) ||
-		errors.As(err, &op) && op.Op == "dial"
 }

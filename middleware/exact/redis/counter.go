@@ -5,9 +5,7 @@ package redis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -43,14 +41,6 @@ func (cfg *Config) check() error {
 	}
 	return nil
 }
-
-// ErrUnreadable says that what is stored for a key is no account of this package, not all of one,
-// or one of a later version. Every call for that key fails until it is deleted. It is
-// [exact.ErrNotCounted].
-var ErrUnreadable = fmt.Errorf("%w: redis: the account cannot be read", exact.ErrNotCounted)
-
-// ErrStopped says that a counter was closed. It is [exact.ErrNotCounted].
-var ErrStopped = fmt.Errorf("%w: redis: the counter was closed", exact.ErrNotCounted)
 
 // A counter is what [Open] and [New] return.
 type counter struct {
@@ -132,6 +122,19 @@ func open(dial func() (rueidis.Client, error), cfg Config) (*counter, error) {
 	return &counter{merged: exact.Merge(e), engine: e}, nil
 }
 
+func newEngine(cfg Config, dial func() (rueidis.Client, error)) *engine {
+	told := &alarms{log: cfg.Logger}
+	e := &engine{
+		prefix:     cfg.Prefix,
+		alarms:     told,
+		connection: connection{dial: dial, watch: watch{allowed: cfg.DangerouslyAllowEviction, alarms: told, every: watchEvery}},
+	}
+	for i := range e.nodes {
+		e.nodes[i].out = make(chan struct{}, maxOut)
+	}
+	return e
+}
+
 // Take implements [exact.Counter].
 func (c *counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 	return c.merged.Take(ctx, call)
@@ -154,38 +157,10 @@ func (c *counter) Close() error {
 	return nil
 }
 
-// refusals are words that a server begins an error with when it has not run a script.
-var refusals = []string{
-	"OOM", "READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "MISCONF", "BUSY", "TRYAGAIN",
-	"NOAUTH", "WRONGPASS", "NOPERM", "DENIED", "MOVED", "ASK", "CROSSSLOT", "NOSCRIPT",
-}
-
-// unreadable are those of an account: what is read is read before the first write.
-var unreadable = []string{"DAMAGED", "VERSION", "WRONGTYPE"}
-
-// classify says whether a call that failed may have been counted.
-func classify(err error) error {
-	if err == nil || errors.Is(err, exact.ErrNotCounted) || errors.Is(err, exact.ErrMaybeCounted) {
-		return err
+// Part implements [exact.Parted]: the node of a cluster that has the account.
+func (c *counter) Part(call exact.Call) int {
+	if c.engine.layout.nodeOf.Load() == nil || call.Policy == nil {
+		return 0
 	}
-	switch {
-	case saidOf(err, unreadable):
-		return fmt.Errorf("%w: %w", ErrUnreadable, err)
-	case notSent(err), saidOf(err, refusals):
-		return fmt.Errorf("%w: redis: %w", exact.ErrNotCounted, err)
-	}
-	return fmt.Errorf("%w: redis: %w", exact.ErrMaybeCounted, err)
-}
-
-// saidOf reports whether an error is one of the server's that begins with one of some words.
-func saidOf(err error, words []string) bool {
-	said, ok := rueidis.IsRedisErr(err)
-	return ok && slices.ContainsFunc(words, func(word string) bool { return begins(said.Error(), word) })
-}
-
-// begins reports whether an error of the server begins with a word. What a script
-// failed with is said after it, or before it: "OOM ... script: f_1", or "ERR Error
-// running script ... -OOM ...".
-func begins(said, word string) bool {
-	return len(said) > len(word) && said[:len(word)] == word && (said[len(word)] == ' ' || said[len(word)] == ':')
+	return c.engine.layout.part(c.engine.tag(call.Policy, call.Key))
 }

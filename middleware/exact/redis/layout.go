@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-
-	"github.com/tallystick/tallystick/middleware/exact"
 )
 
 const (
@@ -35,17 +33,6 @@ type layout struct {
 	asked time.Time
 	names map[string]uint8 // of masters, by where they are
 }
-
-// Part implements [exact.Parted]: the node of a cluster that has the account.
-func (c *counter) Part(call exact.Call) int {
-	if c.engine.layout.nodeOf.Load() == nil || call.Policy == nil {
-		return 0
-	}
-	return c.engine.layout.part(c.engine.tag(call.Policy, call.Key))
-}
-
-// node returns the node that has a key.
-func (e *engine) node(key string) *node { return &e.nodes[e.layout.part(key)] }
 
 // part returns the number of the node that has a key.
 func (l *layout) part(key string) int {

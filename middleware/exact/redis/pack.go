@@ -4,6 +4,7 @@ package redis
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 
@@ -85,6 +86,8 @@ func (r *reply) bytes(n int) []byte {
 	r.rest = r.rest[n:]
 	return b
 }
+
+var errReply = errors.New("redis: the script answers what it should not; is another version of this package counting on this server?")
 
 // whole says what is wrong with a reply that was read, if anything is.
 func (r *reply) whole() error {

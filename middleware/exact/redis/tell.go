@@ -3,7 +3,6 @@
 package redis
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -22,8 +21,6 @@ const (
 	admittedBefore
 	bookedBefore
 )
-
-var errReply = errors.New("redis: the script answers what it should not; is another version of this package counting on this server?")
 
 // tell puts the answer of the script into verdicts: from how the account stood, it takes
 // the calls once more.

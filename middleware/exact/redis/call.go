@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redis
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// Take implements [exact.Counter].
+func (e *engine) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	v, err := e.TakeAll(ctx, []exact.Call{call})
+	if err != nil {
+		return exact.Verdict{}, err
+	}
+	return v[0], nil
+}
+
+// TakeAll implements [exact.Batcher].
+func (e *engine) TakeAll(ctx context.Context, calls []exact.Call) ([]exact.Verdict, error) {
+	for i := range calls {
+		if err := calls[i].Check(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return e.take(ctx, calls, true)
+}
+
+// Peek implements [exact.Counter].
+func (e *engine) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	if err := call.Check(ctx); err != nil {
+		return exact.Verdict{}, err
+	}
+	call.ID = ""
+	v, err := e.take(ctx, []exact.Call{call}, false)
+	if err != nil {
+		return exact.Verdict{}, err
+	}
+	return v[0], nil
+}
+
+func (e *engine) take(ctx context.Context, calls []exact.Call, charge bool) ([]exact.Verdict, error) {
+	call := &calls[0]
+	p, tag := call.Policy, e.tag(call.Policy, call.Key)
+	keys := trailKeys(make([]string, 0, 3+p.Len()), tag, p)
+	args := make([]string, 1, 1+len(calls))
+	named := false
+	for i := range calls {
+		named = named || calls[i].ID != ""
+		args = append(args, hashed(calls[i].ID))
+	}
+	if named {
+		keys = append(keys, tag+":s:0", tag+":s:1")
+	}
+	clock := &e.node(tag).clock
+	deadline := int64(0)
+	if end, ok := ctx.Deadline(); ok {
+		deadline = clock.at(time.Now(), end)
+	}
+	for booked := call.Ahead > 0; ; {
+		said, err := e.runTake(ctx, p, keys, args, call, charge, booked, deadline, clock)
+		switch {
+		case err != nil:
+			return nil, err
+		case said == onlyOther && !booked:
+			booked = true
+		// A node that says it is over while it is not has had its clock set, or is another
+		// than it was: it is asked again, without a deadline.
+		case len(said) == onlyTime && deadline > 0:
+			deadline = 0
+		default:
+			return e.tell(calls, charge, booked, said)
+		}
+	}
+}
+
+// onlyOther is what a script answers that does not know of calls that are booked, where one is:
+// it has done nothing, and the script is wanted that does.
+const onlyOther = ""
+
+// runTake runs take.lua, by a deadline in the server's time.
+func (e *engine) runTake(ctx context.Context, p *exact.Policy, keys, args []string, call *exact.Call, charge, booked bool, deadline int64, clock *serverClock) (string, error) {
+	packed := pack(make([]byte, 0, 256), call.Cost)
+	packed = append(packed, flag(charge), flag(call.Past || call.Cost == 0))
+	pause := (call.Pause + time.Microsecond - 1).Microseconds()
+	packed = pack(packed, pause, deadline, hold(p))
+	if booked {
+		packed = pack(packed, call.Ahead.Microseconds())
+	}
+	args[0] = string(numbers(packed, p))
+	return e.run(ctx, &job{script: e.scripts.of(p, booked).take, keys: keys, args: args, clock: clock, again: !charge || !slices.Contains(args, "")})
+}
+
+// Refund implements [exact.Counter].
+func (e *engine) Refund(ctx context.Context, r exact.Receipt) error {
+	is, ok := parseSerial(&r)
+	if !ok {
+		return exact.ErrNoRefund
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
+	}
+	tag, at := e.tag(r.Policy, r.Key), r.At.UnixMicro()
+	keys := append(trailKeys(nil, tag, r.Policy), tag+":r:"+strconv.FormatInt(is.number, 10)+":"+strconv.FormatInt(at, 10))
+	packed := numbers(pack(nil, is.number, at, r.Cost, hold(r.Policy)), r.Policy)
+	args, booked := []string{string(packed), string(pack(nil, is.places...))}, is.places != nil
+	said, err := e.run(ctx, &job{script: e.scripts.of(r.Policy, booked).refund, keys: keys, args: args})
+	if err == nil && said == onlyOther && !booked {
+		said, err = e.run(ctx, &job{script: e.scripts.of(r.Policy, true).refund, keys: keys, args: args})
+	}
+	switch {
+	case err == nil && said == "2":
+		return exact.ErrLateRefund
+	case err == nil && said != "1":
+		return exact.ErrNoRefund
+	}
+	return err
+}
+
+func flag(set bool) byte {
+	if set {
+		return 1
+	}
+	return 0
+}
+
+// hashed is an ID as scripts know it: each has the same length, and no two are the same.
+func hashed(id string) string {
+	if id == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(id))
+	return string(sum[:16])
+}
