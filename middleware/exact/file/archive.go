@@ -5,7 +5,6 @@ package file
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
 )
@@ -57,25 +56,4 @@ func (c *counter) Forget(ctx context.Context, name string) error {
 		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 	}
 	return c.do(&job{ctx: ctx, name: name, account: new(exact.Account)}).err
-}
-
-// replace puts the account of a job in place of the one that is there: one that has counted
-// nothing, to forget it, in place of any. It is not written again, and gone with the next snapshot.
-func (c *counter) replace(now time.Time, b *batch, j *job, e *entry) (o outcome, err error) {
-	fresh := !e.known && !e.changed
-	switch counts := j.account.Counts(now); {
-	case counts && e.account.Counts(now):
-		o.err = exact.ErrKept
-		return o, nil
-	case !counts && (fresh || !j.account.Expires().IsZero()): // there is nothing to forget, or to restore
-		return o, nil
-	case fresh:
-		full, err := c.full(now, b)
-		if o.err = full; full != nil || err != nil {
-			return o, err
-		}
-		b.coming++
-	}
-	e.account, e.changed = *j.account, true
-	return o, nil
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"time"
 )
 
 // A file is made smaller by writing another, of the accounts that count, beside it, while
@@ -28,13 +27,6 @@ const nextSuffix = ".next"
 // would hold up the commits of the old one.
 const syncEvery = 1 << 20
 
-// A next is a smaller file, or why there is none.
-type next struct {
-	log      *log
-	unsynced int64
-	err      error
-}
-
 var errQuit = errors.New("file: closed")
 
 func newNonce() uint64 {
@@ -45,34 +37,6 @@ func newNonce() uint64 {
 
 // large is from where on much of the file is not needed.
 func (c *counter) large() int64 { return 2*c.accounts.size() + c.spare }
-
-// shrinkIfLarge begins to make the file smaller, if much of it is not needed. What has failed is tried
-// again when the file has grown, and once a minute.
-func (c *counter) shrinkIfLarge(now time.Time) {
-	if c.log.end < c.large() || c.log.end < c.again && now.Unix()/60 == c.tried {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.shrinking && !c.closed {
-		c.shrinking = true
-		like := c.log.f
-		go c.shrink(like)
-	}
-}
-
-// shrink writes a smaller file, and hands it to the goroutine that writes.
-func (c *counter) shrink(like handle) {
-	n := new(next)
-	n.err = c.copy(n, like)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.next = n
-	if !c.writing {
-		c.writing = true
-		go c.write()
-	}
-}
 
 // copy writes most of a smaller file.
 func (c *counter) copy(n *next, like handle) error {

@@ -65,33 +65,6 @@ func (c *counter) write() {
 	}
 }
 
-// stop lets no call in any more.
-func (c *counter) stop(err error) error {
-	if !errors.Is(err, ErrStopped) {
-		err = fmt.Errorf("%w: %w", ErrStopped, err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.failed = err
-	return err
-}
-
-type batch struct {
-	entries  map[string]*entry
-	order    []*entry // in which they were asked for
-	outcomes []outcome
-	coming   int // accounts that it adds
-	bytes    int
-}
-
-type entry struct {
-	name    string
-	account exact.Account
-	known   bool // it is on disk
-	changed bool
-	asked   []int // jobs
-}
-
 // commit does jobs in order, as many as fit into a group, and answers them when what they
 // have changed is on disk. It returns how many it has answered.
 func (c *counter) commit(jobs []*job) (n int) {
@@ -130,119 +103,6 @@ func (c *counter) commit(jobs []*job) (n int) {
 		c.shrinkIfLarge(now)
 	}
 	return n
-}
-
-// here fails if the file does not have its name any more: another counter may be counting
-// in the one that has. A directory that cannot be asked says neither.
-func (c *counter) here() error {
-	if same, err := c.disk.Same(c.path, c.log.f); err == nil && !same {
-		return fmt.Errorf("%w: the file was renamed, removed or replaced by another", ErrStopped)
-	}
-	return nil
-}
-
-// one does one job.
-func (c *counter) one(now time.Time, b *batch, j *job, i int) (err error) {
-	e := b.entries[j.name]
-	if e == nil {
-		e = &entry{name: j.name}
-		var bytes int
-		if e.account, bytes, err = c.accounts.load(j.name); err != nil {
-			return err
-		}
-		e.known = bytes > 0
-		b.bytes += bytes
-		b.entries[j.name], b.order = e, append(b.order, e)
-	}
-	b.bytes += 128 // a charge adds less
-	e.asked = append(e.asked, i)
-	o, err := c.decide(now, b, j, e)
-	b.outcomes = append(b.outcomes, o)
-	return err
-}
-
-// decide decides what a job changes, and what its answer is when that is on disk.
-func (c *counter) decide(now time.Time, b *batch, j *job, e *entry) (o outcome, err error) {
-	if err := j.ctx.Err(); err != nil {
-		o.err = fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
-		return o, nil
-	}
-	switch {
-	case j.receipt != nil:
-		o.err = e.account.Refund(now, j.receipt)
-		e.changed = e.changed || o.err == nil
-		return o, nil
-	case j.account != nil:
-		return c.replace(now, b, j, e)
-	}
-	if j.id != "" {
-		if v, ok := c.replies.Find(now, j.name, j.id); ok {
-			o.verdict = e.account.Replay(now, v, j.call)
-			return o, nil
-		}
-	}
-	fresh := !e.known && !e.changed
-	if fresh {
-		full, err := c.full(now, b)
-		if o.err = full; full != nil || err != nil {
-			return o, err
-		}
-	}
-	o.verdict = e.account.Take(now, j.call)
-	if j.id != "" {
-		c.replies.Keep(now, j.name, j.id, o.verdict)
-		o.kept = true
-	}
-	if o.verdict.Admitted {
-		e.changed = true
-		if fresh {
-			b.coming++
-		}
-	}
-	return o, nil
-}
-
-// full says why there is no room for another account, if there is none.
-func (c *counter) full(now time.Time, b *batch) (full, err error) {
-	if c.accounts.len()+b.coming >= c.keys {
-		// Once a second: that it is full must not cost everybody a search.
-		if second := now.Unix(); second != c.searched {
-			c.searched = second
-			c.accounts.sweep(maxSearch, func(name string) bool { return b.entries[name] != nil })
-		}
-		if c.accounts.len()+b.coming >= c.keys {
-			return exact.ErrFull, nil
-		}
-	}
-	if stuck := c.stuckAt(stuckForNew); stuck != nil {
-		return fmt.Errorf("%w: %w", exact.ErrFull, stuck), nil
-	}
-	room, err := c.ahead(now)
-	if !room {
-		full = fmt.Errorf("%w: %w", exact.ErrFull, errNoRoom)
-	}
-	return full, err
-}
-
-// maxSearch is at how many accounts a search for an idle one looks.
-const maxSearch = 4096
-
-// ahead keeps room for the accounts that there are, and reports whether there is any for
-// others. A full disk is asked again once a second.
-func (c *counter) ahead(now time.Time) (room bool, err error) {
-	if !c.log.low() {
-		return true, nil
-	}
-	second := now.Unix()
-	if c.tight && second == c.asked {
-		return false, nil
-	}
-	err = c.log.reserve(0)
-	c.tight, c.asked = errors.Is(err, errNoRoom), second
-	if c.tight {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // store puts on disk what a batch has changed. Refusals change nothing, and write nothing.
@@ -287,5 +147,33 @@ func (c *counter) undo(b *batch, jobs []*job, err error) {
 				*o = outcome{err: err}
 			}
 		}
+	}
+}
+
+// shrinkIfLarge begins to make the file smaller, if much of it is not needed. What has failed is tried
+// again when the file has grown, and once a minute.
+func (c *counter) shrinkIfLarge(now time.Time) {
+	if c.log.end < c.large() || c.log.end < c.again && now.Unix()/60 == c.tried {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.shrinking && !c.closed {
+		c.shrinking = true
+		like := c.log.f
+		go c.shrink(like)
+	}
+}
+
+// shrink writes a smaller file, and hands it to the goroutine that writes.
+func (c *counter) shrink(like handle) {
+	n := new(next)
+	n.err = c.copy(n, like)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next = n
+	if !c.writing {
+		c.writing = true
+		go c.write()
 	}
 }
