@@ -86,15 +86,3 @@ func openCounter(spec string, now func() time.Time, secrets [][]byte, stdout io.
 	}
 	return c, append(closers{c.Close}, after...), nil
 }
-
-// closers are closed one after the other.
-type closers []func() error
-
-// Close implements [io.Closer].
-func (all closers) Close() error {
-	var errs []error
-	for _, c := range all {
-		errs = append(errs, c())
-	}
-	return errors.Join(errs...)
-}

@@ -16,40 +16,12 @@ type form interface {
 	fill(p *page, problems map[string]string) // for the page that shows it again
 }
 
-type contact struct {
-	Name    string `json:"name" validate:"required,max=100"`
-	Email   string `json:"email" validate:"required,max=254,email"`
-	Message string `json:"message" validate:"required,max=5000"`
-}
-
-func (c *contact) inputs() map[string]*string {
-	return map[string]*string{"name": &c.Name, "email": &c.Email, "message": &c.Message}
-}
-
 func (c *contact) fill(p *page, problems map[string]string) {
 	p.Contact, p.ContactProblems = *c, problems
 }
 
-type newsletter struct {
-	Email string `json:"email" validate:"required,max=254,email"`
-}
-
-func (n *newsletter) inputs() map[string]*string {
-	return map[string]*string{"email": &n.Email}
-}
-
 func (n *newsletter) fill(p *page, problems map[string]string) {
 	p.Newsletter, p.NewsletterProblems = *n, problems
-}
-
-type signup struct {
-	Name     string `json:"name" validate:"required,max=100"`
-	Email    string `json:"email" validate:"required,max=254,email"`
-	Password string `json:"password" validate:"required,min=8,max=100"`
-}
-
-func (s *signup) inputs() map[string]*string {
-	return map[string]*string{"name": &s.Name, "email": &s.Email, passwordInput: &s.Password}
 }
 
 func (s *signup) fill(p *page, problems map[string]string) {
@@ -57,21 +29,9 @@ func (s *signup) fill(p *page, problems map[string]string) {
 	p.Signup.Password = "" // no page shows it again
 }
 
-type feedback struct {
-	Email   string `json:"email" validate:"required,max=254,email"`
-	Message string `json:"message" validate:"required,max=5000"`
-}
-
-func (f *feedback) inputs() map[string]*string {
-	return map[string]*string{"email": &f.Email, "message": &f.Message}
-}
-
 func (f *feedback) fill(p *page, problems map[string]string) {
 	p.Feedback, p.FeedbackProblems = *f, problems
 }
-
-// passwordInput is the one input whose every character counts.
-const passwordInput = "password"
 
 var rules = func() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())

@@ -7,7 +7,13 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	exporter "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/sdk/metric"
+
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/refusallog"
 )
 
 // maxInstances keeps a slip of the finger from taking all memory: an instance
@@ -54,4 +60,17 @@ func (b *instances) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i := (b.turn.Add(1) - 1) % uint64(len(b.all))
 	w.Header().Set("Demo-Instance", strconv.FormatUint(i+1, 10))
 	b.all[i].ServeHTTP(w, r)
+}
+
+func newMetrics(o options) (*metrics, error) {
+	registry := prometheus.NewRegistry() // of one's own: the global one is everybody's
+	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())
+	if err != nil {
+		return nil, err
+	}
+	return &metrics{
+		Handler:  promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		provider: metric.NewMeterProvider(metric.WithReader(reader)),
+		refusals: refusallog.New(refusallog.Config{Logger: o.log, Now: o.now}),
+	}, nil
 }

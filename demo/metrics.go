@@ -4,13 +4,12 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel/attribute"
-	exporter "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/tallystick/tallystick/middleware"
@@ -27,19 +26,6 @@ type metrics struct {
 	http.Handler
 	provider *metric.MeterProvider
 	refusals *refusallog.Log
-}
-
-func newMetrics(o options) (*metrics, error) {
-	registry := prometheus.NewRegistry() // of one's own: the global one is everybody's
-	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())
-	if err != nil {
-		return nil, err
-	}
-	return &metrics{
-		Handler:  promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
-		provider: metric.NewMeterProvider(metric.WithReader(reader)),
-		refusals: refusallog.New(refusallog.Config{Logger: o.log, Now: o.now}),
-	}, nil
 }
 
 // instance returns the instruments of one instance. They have its number, as all of them are in
@@ -64,4 +50,19 @@ func (i *instruments) hook(next func(context.Context, middleware.Decision)) func
 			next(ctx, d)
 		}
 	}
+}
+
+// counted is what tells an operator whether a rotation went well: the limiter tells no client that
+// its token was not accepted.
+type counted struct{ decisions, tokenErrors atomic.Uint64 }
+
+func (c *counted) note(d middleware.Decision) {
+	c.decisions.Add(1)
+	if d.TokenErr != nil {
+		c.tokenErrors.Add(1)
+	}
+}
+
+func (c *counted) attr() slog.Attr {
+	return slog.Group("since-start", "decisions", c.decisions.Load(), "token-errors", c.tokenErrors.Load())
 }

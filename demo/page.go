@@ -7,7 +7,10 @@ import (
 	"embed"
 	"html/template"
 	"net/http"
+	"strconv"
 	"time"
+
+	"github.com/tallystick/tallystick/middleware"
 )
 
 //go:embed web
@@ -33,6 +36,23 @@ type page struct {
 	Stage *stage
 	Lines string
 	Times int
+}
+
+// A problem is an answer that is no success: problem details (RFC 9457), or the
+// same as a page.
+type problem struct {
+	Title  string            `json:"title"`
+	Status int               `json:"status"`
+	Detail string            `json:"detail,omitempty"`
+	Errors map[string]string `json:"errors,omitempty"` // by field
+
+	// For the page alone: how the limits stand, and whether work is offered.
+	Limits []middleware.LimitStatus `json:"-"`
+	Work   bool                     `json:"-"`
+}
+
+func unprocessable(problems map[string]string) *problem {
+	return &problem{Status: http.StatusUnprocessableEntity, Detail: "Some fields are not valid.", Errors: problems}
 }
 
 var templates = func() map[string]*template.Template {
@@ -104,3 +124,5 @@ func inWords(window time.Duration) string {
 func serveFile(name string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, web, name) }
 }
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }

@@ -9,23 +9,6 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// A problem is an answer that is no success: problem details (RFC 9457), or the
-// same as a page.
-type problem struct {
-	Title  string            `json:"title"`
-	Status int               `json:"status"`
-	Detail string            `json:"detail,omitempty"`
-	Errors map[string]string `json:"errors,omitempty"` // by field
-
-	// For the page alone: how the limits stand, and whether work is offered.
-	Limits []middleware.LimitStatus `json:"-"`
-	Work   bool                     `json:"-"`
-}
-
-func unprocessable(problems map[string]string) *problem {
-	return &problem{Status: http.StatusUnprocessableEntity, Detail: "Some fields are not valid.", Errors: problems}
-}
-
 // showRefusal shows people what a limiter refused: Config.PageHandler.
 func showRefusal(w http.ResponseWriter, r *http.Request) {
 	d, _ := middleware.FromContext(r.Context())

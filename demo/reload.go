@@ -4,11 +4,8 @@ package main
 
 import (
 	"errors"
-	"log/slog"
 	"strings"
-	"sync/atomic"
 
-	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/policyfile"
 )
 
@@ -54,19 +51,4 @@ func (b *instances) sign(o options) error {
 		errs = append(errs, site.limiters.sign(secrets, false))
 	}
 	return errors.Join(errs...)
-}
-
-// counted is what tells an operator whether a rotation went well: the limiter tells no client that
-// its token was not accepted.
-type counted struct{ decisions, tokenErrors atomic.Uint64 }
-
-func (c *counted) note(d middleware.Decision) {
-	c.decisions.Add(1)
-	if d.TokenErr != nil {
-		c.tokenErrors.Add(1)
-	}
-}
-
-func (c *counted) attr() slog.Attr {
-	return slog.Group("since-start", "decisions", c.decisions.Load(), "token-errors", c.tokenErrors.Load())
 }

@@ -6,38 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 )
-
-// options are what a run of the demo depends on; nothing else is global.
-type options struct {
-	addr       string
-	instances  int
-	secretFile string
-	policyFile string // says where the secrets are, too
-	work       int64  // expected hashes; 0 is a nonce alone, where that is permitted
-	crowd      int64
-	counter    string // see openCounter
-	counted    *counted
-	metrics    *metrics
-	reload     <-chan os.Signal // each has the files read again; nil: none
-	internal   string           // the credential of services of our own; "": none
-
-	deadline time.Duration // for the counter; 0: the limiter's default. No flag: tests are patient, because their machine may be busy
-
-	stdout io.Writer
-	log    *slog.Logger
-	now    func() time.Time // the limiters' clock, so that tests need not wait
-}
-
-// patience is how long requests under way may take once shutdown has begun.
-const patience = 10 * time.Second
 
 // run serves until ctx ends and the requests under way have finished.
 func run(ctx context.Context, o options) (err error) {

@@ -40,3 +40,15 @@ func serveCounter(counter exact.Counter, addr string, secrets [][]byte, stdout i
 		return err
 	}}, nil
 }
+
+// closers are closed one after the other.
+type closers []func() error
+
+// Close implements [io.Closer].
+func (all closers) Close() error {
+	var errs []error
+	for _, c := range all {
+		errs = append(errs, c())
+	}
+	return errors.Join(errs...)
+}

@@ -3,21 +3,12 @@
 package main
 
 import (
-	"context"
 	"net/http"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 )
-
-// A route is one form and the policy that limits it.
-type route struct {
-	policy    string // also its path
-	form      func() form
-	limits    []middleware.Limit
-	challenge *middleware.Challenge // nil: never
-}
 
 // routes are the site's forms, one for each way to ask for work.
 func routes(o options) []route {
@@ -36,22 +27,6 @@ func routes(o options) []route {
 			o.challenge("feedback", middleware.EveryRequest)},
 	}
 }
-
-// challenge returns what a policy asks for. Where tallies are sold the work
-// cannot be 0: what costs nothing is no limit. There the default stands.
-func (o options) challenge(policy string, mode middleware.Mode) *middleware.Challenge {
-	return &middleware.Challenge{
-		Mode:        mode,
-		Work:        o.work,
-		NonceOnly:   o.work == 0 && mode == middleware.EveryRequest,
-		Crowd:       o.crowd,
-		WaitingRoom: 5, // the default; EveryRequest has no waiting room unless asked
-		Path:        tallyPath(policy),
-	}
-}
-
-// tallyPath is where the endpoints of a policy are.
-func tallyPath(policy string) string { return "/tally/" + policy + "/" }
 
 // A site is one instance: a handler, and the limiters in it.
 type site struct {
@@ -105,32 +80,6 @@ func newSite(o options, number int, secrets [][]byte, counter exact.Counter, roo
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(refuseForeign))
 	return &site{secured(origin.Handler(mux)), limits}, nil
-}
-
-// form returns the policy of one form. Identity is left at its default,
-// the address of the peer.
-func (o options) form(to route) middleware.Config {
-	// The built-in page is plain; people get one in the site's own look. Scripts
-	// get the built-in problem details.
-	page := http.Handler(http.HandlerFunc(showRefusal))
-	if to.challenge != nil {
-		// A form is kept in a page that sends it again, after work or a wait.
-		page = middleware.Interstitial{Page: page}
-	}
-	return middleware.Config{
-		Policy:    to.policy,
-		Limits:    to.limits,
-		Challenge: to.challenge,
-		// The token is always a header too, where it is easy to watch.
-		TokenTransport: middleware.HeaderAndCookie,
-		// The demo speaks plain HTTP, where browsers store no Secure cookie.
-		// A real site leaves this out.
-		Advanced:    middleware.Advanced{InsecureCookie: true},
-		PageHandler: page,
-		OnDecision:  func(_ context.Context, d middleware.Decision) { o.counted.note(d) },
-		Logger:      o.log,
-		Now:         o.now,
-	}
 }
 
 // secured sets what every response should have.

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	_ "embed"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -28,37 +27,6 @@ var firstLines = func() string {
 
 // prefilled is what the form says, so that there is nothing to type.
 var prefilled = contact{Name: "Ada", Email: "ada@example.org", Message: "Who keeps the count?"}
-
-// One template draws a stage, in the page and in every event
-// of the stream: with a script and without, it is the same picture.
-type stage struct {
-	Steps     int
-	Quota     int64
-	Window    time.Duration
-	Thrown    bool // the round throws its tokens away
-	Instances []instanceView
-	Lanes     []laneView
-	Token     *tokenView // nil: the browser has none
-	Said      string     // the last answer in a sentence
-}
-
-type instanceView struct {
-	Number            int
-	Admitted, Refused int
-	Lit               bool // it was the last to answer
-	LitAdmitted       bool
-}
-
-type laneView struct {
-	Title             string
-	Active, Tried     bool
-	Admitted, Refused int
-	Bound             int64
-	Formula, Why      string
-	Marks             []mark
-	Skipped           int // marks that there is no room for
-	NewestLit         bool
-}
 
 // stageOf returns the picture of a round as it stands. shown is the token that the browser has
 // brought, if that is known.
@@ -197,5 +165,3 @@ func (s *showroom) draw(r round, shown string) ([]byte, error) {
 	err := templates["showroom"].ExecuteTemplate(&b, "stage", s.stageOf(r, shown))
 	return b.Bytes(), err
 }
-
-func number(n int64) string { return strconv.FormatInt(n, 10) }

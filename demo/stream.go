@@ -6,21 +6,13 @@ import (
 	"bytes"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 	"time"
 )
 
 const (
-	maxStreams = 128              // of all visitors
 	beat       = 10 * time.Second // in which a stream says something, so that one whose client has gone ends
 	streamLife = 10 * time.Minute // after which a browser comes back, or does not
 )
-
-// streams bounds how many are open.
-type streams struct {
-	open atomic.Int64
-	most int64
-}
 
 // events sends the picture of the visitor's own round, and again whenever it has changed
 // (server-sent events, HTML Living Standard 9.2). A stream has no buffer: it sends the

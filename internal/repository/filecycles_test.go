@@ -26,12 +26,11 @@ import (
 
 // A file may use what another file of its package declares, but not the other way round
 // too, by whatever detour: then a reader can take up one file after the other.
-// In demo they do not yet: it is not walked.
 func TestNoFileCycles(t *testing.T) {
 	atRoot(t)
 	testkit.Outside(t)
 	for _, module := range []string{
-		".", "internal/bench", "internal/browser", "internal/lab", "internal/release",
+		".", "demo", "internal/bench", "internal/browser", "internal/lab", "internal/release",
 		"middleware/exact/dynamodb", "middleware/exact/file", "middleware/exact/nats", "middleware/exact/redis", "middleware/exact/sql", "middleware/otel", "middleware/recipes",
 	} {
 		t.Run(module, func(t *testing.T) {
