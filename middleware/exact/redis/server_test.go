@@ -39,9 +39,10 @@ const (
 // A server is a redis-server of one test.
 type server struct {
 	*faults.Server
-	t     testing.TB
-	args  []string
-	clock rueidis.Client // of at
+	t         testing.TB
+	args      []string
+	clock     rueidis.Client // of at
+	clockOnce sync.Once
 }
 
 func startServer(t testing.TB, args ...string) *server {
@@ -118,12 +119,12 @@ func opened(t testing.TB) (*server, *redis.Counter) {
 
 // at sets the clock that the counters of byKey go by.
 func (s *server) at(now time.Time) {
-	if s.clock == nil {
+	s.clockOnce.Do(func() {
 		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true})
 		require.NoError(s.t, err)
 		s.t.Cleanup(client.Close)
 		s.clock = client
-	}
+	})
 	require.NoError(s.t, s.clock.Do(context.Background(), s.clock.B().Hset().Key("clock").FieldValue().
 		FieldValue("s", strconv.FormatInt(now.Unix(), 10)).FieldValue("us", strconv.Itoa(now.Nanosecond()/1000)).Build()).Error())
 }
