@@ -163,8 +163,10 @@ var kept [][]byte
 func TestGoroutinesThatAreLeft(t *testing.T) {
 	before := runtime.NumGoroutine()
 	stay := make(chan struct{})
-	go func() { <-stay }()
-	require.Equal(t, before+1, left(before, 0))
+	for range 100 { // more than those of other tests that may end meanwhile
+		go func() { <-stay }()
+	}
+	require.Greater(t, left(before, 0), before)
 	close(stay)
-	require.Equal(t, before, left(before, patience))
+	require.LessOrEqual(t, left(before, patience), before)
 }
