@@ -59,11 +59,14 @@ func amidALoad(t *testing.T, f Fault, deadline time.Duration, policy *exact.Poli
 		}
 		return err
 	}
-	healed := make(chan struct{})
+	struck, healed := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	for w := range callers {
 		wg.Go(func() {
 			for n := range 100 {
+				if n == 50 {
+					<-struck // or the first would be done before
+				}
 				id := fmt.Sprint(w, "-", n)
 				err := take(id)
 				if err == nil {
@@ -85,6 +88,7 @@ func amidALoad(t *testing.T, f Fault, deadline time.Duration, policy *exact.Poli
 		if w == 0 {
 			require.Eventually(t, func() bool { return admitted.Load() > 10 }, Patient, time.Millisecond)
 			f.Strike()
+			close(struck)
 		}
 	}
 	require.Eventually(t, func() bool { return failed.Load() >= callers }, Patient, time.Millisecond, "no call hangs")
