@@ -129,7 +129,7 @@ func TestReasonsAreNamed(t *testing.T) {
 	names, values := constants(t, "middleware", "Reason")
 	var reasons []string
 	for i, name := range names {
-		if strings.HasPrefix(name, "proof") || name == "NoToken" || name == "MemoryFull" {
+		if strings.HasPrefix(strings.ToLower(name), "proof") || name == "NoToken" || name == "MemoryFull" {
 			reasons = append(reasons, values[i])
 		}
 	}

@@ -196,8 +196,8 @@ func (c *carriage) takeBackProofs(d *record, p *proof) {
 // noteProofs notes why the last proof was not accepted. A replay is the reason also where
 // the offer that follows has another.
 func (c *challenger) noteProofs(d *record, reason, verdict Reason) {
-	if verdict == proofReplayed {
-		reason = proofReplayed
+	if verdict == ProofReplayed {
+		reason = ProofReplayed
 	}
 	d.noteProof(reason)
 	c.proofs.note(reason)

@@ -78,9 +78,16 @@ type Decision struct {
 	IdentityErr error
 
 	// Proof is why the proof of the request was not accepted; "" if it was, or if there was none:
-	// "expired"; "wrong-solution"; "secret-unknown", no secret of this instance has signed its
-	// challenge; "clock-differs", a clock that is ahead of this one has; "client-changed", another client
-	// asked for the challenge; "price-risen", a tally costs by now more than 15/8 of it; "replayed", it has bought a request already. Offered is the challenge that went out with the refusal, or nil.
+	//
+	//	expired         its time has passed
+	//	wrong-solution  its answers are wrong
+	//	secret-unknown  no secret of this instance has signed its challenge
+	//	clock-differs   its challenge is of a clock that is ahead of this one
+	//	client-changed  another client asked for its challenge
+	//	price-risen     a tally costs more by now than 15/8 of it
+	//	replayed        it has bought a request already, see [ProofReplayed]
+	//
+	// Offered is the challenge that went out with the refusal, or nil.
 	Proof   Reason
 	Offered *pow.Challenge
 
@@ -157,8 +164,8 @@ func (d Decision) Pseudonym() string {
 	return d.pseudonyms.of(d.Identity.append(nil))
 }
 
-// A Reason says why a request was admitted or not. [Decision].Proof has words of its own, which are
-// listed there.
+// A Reason says why a request was admitted or not. Of the words of [Decision].Proof, which are listed
+// there, it is ProofReplayed alone.
 type Reason string
 
 const (
@@ -194,14 +201,16 @@ const (
 	// nothing is sold and no proof accepted. 403 with a challenge, for what comes later.
 	MemoryFull Reason = "memory-full"
 
-	// The reasons for which a proof was not accepted, see Decision.Proof.
+	// ProofReplayed: in EveryRequest, the proof has bought a request already. 403 with a challenge.
+	ProofReplayed Reason = "replayed"
+
+	// The other reasons for which a proof was not accepted, see Decision.Proof.
 	proofExpired       Reason = "expired"
 	proofWrong         Reason = "wrong-solution"
 	proofSecretUnknown Reason = "secret-unknown"
 	proofClockDiffers  Reason = "clock-differs"
 	proofClientChanged Reason = "client-changed"
 	proofPriceRisen    Reason = "price-risen"
-	proofReplayed      Reason = "replayed"
 
 	// TooManyAtOnce: as many requests of the tally are being served as [Concurrency] permits,
 	// and no more may wait. 429.

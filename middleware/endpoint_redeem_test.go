@@ -121,7 +121,7 @@ func TestProofCookie(t *testing.T) {
 			carried := with("Cookie", "session=1; "+cookie.Name+"="+cookie.Value+"; theme=dark")
 			require.Equal(t, http.StatusOK, send(h, carried).StatusCode)
 			replay := requireStatus(t, http.StatusForbidden, send(h, carried))
-			require.Equal(t, middleware.Reason("replayed"), problemIn(t, replay).Reason)
+			require.Equal(t, middleware.ProofReplayed, problemIn(t, replay).Reason)
 
 			fresh := solved(t, fetched(h))
 			require.Equal(t, http.StatusOK, send(h, carried, proving(fresh)).StatusCode, "the field comes first")
@@ -216,7 +216,7 @@ func TestProofsOfTwoPages(t *testing.T) {
 		second := requireStatus(t, http.StatusOK, send(h, both))
 		require.Equal(t, []string{cookies[0].Name, cookies[1].Name}, gone(second))
 		third := requireStatus(t, http.StatusForbidden, send(h, both), "a proof is one request")
-		require.Equal(t, middleware.Reason("replayed"), h.decisions.last().Proof)
+		require.Equal(t, middleware.ProofReplayed, h.decisions.last().Proof)
 		require.Equal(t, []string{cookies[0].Name, cookies[1].Name}, gone(third))
 	})
 	t.Run("by field, and two in one", func(t *testing.T) {

@@ -247,10 +247,9 @@ func checkTrusted(trusted []netip.Prefix) error {
 // as far as they wrote it. trusted are the networks of the proxies, at least one.
 //
 // A peer outside of trusted is itself the client, whatever the header says. Without the
-// header a trusted peer is the client, which is logged: a proxy may
-// have forgotten it, and then all its clients share one quota. It is logged in
-// other words if the header has been there at times: then it may be that the clients
-// write it.
+// header a trusted peer is the client, which is logged: a proxy may have forgotten it, and then
+// all its clients share one quota. It is logged in other words if the header has been there at
+// times: then it may be that the clients write it.
 //
 // X-Forwarded-For and Forwarded (RFC 7239) are lists. The client is the last address that is not
 // trusted; if all are, it is the peer, which is logged too. An entry that is no
@@ -259,10 +258,9 @@ func checkTrusted(trusted []netip.Prefix) error {
 // unknown "for", which the RFC allows, is no address.
 //
 // Any other header, such as Fly-Client-IP, CF-Connecting-IP or X-Real-IP, is one line that holds
-// one address. More lines
-// than one, a list, an empty value and whatever else is no address are refused: one of
-// two addresses is of the client's choosing. The proxy must set the header and not pass on what a
-// client has sent; docs/operations.md says which do, and how to try it.
+// one address. More lines than one, a list, an empty value and whatever else is no address are
+// refused: one of two addresses is of the client's choosing. The proxy must set the header and not
+// pass on what a client has sent; docs/operations.md says which do, and how to try it.
 func AddressFromHeader(header string, trusted ...netip.Prefix) (IdentityFunc, error) {
 	t, err := addressField(header)
 	if err := errors.Join(err, checkTrusted(trusted)); err != nil {

@@ -29,9 +29,9 @@ func TestEveryRequest(t *testing.T) {
 
 	replay := requireStatus(t, http.StatusForbidden, send(h, proving(proof)))
 	d := h.decisions.last()
-	require.Equal(t, middleware.Reason("replayed"), d.Reason)
-	require.Equal(t, middleware.Reason("replayed"), d.Proof)
-	require.Equal(t, middleware.Reason("replayed"), problemIn(t, replay).Reason)
+	require.Equal(t, middleware.ProofReplayed, d.Reason)
+	require.Equal(t, middleware.ProofReplayed, d.Proof)
+	require.Equal(t, middleware.ProofReplayed, problemIn(t, replay).Reason)
 	require.EqualValues(t, 16, challengeIn(t, replay).Work, "no doubling")
 	require.Equal(t, http.StatusForbidden, send(h, showing(tokenIn(ok))).StatusCode, "a token is no proof")
 

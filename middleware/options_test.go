@@ -149,3 +149,30 @@ func byTier(identify middleware.IdentityFunc) middleware.IdentityFunc {
 		return id, err
 	}
 }
+
+// Without a token the limits are told all the same, also where a handler changes what a request has cost.
+func TestMemoryOnlyTellsWhatIsLeft(t *testing.T) {
+	for name, test := range map[string]struct {
+		of     func(*clock) middleware.Config
+		handle func(w http.ResponseWriter, r *http.Request) error
+		left   string
+	}{
+		"settled higher": {contact, func(_ http.ResponseWriter, r *http.Request) error { return middleware.Settle(r, 3) }, `"contact";r=2;t=60`},
+		"refunded":       {contact, middleware.Refund, `"contact";r=5`},
+		"a failure": {login, func(w http.ResponseWriter, r *http.Request) error {
+			passwords(w, r)
+			return nil
+		}, `"attempts";r=9999;t=60, "failures";r=4;t=1`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := test.of(new(clock))
+			cfg.TokenTransport = middleware.MemoryOnly
+			resp := send(newLimiter(t, cfg).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				require.NoError(t, test.handle(w, r))
+			})))
+			require.Equal(t, test.left, resp.Header.Get("RateLimit"))
+			require.Empty(t, tokenIn(resp))
+			require.Empty(t, resp.Cookies())
+		})
+	}
+}

@@ -172,7 +172,7 @@ func TestProofsOutside(t *testing.T) {
 		require.Equal(t, http.StatusOK, send(h, proving(proof)).StatusCode)
 		again := decided(t, m, middleware.Ask{Identity: visitor, Proof: proof})
 		require.False(t, again.Allowed)
-		require.Equal(t, middleware.Reason("replayed"), again.Proof)
+		require.Equal(t, middleware.ProofReplayed, again.Proof)
 
 		proof = solved(t, send(h))
 		stranger := decided(t, m, middleware.Ask{Identity: address("198.51.100.1"), Proof: proof})

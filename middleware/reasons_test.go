@@ -94,7 +94,7 @@ func TestFieldsOfEachReason(t *testing.T) {
 			}
 			return resp
 		})},
-		"replayed": {403, asked + token + offered, selling(middleware.EveryRequest, func(t *testing.T, s *site) *http.Response {
+		middleware.ProofReplayed: {403, asked + token + offered, selling(middleware.EveryRequest, func(t *testing.T, s *site) *http.Response {
 			proof := solved(t, fetched(s))
 			require.Equal(t, http.StatusOK, send(s, proving(proof)).StatusCode)
 			return send(s, proving(proof))

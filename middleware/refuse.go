@@ -87,7 +87,7 @@ func (e *engine) refusalOf(dc *decisionContext) page.Refusal {
 // causeOf says what a page or a problem is about.
 func causeOf(reason Reason) page.Cause {
 	switch reason {
-	case NoToken, MemoryFull, proofReplayed:
+	case NoToken, MemoryFull, ProofReplayed:
 		return page.ProofRequired
 	case OverLimit, SoldOut, TooManyAtOnce:
 		return page.QuotaExceeded

@@ -164,5 +164,5 @@ func CORSExposeHeaders(chosen ...Fields) []string {
 		sent = RateLimitFields
 	}
 	list := append([]string{TokenHeader, ChallengeHeader}, sent.names()...)
-	return append(list, "Retry-After", "Tallystick-Degraded")
+	return append(list, "Retry-After", reply.DegradedField)
 }

@@ -80,8 +80,8 @@ func (dc *decisionContext) settle(ctx context.Context, w http.ResponseWriter, co
 
 var errUncharged = fmt.Errorf("%w: this request was not charged, or is settled already", exact.ErrNoRefund)
 
-// Charge says whether the request counts in the limits of [ByOutcome], whatever its status is: for handlers whose status does not tell, such as those
-// that redirect in either case, or stream. The last word holds, also after the response and
+// Charge says whether the request counts in the limits of [ByOutcome], whatever its status is: for
+// handlers whose status does not tell, such as those that redirect in either case, or stream. The last word holds, also after the response and
 // after the ten seconds; only a handler that panics is charged all the same. The token
 // says it if the response header is not yet written; else the memory of this instance alone
 // knows. Where several middlewares are stacked, all are told. It does nothing where no limit

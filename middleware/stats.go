@@ -94,7 +94,7 @@ type CounterStats struct {
 const accepted Reason = "accepted"
 
 // proofResults are what becomes of proofs.
-var proofResults = [...]Reason{accepted, proofExpired, proofWrong, proofSecretUnknown, proofClockDiffers, proofClientChanged, proofPriceRisen, proofReplayed}
+var proofResults = [...]Reason{accepted, proofExpired, proofWrong, proofSecretUnknown, proofClockDiffers, proofClientChanged, proofPriceRisen, ProofReplayed}
 
 // proofCounts count proofs, and the challenges for them. They belong to a Middleware,
 // whatever its configuration.

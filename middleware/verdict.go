@@ -29,7 +29,7 @@ func verdictOf(limits *storeless.Verdict) verdict {
 	case limits.Impossible:
 		return verdict{reason: CostAboveQuota, status: http.StatusForbidden}
 	case limits.Spent:
-		return verdict{reason: proofReplayed, status: http.StatusForbidden}
+		return verdict{reason: ProofReplayed, status: http.StatusForbidden}
 	case limits.Saturated:
 		return verdict{reason: MemoryFull, status: http.StatusForbidden}
 	}
@@ -82,7 +82,7 @@ func (v verdict) offering(o offer) verdict {
 // helpedByProof reports whether a proof would help a request with this verdict.
 func (v *verdict) helpedByProof(mode Mode) bool {
 	switch v.reason {
-	case NoToken, proofReplayed, MemoryFull:
+	case NoToken, ProofReplayed, MemoryFull:
 		return true
 	case OverLimit:
 		return mode != EveryRequest
