@@ -24,9 +24,8 @@ type client struct {
 	own     token.Own
 }
 
-// A life is an instance since its start, as the clients of one world meet it. Lives have clients and tallies of
-// their own, so that many of them are played in one process, one after the other: what a process has counted of
-// one address says nothing of another.
+// A life is an instance since its start. Each has a process of its own: the clocks of lives differ, and in one
+// process a life whose clock is ahead would take the cells in which another still counts.
 type life struct {
 	*compiled
 	counts    *counts
@@ -42,15 +41,17 @@ type life struct {
 	first     call          // by which
 }
 
-// begin starts a life for the n-th clients. They come from all over the world: a provider that buys much is held
-// back.
-func (w *compiled) begin(cs *counts, at, elsewhere *process, n uint32) *life {
+// begin starts a life.
+func (w *compiled) begin(cs *counts, elsewhere *process) (*life, error) {
+	at, err := w.start()
+	if err != nil {
+		return nil, err
+	}
 	l := &life{compiled: w, counts: cs, at: at, elsewhere: elsewhere}
-	at.lives++
 	for f := range tallies {
-		a := netip.AddrFrom4([4]byte{11, byte(n), byte(n >> 8), byte(n >> 16)})
+		a := netip.AddrFrom4([4]byte{11, 0, 0, 1})
 		if w.networks() { // two addresses of a /56, and one of another in its /48
-			a = netip.AddrFrom16([16]byte{0x2a, byte(n), byte(n >> 8), byte(n >> 16), 0, 0, byte(f / 2), byte(f % 2)})
+			a = netip.AddrFrom16([16]byte{0x2a, 6: byte(f / 2), 7: byte(f % 2)})
 		}
 		l.clients[f].address = netip.AddrPortFrom(a, 1024).String()
 		identity := append([]byte{'a'}, a.AsSlice()...)
@@ -59,7 +60,7 @@ func (w *compiled) begin(cs *counts, at, elsewhere *process, n uint32) *life {
 	for w.Mode == EveryRequest && len(l.proofs) <= w.Proofs {
 		l.proofs = append(l.proofs, solved(l.quote(at, w.readings[0], shared).Text))
 	}
-	return l
+	return l, nil
 }
 
 // ServeHTTP is what is limited.

@@ -25,13 +25,12 @@ type seen struct {
 // memories are the contents that are met.
 type memories struct {
 	*compiled
-	counts             *counts
-	all                []content
-	number             map[seen]memory
-	after              map[after]*answer
-	alive              map[memory]*life // at hand
-	process, elsewhere *process
-	clients            uint32
+	counts    *counts
+	all       []content
+	number    map[seen]memory
+	after     map[after]*answer
+	alive     map[memory]*life // at hand
+	elsewhere *process
 }
 
 type after struct {
@@ -41,11 +40,9 @@ type after struct {
 
 func newMemories(w *compiled, cs *counts) (*memories, error) {
 	ms := &memories{compiled: w, counts: cs, number: map[seen]memory{}, after: map[after]*answer{}, alive: map[memory]*life{}}
-	for _, p := range []**process{&ms.process, &ms.elsewhere} {
-		var err error
-		if *p, err = w.start(); err != nil {
-			return nil, err
-		}
+	var err error
+	if ms.elsewhere, err = w.start(); err != nil {
+		return nil, err
 	}
 	ms.all = []content{{seen: ms.look(nil, nil, w.readings[0])}}
 	return ms, nil
@@ -53,11 +50,10 @@ func newMemories(w *compiled, cs *counts) (*memories, error) {
 
 // replay begins a life anew, and leads it to where calls lead.
 func (ms *memories) replay(calls []call) *life {
-	if ms.process.lives == mostLives || ms.Reconfigures > 0 { // its configuration is for all that it plays
-		ms.process, _ = ms.start()
+	l, err := ms.begin(ms.counts, ms.elsewhere)
+	if err != nil {
+		panic(err) // one has begun before
 	}
-	ms.clients++
-	l := ms.begin(ms.counts, ms.process, ms.elsewhere, ms.clients)
 	for i := range calls {
 		l.play(&calls[i])
 	}

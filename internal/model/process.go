@@ -13,9 +13,8 @@ import (
 // A process is a real middleware, by a clock that is moved by hand.
 type process struct {
 	*middleware.Middleware
-	now   time.Time
-	said  middleware.Decision
-	lives int
+	now  time.Time
+	said middleware.Decision
 }
 
 // start starts a process.
@@ -30,7 +29,7 @@ func (w *compiled) start() (*process, error) {
 func (w *compiled) config(p *process, variant uint8) middleware.Config {
 	cfg := middleware.Config{
 		Policy: name, Limits: w.limitsOf(variant), Secrets: secrets, Instances: w.Fleet,
-		TokenTransport: middleware.HeaderOnly, MaxClients: 64 * mostLives, Logger: slog.New(slog.DiscardHandler),
+		TokenTransport: middleware.HeaderOnly, MaxClients: clientsOf, Logger: slog.New(slog.DiscardHandler),
 		Now:        func() time.Time { return p.now },
 		OnDecision: func(_ context.Context, d middleware.Decision) { p.said = d },
 	}
@@ -45,5 +44,5 @@ func (w *compiled) config(p *process, variant uint8) middleware.Config {
 	return cfg
 }
 
-// mostLives are played in one process: so few that no set of its memory is ever full.
-const mostLives = 16
+// clientsOf is how many clients a memory is for: far more than a life has, so that no set of its cells is ever full.
+const clientsOf = 1024
