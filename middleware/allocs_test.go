@@ -67,6 +67,9 @@ func newLoad(t testing.TB, cfg middleware.Config, want middleware.Reason, tokens
 		l.send()
 	}
 	require.NotEqual(t, want == middleware.OverLimit, l.header.Get("Retry-After") == "")
+	if want == middleware.WithinLimits && cfg.TokenTransport != middleware.MemoryOnly {
+		require.NotEmpty(t, append(l.header[middleware.TokenHeader], l.header["Set-Cookie"]...), "it measures no token")
+	}
 	return l
 }
 

@@ -179,7 +179,11 @@ func TestReconfigureWhileBoughtTalliesAreUsed(t *testing.T) {
 			return
 		}
 		for i := range 40 {
-			r.to(t, []middleware.Config{off, cfg}[i%2])
+			next := []middleware.Config{off, cfg}[i%2]
+			r.decisions.hear(&next)
+			if err := r.m.Reconfigure(next); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 	r.to(t, cfg)

@@ -47,12 +47,14 @@ func observer(t *testing.T, all ...attribute.KeyValue) (*otel.Instruments, func(
 	return watch, func() map[string]float64 {
 		var all metricdata.ResourceMetrics
 		require.NoError(t, reader.Collect(context.Background(), &all))
+		require.LessOrEqual(t, len(all.ScopeMetrics), 1)
 		values := map[string]float64{}
 		for _, scope := range all.ScopeMetrics {
 			require.Equal(t, otel.ScopeName, scope.Scope.Name)
 			for _, m := range scope.Metrics {
 				require.NotEmpty(t, m.Unit, m.Name)
 				require.NotEmpty(t, m.Description, m.Name)
+				before := len(values)
 				switch data := m.Data.(type) {
 				case metricdata.Sum[int64]:
 					require.True(t, data.IsMonotonic, m.Name)
@@ -71,6 +73,7 @@ func observer(t *testing.T, all ...attribute.KeyValue) (*otel.Instruments, func(
 				default:
 					require.Fail(t, "another kind of data", "%T", data)
 				}
+				require.Greater(t, len(values), before, "an instrument without values: %s", m.Name)
 			}
 		}
 		return values
