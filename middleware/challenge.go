@@ -32,20 +32,23 @@ type Challenge struct {
 	// is no limit. A neighbour can then use up the quota of its address for nothing.
 	NonceOnly bool
 
-	// Crowd is how many honest clients one address is expected to hide. With every
-	// Crowd of tallies that it has bought, and that have not leaked, the price doubles; in
-	// between it rises evenly. An IPv6 /56 is expected to hide two Crowds and a /48 eight,
-	// and the dearest of the three counts. A proof is good until the price has risen by more than
-	// 7/8: with a Crowd of 1 any other sale in between costs it. Default: 8. Permitted: 1 to 255.
+	// Crowd is how many honest clients one address is expected to hide, which may all come at
+	// once. With every Crowd of tallies that it has bought, and that have not leaked, the price
+	// doubles; in between it rises evenly. An IPv6 /56 is expected to hide two Crowds and a /48
+	// eight, and the dearest of the three counts. A proof is good until the price has risen by more
+	// than 7/8: with a Crowd of 1 any other sale in between costs it. Default: 64. Permitted: 1 to 255.
 	Crowd int64
 
-	// PriceMemory is the time in which four Crowds of sales leak away, evenly, and the price comes
-	// down with them. So many newcomers behind an address are served at the price of Work for as
-	// long as they come: 32 an hour by default. A tally is a pass for one PriceMemory: of a limit
-	// with a longer window it has only the part that falls on it (docs/bounds.md). A sale keeps a
-	// place in memory for PriceMemory/(4·Crowd): with a longer one an attacker needs less work to
-	// fill all places, and then nothing more is sold. Default: one hour. Permitted: whole seconds,
-	// from one minute to one day.
+	// SalesPerHour is how many sales to an address leak away in an hour, evenly, and the price comes
+	// down with them. So many newcomers behind it are served by each instance at the price of Work
+	// for as long as they come. With more, an attacker can buy more; with fewer, it shuts an address
+	// for less, and since a sale keeps a place in memory until it has leaked, needs less work to
+	// fill all places, and then nothing more is sold. Default: 32. Permitted: 1 to 100000.
+	SalesPerHour int64
+
+	// PriceMemory is the time for which a tally is a pass: of a limit with a longer window it has
+	// only the part that falls on one PriceMemory (docs/bounds.md). Default: one hour. Permitted:
+	// whole seconds, from one minute to one day.
 	PriceMemory time.Duration
 
 	// BindOwn makes an own tally good only for the address that bought it. Without it,

@@ -70,7 +70,10 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 		c.Work = pow.DefaultWork
 	}
 	if c.Crowd == 0 {
-		c.Crowd = 8
+		c.Crowd = 64
+	}
+	if c.SalesPerHour == 0 {
+		c.SalesPerHour = 32
 	}
 	if c.PriceMemory == 0 {
 		c.PriceMemory = time.Hour
@@ -83,13 +86,12 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 		problem("Mode", "must be WhenExhausted, WhenBusy, Newcomers or EveryRequest")
 	}
 	checkBusy(&c, problem)
-	prices, err := shop.Tariff{Work: c.Work, Crowd: c.Crowd, Memory: c.PriceMemory}.Compile()
+	prices, err := tariffOf(&c).Compile()
 	for p := range storeless.ConfigErrors(err) {
-		field := p.Field
-		if field == "Memory" {
-			field = "PriceMemory"
-		}
-		problem(field, "%s", p.Problem)
+		problem(p.Field, "%s", p.Problem)
+	}
+	if c.PriceMemory < time.Minute || c.PriceMemory > 24*time.Hour || c.PriceMemory%time.Second != 0 {
+		problem("PriceMemory", "must be whole seconds, from 1m to 24h, not %s", c.PriceMemory)
 	}
 	if c.NonceOnly && c.Mode != EveryRequest {
 		problem("NonceOnly", "belongs to EveryRequest: a tally that costs nothing is no limit")
@@ -129,6 +131,12 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 		ch.surge = shop.NewSurge(cfg.SurgeBudget)
 	}
 	return ch, nil
+}
+
+// tariffOf returns what a tally costs on this instance. The leak is the same on each, however many there are:
+// a tenth of it would shut an address on one of ten for a tenth of the work.
+func tariffOf(c *Challenge) shop.Tariff {
+	return shop.Tariff{Work: c.Work, Crowd: c.Crowd, SalesPerHour: c.SalesPerHour}
 }
 
 // checkBusy checks from when an instance is busy.

@@ -80,7 +80,7 @@ type books struct {
 }
 
 func newBooks(tariff *middleware.Challenge, budget int64) *books {
-	prices, err := shop.Tariff{Work: tariff.Work, Crowd: tariff.Crowd, Memory: time.Hour}.Compile()
+	prices, err := shop.Tariff{Work: tariff.Work, Crowd: tariff.Crowd, SalesPerHour: 32}.Compile()
 	if err != nil {
 		panic(err)
 	}

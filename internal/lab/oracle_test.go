@@ -131,7 +131,7 @@ func TestLevelOf(t *testing.T) {
 		want := 2 * 8 * math.Log2(1+15./8*float64(work)/(2*8))
 		require.EqualValues(t, math.Floor(want), levelOf(2, 8, work*leastWork, 0))
 	}
-	require.EqualValues(t, 2*4*8, levelOf(2, 8, 0, 3600), "what leaks in an hour")
+	require.EqualValues(t, 2*leak, levelOf(2, 8, 0, 3600), "what leaks in an hour")
 }
 
 func TestWorth(t *testing.T) {

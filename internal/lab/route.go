@@ -20,6 +20,9 @@ var (
 // beginning, and are moved by some seconds for a row.
 const window = 3600
 
+// leak is how many sales to an identity leak away on an instance in an hour: the default.
+const leak = 32
+
 // leastWork is the price of a tally: a few microseconds. Attackers are measured in multiples of it.
 const leastWork = 16
 

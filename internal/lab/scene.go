@@ -172,7 +172,7 @@ func (s *scene) gained() (all attackers.Gain) {
 // each of which it paid with the same part: the most that can be.
 func levelOf(n, crowd, work, seen int64) int64 {
 	c := float64(n * crowd)
-	return int64(math.Floor(4*c*float64(seen)/3600 + c*math.Log2(1+15./8*float64(work)/(c*leastWork))))
+	return int64(math.Floor(float64(n*leak*seen)/3600 + c*math.Log2(1+15./8*float64(work)/(c*leastWork))))
 }
 
 // worth returns what an own tally may use on all instances: its quota at home, and the share

@@ -153,14 +153,17 @@ func (w *explorer) inSpan(s *state) (n int) {
 	return n
 }
 
+// leak is how many sales to an address leak away in an hour. Its Crowd is one, as small as can be.
+const leak = 240
+
 // costs is what a tally costs an address, by the sales of an instance: the dearest of three levels. The crowd of an
-// address is one, of its /56 two, of its /48 eight, and four crowds leak in Memory.
+// address is one, of its /56 two, of its /48 eight, and as many times as much leaks.
 func (w *explorer) costs(in *instance, f int, moment uint8) (dearest float64) {
 	for crowd, buyers := range map[float64][]int{1: {f}, 2: {f &^ 1, min(f|1, tallies-1)}, 8: {0, 1, 2}} {
 		level := 0.0
 		for m := range moment + 1 {
 			if m > 0 {
-				level = max(0, level-4*crowd*float64(w.Moments[m]-w.Moments[m-1])/float64(w.Memory))
+				level = max(0, level-leak*crowd*(w.Moments[m]-w.Moments[m-1]).Hours())
 			}
 			for i, buyer := range buyers {
 				if i == 0 || buyer != buyers[i-1] {

@@ -32,8 +32,8 @@ const (
 // the sum costs, and the sum leaks no faster than the level of an address without blocks. So
 // the bound of such an address holds, whichever blocks a buyer has.
 //
-// Rejected: a weight of four, and a sum to which each block adds two crowds at most. At the
-// usual tariff a buyer with seven blocks gets 203 tallies at once where the bound is 132, and
+// Rejected: a weight of four, and a sum to which each block adds two crowds at most. With a
+// Crowd of 8 a buyer with seven blocks gets 203 tallies at once where the bound is 132, and
 // beside a buyer with four blocks no phone gets in, where the weight of eight lets in most. A
 // ledger for each block and one for the address, each with a leak of its own, sells four times
 // what leaks.
@@ -44,7 +44,8 @@ type blocks struct {
 
 // leaks is how each block leaks where n are live.
 func (p *Prices) leaks(crowd, n int64) leak {
-	return leak{parts: 4 * crowd, within: p.memory * max(leastLive, n)}
+	k := p.leakOf(crowd)
+	return leak{parts: k.parts, within: k.within * max(leastLive, n)}
 }
 
 // blockKeeps is the leak by which the cells of blocks are kept, the slowest there is.

@@ -44,7 +44,7 @@ func (d *blockDiary) until(tariff shop.Tariff, now time.Time) {
 				live, least = live+1, min(least, l)
 			}
 		}
-		rate := 4 * float64(tariff.Crowd) / tariff.Memory.Seconds() / max(4, live)
+		rate := float64(tariff.SalesPerHour) / 3600 / max(4, live)
 		step := min(left, least/rate)
 		for i, l := range d.levels {
 			if d.levels[i] = l - rate*step; d.levels[i] < 1e-9 {
@@ -77,7 +77,7 @@ func TestBlocksCostTheFormula(t *testing.T) {
 			q := s.quote(c.now, s.block(n))
 			// Each sale, and each block that has run dry, may have rounded up once; a
 			// block that runs dry leaves the others its part a second late.
-			late := 16 * float64(c.tariff.Crowd) / c.tariff.Memory.Seconds()
+			late := 4 * float64(c.tariff.SalesPerHour) / 3600
 			most := d.price(c.tariff, n, 17*sold/(1<<15)+late)
 			if q.Price == 0 {
 				closed++
@@ -109,14 +109,14 @@ func TestBlocksCostTheFormula(t *testing.T) {
 // any price. All of them stay below the formula of an address; with one block, of a
 // quarter of the leak and an eighth of the crowds.
 func TestGreedyBuyersInBlocks(t *testing.T) {
-	for _, tariff := range []shop.Tariff{plain(1), plain(8), {Work: 1 << 18, Crowd: 8, Memory: time.Hour}, {Work: 16, Crowd: 32, Memory: time.Minute}} {
+	for _, tariff := range []shop.Tariff{plain(1), plain(8), usual, {Work: 1 << 18, Crowd: 8, SalesPerHour: 32}, {Work: 16, Crowd: 32, SalesPerHour: 7680}} {
 		for _, blocks := range []int{1, 4, 7, 16} {
 			nearest := 0.0
 			for _, most := range []float64{1, 1.5, 4, 64, 1 << 12, 1 << 14} { // times Work
 				s := openStall(t, tariff, 1<<12)
 				paid, n := 0.0, 0
-				step := max(time.Second, tariff.Memory/time.Duration(16*tariff.Crowd))
-				for at := time.Duration(0); at <= 3*tariff.Memory; at += step {
+				step := max(time.Second, time.Hour/time.Duration(4*tariff.SalesPerHour))
+				for at := time.Duration(0); at <= 3*fourCrowds(tariff); at += step {
 					for {
 						cheapest, price := 0, int64(math.MaxInt64)
 						for i := 1; i <= blocks; i++ {
@@ -134,9 +134,7 @@ func TestGreedyBuyersInBlocks(t *testing.T) {
 					}
 					formula := mostTallies(tariff, paid, at)
 					if blocks == 1 {
-						span := at.Seconds() / tariff.Memory.Seconds()
-						crowd := float64(tariff.Crowd)
-						formula = crowd*span + crowd/8*math.Log2(most) + 1
+						formula = float64(tariff.SalesPerHour)/4*at.Hours() + float64(tariff.Crowd)/8*math.Log2(most) + 1
 					}
 					require.LessOrEqual(t, float64(n), formula*(1+1e-9), "%d blocks, %v W", blocks, most)
 					nearest = max(nearest, float64(n)/formula)
@@ -151,7 +149,7 @@ func TestGreedyBuyersInBlocks(t *testing.T) {
 // One block fills its ledger before the next is touched: the dearest state there is.
 func TestFullBlocksStayBelowTheFormula(t *testing.T) {
 	for _, crowd := range []int64{1, 8, 64} {
-		s, paid, n := openStall(t, shop.Tariff{Work: 16, Crowd: crowd, Memory: 24 * time.Hour}, 1<<14), 0.0, 0
+		s, paid, n := openStall(t, shop.Tariff{Work: 16, Crowd: crowd, SalesPerHour: 1}, 1<<14), 0.0, 0
 		for i := 1; i <= 16; i++ {
 			for {
 				q := s.quote(opening, s.block(i))
@@ -172,10 +170,10 @@ func TestFullBlocksStayBelowTheFormula(t *testing.T) {
 func TestOneBlockHardlyMovesTheOthers(t *testing.T) {
 	s := openStall(t, usual, 0)
 	n := s.buyOut(opening, s.block(3))
-	require.EqualValues(t, 15, n, "fourteen doublings of an eighth of a Crowd, and one")
+	require.EqualValues(t, 14*64/8+1, n, "fourteen doublings of an eighth of a Crowd, and one")
 	require.Zero(t, s.quote(opening, s.block(3)).Price)
 	for _, other := range []int{1, 2, 4, 16} {
-		require.EqualValues(t, priceAt(usual, 15), s.quote(opening, s.block(other)).Price)
+		require.EqualValues(t, priceAt(usual, float64(n)), s.quote(opening, s.block(other)).Price)
 	}
 	require.EqualValues(t, usual.Work, s.quote(opening, s.address(0)).Price, "without a block is counted apart")
 	require.Equal(t, s.quote(opening, s.block(16)), s.quote(opening, s.block(255)))
@@ -304,22 +302,23 @@ func TestBlockSaleThatWaitedForTheLock(t *testing.T) {
 
 // Another tariff knows what an older one has sold, and asks for no more than its own ladder.
 func TestTariffOfBlocksChanges(t *testing.T) {
-	spans := []time.Duration{time.Minute, time.Hour, 24 * time.Hour}
-	for _, from := range spans {
-		for _, to := range spans {
-			s := openStall(t, shop.Tariff{Work: 1000, Crowd: 8, Memory: from}, 1<<12)
+	leaks := []int64{1, 32, 2000}
+	for _, from := range leaks {
+		for _, to := range leaks {
+			s := openStall(t, shop.Tariff{Work: 1000, Crowd: 8, SalesPerHour: from}, 1<<12)
 			s.buy(opening, s.block(1))
 			s.buy(opening, s.block(1))
 			s.buy(opening, s.block(2))
-			prices, err := shop.Tariff{Work: 500, Crowd: 4, Memory: to}.Compile()
+			tariff := shop.Tariff{Work: 500, Crowd: 4, SalesPerHour: to}
+			prices, err := tariff.Compile()
 			require.NoError(t, err)
 			require.EqualValues(t, 500<<4, prices.Quote(opening, s.m, s.block(1)).Price, "%v to %v", from, to)
 			require.EqualValues(t, 875, prices.Quote(opening, s.m, s.block(3)).Price, "%v to %v", from, to)
-			require.EqualValues(t, 500, prices.Quote(opening.Add(to), s.m, s.block(1)).Price, "%v to %v", from, to)
+			require.EqualValues(t, 500, prices.Quote(opening.Add(fourCrowds(tariff)), s.m, s.block(1)).Price, "%v to %v", from, to)
 		}
 	}
 	// Levels that are higher than the new tariff's highest are cut down to it, together.
-	s := openStall(t, shop.Tariff{Work: 1000, Crowd: 255, Memory: time.Hour}, 1<<16)
+	s := openStall(t, shop.Tariff{Work: 1000, Crowd: 255, SalesPerHour: 1020}, 1<<16)
 	for i := range 16 {
 		s.buyOut(opening, s.block(1+i))
 	}

@@ -13,8 +13,8 @@ type table struct{ *cells.Table }
 // the new one says what it costs and how it leaks.
 //
 // A mark of the time at which all has leaked, as a bucket has, would be less to keep.
-// But it counts time, not sales: a shorter Memory would make an hour's debt of a few
-// sales the highest price there is, and a longer one would forget them. Slots of
+// But it counts time, not sales: a larger SalesPerHour would make an hour's debt of a few
+// sales the highest price there is, and a smaller one would forget them. Slots of
 // counts, as a sliding window has, were tried: they forget a third of the sales at
 // once, and with them the price falls from the highest to the lowest.
 type ledger struct {

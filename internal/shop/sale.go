@@ -5,8 +5,8 @@
 //
 // Clients that share an address share its tally. A client can buy a tally of its own
 // with work that a caller has verified (package pow); [Prices.Redeem] sells it. Each
-// buyer has a level. A sale raises it by one, and it falls evenly, by 4·Crowd in Memory,
-// while it is above zero. The price is
+// buyer has a level. A sale raises it by one, and it leaks evenly, by SalesPerHour, while it
+// is above zero. The price is
 //
 //	Work·2^k·(1+f)      k the whole and f the rest of level/Crowd
 //
@@ -16,17 +16,21 @@
 // challenge had asked for, and a proof is good while that is at most 15/8 of it: the price may
 // rise by 7/8 while an honest client works. In a time T, so much work buys at most
 //
-//	4·Crowd·T/Memory + Crowd·log2(1 + 15/8·work/(Crowd·Work))
+//	SalesPerHour·T + Crowd·log2(1 + 15/8·work/(Crowd·Work))
 //
-// tallies on one instance, and a restart counts as one more. The same tally can be
-// redeemed any number of times until it ends, and is sold once ([Sale.Held]).
+// tallies on one instance, and a restart counts as one more. For the i-th of n sales is made at a
+// level of i − 1 − SalesPerHour·T at least, where the price is Work·2^(level/Crowd) at least, and Work.
+// So all n cost Crowd·Work·(2^((n − SalesPerHour·T)/Crowd) − 1), of which 8/15 was paid. The leak
+// needs no relation to the Crowd for that.
+//
+// The same tally can be redeemed any number of times until it ends, and is sold once ([Sale.Held]).
 //
 // Behind an address that carriers share out in blocks of ports, a buyer may name its block
 // ([Buyer.Block]). Then each block has a level, and pays for the sum of all or for eight
 // times its own, whichever is more. Live blocks have equal parts of the leak, a quarter at
 // most. The bound is the same: all blocks together buy what the address can.
 //
-// There is no cap below [MaxPrice]. One of 4·Crowd tallies was tried: a neighbour that
+// There is no cap below [MaxPrice]. One of four Crowds was tried: a neighbour that
 // computes faster buys them all for 15·Crowd·Work hashes, 0.3 s of a processor at the
 // usual price, and nobody else behind the address can buy for an hour. Above MaxPrice
 // nothing is for sale, and [Sale.Wait] says exactly when something is.
@@ -38,10 +42,10 @@
 // within a day of its own time, the level goes on from there, and what was sold meanwhile
 // is counted.
 //
-// Sales are claimed as cells are: a [Buyer.Provider] that has taken an eighth of the cells for sales within two
-// quarters of Memory, or twice five minutes if that is longer, and of all that was taken a quarter, takes no more
-// of its own. The newcomers of its hosts share a ledger in each set, which they find by the widest of their
-// networks, and pay as one identity; and of their sales each set holds the last. These two cells in 16 are
+// Sales are claimed as cells are: a [Buyer.Provider] that has taken an eighth of the cells for sales within twice
+// the time in which eight sales leak, or twice five minutes if that is longer, and of all that was taken a quarter,
+// takes no more of its own. The newcomers of its hosts share a ledger in each set, which they find by the widest of
+// their networks, and pay as one identity; and of their sales each set holds the last. These two cells in 16 are
 // another eighth. Who had a ledger goes on with it. So nobody's price is lower than by a ledger of its own.
 //
 // What this does not promise: that a client gets a tally. In the long run an address lets
@@ -117,7 +121,7 @@ func (p *Prices) Quote(now time.Time, m *limiter.Memory, buyers []Buyer) Sale {
 // instance is at most 15/8 of it. What the challenge had asked for does not
 // bind, or a stock of challenges fetched while the price was low would buy any
 // number of tallies at that price. The 7/8 are for honest clients whose neighbours buy while
-// they work: of a Crowd of 8, seven may, and they lose no proof; with a Crowd of 1 each sale doubles
+// they work: of a Crowd of 64, 56 may, and they lose no proof; with a Crowd of 1 each sale doubles
 // the price. Where the dearest is a block of ports, it is 2 in place of 15/8. Check and sale are one
 // critical section.
 //

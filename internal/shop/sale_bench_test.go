@@ -84,10 +84,10 @@ func BenchmarkRedeem(b *testing.B) {
 	}
 	one := []shop.Buyer{{Key: 1, Crowds: 1 << 31}}
 	host := []shop.Buyer{{Key: 1, Crowds: 1 << 31}, {Key: 2, Crowds: 1 << 31}, {Key: 3, Crowds: 1 << 31}}
-	// A Memory later for each, so that all has leaked and no tally stays.
+	// Days later for each, so that all has leaked and no tally stays.
 	sell := func(buyers []shop.Buyer) func(s *stall, n int) shop.Sale {
 		return func(s *stall, n int) shop.Sale {
-			now := opening.Add(time.Duration(n%1e5) * usual.Memory)
+			now := opening.Add(time.Duration(n%1e4) * 48 * time.Hour)
 			return s.prices.Redeem(now, s.m, buyers, limiter.Key(n)*0x9e3779b97f4a7c15, now.Add(time.Hour), usual.Work)
 		}
 	}

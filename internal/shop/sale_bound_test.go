@@ -35,9 +35,9 @@ type campaign struct {
 func newCampaign(t *testing.T, r *rand.Rand) *campaign {
 	c := &campaign{Rand: r, now: opening.Add(time.Duration(r.Int64N(int64(24 * time.Hour))))}
 	c.tariff = shop.Tariff{
-		Work:   16 + r.Int64N(1<<20),
-		Crowd:  1 + r.Int64N(9),
-		Memory: []time.Duration{time.Minute, 61 * time.Second, 10 * time.Minute, time.Hour, 24 * time.Hour}[r.IntN(5)],
+		Work:         16 + r.Int64N(1<<20),
+		Crowd:        1 + r.Int64N(9),
+		SalesPerHour: []int64{1, 4, 7, 32, 2000}[r.IntN(5)], // whatever the crowd
 	}
 	for range 1 + r.IntN(3) {
 		c.born++
@@ -51,11 +51,11 @@ func newCampaign(t *testing.T, r *rand.Rand) *campaign {
 func (c *campaign) pass(s *stall, buyers []shop.Buyer) {
 	switch c.IntN(16) {
 	case 0:
-		c.now = c.now.Add(time.Duration(c.Int64N(int64(c.tariff.Memory) / 8)))
+		c.now = c.now.Add(time.Duration(c.Int64N(int64(fourCrowds(c.tariff)) / 8)))
 	case 1:
-		c.now = c.now.Add(time.Duration(c.Int64N(int64(c.tariff.Memory) * 3 / 2)))
+		c.now = c.now.Add(time.Duration(c.Int64N(int64(fourCrowds(c.tariff)) * 3 / 2)))
 	case 2:
-		c.now = c.now.Add(c.tariff.Memory / time.Duration(4*c.tariff.Crowd))
+		c.now = c.now.Add(time.Hour / time.Duration(c.tariff.SalesPerHour))
 	case 3:
 		if q := s.quote(c.now, buyers); q.Price == 0 && c.IntN(2) == 0 {
 			c.now = c.now.Add(q.Wait)
@@ -99,7 +99,7 @@ func priceAt(tariff shop.Tariff, level float64) float64 {
 // mostTallies is how many tallies so much work buys on an instance in a time, at most.
 func mostTallies(tariff shop.Tariff, work float64, in time.Duration) float64 {
 	crowd := float64(tariff.Crowd)
-	return 4*crowd*in.Seconds()/tariff.Memory.Seconds() + crowd*math.Log2(1+15./8*work/(crowd*float64(tariff.Work)))
+	return float64(tariff.SalesPerHour)*in.Hours() + crowd*math.Log2(1+15./8*work/(crowd*float64(tariff.Work)))
 }
 
 // requireBound checks every span, of each life, and returns how near the formula the
@@ -126,7 +126,7 @@ func (c *campaign) requireBound(t *testing.T) (nearest float64) {
 
 // Whatever the timing: in a time T so much work buys at most
 //
-//	4·Crowd·T/Memory + Crowd·log2(1 + 2·work/(Crowd·Work))
+//	SalesPerHour·T + Crowd·log2(1 + 15/8·work/(Crowd·Work))
 //
 // tallies on an instance.
 func TestTalliesCostTheFormula(t *testing.T) {
@@ -156,12 +156,12 @@ func TestTalliesCostTheFormula(t *testing.T) {
 // price. They come near the formula and not above it.
 func TestGreedyBuyersCostTheFormula(t *testing.T) {
 	nearest := 0.0
-	for _, tariff := range []shop.Tariff{plain(1), plain(8), {Work: 1 << 18, Crowd: 8, Memory: 24 * time.Hour}, {Work: 16, Crowd: 32, Memory: time.Minute}} {
+	for _, tariff := range []shop.Tariff{plain(1), plain(8), usual, {Work: 1 << 18, Crowd: 8, SalesPerHour: 1}, {Work: 16, Crowd: 32, SalesPerHour: 7680}} {
 		for _, most := range []float64{1, 1.5, 4, 64, 1 << 12} { // times Work
 			s := openStall(t, tariff, 1<<17)
 			paid, n := 0.0, 0
-			step := max(time.Second, tariff.Memory/time.Duration(16*tariff.Crowd))
-			for d := time.Duration(0); d <= 6*tariff.Memory; d += step {
+			step := max(time.Second, time.Hour/time.Duration(4*tariff.SalesPerHour))
+			for d := time.Duration(0); d <= 6*fourCrowds(tariff); d += step {
 				for {
 					q := s.quote(opening.Add(d), s.address(0))
 					if q.Price == 0 || float64(q.Price) > most*float64(tariff.Work) {
@@ -174,7 +174,7 @@ func TestGreedyBuyersCostTheFormula(t *testing.T) {
 				}
 				require.LessOrEqual(t, float64(n), mostTallies(tariff, paid, d)*(1+1e-9))
 			}
-			nearest = math.Max(nearest, float64(n)/mostTallies(tariff, paid, 6*tariff.Memory))
+			nearest = math.Max(nearest, float64(n)/mostTallies(tariff, paid, 6*fourCrowds(tariff)))
 		}
 	}
 	require.Greater(t, nearest, 0.9, "the formula is not far from what there is")
@@ -195,19 +195,22 @@ func TestLadderToTheHash(t *testing.T) {
 	require.Equal(t, int64(172500+16000), paid)
 }
 
-// A level falls by a sale in every Memory/(4·Crowd), to the second, and with it the
+// A level falls by SalesPerHour in every hour, to the second and whatever the crowd, and with it the
 // price.
 func TestSalesLeakAway(t *testing.T) {
-	for _, memory := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour} {
-		s := openStall(t, shop.Tariff{Work: 1000, Crowd: 1, Memory: memory}, 1<<12)
-		for range 5 {
-			s.buy(opening, s.address(0))
-		}
-		for n := range 6 {
-			then := opening.Add(time.Duration(n) * memory / 4)
-			require.Equal(t, int64(1000)<<(5-n), s.quote(then, s.address(0)).Price)
-			if n > 0 {
-				require.Greater(t, s.quote(then.Add(-time.Nanosecond), s.address(0)).Price, int64(1000)<<(5-n))
+	for _, crowd := range []int64{1, 3, 64} {
+		for _, leak := range []int64{1, 4, 32, 240, 3600} {
+			s := openStall(t, shop.Tariff{Work: 3000, Crowd: crowd, SalesPerHour: leak}, 1<<12)
+			for range 5 * crowd {
+				s.buy(opening, s.address(0))
+			}
+			for n := range 1 + 5*crowd {
+				then := opening.Add(time.Duration(n) * time.Hour / time.Duration(leak))
+				price := int64(priceAt(s.tariff, float64(5*crowd-n)))
+				require.InDelta(t, price, s.quote(then.Add(time.Second-time.Nanosecond).Truncate(time.Second), s.address(0)).Price, 1+float64(price)/float64(crowd)/60, "%d of %d", n, leak)
+				if n > 0 {
+					require.Greater(t, s.quote(then.Truncate(time.Second).Add(-time.Nanosecond), s.address(0)).Price, price)
+				}
 			}
 		}
 	}
@@ -216,7 +219,7 @@ func TestSalesLeakAway(t *testing.T) {
 // At the highest price there is, nothing more is for sale, and the wait says to the
 // second when something is, for the level that opens last.
 func TestWaitIsExactAboveTheHighestPrice(t *testing.T) {
-	for _, tariff := range []shop.Tariff{plain(1), plain(8), {Work: 1 << 29, Crowd: 255, Memory: time.Minute}, {Work: 16, Crowd: 7, Memory: 24 * time.Hour}} {
+	for _, tariff := range []shop.Tariff{plain(1), plain(8), usual, {Work: 1 << 29, Crowd: 255, SalesPerHour: 61_200}, {Work: 16, Crowd: 7, SalesPerHour: 1}} {
 		s := openStall(t, tariff, 1<<17)
 		one, host := s.address(0), s.host(0, 0, 0)
 		dearest := int64(0)
@@ -226,7 +229,7 @@ func TestWaitIsExactAboveTheHighestPrice(t *testing.T) {
 		require.LessOrEqual(t, dearest, int64(shop.MaxPrice))
 		require.Greater(t, dearest, int64(shop.MaxPrice/4))
 		wait := s.requireExactWait(opening, one)
-		sale := tariff.Memory / time.Duration(4*tariff.Crowd)
+		sale := time.Hour / time.Duration(tariff.SalesPerHour)
 		require.LessOrEqual(t, wait, sale+time.Second, "one sale at most is above the highest price")
 
 		s.buyOut(opening, host[:1])

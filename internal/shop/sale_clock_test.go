@@ -17,7 +17,7 @@ func TestSaleClockStepsBack(t *testing.T) {
 	for _, memory := range []time.Duration{time.Minute, time.Hour} {
 		for _, back := range []time.Duration{time.Second, 7 * time.Second, memory / 3, memory / 2, time.Hour, 25 * time.Hour, 400 * 24 * time.Hour} {
 			for _, bought := range []int{3, 13, 16} {
-				s := openStall(t, shop.Tariff{Work: 1000, Crowd: 4, Memory: memory}, 1<<12)
+				s := openStall(t, shop.Tariff{Work: 1000, Crowd: 4, SalesPerHour: int64(16 * time.Hour / memory)}, 1<<12)
 				one, leak := s.address(0), memory/16
 				before := opening.Add(memory / 5)
 				for range bought {
@@ -145,24 +145,24 @@ func TestSaleBefore1970(t *testing.T) {
 // Another tariff, over sales that an older one has made, knows as many of them: it
 // neither forgets any at once nor asks for more than its own ladder.
 func TestTariffChanges(t *testing.T) {
-	spans := []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 24 * time.Hour}
-	for _, from := range spans {
-		for _, to := range spans {
-			s := openStall(t, shop.Tariff{Work: 1000, Crowd: 4, Memory: from}, 1<<12)
+	leaks := []int64{1, 16, 100, 2000}
+	for _, from := range leaks {
+		for _, to := range leaks {
+			s := openStall(t, shop.Tariff{Work: 1000, Crowd: 4, SalesPerHour: from}, 1<<12)
 			for range 8 {
 				s.buy(opening, s.address(0))
 			}
 			for crowd, price := range map[int64]int64{1: 500 << 8, 2: 500 << 4, 8: 500 << 1, 16: 750} {
-				prices, err := shop.Tariff{Work: 500, Crowd: crowd, Memory: to}.Compile()
+				prices, err := shop.Tariff{Work: 500, Crowd: crowd, SalesPerHour: to}.Compile()
 				require.NoError(t, err)
 				require.Equal(t, price, prices.Quote(opening, s.m, s.address(0)).Price, "%v to %v", from, to)
-				gone := opening.Add(8*to/time.Duration(4*crowd) + time.Second)
+				gone := opening.Add(8*time.Hour/time.Duration(to) + time.Second)
 				require.Equal(t, int64(500), prices.Quote(gone, s.m, s.address(0)).Price)
 			}
 		}
 	}
 	// A level that is higher than the new tariff's highest is cut down to it.
-	s := openStall(t, shop.Tariff{Work: 1000, Crowd: 255, Memory: time.Hour}, 1<<16)
+	s := openStall(t, shop.Tariff{Work: 1000, Crowd: 255, SalesPerHour: 1020}, 1<<16)
 	s.buyOut(opening, s.address(0))
 	prices, err := plain(1).Compile()
 	require.NoError(t, err)

@@ -36,7 +36,7 @@ func (d *diary) look(tariff shop.Tariff, now int64) *big.Rat {
 	if d.ahead > now+86400 {
 		d.ahead = 0
 	}
-	leak := big.NewRat(max(0, now-d.at)*4*tariff.Crowd*d.crowds, int64(tariff.Memory/time.Second))
+	leak := big.NewRat(max(0, now-d.at)*tariff.SalesPerHour*d.crowds, 3600)
 	level := new(big.Rat).Sub(d.level, leak)
 	if level.Sign() <= 0 {
 		if d.ahead != 0 {
@@ -83,8 +83,8 @@ func FuzzLedger(f *testing.F) {
 		if len(acts) < 2 || len(acts) > 2000 {
 			return
 		}
-		memory := []time.Duration{time.Minute, 61 * time.Second, 100 * time.Second, time.Hour, 24 * time.Hour}[acts[1]%5]
-		s := openStall(t, shop.Tariff{Work: 1 << 20, Crowd: 1 + int64(acts[0]%4), Memory: memory}, 4096)
+		leak := []int64{400, 397, 144, 8, 1}[acts[1]%5]
+		s := openStall(t, shop.Tariff{Work: 1 << 20, Crowd: 1 + int64(acts[0]%4), SalesPerHour: leak}, 4096)
 		wide := []*diary{{crowds: 2}, {crowds: 3}} // small networks, so that they become dear
 		diaries := [2][]*diary{{{crowds: 1}, wide[0], wide[1]}, {{crowds: 1}, wide[0], wide[1]}}
 		now := opening
@@ -133,7 +133,7 @@ func FuzzLedger(f *testing.F) {
 			case 0:
 				now = now.Add(time.Duration(n) * time.Second)
 			case 1:
-				now = now.Add(time.Duration(n) * memory / 64)
+				now = now.Add(time.Duration(n) * fourCrowds(s.tariff) / 64)
 			case 2:
 				now = now.Add(-time.Duration(n) * time.Second)
 			case 3: // up to two days and two hours

@@ -37,7 +37,12 @@ func openStall(t testing.TB, tariff shop.Tariff, tallies int) *stall {
 
 // plain is a tariff whose prices are easy to read.
 func plain(crowd int64) shop.Tariff {
-	return shop.Tariff{Work: 1000, Crowd: crowd, Memory: time.Hour}
+	return shop.Tariff{Work: 1000, Crowd: crowd, SalesPerHour: 4 * crowd}
+}
+
+// fourCrowds is the time in which four crowds leak.
+func fourCrowds(tariff shop.Tariff) time.Duration {
+	return time.Duration(4*tariff.Crowd) * time.Hour / time.Duration(tariff.SalesPerHour)
 }
 
 // numbered is the n-th key of a kind.
@@ -145,7 +150,7 @@ func (s *stall) spend(now time.Time, buyers []shop.Buyer, work int64) (n int) {
 func (s *stall) count(now time.Time, b shop.Buyer) int64 {
 	s.t.Helper()
 	const work, crowd, crowds = 1 << 27, 255, 8
-	prices, err := shop.Tariff{Work: work, Crowd: crowd, Memory: s.tariff.Memory}.Compile()
+	prices, err := shop.Tariff{Work: work, Crowd: crowd, SalesPerHour: s.tariff.SalesPerHour}.Compile()
 	require.NoError(s.t, err)
 	q := prices.Quote(now, s.m, []shop.Buyer{{Key: b.Key, Crowds: crowds}})
 	require.GreaterOrEqual(s.t, q.Price, int64(work))

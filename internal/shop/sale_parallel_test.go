@@ -78,10 +78,10 @@ func TestLocksOfTheSameStripe(t *testing.T) {
 // of its own, until the price is above what they have worked: a sale that is lost is
 // one too many.
 func TestRedeemsAtOnce(t *testing.T) {
-	s := openStall(t, shop.Tariff{Work: 1000, Crowd: 255, Memory: time.Hour}, 1<<16)
+	s := openStall(t, shop.Tariff{Work: 1000, Crowd: 255, SalesPerHour: 1020}, 1<<16)
 	buyers := s.address(0)
 	for round := range 20 {
-		now := opening.Add(time.Duration(round) * s.tariff.Memory)
+		now := opening.Add(time.Duration(round) * time.Hour)
 		var sold atomic.Int64
 		testkit.Together(4, func(g int) {
 			for n := range 600 {
@@ -187,7 +187,7 @@ func requireNoLockHeld(t *testing.T, s *stall, p *limiter.Policy) {
 // down, for all buyers, are one step.
 func TestEveryStripeIsHeld(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	s := openStall(t, shop.Tariff{Work: 16, Crowd: 8, Memory: time.Hour}, 1<<16)
+	s := openStall(t, shop.Tariff{Work: 16, Crowd: 8, SalesPerHour: 32}, 1<<16)
 	all := s.m.Paid().Stripes
 	at := func(stripe int) limiter.Key {
 		return limiter.Key(stripe)<<32*limiter.Key(1<<32/len(all)) | 1<<20

@@ -55,7 +55,7 @@ func (l *landlord) part(now time.Time) float64 {
 
 // What a provider has taken is counted for longer than a sale is kept: it does not have another quarter in the next minutes.
 func TestAQuarterIsNotForTheMinute(t *testing.T) {
-	l := newLandlord(t, rand.New(rand.NewPCG(1, 5)), 4096, Tariff{Work: 16, Crowd: 8, Memory: time.Hour})
+	l := newLandlord(t, rand.New(rand.NewPCG(1, 5)), 4096, Tariff{Work: 16, Crowd: 8, SalesPerHour: 32})
 	now, hosts := time.Unix(1_800_000_000, 0), uint64(0)
 	for range 60 {
 		for range 300 {
@@ -79,7 +79,7 @@ func TestAProviderTakesAQuarterOfTheSales(t *testing.T) {
 		most := 0.0
 		for seed := range uint64(seeds) {
 			r := rand.New(rand.NewPCG(seed, 4))
-			tariff := Tariff{Work: 16, Crowd: []int64{1, 8, 64}[r.IntN(3)], Memory: []time.Duration{time.Minute, time.Hour, 24 * time.Hour}[r.IntN(3)]}
+			tariff := Tariff{Work: 16, Crowd: []int64{1, 8, 64}[r.IntN(3)], SalesPerHour: []int64{1, 32, 2000}[r.IntN(3)]}
 			l := newLandlord(t, r, []int{512, 4096}[r.IntN(2)], tariff)
 			now, wide, hosts := time.Unix(1_800_000_000, 0), r.IntN(2) == 0, uint64(0)
 			for range 40 {
@@ -96,7 +96,7 @@ func TestAProviderTakesAQuarterOfTheSales(t *testing.T) {
 				}
 				most = max(most, l.part(now))
 				require.LessOrEqual(t, most, bound, "seed %d: %+v, %d hosts, IPv6 %t", seed, tariff, hosts, wide)
-				now = now.Add(time.Duration(r.Int64N(int64(tariff.Memory) / 2)))
+				now = now.Add(time.Duration(r.Int64N(int64(16 * time.Hour / time.Duration(tariff.SalesPerHour)))))
 			}
 		}
 		require.Greater(t, most, 0.2)

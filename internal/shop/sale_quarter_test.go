@@ -56,7 +56,7 @@ func TestOneNetworkLeavesTheSalesToOthers(t *testing.T) {
 		"four /16s, by default":       {65_536, 4, 50_000, false, 1000, 50},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := openStall(t, shop.Tariff{Work: 1 << 18, Crowd: 8, Memory: time.Hour}, row.clients)
+			s := openStall(t, usual, row.clients)
 			sold := 0
 			for network := range row.networks {
 				host := s.host4

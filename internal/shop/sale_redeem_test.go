@@ -99,7 +99,7 @@ func TestProofUnderThePrice(t *testing.T) {
 	require.Equal(t, shop.Sale{Granted: true, Price: 3000}, s.redeem(opening, s.address(0), 7, 1600), "not Held by a refusal")
 	s.requireCount(opening, s.address(0)[0], 4)
 
-	odd := openStall(t, shop.Tariff{Work: 1001, Crowd: 2, Memory: time.Hour}, 1<<12)
+	odd := openStall(t, shop.Tariff{Work: 1001, Crowd: 2, SalesPerHour: 8}, 1<<12)
 	require.False(t, odd.offer(opening, odd.address(0), 533).Granted, "it is rounded up")
 	require.True(t, odd.offer(opening, odd.address(0), 534).Granted)
 }

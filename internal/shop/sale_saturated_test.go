@@ -45,11 +45,11 @@ func TestStrangersLeaveRoomForSales(t *testing.T) {
 
 // A ledger that lasts for longer than all that was sold before is no wrong clock's.
 func TestStrangersLeaveLongLedgers(t *testing.T) {
-	s := openStall(t, shop.Tariff{Work: 1000, Crowd: 1, Memory: 24 * time.Hour}, 1)
-	short, err := shop.Tariff{Work: 1000, Crowd: 1, Memory: time.Minute}.Compile()
+	s := openStall(t, shop.Tariff{Work: 1000, Crowd: 1, SalesPerHour: 1}, 1)
+	short, err := shop.Tariff{Work: 1000, Crowd: 1, SalesPerHour: 240}.Compile()
 	require.NoError(t, err)
 	require.True(t, short.Redeem(opening, s.m, s.address(1), s.ware(), opening.Add(time.Minute), 1000).Granted)
-	for range 6 { // they leak in a day and a half
+	for range 6 { // they leak in six hours
 		s.buy(opening, s.address(0))
 	}
 	for n := range 100 {
@@ -179,7 +179,7 @@ func TestLongMemoryIsNoWrongClock(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := openStall(t, shop.Tariff{Work: 1000, Crowd: 1, Memory: 24 * time.Hour}, 1)
+			s := openStall(t, shop.Tariff{Work: 1000, Crowd: 1, SalesPerHour: 1}, 1)
 			for n := range 100 {
 				remember(s, n)
 			}

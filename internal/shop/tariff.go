@@ -5,7 +5,6 @@ package shop
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -13,11 +12,13 @@ import (
 // A Tariff says what an own tally costs an identity. It is plain data;
 // [Tariff.Compile] checks it.
 //
-// The price follows a level, which a sale raises by one, and which falls by
-// 4·Crowd within Memory, evenly. At level 0 a tally costs Work; with every Crowd
-// that the level rises the price doubles, and between two doublings it rises in a
-// straight line. So what a client gains grows with the logarithm of what it pays,
-// and with what leaks: see the package documentation.
+// The price follows a level, which a sale raises by one, and which leaks. At level 0 a
+// tally costs Work; with every Crowd that the level rises the price doubles, and between
+// two doublings it rises in a straight line. So what a client gains grows with the
+// logarithm of what it pays, and with what leaks: see the package documentation.
+//
+// Crowd is a burst and SalesPerHour a rate. Where they were one number, a school that came
+// within five minutes shut itself out, though nobody attacked: a quarter of 300 got in.
 type Tariff struct {
 	// Work is in expected hashes. Permitted: 16 to 2²⁹.
 	Work int64
@@ -26,9 +27,10 @@ type Tariff struct {
 	// Permitted: 1 to 255.
 	Crowd int64
 
-	// Memory is the time in which 4·Crowd sales leak away. Permitted: whole seconds,
-	// from one minute to one day.
-	Memory time.Duration
+	// SalesPerHour is how many sales of an identity leak away in an hour, evenly: what it can
+	// buy for Work for as long as it likes. From a network of some crowds as many times as
+	// much leaks. Permitted: 1 to 100000.
+	SalesPerHour int64
 }
 
 // MaxPrice is the highest price in expected hashes. Where the next tally would cost
@@ -38,12 +40,12 @@ const MaxPrice = 1 << 32
 // Prices are a compiled [Tariff]: immutable, safe for concurrent use.
 type Prices struct {
 	work, crowd int64
-	memory      int64 // seconds
+	hourly      int64 // sales of an identity
 	doublings   int64 // of work, up to MaxPrice
 }
 
 // Compile checks t. It reports all problems at once, each a [storeless.ConfigError] whose
-// Field is Work, Crowd or Memory.
+// Field is Work, Crowd or SalesPerHour.
 func (t Tariff) Compile() (*Prices, error) {
 	var errs []error
 	if t.Work < 16 || t.Work > 1<<29 {
@@ -52,13 +54,13 @@ func (t Tariff) Compile() (*Prices, error) {
 	if t.Crowd < 1 || t.Crowd > 255 {
 		errs = append(errs, &storeless.ConfigError{Field: "Crowd", Problem: fmt.Sprintf("must be from 1 to 255, not %d", t.Crowd)})
 	}
-	if t.Memory < time.Minute || t.Memory > 24*time.Hour || t.Memory%time.Second != 0 {
-		errs = append(errs, &storeless.ConfigError{Field: "Memory", Problem: fmt.Sprintf("must be whole seconds, from 1m to 24h, not %s", t.Memory)})
+	if t.SalesPerHour < 1 || t.SalesPerHour > 100_000 {
+		errs = append(errs, &storeless.ConfigError{Field: "SalesPerHour", Problem: fmt.Sprintf("must be from 1 to 100000, not %d", t.SalesPerHour)})
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	p := &Prices{work: t.Work, crowd: t.Crowd, memory: int64(t.Memory / time.Second)}
+	p := &Prices{work: t.Work, crowd: t.Crowd, hourly: t.SalesPerHour}
 	for p.work<<(p.doublings+1) <= MaxPrice {
 		p.doublings++
 	}
@@ -96,13 +98,17 @@ func (p *Prices) top(crowd int64) int64 {
 	return p.doublings*crowd + (MaxPrice-price)*crowd/price
 }
 
-// leakOf returns how a level of a crowd leaks.
-func (p *Prices) leakOf(crowd int64) leak { return leak{parts: 4 * crowd, within: p.memory} }
+const hour = 3600 // seconds
 
-// counted returns in how many seconds it is counted what a provider takes of the cells for sales,
-// and again in as many: a Crowd leaks in that time, and a proof is not good for longer. A cell is
-// kept for longer than both only by buying more.
-func (p *Prices) counted() int64 { return max(300, p.memory/4) }
+// leakOf returns how a level of a crowd leaks: as much faster than that of an identity as the crowd is larger.
+func (p *Prices) leakOf(crowd int64) leak {
+	return leak{parts: p.hourly * crowd, within: hour * p.crowd}
+}
+
+// counted returns in how many seconds it is counted what a provider takes of the cells for sales, and again in
+// as many. No proof is good for longer. Eight sales leak in that time, and in twice as much the sixteen for which the
+// cell of a block is kept. A cell is kept for longer than both only by buying more.
+func (p *Prices) counted() int64 { return max(300, portBlocks/2*hour/p.hourly) }
 
 // A leak is how many parts of a level leak away within how many seconds.
 type leak struct{ parts, within int64 }

@@ -20,8 +20,8 @@ func TestTariffRefusals(t *testing.T) {
 		want   []string
 	}{
 		"good":                {func(*shop.Tariff) {}, nil},
-		"least":               {func(f *shop.Tariff) { *f = shop.Tariff{Work: 16, Crowd: 1, Memory: time.Minute} }, nil},
-		"most":                {func(f *shop.Tariff) { *f = shop.Tariff{Work: 1 << 29, Crowd: 255, Memory: 24 * time.Hour} }, nil},
+		"least":               {func(f *shop.Tariff) { *f = shop.Tariff{Work: 16, Crowd: 1, SalesPerHour: 1} }, nil},
+		"most":                {func(f *shop.Tariff) { *f = shop.Tariff{Work: 1 << 29, Crowd: 255, SalesPerHour: 100_000} }, nil},
 		"no work":             {func(f *shop.Tariff) { f.Work = 0 }, []string{"Work"}},
 		"too little work":     {func(f *shop.Tariff) { f.Work = 15 }, []string{"Work"}},
 		"negative work":       {func(f *shop.Tariff) { f.Work = -1 << 20 }, []string{"Work"}},
@@ -29,12 +29,10 @@ func TestTariffRefusals(t *testing.T) {
 		"no crowd":            {func(f *shop.Tariff) { f.Crowd = 0 }, []string{"Crowd"}},
 		"negative crowd":      {func(f *shop.Tariff) { f.Crowd = -8 }, []string{"Crowd"}},
 		"too large a crowd":   {func(f *shop.Tariff) { f.Crowd = 256 }, []string{"Crowd"}},
-		"no memory":           {func(f *shop.Tariff) { f.Memory = 0 }, []string{"Memory"}},
-		"negative memory":     {func(f *shop.Tariff) { f.Memory = -time.Hour }, []string{"Memory"}},
-		"too short a memory":  {func(f *shop.Tariff) { f.Memory = 59 * time.Second }, []string{"Memory"}},
-		"too long a memory":   {func(f *shop.Tariff) { f.Memory = 24*time.Hour + time.Second }, []string{"Memory"}},
-		"half a second":       {func(f *shop.Tariff) { f.Memory = time.Hour + time.Second/2 }, []string{"Memory"}},
-		"all of them at once": {func(f *shop.Tariff) { *f = shop.Tariff{} }, []string{"Work", "Crowd", "Memory"}},
+		"no leak":             {func(f *shop.Tariff) { f.SalesPerHour = 0 }, []string{"SalesPerHour"}},
+		"negative leak":       {func(f *shop.Tariff) { f.SalesPerHour = -32 }, []string{"SalesPerHour"}},
+		"too large a leak":    {func(f *shop.Tariff) { f.SalesPerHour = 100_001 }, []string{"SalesPerHour"}},
+		"all of them at once": {func(f *shop.Tariff) { *f = shop.Tariff{} }, []string{"Work", "Crowd", "SalesPerHour"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tariff := plain(8)
@@ -124,12 +122,15 @@ func TestHighestPriceCounts(t *testing.T) {
 // A network may be expected to hold any number of crowds. More than a cell can count
 // are as few as it can: a level that wrapped would begin the ladder anew.
 func TestLevelNeverWraps(t *testing.T) {
-	for _, work := range []int64{16, 1 << 18, 1 << 29} {
+	for _, tariff := range []shop.Tariff{
+		{Work: 16, Crowd: 255, SalesPerHour: 1}, // the ledger that lasts longest
+		{Work: 16, Crowd: 255, SalesPerHour: 100_000}, {Work: 1 << 18, Crowd: 64, SalesPerHour: 32}, {Work: 1 << 29, Crowd: 255, SalesPerHour: 42},
+	} {
 		for _, crowds := range []int64{1<<63 - 1, 1<<31 - 1, 2184} {
 			if testkit.Brief() && crowds != 1<<63-1 {
 				continue
 			}
-			s := openStall(t, shop.Tariff{Work: work, Crowd: 255, Memory: 24 * time.Hour}, 1<<10)
+			s := openStall(t, tariff, 1<<10)
 			huge := []shop.Buyer{{Key: 1, Crowds: crowds}}
 			price := int64(0)
 			for n := 0; ; n++ {
@@ -143,8 +144,13 @@ func TestLevelNeverWraps(t *testing.T) {
 				require.Less(t, n, 1<<16)
 			}
 			require.Greater(t, price, int64(shop.MaxPrice*9/10))
-			require.LessOrEqual(t, s.requireExactWait(opening, huge), 13*time.Second)
-			require.Equal(t, work, s.quote(opening.Add(8*24*time.Hour), huge).Price)
+			require.LessOrEqual(t, s.requireExactWait(opening, huge), time.Hour/time.Duration(tariff.SalesPerHour)+time.Second)
+			all := time.Duration(30*tariff.Crowd) * time.Hour / time.Duration(tariff.SalesPerHour)
+			for n := range 100 { // no stranger takes its cell for one that a wrong clock has written
+				s.prices.Redeem(opening, s.m, s.address(n), s.ware(), opening.Add(time.Minute), 1<<40)
+			}
+			require.Zero(t, s.quote(opening, huge).Price)
+			require.Equal(t, tariff.Work, s.quote(opening.Add(all), huge).Price)
 		}
 	}
 }

@@ -28,8 +28,9 @@ func at(now int64) time.Time { return opening.Add(time.Duration(now) * time.Mill
 
 const (
 	work        = 1 << 18   // the defaults of middleware.Challenge:
-	expected    = 8         // Crowd,
-	priceMemory = time.Hour // and for how long prices remember;
+	expected    = 64        // Crowd,
+	leak        = 32        // SalesPerHour,
+	priceMemory = time.Hour // and for how long a tally is a pass;
 	crowds56    = 2         // how many crowds the networks of an IPv6 client are expected to hide;
 	crowds48    = 8
 	portBlocks  = 16 // and what an address is cut into
@@ -44,7 +45,7 @@ type stall struct {
 
 // open returns a stall with room for all that is remembered in a simulation.
 func open() *stall {
-	tariff := shop.Tariff{Work: work, Crowd: expected, Memory: priceMemory}
+	tariff := shop.Tariff{Work: work, Crowd: expected, SalesPerHour: leak}
 	prices, err := tariff.Compile()
 	if err != nil {
 		panic(err) // all of it is constant

@@ -84,7 +84,7 @@ const (
 	// multiples of four, which is what a puzzle can ask for, and a proof takes microseconds.
 	unit = 32
 
-	crowd    = 8   // the default of Challenge.Crowd
+	crowd    = 64  // the default of Challenge.Crowd
 	attacked = 100 // the limit of most tables: so many requests in each minute
 )
 
