@@ -88,7 +88,7 @@ func TestFormsPassWhileTheMemoryIsFull(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
 		now := new(clock)
 		cfg := challenging(now, mode)
-		cfg.MaxClients, cfg.Challenge.Crowd, cfg.Challenge.PriceMemory = 256, 255, time.Hour
+		cfg.MaxClients, cfg.Challenge.Crowd, cfg.Challenge.SalesPerHour = 256, 255, 1020
 		cfg.Limits = []middleware.Limit{{Quota: 5, Window: time.Hour}}
 		h := newSite(t, cfg)
 		for i := range 2200 { // over 1536 cells
@@ -148,7 +148,7 @@ func TestChallengeEndpointTellsTheWaitOfADearRequest(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.WhenExhausted)
 	cfg.Limits = []middleware.Limit{{Name: "b", Algorithm: middleware.TokenBucket, Quota: 5, Window: 5 * time.Minute}}
-	cfg.Challenge.Crowd = 1
+	cfg.Challenge.Crowd, cfg.Challenge.SalesPerHour = 1, 4
 	h := newSite(t, cfg)
 	require.Equal(t, 5, admitted(h, 5))
 	h.m.SellOut(now.Now(), peerIdentity)

@@ -130,15 +130,17 @@ func TestOwnTokenIsNotOverwritten(t *testing.T) {
 // that is what Retry-After says; where a tally is for sale first, it is that.
 func TestRetryAfterIsTheNearerWay(t *testing.T) {
 	for name, test := range map[string]struct {
-		window, memory, least, most time.Duration
+		window      time.Duration
+		leak        int64
+		least, most time.Duration
 	}{
-		"the window": {time.Minute, time.Hour, time.Minute, 66 * time.Second},
-		"the sale":   {24 * time.Hour, time.Minute, time.Second, 17 * time.Second},
+		"the window": {time.Minute, 4, time.Minute, 66 * time.Second},
+		"the sale":   {24 * time.Hour, 240, time.Second, 17 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := new(clock)
 			cfg := challenging(now, middleware.WhenExhausted)
-			cfg.Limits[0].Window, cfg.Challenge.Crowd, cfg.Challenge.PriceMemory = test.window, 1, test.memory
+			cfg.Limits[0].Window, cfg.Challenge.Crowd, cfg.Challenge.SalesPerHour = test.window, 1, test.leak
 			h := newSite(t, cfg)
 			exhaust(t, h)
 			h.m.SellOut(now.Now(), peerIdentity)

@@ -72,18 +72,20 @@ func hourly(t *testing.T, h http.Handler, now *clock, most uint64, steps int, st
 }
 
 // Whenever one looks: below a price of 16 W four Crowds are sold at once, and then as many
-// as leak, four within PriceMemory.
+// as leak, whatever the Crowd.
 func TestLeakHoldsInEverySpan(t *testing.T) {
-	now := new(clock)
-	cfg := challenging(now, middleware.Newcomers)
-	cfg.Challenge.PriceMemory = time.Minute
-	sales := hourly(t, newSite(t, cfg), now, 16*16, 400, 3*time.Second)
-	for i, first := range sales {
-		for n, later := range sales[i:] {
-			require.LessOrEqual(t, float64(n), 8+1+8*(later-first).Minutes(), "from %s to %s", first, later)
+	for _, crowd := range []int64{1, 2, 9} {
+		now := new(clock)
+		cfg := challenging(now, middleware.Newcomers)
+		cfg.Challenge.Crowd, cfg.Challenge.SalesPerHour = crowd, 480
+		sales := hourly(t, newSite(t, cfg), now, 16*16, 400, 3*time.Second)
+		for i, first := range sales {
+			for n, later := range sales[i:] {
+				require.LessOrEqual(t, float64(n), float64(4*crowd)+1+8*(later-first).Minutes(), "from %s to %s", first, later)
+			}
 		}
+		require.Greater(t, len(sales), 8*19, "and they go on being sold")
 	}
-	require.Greater(t, len(sales), 8*20, "and they go on being sold")
 }
 
 // Behind an IPv6 /56 and a /48 the price rises as well, as for so many addresses

@@ -172,7 +172,7 @@ func TestClientThatMoves(t *testing.T) {
 func TestClientWhenSoldOut(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.Newcomers)
-	cfg.Challenge.PriceMemory = time.Minute
+	cfg.Challenge.SalesPerHour = 480
 	h := newSite(t, cfg)
 	server := serve(t, h)
 	h.m.SellOut(now.Now(), middleware.Address(netip.MustParseAddr("127.0.0.1")))

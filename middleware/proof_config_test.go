@@ -60,6 +60,8 @@ func TestBadChallenges(t *testing.T) {
 		{"Work", every(func(c *challenge) { c.Work = 1 }), "from 16"},
 		{"Crowd", with(func(c *challenge) { c.Crowd = -1 }), "from 1 to 255"},
 		{"Crowd", with(func(c *challenge) { c.Crowd = 256 }), "from 1 to 255"},
+		{"SalesPerHour", with(func(c *challenge) { c.SalesPerHour = -1 }), "from 1 to 100000"},
+		{"SalesPerHour", with(func(c *challenge) { c.SalesPerHour = 100_001 }), "from 1 to 100000"},
 		{"PriceMemory", with(func(c *challenge) { c.PriceMemory = time.Second }), "from 1m to 24h"},
 		{"PriceMemory", with(func(c *challenge) { c.PriceMemory = 25 * time.Hour }), "from 1m to 24h"},
 		{"PriceMemory", with(func(c *challenge) { c.PriceMemory = -time.Hour }), "from 1m to 24h"},
@@ -103,12 +105,12 @@ func TestBadChallenges(t *testing.T) {
 func TestAllProblemsOfAChallenge(t *testing.T) {
 	cfg, want := everythingWrong()
 	cfg.Challenge = &middleware.Challenge{
-		Mode: 7, Work: 3, NonceOnly: true, Crowd: 1000, PriceMemory: time.Nanosecond, Path: "x",
+		Mode: 7, Work: 3, NonceOnly: true, Crowd: 1000, SalesPerHour: -1, PriceMemory: time.Nanosecond, Path: "x",
 		BusyPerSecond: -1, BusyAtOnce: 3,
 	}
 	cfg.SurgeBudget = -1
 	want = append(want, "SurgeBudget")
-	for _, field := range []string{"BusyPerSecond", "BusyAtOnce", "Mode", "Work", "NonceOnly", "NonceOnly", "Crowd", "PriceMemory", "Path"} {
+	for _, field := range []string{"BusyPerSecond", "BusyAtOnce", "Mode", "Work", "NonceOnly", "NonceOnly", "Crowd", "SalesPerHour", "PriceMemory", "Path"} {
 		want = append(want, "Challenge."+field)
 	}
 	m, err := middleware.New(cfg)
@@ -155,8 +157,8 @@ func TestBadAdvanced(t *testing.T) {
 func TestGoodChallenges(t *testing.T) {
 	for name, challenge := range map[string]middleware.Challenge{
 		"zero":         {},
-		"least":        {Work: 16, Crowd: 1, PriceMemory: time.Minute, Path: "/"},
-		"most":         {Work: 1 << 29, Crowd: 255, PriceMemory: 24 * time.Hour, Path: "/a-b_c.d~e/f/"},
+		"least":        {Work: 16, Crowd: 1, SalesPerHour: 1, PriceMemory: time.Minute, Path: "/"},
+		"most":         {Work: 1 << 29, Crowd: 255, SalesPerHour: 100_000, PriceMemory: 24 * time.Hour, Path: "/a-b_c.d~e/f/"},
 		"WhenBusy":     {Mode: middleware.WhenBusy, BusyPerSecond: 1_000_000, BusyAtOnce: 1},
 		"NonceOnly":    {Mode: middleware.EveryRequest, NonceOnly: true},
 		"EveryRequest": {Mode: middleware.EveryRequest, Work: 1 << 29, BindOwn: true},
@@ -180,7 +182,7 @@ func TestGoodChallenges(t *testing.T) {
 	}
 }
 
-// The zero Challenge is safe: WhenExhausted, 2¹⁸ hashes, a Crowd of eight, an
+// The zero Challenge is safe: WhenExhausted, 2¹⁸ hashes, a Crowd of 64, 32 sales an
 // hour, own tallies that travel, no surge, no URLs.
 func TestDefaultChallenge(t *testing.T) {
 	now := new(clock)
@@ -194,19 +196,19 @@ func TestDefaultChallenge(t *testing.T) {
 	require.Equal(t, 10*time.Second, c.TTL)
 	require.Empty(t, problemIn(t, resp).RedeemURL)
 
-	// The price doubles with every eight, and four times eight leak within an hour.
+	// The price doubles with every 64, and 32 leak within an hour.
 	cfg.Challenge = &middleware.Challenge{Work: 16}
 	h = newSite(t, cfg)
 	exhaust(t, h)
-	for i := range 48 {
+	for i := range 2 * 64 {
 		offer := challengeIn(t, send(h))
-		require.Equal(t, priceAfter(i, 8, 16), offer.Work)
+		require.Equal(t, priceAfter(i, 64, 16), offer.Work)
 		require.Equal(t, 200, send(h, proving(solve(t, offer))).StatusCode)
 	}
 	now.advance(time.Hour)
 	exhaust(t, h)
-	require.EqualValues(t, 64, challengeIn(t, send(h)).Work)
-	now.advance(30 * time.Minute)
+	require.EqualValues(t, 48, challengeIn(t, send(h)).Work)
+	now.advance(3 * time.Hour)
 	exhaust(t, h)
 	require.EqualValues(t, 16, challengeIn(t, send(h)).Work)
 }

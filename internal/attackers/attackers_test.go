@@ -80,7 +80,7 @@ func newSite(t *testing.T, challenge *middleware.Challenge) *site {
 
 // selling is a challenge of a mode, with a waiting room or without one.
 func selling(mode middleware.Mode, room bool) *middleware.Challenge {
-	c := &middleware.Challenge{Mode: mode, Work: work, Path: "/tally/"}
+	c := &middleware.Challenge{Mode: mode, Work: work, Crowd: 8, Path: "/tally/"}
 	c.NoWaitingRoom = !room
 	return c
 }

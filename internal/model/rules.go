@@ -153,9 +153,6 @@ func (w *explorer) inSpan(s *state) (n int) {
 	return n
 }
 
-// leak is how many sales to an address leak away in an hour. Its Crowd is one, as small as can be.
-const leak = 240
-
 // costs is what a tally costs an address, by the sales of an instance: the dearest of three levels. The crowd of an
 // address is one, of its /56 two, of its /48 eight, and as many times as much leaks.
 func (w *explorer) costs(in *instance, f int, moment uint8) (dearest float64) {

@@ -44,7 +44,7 @@ func TestMovesAreTold(t *testing.T) {
 		"a request is sent with nothing":                                {Limit: limit, Instances: 1, Moments: two, Client: Parallel, AtOnce: 1},
 		"an answer arrives with (window 1: 1, before: 0)":               {Limit: limit, Instances: 1, Moments: two, Client: Parallel, AtOnce: 1},
 		"instance 1, which holds nothing, sells tally 1: true": {
-			Limit: limit, Instances: 1, Moments: two, Mode: Newcomers, Tallies: 1, Shop: true,
+			Limit: limit, Instances: 1, Moments: []time.Duration{9 * time.Second, 10 * time.Second}, Mode: Newcomers, Tallies: 1, Shop: true,
 		},
 		"instance 1, which holds a mark at 11500ms, is shown nothing of tally 0, and refuses: a mark at 11500ms of tally 0": {
 			Limit: bucket, Instances: 1, Moments: two,

@@ -109,6 +109,9 @@ var base = time.Unix(1_699_999_200, 0)
 // price is that of a tally where nobody buys.
 const price = 64
 
+// leak is how many sales to an address leak away in an hour. Its Crowd is one, as small as can be.
+const leak = 240
+
 // name is the policy's, and secrets are those of every instance.
 const name = "model"
 

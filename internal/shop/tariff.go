@@ -108,7 +108,7 @@ func (p *Prices) leakOf(crowd int64) leak {
 // counted returns in how many seconds it is counted what a provider takes of the cells for sales, and again in
 // as many. No proof is good for longer. Eight sales leak in that time, and in twice as much the sixteen for which the
 // cell of a block is kept. A cell is kept for longer than both only by buying more.
-func (p *Prices) counted() int64 { return max(300, portBlocks/2*hour/p.hourly) }
+func (p *Prices) counted() int64 { return max(300, 8*hour/p.hourly) }
 
 // A leak is how many parts of a level leak away within how many seconds.
 type leak struct{ parts, within int64 }
