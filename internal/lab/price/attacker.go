@@ -33,11 +33,16 @@ func (a *attacker) look(s *stall, now int64) {
 	for {
 		buyers := a.place.attacker(s, a.bought)
 		price := s.price(now, buyers)
-		if !a.stock || now >= a.until || price < a.asked || 8*price > 15*a.asked {
+		fresh := !a.stock || now >= a.until || price < a.asked
+		if fresh || 8*price > 15*a.asked {
 			if price == 0 || a.target > 0 && price > a.target {
 				return
 			}
-			a.asked, a.until = price, now+challengeLife
+			if fresh {
+				a.asked, a.until = price, now+challengeLife
+			} else {
+				a.asked = (8*price + 14) / 15 // it has fetched others, as the price rose
+			}
 		}
 		if a.asked > a.purse || !s.redeem(now, buyers, a.asked) {
 			return
@@ -46,6 +51,13 @@ func (a *attacker) look(s *stall, now int64) {
 		a.spent += a.asked
 		a.bought++
 	}
+}
+
+// atOnce is how many tallies n instances sell in a moment for a purse.
+func atOnce(p place, n, purse int64) int64 {
+	a := attacker{place: p, purse: purse / n, stock: true}
+	a.look(open(), 0)
+	return n * a.bought
 }
 
 // A lot is some tallies that were bought at one moment.

@@ -28,11 +28,12 @@ func table(name string, head ...string) printed.Made {
 // purses are the budgets of attackers that buy to use: a core that runs Go.
 var purses = []int64{10 * core, 600 * core, 36_000 * core}
 
-// raided returns a cell for each time and each purse of an attacker that is alone in a place.
-func raided(p place, cell func(plans [][]lot, lasts int64) int64) (cells []any) {
+// raided returns a cell for each time and each purse of an attacker that is alone in a place, and spends as much on each
+// of n instances: the price rises faster than what it pays for, so that no other division buys more.
+func raided(p place, n int64, cell func(plans [][]lot, lasts int64) int64) (cells []any) {
 	for _, lasts := range []int64{hour, day} {
 		for _, purse := range purses {
-			cells = append(cells, cell(raids(p, purse, lasts), lasts))
+			cells = append(cells, n*cell(raids(p, purse/n, lasts), lasts))
 		}
 	}
 	return cells
@@ -43,10 +44,10 @@ func tallies(plans [][]lot, _ int64) int64 { return most(plans) }
 // worthTable: what buying is worth at one address.
 func worthTable() printed.Made {
 	t := table("worth", "policy", "a tally admits", "an hour for 10 s", "10 min", "10 h", "a day for 10 s", "10 min", "10 h")
-	t.Add(true, func() []any { return append([]any{"tallies", 1}, raided(oneAddress, tallies)...) })
+	t.Add(true, func() []any { return append([]any{"tallies", 1}, raided(oneAddress, 1, tallies)...) })
 	for i, u := range uses() {
 		t.Add(i == 0, func() []any {
-			return append([]any{u.name, u.admitted(0, day)}, raided(oneAddress, func(plans [][]lot, lasts int64) int64 {
+			return append([]any{u.name, u.admitted(0, day)}, raided(oneAddress, 1, func(plans [][]lot, lasts int64) int64 {
 				requests, _ := u.best(plans, lasts)
 				return requests
 			})...)
@@ -55,13 +56,18 @@ func worthTable() printed.Made {
 	return t
 }
 
-// networksTable: what a whole network is worth, in tallies and in requests of the first policy.
+// networksTable: what a fleet sells to an address, and what a whole network is worth, in tallies and in requests of the
+// first policy.
 func networksTable() printed.Made {
-	t := table("networks", "network", "tallies in an hour for 10 s", "10 min", "10 h", "in a day for 10 s", "10 min", "10 h", "requests in a day for 10 h")
-	for _, p := range []place{oneAddress, whole56, whole48} {
-		t.Add(false, func() []any {
-			requests, _ := uses()[0].best(raids(p, purses[2], day), day)
-			return append(append([]any{p.name}, raided(p, tallies)...), requests)
+	t := table("networks", "who buys of how many instances", "tallies at once for 1,000 W", "in an hour for 10 s", "10 min", "10 h", "in a day for 10 s", "10 min", "10 h", "requests in a day for 10 h")
+	for _, row := range []struct {
+		place
+		n int64
+	}{{oneAddress, 1}, {oneAddress, 3}, {oneAddress, 10}, {whole56, 1}, {whole48, 1}} {
+		t.Add(row.n > 1, func() []any {
+			requests, _ := uses()[0].best(raids(row.place, purses[2]/row.n, day), day)
+			cells := []any{fmt.Sprintf("%s, %d", row.name, row.n), atOnce(row.place, row.n, 1000*work)}
+			return append(append(cells, raided(row.place, row.n, tallies)...), row.n*requests)
 		})
 	}
 	return t
@@ -115,7 +121,8 @@ func shutTable() printed.Made {
 			cells := []any{victims}
 			for _, patience := range []int64{10, 60} {
 				g := siege{oneAddress, 20, patience * second, 0, 10}
-				cells = append(cells, fmt.Sprintf("%.1f s", float64(g.shut(kind))/float64(vector)))
+				hourly := g.shut(kind)
+				cells = append(cells, fmt.Sprintf("%.1f s, %s W", float64(hourly)/float64(vector), printed.Figure(hourly/work)))
 			}
 			return cells
 		})

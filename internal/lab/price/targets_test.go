@@ -10,15 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a day is worth: at the defaults, 5/min + 50/day, ten hours of a core buy less than
-// a hundred times the quota of the day.
+// What a day is worth: at the defaults, 5/min + 50/day, ten hours of a core buy less than two hundred times the quota
+// of the day, which is twice what they buy with a Crowd of 8.
 func TestWorthOfADay(t *testing.T) {
 	u := uses()[0]
 	require.Equal(t, int64(5), u.admitted(0, day), "a tally is a pass for an hour")
-	plans := raids(oneAddress, purses[2], day)
-	requests, tallies := u.best(plans, day)
-	require.LessOrEqual(t, requests, int64(4400))
-	require.GreaterOrEqual(t, tallies, int64(800), "the plans are good ones: the leak and some crowds")
+	for n, twice := range map[int64]int64{1: 2 * 880, 3: 2 * 2616, 10: 2 * 8581} {
+		requests, tallies := u.best(raids(oneAddress, purses[2]/n, day), day)
+		require.LessOrEqual(t, n*tallies, twice)
+		require.LessOrEqual(t, n*requests, 5*twice)
+		require.GreaterOrEqual(t, n*tallies, twice*8/10, "the plans are good ones: the leak and some crowds")
+	}
 }
 
 // Whatever the plan, an instance sells no more than the bound says.
@@ -27,7 +29,7 @@ func TestPlansStayBelowTheBound(t *testing.T) {
 		for _, purse := range purses {
 			t.Run(fmt.Sprint(lasts/hour, " h, ", purse/core, " s"), func(t *testing.T) {
 				crowd := float64(expected)
-				bound := 4*crowd*float64(lasts)/float64(hour) + crowd*math.Log2(1+15./8*float64(purse)/(crowd*work))
+				bound := float64(leak)*float64(lasts)/float64(hour) + crowd*math.Log2(1+15./8*float64(purse)/(crowd*work))
 				bought := most(raids(oneAddress, purse, lasts))
 				require.LessOrEqual(t, float64(bought), bound)
 				require.Greater(t, float64(bought), 0.8*min(bound, float64(purse)/work), "and the plans come near")
@@ -61,7 +63,7 @@ func TestAddressIsNotShutForLess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := siege{oneAddress, 20, 60 * second, 0, 2}
 			for _, stock := range []bool{false, true} {
-				hourly, shut := g.held(c.victims, c.seconds*vector/(4*expected), stock)
+				hourly, shut := g.held(c.victims, c.seconds*vector/leak, stock)
 				require.InEpsilon(t, c.seconds*vector, hourly, 0.15, "the budget")
 				require.False(t, shut)
 			}

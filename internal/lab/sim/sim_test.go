@@ -44,11 +44,11 @@ func TestNoBoundIsExceeded(t *testing.T) {
 	}
 }
 
-// fit is how many tallies n instances sell at once for so many W, from a crowd of each on: the
-// first crowd costs W each, the next what the first one has made of the price, up to twice as much, and so on.
+// fit is how many tallies n instances sell at once for so many W, from a crowd of each on: the first 7/8 of a crowd cost
+// W each, the next what the first one has made of the price, up to twice as much, and so on.
 func fit(n int, budget float64) float64 {
-	const doubled = 1.5 * crowd * (1 + 1./(3*crowd)) // W: a crowd while the price goes from 1 to 2, 12.5
-	return float64(n*crowd) * (1 + math.Log2(1+(budget/float64(n)-crowd)/doubled))
+	const first, doubled = crowd*7/8 + 1, 1.5 * crowd * (1 + 1./(3*crowd)) // W: a crowd while the price goes from 1 to 2
+	return float64(n) * (first + crowd*math.Log2(1+(budget/float64(n)-first)/doubled))
 }
 
 // An attacker that buys as well as it can gets no more than the formula of the page, and what
