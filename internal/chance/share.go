@@ -16,8 +16,15 @@ func Shares(quota, instances, cost int64) (sum int64) {
 }
 
 // Share returns q: what an instance admits, in requests of a cost, for a tally that is at home on another
-// one of so many. It tries one share after the other, and asks of each what every outcome would cost.
-func Share(quota, instances, cost int64) int64 {
+// one of so many.
+func Share(quota, instances, cost int64) int64 { return share(quota, instances, instances-1, cost) }
+
+// Spread returns what each of so many admits for one that is at home nowhere.
+func Spread(quota, instances, cost int64) int64 { return share(quota, instances, instances, cost) }
+
+// share tries one share after the other for those that are held to it, and asks of each what every outcome would
+// cost.
+func share(quota, instances, held, cost int64) int64 {
 	class := int64(1)
 	for class < cost {
 		class *= 2
@@ -27,7 +34,7 @@ func Share(quota, instances, cost int64) int64 {
 		return quota
 	}
 	k := int64(1)
-	for float64(instances-1)*excess(requests, k, instances)/float64(requests) > 0.0005 {
+	for float64(held)*excess(requests, k, instances)/float64(requests) > 0.0005 {
 		k++
 	}
 	return min(quota, k*class+class-1)

@@ -297,14 +297,15 @@ func (p *Policy) check(now int64, t *Tally, cost, held int64, v *storeless.Verdi
 	v.Admitted = true
 	for i := range p.rules {
 		r := &p.rules[i]
-		if cost > r.capacity {
+		more := r.moreFor(cost)
+		if cost > r.capacity+more {
 			v.Limits[i].Blocked = true
 			if !r.limit.Shadow {
 				v.Admitted, v.Impossible = false, true
 			}
 			continue
 		}
-		left := r.remaining(now, t[i])
+		left := r.remaining(now, t[i]) + more
 		if r.later {
 			left -= held
 		}
@@ -332,8 +333,12 @@ func (p *Policy) charge(now int64, t *Tally, cost int64, v *storeless.Verdict) {
 }
 
 // blockedFor returns for how long a limit blocks a cost within its capacity, in whole
-// seconds. Where only what is held stands in the way nobody knows: it may be gone at once.
+// seconds. Where only what is held stands in the way nobody knows: it may be gone at once. Nor does
+// anybody where only this instance's share does: the next request will come to another.
 func (r *rule) blockedFor(now int64, s State, cost int64) time.Duration {
+	if r.spread != nil {
+		return time.Second
+	}
 	return wholeSeconds(max(1, r.wait(now, s, cost)))
 }
 
@@ -342,7 +347,11 @@ func (r *rule) blockedFor(now int64, s State, cost int64) time.Duration {
 func (p *Policy) status(now int64, t *Tally, cost, held int64, v *storeless.Verdict) {
 	for i := range p.rules {
 		r, s := &p.rules[i], &v.Limits[i]
-		left := r.remaining(now, t[i])
+		if r.spread != nil && !s.Blocked { // what is left is told of the tally
+			s.Remaining, s.Shadow = storeless.MaxQuota, r.limit.Shadow
+			continue
+		}
+		left := r.remaining(now, t[i]) + r.moreFor(cost)
 		if r.later {
 			left -= held
 			if v.Admitted {
@@ -351,7 +360,7 @@ func (p *Policy) status(now int64, t *Tally, cost, held int64, v *storeless.Verd
 		}
 		s.Remaining, s.Shadow = max(0, left), r.limit.Shadow
 		switch {
-		case s.Blocked && cost <= r.capacity:
+		case s.Blocked && cost <= r.capacity+r.moreFor(cost):
 			s.Reset = r.blockedFor(now, t[i], cost)
 		case r.later && s.Remaining < r.capacity:
 			s.Reset = r.blockedFor(now, t[i], s.Remaining+1)

@@ -29,7 +29,7 @@ func (p *Policy) Away(instances, cost int64) *Policy {
 		r := &away.rules[i]
 		if r.interval == 0 {
 			l := r.limit
-			l.Quota = shareAway(l.Quota, instances, cost)
+			l.Quota = shareOf(l.Quota, instances, instances-1, cost)
 			shared = shared || l.Quota < r.limit.Quota
 			// A sliding counter is held to its quota at each instant, and so meets chance more than once a
 			// window: it would refuse up to nine times as many. The tally itself slides.
@@ -52,28 +52,29 @@ func (p *Policy) Away(instances, cost int64) *Policy {
 	return away
 }
 
-// shareAway returns what requests of up to a cost may use of a quota on one of n instances: as many of them as
-// mayComeAway says, and room for a part of another, which those that cost less may need. Where more requests than
-// mostApart/2 come to an instance they are counted by several at once.
-func shareAway(quota, n, cost int64) int64 {
+// shareOf returns what requests of up to a cost may use of a quota on each of the held instances, of n: as many of
+// them as mayCome says, and room for a part of another, which those that cost less may need. Where more requests
+// than mostApart/2 come to an instance they are counted by several at once.
+func shareOf(quota, n, held, cost int64) int64 {
 	if n == 1 || cost >= quota {
 		return quota
 	}
 	unit := max(cost, (quota-1)/(mostApart*n/2)+1)
-	return min(quota, mayComeAway(quota/unit, n)*unit+unit-1)
+	return min(quota, mayCome(quota/unit, n, held)*unit+unit-1)
 }
 
 // mostApart bounds what is computed for a share.
 const mostApart = 1 << 16
 
-// mayComeAway returns the least number, of requests that each come to one of n instances by chance, with
-// which no more than one request in 2,000 is one too many for an instance that is not the home:
+// mayCome returns the least number, of requests that each come to one of n instances by chance, with which no
+// more than one request in 2,000 is one too many for one of those that are held to it: for all but the home
+// of a tally that was bought, and for all n if it has no home.
 //
-//	(n−1)·E[max(0, X−k)] ≤ requests/2000, where X is binomial: of the requests, each with the chance 1/n
+//	held·E[max(0, X−k)] ≤ requests/2000, where X is binomial: of the requests, each with the chance 1/n
 //
 // A formula of the deviation of X alone, such as m + 3·√m, is too much for large quotas and too little for small
 // shares: with 100 requests and 100 instances it refuses one in 1,250.
-func mayComeAway(requests, n int64) int64 {
+func mayCome(requests, n, held int64) int64 {
 	const negligible = 1e-20
 	likeliest := (requests + 1) / n
 	others := float64(n - 1)
@@ -89,7 +90,7 @@ func mayComeAway(requests, n int64) int64 {
 		all += chance
 		chance *= float64(requests-j) / (float64(j+1) * others)
 	}
-	permitted := all * float64(requests) / (2000 * others)
+	permitted := all * float64(requests) / (2000 * float64(held))
 	k := len(above) - 1
 	tooMany, reached := 0.0, 0.0 // E[max(0, X−k)], and the chance that X is k or more
 	for ; k > 0; k-- {

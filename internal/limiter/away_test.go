@@ -25,7 +25,7 @@ func TestShareAway(t *testing.T) {
 		{1000, 10, 100, 599}, {1000, 10, 1000, 1000}, {100, 10, 64, 100},
 		{1 << 20, 10, 1, 105_435}, {1_000_000, 10_000, 1, 123}, {storeless.MaxQuota, 1 << 20, 1, 2122}, {storeless.MaxQuota, 1 << 20, 1 << 30, storeless.MaxQuota},
 	} {
-		require.Equal(t, test.want, shareAway(test.quota, test.instances, test.cost), "%+v", test)
+		require.Equal(t, test.want, shareOf(test.quota, test.instances, test.instances-1, test.cost), "%+v", test)
 	}
 	step := int64(7)
 	if testkit.Brief() {
@@ -33,9 +33,9 @@ func TestShareAway(t *testing.T) {
 	}
 	for quota := int64(1); quota < 400; quota += step {
 		for n := int64(1); n < 100; n++ {
-			most := shareAway(quota, n, 1)
+			most := shareOf(quota, n, n-1, 1)
 			for cost := int64(1); cost <= quota; cost *= 2 {
-				q := shareAway(quota, n, cost)
+				q := shareOf(quota, n, n-1, cost)
 				if want := chance.Share(quota, n, cost); q != want || q > quota || q*n < quota || q < cost || q < most {
 					require.Equal(t, want, q, "%d on %d, at %d", quota, n, cost)
 					require.LessOrEqual(t, q, quota)
@@ -62,7 +62,7 @@ func TestAway(t *testing.T) {
 	pass := p.Pass(time.Hour)
 	away := pass.Away(10, 1)
 	require.EqualValues(t, 19, away.Limit(0).Quota)
-	require.Equal(t, shareAway(pass.Limit(1).Quota, 10, 1), away.Limit(1).Quota)
+	require.Equal(t, shareOf(pass.Limit(1).Quota, 10, 9, 1), away.Limit(1).Quota)
 	require.Equal(t, pass.rules[1].life, away.rules[1].life, "it does not come back there either")
 	require.Equal(t, pass.rules[2].capacity, away.rules[2].capacity)
 	require.Equal(t, 8_132_774, int(away.rules[2].interval), "1.23 times the tenth part of 1 a second")

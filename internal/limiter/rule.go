@@ -15,16 +15,17 @@ import (
 type rule struct {
 	limit    storeless.Limit // with its defaults filled in
 	id       uint32
-	capacity int64 // most cost that one request may have: Quota, or Burst
-	window   int64 // µs
-	seconds  int64 // window in seconds
-	interval int64 // GCRA: emission interval, µs, rounded up
-	empties  int64 // GCRA: time in which a full bucket empties, µs
-	owes     int64 // GCRA: the most that the limit is owed in any tier, µs; see Policy.Among
-	skew     int64 // how far ahead of the clock a tally may be, µs
-	reach    int64 // how far ahead of the clock its cells may end, seconds
-	life     int64 // of a pass, µs, where what it has used of the limit stays used for all of it; else 0
-	later    bool  // it is checked, and charged by another policy; see Policy.Charging
+	capacity int64   // most cost that one request may have: Quota, or Burst
+	window   int64   // µs
+	seconds  int64   // window in seconds
+	interval int64   // GCRA: emission interval, µs, rounded up
+	empties  int64   // GCRA: time in which a full bucket empties, µs
+	owes     int64   // GCRA: the most that the limit is owed in any tier, µs; see Policy.Among
+	skew     int64   // how far ahead of the clock a tally may be, µs
+	reach    int64   // how far ahead of the clock its cells may end, seconds
+	life     int64   // of a pass, µs, where what it has used of the limit stays used for all of it; else 0
+	spread   []int64 // of a share of all instances: by class of costs, how much more than Quota is admitted; else nil; see Policy.Spread
+	later    bool    // it is checked, and charged by another policy; see Policy.Charging
 }
 
 // maxSkew is the most by which the clocks of two instances may differ. More is
