@@ -101,7 +101,6 @@ func (e *engine) openRoom(cfg *Config) error {
 	}
 	for _, t := range e.tiersOf() {
 		room := e.roomOf(cfg, t)
-		room.widen(cfg)
 		t.room = &room
 	}
 	e.room = &waitingRoom{codec: e.codec, tickets: tickets, uses: new(ticket.Uses)}

@@ -57,23 +57,25 @@ func (t *tier) widen(cfg *Config) {
 	if t.fallback != nil {
 		p = t.fallback // networks are counted in memory alone
 	}
-	if t.ceiling != nil {
-		p = t.ceiling
-	}
-	t.net56, t.net48 = p.Scale(cfg.Net56Factor), p.Scale(cfg.Net48Factor)
+	t.net56, t.net48 = cfg.partOf(p.Scale(cfg.Net56Factor)), cfg.partOf(p.Scale(cfg.Net48Factor))
 }
 
-// roomOf compiles the waiting room of a tier.
+// roomOf compiles the waiting room of a tier. It is whole on each instance that a balancer spreads requests over:
+// where it is full, its draw of who comes next needs the true wait.
 func (e *engine) roomOf(cfg *Config, t *tier) tier {
-	return newTier(cfg, t.name, limits{tokens: t.policy.Share(e.challenge.share)})
+	whole := *cfg
+	whole.Spreads = false
+	return widened(&whole, t.name, limits{tokens: t.policy.Share(e.challenge.share)})
 }
 
 // passOf compiles what a tally that is bought may use, where tallies are sold.
 func (e *engine) passOf(cfg *Config, t *tier) *tier {
 	p := t.policy.Pass(e.challenge.priceMemory)
 	pass := &tier{name: t.name, policy: p, field: policyField(e.carriage.fields, p), names: t.names, room: t.room}
-	pass.divide(cfg)
-	if cfg.Instances > 1 && pass.ceiling == nil { // which is less
+	switch {
+	case cfg.UnfairCeiling:
+		pass.divide(cfg)
+	case cfg.Instances > 1: // with Spreads too: its home is known, and admits all of it
 		pass.away = foreignShareOf(p, cfg.Instances)
 	}
 	return pass
@@ -112,27 +114,38 @@ func quotaHash(p *limiter.Policy) guardedcall.Key {
 	return guardedcall.Key(h.Sum(nil)[:16])
 }
 
-// A ceiling is what one instance admits of a tally, whatever its token shows: one part in
-// Instances. An instance that sees a tally for the first time has to believe that nothing was
+// A ceiling is what one instance admits of a tally, whatever its token shows: its share where the balancer spreads
+// requests, see [limiter.Policy.Spread], or one part in Instances. An instance that sees a tally for the first time has to believe that nothing was
 // used of it, so that N instances admit N quotas to a client that drops its token. With
 // parts they admit one together, and C that start anew C parts more.
 //
-// No rule of that kind is fair. An instance cannot tell a client that drops its token from one
+// No rule of that kind is fair to all. An instance cannot tell a client that drops its token from one
 // that the balancer has sent to no other: docs/proof.md. So it is an option, and is named for
-// what it does. Networks have no cells but those of this instance's own count: theirs
+// what it does, or supposes. Networks have no cells but those of this instance's own count: theirs
 // is a part in the same way, without a second one.
 
 // divide compiles what this instance admits of a tally, where that is a part.
 func (t *tier) divide(cfg *Config) {
-	if cfg.UnfairCeiling {
-		t.ceiling = t.policy.Share(cfg.Instances)
+	if part := cfg.partOf(t.policy); part != t.policy {
+		t.ceiling = part
 	}
+}
+
+// partOf returns what this instance admits of p by itself.
+func (c *Config) partOf(p *limiter.Policy) *limiter.Policy {
+	switch {
+	case c.UnfairCeiling: // which is less
+		return p.Share(c.Instances)
+	case c.Spreads:
+		return p.Spread(c.Instances)
+	}
+	return p
 }
 
 // clients returns how many clients the memory has to have room for. An IPv6 client takes
 // three cells of each limit, and one more under a ceiling.
 func (c *Config) clients() int {
-	if c.UnfairCeiling {
+	if c.UnfairCeiling || c.Spreads {
 		return c.MaxClients + (c.MaxClients+2)/3
 	}
 	return c.MaxClients
