@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 )
 
@@ -31,6 +32,30 @@ func (e *engine) checkRequest(now time.Time, r *http.Request, dc *decisionContex
 	}
 	if e.checks.only.Note(now, who, programOf(r, id)) {
 		e.checks.warn(now, everybodyOne)
+	}
+}
+
+// manyAlike is how many tokens have to say nothing new. Where two instances share requests by chance, so many do
+// once in 2¹⁰⁰⁰ times.
+const manyAlike = 1000
+
+// checkSpread checks, before a request is charged, whether others have admitted requests of the tally that it shows.
+func (e *engine) checkSpread(now time.Time, who *subject, shown *credentials) {
+	if _, due := e.checks.spreadCheck.due(now, 1); !due {
+		return
+	}
+	p, f, says := who.tier.policy, limiter.Candidate{Key: e.memory.Key(who.bytes)}, shown.shared
+	if len(shown.own) > 0 {
+		o := &shown.own[0]
+		p, says = who.tier.pass.policy, o.tally
+		f.Key, f.Ends = ownKey(e.memory, o.own.ID), time.Unix(o.own.Expires, 0)
+	}
+	switch known, _ := e.memory.Take(now, p, &f, 0); {
+	case p.Exceeds(now, says, known):
+		e.checks.alike.Store(0)
+	case p.Exceeds(now, says, limiter.Tally{}) && e.checks.alike.Add(1) >= manyAlike: // what is over says nothing
+		e.checks.alike.Store(0)
+		e.checks.warn(now, spreadsNot)
 	}
 }
 

@@ -33,6 +33,7 @@ func compile(cfg Config, here *home) (*engine, error) {
 		now:       cfg.Now,
 		carriage:  carriage{transport: cfg.TokenTransport, quiet: cfg.Quiet, fields: cfg.Fields, embedded: cfg.EmbeddedCookie},
 		shadow:    cfg.Shadow,
+		spreads:   cfg.Spreads,
 	}
 	if cfg.Exact != nil {
 		x := cfg.Exact.withDefaults()

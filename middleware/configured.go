@@ -90,6 +90,18 @@ func (e *engine) warnOfIdle(now time.Time) {
 	}
 }
 
+// warnOfShares tells of the first limit of which so many instances admit nearly as much by their shares as without.
+func (e *engine) warnOfShares(now time.Time, cfg *Config) {
+	for i, name := range e.base.names {
+		if limit := e.base.policy.Limit(i); cfg.Spreads && name != "" {
+			if gain := float64(limit.Quota) / float64(e.base.ceiling.Limit(i).Quota); gain < 1.5 {
+				e.checks.warn(now, spreadsLittle, "limit", name, "gain", fmt.Sprintf("%.2f", gain))
+				return
+			}
+		}
+	}
+}
+
 // A limitSet tells the limits that some requests meet, by their places.
 type limitSet func(i int) Limit
 

@@ -51,6 +51,9 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 	var shown credentials
 	e.readTokens(now, q, &who, &shown)
 	d.tokens, d.tokenErr = uint8(shown.accepted), shown.fault
+	if e.spreads && shown.accepted > 0 {
+		e.checkSpread(now, &who, &shown)
+	}
 
 	switch {
 	case e.exact != nil:

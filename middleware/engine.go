@@ -43,6 +43,7 @@ type engine struct {
 
 	carriage carriage
 	shadow   bool
+	spreads  bool
 
 	tokens *tokenCounts
 	checks *checks

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -242,4 +243,58 @@ func TestSpreadsProblems(t *testing.T) {
 		}
 		require.True(t, found, "%s: %v", problem, err)
 	}
+}
+
+// hardly is a balancer that keeps clients on one instance, but for a request in 870.
+func hardly(all []http.Handler) http.Handler {
+	n := 0
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n++
+		all[min(1, n%870/869)].ServeHTTP(w, r)
+	})
+}
+
+// The log tells of a gain below 1.5, and of an instance whose clients come to no other: of bought tallies too, and
+// not where one token in a thousand says what another instance has admitted, or where tokens are of windows that are
+// over.
+func TestSpreadsIsChecked(t *testing.T) {
+	for name, test := range map[string]struct {
+		mode    middleware.Mode
+		balance func(all []http.Handler) http.Handler
+		every   time.Duration
+		told    bool
+	}{
+		"one instance":          {middleware.WhenExhausted, func(all []http.Handler) http.Handler { return echoing(all[0]) }, time.Second, true},
+		"one, a bought tally":   {middleware.Newcomers, func(all []http.Handler) http.Handler { return echoing(all[0]) }, time.Second, true},
+		"by chance":             {middleware.WhenExhausted, func(all []http.Handler) http.Handler { return echoing(byChance(all, 1)) }, time.Second, false},
+		"hardly":                {middleware.WhenExhausted, func(all []http.Handler) http.Handler { return echoing(hardly(all)) }, time.Second, false},
+		"of windows in between": {middleware.WhenExhausted, func(all []http.Handler) http.Handler { return echoing(all[0]) }, 3 * time.Minute, false},
+		"no tokens":             {middleware.WhenExhausted, func(all []http.Handler) http.Handler { return all[0] }, time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := new(clock)
+			cfg := spread(challenging(c, test.mode), 1000, 10)
+			log := logTo(&cfg)
+			h := test.balance(handlers(sites(t, 2, cfg)))
+			if test.mode == middleware.Newcomers {
+				send(h, proving(solved(t, fetched(h))))
+			}
+			for range 1100 {
+				c.advance(test.every)
+				send(h)
+			}
+			require.Equal(t, test.told, slices.Contains(codesIn(log.lines()), "spreads-not"), "%s", log.lines())
+		})
+	}
+	for quota, little := range map[int64]bool{5: true, 20: false, 100: false} {
+		cfg := spread(contact(new(clock)), quota, 10)
+		log := logTo(&cfg)
+		newLimiter(t, cfg)
+		require.Equal(t, little, len(log.lines()) == 1, "%d", quota)
+	}
+	cfg := spread(contact(new(clock)), 20, 10)
+	cfg.UnfairCeiling, cfg.Limits[0].Quota = true, 10
+	log := logTo(&cfg)
+	newLimiter(t, cfg)
+	require.Empty(t, log.lines(), "an even part wins all there is")
 }

@@ -7,6 +7,9 @@ package model
 func (w *compiled) bound(f, limit, lives int) int {
 	one := w.one(f, limit)
 	most := lives * one
+	if f == shared && w.Spreads {
+		most = lives * w.one(share(f), limit)
+	}
 	if w.near() && !w.isShared(f) {
 		away := w.one(share(f), limit)
 		if w.Step > 0 && w.law(f)[limit].interval == 0 {

@@ -199,6 +199,15 @@ func (l *life) peek(clock time.Duration, f int) (says pair, left int64) {
 	for _, s := range l.at.said.Limits() {
 		left = min(left, s.Remaining)
 	}
+	if l.Spreads && f == shared { // what is left is told of the tally: whether its share is used up shows who asks
+		d, err := l.at.Peek(context.Background(), middleware.Address(netip.MustParseAddrPort(l.clients[f].address).Addr()))
+		if err != nil {
+			panic(err)
+		}
+		if !d.Admitted {
+			left = 0
+		}
+	}
 	return says, left
 }
 

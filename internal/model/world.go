@@ -30,6 +30,10 @@ type World struct {
 	// one. 0 or 1: a tally is at home everywhere.
 	Fleet int64
 
+	// Spreads is Config.Spreads: each instance admits a share of the shared tally too, of 1 request. There is one
+	// bought tally at most.
+	Spreads bool
+
 	Proofs int // of EveryRequest: S, up to 3
 
 	// Networks says that there are three addresses of IPv6: two of a /56, and one of another in the same /48. It is
@@ -100,8 +104,14 @@ const (
 	counted      = tallies + 2 // the tallies, and what is counted beside them on one instance
 )
 
-// share names what of a bought tally is used on an instance that is not its home.
-func share(f int) int { return f + tallies - 1 }
+// share names what of a bought tally is used on an instance that is not its home; of the shared one, where requests
+// are spread, on any.
+func share(f int) int {
+	if f == shared {
+		return counted - 1
+	}
+	return f + tallies - 1
+}
 
 // base is the start of a window of any length that the worlds have.
 var base = time.Unix(1_699_999_200, 0)

@@ -93,6 +93,11 @@ const (
 	passEarly = "the same; a clock goes ahead by the skew, and the window is longer than `PriceMemory`"
 	passBack  = "the same; a clock goes back by a window, which is longer than `PriceMemory`"
 
+	// Those of a fleet over which requests are spread.
+	spread     = "any, `Spreads`"
+	spreadEcho = "one that echoes, `Spreads`"
+	spreadSell = "any, `Spreads` and `WhenExhausted`"
+
 	limits  = "any, of two limits"
 	around  = "any, of three addresses of a /48"
 	refunds = "one that drops; requests may be refunded"
@@ -171,6 +176,11 @@ func worlds() []named {
 		{who: nearBack, world: model.World{Limit: sliding(2), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: many, Step: -width}},
 		{who: nearBuying, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: soon, Mode: model.Newcomers, Tallies: 1, Fleet: many, Shop: true, Memory: time.Minute}},
 		{who: nearPass, world: model.World{Limit: half, Instances: 2, Restarts: 1, Moments: []time.Duration{5 * time.Minute, 15 * time.Minute}, Mode: model.Newcomers, Tallies: 1, Memory: time.Minute, Fleet: 50}},
+
+		{who: spread, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Fleet: many, Spreads: true}},
+		{who: spread, world: model.World{Limit: sliding(3), Instances: 2, Restarts: 1, Moments: edge, Fleet: many, Spreads: true}},
+		{who: spreadEcho, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Fleet: many, Spreads: true, Client: model.Parallel, AtOnce: 1}},
+		{who: spreadSell, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 1, Fleet: many, Spreads: true}},
 
 		{who: limits, world: model.World{Limit: fixed(2), Second: slow(3), Instances: 2, Restarts: 1, Moments: two}},
 		{who: limits, world: model.World{Limit: sliding(2), Second: bucket(3), Instances: 2, Moments: two}},

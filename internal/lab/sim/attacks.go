@@ -5,6 +5,8 @@ package sim
 import (
 	"time"
 
+	"github.com/tallystick/tallystick/internal/attackers"
+	"github.com/tallystick/tallystick/internal/chance"
 	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/middleware"
 )
@@ -103,10 +105,33 @@ func ceilingAttacks() []attack {
 		{12, "shows any old tokens", plain, one, (*attacker).RollBack, parts(1)},
 		{12, "buys 8 tallies, `WhenExhausted`", selling(middleware.WhenExhausted), one, farm, parts(9)},
 		{12, "buys 8 tallies, `Newcomers`", selling(middleware.Newcomers), one, farm, parts(8)},
-		{12, "sends no token, from a whole IPv6 /56", plain, whole56, (*attacker).Drop, parts(8)},
+		{12, "sends no token, from a whole IPv6 /56", plain, whole56, (*attacker).Drop, func(n, starts int64) int64 { return (n + starts) * (8 * attacked / n) }},
 	}
 	for i := range all {
 		all[i].site.UnfairCeiling = true
+	}
+	return append(all, spreadAttacks()...)
+}
+
+// spreadAttacks are attackers of sites that admit a share because their balancer spreads requests. Nobody has to
+// ask the balancer.
+func spreadAttacks() []attack {
+	shares := func(l, cost int64) func(n, starts int64) int64 {
+		return func(n, starts int64) int64 { return (n + starts) * chance.Spread(l, n, cost) }
+	}
+	choosing := plain
+	choosing.Cost = costOf
+	all := []attack{
+		{14, "sends no token, `Spreads`", plain, one, (*attacker).Drop, shares(attacked, 1)},
+		{14, "shows any old tokens, `Spreads`", plain, one, (*attacker).RollBack, shares(attacked, 1)},
+		{14, "sends no token, in requests that cost 1 or 2, `Spreads`", choosing, one, func(a *attacker) { a.Show(attackers.Request{Cost: 2}) }, shares(attacked, 2)},
+		{14, "sends no token, from a whole IPv6 /56, `Spreads`", plain, whole56, (*attacker).Drop, shares(8*attacked, 1)},
+		{15, "buys 8 tallies, `WhenExhausted`, `Spreads`", selling(middleware.WhenExhausted), one, farm, func(n, starts int64) int64 {
+			return shares(attacked, 1)(n, starts) + new(Options).bought(8, attacked, n, starts, 1)
+		}},
+	}
+	for i := range all {
+		all[i].site.Spreads = true
 	}
 	return all
 }

@@ -3,10 +3,12 @@
 package sim
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/chance"
 	"github.com/tallystick/tallystick/internal/testkit"
 )
 
@@ -38,5 +40,28 @@ func TestCeilingsAreUnfair(t *testing.T) {
 		require.Zero(t, refused)
 		refused, requests := sticky.refusedUnder(seeds()[0], n, 20, 20)
 		require.Equal(t, requests-requests/int64(n), refused)
+	}
+}
+
+// Where requests are spread, honest clients that use all of their limit are refused one request in 2,000 at the most,
+// and what does not spread costs what arithmetic says: of a fleet of which one instance runs, all but a share.
+func TestSpreadsAreFair(t *testing.T) {
+	for _, o := range seeds() {
+		for _, l := range []int64{5, 20, 100} {
+			for _, n := range []int64{3, 10} {
+				s := spreading{l, n, 1, int(n)}
+				refused, _ := s.played(o)
+				most := float64(s.windows()) * float64(l) / 2000
+				require.LessOrEqual(t, float64(refused), most+5*math.Sqrt(most), "%d on %d", l, n)
+				if testkit.Brief() && l > 5 {
+					continue
+				}
+				s.running = 1
+				refused, windows := s.played(o)
+				q := chance.Spread(l, n, 1)
+				require.EqualValues(t, int64(s.windows())*(l-q), refused, "%d on %d", l, n)
+				require.Equal(t, q < l, windows > 0)
+			}
+		}
 	}
 }

@@ -131,7 +131,7 @@ func newFleet(o Options, name string, n int, s site) *fleet {
 	c.Instances = cmp.Or(s.Instances, int64(n))
 	if s.Exact != nil {
 		c.Exact = &middleware.Exact{Counter: counter{exact.NewMemory(16, f.clock), f}, Outage: middleware.FailOpen, Deadline: 10 * time.Second}
-	} else if !s.UnfairCeiling {
+	} else if !s.UnfairCeiling && !s.Spreads {
 		c.Instances = o.expected(int(c.Instances))
 	}
 	c.Policy, c.Secrets = "api", [][]byte{[]byte("a secret that the simulation shares with nobody")}

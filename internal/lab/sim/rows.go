@@ -30,7 +30,8 @@ type also struct {
 
 // rows are all bounds that are printed.
 func rows() []bound {
-	const more, atOnce, near = "And Tallystick promises no more.", "B requests at once.", "It is admitted L + (N+C−1)·q times at most."
+	const more, atOnce, near, spreads = "And Tallystick promises no more.", "B requests at once.", "It is admitted L + (N+C−1)·q times at most.",
+		"Each instance admits its share."
 	return []bound{
 		{"echoes the newest token, one request after another, any number of instances", "L", "TestEchoingClientOnThreeInstances", also{true, "one that echoes", more}, true},
 		{"the same, B requests at once", "(N+C)·L; if each costs 1 and it keeps the token of the request sent last, at most B·L + B−1", "TestRequestsAtOnce", also{true, "one that echoes the answer to what it sent last", atOnce}, false},
@@ -46,6 +47,9 @@ func rows() []bound {
 		{"on an exact route", "L; in an outage with `FailOpen`, + (N+C)·max(1, L/`Instances`)", "TestExactQuotaIsOneForAllInstances", also{simulated: true}, true},
 		{"sends no token, or an old one, where `UnfairCeiling` is set", "(N+C)·L/`Instances`: where N is `Instances`, L·(1 + C/N); as much again for each tally that it buys", "TestUnfairCeiling", also{simulated: true}, false},
 		{"honest there, and the balancer keeps it on one instance", "L/`Instances`: **it is refused under its limit**", "TestUnfairCeilingIsUnfair", also{simulated: true}, false},
+		{"sends no token, or an old one, where `Spreads` is set", "(N+C)·q, by the dearest request that it may choose, up to (N+C)·L; of a bucket (N+C)·L; a whole /56 or /48 (N+C) times the q of 8·L or 64·L", "TestSpreads", also{true, "any, `Spreads`", spreads}, false},
+		{"the same, where work buys more than a share (`WhenExhausted`)", "(N+C)·q + F·(L + (N+C−1)·q)", "TestSpreadsOfAll", also{true, "any, `Spreads` and `WhenExhausted`", spreads}, false},
+		{"honest there, and uses all of L, each request on an instance by chance", "L, but for one request in 2,000 that is refused for a second", "TestSpreadsIsFair", also{simulated: true}, false},
 		{"works, where that comes first only while an instance is busy (`WhenBusy`)", "(N+C)·L + F·(L + (N+C−1)·q), whatever the load was", "TestBoundWhenBusy", also{}, false},
 		{"holds many IPv4 addresses, or many IPv6 /48", "(N+C)·L for each address, (N+C)·64·L for each /48, before work", "TestManyAddresses", also{}, false},
 		{"the same, and proves no work, with `WhenBusy` and `BusyPerSecond` R, in t seconds", "all together (N+C)·R·(t + 10), and one each time that an instance gets busy; beside the waiting room", "TestAllThatACrowdGetsWithoutWork", also{}, false},
@@ -84,7 +88,7 @@ func Tables(o Options) []printed.Made {
 	return []printed.Made{
 		all, few, attackTable(o, "admitted", attacks(o), sizes, true), thousand,
 		yieldTable(o), crowdsTable(o), quotasTable(o), bucketsTable(o), plansTable(o), griefTable(o), dayTable(o),
-		attackTable(o, "ceilings", ceilingAttacks(), sizes[1:], true), unfairTable(o), fillingTable(o),
+		attackTable(o, "ceilings", ceilingAttacks(), sizes[1:], true), unfairTable(o), spreadsTable(o), fillingTable(o),
 	}
 }
 

@@ -77,9 +77,10 @@ func TestYieldOfWork(t *testing.T) {
 // A row of the table of bounds is simulated if there is an attacker for it, or it is one of
 // the places of the yield.
 func TestSimulatedRowsArePlayed(t *testing.T) {
-	played := map[int]bool{8: true, 13: true}
+	played := map[int]bool{8: true, 13: true, 16: true}
 	require.Equal(t, "the same, and works", rows()[8].client)
 	require.Equal(t, "TestUnfairCeilingIsUnfair", rows()[13].test)
+	require.Equal(t, "TestSpreadsIsFair", rows()[16].test)
 	for _, a := range ceilingAttacks() {
 		played[a.row] = true
 	}
