@@ -90,6 +90,10 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	for p := range storeless.ConfigErrors(err) {
 		problem(p.Field, "%s", p.Problem)
 	}
+	if n := cfg.Instances; err == nil && cfg.Spreads && n > 1 && n <= mostInstances {
+		c.Crowd = limiter.ShareOf(c.Crowd, n)
+		prices, err = tariffOf(&c).Compile()
+	}
 	if c.PriceMemory < time.Minute || c.PriceMemory > 24*time.Hour || c.PriceMemory%time.Second != 0 {
 		problem("PriceMemory", "must be whole seconds, from 1m to 24h, not %s", c.PriceMemory)
 	}
@@ -133,7 +137,8 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	return ch, nil
 }
 
-// tariffOf returns what a tally costs on this instance. The leak is the same on each, however many there are:
+// tariffOf returns what a tally costs on this instance. Of a crowd whose requests are spread each instance sees a part,
+// and expects the share that chance may send to it: ten instances sell nearly what one would. The leak is the same on each, however many there are:
 // a tenth of it would shut an address on one of ten for a tenth of the work.
 func tariffOf(c *Challenge) shop.Tariff {
 	return shop.Tariff{Work: c.Work, Crowd: c.Crowd, SalesPerHour: c.SalesPerHour}

@@ -3,6 +3,7 @@
 package middleware_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/http"
@@ -224,6 +225,44 @@ func TestSpreadsOfAll(t *testing.T) {
 		require.NoError(t, m.Reconfigure(cfg))
 		require.Equal(t, quota-5-q, admitted(h, quota))
 	})
+}
+
+// A crowd behind one address whose requests are spread is expected by all instances together, with room for chance:
+// each sells it a share at no more than twice the price of Work, and doubles the price with each share, while as much
+// leaks from each as ever. So ten sell to who comes to all of them what little more than two would.
+func TestSpreadsDividesCrowds(t *testing.T) {
+	const n, work = 10, 32
+	for crowd, part := range map[int64]int64{0: 14, 8: 5, 128: 23} {
+		c := new(clock)
+		cfg := spread(challenging(c, middleware.Newcomers), 5, n)
+		cfg.Challenge.Crowd, cfg.Challenge.Work = crowd, work
+		require.Equal(t, chance.Spread(cmp.Or(crowd, 64), n, 1), part)
+		price := func(level int64) int64 { return work<<(level/part) + work<<(level/part)*(level%part)/part }
+		h := newSite(t, cfg)
+		buy := func() uint64 {
+			offered := challengeIn(t, fetched(h))
+			require.Equal(t, http.StatusOK, redeemed(h, solve(t, offered)).StatusCode)
+			return offered.Work
+		}
+		for doubled := range 3 {
+			for i := range part {
+				require.InDelta(t, price(int64(doubled)*part+i), buy(), 4, "of a crowd of %d, after %d", crowd, i)
+			}
+		}
+		c.advance(time.Hour)
+		require.InDelta(t, price(max(0, 3*part-32)), challengeIn(t, fetched(h)).Work, 4, "32 leak, whatever the crowd is")
+
+		all, r, dear := handlers(sites(t, n, cfg)), random(1), 0
+		for range cmp.Or(crowd, 64) {
+			at := all[r.IntN(n)]
+			offered := challengeIn(t, fetched(at))
+			require.Equal(t, http.StatusOK, redeemed(at, solve(t, offered)).StatusCode)
+			if offered.Work > 2*work {
+				dear++
+			}
+		}
+		require.Zero(t, dear, "of a crowd of %d", crowd)
+	}
 }
 
 func TestSpreadsProblems(t *testing.T) {

@@ -33,7 +33,7 @@ func (p *Policy) Spread(n int64) *Policy {
 			continue
 		}
 		quota := l.Quota
-		l.Algorithm, l.Quota = storeless.FixedWindow, shareOf(quota, n, n, 1) // see Away
+		l.Algorithm, l.Quota = storeless.FixedWindow, ShareOf(quota, n) // see Away
 		r := compile(l)
 		r.as(&p.rules[i])
 		r.spread = []int64{0}
@@ -44,6 +44,10 @@ func (p *Policy) Spread(n int64) *Policy {
 	}
 	return share
 }
+
+// ShareOf returns the share of a quota that [Policy.Spread] gives each of n instances in requests of cost 1. n is at
+// least 1.
+func ShareOf(quota, n int64) int64 { return shareOf(quota, n, n, 1) }
 
 // moreFor returns how much more than its quota a share admits for a request of a cost to find room.
 func (r *rule) moreFor(cost int64) int64 {
