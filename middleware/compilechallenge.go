@@ -90,7 +90,7 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	for p := range storeless.ConfigErrors(err) {
 		problem(p.Field, "%s", p.Problem)
 	}
-	if n := cfg.Instances; err == nil && cfg.Spreads && n > 1 && n <= mostInstances {
+	if n := cfg.Instances; err == nil && cfg.Spreads && n > 1 && n <= limiter.MostInstances {
 		c.Crowd = limiter.ShareOf(c.Crowd, n)
 		prices, err = tariffOf(&c).Compile()
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/chance"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -128,7 +129,7 @@ func FuzzConfig(f *testing.F) {
 			cfg.TokenTransport = middleware.MemoryOnly
 		}
 		cfg.Net56Factor, cfg.Net48Factor = net56, net48
-		cfg.Instances, cfg.UnfairCeiling = instances, ceiling
+		cfg.Instances, cfg.UnfairCeiling, cfg.Spreads = instances, ceiling, flag(11)
 		if cfg.MaxClients = tallies; tallies > 1<<16 && tallies <= 1<<24 {
 			cfg.MaxClients = 1 << 16 // permitted, and a GiB
 		}
@@ -142,7 +143,7 @@ func FuzzConfig(f *testing.F) {
 		if err != nil {
 			require.Nil(t, m)
 			for _, field := range problems(t, err) {
-				require.Regexp(t, `^(Policy|TokenTransport|EmbeddedCookie|MaxClients|Net56Factor|Net48Factor|Instances|UnfairCeiling|SurgeBudget|PortBlocks|Fields|Secrets(\[[01]\])?|Limits(\[0\]\.(Name|Algorithm|Quota|Window|Burst))?|(?s:Tiers\[".*"\](\[0\]\.(Name|Algorithm|Quota|Window|Burst))?)|Challenge\.(Mode|Work|NonceOnly|Crowd|SalesPerHour|PriceMemory|Path|BusyPerSecond|BusyAtOnce|WaitingRoom))$`, field)
+				require.Regexp(t, `^(Policy|TokenTransport|EmbeddedCookie|MaxClients|Net56Factor|Net48Factor|Instances|Spreads|UnfairCeiling|SurgeBudget|PortBlocks|Fields|Secrets(\[[01]\])?|Limits(\[0\]\.(Name|Algorithm|Quota|Window|Burst))?|(?s:Tiers\[".*"\](\[0\]\.(Name|Algorithm|Quota|Window|Burst))?)|Challenge\.(Mode|Work|NonceOnly|Crowd|SalesPerHour|PriceMemory|Path|BusyPerSecond|BusyAtOnce|WaitingRoom))$`, field)
 			}
 			// Of a secret the words depend on its length, and on whether it is
 			// all zeros or there twice: never on its bytes.
@@ -158,8 +159,14 @@ func FuzzConfig(f *testing.F) {
 		if cfg.Limits[0].Algorithm < middleware.TokenBucket || cfg.Limits[0].Algorithm == middleware.TokenBucket && burst == 0 {
 			most = quota
 		}
-		if ceiling {
+		switch {
+		case ceiling:
 			most /= instances
+		case cfg.Spreads && cfg.Limits[0].Algorithm < middleware.TokenBucket:
+			if quota > 1000 {
+				return // the oracle asks of each outcome what it costs
+			}
+			most = chance.Spread(quota, instances, 1)
 		}
 		passed := int64(0)
 		for range 6 {

@@ -44,9 +44,6 @@ func withDefaults(cfg Config) Config {
 // are a GiB.
 const mostClients = 1 << 24
 
-// mostInstances is more than anybody runs, and keeps products small.
-const mostInstances = 1 << 20
-
 // validate reports every problem of cfg, which has its defaults, that is not one of limits
 // or secrets. The rules are written out: a validation library would link more than the rest
 // of Tallystick together into every program, for a dozen comparisons.
@@ -64,7 +61,7 @@ func validate(cfg *Config) error {
 			"TokenTransport", "MemoryOnly cannot go with InsecureNoMemory: nothing would count"},
 		{!cfg.Fields.sound(), "Fields", "must be of the constants of Fields: one kind of RateLimit fields and one unit of X-RateLimit at most"},
 		{cfg.MaxClients < 0 || cfg.MaxClients > mostClients, "MaxClients", "must be from 1 to 16777216, or 0 for 65536"},
-		{cfg.Instances < 1 || cfg.Instances > mostInstances, "Instances", "must be from 1 to 1048576, or 0 for 1"},
+		{cfg.Instances < 1 || cfg.Instances > limiter.MostInstances, "Instances", "must be from 1 to 1048576, or 0 for 1"},
 		{cfg.Spreads && cfg.Instances < 2, "Spreads", "needs Instances of at least 2: there is nothing to spread over one"},
 		{cfg.Spreads && cfg.Exact != nil, "Spreads", "cannot go with Exact: the counter holds the quota, whichever instance asks"},
 		{cfg.Spreads && cfg.InsecureNoMemory, "Spreads", "cannot go with InsecureNoMemory: nothing would know what an instance has admitted"},

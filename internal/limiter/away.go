@@ -63,6 +63,9 @@ func shareOf(quota, n, held, cost int64) int64 {
 	return min(quota, mayCome(quota/unit, n, held)*unit+unit-1)
 }
 
+// MostInstances is for how many a share may be asked.
+const MostInstances = 1 << 20
+
 // mostApart bounds what is computed for a share.
 const mostApart = 1 << 16
 

@@ -5,6 +5,7 @@ package limiter
 import (
 	"fmt"
 	"hash/fnv"
+	"math/bits"
 	"time"
 
 	"github.com/tallystick/tallystick/internal/cells"
@@ -60,6 +61,14 @@ func (r *rule) owe(most int64) {
 
 // as makes a rule with another quota play the part of the one it was made of.
 func (r *rule) as(of *rule) { r.id, r.later, r.life = of.id, of.later, of.life }
+
+// moreFor returns how much more than its quota a share admits for a request of a cost to find room.
+func (r *rule) moreFor(cost int64) int64 {
+	if r.spread == nil {
+		return 0
+	}
+	return r.spread[min(bits.Len64(uint64(max(1, cost)-1)), len(r.spread)-1)]
+}
 
 // limitID identifies a limit's count in tokens and memory. Quota and burst are
 // left out on purpose: counts say what was used, so a changed quota applies to

@@ -4,7 +4,6 @@ package limiter
 
 import (
 	"fmt"
-	"math/bits"
 
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -48,11 +47,3 @@ func (p *Policy) Spread(n int64) *Policy {
 // ShareOf returns the share of a quota that [Policy.Spread] gives each of n instances in requests of cost 1. n is at
 // least 1.
 func ShareOf(quota, n int64) int64 { return shareOf(quota, n, n, 1) }
-
-// moreFor returns how much more than its quota a share admits for a request of a cost to find room.
-func (r *rule) moreFor(cost int64) int64 {
-	if r.spread == nil {
-		return 0
-	}
-	return r.spread[min(bits.Len64(uint64(max(1, cost)-1)), len(r.spread)-1)]
-}

@@ -95,6 +95,7 @@ var inTests = map[string][]string{
 		httpsfv,                       // an independent parser for the RateLimit fields
 		module + "/middleware/client", // the other end
 		module + "/internal/printed",  // the page with its table
+		module + "/internal/chance",   // what a share is, by other sums
 	},
 	"internal/limiter": {module + "/internal/chance", module + "/internal/printed"}, // what a share is, by other sums; tables
 	"middleware/exact": {module + "/middleware/exact/exacttest", exactkit},          // what every counter must pass
