@@ -34,8 +34,8 @@ type Middleware struct {
 	checks  checks
 	proofs  proofCounts
 	tokens  tokenCounts
-	live    outcomes // what requests hold, whatever the configuration
-	load    load.Meter
+	live    outcomes    // what requests hold, whatever the configuration
+	load    *load.Meter // nil until WhenBusy was configured
 }
 
 // New returns a middleware, or all that is wrong with cfg: an error that begins with
@@ -103,7 +103,10 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	if c := e.challenge; c != nil {
 		m.passes = max(m.passes, c.passLife)
 		c.longestPass = m.passes
-		c.memory, c.load, c.mounted, c.proofs, c.checks = e.memory, &m.load, &m.mounted, &m.proofs, &m.checks
+		if m.load == nil && c.mode == WhenBusy {
+			m.load = load.New()
+		}
+		c.memory, c.load, c.mounted, c.proofs, c.checks = e.memory, m.load, &m.mounted, &m.proofs, &m.checks
 	}
 	if e.challenge.sellsTallies() {
 		e.life = max(e.life, m.passes)
