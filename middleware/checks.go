@@ -56,6 +56,7 @@ const (
 	clockJumped
 	memoryFull
 	salesFull
+	priceHigh
 	challengeFailed
 	counterFailed
 	counterSilent
@@ -108,9 +109,11 @@ var findings = [numFindings]struct{ code, message, remedy string }{
 	secretUnknown: {"secret-unknown", "clients of several networks show what another secret has signed", "give all instances the same Config.Secrets, and drop an old one after TokenLife only"},
 	clockDiffers:  {"clock-differs", "an instance has signed what begins later than now: the clock of this one is behind, or that of the other is ahead", "have all instances keep their clocks by NTP"},
 
-	clockJumped:     {"clock-jumped", "the clock has stepped back: it was wrong before, or is now", ""},
-	memoryFull:      {"memory-full", "memory saturated: clients that it does not know begin with the smallest counts of others, and may be refused early", moreClients},
-	salesFull:       {"sales-full", "memory saturated: it has no room for what is paid for with work, and nothing more is sold", moreClients},
+	clockJumped: {"clock-jumped", "the clock has stepped back: it was wrong before, or is now", ""},
+	memoryFull:  {"memory-full", "memory saturated: clients that it does not know begin with the smallest counts of others, and may be refused early", moreClients},
+	salesFull:   {"sales-full", "memory saturated: it has no room for what is paid for with work, and nothing more is sold", moreClients},
+	priceHigh: {"price-high", "newcomers of one address or network are asked for over 16777216 hashes, half a minute of a phone: many have bought there, or one has bought much",
+		"if they are welcome, such as a school, raise Challenge.Crowd; if not, leave it: the price is what holds a buyer"},
 	challengeFailed: {"challenge-failed", "cannot issue a challenge", ""},
 	counterFailed:   {"counter-failed", "exact counter failed a request", ""},
 	counterSilent:   {"counter-down", "exact counter does not answer; ", ""}, // and what comes of it

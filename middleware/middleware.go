@@ -183,7 +183,7 @@ func (m *Middleware) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.loaded()
-	s := Stats{Policy: e.name, Challenges: m.proofs.issued.Load(), Work: m.proofs.work.Load(), Proofs: m.proofs.stats(), Tokens: m.tokens.stats(), KeyIDs: e.codec.KeyIDs(), TokenLife: e.life}
+	s := Stats{Policy: e.name, Challenges: m.proofs.issued.Load(), Work: m.proofs.work.Load(), HighestWork: m.proofs.highest.highest(e.now()), Proofs: m.proofs.stats(), Tokens: m.tokens.stats(), KeyIDs: e.codec.KeyIDs(), TokenLife: e.life}
 	if c := e.challenge; c != nil && c.mode == WhenBusy {
 		s.Busy = c.load.Busy(e.now(), c.busyAt)
 	}
