@@ -83,7 +83,7 @@ func Tables(o Options) []printed.Made {
 	thousand.Alone = true
 	return []printed.Made{
 		all, few, attackTable(o, "admitted", attacks(o), sizes, true), thousand,
-		yieldTable(o), crowdsTable(o), quotasTable(o), bucketsTable(o), plansTable(o), griefTable(o), dayTable(o),
+		yieldTable(o), crowdsTable(o), quotasTable(o), bucketsTable(o), plansTable(o), griefTable(o), busyTable(o), dayTable(o),
 		attackTable(o, "ceilings", ceilingAttacks(), sizes[1:], true), unfairTable(o), fillingTable(o),
 	}
 }
