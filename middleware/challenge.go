@@ -16,7 +16,9 @@ type Challenge struct {
 	// [WhenBusy]: so many requests that are admitted in a second, in the mean over some ten
 	// seconds, or so many HTTP requests under way in the handler. Those of this policy count that
 	// were admitted and cost more than 0; what is refused does not. It is calm again when both
-	// are below half, after ten seconds at the earliest. Default: 0, not set. Permitted: 1 to
+	// are below half, after ten seconds at the earliest. Of one address, IPv6 /48, key or bought tally
+	// a sixteenth counts at most, and one request at least. Of an IPv4 /16 or IPv6 /29 a quarter does, from which it is
+	// busy for its own clients. Default: 0, not set. Permitted: 1 to
 	// 1000000 in WhenBusy, which needs one of them. Prohibited in the other modes.
 	BusyPerSecond, BusyAtOnce int64
 

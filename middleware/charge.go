@@ -3,10 +3,12 @@
 package middleware
 
 import (
+	"encoding/binary"
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/token"
+	"github.com/tallystick/tallystick/middleware/internal/load"
 	"github.com/tallystick/tallystick/middleware/internal/slots"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -97,7 +99,7 @@ func (e *engine) ownCandidate(pass *tier, own *token.Own, cost int64, networks [
 // all who send such requests, for ever; and a pass that took it all the same, or as much as
 // such a request costs, would be the whole quota again, for sale every hour.
 func (e *engine) chargeBought(now time.Time, who *subject, shown *credentials, cost int64) (c charged, ok bool) {
-	candidates, workFirst := e.ownCandidates(who, shown, cost), e.challenge.workFirst(now)
+	candidates, workFirst := e.ownCandidates(who, shown, cost), e.challenge.workFirst(now, who)
 	if len(candidates) == 0 {
 		if workFirst && cost <= who.tier.most() { // else work would be in vain: no tally has so much
 			return c, false
@@ -163,8 +165,8 @@ func (e *engine) chargeProof(now time.Time, who *subject, shown *credentials, co
 // workFirst reports whether a client that has no tally of its own proves work first. For a
 // request this is decided once, when it is charged. Whether it may stand in line before that,
 // and what the endpoint tells a page, are guesses: in between the answer may change.
-func (c *challenger) workFirst(now time.Time) bool {
-	return c.mode == Newcomers || c.mode == WhenBusy && c.load.Busy(now, c.busyAt)
+func (c *challenger) workFirst(now time.Time, who *subject) bool {
+	return c.mode == Newcomers || c.mode == WhenBusy && c.load.BusyFor(now, c.busyAt, c.loadOf(who, nil).Network)
 }
 
 // noteLoad counts a request that was admitted. What was refused is none of the load: else a
@@ -174,14 +176,48 @@ func (c *challenger) noteLoad(now time.Time, q *question, dc *decisionContext, w
 	if c.mode != WhenBusy || !charge.verdict.Admitted || who.dry || dc.decision.Cost == 0 {
 		return
 	}
-	c.load.Admit(now, c.busyAt)
+	from := c.loadOf(who, charge.own)
+	c.load.Admit(now, c.busyAt, from)
 	if c.busyAt.AtOnce == 0 || q.r == nil {
 		return
 	}
-	c.load.Begin()
-	if a := dc.decision.withExtras(); a.permit == nil {
-		a.permit = slots.NewPermit(c.load.End)
-	} else {
-		a.permit.Also(c.load.End)
+	end := c.load.Begin(c.busyAt, from)
+	if end == nil {
+		return
 	}
+	if a := dc.decision.withExtras(); a.permit == nil {
+		a.permit = slots.NewPermit(end)
+	} else {
+		a.permit.Also(end)
+	}
+}
+
+// loadOf says of whom a request is a part of the load: no client may make an instance busy, by
+// what it has bought neither. One client is an IPv4 address or, as they are to be had for nothing, an IPv6
+// /48. Its network is the IPv4 /16 or IPv6 /29: see surgeNetwork. What nobody has any number of is
+// its own network: keys, users, and the addresses of a network of one's own.
+func (c *challenger) loadOf(who *subject, own *token.Own) (from load.Source) {
+	id := who.id
+	if own != nil {
+		from.Tally = c.load.Hash(own.ID[:])
+	}
+	if id.kind != kindAddress {
+		from.Client = c.load.Hash(who.bytes)
+		from.Network = from.Client
+		return from
+	}
+	addr := id.firstAddr()
+	alone := near(addr) || nat64Local.Contains(addr)
+	if !alone {
+		addr = masked(addr, 48)
+	}
+	b := addr.As16()
+	from.Client = c.load.Hash(b[:])
+	from.Network = from.Client
+	if !alone {
+		var network [8]byte
+		binary.BigEndian.PutUint64(network[:], id.provider())
+		from.Network = c.load.Hash(network[:])
+	}
+	return from
 }

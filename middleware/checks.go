@@ -58,6 +58,7 @@ const (
 	clockJumped
 	memoryFull
 	salesFull
+	priceHigh
 	challengeFailed
 	counterFailed
 	counterSilent
@@ -113,9 +114,11 @@ var findings = [numFindings]struct{ code, message, remedy string }{
 	spreadsNot: {"spreads-not", "no token of 1000 says more than this instance knows: its clients come to no other, and are refused under their limit",
 		"take Config.Spreads away; if fewer run than Config.Instances says, lower that"},
 
-	clockJumped:     {"clock-jumped", "the clock has stepped back: it was wrong before, or is now", ""},
-	memoryFull:      {"memory-full", "memory saturated: clients that it does not know begin with the smallest counts of others, and may be refused early", moreClients},
-	salesFull:       {"sales-full", "memory saturated: it has no room for what is paid for with work, and nothing more is sold", moreClients},
+	clockJumped: {"clock-jumped", "the clock has stepped back: it was wrong before, or is now", ""},
+	memoryFull:  {"memory-full", "memory saturated: clients that it does not know begin with the smallest counts of others, and may be refused early", moreClients},
+	salesFull:   {"sales-full", "memory saturated: it has no room for what is paid for with work, and nothing more is sold", moreClients},
+	priceHigh: {"price-high", "newcomers of one address or network are asked for over 16777216 hashes, half a minute of a phone: many have bought there, or one has bought much",
+		"if they are welcome, such as a school, raise Challenge.Crowd; if not, leave it: the price is what holds a buyer"},
 	challengeFailed: {"challenge-failed", "cannot issue a challenge", ""},
 	counterFailed:   {"counter-failed", "exact counter failed a request", ""},
 	counterSilent:   {"counter-down", "exact counter does not answer; ", ""}, // and what comes of it

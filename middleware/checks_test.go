@@ -283,6 +283,18 @@ func troubles() map[string]trouble {
 			}
 			return slices.DeleteFunc(h.log.lines(), func(line string) bool { return strings.Contains(line, "code=memory-full") })
 		},
+		"price-high": func(t *testing.T) []string {
+			now := new(clock)
+			cfg := challenging(now, middleware.Newcomers)
+			cfg.Challenge.Crowd = 8
+			h := newSite(t, cfg)
+			h.m.SellOut(now.Now(), peerIdentity)
+			now.advance(time.Hour)
+			for range 3 {
+				send(h)
+			}
+			return h.log.lines()
+		},
 		"challenge-failed": around(func(cfg *middleware.Config) {
 			forms(middleware.Newcomers)(cfg)
 			cfg.Now = func() time.Time { return time.Unix(-3600, 0) }

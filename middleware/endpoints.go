@@ -203,7 +203,7 @@ func costOf(r *http.Request, who *subject) int64 {
 // is enough for a request of this cost; and the verdict about it if not.
 func (e *engine) peek(now time.Time, who *subject, shown *credentials, cost int64) (left int64, enough bool, v verdict) {
 	candidates := e.ownCandidates(who, shown, cost)
-	asksShared := !e.challenge.workFirst(now)
+	asksShared := !e.challenge.workFirst(now, who)
 	if who.tier.tooDear(cost) { // as chargeBought does
 		asksShared = asksShared || len(candidates) > 0
 		candidates = nil

@@ -21,6 +21,13 @@ func (m *Middleware) SellOut(now time.Time, id Identity) {
 	}
 }
 
+// BusyFor reports whether work comes first for id at now.
+func (m *Middleware) BusyFor(now time.Time, id Identity) bool {
+	e := m.loaded()
+	who := e.newSubject(context.Background(), now, id)
+	return e.challenge.workFirst(now, &who)
+}
+
 // Codes are those of the lines in the log; docs/checks.md explains each.
 func Codes() (codes []string) {
 	for _, f := range findings {

@@ -34,8 +34,8 @@ type Middleware struct {
 	checks  checks
 	proofs  proofCounts
 	tokens  tokenCounts
-	live    outcomes // what requests hold, whatever the configuration
-	load    load.Meter
+	live    outcomes    // what requests hold, whatever the configuration
+	load    *load.Meter // nil until WhenBusy was configured
 }
 
 // New returns a middleware, or all that is wrong with cfg: an error that begins with
@@ -103,7 +103,10 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	if c := e.challenge; c != nil {
 		m.passes = max(m.passes, c.passLife)
 		c.longestPass = m.passes
-		c.memory, c.load, c.mounted, c.proofs, c.checks = e.memory, &m.load, &m.mounted, &m.proofs, &m.checks
+		if m.load == nil && c.mode == WhenBusy {
+			m.load = load.New()
+		}
+		c.memory, c.load, c.mounted, c.proofs, c.checks = e.memory, m.load, &m.mounted, &m.proofs, &m.checks
 	}
 	if e.challenge.sellsTallies() {
 		e.life = max(e.life, m.passes)
@@ -181,7 +184,7 @@ func (m *Middleware) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.loaded()
-	s := Stats{Policy: e.name, Challenges: m.proofs.issued.Load(), Work: m.proofs.work.Load(), Proofs: m.proofs.stats(), Tokens: m.tokens.stats(), KeyIDs: e.codec.KeyIDs(), TokenLife: e.life}
+	s := Stats{Policy: e.name, Challenges: m.proofs.issued.Load(), Work: m.proofs.work.Load(), HighestWork: m.proofs.highest.highest(e.now()), Proofs: m.proofs.stats(), Tokens: m.tokens.stats(), KeyIDs: e.codec.KeyIDs(), TokenLife: e.life}
 	if c := e.challenge; c != nil && c.mode == WhenBusy {
 		s.Busy = c.load.Busy(e.now(), c.busyAt)
 	}

@@ -21,8 +21,8 @@ func busyFrom(c *clock, perSecond, atOnce int64) middleware.Config {
 	return cfg
 }
 
-// stranger is the address of nobody who was here before.
-func stranger(i int) option { return from(fmt.Sprintf("198.%d.%d.1", 18+i>>8&1, i&255)) }
+// stranger is the address of nobody who was here before, in a network of its own.
+func stranger(i int) option { return from(fmt.Sprintf("%d.%d.7.1", 20+i>>8, i&255)) }
 
 // strangers has so many strangers come, one request each, and returns how many were admitted.
 func strangers(h http.Handler, n int) (passed int) {
@@ -36,7 +36,7 @@ func strangers(h http.Handler, n int) (passed int) {
 // work comes first. What was bought is good all the time, and what was counted stays counted.
 func TestWhenBusy(t *testing.T) {
 	now := new(clock)
-	h := newSite(t, busyFrom(now, 2, 0))
+	h := newSite(t, busyFrom(now, 10, 0))
 	own := bought(t, h, from("203.0.113.7"))
 	shared := spend(t, h, 3)
 	requireNoChallenge(t, send(h, from("203.0.113.8"), showing(own)))
@@ -44,7 +44,7 @@ func TestWhenBusy(t *testing.T) {
 	require.Contains(t, bodyOf(t, fetched(h)), `{"needed":false,"left":2,`)
 	require.False(t, h.m.Stats().Busy)
 
-	require.Equal(t, 17, strangers(h, 30), "ten seconds' worth, and one")
+	require.Equal(t, 97, strangers(h, 200), "ten seconds' worth, and one")
 	require.True(t, h.m.Stats().Busy)
 	for name, shown := range map[string][]option{"nothing": nil, "the shared token": {showing(shared), showingCookie(shared)}} {
 		refused := requireStatus(t, http.StatusForbidden, send(h, shown...), name)
@@ -76,7 +76,7 @@ func TestWhenBusy(t *testing.T) {
 
 // What is refused, and what costs nothing, makes nobody busy; what is admitted does, whoever admits it.
 func TestWhatMakesAnInstanceBusy(t *testing.T) {
-	const enough = 21 // of 2 a second
+	const enough = 101 // of 10 a second
 	crowded := func(_ *testing.T, h *site, _ *clock) { strangers(h, enough) }
 	for name, test := range map[string]struct {
 		busy   bool
@@ -86,8 +86,9 @@ func TestWhatMakesAnInstanceBusy(t *testing.T) {
 		"admitted":  {true, nil, crowded},
 		"one fewer": {false, nil, func(_ *testing.T, h *site, _ *clock) { strangers(h, enough-1) }},
 		"own tallies": {true, nil, func(t *testing.T, h *site, _ *clock) {
-			tok := bought(t, h)
-			require.Equal(t, enough, admitted(h, enough, showing(tok)))
+			for i := range enough {
+				require.Equal(t, 1, admitted(h, 1, showing(bought(t, h, stranger(i))), stranger(i)))
+			}
 		}},
 		"the waiting room": {true, nil, func(t *testing.T, h *site, now *clock) {
 			exhaust(t, h)
@@ -98,9 +99,13 @@ func TestWhatMakesAnInstanceBusy(t *testing.T) {
 			require.Equal(t, 1, admitted(h, 1, holding(ticket)))
 			require.True(t, h.decisions.last().FromWaitingRoom)
 		}},
-		"outside of HTTP": {true, nil, func(t *testing.T, h *site, _ *clock) { allowed(t, h.m, visitor, enough) }},
-		"in shadow mode":  {true, func(cfg *middleware.Config) { cfg.Shadow = true }, crowded},
-		"over its limit":  {false, nil, func(_ *testing.T, h *site, _ *clock) { admitted(h, 1000) }},
+		"outside of HTTP": {true, nil, func(t *testing.T, h *site, _ *clock) {
+			for i := range enough {
+				allowed(t, h.m, middleware.Principal(fmt.Sprint(i)), 1)
+			}
+		}},
+		"in shadow mode": {true, func(cfg *middleware.Config) { cfg.Shadow = true }, crowded},
+		"over its limit": {false, nil, func(_ *testing.T, h *site, _ *clock) { admitted(h, 1000) }},
 		"over its limit, in shadow mode": {false, func(cfg *middleware.Config) { cfg.Shadow = true }, func(_ *testing.T, h *site, _ *clock) {
 			require.Equal(t, 1000, admitted(h, 1000))
 		}},
@@ -120,10 +125,7 @@ func TestWhatMakesAnInstanceBusy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := new(clock)
-			cfg := busyFrom(now, 2, 0)
-			if name == "own tallies" || name == "outside of HTTP" {
-				cfg.Limits[0].Quota = 100
-			}
+			cfg := busyFrom(now, 10, 0)
 			if test.change != nil {
 				test.change(&cfg)
 			}
@@ -136,11 +138,11 @@ func TestWhatMakesAnInstanceBusy(t *testing.T) {
 
 func TestARefusedFloodLetsItCalmDown(t *testing.T) {
 	now := new(clock)
-	h := newSite(t, busyFrom(now, 2, 0))
-	require.Equal(t, 21, strangers(h, 30))
+	h := newSite(t, busyFrom(now, 10, 0))
+	require.Equal(t, 101, strangers(h, 200))
 	for range 99 {
 		now.advance(100 * time.Millisecond)
-		require.Zero(t, strangers(h, 100))
+		require.Zero(t, strangers(h, 200))
 		require.True(t, h.m.Stats().Busy)
 	}
 	now.advance(100 * time.Millisecond)
@@ -148,17 +150,27 @@ func TestARefusedFloodLetsItCalmDown(t *testing.T) {
 	require.Positive(t, strangers(h, 1))
 }
 
+// many is how many requests are under way on a busy instance: so many that a few may share a hash.
+const many = 80
+
+// comeFromAfar has strangers come, one request each.
+func comeFromAfar(h http.Handler, first, end int) {
+	for i := first; i < end; i++ {
+		come(h, 1, stranger(i))
+	}
+}
+
 // Requests under way count until their handlers are done, however these end; one that was
 // refused is none, nor one that is free.
 func TestWhenBusyCountsRequestsUnderWay(t *testing.T) {
 	for name, concurrency := range map[string]*middleware.Concurrency{"alone": nil, "with Concurrency": {Max: 5}} {
 		testkit.RunBubble(t, name, func(t *testing.T) {
-			cfg := busyFrom(new(clock), 0, 4)
+			cfg := busyFrom(new(clock), 0, many)
 			cfg.Now, cfg.Concurrency = time.Now, concurrency
 			h, d := newSite(t, cfg), newDoor(false)
 			held := h.m.Handler(d)
-			come(held, 3)
-			require.Equal(t, http.StatusOK, send(h, from("203.0.113.2")).StatusCode, "the fourth, which is gone")
+			comeFromAfar(held, 1, many)
+			require.Equal(t, http.StatusOK, send(h, from("203.0.113.2")).StatusCode, "one more, which is gone")
 			require.False(t, h.m.Stats().Busy)
 			come(held, 1, from("203.0.113.3"))
 			require.Equal(t, http.StatusForbidden, send(h, from("203.0.113.2")).StatusCode)
@@ -168,13 +180,13 @@ func TestWhenBusyCountsRequestsUnderWay(t *testing.T) {
 			time.Sleep(time.Hour)
 			require.True(t, h.m.Stats().Busy, "for as long as they stay")
 			for range 100 {
-				require.Equal(t, http.StatusForbidden, send(h, stranger(1)).StatusCode)
+				require.Equal(t, http.StatusForbidden, send(h, stranger(0)).StatusCode)
 			}
 			d.opens()
 			require.False(t, h.m.Stats().Busy)
 
 			aborts := h.m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
-			for i := range 20 {
+			for i := range 2 * many {
 				require.Panics(t, func() { send(aborts, stranger(i)) })
 			}
 			require.False(t, h.m.Stats().Busy, "a panic leaves nobody behind")
@@ -204,11 +216,11 @@ func TestAHijackedConnectionIsUnderWay(t *testing.T) {
 // reads its file every second would never be busy.
 func TestReconfigureKeepsTheLoad(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
-		cfg := busyFrom(nil, 2, 3)
+		cfg := busyFrom(nil, 10, many)
 		cfg.Now = time.Now
 		h, d := newSite(t, cfg), newDoor(false)
 		again := func() { require.NoError(t, h.m.Reconfigure(cfg)) }
-		for i := range 21 {
+		for i := range 101 {
 			again()
 			require.Equal(t, 1, admitted(h, 1, stranger(i)))
 		}
@@ -221,15 +233,16 @@ func TestReconfigureKeepsTheLoad(t *testing.T) {
 		again()
 		require.False(t, h.m.Stats().Busy, "in another mode nobody is")
 		require.Equal(t, 9, strangers(h, 9))
-		cfg.Challenge = busyFrom(nil, 2, 3).Challenge
+		cfg.Challenge = busyFrom(nil, 10, many).Challenge
 		again()
 		require.True(t, h.m.Stats().Busy, "it was not ten seconds")
 
 		time.Sleep(10 * time.Second)
 		require.False(t, h.m.Stats().Busy)
-		come(h.m.Handler(d), 2)
+		comeFromAfar(h.m.Handler(d), 1, many)
 		again()
-		come(h.m.Handler(d), 1)
+		require.False(t, h.m.Stats().Busy)
+		comeFromAfar(h.m.Handler(d), many, many+1)
 		require.True(t, h.m.Stats().Busy, "those under way before count on")
 		d.opens()
 		again()
@@ -248,8 +261,9 @@ func TestNewcomersToACrowdDoNotStandInLine(t *testing.T) {
 		before := len(h.decisions.all)
 		come(h, 1)
 		require.Len(t, h.decisions.all, before, "calm: it waits")
-		come(h.m.Handler(d), 1, from("203.0.113.2"))
-		require.True(t, h.m.Stats().Busy)
+		for i := 0; !h.m.Stats().Busy; i++ {
+			comeFromAfar(h.m.Handler(d), i, i+1)
+		}
 		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
 		require.Equal(t, middleware.TooManyAtOnce, h.decisions.last().Reason, "told at once")
 		d.opens()

@@ -89,6 +89,40 @@ func TestEveryRequestInParallel(t *testing.T) {
 	}
 }
 
+// In EveryRequest whoever proves L times a window shuts the address, to all who work too: for L·W a window, and with
+// NonceOnly for nothing. The table of what shutting costs says so.
+func TestShuttingEveryRequest(t *testing.T) {
+	for name, nonce := range map[string]bool{"L·W a window": false, "nothing": true} {
+		t.Run(name, func(t *testing.T) {
+			now := new(clock)
+			cfg := challenging(now, middleware.EveryRequest)
+			if nonce {
+				cfg.Challenge.Work, cfg.Challenge.NonceOnly = 0, true
+			}
+			h := newSite(t, cfg)
+			paid, let := uint64(0), 0
+			for second := range 600 {
+				if resp := fetched(h); resp.Header.Get(middleware.ChallengeHeader) != "" {
+					c := challengeIn(t, resp)
+					if send(h, proving(solve(t, c))).StatusCode == http.StatusOK {
+						paid += c.Work
+					}
+				}
+				if resp := fetched(h); second%5 == 4 && resp.Header.Get(middleware.ChallengeHeader) != "" {
+					let += admitted(h, 1, proving(solved(t, resp)))
+				}
+				now.advance(time.Second)
+			}
+			require.Zero(t, let, "of the others")
+			if nonce {
+				require.Zero(t, paid)
+			} else {
+				require.InDelta(t, 10*5*16, paid, 5*16)
+			}
+		})
+	}
+}
+
 // NonceOnly asks for a round trip: a signed nonce that solves itself.
 func TestNonceOnly(t *testing.T) {
 	now := new(clock)

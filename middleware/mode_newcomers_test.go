@@ -116,7 +116,7 @@ func TestNoWorkForWhatCanNeverPass(t *testing.T) {
 			cfg.Challenge.NoWaitingRoom = true
 		},
 		"in a crowd": func(cfg *middleware.Config) {
-			cfg.Challenge.Mode, cfg.Challenge.BusyPerSecond = middleware.WhenBusy, 1
+			cfg.Challenge.Mode, cfg.Challenge.BusyPerSecond = middleware.WhenBusy, 2
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

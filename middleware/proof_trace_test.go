@@ -30,7 +30,7 @@ type proofAttempt struct {
 func (w *proofWorld) attempt() *proofAttempt {
 	c := w.clients[w.r.IntN(len(w.clients))]
 	a := &proofAttempt{life: w.anywhere(), addr: c.addr}
-	w.setMode(a.life)
+	w.setMode(a.life, a.addr)
 	wallet := c
 	if w.r.IntN(8) == 0 {
 		wallet = w.clients[w.r.IntN(len(w.clients))] // stolen
@@ -69,11 +69,11 @@ func (w *proofWorld) attempt() *proofAttempt {
 }
 
 // setMode has the world expect what the instance does now, where that depends on its load.
-func (w *proofWorld) setMode(l *proofLife) {
+func (w *proofWorld) setMode(l *proofLife, addr string) {
 	if !w.whenBusy {
 		return
 	}
-	if w.mode = middleware.WhenExhausted; l.m.Stats().Busy {
+	if w.mode = middleware.WhenExhausted; l.m.BusyFor(w.now.Now(), address(addr)) {
 		w.mode = middleware.Newcomers
 		w.busy++
 	} else {

@@ -5,6 +5,7 @@ package middleware
 import (
 	"encoding/hex"
 	"errors"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -215,6 +216,22 @@ func keyOfOwn(m *limiter.Memory, id [9]byte, kind, class byte) limiter.Key {
 	return m.Key(b[:])
 }
 
+// highPrice is half a minute of a phone: more than most people wait for.
+const highPrice = 1 << 24
+
+// seePrice tells of a price that has risen so far that newcomers go away. A crowd and one who buys in bulk do the
+// same to it, and a school that locks itself out would do so unseen.
+func (c *challenger) seePrice(now time.Time, s *shop.Sale) {
+	price := s.Price
+	if price == 0 {
+		price = shop.MaxPrice
+		c.proofs.highest.note(now, price)
+	}
+	if price > highPrice && price >= 2*c.work && c.checks.mayWrite(now, priceHigh) {
+		c.checks.write(slog.LevelWarn, priceHigh, "", "work", price)
+	}
+}
+
 // offer issues the challenge that goes with a refusal, at the price of this moment, or
 // says when the price will be one that a challenge can ask for.
 func (c *challenger) offer(now time.Time, who *subject) offer {
@@ -222,6 +239,9 @@ func (c *challenger) offer(now time.Time, who *subject) offer {
 	if c.mode != EveryRequest {
 		var buyers [shop.MaxBuyers]shop.Buyer
 		sale := c.prices.Quote(now, c.memory, c.buyers(who, buyers[:0]))
+		if !who.dry {
+			c.seePrice(now, &sale)
+		}
 		if sale.Price == 0 {
 			return offer{soldOut: true, wait: sale.Wait}
 		}
@@ -236,7 +256,7 @@ func (c *challenger) offer(now time.Time, who *subject) offer {
 		return offer{}
 	}
 	if !who.dry { // nobody is sent it
-		c.proofs.issue(work)
+		c.proofs.issue(now, work)
 	}
 	if c.path != "" && !c.mounted.Load() {
 		c.checks.warn(now, endpointsUnmounted)

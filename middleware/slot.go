@@ -65,7 +65,7 @@ func (e *engine) wouldPass(now time.Time, who *subject, shown *credentials, cost
 		}
 	}
 	shared := e.sharedCandidate(who, shown)
-	mayShare := e.challenge == nil || !e.challenge.workFirst(now) || dear && len(own) > 0
+	mayShare := e.challenge == nil || !e.challenge.workFirst(now, who) || dear && len(own) > 0
 	if mayShare && e.memory.Peek(now, who.tier.policy, &shared, cost).Admitted {
 		return true
 	}

@@ -35,6 +35,11 @@ type Stats struct {
 	// one grows by n and the other by w. A client may ask for as many as it likes.
 	Challenges, Work uint64
 
+	// HighestWork is the most that a challenge has asked for in this minute or the one before; 2³²
+	// where nothing was for sale at any price that a challenge can ask for. It tells of one address that
+	// buys very much, which the mean hides: see "price-high" in docs/checks.md.
+	HighestWork uint64
+
 	// Proofs are how many proofs have bought something, "accepted", each once for a tally, and how
 	// many requests had one that was not accepted, by the Reason of Decision.Proof. No client can raise
 	// "clock-differs". Of "client-changed" docs/clients.md says who these are, and what
@@ -100,13 +105,43 @@ var proofResults = [...]Reason{accepted, proofExpired, proofWrong, proofSecretUn
 // whatever its configuration.
 type proofCounts struct {
 	issued, work atomic.Uint64
+	highest      peak
 	results      [len(proofResults)]atomic.Uint64
 }
 
 // issue counts a challenge that asks for so much work.
-func (c *proofCounts) issue(work int64) {
+func (c *proofCounts) issue(now time.Time, work int64) {
 	c.issued.Add(1)
 	c.work.Add(uint64(work))
+	c.highest.note(now, work)
+}
+
+// A peak is the highest of what was noted, up to 2³², in this minute or the one before. Each of
+// two words has a minute and its highest.
+type peak [2]atomic.Uint64
+
+const peakBits = 33
+
+func (p *peak) note(now time.Time, n int64) {
+	minute := uint64(now.Unix() / 60)
+	word, next := &p[minute%2], minute<<peakBits|uint64(n)
+	for {
+		was := word.Load()
+		if was>>peakBits == next>>peakBits && was >= next || word.CompareAndSwap(was, next) {
+			return
+		}
+	}
+}
+
+func (p *peak) highest(now time.Time) (n uint64) {
+	minute := uint64(now.Unix() / 60)
+	for i := range uint64(2) {
+		at, word := minute-i, p[(minute-i)%2].Load()
+		if word>>peakBits == at<<peakBits>>peakBits {
+			n = max(n, word&(1<<peakBits-1))
+		}
+	}
+	return n
 }
 
 // note counts one proof, or one request, of which reason is Decision.Proof.

@@ -10,38 +10,146 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 )
+
+// One client makes no instance busy, and not even its own network: neither by what its addresses get for nothing, nor by
+// what it buys, nor by a tally that it shows from everywhere. It once took 4 W an hour.
+func TestOneClientMakesNobodyBusy(t *testing.T) {
+	ipv4 := func(int) string { return "5.6.7.8" }
+	host := func(i int) string { return fmt.Sprintf("2001:db8:1:%x::1", i%40000) }
+	anywhere := func(i int) string { return fmt.Sprintf("%d.%d.7.1", 60+i>>8%16, i&255) }
+	for name, a := range map[string]struct {
+		limit, perSecond int64
+		tallies          int // that it buys
+		from             func(i int) string
+		neighbour        string
+	}{
+		"an IPv4 address, quick":              {600, 50, 4, ipv4, "5.6.9.9"},
+		"an IPv4 address, slow":               {60, 5, 4, ipv4, "5.6.9.9"},
+		"an IPv4 address with many tallies":   {60, 50, 36, ipv4, "5.6.9.9"},
+		"an IPv4 address that works for none": {600, 5, 0, ipv4, "5.6.9.9"},
+		"a /48 that works for none":           {60, 5, 0, host, "2001:dbb:ffff::1"},
+		"a /48 with many tallies":             {60, 50, 36, host, "2001:dbb:ffff::1"},
+		"a tally from everywhere":             {600, 5, 1, anywhere, "60.0.9.9"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := new(clock)
+			cfg := busyFrom(now, a.perSecond, 0)
+			cfg.Limits[0].Quota, cfg.MaxClients = a.limit, 1<<16
+			h := newSite(t, cfg)
+			var farm []string
+			for i := range a.tallies {
+				farm = append(farm, bought(t, h, from(a.from(i))))
+			}
+			seconds, n := 1800, 0
+			if testing.Short() {
+				seconds = 300
+			}
+			for second := range seconds {
+				require.False(t, h.m.Stats().Busy, "second %d", second)
+				require.False(t, h.m.BusyFor(now.Now(), address(a.neighbour)), "second %d", second)
+				most := a.perSecond/2 + 1 // would hold it busy
+				if second%60 < 20 {
+					most = a.perSecond * 2 // and this makes it so
+				}
+				for range most {
+					who := []option{from(a.from(n))}
+					if len(farm) > 0 {
+						who = append(who, showing(farm[n%len(farm)]))
+					}
+					admitted(h, 1, who...)
+					n++
+				}
+				now.advance(time.Second)
+			}
+			require.Equal(t, 1, admitted(h, 1, from(a.neighbour)))
+			require.Equal(t, 20, strangers(h, 20), "nobody is asked for work")
+		})
+	}
+}
+
+// Nor do its connections, however many it holds.
+func TestOneClientsConnectionsMakeNobodyBusy(t *testing.T) {
+	for name, who := range map[string]func(i int) string{
+		"an IPv4 address": func(int) string { return "5.6.7.8" },
+		"a /48":           func(i int) string { return fmt.Sprintf("2001:db8:1:%x::1", i) },
+	} {
+		testkit.RunBubble(t, name, func(t *testing.T) {
+			cfg := busyFrom(nil, 0, 40)
+			cfg.Now, cfg.Limits[0].Quota = time.Now, 1000
+			h, d := newSite(t, cfg), newDoor(false)
+			for i := range 200 {
+				come(h.m.Handler(d), 1, from(who(i)))
+			}
+			require.False(t, h.m.Stats().Busy)
+			require.Equal(t, 20, strangers(h, 20), "nobody is asked for work")
+			d.opens()
+		})
+	}
+}
+
+// A network with more than a quarter of the load is busy for its own clients, and for nobody else: its addresses may be
+// a million. Five such networks make the instance busy, and four do not.
+func TestABusyNetwork(t *testing.T) {
+	const perSecond = 20
+	now := new(clock)
+	h := newSite(t, busyFrom(now, perSecond, 0))
+	flood := func(network int) (passed int) {
+		for i := range 10 * perSecond {
+			passed += admitted(h, 1, from(fmt.Sprintf("5.%d.%d.7", network, i)))
+		}
+		return passed
+	}
+	require.Equal(t, perSecond*10/4, flood(0))
+	require.True(t, h.m.BusyFor(now.Now(), address("5.0.99.1")), "neighbours are asked")
+	challengeIn(t, send(h, from("5.0.99.1")))
+	require.Contains(t, bodyOf(t, fetched(h, from("5.0.99.1"))), `{"needed":true,"challenge":`)
+	for network, flooded := 1, 1; flooded < 5; network++ {
+		require.Less(t, network, 10, "others are not")
+		if h.m.BusyFor(now.Now(), address(fmt.Sprintf("5.%d.99.1", network))) {
+			continue // it shares a hash with another
+		}
+		require.False(t, h.m.Stats().Busy)
+		flood(network)
+		flooded++
+	}
+	require.True(t, h.m.Stats().Busy)
+	now.advance(20 * time.Second)
+	require.False(t, h.m.Stats().Busy)
+	require.Equal(t, 1, admitted(h, 1, from("5.0.99.1")))
+}
 
 // An attacker can make an instance busy, with requests that are admitted, and keep it so for as long as it pays for
 // them. That costs others work, and locks nobody out: a newcomer proves work once, at the price of its own address,
 // and is served as ever; a client that has bought a tally notices nothing.
 func TestAnAttackerWhoCrowdsAnInstanceLocksNobodyOut(t *testing.T) {
-	const perSecond = 2
-	for name, addr := range map[string]string{"of its own": "", "that the attacker has too": "203.0.113.66"} {
+	const perSecond, attackers = 10, 24
+	for name, addr := range map[string]string{"of its own": "", "that the attacker has too": "60.0.7.1"} {
 		t.Run("newcomers with an address "+name, func(t *testing.T) {
 			now := new(clock)
 			h := newSite(t, busyFrom(now, perSecond, 0))
 			holder := &honest{token: bought(t, h, from("203.0.113.50"))}
-			var farm []string
-			work := uint64(0)
-			attack := func() { // half the threshold, and a little more
-				for range perSecond {
-					for len(farm) > 0 && send(h, from("203.0.113.66"), showing(farm[0])).StatusCode != http.StatusOK {
-						farm = farm[1:]
+			farms, work := make([]string, attackers), uint64(0)
+			attack := func(second int) { // from many networks, half the threshold and a little more
+				for i, farm := range farms {
+					if (i+second)%3 != 0 {
+						continue
 					}
-					if len(farm) == 0 {
-						c := challengeIn(t, fetched(h, from("203.0.113.66")))
+					who := from(fmt.Sprintf("%d.0.7.1", 60+i))
+					if send(h, who, showing(farm)).StatusCode != http.StatusOK {
+						c := challengeIn(t, fetched(h, who))
 						work += c.Work
-						farm = append(farm, tokenIn(send(h, from("203.0.113.66"), proving(solve(t, c)))))
+						farms[i] = tokenIn(send(h, who, proving(solve(t, c))))
 					}
 				}
 			}
-			strangers(h, 10*perSecond+1)
+			strangers(h, 12*perSecond)
 			served, proofs := 0, 0
 			for second := range 60 {
 				require.True(t, h.m.Stats().Busy, "second %d", second)
-				attack()
+				attack(second)
 				newcomer := &honest{}
 				who := from(fmt.Sprintf("192.0.2.%d", second))
 				if addr != "" && second < 3 {
@@ -124,12 +232,19 @@ func TestBoundWhenBusy(t *testing.T) {
 // However many addresses a crowd has, and however it times its requests: all together an
 // instance admits no more without work, in any time, than the threshold and ten seconds' worth.
 func TestAllThatACrowdGetsWithoutWork(t *testing.T) {
-	const perSecond, seconds = 3, 120
-	for name, perTick := range map[string]func(i int, busy bool) int{
-		"a flood":                            func(int, bool) int { return 20 },
-		"bursts":                             func(i int, _ bool) int { return (i % 37) / 36 * 100 },
-		"a crowd that comes when it is calm": func(_ int, busy bool) int { return map[bool]int{false: 15}[busy] },
-		"a trickle above the threshold":      func(i int, _ bool) int { return (i%3 + 1) / 3 },
+	const perSecond, seconds = 24, 120
+	flood := func(int, bool) int { return 50 }
+	for name, crowd := range map[string]struct {
+		perTick  func(i int, busy bool) int
+		networks int // that it comes from; 0: from everywhere
+	}{
+		"a flood":                            {flood, 0},
+		"bursts":                             {func(i int, _ bool) int { return (i % 37) / 36 * 800 }, 0},
+		"a crowd that comes when it is calm": {func(_ int, busy bool) int { return map[bool]int{false: 120}[busy] }, 0},
+		"a trickle above the threshold":      {func(int, bool) int { return 3 }, 0},
+		"a flood from one network":           {flood, 1},
+		"a flood from six networks":          {flood, 6},
+		"bursts from forty networks":         {func(i int, _ bool) int { return (i % 37) / 36 * 800 }, 40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := new(clock)
@@ -139,9 +254,13 @@ func TestAllThatACrowdGetsWithoutWork(t *testing.T) {
 			passed, spells, was, next := 0, 0, false, 0
 			for i := range seconds * 10 {
 				busy := h.m.Stats().Busy
-				for range perTick(i, busy) {
+				for range crowd.perTick(i, busy) {
 					next++
-					passed += admitted(h, 1, from(fmt.Sprintf("10.%d.%d.%d", next>>16, next>>8&255, next&255)))
+					who := fmt.Sprintf("10.%d.%d.%d", next>>16, next>>8&255, next&255) // each is a network of its own
+					if crowd.networks > 0 {
+						who = fmt.Sprintf("60.%d.%d.%d", next%crowd.networks, next>>8&255, next&255)
+					}
+					passed += admitted(h, 1, from(who))
 				}
 				busy = h.m.Stats().Busy
 				if busy && !was {
@@ -149,11 +268,16 @@ func TestAllThatACrowdGetsWithoutWork(t *testing.T) {
 				}
 				was = busy
 				most := float64(perSecond)*(float64(i)/10+10) + float64(spells)
+				if crowd.networks == 1 {
+					most /= 4
+				}
 				require.LessOrEqual(t, float64(passed), most, "after %d tenths of a second", i)
 				now.advance(100 * time.Millisecond)
 			}
-			require.Positive(t, spells)
-			require.Greater(t, passed, perSecond*seconds/2, "a crowd shuts nobody out for good")
+			require.Equal(t, crowd.networks != 1, spells > 0)
+			if crowd.networks == 0 {
+				require.Greater(t, passed, perSecond*seconds/2, "a crowd shuts nobody out for good")
+			}
 			t.Logf("%d admitted of %d, busy %d times", passed, next, spells)
 		})
 	}

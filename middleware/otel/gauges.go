@@ -19,6 +19,7 @@ type gauges struct {
 
 	challenges metric.Int64ObservableCounter
 	work       metric.Int64ObservableCounter
+	highest    metric.Int64ObservableGauge
 	proofs     metric.Int64ObservableCounter
 
 	tokens  metric.Int64ObservableCounter
@@ -37,7 +38,7 @@ type gauges struct {
 
 func newGauges(meter metric.Meter) (*gauges, error) {
 	g := &gauges{meter: meter}
-	var errs [16]error
+	var errs [17]error
 	g.utilization, errs[0] = meter.Float64ObservableGauge("tallystick.memory.utilization", metric.WithUnit("1"),
 		metric.WithDescription("The share of the memory's cells that are in use, of the limit that has the most."))
 	g.inherited, errs[1] = meter.Int64ObservableCounter("tallystick.memory.inheritances", metric.WithUnit("{request}"),
@@ -70,5 +71,7 @@ func newGauges(meter metric.Meter) (*gauges, error) {
 		metric.WithDescription("Tokens that were shown, by what came of them."))
 	g.secrets, errs[15] = meter.Int64ObservableGauge("tallystick.secret", metric.WithUnit("{secret}"),
 		metric.WithDescription("1 for each secret that the instance has, by its key id, which is public."))
+	g.highest, errs[16] = meter.Int64ObservableGauge("tallystick.challenges.work.highest", metric.WithUnit("{hash}"),
+		metric.WithDescription("The most that a challenge has asked for in this minute or the one before, in expected hashes."))
 	return g, errors.Join(errs[:]...)
 }

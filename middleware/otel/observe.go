@@ -29,6 +29,7 @@ func (i *Instruments) Observe(m *middleware.Middleware) (metric.Registration, er
 		o.ObserveInt64(g.saturations, int64(s.Saturations), policy)
 		o.ObserveInt64(g.challenges, int64(s.Challenges), policy)
 		o.ObserveInt64(g.work, int64(s.Work), policy)
+		o.ObserveInt64(g.highest, int64(s.HighestWork), policy)
 		for result, n := range s.Proofs { // from 0 on: no rate sees a counter that begins with 1
 			o.ObserveInt64(g.proofs, int64(n), i.option(keyPolicy.String(s.Policy), keyProof.String(result)))
 		}
@@ -46,7 +47,7 @@ func (i *Instruments) Observe(m *middleware.Middleware) (metric.Registration, er
 			o.ObserveInt64(g.late, int64(c.LateRefunds), policy)
 		}
 		return nil
-	}, g.utilization, g.inherited, g.inheritedQuotas, g.saturations, g.challenges, g.work, g.proofs, g.tokens, g.secrets, g.taken, g.down, g.refusing, g.busy, g.late)
+	}, g.utilization, g.inherited, g.inheritedQuotas, g.saturations, g.challenges, g.work, g.highest, g.proofs, g.tokens, g.secrets, g.taken, g.down, g.refusing, g.busy, g.late)
 }
 
 // ObserveReloads tells, whenever the metrics are read, whether the last reload of a policy file has

@@ -122,12 +122,26 @@ func shutTable() printed.Made {
 			for _, patience := range []int64{10, 60} {
 				g := siege{oneAddress, 20, patience * second, 0, 10}
 				hourly := g.shut(kind)
-				cells = append(cells, fmt.Sprintf("%.1f s, %s W", float64(hourly)/float64(vector), printed.Figure(hourly/work)))
+				cells = append(cells, shutFor(hourly))
 			}
 			return cells
 		})
 	}
+	for _, every := range []struct {
+		victims string
+		price   int64
+	}{{"everybody, `EveryRequest`", work}, {"everybody, `NonceOnly`", 0}} { // TestShuttingEveryRequest plays it
+		t.Add(true, func() []any {
+			cell := shutFor(int64(hour/minute) * 5 * every.price)
+			return []any{every.victims + ", 5 a minute", cell, cell}
+		})
+	}
 	return t
+}
+
+// shutFor is what an hour costs, in seconds of a core and in W.
+func shutFor(hourly int64) string {
+	return fmt.Sprintf("%.1f s, %s W", float64(hourly)/float64(vector), printed.Figure(hourly/work))
 }
 
 // carriersTable: what share of a carrier's subscribers gets in.

@@ -89,7 +89,7 @@ func (b *book) admit(t tenant, name string, p part, instance int, at, most int64
 	defer b.mu.Unlock()
 	b.admitted[entry{t, p, instance, at}]++
 	b.names[t] = name
-	if t.policy == busy && p == shared {
+	if t.policy == busy && p == shared && b.admitted[entry{t, p, instance, at}] <= ownPart {
 		b.admitted[entry{everybody, p, instance, at}]++
 		b.names[everybody] = withoutWork
 	}

@@ -5,6 +5,8 @@ package load_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,9 +18,41 @@ import (
 
 var opening = time.Unix(19800*86400, 0)
 
+// A crowd is a meter to which each request comes from another client of another network.
+type crowd struct {
+	*load.Meter
+	next atomic.Uint64
+	mu   sync.Mutex
+	ends []func() // of what is under way
+}
+
+func newCrowd() *crowd { return &crowd{Meter: load.New()} }
+
+func (c *crowd) from() load.Source {
+	n := c.next.Add(1)
+	return load.Source{Client: n, Network: n}
+}
+
+func (c *crowd) Admit(now time.Time, at load.Threshold) { c.Meter.Admit(now, at, c.from()) }
+
+func (c *crowd) Begin(at load.Threshold) {
+	end := c.Meter.Begin(at, c.from())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ends = append(c.ends, end)
+}
+
+func (c *crowd) End() {
+	c.mu.Lock()
+	end := c.ends[0]
+	c.ends = c.ends[1:]
+	c.mu.Unlock()
+	end()
+}
+
 // steadily admits so many requests a second, evenly, until the answer changes, and returns after
 // how long it did; or not within an hour.
-func steadily(m *load.Meter, from time.Time, at load.Threshold, perSecond float64) (changed time.Duration, ok bool) {
+func steadily(m *crowd, from time.Time, at load.Threshold, perSecond float64) (changed time.Duration, ok bool) {
 	began := m.Busy(from, at)
 	each := time.Duration(float64(time.Second) / perSecond)
 	for after := each; after < time.Hour; after += each {
@@ -50,8 +84,8 @@ func TestMeterAtASteadyRate(t *testing.T) {
 		{101, 100 * time.Millisecond, 0},
 	} {
 		t.Run(fmt.Sprint(row.rate), func(t *testing.T) {
-			var m load.Meter
-			after, changed := steadily(&m, opening, at, 20*row.rate)
+			m := newCrowd()
+			after, changed := steadily(m, opening, at, 20*row.rate)
 			require.Equal(t, row.busy > 0, changed)
 			require.InDelta(t, row.busy.Seconds(), after.Seconds(), 1)
 
@@ -64,8 +98,8 @@ func TestMeterAtASteadyRate(t *testing.T) {
 }
 
 // busyMeter is one that has become busy just now.
-func busyMeter(t testing.TB, now time.Time, at load.Threshold) *load.Meter {
-	m := new(load.Meter)
+func busyMeter(t testing.TB, now time.Time, at load.Threshold) *crowd {
+	m := newCrowd()
 	for range 10*at.PerSecond + 1 {
 		require.False(t, m.Busy(now, at))
 		m.Admit(now, at)
@@ -78,7 +112,7 @@ func busyMeter(t testing.TB, now time.Time, at load.Threshold) *load.Meter {
 // at most.
 func TestMeterIsNotRoundedUp(t *testing.T) {
 	for _, perSecond := range []int64{1, 3, 7, 999, 99_991, 333_331} {
-		var m load.Meter
+		m := newCrowd()
 		at, n := load.Threshold{PerSecond: perSecond}, int64(0)
 		for ; !m.Busy(opening, at); n++ {
 			m.Admit(opening, at)
@@ -99,7 +133,7 @@ func TestMeterAgainstAList(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		perSecond := []int64{1, 2, 5, 20, 50}[rng.IntN(5)]
 		at := load.Threshold{PerSecond: perSecond}
-		var m load.Meter
+		m := newCrowd()
 		list, now := spells{perSecond: perSecond}, opening
 		pace := 1.0
 		for range 1500 {
@@ -172,7 +206,7 @@ func TestMeterBoundsWhatCalmSpellsAdmit(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		perSecond := []int64{1, 3, 7, 40}[rng.IntN(4)]
 		at := load.Threshold{PerSecond: perSecond}
-		var m load.Meter
+		m := newCrowd()
 		type admission struct {
 			when   time.Time
 			rushes int64 // until then
@@ -220,11 +254,11 @@ func TestMeterBoundsWhatCalmSpellsAdmit(t *testing.T) {
 // Requests under way: busy from AtOnce, and until fewer than half are, ten seconds at least.
 func TestMeterOfRequestsUnderWay(t *testing.T) {
 	for _, at := range []load.Threshold{{AtOnce: 6}, {AtOnce: 6, PerSecond: 1_000_000}, {AtOnce: 5}} {
-		var m load.Meter
+		m := newCrowd()
 		live := int64(0)
 		to := func(n int64) {
 			for ; live < n; live++ {
-				m.Begin()
+				m.Begin(at)
 			}
 			for ; live > n; live-- {
 				m.End()
@@ -255,14 +289,14 @@ func TestMeterOfRequestsUnderWay(t *testing.T) {
 func TestMeterOfBoth(t *testing.T) {
 	at := load.Threshold{PerSecond: 10, AtOnce: 4}
 	m := busyMeter(t, opening, at)
-	m.Begin()
-	m.Begin()
+	m.Begin(at)
+	m.Begin(at)
 	require.True(t, m.Busy(opening.Add(time.Hour), at))
 	m.End()
 	require.False(t, m.Busy(opening.Add(time.Hour), at))
 
 	for range 3 {
-		m.Begin()
+		m.Begin(at)
 	}
 	require.True(t, m.Busy(opening.Add(time.Hour), at))
 	for range 4 {
@@ -279,7 +313,7 @@ func TestMeterWhenTheThresholdChanges(t *testing.T) {
 	require.True(t, m.Busy(opening, high), "it stays busy")
 	require.False(t, m.Busy(opening.Add(10*time.Second), high), "and no longer than that takes")
 
-	var calm load.Meter
+	calm := newCrowd()
 	for range 10_000 {
 		calm.Admit(opening, high)
 	}
@@ -304,7 +338,7 @@ func TestMeterWhenTheClockIsSet(t *testing.T) {
 			require.Equal(t, step < 10*time.Second, busy.Busy(now, at))
 			require.False(t, busy.Busy(now.Add(10*time.Second), at))
 
-			var calm load.Meter
+			calm := newCrowd()
 			for range 50 {
 				calm.Admit(opening, at)
 			}
@@ -312,7 +346,7 @@ func TestMeterWhenTheClockIsSet(t *testing.T) {
 			calm.Admit(now, at)
 			require.Equal(t, step <= -5*time.Second, calm.Busy(now, at), "a full bucket runs over")
 			require.False(t, calm.Busy(now.Add(10*time.Second), at))
-			after, changed := steadily(&calm, now.Add(10*time.Second), at, 20)
+			after, changed := steadily(calm, now.Add(10*time.Second), at, 20)
 			require.True(t, changed)
 			require.InDelta(t, 10, after.Seconds(), 1, "as if nothing had been")
 		})
@@ -323,10 +357,10 @@ func TestMeterWhenTheClockIsSet(t *testing.T) {
 func TestMeterIsSafeForConcurrentUse(t *testing.T) {
 	const workers, each = 8, 100
 	at := load.Threshold{PerSecond: workers * each / 10, AtOnce: workers + 1}
-	var m load.Meter
+	m := newCrowd()
 	testkit.Together(workers, func(_ int) {
 		for range each {
-			m.Begin()
+			m.Begin(at)
 			m.Busy(opening, at)
 			m.Admit(opening, at)
 			m.End()
@@ -339,12 +373,10 @@ func TestMeterIsSafeForConcurrentUse(t *testing.T) {
 }
 
 func TestMeterAllocatesNothing(t *testing.T) {
-	at := load.Threshold{PerSecond: 10, AtOnce: 10}
-	var m load.Meter
+	at, from := load.Threshold{PerSecond: 10, AtOnce: 10}, load.Source{Tally: 1, Client: 2, Network: 3}
+	m := load.New()
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		m.Begin()
-		m.Busy(opening, at)
-		m.Admit(opening, at)
-		m.End()
+		m.BusyFor(opening, at, from.Network)
+		m.Admit(opening, at, from)
 	}))
 }
