@@ -6,8 +6,8 @@ import (
 	"crypto/fips140"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -150,9 +150,9 @@ func TestAllocations(t *testing.T) {
 		{"allowed, four of another clock", 2, open(), middleware.WithinLimits, 4, []option{showing(ahead, ahead, ahead, ahead)}},
 		{"allowed, T19 600 kB", 3, open(), middleware.WithinLimits, 0, []option{showing(huge, huge+","+huge), showingCookie(huge)}},
 		{"refused", 4, shut(), middleware.OverLimit, 1, []option{showing(tok)}},
-		{"refused, no token", 5, shut(), middleware.OverLimit, 0, nil},
+		{"refused, no token", 4, shut(), middleware.OverLimit, 0, nil},
 		{"refused, HTML", 4, shut(), middleware.OverLimit, 1, []option{showing(tok), html}},
-		{"refused, forged", 5, shut(), middleware.OverLimit, 0, []option{showing(forgery(tok))}},
+		{"refused, forged", 4, shut(), middleware.OverLimit, 0, []option{showing(forgery(tok))}},
 		{"refused, waiting room", 11, room(), middleware.NoToken, 0, nil},
 		{"refused, HTML, wait ticket", 26, room(), middleware.NoToken, 0, []option{html}},
 		{"preflight", 0, shut(), middleware.OverLimit, 0, nil},
@@ -210,14 +210,30 @@ func TestAllocationsOutside(t *testing.T) {
 	}
 }
 
+// TestAllocationsOfStacks: a policy more costs what a policy costs, whatever is around it.
 func TestAllocationsOfStacks(t *testing.T) {
 	countsAllocations(t)
-	for m, most := range map[string]float64{http.MethodGet: 16, http.MethodPost: 15} {
-		site := open()
-		site.Policy = "site"
-		l := &load{h: newLimiter(t, site).Handler(newLimiter(t, open()).Handler(nothing)), r: httptest.NewRequest(m, "/", http.NoBody), header: http.Header{}}
-		allocates(t, most, l.send)
-		require.Len(t, l.header["Ratelimit"], 2, m)
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		for _, shows := range []bool{false, true} {
+			var one float64
+			for n := 1; n <= 4; n++ {
+				l := &load{h: nothing, r: newRequest(method(m)), header: http.Header{}}
+				for i := range n {
+					cfg := open()
+					cfg.Policy = fmt.Sprint("policy-", i)
+					l.h = newLimiter(t, cfg).Handler(l.h)
+				}
+				l.send()
+				require.Len(t, l.header["Ratelimit"], n)
+				if shows {
+					l.r.Header[middleware.TokenHeader] = slices.Clone(l.header[middleware.TokenHeader])
+				}
+				if n == 1 {
+					one = testing.AllocsPerRun(200, l.send)
+				}
+				allocates(t, float64(n)*one, l.send)
+			}
+		}
 	}
 }
 

@@ -27,10 +27,12 @@ type answerFields struct {
 type offerFields struct{ challenge, roomCookie string }
 
 // answerFieldsOf returns the fields about a charge. A refusal charges nothing: it has news only for a
-// client that showed less than we know.
-func (e *engine) answerFieldsOf(now time.Time, who *subject, c *charged) answerFields {
+// client that showed less than we know. One that showed nothing good gets no token of it: what it
+// would be told it may drop again, as it has dropped, or never had, what came before; and who sends
+// garbage would have us sign for each piece.
+func (e *engine) answerFieldsOf(now time.Time, who *subject, shown *credentials, c *charged) answerFields {
 	fields := answerFields{standings: &c.verdict}
-	if c.verdict.Admitted || who.tier.policy.Exceeds(now, c.tally, c.shown) {
+	if c.verdict.Admitted || shown.good() && who.tier.policy.Exceeds(now, c.tally, c.shown) {
 		fields.own, fields.tally, fields.paid = c.own, &c.tally, c.opened
 	}
 	return fields
@@ -38,7 +40,7 @@ func (e *engine) answerFieldsOf(now time.Time, who *subject, c *charged) answerF
 
 // answerCharge answers a request about which there is nothing to say but its charge.
 func (e *engine) answerCharge(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *charged) {
-	e.answer(now, dc, who, shown, e.answerFieldsOf(now, who, c), offerFields{})
+	e.answer(now, dc, who, shown, e.answerFieldsOf(now, who, shown, c), offerFields{})
 }
 
 // answer writes all fields of a decision that a limit could be asked about; for all else see

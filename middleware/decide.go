@@ -211,7 +211,7 @@ func (c *challenger) noteProofs(d *record, reason, verdict Reason) {
 // and the memory counts the shared one.
 func (e *engine) answerFieldsWithWork(now time.Time, who *subject, shown *credentials, c *charged, asked bool) (fields answerFields) {
 	if asked {
-		fields = e.answerFieldsOf(now, who, c)
+		fields = e.answerFieldsOf(now, who, shown, c)
 	}
 	if c.own == nil && len(shown.own) > 0 {
 		fields.tally = nil

@@ -126,17 +126,55 @@ func TestRefusedHandler(t *testing.T) {
 	require.EqualValues(t, 1, spy.calls.Load())
 }
 
-// A refusal carries a token only if the client has something to learn from it.
+// A refusal carries a token only if the client has something to learn from it, and has shown that it
+// keeps tokens. Who shows none, or garbage, is signed nothing for.
 func TestTokensOfRefusals(t *testing.T) {
 	h, _ := limited(t, contact(new(clock)))
 	older := spend(t, h, 4)
 	newest := spend(t, h, 1, showing(older))
-	require.NotEmpty(t, tokenIn(send(h)))
+	expired := contact(new(clock))
+	expired.Now = func() time.Time { return midnight.Add(-time.Hour) }
 	require.NotEmpty(t, tokenIn(send(h, showing(older))))
-	resp := requireStatus(t, http.StatusTooManyRequests, send(h, showing(newest)))
-	require.Empty(t, tokenIn(resp))
-	require.Nil(t, cookieIn(resp))
-	require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
+	require.NotNil(t, cookieIn(send(h, showing(forgery(older)), showingCookie(older))))
+	for name, shown := range map[string]option{
+		"the newest": showing(newest), "nothing": showing(), "a forgery": showing(forgery(older)), "a forgery in a cookie": showingCookie(forgery(older)),
+		"an old one": showing(earned(t, expired)), "no token": showing("a"), "four": showing(forgery(older), "a", forgery(newest), forgery(older)),
+	} {
+		resp := requireStatus(t, http.StatusTooManyRequests, send(h, shown))
+		require.Empty(t, tokenIn(resp), name)
+		require.Nil(t, cookieIn(resp), name)
+		require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
+	}
+}
+
+// TestRefusedWithoutTokenIsHeldToItsQuota: who has been refused without a token is a client like any other, on
+// whatever instance it comes to next. A browser that keeps cookies has its address' quota once, and who
+// keeps none has it once on each instance, as without refusals.
+func TestRefusedWithoutTokenIsHeldToItsQuota(t *testing.T) {
+	for _, keeps := range []bool{true, false} {
+		now := new(clock)
+		instances := make([]http.Handler, 3)
+		for i := range instances {
+			instances[i] = newLimiter(t, contact(now)).Handler(new(spy))
+		}
+		require.Equal(t, 5, admitted(instances[0], 9), "a neighbour")
+		var kept option = showing()
+		passed := 0
+		for i := range 60 {
+			resp := send(instances[i%3], kept)
+			if resp.StatusCode == http.StatusOK {
+				passed++
+			}
+			if c := cookieIn(resp); c != nil && keeps {
+				kept = showingCookie(c.Value)
+			}
+		}
+		if keeps {
+			require.Equal(t, 2, passed, "until the first shows it what the neighbour has used")
+		} else {
+			require.Equal(t, 2*5, passed)
+		}
+	}
 }
 
 func TestPeek(t *testing.T) {

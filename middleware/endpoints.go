@@ -260,7 +260,7 @@ func (e *engine) writeTurnDown(now time.Time, w http.ResponseWriter, r *http.Req
 // mounted in.
 func (dc *decisionContext) setFields(h http.Header) {
 	if outer := contextOf(dc.Context); outer != nil {
-		dc.reply.Fields.Within(&outer.reply.Fields)
+		dc.reply.Fields.Within(&outer.reply.Fields, nil)
 	}
 	dc.reply.Fields.Set(h)
 }

@@ -204,7 +204,7 @@ func (e *engine) concludeFallback(now time.Time, dc *decisionContext, who *subje
 		dc.charge(nil)
 	}
 	fields := answerFields{standings: &v}
-	if v.Admitted || who.tier.fallback.Exceeds(now, tally, c.fallback.Shown) {
+	if v.Admitted || shown.good() && who.tier.fallback.Exceeds(now, tally, c.fallback.Shown) {
 		fields.tally = &tally
 	}
 	d.noteInherited(v.Inherited)

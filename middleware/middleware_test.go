@@ -114,7 +114,7 @@ func ok(rateLimit string) step {
 }
 
 func no(rateLimit string, retry int) step {
-	return step{status: 429, retry: retry, header: map[string]string{"RateLimit": rateLimit, middleware.TokenHeader: anything}}
+	return step{status: 429, retry: retry, header: map[string]string{"RateLimit": rateLimit, middleware.TokenHeader: planted}}
 }
 
 func (s step) later(d time.Duration) step     { s.after = d; return s }

@@ -70,12 +70,13 @@ func TestFieldsOfEachReason(t *testing.T) {
 		play   func(*testing.T) *http.Response
 	}{
 		middleware.WithinLimits: {200, asked + token + "Cache-Control", plain(none)},
-		middleware.OverLimit: {429, asked + token + refused + "Retry-After", func(t *testing.T) *http.Response {
+		middleware.OverLimit: {429, asked + refused + "Tallystick-Token Retry-After", func(t *testing.T) *http.Response {
 			cfg := contact(new(clock))
 			hear(&cfg)
 			h, _ := limited(t, cfg)
-			spend(t, h, 5)
-			return send(h)
+			older := spend(t, h, 4)
+			spend(t, h, 1)
+			return send(h, showing(older))
 		}},
 		middleware.CostAboveQuota:      {403, asked + refused, plain(none, costing(6))},
 		middleware.NegativeCost:        {500, refused, plain(none, costing(-1))},
@@ -94,7 +95,7 @@ func TestFieldsOfEachReason(t *testing.T) {
 			}
 			return resp
 		})},
-		middleware.ProofReplayed: {403, asked + token + offered, selling(middleware.EveryRequest, func(t *testing.T, s *site) *http.Response {
+		middleware.ProofReplayed: {403, asked + refused + offered, selling(middleware.EveryRequest, func(t *testing.T, s *site) *http.Response {
 			proof := solved(t, fetched(s))
 			require.Equal(t, http.StatusOK, send(s, proving(proof)).StatusCode)
 			return send(s, proving(proof))

@@ -196,13 +196,27 @@ type decisionContext struct {
 	context.Context
 	decision         record
 	reply            reply.Guard
-	own              *token.Own  // the own tally that was charged; nil: a shared one
-	settled          atomic.Bool // it cannot be settled any more
-	charged          bool        // there is something to settle
-	negotiated, html bool        // HTML is preferred; if negotiated
-	asked            bool        // there is a request
-	address          [20]byte
+	own              *token.Own   // the own tally that was charged; nil: a shared one
+	settled          atomic.Bool  // it cannot be settled any more
+	charged          bool         // there is something to settle
+	negotiated, html bool         // HTML is preferred; if negotiated
+	asked            bool         // there is a request
+	address          [16]byte     // any but one that stands for another of IPv4
 	request          http.Request // that handlers are given
+}
+
+// newContext returns the context of a decision about a request. Inside of another middleware's it has
+// room for what all of them say.
+func newContext(asking context.Context, outer *decisionContext) (*decisionContext, *reply.Lists) {
+	if outer == nil {
+		return &decisionContext{Context: asking}, nil
+	}
+	var inner struct {
+		decisionContext
+		lists reply.Lists
+	}
+	inner.Context = asking
+	return &inner.decisionContext, &inner.lists
 }
 
 // asking returns the request r with this context: a copy that lies in it. The maps are of

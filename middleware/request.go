@@ -122,6 +122,9 @@ type credentials struct {
 	proofCookies, roomCookies []string
 }
 
+// good reports whether a token or a proof is accepted.
+func (c *credentials) good() bool { return c.accepted > 0 || c.proof.good }
+
 // An ownTally is one that was bought.
 type ownTally struct {
 	own   token.Own

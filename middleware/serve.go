@@ -22,14 +22,15 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		next.ServeHTTP(w, r)
 		return
 	}
-	dc, now := &decisionContext{Context: r.Context()}, e.now()
+	outer, now := contextOf(r.Context()), e.now()
+	dc, lists := newContext(r.Context(), outer)
 	checked := e.checks.picks(now)
 	fields := &dc.reply.Fields
 	fields.Now = now.UnixMicro()
 	defer dc.end(r)
 	denial := e.decide(now, &question{ctx: dc.Context, r: r, cost: 1, price: price}, dc)
-	if outer := contextOf(dc.Context); outer != nil {
-		fields.Within(&outer.reply.Fields)
+	if outer != nil {
+		fields.Within(&outer.reply.Fields, lists)
 		e.checkOuter(now, r, outer)
 	}
 	if checked {

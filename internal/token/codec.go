@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -22,7 +21,6 @@ import (
 type Codec struct {
 	ring   []*key // pointers: what fmt prints by reflection, it does not follow
 	format format
-	pool   *sync.Pool
 }
 
 // New returns the codec for a policy. The first secret signs, all verify: to
@@ -39,7 +37,6 @@ func New(secrets [][]byte, policy *limiter.Policy, tiers ...*limiter.Policy) (*C
 	c := &Codec{
 		ring:   ring,
 		format: newFormat(policy),
-		pool:   &sync.Pool{New: newScratch},
 	}
 	policies := []*limiter.Policy{policy}
 	for i, tier := range tiers {
@@ -127,8 +124,8 @@ func (h *Holder) append(dst []byte, own Own, exp int64, t *limiter.Tally) []byte
 	}
 	fm := &h.codec.format
 	k := h.codec.ring[0]
-	s := h.codec.pool.Get().(*scratch)
-	defer h.codec.pool.Put(s)
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
 
 	text := append(append(s.text[:0], k.fixed...), fm.lead...)
 	json := s.json[:0]
@@ -171,8 +168,8 @@ func (h *Holder) Verify(now time.Time, tok string) (t Token, err error) {
 		}
 		return Token{}, ErrForeign
 	}
-	s := c.pool.Get().(*scratch)
-	defer c.pool.Put(s)
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
 
 	n := copy(s.text[:], tok[fixedLen:])
 	payload, signature := s.text[:n-signatureLen-1], s.text[n-signatureLen:n]

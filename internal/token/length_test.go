@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"testing"
 	"time"
 
@@ -81,7 +80,6 @@ func TestLongest(t *testing.T) {
 		c := &Codec{
 			ring:   []*key{deriveKey(name, secret("a"))},
 			format: newFormat(p),
-			pool:   &sync.Pool{New: newScratch},
 		}
 		longest := c.format.longest([]*limiter.Policy{tier, p})
 		if _, err := New([][]byte{secret("a")}, p, tier); err == nil {

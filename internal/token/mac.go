@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding"
 	"hash"
+	"sync"
 )
 
 // A mac is HMAC-SHA256 (RFC 2104) under one key, with a prefix of the message
@@ -48,10 +49,12 @@ type scratch struct {
 	text  [textMax]byte
 }
 
-func newScratch() any {
+// Scratches are those of all codecs: one for each would not stay in the caches of a process with a
+// hundred policies.
+var scratches = sync.Pool{New: func() any {
 	h := sha256.New()
 	return &scratch{hash: h, state: h.(encoding.BinaryUnmarshaler)}
-}
+}}
 
 // authenticate returns the MAC of a message, of which the prefix is absorbed already. It
 // is good until the next.

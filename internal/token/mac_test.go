@@ -27,7 +27,7 @@ func sameMAC(t testing.TB, key []byte, prefix string, parts ...[]byte) {
 	var theirs hash.Hash
 	fips140.WithoutEnforcement(func() { theirs = hmac.New(sha256.New, key) })
 	theirs.Write([]byte(prefix))
-	s := newScratch().(*scratch)
+	s := scratches.New().(*scratch)
 	for range 2 { // a scratch and a mac can be used again
 		if got := s.authenticate(&m, bytes.Join(parts, nil)); !hmac.Equal(got, sumOf(theirs, parts)) {
 			require.Failf(t, "not HMAC", "key %x prefix %x message %x", key, prefix, parts)
@@ -75,7 +75,7 @@ func TestMACVectors(t *testing.T) {
 		"b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad": {nil, nil},
 	} {
 		m := newMAC(tt[0], "")
-		s := newScratch().(*scratch)
+		s := scratches.New().(*scratch)
 		require.Equal(t, want, fmt.Sprintf("%x", s.authenticate(&m, tt[1])))
 	}
 }

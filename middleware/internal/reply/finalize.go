@@ -14,7 +14,11 @@ import (
 func (f *Fields) SetAhead(h http.Header) {
 	f.ahead = true
 	var own []string
-	if len(h) > 0 && f.Lines[Cache] != "" {
+	switch {
+	case len(h) == 0 || f.Lines[Cache] == "":
+	case f.outer != nil && f.outer.stands(h): // as nearly always: nothing else is there for caches to hear
+		delete(h, expiresField)
+	default:
 		_, own = publiclyCacheable(time.UnixMicro(f.Now), h)
 		ForbidStoring(h)
 	}
@@ -31,11 +35,17 @@ func (f *Fields) setBeside(h http.Header, own []string) {
 	}
 }
 
-// finalize brings h into the state in which it is sent.
+// finalize brings h into the state in which it is sent. Of a stack the innermost that writes does so
+// for all, and the others only look whether that stands.
 func (f *Fields) finalize(h http.Header) {
-	if f.ahead && f.stands(h) {
+	if last := f.last(); (f.ahead || last != f) && last.stands(h) {
 		return
 	}
+	f.compose(h)
+}
+
+// compose is finalize for an h of which nothing is known.
+func (f *Fields) compose(h http.Header) {
 	f.replaceStack(h)
 	public, own := publiclyCacheable(time.UnixMicro(f.Now), h)
 	switch {
@@ -76,37 +86,26 @@ func (f *Fields) Lost(h http.Header) string {
 	return ""
 }
 
-// stands reports whether h is still as SetAhead has left it, as far as the fields go, and
-// has nothing beside them that may have a shared cache store it.
+// stands reports whether h has the fields of f, and of all middlewares outside of it, as they were
+// set, and has nothing beside them that may have a shared cache store it.
 func (f *Fields) stands(h http.Header) bool {
-	if !f.alone() || f.reissued.Load() != nil {
-		return false
-	}
 	others := len(h)
-	for i := range f.Lines {
-		if f.Lines[i] == "" {
+	for i := range f.fields() {
+		lines := f.lines(i)
+		if len(lines) == 0 {
 			continue
 		}
-		if there := h[names[i]]; len(there) != 1 || &there[0] != &f.Lines[i] { // ours, and not one that reads the same
+		if there := h[names[i]]; len(there) != len(lines) || &there[0] != &lines[0] { // ours, and not one that reads the same
 			return false
 		}
 		others--
 	}
-	if f.More != nil {
-		for i := range f.More {
-			if f.More[i] == "" {
-				continue
-			}
-			if there := h[names[numFields+i]]; len(there) != 1 || &there[0] != &f.More[i] {
-				return false
-			}
-			others--
+	for g := f; g != nil; g = g.outer {
+		if g.reissued.Load() != nil || g.Cookie != "" && !slices.Contains(h[SetCookie], g.Cookie) {
+			return false
 		}
 	}
-	if f.Cookie != "" && !slices.Contains(h[SetCookie], f.Cookie) {
-		return false
-	}
-	if f.Lines[Cache] == "" && (has(h, CacheControl) || has(h, expiresField)) {
+	if f.lines(Cache) == nil && (has(h, CacheControl) || has(h, expiresField)) {
 		return false
 	}
 	return !heardFirst(h, others)
@@ -117,16 +116,12 @@ func (f *Fields) stands(h http.Header) bool {
 // clears the map has not chosen anything, nor has a proxy; one that keeps its response
 // from shared caches has.
 func (f *Fields) restore(h http.Header) {
-	var buf [usual]*Fields
-	stack := f.stack(buf[:])
-	for i, name := range names {
+	last := f.last()
+	for i := range last.fields() {
+		name, ours := names[i], last.lines(i)
 		there := h[name]
-		if said(stack, i, there) {
-			continue
-		}
-		ours := linesOf(stack, i)
 		switch {
-		case len(ours) == 0:
+		case len(ours) == 0 || slices.Equal(there, ours):
 		case len(there) == 0:
 			h[name] = ours
 		case i == Token:
@@ -137,9 +132,7 @@ func (f *Fields) restore(h http.Header) {
 			h[name] = ours
 		}
 	}
-	for _, g := range stack {
-		g.setCookie(h)
-	}
+	last.setCookies(h)
 }
 
 // union returns the lines of ours, and after them those of others that stand there.

@@ -44,7 +44,7 @@ func TestEarlyResponsesAreCopied(t *testing.T) {
 				outer.Fields.SetAhead(s.header)
 				if limiters == 2 {
 					inner.Fields.Lines[RateLimit] = "inner"
-					inner.Fields.Within(&outer.Fields)
+					inner.Fields.Within(&outer.Fields, new(Lists))
 					w = inner.Wrap(w)
 					inner.Fields.SetAhead(s.header)
 				}

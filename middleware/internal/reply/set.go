@@ -10,48 +10,19 @@ import (
 	"github.com/tallystick/tallystick/internal/token"
 )
 
-// Set puts the fields into h, in place of whatever stands there.
+// Set puts the fields into h, in place of whatever stands there: for all middlewares of a stack.
 func (f *Fields) Set(h http.Header) {
-	if !f.alone() {
-		f.setStack(h)
-		return
-	}
-	v := f.current()
-	for i := range v.Lines {
-		if v.Lines[i] == "" {
-			continue
-		}
-		// Of capacity one, so that a handler's Add cannot reach the next value.
-		lines := v.Lines[i : i+1 : i+1]
-		if i == Token {
+	last := f.last()
+	for i := range last.fields() {
+		lines := last.lines(i)
+		if i == Token && len(h[TokenField]) > 0 {
 			lines = beside(h[TokenField], lines)
 		}
-		h[names[i]] = lines
-	}
-	if v.More != nil {
-		v.More.set(h)
-	}
-	f.setCookie(h)
-}
-
-// set puts the lines into h.
-func (m *MoreLines) set(h http.Header) {
-	for i := range m {
-		if m[i] != "" {
-			h[names[numFields+i]] = m[i : i+1 : i+1]
+		if len(lines) > 0 {
+			h[names[i]] = lines
 		}
 	}
-}
-
-// alone reports whether no other middleware is stacked with this one.
-func (f *Fields) alone() bool { return f.outer == nil && f.inner.Load() == nil }
-
-// current returns the values that hold.
-func (f *Fields) current() *Values {
-	if v := f.reissued.Load(); v != nil {
-		return v
-	}
-	return &f.Values
+	last.setCookies(h)
 }
 
 // tokenStart begins every window token, whoever signed it: {"alg":"HS256","kid":" in
@@ -64,107 +35,34 @@ const tokenStart = "eyJhbGciOiJIUzI1NiIsImtpZCI6I"
 // the header of ours.
 func beside(there, ours []string) []string {
 	for _, line := range there {
-		header, _, _ := strings.Cut(line, ".")
+		header := line[:strings.IndexByte(line, '.')+1]
 		if len(line) <= token.MaxLen && strings.HasPrefix(header, tokenStart) &&
-			!slices.ContainsFunc(ours, func(tok string) bool { return strings.HasPrefix(tok, header+".") }) {
+			!slices.ContainsFunc(ours, func(tok string) bool { return strings.HasPrefix(tok, header) }) {
 			ours = append(ours, line)
 		}
 	}
 	return ours
 }
 
-func (f *Fields) setCookie(h http.Header) {
+// setCookies adds the cookies of a stack, that of the outermost first.
+func (f *Fields) setCookies(h http.Header) {
+	if f.outer != nil {
+		f.outer.setCookies(h)
+	}
 	if cookie := f.current().Cookie; cookie != "" && !slices.Contains(h[SetCookie], cookie) {
 		h[SetCookie] = append(h[SetCookie], cookie)
 	}
 }
 
-// usual is how many middlewares are stacked at most, without an allocation.
-const usual = 4
-
-// Within makes f the fields of a middleware inside of that of outer. All values
-// of f must be set.
-func (f *Fields) Within(outer *Fields) {
-	f.outer = outer
-	outer.inner.Store(f)
-}
-
-// stack returns the fields of all middlewares that f's is stacked with, the outermost
-// first, in buf where they fit. Seen from an outer one, the inner one is the last that ran: a handler in
-// between may serve several requests by it.
-func (f *Fields) stack(buf []*Fields) []*Fields {
-	all := buf[:0]
-	for g := f; g != nil; g = g.outer {
-		all = append(all, g)
-	}
-	slices.Reverse(all)
-	for g := f.inner.Load(); g != nil; g = g.inner.Load() {
-		all = append(all, g)
-	}
-	return all
-}
-
-// setStack is set for all middlewares of a stack.
-func (f *Fields) setStack(h http.Header) {
-	var buf [usual]*Fields
-	stack := f.stack(buf[:])
-	for i, name := range names {
-		if said(stack, i, h[name]) {
-			continue
-		}
-		lines := linesOf(stack, i)
-		if i == Token {
-			lines = beside(h[TokenField], lines)
-		}
-		if lines != nil {
-			h[name] = lines
-		}
-	}
-	for _, g := range stack {
-		g.setCookie(h)
-	}
-}
-
-// linesOf returns what all middlewares of a stack have to say in a field, the outermost
-// first. Lists get a line for each; of the rest, the innermost value stands.
-func linesOf(stack []*Fields, i int) (lines []string) {
-	for _, g := range stack {
-		switch value := g.current().value(i); {
-		case value == "":
-		case i < listed && lines != nil:
-			lines = append(lines, value)
-		default:
-			lines = []string{value}
-		}
-	}
-	return lines
-}
-
-// said reports whether what linesOf would make is what stands there.
-func said(stack []*Fields, i int, there []string) bool {
-	n, last := 0, ""
-	for _, g := range stack {
-		switch value := g.current().value(i); {
-		case value == "":
-		case i >= listed:
-			n, last = 1, value
-		case n == len(there) || there[n] != value:
-			return false
-		default:
-			n++
-		}
-	}
-	return n == len(there) && (last == "" || there[0] == last)
-}
-
 // precious reports whether what a client has paid for is among the fields, and is lost
 // if they are.
 func (f *Fields) precious() bool {
-	if f.alone() {
-		return f.Paid
+	for g := f.last(); g != nil; g = g.outer {
+		if g.Paid {
+			return true
+		}
 	}
-	var buf [usual]*Fields
-	return slices.ContainsFunc(f.stack(buf[:]), func(g *Fields) bool { return g.Paid })
+	return false
 }
 
 // drop takes the fields of the whole stack out of h again, and what an upstream has under
@@ -172,13 +70,13 @@ func (f *Fields) precious() bool {
 // stays: it may be the handler's by now. So does Retry-After: only refusals have
 // one, and they are for nobody to cache.
 func (f *Fields) drop(h http.Header) {
-	stack := f.stack(nil)
+	last := f.last()
 	for i, name := range names {
-		if i != Cache && i != Retry && (i <= numFields+Degraded || linesOf(stack, i) != nil) {
+		if i != Cache && i != Retry && (i <= numFields+Degraded || last.lines(i) != nil) {
 			delete(h, name)
 		}
 	}
-	for _, g := range stack {
+	for g := last; g != nil; g = g.outer {
 		cookie := g.current().Cookie
 		if cookie == "" {
 			continue
@@ -200,11 +98,11 @@ func (f *Fields) takeOut(h http.Header) {
 			delete(h, name)
 		}
 	}
-	stack := f.stack(nil)
-	for i, name := range names {
-		without(name, linesOf(stack, i)...)
+	last := f.last()
+	for i := range last.fields() {
+		without(names[i], last.lines(i)...)
 	}
-	for _, g := range stack {
+	for g := last; g != nil; g = g.outer {
 		if cookie := g.current().Cookie; cookie != "" {
 			without(SetCookie, cookie)
 		}
@@ -239,8 +137,7 @@ func (f *Fields) Reissue(h http.Header, then *Values) {
 
 // replaceStack is replaceReissued for all middlewares of a stack.
 func (f *Fields) replaceStack(h http.Header) {
-	var buf [usual]*Fields
-	for _, g := range f.stack(buf[:]) {
+	for g := f.last(); g != nil; g = g.outer {
 		g.replaceReissued(h)
 	}
 }

@@ -103,13 +103,27 @@ type Fields struct {
 	finalized atomic.Bool            // they are what they are: the header is being written
 	Now       int64                  // of the request, in µs since 1970
 
-	// Where several middlewares are stacked, each must know of the others: the
-	// response carries a line for each policy, whoever writes it. inner is
+	// Where several middlewares are stacked, each must know of the others: see Within. inner is
 	// atomic, because http.TimeoutHandler may run the inner one on a goroutine
 	// of its own and leave it behind.
 	outer *Fields
 	inner atomic.Pointer[Fields]
+	lists *Lists // of all middlewares from the outermost to this; nil: alone, or they do not fit
 }
+
+// current returns the values that hold.
+func (f *Fields) current() *Values {
+	if v := f.reissued.Load(); v != nil {
+		return v
+	}
+	return &f.Values
+}
+
+// usual is how many middlewares are stacked at most, without an allocation.
+const usual = 4
+
+// Lists are the lines of a stack in the fields that are lists.
+type Lists [listed][usual]string
 
 // NoStore goes with every token: Set-Cookie alone does not keep a response out
 // of shared caches (RFC 9111 section 7.3).
