@@ -50,5 +50,7 @@ func TestFaults(t *testing.T) {
 // The middleware in front, while its server is away, whichever way that is.
 func TestTheMiddlewareInFront(t *testing.T) {
 	s, c := opened(t)
-	front.Of(t, c, faults.OfAServer(nil, s.Kill, s.Start, s.Freeze, s.Thaw)[2:])
+	all := faults.OfAServer(nil, s.Kill, s.Start, s.Freeze, s.Thaw)[2:]
+	all[0].Loses = true
+	front.Of(t, c, all)
 }
