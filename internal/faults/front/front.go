@@ -48,8 +48,10 @@ func (l *Log) Count(what string) int {
 
 // A Site is a route behind the middleware, in front of a counter.
 type Site struct {
-	Log     *Log
-	handler http.Handler
+	Log        *Log
+	Middleware *middleware.Middleware
+	config     middleware.Config
+	handler    http.Handler
 }
 
 // Outages are what a middleware may be told to do in one, by their names.
@@ -59,7 +61,7 @@ var Outages = map[middleware.Outage]string{middleware.FailOpen: "FailOpen", midd
 func NewSite(t testing.TB, c exact.Counter, outage middleware.Outage, quota int64, deadline time.Duration) *Site {
 	t.Helper()
 	s := &Site{Log: new(Log)}
-	m, err := middleware.New(middleware.Config{
+	s.config = middleware.Config{
 		Policy:  "api",
 		Limits:  []middleware.Limit{exactkit.Yearly(quota)},
 		Secrets: [][]byte{bytes.Repeat([]byte("s"), 32)},
@@ -71,10 +73,21 @@ func NewSite(t testing.TB, c exact.Counter, outage middleware.Outage, quota int6
 		},
 		Exact:  &middleware.Exact{Counter: c, Outage: outage, Deadline: deadline},
 		Logger: slog.New(slog.NewTextHandler(s.Log, nil)),
-	})
+	}
+	var err error
+	s.Middleware, err = middleware.New(s.config)
 	require.NoError(t, err)
-	s.handler = m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	s.handler = s.Middleware.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	return s
+}
+
+// Reopens has another counter stand in the place of one that has stopped.
+func (s *Site) Reopens(t testing.TB, c exact.Counter) {
+	t.Helper()
+	anew := *s.config.Exact
+	anew.Counter = c
+	s.config.Exact = &anew
+	require.NoError(t, s.Middleware.Reconfigure(s.config))
 }
 
 // Ask makes a request of a customer, or from an address.
