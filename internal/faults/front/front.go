@@ -52,6 +52,7 @@ type Site struct {
 	Middleware *middleware.Middleware
 	config     middleware.Config
 	handler    http.Handler
+	late       time.Duration // of its clock
 }
 
 // Outages are what a middleware may be told to do in one, by their names.
@@ -73,6 +74,7 @@ func NewSite(t testing.TB, c exact.Counter, outage middleware.Outage, quota int6
 		},
 		Exact:  &middleware.Exact{Counter: c, Outage: outage, Deadline: deadline},
 		Logger: slog.New(slog.NewTextHandler(s.Log, nil)),
+		Now:    func() time.Time { return time.Now().Add(s.late) },
 	}
 	var err error
 	s.Middleware, err = middleware.New(s.config)
@@ -92,14 +94,23 @@ func (s *Site) Reopens(t testing.TB, c exact.Counter) {
 
 // Ask makes a request of a customer, or from an address.
 func (s *Site) Ask(who string) (status int, degraded bool) {
+	w := s.ask(who, "")
+	return w.Code, w.Header().Get("Tallystick-Degraded") == "?1"
+}
+
+// ask is Ask, with a token.
+func (s *Site) ask(who, token string) *httptest.ResponseRecorder {
 	r, w := httptest.NewRequest(http.MethodPost, "/", nil), httptest.NewRecorder()
 	if _, err := netip.ParseAddr(who); err == nil {
 		r.RemoteAddr = who + ":1"
 	} else {
 		r.Header.Set("Customer", who)
 	}
+	if token != "" {
+		r.Header.Set(middleware.TokenHeader, token)
+	}
 	s.handler.ServeHTTP(w, r)
-	return w.Code, w.Header().Get("Tallystick-Degraded") == "?1"
+	return w
 }
 
 // Recovers waits until the counter decides again. Each attempt is another customer's: what is charged
@@ -214,4 +225,35 @@ func (s *Site) ill(t *testing.T, outage middleware.Outage) (goroutines int) {
 	}
 	wg.Wait()
 	return goroutines
+}
+
+// Elsewhere has something be given back to a spent key of which the middleware does not hear: by its receipt, and by
+// what deletes all accounts, where there is a way. Ten seconds later it is let in: by the instance that has refused it,
+// and by one that is shown its token.
+func Elsewhere(t *testing.T, c exact.Counter, deletes func()) {
+	ways := map[string]func(exact.Receipt){"a receipt": func(r exact.Receipt) { require.NoError(t, c.Refund(t.Context(), r)) }}
+	if deletes != nil {
+		ways["a deletion"] = func(exact.Receipt) { deletes() }
+	}
+	for name, gives := range ways {
+		t.Run(name, func(t *testing.T) {
+			sites := []*Site{NewSite(t, c, middleware.FailClosed, 2, 10*time.Second), NewSite(t, c, middleware.FailClosed, 2, 10*time.Second)}
+			call, err := sites[0].Middleware.CallFor(middleware.APIKey(t.Name()))
+			require.NoError(t, err)
+			call.Cost = 2
+			v := exactkit.Take(t, c, call)
+			require.True(t, v.Admitted)
+			refused := sites[0].ask(t.Name(), "")
+			require.Equal(t, http.StatusTooManyRequests, refused.Code)
+			token := refused.Header().Get(middleware.TokenHeader)
+			require.NotEmpty(t, token)
+			gives(v.Receipt)
+			for _, want := range []int{http.StatusTooManyRequests, http.StatusOK} {
+				for n, s := range sites {
+					require.Equal(t, want, s.ask(t.Name(), token).Code, "instance %d, %s later", n, s.late)
+					s.late += 10 * time.Second
+				}
+			}
+		})
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -237,4 +238,8 @@ func p99(replies []reply, until time.Duration) time.Duration {
 	}
 	slices.Sort(took)
 	return took[len(took)*99/100]
+}
+
+func TestRefusalsHearOfWhatIsChangedElsewhere(t *testing.T) {
+	front.Elsewhere(t, open(t, filepath.Join(t.TempDir(), "counts"), file.Config{}), nil)
 }

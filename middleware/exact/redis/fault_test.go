@@ -54,3 +54,8 @@ func TestTheMiddlewareInFront(t *testing.T) {
 	all[0].Loses = true
 	front.Of(t, c, all)
 }
+
+func TestRefusalsHearOfWhatIsChangedElsewhere(t *testing.T) {
+	s, c := opened(t)
+	front.Elsewhere(t, c, func() { s.do("FLUSHALL") })
+}
