@@ -23,8 +23,8 @@ func pauses(r *run) {
 			r.fail("a pause is refused")
 		}
 		r.in("a pause given back").gone(v.Receipt)
-		if again := r.call(exact.Call{Key: key, Policy: p, Pause: 2 * time.Hour, ID: "a"}); !again.Admitted || !again.Replayed || again.Receipt != (exact.Receipt{}) {
-			r.fail("the same ID again: %+v, want the first verdict, Replayed", again)
+		if again := r.call(exact.Call{Key: key, Policy: p, Pause: 2 * time.Hour, ID: "a"}); !again.Admitted || !again.Replayed || again.Wait != 0 || again.Receipt != (exact.Receipt{}) {
+			r.fail("the same ID again: %+v, want the first verdict, Replayed, and no wait", again)
 		}
 		// A shorter one changes nothing.
 		r.call(exact.Call{Key: key, Policy: p, Pause: time.Minute})

@@ -26,9 +26,11 @@ func TestFaults(t *testing.T) {
 		faults.Fault{Name: "slow", Strike: func() { p.Set(faults.Ways{Delay: 4 * deadline}) }, Heal: func() { p.Set(faults.Ways{}); p.Cut() }},
 		faults.Fault{Name: "memory full", Strike: func() { s.do("CONFIG", "SET", "maxmemory", "1") }, Heal: func() { s.do("CONFIG", "SET", "maxmemory", "0") }},
 		faults.Fault{Name: "read-only replica", Strike: func() { s.do("REPLICAOF", "127.0.0.1", "1") }, Heal: func() { s.do("REPLICAOF", "NO", "ONE") }},
-		faults.Fault{Name: "loads", Loses: true, Strike: func() {
+		faults.Fault{Name: "loads", Strike: func() {
 			// Some thousand keys, of which each takes some ms to load.
 			s.do("EVAL", "for i = 1, 10000 do redis.call('SET', 'filler' .. i, i) end", "0")
+			// What is counted is saved: nothing is between here and the kill, which ends the pause.
+			require.Equal(t, "+OK", s.do("CLIENT", "PAUSE", "3600000", "WRITE"))
 			require.Equal(t, "+OK", s.do("SAVE"))
 			s.Kill()
 			s.args = []string{"--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024"}
@@ -50,5 +52,12 @@ func TestFaults(t *testing.T) {
 // The middleware in front, while its server is away, whichever way that is.
 func TestTheMiddlewareInFront(t *testing.T) {
 	s, c := opened(t)
-	front.Of(t, c, faults.OfAServer(nil, s.Kill, s.Start, s.Freeze, s.Thaw)[2:])
+	all := faults.OfAServer(nil, s.Kill, s.Start, s.Freeze, s.Thaw)[2:]
+	all[0].Loses = true
+	front.Of(t, c, all)
+}
+
+func TestRefusalsHearOfWhatIsChangedElsewhere(t *testing.T) {
+	s, c := opened(t)
+	front.Elsewhere(t, c, func() { s.do("FLUSHALL") })
 }

@@ -125,7 +125,9 @@ func TestCutInTheMiddleOfAnAnswer(t *testing.T) {
 // The middleware in front, while its owner is away, whichever way that is.
 func TestTheMiddlewareInFront(t *testing.T) {
 	owner := startServed(t)
-	front.Of(t, open(t, secrets, at(owner.Addr())), faults.OfAServer(nil, owner.Kill, owner.Start, owner.Freeze, owner.Thaw)[2:])
+	all := faults.OfAServer(nil, owner.Kill, owner.Start, owner.Freeze, owner.Thaw)[2:]
+	all[0].Loses = true
+	front.Of(t, open(t, secrets, at(owner.Addr())), all)
 }
 
 func TestPacedChild(t *testing.T) { paced.Child(t, openAt) }
