@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -168,10 +169,11 @@ func TestAttackersEnd(t *testing.T) {
 
 func TestClaims(t *testing.T) {
 	s := newSite(t, selling(middleware.Newcomers, false))
-	own, expires := Claims(attack(s).Buy(0))
+	sold := attack(s).Buy(0)
+	own, expires := Claims(sold)
 	require.NotEmpty(t, own)
 	require.Greater(t, expires, int64(1_800_000_000))
-	for _, none := range []string{"", "a.b.c", "a.YQ.c"} {
+	for _, none := range []string{"", "a.b", "a.b.c", "a.!.c", "a.e30.c", "a.AAAA.c", "a.YQ.c", "a.b.c.d", sold + ".d", sold[:strings.LastIndex(sold, ".")]} {
 		own, expires = Claims(none)
 		require.Zero(t, own)
 		require.Zero(t, expires)

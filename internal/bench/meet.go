@@ -173,7 +173,9 @@ func (c *crowd) ask(h http.Handler, want, cores int, long time.Duration) (cpu, w
 		a.next = a.begin
 		if c.tokens != nil {
 			a.show(byHeader, []string{""})
-			a.either, a.channel = want != http.StatusOK, byHeader
+			if a.either = false; want == http.StatusOK { // who is refused and has shown its token is given none
+				a.channel = byHeader
+			}
 		}
 		askers[i] = a
 		group.Go(func() {

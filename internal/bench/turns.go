@@ -79,9 +79,15 @@ func (t *turns) group(ctx context.Context, players []player, n int, long time.Du
 		for _, i := range rand.Perm(len(players)) {
 			p := &players[i]
 			check(ctx.Err())
-			if p.before != nil {
-				check(p.before(n))
+			passes := func(look func(n int) error) {
+				if look == nil {
+					return
+				}
+				if err := look(n); err != nil {
+					check(fmt.Errorf("%s: %s: %w", t.name, p.name, err))
+				}
 			}
+			passes(p.before)
 			if round == 0 {
 				bytes, objects := allocated(func() { p.run(n) })
 				all.add(p.name, "bytes", bytes/float64(n))
@@ -89,11 +95,7 @@ func (t *turns) group(ctx context.Context, players []player, n int, long time.Du
 			} else {
 				slices[i] = append(slices[i], timed(func() { p.run(n) }))
 			}
-			if p.after != nil {
-				if err := p.after(n); err != nil {
-					check(fmt.Errorf("%s: %s: %w", t.name, p.name, err))
-				}
-			}
+			passes(p.after)
 		}
 	}
 	means, perByte := means(slices)

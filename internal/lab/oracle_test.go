@@ -132,6 +132,9 @@ func TestLevelOf(t *testing.T) {
 		require.EqualValues(t, math.Floor(want), levelOf(2, 8, work*leastWork, 0))
 	}
 	require.EqualValues(t, 2*leak, levelOf(2, 8, 0, 3600), "what leaks in an hour")
+	s := &scene{cluster: &house.Cluster{Instances: make([]*house.Process, 2)}}
+	s.starts.Store(1)
+	require.EqualValues(t, math.Floor(3*8*math.Log2(1+15./8)), levelOf(s.n(), 8, 24*leastWork, 0), "one that has started sells as much")
 }
 
 func TestWorth(t *testing.T) {

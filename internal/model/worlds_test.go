@@ -79,6 +79,7 @@ const (
 	buying    = "the same, tallies bought at their price"
 	pass      = "the same, a window longer than `PriceMemory`"
 	proofs    = "any, `EveryRequest`, S = "
+	proofsTwo = "any, `EveryRequest`, in two windows, S = "
 
 	// Those whose tallies are bought near home.
 	nearHome   = "any, `Newcomers`, near home"
@@ -152,9 +153,12 @@ func worlds() []named {
 		{who: newcomers, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 2}, long: true},
 		{who: newcomers, world: model.World{Limit: fixed(2), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 2}},
 		{who: buying, world: model.World{Limit: fixed(1), Instances: 1, Moments: soon, Mode: model.Newcomers, Tallies: 2, Shop: true, Memory: time.Minute}},
+		{who: buying, world: model.World{Limit: fixed(1), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 2, Shop: true, Memory: time.Minute}},
 		{who: pass, world: model.World{Limit: ten, Instances: 2, Restarts: 1, Moments: []time.Duration{5 * time.Minute, 15 * time.Minute}, Mode: model.Newcomers, Tallies: 1, Memory: time.Minute}},
 		{who: proofs + "1", world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: soon, Mode: model.EveryRequest, Proofs: 1}},
 		{who: proofs + "3", world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: soon, Mode: model.EveryRequest, Proofs: 3}},
+		{who: proofsTwo + "1", world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.EveryRequest, Proofs: 1}},
+		{who: proofsTwo + "3", world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.EveryRequest, Proofs: 3}},
 
 		{who: nearHome, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: many}},
 		{who: nearHome, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: 50}},
@@ -175,6 +179,7 @@ func worlds() []named {
 		{who: nearBack, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: many, Step: -width}},
 		{who: nearBack, world: model.World{Limit: sliding(2), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: many, Step: -width}},
 		{who: nearBuying, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: soon, Mode: model.Newcomers, Tallies: 1, Fleet: many, Shop: true, Memory: time.Minute}},
+		{who: nearBuying, world: model.World{Limit: fixed(2), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 2, Fleet: many, Shop: true, Memory: time.Minute}},
 		{who: nearPass, world: model.World{Limit: half, Instances: 2, Restarts: 1, Moments: []time.Duration{5 * time.Minute, 15 * time.Minute}, Mode: model.Newcomers, Tallies: 1, Memory: time.Minute, Fleet: 50}},
 
 		{who: spread, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Fleet: many, Spreads: true}},

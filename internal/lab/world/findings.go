@@ -102,6 +102,10 @@ const (
 	goroutinesGrowth = 24
 	growthShort      = 4
 	growthRounds     = 12 * ofCycle
+	// By how much the last quarter of a run of processes may be above the first one, as often in a run of less than steadyLength.
+	heapMargin       = 4 << 20
+	goroutinesMargin = 40
+	steadyLength     = time.Minute
 	// cpuFactor is so loose because the two share caches and a memory bus. What it is there for is work
 	// that grows with the flood.
 	cpuFactor = 4
@@ -181,12 +185,20 @@ func (f *findings) grown() []judge.Row {
 	if f.rounds < growthRounds {
 		times = growthShort
 	}
-	left := judge.Most("goroutines before, and when all is closed", int64(f.goroutinesLeft), int64(f.goroutinesBefore), false, false)
-	return []judge.Row{
+	rows := []judge.Row{
+		judge.Most("goroutines before, and when all is closed", int64(f.goroutinesLeft), int64(f.goroutinesBefore), false, false),
 		f.heap.Flat("live heap", " MiB", 1<<20, f.heap.Growth(), heapGrowth*times),
 		f.goroutines.Flat("goroutines", "", 1, f.goroutines.Growth(), goroutinesGrowth*times),
-		left,
 	}
+	if !f.processes {
+		return rows
+	}
+	if times = 1; f.length < steadyLength {
+		times = growthShort
+	}
+	return append(rows,
+		f.heap.Flat("live heap above that of the first quarter", " MiB", 1<<20, f.heap.Quarter(0.75)-f.heap.Quarter(0), heapMargin*times),
+		f.goroutines.Flat("goroutines above those of the first quarter", "", 1, f.goroutines.Quarter(0.75)-f.goroutines.Quarter(0), goroutinesMargin*times))
 }
 
 // write writes the table, and after it what did not hold.

@@ -3,12 +3,16 @@
 package world
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/lab/house"
 	"github.com/tallystick/tallystick/internal/lab/instance"
 	"github.com/tallystick/tallystick/internal/lab/judge"
 	"github.com/tallystick/tallystick/middleware"
@@ -91,6 +95,8 @@ func TestBook(t *testing.T) {
 		{"a tally that has ended", func(b *book) { b.buys(buyer, 2, 99); admit(b, buyer, bought, 1, "farms 0", 2) }, "farms on /form, bought", reached{1, 0, 1}},
 		{"nothing was bought", func(b *book) { admit(b, buyer, bought, 1, "farms 0", 0) }, "farms on /form, bought", reached{1, 0, 1}},
 		{"what is bought is no more for nothing", func(b *book) { b.buys(buyer, 0, 100); admit(b, buyer, shared, 31, "farms 0", 0) }, "farms on /form", reached{31, 30, 1}},
+		{"a bucket and its burst", func(b *book) { admit(b, tenant{bucket, who.address}, shared, 30+burst, "drops 0", 0) }, "drops on /bucket", reached{30 + burst, 30 + burst, 0}},
+		{"more than its burst", func(b *book) { admit(b, tenant{bucket, who.address}, shared, 31+burst, "drops 0", 0) }, "drops on /bucket", reached{31 + burst, 30 + burst, 1}},
 		{"a quota that was higher for a moment", func(b *book) { b.admit(who, "drops 0", shared, 0, 100, 40); admit(b, who, shared, 39, "drops 0", 0) }, "drops on /window", reached{40, 40, 0}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -271,6 +277,68 @@ func TestExactWindowsDoNotEnd(t *testing.T) {
 			}
 		}
 	}
+}
+
+// One clock may be wrong; when the true time goes on, all are right again.
+func TestClocks(t *testing.T) {
+	c, told := newClocks(exactWindow(time.Now())), make([]int64, 2)
+	c.house = new(house.Cluster)
+	for i := range told {
+		s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			told[i], _ = strconv.ParseInt(r.FormValue("now"), 10, 64)
+		}))
+		t.Cleanup(s.Close)
+		c.house.Instances = append(c.house.Instances, &house.Process{Where: instance.Where{Back: netip.MustParseAddrPort(s.Listener.Addr().String())}})
+	}
+	right := c.right.Load()
+	require.EqualValues(t, middle, right%window)
+	require.NoError(t, c.set(1, -back))
+	require.Equal(t, []int64{0, right - back}, told)
+	require.Equal(t, right, c.right.Load())
+	require.NoError(t, c.move(window))
+	require.Equal(t, []int64{right + window, right + window}, told)
+	require.Equal(t, right+window, c.right.Load())
+}
+
+// The answers of honest clients are judged as they come.
+func TestRefusalsAreJudged(t *testing.T) {
+	w := &world{clocks: newClocks(exactWindow(time.Now())), quotas: quotasOf(), book: newBook(0), client: http.DefaultClient}
+	in, over := instance.Decision{Reason: "within-limits", Admitted: true}, instance.Decision{Reason: string(middleware.OverLimit)}
+	var before [][2]int64 // unjust and lost, when a request comes
+	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		unjust, _ := w.Unjust.Read()
+		lost, _ := w.Lost.Read()
+		status, d := http.StatusTooManyRequests, over
+		switch before = append(before, [2]int64{unjust, lost}); len(before) {
+		case 2:
+			status, d = http.StatusOK, in
+		case 4:
+			rw.WriteHeader(http.StatusBadGateway)
+			return
+		case 5:
+			w.away.Change()
+			panic(http.ErrAbortHandler)
+		}
+		rw.Header().Set(instance.DecisionHeader, d.String())
+		rw.WriteHeader(status)
+	}))
+	t.Cleanup(s.Close)
+	for i := range w.where {
+		w.where[i].Front = netip.MustParseAddrPort(s.Listener.Addr().String())
+	}
+	w.quotas[windowed].Change(1)()
+	w.metered(windowed, "neither")(turn{calm: true, agree: true, parts: 1})
+	require.Equal(t, [][2]int64{{0, 0}, {1, 0}, {1, 0}, {1, 0}, {1, 1}, {1, 1}}, before[:6],
+		"refused with room; admitted; refused without; no decision; cut while a process was away")
+	unjust, first := w.Unjust.Read()
+	require.EqualValues(t, 1, unjust)
+	require.Contains(t, first, "metered by neither 0: 429 "+over.String())
+	require.EqualValues(t, len(before)-2, w.decisions.Load())
+	require.Equal(t, map[entry]int64{{tenant{windowed, netip.MustParseAddr("10.0.0.1")}, shared, 0, 0}: 1}, w.book.admitted)
+
+	w.caller(windowed, "steady", 0).want(0, "")
+	unjust, _ = w.Unjust.Read()
+	require.EqualValues(t, 2, unjust, "who wants something has room")
 }
 
 func TestShares(t *testing.T) {

@@ -27,7 +27,7 @@ func TestMetersAgreeWithTheLibrary(t *testing.T) {
 			var refused int
 			m, now, quota := newMeter(policy), time.Unix(1_800_000_000, 0), judge.Spread{Least: 7, Most: 7}
 			for range 3000 {
-				now = now.Add(time.Duration(random.IntN(3)*random.IntN(4)) * time.Second)
+				now = now.Add(time.Duration(random.IntN(3)*random.IntN(4)) * time.Second / 2)
 				at := span{now.UnixMicro(), now.UnixMicro()}
 				after, v := p.Step(now, tally, 1)
 				require.Equal(t, v.Admitted, m.room(at, quota))
@@ -57,4 +57,5 @@ func TestMetersErrInFavourOfTheServer(t *testing.T) {
 	require.True(t, m.room(span{second(21), second(21)}, two))
 	m.charge(span{second(21), second(21)}, two, true)
 	require.False(t, m.room(span{second(22), second(22)}, two), "of failures there was one")
+	require.True(t, new(meter).room(span{0, 1}, judge.Spread{}), "what has no limit has room")
 }

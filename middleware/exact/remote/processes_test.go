@@ -5,6 +5,7 @@
 package remote_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -96,6 +97,24 @@ func TestFaultsOfAnOwner(t *testing.T) {
 		require.False(t, exactkit.Take(t, c, call).Admitted)
 		require.NoError(t, c.Refund(t.Context(), first.Receipt))
 		require.True(t, exactkit.Take(t, c, call).Admitted, "one was given back")
+	})
+}
+
+// A frozen owner is an outage of a deadline, and what it does when it goes on is done once.
+func TestFrozenOwner(t *testing.T) {
+	processes(t, func(t *testing.T, owner *faults.Server, _ bool) {
+		c, p := open(t, secrets, at(owner.Addr())), exactkit.PerYear(t, 5)
+		exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})
+		owner.Freeze()
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		call := exact.Call{Key: "k", Cost: 1, Policy: p, ID: "frozen"}
+		_, err := c.Take(ctx, call)
+		require.ErrorIs(t, err, exact.ErrMaybeCounted)
+		owner.Thaw()
+		v := exactkit.Take(t, c, call)
+		require.True(t, v.Admitted)
+		require.EqualValues(t, 3, v.Limits[0].Remaining)
 	})
 }
 
