@@ -49,7 +49,7 @@ func (c *honest) price() (last uint64) {
 	return last
 }
 
-// Twenty honest clients behind one address, with Crowd at its default.
+// Twenty honest clients behind one address, with a Crowd of eight.
 func TestHonestCrowd(t *testing.T) {
 	for name, mode := range map[string]middleware.Mode{"WhenExhausted": middleware.WhenExhausted, "Newcomers": middleware.Newcomers} {
 		site := func(t *testing.T) (*site, *clock) {

@@ -61,6 +61,7 @@ func TestReconfigureForgetsNothingThatWasSold(t *testing.T) {
 		"a longer memory":   func(cfg *middleware.Config) { c := *cfg.Challenge; c.PriceMemory = 3 * time.Hour; cfg.Challenge = &c },
 		"a shorter memory":  func(cfg *middleware.Config) { c := *cfg.Challenge; c.PriceMemory = time.Minute; cfg.Challenge = &c },
 		"a memory of a day": func(cfg *middleware.Config) { c := *cfg.Challenge; c.PriceMemory = 24 * time.Hour; cfg.Challenge = &c },
+		"another price":     func(cfg *middleware.Config) { c := *cfg.Challenge; c.Crowd, c.SalesPerHour = 99, 1; cfg.Challenge = &c },
 		"instances":         func(cfg *middleware.Config) { cfg.Instances = 10 },
 		"a tier":            func(cfg *middleware.Config) { cfg.Tiers = map[string][]middleware.Limit{"pro": cfg.Limits} },
 		"a customer": func(cfg *middleware.Config) {

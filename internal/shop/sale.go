@@ -42,8 +42,8 @@
 // within a day of its own time, the level goes on from there, and what was sold meanwhile
 // is counted.
 //
-// Sales are claimed as cells are: a [Buyer.Provider] that has taken an eighth of the cells for sales within twice
-// the time in which eight sales leak, or twice five minutes if that is longer, and of all that was taken a quarter,
+// Sales are claimed as cells are: a [Buyer.Provider] that has taken an eighth of the cells for sales within the
+// time in which two Crowds leak, or ten minutes if that is longer, and of all that was taken a quarter,
 // takes no more of its own. The newcomers of its hosts share a ledger in each set, which they find by the widest of
 // their networks, and pay as one identity; and of their sales each set holds the last. These two cells in 16 are
 // another eighth. Who had a ledger goes on with it. So nobody's price is lower than by a ledger of its own.

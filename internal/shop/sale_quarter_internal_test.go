@@ -78,7 +78,7 @@ func TestAProviderTakesAQuarterOfTheSales(t *testing.T) {
 	for dear, bound := range map[int]float64{3: 1.0 / 3, 12: 0.5} {
 		most := 0.0
 		for seed := range uint64(seeds) {
-			r := rand.New(rand.NewPCG(seed, 4))
+			r := rand.New(rand.NewPCG((seed+7)%24, 4)) // of the short form the first is the worst
 			tariff := Tariff{Work: 16, Crowd: []int64{1, 8, 64}[r.IntN(3)], SalesPerHour: []int64{1, 32, 2000}[r.IntN(3)]}
 			l := newLandlord(t, r, []int{512, 4096}[r.IntN(2)], tariff)
 			now, wide, hosts := time.Unix(1_800_000_000, 0), r.IntN(2) == 0, uint64(0)
@@ -96,7 +96,7 @@ func TestAProviderTakesAQuarterOfTheSales(t *testing.T) {
 				}
 				most = max(most, l.part(now))
 				require.LessOrEqual(t, most, bound, "seed %d: %+v, %d hosts, IPv6 %t", seed, tariff, hosts, wide)
-				now = now.Add(time.Duration(r.Int64N(int64(16 * time.Hour / time.Duration(tariff.SalesPerHour)))))
+				now = now.Add(time.Duration(r.Int64N(int64(16 * time.Hour / time.Duration(tariff.SalesPerHour<<r.IntN(6))))))
 			}
 		}
 		require.Greater(t, most, 0.2)

@@ -45,18 +45,18 @@ func TestStrangersLeaveRoomForSales(t *testing.T) {
 
 // A ledger that lasts for longer than all that was sold before is no wrong clock's.
 func TestStrangersLeaveLongLedgers(t *testing.T) {
-	s := openStall(t, shop.Tariff{Work: 1000, Crowd: 1, SalesPerHour: 1}, 1)
+	s := openStall(t, shop.Tariff{Work: 1000, Crowd: 4, SalesPerHour: 1}, 1)
 	short, err := shop.Tariff{Work: 1000, Crowd: 1, SalesPerHour: 240}.Compile()
 	require.NoError(t, err)
 	require.True(t, short.Redeem(opening, s.m, s.address(1), s.ware(), opening.Add(time.Minute), 1000).Granted)
-	for range 6 { // they leak in six hours
-		s.buy(opening, s.address(0))
+	for range 30 { // they leak in more than a day
+		require.True(t, s.prices.Redeem(opening, s.m, s.address(0), 7, time.Unix(1, 0), 1<<40).Granted)
 	}
 	for n := range 100 {
 		s.offer(opening, s.address(2+n), 1000)
 	}
 	require.Positive(t, s.m.Saturations(), "the workload fills the memory")
-	require.EqualValues(t, 64_000, s.quote(opening, s.address(0)).Price)
+	require.EqualValues(t, 192_000, s.quote(opening, s.address(0)).Price)
 }
 
 // Where there is no room for a sale nothing is sold, or one proof would buy any

@@ -105,10 +105,11 @@ func (p *Prices) leakOf(crowd int64) leak {
 	return leak{parts: p.hourly * crowd, within: hour * p.crowd}
 }
 
-// counted returns in how many seconds it is counted what a provider takes of the cells for sales, and again in
-// as many. No proof is good for longer. Eight sales leak in that time, and in twice as much the sixteen for which the
-// cell of a block is kept. A cell is kept for longer than both only by buying more.
-func (p *Prices) counted() int64 { return max(300, 8*hour/p.hourly) }
+// counted returns in how many seconds it is counted what a provider takes of the cells for sales,
+// and again in as many: a Crowd leaks in that time, and a proof is not good for longer. A cell is
+// kept for longer than both only by buying more than two Crowds. With the time in which eight sales leak, ledgers
+// that a provider has filled up to twice the price outlast it many times, and it takes its part again and again.
+func (p *Prices) counted() int64 { return max(300, p.crowd*hour/p.hourly) }
 
 // A leak is how many parts of a level leak away within how many seconds.
 type leak struct{ parts, within int64 }

@@ -56,7 +56,7 @@ func (a *attacker) look(s *stall, now int64) {
 // atOnce is how many tallies n instances sell in a moment for a purse.
 func atOnce(p place, n, purse int64) int64 {
 	a := attacker{place: p, purse: purse / n, stock: true}
-	a.look(open(), 0)
+	a.look(openFor(p.clients), 0)
 	return n * a.bought
 }
 
@@ -71,7 +71,7 @@ func raids(p place, purse, lasts int64) (plans [][]lot) {
 		for target := int64(work); target <= work<<12; target *= 2 {
 			// A tally that lives for an hour is worth less if it is bought later.
 			for _, burst := range []int64{0, max(0, lasts-hour), lasts - step} {
-				s, a, plan := open(), &attacker{place: p, purse: purse, target: target, stock: stock}, []lot(nil)
+				s, a, plan := openFor(p.clients), &attacker{place: p, purse: purse, target: target, stock: stock}, []lot(nil)
 				for now := int64(0); now < lasts; now += step {
 					before := a.bought
 					a.look(s, now)

@@ -43,14 +43,18 @@ type stall struct {
 	issued uint64 // challenges: each opens a tally of its own
 }
 
-// open returns a stall with room for all that is remembered in a simulation.
-func open() *stall {
+// open returns a stall with room for all that is remembered of an address in a simulation.
+func open() *stall { return openFor(few) }
+
+const few = 1 << 14 // clients
+
+func openFor(clients int) *stall {
 	tariff := shop.Tariff{Work: work, Crowd: expected, SalesPerHour: leak}
 	prices, err := tariff.Compile()
 	if err != nil {
 		panic(err) // all of it is constant
 	}
-	return &stall{memory: limiter.NewMemory(1<<14, 1), prices: prices}
+	return &stall{memory: limiter.NewMemory(clients, 1), prices: prices}
 }
 
 // key names an identity or a network in the stall's memory.
@@ -97,6 +101,7 @@ type place struct {
 	room     int64 // of how many numbers a newcomer has one; 0: all have 0
 	newcomer func(s *stall, number int64) []shop.Buyer
 	attacker func(s *stall, n int64) []shop.Buyer // its n-th tally
+	clients  int                                  // that an instance has room for
 }
 
 // comes returns the buyers that the next newcomer is.
@@ -111,16 +116,16 @@ func first64(s *stall, _ int64) []shop.Buyer { return s.v6(0) }
 func first56(s *stall, n int64) []shop.Buyer { return s.v6(n % (1 << 8)) } // each /64 in turn
 
 var (
-	oneAddress    = place{"one address", 0, (*stall).v4, (*stall).v4}
-	subscribers64 = place{"a /48 of subscribers with a /64 each", 1 << 16, (*stall).v6, first64}
-	busy56        = place{"a /56 of subscribers with a /64 each", 1 << 8, (*stall).v6, first64}
-	subscribers56 = place{"a /48 of subscribers with a /56 each", 1<<8 - 1, func(s *stall, n int64) []shop.Buyer { return s.v6((1 + n) << 8) }, first56}
-	whole56       = place{"a whole /56", 0, nil, first56}                                                                  // nobody but an attacker
-	whole48       = place{"a whole /48", 0, nil, func(s *stall, n int64) []shop.Buyer { return s.v6(n%(1<<8)<<8 | n>>8) }} // each /56 in turn, and a new /64 in it
+	oneAddress    = place{"one address", 0, (*stall).v4, (*stall).v4, few}
+	subscribers64 = place{"a /48 of subscribers with a /64 each", 1 << 16, (*stall).v6, first64, few}
+	busy56        = place{"a /56 of subscribers with a /64 each", 1 << 8, (*stall).v6, first64, few}
+	subscribers56 = place{"a /48 of subscribers with a /56 each", 1<<8 - 1, func(s *stall, n int64) []shop.Buyer { return s.v6((1 + n) << 8) }, first56, few}
+	whole56       = place{"a whole /56", 0, nil, first56, few}                                                                      // nobody but an attacker
+	whole48       = place{"a whole /48", 0, nil, func(s *stall, n int64) []shop.Buyer { return s.v6(n%(1<<8)<<8 | n>>8) }, 1 << 18} // each /56 in turn, and a new /64 in it
 )
 
 // blocksOf is a shared address whose newcomers are in the first so many blocks, evenly. An
 // attacker buys in the first of them in turn.
 func blocksOf(newcomers, attacker int64) place {
-	return place{"an address with port blocks", newcomers, (*stall).block, func(s *stall, n int64) []shop.Buyer { return s.block(n % attacker) }}
+	return place{"an address with port blocks", newcomers, (*stall).block, func(s *stall, n int64) []shop.Buyer { return s.block(n % attacker) }, few}
 }
