@@ -22,6 +22,7 @@ const (
 	// At New and Reconfigure.
 	configured finding = iota
 	limitIdle
+	hourUnlimited
 
 	// Who is asking.
 	identityUnknown
@@ -77,6 +78,9 @@ const (
 var findings = [numFindings]struct{ code, message, remedy string }{
 	configured: {"configured", "configured", ""},
 	limitIdle:  {"limit-idle", "a limit can never refuse, because another always refuses first", "lower its Quota, or take it away"},
+
+	hourUnlimited: {"hour-unlimited", "tallies are sold, and no limit counts for longer than minutes: a tally is worth its quota again and again while it lives",
+		"add a limit of an hour"},
 
 	identityUnknown: {"identity-unknown", "cannot tell who is asking; refused", ""},
 	identityAway:    {"identity-unavailable", "cannot tell now who is asking; refused", ""},

@@ -120,6 +120,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	now, full := e.now(), withDefaults(cfg)
 	e.logConfigured(now, &full)
 	e.warnOfIdle(now)
+	e.adviseHour(now)
 	return nil
 }
 
