@@ -23,6 +23,7 @@ const (
 	configured finding = iota
 	limitIdle
 	spreadsLittle
+	hourUnlimited
 
 	// Who is asking.
 	identityUnknown
@@ -81,6 +82,9 @@ var findings = [numFindings]struct{ code, message, remedy string }{
 	configured:    {"configured", "configured", ""},
 	limitIdle:     {"limit-idle", "a limit can never refuse, because another always refuses first", "lower its Quota, or take it away"},
 	spreadsLittle: {"spreads-little", "Spreads wins little: an instance's share of a limit is most of it", "see whether what all instances admit together is bearable; if not, use Exact"},
+
+	hourUnlimited: {"hour-unlimited", "tallies are sold, and no limit counts for longer than minutes: a tally is worth its quota again and again while it lives",
+		"add a limit of an hour"},
 
 	identityUnknown: {"identity-unknown", "cannot tell who is asking; refused", ""},
 	identityAway:    {"identity-unavailable", "cannot tell now who is asking; refused", ""},

@@ -184,11 +184,14 @@ func troubles() map[string]trouble {
 	tiered.Tier = "pro"
 	return map[string]trouble{
 		"configured": func(t *testing.T) []string {
-			var b strings.Builder
 			cfg := contactForm(new(clock))
-			cfg.Logger, cfg.MaxClients = slog.New(slog.NewTextHandler(&b, nil)), 0
-			newLimiter(t, cfg)
-			return []string{b.String()}
+			cfg.MaxClients = 0
+			return startingWith(t, cfg)
+		},
+		"hour-unlimited": func(t *testing.T) []string {
+			cfg := contact(new(clock))
+			forms(middleware.Newcomers)(&cfg)
+			return startingWith(t, cfg)[1:]
 		},
 		"limit-idle":           around(idleHour),
 		"spreads-little":       around(func(cfg *middleware.Config) { cfg.Limits[0].Quota, cfg.Instances, cfg.Spreads = 5, 10, true }),
@@ -310,6 +313,49 @@ func troubles() map[string]trouble {
 		}),
 		"counter-full":   failure(fmt.Errorf("%w: file: no room on the disk", exact.ErrFull)),
 		"counter-failed": failure(errEngine),
+	}
+}
+
+// startingWith returns the lines that a policy writes when it starts.
+func startingWith(t *testing.T, cfg middleware.Config) []string {
+	var b strings.Builder
+	cfg.Logger = slog.New(slog.NewTextHandler(&b, nil))
+	newLimiter(t, cfg)
+	return slices.Collect(strings.Lines(b.String()))
+}
+
+// An hour's limit is advised where tallies are sold that a minute's limit alone makes worth many times itself, and
+// nowhere else.
+func TestAnHoursLimitIsAdvised(t *testing.T) {
+	quota := func(windows ...time.Duration) (all []middleware.Limit) {
+		for i, w := range windows {
+			all = append(all, middleware.Limit{Name: fmt.Sprint(i), Quota: 5, Window: w})
+		}
+		return all
+	}
+	tried := []middleware.Limit{{Quota: 5, Window: time.Minute}, {Name: "tried", Quota: 50, Window: time.Hour, Shadow: true}}
+	for name, test := range map[string]struct {
+		limits []middleware.Limit
+		mode   middleware.Mode
+		sells  bool
+		told   bool
+	}{
+		"a minute":               {quota(time.Minute), middleware.WhenExhausted, true, true},
+		"minutes":                {quota(time.Minute, 10*time.Minute-time.Second), middleware.Newcomers, true, true},
+		"and an hour on trial":   {tried, middleware.Newcomers, true, true},
+		"ten minutes":            {quota(time.Minute, 10*time.Minute), middleware.Newcomers, true, false},
+		"and an hour":            {quota(time.Minute, time.Hour), middleware.Newcomers, true, false},
+		"and a day":              {quota(time.Minute, 24*time.Hour), middleware.WhenExhausted, true, false},
+		"nothing is sold":        {quota(time.Minute), 0, false, false},
+		"a proof buys a request": {quota(time.Minute), middleware.EveryRequest, true, false},
+	} {
+		cfg := contact(new(clock))
+		cfg.Limits = test.limits
+		if test.sells {
+			forms(test.mode)(&cfg)
+		}
+		told := strings.Contains(strings.Join(startingWith(t, cfg), ""), " code=hour-unlimited ")
+		require.Equal(t, test.told, told, name)
 	}
 }
 

@@ -102,6 +102,26 @@ func (e *engine) warnOfShares(now time.Time, cfg *Config) {
 	}
 }
 
+// minutes are windows that are over several times while a tally lives, which is an hour at least.
+const minutes = 10 * time.Minute
+
+// adviseHour tells of tallies that are sold without a limit that bounds what each is worth. Nothing is wrong: a
+// quota of a minute is what somebody has asked for. But a tally of 5 a minute is worth 241 requests, and with 50 an
+// hour beside it 50 in any hour.
+func (e *engine) adviseHour(now time.Time) {
+	if !e.challenge.sellsTallies() {
+		return
+	}
+	for i, name := range e.base.names {
+		if name != "" && e.base.policy.Limit(i).Window >= minutes {
+			return
+		}
+	}
+	if e.checks.mayWrite(now, hourUnlimited) {
+		e.checks.write(slog.LevelInfo, hourUnlimited, "", "lives", e.challenge.passLife)
+	}
+}
+
 // A limitSet tells the limits that some requests meet, by their places.
 type limitSet func(i int) Limit
 

@@ -124,6 +124,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	e.logConfigured(now, &full)
 	e.warnOfIdle(now)
 	e.warnOfShares(now, &full)
+	e.adviseHour(now)
 	return nil
 }
 

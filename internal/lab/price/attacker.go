@@ -2,10 +2,14 @@
 
 package price
 
+import "github.com/tallystick/tallystick/internal/shop"
+
 // Hash rates, a second.
 const (
 	core   = int64(10_000_000) // of a core that runs Go
 	vector = int64(89_000_000) // of a core with AVX-512
+	native = int64(74_700_000) // of a core with SHA-NI: a program in C, measured
+	gpu    = 22_000_000_000    // of an RTX 4090, as published for a plain hash: a guess
 )
 
 // An attacker buys tallies at its neighbours' address. It solves at once, and pays the
@@ -54,9 +58,9 @@ func (a *attacker) look(s *stall, now int64) {
 }
 
 // atOnce is how many tallies n instances sell in a moment for a purse.
-func atOnce(p place, n, purse int64) int64 {
+func atOnce(t shop.Tariff, p place, n, purse int64) int64 {
 	a := attacker{place: p, purse: purse / n, stock: true}
-	a.look(openFor(p.clients), 0)
+	a.look(open(t, p.clients), 0)
 	return n * a.bought
 }
 
@@ -65,13 +69,13 @@ type lot struct{ now, tallies int64 }
 
 // raids plays what an attacker that is alone in a place can plan with its purse for a time: to hold the price at a
 // target, and to spend all the rest at some moment. It returns what each plan buys.
-func raids(p place, purse, lasts int64) (plans [][]lot) {
+func raids(t shop.Tariff, p place, purse, lasts int64) (plans [][]lot) {
 	step := lasts / 2880 // how often it looks
 	for _, stock := range []bool{false, true} {
 		for target := int64(work); target <= work<<12; target *= 2 {
 			// A tally that lives for an hour is worth less if it is bought later.
 			for _, burst := range []int64{0, max(0, lasts-hour), lasts - step} {
-				s, a, plan := openFor(p.clients), &attacker{place: p, purse: purse, target: target, stock: stock}, []lot(nil)
+				s, a, plan := open(t, p.clients), &attacker{place: p, purse: purse, target: target, stock: stock}, []lot(nil)
 				for now := int64(0); now < lasts; now += step {
 					before := a.bought
 					a.look(s, now)

@@ -5,8 +5,6 @@ package price
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,53 +13,19 @@ import (
 	"github.com/tallystick/tallystick/internal/shop"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/middlewaretest"
-	"github.com/tallystick/tallystick/pow"
 )
 
-// A till is a policy of the middleware with the defaults of what it sells.
-type till struct {
-	handler http.Handler
-	clock   *middlewaretest.Clock
-}
-
-func newTill(t *testing.T, challenge middleware.Challenge, blocks bool) *till {
-	clock := middlewaretest.NewClock()
-	challenge.Mode, challenge.Path = middleware.Newcomers, "/tally/"
-	limit, err := middleware.New(middleware.Config{
-		Policy:    "form",
-		Limits:    []middleware.Limit{slide(5, time.Minute)},
-		Secrets:   [][]byte{[]byte(strings.Repeat("s", 32))},
-		Challenge: &challenge,
-		Advanced:  middleware.Advanced{PortBlocks: blocks},
-		Now:       clock.Now,
-	})
-	require.NoError(t, err)
-	return &till{limit.Handler(http.NotFoundHandler()), clock}
-}
-
-// ask sends a request of a newcomer, with a proof or none.
-func (c *till) ask(peer, proof string) *http.Response {
-	r := httptest.NewRequest(http.MethodPost, "/", nil)
-	r.RemoteAddr = peer
-	if proof != "" {
-		r.Header.Set(middleware.ProofHeader, proof)
-	}
-	w := httptest.NewRecorder()
-	c.handler.ServeHTTP(w, r)
-	return w.Result()
-}
-
-// price is what a newcomer from there is asked for.
-func (c *till) price(t *testing.T, peer string) int64 {
-	offered, err := pow.ParseHeader(c.ask(peer, "").Header.Get(middleware.ChallengeHeader))
-	require.NoError(t, err)
-	return int64(offered.Work)
+// priceAt is what a newcomer from there is asked for.
+func priceAt(t *testing.T, c *till, peer string) int64 {
+	offered := offerIn(c.ask(http.MethodPost, "", peer, ""))
+	require.NotZero(t, offered.work)
+	return offered.work
 }
 
 // What is simulated is what users get: the middleware with its defaults asks newcomers for what
 // a stall of the simulation does, whoever has bought before, and when.
 func TestDefaultsAreTheMiddlewares(t *testing.T) {
-	require.EqualValues(t, work, newTill(t, middleware.Challenge{}, false).price(t, "192.0.2.1:1"))
+	require.EqualValues(t, work, priceAt(t, openTill(middleware.Challenge{}, false), "192.0.2.1:1"))
 
 	const cheap = work / 64 // so that the test does not compute for long
 	type visitor struct {
@@ -87,23 +51,23 @@ func TestDefaultsAreTheMiddlewares(t *testing.T) {
 			block(fmt.Sprint("192.0.2.1:", 4096*(portBlocks-1)), portBlocks-1), block(fmt.Sprint("192.0.2.1:", 4096*(portBlocks-1)-1), portBlocks-2), block("192.0.2.1:1", 0)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, s := newTill(t, middleware.Challenge{Work: cheap}, scene.blocks), open()
+			c, s := openTill(middleware.Challenge{Work: cheap}, scene.blocks), open(usual, few)
 			now, buyer := int64(0), scene.visitors[0]
 			same := func(when string) {
 				for _, v := range scene.visitors {
-					require.InEpsilon(t, s.price(now, v.buyers(s)), c.price(t, v.peer)*work/cheap, 0.01, "%s: %s", when, v.peer)
+					require.InEpsilon(t, s.price(now, v.buyers(s)), priceAt(t, c, v.peer)*work/cheap, 0.01, "%s: %s", when, v.peer)
 				}
 			}
 			for range scene.sales {
 				same("while it buys")
-				proof := middlewaretest.Prove(t, c.ask(buyer.peer, ""))
-				require.Equal(t, http.StatusNotFound, c.ask(buyer.peer, proof).StatusCode, "served by the handler")
+				proof := middlewaretest.Prove(t, c.ask(http.MethodPost, "", buyer.peer, ""))
+				require.Equal(t, http.StatusNotFound, c.ask(http.MethodPost, "", buyer.peer, proof).StatusCode, "served by the handler")
 				require.True(t, s.redeem(now, buyer.buyers(s), s.price(now, buyer.buyers(s))))
 			}
 			same("after it has bought")
 			for range 3 {
 				now += 5 * minute
-				c.clock.Advance(5 * time.Minute)
+				c.now = c.now.Add(5 * time.Minute)
 				same("later")
 			}
 		})

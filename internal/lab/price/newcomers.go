@@ -30,6 +30,9 @@ type newcomer struct {
 	arrives int64
 	kind    int
 	buyers  []shop.Buyer
+	at      int   // the instance that its balancer keeps it on
+	worked  int64 // hashes, for a tally or in vain
+	in      bool
 }
 
 // Puzzles in a proof, each with a hidden number below a span: the work is the mean.
@@ -69,24 +72,26 @@ func arrivals(r *rand.Rand, days, daily int64, comes func() []shop.Buyer) []newc
 
 // An attempt is a newcomer that asks for a price, work 0, or that has finished its work.
 type attempt struct {
-	now  int64
-	who  int
-	work int64
+	now int64
+	who int
+	offer
 }
 
 // earlier orders attempts.
 func earlier(a, b attempt) int { return cmp.Or(cmp.Compare(a.now, b.now), cmp.Compare(a.who, b.who)) }
 
-// A street is a stall, the newcomers that come to it, and at most one attacker.
+// A street is the counters of a site, the newcomers that come to them, and at most one attacker.
 type street struct {
-	stall    *stall
+	counters []counter
+	to       func(n *newcomer) int // the counter to which its balancer sends a request; nil: there is one
+	stall    *stall                // the attacker's
 	random   *rand.Rand
 	list     []newcomer
 	patience int64
 	attacker *attacker
 	came     int       // of the list
 	open     []attempt // of these, the earliest first
-	fared    crowd     // from the second day on: on the first the level is new
+	fared    fared     // from the second day on: on the first the level is new
 }
 
 // looks is how often an attacker asks for the price.
@@ -135,31 +140,49 @@ func (s *street) until(now int64) {
 	}
 }
 
-// soldOut is how long a newcomer waits where there is no price at all.
+// soldOut is how long a newcomer waits where there is no price, or none that the element pays.
 const soldOut = 5 * second
 
+// mostWork is what the element pays at most, unless it is told to.
+const mostWork = 1 << 28
+
+// serve has a newcomer do what our element does: it shows its proof to whatever instance its balancer picks. One that
+// has a higher price refuses it, and its refusal has the next challenge.
 func (s *street) serve(a attempt) {
-	n := &s.list[a.who]
-	if a.work > 0 && s.stall.redeem(a.now, n.buyers, a.work) {
+	n, i := &s.list[a.who], 0
+	if s.to != nil {
+		i = s.to(n)
+	}
+	if a.work > 0 {
+		n.in, a.offer = s.counters[i].sells(a.now, n.buyers, a.offer)
+	} else {
+		a.offer = s.counters[i].offers(a.now, n.buyers)
+	}
+	if n.in {
 		if n.arrives >= day {
 			s.fared.in[n.kind]++
 		}
 		return
 	}
-	wait := soldOut
-	if a.work = s.stall.price(a.now, n.buyers); a.work > 0 {
-		wait = hashes(s.random, a.work) * second / rates[n.kind]
+	wait, leaves := soldOut, n.arrives+s.patience
+	if a.work > mostWork {
+		a.offer = offer{}
 	}
-	if a.now += wait; a.now <= n.arrives+s.patience {
+	if a.work > 0 {
+		takes := hashes(s.random, a.work)
+		wait = takes * second / rates[n.kind]
+		n.worked += min(takes, (leaves-a.now)*rates[n.kind]/second)
+	}
+	if a.now += wait; a.now <= leaves {
 		i, _ := slices.BinarySearchFunc(s.open, a, earlier)
 		s.open = slices.Insert(s.open, i, a)
 	}
 }
 
-// A crowd is newcomers: how many came of each kind, and how many of them got in.
-type crowd struct{ came, in [2]int64 }
+// A fared is how newcomers fared: how many came of each kind, and how many of them got in.
+type fared struct{ came, in [2]int64 }
 
-func (c crowd) percent(kind int) int64 {
+func (c fared) percent(kind int) int64 {
 	if c.came[kind] == 0 {
 		return 0
 	}
@@ -167,4 +190,4 @@ func (c crowd) percent(kind int) int64 {
 }
 
 // String is what a page prints.
-func (c crowd) String() string { return fmt.Sprintf("%d/%d", c.percent(desktop), c.percent(phone)) }
+func (c fared) String() string { return fmt.Sprintf("%d/%d", c.percent(desktop), c.percent(phone)) }

@@ -53,14 +53,15 @@ func TestArrivals(t *testing.T) {
 // A newcomer solves until its patience ends, and not after.
 func TestPatience(t *testing.T) {
 	for patience, in := range map[int64]int64{10 * second: 1, 1: 0} {
-		s := &street{stall: open(), random: random(1, 0), patience: patience}
-		s.list = []newcomer{{arrives: day, buyers: s.stall.v4(0)}}
+		stall := open(usual, few)
+		s := &street{counters: []counter{stall}, random: random(1, 0), patience: patience}
+		s.list = []newcomer{{arrives: day, buyers: stall.v4(0)}}
 		s.run(2)
-		require.Equal(t, crowd{came: [2]int64{desktop: 1}, in: [2]int64{desktop: in}}, s.fared)
+		require.Equal(t, fared{came: [2]int64{desktop: 1}, in: [2]int64{desktop: in}}, s.fared)
 	}
 }
 
 func TestPercent(t *testing.T) {
-	require.Equal(t, "0/67", crowd{came: [2]int64{phone: 3}, in: [2]int64{phone: 2}}.String())
-	require.Equal(t, "100/0", crowd{came: [2]int64{desktop: 7}, in: [2]int64{desktop: 7}}.String())
+	require.Equal(t, "0/67", fared{came: [2]int64{phone: 3}, in: [2]int64{phone: 2}}.String())
+	require.Equal(t, "100/0", fared{came: [2]int64{desktop: 7}, in: [2]int64{desktop: 7}}.String())
 }

@@ -27,10 +27,10 @@ func random(daily int64, run int) *rand.Rand {
 }
 
 // met lets an attacker meet the newcomers, which are fresh in each run. Without a purse and a target there is none.
-func (g *siege) met(a attacker) (all crowd, spent, bought int64) {
+func (g *siege) met(a attacker) (all fared, spent, bought int64) {
 	for run := range g.runs {
-		r, stall := random(g.daily, run), open()
-		s := &street{stall: stall, random: r, patience: g.patience}
+		r, stall := random(g.daily, run), open(usual, few)
+		s := &street{counters: []counter{stall}, stall: stall, random: r, patience: g.patience}
 		s.list = arrivals(r, days, g.daily, func() []shop.Buyer { return g.place.comes(stall, r) })
 		mine := a
 		mine.place = g.place
@@ -67,7 +67,7 @@ func (g *siege) attackers() []attacker {
 
 // fared is the worst of what an attacker with this budget can do to desktops, the
 // worst of what it can do to phones, and the most tallies it can get in a day.
-func (g *siege) fared() (worst crowd, daily int64) {
+func (g *siege) fared() (worst fared, daily int64) {
 	for i, a := range g.attackers() {
 		c, _, bought := g.met(a)
 		if i == 0 {

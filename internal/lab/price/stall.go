@@ -36,6 +36,21 @@ const (
 	portBlocks  = 16 // and what an address is cut into
 )
 
+// An offer is what a challenge asks for. The zero one is none.
+type offer struct {
+	work      int64
+	challenge string // of a till
+}
+
+// A counter is where newcomers buy: a stall, or a till.
+type counter interface {
+	// offers returns what is asked for at this moment.
+	offers(now int64, buyers []shop.Buyer) offer
+
+	// sells says whether the work that was asked for opens a tally, and if not what is asked for now.
+	sells(now int64, buyers []shop.Buyer, o offer) (bool, offer)
+}
+
 // A stall is one instance that sells tallies: the real memory and the real prices.
 type stall struct {
 	memory *limiter.Memory
@@ -43,13 +58,14 @@ type stall struct {
 	issued uint64 // challenges: each opens a tally of its own
 }
 
-// open returns a stall with room for all that is remembered of an address in a simulation.
-func open() *stall { return openFor(few) }
+// usual is what an address is sold by default.
+var usual = shop.Tariff{Work: work, Crowd: expected, SalesPerHour: leak}
 
-const few = 1 << 14 // clients
+// few are as many clients as a memory has to have room for in a simulation of one address.
+const few = 1 << 14
 
-func openFor(clients int) *stall {
-	tariff := shop.Tariff{Work: work, Crowd: expected, SalesPerHour: leak}
+// open returns a stall with room for so many clients.
+func open(tariff shop.Tariff, clients int) *stall {
 	prices, err := tariff.Compile()
 	if err != nil {
 		panic(err) // all of it is constant
@@ -75,6 +91,17 @@ func (s *stall) redeem(now int64, buyers []shop.Buyer, work int64) bool {
 		panic("price: the memory is too small for the simulation")
 	}
 	return sale.Granted
+}
+
+func (s *stall) offers(now int64, buyers []shop.Buyer) offer {
+	return offer{work: s.price(now, buyers)}
+}
+
+func (s *stall) sells(now int64, buyers []shop.Buyer, o offer) (bool, offer) {
+	if s.redeem(now, buyers, o.work) {
+		return true, offer{}
+	}
+	return false, s.offers(now, buyers)
 }
 
 // v4 is an address without networks.

@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"github.com/tallystick/tallystick/internal/printed"
+	"github.com/tallystick/tallystick/internal/shop"
 )
 
 // Run makes tables, as its arguments say.
@@ -18,7 +19,7 @@ func Run(_ context.Context, args []string, stdout, stderr io.Writer) (held bool,
 
 // Tables are all that the page prints.
 func Tables() []printed.Made {
-	return []printed.Made{worthTable(), newcomersTable(), shutTable(), networksTable(), carriersTable(), blocksTable()}
+	return []printed.Made{worthTable(), newcomersTable(), shutTable(), networksTable(), carriersTable(), blocksTable(), crowdsTable(), yieldsTable()}
 }
 
 func table(name string, head ...string) printed.Made {
@@ -30,10 +31,10 @@ var purses = []int64{10 * core, 600 * core, 36_000 * core}
 
 // raided returns a cell for each time and each purse of an attacker that is alone in a place, and spends as much on each
 // of n instances: the price rises faster than what it pays for, so that no other division buys more.
-func raided(p place, n int64, cell func(plans [][]lot, lasts int64) int64) (cells []any) {
+func raided(t shop.Tariff, p place, n int64, cell func(plans [][]lot, lasts int64) int64) (cells []any) {
 	for _, lasts := range []int64{hour, day} {
 		for _, purse := range purses {
-			cells = append(cells, n*cell(raids(p, purse/n, lasts), lasts))
+			cells = append(cells, n*cell(raids(t, p, purse/n, lasts), lasts))
 		}
 	}
 	return cells
@@ -44,10 +45,10 @@ func tallies(plans [][]lot, _ int64) int64 { return most(plans) }
 // worthTable: what buying is worth at one address.
 func worthTable() printed.Made {
 	t := table("worth", "policy", "a tally admits", "an hour for 10 s", "10 min", "10 h", "a day for 10 s", "10 min", "10 h")
-	t.Add(true, func() []any { return append([]any{"tallies", 1}, raided(oneAddress, 1, tallies)...) })
+	t.Add(true, func() []any { return append([]any{"tallies", 1}, raided(usual, oneAddress, 1, tallies)...) })
 	for i, u := range uses() {
 		t.Add(i == 0, func() []any {
-			return append([]any{u.name, u.admitted(0, day)}, raided(oneAddress, 1, func(plans [][]lot, lasts int64) int64 {
+			return append([]any{u.name, u.admitted(0, day)}, raided(usual, oneAddress, 1, func(plans [][]lot, lasts int64) int64 {
 				requests, _ := u.best(plans, lasts)
 				return requests
 			})...)
@@ -56,20 +57,23 @@ func worthTable() printed.Made {
 	return t
 }
 
-// networksTable: what a fleet sells to an address, and what a whole network is worth, in tallies and in requests of the
-// first policy.
+// networksTable: what a fleet sells to an address, now and by a smaller Crowd, and what a whole network is worth, in
+// tallies and in requests of the first policy.
 func networksTable() printed.Made {
 	t := table("networks", "who buys of how many instances", "tallies at once for 1,000 W", "in an hour for 10 s", "10 min", "10 h", "in a day for 10 s", "10 min", "10 h", "requests in a day for 10 h")
-	for _, row := range []struct {
-		place
-		n int64
-	}{{oneAddress, 1}, {oneAddress, 3}, {oneAddress, 10}, {whole56, 1}, {whole48, 1}} {
-		t.Add(row.n > 1, func() []any {
-			requests, _ := uses()[0].best(raids(row.place, purses[2]/row.n, day), day)
-			cells := []any{fmt.Sprintf("%s, %d", row.name, row.n), atOnce(row.place, row.n, 1000*work)}
-			return append(append(cells, raided(row.place, row.n, tallies)...), row.n*requests)
+	add := func(tariff shop.Tariff, p place, n int64, more string) {
+		t.Add(n > 1, func() []any {
+			requests, _ := uses()[0].best(raids(tariff, p, purses[2]/n, day), day)
+			cells := []any{fmt.Sprintf("%s, %d%s", p.name, n, more), atOnce(tariff, p, n, 1000*work)}
+			return append(append(cells, raided(tariff, p, n, tallies)...), n*requests)
 		})
 	}
+	for _, n := range []int64{1, 3, 10} {
+		add(small, oneAddress, n, ", `Crowd` 8")
+		add(usual, oneAddress, n, "")
+	}
+	add(usual, whole56, 1, "")
+	add(usual, whole48, 1, "")
 	return t
 }
 
@@ -175,5 +179,56 @@ func blocksTable() printed.Made {
 	}
 	add(blocksOf(4, 1), "in 4 blocks", 0, "")
 	add(blocksOf(1, 1), "in 1 block", 0, "")
+	return t
+}
+
+// crowdsTable: what crowds meet, at instances that are the middleware.
+func crowdsTable() printed.Made { return crowdsOf(true) }
+
+func crowdsOf(real bool) printed.Made {
+	t := table("crowds", "behind one address", "who", "`Crowd`", "one instance, or any by address", "3, by chance", "3, by cookie", "10, by chance", "10, by cookie")
+	for _, c := range crowds {
+		for _, phonesOnly := range []bool{true, false} {
+			c := c
+			c.phonesOnly = phonesOnly
+			for _, tariff := range []shop.Tariff{small, usual} {
+				t.Add(c.people <= 40, func() []any {
+					who := map[bool]string{true: "phones", false: "half phones"}[c.phonesOnly]
+					cells := []any{c.name, who, tariff.Crowd, c.meets(fleet{1, byAddress, tariff, real})}
+					for _, n := range []int{3, 10} {
+						cells = append(cells, c.meets(fleet{n, byChance, tariff, real}), c.meets(fleet{n, byCookie, tariff, real}))
+					}
+					return cells
+				})
+			}
+		}
+	}
+	return t
+}
+
+// yieldsTable: what a program gets for its work, for those who have a site.
+func yieldsTable() printed.Made {
+	t := table("yields", "a program computes for", "requests in a minute", "in an hour", "in a day", "visits, by Anubis", "forms, by Cap", "forms, by ALTCHA")
+	t.Page = "docs/bounds.md"
+	add := func(name string, purse int64) {
+		t.Add(purse == 0, func() []any {
+			u, cells := uses()[0], []any{name}
+			for _, lasts := range []int64{minute, hour, day} {
+				free := spent(u.all, 0, lasts)
+				bought, _ := u.best(raids(usual, oneAddress, purse, lasts), lasts)
+				cells = append(cells, free+bought)
+			}
+			return append(cells, rounded(purse, anubis), rounded(purse, capjs), rounded(purse, altcha))
+		})
+	}
+	add("nothing, or there is no challenge", 0)
+	for _, of := range []struct {
+		name string
+		rate int64
+	}{{"a core", native}, {"a GPU", gpu}} {
+		for _, seconds := range []int64{1, 60, 3600} {
+			add(fmt.Sprintf("%s s of %s", printed.Figure(seconds), of.name), seconds*of.rate)
+		}
+	}
 	return t
 }

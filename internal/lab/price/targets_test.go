@@ -16,7 +16,7 @@ func TestWorthOfADay(t *testing.T) {
 	u := uses()[0]
 	require.Equal(t, int64(5), u.admitted(0, day), "a tally is a pass for an hour")
 	for n, twice := range map[int64]int64{1: 2 * 880, 3: 2 * 2616, 10: 2 * 8581} {
-		requests, tallies := u.best(raids(oneAddress, purses[2]/n, day), day)
+		requests, tallies := u.best(raids(usual, oneAddress, purses[2]/n, day), day)
 		require.LessOrEqual(t, n*tallies, twice)
 		require.LessOrEqual(t, n*requests, 5*twice)
 		require.GreaterOrEqual(t, n*tallies, twice*8/10, "the plans are good ones: the leak and some crowds")
@@ -30,7 +30,7 @@ func TestPlansStayBelowTheBound(t *testing.T) {
 			t.Run(fmt.Sprint(lasts/hour, " h, ", purse/core, " s"), func(t *testing.T) {
 				crowd := float64(expected)
 				bound := float64(leak)*float64(lasts)/float64(hour) + crowd*math.Log2(1+15./8*float64(purse)/(crowd*work))
-				bought := most(raids(oneAddress, purse, lasts))
+				bought := most(raids(usual, oneAddress, purse, lasts))
 				require.LessOrEqual(t, float64(bought), bound)
 				require.Greater(t, float64(bought), 0.8*min(bound, float64(purse)/work), "and the plans come near")
 			})

@@ -12,6 +12,7 @@ import (
 // A use is a policy whose tallies are valued.
 type use struct {
 	name string
+	all  *limiter.Policy // what an address has for nothing
 	pass *limiter.Policy // what an own tally carries
 	life int64           // of a tally
 	had  map[[2]int64]int64
@@ -26,7 +27,7 @@ func newUse(name string, limits ...storeless.Limit) *use {
 	if err != nil {
 		panic(err) // all of it is constant
 	}
-	return &use{name, policy.Pass(priceMemory), int64(policy.PassLife(priceMemory) / time.Millisecond), map[[2]int64]int64{}}
+	return &use{name, policy, policy.Pass(priceMemory), int64(policy.PassLife(priceMemory) / time.Millisecond), map[[2]int64]int64{}}
 }
 
 func uses() []*use {
@@ -46,17 +47,23 @@ func (u *use) admitted(from, until int64) int64 {
 	if n, known := u.had[[2]int64{from, until}]; known {
 		return n
 	}
-	memory, n := limiter.NewMemory(64, u.pass.Len()), int64(0)
+	n := spent(u.pass, from, until)
+	u.had[[2]int64{from, until}] = n
+	return n
+}
+
+// spent is how many requests a tally of a policy admits from one moment until another.
+func spent(p *limiter.Policy, from, until int64) (n int64) {
+	memory := limiter.NewMemory(64, p.Len())
 	tally := limiter.Candidate{Key: memory.Key([]byte("a tally"))}
 	for now := from; now < until; {
-		_, v := memory.Take(at(now), u.pass, &tally, 1)
+		_, v := memory.Take(at(now), p, &tally, 1)
 		if v.Admitted {
 			n++
 		} else {
 			now += int64(v.Wait / time.Millisecond)
 		}
 	}
-	u.had[[2]int64{from, until}] = n
 	return n
 }
 
@@ -64,3 +71,14 @@ func (u *use) admitted(from, until int64) int64 {
 func (u *use) best(plans [][]lot, until int64) (requests, tallies int64) {
 	return best(plans, func(now int64) int64 { return u.admitted(now, until) })
 }
+
+// What the work of others buys at their defaults, in hashes or, of ALTCHA, in compressions of SHA-256, which are what a
+// hash of ours is: PBKDF2 of 5,000 iterations, for each of 7,500 numbers on average.
+const (
+	anubis = int64(65_536)     // difficulty 4: a visit
+	capjs  = int64(3_276_800)  // 50 puzzles of 16⁴: a form
+	altcha = int64(75_000_000) // a form
+)
+
+// rounded is how often a price is paid.
+func rounded(purse, price int64) int64 { return (purse + price/2) / price }

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package price
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// A crowd is honest clients that are behind one address, and all want in.
+type crowd struct {
+	name       string
+	people     int
+	within     int64 // they come evenly, by chance
+	days       int   // that follow each other; the last one counts
+	phonesOnly bool  // else half of them are desktops
+}
+
+// crowds are those that an address has to hide, by default.
+var crowds = []crowd{
+	{name: "a café, 40 in 10 min", people: 40, within: 10 * minute},
+	{name: "a class, 30 in 1 min", people: 30, within: minute},
+	{name: "a school, 300 in 5 min", people: 300, within: 5 * minute},
+	{name: "a conference, 600 in 10 min", people: 600, within: 10 * minute},
+	{name: "a carrier, 1,200 in a day", people: 1200, within: day},
+	{name: "the same, on the third day", people: 1200, within: day, days: 3},
+}
+
+// A balancer says where requests of newcomers go, of n instances.
+type balancer func(r *rand.Rand, n int) func(*newcomer) int
+
+func byChance(r *rand.Rand, n int) func(*newcomer) int {
+	return func(*newcomer) int { return r.IntN(n) }
+}
+
+// byCookie keeps each client where it came first.
+func byCookie(_ *rand.Rand, n int) func(*newcomer) int {
+	return func(c *newcomer) int { return c.at % n }
+}
+
+// byAddress keeps all of an address on one.
+func byAddress(*rand.Rand, int) func(*newcomer) int { return func(*newcomer) int { return 0 } }
+
+// A fleet is instances with a price each, and their balancer.
+type fleet struct {
+	instances int
+	balance   balancer
+	tariff    shop.Tariff
+	real      bool // the middleware, in place of its prices alone
+}
+
+// counters opens the instances.
+func (f *fleet) counters() (all []counter) {
+	for range f.instances {
+		if f.real {
+			all = append(all, openTill(middleware.Challenge{Work: f.tariff.Work, Crowd: f.tariff.Crowd, SalesPerHour: f.tariff.SalesPerHour}, false))
+		} else {
+			all = append(all, open(f.tariff, few))
+		}
+	}
+	return all
+}
+
+// patience is how long the people of a crowd wait.
+const patience = 2 * minute
+
+// crowdSeeds are those of each figure: their heads are counted together.
+var crowdSeeds = []uint64{1, 2, 3}
+
+// A welcome is how a crowd fared at a fleet.
+type welcome struct {
+	percent int   // that got in, rounded down: 99.9 % of a school is not all of it
+	median  int64 // hashes, of a head that got in: for the tally, and in vain before
+}
+
+// String is what a page prints.
+func (w welcome) String() string {
+	return fmt.Sprintf("%d %%, %.1f W", w.percent, float64(w.median)/work)
+}
+
+// meets has a crowd come to a fleet.
+func (c crowd) meets(f fleet) welcome {
+	var worked []int64
+	for _, seed := range crowdSeeds {
+		r := rand.New(rand.NewPCG(seed, uint64(c.people)))
+		s := &street{counters: f.counters(), to: f.balance(r, f.instances), random: r, patience: patience}
+		days := max(1, c.days)
+		for d := range days {
+			for range c.people {
+				n := newcomer{arrives: int64(d)*c.within + r.Int64N(c.within), kind: r.IntN(2), at: r.IntN(1 << 20)}
+				if c.phonesOnly {
+					n.kind = phone
+				}
+				if !f.real {
+					n.buyers = s.counters[0].(*stall).v4(0) // a memory has a seed of its own
+				}
+				s.list = append(s.list, n)
+			}
+		}
+		slices.SortFunc(s.list, func(a, b newcomer) int { return cmp.Compare(a.arrives, b.arrives) })
+		s.until(int64(days)*c.within + patience)
+		for _, n := range s.list[len(s.list)-c.people:] {
+			if n.in {
+				worked = append(worked, n.worked)
+			}
+		}
+	}
+	slices.Sort(worked)
+	return welcome{100 * len(worked) / (c.people * len(crowdSeeds)), worked[len(worked)/2]}
+}
+
+// small is what an address was sold by default while Crowd was the burst and the leak in one.
+var small = shop.Tariff{Work: work, Crowd: 8, SalesPerHour: leak}
