@@ -74,6 +74,13 @@ type Call struct {
 	// a client that can choose it chooses to be counted once.
 	ID string
 
+	// Known is what the caller knows was used of limits of the policy, each by its ID, At, Cur and Prev; of a
+	// log as of a sliding window of its quota. It is for counters whose keys change hands, as those of package
+	// ring; others need not look at it. An account that counts nothing begins with it. One that counts already, and of
+	// which nothing came back, counts no less: what is known twice counts once. It must not be above what
+	// was used, but for what came back since.
+	Known []LimitSnapshot
+
 	// Past charges the call although there may be no room: for what was used already. It is
 	// always admitted, in a pause too, and however much it costs. Windows then stand above
 	// their quota until they end, and a bucket owes it all; but no count exceeds
@@ -136,6 +143,8 @@ func (c *Call) Check(ctx context.Context) error {
 		return &CallError{"Ahead", "needs a Policy that has no limits but a TokenBucket or LeakyBucket"}
 	case c.Pause < 0 || c.Pause > MaxPause:
 		return &CallError{"Pause", "must be from 0 to 24h"}
+	case len(c.Known) > storeless.MaxLimits:
+		return &CallError{"Known", "must have at most 8 limits"}
 	case c.Pause > 0 && c.Cost > 0 && !c.Past:
 		return &CallError{"Pause", "needs Past, or a Cost of 0"}
 	}
