@@ -124,7 +124,7 @@ func (e *engine) shardCall(who *subject, shown *credentials, cost, shard int64) 
 // known returns what token and memory know of what a counter is asked for, whose account may begin anew. It is never
 // more than was used: not what a newcomer to a full memory begins with; of an address with shards nothing,
 // for a tally is that of all; and of a bucket nothing where the fallback has a part of its quota, which takes longer to pay a debt.
-func (e *engine) known(now time.Time, who *subject, c *exactCall) (known []exact.LimitSnapshot) {
+func (e *engine) known(now time.Time, who *subject, c *exactCall) (known []exact.Used) {
 	if e.exact.shardsOf(who) > 1 {
 		return nil
 	}
@@ -138,7 +138,7 @@ func (e *engine) known(now time.Time, who *subject, c *exactCall) (known []exact
 		s := tally[i]
 		window := p.Limit(i).Burst == 0
 		if window && s.Cur|s.Prev != 0 || !window && s.At != 0 && p.Limit(i).Quota == c.Policy.Limit(i).Quota {
-			known = append(known, exact.LimitSnapshot{ID: c.Policy.ID(i), At: s.At, Cur: s.Cur, Prev: s.Prev})
+			known = append(known, exact.Used{ID: c.Policy.ID(i), At: s.At, Cur: s.Cur, Prev: s.Prev})
 		}
 	}
 	return known

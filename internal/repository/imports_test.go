@@ -47,6 +47,7 @@ var arrows = map[string][]string{
 	"middleware/exact":                {module + "/storeless", module + "/internal/limiter", module + "/internal/patience"},
 	"middleware/exact/exacttest":      {module + "/storeless", module + "/internal/limiter", module + "/middleware/exact"},
 	"middleware/exact/remote":         {module + "/storeless", module + "/middleware/exact", module + "/internal/patience"},
+	"middleware/exact/ring":           {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/remote"},
 	"middleware/exact/pace":           {module + "/storeless", module + "/middleware/exact"},
 	"middleware/exact/cas":            {module + "/storeless", module + "/middleware/exact"},
 	"middleware/exact/cas/castest":    {module + "/middleware/exact/cas"},
@@ -102,6 +103,11 @@ var inTests = map[string][]string{
 		module + "/middleware/exact/exacttest", exactkit, module + "/internal/printed",
 		module + "/middleware", module + "/internal/paced", // in front of it, and over it
 		module + "/internal/faults", module + "/internal/faults/front", // that befall its owner
+	},
+	"middleware/exact/ring": {
+		module + "/middleware/exact/exacttest", exactkit,
+		module + "/middleware",      // in front of it
+		module + "/internal/faults", // what befalls its members
 	},
 	"middleware/exact/pace": {module + "/internal/paced", module + "/middleware/exact/remote"}, // what real processes show
 	"middleware/exact/cas": {

@@ -68,7 +68,7 @@ func (a *Account) Take(now time.Time, call *Call) Verdict {
 		return a.Replay(now, v, call)
 	}
 	s := from.open(at, call.Policy)
-	from.raise(&s, call.Known)
+	from.learn(&s, call.Known)
 	v := Verdict{Verdict: s.take(call, true)}
 	if !v.Admitted {
 		v.later(at.Sub(now))
@@ -101,10 +101,18 @@ func (a *Account) Take(now time.Time, call *Call) Verdict {
 func (a *Account) Peek(now time.Time, call *Call) Verdict {
 	from, at := a.at(now)
 	s := from.open(at, call.Policy)
-	from.raise(&s, call.Known)
+	from.learn(&s, call.Known)
 	v := Verdict{Verdict: s.take(call, false)}
 	v.stand(now, at)
 	return v
+}
+
+// learn has a working copy of the account count what the caller of a call knows of it. A caller does not know what has come
+// back here, and would have it charged again with every call.
+func (a *Account) learn(s *working, known []Used) {
+	if len(known) > 0 && s.lines == nil && (!a.Expires().After(s.now) || a.back.untouched(a.serial)) {
+		s.raise(known)
+	}
 }
 
 // Replay completes what [Idempotency] has found: with how the limits stand now, which

@@ -9,13 +9,9 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// raise has a working copy of the account count no less than its caller knows ([Call.Known]). Both
-// count charges that were made, and the larger is the nearer to the truth; but a caller does not know
-// what has come back here, and would have it charged again with every call.
-func (a *Account) raise(s *working, known []LimitSnapshot) {
-	if len(known) == 0 || s.lines != nil || a.Counts(s.now) && !a.back.untouched(a.serial) {
-		return
-	}
+// raise has a working copy count no less than its caller knows ([Call.Known]). Both count charges that were made, and the
+// larger is the nearer to the truth.
+func (s *working) raise(known []Used) {
 	p := s.policy
 	var tally limiter.Tally
 	for i := range known {
@@ -40,12 +36,4 @@ func (a *Account) raise(s *working, known []LimitSnapshot) {
 			s.tally[i] = limiter.State{}
 		}
 	}
-}
-
-// untouched reports whether nothing of an account came back whose last charge is serial, as far
-// as it knows.
-func (b *back) untouched(serial uint64) bool {
-	lowest := lowestOf(serial)
-	b.follow(lowest)
-	return len(b.some) == 0 && (b.floor == whole(serial) || b.floor == lowest)
 }

@@ -187,7 +187,7 @@ func algorithmOf(name string) storeless.Algorithm {
 }
 
 // encodeKnown writes what a caller knows.
-func encodeKnown(is []exact.LimitSnapshot) (w []known) {
+func encodeKnown(is []exact.Used) (w []known) {
 	for i := range is {
 		w = append(w, known{int64(is[i].ID), is[i].At, int64(is[i].Cur), int64(is[i].Prev)})
 	}
@@ -195,12 +195,12 @@ func encodeKnown(is []exact.LimitSnapshot) (w []known) {
 }
 
 // decodeKnown reads what encodeKnown wrote.
-func decodeKnown(w []known) (is []exact.LimitSnapshot, err error) {
+func decodeKnown(w []known) (is []exact.Used, err error) {
 	for _, k := range w {
 		if k[0] < 0 || k[0] > math.MaxUint32 || k[1] < 0 || min(k[2], k[3]) < 0 || max(k[2], k[3]) > storeless.MaxQuota {
 			return nil, errMalformed
 		}
-		is = append(is, exact.LimitSnapshot{ID: uint32(k[0]), At: k[1], Cur: uint32(k[2]), Prev: uint32(k[3])})
+		is = append(is, exact.Used{ID: uint32(k[0]), At: k[1], Cur: uint32(k[2]), Prev: uint32(k[3])})
 	}
 	return is, nil
 }

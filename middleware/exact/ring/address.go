@@ -36,6 +36,9 @@ func addressOf(s string) (string, error) {
 	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
 }
 
+// maxMembers is how many members a ring has at most: each call weighs all of them.
+const maxMembers = 256
+
 // listOf returns the addresses of a list in order, each once: the same list everywhere, whoever was named first.
 func listOf(addresses []string) ([]string, error) {
 	list := make([]string, len(addresses))

@@ -143,7 +143,7 @@ func (r *trial) ask(p *process, c *client) {
 	call := c.call
 	call.ID = fmt.Sprint(r.rnd.Uint64())
 	if c.echoes && c.admitted > 0 {
-		call.Known = []exact.LimitSnapshot{{ID: call.Policy.ID(0), At: c.window, Cur: uint32(c.admitted)}}
+		call.Known = []exact.Used{{ID: call.Policy.ID(0), At: c.window, Cur: uint32(c.admitted)}}
 	}
 	before := make(map[*process]int)
 	for _, one := range r.all {

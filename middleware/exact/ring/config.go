@@ -68,9 +68,6 @@ type Config struct {
 // Format writes no more than the package's name, so that no log of a Config shows its Secrets.
 func (c Config) Format(f fmt.State, _ rune) { fmt.Fprint(f, "ring.Config") }
 
-// maxMembers is how many members a ring has at most: each call weighs all of them.
-const maxMembers = 256
-
 // withDefaults returns c with what it leaves zero filled in, and all problems of it but those of Secrets, which
 // package remote reports.
 func (c Config) withDefaults() (_ Config, errs []error) {

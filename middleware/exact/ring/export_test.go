@@ -18,10 +18,12 @@ func OpenDeaf(cfg Config, dns Resolver) (*Ring, error) { return open(cfg, dns) }
 func (r *Ring) Handler() http.Handler { return r.server.Handler }
 
 // Adopt has the ring take a list.
-func (r *Ring) Adopt(list ...string) { r.adopt(must(listOf(list))) }
+func (r *Ring) Adopt(list ...string) { r.roster.adopt(must(listOf(list))) }
 
 // OwnerOf returns the address of a key's owner, by the list of r.
-func (r *Ring) OwnerOf(call exact.Call) string { return must(r.owner(call.Policy, call.Key)).address }
+func (r *Ring) OwnerOf(call exact.Call) string {
+	return must(r.roster.owner(call.Policy, call.Key)).address
+}
 
 // Memory is where the keys of r are counted.
 func (r *Ring) Memory() exact.Archive { return r.memory }

@@ -4,7 +4,10 @@ package ring
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -47,15 +50,46 @@ func (m members) addresses() []string {
 // has died is none of its business.
 const partsApart = 32
 
+// A roster is who is in the ring, by the list of this process.
+type roster struct {
+	cfg    Config
+	placer placer
+	dns    resolver
+	alarms alarms
+
+	now      atomic.Pointer[members] // nil: nobody has told yet
+	changes  atomic.Uint64
+	listedAt atomic.Int64 // Unix ns
+
+	mu    sync.Mutex // of who changes it
+	parts int        // the number of the next member
+}
+
+var errNobody = fmt.Errorf("%w: nobody has told yet who is in the ring", exact.ErrNotCounted)
+
+// owner returns the owner of a key.
+func (r *roster) owner(policy *exact.Policy, key string) (*member, error) {
+	now := r.now.Load()
+	if now == nil {
+		return nil, errNobody
+	}
+	return now.owner(r.placer.key(policy.Name(), key)), nil
+}
+
+// list returns the members; nil where nobody has told yet.
+func (r *roster) list() members {
+	if now := r.now.Load(); now != nil {
+		return *now
+	}
+	return nil
+}
+
 // adopt takes a list, which is in order. Who was there before stays the same member.
-func (r *Ring) adopt(list []string) {
+func (r *roster) adopt(list []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.listedAt.Store(time.Now().UnixNano())
-	var before members
-	if m := r.members.Load(); m != nil {
-		before = *m
-	}
+	before := r.list()
 	if slices.Equal(list, before.addresses()) {
 		return
 	}
@@ -79,7 +113,7 @@ func (r *Ring) adopt(list []string) {
 		taken[r.parts%partsApart] = true
 		r.parts++
 	}
-	r.members.Store(&now)
+	r.now.Store(&now)
 	r.changes.Add(1)
 	for _, m := range before {
 		if m.counter != nil && !slices.Contains(list, m.address) {
@@ -90,7 +124,7 @@ func (r *Ring) adopt(list []string) {
 }
 
 // introduce makes a member of an address. r.mu is held.
-func (r *Ring) introduce(address string) *member {
+func (r *roster) introduce(address string) *member {
 	m := &member{address: address, place: r.placer.member(address), part: r.parts}
 	if address == r.cfg.Self {
 		return m
@@ -106,7 +140,7 @@ func (r *Ring) introduce(address string) *member {
 
 // ask asks who is in the ring, and adopts the answer. A list that nobody tells stays as it is: that of
 // yesterday names the owners whose accounts count.
-func (r *Ring) ask(ctx context.Context) {
+func (r *roster) ask(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, max(r.cfg.Every, time.Second))
 	defer cancel()
 	find := r.cfg.Find
@@ -128,7 +162,7 @@ func (r *Ring) ask(ctx context.Context) {
 }
 
 // follow asks again and again, until the ring is closed.
-func (r *Ring) follow(ctx context.Context) {
+func (r *roster) follow(ctx context.Context) {
 	tick := time.NewTicker(r.cfg.Every)
 	defer tick.Stop()
 	for {

@@ -21,22 +21,19 @@ import (
 // A Ring is the counter of a ring, in one of its processes. It is safe for concurrent use, and is an [exact.Parted]: a
 // member that hangs is an outage of its own keys alone.
 type Ring struct {
-	cfg    Config
-	placer placer
+	roster roster
 	memory exact.Archive // of the keys that are this process'
-	dns    resolver
-	alarms alarms
-
-	members atomic.Pointer[members] // nil: nobody has told yet
-	mu      sync.Mutex              // of who changes them
-	parts   int                     // the number of the next member
+	counts counts
 
 	server    *http.Server
 	stop      context.CancelFunc
 	ended     sync.WaitGroup
 	closeOnce sync.Once
+}
 
-	counts
+// counts are what Stats tells.
+type counts struct {
+	own, out, served, foreign atomic.Uint64
 }
 
 // Open opens the counter of a ring in this process, listens for the others, and asks once who they are. If nobody
@@ -48,7 +45,7 @@ func Open(cfg Config) (*Ring, error) {
 	}
 	listener := cfg.Listener
 	if listener == nil {
-		if listener, err = net.Listen("tcp", r.cfg.Self); err != nil {
+		if listener, err = net.Listen("tcp", r.roster.cfg.Self); err != nil {
 			return nil, fmt.Errorf("ring: %w", err)
 		}
 	}
@@ -65,8 +62,9 @@ func open(cfg Config, dns resolver) (*Ring, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	r := &Ring{cfg: cfg, placer: newPlacer(cfg.Secrets[0]), memory: exact.NewMemory(cfg.Keys, cfg.Now), dns: dns}
-	r.alarms.log, r.alarms.began = cfg.Logger, time.Now()
+	r := &Ring{memory: exact.NewMemory(cfg.Keys, cfg.Now)}
+	r.roster.cfg, r.roster.placer, r.roster.dns = cfg, newPlacer(cfg.Secrets[0]), dns
+	r.roster.alarms.log, r.roster.alarms.began = cfg.Logger, time.Now()
 	handler, err := remote.Serve(asked{r}, remote.Config{Secrets: secretsOf(cfg.Secrets, cfg.Self), Now: cfg.Now})
 	if err != nil {
 		return nil, err
@@ -78,11 +76,11 @@ func open(cfg Config, dns resolver) (*Ring, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
 	if cfg.Members != nil {
-		r.adopt(cfg.Members)
+		r.roster.adopt(cfg.Members)
 		return r, nil
 	}
-	r.ask(ctx)
-	r.ended.Go(func() { r.follow(ctx) })
+	r.roster.ask(ctx)
+	r.ended.Go(func() { r.roster.follow(ctx) })
 	return r, nil
 }
 
@@ -90,20 +88,9 @@ func open(cfg Config, dns resolver) (*Ring, error) {
 func (r *Ring) serve(listener net.Listener) {
 	r.ended.Go(func() {
 		if err := r.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			r.alarms.deaf(err)
+			r.roster.alarms.deaf(err)
 		}
 	})
-}
-
-var errNobody = fmt.Errorf("%w: nobody has told yet who is in the ring", exact.ErrNotCounted)
-
-// owner returns the owner of a key by the list of this process.
-func (r *Ring) owner(policy *exact.Policy, key string) (*member, error) {
-	now := r.members.Load()
-	if now == nil {
-		return nil, errNobody
-	}
-	return now.owner(r.placer.key(policy.Name(), key)), nil
 }
 
 // Part implements [exact.Parted].
@@ -111,7 +98,7 @@ func (r *Ring) Part(call exact.Call) int {
 	if call.Policy == nil {
 		return 0
 	}
-	m, err := r.owner(call.Policy, call.Key)
+	m, err := r.roster.owner(call.Policy, call.Key)
 	if err != nil {
 		return 0
 	}
@@ -120,15 +107,15 @@ func (r *Ring) Part(call exact.Call) int {
 
 // asks returns who is to be asked for a key: the memory of this process, if that is the owner.
 func (r *Ring) asks(policy *exact.Policy, key string) (exact.Counter, error) {
-	m, err := r.owner(policy, key)
+	m, err := r.roster.owner(policy, key)
 	switch {
 	case err != nil:
 		return nil, err
 	case m.counter == nil:
-		r.own.Add(1)
+		r.counts.own.Add(1)
 		return r.memory, nil
 	}
-	r.out.Add(1)
+	r.counts.out.Add(1)
 	return m.counter, nil
 }
 
@@ -177,7 +164,7 @@ func (r *Ring) ChangesOwners() {}
 // so that it comes last when a program ends, after its HTTP server.
 func (r *Ring) Close() error {
 	r.closeOnce.Do(func() {
-		time.Sleep(r.cfg.Linger)
+		time.Sleep(r.roster.cfg.Linger)
 		r.stop()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -185,11 +172,9 @@ func (r *Ring) Close() error {
 			_ = r.server.Close()
 		}
 		r.ended.Wait()
-		if now := r.members.Load(); now != nil {
-			for _, m := range *now {
-				if m.counter != nil {
-					_ = m.counter.Close()
-				}
+		for _, m := range r.roster.list() {
+			if m.counter != nil {
+				_ = m.counter.Close()
 			}
 		}
 	})
@@ -223,9 +208,9 @@ func (a asked) Refund(ctx context.Context, receipt exact.Receipt) error {
 
 // note counts a call, and tells whether its owner by our list is another.
 func (a asked) note(policy *exact.Policy, key string) {
-	a.r.served.Add(1)
-	if m, err := a.r.owner(policy, key); err == nil && m.counter != nil {
-		a.r.foreign.Add(1)
-		a.r.alarms.differ(a.r.cfg.Self)
+	a.r.counts.served.Add(1)
+	if m, err := a.r.roster.owner(policy, key); err == nil && m.counter != nil {
+		a.r.counts.foreign.Add(1)
+		a.r.roster.alarms.differ(a.r.roster.cfg.Self)
 	}
 }
