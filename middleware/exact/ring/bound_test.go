@@ -150,7 +150,7 @@ func (r *trial) ask(p *process, c *client) {
 		before[one] = r.counted(one, c)
 	}
 	if r.rnd.IntN(10) == 0 {
-		r.lose = 1 + r.rnd.IntN(2)
+		r.lose.Store(1 + r.rnd.Int64N(2))
 	}
 	v, err := p.Take(r.t.Context(), call)
 	if err != nil && r.rnd.IntN(2) == 0 {
@@ -160,7 +160,7 @@ func (r *trial) ask(p *process, c *client) {
 		r.named()
 		v, err = p.Take(r.t.Context(), call)
 	}
-	r.lose = 0
+	r.lose.Store(0)
 	for _, one := range r.all {
 		r.charged(one, c, before[one])
 	}
@@ -210,7 +210,7 @@ func TestBound(t *testing.T) {
 				for range steps {
 					r.step()
 				}
-				owners, worst, changes, calls = max(owners, r.most), max(worst, r.worst), changes+r.changes, calls+r.calls
+				owners, worst, changes, calls = max(owners, r.most), max(worst, r.worst), changes+r.changes, calls+int(r.calls.Load())
 			}
 			t.Logf("%d changes of members, %d calls between processes; at most %d owners of a key in a window, and %d admitted to a client where L is %d", changes, calls, owners, worst, quota)
 			require.Greater(t, worst, 2*quota, "the trial is too kind")

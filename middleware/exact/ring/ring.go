@@ -46,6 +46,8 @@ func Open(cfg Config) (*Ring, error) {
 	listener := cfg.Listener
 	if listener == nil {
 		if listener, err = net.Listen("tcp", r.roster.cfg.Self); err != nil {
+			r.stop()
+			r.ended.Wait()
 			return nil, fmt.Errorf("ring: %w", err)
 		}
 	}

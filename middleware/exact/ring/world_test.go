@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,8 +23,8 @@ type world struct {
 	clock *exacttest.Clock
 	all   []*process // and those that are gone
 	cut   map[[2]*process]bool
-	lose  int // so many answers from now on
-	calls int // that were carried
+	lose  atomic.Int64 // so many answers from now on
+	calls atomic.Int64 // that were carried
 }
 
 // A process of a world. Of one that is gone, the address is used by no other.
@@ -91,11 +93,11 @@ func (w way) RoundTrip(r *http.Request) (*http.Response, error) {
 	if to == nil || to.gone || w.cut[[2]*process{w.from, to}] {
 		return nil, errWay
 	}
-	w.calls++
+	w.calls.Add(1)
+	httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{}) // by which package remote knows that it was sent
 	rec := httptest.NewRecorder()
 	to.Handler().ServeHTTP(rec, r)
-	if w.lose > 0 {
-		w.lose--
+	if w.lose.Load() > 0 && w.lose.Add(-1) >= 0 {
 		return nil, errWay
 	}
 	return rec.Result(), nil
