@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 )
+
+// inNames are the letters of names.
+const inNames = "abcdefghijklmnopqrstuvwxyz0123456789-_."
 
 // addressOf returns an address, host:port, as it is written in every process: who owns a key hangs on the
 // letters. An IP address is in its short form, and a name is in lower case without a dot at the end.
@@ -25,13 +27,12 @@ func addressOf(s string) (string, error) {
 	if err != nil || n == 0 {
 		return "", errors.New("must be host:port, with a port from 1 to 65535")
 	}
-	if ip, err := netip.ParseAddr(host); err == nil {
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Zone() == "" { // a zone is one machine's
 		return netip.AddrPortFrom(ip.Unmap(), uint16(n)).String(), nil
 	}
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	u, err := url.Parse("http://" + net.JoinHostPort(host, port) + "/")
-	if err != nil || host == "" || u.Hostname() != host || len(host) > 253 {
-		return "", errors.New("must be host:port, with a host that a URL may have")
+	if host == "" || len(host) > 253 || strings.HasSuffix(host, ".") || strings.ContainsFunc(host, func(r rune) bool { return !strings.ContainsRune(inNames, r) }) {
+		return "", errors.New("must be host:port, with an IP address or a name")
 	}
 	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
 }
