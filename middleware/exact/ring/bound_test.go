@@ -202,7 +202,7 @@ func TestBound(t *testing.T) {
 		t.Run(l.Algorithm.String(), func(t *testing.T) {
 			seeds, steps := 40, 1500
 			if testkit.Brief() {
-				seeds = 8
+				seeds = 3
 			}
 			owners, worst, changes, calls := 0, 0, 0, 0
 			for seed := range seeds {
