@@ -91,11 +91,12 @@ const (
 // testify, mutants, testkit and the package itself.
 var inTests = map[string][]string{
 	"middleware": {
-		module + "/token",             // what Decision.TokenErr is
-		jwt,                           // T12 and T13: what another package, or a thief, does with it
-		httpsfv,                       // an independent parser for the RateLimit fields
-		module + "/middleware/client", // the other end
-		module + "/internal/printed",  // the page with its table
+		module + "/token",                 // what Decision.TokenErr is
+		jwt,                               // T12 and T13: what another package, or a thief, does with it
+		httpsfv,                           // an independent parser for the RateLimit fields
+		module + "/middleware/client",     // the other end
+		module + "/middleware/exact/ring", // which asks what is known
+		module + "/internal/printed",      // the page with its table
 	},
 	"internal/limiter": {module + "/internal/chance", module + "/internal/printed"}, // what a share is, by other sums; tables
 	"middleware/exact": {module + "/middleware/exact/exacttest", exactkit},          // what every counter must pass
@@ -104,11 +105,7 @@ var inTests = map[string][]string{
 		module + "/middleware", module + "/internal/paced", // in front of it, and over it
 		module + "/internal/faults", module + "/internal/faults/front", // that befall its owner
 	},
-	"middleware/exact/ring": {
-		module + "/middleware/exact/exacttest", exactkit,
-		module + "/middleware",      // in front of it
-		module + "/internal/faults", // what befalls its members
-	},
+	"middleware/exact/ring": {module + "/middleware/exact/exacttest", exactkit},
 	"middleware/exact/pace": {module + "/internal/paced", module + "/middleware/exact/remote"}, // what real processes show
 	"middleware/exact/cas": {
 		module + "/middleware/exact/exacttest", exactkit,

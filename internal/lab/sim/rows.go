@@ -46,6 +46,7 @@ func rows() []bound {
 		{"on an exact route", "L; in an outage with `FailOpen`, + (N+C)·max(1, L/`Instances`)", "TestExactQuotaIsOneForAllInstances", also{simulated: true}, true},
 		{"sends no token, or an old one, where `UnfairCeiling` is set", "(N+C)·L/`Instances`: where N is `Instances`, L·(1 + C/N); as much again for each tally that it buys", "TestUnfairCeiling", also{simulated: true}, false},
 		{"honest there, and the balancer keeps it on one instance", "L/`Instances`: **it is refused under its limit**", "TestUnfairCeilingIsUnfair", also{simulated: true}, false},
+		{"on an exact route that asks a ring of the instances", "L·O, where O processes have owned its key in the window: 1 in quiet; who echoes: L", "TestRingOfInstances", also{proof: "It is admitted L·O times at most."}, false},
 		{"works, where that comes first only while an instance is busy (`WhenBusy`)", "(N+C)·L + F·(L + (N+C−1)·q), whatever the load was", "TestBoundWhenBusy", also{}, false},
 		{"holds many IPv4 addresses, or many IPv6 /48", "(N+C)·L for each address, (N+C)·64·L for each /48, before work", "TestManyAddresses", also{}, false},
 		{"the same, and proves no work, with `WhenBusy` and `BusyPerSecond` R, in t seconds", "all together (N+C)·R·(t + 10), and one each time that an instance gets busy; beside the waiting room", "TestAllThatACrowdGetsWithoutWork", also{}, false},

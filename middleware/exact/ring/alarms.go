@@ -58,11 +58,11 @@ func (a *alarms) away(err error) {
 }
 
 // listed notes whether the list names this process, and tells of one that never does.
-func (a *alarms) listed(is bool) {
+func (a *alarms) listed(self string, is bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !is && time.Since(a.began) > patience && a.due(&a.unlistedRang) {
-		a.tell(slog.LevelWarn, "ring-not-listed", "the list of the ring does not name this process, which owns nothing: compare Self with the list")
+		a.tell(slog.LevelWarn, "ring-not-listed", "the list of the ring does not name this process, which owns nothing: compare Self with the list", "self", self)
 	}
 }
 

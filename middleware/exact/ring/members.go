@@ -157,7 +157,7 @@ func (r *roster) ask(ctx context.Context) {
 		r.alarms.away(err)
 	default:
 		r.adopt(list)
-		r.alarms.listed(slices.Contains(list, r.cfg.Self))
+		r.alarms.listed(r.cfg.Self, slices.Contains(list, r.cfg.Self))
 	}
 }
 

@@ -7,20 +7,14 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
-	"net/http/cookiejar"
-	"net/http/httptest"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/ring"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 var secrets = [][]byte{bytes.Repeat([]byte{7}, 32)}
@@ -86,64 +80,4 @@ func TestRefundsFindTheirOwner(t *testing.T) {
 		require.ErrorIs(t, rings[i%3].Refund(t.Context(), v.Receipt), exact.ErrNoRefund)
 		require.True(t, exactkit.Take(t, rings[i%3], call).Admitted)
 	}
-}
-
-// site is an instance of a site.
-func site(t testing.TB, counter exact.Counter, limits ...storeless.Limit) *httptest.Server {
-	m, err := middleware.New(middleware.Config{
-		Policy: "contact", Limits: limits, Secrets: [][]byte{bytes.Repeat([]byte{1}, 32)}, Logger: silent, Advanced: middleware.Advanced{InsecureCookie: true},
-		Exact: &middleware.Exact{Counter: counter, Outage: middleware.FailClosed, Deadline: 10 * time.Second},
-	})
-	require.NoError(t, err)
-	s := httptest.NewServer(m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
-	t.Cleanup(s.Close)
-	return s
-}
-
-func get(t testing.TB, c *http.Client, u string) int {
-	resp, err := c.Get(u)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	return resp.StatusCode
-}
-
-// The middleware in front of three: who drops its token gets L of all of them together, and who echoes it
-// keeps L when the owner of its key is another from one request to the next.
-func TestTheMiddlewareInFront(t *testing.T) {
-	rings, addresses := fleet(t, 3)
-	var sites []*httptest.Server
-	for _, r := range rings {
-		sites = append(sites, site(t, r, exactkit.Hourly(5)))
-	}
-	admitted := 0
-	for i := range 60 {
-		if get(t, http.DefaultClient, sites[i%3].URL) == 200 {
-			admitted++
-		}
-	}
-	require.Equal(t, 5, admitted)
-
-	jar, err := cookiejar.New(nil)
-	require.NoError(t, err)
-	echoes := &http.Client{Jar: jar}
-	rings, addresses = fleet(t, 3) // which know nothing of the address
-	sites = sites[:0]
-	for _, r := range rings {
-		sites = append(sites, site(t, r, exactkit.Hourly(5)))
-	}
-	admitted = 0
-	for i := range 60 {
-		for _, r := range rings {
-			r.Adopt(addresses[i%3])
-		}
-		if get(t, echoes, sites[i%3].URL) == 200 { // a jar goes by the host, without its port
-			admitted++
-		}
-	}
-	require.Equal(t, 5, admitted)
-	opened := uint64(0)
-	for _, r := range rings {
-		opened += r.Stats().Opened
-	}
-	require.EqualValues(t, 3, opened, "each owner has opened an account, with what the token said")
 }
