@@ -202,7 +202,7 @@ func TestBound(t *testing.T) {
 		t.Run(l.Algorithm.String(), func(t *testing.T) {
 			seeds, steps := 40, 1500
 			if testkit.Brief() {
-				seeds = 3
+				seeds, steps = 2, 1000
 			}
 			owners, worst, changes, calls := 0, 0, 0, 0
 			for seed := range seeds {

@@ -17,6 +17,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -231,11 +232,29 @@ func (r *resolver) LookupSRV(_ context.Context, service, proto, name string) (st
 
 func (r *resolver) say(ips ...string) { r.ips.Store(&ips) }
 
+// A text is written by several.
+type text struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *text) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+func (b *text) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.String()
+}
+
 // DNS is asked again and again. What it says is in force in two seconds; that it is away, or names nobody, changes
 // nothing; and until it has answered once, calls fail.
 func TestDNSIsAskedAgain(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
-		dns, said := new(resolver), new(bytes.Buffer)
+		dns, said := new(resolver), new(text)
 		log := slog.New(slog.NewTextHandler(said, nil))
 		r, err := ring.OpenDeaf(ring.Config{Self: "[fd00::1]:9000", DNS: "tally.internal:9000", Secrets: secrets, Logger: log}, dns)
 		require.NoError(t, err)
@@ -295,9 +314,9 @@ func TestSRV(t *testing.T) {
 // The program may say itself who is there. Close goes on answering for a while: others may have lists that still name it.
 func TestFindAndLinger(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
-		asked := 0
+		var asked atomic.Int64
 		find := func(ctx context.Context) ([]string, error) {
-			if asked++; asked == 3 { // it hangs
+			if asked.Add(1) == 3 { // it hangs
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
@@ -306,7 +325,7 @@ func TestFindAndLinger(t *testing.T) {
 		r, err := ring.OpenDeaf(ring.Config{Self: "a:1", Find: find, Secrets: secrets, Logger: silent, Every: time.Second, Linger: 7 * time.Second}, nil)
 		require.NoError(t, err)
 		time.Sleep(10*time.Second + time.Millisecond)
-		require.InDelta(t, 10, asked, 1)
+		require.InDelta(t, 10, asked.Load(), 1)
 		began := time.Now()
 		require.NoError(t, r.Close())
 		require.Equal(t, 7*time.Second, time.Since(began))
