@@ -15,6 +15,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/file"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
+	"github.com/tallystick/tallystick/middleware/exact/ring"
 )
 
 // checkCounter says what is wrong with the value of -counter, before anything is
@@ -22,11 +23,17 @@ import (
 func checkCounter(spec string) error {
 	path, file := strings.CutPrefix(spec, "file:")
 	addr, serve := strings.CutPrefix(spec, "serve:")
-	if spec == "" || spec == "memory" || file && path != "" || serve && addr != "" || isRedis(spec) || isRemote(spec) {
+	self, ring := strings.CutPrefix(spec, "ring:")
+	if spec == "" || spec == "memory" || file && path != "" || serve && addr != "" || ring && self != "" || isRedis(spec) || isRemote(spec) {
 		return nil
 	}
 	// Not the text itself: it may be a URL with a password, mistyped.
-	return errors.New("-counter must be memory, file:PATH, redis://HOST:PORT/DB, serve:HOST:PORT or http://HOST:PORT/")
+	return errors.New("-counter must be memory, file:PATH, redis://HOST:PORT/DB, ring:SELF,MEMBER,MEMBER, serve:HOST:PORT or http://HOST:PORT/")
+}
+
+// isShared reports whether processes of the demo ask each other, and so need one secret.
+func isShared(spec string) bool {
+	return isRemote(spec) || strings.HasPrefix(spec, "serve:") || strings.HasPrefix(spec, "ring:")
 }
 
 // isRemote reports whether another demo has the counter, by -counter serve.
@@ -41,7 +48,7 @@ func isRedis(spec string) bool {
 // openCounter opens the counter that -counter names, which all instances share:
 // memory, file:PATH, the URL of a Redis, or that of another demo. Without a name it is a file of
 // a fresh directory, which goes when the counter is closed; with serve:HOST:PORT the same, for other
-// processes too.
+// processes too. With ring:SELF,MEMBER,MEMBER, addresses of listeners, each of the processes has a part of it.
 func openCounter(spec string, now func() time.Time, secrets [][]byte, stdout io.Writer) (exact.Counter, io.Closer, error) {
 	if spec == "memory" {
 		return exact.NewMemory(0, now), closers(nil), nil
@@ -55,6 +62,14 @@ func openCounter(spec string, now func() time.Time, secrets [][]byte, stdout io.
 	}
 	if isRemote(spec) {
 		c, err := remote.Open([]string{spec}, remote.Config{Secrets: secrets})
+		if err != nil {
+			return nil, nil, fmt.Errorf("-counter: %w", err)
+		}
+		return c, c, nil
+	}
+	if list, ok := strings.CutPrefix(spec, "ring:"); ok {
+		members := strings.Split(list, ",")
+		c, err := ring.Open(ring.Config{Self: members[0], Members: members, Secrets: secrets, Now: now})
 		if err != nil {
 			return nil, nil, fmt.Errorf("-counter: %w", err)
 		}

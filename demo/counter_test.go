@@ -4,6 +4,7 @@ package main
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -62,11 +63,11 @@ func TestUnnamedCounterIsRemoved(t *testing.T) {
 }
 
 func TestCounterFlag(t *testing.T) {
-	for _, spec := range []string{"", "memory", "file:counts.db", "redis://localhost:6379/0", "rediss://u:p@localhost", "serve:127.0.0.1:9000", "http://127.0.0.1:9000/"} {
+	for _, spec := range []string{"", "memory", "file:counts.db", "redis://localhost:6379/0", "rediss://u:p@localhost", "serve:127.0.0.1:9000", "http://127.0.0.1:9000/", "ring:127.0.0.1:9000,127.0.0.1:9001"} {
 		require.NoError(t, checkCounter(spec))
 	}
-	for _, spec := range []string{"file:", "disk", "memory:", "counts.db", "serve:", "redis:u:secret@localhost"} {
-		require.EqualError(t, checkCounter(spec), "-counter must be memory, file:PATH, redis://HOST:PORT/DB, serve:HOST:PORT or http://HOST:PORT/")
+	for _, spec := range []string{"file:", "disk", "memory:", "counts.db", "serve:", "ring:", "redis:u:secret@localhost"} {
+		require.EqualError(t, checkCounter(spec), "-counter must be memory, file:PATH, redis://HOST:PORT/DB, ring:SELF,MEMBER,MEMBER, serve:HOST:PORT or http://HOST:PORT/")
 	}
 }
 
@@ -112,4 +113,34 @@ func TestQuoteIsExactOverHTTP(t *testing.T) {
 	o.secretFile = ""
 	o.stdout = io.Discard
 	require.ErrorContains(t, run(t.Context(), o), "needs a -secret-file")
+}
+
+// Three processes are the counter, without another: each counts a part of the keys.
+func TestQuoteIsExactOnARing(t *testing.T) {
+	o := standard(1)
+	o.secretFile = filepath.Join(t.TempDir(), "secrets")
+	require.NoError(t, os.WriteFile(o.secretFile, []byte(strings.Repeat("demo", 10)), 0o600))
+	var list []string
+	for range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		require.NoError(t, l.Close())
+		list = append(list, l.Addr().String())
+	}
+	var clients []*client
+	for _, self := range list {
+		o.counter = "ring:" + strings.Join(append([]string{self}, list...), ",")
+		clients = append(clients, startWith(t, o).client(t))
+	}
+	passed := 0
+	for n := range 30 {
+		if clients[n%3].do("GET", "/api/quote", "", bearer("demo-free")).StatusCode == http.StatusOK {
+			passed++
+		}
+	}
+	require.Equal(t, 5, passed)
+
+	o.counter = "ring:nowhere"
+	o.stdout = io.Discard
+	require.ErrorContains(t, run(t.Context(), o), "Self: must be host:port")
 }

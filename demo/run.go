@@ -9,14 +9,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 )
 
 // run serves until ctx ends and the requests under way have finished.
 func run(ctx context.Context, o options) (err error) {
-	if o.secretFile == "" && (isRemote(o.counter) || strings.HasPrefix(o.counter, "serve:")) {
-		return errors.New("-counter serve and http needs a -secret-file, the same for all: nobody else has the secret of this process")
+	if o.secretFile == "" && isShared(o.counter) {
+		return errors.New("-counter ring, serve and http needs a -secret-file, the same for all: nobody else has the secret of this process")
 	}
 	secrets, err := loadSecrets(o)
 	if err != nil {

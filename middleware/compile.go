@@ -43,6 +43,7 @@ func compile(cfg Config, here *home) (*engine, error) {
 			shards: cfg.Shards,
 			stamp:  c.base.tokens.Len(),
 		}
+		_, e.exact.changesOwners = x.Counter.(interface{ ChangesOwners() })
 	}
 	if cfg.Concurrency != nil {
 		e.gate = &gate{Concurrency: cfg.Concurrency.withDefaults()}

@@ -100,6 +100,8 @@ type exactCounter struct {
 	shards   int64 // the keys of an address
 	stamp    int   // the index in tallies of what the counter has refused
 
+	changesOwners bool // an account may begin anew: calls say what is known
+
 	lateRefunds atomic.Uint64
 }
 

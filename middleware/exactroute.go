@@ -57,6 +57,9 @@ func (e *engine) decideExact(now time.Time, q *question, dc *decisionContext, wh
 		e.refuseAtOnce(now, dc, &who, shown, v)
 		return
 	}
+	if x.changesOwners {
+		c.Known = e.known(now, &who, &c)
+	}
 	began := time.Now() // of the monotonic clock: how long a call takes is no date
 	v, outcome, err := e.exact.askCounter(now, q, &who, &c, d.Cost)
 	d.noteCall(outcome, time.Since(began))
@@ -116,6 +119,29 @@ func (e *engine) shardCall(who *subject, shown *credentials, cost, shard int64) 
 		c.refusal[i] = sum[16+i] ^ who.tier.quotaHash[i]
 	}
 	return c
+}
+
+// known returns what token and memory know of what a counter is asked for, whose account may begin anew. It is never
+// more than was used: not what a newcomer to a full memory begins with; of an address with shards nothing,
+// for a tally is that of all; and of a bucket nothing where the fallback has a part of its quota, which takes longer to pay a debt.
+func (e *engine) known(now time.Time, who *subject, c *exactCall) (known []exact.Used) {
+	if e.exact.shardsOf(who) > 1 {
+		return nil
+	}
+	f, p := c.fallback, who.tier.fallback
+	f.Networks = nil
+	tally, v := e.memory.Take(now, p, &f, 0)
+	if v.Inherited > 0 {
+		tally, _ = p.Step(now, f.Shown, 0)
+	}
+	for i := range p.Len() {
+		s := tally[i]
+		window := p.Limit(i).Burst == 0
+		if window && s.Cur|s.Prev != 0 || !window && s.At != 0 && p.Limit(i).Quota == c.Policy.Limit(i).Quota {
+			known = append(known, exact.Used{ID: c.Policy.ID(i), At: s.At, Cur: s.Cur, Prev: s.Prev})
+		}
+	}
+	return known
 }
 
 // askCounter has the counter decide. A cost of 0 peeks, and is always admitted.

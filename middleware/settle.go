@@ -204,7 +204,7 @@ func (x *exactCounter) settleCounted(ctx context.Context, c *counted, more int64
 // call however often it is repeated.
 func (x *exactCounter) chargePast(ctx context.Context, c *counted, more int64) error {
 	if !c.call.Past {
-		c.call.ID, c.call.Cost, c.call.Past = rand.Text(), more, true
+		c.call.ID, c.call.Cost, c.call.Past, c.call.Known = rand.Text(), more, true, nil
 	}
 	_, err := x.Counter.Take(ctx, c.call)
 	if err != nil && !errors.Is(err, exact.ErrNotCounted) && ctx.Err() == nil {

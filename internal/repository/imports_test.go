@@ -47,6 +47,7 @@ var arrows = map[string][]string{
 	"middleware/exact":                {module + "/storeless", module + "/internal/limiter", module + "/internal/patience"},
 	"middleware/exact/exacttest":      {module + "/storeless", module + "/internal/limiter", module + "/middleware/exact"},
 	"middleware/exact/remote":         {module + "/storeless", module + "/middleware/exact", module + "/internal/patience"},
+	"middleware/exact/ring":           {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/remote"},
 	"middleware/exact/pace":           {module + "/storeless", module + "/middleware/exact"},
 	"middleware/exact/cas":            {module + "/storeless", module + "/middleware/exact"},
 	"middleware/exact/cas/castest":    {module + "/middleware/exact/cas"},
@@ -90,12 +91,13 @@ const (
 // testify, mutants, testkit and the package itself.
 var inTests = map[string][]string{
 	"middleware": {
-		module + "/token",             // what Decision.TokenErr is
-		jwt,                           // T12 and T13: what another package, or a thief, does with it
-		httpsfv,                       // an independent parser for the RateLimit fields
-		module + "/middleware/client", // the other end
-		module + "/internal/printed",  // the page with its table
-		module + "/internal/chance",   // what a share is, by other sums
+		module + "/token",                 // what Decision.TokenErr is
+		jwt,                               // T12 and T13: what another package, or a thief, does with it
+		httpsfv,                           // an independent parser for the RateLimit fields
+		module + "/middleware/client",     // the other end
+		module + "/middleware/exact/ring", // which asks what is known
+		module + "/internal/printed",      // the page with its table
+		module + "/internal/chance",       // what a share is, by other sums
 	},
 	"internal/limiter": {module + "/internal/chance", module + "/internal/printed"}, // what a share is, by other sums; tables
 	"middleware/exact": {module + "/middleware/exact/exacttest", exactkit},          // what every counter must pass
@@ -104,6 +106,7 @@ var inTests = map[string][]string{
 		module + "/middleware", module + "/internal/paced", // in front of it, and over it
 		module + "/internal/faults", module + "/internal/faults/front", // that befall its owner
 	},
+	"middleware/exact/ring": {module + "/middleware/exact/exacttest", exactkit},
 	"middleware/exact/pace": {module + "/internal/paced", module + "/middleware/exact/remote"}, // what real processes show
 	"middleware/exact/cas": {
 		module + "/middleware/exact/exacttest", exactkit,

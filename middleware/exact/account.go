@@ -68,6 +68,7 @@ func (a *Account) Take(now time.Time, call *Call) Verdict {
 		return a.Replay(now, v, call)
 	}
 	s := from.open(at, call.Policy)
+	from.learn(&s, call.Known)
 	v := Verdict{Verdict: s.take(call, true)}
 	if !v.Admitted {
 		v.later(at.Sub(now))
@@ -100,15 +101,24 @@ func (a *Account) Take(now time.Time, call *Call) Verdict {
 func (a *Account) Peek(now time.Time, call *Call) Verdict {
 	from, at := a.at(now)
 	s := from.open(at, call.Policy)
+	from.learn(&s, call.Known)
 	v := Verdict{Verdict: s.take(call, false)}
 	v.stand(now, at)
 	return v
 }
 
+// learn has a working copy of the account count what the caller of a call knows of it. A caller does not know what has come
+// back here, and would have it charged again with every call.
+func (a *Account) learn(s *working, known []Used) {
+	if len(known) > 0 && s.lines == nil && (!a.Expires().After(s.now) || a.back.untouched(a.serial)) {
+		s.raise(known)
+	}
+}
+
 // Replay completes what [Idempotency] has found: with how the limits stand now, which
 // would be long to keep, and with how long a call that was booked has to wait still.
 func (a *Account) Replay(now time.Time, v Verdict, call *Call) Verdict {
-	asks := Call{Key: call.Key, Cost: call.Cost, Policy: call.Policy}
+	asks := Call{Key: call.Key, Cost: call.Cost, Policy: call.Policy, Known: call.Known}
 	if v.Admitted {
 		asks.Cost = 0
 		if _, at := a.at(now); v.Receipt.At.After(at) { // or it was charged before a clock stepped back

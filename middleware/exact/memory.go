@@ -27,6 +27,7 @@ const (
 type shard struct {
 	mu       sync.Mutex
 	accounts map[string]*Account
+	opened   uint64 // accounts, so far
 	most     int
 	swept    int64 // Unix second of the last search for free keys
 	replies  Idempotency
@@ -94,6 +95,7 @@ func (m *memory) Take(ctx context.Context, call Call) (Verdict, error) {
 	v := a.Take(now, &call)
 	if v.Admitted && !known {
 		s.accounts[key] = a
+		s.opened++
 	}
 	if id != "" {
 		s.replies.Keep(now, key, id, v)
@@ -136,6 +138,18 @@ func (m *memory) Refund(ctx context.Context, r Receipt) error {
 
 // InProcess says that a call waits for nobody: package remote asks by this name.
 func (*memory) InProcess() {}
+
+// Accounts returns how many accounts there are, with those that count nothing any more and were not looked for
+// yet, and how many were opened: package ring asks by this name.
+func (m *memory) Accounts() (now int, opened uint64) {
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.mu.Lock()
+		now, opened = now+len(s.accounts), opened+s.opened
+		s.mu.Unlock()
+	}
+	return now, opened
+}
 
 // shard returns where a key is counted, and its name there: policies of different
 // names count apart.

@@ -34,11 +34,17 @@ type gauges struct {
 
 	reloaded   metric.Int64ObservableGauge
 	reloadedAt metric.Float64ObservableGauge
+
+	members  metric.Int64ObservableGauge
+	changes  metric.Int64ObservableCounter
+	accounts metric.Int64ObservableGauge
+	opened   metric.Int64ObservableCounter
+	asked    metric.Int64ObservableCounter
 }
 
 func newGauges(meter metric.Meter) (*gauges, error) {
 	g := &gauges{meter: meter}
-	var errs [17]error
+	var errs [22]error
 	g.utilization, errs[0] = meter.Float64ObservableGauge("tallystick.memory.utilization", metric.WithUnit("1"),
 		metric.WithDescription("The share of the memory's cells that are in use, of the limit that has the most."))
 	g.inherited, errs[1] = meter.Int64ObservableCounter("tallystick.memory.inheritances", metric.WithUnit("{request}"),
@@ -71,7 +77,17 @@ func newGauges(meter metric.Meter) (*gauges, error) {
 		metric.WithDescription("Tokens that were shown, by what came of them."))
 	g.secrets, errs[15] = meter.Int64ObservableGauge("tallystick.secret", metric.WithUnit("{secret}"),
 		metric.WithDescription("1 for each secret that the instance has, by its key id, which is public."))
-	g.highest, errs[16] = meter.Int64ObservableGauge("tallystick.challenges.work.highest", metric.WithUnit("{hash}"),
+	g.highest, errs[21] = meter.Int64ObservableGauge("tallystick.challenges.work.highest", metric.WithUnit("{hash}"),
 		metric.WithDescription("The most that a challenge has asked for in this minute or the one before, in expected hashes."))
+	g.members, errs[16] = meter.Int64ObservableGauge("tallystick.ring.members", metric.WithUnit("{member}"),
+		metric.WithDescription("How many members the ring has, by the list of this process."))
+	g.changes, errs[17] = meter.Int64ObservableCounter("tallystick.ring.changes", metric.WithUnit("{change}"),
+		metric.WithDescription("How often that list was another."))
+	g.accounts, errs[18] = meter.Int64ObservableGauge("tallystick.ring.accounts", metric.WithUnit("{account}"),
+		metric.WithDescription("How many accounts this process has."))
+	g.opened, errs[19] = meter.Int64ObservableCounter("tallystick.ring.accounts.opened", metric.WithUnit("{account}"),
+		metric.WithDescription("How many accounts this process has opened."))
+	g.asked, errs[20] = meter.Int64ObservableCounter("tallystick.ring.calls", metric.WithUnit("{call}"),
+		metric.WithDescription("Calls: own, out to others, served to others, and foreign, which are served and another's by the list of this process."))
 	return g, errors.Join(errs[:]...)
 }

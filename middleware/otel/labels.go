@@ -20,6 +20,7 @@ const (
 	keyProof         = attribute.Key("tallystick.proof.result")
 	keyToken         = attribute.Key("tallystick.token.result")
 	keyKid           = attribute.Key("tallystick.kid")
+	keyAsked         = attribute.Key("tallystick.ring.call")
 	keyRoute         = attribute.Key("http.route") // of the semantic conventions
 )
 

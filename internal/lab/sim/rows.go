@@ -50,6 +50,7 @@ func rows() []bound {
 		{"sends no token, or an old one, where `Spreads` is set", "(N+C)·q, by the dearest request that it may choose, up to (N+C)·L; of a bucket (N+C)·L; a whole /56 or /48 (N+C) times the q of 8·L or 64·L", "TestSpreads", also{true, "any, `Spreads`", spreads}, false},
 		{"the same, where work buys more than a share (`WhenExhausted`)", "(N+C)·q + F·(L + (N+C−1)·q)", "TestSpreadsOfAll", also{true, "any, `Spreads` and `WhenExhausted`", spreads}, false},
 		{"honest there, and uses all of L, each request on an instance by chance", "L, but for one request in 2,000 that is refused for a second", "TestSpreadsIsFair", also{simulated: true}, false},
+		{"on an exact route that asks a ring of the instances", "L·O, where O processes have owned its key in the window: 1 in quiet; who echoes: L", "TestRingOfInstances", also{proof: "It is admitted L·O times at most."}, false},
 		{"works, where that comes first only while an instance is busy (`WhenBusy`)", "(N+C)·L + F·(L + (N+C−1)·q), whatever the load was", "TestBoundWhenBusy", also{}, false},
 		{"holds many IPv4 addresses, or many IPv6 /48", "(N+C)·L for each address, (N+C)·64·L for each /48, before work", "TestManyAddresses", also{}, false},
 		{"the same, and proves no work, with `WhenBusy` and `BusyPerSecond` R, in t seconds", "all together (N+C)·R·(t + 10), of one IPv4 /16 or IPv6 /29 a quarter of that, and one each time that an instance gets busy; beside the waiting room, and what an address or /48 sends above a sixteenth of R", "TestAllThatACrowdGetsWithoutWork", also{}, false},

@@ -53,7 +53,8 @@ type outcome struct {
 	err     error
 }
 
-// A group is waiters whose calls differ in nothing but their ID.
+// A group is waiters whose calls differ in nothing but their ID, and what is known: that of the first goes
+// for all, for they know little more or less of one key, in one process.
 type group []*waiter
 
 // mergeable is what the takes of a group have in common.

@@ -68,6 +68,7 @@ func requestOf(groups []group) *request {
 		c := call{
 			Op: w.op, Key: encode(w.call.Key), Cost: w.call.Cost, Past: w.call.Past,
 			Ahead: w.call.Ahead.Microseconds(), Pause: w.call.Pause.Microseconds(), Receipt: w.receipt,
+			Known: encodeKnown(w.call.Known),
 		}
 		for c.Policy < len(policies) && policies[c.Policy] != w.call.Policy {
 			c.Policy++

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package middleware_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// A mover is a counter whose accounts may begin anew.
+type mover struct {
+	*ledger
+	known []exact.Used // of the last call
+}
+
+func (m *mover) ChangesOwners() {}
+
+func (m *mover) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	m.known = call.Known
+	return m.ledger.Take(ctx, call)
+}
+
+// A counter whose accounts may begin anew is told what token and memory know was used, and never more; no
+// other is told anything.
+func TestExactIsToldWhatIsKnown(t *testing.T) {
+	window, hour := []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 50, Window: time.Minute}}, int64(60)
+	bucket := []middleware.Limit{{Algorithm: middleware.TokenBucket, Quota: 60, Window: time.Hour}}
+	site := func(c *clock, counter exact.Counter, limits []middleware.Limit, more func(*middleware.Config)) http.Handler {
+		cfg := paid(c, counter)
+		if cfg.Limits = limits; more != nil {
+			more(&cfg)
+		}
+		h, _ := limited(t, cfg)
+		return h
+	}
+	c := new(clock)
+	m := &mover{ledger: newLedger(c)}
+	one, other := site(c, m, window, nil), site(c, m, window, nil)
+	minute := c.Now().Unix() / hour
+	knows := func(cur, prev uint32) {
+		t.Helper()
+		require.Len(t, m.known, 1)
+		m.known[0].ID = 0
+		require.Equal(t, exact.Used{At: minute, Cur: cur, Prev: prev}, m.known[0])
+	}
+	send(one)
+	require.Nil(t, m.known, "a newcomer")
+	tok := tokenIn(send(one))
+	knows(1, 0)
+	send(other)
+	require.Nil(t, m.known, "of another instance")
+	send(other, showing(tok))
+	knows(2, 0)
+	send(one, showing("x"+tok))
+	knows(2, 0)
+
+	plain := &quiet{ledger: newLedger(c)}
+	one = site(c, plain, window, nil)
+	send(one)
+	send(one)
+	require.Nil(t, plain.known, "a counter that does not ask")
+
+	one = site(c, m, bucket, nil)
+	send(one)
+	require.Nil(t, m.known)
+	send(one)
+	require.Equal(t, c.Now().Add(time.Minute).UnixMicro(), m.known[0].At)
+	for name, one := range map[string]http.Handler{
+		"a part of a bucket, which takes longer to empty": site(c, m, bucket, func(cfg *middleware.Config) { cfg.Instances = 2 }),
+		"one of many keys": site(c, m, window, func(cfg *middleware.Config) { cfg.Advanced.Shards = 2 }),
+	} {
+		send(one)
+		send(one)
+		require.Nil(t, m.known, name)
+	}
+
+	full := site(c, m, window, func(cfg *middleware.Config) { cfg.MaxClients = 1 })
+	for i := range 200 {
+		send(full, from(fmt.Sprintf("198.51.100.%d", i)))
+		require.Nil(t, m.known, "a newcomer to a full memory begins with the count of another")
+	}
+}
+
+// quiet is a mover that does not say so.
+type quiet struct {
+	*ledger
+	known []exact.Used
+}
+
+func (q *quiet) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	q.known = call.Known
+	return q.ledger.Take(ctx, call)
+}
