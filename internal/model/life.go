@@ -284,8 +284,10 @@ func (l *life) ask(c *call) (a answer) {
 	case ok:
 	case a.admitted: // it keeps the token of what it has paid for, and can look at the other
 		a.state, _ = l.peek(c.clock, f)
-	case first >= 0: // it was told nothing that it did not know
-		f = first
+	case first >= 0: // it is told nothing that it did not know, and its refusal is judged by what is counted
+		if f = first; l.proofs == nil {
+			a.state, _ = l.peek(c.clock, f)
+		}
 	}
 	a.tally, a.count = int8(f), l.counts.of(a.state)
 	return a
