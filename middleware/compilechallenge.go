@@ -92,7 +92,7 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	}
 	if n := cfg.Instances; err == nil && cfg.Spreads && n > 1 && n <= limiter.MostInstances {
 		c.Crowd = limiter.ShareOf(c.Crowd, n)
-		prices, err = tariffOf(&c).Compile()
+		prices, _ = tariffOf(&c).Compile() // at least 1, and no more than was permitted
 	}
 	if c.PriceMemory < time.Minute || c.PriceMemory > 24*time.Hour || c.PriceMemory%time.Second != 0 {
 		problem("PriceMemory", "must be whole seconds, from 1m to 24h, not %s", c.PriceMemory)

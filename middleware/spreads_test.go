@@ -98,6 +98,15 @@ func TestSpreadsIsFair(t *testing.T) {
 			}
 			most := float64(windows*int(quota)) / 2000
 			require.LessOrEqual(t, float64(refused), most+5*math.Sqrt(most), "%d on %d", quota, n)
+
+			for range windows { // who comes again at once is hardly ever refused twice
+				c.advance(time.Minute)
+				left := int(quota)
+				for range 3 {
+					left -= admitted(h, left)
+				}
+				require.Zero(t, left, "%d on %d", quota, n)
+			}
 		}
 	}
 }

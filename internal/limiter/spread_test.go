@@ -108,6 +108,31 @@ func TestSpreadIsFair(t *testing.T) {
 	}
 }
 
+// TestSpreadOfMixedCosts: what docs/bounds.md says of a client that pays half of its quota in requests that cost 1, and
+// half in those that cost 10: the cheap ones find the dear ones before them.
+func TestSpreadOfMixedCosts(t *testing.T) {
+	_, share := spreading(t, 100, 10)
+	r := rand.New(rand.NewPCG(1, 2))
+	var costs []int64
+	for i := range 55 {
+		costs = append(costs, 1+9*int64(i/50))
+	}
+	shares, refused := make([]Tally, 10), map[int64]int{}
+	const windows = 1000
+	for window := range windows {
+		r.Shuffle(len(costs), func(i, j int) { costs[i], costs[j] = costs[j], costs[i] })
+		now := time.Unix(1_800_000_000, 0).Add(time.Duration(window) * time.Minute)
+		for _, cost := range costs {
+			at, v := r.IntN(10), storeless.Verdict{}
+			if shares[at], v = share.Step(now, shares[at], cost); !v.Admitted {
+				refused[cost]++
+			}
+		}
+	}
+	require.InDelta(t, 0.03, float64(refused[1])/(50*windows), 0.005)
+	require.LessOrEqual(t, refused[10], 5*windows/2000+2)
+}
+
 // TestSpreadOfMemories: one that drops its tokens gets a share of each instance and of each that starts anew, by its
 // dearest request, in whatever requests it asks.
 func TestSpreadOfMemories(t *testing.T) {

@@ -61,9 +61,9 @@ func TestYieldOfWork(t *testing.T) {
 				h := harvested(o, n, p, budget*unit, 0)
 				name := fmt.Sprint("N = ", n, ", ", budget, " W", p.name)
 				require.LessOrEqual(t, h.Spent, budget*unit, name)
-				require.LessOrEqual(t, h.Bought, mostTallies(n, p.crowds, float64(budget)), name)
-				require.LessOrEqual(t, h.Admitted, int64(n)*p.quotas*attacked+o.bought(h.Bought, attacked, int64(n), 0, 1), name)
-				if p.crowds == 1 && budget >= int64(n*crowd) {
+				require.LessOrEqual(t, h.Bought, p.mostTallies(n, float64(budget)), name)
+				require.LessOrEqual(t, h.Admitted, p.nothing(n)+o.bought(h.Bought, attacked, int64(n), 0, 1), name)
+				if p.crowds == 1 && !p.spread && budget >= int64(n*crowd) {
 					require.InDelta(t, fit(n, float64(budget)), h.Bought, 0.03*float64(h.Bought)+1, name)
 				}
 			}

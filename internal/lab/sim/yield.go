@@ -5,8 +5,10 @@ package sim
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/tallystick/tallystick/internal/attackers"
+	"github.com/tallystick/tallystick/internal/chance"
 	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/internal/shop"
 	"github.com/tallystick/tallystick/middleware"
@@ -20,14 +22,33 @@ type place struct {
 	addr   func(k int) string // from which it buys its k-th tally of an instance
 	free   []string           // from which it asks for what costs nothing
 	quotas int64              // how many it has of these
+
+	spread bool // the site says that requests are spread, where there are several instances
 }
 
 // places are an address, a /56 and a /48. The attacker uses a fresh /64 for each tally, and of
 // a /48 one of each /56 in turn.
 var places = []place{
-	{"", 1, func(int) string { return v4(0) }, one, 1},
-	{", from a whole /56", 2, func(k int) string { return v6(k % 256 << 8) }, whole56, 8},
-	{", from a whole /48", 8, v6, whole48, 64},
+	{"", 1, func(int) string { return v4(0) }, one, 1, false},
+	{", from a whole /56", 2, func(k int) string { return v6(k % 256 << 8) }, whole56, 8, false},
+	{", from a whole /48", 8, v6, whole48, 64, false},
+	{", where `Spreads` is set", 1, func(int) string { return v4(0) }, one, 1, true},
+}
+
+// crowd is how many clients each of n instances expects behind an address.
+func (p place) crowd(n int) int {
+	if p.spread {
+		return int(chance.Spread(crowd, int64(n), 1))
+	}
+	return crowd
+}
+
+// nothing is what n instances admit of what costs nothing.
+func (p place) nothing(n int) int64 {
+	if p.spread {
+		return int64(n) * chance.Spread(attacked, int64(n), 1)
+	}
+	return int64(n) * p.quotas * attacked
 }
 
 // topPrice is the highest at which anything is sold, by the default Work.
@@ -35,14 +56,14 @@ const topPrice = unit * (shop.MaxPrice / pow.DefaultWork)
 
 // buyer has an attacker buy as cleverly as it can.
 func (p place) buyer(a *attackers.Attacker) *attackers.Buyer {
-	return a.Buyer(p.crowds*crowd, topPrice, p.addr)
+	return a.Buyer(p.crowds*p.crowd(a.Instances()), topPrice, p.addr)
 }
 
 // harvested spends a purse at n instances in no time, and uses all that it has bought.
 func harvested(o Options, n int, p place, purse int64, clients int) attackers.Gain {
 	return unlessByChance(func() attackers.Gain {
 		s := selling(middleware.WhenExhausted)
-		s.Cost, s.MaxClients = costOf, clients
+		s.Cost, s.MaxClients, s.Spreads = costOf, clients, p.spread && n > 1
 		if clients == 0 && p.crowds > 1 {
 			s.MaxClients = 1 << 16 // in a small memory a /48 alone has its part of what is for sale, and pays more
 		}
@@ -58,14 +79,14 @@ func harvested(o Options, n int, p place, purse int64, clients int) attackers.Ga
 		}
 		return got
 	}, func(g attackers.Gain) bool {
-		return g.Admitted > int64(n)*p.quotas*attacked+o.bought(g.Bought, attacked, int64(n), 0, 1)
+		return g.Admitted > p.nothing(n)+o.bought(g.Bought, attacked, int64(n), 0, 1)
 	})
 }
 
 // mostTallies is what docs/bounds.md says of F: what n instances sell at once, for so many W,
-// to so many crowds. No tally costs less than W.
-func mostTallies(n, crowds int, budget float64) int64 {
-	all := float64(n * crowds * crowd)
+// from a place. No tally costs less than W.
+func (p place) mostTallies(n int, budget float64) int64 {
+	all := float64(n * p.crowds * p.crowd(n))
 	return int64(min(budget, all*math.Log2(1+15./8*budget/all)))
 }
 
@@ -79,6 +100,10 @@ func yieldTable(o Options) printed.Made {
 				cells = append(cells, cell(n, of(o, n)))
 			}
 			for _, n := range sizes[1:] {
+				if strings.Contains(name, "Spreads") { // which needs several
+					cells = append(cells, "-")
+					continue
+				}
 				cells = append(cells, of(o.expecting(1), n).Admitted)
 			}
 			return cells
@@ -87,8 +112,8 @@ func yieldTable(o Options) printed.Made {
 	spend := func(budget int64, p place) {
 		add(budget < 1000, printed.Figure(budget)+" W"+p.name, func(o Options, n int) attackers.Gain { return harvested(o, n, p, budget*unit, 0) },
 			func(n int, g attackers.Gain) any {
-				most := o.bought(mostTallies(n, p.crowds, float64(budget)), attacked, int64(n), 0, 1)
-				return result{g.Admitted, int64(n)*p.quotas*attacked + most}
+				most := o.bought(p.mostTallies(n, float64(budget)), attacked, int64(n), 0, 1)
+				return result{g.Admitted, p.nothing(n) + most}
 			})
 	}
 	for _, budget := range []int64{0, 1, 8, 100, 1000} {
@@ -96,6 +121,7 @@ func yieldTable(o Options) printed.Made {
 	}
 	spend(1000, places[1])
 	spend(1000, places[2])
+	spend(1000, places[3])
 	add(false, "all that is sold to an address", func(o Options, n int) attackers.Gain {
 		clients := 0
 		if n > 10 {
