@@ -105,6 +105,17 @@ func TestWhatMakesAnInstanceBusy(t *testing.T) {
 			}
 		}},
 		"in shadow mode": {true, func(cfg *middleware.Config) { cfg.Shadow = true }, crowded},
+		"over their limits": {false, func(cfg *middleware.Config) { cfg.Limits[0].Window = time.Hour }, func(t *testing.T, h *site, now *clock) {
+			for i := range enough {
+				require.Equal(t, 5, admitted(h, 5, stranger(i)))
+				now.advance(time.Second)
+			}
+			now.advance(time.Minute)
+			require.False(t, h.m.Stats().Busy)
+			for range 10 {
+				require.Zero(t, strangers(h, enough))
+			}
+		}},
 		"over its limit": {false, nil, func(_ *testing.T, h *site, _ *clock) { admitted(h, 1000) }},
 		"over its limit, in shadow mode": {false, func(cfg *middleware.Config) { cfg.Shadow = true }, func(_ *testing.T, h *site, _ *clock) {
 			require.Equal(t, 1000, admitted(h, 1000))

@@ -7,6 +7,19 @@ import (
 	"time"
 )
 
+// A Threshold is the load from which an instance is busy. What is 0 is not set.
+type Threshold struct {
+	// PerSecond is how many requests are admitted in a second, in the mean over ten
+	// seconds or so. Permitted: up to 1000000.
+	PerSecond int64
+
+	// AtOnce is how many requests are under way.
+	AtOnce int64
+}
+
+// networkPart of the threshold, one in so many, is what counts of a network at most.
+const networkPart = 4
+
 // A gauge measures a load: that of an instance, of a network, or of a client.
 type gauge struct {
 	// A bucket that leaks what the threshold is while it is calm, and half of that while it is

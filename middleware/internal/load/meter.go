@@ -10,16 +10,6 @@ import (
 	"time"
 )
 
-// A Threshold is the load from which an instance is busy. What is 0 is not set.
-type Threshold struct {
-	// PerSecond is how many requests are admitted in a second, in the mean over ten
-	// seconds or so. Permitted: up to 1000000.
-	PerSecond int64
-
-	// AtOnce is how many requests are under way.
-	AtOnce int64
-}
-
 // A Source says whom a request is from, by hashes of [Meter.Hash].
 type Source struct {
 	// Tally is that of a tally that was bought; 0: none.
@@ -66,8 +56,8 @@ const (
 	// whoever comes.
 	hashes = 1024
 
-	networkPart = 4  // of the threshold, one in so many
-	clientPart  = 16 // and of a client
+	// clientPart of the threshold, one in so many, is what counts of a client at most.
+	clientPart = 16
 )
 
 // New returns a meter that is calm.
