@@ -118,7 +118,7 @@ func (w *buyerWorld) requirePaid(l *buyerLife, addr string) {
 	for i := len(list) - 1; i >= 0; i-- {
 		paid += list[i].work
 		span := float64(last.second-list[i].second) + 1
-		most := 4*crowd*span/3600 + crowd*math.Log2(1+15./8*paid/(crowd*float64(w.tariff.Work)))
+		most := float64(w.tariff.SalesPerHour)*span/3600 + crowd*math.Log2(1+15./8*paid/(crowd*float64(w.tariff.Work)))
 		require.LessOrEqual(w.t, float64(len(list)-i), most+1e-9, "%s bought too much for %.0f hashes in %.0f s", addr, paid, span)
 	}
 }

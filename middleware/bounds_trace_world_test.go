@@ -83,7 +83,7 @@ var buyerPolicies = [][2][]middleware.Limit{
 func newBuyerWorld(t *testing.T, seed uint64, mode middleware.Mode, sells, full bool) *buyerWorld {
 	w := &buyerWorld{t: t, r: random(seed), now: new(clock), mode: mode, sells: sells, full: full}
 	w.now.advance(24*time.Hour - time.Minute) // what a pass has does not come back at midnight
-	w.tariff = middleware.Challenge{Mode: mode, Work: 16, Crowd: 1 + w.r.Int64N(3), BindOwn: seed%2 == 1, Path: "/tally/"}
+	w.tariff = middleware.Challenge{Mode: mode, Work: 16, Crowd: 1 + w.r.Int64N(3), SalesPerHour: 4 + 9*int64(seed%5), BindOwn: seed%2 == 1, Path: "/tally/"}
 	w.tariff.NoWaitingRoom = true
 	if mode == middleware.WhenBusy {
 		w.tariff.BusyPerSecond = 1

@@ -80,7 +80,7 @@ type books struct {
 }
 
 func newBooks(tariff *middleware.Challenge, budget int64) *books {
-	prices, err := shop.Tariff{Work: tariff.Work, Crowd: tariff.Crowd, SalesPerHour: 32}.Compile()
+	prices, err := shop.Tariff{Work: tariff.Work, Crowd: tariff.Crowd, SalesPerHour: tariff.SalesPerHour}.Compile()
 	if err != nil {
 		panic(err)
 	}
@@ -244,7 +244,7 @@ func (w *proofWorld) requirePrices() {
 			}
 		}
 		n, crowd := len(w.lives), int(w.tariff.Crowd)
-		leaked := int(w.now.Now().Sub(midnight)*time.Duration(4*crowd*n)/time.Hour) + 1
+		leaked := int(w.now.Now().Sub(midnight)*time.Duration(w.tariff.SalesPerHour)*time.Duration(n)/time.Hour) + 1
 		require.GreaterOrEqual(w.t, paid, leastHashes(max(0, bought-leaked), n, crowd, w.tariff.Work), "%d tallies of %s", bought, addr)
 	}
 }

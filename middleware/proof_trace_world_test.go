@@ -59,7 +59,7 @@ type proofWorld struct {
 
 func newProofWorld(t *testing.T, mode middleware.Mode, seed uint64) *proofWorld {
 	w := &proofWorld{t: t, r: random(seed), now: new(clock), mode: mode, most: 5, truth: count{}, tallies: map[string]*work{}, solved: map[string]map[string]bool{}}
-	w.tariff = middleware.Challenge{Mode: mode, Work: 16, Crowd: 1 + w.r.Int64N(3), BindOwn: seed%2 == 1, Path: "/tally/"}
+	w.tariff = middleware.Challenge{Mode: mode, Work: 16, Crowd: 1 + w.r.Int64N(3), SalesPerHour: 4 + 9*int64(seed%5), BindOwn: seed%2 == 1, Path: "/tally/"}
 	if mode == middleware.WhenBusy {
 		w.tariff.BusyPerSecond, w.whenBusy = 1, true
 	}

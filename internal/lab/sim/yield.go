@@ -122,14 +122,5 @@ func yieldTable(o Options) printed.Made {
 	spend(1000, places[1])
 	spend(1000, places[2])
 	spend(1000, places[3])
-	add(false, "all that is sold to an address", func(o Options, n int) attackers.Gain {
-		clients := 0
-		if n > 10 {
-			clients = 3 << 14 // of 11,300 tallies no set is full
-		}
-		return harvested(o, n, places[0], 1<<62, clients)
-	}, func(_ int, g attackers.Gain) any {
-		return fmt.Sprintf("%s for %s W", printed.Figure(g.Admitted), printed.Figure(g.Spent/unit))
-	})
 	return t
 }
