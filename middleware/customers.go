@@ -58,26 +58,25 @@ func (c customer) kept() customer {
 	return c
 }
 
-// ownTierOf returns the tier of an identity, whose name it bears, with limits of the
-// identity's own if it has them.
-func (e *engine) ownTierOf(ctx context.Context, now time.Time, id *Identity, tier *tier) *tier {
-	c, ok := customerOf(id)
+// ownTierOf gives who, of the tier whose name its identity bears, limits of its own if it has them.
+func (e *engine) ownTierOf(ctx context.Context, now time.Time, who *subject) {
+	c, ok := customerOf(who.id)
 	if !ok {
-		return tier
+		return
 	}
-	own, _ := e.customers.answers.Get(ctx, now, c)
+	own, fresh := e.customers.answers.Fresh(now, c)
+	if !fresh {
+		own, _ = e.customers.answers.Get(ctx, now, c)
+		who.waited = true
+	}
 	switch {
 	case own.tier != nil:
-		return own.tier
-	case own.limits == nil:
-		return tier
+		who.tier = own.tier
+	case own.limits != nil: // what was known before a new configuration
+		if t, err := e.compileOwn(who.tier, own.limits); err == nil {
+			who.tier = t
+		}
 	}
-	// What was known before a new configuration.
-	t, err := e.compileOwn(tier, own.limits)
-	if err != nil {
-		return tier
-	}
-	return t
 }
 
 // askLimits asks for the limits of a customer.

@@ -38,7 +38,7 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 	}
 	d.tier = who.tier
 	who.dry = q.dry
-	if e.customers != nil { // whose limits may have been waited for
+	if who.waited {
 		now = e.now()
 		dc.reply.Fields.Now = now.UnixMicro()
 	}

@@ -102,7 +102,7 @@ func (e *engine) newSubject(ctx context.Context, now time.Time, id Identity) (wh
 func (e *engine) knowSubject(ctx context.Context, now time.Time, id *Identity, b []byte, who *subject) {
 	who.id, who.bytes, who.tier, who.mark = id, id.append(b), e.tierOf(now, id.Tier), id.mark()
 	if e.customers != nil {
-		who.tier = e.ownTierOf(ctx, now, id, who.tier)
+		e.ownTierOf(ctx, now, who)
 	}
 	who.holder = e.codec.Holder(who.bytes)
 	if e.memory != nil && id.wide() {

@@ -397,3 +397,19 @@ func (reg *registry) says(limits []middleware.Limit, err error) {
 		reg.limits = map[string][]middleware.Limit{"a": limits}
 	}
 }
+
+// Who has waited for its limits asks when it has them: it may be another window by then.
+func TestLimitsForAreWaitedFor(t *testing.T) {
+	now := new(clock)
+	cfg := contact(now)
+	cfg.Identity = byCustomer
+	limits := cfg.Limits
+	cfg.LimitsFor = &middleware.LimitsFor{Func: func(context.Context, middleware.Identity) ([]middleware.Limit, error) {
+		now.advance(20 * time.Second)
+		return limits, nil
+	}}
+	h, _ := limited(t, cfg)
+	for range 2 { // and the second does not wait
+		require.Contains(t, send(h, with("X-Customer", "acme")).Header.Get("RateLimit"), ";t=40")
+	}
+}

@@ -98,6 +98,7 @@ type subject struct {
 	holder   token.Holder
 	networks [limiter.MaxNetworks]limiter.Network // a /56 and a /48 if id is an IPv6 address, and room for what a ceiling counts
 	dry      bool                                 // nothing is to be charged
+	waited   bool                                 // for limits of its own: it is later now
 	mark     string                               // of the thing of id; "": none
 	block    uint8                                // of an IPv4 address's ports, from 1; 0 without Config.Advanced.PortBlocks
 }

@@ -61,14 +61,8 @@ const never = -1 << 62
 // values of ctx reach the function: a client that hangs up ends nothing that others wait for.
 func (t *Table[K, V]) Get(ctx context.Context, now time.Time, k K) (v V, known bool) {
 	at := now.UnixNano()
-	t.mu.RLock()
-	e := t.entries[k]
-	t.mu.RUnlock()
-	if e != nil {
-		e.used.Store(at)
-		if t.age(e, at) < t.Life {
-			return e.last()
-		}
+	if e := t.fresh(at, k); e != nil {
+		return e.last()
 	}
 	e, c := t.look(ctx, at, k)
 	if e == nil {
@@ -83,6 +77,31 @@ func (t *Table[K, V]) Get(ctx context.Context, now time.Time, k K) (v V, known b
 		}
 	}
 	return e.last()
+}
+
+// Fresh reports whether Get would neither ask about a key nor wait, and returns what it would.
+func (t *Table[K, V]) Fresh(now time.Time, k K) (v V, fresh bool) {
+	e := t.fresh(now.UnixNano(), k)
+	if e == nil {
+		return v, false
+	}
+	v, _ = e.last()
+	return v, true
+}
+
+// fresh returns the entry of a key that need not be asked about, or nil.
+func (t *Table[K, V]) fresh(at int64, k K) *entry[V] {
+	t.mu.RLock()
+	e := t.entries[k]
+	t.mu.RUnlock()
+	if e == nil {
+		return nil
+	}
+	e.used.Store(at)
+	if t.age(e, at) >= t.Life {
+		return nil
+	}
+	return e
 }
 
 // last returns the last answer, if there is one.

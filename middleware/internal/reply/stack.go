@@ -46,7 +46,18 @@ func (f *Fields) fields() int {
 // outermost first; of the rest, the innermost value stands. Nothing can be appended in place: a
 // handler's Add must not reach the next value.
 func (f *Fields) lines(i int) []string {
-	if i < listed && f.outer != nil {
+	if f.outer == nil && i < numFields {
+		if lines := &f.current().Lines; lines[i] != "" {
+			return lines[i : i+1 : i+1]
+		}
+		return nil
+	}
+	return f.linesOfAll(i)
+}
+
+// linesOfAll is lines for a stack, and for fields that few decisions have.
+func (f *Fields) linesOfAll(i int) []string {
+	if i < listed {
 		return f.list(i)
 	}
 	for g := f; g != nil; g = g.outer {
