@@ -52,7 +52,7 @@ func TestLoadThatDoesNotEndIsTold(t *testing.T) {
 					return fmt.Errorf("%w: the table is throttled", err)
 				}
 				asks(http.StatusServiceUnavailable, 5)
-				require.Empty(t, h.log.lines(), "it may be a crowd")
+				require.Empty(t, h.log.lines(), "it may be a rush")
 				require.False(t, h.m.Stats().Counter.Refusing)
 				asks(http.StatusServiceUnavailable, 10)
 				require.True(t, h.m.Stats().Counter.Refusing)
@@ -119,11 +119,11 @@ func TestLoadThatMeetsFewRequestsIsTold(t *testing.T) {
 	require.False(t, h.m.Stats().Counter.Refusing, "of a counter that nobody asks nothing is known")
 }
 
-// A crowd for five seconds, however large, a third of calls that meet load all the time, and
+// A rush for five seconds, however large, a third of calls that meet load all the time, and
 // an outage are not told of.
 func TestLoadThatIsNotTold(t *testing.T) {
 	for name, fails := range map[string]func(second, n int) error{
-		"a crowd": func(second, n int) error {
+		"a rush": func(second, n int) error {
 			if second%20 >= 5 || n == 0 {
 				return nil
 			}

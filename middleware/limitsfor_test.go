@@ -109,7 +109,7 @@ func TestLimitsForACustomer(t *testing.T) {
 	})
 }
 
-// No crowd of addresses has the function called, or gets a place among what it has answered.
+// No number of addresses has the function called, or gets a place among what it has answered.
 func TestLimitsForNoAddress(t *testing.T) {
 	reg := &registry{limits: map[string][]middleware.Limit{"": minutely(1000)}}
 	cfg := contracts(new(clock), reg)

@@ -13,13 +13,13 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-func crowd(h http.Handler, n int) {
+func fillWith(h http.Handler, n int) {
 	for i := range n {
 		send(h, from(fmt.Sprintf("198.51.%d.%d", 100+i/256, i%256)))
 	}
 }
 
-// Addresses cost nothing, so a crowd of them can fill the memory. It gains nothing for anybody by that: also who is
+// Addresses cost nothing, so very many of them can fill the memory. It gains nothing for anybody by that: also who is
 // new while the memory is full gets L on each instance, and perhaps less.
 func TestMemoryFull(t *testing.T) {
 	const L, N, C = 5, 3, 1
@@ -73,7 +73,7 @@ func TestMemoryFull(t *testing.T) {
 	}
 }
 
-// A crowd that pays can fill the cells of what is bought: then its next tallies begin with
+// Whoever pays can fill the cells of what is bought: then its next tallies begin with
 // what it has used, and none is worth more than what was paid for.
 func TestBuyingWhileTheMemoryIsFull(t *testing.T) {
 	now := new(clock)

@@ -77,13 +77,13 @@ func TestWhenBusy(t *testing.T) {
 // What is refused, and what costs nothing, makes nobody busy; what is admitted does, whoever admits it.
 func TestWhatMakesAnInstanceBusy(t *testing.T) {
 	const enough = 101 // of 10 a second
-	crowded := func(_ *testing.T, h *site, _ *clock) { strangers(h, enough) }
+	flooded := func(_ *testing.T, h *site, _ *clock) { strangers(h, enough) }
 	for name, test := range map[string]struct {
 		busy   bool
 		change func(*middleware.Config)
 		come   func(t *testing.T, h *site, now *clock)
 	}{
-		"admitted":  {true, nil, crowded},
+		"admitted":  {true, nil, flooded},
 		"one fewer": {false, nil, func(_ *testing.T, h *site, _ *clock) { strangers(h, enough-1) }},
 		"own tallies": {true, nil, func(t *testing.T, h *site, _ *clock) {
 			for i := range enough {
@@ -104,7 +104,7 @@ func TestWhatMakesAnInstanceBusy(t *testing.T) {
 				allowed(t, h.m, middleware.Principal(fmt.Sprint(i)), 1)
 			}
 		}},
-		"in shadow mode": {true, func(cfg *middleware.Config) { cfg.Shadow = true }, crowded},
+		"in shadow mode": {true, func(cfg *middleware.Config) { cfg.Shadow = true }, flooded},
 		"over their limits": {false, func(cfg *middleware.Config) { cfg.Limits[0].Window = time.Hour }, func(t *testing.T, h *site, now *clock) {
 			for i := range enough {
 				require.Equal(t, 5, admitted(h, 5, stranger(i)))
@@ -262,8 +262,8 @@ func TestReconfigureKeepsTheLoad(t *testing.T) {
 	})
 }
 
-// In a crowd newcomers have nothing to wait in line for, though they might have had a moment before.
-func TestNewcomersToACrowdDoNotStandInLine(t *testing.T) {
+// While it is busy newcomers have nothing to wait in line for, though they might have had a moment before.
+func TestNewcomersDoNotStandInLineWhereItIsBusy(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		cfg := busyFrom(nil, 0, 2)
 		cfg.Now, cfg.Concurrency = time.Now, &middleware.Concurrency{Max: 1, Queue: 5}

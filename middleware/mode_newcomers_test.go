@@ -115,7 +115,7 @@ func TestNoWorkForWhatCanNeverPass(t *testing.T) {
 			cfg.Limits[0].Quota, cfg.Instances, cfg.UnfairCeiling = 50, 10, true
 			cfg.Challenge.NoWaitingRoom = true
 		},
-		"in a crowd": func(cfg *middleware.Config) {
+		"while busy": func(cfg *middleware.Config) {
 			cfg.Challenge.Mode, cfg.Challenge.BusyPerSecond = middleware.WhenBusy, 2
 		},
 	} {

@@ -17,7 +17,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// A crowd of addresses costs nothing, and fills the memory. What a client has paid for
+// Addresses cost nothing, and fill the memory. What a client has paid for
 // with work has cells of its own there: it is worth what was paid, however many come.
 func TestAFloodTakesNothingFromPayers(t *testing.T) {
 	for name, mode := range map[string]middleware.Mode{"WhenExhausted": middleware.WhenExhausted, "Newcomers": middleware.Newcomers} {
@@ -26,7 +26,7 @@ func TestAFloodTakesNothingFromPayers(t *testing.T) {
 			cfg.MaxClients = 8
 			h := newSite(t, cfg)
 			for range 2 * 5 { // more than once what each may
-				crowd(h, 400)
+				fillWith(h, 400)
 			}
 			proof := solved(t, fetched(h))
 			require.Equal(t, 5, admitted(h, 20, proving(proof)))

@@ -124,7 +124,7 @@ func TestABusyNetwork(t *testing.T) {
 // An attacker can make an instance busy, with requests that are admitted, and keep it so for as long as it pays for
 // them. That costs others work, and locks nobody out: a newcomer proves work once, at the price of its own address,
 // and is served as ever; a client that has bought a tally notices nothing.
-func TestAnAttackerWhoCrowdsAnInstanceLocksNobodyOut(t *testing.T) {
+func TestAnAttackerWhoMakesAnInstanceBusyLocksNobodyOut(t *testing.T) {
 	const perSecond, attackers = 10, 24
 	for name, addr := range map[string]string{"of its own": "", "that the attacker has too": "60.0.7.1"} {
 		t.Run("newcomers with an address "+name, func(t *testing.T) {
@@ -229,18 +229,18 @@ func TestBoundWhenBusy(t *testing.T) {
 	require.EqualValues(t, (instances+starts)*limit*(1+farmed), passed, "(N+C)·L·(1+F), and no less: what it says is true")
 }
 
-// However many addresses a crowd has, and however it times its requests: all together an
+// However many addresses strangers have, and however they time their requests: all together an
 // instance admits no more without work, in any time, than the threshold and ten seconds' worth.
-func TestAllThatACrowdGetsWithoutWork(t *testing.T) {
+func TestAllThatStrangersGetWithoutWork(t *testing.T) {
 	const perSecond, seconds = 24, 120
 	flood := func(int, bool) int { return 50 }
-	for name, crowd := range map[string]struct {
+	for name, them := range map[string]struct {
 		perTick  func(i int, busy bool) int
 		networks int // that it comes from; 0: from everywhere
 	}{
 		"a flood":                            {flood, 0},
 		"bursts":                             {func(i int, _ bool) int { return (i % 37) / 36 * 800 }, 0},
-		"a crowd that comes when it is calm": {func(_ int, busy bool) int { return map[bool]int{false: 120}[busy] }, 0},
+		"strangers who come when it is calm": {func(_ int, busy bool) int { return map[bool]int{false: 120}[busy] }, 0},
 		"a trickle above the threshold":      {func(int, bool) int { return 3 }, 0},
 		"a flood from one network":           {flood, 1},
 		"a flood from six networks":          {flood, 6},
@@ -254,11 +254,11 @@ func TestAllThatACrowdGetsWithoutWork(t *testing.T) {
 			passed, spells, was, next := 0, 0, false, 0
 			for i := range seconds * 10 {
 				busy := h.m.Stats().Busy
-				for range crowd.perTick(i, busy) {
+				for range them.perTick(i, busy) {
 					next++
 					who := fmt.Sprintf("10.%d.%d.%d", next>>16, next>>8&255, next&255) // each is a network of its own
-					if crowd.networks > 0 {
-						who = fmt.Sprintf("60.%d.%d.%d", next%crowd.networks, next>>8&255, next&255)
+					if them.networks > 0 {
+						who = fmt.Sprintf("60.%d.%d.%d", next%them.networks, next>>8&255, next&255)
 					}
 					passed += admitted(h, 1, from(who))
 				}
@@ -268,15 +268,15 @@ func TestAllThatACrowdGetsWithoutWork(t *testing.T) {
 				}
 				was = busy
 				most := float64(perSecond)*(float64(i)/10+10) + float64(spells)
-				if crowd.networks == 1 {
+				if them.networks == 1 {
 					most /= 4
 				}
 				require.LessOrEqual(t, float64(passed), most, "after %d tenths of a second", i)
 				now.advance(100 * time.Millisecond)
 			}
-			require.Equal(t, crowd.networks != 1, spells > 0)
-			if crowd.networks == 0 {
-				require.Greater(t, passed, perSecond*seconds/2, "a crowd shuts nobody out for good")
+			require.Equal(t, them.networks != 1, spells > 0)
+			if them.networks == 0 {
+				require.Greater(t, passed, perSecond*seconds/2, "strangers shut nobody out for good")
 			}
 			t.Logf("%d admitted of %d, busy %d times", passed, next, spells)
 		})
@@ -311,8 +311,8 @@ func TestWhenBusyIsSafeForConcurrentUse(t *testing.T) {
 	}
 }
 
-// TestWaitingRoomOfACrowd: what a crowd gets without work is beside the waiting room, which each of its addresses has.
-func TestWaitingRoomOfACrowd(t *testing.T) {
+// TestWaitingRoomOfStrangers: what strangers get without work is beside the waiting room, which each of their addresses has.
+func TestWaitingRoomOfStrangers(t *testing.T) {
 	const perSecond, many = 2, 100
 	now := new(clock)
 	cfg := waiting(now, middleware.WhenBusy)

@@ -55,7 +55,7 @@ func (f *flood) send(h http.Handler, n int) {
 }
 
 func TestThreatsOfFloods(t *testing.T) {
-	const crowd = 20_000
+	const strangers = 20_000
 	victim := with("Victim", "1")
 
 	t.Run("T29 refusals cost no memory", func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestThreatsOfFloods(t *testing.T) {
 		from("203.0.113.1")(r)
 		w := &sink{http.Header{}}
 		before := heap()
-		for range crowd {
+		for range strangers {
 			clear(w.header)
 			h.ServeHTTP(w, r)
 		}
@@ -84,7 +84,7 @@ func TestThreatsOfFloods(t *testing.T) {
 		}
 		require.EqualValues(t, 5, h.spy.calls.Load())
 	})
-	t.Run("T31 a crowd of strangers does not wash out a count", func(t *testing.T) {
+	t.Run("T31 a flood of strangers does not wash out a count", func(t *testing.T) {
 		f := newFlood(contact(new(clock)))
 		log, decisions := logTo(&f.cfg), recorded{}
 		f.cfg.OnDecision = func(_ context.Context, d middleware.Decision) { decisions.all = append(decisions.all[:0], d) }
@@ -94,7 +94,7 @@ func TestThreatsOfFloods(t *testing.T) {
 
 		f.send(h, 1000)
 		before := heap()
-		f.send(h, crowd)
+		f.send(h, strangers)
 		require.Less(t, heap()-before, int64(64<<10), "twenty times what the memory is made for")
 		require.Positive(t, decisions.last().Inherited, "which the decision says")
 		require.Positive(t, m.Stats().Inherited)

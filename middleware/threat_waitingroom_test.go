@@ -208,8 +208,8 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 		cfg.MaxClients = 1
 		h := newSite(t, cfg)
 		passed := 0
-		const crowd = 500
-		for i := range crowd {
+		const people = 500
+		for i := range people {
 			at := from(fmt.Sprintf("198.51.%d.%d", i/250, i%250))
 			tickets := ticketsOf(t, h, 2*laneQuota, at)
 			now.advance(5 * time.Second)
@@ -218,7 +218,7 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 			passed += n
 			now.advance(-5 * time.Second)
 		}
-		require.Less(t, passed, crowd*laneQuota, "it was full")
+		require.Less(t, passed, people*laneQuota, "it was full")
 		require.GreaterOrEqual(t, passed, 16*laneQuota)
 	})
 	t.Run("T43 the quota changes", func(t *testing.T) {

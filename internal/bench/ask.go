@@ -74,8 +74,8 @@ type asker struct {
 	lines  [][]string // of it, shown in turn
 	echoes bool       // the newest tokens, from each answer
 
-	// Many clients come from a crowd, one after the other, from begin to end. nil: there is one.
-	crowd            *crowd
+	// Many clients come from a population, one after the other, from begin to end. nil: there is one.
+	population       *population
 	begin, end, next int
 	renew            func() http.Handler // an instance that knows nobody, for new clients
 
@@ -87,7 +87,7 @@ type asker struct {
 	wrong   string // the first answer that was not as meant
 }
 
-// newAsker returns one that asks handlers for client 0 of a crowd.
+// newAsker returns one that asks handlers for client 0 of a population.
 func newAsker(method string, handlers ...http.Handler) *asker {
 	a := &asker{
 		handlers: handlers,
@@ -109,10 +109,10 @@ func (a *asker) show(field string, lines ...[]string) {
 func (a *asker) run(n int) {
 	a.taken = 0
 	for range n {
-		if a.crowd != nil {
-			a.request.RemoteAddr = a.crowd.address(a.next)
+		if a.population != nil {
+			a.request.RemoteAddr = a.population.address(a.next)
 			if a.shows != "" {
-				a.lines[0][0] = a.crowd.token(a.next)
+				a.lines[0][0] = a.population.token(a.next)
 			}
 			if a.next++; a.next == a.end {
 				a.next = a.begin
@@ -156,7 +156,7 @@ func (a *asker) mistaken() {
 
 // before gives new clients a new instance, where those of the last run out.
 func (a *asker) before(n int) error {
-	if a.renew != nil && a.next+n > a.crowd.size {
+	if a.renew != nil && a.next+n > a.population.size {
 		a.handlers, a.next = []http.Handler{a.renew()}, 0
 	}
 	return nil

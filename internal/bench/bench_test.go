@@ -289,8 +289,8 @@ func TestAskersNoticeWhatIsNotAsMeant(t *testing.T) {
 	}
 }
 
-func TestCrowd(t *testing.T) {
-	c := newCrowd(30_000)
+func TestPopulation(t *testing.T) {
+	c := newPopulation(30_000)
 	c.visit(ours()(new(opening), plenty(c.size)))
 	addresses, tokens := map[string]bool{}, map[string]bool{}
 	for i := range c.size {
@@ -302,11 +302,11 @@ func TestCrowd(t *testing.T) {
 	require.Len(t, appendAddress(nil, 299_999_999), addressLen)
 }
 
-// Each part of a crowd asks; its tokens are accepted.
-func TestCrowdsAsk(t *testing.T) {
+// Each part of a population asks; its tokens are accepted.
+func TestPopulationsAsk(t *testing.T) {
 	for _, clients := range []int{1, 500} {
 		for _, cores := range []int{1, 2} {
-			c := newCrowd(clients)
+			c := newPopulation(clients)
 			identities := sync.Map{}
 			o := new(opening)
 			o.tell = func(_ context.Context, d middleware.Decision) {

@@ -51,7 +51,7 @@ var kinds = []kind{
 		more.groups *= 3 // each with connections of its own
 		return (&turns{name: "wire", slice: 100, open: openWire, fresh: true}).measure(ctx, &more, o, long, progress)
 	}},
-	{"crowd", 2 * time.Minute, measureCrowd},
+	{"population", 2 * time.Minute, measurePopulation},
 	{"counters", 7 * time.Minute, measureCounters},
 	{"fleet", 3 * time.Minute, measureFleet},
 }
@@ -74,12 +74,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	s := settings{part: 1}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&s.only, "only", "", "measure these `parts`: requests, served, wire, crowd, counters, fleet; with commas")
+	flags.StringVar(&s.only, "only", "", "measure these `parts`: requests, served, wire, population, counters, fleet; with commas")
 	rows := flags.String("rows", "", "measure rows whose names match this `pattern`, and those that they are compared with")
 	flags.DurationVar(&s.span, "span", 0, "measure each part for this `long`")
 	flags.IntVar(&s.groups, "groups", 6, "make so many groups of turns")
 	flags.IntVar(&s.keys, "keys", 10_000, "let counters count `n` keys beside the hot one")
-	flags.IntVar(&s.clients, "clients", 1_000_000, "let a crowd be of `n` clients")
+	flags.IntVar(&s.clients, "clients", 1_000_000, "let a population be of `n` clients")
 	flags.StringVar(&s.dir, "dir", "", "let counters make their files in this `directory`, on the disk that is meant")
 	flags.StringVar(&s.save, "save", "", "write what was measured to this `file`")
 	flags.StringVar(&s.from, "from", "", "measure nothing; report what -save has written to this `file`")

@@ -20,7 +20,7 @@ import (
 // childVariable holds what a process that this one has started is to do, as JSON.
 const childVariable = "TALLYSTICK_BENCH_CHILD"
 
-// An errand is what such a process does: meet a crowd, or serve as an instance of a fleet.
+// An errand is what such a process does: meet a population, or serve as an instance of a fleet.
 type errand struct {
 	Limiter string
 	Clients int           // 0: serve
@@ -53,20 +53,20 @@ func (e *errand) do(in io.Reader, out io.Writer) (err error) {
 	return nil
 }
 
-// crowded are the limiters that meet many clients, each in a process of its own: what one keeps of a
+// meeters are the limiters that meet many clients, each in a process of its own: what one keeps of a
 // million makes no collection of another dearer.
-var crowded = []string{ourName, lowest, reference, "throttled", "bare", "ulule", "tollbooth", "go-limiter", "x-time-map", "redis_rate"}
+var meeters = []string{ourName, lowest, reference, "throttled", "bare", "ulule", "tollbooth", "go-limiter", "x-time-map", "redis_rate"}
 
-// measureCrowd has each limiter meet its crowd, in turn.
-func measureCrowd(ctx context.Context, s *settings, o *opening, long time.Duration, progress io.Writer) samples {
+// measurePopulation has each limiter meet its population, in turn.
+func measurePopulation(ctx context.Context, s *settings, o *opening, long time.Duration, progress io.Writer) samples {
 	all := make(samples)
 	for g := range s.groups {
-		for i := range crowded {
-			e := errand{Limiter: crowded[(i+g)%len(crowded)], Clients: s.clients, For: long / time.Duration(s.groups*len(crowded)*5)}
+		for i := range meeters {
+			e := errand{Limiter: meeters[(i+g)%len(meeters)], Clients: s.clients, For: long / time.Duration(s.groups*len(meeters)*5)}
 			if !s.wants(e.Limiter) {
 				continue
 			}
-			fmt.Fprintf(progress, "crowd: group %d of %d, %s\n", g+1, s.groups, e.Limiter)
+			fmt.Fprintf(progress, "population: group %d of %d, %s\n", g+1, s.groups, e.Limiter)
 			if e.Limiter == "redis_rate" {
 				e.Redis, e.Clients = startRedis(o).addr, min(e.Clients, 50_000) // a million take a minute
 			}
@@ -96,9 +96,9 @@ func onErrand(in io.Reader, out io.Writer) (on bool, err error) {
 
 // visit has each client ask h once, and keeps the tokens that they get, all of one length. They
 // come in another order than later, lest what a limiter keeps of them lies in memory in that order.
-func (c *crowd) visit(h http.Handler) {
+func (c *population) visit(h http.Handler) {
 	a := newAsker(http.MethodPost, h)
-	a.crowd, a.either = c, true
+	a.population, a.either = c, true
 	for _, i := range rand.Perm(c.size) {
 		a.next = i
 		a.run(1)
@@ -114,7 +114,7 @@ func (c *crowd) visit(h http.Handler) {
 	}
 }
 
-// meet measures one limiter that meets a crowd, in a process of its own: by units, the nanoseconds
+// meet measures one limiter that meets a population, in a process of its own: by units, the nanoseconds
 // of processors and of the wall, and the bytes of the heap.
 func (e *errand) meet(o *opening) samples {
 	all := make(samples)
@@ -124,17 +124,17 @@ func (e *errand) meet(o *opening) samples {
 		want  int
 	}{
 		{"one", plenty(1), http.StatusOK},
-		{"crowd", plenty(e.Clients), http.StatusOK},
+		{"population", plenty(e.Clients), http.StatusOK},
 		{"refused", one(e.Clients), http.StatusTooManyRequests},
 	} {
 		if e.Limiter == "bare" && w.want != http.StatusOK {
 			break
 		}
-		c, empty := newCrowd(w.terms.clients), heap()
+		c, empty := newPopulation(w.terms.clients), heap()
 		h := limiters[e.Limiter](o, w.terms)
 		fresh := heap()
 		c.visit(h)
-		if w.unit == "crowd" {
+		if w.unit == "population" {
 			all.add(e.Limiter, "fixed heap", fresh-empty)
 			all.add(e.Limiter, "heap", (heap()-fresh)/float64(c.size))
 		}
@@ -158,9 +158,9 @@ func heap() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// ask has a crowd ask for so long from so many goroutines, each for its part of the crowd, and
+// ask has a population ask for so long from so many goroutines, each for its part of the population, and
 // returns the nanoseconds of processors and of the wall for each request.
-func (c *crowd) ask(h http.Handler, want, cores int, long time.Duration) (cpu, wall float64) {
+func (c *population) ask(h http.Handler, want, cores int, long time.Duration) (cpu, wall float64) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
 	const batch = 1000
 	askers, sent := make([]*asker, cores), make([]int, cores)
@@ -168,7 +168,7 @@ func (c *crowd) ask(h http.Handler, want, cores int, long time.Duration) (cpu, w
 	began, used := time.Now(), processorTime()
 	for i := range askers {
 		a := newAsker(http.MethodPost, h)
-		a.want, a.either, a.crowd = want, true, c
+		a.want, a.either, a.population = want, true, c
 		a.begin, a.end = i*c.size/cores, max((i+1)*c.size/cores, 1)
 		a.next = a.begin
 		if c.tokens != nil {

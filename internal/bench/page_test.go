@@ -16,7 +16,7 @@ import (
 
 // rowsOf returns the first cells of what each table has.
 func rowsOf() map[string][]string {
-	all := map[string][]string{"requests": names(requests()), "served": names(trips()), "cores": slices.Clone(crowded[:5]), "limiters": slices.Clone(crowded)}
+	all := map[string][]string{"requests": names(requests()), "served": names(trips()), "cores": slices.Clone(meeters[:5]), "limiters": slices.Clone(meeters)}
 	for _, e := range engines {
 		all["counters"] = append(all["counters"], e.name, e.name)
 	}

@@ -190,7 +190,7 @@ const newcomers = 30_000
 func first(b builder, tokens bool) func(*opening) *asker {
 	return func(o *opening) *asker {
 		a := newAsker(http.MethodPost)
-		a.crowd, a.next, a.both = newCrowd(newcomers), newcomers, tokens
+		a.population, a.next, a.both = newPopulation(newcomers), newcomers, tokens
 		a.renew = func() http.Handler { return b(o, plenty(newcomers)) }
 		return a
 	}

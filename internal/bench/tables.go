@@ -23,11 +23,11 @@ type table struct {
 var tables = []table{
 	{"requests", "README.md", []string{"requests"}, requestTable},
 	{"served", "README.md", []string{"served"}, servedTable},
-	{"cores", "README.md", []string{"crowd"}, coreTables},
-	{"limiters", "README.md", []string{"crowd"}, limiterTable},
+	{"cores", "README.md", []string{"population"}, coreTables},
+	{"limiters", "README.md", []string{"population"}, limiterTable},
 	{"wire", "README.md", []string{"wire"}, wireTable},
 	{"counters", "README.md", []string{"counters"}, counterTable},
-	{"summary", "../../README.md", []string{"requests", "served", "crowd"}, summaryTable},
+	{"summary", "../../README.md", []string{"requests", "served", "population"}, summaryTable},
 	{"fleet", "../../README.md", []string{"fleet"}, fleetTable},
 	{"budgets", "", nil, budgetTable},
 }
@@ -158,19 +158,19 @@ func servedTable(r *results) string {
 }
 
 func coreTables(r *results) string {
-	return coreTable(r, "one", "one client") + "\n" + coreTable(r, "crowd", "a million clients")
+	return coreTable(r, "one", "one client") + "\n" + coreTable(r, "population", "a million clients")
 }
 
 func coreTable(r *results, unit, clients string) string {
-	return r.rows("crowd", fmt.Sprintf("Of %s. All are %d processors. %s", clients, runtime.NumCPU(), quartiles), crowded[:5],
+	return r.rows("population", fmt.Sprintf("Of %s. All are %d processors. %s", clients, runtime.NumCPU(), quartiles), meeters[:5],
 		"processor time on one, ns: "+unit, "on all: "+unit+", all", "on the wall on one, ns: "+unit+", wall", "on all: "+unit+", all, wall",
 		"× floor: "+unit+", all, wall/floor", "× httprate: "+unit+", all, wall/httprate", "× throttled: "+unit+", all, wall/throttled")
 }
 
 func limiterTable(r *results) string {
-	return r.rows("crowd", "Times httprate in the same column. `tallystick` and `floor` have room for a million from the start.\n"+
-		"A million of `redis_rate` are 50,000, and its clients are in Redis.", crowded,
-		"allowed, 1 client: one/httprate", "allowed, a million: crowd/httprate", "refused, a million: refused/httprate", "heap when new, MB: fixed heap", "heap per client, B: heap")
+	return r.rows("population", "Times httprate in the same column. `tallystick` and `floor` have room for a million from the start.\n"+
+		"A million of `redis_rate` are 50,000, and its clients are in Redis.", meeters,
+		"allowed, 1 client: one/httprate", "allowed, a million: population/httprate", "refused, a million: refused/httprate", "heap when new, MB: fixed heap", "heap per client, B: heap")
 }
 
 func fleetTable(r *results) string {
@@ -317,7 +317,7 @@ func summaryTable(r *results) string {
 		{"GET, allowed", "requests", "p10", "p10/", ourName + "-get", ""},
 		{"refused", "requests", "p10", "p10/", ourName + "-refused", asRefused},
 		{"in a server of net/http, above none", "served", "p10-none", "p10%", ourName + "-post", ""},
-		{fmt.Sprintf("a million clients, %d processors, on the wall", runtime.NumCPU()), "crowd", "crowd, all, wall", "crowd, all, wall/", ourName, ""},
+		{fmt.Sprintf("a million clients, %d processors, on the wall", runtime.NumCPU()), "population", "population, all, wall", "population, all, wall/", ourName, ""},
 	} {
 		all, row := r.Kinds[q.kind], []string{q.text}
 		for _, name := range []string{q.us, lowest + q.end, reference + q.end, "throttled" + q.end} {
@@ -345,7 +345,7 @@ var budgets = []struct {
 	{"two policies around a handler over one", "requests", ourName + "-stack-two", "p10/tallystick-post", 2.2},
 	{"four over one", "requests", ourName + "-stack-four", "p10/tallystick-post", 4.5},
 	{"bytes allocated for 600 KB of tokens, over none", "requests", ourName + "-huge-list", "bytes/tallystick-no-token", 1.05},
-	{"a million clients on all processors, on the wall, over the floor's", "crowd", ourName, "crowd, all, wall/floor", 1.3},
+	{"a million clients on all processors, on the wall, over the floor's", "population", ourName, "population, all, wall/floor", 1.3},
 	{"a whole request in a real server, over httprate's", "served", ourName + "-post", "mean/httprate", 1.1},
 	{"the server's time of `exact/redis` for a lone caller, over redis_rate's", "counters", "redis", "false 1 server/redis_rate", 1},
 	{"a fleet's time above none, over redis_rate's", "fleet", ourName + " 2", "all%redis_rate", 0.1},

@@ -71,7 +71,7 @@ func TestNewClientsAreNew(t *testing.T) {
 			continue
 		}
 		a := q.open(new(opening))
-		a.crowd, a.next = newCrowd(10), 10
+		a.population, a.next = newPopulation(10), 10
 		made, renew := 0, a.renew
 		a.renew = func() http.Handler { made++; return renew() }
 		for i, want := range []int{1, 1, 2, 2, 3} { // after two turns two clients are left
@@ -108,9 +108,9 @@ func TestForgeriesClaimLittleAndMuch(t *testing.T) {
 	require.Len(t, forgedLong(o), token.MaxLen)
 }
 
-// A crowd that is not answered as is meant, or shows tokens that are not its own, is not measured.
-func TestCrowdsNoticeWhatIsNotAsMeant(t *testing.T) {
-	asks := func(c *crowd, h http.Handler, want int) error {
+// A population that is not answered as is meant, or shows tokens that are not its own, is not measured.
+func TestPopulationsNoticeWhatIsNotAsMeant(t *testing.T) {
+	asks := func(c *population, h http.Handler, want int) error {
 		return failing(func() { c.ask(h, want, 2, time.Millisecond) })
 	}
 	var n atomic.Int64
@@ -127,13 +127,13 @@ func TestCrowdsNoticeWhatIsNotAsMeant(t *testing.T) {
 	once := status(func() int {
 		return map[bool]int{true: http.StatusTooManyRequests, false: http.StatusOK}[n.Add(1) == 70]
 	})
-	require.NoError(t, asks(newCrowd(100), served(), http.StatusOK))
-	require.ErrorContains(t, asks(newCrowd(100), once, http.StatusOK), "answered 429 with 0 bytes")
-	require.ErrorContains(t, asks(newCrowd(100), served(), http.StatusTooManyRequests), "answered 200 with 2 bytes")
-	require.ErrorContains(t, asks(newCrowd(100), empty, http.StatusOK), "answered 200 with 0 bytes")
+	require.NoError(t, asks(newPopulation(100), served(), http.StatusOK))
+	require.ErrorContains(t, asks(newPopulation(100), once, http.StatusOK), "answered 429 with 0 bytes")
+	require.ErrorContains(t, asks(newPopulation(100), served(), http.StatusTooManyRequests), "answered 200 with 2 bytes")
+	require.ErrorContains(t, asks(newPopulation(100), empty, http.StatusOK), "answered 200 with 0 bytes")
 	for want, terms := range map[int]terms{http.StatusOK: plenty(100), http.StatusTooManyRequests: one(100)} {
 		for _, b := range []builder{ours(), newFloor} {
-			c, h := newCrowd(100), b(new(opening), terms)
+			c, h := newPopulation(100), b(new(opening), terms)
 			c.visit(h)
 			require.NoError(t, asks(c, h, want))
 			c.tokens = slices.Concat(c.tokens[c.length:], c.tokens[:c.length]) // each shows that of the next

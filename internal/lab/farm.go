@@ -60,7 +60,7 @@ func imports(s *scene) {
 func stolen(s *scene) {
 	name := instance.Attacker
 	if s.route.BindOwn {
-		name = crowdName
+		name = honestName
 	}
 	victim, thief := s.caller(name, true, false, s.host()), s.attacker()
 	proof := victim.Solve(victim.Challenge(attackers.Balancer, ""))

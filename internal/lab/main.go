@@ -7,7 +7,7 @@
 //	go run ./internal/lab attack -without X  the same with a defence broken, which must be found out
 //	go run -race ./internal/lab soak         three instances in one process, where all goes wrong at once
 //	go run ./internal/lab fleet -for 1h      the same with processes, under the race detector
-//	go run ./internal/lab sim                tables of what attackers and crowds get, by a clock that is moved by hand; -update DIRECTORY
+//	go run ./internal/lab sim                tables of what attackers and honest clients get, by a clock that is moved by hand; -update DIRECTORY
 //	go run ./internal/lab price              tables of what a tally costs and is worth
 //
 // Without a verb it is attack. All is on the loopback network, where each client has an address of its own.

@@ -25,7 +25,7 @@ import (
 type result struct {
 	row                    row
 	sent, admitted, bound  int64
-	served, refused, asked int64 // of the honest crowd
+	served, refused, asked int64 // of honest clients
 	explained              int64 // refusals of those that had room, where the memory was full
 	far                    int64 // and of those whose own tally had room, but on other instances
 	unjust                 []string
@@ -104,17 +104,17 @@ func (l *lab) play(r row, number int) (*result, error) {
 		return nil, err
 	}
 	own := cpu()
-	switch r.crowd {
+	switch r.honest {
 	case before:
-		s.crowd()
+		s.honestly()
 		r.attack(s)
 	case after:
 		r.attack(s)
-		s.crowd()
+		s.honestly()
 	default:
-		together(func() { r.attack(s) }, s.crowd)
-		if r.crowd == again {
-			s.crowd()
+		together(func() { r.attack(s) }, s.honestly)
+		if r.honest == again {
+			s.honestly()
 		}
 	}
 	own = cpu() - own

@@ -18,16 +18,16 @@ type row struct {
 	bound   func(*scene) int64
 	route   route // without what all have
 	quota   int64 // 0: as large as the scale says
-	crowd   crowdTime
+	honest  honestTime
 	counter bool // a counter decides
 }
 
-// A crowdTime is when the honest crowd comes: beside the attacker, where what the row does
+// An honestTime is when the honest clients come: beside the attacker, where what the row does
 // to the instances is nothing that befalls it too.
-type crowdTime int
+type honestTime int
 
 const (
-	beside crowdTime = iota
+	beside honestTime = iota
 	before
 	after
 	again // beside, and once more after
@@ -71,7 +71,7 @@ func rows() []row {
 		{name: "farm-newcomers", threats: "T5, T26, T27", client: "works (Newcomers)", formula: "F·(L + (N+C−1)·q)", attack: farm, route: wants,
 			bound: func(s *scene) int64 { return s.own() }},
 		{name: "farm-restarts", threats: "T5, T42", client: "the same, while instances start", formula: "F·(L + (N+C−1)·q)", attack: farmRestarts,
-			crowd: after, route: wants,
+			honest: after, route: wants,
 			bound: func(s *scene) int64 { return s.own() }},
 		{name: "imports", threats: "T5, T6", client: "uses what 4 addresses have bought", formula: "F·(L + (N+C−1)·q)", attack: imports, route: wants,
 			bound: func(s *scene) int64 { return s.worth() * s.gained().Bought }},
@@ -88,20 +88,20 @@ func rows() []row {
 		{name: "waits", threats: "T35", client: "waits instead of working", formula: "(N+C)·max(1, L/5)", attack: func(s *scene) { s.attacker().Wait(4*int(s.n()), func() { s.wait(ticketTime) }) },
 			route: route{Work: leastWork, Mode: newcomers, Room: true},
 			bound: func(s *scene) int64 { return s.n() * max(1, s.route.Quota/5) }},
-		{name: "washed-out", threats: "T31", client: "floods a full memory", formula: "(N+C)·L", attack: washedOut, quota: 5, crowd: again,
+		{name: "washed-out", threats: "T31", client: "floods a full memory", formula: "(N+C)·L", attack: washedOut, quota: 5, honest: again,
 			route: route{MaxClients: 1}, bound: nL},
-		{name: "cold-starts", threats: "T42", client: "drops, while instances start", formula: "(N+C)·L", attack: func(s *scene) { acrossStarts(s, s.attacker().Drop) }, crowd: after, bound: nL},
-		{name: "clock-back", threats: "T46", client: "drops, and clocks go back an hour", formula: "(N+C)·L", attack: func(s *scene) { clocks(s, -window, window) }, crowd: after, bound: nL},
-		{name: "clock-and-back", threats: "T46", client: "the same, and forward again", formula: "(N+C)·L, C = N", attack: clockAndBack, crowd: after,
+		{name: "cold-starts", threats: "T42", client: "drops, while instances start", formula: "(N+C)·L", attack: func(s *scene) { acrossStarts(s, s.attacker().Drop) }, honest: after, bound: nL},
+		{name: "clock-back", threats: "T46", client: "drops, and clocks go back an hour", formula: "(N+C)·L", attack: func(s *scene) { clocks(s, -window, window) }, honest: after, bound: nL},
+		{name: "clock-and-back", threats: "T46", client: "the same, and forward again", formula: "(N+C)·L, C = N", attack: clockAndBack, honest: after,
 			route: route{Fixed: true}, bound: nL},
 		{name: "at-once", client: "at once, with Concurrency", formula: "N·Max", attack: atOnce, quota: 100,
 			route: route{AtOnce: 20},
 			bound: func(s *scene) int64 { return s.n() * int64(s.route.AtOnce) }},
 		{name: "exact", threats: "T1–T3", client: "on an exact route", formula: "L", attack: by(drop), counter: true,
 			bound: func(s *scene) int64 { return s.route.Quota }},
-		{name: "exact-outage", threats: "T33", client: "the same, without the counter", formula: "L + (N+C)·max(1, L/N)", attack: outage, crowd: before, counter: true,
+		{name: "exact-outage", threats: "T33", client: "the same, without the counter", formula: "L + (N+C)·max(1, L/N)", attack: outage, honest: before, counter: true,
 			bound: func(s *scene) int64 { return s.route.Quota + s.n()*max(1, s.route.Quota/s.route.Instances) }},
-		{name: "boundary", threats: "T16, T17", client: "drops around the end of a window", formula: "(N+C)·L in each of two", attack: boundary, crowd: after,
+		{name: "boundary", threats: "T16, T17", client: "drops around the end of a window", formula: "(N+C)·L in each of two", attack: boundary, honest: after,
 			route: route{Fixed: true},
 			bound: func(s *scene) int64 { return 2 * nL(s) }},
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/tallystick/tallystick/internal/lab/instance"
 )
 
-// A scene is one row while it is played: an attacker and honest crowds on one route.
+// A scene is one row while it is played: an attacker and honest clients on one route.
 type scene struct {
 	ctx     context.Context
 	row     string
@@ -139,11 +139,11 @@ func (s *scene) attacks(c *caller) *caller {
 	return c
 }
 
-// crowdName is how the name ends by which the instances count the honest crowd.
-const crowdName = "/crowd"
+// honestName is how the name ends by which the instances count honest clients.
+const honestName = "/honest"
 
-// honest returns somebody of the crowd at an address.
-func (s *scene) honest(from string) *caller { return s.caller(crowdName, true, false, from) }
+// honest returns somebody of them at an address.
+func (s *scene) honest(from string) *caller { return s.caller(honestName, true, false, from) }
 
 func (s *scene) witness(base http.RoundTripper, address func() string, honest bool) *witness {
 	return &witness{base, s.oracle, address, honest, "__Host-tallystick-" + s.row}

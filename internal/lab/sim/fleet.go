@@ -2,7 +2,7 @@
 
 // Package sim plays clients against the code that serves them in production, under a clock
 // that is moved by hand: attackers beside the bound that the documentation prints, honest
-// crowds, and a day of a million clients. It makes the tables of internal/lab/README.md.
+// clients, and a day of a million clients. It makes the tables of internal/lab/README.md.
 //
 // What depends on the middleware goes through its ServeHTTP, without sockets, by N instances
 // that share nothing but the secret. Where a thousand instances serve a million clients, the

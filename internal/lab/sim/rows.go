@@ -53,7 +53,7 @@ func rows() []bound {
 		{"on an exact route that asks a ring of the instances", "L·O, where O processes have owned its key in the window: 1 in quiet; who echoes: L", "TestRingOfInstances", also{proof: "It is admitted L·O times at most."}, false},
 		{"works, where that comes first only while an instance is busy (`WhenBusy`)", "(N+C)·L + F·(L + (N+C−1)·q), whatever the load was", "TestBoundWhenBusy", also{}, false},
 		{"holds many IPv4 addresses, or many IPv6 /48", "(N+C)·L for each address, (N+C)·64·L for each /48, before work", "TestManyAddresses", also{}, false},
-		{"the same, and proves no work, with `WhenBusy` and `BusyPerSecond` R, in t seconds", "all together (N+C)·R·(t + 10), of one IPv4 /16 or IPv6 /29 a quarter of that, and one each time that an instance gets busy; beside the waiting room, and what an address or /48 sends above a sixteenth of R", "TestAllThatACrowdGetsWithoutWork", also{}, false},
+		{"the same, and proves no work, with `WhenBusy` and `BusyPerSecond` R, in t seconds", "all together (N+C)·R·(t + 10), of one IPv4 /16 or IPv6 /29 a quarter of that, and one each time that an instance gets busy; beside the waiting room, and what an address or /48 sends above a sixteenth of R", "TestAllThatStrangersGetWithoutWork", also{}, false},
 		{"has its costs settled afterwards", "+ what its requests under way were estimated too low, for every algorithm", "TestSettleBound", also{world: "one that drops; requests may"}, false},
 		{"fails, where a limit counts failures alone", "(N+C)·L failures; L requests under way at once on an instance", "TestOutcomeOfAThousandWrongPasswords", also{}, false},
 		{"new while the memory is full", "(N+C)·L; may be refused early", "TestMemoryFull", also{}, false},
@@ -88,7 +88,7 @@ func Tables(o Options) []printed.Made {
 	thousand.Alone = true
 	return []printed.Made{
 		all, few, attackTable(o, "admitted", attacks(o), sizes, true), thousand,
-		yieldTable(o), crowdsTable(o), quotasTable(o), bucketsTable(o), plansTable(o), griefTable(o), busyTable(o), dayTable(o),
+		yieldTable(o), honestTable(o), quotasTable(o), bucketsTable(o), plansTable(o), griefTable(o), busyTable(o), dayTable(o),
 		attackTable(o, "ceilings", ceilingAttacks(), sizes[1:], true), unfairTable(o), spreadsTable(o), fillingTable(o),
 	}
 }

@@ -24,8 +24,8 @@ const (
 	bodySize    = 64 << 10
 )
 
-// crowd returns the honest clients, as what each does in a turn.
-func (w *world) crowd() (all []func(t turn)) {
+// honest returns the honest clients, as what each does in a turn.
+func (w *world) honest() (all []func(t turn)) {
 	for i := range 16 {
 		c := w.caller(windowed, "steady", i)
 		all = append(all, func(t turn) { w.steadily(c, i, t) })

@@ -117,7 +117,7 @@ func TestBook(t *testing.T) {
 }
 
 // All addresses together get no more without work than makes an instance busy. What was bought is not in it.
-func TestBookOfACrowd(t *testing.T) {
+func TestBookOfMany(t *testing.T) {
 	const most = 10*perSecond + permitted*perSecond + onTheirWay
 	for _, c := range []struct {
 		name     string

@@ -38,7 +38,7 @@ func (w *world) play(ctx context.Context) {
 		free.Go(func() { w.wander(inner, i) })
 	}
 	free.Go(func() { w.operate(inner) })
-	c := w.crowd()
+	c := w.honest()
 	for began, cycle := time.Now(), int64(0); ctx.Err() == nil; cycle++ {
 		w.cycle(ctx, cycle, c, func(round string) {
 			w.set.progress(fmt.Sprintf("%s of %s, %s", time.Since(began).Round(time.Second), w.set.length, round))
@@ -55,7 +55,7 @@ func (w *world) play(ctx context.Context) {
 
 var roundNames = [ofCycle]string{"calm", "Redis is killed", "clocks wobble", "a clock is ahead", "an instance is replaced", "a clock is set back", "afterwards", "afterwards"}
 
-func (w *world) cycle(ctx context.Context, number int64, crowd []func(turn), says func(string)) {
+func (w *world) cycle(ctx context.Context, number int64, honest []func(turn), says func(string)) {
 	v, p := w.villains(), w.payers()
 	waiter := w.caller(form, "waiter", 0)
 	ticket := ""
@@ -117,7 +117,7 @@ func (w *world) cycle(ctx context.Context, number int64, crowd []func(turn), say
 				w.step(int(number)%instances, t.part)
 			}
 			here := t
-			for _, do := range crowd {
+			for _, do := range honest {
 				wg.Go(func() { do(here) })
 			}
 			p.run(here, &wg, strike)

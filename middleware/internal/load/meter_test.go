@@ -18,31 +18,31 @@ import (
 
 var opening = time.Unix(19800*86400, 0)
 
-// A crowd is a meter to which each request comes from another client of another network.
-type crowd struct {
+// Strangers are a meter to which each request comes from another client of another network.
+type strangers struct {
 	*load.Meter
 	next atomic.Uint64
 	mu   sync.Mutex
 	ends []func() // of what is under way
 }
 
-func newCrowd() *crowd { return &crowd{Meter: load.New()} }
+func newStrangers() *strangers { return &strangers{Meter: load.New()} }
 
-func (c *crowd) from() load.Source {
+func (c *strangers) from() load.Source {
 	n := c.next.Add(1)
 	return load.Source{Client: n, Network: n}
 }
 
-func (c *crowd) Admit(now time.Time, at load.Threshold) { c.Meter.Admit(now, at, c.from()) }
+func (c *strangers) Admit(now time.Time, at load.Threshold) { c.Meter.Admit(now, at, c.from()) }
 
-func (c *crowd) Begin(at load.Threshold) {
+func (c *strangers) Begin(at load.Threshold) {
 	end := c.Meter.Begin(at, c.from())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ends = append(c.ends, end)
 }
 
-func (c *crowd) End() {
+func (c *strangers) End() {
 	c.mu.Lock()
 	end := c.ends[0]
 	c.ends = c.ends[1:]
@@ -52,7 +52,7 @@ func (c *crowd) End() {
 
 // steadily admits so many requests a second, evenly, until the answer changes, and returns after
 // how long it did; or not within an hour.
-func steadily(m *crowd, from time.Time, at load.Threshold, perSecond float64) (changed time.Duration, ok bool) {
+func steadily(m *strangers, from time.Time, at load.Threshold, perSecond float64) (changed time.Duration, ok bool) {
 	began := m.Busy(from, at)
 	each := time.Duration(float64(time.Second) / perSecond)
 	for after := each; after < time.Hour; after += each {
@@ -84,7 +84,7 @@ func TestMeterAtASteadyRate(t *testing.T) {
 		{101, 100 * time.Millisecond, 0},
 	} {
 		t.Run(fmt.Sprint(row.rate), func(t *testing.T) {
-			m := newCrowd()
+			m := newStrangers()
 			after, changed := steadily(m, opening, at, 20*row.rate)
 			require.Equal(t, row.busy > 0, changed)
 			require.InDelta(t, row.busy.Seconds(), after.Seconds(), 1)
@@ -98,8 +98,8 @@ func TestMeterAtASteadyRate(t *testing.T) {
 }
 
 // busyMeter is one that has become busy just now.
-func busyMeter(t testing.TB, now time.Time, at load.Threshold) *crowd {
-	m := newCrowd()
+func busyMeter(t testing.TB, now time.Time, at load.Threshold) *strangers {
+	m := newStrangers()
 	for range 10*at.PerSecond + 1 {
 		require.False(t, m.Busy(now, at))
 		m.Admit(now, at)
@@ -112,7 +112,7 @@ func busyMeter(t testing.TB, now time.Time, at load.Threshold) *crowd {
 // at most.
 func TestMeterIsNotRoundedUp(t *testing.T) {
 	for _, perSecond := range []int64{1, 3, 7, 999, 99_991, 333_331} {
-		m := newCrowd()
+		m := newStrangers()
 		at, n := load.Threshold{PerSecond: perSecond}, int64(0)
 		for ; !m.Busy(opening, at); n++ {
 			m.Admit(opening, at)
@@ -133,7 +133,7 @@ func TestMeterAgainstAList(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		perSecond := []int64{1, 2, 5, 20, 50}[rng.IntN(5)]
 		at := load.Threshold{PerSecond: perSecond}
-		m := newCrowd()
+		m := newStrangers()
 		list, now := spells{perSecond: perSecond}, opening
 		pace := 1.0
 		for range 1500 {
@@ -206,7 +206,7 @@ func TestMeterBoundsWhatCalmSpellsAdmit(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		perSecond := []int64{1, 3, 7, 40}[rng.IntN(4)]
 		at := load.Threshold{PerSecond: perSecond}
-		m := newCrowd()
+		m := newStrangers()
 		type admission struct {
 			when   time.Time
 			rushes int64 // until then
@@ -254,7 +254,7 @@ func TestMeterBoundsWhatCalmSpellsAdmit(t *testing.T) {
 // Requests under way: busy from AtOnce, and until fewer than half are, ten seconds at least.
 func TestMeterOfRequestsUnderWay(t *testing.T) {
 	for _, at := range []load.Threshold{{AtOnce: 6}, {AtOnce: 6, PerSecond: 1_000_000}, {AtOnce: 5}} {
-		m := newCrowd()
+		m := newStrangers()
 		live := int64(0)
 		to := func(n int64) {
 			for ; live < n; live++ {
@@ -313,7 +313,7 @@ func TestMeterWhenTheThresholdChanges(t *testing.T) {
 	require.True(t, m.Busy(opening, high), "it stays busy")
 	require.False(t, m.Busy(opening.Add(10*time.Second), high), "and no longer than that takes")
 
-	calm := newCrowd()
+	calm := newStrangers()
 	for range 10_000 {
 		calm.Admit(opening, high)
 	}
@@ -338,7 +338,7 @@ func TestMeterWhenTheClockIsSet(t *testing.T) {
 			require.Equal(t, step < 10*time.Second, busy.Busy(now, at))
 			require.False(t, busy.Busy(now.Add(10*time.Second), at))
 
-			calm := newCrowd()
+			calm := newStrangers()
 			for range 50 {
 				calm.Admit(opening, at)
 			}
@@ -357,7 +357,7 @@ func TestMeterWhenTheClockIsSet(t *testing.T) {
 func TestMeterIsSafeForConcurrentUse(t *testing.T) {
 	const workers, each = 8, 100
 	at := load.Threshold{PerSecond: workers * each / 10, AtOnce: workers + 1}
-	m := newCrowd()
+	m := newStrangers()
 	testkit.Together(workers, func(_ int) {
 		for range each {
 			m.Begin(at)

@@ -15,7 +15,7 @@ import (
 )
 
 // counted is how many requests of some the meter has counted in one moment: it is busy so many sooner.
-func counted(m *crowd, at load.Threshold) int64 {
+func counted(m *strangers, at load.Threshold) int64 {
 	missing := int64(0)
 	for ; !m.Busy(opening, at); missing++ {
 		m.Admit(opening, at)
@@ -38,7 +38,7 @@ func TestMeterCountsAPartOfEach(t *testing.T) {
 		"two networks":            {func(n uint64) load.Source { return load.Source{Client: n % 900, Network: 1000 + n%2} }, 320},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newCrowd()
+			m := newStrangers()
 			for n := range uint64(5000) {
 				m.Meter.Admit(opening, at, row.from(n))
 			}
@@ -96,7 +96,7 @@ func TestMeterIsHeldByHowMany(t *testing.T) {
 		holds             bool
 	}{
 		"one client": {1, 1, false}, "15 clients": {15, 15, false}, "18 of three networks": {18, 3, true},
-		"two whole networks": {500, 2, false}, "a crowd": {500, 500, true},
+		"two whole networks": {500, 2, false}, "strangers": {500, 500, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, now := busyMeter(t, opening, at), opening
@@ -199,7 +199,7 @@ func TestMeterBoundsWhatCalmNetworksAdmit(t *testing.T) {
 // Requests under way: a client has a sixteenth, a network a quarter, and nobody is left behind.
 func TestMeterOfPartsUnderWay(t *testing.T) {
 	at := load.Threshold{AtOnce: 200}
-	m := newCrowd()
+	m := newStrangers()
 	var ends []func()
 	begin := func(n int, from func(i uint64) load.Source) {
 		for i := range n {
@@ -227,7 +227,7 @@ func TestMeterOfPartsUnderWay(t *testing.T) {
 		"one tally":   {func(i uint64) load.Source { return load.Source{Tally: 901, Client: 400 + i%300, Network: 400 + i%300} }, 12},
 		"one network": {func(i uint64) load.Source { return load.Source{Client: 400 + i%300, Network: 902} }, 49},
 	} {
-		m, ends = newCrowd(), nil
+		m, ends = newStrangers(), nil
 		begin(1000, row.from)
 		require.Equal(t, 200-row.want, missing(), name)
 		require.Equal(t, name == "one network", m.BusyFor(opening.Add(time.Hour), at, 902), name)

@@ -237,9 +237,9 @@ func (s *scene) played(o Options, l int64) *people {
 // inW writes hashes in prices of the first tally.
 func inW(hashes int64) string { return fmt.Sprintf("%.1f W", float64(hashes)/unit) }
 
-// crowdsTable: what honest clients notice.
-func crowdsTable(o Options) printed.Made {
-	t := table("crowds", "honest clients", "requests", "admitted", "refused under their limit", "proofs for each", "the dearest",
+// honestTable: what honest clients notice.
+func honestTable(o Options) printed.Made {
+	t := table("honest", "honest clients", "requests", "admitted", "refused under their limit", "proofs for each", "the dearest",
 		"with `Instances` 1: refused", "proofs for each")
 	for _, s := range scenes() {
 		t.Add(s.clients <= 200, func() []any {

@@ -7,9 +7,9 @@ import (
 	"unsafe"
 )
 
-// A crowd is a number of clients: for each an address of its own and, once issued, a token of its
+// A population is a number of clients: for each an address of its own and, once issued, a token of its
 // own. Both lie outside of the heap: the collector is paced by what a limiter keeps.
-type crowd struct {
+type population struct {
 	size              int
 	addresses, tokens []byte
 	length            int // of each token
@@ -21,8 +21,8 @@ const (
 	digits     = 150 // each of three octets is one of 100 to 249
 )
 
-func newCrowd(size int) *crowd {
-	c := &crowd{size: size, addresses: offHeap(size * addressLen)}
+func newPopulation(size int) *population {
+	c := &population{size: size, addresses: offHeap(size * addressLen)}
 	for i := range size {
 		appendAddress(c.addresses[i*addressLen:i*addressLen], i)
 	}
@@ -35,8 +35,8 @@ func appendAddress(b []byte, i int) []byte {
 		10+i/(digits*digits*digits), 100+i/(digits*digits)%digits, 100+i/digits%digits, 100+i%digits)
 }
 
-func (c *crowd) address(i int) string { return view(c.addresses, i, addressLen) }
-func (c *crowd) token(i int) string   { return view(c.tokens, i, c.length) }
+func (c *population) address(i int) string { return view(c.addresses, i, addressLen) }
+func (c *population) token(i int) string   { return view(c.tokens, i, c.length) }
 
 // view returns the i-th part of b as a string. Nobody changes it again.
 func view(b []byte, i, n int) string { return unsafe.String(&b[i*n], n) }

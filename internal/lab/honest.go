@@ -13,13 +13,13 @@ import (
 	"github.com/tallystick/tallystick/middleware/client"
 )
 
-// The honest crowd of every row: people and programs that do what the documentation asks of
+// The honest clients of every row: people and programs that do what the documentation asks of
 // them, and no more than they may. So each refusal of one that has room is a fault.
 //
 // None is on an address of the attacker, where the row does not say so: all have their own.
 
-// crowd has all of them come at once.
-func (s *scene) crowd() {
+// honestly has all of them come at once.
+func (s *scene) honestly() {
 	together(s.browser, s.office, s.mobile, s.moved, s.slowPhone, s.noScript)
 }
 
@@ -101,7 +101,7 @@ func (s *scene) post(c *http.Client, n int) {
 			s.fail(err)
 			return
 		}
-		req.Header.Set(instance.ClientHeader, s.row+crowdName)
+		req.Header.Set(instance.ClientHeader, s.row+honestName)
 		var resp *http.Response
 		s.still(func() { resp, err = c.Do(req) })
 		if err != nil {
