@@ -87,6 +87,12 @@ func TestWhatIsKnownIsBounded(t *testing.T) {
 	require.ErrorContains(t, err, "Call.Known must have at most 8 limits")
 
 	bucket := exactkit.Compile(t, hourly(storeless.TokenBucket))
+	call = knows(bucket, math.MaxInt64, 0, 0)
+	call.Key, call.Past = "owed", true
+	require.True(t, exactkit.Take(t, c, call).Admitted)
+	clock.Advance(time.Hour + 6*time.Minute)
+	require.EqualValues(t, 10, exactkit.Left(t, c, exact.Call{Key: "owed", Cost: 1, Policy: bucket}), "no debt is longer than a bucket is deep")
+	now = clock.Now()
 	call = knows(bucket, now.Add(18*time.Minute).UnixMicro(), 0, 0) // three of ten
 	call.Key = "bucket"
 	require.EqualValues(t, 6, exactkit.Take(t, c, call).Limits[0].Remaining)

@@ -41,6 +41,8 @@ type trial struct {
 	most    int                   // owners of a key within a window
 	worst   int                   // admitted to one client in a window
 	changes int
+	sound   bool // no answer is lost
+	outages int  // calls without an answer
 }
 
 func newTrial(t testing.TB, seed uint64, n int, limit storeless.Limit) *trial {
@@ -149,7 +151,7 @@ func (r *trial) ask(p *process, c *client) {
 	for _, one := range r.all {
 		before[one] = r.counted(one, c)
 	}
-	if r.rnd.IntN(10) == 0 {
+	if !r.sound && r.rnd.IntN(10) == 0 {
 		r.lose.Store(1 + r.rnd.Int64N(2))
 	}
 	v, err := p.Take(r.t.Context(), call)
@@ -166,6 +168,7 @@ func (r *trial) ask(p *process, c *client) {
 	}
 	switch {
 	case err != nil:
+		r.outages++
 	case v.Admitted:
 		c.admitted++
 	default:
@@ -215,6 +218,85 @@ func TestBound(t *testing.T) {
 			t.Logf("%d changes of members, %d calls between processes; at most %d owners of a key in a window, and %d admitted to a client where L is %d", changes, calls, owners, worst, quota)
 			require.Greater(t, worst, 2*quota, "the trial is too kind")
 			require.Greater(t, owners, 3)
+		})
+	}
+}
+
+// load is what clients ask within a second, of any process: those that echo no more than they may, and the others what
+// they can. Lists that are on their way arrive within half a minute.
+func (r *trial) load(running []*process) {
+	r.clock.Advance(time.Second)
+	for p := range r.late {
+		if r.rnd.IntN(10) == 0 {
+			r.hear(p)
+		}
+	}
+	r.named()
+	for range 4 {
+		if c := r.clients[r.rnd.IntN(len(r.clients))]; !c.echoes || c.admitted < quota {
+			r.ask(running[r.rnd.IntN(len(running))], c)
+		}
+	}
+}
+
+// replace has a process start, which everybody hears of at some time; and then has one leave, which goes on answering
+// until all have heard of that, or is killed. It returns who runs.
+func (r *trial) replace(running []*process, i int, kill bool) []*process {
+	next := r.start(addresses(running)...)
+	all := append(running[:len(running):len(running)], next)
+	if kill {
+		running[i].gone = true
+		all = append(all[:i:i], all[i+1:]...)
+	}
+	next.Adopt(addresses(all)...)
+	tell := func() {
+		r.changes++
+		for _, p := range all { // of the first change next has heard before
+			r.late[p] = addresses(all)
+		}
+		for range 30 {
+			r.load(all)
+		}
+		for _, p := range all {
+			r.hear(p)
+		}
+	}
+	tell()
+	if kill {
+		return all
+	}
+	leaves := all[i]
+	all = append(all[:i:i], all[i+1:]...)
+	leaves.Adopt(addresses(all)...)
+	tell()
+	leaves.gone = true
+	return all
+}
+
+// Through rolling deploys of ten, who echoes is never without an answer, and never refused under its limit; and through
+// kills never refused. Who drops its token gets L for each owner.
+func TestRollingDeploys(t *testing.T) {
+	times := 20
+	switch {
+	case testkit.Brief():
+		times = 2
+	case testkit.Long():
+		times = 100
+	}
+	limit := storeless.Limit{Algorithm: storeless.FixedWindow, Quota: quota, Window: 10 * time.Minute}
+	for name, kill := range map[string]bool{"deploys": false, "kills": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newTrial(t, 1, 10, limit)
+			r.sound = true
+			running := append([]*process(nil), r.all...)
+			for range times {
+				for range 10 {
+					running = r.replace(running, 0, kill)
+					r.all = append([]*process(nil), running...) // of those that are gone nobody asks any more
+				}
+			}
+			t.Logf("%d processes replaced: at most %d owners of a key in a window, and %d admitted to a client where L is %d; %d calls without an answer", 10*times, r.most, r.worst, quota, r.outages)
+			require.Equal(t, kill, r.outages > 0)
 		})
 	}
 }

@@ -81,3 +81,18 @@ func TestRefundsFindTheirOwner(t *testing.T) {
 		require.True(t, exactkit.Take(t, rings[i%3], call).Admitted)
 	}
 }
+
+// What a call costs whose key is this process' own, and one that another has, over loopback.
+func BenchmarkTake(b *testing.B) {
+	rings, all := fleet(b, 2)
+	p := exactkit.PerYear(b, 1<<30)
+	for name, owner := range map[string]string{"own": all[0], "out": all[1]} {
+		call := ownedBy(b, rings[0], owner, p)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				exactkit.Take(b, rings[0], call)
+			}
+		})
+	}
+}

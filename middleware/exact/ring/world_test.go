@@ -23,8 +23,10 @@ type world struct {
 	clock *exacttest.Clock
 	all   []*process // and those that are gone
 	cut   map[[2]*process]bool
-	lose  atomic.Int64 // so many answers from now on
-	calls atomic.Int64 // that were carried
+
+	started int
+	lose    atomic.Int64 // so many answers from now on
+	calls   atomic.Int64 // that were carried
 }
 
 // A process of a world. Of one that is gone, the address is used by no other.
@@ -40,7 +42,8 @@ func newWorld(t testing.TB) *world {
 
 // start starts a process, which has a list of its own.
 func (w *world) start(list ...string) *process {
-	p := &process{address: fmt.Sprintf("10.0.0.%d:9000", 1+len(w.all))}
+	w.started++
+	p := &process{address: fmt.Sprintf("10.0.%d.%d:9000", w.started/200, 1+w.started%200)}
 	if len(list) == 0 {
 		list = []string{p.address}
 	}
