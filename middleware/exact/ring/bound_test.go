@@ -5,6 +5,7 @@ package ring_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -38,11 +39,12 @@ type trial struct {
 	rnd     *rand.Rand
 	clients []*client
 	late    map[*process][]string // the lists that are on their way
+	asked   int                   // requests
 	most    int                   // owners of a key within a window
 	worst   int                   // admitted to one client in a window
 	changes int
 	sound   bool // no answer is lost
-	outages int  // calls without an answer
+	outages int  // requests without an answer
 }
 
 func newTrial(t testing.TB, seed uint64, n int, limit storeless.Limit) *trial {
@@ -52,6 +54,7 @@ func newTrial(t testing.TB, seed uint64, n int, limit storeless.Limit) *trial {
 	for i := range 2 * echoes {
 		r.clients = append(r.clients, &client{echoes: i < echoes, call: exact.Call{Key: fmt.Sprintf("%d-%d", seed, i), Cost: 1, Policy: p}})
 	}
+	r.named()
 	return r
 }
 
@@ -78,10 +81,10 @@ func (r *trial) named() {
 	}
 }
 
-// tell has the lists of those who live name those who live: of some at once, of others later.
-func (r *trial) tell() {
+// tell has the lists of those who live name those who live, but for leavers: of some at once, of others later.
+func (r *trial) tell(leavers ...*process) {
 	r.changes++
-	list := addresses(r.alive())
+	list := addresses(slices.DeleteFunc(r.alive(), func(p *process) bool { return slices.Contains(leavers, p) }))
 	for _, p := range r.alive() {
 		if r.late[p] = list; r.rnd.IntN(2) == 0 {
 			r.hear(p)
@@ -141,14 +144,15 @@ func (c *client) truth() (n int) {
 
 // ask has a client ask a process. Its answer may be lost, and then it is asked for again.
 func (r *trial) ask(p *process, c *client) {
-	r.named()
 	call := c.call
 	call.ID = fmt.Sprint(r.rnd.Uint64())
 	if c.echoes && c.admitted > 0 {
 		call.Known = []exact.Used{{ID: call.Policy.ID(0), At: c.window, Cur: uint32(c.admitted)}}
 	}
+	r.asked++
 	before := make(map[*process]int)
-	for _, one := range r.all {
+	alive := r.alive()
+	for _, one := range alive {
 		before[one] = r.counted(one, c)
 	}
 	if !r.sound && r.rnd.IntN(10) == 0 {
@@ -163,7 +167,7 @@ func (r *trial) ask(p *process, c *client) {
 		v, err = p.Take(r.t.Context(), call)
 	}
 	r.lose.Store(0)
-	for _, one := range r.all {
+	for _, one := range alive {
 		r.charged(one, c, before[one])
 	}
 	switch {
@@ -171,6 +175,8 @@ func (r *trial) ask(p *process, c *client) {
 		r.outages++
 	case v.Admitted:
 		c.admitted++
+	case c.echoes && r.sound:
+		require.Equal(r.t, quota, c.admitted, "a client is refused that was admitted less than its limit")
 	default:
 		require.GreaterOrEqual(r.t, c.truth(), quota, "a client is refused that is under its limit")
 	}
@@ -218,85 +224,6 @@ func TestBound(t *testing.T) {
 			t.Logf("%d changes of members, %d calls between processes; at most %d owners of a key in a window, and %d admitted to a client where L is %d", changes, calls, owners, worst, quota)
 			require.Greater(t, worst, 2*quota, "the trial is too kind")
 			require.Greater(t, owners, 3)
-		})
-	}
-}
-
-// load is what clients ask within a second, of any process: those that echo no more than they may, and the others what
-// they can. Lists that are on their way arrive within half a minute.
-func (r *trial) load(running []*process) {
-	r.clock.Advance(time.Second)
-	for p := range r.late {
-		if r.rnd.IntN(10) == 0 {
-			r.hear(p)
-		}
-	}
-	r.named()
-	for range 4 {
-		if c := r.clients[r.rnd.IntN(len(r.clients))]; !c.echoes || c.admitted < quota {
-			r.ask(running[r.rnd.IntN(len(running))], c)
-		}
-	}
-}
-
-// replace has a process start, which everybody hears of at some time; and then has one leave, which goes on answering
-// until all have heard of that, or is killed. It returns who runs.
-func (r *trial) replace(running []*process, i int, kill bool) []*process {
-	next := r.start(addresses(running)...)
-	all := append(running[:len(running):len(running)], next)
-	if kill {
-		running[i].gone = true
-		all = append(all[:i:i], all[i+1:]...)
-	}
-	next.Adopt(addresses(all)...)
-	tell := func() {
-		r.changes++
-		for _, p := range all { // of the first change next has heard before
-			r.late[p] = addresses(all)
-		}
-		for range 30 {
-			r.load(all)
-		}
-		for _, p := range all {
-			r.hear(p)
-		}
-	}
-	tell()
-	if kill {
-		return all
-	}
-	leaves := all[i]
-	all = append(all[:i:i], all[i+1:]...)
-	leaves.Adopt(addresses(all)...)
-	tell()
-	leaves.gone = true
-	return all
-}
-
-// Through rolling deploys of ten, who echoes is never without an answer, and never refused under its limit; and through
-// kills never refused. Who drops its token gets L for each owner.
-func TestRollingDeploys(t *testing.T) {
-	times := 20
-	switch {
-	case testkit.Brief():
-		times = 2
-	case testkit.Long():
-		times = 100
-	}
-	limit := storeless.Limit{Algorithm: storeless.FixedWindow, Quota: quota, Window: 10 * time.Minute}
-	for name, kill := range map[string]bool{"deploys": false, "kills": true} {
-		t.Run(name, func(t *testing.T) {
-			r := newTrial(t, 1, 10, limit)
-			r.sound = true
-			running := append([]*process(nil), r.all...)
-			for range times {
-				for range 10 {
-					running = r.replace(running, 0, kill)
-					r.all = append([]*process(nil), running...) // of those that are gone nobody asks any more
-				}
-			}
-			t.Logf("%d processes replaced: at most %d owners of a key in a window, and %d admitted to a client where L is %d; %d calls without an answer", 10*times, r.most, r.worst, quota, r.outages)
-			require.Equal(t, kill, r.outages > 0)
 		})
 	}
 }
