@@ -3,18 +3,22 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math"
+	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/didip/tollbooth/v7"
 	"github.com/go-chi/httprate"
 	"github.com/go-redis/redis_rate/v10"
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 	"github.com/sethvargo/go-limiter/httplimit"
 	"github.com/sethvargo/go-limiter/memorystore"
 	"github.com/throttled/throttled/v2"
@@ -25,20 +29,29 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/redis"
+	"github.com/tallystick/tallystick/middleware/exact/ring"
 )
 
 // limiters are those that all do the same work for the same terms: count each address by itself.
 var limiters = map[string]builder{
-	"bare":       func(*opening, terms) http.Handler { return served() },
-	ourName:      ours(),
-	lowest:       newFloor,
-	reference:    func(_ *opening, t terms) http.Handler { return newHTTPRate(t) },
-	"throttled":  newThrottled,
-	"ulule":      newUlule,
-	"tollbooth":  newTollbooth,
-	"go-limiter": newGoLimiter,
-	"x-time-map": newTimeMap,
-	"redis_rate": newRedisRate,
+	"bare":            func(*opening, terms) http.Handler { return served() },
+	ourName:           ours(),
+	lowest:            newFloor,
+	reference:         func(_ *opening, t terms) http.Handler { return newHTTPRate(t) },
+	"throttled":       newThrottled,
+	"ulule":           newUlule,
+	"tollbooth":       newTollbooth,
+	"go-limiter":      newGoLimiter,
+	"x-time-map":      newTimeMap,
+	"redis_rate":      newRedisRate,
+	ourName + "-ring": newRing,
+	ourName + "-redis": func(o *opening, t terms) http.Handler {
+		c := must(redis.Open("redis://"+o.redis+"/0", redis.Config{}))
+		o.closing(c.Close)
+		return ours(exactly(c))(o, t)
+	},
 	"httprate/redis": func(o *opening, t terms) http.Handler {
 		return newHTTPRate(t, httprate.WithLimitCounter(&redisCounts{client: o.redisClient()}))
 	},
@@ -60,6 +73,33 @@ func newOurs(o *opening, t terms, with ...func(*middleware.Config)) *middleware.
 		f(&cfg)
 	}
 	return must(middleware.New(cfg))
+}
+
+// exactly has a counter decide. Its deadline is long: late is no outage here.
+func exactly(c exact.Counter) func(*middleware.Config) {
+	return func(cfg *middleware.Config) {
+		cfg.Exact = &middleware.Exact{Counter: c, Outage: middleware.FailClosed, Deadline: time.Second}
+	}
+}
+
+// newRing is ours, with a ring of which it is the only member until it is told of others.
+func newRing(o *opening, t terms) http.Handler {
+	self := cmp.Or(o.self, net.JoinHostPort("127.0.0.1", freePort()))
+	var list atomic.Pointer[[]string]
+	list.Store(&[]string{self})
+	r := must(ring.Open(ring.Config{
+		Self: self, Find: func(context.Context) ([]string, error) { return *list.Load(), nil }, Every: 100 * time.Millisecond, Linger: 1,
+		Secrets: [][]byte{secret()}, Logger: slog.New(slog.DiscardHandler),
+	}))
+	o.closing(r.Close)
+	o.ring = func(members []string) int {
+		for len(members) > 0 && !slices.Equal(slices.Sorted(slices.Values(members)), r.Stats().Members) {
+			list.Store(&members)
+			time.Sleep(10 * time.Millisecond)
+		}
+		return r.Stats().Accounts
+	}
+	return ours(exactly(r))(o, t)
 }
 
 func newHTTPRate(t terms, options ...httprate.Option) http.Handler {
@@ -120,8 +160,8 @@ func newTimeMap(_ *opening, t terms) http.Handler {
 }
 
 // redisClient is what users of such limiters have: by the library's defaults.
-func (o *opening) redisClient() *redis.Client {
-	client := redis.NewClient(&redis.Options{Addr: o.redis})
+func (o *opening) redisClient() *goredis.Client {
+	client := goredis.NewClient(&goredis.Options{Addr: o.redis})
 	o.closing(client.Close)
 	return client
 }
@@ -155,7 +195,7 @@ func newRedisRate(o *opening, t terms) http.Handler {
 // redisCounts are the counts of httprate in a Redis, by the commands that httprate-redis sends.
 type redisCounts struct {
 	httprate.LimitCounter // nil: Increment is not called
-	client                *redis.Client
+	client                *goredis.Client
 	window                time.Duration
 }
 

@@ -53,7 +53,7 @@ var kinds = []kind{
 	}},
 	{"population", 2 * time.Minute, measurePopulation},
 	{"counters", 7 * time.Minute, measureCounters},
-	{"fleet", 3 * time.Minute, measureFleet},
+	{"fleet", 4 * time.Minute, measureFleet},
 }
 
 func main() {

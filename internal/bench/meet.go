@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 )
@@ -27,6 +28,7 @@ type errand struct {
 	For     time.Duration // each of the things that it measures
 	Quota   int
 	Redis   string // an address
+	Ring    string // where others ask it, if it is in a ring
 }
 
 // child returns this program on an errand.
@@ -39,7 +41,7 @@ func (e errand) child(ctx context.Context) *exec.Cmd {
 
 // do does an errand.
 func (e *errand) do(in io.Reader, out io.Writer) (err error) {
-	o := &opening{redis: e.Redis}
+	o := &opening{redis: e.Redis, self: e.Ring}
 	defer caught(&err)
 	if e.Clients > 0 {
 		return json.NewEncoder(out).Encode(e.meet(o))
@@ -48,7 +50,11 @@ func (e *errand) do(in io.Reader, out io.Writer) (err error) {
 	l := overHTTP(o, h, 1)
 	fmt.Fprintln(out, l.conn.RemoteAddr())
 	for lines := bufio.NewScanner(in); lines.Scan(); { // they ask
-		fmt.Fprintln(out, int64(processorTime()))
+		accounts := 0
+		if o.ring != nil {
+			accounts = o.ring(strings.Fields(lines.Text()))
+		}
+		fmt.Fprintln(out, int64(processorTime()), accounts)
 	}
 	return nil
 }

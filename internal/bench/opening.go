@@ -21,6 +21,8 @@ import (
 type opening struct {
 	closers []func() error
 	redis   string                                     // the address of a server
+	self    string                                     // where others ask this process, if it is in a ring
+	ring    func(members []string) (accounts int)      // tells it who they are, if any, and says what it counts
 	now     func() time.Time                           // in tests; nil: the clock of the machine
 	tell    func(context.Context, middleware.Decision) // in tests: called for every decision of ours
 }

@@ -180,8 +180,9 @@ func fleetTable(r *results) string {
 			rows = append(rows, inFleet(f.name, size))
 		}
 	}
-	more := quartiles + " The number after a name is that of processes, and CPU that of all of them for one request.\nThe last column is what one client gets of a limit of 100."
-	return r.rows("fleet", more, rows, "CPU, µs: all", "above `none`, µs: all-none", "of that Redis, µs: redis", "p50, µs: p50", "p99, µs: p99", "a client gets: admitted")
+	more := quartiles + " The number after a name is that of processes, and CPU that of all of them for one request.\nThe last columns are what one client gets that asks all processes for more than a limit of 100: while none comes or goes; while each is replaced by a\n" +
+		"new one; and when one is killed, which in a ring is the one that counts the client, and replaced."
+	return r.rows("fleet", more, rows, "CPU, µs: all", "above `none`, µs: all-none", "of that Redis, µs: redis", "p50, µs: p50", "p99, µs: p99", "requests/s: rate", "a client gets: admitted", "in a deploy: deploy", "with one killed: killed")
 }
 
 func wireTable(r *results) string {
