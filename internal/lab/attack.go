@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/attackers"
+	"github.com/tallystick/tallystick/internal/lab/house"
 	"github.com/tallystick/tallystick/internal/lab/instance"
 	"github.com/tallystick/tallystick/middleware"
 )
@@ -109,10 +110,18 @@ func washedOut(s *scene) {
 }
 
 // acrossStarts does something before, and again after each of two instances has started anew.
-func acrossStarts(s *scene, do func()) {
+func acrossStarts(s *scene, do func()) { across(s, 2, nil, do) }
+
+// acrossAll has an attacker drop before, and again after each of all instances has ended so and started anew: who has
+// owned its key in a ring has done so once.
+func acrossAll(end func(*house.Process) error) func(*scene) {
+	return func(s *scene) { across(s, len(s.cluster.Instances), end, s.attacker().Drop) }
+}
+
+func across(s *scene, starts int, end func(*house.Process) error, do func()) {
 	do()
-	for i := range 2 {
-		if err := s.cluster.Restart(i, nil); err != nil {
+	for i := range starts {
+		if err := s.cluster.Restart(i, end); err != nil {
 			s.fail(err)
 			return
 		}

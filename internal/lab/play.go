@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"text/tabwriter"
@@ -53,11 +55,19 @@ func openLab(ctx context.Context, dir, program string, sc scale, all []row) (*la
 	site := instance.Config{
 		Now: time.Now().Truncate(window*time.Second).Unix() + 60, Secret: secret, Policies: []string{filepath.Join(dir, "policies.json")}, Counters: map[string]string{},
 	}
+	ring, err := apart(sc.instances)
+	if err != nil {
+		return nil, err
+	}
 	there := route{Quota: 1000, Work: leastWork, Crowd: 8, MaxClients: 4096, Instances: int64(sc.instances)}
-	policies := map[string]any{elsewhere: there.policy(elsewhere, false)}
+	policies := map[string]any{elsewhere: there.policy(elsewhere, "")}
 	for _, r := range all {
-		policies[r.name] = r.routeOf(sc).policy(r.name, r.counter)
-		if r.counter { // which all instances share, served over HTTP by the lab
+		counter := r.counter
+		switch counter {
+		case theRing:
+			site.Counters[theRing] = "ring:" + strings.Join(ring, ",")
+		case theLab: // which all instances share, served over HTTP by the lab
+			counter = r.name
 			owner, err := remote.Serve(exact.NewMemory(0, nil), remote.Config{Secrets: [][]byte{secret}})
 			if err != nil {
 				return nil, errors.Join(err, l.close())
@@ -69,8 +79,9 @@ func openLab(ctx context.Context, dir, program string, sc scale, all []row) (*la
 			})
 			site.Counters[r.name] = server.URL + "/"
 		}
+		policies[r.name] = r.routeOf(sc).policy(r.name, counter)
 	}
-	err := house.Configure(dir, "policies.json", "secrets", string(secret), policies)
+	err = house.Configure(dir, "policies.json", "secrets", string(secret), policies)
 	if err == nil {
 		l.cluster, err = house.Start(ctx, house.Plan{Dir: dir, Program: program, Size: sc.instances, Site: site})
 	}
@@ -78,6 +89,19 @@ func openLab(ctx context.Context, dir, program string, sc scale, all []row) (*la
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
+}
+
+// apart returns addresses at which nobody listens.
+func apart(n int) (addresses []string, err error) {
+	for range n {
+		listener, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer listener.Close()
+		addresses = append(addresses, listener.Addr().String())
+	}
+	return addresses, nil
 }
 
 // close ends all.

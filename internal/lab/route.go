@@ -46,7 +46,7 @@ const (
 )
 
 // policy is the route, as the policy file has it.
-func (r route) policy(name string, counter bool) map[string]any {
+func (r route) policy(name string, counter string) map[string]any {
 	limit := map[string]any{"quota": r.Quota, "window": fmt.Sprintf("%ds", window)}
 	if r.Fixed {
 		limit["algorithm"] = "fixed-window"
@@ -59,8 +59,8 @@ func (r route) policy(name string, counter bool) map[string]any {
 		}
 		p["challenge"] = c
 	}
-	if counter { // a busy machine is no outage: what is answered at all is answered in time
-		p["exact"] = map[string]any{"counter": name, "outage": "fail-open", "deadline": "10s"}
+	if counter != "" { // a busy machine is no outage: what is answered at all is answered in time
+		p["exact"] = map[string]any{"counter": counter, "outage": "fail-open", "deadline": "10s"}
 	}
 	if r.AtOnce > 0 {
 		p["concurrency"] = map[string]any{"max": r.AtOnce, "maxHold": "1h"}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 
 	"github.com/tallystick/tallystick/internal/attackers"
+	"github.com/tallystick/tallystick/internal/lab/house"
 )
 
 // A row is one attacker, on a route of its own, and what the documentation promises of it.
@@ -19,8 +20,14 @@ type row struct {
 	route   route // without what all have
 	quota   int64 // 0: as large as the scale says
 	honest  honestTime
-	counter bool // a counter decides
+	counter string // that decides: nobody's, or one of those below
 }
+
+// What counts on exact routes: the lab, or the instances themselves.
+const (
+	theLab  = "lab"
+	theRing = "ring"
+)
 
 // An honestTime is when the honest clients come: beside the attacker, where what the row does
 // to the instances is nothing that befalls it too.
@@ -97,10 +104,16 @@ func rows() []row {
 		{name: "at-once", client: "at once, with Concurrency", formula: "N·Max", attack: atOnce, quota: 100,
 			route: route{AtOnce: 20},
 			bound: func(s *scene) int64 { return s.n() * int64(s.route.AtOnce) }},
-		{name: "exact", threats: "T1–T3", client: "on an exact route", formula: "L", attack: by(drop), counter: true,
+		{name: "exact", threats: "T1–T3", client: "on an exact route", formula: "L", attack: by(drop), counter: theLab,
 			bound: func(s *scene) int64 { return s.route.Quota }},
-		{name: "exact-outage", threats: "T33", client: "the same, without the counter", formula: "L + (N+C)·max(1, L/N)", attack: outage, honest: before, counter: true,
+		{name: "exact-outage", threats: "T33", client: "the same, without the counter", formula: "L + (N+C)·max(1, L/N)", attack: outage, honest: before, counter: theLab,
 			bound: func(s *scene) int64 { return s.route.Quota + s.n()*max(1, s.route.Quota/s.route.Instances) }},
+		{name: "ring", threats: "T1–T3", client: "where the instances are the counter", formula: "L", attack: by(drop), counter: theRing,
+			bound: func(s *scene) int64 { return s.route.Quota }},
+		{name: "ring-deployed", threats: "T42", client: "the same, while all are replaced", formula: "L·O, O = 2", attack: acrossAll((*house.Process).End), honest: after, counter: theRing,
+			bound: func(s *scene) int64 { return 2 * s.route.Quota }},
+		{name: "ring-killed", threats: "T42", client: "the same, while all are killed", formula: "L·O, O = 2", attack: acrossAll(nil), honest: after, counter: theRing,
+			bound: func(s *scene) int64 { return 2 * s.route.Quota }},
 		{name: "boundary", threats: "T16, T17", client: "drops around the end of a window", formula: "(N+C)·L in each of two", attack: boundary, honest: after,
 			route: route{Fixed: true},
 			bound: func(s *scene) int64 { return 2 * nL(s) }},

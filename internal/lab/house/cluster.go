@@ -98,6 +98,7 @@ func (c *Cluster) start(i int, where instance.Where) (*Process, error) {
 	c.started++
 	cfg := c.Site
 	cfg.Process, cfg.Now, cfg.Listen, cfg.Safe, cfg.Keys = c.started*Most+int64(i), c.Clock, where.Front, where.Safe, c.Dir
+	cfg.Place = i
 	p := &Process{Number: cfg.Process}
 	var err error
 	if c.Program == "" {

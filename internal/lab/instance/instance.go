@@ -54,14 +54,15 @@ const (
 
 // A Config is what one instance serves.
 type Config struct {
-	Process  int64          // its number, which none has had before it
-	Listen   netip.AddrPort // also for HTTP/2
-	Safe     netip.AddrPort // with TLS too, if it is one
-	Keys     string         // the folder with certificate.pem and key.pem
-	Now      int64          // Unix seconds, where the clock stands
-	Policies []string       // the files that say what to serve
-	Counters map[string]string
-	Secret   []byte // of calls to counters over HTTP
+	Process  int64             // its number, which none has had before it
+	Listen   netip.AddrPort    // also for HTTP/2
+	Safe     netip.AddrPort    // with TLS too, if it is one
+	Keys     string            // the folder with certificate.pem and key.pem
+	Now      int64             // Unix seconds, where the clock stands
+	Policies []string          // the files that say what to serve
+	Counters map[string]string // by URLs; "ring:" and the addresses of all instances is a ring of them
+	Place    int               // of this one among them
+	Secret   []byte            // of calls to counters over HTTP
 }
 
 // Where is where an instance listens, for clients and for the lab.

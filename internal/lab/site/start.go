@@ -23,6 +23,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
+	"github.com/tallystick/tallystick/middleware/exact/ring"
 	"github.com/tallystick/tallystick/middleware/policyfile"
 )
 
@@ -42,7 +43,10 @@ func Start(cfg instance.Config, wrap func(http.Handler) http.Handler) (*Site, in
 
 func (s *Site) start(cfg instance.Config, wrap func(http.Handler) http.Handler) (where instance.Where, err error) {
 	for name, at := range cfg.Counters {
-		if strings.HasPrefix(at, "redis:") {
+		if list, found := strings.CutPrefix(at, "ring:"); found {
+			members := strings.Split(list, ",")
+			s.counters[name], err = ring.Open(ring.Config{Self: members[cfg.Place], Members: members, Secrets: [][]byte{cfg.Secret}, Logger: slog.New(slog.DiscardHandler), Now: s.clock})
+		} else if strings.HasPrefix(at, "redis:") {
 			s.counters[name], err = redis.Open(at, redis.Config{})
 		} else {
 			s.counters[name], err = remote.Open([]string{at}, remote.Config{Secrets: [][]byte{cfg.Secret}})
