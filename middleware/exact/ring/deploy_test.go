@@ -80,8 +80,8 @@ func (r *trial) kill() {
 }
 
 // Ten processes are deployed anew a hundred times, and lose one a hundred times, under load: nobody who echoes is
-// refused before it has been admitted L, and who drops gets L for each owner of its key within the window. In a
-// deploy no call fails; after a death those for its keys do, until lists drop it. That is held by ask.
+// refused before it has been admitted L, and who drops gets L for each owner of its key within the window: see ask. In
+// a deploy no call fails; after a death those for its keys do, until lists drop it.
 func TestRollingDeploys(t *testing.T) {
 	for _, c := range []struct {
 		name   string
