@@ -313,7 +313,7 @@ func TestWhenBusyIsSafeForConcurrentUse(t *testing.T) {
 
 // TestWaitingRoomOfStrangers: what strangers get without work is beside the waiting room, which each of their addresses has.
 func TestWaitingRoomOfStrangers(t *testing.T) {
-	const perSecond, many = 2, 100
+	const perSecond, many = 16, 300 // with less of a rate, two whose hashes meet count as one
 	now := new(clock)
 	cfg := waiting(now, middleware.WhenBusy)
 	cfg.Challenge.BusyPerSecond = perSecond
