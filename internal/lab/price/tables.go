@@ -209,7 +209,6 @@ func crowdsOf(real bool) printed.Made {
 // yieldsTable: what a program gets for its work, for those who have a site.
 func yieldsTable() printed.Made {
 	t := table("yields", "a program computes for", "requests in a minute", "in an hour", "in a day", "visits, by Anubis", "forms, by Cap", "forms, by ALTCHA")
-	t.Page = "docs/bounds.md"
 	add := func(name string, purse int64) {
 		t.Add(purse == 0, func() []any {
 			u, cells := uses()[0], []any{name}

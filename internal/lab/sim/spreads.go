@@ -51,7 +51,6 @@ func share(part int64, all int) string {
 // spreadsTable: what each instance's share gives the owner, and what honest clients pay for it.
 func spreadsTable(o Options) printed.Made {
 	t := table("spreads", "L", "N", "q", "who drops gets", "requests refused", "windows with a refusal", "clumps of 2", "of 5", "of 10", "half of N run")
-	t.Page = "docs/bounds.md"
 	for _, l := range []int64{5, 20, 100, 1000} {
 		for _, n := range []int64{3, 10, 30} {
 			t.Add(l == 20 && n == 10, func() []any {
