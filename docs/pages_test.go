@@ -72,6 +72,19 @@ var texts = map[string]string{
 	"docs/checks.md": "middleware/checks_test.go TestChecks",
 }
 
+// The pages can be read in an evening: evidence stands beside the tool that makes it.
+func TestPagesAreShort(t *testing.T) {
+	words := 0
+	for _, page := range pages(t) {
+		if !strings.HasPrefix(page, "internal/") {
+			text, err := os.ReadFile(page)
+			require.NoError(t, err)
+			words += len(strings.Fields(string(text)))
+		}
+	}
+	require.LessOrEqual(t, words, 35_000, "README.md and docs/*.md: say less twice, or move figures beside the tool that makes them")
+}
+
 // requireTest checks that "file name" names a test that exists, and returns it.
 func requireTest(t *testing.T, named, why string) *ast.FuncDecl {
 	t.Helper()
