@@ -202,7 +202,10 @@ func (c *challenger) loadOf(who *subject, own *token.Own) (from load.Source) {
 		from.Tally = c.load.Hash(own.ID[:])
 	}
 	if id.kind != kindAddress {
-		from.Client = c.load.Hash(who.bytes)
+		whole := *id // one key in many things is one client
+		whole.text = whole.text[:whole.named]
+		var room [1 + longestInFull]byte
+		from.Client = c.load.Hash(whole.append(room[:0]))
 		from.Network = from.Client
 		return from
 	}

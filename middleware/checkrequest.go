@@ -35,14 +35,16 @@ func (e *engine) checkRequest(now time.Time, r *http.Request, dc *decisionContex
 	}
 }
 
-// manyAlike is how many tokens have to say nothing new. Where two instances share requests by chance, so many do
+// manyAlike is how many tokens in a row have to say nothing new. Where two instances share requests by chance, so many do
 // once in 2¹⁰⁰⁰ times.
 const manyAlike = 1000
 
-// checkSpread checks, before a request is charged, whether others have admitted requests of the tally that it shows.
-func (e *engine) checkSpread(now time.Time, who *subject, shown *credentials) {
+// checkSpread checks, before a request is charged, whether others have admitted requests of the tally that it shows, and
+// reports whether its token says what this instance knows, no more and no less. Who shows an old token again
+// says less, and who is refused may show one as often as it likes: neither is to talk anybody out of Spreads.
+func (e *engine) checkSpread(now time.Time, who *subject, shown *credentials) (alike bool) {
 	if _, due := e.checks.spreadCheck.due(now, 1); !due {
-		return
+		return false
 	}
 	p, f, says := who.tier.policy, limiter.Candidate{Key: e.memory.Key(who.bytes)}, shown.shared
 	if len(shown.own) > 0 {
@@ -50,12 +52,19 @@ func (e *engine) checkSpread(now time.Time, who *subject, shown *credentials) {
 		p, says = who.tier.pass.policy, o.tally
 		f.Key, f.Ends = ownKey(e.memory, o.own.ID), time.Unix(o.own.Expires, 0)
 	}
-	switch known, _ := e.memory.Take(now, p, &f, 0); {
-	case p.Exceeds(now, says, known):
+	known, _ := e.memory.Take(now, p, &f, 0)
+	if p.Exceeds(now, says, known) {
 		e.checks.alike.Store(0)
-	case p.Exceeds(now, says, limiter.Tally{}) && e.checks.alike.Add(1) >= manyAlike: // what is over says nothing
-		e.checks.alike.Store(0)
-		e.checks.warn(now, spreadsNot)
+		return false
+	}
+	return p.Exceeds(now, says, limiter.Tally{}) && !p.Exceeds(now, known, says) // what is over says nothing
+}
+
+// noteAlike counts a request that was admitted, by a token that says what this instance knows.
+func (c *checks) noteAlike(now time.Time) {
+	if c.alike.Add(1) >= manyAlike {
+		c.alike.Store(0)
+		c.warn(now, spreadsNot)
 	}
 }
 

@@ -346,3 +346,29 @@ func TestSpreadsIsChecked(t *testing.T) {
 	newLimiter(t, cfg)
 	require.Empty(t, log.lines(), "an even part wins all there is")
 }
+
+// Who shows an old token of its own again and again, as fast as it likes, does not have the log advise to take Spreads
+// away, though honest clients' tokens are never looked at.
+func TestSpreadsIsNotTalkedOutOf(t *testing.T) {
+	for name, last := range map[string]bool{"its first token": false, "its last token": true} {
+		t.Run(name, func(t *testing.T) {
+			c := new(clock)
+			cfg := spread(contact(c), 100, 10)
+			log := logTo(&cfg)
+			all, tok := handlers(sites(t, 2, cfg)), ""
+			for second := range 2400 {
+				c.advance(time.Second)
+				if second%60 == 0 {
+					tok = ""
+				}
+				for range 21 {
+					resp := send(all[0], from("203.0.113.9"), showing(tok))
+					if got := tokenIn(resp); got != "" && (last || tok == "") {
+						tok = got
+					}
+				}
+			}
+			require.NotContains(t, codesIn(log.lines()), "spreads-not")
+		})
+	}
+}

@@ -70,6 +70,24 @@ func TestOneClientMakesNobodyBusy(t *testing.T) {
 	}
 }
 
+// One key is one client, in however many things its quota is counted apart.
+func TestOneKeyInManyThingsMakesNobodyBusy(t *testing.T) {
+	now := new(clock)
+	cfg := busyFrom(now, 5, 0)
+	cfg.Limits[0].Quota = 600
+	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
+		return middleware.APIKey("one").For(r.Header.Get("X-Thing")), nil
+	}
+	h := newSite(t, cfg)
+	for range 60 {
+		for i := range 30 {
+			require.Equal(t, 1, admitted(h, 1, with("X-Thing", fmt.Sprint("thing ", i))))
+		}
+		require.False(t, h.m.Stats().Busy)
+		now.advance(time.Second)
+	}
+}
+
 // Nor do its connections, however many it holds.
 func TestOneClientsConnectionsMakeNobodyBusy(t *testing.T) {
 	for name, who := range map[string]func(i int) string{
