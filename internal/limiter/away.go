@@ -36,6 +36,7 @@ func (p *Policy) Away(instances, cost int64) *Policy {
 			l.Algorithm = storeless.FixedWindow
 			*r = compile(l)
 			r.as(&p.rules[i])
+			r.aligned(&p.rules[i])
 		} else {
 			// No slower than a bucket may be.
 			slowest := max(r.interval, storeless.MaxWindow.Microseconds()/r.capacity)

@@ -35,6 +35,7 @@ func (p *Policy) Spread(n int64) *Policy {
 		l.Algorithm, l.Quota = storeless.FixedWindow, ShareOf(quota, n) // see Away
 		r := compile(l)
 		r.as(&p.rules[i])
+		r.aligned(&p.rules[i])
 		r.spread = []int64{0}
 		for cost := int64(2); cost < 2*quota; cost *= 2 {
 			r.spread = append(r.spread, shareOf(quota, n, n, cost)-l.Quota)
