@@ -42,6 +42,9 @@ func (e *engine) logConfigured(now time.Time, cfg *Config) {
 	if e.exact != nil {
 		args = append(args, "outage", map[Outage]string{FailOpen: "FailOpen", FailClosed: "FailClosed"}[e.exact.Outage])
 	}
+	if e.spreads {
+		args = append(args, "spreads", true)
+	}
 	if e.shadow {
 		args = append(args, "shadow", true)
 	}
