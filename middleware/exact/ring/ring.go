@@ -72,7 +72,8 @@ func open(cfg Config, dns resolver) (*Ring, error) {
 		return nil, err
 	}
 	r.server = &http.Server{
-		Handler: handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10,
+		Handler: handler, MaxHeaderBytes: 8 << 10,
+		ReadTimeout: 10 * time.Second, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 20 * time.Second, IdleTimeout: 2 * time.Minute,
 		ErrorLog: log.New(io.Discard, "", 0), // strangers write it
 	}
 	ctx, stop := context.WithCancel(context.Background())
