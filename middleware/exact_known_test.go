@@ -87,6 +87,17 @@ func TestExactIsToldWhatIsKnown(t *testing.T) {
 		send(full, from(fmt.Sprintf("198.51.100.%d", i)))
 		require.Nil(t, m.known, "a newcomer to a full memory begins with the count of another")
 	}
+	for i := range 200 { // of unrelated networks, so that each has a cell
+		addr, tok := from(fmt.Sprintf("%d.51.100.1", 20+i)), ""
+		send(full, addr)
+		require.Empty(t, m.known, "and goes on with it")
+		for n := range uint32(3) {
+			tok = tokenIn(send(full, addr, showing(tok)))
+			for _, k := range m.known {
+				require.Equal(t, n, k.Cur, "but its token has what it has used")
+			}
+		}
+	}
 }
 
 // quiet is a mover that does not say so.
