@@ -21,7 +21,7 @@ type mover struct {
 	known []exact.Used // of the last call
 }
 
-func (m *mover) ChangesOwners() {}
+func (m *mover) ChangesOwners() bool { return true }
 
 func (m *mover) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 	m.known = call.Known
@@ -60,6 +60,13 @@ func TestExactIsToldWhatIsKnown(t *testing.T) {
 	send(other, showing(tok))
 	knows(2, 0)
 	send(one, showing("x"+tok))
+	knows(2, 0)
+
+	leased, err := exact.Lease(m, exact.LeaseConfig{Instances: 1, Block: 2})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, leased.Close()) })
+	one, m.known = site(c, leased, window, nil), nil
+	send(one, showing(tok))
 	knows(2, 0)
 
 	plain := &quiet{ledger: newLedger(c)}

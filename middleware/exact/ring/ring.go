@@ -161,7 +161,7 @@ func (r *Ring) Refund(ctx context.Context, receipt exact.Receipt) error {
 
 // ChangesOwners says that the account of a key may begin anew elsewhere: package middleware then says in calls what is
 // known.
-func (r *Ring) ChangesOwners() {}
+func (r *Ring) ChangesOwners() bool { return true }
 
 // Close leaves the ring: it answers for Config.Linger what others ask, and ends. Calls are no longer for others then,
 // so that it comes last when a program ends, after its HTTP server.
