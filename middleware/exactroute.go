@@ -144,15 +144,6 @@ func (e *engine) known(now time.Time, who *subject, c *exactCall) (known []exact
 	return known
 }
 
-// unlent is a memory that knows nothing.
-var unlent *limiter.Memory
-
-// signsLess reports whether tokens say what was shown and is charged, and not what the memory knows beside it: the next
-// owner of a key believes them, and nobody may be refused there for what another has used.
-func (e *engine) signsLess() bool {
-	return e.exact != nil && e.exact.changesOwners && e.memory.Lends()
-}
-
 // askCounter has the counter decide. A cost of 0 peeks, and is always admitted.
 func (x *exactCounter) askCounter(now time.Time, q *question, who *subject, c *exactCall, cost int64) (exact.Verdict, guardedcall.Outcome, error) {
 	caller := x.callerOf(who)

@@ -31,7 +31,7 @@ type Config struct {
 	// Members are the addresses of all processes, Self among them, the same everywhere.
 	Members []string
 
-	// DNS is asked again and again: the host of a host:port, for its addresses, of the family of Self; or
+	// DNS is asked again and again: the host of a host:port, for its addresses, of the family of Self, which must be one; or
 	// a name that begins with _, such as _ring._tcp.example.com, for its SRV records.
 	DNS string
 
