@@ -43,7 +43,8 @@ func compile(cfg Config, here *home) (*engine, error) {
 			shards: cfg.Shards,
 			stamp:  c.base.tokens.Len(),
 		}
-		_, e.exact.changesOwners = x.Counter.(interface{ ChangesOwners() })
+		c, ok := x.Counter.(interface{ ChangesOwners() bool })
+		e.exact.changesOwners = ok && c.ChangesOwners()
 	}
 	if cfg.Concurrency != nil {
 		e.gate = &gate{Concurrency: cfg.Concurrency.withDefaults()}

@@ -21,7 +21,7 @@ type mover struct {
 	known []exact.Used // of the last call
 }
 
-func (m *mover) ChangesOwners() {}
+func (m *mover) ChangesOwners() bool { return true }
 
 func (m *mover) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 	m.known = call.Known
@@ -62,6 +62,13 @@ func TestExactIsToldWhatIsKnown(t *testing.T) {
 	send(one, showing("x"+tok))
 	knows(2, 0)
 
+	leased, err := exact.Lease(m, exact.LeaseConfig{Instances: 1, Block: 2})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, leased.Close()) })
+	one, m.known = site(c, leased, window, nil), nil
+	send(one, showing(tok))
+	knows(2, 0)
+
 	plain := &quiet{ledger: newLedger(c)}
 	one = site(c, plain, window, nil)
 	send(one)
@@ -86,6 +93,17 @@ func TestExactIsToldWhatIsKnown(t *testing.T) {
 	for i := range 200 {
 		send(full, from(fmt.Sprintf("198.51.100.%d", i)))
 		require.Nil(t, m.known, "a newcomer to a full memory begins with the count of another")
+	}
+	for i := range 200 { // of unrelated networks, so that each has a cell
+		addr, tok := from(fmt.Sprintf("%d.51.100.1", 20+i)), ""
+		send(full, addr)
+		require.Empty(t, m.known, "and goes on with it")
+		for n := range uint32(3) {
+			tok = tokenIn(send(full, addr, showing(tok)))
+			for _, k := range m.known {
+				require.Equal(t, n, k.Cur, "but its token has what it has used")
+			}
+		}
 	}
 }
 

@@ -122,7 +122,7 @@ func (e *engine) shardCall(who *subject, shown *credentials, cost, shard int64) 
 }
 
 // known returns what token and memory know of what a counter is asked for, whose account may begin anew. It is never
-// more than was used: not what a newcomer to a full memory begins with; of an address with shards nothing,
+// more than was used: nothing of a memory that was full, where tallies go on from the counts of others; of an address with shards nothing,
 // for a tally is that of all; and of a bucket nothing where the fallback has a part of its quota, which takes longer to pay a debt.
 func (e *engine) known(now time.Time, who *subject, c *exactCall) (known []exact.Used) {
 	if e.exact.shardsOf(who) > 1 {
@@ -131,7 +131,7 @@ func (e *engine) known(now time.Time, who *subject, c *exactCall) (known []exact
 	f, p := c.fallback, who.tier.fallback
 	f.Networks = nil
 	tally, v := e.memory.Take(now, p, &f, 0)
-	if v.Inherited > 0 {
+	if v.Inherited > 0 || e.memory.Lends() {
 		tally, _ = p.Step(now, f.Shown, 0)
 	}
 	for i := range p.Len() {
@@ -170,6 +170,9 @@ func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject
 		tally := c.fallback.Shown
 		if cost > 0 && !who.dry {
 			tally = e.memory.Record(now, who.tier.fallback, &c.fallback, cost)
+			if e.signsLess() {
+				tally = unlent.Record(now, who.tier.fallback, &c.fallback, cost)
+			}
 			dc.decision.withExtras().counted = &counted{call: c.Call, receipt: v.Receipt, refusal: c.refusal}
 			dc.charge(nil)
 		}
@@ -230,7 +233,12 @@ func (e *engine) concludeFallback(now time.Time, dc *decisionContext, who *subje
 		dc.charge(nil)
 	}
 	fields := answerFields{standings: &v}
-	if v.Admitted || shown.good() && who.tier.fallback.Exceeds(now, tally, c.fallback.Shown) {
+	if e.signsLess() {
+		if v.Admitted {
+			tally = unlent.Record(now, who.tier.fallback, &c.fallback, d.Cost)
+			fields.tally = &tally
+		}
+	} else if v.Admitted || shown.good() && who.tier.fallback.Exceeds(now, tally, c.fallback.Shown) {
 		fields.tally = &tally
 	}
 	d.noteInherited(v.Inherited)

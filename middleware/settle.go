@@ -130,12 +130,16 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 		p = who.tier.fallback
 	}
 	p = dc.decision.charged(p, &f)
-	tally := e.adjust(now, dc, p, &f, more)
+	tally := e.adjust(e.memory, now, dc, p, &f, more)
 	if p := dc.pending(); p != nil {
 		tally = p.resize(now, tally, more)
 	}
 	fields := answerFields{standings: e.standings(now, dc, &who, &f, &tally, more), own: dc.own}
 	if ok {
+		if e.signsLess() {
+			f.Shown = issued
+			tally = e.adjust(unlent, now, dc, p, &f, more)
+		}
 		fields.tally = &tally
 	}
 	var h http.Header
@@ -176,11 +180,11 @@ func (e *engine) standings(now time.Time, dc *decisionContext, who *subject, f *
 }
 
 // adjust charges more for a request, or less, in memory, and returns the tally.
-func (e *engine) adjust(now time.Time, dc *decisionContext, p *limiter.Policy, f *limiter.Candidate, more int64) limiter.Tally {
+func (e *engine) adjust(memory *limiter.Memory, now time.Time, dc *decisionContext, p *limiter.Policy, f *limiter.Candidate, more int64) limiter.Tally {
 	if more < 0 {
-		return e.memory.Restore(now, time.UnixMicro(dc.reply.Fields.Now), p, f, -more)
+		return memory.Restore(now, time.UnixMicro(dc.reply.Fields.Now), p, f, -more)
 	}
-	return e.memory.Record(now, p, f, more)
+	return memory.Record(now, p, f, more)
 }
 
 // settleCounted changes what the counter has charged.

@@ -41,6 +41,7 @@ type Account struct {
 	hold    int64  // for how long, in ns, it stands still there at most
 	serial  uint64 // of the last receipt
 	back    back   // which do not come back any more
+	gave    int64  // Unix ns until which a caller may take for used what came back; not stored
 	paused  int64  // Unix ns before which nothing is admitted
 	booked  int64  // the last moment for which a call is, Unix µs; 0: none is ahead
 	since   uint64 // if one is, the last receipt from before the first
@@ -108,9 +109,9 @@ func (a *Account) Peek(now time.Time, call *Call) Verdict {
 }
 
 // learn has a working copy of the account count what the caller of a call knows of it. A caller does not know what has come
-// back here, and would have it charged again with every call.
+// back here, and would have it charged again with every call, though the account counts nothing.
 func (a *Account) learn(s *working, known []Used) {
-	if len(known) > 0 && s.lines == nil && (!a.Expires().After(s.now) || a.back.untouched(a.serial)) {
+	if len(known) > 0 && s.lines == nil && s.now.UnixNano() >= a.gave {
 		s.raise(known)
 	}
 }
@@ -151,6 +152,7 @@ func (a *Account) Refund(now time.Time, r *Receipt) error {
 	case !a.back.give(is.number, a.serial): // it was before, or a clock that was wrong has charged it
 		return ErrNoRefund
 	}
+	a.gave = max(a.gave, a.Expires().UnixNano()) // as if nothing had come back
 	s := a.open(now, r.Policy)
 	s.refund(r, is)
 	a.store(&s)
@@ -312,6 +314,9 @@ func (a *Account) store(s *working) {
 			e.line = &s.lines[i]
 		}
 		e.ends = s.ends(i)
+		if s.policy.interval[i] > 0 && a.gave > s.now.UnixNano() { // a mark is ahead by what came back until its bucket is empty
+			a.gave = max(a.gave, e.ends*int64(time.Second))
+		}
 	}
 	if a.booked == 0 {
 		for i := range a.entries {

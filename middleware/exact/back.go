@@ -91,14 +91,6 @@ func (b *back) trim() {
 	}
 }
 
-// untouched reports whether nothing of an account came back whose last charge is serial, as far
-// as it knows.
-func (b *back) untouched(serial uint64) bool {
-	lowest := lowestOf(serial)
-	b.follow(lowest)
-	return len(b.some) == 0 && (b.floor == whole(serial) || b.floor == lowest)
-}
-
 // ringSize is how many bytes a ring has: the bit of each of the last charges, at its number
 // modulo their number. It needs neither floor nor length, which would be more than a kilobyte.
 const ringSize = Refundable / 8

@@ -59,6 +59,51 @@ func TestWhatCameBackStaysBack(t *testing.T) {
 	require.EqualValues(t, 5, exactkit.Take(t, c, knows(p, now+2, 4, 0)).Limits[0].Remaining, "of an account that counts nothing any more, nothing has")
 }
 
+// Nor by who does not know that all of it came back; nor after so many charges that no more of it would.
+func TestAllThatCameBackStaysBack(t *testing.T) {
+	for _, a := range []storeless.Algorithm{storeless.FixedWindow, storeless.SlidingWindow, storeless.SlidingLog, storeless.TokenBucket} {
+		clock := exacttest.NewClock()
+		c, p := exact.NewMemory(0, clock.Now), exactkit.Compile(t, storeless.Limit{Algorithm: a, Quota: 10, Window: time.Hour})
+		for range 3 {
+			v := exactkit.Take(t, c, exact.Call{Key: "k", Cost: 10, Policy: p})
+			require.NoError(t, c.Refund(t.Context(), v.Receipt))
+			call := knows(p, clock.Now().Unix()/3600, 10, 0)
+			if a == storeless.TokenBucket {
+				call.Known[0] = exact.Used{ID: p.ID(0), At: clock.Now().Add(time.Hour).UnixMicro()}
+			}
+			require.True(t, exactkit.Peek(t, c, call).Admitted, a.String())
+		}
+	}
+	clock := exacttest.NewClock()
+	c, p := exact.NewMemory(0, clock.Now), exactkit.Compile(t, exactkit.Hourly(2*exact.Refundable))
+	now := clock.Now().Unix() / 3600
+	for n := range uint32(2*exact.Refundable + 1) {
+		v := exactkit.Take(t, c, knows(p, now, n, 0))
+		require.True(t, v.Admitted, n)
+		if n < exact.Refundable {
+			require.NoError(t, c.Refund(t.Context(), v.Receipt))
+		}
+	}
+	require.EqualValues(t, exact.Refundable-1, left(t, c, p))
+}
+
+// A bucket that is never empty does not take for used, hours later, what came back.
+func TestWhatCameBackToABucketStaysBack(t *testing.T) {
+	clock := exacttest.NewClock()
+	c, p := exact.NewMemory(0, clock.Now), exactkit.Compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Hour})
+	exactkit.Take(t, c, exact.Call{Key: "k", Cost: 10, Policy: p})
+	v := exactkit.Take(t, c, exact.Call{Key: "k", Cost: 40, Policy: p})
+	require.NoError(t, c.Refund(t.Context(), v.Receipt))
+	is := clock.Now().Add(50 * time.Minute) // as the caller knows it
+	for range 120 {
+		clock.Advance(time.Minute)
+		is = is.Add(time.Minute)
+		call := knows(p, 0, 0, 0)
+		call.Known[0].At = is.UnixMicro()
+		require.EqualValues(t, 50, exactkit.Take(t, c, call).Limits[0].Remaining)
+	}
+}
+
 // Nothing that is known is believed of another time, or beyond a quota by more than is good for anything.
 func TestWhatIsKnownIsBounded(t *testing.T) {
 	hourly := func(a storeless.Algorithm) storeless.Limit {

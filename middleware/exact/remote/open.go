@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -53,7 +54,9 @@ func Open(owners []string, cfg Config) (exact.CounterCloser, error) {
 	c := new(calling)
 	by := &sender{keys: newRing(cfg.Secrets), transport: cfg.Transport, now: cfg.clock()}
 	if cfg.Transport == nil {
-		t := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, ForceAttemptHTTP2: true, DisableCompression: true}
+		// Who asks no more does not end a dial: an owner that swallows them would be dialled by each call for minutes.
+		dialer := &net.Dialer{Timeout: maxWait}
+		t := &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, ForceAttemptHTTP2: true, DisableCompression: true}
 		by.transport, c.idle = t, t
 	}
 	for i, owner := range owners {

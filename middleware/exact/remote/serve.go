@@ -45,14 +45,13 @@ func (s *served) Format(f fmt.State, _ rune) { fmt.Fprint(f, "remote.Serve") }
 func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		http.Error(w, "a counter is asked by POST", http.StatusMethodNotAllowed)
+		dismiss(w, "a counter is asked by POST", http.StatusMethodNotAllowed)
 		return
 	}
 	sum, digest := r.Header.Get(macField), r.Header.Get(digestField)
 	// Strangers choose how long a header is: no MAC is made of what is no digest.
 	if len(digest) != digestLen || len(sum) != macLen || !s.keys.verifies(requestLabel, "", []byte(digest), sum) {
-		w.Header().Set("Connection", "close") // or net/http would wait for the body before it answers
-		http.Error(w, "the request is not signed with a secret of this counter", http.StatusUnauthorized)
+		dismiss(w, "the request is not signed with a secret of this counter", http.StatusUnauthorized)
 		return
 	}
 	body, err := readBody(w, r)
@@ -89,6 +88,14 @@ func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.owner.answer(r.Context(), q, func(some []verdict, last bool) { say(answer{Verdicts: some}, last) })
+}
+
+// dismiss answers a stranger, and has done with the connection: net/http would wait for the body before it
+// answers, and again before it closes, for as long as the stranger likes.
+func dismiss(w http.ResponseWriter, why string, status int) {
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+	http.Error(w, why, status)
 }
 
 // firstRoom is how much room a body has at most before it comes.

@@ -27,11 +27,12 @@ func addressOf(s string) (string, error) {
 	if err != nil || n == 0 {
 		return "", errors.New("must be host:port, with a port from 1 to 65535")
 	}
-	if ip, err := netip.ParseAddr(host); err == nil && ip.Zone() == "" { // a zone is one machine's
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Zone() == "" && !ip.IsUnspecified() { // a zone is one machine's
 		return netip.AddrPortFrom(ip.Unmap(), uint16(n)).String(), nil
 	}
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	if host == "" || len(host) > 253 || strings.HasSuffix(host, ".") || strings.ContainsFunc(host, func(r rune) bool { return !strings.ContainsRune(inNames, r) }) {
+	last := host[strings.LastIndexByte(host, '.')+1:] // 127.1 and 010.0.0.7 are addresses for some, as in URLs
+	if last == "" || len(host) > 253 || last != host && strings.Trim(last, "0123456789") == "" || strings.ContainsFunc(host, func(r rune) bool { return !strings.ContainsRune(inNames, r) }) {
 		return "", errors.New("must be host:port, with an IP address or a name")
 	}
 	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
@@ -79,11 +80,9 @@ func lookUp(ctx context.Context, dns resolver, name, self string) (list []string
 	if err != nil {
 		return nil, err
 	}
-	family := "ip"
-	if is, err := netip.ParseAddrPort(self); err == nil {
-		if family = "ip6"; is.Addr().Is4() {
-			family = "ip4"
-		}
+	family := "ip6"
+	if is, err := netip.ParseAddrPort(self); err == nil && is.Addr().Is4() {
+		family = "ip4"
 	}
 	ips, err := dns.LookupNetIP(ctx, family, host)
 	for _, ip := range ips {

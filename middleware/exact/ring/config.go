@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,7 +31,7 @@ type Config struct {
 	// Members are the addresses of all processes, Self among them, the same everywhere.
 	Members []string
 
-	// DNS is asked again and again: the host of a host:port, for its addresses, of the family of Self; or
+	// DNS is asked again and again: the host of a host:port, for its addresses, of the family of Self, which must be one; or
 	// a name that begins with _, such as _ring._tcp.example.com, for its SRV records.
 	DNS string
 
@@ -90,8 +92,15 @@ func (c Config) withDefaults() (_ Config, errs []error) {
 	}
 	if c.DNS != "" {
 		ways++
-		if _, err := addressOf(c.DNS); err != nil && !strings.HasPrefix(c.DNS, "_") {
+		name, err := addressOf(c.DNS)
+		_, port, _ := net.SplitHostPort(name)
+		is, notIP := netip.ParseAddrPort(c.Self)
+		switch {
+		case strings.HasPrefix(c.DNS, "_"):
+		case err != nil:
 			problem("DNS", "%v, or a name that begins with _", err)
+		case notIP != nil || strconv.Itoa(int(is.Port())) != port: // nobody would find it
+			problem("DNS", "names IP addresses with port %s, of which Self must be one", port)
 		}
 	}
 	if c.Find != nil {

@@ -26,7 +26,7 @@
 //
 // Accounts are not handed over, for that can fail in ways that nobody sees. In place of it a call says what the
 // request's token and the memory of the asking process know ([exact.Call].Known): an account that opens begins with
-// that. So a client that echoes its token keeps L whatever comes and goes. See docs/proof.md.
+// that. A memory that was full, where newcomers go on from the counts of others, says nothing. So a client that echoes its token keeps L whatever comes and goes. See docs/proof.md.
 //
 // # What is slow is not dead
 //

@@ -72,7 +72,8 @@ func open(cfg Config, dns resolver) (*Ring, error) {
 		return nil, err
 	}
 	r.server = &http.Server{
-		Handler: handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10,
+		Handler: handler, MaxHeaderBytes: 8 << 10,
+		ReadTimeout: 10 * time.Second, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 20 * time.Second, IdleTimeout: 2 * time.Minute,
 		ErrorLog: log.New(io.Discard, "", 0), // strangers write it
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -160,7 +161,7 @@ func (r *Ring) Refund(ctx context.Context, receipt exact.Receipt) error {
 
 // ChangesOwners says that the account of a key may begin anew elsewhere: package middleware then says in calls what is
 // known.
-func (r *Ring) ChangesOwners() {}
+func (r *Ring) ChangesOwners() bool { return true }
 
 // Close leaves the ring: it answers for Config.Linger what others ask, and ends. Calls are no longer for others then,
 // so that it comes last when a program ends, after its HTTP server.
