@@ -18,15 +18,16 @@
 // # What it bounds
 //
 // Two things hold whatever happens. A process admits at most L of a key in a window: its memory counts what it
-// admits, and no answer is given that is not counted there. And no count is believed that is above the true
-// one, but for what was given back since. Hence a client gets L·O, where O counts the processes
-// that have owned its key within the window. In quiet O is 1. It grows by one for each change of the members that moves the key, for
+// admits, and no answer is given that is not counted there. And no count is believed that is above the true one,
+// but for what was given back since. Hence a client gets L·O, where O counts the processes that have owned its
+// key within the window. In quiet O is 1. It grows by one for each change of the members that moves the key, for
 // a process that starts anew, and for each further process that some list names as owner, while the lists
 // differ. No client causes any of these.
 //
 // Accounts are not handed over, for that can fail in ways that nobody sees. In place of it a call says what the
-// request's token and the memory of the asking process know ([exact.Call].Known): an account that opens begins with
-// that. A memory that was full, where newcomers go on from the counts of others, says nothing. So a client that echoes its token keeps L whatever comes and goes. See docs/proof.md.
+// request's token and the memory of the asking process know ([exact.Call].Known), and an account counts that at
+// least, unless something was given back to it. A memory that was full, where newcomers go on from the counts of
+// others, says nothing. So a client that echoes its token keeps L whatever comes and goes. See docs/proof.md.
 //
 // # What is slow is not dead
 //
