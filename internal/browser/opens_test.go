@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -99,19 +100,27 @@ func TestPageOpens(t *testing.T) {
 	browser := launch(t)
 	for name, test := range map[string]struct {
 		change func(*middleware.Config)
-		before int // pages that are served before
+		before int  // pages that are served before
+		apart  bool // each to another address
 	}{
-		"Newcomers":     {nil, 0},
-		"Interstitial":  {func(c *middleware.Config) { c.PageHandler = middleware.Interstitial{Title: "A wiki"} }, 0},
-		"WhenExhausted": {func(c *middleware.Config) { c.Challenge.Mode, c.Limits[0].Quota = middleware.WhenExhausted, 2 }, 2},
+		"Newcomers":     {nil, 0, false},
+		"Interstitial":  {func(c *middleware.Config) { c.PageHandler = middleware.Interstitial{Title: "A wiki"} }, 0, false},
+		"WhenExhausted": {func(c *middleware.Config) { c.Challenge.Mode, c.Limits[0].Quota = middleware.WhenExhausted, 2 }, 2, false},
 		"WhenBusy": {func(c *middleware.Config) {
-			c.Challenge.Mode, c.Challenge.BusyPerSecond = middleware.WhenBusy, 1
-		}, 15},
+			c.Challenge.Mode, c.Challenge.BusyPerSecond = middleware.WhenBusy, 2
+		}, 50, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newWiki(t, test.change)
-			for range test.before {
-				resp, err := s.Client().Get(s.URL + "/wiki/before")
+			for n := range test.before {
+				client := s.Client()
+				if test.apart {
+					there := client.Transport.(*http.Transport).Clone()
+					there.DialContext = (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(n+1))}}).DialContext
+					there.DisableKeepAlives = true
+					client = &http.Client{Transport: there}
+				}
+				resp, err := client.Get(s.URL + "/wiki/before")
 				require.NoError(t, err)
 				require.NoError(t, resp.Body.Close())
 			}
