@@ -53,6 +53,9 @@ func (h *holder) use(i int, t turn) {
 func (h *holder) has(token string, home int, t turn) {
 	h.token, h.home = token, h.w.numbers[home%instances].Load()
 	h.tally, h.shares = oracle{}, [instances]oracle{}
+	for i := range h.shares {
+		h.shares[i].aligned = true
+	}
 	h.roll(t)
 }
 

@@ -179,6 +179,33 @@ func TestHolder(t *testing.T) {
 	}
 }
 
+// What was used of a share in the window before does not weigh, and of a tally it does.
+func TestHolderInTheNextWindow(t *testing.T) {
+	calm := turn{calm: true, agree: true, elapsed: judge.Spread{Least: middle, Most: middle}, parts: 1}
+	w := &world{clocks: newClocks(exactWindow(time.Now()))}
+	h := &holder{caller: &caller{w: w}}
+	h.has("", 0, calm)
+	for range 16 {
+		h.tally.used()
+		h.shares[1].used()
+	}
+	w.clocks.right.Add(window)
+	h.roll(calm)
+	least := judge.Spread{Least: 27, Most: 27} // of which 16 are the share
+	for n := range 16 {
+		unjust, excess := h.judge(1, false, true, calm, least)
+		require.False(t, unjust || excess, n)
+		unjust, _ = h.judge(1, false, false, calm, least)
+		require.True(t, unjust, n)
+		h.shares[1].used()
+	}
+	_, excess := h.judge(1, false, true, calm, least)
+	require.True(t, excess)
+	h.tally.last = 16
+	_, excess = h.judge(0, true, true, calm, least)
+	require.True(t, excess, "of 16 in the window before two thirds weigh")
+}
+
 func TestLedger(t *testing.T) {
 	yes := instance.Decision{Admitted: true, Call: "answered"}
 	no := instance.Decision{Reason: string(middleware.OverLimit), Call: "answered"}
