@@ -19,6 +19,10 @@ type holder struct {
 	home   int64             // the process that has sold it
 	tally  oracle            // of what it has bought
 	shares [instances]oracle // and of what each instance has admitted of that
+
+	// A process that was started in the window knows nothing of the share that the one before has admitted.
+	there   int64 // the state of world.away as the window began
+	renewed bool  // some process was
 }
 
 // use has a holder ask for all that its tally is good for, and its address, and some more.
@@ -61,6 +65,9 @@ func (h *holder) has(token string, home int, t turn) {
 
 func (h *holder) roll(t turn) {
 	at := h.w.clocks.right.Load() / window
+	if at != h.tally.at {
+		h.there = h.w.away.Now()
+	}
 	h.tally.roll(at, !t.calm)
 	for i := range h.shares {
 		h.shares[i].roll(at, !t.calm)
@@ -87,6 +94,7 @@ func (h *holder) asks(at int, t turn) attackers.Answer {
 		return a
 	}
 	charged := a.Admitted() && partIn(a) == bought
+	h.renewed = !w.away.Stood(h.there)
 	refused, excess := h.judge(at%instances, h.isHome(at%instances), charged, t, during())
 	if refused {
 		h.unjust(a, fmt.Sprintf("%+v, %+v", h.tally, h.shares))
@@ -116,7 +124,7 @@ func (h *holder) judge(instance int, home, charged bool, t turn, quota judge.Spr
 	if !home {
 		share := judge.Spread{Least: chance.Share(quota.Least, instances, 1), Most: chance.Share(quota.Most, instances, 1)}
 		must = must && h.shares[instance].must(t.elapsed, share, !t.calm)
-		may = may && h.shares[instance].may(t.elapsed, share, !t.calm)
+		may = may && (h.renewed || h.shares[instance].may(t.elapsed, share, !t.calm))
 	}
 	return must && !charged, charged && !may
 }

@@ -201,6 +201,9 @@ func TestHolderInTheNextWindow(t *testing.T) {
 	}
 	_, excess := h.judge(1, false, true, calm, least)
 	require.True(t, excess)
+	h.renewed = true
+	_, excess = h.judge(1, false, true, calm, least)
+	require.False(t, excess, "a process that was started has a share of its own")
 	h.tally.last = 16
 	_, excess = h.judge(0, true, true, calm, least)
 	require.True(t, excess, "of 16 in the window before two thirds weigh")
