@@ -46,9 +46,6 @@ func (e *engine) takeFrom(now time.Time, p *limiter.Policy, who *subject, f *lim
 	return e.memory.Take(now, p, f, cost)
 }
 
-// unlent is a memory that knows nothing.
-var unlent *limiter.Memory
-
 // signsLess reports whether tokens say what was shown and is charged, and not what the memory knows beside it: the next
 // owner of a key believes them, and nobody may be refused there for what another has used.
 func (e *engine) signsLess() bool {

@@ -97,7 +97,7 @@ var findings = [numFindings]struct{ code, message, remedy string }{
 	proxySilent:    {"proxy-silent", "", ""}, // a doubt has its own words
 	proxyForgetful: {"proxy-forgetful", "", ""},
 	everybodyOne: {"everybody-one", "every request comes from one private address, though from many programs: all of them share one quota",
-		"have the proxy name its clients, and trust it with ForwardedFor or AddressFromHeader"},
+		"have the proxy name its clients, and " + trustProxy},
 
 	cookieDropped:  {"cookie-dropped", "a page on plain HTTP: browsers drop the cookie, which is Secure", "serve the site on TLS, or set Config.Advanced.InsecureCookie while you develop"},
 	cookieInsecure: {"cookie-insecure", "the cookie is sent without Secure and without __Host-, and the site is on TLS", "do not set Config.Advanced.InsecureCookie"},

@@ -90,6 +90,8 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	for p := range storeless.ConfigErrors(err) {
 		problem(p.Field, "%s", p.Problem)
 	}
+	// Of a crowd whose requests are spread each instance sees a part, and expects the share that chance may
+	// send to it: ten instances sell nearly what one would.
 	if n := cfg.Instances; err == nil && cfg.Spreads && n > 1 && n <= limiter.MostInstances {
 		c.Crowd = limiter.ShareOf(c.Crowd, n)
 		prices, _ = tariffOf(&c).Compile() // at least 1, and no more than was permitted
@@ -137,9 +139,8 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	return ch, nil
 }
 
-// tariffOf returns what a tally costs on this instance. Of a crowd whose requests are spread each instance sees a part,
-// and expects the share that chance may send to it: ten instances sell nearly what one would. The leak is the same on each, however many there are:
-// a tenth of it would shut an address on one of ten for a tenth of the work.
+// tariffOf returns what a tally costs on this instance. The leak is the same on each, however many there
+// are: a tenth of it would shut an address on one of ten for a tenth of the work.
 func tariffOf(c *Challenge) shop.Tariff {
 	return shop.Tariff{Work: c.Work, Crowd: c.Crowd, SalesPerHour: c.SalesPerHour}
 }

@@ -114,10 +114,11 @@ func quotaHash(p *limiter.Policy) guardedcall.Key {
 	return guardedcall.Key(h.Sum(nil)[:16])
 }
 
-// A ceiling is what one instance admits of a tally, whatever its token shows: its share where the balancer spreads
-// requests, see [limiter.Policy.Spread], or one part in Instances. An instance that sees a tally for the first time has to believe that nothing was
-// used of it, so that N instances admit N quotas to a client that drops its token. With
-// parts they admit one together, and C that start anew C parts more.
+// A ceiling is what one instance admits of a tally, whatever its token shows: its share where the
+// balancer spreads requests, see [limiter.Policy.Spread], or one part in Instances. An instance that
+// sees a tally for the first time has to believe that nothing was used of it, so that N instances
+// admit N quotas to a client that drops its token. With parts they admit one together, and C that
+// start anew C parts more.
 //
 // No rule of that kind is fair to all. An instance cannot tell a client that drops its token from one
 // that the balancer has sent to no other: docs/proof.md. So it is an option, and is named for

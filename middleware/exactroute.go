@@ -121,9 +121,10 @@ func (e *engine) shardCall(who *subject, shown *credentials, cost, shard int64) 
 	return c
 }
 
-// known returns what token and memory know of what a counter is asked for, whose account may begin anew. It is never
-// more than was used: nothing of a memory that was full, where tallies go on from the counts of others; of an address with shards nothing,
-// for a tally is that of all; and of a bucket nothing where the fallback has a part of its quota, which takes longer to pay a debt.
+// known returns what token and memory know of what a counter is asked for, whose account may begin anew. It is
+// never more than was used: nothing of a memory that was full, where tallies go on from the counts of others; of
+// an address with shards nothing, for a tally is that of all; and of a bucket nothing where the fallback has a
+// part of its quota, which takes longer to pay a debt.
 func (e *engine) known(now time.Time, who *subject, c *exactCall) (known []exact.Used) {
 	if e.exact.shardsOf(who) > 1 {
 		return nil
@@ -171,7 +172,8 @@ func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject
 		if cost > 0 && !who.dry {
 			tally = e.memory.Record(now, who.tier.fallback, &c.fallback, cost)
 			if e.signsLess() {
-				tally = unlent.Record(now, who.tier.fallback, &c.fallback, cost)
+				var forgetful *limiter.Memory
+				tally = forgetful.Record(now, who.tier.fallback, &c.fallback, cost)
 			}
 			dc.decision.withExtras().counted = &counted{call: c.Call, receipt: v.Receipt, refusal: c.refusal}
 			dc.charge(nil)
@@ -235,7 +237,8 @@ func (e *engine) concludeFallback(now time.Time, dc *decisionContext, who *subje
 	fields := answerFields{standings: &v}
 	if e.signsLess() {
 		if v.Admitted {
-			tally = unlent.Record(now, who.tier.fallback, &c.fallback, d.Cost)
+			var forgetful *limiter.Memory
+			tally = forgetful.Record(now, who.tier.fallback, &c.fallback, d.Cost)
 			fields.tally = &tally
 		}
 	} else if v.Admitted || shown.good() && who.tier.fallback.Exceeds(now, tally, c.fallback.Shown) {

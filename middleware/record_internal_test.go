@@ -12,7 +12,8 @@ import (
 )
 
 // The runtime allocates in sizes: the one after 704 bytes is 768, and 8 of them are its own. With one word too many each
-// request costs 64 bytes more, and what clears and collects them. Sizes are those of 64-bit machines; on others all is smaller.
+// request costs 64 bytes more, and what clears and collects them. Sizes are those of 64-bit machines; on
+// others all is smaller.
 func TestWhatARequestKeepsFitsItsAllocation(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector allocates on its own")

@@ -81,11 +81,11 @@ func (dc *decisionContext) settle(ctx context.Context, w http.ResponseWriter, co
 var errUncharged = fmt.Errorf("%w: this request was not charged, or is settled already", exact.ErrNoRefund)
 
 // Charge says whether the request counts in the limits of [ByOutcome], whatever its status is: for
-// handlers whose status does not tell, such as those that redirect in either case, or stream. The last word holds, also after the response and
-// after the ten seconds; only a handler that panics is charged all the same. The token
-// says it if the response header is not yet written; else the memory of this instance alone
-// knows. Where several middlewares are stacked, all are told. It does nothing where no limit
-// counts by outcome, and may be called from any goroutine.
+// handlers whose status does not tell, such as those that redirect in either case, or stream. The
+// last word holds, also after the response and after the ten seconds; only a handler that panics is
+// charged all the same. The token says it if the response header is not yet written; else the memory
+// of this instance alone knows. Where several middlewares are stacked, all are told. It does nothing
+// where no limit counts by outcome, and may be called from any goroutine.
 func Charge(r *http.Request, counts bool) {
 	// A log-in has a policy for the address and one for the account, and the guess was one in both.
 	for dc := contextOf(r.Context()); dc != nil; dc = contextOf(dc.Context) {
@@ -138,7 +138,7 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 	if ok {
 		if e.signsLess() {
 			f.Shown = issued
-			tally = e.adjust(unlent, now, dc, p, &f, more)
+			tally = e.adjust(nil, now, dc, p, &f, more)
 		}
 		fields.tally = &tally
 	}

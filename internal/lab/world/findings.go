@@ -102,7 +102,8 @@ const (
 	goroutinesGrowth = 24
 	growthShort      = 4
 	growthRounds     = 12 * ofCycle
-	// By how much the last quarter of a run of processes may be above the first one, as often in a run of less than steadyLength.
+	// By how much the last quarter of a run of processes may be above the first one, and growthShort times as
+	// much in a run of less than steadyLength.
 	heapMargin       = 4 << 20
 	goroutinesMargin = 40
 	steadyLength     = time.Minute

@@ -184,8 +184,8 @@ func (r *Ring) Close() error {
 	return nil
 }
 
-// asked is what others ask of this process. It decides whatever its own list says of the key: to send a call on, or to refuse
-// it, would be an outage for as long as two lists differ.
+// asked is what others ask of this process. It decides whatever its own list says of the key: to send a call
+// on, or to refuse it, would be an outage for as long as two lists differ.
 type asked struct{ r *Ring }
 
 // InProcess says that a call waits for nobody: package remote asks by this name.

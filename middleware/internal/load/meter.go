@@ -39,7 +39,8 @@ type Source struct {
 // a million addresses in one network would be asked for nothing, however much they send. So
 // all that is admitted where instance and network are calm is bounded as above, but for what
 // clients have beyond their sixteenth. It takes 17 clients of five networks to make an instance
-// busy, 16 to hold it so, and four to make their network busy. Who shares a hash with another, one in 1024, shares its part.
+// busy, 16 to hold it so, and four to make their network busy. Who shares a hash with another, one in
+// 1024, shares its part.
 //
 // It is safe for concurrent use, and lock-free; the clock is an argument. A clock that is set
 // back may make an instance that was busy busy for ten seconds, and keeps a busy one so
