@@ -181,7 +181,8 @@ func (w *world) wander(ctx context.Context, seed uint64) {
 	}
 }
 
-// floods sends forged tokens and proofs as fast as it can while it is on.
+// floods sends forged tokens and proofs as fast as it can while it is on. Half of it goes where it may make an instance
+// busy, which a slow machine would else hardly ever be.
 func (w *world) floods(ctx context.Context, number int) {
 	r := rand.New(rand.NewPCG(uint64(number), 11))
 	all := attackers.Forgeries(w.caller(windowed, "model", 0).Ask(attackers.Request{}).Token())
@@ -203,7 +204,7 @@ func (w *world) floods(ctx context.Context, number int) {
 			ask.Fields = []string{middleware.TokenHeader, f}
 		}
 		w.hold.RLock()
-		at[r.IntN(len(at))][[]string{windowed, form, busy}[r.IntN(3)]].Ask(ask)
+		at[r.IntN(len(at))][[]string{windowed, form, busy, busy}[r.IntN(4)]].Ask(ask)
 		w.hold.RUnlock()
 		w.Forged.Add(1)
 	}

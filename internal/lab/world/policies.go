@@ -35,8 +35,8 @@ const (
 	burst       = 8
 	atOnce      = 4
 	work        = 64 // of a tally: it is a multiple of the price that counts
-	perSecond   = 8  // from which an instance is busy on /busy. Ten seconds' worth are more than all but a flood send in a round
-	ownPart     = 5  // of them, that is a sixteenth, one address has: what it sends beyond makes nobody busy
+	perSecond   = 4  // from which an instance is busy on /busy. Ten seconds' worth are more than all but a flood send in a round
+	ownPart     = 2  // of them, that is a sixteenth, one address has: what it sends beyond makes nobody busy
 )
 
 // quotas are those of the first and the third of three configurations, and of the second.
