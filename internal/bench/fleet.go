@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/freeport"
 )
 
 // A fleetKind is what a fleet may limit by: which limiter its instances have, and whether clients show
@@ -84,7 +86,7 @@ func startFleet(ctx context.Context, o *opening, kind fleetKind, size, quota, cl
 
 // start starts one process more, which knows nobody.
 func (f *fleet) start(ctx context.Context) {
-	e, p := f.errand, &process{ring: net.JoinHostPort("127.0.0.1", freePort())}
+	e, p := f.errand, &process{ring: net.JoinHostPort("127.0.0.1", must(freeport.Find()))}
 	e.Ring = p.ring
 	p.command = e.child(ctx)
 	out := must(p.command.StdoutPipe())

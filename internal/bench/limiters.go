@@ -28,6 +28,7 @@ import (
 	"github.com/ulule/limiter/v3/drivers/store/memory"
 	"golang.org/x/time/rate"
 
+	"github.com/tallystick/tallystick/internal/freeport"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
@@ -84,7 +85,7 @@ func exactly(c exact.Counter) func(*middleware.Config) {
 
 // newRing is ours, with a ring of which it is the only member until it is told of others.
 func newRing(o *opening, t terms) http.Handler {
-	self := cmp.Or(o.self, net.JoinHostPort("127.0.0.1", freePort()))
+	self := cmp.Or(o.self, net.JoinHostPort("127.0.0.1", must(freeport.Find())))
 	var list atomic.Pointer[[]string]
 	list.Store(&[]string{self})
 	r := must(ring.Open(ring.Config{

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tallystick/tallystick/internal/freeport"
 )
 
 // A redisServer is a redis-server that this process has started: on a loopback port, without
@@ -31,7 +33,7 @@ var errNoServer = errors.New("a server is missing")
 
 // startRedis starts one. Where there is none (Debian: apt-get install redis-server) it is a failure.
 func startRedis(o *opening) *redisServer {
-	port := freePort()
+	port := must(freeport.Find())
 	o.start(exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", os.TempDir(), "--save", "", "--appendonly", "no", "--loglevel", "warning"))
 	s := &redisServer{addr: net.JoinHostPort("127.0.0.1", port)}
 	s.admin = redis.NewClient(&redis.Options{Addr: s.addr, PoolSize: 1})
@@ -84,13 +86,6 @@ func (s *redisServer) processorTime() float64 {
 
 func (s *redisServer) bytes() float64 { return s.info("memory", "used_memory") }
 
-// freePort returns a port that nobody listened on a moment ago.
-func freePort() string {
-	l := must(net.Listen("tcp", "127.0.0.1:0"))
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-}
-
 // startPostgres starts a PostgreSQL. It refuses to be root, and so is somebody else, in a directory
 // that is theirs.
 func startPostgres(o *opening) *stdsql.DB {
@@ -116,7 +111,7 @@ func startPostgres(o *opening) *stdsql.DB {
 		return c
 	}
 	must(command("initdb", "-D", "data", "-U", "bench", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync").Output())
-	port := freePort()
+	port := must(freeport.Find())
 	o.start(command("postgres", "-D", "data", "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="+dir))
 	db := must(stdsql.Open("pgx", "postgres://bench@127.0.0.1:"+port+"/postgres?sslmode=disable"))
 	o.closing(db.Close)

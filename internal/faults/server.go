@@ -7,12 +7,13 @@ package faults
 import (
 	"net"
 	"os/exec"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 // A Server is a process of one test that others call, which can be killed, frozen and started again.
@@ -22,45 +23,52 @@ type Server struct {
 	t       testing.TB
 	command func(port string) *exec.Cmd
 	cmd     *exec.Cmd
+	ended   chan struct{}
 }
 
 // StartServer starts what command returns on a free port, until it answers there, and ends it with the
 // test by its process id.
 func StartServer(t testing.TB, command func(port string) *exec.Cmd) *Server {
 	t.Helper()
-	s := &Server{FreePort(t), t, command, nil}
-	s.Start()
+	s := &Server{t: t, command: command}
 	t.Cleanup(s.Kill)
-	return s
-}
-
-// FreePort returns a port of this machine that nobody has.
-func FreePort(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	for range 5 { // the port may be somebody else's by now
+		s.Port = testkit.FreePort(t)
+		if s.starts() {
+			return s
+		}
+	}
+	t.Fatal("the server does not stay")
+	return nil
 }
 
 // Start starts it again.
 func (s *Server) Start() {
 	s.t.Helper()
-	s.cmd = s.command(s.Port)
-	require.NoError(s.t, s.cmd.Start())
-	Answers(s.t, s.Addr())
+	require.True(s.t, s.starts(), "the server does not stay")
 }
 
-// Answers waits until somebody listens.
-func Answers(t testing.TB, addr string) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		c, err := net.Dial("tcp", addr)
-		if err == nil {
-			_ = c.Close()
+// starts starts it, and says whether it answers. It does not where it has ended.
+func (s *Server) starts() bool {
+	s.t.Helper()
+	s.cmd, s.ended = s.command(s.Port), make(chan struct{})
+	require.NoError(s.t, s.cmd.Start())
+	cmd, ended := s.cmd, s.ended
+	go func() { defer close(ended); _ = cmd.Wait() }()
+	for end := time.Now().Add(Patient); time.Now().Before(end); {
+		select {
+		case <-ended:
+			s.t.Logf("%s ended: %s", cmd, cmd.ProcessState)
+			return false
+		case <-time.After(5 * time.Millisecond):
+			if c, err := net.Dial("tcp", s.Addr()); err == nil {
+				_ = c.Close()
+				return true
+			}
 		}
-		return err == nil
-	}, Patient, 5*time.Millisecond, "it answers")
+	}
+	s.t.Fatal("the server does not answer")
+	return false
 }
 
 // Addr is where it listens.
@@ -68,8 +76,10 @@ func (s *Server) Addr() string { return "127.0.0.1:" + s.Port }
 
 // Kill ends it as a crash does.
 func (s *Server) Kill() {
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
+	if s.cmd != nil && s.cmd.Process != nil {
+		_ = s.cmd.Process.Kill()
+		<-s.ended
+	}
 }
 
 // Freeze stops it, and waits until it has: the signal alone is not that.

@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/chance"
+	"github.com/tallystick/tallystick/internal/freeport"
 	"github.com/tallystick/tallystick/internal/lab/house"
 	"github.com/tallystick/tallystick/internal/lab/instance"
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -93,13 +94,14 @@ func openLab(ctx context.Context, dir, program string, sc scale, all []row) (*la
 
 // apart returns addresses at which nobody listens.
 func apart(n int) (addresses []string, err error) {
-	for range n {
-		listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	for len(addresses) < n {
+		port, err := freeport.Find()
 		if err != nil {
 			return nil, err
 		}
-		defer listener.Close()
-		addresses = append(addresses, listener.Addr().String())
+		if at := "127.0.0.1:" + port; !slices.Contains(addresses, at) {
+			addresses = append(addresses, at)
+		}
 	}
 	return addresses, nil
 }

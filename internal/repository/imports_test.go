@@ -61,14 +61,15 @@ var arrows = map[string][]string{
 	"internal/limiter":                {module + "/storeless", module + "/internal/cells"}, // hidden: only middleware decides; storeless is what its users say
 	"internal/mutants":                {},
 	"internal/exactkit":               {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", testify},
-	"internal/faults":                 {exactkit, module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", testify},
+	"internal/faults":                 {exactkit, module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", kit, testify},
 	"internal/faults/front":           {exactkit, module + "/internal/faults", module + "/middleware", module + "/middleware/exact", testify},
+	"internal/freeport":               {},
 	"internal/paced":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kit},
 	"internal/patience":               {},
 	"internal/shop":                   {module + "/storeless", module + "/internal/limiter", module + "/internal/cells"},
 	"internal/token":                  {module + "/storeless", module + "/internal/limiter", jwt}, // hidden: only middleware makes tokens
 	"internal/printed":                {},
-	"internal/testkit":                {},
+	"internal/testkit":                {module + "/internal/freeport"},
 
 	"middleware/middlewaretest":                {module + "/middleware", module + "/middleware/client", module + "/pow"},
 	"internal/clienttest":                      {module + "/middleware", module + "/middleware/exact", module + "/pow"},

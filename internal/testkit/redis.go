@@ -8,17 +8,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/freeport"
 )
 
 // FreePort is where nobody listens on loopback; a moment later somebody may.
 func FreePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // nobody has called
-	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return port
 }
 

@@ -6,11 +6,12 @@ package house
 
 import (
 	"errors"
-	"net"
 	"net/netip"
 	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/freeport"
 )
 
 // A program is another process, which ends with this one's lab. A Ctrl-C is for the lab, which then writes its table.
@@ -59,9 +60,9 @@ func (p *program) ready(is func() bool) error {
 
 // free returns an address that was free a moment ago.
 func free() (netip.AddrPort, error) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	port, err := freeport.Find()
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
-	return netip.MustParseAddrPort(l.Addr().String()), l.Close()
+	return netip.ParseAddrPort("127.0.0.1:" + port)
 }

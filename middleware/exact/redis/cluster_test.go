@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/internal/faults/front"
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
@@ -31,7 +31,7 @@ func startCluster(t *testing.T) [3]*server {
 	}
 	var nodes [3]*server
 	for i := range nodes {
-		nodes[i] = startServer(t, "--cluster-enabled", "yes", "--cluster-port", faults.FreePort(t), "--cluster-node-timeout", "2000")
+		nodes[i] = startServer(t, "--cluster-enabled", "yes", "--cluster-port", testkit.FreePort(t), "--cluster-node-timeout", "2000")
 	}
 	for i, s := range nodes {
 		require.Equal(t, "+OK", s.do("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*5461), strconv.Itoa(i*5461+5460)))

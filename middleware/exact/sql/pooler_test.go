@@ -33,11 +33,11 @@ func pooled(t *testing.T, of *server) (addr string) {
 			testkit.Unable(t, "there is no pgbouncer (Debian: apt-get install pgbouncer)")
 		}
 	}
-	port := faults.FreePort(t)
-	config := filepath.Join(of.dir, "pgbouncer-"+port+".ini")
-	users := config + ".users"
-	require.NoError(t, os.WriteFile(users, []byte(`"tallystick" ""`), 0o644))
-	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `[databases]
+	return faults.StartServer(t, func(port string) *exec.Cmd {
+		config := filepath.Join(of.dir, "pgbouncer-"+port+".ini")
+		users := config + ".users"
+		require.NoError(t, os.WriteFile(users, []byte(`"tallystick" ""`), 0o644))
+		require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `[databases]
 * = host=127.0.0.1 port=%s
 [pgbouncer]
 listen_addr = 127.0.0.1
@@ -48,15 +48,8 @@ auth_file = %s
 pool_mode = transaction
 default_pool_size = 4
 `, of.port, port, users), 0o644))
-	cmd := of.command(bin, "-q", config)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	addr = "127.0.0.1:" + port
-	faults.Answers(t, addr)
-	return addr
+		return of.command(bin, "-q", config)
+	}).Addr()
 }
 
 func exists(path string) bool {

@@ -70,7 +70,7 @@ func newServer(t testing.TB) *server {
 	}
 	dir, err := os.MkdirTemp("", "tallystick-postgres-") // not t.TempDir, which others cannot enter
 	require.NoError(t, err)
-	s := &server{t: t, bin: bin, dir: dir, port: faults.FreePort(t)}
+	s := &server{t: t, bin: bin, dir: dir, port: testkit.FreePort(t)}
 	if os.Getuid() == 0 {
 		s.as = &syscall.SysProcAttr{Credential: nobody(t)}
 		require.NoError(t, os.Chown(dir, int(s.as.Credential.Uid), int(s.as.Credential.Gid)))
