@@ -112,12 +112,6 @@ func washedOut(s *scene) {
 // acrossStarts does something before, and again after each of two instances has started anew.
 func acrossStarts(s *scene, do func()) { across(s, 2, nil, do) }
 
-// acrossAll has an attacker drop before, and again after each of all instances has ended so and started anew: who has
-// owned its key in a ring has done so once.
-func acrossAll(end func(*house.Process) error) func(*scene) {
-	return func(s *scene) { across(s, len(s.cluster.Instances), end, s.attacker().Drop) }
-}
-
 func across(s *scene, starts int, end func(*house.Process) error, do func()) {
 	do()
 	for i := range starts {

@@ -84,7 +84,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	f.SetOutput(stderr)
 	f.BoolVar(&o.short, "short", false, "fewer instances, smaller quotas, less work: under 45 seconds")
 	f.StringVar(&o.only, "rows", "", "play these `rows` alone, by their names, with commas")
-	without := f.String("without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, share, inherit; and in a fleet header-copy, hand-back")
+	without := f.String("without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, share, inherit, known; and in a fleet header-copy, hand-back")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -172,14 +172,25 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 	if o.short {
 		sc = short
 	}
-	l, err := openLab(ctx, dir, program, sc, chosen)
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, l.close()) }()
 	var results []*result
+	l := &lab{}
+	defer func() { err = errors.Join(err, l.close()) }()
 	for i, r := range chosen {
 		says(fmt.Sprintf("%d of %d, %s", i+1, len(chosen), r.name))
+		if of := r.scaleOf(sc); l.scale != of {
+			err := l.close()
+			l = &lab{}
+			place, e := os.MkdirTemp(dir, "")
+			if err = errors.Join(err, e); err != nil {
+				return false, err
+			}
+			others := func(r row) bool { return r.scaleOf(sc) != of }
+			next, err := openLab(ctx, place, program, of, slices.DeleteFunc(slices.Clone(chosen), others))
+			if err != nil {
+				return false, err
+			}
+			l = next
+		}
 		got, err := l.play(r, i)
 		if err != nil {
 			return false, err

@@ -106,7 +106,7 @@ func TestDefencesHaveTheirPlace(t *testing.T) {
 		require.NoError(t, err)
 		require.FileExists(t, file)
 	}
-	require.Equal(t, []string{"memory", "merge", "price", "strike", "binding", "trusted-proxies", "share", "inherit", "header-copy", "hand-back"}, names)
+	require.Equal(t, []string{"memory", "merge", "price", "strike", "binding", "trusted-proxies", "share", "inherit", "known", "header-copy", "hand-back"}, names)
 	lost := all[0]
 	lost.Old = "a line that nobody has written"
 	_, err = lost.Overlay(filepath.Join("..", ".."), t.TempDir())
@@ -119,7 +119,7 @@ func TestCommandLines(t *testing.T) {
 		status int
 		says   string
 	}{
-		{[]string{"-without", "luck"}, 2, "there are memory, merge, price, strike, binding, trusted-proxies, share, inherit, header-copy, hand-back"},
+		{[]string{"-without", "luck"}, 2, "there are memory, merge, price, strike, binding, trusted-proxies, share, inherit, known, header-copy, hand-back"},
 		{[]string{"attack", "-rows", "drop,luck"}, 2, `there is no row "luck"`},
 		{[]string{"drop"}, 2, "there are attack, fleet, price, sim, soak"},
 		{[]string{"fleet", "drop"}, 2, `what is "drop"?`},

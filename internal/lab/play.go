@@ -66,7 +66,7 @@ func openLab(ctx context.Context, dir, program string, sc scale, all []row) (*la
 		counter := r.counter
 		switch counter {
 		case theRing:
-			site.Counters[theRing] = "ring:" + strings.Join(ring, ",")
+			site.Counters[theRing] = ringPrefix + strings.Join(ring, ",")
 		case theLab: // which all instances share, served over HTTP by the lab
 			counter = r.name
 			owner, err := remote.Serve(exact.NewMemory(0, nil), remote.Config{Secrets: [][]byte{secret}})
@@ -160,6 +160,9 @@ func (l *lab) play(r row, number int) (*result, error) {
 	// A row in which nothing happened would hold whatever the servers do.
 	if got.bound > 0 && got.admitted == 0 {
 		s.fail(errors.New("the attacker was never let in, which proves nothing"))
+	}
+	if r.counter == theRing && got.bound > route.Quota && got.admitted <= route.Quota {
+		s.fail(errors.New("no second owner let the attacker in, which proves nothing"))
 	}
 	if got.served == 0 && r.route.MaxClients == 0 { // of a full memory nobody is promised anything
 		s.fail(errors.New("no honest client was served, which proves nothing"))

@@ -45,6 +45,14 @@ const (
 	everyRequest = "every-request"
 )
 
+// What counts on exact routes: the lab, or the instances themselves.
+const (
+	theLab  = "lab"
+	theRing = "ring"
+
+	ringPrefix = theRing + ":" // of what instances are told of it
+)
+
 // policy is the route, as the policy file has it.
 func (r route) policy(name string, counter string) map[string]any {
 	limit := map[string]any{"quota": r.Quota, "window": fmt.Sprintf("%ds", window)}

@@ -20,14 +20,9 @@ type row struct {
 	route   route // without what all have
 	quota   int64 // 0: as large as the scale says
 	honest  honestTime
-	counter string // that decides: nobody's, or one of those below
+	counter string // that decides: nobody's, the lab's, or a ring of the instances
+	fleet   int    // of its own, of so many instances; 0: the one that the scale says
 }
-
-// What counts on exact routes: the lab, or the instances themselves.
-const (
-	theLab  = "lab"
-	theRing = "ring"
-)
 
 // An honestTime is when the honest clients come: beside the attacker, where what the row does
 // to the instances is nothing that befalls it too.
@@ -114,10 +109,24 @@ func rows() []row {
 			bound: func(s *scene) int64 { return 2 * s.route.Quota }},
 		{name: "ring-killed", threats: "T42", client: "the same, while all are killed", formula: "L·O, O = 2", attack: acrossAll(nil), honest: after, counter: theRing,
 			bound: func(s *scene) int64 { return 2 * s.route.Quota }},
+		{name: "ring-partitioned", threats: "T33", client: "the same, while they are cut into two parts", formula: "L·O + N/2·max(1, L/N), O = 2", attack: partitioned, honest: after, counter: theRing,
+			bound: func(s *scene) int64 { return 2*s.route.Quota + s.n()/2*max(1, s.route.Quota/s.route.Instances) }},
+		{name: "ring-late", threats: "T42", client: "the same, while all leave and come, and a list is 30 s late", formula: "L·O, O = 2", attack: late, counter: theRing,
+			bound: func(s *scene) int64 { return 2 * s.route.Quota }},
 		{name: "boundary", threats: "T16, T17", client: "drops around the end of a window", formula: "(N+C)·L in each of two", attack: boundary, honest: after,
 			route: route{Fixed: true},
 			bound: func(s *scene) int64 { return 2 * nL(s) }},
+		{name: "ring-deployed-ten", threats: "T42", client: "as ring-deployed, of ten instances", formula: "L·O, O = 2", attack: acrossAll((*house.Process).End), honest: after, counter: theRing, fleet: 10,
+			bound: func(s *scene) int64 { return 2 * s.route.Quota }},
+		{name: "ring-killed-ten", threats: "T42", client: "as ring-killed, of ten instances", formula: "L·O, O = 2", attack: acrossAll(nil), honest: after, counter: theRing, fleet: 10,
+			bound: func(s *scene) int64 { return 2 * s.route.Quota }},
 	}
+}
+
+// scaleOf returns the scale in which a row is played.
+func (r row) scaleOf(sc scale) scale {
+	sc.instances = cmp.Or(r.fleet, sc.instances)
+	return sc
 }
 
 // routeOf returns what the instances serve for a row.

@@ -23,7 +23,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
-	"github.com/tallystick/tallystick/middleware/exact/ring"
 	"github.com/tallystick/tallystick/middleware/policyfile"
 )
 
@@ -44,8 +43,9 @@ func Start(cfg instance.Config, wrap func(http.Handler) http.Handler) (*Site, in
 func (s *Site) start(cfg instance.Config, wrap func(http.Handler) http.Handler) (where instance.Where, err error) {
 	for name, at := range cfg.Counters {
 		if list, found := strings.CutPrefix(at, "ring:"); found {
-			members := strings.Split(list, ",")
-			s.counters[name], err = ring.Open(ring.Config{Self: members[cfg.Place], Members: members, Secrets: [][]byte{cfg.Secret}, Logger: slog.New(slog.DiscardHandler), Now: s.clock})
+			if s.members, err = join(list, cfg, s.clock); err == nil {
+				s.counters[name] = s.members.ring
+			}
 		} else if strings.HasPrefix(at, "redis:") {
 			s.counters[name], err = redis.Open(at, redis.Config{})
 		} else {
@@ -166,6 +166,9 @@ func (s *Site) back() http.Handler {
 		})
 	}
 	does("reload", func(*http.Request) error { return policyfile.Reload(s.all...) })
+	does("members", func(r *http.Request) error {
+		return s.members.tell(r.Context(), r.FormValue("list"), r.FormValue("cut"))
+	})
 	does("release", func(*http.Request) error { close(s.release); return nil })
 	does("clock", func(r *http.Request) error {
 		now, err := strconv.ParseInt(r.FormValue("now"), 10, 64)
