@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,7 +50,7 @@ func isRedis(spec string) bool {
 // memory, file:PATH, the URL of a Redis, or that of another demo. Without a name it is a file of
 // a fresh directory, which goes when the counter is closed; with serve:HOST:PORT the same, for other
 // processes too. With ring:SELF,MEMBER,MEMBER, addresses of listeners, each of the processes has a part of it.
-func openCounter(spec string, now func() time.Time, secrets [][]byte, stdout io.Writer) (exact.Counter, io.Closer, error) {
+func openCounter(spec string, now func() time.Time, secrets [][]byte, stdout io.Writer, log *slog.Logger) (exact.Counter, io.Closer, error) {
 	if spec == "memory" {
 		return exact.NewMemory(0, now), closers(nil), nil
 	}
@@ -69,14 +70,14 @@ func openCounter(spec string, now func() time.Time, secrets [][]byte, stdout io.
 	}
 	if list, ok := strings.CutPrefix(spec, "ring:"); ok {
 		members := strings.Split(list, ",")
-		c, err := ring.Open(ring.Config{Self: members[0], Members: members, Secrets: secrets, Now: now})
+		c, err := ring.Open(ring.Config{Self: members[0], Members: members, Secrets: secrets, Logger: log, Now: now})
 		if err != nil {
 			return nil, nil, fmt.Errorf("-counter: %w", err)
 		}
 		return c, c, nil
 	}
 	if addr, ok := strings.CutPrefix(spec, "serve:"); ok {
-		counter, after, err := openCounter("", now, secrets, stdout)
+		counter, after, err := openCounter("", now, secrets, stdout, log)
 		if err != nil {
 			return nil, nil, err
 		}

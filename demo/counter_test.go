@@ -3,11 +3,13 @@
 package main
 
 import (
+	"bytes"
 	"io"
-	"net"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -41,7 +43,7 @@ func TestCountsOutliveTheDemo(t *testing.T) {
 	}
 	require.Contains(t, left(first), `"day";r=999999;`)
 	again := o
-	_, _, err := openCounter(again.counter, time.Now, nil, io.Discard)
+	_, _, err := openCounter(again.counter, time.Now, nil, io.Discard, slog.Default())
 	require.ErrorContains(t, err, "another counter has it open")
 	first.stop()
 	<-first.done
@@ -50,7 +52,7 @@ func TestCountsOutliveTheDemo(t *testing.T) {
 
 func TestUnnamedCounterIsRemoved(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	c, closer, err := openCounter("", time.Now, nil, io.Discard)
+	c, closer, err := openCounter("", time.Now, nil, io.Discard, slog.Default())
 	require.NoError(t, err)
 	require.NotNil(t, c)
 	inside, err := filepath.Glob(filepath.Join(os.TempDir(), "tallystick-demo-*", "counts"))
@@ -122,15 +124,16 @@ func TestQuoteIsExactOnARing(t *testing.T) {
 	require.NoError(t, os.WriteFile(o.secretFile, []byte(strings.Repeat("demo", 10)), 0o600))
 	var list []string
 	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		require.NoError(t, l.Close())
-		list = append(list, l.Addr().String())
+		list = append(list, "127.0.0.1:"+testkit.FreePort(t))
 	}
+	var said bytes.Buffer
+	o.log = slog.New(slog.NewTextHandler(&said, nil))
+	var processes []*server
 	var clients []*client
 	for _, self := range list {
 		o.counter = "ring:" + strings.Join(append([]string{self}, list...), ",")
-		clients = append(clients, startWith(t, o).client(t))
+		processes = append(processes, startWith(t, o))
+		clients = append(clients, processes[len(processes)-1].client(t))
 	}
 	passed := 0
 	for n := range 30 {
@@ -139,6 +142,25 @@ func TestQuoteIsExactOnARing(t *testing.T) {
 		}
 	}
 	require.Equal(t, 5, passed)
+	calls := make(map[string]int)
+	for _, c := range clients {
+		page := c.do("GET", metricsPath, "").body
+		require.Contains(t, page, "\ntallystick_ring_members 3\n")
+		for _, m := range regexp.MustCompile(`(?m)^tallystick_ring_calls_total\{tallystick_ring_call="(\w+)"\} (\d+)$`).FindAllStringSubmatch(page, -1) {
+			n, err := strconv.Atoi(m[2])
+			require.NoError(t, err)
+			calls[m[1]] += n
+		}
+	}
+	require.Positive(t, calls["own"])
+	require.Positive(t, calls["out"])
+	require.Equal(t, calls["out"], calls["served"])
+	require.Zero(t, calls["foreign"])
+	for _, p := range processes {
+		p.stop()
+		<-p.done
+	}
+	require.Equal(t, 3, strings.Count(said.String(), " code=ring-members members=3 "))
 
 	o.counter = "ring:nowhere"
 	o.stdout = io.Discard

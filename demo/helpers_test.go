@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -56,7 +57,7 @@ func startWith(t *testing.T, o options) *server {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	output, stdout := io.Pipe()
-	o.addr, o.stdout, o.log = "127.0.0.1:0", stdout, slog.New(slog.DiscardHandler)
+	o.addr, o.stdout, o.log = "127.0.0.1:0", stdout, cmp.Or(o.log, slog.New(slog.DiscardHandler))
 	o.now = func() time.Time { return time.Unix(s.seconds.Load(), 0) }
 	go func() {
 		defer close(s.done)

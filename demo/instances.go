@@ -37,6 +37,9 @@ func newInstances(o options, secrets [][]byte, counter exact.Counter) (*instance
 	if o.metrics, err = newMetrics(o); err != nil {
 		return nil, err
 	}
+	if err := o.metrics.observe(counter); err != nil {
+		return nil, err
+	}
 	o.counted = new(counted)
 	b := &instances{room: newShowroom(o.instances, o.now), counted: o.counted, metrics: o.metrics}
 	b.room.front = b

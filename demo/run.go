@@ -21,7 +21,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	counter, closer, err := openCounter(o.counter, o.now, secrets, o.stdout)
+	counter, closer, err := openCounter(o.counter, o.now, secrets, o.stdout, o.log)
 	if err != nil {
 		return err
 	}
