@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/internal/testkit"
 )
 
@@ -165,4 +168,56 @@ func TestQuoteIsExactOnARing(t *testing.T) {
 	o.counter = "ring:nowhere"
 	o.stdout = io.Discard
 	require.ErrorContains(t, run(t.Context(), o), "Self: must be host:port")
+}
+
+// The first program of the README, with what docs/counters.md adds for a ring: two processes have one quota, of
+// clients too that show no token.
+func TestFirstProgramOnARing(t *testing.T) {
+	testkit.Outside(t)
+	if testing.Short() {
+		t.Skip("-short: this builds the first program")
+	}
+	blocks, _, err := printed.Read("../docs/counters.md")
+	require.NoError(t, err)
+	at := slices.IndexFunc(blocks, func(b printed.Block) bool { return strings.Contains(b.Text, "ring.Open(") })
+	require.GreaterOrEqual(t, at, 0)
+	const now = `Now: func() time.Time { return time.Unix(1_800_000_000, 0) }`
+	lines := testkit.Replace(t, blocks[at].Text,
+		`os.Getenv("FLY_PRIVATE_IP"), "9000"`, `"127.0.0.1", os.Getenv("RING_PORT")`,
+		`DNS:     os.Getenv("FLY_APP_NAME") + ".internal:9000",`, `Members: strings.Split(os.Getenv("RING"), ","),`,
+		`{secret}`, `{[]byte(os.Getenv("RING_SECRET"))}, `+now,
+		`middleware.FailOpen`, `middleware.FailOpen, Deadline: 10 * time.Second`)
+	program := testkit.Build(t, "quickstart",
+		"import (", "import (\n\t\"net\"\n\t\"strings\"\n\t\"github.com/tallystick/tallystick/middleware/exact/ring\"",
+		"limit, err := middleware.New(middleware.Config{", "cfg := middleware.Config{ "+now+",",
+		"\t})\n\tif err", "\t}\n"+lines+"\tlimit, err := middleware.New(cfg)\n\tif err")
+	ports := []string{testkit.FreePort(t), testkit.FreePort(t)}
+	var urls []string
+	for _, port := range ports {
+		addr := "127.0.0.1:" + testkit.FreePort(t)
+		urls = append(urls, "http://"+addr+"/contact")
+		process := exec.Command(program)
+		process.Stderr = os.Stderr
+		process.Env = append(os.Environ(), "ADDR="+addr, "TALLYSTICK_SECRET="+strings.Repeat("s", 32),
+			"RING_SECRET="+strings.Repeat("r", 32), "RING_PORT="+port, "RING=127.0.0.1:"+strings.Join(ports, ",127.0.0.1:"))
+		require.NoError(t, process.Start())
+		t.Cleanup(func() {
+			_ = process.Process.Kill()
+			_ = process.Wait()
+		})
+	}
+	for _, url := range urls { // a GET is no request of the policy's
+		require.Eventually(t, func() bool {
+			resp, err := http.Get(url)
+			return err == nil && resp.Body.Close() == nil
+		}, time.Minute, 10*time.Millisecond)
+	}
+	var statuses []int
+	for n := range 6 {
+		resp, err := http.Post(urls[n%2], "", nil)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		statuses = append(statuses, resp.StatusCode)
+	}
+	require.Equal(t, []int{200, 200, 200, 200, 200, 429}, statuses)
 }
