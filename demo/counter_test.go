@@ -149,6 +149,7 @@ func TestQuoteIsExactOnARing(t *testing.T) {
 	for _, c := range clients {
 		page := c.do("GET", metricsPath, "").body
 		require.Contains(t, page, "\ntallystick_ring_members 3\n")
+		require.Contains(t, page, "\ntallystick_ring_accounts ")
 		for _, m := range regexp.MustCompile(`(?m)^tallystick_ring_calls_total\{tallystick_ring_call="(\w+)"\} (\d+)$`).FindAllStringSubmatch(page, -1) {
 			n, err := strconv.Atoi(m[2])
 			require.NoError(t, err)
