@@ -66,7 +66,7 @@ type Config struct {
 
 	// Instances is about how many instances serve the policy at once. It bounds what a bought tally is
 	// worth away from home (docs/bounds.md), and divides the quota in an outage of Exact under
-	// [FailOpen] and by UnfairCeiling. Default: 1, undivided. Permitted: 1 to 1048576.
+	// [FailOpen], by UnfairCeiling and by Spreads. Default: 1, undivided. Permitted: 1 to 1048576.
 	Instances int64
 
 	// Spreads says that the balancer gives each client's requests to all Instances alike, by turns or by

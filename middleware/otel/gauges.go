@@ -82,7 +82,7 @@ func newGauges(meter metric.Meter) (*gauges, error) {
 	g.members, errs[16] = meter.Int64ObservableGauge("tallystick.ring.members", metric.WithUnit("{member}"),
 		metric.WithDescription("How many members the ring has, by the list of this process."))
 	g.changes, errs[17] = meter.Int64ObservableCounter("tallystick.ring.changes", metric.WithUnit("{change}"),
-		metric.WithDescription("How often that list was another."))
+		metric.WithDescription("How often that list has changed."))
 	g.accounts, errs[18] = meter.Int64ObservableGauge("tallystick.ring.accounts", metric.WithUnit("{account}"),
 		metric.WithDescription("How many accounts this process has."))
 	g.opened, errs[19] = meter.Int64ObservableCounter("tallystick.ring.accounts.opened", metric.WithUnit("{account}"),

@@ -24,6 +24,7 @@ type traffic struct {
 	skew      time.Duration        // clocks are wrong by up to this, either way
 	deploys   []time.Duration      // after which every instance is replaced, within ten minutes
 	autoscale bool                 // instances follow the traffic, from a tenth of them
+	each      int                  // requests of each client, none of whom comes again: the third day of such; 0: some come often
 }
 
 // A visitor is one of the million.
@@ -82,9 +83,18 @@ func (d *traffic) play(r *rand.Rand) (t toll) {
 	}
 	// A few come often, and most hardly ever: the busiest of a million some 30,000 times a day.
 	which := rand.NewZipf(r, 1.1, 50, uint64(d.clients-1))
-	live, deployed := 0, 0
+	who := func(int) int { return int(which.Uint64()) }
+	live, deployed, passing := 0, 0, passers{}
 	const step = 10 * time.Second
-	for at := time.Duration(0); at < 24*time.Hour; at += step {
+	begins := time.Duration(0)
+	if d.each > 0 {
+		begins = -48 * time.Hour
+	}
+	for at := begins; at < 24*time.Hour; at += step {
+		if at == 0 && at > begins { // the days before have filled the memory
+			n, _ := fleet[0].Inherited()
+			t = toll{starts: t.starts, began: -n} // and the end adds all
+		}
 		want := d.instances
 		if d.autoscale {
 			want = max(1, int(float64(d.instances)*busy(noon+at)/1.8))
@@ -103,9 +113,13 @@ func (d *traffic) play(r *rand.Rand) (t toll) {
 			}
 		}
 		n := int(float64(d.requests)*busy(noon+at)*float64(step)/float64(24*time.Hour) + r.Float64())
+		if d.each > 0 {
+			here := passing.next(r, n, d.each, len(visitors), func(id int) { visitors[id] = visitor{key: limiter.Key(r.Uint64())} })
+			n, who = len(here), func(k int) int { return here[k] }
+		}
 		for k := range n {
 			now := opening.Add(noon + at + step*time.Duration(k)/time.Duration(n))
-			id := int(which.Uint64())
+			id := who(k)
 			i := r.IntN(live)
 			tier := id / 10 % 10 / 9
 			d.ask(&t, policies[tier], d.tiers[tier], fleet[i], &visitors[id], id, now, now.Add(offsets[i]))
@@ -170,6 +184,12 @@ func twoLimits() [2][]storeless.Limit {
 	}
 }
 
+// aDayAtMost is the tier of all where a form is limited by the minute and by the day.
+func aDayAtMost(quota int64) [2][]storeless.Limit {
+	limits := []storeless.Limit{{Quota: 5, Window: time.Minute}, {Quota: quota, Window: 24 * time.Hour}}
+	return [2][]storeless.Limit{limits, limits}
+}
+
 // buckets are tiers of GCRA.
 func buckets() [2][]storeless.Limit {
 	bucket := func(quota, burst int64) []storeless.Limit {
@@ -183,12 +203,15 @@ func days() []traffic {
 	const million = 1_000_000
 	twice := []time.Duration{10 * time.Hour, 18 * time.Hour}
 	return []traffic{
-		{"100", 100, 1 << 15, million, 10 * million, twoLimits(), 0, nil, false},
-		{"100, 2 deploys", 100, 1 << 15, million, 10 * million, twoLimits(), 0, twice, false},
-		{"100, 2 deploys, clocks ± 2 s", 100, 1 << 15, million, 10 * million, twoLimits(), 2 * time.Second, twice, false},
-		{"1,000, 2 deploys", 1000, 1 << 12, million, 10 * million, twoLimits(), 0, twice, false},
-		{"11 to 100, as the traffic needs", 100, 1 << 15, million, 10 * million, twoLimits(), 0, nil, true},
-		{"100, 2 deploys, buckets", 100, 1 << 15, million, 10 * million, buckets(), 0, twice, false},
+		{"100", 100, 1 << 15, million, 10 * million, twoLimits(), 0, nil, false, 0},
+		{"100, 2 deploys", 100, 1 << 15, million, 10 * million, twoLimits(), 0, twice, false, 0},
+		{"100, 2 deploys, clocks ± 2 s", 100, 1 << 15, million, 10 * million, twoLimits(), 2 * time.Second, twice, false, 0},
+		{"1,000, 2 deploys", 1000, 1 << 12, million, 10 * million, twoLimits(), 0, twice, false, 0},
+		{"11 to 100, as the traffic needs", 100, 1 << 15, million, 10 * million, twoLimits(), 0, nil, true, 0},
+		{"100, 2 deploys, buckets", 100, 1 << 15, million, 10 * million, buckets(), 0, twice, false, 0},
+		{"1, 50 a day", 1, limiter.DefaultClients, million, 3 * million, aDayAtMost(50), 0, nil, false, 3},
+		{"1, 10 a day", 1, limiter.DefaultClients, million, 3 * million, aDayAtMost(10), 0, nil, false, 3},
+		{"1, 10 a day, twice `MaxClients`", 1, 2 * limiter.DefaultClients, million, 3 * million, aDayAtMost(10), 0, nil, false, 3},
 	}
 }
 

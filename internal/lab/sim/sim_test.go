@@ -5,6 +5,9 @@ package sim
 import (
 	"fmt"
 	"math"
+	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/attackers"
 	"github.com/tallystick/tallystick/internal/chance"
+	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 )
@@ -172,6 +176,9 @@ func TestNeighboursDoNotNotice(t *testing.T) {
 // at most.
 func TestDays(t *testing.T) {
 	for _, d := range days() {
+		if d.each > 0 {
+			continue
+		}
 		d.instances, d.room, d.requests = 5, 1<<14, 60_000
 		if testkit.Brief() && testkit.Race {
 			d.requests = 20_000
@@ -204,6 +211,44 @@ func TestDays(t *testing.T) {
 			require.Equal(t, r, d.play(seeds()[0].random(name)), "the same seed, the same day")
 		}
 	}
+}
+
+// A sixteenth of a million clients before a sixteenth of the memory fare as the table says of all, and so does README.
+func TestDaysOfAFullMemory(t *testing.T) {
+	_, tables, err := printed.Read("../README.md")
+	require.NoError(t, err)
+	i := slices.IndexFunc(tables, func(t printed.Table) bool { return strings.HasPrefix(t.Head, "| instances | requests |") })
+	require.GreaterOrEqual(t, i, 0)
+	var parts []any
+	for n, d := range days() {
+		if d.each == 0 {
+			continue
+		}
+		row := tables[i].Rows[n]
+		refused := number(t, row[3]) / number(t, row[1])
+		parts = append(parts, fmt.Sprintf("%.2g %%", 100*refused))
+
+		d.room, d.clients, d.requests = d.room/16, d.clients/16, d.requests/16
+		r := d.play(seeds()[0].random(d.name))
+		require.InDelta(t, d.requests, r.requests, 0.02*float64(d.requests), d.name)
+		require.Greater(t, r.began, uint64(d.clients/2), "%s: the memory is full", d.name)
+		require.InDelta(t, refused, float64(r.early)/float64(r.requests), 0.005, d.name)
+		require.Zero(t, r.late, d.name)
+		if refused == 0 {
+			require.Zero(t, r.early, d.name)
+		}
+	}
+	readme, err := os.ReadFile("../../../README.md")
+	require.NoError(t, err)
+	require.Contains(t, strings.Join(strings.Fields(string(readme)), " "),
+		fmt.Sprintf("%s are wrongly refused at 5 a minute and 50 a day, %s at 10 a day, and there %s with twice the default `MaxClients`.", parts...))
+}
+
+// number reads one of a table.
+func number(t *testing.T, cell string) float64 {
+	n, err := strconv.ParseFloat(strings.ReplaceAll(cell, ",", ""), 64)
+	require.NoError(t, err)
+	return n
 }
 
 // busy is a day's traffic: its mean is 1.

@@ -45,7 +45,7 @@ func (a *alarms) members(before, now []string) {
 	without := func(list, of []string) []string {
 		return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(of, s) })
 	}
-	a.tell(slog.LevelInfo, "ring-members", "the members of the ring are others", "members", len(now), "came", without(now, before), "went", without(before, now))
+	a.tell(slog.LevelInfo, "ring-members", "the ring has other members now", "members", len(now), "came", without(now, before), "went", without(before, now))
 }
 
 // away tells that nobody tells who is in the ring.
