@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -58,7 +57,7 @@ func TestGoClient(t *testing.T) {
 		base := new(http.Transport)
 		t.Cleanup(base.CloseIdleConnections)
 		var solved []string
-		c := http.Client{Timeout: time.Minute, Transport: &polite.Transport{
+		c := http.Client{Timeout: patient, Transport: &polite.Transport{
 			Base:    base,
 			MaxWait: -1, // the demo's clock stands still
 			Observe: func(e polite.Event) {

@@ -54,7 +54,7 @@ func TestRingOfInstances(t *testing.T) {
 		mu.Unlock()
 		slices.Sort(by)
 		for _, r := range rings {
-			require.Eventually(t, func() bool { return slices.Equal(by, r.Stats().Members) }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return slices.Equal(by, r.Stats().Members) }, patient, time.Millisecond)
 		}
 	}
 	drops := func(addr string) (passed int) {

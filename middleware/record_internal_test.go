@@ -23,13 +23,17 @@ func TestWhatARequestKeepsFitsItsAllocation(t *testing.T) {
 		outer *decisionContext
 	}{{704, nil}, {896, new(decisionContext)}} {
 		const times = 10_000
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		for range times {
-			kept, _ = newContext(t.Context(), test.outer)
+		least := ^uint64(0)
+		for range 3 { // what servers of other tests allocate as they end is not the request's
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for range times {
+				kept, _ = newContext(t.Context(), test.outer)
+			}
+			runtime.ReadMemStats(&after)
+			least = min(least, (after.TotalAlloc-before.TotalAlloc)/times)
 		}
-		runtime.ReadMemStats(&after)
-		require.LessOrEqual(t, (after.TotalAlloc-before.TotalAlloc)/times, test.class,
+		require.LessOrEqual(t, least, test.class,
 			"what every request allocates, alone or inside of another middleware, has grown beyond the allocator's class: the next is larger by 64 bytes or more, for each request.\n"+
 				"A field that few decisions have goes where the rare ones are, which are allocated only then; integers that are small\n"+
 				"can be int32, or share a word; what is the same for all requests has no place here. If every request needs it: raise this, and show \"make bench\" before and after.")

@@ -69,11 +69,21 @@ func amidALoad(t *testing.T, f Fault, deadline time.Duration, policy *exact.Poli
 				}
 				id := fmt.Sprint(w, "-", n)
 				err := take(id)
+				counted := errors.Is(err, exact.ErrMaybeCounted)
+				for early := true; early && err != nil; { // a busy machine is late before the fault: who waited for its cure would wait for good
+					select {
+					case <-struck:
+						early = false
+					case <-time.After(time.Millisecond):
+						err = take(id)
+						counted = counted || errors.Is(err, exact.ErrMaybeCounted)
+					}
+				}
 				if err == nil {
 					continue
 				}
 				failed.Add(1)
-				if errors.Is(err, exact.ErrMaybeCounted) {
+				if counted {
 					maybe.Add(1)
 				}
 				<-healed // so that the fault costs each caller one deadline

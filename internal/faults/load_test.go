@@ -13,8 +13,8 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// A failing counter answers twenty calls and then waits for its fault. While that lasts it
-// counts every other call, and tells nobody.
+// A failing counter answers twenty calls, the third of them too late, and then waits for its fault. While that
+// lasts it counts every other call, and tells nobody.
 type failing struct {
 	exact.Counter
 	calls, mute    atomic.Int64
@@ -24,7 +24,11 @@ type failing struct {
 func (c *failing) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 	n := c.calls.Add(1)
 	if n <= 20 {
-		return c.Counter.Take(ctx, call)
+		v, err := c.Counter.Take(ctx, call)
+		if n == 3 {
+			err = exact.ErrMaybeCounted
+		}
+		return v, err
 	}
 	<-c.struck
 	select {

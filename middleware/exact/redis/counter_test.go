@@ -26,7 +26,7 @@ func TestCounter(t *testing.T) {
 		t.Helper()
 		require.NoError(t, suite.Test())
 	}
-	test(exacttest.Suite{Open: func() (exact.Counter, error) { return redis.Open(s.url(), redis.Config{}) }})
+	test(exacttest.Suite{Open: func() (exact.Counter, error) { return dialed(t, s.url()) }})
 	test(exacttest.Suite{Open: func() (exact.Counter, error) {
 		return open(t, s.url()).Engine(), nil // each call by itself, and in batches
 	}})

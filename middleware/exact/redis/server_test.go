@@ -18,6 +18,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -114,7 +115,33 @@ func open(t testing.TB, url string) *redis.Counter {
 func opened(t testing.TB) (*server, *redis.Counter) {
 	t.Helper()
 	s := startServer(t)
-	return s, open(t, s.url())
+	c := open(t, s.url())
+	connected(t, c)
+	return s, c
+}
+
+// connected waits until a counter has a connection to each node. An attempt ends after a second, and that is
+// not long where a machine is busy.
+func connected(t testing.TB, c exact.Counter) {
+	t.Helper()
+	call := exact.Call{Cost: 1, Policy: exactkit.PerYear(t, 1)}
+	require.Eventually(t, func() bool {
+		var err error
+		for n := 0; n < 24 && err == nil; n++ {
+			call.Key = strconv.Itoa(n)
+			_, err = c.Peek(t.Context(), call)
+		}
+		return err == nil
+	}, patient, time.Millisecond)
+}
+
+// dialed opens a counter that is connected, for a suite, which closes it.
+func dialed(t testing.TB, url string) (exact.Counter, error) {
+	c, err := redis.Open(url, redis.Config{})
+	if err == nil {
+		connected(t, c)
+	}
+	return c, err
 }
 
 // at sets the clock that the counters of byKey go by.

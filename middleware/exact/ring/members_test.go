@@ -117,7 +117,7 @@ func TestConfig(t *testing.T) {
 	before := runtime.NumGoroutine()
 	_, err := ring.Open(ring.Config{Self: "192.0.2.1:9", Find: find, Secrets: secrets, Logger: silent})
 	require.Error(t, err, "nobody listens at an address that is another machine's")
-	require.LessOrEqual(t, runtime.NumGoroutine(), before)
+	requireNoMore(t, before)
 }
 
 func many(n int) (list []string) {

@@ -42,13 +42,14 @@ func fleet(t testing.TB, n int) (rings []*ring.Ring, addresses []string) {
 func TestThreeCountAsOne(t *testing.T) {
 	rings, _ := fleet(t, 3)
 	p, admitted := exactkit.PerYear(t, 5), make(map[string]int)
-	for i := range 60 * 20 {
-		key := strconv.Itoa(i % 20)
+	const keys = 61 // the ports are chance: of 20 keys one of a thousand runs had a process that owned none
+	for i := range 20 * keys {
+		key := strconv.Itoa(i % keys)
 		if exactkit.Take(t, rings[i%3], exact.Call{Key: key, Cost: 1, Policy: p}).Admitted {
 			admitted[key]++
 		}
 	}
-	require.Len(t, admitted, 20)
+	require.Len(t, admitted, keys)
 	for key, n := range admitted {
 		require.Equal(t, 5, n, key)
 	}
@@ -64,7 +65,7 @@ func TestThreeCountAsOne(t *testing.T) {
 		require.EqualValues(t, 1, s.Changes)
 		accounts += s.Accounts
 	}
-	require.Equal(t, 20, accounts)
+	require.Equal(t, keys, accounts)
 }
 
 // Each is answered by whoever has charged it, whichever process asks to have it back.

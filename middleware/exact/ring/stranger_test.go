@@ -32,7 +32,7 @@ func TestStrangersHoldNoConnection(t *testing.T) {
 			defer c.Close()
 			_, err = io.WriteString(c, text)
 			require.NoError(t, err)
-			require.NoError(t, c.SetReadDeadline(time.Now().Add(4*time.Second)))
+			require.NoError(t, c.SetReadDeadline(time.Now().Add(8*time.Second))) // a body is waited for until ReadTimeout, ten
 			answer, err := io.ReadAll(c)
 			require.NoError(t, err)
 			require.Regexp(t, "^HTTP/1.1 40[15] ", string(answer))
