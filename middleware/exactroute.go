@@ -193,24 +193,6 @@ func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject
 	e.concludeExact(now, dc, who, shown, verdictOf(&v.Verdict), fields)
 }
 
-// chargedAt returns the time for which token and memory count what a counter has charged. Where owners change that is the
-// owner's: by another clock the charge could lie in another window, and who is told of it would count it in both.
-func (x *exactCounter) chargedAt(now time.Time, r *exact.Receipt) time.Time {
-	if x.changesOwners && r.At.Sub(now).Abs() <= x.skew {
-		return r.At
-	}
-	return now
-}
-
-// leastSkew is by how much the clock that counts on all of some limits may differ from another: see package storeless.
-func leastSkew(limits []Limit) time.Duration {
-	least := 5 * time.Second
-	for i := range limits {
-		least = min(least, limits[i].Window/10)
-	}
-	return least
-}
-
 // concludeRefusal concludes a request that was refused before, without a call. A client
 // that does not know yet is told by its token.
 func (e *engine) concludeRefusal(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *exactCall, known *foreknown) {
