@@ -8,6 +8,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/token"
+	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/internal/load"
 	"github.com/tallystick/tallystick/middleware/internal/slots"
 	"github.com/tallystick/tallystick/storeless"
@@ -50,6 +51,24 @@ func (e *engine) takeFrom(now time.Time, p *limiter.Policy, who *subject, f *lim
 // owner of a key believes them, and nobody may be refused there for what another has used.
 func (e *engine) signsLess() bool {
 	return e.exact != nil && e.exact.changesOwners && e.memory.Lends()
+}
+
+// chargedAt returns the time for which token and memory count what a counter has charged. Where owners change that is the
+// owner's: by another clock the charge could lie in another window, and who is told of it would count it in both.
+func (x *exactCounter) chargedAt(now time.Time, r *exact.Receipt) time.Time {
+	if x.changesOwners && r.At.Sub(now).Abs() <= x.skew {
+		return r.At
+	}
+	return now
+}
+
+// leastSkew is by how much the clock that counts on all of some limits may differ from another: see package storeless.
+func leastSkew(limits []Limit) time.Duration {
+	least := 5 * time.Second
+	for i := range limits {
+		least = min(least, limits[i].Window/10)
+	}
+	return least
 }
 
 // sharedCandidate returns the tally that everybody of the identity is in.

@@ -44,7 +44,9 @@ func compile(cfg Config, here *home) (*engine, error) {
 			stamp:  c.base.tokens.Len(),
 		}
 		c, ok := x.Counter.(interface{ ChangesOwners() bool })
-		e.exact.changesOwners = ok && c.ChangesOwners()
+		if e.exact.changesOwners = ok && c.ChangesOwners(); e.exact.changesOwners {
+			e.exact.skew = leastSkew(cfg.Limits)
+		}
 	}
 	if cfg.Concurrency != nil {
 		e.gate = &gate{Concurrency: cfg.Concurrency.withDefaults()}

@@ -100,7 +100,8 @@ type exactCounter struct {
 	shards   int64 // the keys of an address
 	stamp    int   // the index in tallies of what the counter has refused
 
-	changesOwners bool // an account may begin anew: calls say what is known
+	changesOwners bool          // an account may begin anew: calls say what is known
+	skew          time.Duration // by which the clocks of owners may differ from this one
 
 	lateRefunds atomic.Uint64
 }

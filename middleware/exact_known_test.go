@@ -117,3 +117,42 @@ func (q *quiet) Take(ctx context.Context, call exact.Call) (exact.Verdict, error
 	q.known = call.Known
 	return q.ledger.Take(ctx, call)
 }
+
+// elsewhere is a counter whose accounts may begin anew.
+type elsewhere struct{ exact.Counter }
+
+func (elsewhere) ChangesOwners() bool { return true }
+
+// Where the clock of the owner is in another window than that of who asks, a charge lies in one window all the same: who
+// echoes is refused where its limit is, and of what is given back nothing is known.
+func TestExactIsToldInTheOwnersWindow(t *testing.T) {
+	for name, by := range map[string]time.Duration{"ahead": 1500 * time.Millisecond, "behind": -1500 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			c, owner := new(clock), new(clock)
+			c.advance(time.Hour - by/2)
+			owner.advance(time.Hour + by/2)
+			var known []exact.Used
+			counter := &altered{Counter: exact.NewMemory(1, owner.Now)}
+			counter.take = func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+				known = call.Known
+				return counter.Counter.Take(ctx, call)
+			}
+			cfg := paid(c, elsewhere{counter})
+			cfg.Limits = []middleware.Limit{{Quota: 5, Window: time.Minute}}
+			limit, err := middleware.New(cfg)
+			require.NoError(t, err)
+			site := limit.Handler(settling(t, false))
+			tok := ""
+			for range 5 {
+				resp := send(site, showing(tok))
+				require.Equal(t, http.StatusOK, resp.StatusCode, "%v", known)
+				tok = tokenIn(resp)
+			}
+			require.Equal(t, http.StatusTooManyRequests, send(site, showing(tok)).StatusCode)
+
+			send(site, from("198.51.100.9"), settles(0))
+			send(site, from("198.51.100.9"))
+			require.Nil(t, known, "it was given back")
+		})
+	}
+}

@@ -138,6 +138,9 @@ func (e *engine) known(now time.Time, who *subject, c *exactCall) (known []exact
 	for i := range p.Len() {
 		s := tally[i]
 		window := p.Limit(i).Burst == 0
+		if window && s.Cur == 0 && s.Prev != 0 { // an owner whose clock is behind may have counted it in a window that goes on
+			s = limiter.State{At: s.At - 1, Cur: s.Prev}
+		}
 		if window && s.Cur|s.Prev != 0 || !window && s.At != 0 && p.Limit(i).Quota == c.Policy.Limit(i).Quota {
 			known = append(known, exact.Used{ID: c.Policy.ID(i), At: s.At, Cur: s.Cur, Prev: s.Prev})
 		}
@@ -170,10 +173,11 @@ func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject
 		}
 		tally := c.fallback.Shown
 		if cost > 0 && !who.dry {
-			tally = e.memory.Record(now, who.tier.fallback, &c.fallback, cost)
+			at := e.exact.chargedAt(now, &v.Receipt)
+			tally = e.memory.Record(at, who.tier.fallback, &c.fallback, cost)
 			if e.signsLess() {
 				var forgetful *limiter.Memory
-				tally = forgetful.Record(now, who.tier.fallback, &c.fallback, cost)
+				tally = forgetful.Record(at, who.tier.fallback, &c.fallback, cost)
 			}
 			dc.decision.withExtras().counted = &counted{call: c.Call, receipt: v.Receipt, refusal: c.refusal}
 			dc.charge(nil)

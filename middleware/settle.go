@@ -182,7 +182,11 @@ func (e *engine) standings(now time.Time, dc *decisionContext, who *subject, f *
 // adjust charges more for a request, or less, in memory, and returns the tally.
 func (e *engine) adjust(memory *limiter.Memory, now time.Time, dc *decisionContext, p *limiter.Policy, f *limiter.Candidate, more int64) limiter.Tally {
 	if more < 0 {
-		return memory.Restore(now, time.UnixMicro(dc.reply.Fields.Now), p, f, -more)
+		then := time.UnixMicro(dc.reply.Fields.Now)
+		if x := dc.decision.extras; x != nil && x.counted != nil {
+			then = e.exact.chargedAt(then, &x.counted.receipt)
+		}
+		return memory.Restore(now, then, p, f, -more)
 	}
 	return memory.Record(now, p, f, more)
 }

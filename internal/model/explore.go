@@ -25,6 +25,7 @@ type explorer struct {
 	*compiled
 	counts    *counts
 	memories  *memories
+	rings     *rings // of a Ring
 	optionsOf map[optionsKey][]count
 	attacks   map[attackKey][]attack
 	result    Result
@@ -78,24 +79,23 @@ func (w World) explorer() (*explorer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Ring > 0 {
+		c.nobody = open(stranger, nil, nil, newEar(), nil)
+	}
 	cs := &counts{[]pair{{}}, map[pair]count{{}: none}}
 	ms, err := newMemories(c, cs)
-	return &explorer{
+	if err != nil {
+		return nil, err
+	}
+	e := &explorer{
 		compiled: c, counts: cs, memories: ms,
 		optionsOf: map[optionsKey][]count{}, attacks: map[attackKey][]attack{}, seen: map[fingerprint]struct{}{},
 		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
-	}, err
-}
-
-func (w *explorer) start() state {
-	s := state{}
-	for f := range s.tallies {
-		s.tallies[f].open = w.isShared(f) || f <= w.Tallies && !w.issues()
 	}
-	for i := range w.Instances {
-		s.instances[i].memory = w.memories.settle(empty, w.from(&s, &s.instances[i]))
+	if c.Ring > 0 {
+		e.rings = newRings(ms)
 	}
-	return w.canonical(s)
+	return e, nil
 }
 
 // merged is what two tokens say together, as a token says it.

@@ -57,7 +57,7 @@ var arrows = map[string][]string{
 	"internal/attackers":              {module + "/middleware", module + "/pow"},
 	"internal/cells":                  {},
 	"internal/chance":                 {},
-	"internal/model":                  {module + "/storeless", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/internal/chance"},
+	"internal/model":                  {module + "/storeless", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact", module + "/middleware/exact/ring", module + "/internal/chance"},
 	"internal/limiter":                {module + "/storeless", module + "/internal/cells"}, // hidden: only middleware decides; storeless is what its users say
 	"internal/mutants":                {},
 	"internal/exactkit":               {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", testify},
