@@ -72,6 +72,7 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 		b = e.carriage.appendCookieEnd(b, b[retry:tok], e.expires(fields)-now.Unix())
 	}
 	all := string(b)
+	e.note(who, fields, all[retry:tok])
 	f.Lines[reply.RateLimit] = all[:rate]
 	f.Lines[reply.Retry] = all[rate:retry]
 	if header {

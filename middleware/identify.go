@@ -105,7 +105,11 @@ func (e *engine) knowSubject(ctx context.Context, now time.Time, id *Identity, b
 		e.ownTierOf(ctx, now, who)
 	}
 	who.holder = e.codec.Holder(who.bytes)
-	if e.memory != nil && id.wide() {
+	if e.memory == nil {
+		return
+	}
+	who.key = e.memory.Key(who.bytes)
+	if id.wide() {
 		var stack [16]byte
 		who.networks[0] = limiter.Network{Key: e.memory.Key(id.appendNet(stack[:0], 56)), Policy: who.tier.net56}
 		who.networks[1] = limiter.Network{Key: e.memory.Key(id.appendNet(stack[:0], 48)), Policy: who.tier.net48}

@@ -258,7 +258,8 @@ func (e *engine) chargedBy(dc *decisionContext) (who subject, f limiter.Candidat
 	if dc.own != nil {
 		return who, e.ownCandidate(who.tier, dc.own, dc.decision.Cost, nil)
 	}
-	f.Key, f.Provider = e.memory.Key(who.bytes), id.provider()
+	who.key = e.memory.Key(who.bytes)
+	f.Key, f.Provider = who.key, id.provider()
 	if id.wide() {
 		f.Networks = []limiter.Network{
 			{Key: e.memory.Key(id.appendNet(prefix, 56)), Policy: who.tier.net56},
@@ -291,13 +292,14 @@ func (e *engine) reissue(now time.Time, dc *decisionContext, who *subject, field
 	}
 	then := f.Copy()
 	if fields.tally != nil {
-		tok := who.appendToken(nil, fields.own, fields.tally)
+		tok := string(who.appendToken(nil, fields.own, fields.tally))
 		var cookie []byte
 		if len(tok) > 0 {
 			start, _ := who.cutCookie(f.Cookie)
-			cookie = e.carriage.appendCookieEnd([]byte(start), tok, e.expires(fields)-now.Unix())
+			cookie = e.carriage.appendCookieEnd([]byte(start), []byte(tok), e.expires(fields)-now.Unix())
 		}
-		then.ReplaceToken(string(tok), string(cookie))
+		then.ReplaceToken(tok, string(cookie))
+		e.note(who, fields, tok)
 	}
 	if fields.standings != nil && !e.carriage.quiet {
 		if e.carriage.fields.has(RateLimitFields) {
