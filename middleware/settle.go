@@ -251,23 +251,11 @@ func (e *engine) chargedBy(dc *decisionContext) (who subject, f limiter.Candidat
 	}
 	id := &dc.decision.Identity
 	who = subject{id: id, bytes: id.append(prefix), tier: dc.decision.tier, mark: id.mark()}
-	who.holder = e.codec.Holder(who.bytes)
-	if e.memory == nil {
-		return who, f
-	}
-	if dc.own != nil {
+	e.seat(&who, prefix)
+	if dc.own != nil && e.memory != nil {
 		return who, e.ownCandidate(who.tier, dc.own, dc.decision.Cost, nil)
 	}
-	who.key = e.memory.Key(who.bytes)
-	f.Key, f.Provider = who.key, id.provider()
-	if id.wide() {
-		f.Networks = []limiter.Network{
-			{Key: e.memory.Key(id.appendNet(prefix, 56)), Policy: who.tier.net56},
-			{Key: e.memory.Key(id.appendNet(prefix, 48)), Policy: who.tier.net48},
-		}
-	}
-	f.Networks = who.tier.bound(f.Key, f.Networks)
-	return who, f
+	return who, e.sharedCandidate(&who, new(credentials))
 }
 
 // issuedWith returns what the token says that was issued with the decision. It is not ok

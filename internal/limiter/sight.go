@@ -4,7 +4,7 @@ package limiter
 
 import (
 	"hash/maphash"
-	"math/bits"
+	"sync/atomic"
 
 	"github.com/tallystick/tallystick/internal/cells"
 )
@@ -24,13 +24,13 @@ func (m *Memory) Sight() *Sight { return &Sight{m, maphash.MakeSeed()} }
 
 // Note has text known, which says t.
 func (s *Sight) Note(p *Policy, k Key, text string, t *Tally) {
-	s.memory.last[s.memory.clientOf(k)].Store(p.seal(s.hash(k, text), t))
+	s.of(k).Store(p.seal(s.hash(k, text), t))
 }
 
 // Knows reports whether text is known, and writes to t what it says. What is there otherwise says nothing. Half of a
 // seal is the text's alone: for most that are not known, no cell is looked at.
 func (s *Sight) Knows(p *Policy, k Key, text string, t *Tally) bool {
-	last, hash := s.memory.last[s.memory.clientOf(k)].Load(), s.hash(k, text)
+	last, hash := s.of(k).Load(), s.hash(k, text)
 	return last>>32 == hash>>32 && s.memory.read(p, k, t) && p.seal(hash, t) == last
 }
 
@@ -46,9 +46,8 @@ func (p *Policy) seal(text uint64, t *Tally) uint64 {
 	return text ^ h>>32
 }
 
-func (m *Memory) clientOf(k Key) uint64 {
-	i, _ := bits.Mul64(uint64(k), uint64(len(m.last)))
-	return i
+func (s *Sight) of(k Key) *atomic.Uint64 {
+	return &s.memory.last[cells.Scale(uint64(k), len(s.memory.last))]
 }
 
 // read reads the cells of a shared tally as they are, and reports whether there is one for each limit.
