@@ -287,7 +287,7 @@ func (e *engine) reissue(now time.Time, dc *decisionContext, who *subject, field
 			cookie = e.carriage.appendCookieEnd([]byte(start), []byte(tok), e.expires(fields)-now.Unix())
 		}
 		then.ReplaceToken(tok, string(cookie))
-		e.note(who, fields, tok)
+		e.note(&dc.decision, who, fields, tok)
 	}
 	if fields.standings != nil && !e.carriage.quiet {
 		if e.carriage.fields.has(RateLimitFields) {

@@ -126,16 +126,6 @@ func (e *engine) knows(now time.Time, who *subject, text string, says *limiter.T
 	return ok && e.sight.Knows(e.base.policy, who.key, rest, says) && e.carried.Expires(*says) > now.Unix()
 }
 
-// note has the token that is sent known by sight.
-func (e *engine) note(who *subject, fields answerFields, tok string) {
-	if e.sight == nil || fields.own != nil || tok == "" {
-		return
-	}
-	if rest, ok := who.holder.Rest(tok); ok {
-		e.sight.Note(e.base.policy, who.key, rest, fields.tally)
-	}
-}
-
 // faultOfOwn returns why an own tally may not be charged for this request. Where
 // nothing is sold, or for longer than anything lives that was ever sold here, a thief of the key made it, or
 // an instance that another clock or PriceMemory holds for.
