@@ -72,6 +72,7 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 		b = e.carriage.appendCookieEnd(b, b[retry:tok], e.expires(fields)-now.Unix())
 	}
 	all := string(b)
+	e.note(d, who, fields, all[retry:tok])
 	f.Lines[reply.RateLimit] = all[:rate]
 	f.Lines[reply.Retry] = all[rate:retry]
 	if header {
@@ -143,6 +144,17 @@ func (who *subject) appendToken(b []byte, own *token.Own, tally *limiter.Tally) 
 		return who.holder.AppendOwn(b, *own, tally)
 	}
 	return who.holder.Append(b, tally)
+}
+
+// note has the token that is sent known by sight, if the client has shown a good one: who drops tokens drops this one
+// too, and who comes but once would cost a look at a place in memory that nobody has looked at for long.
+func (e *engine) note(d *record, who *subject, fields answerFields, tok string) {
+	if e.sight == nil || d.tokens == 0 || fields.own != nil {
+		return
+	}
+	if rest, ok := who.holder.Rest(tok); ok {
+		e.sight.Note(e.base.policy, who.key, rest, fields.tally)
+	}
 }
 
 // expires returns when the token of the answer stops to matter, in Unix seconds.

@@ -75,7 +75,7 @@ func leastSkew(limits []Limit) time.Duration {
 func (e *engine) sharedCandidate(who *subject, shown *credentials) (f limiter.Candidate) {
 	f.Shown = shown.shared
 	if e.memory != nil {
-		f.Key, f.Provider = e.memory.Key(who.bytes), who.id.provider()
+		f.Key, f.Provider = who.key, who.id.provider()
 		networks := who.networks[:2]
 		if !who.wide() {
 			networks = networks[2:]

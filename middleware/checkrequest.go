@@ -46,7 +46,7 @@ func (e *engine) checkSpread(now time.Time, who *subject, shown *credentials) (a
 	if _, due := e.checks.spreadCheck.due(now, 1); !due {
 		return false
 	}
-	p, f, says := who.tier.policy, limiter.Candidate{Key: e.memory.Key(who.bytes)}, shown.shared
+	p, f, says := who.tier.policy, limiter.Candidate{Key: who.key}, shown.shared
 	if len(shown.own) > 0 {
 		o := &shown.own[0]
 		p, says = who.tier.pass.policy, o.tally

@@ -25,6 +25,7 @@ type engine struct {
 	codec      *token.Codec
 	pseudonyms *pseudonymKey
 	memory     *limiter.Memory // nil if switched off
+	sight      *limiter.Sight  // nil: all tokens are read
 	carried    *limiter.Policy // what tokens carry: the limits, and more on an exact route
 	life       time.Duration   // of what is signed
 	home       *home           // that this process is

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 	"weak"
+
+	"github.com/tallystick/tallystick/internal/limiter"
 )
 
 // SellOut sells tallies to id at now until the next would cost more than a challenge can
@@ -41,6 +43,20 @@ const ChecksPage = checksPage
 
 // MemorySize returns how many bytes the memory of m takes.
 func MemorySize(m *Middleware) int { return m.memory.Size() }
+
+// KnowsBySight reports whether m would not read a token that id shows, and what it says.
+func (m *Middleware) KnowsBySight(id Identity, tok string) (says limiter.Tally, ok bool) {
+	e := m.loaded()
+	who := e.newSubject(context.Background(), e.now(), id)
+	return says, e.knows(e.now(), &who, tok, &says)
+}
+
+// ReadAlways has m read every token, until it is configured anew.
+func (m *Middleware) ReadAlways() {
+	e := *m.loaded()
+	e.sight = nil
+	m.engine.Store(&e)
+}
 
 // Remembered reports whether the process knows of a middleware, that is not gone, with a policy and a logger.
 func Remembered(policy string, log *slog.Logger) bool {

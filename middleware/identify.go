@@ -104,11 +104,21 @@ func (e *engine) knowSubject(ctx context.Context, now time.Time, id *Identity, b
 	if e.customers != nil {
 		e.ownTierOf(ctx, now, who)
 	}
+	e.seat(who, nil)
+}
+
+// seat fills in where who is counted, whose bytes begin with prefix.
+func (e *engine) seat(who *subject, prefix []byte) {
 	who.holder = e.codec.Holder(who.bytes)
-	if e.memory != nil && id.wide() {
-		var stack [16]byte
-		who.networks[0] = limiter.Network{Key: e.memory.Key(id.appendNet(stack[:0], 56)), Policy: who.tier.net56}
-		who.networks[1] = limiter.Network{Key: e.memory.Key(id.appendNet(stack[:0], 48)), Policy: who.tier.net48}
+	if e.memory == nil {
+		return
+	}
+	who.key = e.memory.Key(who.bytes)
+	if who.id.wide() {
+		var stack [1 + 16]byte
+		start := append(stack[:0], prefix...)
+		who.networks[0] = limiter.Network{Key: e.memory.Key(who.id.appendNet(start, 56)), Policy: who.tier.net56}
+		who.networks[1] = limiter.Network{Key: e.memory.Key(who.id.appendNet(start, 48)), Policy: who.tier.net48}
 	}
 }
 

@@ -79,6 +79,9 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 			m.memory = limiter.NewMemory(full.clients(), e.base.policy.Len())
 		}
 		e.memory = m.memory
+		if e.exact == nil && !e.spreads { // their tokens say more than the memory, or another instance has sent them
+			e.sight = m.memory.Sight()
+		}
 	}
 	if r := e.room; r != nil {
 		r.memory = e.memory

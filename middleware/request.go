@@ -93,7 +93,8 @@ func (q *question) early() bool { return q.r != nil && q.r.Header.Get("Early-Dat
 // A subject is an identity with all that is compiled or computed of it once for every step.
 type subject struct {
 	id       *Identity
-	bytes    []byte // of id: no other identity has them
+	bytes    []byte      // of id: no other identity has them
+	key      limiter.Key // of its shared tally, where there is memory
 	tier     *tier
 	holder   token.Holder
 	networks [limiter.MaxNetworks]limiter.Network // a /56 and a /48 if id is an IPv6 address, and room for what a ceiling counts

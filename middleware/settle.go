@@ -255,22 +255,11 @@ func (e *engine) chargedBy(dc *decisionContext) (who subject, f limiter.Candidat
 	}
 	id := &dc.decision.Identity
 	who = subject{id: id, bytes: id.append(prefix), tier: dc.decision.tier, mark: id.mark()}
-	who.holder = e.codec.Holder(who.bytes)
-	if e.memory == nil {
-		return who, f
-	}
-	if dc.own != nil {
+	e.seat(&who, prefix)
+	if dc.own != nil && e.memory != nil {
 		return who, e.ownCandidate(who.tier, dc.own, dc.decision.Cost, nil)
 	}
-	f.Key, f.Provider = e.memory.Key(who.bytes), id.provider()
-	if id.wide() {
-		f.Networks = []limiter.Network{
-			{Key: e.memory.Key(id.appendNet(prefix, 56)), Policy: who.tier.net56},
-			{Key: e.memory.Key(id.appendNet(prefix, 48)), Policy: who.tier.net48},
-		}
-	}
-	f.Networks = who.tier.bound(f.Key, f.Networks)
-	return who, f
+	return who, e.sharedCandidate(&who, new(credentials))
 }
 
 // issuedWith returns what the token says that was issued with the decision. It is not ok
@@ -295,13 +284,14 @@ func (e *engine) reissue(now time.Time, dc *decisionContext, who *subject, field
 	}
 	then := f.Copy()
 	if fields.tally != nil {
-		tok := who.appendToken(nil, fields.own, fields.tally)
+		tok := string(who.appendToken(nil, fields.own, fields.tally))
 		var cookie []byte
 		if len(tok) > 0 {
 			start, _ := who.cutCookie(f.Cookie)
-			cookie = e.carriage.appendCookieEnd([]byte(start), tok, e.expires(fields)-now.Unix())
+			cookie = e.carriage.appendCookieEnd([]byte(start), []byte(tok), e.expires(fields)-now.Unix())
 		}
-		then.ReplaceToken(string(tok), string(cookie))
+		then.ReplaceToken(tok, string(cookie))
+		e.note(&dc.decision, who, fields, tok)
 	}
 	if fields.standings != nil && !e.carriage.quiet {
 		if e.carriage.fields.has(RateLimitFields) {

@@ -123,11 +123,11 @@
 //
 //	272 bytes a set and limit + 8,200 bytes a limit + 64 bytes a lock
 //
-// from the start and for ever, and besides 3·⌈F/4⌉ cells of 16 bytes and 8,200 bytes, for what is paid for
-// with work. Passes ([Policy.Pass]) are counted apart, in ⌈3·F/16⌉ sets for each limit that
+// from the start and for ever, and besides 8 bytes a client for a [Sight], and 3·⌈F/4⌉ cells of 16 bytes and
+// 8,200 bytes, for what is paid for with work. Passes ([Policy.Pass]) are counted apart, in ⌈3·F/16⌉ sets for each limit that
 // they have, which take as much a set: a flood that pays nothing cannot fill them, and what a
-// pass has used does not fade while it lives. [Memory.Size] is all of it: 7.2 MiB for the default of 65,536 clients with one
-// limit, 13.6 MiB with two. Each limit has cells of its own; [Memory.Retain] keeps
+// pass has used does not fade while it lives. [Memory.Size] is all of it: 7.7 MiB for the default of 65,536 clients with one
+// limit, 14.1 MiB with two. Each limit has cells of its own; [Memory.Retain] keeps
 // those of limits that stay, and of passes that live, where a configuration changes. A client takes one cell for each
 // limit, and one more for each [Network]: two for the networks of IPv6, one for the share of
 // [Policy.Away].

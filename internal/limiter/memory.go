@@ -40,6 +40,7 @@ type Memory struct {
 	counts        // of all tallies that are not bought
 	bought counts // of passes
 	paid   cells.Table
+	last   []atomic.Uint64 // that clients were sent, see Sight
 
 	inherited      atomic.Uint64 // newcomers that began with something
 	inheritedParts atomic.Uint64 // with how much of their quota, in 1/partsOfQuota
@@ -49,7 +50,7 @@ const partsOfQuota = 1 << 20
 
 // NewMemory returns a memory made for the given number of clients (0 means
 // [DefaultClients]) of policies with the given number of limits. It takes 102 bytes for
-// each client and limit, 12 for each client, and 8 KiB for each limit and for sales besides, 7.2 MiB by
+// each client and limit, 20 for each client, and 8 KiB for each limit and for sales besides, 7.7 MiB by
 // default for one limit. Passes take 51 bytes for each client and limit, and 8 KiB for each
 // limit, as soon as there are any. If more limits are met than it was made for it grows by as much
 // for each; see [Memory.Retain].
@@ -66,6 +67,7 @@ func NewMemory(clients, limits int) *Memory {
 	m.counts.make(clients*cellsPerClient, limits, salt)
 	m.bought.make(clients*boughtPerClient, 0, 0)
 	m.paid.Make((clients+3)/4*paidCells, salt)
+	m.last = make([]atomic.Uint64, clients)
 	return m
 }
 
@@ -123,4 +125,4 @@ func (m *Memory) Fill(now time.Time) float64 {
 
 // Size returns the number of bytes that the memory takes, now and for as long as the
 // limits are the same.
-func (m *Memory) Size() int { return m.counts.size() + m.bought.size() + m.paid.Size() }
+func (m *Memory) Size() int { return m.counts.size() + m.bought.size() + m.paid.Size() + 8*len(m.last) }

@@ -145,6 +145,17 @@ func (h *Holder) append(dst []byte, own Own, exp int64, t *limiter.Tally) []byte
 	return append(dst, text...)
 }
 
+// Rest returns what the start of tok leaves open, if that is the start of all tokens of the holder's shared tally.
+func (h *Holder) Rest(tok string) (rest string, ok bool) {
+	fm := &h.codec.format
+	n := fixedLen + len(fm.lead) + fm.startLen
+	if len(tok) <= n || tok[:fixedLen] != h.codec.ring[0].fixed || tok[fixedLen:n-fm.startLen] != fm.lead ||
+		tok[n-fm.startLen:n] != string(h.start[:fm.startLen]) {
+		return "", false
+	}
+	return tok[n:], true
+}
+
 // Verify returns what tok says, or why it says nothing: [ErrMalformed],
 // [ErrForeign] (perhaps [ErrSecret]), [ErrForged], [ErrExpired] or [ErrHolder], in this order, the
 // cheapest refusal first. Nothing of the token is decoded or parsed before its
