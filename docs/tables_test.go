@@ -157,7 +157,7 @@ func TestProblemTypesHaveAPage(t *testing.T) {
 // TestPassesAreTrue compiles the passes of docs/bounds.md. "n/w" is a limit, and "n in all" what
 // does not come back while the tally lives.
 func TestPassesAreTrue(t *testing.T) {
-	for _, row := range tableOf(t, "docs/bounds.md", "| limits | `PriceMemory` |") {
+	for _, row := range tableOf(t, "docs/bounds.md", "| limits | `PassTime` |") {
 		var limits []storeless.Limit
 		for i, text := range strings.Split(row[0], ", ") {
 			quota, window, _ := strings.Cut(text, "/")

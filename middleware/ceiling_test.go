@@ -369,7 +369,7 @@ func TestUnfairCeilingProblems(t *testing.T) {
 		{"a pass", func(cfg *middleware.Config) {
 			cfg.Limits[0] = middleware.Limit{Quota: 50, Window: 24 * time.Hour}
 			cfg.Challenge = &middleware.Challenge{NoWaitingRoom: true}
-		}, []string{"Challenge.PriceMemory: leaves a bought tally too little of the limit contact"}},
+		}, []string{"Challenge.PassTime: leaves a bought tally too little of the limit contact"}},
 		{"a waiting room", func(cfg *middleware.Config) { cfg.Challenge = &middleware.Challenge{} }, []string{"Challenge.WaitingRoom: has too little of the limit contact"}},
 		{"two at once", func(cfg *middleware.Config) {
 			cfg.Limits[0].Quota = 2

@@ -49,11 +49,11 @@ type Challenge struct {
 	// fill all places, and then nothing more is sold. Default: 32. Permitted: 1 to 100000.
 	SalesPerHour int64
 
-	// PriceMemory is the time that a bought tally is for: of a limit with a longer window it has only
-	// the part that falls on one PriceMemory, and it lives for two of the longest other windows, an hour
+	// PassTime is the time that a bought tally is for: of a limit with a longer window it has only
+	// the part that falls on one PassTime, and it lives for two of the longest other windows, an hour
 	// at least (docs/bounds.md). No price depends on it. Default: one hour. Permitted: whole seconds,
 	// from one minute to one day.
-	PriceMemory time.Duration
+	PassTime time.Duration
 
 	// BindOwn makes an own tally good only for the address that bought it. Without it,
 	// a phone keeps its tally as it changes networks. The tallies of API keys and

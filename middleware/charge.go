@@ -118,7 +118,7 @@ func (e *engine) ownCandidate(pass *tier, own *token.Own, cost int64, networks [
 // must be a token of what it has paid for. Among own tallies the one with most left
 // is charged, so that a spent token, planted or not, locks nobody out.
 //
-// An own tally is a pass: where a limit is longer than PriceMemory it has a part of the
+// An own tally is a pass: where a limit is longer than PassTime it has a part of the
 // quota. A request that costs more than a pass has is charged to the shared tally, in
 // [Newcomers] too, for a client that has an own one. To refuse it would lock out
 // all who send such requests, for ever; and a pass that took it all the same, or as much as

@@ -131,7 +131,7 @@ func (e *engine) issuePasses(cfg *Config) {
 	if !e.challenge.sellsTallies() {
 		return
 	}
-	e.challenge.passLife = e.base.policy.PassLife(e.challenge.priceMemory) // the windows of all tiers are the same
+	e.challenge.passLife = e.base.policy.PassLife(e.challenge.passTime) // the windows of all tiers are the same
 	for _, t := range e.tiersOf() {
 		t.pass = e.passOf(cfg, t)
 	}

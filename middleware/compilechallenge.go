@@ -28,7 +28,7 @@ type challenger struct {
 	portBlocks    bool
 	issuer        *pow.Issuer
 	prices        *shop.Prices
-	priceMemory   time.Duration // for which a pass is one
+	passTime      time.Duration // for which a pass is one
 	surge         *shop.Surge   // nil: off
 	path          string        // of the endpoints; "": none
 	assets        *assets.Set   // nil without path
@@ -75,8 +75,8 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	if c.SalesPerHour == 0 {
 		c.SalesPerHour = 32
 	}
-	if c.PriceMemory == 0 {
-		c.PriceMemory = time.Hour
+	if c.PassTime == 0 {
+		c.PassTime = time.Hour
 	}
 	var errs []error
 	problem := func(field, format string, args ...any) {
@@ -96,8 +96,8 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 		c.Crowd = limiter.ShareOf(c.Crowd, n)
 		prices, _ = tariffOf(&c).Compile() // at least 1, and no more than was permitted
 	}
-	if c.PriceMemory < time.Minute || c.PriceMemory > 24*time.Hour || c.PriceMemory%time.Second != 0 {
-		problem("PriceMemory", "must be whole seconds, from 1m to 24h, not %s", c.PriceMemory)
+	if c.PassTime < time.Minute || c.PassTime > 24*time.Hour || c.PassTime%time.Second != 0 {
+		problem("PassTime", "must be whole seconds, from 1m to 24h, not %s", c.PassTime)
 	}
 	if c.NonceOnly && c.Mode != EveryRequest {
 		problem("NonceOnly", "belongs to EveryRequest: a tally that costs nothing is no limit")
@@ -123,7 +123,7 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	if err != nil || len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	ch := &challenger{policy: cfg.Policy, mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, portBlocks: cfg.PortBlocks, issuer: issuer, prices: prices, priceMemory: c.PriceMemory, path: c.Path, share: share,
+	ch := &challenger{policy: cfg.Policy, mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, portBlocks: cfg.PortBlocks, issuer: issuer, prices: prices, passTime: c.PassTime, path: c.Path, share: share,
 		busyAt: load.Threshold{PerSecond: c.BusyPerSecond, AtOnce: c.BusyAtOnce}}
 	if c.NonceOnly {
 		ch.work = 0

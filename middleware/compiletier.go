@@ -70,7 +70,7 @@ func (e *engine) roomOf(cfg *Config, t *tier) tier {
 
 // passOf compiles what a tally that is bought may use, where tallies are sold.
 func (e *engine) passOf(cfg *Config, t *tier) *tier {
-	p := t.policy.Pass(e.challenge.priceMemory)
+	p := t.policy.Pass(e.challenge.passTime)
 	pass := &tier{name: t.name, policy: p, field: policyField(e.carriage.fields, p), names: t.names, room: t.room}
 	switch {
 	case cfg.UnfairCeiling:
@@ -213,8 +213,8 @@ func indivisible(p *limiter.Policy, n int64) (list []undivided) {
 // indivisible reports what of a bought tally, and of the waiting room, n instances cannot divide.
 func (c *challenger) indivisible(p *limiter.Policy, n int64) (errs []error) {
 	if c.mode != EveryRequest {
-		for _, part := range indivisible(p.Pass(c.priceMemory), n) {
-			errs = append(errs, &storeless.ConfigError{Field: "Challenge.PriceMemory", Problem: fmt.Sprintf(
+		for _, part := range indivisible(p.Pass(c.passTime), n) {
+			errs = append(errs, &storeless.ConfigError{Field: "Challenge.PassTime", Problem: fmt.Sprintf(
 				"leaves a bought tally too little of the limit %s to be divided by Instances, %d, under UnfairCeiling; raise it to the limit's window, or use EveryRequest", p.Limit(part.index).Name, n)})
 		}
 	}

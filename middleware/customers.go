@@ -170,7 +170,7 @@ func (e *engine) carries(p *limiter.Policy) bool {
 		return err == nil && e.codec.Carries(marked)
 	}
 	if e.challenge.sellsTallies() {
-		return e.codec.Carries(p, p.Pass(e.challenge.priceMemory))
+		return e.codec.Carries(p, p.Pass(e.challenge.passTime))
 	}
 	return e.codec.Carries(p)
 }

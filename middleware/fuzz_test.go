@@ -134,7 +134,7 @@ func FuzzConfig(f *testing.F) {
 			cfg.MaxClients = 1 << 16 // permitted, and a GiB
 		}
 		if flag(6) {
-			cfg.Challenge = &middleware.Challenge{Mode: middleware.Mode(mode), Work: work, NonceOnly: flag(7), Crowd: crowd, SalesPerHour: surge, PriceMemory: time.Duration(memory), Path: path,
+			cfg.Challenge = &middleware.Challenge{Mode: middleware.Mode(mode), Work: work, NonceOnly: flag(7), Crowd: crowd, SalesPerHour: surge, PassTime: time.Duration(memory), Path: path,
 				BusyPerSecond: perSecond, BusyAtOnce: atOnce}
 			cfg.SurgeBudget, cfg.PortBlocks = surge, flag(10)
 		}
@@ -143,7 +143,7 @@ func FuzzConfig(f *testing.F) {
 		if err != nil {
 			require.Nil(t, m)
 			for _, field := range problems(t, err) {
-				require.Regexp(t, `^(Policy|TokenTransport|EmbeddedCookie|MaxClients|Net56Factor|Net48Factor|Instances|Spreads|UnfairCeiling|SurgeBudget|PortBlocks|Fields|Secrets(\[[01]\])?|Limits(\[0\]\.(Name|Algorithm|Quota|Window|Burst))?|(?s:Tiers\[".*"\](\[0\]\.(Name|Algorithm|Quota|Window|Burst))?)|Challenge\.(Mode|Work|NonceOnly|Crowd|SalesPerHour|PriceMemory|Path|BusyPerSecond|BusyAtOnce|WaitingRoom))$`, field)
+				require.Regexp(t, `^(Policy|TokenTransport|EmbeddedCookie|MaxClients|Net56Factor|Net48Factor|Instances|Spreads|UnfairCeiling|SurgeBudget|PortBlocks|Fields|Secrets(\[[01]\])?|Limits(\[0\]\.(Name|Algorithm|Quota|Window|Burst))?|(?s:Tiers\[".*"\](\[0\]\.(Name|Algorithm|Quota|Window|Burst))?)|Challenge\.(Mode|Work|NonceOnly|Crowd|SalesPerHour|PassTime|Path|BusyPerSecond|BusyAtOnce|WaitingRoom))$`, field)
 			}
 			// Of a secret the words depend on its length, and on whether it is
 			// all zeros or there twice: never on its bytes.

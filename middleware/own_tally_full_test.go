@@ -57,7 +57,7 @@ func TestPassesOutliveTheirWindowsInAFullMemory(t *testing.T) {
 				r, now := random(seed), new(clock)
 				now.advance(24*time.Hour - time.Minute)
 				cfg := challenging(now, middleware.WhenExhausted)
-				cfg.Limits, cfg.MaxClients, cfg.Challenge.PriceMemory = row.limits, 1, row.memory
+				cfg.Limits, cfg.MaxClients, cfg.Challenge.PassTime = row.limits, 1, row.memory
 				h := newSite(t, cfg)
 				token, own := bought(t, h), 0
 				for range 100 {

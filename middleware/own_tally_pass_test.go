@@ -244,7 +244,7 @@ func TestSpentPassSendsToTheSharedTally(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.WhenExhausted)
 	cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 48, Window: 24 * time.Hour}}
-	cfg.Challenge.Crowd, cfg.Challenge.PriceMemory, cfg.Challenge.NoWaitingRoom = 1, 24*time.Hour-time.Second, true
+	cfg.Challenge.Crowd, cfg.Challenge.PassTime, cfg.Challenge.NoWaitingRoom = 1, 24*time.Hour-time.Second, true
 	h := newSite(t, cfg)
 	require.Equal(t, 48, admitted(h, 60))
 	tok := bought(t, h)

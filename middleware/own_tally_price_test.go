@@ -136,7 +136,7 @@ func TestTiersAndPrices(t *testing.T) {
 	require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work, "two were sold to the address")
 }
 
-// A life of two of the longest windows that are not above PriceMemory, an hour at least,
+// A life of two of the longest windows that are not above PassTime, an hour at least,
 // from the second of issue on whatever instance's clock.
 func TestLifeOfAnOwnTally(t *testing.T) {
 	const day = 24 * time.Hour
@@ -148,7 +148,7 @@ func TestLifeOfAnOwnTally(t *testing.T) {
 	} {
 		now, life := new(clock), test.life
 		cfg := challenging(now, middleware.Newcomers)
-		cfg.Limits[0].Quota, cfg.Limits[0].Window, cfg.Challenge.PriceMemory = 120, test.window, test.memory
+		cfg.Limits[0].Quota, cfg.Limits[0].Window, cfg.Challenge.PassTime = 120, test.window, test.memory
 		h := newSite(t, cfg)
 		tok := bought(t, h)
 		newest := tok

@@ -58,9 +58,9 @@ func TestReconfigureForgetsNothingThatWasSold(t *testing.T) {
 		"another secret":    func(cfg *middleware.Config) { cfg.Secrets = [][]byte{secret("b"), secret("a")} },
 		"other limits":      func(cfg *middleware.Config) { cfg.Limits = []middleware.Limit{fixed(9, time.Hour)} },
 		"another order":     func(cfg *middleware.Config) { cfg.Limits = []middleware.Limit{day, minute} },
-		"a longer memory":   func(cfg *middleware.Config) { c := *cfg.Challenge; c.PriceMemory = 3 * time.Hour; cfg.Challenge = &c },
-		"a shorter memory":  func(cfg *middleware.Config) { c := *cfg.Challenge; c.PriceMemory = time.Minute; cfg.Challenge = &c },
-		"a memory of a day": func(cfg *middleware.Config) { c := *cfg.Challenge; c.PriceMemory = 24 * time.Hour; cfg.Challenge = &c },
+		"a longer memory":   func(cfg *middleware.Config) { c := *cfg.Challenge; c.PassTime = 3 * time.Hour; cfg.Challenge = &c },
+		"a shorter memory":  func(cfg *middleware.Config) { c := *cfg.Challenge; c.PassTime = time.Minute; cfg.Challenge = &c },
+		"a memory of a day": func(cfg *middleware.Config) { c := *cfg.Challenge; c.PassTime = 24 * time.Hour; cfg.Challenge = &c },
 		"another price":     func(cfg *middleware.Config) { c := *cfg.Challenge; c.Crowd, c.SalesPerHour = 99, 1; cfg.Challenge = &c },
 		"instances":         func(cfg *middleware.Config) { cfg.Instances = 10 },
 		"a tier":            func(cfg *middleware.Config) { cfg.Tiers = map[string][]middleware.Limit{"pro": cfg.Limits} },
@@ -101,7 +101,7 @@ func TestReconfigureForgetsNothingThatWasSold(t *testing.T) {
 }
 
 // What was sold lives as long as it was sold for, and what it has used is known for as long.
-func TestPriceMemoryChangesNothingThatWasSold(t *testing.T) {
+func TestPassTimeChangesNothingThatWasSold(t *testing.T) {
 	for name, row := range map[string]struct {
 		sold, then    time.Duration
 		first, second int64
@@ -116,12 +116,12 @@ func TestPriceMemoryChangesNothingThatWasSold(t *testing.T) {
 			now := new(clock)
 			cfg := challenging(now, middleware.Newcomers)
 			cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 50, Window: 24 * time.Hour}}
-			cfg.Challenge.PriceMemory, cfg.Challenge.NoWaitingRoom, cfg.MaxClients = row.sold, true, 1
+			cfg.Challenge.PassTime, cfg.Challenge.NoWaitingRoom, cfg.MaxClients = row.sold, true, 1
 			r := newSite(t, cfg)
 			tok, start := bought(t, r), now.Now()
 			require.Equal(t, row.first, r.uses(tok, int(row.first)))
 			challenge := *cfg.Challenge
-			challenge.PriceMemory, cfg.Challenge = row.then, &challenge
+			challenge.PassTime, cfg.Challenge = row.then, &challenge
 			r.to(t, cfg)
 			require.Equal(t, row.second, r.uses(tok, 60))
 			for now.Now().Sub(start) < row.lives-31*time.Minute {
@@ -148,11 +148,11 @@ func TestAPassIsRememberedForItsOwnLife(t *testing.T) {
 	cfg := challenging(now, middleware.Newcomers)
 	cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 50, Window: 24 * time.Hour}}
 	cfg.MaxClients, cfg.Challenge.Crowd, cfg.Challenge.NoWaitingRoom = 1, 255, true
-	cfg.Challenge.PriceMemory = 24 * time.Hour
+	cfg.Challenge.PassTime = 24 * time.Hour
 	r := newSite(t, cfg)
 	tok := bought(t, r)
 	challenge := *cfg.Challenge
-	challenge.PriceMemory, cfg.Challenge = time.Hour, &challenge
+	challenge.PassTime, cfg.Challenge = time.Hour, &challenge
 	r.to(t, cfg)
 	require.EqualValues(t, 3, r.uses(tok, 5))
 	now.advance(2 * time.Hour)
@@ -169,7 +169,7 @@ func TestReconfigureWhileBoughtTalliesAreUsed(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.Newcomers)
 	cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 100, Window: 24 * time.Hour}}
-	cfg.Challenge.PriceMemory, cfg.Challenge.NoWaitingRoom = 24*time.Hour, true
+	cfg.Challenge.PassTime, cfg.Challenge.NoWaitingRoom = 24*time.Hour, true
 	off := cfg
 	off.Challenge = nil
 	r := newSite(t, cfg)

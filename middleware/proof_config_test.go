@@ -62,10 +62,10 @@ func TestBadChallenges(t *testing.T) {
 		{"Crowd", with(func(c *challenge) { c.Crowd = 256 }), "from 1 to 255"},
 		{"SalesPerHour", with(func(c *challenge) { c.SalesPerHour = -1 }), "from 1 to 100000"},
 		{"SalesPerHour", with(func(c *challenge) { c.SalesPerHour = 100_001 }), "from 1 to 100000"},
-		{"PriceMemory", with(func(c *challenge) { c.PriceMemory = time.Second }), "from 1m to 24h"},
-		{"PriceMemory", with(func(c *challenge) { c.PriceMemory = 25 * time.Hour }), "from 1m to 24h"},
-		{"PriceMemory", with(func(c *challenge) { c.PriceMemory = -time.Hour }), "from 1m to 24h"},
-		{"PriceMemory", with(func(c *challenge) { c.PriceMemory = time.Hour + time.Millisecond }), "whole seconds"},
+		{"PassTime", with(func(c *challenge) { c.PassTime = time.Second }), "from 1m to 24h"},
+		{"PassTime", with(func(c *challenge) { c.PassTime = 25 * time.Hour }), "from 1m to 24h"},
+		{"PassTime", with(func(c *challenge) { c.PassTime = -time.Hour }), "from 1m to 24h"},
+		{"PassTime", with(func(c *challenge) { c.PassTime = time.Hour + time.Millisecond }), "whole seconds"},
 		{"NonceOnly", with(func(c *challenge) { c.NonceOnly = true }), "belongs to EveryRequest"},
 		{"NonceOnly", with(func(c *challenge) { c.Mode, c.NonceOnly = middleware.Newcomers, true }), "no limit"},
 		{"NonceOnly", every(func(c *challenge) { c.NonceOnly, c.Work = true, 1024 }), "leave Work 0"},
@@ -105,12 +105,12 @@ func TestBadChallenges(t *testing.T) {
 func TestAllProblemsOfAChallenge(t *testing.T) {
 	cfg, want := everythingWrong()
 	cfg.Challenge = &middleware.Challenge{
-		Mode: 7, Work: 3, NonceOnly: true, Crowd: 1000, SalesPerHour: -1, PriceMemory: time.Nanosecond, Path: "x",
+		Mode: 7, Work: 3, NonceOnly: true, Crowd: 1000, SalesPerHour: -1, PassTime: time.Nanosecond, Path: "x",
 		BusyPerSecond: -1, BusyAtOnce: 3,
 	}
 	cfg.SurgeBudget = -1
 	want = append(want, "SurgeBudget")
-	for _, field := range []string{"BusyPerSecond", "BusyAtOnce", "Mode", "Work", "NonceOnly", "NonceOnly", "Crowd", "SalesPerHour", "PriceMemory", "Path"} {
+	for _, field := range []string{"BusyPerSecond", "BusyAtOnce", "Mode", "Work", "NonceOnly", "NonceOnly", "Crowd", "SalesPerHour", "PassTime", "Path"} {
 		want = append(want, "Challenge."+field)
 	}
 	m, err := middleware.New(cfg)
@@ -157,8 +157,8 @@ func TestBadAdvanced(t *testing.T) {
 func TestGoodChallenges(t *testing.T) {
 	for name, challenge := range map[string]middleware.Challenge{
 		"zero":         {},
-		"least":        {Work: 16, Crowd: 1, SalesPerHour: 1, PriceMemory: time.Minute, Path: "/"},
-		"most":         {Work: 1 << 29, Crowd: 255, SalesPerHour: 100_000, PriceMemory: 24 * time.Hour, Path: "/a-b_c.d~e/f/"},
+		"least":        {Work: 16, Crowd: 1, SalesPerHour: 1, PassTime: time.Minute, Path: "/"},
+		"most":         {Work: 1 << 29, Crowd: 255, SalesPerHour: 100_000, PassTime: 24 * time.Hour, Path: "/a-b_c.d~e/f/"},
 		"WhenBusy":     {Mode: middleware.WhenBusy, BusyPerSecond: 1_000_000, BusyAtOnce: 1},
 		"NonceOnly":    {Mode: middleware.EveryRequest, NonceOnly: true},
 		"EveryRequest": {Mode: middleware.EveryRequest, Work: 1 << 29, BindOwn: true},

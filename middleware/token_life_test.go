@@ -60,7 +60,7 @@ func TestTokenLife(t *testing.T) {
 // A tally that was sold for longer is honoured for longer, whatever is for sale by now.
 func TestTokenLifeOfWhatWasSold(t *testing.T) {
 	cfg := contact(new(clock))
-	cfg.Limits[0].Window, cfg.Challenge = 24*time.Hour, &middleware.Challenge{PriceMemory: 24 * time.Hour}
+	cfg.Limits[0].Window, cfg.Challenge = 24*time.Hour, &middleware.Challenge{PassTime: 24 * time.Hour}
 	cfg.Limits = append(cfg.Limits, middleware.Limit{Name: "minute", Quota: 5, Window: time.Minute})
 	m := newLimiter(t, cfg)
 	require.Equal(t, 48*time.Hour, m.Stats().TokenLife)

@@ -128,7 +128,7 @@ func (e *engine) knows(now time.Time, who *subject, text string, says *limiter.T
 
 // faultOfOwn returns why an own tally may not be charged for this request. Where
 // nothing is sold, or for longer than anything lives that was ever sold here, a thief of the key made it, or
-// an instance that another clock or PriceMemory holds for.
+// an instance that another clock or PassTime holds for.
 // The thief must not get more than that takes.
 func (c *challenger) faultOfOwn(now time.Time, who *subject, own *token.Own) tokenFault {
 	if !c.sellsTallies() {

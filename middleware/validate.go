@@ -215,7 +215,7 @@ func check(cfg *Config, here *home) (c compiled, err error) {
 		c.life = max(c.life, p.Life())
 	}
 	if cfg.Exact == nil && c.challenge != nil && c.challenge.mode != EveryRequest {
-		memory := c.challenge.priceMemory
+		memory := c.challenge.passTime
 		c.life = max(c.life, c.base.tokens.PassLife(memory))
 		passes := []*limiter.Policy{c.base.tokens.Pass(memory)}
 		for _, p := range all {

@@ -79,7 +79,7 @@
 //	     nothing
 //
 // Package middleware derives an own tally's id and end from the challenge that was solved for it.
-// The end is twice the longest window that is no longer than PriceMemory, an hour at least, after the challenge was issued. The second example
+// The end is twice the longest window that is no longer than PassTime, an hour at least, after the challenge was issued. The second example
 // is of a tally whose challenge was issued at 1700000000, where sales are remembered for a
 // day: it ends 172800 s later. So nothing in the first token depends on when, where or how
 // often the challenge is redeemed, and a replay is worth nothing.

@@ -212,7 +212,7 @@ func owed(c *cells.Cell) int64 { return 1 << (c.Value &^ overdrawnBit >> markBit
 // overdrawn reports whether a GCRA cell was owed more than any bucket when it was written.
 func overdrawn(c *cells.Cell) bool { return c.Value&overdrawnBit != 0 }
 
-// load returns the state in c. Under another PriceMemory a limit may be one whose counts
+// load returns the state in c. Under another PassTime a limit may be one whose counts
 // last for a pass's life, or no longer be one. So a cell says which it was: what was used in
 // a life counts as used now.
 func (r *rule) load(now int64, c *cells.Cell) State {

@@ -71,9 +71,9 @@ func TestALongPassKeepsItsCell(t *testing.T) {
 	require.Zero(t, drain(m, pass, then, f))
 }
 
-// A pass that was sold under another PriceMemory is counted on: neither does it begin anew, nor is
+// A pass that was sold under another PassTime is counted on: neither does it begin anew, nor is
 // it forgotten before it ends.
-func TestPassUnderAnotherPriceMemory(t *testing.T) {
+func TestPassUnderAnotherPassTime(t *testing.T) {
 	for name, row := range map[string]struct {
 		algorithm     storeless.Algorithm
 		sold, changed time.Duration
@@ -104,7 +104,7 @@ func TestPassUnderAnotherPriceMemory(t *testing.T) {
 	}
 }
 
-// Whatever PriceMemory was and is, and however often it changes: a pass has used what it has used. Where
+// Whatever PassTime was and is, and however often it changes: a pass has used what it has used. Where
 // its quota is for life it has no more of it, and else no more in a window. (What it used when that was
 // the quota of a window fades with its windows.)
 func TestPassesKeepTheirCountsWhateverTheirLength(t *testing.T) {

@@ -168,7 +168,7 @@ func (p *Policy) Charging(only func(i int) bool) *Policy {
 func (p *Policy) ID(i int) uint32 { return p.rules[i].id }
 
 // Owes returns for how long the i-th limit, a bucket, can be owed without an overdraft, in any tier
-// that p knows of (see [Policy.Among]) and, of a pass, under any PriceMemory: how far ahead of the
+// that p knows of (see [Policy.Among]) and, of a pass, under any PassTime: how far ahead of the
 // clock its mark can be. An overdraft is as much again and a window at most; see "Settled costs" in
 // the package documentation. For a window it is 0.
 func (p *Policy) Owes(i int) time.Duration { return time.Duration(p.rules[i].owes) * time.Microsecond }

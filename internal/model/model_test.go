@@ -150,7 +150,7 @@ func TestImpossibleWorlds(t *testing.T) {
 		})
 	}
 	_, err := model.World{Limit: fixed(1), Instances: 1, Moments: one, Mode: model.Newcomers, Memory: 48 * time.Hour}.Explore()
-	require.ErrorContains(t, err, "PriceMemory", "what no middleware would be made of")
+	require.ErrorContains(t, err, "PassTime", "what no middleware would be made of")
 }
 
 func limitOf(w model.World) (text string) {

@@ -37,7 +37,7 @@ func (w *compiled) config(p *process, variant uint8) middleware.Config {
 	cfg.Net56Factor, cfg.Net48Factor = w.Networks[0], w.Networks[1]
 	if w.Mode != Never && !w.off(variant) {
 		mode := [...]middleware.Mode{WhenExhausted: middleware.WhenExhausted, Newcomers: middleware.Newcomers, EveryRequest: middleware.EveryRequest}[w.Mode]
-		cfg.Challenge = &middleware.Challenge{Mode: mode, Work: price, Crowd: 1, SalesPerHour: leak, PriceMemory: w.Memory, Path: "/"}
+		cfg.Challenge = &middleware.Challenge{Mode: mode, Work: price, Crowd: 1, SalesPerHour: leak, PassTime: w.Memory, Path: "/"}
 		if w.Mode == EveryRequest {
 			cfg.Challenge.Work, cfg.Challenge.NonceOnly = 0, true
 		}

@@ -24,7 +24,7 @@ type World struct {
 	Mode    Mode
 	Tallies int
 	Shop    bool
-	Memory  time.Duration // PriceMemory; 0: an hour
+	Memory  time.Duration // PassTime; 0: an hour
 
 	// Fleet is Config.Instances: bought tallies stay near home, on the instance that has issued the challenge of
 	// one. 0 or 1: a tally is at home everywhere.

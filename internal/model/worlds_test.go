@@ -81,7 +81,7 @@ const (
 	exhausted = "any, `WhenExhausted`"
 	newcomers = "any, `Newcomers`"
 	buying    = "the same, tallies bought at their price"
-	pass      = "the same, a window longer than `PriceMemory`"
+	pass      = "the same, a window longer than `PassTime`"
 	proofs    = "any, `EveryRequest`, S = "
 	proofsTwo = "any, `EveryRequest`, in two windows, S = "
 
@@ -93,10 +93,10 @@ const (
 	nearEarly  = "any, near home; a clock goes ahead by the skew"
 	nearBack   = "any, near home; a clock goes back by a window (of one instance)"
 	nearBuying = "any, near home, tallies bought at their price"
-	nearPass   = "any, near home, a window longer than `PriceMemory`"
+	nearPass   = "any, near home, a window longer than `PassTime`"
 
-	passEarly = "the same; a clock goes ahead by the skew, and the window is longer than `PriceMemory`"
-	passBack  = "the same; a clock goes back by a window, which is longer than `PriceMemory`"
+	passEarly = "the same; a clock goes ahead by the skew, and the window is longer than `PassTime`"
+	passBack  = "the same; a clock goes back by a window, which is longer than `PassTime`"
 
 	// Those of a fleet over which requests are spread.
 	spread     = "any, `Spreads`"

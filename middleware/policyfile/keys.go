@@ -79,7 +79,7 @@ type challengeKeys struct {
 	NonceOnly     *bool            `json:"nonceOnly" doc:"every-request without work, by a round trip alone"`
 	Crowd         *int64           `json:"crowd" validate:"omitempty,min=1,max=255" doc:"how many honest clients an address hides"`
 	SalesPerHour  *int64           `json:"salesPerHour" validate:"omitempty,min=1,max=100000" doc:"how many sales to an address leak away in an hour"`
-	PriceMemory   *time.Duration   `json:"priceMemory" doc:"of a longer limit a bought tally has the part that falls on this: whole seconds, 1m to 24h"`
+	PassTime      *time.Duration   `json:"passTime" doc:"of a longer limit a bought tally has the part that falls on this: whole seconds, 1m to 24h"`
 	BindOwn       *bool            `json:"bindOwn" doc:"a bought tally is bound to its address"`
 	WaitingRoom   *int64           `json:"waitingRoom" validate:"omitempty,min=1,max=2147483647" doc:"its part of each quota, one in so many, for people whose browser cannot work"`
 	NoWaitingRoom *bool            `json:"noWaitingRoom" doc:"no waiting room"`

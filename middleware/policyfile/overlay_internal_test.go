@@ -24,7 +24,7 @@ const everyKey = `{"policies": {"api": {
 	"instances": 4, "spreads": true, "tokenTransport": "cookie-only", "maxClients": 1024,
 	"advanced": {"unfairCeiling": true, "net56Factor": 3, "net48Factor": 5, "portBlocks": true, "surgeBudget": 7, "shards": 2,
 		"embeddedCookie": true, "insecureCookie": true, "insecureNoMemory": true},
-	"challenge": {"mode": "when-busy", "busyPerSecond": 40, "busyAtOnce": 30, "work": 1024, "nonceOnly": true, "crowd": 9, "salesPerHour": 21, "priceMemory": "1h30m",
+	"challenge": {"mode": "when-busy", "busyPerSecond": 40, "busyAtOnce": 30, "work": 1024, "nonceOnly": true, "crowd": 9, "salesPerHour": 21, "passTime": "1h30m",
 		"bindOwn": true, "waitingRoom": 6, "noWaitingRoom": true, "path": "/t/"},
 	"exact": {"outage": "fail-open", "contended": "fail-closed", "deadline": "80ms", "inFlight": 12, "payingTiers": ["pro"]},
 	"concurrency": {"max": 3, "tiers": {"pro": 8}, "maxHold": "20s", "cancelHeld": true, "queue": 2},
@@ -51,7 +51,7 @@ func TestEveryKeySetsItsField(t *testing.T) {
 		TokenTransport: middleware.CookieOnly,
 		MaxClients:     1024,
 		Challenge: &middleware.Challenge{
-			Mode: middleware.WhenBusy, BusyPerSecond: 40, BusyAtOnce: 30, Work: 1024, NonceOnly: true, Crowd: 9, SalesPerHour: 21, PriceMemory: 90 * time.Minute,
+			Mode: middleware.WhenBusy, BusyPerSecond: 40, BusyAtOnce: 30, Work: 1024, NonceOnly: true, Crowd: 9, SalesPerHour: 21, PassTime: 90 * time.Minute,
 			BindOwn: true, WaitingRoom: 6, NoWaitingRoom: true, Path: "/t/",
 		},
 		Exact: &middleware.Exact{

@@ -27,13 +27,13 @@ var opening = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func at(now int64) time.Time { return opening.Add(time.Duration(now) * time.Millisecond) }
 
 const (
-	work        = 1 << 18   // the defaults of middleware.Challenge:
-	expected    = 64        // Crowd,
-	leak        = 32        // SalesPerHour,
-	priceMemory = time.Hour // and for how long a tally is a pass;
-	crowds56    = 2         // how many crowds the networks of an IPv6 client are expected to hide;
-	crowds48    = 8
-	portBlocks  = 16 // and what an address is cut into
+	work       = 1 << 18   // the defaults of middleware.Challenge:
+	expected   = 64        // Crowd,
+	leak       = 32        // SalesPerHour,
+	passTime   = time.Hour // and for how long a tally is a pass;
+	crowds56   = 2         // how many crowds the networks of an IPv6 client are expected to hide;
+	crowds48   = 8
+	portBlocks = 16 // and what an address is cut into
 )
 
 // An offer is what a challenge asks for. The zero one is none.

@@ -27,7 +27,7 @@ func newUse(name string, limits ...storeless.Limit) *use {
 	if err != nil {
 		panic(err) // all of it is constant
 	}
-	return &use{name, policy, policy.Pass(priceMemory), int64(policy.PassLife(priceMemory) / time.Millisecond), map[[2]int64]int64{}}
+	return &use{name, policy, policy.Pass(passTime), int64(policy.PassLife(passTime) / time.Millisecond), map[[2]int64]int64{}}
 }
 
 func uses() []*use {
