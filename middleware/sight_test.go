@@ -165,3 +165,47 @@ func playKnown(t *testing.T, seed uint64, limits []middleware.Limit, change func
 	}
 	return known
 }
+
+// What was given back to the last is not in a token, nor its window: whether the token is known or read, a clock that
+// steps back tells nothing of it.
+func TestKnownBySightSaysWhatItSays(t *testing.T) {
+	var ahead [2]any
+	for i := range ahead {
+		c := new(clock)
+		cfg := contact(c)
+		cfg.Limits = []middleware.Limit{{Name: "short", Quota: 5, Window: 4 * time.Second}, {Name: "long", Quota: 5, Window: time.Hour}}
+		m := newLimiter(t, cfg)
+		if i == 1 {
+			m.ReadAlways()
+		}
+		h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Then") != "" {
+				require.NoError(t, middleware.Refund(w, r))
+			}
+		}))
+		tok := tokenIn(send(h, from("203.0.113.1")))
+		c.advance(20 * time.Second)
+		tok = tokenIn(send(h, from("203.0.113.1"), showing(tok), with("Then", "refund")))
+		says, known := m.KnowsBySight(address("203.0.113.1"), tok)
+		t.Log(says, known)
+		c.advance(-6 * time.Second)
+		send(h, from("203.0.113.1"), showing(tok))
+		ahead[i] = m.Stats().Tokens
+	}
+	require.Equal(t, ahead[1], ahead[0])
+}
+
+// Who was never wrong has no cell in a limit that counts by outcome, and its token says nothing of it: it is known all
+// the same.
+func TestKnownBySightWithoutACell(t *testing.T) {
+	c := new(clock)
+	cfg := contact(c)
+	cfg.Limits = append(cfg.Limits, middleware.Limit{Name: "wrong", Quota: 3, Window: time.Minute})
+	cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"wrong"}, Free: []int{http.StatusOK}}
+	m := newLimiter(t, cfg)
+	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+	tok := tokenIn(send(h, from("203.0.113.1")))
+	tok = tokenIn(send(h, from("203.0.113.1"), showing(tok)))
+	_, known := m.KnowsBySight(address("203.0.113.1"), tok)
+	require.True(t, known)
+}

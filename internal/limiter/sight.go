@@ -31,7 +31,11 @@ func (s *Sight) Note(p *Policy, k Key, text string, t *Tally) {
 // seal is the text's alone: for most that are not known, no cell is looked at.
 func (s *Sight) Knows(p *Policy, k Key, text string, t *Tally) bool {
 	last, hash := s.of(k).Load(), s.hash(k, text)
-	return last>>32 == hash>>32 && s.memory.read(p, k, t) && p.seal(hash, t) == last
+	if last>>32 != hash>>32 {
+		return false
+	}
+	s.memory.read(p, k, t)
+	return p.seal(hash, t) == last
 }
 
 func (s *Sight) hash(k Key, text string) uint64 { return maphash.String(s.seed, text) ^ uint64(k) }
@@ -40,18 +44,27 @@ func (s *Sight) hash(k Key, text string) uint64 { return maphash.String(s.seed, 
 func (p *Policy) seal(text uint64, t *Tally) uint64 {
 	h := text
 	for i := range p.rules {
-		h = cells.Mix(h ^ uint64(t[i].At))
-		h = cells.Mix(h ^ uint64(t[i].Cur)<<32 ^ uint64(t[i].Prev))
+		s := p.rules[i].told(t[i])
+		h = cells.Mix(h ^ uint64(s.At))
+		h = cells.Mix(h ^ uint64(s.Cur)<<32 ^ uint64(s.Prev))
 	}
 	return text ^ h>>32
+}
+
+// told is what a token says of s: of a limit in which nothing is counted it says nothing, nor in which window that is.
+func (r *rule) told(s State) State {
+	if r.blank(s) {
+		return State{}
+	}
+	return s
 }
 
 func (s *Sight) of(k Key) *atomic.Uint64 {
 	return &s.memory.last[cells.Scale(uint64(k), len(s.memory.last))]
 }
 
-// read reads the cells of a shared tally as they are, and reports whether there is one for each limit.
-func (m *Memory) read(p *Policy, k Key, t *Tally) bool {
+// read reads the cells of a shared tally as they are. A limit in which nothing was counted may have none.
+func (m *Memory) read(p *Policy, k Key, t *Tally) {
 	c := &m.counts
 	at := c.place(k)
 	lock := &c.stripes[at.stripe]
@@ -59,11 +72,9 @@ func (m *Memory) read(p *Policy, k Key, t *Tally) bool {
 	defer lock.Unlock()
 	for i := range p.rules {
 		r := &p.rules[i]
-		own := at.find(c.column(i, r.id))
-		if own == nil {
-			return false
+		t[i] = State{}
+		if own := at.find(c.column(i, r.id)); own != nil {
+			t[i] = r.told(r.load(0, own))
 		}
-		t[i] = r.load(0, own)
 	}
-	return true
 }

@@ -145,11 +145,12 @@ func (h *Holder) append(dst []byte, own Own, exp int64, t *limiter.Tally) []byte
 	return append(dst, text...)
 }
 
-// Rest returns what the start of tok leaves open, if that is the start of all tokens of the holder's shared tally.
+// Rest returns what the start of tok leaves open, if that is the start of all tokens of the holder's shared tally, and it
+// is no longer than they are.
 func (h *Holder) Rest(tok string) (rest string, ok bool) {
 	fm := &h.codec.format
 	n := fixedLen + len(fm.lead) + fm.startLen
-	if len(tok) <= n || tok[:fixedLen] != h.codec.ring[0].fixed || tok[fixedLen:n-fm.startLen] != fm.lead ||
+	if len(tok) <= n || len(tok) > MaxLen || tok[:fixedLen] != h.codec.ring[0].fixed || tok[fixedLen:n-fm.startLen] != fm.lead ||
 		tok[n-fm.startLen:n] != string(h.start[:fm.startLen]) {
 		return "", false
 	}

@@ -34,6 +34,13 @@ func TestStart(t *testing.T) {
 					got, err := reader.Verify(now, tok)
 					require.NoError(t, err, "%s %s", name, kind)
 					require.Equal(t, Token{exp, tally, own}, got, "%s %s", name, kind)
+					rest, ok := reader.Rest(tok)
+					require.Equal(t, kind == "shared" && reads == signs, ok, "%s %s", name, kind)
+					require.True(t, strings.HasSuffix(tok, rest))
+					_, ok = stranger.Rest(tok)
+					require.False(t, ok, "%s %s", name, kind)
+					_, ok = reader.Rest(tok + strings.Repeat("A", MaxLen))
+					require.False(t, ok, "as long as what it is asked about may be, so long it would be hashed")
 
 					if kind != "own" {
 						got, err = stranger.Verify(now, tok)
