@@ -20,11 +20,7 @@ func rowsOf() map[string][]string {
 	for _, e := range engines {
 		all["counters"] = append(all["counters"], e.name, e.name)
 	}
-	for _, size := range fleetSizes {
-		for _, f := range fleets {
-			all["fleet"] = append(all["fleet"], inFleet(f.name, size))
-		}
-	}
+	all["fleet"] = inFleets(fleetSizes)
 	for _, rows := range all {
 		for i := range rows {
 			rows[i] = "`" + rows[i] + "`"

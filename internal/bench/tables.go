@@ -28,7 +28,8 @@ var tables = []table{
 	{"wire", "README.md", []string{"wire"}, wireTable},
 	{"counters", "README.md", []string{"counters"}, counterTable},
 	{"summary", "../../README.md", []string{"requests", "served", "population"}, summaryTable},
-	{"fleet", "../../README.md", []string{"fleet"}, fleetTable},
+	{"fleet", "README.md", []string{"fleet"}, fleetTable},
+	{"fleet in short", "../../README.md", []string{"fleet"}, shortFleetTable},
 	{"budgets", "", nil, budgetTable},
 }
 
@@ -173,16 +174,26 @@ func limiterTable(r *results) string {
 		"allowed, 1 client: one/httprate", "allowed, a million: population/httprate", "refused, a million: refused/httprate", "heap when new, MB: fixed heap", "heap per client, B: heap")
 }
 
-func fleetTable(r *results) string {
-	var rows []string
-	for _, size := range fleetSizes {
+// inFleets names the rows of all fleets of some sizes.
+func inFleets(sizes []int) (rows []string) {
+	for _, size := range sizes {
 		for _, f := range fleets {
 			rows = append(rows, inFleet(f.name, size))
 		}
 	}
+	return rows
+}
+
+func fleetTable(r *results) string {
 	more := quartiles + " The number after a name is that of processes, and CPU that of all of them for one request.\nThe last columns are what one client gets that asks all processes for more than a limit of 100: while none comes or goes; while each is replaced by a\n" +
 		"new one; and when one is killed, which in a ring is the one that counts the client, and replaced."
-	return r.rows("fleet", more, rows, "CPU, µs: all", "above `none`, µs: all-none", "of that Redis, µs: redis", "p50, µs: p50", "p99, µs: p99", "requests/s: rate", "a client gets: admitted", "in a deploy: deploy", "with one killed: killed")
+	return r.rows("fleet", more, inFleets(fleetSizes), "CPU, µs: all", "above `none`, µs: all-none", "of that Redis, µs: redis", "p50, µs: p50", "p99, µs: p99", "requests/s: rate", "a client gets: admitted", "in a deploy: deploy", "with one killed: killed")
+}
+
+// shortFleetTable is what there is room for in the README.
+func shortFleetTable(r *results) string {
+	more := quartiles + " The number after a name is that of processes, and CPU that of all of them for one request.\nThe last column is what one client gets of a limit of 100."
+	return r.rows("fleet", more, inFleets([]int{2, 10}), "CPU above `none`, µs: all-none", "p50, µs: p50", "p99, µs: p99", "a client gets: admitted")
 }
 
 func wireTable(r *results) string {
