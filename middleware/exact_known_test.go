@@ -173,3 +173,25 @@ func TestExactIsToldInTheOwnersWindow(t *testing.T) {
 		})
 	}
 }
+
+// What was settled below its estimate is in the token, if that goes out later. If not, a new owner counts the estimate.
+func TestExactIsToldTheEstimateOfTheToken(t *testing.T) {
+	for after, more := range map[bool]int{false: 5, true: 4} {
+		c := new(clock)
+		counter := &altered{Counter: exact.NewMemory(1, c.Now)}
+		cfg := paid(c, elsewhere{counter})
+		cfg.Limits = []middleware.Limit{{Quota: 5, Window: time.Minute}}
+		limit, err := middleware.New(cfg)
+		require.NoError(t, err)
+		site := limit.Handler(settling(t, after))
+		tok := tokenIn(send(site, settles(0)))
+		require.Equal(t, after, tok != "", "it says what was charged")
+		counter.Counter = exact.NewMemory(1, c.Now) // the owner is another
+		for range more {
+			resp := send(site, showing(tok))
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			tok = tokenIn(resp)
+		}
+		require.Equal(t, http.StatusTooManyRequests, send(site, showing(tok)).StatusCode)
+	}
+}
