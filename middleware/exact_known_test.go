@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -149,20 +150,16 @@ func TestExactIsToldInTheOwnersWindow(t *testing.T) {
 			require.NoError(t, err)
 			return limit.Handler(settling(t, false)), known
 		}
-		for _, first := range []int64{1, 3} {
-			t.Run(fmt.Sprint(name, first), func(t *testing.T) {
+		for _, tt := range []struct{ first, tokens int64 }{{1, 1}, {1, 2}, {3, 1}, {3, 2}} {
+			t.Run(fmt.Sprint(name, tt), func(t *testing.T) {
 				site, known := start(t)
-				tok := ""
-				for n := first; n <= 5; n++ {
-					more := settles(1)
-					if n == first {
-						more = settles(first)
-					}
-					resp := send(site, showing(tok), more)
+				more, shows := settles(tt.first), showing()
+				for range 5 - tt.first + 1 {
+					resp := send(site, shows, more)
 					require.Equal(t, http.StatusOK, resp.StatusCode, "%v", *known)
-					tok = tokenIn(resp)
+					more, shows = settles(1), showing(slices.Repeat([]string{tokenIn(resp)}, int(tt.tokens))...)
 				}
-				require.Equal(t, http.StatusTooManyRequests, send(site, showing(tok)).StatusCode)
+				require.Equal(t, http.StatusTooManyRequests, send(site, shows).StatusCode)
 			})
 		}
 		t.Run(name+" and given back", func(t *testing.T) {
