@@ -53,13 +53,14 @@ func (e *engine) signsLess() bool {
 	return e.exact != nil && e.exact.changesOwners && e.memory.Lends()
 }
 
-// chargedAt returns the time for which token and memory count what a counter has charged. Where owners change that is the
-// owner's: by another clock the charge could lie in another window, and who is told of it would count it in both.
-func (x *exactCounter) chargedAt(now time.Time, r *exact.Receipt) time.Time {
-	if x.changesOwners && r.At.Sub(now).Abs() <= x.skew {
+// chargedAt returns the time for which token and memory count what a counter has charged since began. Where owners change
+// that is the owner's: by another clock the charge could lie in another window, and who is told of it would count it in
+// both. It is believed while it is no further than clocks may differ from when the counter can have charged.
+func (x *exactCounter) chargedAt(began, otherwise time.Time, r *exact.Receipt) time.Time {
+	if x.changesOwners && !r.At.Before(began.Add(-x.skew)) && !r.At.After(x.now().Add(x.skew)) {
 		return r.At
 	}
-	return now
+	return otherwise
 }
 
 // leastSkew is by how much the clock that counts on all of some limits may differ from another: see package storeless.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -123,36 +124,71 @@ type elsewhere struct{ exact.Counter }
 
 func (elsewhere) ChangesOwners() bool { return true }
 
-// Where the clock of the owner is in another window than that of who asks, a charge lies in one window all the same: who
-// echoes is refused where its limit is, and of what is given back nothing is known.
+// Where the clock of the owner is in another window than that of who asks, or the call was still waiting in the one before, a
+// charge lies in one window all the same, and what is settled above it too: who echoes is refused where its limit is, and
+// of what is given back nothing is known.
 func TestExactIsToldInTheOwnersWindow(t *testing.T) {
-	for name, by := range map[string]time.Duration{"ahead": 1500 * time.Millisecond, "behind": -1500 * time.Millisecond} {
-		t.Run(name, func(t *testing.T) {
+	for name, by := range map[string]struct{ ahead, waits time.Duration }{
+		"ahead": {ahead: 1500 * time.Millisecond}, "behind": {ahead: -1500 * time.Millisecond}, "late": {waits: 7 * time.Second},
+	} {
+		start := func(t *testing.T) (site http.Handler, known *[]exact.Used) {
 			c, owner := new(clock), new(clock)
-			c.advance(time.Hour - by/2)
-			owner.advance(time.Hour + by/2)
-			var known []exact.Used
+			c.advance(time.Hour - by.ahead/2 - by.waits/2)
+			owner.advance(time.Hour + by.ahead/2 - by.waits/2)
+			waits := by.waits
+			known = new([]exact.Used)
 			counter := &altered{Counter: exact.NewMemory(1, owner.Now)}
 			counter.take = func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-				known = call.Known
+				c.advance(waits)
+				owner.advance(waits)
+				waits, *known = 0, call.Known
 				return counter.Counter.Take(ctx, call)
 			}
 			cfg := paid(c, elsewhere{counter})
 			cfg.Limits = []middleware.Limit{{Quota: 5, Window: time.Minute}}
 			limit, err := middleware.New(cfg)
 			require.NoError(t, err)
-			site := limit.Handler(settling(t, false))
-			tok := ""
-			for range 5 {
-				resp := send(site, showing(tok))
-				require.Equal(t, http.StatusOK, resp.StatusCode, "%v", known)
-				tok = tokenIn(resp)
-			}
-			require.Equal(t, http.StatusTooManyRequests, send(site, showing(tok)).StatusCode)
-
-			send(site, from("198.51.100.9"), settles(0))
-			send(site, from("198.51.100.9"))
-			require.Nil(t, known, "it was given back")
+			return limit.Handler(settling(t, false)), known
+		}
+		for _, tt := range []struct{ first, tokens int64 }{{1, 1}, {1, 2}, {3, 1}, {3, 2}} {
+			t.Run(fmt.Sprint(name, tt), func(t *testing.T) {
+				site, known := start(t)
+				more, shows := settles(tt.first), showing()
+				for range 5 - tt.first + 1 {
+					resp := send(site, shows, more)
+					require.Equal(t, http.StatusOK, resp.StatusCode, "%v", *known)
+					more, shows = settles(1), showing(slices.Repeat([]string{tokenIn(resp)}, int(tt.tokens))...)
+				}
+				require.Equal(t, http.StatusTooManyRequests, send(site, shows).StatusCode)
+			})
+		}
+		t.Run(name+" and given back", func(t *testing.T) {
+			site, known := start(t)
+			send(site, settles(0))
+			send(site)
+			require.Nil(t, *known)
 		})
+	}
+}
+
+// What was settled below its estimate is in the token, if that goes out later. If not, a new owner counts the estimate.
+func TestExactIsToldTheEstimateOfTheToken(t *testing.T) {
+	for after, more := range map[bool]int{false: 5, true: 4} {
+		c := new(clock)
+		counter := &altered{Counter: exact.NewMemory(1, c.Now)}
+		cfg := paid(c, elsewhere{counter})
+		cfg.Limits = []middleware.Limit{{Quota: 5, Window: time.Minute}}
+		limit, err := middleware.New(cfg)
+		require.NoError(t, err)
+		site := limit.Handler(settling(t, after))
+		tok := tokenIn(send(site, settles(0)))
+		require.Equal(t, after, tok != "", "it says what was charged")
+		counter.Counter = exact.NewMemory(1, c.Now) // the owner is another
+		for range more {
+			resp := send(site, showing(tok))
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			tok = tokenIn(resp)
+		}
+		require.Equal(t, http.StatusTooManyRequests, send(site, showing(tok)).StatusCode)
 	}
 }

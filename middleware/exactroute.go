@@ -173,13 +173,13 @@ func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject
 		}
 		tally := c.fallback.Shown
 		if cost > 0 && !who.dry {
-			at := e.exact.chargedAt(now, &v.Receipt)
+			at := e.exact.chargedAt(now, now, &v.Receipt)
 			tally = e.memory.Record(at, who.tier.fallback, &c.fallback, cost)
 			if e.signsLess() {
 				var forgetful *limiter.Memory
 				tally = forgetful.Record(at, who.tier.fallback, &c.fallback, cost)
 			}
-			dc.decision.withExtras().counted = &counted{call: c.Call, receipt: v.Receipt, refusal: c.refusal}
+			dc.decision.withExtras().counted = &counted{call: c.Call, receipt: v.Receipt, at: at, refusal: c.refusal}
 			dc.charge(nil)
 		}
 		tally[e.exact.stamp] = limiter.State{}

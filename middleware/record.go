@@ -167,6 +167,7 @@ type extras struct {
 type counted struct {
 	call    exact.Call
 	receipt exact.Receipt // zero where the counter did not answer
+	at      time.Time     // for which token and memory have counted it
 	refusal guardedcall.Key
 	lost    bool // an answer: it may have been given back
 }

@@ -109,14 +109,23 @@ func again(err error) bool { return err != nil && !errors.Is(err, exact.ErrNoRef
 // settle changes the charge of a request to cost.
 func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.ResponseWriter, cost int64) error {
 	more := min(cost, storeless.MaxQuota) - dc.decision.Cost
+	now := e.now()
+	at := now // of what memory charges more, or has charged
+	if more < 0 {
+		at = time.UnixMicro(dc.reply.Fields.Now)
+	}
 	if dc.decision.extras != nil && dc.decision.extras.counted != nil {
+		if more == 0 {
+			return nil // by this clock the token would lie in another window than the charge
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.exact.Deadline)
 		defer cancel()
-		if err := e.exact.settleCounted(ctx, dc.decision.extras.counted, more); err != nil {
+		var err error
+		if at, err = e.exact.settleCounted(ctx, now, dc.decision.extras.counted, more); err != nil {
 			return err
 		}
+		now = e.now()
 	}
-	now := e.now()
 	if e.outcomes != nil {
 		defer e.outcomes.hold(now)()
 	}
@@ -130,7 +139,7 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 		p = who.tier.fallback
 	}
 	p = dc.decision.charged(p, &f)
-	tally := e.adjust(e.memory, now, dc, p, &f, more)
+	tally := adjust(e.memory, now, at, p, &f, more)
 	if p := dc.pending(); p != nil {
 		tally = p.resize(now, tally, more)
 	}
@@ -138,7 +147,7 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 	if ok {
 		if e.signsLess() {
 			f.Shown = issued
-			tally = e.adjust(nil, now, dc, p, &f, more)
+			tally = adjust(nil, now, at, p, &f, more)
 		}
 		fields.tally = &tally
 	}
@@ -179,49 +188,47 @@ func (e *engine) standings(now time.Time, dc *decisionContext, who *subject, f *
 	return &v
 }
 
-// adjust charges more for a request, or less, in memory, and returns the tally.
-func (e *engine) adjust(memory *limiter.Memory, now time.Time, dc *decisionContext, p *limiter.Policy, f *limiter.Candidate, more int64) limiter.Tally {
+// adjust charges more for a request, or less than at the time at, in memory, and returns the tally.
+func adjust(memory *limiter.Memory, now, at time.Time, p *limiter.Policy, f *limiter.Candidate, more int64) limiter.Tally {
 	if more < 0 {
-		then := time.UnixMicro(dc.reply.Fields.Now)
-		if x := dc.decision.extras; x != nil && x.counted != nil {
-			then = e.exact.chargedAt(then, &x.counted.receipt)
-		}
-		return memory.Restore(now, then, p, f, -more)
+		return memory.Restore(now, at, p, f, -more)
 	}
-	return memory.Record(now, p, f, more)
+	return memory.Record(at, p, f, more)
 }
 
-// settleCounted changes what the counter has charged.
-func (x *exactCounter) settleCounted(ctx context.Context, c *counted, more int64) error {
+// settleCounted changes what the counter has charged, and returns for which time memory counts, or has counted, what changes.
+func (x *exactCounter) settleCounted(ctx context.Context, now time.Time, c *counted, more int64) (at time.Time, err error) {
 	switch {
-	case c.receipt == exact.Receipt{} || more == 0:
-		return nil
+	case more > 0 && c.receipt == exact.Receipt{}:
+		return now, nil
 	case more > 0:
-		return x.chargePast(ctx, c, more)
+		return x.chargePast(ctx, now, c, more)
+	case c.receipt == exact.Receipt{}:
+		return c.at, nil
 	}
 	receipt := c.receipt
 	receipt.Cost = -more
 	if err := x.giveBack(ctx, receipt, &c.lost); err != nil {
-		return fmt.Errorf("middleware: the exact counter gave nothing back: %w", err)
+		return c.at, fmt.Errorf("middleware: the exact counter gave nothing back: %w", err)
 	}
 	x.refusals.Forget(c.refusal)
-	return nil
+	return c.at, nil
 }
 
-// chargePast has the counter charge more, whether or not there is room. It is the same
+// chargePast has the counter charge more, whether or not there is room, and returns for which time. It is the same
 // call however often it is repeated.
-func (x *exactCounter) chargePast(ctx context.Context, c *counted, more int64) error {
+func (x *exactCounter) chargePast(ctx context.Context, now time.Time, c *counted, more int64) (at time.Time, err error) {
 	if !c.call.Past {
 		c.call.ID, c.call.Cost, c.call.Past, c.call.Known = rand.Text(), more, true, nil
 	}
-	_, err := x.Counter.Take(ctx, c.call)
+	v, err := x.Counter.Take(ctx, c.call)
 	if err != nil && !errors.Is(err, exact.ErrNotCounted) && ctx.Err() == nil {
-		_, err = x.Counter.Take(ctx, c.call)
+		v, err = x.Counter.Take(ctx, c.call)
 	}
 	if err != nil {
-		return fmt.Errorf("middleware: the exact counter did not charge what was settled: %w", err)
+		return at, fmt.Errorf("middleware: the exact counter did not charge what was settled: %w", err)
 	}
-	return nil
+	return x.chargedAt(now, x.now(), &v.Receipt), nil
 }
 
 // giveBack has the counter give a charge back. If the answer is lost it asks once more, as

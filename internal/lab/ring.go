@@ -83,10 +83,14 @@ func (s *scene) owner(do func()) (place int) {
 	}
 	before := opened()
 	do()
+	accounts := uint64(0)
 	for i, n := range opened() {
 		if n > before[i] {
-			place = i
+			place, accounts = i, accounts+n-before[i]
 		}
+	}
+	if accounts != 1 {
+		s.fail(fmt.Errorf("%d accounts were opened, and nobody knows whose the key is", accounts))
 	}
 	return place
 }

@@ -417,7 +417,11 @@ func (r *rule) record(now int64, s State, cost int64) State {
 		room := max(0, r.empties+r.overdraft(r.empties)-owed)
 		return r.roll(now, State{At: now + owed + r.leaks(cost, room), Cur: math.MaxUint32})
 	}
-	s.Cur = uint32(min(int64(s.Cur)+min(cost, storeless.MaxQuota), storeless.MaxQuota))
+	count := &s.Cur
+	if s.At > now/r.window && r.limit.Algorithm == storeless.SlidingWindow {
+		count = &s.Prev // another clock is in the next window already; restore takes it from there
+	}
+	*count = uint32(min(int64(*count)+min(cost, storeless.MaxQuota), storeless.MaxQuota))
 	return s
 }
 

@@ -53,6 +53,20 @@ func TestRecordDoesNotOverflow(t *testing.T) {
 	}
 }
 
+// TestRecordBehindAnotherClock records in the window before the one that is known: there it counts, and there it is
+// found again.
+func TestRecordBehindAnotherClock(t *testing.T) {
+	ahead, behind := opening, opening.Add(-time.Second) // of a boundary
+	p := compile(t, storeless.Limit{Quota: 10, Window: time.Minute})
+	shown := (*limiter.Memory)(nil).Record(ahead, p, &limiter.Candidate{}, 1)
+	for _, m := range []*limiter.Memory{nil, limiter.NewMemory(64, 1)} {
+		f := limiter.Candidate{Key: 7, Shown: shown}
+		f.Shown = m.Record(behind, p, &f, 2)
+		require.Equal(t, limiter.State{At: shown[0].At, Cur: 1, Prev: 2}, f.Shown[0])
+		require.Equal(t, shown, m.Restore(behind, behind, p, &limiter.Candidate{Key: 7, Shown: f.Shown}, 2))
+	}
+}
+
 // TestRestoreIsTheInverseWithinAWindow gives back what was counted, in its own
 // window and in the next; after that there is nothing to give back.
 func TestRestoreIsTheInverseWithinAWindow(t *testing.T) {

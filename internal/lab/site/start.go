@@ -119,6 +119,9 @@ func (s *Site) Stop(ctx context.Context) (err error) {
 			err = errors.Join(err, c.Close())
 		}
 	}
+	if s.members != nil { // whose transport is not the ring's to close
+		s.members.next.CloseIdleConnections()
+	}
 	return err
 }
 

@@ -54,7 +54,8 @@ type Config struct {
 	// Keys is how many accounts there is room for, as of [exact.NewMemory]: 0 is 262,144.
 	Keys int
 
-	// Listener is where the others ask. Default: one at Self. Close closes it.
+	// Listener is where the others ask, in a network of your own: strangers who connect get no answer, but up to 4,096
+	// connections together, each for five seconds of silence. Default: one at Self. Close closes it.
 	Listener net.Listener
 
 	// Transport asks the others, as that of package remote. Its default is one for each of them.

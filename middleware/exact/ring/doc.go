@@ -29,6 +29,10 @@
 // least, unless something was given back to it. A memory that was full, where newcomers go on from the counts of
 // others, says nothing. So a client that echoes its token keeps L whatever comes and goes. See docs/proof.md.
 //
+// What a request settles below its estimate before its response begins is in its token. Of what it settles later a new
+// owner hears nothing: it counts the estimate, as the newest token does, and the client gets so much less than L until
+// the windows of that charge end, or its bucket has leaked it.
+//
 // # What is slow is not dead
 //
 // An owner that does not answer is an outage of its keys, and the policy says what then. The next in line is asked

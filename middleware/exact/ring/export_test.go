@@ -17,6 +17,12 @@ func OpenDeaf(cfg Config, dns Resolver) (*Ring, error) { return open(cfg, dns) }
 // Handler answers the others.
 func (r *Ring) Handler() http.Handler { return r.server.Handler }
 
+// Open has so many more connections open.
+func (r *Ring) Open(n int64) { r.open.Add(n) }
+
+// MostOpen is how many there may be.
+const MostOpen = mostOpen
+
 // Adopt has the ring take a list.
 func (r *Ring) Adopt(list ...string) { r.roster.adopt(must(listOf(list))) }
 

@@ -26,6 +26,7 @@ type Ring struct {
 	counts counts
 
 	server    *http.Server
+	open      atomic.Int64 // connections of others
 	stop      context.CancelFunc
 	ended     sync.WaitGroup
 	closeOnce sync.Once
@@ -74,7 +75,8 @@ func open(cfg Config, dns resolver) (*Ring, error) {
 	r.server = &http.Server{
 		Handler: handler, MaxHeaderBytes: 8 << 10,
 		ReadTimeout: 10 * time.Second, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 20 * time.Second, IdleTimeout: 2 * time.Minute,
-		ErrorLog: log.New(io.Discard, "", 0), // strangers write it
+		ErrorLog:  log.New(io.Discard, "", 0), // strangers write it
+		ConnState: r.bound,
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
@@ -94,6 +96,22 @@ func (r *Ring) serve(listener net.Listener) {
 			r.roster.alarms.deaf(err)
 		}
 	})
+}
+
+// mostOpen is how many connections others hold at most: 16 for each of as many members as there may be. One is a file of
+// the program, and 14 KB.
+const mostOpen = 16 * maxMembers
+
+// bound ends a connection that is one too many. Who has one keeps it.
+func (r *Ring) bound(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		if r.open.Add(1) > mostOpen {
+			_ = c.Close()
+		}
+	case http.StateClosed:
+		r.open.Add(-1)
+	}
 }
 
 // Part implements [exact.Parted].
