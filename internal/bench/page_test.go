@@ -71,9 +71,9 @@ func TestPagesNameRowsThatExist(t *testing.T) {
 			}
 		}
 	}
-	for _, whole := range []string{"wire", "counters"} { // of the others some rows are newer than what is printed
-		for _, row := range rowsOf()[whole] {
-			require.True(t, have[row], "no page has the row %s", row)
+	for table, rows := range rowsOf() {
+		for _, row := range rows {
+			require.True(t, table == "budgets" || have[row], "no page has the row %s", row)
 		}
 	}
 }
