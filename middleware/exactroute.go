@@ -131,8 +131,8 @@ func (e *engine) known(now time.Time, who *subject, c *exactCall) (known []exact
 	}
 	f, p := c.fallback, who.tier.fallback
 	f.Networks = nil
-	tally, v := e.memory.Take(now, p, &f, 0)
-	if v.Inherited > 0 || e.memory.Lends() {
+	tally, _ := e.memory.Take(now, p, &f, 0)
+	if e.memory.Lends() {
 		tally, _ = p.Step(now, f.Shown, 0)
 	}
 	for i := range p.Len() {

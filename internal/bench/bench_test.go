@@ -521,9 +521,9 @@ func nobodyHas(table string, row []string, head string) bool {
 		return strings.HasPrefix(row[0], "each") && strings.HasPrefix(head, "bytes")
 	case "counters":
 		return head == "server CPU, µs" && !server || strings.HasPrefix(head, "bytes") && row[8] == "" // few bytes are not printed
-	case "fleet":
+	case "fleet", "fleet in short":
 		bare := strings.HasPrefix(row[0], "`none")
-		return strings.HasPrefix(head, "of that Redis") && !server || bare && !strings.HasSuffix(head, "µs") && head != "requests/s" || bare && strings.HasPrefix(head, "above")
+		return strings.HasPrefix(head, "of that Redis") && !server || bare && !strings.HasSuffix(head, "µs") && head != "requests/s" || bare && strings.Contains(head, "above")
 	}
 	return false
 }

@@ -37,7 +37,7 @@ var fleets = []fleetKind{
 }
 
 // Sizes of fleets, connections of clients, and the quota that a dropper is measured by.
-var fleetSizes = []int{2, 3, 10}
+var fleetSizes, shortSizes = []int{2, 3, 10}, []int{2, 10}
 
 const connections, dropperQuota = 16, 100
 

@@ -20,7 +20,7 @@ func rowsOf() map[string][]string {
 	for _, e := range engines {
 		all["counters"] = append(all["counters"], e.name, e.name)
 	}
-	all["fleet"] = inFleets(fleetSizes)
+	all["fleet"], all["fleet in short"] = inFleets(fleetSizes), inFleets(shortSizes)
 	for _, rows := range all {
 		for i := range rows {
 			rows[i] = "`" + rows[i] + "`"

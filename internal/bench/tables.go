@@ -193,7 +193,7 @@ func fleetTable(r *results) string {
 // shortFleetTable is what there is room for in the README.
 func shortFleetTable(r *results) string {
 	more := quartiles + " The number after a name is that of processes, and CPU that of all of them for one request.\nThe last column is what one client gets of a limit of 100."
-	return r.rows("fleet", more, inFleets([]int{2, 10}), "CPU above `none`, µs: all-none", "p50, µs: p50", "p99, µs: p99", "a client gets: admitted")
+	return r.rows("fleet", more, inFleets(shortSizes), "CPU above `none`, µs: all-none", "p50, µs: p50", "p99, µs: p99", "a client gets: admitted")
 }
 
 func wireTable(r *results) string {
