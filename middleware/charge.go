@@ -63,15 +63,6 @@ func (x *exactCounter) chargedAt(began, otherwise time.Time, r *exact.Receipt) t
 	return otherwise
 }
 
-// leastSkew is by how much the clock that counts on all of some limits may differ from another: see package storeless.
-func leastSkew(limits []Limit) time.Duration {
-	least := 5 * time.Second
-	for i := range limits {
-		least = min(least, limits[i].Window/10)
-	}
-	return least
-}
-
 // sharedCandidate returns the tally that everybody of the identity is in.
 func (e *engine) sharedCandidate(who *subject, shown *credentials) (f limiter.Candidate) {
 	f.Shown = shown.shared

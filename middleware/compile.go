@@ -45,7 +45,7 @@ func compile(cfg Config, here *home) (*engine, error) {
 		}
 		c, ok := x.Counter.(interface{ ChangesOwners() bool })
 		if e.exact.changesOwners = ok && c.ChangesOwners(); e.exact.changesOwners {
-			e.exact.skew = leastSkew(cfg.Limits)
+			e.exact.skew = e.base.policy.Skew()
 		}
 	}
 	if cfg.Concurrency != nil {

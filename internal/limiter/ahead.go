@@ -10,6 +10,15 @@ import (
 // latestAhead is the last µs of which Ahead tells: later ones are no time.Duration away.
 const latestAhead = math.MaxInt64 / 1000
 
+// Skew returns by how much clocks may differ that all count on the limits of p alike.
+func (p *Policy) Skew() time.Duration {
+	least := maxSkew.Microseconds()
+	for i := range p.rules {
+		least = min(least, p.rules[i].skew)
+	}
+	return time.Duration(least) * time.Microsecond
+}
+
 // Ahead returns by how much at least the clock under which t was counted is ahead of now, where that
 // is more than the skew that is allowed: a window of t begins so much later. 0 where no window shows it. The
 // mark of a bucket shows nothing: it is ahead by what is owed, perhaps under a larger burst than p knows of.
