@@ -18,25 +18,28 @@ import (
 
 var opening = time.Unix(19800*86400, 0)
 
-// Strangers are a meter to which each request comes from another client of another network.
+// Strangers are a meter to which each request comes from another client of another network. No
+// two of 1,024 that are under way share a hash, and so none takes the part of another.
 type strangers struct {
 	*load.Meter
-	next atomic.Uint64
-	mu   sync.Mutex
-	ends []func() // of what is under way
+	admitted, begun atomic.Uint64
+	mu              sync.Mutex
+	ends            []func() // of what is under way
 }
 
 func newStrangers() *strangers { return &strangers{Meter: load.New()} }
 
-func (c *strangers) from() load.Source {
-	n := c.next.Add(1)
-	return load.Source{Client: n, Network: n}
+func another(n *atomic.Uint64) load.Source {
+	number := n.Add(1)
+	return load.Source{Client: number, Network: number}
 }
 
-func (c *strangers) Admit(now time.Time, at load.Threshold) { c.Meter.Admit(now, at, c.from()) }
+func (c *strangers) Admit(now time.Time, at load.Threshold) {
+	c.Meter.Admit(now, at, another(&c.admitted))
+}
 
 func (c *strangers) Begin(at load.Threshold) {
-	end := c.Meter.Begin(at, c.from())
+	end := c.Meter.Begin(at, another(&c.begun))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ends = append(c.ends, end)
