@@ -69,7 +69,7 @@ type terms struct {
 	clients int // how many there are going to be, for those who want to know
 }
 
-// Under plenty every request is allowed, and under one the second of a client is refused.
+// Under plenty every request is allowed, and under one a client's second is refused.
 func plenty(clients int) terms { return terms{1_000_000_000, time.Hour, clients} }
 func one(clients int) terms    { return terms{1, time.Hour, clients} }
 
