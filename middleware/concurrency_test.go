@@ -289,7 +289,7 @@ func TestASlotThatNobodyKnowsOfIsNone(t *testing.T) {
 		return nil
 	}
 	cfg := atOnce(middleware.Concurrency{Max: 2})
-	cfg.Exact = &middleware.Exact{Counter: l, Outage: middleware.FailClosed}
+	cfg.Exact = counting(l)
 	h := newSite(t, cfg)
 	require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
 	require.Equal(t, middleware.CounterDown, h.decisions.last().Reason)
