@@ -95,9 +95,9 @@ func TestNoCheckWithoutTrouble(t *testing.T) {
 		}),
 		"a limit that customers may need": around(func(cfg *middleware.Config) {
 			cfg.Limits, cfg.Identity = anHourOfLess, only(middleware.APIKey("x"))
-			cfg.LimitsFor = &middleware.LimitsFor{Func: func(context.Context, middleware.Identity) ([]middleware.Limit, error) {
+			cfg.LimitsFor = patiently(func(context.Context, middleware.Identity) ([]middleware.Limit, error) {
 				return anHourOfMore, nil
-			}}
+			})
 		}, nil),
 		"endpoints that are mounted": func(t *testing.T) []string {
 			h := newSite(t, challenging(new(clock), middleware.Newcomers))

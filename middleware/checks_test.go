@@ -200,9 +200,9 @@ func troubles() map[string]trouble {
 		"tier-unknown":         around(telling(tiered, nil), nil),
 		"limits-failed": around(func(cfg *middleware.Config) {
 			telling(middleware.APIKey("x"), nil)(cfg)
-			cfg.LimitsFor = &middleware.LimitsFor{Func: func(context.Context, middleware.Identity) ([]middleware.Limit, error) {
+			cfg.LimitsFor = patiently(func(context.Context, middleware.Identity) ([]middleware.Limit, error) {
 				return nil, errors.New("the database is away")
-			}}
+			})
 		}, nil),
 		"port-unknown": around(func(cfg *middleware.Config) {
 			forms(middleware.WhenExhausted)(cfg)

@@ -87,7 +87,7 @@ func TestNoMoreAtOnceThanMax(t *testing.T) {
 // A slot is given back whatever becomes of its request: 1000 end in a panic, by a limit, or well.
 func TestEverySlotIsGivenBack(t *testing.T) {
 	cfg := atOnce(middleware.Concurrency{Max: 1})
-	cfg.Limits[0].Quota = 100
+	cfg.Now, cfg.Limits[0].Quota = new(clock).Now, 100 // within one window
 	n := 0
 	h := newLimiter(t, cfg).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		if n++; n%2 == 0 {
@@ -289,7 +289,7 @@ func TestASlotThatNobodyKnowsOfIsNone(t *testing.T) {
 		return nil
 	}
 	cfg := atOnce(middleware.Concurrency{Max: 2})
-	cfg.Exact = &middleware.Exact{Counter: l, Outage: middleware.FailClosed}
+	cfg.Exact = counting(l)
 	h := newSite(t, cfg)
 	require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
 	require.Equal(t, middleware.CounterDown, h.decisions.last().Reason)

@@ -169,10 +169,9 @@ func dialHTTP2(t *testing.T, server *httptest.Server) http2Conn {
 	}
 	go func() { _, _ = io.Copy(io.Discard, conn) }()
 	c := http2Conn{conn}
-	_, err = io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+	// SETTINGS, and that the server's are fine, in one piece: it waits for two seconds.
+	_, err = io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x04\x01\x00\x00\x00\x00")
 	require.NoError(t, err)
-	c.frame(t, 4, 0, 0, nil) // SETTINGS
-	c.frame(t, 4, 1, 0, nil) // the server's are fine
 	return c
 }
 

@@ -129,8 +129,13 @@ func (l *ledger) count() int {
 // is no outage. Tests of the default are in bubbles, by [hasty].
 func paid(c *clock, counter exact.Counter) middleware.Config {
 	cfg := contact(c)
-	cfg.Exact = &middleware.Exact{Counter: counter, Outage: middleware.FailClosed, Deadline: 10 * time.Second}
+	cfg.Exact = counting(counter)
 	return cfg
+}
+
+// counting fails closed, with a deadline that a busy machine does not meet.
+func counting(counter exact.Counter) *middleware.Exact {
+	return &middleware.Exact{Counter: counter, Outage: middleware.FailClosed, Deadline: 10 * time.Second}
 }
 
 // hasty is paid with the default deadline, 50 ms.

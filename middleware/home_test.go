@@ -180,12 +180,12 @@ func TestSharesOfTiersAndCustomers(t *testing.T) {
 	cfg := atHome(new(clock), middleware.Newcomers)
 	cfg.Identity = byCustomer
 	cfg.Tiers = map[string][]middleware.Limit{"large": {{Quota: 1000, Window: time.Minute}}}
-	cfg.LimitsFor = &middleware.LimitsFor{Func: func(_ context.Context, id middleware.Identity) ([]middleware.Limit, error) {
+	cfg.LimitsFor = patiently(func(_ context.Context, id middleware.Identity) ([]middleware.Limit, error) {
 		if id.Name() != "own" {
 			return nil, nil
 		}
 		return []middleware.Limit{{Quota: 400, Window: time.Minute}}, nil
-	}}
+	})
 	s := sites(t, 2, cfg)
 	for _, test := range []struct {
 		key, tier string

@@ -19,7 +19,9 @@ import (
 // longer than a customer's drives the database, or is kept.
 func TestLimitsForNoEndlessName(t *testing.T) {
 	reg := &registry{limits: map[string][]middleware.Limit{}}
-	m := newLimiter(t, contracts(new(clock), reg))
+	cfg := contracts(new(clock), reg)
+	cfg.LimitsFor = patiently(reg.limitsFor)
+	m := newLimiter(t, cfg)
 	long, things := strings.Repeat("x", 1024), strings.Repeat("y", 1018)
 	reg.limits[long] = minutely(20)
 	for _, test := range []struct {

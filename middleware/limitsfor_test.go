@@ -61,11 +61,17 @@ func byCustomer(r *http.Request) (middleware.Identity, error) {
 
 func customer(name string) option { return with("X-Customer", name) }
 
+// contracts is contact with the numbers of a registry, by the default deadline: what may wait for them is in a bubble.
 func contracts(c *clock, reg *registry) middleware.Config {
 	cfg := contact(c)
 	cfg.Identity = byCustomer
 	cfg.LimitsFor = &middleware.LimitsFor{Func: reg.limitsFor}
 	return cfg
+}
+
+// patiently is a LimitsFor with a deadline that a busy machine does not meet.
+func patiently(f func(context.Context, middleware.Identity) ([]middleware.Limit, error)) *middleware.LimitsFor {
+	return &middleware.LimitsFor{Func: f, Deadline: 10 * time.Second}
 }
 
 func minutely(quota int64) []middleware.Limit { return []middleware.Limit{fixed(quota, time.Minute)} }
@@ -297,8 +303,8 @@ func TestCallForACustomer(t *testing.T) {
 	reg := &registry{limits: map[string][]middleware.Limit{"a": minutely(12)}}
 	now := new(clock)
 	cfg := contracts(now, reg)
-	cfg.LimitsFor.Deadline = 10 * time.Second
-	cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(0, now.Now), Outage: middleware.FailClosed}
+	cfg.LimitsFor = patiently(reg.limitsFor)
+	cfg.Exact = counting(exact.NewMemory(0, now.Now))
 	call, err := newLimiter(t, cfg).CallFor(middleware.Principal("a"))
 	require.NoError(t, err)
 	require.EqualValues(t, 12, call.Policy.Limit(0).Quota)
@@ -404,10 +410,10 @@ func TestLimitsForAreWaitedFor(t *testing.T) {
 	cfg := contact(now)
 	cfg.Identity = byCustomer
 	limits := cfg.Limits
-	cfg.LimitsFor = &middleware.LimitsFor{Func: func(context.Context, middleware.Identity) ([]middleware.Limit, error) {
+	cfg.LimitsFor = patiently(func(context.Context, middleware.Identity) ([]middleware.Limit, error) {
 		now.advance(20 * time.Second)
 		return limits, nil
-	}}
+	})
 	h, _ := limited(t, cfg)
 	for range 2 { // and the second does not wait
 		require.Contains(t, send(h, with("X-Customer", "acme")).Header.Get("RateLimit"), ";t=40")

@@ -260,7 +260,7 @@ func TestWrongPasswordsOfANameOnTwoInstances(t *testing.T) {
 			name: "by an exact counter",
 			on: func(cfg *middleware.Config) {
 				cfg.Limits, cfg.ByOutcome = cfg.Limits[1:], nil
-				cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(0, cfg.Now), Outage: middleware.FailClosed}
+				cfg.Exact = counting(exact.NewMemory(0, cfg.Now))
 			},
 			right: func(t *testing.T, try middleware.Answer) { require.NoError(t, try.Settle(0)) },
 			wrong: func(middleware.Answer) {},

@@ -65,9 +65,9 @@ func TestReconfigureForgetsNothingThatWasSold(t *testing.T) {
 		"instances":         func(cfg *middleware.Config) { cfg.Instances = 10 },
 		"a tier":            func(cfg *middleware.Config) { cfg.Tiers = map[string][]middleware.Limit{"pro": cfg.Limits} },
 		"a customer": func(cfg *middleware.Config) {
-			cfg.LimitsFor = &middleware.LimitsFor{Func: func(context.Context, middleware.Identity) ([]middleware.Limit, error) {
+			cfg.LimitsFor = patiently(func(context.Context, middleware.Identity) ([]middleware.Limit, error) {
 				return []middleware.Limit{minute, {Name: "day", Quota: 60, Window: 24 * time.Hour}}, nil
-			}}
+			})
 		},
 	}
 	for name, change := range changes {

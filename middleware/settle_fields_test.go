@@ -90,7 +90,7 @@ func TestRateLimitSaysWhatIsSettled(t *testing.T) {
 			cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"contact"}, Free: []int{http.StatusTeapot}}
 		},
 		"exact": func(cfg *middleware.Config) {
-			cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(0, cfg.Now), Outage: middleware.FailClosed}
+			cfg.Exact = counting(exact.NewMemory(0, cfg.Now))
 		},
 		"exact, and down": func(cfg *middleware.Config) {
 			l := newLedger(new(clock))

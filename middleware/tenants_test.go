@@ -34,13 +34,10 @@ func ownNumbers(plans bool) middleware.Config {
 	cfg := contact(new(clock))
 	cfg.Limits, cfg.MaxClients = numbersOf(0, plans), 0
 	cfg.Identity = byCustomer
-	cfg.LimitsFor = &middleware.LimitsFor{
-		Func: func(_ context.Context, id middleware.Identity) ([]middleware.Limit, error) {
-			i, err := strconv.Atoi(id.Name())
-			return numbersOf(i, plans), err
-		},
-		Deadline: 10 * time.Second,
-	}
+	cfg.LimitsFor = patiently(func(_ context.Context, id middleware.Identity) ([]middleware.Limit, error) {
+		i, err := strconv.Atoi(id.Name())
+		return numbersOf(i, plans), err
+	})
 	return cfg
 }
 

@@ -27,10 +27,10 @@ func TestTokenLife(t *testing.T) {
 			cfg.Limits, cfg.Tiers = []middleware.Limit{small}, map[string][]middleware.Limit{"big": {bucket}}
 		}, 123 * time.Minute},
 		"a counter": {func(cfg *middleware.Config) {
-			cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(0, cfg.Now), Outage: middleware.FailClosed}
+			cfg.Exact = counting(exact.NewMemory(0, cfg.Now))
 		}, 2 * time.Minute},
 		"a counter, a second": {func(cfg *middleware.Config) {
-			cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(0, cfg.Now), Outage: middleware.FailClosed}
+			cfg.Exact = counting(exact.NewMemory(0, cfg.Now))
 			cfg.Limits[0].Window = time.Second
 		}, 50 * time.Second},
 		"a sale": {func(cfg *middleware.Config) { cfg.Challenge = &middleware.Challenge{} }, time.Hour},

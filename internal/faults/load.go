@@ -49,7 +49,7 @@ func AmidALoad(t *testing.T, all []Fault, deadline time.Duration, open func(t *t
 const callers, quota = 8, 300
 
 func amidALoad(t *testing.T, f Fault, deadline time.Duration, policy *exact.Policy, c exact.Counter) {
-	var admitted, maybe, failed atomic.Int64
+	var admitted, maybe, failed, late atomic.Int64
 	take := func(id string) error {
 		ctx, cancel := context.WithTimeout(context.Background(), deadline)
 		defer cancel()
@@ -67,7 +67,7 @@ func amidALoad(t *testing.T, f Fault, deadline time.Duration, policy *exact.Poli
 				if n == 50 {
 					<-struck // or the first would be done before
 				}
-				id := fmt.Sprint(w, "-", n)
+				id, began := fmt.Sprint(w, "-", n), time.Now()
 				err := take(id)
 				counted := errors.Is(err, exact.ErrMaybeCounted)
 				for early := true; early && err != nil; { // a busy machine is late before the fault: who waited for its cure would wait for good
@@ -93,6 +93,9 @@ func amidALoad(t *testing.T, f Fault, deadline time.Duration, policy *exact.Poli
 				if err != nil {
 					t.Error(err)
 				}
+				if counted && time.Since(began) > exact.IDLife {
+					late.Add(1)
+				}
 			}
 		})
 		if w == 0 {
@@ -114,8 +117,9 @@ func amidALoad(t *testing.T, f Fault, deadline time.Duration, policy *exact.Poli
 	case f.Forgets:
 		require.LessOrEqual(t, got, int64(quota))
 		require.GreaterOrEqual(t, got+maybe.Load(), int64(quota), "what may have been counted, and no more, was charged twice")
-	default:
-		require.EqualValues(t, quota, got, "of 800 calls, each repeated by its ID until it was answered")
+	default: // of those on a machine so busy that an ID was over meanwhile, any may have been charged twice
+		require.LessOrEqual(t, got, int64(quota))
+		require.GreaterOrEqual(t, got+late.Load(), int64(quota), "of 800 calls, each repeated by its ID until it was answered")
 	}
 	require.Zero(t, exactkit.Left(t, c, exact.Call{Key: f.Name, Cost: 1, Policy: policy}))
 }

@@ -226,7 +226,7 @@ func TestLeaseAsksAgainWhereItAsked(t *testing.T) {
 // Many at once, with IDs, half of them twice: each is counted once.
 func TestLeaseAtOnce(t *testing.T) {
 	d, l := afar(t, exact.LeaseConfig{Block: 16})
-	p := exactkit.PerHour(t, 1000)
+	p := exactkit.PerYear(t, 1000)
 	require.EqualValues(t, 800, exactkit.Admitted(t, 16, 50, func(w, i int) (exact.Counter, exact.Call) {
 		return l, exact.Call{Key: "k", Cost: 1, Policy: p, ID: strconv.Itoa(w/2*50 + i)}
 	}))
@@ -237,15 +237,17 @@ func TestLeaseAtOnce(t *testing.T) {
 
 // A block is for calls under the very limits it was taken under.
 func TestBlocksAreOfTheirLimits(t *testing.T) {
-	d, l := afar(t, exact.LeaseConfig{})
-	large, small := exactkit.PerHour(t, 1000), exactkit.PerHour(t, 2)
-	for range 2 { // the second takes a block
-		require.True(t, exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: large}).Admitted)
-	}
-	require.False(t, exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: small}).Admitted)
-	trips := d.trips.Load()
-	require.True(t, exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 1000)}).Admitted, "equal limits are the same, whoever compiled them")
-	require.Equal(t, trips, d.trips.Load())
+	synctest.Test(t, func(t *testing.T) {
+		d, l := afar(t, exact.LeaseConfig{})
+		large, small := exactkit.PerHour(t, 1000), exactkit.PerHour(t, 2)
+		for range 2 { // the second takes a block
+			require.True(t, exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: large}).Admitted)
+		}
+		require.False(t, exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: small}).Admitted)
+		trips := d.trips.Load()
+		require.True(t, exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 1000)}).Admitted, "equal limits are the same, whoever compiled them")
+		require.Equal(t, trips, d.trips.Load())
+	})
 }
 
 // An engine that fails is not asked for a block by those who wait for one.

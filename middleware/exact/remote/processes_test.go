@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"os/exec"
 	"slices"
@@ -106,8 +107,10 @@ func TestFrozenOwner(t *testing.T) {
 		c, p := open(t, secrets, at(owner.Addr())), exactkit.PerYear(t, 5)
 		exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})
 		owner.Freeze()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // a busy machine must send it by then
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
+		// Its deadline is when the call is on its way: before, a busy machine would have sent nothing.
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { cancel() }})
 		call := exact.Call{Key: "k", Cost: 1, Policy: p, ID: "frozen"}
 		_, err := c.Take(ctx, call)
 		require.ErrorIs(t, err, exact.ErrMaybeCounted)
