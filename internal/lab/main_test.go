@@ -134,7 +134,7 @@ func TestCommandLines(t *testing.T) {
 		require.Contains(t, stderr.String(), c.says)
 		require.Empty(t, stdout.String())
 	}
-	some, err := options{only: "drop,farm"}.chosen()
+	some, err := chosen("drop,farm")
 	require.NoError(t, err)
 	require.Len(t, some, 2)
 	require.Equal(t, "farm", some[1].name)

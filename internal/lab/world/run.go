@@ -34,17 +34,13 @@ import (
 // with a defence broken if one is named; nil: the instances are in this process.
 func Run(ctx context.Context, verb string, args []string, stdout, stderr io.Writer, build func(dir, without string) (program string, err error)) (held bool, err error) {
 	f := flag.NewFlagSet(verb, flag.ContinueOnError)
-	f.SetOutput(stderr)
 	length := f.Duration("for", 5*time.Minute, "how long; longer where the machine is too slow for one of everything")
 	without := ""
 	if build != nil {
 		f.StringVar(&without, "without", "", "break this `defence`")
 	}
-	if err := f.Parse(args); err != nil {
+	if err := Parse(f, args, stderr); err != nil {
 		return false, err
-	}
-	if f.NArg() > 0 {
-		return false, fmt.Errorf("what is %q?", f.Arg(0))
 	}
 	if *length <= 0 {
 		return false, errors.New("-for must be more than 0")
@@ -68,6 +64,18 @@ func Run(ctx context.Context, verb string, args []string, stdout, stderr io.Writ
 	rows := found.rows()
 	set.progress("")
 	return judge.Holds(rows), found.write(stdout, rows)
+}
+
+// Parse reads a command line that has flags alone.
+func Parse(f *flag.FlagSet, args []string, stderr io.Writer) error {
+	f.SetOutput(stderr)
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if f.NArg() > 0 {
+		return fmt.Errorf("what is %q?", f.Arg(0))
+	}
+	return nil
 }
 
 // settingsFor are those of a run: what happens every second, or every 20, happens more often in
