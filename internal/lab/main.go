@@ -147,9 +147,6 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	says := world.Progress(stderr)
-	defer says("")
-	says("builds the server")
 	program, err := house.Build(ctx, dir, broken)
 	if err != nil {
 		return false, err
@@ -158,7 +155,6 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 	l := &lab{}
 	defer func() { err = errors.Join(err, l.close()) }()
 	for i, r := range chosen {
-		says(fmt.Sprintf("%d of %d, %s", i+1, len(chosen), r.name))
 		if of := r.scaleOf(sc); l.scale != of {
 			err := l.close()
 			l = &lab{}
@@ -179,6 +175,5 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 		}
 		results = append(results, got)
 	}
-	says("")
 	return !slices.ContainsFunc(results, func(r *result) bool { return !r.holds() }), writeTable(stdout, sc, results)
 }

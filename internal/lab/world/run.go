@@ -25,8 +25,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/tallystick/tallystick/internal/lab/judge"
 )
 
@@ -46,8 +44,6 @@ func Run(ctx context.Context, verb string, args []string, stdout, stderr io.Writ
 		return false, errors.New("-for must be more than 0")
 	}
 	set := settingsFor(*length)
-	set.progress = Progress(stderr)
-	defer set.progress("")
 	if set.dir, err = os.MkdirTemp("", "tallystick-lab"); err != nil {
 		return false, err
 	}
@@ -62,7 +58,6 @@ func Run(ctx context.Context, verb string, args []string, stdout, stderr io.Writ
 		return false, err
 	}
 	rows := found.rows()
-	set.progress("")
 	return judge.Holds(rows), found.write(stdout, rows)
 }
 
@@ -83,17 +78,8 @@ func Parse(f *flag.FlagSet, args []string, stderr io.Writer) error {
 func settingsFor(length time.Duration) settings {
 	return settings{
 		length: length, round: min(time.Second, length/40), reconfigure: time.Second, rotate: min(20*time.Second, max(2*time.Second, length/8)),
-		progress: func(string) {}, patience: patience,
+		patience: patience,
 	}
-}
-
-// Progress returns what shows a line on a terminal, in the place of the last.
-func Progress(w io.Writer) func(string) {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return func(string) {}
-	}
-	return func(line string) { fmt.Fprintf(w, "\r\x1b[K%s", line) }
 }
 
 // live runs a world from its beginning to its end, and returns what was found.
@@ -114,7 +100,7 @@ func live(ctx context.Context, set settings) (*findings, error) {
 	if w.goroutinesLeft > before {
 		var all strings.Builder
 		_ = pprof.Lookup("goroutine").WriteTo(&all, 1)
-		set.progress(all.String() + "\n")
+		w.leaked = all.String()
 	}
 	return &w.findings, errors.Join(w.errs...)
 }
