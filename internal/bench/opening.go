@@ -48,7 +48,7 @@ const (
 
 // Settings are what a run depends on.
 type settings struct {
-	only, dir, save, from string
+	only, dir             string
 	rows                  *regexp.Regexp
 	span                  time.Duration
 	groups, keys, clients int
