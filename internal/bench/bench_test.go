@@ -466,7 +466,7 @@ func TestShapesHaveTheirFields(t *testing.T) {
 }
 
 // The whole of it, with little of everything: each table has its rows, each of them all figures, and
-// is written into its page, and what is read again is the same.
+// is written into its page.
 func TestEverythingIsMeasured(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a hundred processes")
@@ -476,11 +476,8 @@ func TestEverythingIsMeasured(t *testing.T) {
 	fleetSizes, shortSizes = []int{2}, []int{2}
 	t.Cleanup(func() { fleetSizes, shortSizes = sizes, short })
 	dir := t.TempDir()
-	saved := filepath.Join(dir, "saved")
-	var out, again strings.Builder
-	require.NoError(t, run(t.Context(), []string{"-quick", "-clients", "1000", "-span", "1ms", "-keys", "64", "-dir", dir, "-save", saved}, &out, io.Discard))
-	require.NoError(t, run(t.Context(), []string{"-from", saved}, &again, io.Discard))
-	require.Equal(t, out.String(), again.String())
+	var out strings.Builder
+	require.NoError(t, run(t.Context(), []string{"-quick", "-clients", "1000", "-span", "1ms", "-keys", "64", "-dir", dir}, &out, io.Discard))
 	for _, made := range tables {
 		_, text, found := strings.Cut(out.String(), "## "+made.name+"\n")
 		require.True(t, found, made.name)

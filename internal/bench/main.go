@@ -11,13 +11,11 @@
 // Its README says what each table is of. -update writes what was measured into the pages, between the
 // lines that say which table is there; what was not measured stays. All of it takes twenty minutes, on a
 // machine that should have nothing else to do, and needs redis-server and PostgreSQL. With -quick it
-// takes two minutes, for figures that tell only whether it works. -save keeps what was measured as
-// JSON, for -from, which measures nothing.
+// takes two minutes, for figures that tell only whether it works.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -81,8 +79,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	flags.IntVar(&s.keys, "keys", 10_000, "let counters count `n` keys beside the hot one")
 	flags.IntVar(&s.clients, "clients", 1_000_000, "let a population be of `n` clients")
 	flags.StringVar(&s.dir, "dir", "", "let counters make their files in this `directory`, on the disk that is meant")
-	flags.StringVar(&s.save, "save", "", "write what was measured to this `file`")
-	flags.StringVar(&s.from, "from", "", "measure nothing; report what -save has written to this `file`")
 	flags.BoolFunc("quick", "measure little of everything, but for what is said after this", func(string) error {
 		s.groups, s.clients, s.keys, s.span, s.part = 2, 10_000, 500, 100*time.Millisecond, 10
 		return nil
@@ -96,14 +92,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		s.rows = must(regexp.Compile(*rows))
 	}
 	r := &results{here(), make(map[string]samples)}
-	if s.from != "" {
-		check(json.Unmarshal(must(os.ReadFile(s.from)), r))
-	} else {
-		check(s.measure(ctx, r, stderr))
-	}
-	if s.save != "" {
-		check(os.WriteFile(s.save, must(json.Marshal(r)), 0o644))
-	}
+	check(s.measure(ctx, r, stderr))
 	for _, t := range tables {
 		text := t.write(r)
 		if text == "" {

@@ -48,7 +48,7 @@ const (
 
 // Settings are what a run depends on.
 type settings struct {
-	only, dir, save, from string
+	only, dir             string
 	rows                  *regexp.Regexp
 	span                  time.Duration
 	groups, keys, clients int
@@ -93,4 +93,29 @@ func peer(r *http.Request) string {
 		return r.RemoteAddr
 	}
 	return host
+}
+
+// A failure ends the run: what cannot be measured is no figure.
+type failure struct{ error }
+
+func check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+// caught gives a failure back as an error: defer caught(&err).
+func caught(err *error) {
+	switch p := recover().(type) {
+	case nil:
+	case failure:
+		*err = errors.Join(p.error, *err)
+	default:
+		panic(p)
+	}
 }

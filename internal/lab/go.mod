@@ -6,7 +6,6 @@ require (
 	github.com/stretchr/testify v1.12.1
 	github.com/tallystick/tallystick v0.0.0
 	github.com/tallystick/tallystick/middleware/exact/redis v0.0.0
-	golang.org/x/term v0.45.0
 )
 
 require (

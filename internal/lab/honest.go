@@ -76,22 +76,22 @@ func (s *scene) browser() {
 	})
 }
 
-// polite returns the Go client of this repository, at an address that may change.
-func (s *scene) polite(where func() (string, http.RoundTripper)) *http.Client {
-	base := s.witness(moving(func() http.RoundTripper {
-		_, t := where()
-		return t
-	}), func() string {
-		address, _ := where()
-		return address
-	}, true)
-	return &http.Client{Transport: &client.Transport{Base: base, MaxWait: -1, MaxSolves: 8, MaxAttempts: 20, Workers: 1}}
+// A place is where a client is on the network, which may change.
+type place struct {
+	http.RoundTripper
+	address string
 }
 
-// moving is a transport that is looked up for each request.
-type moving func() http.RoundTripper
+func (s *scene) place() *place {
+	address := s.host()
+	return &place{s.dialer(address), address}
+}
 
-func (m moving) RoundTrip(r *http.Request) (*http.Response, error) { return m().RoundTrip(r) }
+// polite returns the Go client of this repository.
+func (s *scene) polite(at *place) *http.Client {
+	base := s.witness(at, func() string { return at.address }, true)
+	return &http.Client{Transport: &client.Transport{Base: base, MaxWait: -1, MaxSolves: 8, MaxAttempts: 20, Workers: 1}}
+}
 
 // post sends so many requests of a polite client, one after the other.
 func (s *scene) post(c *http.Client, n int) {
@@ -129,8 +129,8 @@ func (s *scene) office() {
 	}
 	var all []func()
 	for range come {
-		t := s.dialer(address)
-		all = append(all, func() { s.post(s.polite(func() (string, http.RoundTripper) { return address, t }), each) })
+		at := &place{s.dialer(address), address}
+		all = append(all, func() { s.post(s.polite(at), each) })
 	}
 	together(all...)
 }
@@ -140,11 +140,10 @@ func (s *scene) mobile() {
 	if s.route.Mode == everyRequest || s.route.BindOwn {
 		return // it has nothing to take along
 	}
-	address, t := "", http.RoundTripper(nil)
-	c := s.polite(func() (string, http.RoundTripper) { return address, t })
+	at := new(place)
+	c := s.polite(at)
 	for range 3 {
-		address = s.host()
-		t = s.dialer(address)
+		*at = *s.place()
 		s.post(c, int(s.route.Quota)/3)
 	}
 }

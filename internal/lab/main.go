@@ -72,37 +72,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// options are what the command line of attack says.
-type options struct {
-	short  bool
-	only   string
-	broken *house.Breakage
-}
-
-func parse(args []string, stderr io.Writer) (o options, err error) {
-	f := flag.NewFlagSet("attack", flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.BoolVar(&o.short, "short", false, "fewer instances, smaller quotas, less work: under 45 seconds")
-	f.StringVar(&o.only, "rows", "", "play these `rows` alone, by their names, with commas")
-	without := f.String("without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, share, inherit, known; and in a fleet header-copy, hand-back")
-	if err := f.Parse(args); err != nil {
-		return o, err
-	}
-	if f.NArg() > 0 {
-		return o, fmt.Errorf("what is %q?", f.Arg(0))
-	}
-	o.broken, err = house.Named(*without)
-	return o, err
-}
-
-// chosen returns the rows that -rows names.
-func (o options) chosen() ([]row, error) {
+// chosen returns the rows of these names, with commas, or all.
+func chosen(names string) (some []row, err error) {
 	all := rows()
-	if o.only == "" {
+	if names == "" {
 		return all, nil
 	}
-	var some []row
-	for name := range strings.SplitSeq(o.only, ",") {
+	for name := range strings.SplitSeq(names, ",") {
 		i := slices.IndexFunc(all, func(r row) bool { return r.name == name })
 		if i < 0 {
 			return nil, fmt.Errorf("-rows: there is no row %q", name)
@@ -145,15 +121,25 @@ func fleet(ctx context.Context, args []string, stdout, stderr io.Writer) (held b
 
 // attack plays the rows.
 func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error) {
-	o, err := parse(args, stderr)
+	f, sc := flag.NewFlagSet("attack", flag.ContinueOnError), whole
+	f.BoolFunc("short", "fewer instances, smaller quotas, less work: under 45 seconds", func(string) error {
+		sc = short
+		return nil
+	})
+	only := f.String("rows", "", "play these `rows` alone, by their names, with commas")
+	without := f.String("without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, share, inherit, known; and in a fleet header-copy, hand-back")
+	if err := world.Parse(f, args, stderr); err != nil {
+		return false, err
+	}
+	broken, err := house.Named(*without)
 	if err != nil {
 		return false, err
 	}
-	chosen, err := o.chosen()
-	if err != nil {
-		return false, err
+	chosen, err := chosen(*only)
+	if err == nil {
+		err = stands()
 	}
-	if err := stands(); err != nil {
+	if err != nil {
 		return false, err
 	}
 	dir, err := os.MkdirTemp("", "tallystick-lab")
@@ -161,22 +147,14 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	says := world.Progress(stderr)
-	defer says("")
-	says("builds the server")
-	program, err := house.Build(ctx, dir, o.broken)
+	program, err := house.Build(ctx, dir, broken)
 	if err != nil {
 		return false, err
-	}
-	sc := whole
-	if o.short {
-		sc = short
 	}
 	var results []*result
 	l := &lab{}
 	defer func() { err = errors.Join(err, l.close()) }()
 	for i, r := range chosen {
-		says(fmt.Sprintf("%d of %d, %s", i+1, len(chosen), r.name))
 		if of := r.scaleOf(sc); l.scale != of {
 			err := l.close()
 			l = &lab{}
@@ -197,6 +175,5 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 		}
 		results = append(results, got)
 	}
-	says("")
 	return !slices.ContainsFunc(results, func(r *result) bool { return !r.holds() }), writeTable(stdout, sc, results)
 }

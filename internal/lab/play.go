@@ -21,6 +21,7 @@ import (
 	"github.com/tallystick/tallystick/internal/freeport"
 	"github.com/tallystick/tallystick/internal/lab/house"
 	"github.com/tallystick/tallystick/internal/lab/instance"
+	"github.com/tallystick/tallystick/internal/lab/site"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
 )
@@ -53,7 +54,7 @@ type lab struct {
 func openLab(ctx context.Context, dir, program string, sc scale, all []row) (*lab, error) {
 	l := &lab{ctx: ctx, scale: sc, counters: map[string]func(){}}
 	secret := []byte("a secret that the lab shares with nobody")
-	site := instance.Config{
+	serves := instance.Config{
 		Now: time.Now().Truncate(window*time.Second).Unix() + 60, Secret: secret, Policies: []string{filepath.Join(dir, "policies.json")}, Counters: map[string]string{},
 	}
 	ring, err := apart(sc.instances)
@@ -66,7 +67,7 @@ func openLab(ctx context.Context, dir, program string, sc scale, all []row) (*la
 		counter := r.counter
 		switch counter {
 		case theRing:
-			site.Counters[theRing] = ringPrefix + strings.Join(ring, ",")
+			serves.Counters[theRing] = ringPrefix + strings.Join(ring, ",")
 		case theLab: // which all instances share, served over HTTP by the lab
 			counter = r.name
 			owner, err := remote.Serve(exact.NewMemory(0, nil), remote.Config{Secrets: [][]byte{secret}})
@@ -78,13 +79,13 @@ func openLab(ctx context.Context, dir, program string, sc scale, all []row) (*la
 				server.CloseClientConnections()
 				server.Close()
 			})
-			site.Counters[r.name] = server.URL + "/"
+			serves.Counters[r.name] = server.URL + "/"
 		}
 		policies[r.name] = r.routeOf(sc).policy(r.name, counter)
 	}
 	err = house.Configure(dir, "policies.json", "secrets", string(secret), policies)
 	if err == nil {
-		l.cluster, err = house.Start(ctx, house.Plan{Dir: dir, Program: program, Size: sc.instances, Site: site})
+		l.cluster, err = house.Start(ctx, house.Plan{Dir: dir, Program: program, Size: sc.instances, Site: serves})
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.close())
@@ -129,7 +130,7 @@ func (l *lab) play(r row, number int) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := cpu()
+	own := site.Computed(syscall.RUSAGE_SELF)
 	switch r.honest {
 	case before:
 		s.honestly()
@@ -143,7 +144,7 @@ func (l *lab) play(r row, number int) (*result, error) {
 			s.honestly()
 		}
 	}
-	own = cpu() - own
+	own = site.Computed(syscall.RUSAGE_SELF) - own
 	s.rest()
 	end, err := l.cluster.State()
 	if err != nil {
@@ -179,15 +180,6 @@ func newOracle(route route) *oracle {
 		o.share = chance.Share(route.Quota, route.Instances, 1)
 	}
 	return o
-}
-
-// cpu returns the time that this process has computed for.
-func cpu() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // writeTable writes what came of all rows, and after it what was not kept.

@@ -35,9 +35,8 @@ type slow struct {
 }
 
 func (s *scene) slow() *slow {
-	address := s.host()
-	t := s.dialer(address)
-	return &slow{s, address, s.polite(func() (string, http.RoundTripper) { return address, t }), int(s.route.Quota)}
+	at := s.place()
+	return &slow{s, at.address, s.polite(at), int(s.route.Quota)}
 }
 
 // ask sends so many requests, if so many are left.

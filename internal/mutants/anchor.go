@@ -3,7 +3,6 @@
 package mutants
 
 import (
-	"bytes"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -99,25 +98,11 @@ func (m *Mutant) Broken(pkg string) (file string, text []byte, err error) {
 	for _, p := range places(pkg, m.In) {
 		for _, at := range old.FindAllIndex(p.text[p.from:p.to], -1) {
 			n++
-			before, was, after := p.text[:p.from+at[0]], p.text[p.from+at[0]:p.from+at[1]], p.text[p.from+at[1]:]
-			file, text = p.file, slices.Concat(before, []byte(m.New), m.padded(before, was, after))
+			file, text = p.file, slices.Concat(p.text[:p.from+at[0]], []byte(m.New), p.text[p.from+at[1]:])
 		}
 	}
 	if n != 1 {
 		return "", nil, fmt.Errorf("%d times in %s: %s", n, m.In, m.Old)
 	}
 	return file, text, nil
-}
-
-// padded puts blank lines in the place of those that a change takes away. The lines
-// below keep their numbers, which are part of what a package exports: else the go
-// command would have to build the tests outside of it anew (see recipe).
-func (m *Mutant) padded(before, was, after []byte) []byte {
-	missing := bytes.Count(was, []byte("\n")) - strings.Count(m.New, "\n")
-	line := bytes.IndexByte(after, '\n') + 1 // where the next begins
-	quotes := bytes.Count(before, []byte("`")) + strings.Count(m.New, "`") + bytes.Count(after[:line], []byte("`"))
-	if missing <= 0 || quotes%2 > 0 { // within a text of several lines
-		return after
-	}
-	return slices.Concat(after[:line], bytes.Repeat([]byte("\n"), missing), after[line:])
 }

@@ -16,7 +16,7 @@ import (
 
 const sample = "./testdata/sample"
 
-// plain is the bench of the sample without inlining: making one takes half a second.
+// plain is the bench of the sample: making one takes half a second.
 var plain *bench
 
 func plainly(t *testing.T) *bench {
@@ -24,7 +24,7 @@ func plainly(t *testing.T) *bench {
 	if plain == nil {
 		dir, err := os.MkdirTemp("", "bench")
 		require.NoError(t, err)
-		plain, err = newBench(sample, dir, NoInlining, "below")
+		plain, err = newBench(sample, dir)
 		require.NoError(t, err)
 	}
 	return plain
@@ -42,8 +42,6 @@ func TestMain(m *testing.M) {
 func TestTry(t *testing.T) {
 	testkit.Outside(t)
 	b := plainly(t)
-	recorded := b.recipe
-	require.NotNil(t, recorded)
 	for name, tt := range map[string]struct {
 		mutant *Mutant
 		want   outcome
@@ -67,55 +65,12 @@ func TestTry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before, err := os.ReadFile(filepath.Join(sample, "sample.go"))
 			require.NoError(t, err)
-			for way, recipe := range map[string]*recipe{"replayed": recorded, "by the go command": nil} {
-				if recipe == nil && testing.Short() && name != "a test notices" && name != "unused variable" && name != "below" {
-					continue // a quarter of a second each
-				}
-				r := (&bench{pkg: sample, recipe: recipe, whole: b.whole}).try(t.TempDir(), tt.mutant, "")
-				require.Equal(t, tt.want, r.outcome, "%s: %s", way, r.output)
-				require.Equal(t, tt.by, r.by, "%s: %s", way, r.output)
-			}
+			r := b.try(t.TempDir(), tt.mutant, "")
+			require.Equal(t, tt.want, r.outcome, r.output)
+			require.Equal(t, tt.by, r.by, r.output)
 			after, err := os.ReadFile(filepath.Join(sample, "sample.go"))
 			require.NoError(t, err)
 			require.Equal(t, before, after, "the file itself is never touched")
-		})
-	}
-}
-
-// TestReplay: what tests outside of the package see decides whether the go command
-// must build them again. Nothing else may, or each mutant takes several times as long.
-func TestReplay(t *testing.T) {
-	testkit.Outside(t)
-	inlined, err := newBench(sample, t.TempDir(), Inlining, "below")
-	require.NoError(t, err)
-	never, always, notInlined := []bool{false, false}, []bool{true, true}, []bool{false, true}
-	for name, tt := range map[string]struct {
-		mutant   Mutant
-		replayed []bool // with inlining, and without
-	}{
-		"within a function":      {Mutant{In: "Twice", Old: "n + n", New: "n"}, always},
-		"in what is inlined":     {Mutant{In: "Allowed", Old: "n <= limit", New: "n < limit"}, notInlined},
-		"which takes lines away": {Mutant{In: "Allowed", Old: "\tif n < 0 {\n\t\treturn false\n\t}\n", New: ""}, notInlined},
-		"which joins lines":      {Mutant{In: "Spin", Old: "\tfor i < n {\n\t\ti++", New: "\tfor i < n { i += 2"}, notInlined},
-		"in a package below":     {Mutant{In: "below/Half", Old: "n / 2", New: "n"}, always},
-		"in what is embedded":    {Mutant{In: "word.txt", Old: "hello", New: "bye"}, always},
-		"which adds a line":      {Mutant{In: "Allowed", Old: "n <= limit", New: "n <=\n limit"}, never},
-		"in what is exported":    {Mutant{In: "Twice", Old: "Twice(n int) int", New: "Twice(n int64) int64"}, never},
-		"in a test outside":      {Mutant{In: "outside_test.go", Old: "Twice(2)", New: "Twice(3)"}, never},
-		"which does not compile": {Mutant{In: "Twice", Old: "n + n", New: "limit"}, never},
-	} {
-		if testing.Short() && name != "within a function" && name != "in what is inlined" && name != "which adds a line" {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			file, text, err := tt.mutant.Broken(sample)
-			require.NoError(t, err)
-			changed, binary := filepath.Join(dir, filepath.Base(file)), filepath.Join(dir, "mutant.test")
-			require.NoError(t, os.WriteFile(changed, text, 0o600))
-			for i, b := range []*bench{inlined, plainly(t)} {
-				require.Equal(t, tt.replayed[i], b.recipe.build(file, changed, binary))
-			}
 		})
 	}
 }
@@ -279,7 +234,7 @@ func TestSince(t *testing.T) {
 
 // TestRun goes the whole way, over a mutant that is killed.
 func TestRun(t *testing.T) {
-	run(t, sample, []Mutant{{Name: "at the limit", In: "Allowed", Old: "n <= limit", New: "n < limit", Why: "the last request"}}, plan{time: 1}, NoInlining)
+	run(t, sample, []Mutant{{Name: "at the limit", In: "Allowed", Old: "n <= limit", New: "n < limit", Why: "the last request"}}, plan{time: 1})
 }
 
 // TestAsked: mutants are tried where -run names them, and nowhere else.

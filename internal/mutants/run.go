@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -35,9 +34,7 @@ const parallel = 2
 // pkg is the package to break and to test, relative to the caller's directory:
 // "." for the caller's own. Its tests run with -short: a test that is to kill
 // mutants must not skip itself then.
-//
-// The package is compiled with the given flags, or with [NoInlining] if there are none.
-func Run(t *testing.T, pkg string, specs []Mutant, gcflags ...string) {
+func Run(t *testing.T, pkg string, specs []Mutant) {
 	t.Helper()
 	if os.Getenv(running) != "" {
 		t.Skip("this is a mutant's own test run")
@@ -56,17 +53,8 @@ func Run(t *testing.T, pkg string, specs []Mutant, gcflags ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, pkg, specs, p, append(gcflags, NoInlining)[0])
+	run(t, pkg, specs, p)
 }
-
-// Flags of the compiler. What is inlined is part of what a package exports: with inlining
-// the tests outside of a package have to be built again for half of its mutants, which is
-// most of the time that a mutant takes. Without it, more is allocated, which some tests
-// count.
-const (
-	NoInlining = "-l"
-	Inlining   = ""
-)
 
 // asked says whether the -run of "go test" names the mutants.
 func asked(pattern string) bool { return strings.Contains(pattern, "Mutants") }
@@ -102,7 +90,7 @@ func (p plan) order(specs []Mutant) []Mutant {
 	return specs
 }
 
-func run(t *testing.T, pkg string, specs []Mutant, p plan, gcflags string) {
+func run(t *testing.T, pkg string, specs []Mutant, p plan) {
 	t.Helper()
 	began := time.Now()
 	killers, all := loadKillers(t, pkg), specs
@@ -116,18 +104,9 @@ func run(t *testing.T, pkg string, specs []Mutant, p plan, gcflags string) {
 		fmt.Println("mutants: tried 0 of 0")
 		return
 	}
-	var within []string
-	for i := range specs {
-		if file, _, _ := specs[i].Broken(pkg); filepath.Ext(file) == ".go" {
-			within = append(within, filepath.Dir(file))
-		}
-	}
-	b, err := newBench(pkg, t.TempDir(), gcflags, within...)
+	b, err := newBench(pkg, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
-	}
-	if b.recipe == nil {
-		t.Log("the go command builds each mutant, which takes longer")
 	}
 	var begun, tried atomic.Int64
 	t.Cleanup(func() { // after all subtests

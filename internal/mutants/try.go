@@ -4,6 +4,7 @@ package mutants
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -24,20 +25,13 @@ const running = "TALLYSTICK_MUTANT"
 
 // A bench is where the mutants of one package are tried.
 type bench struct {
-	pkg     string
-	gcflags string
-	recipe  *recipe // or nil: the go command builds
-	whole   string  // the test binary without any mutant
-	known   sync.Map
+	pkg   string
+	whole string // the test binary without any mutant
+	known sync.Map
 }
 
-// newBench builds the tests of a package as it is, whose mutants are in some directories.
-func newBench(pkg, dir, gcflags string, within ...string) (*bench, error) {
-	b := &bench{pkg: pkg, gcflags: gcflags, whole: filepath.Join(dir, "whole.test")}
-	var err error
-	if b.recipe, err = record(pkg, dir, b.whole, gcflags, within...); err == nil {
-		return b, nil
-	}
+func newBench(pkg, dir string) (*bench, error) {
+	b := &bench{pkg: pkg, whole: filepath.Join(dir, "whole.test")}
 	if r := b.build(dir, b.whole, nil); r.outcome != "" {
 		return nil, fmt.Errorf("%s: %s: %s", pkg, r.outcome, r.output)
 	}
@@ -54,9 +48,8 @@ func (b *bench) usual(test string) result {
 }
 
 // try builds the tests of the package with a mutant in it, or none, and runs them.
-// The change is an overlay: no file of the package is touched. Build and run are
-// apart, so that a compiler's complaint is not taken for a test's. If a test is
-// named that should notice, it is asked first, and the others only if it does not.
+// Build and run are apart, so that a compiler's complaint is not taken for a test's. If
+// a test is named that should notice, it is asked first, and the others only if it does not.
 func (b *bench) try(dir string, m *Mutant, first string) result {
 	binary := filepath.Join(dir, "mutant.test")
 	if r := b.build(dir, binary, m); r.outcome != "" {
@@ -81,30 +74,33 @@ func (b *bench) try(dir string, m *Mutant, first string) result {
 
 // build makes the test binary, or says why not.
 func (b *bench) build(dir, binary string, m *Mutant) result {
-	replace := map[string]string{}
+	// Debugging information would be a fifth of the work.
+	args := []string{"test", "-vet=off", "-gcflags=-dwarf=false", "-ldflags=-s -w", "-c", "-o", binary}
 	if m != nil {
 		file, text, err := m.Broken(b.pkg)
 		if err != nil {
 			return result{outcome: misplaced, output: err.Error()}
 		}
-		original, err := filepath.Abs(filepath.Join(b.pkg, file))
-		changed := filepath.Join(dir, filepath.Base(file))
-		if err := errors.Join(err, os.WriteFile(changed, text, 0o600)); err != nil {
+		overlay, err := Overlay(b.pkg, file, text, dir)
+		if err != nil {
 			return result{outcome: unusable, output: err.Error()}
 		}
-		if b.recipe.build(file, changed, binary) {
-			return result{}
-		}
-		replace[original] = changed
+		args = append(args, "-overlay="+overlay)
 	}
-	overlay, err := overlaid(dir, replace)
-	if err != nil {
-		return result{outcome: unusable, output: err.Error()}
-	}
-	if output, err := goTest(overlay, binary, b.pkg, b.gcflags).CombinedOutput(); err != nil {
+	if output, err := exec.Command("go", append(args, b.pkg)...).CombinedOutput(); err != nil {
 		return result{outcome: broken, output: string(output)}
 	}
 	return result{}
+}
+
+// Overlay writes another text of a file of a package into dir, and what -overlay of the go command wants to know of that.
+// No file of the package is touched.
+func Overlay(pkg, file string, text []byte, dir string) (overlay string, err error) {
+	original, err := filepath.Abs(filepath.Join(pkg, file))
+	changed := filepath.Join(dir, "broken"+filepath.Ext(file))
+	list, _ := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
+	overlay = filepath.Join(dir, "overlay.json")
+	return overlay, errors.Join(err, os.WriteFile(changed, text, 0o600), os.WriteFile(overlay, list, 0o600))
 }
 
 // run runs one test of a binary, or all if none is named. It knows no cache: -count=1 is

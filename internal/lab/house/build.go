@@ -51,25 +51,6 @@ func Named(name string) (*Breakage, error) {
 	return nil, fmt.Errorf("-without %s: there are %s", name, strings.Join(names, ", "))
 }
 
-// Overlay writes the broken file into dir, and what -overlay of the go command wants to know
-// of it. No file of the repository is touched.
-func (b *Breakage) Overlay(root, dir string) (string, error) {
-	changed, text, err := b.Broken(root)
-	if err != nil {
-		return "", fmt.Errorf("-without %s: its place is %w", b.Name, err)
-	}
-	broken := filepath.Join(dir, "broken.go")
-	if err := os.WriteFile(broken, text, 0o600); err != nil {
-		return "", err
-	}
-	list, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, changed): broken}})
-	if err != nil {
-		return "", err
-	}
-	file := filepath.Join(dir, "overlay.json")
-	return file, os.WriteFile(file, list, 0o600)
-}
-
 // module is this module, whose folder the go command knows.
 const module = "github.com/tallystick/tallystick/internal/lab"
 
@@ -85,11 +66,16 @@ func Build(ctx context.Context, dir string, without *Breakage, flags ...string) 
 	program := filepath.Join(dir, "server")
 	args := append([]string{"build", "-o", program}, flags...)
 	if without != nil {
-		file, err := without.Overlay(filepath.Join(home, "..", ".."), dir)
+		root := filepath.Join(home, "..", "..")
+		file, text, err := without.Broken(root)
+		if err != nil {
+			return "", fmt.Errorf("-without %s: its place is %w", without.Name, err)
+		}
+		overlay, err := mutants.Overlay(root, file, text, dir)
 		if err != nil {
 			return "", err
 		}
-		args = append(args, "-overlay="+file)
+		args = append(args, "-overlay="+overlay)
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, "./server")...)
 	cmd.Dir = home

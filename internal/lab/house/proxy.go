@@ -25,9 +25,6 @@ type Proxy struct {
 	*program
 }
 
-// errNoProxy says that there is nothing to stand in front of the instances.
-var errNoProxy = errors.New("nginx is not here (on Debian: apt-get install nginx)")
-
 // FindNginx returns the program.
 func FindNginx() (string, error) {
 	for _, name := range []string{"nginx", "/usr/sbin/nginx"} { // where no path of a user leads
@@ -35,7 +32,7 @@ func FindNginx() (string, error) {
 			return program, nil
 		}
 	}
-	return "", errNoProxy
+	return "", errors.New("nginx is not here (on Debian: apt-get install nginx)")
 }
 
 // One worker, so that the turns are those of the whole, and no instance is left out because
@@ -58,6 +55,10 @@ http {
 	keepalive_requests 1000000;
 	keepalive_timeout 1h;
 	proxy_read_timeout 1h;
+	proxy_http_version 1.1;
+	proxy_set_header Connection "";
+	proxy_set_header Host $http_host;
+	proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
 	upstream instances {
 %[2]s		keepalive 64;
 		keepalive_requests 1000000;
@@ -69,19 +70,11 @@ http {
 		ssl_certificate_key %[1]s/key.pem;
 		location /cached {
 			proxy_pass http://instances;
-			proxy_http_version 1.1;
-			proxy_set_header Connection "";
-			proxy_set_header Host $http_host;
-			proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
 			proxy_cache shared;
 			add_header Lab-Cache $upstream_cache_status always;
 		}
 		location / {
 			proxy_pass http://instances;
-			proxy_http_version 1.1;
-			proxy_set_header Connection "";
-			proxy_set_header Host $http_host;
-			proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
 			proxy_request_buffering off;
 			client_max_body_size 64m;
 			proxy_next_upstream %[5]s;

@@ -10,33 +10,18 @@ import (
 	"time"
 )
 
+// The fields of requests and responses by which the lab and its servers tell each other something, and what they say.
 const (
-	// ClientHeader is the field in which a client of the lab names itself, for the count alone.
-	ClientHeader = "Lab-Client"
+	ClientHeader   = "Lab-Client"   // in which a client of the lab names itself, for the count alone
+	DecisionHeader = "Lab-Decision" // what was decided
+	ProcessHeader  = "Lab-Process"  // which process has answered
+	Wrong          = "Lab-Wrong"    // of a log-in with a wrong password
+	Sum            = "Lab-Sum"      // the trailer of Proxied: how long the body was
 
-	// DecisionHeader is the field that says what was decided.
-	DecisionHeader = "Lab-Decision"
-
-	// ProcessHeader is the field that says which process has answered.
-	ProcessHeader = "Lab-Process"
-
-	// Attacker is how the name of an attacker ends.
-	Attacker = "/attacker"
-
-	// Measured is how the name of a client begins of whose requests the CPU time is measured.
-	Measured = "steady"
-
-	// Wrong is the field of a log-in with a wrong password.
-	Wrong = "Lab-Wrong"
-
-	// Size is how long the answers of Early and Proxied are.
-	Size = 200_000
-
-	// Sum is the trailer of Proxied: how long the body was.
-	Sum = "Lab-Sum"
-
-	// Admitted is how an admitted request is counted; the others by the reason of the refusal.
-	Admitted = "admitted"
+	Attacker = "/attacker" // how the name of an attacker ends
+	Measured = "steady"    // how the name of a client begins of whose requests the CPU time is measured
+	Admitted = "admitted"  // how an admitted request is counted; the others by the reason of the refusal
+	Size     = 200_000     // how long the answers of Early and Proxied are
 )
 
 // The policies of which the handler is no plain one. Of the last three nothing stands between net/http and the middleware:

@@ -45,23 +45,15 @@ const Seed = 1
 type Options struct {
 	// Seed is where chance begins.
 	Seed uint64
-
-	// Instances returns what Config.Instances says where n serve: nil is n, and a mistaken
-	// operator is one whose number differs. With 1 a bought tally is whole on all of them.
-	Instances func(n int) int64
+	// Instances is what Config.Instances says, however many serve: a mistaken operator's number, or 1, with which a
+	// bought tally is whole on all of them. 0: as many as serve.
+	Instances int64
 }
 
-// expected is what Config.Instances says where n serve.
-func (o *Options) expected(n int) int64 {
-	if o.Instances == nil {
-		return int64(n)
-	}
-	return o.Instances(n)
-}
+func (o *Options) expected(n int) int64 { return cmp.Or(o.Instances, int64(n)) }
 
-// expecting has Config.Instances say so many, however many serve.
 func (o Options) expecting(instances int64) Options {
-	o.Instances = func(int) int64 { return instances }
+	o.Instances = instances
 	return o
 }
 

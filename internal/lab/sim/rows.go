@@ -6,7 +6,6 @@ import (
 	"context"
 	"flag"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/tallystick/tallystick/internal/printed"
@@ -98,10 +97,5 @@ func Run(_ context.Context, args []string, stdout, stderr io.Writer) (held bool,
 	o := Options{Seed: Seed}
 	flags := flag.NewFlagSet("sim", flag.ContinueOnError)
 	flags.Uint64Var(&o.Seed, "seed", Seed, "where chance begins")
-	flags.Func("instances", "have Config.Instances say so many `times` the truth; 0 leaves it out", func(text string) error {
-		times, err := strconv.ParseFloat(text, 64)
-		o.Instances = func(n int) int64 { return max(1, int64(times*float64(n))) }
-		return err
-	})
 	return printed.Run(flags, args, stdout, stderr, func() []printed.Made { return Tables(o) })
 }

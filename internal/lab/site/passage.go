@@ -41,9 +41,9 @@ func (s *Site) enter(next http.Handler) http.Handler {
 		}
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		before := computed(thread)
+		before := Computed(thread)
 		next.ServeHTTP(w, r)
-		took := computed(thread) - before
+		took := Computed(thread) - before
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.state.Computed = append(s.state.Computed, took)

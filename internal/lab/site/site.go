@@ -98,7 +98,7 @@ func (s *Site) look(whole bool) instance.State {
 		state.Counts[name] = maps.Clone(counts)
 	}
 	s.state.Computed, s.state.Logged = nil, nil
-	state.CPU, state.Heap, state.Goroutines, state.Connections = computed(syscall.RUSAGE_SELF), m.HeapAlloc, runtime.NumGoroutine(), s.connections.Load()
+	state.CPU, state.Heap, state.Goroutines, state.Connections = Computed(syscall.RUSAGE_SELF), m.HeapAlloc, runtime.NumGoroutine(), s.connections.Load()
 	if s.members != nil { // there is a ring
 		state.Opened = s.members.ring.Stats().Opened
 	}
@@ -116,8 +116,8 @@ func (s *Site) look(whole bool) instance.State {
 // thread has Getrusage speak of the thread that calls it, on Linux; elsewhere it fails.
 const thread = 1
 
-// computed returns the time that this process, or this thread, has computed for.
-func computed(who int) time.Duration {
+// Computed returns the time that this process, syscall.RUSAGE_SELF, or this thread has computed for.
+func Computed(who int) time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(who, &u) != nil {
 		return 0

@@ -57,6 +57,7 @@ type findings struct {
 	floodTime                        time.Duration
 	heap, goroutines                 judge.Series
 	goroutinesBefore, goroutinesLeft int
+	leaked                           string // the stacks of those that are left, if there are more
 }
 
 // A phase is all rounds with a flood, or all without.
@@ -186,8 +187,10 @@ func (f *findings) grown() []judge.Row {
 	if f.rounds < growthRounds {
 		times = growthShort
 	}
+	goroutines := judge.Most("goroutines before, and when all is closed", int64(f.goroutinesLeft), int64(f.goroutinesBefore), false, false)
+	goroutines.Why = f.leaked
 	rows := []judge.Row{
-		judge.Most("goroutines before, and when all is closed", int64(f.goroutinesLeft), int64(f.goroutinesBefore), false, false),
+		goroutines,
 		f.heap.Flat("live heap", " MiB", 1<<20, f.heap.Growth(), heapGrowth*times),
 		f.goroutines.Flat("goroutines", "", 1, f.goroutines.Growth(), goroutinesGrowth*times),
 	}

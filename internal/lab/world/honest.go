@@ -214,13 +214,13 @@ func (w *world) metered(policy, carrier string) func(t turn) {
 // office is people behind one address, who buy what that does not have, by the Go client of this repository.
 func (w *world) office() func(t turn) {
 	const people = 6
-	from := w.host()
+	c := w.caller(form, "caller", 0)
 	var clients [people]*http.Client
 	for i := range clients {
 		named := transport(func(r *http.Request) (*http.Response, error) {
 			r = r.Clone(r.Context())
-			r.Header.Set("X-Forwarded-For", from)
-			r.Header.Set(instance.ClientHeader, "caller 0")
+			r.Header.Set("X-Forwarded-For", c.From[0])
+			r.Header.Set(instance.ClientHeader, c.name)
 			return w.client.Transport.RoundTrip(r)
 		})
 		clients[i] = &http.Client{Transport: &client.Transport{Base: named, MaxWait: -1, MaxSolves: 8, MaxAttempts: 20, Workers: 1}}
@@ -229,7 +229,7 @@ func (w *world) office() func(t turn) {
 		if !t.canBuy() {
 			return
 		}
-		w.together(people, func(i int) {
+		c.Together(people, func(i int) {
 			for range 2 {
 				resp, err := clients[i].Post(w.at(int(t.round))+"/"+form, "", nil)
 				if err != nil {

@@ -4,7 +4,6 @@ package world
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -40,9 +39,7 @@ func (w *world) play(ctx context.Context) {
 	free.Go(func() { w.operate(inner) })
 	c := w.honest()
 	for began, cycle := time.Now(), int64(0); ctx.Err() == nil; cycle++ {
-		w.cycle(ctx, cycle, c, func(round string) {
-			w.set.progress(fmt.Sprintf("%s of %s, %s", time.Since(began).Round(time.Second), w.set.length, round))
-		})
+		w.cycle(ctx, cycle, c)
 		over := time.Since(began) >= w.set.length && w.minima() && cycle%2 == 1
 		if w.set.cycles > 0 {
 			over = cycle+1 == w.set.cycles
@@ -53,9 +50,7 @@ func (w *world) play(ctx context.Context) {
 	}
 }
 
-var roundNames = [ofCycle]string{"calm", "Redis is killed", "clocks wobble", "a clock is ahead", "an instance is replaced", "a clock is set back", "afterwards", "afterwards"}
-
-func (w *world) cycle(ctx context.Context, number int64, honest []func(turn), says func(string)) {
+func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
 	v, p := w.villains(), w.payers()
 	waiter := w.caller(form, "waiter", 0)
 	ticket := ""
@@ -72,11 +67,6 @@ func (w *world) cycle(ctx context.Context, number int64, honest []func(turn), sa
 		if ctx.Err() != nil {
 			break
 		}
-		name := roundNames[kind]
-		if inFlood {
-			name += ", flood"
-		}
-		says(name)
 		pace := time.NewTimer(w.set.round)
 		w.touched.Store(kind >= stepped)
 		t := turn{calm: kind < stepped, agree: true, elapsed: judge.Spread{Least: middle, Most: middle}, parts: 1, round: w.rounds}

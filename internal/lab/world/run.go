@@ -25,8 +25,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/tallystick/tallystick/internal/lab/judge"
 )
 
@@ -34,24 +32,18 @@ import (
 // with a defence broken if one is named; nil: the instances are in this process.
 func Run(ctx context.Context, verb string, args []string, stdout, stderr io.Writer, build func(dir, without string) (program string, err error)) (held bool, err error) {
 	f := flag.NewFlagSet(verb, flag.ContinueOnError)
-	f.SetOutput(stderr)
 	length := f.Duration("for", 5*time.Minute, "how long; longer where the machine is too slow for one of everything")
 	without := ""
 	if build != nil {
 		f.StringVar(&without, "without", "", "break this `defence`")
 	}
-	if err := f.Parse(args); err != nil {
+	if err := Parse(f, args, stderr); err != nil {
 		return false, err
-	}
-	if f.NArg() > 0 {
-		return false, fmt.Errorf("what is %q?", f.Arg(0))
 	}
 	if *length <= 0 {
 		return false, errors.New("-for must be more than 0")
 	}
 	set := settingsFor(*length)
-	set.progress = Progress(stderr)
-	defer set.progress("")
 	if set.dir, err = os.MkdirTemp("", "tallystick-lab"); err != nil {
 		return false, err
 	}
@@ -66,8 +58,19 @@ func Run(ctx context.Context, verb string, args []string, stdout, stderr io.Writ
 		return false, err
 	}
 	rows := found.rows()
-	set.progress("")
 	return judge.Holds(rows), found.write(stdout, rows)
+}
+
+// Parse reads a command line that has flags alone.
+func Parse(f *flag.FlagSet, args []string, stderr io.Writer) error {
+	f.SetOutput(stderr)
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if f.NArg() > 0 {
+		return fmt.Errorf("what is %q?", f.Arg(0))
+	}
+	return nil
 }
 
 // settingsFor are those of a run: what happens every second, or every 20, happens more often in
@@ -75,17 +78,8 @@ func Run(ctx context.Context, verb string, args []string, stdout, stderr io.Writ
 func settingsFor(length time.Duration) settings {
 	return settings{
 		length: length, round: min(time.Second, length/40), reconfigure: time.Second, rotate: min(20*time.Second, max(2*time.Second, length/8)),
-		progress: func(string) {}, patience: patience,
+		patience: patience,
 	}
-}
-
-// Progress returns what shows a line on a terminal, in the place of the last.
-func Progress(w io.Writer) func(string) {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return func(string) {}
-	}
-	return func(line string) { fmt.Fprintf(w, "\r\x1b[K%s", line) }
 }
 
 // live runs a world from its beginning to its end, and returns what was found.
@@ -106,7 +100,7 @@ func live(ctx context.Context, set settings) (*findings, error) {
 	if w.goroutinesLeft > before {
 		var all strings.Builder
 		_ = pprof.Lookup("goroutine").WriteTo(&all, 1)
-		set.progress(all.String() + "\n")
+		w.leaked = all.String()
 	}
 	return &w.findings, errors.Join(w.errs...)
 }

@@ -228,10 +228,13 @@ func TestSoakIsInterrupted(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	set := settingsFor(time.Hour)
 	set.round, set.dir = 0, t.TempDir()
-	set.progress = func(line string) {
-		if strings.Contains(line, roundNames[wobbling]) {
-			stop()
-		}
+	set.wrap = func(w *world, next http.Handler) http.Handler {
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if w.Kills.Load() > 0 { // Redis is away
+				stop()
+			}
+			next.ServeHTTP(rw, r)
+		})
 	}
 	f, err := live(ctx, set)
 	require.NoError(t, err)

@@ -14,7 +14,6 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -116,7 +115,7 @@ func (w *world) calls(c *caller, t turn) {
 // resets opens streams by the handful, and resets them: at once, at a 103, or while the answer comes.
 func (w *world) resets(c *caller, t turn) {
 	for i := range t.share(2) {
-		w.together(8, func(n int) {
+		c.Together(8, func(n int) {
 			hasty, stop := context.WithCancel(c.eyes.Ctx)
 			defer stop()
 			if n%4 == 0 {
@@ -131,13 +130,4 @@ func (w *world) resets(c *caller, t turn) {
 			w.Cut.Add(1)
 		})
 	}
-}
-
-// together calls do so often at once, and waits.
-func (w *world) together(n int, do func(i int)) {
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() { do(i) })
-	}
-	wg.Wait()
 }

@@ -24,8 +24,7 @@ type settings struct {
 	reconfigure time.Duration
 	rotate      time.Duration
 	patience    time.Duration // with goroutines that should end
-	progress    func(string)
-	program     string // that the instances are, as processes; "": they are in this one
+	program     string        // that the instances are, as processes; "": they are in this one
 	dir         string
 
 	wrap       func(*world, http.Handler) http.Handler

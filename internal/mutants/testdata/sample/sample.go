@@ -23,9 +23,7 @@ func Spin(n int) (i int) {
 	return i
 }
 
-// Twice is not inlined: nothing outside depends on what it does within.
-//
-//go:noinline
+// Twice is for tests outside.
 func Twice(n int) int { return n + n }
 
 // Word is in a file.

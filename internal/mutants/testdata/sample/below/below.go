@@ -1,7 +1,5 @@
 // Package below is part of what sample does.
 package below
 
-// Half is not inlined: nothing above depends on what it does within.
-//
-//go:noinline
+// Half is for those above.
 func Half(n int) int { return n / 2 }
