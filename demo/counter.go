@@ -51,32 +51,14 @@ func isRedis(spec string) bool {
 // a fresh directory, which goes when the counter is closed; with serve:HOST:PORT the same, for other
 // processes too. With ring:SELF,MEMBER,MEMBER, addresses of listeners, each of the processes has a part of it.
 func openCounter(spec string, now func() time.Time, secrets [][]byte, stdout io.Writer, log *slog.Logger) (exact.Counter, io.Closer, error) {
-	if spec == "memory" {
+	list, part := strings.CutPrefix(spec, "ring:")
+	addr, serve := strings.CutPrefix(spec, "serve:")
+	var c exact.CounterCloser
+	var err error
+	switch {
+	case spec == "memory":
 		return exact.NewMemory(0, now), closers(nil), nil
-	}
-	if isRedis(spec) {
-		c, err := redis.Open(spec, redis.Config{})
-		if err != nil {
-			return nil, nil, fmt.Errorf("-counter: %w", err)
-		}
-		return c, c, nil
-	}
-	if isRemote(spec) {
-		c, err := remote.Open([]string{spec}, remote.Config{Secrets: secrets})
-		if err != nil {
-			return nil, nil, fmt.Errorf("-counter: %w", err)
-		}
-		return c, c, nil
-	}
-	if list, ok := strings.CutPrefix(spec, "ring:"); ok {
-		members := strings.Split(list, ",")
-		c, err := ring.Open(ring.Config{Self: members[0], Members: members, Secrets: secrets, Logger: log, Now: now})
-		if err != nil {
-			return nil, nil, fmt.Errorf("-counter: %w", err)
-		}
-		return c, c, nil
-	}
-	if addr, ok := strings.CutPrefix(spec, "serve:"); ok {
+	case serve:
 		counter, after, err := openCounter("", now, secrets, stdout, log)
 		if err != nil {
 			return nil, nil, err
@@ -86,7 +68,24 @@ func openCounter(spec string, now func() time.Time, secrets [][]byte, stdout io.
 			return nil, nil, errors.Join(fmt.Errorf("-counter: %w", err), after.Close())
 		}
 		return counter, closers{served.Close, after.Close}, nil
+	case isRedis(spec):
+		c, err = redis.Open(spec, redis.Config{})
+	case isRemote(spec):
+		c, err = remote.Open([]string{spec}, remote.Config{Secrets: secrets})
+	case part:
+		members := strings.Split(list, ",")
+		c, err = ring.Open(ring.Config{Self: members[0], Members: members, Secrets: secrets, Logger: log, Now: now})
+	default:
+		return openFile(spec, now)
 	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("-counter: %w", err)
+	}
+	return c, c, nil
+}
+
+// openFile opens a counter in file:PATH or, without a name, in a directory that goes with it.
+func openFile(spec string, now func() time.Time) (exact.Counter, io.Closer, error) {
 	path, named := strings.CutPrefix(spec, "file:")
 	var after closers
 	if !named {

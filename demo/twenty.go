@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"slices"
 )
 
 // times is how many requests the second button sends.
@@ -32,7 +33,8 @@ func (s *showroom) twenty(w http.ResponseWriter, r *http.Request) {
 		answer := &discarded{header: http.Header{}}
 		s.front.ServeHTTP(answer, again)
 		for _, fresh := range (&http.Response{Header: answer.header}).Cookies() {
-			cookies = append(without(cookies, fresh.Name), fresh)
+			cookies = slices.DeleteFunc(cookies, func(c *http.Cookie) bool { return c.Name == fresh.Name })
+			cookies = append(cookies, fresh)
 			w.Header().Set("Set-Cookie", fresh.String()) // the newest is all that a browser would have
 		}
 	}
@@ -47,16 +49,6 @@ func (d *discarded) Header() http.Header               { return d.header }
 func (d *discarded) WriteHeader(int)                   {}
 func (d *discarded) Write(p []byte) (int, error)       { return len(p), nil }
 func (d *discarded) WriteString(s string) (int, error) { return len(s), nil }
-
-// without returns the cookies of other names.
-func without(cookies []*http.Cookie, name string) (rest []*http.Cookie) {
-	for _, c := range cookies {
-		if c.Name != name {
-			rest = append(rest, c)
-		}
-	}
-	return rest
-}
 
 // setCookies replaces the cookies of a request.
 func setCookies(r *http.Request, cookies []*http.Cookie) {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -196,12 +197,7 @@ func (v *visit) bought(r round, token string) {
 	}
 	view := viewToken(token, tokenView{})
 	l := &v.lanes[bought]
-	for _, fam := range l.tallies {
-		if fam == view.fam {
-			return
-		}
-	}
-	if view.fam == "" || len(l.tallies) == maxMarks {
+	if view.fam == "" || len(l.tallies) == maxMarks || slices.Contains(l.tallies, view.fam) {
 		return
 	}
 	l.tallies = append(l.tallies, view.fam)

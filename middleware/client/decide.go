@@ -5,6 +5,8 @@ package client
 import (
 	"net/http"
 	"time"
+
+	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 )
 
 // decide says what to do about a response. It does nothing itself.
@@ -66,7 +68,7 @@ func (x *exchange) mayNotResend(r *refusal) string {
 	switch {
 	case !rewindable(x.req):
 		return notRewindable
-	case r.status == http.StatusServiceUnavailable && !idempotent(x.req.Method):
+	case r.status == http.StatusServiceUnavailable && !httpfield.Idempotent(x.req.Method):
 		return maybeProcessed
 	case x.attempts-x.tries >= x.opts.maxAttempts:
 		return noMoreAttempts

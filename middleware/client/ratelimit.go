@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 )
 
 // unknown is what remains where the server does not say.
@@ -62,7 +64,7 @@ func member(s string) (r int, rest string, ok bool) {
 		case key == "":
 			return 0, "", false
 		case key == "r":
-			if !digits(value) {
+			if !httpfield.IsDigits(value) {
 				return 0, "", false
 			}
 			n, err := strconv.ParseInt(value, 10, 32)

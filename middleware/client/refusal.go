@@ -5,9 +5,11 @@ package client
 import (
 	"hash/fnv"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
+	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 	"github.com/tallystick/tallystick/pow"
 )
 
@@ -40,7 +42,7 @@ func readRefusal(resp *http.Response) (r refusal, ok bool) {
 	default:
 		return refusal{}, false
 	}
-	r.wait = retryAfter(time.Now(), h)
+	r.wait = httpfield.RetryAfter(time.Now(), h)
 	switch r.status {
 	case http.StatusForbidden:
 		ok = r.challenged // any other is about what the client may do
@@ -84,12 +86,13 @@ func kindOf(h http.Header, route uint64) uint64 {
 	return f.Sum64()
 }
 
-// idempotent reports whether a request may be repeated even if it was processed
-// (RFC 9110, section 9.2.2).
-func idempotent(method string) bool {
-	switch method {
-	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
-		return true
+// jitter lengthens a wait a little, so that clients which were refused together
+// do not come back together: by up to a tenth, at most three seconds, and never
+// beyond most.
+func jitter(wait, most time.Duration) time.Duration {
+	spread := min(wait/10, 3*time.Second, most-wait)
+	if spread <= 0 {
+		return wait
 	}
-	return false
+	return wait + rand.N(spread)
 }

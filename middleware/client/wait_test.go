@@ -77,12 +77,6 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestRetryAfterIsNeverNegative(t *testing.T) {
-	for _, value := range []string{"9223372036", "9223372037", "18446744073709551615", "18446744073709551616"} {
-		require.Equal(t, forever, retryAfter(time.Now(), http.Header{"Retry-After": {value}}), value)
-	}
-}
-
 func TestJitter(t *testing.T) {
 	distinct := map[time.Duration]bool{}
 	for range 200 {

@@ -4,6 +4,7 @@ package refusallog
 
 import (
 	"cmp"
+	"container/heap"
 	"slices"
 
 	"github.com/tallystick/tallystick/middleware"
@@ -21,7 +22,7 @@ const maxOffenders = 128
 // comparisons a refusal, and not 128.
 type offenders struct {
 	places map[string]*offender
-	heap   []*offender // by count, the smallest first
+	heap   byCount
 }
 
 // An offender is one place.
@@ -45,10 +46,9 @@ func (o *offenders) add(client string, reason middleware.Reason) {
 		if o.places == nil {
 			o.places = make(map[string]*offender, maxOffenders)
 		}
-		place = &offender{client: client, at: len(o.heap)}
-		o.heap = append(o.heap, place)
+		place = &offender{client: client}
+		heap.Push(&o.heap, place)
 		o.places[client] = place
-		o.up(place) // of count 0: the smallest
 	default:
 		place = o.heap[0]
 		delete(o.places, place.client)
@@ -57,39 +57,25 @@ func (o *offenders) add(client string, reason middleware.Reason) {
 	}
 	place.count++
 	place.reason = reason
-	o.down(place)
+	heap.Fix(&o.heap, place.at)
 }
 
-// up moves a place to where it belongs, nearer to the first.
-func (o *offenders) up(p *offender) {
-	for p.at > 0 {
-		above := o.heap[(p.at-1)/2]
-		if above.count <= p.count {
-			return
-		}
-		o.swap(p, above)
-	}
+// A byCount is places, the one with the smallest count first: a [heap.Interface].
+type byCount []*offender
+
+func (h byCount) Len() int           { return len(h) }
+func (h byCount) Less(i, j int) bool { return h[i].count < h[j].count }
+func (h byCount) Pop() any           { panic("none is taken out") }
+
+func (h byCount) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].at, h[j].at = i, j
 }
 
-// down moves a place to where it belongs, further from the first.
-func (o *offenders) down(p *offender) {
-	for {
-		least := p
-		for _, i := range [...]int{2*p.at + 1, 2*p.at + 2} {
-			if i < len(o.heap) && o.heap[i].count < least.count {
-				least = o.heap[i]
-			}
-		}
-		if least == p {
-			return
-		}
-		o.swap(p, least)
-	}
-}
-
-func (o *offenders) swap(a, b *offender) {
-	o.heap[a.at], o.heap[b.at] = b, a
-	a.at, b.at = b.at, a.at
+func (h *byCount) Push(place any) {
+	o := place.(*offender)
+	o.at = len(*h)
+	*h = append(*h, o)
 }
 
 // most returns those that were refused most for certain, the worst first.

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 )
 
 const (
@@ -28,7 +30,7 @@ func said(now time.Time, resp *http.Response) time.Duration {
 	var wait time.Duration
 	refused := resp.StatusCode == http.StatusTooManyRequests
 	if refused || resp.StatusCode == http.StatusServiceUnavailable {
-		wait = retryAfter(now, resp.Header)
+		wait = httpfield.RetryAfter(now, resp.Header)
 	}
 	if wait == 0 { // else that is what counts: draft section 6
 		wait = max(rateLimit(resp.Header), xRateLimit(now, resp.Header))
@@ -37,36 +39,6 @@ func said(now time.Time, resp *http.Response) time.Duration {
 		wait = mute
 	}
 	return min(wait, believed)
-}
-
-// retryAfter reads a Retry-After (RFC 9110, section 10.2.3): whole seconds, or a date, which
-// is compared with the Date of the same response, because our clock may be wrong. A time that
-// has come already means a second: a server that refuses does not mean "at once".
-func retryAfter(now time.Time, h http.Header) time.Duration {
-	value := strings.TrimSpace(h.Get("Retry-After"))
-	if wait, ok := seconds(value); ok {
-		return max(wait, time.Second)
-	}
-	at, err := http.ParseTime(value)
-	if err != nil {
-		return 0
-	}
-	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		now = date
-	}
-	return max(at.Sub(now), time.Second)
-}
-
-// seconds reads digits. A number that no duration holds is the longest that is believed.
-func seconds(s string) (time.Duration, bool) {
-	if s == "" || strings.Trim(s, "0123456789") != "" {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n > int64(believed/time.Second) {
-		return believed, true
-	}
-	return time.Duration(n) * time.Second, true
 }
 
 // rateLimit returns the longest t of the limits that have nothing left. The field is a List
@@ -81,7 +53,7 @@ func rateLimit(h http.Header) (wait time.Duration) {
 				case "r":
 					spent = value == "0"
 				case "t":
-					until, _ = seconds(value)
+					until, _ = httpfield.Seconds(value)
 				}
 			}
 			if spent {

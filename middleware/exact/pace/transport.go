@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 )
 
 // Transport sends requests at the pace of a [Pacer], and passes on to all what the responses
@@ -92,9 +94,5 @@ func repeatable(req *http.Request) bool {
 	if req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
 		return false
 	}
-	switch req.Method {
-	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
-		return true
-	}
-	return req.Header.Get("Idempotency-Key") != ""
+	return httpfield.Idempotent(req.Method) || req.Header.Get("Idempotency-Key") != ""
 }

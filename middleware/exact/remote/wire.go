@@ -212,24 +212,25 @@ func decode(s string) (string, error) {
 	return string(b), err
 }
 
+// named are the errors that come out as they went in. What is another of them too comes before that.
+var named = []struct {
+	name string
+	err  error
+}{
+	{fullError, exact.ErrFull}, {busyError, exact.ErrBusy}, {contendedError, exact.ErrContended},
+	{lateRefund, exact.ErrLateRefund}, {noRefundError, exact.ErrNoRefund},
+	{malformedError, errMalformed}, {algorithmError, errAlgorithm},
+}
+
 // errorOf names an error of a counter, or of a call that is none.
 func errorOf(err error) string {
+	for _, n := range named {
+		if errors.Is(err, n.err) {
+			return n.name
+		}
+	}
 	var mistake *exact.CallError
 	switch {
-	case errors.Is(err, errMalformed):
-		return malformedError
-	case errors.Is(err, errAlgorithm):
-		return algorithmError
-	case errors.Is(err, exact.ErrFull):
-		return fullError
-	case errors.Is(err, exact.ErrBusy):
-		return busyError
-	case errors.Is(err, exact.ErrContended):
-		return contendedError
-	case errors.Is(err, exact.ErrLateRefund):
-		return lateRefund
-	case errors.Is(err, exact.ErrNoRefund):
-		return noRefundError
 	case errors.As(err, &mistake):
 		return callError
 	case errors.Is(err, exact.ErrNotCounted):
@@ -241,20 +242,15 @@ func errorOf(err error) string {
 // errorNamed is the error of a name.
 func errorNamed(name string) error {
 	switch name {
-	case fullError:
-		return exact.ErrFull
-	case busyError:
-		return exact.ErrBusy
-	case contendedError:
-		return exact.ErrContended
-	case noRefundError:
-		return exact.ErrNoRefund
-	case lateRefund:
-		return exact.ErrLateRefund
 	case algorithmError:
 		return fmt.Errorf("%w: the owner does not know an algorithm of the policy", exact.ErrNotCounted)
 	case staleError, notCounted, callError, malformedError:
 		return fmt.Errorf("%w: the owner says %q", exact.ErrNotCounted, name)
+	}
+	for _, n := range named {
+		if n.name == name {
+			return n.err
+		}
 	}
 	return fmt.Errorf("%w: the owner of the counter does not know", exact.ErrMaybeCounted)
 }

@@ -40,67 +40,29 @@ var cyrillic = [...]string{"арол", "АРОЛ"}
 // maxName is how long the name of a field may be, in bytes.
 const maxName = 256
 
-// A sign is a letter or a digit of a name, without its case.
-type sign uint8
-
-const (
-	none     sign = iota // it is between words
-	two                  // of 2FA
-	digit                // another
-	other                // no letter from a to z
-	first                // a, and the others after it
-	numSigns = first + 26
-)
-
-// A lexicon is secretNames by their signs: a step for each, beginning at the first.
-type lexicon struct {
-	signs [256]sign
-	steps []step
-}
-
-type step struct {
-	next  [numSigns]uint16 // steps; 0: no word goes on so
-	kind  secretKind       // of the word that ends here
+// A secretWord is a word of secretNames.
+type secretWord struct {
+	word  string
+	kind  secretKind
 	whole bool
 }
 
-// theLexicon is made when there is the first form to keep.
-var theLexicon = sync.OnceValue(func() *lexicon {
-	l := &lexicon{steps: make([]step, 1)}
-	for c := range 256 {
-		switch letter := c | 0x20; {
-		case c >= utf8.RuneSelf:
-			l.signs[c] = other
-		case c == '2':
-			l.signs[c] = two
-		case '0' <= c && c <= '9':
-			l.signs[c] = digit
-		case 'a' <= letter && letter <= 'z':
-			l.signs[c] = first + sign(letter-'a')
-		}
-	}
+// secretWords are all of them by their first letter or digit, so that few are tried at each place of a name.
+var secretWords = sync.OnceValue(func() [][]secretWord {
+	by := make([][]secretWord, utf8.RuneSelf)
 	for _, names := range secretNames {
 		for word := range strings.FieldsSeq(names.words) {
-			at := uint16(0)
-			for i := range len(word) {
-				s := l.signs[word[i]]
-				if l.steps[at].next[s] == 0 {
-					l.steps[at].next[s] = uint16(len(l.steps))
-					l.steps = append(l.steps, step{})
-				}
-				at = l.steps[at].next[s]
-			}
-			l.steps[at].kind, l.steps[at].whole = names.kind, names.whole
+			by[word[0]] = append(by[word[0]], secretWord{word, names.kind, names.whole})
 		}
 	}
-	return l
+	return by
 })
 
 // A nameReader reads names of fields. It is used again, because it is large.
 type nameReader struct {
 	name   [maxName + 1]byte
-	signs  [maxName + 1]sign
-	wordOf [maxName + 1]uint16 // that each sign is in: 0, none, after the last
+	text   [maxName + 1]byte   // its letters and digits, the letters small
+	wordOf [maxName + 1]uint16 // that each of them is in: 0, none, after the last
 }
 
 // decode returns what a name says that is urlencoded: one byte more than maxName if it is too
@@ -123,22 +85,28 @@ func (n *nameReader) decode(left []byte) (name []byte, ok bool) {
 // split finds the words of a name, and returns how many letters and digits they have in all. It
 // is split where it is not of letters and digits, and where a capital follows a small letter:
 // user[new_password], cardNumber.
-func (n *nameReader) split(name []byte, signs *[256]sign) (length int) {
+func (n *nameReader) split(name []byte) (length int) {
 	word, small := uint16(1), false
 	for _, c := range name {
-		s, capital := signs[c], 'A' <= c && c <= 'Z'
-		if (s == none || capital && small) && length > 0 && n.wordOf[length-1] == word {
+		letter, capital := c|0x20, 'A' <= c && c <= 'Z'
+		is := c >= utf8.RuneSelf || isDigit(c) || 'a' <= letter && letter <= 'z'
+		if (!is || capital && small) && length > 0 && n.wordOf[length-1] == word {
 			word++
 		}
-		small = !capital && s != none
-		if s != none {
-			n.signs[length], n.wordOf[length] = s, word
-			length++
+		if small = !capital && is; !is {
+			continue
 		}
+		if capital {
+			c = letter
+		}
+		n.text[length], n.wordOf[length] = c, word
+		length++
 	}
 	n.wordOf[length] = 0
 	return length
 }
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // kind returns what a field of a name is, as far as that says; the first kind, if it says
 // several.
@@ -146,16 +114,15 @@ func (n *nameReader) kind(name []byte) (kind secretKind) {
 	if slices.ContainsFunc(cyrillic[:], func(part string) bool { return bytes.Contains(name, []byte(part)) }) {
 		return password
 	}
-	l := theLexicon()
-	length := n.split(name, &l.signs)
-	for i := range length {
-		found := notSecret
-		for at, j := l.steps[0].next[n.signs[i]], i; at != 0; at = l.steps[at].next[n.signs[j]] {
-			if s := &l.steps[at]; s.kind != notSecret && (!s.whole || n.areWords(i, j)) {
-				found = s.kind // the longest that begins here: a pass code is no pass
-			}
-			if j++; j == length {
-				break
+	words, text := secretWords(), n.text[:n.split(name)]
+	for i, c := range text {
+		if c >= utf8.RuneSelf {
+			continue
+		}
+		found, most := notSecret, 0
+		for _, w := range words[c] { // the longest that begins here: a pass code is no pass
+			if len(w.word) > most && bytes.HasPrefix(text[i:], []byte(w.word)) && (!w.whole || n.areWords(i, i+len(w.word)-1)) {
+				found, most = w.kind, len(w.word)
 			}
 		}
 		if found != notSecret && (kind == notSecret || found < kind) {
@@ -165,10 +132,9 @@ func (n *nameReader) kind(name []byte) (kind secretKind) {
 	return kind
 }
 
-// areWords reports whether the signs from i to j are a word, or two, or have digits around them.
+// areWords reports whether what is from i to j is a word, or two, or has digits around it.
 func (n *nameReader) areWords(i, j int) bool {
-	isDigit := func(i int) bool { return n.signs[i] == two || n.signs[i] == digit }
-	begins := i == 0 || n.wordOf[i-1] != n.wordOf[i] || isDigit(i-1)
-	ends := n.wordOf[j] != n.wordOf[j+1] || isDigit(j+1)
+	begins := i == 0 || n.wordOf[i-1] != n.wordOf[i] || isDigit(n.text[i-1])
+	ends := n.wordOf[j] != n.wordOf[j+1] || isDigit(n.text[j+1])
 	return begins && ends && n.wordOf[j]-n.wordOf[i] <= 1
 }
