@@ -41,6 +41,10 @@ var fleetSizes, shortSizes = []int{2, 3, 10}, []int{2, 10}
 
 const connections, dropperQuota = 16, 100
 
+// dropped is long enough that nothing of it comes back while a busy machine starts processes: of an hour one comes
+// back in 36 seconds.
+var dropped = terms{dropperQuota, 365 * 24 * time.Hour, 1}
+
 // A fleet is some processes, and clients that ask one after the other.
 type fleet struct {
 	*opening
@@ -61,8 +65,8 @@ type process struct {
 }
 
 // startFleet starts one, with clients at addresses of their own.
-func startFleet(ctx context.Context, o *opening, kind fleetKind, size, quota, clients int) *fleet {
-	f := &fleet{opening: o, errand: errand{Limiter: kind.limiter, Quota: quota}}
+func startFleet(ctx context.Context, o *opening, kind fleetKind, size int, each terms, clients int) *fleet {
+	f := &fleet{opening: o, errand: errand{Limiter: kind.limiter, Quota: each.quota, Window: each.window}}
 	if strings.Contains(kind.limiter, "redis") {
 		f.server = startRedis(o)
 		f.errand.Redis = f.server.addr
@@ -204,10 +208,10 @@ var changes = []struct {
 	}},
 }
 
-// admitted returns how many requests of one client a fleet lets through within the hour, whatever becomes of it.
+// admitted returns how many requests of one client a fleet lets through within a window, whatever becomes of it.
 func admitted(ctx context.Context, kind fleetKind, size int, become func(context.Context, *fleet) float64) float64 {
 	o := new(opening)
-	f := startFleet(ctx, o, kind, size, dropperQuota, 1)
+	f := startFleet(ctx, o, kind, size, dropped, 1)
 	n := f.flood()
 	n += become(ctx, f)
 	if check(o.close()); kind.echoes {
@@ -230,7 +234,7 @@ func measureFleet(ctx context.Context, s *settings, o *opening, long time.Durati
 					all.add(row, c.name, admitted(ctx, kind, size, c.become))
 				}
 			}
-			f := startFleet(ctx, o, kind, size, plenty(1).quota, connections)
+			f := startFleet(ctx, o, kind, size, plenty(1), connections)
 			started[row] = f
 			services = append(services, service{row, f.spent})
 		}

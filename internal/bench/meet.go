@@ -27,6 +27,7 @@ type errand struct {
 	Clients int           // 0: serve
 	For     time.Duration // each of the things that it measures
 	Quota   int
+	Window  time.Duration
 	Redis   string // an address
 	Ring    string // where others ask it, if it is in a ring
 }
@@ -46,7 +47,7 @@ func (e *errand) do(in io.Reader, out io.Writer) (err error) {
 	if e.Clients > 0 {
 		return json.NewEncoder(out).Encode(e.meet(o))
 	}
-	h := limiters[e.Limiter](o, terms{e.Quota, time.Hour, 1})
+	h := limiters[e.Limiter](o, terms{e.Quota, e.Window, 1})
 	l := overHTTP(o, h, 1)
 	fmt.Fprintln(out, l.conn.RemoteAddr())
 	for lines := bufio.NewScanner(in); lines.Scan(); { // they ask

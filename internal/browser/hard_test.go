@@ -155,23 +155,29 @@ func TestNoJIT(t *testing.T) {
 
 // TestNoLongTask: nobody feels the work, neither with workers nor without. A busy machine
 // makes any task long, so the longest is held against all of the work, which without
-// slices would be one task or, with one for each of the eight puzzles, an eighth.
+// slices would be one task or, with one for each of the eight puzzles, an eighth. A machine that
+// stands still for a moment makes one of those too, but not each time.
 func TestNoLongTask(t *testing.T) {
 	browser := launch(t)
 	for name, csp := range map[string]string{"workers": strict, "none": "default-src 'self'; worker-src 'none'"} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, dear)
 			b := open(t, browser, s.URL+"/signup?csp="+url.QueryEscape(csp))
-			b.run(`window.long = []`)
-			took := eval[float64](b, `(async () => {
-				const start = performance.now();
-				return await `+element+`.verify() ? performance.now() - start : -1;
-			})()`)
-			require.Positive(t, took)
-			sleep(b, 1) // the observer hears of tasks after they have ended
-			for _, ms := range eval[[]int](b, "long") {
-				require.Less(t, float64(ms), took/10, "of %.0f ms", took)
+			var longest, took float64
+			for range 10 {
+				b.run(`window.long = []`)
+				took = eval[float64](b, `(async () => {
+					const start = performance.now();
+					return await `+element+`.verify() ? performance.now() - start : -1;
+				})()`)
+				require.Positive(t, took)
+				sleep(b, 1) // the observer hears of tasks after they have ended
+				if longest = eval[float64](b, `Math.max(0, ...long)`); longest < took/10 {
+					return
+				}
+				b.visit(s.URL + "/signup?csp=" + url.QueryEscape(csp))
 			}
+			require.Less(t, longest, took/10, "of %.0f ms, ten times in a row", took)
 		})
 	}
 }

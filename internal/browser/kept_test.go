@@ -107,7 +107,7 @@ func TestKeptForm(t *testing.T) {
 		b.click("button")
 		b.wait(`document.querySelector("[type=password]")?.value === ""`)
 		require.Empty(t, s.got(), "too early: what is written is there still")
-		sleep(b, 5)
+		opensRooms()
 		b.fill("[type=password]", "secret")
 		b.click("button")
 		b.wait(thanked)

@@ -164,6 +164,7 @@ func TestPageOpensWithoutScripts(t *testing.T) {
 	b.scripts(false)
 	b.do(chromedp.Navigate(s.URL + "/wiki/Ada?a=b"))
 	b.wait(`document.body.innerText.includes("The check needs JavaScript. Try again in 5 seconds.")`)
+	opensRooms()
 	b.wait(opened)
 	require.Equal(t, "/wiki/Ada?a=b", eval[string](b, "location.pathname + location.search"))
 	require.Empty(t, b.loaded("/redeem"))

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/middlewaretest"
 )
 
 // strict is the policy that everything must run under.
@@ -51,6 +52,16 @@ type site struct {
 	redeeming func() // is called before a proof arrives; nil: nothing
 }
 
+// clock is that of all sites. It stands until a test moves it: no window ends and no ticket opens while a busy
+// machine is late. Half of an hour is over: where one begins, a quota that is used up comes back in more than two hours,
+// and the page says hours where else it says minutes.
+var clock = middlewaretest.NewClock()
+
+func init() { clock.Advance(30 * time.Minute) }
+
+// opensRooms has so much time pass that a ticket for the waiting room opens.
+func opensRooms() { clock.Advance(5 * time.Second) }
+
 // work is cheap: most tests are about what happens, not how long it takes.
 const work = 1 << 14
 
@@ -61,6 +72,7 @@ func newLimit(t *testing.T, policy string, quota int64, change ...func(*middlewa
 		Policy:  policy,
 		Limits:  []middleware.Limit{{Quota: quota, Window: time.Hour}},
 		Secrets: [][]byte{[]byte(strings.Repeat("s", 32))},
+		Now:     clock.Now,
 	}
 	for _, c := range change {
 		if c != nil {

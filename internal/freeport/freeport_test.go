@@ -4,7 +4,9 @@ package freeport_test
 
 import (
 	"net"
+	"runtime"
 	"strconv"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,10 +23,19 @@ func TestFind(t *testing.T) {
 		number, err := strconv.Atoi(port)
 		require.NoError(t, err)
 		require.Less(t, number, 32_768)
-		require.False(t, seen[port], "who listens there is not found again")
+		require.False(t, seen[port], "it is not found again")
 		seen[port] = true
 		l, err := net.Listen("tcp4", "127.0.0.1:"+port)
 		require.NoError(t, err)
 		defer l.Close()
 	}
+}
+
+// A port is its finder's before anybody listens there, and while a server is started again.
+func TestAPortIsFoundOnce(t *testing.T) {
+	port, err := freeport.Find()
+	require.NoError(t, err)
+	runtime.GC()
+	_, err = net.ListenPacket("udp4", "127.0.0.1:"+port)
+	require.ErrorIs(t, err, syscall.EADDRINUSE)
 }

@@ -23,12 +23,13 @@ const (
 	envRuns    = "TALLYSTICK_PACED_RUNS"
 )
 
-// Config is the pacer of each process: ten calls a second.
+// Config is the pacer of each process: ten calls a second. A counter on a busy machine may be late.
 func Config(c exact.Counter) pace.Config {
 	return pace.Config{
-		Counter: c,
-		Name:    "paced",
-		Limits:  []storeless.Limit{{Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Second}},
+		Counter:  c,
+		Name:     "paced",
+		Limits:   []storeless.Limit{{Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Second}},
+		Deadline: time.Minute,
 	}
 }
 

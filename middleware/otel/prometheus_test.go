@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -65,10 +64,7 @@ func serve(t *testing.T, data string, config string) *server {
 
 func start(t *testing.T, data, config string) *server {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
+	address := "127.0.0.1:" + testkit.FreePort(t)
 	run := exec.Command("prometheus", "--config.file="+config, "--storage.tsdb.path="+data, "--web.listen-address="+address,
 		"--storage.tsdb.retention.time=100y", "--log.level=warn")
 	log := &strings.Builder{}

@@ -50,7 +50,7 @@ func (w *world) end() {
 	w.book.close(w.clocks.right.Load()/window + 1)
 	w.rest()
 	w.hear()
-	for until := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	for until := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 		left, _ := filepath.Glob(filepath.Join(w.set.dir, "files-*", "*"))
 		if w.Files = int64(len(left)); w.Files == 0 || time.Now().After(until) {
 			break

@@ -138,13 +138,13 @@ func (r *run) want(p *exact.Policy, key string, cost int64, admitted bool, remai
 // flood makes attempts from many goroutines and returns how many were admitted.
 func (r *run) flood(attempts int, call func(n int) exact.Call) int64 {
 	const workers = 32
-	var admitted atomic.Int64
+	var admitted, next atomic.Int64
 	errs := make([]error, workers)
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
-			for n := w; n < attempts; n += workers {
-				v, err := r.Take(context.Background(), call(n))
+			for n := next.Add(1); n <= int64(attempts); n = next.Add(1) { // in turn: none is far behind the others
+				v, err := r.Take(context.Background(), call(int(n-1)))
 				if err != nil {
 					errs[w] = err
 					return

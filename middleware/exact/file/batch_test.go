@@ -90,7 +90,7 @@ func TestKeyInUseIsNotForgotten(t *testing.T) {
 func TestCreateDoesNotReplace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "counts")
 	require.NoError(t, file.Create(path))
-	p := exactkit.PerHour(t, 5)
+	p := exactkit.PerYear(t, 5)
 	c := open(t, path, file.Config{})
 	exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})
 	require.NoError(t, file.Create(path))

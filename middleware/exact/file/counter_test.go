@@ -93,7 +93,7 @@ func TestCountsOutliveTheCounter(t *testing.T) {
 
 func TestClosedCounterSaysSo(t *testing.T) {
 	c := open(t, filepath.Join(t.TempDir(), "counts"), file.Config{})
-	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 5)}
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 5)}
 	v := exactkit.Take(t, c, call)
 	require.NoError(t, c.Close())
 	_, err := c.Take(t.Context(), call)
@@ -107,7 +107,7 @@ func TestClosedCounterSaysSo(t *testing.T) {
 // Whoever is still waiting when a counter is closed is counted, and told so.
 func TestCloseWaitsForWhatIsUnderWay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "counts")
-	p := exactkit.PerHour(t, storeless.MaxQuota)
+	p := exactkit.PerYear(t, storeless.MaxQuota)
 	var acknowledged atomic.Int64
 	for range 10 {
 		c := open(t, path, file.Config{})
@@ -138,7 +138,7 @@ func TestCloseWaitsForWhatIsUnderWay(t *testing.T) {
 func TestRefusalsWriteNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "counts")
 	c := open(t, path, file.Config{})
-	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 1), ID: "a"}
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 1), ID: "a"}
 	exactkit.Take(t, c, call)
 	before, err := os.ReadFile(path)
 	require.NoError(t, err)

@@ -32,7 +32,7 @@ func TestSecondOpenerIsTold(t *testing.T) {
 func TestOneOfManyCreatesTheFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "counts")
-	p := exactkit.PerHour(t, 1)
+	p := exactkit.PerYear(t, 1)
 	var mu sync.Mutex
 	var won []exact.ArchiveCloser
 	var wg sync.WaitGroup
@@ -80,7 +80,7 @@ func slowDisk(t *testing.T) {
 		return time.Now()
 	}})
 	require.NoError(t, err)
-	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 1000)}
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 1000)}
 	take := func(ctx context.Context) chan error {
 		done := make(chan error, 1)
 		go func() {
@@ -120,7 +120,7 @@ func (d *swappedDisk) Lock(path string, f file.Handle) (bool, error) {
 // that has its name, and not the one that had it.
 func TestOpenerWaitsForTheFileOfThatName(t *testing.T) {
 	disk := &swappedDisk{memDisk: newMemDisk()}
-	p := exactkit.PerHour(t, 5)
+	p := exactkit.PerYear(t, 5)
 	take := func() int64 {
 		c := openOn(t, disk, 1<<30, file.Config{})
 		v := exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})

@@ -56,9 +56,10 @@ func serve(port string) int {
 	return 0
 }
 
-// dial connects, for as long as it takes and lasts.
+// dial connects, for as long as it takes and lasts. A server has two seconds to say who it is if nothing else is said,
+// which a busy machine may need.
 func dial(addr string) (*natsgo.Conn, jetstream.JetStream, error) {
-	c, err := natsgo.Connect("nats://"+addr, natsgo.ReconnectWait(5*time.Millisecond), natsgo.MaxReconnects(-1), natsgo.PingInterval(time.Second))
+	c, err := natsgo.Connect("nats://"+addr, natsgo.ReconnectWait(5*time.Millisecond), natsgo.MaxReconnects(-1), natsgo.PingInterval(time.Second), natsgo.Timeout(time.Minute))
 	if err != nil {
 		return nil, nil, err
 	}

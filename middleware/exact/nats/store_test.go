@@ -37,14 +37,14 @@ func TestValuesExpire(t *testing.T) {
 	require.NoError(t, store.Swap(t.Context(), "n", "0", []byte("for a minute"), time.Minute))
 	_, before, err := store.Load(t.Context(), "n")
 	require.NoError(t, err)
-	require.NoError(t, store.Swap(t.Context(), "n", before, []byte("for a second"), time.Second))
+	require.NoError(t, store.Swap(t.Context(), "n", before, []byte("for a moment, in which a busy machine looks twice"), 3*time.Second))
 	_, last, err := store.Load(t.Context(), "n")
 	require.NoError(t, err)
 	stream, err := js.Stream(t.Context(), "KV_tallystick")
 	require.NoError(t, err)
 	m, err := stream.GetLastMsgForSubject(t.Context(), "$KV.tallystick.n")
 	require.NoError(t, err)
-	require.Equal(t, "1s", m.Header.Get(jetstream.MsgTTLHeader))
+	require.Equal(t, "3s", m.Header.Get(jetstream.MsgTTLHeader))
 	var revision string
 	require.Eventually(t, func() bool {
 		var value []byte

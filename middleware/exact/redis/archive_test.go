@@ -37,6 +37,7 @@ func TestAccountsAreFoundAmongOtherKeys(t *testing.T) {
 		c, err := redis.Open(s.url(), redis.Config{Prefix: prefix})
 		require.NoError(t, err)
 		defer c.Close() //nolint:errcheck // of a test
+		connected(t, c)
 		var want []string
 		for n := range 30 {
 			exactkit.Take(t, c, exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: p, ID: strconv.Itoa(n)})

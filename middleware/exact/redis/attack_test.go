@@ -5,6 +5,7 @@ package redis_test
 import (
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,6 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	redis.Hangs(30 * time.Second)
 	faults.Process(func(where string) (exact.Counter, error) { return redis.Open(where, redis.Config{}) })
 	os.Exit(m.Run())
 }

@@ -61,7 +61,6 @@ func TestCluster(t *testing.T) {
 
 	// Many keys, on all nodes.
 	c := open(t, nodes[2].url())
-	connected(t, c)
 	p := exactkit.PerYear(t, 3)
 	require.EqualValues(t, 3000, exactkit.Admitted(t, 32, 157, func(w, n int) (exact.Counter, exact.Call) {
 		n = 32*n + w

@@ -35,9 +35,7 @@ func TestCounter(t *testing.T) {
 	}})
 	// Answers that are lost: the proxy cuts the connection instead of passing the next one on.
 	p := faults.StartProxy(t, s.Addr())
-	test(exacttest.Suite{Open: func() (exact.Counter, error) { return redis.Open(throughProxy(p), redis.Config{}) }, LoseAnswer: func(c exact.Counter) {
-		_, err := c.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 1)})
-		require.NoError(t, err, "it is connected")
+	test(exacttest.Suite{Open: func() (exact.Counter, error) { return dialed(t, throughProxy(p)) }, LoseAnswer: func(c exact.Counter) {
 		p.LoseNext("EVALSHA")
 	}})
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}})
@@ -45,6 +43,7 @@ func TestCounter(t *testing.T) {
 	defer client.Close()
 	c, err := redis.New(client, redis.Config{Prefix: "mine:"})
 	require.NoError(t, err)
+	connected(t, c)
 	test(exacttest.Suite{Open: func() (exact.Counter, error) { return c.(*redis.Counter).Engine(), nil }})
 	require.NoError(t, c.Close())
 	require.NoError(t, client.Do(t.Context(), client.B().Ping().Build()).Error(), "the client is the caller's")
@@ -54,8 +53,7 @@ func TestCounter(t *testing.T) {
 func TestCounterByAClock(t *testing.T) {
 	s, clock := startServer(t), ahead()
 	suite := exacttest.Suite{Clock: clock, Open: func() (exact.Counter, error) {
-		c, err := redis.OpenByKey(s.url(), redis.Config{})
-		return timed{c, s, clock}, err
+		return timed{s.byKey(redis.Config{}), s, clock}, nil
 	}}
 	require.NoError(t, suite.Test())
 }

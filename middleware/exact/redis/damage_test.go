@@ -27,6 +27,7 @@ func TestDamagedAccounts(t *testing.T) {
 	require.NoError(t, err)
 	c := opened.(*redis.Counter)
 	defer func() { require.NoError(t, c.Close()) }()
+	connected(t, c)
 	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Hour}) // which can be booked
 	call := exact.Call{Key: "k", Cost: 1, Policy: p}
 	v := exactkit.Take(t, c, call)

@@ -45,7 +45,7 @@ func TestConnectingKeepsDeadlines(t *testing.T) {
 	s := startServer(t)
 	s.Freeze()
 	defer s.Thaw()
-	c := open(t, s.url())
+	c := unconnected(t, s.url())
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
 	_, err := c.Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 5)})

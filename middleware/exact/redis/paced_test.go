@@ -7,12 +7,13 @@ import (
 
 	"github.com/tallystick/tallystick/internal/paced"
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/middleware/exact/redis"
 )
 
-func openAt(url string) (exact.Counter, error) { return redis.Open(url, redis.Config{}) }
-
 // Real processes share one limit on a server, each booking its calls.
-func TestPaced(t *testing.T) { paced.Test(t, startServer(t).url(), openAt) }
+func TestPaced(t *testing.T) { paced.Test(t, startServer(t).url(), opensAt(t)) }
 
-func TestPacedChild(t *testing.T) { paced.Child(t, openAt) }
+func TestPacedChild(t *testing.T) { paced.Child(t, opensAt(t)) }
+
+func opensAt(t *testing.T) func(url string) (exact.Counter, error) {
+	return func(url string) (exact.Counter, error) { return dialed(t, url) }
+}

@@ -103,7 +103,16 @@ func (s *server) authenticated(password string, words ...string) string {
 	return strings.TrimSpace(line)
 }
 
+// open opens a counter that is connected.
 func open(t testing.TB, url string) *redis.Counter {
+	t.Helper()
+	c := unconnected(t, url)
+	connected(t, c)
+	return c
+}
+
+// unconnected opens a counter on a server that does not answer, or is not believed.
+func unconnected(t testing.TB, url string) *redis.Counter {
 	t.Helper()
 	c, err := redis.Open(url, redis.Config{})
 	require.NoError(t, err)
@@ -115,19 +124,17 @@ func open(t testing.TB, url string) *redis.Counter {
 func opened(t testing.TB) (*server, *redis.Counter) {
 	t.Helper()
 	s := startServer(t)
-	c := open(t, s.url())
-	connected(t, c)
-	return s, c
+	return s, open(t, s.url())
 }
 
-// connected waits until a counter has a connection to each node. An attempt ends after a second, and that is
-// not long where a machine is busy.
+// connected waits until a counter has all its connections: to each node, and of those to one each key has its own. An
+// attempt ends after a second, and that is not long where a machine is busy.
 func connected(t testing.TB, c exact.Counter) {
 	t.Helper()
 	call := exact.Call{Cost: 1, Policy: exactkit.PerYear(t, 1)}
 	require.Eventually(t, func() bool {
 		var err error
-		for n := 0; n < 24 && err == nil; n++ {
+		for n := 0; n < 64 && err == nil; n++ {
 			call.Key = strconv.Itoa(n)
 			_, err = c.Peek(t.Context(), call)
 		}
@@ -162,6 +169,9 @@ func (s *server) byKey(cfg redis.Config) *redis.Counter {
 	c, err := redis.OpenByKey(s.url(), cfg)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { require.NoError(s.t, c.Close()) })
+	s.do("HSETNX", "clock", "s", "1")
+	s.do("HSETNX", "clock", "us", "0")
+	connected(s.t, c)
 	return c
 }
 

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/recipes/internal/loopback"
 )
@@ -69,9 +69,7 @@ func TestFieldsOfBoth(t *testing.T) {
 
 // An upstream that is down costs the client nothing.
 func TestTheUpstreamIsDown(t *testing.T) {
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
-	p := proxy(parse(t, gone.URL)).(*httputil.ReverseProxy)
+	p := proxy(parse(t, "http://127.0.0.1:"+testkit.FreePort(t))).(*httputil.ReverseProxy)
 	url := loopback.Serve(t, loopback.New(t, loopback.Config("api", 1)).Handler(p))
 	for range 3 {
 		a := loopback.Send(t, http.MethodPost, url, "")
