@@ -12,14 +12,15 @@ import (
 
 // Set puts the fields into h, in place of whatever stands there: for all middlewares of a stack.
 func (f *Fields) Set(h http.Header) {
+	var all said
 	last := f.last()
-	for i := range last.fields() {
-		lines := last.lines(i)
+	lines, _ := last.say(&all)
+	for i, ours := range lines {
 		if i == Token && len(h[TokenField]) > 0 {
-			lines = beside(h[TokenField], lines)
+			ours = beside(h[TokenField], ours)
 		}
-		if len(lines) > 0 {
-			h[names[i]] = lines
+		if len(ours) > 0 {
+			h[names[i]] = ours
 		}
 	}
 	last.setCookies(h)
@@ -35,6 +36,9 @@ const tokenStart = "eyJhbGciOiJIUzI1NiIsImtpZCI6I"
 // the header of ours.
 func beside(there, ours []string) []string {
 	for _, line := range there {
+		if slices.Contains(ours, line) { // of a stack, nearly always
+			continue
+		}
 		header := line[:strings.IndexByte(line, '.')+1]
 		if len(line) <= token.MaxLen && strings.HasPrefix(header, tokenStart) &&
 			!slices.ContainsFunc(ours, func(tok string) bool { return strings.HasPrefix(tok, header) }) {
@@ -70,9 +74,11 @@ func (f *Fields) precious() bool {
 // stays: it may be the handler's by now. So does Retry-After: only refusals have
 // one, and they are for nobody to cache.
 func (f *Fields) drop(h http.Header) {
+	var all said
 	last := f.last()
+	last.say(&all)
 	for i, name := range names {
-		if i != Cache && i != Retry && (i <= numFields+Degraded || last.lines(i) != nil) {
+		if i != Cache && i != Retry && (i <= numFields+Degraded || all[i] != nil) {
 			delete(h, name)
 		}
 	}
@@ -98,9 +104,11 @@ func (f *Fields) takeOut(h http.Header) {
 			delete(h, name)
 		}
 	}
+	var all said
 	last := f.last()
-	for i := range last.fields() {
-		without(names[i], last.lines(i)...)
+	lines, _ := last.say(&all)
+	for i, ours := range lines {
+		without(names[i], ours...)
 	}
 	for g := last; g != nil; g = g.outer {
 		if cookie := g.current().Cookie; cookie != "" {

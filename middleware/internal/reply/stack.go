@@ -9,13 +9,15 @@ package reply
 // Within makes f the fields of a middleware inside of that of outer. All values
 // of f must be set. Where they fit, room keeps the lists of the stack; it is empty, or nil.
 func (f *Fields) Within(outer *Fields, room *Lists) {
+	var all said
 	f.outer, f.lists = outer, room
+	lines, _ := outer.say(&all)
 	for i := 0; i < listed && room != nil; i++ {
-		all := append(room[i][:0], outer.lines(i)...)
+		list := append(room[i][:0], lines[i]...)
 		if f.Lines[i] != "" {
-			all = append(all, f.Lines[i])
+			list = append(list, f.Lines[i])
 		}
-		if len(all) > usual {
+		if len(list) > usual {
 			f.lists = nil
 		}
 	}
@@ -31,64 +33,52 @@ func (f *Fields) last() *Fields {
 	return f
 }
 
-// fields returns how many of the fields f, and those outside of it, may have values for: most have
-// none for those that few decisions have.
-func (f *Fields) fields() int {
-	for g := f; g != nil; g = g.outer {
-		if g.current().More != nil {
-			return len(names)
-		}
-	}
-	return numFields
-}
-
-// lines returns what f, and those outside of it, have to say in a field: in a list a line each, the
-// outermost first; of the rest, the innermost value stands. Nothing can be appended in place: a
-// handler's Add must not reach the next value.
-func (f *Fields) lines(i int) []string {
-	if f.outer == nil && i < numFields {
-		if lines := &f.current().Lines; lines[i] != "" {
-			return lines[i : i+1 : i+1]
-		}
-		return nil
-	}
-	return f.linesOfAll(i)
-}
-
-// linesOfAll is lines for a stack, and for fields that few decisions have.
-func (f *Fields) linesOfAll(i int) []string {
-	if i < listed {
-		return f.list(i)
+// say returns what f, and those outside of it, have to say in each field: in a list a line each, the
+// outermost first; of the rest, the innermost value stands. Of the fields that few decisions have there
+// is nothing where nobody has any. Nothing can be appended in place: a handler's Add must not reach the
+// next value. It also reports whether all is as it was set first: then a list that is kept holds.
+func (f *Fields) say(all *said) (lines [][]string, first bool) {
+	lines, first = all[:numFields], true
+	together := listed // the lists of several
+	if f.outer == nil {
+		together = 0
 	}
 	for g := f; g != nil; g = g.outer {
-		switch v := g.current(); {
-		case i < numFields && v.Lines[i] != "":
-			return v.Lines[i : i+1 : i+1]
-		case i >= numFields && v.More != nil && v.More[i-numFields] != "":
-			return v.More[i-numFields : i-numFields+1 : i-numFields+1]
+		v := g.current()
+		first = first && v == &g.Values
+		for i := together; i < numFields; i++ {
+			if all[i] == nil && v.Lines[i] != "" {
+				all[i] = v.Lines[i : i+1 : i+1]
+			}
+		}
+		for i := 0; i < numMore && v.More != nil; i++ {
+			if lines = all[:]; lines[numFields+i] == nil && v.More[i] != "" {
+				lines[numFields+i] = v.More[i : i+1 : i+1]
+			}
 		}
 	}
-	return nil
+	for i := range together {
+		all[i] = f.list(i, first)
+	}
+	return lines, first
 }
 
-// list is lines for a list of a stack.
-func (f *Fields) list(i int) (list []string) {
-	kept := f.lists != nil
-	for g := f; g != nil; g = g.outer {
-		kept = kept && g.reissued.Load() == nil
-	}
-	if kept {
+// list returns the lines of a list, by what is kept of it if that holds.
+func (f *Fields) list(i int, kept bool) (list []string) {
+	if kept && f.lists != nil {
 		n := 0
 		for n < usual && f.lists[i][n] != "" {
 			n++
 		}
 		return f.lists[i][:n:n]
 	}
-	if f.outer != nil {
-		list = f.outer.list(i)
+	line := f.current().Lines[i : i+1 : i+1]
+	if line[0] == "" {
+		line = nil
 	}
-	if line := f.current().Lines[i]; line != "" {
-		list = append(list[:len(list):len(list)], line)
+	if f.outer == nil {
+		return line
 	}
-	return list
+	list = f.outer.list(i, kept)
+	return append(list[:len(list):len(list)], line...)
 }

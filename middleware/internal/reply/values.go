@@ -125,6 +125,9 @@ const usual = 4
 // Lists are the lines of a stack in the fields that are lists.
 type Lists [listed][usual]string
 
+// Said has room for the lines of all fields.
+type said [len(names)][]string
+
 // NoStore goes with every token: Set-Cookie alone does not keep a response out
 // of shared caches (RFC 9111 section 7.3).
 const NoStore = "no-store"
