@@ -89,13 +89,12 @@ func (f *Fields) Lost(h http.Header) string {
 // stands reports whether h has the fields of f, and of all middlewares outside of it, as they were
 // set, and has nothing beside them that may have a shared cache store it.
 func (f *Fields) stands(h http.Header) bool {
-	var all said
-	lines, first := f.say(&all)
-	if !first {
+	if !f.original() {
 		return false
 	}
+	var all said
 	others := len(h)
-	for i, set := range lines {
+	for i, set := range f.say(&all) {
 		if len(set) == 0 {
 			continue
 		}
@@ -122,8 +121,7 @@ func (f *Fields) stands(h http.Header) bool {
 func (f *Fields) restore(h http.Header) {
 	var all said
 	last := f.last()
-	lines, _ := last.say(&all)
-	for i, ours := range lines {
+	for i, ours := range last.say(&all) {
 		name := names[i]
 		there := h[name]
 		switch {

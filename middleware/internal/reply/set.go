@@ -14,8 +14,7 @@ import (
 func (f *Fields) Set(h http.Header) {
 	var all said
 	last := f.last()
-	lines, _ := last.say(&all)
-	for i, ours := range lines {
+	for i, ours := range last.say(&all) {
 		if i == Token && len(h[TokenField]) > 0 {
 			ours = beside(h[TokenField], ours)
 		}
@@ -83,37 +82,21 @@ func (f *Fields) drop(h http.Header) {
 		}
 	}
 	for g := last; g != nil; g = g.outer {
-		cookie := g.current().Cookie
-		if cookie == "" {
-			continue
-		}
-		if rest := slices.DeleteFunc(h[SetCookie], func(c string) bool { return c == cookie }); len(rest) > 0 {
-			h[SetCookie] = rest
-		} else {
-			delete(h, SetCookie)
-		}
+		replaceLine(h, SetCookie, g.current().Cookie, "")
 	}
 }
 
-// takeOut takes our lines out of h, and no other's. Lines are copied, because those that
-// stand there may be shared.
+// takeOut takes our lines out of h, and no other's.
 func (f *Fields) takeOut(h http.Header) {
-	without := func(name string, ours ...string) {
-		rest := slices.DeleteFunc(slices.Clone(h[name]), func(line string) bool { return slices.Contains(ours, line) })
-		if h[name] = rest; len(rest) == 0 {
-			delete(h, name)
-		}
-	}
 	var all said
 	last := f.last()
-	lines, _ := last.say(&all)
-	for i, ours := range lines {
-		without(names[i], ours...)
+	for i, ours := range last.say(&all) {
+		for _, line := range ours {
+			replaceLine(h, names[i], line, "")
+		}
 	}
 	for g := last; g != nil; g = g.outer {
-		if cookie := g.current().Cookie; cookie != "" {
-			without(SetCookie, cookie)
-		}
+		replaceLine(h, SetCookie, g.current().Cookie, "")
 	}
 }
 
@@ -171,7 +154,7 @@ func replaceLine(h http.Header, name, was, line string) {
 	lines := slices.Clone(h[name])
 	if line != "" {
 		lines[i] = line
-	} else if lines = slices.Delete(lines, i, i+1); len(lines) == 0 {
+	} else if lines = slices.DeleteFunc(lines, func(l string) bool { return l == was }); len(lines) == 0 {
 		delete(h, name)
 		return
 	}

@@ -9,15 +9,10 @@ package reply
 // Within makes f the fields of a middleware inside of that of outer. All values
 // of f must be set. Where they fit, room keeps the lists of the stack; it is empty, or nil.
 func (f *Fields) Within(outer *Fields, room *Lists) {
-	var all said
 	f.outer, f.lists = outer, room
-	lines, _ := outer.say(&all)
+	kept := outer.original()
 	for i := 0; i < listed && room != nil; i++ {
-		list := append(room[i][:0], lines[i]...)
-		if f.Lines[i] != "" {
-			list = append(list, f.Lines[i])
-		}
-		if len(list) > usual {
+		if all := append(append(room[i][:0], outer.list(i, kept)...), f.Values.line(i)...); len(all) > usual {
 			f.lists = nil
 		}
 	}
@@ -33,38 +28,44 @@ func (f *Fields) last() *Fields {
 	return f
 }
 
+// original reports whether nothing that f, and those outside of it, have to say was reissued.
+func (f *Fields) original() bool {
+	for ; f != nil; f = f.outer {
+		if f.reissued.Load() != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // say returns what f, and those outside of it, have to say in each field: in a list a line each, the
 // outermost first; of the rest, the innermost value stands. Of the fields that few decisions have there
 // is nothing where nobody has any. Nothing can be appended in place: a handler's Add must not reach the
-// next value. It also reports whether all is as it was set first: then a list that is kept holds.
-func (f *Fields) say(all *said) (lines [][]string, first bool) {
-	lines, first = all[:numFields], true
-	together := listed // the lists of several
-	if f.outer == nil {
-		together = 0
+// next value.
+func (f *Fields) say(all *said) [][]string {
+	n, kept := numFields, f.outer != nil && f.original()
+	for i := range listed {
+		all[i] = f.list(i, kept)
 	}
 	for g := f; g != nil; g = g.outer {
 		v := g.current()
-		first = first && v == &g.Values
-		for i := together; i < numFields; i++ {
-			if all[i] == nil && v.Lines[i] != "" {
-				all[i] = v.Lines[i : i+1 : i+1]
-			}
+		if v.More != nil {
+			n = len(all)
 		}
-		for i := 0; i < numMore && v.More != nil; i++ {
-			if lines = all[:]; lines[numFields+i] == nil && v.More[i] != "" {
-				lines[numFields+i] = v.More[i : i+1 : i+1]
+		for i := listed; i < n; i++ {
+			if all[i] == nil {
+				all[i] = v.line(i)
 			}
 		}
 	}
-	for i := range together {
-		all[i] = f.list(i, first)
-	}
-	return lines, first
+	return all[:n]
 }
 
 // list returns the lines of a list, by what is kept of it if that holds.
-func (f *Fields) list(i int, kept bool) (list []string) {
+func (f *Fields) list(i int, kept bool) []string {
+	if f.outer == nil {
+		return f.current().line(i)
+	}
 	if kept && f.lists != nil {
 		n := 0
 		for n < usual && f.lists[i][n] != "" {
@@ -72,13 +73,6 @@ func (f *Fields) list(i int, kept bool) (list []string) {
 		}
 		return f.lists[i][:n:n]
 	}
-	line := f.current().Lines[i : i+1 : i+1]
-	if line[0] == "" {
-		line = nil
-	}
-	if f.outer == nil {
-		return line
-	}
-	list = f.outer.list(i, kept)
-	return append(list[:len(list):len(list)], line...)
+	list := f.outer.list(i, kept)
+	return append(list[:len(list):len(list)], f.current().line(i)...)
 }

@@ -92,6 +92,17 @@ func (v *Values) value(i int) string {
 	return ""
 }
 
+// line returns what is sent of a field; nothing fits behind it.
+func (v *Values) line(i int) []string {
+	switch {
+	case v.value(i) == "":
+		return nil
+	case i < numFields:
+		return v.Lines[i : i+1 : i+1]
+	}
+	return v.More[i-numFields : i-numFields+1 : i-numFields+1]
+}
+
 // Fields are the values of a decision among those of others. They do not change once
 // the handler runs: what comes after is put beside them, because http.TimeoutHandler
 // may have left a handler behind that still refunds, while the response is written.
