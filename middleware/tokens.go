@@ -80,6 +80,10 @@ func (e *engine) readToken(now time.Time, who *subject, shown *credentials, text
 	)
 	garbage := shown.fault != tokenSound && shown.fault != tokenForeign // tokens of a stack's other policies come along
 	if garbage || !e.knows(now, who, text, &t.Tally) {
+		if e.codec.Foreign(text) {
+			shown.fault = tokenForeign
+			return false
+		}
 		t, err = who.holder.Verify(now, text)
 	}
 	fault, own := faultOf(err), t.Own.Expires != 0

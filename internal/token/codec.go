@@ -150,8 +150,8 @@ func (h *Holder) append(dst []byte, own Own, exp int64, t *limiter.Tally) []byte
 func (h *Holder) Rest(tok string) (rest string, ok bool) {
 	fm := &h.codec.format
 	n := fixedLen + len(fm.lead) + fm.startLen
-	if len(tok) <= n || len(tok) > MaxLen || tok[:fixedLen] != h.codec.ring[0].fixed || tok[fixedLen:n-fm.startLen] != fm.lead ||
-		tok[n-fm.startLen:n] != string(h.start[:fm.startLen]) {
+	if len(tok) <= n || len(tok) > MaxLen || tok[n-fm.startLen:n] != string(h.start[:fm.startLen]) ||
+		tok[fixedLen:n-fm.startLen] != fm.lead || tok[:fixedLen] != h.codec.ring[0].fixed {
 		return "", false
 	}
 	return tok[n:], true
@@ -235,6 +235,12 @@ func (h *Holder) Verify(now time.Time, tok string) (t Token, err error) {
 	return t, nil
 }
 
+// Foreign reports whether [Holder.Verify] refuses tok with [ErrForeign]. A client of a stack shows the tokens of all
+// its policies to each of them.
+func (c *Codec) Foreign(tok string) bool {
+	return len(tok) >= minLen && len(tok) <= MaxLen && tok[len(tok)-signatureLen-1] == '.' && c.keyOf(tok[:fixedLen]) == nil && !c.ofAnotherSecret(tok)
+}
+
 // keyOf returns the key whose tokens begin with fixed, or nil.
 func (c *Codec) keyOf(fixed string) *key {
 	for i := range c.ring {
@@ -250,7 +256,7 @@ func (c *Codec) keyOf(fixed string) *key {
 // policy's name, so a policy whose name goes on is another.
 func (c *Codec) ofAnotherSecret(tok string) bool {
 	lead, fixed := c.format.lead, c.ring[0].fixed
-	return tok[:kidAt] == fixed[:kidAt] && tok[kidEnd:fixedLen] == fixed[kidEnd:] && strings.HasPrefix(tok[fixedLen:], lead)
+	return strings.HasPrefix(tok[fixedLen:], lead) && tok[:kidAt] == fixed[:kidAt] && tok[kidEnd:fixedLen] == fixed[kidEnd:]
 }
 
 // KeyIDs returns the key ids of the ring, in its order: the kid in the header of every token. They

@@ -89,23 +89,26 @@ func (f *Fields) Lost(h http.Header) string {
 // stands reports whether h has the fields of f, and of all middlewares outside of it, as they were
 // set, and has nothing beside them that may have a shared cache store it.
 func (f *Fields) stands(h http.Header) bool {
+	if !f.original() {
+		return false
+	}
+	var all said
 	others := len(h)
-	for i := range f.fields() {
-		lines := f.lines(i)
-		if len(lines) == 0 {
+	for i, set := range f.say(&all) {
+		if len(set) == 0 {
 			continue
 		}
-		if there := h[names[i]]; len(there) != len(lines) || &there[0] != &lines[0] { // ours, and not one that reads the same
+		if there := h[names[i]]; len(there) != len(set) || &there[0] != &set[0] { // ours, and not one that reads the same
 			return false
 		}
 		others--
 	}
 	for g := f; g != nil; g = g.outer {
-		if g.reissued.Load() != nil || g.Cookie != "" && !slices.Contains(h[SetCookie], g.Cookie) {
+		if g.Cookie != "" && !slices.Contains(h[SetCookie], g.Cookie) {
 			return false
 		}
 	}
-	if f.lines(Cache) == nil && (has(h, CacheControl) || has(h, expiresField)) {
+	if all[Cache] == nil && (has(h, CacheControl) || has(h, expiresField)) {
 		return false
 	}
 	return !heardFirst(h, others)
@@ -116,9 +119,10 @@ func (f *Fields) stands(h http.Header) bool {
 // clears the map has not chosen anything, nor has a proxy; one that keeps its response
 // from shared caches has.
 func (f *Fields) restore(h http.Header) {
+	var all said
 	last := f.last()
-	for i := range last.fields() {
-		name, ours := names[i], last.lines(i)
+	for i, ours := range last.say(&all) {
+		name := names[i]
 		there := h[name]
 		switch {
 		case len(ours) == 0 || slices.Equal(there, ours):

@@ -55,9 +55,26 @@ func (g *guard) finalize(status int) {
 			g.Final(status)
 		}
 		f.finalize(g.Header())
-		f.finalized.Store(true)
+		g.settle(status)
 	}
 }
+
+// settle notes that the header is final, also for a guard directly outside, which is written to next, unless that
+// has somebody to tell first. g is locked.
+func (g *guard) settle(status int) {
+	g.Fields.finalized.Store(true)
+	if status == 0 || g.Fields.outer == nil {
+		return // it may be flushed, in vain
+	}
+	if o, ok := g.ResponseWriter.(interface{ self() *guard }); ok && o.self().Final == nil {
+		outer := o.self()
+		outer.mu.Lock()
+		defer outer.mu.Unlock()
+		outer.settle(status)
+	}
+}
+
+func (g *guard) self() *guard { return g }
 
 // WriteHeader implements [http.ResponseWriter].
 func (g *guard) WriteHeader(status int) {

@@ -119,6 +119,7 @@ func TestFinalIsToldOnceItIsCertain(t *testing.T) {
 				var told [2][]int
 				var guards [2]Guard
 				w := test.below(&server{header: http.Header{}})
+				guards[1].Fields.Within(&guards[0].Fields, nil)
 				for i := range limiters {
 					guards[i].Final = func(status int) { told[i] = append(told[i], status) }
 					w = guards[i].Wrap(w)

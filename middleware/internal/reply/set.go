@@ -12,14 +12,14 @@ import (
 
 // Set puts the fields into h, in place of whatever stands there: for all middlewares of a stack.
 func (f *Fields) Set(h http.Header) {
+	var all said
 	last := f.last()
-	for i := range last.fields() {
-		lines := last.lines(i)
+	for i, ours := range last.say(&all) {
 		if i == Token && len(h[TokenField]) > 0 {
-			lines = beside(h[TokenField], lines)
+			ours = beside(h[TokenField], ours)
 		}
-		if len(lines) > 0 {
-			h[names[i]] = lines
+		if len(ours) > 0 {
+			h[names[i]] = ours
 		}
 	}
 	last.setCookies(h)
@@ -35,6 +35,9 @@ const tokenStart = "eyJhbGciOiJIUzI1NiIsImtpZCI6I"
 // the header of ours.
 func beside(there, ours []string) []string {
 	for _, line := range there {
+		if slices.Contains(ours, line) { // of a stack, nearly always
+			continue
+		}
 		header := line[:strings.IndexByte(line, '.')+1]
 		if len(line) <= token.MaxLen && strings.HasPrefix(header, tokenStart) &&
 			!slices.ContainsFunc(ours, func(tok string) bool { return strings.HasPrefix(tok, header) }) {
@@ -70,42 +73,30 @@ func (f *Fields) precious() bool {
 // stays: it may be the handler's by now. So does Retry-After: only refusals have
 // one, and they are for nobody to cache.
 func (f *Fields) drop(h http.Header) {
+	var all said
 	last := f.last()
+	last.say(&all)
 	for i, name := range names {
-		if i != Cache && i != Retry && (i <= numFields+Degraded || last.lines(i) != nil) {
+		if i != Cache && i != Retry && (i <= numFields+Degraded || all[i] != nil) {
 			delete(h, name)
 		}
 	}
 	for g := last; g != nil; g = g.outer {
-		cookie := g.current().Cookie
-		if cookie == "" {
-			continue
-		}
-		if rest := slices.DeleteFunc(h[SetCookie], func(c string) bool { return c == cookie }); len(rest) > 0 {
-			h[SetCookie] = rest
-		} else {
-			delete(h, SetCookie)
-		}
+		replaceLine(h, SetCookie, g.current().Cookie, "")
 	}
 }
 
-// takeOut takes our lines out of h, and no other's. Lines are copied, because those that
-// stand there may be shared.
+// takeOut takes our lines out of h, and no other's.
 func (f *Fields) takeOut(h http.Header) {
-	without := func(name string, ours ...string) {
-		rest := slices.DeleteFunc(slices.Clone(h[name]), func(line string) bool { return slices.Contains(ours, line) })
-		if h[name] = rest; len(rest) == 0 {
-			delete(h, name)
-		}
-	}
+	var all said
 	last := f.last()
-	for i := range last.fields() {
-		without(names[i], last.lines(i)...)
+	for i, ours := range last.say(&all) {
+		for _, line := range ours {
+			replaceLine(h, names[i], line, "")
+		}
 	}
 	for g := last; g != nil; g = g.outer {
-		if cookie := g.current().Cookie; cookie != "" {
-			without(SetCookie, cookie)
-		}
+		replaceLine(h, SetCookie, g.current().Cookie, "")
 	}
 }
 
@@ -163,7 +154,7 @@ func replaceLine(h http.Header, name, was, line string) {
 	lines := slices.Clone(h[name])
 	if line != "" {
 		lines[i] = line
-	} else if lines = slices.Delete(lines, i, i+1); len(lines) == 0 {
+	} else if lines = slices.DeleteFunc(lines, func(l string) bool { return l == was }); len(lines) == 0 {
 		delete(h, name)
 		return
 	}

@@ -10,12 +10,9 @@ package reply
 // of f must be set. Where they fit, room keeps the lists of the stack; it is empty, or nil.
 func (f *Fields) Within(outer *Fields, room *Lists) {
 	f.outer, f.lists = outer, room
+	kept := outer.original()
 	for i := 0; i < listed && room != nil; i++ {
-		all := append(room[i][:0], outer.lines(i)...)
-		if f.Lines[i] != "" {
-			all = append(all, f.Lines[i])
-		}
-		if len(all) > usual {
+		if all := append(append(room[i][:0], outer.list(i, kept)...), f.Values.line(i)...); len(all) > usual {
 			f.lists = nil
 		}
 	}
@@ -31,64 +28,51 @@ func (f *Fields) last() *Fields {
 	return f
 }
 
-// fields returns how many of the fields f, and those outside of it, may have values for: most have
-// none for those that few decisions have.
-func (f *Fields) fields() int {
-	for g := f; g != nil; g = g.outer {
-		if g.current().More != nil {
-			return len(names)
+// original reports whether nothing that f, and those outside of it, have to say was reissued.
+func (f *Fields) original() bool {
+	for ; f != nil; f = f.outer {
+		if f.reissued.Load() != nil {
+			return false
 		}
 	}
-	return numFields
+	return true
 }
 
-// lines returns what f, and those outside of it, have to say in a field: in a list a line each, the
-// outermost first; of the rest, the innermost value stands. Nothing can be appended in place: a
-// handler's Add must not reach the next value.
-func (f *Fields) lines(i int) []string {
-	if f.outer == nil && i < numFields {
-		if lines := &f.current().Lines; lines[i] != "" {
-			return lines[i : i+1 : i+1]
-		}
-		return nil
-	}
-	return f.linesOfAll(i)
-}
-
-// linesOfAll is lines for a stack, and for fields that few decisions have.
-func (f *Fields) linesOfAll(i int) []string {
-	if i < listed {
-		return f.list(i)
+// say returns what f, and those outside of it, have to say in each field: in a list a line each, the
+// outermost first; of the rest, the innermost value stands. Of the fields that few decisions have there
+// is nothing where nobody has any. Nothing can be appended in place: a handler's Add must not reach the
+// next value.
+func (f *Fields) say(all *said) [][]string {
+	n, kept := numFields, f.outer != nil && f.original()
+	for i := range listed {
+		all[i] = f.list(i, kept)
 	}
 	for g := f; g != nil; g = g.outer {
-		switch v := g.current(); {
-		case i < numFields && v.Lines[i] != "":
-			return v.Lines[i : i+1 : i+1]
-		case i >= numFields && v.More != nil && v.More[i-numFields] != "":
-			return v.More[i-numFields : i-numFields+1 : i-numFields+1]
+		v := g.current()
+		if v.More != nil {
+			n = len(all)
+		}
+		for i := listed; i < n; i++ {
+			if all[i] == nil {
+				all[i] = v.line(i)
+			}
 		}
 	}
-	return nil
+	return all[:n]
 }
 
-// list is lines for a list of a stack.
-func (f *Fields) list(i int) (list []string) {
-	kept := f.lists != nil
-	for g := f; g != nil; g = g.outer {
-		kept = kept && g.reissued.Load() == nil
+// list returns the lines of a list, by what is kept of it if that holds.
+func (f *Fields) list(i int, kept bool) []string {
+	if f.outer == nil {
+		return f.current().line(i)
 	}
-	if kept {
+	if kept && f.lists != nil {
 		n := 0
 		for n < usual && f.lists[i][n] != "" {
 			n++
 		}
 		return f.lists[i][:n:n]
 	}
-	if f.outer != nil {
-		list = f.outer.list(i)
-	}
-	if line := f.current().Lines[i]; line != "" {
-		list = append(list[:len(list):len(list)], line)
-	}
-	return list
+	list := f.outer.list(i, kept)
+	return append(list[:len(list):len(list)], f.current().line(i)...)
 }

@@ -92,6 +92,17 @@ func (v *Values) value(i int) string {
 	return ""
 }
 
+// line returns what is sent of a field; nothing fits behind it.
+func (v *Values) line(i int) []string {
+	switch {
+	case v.value(i) == "":
+		return nil
+	case i < numFields:
+		return v.Lines[i : i+1 : i+1]
+	}
+	return v.More[i-numFields : i-numFields+1 : i-numFields+1]
+}
+
 // Fields are the values of a decision among those of others. They do not change once
 // the handler runs: what comes after is put beside them, because http.TimeoutHandler
 // may have left a handler behind that still refunds, while the response is written.
@@ -124,6 +135,9 @@ const usual = 4
 
 // Lists are the lines of a stack in the fields that are lists.
 type Lists [listed][usual]string
+
+// Said has room for the lines of all fields.
+type said [len(names)][]string
 
 // NoStore goes with every token: Set-Cookie alone does not keep a response out
 // of shared caches (RFC 9111 section 7.3).
