@@ -50,15 +50,15 @@ type Locks struct {
 }
 
 func (l *Locks) Add(stripe int) {
-	i := l.n
-	for i > 0 && l.stripes[i-1] > stripe {
-		i--
+	for i, s := range l.stripes[:l.n] {
+		if s == stripe {
+			return
+		}
+		if s > stripe {
+			l.stripes[i], stripe = stripe, s
+		}
 	}
-	if i > 0 && l.stripes[i-1] == stripe {
-		return
-	}
-	copy(l.stripes[i+1:l.n+1], l.stripes[i:l.n])
-	l.stripes[i] = stripe
+	l.stripes[l.n] = stripe
 	l.n++
 }
 

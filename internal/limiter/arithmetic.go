@@ -139,6 +139,9 @@ func (r *rule) roll(now int64, s State) State {
 		}
 		return State{At: s.At}
 	}
+	if r.life == 0 && uint64(now-s.At*r.window) < uint64(r.window) {
+		return s // as most are: a division takes longer than all else here
+	}
 	window := now / r.window
 	switch {
 	case r.life > 0:
@@ -162,7 +165,7 @@ func (r *rule) merge(a, b State) State {
 		a.Cur = max(a.Cur, b.Cur)
 		return a
 	}
-	if a.At != b.At { // one of them is ahead by the skew allowed
+	if a.At != b.At && !r.blank(b) { // one of them is ahead by the skew allowed
 		b = r.roll(a.At*r.window, b)
 	}
 	return State{At: a.At, Cur: max(a.Cur, b.Cur), Prev: max(a.Prev, b.Prev)}
@@ -223,7 +226,7 @@ func (r *rule) load(now int64, c *cells.Cell) State {
 		return State{At: now / r.window, Cur: uint32(c.Value)}
 	}
 	return State{
-		At:   int64(c.Expires)/r.seconds - 2,
+		At:   int64(c.Expires/uint32(r.seconds)) - 2,
 		Cur:  uint32(c.Value >> 32),
 		Prev: uint32(c.Value),
 	}
@@ -289,32 +292,30 @@ func (p *Policy) roll(now int64, t *Tally) {
 	}
 }
 
+// statuses are how the limits of a tally stand, or of a network.
+type statuses = [storeless.MaxLimits]storeless.LimitStatus
+
 // check says whether every limit in force has room, beside what is held of those that are charged
-// later. It fills in Admitted, Impossible, Blocked and Wait, and leaves what depends on
-// the charge to status.
-// v is zero.
-func (p *Policy) check(now int64, t *Tally, cost, held int64, v *storeless.Verdict) {
-	v.Admitted = true
+// later. It fills in Admitted, Impossible and Wait of v, which is zero or says what the limits said that were
+// checked before, and of each limit what is left before the charge and whether it is blocked, for status.
+func (p *Policy) check(now int64, t *Tally, cost, held int64, v *storeless.Verdict, limits *statuses) {
 	for i := range p.rules {
-		r := &p.rules[i]
-		more := r.moreFor(cost)
-		if cost > r.capacity+more {
-			v.Limits[i].Blocked = true
-			if !r.limit.Shadow {
-				v.Admitted, v.Impossible = false, true
-			}
+		r, s := &p.rules[i], &limits[i]
+		s.Shadow, s.Remaining = r.limit.Shadow, r.remaining(now, t[i])+r.moreFor(cost)
+		if r.later {
+			s.Remaining -= held
+		}
+		if cost <= s.Remaining || cost == 0 {
 			continue
 		}
-		left := r.remaining(now, t[i]) + more
-		if r.later {
-			left -= held
-		}
-		if cost > 0 && cost > left {
-			v.Limits[i].Blocked = true
-			if !r.limit.Shadow {
-				v.Admitted = false
-				v.Wait = max(v.Wait, r.blockedFor(now, t[i], cost))
-			}
+		s.Blocked = true
+		switch {
+		case s.Shadow:
+		case cost > r.capacity+r.moreFor(cost):
+			v.Admitted, v.Impossible = false, true
+		default:
+			v.Admitted = false
+			v.Wait = max(v.Wait, r.blockedFor(now, t[i], cost))
 		}
 	}
 	if v.Impossible {
@@ -342,31 +343,36 @@ func (r *rule) blockedFor(now int64, s State, cost int64) time.Duration {
 	return wholeSeconds(max(1, r.wait(now, s, cost)))
 }
 
-// status fills in how each limit stands. Of a limit that is charged later, what is held
-// counts, and the request itself if it is admitted.
-func (p *Policy) status(now int64, t *Tally, cost, held int64, v *storeless.Verdict) {
+// status fills in how each limit stands, of which check has said what was left.
+func (p *Policy) status(now int64, t *Tally, cost int64, charged bool, v *storeless.Verdict) {
 	for i := range p.rules {
 		r, s := &p.rules[i], &v.Limits[i]
-		if r.spread != nil && !s.Blocked { // what is left is told of the tally
-			s.Remaining, s.Shadow = storeless.MaxQuota, r.limit.Shadow
-			continue
-		}
-		left := r.remaining(now, t[i]) + r.moreFor(cost)
-		if r.later {
-			left -= held
-			if v.Admitted {
-				left -= cost
-			}
-		}
-		s.Remaining, s.Shadow = max(0, left), r.limit.Shadow
-		switch {
-		case s.Blocked && cost <= r.capacity+r.moreFor(cost):
-			s.Reset = r.blockedFor(now, t[i], cost)
-		case r.later && s.Remaining < r.capacity:
-			s.Reset = r.blockedFor(now, t[i], s.Remaining+1)
-		case s.Remaining < r.capacity:
-			s.Reset = wholeSeconds(r.wait(now, t[i], s.Remaining+1))
-		}
+		r.leave(cost, charged, v.Admitted, s)
+		r.reset(now, t[i], cost, s)
+	}
+}
+
+// leave fills in what is left after the charge. Of a limit that is charged later, what is held
+// counts, and the request itself if it is admitted.
+func (r *rule) leave(cost int64, charged, admitted bool, s *storeless.LimitStatus) {
+	if charged && !s.Blocked || r.later && admitted {
+		s.Remaining -= cost
+	}
+	s.Remaining = max(0, s.Remaining)
+	if r.spread != nil && !s.Blocked { // what is left is told of the tally
+		s.Remaining = storeless.MaxQuota
+	}
+}
+
+// reset fills in when that changes.
+func (r *rule) reset(now int64, t State, cost int64, s *storeless.LimitStatus) {
+	switch {
+	case s.Blocked && cost <= r.capacity+r.moreFor(cost):
+		s.Reset = r.blockedFor(now, t, cost)
+	case r.later && s.Remaining < r.capacity:
+		s.Reset = r.blockedFor(now, t, s.Remaining+1)
+	case s.Remaining < r.capacity:
+		s.Reset = wholeSeconds(r.wait(now, t, s.Remaining+1))
 	}
 }
 

@@ -67,7 +67,7 @@ func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (tally
 		panic("limiter: negative cost")
 	}
 	us := micros(now)
-	tally = f.Shown
+	tally, v.Admitted = f.Shown, true
 	p.roll(us, &tally)
 
 	if len(f.Networks) > 0 || f.Proof != nil {
@@ -83,15 +83,16 @@ func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (tally
 	var known found
 	c.look(p, &at, &known)
 	start := c.recall(us, p, &at, from, &f.Shown, &tally, &known)
-	p.check(us, &tally, cost, f.Held, &v)
-	if v.Admitted && cost > 0 {
+	p.check(us, &tally, cost, f.Held, &v, &v.Limits)
+	charged := v.Admitted && cost > 0
+	if charged {
 		p.charge(us, &tally, cost, &v)
 		c.keep(us, p, &at, from, &tally, &known)
 	}
 	if start.cost > 0 {
 		m.note(&v, start, cost > 0)
 	}
-	p.status(us, &tally, cost, f.Held, &v)
+	p.status(us, &tally, cost, charged, &v)
 	return tally, v
 }
 
@@ -106,6 +107,7 @@ func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) (v sto
 	}
 	us, tally := micros(now), f.Shown
 	p.roll(us, &tally)
+	v.Admitted = true
 	m.takeAll(us, p, f, cost, false, &tally, &v)
 	return v
 }
@@ -125,10 +127,10 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 
 // beside is how one of a tally's networks stands.
 type beside struct {
-	at      spot
-	known   found
-	tally   Tally
-	verdict storeless.Verdict
+	at     spot
+	known  found
+	tally  Tally
+	limits statuses
 }
 
 // takeBeside is takeAll with room for each of the tally's networks.
@@ -152,32 +154,32 @@ func (m *Memory) takeBeside(now int64, p *Policy, f *Candidate, room []beside, c
 
 	var known found
 	c.look(p, &at, &known)
-	for i, w := range f.Networks {
-		c.look(w.Policy, &room[i].at, &room[i].known)
+	for i := range f.Networks {
+		c.look(f.Networks[i].Policy, &room[i].at, &room[i].known)
 	}
 	from := f.guest(now, p)
 	start := c.recall(now, p, &at, from, &f.Shown, tally, &known)
-	p.check(now, tally, cost, f.Held, v)
-	for i, w := range f.Networks {
-		b := &room[i]
+	p.check(now, tally, cost, f.Held, v, &v.Limits)
+	for i := range f.Networks {
+		w, b := &f.Networks[i], &room[i]
 		s := c.recall(now, w.Policy, &b.at, from.network(i), &b.tally, &b.tally, &b.known)
 		if s.part > start.part {
 			start = s
 		}
-		w.Policy.check(now, &b.tally, cost, w.Held, &b.verdict)
-		restrict(v, &b.verdict)
+		w.Policy.check(now, &b.tally, cost, w.Held, v, &b.limits)
 		if p.shadows {
-			p.shadow(v, &b.verdict)
+			p.shadow(v, &b.limits)
 		}
 	}
 	if charge && v.Admitted && cost > 0 && f.Proof != nil {
 		m.spend(now/1_000_000, f.Proof, v)
 	}
-	if charge && v.Admitted && cost > 0 {
+	charged := charge && v.Admitted && cost > 0
+	if charged {
 		p.charge(now, tally, cost, v)
 		c.keep(now, p, &at, from, tally, &known)
-		for i, w := range f.Networks {
-			b := &room[i]
+		for i := range f.Networks {
+			w, b := &f.Networks[i], &room[i]
 			w.Policy.charge(now, &b.tally, cost, v)
 			c.keep(now, w.Policy, &b.at, from.network(i), &b.tally, &b.known)
 		}
@@ -185,11 +187,9 @@ func (m *Memory) takeBeside(now int64, p *Policy, f *Candidate, room []beside, c
 	if start.cost > 0 {
 		m.note(v, start, charge && cost > 0)
 	}
-	p.status(now, tally, cost, f.Held, v)
+	p.status(now, tally, cost, charged, v)
 	for i, w := range f.Networks {
-		b := &room[i]
-		w.Policy.status(now, &b.tally, cost, w.Held, &b.verdict)
-		narrow(v, &b.verdict, p.Len())
+		w.Policy.narrow(now, &room[i].tally, cost, charged, v, &room[i].limits)
 	}
 }
 
@@ -237,16 +237,14 @@ func (m *Memory) note(v *storeless.Verdict, s start, asks bool) {
 // cells that it had at a look.
 func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Tally, known *found) (begun start) {
 	for i := range p.rules {
-		r := &p.rules[i]
-		col := c.column(i, r.id)
+		r, col, own := &p.rules[i], known[i].col, known[i].cell
 		reach := r.reach
 		if from.ends > 0 {
 			reach = max(reach, from.ends-now/1_000_000+cells.FarFuture)
 		}
 		cells.Furthest(&col.reach, reach)
-		own := known[i]
 		if own != nil && own.Tag != at.tag { // a newcomer in the same request has taken it
-			own, known[i] = nil, nil
+			own, known[i].cell = nil, nil
 		}
 		if own == nil {
 			t[i] = r.roll(now, t[i])
@@ -278,27 +276,31 @@ func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Ta
 	return begun
 }
 
-// found are the cells of a tally, as far as it has any.
-type found [storeless.MaxLimits]*cells.Cell
+// found are the columns in which a tally has its cells, and the cells as far as it has any.
+type found [storeless.MaxLimits]struct {
+	col  *column
+	cell *cells.Cell
+}
 
 // look notes the cells of a tally. All cells of a request are looked for before any is
 // read: so they come from main memory together, and not one after the other.
 func (c *counts) look(p *Policy, at *spot, known *found) {
 	for i := range p.rules {
-		known[i] = at.find(c.column(i, p.rules[i].id))
+		known[i].col = c.column(i, p.rules[i].id)
+		known[i].cell = at.find(known[i].col)
 	}
 }
 
 // keep writes t to memory.
 func (c *counts) keep(now int64, p *Policy, at *spot, from guest, t *Tally, known *found) {
 	for i := range p.rules {
-		r, own := &p.rules[i], known[i]
+		r, own := &p.rules[i], known[i].cell
 		if own == nil && (r.later || r.limit.Shadow) && r.blank(t[i]) {
 			continue // nothing was counted, and nothing is to be left behind
 		}
 		// A newcomer in the same request, a tally or another network, may have taken it.
 		if own == nil || own.Tag != at.tag {
-			own = c.claim(now, r, c.column(i, r.id), at, from)
+			own = c.claim(now, r, known[i].col, at, from)
 		}
 		r.store(now, own, t[i], from.ends)
 	}

@@ -27,8 +27,9 @@ func (p *Policy) Peek(now time.Time, t Tally, cost int64) (v storeless.Verdict) 
 	}
 	us := micros(now)
 	p.roll(us, &t)
-	p.check(us, &t, cost, 0, &v)
-	p.status(us, &t, cost, 0, &v)
+	v.Admitted = true
+	p.check(us, &t, cost, 0, &v, &v.Limits)
+	p.status(us, &t, cost, false, &v)
 	return v
 }
 
@@ -47,11 +48,13 @@ func (p *Policy) step(now int64, t *Tally, cost int64, v *storeless.Verdict) {
 	if cost < 0 {
 		panic("limiter: negative cost")
 	}
-	p.check(now, t, cost, 0, v)
-	if v.Admitted && cost > 0 {
+	v.Admitted = true
+	p.check(now, t, cost, 0, v, &v.Limits)
+	charged := v.Admitted && cost > 0
+	if charged {
 		p.charge(now, t, cost, v)
 	}
-	p.status(now, t, cost, 0, v)
+	p.status(now, t, cost, charged, v)
 }
 
 // Merge returns the element-wise maximum of two tallies shown at now, after

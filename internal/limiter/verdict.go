@@ -6,39 +6,28 @@ import "github.com/tallystick/tallystick/storeless"
 
 // shadow adds to the verdict of a tally which shadows would have refused for a network.
 // If one of them had been in force, none of its cells would have been charged.
-func (p *Policy) shadow(v, wide *storeless.Verdict) {
+func (p *Policy) shadow(v *storeless.Verdict, wide *statuses) {
 	for i := range p.rules {
-		if p.rules[i].limit.Shadow && wide.Limits[i].Blocked {
+		if p.rules[i].limit.Shadow && wide[i].Blocked {
 			v.Limits[i].Blocked = true
 		}
 	}
 }
 
-// restrict adds the verdict of a network to that of a tally.
-func restrict(v, wide *storeless.Verdict) {
-	v.Admitted = v.Admitted && wide.Admitted
-	v.Impossible = v.Impossible || wide.Impossible
-	v.Wait = max(v.Wait, wide.Wait)
-	if v.Impossible {
-		v.Wait = 0
-	}
-}
-
-// narrow shows, limit by limit, the standing of a network where it leaves less
+// narrow shows, limit by limit, the standing of a network, whose policy is p, where it leaves less
 // than the tally's own. Where both stand in the way, both must give way.
-func narrow(v, wide *storeless.Verdict, n int) {
-	for i := range n {
-		own, other := &v.Limits[i], wide.Limits[i]
-		switch {
-		case own.Blocked && other.Blocked:
-			own.Remaining = min(own.Remaining, other.Remaining)
-			own.Reset = max(own.Reset, other.Reset)
-		case own.Blocked:
-			// The network has room.
-		case other.Remaining < own.Remaining: // and blocked, if it is
-			*own = other
-		case other.Remaining == own.Remaining && own.Reset > 0:
-			own.Reset = max(own.Reset, other.Reset)
+func (p *Policy) narrow(now int64, t *Tally, cost int64, charged bool, v *storeless.Verdict, wide *statuses) {
+	for i := range p.rules {
+		r, own, other := &p.rules[i], &v.Limits[i], &wide[i]
+		r.leave(cost, charged, v.Admitted, other)
+		if own.Blocked && !other.Blocked || !own.Blocked && other.Remaining > own.Remaining {
+			continue // the network has room
+		}
+		r.reset(now, t[i], cost, other)
+		if !own.Blocked && other.Remaining < own.Remaining {
+			*own = *other // and blocked, if it is
+		} else if own.Blocked || own.Reset > 0 {
+			own.Remaining, own.Reset = min(own.Remaining, other.Remaining), max(own.Reset, other.Reset)
 		}
 	}
 }
