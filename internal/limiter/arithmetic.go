@@ -296,8 +296,8 @@ func (p *Policy) roll(now int64, t *Tally) {
 type statuses = [storeless.MaxLimits]storeless.LimitStatus
 
 // check says whether every limit in force has room, beside what is held of those that are charged
-// later. It fills in Admitted, Impossible and Wait of v, which is zero or says what the limits said that were
-// checked before, and of each limit what is left before the charge and whether it is blocked, for status.
+// later. It fills in Admitted, Impossible and Wait of v, which says Admitted if nothing was checked before, else what
+// the limits said that were, and of each limit what is left before the charge and whether it is blocked, for status.
 func (p *Policy) check(now int64, t *Tally, cost, held int64, v *storeless.Verdict, limits *statuses) {
 	for i := range p.rules {
 		r, s := &p.rules[i], &limits[i]

@@ -86,6 +86,22 @@ func TestCeilingIsSettled(t *testing.T) {
 	require.Zero(t, v.Wait)
 }
 
+// What is refused is not charged later: of a ceiling that has room for it as much is left as before.
+func TestRefusalsTakeNothingOfACeilingThatIsChargedLater(t *testing.T) {
+	p := compile(t, storeless.Limit{Name: "attempts", Quota: 3, Window: minute}, storeless.Limit{Name: "failures", Quota: 9, Window: minute})
+	at := func(i int) bool { return i == 0 }
+	door, f := p.Charging(at), underCeiling(7, limiter.Tally{}, p.Share(3).Charging(at))
+	_, v := limiter.NewMemory(64, 1).Take(midnight, door, &f, 1)
+	require.True(t, v.Admitted)
+	require.EqualValues(t, 2, v.Limits[1].Remaining, "as if it were charged")
+	f.Shown, _ = p.Step(midnight, limiter.Tally{}, 3)
+	_, v = limiter.NewMemory(64, 1).Take(midnight, door, &f, 1)
+	require.False(t, v.Admitted)
+	require.True(t, v.Limits[0].Blocked)
+	require.False(t, v.Limits[1].Blocked)
+	require.EqualValues(t, 3, v.Limits[1].Remaining)
+}
+
 // A tally in networks has both and its ceiling: each of the four is asked, and charged.
 func TestCeilingBesideNetworks(t *testing.T) {
 	p := compile(t, storeless.Limit{Quota: 100, Window: minute})

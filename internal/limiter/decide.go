@@ -113,7 +113,7 @@ func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) (v sto
 }
 
 // takeAll is Take with all that may go with a tally, or without charge. tally
-// is rolled, and v zero.
+// is rolled, and v says Admitted and no more.
 func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge bool, tally *Tally, v *storeless.Verdict) {
 	f.countNetworks()
 	if len(f.Networks) < MaxNetworks { // as most have: the room is cleared for each request

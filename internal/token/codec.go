@@ -168,17 +168,9 @@ func (h *Holder) Rest(tok string) (rest string, ok bool) {
 // needs more than that looks at Token.Own.
 func (h *Holder) Verify(now time.Time, tok string) (t Token, err error) {
 	c := h.codec
-	if len(tok) < minLen || len(tok) > MaxLen || tok[len(tok)-signatureLen-1] != '.' {
-		return Token{}, ErrMalformed
-	}
-	// Byte for byte: no algorithm, type or parameter is left to choose, and
-	// none to parse (RFC 8725 section 3.1).
-	k := c.keyOf(tok[:fixedLen])
-	if k == nil {
-		if c.ofAnotherSecret(tok) {
-			return Token{}, ErrSecret
-		}
-		return Token{}, ErrForeign
+	k, err := c.glance(tok)
+	if err != nil {
+		return Token{}, err
 	}
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
@@ -238,7 +230,25 @@ func (h *Holder) Verify(now time.Time, tok string) (t Token, err error) {
 // Foreign reports whether [Holder.Verify] refuses tok with [ErrForeign]. A client of a stack shows the tokens of all
 // its policies to each of them.
 func (c *Codec) Foreign(tok string) bool {
-	return len(tok) >= minLen && len(tok) <= MaxLen && tok[len(tok)-signatureLen-1] == '.' && c.keyOf(tok[:fixedLen]) == nil && !c.ofAnotherSecret(tok)
+	_, err := c.glance(tok)
+	return err == ErrForeign
+}
+
+// glance returns the key whose token tok may be, or why it is none of this policy.
+func (c *Codec) glance(tok string) (*key, error) {
+	if len(tok) < minLen || len(tok) > MaxLen || tok[len(tok)-signatureLen-1] != '.' {
+		return nil, ErrMalformed
+	}
+	// Byte for byte: no algorithm, type or parameter is left to choose, and
+	// none to parse (RFC 8725 section 3.1).
+	k := c.keyOf(tok[:fixedLen])
+	switch {
+	case k != nil:
+		return k, nil
+	case c.ofAnotherSecret(tok):
+		return nil, ErrSecret
+	}
+	return nil, ErrForeign
 }
 
 // keyOf returns the key whose tokens begin with fixed, or nil.

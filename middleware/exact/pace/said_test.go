@@ -26,6 +26,7 @@ func TestWhatResponsesSay(t *testing.T) {
 		"not a refusal":               {200, fields{"Retry-After": "7"}, 0},
 		"seconds":                     {429, fields{"Retry-After": "7"}, 7 * time.Second},
 		"seconds, unavailable":        {503, fields{"Retry-After": "120"}, 2 * time.Minute},
+		"seconds, and a space":        {503, fields{"Retry-After": "120 "}, 2 * time.Minute},
 		"no seconds":                  {429, fields{"Retry-After": "0"}, time.Second},
 		"too many seconds":            {429, fields{"Retry-After": "86400"}, time.Hour},
 		"beyond all numbers":          {429, fields{"Retry-After": "99999999999999999999999"}, time.Hour},

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -75,7 +76,7 @@ func Open(url string, cfg Config) (exact.ArchiveCloser, error) {
 	// others are on: a slow answer would become an outage.
 	option.AlwaysPipelining = true
 	// A server that hangs is given up for dead before long, so that calls do not pile up.
-	option.Dialer.Timeout, option.ConnWriteTimeout = hangs, hangs
+	option.Dialer.Timeout, option.ConnWriteTimeout = time.Second, time.Second
 	var c *counter
 	option.Dialer.ControlContext = func(ctx context.Context, network, address string, raw syscall.RawConn) error {
 		return c.engine.connection.connects(ctx, network, address, raw)

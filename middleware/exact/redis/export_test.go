@@ -28,9 +28,6 @@ func OpenByKey(url string, cfg Config) (*Counter, error) {
 	return c, nil
 }
 
-// Hangs has servers be waited for as long as a busy machine may need.
-func Hangs(after time.Duration) { hangs = after }
-
 // Engine is what a Counter merges calls for.
 func (c *counter) Engine() exact.Batcher { return c.engine }
 

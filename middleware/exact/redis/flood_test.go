@@ -103,9 +103,7 @@ func TestUnansweredCallsHaveABound(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return busy.Load() > 0 }, patient, time.Millisecond)
-	p.Set(faults.Ways{})
-	p.Cut()
 	ends(t, &wg)
 	t.Logf("%d of 2048 calls found no place", busy.Load())
+	require.Positive(t, busy.Load())
 }

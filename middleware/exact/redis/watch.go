@@ -39,10 +39,6 @@ const (
 	watchAgain = time.Second
 )
 
-// hangs is for how long a server that does not answer is waited for, by whoever has no deadline. It is a variable
-// for tests: a busy machine may take longer.
-var hangs = time.Second
-
 // connects is a ControlContext of a [net.Dialer]: a connection is made.
 func (w *watch) connects(context.Context, string, string, syscall.RawConn) error {
 	w.anew()
@@ -102,7 +98,7 @@ func (w *watch) inspect(client rueidis.Client) error {
 
 // ask returns errEvicts if a node would evict, and why one has not said.
 func ask(client rueidis.Client) (evicts, silent error) {
-	ctx, cancel := context.WithTimeout(context.Background(), hangs)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	for _, node := range client.Nodes() {
 		info, err := node.Do(ctx, node.B().Info().Section("memory").Build()).ToString()

@@ -385,11 +385,13 @@ func TestAConnectionThatWasClosed(t *testing.T) {
 	v := exactkit.Take(t, c, call)
 	taken := int64(1)
 	for closing.Store(true); closing.Load(); taken++ {
+		require.Less(t, taken, int64(20), "no connection is kept")
 		v = exactkit.Take(t, c, call)
 	}
 	require.True(t, v.Admitted && v.Replayed)
 	require.EqualValues(t, quota-taken, v.Limits[0].Remaining)
-	for {
+	for tries := 1; ; tries++ {
+		require.Less(t, tries, 20, "no connection is kept")
 		closing.Store(true)
 		err := c.Refund(t.Context(), v.Receipt)
 		if !closing.Swap(false) {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -21,7 +22,7 @@ const Forever = math.MaxInt64 / time.Second * time.Second
 // A date is compared with the Date of the same response, if it has one: the
 // server's own clock, where ours may be wrong.
 func RetryAfter(now time.Time, h http.Header) time.Duration {
-	value := h.Get("Retry-After")
+	value := strings.TrimSpace(h.Get("Retry-After")) // HTTP/2 hands it on as it is
 	if wait, ok := Seconds(value); ok {
 		return max(wait, time.Second)
 	}

@@ -59,14 +59,14 @@ func (g *guard) finalize(status int) {
 	}
 }
 
-// settle notes that the header is final, also for a guard directly outside, which is written to next, unless that
+// settle notes that the header is final, also for the next of the stack if that is written to next, unless it
 // has somebody to tell first. g is locked.
 func (g *guard) settle(status int) {
 	g.Fields.finalized.Store(true)
-	if status == 0 || g.Fields.outer == nil {
+	if status == 0 {
 		return // it may be flushed, in vain
 	}
-	if o, ok := g.ResponseWriter.(interface{ self() *guard }); ok && o.self().Final == nil {
+	if o, ok := g.ResponseWriter.(interface{ self() *guard }); ok && o.self().Final == nil && &o.self().Fields == g.Fields.outer {
 		outer := o.self()
 		outer.mu.Lock()
 		defer outer.mu.Unlock()

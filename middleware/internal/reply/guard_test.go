@@ -146,3 +146,32 @@ func TestFinalIsToldOnceItIsCertain(t *testing.T) {
 		}
 	}
 }
+
+// A guard that something else writes to finalizes for itself, whatever those inside have done.
+func TestOnlyTheNextOfAStackIsFinalizedAhead(t *testing.T) {
+	with := func(tok string, outer *Guard, below http.ResponseWriter) (*Guard, http.ResponseWriter) {
+		g := new(Guard)
+		g.Fields.Lines[Token] = tok
+		if outer != nil {
+			g.Fields.Within(&outer.Fields, nil)
+		}
+		return g, g.Wrap(below)
+	}
+	t.Run("what is between knows nothing of the inner one", func(t *testing.T) {
+		s := &server{header: http.Header{}}
+		first, w := with("first", nil, s)
+		_, w = with("between", first, w)
+		_, w = with("last", first, w) // of a request that was kept before
+		w.WriteHeader(http.StatusOK)
+		require.ElementsMatch(t, []string{"first", "between"}, s.came[0][TokenField], "of what it knows of")
+	})
+	t.Run("a flush that flushes nothing", func(t *testing.T) {
+		s := &server{header: http.Header{}}
+		first, outer := with("first", nil, asked{s})
+		_, w := with("last", first, outer)
+		require.ErrorIs(t, http.NewResponseController(w).Flush(), http.ErrNotSupported)
+		clear(s.header)
+		outer.WriteHeader(http.StatusOK)
+		require.NotEmpty(t, s.came[0][TokenField])
+	})
+}
