@@ -137,6 +137,7 @@ func TestWhatMakesAnInstanceBusy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			now := new(clock)
 			cfg := busyFrom(now, 20, 0)
+			cfg.MaxClients = 1 << 12 // tallies that are bought find no place in a memory that is full
 			if test.change != nil {
 				test.change(&cfg)
 			}
