@@ -134,6 +134,7 @@ func (byPeer) Key(r *http.Request) string { return peer(r) }
 func newThrottled(_ *opening, t terms) http.Handler {
 	quota := throttled.RateQuota{MaxRate: throttled.PerDuration(t.quota, t.window), MaxBurst: t.quota - 1}
 	l := must(throttled.NewGCRARateLimiterCtx(must(memstore.NewCtx(0)), quota))
+	l.SetMaxCASAttemptsLimit(1 << 20) // of 10, as it is by default, two processors at one key run out: 500
 	h := throttled.HTTPRateLimiterCtx{RateLimiter: l, VaryBy: byPeer{}}
 	return h.RateLimit(served())
 }
