@@ -55,9 +55,13 @@ type site struct {
 // clock is that of all sites. It stands until a test moves it: no window ends and no ticket opens while a busy
 // machine is late. Half of an hour is over: where one begins, a quota that is used up comes back in more than two hours,
 // and the page says hours where else it says minutes.
-var clock = middlewaretest.NewClock()
+var clock = halfPast()
 
-func init() { clock.Advance(30 * time.Minute) }
+func halfPast() *middlewaretest.Clock {
+	c := middlewaretest.NewClock()
+	c.Advance(30 * time.Minute)
+	return c
+}
 
 // opensRooms has so much time pass that a ticket for the waiting room opens.
 func opensRooms() { clock.Advance(5 * time.Second) }

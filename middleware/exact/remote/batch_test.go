@@ -26,32 +26,14 @@ import (
 
 // A piped server is one of net/http whose connections are pipes: time is virtual in its bubble.
 type piped struct {
-	dialed chan net.Conn
-	closed chan struct{}
-	asked  atomic.Int64 // requests
-}
-
-func (p *piped) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.dialed:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-func (p *piped) Close() error   { return nil }
-func (p *piped) Addr() net.Addr { return &net.TCPAddr{} }
-
-func (p *piped) dial() net.Conn {
-	here, there := net.Pipe()
-	p.dialed <- there
-	return here
+	*testkit.Pipes
+	asked atomic.Int64 // requests
 }
 
 // pipe serves a counter, and returns who asks it.
 func pipe(t *testing.T, counter exact.Counter) (*piped, exact.CounterCloser) {
 	t.Helper()
-	p := &piped{dialed: make(chan net.Conn), closed: make(chan struct{})}
+	p := &piped{Pipes: testkit.NewPipes()}
 	h, err := remote.Serve(counter, secrets)
 	require.NoError(t, err)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -59,12 +41,11 @@ func pipe(t *testing.T, counter exact.Counter) (*piped, exact.CounterCloser) {
 		h.ServeHTTP(w, r)
 	})}
 	go func() { _ = server.Serve(p) }()
-	to := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return p.dial(), nil }, MaxIdleConnsPerHost: 64}
+	to := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return p.Dial(), nil }, MaxIdleConnsPerHost: 64}
 	cfg := secrets
 	cfg.Transport = to
 	t.Cleanup(func() {
 		to.CloseIdleConnections()
-		close(p.closed)
 		_ = server.Close()
 		time.Sleep(time.Second) // for so long net/http looks after connections that it has closed
 	})
@@ -347,7 +328,7 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 			var wg sync.WaitGroup
 			for range 50 {
 				wg.Go(func() {
-					conn, began := server.dial(), time.Now()
+					conn, began := server.Dial(), time.Now()
 					defer conn.Close()
 					_ = conn.SetReadDeadline(time.Now().Add(time.Hour))
 					go func() {

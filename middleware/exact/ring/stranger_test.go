@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,44 +16,20 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/ring"
 )
 
-// Pipes are a listener without a network: the clock of a bubble tells how long a connection lasts.
-type pipes struct {
-	dialed chan net.Conn
-	ended  chan struct{}
-	end    func()
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.dialed:
-		return c, nil
-	case <-p.ended:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { p.end(); return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
-// dial returns a connection once it is accepted.
-func (p *pipes) dial(t *testing.T) net.Conn {
-	here, there := net.Pipe()
-	p.dialed <- there
-	t.Cleanup(func() { _ = here.Close() })
-	return here
-}
-
 // listening opens a ring of one member that others can ask, in a bubble.
-func listening(t *testing.T) (*ring.Ring, *pipes) {
-	p := &pipes{dialed: make(chan net.Conn), ended: make(chan struct{})}
-	p.end = sync.OnceFunc(func() { close(p.ended) })
+func listening(t *testing.T) (r *ring.Ring, dial func() net.Conn) {
+	p := testkit.NewPipes()
 	r, err := ring.Open(ring.Config{Self: "self:1", Members: []string{"self:1"}, Secrets: secrets, Listener: p, Logger: silent})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, r.Close())
 		time.Sleep(time.Second) // for so long net/http looks after connections that it has closed
 	})
-	return r, p
+	return r, func() net.Conn {
+		c := p.Dial()
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
 }
 
 // Who has no secret holds no connection, by what never comes: each is a goroutine and a file of the program.
@@ -65,8 +40,8 @@ func TestStrangersHoldNoConnection(t *testing.T) {
 		"another request": "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
 	} {
 		testkit.RunBubble(t, name, func(t *testing.T) {
-			_, p := listening(t)
-			c, began := p.dial(t), time.Now()
+			_, dial := listening(t)
+			c, began := dial(), time.Now()
 			_, err := io.WriteString(c, text)
 			require.NoError(t, err)
 			answer, err := io.ReadAll(c)
@@ -80,17 +55,17 @@ func TestStrangersHoldNoConnection(t *testing.T) {
 // Strangers who say nothing, each for five seconds, take no more than some of the program's files.
 func TestStrangersHoldNotAllConnections(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
-		r, p := listening(t)
+		r, dial := listening(t)
 		answers := func(c net.Conn) bool {
 			_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 			answer, _ := io.ReadAll(c)
 			return strings.HasPrefix(string(answer), "HTTP/1.1 405 ")
 		}
 		r.Open(ring.MostOpen - 1)
-		last := p.dial(t)
-		require.False(t, answers(p.dial(t)), "one too many")
+		last := dial()
+		require.False(t, answers(dial()), "one too many")
 		require.True(t, answers(last), "who has one keeps it")
 		synctest.Wait()
-		require.True(t, answers(p.dial(t)), "what has ended makes room")
+		require.True(t, answers(dial()), "what has ended makes room")
 	})
 }
