@@ -111,6 +111,15 @@ const reason = await solve(process.argv[2], { workers: 0, maxWork: 2**32, onprog
 console.log(JSON.stringify({ reason, left }));
 `
 
+// runBadStart solves by a clock of its own: in the first four seconds the device does a thousandth
+// of what it can do later.
+const runBadStart = `
+import { solve } from "./solver.mjs";
+let now = 0;
+performance.now = () => now += now < 4000 ? 100 : 0.1;
+console.log(JSON.stringify(await solve(process.argv[2], { workers: 0 }).catch((error) => error.reason)));
+`
+
 // runModule runs a module beside the solver, and returns what it says.
 func runModule(t *testing.T, node, module, arg string) []byte {
 	t.Helper()
@@ -135,6 +144,18 @@ func TestBrowserSolverForesees(t *testing.T) {
 	require.NoError(t, json.Unmarshal(out, &got))
 	require.Equal(t, "too-slow", got.Reason, "not expired, after a minute")
 	require.Greater(t, time.Duration(got.Left)*time.Millisecond, c.TTL)
+}
+
+// A device that has much else to do at first, such as to load a page, is not given up for that.
+func TestBrowserSolverForgivesABadStart(t *testing.T) {
+	node := interpreter(t, "node")
+	issuer := newIssuer(t, secretA)
+	c, err := issuer.Issue(time.Now(), alice, 1<<18)
+	require.NoError(t, err)
+	var proof string
+	require.NoError(t, json.Unmarshal(runModule(t, node, runBadStart, c.Text), &proof))
+	_, err = issuer.Verify(time.Now(), alice, proof)
+	require.NoError(t, err, proof)
 }
 
 func TestBrowserSolverAgreesOnVectors(t *testing.T) {

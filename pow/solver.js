@@ -9,6 +9,7 @@ const SLICE = 8;     // milliseconds at a stretch: the page stays at 60 frames a
 const SLOW = 200;    // candidates a millisecond; below it there is no JIT, or a very old device
 const SMALL = 2**15; // candidates below which starting workers takes longer than the search
 const FIRST = 1500;  // milliseconds after which the rate is worth something
+const BAD = 5000;    // milliseconds, at least, that may be bad ones: there are workers to start, and a page to load
 const WINDOW = 3e4;  // milliseconds, and half of them at least, over which it is taken
 const PAUSE = 1000;  // milliseconds without news after which a device has slept, and a rate says nothing
 const LUCK = 1.3;    // standard deviations: what nine of ten devices cannot beat
@@ -210,7 +211,7 @@ export const solve = (challenge, { signal, onprogress, maxWork = 2**28, workers 
     const mean = rest.reduce((a, b) => a + b, 0) / 2;
     const deviation = Math.sqrt(rest.reduce((a, b) => a + b * b, 0) / 12);
     const late = (mean - LUCK * deviation) / rate > start + ttl - last;
-    if (late && last - mark > ttl / 20) end(refusal("too-slow")); // the first seconds may have been bad ones
+    if (late && last - mark > Math.max(BAD, ttl / 20)) end(refusal("too-slow"));
     // The last puzzles have a worker each, of all that the rate is of, and are over with
     // the last of them.
     const n = rest.length, tail = !alone && n <= crew.length ? 2 * crew.length / (n + 1) : 1;
