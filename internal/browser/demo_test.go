@@ -151,8 +151,9 @@ func TestDemo(t *testing.T) {
 				if form == "signup" { // which the page must not hold
 					b.run(`(document.querySelector("[name=password]").value = "correct horse")`)
 				}
+				b.run(`(window.before = true)`)
 				b.click("form button:not([type=button])")
-				sleep(b, 1)
+				b.wait(`!window.before && document.readyState === "complete"`)
 			}
 			require.GreaterOrEqual(t, len(b.loaded("POST "))-before, 2)
 			b.scripts(true)
