@@ -4,6 +4,7 @@ package browser
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"math"
 	"net/http"
@@ -19,7 +20,9 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/pow"
 )
 
 type deadEnd struct {
@@ -307,10 +310,21 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// hasTime has the solver of a page take a challenge for one that lives a thousand times as long. Work that takes long
+// enough for an estimate is otherwise, rightly, too much for a device that others keep busy as well.
+func (s *site) hasTime(policy string) {
+	solver := testkit.Replace(s.t, pow.SolverJS(), "const ttl = 1000 *", "const ttl = 1e6 *")
+	s.mux.HandleFunc("GET /tally/"+policy+"/{pin}/solver.js", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/javascript")
+		_, _ = io.WriteString(w, solver)
+	})
+}
+
 // TestTimeLeft: while it works it says for how long yet, without a flood of words.
 func TestTimeLeft(t *testing.T) {
 	browser := launch(t)
-	s := newSite(t, func(c *middleware.Config) { c.Challenge.Work = 1 << 26 })
+	s := newSite(t, func(c *middleware.Config) { c.Challenge.Work = 3 << 24 })
+	s.hasTime("signup")
 	b := open(t, browser, s.URL+"/signup?lang=fr")
 	b.run(`(() => {
 		const note = (selector) => {
