@@ -310,8 +310,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// hasTime has the solver of a page take a challenge for one that lives a thousand times as long. Work that takes long
-// enough for an estimate is otherwise, rightly, too much for a device that others keep busy as well.
+// hasTime has the solver of a page take a challenge for one that lives a thousand times as long. Work that takes a while
+// is otherwise, rightly, too much for a device that others keep busy as well.
 func (s *site) hasTime(policy string) {
 	solver := testkit.Replace(s.t, pow.SolverJS(), "const ttl = 1000 *", "const ttl = 1e6 *")
 	s.mux.HandleFunc("GET /tally/"+policy+"/{pin}/solver.js", func(w http.ResponseWriter, _ *http.Request) {

@@ -143,9 +143,11 @@ func TestHardships(t *testing.T) {
 	}
 }
 
+// TestNoJIT: where there is no JIT a proof takes longer, and is found.
 func TestNoJIT(t *testing.T) {
 	browser := launch(t, chromedp.Flag("js-flags", "--jitless"))
 	s := newSite(t, func(c *middleware.Config) { c.Challenge.Work = 1 << 18 })
+	s.hasTime("signup")
 	b := open(t, browser, s.URL+"/signup")
 	start := time.Now()
 	b.send("#send")
