@@ -5,6 +5,7 @@ package redis_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os/exec"
@@ -226,6 +227,26 @@ func (s *server) size(account string) int {
 	n, err := strconv.Atoi(strings.TrimPrefix(s.do("STRLEN", account), ":"))
 	require.NoError(s.t, err)
 	return n
+}
+
+// sentInTime has calls be made that a frozen server does not answer, each of which may be counted. A machine that stands
+// still until the deadline has sent some of them not at all, and knows so: then they are made once more.
+func sentInTime(t *testing.T, calls func() []error) {
+	t.Helper()
+	for tries := 1; ; tries++ {
+		unsent := false
+		for _, err := range calls() {
+			if errors.Is(err, exact.ErrNotCounted) {
+				unsent = true
+				continue
+			}
+			require.ErrorIs(t, err, exact.ErrMaybeCounted)
+		}
+		if !unsent {
+			return
+		}
+		require.Less(t, tries, 10, "calls are never sent")
+	}
 }
 
 // ends waits for what must not hang while a server hangs.
