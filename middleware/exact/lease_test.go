@@ -205,7 +205,7 @@ func TestLeaseRefunds(t *testing.T) {
 // as well.
 func TestLeaseAsksAgainWhereItAsked(t *testing.T) {
 	d, l := afar(t, exact.LeaseConfig{})
-	p := exactkit.PerHour(t, 1000)
+	p := exactkit.PerYear(t, 1000)
 	d.fault = exact.ErrMaybeCounted
 	call := exact.Call{Key: "k", Cost: 1, Policy: p, ID: "id"}
 	_, err := l.Take(t.Context(), call)
