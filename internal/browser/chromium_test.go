@@ -24,7 +24,7 @@ import (
 const chromium = "/usr/bin/chromium"
 
 // patience is how long a test may take: the machine may be busy.
-const patience = 5 * time.Minute
+const patience = 10 * time.Minute
 
 // launch starts a Chromium of its own and returns its context. It ends with the
 // test.
@@ -38,7 +38,7 @@ func launch(t *testing.T, flags ...chromedp.ExecAllocatorOption) context.Context
 	}
 	options := append([]chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(chromium),
-		chromedp.UserDataDir(t.TempDir()),
+		chromedp.UserDataDir(profile(t)),
 		chromedp.NoFirstRun,
 		chromedp.NoSandbox,
 		chromedp.Headless,
@@ -60,10 +60,22 @@ func launch(t *testing.T, flags ...chromedp.ExecAllocatorOption) context.Context
 	return ctx
 }
 
+// profile makes a folder that goes with the test, once the children of a browser that has ended write nothing into it
+// any more.
+func profile(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "profile")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.Eventually(t, func() bool { return os.RemoveAll(dir) == nil }, patience, 20*time.Millisecond)
+	})
+	return dir
+}
+
 // noCookies has a browser keep none.
 func noCookies(t *testing.T) chromedp.ExecAllocatorOption {
 	t.Helper()
-	dir := t.TempDir()
+	dir := profile(t)
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "Default"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "Default", "Preferences"), []byte(`{"profile":{"default_content_setting_values":{"cookies":2}}}`), 0o600))
 	return chromedp.UserDataDir(dir)
