@@ -154,21 +154,6 @@ func (b *tab) module() {
 	b.run(`import(document.querySelector("[type=module]").src).then((m) => Object.assign(window, m))`)
 }
 
-// solution returns what the module's solver finds. A device that others keep busy is told, rightly, that it is too
-// slow, and tries again.
-func (b *tab) solution(challenge string, workers int) string {
-	b.t.Helper()
-	return eval[string](b, fmt.Sprintf(`(async () => {
-		for (;;) {
-			try {
-				return await solve(%q, { workers: %d });
-			} catch (error) {
-				if (error.reason !== "too-slow" && error.reason !== "expired") throw error;
-			}
-		}
-	})()`, challenge, workers))
-}
-
 // leave evaluates an expression that leaves the page. The page answers before it goes: a page that
 // is gone while its answer is awaited is an error of the protocol.
 func (b *tab) leave(expression string) {

@@ -4,7 +4,6 @@ package browser
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"math"
 	"net/http"
@@ -20,9 +19,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/pow"
 )
 
 type deadEnd struct {
@@ -308,16 +305,6 @@ func TestCancel(t *testing.T) {
 			b.wait(element + `.state !== "idle"`)
 		})
 	}
-}
-
-// hasTime has the solver of a page take a challenge for one that lives a thousand times as long. Work that takes a while
-// is otherwise, rightly, too much for a device that others keep busy as well.
-func (s *site) hasTime(policy string) {
-	solver := testkit.Replace(s.t, pow.SolverJS(), "const ttl = 1000 *", "const ttl = 1e6 *")
-	s.mux.HandleFunc("GET /tally/"+policy+"/{pin}/solver.js", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/javascript")
-		_, _ = io.WriteString(w, solver)
-	})
 }
 
 // TestTimeLeft: while it works it says for how long yet, without a flood of words.

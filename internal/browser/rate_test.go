@@ -21,6 +21,7 @@ import (
 func TestRates(t *testing.T) {
 	browser := launch(t)
 	s := newSite(t)
+	s.hasTime("signup")
 	b := open(t, browser, s.URL+"/signup")
 	issuer, err := pow.New(pow.Config{Secrets: [][]byte{[]byte(strings.Repeat("s", 32))}})
 	require.NoError(t, err)
@@ -50,11 +51,11 @@ func TestRates(t *testing.T) {
 				return got
 			})
 			note(fmt.Sprintf("Chromium, %d", workers), func() string {
-				return b.solution(c.Text, workers)
+				return eval[string](b, fmt.Sprintf("solve(%q, { workers: %d })", c.Text, workers))
 			})
 		}
 		note("Chromium, main thread", func() string {
-			return b.solution(c.Text, 0)
+			return eval[string](b, fmt.Sprintf("solve(%q, { workers: 0 })", c.Text))
 		})
 		_, err = issuer.Verify(issued, who, proof)
 		require.NoError(t, err)

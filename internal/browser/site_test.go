@@ -17,8 +17,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/middlewaretest"
+	"github.com/tallystick/tallystick/pow"
 )
 
 // strict is the policy that everything must run under.
@@ -159,6 +161,16 @@ func (s *site) api(mux *http.ServeMux, change []func(*middleware.Config)) {
 		s.sent = append(s.sent, carried{strings.Join(r.Header.Values(middleware.TokenHeader), ","), r.Header.Get(middleware.ProofHeader)})
 		s.mu.Unlock()
 		handler.ServeHTTP(w, r)
+	})
+}
+
+// hasTime has the solver of a page take a challenge for one that lives a thousand times as long. Work that takes a while
+// is otherwise, rightly, too much for a device that others keep busy as well.
+func (s *site) hasTime(policy string) {
+	solver := testkit.Replace(s.t, pow.SolverJS(), "const ttl = 1000 *", "const ttl = 1e6 *")
+	s.mux.HandleFunc("GET /tally/"+policy+"/{pin}/solver.js", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/javascript")
+		_, _ = io.WriteString(w, solver)
 	})
 }
 
