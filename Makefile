@@ -1,6 +1,6 @@
 # Modules are found by their go.mod: a new one is linted and tested from its
 # first commit. Each is tested as its users get it, by its own go.mod; the
-# workspace is there so that "go run ./demo" and "go run ./internal/lab" work from the root.
+# workspace is there so that "go run ./demo" and "go run ./proof/lab" work from the root.
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -32,7 +32,7 @@ LONGCOUNT ?= 10
 # $(call each,COMMAND) runs COMMAND in every module and says so.
 each = for m in $(MODULES); do echo "--- $$m: $(1)"; (cd "$$m" && $(1)); done
 
-# Nested modules, and those of which the race detector spoils something: a test names testkit.Race.
+# Nested modules, and those of which the race detector spoils something: a test names kit.Race.
 NESTED  := $(filter-out .,$(MODULES))
 SPOILED := $(foreach m,$(NESTED),$(if $(shell grep -rlE --include='*_test.go' 'testkit\.Race' $(m)),$(m)))
 
@@ -104,24 +104,24 @@ fuzz: need ## every fuzz target, FUZZTIME seconds in all
 	@.ci/fuzz $(FUZZTIME) $(MODULES)
 
 bench: need ## our costs beside the floor, other limiters and a fleet over Redis: medians, ratios, budgets
-	@cd internal/bench && go run .
+	@cd proof/bench && go run .
 
-bounds: ## the tables of README.md, docs/bounds.md, internal/lab/README.md and that of prices, by the simulation; some minutes
-	@cd internal/lab && go run . sim -update ../.. && go run . price -update ../..
+bounds: ## the tables of README.md, docs/bounds.md, proof/lab/README.md and that of prices, by the simulation; some minutes
+	@cd proof/lab && go run . sim -update ../.. && go run . price -update ../..
 
 lab: need ## every attacker against real instances behind a real nginx, beside what is promised
-	@GOWORK= go run ./internal/lab attack
+	@GOWORK= go run ./proof/lab attack
 
 fleet: need ## FLEET=1h: the same as soak, of processes behind nginx
-	@GOWORK= go run ./internal/lab fleet -for "$(FLEET)"
+	@GOWORK= go run ./proof/lab fleet -for "$(FLEET)"
 
 soak: need ## SOAK=5m: rotations, reloads, kills, wrong clocks and floods at once, with the race detector
-	@GOWORK= CGO_ENABLED=1 go run -race ./internal/lab soak -for "$(SOAK)"
+	@GOWORK= CGO_ENABLED=1 go run -race ./proof/lab soak -for "$(SOAK)"
 
 long: need ## every test LONGCOUNT times, every mutant, half an hour of fuzzing
 	@export TALLYSTICK_REQUIRE=1 TALLYSTICK_LONG=1 CGO_ENABLED=1; \
 	$(call each,go test -race -shuffle=on -count=$(LONGCOUNT) -timeout=6h ./...); \
-	cd internal/lab && go test -timeout=1h -run=TestPrintedTables ./sim ./price
+	cd proof/lab && go test -timeout=1h -run=TestPrintedTables ./sim ./price
 	@.ci/mutants 0
 	@.ci/fuzz 1800 $(MODULES)
 
@@ -138,7 +138,7 @@ size: ## lines, files, pages, words, names of each package; CPU=1: the CPU secon
 	@.ci/size $(if $(CPU),-cpu) $(AGAINST) .
 
 sbom: ## the bill of materials of the root module, CycloneDX in JSON
-	@cd internal/release && go run ./sbom -module ../.. -version "$$(git describe --always --dirty)"
+	@cd proof/release && go run ./sbom -module ../.. -version "$$(git describe --always --dirty)"
 
 release: ## VERSION=v1.2.3: test, tag and sign it, and write dist/VERSION; pushes nothing
 	@.ci/release "$(VERSION)"

@@ -30,7 +30,7 @@ func main() {
 		switch name := d.Name(); {
 		case err != nil:
 			return err
-		case d.IsDir() && (slices.Contains([]string{"internal", "testdata", "node_modules", "demo"}, name) || name != "." && name[0] == '.'):
+		case d.IsDir() && (slices.Contains([]string{"internal", "proof", "testdata", "node_modules", "demo"}, name) || name != "." && name[0] == '.'):
 			return fs.SkipDir
 		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
 			return nil

@@ -12,10 +12,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	polite "github.com/tallystick/tallystick/middleware/client"
 	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // Clients that prove work by themselves, and several behind one address.
@@ -94,7 +94,7 @@ func TestGoClient(t *testing.T) {
 func TestPythonSolver(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		testkit.Unable(t, "there is no python3")
+		kit.Unable(t, "there is no python3")
 	}
 	solve := func(a answer) string {
 		cmd := exec.CommandContext(t.Context(), python, "../pow/testdata/solve.py", a.Header.Get(middleware.ChallengeHeader))

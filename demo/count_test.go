@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // What the forms let through: the bounds of the README, over real connections.
@@ -125,7 +125,7 @@ func TestSpentNewsletterTokenMeansNothingToContact(t *testing.T) {
 func TestTokenFromAnotherAddressIsAsIfAbsent(t *testing.T) {
 	const other = "127.0.0.2"
 	if probe, err := net.Listen("tcp", other+":0"); err != nil {
-		testkit.Unable(t, "there is no %s: %v", other, err)
+		kit.Unable(t, "there is no %s: %v", other, err)
 	} else {
 		_ = probe.Close()
 	}

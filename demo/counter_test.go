@@ -19,8 +19,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/printed"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
+	"github.com/tallystick/tallystick/proof/pages"
 )
 
 // TestQuoteIsExactOnAFile is what TestQuoteIsExactAcrossInstances is in memory. A disk
@@ -79,7 +79,7 @@ func TestCounterFlag(t *testing.T) {
 // TestQuoteIsExactOnRedis has two processes of the demo, as it were, share a server.
 func TestQuoteIsExactOnRedis(t *testing.T) {
 	o := standard(2)
-	o.counter = "redis://" + testkit.Redis(t) + "/0"
+	o.counter = "redis://" + kit.Redis(t) + "/0"
 	clients := []*client{startWith(t, o).client(t), startWith(t, o).client(t)}
 	for _, c := range clients { // an attempt to connect ends after a second, and that is not long where a machine is busy
 		eventually(t, "connected", func() bool {
@@ -132,7 +132,7 @@ func TestQuoteIsExactOnARing(t *testing.T) {
 	require.NoError(t, os.WriteFile(o.secretFile, []byte(strings.Repeat("demo", 10)), 0o600))
 	var list []string
 	for range 3 {
-		list = append(list, "127.0.0.1:"+testkit.FreePort(t))
+		list = append(list, "127.0.0.1:"+kit.FreePort(t))
 	}
 	var said bytes.Buffer
 	o.log = slog.New(slog.NewTextHandler(&said, nil))
@@ -179,28 +179,28 @@ func TestQuoteIsExactOnARing(t *testing.T) {
 // The first program of the README, with what docs/counters.md adds for a ring: two processes have one quota, of
 // clients too that show no token.
 func TestFirstProgramOnARing(t *testing.T) {
-	testkit.Outside(t)
+	kit.Outside(t)
 	if testing.Short() {
 		t.Skip("-short: this builds the first program")
 	}
-	blocks, _, err := printed.Read("../docs/counters.md")
+	blocks, _, err := pages.Read("../docs/counters.md")
 	require.NoError(t, err)
-	at := slices.IndexFunc(blocks, func(b printed.Block) bool { return strings.Contains(b.Text, "ring.Open(") })
+	at := slices.IndexFunc(blocks, func(b pages.Block) bool { return strings.Contains(b.Text, "ring.Open(") })
 	require.GreaterOrEqual(t, at, 0)
 	const now = `Now: func() time.Time { return time.Unix(1_800_000_000, 0) }`
-	lines := testkit.Replace(t, blocks[at].Text,
+	lines := kit.Replace(t, blocks[at].Text,
 		`os.Getenv("FLY_PRIVATE_IP"), "9000"`, `"127.0.0.1", os.Getenv("RING_PORT")`,
 		`DNS:     os.Getenv("FLY_APP_NAME") + ".internal:9000",`, `Members: strings.Split(os.Getenv("RING"), ","),`,
 		`{secret}`, `{[]byte(os.Getenv("RING_SECRET"))}, `+now,
 		`middleware.FailOpen`, `middleware.FailOpen, Deadline: 10 * time.Second`)
-	program := testkit.Build(t, "quickstart",
+	program := kit.Build(t, "quickstart",
 		"import (", "import (\n\t\"net\"\n\t\"strings\"\n\t\"github.com/tallystick/tallystick/middleware/exact/ring\"",
 		"limit, err := middleware.New(middleware.Config{", "cfg := middleware.Config{ "+now+",",
 		"\t})\n\tif err", "\t}\n"+lines+"\tlimit, err := middleware.New(cfg)\n\tif err")
-	ports := []string{testkit.FreePort(t), testkit.FreePort(t)}
+	ports := []string{kit.FreePort(t), kit.FreePort(t)}
 	var urls []string
 	for _, port := range ports {
-		addr := "127.0.0.1:" + testkit.FreePort(t)
+		addr := "127.0.0.1:" + kit.FreePort(t)
 		urls = append(urls, "http://"+addr+"/contact")
 		process := exec.Command(program)
 		process.Stderr = os.Stderr

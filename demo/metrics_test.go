@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // What a Prometheus reads: decisions by policy, route and reason, of all instances, and the
@@ -40,7 +40,7 @@ func TestMetrics(t *testing.T) {
 	require.NotContains(t, a.body, "127.0.0.1")
 
 	if _, err := exec.LookPath("promtool"); err != nil {
-		testkit.Unable(t, "there is no promtool: %v", err)
+		kit.Unable(t, "there is no promtool: %v", err)
 	}
 	check := exec.Command("promtool", "check", "metrics")
 	check.Stdin = strings.NewReader(a.body)

@@ -5,7 +5,7 @@ package main
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants breaks what the showroom and its reloads hang on; each time some test must fail.

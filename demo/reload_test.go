@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // What SIGHUP does: the secrets and the policies are read again.
@@ -85,7 +85,7 @@ func examplePolicies(t *testing.T, oldnew ...string) string {
 	t.Helper()
 	text, err := os.ReadFile("policies.json")
 	require.NoError(t, err)
-	return testkit.Replace(t, string(text), oldnew...)
+	return kit.Replace(t, string(text), oldnew...)
 }
 
 const contactLimits = `[{"quota": 5, "window": "1m"}, {"quota": 50, "window": "24h"}]`

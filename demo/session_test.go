@@ -25,8 +25,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/printed"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
+	"github.com/tallystick/tallystick/proof/pages"
 )
 
 // The sessions that README.md and docs/ print are run here, command by command, and their
@@ -70,7 +70,7 @@ type session struct {
 func newSession(t *testing.T) *session {
 	for _, command := range []string{"bash", "curl", "python3", "openssl"} {
 		if _, err := exec.LookPath(command); err != nil {
-			testkit.Unable(t, "there is no %s", command)
+			kit.Unable(t, "there is no %s", command)
 		}
 	}
 	s := &session{t: t, said: new(bytes.Buffer)}
@@ -130,7 +130,7 @@ func (s *session) direct(w http.ResponseWriter, r *http.Request) {
 // quickstart builds and starts the first program, but for its listener, whose port may be taken, and
 // its clock, because no test may depend on how long it takes.
 func (s *session) quickstart(secret, addr string) {
-	program := testkit.Build(s.t, "quickstart",
+	program := kit.Build(s.t, "quickstart",
 		"import (", "import (\n\t\"net\"",
 		`http.ListenAndServe(os.Getenv("ADDR"), nil)`, `http.Serve(listener(), nil)`,
 		`Policy:  "contact",`, `Policy: "contact", Now: func() time.Time { return time.Unix(1_800_000_000, 0) },`,
@@ -183,7 +183,7 @@ func (s *session) run(commands string) (out, status string) {
 			out := strings.ReplaceAll(printed.String(), s.front.URL, demoURL)
 			return strings.Trim(out, "\n"), strings.TrimSuffix(status, "\n")
 		}
-		printed.WriteString(line)
+		pages.WriteString(line)
 	}
 }
 
@@ -227,7 +227,7 @@ func same(output string) string {
 }
 
 // play runs a console block, and returns it with the output of now.
-func (s *session) play(b printed.Block) string {
+func (s *session) play(b pages.Block) string {
 	s.t.Helper()
 	var now strings.Builder
 	for step := range strings.SplitSeq(strings.TrimPrefix(b.Text, "$ "), "\n$ ") {
@@ -253,7 +253,7 @@ func TestSessions(t *testing.T) {
 	require.NoError(t, err)
 	played := 0
 	for _, page := range append(pages, "../README.md") {
-		blocks, _, err := printed.Read(page)
+		blocks, _, err := pages.Read(page)
 		require.NoError(t, err)
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
@@ -284,7 +284,7 @@ func TestSessions(t *testing.T) {
 // TestTryIt sends what docs/operations.md says: twice the quota, each request from an
 // address that the client has made up.
 func TestTryIt(t *testing.T) {
-	blocks, _, err := printed.Read("../docs/operations.md")
+	blocks, _, err := pages.Read("../docs/operations.md")
 	require.NoError(t, err)
 	for _, b := range blocks {
 		if b.RunBy != t.Name() {

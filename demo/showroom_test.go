@@ -17,7 +17,7 @@ import (
 )
 
 // The showroom, as a browser without scripts and as its script use it. What it looks like is in
-// internal/browser.
+// proof/browser.
 
 var (
 	countLine = regexp.MustCompile(`<p class="count">(.*)</p>`)

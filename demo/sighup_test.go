@@ -20,8 +20,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A process is the demo as an operator runs it, by a clock that stands still: no window may
@@ -35,7 +35,7 @@ type process struct {
 
 func startProcess(t *testing.T, flags ...string) *process {
 	t.Helper()
-	program := testkit.Build(t, ".", "o.now = time.Now\n", "o.now = func() time.Time { return time.Unix(1_800_000_000, 0) }\n")
+	program := kit.Build(t, ".", "o.now = time.Now\n", "o.now = func() time.Time { return time.Unix(1_800_000_000, 0) }\n")
 	p := &process{t: t, server: &server{}, cmd: exec.Command(program, append([]string{"-addr", "127.0.0.1:0", "-counter", "memory"}, flags...)...)}
 	stdout, err := p.cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -125,7 +125,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 	for i := range transports { // each its own address, and so its own count
 		local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i))}
 		if probe, err := net.ListenTCP("tcp", local); err != nil {
-			testkit.Unable(t, "there is no %s: %v", local.IP, err)
+			kit.Unable(t, "there is no %s: %v", local.IP, err)
 		} else {
 			_ = probe.Close()
 		}

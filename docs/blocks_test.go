@@ -14,15 +14,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/policyfile"
+	"github.com/tallystick/tallystick/proof/pages"
 )
 
 // blocksOf returns the blocks of a language on all pages.
-func blocksOf(t *testing.T, language string) (found []printed.Block) {
+func blocksOf(t *testing.T, language string) (found []pages.Block) {
 	t.Helper()
-	for _, page := range pages(t) {
+	for _, page := range everyPage(t) {
 		blocks, _ := read(t, page)
 		for _, b := range blocks {
 			if b.Language == language {

@@ -21,7 +21,7 @@ import (
 func TestDraftIsNamedOnce(t *testing.T) {
 	numbered := regexp.MustCompile(`(?i)(?:draft-ietf-httpapi-)?ratelimit-headers-[0-9]+|\bdraft[- ][0-9]+`)
 	var named []string
-	for _, page := range pages(t) {
+	for _, page := range everyPage(t) {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		named = append(named, numbered.FindAllString(string(text), -1)...)

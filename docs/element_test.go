@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 const elementPage = "docs/forms.md"
@@ -26,7 +26,7 @@ const elementPage = "docs/forms.md"
 func fromNode[T any](t *testing.T, file, module string) (said T) {
 	t.Helper()
 	if _, err := exec.LookPath("node"); err != nil {
-		testkit.Unable(t, "there is no node: %v", err)
+		kit.Unable(t, "there is no node: %v", err)
 	}
 	require.NoError(t, noticed())
 	source, err := os.Open("middleware/internal/assets/" + file)
@@ -95,7 +95,7 @@ func TestOneChoiceOfLanguages(t *testing.T) {
 func TestElementAttributes(t *testing.T) {
 	const tools = "internal/npm/testdata/tools/node_modules/rolldown"
 	if _, err := os.Stat(tools); err != nil {
-		testkit.Unable(t, "there is no parser of JavaScript; .ci/need installs it: %v", err)
+		kit.Unable(t, "there is no parser of JavaScript; .ci/need installs it: %v", err)
 	}
 	read := fromNode[[]string](t, "tally.js", `
 		import { parseAst } from "./`+tools+`/dist/parse-ast-index.mjs";

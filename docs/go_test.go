@@ -17,9 +17,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 
-	"github.com/tallystick/tallystick/internal/printed"
+	"github.com/tallystick/tallystick/proof/pages"
 )
 
 const module = "github.com/tallystick/tallystick"
@@ -74,7 +74,7 @@ var imported = map[string]string{
 
 // wholeFile makes a file of a fragment: declarations stand as they are, statements go into
 // a function, which uses what they define.
-func wholeFile(t *testing.T, b printed.Block) string {
+func wholeFile(t *testing.T, b pages.Block) string {
 	t.Helper()
 	body := b.Text
 	if !strings.HasPrefix(body, "func ") {
@@ -145,7 +145,7 @@ func goHere(t *testing.T, dir string, args ...string) {
 // TestGoBlocks compiles every block of Go: a program as it is printed, a fragment within a
 // file that declares what it takes for granted.
 func TestGoBlocks(t *testing.T) {
-	testkit.Outside(t)
+	kit.Outside(t)
 	if testing.Short() {
 		t.Skip("-short: this builds every program and fragment of the pages, with all their modules")
 	}
@@ -178,7 +178,7 @@ func TestFirstProgram(t *testing.T) {
 // TestInstall does what the README says before there is a release: in an empty directory
 // beside a clone, with the first program.
 func TestInstall(t *testing.T) {
-	testkit.Outside(t)
+	kit.Outside(t)
 	if testing.Short() {
 		t.Skip("-short: this builds the first program, with all its modules")
 	}

@@ -16,8 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // An instance is a limiter whose log is a file, a.log or b.log of a directory.
@@ -38,7 +38,7 @@ func instance(t *testing.T, dir, name, secret string, ahead time.Duration, shado
 // line that they look at has the words that the table names.
 func TestBeforeYouGoLive(t *testing.T) {
 	if _, err := exec.LookPath("grep"); err != nil {
-		testkit.Unable(t, "there is no grep: %v", err)
+		kit.Unable(t, "there is no grep: %v", err)
 	}
 	var searches []string
 	for _, row := range tableOf(t, "docs/operations.md", "| question |") {

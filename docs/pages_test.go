@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/printed"
+	"github.com/tallystick/tallystick/proof/pages"
 )
 
 // What README.md and docs/ print is run or made by a test. A block or a table without one
@@ -33,12 +33,12 @@ func TestMain(m *testing.M) {
 // what happens within m.Run alone, and without this would say "(cached)" of pages that have changed.
 var noticed = sync.OnceValue(func() error { return os.Chdir(".") })
 
-// pages returns the README, all of docs, and what stands beside the tools that make it.
-func pages(t *testing.T) []string {
+// everyPage returns the README, all of docs, and what stands beside the tools that make it.
+func everyPage(t *testing.T) []string {
 	t.Helper()
 	require.NoError(t, noticed())
 	all := []string{"README.md"}
-	for _, pattern := range []string{"docs/*.md", "internal/*/README.md"} {
+	for _, pattern := range []string{"docs/*.md", "proof/*/README.md"} {
 		found, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		all = append(all, found...)
@@ -48,10 +48,10 @@ func pages(t *testing.T) []string {
 }
 
 // read takes a page apart.
-func read(t *testing.T, page string) ([]printed.Block, []printed.Table) {
+func read(t *testing.T, page string) ([]pages.Block, []pages.Table) {
 	t.Helper()
 	require.NoError(t, noticed())
-	blocks, tables, err := printed.Read(page)
+	blocks, tables, err := pages.Read(page)
 	require.NoError(t, err)
 	return blocks, tables
 }
@@ -75,8 +75,8 @@ var texts = map[string]string{
 // The pages can be read in an evening: evidence stands beside the tool that makes it.
 func TestPagesAreShort(t *testing.T) {
 	words := 0
-	for _, page := range pages(t) {
-		if !strings.HasPrefix(page, "internal/") {
+	for _, page := range everyPage(t) {
+		if !strings.HasPrefix(page, "proof/") {
 			text, err := os.ReadFile(page)
 			require.NoError(t, err)
 			words += len(strings.Fields(string(text)))
@@ -102,7 +102,7 @@ func requireTest(t *testing.T, named, why string) *ast.FuncDecl {
 }
 
 func TestEverythingPrintedHasATest(t *testing.T) {
-	for _, page := range pages(t) {
+	for _, page := range everyPage(t) {
 		blocks, tables := read(t, page)
 		for _, b := range blocks {
 			if b.From != "" {
@@ -157,7 +157,7 @@ func anchors(t *testing.T, page string) map[string]bool {
 
 // Every link within the repository leads somewhere, to the heading.
 func TestLinksLeadSomewhere(t *testing.T) {
-	for _, page := range append(pages(t), "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md") {
+	for _, page := range append(everyPage(t), "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md") {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for _, l := range link.FindAllStringSubmatch(code.ReplaceAllString(string(text), ""), -1) {

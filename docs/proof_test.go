@@ -22,7 +22,7 @@ func TestWorthOfWorkInAnHour(t *testing.T) {
 	policy, err := limiter.Compile("api", []storeless.Limit{{Quota: 100, Window: time.Minute}})
 	require.NoError(t, err)
 	minutes := int(policy.PassLife(time.Hour) / time.Minute)
-	rows := tableOf(t, "internal/lab/README.md", "| work | N = 1 | N = 3 | N = 10 |")
+	rows := tableOf(t, "proof/lab/README.md", "| work | N = 1 | N = 3 | N = 10 |")
 	bounds, err := os.ReadFile("docs/bounds.md")
 	require.NoError(t, err)
 	proof, err := os.ReadFile("docs/proof.md")
@@ -49,7 +49,7 @@ func TestTellingRowsAreTrue(t *testing.T) {
 	require.NoError(t, err)
 	words := strings.Join(strings.Fields(string(text)), " ")
 	var shares, drops []string
-	for _, row := range tableOf(t, "internal/lab/README.md", "| L | N | q |") {
+	for _, row := range tableOf(t, "proof/lab/README.md", "| L | N | q |") {
 		if row[1] == "10" {
 			shares, drops = append(shares, row[2]+" for L = "+row[0]), append(drops, row[3])
 		}
@@ -57,7 +57,7 @@ func TestTellingRowsAreTrue(t *testing.T) {
 	require.Len(t, shares, 4)
 	require.Contains(t, words, "On ten instances q is "+strings.Join(shares[:3], ", ")+" and "+shares[3]+".")
 	require.Contains(t, words, strings.Join(drops[:3], ", ")+" and "+drops[3]+".")
-	bought := tableOf(t, "internal/lab/price/README.md", "| a program computes for |")
+	bought := tableOf(t, "proof/lab/price/README.md", "| a program computes for |")
 	require.Contains(t, words, fmt.Sprintf("gets in %s times a day for nothing, %s times for a second of a core", bought[0][3], bought[1][3]))
 	require.Contains(t, words, fmt.Sprintf("and %s times for an hour of it", bought[3][3]))
 }

@@ -12,14 +12,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/printed"
+	"github.com/tallystick/tallystick/proof/pages"
 )
 
 // A block that says from which file it comes stands in that file, line for line, at any
 // depth of tabs. The file is compiled and tested by its own module. "// ..." stands for what is left out.
 func TestBlocksStandInTheirFiles(t *testing.T) {
 	found := 0
-	for _, page := range pages(t) {
+	for _, page := range everyPage(t) {
 		blocks, _ := read(t, page)
 		for _, b := range blocks {
 			if b.From == "" {
@@ -35,7 +35,7 @@ func TestBlocksStandInTheirFiles(t *testing.T) {
 }
 
 // standsIn reports whether the parts of a block follow each other in a file.
-func standsIn(source string, b printed.Block) bool {
+func standsIn(source string, b pages.Block) bool {
 	for part := range strings.SplitSeq(b.Text, "// ...\n") {
 		rest, ok := after(source, strings.Trim(part, "\n")+"\n")
 		if !ok {

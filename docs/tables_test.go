@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/printed"
+	"github.com/tallystick/tallystick/proof/pages"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -25,7 +25,7 @@ import (
 func tableOf(t *testing.T, page, head string) [][]string {
 	t.Helper()
 	_, tables := read(t, page)
-	i := slices.IndexFunc(tables, func(table printed.Table) bool { return strings.HasPrefix(table.Head, head) })
+	i := slices.IndexFunc(tables, func(table pages.Table) bool { return strings.HasPrefix(table.Head, head) })
 	require.GreaterOrEqual(t, i, 0, "%s has no table %s", page, head)
 	return tables[i].Rows
 }
@@ -75,7 +75,7 @@ func TestBoundsAreOne(t *testing.T) {
 func constants(t *testing.T, dir, typ string) (names, values []string) {
 	t.Helper()
 	require.NoError(t, noticed())
-	all, err := printed.Constants(dir)
+	all, err := pages.Constants(dir)
 	require.NoError(t, err)
 	for _, c := range all {
 		if c.Type == typ {

@@ -32,9 +32,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/pages"
 )
 
 // What docs/wire.md says, computed here from its words alone, and held to the vectors.
@@ -42,7 +42,7 @@ import (
 const wirePage = "docs/wire.md"
 
 // lines are the lines of an example by their first words.
-func linesOf(b printed.Block) map[string]string {
+func linesOf(b pages.Block) map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(b.Text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -123,7 +123,7 @@ func readJSON(t *testing.T, file string, into any) {
 }
 
 func TestWireExamples(t *testing.T) {
-	var examples []printed.Block
+	var examples []pages.Block
 	for _, b := range blocksOf(t, "text") {
 		if b.Page == wirePage {
 			examples = append(examples, b)

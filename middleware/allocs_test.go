@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -100,7 +100,7 @@ func forgery(tok string) string {
 
 // countsAllocations skips a test where they cannot be counted.
 func countsAllocations(t *testing.T) {
-	if testkit.Race {
+	if kit.Race {
 		fmt.Fprintf(os.Stderr, "SKIPPED %s: the race detector allocates on its own; go test -short counts them\n", t.Name())
 		t.Skip("the race detector allocates on its own")
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // request sends one request, with anything or nothing to show, and holds it to the bounds.
@@ -149,7 +149,7 @@ func (w *buyerWorld) step() {
 // no state inside, so that it holds for every rule that keeps the promises.
 func TestBoundsUnderAttack(t *testing.T) {
 	seeds := uint64(16)
-	if testkit.Brief() {
+	if kit.Brief() {
 		seeds = 2
 	}
 	modes := map[string]middleware.Mode{"none": middleware.WhenExhausted, "WhenBusy": middleware.WhenBusy}

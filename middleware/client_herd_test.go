@@ -13,10 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/client"
 	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A tube carries requests to a handler, in a bubble, and counts them.
@@ -135,7 +135,7 @@ func TestHerd(t *testing.T) {
 			ok:     -1, bought: [2]int{16, 24}, sends: 2200, reason: "too-much-work",
 		},
 	} {
-		testkit.RunBubble(t, name, func(t *testing.T) {
+		kit.RunBubble(t, name, func(t *testing.T) {
 			cfg := challenging(new(clock), test.mode)
 			cfg.Limits[0].Quota, cfg.Limits[0].Window, cfg.Quiet = test.quota, time.Hour, test.quiet
 			cfg.Challenge.Crowd, cfg.Challenge.Path, cfg.MaxClients = 255, "", 0
@@ -170,7 +170,7 @@ func TestHerd(t *testing.T) {
 // Two policies that sell around one handler: what is left of the tighter one says
 // how many are called, and a tally is bought of the one that refuses.
 func TestHerdBeforeTwoPolicies(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		policy := func(name string, quota int64) *middleware.Middleware {
 			cfg := challenging(new(clock), middleware.Newcomers)
 			cfg.Policy, cfg.Limits[0].Quota, cfg.Limits[0].Window = name, quota, time.Hour
@@ -190,7 +190,7 @@ func TestHerdBeforeTwoPolicies(t *testing.T) {
 
 // Windows that roll over while requests wait: who looks finds room, and nothing is bought that is not needed.
 func TestHerdFindsRoomAfterAll(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		cfg := challenging(new(clock), middleware.WhenExhausted)
 		cfg.Limits[0].Quota, cfg.Limits[0].Window, cfg.Challenge.Path, cfg.Now = 50, 2*time.Second, "", time.Now
 		handler, _ := limited(t, cfg)

@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // inLine is a policy of one at once, with a line of five, and a challenge.
@@ -28,7 +28,7 @@ func inLine(mode middleware.Mode) middleware.Config {
 // A proof that was good when its request came buys one request, though several that show it
 // stand in line until it has long ended.
 func TestAProofThatWaitsInLineIsSpentOnce(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		h := newSite(t, inLine(middleware.EveryRequest))
 		d := newDoor(false)
 		busy := h.m.Handler(d)
@@ -62,7 +62,7 @@ func TestOnlyWhatWouldBeAdmittedStandsInLine(t *testing.T) {
 		{"a ticket", middleware.WhenExhausted, 5, ticket},
 		{"a newcomer's ticket", middleware.Newcomers, 5, ticket},
 	} {
-		testkit.RunBubble(t, test.name, func(t *testing.T) {
+		kit.RunBubble(t, test.name, func(t *testing.T) {
 			cfg := inLine(test.mode)
 			cfg.Limits = []middleware.Limit{fixed(20, time.Minute)}
 			cfg.Challenge.WaitingRoom = test.share
@@ -96,7 +96,7 @@ func TestOnlyWhatWouldBeAdmittedStandsInLine(t *testing.T) {
 // A tally that was bought is worth nothing after its end, though the request that shows it
 // has stood in line since before: the memory has forgotten what was used of it.
 func TestATallyThatEndsInLineIsNotCharged(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		cfg := inLine(middleware.WhenExhausted)
 		cfg.Concurrency.MaxHold = time.Hour
 		cfg.Limits = []middleware.Limit{{Quota: 96, Window: 24 * time.Hour}}
@@ -117,7 +117,7 @@ func TestATallyThatEndsInLineIsNotCharged(t *testing.T) {
 
 func TestShadowModeHoldsNobodyUp(t *testing.T) {
 	for _, counter := range []exact.Counter{nil, exact.NewMemory(1024, time.Now)} {
-		testkit.Bubble(t, func(t *testing.T) {
+		kit.Bubble(t, func(t *testing.T) {
 			cfg := atOnce(middleware.Concurrency{Max: 1, CancelHeld: true})
 			cfg.Shadow = true
 			if counter == nil {
@@ -151,7 +151,7 @@ func TestAPanicOfTheHookGivesTheSlotBack(t *testing.T) {
 }
 
 func TestARefusalHoldsNoSlot(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		cfg := atOnce(middleware.Concurrency{Max: 1})
 		cfg.Limits[0].Quota = 2
 		cfg.Cost = costOf
@@ -181,7 +181,7 @@ func TestAHijackedConnectionCanBeHalfClosed(t *testing.T) {
 
 // A client with a tally of its own stands in that tally's line, however long that of its address is.
 func TestABoughtTallyHasALineOfItsOwn(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		cfg := inLine(middleware.WhenExhausted)
 		cfg.Concurrency.Queue = 1
 		h := newSite(t, cfg)
@@ -204,7 +204,7 @@ func TestABoughtTallyHasALineOfItsOwn(t *testing.T) {
 
 // A request whose pass has ended in line is charged to the tally that its proof has opened.
 func TestAProofOutlivesAPassInLine(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		cfg := inLine(middleware.WhenExhausted)
 		cfg.Concurrency.MaxHold = time.Hour
 		h := newSite(t, cfg)
@@ -235,7 +235,7 @@ func TestARequestThatStoodInLineIsSettledWhereItWasCharged(t *testing.T) {
 		"sliding": {Quota: 10, Window: time.Minute},
 		"bucket":  {Quota: 10, Window: time.Minute, Algorithm: middleware.TokenBucket},
 	} {
-		testkit.RunBubble(t, name, func(t *testing.T) {
+		kit.RunBubble(t, name, func(t *testing.T) {
 			cfg := inLine(middleware.WhenExhausted)
 			cfg.Challenge, cfg.Limits = nil, []middleware.Limit{limit}
 			cfg.Cost = func(r *http.Request) int64 { return int64(len(r.Header["X-Paid"])) }

@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A door is a handler whose requests stay until they are told to go.
@@ -65,7 +65,7 @@ func come(h http.Handler, n int, options ...option) *atomic.Int64 {
 }
 
 func TestNoMoreAtOnceThanMax(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		cfg := atOnce(middleware.Concurrency{Max: 2})
 		d, told := newDoor(false), record(&cfg)
 		h := newLimiter(t, cfg).Handler(d)
@@ -110,7 +110,7 @@ func TestEverySlotIsGivenBack(t *testing.T) {
 // Five connections without any work shut everybody behind their address out for MaxHold, and no longer.
 func TestIdleRequestsHoldASlotNoLongerThanMaxHold(t *testing.T) {
 	for _, ends := range []bool{false, true} {
-		testkit.Bubble(t, func(t *testing.T) {
+		kit.Bubble(t, func(t *testing.T) {
 			d := newDoor(true)
 			h := newLimiter(t, atOnce(middleware.Concurrency{Max: 5, CancelHeld: ends})).Handler(d)
 			come(h, 5)
@@ -132,7 +132,7 @@ func TestIdleRequestsHoldASlotNoLongerThanMaxHold(t *testing.T) {
 
 // First come, first served; nobody waits for longer than MaxHold, and who waits is charged nothing.
 func TestRequestsWaitForTheirTurn(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		cfg := atOnce(middleware.Concurrency{Max: 1, Queue: 3})
 		served := make(chan string, 10)
 		h := newLimiter(t, cfg).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -155,7 +155,7 @@ func TestRequestsWaitForTheirTurn(t *testing.T) {
 }
 
 func TestNobodyWaitsForLongerThanMaxHold(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		cfg := atOnce(middleware.Concurrency{Max: 1, Queue: 3, MaxHold: 10 * time.Second})
 		d := newDoor(false)
 		h := newLimiter(t, cfg).Handler(d)
@@ -173,7 +173,7 @@ func TestNobodyWaitsForLongerThanMaxHold(t *testing.T) {
 }
 
 func TestABoughtTallyHasSlotsOfItsOwn(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		cfg := atOnce(middleware.Concurrency{Max: 2})
 		cfg.Challenge = &middleware.Challenge{Mode: middleware.WhenExhausted, Path: "/t/", Work: 1 << 10}
 		cfg.Limits[0].Quota = 10
@@ -216,7 +216,7 @@ func TestAHijackedConnectionHoldsItsSlot(t *testing.T) {
 // With a counter that all instances share no more than Max are served by all of them. One
 // that is killed holds its slots for MaxHold.
 func TestSlotsOfAllInstances(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		counter := exact.NewMemory(1024, time.Now)
 		cfg := atOnce(middleware.Concurrency{Max: 3})
 		cfg.Exact = &middleware.Exact{Counter: counter, Outage: middleware.FailClosed}
@@ -254,7 +254,7 @@ func TestSlotsOfAllInstances(t *testing.T) {
 
 // In an outage each instance counts for itself, or refuses.
 func TestSlotsInAnOutage(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		for _, outage := range []middleware.Outage{middleware.FailOpen, middleware.FailClosed} {
 			l := newLedger(new(clock))
 			l.fault = func(context.Context, int) error { return errEngine }
@@ -298,7 +298,7 @@ func TestASlotThatNobodyKnowsOfIsNone(t *testing.T) {
 }
 
 func TestReconfigureKeepsWhatIsServed(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		cfg := atOnce(middleware.Concurrency{Max: 2})
 		m, d := newLimiter(t, cfg), newDoor(false)
 		h := m.Handler(d)
@@ -312,7 +312,7 @@ func TestReconfigureKeepsWhatIsServed(t *testing.T) {
 }
 
 func TestTiersHaveTheirOwnMax(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		cfg := atOnce(middleware.Concurrency{Max: 1, Tiers: map[string]int{"pro": 3}})
 		cfg.Tiers = map[string][]middleware.Limit{"pro": cfg.Limits, "team": cfg.Limits}
 		cfg.Identity = byCustomer
@@ -326,7 +326,7 @@ func TestTiersHaveTheirOwnMax(t *testing.T) {
 }
 
 func TestShadowOfTooManyAtOnce(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		cfg := atOnce(middleware.Concurrency{Max: 2})
 		cfg.Shadow = true
 		d, told := newDoor(false), record(&cfg)

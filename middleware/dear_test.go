@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A dear request is one that is made to cost the server much.
@@ -197,7 +197,7 @@ func TestDear(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			m := newMeasured(t, d)
 			require.LessOrEqual(t, m.answered, 2*m.sent+begun)
-			if testkit.Race {
+			if kit.Race {
 				return // it allocates on its own
 			}
 			n, size := testing.AllocsPerRun(20, m.send), allocated(m.send)

@@ -21,8 +21,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // ofResets is set in a process that is to do TestResetsOfEarlyResponses itself: what that looks
@@ -76,7 +76,7 @@ func resetEarlyResponses(t *testing.T) {
 	}
 	most, longest := int64(1500), 5*time.Second
 	switch {
-	case testkit.Long():
+	case kit.Long():
 		most, longest = 100_000, time.Minute
 	case testing.Short():
 		most = 300

@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // believed is for how long a refusal is at most.
@@ -160,7 +160,7 @@ func TestSpentKeyCostsACallInTenSeconds(t *testing.T) {
 func TestNoHerdOfASpentKey(t *testing.T) {
 	for name, room := range map[string]bool{"spent": false, "given back": true} {
 		for _, stamped := range []bool{false, true} {
-			testkit.RunBubble(t, fmt.Sprintf("%s, known by its token %t", name, stamped), func(t *testing.T) {
+			kit.RunBubble(t, fmt.Sprintf("%s, known by its token %t", name, stamped), func(t *testing.T) {
 				l, cfg := estimatingNow()
 				h := newSite(t, cfg)
 				require.Equal(t, http.StatusOK, send(h, costs(1000)).StatusCode)
@@ -198,7 +198,7 @@ func TestNoHerdOfASpentKey(t *testing.T) {
 // One that waits for another's answer does so once, and no longer than a call may take:
 // a counter that does not answer is an outage for it as for all.
 func TestWhoWaitsForAnAnswerHasADeadline(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		l, cfg := estimatingNow()
 		cfg.Exact.Deadline = 50 * time.Millisecond
 		h := newSite(t, cfg)

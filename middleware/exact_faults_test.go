@@ -14,9 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // An illness is what becomes of a call, instead of what the counter would answer.
@@ -169,10 +169,10 @@ const aDeadline = 50 * time.Millisecond // the default
 // Every fault strikes in the middle of a load of payers and strangers, and passes.
 func TestFaults(t *testing.T) {
 	phases := map[bool]int{false: 5, true: 1} // with a flood: it takes a second
-	if testkit.Brief() {
+	if kit.Brief() {
 		phases[false] = 1
 	}
-	if testkit.Long() {
+	if kit.Long() {
 		phases = map[bool]int{false: 25, true: 8}
 	}
 	floods := map[string]bool{} // rows that had one
@@ -184,7 +184,7 @@ func TestFaults(t *testing.T) {
 				continue // each mishap has one of the two, and each row has both
 			}
 			for _, flood := range []bool{false, true} {
-				if flood && floods[m.row] && testkit.Brief() {
+				if flood && floods[m.row] && kit.Brief() {
 					continue
 				}
 				floods[m.row] = floods[m.row] || flood
@@ -196,7 +196,7 @@ func TestFaults(t *testing.T) {
 					}
 					name := fmt.Sprintf("%s, %s, flood %t, %s", m.name, map[middleware.Outage]string{middleware.FailOpen: "open", middleware.FailClosed: "closed"}[outage], flood, lasts)
 					t.Run(name, func(t *testing.T) {
-						testkit.Bubble(t, func(t *testing.T) { befalls(t, &m, outage, flood, lasts) })
+						kit.Bubble(t, func(t *testing.T) { befalls(t, &m, outage, flood, lasts) })
 					})
 					if m.lasts > 0 {
 						break

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A flood never gets into the fallback, however slow it makes the server, and however many
@@ -39,10 +39,10 @@ func TestFloodsReachNoFallback(t *testing.T) {
 	} {
 		for _, told := range []bool{false, true} {
 			brief := row.name == "200µs x 1" && !told || row.name == "200µs x 4" && told
-			if !brief && (testkit.Brief() || !testkit.Long() && told) {
+			if !brief && (kit.Brief() || !kit.Long() && told) {
 				continue
 			}
-			testkit.RunBubble(t, fmt.Sprintf("%s, deadlines told %t", row.name, told), func(t *testing.T) {
+			kit.RunBubble(t, fmt.Sprintf("%s, deadlines told %t", row.name, told), func(t *testing.T) {
 				server := &queue{service: row.service}
 				if told {
 					server.stale = row.service / 3
@@ -71,7 +71,7 @@ func TestFloodsReachNoFallback(t *testing.T) {
 
 // A key that cost nothing is authenticated too, and does not starve one that was paid for.
 func TestOneKeyDoesNotStarveAnother(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		s := newScene(t, 1, &queue{service: 200 * time.Microsecond}, middleware.Exact{Outage: middleware.FailOpen})
 		free, payers, strangers := s.toll(), s.toll(), s.toll()
 		s.flood(free, 300, paying("free"))
@@ -101,10 +101,10 @@ func TestFreeKeysDoNotStarvePayers(t *testing.T) {
 		{100 * time.Microsecond, 3, []string{"paid"}},
 		{2 * time.Millisecond, 4, []string{"paid"}},
 	} {
-		if row.instances > 1 && testkit.Brief() {
+		if row.instances > 1 && kit.Brief() {
 			continue
 		}
-		testkit.RunBubble(t, fmt.Sprintf("%s x %d, paying %v", row.service, row.instances, row.paying), func(t *testing.T) {
+		kit.RunBubble(t, fmt.Sprintf("%s x %d, paying %v", row.service, row.instances, row.paying), func(t *testing.T) {
 			s := newScene(t, row.instances, &queue{service: row.service}, middleware.Exact{Outage: middleware.FailOpen, PayingTiers: row.paying})
 			free, strangers, payers := s.toll(), s.toll(), s.toll()
 			s.flood(free, 300, func(n int, r *http.Request) { r.Header.Set("Payer", fmt.Sprint("free", n)) })
@@ -130,7 +130,7 @@ func TestFreeKeysDoNotStarvePayers(t *testing.T) {
 // A policy without a store in front of an exact one keeps floods by few addresses off the
 // counter: the first shield, and the cheapest.
 func TestACheapPolicyShieldsAnExactOne(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		for _, shielded := range []bool{false, true} {
 			s := newScene(t, 1, &queue{service: 200 * time.Microsecond}, middleware.Exact{Outage: middleware.FailOpen})
 			if shielded {

@@ -14,9 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // TestRefundBehindATimeout: http.TimeoutHandler answers and leaves the handler behind, which gives back what it could
@@ -131,7 +131,7 @@ func TestRefundWhoseAnswerIsLost(t *testing.T) {
 		"not asked, then lost":      {[]fate{notCounted, lostAtOnce}, []error{exact.ErrNotCounted, nil, exact.ErrNoRefund}, 3},
 		"not asked is not repeated": {[]fate{notCounted}, []error{exact.ErrNotCounted, nil, exact.ErrNoRefund}, 2},
 	} {
-		testkit.RunBubble(t, name, func(t *testing.T) {
+		kit.RunBubble(t, name, func(t *testing.T) {
 			counter := &losing{Counter: exact.NewMemory(0, nil), lose: tt.lose}
 			cfg := hasty(new(clock), counter)
 			cfg.Now = nil
@@ -167,7 +167,7 @@ func TestRefundOfNothingIsNotDone(t *testing.T) {
 
 // What comes back too late is an error, is not asked for again, and is counted.
 func TestLateRefundsAreCounted(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) { // the deadline passes
+	kit.Bubble(t, func(t *testing.T) { // the deadline passes
 		c := new(clock)
 		counter := &losing{Counter: &altered{Counter: exact.NewMemory(0, c.Now), refund: notRefunded(exact.ErrLateRefund)}, lose: []fate{lostInTime}}
 		m := newLimiter(t, paid(c, counter))

@@ -14,9 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A server that does nothing for a moment, as for a fork or a packet that is sent again,
@@ -25,7 +25,7 @@ func TestAStallIsNoOutage(t *testing.T) {
 	const deadline = 50 * time.Millisecond
 	for _, rate := range []int{100, 500, 2000} {
 		for _, stall := range []time.Duration{40 * time.Millisecond, 60 * time.Millisecond, 120 * time.Millisecond, 250 * time.Millisecond} {
-			testkit.RunBubble(t, fmt.Sprintf("%s at %d a second", stall, rate), func(t *testing.T) {
+			kit.RunBubble(t, fmt.Sprintf("%s at %d a second", stall, rate), func(t *testing.T) {
 				server := &queue{service: 100 * time.Microsecond}
 				s := newScene(t, 1, server, middleware.Exact{Outage: middleware.FailClosed})
 				customers := s.toll()
@@ -57,7 +57,7 @@ func TestAStallIsNoOutage(t *testing.T) {
 // An open breaker holds calls back however long the deadline is.
 func TestABreakerHoldsBackByALongDeadline(t *testing.T) {
 	for _, deadline := range []time.Duration{50 * time.Millisecond, time.Second, 3 * time.Second} {
-		testkit.Bubble(t, func(t *testing.T) {
+		kit.Bubble(t, func(t *testing.T) {
 			var calls atomic.Int64
 			c := &altered{take: func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 				calls.Add(1)
@@ -100,7 +100,7 @@ func (f *far) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) 
 // With a deadline of four round trips everybody passes, however far the server is. Of one that is about as far
 // as the deadline most answers come too late, and many of the requests are load: 503, FailOpen or not.
 func TestDeadlinesAndDistances(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		for _, away := range []time.Duration{5 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond} {
 			for _, trips := range []int{1, 2, 4} {
 				server := &queue{service: wellService}
@@ -163,7 +163,7 @@ func (c *cluster) Take(ctx context.Context, call exact.Call) (exact.Verdict, err
 
 // One node that hangs is an outage of its customers, and of no others.
 func TestOneHungNodeIsOneNodesOutage(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		c := newCluster()
 		s := &scene{over: make(chan struct{}), server: new(queue)}
 		s.add(t, c, middleware.Exact{Outage: middleware.FailClosed})

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A reading is what the packages of npm make of a response.
@@ -29,11 +29,11 @@ type reading struct {
 func readInNode(t *testing.T, now time.Time, responses []map[string]string) []reading {
 	t.Helper()
 	if _, err := os.Stat("testdata/parsers/node_modules/ratelimit-header-parser"); err != nil {
-		testkit.Unable(t, "there is no ratelimit-header-parser (.ci/need installs it, by npm)")
+		kit.Unable(t, "there is no ratelimit-header-parser (.ci/need installs it, by npm)")
 	}
 	node, err := exec.LookPath("node")
 	if err != nil {
-		testkit.Unable(t, "there is no node (Debian: apt-get install nodejs)")
+		kit.Unable(t, "there is no node (Debian: apt-get install nodejs)")
 	}
 	asked, err := json.Marshal(map[string]any{"now": now.UnixMilli(), "responses": responses})
 	require.NoError(t, err)

@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/chance"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/chance"
 	"github.com/tallystick/tallystick/storeless"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // Names that are typed, such as that of a log-in, are as long as a client likes: none that is
@@ -43,7 +43,7 @@ func TestLimitsForNoEndlessName(t *testing.T) {
 // A flood of strangers with invalid keys, or with none, asks the database nothing, and those
 // who have accounts get a customer's numbers neither away nor down, however many they are.
 func TestLimitsForInAFlood(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		now, reg := new(clock), &registry{limits: map[string][]middleware.Limit{"paying": minutely(20)}}
 		cfg := contracts(now, reg)
 		cfg.LimitsFor.Customers = 64
@@ -81,7 +81,7 @@ func TestLimitsForInAFlood(t *testing.T) {
 // A customer whose numbers nobody can find keeps others waiting for no longer than the
 // deadline, and those that are known not at all.
 func TestLimitsForSlowCustomersKeepNobody(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		now, reg := new(clock), &registry{limits: map[string][]middleware.Limit{"known": minutely(20)}}
 		m := newLimiter(t, contracts(now, reg))
 		quota := func(name string) (int64, time.Duration) {
@@ -112,7 +112,7 @@ func TestLimitsForSlowCustomersKeepNobody(t *testing.T) {
 
 // Numbers of before a new configuration apply where no answer comes, under the shape of now alone.
 func TestLimitsForStaleNumbers(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		now, reg := new(clock), &registry{limits: map[string][]middleware.Limit{"a": minutely(20)}}
 		cfg := contracts(now, reg)
 		m := newLimiter(t, cfg)

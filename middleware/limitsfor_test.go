@@ -15,9 +15,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 type registry struct {
@@ -77,7 +77,7 @@ func patiently(f func(context.Context, middleware.Identity) ([]middleware.Limit,
 func minutely(quota int64) []middleware.Limit { return []middleware.Limit{fixed(quota, time.Minute)} }
 
 func TestLimitsForACustomer(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		reg := &registry{limits: map[string][]middleware.Limit{"big": minutely(20), "small": minutely(2)}}
 		cfg := contracts(new(clock), reg)
 		cfg.Tiers = map[string][]middleware.Limit{"pro": minutely(10)}
@@ -148,7 +148,7 @@ func TestLimitsForWithoutAnAnswer(t *testing.T) {
 		{"a shadow", func(r *registry) { r.limits["a"] = minutely(7); r.limits["a"][0].Shadow = true }, "at least one limit must be in force", 0},
 	} {
 		for _, known := range []bool{false, true} {
-			testkit.RunBubble(t, test.name, func(t *testing.T) {
+			kit.RunBubble(t, test.name, func(t *testing.T) {
 				now, reg := new(clock), &registry{limits: map[string][]middleware.Limit{"a": minutely(20)}}
 				cfg := contracts(now, reg)
 				h := newSite(t, cfg)
@@ -181,7 +181,7 @@ func TestLimitsForWithoutAnAnswer(t *testing.T) {
 
 // The function is asked again when its answer is old, and all that was counted stays.
 func TestLimitsForAChange(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		now, reg := new(clock), &registry{limits: map[string][]middleware.Limit{"a": {fixed(5, time.Hour)}}, takes: time.Millisecond}
 		cfg := contracts(now, reg)
 		cfg.Limits = []middleware.Limit{fixed(3, time.Hour)}
@@ -213,7 +213,7 @@ func TestLimitsForAChange(t *testing.T) {
 
 // What a request was charged under is what it is settled under.
 func TestLimitsForASettledRequest(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		bucket := func(burst int64) []middleware.Limit {
 			return []middleware.Limit{{Name: "b", Algorithm: middleware.TokenBucket, Quota: burst, Window: time.Minute}}
 		}
@@ -262,7 +262,7 @@ func TestLimitsForWithEverything(t *testing.T) {
 		}},
 		{"no memory", func(_ *clock, cfg *middleware.Config) { cfg.InsecureNoMemory = true }},
 	} {
-		testkit.RunBubble(t, test.name, func(t *testing.T) {
+		kit.RunBubble(t, test.name, func(t *testing.T) {
 			now, reg := new(clock), &registry{limits: map[string][]middleware.Limit{}}
 			cfg := contracts(now, reg)
 			test.change(now, &cfg)
@@ -312,7 +312,7 @@ func TestCallForACustomer(t *testing.T) {
 
 // No answer makes tokens that do not fit: it is refused, before anything is counted that could not be told.
 func TestLimitsForATokenThatIsTooLong(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		reg := &registry{limits: map[string][]middleware.Limit{}}
 		cfg := contracts(new(clock), reg)
 		cfg.Limits = wordy(1)
@@ -371,7 +371,7 @@ func TestLimitsForInParallel(t *testing.T) {
 
 // Customers of two tiers whose own numbers are the same keep what else their tiers give them.
 func TestLimitsForTheSameNumbersInTwoTiers(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		reg := &registry{limits: map[string][]middleware.Limit{"a": minutely(20), "b": minutely(20)}}
 		cfg := contracts(new(clock), reg)
 		cfg.Now = time.Now

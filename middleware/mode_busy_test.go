@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // busyFrom is contact with WhenBusy, by a rate or by requests under way.
@@ -177,7 +177,7 @@ func comeFromAfar(h http.Handler, first, end int) {
 // refused is none, nor one that is free.
 func TestWhenBusyCountsRequestsUnderWay(t *testing.T) {
 	for name, concurrency := range map[string]*middleware.Concurrency{"alone": nil, "with Concurrency": {Max: 5}} {
-		testkit.RunBubble(t, name, func(t *testing.T) {
+		kit.RunBubble(t, name, func(t *testing.T) {
 			cfg := busyFrom(new(clock), 0, many)
 			cfg.Now, cfg.Concurrency = time.Now, concurrency
 			h, d := newSite(t, cfg), newDoor(false)
@@ -228,7 +228,7 @@ func TestAHijackedConnectionIsUnderWay(t *testing.T) {
 // Reconfigure changes nothing about what was admitted and is under way: else a program that
 // reads its file every second would never be busy.
 func TestReconfigureKeepsTheLoad(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		cfg := busyFrom(nil, 20, many)
 		cfg.Now = time.Now
 		h, d := newSite(t, cfg), newDoor(false)
@@ -266,7 +266,7 @@ func TestReconfigureKeepsTheLoad(t *testing.T) {
 
 // While it is busy newcomers have nothing to wait in line for, though they might have had a moment before.
 func TestNewcomersDoNotStandInLineWhereItIsBusy(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		cfg := busyFrom(nil, 0, 2)
 		cfg.Now, cfg.Concurrency = time.Now, &middleware.Concurrency{Max: 1, Queue: 5}
 		h, d := newSite(t, cfg), newDoor(false)

@@ -5,7 +5,7 @@ package middleware
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants breaks every step of telling, carrying, deciding and answering in turn; each

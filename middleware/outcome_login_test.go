@@ -16,8 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // served sends requests of n clients at once, has none end before the last is decided, and returns how many were served.
@@ -62,7 +62,7 @@ func TestOutcomeOfAThousandWrongPasswords(t *testing.T) {
 // Twenty log-ins a minute behind one address, each of 0.3 s and all of them right, echo any
 // token that any of them was ever sent. With reservations in tokens 8 % of them were refused.
 func TestOutcomeOfRightPasswordsLeavesNothing(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		cfg := login(new(clock))
 		cfg.Now = nil
 		cfg.Limits[1].Window = 15 * time.Minute

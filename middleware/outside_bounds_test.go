@@ -16,8 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // (N+C)·L holds in an aligned window however requests, checks and asks with any tokens are
@@ -115,7 +115,7 @@ func TestPeekIssuesNoChallenge(t *testing.T) {
 
 // What a client shows takes as much memory and no more, however large it is.
 func TestAskOfMegabytes(t *testing.T) {
-	if testkit.Race {
+	if kit.Race {
 		fmt.Fprintln(os.Stderr, "SKIPPED TestAskOfMegabytes: the race detector allocates on its own; go test -short counts them")
 		t.Skip("the race detector allocates on its own")
 	}

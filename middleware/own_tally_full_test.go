@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // Addresses cost nothing, and fill the memory. What a client has paid for
@@ -38,7 +38,7 @@ func TestAFloodTakesNothingFromPayers(t *testing.T) {
 // the others have counted fades at midnight, and a pass's does not.
 func TestPassesOutliveTheirWindowsInAFullMemory(t *testing.T) {
 	seeds := uint64(20)
-	if testkit.Brief() {
+	if kit.Brief() {
 		seeds = 3
 	}
 	for name, row := range map[string]struct {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -68,7 +68,7 @@ func (b *greedyBuyer) spend() (passed int) {
 // a tally had the whole quota and lived for two days, this buyer had 19,250, 37,295 and 45,744 requests of 50 a day.)
 func TestThreeDaysOfBuying(t *testing.T) {
 	pause := 5 * time.Minute
-	if testkit.Brief() {
+	if kit.Brief() {
 		pause = time.Hour
 	}
 	minute := middleware.Limit{Name: "minute", Quota: 5, Window: time.Minute}
@@ -118,7 +118,7 @@ func query(q string) option { return func(r *http.Request) { r.URL.RawQuery = q 
 // and fork, with restarts, tiers and boundaries of the day.
 func TestPassTraces(t *testing.T) {
 	seeds := uint64(60)
-	if testkit.Brief() {
+	if kit.Brief() {
 		seeds = 12
 	}
 	full := 0

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // The highest price of this minute and the one before is told, whatever other addresses are asked for, and the log says
@@ -76,7 +76,7 @@ func TestTheHighestPriceOfMany(t *testing.T) {
 	cfg := challenging(now, middleware.Newcomers)
 	h := newSite(t, cfg)
 	h.m.SellOut(now.Now(), peerIdentity)
-	testkit.Together(50, func(i int) {
+	kit.Together(50, func(i int) {
 		if i == 25 {
 			send(h)
 			return

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // The threats that proofs of work are an answer to. T28 stands with the prices;
@@ -181,7 +181,7 @@ func TestOneProofManyInstances(t *testing.T) {
 
 // What a client shows costs at most a few MACs and no memory, whoever made it.
 func TestForgedProofsAreCheap(t *testing.T) {
-	if testkit.Race {
+	if kit.Race {
 		t.Skip("the race detector allocates on its own")
 	}
 	h := newSite(t, challenging(new(clock), middleware.EveryRequest))

@@ -8,14 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // The runtime allocates in sizes: the one after 704 bytes is 768, and 8 of them are its own. With one word too many each
 // request costs 64 bytes more, and what clears and collects them. Sizes are those of 64-bit machines; on
 // others all is smaller.
 func TestWhatARequestKeepsFitsItsAllocation(t *testing.T) {
-	if testkit.Race {
+	if kit.Race {
 		t.Skip("the race detector allocates on its own")
 	}
 	for _, test := range []struct {

@@ -115,7 +115,7 @@ func (c *challenger) proofReason(now time.Time, who *subject, receipt *pow.Recei
 // with as many crowds as quotas would buy 64 times what an address can. A carrier that
 // gives each subscriber one /64 has hundreds of them in a /56 and thousands in a /48:
 // they pay a higher price when many are new within the hour, and are served. What each
-// choice costs either side is in internal/lab/price/README.md.
+// choice costs either side is in proof/lab/price/README.md.
 const (
 	crowds56 = 2
 	crowds48 = 8

@@ -20,13 +20,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // TestMain looks for goroutines that outlive the tests: every server is closed,
 // and the middleware itself must not have started any.
 func TestMain(m *testing.M) {
-	testkit.CollectLess()
+	kit.CollectLess()
 	if flag.Parse(); !testing.Verbose() {
 		slog.SetDefault(slog.New(slog.DiscardHandler)) // what fails is not to be looked for among lines of what passed
 	}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/chance"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/chance"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -81,7 +81,7 @@ func TestSpreads(t *testing.T) {
 // 2,000 where it picks by chance. Where it keeps a client on one instance, it gets the share.
 func TestSpreadsIsFair(t *testing.T) {
 	windows := 100
-	if testkit.Brief() {
+	if kit.Brief() {
 		windows = 20
 	}
 	for _, n := range []int{3, 10} {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // Every proof that is not accepted is counted once, by its reason, at the endpoint and with a request; Reconfigure
@@ -69,7 +69,7 @@ func TestStatsCountProofs(t *testing.T) {
 // What an operator hears of a counter: what came of each call, how long it took, whether
 // it is down, and how many of its places are taken.
 func TestStatsAndDecisionsTellOfTheCounter(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		c := new(clock)
 		l := newLedger(c)
 		cfg := hasty(c, l)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // One client makes no instance busy, and not even its own network: neither by what its addresses get for nothing, nor by
@@ -94,7 +94,7 @@ func TestOneClientsConnectionsMakeNobodyBusy(t *testing.T) {
 		"an IPv4 address": func(int) string { return "5.6.7.8" },
 		"a /48":           func(i int) string { return fmt.Sprintf("2001:db8:1:%x::1", i) },
 	} {
-		testkit.RunBubble(t, name, func(t *testing.T) {
+		kit.RunBubble(t, name, func(t *testing.T) {
 			cfg := busyFrom(nil, 0, 40)
 			cfg.Now, cfg.Limits[0].Quota = time.Now, 1000
 			h, d := newSite(t, cfg), newDoor(false)

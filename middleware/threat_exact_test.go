@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // Threats of exact routes, by their numbers.
@@ -23,7 +23,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 	hang := func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
 	// rushed plays a route in a bubble that fails open, with places for eight calls of the default deadline.
 	rushed := func(name string, play func(t *testing.T, c *clock, l *ledger, h *site)) {
-		testkit.RunBubble(t, name, func(t *testing.T) {
+		kit.RunBubble(t, name, func(t *testing.T) {
 			c := new(clock)
 			l := newLedger(c)
 			cfg := hasty(c, l)
@@ -88,7 +88,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 		require.Empty(t, send(h).Header.Get("Tallystick-Degraded"))
 	})
 
-	testkit.RunBubble(t, "T34 the counter hangs", func(t *testing.T) {
+	kit.RunBubble(t, "T34 the counter hangs", func(t *testing.T) {
 		c := new(clock)
 		l := newLedger(c)
 		l.fault = hang

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func BenchmarkIssue(b *testing.B) {
@@ -130,7 +130,7 @@ func TestAllocations(t *testing.T) {
 		"field huge":  {0, func() { _, _ = ParseHeader(huge) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if testkit.Race {
+			if kit.Race {
 				// The race detector makes sync.Pool forget at random.
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // The reference solvers in other languages, and a verifier in Python that shares
@@ -30,7 +30,7 @@ func interpreter(t *testing.T, name string) string {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		testkit.Unable(t, "there is no %s", name)
+		kit.Unable(t, "there is no %s", name)
 	}
 	return path
 }

@@ -5,7 +5,7 @@ package pow
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants: each check, taken out, is missed by a test. Some of the tests count

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func TestLifetimeEdges(t *testing.T) {
@@ -173,7 +173,7 @@ func TestReceiptIsIdempotent(t *testing.T) {
 
 func TestConcurrentUse(t *testing.T) {
 	is := newIssuer(t, secretA, secretB)
-	testkit.Together(8, func(i int) {
+	kit.Together(8, func(i int) {
 		me := Binding{Client: []byte{byte(i)}, Route: "r"}
 		for range 200 {
 			c, err := is.Issue(epoch, me, 0)

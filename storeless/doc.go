@@ -59,7 +59,7 @@
 // # Clocks
 //
 // The clocks of instances may differ by min(5 s, W/10) for each limit, the skew.
-// What a difference does depends on the algorithm, and internal/model/README.md has figures.
+// What a difference does depends on the algorithm, and proof/model/README.md has figures.
 //
 //	windows   A tally that is ahead of the clock by no more than the skew is
 //	          evaluated at the start of its own window, which so begins early for

@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // An operator looks at two customers, forgets one, and moves both from a file to Redis, to PostgreSQL
@@ -29,7 +29,7 @@ func TestAnOperator(t *testing.T) {
 		require.NoError(t, run(t.Context(), args, &out))
 		return out.String()
 	}
-	engines := []string{"file:" + filepath.Join(t.TempDir(), "counts"), "redis://" + testkit.Redis(t) + "/0", startPostgres(t), "file:" + filepath.Join(t.TempDir(), "other")}
+	engines := []string{"file:" + filepath.Join(t.TempDir(), "counts"), "redis://" + kit.Redis(t) + "/0", startPostgres(t), "file:" + filepath.Join(t.TempDir(), "other")}
 	spend := func(spec, customer string, cost int64) {
 		counter, done, err := open(t.Context(), spec)
 		require.NoError(t, err)
@@ -73,7 +73,7 @@ func TestWrongUse(t *testing.T) {
 func startPostgres(t *testing.T) string {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
 	if len(found) == 0 {
-		testkit.Unable(t, "there is no PostgreSQL (Debian: apt-get install postgresql)")
+		kit.Unable(t, "there is no PostgreSQL (Debian: apt-get install postgresql)")
 	}
 	dir, err := os.MkdirTemp("", "tallystick-postgres-") // not t.TempDir, which others cannot enter
 	require.NoError(t, err)
@@ -87,7 +87,7 @@ func startPostgres(t *testing.T) string {
 		require.NoError(t, os.Chown(dir, uid, uid))
 		as = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 	}
-	data, port := filepath.Join(dir, "data"), testkit.FreePort(t)
+	data, port := filepath.Join(dir, "data"), kit.FreePort(t)
 	does := func(name string, args ...string) {
 		cmd := exec.Command(filepath.Join(found[len(found)-1], name), append([]string{"-D", data}, args...)...)
 		cmd.Dir, cmd.SysProcAttr, cmd.Env = dir, as, []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH")}

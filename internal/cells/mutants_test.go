@@ -5,7 +5,7 @@ package cells_test
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants breaks how sets are locked and claimed in turn; each time some test of this package must fail.

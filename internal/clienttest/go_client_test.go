@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/client"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // Our own client, in a bubble: what it waits for is over at once.
@@ -21,7 +21,7 @@ func TestGoClientPasses(t *testing.T) {
 		"echo":  {MaxSolves: -1, MaxWait: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
+			kit.Bubble(t, func(t *testing.T) {
 				report := play(t, newServer(t), func(base http.RoundTripper) http.RoundTripper {
 					transport.Base = base
 					return transport

@@ -5,7 +5,7 @@ package clienttest
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants has the judge overlook each fault in turn; each time some test of this package

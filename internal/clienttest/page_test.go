@@ -8,13 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/printed"
+	"github.com/tallystick/tallystick/proof/pages"
 )
 
 // rows returns the rows of the table of docs/clients.md with this head, as "name: text".
 func rows(t *testing.T, head string) (all []string) {
 	t.Helper()
-	_, tables, err := printed.Read("../../docs/clients.md")
+	_, tables, err := pages.Read("../../docs/clients.md")
 	require.NoError(t, err)
 	for _, table := range tables {
 		if table.Head == head {
@@ -36,7 +36,7 @@ func TestPageHasEveryCase(t *testing.T) {
 
 // The page has a row for each verdict and each fault of the package, in their order.
 func TestPageHasEveryCode(t *testing.T) {
-	all, err := printed.Constants(".")
+	all, err := pages.Constants(".")
 	require.NoError(t, err)
 	want := map[string][]string{}
 	for _, c := range all {

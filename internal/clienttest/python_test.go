@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/clienttest"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/middlewaretest"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // runPython runs the client of testdata, after its text was changed: old and new in turn.
@@ -22,12 +22,12 @@ func runPython(t *testing.T, script *clienttest.Server, changes ...string) clien
 	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		testkit.Unable(t, "there is no python3: %v", err)
+		kit.Unable(t, "there is no python3: %v", err)
 	}
 	source, err := os.ReadFile("testdata/polite.py")
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "client.py")
-	require.NoError(t, os.WriteFile(file, []byte(testkit.Replace(t, string(source), changes...)), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(kit.Replace(t, string(source), changes...)), 0o600))
 	solver, err := filepath.Abs("../../pow/testdata")
 	require.NoError(t, err)
 	server := httptest.NewServer(script)

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/clienttest"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/client"
 	"github.com/tallystick/tallystick/middleware/middlewaretest"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // What happens to a client that does all right is what each case says.
@@ -42,7 +42,7 @@ func TestCasesAreWhatTheySay(t *testing.T) {
 		"too-dear":       "403:no-token",
 		"never":          "403:cost-above-quota",
 	}
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		degraded := 0
 		report := play(t, newServer(t), func(base http.RoundTripper) http.RoundTripper {
 			return &client.Transport{Workers: 1, Base: receiving(func(resp *http.Response) {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/chance"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/chance"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -28,7 +28,7 @@ func TestShareAway(t *testing.T) {
 		require.Equal(t, test.want, shareOf(test.quota, test.instances, test.instances-1, test.cost), "%+v", test)
 	}
 	step := int64(7)
-	if testkit.Brief() {
+	if kit.Brief() {
 		step = 97
 	}
 	for quota := int64(1); quota < 400; quota += step {
@@ -162,7 +162,7 @@ func refusedAway(away *Policy, instances int64, requests int, r *rand.Rand, at f
 // is picked by chance, has no more than one in 2,000 refused by the shares.
 func TestAwayOfWindows(t *testing.T) {
 	windows := 4000
-	if testkit.Brief() {
+	if kit.Brief() {
 		windows = 400
 	}
 	for _, algorithm := range []storeless.Algorithm{storeless.SlidingWindow, storeless.FixedWindow} {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -138,7 +138,7 @@ func TestCeilingBesideNetworks(t *testing.T) {
 // restarts, and where the memory is full of strangers.
 func TestCeilingsTogether(t *testing.T) {
 	seeds := uint64(8)
-	if testkit.Brief() {
+	if kit.Brief() {
 		seeds = 2
 	}
 	for _, full := range []bool{false, true} {

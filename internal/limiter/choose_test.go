@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -115,7 +115,7 @@ func TestChooseFallsThrough(t *testing.T) {
 		shown := [tallies]limiter.Candidate{{Key: 1}, {Key: 2}, {Key: 3}}
 		var refused atomic.Int64
 		now := midnight.Add(time.Duration(round) * hour)
-		testkit.Together(tallies*quota/4, func(int) {
+		kit.Together(tallies*quota/4, func(int) {
 			for range 4 {
 				if _, _, v := m.Choose(now, p, shown[:], 1); !v.Admitted {
 					refused.Add(1)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -106,17 +106,17 @@ func TestFloodTables(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(strings.TrimPrefix(rows, floodHead)), "\n")
 	require.Len(t, lines, len(floods()), "the table is old: %s", floodBegin)
 	part := 16
-	if testkit.Long() {
+	if kit.Long() {
 		part = 1
 	}
 	for i, f := range floods() {
-		if part > 1 && (f.requests > 1_000_000 || f.requests > 400_000 && testkit.Brief()) {
+		if part > 1 && (f.requests > 1_000_000 || f.requests > 400_000 && kit.Brief()) {
 			continue
 		}
 		cells := strings.Split(strings.Trim(lines[i], "| "), " | ")
 		require.Equal(t, []string{f.from, strconv.Itoa(f.requests)}, cells[:2])
 		for k, a := range []storeless.Algorithm{storeless.SlidingWindow, storeless.TokenBucket} {
-			if testkit.Brief() && k != i%2 {
+			if kit.Brief() && k != i%2 {
 				continue
 			}
 			for j, got := range f.row(t, a, part) {
@@ -146,7 +146,7 @@ func TestSizesOfThePage(t *testing.T) {
 		for i, limits := range []int{1, 2, 8} {
 			printed, err := strconv.ParseFloat(strings.TrimSuffix(cells[1+i], " MiB"), 64)
 			require.NoError(t, err)
-			if printed > 50 && testkit.Brief() {
+			if printed > 50 && kit.Brief() {
 				continue // clearing it is what takes the time, and its formula is that of the others
 			}
 			size := float64(limiter.NewMemory(clients, limits).Size()) / (1 << 20)
@@ -168,7 +168,7 @@ func TestFloodsByTheCell(t *testing.T) {
 	}{{1, 4.5, 0, 49.6}, {2.03, 3.55, 0, 48.5}, {5, 0.75, 31, 45.7}} {
 		f := flood{"an IPv4 address", int(row.perCell * 6 * clients * 32), false, false}
 		for k, a := range []storeless.Algorithm{storeless.TokenBucket, storeless.FixedWindow, storeless.SlidingWindow} {
-			if testkit.Brief() && k != i {
+			if kit.Brief() && k != i {
 				continue // each algorithm once, and each flood
 			}
 			got := f.row(t, a, 32)

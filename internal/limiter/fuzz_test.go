@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -125,5 +125,5 @@ func FuzzCompile(f *testing.F) {
 }
 
 func TestFuzzSeedsExist(t *testing.T) {
-	testkit.Seeds(t, 4, "FuzzStep", "FuzzCompile")
+	kit.Seeds(t, 4, "FuzzStep", "FuzzCompile")
 }

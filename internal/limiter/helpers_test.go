@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -110,6 +110,6 @@ func numbered(m *limiter.Memory, kind byte, n int) limiter.Key {
 }
 
 func TestMain(m *testing.M) {
-	testkit.CollectLess()
+	kit.CollectLess()
 	os.Exit(m.Run())
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -40,7 +40,7 @@ func TestNobodyIsCountedTooLow(t *testing.T) {
 				}
 				inherited, admitted, refused := 0, 0, 0
 				runs := 12
-				if testkit.Brief() {
+				if kit.Brief() {
 					runs = 3
 				}
 				for seed := range uint64(runs) {

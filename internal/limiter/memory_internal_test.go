@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/cells"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -45,7 +45,7 @@ func TestEveryStripeIsHeld(t *testing.T) {
 		{"Peek", func() { m.Peek(now, p, &candidate, 1) }, m.counts.stripes, counts},
 	} {
 		for i, key := range op.keys {
-			testkit.Waits(t, &op.all[op.all.Of(uint64(key))], op.do, fmt.Sprint(op.name, ", key ", i))
+			kit.Waits(t, &op.all[op.all.Of(uint64(key))], op.do, fmt.Sprint(op.name, ", key ", i))
 		}
 	}
 }

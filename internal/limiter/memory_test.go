@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -20,7 +20,7 @@ func stranger(m *limiter.Memory, n int) limiter.Key { return numbered(m, 's', n)
 
 // strangers is how many of them a test can afford.
 func strangers() int {
-	if testkit.Long() {
+	if kit.Long() {
 		return 10_000_000
 	}
 	return 1_000_000
@@ -35,7 +35,7 @@ func TestHotTally(t *testing.T) {
 				storeless.Limit{Name: "b", Quota: 150, Window: hour})
 			m := limiter.NewMemory(64, 2)
 			var admitted atomic.Int64
-			testkit.Together(64, func(_ int) {
+			kit.Together(64, func(_ int) {
 				for range 20 {
 					if take(m, p, midnight, 1, 1).Admitted {
 						admitted.Add(1)
@@ -185,7 +185,7 @@ func TestTalliesAreApart(t *testing.T) {
 	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
 	m := limiter.NewMemory(10*tallies, 1)
 	var admitted [tallies]atomic.Int32
-	testkit.Together(workers, func(worker int) {
+	kit.Together(workers, func(worker int) {
 		r := rand.New(rand.NewPCG(uint64(worker), 2))
 		for _, n := range r.Perm(tallies) {
 			if take(m, p, midnight, stranger(m, n), 1).Admitted {

@@ -5,7 +5,7 @@ package limiter
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants breaks every step of counting and remembering in turn; each

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -133,7 +133,7 @@ func TestNetworksInParallel(t *testing.T) {
 	m := limiter.NewMemory(4096, 1)
 	wide := p.Scale(2)
 	var admitted [networks]atomic.Int64
-	testkit.Together(workers, func(worker int) {
+	kit.Together(workers, func(worker int) {
 		r := rand.New(rand.NewPCG(uint64(worker), 1))
 		key := func(kind byte, n int) limiter.Key { return m.Key([]byte{kind, byte(n)}) }
 		for range each {
@@ -163,7 +163,7 @@ func TestNetworksAtOnce(t *testing.T) {
 	for round := range 20 {
 		wide := []limiter.Network{{Key: numbered(m, 'n', round), Policy: network}}
 		var admitted atomic.Int64
-		testkit.Together(4, func(g int) {
+		kit.Together(4, func(g int) {
 			f := limiter.Candidate{Key: numbered(m, 'h', round<<8+g), Networks: wide}
 			for range 400 {
 				if _, v := m.Take(opening, host, &f, 1); v.Admitted {

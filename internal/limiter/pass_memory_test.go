@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -111,7 +111,7 @@ func TestPassesKeepTheirCountsWhateverTheirLength(t *testing.T) {
 	memories := []time.Duration{minute, 30 * minute, hour, 3 * hour, day}
 	full := 0
 	seeds := 60
-	if testkit.Brief() {
+	if kit.Brief() {
 		seeds = 12
 	}
 	each(t, seeds, func(t *testing.T, r *rand.Rand) {

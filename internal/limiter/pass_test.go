@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -84,7 +84,7 @@ func statedBy(limits []storeless.Limit, i int, memory time.Duration) (quota int6
 // is shown; and to a client that echoes, no more on all instances together.
 func TestPassAdmitsWhatItStates(t *testing.T) {
 	traces := 3000
-	if testkit.Brief() {
+	if kit.Brief() {
 		traces = 600
 	}
 	r := rand.New(rand.NewPCG(1, 11))

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -24,7 +24,7 @@ func BenchmarkPopulation(b *testing.B) {
 	for _, tallies := range []int{1, 1 << 16, 1 << 20, 10 << 20} {
 		for _, limits := range []int{1, 2, 4} {
 			for _, networks := range []int{0, 2} {
-				if tallies > 1<<20 && (limits > 1 || networks > 0 || !testkit.Long()) {
+				if tallies > 1<<20 && (limits > 1 || networks > 0 || !kit.Long()) {
 					continue // gigabytes
 				}
 				c := newPopulation(b, tallies, limits, networks)

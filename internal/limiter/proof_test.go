@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -30,7 +30,7 @@ func TestProofBuysOneRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := limiter.NewMemory(1<<10, 1)
 			var admitted, spent atomic.Int64
-			testkit.Together(1000, func(_ int) {
+			kit.Together(1000, func(_ int) {
 				f := limiter.Candidate{Key: 1, Networks: wide, Proof: proofOf(7, 10*time.Second)}
 				_, v := m.Take(opening, p, &f, 1)
 				if v.Admitted {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -189,7 +189,7 @@ func TestSettledInParallel(t *testing.T) {
 	m := limiter.NewMemory(8000, 1)
 	p := compile(t, storeless.Limit{Quota: quota, Window: hour})
 	wide := p.Scale(workers)
-	testkit.Together(workers, func(n int) {
+	kit.Together(workers, func(n int) {
 		f := limiter.Candidate{Key: numbered(m, 'f', n), Networks: []limiter.Network{{Key: numbered(m, 'n', 0), Policy: wide}}}
 		for range rounds {
 			m.Record(opening, p, &f, 2)

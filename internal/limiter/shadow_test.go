@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -78,7 +78,7 @@ func part(t limiter.Tally, places ...int) (p limiter.Tally) {
 // networks, by memory and without.
 func TestShadowsAgainstThePolicyWithoutThem(t *testing.T) {
 	seeds := 60
-	if testkit.Brief() {
+	if kit.Brief() {
 		seeds = 20
 	}
 	each(t, seeds, func(t *testing.T, r *rand.Rand) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -29,7 +29,7 @@ func TestSightIsMemory(t *testing.T) {
 		of   limiter.Key
 	}
 	seeds, known, unknown := 400, 0, 0
-	if testkit.Brief() {
+	if kit.Brief() {
 		seeds = 40
 	}
 	for seed := range seeds {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/chance"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/chance"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -36,7 +36,7 @@ func TestSpread(t *testing.T) {
 		require.Equal(t, test.want, share.rules[0].admits(test.cost), "%+v", test)
 	}
 	step := int64(7)
-	if testkit.Brief() {
+	if kit.Brief() {
 		step = 97
 	}
 	for quota := int64(1); quota < 400; quota += step {
@@ -81,7 +81,7 @@ func TestSpreadOfAlgorithms(t *testing.T) {
 // and all of one cost, has no more than one in 2,000 refused.
 func TestSpreadIsFair(t *testing.T) {
 	requests := 400_000
-	if testkit.Brief() {
+	if kit.Brief() {
 		requests = 40_000
 	}
 	for _, quota := range []int64{5, 20, 100, 1000} {

@@ -23,9 +23,9 @@ import (
 
 	"github.com/tallystick/tallystick/internal/clienttest"
 	"github.com/tallystick/tallystick/internal/npm"
-	"github.com/tallystick/tallystick/internal/printed"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
+	"github.com/tallystick/tallystick/proof/pages"
 )
 
 const root = "../.."
@@ -34,7 +34,7 @@ const root = "../.."
 func run(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
-		testkit.Unable(t, "there is no %s: %v", name, err)
+		kit.Unable(t, "there is no %s: %v", name, err)
 	}
 	cmd := exec.Command(name, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
@@ -154,10 +154,10 @@ func tools(t *testing.T, name string) string {
 	file, err := filepath.Abs("testdata/tools/node_modules/.bin/" + name)
 	require.NoError(t, err)
 	if _, err := os.Stat(file); err != nil {
-		testkit.Unable(t, "there is no %s; .ci/need installs it: %v", name, err)
+		kit.Unable(t, "there is no %s; .ci/need installs it: %v", name, err)
 	}
 	if _, err := exec.LookPath("node"); err != nil {
-		testkit.Unable(t, "%s needs node: %v", name, err)
+		kit.Unable(t, "%s needs node: %v", name, err)
 	}
 	return file
 }
@@ -165,7 +165,7 @@ func tools(t *testing.T, name string) string {
 // The types hold for a program that uses all of them, in both ways in which modules are found. They name
 // what the modules have, and the reasons of docs/forms.md, and nothing else.
 func TestTypes(t *testing.T) {
-	testkit.Outside(t)
+	kit.Outside(t)
 	tsc, dir := tools(t, "tsc"), installed(t)
 	var program strings.Builder
 	all := func(name string, keys []string) {
@@ -185,7 +185,7 @@ func TestTypes(t *testing.T) {
 		fmt.Fprintf(&program, "import * as module%s from \"@tallystick/tally%s\";\ntype %s = keyof typeof module%s;\n", name, module, name, name)
 		all(name, there)
 	}
-	_, tables, err := printed.Read(root + "/docs/forms.md")
+	_, tables, err := pages.Read(root + "/docs/forms.md")
 	require.NoError(t, err)
 	var reasons []string
 	for _, table := range tables {

@@ -5,7 +5,7 @@ package shop_test
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants breaks every step of selling in turn; each time some test of this package must fail.

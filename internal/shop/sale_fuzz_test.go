@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/shop"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A diary is what a ledger should say, in fractions that are exact.
@@ -150,5 +150,5 @@ func FuzzLedger(f *testing.F) {
 }
 
 func TestLedgerSeedsExist(t *testing.T) {
-	testkit.Seeds(t, 6, "FuzzLedger")
+	kit.Seeds(t, 6, "FuzzLedger")
 }

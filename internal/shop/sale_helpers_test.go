@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -167,7 +167,7 @@ func (s *stall) requireCount(now time.Time, b shop.Buyer, count int) {
 // seeds runs f under a few fixed seeds, fewer where time is short.
 func seeds(t *testing.T, n int, f func(t *testing.T, r *rand.Rand)) {
 	t.Helper()
-	if testkit.Brief() {
+	if kit.Brief() {
 		n = (n + 3) / 4
 	}
 	for seed := range uint64(n) {

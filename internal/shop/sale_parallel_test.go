@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // All levels are checked and counted in one step: however many buy at once, and
@@ -29,7 +29,7 @@ func TestLevelsAreAtomic(t *testing.T) {
 			s := openStall(t, plain(1), 1<<12)
 			p := perMinute(t, 1<<30)
 			var granted atomic.Int64
-			testkit.Together(8, func(worker int) {
+			kit.Together(8, func(worker int) {
 				for n := worker; n < row.n64*row.tries; n += 8 {
 					i := n % row.n64
 					buyers := s.host(i, i%row.n56, 0)
@@ -83,7 +83,7 @@ func TestRedeemsAtOnce(t *testing.T) {
 	for round := range 20 {
 		now := opening.Add(time.Duration(round) * time.Hour)
 		var sold atomic.Int64
-		testkit.Together(4, func(g int) {
+		kit.Together(4, func(g int) {
 			for n := range 600 {
 				if s.redeem(now, buyers, numbered(s.m, byte(g), round<<16+n), 4000).Granted {
 					sold.Add(1)
@@ -106,7 +106,7 @@ func TestEverythingInParallel(t *testing.T) {
 			p := perMinute(t, quota)
 			wide := p.Scale(3)
 			var admitted, networks, bought, spent [keys]atomic.Int64
-			testkit.Together(workers, func(worker int) {
+			kit.Together(workers, func(worker int) {
 				r := rand.New(rand.NewPCG(uint64(worker), 4))
 				for range rounds {
 					a, b, c := r.IntN(keys), r.IntN(keys), r.IntN(keys)
@@ -196,8 +196,8 @@ func TestEveryStripeIsHeld(t *testing.T) {
 	for i, key := range []limiter.Key{at(2), at(8), at(4), at(6)} {
 		lock := &all[all.Of(uint64(key))]
 		if i < len(buyers) {
-			testkit.Waits(t, lock, func() { s.quote(opening, buyers) }, fmt.Sprint("Quote, key ", i))
+			kit.Waits(t, lock, func() { s.quote(opening, buyers) }, fmt.Sprint("Quote, key ", i))
 		}
-		testkit.Waits(t, lock, func() { s.redeem(opening, buyers, at(6), 16) }, fmt.Sprint("Redeem, key ", i))
+		kit.Waits(t, lock, func() { s.redeem(opening, buyers, at(6), 16) }, fmt.Sprint("Redeem, key ", i))
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/cells"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A landlord has all addresses of one provider, and buys.
@@ -72,7 +72,7 @@ func TestAQuarterIsNotForTheMinute(t *testing.T) {
 // keeps old ledgers for longer than they are counted: a third for four times as much, never half.
 func TestAProviderTakesAQuarterOfTheSales(t *testing.T) {
 	seeds := 24
-	if testkit.Brief() {
+	if kit.Brief() {
 		seeds = 2
 	}
 	for dear, bound := range map[int]float64{3: 1.0 / 3, 12: 0.5} {

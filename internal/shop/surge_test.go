@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 const surgeBase, surgeMost = 1000, 1 << 40
@@ -207,7 +207,7 @@ func TestSurgeOutOfOrder(t *testing.T) {
 // Sales at once are each counted once.
 func TestSurgeParallel(t *testing.T) {
 	s := shop.NewSurge(6000)
-	testkit.Together(10, func(_ int) {
+	kit.Together(10, func(_ int) {
 		for range 100 {
 			sold(s, opening)
 			s.Work(opening, surgeBase, surgeMost)

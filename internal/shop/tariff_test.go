@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/shop"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -127,7 +127,7 @@ func TestLevelNeverWraps(t *testing.T) {
 		{Work: 16, Crowd: 255, SalesPerHour: 100_000}, {Work: 1 << 18, Crowd: 64, SalesPerHour: 32}, {Work: 1 << 29, Crowd: 255, SalesPerHour: 42},
 	} {
 		for _, crowds := range []int64{1<<63 - 1, 1<<31 - 1, 2184} {
-			if testkit.Brief() && crowds != 1<<63-1 {
+			if kit.Brief() && crowds != 1<<63-1 {
 				continue
 			}
 			s := openStall(t, tariff, 1<<10)

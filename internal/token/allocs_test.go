@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // moreAllocations is what to do where a call allocates that did not.
@@ -77,12 +77,12 @@ func TestAllocations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f() // also where nothing can be counted
-			if !testkit.Race {
+			if !kit.Race {
 				require.Zero(t, testing.AllocsPerRun(100, f), moreAllocations)
 			}
 		})
 	}
-	if testkit.Race {
+	if kit.Race {
 		const why = "allocations not counted, the race detector makes sync.Pool drop items; run without -race as well"
 		fmt.Fprintf(os.Stderr, "SKIPPED %s: %s\n", t.Name(), why)
 		t.Skip(why)

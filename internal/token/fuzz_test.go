@@ -19,7 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -56,7 +56,7 @@ func FuzzVerify(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, tok string) {
 		agree(t, &h, secrets, tok, now)
-		if !testkit.Race {
+		if !kit.Race {
 			require.LessOrEqual(t, allocated(func() { _, _ = h.Verify(now, tok) }), uint64(2048))
 		}
 	})
@@ -112,7 +112,7 @@ func FuzzMAC(f *testing.F) {
 
 // TestSeeds: the committed seeds exist, and some of them get far.
 func TestSeeds(t *testing.T) {
-	testkit.Seeds(t, 3, "FuzzVerify", "FuzzPayload", "FuzzMAC")
+	kit.Seeds(t, 3, "FuzzVerify", "FuzzPayload", "FuzzMAC")
 	c, h, _ := fuzzCodec(t)
 	read := func(name string) string {
 		seed, err := os.ReadFile(filepath.Join("testdata", "fuzz", name))

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -127,7 +127,7 @@ func rounds(n int) int {
 	switch {
 	case testing.Short():
 		return n / 5
-	case testkit.Race:
+	case kit.Race:
 		return n / 2
 	}
 	return n

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // sameMAC requires that our MAC of a message in parts is that of crypto/hmac. Theirs is
@@ -86,7 +86,7 @@ func TestParallel(t *testing.T) {
 	p := compile(t, "contact", contactLimits...)
 	c := newCodec(t, p, secret("new"), secret("old"))
 	old := newCodec(t, p, secret("old"))
-	testkit.Together(8, func(g int) {
+	kit.Together(8, func(g int) {
 		identity := []byte(fmt.Sprint("client ", g))
 		h, before := c.Holder(identity), old.Holder(identity)
 		tally := used(t, p, int64(g%5)+1)

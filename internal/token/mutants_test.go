@@ -5,7 +5,7 @@ package token
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants breaks every step of signing, verifying and configuring in turn;

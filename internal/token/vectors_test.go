@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -164,7 +164,7 @@ func python(t *testing.T, program string, input []byte) []byte {
 	t.Helper()
 	path, err := exec.LookPath("python3")
 	if err != nil {
-		testkit.Unable(t, "there is no python3 here")
+		kit.Unable(t, "there is no python3 here")
 	}
 	cmd := exec.Command(path, "-B", program) // -B: leave no compiled copy behind
 	cmd.Dir = "testdata"

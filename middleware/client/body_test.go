@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // plain hides what http.NewRequest knows how to rewind.
@@ -135,7 +135,7 @@ func (e *endless) Read(p []byte) (int, error) { e.read.Add(int64(len(p))); retur
 func (e *endless) Close() error               { e.closed.Add(1); return nil }
 
 func TestRefusalWithoutEnd(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		e := new(endless)
 		n := 0
 		tr := &Transport{Base: roundTripper(func(*http.Request) (*http.Response, error) {
@@ -151,7 +151,7 @@ func TestRefusalWithoutEnd(t *testing.T) {
 }
 
 func TestRefusalWithoutEndIsClosedOnError(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		e := new(endless)
 		tr := &Transport{Base: roundTripper(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"5"}}, Body: e}, nil

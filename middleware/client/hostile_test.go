@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A shop is a server that says and does what it likes.
@@ -97,7 +97,7 @@ func TestHostileServerIsSentNoMore(t *testing.T) {
 		"lets in some, and says that there is more": {sometimes(tally(much...), s.ask(403)), sometimes(tally(much...), s.ask(429)), -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
+			kit.Bubble(t, func(t *testing.T) {
 				s := &shop{limiter: s.limiter, sell: c.sell, refuse: c.refuse, sends: map[string]int{}, proofs: map[string]int{}}
 				tr := &Transport{Base: inMemory{later(s)}, Workers: 1}
 				start := time.Now()
@@ -151,7 +151,7 @@ func later(h http.Handler) http.Handler {
 // Of a server that takes proofs and does not answer nobody waits for longer than
 // MaxAttempts challenges live: then all have paid for themselves.
 func TestServerThatTakesProofsAndIsSilent(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		const n = 30
 		s := newShop(t)
 		s.refuse = s.ask(403)
@@ -178,7 +178,7 @@ func TestServerThatTakesProofsAndIsSilent(t *testing.T) {
 func TestContextEndsAHerd(t *testing.T) {
 	why := errors.New("the user went home")
 	for seed := range 20 {
-		testkit.Bubble(t, func(t *testing.T) {
+		kit.Bubble(t, func(t *testing.T) {
 			l := newLimiter(t, "contact", newcomers, 20)
 			tr := &Transport{Base: inMemory{prompt(l)}, Workers: 1}
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -209,7 +209,7 @@ func prompt(h http.Handler) http.Handler {
 
 // Those who pay or look and are cancelled hand over, each time.
 func TestCancelledOneAfterTheOther(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 5)
 		var cancelled atomic.Int32
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

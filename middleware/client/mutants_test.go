@@ -5,7 +5,7 @@ package client
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants breaks what bounds a client's costs and what keeps its requests from

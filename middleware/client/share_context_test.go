@@ -13,12 +13,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // The one that pays is cancelled: the next one pays.
 func TestPayerIsCancelled(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 100)
 		const n = 10
 		ctx, cancel := context.WithCancel(t.Context())
@@ -73,7 +73,7 @@ func TestPayerIsNotWaitedFor(t *testing.T) {
 		}, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
+			kit.Bubble(t, func(t *testing.T) {
 				l := newLimiter(t, "contact", newcomers, 100)
 				tr := &Transport{Base: inMemory{firstProof(l, test.payer)}}
 				var wg sync.WaitGroup
@@ -91,7 +91,7 @@ func TestPayerIsNotWaitedFor(t *testing.T) {
 
 // Those who wait for a payer leave when their context ends.
 func TestContextEndsSharing(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 100)
 		tr := &Transport{Base: inMemory{l}}
 		req := request(t, http.MethodGet, "http://example.com/contact", nil)

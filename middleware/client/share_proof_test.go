@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // together lets requests pass only when n of them have come, then all.
@@ -32,7 +32,7 @@ func together(n int, h http.Handler) http.Handler {
 func TestOneBuysForAll(t *testing.T) {
 	for name, quiet := range map[string]bool{"by policy": false, "quiet, by route": true} {
 		t.Run(name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
+			kit.Bubble(t, func(t *testing.T) {
 				const n = 50
 				l := newLimiter(t, "contact", newcomers, n)
 				l.quiet, l.delay = quiet, time.Second
@@ -61,7 +61,7 @@ func TestOneBuysForAllOverTheNetwork(t *testing.T) {
 
 // A tally that is spent by the burst is followed by another, one at a time.
 func TestBurstLargerThanATally(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		const n = 30
 		l := newLimiter(t, "contact", newcomers, 10)
 		l.delay = time.Second
@@ -75,7 +75,7 @@ func TestBurstLargerThanATally(t *testing.T) {
 func TestEveryRequestPaysForItself(t *testing.T) {
 	for name, silent := range map[string]bool{"with tokens": false, "without tokens": true} {
 		t.Run(name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
+			kit.Bubble(t, func(t *testing.T) {
 				const n = 20
 				l := newLimiter(t, "feedback", everyRequest, 1000)
 				l.silent, l.delay = silent, time.Second
@@ -91,7 +91,7 @@ func TestEveryRequestPaysForItself(t *testing.T) {
 }
 
 func TestPurchasesOfDifferentKindsAreApart(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		a, b := newLimiter(t, "a", newcomers, 100), newLimiter(t, "b", newcomers, 100)
 		a.delay = time.Hour // a handler, not a purchase, that takes long
 		mux := http.NewServeMux()
@@ -110,7 +110,7 @@ func TestPurchasesOfDifferentKindsAreApart(t *testing.T) {
 
 // A refusal that arrives after another's purchase needs no purchase.
 func TestLateRefusal(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 100)
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			l.ServeHTTP(w, r)

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func TestNewcomerPaysOnce(t *testing.T) {
@@ -53,7 +53,7 @@ func TestWaitsWhereWorkIsTooDear(t *testing.T) {
 		"dear, not wait": {MaxWork: 255, MaxWait: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
+			kit.Bubble(t, func(t *testing.T) {
 				l := newLimiter(t, "contact", whenExhausted, 1)
 				var seen events
 				if tr.MaxWait == 0 {
@@ -188,7 +188,7 @@ func TestContextEndsASolve(t *testing.T) {
 
 // A challenge that expires while others are solved is exchanged for a fresh one.
 func TestExpiredChallengeIsExchanged(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 1)
 		var seen events
 		tr := &Transport{Base: inMemory{l}, Observe: seen.observe}

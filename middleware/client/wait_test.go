@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // In a bubble the clock starts at midnight of 1 January 2000.
@@ -50,7 +50,7 @@ func TestRetryAfter(t *testing.T) {
 		"date not in GMT":       {0, []string{"Retry-After", "Sat, 01 Jan 2000 00:00:09 CET"}, 0, noAdvice},
 	} {
 		t.Run(name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
+			kit.Bubble(t, func(t *testing.T) {
 				h, requests := script(answer(429, c.fields...), answer(200))
 				var seen events
 				tr := &Transport{Base: inMemory{h}, MaxWait: c.maxWait, Observe: seen.observe}
@@ -93,7 +93,7 @@ func TestJitter(t *testing.T) {
 
 // The waits of one request add up.
 func TestMaxWaitIsInAll(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		h, requests := script(answer(429, "Retry-After", "12"))
 		tr := &Transport{Base: inMemory{h}}
 		start := time.Now()
@@ -105,7 +105,7 @@ func TestMaxWaitIsInAll(t *testing.T) {
 
 func TestMaxAttempts(t *testing.T) {
 	for limit, want := range map[int]int{0: 5, 1: 1, 2: 2, -1: 1, 9: 9} {
-		testkit.Bubble(t, func(t *testing.T) {
+		kit.Bubble(t, func(t *testing.T) {
 			h, requests := script(answer(429, "Retry-After", "1"))
 			var seen events
 			tr := &Transport{Base: inMemory{h}, MaxAttempts: limit, Observe: seen.observe}
@@ -145,7 +145,7 @@ func TestOnlyRefusalsAreSentAgain(t *testing.T) {
 		"200 with a challenge":          {"GET", answer(200, pow.ChallengeField, "x", retry, "1"), false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
+			kit.Bubble(t, func(t *testing.T) {
 				h, requests := script(c.first, answer(200))
 				var seen events
 				tr := &Transport{Base: inMemory{h}, Observe: seen.observe}
@@ -159,7 +159,7 @@ func TestOnlyRefusalsAreSentAgain(t *testing.T) {
 }
 
 func TestContextEndsAWait(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		h, requests := script(answer(429, "Retry-After", "20"))
 		tr := &Transport{Base: inMemory{h}}
 		why := errors.New("the user went home")
@@ -179,7 +179,7 @@ func TestContextEndsAWait(t *testing.T) {
 // What cannot be over before the deadline is not begun.
 func TestDeadlineBeforeTheWaitEnds(t *testing.T) {
 	for timeout, want := range map[time.Duration]int{4 * time.Second: 429, 5 * time.Second: 429, 5*time.Second + 1: 200} {
-		testkit.Bubble(t, func(t *testing.T) {
+		kit.Bubble(t, func(t *testing.T) {
 			h, _ := script(answer(429, "Retry-After", "5"), answer(200))
 			c := &http.Client{Transport: &Transport{Base: inMemory{h}}, Timeout: timeout}
 			start := time.Now()

@@ -11,10 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -100,7 +100,7 @@ func TestAYearOfSettledRequests(t *testing.T) {
 	}
 	size, allocations := costs()
 	days := 364
-	if testkit.Brief() {
+	if kit.Brief() {
 		days = 60 // twice the window
 	}
 	for range days * 1200 {
@@ -115,7 +115,7 @@ func TestAYearOfSettledRequests(t *testing.T) {
 // last charges, and none of those is lost; another is refused by name.
 func TestRefundsAgainstAMap(t *testing.T) {
 	seeds := uint64(12)
-	if testkit.Brief() {
+	if kit.Brief() {
 		seeds = 4
 	}
 	for seed := range seeds {

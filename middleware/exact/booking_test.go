@@ -11,10 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -57,7 +57,7 @@ func admits(t *testing.T, l storeless.Limit, list []moment, what string) {
 // between any two of them.
 func TestNoSpanAdmitsMoreThanItsLimit(t *testing.T) {
 	seeds := uint64(60)
-	if testkit.Brief() {
+	if kit.Brief() {
 		seeds = 40
 	}
 	for name, limits := range bookable {

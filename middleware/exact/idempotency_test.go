@@ -11,10 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -28,7 +28,7 @@ func inUse() uint64 {
 // A memory is of fixed size, whatever is refused with IDs, on one key or on many.
 func TestRefusalsWithIDsTakeNoMemory(t *testing.T) {
 	calls, shapes := 1_000_000, []int{1, 1000}
-	if testkit.Brief() {
+	if kit.Brief() {
 		calls, shapes = 150_000, shapes[:1] // with a thousand keys they are all within the bound
 	}
 	for _, keys := range shapes {

@@ -9,11 +9,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -37,7 +37,7 @@ func sum(log []charged, now time.Time, span time.Duration) (n int64) {
 // counts a minute longer; and whatever one limit refuses, no limit is charged for.
 func TestLogsAgainstAModel(t *testing.T) {
 	seeds := uint64(8)
-	if testkit.Brief() {
+	if kit.Brief() {
 		seeds = 4
 	}
 	for seed := range seeds {

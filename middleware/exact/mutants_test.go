@@ -5,7 +5,7 @@ package exact_test
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants breaks every step of counting exactly in turn; each time some test of

@@ -14,9 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/middlewaretest"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 var nothing = &http.Response{}
@@ -149,7 +149,7 @@ func TestClock(t *testing.T) {
 
 // In a bubble time is virtual already.
 func TestInABubble(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		cfg := selling(nil, middleware.WhenExhausted)
 		site := newSite(t, cfg)
 		r := httptest.NewRequest("POST", "/", nil)

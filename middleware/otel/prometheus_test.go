@@ -19,7 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // patience is when a test gives up on a process: a busy machine may take long.
@@ -30,7 +30,7 @@ func needs(t *testing.T, commands ...string) {
 	t.Helper()
 	for _, command := range commands {
 		if _, err := exec.LookPath(command); err != nil {
-			testkit.Unable(t, "there is no %s: %v", command, err)
+			kit.Unable(t, "there is no %s: %v", command, err)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func serve(t *testing.T, data string, config string) *server {
 
 func start(t *testing.T, data, config string) *server {
 	t.Helper()
-	address := "127.0.0.1:" + testkit.FreePort(t)
+	address := "127.0.0.1:" + kit.FreePort(t)
 	run := exec.Command("prometheus", "--config.file="+config, "--storage.tsdb.path="+data, "--web.listen-address="+address,
 		"--storage.tsdb.retention.time=100y", "--log.level=warn")
 	log := &strings.Builder{}

@@ -5,7 +5,7 @@ package policyfile
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants breaks every step of reading tiers in turn; each time some test of this

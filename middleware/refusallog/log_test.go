@@ -19,9 +19,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/refusallog"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A scene is a limiter that refuses what costs more than one, a log, and a clock.
@@ -218,7 +218,7 @@ func TestNobodyIsCounted(t *testing.T) {
 // behind a hundredth of it is found among a million others.
 func TestAFloodCannotFloodTheLog(t *testing.T) {
 	requests := 1_000_000
-	if testkit.Brief() {
+	if kit.Brief() {
 		requests = 50_000
 	}
 	s := newScene(t, refusallog.Config{}, "contact")

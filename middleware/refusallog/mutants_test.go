@@ -5,7 +5,7 @@ package refusallog_test
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants breaks the log and its sketches; each time some test must fail.

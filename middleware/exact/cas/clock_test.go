@@ -9,10 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -42,7 +42,7 @@ func TestSkewNeverExceeds(t *testing.T) {
 				continue
 			}
 			for _, idle := range []time.Duration{500 * time.Millisecond, 3 * time.Second, 17 * time.Second, 70 * time.Second} {
-				testkit.Bubble(t, func(t *testing.T) {
+				kit.Bubble(t, func(t *testing.T) {
 					s := newShelf(time.Now)
 					instances := []*cas.Counter{open(t, s, cas.Config{}), open(t, s, cas.Config{Now: ahead(skew)})}
 					p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: window})
@@ -70,7 +70,7 @@ func TestSkewNeverExceeds(t *testing.T) {
 // What is said of clocks that are further apart than a policy's longest window: they give
 // its quota to each other again. Beside a longer window they do not.
 func TestClocksFurtherApartThanTheWindow(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		s := newShelf(time.Now)
 		right, wrong := open(t, s, cas.Config{}), open(t, s, cas.Config{Now: ahead(3 * time.Second)})
 		second := storeless.Limit{Name: "second", Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Second}
@@ -92,7 +92,7 @@ func TestClocksFurtherApartThanTheWindow(t *testing.T) {
 // An account is kept as long as it counts, and a minute: also when what it is charged
 // makes that shorter or longer than before. Then it is gone, and its name is free.
 func TestAccountsExpire(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		s := newShelf(time.Now)
 		c := open(t, s, cas.Config{})
 		at := time.Now().Truncate(24 * time.Hour).Add(24 * time.Hour)
@@ -118,7 +118,7 @@ func TestAccountsExpire(t *testing.T) {
 // A refusal is that of its time, though there is room by now: a process asks again because an
 // answer was lost, not because it hopes for another.
 func TestARefusalIsThatOfItsTime(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		c := open(t, newShelf(time.Now), cas.Config{})
 		p := exactkit.PerHour(t, 1)
 		v := exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})
@@ -132,7 +132,7 @@ func TestARefusalIsThatOfItsTime(t *testing.T) {
 
 // A refund that was given is not given twice, also if nothing else of the account is left.
 func TestARefundOutlivesWhatItLeaves(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		s := newShelf(time.Now)
 		c := open(t, s, cas.Config{})
 		p := exactkit.PerHour(t, 5)
@@ -160,7 +160,7 @@ func (s timed) LoadAt(ctx context.Context, name string) ([]byte, string, time.Ti
 // Where the store says what time it is, instances go by that, whatever their own clocks say, for
 // charges, looks and refunds; but by the one that they were told to go by.
 func TestTheStoresClock(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		server := time.Now().Add(1000 * time.Hour).Truncate(24 * time.Hour)
 		clock := func() time.Time { return server }
 		s := timed{newShelf(clock), clock}

@@ -16,12 +16,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/cas/castest"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -34,7 +34,7 @@ func open(t testing.TB, s cas.Store, cfg cas.Config) *cas.Counter {
 
 // The store of these tests keeps what a store promises.
 func TestShelfIsAStore(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		require.NoError(t, castest.TestStore(newShelf(time.Now), 400<<10))
 	})
 }
@@ -103,7 +103,7 @@ func TestExactFromRacingInstances(t *testing.T) {
 			seeds = 1
 		}
 		for seed := range seeds {
-			testkit.RunBubble(t, fmt.Sprintf("%s, seed %d", a, seed), func(t *testing.T) {
+			kit.RunBubble(t, fmt.Sprintf("%s, seed %d", a, seed), func(t *testing.T) {
 				attack(t, storeless.Limit{Algorithm: a, Quota: 1000, Window: storeless.MaxWindow}, seed)
 			})
 		}
@@ -320,7 +320,7 @@ func TestAThrottledCallIsRepeatedOnce(t *testing.T) {
 		"a swap, and no time":  {swaps: 1, late: 50 * time.Millisecond, want: exact.ErrBusy, asked: [2]int{1, 1}},
 		"a load, late at last": {loads: 9, late: 20 * time.Millisecond, want: exact.ErrBusy, asked: [2]int{2, 0}},
 	} {
-		testkit.RunBubble(t, name, func(t *testing.T) {
+		kit.RunBubble(t, name, func(t *testing.T) {
 			s := newShelf(time.Now)
 			throttle := func(n, most int) error {
 				if n > most {

@@ -11,16 +11,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A call that others are always quicker than ends as load, after so many tries, and has
 // written nothing. Its pauses grow with what a try takes, to eight times that and no further.
 func TestRacesAreBounded(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		s := newShelf(time.Now)
 		s.loading = func(int) error { time.Sleep(3 * time.Millisecond); return nil }
 		s.swapping = func(context.Context, int) error { time.Sleep(2 * time.Millisecond); return cas.ErrChanged }
@@ -50,7 +50,7 @@ func TestRacesAreBounded(t *testing.T) {
 // A call ends as load when there is no time for another try, and does not wait for its
 // deadline: a call that runs into it would be taken for one that the store did not answer.
 func TestRacesEndBeforeTheDeadline(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		s := newShelf(time.Now)
 		s.swapping = func(context.Context, int) error { time.Sleep(6 * time.Millisecond); return cas.ErrChanged }
 		c := open(t, s, cas.Config{})
@@ -77,7 +77,7 @@ func TestDeadlinesAfterALostRace(t *testing.T) {
 		{"in a later load", 2, exact.ErrContended, context.DeadlineExceeded},
 		{"in a later swap", -2, exact.ErrMaybeCounted, exact.ErrContended},
 	} {
-		testkit.RunBubble(t, tc.name, func(t *testing.T) {
+		kit.RunBubble(t, tc.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 			defer cancel()
 			s := newShelf(time.Now)
@@ -106,7 +106,7 @@ func TestDeadlinesAfterALostRace(t *testing.T) {
 
 // Where a context ends in a pause, the call does.
 func TestAPauseEndsWithItsContext(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		s := newShelf(time.Now)
 		s.swapping = func(context.Context, int) error { time.Sleep(time.Hour); return cas.ErrChanged }
 		c := open(t, s, cas.Config{})
@@ -123,7 +123,7 @@ func TestAPauseEndsWithItsContext(t *testing.T) {
 // One instance makes one swap of what comes for a key while another is under way, so that it
 // does not race against itself.
 func TestCallsOfOneInstanceTravelTogether(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		s := newShelf(time.Now)
 		s.swapping = func(context.Context, int) error { time.Sleep(10 * time.Millisecond); return nil }
 		c := open(t, s, cas.Config{})

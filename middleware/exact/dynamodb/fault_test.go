@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/faults"
 )
 
 // A fault befalls a server, or the way to it, in the middle of a load, and passes. Meanwhile

@@ -17,10 +17,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/faults"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/dynamodb"
+	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // url is where a server, or a proxy before it, is asked.
@@ -32,10 +32,10 @@ func startServer(t testing.TB) *faults.Server {
 	t.Helper()
 	cli := filepath.Join("testdata", "dynalite", "node_modules", "dynalite", "cli.js")
 	if _, err := os.Stat(cli); err != nil {
-		testkit.Unable(t, "there is no dynalite (.ci/need installs it, by npm)")
+		kit.Unable(t, "there is no dynalite (.ci/need installs it, by npm)")
 	}
 	if _, err := exec.LookPath("node"); err != nil {
-		testkit.Unable(t, "there is no node (Debian: apt-get install nodejs)")
+		kit.Unable(t, "there is no node (Debian: apt-get install nodejs)")
 	}
 	dir := t.TempDir()
 	s := faults.StartServer(t, func(port string) *exec.Cmd {

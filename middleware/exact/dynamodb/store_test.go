@@ -19,12 +19,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/faults"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/cas/castest"
 	"github.com/tallystick/tallystick/middleware/exact/dynamodb"
+	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func TestStore(t *testing.T) {
@@ -105,7 +105,7 @@ func TestAnswers(t *testing.T) {
 			require.Equal(t, 1, calls, "the SDK does not repeat it")
 		})
 	}
-	require.ErrorIs(t, connect(t, url("127.0.0.1:"+testkit.FreePort(t))).Swap(t.Context(), "n", "1", []byte("v"), time.Hour), exact.ErrNotCounted, "it was not sent")
+	require.ErrorIs(t, connect(t, url("127.0.0.1:"+kit.FreePort(t))).Swap(t.Context(), "n", "1", []byte("v"), time.Hour), exact.ErrNotCounted, "it was not sent")
 }
 
 // A throttled load is load too, and items of somebody else are not counted in.

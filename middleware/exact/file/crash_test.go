@@ -20,16 +20,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/file"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 // crashes is how often the counter is killed.
 func crashes() int {
-	if testkit.Long() { // as "make long" does
+	if kit.Long() { // as "make long" does
 		return 100
 	}
 	return 5

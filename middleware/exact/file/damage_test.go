@@ -13,11 +13,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/file"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func TestWhatIsNoCounterIsRefused(t *testing.T) {
@@ -86,7 +86,7 @@ func (f *countedFile) try(t *testing.T, b []byte) (refused bool, accounts map[st
 func TestFlippedBits(t *testing.T) {
 	f := lay(t, layout{keys: 60})
 	step := int64(11) // bits: most bytes, and each bit of some
-	if testkit.Long() {
+	if kit.Long() {
 		step = 1
 	}
 	flip := append([]byte(nil), f.bytes...)
@@ -121,7 +121,7 @@ func TestFlippedBits(t *testing.T) {
 // refused, or opens with what was counted. What zeros do is known for each place.
 func TestDamagedPlaces(t *testing.T) {
 	seeds := 4
-	if testkit.Long() {
+	if kit.Long() {
 		seeds = 40
 	}
 	refused, places := 0, 0
@@ -164,7 +164,7 @@ func TestDamagedPlaces(t *testing.T) {
 func TestCutFile(t *testing.T) {
 	f := lay(t, layout{keys: 400})
 	places := 120
-	if testkit.Long() {
+	if kit.Long() {
 		places = 500
 	}
 	rng := rand.New(rand.NewPCG(3, 4))

@@ -18,13 +18,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/faults"
-	"github.com/tallystick/tallystick/internal/faults/front"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/file"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/faults/front"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 const faultDeadline = 50 * time.Millisecond // the default
@@ -130,7 +130,7 @@ func TestFaults(t *testing.T) {
 func TestFaultsInFront(t *testing.T) {
 	for _, m := range mishaps() {
 		for outage, name := range front.Outages {
-			testkit.RunBubble(t, m.name+", "+name, func(t *testing.T) { m.inFront(t, outage) })
+			kit.RunBubble(t, m.name+", "+name, func(t *testing.T) { m.inFront(t, outage) })
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact/file"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A file that could never be made smaller is refused when it is opened: where nothing may be made
@@ -79,7 +79,7 @@ func TestFileThatIsMountedByItself(t *testing.T) {
 	cmd.Env = append(os.Environ(), mountedBy+"="+mounted)
 	said, err := cmd.CombinedOutput()
 	if code := cmd.ProcessState; code == nil || code.ExitCode() == 77 || strings.Contains(string(said), "unshare") {
-		testkit.Unable(t, "no file can be mounted here: %s", said)
+		kit.Unable(t, "no file can be mounted here: %s", said)
 	}
 	require.NoError(t, err, string(said))
 	left, err := os.ReadDir(dir)

@@ -5,7 +5,7 @@ package file_test
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants breaks this package in one way after the other; each time some test of it

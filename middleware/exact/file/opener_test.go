@@ -14,10 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/file"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func TestSecondOpenerIsTold(t *testing.T) {
@@ -66,7 +66,7 @@ func TestOneOfManyCreatesTheFile(t *testing.T) {
 // A disk that is slow costs a caller no more than its patience: who is under way may be
 // counted, who waits is not.
 func TestSlowDiskKeepsDeadlines(t *testing.T) {
-	testkit.Bubble(t, slowDisk) // who waits for ever is noticed at once
+	kit.Bubble(t, slowDisk) // who waits for ever is noticed at once
 }
 
 func slowDisk(t *testing.T) {

@@ -14,11 +14,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/file"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // smallSpare is so little that files are made smaller all the time.
@@ -32,7 +32,7 @@ var errPower = errors.New("the power is cut")
 func TestPowerCut(t *testing.T) {
 	const callers, keys, lives = 4, 12, 6
 	seeds := uint64(100)
-	if testkit.Long() {
+	if kit.Long() {
 		seeds = 2000
 	}
 	p := exactkit.PerHour(t, 1<<30)
@@ -125,7 +125,7 @@ func TestPowerCut(t *testing.T) {
 
 // A file is made smaller while calls are counted, and no goroutine is left behind.
 func TestNothingRunsAfterClose(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		disk, clock := newMemDisk(), exacttest.NewClock()
 		p := exactkit.PerHour(t, 1<<30)
 		for range 20 {

@@ -11,15 +11,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/pace"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A call that leaves hands its place to the next in its process: that one goes when the first
 // would have, and the counter hears nothing of it.
 func TestACallThatLeavesHandsItsPlaceOn(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		counter := &wire{Counter: exact.NewMemory(0, nil)}
 		p := process(t, pace.Config{Counter: counter, Limits: meter(1, 10*time.Second)})
 		require.NoError(t, p.Wait(t.Context()))
@@ -48,7 +48,7 @@ func TestACallThatLeavesHandsItsPlaceOn(t *testing.T) {
 
 // If nobody else waits there, the place is given back, and a call of another process has it.
 func TestACallThatLeavesIsNotCharged(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		memory := exact.NewMemory(0, nil)
 		counter := &wire{Counter: memory}
 		cfg := pace.Config{Counter: counter, Limits: bucket(6, time.Minute, 3)}
@@ -80,7 +80,7 @@ func TestACallThatLeavesIsNotCharged(t *testing.T) {
 // A call that leaves while the counter is asked does so at once; what the answer brings is
 // given back.
 func TestACallLeavesWhileTheCounterIsAsked(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		counter := &wire{Counter: exact.NewMemory(0, nil), trip: 300 * time.Millisecond}
 		cfg := pace.Config{Counter: counter, Limits: bucket(5, time.Hour, 5), Units: map[string]limits{"tokens": bucket(100, time.Hour, 100)}}
 		p := process(t, cfg)
@@ -101,7 +101,7 @@ func TestACallLeavesWhileTheCounterIsAsked(t *testing.T) {
 
 // A hundred that wait leave: nothing stays charged, on no unit.
 func TestAllLeave(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		memory := exact.NewMemory(0, nil)
 		cfg := pace.Config{Counter: memory, Limits: bucket(10, time.Hour, 10), Units: map[string]limits{"tokens": bucket(10_000, time.Hour, 1000)}, MaxWait: time.Hour}
 		ctx, leave := context.WithCancel(t.Context())

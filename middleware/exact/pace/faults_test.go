@@ -14,14 +14,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/pace"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // An answer that is lost is asked for again, and charges once.
 func TestALostAnswerChargesOnce(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		memory := exact.NewMemory(0, nil)
 		counter := &wire{Counter: memory}
 		limit := bucket(10, time.Hour, 10)
@@ -48,7 +48,7 @@ func TestACounterThatIsDown(t *testing.T) {
 		"down":  {func(w *wire) { w.fail = errLost }, 0},
 		"hangs": {func(w *wire) { w.hang = true }, 2 * time.Second},
 	} {
-		testkit.RunBubble(t, name, func(t *testing.T) {
+		kit.RunBubble(t, name, func(t *testing.T) {
 			counter := &wire{Counter: exact.NewMemory(0, nil)}
 			p := process(t, pace.Config{Counter: counter, Limits: meter(1, time.Second)})
 			counter.set(c.ill)
@@ -120,11 +120,11 @@ func (f *flaky) Refund(ctx context.Context, r exact.Receipt) error {
 // nobody is forgotten, and in the end nobody has anything.
 func TestAnything(t *testing.T) {
 	seeds := uint64(20)
-	if testkit.Brief() {
+	if kit.Brief() {
 		seeds = 6
 	}
 	for seed := range seeds {
-		testkit.Bubble(t, func(t *testing.T) {
+		kit.Bubble(t, func(t *testing.T) {
 			memory := exact.NewMemory(0, nil)
 			counter := &flaky{Counter: &wire{Counter: memory, trip: time.Duration(seed%4) * 7 * time.Millisecond}}
 			counter.well.Store(seed%2 == 0)

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/pace"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // The table of docs/counters.md: how much goes in any span of a window, after a quiet time and
@@ -29,7 +29,7 @@ func TestPacedLimitsHold(t *testing.T) {
 		"a bucket with the same numbers":  {bucket(l, time.Minute, 6), time.Minute, l + 6 - 1, 6},
 		"... and what leaks in its burst": {bucket(l, time.Minute, 6), 12 * time.Second, 6 + 6 - 1, 6},
 	} {
-		testkit.RunBubble(t, name, func(t *testing.T) {
+		kit.RunBubble(t, name, func(t *testing.T) {
 			counter := exact.NewMemory(0, nil)
 			var went log
 			var wg sync.WaitGroup

@@ -5,7 +5,7 @@ package pace_test
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants breaks every step of a queue in turn; each time some test of this package must

@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/pace"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // uneven is a counter whose answers overtake each other: every other one takes long.
@@ -43,7 +43,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 		"bucket": {Counter: exact.NewMemory(0, nil), Limits: bucket(10, time.Second, 5)},
 		"uneven": {Counter: &uneven{Counter: exact.NewMemory(0, nil)}, Limits: meter(20, time.Second)},
 	} {
-		testkit.RunBubble(t, name, func(t *testing.T) {
+		kit.RunBubble(t, name, func(t *testing.T) {
 			p := process(t, cfg)
 			var went log
 			var wg sync.WaitGroup
@@ -69,7 +69,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 // A process in which forty wait goes in turn with one in which one does: that one waits no
 // longer than what is booked already.
 func TestFairBetweenProcesses(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		counter := exact.NewMemory(0, nil)
 		cfg := pace.Config{Counter: counter, Limits: meter(10, time.Second)}
 		busy, lonely := process(t, cfg), process(t, cfg)
@@ -100,7 +100,7 @@ func TestFairBetweenProcesses(t *testing.T) {
 
 // Where there is room nobody waits for another, and each call is one of the counter.
 func TestRoomForAll(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		counter := &wire{Counter: exact.NewMemory(0, nil), trip: 5 * time.Millisecond}
 		p := process(t, pace.Config{Counter: counter, Limits: bucket(600, time.Minute, 64)})
 		var went log

@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/pace"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // One process is told to wait: within a second no other goes, though places were booked; and
@@ -32,7 +32,7 @@ func TestAPauseStopsAllWithinASecond(t *testing.T) {
 		"bucket":               {5, 10, 10 * time.Millisecond, 5 * time.Second, bucket(10, time.Second, 5)},
 		"slow":                 {20, 1, 10 * time.Millisecond, 30 * time.Second, meter(20, time.Minute)},
 	} {
-		testkit.RunBubble(t, name, func(t *testing.T) {
+		kit.RunBubble(t, name, func(t *testing.T) {
 			counter := &wire{Counter: exact.NewMemory(0, nil), trip: c.trip}
 			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 			defer cancel()
@@ -76,7 +76,7 @@ func TestAPauseStopsAllWithinASecond(t *testing.T) {
 
 // What was booked before a pause goes in the same order behind it.
 func TestOrderIsKeptThroughAPause(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		p := process(t, pace.Config{Counter: exact.NewMemory(0, nil), Limits: meter(10, time.Second)})
 		var went log
 		var wg sync.WaitGroup
@@ -96,7 +96,7 @@ func TestOrderIsKeptThroughAPause(t *testing.T) {
 
 // A longer pause stays, and many who are told the same tell the counter once.
 func TestPauses(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		counter := &wire{Counter: exact.NewMemory(0, nil)}
 		cfg := pace.Config{Counter: counter, Limits: meter(10, time.Second), MaxWait: time.Hour}
 		p, other := process(t, cfg), process(t, cfg)
@@ -120,7 +120,7 @@ func TestPauses(t *testing.T) {
 
 // A pause that is longer than a call may wait refuses it at once, and those that wait.
 func TestAPauseThatIsTooLong(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		counter := &wire{Counter: exact.NewMemory(0, nil)}
 		cfg := pace.Config{Counter: counter, Limits: meter(1, time.Second)}
 		p := process(t, cfg)
@@ -153,7 +153,7 @@ func TestAPauseThatIsTooLong(t *testing.T) {
 // While the counter cannot be told of a pause, this process pauses still, and asks no more
 // often than before.
 func TestAPauseThatTheCounterDoesNotHear(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		counter := &wire{Counter: exact.NewMemory(0, nil)}
 		p := process(t, pace.Config{Counter: counter, Limits: meter(10, time.Second)})
 		down := errors.New("down")
@@ -176,7 +176,7 @@ func TestAPauseThatTheCounterDoesNotHear(t *testing.T) {
 // kept all the same by those that ask for it, and nobody goes twice as fast behind it.
 func TestAPauseThatTheCounterWasToldOfInPart(t *testing.T) {
 	for _, pause := range []time.Duration{1100 * time.Millisecond, 3 * time.Second} { // a little behind the place, and long
-		testkit.Bubble(t, func(t *testing.T) {
+		kit.Bubble(t, func(t *testing.T) {
 			memory := exact.NewMemory(0, nil)
 			p := process(t, pace.Config{Counter: memory, Limits: meter(1, time.Second)})
 			require.NoError(t, p.Wait(t.Context()))
@@ -203,7 +203,7 @@ func TestAPauseThatTheCounterWasToldOfInPart(t *testing.T) {
 // What is being booked when a pause is asked for is booked anew, behind it, at the pace of the
 // limit; and what comes while the counter is told waits for that, and is booked once.
 func TestBookingsThatMeetAPause(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		counter := &wire{Counter: exact.NewMemory(0, nil), trip: 60 * time.Millisecond}
 		p := process(t, pace.Config{Counter: counter, Limits: meter(10, time.Second)})
 		var went log

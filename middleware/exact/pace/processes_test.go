@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/pace"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // Fifty processes with a worker each share ten a second for a minute: never above it, none of
@@ -33,7 +33,7 @@ func TestFiftyProcesses(t *testing.T) {
 		"2 of 1, 90 ms away":   {2, 1, 90 * time.Millisecond},
 		"25 of 2, 200 ms away": {25, 2, 200 * time.Millisecond},
 	} {
-		testkit.RunBubble(t, name, func(t *testing.T) {
+		kit.RunBubble(t, name, func(t *testing.T) {
 			counter := &wire{Counter: exact.NewMemory(0, nil), trip: c.trip}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()

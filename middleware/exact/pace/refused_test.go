@@ -12,15 +12,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/pace"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A call that would wait too long is refused at once, and told how long; a queue that is full
 // takes no other.
 func TestWhoMayWait(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		memory := exact.NewMemory(0, nil)
 		cfg := pace.Config{Counter: memory, Limits: meter(1, time.Second), MaxWait: 10 * time.Second, MaxWaiting: 9}
 		p, other := process(t, cfg), process(t, cfg)
@@ -79,7 +79,7 @@ func TestWhoMayWait(t *testing.T) {
 // MaxWait bounds what a call waits by the estimate of its process, by that of the counter, and
 // in the end by the clock, when others come in between.
 func TestNobodyWaitsLongerThanMaxWait(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		memory := exact.NewMemory(0, nil)
 		cfg := pace.Config{Counter: memory, Limits: meter(1, time.Second), MaxWait: 10 * time.Second}
 		var wg sync.WaitGroup
@@ -132,7 +132,7 @@ func TestAContextThatHasEnded(t *testing.T) {
 }
 
 func TestSchedule(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		p := process(t, pace.Config{Counter: exact.NewMemory(0, nil), Limits: meter(1, time.Second)})
 		broken := errors.New("broken")
 		began := time.Now()

@@ -15,9 +15,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/pace"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 type roundTrip func(*http.Request) (*http.Response, error)
@@ -82,7 +82,7 @@ func TestTransportPassesOnWhatTheServiceSays(t *testing.T) {
 		"mute":         {answer(429), time.Second, 1100 * time.Millisecond},
 		"broken":       {answer(500), 0, 0},
 	} {
-		testkit.RunBubble(t, name, func(t *testing.T) {
+		kit.RunBubble(t, name, func(t *testing.T) {
 			s := &service{script: []*http.Response{c.answer}}
 			cfg := pace.Config{Counter: exact.NewMemory(0, nil), Limits: bucket(100, time.Second, 10), MaxWait: time.Hour}
 			one := &pace.Transport{Pacer: process(t, cfg), Base: s}
@@ -128,7 +128,7 @@ func TestTransportRepeatsWhatIsSafe(t *testing.T) {
 		"a POST that has a name": {"POST", strings.NewReader("words"), []string{"Idempotency-Key", `"7"`}, 1, []*http.Response{refusal()}, 200, []string{"words", "words"}},
 		"not a refusal":          {"GET", nil, nil, 1, []*http.Response{answer(500, "Retry-After", "2")}, 500, []string{""}},
 	} {
-		testkit.RunBubble(t, name, func(t *testing.T) {
+		kit.RunBubble(t, name, func(t *testing.T) {
 			s := &service{script: c.script}
 			limit := bucket(1000, time.Hour, 50)
 			memory := exact.NewMemory(0, nil)
@@ -157,7 +157,7 @@ func TestTransportRepeatsWhatIsSafe(t *testing.T) {
 
 // What is not sent has its body closed, and the reason said.
 func TestTransportThatMayNotSend(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		s := new(service)
 		p := process(t, pace.Config{Counter: exact.NewMemory(0, nil), Limits: meter(1, time.Hour), Units: map[string]limits{"tokens": bucket(10, time.Hour, 10)}})
 		tr := &pace.Transport{Pacer: p, Base: s, Costs: func(r *http.Request) []pace.Cost {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/pace"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // Requests and tokens together: neither is exceeded, whichever is short, and what is there is
@@ -37,7 +37,7 @@ func TestRequestsAndTokens(t *testing.T) {
 			return 100
 		}, 0.7, 7}, // a burst is booked anew when there is no request for it in time
 	} {
-		testkit.RunBubble(t, name, func(t *testing.T) {
+		kit.RunBubble(t, name, func(t *testing.T) {
 			memory := exact.NewMemory(0, nil)
 			counter := &wire{Counter: memory, trip: 5 * time.Millisecond}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -81,7 +81,7 @@ func TestRequestsAndTokens(t *testing.T) {
 // What is booked of one unit long before there is room on another is given back, and booked
 // again when there is.
 func TestWhatIsBookedTooEarlyIsBookedAgain(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		memory := exact.NewMemory(0, nil)
 		cfg := pace.Config{Counter: memory, Limits: bucket(10, time.Minute, 10), Units: map[string]limits{"tokens": bucket(60, time.Minute, 60)}}
 		one, other := process(t, cfg), process(t, cfg)
@@ -103,7 +103,7 @@ func TestWhatIsBookedTooEarlyIsBookedAgain(t *testing.T) {
 }
 
 func TestCosts(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		memory := exact.NewMemory(0, nil)
 		cfg := pace.Config{Counter: memory, Limits: bucket(100, time.Hour, 10), Units: map[string]limits{"tokens": bucket(100, time.Hour, 50)}}
 		p := process(t, cfg)

@@ -10,14 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // Whoever starts a program reads that the server is away, and not whoever sends the first request.
 func TestAServerThatIsAwayIsTold(t *testing.T) {
 	var log bytes.Buffer
-	c, err := redis.Open("redis://user:the-password@127.0.0.1:"+testkit.FreePort(t), redis.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	c, err := redis.Open("redis://user:the-password@127.0.0.1:"+kit.FreePort(t), redis.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
 	require.True(t, c.(*redis.Counter).Tried())
 	require.NoError(t, c.Close())

@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -28,7 +28,7 @@ func TestWhatComesBackTakesAKilobyte(t *testing.T) {
 	p := exactkit.PerYear(t, storeless.MaxQuota)
 	without := 27 + 17
 	batches := 80
-	if testkit.Brief() {
+	if kit.Brief() {
 		batches = 40
 	}
 	for name, comes := range map[string]func(rng *rand.Rand, n int) (refunds, reach int){

@@ -14,12 +14,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/faults/front"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/faults/front"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // startCluster starts three nodes, each with a third of the slots.
@@ -31,7 +31,7 @@ func startCluster(t *testing.T) [3]*server {
 	var nodes [3]*server
 	for i := range nodes {
 		// Of a node that is silent for longer the others say CLUSTERDOWN, and answer nobody.
-		nodes[i] = startServer(t, "--cluster-enabled", "yes", "--cluster-port", testkit.FreePort(t), "--cluster-node-timeout", "600000")
+		nodes[i] = startServer(t, "--cluster-enabled", "yes", "--cluster-port", kit.FreePort(t), "--cluster-node-timeout", "600000")
 	}
 	for i, s := range nodes {
 		require.Equal(t, "+OK", s.do("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*5461), strconv.Itoa(i*5461+5460)))

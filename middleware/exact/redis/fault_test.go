@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/faults"
-	"github.com/tallystick/tallystick/internal/faults/front"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/faults/front"
 )
 
 // What befalls a server, or the way to it, in the middle of a load, and passes.

@@ -5,8 +5,8 @@ package redis_test
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/paced"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/paced"
 )
 
 // Real processes share one limit on a server, each booking its calls.

@@ -19,12 +19,12 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/faults"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // patient is when a test gives up on what is bound to come: a busy machine may take
@@ -50,7 +50,7 @@ type server struct {
 func startServer(t testing.TB, args ...string) *server {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
-		testkit.Unable(t, "there is no redis-server (Debian: apt-get install redis-server)")
+		kit.Unable(t, "there is no redis-server (Debian: apt-get install redis-server)")
 	}
 	s, dir := &server{t: t, args: args}, t.TempDir()
 	s.Server = faults.StartServer(t, func(port string) *exec.Cmd {

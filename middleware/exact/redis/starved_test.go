@@ -12,16 +12,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/faults"
-	"github.com/tallystick/tallystick/internal/faults/front"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/faults/front"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A flood that takes all of the instance's own processors is load, though the server is far
 // enough away that its answers are not read in time.
 func TestFloodThatStarvesTheInstance(t *testing.T) {
-	if testkit.Brief() {
+	if kit.Brief() {
 		t.Skip("two seconds of all processors")
 	}
 	s := startServer(t)

@@ -18,22 +18,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A piped server is one of net/http whose connections are pipes: time is virtual in its bubble.
 type piped struct {
-	*testkit.Pipes
+	*kit.Pipes
 	asked atomic.Int64 // requests
 }
 
 // pipe serves a counter, and returns who asks it.
 func pipe(t *testing.T, counter exact.Counter) (*piped, exact.CounterCloser) {
 	t.Helper()
-	p := &piped{Pipes: testkit.NewPipes()}
+	p := &piped{Pipes: kit.NewPipes()}
 	h, err := remote.Serve(counter, secrets)
 	require.NoError(t, err)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -87,7 +87,7 @@ func after(d func(exact.Call) time.Duration) taking {
 // ask together takes no longer than what one asks.
 func TestABurstOverASlowCounter(t *testing.T) {
 	for _, keys := range []int{1, 64} {
-		testkit.RunBubble(t, fmt.Sprint(keys, " keys"), func(t *testing.T) {
+		kit.RunBubble(t, fmt.Sprint(keys, " keys"), func(t *testing.T) {
 			_, c := pipe(t, after(func(exact.Call) time.Duration { return 5 * time.Millisecond }))
 			p := exactkit.PerHour(t, 1<<30)
 			var wg sync.WaitGroup
@@ -116,7 +116,7 @@ func TestABurstOverASlowCounter(t *testing.T) {
 // Calls for many keys leave together. One that is slow holds up none of them, nor those that
 // come after.
 func TestASlowKeyHoldsUpNoOther(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		server, c := pipe(t, after(func(call exact.Call) time.Duration {
 			if call.Key == "slow" {
 				return 40 * time.Millisecond
@@ -155,7 +155,7 @@ func TestASlowKeyHoldsUpNoOther(t *testing.T) {
 
 // Of calls that leave together each has an outcome of its own.
 func TestCallsOfOneRequestFailAlone(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		m := exact.NewMemory(0, nil)
 		server, c := pipe(t, taking{Counter: m, take: func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 			time.Sleep(time.Millisecond)
@@ -209,7 +209,7 @@ func TestCallsOfOneRequestFailAlone(t *testing.T) {
 // Calls that leave together are charged what each costs, and what is given back by many at once
 // comes back once for each receipt.
 func TestRefundsLeaveTogether(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		server, c := pipe(t, exact.NewMemory(0, nil))
 		p := exactkit.PerHour(t, 1000)
 		var wg sync.WaitGroup
@@ -246,7 +246,7 @@ func TestRefundsLeaveTogether(t *testing.T) {
 // Who gives up before its call has left was not counted; who does after may have been. The
 // others of the request are not cut.
 func TestWhoGivesUpAmongOthers(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		_, c := pipe(t, after(func(exact.Call) time.Duration { return 20 * time.Millisecond }))
 		p := exactkit.PerHour(t, 100)
 		var wg sync.WaitGroup
@@ -275,7 +275,7 @@ func TestWhoGivesUpAmongOthers(t *testing.T) {
 // Callers that have no deadline take their request with them when the last of them goes, or an
 // owner that hangs would hold it for good; the others of it are not cut before.
 func TestARequestEndsWithItsLastCaller(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		var out atomic.Int64
 		cfg := secrets
 		cfg.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -323,7 +323,7 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 		"recorded":             {signedBy(secret("a"), body), len(body), http.StatusBadRequest, 10 * time.Second},
 		"recorded, and longer": {signedBy(secret("a"), body), 1 << 40, http.StatusBadRequest, 10 * time.Second},
 	} {
-		testkit.RunBubble(t, what, func(t *testing.T) {
+		kit.RunBubble(t, what, func(t *testing.T) {
 			server, _ := pipe(t, exact.NewMemory(1, nil))
 			var wg sync.WaitGroup
 			for range 50 {

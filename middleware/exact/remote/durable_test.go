@@ -21,12 +21,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/faults"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -58,7 +58,7 @@ func (e *edge) again() {
 
 // The Durable Object is a counter: the whole suite, nothing left out.
 func TestTheDurableObjectCounts(t *testing.T) {
-	testkit.Outside(t) // of our own code this meets no more than TestCounter does
+	kit.Outside(t) // of our own code this meets no more than TestCounter does
 	if testing.Short() {
 		t.Skip("the random calls are the short form: each key of the suite is a file of its own")
 	}
@@ -158,7 +158,7 @@ func TestTheDurableObjectAnswersByteForByte(t *testing.T) {
 	})
 	c := open(t, cfg, "http://edge/")
 	steps := 6000
-	if testkit.Brief() {
+	if kit.Brief() {
 		steps = 1500
 	}
 	rng := rand.New(rand.NewPCG(1, 2))

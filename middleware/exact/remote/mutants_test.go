@@ -5,7 +5,7 @@ package remote_test
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants breaks what keeps strangers, recordings and proxies from being believed; each

@@ -18,10 +18,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/pages"
 )
 
 // sum returns the MAC of a text, as the page says it is made.
@@ -81,7 +81,7 @@ func owners(t *testing.T, test func(t *testing.T, owner http.RoundTripper)) {
 // call returns the request of the page, with one thing changed.
 func call(t *testing.T, old, new string) string {
 	t.Helper()
-	blocks, _, err := printed.Read("../../../docs/counters.md")
+	blocks, _, err := pages.Read("../../../docs/counters.md")
 	require.NoError(t, err)
 	for _, b := range blocks {
 		if b.RunBy == "TestTheWireIsThatOfItsPage" {

@@ -18,9 +18,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/pages"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -28,7 +28,7 @@ const page = "../../../docs/counters.md"
 
 // The exchange of the page, byte for byte: what others build their owners by.
 func TestTheWireIsThatOfItsPage(t *testing.T) {
-	blocks, _, err := printed.Read(page)
+	blocks, _, err := pages.Read(page)
 	require.NoError(t, err)
 	var want string
 	for _, b := range blocks {
@@ -64,9 +64,9 @@ func TestTheWireIsThatOfItsPage(t *testing.T) {
 
 // Every member of the wire, and every error, is in the tables of the page, and nothing else is.
 func TestEveryMemberIsOnThePage(t *testing.T) {
-	_, all, err := printed.Read(page)
+	_, all, err := pages.Read(page)
 	require.NoError(t, err)
-	tables := slices.DeleteFunc(all, func(table printed.Table) bool { return !strings.HasPrefix(table.Head, "| member of ") })
+	tables := slices.DeleteFunc(all, func(table pages.Table) bool { return !strings.HasPrefix(table.Head, "| member of ") })
 	require.Len(t, tables, 2)
 	for i, of := range []struct {
 		prefix string
@@ -101,9 +101,9 @@ func TestEveryMemberIsOnThePage(t *testing.T) {
 			}
 		}
 	}
-	constants, err := printed.Constants(".")
+	constants, err := pages.Constants(".")
 	require.NoError(t, err)
-	at := slices.IndexFunc(constants, func(c printed.Constant) bool { return c.Value == staleError })
+	at := slices.IndexFunc(constants, func(c pages.Constant) bool { return c.Value == staleError })
 	var errs []string
 	for _, c := range constants {
 		if c.Group == constants[at].Group {

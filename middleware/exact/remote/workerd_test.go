@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/faults"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // scripts are embedded, so that a mutant is what runs.
@@ -28,7 +28,7 @@ func startWorkerd(t testing.TB, config, counts string) *faults.Server {
 	found, err := filepath.Glob("testdata/workerd/node_modules/@cloudflare/workerd-*/bin/workerd")
 	require.NoError(t, err)
 	if len(found) == 0 {
-		testkit.Unable(t, "there is no workerd (.ci/need installs it, by npm)")
+		kit.Unable(t, "there is no workerd (.ci/need installs it, by npm)")
 	}
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, scripts))

@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -210,7 +210,7 @@ func TestBound(t *testing.T) {
 	} {
 		t.Run(l.Algorithm.String(), func(t *testing.T) {
 			seeds, steps := 40, 1500
-			if testkit.Brief() {
+			if kit.Brief() {
 				seeds, steps = 2, 1000
 			}
 			owners, worst, changes, calls := 0, 0, 0, 0

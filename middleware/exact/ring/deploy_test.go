@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -90,7 +90,7 @@ func TestRollingDeploys(t *testing.T) {
 	}{{"deploy", (*trial).deploy, false}, {"kill", (*trial).kill, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			seeds, seed := 100, 0
-			if testkit.Brief() {
+			if kit.Brief() {
 				seeds = 5
 			}
 			t.Cleanup(func() {

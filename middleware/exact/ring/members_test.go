@@ -24,10 +24,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/ring"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 var addressCases = map[string]string{
@@ -259,7 +259,7 @@ func (b *text) String() string {
 // DNS is asked again and again. What it says is in force in two seconds; that it is away, or names nobody, changes
 // nothing; and until it has answered once, calls fail.
 func TestDNSIsAskedAgain(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		dns, said := new(resolver), new(text)
 		log := slog.New(slog.NewTextHandler(said, nil))
 		r, err := ring.OpenDeaf(ring.Config{Self: "[fd00::1]:9000", DNS: "tally.internal:9000", Secrets: secrets, Logger: log}, dns)
@@ -300,7 +300,7 @@ func TestDNSIsAskedAgain(t *testing.T) {
 
 // SRV records name hosts and ports.
 func TestSRV(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		dns := &resolver{srv: []*net.SRV{{Target: "pod-1.ring.", Port: 9001}, {Target: "Pod-0.ring.", Port: 9000}}}
 		r, err := ring.OpenDeaf(ring.Config{Self: "pod-0.ring:9000", DNS: "_ring._tcp.tally.internal", Secrets: secrets, Logger: silent}, dns)
 		require.NoError(t, err)
@@ -315,7 +315,7 @@ func TestSRV(t *testing.T) {
 
 // The program may say itself who is there. Close goes on answering for a while: others may have lists that still name it.
 func TestFindAndLinger(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		var asked atomic.Int64
 		find := func(ctx context.Context) ([]string, error) {
 			if asked.Add(1) == 3 { // it hangs
@@ -338,7 +338,7 @@ func TestFindAndLinger(t *testing.T) {
 
 // Who asks a process for keys that are another's has another list. That is told when it lasts for longer than a deploy.
 func TestListsThatDiffer(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		w, said := newWorld(t), new(bytes.Buffer)
 		a, b := w.start(), w.start()
 		cfg := ring.Config{Self: a.address, Members: []string{a.address}, Secrets: secrets, Transport: way{w, a}, Logger: slog.New(slog.NewTextHandler(said, nil)), Now: w.clock.Now}

@@ -5,7 +5,7 @@ package ring_test
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants breaks what keeps a client to L for each owner; each

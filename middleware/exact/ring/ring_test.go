@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/ring"
+	"github.com/tallystick/tallystick/proof/exactkit"
 )
 
 var secrets = [][]byte{bytes.Repeat([]byte{7}, 32)}

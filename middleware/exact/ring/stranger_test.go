@@ -12,13 +12,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact/ring"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // listening opens a ring of one member that others can ask, in a bubble.
 func listening(t *testing.T) (r *ring.Ring, dial func() net.Conn) {
-	p := testkit.NewPipes()
+	p := kit.NewPipes()
 	r, err := ring.Open(ring.Config{Self: "self:1", Members: []string{"self:1"}, Secrets: secrets, Listener: p, Logger: silent})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -39,7 +39,7 @@ func TestStrangersHoldNoConnection(t *testing.T) {
 		"a body, by POST": "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n",
 		"another request": "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
 	} {
-		testkit.RunBubble(t, name, func(t *testing.T) {
+		kit.RunBubble(t, name, func(t *testing.T) {
 			_, dial := listening(t)
 			c, began := dial(), time.Now()
 			_, err := io.WriteString(c, text)
@@ -54,7 +54,7 @@ func TestStrangersHoldNoConnection(t *testing.T) {
 
 // Strangers who say nothing, each for five seconds, take no more than some of the program's files.
 func TestStrangersHoldNotAllConnections(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		r, dial := listening(t)
 		answers := func(c net.Conn) bool {
 			_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A ring is a counter as any other: of one member; of three, whichever is asked; and for a process that its list
@@ -21,7 +21,7 @@ func TestSuite(t *testing.T) {
 		asks int // by turns, from this one on
 	}{{"one", 1, 0}, {"three", 3, 0}, {"none of three", 3, 3}} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.n == c.asks && testkit.Race && !testkit.Long() {
+			if c.n == c.asks && kit.Race && !kit.Long() {
 				t.Skip("the others race more")
 			}
 			t.Parallel()

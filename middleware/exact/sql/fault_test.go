@@ -10,11 +10,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/faults"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/sql"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A fault befalls a server, or the way to it, in the middle of a load, and passes. Meanwhile
@@ -35,7 +35,7 @@ func TestFaults(t *testing.T) {
 // A server that is not there has counted nothing, and says so also where only the connection of
 // a swap cannot be made.
 func TestNotConnectedIsNotCounted(t *testing.T) {
-	db, err := stdsql.Open("pgx", dsn("127.0.0.1:"+testkit.FreePort(t), "postgres"))
+	db, err := stdsql.Open("pgx", dsn("127.0.0.1:"+kit.FreePort(t), "postgres"))
 	require.NoError(t, err)
 	defer db.Close()
 	store, err := sql.Open(db, sql.Config{Dialect: sql.PostgreSQL})

@@ -16,11 +16,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/exactkit"
-	"github.com/tallystick/tallystick/internal/faults"
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/sql"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // pooled starts a PgBouncer before the shared server, which gives each transaction whichever of a
@@ -30,7 +30,7 @@ func pooled(t *testing.T, of *server) (addr string) {
 	bin, err := exec.LookPath("pgbouncer")
 	if err != nil {
 		if bin = "/usr/sbin/pgbouncer"; !exists(bin) {
-			testkit.Unable(t, "there is no pgbouncer (Debian: apt-get install pgbouncer)")
+			kit.Unable(t, "there is no pgbouncer (Debian: apt-get install pgbouncer)")
 		}
 	}
 	return faults.StartServer(t, func(port string) *exec.Cmd {

@@ -18,8 +18,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/faults"
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A server is a PostgreSQL of one test: a cluster of its own on a free port, run by somebody who
@@ -66,11 +66,11 @@ func newServer(t testing.TB) *server {
 	t.Helper()
 	bin := programs()
 	if bin == "" {
-		testkit.Unable(t, "there is no PostgreSQL (Debian: apt-get install postgresql)")
+		kit.Unable(t, "there is no PostgreSQL (Debian: apt-get install postgresql)")
 	}
 	dir, err := os.MkdirTemp("", "tallystick-postgres-") // not t.TempDir, which others cannot enter
 	require.NoError(t, err)
-	s := &server{t: t, bin: bin, dir: dir, port: testkit.FreePort(t)}
+	s := &server{t: t, bin: bin, dir: dir, port: kit.FreePort(t)}
 	if os.Getuid() == 0 {
 		s.as = &syscall.SysProcAttr{Credential: nobody(t)}
 		require.NoError(t, os.Chown(dir, int(s.as.Credential.Uid), int(s.as.Credential.Gid)))

@@ -5,7 +5,7 @@ package guardedcall
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants breaks the breaker and the memory of refusals; each time some test of this

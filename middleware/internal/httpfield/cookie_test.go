@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // cookiesSlow cuts every line into pieces and looks at each.
@@ -44,7 +44,7 @@ func FuzzCookies(f *testing.F) {
 }
 
 func TestCookieSeedsExist(t *testing.T) {
-	testkit.Seeds(t, 8, "FuzzCookies")
+	kit.Seeds(t, 8, "FuzzCookies")
 }
 
 func TestCookiesAreSearchedSoFarAndNoFurther(t *testing.T) {

@@ -5,7 +5,7 @@ package httpfield
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants breaks the bounds of what is read; each time some test of this

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/internal/load"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 var opening = time.Unix(19800*86400, 0)
@@ -129,7 +129,7 @@ func TestMeterIsNotRoundedUp(t *testing.T) {
 // list of them, counted one by one, says the same.
 func TestMeterAgainstAList(t *testing.T) {
 	seeds, rushes := uint64(40), 0
-	if testkit.Brief() {
+	if kit.Brief() {
 		seeds = 12
 	}
 	for seed := range seeds {
@@ -202,7 +202,7 @@ func (s *spells) at(now time.Time) bool {
 // gets busy, and comes again as it is calm, gains nothing by that.
 func TestMeterBoundsWhatCalmSpellsAdmit(t *testing.T) {
 	seeds := uint64(40)
-	if testkit.Brief() {
+	if kit.Brief() {
 		seeds = 8
 	}
 	for seed := range seeds {
@@ -361,7 +361,7 @@ func TestMeterIsSafeForConcurrentUse(t *testing.T) {
 	const workers, each = 8, 100
 	at := load.Threshold{PerSecond: workers * each / 10, AtOnce: workers + 1}
 	m := newStrangers()
-	testkit.Together(workers, func(_ int) {
+	kit.Together(workers, func(_ int) {
 		for range each {
 			m.Begin(at)
 			m.Busy(opening, at)

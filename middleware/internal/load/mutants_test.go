@@ -5,7 +5,7 @@ package load
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants breaks each step of measuring the load; each time some test of this package

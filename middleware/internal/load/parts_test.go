@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/internal/load"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // counted is how many requests of some the meter has counted in one moment: it is busy so many sooner.
@@ -143,7 +143,7 @@ func TestMeterOfANetwork(t *testing.T) {
 // clients have beyond their part, and of each network.
 func TestMeterBoundsWhatCalmNetworksAdmit(t *testing.T) {
 	seeds := uint64(30)
-	if testkit.Brief() {
+	if kit.Brief() {
 		seeds = 6
 	}
 	for seed := range seeds {
@@ -244,7 +244,7 @@ func TestMeterOfPartsUnderWay(t *testing.T) {
 // Any number of goroutines, sources and thresholds: whatever has begun has ended.
 func TestMeterPartsAreSafeForConcurrentUse(t *testing.T) {
 	m := load.New()
-	testkit.Together(8, func(worker int) {
+	kit.Together(8, func(worker int) {
 		rng := rand.New(rand.NewPCG(uint64(worker), 5))
 		for i := range 300 {
 			at := load.Threshold{PerSecond: 1 + rng.Int64N(50), AtOnce: 1 + rng.Int64N(300)}

@@ -5,7 +5,7 @@ package lookup
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants breaks what bounds calls, waits and entries; each time some test of this package must fail.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A database answers as a test says, and counts who asks.
@@ -59,7 +59,7 @@ var noon = time.Unix(1_800_000_000, 0)
 
 // An answer serves for a life; then nobody waits for the next; then somebody does.
 func TestAnAnswerServes(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		var d database
 		d.answer = func(context.Context, string) (int, error) {
 			time.Sleep(time.Millisecond) // nobody is answered before the request goes on
@@ -93,14 +93,14 @@ func TestAnAnswerServes(t *testing.T) {
 
 // Whoever asks about the same waits for the same call, and for no other.
 func TestOneCallForAKey(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		var d database
 		d.answer = func(_ context.Context, k string) (int, error) {
 			time.Sleep(50 * time.Millisecond)
 			return len(k), nil
 		}
 		table := d.table(8)
-		testkit.Together(300, func(i int) {
+		kit.Together(300, func(i int) {
 			k := strings.Repeat("x", 1+i%3)
 			v, known := table.Get(t.Context(), noon, k)
 			require.True(t, known)
@@ -114,7 +114,7 @@ func TestOneCallForAKey(t *testing.T) {
 // is not called again while it is out; its answer serves when it comes.
 func TestALateAnswer(t *testing.T) {
 	for _, obeys := range []bool{true, false} {
-		testkit.Bubble(t, func(t *testing.T) {
+		kit.Bubble(t, func(t *testing.T) {
 			var d database
 			d.answer = func(ctx context.Context, _ string) (int, error) {
 				if obeys {
@@ -153,7 +153,7 @@ func TestALateAnswer(t *testing.T) {
 
 // A call that nobody waits for is told of when it is late, by who asks next.
 func TestALateRefreshIsTold(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		var d database
 		table := d.table(8)
 		_, _ = table.Get(t.Context(), noon, "a")
@@ -180,7 +180,7 @@ func TestFailures(t *testing.T) {
 		"its death": func() (int, error) { runtime.Goexit(); return 0, nil },
 	} {
 		for _, known := range []bool{true, false} {
-			testkit.RunBubble(t, name, func(t *testing.T) {
+			kit.RunBubble(t, name, func(t *testing.T) {
 				var d database
 				table := d.table(8)
 				if known {
@@ -231,7 +231,7 @@ func TestFailures(t *testing.T) {
 
 // Who hangs up goes at once, and ends nothing that others wait for.
 func TestHangingUpEndsNoCall(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		var d database
 		type value struct{}
 		d.answer = func(ctx context.Context, _ string) (int, error) {
@@ -256,7 +256,7 @@ func TestHangingUpEndsNoCall(t *testing.T) {
 
 // No more calls run at once than there are places, and the others wait for theirs no longer than for an answer.
 func TestCallsAtOnce(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		var d database
 		var out, most atomic.Int64
 		hang := make(chan struct{})
@@ -267,7 +267,7 @@ func TestCallsAtOnce(t *testing.T) {
 			return 1, nil
 		}
 		table := d.table(100)
-		testkit.Together(50, func(i int) {
+		kit.Together(50, func(i int) {
 			_, known := table.Get(t.Context(), noon, strconv.Itoa(i))
 			require.False(t, known)
 		})
@@ -289,7 +289,7 @@ func TestCallsAtOnce(t *testing.T) {
 // However many keys there are, no more are kept than the table has entries, and those that
 // are in use stay.
 func TestEntriesAreBounded(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		var d database
 		table := d.table(100)
 		for i := range 20_000 {
@@ -309,7 +309,7 @@ func TestEntriesAreBounded(t *testing.T) {
 
 // What is being asked about keeps its place.
 func TestNobodyTakesThePlaceOfACall(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		var d database
 		hang := make(chan struct{})
 		d.answer = func(context.Context, string) (int, error) { <-hang; return 1, nil }
@@ -330,7 +330,7 @@ func TestNobodyTakesThePlaceOfACall(t *testing.T) {
 // What another table knew is asked for anew, and serves if there is no answer.
 func TestAdopt(t *testing.T) {
 	for _, works := range []bool{true, false} {
-		testkit.Bubble(t, func(t *testing.T) {
+		kit.Bubble(t, func(t *testing.T) {
 			var old, d database
 			before := old.table(8)
 			for _, k := range []string{"a", "b", "c"} {
@@ -369,7 +369,7 @@ func TestInParallel(t *testing.T) {
 		return len(k), nil
 	}
 	table := d.table(20)
-	testkit.Together(8, func(worker int) {
+	kit.Together(8, func(worker int) {
 		for i := range 500 {
 			k := strings.Repeat("x", 1+(i*worker)%40)
 			v, known := table.Get(t.Context(), noon.Add(time.Duration(i)*time.Second), k)

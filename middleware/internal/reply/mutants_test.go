@@ -5,7 +5,7 @@ package reply
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants breaks what is set and dropped; each time some test of this

@@ -5,7 +5,7 @@ package slots
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants breaks what bounds the slots; each time some test of this package must fail.

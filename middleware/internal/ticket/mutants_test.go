@@ -5,7 +5,7 @@ package ticket
 import (
 	"testing"
 
-	"github.com/tallystick/tallystick/internal/mutants"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
 // TestMutants breaks each step of signing and verifying; each time some test of this

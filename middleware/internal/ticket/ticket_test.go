@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func testSecret(name string) []byte {
@@ -116,7 +116,7 @@ func TestLongTickets(t *testing.T) {
 }
 
 func TestSeedsExist(t *testing.T) {
-	testkit.Seeds(t, 11, "FuzzTicket")
+	kit.Seeds(t, 11, "FuzzTicket")
 }
 
 // FuzzTicket: a ticket has one spelling, and nothing else is one.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // Tickets are drawn over the whole of the spread, and none is like another.
@@ -82,7 +82,7 @@ func TestUses(t *testing.T) {
 	t.Run("of many at once one", func(t *testing.T) {
 		u := new(Uses)
 		var passed atomic.Int64
-		testkit.Together(16, func(int) {
+		kit.Together(16, func(int) {
 			if u.Take(now, opensAt, 1, 1, ends) {
 				passed.Add(1)
 			}

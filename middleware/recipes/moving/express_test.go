@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // express starts a program of Node, by a clock that stands still, behind a proxy that names its clients.
@@ -52,10 +52,10 @@ func TestColumnOfExpress(t *testing.T) {
 		t.Skip("-short: this starts Node for each of its lines")
 	}
 	if _, err := exec.LookPath("node"); err != nil {
-		testkit.Unable(t, "there is no node: %v", err)
+		kit.Unable(t, "there is no node: %v", err)
 	}
 	if _, err := os.Stat("testdata/express/node_modules/express-rate-limit"); err != nil {
-		testkit.Unable(t, "there is no express-rate-limit (.ci/need installs it, by npm)")
+		kit.Unable(t, "there is no express-rate-limit (.ci/need installs it, by npm)")
 	}
 	check(t, "express-rate-limit", false, func(find finder) string {
 		theirs := find(t, func() http.Handler { return express(t) })

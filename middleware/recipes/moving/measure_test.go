@@ -26,9 +26,9 @@ import (
 	"github.com/ulule/limiter/v3/drivers/middleware/stdlib"
 	"github.com/ulule/limiter/v3/drivers/store/memory"
 
-	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/recipes/internal/loopback"
+	"github.com/tallystick/tallystick/proof/pages"
 )
 
 // A maker makes a handler that it limits to five requests a minute: an instance.
@@ -227,9 +227,9 @@ func check(t *testing.T, name string, byClock bool, measured func(finder) string
 // column returns a column of the table of the page.
 func column(t *testing.T, name string) (cells []string) {
 	t.Helper()
-	_, tables, err := printed.Read("../../../docs/recipes.md")
+	_, tables, err := pages.Read("../../../docs/recipes.md")
 	require.NoError(t, err)
-	i := slices.IndexFunc(tables, func(table printed.Table) bool { return strings.HasPrefix(table.Head, "| 5 a minute |") })
+	i := slices.IndexFunc(tables, func(table pages.Table) bool { return strings.HasPrefix(table.Head, "| 5 a minute |") })
 	require.GreaterOrEqual(t, i, 0)
 	at := slices.Index(strings.Split(strings.Trim(tables[i].Head, "| "), " | "), name)
 	require.GreaterOrEqual(t, at, 0, "%s: %s", name, tables[i].Head)

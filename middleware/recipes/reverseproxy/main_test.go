@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/recipes/internal/loopback"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func parse(t *testing.T, text string) *url.URL {
@@ -69,7 +69,7 @@ func TestFieldsOfBoth(t *testing.T) {
 
 // An upstream that is down costs the client nothing.
 func TestTheUpstreamIsDown(t *testing.T) {
-	p := proxy(parse(t, "http://127.0.0.1:"+testkit.FreePort(t))).(*httputil.ReverseProxy)
+	p := proxy(parse(t, "http://127.0.0.1:"+kit.FreePort(t))).(*httputil.ReverseProxy)
 	url := loopback.Serve(t, loopback.New(t, loopback.Config("api", 1)).Handler(p))
 	for range 3 {
 		a := loopback.Send(t, http.MethodPost, url, "")

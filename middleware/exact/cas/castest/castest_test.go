@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/cas/castest"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A shelf is a store in memory, which can be wrong in every way that the suite knows.
@@ -148,7 +148,7 @@ func (s *timed) Each(_ context.Context, f func(name string, value []byte) error)
 }
 
 func TestAStoreThatIsRightPasses(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		require.NoError(t, castest.TestStore(&shelf{values: map[string]kept{}}, 400<<10))
 		require.NoError(t, castest.TestStore(&timed{shelf: &shelf{values: map[string]kept{}}}, 4096))
 	})
@@ -179,7 +179,7 @@ func TestStoresThatAreWrongFail(t *testing.T) {
 		"lists what was before": "what a store lists: ",
 		"lists on":              "what a store lists: ",
 	} {
-		testkit.RunBubble(t, wrong, func(t *testing.T) {
+		kit.RunBubble(t, wrong, func(t *testing.T) {
 			require.ErrorContains(t, castest.TestStore(&timed{shelf: &shelf{wrong: wrong, values: map[string]kept{}}}, 4096), check)
 		})
 	}

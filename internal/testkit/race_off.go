@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-
-//go:build !race
-
-package testkit
-
-// Race says that the race detector watches.
-const Race = false

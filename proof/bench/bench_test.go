@@ -1,0 +1,566 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
+	"github.com/tallystick/tallystick/proof/pages"
+	"github.com/tallystick/tallystick/token"
+)
+
+func TestMain(m *testing.M) {
+	if on, err := onErrand(os.Stdin, os.Stdout); on {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// able does something, and skips a test if that wants a server that is not there.
+func able(t *testing.T, do func()) {
+	t.Helper()
+	err := failing(do)
+	if errors.Is(err, errNoServer) {
+		kit.Unable(t, "%v", err)
+	}
+	require.NoError(t, err)
+}
+
+// at is an opening whose clock a test sets.
+func at(now *time.Time) *opening {
+	o := new(opening)
+	o.now = func() time.Time { return *now }
+	return o
+}
+
+// What is compared must do the same: count each address by itself, whatever the port, admit the
+// quota and refuse the next.
+func TestLimitersAgree(t *testing.T) {
+	const quota = 3
+	for name, build := range limiters {
+		if name == "bare" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			o := new(opening)
+			t.Cleanup(func() { require.NoError(t, o.close()) })
+			able(t, func() {
+				if strings.Contains(name, "redis") {
+					o.redis = startRedis(o).addr
+				}
+				h := build(o, terms{quota, 365 * 24 * time.Hour, 2}) // no window ends meanwhile
+				ask := func(address string) *httptest.ResponseRecorder {
+					r := httptest.NewRequest(http.MethodPost, "http://bench.test/contact", http.NoBody)
+					r.RemoteAddr = address
+					w := httptest.NewRecorder()
+					h.ServeHTTP(w, r)
+					return w
+				}
+				for i := range quota {
+					w := ask(fmt.Sprintf("10.1.2.3:4000%d", i))
+					require.Equal(t, http.StatusOK, w.Code)
+					require.Equal(t, string(okay), w.Body.String())
+				}
+				for range 2 {
+					require.Equal(t, http.StatusTooManyRequests, ask("10.1.2.3:50000").Code)
+				}
+				require.Equal(t, http.StatusOK, ask("10.1.2.4:40000").Code)
+			})
+		})
+	}
+}
+
+// The floor answers what we answer, field by field, in every state of a sliding window, to a client
+// that goes from instance to instance and loses its token now and then.
+func TestFloorAnswersAsWeDo(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	o, terms := at(&now), terms{7, time.Hour, 1}
+	tokens := map[string]int{}
+	clients := make([]*asker, 2)
+	for i, b := range []builder{ours(), newFloor} {
+		clients[i] = newAsker(http.MethodPost, b(o, terms), b(o, terms))
+		clients[i].shows, clients[i].lines = byHeader, [][]string{{""}}
+	}
+	us, floor := clients[0], clients[1]
+	for i := range 400 {
+		now = now.Add(time.Duration(i*i%797) * time.Second)
+		for _, a := range clients {
+			a.want = http.StatusOK
+			if a.lines[0][0] == "" || i%11 == 0 {
+				delete(a.request.Header, byHeader)
+			} else {
+				a.show(byHeader, a.lines[0])
+			}
+			a.run(1)
+			a.take()
+		}
+		require.Equal(t, us.w.status, floor.w.status, i)
+		if us.w.status != http.StatusOK && us.request.Header[byHeader] == nil {
+			for _, a := range clients { // who is refused and has shown nothing may be told what is known of him, or not
+				delete(a.w.header, byHeader)
+				delete(a.w.header, setCookie)
+			}
+		}
+		for name, lines := range us.w.header {
+			other := floor.w.header[name]
+			require.Len(t, other, len(lines), "%d: %s of %v", i, name, floor.w.header)
+			switch name {
+			case byHeader, setCookie:
+				require.Len(t, other[0], len(lines[0]), "%d: %s and %s", i, lines[0], other[0])
+				tokens[name]++
+			case "Retry-After", "Content-Length": // jitter, and a shorter text
+			default:
+				require.Equal(t, lines, other, "%d: %s", i, name)
+			}
+		}
+		require.Len(t, floor.w.header, len(us.w.header), i)
+	}
+	require.Greater(t, tokens[byHeader], 100)
+	require.Greater(t, tokens[setCookie], 10)
+}
+
+// A handler finds the floor's decision, and what it does to the fields does not last.
+func TestFloorGuardsItsFields(t *testing.T) {
+	f := newFloor(new(opening), terms{5, time.Hour, 1}).(*floor)
+	f.next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d, ok := r.Context().Value(floorKey{}).(*floorDecision)
+		require.True(t, ok)
+		require.EqualValues(t, 4, d.Remaining)
+		w.Header().Set("Cache-Control", "public")
+		w.Header().Del(byHeader)
+		_, err := w.Write(okay)
+		require.NoError(t, err)
+	})
+	a := newAsker(http.MethodPost, f)
+	a.both = true
+	a.run(1)
+	require.NoError(t, a.after(1))
+	require.Equal(t, []string{"no-store"}, a.w.header["Cache-Control"])
+
+	// What is not the client's own token, and whole, is none.
+	now := time.Now().Unix()
+	tok, s := a.w.header.Get(byHeader), f.scratch.Get().(*scratch)
+	subject := func() (all [8]byte) { copy(all[:], must(strict.DecodeString(tok[57 : len(tok)-44]))[24:]); return all }()
+	_, ok := f.verify(s, tok, subject, now)
+	require.True(t, ok)
+	for _, bad := range []string{"", "x", forge(tok), tok[:64], tok + "A", lengthen(tok)} {
+		_, ok := f.verify(s, bad, subject, now)
+		require.False(t, ok, bad)
+	}
+	_, ok = f.verify(s, tok, [8]byte{}, now)
+	require.False(t, ok, "another's")
+	_, ok = f.verify(s, tok, subject, now+7200)
+	require.False(t, ok, "expired")
+}
+
+// Every row of ours sends what it says: the middleware itself is asked.
+func TestRequestsAreWhatTheySay(t *testing.T) {
+	const n = 60
+	noon := time.Date(2026, 2, 3, 12, 0, 0, 0, time.UTC)
+	seen := map[string]bool{}
+	for _, q := range requests() {
+		t.Run(q.name, func(t *testing.T) {
+			require.False(t, seen[q.name])
+			seen[q.name] = true
+			require.NotEmpty(t, q.text)
+			var told []middleware.Decision
+			o := at(&noon)
+			o.tell = func(_ context.Context, d middleware.Decision) { told = append(told, d) }
+			a := q.open(o)
+			told = nil
+			p := a.player(q.name)
+			require.NoError(t, p.before(n))
+			p.run(n)
+			require.NoError(t, p.after(n))
+			kind, ours := strings.CutPrefix(q.name, ourName)
+			if !ours {
+				require.Empty(t, told)
+				return
+			}
+			each := map[string]int{"-stack-two": 2, "-stack-four": 4}[kind]
+			require.Len(t, told, n*max(1, each))
+			identities := map[string]bool{}
+			for _, d := range told {
+				identities[d.Pseudonym()] = true
+			}
+			if q.beside == asFirst {
+				require.Len(t, identities, n)
+			} else {
+				require.Len(t, identities, 1)
+			}
+			for i, d := range told {
+				require.Equal(t, q.beside != asRefused, d.Allowed)
+				require.Nil(t, d.Offered)
+				tokens, want := 1, error(nil)
+				switch {
+				case strings.HasSuffix(kind, "thousand") || strings.HasPrefix(kind, "-huge") && !strings.Contains(kind, "cookie"):
+					tokens, want = 0, token.ErrMalformed
+				case kind == "-huge-cookie" || strings.HasSuffix(kind, "-cookies"): // no such line is searched
+					tokens = 0
+				case strings.Contains(kind, "forged") || strings.Contains(kind, "garbage"):
+					tokens, want = 0, token.ErrForged
+				case kind == "-foreign":
+					tokens, want = 0, token.ErrForeign
+				case kind == "-no-token" || kind == asFirst:
+					tokens = 0
+				case each > 0:
+					want = token.ErrForeign // that of the other policy
+				case kind != "-hundred" && q.beside != asRefused:
+					// What was used goes along, from instance to instance.
+					if i > 0 {
+						require.Equal(t, told[i-1].Limits()[0].Remaining-1, d.Limits()[0].Remaining)
+					}
+				}
+				require.Equal(t, tokens, d.Tokens)
+				require.ErrorIs(t, d.TokenErr, want)
+			}
+			require.Len(t, told[0].Limits(), map[string]int{"-two-limits": 2}[kind]+map[bool]int{true: 0, false: 1}[kind == "-two-limits"])
+			if kind == "-tenant" {
+				require.EqualValues(t, plenty(1).quota/2, told[0].Limits()[0].Quota)
+			}
+		})
+	}
+	for _, q := range requests() {
+		require.True(t, seen[lowest+q.beside] && seen[reference+q.beside] && seen["throttled"+q.beside], q.name)
+	}
+}
+
+// What goes wrong ends the measurement.
+func TestAskersNoticeWhatIsNotAsMeant(t *testing.T) {
+	refusing := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
+	both := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header()[byHeader], w.Header()[setCookie] = []string{"x"}, []string{"x"}
+		served().ServeHTTP(w, r)
+	})
+	once := 0
+	sometimes := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if once++; once != 3 {
+			w.Header()[byHeader] = []string{"x"}
+		}
+		served().ServeHTTP(w, r)
+	})
+	for _, c := range []struct {
+		name    string
+		handler http.Handler
+		change  func(a *asker)
+		report  string
+	}{
+		{"a refusal", refusing, func(*asker) {}, "answered 429 with 0 bytes"},
+		{"no refusal", served(), func(a *asker) { a.want = http.StatusTooManyRequests }, "answered 200 with 2 bytes"},
+		{"a token where none was accepted", both, func(a *asker) { a.channel = byHeader }, "answered 200"},
+		{"no token", served(), func(a *asker) { a.both = true }, "answered 200"},
+		{"an answer without one", sometimes, func(a *asker) { a.show(byHeader, []string{"x"}); a.channel, a.echoes = byHeader, true }, "4 of 5 answers brought a token"},
+	} {
+		a := newAsker(http.MethodPost, c.handler)
+		c.change(a)
+		a.run(5)
+		require.ErrorContains(t, a.after(5), c.report, c.name)
+		o := new(opening)
+		a = newAsker(http.MethodPost, overHTTP(o, c.handler, 1))
+		if once = 0; c.name != "a refusal" {
+			c.change(a)
+		}
+		a.run(5)
+		require.ErrorContains(t, a.after(5), strings.Split(c.report, " with")[0], "%s, over HTTP", c.name)
+		require.NoError(t, o.close())
+	}
+}
+
+func TestPopulation(t *testing.T) {
+	c := newPopulation(30_000)
+	c.visit(ours()(new(opening), plenty(c.size)))
+	addresses, tokens := map[string]bool{}, map[string]bool{}
+	for i := range c.size {
+		addresses[c.address(i)], tokens[c.token(i)] = true, true
+	}
+	require.Len(t, addresses, c.size)
+	require.Len(t, tokens, c.size)
+	require.Equal(t, "10.101.105.149:40000", c.address(digits*digits+5*digits+49))
+	require.Len(t, appendAddress(nil, 299_999_999), addressLen)
+}
+
+// Each part of a population asks; its tokens are accepted.
+func TestPopulationsAsk(t *testing.T) {
+	for _, clients := range []int{1, 500} {
+		for _, cores := range []int{1, 2} {
+			c := newPopulation(clients)
+			identities := sync.Map{}
+			o := new(opening)
+			o.tell = func(_ context.Context, d middleware.Decision) {
+				if d.Tokens == 1 {
+					identities.Store(d.Pseudonym(), true)
+				}
+			}
+			h := ours()(o, plenty(clients))
+			c.visit(h)
+			cpu, wall := c.ask(h, http.StatusOK, cores, time.Millisecond)
+			require.Positive(t, cpu)
+			require.Positive(t, wall)
+			n := 0
+			identities.Range(func(any, any) bool { n++; return true })
+			require.Equal(t, clients, n)
+		}
+	}
+}
+
+var sink []byte
+
+// Players take turns on one processor; what is before and after is not measured, and what is wrong
+// ends it.
+func TestTurns(t *testing.T) {
+	var order strings.Builder
+	open := func(*settings, *opening) (all []player) {
+		for _, name := range []string{"a", "b", "c"} {
+			all = append(all, player{name: name, before: func(int) error { sink = make([]byte, 1<<20); return nil }, run: func(n int) {
+				require.Equal(t, 1, runtime.GOMAXPROCS(0))
+				order.WriteString(name)
+				for range n {
+					sink = make([]byte, 1024)
+				}
+			}})
+		}
+		return all
+	}
+	processors := runtime.GOMAXPROCS(0)
+	kind := turns{name: "x", slice: 7, open: open}
+	all := kind.measure(t.Context(), &settings{groups: 50, part: 1}, new(opening), 0, io.Discard)
+	require.Equal(t, processors, runtime.GOMAXPROCS(0))
+	rounds := map[string]bool{}
+	for i := 0; i < order.Len(); i += 3 {
+		round := order.String()[i : i+3]
+		require.True(t, strings.Contains(round, "a") && strings.Contains(round, "b") && strings.Contains(round, "c"), round)
+		rounds[round] = true
+	}
+	require.Greater(t, len(rounds), 1)
+	for _, name := range []string{"a", "b", "c"} {
+		require.Len(t, all[name]["p10"], 50)
+		require.InDelta(t, 1024, all.plain("bytes", name).mid, 300)
+	}
+}
+
+// A collection is charged to those that allocated, in whatever slice it ran, and nothing is lost.
+func TestCollectionsAreSharedByBytes(t *testing.T) {
+	s := func(cpu, bytes float64, collected bool) slice { return slice{cpu, bytes, collected} }
+	all, perByte := means([][]slice{
+		{s(100, 3000, false), s(102, 3000, false), s(101, 3000, false), s(101, 3000, false)},
+		{s(50, 1000, false), s(50, 1000, false), s(90, 1000, true), s(50, 1000, false)}, // had to collect for both
+		{s(10, 0, false), s(10, 0, false), s(10, 0, false), s(10, 0, false)},
+	})
+	require.InDeltaSlice(t, []float64{101 + 7.5, 50 + 2.5, 10}, all, 1e-9)
+	require.InDelta(t, 40./16000, perByte, 1e-12)
+}
+
+func TestSpread(t *testing.T) {
+	s := make(samples)
+	for i, f := range []float64{4, 1, 3, 2, 5} {
+		s.add("a", "ns", f)
+		s.add("b", "ns", 2*f)
+		if i > 0 {
+			s.add("c", "ns", f)
+		}
+	}
+	s.add("a", "ns", math.NaN())
+	s.add("a", "ns", math.Inf(1))
+	require.Equal(t, spread{3, 2, 4}, s.plain("ns", "a"))
+	require.Equal(t, "0.50 (0.50–0.50)", s.figure("ns/b", "a").String())
+	require.Equal(t, "3 (2–4)", s.figure("ns-a", "b").wide("%.0f", 1))
+	require.Equal(t, "–", s.figure("ns/c", "a").String(), "of other groups")
+	require.Equal(t, "–", s.plain("ns", "nobody").write("%.0f", 1))
+}
+
+// Every counter counts for many at once, and one with files is found again as it was left.
+func TestEveryEngineCounts(t *testing.T) {
+	for _, e := range engines {
+		t.Run(e.name, func(t *testing.T) {
+			c, dir, all := new(counter), t.TempDir(), make(samples)
+			t.Cleanup(func() { require.NoError(t, c.close()) })
+			able(t, func() {
+				take := c.fill(e.name, func() take { return e.open(c, dir) }, dir, []string{"a", "b", "c", "d", "e"}, all)
+				each(take, slices.Repeat([]string{"a", "b"}, 100))
+				require.Contains(t, all[e.name], "heap")
+				if c.server != nil {
+					require.Positive(t, c.server.processorTime())
+					require.Positive(t, c.server.bytes())
+				}
+			})
+		})
+	}
+}
+
+// Who drops its tokens gets the limit from each process that there is or was; who echoes them, or asks one Redis, once; and
+// of a ring from each process that has owned its key.
+func TestFleetsAdmit(t *testing.T) {
+	for _, f := range fleets[1:] {
+		t.Run(f.name, func(t *testing.T) {
+			for _, c := range changes {
+				least, most := 1, 1 // times the limit
+				switch {
+				case f.limiter == reference || f.limiter == ourName && !f.echoes:
+					least = map[string]int{"admitted": 2, "deploy": 4, "killed": 3}[c.name]
+					most = least
+				case f.limiter == ourName+"-ring" && c.name != "admitted":
+					most = map[string]int{"deploy": 4, "killed": 3}[c.name]
+				}
+				able(t, func() {
+					n := admitted(t.Context(), f, 2, c.become)
+					t.Logf("%s: %v", c.name, n)
+					require.GreaterOrEqual(t, n, float64(least*dropperQuota), c.name)
+					require.LessOrEqual(t, n, float64(most*dropperQuota), c.name)
+				})
+			}
+		})
+	}
+}
+
+// The answers of all shapes have their fields, over both versions of HTTP, and those of our own
+// fields are of one length.
+func TestShapesHaveTheirFields(t *testing.T) {
+	o := new(opening)
+	t.Cleanup(func() { require.NoError(t, o.close()) })
+	for _, s := range shapes() {
+		for _, f := range append([]field{s.sends}, s.answers...) {
+			for _, v := range f.values {
+				require.Len(t, v[0], len(f.values[0][0]), f.name)
+			}
+		}
+		for version := 1; version <= 2; version++ {
+			a, l := s.open(o, version)
+			a.run(different + 1)
+			require.NoError(t, a.after(1))
+			sent, got := l.bytes()
+			require.Positive(t, sent)
+			if version == 1 {
+				for _, f := range s.answers {
+					require.Contains(t, string(l.answer), "\r\n"+f.name+": "+f.values[0][0]+"\r\n")
+				}
+				if s.sends.name != "" {
+					require.Contains(t, string(l.request), s.sends.name+": "+s.sends.values[0][0]+"\r\n")
+				}
+			}
+			require.Greater(t, got, 1.)
+		}
+	}
+}
+
+// The whole of it, with little of everything: each table has its rows, each of them all figures, and
+// is written into its page.
+func TestEverythingIsMeasured(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a hundred processes")
+	}
+	able(t, func() { o := new(opening); startRedis(o); startPostgres(o); check(o.close()) })
+	sizes, short := fleetSizes, shortSizes
+	fleetSizes, shortSizes = []int{2}, []int{2}
+	t.Cleanup(func() { fleetSizes, shortSizes = sizes, short })
+	dir := t.TempDir()
+	var out strings.Builder
+	require.NoError(t, run(t.Context(), []string{"-quick", "-clients", "1000", "-span", "1ms", "-keys", "64", "-dir", dir}, &out, io.Discard))
+	for _, made := range tables {
+		_, text, found := strings.Cut(out.String(), "## "+made.name+"\n")
+		require.True(t, found, made.name)
+		text, _, _ = strings.Cut(text, "\n## ")
+		page := filepath.Join(dir, "page.md")
+		require.NoError(t, os.WriteFile(page, []byte(text), 0o600))
+		_, found1, err := pages.Read(page)
+		require.NoError(t, err)
+		require.Len(t, found1, 1+strings.Count("cores", made.name))
+		for _, table := range found1 {
+			head, rows := strings.Split(table.Head, " | "), []string(nil)
+			for _, row := range table.Rows {
+				rows = append(rows, row[0])
+				for i, cell := range row[1:] {
+					lacking := cell == "" || slices.Contains(strings.Fields(cell), "–")
+					require.Equal(t, nobodyHas(made.name, row, head[i+1]), lacking, "%s: %s: %s: %q", made.name, row[0], head[i+1], cell)
+				}
+			}
+			want := rowsOf()[made.name]
+			require.Len(t, rows, len(want)+map[string]int{"wire": 2, "budgets": 1, "summary": 6}[made.name], made.name)
+			require.True(t, slices.Equal(want, rows[:len(want)]), "%s: %q", made.name, rows)
+		}
+	}
+	require.Contains(t, out.String(), "| `sql/postgres` | all | ")
+	require.Regexp(t, regexp.MustCompile(`\| .tallystick-dropped 2. \|.*\| 200 \|`), out.String())
+}
+
+// nobodyHas reports whether a cell lacks a figure by rights: of a server or a Redis that is not asked, of refusals
+// where nobody refuses, of what is compared with itself, and of what is said in another row.
+func nobodyHas(table string, row []string, head string) bool {
+	server := regexp.MustCompile("redis|ping/").MatchString(row[0])
+	switch table {
+	case "served":
+		return row[0] == "`none`" && head != "p10, µs" && head != "mean, µs"
+	case "limiters":
+		return row[0] == "`bare`" && strings.HasPrefix(head, "refused")
+	case "wire":
+		return strings.HasPrefix(row[0], "each") && strings.HasPrefix(head, "bytes")
+	case "counters":
+		return head == "server CPU, µs" && !server || strings.HasPrefix(head, "bytes") && row[8] == "" // few bytes are not printed
+	case "fleet", "fleet in short":
+		bare := strings.HasPrefix(row[0], "`none")
+		return strings.HasPrefix(head, "of that Redis") && !server || bare && !strings.HasSuffix(head, "µs") && head != "requests/s" || bare && strings.Contains(head, "above")
+	}
+	return false
+}
+
+// A page keeps what was not measured, and what is around.
+func TestPut(t *testing.T) {
+	made := table{name: "x", kinds: []string{"a", "b"}}
+	const begin, end = "<!-- made by: go run . -only a,b -update; table: x -->\n", "<!-- end of what is made -->\n"
+	text, err := made.put([]byte("# A\n"+begin+"old\n"+end+"after\n"), "new\n")
+	require.NoError(t, err)
+	require.Equal(t, "# A\n"+begin+"\nnew\n\n"+end+"after\n", string(text))
+	_, err = made.put([]byte("# A\n"), "new\n")
+	require.Error(t, err)
+}
+
+// For profiles of one row; what is printed is measured by the command.
+func BenchmarkRequest(b *testing.B) {
+	for _, q := range requests() {
+		b.Run(q.name, func(b *testing.B) {
+			p := q.open(new(opening)).player(q.name)
+			b.ReportAllocs()
+			for b.Loop() {
+				require.NoError(b, p.before(1))
+				p.run(1)
+			}
+		})
+	}
+}
+
+func BenchmarkEngine(b *testing.B) {
+	for _, e := range engines {
+		b.Run(e.name, func(b *testing.B) {
+			c := new(counter)
+			b.Cleanup(func() { require.NoError(b, c.close()) })
+			take := e.open(c, b.TempDir())
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					require.NoError(b, passed(take("hot")))
+				}
+			})
+		})
+	}
+}

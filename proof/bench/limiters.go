@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/didip/tollbooth/v7"
+	"github.com/go-chi/httprate"
+	"github.com/go-redis/redis_rate/v10"
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/sethvargo/go-limiter/httplimit"
+	"github.com/sethvargo/go-limiter/memorystore"
+	"github.com/throttled/throttled/v2"
+	"github.com/throttled/throttled/v2/store/memstore"
+	"github.com/ulule/limiter/v3"
+	"github.com/ulule/limiter/v3/drivers/middleware/stdlib"
+	"github.com/ulule/limiter/v3/drivers/store/memory"
+	"golang.org/x/time/rate"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/redis"
+	"github.com/tallystick/tallystick/middleware/exact/ring"
+	"github.com/tallystick/tallystick/proof/freeport"
+)
+
+// limiters are those that all do the same work for the same terms: count each address by itself.
+var limiters = map[string]builder{
+	"bare":            func(*opening, terms) http.Handler { return served() },
+	ourName:           ours(),
+	lowest:            newFloor,
+	reference:         func(_ *opening, t terms) http.Handler { return newHTTPRate(t) },
+	"throttled":       newThrottled,
+	"ulule":           newUlule,
+	"tollbooth":       newTollbooth,
+	"go-limiter":      newGoLimiter,
+	"x-time-map":      newTimeMap,
+	"redis_rate":      newRedisRate,
+	ourName + "-ring": newRing,
+	ourName + "-redis": func(o *opening, t terms) http.Handler {
+		c := must(redis.Open("redis://"+o.redis+"/0", redis.Config{}))
+		o.closing(c.Close)
+		return ours(exactly(c))(o, t)
+	},
+	"httprate/redis": func(o *opening, t terms) http.Handler {
+		return newHTTPRate(t, httprate.WithLimitCounter(&redisCounts{client: o.redisClient()}))
+	},
+}
+
+// ours returns the builder of our middleware, as a program gets it that sets nothing but policy,
+// limit and secret, but for a memory with room for all clients, and what with sets.
+func ours(with ...func(*middleware.Config)) builder {
+	return func(o *opening, t terms) http.Handler { return newOurs(o, t, with...).Handler(served()) }
+}
+
+func newOurs(o *opening, t terms, with ...func(*middleware.Config)) *middleware.Middleware {
+	cfg := middleware.Config{
+		Policy: policy, Limits: []middleware.Limit{{Quota: int64(t.quota), Window: t.window}}, Secrets: [][]byte{secret()},
+		Logger: slog.New(slog.DiscardHandler), // a full memory says so once a minute
+		Now:    o.now, OnDecision: o.tell, MaxClients: roomy(t.clients),
+	}
+	for _, f := range with {
+		f(&cfg)
+	}
+	return must(middleware.New(cfg))
+}
+
+// exactly has a counter decide. Its deadline is long: late is no outage here.
+func exactly(c exact.Counter) func(*middleware.Config) {
+	return func(cfg *middleware.Config) {
+		cfg.Exact = &middleware.Exact{Counter: c, Outage: middleware.FailClosed, Deadline: time.Second}
+	}
+}
+
+// newRing is ours, with a ring of which it is the only member until it is told of others.
+func newRing(o *opening, t terms) http.Handler {
+	self := cmp.Or(o.self, net.JoinHostPort("127.0.0.1", must(freeport.Find())))
+	var list atomic.Pointer[[]string]
+	list.Store(&[]string{self})
+	r := must(ring.Open(ring.Config{
+		Self: self, Find: func(context.Context) ([]string, error) { return *list.Load(), nil }, Every: 100 * time.Millisecond, Linger: 1,
+		Secrets: [][]byte{secret()}, Logger: slog.New(slog.DiscardHandler),
+	}))
+	o.closing(r.Close)
+	o.ring = func(members []string) int {
+		for len(members) > 0 && !slices.Equal(slices.Sorted(slices.Values(members)), r.Stats().Members) {
+			list.Store(&members)
+			time.Sleep(10 * time.Millisecond)
+		}
+		return r.Stats().Accounts
+	}
+	return ours(exactly(r))(o, t)
+}
+
+func newHTTPRate(t terms, options ...httprate.Option) http.Handler {
+	key := func(r *http.Request) (string, error) { return peer(r), nil }
+	return httprate.LimitBy(t.quota, t.window, key, options...)(served())
+}
+
+func newUlule(_ *opening, t terms) http.Handler {
+	l := limiter.New(memory.NewStore(), limiter.Rate{Period: t.window, Limit: int64(t.quota)})
+	return stdlib.NewMiddleware(l, stdlib.WithKeyGetter(peer)).Handler(served())
+}
+
+// newTollbooth cannot be told the key: it finds the address by itself and adds the path, which is
+// the same for all.
+func newTollbooth(_ *opening, t terms) http.Handler {
+	l := tollbooth.NewLimiter(float64(t.quota)/t.window.Seconds(), nil)
+	l.SetBurst(t.quota).SetIPLookups([]string{"RemoteAddr"})
+	return tollbooth.LimitHandler(l, served())
+}
+
+func newGoLimiter(_ *opening, t terms) http.Handler {
+	store := must(memorystore.New(&memorystore.Config{Tokens: uint64(t.quota), Interval: t.window}))
+	return must(httplimit.NewMiddleware(store, func(r *http.Request) (string, error) { return peer(r), nil })).Handle(served())
+}
+
+// byPeer is how throttled asks for the key.
+type byPeer struct{}
+
+func (byPeer) Key(r *http.Request) string { return peer(r) }
+
+func newThrottled(_ *opening, t terms) http.Handler {
+	quota := throttled.RateQuota{MaxRate: throttled.PerDuration(t.quota, t.window), MaxBurst: t.quota - 1}
+	l := must(throttled.NewGCRARateLimiterCtx(must(memstore.NewCtx(0)), quota))
+	l.SetMaxCASAttemptsLimit(1 << 20) // of 10, as it is by default, two processors at one key run out: 500
+	h := throttled.HTTPRateLimiterCtx{RateLimiter: l, VaryBy: byPeer{}}
+	return h.RateLimit(served())
+}
+
+// newTimeMap is what programs write that have nothing but x/time/rate: a bucket for each address in
+// a map, never removed, and no field in any answer.
+func newTimeMap(_ *opening, t terms) http.Handler {
+	var mu sync.Mutex
+	buckets, next := make(map[string]*rate.Limiter), served()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key := peer(r)
+		mu.Lock()
+		b, ok := buckets[key]
+		if !ok {
+			b = rate.NewLimiter(rate.Limit(float64(t.quota)/t.window.Seconds()), t.quota)
+			buckets[key] = b
+		}
+		mu.Unlock()
+		if !b.Allow() {
+			http.Error(w, http.StatusText(http.StatusTooManyRequests), http.StatusTooManyRequests)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// redisClient is what users of such limiters have: by the library's defaults.
+func (o *opening) redisClient() *goredis.Client {
+	client := goredis.NewClient(&goredis.Options{Addr: o.redis})
+	o.closing(client.Close)
+	return client
+}
+
+// newRedisRate limits by redis_rate. The library has no middleware; this one sends the fields that
+// those of the others send.
+func newRedisRate(o *opening, t terms) http.Handler {
+	l := redis_rate.NewLimiter(o.redisClient())
+	limit := redis_rate.Limit{Rate: t.quota, Burst: t.quota, Period: t.window}
+	seconds := func(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }
+	next := served()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		result, err := l.Allow(r.Context(), peer(r), limit)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		h := w.Header()
+		h.Set("X-RateLimit-Limit", strconv.Itoa(limit.Burst))
+		h.Set("X-RateLimit-Remaining", strconv.Itoa(result.Remaining))
+		h.Set("X-RateLimit-Reset", seconds(result.ResetAfter))
+		if result.Allowed == 0 {
+			h.Set("Retry-After", seconds(result.RetryAfter))
+			http.Error(w, http.StatusText(http.StatusTooManyRequests), http.StatusTooManyRequests)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// redisCounts are the counts of httprate in a Redis, by the commands that httprate-redis sends.
+type redisCounts struct {
+	httprate.LimitCounter // nil: Increment is not called
+	client                *goredis.Client
+	window                time.Duration
+}
+
+func (c *redisCounts) Config(_ int, window time.Duration) { c.window = window }
+
+func (c *redisCounts) key(key string, window time.Time) string {
+	return "httprate:" + key + ":" + strconv.FormatInt(window.Unix(), 10)
+}
+
+func (c *redisCounts) IncrementBy(key string, window time.Time, n int) error {
+	ctx, at := context.Background(), c.key(key, window)
+	pipe := c.client.TxPipeline()
+	pipe.IncrBy(ctx, at, int64(n))
+	pipe.Expire(ctx, at, 3*c.window)
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+func (c *redisCounts) Get(key string, window, before time.Time) (cur, prev int, err error) {
+	values, err := c.client.MGet(context.Background(), c.key(key, window), c.key(key, before)).Result()
+	if err != nil {
+		return 0, 0, err
+	}
+	for i, n := range []*int{&cur, &prev} {
+		if s, ok := values[i].(string); ok {
+			if *n, err = strconv.Atoi(s); err != nil {
+				return 0, 0, err
+			}
+		}
+	}
+	return cur, prev, nil
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package browser
+
+import (
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/kit"
+)
+
+type look struct {
+	name     string
+	features []*emulation.MediaFeature
+	width    int64
+}
+
+// looks are light and dark pages and forced colours, on the narrowest phone and on a desk.
+func looks() (all []look) {
+	for name, feature := range map[string]emulation.MediaFeature{
+		"light":  {Name: "prefers-color-scheme", Value: "light"},
+		"dark":   {Name: "prefers-color-scheme", Value: "dark"},
+		"forced": {Name: "forced-colors", Value: "active"},
+	} {
+		for width, size := range map[string]int64{"phone": 320, "desk": 1000} {
+			all = append(all, look{name + "-" + width, []*emulation.MediaFeature{&feature}, size})
+		}
+	}
+	return all
+}
+
+// wear shows the page so.
+func (b *tab) wear(l look) {
+	b.t.Helper()
+	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: l.features})
+	require.NoError(b.t, err)
+	_, err = chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: l.width, Height: 400, DeviceScaleFactor: 1, Mobile: l.width < 500})
+	require.NoError(b.t, err)
+}
+
+// camera returns what takes pictures of a page in all looks, for the directory TALLYSTICK_SHOTS.
+func camera(t *testing.T) func(b *tab, what string) {
+	t.Helper()
+	dir := os.Getenv("TALLYSTICK_SHOTS")
+	if dir == "" {
+		t.Skip("TALLYSTICK_SHOTS is not set: nobody wants pictures")
+	}
+	return func(b *tab, what string) {
+		for _, l := range looks() {
+			b.wear(l)
+			picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+			require.NoError(t, err)
+			name := strings.NewReplacer(" ", "-", ",", "").Replace(what) + "-" + l.name + ".png"
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), picture, 0o600))
+		}
+	}
+}
+
+// TestScreenshots writes pictures of the element in each state, and of the demo, to
+// the directory TALLYSTICK_SHOTS, for people to look at. Without it there is
+// nothing to do.
+func TestScreenshots(t *testing.T) {
+	shoot := camera(t)
+	browser := launch(t)
+	d := startDemo(t, kit.Build(t, "../../demo"))
+	b := open(t, browser, d.URL+"/forms")
+	b.wait(`document.querySelector("[data-tally=feedback]").textContent`)
+	shoot(b, "demo")
+	s := newSite(t, endless)
+	b = open(t, browser, s.URL+"/signup")
+	shoot(b, "idle")
+	b.click("#send")
+	b.wait(element + `.querySelector("[role=timer]").textContent`)
+	shoot(b, "working")
+	b = open(t, browser, s.URL+"/signup?lang=de")
+	s.breakDown(http.StatusTooManyRequests, "70")
+	b.reach("waiting")
+	shoot(b, "german")
+	for _, end := range deadEnds {
+		s := newSite(t, end.change)
+		b := open(t, browser, s.URL+"/"+end.page)
+		end.meet(s, b)
+		shoot(b, end.name)
+	}
+}
+
+// TestNoSidewaysScroll: whatever it says, it stays within the narrowest phone, beside
+// its sign, and the sign is there in forced colours too.
+func TestNoSidewaysScroll(t *testing.T) {
+	browser := launch(t)
+	for _, end := range deadEnds {
+		t.Run(end.name, func(t *testing.T) {
+			s := newSite(t, end.change)
+			b := open(t, browser, s.URL+"/"+end.page)
+			end.meet(s, b)
+			for _, l := range looks() {
+				b.wear(l)
+				require.LessOrEqual(t, eval[int64](b, `document.documentElement.scrollWidth`), l.width, l.name)
+				require.Positive(t, eval[float64](b, element+`.firstChild.getBoundingClientRect().left - `+element+`.getBoundingClientRect().left - 20`), "beside the sign: %s", l.name)
+				if strings.HasPrefix(l.name, "forced") {
+					require.Equal(t, "none", eval[string](b, `getComputedStyle(`+element+`, "::before").forcedColorAdjust`), "or the sign is gone")
+				}
+			}
+		})
+	}
+}
+
+// TestNoSignWithoutScript: an element that nobody has defined shows what stands in it, and
+// no sign.
+func TestNoSignWithoutScript(t *testing.T) {
+	browser := launch(t)
+	s := newSite(t)
+	b := open(t, browser, s.URL+"/elsewhere")
+	b.do(chromedp.Navigate(s.URL + "/signup?csp=" + url.QueryEscape("default-src 'self'; script-src 'none'")))
+	require.Equal(t, "none", eval[string](b, `getComputedStyle(`+element+`, "::before").content`))
+	require.True(t, eval[bool](b, element+`.state === undefined`))
+	b.visit(s.URL + "/signup")
+	require.Equal(t, "none", eval[string](b, `getComputedStyle(`+element+`, "::before").content`), "nor while there is nothing to say")
+	s.breakDown(http.StatusForbidden, "")
+	b.reach("error")
+	require.Equal(t, `""`, eval[string](b, `getComputedStyle(`+element+`, "::before").content`))
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package browser
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"html/template"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/middlewaretest"
+	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/proof/kit"
+)
+
+// strict is the policy that everything must run under.
+const strict = "default-src 'self'; report-uri /csp"
+
+// A post is a form as its handler got it.
+type post struct {
+	path   string
+	values url.Values
+	files  map[string]string // name: hash
+	own    bool
+}
+
+// carried is what a request brought by field.
+type carried struct{ token, proof string }
+
+// A site has a form for each mode, and notes what is sent to it.
+type site struct {
+	*httptest.Server
+	t      *testing.T
+	limits map[string]*middleware.Middleware
+	mux    *http.ServeMux
+
+	mu      sync.Mutex
+	posts   []post
+	sent    []carried // to the API
+	reports []string
+	broken  int    // what the endpoints answer, if not 0
+	after   string // and their Retry-After
+
+	redeeming func() // is called before a proof arrives; nil: nothing
+}
+
+// clock is that of all sites. It stands until a test moves it: no window ends and no ticket opens while a busy
+// machine is late. Half of an hour is over: where one begins, a quota that is used up comes back in more than two hours,
+// and the page says hours where else it says minutes.
+var clock = halfPast()
+
+func halfPast() *middlewaretest.Clock {
+	c := middlewaretest.NewClock()
+	c.Advance(30 * time.Minute)
+	return c
+}
+
+// opensRooms has so much time pass that a ticket for the waiting room opens.
+func opensRooms() { clock.Advance(5 * time.Second) }
+
+// work is cheap: most tests are about what happens, not how long it takes.
+const work = 1 << 14
+
+// newLimit returns a limiter of so many requests an hour, as changed.
+func newLimit(t *testing.T, policy string, quota int64, change ...func(*middleware.Config)) *middleware.Middleware {
+	t.Helper()
+	cfg := middleware.Config{
+		Policy:  policy,
+		Limits:  []middleware.Limit{{Quota: quota, Window: time.Hour}},
+		Secrets: [][]byte{[]byte(strings.Repeat("s", 32))},
+		Now:     clock.Now,
+	}
+	for _, c := range change {
+		if c != nil {
+			c(&cfg)
+		}
+	}
+	limit, err := middleware.New(cfg)
+	require.NoError(t, err)
+	return limit
+}
+
+// byField has a policy carry tokens in fields alone.
+func byField(c *middleware.Config) { c.TokenTransport = middleware.HeaderOnly }
+
+// newSite returns a site whose limiters are changed.
+func newSite(t *testing.T, change ...func(*middleware.Config)) *site {
+	t.Helper()
+	s := &site{t: t, limits: map[string]*middleware.Middleware{}}
+	mux := http.NewServeMux()
+	for policy, mode := range map[string]middleware.Mode{
+		"signup": middleware.Newcomers, "contact": middleware.WhenExhausted, "feedback": middleware.EveryRequest,
+	} {
+		quota := int64(2)
+		if mode == middleware.EveryRequest {
+			quota = 20
+		}
+		limit := newLimit(t, policy, quota, append([]func(*middleware.Config){func(c *middleware.Config) {
+			c.Challenge = &middleware.Challenge{Mode: mode, Work: work, Path: "/tally/" + policy + "/"}
+		}}, change...)...)
+		s.limits[policy] = limit
+		mux.Handle("GET /"+policy, s.page(policy, limit))
+		mux.Handle("POST /"+policy, limit.Handler(http.HandlerFunc(s.receive)))
+		mux.Handle("/tally/"+policy+"/", s.breakable(limit.Endpoints()))
+	}
+	s.api(mux, change)
+	mux.HandleFunc("POST /csp", func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.reports = append(s.reports, string(body))
+	})
+	mux.HandleFunc("GET /watch.js", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/javascript")
+		_, _ = io.WriteString(w, watch)
+	})
+	mux.HandleFunc("GET /elsewhere", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<!doctype html><title>elsewhere</title><p>elsewhere")
+	})
+	s.mux = mux
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		csp := strict
+		if c := r.URL.Query().Get("csp"); c != "" {
+			csp = c
+		}
+		w.Header().Set("Content-Security-Policy", csp)
+		if r.URL.Query().Has("isolated") {
+			w.Header().Set("Cross-Origin-Opener-Policy", "same-origin")
+			w.Header().Set("Cross-Origin-Embedder-Policy", "require-corp")
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// api adds a resource for scripts of other origins.
+func (s *site) api(mux *http.ServeMux, change []func(*middleware.Config)) {
+	limit := newLimit(s.t, "api", 2, append([]func(*middleware.Config){byField, func(c *middleware.Config) {
+		c.Challenge = &middleware.Challenge{Work: work, Path: "/tally/api/"}
+	}}, change...)...)
+	s.limits["api"] = limit
+	mux.Handle("/tally/api/", limit.Endpoints())
+	handler := limit.Handler(http.HandlerFunc(s.receive))
+	mux.HandleFunc("/api", func(w http.ResponseWriter, r *http.Request) {
+		if permit(w, r) {
+			return
+		}
+		s.mu.Lock()
+		s.sent = append(s.sent, carried{strings.Join(r.Header.Values(middleware.TokenHeader), ","), r.Header.Get(middleware.ProofHeader)})
+		s.mu.Unlock()
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// hasTime has the solver of a page take a challenge for one that lives a thousand times as long. Work that takes a while
+// is otherwise, rightly, too much for a device that others keep busy as well.
+func (s *site) hasTime(policy string) {
+	solver := kit.Replace(s.t, pow.SolverJS(), "const ttl = 1000 *", "const ttl = 1e6 *")
+	s.mux.HandleFunc("GET /tally/"+policy+"/{pin}/solver.js", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/javascript")
+		_, _ = io.WriteString(w, solver)
+	})
+}
+
+// watch notes what a test wants to know of a page.
+const watch = `
+window.seen = [];
+window.long = [];
+addEventListener("tally-state", (e) => seen.push(e.detail.state));
+addEventListener("pageshow", (e) => { window.persisted = e.persisted; });
+new PerformanceObserver((list) => list.getEntries().forEach((e) => long.push(Math.round(e.duration))))
+	.observe({ type: "longtask", buffered: true });
+`
+
+var pages = template.Must(template.New("page").Parse(`<!doctype html>
+<html lang="{{.Query.Get "lang"}}">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark">
+<title>{{.Policy}}</title>
+
+<link rel="stylesheet" href="{{.Limit.StyleURL}}">
+<script src="/watch.js"></script>
+<script type="module" src="{{.Limit.ScriptURL}}"></script>
+<form aria-label="Message" method="post" action="/{{.Policy}}" {{with .Query.Get "target"}}target="{{.}}"{{end}} {{with .Query.Get "enctype"}}enctype="{{.}}"{{end}}>
+<p><label>Message <input name="message" value="hello"></label>
+{{with .Query.Get "file"}}<p><label>File <input type="file" name="file"></label>{{end}}
+{{with .Query.Get "shadow"}}<input type="hidden" name="submit" value="1"><input type="hidden" name="requestSubmit" value="2"><input type="hidden" name="action" value="3"><input type="hidden" name="method" value="4"><input type="hidden" name="target" value="5">{{end}}
+<tally-check endpoint="/tally/{{.Policy}}/" {{with .Query.Get "auto"}}auto="{{.}}"{{end}} {{with .Query.Get "price"}}max-work="{{.}}"{{end}}><noscript>Please switch on JavaScript.</noscript></tally-check>
+<p><button id="send">Send</button> <button id="draft" name="as" value="draft" formaction="/{{.Policy}}?draft">Save</button> <button type="reset" id="reset">Reset</button>
+</form>
+`))
+
+func (s *site) page(policy string, limit *middleware.Middleware) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_ = pages.Execute(w, map[string]any{"Policy": policy, "Limit": limit, "Query": r.URL.Query()})
+	}
+}
+
+func (s *site) receive(w http.ResponseWriter, r *http.Request) {
+	_ = r.ParseMultipartForm(32 << 20)
+	d, _ := middleware.FromContext(r.Context())
+	p := post{path: r.URL.RequestURI(), values: r.PostForm, files: map[string]string{}, own: d.Own}
+	if r.MultipartForm != nil {
+		p.values = r.MultipartForm.Value
+		for _, headers := range r.MultipartForm.File {
+			f, _ := headers[0].Open()
+			body, _ := io.ReadAll(f)
+			sum := sha256.Sum256(body)
+			p.files[headers[0].Filename] = hex.EncodeToString(sum[:])
+		}
+	}
+	s.mu.Lock()
+	s.posts = append(s.posts, p)
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", "text/html")
+	_, _ = io.WriteString(w, "<!doctype html><title>thanks</title><p id=thanks>Thanks.")
+}
+
+// breakable answers a failure while the site is broken, to anything but files.
+func (s *site) breakable(next http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		broken, after := s.broken, s.after
+		s.mu.Unlock()
+		if broken != 0 && !strings.Contains(r.URL.Path, ".") {
+			if after != "" {
+				w.Header().Set("Retry-After", after)
+			}
+			http.Error(w, "broken", broken)
+			return
+		}
+		if s.redeeming != nil && strings.HasSuffix(r.URL.Path, "/redeem") {
+			s.redeeming()
+		}
+		next.ServeHTTP(w, r)
+	}
+}
+
+// breakDown has the endpoints fail with a status, and perhaps a Retry-After; or not any
+// more, with 0.
+func (s *site) breakDown(status int, after string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken, s.after = status, after
+}
+
+// got returns what was posted.
+func (s *site) got() []post {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]post(nil), s.posts...)
+}
+
+// proofs returns how many requests to the API brought one.
+func (s *site) proofs() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.sent {
+		if c.proof != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// clean requires that nothing has broken the security policy.
+func (s *site) clean() {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	require.Empty(s.t, s.reports)
+}

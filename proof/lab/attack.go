@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/lab/house"
+	"github.com/tallystick/tallystick/proof/lab/instance"
+	"github.com/tallystick/tallystick/proof/players"
+)
+
+// Attackers that only real servers and a real proxy can have, and what the rows make of those that all fleets have.
+
+// by has one attacker, which has one address.
+func by(do func(a *players.Attacker)) func(*scene) {
+	return func(s *scene) { do(s.attacker().Attacker) }
+}
+
+func balancer() int { return players.Balancer }
+
+// drop shows nothing, to each and to all.
+func drop(a *players.Attacker) {
+	a.Drop()
+	a.Drain(players.Request{To: players.Balancer})
+}
+
+// more is how often one quota is asked for, where nobody looks at the answers.
+func (s *scene) more() int { return int(s.route.Quota) + 3 }
+
+// each calls do for every instance, so often.
+func (s *scene) each(times int, do func(to int)) {
+	for i := range s.cluster.Instances {
+		for range times {
+			do(i)
+		}
+	}
+}
+
+// methods sends whatever might not be counted. A preflight of CORS is not, and nothing can come
+// of it: a handler that is mounted with a method never sees one.
+func methods(s *scene) {
+	c := s.attacker()
+	do := func(method, url string) {
+		_, err := c.client.Do(s.ctx, players.Request{From: c.From[0], Method: method}, url, nil)
+		s.fail(err)
+	}
+	s.each(s.more(), func(i int) {
+		for _, path := range []string{"//" + s.row, "/./" + s.row, "/x/../" + s.row, "/%6d" + s.row[1:]} {
+			do(http.MethodPost, s.at(i)+path)
+		}
+		for _, m := range []string{http.MethodOptions, http.MethodHead, http.MethodGet, http.MethodPut, "PURGE"} {
+			do(m, s.at(i)+"/"+s.row)
+		}
+	})
+}
+
+// spoofed names another client with each request: to the proxy, or to the instances, which are not meant to be reached.
+func spoofed(s *scene, to func(i int) int) {
+	c := s.attacker()
+	for i := range int(s.n()) * s.more() {
+		other := fmt.Sprintf("198.51.100.%d", i%250)
+		c.Ask(players.Request{To: to(i), Fields: []string{"X-Forwarded-For", other, "X-Real-IP", other}})
+	}
+}
+
+// network returns an attacker that has all of a network of IPv6, of which it uses so many /64s
+// of as many /56s: more than may be let in.
+func network(nets, each int) func(s *scene) {
+	return func(s *scene) {
+		var from []string
+		for n := range nets {
+			for i := range each {
+				from = append(from, netip.AddrFrom16([16]byte{0x20, 0x01, 0xd, 0xb8, 0, s.block, byte(n), byte(i), 15: 1}).String())
+			}
+		}
+		a := s.attacks(s.caller(instance.Attacker, false, true, from...))
+		a.Refusals = 1
+		a.Drop()
+	}
+}
+
+// addresses shows nothing, from each of ten.
+func addresses(s *scene) {
+	for range 10 {
+		drop(s.attacker().Attacker)
+	}
+}
+
+// washedOut floods a small memory, so that what was counted of it is forgotten.
+func washedOut(s *scene) {
+	c, round := s.attacker(), 0
+	s.each(2*s.more(), func(to int) {
+		c.Ask(players.Request{To: to})
+		round++
+		for i := range 24 {
+			stranger := s.caller("/stranger", false, true, netip.AddrFrom4([4]byte{byte(60 + i), byte(round), s.block, 1}).String())
+			for range 2 {
+				stranger.Ask(players.Request{To: to})
+			}
+		}
+	})
+}
+
+// acrossStarts does something before, and again after each of two instances has started anew.
+func acrossStarts(s *scene, do func()) { across(s, 2, nil, do) }
+
+func across(s *scene, starts int, end func(*house.Process) error, do func()) {
+	do()
+	for i := range starts {
+		if err := s.cluster.Restart(i, end); err != nil {
+			s.fail(err)
+			return
+		}
+		s.starts.Add(1)
+		s.rest()
+		do()
+	}
+}
+
+// atOnce has as many requests served at once as it can.
+func atOnce(s *scene) {
+	c := s.attacker()
+	all := len(s.cluster.Instances) * (s.route.AtOnce + 5)
+	together(func() {
+		c.Together(all, func(i int) { c.Ask(players.Request{To: i}) })
+	}, func() {
+		defer func() { // what the handlers hold
+			for _, p := range s.cluster.Instances {
+				s.fail(p.Post("release"))
+			}
+		}()
+		for decided := int64(0); decided < int64(all) && s.ctx.Err() == nil; time.Sleep(10 * time.Millisecond) { // each is refused, or held
+			seen, err := s.cluster.State()
+			if err != nil {
+				s.fail(err)
+				return
+			}
+			decided = 0
+			for _, n := range seen.Counts[c.client.Name] {
+				decided += n
+			}
+		}
+	})
+}
+
+// boundary asks for all before the end of a window, and again after it, while the clock of one
+// instance is four seconds ahead.
+func boundary(s *scene) {
+	a := s.attacker()
+	again := func() {
+		a.Drop()
+		a.Echo(balancer)
+	}
+	s.move(window - s.cluster.Clock%window - 2)
+	s.fail(s.cluster.Set(0, s.cluster.Clock+4))
+	again()
+	s.move(4)
+	again()
+}
+
+// clocks drops, and again each time that the clocks of all instances have been moved.
+func clocks(s *scene, steps ...int64) {
+	a := s.attacker()
+	for _, step := range steps {
+		drop(a.Attacker)
+		s.move(step)
+	}
+}
+
+// clockAndBack goes on when the clocks are put forward again. What they passed twice is a start of
+// all instances.
+func clockAndBack(s *scene) {
+	clocks(s, -window, window, 0)
+	s.starts.Add(int64(len(s.cluster.Instances)))
+}
+
+// outage uses up what the counter gives, on one instance alone, so that the others remember
+// nothing of it, and then what there is without the counter.
+func outage(s *scene) {
+	a := s.attacker()
+	a.Drain(players.Request{})
+	s.counter()
+	drop(a.Attacker)
+}
+
+// forged shows whatever is no token of its own, beside nothing, and beside the first real one.
+func forged(s *scene) {
+	c := s.attacker()
+	real := c.Ask(players.Request{To: players.Balancer}).Token()
+	all := players.Forgeries(real)
+	s.each(1, func(to int) {
+		c.Drain(players.Request{To: to})
+		for _, f := range all {
+			for _, r := range []players.Request{{Tokens: []string{f}}, {Tokens: []string{f, real}}, {Cookie: s.cookie(f)}, {Proof: f}} {
+				r.To = to
+				c.Ask(r)
+			}
+		}
+	})
+}
+
+// cookie is a token as a browser shows it.
+func (s *scene) cookie(token string) string { return "__Host-tallystick-" + s.row + "=" + token }
+
+// oversized shows far too much of everything, straight to the instances: the proxy would not
+// have it.
+func oversized(s *scene) {
+	c := s.attacker()
+	real := c.Ask(players.Request{To: players.Balancer}).Token()
+	lines := make([]string, 0, 200)
+	for range 200 {
+		lines = append(lines, real)
+	}
+	s.each(s.more(), func(to int) {
+		for _, r := range []players.Request{
+			{Tokens: []string{strings.Repeat("A", 600_000)}}, {Tokens: []string{strings.Repeat(real+",", 3000)}}, {Tokens: lines},
+			{Cookie: strings.Repeat(s.cookie("A")+"; ", 3000) + s.cookie(real)},
+			{Proof: strings.Repeat("~0.0", 100_000)},
+			{Fields: []string{"X-Forwarded-For", strings.Repeat("10.0.0.1,", 50_000)}},
+		} {
+			r.To = to
+			c.Ask(r)
+		}
+	})
+}
+
+// cached fills a shared cache, in the middle of which it is refused. Those who come after it get
+// neither what is its own, nor its refusals.
+func cached(s *scene) {
+	first, second := s.attacker(), s.honest(s.host())
+	get := func(c *caller, i int) players.Answer {
+		return c.Ask(players.Request{To: players.Balancer, Method: http.MethodGet, Path: fmt.Sprintf("?page=%d", i)})
+	}
+	for i := range int(s.n()) * s.more() {
+		get(first, i)
+	}
+	hits := 0
+	for i := range int(s.n()*s.route.Quota + 3) {
+		a := get(second, i)
+		if a.Header.Get("Lab-Cache") != "HIT" {
+			continue
+		}
+		hits++
+		for _, field := range []string{middleware.TokenHeader, middleware.ChallengeHeader, "Set-Cookie", "RateLimit", "Retry-After"} {
+			if a.Header.Get(field) != "" {
+				s.broken("a shared cache gives another client " + field)
+			}
+		}
+		if !a.Admitted() {
+			s.broken("a shared cache gives another client a refusal")
+		}
+	}
+	if hits == 0 {
+		s.fail(errors.New("the cache is none"))
+	}
+}
+
+// aborted closes its connections before it has read an answer, and asks again.
+func aborted(s *scene) {
+	a := s.attacker()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(a.From[0])}}
+	request := fmt.Sprintf("POST /%s HTTP/1.1\r\nHost: lab\r\n%s: %s\r\nContent-Length: 0\r\n\r\n", s.row, instance.ClientHeader, a.client.Name)
+	s.each(s.more(), func(to int) {
+		s.sent.Add(1)
+		conn, err := d.DialContext(s.ctx, "tcp", strings.TrimPrefix(s.at(to), "http://"))
+		if err != nil {
+			s.fail(err)
+			return
+		}
+		_, err = conn.Write([]byte(request))
+		s.fail(err)
+		_ = conn.Close()
+	})
+	a.Drop()
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command lab plays attackers and honest clients against this library, and counts what they get beside what
+// docs/bounds.md promises.
+//
+//	go run ./proof/lab attack             every attacker against real servers behind a real proxy, one row after the other
+//	go run ./proof/lab attack -without X  the same with a defence broken, which must be found out
+//	go run -race ./proof/lab soak         three instances in one process, where all goes wrong at once
+//	go run ./proof/lab fleet -for 1h      the same with processes, under the race detector
+//	go run ./proof/lab sim                tables of what attackers and honest clients get, by a clock that is moved by hand; -update DIRECTORY
+//	go run ./proof/lab price              tables of what a tally costs and is worth
+//
+// Without a verb it is attack. All is on the loopback network, where each client has an address of its own.
+//
+// The status is 1 if something was not kept: more was admitted than may be, or an honest client was refused that had
+// room. It is 2 if the lab could not do its work.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/tallystick/tallystick/proof/lab/house"
+	"github.com/tallystick/tallystick/proof/lab/price"
+	"github.com/tallystick/tallystick/proof/lab/sim"
+	"github.com/tallystick/tallystick/proof/lab/world"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-ctx.Done()
+		stop() // the second one ends the process
+	}()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// A verb is what a lab can do. It reports whether all was kept that is promised.
+type verb func(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error)
+
+var verbs = map[string]verb{"attack": attack, "fleet": fleet, "price": price.Run, "sim": sim.Run, "soak": soak}
+
+// run is main, and returns its status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	name := "attack"
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		name, args = args[0], args[1:]
+	}
+	held, err := false, fmt.Errorf("there are %s", strings.Join(slices.Sorted(maps.Keys(verbs)), ", "))
+	if do := verbs[name]; do != nil {
+		held, err = do(ctx, args, stdout, stderr)
+	}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		fmt.Fprintf(stderr, "lab: %s: %v\n", name, err)
+		return 2
+	case !held:
+		return 1
+	}
+	return 0
+}
+
+// chosen returns the rows of these names, with commas, or all.
+func chosen(names string) (some []row, err error) {
+	all := rows()
+	if names == "" {
+		return all, nil
+	}
+	for name := range strings.SplitSeq(names, ",") {
+		i := slices.IndexFunc(all, func(r row) bool { return r.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("-rows: there is no row %q", name)
+		}
+		some = append(some, all[i])
+	}
+	return some, nil
+}
+
+// stands says why the lab cannot stand on this machine, or nil.
+func stands() error {
+	if _, err := house.FindNginx(); err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp4", "127.16.0.1:0")
+	if err != nil {
+		return fmt.Errorf("every client needs a loopback address of its own, as Linux has them: %w", err)
+	}
+	return l.Close()
+}
+
+// soak has a world live in this process.
+func soak(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error) {
+	return world.Run(ctx, "soak", args, stdout, stderr, nil)
+}
+
+// fleet has a world live in processes that are built for the race detector, behind the proxy.
+func fleet(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error) {
+	return world.Run(ctx, "fleet", args, stdout, stderr, func(dir, without string) (string, error) {
+		broken, err := house.Named(without)
+		if err == nil {
+			err = stands()
+		}
+		if err != nil {
+			return "", err
+		}
+		return house.Build(ctx, dir, broken, "-race")
+	})
+}
+
+// attack plays the rows.
+func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error) {
+	f, sc := flag.NewFlagSet("attack", flag.ContinueOnError), whole
+	f.BoolFunc("short", "fewer instances, smaller quotas, less work: under 45 seconds", func(string) error {
+		sc = short
+		return nil
+	})
+	only := f.String("rows", "", "play these `rows` alone, by their names, with commas")
+	without := f.String("without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, share, inherit, known; and in a fleet header-copy, hand-back")
+	if err := world.Parse(f, args, stderr); err != nil {
+		return false, err
+	}
+	broken, err := house.Named(*without)
+	if err != nil {
+		return false, err
+	}
+	chosen, err := chosen(*only)
+	if err == nil {
+		err = stands()
+	}
+	if err != nil {
+		return false, err
+	}
+	dir, err := os.MkdirTemp("", "tallystick-lab")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+	program, err := house.Build(ctx, dir, broken)
+	if err != nil {
+		return false, err
+	}
+	var results []*result
+	l := &lab{}
+	defer func() { err = errors.Join(err, l.close()) }()
+	for i, r := range chosen {
+		if of := r.scaleOf(sc); l.scale != of {
+			err := l.close()
+			l = &lab{}
+			place, e := os.MkdirTemp(dir, "")
+			if err = errors.Join(err, e); err != nil {
+				return false, err
+			}
+			others := func(r row) bool { return r.scaleOf(sc) != of }
+			next, err := openLab(ctx, place, program, of, slices.DeleteFunc(slices.Clone(chosen), others))
+			if err != nil {
+				return false, err
+			}
+			l = next
+		}
+		got, err := l.play(r, i)
+		if err != nil {
+			return false, err
+		}
+		results = append(results, got)
+	}
+	return !slices.ContainsFunc(results, func(r *result) bool { return !r.holds() }), writeTable(stdout, sc, results)
+}

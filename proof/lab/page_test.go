@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/pages"
+)
+
+// played are the clients of the table of docs/bounds.md, and the rows of the lab that play them.
+var played = map[string][]string{
+	"echoes the newest token, one request after another, any number of instances": {"echo"},
+	"the same, B requests at once":                                                {"parallel"},
+	"sends no token, or an old one; no proof of work is configured":               {"drop", "roll-back", "fork", "aborted", "methods", "oversized", "cold-starts", "clock-back", "clock-and-back", "boundary"},
+	"the same, where work buys more (`WhenExhausted`)":                            {"farm", "planted", "forged", "challenges", "cached"},
+	"the same, where work comes first (`Newcomers`)":                              {"farm-newcomers", "farm-restarts", "imports", "stolen", "stolen-bound", "expired", "swapped"},
+	"the same, where each request needs a proof (`EveryRequest`)":                 {"proofs"},
+	"waits instead of working, where the waiting room is open":                    {"waits"},
+	"holds a whole IPv6 /56, or a whole /48":                                      {"network-56", "network-48"},
+	"at once, with `Concurrency` (`MaxHold` H, the oldest request has the age A)": {"at-once"},
+	"on an exact route": {"exact", "exact-outage"},
+	"on an exact route that asks a ring of the instances": {"ring", "ring-deployed", "ring-killed", "ring-partitioned", "ring-late", "ring-deployed-ten", "ring-killed-ten"},
+	"holds many IPv4 addresses, or many IPv6 /48":         {"addresses", "spoofed-through", "spoofed-around"}, // the last two are what it would take to have them for nothing
+	"new while the memory is full":                        {"washed-out"},
+}
+
+// unplayed are the others, and why.
+var unplayed = map[string]string{
+	"the same, and works":                                                               "the price of networks is internal/shop's",
+	"the same on an exact route":                                                        "slots of all instances are the counter's",
+	"has its costs settled afterwards":                                                  "no attacker does that, the program does",
+	"with `FixedWindow`, while clocks differ by the permitted skew":                     "the model plays it: honest clients of the lab would be refused around a boundary",
+	"fails, where a limit counts failures alone":                                        "as sends no token, with another charge",
+	"sends no token where `InsecureNoMemory` is set":                                    "nothing is promised",
+	"sends no token, or an old one, where `UnfairCeiling` is set":                       "the simulation plays it: honest clients of the lab would be refused, as that promises",
+	"honest there, and the balancer keeps it on one instance":                           "the simulation plays it",
+	"sends no token, or an old one, where `Spreads` is set":                             "the simulation plays it",
+	"the same, where work buys more than a share (`WhenExhausted`)":                     "the simulation plays it",
+	"honest there, and uses all of L, each request on an instance by chance":            "the simulation plays it",
+	"works, where that comes first only while an instance is busy (`WhenBusy`)":         "a load is one in time, and the clocks of the lab stand",
+	"the same, and proves no work, with `WhenBusy` and `BusyPerSecond` R, in t seconds": "the same",
+	"sends CORS preflights (`OPTIONS`, no credentials, no body)":                        "nothing is promised",
+}
+
+// Every client of the page is played, or it is said why not; and every row plays one of them.
+func TestRowsAreThoseOfThePage(t *testing.T) {
+	_, tables, err := pages.Read("../../docs/bounds.md")
+	require.NoError(t, err)
+	i := slices.IndexFunc(tables, func(t pages.Table) bool { return strings.HasPrefix(t.Head, "| client | requests admitted |") })
+	require.GreaterOrEqual(t, i, 0)
+	left, reasons := map[string]bool{}, maps.Clone(unplayed)
+	for _, r := range rows() {
+		left[r.name] = true
+	}
+	for _, cells := range tables[i].Rows {
+		client := cells[0]
+		if unplayed[client] != "" {
+			delete(reasons, client)
+			continue
+		}
+		require.NotEmpty(t, played[client], "no row of the lab plays: %s", client)
+		for _, name := range played[client] {
+			require.True(t, left[name], "row %s plays two, or is none", name)
+			delete(left, name)
+		}
+	}
+	require.Empty(t, left, "rows that play nobody of the page")
+	require.Empty(t, reasons, "clients that the page no longer has")
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package price
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+
+	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/proof/pages"
+)
+
+// Run makes tables, as its arguments say.
+func Run(_ context.Context, args []string, stdout, stderr io.Writer) (held bool, err error) {
+	return pages.Run(flag.NewFlagSet("price", flag.ContinueOnError), args, stdout, stderr, Tables)
+}
+
+// Tables are all that the page prints.
+func Tables() []pages.Made {
+	return []pages.Made{worthTable(), newcomersTable(), shutTable(), networksTable(), carriersTable(), blocksTable(), crowdsTable(), yieldsTable()}
+}
+
+func table(name string, head ...string) pages.Made {
+	return pages.Made{Name: name, Page: "proof/lab/price/README.md", By: "make bounds", Head: head}
+}
+
+// purses are the budgets of attackers that buy to use: a core that runs Go.
+var purses = []int64{10 * core, 600 * core, 36_000 * core}
+
+// raided returns a cell for each time and each purse of an attacker that is alone in a place, and spends as much on each
+// of n instances: the price rises faster than what it pays for, so that no other division buys more.
+func raided(t shop.Tariff, p place, n int64, cell func(plans [][]lot, lasts int64) int64) (cells []any) {
+	for _, lasts := range []int64{hour, day} {
+		for _, purse := range purses {
+			cells = append(cells, n*cell(raids(t, p, purse/n, lasts), lasts))
+		}
+	}
+	return cells
+}
+
+func tallies(plans [][]lot, _ int64) int64 { return most(plans) }
+
+// worthTable: what buying is worth at one address.
+func worthTable() pages.Made {
+	t := table("worth", "policy", "a tally admits", "an hour for 10 s", "10 min", "10 h", "a day for 10 s", "10 min", "10 h")
+	t.Add(true, func() []any { return append([]any{"tallies", 1}, raided(usual, oneAddress, 1, tallies)...) })
+	for i, u := range uses() {
+		t.Add(i == 0, func() []any {
+			return append([]any{u.name, u.admitted(0, day)}, raided(usual, oneAddress, 1, func(plans [][]lot, lasts int64) int64 {
+				requests, _ := u.best(plans, lasts)
+				return requests
+			})...)
+		})
+	}
+	return t
+}
+
+// networksTable: what a fleet sells to an address, now and by a smaller Crowd, and what a whole network is worth, in
+// tallies and in requests of the first policy.
+func networksTable() pages.Made {
+	t := table("networks", "who buys of how many instances", "tallies at once for 1,000 W", "in an hour for 10 s", "10 min", "10 h", "in a day for 10 s", "10 min", "10 h", "requests in a day for 10 h")
+	add := func(tariff shop.Tariff, p place, n int64, more string) {
+		t.Add(n > 1, func() []any {
+			requests, _ := uses()[0].best(raids(tariff, p, purses[2]/n, day), day)
+			cells := []any{fmt.Sprintf("%s, %d%s", p.name, n, more), atOnce(tariff, p, n, 1000*work)}
+			return append(append(cells, raided(tariff, p, n, tallies)...), n*requests)
+		})
+	}
+	for _, n := range []int64{1, 3, 10} {
+		add(small, oneAddress, n, ", `Crowd` 8")
+		add(usual, oneAddress, n, "")
+	}
+	add(usual, whole56, 1, "")
+	add(usual, whole48, 1, "")
+	return t
+}
+
+// A size is how many newcomers come in a day, and how often that is tried: as many days
+// of few newcomers as make the share sure to some points.
+type size struct {
+	daily int64
+	runs  int
+}
+
+// inBySize returns what share of newcomers gets in, for each size, if an attacker in their place spends so many seconds
+// of a core an hour, and the most tallies that it gets in a day.
+func inBySize(p place, patience, spends int64, sizes []size) (cells []any, most int64) {
+	for _, size := range sizes {
+		g := siege{p, size.daily, patience * second, spends * vector, size.runs}
+		c, tallies := g.fared()
+		cells, most = append(cells, c), max(most, tallies)
+	}
+	return cells, most
+}
+
+// newcomersTable: what share of the newcomers behind one address gets in.
+func newcomersTable() pages.Made {
+	t := table("newcomers", "attacker, patience", "20 a day", "100 a day", "500 a day", "2,000 a day")
+	for _, patience := range []int64{60, 10} {
+		for _, spends := range []int64{0, 5, 36, 360} {
+			t.Add(spends == 0, func() []any {
+				cells, _ := inBySize(oneAddress, patience, spends, []size{{20, 20}, {100, 4}, {500, 2}, {2000, 1}})
+				return append([]any{fmt.Sprintf("%s, %d s", budget(spends, ""), patience)}, cells...)
+			})
+		}
+	}
+	return t
+}
+
+// budget is an attacker that spends so many seconds of a core an hour, by its name.
+func budget(seconds int64, who string) string {
+	if seconds == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%s%d s an hour", who, seconds)
+}
+
+// shutTable: what it costs to shut an address to newcomers.
+func shutTable() pages.Made {
+	t := table("shut", "victims", "who wait 10 s", "who wait 60 s")
+	for kind, victims := range []string{"desktops", "phones"} {
+		t.Add(false, func() []any {
+			cells := []any{victims}
+			for _, patience := range []int64{10, 60} {
+				g := siege{oneAddress, 20, patience * second, 0, 10}
+				hourly := g.shut(kind)
+				cells = append(cells, shutFor(hourly))
+			}
+			return cells
+		})
+	}
+	for _, every := range []struct {
+		victims string
+		price   int64
+	}{{"everybody, `EveryRequest`", work}, {"everybody, `NonceOnly`", 0}} { // TestShuttingEveryRequest plays it
+		t.Add(true, func() []any {
+			cell := shutFor(int64(hour/minute) * 5 * every.price)
+			return []any{every.victims + ", 5 a minute", cell, cell}
+		})
+	}
+	return t
+}
+
+// shutFor is what an hour costs, in seconds of a core and in W.
+func shutFor(hourly int64) string {
+	return fmt.Sprintf("%.1f s, %s W", float64(hourly)/float64(vector), pages.Figure(hourly/work))
+}
+
+// carriersTable: what share of a carrier's subscribers gets in.
+func carriersTable() pages.Made {
+	t := table("carriers", "newcomers from", "attacker", "500 a day", "2,000 a day", "6,000 a day")
+	for _, p := range []place{subscribers64, busy56, subscribers56} {
+		for _, spends := range []int64{0, 360} {
+			t.Add(spends == 0, func() []any {
+				cells, _ := inBySize(p, 60, spends, []size{{500, 1}, {2000, 1}, {6000, 1}})
+				return append([]any{p.name, budget(spends, "one subscriber, ")}, cells...)
+			})
+		}
+	}
+	return t
+}
+
+// blocksTable: what the blocks of an address are worth to its newcomers, and to an attacker.
+func blocksTable() pages.Made {
+	t := table("blocks", "newcomers", "attacker", "100 a day", "500 a day", "its tallies a day")
+	add := func(p place, name string, spends int64, where string) {
+		t.Add(spends == 0, func() []any {
+			cells, most := inBySize(p, 60, spends, []size{{100, 4}, {500, 1}})
+			return append(append([]any{name, budget(spends, "") + where}, cells...), most)
+		})
+	}
+	add(oneAddress, "without `PortBlocks`", 0, "")
+	add(oneAddress, "without `PortBlocks`", 360, "")
+	add(blocksOf(portBlocks, 1), "in 16 blocks", 0, "")
+	for _, n := range []int64{1, 2, 4, portBlocks} {
+		add(blocksOf(portBlocks, n), "in 16 blocks", 360, fmt.Sprintf(", in %d of them", n))
+	}
+	add(blocksOf(4, 1), "in 4 blocks", 0, "")
+	add(blocksOf(1, 1), "in 1 block", 0, "")
+	return t
+}
+
+// crowdsTable: what crowds meet, at instances that are the middleware.
+func crowdsTable() pages.Made { return crowdsOf(true) }
+
+func crowdsOf(real bool) pages.Made {
+	t := table("crowds", "behind one address", "who", "`Crowd`", "one instance, or any by address", "3, by chance", "3, by cookie", "10, by chance", "10, by cookie")
+	for _, c := range crowds {
+		for _, phonesOnly := range []bool{true, false} {
+			c := c
+			c.phonesOnly = phonesOnly
+			for _, tariff := range []shop.Tariff{small, usual} {
+				t.Add(c.people <= 40, func() []any {
+					who := map[bool]string{true: "phones", false: "half phones"}[c.phonesOnly]
+					cells := []any{c.name, who, tariff.Crowd, c.meets(fleet{1, byAddress, tariff, real})}
+					for _, n := range []int{3, 10} {
+						cells = append(cells, c.meets(fleet{n, byChance, tariff, real}), c.meets(fleet{n, byCookie, tariff, real}))
+					}
+					return cells
+				})
+			}
+		}
+	}
+	return t
+}
+
+// yieldsTable: what a program gets for its work, for those who have a site.
+func yieldsTable() pages.Made {
+	t := table("yields", "a program computes for", "requests in a minute", "in an hour", "in a day", "visits, by Anubis", "forms, by Cap", "forms, by ALTCHA")
+	add := func(name string, purse int64) {
+		t.Add(purse == 0, func() []any {
+			u, cells := uses()[0], []any{name}
+			for _, lasts := range []int64{minute, hour, day} {
+				free := spent(u.all, 0, lasts)
+				bought, _ := u.best(raids(usual, oneAddress, purse, lasts), lasts)
+				cells = append(cells, free+bought)
+			}
+			return append(cells, rounded(purse, anubis), rounded(purse, capjs), rounded(purse, altcha))
+		})
+	}
+	add("nothing, or there is no challenge", 0)
+	for _, of := range []struct {
+		name string
+		rate int64
+	}{{"a core", native}, {"a GPU", gpu}} {
+		for _, seconds := range []int64{1, 60, 3600} {
+			add(fmt.Sprintf("%s s of %s", pages.Figure(seconds), of.name), seconds*of.rate)
+		}
+	}
+	return t
+}

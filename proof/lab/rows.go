@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+
+	"github.com/tallystick/tallystick/proof/lab/house"
+	"github.com/tallystick/tallystick/proof/players"
+)
+
+// A row is one attacker, on a route of its own, and what the documentation promises of it.
+type row struct {
+	name    string
+	threats string // by their numbers in docs/threats.md
+	client  string // who it is, as docs/bounds.md says
+	formula string // the bound, in the letters of docs/bounds.md
+	attack  func(*scene)
+	bound   func(*scene) int64
+	route   route // without what all have
+	quota   int64 // 0: as large as the scale says
+	honest  honestTime
+	counter string // that decides: nobody's, the lab's, or a ring of the instances
+	fleet   int    // of its own, of so many instances; 0: the one that the scale says
+}
+
+// An honestTime is when the honest clients come: beside the attacker, where what the row does
+// to the instances is nothing that befalls it too.
+type honestTime int
+
+const (
+	beside honestTime = iota
+	before
+	after
+	again // beside, and once more after
+)
+
+// The bounds that several rows have.
+func nL(s *scene) int64                   { return s.n() * s.route.Quota }
+func nothing(*scene) int64                { return 0 }
+func times(k int64) func(s *scene) int64  { return func(s *scene) int64 { return k * s.route.Quota } }
+func timesN(k int64) func(s *scene) int64 { return func(s *scene) int64 { return k * nL(s) } }
+
+// rows are all of them, in the order in which they are played.
+func rows() []row {
+	sells := route{Work: leastWork}
+	wants := route{Work: leastWork, Mode: newcomers}
+	return []row{
+		{name: "echo", threats: "T21", client: "echoes the newest token", formula: "L", attack: by(func(a *players.Attacker) { a.Echo(balancer) }), bound: times(1)},
+		{name: "parallel", threats: "T4", client: "the same, 6 at once with a browser's jar", formula: "(N+C)·L", attack: by(func(a *players.Attacker) { a.AtOnce(6, balancer) }), bound: nL},
+		{name: "drop", threats: "T1", client: "sends no token", formula: "(N+C)·L", attack: by(drop), bound: nL},
+		{name: "roll-back", threats: "T2, T13", client: "shows its first token", formula: "(N+C)·L", attack: by((*players.Attacker).Replay), bound: nL},
+		{name: "fork", threats: "T3", client: "one token, everywhere at once", formula: "(N+C)·L", attack: by((*players.Attacker).Fork), bound: nL},
+		{name: "forged", threats: "T9–T11, T14, T18", client: "forges tokens and proofs", formula: "(N+C)·L", attack: forged, bound: nL, route: sells},
+		{name: "oversized", threats: "T19, T20", client: "shows far too much", formula: "(N+C)·L", attack: oversized, bound: nL},
+		{name: "swapped", threats: "T15", client: "shows what another route has sold", formula: "0", attack: swapped, route: wants, bound: nothing},
+		{name: "challenges", threats: "T29, T30", client: "answers challenges wrongly", formula: "(N+C)·L", attack: floods, bound: nL, route: sells},
+		{name: "cached", threats: "T24", client: "fills a shared cache", formula: "(N+C)·L", attack: cached, bound: nL, route: sells},
+		{name: "aborted", threats: "T36, T37", client: "reads no answer", formula: "(N+C)·L", attack: aborted, bound: nL},
+		{name: "methods", threats: "T39, T41", client: "other methods, other spellings", formula: "(N+C)·L", attack: methods, bound: nL},
+		{name: "spoofed-through", threats: "T8", client: "names others to the proxy", formula: "(N+C)·L", attack: func(s *scene) { spoofed(s, func(int) int { return players.Balancer }) }, bound: nL},
+		{name: "spoofed-around", threats: "T8", client: "the same around the proxy", formula: "(N+C)·L", attack: func(s *scene) { spoofed(s, func(i int) int { return i }) }, bound: nL},
+		{name: "addresses", threats: "T7", client: "holds ten addresses", formula: "(N+C)·L for each", attack: addresses, quota: 5, bound: timesN(10)},
+		{name: "network-56", threats: "T7", client: "holds an IPv6 /56", formula: "(N+C)·8·L", attack: network(1, 12), quota: 2, bound: timesN(8)},
+		{name: "network-48", threats: "T7", client: "holds an IPv6 /48", formula: "(N+C)·64·L", attack: network(11, 8), quota: 2, bound: timesN(64)},
+		{name: "planted", threats: "T6, T22", client: "plants spent tokens on victims", formula: "(N+C)·L + F·(L + (N+C−1)·q)", attack: planted, route: sells,
+			bound: func(s *scene) int64 { return nL(s) + s.worth()*s.gained().Bought }},
+		{name: "farm", threats: "T5, T26, T27", client: "works (WhenExhausted)", formula: "(N+C)·L + F·(L + (N+C−1)·q)", attack: farm, route: sells,
+			bound: func(s *scene) int64 { return nL(s) + s.own() }},
+		{name: "farm-newcomers", threats: "T5, T26, T27", client: "works (Newcomers)", formula: "F·(L + (N+C−1)·q)", attack: farm, route: wants, bound: (*scene).own},
+		{name: "farm-restarts", threats: "T5, T42", client: "the same, while instances start", formula: "F·(L + (N+C−1)·q)", attack: farmRestarts,
+			honest: after, route: wants, bound: (*scene).own},
+		{name: "imports", threats: "T5, T6", client: "uses what 4 addresses have bought", formula: "F·(L + (N+C−1)·q)", attack: imports, route: wants,
+			bound: func(s *scene) int64 { return s.worth() * s.gained().Bought }},
+		{name: "stolen", threats: "T6", client: "shows another one's tally", formula: "F·(L + (N+C−1)·q), F = 1", attack: stolen, route: wants, bound: (*scene).worth},
+		{name: "stolen-bound", threats: "T6", client: "the same, with BindOwn", formula: "0", attack: stolen,
+			route: route{Work: leastWork, Mode: newcomers, BindOwn: true}, bound: nothing},
+		{name: "expired", threats: "T25", client: "shows proofs too late", formula: "0", attack: expired, route: wants, bound: nothing},
+		{name: "proofs", threats: "T26", client: "replays proofs (EveryRequest)", formula: "min((N+C)·L, (N+C)·S)", attack: by(func(a *players.Attacker) { a.Prove(4) }),
+			route: route{Work: leastWork, Mode: everyRequest},
+			bound: func(s *scene) int64 { return min(nL(s), s.n()*s.gained().Solved) }},
+		{name: "waits", threats: "T35", client: "waits instead of working", formula: "(N+C)·max(1, L/5)", attack: func(s *scene) { s.attacker().Wait(4*int(s.n()), func() { s.wait(ticketTime) }) },
+			route: route{Work: leastWork, Mode: newcomers, Room: true},
+			bound: func(s *scene) int64 { return s.n() * max(1, s.route.Quota/5) }},
+		{name: "washed-out", threats: "T31", client: "floods a full memory", formula: "(N+C)·L", attack: washedOut, quota: 5, honest: again,
+			route: route{MaxClients: 1}, bound: nL},
+		{name: "cold-starts", threats: "T42", client: "drops, while instances start", formula: "(N+C)·L", attack: func(s *scene) { acrossStarts(s, s.attacker().Drop) }, honest: after, bound: nL},
+		{name: "clock-back", threats: "T46", client: "drops, and clocks go back an hour", formula: "(N+C)·L", attack: func(s *scene) { clocks(s, -window, window) }, honest: after, bound: nL},
+		{name: "clock-and-back", threats: "T46", client: "the same, and forward again", formula: "(N+C)·L, C = N", attack: clockAndBack, honest: after,
+			route: route{Fixed: true}, bound: nL},
+		{name: "at-once", client: "at once, with Concurrency", formula: "N·Max", attack: atOnce, quota: 100,
+			route: route{AtOnce: 20},
+			bound: func(s *scene) int64 { return s.n() * int64(s.route.AtOnce) }},
+		{name: "exact", threats: "T1–T3", client: "on an exact route", formula: "L", attack: by(drop), counter: theLab, bound: times(1)},
+		{name: "exact-outage", threats: "T33", client: "the same, without the counter", formula: "L + (N+C)·max(1, L/N)", attack: outage, honest: before, counter: theLab,
+			bound: func(s *scene) int64 { return s.route.Quota + s.n()*max(1, s.route.Quota/s.route.Instances) }},
+		{name: "ring", threats: "T1–T3", client: "where the instances are the counter", formula: "L", attack: by(drop), counter: theRing, bound: times(1)},
+		{name: "ring-deployed", threats: "T42", client: "the same, while all are replaced", formula: "L·O, O = 2", attack: acrossAll((*house.Process).End), honest: after, counter: theRing, bound: times(2)},
+		{name: "ring-killed", threats: "T42", client: "the same, while all are killed", formula: "L·O, O = 2", attack: acrossAll(nil), honest: after, counter: theRing, bound: times(2)},
+		{name: "ring-partitioned", threats: "T33", client: "the same, while they are cut into two parts", formula: "L·O + N/2·max(1, L/N), O = 2", attack: partitioned, honest: after, counter: theRing,
+			bound: func(s *scene) int64 { return 2*s.route.Quota + s.n()/2*max(1, s.route.Quota/s.route.Instances) }},
+		{name: "ring-late", threats: "T42", client: "the same, while all leave and come, and a list is 30 s late", formula: "L·O, O = 2", attack: late, counter: theRing, bound: times(2)},
+		{name: "boundary", threats: "T16, T17", client: "drops around the end of a window", formula: "(N+C)·L in each of two", attack: boundary, honest: after,
+			route: route{Fixed: true}, bound: timesN(2)},
+		{name: "ring-deployed-ten", threats: "T42", client: "as ring-deployed, of ten instances", formula: "L·O, O = 2", attack: acrossAll((*house.Process).End), honest: after, counter: theRing, fleet: 10, bound: times(2)},
+		{name: "ring-killed-ten", threats: "T42", client: "as ring-killed, of ten instances", formula: "L·O, O = 2", attack: acrossAll(nil), honest: after, counter: theRing, fleet: 10, bound: times(2)},
+	}
+}
+
+// scaleOf returns the scale in which a row is played.
+func (r row) scaleOf(sc scale) scale {
+	sc.instances = cmp.Or(r.fleet, sc.instances)
+	return sc
+}
+
+// routeOf returns what the instances serve for a row.
+func (r row) routeOf(sc scale) route {
+	route := r.route
+	route.Quota = cmp.Or(r.quota, sc.quota)
+	route.MaxClients = cmp.Or(route.MaxClients, 4096)
+	route.Instances = int64(sc.instances)
+	if route.Work > 0 {
+		route.Crowd = sc.crowd
+	}
+	return route
+}

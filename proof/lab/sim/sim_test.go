@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/chance"
+	"github.com/tallystick/tallystick/proof/kit"
+	"github.com/tallystick/tallystick/proof/pages"
+	"github.com/tallystick/tallystick/proof/players"
+)
+
+// seeds are others than that of the tables: what holds for all must hold for these.
+func seeds() []Options {
+	if kit.Brief() {
+		return []Options{{Seed: 100}}
+	}
+	return []Options{{Seed: 100}, {Seed: 101}, {Seed: 102}}
+}
+
+// What stands in the page as a bound is one: no attacker gets more.
+func TestNoBoundIsExceeded(t *testing.T) {
+	for _, o := range seeds() {
+		for _, a := range attacks(o) {
+			sizes := []int{1, 2, 7}
+			if kit.Brief() && kit.Race {
+				sizes = sizes[1:2]
+			}
+			for _, n := range sizes {
+				for _, starts := range []int{0, n} {
+					got := a.played(o, n, starts)
+					require.LessOrEqual(t, got.admitted, got.bound, "%s: N = %d, C = %d", a.client, n, starts)
+					require.Positive(t, got.admitted)
+				}
+			}
+		}
+	}
+}
+
+// fit is how many tallies n instances sell at once for so many W, from a crowd of each on: the first 7/8 of a crowd cost
+// W each, the next what the first one has made of the price, up to twice as much, and so on.
+func fit(n int, budget float64) float64 {
+	const first, doubled = crowd*7/8 + 1, 1.5 * crowd * (1 + 1./(3*crowd)) // W: a crowd while the price goes from 1 to 2
+	return float64(n) * (first + crowd*math.Log2(1+(budget/float64(n)-first)/doubled))
+}
+
+// An attacker that buys as well as it can gets no more than the formula of the page, and what
+// the fit says.
+func TestYieldOfWork(t *testing.T) {
+	o := seeds()[0]
+	for _, n := range []int{1, 3, 10} {
+		for _, budget := range []int64{1, 8, 100, 400} {
+			for _, p := range places {
+				h := harvested(o, n, p, budget*unit, 0)
+				name := fmt.Sprint("N = ", n, ", ", budget, " W", p.name)
+				require.LessOrEqual(t, h.Spent, budget*unit, name)
+				require.LessOrEqual(t, h.Bought, p.mostTallies(n, float64(budget)), name)
+				require.LessOrEqual(t, h.Admitted, p.nothing(n)+o.bought(h.Bought, attacked, int64(n), 0, 1), name)
+				if p.crowds == 1 && !p.spread && budget >= int64(n*crowd) {
+					require.InDelta(t, fit(n, float64(budget)), h.Bought, 0.03*float64(h.Bought)+1, name)
+				}
+			}
+			if kit.Brief() && kit.Race {
+				return
+			}
+		}
+	}
+}
+
+// A row of the table of bounds is simulated if there is an attacker for it, or it is one of
+// the places of the yield.
+func TestSimulatedRowsArePlayed(t *testing.T) {
+	played := map[int]bool{8: true, 13: true, 16: true}
+	require.Equal(t, "the same, and works", rows()[8].client)
+	require.Equal(t, "TestUnfairCeilingIsUnfair", rows()[13].test)
+	require.Equal(t, "TestSpreadsIsFair", rows()[16].test)
+	for _, a := range ceilingAttacks() {
+		played[a.row] = true
+	}
+	for _, a := range attacks(Options{}) {
+		played[a.row] = true
+	}
+	for i, b := range rows() {
+		require.Equal(t, played[i], b.also.simulated, b.client)
+	}
+}
+
+// A request that stands for many is worth as many.
+func TestBulkIsWorthAsMuch(t *testing.T) {
+	for _, used := range []int{0, 1, 37, 99, 100} {
+		s := site{Limits: perMinute(attacked), Cost: costOf}
+		one, many := newFleet(Options{}, "a", 1, s).attacker(v4(0)), newFleet(Options{}, "a", 1, s).attacker(v4(0))
+		for range used {
+			require.True(t, one.Ask(players.Request{}).Admitted() && many.Ask(players.Request{}).Admitted())
+		}
+		require.EqualValues(t, attacked-used, one.Drain(players.Request{}))
+		require.EqualValues(t, attacked-used, many.Drain(players.Request{Cost: attacked}))
+	}
+}
+
+// No honest client that has a tally under its limit is refused, whatever its balancer does, but
+// by an instance that is not the tally's home and has admitted the share. That hardly ever
+// happens, except where a balancer is sticky and the home is gone: then it happens once.
+func TestNobodyIsRefusedEarly(t *testing.T) {
+	for _, o := range seeds() {
+		for _, s := range scenes() {
+			if s.clients > 20 && kit.Brief() {
+				continue
+			}
+			p := s.played(o, attacked)
+			require.Zero(t, p.unjust+p.over, s.name)
+			proofs := 1.1
+			if strings.Contains(s.name, "until a deploy") {
+				require.LessOrEqual(t, p.early, int64(len(p.all)), s.name)
+				proofs = 2.1
+			} else {
+				require.LessOrEqual(t, p.early, p.requests/2000, s.name)
+			}
+			if s.clients <= 200 {
+				require.Equal(t, p.requests, p.admitted, s.name)
+				require.LessOrEqual(t, p.proofs, int64(proofs*float64(len(p.all))), s.name)
+			}
+			require.EqualValues(t, s.clients*s.each, p.requests, s.name)
+
+			whole := s.played(o.expecting(1), attacked)
+			require.Zero(t, whole.early, s.name)
+		}
+	}
+}
+
+// What Config.Instances says wrongly costs proofs, and never a request.
+func TestPlans(t *testing.T) {
+	for _, p := range plans() {
+		if kit.Brief() && kit.Race && p.from != 2 {
+			continue
+		}
+		got := p.played(seeds()[0])
+		require.Zero(t, got.unjust+got.over, p)
+		require.Equal(t, got.requests, got.admitted, p)
+		require.Equal(t, got.proofs, got.early+int64(len(got.all)), p)
+		if p.instances == 1 {
+			require.Zero(t, got.early, p)
+		}
+		most := max(p.from, p.to)
+		require.Equal(t, attacked+int64(most-1)*chance.Share(attacked, p.instances, 1), worth(seeds()[0].expecting(p.instances), most, attacked), p)
+	}
+}
+
+// What a neighbour does with its work changes nothing for those that have paid.
+func TestNeighboursDoNotNotice(t *testing.T) {
+	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
+		alone, g := grieved(seeds()[0], mode, 0), grieved(seeds()[0], mode, 20)
+		require.Equal(t, g.requests, g.admitted)
+		require.Zero(t, g.unjust+g.over)
+		require.Equal(t, alone.early, g.early)
+		require.Equal(t, alone.proofs, g.proofs)
+		require.LessOrEqual(t, g.early, g.requests/1000)
+		require.Greater(t, g.newcomer, int64(unit), "and a newcomer pays more than the first")
+	}
+}
+
+// The days of the table, with less of everything: many clients that meet the quota of the day,
+// and few that meet that of the minute. While the clocks agree each that echoes is admitted
+// exactly where the oracle says so, and nobody is refused early. One that drops gets N+C quotas
+// at most.
+func TestDays(t *testing.T) {
+	for _, d := range days() {
+		if d.each > 0 {
+			continue
+		}
+		d.instances, d.room, d.requests = 5, 1<<14, 60_000
+		if kit.Brief() && kit.Race {
+			d.requests = 20_000
+		}
+		for _, clients := range []int{4, 100} {
+			name := fmt.Sprint(d.name, ", ", clients, " clients")
+			d.clients = clients
+			r := d.play(seeds()[0].random(name))
+			require.InDelta(t, d.requests, r.requests, 0.02*float64(d.requests), name)
+			require.Zero(t, r.began, "%s: the memory is large enough", name)
+			require.Greater(t, r.admitted, r.requests/50, name)
+			for limit := range d.tiers[0] {
+				require.LessOrEqual(t, r.most[1][limit], float64(r.starts), name)
+			}
+			if d.skew > 0 {
+				continue
+			}
+			require.Zero(t, r.early, name)
+			require.Zero(t, r.late, name)
+			if clients == 4 && d.requests == 60_000 {
+				require.Less(t, r.admitted, r.requests, "%s: the limits hold somebody back", name)
+			}
+			for limit, l := range d.tiers[0] {
+				most := float64(l.Quota)
+				if l.Burst > 0 {
+					most += float64(l.Burst) // it leaks meanwhile
+				}
+				require.LessOrEqual(t, r.most[0][limit], most/float64(max(l.Quota, l.Burst)), name)
+			}
+			require.Equal(t, r, d.play(seeds()[0].random(name)), "the same seed, the same day")
+		}
+	}
+}
+
+// A sixteenth of a million clients before a sixteenth of the memory fare as the table says of all, and so does README.
+func TestDaysOfAFullMemory(t *testing.T) {
+	_, tables, err := pages.Read("../README.md")
+	require.NoError(t, err)
+	i := slices.IndexFunc(tables, func(t pages.Table) bool { return strings.HasPrefix(t.Head, "| instances | requests |") })
+	require.GreaterOrEqual(t, i, 0)
+	var parts []any
+	for n, d := range days() {
+		if d.each == 0 {
+			continue
+		}
+		row := tables[i].Rows[n]
+		refused := number(t, row[3]) / number(t, row[1])
+		parts = append(parts, fmt.Sprintf("%.2g %%", 100*refused))
+
+		d.room, d.clients, d.requests = d.room/16, d.clients/16, d.requests/16
+		r := d.play(seeds()[0].random(d.name))
+		require.InDelta(t, d.requests, r.requests, 0.02*float64(d.requests), d.name)
+		require.Greater(t, r.began, uint64(d.clients/2), "%s: the memory is full", d.name)
+		require.InDelta(t, refused, float64(r.early)/float64(r.requests), 0.005, d.name)
+		require.Zero(t, r.late, d.name)
+		if refused == 0 {
+			require.Zero(t, r.early, d.name)
+		}
+	}
+	readme, err := os.ReadFile("../../../README.md")
+	require.NoError(t, err)
+	require.Contains(t, strings.Join(strings.Fields(string(readme)), " "),
+		fmt.Sprintf("%s are wrongly refused at 5 a minute and 50 a day, %s at 10 a day, and there %s with twice the default `MaxClients`.", parts...))
+}
+
+// number reads one of a table.
+func number(t *testing.T, cell string) float64 {
+	n, err := strconv.ParseFloat(strings.ReplaceAll(cell, ",", ""), 64)
+	require.NoError(t, err)
+	return n
+}
+
+// busy is a day's traffic: its mean is 1.
+func TestBusy(t *testing.T) {
+	sum := 0.0
+	for at := time.Duration(0); at < 24*time.Hour; at += time.Minute {
+		sum += busy(at)
+		require.GreaterOrEqual(t, busy(at), busy(4*time.Hour))
+		require.InDelta(t, busy(at), busy(at+24*time.Hour), 1e-9)
+	}
+	require.InDelta(t, 24*60, sum, 0.001)
+}

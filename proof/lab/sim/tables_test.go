@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"testing"
+	"testing/cryptotest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/kit"
+)
+
+// The tables of the pages are those that this code makes. The quick rows are made anew in
+// every run, all of them where time does not matter: "make long" does that apart from its runs
+// with the race detector, which looks at how things are done and not at how often. One row of
+// each table is enough for it.
+//
+// The secrets of the instances come from a seed as well: by others a process takes the tally of another
+// for its own with a chance of 2⁻²⁴ each (see unlessByChance), and one run in some hundred prints another figure.
+func TestPrintedTables(t *testing.T) {
+	for _, table := range Tables(Options{Seed: Seed}) {
+		t.Run(table.Page+" "+table.Name, func(t *testing.T) {
+			made := 0
+			require.NoError(t, table.Compare("../../..", func(i int) bool {
+				if kit.Race && made > 0 && !table.Words || !table.Rows[i].Quick && (kit.Race || !kit.Long()) {
+					return false
+				}
+				made++
+				cryptotest.SetGlobalRandom(t, Seed)
+				return true
+			}))
+		})
+	}
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tallystick/tallystick/proof/lab/house"
+	"github.com/tallystick/tallystick/proof/lab/instance"
+	"github.com/tallystick/tallystick/proof/players"
+)
+
+// operate goes on to the next configuration again and again, and begins rotations. For most of the time all instances have the same.
+func (w *world) operate(ctx context.Context) {
+	next, rotations := time.NewTimer(w.set.reconfigure), time.NewTicker(w.set.rotate)
+	defer next.Stop()
+	defer rotations.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+			began := time.Now()
+			if err := w.reconfigure(); err != nil && ctx.Err() == nil {
+				w.fail(err)
+			}
+			next.Reset(max(w.set.reconfigure, 3*time.Since(began)))
+		case <-rotations.C:
+			w.short.rotate()
+			w.long.rotate()
+		}
+	}
+}
+
+// end compares all accounts that are open with the server, judges the last windows, and closes
+// everything. It is not interrupted.
+func (w *world) end() {
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	if w.outage.Now()%2 == 1 {
+		w.revive(ctx)
+	}
+	w.settle(ctx, true)
+	w.book.close(w.clocks.right.Load()/window + 1)
+	w.rest()
+	w.hear()
+	for until := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		left, _ := filepath.Glob(filepath.Join(w.set.dir, "files-*", "*"))
+		if w.Files = int64(len(left)); w.Files == 0 || time.Now().After(until) {
+			break
+		}
+	}
+	for _, p := range w.house.Instances {
+		if err := p.End(); err != nil {
+			w.Deaths.Note("%v: %s", err, w.house.Said(p))
+		}
+	}
+	for name, note := range map[string]func(string){
+		"race.*": func(text string) {
+			for range strings.Count(text, "WARNING: DATA RACE") {
+				w.Races.Note("%.4000s", text)
+			}
+		},
+		"*.said": func(text string) {
+			if i := strings.Index(text, "panic"); i >= 0 {
+				w.Broken.Note("%.2000s", text[i:])
+			}
+		},
+	} {
+		files, _ := filepath.Glob(filepath.Join(w.set.dir, name))
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			w.fail(err)
+			note(string(text))
+		}
+	}
+	w.close()
+}
+
+// restart has an instance end while requests come, and starts another in its place. The first lives as long as the world.
+func (w *world) restart(ctx context.Context, i int) {
+	w.operating.Lock()
+	defer w.operating.Unlock()
+	w.away.Change()
+	defer w.away.Change()
+	w.outage.Change() // to Redis it connects anew
+	defer w.outage.Change()
+	at := w.clocks.right.Load()
+	err := w.house.Restart(i, func(p *house.Process) error {
+		if err := p.End(); err != nil {
+			w.Deaths.Note("%v: %s", err, w.house.Said(p))
+		}
+		return nil
+	})
+	if err != nil {
+		w.fail(fmt.Errorf("a restart: %w", err))
+		return
+	}
+	w.numbers[i].Store(w.house.Instances[i].Number)
+	w.book.restart(i, at/window)
+	w.Restarts.Add(1)
+	for _, policy := range []string{paid, open} {
+		w.answersAgain(ctx, policy, i)
+	}
+}
+
+// kill kills Redis: from the moment before, no answer is promised.
+func (w *world) kill() {
+	w.outage.Change()
+	w.redis.Kill()
+	w.Kills.Add(1)
+}
+
+// revive starts Redis again, and waits until every instance has it back, for good.
+func (w *world) revive(ctx context.Context) {
+	if err := w.redis.Start(ctx); err != nil {
+		if ctx.Err() == nil {
+			w.fail(err)
+		}
+		return
+	}
+	for _, policy := range []string{paid, open} {
+		for i := range instances {
+			if !w.answersAgain(ctx, policy, i) {
+				return
+			}
+		}
+	}
+	w.outage.Change()
+}
+
+// answersAgain asks an instance until its counter has decided two dozen times running: each connection
+// that has died with the server fails once.
+func (w *world) answersAgain(ctx context.Context, policy string, at int) bool {
+	c := w.caller(policy, "probe", at)
+	for row, end := 0, time.Now().Add(patience); row < 24; {
+		a := c.Ask(players.Request{To: at})
+		d, _ := instance.Parse(a.Header)
+		switch {
+		case d.Call == "answered":
+			row++
+			continue
+		case ctx.Err() != nil:
+			return false
+		case time.Now().After(end):
+			w.Unanswered.Note("instance %d, /%s, still: %s", at, policy, instance.Told(a))
+			return false
+		}
+		row = 0
+		time.Sleep(10 * time.Millisecond) // the breaker lets one through in a while
+	}
+	return true
+}
+
+// hear takes what the instances have seen, and returns the state of the first.
+func (w *world) hear() (first instance.State) {
+	for i, p := range w.house.Instances {
+		if p.Died() {
+			w.Deaths.Note("%s", w.house.Said(p))
+			w.fail(w.house.Replace(i))
+			w.numbers[i].Store(w.house.Instances[i].Number)
+			continue
+		}
+		s, err := p.State()
+		w.fail(err)
+		if i == 0 {
+			first = s
+		}
+		w.most = max(w.most, s.Served)
+		for _, took := range s.Computed {
+			w.phase().computed.add(took)
+		}
+		for _, line := range s.Logged {
+			w.Trouble.Note("%s", line)
+		}
+		if slices.Contains(s.Busy, busy) {
+			w.Busy.Add(1)
+		}
+	}
+	return first
+}

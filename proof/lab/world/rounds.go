@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/tallystick/tallystick/proof/lab/instance"
+	"github.com/tallystick/tallystick/proof/lab/judge"
+	"github.com/tallystick/tallystick/proof/players"
+)
+
+const (
+	back     = 3 * window  // by how much a clock is wrong
+	leap     = 20 * window // of all clocks, after a cycle
+	passEach = 6           // after so many cycles all tokens end
+)
+
+// minima are what must have happened before a run is over, however slow the machine is.
+func (w *world) minima() bool {
+	return w.Dropped.Load() > 0 && w.Restarts.Load() > 0 && w.Kills.Load() > 0 && w.Steps.Load() > 0 && w.Reconfigured.Load() > 2 &&
+		w.Busy.Load() > 0 && w.AtOnce.Load() > 0 && w.Worked.Load() > 0 && w.Moved.Load() > 0 &&
+		w.quiet.rounds.Load() >= 2*ofCycle && w.flood.rounds.Load() >= 2*ofCycle
+}
+
+// play plays cycles until the time is over, or ctx is done.
+func (w *world) play(ctx context.Context) {
+	inner, stop := context.WithCancel(ctx)
+	var free sync.WaitGroup
+	defer free.Wait()
+	defer stop()
+	for i := range uint64(2) {
+		free.Go(func() { w.wander(inner, i) })
+	}
+	free.Go(func() { w.operate(inner) })
+	c := w.honest()
+	for began, cycle := time.Now(), int64(0); ctx.Err() == nil; cycle++ {
+		w.cycle(ctx, cycle, c)
+		over := time.Since(began) >= w.set.length && w.minima() && cycle%2 == 1
+		if w.set.cycles > 0 {
+			over = cycle+1 == w.set.cycles
+		}
+		if over {
+			return
+		}
+	}
+}
+
+func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
+	v, p := w.villains(), w.payers()
+	waiter := w.caller(form, "waiter", 0)
+	ticket := ""
+	var floods sync.WaitGroup
+	began := time.Now()
+	inFlood := number%2 == 1
+	w.flooding.Store(inFlood)
+	if inFlood {
+		for i := range flooders {
+			floods.Go(func() { w.floods(ctx, i) })
+		}
+	}
+	for kind := range ofCycle {
+		if ctx.Err() != nil {
+			break
+		}
+		pace := time.NewTimer(w.set.round)
+		w.touched.Store(kind >= stepped)
+		t := turn{calm: kind < stepped, agree: true, elapsed: judge.Spread{Least: middle, Most: middle}, parts: 1, round: w.rounds}
+		strike := func() {}
+		var wg sync.WaitGroup
+		switch kind {
+		case calmly:
+			ticket = waiter.Ask(players.Request{Method: http.MethodGet, Path: players.TicketPath}).Ticket()
+		case killed:
+			strike = w.kill
+			wg.Go(func() { // somebody without a script, who comes back with a ticket
+				if ticket == "" {
+					w.Unjust.Note("somebody without a script gets no ticket")
+				} else {
+					waiter.want(1, "", ticket)
+				}
+			})
+		case wobbling:
+			t.elapsed.Most, t.agree = t.elapsed.Most+permitted, false
+			wg.Go(func() { w.revive(ctx) })
+			wg.Go(func() { w.wobble(int(number) % instances) })
+		case skewed:
+			t.elapsed.Most, t.agree = t.elapsed.Most+permitted, false
+			w.fail(w.clocks.set(int(number)%instances, permitted))
+		case restarted:
+			t.agree = false
+			w.restarting.Store(true)
+			wg.Go(func() {
+				defer w.restarting.Store(false)
+				w.restart(ctx, 1+int(number)%(instances-1))
+				w.fail(w.wrong())
+			})
+		case stepped:
+			t.parts = 3
+		}
+		for t.part = range t.parts {
+			if kind == stepped {
+				w.step(int(number)%instances, t.part)
+			}
+			here := t
+			for _, do := range honest {
+				wg.Go(func() { do(here) })
+			}
+			p.run(here, &wg, strike)
+			v.run(ctx, w, here, &wg)
+			wg.Wait()
+		}
+		w.rounds++
+		w.phase().rounds.Add(1)
+		select {
+		case <-pace.C:
+		case <-ctx.Done():
+		}
+		if t.canBuy() && ctx.Err() == nil {
+			for i := range newcomers { // so late that a flood has made the instances busy
+				wg.Go(func() { w.arrive(i) })
+			}
+			wg.Wait()
+		}
+		if w.outage.Now()%2 == 1 && kind != killed && ctx.Err() == nil {
+			w.revive(ctx)
+		}
+		w.endRound()
+	}
+	if inFlood {
+		w.floodTime += time.Since(began)
+	}
+	w.flooding.Store(false)
+	floods.Wait()
+	if ctx.Err() == nil {
+		w.settle(ctx, false)
+	}
+	if (number+1)%passEach == 0 {
+		w.fail(w.clocks.pass())
+	} else {
+		w.fail(w.clocks.move(leap))
+	}
+	w.book.close(w.clocks.right.Load() / window)
+}
+
+// endRound looks at the instances while nobody sends anything, and goes on to the next window.
+func (w *world) endRound() {
+	w.hold.Lock()
+	defer w.hold.Unlock()
+	for end := time.Now().Add(patience); w.house.Proxy == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		w.rest()
+		n := int64(0)
+		for _, p := range w.house.Instances {
+			var s instance.State
+			w.fail(p.Get("/state", &s))
+			n += s.Connections
+		}
+		if n == 0 {
+			break
+		}
+	}
+	first := w.hear()
+	w.heap = append(w.heap, float64(first.Heap))
+	w.goroutines = append(w.goroutines, float64(first.Goroutines))
+	w.fail(w.clocks.move(window))
+}
+
+// step sets a clock back by three windows, and forward again.
+func (w *world) step(instance, part int) {
+	at := w.clocks.right.Load() / window
+	switch part {
+	case 1:
+		w.fail(w.clocks.set(instance, -back))
+		w.book.restart(instance, at)
+		w.book.restart(instance, at-back/window)
+		w.Steps.Add(1)
+	case 2:
+		w.fail(w.clocks.set(instance, 0))
+		w.Steps.Add(1)
+	}
+}
+
+// wobble has a clock go to and fro.
+func (w *world) wobble(instance int) {
+	for range 50 {
+		w.fail(w.clocks.set(instance, rand.Int64N(permitted+1)))
+		w.Steps.Add(1)
+		time.Sleep(time.Millisecond) // requests in between; nothing hangs on how many
+	}
+	w.fail(w.clocks.set(instance, 0))
+}

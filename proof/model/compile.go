@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/token"
+	"github.com/tallystick/tallystick/middleware/exact/ring"
+	"github.com/tallystick/tallystick/proof/chance"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// compiled is a World with all that does not change in it.
+type compiled struct {
+	World
+	policy   [tallies]*limiter.Policy
+	codec    *token.Codec
+	passLife time.Duration
+	laws     [2][counted]law // by configuration
+	tracked  []int           // what an instance is looked at for
+	readings []time.Duration // of all clocks, in order
+	nobody   *ring.Ring      // of a Ring: which knows nothing of anybody
+}
+
+const maxReadings = 8
+
+func (w World) compile() (*compiled, error) {
+	w.Fleet = max(1, w.Fleet)
+	if w.Memory == 0 {
+		w.Memory = time.Hour
+	}
+	c := &compiled{World: w}
+	for _, m := range w.Moments {
+		c.readings = append(c.readings, m, m+w.Step)
+	}
+	slices.Sort(c.readings)
+	c.readings = slices.Compact(c.readings)
+	if w.Instances < 1 || w.Instances > maxInstances || w.Tallies >= tallies || w.Spreads && w.Tallies > 1 || len(w.Moments) == 0 || len(w.Moments) > maxMoments {
+		return nil, fmt.Errorf("model: no world of %d instances, %d tallies and %d moments", w.Instances, w.Tallies, len(w.Moments))
+	}
+	for variant := range c.laws {
+		policy, err := limiter.Compile(name, w.limitsOf(uint8(variant)))
+		if err != nil {
+			return nil, err
+		}
+		pass := policy.Pass(w.Memory)
+		for f := range counted {
+			for i := range policy.Len() {
+				c.laws[variant][f] = append(c.laws[variant][f], w.ruleOf(f, policy.Limit(i), pass.Limit(i)))
+			}
+		}
+		if variant > 0 {
+			break
+		}
+		c.passLife = policy.PassLife(w.Memory)
+		for f := range c.policy {
+			if c.policy[f] = pass; w.isShared(f) {
+				c.policy[f] = policy
+			}
+			if w.networks() || f <= w.Tallies && (f != shared || w.Mode != Newcomers) {
+				c.tracked = append(c.tracked, f)
+			}
+		}
+		if c.codec, err = token.New(secrets, policy, pass); err != nil {
+			return nil, err
+		}
+		if c.Ring > 0 {
+			if c.codec, err = w.stamping(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return c, nil
+}
+
+// stamping returns who signs tokens in a Ring: in these the counter's refusal has an entry of its own.
+func (w *World) stamping() (*token.Codec, error) {
+	carried, err := limiter.Compile(name, append(w.limitsOf(0), storeless.Limit{Name: "exact-blocked", Algorithm: storeless.LeakyBucket, Quota: 1, Window: 10 * time.Second}))
+	if err != nil {
+		return nil, err
+	}
+	return token.New(secrets, carried)
+}
+
+// ruleOf is what a limit means for one of the things that are counted, by the table of bounds.
+func (w *World) ruleOf(f int, l, pass storeless.Limit) rule {
+	r := rule{window: l.Window, slides: l.Algorithm == storeless.SlidingWindow, quota: l.Quota}
+	r.first = base.Unix()/int64(r.window/time.Second) - 1
+	if l.Burst > 0 {
+		r.quota, r.interval = l.Burst, (l.Window+time.Duration(l.Quota)-1)/time.Duration(l.Quota)
+	}
+	switch {
+	case w.networks() && f >= tallies:
+		r.quota *= w.Networks[f-tallies]
+	case w.Spreads && f == share(shared):
+		r.quota, r.slides = chance.Spread(l.Quota, w.Fleet, 1), false
+	case w.isShared(f):
+	case l.Burst > 0 && f >= tallies:
+		slower := chance.Slower(l.Burst, w.Fleet, 1) * float64(r.interval)
+		r.interval = time.Duration(math.Ceil(slower/float64(time.Microsecond))) * time.Microsecond
+	case l.Burst == 0:
+		r.quota, r.lasting = pass.Quota, l.Window > w.Memory
+		if f >= tallies {
+			r.quota, r.slides = chance.Share(pass.Quota, w.Fleet, 1), false
+		}
+	}
+	return r
+}
+
+// law is that of the first configuration.
+func (w *compiled) law(f int) law { return w.laws[0][f] }
+
+// merge is what two tokens say together at a time.
+func (w *compiled) merge(f int, clock time.Duration, a, b pair) (p pair) {
+	m := w.policy[f].Merge(base.Add(clock), a.whole(), b.whole())
+	if copy(p[:], m[:]); w.Ring > 0 { // of two stamps the newer one counts
+		if p[1] = a[1]; b[1].At > a[1].At {
+			p[1] = b[1]
+		}
+	}
+	return p
+}
+
+// beside says what is counted on an instance beside a tally, in its memory alone: the share of one that is not at
+// home there, or of all where requests are spread, or the networks around an address.
+func (w *compiled) beside(f int, homes group) []int {
+	switch {
+	case w.networks() && f == tallies-1:
+		return networks[1:] // another /56, of which it is all
+	case w.networks():
+		return networks[:]
+	case w.Spreads && f == shared:
+		return shares[len(shares)-1:]
+	case f != shared && w.near() && !homes.has(f):
+		return shares[f-bought:][:1]
+	}
+	return nil
+}
+
+var (
+	networks = [...]int{tallies, tallies + 1}
+	shares   = [...]int{share(bought), share(bought + 1)}
+)

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model_test
+
+import (
+	"time"
+
+	"github.com/tallystick/tallystick/proof/model"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+const (
+	second = time.Second
+	many   = 4096        // instances, with which a share of a quota of 2 or 3 is 1
+	width  = 10 * second // of the windows
+)
+
+// A named world is a row of the page.
+type named struct {
+	who   string
+	world model.World
+	long  bool // it takes seconds
+	huge  bool // it takes minutes, and an hour with the race detector, which sees one goroutine
+	loose bool // the bound is not met: it is above what can happen
+}
+
+func fixed(quota int64) storeless.Limit {
+	return storeless.Limit{Quota: quota, Window: width, Algorithm: storeless.FixedWindow}
+}
+
+func sliding(quota int64) storeless.Limit {
+	return storeless.Limit{Quota: quota, Window: width, Algorithm: storeless.SlidingWindow}
+}
+
+// slow has windows of twice that length.
+func slow(quota int64) storeless.Limit {
+	return storeless.Limit{Quota: quota, Window: 2 * width, Algorithm: storeless.FixedWindow}
+}
+
+// bucket gets a token back every two seconds.
+func bucket(burst int64) storeless.Limit {
+	l := storeless.Limit{Quota: 5, Burst: burst, Window: width, Algorithm: storeless.TokenBucket}
+	if burst == 1 {
+		l.Algorithm = storeless.LeakyBucket
+	}
+	return l
+}
+
+var (
+	one = []time.Duration{5 * second}
+	two = []time.Duration{5 * second, 15 * second} // the middles of two windows
+
+	later = []time.Duration{5 * second, 15 * second, 20 * second, 25 * second} // and of a third, and its begin
+
+	moment = []time.Duration{5 * second, 7 * second}
+
+	ends = []time.Duration{5 * time.Minute, 10*time.Minute - 3*second, 10 * time.Minute, 15 * time.Minute} // of ten minutes
+
+	soon = []time.Duration{5 * second, 12 * second} // while a challenge lives
+
+	// Half a second before the boundary a clock that is ahead by the skew allowed, which is
+	// a second, is in the next window. At the boundary a sliding window weighs the last one whole.
+	edge = []time.Duration{5 * second, 9500 * time.Millisecond, 10 * second, 15 * second}
+
+	// A second before the boundary a ring whose clock is ahead is in the next window, and nobody is told to come again
+	// later than that.
+	nearly = []time.Duration{5 * second, 9 * second, 10 * second, 15 * second}
+
+	drops = []time.Duration{0, second, 2 * second, 3 * second} // of a bucket
+)
+
+const (
+	anybody   = "any clients of one address"
+	early     = "the same; a clock goes ahead by the skew"
+	back      = "the same; a clock goes back by a window (of one instance)"
+	echoes    = "one that echoes"
+	parallel  = "one that echoes the highest, B = "
+	latest    = "one that echoes the answer to what it sent last, B = "
+	latestIn  = "the same, none under way as the window begins"
+	jar       = "one whose last answer counts, B = "
+	exhausted = "any, `WhenExhausted`"
+	newcomers = "any, `Newcomers`"
+	buying    = "the same, tallies bought at their price"
+	pass      = "the same, a window longer than `PassTime`"
+	proofs    = "any, `EveryRequest`, S = "
+	proofsTwo = "any, `EveryRequest`, in two windows, S = "
+
+	// Those whose tallies are bought near home.
+	nearHome   = "any, `Newcomers`, near home"
+	nearShared = "any, `WhenExhausted`, near home"
+	nearEcho   = "one that echoes a bought tally, near home"
+	nearMany   = "one that echoes the highest of it, B = 2"
+	nearEarly  = "any, near home; a clock goes ahead by the skew"
+	nearBack   = "any, near home; a clock goes back by a window (of one instance)"
+	nearBuying = "any, near home, tallies bought at their price"
+	nearPass   = "any, near home, a window longer than `PassTime`"
+
+	passEarly = "the same; a clock goes ahead by the skew, and the window is longer than `PassTime`"
+	passBack  = "the same; a clock goes back by a window, which is longer than `PassTime`"
+
+	// Those of a fleet over which requests are spread.
+	spread     = "any, `Spreads`"
+	spreadEcho = "one that echoes, `Spreads`"
+	spreadSell = "any, `Spreads` and `WhenExhausted`"
+
+	// Those whose instances are a ring: of two, which a third may join.
+	ringAny    = "any, a ring; a member changes"
+	ringStart  = "any, a ring; a member starts anew"
+	ringLost   = "any, a ring; a member changes, an answer is lost"
+	ringDrop   = "one that drops, a ring; a member changes, an answer is lost"
+	ringDrops  = "one that drops, a ring; members change twice"
+	ringBoth   = "one that drops, a ring; a member changes, one starts anew"
+	ringEarly  = "one that drops, a ring; a clock goes ahead by the skew"
+	ringEcho   = "one that echoes, a ring; a member changes, an answer is lost"
+	ringEchoes = "one that echoes, a ring; members change twice"
+	ringEnding = "one that echoes, a ring; a clock goes ahead by the skew"
+	ringClocks = "one that echoes, a ring; the same, and a member changes"
+
+	limits  = "any, of two limits"
+	around  = "any, of three addresses of a /48"
+	refunds = "one that drops; requests may be refunded"
+	dear    = "one that drops; requests may cost two more"
+	netback = "three addresses of a /48 that drop; requests may be refunded"
+	sales   = "three addresses of a /48 that buy at their prices"
+	quotas  = "any; the quota changes, and back"
+	closes  = "any, `WhenExhausted`; the challenge is off, and on again"
+)
+
+func worlds() []named {
+	ten := storeless.Limit{Quota: 20, Window: 10 * time.Minute, Algorithm: storeless.SlidingWindow}
+	half := storeless.Limit{Quota: 30, Window: 10 * time.Minute, Algorithm: storeless.SlidingWindow}
+	return []named{
+		{who: anybody, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two}},
+		{who: anybody, world: model.World{Limit: sliding(2), Instances: 3, Restarts: 1, Moments: two}},
+		{who: anybody, world: model.World{Limit: sliding(3), Instances: 3, Restarts: 1, Moments: edge}, long: true},
+		{who: anybody, world: model.World{Limit: bucket(2), Instances: 3, Moments: drops}},
+		{who: anybody, world: model.World{Limit: bucket(2), Instances: 3, Restarts: 1, Moments: drops}, long: true, loose: true},
+		{who: anybody, world: model.World{Limit: bucket(1), Instances: 3, Restarts: 1, Moments: drops}, loose: true},
+
+		{who: early, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: edge, Step: second}},
+		{who: early, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: edge, Step: second}, long: true},
+		{who: early, world: model.World{Limit: sliding(2), Instances: 2, Restarts: 1, Moments: edge, Step: second}},
+		{who: early, world: model.World{Limit: sliding(3), Instances: 3, Moments: edge, Step: second}, long: true},
+		{who: early, world: model.World{Limit: bucket(2), Instances: 2, Moments: drops, Step: second}, loose: true},
+		{who: back, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Step: -width}},
+		{who: back, world: model.World{Limit: sliding(2), Instances: 2, Moments: two, Step: -width}},
+		{who: back, world: model.World{Limit: sliding(2), Instances: 2, Restarts: 1, Moments: edge, Step: -width}, long: true},
+		{who: back, world: model.World{Limit: bucket(2), Instances: 2, Moments: drops, Step: -width}},
+
+		{who: echoes, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Client: model.Parallel, AtOnce: 1}},
+		{who: echoes, world: model.World{Limit: sliding(3), Instances: 3, Restarts: 1, Moments: edge, Step: second, Client: model.Parallel, AtOnce: 1}},
+		{who: echoes, world: model.World{Limit: bucket(2), Instances: 3, Restarts: 1, Moments: drops, Client: model.Parallel, AtOnce: 1}},
+		{who: parallel + "2", world: model.World{Limit: fixed(3), Instances: 3, Moments: two, Client: model.Parallel, AtOnce: 2}},
+		{who: parallel + "3", world: model.World{Limit: sliding(2), Instances: 2, Moments: two, Client: model.Parallel, AtOnce: 3}},
+		{who: parallel + "3", world: model.World{Limit: sliding(3), Instances: 3, Moments: two, Client: model.Parallel, AtOnce: 3}, long: true},
+		{who: parallel + "3", world: model.World{Limit: fixed(3), Instances: 1, Moments: two, Client: model.Parallel, AtOnce: 3}},
+		{who: parallel + "2", world: model.World{Limit: fixed(3), Instances: 1, Restarts: 1, Moments: two, Client: model.Parallel, AtOnce: 2}, loose: true},
+		{who: latest + "2", world: model.World{Limit: fixed(3), Instances: 3, Moments: two, Client: model.LastSent, AtOnce: 2}},
+		{who: latest + "3", world: model.World{Limit: fixed(2), Instances: 3, Restarts: 1, Moments: two, Client: model.LastSent, AtOnce: 3}},
+		{who: latestIn, world: model.World{Limit: fixed(3), Instances: 3, Moments: one, Client: model.LastSent, AtOnce: 2}},
+		{who: jar + "2", world: model.World{Limit: fixed(3), Instances: 3, Moments: two, Client: model.Overwriting, AtOnce: 2}},
+
+		{who: exhausted, world: model.World{Limit: fixed(3), Instances: 2, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 1}},
+		{who: exhausted, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 1}, long: true},
+		{who: exhausted, world: model.World{Limit: fixed(1), Instances: 3, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 2}},
+		{who: exhausted, world: model.World{Limit: fixed(2), Instances: 3, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 2}, long: true},
+		{who: exhausted, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 2}, long: true, huge: true},
+		{who: exhausted, world: model.World{Limit: sliding(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 1}, long: true},
+		{who: exhausted, world: model.World{Limit: sliding(1), Instances: 2, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 2}, long: true},
+		{who: newcomers, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 2}, long: true},
+		{who: newcomers, world: model.World{Limit: fixed(2), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 2}},
+		{who: buying, world: model.World{Limit: fixed(1), Instances: 1, Moments: soon, Mode: model.Newcomers, Tallies: 2, Shop: true, Memory: time.Minute}},
+		{who: buying, world: model.World{Limit: fixed(1), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 2, Shop: true, Memory: time.Minute}},
+		{who: pass, world: model.World{Limit: ten, Instances: 2, Restarts: 1, Moments: []time.Duration{5 * time.Minute, 15 * time.Minute}, Mode: model.Newcomers, Tallies: 1, Memory: time.Minute}},
+		{who: proofs + "1", world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: soon, Mode: model.EveryRequest, Proofs: 1}},
+		{who: proofs + "3", world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: soon, Mode: model.EveryRequest, Proofs: 3}},
+		{who: proofsTwo + "1", world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.EveryRequest, Proofs: 1}},
+		{who: proofsTwo + "3", world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.EveryRequest, Proofs: 3}},
+
+		{who: nearHome, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: many}},
+		{who: nearHome, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: 50}},
+		{who: nearHome, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 2, Fleet: many}},
+		{who: nearHome, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 2, Fleet: many}, long: true},
+		{who: nearHome, world: model.World{Limit: sliding(3), Instances: 2, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: 50}},
+		{who: nearHome, world: model.World{Limit: sliding(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: 50}, long: true},
+		{who: nearHome, world: model.World{Limit: bucket(2), Instances: 2, Restarts: 1, Moments: drops, Mode: model.Newcomers, Tallies: 1, Fleet: 526}},
+		{who: nearShared, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 1, Fleet: many}},
+		{who: nearShared, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 1, Fleet: many}},
+		{who: nearShared, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 2, Fleet: many}, long: true},
+		{who: nearShared, world: model.World{Limit: fixed(2), Instances: 3, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 2, Fleet: many}, long: true},
+		{who: nearEcho, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: many, Client: model.Parallel, AtOnce: 1}},
+		{who: nearMany, world: model.World{Limit: fixed(3), Instances: 3, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: many, Client: model.Parallel, AtOnce: 2}},
+		{who: nearEarly, world: model.World{Limit: fixed(3), Instances: 3, Moments: edge, Mode: model.Newcomers, Tallies: 1, Fleet: many, Step: second}},
+		{who: nearEarly, world: model.World{Limit: fixed(3), Instances: 2, Restarts: 1, Moments: edge, Mode: model.Newcomers, Tallies: 1, Fleet: many, Step: second}, loose: true},
+		{who: nearEarly, world: model.World{Limit: sliding(4), Instances: 2, Moments: edge, Mode: model.Newcomers, Tallies: 1, Fleet: 50, Step: second}},
+		{who: nearBack, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: many, Step: -width}},
+		{who: nearBack, world: model.World{Limit: sliding(2), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: many, Step: -width}},
+		{who: nearBuying, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: soon, Mode: model.Newcomers, Tallies: 1, Fleet: many, Shop: true, Memory: time.Minute}},
+		{who: nearBuying, world: model.World{Limit: fixed(2), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 2, Fleet: many, Shop: true, Memory: time.Minute}},
+		{who: nearPass, world: model.World{Limit: half, Instances: 2, Restarts: 1, Moments: []time.Duration{5 * time.Minute, 15 * time.Minute}, Mode: model.Newcomers, Tallies: 1, Memory: time.Minute, Fleet: 50}},
+
+		{who: spread, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Fleet: many, Spreads: true}},
+		{who: spread, world: model.World{Limit: sliding(3), Instances: 2, Restarts: 1, Moments: edge, Fleet: many, Spreads: true}},
+		{who: spreadEcho, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Fleet: many, Spreads: true, Client: model.Parallel, AtOnce: 1}},
+		{who: spreadSell, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 1, Fleet: many, Spreads: true}},
+
+		{who: ringAny, world: model.World{Limit: fixed(2), Instances: 3, Ring: 2, Changes: 1, Moments: one}},
+		{who: ringStart, world: model.World{Limit: fixed(2), Instances: 2, Ring: 2, Restarts: 1, Moments: two}},
+		{who: ringLost, world: model.World{Limit: fixed(1), Instances: 3, Ring: 2, Changes: 1, Lost: 1, Moments: one}},
+		{who: ringLost, world: model.World{Limit: fixed(2), Instances: 3, Ring: 2, Changes: 1, Lost: 1, Moments: one}, long: true},
+		{who: ringDrop, world: model.World{Limit: fixed(2), Instances: 3, Ring: 2, Changes: 1, Lost: 1, Moments: one, Client: model.Dropping}},
+		{who: ringDrops, world: model.World{Limit: fixed(2), Instances: 3, Ring: 2, Changes: 2, Moments: one, Client: model.Dropping}},
+		{who: ringDrops, world: model.World{Limit: sliding(2), Instances: 3, Ring: 2, Changes: 2, Moments: two, Client: model.Dropping}, long: true},
+		{who: ringDrops, world: model.World{Limit: bucket(2), Instances: 3, Ring: 2, Changes: 1, Moments: drops, Client: model.Dropping}, long: true},
+		{who: ringBoth, world: model.World{Limit: fixed(2), Instances: 3, Ring: 2, Changes: 1, Restarts: 1, Moments: one, Client: model.Dropping}},
+		{who: ringEarly, world: model.World{Limit: sliding(2), Instances: 2, Ring: 2, Moments: nearly, Client: model.Dropping, Step: second}},
+		{who: ringEarly, world: model.World{Limit: bucket(2), Instances: 2, Ring: 2, Moments: drops, Client: model.Dropping, Step: second}},
+		{who: ringEcho, world: model.World{Limit: fixed(2), Instances: 3, Ring: 2, Changes: 1, Lost: 1, Moments: one, Client: model.LastSent, AtOnce: 1}},
+		{who: ringEchoes, world: model.World{Limit: sliding(2), Instances: 3, Ring: 2, Changes: 2, Moments: two, Client: model.LastSent, AtOnce: 1}, long: true},
+		{who: ringEchoes, world: model.World{Limit: bucket(2), Instances: 3, Ring: 2, Changes: 2, Moments: drops, Client: model.LastSent, AtOnce: 1}, long: true},
+		{who: ringEnding, world: model.World{Limit: sliding(2), Instances: 2, Ring: 2, Moments: nearly, Client: model.LastSent, AtOnce: 1, Step: second}},
+		{who: ringClocks, world: model.World{Limit: sliding(2), Instances: 3, Ring: 2, Changes: 1, Moments: nearly, Client: model.LastSent, AtOnce: 1, Step: second}, long: true},
+
+		{who: limits, world: model.World{Limit: fixed(2), Second: slow(3), Instances: 2, Restarts: 1, Moments: two}},
+		{who: limits, world: model.World{Limit: sliding(2), Second: bucket(3), Instances: 2, Moments: two}},
+		{who: limits, world: model.World{Limit: fixed(2), Second: slow(3), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: many}},
+		{who: around, world: model.World{Limit: fixed(2), Instances: 2, Moments: two, Networks: [2]int64{1, 2}}},
+		{who: around, world: model.World{Limit: sliding(2), Instances: 1, Moments: two, Networks: [2]int64{1, 2}}},
+		{who: around, world: model.World{Limit: fixed(1), Instances: 2, Moments: two, Networks: [2]int64{2, 2}}},
+		{who: refunds, world: model.World{Limit: fixed(3), Instances: 1, Moments: later, Client: model.Dropping, Settles: 2}},
+		{who: refunds, world: model.World{Limit: sliding(3), Instances: 1, Moments: later, Client: model.Dropping, Settles: 2}},
+		{who: netback, world: model.World{Limit: fixed(2), Instances: 1, Moments: two, Networks: [2]int64{1, 2}, Client: model.Dropping, Settles: 2}},
+		{who: dear, world: model.World{Limit: fixed(3), Instances: 1, Moments: two, Client: model.Dropping, Settles: 1, SettleTo: 3}},
+		{who: refunds, world: model.World{Limit: bucket(3), Instances: 1, Moments: drops, Client: model.Dropping, Settles: 2}},
+		{who: sales, world: model.World{Limit: fixed(1), Instances: 1, Moments: moment, Mode: model.WhenExhausted, Networks: [2]int64{1, 2}, Client: model.Dropping, Shop: true, Memory: time.Minute}},
+		{who: passEarly, world: model.World{Limit: ten, Instances: 2, Moments: ends, Mode: model.Newcomers, Tallies: 1, Memory: time.Minute, Step: 5 * second}},
+		{who: passBack, world: model.World{Limit: ten, Instances: 2, Moments: []time.Duration{5 * time.Minute, 15 * time.Minute}, Mode: model.Newcomers, Tallies: 1, Memory: time.Minute, Step: -10 * time.Minute}},
+		{who: quotas, world: model.World{Limit: fixed(3), Instances: 1, Moments: two, Reconfigures: 2, Quota: 2}},
+		{who: closes, world: model.World{Limit: fixed(2), Instances: 1, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 1, Reconfigures: 2, Off: true}},
+	}
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mutants
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/kit"
+)
+
+const sample = "./testdata/sample"
+
+// plain is the bench of the sample: making one takes half a second.
+var plain *bench
+
+func plainly(t *testing.T) *bench {
+	t.Helper()
+	if plain == nil {
+		dir, err := os.MkdirTemp("", "bench")
+		require.NoError(t, err)
+		plain, err = newBench(sample, dir)
+		require.NoError(t, err)
+	}
+	return plain
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if plain != nil {
+		_ = os.RemoveAll(filepath.Dir(plain.whole))
+	}
+	os.Exit(code)
+}
+
+// TestTry breaks a sample in each way that ends differently.
+func TestTry(t *testing.T) {
+	kit.Outside(t)
+	b := plainly(t)
+	for name, tt := range map[string]struct {
+		mutant *Mutant
+		want   outcome
+		by     string
+	}{
+		"no mutant":           {nil, survived, ""},
+		"a test notices":      {&Mutant{In: "Allowed", Old: "n <= limit", New: "n < limit"}, killed, "TestAllowed"},
+		"no test notices":     {&Mutant{In: "Allowed", Old: "n < 0", New: "n < -1"}, survived, ""},
+		"panics":              {&Mutant{In: "Allowed", Old: "return n <= limit", New: `panic("broken")`}, killed, "TestAllowed"},
+		"does not compile":    {&Mutant{In: "Allowed", Old: "n <= limit", New: "limit"}, broken, ""},
+		"unused variable":     {&Mutant{In: "Allowed", Old: "return n <= limit", New: "x := 1; return true"}, broken, ""},
+		"test of another":     {&Mutant{In: "sample_test.go", Old: "Allowed(3, 3)", New: "Permitted()"}, broken, ""},
+		"old text is gone":    {&Mutant{In: "Allowed", Old: "n << limit", New: "n"}, misplaced, ""},
+		"old text is twice":   {&Mutant{In: "Allowed", Old: "return", New: "panic"}, misplaced, ""},
+		"declaration is gone": {&Mutant{In: "Other", Old: "n", New: "m"}, misplaced, ""},
+		"other white space":   {&Mutant{In: "Allowed", Old: "n < 0 {\n return false }", New: "n < 0 {\n\t\treturn true\n\t}"}, survived, ""},
+		"below":               {&Mutant{In: "below/Half", Old: "n / 2", New: "n"}, killed, "TestElsewhere"},
+		"embedded":            {&Mutant{In: "word.txt", Old: "hello", New: "bye"}, killed, "TestElsewhere"},
+		"change is harmless":  {&Mutant{In: "Spin", Old: "i++", New: "i += 1"}, survived, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, err := os.ReadFile(filepath.Join(sample, "sample.go"))
+			require.NoError(t, err)
+			r := b.try(t.TempDir(), tt.mutant, "")
+			require.Equal(t, tt.want, r.outcome, r.output)
+			require.Equal(t, tt.by, r.by, r.output)
+			after, err := os.ReadFile(filepath.Join(sample, "sample.go"))
+			require.NoError(t, err)
+			require.Equal(t, before, after, "the file itself is never touched")
+		})
+	}
+}
+
+// TestKillers: a test that noticed once is asked first; one that is gone, or does
+// not notice, changes nothing.
+func TestKillers(t *testing.T) {
+	kit.Outside(t)
+	b := plainly(t)
+	noticed := &Mutant{In: "Twice", Old: "n + n", New: "n"}
+	for name, tt := range map[string]struct {
+		mutant *Mutant
+		first  string
+		want   outcome
+		by     string
+	}{
+		"the one that noticed":    {noticed, "TestOutside", killed, "TestOutside"},
+		"one that does not":       {noticed, "TestSpin", killed, "TestOutside"},
+		"one that is gone":        {noticed, "TestGone", killed, "TestOutside"},
+		"survives, whatever said": {&Mutant{In: "Allowed", Old: "n < 0", New: "n < -1"}, "TestAllowed", survived, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := b.try(t.TempDir(), tt.mutant, tt.first)
+			require.Equal(t, tt.want, r.outcome, r.output)
+			require.Equal(t, tt.by, r.by)
+		})
+	}
+}
+
+// TestKillersAreRemembered goes from one run to the next.
+func TestKillersAreRemembered(t *testing.T) {
+	pkg := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(pkg, "testdata"), 0o700))
+	k := loadKillers(t, pkg)
+	for mutant, test := range map[string]string{
+		"a": "TestA", "b": "TestB/some_part", "c": "test timed out after 1m0s", "d": "an exit without a word", "gone": "TestC",
+	} {
+		k.note(mutant, test)
+	}
+	specs := []Mutant{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "d"}, {Name: "e"}}
+	k.save(t, specs)
+	require.Empty(t, loadKillers(t, pkg).by, "only where that is asked for")
+	t.Setenv("TALLYSTICK_MUTANTS_KILLERS", "write")
+	k.save(t, specs)
+	require.Equal(t, map[string]string{"a": "TestA", "b": "TestB"}, loadKillers(t, pkg).by)
+}
+
+// TestPlan: with a short time each run begins with other mutants, and none is
+// left out for ever.
+func TestPlan(t *testing.T) {
+	var specs []Mutant
+	for i := range 50 {
+		specs = append(specs, Mutant{Name: string(rune('A' + i))})
+	}
+	require.Equal(t, specs, plan{}.order(specs))
+	begun := map[string]bool{}
+	for range 100 {
+		order := plan{time: 1}.order(specs)
+		require.ElementsMatch(t, specs, order)
+		for _, m := range order[:10] {
+			begun[m.Name] = true
+		}
+	}
+	require.Len(t, begun, len(specs))
+
+	for _, tt := range []struct {
+		n           int64
+		time, spent time.Duration
+		want        bool
+	}{
+		{1, 0, time.Hour, true}, {9, 0, time.Hour, true}, // no end
+		{9, time.Minute, time.Minute, true}, {9, time.Minute, time.Minute + 1, false},
+		{1, time.Minute, time.Hour, true}, {2, time.Minute, time.Hour, false}, // one at least
+	} {
+		require.Equal(t, tt.want, plan{time: tt.time}.begins(tt.n, tt.spent), tt)
+	}
+
+	for text, want := range map[string]time.Duration{"": 0, "90s": 90 * time.Second, "2h": 2 * time.Hour} {
+		p, err := planned(func(string) string { return text })
+		require.NoError(t, err)
+		require.Equal(t, plan{time: want, since: text}, p)
+	}
+	_, err := planned(func(string) string { return "90" })
+	require.ErrorContains(t, err, "TALLYSTICK_MUTANTS_TIME")
+}
+
+// TestLoad: a list that could check less than it says is an error.
+func TestLoad(t *testing.T) {
+	const good = `{"name": "a", "in": "f", "old": "x", "new": "y", "why": "z"}`
+	for name, tt := range map[string]struct {
+		files []string
+		want  string
+	}{
+		"good":          {[]string{"[" + good + "]"}, ""},
+		"two files":     {[]string{"[" + good + "]", `[{"name": "b", "in": "f", "old": "x", "new": "", "why": "z"}]`}, ""},
+		"none":          {nil, "no mutants"},
+		"empty":         {[]string{"[]"}, "no mutants"},
+		"not JSON":      {[]string{"{"}, "unexpected"},
+		"unknown field": {[]string{`[{"name": "a", "file": "f.go"}]`}, "unknown field"},
+		"no old":        {[]string{`[{"name": "a", "in": "f", "new": "y", "why": "z"}]`}, "needs"},
+		"no change":     {[]string{`[{"name": "a", "in": "f", "old": "y", "new": "y", "why": "z"}]`}, "needs"},
+		"name twice":    {[]string{"[" + good + "," + good + "]"}, "two mutants"},
+		"across files":  {[]string{"[" + good + "]", "[" + good + "]"}, "two mutants"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for i, text := range tt.files {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, string(rune('a'+i))+".json"), []byte(text), 0o600))
+			}
+			specs, err := load(filepath.Join(dir, "*.json"))
+			if tt.want == "" {
+				require.NoError(t, err)
+				require.Len(t, specs, len(tt.files))
+			} else {
+				require.ErrorContains(t, err, tt.want)
+				require.Empty(t, specs)
+			}
+		})
+	}
+}
+
+// TestSince: what a commit knows is not tried again, whatever file it has moved to.
+func TestSince(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		kit.Unable(t, "there is no git")
+	}
+	pkg := t.TempDir()
+	write := func(file, text string) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(pkg, file)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(pkg, file), []byte(text), 0o600))
+	}
+	git := func(args ...string) {
+		cmd := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"}, args...)...)
+		cmd.Dir = pkg
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	write("a.go", "package a\n\nfunc moved() { x() }\n\nfunc (t *T[K]) changed() { x() }\n\nfunc stays() { x() }\n")
+	write("a_test.go", "package a\n\nfunc TestIt(t *testing.T) {}\n")
+	write("b.lua", "x")
+	write("testdata/mutants/a.json", `[{"name": "listed", "in": "stays", "old": "y"}]`)
+	git("init", "-q")
+	git("add", ".")
+	git("commit", "-qm", "a")
+	write("a.go", "package a\n\nfunc (t *T[K]) changed() { x(); y() }\n\nfunc stays() { x() }\n")
+	write("a_test.go", "package a\n\n// As before.\nfunc TestIt(t *testing.T) {}\n")
+	write("b.go", "package a\n\nfunc moved() {\n\tx()\n}\n\nvar added, more = x(), 1\n")
+	write("b.lua", "x x")
+	write("testdata/mutants/a.json", `[{"name": "listed", "in": "stays", "old": "x"}]`)
+	specs := []Mutant{
+		{Name: "1", In: "T.changed"}, {Name: "2", In: "more"}, {Name: "3", In: "b.lua"}, {Name: "listed", In: "stays", Old: "x"}, {Name: "killed", In: "stays"},
+		{Name: "4", In: "moved"}, {Name: "5", In: "stays"},
+	}
+	killer := func(mutant string) string { return map[string]string{"killed": "TestIt", "5": "TestElsewhere"}[mutant] }
+	tried, err := since("HEAD", pkg, specs, killer)
+	require.NoError(t, err)
+	require.Equal(t, specs[:5], tried)
+	_, err = since("nowhere", pkg, specs, killer)
+	require.ErrorContains(t, err, "nowhere")
+}
+
+// TestRun goes the whole way, over a mutant that is killed.
+func TestRun(t *testing.T) {
+	run(t, sample, []Mutant{{Name: "at the limit", In: "Allowed", Old: "n <= limit", New: "n < limit", Why: "the last request"}}, plan{time: 1})
+}
+
+// TestAsked: mutants are tried where -run names them, and nowhere else.
+func TestAsked(t *testing.T) {
+	for pattern, want := range map[string]bool{
+		"": false, "Test": false, "TestRun|TestLoad": false, ".": false,
+		"TestMutants": true, "^TestMutants$": true, "Mutants": true, "TestMutants/at_the_limit": true,
+	} {
+		require.Equal(t, want, asked(pattern), pattern)
+	}
+}
+
+// TestRecursion: the tests of a mutant start no mutants.
+func TestRecursion(t *testing.T) {
+	t.Setenv(running, "1")
+	ran := true
+	t.Run("skips", func(t *testing.T) {
+		defer func() { ran = !t.Skipped() }()
+		Run(t, "./does-not-exist", nil)
+	})
+	require.False(t, ran)
+}

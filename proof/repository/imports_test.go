@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package repository_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/pages"
+)
+
+const (
+	module = "github.com/tallystick/tallystick"
+	inner  = module + "/middleware/internal/" // the leaves: plain values in and out
+)
+
+// arrows are the imports that a package may have beside the standard library:
+// the table of the design. A new package adds its row.
+var arrows = map[string][]string{
+	"storeless": {},
+	"token":     {module + "/internal/token", jwt},
+	"pow":       {},
+	"middleware": {
+		module + "/storeless", module + "/internal/limiter", module + "/internal/shop", module + "/internal/token", module + "/pow", module + "/middleware/exact",
+		inner + "assets", inner + "guardedcall", inner + "httpfield", inner + "load", inner + "lookup", inner + "page", inner + "reply", inner + "seen", inner + "slots", inner + "ticket",
+	},
+	"middleware/internal/assets":      {inner + "httpfield"},
+	"middleware/internal/guardedcall": {module + "/middleware/exact"},
+	"middleware/internal/httpfield":   {},
+	"middleware/internal/load":        {},
+	"middleware/internal/lookup":      {},
+	"middleware/internal/page":        {inner + "httpfield"},
+	"middleware/internal/reply":       {module + "/internal/token"},
+	"middleware/internal/seen":        {},
+	"middleware/internal/slots":       {},
+	"middleware/internal/ticket":      {},
+	"middleware/exact":                {module + "/storeless", module + "/internal/limiter", module + "/internal/patience"},
+	"middleware/exact/exacttest":      {module + "/storeless", module + "/internal/limiter", module + "/middleware/exact"},
+	"middleware/exact/remote":         {module + "/storeless", module + "/middleware/exact", module + "/internal/patience"},
+	"middleware/exact/ring":           {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/remote"},
+	"middleware/exact/pace":           {module + "/storeless", module + "/middleware/exact", inner + "httpfield"},
+	"middleware/exact/cas":            {module + "/storeless", module + "/middleware/exact"},
+	"middleware/exact/cas/castest":    {module + "/middleware/exact/cas"},
+	"middleware/client":               {module + "/pow", inner + "httpfield"},
+	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
+	"middleware/refusallog":           {module + "/middleware"},
+	"proof/players":                   {module + "/middleware", module + "/pow"},
+	"internal/cells":                  {},
+	"proof/chance":                    {},
+	"proof/model":                     {module + "/storeless", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact", module + "/middleware/exact/ring", module + "/proof/chance"},
+	"internal/limiter":                {module + "/storeless", module + "/internal/cells"}, // hidden: only middleware decides; storeless is what its users say
+	"proof/mutants":                   {},
+	"proof/exactkit":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", testify},
+	"proof/faults":                    {exactkit, module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", kitPackage, testify},
+	"proof/faults/front":              {exactkit, module + "/proof/faults", module + "/middleware", module + "/middleware/exact", testify},
+	"proof/freeport":                  {},
+	"proof/paced":                     {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kitPackage},
+	"internal/patience":               {},
+	"internal/shop":                   {module + "/storeless", module + "/internal/limiter", module + "/internal/cells"},
+	"internal/token":                  {module + "/storeless", module + "/internal/limiter", jwt}, // hidden: only middleware makes tokens
+	"proof/pages":                     {},
+	"proof/kit":                       {module + "/proof/freeport"},
+
+	"middleware/middlewaretest":                {module + "/middleware", module + "/middleware/client", module + "/pow"},
+	"internal/clienttest":                      {module + "/middleware", module + "/middleware/exact", module + "/pow"},
+	"middleware/middlewaretest/cmd/clienttest": {module + "/internal/clienttest"},
+	"internal/npm":                             {module + "/middleware"},
+	"internal/npm/write":                       {module + "/internal/npm"},
+}
+
+const (
+	jwt        = "github.com/golang-jwt/jwt/v5"
+	validator  = "github.com/go-playground/validator/v10"
+	testify    = "github.com/stretchr/testify/require"
+	httpsfv    = "github.com/dunglas/httpsfv"
+	mutants    = module + "/proof/mutants"  // breaks packages, to test their tests
+	kitPackage = module + "/proof/kit"      // where a test runs
+	exactkit   = module + "/proof/exactkit" // what tests ask of an exact counter
+)
+
+// inTests are the imports that a package's tests may have beside its own arrows,
+// testify, mutants, testkit and the package itself.
+var inTests = map[string][]string{
+	"middleware": {
+		module + "/token",                 // what Decision.TokenErr is
+		jwt,                               // T12 and T13: what another package, or a thief, does with it
+		httpsfv,                           // an independent parser for the RateLimit fields
+		module + "/middleware/client",     // the other end
+		module + "/middleware/exact/ring", // which asks what is known
+		module + "/proof/pages",           // the page with its table
+		module + "/proof/chance",          // what a share is, by other sums
+	},
+	"internal/limiter": {module + "/proof/chance", module + "/proof/pages"}, // what a share is, by other sums; tables
+	"middleware/exact": {module + "/middleware/exact/exacttest", exactkit},  // what every counter must pass
+	"middleware/exact/remote": {
+		module + "/middleware/exact/exacttest", exactkit, module + "/proof/pages",
+		module + "/middleware", module + "/proof/paced", // in front of it, and over it
+		module + "/proof/faults", module + "/proof/faults/front", // that befall its owner
+	},
+	"middleware/exact/ring": {module + "/middleware/exact/exacttest", exactkit},
+	"middleware/exact/pace": {module + "/proof/paced", module + "/middleware/exact/remote"}, // what real processes show
+	"middleware/exact/cas": {
+		module + "/middleware/exact/exacttest", exactkit,
+		module + "/middleware/exact/cas/castest", // what every store must pass
+	},
+
+	"internal/clienttest":                      {module + "/middleware/middlewaretest", module + "/middleware/client", module + "/proof/pages"}, // the page, and our own client
+	"middleware/middlewaretest/cmd/clienttest": {module + "/middleware/client"},
+	"internal/npm":                             {module + "/internal/clienttest", module + "/proof/pages"}, // what fetch.js has to pass, and the page
+}
+
+// onlyIn narrows an arrow to some files.
+var onlyIn = map[string][]string{validator: {"middleware/policyfile/shape.go"}}
+
+func standard(name string) bool {
+	first, _, _ := strings.Cut(name, "/")
+	return !strings.Contains(first, ".")
+}
+
+// goFiles yields the Go files of the root module: not those of nested modules,
+// of testdata, or of hidden directories.
+func goFiles(t *testing.T) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			_, nested := os.Stat(filepath.Join(name, "go.mod"))
+			if name != "." && (nested == nil || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if strings.HasSuffix(name, ".go") {
+			files = append(files, filepath.ToSlash(name))
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	return files
+}
+
+func TestImports(t *testing.T) {
+	atRoot(t)
+	seen := map[string]bool{}
+	files := goFiles(t)
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		require.NoError(t, err)
+		pkg := path.Dir(file)
+		require.NotEqual(t, ".", pkg, "%s: the root holds no package", file)
+		if pkg == "docs" || pkg == "proof/repository" {
+			require.True(t, strings.HasSuffix(file, "_test.go"), "%s: there are tests alone", file)
+			continue
+		}
+		may, listed := arrows[pkg]
+		require.True(t, listed, "package %s has no row in the table of imports", pkg)
+		test := strings.HasSuffix(file, "_test.go")
+		seen[pkg] = seen[pkg] || !test
+		if test {
+			may = slices.Concat(may, inTests[pkg], []string{testify, mutants, kitPackage, module + "/" + pkg})
+		}
+		for _, spec := range parsed.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			require.NoError(t, err)
+			if standard(name) {
+				continue
+			}
+			require.Contains(t, may, name, "%s imports what its package may not", file)
+			if only, narrow := onlyIn[name]; narrow && !test {
+				require.Contains(t, only, file, "%s is not for that file", name)
+			}
+		}
+	}
+	// A row without its package is one that was planned, or is gone: it permits what nobody looks at.
+	for _, rows := range []map[string][]string{arrows, inTests, linked} {
+		for pkg := range rows {
+			require.True(t, seen[pkg], "the tables have a row for %s, which is no package", pkg)
+		}
+	}
+	for name, only := range onlyIn {
+		require.Subset(t, files, only, "%s is for files that are not there", name)
+	}
+}
+
+// The arrows form no cycle, and no package reaches one that stands above it.
+func TestArrowsPointDown(t *testing.T) {
+	atRoot(t)
+	var visit func(pkg string, path []string)
+	visit = func(pkg string, path []string) {
+		require.NotContains(t, path, pkg, "a cycle")
+		for _, to := range arrows[pkg] {
+			if below, ours := strings.CutPrefix(to, module+"/"); ours {
+				visit(below, append(slices.Clone(path), pkg))
+			}
+		}
+	}
+	for pkg := range arrows {
+		visit(pkg, nil)
+	}
+}
+
+// The code that users link and the code that shows it to be right live apart. Only a test of the
+// product may use the proof, in every module and under every build tag.
+func TestProductDoesNotImportTheProof(t *testing.T) {
+	atRoot(t)
+	looked := 0
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (name == "proof" || d.Name() == "node_modules" || name != "." && strings.HasPrefix(d.Name(), ".")):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		require.NoError(t, err)
+		for _, spec := range parsed.Imports {
+			require.False(t, strings.HasPrefix(spec.Path.Value, `"`+module+`/proof/`),
+				"%s imports %s: move what it needs into the product, or the file into proof/", name, spec.Path.Value)
+		}
+		looked++
+		return nil
+	})
+	require.NoError(t, err)
+	require.Greater(t, looked, 300)
+}
+
+// The whole list of what the root module needs, so that one more is a decision.
+func TestDependencies(t *testing.T) {
+	atRoot(t)
+	b, err := os.ReadFile("go.mod")
+	require.NoError(t, err)
+	var direct []string
+	for line := range strings.Lines(string(b)) {
+		fields := strings.Fields(line)
+		if len(fields) >= 2 && strings.Contains(fields[0], ".") && !strings.Contains(line, "// indirect") {
+			direct = append(direct, fields[0])
+		}
+	}
+	slices.Sort(direct)
+	require.Equal(t, []string{httpsfv, validator, jwt, "github.com/stretchr/testify"}, direct)
+}
+
+// Every package that others may import, and every module, is in the README, and nothing else. What
+// is internal or in proof/ is not for others.
+func TestPackagesAreNamed(t *testing.T) {
+	atRoot(t)
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	var packages []string
+	for pkg := range arrows {
+		if strings.Contains("/"+pkg, "/internal/") || strings.HasPrefix(pkg, "proof/") {
+			continue
+		}
+		if suite := path.Base(pkg); suite == "exacttest" || suite == "castest" || suite == "clienttest" { // named in the row of its parent
+			require.Contains(t, string(readme), "`"+suite+"`")
+			continue
+		}
+		packages = append(packages, pkg)
+	}
+	nested, err := filepath.Glob("middleware/exact/*/go.mod")
+	require.NoError(t, err)
+	for _, file := range append(nested, "demo/go.mod", "middleware/otel/go.mod", "middleware/recipes/go.mod") {
+		packages = append(packages, path.Dir(filepath.ToSlash(file)))
+	}
+	var named []string
+	_, tables, err := pages.Read("README.md")
+	require.NoError(t, err)
+	for _, table := range tables {
+		if !strings.HasPrefix(table.Head, "| package |") {
+			continue
+		}
+		for _, row := range table.Rows {
+			for link := range strings.SplitSeq(row[0], ", ") { // packages of a kind share a row
+				name, _, _ := strings.Cut(strings.TrimPrefix(link, "[`"), "`")
+				require.Equal(t, "[`"+name+"`]("+name+")", link)
+				named = append(named, name)
+			}
+		}
+	}
+	require.ElementsMatch(t, packages, named)
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package repository_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/kit"
+)
+
+// What Tallystick may add to a program that has net/http already, and what a WebAssembly
+// program with it may weigh; the free plan of the best known host takes 3 MB. The last to come were, with some
+// 60 KB, what an attack had found: debts of buckets, sales that are shared, lines that give way, load
+// that is told from outages; with 33 KB the words of seven more languages, in which there is no code to save; and, with
+// 35 KB, what tells of secrets and clocks that differ, and lists and moves accounts. What reads the compressed
+// scripts weighs as much as they have lost. With 25 KB came shares of all instances, who makes an instance busy, a
+// price that is seen, and what a counter is told that may begin anew; with 8 KB tokens that are known by sight, and charges
+// that lie in their owner's window. The next to come takes something away.
+const (
+	mostAdded = 1_815_000 // bytes, linux/amd64
+	mostWasm  = 2_475_000 // bytes, js/wasm, by gzip -9
+)
+
+// heavier is what to do where a program weighs more than that.
+const heavier = "every program with Tallystick has grown. To see by what: go build -o form ./proof/repository/testdata/weight/form,\n" +
+	"and go tool nm -size -sort size form; a new import of the standard library is the usual reason. Take as much away\n" +
+	"elsewhere; raise the number only with a line above it that says what came for it."
+
+// buildStripped builds a program below proof/repository/testdata/weight as one is built to be small, and
+// returns the file. What a machine or a user sets elsewhere must not count: the target is
+// given, cgo and the workspace are off.
+func buildStripped(t *testing.T, program, goos, goarch string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), program)
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, "./proof/repository/testdata/weight/"+program)
+	build.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "GOAMD64=v1", "GOWASM=", "GOEXPERIMENT=",
+		"GOFIPS140=off", "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return file
+}
+
+func size(t *testing.T, file string) int64 {
+	t.Helper()
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	return info.Size()
+}
+
+// zipped returns how much a file weighs by gzip -9, which is what hosts measure by. Go's
+// own writer makes it a hundredth larger.
+func zipped(t *testing.T, file string) int64 {
+	t.Helper()
+	if _, err := exec.LookPath("gzip"); err != nil {
+		kit.Unable(t, "there is no gzip: %v", err)
+	}
+	out, err := exec.Command("gzip", "-9", "-c", file).Output()
+	require.NoError(t, err)
+	return int64(len(out))
+}
+
+// Both programs use most of what middleware has. They are built for the same two targets
+// on every machine, so that the figures are everybody's.
+func TestWeight(t *testing.T) {
+	atRoot(t)
+	kit.Outside(t)
+	if testing.Short() {
+		t.Skip("-short: this builds programs for two targets, the standard library first")
+	}
+	t.Run("beside net/http", func(t *testing.T) {
+		plain := size(t, buildStripped(t, "plain", "linux", "amd64"))
+		form := size(t, buildStripped(t, "form", "linux", "amd64"))
+		t.Logf("net/http %d, with Tallystick %d: %d more", plain, form, form-plain)
+		require.Greater(t, form, plain)
+		require.LessOrEqual(t, form-plain, int64(mostAdded), heavier)
+	})
+	t.Run("as WebAssembly", func(t *testing.T) {
+		file := buildStripped(t, "handler", "js", "wasm")
+		zip := zipped(t, file)
+		t.Logf("%d, zipped %d", size(t, file), zip)
+		require.LessOrEqual(t, zip, int64(mostWasm), heavier)
+	})
+}
+
+// linked are the modules that come with a package beside our own: what its users take on
+// trust.
+var linked = map[string][]string{
+	"storeless":         {},
+	"pow":               {},
+	"token":             {jwt},
+	"middleware":        {jwt},
+	"middleware/exact":  {},
+	"middleware/client": {},
+	"middleware/policyfile": {
+		jwt, validator,
+		"github.com/gabriel-vasile/mimetype", "github.com/go-playground/locales", "github.com/go-playground/universal-translator",
+		"github.com/leodido/go-urn", "golang.org/x/crypto", "golang.org/x/sys", "golang.org/x/text",
+	},
+}
+
+func TestLinkedModules(t *testing.T) {
+	atRoot(t)
+	kit.Outside(t)
+	for pkg, want := range linked {
+		t.Run(pkg, func(t *testing.T) {
+			list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./"+pkg)
+			list.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "GOFLAGS=", "GOWORK=off")
+			out, err := list.Output()
+			require.NoError(t, err)
+			modules := strings.Fields(string(out))
+			slices.Sort(modules)
+			require.ElementsMatch(t, append(want, module), slices.Compact(modules),
+				"users of the package take other modules on trust than before: do without, or change the table above and say why in the commit")
+		})
+	}
+}
