@@ -283,3 +283,94 @@ func ExampleFromContext() {
 	// Output:
 	// 4 messages left
 }
+
+// A call to a model is estimated before it runs, and settled when its tokens are counted.
+func ExampleSettle() {
+	limit, err := middleware.New(middleware.Config{
+		Policy:  "model",
+		Limits:  []middleware.Limit{{Quota: 1000, Window: time.Hour}},
+		Secrets: [][]byte{exampleSecret},
+		Cost:    func(*http.Request) int64 { return 500 }, // the most that a call may use
+		Now:     noon,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	model := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		used := int64(120) // what the model says afterwards
+		if err := middleware.Settle(r, used); err != nil {
+			log.Print(err)
+		}
+		_, _ = io.WriteString(w, "42\n")
+	}))
+	fmt.Println(post(model, "198.51.100.7").Header.Get("RateLimit"))
+	fmt.Println(post(model, "198.51.100.7").Header.Get("RateLimit"))
+
+	// Output:
+	// "model";r=880;t=3630
+	// "model";r=760;t=3615
+}
+
+// Ten wrong passwords an hour for each address: a log-in that succeeds answers 303 and is free.
+// The other limit bounds all attempts.
+func ExampleByOutcome() {
+	limit, err := middleware.New(middleware.Config{
+		Policy: "login",
+		Limits: []middleware.Limit{
+			{Name: "wrong", Quota: 2, Window: time.Hour},
+			{Name: "all", Quota: 100, Window: time.Hour},
+		},
+		ByOutcome: &middleware.ByOutcome{Limits: []string{"wrong"}, Free: []int{http.StatusSeeOther}},
+		Secrets:   [][]byte{exampleSecret},
+		Now:       noon,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	login := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Password") != "right" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.WriteHeader(http.StatusSeeOther)
+	}))
+	for _, password := range []string{"right", "right", "right", "wrong", "wrong", "wrong"} {
+		fmt.Println(post(login, "198.51.100.7", "X-Password", password).StatusCode)
+	}
+
+	// Output:
+	// 303
+	// 303
+	// 303
+	// 401
+	// 401
+	// 429
+}
+
+// A customer has limits of its own, from the program's database.
+func ExampleLimitsFor() {
+	agreed := map[string]int64{"customer-17": 5000}
+	limit, err := middleware.New(middleware.Config{
+		Policy:   "api",
+		Limits:   []middleware.Limit{{Quota: 100, Window: time.Hour}},
+		Secrets:  [][]byte{exampleSecret},
+		Identity: func(r *http.Request) (middleware.Identity, error) { return middleware.Principal(r.Header.Get("X-User")), nil },
+		LimitsFor: &middleware.LimitsFor{Func: func(_ context.Context, id middleware.Identity) ([]middleware.Limit, error) {
+			if quota, ok := agreed[id.Name()]; ok {
+				return []middleware.Limit{{Quota: quota, Window: time.Hour}}, nil
+			}
+			return nil, nil // the limits of its tier, or those above
+		}},
+		Now: noon,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	api := limit.Handler(contactHandler)
+	fmt.Println(post(api, "198.51.100.7", "X-User", "customer-17").Header.Get("RateLimit"))
+	fmt.Println(post(api, "198.51.100.7", "X-User", "customer-18").Header.Get("RateLimit"))
+
+	// Output:
+	// "api";r=4999;t=7200
+	// "api";r=99;t=7200
+}

@@ -5,10 +5,34 @@ package policyfile_test
 import (
 	"fmt"
 	"log"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/policyfile"
 )
+
+// A program that serves two policies of a file, and reads it again when it is told to.
+func ExampleOpen() {
+	set, err := policyfile.Open("policies.json", policyfile.Program{
+		Policies: map[string]middleware.Config{"contact": {}, "api": {}},
+	})
+	if err != nil {
+		log.Fatal(err) // names every mistake, with its line
+	}
+	contact := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "Thank you.") })
+	http.Handle("POST /contact", set.Middleware("contact").Handler(contact))
+
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	go func() {
+		for range hup {
+			_ = policyfile.Reload(set) // the log says what is wrong, and the old file stays in force
+		}
+	}()
+}
 
 func ExampleTiers() {
 	text := []byte(`{"tiers": {

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exacttest_test
+
+import (
+	"fmt"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+)
+
+// Does a counter count exactly? The clock is moved by the suite.
+func ExampleTestCounter() {
+	clock := exacttest.NewClock()
+	fmt.Println(exacttest.TestCounter(func() (exact.Counter, error) { return exact.NewMemory(0, clock.Now), nil }, clock))
+	// Output: <nil>
+}
