@@ -22,6 +22,9 @@ func (e *engine) serveEndpoints(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := e.challenge.below(r.URL.Path)
+	if !strings.HasSuffix(name, ".css") && !e.checks.scripts.Load() { // a style sheet comes where scripts are forbidden
+		e.checks.scripts.Store(true)
+	}
 	switch name {
 	case "challenge":
 		e.serveEndpoint(w, r, http.MethodGet, e.answerChallenge)

@@ -110,6 +110,9 @@ func (e *engine) writeRefusal(w http.ResponseWriter, r *http.Request, refusal *p
 	if html && page.Navigates(r) {
 		contentType = "text/html; charset=utf-8"
 		body = page.AppendPage(body, refusal, h, r, site)
+		if refusal.Opens(r) {
+			e.checkScripts(r)
+		}
 	} else {
 		body = page.AppendProblem(body, refusal)
 	}
