@@ -3,7 +3,10 @@
 package browser
 
 import (
+	"bytes"
 	"fmt"
+	"image/color"
+	"image/png"
 	"io"
 	"maps"
 	"net"
@@ -246,6 +249,26 @@ func TestPageDoesNotGoInCircles(t *testing.T) {
 	require.Equal(t, "#part", eval[string](b, "location.hash"))
 }
 
+// TestPageThatIsRedirected: nor does it where a handler redirects each time to another URL.
+func TestPageThatIsRedirected(t *testing.T) {
+	browser := launch(t)
+	s := newWiki(t)
+	s.drop(func(path string) bool { return strings.HasPrefix(path, "/wiki/") })
+	var turns atomic.Int64
+	s.mux.HandleFunc("GET /wiki/{page}", func(w http.ResponseWriter, r *http.Request) {
+		if now := fmt.Sprint(turns.Load()); r.URL.Query().Get("turn") != now {
+			http.Redirect(w, r, "/wiki/Ada?turn="+now, http.StatusSeeOther)
+			return
+		}
+		turns.Add(1)
+		s.between(s.limit.Handler(http.NotFoundHandler()))(w, r)
+	})
+	b := open(t, browser, s.URL+"/elsewhere")
+	b.do(chromedp.Navigate(s.URL + "/wiki/Ada?turn=0"))
+	b.wait(stuck)
+	require.EqualValues(t, 5, turns.Load(), "pages of ours, each at a URL of its own")
+}
+
 // TestPagesInTabs: of several pages one works, and what it buys opens all.
 func TestPagesInTabs(t *testing.T) {
 	browser := launch(t)
@@ -367,6 +390,25 @@ func TestPageInTenLanguages(t *testing.T) {
 		b.scripts(true) // axe's
 		check(b)
 	})
+}
+
+// TestBarOfThePage: its track is dark in a dark page, and light in a light one.
+func TestBarOfThePage(t *testing.T) {
+	browser := launch(t)
+	s := newWiki(t, endless)
+	b := open(t, browser, s.URL+"/elsewhere")
+	b.do(chromedp.Navigate(s.URL + "/wiki/Ada"))
+	b.wait(element + `?.querySelector("progress")?.hidden === false`)
+	for look, dark := range map[string]bool{"dark": true, "light": false} {
+		b.emulate(390, &emulation.MediaFeature{Name: "prefers-color-scheme", Value: look})
+		end := eval[[2]float64](b, `(() => { const box = `+element+`.querySelector("progress").getBoundingClientRect(); return [box.right - 20, box.y + box.height / 2]; })()`)
+		shot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+		require.NoError(t, err)
+		picture, err := png.Decode(bytes.NewReader(shot))
+		require.NoError(t, err)
+		level := color.GrayModel.Convert(picture.At(int(end[0]), int(end[1]))).(color.Gray).Y
+		require.Equal(t, dark, level < 128, "%s: %d", look, level)
+	}
 }
 
 // TestPageScreenshots writes pictures of the page to the directory TALLYSTICK_SHOTS.
