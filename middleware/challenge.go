@@ -68,9 +68,10 @@ type Challenge struct {
 	WaitingRoom   int64
 	NoWaitingRoom bool
 
-	// Path is where the program has mounted [Middleware.Endpoints], such as
-	// "/tally/contact/"; refusals name the URLs below it. Default: none.
-	// Permitted: an absolute path that ends in a slash.
+	// Path is where browsers find [Middleware.Endpoints], such as "/tally/contact/"; refusals
+	// name the URLs below it. Where a proxy, or http.StripPrefix, takes away its beginning,
+	// mount the endpoints at the rest. Default: none. Permitted: an absolute path that ends
+	// in a slash.
 	Path string
 }
 

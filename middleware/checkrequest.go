@@ -22,6 +22,9 @@ func (e *engine) checkRequest(now time.Time, r *http.Request, dc *decisionContex
 		dc.opensPage(r) && e.checks.onPage.CompareAndSwap(false, true) {
 		e.checks.warn(now, newcomersOnGet)
 	}
+	if d.Own { // what it shows was bought, perhaps of another instance, and that takes a script
+		e.checks.scripts.Store(true)
+	}
 	id := &d.Identity
 	who := id.Addr()
 	if !who.IsValid() {
@@ -32,6 +35,21 @@ func (e *engine) checkRequest(now time.Time, r *http.Request, dc *decisionContex
 	}
 	if e.checks.only.Note(now, who, programOf(r, id)) {
 		e.checks.warn(now, everybodyOne)
+	}
+}
+
+// manyPages is how many pages without a script are no accident. Each would have asked for five files.
+const manyPages = 8
+
+// checkScripts checks whether any of the browsers that a page was sent to comes back for its scripts. Programs that
+// fetch pages in bulk never do, but do not call themselves browsers either; and nor does a page that is fetched ahead.
+func (e *engine) checkScripts(r *http.Request) {
+	c := e.checks
+	if c.scripts.Load() || len(r.Header["Sec-Fetch-Mode"]) == 0 || len(r.Header["Sec-Purpose"]) > 0 || r.Method == http.MethodHead {
+		return
+	}
+	if c.pages.Add(1) >= manyPages {
+		c.warn(e.now(), scriptsMissing)
 	}
 }
 

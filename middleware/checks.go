@@ -47,6 +47,7 @@ const (
 	policyMadeTwice
 	policyTwice
 	endpointsUnmounted
+	scriptsMissing
 	newcomersOnGet
 	costNegative
 
@@ -110,8 +111,10 @@ var findings = [numFindings]struct{ code, message, remedy string }{
 		"make one, and wrap all handlers by it; or give the other one another Config.Policy"},
 	policyTwice:        {"policy-twice", "a request has passed this policy twice, and is charged twice", "mount it once, or give the other one another Config.Policy"},
 	endpointsUnmounted: {"endpoints-unmounted", "a challenge names the URLs below Challenge.Path, where nothing answers", "mount Middleware.Endpoints there"},
-	newcomersOnGet:     {"newcomers-on-get", "a page is refused, and its visitor cannot do the work", "limit the POST of its form alone, or set Challenge.Path and mount Middleware.Endpoints there"},
-	costNegative:       {"cost-negative", "Config.Cost returned a negative cost; refused", ""},
+	scriptsMissing: {"page-scripts-missing", "pages that open by themselves went to browsers, and none has asked for a script of theirs",
+		"mount Middleware.Endpoints where browsers find Challenge.Path, the prefix that a proxy takes away included; let no proxy add a Content-Security-Policy"},
+	newcomersOnGet: {"newcomers-on-get", "a page is refused, and its visitor cannot do the work", "limit the POST of its form alone, or set Challenge.Path and mount Middleware.Endpoints there"},
+	costNegative:   {"cost-negative", "Config.Cost returned a negative cost; refused", ""},
 
 	secretUnknown: {"secret-unknown", "clients of several networks show what another secret has signed", "give all instances the same Config.Secrets, and drop an old one after TokenLife only"},
 	clockDiffers:  {"clock-differs", "an instance has signed what begins later than now: the clock of this one is behind, or that of the other is ahead", "have all instances keep their clocks by NTP"},
@@ -145,6 +148,9 @@ type checks struct {
 
 	down   atomic.Bool // the log says that the exact counter does not answer
 	onPage atomic.Bool // newcomersOnGet was told. Once is enough, as a gate may be meant
+
+	scripts atomic.Bool  // a browser has asked for a script, or has run one
+	pages   atomic.Int64 // that need scripts, before that
 
 	namers        seen.Namers
 	only          seen.Only

@@ -200,3 +200,35 @@ func TestNoClientWritesTheLog(t *testing.T) {
 		require.NotContains(t, log.String(), word)
 	}
 }
+
+// A page's scripts are not missed where a browser has asked for one, or has run one on another instance; nor by programs,
+// nor for what a browser fetches ahead.
+func TestScriptsThatAreNotMissing(t *testing.T) {
+	cfg := waiting(new(clock), middleware.Newcomers)
+	elsewhere := newSite(t, cfg)
+	for name, test := range map[string]struct {
+		before func(*site)
+		asking option
+		times  int
+	}{
+		"a script":        {func(h *site) { send(h, method(http.MethodGet), path(h.m.ScriptURL())) }, navigating(), 40},
+		"an endpoint":     {func(h *site) { fetched(h) }, navigating(), 40},
+		"a purchase":      {func(h *site) { send(h, showing(bought(t, elsewhere))) }, navigating(), 40},
+		"seven pages":     {nil, navigating(), 7},
+		"programs":        {nil, func(r *http.Request) { method(http.MethodGet)(r); html(r) }, 40},
+		"HEAD":            {nil, func(r *http.Request) { navigating()(r); r.Method = http.MethodHead }, 40},
+		"fetched ahead":   {nil, navigating("Sec-Purpose", "prefetch;prerender"), 40},
+		"another's frame": {nil, navigating("Sec-Fetch-Dest", "iframe", "Sec-Fetch-Site", "cross-site"), 40}, // its page has none
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newSite(t, cfg)
+			if test.before != nil {
+				test.before(h)
+			}
+			for range test.times {
+				send(h, test.asking)
+			}
+			require.Empty(t, h.log.lines())
+		})
+	}
+}

@@ -231,6 +231,14 @@ func troubles() map[string]trouble {
 			forms(middleware.Newcomers)(cfg)
 			cfg.Challenge.Path = "/tally/"
 		}, nil),
+		"page-scripts-missing": func(t *testing.T) []string {
+			h := newSite(t, waiting(new(clock), middleware.Newcomers))
+			for range 8 {
+				send(h, navigating())
+			}
+			send(h, method(http.MethodGet), path(h.m.StyleURL())) // it may load where scripts may not
+			return h.log.lines()
+		},
 		"newcomers-on-get": around(forms(middleware.Newcomers), []option{method(http.MethodGet), html}),
 		"cost-negative":    around(func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return -1 } }, nil),
 		"secret-unknown": func(t *testing.T) []string {

@@ -54,6 +54,19 @@ type challenger struct {
 	checks  *checks
 }
 
+// below returns what follows the path of the endpoints in the path of a request. The first is what browsers ask for: a
+// proxy, or http.StripPrefix, may have taken away its beginning.
+func (c *challenger) below(asked string) string {
+	for base := c.path; ; {
+		name, ok := strings.CutPrefix(asked, base)
+		if ok {
+			return name
+		}
+		base = base[1:]
+		base = base[max(0, strings.IndexByte(base, '/')):]
+	}
+}
+
 // sellsTallies reports whether the policy sells tallies.
 func (c *challenger) sellsTallies() bool { return c != nil && c.mode != EveryRequest }
 

@@ -21,22 +21,25 @@ func (e *engine) serveEndpoints(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(reply.Unstored{ResponseWriter: w}, r)
 		return
 	}
-	switch r.URL.Path {
-	case e.challenge.path + "challenge":
+	name := e.challenge.below(r.URL.Path)
+	if !strings.HasSuffix(name, ".css") && !e.checks.scripts.Load() { // a style sheet comes where scripts are forbidden
+		e.checks.scripts.Store(true)
+	}
+	switch name {
+	case "challenge":
 		e.serveEndpoint(w, r, http.MethodGet, e.answerChallenge)
-	case e.challenge.path + "redeem":
+	case "redeem":
 		e.serveEndpoint(w, r, http.MethodPost, e.answerRedeem)
-	case e.challenge.path + "ticket":
+	case "ticket":
 		e.serveEndpoint(w, r, http.MethodGet, e.answerTicket)
 	default:
-		e.serveAsset(reply.Unstored{ResponseWriter: w}, r)
+		e.serveAsset(reply.Unstored{ResponseWriter: w}, r, name)
 	}
 }
 
-// serveAsset answers a file below the path.
-func (e *engine) serveAsset(w http.ResponseWriter, r *http.Request) {
-	file, ok := strings.CutPrefix(r.URL.Path, e.challenge.path)
-	if f, exact := e.challenge.assets.Find(file); ok && f != nil {
+// serveAsset answers a file.
+func (e *engine) serveAsset(w http.ResponseWriter, r *http.Request, name string) {
+	if f, exact := e.challenge.assets.Find(name); f != nil {
 		if methodAllowed(w, r, http.MethodGet) {
 			f.Serve(w, r, exact)
 		}

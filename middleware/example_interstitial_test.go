@@ -41,5 +41,5 @@ func ExampleInterstitial() {
 	// Output:
 	// 403 Forbidden
 	// <input type="hidden" name="message" value="hello">
-	// <noscript><p>Try again in 5 seconds.</p></noscript>
+	// <tally-check endpoint="/tally/signup/"><p>Try again in 5 seconds.</p></tally-check>
 }

@@ -4,6 +4,10 @@ package middleware_test
 
 import (
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -159,11 +163,11 @@ func TestPageThatOpensNothing(t *testing.T) {
 	t.Run("another site's frame, with cookies that are for it", func(t *testing.T) {
 		cfg := waiting(new(clock), middleware.Newcomers)
 		resp := send(newSite(t, cfg), navigating())
-		require.Equal(t, []string{"frame-ancestors 'self'"}, resp.Header.Values("Content-Security-Policy"), "for browsers that do not say who frames it")
+		require.Regexp(t, "; frame-ancestors 'self'$", resp.Header.Get("Content-Security-Policy"), "for browsers that do not say who frames it")
 		cfg.EmbeddedCookie = true
 		resp = send(newSite(t, cfg), navigating("Sec-Fetch-Dest", "iframe", "Sec-Fetch-Site", "cross-site"))
 		require.True(t, opening(t, resp))
-		require.Empty(t, resp.Header.Values("Content-Security-Policy"))
+		require.NotContains(t, resp.Header.Get("Content-Security-Policy"), "frame-ancestors")
 	})
 }
 
@@ -178,7 +182,7 @@ func TestPageOfASite(t *testing.T) {
 		require.Contains(t, page, `endpoint="/tally/" cost="2" text-`)
 		_, rest, _ := strings.Cut(page, "<title>One moment, please")
 		title, rest, _ := strings.Cut(rest, "</title>\n<main>\n")
-		line, _, _ := strings.Cut(rest, "<h1>")
+		line, _, _ := strings.Cut(rest, "<h1 ")
 		if title == "" {
 			require.Empty(t, line)
 			return ""
@@ -216,4 +220,137 @@ func TestPageSpeaks(t *testing.T) {
 		h.ServeHTTP(w, r)
 	})
 	require.Contains(t, bodyOf(t, send(site, navigating("Accept-Language", "de"))), `<html lang="ja">`)
+}
+
+// The site's policy is for its own pages. One that names scripts by a nonce forbids ours, so a page of ours has its own policy in
+// its place. What the site says of others holds on.
+func TestPageUnderThePolicyOfItsSite(t *testing.T) {
+	own := "default-src 'none'; script-src 'self'; worker-src 'self'; connect-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'"
+	for name, test := range map[string]struct{ site, want []string }{
+		"none":               {nil, []string{own + "; frame-ancestors WHO"}},
+		"a nonce":            {[]string{"script-src 'nonce-r4nd0m' 'strict-dynamic'; object-src 'none'"}, []string{own + "; frame-ancestors WHO"}},
+		"framing, reports":   {[]string{"default-src 'none'; FRAME-ancestors https://a.example; report-uri /csp;;report-to csp"}, []string{own + "; report-uri /csp; report-to csp; frame-ancestors WHO", "FRAME-ancestors https://a.example"}},
+		"several":            {[]string{"frame-ancestors 'none', sandbox", "require-trusted-types-for 'script';\tframe-ancestors\t'self' ; frame-ancestors *"}, []string{own + "; frame-ancestors WHO", "frame-ancestors 'none'", "frame-ancestors\t'self'"}},
+		"TLS for all":        {[]string{"upgrade-insecure-requests"}, []string{own + "; upgrade-insecure-requests; frame-ancestors WHO"}},
+		"nothing that is so": {[]string{"", " ; ,", "x-frame-ancestors 'self'"}, []string{own + "; frame-ancestors WHO"}},
+	} {
+		for kind, page := range map[string]struct {
+			asking option
+			who    string
+		}{"opens": {navigating(), "'self'"}, "keeps a form": {submitting(urlencoded, "a=b"), "'none'"}} {
+			h := newSite(t, keeping(new(clock), middleware.Newcomers))
+			resp := send(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header()["Content-Security-Policy"] = test.site
+				w.Header().Set("Content-Security-Policy-Report-Only", "script-src 'nonce-r4nd0m'; report-uri /csp")
+				h.ServeHTTP(w, r)
+			}), page.asking)
+			want := strings.Split(strings.ReplaceAll(strings.Join(test.want, "\n"), "WHO", page.who), "\n")
+			require.Equal(t, want, resp.Header.Values("Content-Security-Policy"), "%s, %s", name, kind)
+			require.Empty(t, resp.Header.Values("Content-Security-Policy-Report-Only"))
+		}
+	}
+	t.Run("what is no page of ours keeps it", func(t *testing.T) {
+		h := newSite(t, waiting(new(clock), middleware.Newcomers))
+		resp := send(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Security-Policy", "script-src 'nonce-r4nd0m'")
+			h.ServeHTTP(w, r)
+		}))
+		require.Equal(t, []string{"script-src 'nonce-r4nd0m'"}, resp.Header.Values("Content-Security-Policy"))
+	})
+}
+
+// How long it takes is one answer, and that of the price; where nothing is for sale it does not speak of work.
+func TestPageSaysHowLong(t *testing.T) {
+	for work, want := range map[int64]string{
+		16: "1 second", 1 << 18: "1 second", 1 << 20: "2 seconds", 1 << 22: "6 seconds", 1 << 24: "25 seconds", 3 << 24: "75 seconds", 1 << 28: "7 minutes", 1 << 29: "13 minutes",
+	} {
+		cfg := waiting(new(clock), middleware.Newcomers)
+		cfg.Challenge.Work = work
+		page := bodyOf(t, send(newSite(t, cfg), navigating()))
+		require.Contains(t, page, "<span>The calculation takes about "+want+" on a phone.</span>", work)
+	}
+	cfg := waiting(new(clock), middleware.EveryRequest)
+	cfg.Challenge.Work, cfg.Challenge.NonceOnly = 0, true
+	require.Contains(t, bodyOf(t, send(newSite(t, cfg), navigating())), "about 1 second on a phone")
+	h := newSite(t, waiting(new(clock), middleware.EveryRequest))
+	for range 5 * laneQuota {
+		require.Equal(t, http.StatusOK, send(h, proving(solved(t, fetched(h)))).StatusCode)
+	}
+	page := bodyOf(t, send(h, navigating()))
+	require.Contains(t, page, "<p hidden>There are too many requests from your network at the moment. The page then opens by itself.</p>")
+	require.NotContains(t, page, "calculation")
+}
+
+// Until a script says otherwise, the page is for a browser that runs none: it promises nothing, and one sentence says when
+// it is loaded again.
+func TestPageBeforeItsScripts(t *testing.T) {
+	shown := func(t *testing.T, change func(*middleware.Config)) (text, noscript string) {
+		cfg := waiting(new(clock), middleware.Newcomers)
+		change(&cfg)
+		page := bodyOf(t, send(newSite(t, cfg), navigating()))
+		for _, hidden := range regexp.MustCompile(`<p hidden>.*</p>\n`).FindAllString(page, -1) {
+			page = strings.Replace(page, hidden, "", 1)
+		}
+		_, page, _ = strings.Cut(page, "<main>")
+		for _, part := range regexp.MustCompile(`<noscript>(.*?)</noscript>`).FindAllStringSubmatch(page, -1) {
+			page, noscript = strings.Replace(page, part[0], "", 1), noscript+part[1]
+		}
+		return page, noscript
+	}
+	text, noscript := shown(t, func(*middleware.Config) {})
+	require.NotContains(t, text, "by itself<")
+	require.NotContains(t, text, "calculation")
+	require.Contains(t, text, "><p>The check needs JavaScript, and its script has not loaded. Try again in 5 seconds.</p></tally-check>")
+	require.Equal(t, "<p>This page loads itself again in 5 seconds.</p>", noscript)
+	text, noscript = shown(t, func(c *middleware.Config) { c.Challenge.WaitingRoom, c.Challenge.NoWaitingRoom = 0, true })
+	require.Contains(t, text, "><p>The check needs JavaScript, and its script has not loaded.</p></tally-check>")
+	require.Empty(t, noscript)
+}
+
+// A proxy that takes a prefix from the path, or http.StripPrefix, needs no more than the path that browsers see.
+func TestEndpointsBehindAPrefix(t *testing.T) {
+	cfg := waiting(new(clock), middleware.Newcomers)
+	cfg.Challenge.Path = "/app/tally/wiki/"
+	m := newLimiter(t, cfg)
+	inside := http.NewServeMux()
+	inside.Handle("GET /wiki/", m.Handler(new(spy)))
+	inside.Handle("/tally/wiki/", m.Endpoints())
+	program := httptest.NewServer(inside)
+	t.Cleanup(program.Close)
+	target, err := url.Parse(program.URL)
+	require.NoError(t, err)
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.URL.Path = strings.TrimPrefix(r.Out.URL.Path, "/app")
+	}}
+	page := bodyOf(t, send(proxy, navigating(), path("/app/wiki/one")))
+	files := 0
+	for _, tag := range tagsIn(t, page) {
+		file := tag.attributes["src"] + tag.attributes["endpoint"]
+		if tag.name == "link" {
+			file = tag.attributes["href"]
+		}
+		switch tag.name {
+		case "tally-check":
+			file += "challenge"
+			fallthrough
+		case "script", "link":
+			files++
+			require.Regexp(t, "^/app/tally/wiki/", file)
+			require.Equal(t, http.StatusOK, send(proxy, method(http.MethodGet), path(file)).StatusCode, file)
+		}
+	}
+	require.Equal(t, 5, files)
+
+	for name, h := range map[string]http.Handler{
+		"/app/tally/wiki": m.Endpoints(), "/app/tally/wiki/": m.Endpoints(), "/app": m.Endpoints(), "": m.Endpoints(),
+	} {
+		stripped := http.StripPrefix(name, h)
+		for _, file := range []string{m.ScriptURL(), "/app/tally/wiki/tally.css", "/app/tally/wiki/challenge", "/app/tally/wiki/ticket"} {
+			require.Equal(t, http.StatusOK, send(stripped, method(http.MethodGet), path(file)).StatusCode, "%s, %s", name, file)
+		}
+	}
+	for _, other := range []string{"/", "/app/tally/", "/app/tally/wiki", "/wiki/tally/challenge", "/app/challenge/", "/x/challenge", "/app/tally/wiki//challenge", "/app/tally/wiki/app/tally/wiki/challenge"} {
+		require.Equal(t, http.StatusNotFound, send(m.Endpoints(), method(http.MethodGet), path(other)).StatusCode, other)
+	}
 }

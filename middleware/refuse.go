@@ -44,7 +44,7 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 		return
 	}
 	buf := e.bodies.Get().(*[]byte)
-	body, err := writeRefusal(w, r, &refusal, a, (*buf)[:0], html, "")
+	body, err := e.writeRefusal(w, r, &refusal, a, (*buf)[:0], html, "")
 	if err != nil {
 		return // an HTTP/2 stream that was reset may still be sending it
 	}
@@ -104,12 +104,15 @@ func causeOf(reason Reason) page.Cause {
 // writeRefusal writes the built-in page, or the built-in problem details, and returns the body
 // that it has made in buf. What is no page does not get one, though it may prefer HTML. The
 // error is that of the write: the client is gone, and there is nobody to tell.
-func writeRefusal(w http.ResponseWriter, r *http.Request, refusal *page.Refusal, a *refusalFields, buf []byte, html bool, site string) (body []byte, err error) {
+func (e *engine) writeRefusal(w http.ResponseWriter, r *http.Request, refusal *page.Refusal, a *refusalFields, buf []byte, html bool, site string) (body []byte, err error) {
 	h := w.Header()
 	body, contentType := buf, "application/problem+json"
 	if html && page.Navigates(r) {
 		contentType = "text/html; charset=utf-8"
 		body = page.AppendPage(body, refusal, h, r, site)
+		if refusal.Opens(r) {
+			e.checkScripts(r)
+		}
 	} else {
 		body = page.AppendProblem(body, refusal)
 	}
@@ -170,8 +173,9 @@ func (a *refusalFields) set(h http.Header, name, value string) {
 // that is of the same origin. The page's Content-Security-Policy permits forms to no
 // other origin. It permits nothing inline, and no framing except with
 // Config.Advanced.EmbeddedCookie. A handler that redirects a form to another
-// origin will find that some browsers stop there. The policy is added to one
-// that is set already, and both hold. Script and style need Challenge.Path.
+// origin will find that some browsers stop there. It takes the place of a policy that
+// is set already, but for frame-ancestors and where violations are reported. Script
+// and style need Challenge.Path.
 //
 // The page is in one of ten languages, by the Content-Language that is set already
 // or else by Accept-Language: docs/forms.md names them.
@@ -213,7 +217,7 @@ func (i Interstitial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			i.Page.ServeHTTP(w, r)
 			return
 		}
-		_, _ = writeRefusal(w, r, refusal, new(refusalFields), nil, html, i.Title)
+		_, _ = dc.decision.engine.writeRefusal(w, r, refusal, new(refusalFields), nil, html, i.Title)
 		return
 	}
 	maxBody := i.MaxBody
@@ -223,7 +227,7 @@ func (i Interstitial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	form := page.Keep(w, r, kind, maxBody, i.Secret)
 	body := page.FormPage(refusal, form, i.Title)
 	h := w.Header()
-	h.Add("Content-Security-Policy", page.FormPolicy(refusal))
+	page.SetFormPolicy(h, refusal)
 	h["Content-Type"] = []string{"text/html; charset=utf-8"}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	h["X-Content-Type-Options"] = []string{"nosniff"}

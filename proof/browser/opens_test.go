@@ -3,7 +3,10 @@
 package browser
 
 import (
+	"bytes"
 	"fmt"
+	"image/color"
+	"image/png"
 	"io"
 	"maps"
 	"net"
@@ -163,7 +166,8 @@ func TestPageOpensWithoutScripts(t *testing.T) {
 	b := open(t, browser, s.URL+"/elsewhere")
 	b.scripts(false)
 	b.do(chromedp.Navigate(s.URL + "/wiki/Ada?a=b"))
-	b.wait(`document.body.innerText.includes("The check needs JavaScript. Try again in 5 seconds.")`)
+	b.wait(`document.querySelector("main a")`)
+	require.Equal(t, []string{"One moment, please", "This page loads itself again in 5 seconds.", "Load this page again"}, b.reads())
 	opensRooms()
 	b.wait(opened)
 	require.Equal(t, "/wiki/Ada?a=b", eval[string](b, "location.pathname + location.search"))
@@ -183,9 +187,18 @@ func TestPageWithoutItsScripts(t *testing.T) {
 		b.wait(`document.querySelector("main")`)
 		if strings.HasSuffix(missing, "/tally.js") {
 			b.wait(`getComputedStyle(document.querySelector("tally-check p")).visibility === "visible"`)
+			require.Equal(t, []string{"One moment, please", "The check needs JavaScript, and its script has not loaded. Try again in 5 seconds.", "Load this page again"}, b.reads())
 		}
 		require.Len(t, b.loaded("/wiki/Ada"), 1)
 	}
+}
+
+// reads returns what can be read on the page, but the name of the site: a line for each element that has text.
+func (b *tab) reads() []string {
+	b.t.Helper()
+	return eval[[]string](b, `[...document.querySelectorAll("main :is(h1, p, span, button, a)")].slice(1)
+		.filter((e) => e.checkVisibility({ visibilityProperty: true }) && [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()))
+		.map((e) => [...e.childNodes].map((n) => n.nodeType === 3 ? n.data : "").join("").trim())`)
 }
 
 // stuck is true where the page says that it does not open by itself.
@@ -198,7 +211,8 @@ func TestPageWithoutCookies(t *testing.T) {
 		b := open(t, launch(t, noCookies(t)), s.URL+"/elsewhere")
 		b.do(chromedp.Navigate(s.URL + "/wiki/Ada"))
 		b.wait(stuck)
-		require.True(t, eval[bool](b, `document.querySelector("form").hidden && !document.body.innerText.includes("by itself. It")`))
+		require.Equal(t, []string{"This page cannot be opened", "This page does not open by itself. Please allow cookies for this site, or try again later.", "Load this page again"}, b.reads())
+		require.Equal(t, "This page cannot be opened – 127.0.0.1", eval[string](b, "document.title"))
 		require.Empty(t, b.loaded("/redeem"))
 		require.Len(t, b.loaded("/wiki/Ada"), 1)
 		b.click("a")
@@ -211,7 +225,7 @@ func TestPageWithoutCookies(t *testing.T) {
 		b := open(t, launch(t), s.URL+"/elsewhere")
 		b.do(chromedp.Navigate(s.URL + "/wiki/Ada"))
 		b.wait(element + `?.innerText.includes("This site needs cookies. Please allow them.")`)
-		require.Equal(t, "Try again", eval[string](b, element+`.querySelector("button").innerText`))
+		require.Equal(t, []string{"This page cannot be opened", "This site needs cookies. Please allow them.", "Try again", "Load this page again"}, b.reads())
 		require.Len(t, b.loaded("/redeem"), 1)
 		require.Len(t, b.loaded("/wiki/Ada"), 1)
 		s.clean()
@@ -233,6 +247,26 @@ func TestPageDoesNotGoInCircles(t *testing.T) {
 	b.click("a")
 	b.wait(opened)
 	require.Equal(t, "#part", eval[string](b, "location.hash"))
+}
+
+// TestPageThatIsRedirected: nor does it where a handler redirects each time to another URL.
+func TestPageThatIsRedirected(t *testing.T) {
+	browser := launch(t)
+	s := newWiki(t)
+	s.drop(func(path string) bool { return strings.HasPrefix(path, "/wiki/") })
+	var turns atomic.Int64
+	s.mux.HandleFunc("GET /wiki/{page}", func(w http.ResponseWriter, r *http.Request) {
+		if now := fmt.Sprint(turns.Load()); r.URL.Query().Get("turn") != now {
+			http.Redirect(w, r, "/wiki/Ada?turn="+now, http.StatusSeeOther)
+			return
+		}
+		turns.Add(1)
+		s.between(s.limit.Handler(http.NotFoundHandler()))(w, r)
+	})
+	b := open(t, browser, s.URL+"/elsewhere")
+	b.do(chromedp.Navigate(s.URL + "/wiki/Ada?turn=0"))
+	b.wait(stuck)
+	require.EqualValues(t, 5, turns.Load(), "pages of ours, each at a URL of its own")
 }
 
 // TestPagesInTabs: of several pages one works, and what it buys opens all.
@@ -259,7 +293,7 @@ func TestPageWithoutWorkers(t *testing.T) {
 	opening := func(work func(*middleware.Config)) *tab {
 		s := newWiki(t, work)
 		b := open(t, browser, s.URL+"/elsewhere")
-		b.do(chromedp.Navigate(s.URL + "/wiki/Ada?csp=" + url.QueryEscape(strict+"; worker-src 'none'")))
+		b.do(chromedp.Navigate(s.URL + "/wiki/Ada?proxy=" + url.QueryEscape("worker-src 'none'")))
 		return b
 	}
 	b := opening(endless)
@@ -352,10 +386,29 @@ func TestPageInTenLanguages(t *testing.T) {
 		b := open(t, browser, s.URL+"/elsewhere")
 		b.scripts(false)
 		b.do(chromedp.Navigate(s.URL + "/wiki/Ada"))
-		b.wait(`document.body.innerText.includes("The check needs JavaScript.")`)
+		b.wait(`document.body.innerText.includes("The check needs JavaScript, and its script has not loaded.")`)
 		b.scripts(true) // axe's
 		check(b)
 	})
+}
+
+// TestBarOfThePage: its track is dark in a dark page, and light in a light one.
+func TestBarOfThePage(t *testing.T) {
+	browser := launch(t)
+	s := newWiki(t, endless)
+	b := open(t, browser, s.URL+"/elsewhere")
+	b.do(chromedp.Navigate(s.URL + "/wiki/Ada"))
+	b.wait(element + `?.querySelector("progress")?.hidden === false`)
+	for look, dark := range map[string]bool{"dark": true, "light": false} {
+		b.emulate(390, &emulation.MediaFeature{Name: "prefers-color-scheme", Value: look})
+		end := eval[[2]float64](b, `(() => { const box = `+element+`.querySelector("progress").getBoundingClientRect(); return [box.right - 20, box.y + box.height / 2]; })()`)
+		shot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+		require.NoError(t, err)
+		picture, err := png.Decode(bytes.NewReader(shot))
+		require.NoError(t, err)
+		level := color.GrayModel.Convert(picture.At(int(end[0]), int(end[1]))).(color.Gray).Y
+		require.Equal(t, dark, level < 128, "%s: %d", look, level)
+	}
 }
 
 // TestPageScreenshots writes pictures of the page to the directory TALLYSTICK_SHOTS.

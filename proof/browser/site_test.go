@@ -135,6 +135,9 @@ func newSite(t *testing.T, change ...func(*middleware.Config)) *site {
 			csp = c
 		}
 		w.Header().Set("Content-Security-Policy", csp)
+		if c := r.URL.Query().Get("proxy"); c != "" {
+			w = &policing{w, c}
+		}
 		if r.URL.Query().Has("isolated") {
 			w.Header().Set("Cross-Origin-Opener-Policy", "same-origin")
 			w.Header().Set("Cross-Origin-Embedder-Policy", "require-corp")
@@ -143,6 +146,17 @@ func newSite(t *testing.T, change ...func(*middleware.Config)) *site {
 	}))
 	t.Cleanup(s.Close)
 	return s
+}
+
+// policing adds a policy to responses, as a proxy does.
+type policing struct {
+	http.ResponseWriter
+	policy string
+}
+
+func (p *policing) WriteHeader(code int) {
+	p.Header().Add("Content-Security-Policy", p.policy)
+	p.ResponseWriter.WriteHeader(code)
 }
 
 // api adds a resource for scripts of other origins.

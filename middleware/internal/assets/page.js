@@ -1,19 +1,20 @@
 // The page in place of one that was asked for: it has the element beside it do the work,
 // and opens that one, at the same URL and in the same place of the history.
 
-const RETURNS = 4;    // to one URL, each after the other: more would go on for ever
+const RETURNS = 4;    // each after the other: more would go on for ever
 const SPAN = 3e4;     // milliseconds after a return in which a refusal is one more
 const PATIENCE = 3e4; // milliseconds for which this page waits for another one
 
 const form = document.querySelector("form"), check = form.querySelector("tally-check");
 const key = `tallystick ${check.getAttribute("endpoint")}`, { href } = location;
 
-// returns is how often this tab has come back to this URL: too often where there is nowhere to
-// note that, since the browser keeps no cookies then.
+// returns is how often this tab has come back to a page of ours by itself, to this URL or to wherever a handler has
+// redirected it: too often where there is nowhere to note that, since the browser keeps no cookies then.
 let returns = 0;
 try {
   const [url, at, n] = JSON.parse(sessionStorage.getItem(key)) ?? [];
-  if (url === href && Date.now() - at < SPAN) returns = n;
+  const [{ type }] = performance.getEntriesByType("navigation");
+  if ((url === href || type === "reload") && Date.now() - at < SPAN) returns = n;
 } catch {
   returns = RETURNS;
 }
@@ -28,13 +29,32 @@ function load(count) {
 }
 
 const { previousElementSibling: intro, nextElementSibling: stuck } = form;
+const heading = document.querySelector("h1"), titles = [heading.textContent, heading.dataset.else];
+
+// promise says whether the page is going to open, and how. Nothing has said so before: without this script it is not so.
+function promise(opens) {
+  const title = titles[+!opens];
+  document.title = document.title.replace(heading.textContent, title);
+  heading.textContent = title;
+  intro.hidden = !opens;
+}
+
+// time hides how long it takes on a phone, once this device knows how long it takes itself.
+function time() {
+  const takes = intro.querySelector("span");
+  if (takes) takes.style.visibility = check.querySelector("[role=timer]").textContent ? "hidden" : "";
+}
 
 // open begins. Of several pages of this site one works at a time: what it buys opens the
 // others too.
 async function open() {
+  promise(true);
+  check.addEventListener("tally-progress", time);
   const ended = new Promise((end) => check.addEventListener("tally-state", ({ detail: { state } }) => {
     if (state !== "working" && state !== "done") end();
-    intro.hidden = stuck.nextElementSibling.hidden = state === "error"; // what the page says is not so then
+    promise(state !== "error");
+    intro.hidden ||= state === "idle"; // somebody has cancelled it
+    time();
   }));
   try {
     await navigator.locks.request(key, { signal: AbortSignal.timeout(PATIENCE) }, () => {
@@ -62,8 +82,8 @@ document.querySelector("a").addEventListener("click", (event) => {
 addEventListener("pageshow", ({ persisted }) => persisted && load(0));
 
 if (returns >= RETURNS) {
-  stuck.hidden = false;
-  for (const part of [intro, form, stuck.nextElementSibling]) part.hidden = true;
+  promise(stuck.hidden = false);
+  form.hidden = true;
 } else if (check.verify) { // else its script has not come
   open();
 }

@@ -117,7 +117,7 @@ func TestFieldsAreEscaped(t *testing.T) {
 
 // The name of the site is whatever somebody has sent as a host.
 func TestSiteIsEscaped(t *testing.T) {
-	title := func(host string) string { return string(appendTitle(nil, "T", "", &http.Request{Host: host})) }
+	title := func(host string) string { return string(appendTitle(nil, "T", "", "", &http.Request{Host: host})) }
 	require.Equal(t, "<title>T – &lt;b&gt;&amp;</title>\n<main>\n<p>&lt;b&gt;&amp;</p>\n<h1>T</h1>\n", title("<b>&:80"))
 	require.Equal(t, "<title>T</title>\n<main>\n<h1>T</h1>\n", title(strings.Repeat("a", longestHost+1)))
 }

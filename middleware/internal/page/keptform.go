@@ -104,14 +104,13 @@ func read(w http.ResponseWriter, r *http.Request, kind FormKind, maxBody int64) 
 	return body, isKept
 }
 
-// FormPolicy is the Content-Security-Policy of a page with a form: it needs our own
-// script, that one's worker and requests, and our style.
-func FormPolicy(r *Refusal) string {
-	const policy = "default-src 'none'; script-src 'self'; worker-src 'self'; connect-src 'self'; style-src 'self'; form-action 'self'; base-uri 'none'"
+// SetFormPolicy sets the policy of a page with a form, which no other page may frame.
+func SetFormPolicy(h http.Header, r *Refusal) {
 	if r.Embedded {
-		return policy // the page around the form is in a frame, and so is this one
+		setPolicy(h, "") // the page around the form is in a frame, and so is this one
+		return
 	}
-	return policy + "; frame-ancestors 'none'"
+	setPolicy(h, "'none'")
 }
 
 // spare is by how many bytes the inputs may be longer than twice what was sent. Those of what a
@@ -158,18 +157,18 @@ func keptPage(r *Refusal, form *KeptForm, site string) (b []byte, why why) {
 	}
 	b = fields.page
 	script := r.HasScript()
-	if script {
-		b = append(appendCheck(b, r), "></tally-check>\n<noscript>"...)
+	if script { // what stands in the element is for a browser that does not run it, for whatever reason
+		b = append(appendCheck(b, r), '>')
 	}
 	b = append(b, "<p>"...)
 	if wait := r.Wait(); wait > 0 {
 		b = w.appendWait(b, w.wait, wait)
 	} else {
-		b = append(b, w.script...)
+		b = append(b, w.unloaded...)
 	}
 	b = append(b, "</p>"...)
 	if script {
-		b = append(b, "</noscript>"...)
+		b = append(b, "</tally-check>"...)
 	}
 	b = append(append(append(b, "\n<p><button>"...), w.send...), "</button></p>\n</form>\n"...)
 	if form.back != "" {
@@ -186,7 +185,7 @@ func appendTop(b []byte, r *Refusal, form *KeptForm, site string) []byte {
 	if r.HasScript() && form.why == isKept {
 		b = appendScript(appendSheet(b, r.Style), r.Script)
 	}
-	return append(appendTitle(b, form.words.title, site, form.request), "<p>"...)
+	return append(appendTitle(b, form.words.title, "", site, form.request), "<p>"...)
 }
 
 // maxBack is how long a path to go back to may be.

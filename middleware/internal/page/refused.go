@@ -29,6 +29,11 @@ func framedByAnother(r *http.Request) bool {
 	return len(dest) > 0 && dest[0] != "document" && len(site) > 0 && site[0] == "cross-site"
 }
 
+// Opens reports whether the page in answer to r has a script that opens the one that was asked for.
+func (r *Refusal) Opens(asked *http.Request) bool {
+	return Opens(asked) && !r.Setup && r.HasScript() && (r.Embedded || !framedByAnother(asked))
+}
+
 // AppendPage appends a page for people in answer to a request, to be sent with the fields h;
 // site is the name of the site, "" for that of its host. In place of a page that was asked
 // for it has the browser do what there is to do, and open that one.
@@ -37,10 +42,13 @@ func framedByAnother(r *http.Request) bool {
 // told here they would believe of the page behind.
 func AppendPage(b []byte, refusal *Refusal, h http.Header, r *http.Request, site string) []byte {
 	w, opens := wordsFor(h, r), Opens(r)
-	script := opens && !refusal.Setup && refusal.HasScript() && (refusal.Embedded || !framedByAnother(r))
-	title := w.refused
+	script := refusal.Opens(r)
+	title, ancestors := w.refused, ""
 	if script && !refusal.Embedded {
-		h.Add("Content-Security-Policy", "frame-ancestors 'self'") // not every browser says who frames it, see framedByAnother
+		ancestors = "'self'" // not every browser says who frames it, see framedByAnother
+	}
+	if refusal.PageStyle != "" { // else it loads nothing
+		setPolicy(h, ancestors)
 	}
 	switch {
 	case script:
@@ -51,15 +59,19 @@ func AppendPage(b []byte, refusal *Refusal, h http.Header, r *http.Request, site
 		title = w.title
 	}
 	b = appendHead(b, w.language)
-	if opens {
-		b = appendRefresh(b, refusal)
+	if opens && refusal.reloads() {
+		b = append(appendRefresh(b, refusal), '\n')
 	}
 	b = appendSheet(b, refusal.PageStyle)
 	if script {
 		b = appendScript(appendSheet(b, refusal.Style), refusal.Script)
 		b = appendScript(b, refusal.PageScript)
 	}
-	b = appendTitle(b, title, site, r)
+	more := ""
+	if script {
+		more = w.refused // the title where the page turns out not to open
+	}
+	b = appendTitle(b, title, more, site, r)
 	wait := refusal.Wait()
 	switch {
 	case refusal.Setup:
@@ -77,22 +89,48 @@ func AppendPage(b []byte, refusal *Refusal, h http.Header, r *http.Request, site
 	return append(b, "</main>\n"...)
 }
 
-// appendSolving appends what has the page opened that was asked for. What stands in the
-// element is for browsers that run no script; the link, for everybody who is tired of it.
+// appendSolving appends what has the page opened that was asked for. It is true where no script runs: what the script
+// does is hidden until it does it. What stands in the element is for a browser that does not run it, because it has
+// none, or a policy, a proxy or a blocker keeps it away. The link is for everybody.
 func appendSolving(b []byte, refusal *Refusal, w *words) []byte {
-	b = append(append(append(b, "<p>"...), w.opens...), "</p>\n<form>\n"...)
+	b = append(b, "<p hidden>"...)
+	if refusal.Challenge.Text == "" { // nothing is for sale, and the script waits
+		b = append(append(append(append(b, w.many...), ' '), w.waits...), "</p>\n<form>\n"...)
+	} else {
+		b = append(append(append(append(b, w.opens...), ' '), w.waits...), " <span>"...)
+		b = append(w.appendWait(b, w.takes, onPhone(refusal.Challenge.Work)), "</span></p>\n<form>\n"...)
+	}
 	b = appendCheck(b, refusal)
 	for _, text := range [...]struct{ of, is string }{{"sending", w.opening}, {"wait", w.waits}, {"unsent", ""}, {"retry", w.retry}} {
 		b = append(append(b, " text-"...), text.of...)
 		b = append(append(append(b, `="`...), text.is...), '"')
 	}
-	b = append(append(b, "><p>"...), w.script...)
-	if wait := refusal.Wait(); wait > 0 {
+	b = append(append(b, "><p>"...), w.unloaded...)
+	wait := refusal.Wait()
+	if wait > 0 {
 		b = w.appendWait(append(b, ' '), w.later, wait)
 	}
-	b = append(b, "</p></tally-check>\n</form>\n<p hidden>"...)
-	b = append(append(append(b, w.stuck...), "</p>\n<p>"...), w.slow...)
-	return append(appendReload(append(b, "</p>\n<p>"...), w), "</p>\n"...)
+	b = append(b, "</p>"...)
+	if refusal.reloads() {
+		b = append(w.appendWait(append(b, "<noscript><p>"...), w.reloads, wait), "</p></noscript>"...)
+	}
+	b = append(b, "</tally-check>\n</form>\n<p hidden>"...)
+	b = append(append(b, w.stuck...), "</p>\n<p>"...)
+	return append(appendReload(b, w), "</p>\n"...)
+}
+
+// phone is how many hashes a second are those of a phone: the one by which internal/lab/price has its times. A slow one
+// of 2020 does as many, a recent one several times as many.
+const phone = 700_000
+
+// onPhone returns how long a phone takes for work, as coarsely as it can be told: one in a hundred takes half as long
+// again.
+func onPhone(work uint64) time.Duration {
+	seconds, step := max(1, (work+phone-1)/phone), uint64(1)
+	if seconds > 10 {
+		step = 5
+	}
+	return time.Duration((seconds+step-1)/step*step) * time.Second
 }
 
 // appendUnsent appends what becomes of what was sent: that it must be sent again.
@@ -142,8 +180,8 @@ func appendScript(b []byte, url string) []byte {
 // longestHost is how long the name of a host is at most (RFC 1035, section 2.3.4).
 const longestHost = 253
 
-// appendTitle appends the title, the site's name, and the heading.
-func appendTitle(b []byte, title, site string, r *http.Request) []byte {
+// appendTitle appends the title, the site's name, and the heading; other is another title, for a script, or "".
+func appendTitle(b []byte, title, other, site string, r *http.Request) []byte {
 	if site == "" {
 		site = r.Host
 		if port := strings.LastIndexByte(site, ':'); port > strings.LastIndexByte(site, ']') {
@@ -161,7 +199,11 @@ func appendTitle(b []byte, title, site string, r *http.Request) []byte {
 	if site != "" {
 		b = append(appendEscaped(append(b, "<p>"...), site), "</p>\n"...)
 	}
-	return append(append(append(b, "<h1>"...), title...), "</h1>\n"...)
+	b = append(b, "<h1"...)
+	if other != "" {
+		b = append(append(append(b, ` data-else="`...), other...), '"')
+	}
+	return append(append(append(b, '>'), title...), "</h1>\n"...)
 }
 
 // appendCheck appends the element, and leaves its tag open.
@@ -178,13 +220,13 @@ func appendCheck(b []byte, refusal *Refusal) []byte {
 // longestRefresh is how long a page waits by itself. After that nobody is there.
 const longestRefresh = time.Minute
 
+// reloads reports whether a page that was asked for is loaded anew by a browser without scripts.
+func (r *Refusal) reloads() bool { return r.RoomWait > 0 && r.Wait() <= longestRefresh }
+
 // appendRefresh has the page loaded anew when its wait is over, by a browser that runs
 // no script. Nothing on it could be lost.
 func appendRefresh(b []byte, r *Refusal) []byte {
-	if r.RoomWait == 0 || r.Wait() > longestRefresh {
-		return b
-	}
 	b = append(b, `<noscript><meta http-equiv="refresh" content="`...)
 	b = strconv.AppendInt(b, int64(r.Wait()/time.Second), 10)
-	return append(b, "\"></noscript>\n"...)
+	return append(b, "\"></noscript>"...)
 }

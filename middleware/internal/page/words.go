@@ -14,33 +14,35 @@ type words struct {
 
 	// Of the page in place of one that was asked for.
 	moment  string // its title, where a script has that one opened
-	opens   string // what happens, how long it takes, and what then
-	slow    string // what if it takes longer
+	opens   string // what happens, and why
+	takes   string // how long: %s, until the element knows better
 	opening string // what the element says at the end of its work
-	waits   string // what becomes of the page after a wait
+	waits   string // what becomes of the page then
 	retry   string // the element's button
 	stuck   string // the page was refused again, or cannot know how often
 	reload  string // the link
+	reloads string // %s: when the page is loaded again without any script
 	refused string // its title otherwise
 	tooMany string // its title: a limit
 	later   string // %s: a time
 
 	// Of the page that keeps a form.
-	title   string
-	many    string // the cause: a limit
-	check   string // the cause: a proof
-	setup   string // the cause: a site whose instances disagree
-	kept    string
-	goBack  string
-	script  string // nothing else helps
-	wait    string // %s: a time
-	again   string // the label of a secret, %s: what it is
-	name    string // one whose label nobody knows, %s: the name of its field
-	send    string
-	back    string
-	units   [4][2]string // day, hour, minute, second: one, and several, as they follow the number
-	secrets [numSecrets]string
-	why     [numWhy]string
+	title    string
+	many     string // the cause: a limit
+	check    string // the cause: a proof
+	setup    string // the cause: a site whose instances disagree
+	kept     string
+	goBack   string
+	script   string // nothing else helps
+	unloaded string // the same, of a page that has one
+	wait     string // %s: a time
+	again    string // the label of a secret, %s: what it is
+	name     string // one whose label nobody knows, %s: the name of its field
+	send     string
+	back     string
+	units    [4][2]string // day, hour, minute, second: one, and several, as they follow the number
+	secrets  [numSecrets]string
+	why      [numWhy]string
 }
 
 // A why is why a form cannot be kept.
