@@ -69,7 +69,8 @@ type Challenge struct {
 	NoWaitingRoom bool
 
 	// Path is where the program has mounted [Middleware.Endpoints], such as
-	// "/tally/contact/"; refusals name the URLs below it. Default: none.
+	// "/tally/contact/"; refusals name the URLs below it. A handler of the policy that is asked for
+	// one of these URLs, because it is around a whole site, answers it too. Default: none.
 	// Permitted: an absolute path that ends in a slash.
 	Path string
 }

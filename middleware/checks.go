@@ -109,7 +109,7 @@ var findings = [numFindings]struct{ code, message, remedy string }{
 	policyMadeTwice: {"policy-made-twice", "another Middleware of this policy is in use in this process: without an exact counter each counts for itself, and a client gets the limit of both",
 		"make one, and wrap all handlers by it; or give the other one another Config.Policy"},
 	policyTwice:        {"policy-twice", "a request has passed this policy twice, and is charged twice", "mount it once, or give the other one another Config.Policy"},
-	endpointsUnmounted: {"endpoints-unmounted", "a challenge names the URLs below Challenge.Path, where nothing answers", "mount Middleware.Endpoints there"},
+	endpointsUnmounted: {"endpoints-unmounted", "a challenge names the URLs below Challenge.Path: Endpoints was never called, and Handler was not asked for them", "mount Middleware.Endpoints there"},
 	newcomersOnGet:     {"newcomers-on-get", "a page is refused, and its visitor cannot do the work", "limit the POST of its form alone, or set Challenge.Path and mount Middleware.Endpoints there"},
 	costNegative:       {"cost-negative", "Config.Cost returned a negative cost; refused", ""},
 
@@ -143,8 +143,9 @@ type checks struct {
 	log    atomic.Pointer[slog.Logger]
 	wrote  [numFindings]throttle
 
-	down   atomic.Bool // the log says that the exact counter does not answer
-	onPage atomic.Bool // newcomersOnGet was told. Once is enough, as a gate may be meant
+	down   atomic.Bool  // the log says that the exact counter does not answer
+	onPage atomic.Bool  // newcomersOnGet was told. Once is enough, as a gate may be meant
+	named  atomic.Int64 // when a refusal has first named the endpoints, in Unix seconds
 
 	namers        seen.Namers
 	only          seen.Only
@@ -229,6 +230,13 @@ func (c *checks) clockAhead(now time.Time, by time.Duration) {
 	if c.mayWrite(now, clockDiffers) { // nothing is allocated for each token of a fleet that is all wrong
 		c.write(slog.LevelWarn, clockDiffers, "", "ahead", by.Truncate(time.Second))
 	}
+}
+
+// namedBefore reports whether a refusal has named the endpoints ten seconds ago, or earlier: a browser that was
+// refused by a policy around a whole site has asked it for a script by now.
+func (c *checks) namedBefore(now time.Time) bool {
+	second := now.Unix()
+	return !c.named.CompareAndSwap(0, second) && second >= c.named.Load()+10
 }
 
 // otherSecret notes that a client shows what no secret of codec has signed.

@@ -89,6 +89,9 @@ func programs(n int, addr func(i int) string, more ...option) (requests [][]opti
 	return requests
 }
 
+// seconds are plain requests, one each second.
+func seconds(n int) [][]option { return make([][]option, n) }
+
 func always(addr string) func(int) string { return func(int) string { return addr } }
 
 // A framework is a writer that says whether a response has begun, as gin's does.
@@ -230,7 +233,7 @@ func troubles() map[string]trouble {
 		"endpoints-unmounted": around(func(cfg *middleware.Config) {
 			forms(middleware.Newcomers)(cfg)
 			cfg.Challenge.Path = "/tally/"
-		}, nil),
+		}, seconds(11)...),
 		"newcomers-on-get": around(forms(middleware.Newcomers), []option{method(http.MethodGet), html}),
 		"cost-negative":    around(func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return -1 } }, nil),
 		"secret-unknown": func(t *testing.T) []string {

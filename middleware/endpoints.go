@@ -15,6 +15,31 @@ import (
 	"github.com/tallystick/tallystick/pow"
 )
 
+// answers reports whether a path is one of the policy's own URLs. A policy that is wrapped around a whole site answers
+// these itself: it would challenge its own script, and lock all out. To pass them to what is inside would leave a
+// handler that looks at no path without a limit. What else is below the path is limited like any other: a file that
+// there is not, and the pages of a site that has put the endpoints beside them.
+func (c *challenger) answers(path string) bool {
+	if c == nil || c.path == "" {
+		return false
+	}
+	name, below := strings.CutPrefix(path, c.path)
+	if !below {
+		return false
+	}
+	switch name {
+	case "challenge", "redeem", "ticket":
+	default:
+		if f, _ := c.assets.Find(name); f == nil {
+			return false
+		}
+	}
+	if !c.mounted.Load() {
+		c.mounted.Store(true)
+	}
+	return true
+}
+
 // serveEndpoints answers the policy's own URLs.
 func (e *engine) serveEndpoints(w http.ResponseWriter, r *http.Request) {
 	if e.challenge == nil || e.challenge.path == "" {

@@ -30,7 +30,7 @@ type Middleware struct {
 	home    *home         // that this process is to the tallies of its challenges
 	passes  time.Duration // the longest life of a tally that was for sale
 	served  *liveRequests
-	mounted atomic.Bool // Endpoints was called
+	mounted atomic.Bool // Endpoints was called, or Handler has answered in their place
 	checks  checks
 	proofs  proofCounts
 	tokens  tokenCounts
