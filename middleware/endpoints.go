@@ -43,7 +43,15 @@ func (c *challenger) answers(path string) bool {
 // serveEndpoints answers the policy's own URLs.
 func (e *engine) serveEndpoints(w http.ResponseWriter, r *http.Request) {
 	if e.challenge == nil || e.challenge.path == "" {
-		http.NotFound(reply.Unstored{ResponseWriter: w}, r)
+		http.Error(reply.Unstored{ResponseWriter: w}, "404: this policy has no Challenge.Path, and so no endpoints", http.StatusNotFound)
+		return
+	}
+	if !strings.HasPrefix(r.URL.Path, e.challenge.path) {
+		if e.checks.misplaced.CompareAndSwap(false, true) {
+			e.checks.warn(e.now(), endpointsMisplaced)
+		}
+		http.Error(reply.Unstored{ResponseWriter: w}, "404: mount these endpoints at "+e.challenge.path+", without http.StripPrefix; the path, as it came to them, does not begin with that",
+			http.StatusNotFound)
 		return
 	}
 	switch r.URL.Path {
@@ -60,8 +68,7 @@ func (e *engine) serveEndpoints(w http.ResponseWriter, r *http.Request) {
 
 // serveAsset answers a file below the path.
 func (e *engine) serveAsset(w http.ResponseWriter, r *http.Request) {
-	file, ok := strings.CutPrefix(r.URL.Path, e.challenge.path)
-	if f, exact := e.challenge.assets.Find(file); ok && f != nil {
+	if f, exact := e.challenge.assets.Find(strings.TrimPrefix(r.URL.Path, e.challenge.path)); f != nil {
 		if methodAllowed(w, r, http.MethodGet) {
 			f.Serve(w, r, exact)
 		}

@@ -186,7 +186,7 @@ func believing(t httpfield.AddressField, trusted []netip.Prefix, peerless bool) 
 		errMissing = nobodyError("no client address in " + t.Name + ", and the connection has none")
 		missing    = doubt{false, "no client address in " + t.Name + " from a trusted proxy; its clients share one quota"}
 		ours       = doubt{false, t.Name + " names trusted proxies alone, as of a request from a proxy's own machine; all clients that it names so share one quota"}
-		sometimes  = doubt{true, t.Name + " comes from trusted proxies with some requests and not with others: if those are no health checks, the proxy may pass on what its clients write, and they can pose as anyone; have it set the field"}
+		sometimes  = doubt{true, t.Name + " comes from trusted proxies with some requests and not with others: if those are no health checks, the proxy may pass on what its clients write, and they can pose as anyone"}
 	)
 	var seen atomic.Bool // a trusted peer has sent the field
 	return func(r *http.Request) (Identity, error) {
