@@ -70,8 +70,9 @@ type Challenge struct {
 
 	// Path is where browsers find [Middleware.Endpoints], such as "/tally/contact/"; refusals
 	// name the URLs below it. Where a proxy, or http.StripPrefix, takes away its beginning,
-	// mount the endpoints at the rest. Default: none. Permitted: an absolute path that ends
-	// in a slash.
+	// mount the endpoints at the rest. A handler of the policy that is asked for one of these
+	// URLs, because it is around a whole site, answers it too. Default: none. Permitted: an
+	// absolute path that ends in a slash.
 	Path string
 }
 

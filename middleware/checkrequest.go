@@ -12,15 +12,15 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/internal/httpfield"
+	"github.com/tallystick/tallystick/middleware/internal/page"
 )
 
 // checkRequest checks a request that has been decided.
 func (e *engine) checkRequest(now time.Time, r *http.Request, dc *decisionContext) {
 	e.checkCookies(now, r)
 	d := &dc.decision
-	if c := e.challenge; c != nil && d.Reason == NoToken && (c.path == "" || e.carriage.transport == HeaderOnly) && e.hooks.page == nil && e.hooks.refused == nil &&
-		dc.opensPage(r) && e.checks.onPage.CompareAndSwap(false, true) {
-		e.checks.warn(now, newcomersOnGet)
+	if d.Reason == NoToken {
+		e.checkWork(now, r, dc)
 	}
 	if d.Own { // what it shows was bought, perhaps of another instance, and that takes a script
 		e.checks.scripts.Store(true)
@@ -50,6 +50,23 @@ func (e *engine) checkScripts(r *http.Request) {
 	}
 	if c.pages.Add(1) >= manyPages {
 		c.warn(e.now(), scriptsMissing)
+	}
+}
+
+// checkWork checks whether who is to work can: a browser that shows a page, or sends a form, needs the endpoints.
+func (e *engine) checkWork(now time.Time, r *http.Request, dc *decisionContext) {
+	if e.challenge.path != "" && e.carriage.transport != HeaderOnly || e.hooks.refused != nil {
+		return
+	}
+	_, kept := e.hooks.page.(Interstitial)
+	if e.hooks.page != nil && !kept || !dc.wantsPage(r) || !page.Navigates(r) {
+		return // a page of the program's may have a script of its own
+	}
+	switch opens := page.Opens(r); {
+	case !opens && e.checks.onForm.CompareAndSwap(false, true):
+		e.checks.warn(now, formUnsolvable)
+	case opens && e.checks.onPage.CompareAndSwap(false, true):
+		e.checks.warn(now, newcomersOnGet)
 	}
 }
 

@@ -21,6 +21,7 @@ type finding uint8
 const (
 	// At New and Reconfigure.
 	configured finding = iota
+	secretWeak
 	limitIdle
 	spreadsLittle
 	hourUnlimited
@@ -48,7 +49,11 @@ const (
 	policyTwice
 	endpointsUnmounted
 	scriptsMissing
+	endpointsMisplaced
+	endpointsIdle
 	newcomersOnGet
+	formUnsolvable
+	costAboveQuota
 	costNegative
 
 	// What instances disagree about.
@@ -80,23 +85,24 @@ const (
 // alerts are made of them. The call that names a finding has the other fields of its line: none is an address,
 // a key, or anything that a client sent.
 var findings = [numFindings]struct{ code, message, remedy string }{
-	configured:    {"configured", "configured", ""},
+	configured:    {"configured", "configured", "compare it with what you meant, and kids with the other instances"},
+	secretWeak:    {"secret-weak", "a secret can be guessed: it has few different bytes, repeats itself, or holds a word of placeholders", "make another, as by openssl rand -base64 32"},
 	limitIdle:     {"limit-idle", "a limit can never refuse, because another always refuses first", "lower its Quota, or take it away"},
 	spreadsLittle: {"spreads-little", "Spreads wins little: an instance's share of a limit is most of it", "see whether what all instances admit together is bearable; if not, use Exact"},
 
 	hourUnlimited: {"hour-unlimited", "tallies are sold, and no limit counts for longer than minutes: a tally is worth its quota again and again while it lives",
 		"add a limit of an hour"},
 
-	identityUnknown: {"identity-unknown", "cannot tell who is asking; refused", ""},
-	identityAway:    {"identity-unavailable", "cannot tell now who is asking; refused", ""},
-	tierUnknown:     {"tier-unknown", "identity has an unknown tier; the limits of Config.Limits apply", ""},
-	limitsFailed:    {"limits-failed", "LimitsFor has no answer; the limits that it gave last apply, or those of the tier", ""},
-	portUnknown:     {"port-unknown", "RemoteAddr has no port: such clients buy as without Config.Advanced.PortBlocks", ""},
+	identityUnknown: {"identity-unknown", "cannot tell who is asking; refused", "mend what because names"},
+	identityAway:    {"identity-unavailable", "cannot tell now who is asking; refused", "mend what the identity function asks"},
+	tierUnknown:     {"tier-unknown", "identity has an unknown tier; the limits of Config.Limits apply", "add it to Config.Tiers, or mend the identity function"},
+	limitsFailed:    {"limits-failed", "LimitsFor has no answer; the limits that it gave last apply, or those of the tier", "mend the function, or what it asks"},
+	portUnknown:     {"port-unknown", "RemoteAddr has no port: such clients buy as without Config.Advanced.PortBlocks", "leave RemoteAddr as net/http fills it in, or take PortBlocks away"},
 	proxyUntrusted:  {"proxy-untrusted", "the client is a private address that names another, as proxies do: all of its clients share one quota", trustProxy},
 	proxySuspected: {"proxy-suspected", "one client names many others, as proxies do: all of its clients share one quota",
 		"if it is a proxy of yours, " + trustProxy + "; if not, leave it: a client can write this field"},
-	proxySilent:    {"proxy-silent", "", ""}, // a doubt has its own words
-	proxyForgetful: {"proxy-forgetful", "", ""},
+	proxySilent:    {"proxy-silent", "", "have the proxy set the field; name no clients in trusted"}, // a doubt has its own words
+	proxyForgetful: {"proxy-forgetful", "", "have the proxy set the field"},
 	everybodyOne: {"everybody-one", "every request comes from one private address, though from many programs: all of them share one quota",
 		"have the proxy name its clients, and " + trustProxy},
 
@@ -110,28 +116,32 @@ var findings = [numFindings]struct{ code, message, remedy string }{
 	policyMadeTwice: {"policy-made-twice", "another Middleware of this policy is in use in this process: without an exact counter each counts for itself, and a client gets the limit of both",
 		"make one, and wrap all handlers by it; or give the other one another Config.Policy"},
 	policyTwice:        {"policy-twice", "a request has passed this policy twice, and is charged twice", "mount it once, or give the other one another Config.Policy"},
-	endpointsUnmounted: {"endpoints-unmounted", "a challenge names the URLs below Challenge.Path, where nothing answers", "mount Middleware.Endpoints there"},
+	endpointsUnmounted: {"endpoints-unmounted", "a challenge names the URLs below Challenge.Path: Endpoints was never called, and Handler was not asked for them", "mount Middleware.Endpoints there"},
+	endpointsMisplaced: {"endpoints-misplaced", "Endpoints was asked for a path that is neither below Challenge.Path nor below an end of it", "mount it where browsers find Challenge.Path"},
+	endpointsIdle:      {"endpoints-idle", "Endpoints is mounted, and the policy has no Challenge.Path", "set Challenge.Path to where it is mounted, or take it away"},
 	scriptsMissing: {"page-scripts-missing", "pages that open by themselves went to browsers, and none has asked for a script of theirs",
 		"mount Middleware.Endpoints where browsers find Challenge.Path, the prefix that a proxy takes away included; let no proxy add a Content-Security-Policy"},
 	newcomersOnGet: {"newcomers-on-get", "a page is refused, and its visitor cannot do the work", "limit the POST of its form alone, or set Challenge.Path and mount Middleware.Endpoints there"},
-	costNegative:   {"cost-negative", "Config.Cost returned a negative cost; refused", ""},
+	formUnsolvable: {"form-unsolvable", "a form is refused, and its visitor cannot do the work", "set Challenge.Path, mount Middleware.Endpoints there, and put the element into the form"},
+	costAboveQuota: {"cost-above-quota", "a cost is above what its client may ever use; refused with 403", "lower the cost, or raise the Quota or Burst"},
+	costNegative:   {"cost-negative", "Config.Cost returned a negative cost; refused", "mend the function: 0 peeks, and Refund gives back"},
 
 	secretUnknown: {"secret-unknown", "clients of several networks show what another secret has signed", "give all instances the same Config.Secrets, and drop an old one after TokenLife only"},
 	clockDiffers:  {"clock-differs", "an instance has signed what begins later than now: the clock of this one is behind, or that of the other is ahead", "have all instances keep their clocks by NTP"},
 	spreadsNot: {"spreads-not", "no token of 1000 says more than this instance knows: its clients come to no other, and are refused under their limit",
 		"take Config.Spreads away; if fewer run than Config.Instances says, lower that"},
 
-	clockJumped: {"clock-jumped", "the clock has stepped back: it was wrong before, or is now", ""},
+	clockJumped: {"clock-jumped", "the clock has stepped back: it was wrong before, or is now", "have it slewed, not stepped"},
 	memoryFull:  {"memory-full", "memory saturated: clients that it does not know begin with the smallest counts of others, and may be refused early", moreClients},
 	salesFull:   {"sales-full", "memory saturated: it has no room for what is paid for with work, and nothing more is sold", moreClients},
 	priceHigh: {"price-high", "newcomers of one address or network are asked for over 16777216 hashes, half a minute of a phone: many have bought there, or one has bought much",
 		"if they are welcome, such as a school, raise Challenge.Crowd; if not, leave it: the price is what holds a buyer"},
-	challengeFailed: {"challenge-failed", "cannot issue a challenge", ""},
-	counterFailed:   {"counter-failed", "exact counter failed a request", ""},
-	counterSilent:   {"counter-down", "exact counter does not answer; ", ""}, // and what comes of it
-	counterBack:     {"counter-back", "exact counter answers again", ""},
-	counterRefuses:  {"counter-refuses", "exact counter answers, and most requests of most of ten seconds were refused as load", ""},
-	counterFull:     {"counter-full", "exact counter has no room, and refuses customers", ""},
+	challengeFailed: {"challenge-failed", "cannot issue a challenge", "set the clock of this machine, or mend its random numbers"},
+	counterFailed:   {"counter-failed", "exact counter failed a request", "mend what error names; if calls are late, raise Exact.Deadline"},
+	counterSilent:   {"counter-down", "exact counter does not answer; ", "mend the counter"}, // and what comes of it
+	counterBack:     {"counter-back", "exact counter answers again", "do nothing: the outage is over"},
+	counterRefuses:  {"counter-refuses", "exact counter answers, and most requests of most of ten seconds were refused as load", "contended: see who locks the database; busy: give it more capacity"},
+	counterFull:     {"counter-full", "exact counter has no room, and refuses customers", "give it more room"},
 }
 
 // checksPage is where each code is explained.
@@ -146,8 +156,11 @@ type checks struct {
 	log    atomic.Pointer[slog.Logger]
 	wrote  [numFindings]throttle
 
-	down   atomic.Bool // the log says that the exact counter does not answer
-	onPage atomic.Bool // newcomersOnGet was told. Once is enough, as a gate may be meant
+	down atomic.Bool // the log says that the exact counter does not answer
+	// newcomersOnGet, formUnsolvable and endpointsMisplaced were told. Once is enough, as each may be meant.
+	onPage, onForm, misplaced atomic.Bool
+
+	named atomic.Int64 // when a refusal has first named the endpoints, in Unix seconds
 
 	scripts atomic.Bool  // a browser has asked for a script, or has run one
 	pages   atomic.Int64 // that need scripts, before that
@@ -235,6 +248,13 @@ func (c *checks) clockAhead(now time.Time, by time.Duration) {
 	if c.mayWrite(now, clockDiffers) { // nothing is allocated for each token of a fleet that is all wrong
 		c.write(slog.LevelWarn, clockDiffers, "", "ahead", by.Truncate(time.Second))
 	}
+}
+
+// namedBefore reports whether a refusal has named the endpoints ten seconds ago, or earlier: a browser that was
+// refused by a policy around a whole site has asked it for a script by now.
+func (c *checks) namedBefore(now time.Time) bool {
+	second := now.Unix()
+	return !c.named.CompareAndSwap(0, second) && second >= c.named.Load()+10
 }
 
 // otherSecret notes that a client shows what no secret of codec has signed.

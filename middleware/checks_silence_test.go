@@ -66,7 +66,8 @@ func TestNoCheckWithoutTrouble(t *testing.T) {
 		}, ""),
 		"a page before WhenExhausted": around(forms(middleware.WhenExhausted), get),
 		"a script's GET":              around(forms(middleware.Newcomers), []option{method(http.MethodGet)}),
-		"a form":                      around(forms(middleware.Newcomers), []option{html}),
+		"a script's POST":             around(forms(middleware.Newcomers), []option{html, with("Sec-Fetch-Mode", "cors")}),
+		"a form that may wait":        around(forms(middleware.WhenExhausted), []option{html}),
 		"a gate of its own": around(func(cfg *middleware.Config) {
 			forms(middleware.Newcomers)(cfg)
 			cfg.PageHandler = http.NotFoundHandler()
@@ -117,7 +118,7 @@ func TestNoCheckWithoutTrouble(t *testing.T) {
 }
 
 // However often a check finds something, it is one line a minute; and newcomers-on-get, which
-// may be meant, is one at all.
+// may be meant, is one at all, as are form-unsolvable and endpoints-misplaced.
 func TestChecksFillNoDisk(t *testing.T) {
 	now := new(clock)
 	cfg := contact(now)

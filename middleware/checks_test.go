@@ -3,6 +3,7 @@
 package middleware_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -88,6 +89,9 @@ func programs(n int, addr func(i int) string, more ...option) (requests [][]opti
 	}
 	return requests
 }
+
+// seconds are plain requests, one each second.
+func seconds(n int) [][]option { return make([][]option, n) }
 
 func always(addr string) func(int) string { return func(int) string { return addr } }
 
@@ -193,6 +197,7 @@ func troubles() map[string]trouble {
 			forms(middleware.Newcomers)(&cfg)
 			return startingWith(t, cfg)[1:]
 		},
+		"secret-weak":          around(func(cfg *middleware.Config) { cfg.Secrets = [][]byte{secret("a"), bytes.Repeat([]byte("k3X9"), 11)} }),
 		"limit-idle":           around(idleHour),
 		"spreads-little":       around(func(cfg *middleware.Config) { cfg.Limits[0].Quota, cfg.Instances, cfg.Spreads = 5, 10, true }),
 		"identity-unknown":     around(nil, []option{from("@")}),
@@ -230,7 +235,7 @@ func troubles() map[string]trouble {
 		"endpoints-unmounted": around(func(cfg *middleware.Config) {
 			forms(middleware.Newcomers)(cfg)
 			cfg.Challenge.Path = "/tally/"
-		}, nil),
+		}, seconds(11)...),
 		"page-scripts-missing": func(t *testing.T) []string {
 			h := newSite(t, waiting(new(clock), middleware.Newcomers))
 			for range 8 {
@@ -240,7 +245,32 @@ func troubles() map[string]trouble {
 			return h.log.lines()
 		},
 		"newcomers-on-get": around(forms(middleware.Newcomers), []option{method(http.MethodGet), html}),
-		"cost-negative":    around(func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return -1 } }, nil),
+		"endpoints-misplaced": func(t *testing.T) []string {
+			cfg := challenging(new(clock), middleware.Newcomers)
+			log := logTo(&cfg)
+			h := newLimiter(t, cfg).Endpoints()
+			for range 3 {
+				resp := requireStatus(t, http.StatusNotFound, send(h, method(http.MethodGet), path("/work/challenge")))
+				require.Contains(t, bodyOf(t, resp), "404: mount these endpoints at /tally/ or, where a proxy takes its beginning away, at the rest")
+			}
+			return log.lines()
+		},
+		"endpoints-idle": func(t *testing.T) []string {
+			cfg := contact(new(clock))
+			log := logTo(&cfg)
+			h := newLimiter(t, cfg).Endpoints()
+			require.Contains(t, bodyOf(t, requireStatus(t, http.StatusNotFound, fetched(h))), "no Challenge.Path")
+			return log.lines()
+		},
+		"form-unsolvable": around(forms(middleware.Newcomers), []option{html}),
+		"cost-above-quota": func(t *testing.T) []string {
+			cfg := contact(new(clock))
+			cfg.Limits[0].Quota, cfg.Tiers = 25, tierOf(cfg.Limits[0], 20)
+			log := logTo(&cfg)
+			newLimiter(t, cfg).HandlerCost(25, new(spy))
+			return log.lines()
+		},
+		"cost-negative": around(func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return -1 } }, nil),
 		"secret-unknown": func(t *testing.T) []string {
 			cfg := contact(new(clock))
 			cfg.Secrets = [][]byte{secret("b")}
@@ -385,14 +415,17 @@ func sections(t *testing.T) (all []section) {
 }
 
 // Each code of the sources has a section in docs/checks.md and each section a code: a line, what it
-// means, and a cure. The lines are what the checks write, word for word.
+// means, and a cure if there is more of one than the remedy in the line. The lines are what the checks write, word for word.
 func TestEveryCheckHasItsPage(t *testing.T) {
 	var explained []string
 	for _, s := range sections(t) {
 		if !strings.HasPrefix(s.code, "redis-") && !strings.HasPrefix(s.code, "ring-") { // those packages have tests of these
 			explained = append(explained, s.code)
 		}
-		require.Regexp(t, "(?s)^\n```text\n[^\n]+\n```\n\n\\S.*\n\n\\*\\*Cure\\.\\*\\* [A-Z]", s.text, "%s: the line, what it means, the cure", s.code)
+		require.Regexp(t, "(?s)^\n```text\n[^\n]+\n```\n\n\\S", s.text, "%s: the line, and what it means", s.code)
+		if !strings.Contains(s.example, ` remedy="`) {
+			require.Contains(t, s.text, "\n\n**Cure.** ", s.code)
+		}
 		require.Contains(t, s.example, " code="+s.code+" ")
 		require.Contains(t, s.example, " page="+middleware.ChecksPage+s.code)
 	}
@@ -410,6 +443,7 @@ func TestChecks(t *testing.T) {
 	for _, code := range middleware.Codes() {
 		t.Run(code, func(t *testing.T) {
 			require.Contains(t, all, code)
+			require.Contains(t, examples[code], ` remedy="`, "what is told has a cure")
 			lines := all[code](t)
 			require.Equal(t, []string{code}, codesIn(lines))
 			line := stamp.ReplaceAllString(strings.TrimSuffix(lines[0], "\n"), "")

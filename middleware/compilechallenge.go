@@ -49,7 +49,7 @@ type challenger struct {
 	// Of the Middleware, whatever its configuration.
 	memory  *limiter.Memory // nil if switched off
 	load    *load.Meter
-	mounted *atomic.Bool // somebody has asked for the endpoints
+	mounted *atomic.Bool // the endpoints have a place
 	proofs  *proofCounts
 	checks  *checks
 }

@@ -17,6 +17,7 @@ import (
 	"weak"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -103,6 +104,37 @@ func (e *engine) warnOfShares(now time.Time, cfg *Config) {
 			}
 		}
 	}
+}
+
+// warnOfSecrets tells of the first secret that a program has hardly drawn at random. It is no error: who develops may have
+// it so.
+func (e *engine) warnOfSecrets(now time.Time, secrets [][]byte) {
+	if i := slices.IndexFunc(secrets, token.Weak); i >= 0 {
+		e.checks.warn(now, secretWeak, "secret", fmt.Sprintf("Secrets[%d]", i))
+	}
+}
+
+// refusesAlways reports whether a cost is more than any client may ever use, and the most that one may. Nobody knows that
+// of customers with limits of their own.
+func (e *engine) refusesAlways(cost int64) (largest int64, never bool) {
+	for _, t := range e.tiersOf() {
+		largest = max(largest, t.most())
+	}
+	return largest, cost > largest && e.customers == nil && !e.shadow
+}
+
+// warnOfDear tells of the first tier, by name, that may never use what a route costs.
+func (e *engine) warnOfDear(now time.Time, cost int64) {
+	all := e.tiersOf()
+	slices.SortFunc(all, func(a, b *tier) int { return strings.Compare(a.name, b.name) })
+	if i := slices.IndexFunc(all, func(t *tier) bool { return cost > t.most() }); i >= 0 && !e.shadow {
+		e.tellDear(now, all[i], cost)
+	}
+}
+
+// tellDear tells that a tier may never use what a request costs. The base has no name.
+func (e *engine) tellDear(now time.Time, t *tier, cost int64) {
+	e.checks.warn(now, costAboveQuota, "cost", cost, "largest", t.most(), "tier", t.name)
 }
 
 // minutes are windows that are over several times while a tally lives, which is an hour at least.

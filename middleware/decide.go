@@ -78,6 +78,9 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 	if d.Saturated {
 		e.checks.warn(now, salesFull)
 	}
+	if d.Reason == CostAboveQuota && q.r != nil && q.price == nil { // of a route it was told when it was mounted
+		e.tellDear(now, who.tier, d.Cost)
+	}
 	return nil
 }
 

@@ -37,11 +37,12 @@ func TestEndpointsUnconfigured(t *testing.T) {
 	} {
 		cfg := challenging(new(clock), middleware.Newcomers)
 		spoil(&cfg)
-		h := newSite(t, cfg)
+		m := newLimiter(t, cfg)
+		h := m.Endpoints()
 		require.Equal(t, http.StatusNotFound, fetched(h).StatusCode, name)
 		require.Equal(t, http.StatusNotFound, redeemed(h, "x").StatusCode, name)
 		if name == "no path" {
-			p := problemIn(t, send(h))
+			p := problemIn(t, send(m.Handler(new(spy))))
 			require.NotEmpty(t, p.Challenge)
 			require.Empty(t, p.ChallengeURL+p.RedeemURL, "and no URL is named")
 		}

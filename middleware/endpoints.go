@@ -15,10 +15,35 @@ import (
 	"github.com/tallystick/tallystick/pow"
 )
 
+// answers reports whether a path is one of the policy's own URLs. A policy that is wrapped around a whole site answers
+// these itself: it would challenge its own script, and lock all out. To pass them to what is inside would leave a
+// handler that looks at no path without a limit. What else is below the path is limited like any other: a file that
+// there is not, and the pages of a site that has put the endpoints beside them.
+func (c *challenger) answers(path string) bool {
+	if c == nil || c.path == "" {
+		return false
+	}
+	name, below := strings.CutPrefix(path, c.path)
+	if !below {
+		return false
+	}
+	switch name {
+	case "challenge", "redeem", "ticket":
+	default:
+		if f, _ := c.assets.Find(name); f == nil {
+			return false
+		}
+	}
+	if !c.mounted.Load() {
+		c.mounted.Store(true)
+	}
+	return true
+}
+
 // serveEndpoints answers the policy's own URLs.
 func (e *engine) serveEndpoints(w http.ResponseWriter, r *http.Request) {
 	if e.challenge == nil || e.challenge.path == "" {
-		http.NotFound(reply.Unstored{ResponseWriter: w}, r)
+		http.Error(reply.Unstored{ResponseWriter: w}, "404: this policy has no Challenge.Path, and so no endpoints", http.StatusNotFound)
 		return
 	}
 	name := e.challenge.below(r.URL.Path)
@@ -37,15 +62,20 @@ func (e *engine) serveEndpoints(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveAsset answers a file.
+// serveAsset answers a file. Where there is none, the endpoints may have been mounted where no browser looks for them.
 func (e *engine) serveAsset(w http.ResponseWriter, r *http.Request, name string) {
-	if f, exact := e.challenge.assets.Find(name); f != nil {
-		if methodAllowed(w, r, http.MethodGet) {
-			f.Serve(w, r, exact)
+	f, exact := e.challenge.assets.Find(name)
+	switch {
+	case f == nil && strings.Contains(name, "/") && !strings.HasPrefix(r.URL.Path, e.challenge.path):
+		if e.checks.misplaced.CompareAndSwap(false, true) {
+			e.checks.warn(e.now(), endpointsMisplaced)
 		}
-		return
+		http.Error(w, "404: mount these endpoints at "+e.challenge.path+" or, where a proxy takes its beginning away, at the rest", http.StatusNotFound)
+	case f == nil:
+		http.NotFound(w, r)
+	case methodAllowed(w, r, http.MethodGet):
+		f.Serve(w, r, exact)
 	}
-	http.NotFound(w, r)
 }
 
 // methodAllowed reports whether r has the right method, and answers it if not.

@@ -351,10 +351,12 @@ func ExampleByOutcome() {
 func ExampleLimitsFor() {
 	agreed := map[string]int64{"customer-17": 5000}
 	limit, err := middleware.New(middleware.Config{
-		Policy:   "api",
-		Limits:   []middleware.Limit{{Quota: 100, Window: time.Hour}},
-		Secrets:  [][]byte{exampleSecret},
-		Identity: func(r *http.Request) (middleware.Identity, error) { return middleware.Principal(r.Header.Get("X-User")), nil },
+		Policy:  "api",
+		Limits:  []middleware.Limit{{Quota: 100, Window: time.Hour}},
+		Secrets: [][]byte{exampleSecret},
+		Identity: func(r *http.Request) (middleware.Identity, error) {
+			return middleware.Principal(r.Header.Get("X-User")), nil
+		},
 		LimitsFor: &middleware.LimitsFor{Func: func(_ context.Context, id middleware.Identity) ([]middleware.Limit, error) {
 			if quota, ok := agreed[id.Name()]; ok {
 				return []middleware.Limit{{Quota: quota, Window: time.Hour}}, nil

@@ -3,19 +3,24 @@
 package middleware_test
 
 import (
+	"context"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// routes is a site of three routes that share five a minute: one at Config.Cost, a dear one,
-// and one that tells what is left.
+// routes is a site of routes that share five a minute: one at Config.Cost, a dear one, one that tells what is left,
+// and one that is too dear for all but a tier.
 func routes(t testing.TB, cfg middleware.Config) *site {
 	t.Helper()
 	s := &site{ServeMux: http.NewServeMux(), spy: new(spy), decisions: record(&cfg)}
+	cfg.Tiers = map[string][]middleware.Limit{"large": {{Algorithm: middleware.FixedWindow, Quota: 6, Window: time.Minute}}}
 	s.m = newLimiter(t, cfg)
 	s.Handle("POST /item/{id}", s.m.Handler(s.spy))
 	s.Handle("POST /report", s.m.HandlerCost(3, s.spy))
@@ -60,7 +65,113 @@ func TestHandlerCostIncorrect(t *testing.T) {
 	m := newLimiter(t, contact(new(clock)))
 	require.PanicsWithValue(t, "middleware: a route costs from 0 to 2147483647, not -1", func() { m.HandlerCost(-1, new(spy)) })
 	require.PanicsWithValue(t, "middleware: a route costs from 0 to 2147483647, not 2147483648", func() { m.HandlerCost(1<<31, new(spy)) })
-	require.NotPanics(t, func() { m.HandlerCost(1<<31-1, new(spy)) })
+	require.NotPanics(t, func() { m.HandlerCost(5, new(spy)) })
+	for name, mount := range map[string]func(){
+		"Handler": func() { m.Handler(nil) }, "HandlerCost": func() { m.HandlerCost(1, nil) }, "a function": func() { m.Handler(http.HandlerFunc(nil)) },
+	} {
+		require.PanicsWithValue(t, "middleware: nil handler", mount, name)
+	}
+	m = nil // of New, whose error was not looked at
+	for name, mount := range map[string]func(){
+		"Handler": func() { m.Handler(new(spy)) }, "HandlerCost": func() { m.HandlerCost(1, new(spy)) }, "Endpoints": func() { m.Endpoints() }, "ScriptURL": func() { m.ScriptURL() },
+	} {
+		require.PanicsWithValue(t, "middleware: a Middleware must be made by New, which has returned no error", mount, name)
+	}
+}
+
+// A route that can never be served is told when it is mounted: by a panic if no client may ever use so much, and by a
+// line if a tier may not.
+func TestRoutesThatNobodyCanAfford(t *testing.T) {
+	five := middleware.Limit{Algorithm: middleware.FixedWindow, Quota: 5, Window: time.Minute}
+	plain, panics := func(*middleware.Config) {}, "panic: middleware: policy \"contact\": a route that costs 25 would refuse everybody for ever, as no quota or burst is above %d; lower the cost, or raise them"
+	line := func(largest int64, tier string) string {
+		return fmt.Sprintf("code=cost-above-quota cost=25 largest=%d tier=%s ", largest, tier)
+	}
+	for name, test := range map[string]struct {
+		change func(*middleware.Config)
+		want   string // a part of the line, or of the panic
+	}{
+		"no quota":        {plain, fmt.Sprintf(panics, 5)},
+		"no tier":         {func(cfg *middleware.Config) { cfg.Tiers = tierOf(five, 20) }, fmt.Sprintf(panics, 20)},
+		"a tier":          {func(cfg *middleware.Config) { cfg.Limits[0].Quota, cfg.Tiers = 25, tierOf(five, 20) }, line(20, "other")},
+		"all but a tier":  {func(cfg *middleware.Config) { cfg.Tiers = tierOf(five, 25) }, line(5, `""`)},
+		"the smallest":    {func(cfg *middleware.Config) { cfg.Limits = append(cfg.Limits, limitOf(100, time.Hour)) }, fmt.Sprintf(panics, 5)},
+		"enough":          {func(cfg *middleware.Config) { cfg.Limits[0].Quota = 25 }, ""},
+		"a burst":         {func(cfg *middleware.Config) { cfg.Limits = bucketOf(100, 24) }, fmt.Sprintf(panics, 24)},
+		"burst enough":    {func(cfg *middleware.Config) { cfg.Limits = bucketOf(1, 25) }, ""},
+		"a shadow":        {func(cfg *middleware.Config) { cfg.Limits = append(bucketOf(100, 50), shadowOf(five)) }, ""},
+		"in shadow mode":  {func(cfg *middleware.Config) { cfg.Shadow = true }, ""},
+		"own tallies":     {forms(middleware.Newcomers), fmt.Sprintf(panics, 5)},
+		"what is counted": {func(cfg *middleware.Config) { cfg.Limits, cfg.ByOutcome = failuresOf(5) }, fmt.Sprintf(panics, 5)},
+		"a customer of unknown quota": {func(cfg *middleware.Config) {
+			cfg.Identity = only(middleware.APIKey("x"))
+			cfg.LimitsFor = patiently(func(context.Context, middleware.Identity) ([]middleware.Limit, error) { return nil, nil })
+		}, line(5, `""`)},
+		"a counter": {func(cfg *middleware.Config) { cfg.Exact = paid(new(clock), newLedger(new(clock))).Exact }, fmt.Sprintf(panics, 5)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := contact(new(clock))
+			test.change(&cfg)
+			log := logTo(&cfg)
+			m := newLimiter(t, cfg)
+			said := func() (said string) {
+				defer func() {
+					if value := recover(); value != nil {
+						said = fmt.Sprint("panic: ", value)
+					}
+				}()
+				m.HandlerCost(25, new(spy))
+				return strings.Join(log.lines(), "")
+			}()
+			require.Equal(t, test.want == "", said == "", said)
+			require.Contains(t, said, test.want)
+		})
+	}
+
+	// A quota that is lowered below a route later is told then, and Config.Cost when it is asked.
+	now := new(clock)
+	cfg := contact(now)
+	cfg.Limits[0].Quota = 25
+	log := logTo(&cfg)
+	m := newLimiter(t, cfg)
+	h := m.HandlerCost(25, new(spy))
+	cfg.Limits = []middleware.Limit{five}
+	require.NoError(t, m.Reconfigure(cfg))
+	require.Len(t, log.lines(), 1)
+	require.Equal(t, http.StatusForbidden, send(h).StatusCode)
+
+	cfg.Policy, cfg.Cost = "cost", func(*http.Request) int64 { return 6 }
+	h = newLimiter(t, cfg).Handler(new(spy))
+	for range 90 {
+		now.advance(time.Second)
+		require.Equal(t, http.StatusForbidden, send(h).StatusCode)
+	}
+	require.Len(t, log.lines(), 3, "one a minute")
+	require.Contains(t, log.lines()[2], "code=cost-above-quota cost=6 largest=5 ")
+}
+
+func tierOf(of middleware.Limit, quota int64) map[string][]middleware.Limit {
+	of.Quota = quota
+	return map[string][]middleware.Limit{"other": {of}}
+}
+
+func limitOf(quota int64, window time.Duration) middleware.Limit {
+	return middleware.Limit{Quota: quota, Window: window}
+}
+
+func bucketOf(quota, burst int64) []middleware.Limit {
+	return []middleware.Limit{{Algorithm: middleware.TokenBucket, Quota: quota, Burst: burst, Window: time.Minute}}
+}
+
+func shadowOf(l middleware.Limit) middleware.Limit {
+	l.Name, l.Shadow = "tried", true
+	return l
+}
+
+// failuresOf counts attempts, of which there are plenty, and failures by outcome.
+func failuresOf(quota int64) ([]middleware.Limit, *middleware.ByOutcome) {
+	return []middleware.Limit{{Name: "attempts", Quota: 100, Window: time.Minute}, {Name: "failures", Quota: quota, Window: time.Minute}},
+		&middleware.ByOutcome{Limits: []string{"failures"}}
 }
 
 // The price follows a new configuration, and can be settled.

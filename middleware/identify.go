@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 )
 
 // identify tells who is asking, and what the steps need of it. Nothing else of the
@@ -60,8 +60,8 @@ const portsInBlock = 1 << 12
 // blockOf returns the block of ports that a client is in, from 1, and 0 if its port
 // is not known: port 0 is nobody's.
 func blockOf(r *http.Request) uint8 {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || peer.Port() == 0 {
+	peer, ok := httpfield.ParseAddress(r.RemoteAddr)
+	if !ok || peer.Port() == 0 {
 		return 0
 	}
 	return uint8(1 + peer.Port()/portsInBlock)

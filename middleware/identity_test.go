@@ -116,6 +116,58 @@ func TestPeerAddress(t *testing.T) {
 	}
 }
 
+// There is one reader of addresses: what is one in a field of a proxy is one in RemoteAddr, as something further outside
+// may have left it, and the other way round.
+func TestAnAddressIsReadTheSameEverywhere(t *testing.T) {
+	proxy := netip.MustParsePrefix("10.0.0.0/8")
+	lists, one := mustIdentity(middleware.ForwardedFor(proxy)), mustIdentity(middleware.AddressFromHeader("X-Real-IP", proxy))
+	elements := mustIdentity(middleware.AddressFromHeader("Forwarded", proxy))
+	for text, want := range map[string]string{
+		"203.0.113.5": "203.0.113.5", "203.0.113.5:4711": "203.0.113.5", "203.0.113.5:": "203.0.113.5", " 203.0.113.5": "203.0.113.5", "203.0.113.5:80\t": "203.0.113.5",
+		"2001:db8::1": "2001:db8::1", "[2001:db8::1]": "2001:db8::1", "[2001:db8::1]:": "2001:db8::1", "[2001:db8::1]:4711": "2001:db8::1", " [2001:db8::1%eth0]:80 ": "2001:db8::1",
+		"[::ffff:203.0.113.5]": "203.0.113.5", "::ffff:203.0.113.5": "203.0.113.5", "fe80::1%eth0": "fe80::1", "203.0.113.5:00080": "203.0.113.5", "203.0.113.5:65535": "203.0.113.5",
+		"": "", ":": "", "[": "", "]": "", "[]": "", "[]:80": "", ":80": "", "[203.0.113.5]": "", "[203.0.113.5]:80": "", "203.0.113.5::80": "", "203.0.113.5:65536": "", "203.0.113.5:-1": "",
+		"203.0.113.5:+80": "", "203.0.113.5:80:": "", "[2001:db8::1": "", "2001:db8::1]": "", "[2001:db8::1]80": "", "[2001:db8::1]:80]": "", "[[2001:db8::1]]": "", "2001:db8::1]:80": "",
+		"[2001:db8::1]::80": "", "203.0.113.5, 198.51.100.7": "", "203.0.113": "", "0xcb.0.113.5": "", "203.0.113.5 80": "", "localhost:80": "", "203.0.113.5/32": "", "@": "", "/run/app.sock": "",
+	} {
+		whom := func(identify middleware.IdentityFunc, remote, field, value string) string {
+			r := peerRequest(remote)
+			if field != "" {
+				r.Header.Set(field, value)
+			}
+			if id, err := identify(r); err == nil {
+				return id.Addr().String()
+			}
+			return ""
+		}
+		require.Equal(t, want, whom(middleware.PeerAddress, text, "", ""), "RemoteAddr %q", text)
+		require.Equal(t, want, whom(lists, text, "", ""), "RemoteAddr %q, before a list", text)
+		require.Equal(t, want, whom(one, "10.0.0.1:80", "X-Real-IP", text), "X-Real-IP %q", text)
+		if text = strings.Trim(text, " \t"); text == "" || strings.Contains(text, ",") {
+			continue // a list of none, and of two
+		}
+		require.Equal(t, want, whom(lists, "10.0.0.1:80", "X-Forwarded-For", text), "X-Forwarded-For %q", text)
+		if strings.Count(text, ":") > 1 && text[0] != '[' {
+			want = "" // RFC 7239 wants brackets
+		}
+		require.Equal(t, want, whom(elements, "10.0.0.1:80", "Forwarded", `for="`+text+`"`), "Forwarded %q", text)
+	}
+}
+
+// A socket is blamed where it is one. Whatever else is no address has been put there.
+func TestASocketIsBlamedWhereItIsOne(t *testing.T) {
+	for remote, because := range map[string]string{
+		"": "as on a Unix socket", "@": "as on a Unix socket", "@app": "as on a Unix socket", "/run/app.sock": "as on a Unix socket",
+		"pipe": "RemoteAddr holds no address: a middleware outside", "203.0.113.5, 198.51.100.7": "RemoteAddr holds no address", "bufconn": "RemoteAddr holds no address",
+	} {
+		for _, identify := range []middleware.IdentityFunc{middleware.PeerAddress, mustIdentity(middleware.ForwardedFor(netip.MustParsePrefix("10.0.0.0/8")))} {
+			_, err := identify(peerRequest(remote))
+			require.ErrorContains(t, err, because, remote)
+			require.NotContains(t, err.Error(), "bufconn")
+		}
+	}
+}
+
 // Who cannot be told is refused by name: never unlimited, never one blank identity for all.
 func TestIdentityUnknown(t *testing.T) {
 	for name, identity := range map[string]middleware.IdentityFunc{

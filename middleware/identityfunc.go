@@ -63,8 +63,11 @@ type nobodyError string
 // Error says why.
 func (why nobodyError) Error() string { return "middleware: cannot tell who is asking: " + string(why) }
 
-// errNoAddress is about the connection's other end.
-const errNoAddress nobodyError = "the connection has no address, as on a Unix socket; set Config.Identity, see InsecureNoPeer"
+// These are about the connection's other end.
+const (
+	errNoPeer    nobodyError = "the connection has no address, as on a Unix socket; set Config.Identity, see InsecureNoPeer"
+	errNoAddress nobodyError = "RemoteAddr holds no address: a middleware outside may have changed it"
+)
 
 // PeerAddress identifies by the address of the connection's other end, which
 // cannot be forged. Behind a reverse proxy that is the proxy: use
@@ -79,19 +82,24 @@ func PeerAddress(r *http.Request) (Identity, error) {
 	}
 	addr, ok := peer(r)
 	if !ok {
-		return Identity{}, errNoAddress
+		return Identity{}, noPeer(r)
 	}
 	return Address(addr), nil
 }
 
-// peer parses RemoteAddr: with a port, as net/http fills it in, or bare, as
-// some middleware leaves it.
+// peer parses RemoteAddr: as net/http fills it in, or as some middleware leaves it.
 func peer(r *http.Request) (netip.Addr, bool) {
-	if ap, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-		return ap.Addr(), true
+	node, ok := httpfield.ParseAddress(r.RemoteAddr)
+	return node.Addr(), ok
+}
+
+// noPeer says why a request has no peer. Clients of a Unix socket have no name, a path, or one after an @; nothing else is
+// blamed on a socket.
+func noPeer(r *http.Request) nobodyError {
+	if remote := r.RemoteAddr; remote == "" || remote[0] == '@' || remote[0] == '/' {
+		return errNoPeer
 	}
-	addr, err := netip.ParseAddr(r.RemoteAddr)
-	return addr, err == nil
+	return errNoAddress
 }
 
 // dotted parses an IPv4 address and a port as net/http writes them. It is not ok for any other
@@ -186,7 +194,7 @@ func believing(t httpfield.AddressField, trusted []netip.Prefix, peerless bool) 
 		errMissing = nobodyError("no client address in " + t.Name + ", and the connection has none")
 		missing    = doubt{false, "no client address in " + t.Name + " from a trusted proxy; its clients share one quota"}
 		ours       = doubt{false, t.Name + " names trusted proxies alone, as of a request from a proxy's own machine; all clients that it names so share one quota"}
-		sometimes  = doubt{true, t.Name + " comes from trusted proxies with some requests and not with others: if those are no health checks, the proxy may pass on what its clients write, and they can pose as anyone; have it set the field"}
+		sometimes  = doubt{true, t.Name + " comes from trusted proxies with some requests and not with others: if those are no health checks, the proxy may pass on what its clients write, and they can pose as anyone"}
 	)
 	var seen atomic.Bool // a trusted peer has sent the field
 	return func(r *http.Request) (Identity, error) {
@@ -197,7 +205,7 @@ func believing(t httpfield.AddressField, trusted []netip.Prefix, peerless bool) 
 				return Address(from), nil
 			}
 		case !peerless || !unnamed(r.RemoteAddr):
-			return Identity{}, errNoAddress
+			return Identity{}, noPeer(r)
 		}
 		lines := r.Header[t.Name]
 		if len(lines) > 0 && !seen.Load() {

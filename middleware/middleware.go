@@ -26,11 +26,12 @@ type Middleware struct {
 	mu         sync.Mutex // guards the rest, which only Reconfigure changes
 	memory     *limiter.Memory
 	maxClients int
+	dearest    int64 // that a route costs by HandlerCost
 
 	home    *home         // that this process is to the tallies of its challenges
 	passes  time.Duration // the longest life of a tally that was for sale
 	served  *liveRequests
-	mounted atomic.Bool // Endpoints was called
+	mounted atomic.Bool // Endpoints was called, or Handler has answered in their place
 	checks  checks
 	proofs  proofCounts
 	tokens  tokenCounts
@@ -128,6 +129,8 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	e.warnOfIdle(now)
 	e.warnOfShares(now, &full)
 	e.adviseHour(now)
+	e.warnOfSecrets(now, cfg.Secrets)
+	e.warnOfDear(now, m.dearest)
 	return nil
 }
 
@@ -176,11 +179,19 @@ func (m *Middleware) fits(cfg *Config, sound bool) error {
 
 // loaded returns what is compiled, or says what is amiss.
 func (m *Middleware) loaded() *engine {
-	e := m.engine.Load()
-	if e == nil {
-		panic("middleware: a Middleware must be made by New")
+	if m != nil {
+		if e := m.engine.Load(); e != nil {
+			return e
+		}
 	}
-	return e
+	panic("middleware: a Middleware must be made by New, which has returned no error")
+}
+
+// requireHandler panics where there is none, as [http.Handle] does: a mistake of the program, found at start.
+func requireHandler(next http.Handler) {
+	if f, ok := next.(http.HandlerFunc); next == nil || ok && f == nil {
+		panic("middleware: nil handler")
+	}
 }
 
 // Stats returns what has happened since the middleware was made.
@@ -211,9 +222,12 @@ func (m *Middleware) Stats() Stats {
 // It belongs inside of whatever must see every request, such as CORS, logging
 // and http.CrossOriginProtection, and outside of http.TimeoutHandler, which
 // would throw the token away. The request is charged before next runs, whatever
-// becomes of it, unless [Settle], [Refund] or [ByOutcome] say otherwise.
+// becomes of it, unless [Settle], [Refund] or [ByOutcome] say otherwise. Requests for the
+// policy's own URLs, see [Middleware.Endpoints], are answered and not charged. It panics if
+// next is nil.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	m.loaded()
+	requireHandler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.engine.Load().serve(w, r, next, nil)
 	})
@@ -233,11 +247,15 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 // derives from the challenge, so that a lost answer can be asked for again and
 // a replay gains nothing. In [EveryRequest] it sets a cookie that carries the proof
 // along with the next request, for forms that cannot send fields. Proofs that pages of
-// other origins send are refused. Without a Challenge, or without its Path, all is 404; a
-// challenge that names these URLs before Endpoints was called is logged.
+// other origins send are refused. Without a Challenge, or without its Path, all is 404, and
+// logged; so are a path that does not begin with Challenge.Path, and a
+// challenge that names these URLs before Endpoints was called.
 func (m *Middleware) Endpoints() http.Handler {
-	m.loaded()
+	e := m.loaded()
 	m.mounted.Store(true)
+	if e.challenge == nil || e.challenge.path == "" {
+		m.checks.warn(e.now(), endpointsIdle)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.engine.Load().serveEndpoints(w, r)
 	})
@@ -275,7 +293,7 @@ func (m *Middleware) StyleURL() string {
 // request has the given cost: the price beside the route that has it.
 //
 //	http.Handle("GET /items/{id}", limit.Handler(item))
-//	http.Handle("POST /report", limit.HandlerCost(25, report))
+//	http.Handle("POST /report", limit.HandlerCost(5, report))
 //
 // All routes of a Middleware share its quotas. [Config].Cost is not asked. A cost of 0 peeks:
 // the request is counted nowhere, and is told how the limits stand. A cost above a quota of
@@ -284,12 +302,21 @@ func (m *Middleware) StyleURL() string {
 // A page that checks before it sends, see docs/forms.md, names the same number: the
 // endpoint does not know which route it asks for.
 //
-// It panics if cost is negative or above [storeless.MaxQuota], which is a mistake in the program.
+// It panics where the program is mistaken: if next is nil, if cost is negative or above
+// [storeless.MaxQuota], and if no client of any tier may ever use so much. A tier that may not is logged.
 func (m *Middleware) HandlerCost(cost int64, next http.Handler) http.Handler {
-	m.loaded()
+	e := m.loaded()
+	requireHandler(next)
 	if cost < 0 || cost > storeless.MaxQuota {
 		panic(fmt.Sprintf("middleware: a route costs from 0 to %d, not %d", int64(storeless.MaxQuota), cost))
 	}
+	if largest, never := e.refusesAlways(cost); never {
+		panic(fmt.Sprintf("middleware: policy %q: a route that costs %d would refuse everybody for ever, as no quota or burst is above %d; lower the cost, or raise them", e.name, cost, largest))
+	}
+	m.mu.Lock()
+	m.dearest = max(m.dearest, cost)
+	m.mu.Unlock()
+	e.warnOfDear(e.now(), cost)
 	price := func(*http.Request) int64 { return cost }
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.engine.Load().serve(w, r, next, price)

@@ -51,7 +51,9 @@ func newSite(t testing.TB, cfg middleware.Config) *site {
 	}
 	s.m = newLimiter(t, cfg)
 	s.Handle("/", s.m.Handler(s.spy))
-	s.Handle("/tally/", s.m.Endpoints())
+	if c := cfg.Challenge; c != nil && c.Path != "" {
+		s.Handle("/tally/", s.m.Endpoints())
+	}
 	return s
 }
 

@@ -258,7 +258,7 @@ func (c *challenger) offer(now time.Time, who *subject) offer {
 	if !who.dry { // nobody is sent it
 		c.proofs.issue(now, work)
 	}
-	if c.path != "" && !c.mounted.Load() {
+	if c.path != "" && !c.mounted.Load() && c.checks.namedBefore(now) {
 		c.checks.warn(now, endpointsUnmounted)
 	}
 	return offer{challenge: &challenge, field: challenge.Header() + ";policy=" + who.tier.policy.Name()}

@@ -18,7 +18,15 @@ import (
 // serve limits one request: decide, tell, then refuse it or pass it on. The route may have a
 // price of its own.
 func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler, price func(*http.Request) int64) {
-	if preflight(r) || e.hooks.skip != nil && e.hooks.skip(r) {
+	if preflight(r) {
+		next.ServeHTTP(w, r)
+		return
+	}
+	if e.challenge.answers(r.URL.Path) {
+		e.serveEndpoints(w, r)
+		return
+	}
+	if e.hooks.skip != nil && e.hooks.skip(r) {
 		next.ServeHTTP(w, r)
 		return
 	}

@@ -5,9 +5,13 @@ package token
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,6 +86,32 @@ func TestSecrets(t *testing.T) {
 			require.Equal(t, tt.want, fields(problems(t, err)))
 			require.Equal(t, tt.want == nil, keyfunc != nil)
 		})
+	}
+}
+
+// An unset variable is the first mistake of all: its error says so, and what makes a secret.
+func TestEmptySecretIsExplained(t *testing.T) {
+	require.EqualError(t, CheckSecrets([][]byte{[]byte("")}), "Secrets[0]: is empty: is the variable set? `openssl rand -base64 32` makes one")
+}
+
+// TestWeakSecrets: what somebody has typed is told from what was drawn, and what was drawn is never called weak.
+func TestWeakSecrets(t *testing.T) {
+	for _, weak := range []string{
+		strings.Repeat("a", 40), strings.Repeat("0123456789abcdef", 2), strings.Repeat("k3X9", 11), strings.Repeat("secret", 6), "changeme-changeme-changeme-changeme",
+		strings.Repeat("q7Lw2ZpV5xNc8RtY", 2) + "q7", "abababababababababababababababababababac", "CHANGEME: 32 bytes from /dev/urandom!", "my very secret passphrase number 17",
+		"Passwords are a thing of yesterday, so", "abcdefghijklmnopqrstuvwxyz012345", strings.Repeat("\x00", 31) + "\x01",
+	} {
+		require.True(t, Weak([]byte(weak)), weak)
+	}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		drawn := make([]byte, 32)
+		for i := range drawn {
+			drawn[i] = byte(rnd.Uint32())
+		}
+		for _, s := range [][]byte{drawn, []byte(base64.StdEncoding.EncodeToString(drawn)), []byte(hex.EncodeToString(drawn)), []byte(hex.EncodeToString(drawn[:16]))} {
+			require.False(t, Weak(s), "%x", s)
+		}
 	}
 }
 

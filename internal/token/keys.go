@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -76,6 +77,8 @@ func CheckSecrets(secrets [][]byte) error {
 	}
 	for i, secret := range secrets {
 		switch {
+		case len(secret) == 0:
+			errs = append(errs, secretProblem(i, "is empty: is the variable set? `openssl rand -base64 32` makes one"))
 		case len(secret) < MinSecret:
 			errs = append(errs, secretProblem(i, "must be at least %d random bytes, not %d", MinSecret, len(secret)))
 		case len(bytes.TrimLeft(secret, "\x00")) == 0:
@@ -88,6 +91,31 @@ func CheckSecrets(secrets [][]byte) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Weak reports whether a secret was hardly drawn at random, however long it is: it has fewer than eight different bytes, is
+// one piece again and again, or holds a word of placeholders. A random one in base64 holds such a word once in ten
+// million times.
+func Weak(secret []byte) bool {
+	var seen [256]bool
+	different := 0
+	for _, b := range secret {
+		if !seen[b] {
+			seen[b] = true
+			different++
+		}
+	}
+	if different < 8 {
+		return true
+	}
+	for n := 1; n <= len(secret)/2; n++ {
+		if bytes.Equal(secret[n:], secret[:len(secret)-n]) {
+			return true
+		}
+	}
+	lower := bytes.ToLower(secret)
+	return slices.ContainsFunc([]string{"changeme", "change-me", "change_me", "secret", "password", "placeholder", "01234567", "abcdefgh"},
+		func(word string) bool { return bytes.Contains(lower, []byte(word)) })
 }
 
 func secretProblem(i int, format string, args ...any) error {

@@ -204,7 +204,7 @@ func read(path string) (*file, error) {
 	}
 	f := new(file)
 	f.problems = readShape(path, text, &f.keys)
-	f.secrets = secretReader{problems: f.problems, folder: filepath.Dir(path), rings: map[string][][]byte{}}
+	f.secrets = secretReader{problems: f.problems, folder: filepath.Dir(path), rings: map[string][][]byte{}, from: map[string]string{}}
 	return f, nil
 }
 
@@ -234,6 +234,8 @@ func (f *file) configs(s *Set) []config {
 		switch {
 		case there && !f.below(at):
 			all = append(all, f.config(s, name, at, keys))
+		case keys != nil: // whatever else is wrong there
+			f.shared(&config{secrets: at + ".secrets", identity: at + ".identity"}, keys, s.program.Policies[name].Identity != nil)
 		case !there && f.keys.Policies != nil && !f.below(at):
 			f.add(at, "is missing: the program serves it")
 		}
@@ -247,7 +249,22 @@ func (f *file) config(s *Set, name, at string, keys *policyKeys) config {
 	own := base.Identity != nil
 	c := config{Config: configOf(name, keys, base), at: at, secrets: at + ".secrets", identity: at + ".identity"}
 	c.Logger = cmp.Or(c.Logger, s.program.Logger)
+	f.shared(&c, keys, own)
 
+	if keys.Exact != nil && keys.Exact.Counter != nil {
+		counter, ok := s.program.Counters[*keys.Exact.Counter]
+		if !ok {
+			names := slices.Sorted(maps.Keys(s.program.Counters))
+			f.add(at+".exact.counter", "is no counter of this program, which has %s", cmp.Or(strings.Join(names, ", "), "none"))
+		}
+		c.Exact.Counter = counter
+	}
+	return c
+}
+
+// shared fills in what a policy may have of its own or of the whole file, secrets and identity. The program may have its
+// own identity.
+func (f *file) shared(c *config, keys *policyKeys, own bool) {
 	secrets := keys.Secrets
 	if secrets == nil && f.keys.Secrets != nil {
 		secrets, c.secrets = f.keys.Secrets, "secrets"
@@ -267,16 +284,6 @@ func (f *file) config(s *Set, name, at string, keys *policyKeys) config {
 	default:
 		c.Identity = identityOf(identity, c.identity, f.problems)
 	}
-
-	if keys.Exact != nil && keys.Exact.Counter != nil {
-		counter, ok := s.program.Counters[*keys.Exact.Counter]
-		if !ok {
-			names := slices.Sorted(maps.Keys(s.program.Counters))
-			f.add(at+".exact.counter", "is no counter of this program, which has %s", cmp.Or(strings.Join(names, ", "), "none"))
-		}
-		c.Exact.Counter = counter
-	}
-	return c
 }
 
 // addOf reports what middleware says of a Config.
@@ -286,6 +293,10 @@ func (f *file) addOf(c config, err error) {
 		if rest, ok := strings.CutPrefix(path, "secrets"); ok {
 			path = c.secrets + rest
 			if f.below(c.secrets) { // which is why there are none
+				continue
+			}
+			if from := f.secrets.from[c.secrets]; from != "" {
+				f.add(path, "%s (in %s)", spelled(e.Problem), from)
 				continue
 			}
 		} else {

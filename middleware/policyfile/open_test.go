@@ -22,7 +22,7 @@ import (
 )
 
 // secretText is in the secrets of all tests, and must be in no text that comes out.
-const secretText = "hush-hush-hush-hush-hush-hush-hush-hush"
+const secretText = "hush-hush-q7Lw2ZpV5xNc8RtY-hush-hush-h"
 
 // folder holds a policy file, and its secrets.
 type folder struct {
@@ -146,7 +146,7 @@ func TestOpenReportsAll(t *testing.T) {
 	set, err := policyfile.Open(path, p)
 	require.Nil(t, set)
 	require.Equal(t, strings.TrimSpace(`
-PATH:2: secrets[0]: must be at least 32 random bytes, not 16
+PATH:2: secrets[0]: must be at least 32 random bytes, not 16 (in "short")
 PATH:3: identity.trusted[0]: trusts the whole Internet, so that anyone could pose as anyone
 PATH:3: identity.trusted[1]: must be a network such as "10.0.0.0/8" or "2001:db8::/32"
 PATH:4: policies.upload: is missing: the program serves it
@@ -168,6 +168,30 @@ PATH:23: policies.stray: is no policy of this program, which has contact, login,
 	for problem := range storeless.ConfigErrors(err) {
 		require.Contains(t, problem.Field, path+":")
 	}
+}
+
+// A mistake in one part of a file hides none in another: all are told, so that nobody starts a program once for each.
+func TestNoMistakeHidesAnother(t *testing.T) {
+	f := newFolder(t)
+	path := f.put("policies.json", `{
+	"secrets": {"file": "none"},
+	"identity": {"from": "forwarded-for", "trusted": ["0.0.0.0/0"]},
+	"policies": {"contact": {
+		"limits": [{"quota": 5, "window": "1m", "algorithm": "sliding"}],
+		"tiers": {"pro": {}},
+		"challenge": {"mode": 7}}}}`)
+	_, err := policyfile.Open(path, serving("contact"))
+	require.EqualError(t, err, strings.ReplaceAll(strings.TrimSpace(`
+PATH:2: secrets.file: "none" cannot be read in `+f.dir+`: no such file or directory
+PATH:3: identity.trusted[0]: trusts the whole Internet, so that anyone could pose as anyone
+PATH:5: policies.contact.limits[0].algorithm: must be sliding-window, fixed-window, token-bucket, leaky-bucket, sliding-log or rolling-day, not "sliding"
+PATH:6: policies.contact.tiers.pro.limits: is required
+PATH:7: policies.contact.challenge.mode: must be when-exhausted, when-busy, newcomers or every-request, not a number`), "PATH", path))
+
+	_, err = policyfile.Open(f.put("policies.json", `{"policies": {"contact": {"limits": [{"algorithm": "`+secretText+`"}]}}}`), serving("contact"))
+	require.Regexp(t, "sliding-log or rolling-day$", err.Error(), "it may be a secret, at the wrong place")
+	_, err = policyfile.Open(f.put("policies.yaml", "policies:\n  contact: {}\n"), serving("contact"))
+	require.ErrorContains(t, err, "policies.yaml:1: must be JSON: invalid character 'p'")
 }
 
 // A Set holds secrets, perhaps; no verb shows them.

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -52,12 +54,13 @@ type secretReader struct {
 	*problems
 	folder string // of the policy file
 	rings  map[string][][]byte
-	open   []string // paths of the files that everybody may read
+	from   map[string]string // what each ring was read from
+	open   []string          // paths of the files that everybody may read
 }
 
 // read returns the secrets that keys, at path, name, or nil after a problem. No problem
-// repeats a name or a path: it may be a secret that stands at the wrong place. The folder in which a
-// relative one begins is not in the file, and is told.
+// repeats a name or a path that is there for nothing, unless it is shorter than a secret: it may be one that stands at the
+// wrong place. The folder in which a relative one begins is not in the file, and is told.
 func (s *secretReader) read(keys *secretKeys, path string) [][]byte {
 	if ring, ok := s.rings[path]; ok {
 		return ring
@@ -83,11 +86,15 @@ func (s *secretReader) readEnv(name, path string) [][]byte {
 	case len(ring) == 0:
 		s.add(path, "names an environment variable that holds no secret")
 	}
+	s.from[strings.TrimSuffix(path, ".env")] = "the variable " + name
 	return ring
 }
 
 func (s *secretReader) readFile(name, path string) [][]byte {
-	in := ""
+	in, missing, there := "", told(name), strconv.Quote(name)
+	if missing != "" {
+		missing += " "
+	}
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(s.folder, name)
 		if folder, err := filepath.Abs(s.folder); err == nil {
@@ -98,28 +105,29 @@ func (s *secretReader) readFile(name, path string) [][]byte {
 	var cause *fs.PathError
 	switch {
 	case errors.As(err, &cause):
-		s.add(path, "cannot be read%s: %s", in, cause.Err)
+		s.add(path, "%scannot be read%s: %s", missing, in, cause.Err)
 		return nil
 	case err != nil:
-		s.add(path, "%s", err)
+		s.add(path, "%s %s", there, err)
 		return nil
 	}
+	s.from[strings.TrimSuffix(path, ".file")] = there
 	if runtime.GOOS != "windows" { // which has no such bits
 		switch {
 		case mode.Perm()&0o002 != 0:
-			s.add(path, "may be written by everybody on this machine, who could sign tokens of their own; take that right away, as chmod 0400 does")
+			s.add(path, "%s may be written by everybody on this machine, who could sign tokens of their own; take that right away, as chmod 0400 does", there)
 			return nil
 		case mode.Perm()&0o004 != 0:
 			s.open = append(s.open, path)
 		}
 	}
 	if isMarked(text) {
-		s.add(path, beginsMarked)
+		s.add(path, "%s %s", there, beginsMarked)
 		return nil
 	}
 	ring := Secrets(text)
 	if len(ring) == 0 {
-		s.add(path, "holds no secret")
+		s.add(path, "%s holds no secret", there)
 	}
 	return ring
 }

@@ -53,14 +53,14 @@ func TestSecretsThatCannotBeHad(t *testing.T) {
 		`{"env": "` + name + `"}`:                 "secrets.env: names an environment variable that holds no secret",
 		`{"env": "` + name + `_2"}`:               "secrets.env: names an environment variable that is not set",
 		`{"env": "` + secretText + `"}`:           "secrets.env: must be the name of an environment variable",
-		`{"file": "none"}`:                        "secrets.file: cannot be read in FOLDER: no such file or directory",
-		`{"file": "/none"}`:                       "secrets.file: cannot be read: no such file or directory",
+		`{"file": "none"}`:                        "secrets.file: \"none\" cannot be read in FOLDER: no such file or directory",
+		`{"file": "/none"}`:                       "secrets.file: \"/none\" cannot be read: no such file or directory",
 		`{"file": "` + secretText + `"}`:          "secrets.file: cannot be read",
-		`{"file": "empty"}`:                       "secrets.file: holds no secret",
-		`{"file": "large"}`:                       "secrets.file: is too large",
-		`{"file": "."}`:                           "secrets.file: cannot be read in FOLDER: not a regular file",
-		`{"file": "marked"}`:                      "secrets.file: begins with a byte order mark",
-		`{"file": "wide"}`:                        "secrets.file: begins with a byte order mark",
+		`{"file": "empty"}`:                       "secrets.file: \"empty\" holds no secret",
+		`{"file": "large"}`:                       "secrets.file: \"large\" is too large",
+		`{"file": "."}`:                           "secrets.file: \".\" cannot be read in FOLDER: not a regular file",
+		`{"file": "marked"}`:                      "secrets.file: \"marked\" begins with a byte order mark",
+		`{"file": "wide"}`:                        "secrets.file: \"wide\" begins with a byte order mark",
 		`{"env": "` + name + `_MARKED"}`:          "secrets.env: names an environment variable whose text begins with a byte order mark",
 		`{"file": "ring", "env": "` + name + `"}`: "secrets: must have one of env, file",
 		`{}`:                     "secrets: must have one of env, file",
@@ -69,12 +69,14 @@ func TestSecretsThatCannotBeHad(t *testing.T) {
 		`{"file": "ring", "` + secretText + `": ""}`: instead,
 		`{"file": ["` + secretText + `"]}`:           "secrets.file: must be a string, not a list",
 		`null`:                                       instead,
-		`{"file": "twice"}`:                          "secrets[1]: is the same as secrets[0]",
+		`{"file": "twice"}`:                          "secrets[1]: is the same as secrets[0] (in \"twice\")",
+		`{"env": "` + name + `_SHORT"}`:              "secrets[0]: must be at least 32 random bytes, not 5 (in the variable " + name + "_SHORT)",
 		`{"file": "\u0000` + secretText + `"}`:       "secrets.file: must be the path of a file",
 		`{"env": {"` + secretText + `": "` + "x\"}}": "secrets.env: must be a string, not an object",
 	} {
 		f := newFolder(t)
 		t.Setenv(name, " \n")
+		t.Setenv(name+"_SHORT", "short")
 		t.Setenv(name+"_MARKED", "\ufeff"+secretText)
 		f.put("marked", "\ufeff# old\n"+secretText)
 		f.put("wide", "\xfe\xff\x00"+strings.Join(strings.Split(secretText, ""), "\x00"))
@@ -120,7 +122,7 @@ func TestSecretsThatOthersMayUse(t *testing.T) {
 	require.NoError(t, open(0o444))
 	require.Equal(t, 1, strings.Count(log.String(), "everybody on this machine may read the secrets"))
 	require.Contains(t, log.String(), "code=secrets-readable file="+path+" key=secrets.file remedy=")
-	require.ErrorContains(t, open(0o606), "secrets.file: may be written by everybody on this machine")
+	require.ErrorContains(t, open(0o606), "secrets.file: \"ring\" may be written by everybody on this machine")
 }
 
 // A policy file with a byte order mark is named so, and not by its first character.

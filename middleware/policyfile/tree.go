@@ -126,10 +126,12 @@ func (r *treeReader) explain(err error) error {
 		r.countTo(int64(len(r.text)))
 		return errors.New("ends too early; it must be one JSON object")
 	}
+	text := strings.TrimPrefix(err.Error(), "json: ")
 	if isSyntax {
 		r.countTo(wrong.Offset)
+		text = "must be JSON: " + text
 	}
-	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	return errors.New(text)
 }
 
 // kind names what a value is, for people.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -112,25 +113,42 @@ func fromTheRight(lines []string, longest int) func(yield func(entry string, who
 	}
 }
 
-// parseForwardedFor parses an entry of X-Forwarded-For: an address, which some
-// proxies write with a port.
-func parseForwardedFor(s string) (netip.Addr, bool) {
-	if len(s) > len("[ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255%zone-of-32-characters-in-length]:65535") {
-		return netip.Addr{}, false
+// longestNode is how long an address with all that may be around it is.
+const longestNode = len("[ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255%zone-of-32-characters-in-length]:65535")
+
+// ParseAddress reads an address as proxies and middleware write it, in whichever field: IPv6 in brackets or not, with a
+// port, an empty one or none, which is 0, and with space around it. A bare IPv6 address has no port. IPv4 stands in no
+// brackets.
+func ParseAddress(s string) (netip.AddrPort, bool) {
+	s = strings.Trim(s, " \t")
+	if len(s) > longestNode {
+		return netip.AddrPort{}, false
 	}
-	if addr, err := netip.ParseAddr(s); err == nil {
-		return addr, true
-	}
-	if ap, err := netip.ParseAddrPort(s); err == nil {
-		return ap.Addr(), true
-	}
-	if inner, ok := strings.CutPrefix(s, "["); ok {
-		if inner, ok = strings.CutSuffix(inner, "]"); ok {
-			addr, err := netip.ParseAddr(inner)
-			return addr, err == nil && addr.Is6()
+	host, port := s, ""
+	if inner, bracketed := strings.CutPrefix(s, "["); bracketed {
+		var closed, more bool
+		host, port, closed = strings.Cut(inner, "]")
+		if port, more = strings.CutPrefix(port, ":"); !closed || !more && port != "" || !strings.Contains(host, ":") {
+			return netip.AddrPort{}, false
 		}
+	} else if before, after, _ := strings.Cut(s, ":"); !strings.Contains(after, ":") {
+		host, port = before, after
 	}
-	return netip.Addr{}, false
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.AddrPort{}, false
+	}
+	if port == "" {
+		return netip.AddrPortFrom(addr, 0), true
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return netip.AddrPortFrom(addr, uint16(n)), err == nil
+}
+
+// parseForwardedFor parses an entry of X-Forwarded-For.
+func parseForwardedFor(s string) (netip.Addr, bool) {
+	node, ok := ParseAddress(s)
+	return node.Addr(), ok
 }
 
 // parseForwardedElement parses a forwarded-element of RFC 7239, pairs separated

@@ -64,3 +64,30 @@ func TestElementsHaveSoManyPairs(t *testing.T) {
 	_, ok = parseForwardedElement("for=192.0.2.1" + strings.Repeat(";a=b", maxPairs))
 	require.False(t, ok)
 }
+
+// FuzzParseAddress: all that package netip reads is read as it does, and what is read beyond that is the same with a
+// port, an empty port, or brackets less.
+func FuzzParseAddress(f *testing.F) {
+	for _, s := range []string{"203.0.113.5", "203.0.113.5:", "[2001:db8::1]", "[2001:db8::1]:", " [fe80::1%eth0]:80", "::ffff:203.0.113.5", "[203.0.113.5]:80", "2001:db8::1:80"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		node, ok := ParseAddress(s)
+		s = strings.Trim(s, " \t") // at the end of a zone it would be a part of it
+		if full, err := netip.ParseAddrPort(s); err == nil && len(s) <= longestNode && !strings.Contains(full.Addr().Zone(), "]") {
+			require.True(t, ok)
+			require.Equal(t, full, node)
+			return
+		}
+		if addr, err := netip.ParseAddr(s); err == nil && len(s) <= longestNode {
+			require.True(t, ok)
+			require.Equal(t, netip.AddrPortFrom(addr, 0), node)
+			return
+		}
+		if ok {
+			again, ok := ParseAddress(node.String())
+			require.True(t, ok)
+			require.Equal(t, node, again)
+		}
+	})
+}
