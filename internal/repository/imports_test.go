@@ -227,6 +227,16 @@ func TestDependencies(t *testing.T) {
 	require.Equal(t, []string{httpsfv, validator, jwt, "github.com/stretchr/testify"}, direct)
 }
 
+// Each module of the workspace adds its requirements to what "go test ./..." loads in a fresh clone: once they were 715 MB.
+func TestWorkspace(t *testing.T) {
+	atRoot(t)
+	b, err := os.ReadFile("go.work")
+	require.NoError(t, err)
+	_, use, found := strings.Cut(string(b), "use (")
+	require.True(t, found)
+	require.Equal(t, []string{".", "./demo", "./internal/lab", ")"}, strings.Fields(use), "what does not run from the root is no part of go.work")
+}
+
 // Every package that is not internal, and every module, is in the README, and nothing else.
 func TestPackagesAreNamed(t *testing.T) {
 	atRoot(t)
