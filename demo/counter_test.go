@@ -180,9 +180,7 @@ func TestQuoteIsExactOnARing(t *testing.T) {
 // clients too that show no token.
 func TestFirstProgramOnARing(t *testing.T) {
 	testkit.Outside(t)
-	if testing.Short() {
-		t.Skip("-short: this builds the first program")
-	}
+	testkit.OnlyWhole(t, "builds the first program")
 	blocks, _, err := printed.Read("../docs/counters.md")
 	require.NoError(t, err)
 	at := slices.IndexFunc(blocks, func(b printed.Block) bool { return strings.Contains(b.Text, "ring.Open(") })

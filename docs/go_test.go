@@ -146,9 +146,7 @@ func goHere(t *testing.T, dir string, args ...string) {
 // file that declares what it takes for granted.
 func TestGoBlocks(t *testing.T) {
 	testkit.Outside(t)
-	if testing.Short() {
-		t.Skip("-short: this builds every program and fragment of the pages, with all their modules")
-	}
+	testkit.OnlyWhole(t, "builds every program and fragment of the pages, with all their modules")
 	dir := moduleHere(t)
 	for i, b := range blocksOf(t, "go") {
 		if b.From != "" { // compiled where it comes from, by a module that has what it imports
@@ -179,9 +177,7 @@ func TestFirstProgram(t *testing.T) {
 // beside a clone, with the first program.
 func TestInstall(t *testing.T) {
 	testkit.Outside(t)
-	if testing.Short() {
-		t.Skip("-short: this builds the first program, with all its modules")
-	}
+	testkit.OnlyWhole(t, "builds the first program, with all its modules")
 	dir := t.TempDir()
 	root, err := filepath.Abs(".")
 	require.NoError(t, err)

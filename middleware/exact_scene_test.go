@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 )
@@ -269,7 +270,7 @@ func paying(name string) func(int, *http.Request) {
 
 // briefly is so long, or half of it where time is short.
 func briefly(long time.Duration) time.Duration {
-	if testing.Short() {
+	if !testkit.Whole() {
 		long /= 2
 	}
 	return long

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -43,7 +44,7 @@ func newTwin(t *testing.T, cfg func() middleware.Config) twin {
 // sent, by either way, own tallies among them.
 func TestTraceIsTheSameOutside(t *testing.T) {
 	seeds := uint64(8)
-	if testing.Short() {
+	if !testkit.Whole() {
 		seeds = 3
 	}
 	limits := map[string][]middleware.Limit{

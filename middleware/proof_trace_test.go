@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -153,7 +154,7 @@ func (w *proofWorld) step() {
 // instances restart, rotate secrets and change quotas.
 func TestProofTraces(t *testing.T) {
 	seeds := uint64(12)
-	if testing.Short() {
+	if !testkit.Whole() {
 		seeds = 2
 	}
 	modes := maps.Clone(allModes)

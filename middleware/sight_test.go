@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -20,7 +21,7 @@ import (
 // header and cookie; costs are given back and settled; secrets and limits change; instances start anew, and clocks step.
 func TestKnownBySightIsRead(t *testing.T) {
 	seeds := uint64(12)
-	if testing.Short() {
+	if !testkit.Whole() {
 		seeds = 2
 	}
 	for name, limits := range map[string][]middleware.Limit{

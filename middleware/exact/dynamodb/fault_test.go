@@ -8,6 +8,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/faults"
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
@@ -15,9 +16,7 @@ import (
 // calls fail by their deadlines; what was answered stays counted, nothing is counted twice
 // under its ID, and the limit holds.
 func TestFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: takes half a minute")
-	}
+	testkit.OnlyWhole(t, "takes half a minute")
 	s := startServer(t)
 	p := faults.StartProxy(t, s.Addr())
 	faults.AmidALoad(t, faults.OfAServer(p, s.Kill, s.Start, s.Freeze, s.Thaw), time.Second, func(t *testing.T) exact.Counter {

@@ -12,14 +12,13 @@ import (
 
 	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/internal/faults/front"
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
 // What befalls a server, or the way to it, in the middle of a load, and passes.
 func TestFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: takes most of a minute")
-	}
+	testkit.OnlyWhole(t, "takes most of a minute")
 	s := startServer(t)
 	p := faults.StartProxy(t, s.Addr())
 	all := append(faults.OfAServer(p, s.Kill, s.Start, s.Freeze, s.Thaw),

@@ -24,6 +24,7 @@ import (
 	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/internal/faults/front"
 	"github.com/tallystick/tallystick/internal/paced"
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
 )
@@ -157,7 +158,7 @@ func TestPacedChild(t *testing.T) { paced.Child(t, openAt) }
 // Real processes pace their calls through an owner: one that serves a counter, and a Durable
 // Object.
 func TestPaced(t *testing.T) {
-	if testing.Short() {
+	if !testkit.Whole() {
 		paced.Test(t, at(startServed(t).Addr()), openAt)
 		return
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/faults"
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/sql"
@@ -49,9 +50,7 @@ func openAt(where string) (exact.Counter, error) {
 // TestExactAcrossProcesses has four processes make 5000 attempts at a limit of 1000: exactly
 // 1000 pass, and exactly 1000 are counted also when the way back loses answers.
 func TestExactAcrossProcesses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: starts processes for some seconds")
-	}
+	testkit.OnlyWhole(t, "starts processes for some seconds")
 	s := startServer(t)
 	t.Run("PostgreSQL", func(t *testing.T) {
 		store, _, _ := engine{"pgx", s.dsn("postgres"), sql.PostgreSQL}.open(t)
@@ -70,9 +69,7 @@ const endless = "endless"
 // A process that is killed while it writes leaves nothing half written, and no lock: what it has
 // charged stays charged, and another goes on from there.
 func TestAKilledWriterLeavesNoLock(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: starts processes")
-	}
+	testkit.OnlyWhole(t, "starts processes")
 	onEach(t, func(t *testing.T, e engine) {
 		store, _, _ := e.open(t)
 		c, p := exactkit.Count(t, store), exactkit.PerYear(t, 1_000_000)
