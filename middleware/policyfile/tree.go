@@ -129,6 +129,9 @@ func (r *treeReader) explain(err error) error {
 	if isSyntax {
 		r.countTo(wrong.Offset)
 	}
+	if begins := bytes.TrimLeft(r.text, " \t\r\n"); isSyntax && begins[0] != '{' {
+		return errors.New("must be JSON, one object that begins with {")
+	}
 	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 }
 
