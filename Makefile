@@ -87,6 +87,9 @@ lint: ## gofmt, vet, staticcheck, tidy go.mod files
 	@if go list -m all | tail -n +2 | grep tallystick; then exit 1; fi
 	@echo "--- go build ./demo, in the workspace"
 	@GOWORK= go build -o /dev/null ./demo
+	@echo "--- what newcomers type leaves go.work.sum as it is"
+	@was=$$(cksum <go.work.sum); export GOWORK=; go list -m all >/dev/null; go doc ./middleware >/dev/null; go mod download; \
+	if [[ $$was != $$(cksum <go.work.sum) ]]; then echo "go.work.sum was not complete; commit it"; exit 1; fi
 
 vuln: ## govulncheck; fails also where its database cannot be reached
 	@.ci/vuln $(MODULES)

@@ -180,9 +180,7 @@ func TestQuoteIsExactOnARing(t *testing.T) {
 // clients too that show no token.
 func TestFirstProgramOnARing(t *testing.T) {
 	kit.Outside(t)
-	if testing.Short() {
-		t.Skip("-short: this builds the first program")
-	}
+	kit.OnlyWhole(t, "builds the first program")
 	blocks, _, err := pages.Read("../docs/counters.md")
 	require.NoError(t, err)
 	at := slices.IndexFunc(blocks, func(b pages.Block) bool { return strings.Contains(b.Text, "ring.Open(") })

@@ -146,9 +146,7 @@ func goHere(t *testing.T, dir string, args ...string) {
 // file that declares what it takes for granted.
 func TestGoBlocks(t *testing.T) {
 	kit.Outside(t)
-	if testing.Short() {
-		t.Skip("-short: this builds every program and fragment of the pages, with all their modules")
-	}
+	kit.OnlyWhole(t, "builds every program and fragment of the pages, with all their modules")
 	dir := moduleHere(t)
 	for i, b := range blocksOf(t, "go") {
 		if b.From != "" { // compiled where it comes from, by a module that has what it imports
@@ -179,9 +177,7 @@ func TestFirstProgram(t *testing.T) {
 // beside a clone, with the first program.
 func TestInstall(t *testing.T) {
 	kit.Outside(t)
-	if testing.Short() {
-		t.Skip("-short: this builds the first program, with all its modules")
-	}
+	kit.OnlyWhole(t, "builds the first program, with all its modules")
 	dir := t.TempDir()
 	root, err := filepath.Abs(".")
 	require.NoError(t, err)
@@ -208,7 +204,7 @@ func TestInstall(t *testing.T) {
 }
 
 // What Install replaces is where it says, and each module of its own has its place in the clone: its path is that of
-// its folder, as the line for the recipes has it.
+// its folder, as the example has it.
 func TestReplaceLines(t *testing.T) {
 	replace := regexp.MustCompile(`(?m)^go mod edit -replace (\S+)=\.\./tallystick(\S*)$`)
 	var replaced []string
@@ -221,7 +217,10 @@ func TestReplaceLines(t *testing.T) {
 			require.Equal(t, line[1], module+line[2])
 		}
 	}
-	require.Equal(t, []string{module, module + "/middleware/recipes"}, replaced)
+	require.Equal(t, []string{module}, replaced, "the first program needs no other")
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	require.Contains(t, string(readme), "`"+module+"/middleware/recipes=../tallystick/middleware/recipes`")
 	own := []string{"middleware/recipes"}
 	for _, row := range tableOf(t, "README.md", "| package | what it is |") {
 		if strings.Contains(row[1], "a module of its own") {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // loginProgram is a log-in on two instances, which share a secret: what the page prints, between
@@ -72,9 +74,7 @@ func main() {
 // TestLogin runs the log-in of docs/api.md by name within its policy by address: right
 // passwords are free, and five wrong ones on each instance shut the name, from any address.
 func TestLogin(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this builds a program")
-	}
+	kit.OnlyWhole(t, "builds a program")
 	block := func(policy string) string {
 		for _, b := range blocksOf(t, "go") {
 			if b.Page == "docs/api.md" && strings.Contains(b.Text, "Policy: \""+policy+"\"") {

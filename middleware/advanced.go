@@ -7,7 +7,7 @@ package middleware
 //
 //	Advanced: middleware.Advanced{InsecureCookie: true},
 //
-// Elsewhere write cfg.InsecureCookie.
+// Elsewhere write cfg.InsecureCookie. From Go 1.27 on a literal may also name the field itself, as in Config{InsecureCookie: true}.
 type Advanced struct {
 	_ [0]func()
 

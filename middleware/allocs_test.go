@@ -101,7 +101,7 @@ func forgery(tok string) string {
 // countsAllocations skips a test where they cannot be counted.
 func countsAllocations(t *testing.T) {
 	if kit.Race {
-		fmt.Fprintf(os.Stderr, "SKIPPED %s: the race detector allocates on its own; go test -short counts them\n", t.Name())
+		fmt.Fprintf(os.Stderr, "SKIPPED %s: the race detector allocates on its own; go test counts them\n", t.Name())
 		t.Skip("the race detector allocates on its own")
 	}
 }

@@ -74,7 +74,7 @@
 //	Tallystick-Degraded   ?1, on exact routes while the counter does not answer
 //	Retry-After           on refusals that may be tried again: whole seconds
 //
-// The RateLimit fields are those of draft-ietf-httpapi-ratelimit-headers-11: r is the cost that
+// The RateLimit fields are those of draft-ietf-httpapi-ratelimit-headers-11 (expired on 24 November 2026): r is the cost that
 // would still pass, as this instance sees it. Within t seconds a client can use no more than r;
 // on a refusal, t is the wait. Config.Fields chooses other spellings, and Config.Quiet hides
 // numbers. A token that is wrong in any way is as if absent, and the response is the same, byte

@@ -38,11 +38,11 @@ func TestResetsOfEarlyResponses(t *testing.T) {
 		return
 	}
 	for _, procs := range []string{"16", "64"} {
-		if procs == "64" && testing.Short() {
+		if procs == "64" && !kit.Whole() {
 			continue
 		}
 		t.Run("GOMAXPROCS="+procs, func(t *testing.T) {
-			args := []string{"-test.run=^TestResetsOfEarlyResponses$", "-test.v", "-test.short=" + strconv.FormatBool(testing.Short())}
+			args := []string{"-test.run=^TestResetsOfEarlyResponses$", "-test.v", "-test.short=" + strconv.FormatBool(!kit.Whole())}
 			cmd := exec.CommandContext(t.Context(), os.Args[0], args...) //nolint:gosec // this very program
 			cmd.Env = append(os.Environ(), ofResets+"=1", "GOMAXPROCS="+procs)
 			out, err := cmd.CombinedOutput()
@@ -78,7 +78,7 @@ func resetEarlyResponses(t *testing.T) {
 	switch {
 	case kit.Long():
 		most, longest = 100_000, time.Minute
-	case testing.Short():
+	case !kit.Whole():
 		most = 300
 	}
 	upstream := serve(t, http.HandlerFunc(many)).URL

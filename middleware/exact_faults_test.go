@@ -180,7 +180,7 @@ func TestFaults(t *testing.T) {
 	for _, m := range mishaps() {
 		rows[m.row]++
 		for _, outage := range []middleware.Outage{middleware.FailOpen, middleware.FailClosed} {
-			if testing.Short() && rows[m.row] > 1 && (rows[m.row]%2 == 0) == (outage == middleware.FailOpen) {
+			if !kit.Whole() && rows[m.row] > 1 && (rows[m.row]%2 == 0) == (outage == middleware.FailOpen) {
 				continue // each mishap has one of the two, and each row has both
 			}
 			for _, flood := range []bool{false, true} {

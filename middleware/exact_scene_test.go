@@ -13,6 +13,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A queue is a server that does one call after the other. What a caller has given up is worked off all the same,
@@ -269,7 +270,7 @@ func paying(name string) func(int, *http.Request) {
 
 // briefly is so long, or half of it where time is short.
 func briefly(long time.Duration) time.Duration {
-	if testing.Short() {
+	if !kit.Whole() {
 		long /= 2
 	}
 	return long

@@ -31,7 +31,7 @@ func TestAStallIsNoOutage(t *testing.T) {
 				customers := s.toll()
 				s.stream(customers, rate, func(n int, r *http.Request) { r.Header.Set("Payer", fmt.Sprint(n)) })
 				long := 2 * time.Second
-				if testing.Short() {
+				if !kit.Whole() {
 					long = 1200 * time.Millisecond
 				}
 				s.lasts(long, func(at time.Duration) {

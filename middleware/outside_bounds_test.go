@@ -116,7 +116,7 @@ func TestPeekIssuesNoChallenge(t *testing.T) {
 // What a client shows takes as much memory and no more, however large it is.
 func TestAskOfMegabytes(t *testing.T) {
 	if kit.Race {
-		fmt.Fprintln(os.Stderr, "SKIPPED TestAskOfMegabytes: the race detector allocates on its own; go test -short counts them")
+		fmt.Fprintln(os.Stderr, "SKIPPED TestAskOfMegabytes: the race detector allocates on its own; go test counts them")
 		t.Skip("the race detector allocates on its own")
 	}
 	m := newLimiter(t, challenging(new(clock), middleware.WhenExhausted))

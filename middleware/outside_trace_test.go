@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A twin is one configuration twice, with two memories and one clock: one instance is
@@ -43,7 +44,7 @@ func newTwin(t *testing.T, cfg func() middleware.Config) twin {
 // sent, by either way, own tallies among them.
 func TestTraceIsTheSameOutside(t *testing.T) {
 	seeds := uint64(8)
-	if testing.Short() {
+	if !kit.Whole() {
 		seeds = 3
 	}
 	limits := map[string][]middleware.Limit{

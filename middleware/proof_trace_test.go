@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A proofAttempt is one request, and what the oracle knows of it beforehand.
@@ -153,7 +154,7 @@ func (w *proofWorld) step() {
 // instances restart, rotate secrets and change quotas.
 func TestProofTraces(t *testing.T) {
 	seeds := uint64(12)
-	if testing.Short() {
+	if !kit.Whole() {
 		seeds = 2
 	}
 	modes := maps.Clone(allModes)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -133,7 +134,7 @@ func TestSettleFarAboveABurst(t *testing.T) {
 // under way. Costs are 0 (Refund), below the estimate, above it, and far above all there is.
 func TestSettleBound(t *testing.T) {
 	seeds := uint64(4)
-	if testing.Short() {
+	if !kit.Whole() {
 		seeds = 2
 	}
 	for name, l := range map[string]middleware.Limit{

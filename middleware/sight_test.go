@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // Whether a token is known by sight or read makes no difference: the same trace gives the same answers, decisions and
@@ -20,7 +21,7 @@ import (
 // header and cookie; costs are given back and settled; secrets and limits change; instances start anew, and clocks step.
 func TestKnownBySightIsRead(t *testing.T) {
 	seeds := uint64(12)
-	if testing.Short() {
+	if !kit.Whole() {
 		seeds = 2
 	}
 	for name, limits := range map[string][]middleware.Limit{

@@ -44,7 +44,7 @@ func TestOneClientMakesNobodyBusy(t *testing.T) {
 				farm = append(farm, bought(t, h, from(a.from(i))))
 			}
 			seconds, n := 1800, 0
-			if testing.Short() {
+			if !kit.Whole() {
 				seconds = 300
 			}
 			for second := range seconds {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // tries is what a sequential search spends: n+1 hashes to arrive at n.
@@ -22,9 +24,7 @@ func tries(numbers []uint32) (sum uint64) {
 // TestPriceOfHiddenNumbers: mean W, never above 2W. The nonces are fixed, so the
 // sample is always the same one.
 func TestPriceOfHiddenNumbers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("short: many samples")
-	}
+	kit.OnlyWhole(t, "takes many samples")
 	const samples = 10_000
 	is := newIssuer(t, secretA)
 	for _, work := range []uint64{4096, DefaultWork, 3 << 20, MaxWork} {
@@ -48,9 +48,7 @@ func TestPriceOfHiddenNumbers(t *testing.T) {
 
 // TestPriceOfSolving is the same of real solves, through the public door.
 func TestPriceOfSolving(t *testing.T) {
-	if testing.Short() {
-		t.Skip("short: many samples")
-	}
+	kit.OnlyWhole(t, "takes many samples")
 	const samples, work = 2000, 2048
 	is := newIssuer(t, secretA)
 	var sum uint64
@@ -79,9 +77,7 @@ func TestPriceOfSolving(t *testing.T) {
 // TestEachPuzzleIsUniform: no puzzle is easier than another, and zero is as
 // likely as any number, so nobody gains by starting elsewhere.
 func TestEachPuzzleIsUniform(t *testing.T) {
-	if testing.Short() {
-		t.Skip("short: many samples")
-	}
+	kit.OnlyWhole(t, "takes many samples")
 	const samples, cells = 16_000, 16
 	is := newIssuer(t, secretA)
 	var seen [puzzles][cells]int

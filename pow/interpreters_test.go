@@ -25,9 +25,7 @@ var interpreters = map[string]string{"python3": ".py", "node": ".js"}
 
 func interpreter(t *testing.T, name string) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("short: no other interpreters")
-	}
+	kit.OnlyWhole(t, "runs other interpreters")
 	path, err := exec.LookPath(name)
 	if err != nil {
 		kit.Unable(t, "there is no %s", name)

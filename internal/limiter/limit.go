@@ -35,7 +35,7 @@ func checkLimit(field string, l, given storeless.Limit) (errs []error) {
 	case l.Algorithm == storeless.SlidingLog || l.Algorithm == storeless.RollingDay:
 		problem("Algorithm", "a %s needs an exact counter; SlidingWindow is what comes closest without one", l.Algorithm)
 	case l.Algorithm > storeless.RollingDay:
-		problem("Algorithm", "must be SlidingWindow, FixedWindow, TokenBucket or LeakyBucket, not %d", l.Algorithm)
+		problem("Algorithm", "must be SlidingWindow, FixedWindow, TokenBucket or LeakyBucket, not %s", l.Algorithm)
 	}
 	quotaOK := l.Quota >= 1 && l.Quota <= storeless.MaxQuota
 	if !quotaOK {

@@ -200,7 +200,7 @@ func TestTypes(t *testing.T) {
 	all("TallyReason", reasons)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "names.ts"), []byte(program.String()), 0o600))
 	for i, resolution := range [][]string{{"--module", "nodenext"}, {"--module", "esnext", "--moduleResolution", "bundler"}} {
-		if testing.Short() && i > 0 {
+		if !kit.Whole() && i > 0 {
 			break
 		}
 		run(t, dir, nil, tsc, append(resolution, "--noEmit", "--strict", "--skipLibCheck", "false", "--target", "es2022", "--lib", "es2022,dom,dom.iterable", "--jsx", "preserve", "types.ts", "types.tsx", "names.ts")...)

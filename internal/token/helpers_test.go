@@ -122,10 +122,10 @@ func payload(t testing.TB, tok string) string {
 }
 
 // rounds returns n; less under the race detector, which makes each round dear and
-// finds nothing in it; and least under -short, as for each mutant.
+// finds nothing in it; and least in the cheap form, as for each mutant.
 func rounds(n int) int {
 	switch {
-	case testing.Short():
+	case !kit.Whole():
 		return n / 5
 	case kit.Race:
 		return n / 2

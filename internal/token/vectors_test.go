@@ -178,9 +178,7 @@ func python(t *testing.T, program string, input []byte) []byte {
 
 // TestVectorsAreGenerated holds the committed vectors to their generator.
 func TestVectorsAreGenerated(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: no change of the package can break this")
-	}
+	kit.OnlyWhole(t, "asks what no change of the package can break")
 	committed, err := os.ReadFile("testdata/vectors.json")
 	require.NoError(t, err)
 	generated := python(t, "vectors.py", nil)

@@ -224,7 +224,7 @@ func askAll(t *testing.T, s *server, at time.Time) map[string]map[string]float64
 		}
 		answers[p.Title] = map[string]float64{}
 		for n, target := range p.Targets {
-			expr := strings.NewReplacer("$__rate_interval", "2m", "$policy", ".*").Replace(target.Expr)
+			expr := strings.NewReplacer("$__rate_interval", "2m", "$policy", ".*", "$job", ".*").Replace(target.Expr)
 			require.NotContains(t, expr, "$", "a variable that the test does not know")
 			for name, value := range s.query(t, expr, at) {
 				answers[p.Title][name+strings.Repeat("'", n)] = value

@@ -16,7 +16,7 @@ import (
 
 const page = "../../docs/watching.md"
 
-// The page names every metric that there is, with its unit, and no other.
+// The page names every metric that there is, with its unit, and no other; and each is on a panel of the dashboard.
 func TestEveryMetricIsOnThePage(t *testing.T) {
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
@@ -32,6 +32,14 @@ func TestEveryMetricIsOnThePage(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, made)
 	require.ElementsMatch(t, made, printed)
+
+	board, err := os.ReadFile("dashboard/grafana.json")
+	require.NoError(t, err)
+	for _, name := range made {
+		name, _, _ = strings.Cut(name, " ")
+		series := regexp.MustCompile(strings.ReplaceAll(name, ".", "_") + `(_seconds|_ratio)?(_total|_bucket|_count)?[^a-z_]`)
+		require.Regexp(t, series, string(board), "no panel of the dashboard shows it")
+	}
 }
 
 // Each alert has a section of the page, which its runbook names.
@@ -47,7 +55,7 @@ func TestEveryAlertIsOnThePage(t *testing.T) {
 	for _, m := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(string(rules), -1) {
 		alerts = append(alerts, m[1])
 	}
-	for _, m := range regexp.MustCompile(`runbook: "docs/watching.md#(\w+)"`).FindAllStringSubmatch(string(rules), -1) {
+	for _, m := range regexp.MustCompile(`runbook: "https://github.com/tallystick/tallystick/blob/main/docs/watching.md#(\w+)"`).FindAllStringSubmatch(string(rules), -1) {
 		runbooks = append(runbooks, m[1])
 	}
 	require.Len(t, alerts, 16)

@@ -131,6 +131,9 @@ func (r *treeReader) explain(err error) error {
 		r.countTo(wrong.Offset)
 		text = "must be JSON: " + text
 	}
+	if begins := bytes.TrimLeft(r.text, " \t\r\n"); isSyntax && begins[0] != '{' {
+		return errors.New("must be JSON, one object that begins with {")
+	}
 	return errors.New(text)
 }
 

@@ -468,9 +468,7 @@ func TestShapesHaveTheirFields(t *testing.T) {
 // The whole of it, with little of everything: each table has its rows, each of them all figures, and
 // is written into its page.
 func TestEverythingIsMeasured(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a hundred processes")
-	}
+	kit.OnlyWhole(t, "starts a hundred processes")
 	able(t, func() { o := new(opening); startRedis(o); startPostgres(o); check(o.close()) })
 	sizes, short := fleetSizes, shortSizes
 	fleetSizes, shortSizes = []int{2}, []int{2}

@@ -35,7 +35,7 @@ func rowsOf() map[string][]string {
 	return all
 }
 
-// Each table has its place on its page, and stands there; and no page has a row that is not measured.
+// Each table has its place on the page, and stands there; and the page has no row that is not measured.
 func TestPagesNameRowsThatExist(t *testing.T) {
 	known, have := map[string]bool{}, map[string]bool{}
 	for _, rows := range rowsOf() {
@@ -54,20 +54,18 @@ func TestPagesNameRowsThatExist(t *testing.T) {
 		require.Greater(t, strings.Count(string(page), "\n|---"), strings.Count(string(without), "\n|---"), "%s: nothing stands in its place", made.name)
 	}
 	name := regexp.MustCompile("^`[^`]+`$")
-	for _, page := range []string{"README.md", "../../README.md"} {
-		_, found, err := pages.Read(page)
-		require.NoError(t, err)
-		for _, table := range found {
-			if !strings.HasPrefix(table.HeldBy, "proof/bench/") {
-				continue
-			}
-			require.NotEmpty(t, table.Rows)
-			for _, row := range table.Rows {
-				require.Regexp(t, `[0-9]`, strings.Join(row[1:], ""), "%s: %s", page, row[0])
-				have[row[0]] = true
-				if name.MatchString(row[0]) {
-					require.True(t, known[row[0]], "%s: no row is called %s", page, row[0])
-				}
+	_, found, err := pages.Read("README.md")
+	require.NoError(t, err)
+	for _, table := range found {
+		if !strings.HasPrefix(table.HeldBy, "proof/bench/") {
+			continue
+		}
+		require.NotEmpty(t, table.Rows)
+		for _, row := range table.Rows {
+			require.Regexp(t, `[0-9]`, strings.Join(row[1:], ""), row[0])
+			have[row[0]] = true
+			if name.MatchString(row[0]) {
+				require.True(t, known[row[0]], "no row is called %s", row[0])
 			}
 		}
 	}
@@ -75,5 +73,37 @@ func TestPagesNameRowsThatExist(t *testing.T) {
 		for _, row := range rows {
 			require.True(t, table == "budgets" || have[row], "no page has the row %s", row)
 		}
+	}
+}
+
+// The figures that the first page of the repository says in words are those of the tables.
+func TestFiguresOfTheFirstPage(t *testing.T) {
+	page, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	_, costs, _ := strings.Cut(string(page), "\n## What it costs\n")
+	costs, _, _ = strings.Cut(costs, "\n## ")
+	_, found, err := pages.Read("README.md")
+	require.NoError(t, err)
+	cell := func(head, row string, i int) string {
+		for _, table := range found {
+			for _, cells := range table.Rows {
+				if strings.HasPrefix(table.Head, head) && cells[0] == row {
+					first, _, _ := strings.Cut(cells[i], " (")
+					return first
+				}
+			}
+		}
+		require.Fail(t, "no such row", "%s %s", head, row)
+		return ""
+	}
+	const short, fleet = "| a request | Tallystick |", "| limiter | CPU above"
+	for _, says := range []string{
+		"POST takes " + cell(short, "POST, allowed, one instance", 1) + " of",
+		", " + cell(short, "POST, allowed, one instance", 6) + " times `httprate`",
+		"refusal takes " + cell(short, "refused", 1) + ", " + cell(short, "refused", 6) + " times",
+		"costs " + cell(fleet, "`tallystick 10`", 1) + " µs more",
+		"`redis_rate` costs " + cell(fleet, "`redis_rate 10`", 1) + ".",
+	} {
+		require.Contains(t, costs, says, "README.md: figures that are not of the table")
 	}
 }

@@ -27,9 +27,9 @@ var tables = []table{
 	{"limiters", "README.md", []string{"population"}, limiterTable},
 	{"wire", "README.md", []string{"wire"}, wireTable},
 	{"counters", "README.md", []string{"counters"}, counterTable},
-	{"summary", "../../README.md", []string{"requests", "served", "population"}, summaryTable},
+	{"summary", "README.md", []string{"requests", "served", "population"}, summaryTable},
 	{"fleet", "README.md", []string{"fleet"}, fleetTable},
-	{"fleet in short", "../../README.md", []string{"fleet"}, shortFleetTable},
+	{"fleet in short", "README.md", []string{"fleet"}, shortFleetTable},
 	{"budgets", "", nil, budgetTable},
 }
 
@@ -320,7 +320,7 @@ func short(x float64) string {
 	return pages.Figure(int64(math.Round(x)))
 }
 
-// summaryTable is what there is room for in the README.
+// summaryTable is what most readers ask.
 func summaryTable(r *results) string {
 	var rows [][]string
 	for _, q := range []struct{ text, kind, unit, over, us, end string }{

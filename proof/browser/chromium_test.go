@@ -31,7 +31,7 @@ const patience = 10 * time.Minute
 func launch(t *testing.T, flags ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("short: no browser")
+		t.Skip("-short: no browser") // which is all that this module is for, and so plain "go test" opens it
 	}
 	if _, err := os.Stat(chromium); err != nil {
 		kit.Unable(t, "there is no %s", chromium)

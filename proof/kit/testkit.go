@@ -10,9 +10,21 @@ import (
 	"testing"
 )
 
-// Brief says that a test has a cheap form to run: where time is short, and under the race
+// Whole says that a test has its whole form to run: all seeds, all sizes, other programs. It is asked for by
+// TALLYSTICK_WHOLE=1, as "make whole" does, so that plain "go test" is quick; -short, by which mutants are tried, refuses it.
+func Whole() bool { return (os.Getenv("TALLYSTICK_WHOLE") != "" || Long()) && !testing.Short() }
+
+// Brief says that a test has a cheap form to run: where the whole one is not asked for, and under the race
 // detector, which looks at how things are done and not at how often.
-func Brief() bool { return testing.Short() || Race && !Long() }
+func Brief() bool { return !Whole() || Race && !Long() }
+
+// OnlyWhole skips a test that has no cheap form, and says what makes it dear.
+func OnlyWhole(t testing.TB, why string) {
+	t.Helper()
+	if !Whole() {
+		t.Skip("TALLYSTICK_WHOLE=1 runs this: it " + why)
+	}
+}
 
 // Long says that time does not matter, as "make long" does.
 func Long() bool { return os.Getenv("TALLYSTICK_LONG") != "" }

@@ -51,9 +51,7 @@ const fleetTime = "10s"
 // Four processes serve, restart, rotate and reload, and nothing is wrong.
 func TestFleetServes(t *testing.T) {
 	requireLab(t)
-	if testing.Short() {
-		t.Skip("builds a server for the race detector, and has it serve for some seconds")
-	}
+	kit.OnlyWhole(t, "builds a server for the race detector, and has it serve for some seconds")
 	if _, err := exec.LookPath("gcc"); err != nil {
 		kit.Unable(t, "the race detector needs a C compiler: %v", err)
 	}
@@ -76,9 +74,7 @@ func TestBrokenDefencesAreFoundOut(t *testing.T) {
 				}
 				args, says = []string{"fleet", "-for", fleetTime, "-without", b.Name}, "\nFAILED: "+b.Row+". "
 			} else if !kit.Long() {
-				if testing.Short() {
-					t.Skip("each builds a server, some seconds")
-				}
+				kit.OnlyWhole(t, "builds a server, for some seconds")
 				args = append(args, "-rows", b.Row)
 			}
 			status, said := runLab(t, args...)

@@ -254,6 +254,16 @@ func TestDependencies(t *testing.T) {
 	require.Equal(t, []string{httpsfv, validator, jwt, "github.com/stretchr/testify"}, direct)
 }
 
+// Each module of the workspace adds its requirements to what "go test ./..." loads in a fresh clone: once they were 715 MB.
+func TestWorkspace(t *testing.T) {
+	atRoot(t)
+	b, err := os.ReadFile("go.work")
+	require.NoError(t, err)
+	_, use, found := strings.Cut(string(b), "use (")
+	require.True(t, found)
+	require.Equal(t, []string{".", "./demo", "./proof/lab", ")"}, strings.Fields(use), "what does not run from the root is no part of go.work")
+}
+
 // Every package that others may import, and every module, is in the README, and nothing else. What
 // is internal or in proof/ is not for others.
 func TestPackagesAreNamed(t *testing.T) {

@@ -19,6 +19,9 @@ func TestFilesNameTheirLicence(t *testing.T) {
 	text, err := os.ReadFile("LICENSE")
 	require.NoError(t, err)
 	require.Contains(t, string(text), "Apache License\n                           Version 2.0")
+	among, err := os.ReadFile("LICENSES/Apache-2.0.txt") // where "reuse lint" looks for it
+	require.NoError(t, err)
+	require.Equal(t, string(text), string(among))
 	n := 0
 	require.NoError(t, filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		switch {

@@ -71,9 +71,7 @@ func zipped(t *testing.T, file string) int64 {
 func TestWeight(t *testing.T) {
 	atRoot(t)
 	kit.Outside(t)
-	if testing.Short() {
-		t.Skip("-short: this builds programs for two targets, the standard library first")
-	}
+	kit.OnlyWhole(t, "builds programs for two targets, the standard library first")
 	t.Run("beside net/http", func(t *testing.T) {
 		plain := size(t, buildStripped(t, "plain", "linux", "amd64"))
 		form := size(t, buildStripped(t, "form", "linux", "amd64"))
@@ -111,7 +109,7 @@ func TestLinkedModules(t *testing.T) {
 	for pkg, want := range linked {
 		t.Run(pkg, func(t *testing.T) {
 			list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./"+pkg)
-			list.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "GOFLAGS=", "GOWORK=off")
+			list.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "GOFLAGS=") // a workspace changes versions, which are not asked
 			out, err := list.Output()
 			require.NoError(t, err)
 			modules := strings.Fields(string(out))

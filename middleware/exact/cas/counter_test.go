@@ -99,7 +99,7 @@ func (c patient) Take(ctx context.Context, call exact.Call) (exact.Verdict, erro
 func TestExactFromRacingInstances(t *testing.T) {
 	for _, a := range []storeless.Algorithm{storeless.FixedWindow, storeless.SlidingWindow, storeless.TokenBucket, storeless.SlidingLog} {
 		seeds := uint64(5)
-		if testing.Short() {
+		if !kit.Whole() {
 			seeds = 1
 		}
 		for seed := range seeds {

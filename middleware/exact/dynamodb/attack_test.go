@@ -11,6 +11,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/dynamodb"
 	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func TestMain(m *testing.M) {
@@ -27,9 +28,7 @@ func TestMain(m *testing.M) {
 // TestExactAcrossProcesses has four processes make 5000 attempts at a limit of 1000: exactly
 // 1000 pass, and exactly 1000 are counted also when the way back loses answers.
 func TestExactAcrossProcesses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: starts processes for half a minute")
-	}
+	kit.OnlyWhole(t, "starts processes for half a minute")
 	s := startServer(t)
 	faults.AcrossProcesses(t, 2, 100, s.Addr(), url, exactkit.Count(t, connect(t, url(s.Addr()))))
 }

@@ -34,6 +34,7 @@ func TestWhatIsNoCounterIsRefused(t *testing.T) {
 	}
 	_, err := file.Open(filepath.Join(dir, "no", "such", "directory"), file.Config{})
 	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, "make the folder "+filepath.Join(dir, "no", "such")+" first")
 	_, err = file.Open(filepath.Join(dir, "none"), file.Config{Keys: -1})
 	require.EqualError(t, err, "Keys: must be at least 1, or 0 for 1048576, not -1")
 	_, err = os.Stat(filepath.Join(dir, "none"))

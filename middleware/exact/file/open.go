@@ -134,6 +134,9 @@ func replaceable(d disk, path string) error {
 func create(d disk, path string) error {
 	tmp := path + ".new-" + strconv.FormatUint(newNonce(), 36)
 	f, err := d.Create(tmp, nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("make the folder %s first: %w", filepath.Dir(path), fs.ErrNotExist)
+	}
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/nats"
 	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func TestMain(m *testing.M) {
@@ -44,9 +45,7 @@ func openAt(addr string) (exact.Counter, error) {
 // TestExactAcrossProcesses has four processes make 5000 attempts at a limit of 1000: exactly
 // 1000 pass, and exactly 1000 are counted also when the way back loses answers.
 func TestExactAcrossProcesses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: starts processes for half a minute")
-	}
+	kit.OnlyWhole(t, "starts processes for half a minute")
 	s := startServer(t)
 	store, _ := connect(t, s.Addr())
 	faults.AcrossProcesses(t, 5, 100, s.Addr(), func(addr string) string { return addr }, exactkit.Count(t, store))

@@ -11,15 +11,14 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A fault befalls a server, or the way to it, in the middle of a load, and passes. Meanwhile
 // calls fail by their deadlines; what was answered stays counted, nothing is counted twice
 // under its ID, and the limit holds.
 func TestFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: takes half a minute")
-	}
+	kit.OnlyWhole(t, "takes half a minute")
 	s := startServer(t)
 	p := faults.StartProxy(t, s.Addr())
 	faults.AmidALoad(t, faults.OfAServer(p, s.Kill, s.Start, s.Freeze, s.Thaw), 500*time.Millisecond, func(t *testing.T) exact.Counter {

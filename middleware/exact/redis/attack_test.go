@@ -11,6 +11,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func TestMain(m *testing.M) {
@@ -21,9 +22,7 @@ func TestMain(m *testing.M) {
 // TestExactAcrossProcesses has four processes make 5000 attempts at a limit of 1000, 20
 // times: exactly 1000 pass, also when the way back loses answers.
 func TestExactAcrossProcesses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: takes most of a minute")
-	}
+	kit.OnlyWhole(t, "takes most of a minute")
 	s := startServer(t)
 	require.Zero(t, faults.AcrossProcesses(t, 20, 40, s.Addr(), redisAt, open(t, s.url())), "nobody is charged twice")
 }

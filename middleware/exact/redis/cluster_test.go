@@ -25,9 +25,7 @@ import (
 // startCluster starts three nodes, each with a third of the slots.
 func startCluster(t *testing.T) [3]*server {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("-short: a cluster takes seconds to form")
-	}
+	kit.OnlyWhole(t, "waits for a cluster to form, for seconds")
 	var nodes [3]*server
 	for i := range nodes {
 		// Of a node that is silent for longer the others say CLUSTERDOWN, and answer nobody.

@@ -13,13 +13,12 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/proof/faults"
 	"github.com/tallystick/tallystick/proof/faults/front"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // What befalls a server, or the way to it, in the middle of a load, and passes.
 func TestFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: takes most of a minute")
-	}
+	kit.OnlyWhole(t, "takes most of a minute")
 	s := startServer(t)
 	p := faults.StartProxy(t, s.Addr())
 	all := append(faults.OfAServer(p, s.Kill, s.Start, s.Freeze, s.Thaw),

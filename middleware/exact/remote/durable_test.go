@@ -59,9 +59,7 @@ func (e *edge) again() {
 // The Durable Object is a counter: the whole suite, nothing left out.
 func TestTheDurableObjectCounts(t *testing.T) {
 	kit.Outside(t) // of our own code this meets no more than TestCounter does
-	if testing.Short() {
-		t.Skip("the random calls are the short form: each key of the suite is a file of its own")
-	}
+	kit.OnlyWhole(t, "keeps each key of the suite in a file of its own; the random calls are its cheap form")
 	clock := exacttest.NewClock()
 	w := &wire{to: startEdge(t, clock.Now)}
 	cfg := secrets
@@ -379,7 +377,7 @@ func TestTheDurableObjectKeepsWhatCameBack(t *testing.T) {
 		said[want]++
 	}
 	batches := 24
-	if testing.Short() {
+	if !kit.Whole() {
 		batches = 12 // and still more charges than can be given back
 	}
 	for batch := range batches {

@@ -25,6 +25,7 @@ import (
 	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/faults"
 	"github.com/tallystick/tallystick/proof/faults/front"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/paced"
 )
 
@@ -157,7 +158,7 @@ func TestPacedChild(t *testing.T) { paced.Child(t, openAt) }
 // Real processes pace their calls through an owner: one that serves a counter, and a Durable
 // Object.
 func TestPaced(t *testing.T) {
-	if testing.Short() {
+	if !kit.Whole() {
 		paced.Test(t, at(startServed(t).Addr()), openAt)
 		return
 	}

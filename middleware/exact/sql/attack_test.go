@@ -16,6 +16,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/sql"
 	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func TestMain(m *testing.M) {
@@ -49,9 +50,7 @@ func openAt(where string) (exact.Counter, error) {
 // TestExactAcrossProcesses has four processes make 5000 attempts at a limit of 1000: exactly
 // 1000 pass, and exactly 1000 are counted also when the way back loses answers.
 func TestExactAcrossProcesses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: starts processes for some seconds")
-	}
+	kit.OnlyWhole(t, "starts processes for some seconds")
 	s := startServer(t)
 	t.Run("PostgreSQL", func(t *testing.T) {
 		store, _, _ := engine{"pgx", s.dsn("postgres"), sql.PostgreSQL}.open(t)
@@ -70,9 +69,7 @@ const endless = "endless"
 // A process that is killed while it writes leaves nothing half written, and no lock: what it has
 // charged stays charged, and another goes on from there.
 func TestAKilledWriterLeavesNoLock(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: starts processes")
-	}
+	kit.OnlyWhole(t, "starts processes")
 	onEach(t, func(t *testing.T, e engine) {
 		store, _, _ := e.open(t)
 		c, p := exactkit.Count(t, store), exactkit.PerYear(t, 1_000_000)

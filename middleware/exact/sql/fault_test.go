@@ -21,9 +21,7 @@ import (
 // calls fail by their deadlines; what was answered stays counted, nothing is counted twice
 // under its ID, and the limit holds.
 func TestFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: takes ten seconds")
-	}
+	kit.OnlyWhole(t, "takes ten seconds")
 	s := startServer(t)
 	p := faults.StartProxy(t, s.addr())
 	faults.AmidALoad(t, faults.OfAServer(p, s.kill, s.start, s.freeze, s.thaw), 500*time.Millisecond, func(t *testing.T) exact.Counter {

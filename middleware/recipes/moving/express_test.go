@@ -48,9 +48,7 @@ var ofNode = []string{"Connection", "Content-Length", "Content-Type", "Date", "E
 
 // The column of the page, as the others. The program of Node has a clock of its own.
 func TestColumnOfExpress(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this starts Node for each of its lines")
-	}
+	kit.OnlyWhole(t, "starts Node for each of its lines")
 	if _, err := exec.LookPath("node"); err != nil {
 		kit.Unable(t, "there is no node: %v", err)
 	}

@@ -35,9 +35,7 @@ func requireRedis(t *testing.T) {
 // It is run once, with the race detector: that is what it is for.
 func TestSoak(t *testing.T) {
 	requireRedis(t)
-	if testing.Short() {
-		t.Skip("the run of all tests with the race detector has it")
-	}
+	kit.OnlyWhole(t, "serves for some seconds, with the race detector")
 	var stdout, stderr bytes.Buffer
 	held, err := Run(t.Context(), "soak", []string{"-for", "5s"}, &stdout, &stderr, nil)
 	t.Logf("%s%s", &stdout, &stderr)
@@ -49,9 +47,7 @@ func TestSoak(t *testing.T) {
 // With one thing broken a soak says so, and says what.
 func TestSoakFindsFaults(t *testing.T) {
 	requireRedis(t)
-	if testing.Short() {
-		t.Skip("what judges has tests of its own, which are quick")
-	}
+	kit.OnlyWhole(t, "serves for some seconds; what judges has tests of its own, which are quick")
 	release, before := make(chan struct{}), runtime.NumGoroutine()
 	t.Cleanup(func() {
 		close(release)
@@ -222,9 +218,7 @@ func refuseSome(while func(*world) bool) func(*world, http.Handler) http.Handler
 // Somebody who ends it gets the table of what was seen, and nothing stays behind.
 func TestSoakIsInterrupted(t *testing.T) {
 	requireRedis(t)
-	if testing.Short() {
-		t.Skip("the run of all tests with the race detector has it")
-	}
+	kit.OnlyWhole(t, "serves for some seconds, with the race detector")
 	ctx, stop := context.WithCancel(t.Context())
 	set := settingsFor(time.Hour)
 	set.round, set.dir = 0, t.TempDir()

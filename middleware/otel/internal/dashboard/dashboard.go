@@ -24,9 +24,13 @@ type Panel struct {
 // A Query is one expression of PromQL, and how its series are called.
 type Query struct{ Expr, Legend string }
 
+// hashes is the unit of prices. They double, so a linear axis would show the highest alone.
+const hashes = "suffix: hashes"
+
 const (
-	of      = `{tallystick_policy=~"$policy"}`
-	refused = `{tallystick_policy=~"$policy", tallystick_outcome!="admitted"}`
+	every   = `{job=~"$job"}`
+	of      = `{job=~"$job", tallystick_policy=~"$policy"}`
+	refused = `{job=~"$job", tallystick_policy=~"$policy", tallystick_outcome!="admitted"}`
 	window  = `[$__rate_interval]`
 )
 
@@ -59,15 +63,17 @@ func Questions() []Question {
 		}},
 		{"Is it an attack?", []Panel{
 			{"Strangers refused", "Refusals of addresses. One client that loops is one line in the refusal log; many clients that are new are an attack, or a success.", "reqps", 0, []Query{
-				{sum(policy, `rate(`+decisions+`{tallystick_policy=~"$policy", tallystick_outcome!="admitted", tallystick_authenticated="false"}`+window+`)`), "{{tallystick_policy}}"}}},
+				{sum(policy, `rate(`+decisions+`{job=~"$job", tallystick_policy=~"$policy", tallystick_outcome!="admitted", tallystick_authenticated="false"}`+window+`)`), "{{tallystick_policy}}"}}},
 			{"Admitted, now and an hour ago", "What gets through. A limit does its work where this stays as it was while refusals rise.", "reqps", 0, []Query{
-				{sum(policy, rate(decisions, `{tallystick_policy=~"$policy", tallystick_outcome="admitted"}`)), "{{tallystick_policy}}"},
-				{sum(policy, `rate(`+decisions+`{tallystick_policy=~"$policy", tallystick_outcome="admitted"}`+window+` offset 1h)`), "{{tallystick_policy}}, an hour ago"}}},
-			{"Price of a tally", "The mean work of all challenges, and of those that went out with refusals the one in the middle, the dearest twentieth and the highest. A mean or a highest that rises alone: few addresses have bought much, or hide a crowd. A middle that rises: many addresses, or Config.SurgeBudget.", "short", 0, []Query{
+				{sum(policy, rate(decisions, `{job=~"$job", tallystick_policy=~"$policy", tallystick_outcome="admitted"}`)), "{{tallystick_policy}}"},
+				{sum(policy, `rate(`+decisions+`{job=~"$job", tallystick_policy=~"$policy", tallystick_outcome="admitted"}`+window+` offset 1h)`), "{{tallystick_policy}}, an hour ago"}}},
+			{"Price of a tally", "The mean work of all challenges, and of those that went out with refusals the one in the middle, the dearest twentieth and the highest. A mean or a highest that rises alone: few addresses have bought much, or hide a crowd. A middle that rises: many addresses, or Config.SurgeBudget.", hashes, 0, []Query{
 				{sum(policy, rate("tallystick_challenges_work_total", of)) + " / (" + sum(policy, rate("tallystick_challenges_total", of)) + " > 0)", "{{tallystick_policy}}: mean"},
 				{"histogram_quantile(0.5, " + sum("le, tallystick_policy", rate("tallystick_challenge_work_bucket", of)) + ")", "{{tallystick_policy}}: middle"},
 				{"histogram_quantile(0.95, " + sum("le, tallystick_policy", rate("tallystick_challenge_work_bucket", of)) + ")", "{{tallystick_policy}}: dearest twentieth"},
 				{"max by (tallystick_policy) (tallystick_challenges_work_highest" + of + ")", "{{tallystick_policy}}: highest"}}},
+			{"Busy", "How many instances are above the load that Challenge.BusyPerSecond or BusyAtOnce has set, and ask newcomers for work.", "short", 0, []Query{
+				{sum(policy, "tallystick_busy"+of), "{{tallystick_policy}}"}}},
 		}},
 		{"Is the exact counter healthy?", []Panel{
 			{"Down, or refusing", "How many instances find that the counter does not answer, or that it answers and refuses nearly everybody as load. 0 is well.", "short", 0, []Query{
@@ -78,10 +84,12 @@ func Questions() []Question {
 			{"Calls, by result", "answered is well. busy, full and contended are load, and answered 503; failed and down are calls without an answer; skipped were not made in an outage.", "ops", 0, []Query{
 				{sum("tallystick_policy, tallystick_exact_result", rate("tallystick_exact_call_duration_seconds_count", of)), "{{tallystick_policy}}: {{tallystick_exact_result}}"}}},
 			{"How long a call takes", "Of calls that were answered. Exact.Deadline should be four times of what is usual.", "s", 0, []Query{
-				{"histogram_quantile(0.5, " + sum("le, tallystick_policy", rate("tallystick_exact_call_duration_seconds_bucket", `{tallystick_policy=~"$policy", tallystick_exact_result="answered"}`)) + ")", "{{tallystick_policy}}: middle"},
-				{"histogram_quantile(0.99, " + sum("le, tallystick_policy", rate("tallystick_exact_call_duration_seconds_bucket", `{tallystick_policy=~"$policy", tallystick_exact_result="answered"}`)) + ")", "{{tallystick_policy}}: slowest hundredth"}}},
+				{"histogram_quantile(0.5, " + sum("le, tallystick_policy", rate("tallystick_exact_call_duration_seconds_bucket", `{job=~"$job", tallystick_policy=~"$policy", tallystick_exact_result="answered"}`)) + ")", "{{tallystick_policy}}: middle"},
+				{"histogram_quantile(0.99, " + sum("le, tallystick_policy", rate("tallystick_exact_call_duration_seconds_bucket", `{job=~"$job", tallystick_policy=~"$policy", tallystick_exact_result="answered"}`)) + ")", "{{tallystick_policy}}: slowest hundredth"}}},
 			{"Places taken", "The share of Exact.InFlight on the fullest instance. Addresses are refused at three quarters.", "percentunit", 1, []Query{
 				{"max by (tallystick_policy) (tallystick_exact_utilization_ratio" + of + ")", "{{tallystick_policy}}"}}},
+			{"Refunds that came too late", "Charges that the middleware or a handler wanted to give back, and that stayed, because it was too late.", "ops", 0, []Query{
+				{sum(policy, rate("tallystick_exact_refunds_late_total", of)), "{{tallystick_policy}}"}}},
 		}},
 		{"Is the memory filling?", []Panel{
 			{"Memory in use", "The share of its cells on the fullest instance, of the limit that has the most. From 0.8 on, sets of cells begin to be full.", "percentunit", 1, []Query{
@@ -97,11 +105,11 @@ func Questions() []Question {
 			{"Proofs, by result", "expired: too slow, or a phone that slept. client-changed: the address changed between challenge and proof. price-risen: others bought meanwhile. secret-unknown and clock-differs: instances disagree. wrong-solution and replayed are programs.", "ops", 0, []Query{
 				{sum("tallystick_policy, tallystick_proof_result", rate("tallystick_proofs_total", of)), "{{tallystick_policy}}: {{tallystick_proof_result}}"}}},
 			{"Work done in vain", "The part of proofs that was not accepted, by what honest clients meet.", "percentunit", 1, []Query{
-				{sum("tallystick_policy, tallystick_proof_result", rate("tallystick_proofs_total", `{tallystick_policy=~"$policy", tallystick_proof_result=~"expired|client-changed|price-risen|secret-unknown|clock-differs"}`)) +
+				{sum("tallystick_policy, tallystick_proof_result", rate("tallystick_proofs_total", `{job=~"$job", tallystick_policy=~"$policy", tallystick_proof_result=~"expired|client-changed|price-risen|secret-unknown|clock-differs"}`)) +
 					" / on (tallystick_policy) group_left () (" + sum(policy, rate("tallystick_proofs_total", of)) + " > 0)", "{{tallystick_policy}}: {{tallystick_proof_result}}"}}},
 			{"Challenges and proofs", "Challenges that were issued, and proofs that bought something. Most challenges are never solved: each refusal has one.", "ops", 0, []Query{
 				{sum(policy, rate("tallystick_challenges_total", of)), "{{tallystick_policy}}: challenges"},
-				{sum(policy, rate("tallystick_proofs_total", `{tallystick_policy=~"$policy", tallystick_proof_result="accepted"}`)), "{{tallystick_policy}}: accepted"}}},
+				{sum(policy, rate("tallystick_proofs_total", `{job=~"$job", tallystick_policy=~"$policy", tallystick_proof_result="accepted"}`)), "{{tallystick_policy}}: accepted"}}},
 		}},
 		{"Do the instances agree?", []Panel{
 			{"Secrets", "How many instances have each secret, by its key id. The lines of a policy are one line, but while a rotation is rolled out.", "short", 0, []Query{
@@ -109,11 +117,19 @@ func Questions() []Question {
 			{"Tokens, by result", "clock-differs: a clock is wrong, and no client can raise it. secret-unknown: another secret has signed, or a client has written it. expired: clients that keep tokens. client-changed: phones, and thieves. forged: programs.", "ops", 0, []Query{
 				{sum("tallystick_policy, tallystick_token_result", rate("tallystick_tokens_total", of)), "{{tallystick_policy}}: {{tallystick_token_result}}"}}},
 			{"Members of the ring", "How many members the instances count. Two lines that stay apart are two lists.", "short", 0, []Query{
-				{"min(tallystick_ring_members)", "least"}, {"max(tallystick_ring_members)", "most"}}},
+				{"min(tallystick_ring_members" + every + ")", "least"}, {"max(tallystick_ring_members" + every + ")", "most"}}},
+			{"Changes of the ring", "How often the list of members has changed, on each instance. It is 0 but for deploys.", "ops", 0, []Query{
+				{sum("instance", rate("tallystick_ring_changes_total", every)), "{{instance}}"}}},
 			{"Calls in the ring", "own cost no request; out and served are the same calls, from both ends. foreign lasts for as long as two lists differ: in a deploy, for seconds.", "ops", 0, []Query{
-				{sum("tallystick_ring_call", rate("tallystick_ring_calls_total", "")), "{{tallystick_ring_call}}"}}},
+				{sum("tallystick_ring_call", rate("tallystick_ring_calls_total", every)), "{{tallystick_ring_call}}"}}},
 			{"Accounts of the ring", "How many accounts each instance has. A share that is far from the others' is one that its list does not name.", "short", 0, []Query{
-				{sum("instance", "tallystick_ring_accounts"), "{{instance}}"}}},
+				{sum("instance", "tallystick_ring_accounts"+every), "{{instance}}"}}},
+			{"Accounts opened", "How many accounts each instance opens in a second.", "ops", 0, []Query{
+				{sum("instance", rate("tallystick_ring_accounts_opened_total", every)), "{{instance}}"}}},
+			{"Policies reloaded", "The part of the instances whose last reload of the policy file succeeded. Below 1 some serve what is old.", "percentunit", 1, []Query{
+				{"avg(tallystick_reload_success" + every + ")", "succeeded"}}},
+			{"Age of the policies", "How long ago the policy file was read, by the instance that read it last and by the one that read it first. Two lines that stay apart: one instance did not get the signal.", "s", 0, []Query{
+				{"time() - max(tallystick_reload_time_seconds" + every + ")", "newest"}, {"time() - min(tallystick_reload_time_seconds" + every + ")", "oldest"}}},
 		}},
 	}
 }
@@ -121,10 +137,22 @@ func Questions() []Question {
 // object is JSON.
 type object = map[string]any
 
+// variable is what the reader of a dashboard chooses, out of what a query finds.
+func variable(name, label, query string) object {
+	return object{
+		"name": name, "type": "query", "label": label, "datasource": source, "definition": query,
+		"query":   object{"query": query, "refId": name},
+		"refresh": 2, "sort": 1, "multi": true, "includeAll": true, "allValue": ".*",
+		"current": object{"text": "All", "value": "$__all"},
+	}
+}
+
+// source is the Prometheus that the reader chooses.
+var source = object{"type": "prometheus", "uid": "${datasource}"}
+
 // JSON returns the dashboard as Grafana imports it.
 func JSON() ([]byte, error) {
 	const width = 24 // of Grafana's grid
-	source := object{"type": "prometheus", "uid": "${datasource}"}
 	var panels []any
 	id, y := 0, 0
 	for _, q := range Questions() {
@@ -144,6 +172,9 @@ func JSON() ([]byte, error) {
 				})
 			}
 			defaults := object{"unit": p.Unit, "min": 0}
+			if p.Unit == hashes {
+				defaults = object{"unit": p.Unit, "custom": object{"scaleDistribution": object{"type": "log", "log": 2}}}
+			}
 			if p.Max > 0 {
 				defaults["max"] = p.Max
 			}
@@ -163,10 +194,8 @@ func JSON() ([]byte, error) {
 		"timezone": "browser", "refresh": "30s", "time": object{"from": "now-3h", "to": "now"},
 		"templating": object{"list": []any{
 			object{"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Data source"},
-			object{"name": "policy", "type": "query", "label": "Policy", "datasource": source, "definition": "label_values(tallystick_memory_utilization_ratio, tallystick_policy)",
-				"query":   object{"query": "label_values(tallystick_memory_utilization_ratio, tallystick_policy)", "refId": "policy"},
-				"refresh": 2, "sort": 1, "multi": true, "includeAll": true, "allValue": ".*",
-				"current": object{"text": "All", "value": "$__all"}},
+			variable("job", "Job", "label_values(tallystick_memory_utilization_ratio, job)"),
+			variable("policy", "Policy", "label_values(tallystick_memory_utilization_ratio"+every+", tallystick_policy)"),
 		}},
 		"annotations": object{"list": []any{}}, "panels": panels,
 	}, "", "  ")
