@@ -127,6 +127,15 @@ func TestWithoutFormAssociation(t *testing.T) {
 			s.clean()
 		})
 	}
+	t.Run("a page opens", func(t *testing.T) {
+		s := newWiki(t)
+		b := open(t, browser, s.URL+"/elsewhere")
+		b.before(oldSafari + `delete AbortSignal.timeout;`)
+		b.do(chromedp.Navigate(s.URL + "/wiki/one"))
+		b.wait(opened)
+		require.Len(t, b.loaded("/redeem"), 1)
+		s.clean()
+	})
 	t.Run("reset", func(t *testing.T) {
 		s := newSite(t, endless)
 		b := open(t, browser, s.URL+"/elsewhere")
