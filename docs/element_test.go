@@ -91,23 +91,29 @@ func TestOneChoiceOfLanguages(t *testing.T) {
 	require.Equal(t, slices.Sorted(maps.Keys(all)), pages)
 }
 
-// TestElementAttributes: the page names each attribute that the element reads.
+// TestElementAttributes: the page names each attribute that the element reads, and each property beside it.
 func TestElementAttributes(t *testing.T) {
 	const tools = "internal/npm/testdata/tools/node_modules/rolldown"
 	if _, err := os.Stat(tools); err != nil {
 		kit.Unable(t, "there is no parser of JavaScript; .ci/need installs it: %v", err)
 	}
-	read := fromNode[[]string](t, "tally.js", `
+	read := fromNode[struct{ Names, Properties []string }](t, "tally.js", `
 		import { parseAst } from "./`+tools+`/dist/parse-ast-index.mjs";
-		const names = [];
+		const names = [], properties = [];
 		(function visit(node) {
 			if (!node || typeof node !== "object") return;
 			const { type, callee, arguments: args } = node;
 			if (type === "CallExpression" && callee.object?.type === "ThisExpression" && callee.property.name === "getAttribute")
 				names.push(args[0].value ?? args[0].quasis[0].value.raw + "…");
+			if (type === "MethodDefinition" && node.kind === "set") properties.push(node.key.name);
 			Object.values(node).forEach(visit);
 		})(parseAst(source));
-		console.log(JSON.stringify(names));`)
-	read = append(read, "disabled, hidden") // by :disabled, and by the browser
-	require.ElementsMatch(t, read, first(tableOf(t, elementPage, "| attribute |")))
+		console.log(JSON.stringify({ names, properties }));`)
+	rows := tableOf(t, elementPage, "| attribute |")
+	require.ElementsMatch(t, append(read.Names, "disabled", "hidden"), first(rows)) // by a selector, and by the browser
+	var properties []string
+	for _, row := range rows {
+		properties = append(properties, plain(row[1]))
+	}
+	require.ElementsMatch(t, append(read.Properties, "hidden", ""), properties) // the browser's, and the texts have none
 }

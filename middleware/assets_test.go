@@ -107,8 +107,9 @@ func TestAssetsImportWhatIsBesideThem(t *testing.T) {
 	require.Equal(t, pow.SolverJS(), bodyOf(t, send(h, method("GET"), path(folder+"solver.js"))))
 }
 
-// TestAssetsAreSmall holds the files of the element together to what docs/forms.md says: 47 KB, and
-// 18 KB as browsers get them.
+// TestAssetsAreSmall holds the files of the element together to what docs/forms.md says: 58 KB, and
+// 22 KB as browsers get them. The last to come were 3.5 KB for frameworks that assign properties, for old Safari, for shadow
+// roots and frames, and for elements that are taken out while they work.
 func TestAssetsAreSmall(t *testing.T) {
 	h, _ := browserSite(t)
 	raw, compressed := 0, 0
@@ -120,8 +121,8 @@ func TestAssetsAreSmall(t *testing.T) {
 		compressed += len(small)
 	}
 	t.Logf("%d bytes in all, %d compressed", raw, compressed)
-	require.Less(t, raw, 47_500)
-	require.Less(t, compressed, 18_400)
+	require.Less(t, raw, 58_600)
+	require.Less(t, compressed, 22_000)
 	text, err := os.ReadFile("../docs/forms.md")
 	require.NoError(t, err)
 	for _, size := range []int{raw, compressed} {

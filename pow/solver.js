@@ -13,6 +13,9 @@ const BAD = 5000;    // milliseconds, at least, that may be bad ones: there are 
 const WINDOW = 3e4;  // milliseconds, and half of them at least, over which it is taken
 const PAUSE = 1000;  // milliseconds without news after which a device has slept, and a rate says nothing
 const LUCK = 1.3;    // standard deviations: what nine of ten devices cannot beat
+const SILENCE = 2e3; // milliseconds without a word from any worker, after which the page's thread works too
+
+let patience = SILENCE; // for workers that say nothing: none, once they have been silent
 
 // The constants of SHA-256: fractional parts of the roots of the first primes.
 const K = new Int32Array(64), IV = new Int32Array(8);
@@ -177,16 +180,18 @@ export const solve = (challenge, { signal, onprogress, maxWork = 2**28, workers 
   const c = read(challenge), { k, span } = c, todo = puzzles(c);
   if (k * span / 2 > maxWork) throw refusal("too-much-work");
 
-  const answers = [], done = new Array(k).fill(0), known = [], crew = [], queue = [...todo.values()];
+  const answers = [], done = new Array(k).fill(0), known = [], crew = [];
   const ttl = 1000 * c.view.getUint16(8), start = performance.now();
   let mark = start, last = start, tried = 0; // the rate is tried since mark
   // Messages, unlike timers, are not slowed down when they follow each other.
   const { port1, port2 } = new MessageChannel();
-  let over = false, alone = false;
+  let over = false, queue = [...todo.values()], watchdog = 0;
+  let spoken = false, own = null; // whether a worker has said anything, and the puzzle of this thread
 
   const end = (error) => {
     over = true;
     clearTimeout(expiry);
+    clearTimeout(watchdog);
     signal?.removeEventListener("abort", cancel);
     crew.forEach((worker) => worker.terminate());
     port1.close();
@@ -214,7 +219,7 @@ export const solve = (challenge, { signal, onprogress, maxWork = 2**28, workers 
     if (late && last - mark > Math.max(BAD, ttl / 20)) end(refusal("too-slow"));
     // The last puzzles have a worker each, of all that the rate is of, and are over with
     // the last of them.
-    const n = rest.length, tail = !alone && n <= crew.length ? 2 * crew.length / (n + 1) : 1;
+    const n = rest.length, hands = spoken ? crew.length : 1, tail = n <= hands ? 2 * hands / (n + 1) : 1;
     return mean * tail / rate;
   };
   const advance = (i, from, tries = from) => {
@@ -230,20 +235,29 @@ export const solve = (challenge, { signal, onprogress, maxWork = 2**28, workers 
     if (!todo.size) end();
   };
 
-  // byOneself takes over when workers are blocked: by a content security policy,
-  // Trusted Types, a failed download, another origin, an old browser.
+  // byOneself has this thread work, while no worker speaks.
   const byOneself = async () => {
-    if (over || alone) return;
-    alone = true;
-    crew.forEach((worker) => worker.terminate());
-    for (const [i, job] of todo) {
-      const n = await crunch(job, (from) => new Promise((next) => {
+    while (!over && !own && !spoken && queue.length) {
+      own = queue.shift();
+      const { i } = own, n = await crunch(own, (from) => new Promise((next) => {
         advance(i, from);
         port1.onmessage = next;
         port2.postMessage(0);
       }));
+      own = null;
       answer(i, n);
     }
+  };
+  // failed takes over from workers that are blocked: by a content security policy, Trusted Types, a
+  // failed download, another origin, an old browser.
+  const failed = () => {
+    for (const worker of crew) {
+      worker.onmessage = null;
+      worker.terminate();
+    }
+    spoken = false;
+    queue = [...todo.values()].filter((job) => job !== own);
+    byOneself();
   };
 
   signal?.addEventListener("abort", cancel);
@@ -254,17 +268,26 @@ export const solve = (challenge, { signal, onprogress, maxWork = 2**28, workers 
     while (crew.length < count) {
       const worker = new Worker(import.meta.url, { type: "module", name: NAME });
       crew.push(worker);
-      worker.onerror = (event) => { event.preventDefault(); byOneself(); };
+      worker.onerror = (event) => { event.preventDefault(); failed(); };
       // A worker asks for its first puzzle: one that never starts holds none up.
       worker.onmessage = ({ data: { i, from, n } }) => {
         if (over) return;
+        spoken = true;
+        patience = SILENCE;
         if (from) return advance(i, from);
         if (n !== undefined) answer(i, n);
         if (queue.length) worker.postMessage(queue.shift());
       };
     }
   } catch {}
-  if (!crew.length) byOneself();
+  if (!crew.length) return byOneself();
+  // What an extension puts in the place of Worker may neither start nor fail. Workers that are
+  // merely late share the rest.
+  watchdog = setTimeout(() => {
+    if (spoken) return;
+    patience = 0;
+    byOneself();
+  }, patience);
 });
 
 // The worker's side. The name keeps a page's own worker, which may import this

@@ -58,7 +58,7 @@ func (b *tab) connect(online, through bool) {
 func (b *tab) reach(state string) {
 	b.t.Helper()
 	b.click("#send")
-	b.wait(element + `.state === "` + state + `"`)
+	b.wait(element + `.dataset.state === "` + state + `"`)
 }
 
 // spend makes the one request that there is, so that the next has to wait for an hour.
@@ -219,11 +219,11 @@ func (end *deadEnd) run(t *testing.T, browser context.Context) {
 	end.meet(s, b)
 	posts := len(s.got())
 	// The first time of a wait is read out, and the next, a second later, is not.
-	b.wait(element + `.state === "error" || ` + element + `.dataset.reason === "offline" || ` + element + `.querySelector("[role=timer]").ariaLive === "off"`)
+	b.wait(element + `.dataset.state === "error" || ` + element + `.dataset.reason === "offline" || ` + element + `.querySelector("[role=timer]").ariaLive === "off"`)
 	b.requireTree(end.tree...)
 	require.Empty(t, eval[string](b, `document.querySelector("form").getAttribute("aria-busy") ?? ""`))
 	require.Equal(t, "hello", eval[string](b, `document.querySelector("[name=message]").value`))
-	require.Equal(t, eval[string](b, element+`.state`) == "error", eval[bool](b, element+`.contains(document.activeElement)`), "the focus is where it goes on")
+	require.Equal(t, eval[string](b, element+`.dataset.state`) == "error", eval[bool](b, element+`.contains(document.activeElement)`), "the focus is where it goes on")
 	if end.on != nil {
 		require.Empty(t, s.got()[posts:], "not before the way on")
 		end.on(s, b)
@@ -294,7 +294,7 @@ func TestCancel(t *testing.T) {
 			b.click("#send")
 			b.wait(`!` + element + `.querySelector("button").hidden`)
 			b.click("tally-check button")
-			require.Equal(t, "idle", eval[string](b, element+`.state`))
+			require.Equal(t, "idle", eval[string](b, element+`.dataset.state`))
 			require.Equal(t, "send", eval[string](b, `document.activeElement.id`))
 			b.requireTree(`form "Message"`, `status "" live=polite`, `timer ""`)
 			require.Zero(t, eval[float64](b, element+`.getBoundingClientRect().height`), "nothing to say takes no room")
@@ -302,7 +302,7 @@ func TestCancel(t *testing.T) {
 			sleep(b, 6) // the form would have been sent
 			require.Empty(t, s.got())
 			b.click("#send")
-			b.wait(element + `.state !== "idle"`)
+			b.wait(element + `.dataset.state !== "idle"`)
 		})
 	}
 }
@@ -314,6 +314,7 @@ func TestTimeLeft(t *testing.T) {
 	s.hasTime("signup")
 	b := open(t, browser, s.URL+"/signup?lang=fr")
 	b.run(`Object.defineProperty(navigator, "hardwareConcurrency", { value: 1 })`) // or many fast cores are done before it says anything
+	b.click("[name=message]")
 	b.run(`(() => {
 		const note = (selector) => {
 			const list = [], node = ` + element + `.querySelector(selector);

@@ -70,7 +70,7 @@ func TestHardships(t *testing.T) {
 		"a new window after a long time wants another click": {"/signup?target=_blank", nil, func(t *testing.T, s *site, b *tab) {
 			b.run(`Object.defineProperty(navigator, "userActivation", { value: { isActive: false } })`)
 			b.click("#send")
-			b.wait(element + `.state === "done" && !` + element + `.querySelector("button").hidden`)
+			b.wait(element + `.dataset.state === "done" && !` + element + `.querySelector("button").hidden`)
 			require.Empty(t, s.got())
 			b.click("#send") // goes through at once: it is checked already
 			require.Eventually(t, func() bool { return len(s.got()) == 1 }, patience, 20*time.Millisecond)
@@ -79,7 +79,7 @@ func TestHardships(t *testing.T) {
 		"back from the back/forward cache": {"/feedback", nil, func(t *testing.T, s *site, b *tab) {
 			require.True(t, eval[bool](b, element+`.verify()`))
 			b.elsewhere(s)
-			require.Equal(t, "idle", eval[string](b, element+`.state`))
+			require.Equal(t, "idle", eval[string](b, element+`.dataset.state`))
 			b.send("#send")
 			require.Len(t, s.got(), 1)
 			require.Len(t, b.loaded("/redeem"), 2, "the first may have been used up meanwhile")
@@ -90,20 +90,20 @@ func TestHardships(t *testing.T) {
 				terminate() { working.delete(this); super.terminate(); }
 			})`)
 			b.click("#send")
-			b.wait(element + `.state === "working" && working.size > 0`)
+			b.wait(element + `.dataset.state === "working" && working.size > 0`)
 			b.elsewhere(s)
-			require.Equal(t, "idle", eval[string](b, element+`.state`))
+			require.Equal(t, "idle", eval[string](b, element+`.dataset.state`))
 			require.Zero(t, eval[int](b, `working.size`), "nobody works on for a visitor who has gone away from it")
 			require.Equal(t, "signup", eval[string](b, `document.title`))
 			require.Empty(t, s.got())
 			b.click("#send")
-			b.wait(element + `.state === "working"`)
+			b.wait(element + `.dataset.state === "working"`)
 		}},
 		"retry after the network failed": {"/signup", nil, func(t *testing.T, s *site, b *tab) {
 			b.run(element + `.hidden = true`)
 			s.breakDown(http.StatusBadGateway, "")
 			b.click("#draft")
-			b.wait(element + `.state === "error"`)
+			b.wait(element + `.dataset.state === "error"`)
 			require.Equal(t, "The site does not answer. Nothing was sent.", eval[string](b, element+`.querySelector("[role=status]").textContent`))
 			require.False(t, eval[bool](b, element+`.hidden`), "a silent block")
 			require.Empty(t, s.got())
@@ -120,7 +120,7 @@ func TestHardships(t *testing.T) {
 			b.send("#send")
 			b.visit(s.URL + "/feedback?lang=de-CH")
 			b.click("#send")
-			b.wait(element + `.state === "error"`)
+			b.wait(element + `.dataset.state === "error"`)
 			require.Regexp(t, `^Zu viele Anfragen\. Nichts gesendet\. Neuer Versuch in \d+ (Minuten|Stunden)\.$`, eval[string](b, element+`.innerText`))
 			require.Empty(t, b.loaded("/redeem")[1:], "no work for nothing")
 		}},

@@ -312,17 +312,17 @@ func TestBackToThePage(t *testing.T) {
 	b := open(t, browser, s.URL+"/elsewhere")
 	b.do(chromedp.Navigate(s.URL + "/wiki/Ada"))
 	for range 2 {
-		b.wait(element + `?.state === "working"`)
+		b.wait(element + `?.dataset.state === "working"`)
 		b.leave("history.back()")
 		b.wait(`document.title === "elsewhere"`)
 		b.leave("history.forward()")
 	}
-	b.wait(element + `?.state === "working"`)
+	b.wait(element + `?.dataset.state === "working"`)
 	b.wait(element + `.querySelector("button").offsetWidth`)
 	b.click("tally-check button") // Cancel
-	b.wait(element + `.state === "idle"`)
+	b.wait(element + `.dataset.state === "idle"`)
 	b.click("a")
-	b.wait(element + `?.state === "working"`)
+	b.wait(element + `?.dataset.state === "working"`)
 	s.clean()
 }
 

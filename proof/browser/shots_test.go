@@ -121,7 +121,7 @@ func TestNoSignWithoutScript(t *testing.T) {
 	b := open(t, browser, s.URL+"/elsewhere")
 	b.do(chromedp.Navigate(s.URL + "/signup?csp=" + url.QueryEscape("default-src 'self'; script-src 'none'")))
 	require.Equal(t, "none", eval[string](b, `getComputedStyle(`+element+`, "::before").content`))
-	require.True(t, eval[bool](b, element+`.state === undefined`))
+	require.True(t, eval[bool](b, element+`.dataset.state === undefined`))
 	b.visit(s.URL + "/signup")
 	require.Equal(t, "none", eval[string](b, `getComputedStyle(`+element+`, "::before").content`), "nor while there is nothing to say")
 	s.breakDown(http.StatusForbidden, "")

@@ -9,7 +9,7 @@ export type { SolveOptions, SolveReason } from "./solver.js";
 export type TallyState = "idle" | "working" | "waiting" | "done" | "error";
 
 /** The value of `data-reason`: what stands in the way. */
-export type TallyReason = "limit" | "dear" | "slow" | "offline" | "server" | "forbidden" | "setup" | "cookies" | "error";
+export type TallyReason = "limit" | "dear" | "slow" | "offline" | "server" | "forbidden" | "setup" | "cookies" | "frame" | "error";
 
 /** The detail of the event "tally-state". */
 export interface TallyStateDetail {
@@ -37,9 +37,19 @@ export interface TallyProgressDetail {
  */
 export class TallyCheck extends HTMLElement {
 	static readonly formAssociated: true;
-	readonly form: HTMLFormElement | null;
-	readonly state: TallyState;
-	readonly endpoint: string | null;
+	/** The form that it is in. What is set is the id of another one. */
+	get form(): HTMLFormElement | null;
+	set form(id: string | null);
+	/** Challenge.Path. */
+	get endpoint(): string;
+	set endpoint(path: string | null);
+	get auto(): string;
+	set auto(when: "focus" | "off" | "" | null);
+	get cost(): number;
+	set cost(cost: number | string | null);
+	get maxWork(): number;
+	set maxWork(work: number | string | null);
+	disabled: boolean;
 	/**
 	 * Proves what the next request needs, now, and returns whether that went well. Of many calls at
 	 * once, one works. If quietly is true, a failure is not shown.
@@ -52,9 +62,11 @@ export class TallyCheck extends HTMLElement {
 /** The attributes of tally-check in JSX. All but the first are optional: see docs/forms.md. */
 export interface TallyCheckAttributes {
 	endpoint: string;
-	auto?: "focus" | "off";
-	cost?: number | string;
-	"max-work"?: number | string;
+	form?: string | null;
+	auto?: "focus" | "off" | null;
+	cost?: number | string | null;
+	"max-work"?: number | string | null;
+	maxWork?: number | string | null;
 	disabled?: boolean;
 	hidden?: boolean;
 	id?: string;

@@ -130,6 +130,11 @@ func (f *File) Serve(w http.ResponseWriter, r *http.Request, exact bool) {
 	// that do.
 	h.Set("Content-Security-Policy", "default-src 'none'")
 	h.Set("Cross-Origin-Embedder-Policy", "require-corp")
+	// A sandboxed frame has no origin, and its modules come by CORS. Without this the element could not
+	// say there why nothing can be sent. The files are the same for everybody.
+	if h.Get("Access-Control-Allow-Origin") == "" {
+		h.Set("Access-Control-Allow-Origin", "*")
+	}
 	h.Add("Vary", "Accept-Encoding")
 	var body string
 	if httpfield.AcceptsGzip(r.Header["Accept-Encoding"]) {

@@ -6,6 +6,12 @@ const SPAN = 3e4;     // milliseconds after a return in which a refusal is one m
 const PATIENCE = 3e4; // milliseconds for which this page waits for another one
 
 const form = document.querySelector("form"), check = form.querySelector("tally-check");
+form.requestSubmit ??= () => { // Safari before 16 has none
+  const button = Object.assign(document.createElement("button"), { hidden: true });
+  form.append(button);
+  button.click();
+  button.remove();
+};
 const key = `tallystick ${check.getAttribute("endpoint")}`, { href } = location;
 
 // returns is how often this tab has come back to a page of ours by itself, to this URL or to wherever a handler has

@@ -20,5 +20,12 @@ ticket("/tally/").then(({ wait, carried }) => wait + Number(carried));
 bare(new URL("https://api.example"));
 // @ts-expect-error there is no such option
 tallyFetch("/api", {}, { retries: 3 });
-// @ts-expect-error a state is not for writing
+Object.assign(made, { form: "id", disabled: true });
+made.endpoint = "/tally/";
+made.cost = made.cost + 1;
+made.maxWork = "1024";
+made.auto = null;
+made.form = "signup";
+export const form: HTMLFormElement | null = made.form;
+// @ts-expect-error a state is read from data-state
 made.state = "done";
