@@ -85,7 +85,7 @@ const (
 // alerts are made of them. The call that names a finding has the other fields of its line: none is an address,
 // a key, or anything that a client sent.
 var findings = [numFindings]struct{ code, message, remedy string }{
-	configured:    {"configured", "configured", "compare it with what you meant, and kids with the other instances"},
+	configured:    {"configured", "configured", "see that it is what you meant"},
 	secretWeak:    {"secret-weak", "a secret can be guessed: it has few different bytes, repeats itself, or holds a word of placeholders", "make another, as by openssl rand -base64 32"},
 	limitIdle:     {"limit-idle", "a limit can never refuse, because another always refuses first", "lower its Quota, or take it away"},
 	spreadsLittle: {"spreads-little", "Spreads wins little: an instance's share of a limit is most of it", "see whether what all instances admit together is bearable; if not, use Exact"},

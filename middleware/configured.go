@@ -3,6 +3,7 @@
 package middleware
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -114,21 +115,23 @@ func (e *engine) warnOfSecrets(now time.Time, secrets [][]byte) {
 	}
 }
 
-// refusesAlways reports whether a cost is more than any client may ever use, and the most that one may. Nobody knows that
-// of customers with limits of their own.
-func (e *engine) refusesAlways(cost int64) (largest int64, never bool) {
-	for _, t := range e.tiersOf() {
-		largest = max(largest, t.most())
-	}
-	return largest, cost > largest && e.customers == nil && !e.shadow
-}
-
-// warnOfDear tells of the first tier, by name, that may never use what a route costs.
+// warnOfDear tells of the first tier, by name, that may never use what a route costs, or that nobody may. It is no panic:
+// the price is the program's, and the quotas may be those of a file, which somebody else edits and a reload mends. Of
+// customers with limits of their own nobody knows.
 func (e *engine) warnOfDear(now time.Time, cost int64) {
-	all := e.tiersOf()
-	slices.SortFunc(all, func(a, b *tier) int { return strings.Compare(a.name, b.name) })
-	if i := slices.IndexFunc(all, func(t *tier) bool { return cost > t.most() }); i >= 0 && !e.shadow {
-		e.tellDear(now, all[i], cost)
+	tiers := e.tiersOf()
+	slices.SortFunc(tiers, func(a, b *tier) int { return strings.Compare(a.name, b.name) })
+	tooDear := func(t *tier) bool { return cost > t.most() }
+	i := slices.IndexFunc(tiers, tooDear)
+	switch {
+	case i < 0 || e.shadow:
+	case e.customers == nil && !slices.ContainsFunc(tiers, func(t *tier) bool { return !tooDear(t) }):
+		if e.checks.mayWrite(now, costAboveQuota) {
+			largest := slices.MaxFunc(tiers, func(a, b *tier) int { return cmp.Compare(a.most(), b.most()) })
+			e.checks.write(slog.LevelError, costAboveQuota, ", and so is everybody", "cost", cost, "largest", largest.most())
+		}
+	default:
+		e.tellDear(now, tiers[i], cost)
 	}
 }
 

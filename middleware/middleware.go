@@ -302,16 +302,13 @@ func (m *Middleware) StyleURL() string {
 // A page that checks before it sends, see docs/forms.md, names the same number: the
 // endpoint does not know which route it asks for.
 //
-// It panics where the program is mistaken: if next is nil, if cost is negative or above
-// [storeless.MaxQuota], and if no client of any tier may ever use so much. A tier that may not is logged.
+// It panics if next is nil, or if cost is negative or above [storeless.MaxQuota]: mistakes in the
+// program. A cost that a tier, or everybody, may never use is logged: quotas may come from a file, and change.
 func (m *Middleware) HandlerCost(cost int64, next http.Handler) http.Handler {
 	e := m.loaded()
 	requireHandler(next)
 	if cost < 0 || cost > storeless.MaxQuota {
 		panic(fmt.Sprintf("middleware: a route costs from 0 to %d, not %d", int64(storeless.MaxQuota), cost))
-	}
-	if largest, never := e.refusesAlways(cost); never {
-		panic(fmt.Sprintf("middleware: policy %q: a route that costs %d would refuse everybody for ever, as no quota or burst is above %d; lower the cost, or raise them", e.name, cost, largest))
 	}
 	m.mu.Lock()
 	m.dearest = max(m.dearest, cost)

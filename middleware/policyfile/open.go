@@ -137,7 +137,7 @@ func (s *Set) note(err error) {
 	const page = "https://github.com/tallystick/tallystick/blob/main/docs/policyfile.md#changes-while-serving"
 	if err != nil {
 		s.last.Store(&outcome{s.last.Load().success, err})
-		s.program.Logger.Error("tallystick: the policy file is not taken: what was read before stays in force", "code", "reload-failed", "file", s.path, "error", err, "page", page)
+		s.program.Logger.Error("tallystick: the policy file is not taken: what was read before stays in force", "code", "reload-failed", "file", s.path, "error", err, "remedy", "mend what error names, and reload again", "page", page)
 		return
 	}
 	s.last.Store(&outcome{success: time.Now()})

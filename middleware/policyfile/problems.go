@@ -91,6 +91,17 @@ func (p *problems) err() error {
 	return errors.Join(errs...)
 }
 
+// shortestSecret is what middleware.New takes for one.
+const shortestSecret = 32
+
+// told returns a text that stands in the file, or nothing: what is as long as a secret may be one, at the wrong place.
+func told(text string) string {
+	if len(text) >= shortestSecret {
+		return ""
+	}
+	return strconv.Quote(text)
+}
+
 // join returns the path of a member. Names that could be taken for more than one are quoted,
 // and the longest ones cut: they are nobody's.
 func join(path, name string) string {

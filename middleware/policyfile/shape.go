@@ -210,17 +210,6 @@ func (s *shape) readWord(n node, to reflect.Value, path string) {
 	s.add(path, "must be %s or %s%s", strings.Join(all[:last], ", "), all[last], strings.TrimSuffix(", not "+got, ", not "))
 }
 
-// shortestSecret is what middleware.New takes for one.
-const shortestSecret = 32
-
-// told returns a text that stands in the file, or nothing: what is as long as a secret may be one, at the wrong place.
-func told(text string) string {
-	if len(text) >= shortestSecret {
-		return ""
-	}
-	return strconv.Quote(text)
-}
-
 func (s *shape) readDuration(n node, to reflect.Value, path string) {
 	f := forms["duration"]
 	text, is := as[string](s, n, path, strings.TrimPrefix(f.must, "must be "))

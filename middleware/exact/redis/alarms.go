@@ -21,43 +21,43 @@ type alarms struct {
 // page is where each code is explained.
 const page = "https://github.com/tallystick/tallystick/blob/main/docs/checks.md#"
 
-// tell writes a line with the code of what it is about.
-func (a *alarms) tell(level slog.Level, code, message string, args ...any) {
+// tell writes a line with the code of what it is about, and what to do.
+func (a *alarms) tell(level slog.Level, code, message, remedy string, args ...any) {
 	args = append([]any{"code", code}, args...)
-	a.log.Log(context.Background(), level, "tallystick: "+message, append(args, "page", page+code)...)
+	a.log.Log(context.Background(), level, "tallystick: "+message, append(args, "remedy", remedy, "page", page+code)...)
 }
 
 // wrongClock tells of an account that begins anew.
 func (a *alarms) wrongClock(ahead time.Duration) {
 	if a.due(&a.clockRang) {
-		a.tell(slog.LevelWarn, "redis-clock-jumped", "the clock of the redis server was wrong: an account that it has charged begins anew", "ahead", ahead.Round(time.Second))
+		a.tell(slog.LevelWarn, "redis-clock-jumped", "the clock of the redis server was wrong: an account that it has charged begins anew", "mend the clock of the server", "ahead", ahead.Round(time.Second))
 	}
 }
 
 // away tells of a server that could not be reached when the counter was opened. What comes after
 // is for the calls to tell.
 func (a *alarms) away(err error) {
-	a.tell(slog.LevelWarn, "redis-away", "the redis server cannot be reached yet: each call will try again", "error", err)
+	a.tell(slog.LevelWarn, "redis-away", "the redis server cannot be reached yet: each call will try again", "start it, or mend the URL", "error", err)
 }
 
 // evicts tells of a server that evicts: calls fail from now on, but accounts may be gone.
 func (a *alarms) evicts(err error) {
 	if a.due(&a.evictRang) {
-		a.tell(slog.LevelError, "redis-evicts", "the redis server would evict keys, and calls fail until it would not", "error", err)
+		a.tell(slog.LevelError, "redis-evicts", "the redis server would evict keys, and calls fail until it would not", "set maxmemory-policy noeviction, or give the counter a server of its own", "error", err)
 	}
 }
 
 // silent tells of a server that cannot be asked whether it evicts.
 func (a *alarms) silent(err error) {
 	if a.due(&a.silentRang) {
-		a.tell(slog.LevelWarn, "redis-silent", "the redis server does not say whether it evicts keys, and so gives away quotas: allow its user INFO, or set DangerouslyAllowEviction if it may", "error", err)
+		a.tell(slog.LevelWarn, "redis-silent", "the redis server does not say whether it evicts keys, and so gives away quotas", "allow its user INFO, or set DangerouslyAllowEviction if it may", "error", err)
 	}
 }
 
 // unreadable tells of an account that cannot be read: nobody but an operator mends that, by its key.
 func (a *alarms) unreadable(key string, err error) {
 	if a.due(&a.unreadableRang) {
-		a.tell(slog.LevelError, "redis-unreadable", "what is stored for an account cannot be read, and its calls fail until it is deleted", "key", key, "error", err)
+		a.tell(slog.LevelError, "redis-unreadable", "what is stored for an account cannot be read, and its calls fail until it is deleted", "update older instances; if there is none, delete the key, and what begins with it", "key", key, "error", err)
 	}
 }
 
