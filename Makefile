@@ -17,7 +17,7 @@ FUZZTIME ?= 120
 # Seconds, for all mutants together; 0 tries all of them.
 MUTANTTIME ?= 0
 
-# Percent of the root module's statements that its short tests must reach.
+# Percent of the root module's statements that the cheap forms of its tests must reach.
 COVERAGE := 95
 
 # How long "make soak" takes.
@@ -34,12 +34,12 @@ each = for m in $(MODULES); do echo "--- $$m: $(1)"; (cd "$$m" && $(1)); done
 
 # Nested modules, and those of which the race detector spoils something: a test names kit.Race.
 NESTED  := $(filter-out .,$(MODULES))
-SPOILED := $(foreach m,$(NESTED),$(if $(shell grep -rlE --include='*_test.go' 'testkit\.Race' $(m)),$(m)))
+SPOILED := $(foreach m,$(NESTED),$(if $(shell grep -rlE --include='*_test.go' '\bkit\.Race' $(m)),$(m)))
 
 # A target for each nested module: all its tests, with the race detector.
 RACES := $(NESTED:%=race@%)
 
-.PHONY: test fips whole race nested lint need vuln known mutants fuzz bench lab fleet soak bounds long cover newest sbom release rehearse size help
+.PHONY: test fips whole race nested lint need vuln known mutants fuzz bench lab fleet soak bounds long newest sbom release rehearse size help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
@@ -51,32 +51,32 @@ help: ## this list
 test: lint fips whole race nested known ## all of the next five, in the order of what fails soonest
 	@echo "make test: ran every test of $(words $(MODULES)) modules, each by its own go.mod: $(MODULES)"
 
-# They are the root module's short tests as well: a second run without FIPS mode is "whole".
-# For the tests alone: the go command may want more, to download what they need.
-fips: need ## the root module's short tests, where cryptography that is not FIPS 140-3 approved panics
-	@echo "--- .: go test -short ./..., GODEBUG=fips140=only"
-	@TALLYSTICK_REQUIRE=1 go test -vet=off -short -exec='env GODEBUG=fips140=only' ./...
+# Each test of the root module in its cheap form, once for three questions.
+fips: need ## the root module's tests, where cryptography that is not FIPS 140-3 approved panics; fails below COVERAGE percent of statements
+	@.ci/cover $(COVERAGE)
 
 # Without the race detector: what it spoils, such as allocation budgets; the whole forms of tests
-# that have a cheap one under it; and tests whose work other programs do. A nested module that has
+# that have one; and tests whose work other programs do. A nested module that has
 # nothing of that is left to "nested", which runs no less of it.
-whole: need ## all tests of the root module, and the short ones of nested modules that ask for it, without the race detector
-	@echo "--- .: go test ./..."
-	@TALLYSTICK_REQUIRE=1 go test -vet=off -timeout=1h ./...
-	@export TALLYSTICK_REQUIRE=1; for m in $(SPOILED); do echo "--- $$m: go test -short ./..."; (cd "$$m" && go test -vet=off -short ./...); done
+whole: need ## the root module's packages that have whole forms, and the cheap ones of nested modules that ask for it, without the race detector
+	@formed=$$(go list -f '{{$$d := .Dir}}{{range .TestGoFiles}}{{$$d}}/{{.}} {{end}}{{range .XTestGoFiles}}{{$$d}}/{{.}} {{end}}' ./... | \
+		xargs grep -lE '\bkit\.(Brief|Long|OnlyWhole|Outside|Race|Whole)' | xargs -n1 dirname | sort -u); \
+	echo "--- .: TALLYSTICK_WHOLE=1 go test" $$formed; \
+	TALLYSTICK_REQUIRE=1 TALLYSTICK_WHOLE=1 go test -vet=off -timeout=1h $$formed
+	@export TALLYSTICK_REQUIRE=1; for m in $(SPOILED); do echo "--- $$m: go test ./..."; (cd "$$m" && go test -vet=off ./...); done
 
-race: need ## all tests of the root module, with the race detector
+race: need ## the root module's tests, with the race detector
 	@echo "--- .: go test -race"
 	@TALLYSTICK_REQUIRE=1 CGO_ENABLED=1 go test -vet=off -race -shuffle=on -timeout=1h ./...
 
 # Two modules at a time: those with a browser and a Redis wait for them most of the time.
-nested: need ## all tests of every nested module, with the race detector; make race@demo has one alone
+nested: need ## the whole forms of every nested module, with the race detector; make race@demo has one alone
 	@$(MAKE) -j2 --output-sync=target $(RACES)
 
 .PHONY: $(RACES)
 $(RACES): race@%: need
 	@echo "--- $*: go test -race"
-	@cd "$*" && TALLYSTICK_REQUIRE=1 CGO_ENABLED=1 go test -vet=off -race -shuffle=on -timeout=1h ./...
+	@cd "$*" && TALLYSTICK_REQUIRE=1 TALLYSTICK_WHOLE=1 CGO_ENABLED=1 go test -vet=off -race -shuffle=on -timeout=1h ./...
 
 lint: ## gofmt, vet, staticcheck, tidy go.mod files
 	@echo "--- gofmt -l"; out=$$(gofmt -l .); if [[ -n $$out ]]; then echo "not formatted:"; echo "$$out"; exit 1; fi
@@ -131,13 +131,10 @@ long: need ## every test LONGCOUNT times, every mutant, half an hour of fuzzing
 rehearse: ## release the last commit to nobody, and install it as users do
 	@.ci/rehearse v0.0.1
 
-cover: ## statement coverage of the root module, package by package; fails below COVERAGE
-	@.ci/cover $(COVERAGE)
-
-newest: need ## vet and the short tests by the newest Go; fails also where it cannot be had
+newest: need ## vet and race by the newest Go; fails also where it cannot be had
 	@.ci/newest $(MODULES)
 
-size: ## lines, files, pages, words, names of each package; CPU=1: the CPU seconds of the short tests; AGAINST=DIRECTORY: another checkout beside it
+size: ## lines, files, pages, words, names of each package; CPU=1: the CPU seconds of the tests; AGAINST=DIRECTORY: another checkout beside it
 	@.ci/size $(if $(CPU),-cpu) $(AGAINST) .
 
 sbom: ## the bill of materials of the root module, CycloneDX in JSON

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Which form of a test is wanted is for testkit to say, in one place: a test that asks for -short runs its whole form by
+// Which form of a test is wanted is for the kit to say, in one place: a test that asks for -short runs its whole form by
 // plain "go test". The module of the browser has no other form.
 func TestFormsAreAsked(t *testing.T) {
 	atRoot(t)

@@ -89,7 +89,7 @@ const (
 )
 
 // inTests are the imports that a package's tests may have beside its own arrows,
-// testify, mutants, testkit and the package itself.
+// testify, mutants, kit and the package itself.
 var inTests = map[string][]string{
 	"middleware": {
 		module + "/token",                 // what Decision.TokenErr is

@@ -119,7 +119,7 @@ func appendSolving(b []byte, refusal *Refusal, w *words) []byte {
 	return append(appendReload(b, w), "</p>\n"...)
 }
 
-// phone is how many hashes a second are those of a phone: the one by which internal/lab/price has its times. A slow one
+// phone is how many hashes a second are those of a phone: the one by which proof/lab/price has its times. A slow one
 // of 2020 does as many, a recent one several times as many.
 const phone = 700_000
 
