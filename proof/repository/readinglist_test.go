@@ -26,6 +26,7 @@ const longestReading = 10_000
 func TestReadingList(t *testing.T) {
 	atRoot(t)
 	kit.Outside(t)
+	kit.OnlyWhole(t, "builds the library anew, to count what runs")
 	ran := filesOfARequest(t)
 	listed := readingList(t)
 	for _, file := range ran {
