@@ -38,21 +38,6 @@ func (e *engine) checkRequest(now time.Time, r *http.Request, dc *decisionContex
 	}
 }
 
-// manyPages is how many pages without a script are no accident. Each would have asked for five files.
-const manyPages = 8
-
-// checkScripts checks whether any of the browsers that a page was sent to comes back for its scripts. Programs that
-// fetch pages in bulk never do, but do not call themselves browsers either; and nor does a page that is fetched ahead.
-func (e *engine) checkScripts(r *http.Request) {
-	c := e.checks
-	if c.scripts.Load() || len(r.Header["Sec-Fetch-Mode"]) == 0 || len(r.Header["Sec-Purpose"]) > 0 || r.Method == http.MethodHead {
-		return
-	}
-	if c.pages.Add(1) >= manyPages {
-		c.warn(e.now(), scriptsMissing)
-	}
-}
-
 // checkWork checks whether who is to work can: a browser that shows a page, or sends a form, needs the endpoints.
 func (e *engine) checkWork(now time.Time, r *http.Request, dc *decisionContext) {
 	if e.challenge.path != "" && e.carriage.transport != HeaderOnly || e.hooks.refused != nil {

@@ -5,6 +5,7 @@ package middleware
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"strings"
 	"sync/atomic"
@@ -333,3 +334,17 @@ func near(addr netip.Addr) bool {
 // shared is the network between carriers and their customers, which platforms use for
 // networks of their own.
 var shared = netip.MustParsePrefix("100.64.0.0/10")
+
+// manyPages is how many pages without a script are no accident. Each would have asked for five files.
+const manyPages = 8
+
+// pageSent checks whether any of the browsers that a page was sent to comes back for its scripts. Programs that
+// fetch pages in bulk never do, but do not call themselves browsers either; and nor does a page that is fetched ahead.
+func (c *checks) pageSent(now time.Time, r *http.Request) {
+	if c.scripts.Load() || len(r.Header["Sec-Fetch-Mode"]) == 0 || len(r.Header["Sec-Purpose"]) > 0 || r.Method == http.MethodHead {
+		return
+	}
+	if c.pages.Add(1) >= manyPages {
+		c.warn(now, scriptsMissing)
+	}
+}

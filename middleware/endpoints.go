@@ -20,11 +20,8 @@ import (
 // handler that looks at no path without a limit. What else is below the path is limited like any other: a file that
 // there is not, and the pages of a site that has put the endpoints beside them.
 func (c *challenger) answers(path string) bool {
-	if c == nil || c.path == "" {
-		return false
-	}
 	name, below := strings.CutPrefix(path, c.path)
-	if !below {
+	if !below || c.path == "" {
 		return false
 	}
 	switch name {

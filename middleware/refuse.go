@@ -111,7 +111,7 @@ func (e *engine) writeRefusal(w http.ResponseWriter, r *http.Request, refusal *p
 		contentType = "text/html; charset=utf-8"
 		body = page.AppendPage(body, refusal, h, r, site)
 		if refusal.Opens(r) {
-			e.checkScripts(r)
+			e.checks.pageSent(e.now(), r)
 		}
 	} else {
 		body = page.AppendProblem(body, refusal)

@@ -22,7 +22,7 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		next.ServeHTTP(w, r)
 		return
 	}
-	if e.challenge.answers(r.URL.Path) {
+	if e.challenge != nil && e.challenge.answers(r.URL.Path) {
 		e.serveEndpoints(w, r)
 		return
 	}
