@@ -186,6 +186,7 @@ func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject
 		fields.tally = &tally
 	case !who.dry:
 		said := guardedcall.Refusal{Cost: cost, Said: now.UnixMicro(), Until: now.Add(v.Wait).UnixMicro()}
+		said.Limit, said.Remaining = longest(&v.Verdict, len(who.tier.names))
 		if e.exact.refusals.Note(c.refusal, said, known.givenBack) {
 			fields.tally = e.exact.stamped(now, c, cost, &said)
 		}
@@ -200,8 +201,11 @@ func (e *engine) concludeRefusal(now time.Time, dc *decisionContext, who *subjec
 	if !known.clientKnows {
 		fields.tally = e.exact.stamped(now, c, dc.decision.Cost, &known.Refusal)
 	}
-	v := verdictOf(&storeless.Verdict{Wait: wholeSeconds(known.Left(now))})
-	e.concludeExact(now, dc, who, shown, v, fields)
+	v := storeless.Verdict{Wait: wholeSeconds(known.Left(now))}
+	if standings(&v, &known.Refusal, len(who.tier.names)) {
+		fields.standings = &v
+	}
+	e.concludeExact(now, dc, who, shown, verdictOf(&v), fields)
 }
 
 // concludeOutage concludes a request that the counter did not decide.
