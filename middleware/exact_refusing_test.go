@@ -231,6 +231,9 @@ func TestAnOutageOutlivesAConfiguration(t *testing.T) {
 	require.Equal(t, 1, log.count("does not answer"))
 	l.fault = nil
 	send(h)
+	require.NoError(t, h.m.Reconfigure(cfg))
+	c.advance(10 * time.Second)
+	send(h)
 	require.Equal(t, 1, log.count("answers again"))
 }
 

@@ -196,6 +196,7 @@ func TestOneHungNodeIsOneNodesOutage(t *testing.T) {
 		require.Positive(t, sick.refused)
 		require.Positive(t, sick.passed, "it recovers")
 		require.Equal(t, 1, s.alarms(), "one alarm")
+		require.Len(t, s.told("requests for the keys of one part are refused"), 1)
 		require.LessOrEqual(t, s.told("does not answer")[0].Sub(healthy.began), says.alarm)
 		end := s.allClear(t, healthy.began.Add(2*time.Second))
 		require.GreaterOrEqual(t, end, time.Duration(0), "the other nodes answer all the time")

@@ -80,7 +80,7 @@ func (e *engine) decideExact(now time.Time, q *question, dc *decisionContext, wh
 		e.checks.warn(now, counterFailed, "error", err)
 		e.concludeOutage(now, dc, &who, shown, &c)
 	case guardedcall.Down:
-		e.checks.counterDown(now, x.Outage.consequence(), err)
+		e.checks.counterDown(now, x.consequence(), err)
 		e.concludeOutage(now, dc, &who, shown, &c)
 	case guardedcall.NotAsked:
 		e.concludeOutage(now, dc, &who, shown, &c)

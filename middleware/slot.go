@@ -163,7 +163,7 @@ func (e *engine) enterExact(now time.Time, q *question, dc *decisionContext, who
 	case guardedcall.Failed:
 		e.checks.warn(now, counterFailed, "error", err)
 	case guardedcall.Down:
-		e.checks.counterDown(now, e.exact.Outage.consequence(), err)
+		e.checks.counterDown(now, e.exact.consequence(), err)
 	}
 	if dc.decision.Degraded = true; otherwise == FailClosed {
 		return counterDown(), false
