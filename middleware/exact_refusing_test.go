@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -311,4 +312,35 @@ func TestTheAllClearOfAQuietSite(t *testing.T) {
 	c.advance(time.Second)
 	send(h)
 	require.Equal(t, 1, h.log.count("code=counter-back"))
+}
+
+// A counter that is full of live keys sends a newcomer away for as long as it says, an hour at most, and for a moment
+// where it does not say. Over HTTP it says the same.
+func TestAFullCounterSaysWhenToComeAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		wait     time.Duration
+		from, to int
+	}{
+		"it does not say": {0, 1, 1},
+		"some minutes":    {599 * time.Second, 599, 599 + 30},
+		"a day":           {24 * time.Hour, 3600, 3630},
+	} {
+		for way, leased := range map[string]bool{"a call": false, "a lease": true} {
+			t.Run(name+", "+way, func(t *testing.T) {
+				_, l, cfg := paidRoute()
+				cfg.Exact.Counter = &altered{Counter: l, take: func(context.Context, exact.Call) (v exact.Verdict, err error) {
+					v.Wait = tc.wait
+					return v, exact.ErrFull
+				}}
+				if leased {
+					cfg.Concurrency = &middleware.Concurrency{Max: 5}
+				}
+				resp := requireStatus(t, http.StatusServiceUnavailable, send(newSite(t, cfg)))
+				seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+				require.NoError(t, err)
+				require.GreaterOrEqual(t, seconds, tc.from)
+				require.LessOrEqual(t, seconds, tc.to)
+			})
+		}
+	}
 }

@@ -70,7 +70,7 @@ func (e *engine) decideExact(now time.Time, q *question, dc *decisionContext, wh
 		e.concludeAnswer(now, dc, &who, shown, &c, &v, &known)
 	case guardedcall.Full:
 		e.checks.counterAnswers(now, &x.guard)
-		e.concludeExact(now, dc, &who, shown, overloaded(), answerFields{})
+		e.concludeExact(now, dc, &who, shown, noRoom(v.Wait), answerFields{})
 	case guardedcall.Contended:
 		e.checks.counterAnswers(now, &x.guard)
 		e.concludeContended(now, dc, &who, shown, &c)

@@ -158,7 +158,9 @@ func (e *engine) enterExact(now time.Time, q *question, dc *decisionContext, who
 		if otherwise = e.exact.Contended; otherwise != FailOpen {
 			return overloaded(), false
 		}
-	case guardedcall.Full, guardedcall.Busy:
+	case guardedcall.Full:
+		return noRoom(answer.Wait), false
+	case guardedcall.Busy:
 		return overloaded(), false
 	case guardedcall.Failed:
 		e.checks.warn(now, counterFailed, "error", err)

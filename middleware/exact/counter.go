@@ -191,7 +191,8 @@ var (
 	// ErrNotCounted says that a call was not counted and never will be.
 	ErrNotCounted = errors.New("exact: not counted")
 
-	// ErrFull says that a counter has no room for another key. It is
+	// ErrFull says that a counter has no room for another key. Wait of the verdict beside it
+	// may say how long until there is, 0 that this is not known. It is
 	// [ErrNotCounted], and load rather than failure: the engine works, and a client
 	// that makes up keys must not be able to have it taken for dead.
 	ErrFull = fmt.Errorf("%w: the counter is full of live keys; give it more room", ErrNotCounted)

@@ -527,3 +527,14 @@ func TestTheOwnerTellsOfOtherSecrets(t *testing.T) {
 	ask()
 	require.Equal(t, 2, strings.Count(said.String(), "remote-secret-unknown remedy"))
 }
+
+// What a full counter says of when there is room comes along.
+func TestAFullOwnerSaysWhenThereIsRoom(t *testing.T) {
+	full := taking{take: func(context.Context, exact.Call) (v exact.Verdict, err error) {
+		v.Wait = 3 * time.Hour
+		return v, exact.ErrFull
+	}}
+	v, err := open(t, secrets, owner(t, full, secrets)).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 5)})
+	require.ErrorIs(t, err, exact.ErrFull)
+	require.Equal(t, 3*time.Hour, v.Wait)
+}

@@ -184,7 +184,9 @@ func newRequest(ctx context.Context, o *peer, text []byte, digest, sum string, a
 func outcomeOf(w *waiter, v *verdict) (o outcome) {
 	switch {
 	case v.Error != "":
-		return outcome{err: errorNamed(v.Error)}
+		o.verdict.Wait = time.Duration(v.Wait) * time.Microsecond // until there is room
+		o.err = errorNamed(v.Error)
+		return o
 	case w.op == opRefund:
 		return o
 	case len(v.Limits) != w.call.Policy.Len():
