@@ -215,10 +215,10 @@ var (
 	// before, or it counts in no window any more.
 	ErrNoRefund = errors.New("exact: nothing to refund")
 
-	// ErrLateRefund says that a charge counts still and does not come back any more: its key
-	// was charged [Refundable] times since, or its account has begun anew. What has come back
+	// ErrLateRefund says that a charge does not come back any more: its key
+	// was charged [Refundable] times since, or its account has begun anew; or the receipt was made up. What has come back
 	// then takes a kilobyte of an account at most, however much it was. It is [ErrNoRefund].
-	ErrLateRefund = fmt.Errorf("%w: the key was charged 8192 times since", ErrNoRefund)
+	ErrLateRefund = fmt.Errorf("%w: it is not one of the last 8192 charges of its key", ErrNoRefund)
 )
 
 // A CallError is a mistake in a [Call]. It is [ErrNotCounted].
