@@ -211,3 +211,10 @@ func TestDeadline(t *testing.T) {
 	c := open(t, filepath.Join(t.TempDir(), "counts"), file.Config{})
 	require.Equal(t, 250*time.Millisecond, c.Deadline())
 }
+
+// A folder is the program's to make: a typing error must not count in a new one.
+func TestAFolderThatIsMissingIsNamed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "missing", "counts")
+	_, err := file.Open(path, file.Config{})
+	require.ErrorContains(t, err, path+": make its folder first: ")
+}
