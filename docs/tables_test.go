@@ -117,7 +117,7 @@ func TestCountersAreNamed(t *testing.T) {
 	for _, row := range tableOf(t, "docs/counters.md", "| counter |") {
 		at := strings.TrimPrefix(link.FindStringSubmatch(row[0])[1], "../")
 		linked = append(linked, at)
-		// TestDeadlinesOfCounters of package middleware has the numbers.
+		// TestDeadline of exact/file and exact/cas and TestDeadlinesOfCounters of package middleware have the numbers.
 		slow := slices.Contains([]string{"file", "cas", "nats", "dynamodb", "sql"}, path.Base(at)) // all but the first stand on cas
 		require.Equal(t, map[bool]string{true: "250 ms", false: "50 ms"}[slow], row[2], at)
 	}

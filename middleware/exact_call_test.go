@@ -13,7 +13,6 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/middleware/exact/cas"
 )
 
 // A worker spends the quota that its customer spends by requests.
@@ -113,8 +112,6 @@ func TestResetThatCannotBe(t *testing.T) {
 
 // A counter that waits for a disk names its own deadline, and what stands around it has the same.
 func TestDeadlinesOfCounters(t *testing.T) {
-	onStore, err := cas.New(shelf{}, cas.Config{})
-	require.NoError(t, err)
 	lease := func(engine exact.Counter) exact.Counter {
 		leased, err := exact.Lease(engine, exact.LeaseConfig{})
 		require.NoError(t, err)
@@ -126,22 +123,18 @@ func TestDeadlinesOfCounters(t *testing.T) {
 		want    time.Duration
 	}{
 		{exact.NewMemory(0, nil), 50 * time.Millisecond},
-		{onStore, 250 * time.Millisecond},
-		{lease(onStore), 250 * time.Millisecond},
 		{lease(exact.NewMemory(0, nil)), 50 * time.Millisecond},
 		{&unhurried{wants: 3 * time.Second}, 3 * time.Second},
+		{lease(&unhurried{wants: 3 * time.Second}), 3 * time.Second},
 	} {
 		require.Equal(t, tc.want, middleware.DeadlineOf(middleware.Exact{Counter: tc.counter}), "%T", tc.counter)
 		require.Equal(t, time.Second, middleware.DeadlineOf(middleware.Exact{Counter: tc.counter, Deadline: time.Second}))
 	}
 	cfg := contact(new(clock))
 	cfg.Exact = &middleware.Exact{Counter: &unhurried{wants: time.Hour}, Outage: middleware.FailClosed}
-	_, err = middleware.New(cfg)
+	_, err := middleware.New(cfg)
 	require.ErrorContains(t, err, "Exact.Deadline: must be from 1ms to 10s, or 0 for the default of the counter, not 1h0m0s")
 }
-
-// A shelf is a store that nobody asks.
-type shelf struct{ cas.Store }
 
 // An unhurried counter names a deadline.
 type unhurried struct {
