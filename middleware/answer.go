@@ -198,10 +198,10 @@ func tightest(v *storeless.Verdict, n int) int {
 	best := 0
 	for i := 1; i < n; i++ {
 		a, b := &v.Limits[i], &v.Limits[best]
-		if a.Shadow {
+		if a.Shadow || a.Remaining == unknown {
 			continue
 		}
-		if b.Shadow || a.Remaining < b.Remaining || a.Remaining == b.Remaining && a.Reset > b.Reset {
+		if b.Shadow || b.Remaining == unknown || a.Remaining < b.Remaining || a.Remaining == b.Remaining && a.Reset > b.Reset {
 			best = i
 		}
 	}

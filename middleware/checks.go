@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -157,7 +158,7 @@ type checks struct {
 	log    atomic.Pointer[slog.Logger]
 	wrote  [numFindings]throttle
 
-	down atomic.Bool // the log says that the exact counter does not answer
+	outage outage
 	// newcomersOnGet, formUnsolvable and endpointsMisplaced were told. Once is enough, as each may be meant.
 	onPage, onForm, misplaced atomic.Bool
 
@@ -265,19 +266,50 @@ func (c *checks) otherSecret(now time.Time, id *Identity, codec *token.Codec) {
 	}
 }
 
-// counterDown tells of an outage once, and not more than once a minute. One that comes
-// too soon after another is told of by a later probe.
-func (c *checks) counterDown(now time.Time, consequence string, err error) {
-	if !c.down.Load() && c.mayWrite(now, counterSilent) {
-		c.down.Store(true)
-		c.write(slog.LevelError, counterSilent, consequence, "error", err)
-	}
+// An outage is what the log says of the exact counter.
+type outage struct {
+	told atomic.Bool // that it does not answer
+
+	mu    sync.Mutex // held while a line is written: the last one must be the true one
+	began time.Time  // the one that was told of last
+	quiet time.Time  // since when the counter answers; zero: it does not
 }
 
-// counterAnswers ends an outage that was told of: each alarm has its all-clear, and no
-// other. That one node of a cluster answers does not end the outage of another.
+// quietTime is how long a counter must have answered before the log says so. A counter that comes and goes
+// would otherwise fill the log, or leave it with an all-clear as its last line.
+const quietTime = 10 * time.Second
+
+// counterDown tells of an outage once. One that follows an all-clear is always told: quietTime
+// lies between them, so that they are at most six a minute.
+func (c *checks) counterDown(now time.Time, consequence string, err error) {
+	o := &c.outage
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.quiet = time.Time{}
+	if o.told.Swap(true) {
+		return
+	}
+	args := []any{"error", err}
+	if now.Sub(o.began).Abs() < time.Minute {
+		args = append(args, "again", true)
+	}
+	o.began = now
+	c.write(slog.LevelError, counterSilent, consequence, args...)
+}
+
+// counterAnswers ends an outage that was told of, when it was quiet for long enough: each alarm has
+// its all-clear, and no other. That one node of a cluster answers does not end the outage of another.
 func (c *checks) counterAnswers(now time.Time, guard *guardedcall.Guard) {
-	if c.down.Load() && guard.Well(now) && c.down.Swap(false) {
+	o := &c.outage
+	if !o.told.Load() || !guard.Well(now) {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch quiet := now.Sub(o.quiet); {
+	case o.quiet.IsZero() || quiet <= -quietTime: // or the clock was wrong
+		o.quiet = now
+	case quiet >= quietTime && o.told.Swap(false):
 		c.write(slog.LevelInfo, counterBack, "")
 	}
 }

@@ -124,15 +124,17 @@ type LimitStatus struct {
 }
 
 // Limits returns how each limit of the policy stands, those that are a Shadow too. It is
-// empty if the decision was made without asking them.
+// empty if the decision was made without asking them. Of a refusal that an exact counter made within the
+// last ten seconds it has the limit alone that refused for longest.
 func (d Decision) Limits() []LimitStatus {
 	if !d.decided {
 		return nil
 	}
-	all := make([]LimitStatus, d.tier.policy.Len())
-	for i := range all {
-		s := d.statuses[i]
-		all[i] = LimitStatus{d.tier.policy.Limit(i), int64(s.remaining), time.Duration(s.reset>>1) * time.Second, s.blocked()}
+	all := make([]LimitStatus, 0, d.tier.policy.Len())
+	for i := range cap(all) {
+		if s := d.statuses[i]; s.remaining != unknown {
+			all = append(all, LimitStatus{d.tier.policy.Limit(i), int64(s.remaining), time.Duration(s.reset>>1) * time.Second, s.blocked()})
+		}
 	}
 	return all
 }

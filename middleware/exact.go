@@ -36,7 +36,9 @@ type Exact struct {
 	// It should be at least four times of what a call takes, the way to the server and back included:
 	// of calls that take more than half of it few can be out at once. With twice of it some
 	// requests are 503 as load, and most where the server is as far as the deadline, whatever
-	// Outage says. Default: 50 ms, for a server 12 ms away. Permitted: from 1 ms to 10 s.
+	// Outage says. Default: what the counter says by a method Deadline() time.Duration, as
+	// those of exact/file and exact/cas do, which wait for a disk: 250 ms. A counter of yours around one needs that
+	// method too. Of others 50 ms, for a server 12 ms away. Permitted: from 1 ms to 10 s.
 	Deadline time.Duration
 
 	// InFlight is how many calls may wait for the counter at once, or for each part of
@@ -80,12 +82,16 @@ const (
 	FailClosed
 )
 
-// consequence says what an outage means for requests.
-func (o Outage) consequence() string {
-	if o == FailClosed {
-		return "requests are refused until it does"
+// consequence says what an outage means for requests: of a counter with several parts, for the keys of one.
+func (x *exactCounter) consequence() string {
+	of := ""
+	if x.guard.Divided() {
+		of = " for the keys of one part"
 	}
-	return "each instance decides by its tokens and memory until it does"
+	if x.Outage == FailClosed {
+		return "requests" + of + " are refused until it does"
+	}
+	return "each instance decides" + of + " by its tokens and memory until it does"
 }
 
 // check reports every problem of x, which has its defaults, in a policy with tiers.
@@ -103,7 +109,7 @@ func (x *Exact) check(tiers map[string][]Limit) (errs []error) {
 		problem("Contended", "must be FailOpen or FailClosed, or 0 for FailClosed")
 	}
 	if x.Deadline < time.Millisecond || x.Deadline > 10*time.Second {
-		problem("Deadline", "must be from 1ms to 10s, or 0 for 50ms, not %s", x.Deadline)
+		problem("Deadline", "must be from 1ms to 10s, or 0 for the default of the counter, not %s", x.Deadline)
 	}
 	if x.InFlight < 1 || x.InFlight > 65536 {
 		problem("InFlight", "must be from 1 to 65536, or 0 for 256, not %d", x.InFlight)
@@ -123,6 +129,9 @@ func (x Exact) withDefaults() Exact {
 	}
 	if x.Deadline == 0 {
 		x.Deadline = 50 * time.Millisecond
+		if slow, ok := x.Counter.(interface{ Deadline() time.Duration }); ok && slow.Deadline() != 0 {
+			x.Deadline = slow.Deadline()
+		}
 	}
 	if x.InFlight == 0 {
 		x.InFlight = 256

@@ -109,3 +109,37 @@ func TestResetThatCannotBe(t *testing.T) {
 	require.ErrorContains(t, newLimiter(t, contact(c)).Reset(t.Context(), middleware.Principal("c1")), "Config.Exact")
 	require.ErrorIs(t, newLimiter(t, paid(c, &altered{Counter: exact.NewMemory(0, c.Now)})).Reset(t.Context(), middleware.Principal("c1")), exact.ErrNoArchive)
 }
+
+// A counter that waits for a disk names its own deadline, and what stands around it has the same.
+func TestDeadlinesOfCounters(t *testing.T) {
+	lease := func(engine exact.Counter) exact.Counter {
+		leased, err := exact.Lease(engine, exact.LeaseConfig{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = leased.Close() })
+		return leased
+	}
+	for _, tc := range []struct {
+		counter exact.Counter
+		want    time.Duration
+	}{
+		{exact.NewMemory(0, nil), 50 * time.Millisecond},
+		{lease(exact.NewMemory(0, nil)), 50 * time.Millisecond},
+		{&unhurried{wants: 3 * time.Second}, 3 * time.Second},
+		{lease(&unhurried{wants: 3 * time.Second}), 3 * time.Second},
+	} {
+		require.Equal(t, tc.want, middleware.DeadlineOf(middleware.Exact{Counter: tc.counter}), "%T", tc.counter)
+		require.Equal(t, time.Second, middleware.DeadlineOf(middleware.Exact{Counter: tc.counter, Deadline: time.Second}))
+	}
+	cfg := contact(new(clock))
+	cfg.Exact = &middleware.Exact{Counter: &unhurried{wants: time.Hour}, Outage: middleware.FailClosed}
+	_, err := middleware.New(cfg)
+	require.ErrorContains(t, err, "Exact.Deadline: must be from 1ms to 10s, or 0 for the default of the counter, not 1h0m0s")
+}
+
+// An unhurried counter names a deadline.
+type unhurried struct {
+	exact.Counter
+	wants time.Duration
+}
+
+func (p *unhurried) Deadline() time.Duration { return p.wants }

@@ -256,7 +256,7 @@ func TestRefundsOfOthersLeaveARefusalAlone(t *testing.T) {
 	require.Equal(t, before, l.count())
 }
 
-// The stamp of a refusal on the wire, as docs/wire.md has it: id, age, seconds, hash.
+// The stamp of a refusal on the wire, as docs/wire.md has it: id, age, seconds, hash and limit 0.
 func TestRefusalOnTheWire(t *testing.T) {
 	c := new(clock)
 	cfg := estimating(c, newLedger(c))
@@ -265,5 +265,5 @@ func TestRefusalOnTheWire(t *testing.T) {
 	c.advance(1234567 * time.Microsecond)
 	claims := claimsIn(t, tokenIn(send(h)))
 	require.EqualValues(t, 1728000020, claims.Exp)
-	require.Equal(t, []int64{7759220, 18765433, 863999, 36852}, claims.T)
+	require.Equal(t, []int64{7759220, 18765433, 863999, 36848}, claims.T)
 }

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -230,6 +232,9 @@ func TestAnOutageOutlivesAConfiguration(t *testing.T) {
 	require.Equal(t, 1, log.count("does not answer"))
 	l.fault = nil
 	send(h)
+	require.NoError(t, h.m.Reconfigure(cfg))
+	c.advance(10 * time.Second)
+	send(h)
 	require.Equal(t, 1, log.count("answers again"))
 }
 
@@ -249,4 +254,93 @@ func TestOutageSendsNobodyAwayForLong(t *testing.T) {
 	l.fault = nil
 	c.advance(time.Minute)
 	require.Equal(t, http.StatusOK, send(h, showing(tokenIn(resp))).StatusCode)
+}
+
+// A counter that comes and goes: the log says that it is well after ten quiet seconds alone, and tells of each outage
+// that comes after it has said so.
+func TestACounterThatComesAndGoes(t *testing.T) {
+	const down, back = "counter-down", "counter-back"
+	for _, tc := range []struct {
+		name   string
+		phases []int // seconds: down, up, down, ...
+		told   []string
+		again  int // of the alarms
+	}{
+		{"back for a moment", []int{2, 3, 60}, []string{down}, 0},
+		{"six times", []int{2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 20}, []string{down, back}, 0},
+		{"back for longer", []int{2, 12, 120}, []string{down, back, down}, 1},
+		{"and again, within the minute", []int{2, 12, 2, 12, 2, 12, 60}, []string{down, back, down, back, down, back, down}, 3},
+		{"an hour later", []int{2, 3600, 2, 20}, []string{down, back, down, back}, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, l, cfg := paidRoute()
+			cfg.Limits[0].Quota = 1 << 20
+			h := newSite(t, cfg)
+			for i, seconds := range tc.phases {
+				l.fault = nil
+				if i%2 == 0 {
+					l.fault = onFire
+				}
+				for range 20 * seconds {
+					send(h)
+					c.advance(50 * time.Millisecond)
+				}
+			}
+			told := slices.DeleteFunc(codesIn(h.log.lines()), func(code string) bool { return code == "counter-failed" })
+			require.Equal(t, tc.told, told)
+			require.Equal(t, tc.again, h.log.count("again=true"))
+			require.LessOrEqual(t, h.log.count(down), 6)
+		})
+	}
+}
+
+// Few requests are enough for an all-clear: the first answer begins the ten seconds.
+func TestTheAllClearOfAQuietSite(t *testing.T) {
+	c, l, h := paidSite(t)
+	l.fault = onFire
+	breaks(h, c)
+	require.Equal(t, 1, h.log.count("code=counter-down"))
+	l.fault = nil
+	c.advance(2 * time.Minute)
+	send(h)
+	require.Zero(t, h.log.count("code=counter-back"), "one answer is none")
+	c.advance(-time.Hour) // the clock was wrong
+	send(h)
+	c.advance(9 * time.Second)
+	send(h)
+	require.Zero(t, h.log.count("code=counter-back"))
+	c.advance(time.Second)
+	send(h)
+	require.Equal(t, 1, h.log.count("code=counter-back"))
+}
+
+// A counter that is full of live keys sends a newcomer away for as long as it says, an hour at most, and for a moment
+// where it does not say. Over HTTP it says the same.
+func TestAFullCounterSaysWhenToComeAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		wait     time.Duration
+		from, to int
+	}{
+		"it does not say": {0, 1, 1},
+		"some minutes":    {599 * time.Second, 599, 599 + 30},
+		"a day":           {24 * time.Hour, 3600, 3630},
+	} {
+		for way, leased := range map[string]bool{"a call": false, "a lease": true} {
+			t.Run(name+", "+way, func(t *testing.T) {
+				_, l, cfg := paidRoute()
+				cfg.Exact.Counter = &altered{Counter: l, take: func(context.Context, exact.Call) (v exact.Verdict, err error) {
+					v.Wait = tc.wait
+					return v, exact.ErrFull
+				}}
+				if leased {
+					cfg.Concurrency = &middleware.Concurrency{Max: 5}
+				}
+				resp := requireStatus(t, http.StatusServiceUnavailable, send(newSite(t, cfg)))
+				seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+				require.NoError(t, err)
+				require.GreaterOrEqual(t, seconds, tc.from)
+				require.LessOrEqual(t, seconds, tc.to)
+			})
+		}
+	}
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/proof/kit"
@@ -187,6 +189,18 @@ func (s *scene) lasts(long time.Duration, happens func(at time.Duration)) {
 
 // alarms returns how many outages the logs tell of.
 func (s *scene) alarms() int { return len(s.told("does not answer")) }
+
+// allClear returns after what time from a cure the first instance has said that its counter is well, less the
+// ten seconds for which it must have been. The scene is over: a payer asks now and then.
+func (s *scene) allClear(t *testing.T, cure time.Time) time.Duration {
+	t.Helper()
+	for n := 0; n < 200 && len(s.told("answers again")) == 0; n++ {
+		s.toll().ask(s.sites[0], n, paying("afterwards"))
+		time.Sleep(50 * time.Millisecond)
+	}
+	require.Len(t, s.told("answers again"), 1, "one all-clear")
+	return s.told("answers again")[0].Sub(cure) - 10*time.Second
+}
 
 // told returns when the logs said something, for each line that does.
 func (s *scene) told(what string) (at []time.Time) {

@@ -273,3 +273,85 @@ func TestExactTrailsWantACounter(t *testing.T) {
 	_, err = middleware.New(cfg)
 	require.EqualError(t, err, `policy "contact": Tiers["pro"]: must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone`)
 }
+
+// A refusal that is remembered says what the counter's own says of the limit that refuses for longest: on the instance
+// that was told, and by its token on another. Of the others nothing is known any more.
+func TestExactRefusalThatIsRememberedNamesItsLimit(t *testing.T) {
+	two := []middleware.Limit{{Name: "minute", Quota: 3, Window: time.Minute}, {Name: "day", Quota: 3, Window: 24 * time.Hour}}
+	problem := func(t *testing.T, resp *http.Response) string {
+		_, rest, _ := strings.Cut(bodyOf(t, resp), `"violated-policies":[`)
+		names, _, _ := strings.Cut(rest, "]")
+		return names
+	}
+	for _, tc := range []struct {
+		name             string
+		limits           []middleware.Limit
+		fields           middleware.Fields
+		cost             int64
+		header           string
+		first, then      string // of that header, at first and six seconds later
+		violated, repeat string
+	}{
+		{"one limit", contact(new(clock)).Limits, 0, 1, "RateLimit", `"contact";r=0;t=60`, `"contact";r=0;t=54`, `"contact"`, `"contact"`},
+		{"two limits", two, 0, 1, "RateLimit", `"minute";r=0;t=60, "day";r=0;t=86400`, `"day";r=0;t=86394`, `"minute","day"`, `"day"`},
+		{"a dear request", contact(new(clock)).Limits, 0, 3, "RateLimit", `"contact";r=2;t=60`, `"contact";r=2;t=54`, `"contact"`, `"contact"`},
+		{"draft 7", two, middleware.RateLimitDraft7, 1, "RateLimit", "limit=3, remaining=0, reset=86400", "limit=3, remaining=0, reset=86394", `"minute","day"`, `"day"`},
+		{"X-RateLimit-Remaining", two, middleware.XRateLimitInSeconds, 1, "X-RateLimit-Remaining", "0", "0", `"minute","day"`, `"day"`},
+		{"X-RateLimit-Reset", two, middleware.XRateLimitInSeconds, 1, "X-RateLimit-Reset", "86400", "86394", `"minute","day"`, `"day"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, l, cfg := paidRoute()
+			for i := range tc.limits {
+				tc.limits[i].Algorithm = storeless.FixedWindow
+			}
+			cfg.Limits, cfg.Fields = tc.limits, tc.fields
+			cfg.Cost = func(*http.Request) int64 { return tc.cost }
+			h, elsewhere := newSite(t, cfg), newSite(t, cfg)
+			var refused *http.Response
+			for refused == nil || refused.StatusCode == http.StatusOK {
+				refused = send(h)
+			}
+			require.Equal(t, tc.first, refused.Header.Get(tc.header))
+			require.Equal(t, tc.violated, problem(t, refused))
+			tok := refused.Header.Get(middleware.TokenHeader)
+			calls := l.count()
+			c.advance(4 * time.Second)
+			all := []*http.Response{send(h)}
+			if tc.cost == 1 {
+				all = append(all, send(elsewhere, showing(tok)))
+			}
+			c.advance(2 * time.Second)
+			again := send(h)
+			require.Equal(t, calls, l.count(), "nobody asks")
+			require.Equal(t, tc.then, again.Header.Get(tc.header))
+			for _, resp := range append(all, again) {
+				requireStatus(t, http.StatusTooManyRequests, resp)
+				require.Equal(t, refused.Header.Get("RateLimit-Policy"), resp.Header.Get("RateLimit-Policy"))
+				require.Equal(t, refused.Header.Get("X-RateLimit-Limit"), resp.Header.Get("X-RateLimit-Limit"))
+				require.NotEmpty(t, resp.Header.Get(tc.header))
+				require.Equal(t, tc.repeat, problem(t, resp))
+			}
+			limits := h.decisions.last().Limits()
+			require.Len(t, limits, 1)
+			require.True(t, limits[0].Blocked)
+			require.Equal(t, tc.limits[len(tc.limits)-1].Window, limits[0].Window)
+		})
+	}
+}
+
+// A counter that repeats a refusal does not say how the limits stand: nor does what is remembered of it.
+func TestExactRefusalWithoutALimit(t *testing.T) {
+	_, l, cfg := paidRoute()
+	a := &altered{Counter: l, take: func(ctx context.Context, call exact.Call) (v exact.Verdict, err error) {
+		v.Wait = time.Minute
+		return v, nil
+	}}
+	cfg.Exact.Counter = a
+	h := newSite(t, cfg)
+	tok := send(h).Header.Get(middleware.TokenHeader)
+	for _, resp := range []*http.Response{send(h), send(newSite(t, cfg), showing(tok))} {
+		requireStatus(t, http.StatusTooManyRequests, resp)
+		requireHeader(t, resp, "RateLimit", "")
+	}
+	require.Empty(t, h.decisions.last().Limits())
+}

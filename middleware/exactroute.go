@@ -70,7 +70,7 @@ func (e *engine) decideExact(now time.Time, q *question, dc *decisionContext, wh
 		e.concludeAnswer(now, dc, &who, shown, &c, &v, &known)
 	case guardedcall.Full:
 		e.checks.counterAnswers(now, &x.guard)
-		e.concludeExact(now, dc, &who, shown, overloaded(), answerFields{})
+		e.concludeExact(now, dc, &who, shown, noRoom(v.Wait), answerFields{})
 	case guardedcall.Contended:
 		e.checks.counterAnswers(now, &x.guard)
 		e.concludeContended(now, dc, &who, shown, &c)
@@ -80,7 +80,7 @@ func (e *engine) decideExact(now time.Time, q *question, dc *decisionContext, wh
 		e.checks.warn(now, counterFailed, "error", err)
 		e.concludeOutage(now, dc, &who, shown, &c)
 	case guardedcall.Down:
-		e.checks.counterDown(now, x.Outage.consequence(), err)
+		e.checks.counterDown(now, x.consequence(), err)
 		e.concludeOutage(now, dc, &who, shown, &c)
 	case guardedcall.NotAsked:
 		e.concludeOutage(now, dc, &who, shown, &c)
@@ -186,6 +186,7 @@ func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject
 		fields.tally = &tally
 	case !who.dry:
 		said := guardedcall.Refusal{Cost: cost, Said: now.UnixMicro(), Until: now.Add(v.Wait).UnixMicro()}
+		said.Limit, said.Remaining = longest(&v.Verdict, len(who.tier.names))
 		if e.exact.refusals.Note(c.refusal, said, known.givenBack) {
 			fields.tally = e.exact.stamped(now, c, cost, &said)
 		}
@@ -200,8 +201,11 @@ func (e *engine) concludeRefusal(now time.Time, dc *decisionContext, who *subjec
 	if !known.clientKnows {
 		fields.tally = e.exact.stamped(now, c, dc.decision.Cost, &known.Refusal)
 	}
-	v := verdictOf(&storeless.Verdict{Wait: wholeSeconds(known.Left(now))})
-	e.concludeExact(now, dc, who, shown, v, fields)
+	v := storeless.Verdict{Wait: wholeSeconds(known.Left(now))}
+	if standings(&v, &known.Refusal, len(who.tier.names)) {
+		fields.standings = &v
+	}
+	e.concludeExact(now, dc, who, shown, verdictOf(&v), fields)
 }
 
 // concludeOutage concludes a request that the counter did not decide.

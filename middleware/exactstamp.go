@@ -29,17 +29,21 @@ func withStamp(p *limiter.Policy) []storeless.Limit {
 	return append(limits, storeless.Limit{Name: stampName, Algorithm: storeless.LeakyBucket, Quota: 1, Window: guardedcall.Believed})
 }
 
-// stampOf returns the stamp of a refusal: when it was said, for how many seconds, and whom
+// stampOf returns the stamp of a refusal of cost 1: when it was said, for how many seconds, by which limit, and whom
 // and which quotas it is about, so that a client that has moved to a larger tier is not held
-// to what the smaller one refused. Of a key it has 16 bits: each digit makes the longest token longer.
+// to what the smaller one refused. Limit and key have 16 bits together: each digit makes the longest token longer.
 func stampOf(said *guardedcall.Refusal, k *guardedcall.Key) limiter.State {
 	seconds := (said.Until - said.Said + 999_999) / 1_000_000
-	return limiter.State{At: said.Said, Cur: uint32(min(seconds, storeless.MaxQuota)), Prev: uint32(binary.BigEndian.Uint16(k[:]))}
+	about := binary.BigEndian.Uint16(k[:])&^limitBits | uint16(said.Limit)
+	return limiter.State{At: said.Said, Cur: uint32(min(seconds, storeless.MaxQuota)), Prev: uint32(about)}
 }
+
+// limitBits are those of a limit, [guardedcall.NoLimit] among them.
+const limitBits = 7
 
 // refusal returns what a stamp says of k, if it does.
 func refusal(stamp limiter.State, k *guardedcall.Key) (said guardedcall.Refusal) {
-	said = guardedcall.Refusal{Cost: 1, Said: stamp.At, Until: stamp.At + int64(stamp.Cur)*1_000_000}
+	said = guardedcall.Refusal{Cost: 1, Said: stamp.At, Until: stamp.At + int64(stamp.Cur)*1_000_000, Limit: uint8(stamp.Prev & limitBits)}
 	if stamp != stampOf(&said, k) {
 		return guardedcall.Refusal{}
 	}
@@ -84,6 +88,36 @@ func (x *exactCounter) recall(now time.Time, c *exactCall, shown *credentials, c
 		known.Refusal, known.refuses, known.clientKnows, known.stale = stamped, true, true, false
 	}
 	return known
+}
+
+// standings writes how the limits stand that a refusal names: one, as nothing is known of the others any more. It
+// reports whether there is one, of so many.
+func standings(v *storeless.Verdict, known *guardedcall.Refusal, limits int) bool {
+	if int(known.Limit) >= limits {
+		return false
+	}
+	for i := range v.Limits {
+		v.Limits[i].Remaining = unknown
+	}
+	v.Limits[known.Limit] = storeless.LimitStatus{Remaining: int64(known.Remaining), Reset: v.Wait, Blocked: true}
+	return true
+}
+
+// unknown is the Remaining of a limit of which a remembered refusal says nothing.
+const unknown = -1
+
+// longest returns the limit that has refused for longest, and what is left of it.
+func longest(v *storeless.Verdict, limits int) (limit uint8, remaining int32) {
+	limit = guardedcall.NoLimit
+	for i := range limits {
+		if s := &v.Limits[i]; s.Blocked && !s.Shadow && (limit == guardedcall.NoLimit || s.Reset > v.Limits[limit].Reset) {
+			limit = uint8(i)
+		}
+	}
+	if limit < guardedcall.NoLimit {
+		remaining = int32(v.Limits[limit].Remaining)
+	}
+	return limit, remaining
 }
 
 // stamped returns what is shown with the stamp of a refusal, or nil if nobody would believe

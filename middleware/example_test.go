@@ -284,33 +284,6 @@ func ExampleFromContext() {
 	// 4 messages left
 }
 
-// A call to a model is estimated before it runs, and settled when its tokens are counted.
-func ExampleSettle() {
-	limit, err := middleware.New(middleware.Config{
-		Policy:  "model",
-		Limits:  []middleware.Limit{{Quota: 1000, Window: time.Hour}},
-		Secrets: [][]byte{exampleSecret},
-		Cost:    func(*http.Request) int64 { return 500 }, // the most that a call may use
-		Now:     noon,
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	model := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		used := int64(120) // what the model says afterwards
-		if err := middleware.Settle(r, used); err != nil {
-			log.Print(err)
-		}
-		_, _ = io.WriteString(w, "42\n")
-	}))
-	fmt.Println(post(model, "198.51.100.7").Header.Get("RateLimit"))
-	fmt.Println(post(model, "198.51.100.7").Header.Get("RateLimit"))
-
-	// Output:
-	// "model";r=880;t=3630
-	// "model";r=760;t=3615
-}
-
 // Ten wrong passwords an hour for each address: a log-in that succeeds answers 303 and is free.
 // The other limit bounds all attempts.
 func ExampleByOutcome() {

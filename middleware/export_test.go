@@ -66,3 +66,6 @@ func Remembered(policy string, log *slog.Logger) bool {
 		return e.policy == policy && e.log == weak.Make(log) && e.of.Value() != nil
 	})
 }
+
+// DeadlineOf returns the deadline of a call.
+func DeadlineOf(x Exact) time.Duration { return x.withDefaults().Deadline }

@@ -43,7 +43,7 @@ func Refund(w http.ResponseWriter, r *http.Request) error { return settle(r, w, 
 // A request that cost 0 has charged nothing, and cannot be settled: estimate 1 at least. Where
 // several middlewares are stacked, the innermost is meant. It works once for each request; if
 // there is nothing to settle any more, or never was, the error is [exact.ErrNoRefund], and
-// [exact.ErrLateRefund] where the counter was charged for this client 8192 times since. Any other
+// [exact.ErrLateRefund] where the charge is not one of the last 8192 of this client. Any other
 // is the counter's: after it Settle may be called again with the same cost. After [exact.ErrNotCounted] nothing was done; else the answer was
 // lost, also when it was asked for once more, and the next call finds out: a counter gives a
 // charge back once, however often it is asked, and knows a charge that is repeated within

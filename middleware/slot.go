@@ -158,12 +158,14 @@ func (e *engine) enterExact(now time.Time, q *question, dc *decisionContext, who
 		if otherwise = e.exact.Contended; otherwise != FailOpen {
 			return overloaded(), false
 		}
-	case guardedcall.Full, guardedcall.Busy:
+	case guardedcall.Full:
+		return noRoom(answer.Wait), false
+	case guardedcall.Busy:
 		return overloaded(), false
 	case guardedcall.Failed:
 		e.checks.warn(now, counterFailed, "error", err)
 	case guardedcall.Down:
-		e.checks.counterDown(now, e.exact.Outage.consequence(), err)
+		e.checks.counterDown(now, e.exact.consequence(), err)
 	}
 	if dc.decision.Degraded = true; otherwise == FailClosed {
 		return counterDown(), false

@@ -44,6 +44,18 @@ func overloaded() verdict {
 	return verdict{reason: Overloaded, status: http.StatusServiceUnavailable, retryAfter: jittered(time.Second)}
 }
 
+// noRoom is the verdict where the counter has no room for a new key, by its word for so long, or 0.
+func noRoom(wait time.Duration) verdict {
+	v := overloaded()
+	if wait > 0 {
+		v.retryAfter = jittered(min(wholeSeconds(wait), noRoomWait))
+	}
+	return v
+}
+
+// noRoomWait is the longest that a full counter sends anybody away for: an operator may give it room any time.
+const noRoomWait = time.Hour
+
 // counterDown is the verdict where an outage refuses.
 func counterDown() verdict {
 	return verdict{reason: CounterDown, status: http.StatusServiceUnavailable, retryAfter: jittered(time.Second)}

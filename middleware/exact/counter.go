@@ -191,7 +191,8 @@ var (
 	// ErrNotCounted says that a call was not counted and never will be.
 	ErrNotCounted = errors.New("exact: not counted")
 
-	// ErrFull says that a counter has no room for another key. It is
+	// ErrFull says that a counter has no room for another key. Wait of the verdict beside it
+	// may say how long until there is, 0 that this is not known. It is
 	// [ErrNotCounted], and load rather than failure: the engine works, and a client
 	// that makes up keys must not be able to have it taken for dead.
 	ErrFull = fmt.Errorf("%w: the counter is full of live keys; give it more room", ErrNotCounted)
@@ -214,10 +215,10 @@ var (
 	// before, or it counts in no window any more.
 	ErrNoRefund = errors.New("exact: nothing to refund")
 
-	// ErrLateRefund says that a charge counts still and does not come back any more: its key
-	// was charged [Refundable] times since, or its account has begun anew. What has come back
+	// ErrLateRefund says that a charge does not come back any more: its key
+	// was charged [Refundable] times since, or its account has begun anew; or the receipt was made up. What has come back
 	// then takes a kilobyte of an account at most, however much it was. It is [ErrNoRefund].
-	ErrLateRefund = fmt.Errorf("%w: the key was charged 8192 times since", ErrNoRefund)
+	ErrLateRefund = fmt.Errorf("%w: it is not one of the last 8192 charges of its key", ErrNoRefund)
 )
 
 // A CallError is a mistake in a [Call]. It is [ErrNotCounted].

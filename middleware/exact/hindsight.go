@@ -48,11 +48,7 @@ func (h *Hindsight) See(now time.Time) {
 // Idle reports whether an account counts nothing any more, as [Account.Expires] says, or because a
 // clock that was wrong has charged it: it may be forgotten.
 func (h *Hindsight) Idle(a *Account) bool {
-	i := len(whiles) - 1
-	for i > 0 && int64(whiles[i]) > a.hold {
-		i--
-	}
-	r := h.rungs[i]
+	r := h.rungs[whileOf(a)]
 	if r.were == (readings{}) {
 		return false
 	}
@@ -60,4 +56,24 @@ func (h *Hindsight) Idle(a *Account) bool {
 	r.said.add(r.were.high)
 	ends := a.Expires()
 	return a.latest-r.said.high > a.hold || ends.IsZero() || ends.UnixNano() <= r.said.low
+}
+
+// whileOf returns which while an account must have been idle for.
+func whileOf(a *Account) int {
+	i := len(whiles) - 1
+	for i > 0 && int64(whiles[i]) > a.hold {
+		i--
+	}
+	return i
+}
+
+// frees returns when an account that is not charged any more will be idle: a while after the first beginning of a while
+// that is not before its end.
+func (h *Hindsight) frees(a *Account) time.Time {
+	i := whileOf(a)
+	begins, long := h.rungs[i].since, whiles[i]
+	if late := a.Expires().Sub(begins); late > 0 {
+		begins = begins.Add((late + long - 1).Truncate(long))
+	}
+	return begins.Add(long)
 }

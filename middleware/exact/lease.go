@@ -60,6 +60,9 @@ func Lease(engine Counter, l LeaseConfig) (ArchiveCloser, error) {
 // Part implements [Parted].
 func (l *leasing) Part(call Call) int { return partOf(l.engine, call) }
 
+// Deadline is that of the engine.
+func (l *leasing) Deadline() time.Duration { return deadlineOf(l.engine) }
+
 // ChangesOwners says whether accounts of the engine may begin anew: package middleware asks by this name.
 func (l *leasing) ChangesOwners() bool {
 	engine, ok := l.engine.(interface{ ChangesOwners() bool })

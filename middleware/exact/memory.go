@@ -29,7 +29,8 @@ type shard struct {
 	accounts map[string]*Account
 	opened   uint64 // accounts, so far
 	most     int
-	swept    int64 // Unix second of the last search for free keys
+	swept    int64     // Unix second of the last search for free keys
+	frees    time.Time // when one will be, by that search
 	replies  Idempotency
 	seen     Hindsight
 }
@@ -42,8 +43,8 @@ type shard struct {
 // room for a quarter and 512 more, because keys fall into shards at random. A key is free for another when
 // nothing of it counts any more, and did not by what the clock said for a while, see
 // [Hindsight]. Where none is free, a call for a new one fails
-// with [ErrFull]: to admit it uncounted would be no limit, and to evict another
-// would give that one a fresh quota. There is no goroutine: who needs room looks for it.
+// with [ErrFull], and the verdict says when one will be: to admit it uncounted would be no limit, and to evict another
+// would give that one a fresh quota. So it is for keys and principals: of addresses anybody may have 262,144. There is no goroutine: who needs room looks for it.
 //
 // A key takes some 300 bytes once it is used; an admitted call with an ID some 200 more, for
 // [IDLife] to twice that. Refusals with IDs take 30 MB in all, however many there are.
@@ -88,7 +89,9 @@ func (m *memory) Take(ctx context.Context, call Call) (Verdict, error) {
 		}
 	}
 	if !known && !s.room(now) {
-		return Verdict{}, ErrFull
+		var v Verdict
+		v.Wait = wholeSeconds(int64(max(1, s.frees.Sub(now))))
+		return v, ErrFull
 	}
 	id := call.ID
 	call.ID = "" // which replies remember for less
@@ -170,10 +173,12 @@ func (s *shard) room(now time.Time) bool {
 		return true
 	}
 	if second := now.Unix(); second != s.swept {
-		s.swept = second
+		s.swept, s.frees = second, time.Time{}
 		for key, a := range s.accounts {
 			if s.seen.Idle(a) {
 				delete(s.accounts, key)
+			} else if at := s.seen.frees(a); s.frees.IsZero() || at.Before(s.frees) {
+				s.frees = at
 			}
 		}
 	}

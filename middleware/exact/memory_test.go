@@ -61,6 +61,40 @@ func TestMemoryFullOfLiveKeysRefusesNewOnesAndForgetsNobody(t *testing.T) {
 	require.True(t, v.Admitted, "what counts no more makes room")
 }
 
+// A full memory says when there will be room, and there is, neither before nor after, where somebody asks all the time.
+func TestAFullMemorySaysWhenThereIsRoom(t *testing.T) {
+	for name, limit := range map[string]storeless.Limit{
+		"seconds":  {Algorithm: storeless.FixedWindow, Quota: 5, Window: 5 * time.Second},
+		"minutes":  {Algorithm: storeless.FixedWindow, Quota: 5, Window: 10 * time.Minute},
+		"a day":    {Quota: 5, Window: 24 * time.Hour},
+		"a bucket": {Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Hour, Burst: 1},
+		"a log":    {Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := exacttest.NewClock()
+			m := exact.NewMemory(1, clock.Now)
+			call := exact.Call{Cost: 1, Policy: exactkit.Compile(t, limit)}
+			var v exact.Verdict
+			var err error
+			for n := 0; err == nil; n++ {
+				call.Key = strconv.Itoa(n)
+				v, err = m.Take(t.Context(), call)
+			}
+			require.ErrorIs(t, err, exact.ErrFull)
+			said, waited := v.Wait, time.Duration(0)
+			require.GreaterOrEqual(t, said, time.Second)
+			for err != nil && waited < said+time.Minute {
+				clock.Advance(time.Second)
+				waited += time.Second
+				v, err = m.Take(t.Context(), call)
+			}
+			require.NoError(t, err)
+			require.True(t, v.Admitted)
+			require.InDelta(t, said.Seconds(), waited.Seconds(), 1)
+		})
+	}
+}
+
 func TestReconfiguredPolicyKeepsTheCountsOfItsLimits(t *testing.T) {
 	hour := storeless.Limit{Name: "hour", Quota: 5, Window: time.Hour}
 	day := storeless.Limit{Name: "day", Quota: 9, Window: 24 * time.Hour}

@@ -56,6 +56,9 @@ type merged struct {
 // Part implements [Parted].
 func (m *merged) Part(call Call) int { return partOf(m.Batcher, call) }
 
+// Deadline is that of the engine.
+func (m *merged) Deadline() time.Duration { return deadlineOf(m.Batcher) }
+
 // mergeable is what calls must have in common.
 type mergeable struct {
 	key    string

@@ -4,6 +4,7 @@ package otel
 
 import (
 	"errors"
+	"runtime/debug"
 	"sync"
 
 	"go.opentelemetry.io/otel"
@@ -13,6 +14,20 @@ import (
 
 // ScopeName is the name of the meter, by which views choose its instruments.
 const ScopeName = "github.com/tallystick/tallystick/middleware/otel"
+
+// version returns the version of this module that the program is built with; "" if it does not say.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == ScopeName {
+			return m.Version
+		}
+	}
+	return ""
+}
 
 // Instruments are what is told of decisions. Make them with [New]: one for all policies of a
 // program is enough. They are safe for concurrent use.
@@ -39,7 +54,7 @@ func New(provider metric.MeterProvider, attributes ...attribute.KeyValue) (*Inst
 	if provider == nil {
 		provider = otel.GetMeterProvider()
 	}
-	meter := provider.Meter(ScopeName)
+	meter := provider.Meter(ScopeName, metric.WithInstrumentationVersion(version()))
 	i := &Instruments{common: attributes, sets: map[labels]metric.MeasurementOption{}, routes: map[string]struct{}{}}
 	var errs [5]error
 	i.decisions, errs[0] = meter.Int64Counter("tallystick.decisions", metric.WithUnit("{decision}"),

@@ -51,6 +51,7 @@ func observer(t *testing.T, all ...attribute.KeyValue) (*otel.Instruments, func(
 		require.LessOrEqual(t, len(all.ScopeMetrics), 1)
 		values := map[string]float64{}
 		for _, scope := range all.ScopeMetrics {
+			require.NotEmpty(t, scope.Scope.Version, "the program says with which one it was built")
 			require.Equal(t, otel.ScopeName, scope.Scope.Name)
 			for _, m := range scope.Metrics {
 				require.NotEmpty(t, m.Unit, m.Name)

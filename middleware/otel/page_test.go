@@ -55,7 +55,7 @@ func TestEveryAlertIsOnThePage(t *testing.T) {
 	for _, m := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(string(rules), -1) {
 		alerts = append(alerts, m[1])
 	}
-	for _, m := range regexp.MustCompile(`runbook: "https://github.com/tallystick/tallystick/blob/main/docs/watching.md#(\w+)"`).FindAllStringSubmatch(string(rules), -1) {
+	for _, m := range regexp.MustCompile(`runbook_url: "https://github.com/tallystick/tallystick/blob/main/docs/watching.md#(\w+)"`).FindAllStringSubmatch(string(rules), -1) {
 		runbooks = append(runbooks, m[1])
 	}
 	require.Len(t, alerts, 16)

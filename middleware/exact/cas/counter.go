@@ -66,6 +66,10 @@ func New(store Store, cfg Config) (exact.Archive, error) {
 	return &counter{merged: exact.Merge(e), engine: e}, nil
 }
 
+// Deadline is how long a request waits by default: a call is two round trips at least, and the second waits for a
+// disk. Package middleware asks by this name.
+func (c *counter) Deadline() time.Duration { return 250 * time.Millisecond }
+
 // Take implements [exact.Counter].
 func (c *counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 	return c.merged.Take(ctx, call)

@@ -340,3 +340,17 @@ func TestAThrottledCallIsRepeatedOnce(t *testing.T) {
 		})
 	}
 }
+
+// Package middleware asks for it by name, also where calls are leased ahead.
+func TestDeadline(t *testing.T) {
+	c, err := cas.New(struct{ cas.Store }{}, cas.Config{})
+	require.NoError(t, err)
+	leased, err := exact.Lease(c, exact.LeaseConfig{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, leased.Close()) }()
+	for _, c := range []exact.Counter{c, leased} {
+		slow, ok := c.(interface{ Deadline() time.Duration })
+		require.True(t, ok)
+		require.Equal(t, 250*time.Millisecond, slow.Deadline())
+	}
+}

@@ -61,6 +61,10 @@ type counter struct {
 	tried    int64 // minute since 1970 of the last attempt
 }
 
+// Deadline is how long a request waits by default: fsync takes a few ms, and on a busy machine much longer. Package
+// middleware asks by this name.
+func (c *counter) Deadline() time.Duration { return 250 * time.Millisecond }
+
 // left lets Close go on when nothing of a closed counter runs any more. c.mu is held.
 func (c *counter) left() {
 	if c.closed && !c.writing && !c.shrinking {

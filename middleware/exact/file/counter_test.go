@@ -205,3 +205,16 @@ func TestFileDoesNotGrowForever(t *testing.T) {
 	}
 	require.LessOrEqual(t, most, 2<<20, "at most 12,000 keys are kept at a time, of 40,000")
 }
+
+// Package middleware waits as long by default.
+func TestDeadline(t *testing.T) {
+	c := open(t, filepath.Join(t.TempDir(), "counts"), file.Config{})
+	require.Equal(t, 250*time.Millisecond, c.Deadline())
+}
+
+// A folder is the program's to make: a typing error must not count in a new one.
+func TestAFolderThatIsMissingIsNamed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "missing", "counts")
+	_, err := file.Open(path, file.Config{})
+	require.ErrorContains(t, err, path+": make its folder first: ")
+}

@@ -71,6 +71,9 @@ func openOn(d disk, path string, cfg Config) (*counter, error) {
 			err = errors.Join(err, f.Close())
 		}
 	}
+	if errors.Is(err, fs.ErrNotExist) { // a file that is not there is made
+		err = fmt.Errorf("make its folder first: %w", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, errors.Join(err, d.Unlock()))
 	}

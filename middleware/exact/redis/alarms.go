@@ -14,8 +14,8 @@ import (
 type alarms struct {
 	log *slog.Logger
 
-	mu                                               sync.Mutex
-	clockRang, evictRang, silentRang, unreadableRang time.Time
+	mu                                                            sync.Mutex
+	clockRang, evictRang, silentRang, unreadableRang, emptiedRang time.Time
 }
 
 // page is where each code is explained.
@@ -51,6 +51,13 @@ func (a *alarms) evicts(err error) {
 func (a *alarms) silent(err error) {
 	if a.due(&a.silentRang) {
 		a.tell(slog.LevelWarn, "redis-silent", "the redis server does not say whether it evicts keys, and so gives away quotas", "allow its user INFO, or set DangerouslyAllowEviction if it may", "error", err)
+	}
+}
+
+// emptied tells of a server that has started anew, and lacks most of the keys that it had.
+func (a *alarms) emptied(had, has int64) {
+	if a.due(&a.emptiedRang) {
+		a.tell(slog.LevelError, "redis-emptied", "the redis server has started anew without most of its keys: quotas that were used are given back", "had", had, "has", has, "remedy", "set appendonly yes")
 	}
 }
 

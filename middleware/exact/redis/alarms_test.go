@@ -30,6 +30,7 @@ func TestAlarmsAreOnThePage(t *testing.T) {
 		"redis-away":         func(a *alarms) { a.away(errors.New("dial tcp 127.0.0.1:6379: connect: connection refused")) },
 		"redis-evicts":       func(a *alarms) { a.evicts(errEvicts) },
 		"redis-silent":       func(a *alarms) { a.silent(errors.New("NOPERM this user has no permissions")) },
+		"redis-emptied":      func(a *alarms) { a.emptied(48211, 0) },
 		"redis-unreadable": func(a *alarms) {
 			a.unreadable("tallystick:{a6Zp8cVNmXlFE1uLGqCh3w}", errors.New("DAMAGED it is no account of this package, or not all of one"))
 		},

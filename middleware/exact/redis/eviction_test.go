@@ -3,6 +3,7 @@
 package redis_test
 
 import (
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -101,5 +102,41 @@ func TestUserThatCannotAskWhetherAServerEvicts(t *testing.T) {
 		require.ErrorIs(t, err, exact.ErrNotCounted)
 		require.ErrorContains(t, err, evicting)
 		require.Zero(t, log.Count("does not say"))
+	}
+}
+
+// A server that comes back without its data has given quotas back, which is told; one that comes back with it has not.
+func TestServerThatComesBackEmptyIsTold(t *testing.T) {
+	for name, kept := range map[string]bool{"empty": false, "with its data": true} {
+		t.Run(name, func(t *testing.T) {
+			args := []string{"--appendonly", "no"}
+			if kept {
+				args = []string{"--appendonly", "yes", "--appendfsync", "always"}
+			}
+			s := startServer(t, args...)
+			log := new(front.Log)
+			c, err := redis.Open(s.url(), redis.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, c.Close()) })
+			c.(*redis.Counter).AskEvery(0)
+			p := exactkit.PerYear(t, 1_000_000)
+			take := func(key string) error {
+				_, err := c.Take(t.Context(), exact.Call{Key: key, Cost: 1, Policy: p})
+				return err
+			}
+			for n := range 40 {
+				require.Eventually(t, func() bool { return take(fmt.Sprint(n)) == nil }, patient, 5*time.Millisecond)
+			}
+			s.Kill()
+			s.Start()
+			for n := range 20 {
+				require.Eventually(t, func() bool { return take(fmt.Sprint("after", n)) == nil }, patient, 5*time.Millisecond)
+			}
+			want := 1
+			if kept {
+				want = 0
+			}
+			require.Equal(t, want, log.Count("code=redis-emptied had="))
+		})
 	}
 }

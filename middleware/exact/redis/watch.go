@@ -5,6 +5,7 @@ package redis
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,9 +27,16 @@ type watch struct {
 	every   time.Duration
 
 	look     sync.Mutex // guards what follows
+	nodes    map[string]held
 	asking   bool
 	asked    time.Time
 	answered bool // since the last connection
+}
+
+// A held is how many keys a node had when it was asked last, and in which of its lives.
+type held struct {
+	run  string
+	keys int64
 }
 
 const (
@@ -81,7 +89,7 @@ func (w *watch) inspect(client rueidis.Client) error {
 	w.look.Lock()
 	w.asking, w.asked, w.answered = true, time.Now(), true
 	w.look.Unlock()
-	evicts, silent := ask(client)
+	evicts, silent := w.ask(client)
 	if evicts != nil {
 		w.alarms.evicts(evicts)
 	}
@@ -96,21 +104,42 @@ func (w *watch) inspect(client rueidis.Client) error {
 	return evicts
 }
 
+// note tells of a node that has started anew, and lacks most of what it had. It need not be empty: other instances may
+// have charged it first.
+func (w *watch) note(node string, now held) {
+	w.look.Lock()
+	defer w.look.Unlock()
+	had := w.nodes[node]
+	if w.nodes == nil {
+		w.nodes = make(map[string]held)
+	}
+	w.nodes[node] = now
+	if had.run != "" && now.run != had.run && now.keys < had.keys/2 {
+		w.alarms.emptied(had.keys, now.keys)
+	}
+}
+
 // ask returns errEvicts if a node would evict, and why one has not said.
-func ask(client rueidis.Client) (evicts, silent error) {
+func (w *watch) ask(client rueidis.Client) (evicts, silent error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	for _, node := range client.Nodes() {
-		info, err := node.Do(ctx, node.B().Info().Section("memory").Build()).ToString()
+	for address, node := range client.Nodes() {
+		info, err := node.Do(ctx, node.B().Info().Build()).ToString()
 		if err != nil {
 			silent = err
 			continue
 		}
-		about := make(map[string]string)
+		about, keys := make(map[string]string), int64(0)
 		for field := range strings.SplitSeq(info, "\r\n") {
 			name, value, _ := strings.Cut(field, ":")
 			about[name] = value
+			if count, is := strings.CutPrefix(value, "keys="); is { // of a database
+				count, _, _ = strings.Cut(count, ",")
+				n, _ := strconv.ParseInt(count, 10, 64)
+				keys += n
+			}
 		}
+		w.note(address, held{about["run_id"], keys})
 		if policy := about["maxmemory_policy"]; about["maxmemory"] != "0" && policy != "" && policy != "noeviction" {
 			return errEvicts, nil
 		}

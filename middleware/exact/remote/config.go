@@ -5,6 +5,7 @@ package remote
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -23,6 +24,9 @@ type Config struct {
 	// Transport makes the requests of [Open]. Default: one of its own, which keeps up to 64
 	// idle connections to each owner, and knows no proxies.
 	Transport http.RoundTripper
+
+	// Logger is told by [Serve] of callers with other secrets. Default: slog.Default().
+	Logger *slog.Logger
 
 	// Now is the clock by which calls are told from recorded ones, [time.Now] by default. It
 	// need not agree with those of the owners: their answers say what time it is.

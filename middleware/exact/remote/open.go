@@ -60,7 +60,7 @@ func Open(owners []string, cfg Config) (exact.CounterCloser, error) {
 		by.transport, c.idle = t, t
 	}
 	for i, owner := range owners {
-		o := &peer{url: owner, to: parsed[i]}
+		o := &peer{url: owner, to: parsed[i], name: (&url.URL{Scheme: parsed[i].Scheme, Host: parsed[i].Host, Path: parsed[i].Path}).String()}
 		o.calls.at, o.refunds.at = make(map[mergeable]int), make(map[mergeable]int)
 		send := func(ctx context.Context, groups []group, heard func()) { by.send(ctx, o, groups, heard) }
 		o.calls.send, o.refunds.send = send, send
@@ -91,7 +91,9 @@ func (c *calling) ask(ctx context.Context, op string, call exact.Call) (exact.Ve
 	if err := call.Check(ctx); err != nil {
 		return exact.Verdict{}, err
 	}
-	return c.owners[c.Part(call)].calls.do(&waiter{ctx: ctx, op: op, call: call})
+	o := c.owners[c.Part(call)]
+	v, err := o.calls.do(&waiter{ctx: ctx, op: op, call: call})
+	return v, o.fault(err)
 }
 
 // Refund implements [exact.Counter].
@@ -104,8 +106,9 @@ func (c *calling) Refund(ctx context.Context, r exact.Receipt) error {
 	}
 	w := &waiter{ctx: ctx, op: opRefund, call: exact.Call{Key: r.Key, Cost: r.Cost, Policy: r.Policy}}
 	w.receipt = &receipt{r.Serial, strconv.FormatInt(r.At.UnixNano(), 10)}
-	_, err := c.owners[c.Part(w.call)].refunds.do(w)
-	return err
+	o := c.owners[c.Part(w.call)]
+	_, err := o.refunds.do(w)
+	return o.fault(err)
 }
 
 // Close implements [io.Closer].

@@ -194,7 +194,7 @@ func verdictOf(p *exact.Policy, do func() (exact.Verdict, error)) (w verdict) {
 	v, err := do()
 	switch {
 	case err != nil:
-		return verdict{Error: errorOf(err)}
+		return verdict{Error: errorOf(err), Wait: v.Wait.Microseconds()}
 	case p == nil:
 		return verdict{}
 	}

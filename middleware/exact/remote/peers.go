@@ -5,6 +5,7 @@ package remote
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"net/url"
 	"sync/atomic"
 )
@@ -13,10 +14,19 @@ import (
 type peer struct {
 	url   string
 	to    *url.URL     // the same, parsed
+	name  string       // the same in errors: without a query, which may have a secret
 	ahead atomic.Int64 // ms that its clock is ahead of ours, by its last answer
 
 	// What is given back leaves apart: a request with a refund is never repeated unseen.
 	calls, refunds lane
+}
+
+// fault names the owner that an error is about: of ten, somebody must find the one.
+func (o *peer) fault(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", o.name, err)
 }
 
 // rendezvous returns which of the owners a name belongs to: the one whose hash with it is

@@ -8,8 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -219,7 +222,7 @@ func TestOnlyWhoHasASecretIsHeard(t *testing.T) {
 	}
 	_, err := open(t, remote.Config{Secrets: [][]byte{secret("b")}}, url).Take(t.Context(), call)
 	require.ErrorIs(t, err, exact.ErrMaybeCounted)
-	require.ErrorContains(t, err, "status 401, is not signed with a secret of this counter")
+	require.ErrorContains(t, err, url+": exact: may have been counted: it answers 401: its secrets differ")
 	untouched()
 
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut} {
@@ -444,4 +447,95 @@ func TestProblemsOfAConfig(t *testing.T) {
 	require.ErrorContains(t, err, "Secrets: must be 1 to 4, not 0")
 	require.ErrorContains(t, err, "the counter to be served is nil")
 	require.Equal(t, "remote.Config", fmt.Sprintf("%+v", secrets))
+}
+
+// Every error of a call names the owner that was asked, whatever is wrong with it, and no query.
+func TestErrorsNameTheOwner(t *testing.T) {
+	p := exactkit.PerHour(t, 5)
+	hung := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer hung.CloseClientConnections()
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	counter := exact.NewMemory(0, nil)
+	for name, tc := range map[string]struct {
+		url, says string
+		is        error
+	}{
+		"it hangs":                 {hung.URL, "context deadline exceeded", exact.ErrMaybeCounted},
+		"nobody is there":          {gone.URL, "connection refused", exact.ErrNotCounted},
+		"something else is there":  {other.URL, "the answer, with status 404, is not signed", exact.ErrMaybeCounted},
+		"it has another secret":    {owner(t, counter, remote.Config{Secrets: [][]byte{secret("b")}, Logger: silent}), "it answers 401", exact.ErrMaybeCounted},
+		"it is full":               {owner(t, failing(exact.ErrFull), secrets), "full of live keys", exact.ErrFull},
+		"an owner without a clock": {owner(t, counter, remote.Config{Secrets: secrets.Secrets, Now: wandering()}), `the owner says "stale"`, exact.ErrNotCounted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := open(t, secrets, tc.url+"/counter?key=hidden")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			done := make(chan error, 3)
+			for range cap(done) { // the first is sent by itself
+				go func() {
+					_, err := c.Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: p})
+					done <- err
+				}()
+			}
+			for range cap(done) {
+				err := <-done
+				require.ErrorContains(t, err, tc.url+"/counter: exact: ")
+				require.NotContains(t, err.Error(), "hidden")
+				if !strings.Contains(err.Error(), "deadline") {
+					require.ErrorIs(t, err, tc.is)
+					require.ErrorContains(t, err, tc.says)
+				}
+			}
+		})
+	}
+}
+
+// wandering is a clock that is a minute further each time.
+func wandering() func() time.Time {
+	var n atomic.Int64
+	began := time.Now()
+	return func() time.Time { return began.Add(time.Duration(n.Add(1)) * time.Minute) }
+}
+
+var silent = slog.New(slog.DiscardHandler)
+
+// The owner tells once a minute that somebody asks by another secret, in the words of docs/checks.md, and of no stranger
+// who does not speak as a caller does.
+func TestTheOwnerTellsOfOtherSecrets(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/checks.md")
+	require.NoError(t, err)
+	var said bytes.Buffer
+	var late atomic.Int64
+	cfg := remote.Config{Secrets: secrets.Secrets, Logger: slog.New(slog.NewTextHandler(&said, nil)), Now: func() time.Time { return time.Now().Add(time.Duration(late.Load())) }}
+	url := owner(t, exact.NewMemory(0, nil), cfg)
+	status, _ := exchange(t, http.DefaultTransport, http.MethodPost, url, http.Header{"Tallystick-Mac": {"x"}}, strings.NewReader("{}"))
+	require.Equal(t, http.StatusUnauthorized, status)
+	require.Empty(t, said.String())
+	theirs := open(t, remote.Config{Secrets: [][]byte{secret("b")}}, url)
+	ask := func() {
+		_, err := theirs.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 5)})
+		require.ErrorContains(t, err, "its secrets differ")
+	}
+	ask()
+	ask()
+	line := regexp.MustCompile(`(?m)^time=\S+ `).ReplaceAllString(said.String(), "")
+	require.Contains(t, string(page), "\n### remote-secret-unknown\n\n```text\n"+line+"```\n", "once a minute: %s", line)
+	late.Store(int64(time.Minute))
+	ask()
+	require.Equal(t, 2, strings.Count(said.String(), "remote-secret-unknown remedy"))
+}
+
+// What a full counter says of when there is room comes along.
+func TestAFullOwnerSaysWhenThereIsRoom(t *testing.T) {
+	full := taking{take: func(context.Context, exact.Call) (v exact.Verdict, err error) {
+		v.Wait = 3 * time.Hour
+		return v, exact.ErrFull
+	}}
+	v, err := open(t, secrets, owner(t, full, secrets)).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 5)})
+	require.ErrorIs(t, err, exact.ErrFull)
+	require.Equal(t, 3*time.Hour, v.Wait)
 }

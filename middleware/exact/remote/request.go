@@ -136,9 +136,11 @@ func (s *sender) ask(ctx context.Context, o *peer, q *request, tell func(*answer
 		var a answer
 		line := lines.Bytes()
 		switch {
+		case resp.StatusCode == http.StatusUnauthorized:
+			return fmt.Errorf("%w: it answers 401: its secrets differ from those of this process, or in a ring its address", exact.ErrMaybeCounted)
 		case n == maxIDs, len(line) < macLen+1, line[macLen] != ' ', !s.keys.verifies(answerLabel, sum, line[macLen+1:], string(line[:macLen])):
-			// A proxy's page, or an owner with other secrets. Nobody who knows has said anything.
-			return fmt.Errorf("%w: the answer, with status %d, is not signed with a secret of this counter", exact.ErrMaybeCounted, resp.StatusCode)
+			// A proxy's page. Nobody who knows has said anything.
+			return fmt.Errorf("%w: the answer, with status %d, is not signed with a secret of this process: is it the counter?", exact.ErrMaybeCounted, resp.StatusCode)
 		case json.Unmarshal(line[macLen+1:], &a) != nil:
 			return fmt.Errorf("%w: the answer is malformed", exact.ErrMaybeCounted)
 		}
@@ -182,7 +184,9 @@ func newRequest(ctx context.Context, o *peer, text []byte, digest, sum string, a
 func outcomeOf(w *waiter, v *verdict) (o outcome) {
 	switch {
 	case v.Error != "":
-		return outcome{err: errorNamed(v.Error)}
+		o.verdict.Wait = time.Duration(v.Wait) * time.Microsecond // until there is room
+		o.err = errorNamed(v.Error)
+		return o
 	case w.op == opRefund:
 		return o
 	case len(v.Limits) != w.call.Policy.Len():

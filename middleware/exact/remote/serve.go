@@ -4,11 +4,14 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -20,6 +23,9 @@ type served struct {
 	keys  ring
 	now   func() time.Time
 	began int64 // Unix ms
+
+	log  *slog.Logger
+	rang atomic.Int64 // when a caller with another secret was told of last, in Unix seconds
 }
 
 // Serve returns a handler that lets [Open] call a counter. Only those are answered who have
@@ -35,7 +41,7 @@ func Serve(counter exact.Counter, cfg Config) (http.Handler, error) {
 	}
 	now := cfg.clock()
 	_, quick := counter.(interface{ InProcess() })
-	return &served{owner: owner{counter: counter, quick: quick, policies: make(map[string]*exact.Policy)}, keys: newRing(cfg.Secrets), now: now, began: now().UnixMilli()}, nil
+	return &served{owner: owner{counter: counter, quick: quick, policies: make(map[string]*exact.Policy)}, keys: newRing(cfg.Secrets), now: now, began: now().UnixMilli(), log: cmp.Or(cfg.Logger, slog.Default())}, nil
 }
 
 // Format writes no more than where the handler is from, so that no log of it shows its keys.
@@ -50,7 +56,11 @@ func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	sum, digest := r.Header.Get(macField), r.Header.Get(digestField)
 	// Strangers choose how long a header is: no MAC is made of what is no digest.
-	if len(digest) != digestLen || len(sum) != macLen || !s.keys.verifies(requestLabel, "", []byte(digest), sum) {
+	formed := len(digest) == digestLen && len(sum) == macLen
+	if !formed || !s.keys.verifies(requestLabel, "", []byte(digest), sum) {
+		if formed {
+			s.tellOfSecrets()
+		}
 		dismiss(w, "the request is not signed with a secret of this counter", http.StatusUnauthorized)
 		return
 	}
@@ -88,6 +98,18 @@ func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.owner.answer(r.Context(), q, func(some []verdict, last bool) { say(answer{Verdicts: some}, last) })
+}
+
+// tellOfSecrets tells, once a minute, that somebody asks in our words, by another secret: that one hears of it in
+// its errors, but whoever runs this process has no other sign.
+func (s *served) tellOfSecrets() {
+	last, now := s.rang.Load(), s.now().Unix()
+	if now >= last && now < last+60 || !s.rang.CompareAndSwap(last, now) {
+		return
+	}
+	s.log.Warn("tallystick: a caller signs with a secret that this counter does not have, or asks by an address that is not this counter's",
+		"code", "remote-secret-unknown", "remedy", "give all processes the same Secrets, and the same words for each address; if it is a stranger, close the port to it",
+		"page", "https://github.com/tallystick/tallystick/blob/main/docs/checks.md#remote-secret-unknown")
 }
 
 // dismiss answers a stranger, and has done with the connection: net/http would wait for the body before it

@@ -18,10 +18,11 @@ const patience = time.Minute
 
 // alarms are what a ring tells, each at most once a minute but for changes.
 type alarms struct {
-	log   *slog.Logger
-	began time.Time
+	log *slog.Logger
 
 	mu                                 sync.Mutex
+	lastListed                         time.Time // or when the ring was opened
+	leaving                            bool
 	awayRang, unlistedRang, differRang time.Time
 	differSince, differLast            time.Time
 }
@@ -57,13 +58,24 @@ func (a *alarms) away(err error) {
 	}
 }
 
-// listed notes whether the list names this process, and tells of one that never does.
+// listed notes whether the list names this process, and tells of one that has not for long. A process that leaves
+// is bound to be dropped.
 func (a *alarms) listed(self string, is bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !is && time.Since(a.began) > patience && a.due(&a.unlistedRang) {
+	if is {
+		a.lastListed = time.Now()
+	}
+	if !is && !a.leaving && time.Since(a.lastListed) > patience && a.due(&a.unlistedRang) {
 		a.tell(slog.LevelWarn, "ring-not-listed", "the list of the ring does not name this process, which owns nothing: compare Self with the list", "self", self)
 	}
+}
+
+// leaves notes that this process leaves the ring.
+func (a *alarms) leaves() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.leaving = true
 }
 
 // differ notes that another process has taken this one for the owner of a key that it does not own.

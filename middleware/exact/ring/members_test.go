@@ -292,9 +292,28 @@ func TestDNSIsAskedAgain(t *testing.T) {
 		require.True(t, exactkit.Take(t, r, call).Admitted)
 
 		require.NotContains(t, said.String(), "ring-not-listed")
-		dns.say("fd00::7")
-		time.Sleep(2 * time.Minute)
+		dns.say("fd00::7") // a minute is what a deploy may take
+		time.Sleep(50 * time.Second)
+		require.NotContains(t, said.String(), "ring-not-listed")
+		time.Sleep(20 * time.Second)
 		require.Contains(t, said.String(), "ring-not-listed")
+	})
+}
+
+// A process that leaves in order is dropped from the list while it lingers, which is no mistake.
+func TestLeavingIsNotToldAsAMistake(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		dns, said := new(resolver), new(text)
+		dns.say("fd00::1", "fd00::2")
+		log := slog.New(slog.NewTextHandler(said, nil))
+		r, err := ring.OpenDeaf(ring.Config{Self: "[fd00::1]:9000", DNS: "tally.internal:9000", Secrets: secrets, Logger: log, Linger: 3 * time.Minute}, dns)
+		require.NoError(t, err)
+		time.Sleep(time.Hour)
+		dns.say("fd00::2")
+		time.Sleep(3 * time.Second)
+		require.NoError(t, r.Close())
+		require.Contains(t, said.String(), "went=[[fd00::1]:9000]")
+		require.NotContains(t, said.String(), "ring-not-listed")
 	})
 }
 
@@ -384,6 +403,13 @@ func TestRequestsAreForOneMember(t *testing.T) {
 		require.Equal(t, want, rec.Code)
 	}
 	require.Equal(t, 1, fleet[0].Stats().Accounts)
+	said := new(bytes.Buffer)
+	told, err := ring.OpenDeaf(ring.Config{Self: "10.8.8.8:1", Members: []string{"10.8.8.8:1"}, Secrets: secrets, Logger: slog.New(slog.NewTextHandler(said, nil))}, nil)
+	require.NoError(t, err)
+	again := recorded.Clone(t.Context())
+	again.Body = io.NopCloser(bytes.NewReader(body))
+	told.Handler().ServeHTTP(httptest.NewRecorder(), again)
+	require.Contains(t, said.String(), "code=remote-secret-unknown ", "where each has a key of its own, the asker may have a wrong address")
 	stranger, err := ring.OpenDeaf(ring.Config{Self: "10.9.9.9:1", Members: []string{"10.9.9.9:1"}, Secrets: [][]byte{bytes.Repeat([]byte{8}, 32)}, Logger: silent, Transport: way{w, fleet[0]}}, nil)
 	require.NoError(t, err)
 	stranger.Adopt(fleet[0].address)

@@ -67,8 +67,8 @@ func open(cfg Config, dns resolver) (*Ring, error) {
 	}
 	r := &Ring{memory: exact.NewMemory(cfg.Keys, cfg.Now)}
 	r.roster.cfg, r.roster.placer, r.roster.dns = cfg, newPlacer(cfg.Secrets[0]), dns
-	r.roster.alarms.log, r.roster.alarms.began = cfg.Logger, time.Now()
-	handler, err := remote.Serve(asked{r}, remote.Config{Secrets: secretsOf(cfg.Secrets, cfg.Self), Now: cfg.Now})
+	r.roster.alarms.log, r.roster.alarms.lastListed = cfg.Logger, time.Now()
+	handler, err := remote.Serve(asked{r}, remote.Config{Secrets: secretsOf(cfg.Secrets, cfg.Self), Now: cfg.Now, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -185,6 +185,7 @@ func (r *Ring) ChangesOwners() bool { return true }
 // so that it comes last when a program ends, after its HTTP server.
 func (r *Ring) Close() error {
 	r.closeOnce.Do(func() {
+		r.roster.alarms.leaves()
 		time.Sleep(r.roster.cfg.Linger)
 		r.stop()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)

@@ -86,7 +86,7 @@ func (g *Guard) try(ctx context.Context, now time.Time, clock func() time.Time, 
 		back = answered
 		return v, Contended, err
 	}
-	means := failure{began: now, ended: clock(), busy: errors.Is(err, exact.ErrBusy)}
+	means := failure{why: err, began: now, ended: clock(), busy: errors.Is(err, exact.ErrBusy)}
 	if means.late = ctx.Err() != nil || timedOut(err); means.late {
 		back, means.delay = late, bell.delay()
 	}
@@ -103,6 +103,20 @@ func (g *Guard) Well(now time.Time) bool {
 		}
 	}
 	return true
+}
+
+// Divided reports whether calls have gone to more than one part of the counter, so that one may fail alone.
+func (g *Guard) Divided() bool {
+	asked := 0
+	for i := range g.parts {
+		p := &g.parts[i]
+		p.mu.Lock()
+		if p.bound.sent > 0 {
+			asked++
+		}
+		p.mu.Unlock()
+	}
+	return asked > 1
 }
 
 // Busy returns the share of its places that are taken, of the part where it is largest: by

@@ -42,5 +42,10 @@ func (o Outcome) String() string {
 	}[o]
 }
 
-// errSilent says why a call was not made, that waited for others to come back.
-var errSilent = fmt.Errorf("%w: no answer to the calls before it: %w", exact.ErrNotCounted, context.DeadlineExceeded)
+// errSilent says why a call was not made, that waited for others to come back: by what became of them, if one has.
+func errSilent(others error) error {
+	if others == nil {
+		others = context.DeadlineExceeded
+	}
+	return fmt.Errorf("%w: no answer to the calls before it: %v", exact.ErrNotCounted, others)
+}

@@ -39,6 +39,8 @@ type part struct {
 	queued  uint64 // calls that had to wait
 	queue   bool   // somebody did at the last answer
 
+	why error // the last call failed
+
 	starved time.Time // when a deadline was noticed late, of the monotonic clock
 
 	failedAt atomic.Int64 // when a call failed last, of an open breaker, in µs since 1970; 0: it is closed
@@ -110,7 +112,7 @@ func (p *part) enter(now time.Time, clock func() time.Time, who Caller, key stri
 		outcome := p.tired(&t, clock(), terms)
 		p.turns.withdraw(t.holder, w)
 		p.turns.release(t.holder)
-		return t, outcome, errSilent
+		return t, outcome, errSilent(p.why)
 	}
 	t.sent, t.needed = time.Now(), true
 	if p.breaker.open() {
@@ -216,6 +218,7 @@ func (p *part) leave(t *ticket, how comeback, terms terms) {
 		p.forget(func(g givenUp) bool { return g.number < t.number })
 		p.bound.answered(t.number, took, t.needed || !p.turns.empty(), terms)
 		p.breaker.succeeded()
+		p.why = nil
 		p.failedAt.Store(0)
 	case late:
 		p.bound.missed(t.number, p.answers == t.seen.answers, p.loaded != t.seen.loaded, terms)
@@ -225,6 +228,7 @@ func (p *part) leave(t *ticket, how comeback, terms terms) {
 }
 
 type failure struct {
+	why          error
 	began, ended time.Time
 	busy, late   bool
 	delay        time.Duration // with which the deadline was noticed
@@ -234,6 +238,7 @@ type failure struct {
 func (p *part) judge(t *ticket, f failure, terms terms) Outcome {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.why = f.why
 	p.noteDelay(f.delay, terms)
 	if (f.busy || f.late) && p.answers != t.seen.answers {
 		if f.busy || p.isStarved() || p.busy(t, terms) {

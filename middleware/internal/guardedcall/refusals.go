@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	refusalSets = 1024 // 1024 sets of 4 refusals: 168 KiB
+	refusalSets = 1024 // 1024 sets of 4 refusals: 208 KiB
 	refusalWays = 4
 )
 
@@ -26,7 +26,12 @@ type Key [16]byte
 type Refusal struct {
 	Cost        int64
 	Said, Until int64 // µs since 1970
+	Remaining   int32 // of Limit
+	Limit       uint8 // the index of the limit that refuses for longest, or NoLimit
 }
+
+// NoLimit is the Limit of a refusal that does not say which limit has refused. An exact route has at most seven.
+const NoLimit = 7
 
 // Left returns for how long a refusal still refuses: 0 if its time is over.
 func (r *Refusal) Left(now time.Time) time.Duration {

@@ -14,7 +14,7 @@ import (
 // note has a key be refused at a time, for a wait.
 func note(r *Refusals, now time.Time, key Key, cost int64, wait time.Duration) bool {
 	_, given := r.Look(now, key, cost)
-	return r.Note(key, Refusal{cost, now.UnixMicro(), now.Add(wait).UnixMicro()}, given)
+	return r.Note(key, Refusal{Cost: cost, Said: now.UnixMicro(), Until: now.Add(wait).UnixMicro()}, given)
 }
 
 // left returns for how long a key is known to be refused.
@@ -55,7 +55,7 @@ func TestRefusalsAreFreshForAWhile(t *testing.T) {
 func TestRefusalsAreNotNotedAfterARefund(t *testing.T) {
 	r, now := new(Refusals), breakerStart
 	a, elsewhere := Key{0: 1}, Key{0: 2}
-	said := Refusal{1, now.UnixMicro(), now.Add(time.Minute).UnixMicro()}
+	said := Refusal{Cost: 1, Said: now.UnixMicro(), Until: now.Add(time.Minute).UnixMicro()}
 	_, given := r.Look(now, a, 1)
 	r.Forget(elsewhere)
 	require.True(t, r.Note(a, said, given))

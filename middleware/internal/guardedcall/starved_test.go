@@ -4,6 +4,7 @@ package guardedcall
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,4 +125,14 @@ func TestABellIsAsLateAsItIs(t *testing.T) {
 		b.rang.Store(int64(20 * time.Millisecond))
 		require.Equal(t, 20*time.Millisecond, b.delay())
 	})
+}
+
+// A call that has waited in vain says what became of those before it, and not that it may have been counted.
+func TestSilenceHasAReason(t *testing.T) {
+	require.ErrorIs(t, errSilent(nil), exact.ErrNotCounted)
+	require.ErrorContains(t, errSilent(nil), context.DeadlineExceeded.Error())
+	why := fmt.Errorf("http://10.0.0.8:9000: %w", exact.ErrMaybeCounted)
+	require.ErrorIs(t, errSilent(why), exact.ErrNotCounted)
+	require.NotErrorIs(t, errSilent(why), exact.ErrMaybeCounted)
+	require.ErrorContains(t, errSilent(why), "http://10.0.0.8:9000")
 }

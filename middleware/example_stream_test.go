@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package middleware_test
+
+import (
+	"bytes"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// A stream costs what it has sent: it is estimated before, and settled when it ends.
+func ExampleSettle() {
+	limit, err := middleware.New(middleware.Config{
+		Policy:  "model",
+		Limits:  []middleware.Limit{{Name: "tokens", Quota: 1000, Window: 24 * time.Hour}},
+		Secrets: [][]byte{bytes.Repeat([]byte("s"), 32)},
+		Cost:    func(*http.Request) int64 { return 300 }, // what most answers use
+		Exact:   &middleware.Exact{Counter: exact.NewMemory(0, nil), Outage: middleware.FailClosed},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	stream := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		used := int64(0)
+		defer func() { // also if the client hangs up
+			if err := middleware.Settle(r, used); err != nil {
+				log.Print(err)
+			}
+		}()
+		for range 4 {
+			fmt.Fprint(w, "data: some words\n\n")
+			if http.NewResponseController(w).Flush() != nil {
+				return
+			}
+			used += 25
+		}
+	})
+	h := limit.Handler(stream)
+	for range 11 {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", nil))
+		fmt.Print(w.Code, " ")
+	}
+	// Output: 200 200 200 200 200 200 200 200 429 429 429
+}
