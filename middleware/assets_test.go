@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/pow"
 )
 
 func browserSite(t *testing.T) (http.Handler, *middleware.Middleware) {
@@ -104,11 +103,10 @@ func TestAssetsImportWhatIsBesideThem(t *testing.T) {
 		}
 	}
 	require.Len(t, seen, 3, "fetch, texts, and one solver, by whichever way")
-	require.Equal(t, pow.SolverJS(), bodyOf(t, send(h, method("GET"), path(folder+"solver.js"))))
 }
 
-// TestAssetsAreSmall holds the files of the element together to what docs/forms.md says: 47 KB, and
-// 18 KB as browsers get them.
+// TestAssetsAreSmall holds the files of the element together to what docs/forms.md says: 26 KB, and
+// 12 KB as browsers get them.
 func TestAssetsAreSmall(t *testing.T) {
 	h, _ := browserSite(t)
 	raw, compressed := 0, 0
@@ -120,8 +118,8 @@ func TestAssetsAreSmall(t *testing.T) {
 		compressed += len(small)
 	}
 	t.Logf("%d bytes in all, %d compressed", raw, compressed)
-	require.Less(t, raw, 47_500)
-	require.Less(t, compressed, 18_400)
+	require.Less(t, raw, 26_500)
+	require.Less(t, compressed, 12_400)
 	text, err := os.ReadFile("../docs/forms.md")
 	require.NoError(t, err)
 	for _, size := range []int{raw, compressed} {

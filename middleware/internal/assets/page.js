@@ -4,6 +4,7 @@
 const RETURNS = 4;    // to one URL, each after the other: more would go on for ever
 const SPAN = 3e4;     // milliseconds after a return in which a refusal is one more
 const PATIENCE = 3e4; // milliseconds for which this page waits for another one
+const FRESH = 5e3;    // milliseconds for which the challenge that came with this page is used
 
 const form = document.querySelector("form"), check = form.querySelector("tally-check");
 const key = `tallystick ${check.getAttribute("endpoint")}`, { href } = location;
@@ -21,13 +22,23 @@ try {
 // load opens the page that was asked for. A reload would go where this page was scrolled to
 // and not to the fragment, and a URL that differs in that alone is not loaded.
 function load(count) {
-  try { sessionStorage.setItem(key, JSON.stringify([href, Date.now(), count])); } catch { /* see above */ }
+  try {
+    sessionStorage.setItem(key, JSON.stringify([href, Date.now(), count]));
+    if (count) localStorage.setItem(key, Date.now());
+  } catch { /* see above */ }
   if (!location.hash) return location.reload();
   history.replaceState(null, "", href.replace("#", "?#"));
   location.replace(href);
 }
 
 const { previousElementSibling: intro, nextElementSibling: stuck } = form;
+
+// begin has the element work. The challenge of this page is for a browser that has bought nothing
+// since it asked for the page, as another page of this site may have done.
+function begin() {
+  if (returns || performance.now() > FRESH || localStorage.getItem(key) > performance.timeOrigin) delete check.dataset.challenge;
+  form.requestSubmit();
+}
 
 // open begins. Of several pages of this site one works at a time: what it buys opens the
 // others too.
@@ -38,11 +49,11 @@ async function open() {
   }));
   try {
     await navigator.locks.request(key, { signal: AbortSignal.timeout(PATIENCE) }, () => {
-      form.requestSubmit();
+      begin();
       return ended;
     });
   } catch { // there are no locks without TLS, or the other page has fallen asleep
-    form.requestSubmit();
+    begin();
   }
 }
 

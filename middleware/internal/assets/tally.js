@@ -186,8 +186,11 @@ export class TallyCheck extends HTMLElement {
   }
 
   #prove(signal) {
+    const { challenge } = this.dataset; // that of the page, good for its first check
+    delete this.dataset.challenge;
     return prove(this.endpoint, {
       signal,
+      challenge,
       cost: this.#cost,
       maxWork: +(this.getAttribute("max-work") ?? 2**28),
       onagain: (reason) => {
