@@ -286,4 +286,9 @@ func TestRedeemTellsWhetherCookiesAreKept(t *testing.T) {
 			require.NotContains(t, bodyOf(t, fetched(h, back)), "carried", "it is no purchase")
 		})
 	}
+	t.Run("no work is needed", func(t *testing.T) {
+		resp := fetched(newSite(t, challenging(new(clock), middleware.WhenExhausted)))
+		require.Contains(t, bodyOf(t, resp), `"needed":false`)
+		require.Empty(t, resp.Cookies())
+	})
 }

@@ -126,7 +126,9 @@ func (e *engine) answerChallenge(now time.Time, w http.ResponseWriter, r *http.R
 		body = append(append(append(body, `,"reason":"`...), because...), '"')
 	}
 	if c := o.challenge; c != nil {
-		e.carriage.tryCookie(w, r, c.TTL)
+		if needed {
+			e.carriage.tryCookie(w, r, c.TTL)
+		}
 		w.Header().Set(ChallengeHeader, o.field)
 		body = page.AppendTerms(append(body, ','), page.Challenge{Text: c.Text, TTL: c.TTL, Work: c.Work})
 	}
