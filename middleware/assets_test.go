@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/pow"
 )
 
 func browserSite(t *testing.T) (http.Handler, *middleware.Middleware) {
@@ -104,12 +103,10 @@ func TestAssetsImportWhatIsBesideThem(t *testing.T) {
 		}
 	}
 	require.Len(t, seen, 3, "fetch, texts, and one solver, by whichever way")
-	require.Equal(t, pow.SolverJS(), bodyOf(t, send(h, method("GET"), path(folder+"solver.js"))))
 }
 
-// TestAssetsAreSmall holds the files of the element together to what docs/forms.md says: 58 KB, and
-// 22 KB as browsers get them. The last to come were 3.5 KB for frameworks that assign properties, for old Safari, for shadow
-// roots and frames, and for elements that are taken out while they work.
+// TestAssetsAreSmall holds the files of the element together to what docs/forms.md says: 31 KB, and
+// 14 KB as browsers get them.
 func TestAssetsAreSmall(t *testing.T) {
 	h, _ := browserSite(t)
 	raw, compressed := 0, 0
@@ -121,8 +118,8 @@ func TestAssetsAreSmall(t *testing.T) {
 		compressed += len(small)
 	}
 	t.Logf("%d bytes in all, %d compressed", raw, compressed)
-	require.Less(t, raw, 58_600)
-	require.Less(t, compressed, 22_000)
+	require.Less(t, raw, 31_200)
+	require.Less(t, compressed, 14_200)
 	text, err := os.ReadFile("../docs/forms.md")
 	require.NoError(t, err)
 	for _, size := range []int{raw, compressed} {

@@ -58,7 +58,7 @@ func compile(cfg Config, here *home) (*engine, error) {
 	e.carriage.cookieName, e.carriage.cookieAttributes = cookieParts(&cfg)
 	e.carriage.cookieSuffixes = []string{thingSuffix + "#"}
 	if e.challenge != nil {
-		e.carriage.cookieSuffixes = append(e.carriage.cookieSuffixes, proofSuffix+proofDigits)
+		e.carriage.cookieSuffixes = append(e.carriage.cookieSuffixes, proofSuffix+proofDigits, keptSuffix)
 	}
 	if err := e.leaseSlots(&cfg); err != nil {
 		return nil, err

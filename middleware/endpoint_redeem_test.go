@@ -251,3 +251,44 @@ func requireCookie(t *testing.T, cfg middleware.Config, cookie *http.Cookie, max
 	require.Equal(t, []any{maxAge, true, "/", !cfg.InsecureCookie, cfg.EmbeddedCookie},
 		[]any{cookie.MaxAge, cookie.HttpOnly, cookie.Path, cookie.Secure, cookie.Partitioned})
 }
+
+// A browser that keeps cookies shows one with the proof, and so need not ask what has become of what it bought. One
+// that shows a cookie already is sent none to be tried.
+func TestRedeemTellsWhetherCookiesAreKept(t *testing.T) {
+	for name, change := range map[string]func(*middleware.Config){
+		"default":        func(*middleware.Config) {},
+		"EveryRequest":   func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest },
+		"CookieOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly },
+		"EmbeddedCookie": func(cfg *middleware.Config) { cfg.EmbeddedCookie = true },
+		"InsecureCookie": func(cfg *middleware.Config) { cfg.InsecureCookie = true },
+		"HeaderOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := challenging(new(clock), middleware.Newcomers)
+			change(&cfg)
+			h := newSite(t, cfg)
+			resp := fetched(h)
+			kept := cookieIn(resp)
+			if name == "HeaderOnly" {
+				require.Nil(t, kept)
+				require.NotContains(t, bodyOf(t, redeemed(h, solved(t, resp), with("Cookie", "__Host-tallystick-contact.kept=1"))), "carried")
+				return
+			}
+			require.Regexp(t, `^(__Host-)?tallystick-contact\.kept$`, kept.Name)
+			requireCookie(t, cfg, kept, 10)
+			require.NotContains(t, bodyOf(t, redeemed(h, solved(t, resp), with("Cookie", "session=1"))), "carried")
+			back := with("Cookie", kept.Name+"="+kept.Value)
+			again := fetched(h, back)
+			require.Empty(t, again.Cookies())
+			bought := requireStatus(t, http.StatusOK, redeemed(h, solved(t, again), back))
+			require.Contains(t, bodyOf(t, bought), `,"carried":true}`)
+			require.Len(t, bought.Cookies(), 1)
+			require.NotContains(t, bodyOf(t, fetched(h, back)), "carried", "it is no purchase")
+		})
+	}
+	t.Run("no work is needed", func(t *testing.T) {
+		resp := fetched(newSite(t, challenging(new(clock), middleware.WhenExhausted)))
+		require.Contains(t, bodyOf(t, resp), `"needed":false`)
+		require.Empty(t, resp.Cookies())
+	})
+}

@@ -156,6 +156,9 @@ func (e *engine) answerChallenge(now time.Time, w http.ResponseWriter, r *http.R
 		body = append(append(append(body, `,"reason":"`...), because...), '"')
 	}
 	if c := o.challenge; c != nil {
+		if needed {
+			e.carriage.tryCookie(w, r, c.TTL)
+		}
 		w.Header().Set(ChallengeHeader, o.field)
 		body = page.AppendTerms(append(body, ','), page.Challenge{Text: c.Text, TTL: c.TTL, Work: c.Work})
 	}
@@ -305,8 +308,7 @@ func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Requ
 	case err != nil:
 		reason = e.challenge.proofReason(now, who, &receipt, err)
 	case e.challenge.mode == EveryRequest:
-		left := e.carriage.setProofCookie(now, w, text, &receipt)
-		writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), left, 10))
+		e.writeBought(w, r, e.carriage.setProofCookie(now, w, text, &receipt))
 		return
 	default:
 		own, sale := e.challenge.redeem(now, who, &receipt)
@@ -314,7 +316,7 @@ func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Requ
 			e.answer(now, dc, who, &credentials{fields: r.Header}, answerFields{own: &own, tally: new(limiter.Tally)}, offerFields{})
 			dc.reply.Fields.Lines[reply.Policy] = "" // it has not been asked
 			dc.setFields(w.Header())
-			writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), own.Expires-now.Unix(), 10))
+			e.writeBought(w, r, own.Expires-now.Unix())
 			return
 		}
 		reason = saleReason(&sale)
@@ -326,6 +328,23 @@ func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Requ
 	v.jitter()
 	dc.decision.conclude(&v)
 	e.writeTurnDown(now, w, r, dc, who, o)
+}
+
+// writeBought answers for how many seconds it is good that was bought, and whether a cookie came with the proof.
+// Where none came, the page has to ask whether its browser keeps what was bought.
+func (e *engine) writeBought(w http.ResponseWriter, r *http.Request, left int64) {
+	body := strconv.AppendInt([]byte(`{"expires-in":`), left, 10)
+	if e.carriage.transport != HeaderOnly && e.carriage.showsCookie(r) {
+		body = append(body, `,"carried":true`...)
+	}
+	writeJSON(w, body)
+}
+
+// tryCookie has a browser that shows no cookie of the policy send one along with its proof, if it keeps any.
+func (c *carriage) tryCookie(w http.ResponseWriter, r *http.Request, life time.Duration) {
+	if c.transport != HeaderOnly && !c.showsCookie(r) {
+		w.Header().Add(reply.SetCookie, c.cookieName+keptSuffix+"=1; Max-Age="+strconv.FormatInt(int64(life/time.Second), 10)+c.cookieAttributes)
+	}
 }
 
 // setProofCookie has a browser send the proof along with its next requests, and

@@ -77,11 +77,13 @@ type carriage struct {
 // The further cookies of a policy are named as its token's cookie, and a suffix. No
 // policy has a dot in its name: they are no cookies of another policy. Each proof has a
 // cookie of its own: of two pages that are checked before either is sent, the second
-// would take the proof of the first.
+// would take the proof of the first. The cookie of keptSuffix says nothing: a browser that
+// brings it back keeps cookies.
 const (
 	proofSuffix = ".proof." // and eight digits of the challenge
 	proofDigits = "########"
 	roomSuffix  = ".wait"
+	keptSuffix  = ".kept"
 )
 
 // A waitingRoom is the compiled waiting room of a policy.

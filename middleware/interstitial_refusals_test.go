@@ -118,7 +118,7 @@ func TestInterstitialLeavesTheRestAlone(t *testing.T) {
 			require.Equal(t, want.StatusCode, got.StatusCode)
 			require.Equal(t, want.Header.Get("Content-Type"), got.Header.Get("Content-Type"))
 			if isPage := got.Header.Get("Content-Type") == "text/html; charset=utf-8"; isPage {
-				require.Equal(t, bodyOf(t, want), bodyOf(t, got)) // problem details have a challenge, of which each is another
+				require.Equal(t, strings.ReplaceAll(bodyOf(t, want), challengeIn(t, want).Text, "…"), strings.ReplaceAll(bodyOf(t, got), challengeIn(t, got).Text, "…"))
 			} else {
 				require.Equal(t, middleware.NoToken, problemIn(t, got).Reason)
 			}

@@ -48,7 +48,8 @@ func TestInterstitialPage(t *testing.T) {
 	}, resp.Header.Values("Content-Security-Policy"))
 	page := bodyOf(t, resp)
 	require.Equal(t, 1, strings.Count(page, "evil.example"), "in a value, and not in the form's action")
-	var names, sheets []string
+	var names []string
+	links := map[string][]string{}
 	for _, tag := range tagsIn(t, page) {
 		if tag.name == "input" {
 			continue
@@ -58,21 +59,24 @@ func TestInterstitialPage(t *testing.T) {
 		case "script":
 			require.Equal(t, map[string]string{"type": "module", "src": h.m.ScriptURL()}, tag.attributes)
 		case "link":
-			require.Equal(t, "stylesheet", tag.attributes["rel"])
-			sheets = append(sheets, tag.attributes["href"])
+			links[tag.attributes["rel"]] = append(links[tag.attributes["rel"]], tag.attributes["href"])
 		case "tally-check":
 			require.Equal(t, map[string]string{"endpoint": "/tally/"}, tag.attributes)
 		case "form":
 			require.Equal(t, map[string]string{"method": "post", "accept-charset": "utf-8"}, tag.attributes, "no action: its own URL")
 		}
 	}
+	folder := strings.TrimSuffix(h.m.ScriptURL(), "tally.js")
+	require.Equal(t, []string{folder + "fetch.js", folder + "texts.js", folder + "solver.js"}, links["modulepreload"])
+	sheets := links["stylesheet"]
 	require.Len(t, sheets, 2)
+	require.Len(t, links, 2)
 	require.Regexp(t, `^/tally/[0-9a-f]{16}/page\.css$`, sheets[0])
 	require.Equal(t, h.m.StyleURL(), sheets[1])
 	sheet := send(h, method("GET"), path(sheets[0]))
 	require.Equal(t, "text/css; charset=utf-8", sheet.Header.Get("Content-Type"))
-	require.Contains(t, bodyOf(t, sheet), "color-scheme: light dark")
-	require.Equal(t, strings.Fields(`!doctype html meta meta meta link link script /script title /title main p /p h1 /h1 p /p
+	require.Contains(t, bodyOf(t, sheet), "color-scheme:light dark")
+	require.Equal(t, strings.Fields(`!doctype html meta meta meta link link script /script link link link title /title main p /p h1 /h1 p /p
 		form tally-check p /p /tally-check p button /button /p /form /main`), names)
 
 	t.Run("without Path there is no script", func(t *testing.T) {

@@ -60,17 +60,18 @@ func TestPageOpens(t *testing.T) {
 					files[tag.attributes["href"]] = true
 				case "tally-check":
 					require.Equal(t, "/tally/", tag.attributes["endpoint"])
+					require.Equal(t, challengeIn(t, resp).Text, tag.attributes["data-challenge"])
 				case "form":
 					require.Empty(t, tag.attributes)
 				case "a":
 					require.Equal(t, map[string]string{"href": ""}, tag.attributes, "the page's own URL")
 				}
 			}
-			require.Len(t, files, 4)
+			require.Len(t, files, 7)
 			require.True(t, files[h.m.ScriptURL()])
 			require.True(t, files[h.m.StyleURL()])
 			for file := range files {
-				require.Regexp(t, `^/tally/[0-9a-f]{16}/(tally|page)\.(css|js)$`, file)
+				require.Regexp(t, `^/tally/[0-9a-f]{16}/((tally|page)\.(css|js)|(fetch|texts|solver)\.js)$`, file)
 				served := requireStatus(t, http.StatusOK, send(h, method("GET"), path(file)))
 				require.Equal(t, "public, max-age=31536000, immutable", served.Header.Get("Cache-Control"))
 			}

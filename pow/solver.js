@@ -168,14 +168,35 @@ function puzzles({ view, k, span }) {
   return all;
 }
 
-// solve returns a promise of the proof for a challenge. Its errors have a reason:
+// enlist starts a worker. It may say that it runs, or fail, before there is somebody to hear it.
+const enlist = () => {
+  const worker = new Worker(import.meta.url, { type: "module", name: NAME });
+  worker.onmessage = () => { worker.ready = true; };
+  worker.onerror = (event) => { event.preventDefault(); worker.failed = true; };
+  return worker;
+};
+
+// solve returns a promise of the proof for a challenge, or for a promise of one: the first worker
+// then starts while that is under way. Its errors have a reason:
 // malformed, too-much-work, unsolvable, too-slow, when this device will hardly be in
 // time, or expired, when the time in which the proof would have been accepted is over;
 // or they are the signal's. onprogress is told the candidates ruled out, those there
 // are, and, once that can be told, the milliseconds that are left. workers: 0 keeps all
 // work on the caller's thread, in slices that leave a page responsive; 4 leave a phone
 // cores for what else it does.
-export const solve = (challenge, { signal, onprogress, maxWork = 2**28, workers = 4 } = {}) => new Promise((resolve, reject) => {
+export const solve = async (challenge, options) => {
+  let first;
+  try {
+    if (challenge.then && options?.workers !== 0) first = enlist();
+  } catch {} // as below
+  try {
+    return await answer(await challenge, first, options);
+  } finally {
+    first?.terminate();
+  }
+};
+
+const answer = (challenge, first, { signal, onprogress, maxWork = 2**28, workers = 4 } = {}) => new Promise((resolve, reject) => {
   signal?.throwIfAborted();
   const c = read(challenge), { k, span } = c, todo = puzzles(c);
   if (k * span / 2 > maxWork) throw refusal("too-much-work");
@@ -185,7 +206,7 @@ export const solve = (challenge, { signal, onprogress, maxWork = 2**28, workers 
   let mark = start, last = start, tried = 0; // the rate is tried since mark
   // Messages, unlike timers, are not slowed down when they follow each other.
   const { port1, port2 } = new MessageChannel();
-  let over = false, queue = [...todo.values()], watchdog = 0;
+  let over = false, blocked = false, queue = [...todo.values()], watchdog = 0;
   let spoken = false, own = null; // whether a worker has said anything, and the puzzle of this thread
 
   const end = (error) => {
@@ -227,7 +248,7 @@ export const solve = (challenge, { signal, onprogress, maxWork = 2**28, workers 
     const rate = measure(i, tries), left = rate > 0 ? forecast(rate) : undefined;
     if (!over) onprogress?.(done.reduce((a, b) => a + b), k * span, left);
   };
-  const answer = (i, n) => {
+  const found = (i, n) => {
     if (n < 0) return end(refusal("unsolvable"));
     answers[i] = n;
     todo.delete(i);
@@ -245,12 +266,13 @@ export const solve = (challenge, { signal, onprogress, maxWork = 2**28, workers 
         port2.postMessage(0);
       }));
       own = null;
-      answer(i, n);
+      found(i, n);
     }
   };
   // failed takes over from workers that are blocked: by a content security policy, Trusted Types, a
   // failed download, another origin, an old browser.
   const failed = () => {
+    blocked = true;
     for (const worker of crew) {
       worker.onmessage = null;
       worker.terminate();
@@ -265,8 +287,8 @@ export const solve = (challenge, { signal, onprogress, maxWork = 2**28, workers 
   if (!k) return end();
   const count = k * span > SMALL ? Math.min(workers, globalThis.navigator?.hardwareConcurrency || 2, k) : 0;
   try {
-    while (crew.length < count) {
-      const worker = new Worker(import.meta.url, { type: "module", name: NAME });
+    while (crew.length < count && !blocked) {
+      const worker = !crew.length && first || enlist();
       crew.push(worker);
       worker.onerror = (event) => { event.preventDefault(); failed(); };
       // A worker asks for its first puzzle: one that never starts holds none up.
@@ -275,9 +297,11 @@ export const solve = (challenge, { signal, onprogress, maxWork = 2**28, workers 
         spoken = true;
         patience = SILENCE;
         if (from) return advance(i, from);
-        if (n !== undefined) answer(i, n);
+        if (n !== undefined) found(i, n);
         if (queue.length) worker.postMessage(queue.shift());
       };
+      if (worker.failed) failed();
+      else if (worker.ready) worker.onmessage({ data: {} });
     }
   } catch {}
   if (!crew.length) return byOneself();

@@ -3,23 +3,28 @@
 package npm
 
 import (
-	"crypto/rand"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
-	"time"
-
-	"github.com/tallystick/tallystick/middleware"
 )
 
-// served are the files that come from the server.
-var served = []string{"tally.js", "fetch.js", "texts.js", "solver.js", "tally.css"}
+// sources are the files that the server serves, before they are minified: a bundler does that itself, and its source maps
+// and the errors of a browser then name lines that can be read.
+var sources = []string{
+	"middleware/internal/assets/tally.js", "middleware/internal/assets/fetch.js", "middleware/internal/assets/texts.js",
+	"middleware/internal/assets/tally.css", "pow/solver.js",
+}
 
-// The one line that differs from what the server serves. There a worker is started from
+// beside are the files that an npm package has beside them.
+var beside = []string{
+	"LICENSE", "internal/npm/package/package.json", "internal/npm/package/README.md",
+	"internal/npm/package/tally.d.ts", "internal/npm/package/fetch.d.ts", "internal/npm/package/solver.d.ts",
+}
+
+// The one line that differs from the sources. There a worker is started from
 // the module's own URL, which changes with its content. A bundler puts the module into
 // another file, which as a worker would run the page's program once more. What it knows
 // is a URL that is written out, and options that are constants.
@@ -38,9 +43,13 @@ func Write(dir, version, root string) error {
 	if !versions.MatchString(version) {
 		return fmt.Errorf("npm: %q is no version such as 1.2.3", version)
 	}
-	files, err := asServed()
-	if err != nil {
-		return err
+	files := make(map[string]string)
+	for _, name := range slices.Concat(sources, beside) {
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if err != nil {
+			return err
+		}
+		files[filepath.Base(name)] = string(text)
 	}
 	for _, line := range []string{ownName, ownURL} {
 		if strings.Count(files["solver.js"], line) != 1 {
@@ -48,14 +57,6 @@ func Write(dir, version, root string) error {
 		}
 	}
 	files["solver.js"] = strings.Replace(files["solver.js"], ownURL, writtenOut, 1)
-	for _, name := range []string{"LICENSE", "internal/npm/package/package.json", "internal/npm/package/README.md",
-		"internal/npm/package/tally.d.ts", "internal/npm/package/fetch.d.ts", "internal/npm/package/solver.d.ts"} {
-		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
-		if err != nil {
-			return err
-		}
-		files[filepath.Base(name)] = string(text)
-	}
 	const unset = `"version": "0.0.0"`
 	if strings.Count(files["package.json"], unset) != 1 {
 		return fmt.Errorf("npm: package.json has not one %s", unset)
@@ -76,28 +77,4 @@ func Write(dir, version, root string) error {
 		}
 	}
 	return nil
-}
-
-// asServed returns the files as the endpoints serve them, under their plain names: those
-// import each other by plain names too.
-func asServed() (map[string]string, error) {
-	limit, err := middleware.New(middleware.Config{
-		Policy:    "npm",
-		Limits:    []middleware.Limit{{Quota: 1, Window: time.Minute}},
-		Secrets:   [][]byte{[]byte(rand.Text() + rand.Text())}, // nothing is signed
-		Challenge: &middleware.Challenge{Path: "/"},
-	})
-	if err != nil {
-		return nil, err
-	}
-	files := make(map[string]string)
-	for _, name := range served {
-		w := httptest.NewRecorder()
-		limit.Endpoints().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/"+name, nil))
-		if w.Code != http.StatusOK {
-			return nil, fmt.Errorf("npm: %s is answered %d", name, w.Code)
-		}
-		files[name] = w.Body.String()
-	}
-	return files, nil
 }

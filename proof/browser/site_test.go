@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -19,8 +20,6 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/middlewaretest"
-	"github.com/tallystick/tallystick/pow"
-	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // strict is the policy that everything must run under.
@@ -181,7 +180,11 @@ func (s *site) api(mux *http.ServeMux, change []func(*middleware.Config)) {
 // hasTime has the solver of a page take a challenge for one that lives a thousand times as long. Work that takes a while
 // is otherwise, rightly, too much for a device that others keep busy as well.
 func (s *site) hasTime(policy string) {
-	solver := kit.Replace(s.t, pow.SolverJS(), "const ttl = 1000 *", "const ttl = 1e6 *")
+	served := httptest.NewRecorder()
+	s.limits["signup"].Endpoints().ServeHTTP(served, httptest.NewRequest(http.MethodGet, "/tally/signup/solver.js", nil))
+	ttl := regexp.MustCompile(`\b1e3(\*\w+\.view\.getUint16\(8\))`)
+	require.Len(s.t, ttl.FindAllString(served.Body.String(), -1), 1)
+	solver := ttl.ReplaceAllString(served.Body.String(), "1e6$1")
 	s.mux.HandleFunc("GET /tally/"+policy+"/{pin}/solver.js", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/javascript")
 		_, _ = io.WriteString(w, solver)

@@ -74,7 +74,7 @@ var arrows = map[string][]string{
 	"middleware/middlewaretest":                {module + "/middleware", module + "/middleware/client", module + "/pow"},
 	"internal/clienttest":                      {module + "/middleware", module + "/middleware/exact", module + "/pow"},
 	"middleware/middlewaretest/cmd/clienttest": {module + "/internal/clienttest"},
-	"internal/npm":                             {module + "/middleware"},
+	"internal/npm":                             {},
 	"internal/npm/write":                       {module + "/internal/npm"},
 }
 

@@ -22,6 +22,8 @@ export function tallyFetch(input: RequestInfo | URL, init?: RequestInit, options
 export interface ProveOptions extends SolveOptions {
 	/** What the next request costs. Default: 1. */
 	cost?: number;
+	/** A challenge that is at hand. Default: the endpoint is asked for one. */
+	challenge?: string;
 	/** Is told the reason of the refusal, such as "price-risen", before the next challenge is solved. */
 	onagain?: (reason: string | undefined) => void;
 }

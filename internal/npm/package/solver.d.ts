@@ -17,7 +17,8 @@ export interface SolveOptions {
 export type SolveReason = "malformed" | "too-much-work" | "unsolvable" | "too-slow" | "expired";
 
 /**
- * Solves a challenge: the value of a Tallystick-Challenge field. Returns the proof: the value of
+ * Solves a challenge: the value of a Tallystick-Challenge field, or a promise of one, while which a
+ * worker starts. Returns the proof: the value of
  * a Tallystick-Proof field. Its errors have a `reason`, a {@link SolveReason}, or are the signal's.
  */
-export function solve(challenge: string, options?: SolveOptions): Promise<string>;
+export function solve(challenge: string | Promise<string>, options?: SolveOptions): Promise<string>;

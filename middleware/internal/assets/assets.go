@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package assets holds the files for browsers: the sources, byte for byte, each under a
-// plain name and under one that changes with the content of all.
+// Package assets holds the files for browsers, each under a plain name and under one that changes with the
+// content of all.
 //
-// Nothing is minified. Compression takes most of what a minifier would, and what was
-// tested, and can be read, is what runs. They are compressed here, once, by "go generate", since a program would
-// have to link what compresses: that weighs more than the files.
+// The sources lie here and in package pow, to be read. "go generate" minifies and compresses each by itself: a program
+// would have to link what compresses, and that weighs more than the files. A test makes them anew. Tests with a browser
+// run what is served. Files are not joined into one: pages, workers and scripts import different parts of them.
+// Brotli is not offered: it saves an eighth, once for each version, and costs a second copy of each file in every program.
 package assets
 
 import (
@@ -23,7 +24,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 )
 
-//go:generate go test -run ^TestCompressedAreTheSources$ . -update
+//go:generate go test -run ^TestServedAreTheSourcesMinified$ . -update
 
 //go:embed gzip/tally.js.gz
 var tallyJS string

@@ -31,17 +31,28 @@ export const ticket = async (endpoint, { signal, cost = 1 } = {}) => ok(await fe
 // is told after one purchase, by the reason no-cookies: the next would be lost as well.
 // The reason setup: instances disagree about secrets or clocks.
 // (navigator.cookieEnabled does not know of Partitioned ones, of proxies and of add-ons.)
-export async function prove(endpoint, { signal, cost = 1, onagain, ...options } = {}) {
-  let tries = TRIES, setup, terms = await ask(endpoint, cost, { signal });
+// A challenge that is at hand saves the first request. It may be old: then it is refused.
+export async function prove(endpoint, { signal, cost = 1, onagain, challenge, ...options } = {}) {
+  let tries = TRIES, setup, proof, terms = challenge && { needed: true, challenge };
+  const work = (on) => solve(on, { signal, ...options });
+  if (!terms) {
+    const asked = ask(endpoint, cost, { signal });
+    proof = work(asked.then((t) => t.needed === false ? Promise.reject(t) : t.challenge));
+    proof.catch(() => {}); // it is awaited below, or there is nothing to do
+    terms = await asked;
+  }
   while (terms.needed !== false) { // a refusal does not say
     try {
-      const proof = await solve(terms.challenge, { signal, ...options });
+      proof = await (proof ?? work(terms.challenge));
       // Browsers would send the proof on to wherever they are redirected.
       const bought = await ok(await fetch(`${endpoint}redeem`, { method: "POST", headers: { [PROOF]: proof }, redirect: "error", signal }));
-      const now = await ask(endpoint, cost, { signal }).catch(() => ({}));
+      // Where a cookie has come with the proof, the browser keeps them. Instances that disagree
+      // about proofs disagree about cookies too.
+      const now = bought.carried && !setup ? {} : await ask(endpoint, cost, { signal }).catch(() => ({}));
       if (now.needed && !now.carried) throw Object.assign(new Error("Tallystick"), { reason: now.reason ? "setup" : "no-cookies" });
       return { ...terms, ...bought };
     } catch (error) {
+      proof = null;
       setup ||= /^(secret|clock)-/.test(error.terms?.reason);
       if (!--tries && setup) error.reason = "setup";
       if (!tries || error.status !== 403 && error.reason !== "expired") throw error;

@@ -4,6 +4,7 @@
 const RETURNS = 4;    // each after the other: more would go on for ever
 const SPAN = 3e4;     // milliseconds after a return in which a refusal is one more
 const PATIENCE = 3e4; // milliseconds for which this page waits for another one
+const FRESH = 5e3;    // milliseconds for which the challenge that came with this page is used
 
 const form = document.querySelector("form"), check = form.querySelector("tally-check");
 form.requestSubmit ??= () => { // Safari before 16 has none
@@ -28,7 +29,10 @@ try {
 // load opens the page that was asked for. A reload would go where this page was scrolled to
 // and not to the fragment, and a URL that differs in that alone is not loaded.
 function load(count) {
-  try { sessionStorage.setItem(key, JSON.stringify([href, Date.now(), count])); } catch { /* see above */ }
+  try {
+    sessionStorage.setItem(key, JSON.stringify([href, Date.now(), count]));
+    if (count) localStorage.setItem(key, Date.now());
+  } catch { /* see above */ }
   if (!location.hash) return location.reload();
   history.replaceState(null, "", href.replace("#", "?#"));
   location.replace(href);
@@ -51,6 +55,13 @@ function time() {
   if (takes) takes.style.visibility = check.querySelector("[role=timer]").textContent ? "hidden" : "";
 }
 
+// begin has the element work. The challenge of this page is for a browser that has bought nothing
+// since it asked for the page, as another page of this site may have done.
+function begin() {
+  if (returns || performance.now() > FRESH || localStorage.getItem(key) > performance.timeOrigin) delete check.dataset.challenge;
+  form.requestSubmit();
+}
+
 // open begins. Of several pages of this site one works at a time: what it buys opens the
 // others too.
 async function open() {
@@ -64,11 +75,11 @@ async function open() {
   }));
   try {
     await navigator.locks.request(key, { signal: AbortSignal.timeout(PATIENCE) }, () => {
-      form.requestSubmit();
+      begin();
       return ended;
     });
   } catch { // there are no locks without TLS, or the other page has fallen asleep
-    form.requestSubmit();
+    begin();
   }
 }
 

@@ -369,8 +369,11 @@ export class TallyCheck extends (globalThis.HTMLElement ?? Object) {
   async #prove(signal) {
     const fault = this.#fault;
     if (fault) throw Object.assign(new Error("<tally-check> needs an endpoint, the server's Challenge.Path"), { reason: fault });
+    const { challenge } = this.dataset; // that of the page, good for its first check
+    delete this.dataset.challenge;
     return prove(this.endpoint, {
       signal,
+      challenge,
       cost: this.cost,
       maxWork: this.maxWork,
       onagain: (reason) => {

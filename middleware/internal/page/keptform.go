@@ -183,7 +183,7 @@ func keptPage(r *Refusal, form *KeptForm, site string) (b []byte, why why) {
 func appendTop(b []byte, r *Refusal, form *KeptForm, site string) []byte {
 	b = appendSheet(appendHead(b, form.words.language), r.PageStyle)
 	if r.HasScript() && form.why == isKept {
-		b = appendScript(appendSheet(b, r.Style), r.Script)
+		b = appendElement(b, r)
 	}
 	return append(appendTitle(b, form.words.title, "", site, form.request), "<p>"...)
 }

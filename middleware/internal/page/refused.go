@@ -64,7 +64,7 @@ func AppendPage(b []byte, refusal *Refusal, h http.Header, r *http.Request, site
 	}
 	b = appendSheet(b, refusal.PageStyle)
 	if script {
-		b = appendScript(appendSheet(b, refusal.Style), refusal.Script)
+		b = appendElement(b, refusal)
 		b = appendScript(b, refusal.PageScript)
 	}
 	more := ""
@@ -104,6 +104,9 @@ func appendSolving(b []byte, refusal *Refusal, w *words) []byte {
 	for _, text := range [...]struct{ of, is string }{{"sending", w.opening}, {"wait", w.waits}, {"unsent", ""}, {"retry", w.retry}} {
 		b = append(append(b, " text-"...), text.of...)
 		b = append(append(append(b, `="`...), text.is...), '"')
+	}
+	if refusal.Challenge.Text != "" { // the request for one is saved
+		b = append(append(append(b, ` data-challenge="`...), refusal.Challenge.Text...), '"')
 	}
 	b = append(append(b, "><p>"...), w.unloaded...)
 	wait := refusal.Wait()
@@ -170,6 +173,21 @@ func appendSheet(b []byte, url string) []byte {
 	}
 	b = append(b, `<link rel="stylesheet" href="`...)
 	return append(appendEscaped(b, url), "\">\n"...)
+}
+
+// modules are what the script of the element imports. A browser that is told of them early loads them along with it
+// and not after it.
+var modules = [...]string{"fetch.js", "texts.js", "solver.js"}
+
+// appendElement appends the style sheet and the script of the element.
+func appendElement(b []byte, refusal *Refusal) []byte {
+	b = appendScript(appendSheet(b, refusal.Style), refusal.Script)
+	folder := refusal.Script[:strings.LastIndexByte(refusal.Script, '/')+1]
+	for _, name := range modules {
+		b = append(b, `<link rel="modulepreload" href="`...)
+		b = append(append(appendEscaped(b, folder), name...), "\">\n"...)
+	}
+	return b
 }
 
 func appendScript(b []byte, url string) []byte {
