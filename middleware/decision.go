@@ -106,6 +106,9 @@ type Decision struct {
 	statuses   [storeless.MaxLimits]packedStatus
 }
 
+// unknown is the Remaining of a limit that a remembered refusal does not name.
+const unknown = -1
+
 // A packedStatus is a [storeless.LimitStatus] in a third of its size. Counts fit 31 bits, and
 // so do the seconds of the two longest windows.
 type packedStatus struct {

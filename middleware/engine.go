@@ -109,6 +109,18 @@ type exactCounter struct {
 	lateRefunds atomic.Uint64
 }
 
+// consequence says what an outage means for requests: of a counter with several parts, for the keys of one.
+func (x *exactCounter) consequence() string {
+	of := ""
+	if x.guard.Divided() {
+		of = " for the keys of one part"
+	}
+	if x.Outage == FailClosed {
+		return "requests" + of + " are refused until it does"
+	}
+	return "each instance decides" + of + " by its tokens and memory until it does"
+}
+
 // customers are the compiled [LimitsFor]: those who have limits of their own.
 type customers struct {
 	LimitsFor

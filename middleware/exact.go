@@ -82,18 +82,6 @@ const (
 	FailClosed
 )
 
-// consequence says what an outage means for requests: of a counter with several parts, for the keys of one.
-func (x *exactCounter) consequence() string {
-	of := ""
-	if x.guard.Divided() {
-		of = " for the keys of one part"
-	}
-	if x.Outage == FailClosed {
-		return "requests" + of + " are refused until it does"
-	}
-	return "each instance decides" + of + " by its tokens and memory until it does"
-}
-
 // check reports every problem of x, which has its defaults, in a policy with tiers.
 func (x *Exact) check(tiers map[string][]Limit) (errs []error) {
 	problem := func(field, format string, args ...any) {

@@ -103,9 +103,6 @@ func standings(v *storeless.Verdict, known *guardedcall.Refusal, limits int) boo
 	return true
 }
 
-// unknown is the Remaining of a limit of which a remembered refusal says nothing.
-const unknown = -1
-
 // longest returns the limit that has refused for longest, and what is left of it.
 func longest(v *storeless.Verdict, limits int) (limit uint8, remaining int32) {
 	limit = guardedcall.NoLimit

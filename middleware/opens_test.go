@@ -341,7 +341,7 @@ func TestEndpointsBehindAPrefix(t *testing.T) {
 			require.Equal(t, http.StatusOK, send(proxy, method(http.MethodGet), path(file)).StatusCode, file)
 		}
 	}
-	require.Equal(t, 5, files)
+	require.Equal(t, 8, files)
 
 	for name, h := range map[string]http.Handler{
 		"/app/tally/wiki": m.Endpoints(), "/app/tally/wiki/": m.Endpoints(), "/app": m.Endpoints(), "": m.Endpoints(),

@@ -159,7 +159,7 @@ PATH:16: policies.login.byOutcome: cannot go with insecureNoMemory: what is char
 PATH:17: policies.login.tokenTransport: "memory-only" cannot go with insecureNoMemory: nothing would count
 PATH:21: policies.paid.exact.outage: must be "fail-open" or "fail-closed"; there is no default
 PATH:21: policies.paid.exact.counter: is no counter of this program, which has redis
-PATH:21: policies.paid.exact.deadline: must be from 1ms to 10s, or 0 for 50ms, not 11s
+PATH:21: policies.paid.exact.deadline: must be from 1ms to 10s, or 0 for the default of the counter, not 11s
 PATH:22: policies.paid.challenge: cannot go with exact: a tally that is bought would be a quota beside the counter's
 PATH:22: policies.paid.challenge.nonceOnly: belongs to "every-request": a tally that costs nothing is no limit
 PATH:22: policies.paid.challenge.nonceOnly: asks for no work; leave work out
@@ -191,7 +191,7 @@ PATH:7: policies.contact.challenge.mode: must be when-exhausted, when-busy, newc
 	_, err = policyfile.Open(f.put("policies.json", `{"policies": {"contact": {"limits": [{"algorithm": "`+secretText+`"}]}}}`), serving("contact"))
 	require.Regexp(t, "sliding-log or rolling-day$", err.Error(), "it may be a secret, at the wrong place")
 	_, err = policyfile.Open(f.put("policies.yaml", "policies:\n  contact: {}\n"), serving("contact"))
-	require.ErrorContains(t, err, "policies.yaml:1: must be JSON: invalid character 'p'")
+	require.ErrorContains(t, err, "policies.yaml:1: must be JSON, one object that begins with {")
 }
 
 // A Set holds secrets, perhaps; no verb shows them.
