@@ -30,7 +30,9 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	defer dc.end(r)
 	denial := e.decide(now, &question{ctx: dc.Context, r: r, cost: 1, price: price}, dc)
 	if outer != nil {
-		fields.Within(&outer.reply.Fields, lists)
+		if dc.joins(outer, w, r) {
+			fields.Within(&outer.reply.Fields, lists)
+		}
 		e.checkOuter(now, r, outer)
 	}
 	if checked {

@@ -88,7 +88,7 @@ var errUncharged = fmt.Errorf("%w: this request was not charged, or is settled a
 // where no limit counts by outcome, and may be called from any goroutine.
 func Charge(r *http.Request, counts bool) {
 	// A log-in has a policy for the address and one for the account, and the guess was one in both.
-	for dc := contextOf(r.Context()); dc != nil; dc = contextOf(dc.Context) {
+	for dc := contextOf(r.Context()); dc != nil; dc = dc.outer() {
 		if p := dc.pending(); p != nil {
 			p.say(counts)
 		}
