@@ -48,6 +48,7 @@ const (
 	policyTwice
 	endpointsUnmounted
 	newcomersOnGet
+	exactOutside
 	costNegative
 
 	// What instances disagree about.
@@ -111,7 +112,9 @@ var findings = [numFindings]struct{ code, message, remedy string }{
 	policyTwice:        {"policy-twice", "a request has passed this policy twice, and is charged twice", "mount it once, or give the other one another Config.Policy"},
 	endpointsUnmounted: {"endpoints-unmounted", "a challenge names the URLs below Challenge.Path, where nothing answers", "mount Middleware.Endpoints there"},
 	newcomersOnGet:     {"newcomers-on-get", "a page is refused, and its visitor cannot do the work", "limit the POST of its form alone, or set Challenge.Path and mount Middleware.Endpoints there"},
-	costNegative:       {"cost-negative", "Config.Cost returned a negative cost; refused", ""},
+	exactOutside: {"exact-outside", "a policy inside of this one has refused a request, whose charge stays on the exact counter",
+		"mount this policy inside of the other one"},
+	costNegative: {"cost-negative", "Config.Cost returned a negative cost; refused", ""},
 
 	secretUnknown: {"secret-unknown", "clients of several networks show what another secret has signed", "give all instances the same Config.Secrets, and drop an old one after TokenLife only"},
 	clockDiffers:  {"clock-differs", "an instance has signed what begins later than now: the clock of this one is behind, or that of the other is ahead", "have all instances keep their clocks by NTP"},

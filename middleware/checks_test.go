@@ -232,7 +232,13 @@ func troubles() map[string]trouble {
 			cfg.Challenge.Path = "/tally/"
 		}, nil),
 		"newcomers-on-get": around(forms(middleware.Newcomers), []option{method(http.MethodGet), html}),
-		"cost-negative":    around(func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return -1 } }, nil),
+		"exact-outside": func(t *testing.T) []string {
+			c, _, cfg := paidRoute()
+			log := logTo(&cfg)
+			send(newLimiter(t, cfg).Handler(spentPage(t, c, nil)))
+			return log.lines()
+		},
+		"cost-negative": around(func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return -1 } }, nil),
 		"secret-unknown": func(t *testing.T) []string {
 			cfg := contact(new(clock))
 			cfg.Secrets = [][]byte{secret("b")}

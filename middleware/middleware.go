@@ -211,7 +211,7 @@ func (m *Middleware) Stats() Stats {
 // It belongs inside of whatever must see every request, such as CORS, logging
 // and http.CrossOriginProtection, and outside of http.TimeoutHandler, which
 // would throw the token away. The request is charged before next runs, whatever
-// becomes of it, unless [Settle], [Refund] or [ByOutcome] say otherwise.
+// becomes of it, unless [Settle], [Refund] or [ByOutcome] say otherwise, or a policy inside refuses it.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	m.loaded()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

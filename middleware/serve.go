@@ -48,6 +48,9 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	}
 	if !dc.decision.Allowed {
 		dc.leave() // a handler of the program's may take its time to refuse
+		if outer != nil {
+			dc.giveBackOutside(now, w)
+		}
 		reply.ForbidStoring(w.Header())
 		fields.Set(w.Header())
 		e.refuse(w, r, dc, denial)

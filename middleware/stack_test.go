@@ -53,18 +53,18 @@ func TestStackedPolicies(t *testing.T) {
 			})
 		}
 	}
-	t.Run("the inner one refuses, the outer one has charged", func(t *testing.T) {
-		_, _, h := stack(t, new(clock), plain, new(spy))
+	t.Run("the inner one refuses, and neither has charged", func(t *testing.T) {
+		site, _, h := stack(t, new(clock), plain, new(spy))
 		require.Equal(t, 2, admitted(h, 2))
-		for i, m := range []string{http.MethodGet, http.MethodPost} {
+		for _, m := range []string{http.MethodGet, http.MethodPost} {
 			resp := requireStatus(t, http.StatusTooManyRequests, send(h, method(m)))
-			require.Equal(t, []string{[]string{`"site";r=4;t=60`, `"site";r=3;t=60`}[i], `"page";r=0;t=60`}, resp.Header.Values("RateLimit"))
+			require.Equal(t, []string{`"site";r=5;t=60`, `"page";r=0;t=60`}, resp.Header.Values("RateLimit"))
 			require.Len(t, resp.Header.Values("Retry-After"), 1)
 			require.Contains(t, bodyOf(t, resp), `["page"]`)
 			require.Len(t, resp.Header.Values(middleware.TokenHeader), 1, "that of the outer one")
 		}
-		require.Equal(t, 0, admitted(h, 3), "7 − 2 − 2")
-		require.Equal(t, []string{`"site";r=0;t=60`}, send(h).Header.Values("RateLimit"), "and now refuses itself")
+		require.Equal(t, 5, admitted(site.Handler(new(spy)), 9))
+		require.Equal(t, []string{`"site";r=0;t=60`}, send(h).Header.Values("RateLimit"), "and now the outer one refuses")
 	})
 	t.Run("public responses carry nothing of either", func(t *testing.T) {
 		_, _, h := stack(t, new(clock), plain, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
