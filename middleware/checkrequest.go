@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"reflect"
 	"strings"
 	"time"
 
@@ -166,10 +165,6 @@ func (e *engine) checkOuter(now time.Time, r *http.Request, outer *decisionConte
 			return
 		}
 	}
-}
-
-func sameMap(a, b http.Header) bool {
-	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }
 
 // checkingFields returns next, and after it checks what has become of the fields.

@@ -56,6 +56,7 @@ const (
 	newcomersOnGet
 	formUnsolvable
 	costAboveQuota
+	exactOutside
 	costNegative
 
 	// What instances disagree about.
@@ -126,7 +127,9 @@ var findings = [numFindings]struct{ code, message, remedy string }{
 	newcomersOnGet: {"newcomers-on-get", "a page is refused, and its visitor cannot do the work", "limit the POST of its form alone, or set Challenge.Path and mount Middleware.Endpoints there"},
 	formUnsolvable: {"form-unsolvable", "a form is refused, and its visitor cannot do the work", "set Challenge.Path, mount Middleware.Endpoints there, and put the element into the form"},
 	costAboveQuota: {"cost-above-quota", "a cost is above what its client may ever use; refused with 403", "lower the cost, or raise the Quota or Burst"},
-	costNegative:   {"cost-negative", "Config.Cost returned a negative cost; refused", "mend the function: 0 peeks, and Refund gives back"},
+	exactOutside: {"exact-outside", "a policy inside of this one has refused a request, whose charge stays on the exact counter",
+		"mount this policy inside of the other one"},
+	costNegative: {"cost-negative", "Config.Cost returned a negative cost; refused", "mend the function: 0 peeks, and Refund gives back"},
 
 	secretUnknown: {"secret-unknown", "clients of several networks show what another secret has signed", "give all instances the same Config.Secrets, and drop an old one after TokenLife only"},
 	clockDiffers:  {"clock-differs", "an instance has signed what begins later than now: the clock of this one is behind, or that of the other is ahead", "have all instances keep their clocks by NTP"},

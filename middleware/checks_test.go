@@ -270,6 +270,12 @@ func troubles() map[string]trouble {
 			newLimiter(t, cfg).HandlerCost(25, new(spy))
 			return log.lines()
 		},
+		"exact-outside": func(t *testing.T) []string {
+			c, _, cfg := paidRoute()
+			log := logTo(&cfg)
+			send(newLimiter(t, cfg).Handler(spentPage(t, c, nil)))
+			return log.lines()
+		},
 		"cost-negative": around(func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return -1 } }, nil),
 		"secret-unknown": func(t *testing.T) []string {
 			cfg := contact(new(clock))

@@ -285,17 +285,17 @@ func (e *engine) writeTurnDown(now time.Time, w http.ResponseWriter, r *http.Req
 	}
 	e.answer(now, dc, who, new(credentials), answerFields{}, offerFields{challenge: o.field})
 	reply.ForbidStoring(w.Header())
-	dc.setFields(w.Header())
+	dc.setFields(w, r)
 	e.refuse(w, dc.asking(r), dc, nil)
 }
 
-// setFields puts the fields into h, beside those of a limiter that the endpoints are
+// setFields puts the fields into the response, beside those of a limiter that the endpoints are
 // mounted in.
-func (dc *decisionContext) setFields(h http.Header) {
-	if outer := contextOf(dc.Context); outer != nil {
+func (dc *decisionContext) setFields(w http.ResponseWriter, r *http.Request) {
+	if outer := contextOf(dc.Context); outer != nil && dc.joins(outer, w, r) {
 		dc.reply.Fields.Within(&outer.reply.Fields, nil)
 	}
-	dc.reply.Fields.Set(h)
+	dc.reply.Fields.Set(w.Header())
 }
 
 // answerRedeem answers the token, or the cookie, that a proof buys.
@@ -315,7 +315,7 @@ func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Requ
 		if sale.Granted {
 			e.answer(now, dc, who, &credentials{fields: r.Header}, answerFields{own: &own, tally: new(limiter.Tally)}, offerFields{})
 			dc.reply.Fields.Lines[reply.Policy] = "" // it has not been asked
-			dc.setFields(w.Header())
+			dc.setFields(w, r)
 			e.writeBought(w, r, own.Expires-now.Unix())
 			return
 		}

@@ -147,9 +147,8 @@ func ExampleValidatedKey() {
 }
 
 // Policies are stacked by wrapping twice: here a generous one for the whole site
-// and a strict one for a form. The response carries a line for each. A request
-// that the inner one refuses stays charged on the outer one; limits that should
-// be charged all or none belong into one policy.
+// and a strict one for a form. The response carries a line for each. What the inner one
+// refuses comes back outside; docs/api.md says when it does not.
 func ExampleMiddleware_Handler_stacked() {
 	policy := func(name string, quota int64) *middleware.Middleware {
 		m, err := middleware.New(middleware.Config{

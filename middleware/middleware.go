@@ -222,9 +222,9 @@ func (m *Middleware) Stats() Stats {
 // It belongs inside of whatever must see every request, such as CORS, logging
 // and http.CrossOriginProtection, and outside of http.TimeoutHandler, which
 // would throw the token away. The request is charged before next runs, whatever
-// becomes of it, unless [Settle], [Refund] or [ByOutcome] say otherwise. Requests for the
-// policy's own URLs, see [Middleware.Endpoints], are answered and not charged. It panics if
-// next is nil.
+// becomes of it, unless [Settle], [Refund] or [ByOutcome] say otherwise, or a policy inside refuses
+// it. Requests for the policy's own URLs, see [Middleware.Endpoints], are answered and not charged.
+// It panics if next is nil.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	m.loaded()
 	requireHandler(next)

@@ -3,8 +3,10 @@
 package middleware
 
 import (
+	"bytes"
 	"context"
 	"net/http"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -298,6 +300,31 @@ func (dc *decisionContext) Value(key any) any {
 func contextOf(ctx context.Context) *decisionContext {
 	dc, _ := ctx.Value(decisionKey{}).(*decisionContext)
 	return dc
+}
+
+// joins reports whether w and r are of the response that outer sees to: whether w writes to it or, where that cannot be told
+// (http.TimeoutHandler and many loggers hide the writer), r is the same request, or one of the same client. The context does not
+// tell: a handler that serves a batch hands it on to requests of others, whose tokens must not come back to the client that asks.
+func (dc *decisionContext) joins(outer *decisionContext, w http.ResponseWriter, r *http.Request) bool {
+	was := &outer.request
+	if outer.reply.Answers(w) || was.URL == r.URL && was.RemoteAddr == r.RemoteAddr && sameMap(was.Header, r.Header) {
+		return true
+	}
+	a, b := &dc.decision.Identity, &outer.decision.Identity
+	var rooms [2][1 + longestInFull]byte
+	return !a.IsZero() && bytes.Equal(a.append(rooms[0][:0]), b.append(rooms[1][:0]))
+}
+
+func sameMap(a, b http.Header) bool {
+	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+}
+
+// outer returns the decision of the middleware around this one, if both are about one response.
+func (dc *decisionContext) outer() *decisionContext {
+	if !dc.reply.Fields.Inside() {
+		return nil
+	}
+	return contextOf(dc.Context)
 }
 
 // wantsPage reports whether the client prefers HTML. The field is parsed once.

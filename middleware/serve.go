@@ -38,7 +38,9 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	defer dc.end(r)
 	denial := e.decide(now, &question{ctx: dc.Context, r: r, cost: 1, price: price}, dc)
 	if outer != nil {
-		fields.Within(&outer.reply.Fields, lists)
+		if dc.joins(outer, w, r) {
+			fields.Within(&outer.reply.Fields, lists)
+		}
 		e.checkOuter(now, r, outer)
 	}
 	if checked {
@@ -54,6 +56,9 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	}
 	if !dc.decision.Allowed {
 		dc.leave() // a handler of the program's may take its time to refuse
+		if outer != nil {
+			dc.giveBackOutside(now, w)
+		}
 		reply.ForbidStoring(w.Header())
 		fields.Set(w.Header())
 		e.refuse(w, r, dc, denial)

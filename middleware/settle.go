@@ -78,6 +78,38 @@ func (dc *decisionContext) settle(ctx context.Context, w http.ResponseWriter, co
 	return err
 }
 
+// giveBackOutside gives back what the policies around this one have charged for a request that this one refuses: a refusal
+// charges nothing. Else one client that is refused here would use up the limit of all. It is for their own response alone: a
+// handler that serves a batch has done its work, whatever becomes of a part of it.
+//
+// What an outer policy has charged stays where it bounds what a refusal like this one costs the program: a guess at
+// credentials, and a call of an exact counter. For what else stays see givesBack.
+func (dc *decisionContext) giveBackOutside(now time.Time, w http.ResponseWriter) {
+	switch d := &dc.decision; {
+	case d.Reason == IdentityUnknown, d.Reason == IdentityUnavailable, d.Reason == IdentityDenied, d.Reason == NegativeCost,
+		d.extras != nil && d.extras.Call != "":
+		return
+	}
+	for o := contextOf(dc.Context); o != nil && o.reply.Answers(w); o = contextOf(o.Context) {
+		if o.charged && !o.settled.Load() && o.givesBack(now) {
+			_ = o.settle(o.Context, w, 0) // no counter is asked, so that nothing fails
+		}
+	}
+}
+
+// givesBack reports whether a charge comes back where an inner policy refuses. An exact counter would be called once more
+// for each refusal, and the response would wait for that. In [WhenBusy] the request was counted as load, so that a client
+// that is refused inside could keep an instance busy for nothing. A ticket of the waiting room is used. And a response that has
+// begun is no refusal.
+func (dc *decisionContext) givesBack(now time.Time) bool {
+	e := dc.decision.engine
+	if e.exact != nil {
+		e.checks.warn(now, exactOutside)
+		return false
+	}
+	return !dc.decision.FromWaitingRoom && !dc.reply.Fields.Finalized() && (e.challenge == nil || e.challenge.mode != WhenBusy)
+}
+
 var errUncharged = fmt.Errorf("%w: this request was not charged, or is settled already", exact.ErrNoRefund)
 
 // Charge says whether the request counts in the limits of [ByOutcome], whatever its status is: for
@@ -88,7 +120,7 @@ var errUncharged = fmt.Errorf("%w: this request was not charged, or is settled a
 // where no limit counts by outcome, and may be called from any goroutine.
 func Charge(r *http.Request, counts bool) {
 	// A log-in has a policy for the address and one for the account, and the guess was one in both.
-	for dc := contextOf(r.Context()); dc != nil; dc = contextOf(dc.Context) {
+	for dc := contextOf(r.Context()); dc != nil; dc = dc.outer() {
 		if p := dc.pending(); p != nil {
 			p.say(counts)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -52,18 +53,18 @@ func TestStackedPolicies(t *testing.T) {
 			})
 		}
 	}
-	t.Run("the inner one refuses, the outer one has charged", func(t *testing.T) {
-		_, _, h := stack(t, new(clock), plain, new(spy))
+	t.Run("the inner one refuses, and neither has charged", func(t *testing.T) {
+		site, _, h := stack(t, new(clock), plain, new(spy))
 		require.Equal(t, 2, admitted(h, 2))
-		for i, m := range []string{http.MethodGet, http.MethodPost} {
+		for _, m := range []string{http.MethodGet, http.MethodPost} {
 			resp := requireStatus(t, http.StatusTooManyRequests, send(h, method(m)))
-			require.Equal(t, []string{[]string{`"site";r=4;t=60`, `"site";r=3;t=60`}[i], `"page";r=0;t=60`}, resp.Header.Values("RateLimit"))
+			require.Equal(t, []string{`"site";r=5;t=60`, `"page";r=0;t=60`}, resp.Header.Values("RateLimit"))
 			require.Len(t, resp.Header.Values("Retry-After"), 1)
 			require.Contains(t, bodyOf(t, resp), `["page"]`)
 			require.Len(t, resp.Header.Values(middleware.TokenHeader), 1, "that of the outer one")
 		}
-		require.Equal(t, 0, admitted(h, 3), "7 − 2 − 2")
-		require.Equal(t, []string{`"site";r=0;t=60`}, send(h).Header.Values("RateLimit"), "and now refuses itself")
+		require.Equal(t, 5, admitted(site.Handler(new(spy)), 9))
+		require.Equal(t, []string{`"site";r=0;t=60`}, send(h).Header.Values("RateLimit"), "and now the outer one refuses")
 	})
 	t.Run("public responses carry nothing of either", func(t *testing.T) {
 		_, _, h := stack(t, new(clock), plain, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -104,7 +105,7 @@ func TestStackedPolicies(t *testing.T) {
 						resp := send(h, from(fmt.Sprintf("198.51.100.%d", i)), costing(int64(i)), func(part *http.Request) {
 							*part = *part.WithContext(r.Context())
 						})
-						if lines := resp.Header.Values("RateLimit"); len(lines) != 2 || !strings.Contains(lines[1], fmt.Sprintf("r=%d", 9-i)) {
+						if lines := resp.Header.Values("RateLimit"); len(lines) != 1 || !strings.Contains(lines[0], fmt.Sprintf("r=%d", 9-i)) {
 							t.Errorf("part %d: %q", i, lines)
 						}
 					})
@@ -145,4 +146,122 @@ func TestOneMiddlewareForSeveralHandlers(t *testing.T) {
 	require.Equal(t, 3, admitted(a, 3))
 	require.Equal(t, 2, admitted(b, 10))
 	require.Equal(t, 0, admitted(a, 3))
+}
+
+// A wrapped writer is another program's, which can be unwrapped.
+type wrappedWriter struct{ http.ResponseWriter }
+
+func (w wrappedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// wrapping has handlers get another writer.
+func wrapping(wrap func(http.ResponseWriter) http.ResponseWriter) func(http.Handler) http.Handler {
+	return func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(wrap(w), r) })
+	}
+}
+
+// hidden hides a writer, as many loggers do: it cannot be unwrapped.
+func hidden(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(struct{ http.ResponseWriter }{w}, r)
+	})
+}
+
+// TestPoliciesOfAnAddressAndOfAKey: whatever hides the writer of the outer one, and whoever each takes the client for.
+func TestPoliciesOfAnAddressAndOfAKey(t *testing.T) {
+	for name, between := range map[string]func(http.Handler) http.Handler{
+		"nothing between":     plain,
+		"a hidden writer":     hidden,
+		"a timeout":           func(h http.Handler) http.Handler { return http.TimeoutHandler(h, time.Hour, "") },
+		"a writer that shows": wrapping(func(w http.ResponseWriter) http.ResponseWriter { return wrappedWriter{w} }),
+	} {
+		for _, m := range []string{http.MethodGet, http.MethodPost} {
+			for _, key := range []bool{true, false} {
+				t.Run(fmt.Sprint(name, m, key), func(t *testing.T) {
+					site, page := contact(new(clock)), contact(new(clock))
+					site.Policy, page.Policy = "site", "page"
+					site.TokenTransport, page.TokenTransport = middleware.HeaderAndCookie, middleware.HeaderAndCookie
+					page.Limits[0].Quota = 1
+					if key {
+						page.Identity = only(middleware.APIKey("k"))
+					}
+					h := newLimiter(t, site).Handler(between(newLimiter(t, page).Handler(new(spy))))
+					resp := requireStatus(t, http.StatusOK, send(h, method(m)))
+					require.Equal(t, []string{`"site";r=4;t=60`, `"page";r=0;t=60`}, resp.Header.Values("RateLimit"))
+					require.Equal(t, []string{`"site";q=5;w=60`, `"page";q=1;w=60`}, resp.Header.Values("RateLimit-Policy"))
+					require.Len(t, resp.Header.Values(middleware.TokenHeader), 2)
+					require.Len(t, resp.Cookies(), 2)
+					require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
+
+					resp = requireStatus(t, http.StatusTooManyRequests, send(h, method(m), showing(resp.Header.Values(middleware.TokenHeader)...)))
+					require.Len(t, resp.Header.Values("RateLimit"), 2)
+					require.Len(t, resp.Header.Values("Retry-After"), 1)
+				})
+			}
+		}
+	}
+}
+
+// TestPartsOfABatchAreOfTheirClients: a handler serves requests of other clients with the context of the one that asks. What their
+// policy says of each is for that one alone, and takes nothing from the one that asks.
+func TestPartsOfABatchAreOfTheirClients(t *testing.T) {
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		for _, own := range []bool{true, false} {
+			t.Run(fmt.Sprint(m, own), func(t *testing.T) {
+				now := new(clock)
+				cfg := challenging(now, middleware.WhenExhausted)
+				cfg.Policy, cfg.TokenTransport, cfg.ByOutcome = "part", middleware.HeaderAndCookie, nil
+				part := newLimiter(t, cfg)
+				endpoints := part.Endpoints()
+				theirs := bought(t, endpoints, from("198.51.100.7"))
+				var answers []*http.Response
+				batch := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					within := func(sub *http.Request) { *sub = *sub.WithContext(r.Context()) }
+					answers = append(answers, send(part.Handler(new(spy)), from("198.51.100.7"), showing(theirs), within),
+						send(part.Handler(new(spy)), from("198.51.100.8"), within),
+						fetched(endpoints, from("198.51.100.9"), within),
+						redeemed(endpoints, solved(t, fetched(endpoints, from("198.51.100.9"))), from("198.51.100.9"), within))
+					w.WriteHeader(http.StatusOK)
+				}))
+				want := []string{`"site";r=6;t=60`}
+				if own {
+					batch, want = part.Handler(batch), append(want, `"part";r=4;t=60`)
+				}
+				site := contact(now)
+				site.Policy, site.Limits[0].Quota, site.TokenTransport = "site", 7, middleware.HeaderAndCookie
+				resp := send(newLimiter(t, site).Handler(batch), method(m))
+				require.Equal(t, want, resp.Header.Values("RateLimit"))
+				require.Len(t, resp.Header.Values(middleware.TokenHeader), len(want))
+				require.Len(t, resp.Cookies(), len(want))
+				for i, tok := range resp.Header.Values(middleware.TokenHeader) {
+					require.Empty(t, claimsIn(t, tok).Fam, i)
+				}
+				for i, answer := range answers {
+					require.Equal(t, http.StatusOK, answer.StatusCode, i)
+					require.LessOrEqual(t, len(answer.Header.Values(middleware.TokenHeader)), 1, i)
+					require.LessOrEqual(t, len(answer.Header.Values("RateLimit")), 1, i)
+				}
+				require.Contains(t, answers[0].Header.Get("RateLimit"), `"part";r=4`)
+			})
+		}
+	}
+}
+
+// TestPartsOfABatchAreNoOutcomeOfIt: what a part of a batch says of its own outcome is not said of the batch.
+func TestPartsOfABatchAreNoOutcomeOfIt(t *testing.T) {
+	now := new(clock)
+	outer, part := newLimiter(t, login(now)), login(now)
+	part.Policy = "part"
+	parts := newLimiter(t, part).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		middleware.Charge(r, false)
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	h := outer.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		send(parts, from("198.51.100.7"), func(sub *http.Request) { *sub = *sub.WithContext(r.Context()) })
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	for range 5 {
+		requireStatus(t, http.StatusUnauthorized, send(h))
+	}
+	requireStatus(t, http.StatusTooManyRequests, send(h))
 }

@@ -5,6 +5,7 @@ package middleware_test
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -47,6 +48,7 @@ type attempt struct {
 	cost   int64
 	tokens []string
 	resp   *http.Response
+	inside bool // a policy inside refuses it, if this one does not
 }
 
 func (w *world) attempt() *attempt {
@@ -55,11 +57,13 @@ func (w *world) attempt() *attempt {
 	if w.r.IntN(6) == 0 {
 		a.cost = w.r.Int64N(4)
 	}
+	a.inside = w.r.IntN(4) == 0
 	return a
 }
 
 func (a *attempt) send() {
-	a.resp = send(a.life.h, from(a.addr), with("Tier", tiers[a.tier]), costing(a.cost), showing(a.tokens...))
+	a.resp = send(a.life.h, from(a.addr), with("Tier", tiers[a.tier]), costing(a.cost), showing(a.tokens...),
+		with("Inside", strconv.FormatBool(a.inside)))
 }
 
 // settle writes a request into the logs and checks the bounds.
@@ -116,7 +120,14 @@ func (w *world) requireReason(a *attempt) {
 	if a.resp.StatusCode == http.StatusOK {
 		return
 	}
+	if a.resp.StatusCode == insideRefuses {
+		w.inside++
+		return
+	}
 	w.refused++
+	if w.mode == "refusing" {
+		return
+	}
 	at, skew := w.now.Now().Add(a.life.offset).UnixMicro(), w.skew.Microseconds()
 	limits := w.shapes[a.life.variant][a.tier]
 	wide := filledIn(w.t, limits, nets)
@@ -152,6 +163,8 @@ func (w *world) step() {
 		for i := range attempts {
 			attempts[i] = w.attempt()
 			attempts[i].tier = attempts[0].tier
+			// Until it is refused inside, a request counts: in what others are refused for, and in their tokens. See docs/bounds.md.
+			attempts[i].inside = attempts[i].inside && w.mode == "refusing"
 		}
 		for _, a := range attempts {
 			group.Go(a.send)
@@ -173,9 +186,9 @@ func (w *world) step() {
 
 // The promise of the whole library, over random traces of requests, dropped,
 // replayed, forked, stolen and forged tokens, restarts, changed quotas and
-// tiers, rotated secrets, clocks that differ, and requests in parallel.
+// tiers, rotated secrets, clocks that differ, requests in parallel, and requests that a policy inside refuses.
 func TestTraces(t *testing.T) {
-	for mode, seeds := range map[string]uint64{"hostile": 10, "skewed": 10, "honest": 10} {
+	for mode, seeds := range map[string]uint64{"hostile": 10, "skewed": 10, "honest": 10, "refusing": 10} {
 		for seed := range seeds {
 			t.Run(fmt.Sprintf("%s/seed=%d", mode, seed), func(t *testing.T) {
 				w := newWorld(t, seed, mode)
@@ -184,6 +197,7 @@ func TestTraces(t *testing.T) {
 				}
 				require.Greater(t, w.passed, 30, "the workload passes")
 				require.Greater(t, w.refused, 10, "and is refused")
+				require.Greater(t, w.inside, 10, "and inside")
 				for _, l := range w.fleet {
 					require.Zero(t, l.m.Stats().Saturations)
 				}

@@ -41,7 +41,7 @@ type world struct {
 	stage   int       // that all instances have reached, or are reaching
 	since   time.Time // when the last of them did
 
-	refused, passed int
+	refused, passed, inside int
 }
 
 const nets = 2 // Net56Factor and Net48Factor of every trace
@@ -139,8 +139,25 @@ func (w *world) restart(i int) {
 		l.offset = time.Duration(w.r.Int64N(int64(w.skew)))
 	}
 	l.m = newLimiter(w.t, w.config(l))
-	l.h = l.m.Handler(new(spy))
+	l.h = l.m.Handler(refusingInside(w.t))
 	w.fleet[i] = l
+}
+
+// insideRefuses is how refusingInside refuses.
+const insideRefuses = http.StatusTeapot
+
+// refusingInside is a policy that refuses what says so, and counts nothing.
+func refusingInside(t *testing.T) http.Handler {
+	cfg := contact(new(clock))
+	cfg.Policy, cfg.TokenTransport = "inside", middleware.MemoryOnly
+	cfg.Cost = func(r *http.Request) int64 {
+		if r.Header.Get("Inside") == "true" {
+			return cfg.Limits[0].Quota + 1
+		}
+		return 0
+	}
+	cfg.RefusalHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(insideRefuses) })
+	return newLimiter(t, cfg).Handler(new(spy))
 }
 
 // rotate moves one instance to the next stage. No secret goes before two of the

@@ -36,6 +36,7 @@ var unplayed = map[string]string{
 	"the same on an exact route":                                                        "slots of all instances are the counter's",
 	"has its costs settled afterwards":                                                  "no attacker does that, the program does",
 	"with `FixedWindow`, while clocks differ by the permitted skew":                     "the model plays it: honest clients of the lab would be refused around a boundary",
+	"is refused by a policy inside of this one":                                         "the traces of middleware play it",
 	"fails, where a limit counts failures alone":                                        "as sends no token, with another charge",
 	"sends no token where `InsecureNoMemory` is set":                                    "nothing is promised",
 	"sends no token, or an old one, where `UnfairCeiling` is set":                       "the simulation plays it: honest clients of the lab would be refused, as that promises",

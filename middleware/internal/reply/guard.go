@@ -76,6 +76,24 @@ func (g *guard) settle(status int) {
 
 func (g *guard) self() *guard { return g }
 
+// Answers reports whether what is written to w is written to g, as far as w can be unwrapped. It touches no
+// writer: http.TimeoutHandler may use them at the same time.
+func (g *guard) Answers(w http.ResponseWriter) bool {
+	for {
+		switch t := w.(type) {
+		case interface{ self() *guard }:
+			if t.self() == g {
+				return true
+			}
+			w = t.self().ResponseWriter
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = t.Unwrap()
+		default:
+			return false
+		}
+	}
+}
+
 // WriteHeader implements [http.ResponseWriter].
 func (g *guard) WriteHeader(status int) {
 	if status >= 100 && status < 200 && status != http.StatusSwitchingProtocols && !g.Fields.finalized.Load() {

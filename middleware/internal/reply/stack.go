@@ -19,6 +19,9 @@ func (f *Fields) Within(outer *Fields, room *Lists) {
 	outer.inner.Store(f)
 }
 
+// Inside reports whether f is that of a middleware inside of another one's.
+func (f *Fields) Inside() bool { return f.outer != nil }
+
 // last returns the fields of the innermost middleware of f's stack. Seen from an outer one, that
 // is the last that ran: a handler in between may serve several requests by it.
 func (f *Fields) last() *Fields {

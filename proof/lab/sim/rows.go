@@ -54,6 +54,7 @@ func rows() []bound {
 		{"holds many IPv4 addresses, or many IPv6 /48", "(N+C)·L for each address, (N+C)·64·L for each /48, before work", "TestManyAddresses", also{}, false},
 		{"the same, and proves no work, with `WhenBusy` and `BusyPerSecond` R, in t seconds", "all together (N+C)·R·(t + 10), of one IPv4 /16 or IPv6 /29 a quarter of that, and one each time that an instance gets busy; beside the waiting room, and what an address or /48 sends above a sixteenth of R", "TestAllThatStrangersGetWithoutWork", also{}, false},
 		{"has its costs settled afterwards", "+ what its requests under way were estimated too low, for every algorithm", "TestSettleBound", also{world: "one that drops; requests may"}, false},
+		{"is refused by a policy inside of this one", "no more: what [comes back](api.md#a-limit-for-everybody) was not admitted", "TestTraces", also{}, false},
 		{"fails, where a limit counts failures alone", "(N+C)·L failures; L requests under way at once on an instance", "TestOutcomeOfAThousandWrongPasswords", also{}, false},
 		{"new while the memory is full", "(N+C)·L; may be refused early", "TestMemoryFull", also{}, false},
 		{"with `FixedWindow`, while clocks differ by the permitted skew", "2·(N+C)·L − 1 in one window of the true time", "TestFixedWindowOfTwoClocks", also{}, false},

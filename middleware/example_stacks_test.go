@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package middleware_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// A limit for everybody, and what docs/api.md says of it: in either order one client leaves the others theirs, and each
+// instance admits the limit.
+func TestLimitForEverybody(t *testing.T) {
+	now := new(clock)
+	build := func(outside bool) http.Handler {
+		all, err := middleware.New(middleware.Config{
+			Policy: "everybody",
+			Limits: []middleware.Limit{{Quota: 12, Window: time.Minute}},
+			Identity: func(*http.Request) (middleware.Identity, error) {
+				return middleware.Principal("everybody"), nil
+			},
+			TokenTransport: middleware.MemoryOnly, // no client carries the count of all
+			Secrets:        [][]byte{secret("a")},
+			Now:            now.Now,
+		})
+		require.NoError(t, err)
+		limit, err := middleware.New(middleware.Config{
+			Policy:  "client",
+			Limits:  []middleware.Limit{{Quota: 8, Window: time.Minute}},
+			Secrets: [][]byte{secret("a")},
+			Now:     now.Now,
+		})
+		require.NoError(t, err)
+		search := http.Handler(new(spy))
+		if outside {
+			return all.Handler(limit.Handler(search))
+		}
+		mux := http.NewServeMux()
+		mux.Handle("/search", limit.Handler(all.Handler(search)))
+		return mux
+	}
+	for _, outside := range []bool{true, false} {
+		t.Run(fmt.Sprint(outside), func(t *testing.T) {
+			instances := []http.Handler{build(outside), build(outside)}
+			for range 2 {
+				passed := 0
+				for _, h := range instances {
+					one, another := echoing(h), echoing(h)
+					require.Equal(t, 8, admitted(one, 14, path("/search"), from("203.0.113.1")))
+					require.Equal(t, 4, admitted(another, 14, path("/search"), from("203.0.113.2")))
+					passed += 8 + 4 + admitted(h, 9, path("/search"), from("203.0.113.3"))
+				}
+				require.Equal(t, 2*12, passed, "N·L")
+				now.advance(2 * time.Minute)
+			}
+		})
+	}
+}
+
+// Work first, and at most so many a day: what asks for work is not charged to the cap, in either order.
+func TestWorkFirstAndACap(t *testing.T) {
+	for _, outside := range []bool{true, false} {
+		t.Run(fmt.Sprint(outside), func(t *testing.T) {
+			now := new(clock)
+			cfg := challenging(now, middleware.Newcomers)
+			cfg.Limits = []middleware.Limit{{Quota: 3, Window: 10 * time.Minute}}
+			limit := newLimiter(t, cfg)
+			most, err := middleware.New(middleware.Config{
+				Policy:  "signup-day",
+				Limits:  []middleware.Limit{{Quota: 20, Window: 24 * time.Hour}},
+				Secrets: [][]byte{secret("a")},
+				Now:     now.Now,
+			})
+			require.NoError(t, err)
+			mux, signup := http.NewServeMux(), new(spy)
+			mux.Handle("POST /signup", limit.Handler(most.Handler(signup)))
+			if outside {
+				mux = http.NewServeMux()
+				mux.Handle("POST /signup", most.Handler(limit.Handler(signup)))
+			}
+			mux.Handle("/tally/", limit.Endpoints())
+			require.Zero(t, admitted(mux, 30, path("/signup")), "nobody has worked")
+			for range 40 {
+				resp := send(mux, path("/signup"), showing(bought(t, mux)))
+				tokens := resp.Header.Values(middleware.TokenHeader)
+				admitted(mux, 3, path("/signup"), showing(tokens...))
+			}
+			require.EqualValues(t, 20, signup.calls.Load())
+		})
+	}
+}
