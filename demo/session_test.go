@@ -183,7 +183,7 @@ func (s *session) run(commands string) (out, status string) {
 			out := strings.ReplaceAll(printed.String(), s.front.URL, demoURL)
 			return strings.Trim(out, "\n"), strings.TrimSuffix(status, "\n")
 		}
-		pages.WriteString(line)
+		printed.WriteString(line)
 	}
 }
 
@@ -249,10 +249,10 @@ func (s *session) play(b pages.Block) string {
 }
 
 func TestSessions(t *testing.T) {
-	pages, err := filepath.Glob("../docs/*.md")
+	all, err := filepath.Glob("../docs/*.md")
 	require.NoError(t, err)
 	played := 0
-	for _, page := range append(pages, "../README.md") {
+	for _, page := range append(all, "../README.md") {
 		blocks, _, err := pages.Read(page)
 		require.NoError(t, err)
 		text, err := os.ReadFile(page)
