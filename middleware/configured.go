@@ -42,9 +42,6 @@ func (e *engine) logConfigured(now time.Time, cfg *Config) {
 	if e.exact != nil {
 		args = append(args, "outage", map[Outage]string{FailOpen: "FailOpen", FailClosed: "FailClosed"}[e.exact.Outage])
 	}
-	if e.spreads {
-		args = append(args, "spreads", true)
-	}
 	if e.shadow {
 		args = append(args, "shadow", true)
 	}
@@ -93,18 +90,6 @@ func (e *engine) warnOfIdle(now time.Time) {
 	}
 }
 
-// warnOfShares tells of the first limit of which so many instances admit nearly as much by their shares as without.
-func (e *engine) warnOfShares(now time.Time, cfg *Config) {
-	for i, name := range e.base.names {
-		if limit := e.base.policy.Limit(i); cfg.Spreads && name != "" {
-			if gain := float64(limit.Quota) / float64(e.base.ceiling.Limit(i).Quota); gain < 1.5 {
-				e.checks.warn(now, spreadsLittle, "limit", name, "gain", fmt.Sprintf("%.2f", gain))
-				return
-			}
-		}
-	}
-}
-
 // minutes are windows that are over several times while a tally lives, which is an hour at least.
 const minutes = 10 * time.Minute
 
@@ -135,7 +120,7 @@ func (e *engine) limitSets() (sets []limitSet) {
 		if t.exact != nil {
 			sets = append(sets, t.exact.Limit, t.shard.Limit)
 		}
-		for _, p := range []*limiter.Policy{t.policy, t.fallback, t.ceiling} {
+		for _, p := range []*limiter.Policy{t.policy, t.fallback} {
 			if p != nil {
 				sets = append(sets, p.Limit)
 			}
