@@ -43,20 +43,11 @@ func TestWorthOfWorkInAnHour(t *testing.T) {
 	}
 }
 
-// The figures of shares and of bought requests that docs/bounds.md tells are those of the tables beside the tools.
+// The figures of bought requests that docs/bounds.md tells are those of the tables beside the tools.
 func TestTellingRowsAreTrue(t *testing.T) {
 	text, err := os.ReadFile("docs/bounds.md")
 	require.NoError(t, err)
 	words := strings.Join(strings.Fields(string(text)), " ")
-	var shares, drops []string
-	for _, row := range tableOf(t, "proof/lab/README.md", "| L | N | q |") {
-		if row[1] == "10" {
-			shares, drops = append(shares, row[2]+" for L = "+row[0]), append(drops, row[3])
-		}
-	}
-	require.Len(t, shares, 4)
-	require.Contains(t, words, "On ten instances q is "+strings.Join(shares[:3], ", ")+" and "+shares[3]+".")
-	require.Contains(t, words, strings.Join(drops[:3], ", ")+" and "+drops[3]+".")
 	bought := tableOf(t, "proof/lab/price/README.md", "| a program computes for |")
 	require.Contains(t, words, fmt.Sprintf("gets in %s times a day for nothing, %s times for a second of a core", bought[0][3], bought[1][3]))
 	require.Contains(t, words, fmt.Sprintf("and %s times for an hour of it", bought[3][3]))

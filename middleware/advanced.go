@@ -11,14 +11,6 @@ package middleware
 type Advanced struct {
 	_ [0]func()
 
-	// UnfairCeiling has each instance admit no more than its part of each quota and Burst, rounded
-	// down: one in Instances, whatever a token shows. For what may be guessed, such as passwords: a
-	// client that drops or forks its tokens gets L·(1+C/N) in place of (N+C)·L. It is unfair to honest
-	// clients where the balancer does not spread their requests: read docs/bounds.md first. Needs
-	// Instances of at least 2, and quotas and bursts of at least Instances. Prohibited with Exact,
-	// InsecureNoMemory and a [storeless.LeakyBucket].
-	UnfairCeiling bool
-
 	// Net56Factor and Net48Factor say how many times the quota of one IPv6 /64 a whole /56
 	// and a whole /48 may use together. Default: 8, and 64 or Net56Factor if that is
 	// larger. Permitted: 1 to 2147483647, Net48Factor no less than Net56Factor.

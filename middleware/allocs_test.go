@@ -119,14 +119,13 @@ func allocates(t *testing.T, most float64, f func()) {
 func TestAllocations(t *testing.T) {
 	countsAllocations(t)
 	tok := earned(t, open())
-	there, later, ceiling := open(), new(clock), open()
+	there, later := open(), new(clock)
 	there.Secrets = [][]byte{secret("b")}
 	elsewhere := earned(t, there)
 	later.advance(time.Hour)
 	there = open()
 	there.Now = later.Now
 	ahead := earned(t, there)
-	ceiling.Instances, ceiling.UnfairCeiling = 2, true
 	v6 := from("2001:db8::1")
 	html := with("Accept", "text/html")
 	huge := strings.Repeat("A", 600<<10)
@@ -143,8 +142,6 @@ func TestAllocations(t *testing.T) {
 		{"allowed, by cookie", 3, open(), middleware.WithinLimits, 1, []option{showingCookie(tok)}},
 		{"allowed, no token", 3, open(), middleware.WithinLimits, 0, nil},
 		{"allowed, IPv6", 3, open(), middleware.WithinLimits, 0, []option{v6}},
-		{"allowed, under a ceiling", 3, ceiling, middleware.WithinLimits, 0, nil},
-		{"allowed, IPv6, under a ceiling", 3, ceiling, middleware.WithinLimits, 0, []option{v6}},
 		{"allowed, four forged", 3, open(), middleware.WithinLimits, 0, []option{showing(forgery(tok), forgery(tok), forgery(tok), forgery(tok))}},
 		{"allowed, four of another secret", 3, open(), middleware.WithinLimits, 0, []option{showing(elsewhere, elsewhere, elsewhere, elsewhere)}},
 		{"allowed, four of another clock", 2, open(), middleware.WithinLimits, 4, []option{showing(ahead, ahead, ahead, ahead)}},

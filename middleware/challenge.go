@@ -38,8 +38,7 @@ type Challenge struct {
 	// once. With every Crowd of tallies that it has bought, and that have not leaked, the price
 	// doubles; in between it rises evenly. An IPv6 /56 is expected to hide two Crowds and a /48
 	// eight, and the dearest of the three counts. A proof is good until the price has risen by more
-	// than 7/8: with a Crowd of 1 any other sale in between costs it. With Config.Spreads each instance
-	// expects its share of a Crowd: 14 of 64 on ten. Default: 64. Permitted: 1 to 255.
+	// than 7/8: with a Crowd of 1 any other sale in between costs it. Default: 64. Permitted: 1 to 255.
 	Crowd int64
 
 	// SalesPerHour is how many sales to an address leak away in an hour, evenly, and the price comes

@@ -72,34 +72,31 @@ func (e *engine) sharedCandidate(who *subject, shown *credentials) (f limiter.Ca
 		if !who.wide() {
 			networks = networks[2:]
 		}
-		f.Networks = who.tier.bound(f.Key, networks)
+		f.Networks = networks
 	}
 	return f
 }
 
 // ownCandidates lists the own tallies that may be charged: all that are shown or,
 // where a proof has opened one, that one alone.
-func (e *engine) ownCandidates(who *subject, shown *credentials, cost int64) []limiter.Candidate {
+func (e *engine) ownCandidates(shown *credentials) []limiter.Candidate {
 	own := shown.own
 	if shown.proof.opened {
 		own = own[shown.proof.index : shown.proof.index+1]
 	}
 	list := make([]limiter.Candidate, len(own))
 	for i := range own {
-		list[i] = e.ownCandidate(who.tier.pass, &own[i].own, cost, own[i].space[:0])
+		list[i] = e.ownCandidate(&own[i].own)
 		list[i].Shown = own[i].tally
 	}
 	return list
 }
 
-// ownCandidate returns an own tally as it may be charged here, with what is counted beside it in
-// networks. Away from home it is in one of its own, which has the share.
-func (e *engine) ownCandidate(pass *tier, own *token.Own, cost int64, networks []limiter.Network) limiter.Candidate {
-	key := ownKey(e.memory, own.ID)
-	if class, share := pass.away.of(cost); share != nil && !e.home.is(own) {
-		networks = append(networks, limiter.Network{Key: keyOfOwn(e.memory, own.ID, kindAway, class), Policy: share})
-	}
-	return limiter.Candidate{Key: key, Ends: time.Unix(own.Expires, 0), Networks: pass.bound(key, networks)}
+// ownCandidate returns an own tally as it may be charged. An instance that has never met a tally has to believe
+// that nothing was used of it. No rule makes what one client may use depend on what its neighbours do: all that
+// were tried, such as a ceiling for the tallies of an address, let a neighbour lock those out who have paid.
+func (e *engine) ownCandidate(own *token.Own) limiter.Candidate {
+	return limiter.Candidate{Key: ownKey(e.memory, own.ID), Ends: time.Unix(own.Expires, 0)}
 }
 
 // chargeBought charges an own tally or the shared one, as the mode permits. It is not
@@ -116,7 +113,7 @@ func (e *engine) ownCandidate(pass *tier, own *token.Own, cost int64, networks [
 // all who send such requests, for ever; and a pass that took it all the same, or as much as
 // such a request costs, would be the whole quota again, for sale every hour.
 func (e *engine) chargeBought(now time.Time, who *subject, shown *credentials, cost int64) (c charged, ok bool) {
-	candidates, workFirst := e.ownCandidates(who, shown, cost), e.challenge.workFirst(now, who)
+	candidates, workFirst := e.ownCandidates(shown), e.challenge.workFirst(now, who)
 	if len(candidates) == 0 {
 		if workFirst && cost <= who.tier.most() { // else work would be in vain: no tally has so much
 			return c, false

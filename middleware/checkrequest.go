@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 	"github.com/tallystick/tallystick/middleware/internal/page"
 )
@@ -51,39 +50,6 @@ func (e *engine) checkWork(now time.Time, r *http.Request, dc *decisionContext) 
 		e.checks.warn(now, formUnsolvable)
 	case opens && e.checks.onPage.CompareAndSwap(false, true):
 		e.checks.warn(now, newcomersOnGet)
-	}
-}
-
-// manyAlike is how many tokens in a row have to say nothing new. Where two instances share requests by chance, so many do
-// once in 2¹⁰⁰⁰ times.
-const manyAlike = 1000
-
-// checkSpread checks, before a request is charged, whether others have admitted requests of the tally that it shows, and
-// reports whether its token says what this instance knows, no more and no less. Who shows an old token again
-// says less, and who is refused may show one as often as it likes: neither is to talk anybody out of Spreads.
-func (e *engine) checkSpread(now time.Time, who *subject, shown *credentials) (alike bool) {
-	if _, due := e.checks.spreadCheck.due(now, 1); !due {
-		return false
-	}
-	p, f, says := who.tier.policy, limiter.Candidate{Key: who.key}, shown.shared
-	if len(shown.own) > 0 {
-		o := &shown.own[0]
-		p, says = who.tier.pass.policy, o.tally
-		f.Key, f.Ends = ownKey(e.memory, o.own.ID), time.Unix(o.own.Expires, 0)
-	}
-	known, _ := e.memory.Take(now, p, &f, 0)
-	if p.Exceeds(now, says, known) {
-		e.checks.alike.Store(0)
-		return false
-	}
-	return p.Exceeds(now, says, limiter.Tally{}) && !p.Exceeds(now, known, says) // what is over says nothing
-}
-
-// noteAlike counts a request that was admitted, by a token that says what this instance knows.
-func (c *checks) noteAlike(now time.Time) {
-	if c.alike.Add(1) >= manyAlike {
-		c.alike.Store(0)
-		c.warn(now, spreadsNot)
 	}
 }
 

@@ -25,7 +25,6 @@ const (
 	configured finding = iota
 	secretWeak
 	limitIdle
-	spreadsLittle
 	hourUnlimited
 
 	// Who is asking.
@@ -62,7 +61,6 @@ const (
 	// What instances disagree about.
 	secretUnknown
 	clockDiffers
-	spreadsNot
 
 	// How it goes.
 	clockJumped
@@ -88,10 +86,9 @@ const (
 // alerts are made of them. The call that names a finding has the other fields of its line: none is an address,
 // a key, or anything that a client sent.
 var findings = [numFindings]struct{ code, message, remedy string }{
-	configured:    {"configured", "configured", "see that it is what you meant"},
-	secretWeak:    {"secret-weak", "a secret can be guessed: it has few different bytes, repeats itself, or holds a word of placeholders", "make another, as by openssl rand -base64 32"},
-	limitIdle:     {"limit-idle", "a limit can never refuse, because another always refuses first", "lower its Quota, or take it away"},
-	spreadsLittle: {"spreads-little", "Spreads wins little: an instance's share of a limit is most of it", "see whether what all instances admit together is bearable; if not, use Exact"},
+	configured: {"configured", "configured", "see that it is what you meant"},
+	secretWeak: {"secret-weak", "a secret can be guessed: it has few different bytes, repeats itself, or holds a word of placeholders", "make another, as by openssl rand -base64 32"},
+	limitIdle:  {"limit-idle", "a limit can never refuse, because another always refuses first", "lower its Quota, or take it away"},
 
 	hourUnlimited: {"hour-unlimited", "tallies are sold, and no limit counts for longer than minutes: a tally is worth its quota again and again while it lives",
 		"add a limit of an hour"},
@@ -133,8 +130,6 @@ var findings = [numFindings]struct{ code, message, remedy string }{
 
 	secretUnknown: {"secret-unknown", "clients of several networks show what another secret has signed", "give all instances the same Config.Secrets, and drop an old one after TokenLife only"},
 	clockDiffers:  {"clock-differs", "an instance has signed what begins later than now: the clock of this one is behind, or that of the other is ahead", "have all instances keep their clocks by NTP"},
-	spreadsNot: {"spreads-not", "no token of 1000 says more than this instance knows: its clients come to no other, and are refused under their limit",
-		"take Config.Spreads away; if fewer run than Config.Instances says, lower that"},
 
 	clockJumped: {"clock-jumped", "the clock has stepped back: it was wrong before, or is now", "have it slewed, not stepped"},
 	memoryFull:  {"memory-full", "memory saturated: clients that it does not know begin with the smallest counts of others, and may be refused early", moreClients},
@@ -174,9 +169,6 @@ type checks struct {
 	only          seen.Only
 	strangers     seen.Clients // who show what another secret has signed
 	strangerCheck throttle
-
-	spreadCheck throttle
-	alike       atomic.Int64 // tokens since one said more than this instance knew
 }
 
 // A throttle is due once in so many seconds.
@@ -243,8 +235,6 @@ func (c *checks) doubts(now time.Time, d *doubt) {
 //
 //   - By another secret. Anybody can write a token or a challenge that looks like that, for one client or for a
 //     /48. So clients of several networks have to show such ones. One of them a second is noted.
-//   - Of requests that are spread. A client that comes to all instances shows what others have admitted. One token a
-//     second is looked at.
 //   - Under another clock. A window, or a challenge, that begins later than now and that a secret of ours has
 //     signed cannot be made up: the first one is told of. What has expired says nothing, as anybody may keep it.
 

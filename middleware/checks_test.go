@@ -199,7 +199,6 @@ func troubles() map[string]trouble {
 		},
 		"secret-weak":          around(func(cfg *middleware.Config) { cfg.Secrets = [][]byte{secret("a"), bytes.Repeat([]byte("k3X9"), 11)} }),
 		"limit-idle":           around(idleHour),
-		"spreads-little":       around(func(cfg *middleware.Config) { cfg.Limits[0].Quota, cfg.Instances, cfg.Spreads = 5, 10, true }),
 		"identity-unknown":     around(nil, []option{from("@")}),
 		"identity-unavailable": around(func(cfg *middleware.Config) { cfg.Identity = away }, nil),
 		"tier-unknown":         around(telling(tiered, nil), nil),
@@ -293,17 +292,6 @@ func troubles() map[string]trouble {
 			ahead.advance(90 * time.Second)
 			theirs, _ := limited(t, contact(ahead))
 			return around(nil, []option{showing(spend(t, theirs, 1))})(t)
-		},
-		"spreads-not": func(t *testing.T) []string {
-			now := new(clock)
-			cfg := spread(contact(now), 1000, 10)
-			log := logTo(&cfg)
-			h := echoing(newLimiter(t, cfg).Handler(new(spy)))
-			for range 1020 { // some of them at the start of a window, and say nothing
-				now.advance(time.Second)
-				send(h)
-			}
-			return log.lines()
 		},
 		"clock-jumped": func(t *testing.T) []string {
 			now := new(clock)

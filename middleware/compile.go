@@ -13,9 +13,9 @@ import (
 )
 
 // compile checks cfg and compiles all of it but the memory.
-func compile(cfg Config, here *home) (*engine, error) {
+func compile(cfg Config) (*engine, error) {
 	cfg = withDefaults(cfg)
-	c, err := check(&cfg, here)
+	c, err := check(&cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -27,13 +27,11 @@ func compile(cfg Config, here *home) (*engine, error) {
 		carried:   c.carried,
 		life:      c.life,
 		challenge: c.challenge,
-		home:      here,
 		hooks:     hooks{identity: cfg.Identity, cost: cfg.Cost, skip: cfg.Skip, refused: cfg.RefusalHandler, page: cfg.PageHandler, onDecision: cfg.OnDecision},
 		bodies:    &sync.Pool{New: newBody},
 		now:       cfg.Now,
 		carriage:  carriage{transport: cfg.TokenTransport, quiet: cfg.Quiet, fields: cfg.Fields, embedded: cfg.EmbeddedCookie},
 		shadow:    cfg.Shadow,
-		spreads:   cfg.Spreads,
 	}
 	if cfg.Exact != nil {
 		x := cfg.Exact.withDefaults()
@@ -66,7 +64,7 @@ func compile(cfg Config, here *home) (*engine, error) {
 	if err := e.openRoom(&cfg); err != nil {
 		return nil, err
 	}
-	e.issuePasses(&cfg)
+	e.issuePasses()
 	if e.pseudonyms, err = newPseudonymKey(cfg.Secrets[0]); err != nil {
 		return nil, err
 	}
@@ -127,13 +125,13 @@ func (e *engine) leaseSlots(cfg *Config) (err error) {
 }
 
 // issuePasses compiles what a bought tally may use, for each tier, where tallies are sold.
-func (e *engine) issuePasses(cfg *Config) {
+func (e *engine) issuePasses() {
 	if !e.challenge.sellsTallies() {
 		return
 	}
 	e.challenge.passLife = e.base.policy.PassLife(e.challenge.passTime) // the windows of all tiers are the same
 	for _, t := range e.tiersOf() {
-		t.pass = e.passOf(cfg, t)
+		t.pass = e.passOf(t)
 	}
 }
 
@@ -149,21 +147,12 @@ func (e *engine) introduce() {
 			passes = append(passes, t.pass)
 		}
 	}
-	var shares []foreignShare
-	for _, t := range passes {
-		shares = append(shares, t.away)
-	}
-	largestShare := largestOf(shares...)
-	for _, t := range passes {
-		t.away.introduce(largestShare)
-	}
 	for _, group := range [][]*tier{tiers, rooms, passes} {
 		for _, role := range []func(*tier) **limiter.Policy{
 			func(t *tier) **limiter.Policy { return &t.policy },
 			func(t *tier) **limiter.Policy { return &t.net56 },
 			func(t *tier) **limiter.Policy { return &t.net48 },
 			func(t *tier) **limiter.Policy { return &t.fallback },
-			func(t *tier) **limiter.Policy { return &t.ceiling },
 		} {
 			var largest *limiter.Policy
 			var all []*limiter.Policy

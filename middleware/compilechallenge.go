@@ -77,7 +77,7 @@ func (c *challenger) bindsOwn(id *Identity) bool {
 
 // newChallenger reports every problem of cfg.Challenge. Those of the secrets
 // are left to the codec.
-func newChallenger(cfg *Config, here *home) (*challenger, error) {
+func newChallenger(cfg *Config) (*challenger, error) {
 	c := *cfg.Challenge
 	if c.Work == 0 {
 		c.Work = pow.DefaultWork
@@ -103,12 +103,6 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	for p := range storeless.ConfigErrors(err) {
 		problem(p.Field, "%s", p.Problem)
 	}
-	// Of a crowd whose requests are spread each instance sees a part, and expects the share that chance may
-	// send to it: ten instances sell nearly what one would.
-	if n := cfg.Instances; err == nil && cfg.Spreads && n > 1 && n <= limiter.MostInstances {
-		c.Crowd = limiter.ShareOf(c.Crowd, n)
-		prices, _ = tariffOf(&c).Compile() // at least 1, and no more than was permitted
-	}
 	if c.PassTime < time.Minute || c.PassTime > 24*time.Hour || c.PassTime%time.Second != 0 {
 		problem("PassTime", "must be whole seconds, from 1m to 24h, not %s", c.PassTime)
 	}
@@ -129,7 +123,7 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	if c.Mode == EveryRequest {
 		longest = longestProof
 	}
-	issuer, err := pow.New(pow.Config{Secrets: cfg.Secrets, MaxTTL: longest, Mark: here.mark})
+	issuer, err := pow.New(pow.Config{Secrets: cfg.Secrets, MaxTTL: longest})
 	if err != nil && token.CheckSecrets(cfg.Secrets) == nil {
 		errs = append(errs, err) // never a policy without the challenge that it asks for
 	}

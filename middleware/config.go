@@ -64,17 +64,9 @@ type Config struct {
 	// Prohibited with Exact, with InsecureNoMemory and with challenges that sell tallies.
 	ByOutcome *ByOutcome
 
-	// Instances is about how many instances serve the policy at once. It bounds what a bought tally is
-	// worth away from home (docs/bounds.md), and divides the quota in an outage of Exact under
-	// [FailOpen], by UnfairCeiling and by Spreads. Default: 1, undivided. Permitted: 1 to 1048576.
+	// Instances is about how many instances serve the policy at once: each has one part of the quota in an
+	// outage of Exact under [FailOpen]. Default: 1, undivided. Permitted: 1 to 1048576.
 	Instances int64
-
-	// Spreads says that the balancer gives each client's requests to all Instances alike, by turns or by
-	// chance. Then each admits its share of a tally in a window, and not all of it (docs/bounds.md), and
-	// one in 2,000 requests of who uses all of a quota is refused for a second. Where it is not true, clients
-	// are refused under their limit. Default: false. Needs Instances of at least 2. Prohibited with Exact and
-	// InsecureNoMemory.
-	Spreads bool
 
 	// MaxClients is for how many active clients the memory is made: 102 bytes for each and each limit
 	// (docs/operations.md). Not for Reconfigure to change. Default: 65536. Permitted: up to 16777216.

@@ -44,9 +44,6 @@ func (e *engine) logConfigured(now time.Time, cfg *Config) {
 	if e.exact != nil {
 		args = append(args, "outage", map[Outage]string{FailOpen: "FailOpen", FailClosed: "FailClosed"}[e.exact.Outage])
 	}
-	if e.spreads {
-		args = append(args, "spreads", true)
-	}
 	if e.shadow {
 		args = append(args, "shadow", true)
 	}
@@ -91,18 +88,6 @@ func (e *engine) warnOfIdle(now time.Time) {
 			}
 			e.checks.warn(now, limitIdle, "limit", name, "first", by)
 			return
-		}
-	}
-}
-
-// warnOfShares tells of the first limit of which so many instances admit nearly as much by their shares as without.
-func (e *engine) warnOfShares(now time.Time, cfg *Config) {
-	for i, name := range e.base.names {
-		if limit := e.base.policy.Limit(i); cfg.Spreads && name != "" {
-			if gain := float64(limit.Quota) / float64(e.base.ceiling.Limit(i).Quota); gain < 1.5 {
-				e.checks.warn(now, spreadsLittle, "limit", name, "gain", fmt.Sprintf("%.2f", gain))
-				return
-			}
 		}
 	}
 }
@@ -170,7 +155,7 @@ func (e *engine) limitSets() (sets []limitSet) {
 		if t.exact != nil {
 			sets = append(sets, t.exact.Limit, t.shard.Limit)
 		}
-		for _, p := range []*limiter.Policy{t.policy, t.fallback, t.ceiling} {
+		for _, p := range []*limiter.Policy{t.policy, t.fallback} {
 			if p != nil {
 				sets = append(sets, p.Limit)
 			}

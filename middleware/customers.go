@@ -112,8 +112,6 @@ func (e *engine) compileOwn(of *tier, list []Limit) (*tier, error) {
 		return nil, fmt.Errorf("the answer is not sound: %w", err)
 	case !limits{e.base.policy, e.base.exact}.sameShape(l):
 		return nil, errors.New("the answer must have the names, algorithms and windows of Limits, and the same Shadow, in that order")
-	case !c.divides(e, l.tokens):
-		return nil, errors.New("the quotas of the answer cannot be divided by Instances, as UnfairCeiling demands")
 	case !e.carries(l.tokens):
 		return nil, errors.New("the quotas of the answer are too long for a token; use fewer limits or a shorter policy name")
 	}
@@ -143,17 +141,13 @@ func (e *engine) newOwn(of *tier, l limits) *tier {
 	if of.room != nil {
 		room := e.roomOf(&c.cfg, &t)
 		room.policy = room.policy.Among(of.room.policy)
-		room.ceilingAmong(of.room)
 		t.room = &room
 	}
 	if of.pass != nil {
-		t.pass = e.passOf(&c.cfg, &t)
+		t.pass = e.passOf(&t)
 		t.pass.policy = t.pass.policy.Among(of.pass.policy)
-		t.pass.away.introduce(largestOf(t.pass.away, of.pass.away))
-		t.pass.ceilingAmong(of.pass)
 	}
 	t.policy = t.policy.Among(of.policy)
-	t.ceilingAmong(of)
 	if t.fallback != nil {
 		t.fallback = t.fallback.Among(of.fallback)
 	}

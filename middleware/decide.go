@@ -51,7 +51,6 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 	var shown credentials
 	e.readTokens(now, q, &who, &shown)
 	d.tokens, d.tokenErr = uint8(shown.accepted), shown.fault
-	alike := e.spreads && shown.accepted > 0 && e.checkSpread(now, &who, &shown)
 
 	switch {
 	case e.exact != nil:
@@ -68,9 +67,6 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 		d.concludeCharge(&who, &c)
 		dc.noteCharge(e, &c)
 		e.answerCharge(now, dc, &who, &shown, &c)
-	}
-	if alike && d.Admitted {
-		e.checks.noteAlike(now)
 	}
 	if d.extras != nil && d.extras.Inherited > 0 {
 		e.checks.warn(now, memoryFull)

@@ -235,7 +235,7 @@ func costOf(r *http.Request, who *subject) int64 {
 // shows this, or -1 if they cannot be asked; whether that
 // is enough for a request of this cost; and the verdict about it if not.
 func (e *engine) peek(now time.Time, who *subject, shown *credentials, cost int64) (left int64, enough bool, v verdict) {
-	candidates := e.ownCandidates(who, shown, cost)
+	candidates := e.ownCandidates(shown)
 	asksShared := !e.challenge.workFirst(now, who)
 	if who.tier.tooDear(cost) { // as chargeBought does
 		asksShared = asksShared || len(candidates) > 0

@@ -28,7 +28,6 @@ type engine struct {
 	sight      *limiter.Sight  // nil: all tokens are read
 	carried    *limiter.Policy // what tokens carry: the limits, and more on an exact route
 	life       time.Duration   // of what is signed
-	home       *home           // that this process is
 
 	challenge    *challenger   // nil: never
 	room         *waitingRoom  // nil: none
@@ -44,7 +43,6 @@ type engine struct {
 
 	carriage carriage
 	shadow   bool
-	spreads  bool
 
 	tokens *tokenCounts
 	checks *checks

@@ -26,7 +26,7 @@ func TestEnginePrintsNoSecret(t *testing.T) {
 		Policy:  "contact",
 		Limits:  []Limit{{Quota: 5, Window: time.Minute}},
 		Secrets: [][]byte{secret[:]},
-	}, newHome())
+	})
 	require.NoError(t, err)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
 		for _, v := range []any{e, e.base, e.codec, *e.codec} {

@@ -19,7 +19,7 @@ func (m *Middleware) SellOut(now time.Time, id Identity) {
 	who := e.newSubject(context.Background(), now, id)
 	buyers := e.challenge.buyers(&who, nil)
 	for n := byte(1); e.challenge.prices.Quote(now, e.memory, buyers).Price > 0; n++ {
-		e.challenge.prices.Redeem(now, e.memory, buyers, ownKey(e.memory, [9]byte{n}), now, 1<<40)
+		e.challenge.prices.Redeem(now, e.memory, buyers, ownKey(e.memory, [6]byte{n}), now, 1<<40)
 	}
 }
 
@@ -40,9 +40,6 @@ func Codes() (codes []string) {
 
 // ChecksPage is the address of docs/checks.md, before the code.
 const ChecksPage = checksPage
-
-// MemorySize returns how many bytes the memory of m takes.
-func MemorySize(m *Middleware) int { return m.memory.Size() }
 
 // KnowsBySight reports whether m would not read a token that id shows, and what it says.
 func (m *Middleware) KnowsBySight(id Identity, tok string) (says limiter.Tally, ok bool) {

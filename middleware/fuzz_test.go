@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/proof/chance"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -107,9 +106,9 @@ func upper(s string) string {
 
 // FuzzConfig gives New anything: it refuses by the names of fields, and by the same words whatever the secrets are;
 // or makes a limiter that answers everything with a status of ours, admits the first request unless a proof is
-// wanted, and never admits more than the quota, or this instance's part of it. flags are what is yes or no.
+// wanted, and never admits more than the quota. flags are what is yes or no.
 func FuzzConfig(f *testing.F) {
-	f.Fuzz(func(t *testing.T, policy, name, tier, path string, key []byte, algorithm uint8, quota, window, burst, tierQuota int64, flags uint16, carriage, quiet, mode uint8, work, crowd, memory, surge, net56, net48 int64, tallies int, instances, perSecond, atOnce int64, ceiling bool) {
+	f.Fuzz(func(t *testing.T, policy, name, tier, path string, key []byte, algorithm uint8, quota, window, burst, tierQuota int64, flags uint16, carriage, quiet, mode uint8, work, crowd, memory, surge, net56, net48 int64, tallies int, instances, perSecond, atOnce int64) {
 		flag := func(n int) bool { return flags>>n&1 == 1 }
 		cfg := contact(new(clock))
 		cfg.Policy = policy
@@ -129,7 +128,7 @@ func FuzzConfig(f *testing.F) {
 			cfg.TokenTransport = middleware.MemoryOnly
 		}
 		cfg.Net56Factor, cfg.Net48Factor = net56, net48
-		cfg.Instances, cfg.UnfairCeiling, cfg.Spreads = instances, ceiling, flag(11)
+		cfg.Instances = instances
 		if cfg.MaxClients = tallies; tallies > 1<<16 && tallies <= 1<<24 {
 			cfg.MaxClients = 1 << 16 // permitted, and a GiB
 		}
@@ -143,7 +142,7 @@ func FuzzConfig(f *testing.F) {
 		if err != nil {
 			require.Nil(t, m)
 			for _, field := range problems(t, err) {
-				require.Regexp(t, `^(Policy|TokenTransport|EmbeddedCookie|MaxClients|Net56Factor|Net48Factor|Instances|Spreads|UnfairCeiling|SurgeBudget|PortBlocks|Fields|Secrets(\[[01]\])?|Limits(\[0\]\.(Name|Algorithm|Quota|Window|Burst))?|(?s:Tiers\[".*"\](\[0\]\.(Name|Algorithm|Quota|Window|Burst))?)|Challenge\.(Mode|Work|NonceOnly|Crowd|SalesPerHour|PassTime|Path|BusyPerSecond|BusyAtOnce|WaitingRoom))$`, field)
+				require.Regexp(t, `^(Policy|TokenTransport|EmbeddedCookie|MaxClients|Net56Factor|Net48Factor|Instances|SurgeBudget|PortBlocks|Fields|Secrets(\[[01]\])?|Limits(\[0\]\.(Name|Algorithm|Quota|Window|Burst))?|(?s:Tiers\[".*"\](\[0\]\.(Name|Algorithm|Quota|Window|Burst))?)|Challenge\.(Mode|Work|NonceOnly|Crowd|SalesPerHour|PassTime|Path|BusyPerSecond|BusyAtOnce|WaitingRoom))$`, field)
 			}
 			// Of a secret the words depend on its length, and on whether it is
 			// all zeros or there twice: never on its bytes.
@@ -158,15 +157,6 @@ func FuzzConfig(f *testing.F) {
 		most := max(1, cfg.Limits[0].Burst)
 		if cfg.Limits[0].Algorithm < middleware.TokenBucket || cfg.Limits[0].Algorithm == middleware.TokenBucket && burst == 0 {
 			most = quota
-		}
-		switch {
-		case ceiling:
-			most /= instances
-		case cfg.Spreads && cfg.Limits[0].Algorithm < middleware.TokenBucket:
-			if quota > 1000 {
-				return // the oracle asks of each outcome what it costs
-			}
-			most = chance.Spread(quota, instances, 1)
 		}
 		passed := int64(0)
 		for range 6 {

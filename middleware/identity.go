@@ -50,7 +50,6 @@ const (
 	kindPrincipal byte = 'p'
 	kindNet       byte = 'n'
 	kindOwn       byte = 'o' // a tally that was bought
-	kindAway      byte = 'v' // what such a tally has used on an instance that is not its home, by requests of a class of costs
 	kindProof     byte = 's' // a proof that is spent
 	kindRoom      byte = 'w' // the waiting room of an identity, whose bytes follow
 

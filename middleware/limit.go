@@ -89,9 +89,8 @@ type LimitsFor struct {
 	Deadline time.Duration
 
 	// Customers is of how many customers the answers are kept: about 1 KB each where all their
-	// numbers differ, less where some have the same. Where tallies are sold and Config.Instances is
-	// set it is 3 KB for one limit of a quota of 100, and up to 7 KB for the largest. One more takes the
-	// place of one that has not asked for long. Default: 65536. Permitted: 1 to 1048576.
+	// numbers differ, less where some have the same. One more takes the place of
+	// one that has not asked for long. Default: 65536. Permitted: 1 to 1048576.
 	Customers int
 }
 

@@ -28,7 +28,6 @@ type Middleware struct {
 	maxClients int
 	dearest    int64 // that a route costs by HandlerCost
 
-	home    *home         // that this process is to the tallies of its challenges
 	passes  time.Duration // the longest life of a tally that was for sale
 	served  *liveRequests
 	mounted atomic.Bool // Endpoints was called, or Handler has answered in their place
@@ -44,7 +43,7 @@ type Middleware struct {
 // Make one for each policy, and wrap all its handlers by it: two are two instances, and admit the
 // limit each. The log tells of the second.
 func New(cfg Config) (*Middleware, error) {
-	m := &Middleware{home: newHome(), live: outcomes{held: map[limiter.Key]int64{}}}
+	m := &Middleware{live: outcomes{held: map[limiter.Key]int64{}}}
 	m.checks.policy = cfg.Policy
 	if err := m.Reconfigure(cfg); err != nil {
 		return nil, err
@@ -77,10 +76,10 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 		if m.memory == nil {
 			full := withDefaults(cfg)
 			m.maxClients = full.MaxClients
-			m.memory = limiter.NewMemory(full.clients(), e.base.policy.Len())
+			m.memory = limiter.NewMemory(full.MaxClients, e.base.policy.Len())
 		}
 		e.memory = m.memory
-		if e.exact == nil && !e.spreads { // their tokens say more than the memory, or another instance has sent them
+		if e.exact == nil { // there tokens say more than the memory
 			e.sight = m.memory.Sight()
 		}
 	}
@@ -127,7 +126,6 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	now, full := e.now(), withDefaults(cfg)
 	e.logConfigured(now, &full)
 	e.warnOfIdle(now)
-	e.warnOfShares(now, &full)
 	e.adviseHour(now)
 	e.warnOfSecrets(now, cfg.Secrets)
 	e.warnOfDear(now, m.dearest)
@@ -146,7 +144,7 @@ func (m *Middleware) Validate(cfg Config) error {
 // compile compiles cfg, but for the memory, or reports all that is wrong with it in the place
 // of what there is. The lock is held.
 func (m *Middleware) compile(cfg Config) (*engine, error) {
-	e, err := compile(cfg, m.home)
+	e, err := compile(cfg)
 	err = errors.Join(err, m.fits(&cfg, e != nil))
 	if err == nil {
 		return e, nil

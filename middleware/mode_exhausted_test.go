@@ -45,7 +45,7 @@ func TestWhenExhausted(t *testing.T) {
 	require.True(t, h.decisions.last().Own)
 	tok := tokenIn(resp)
 	require.Empty(t, claimsIn(t, tok).Sub, "not bound to an address")
-	require.Len(t, claimsIn(t, tok).Fam, 12)
+	require.Len(t, claimsIn(t, tok).Fam, 8)
 	require.EqualValues(t, midnight.Add(20*time.Second+time.Hour).Unix(), claimsIn(t, tok).Exp, "an hour from the challenge")
 	require.Equal(t, tok, cookieIn(resp).Value)
 	require.Equal(t, 3600, cookieIn(resp).MaxAge)

@@ -106,15 +106,10 @@ func TestSoldOut(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, send(h, from("203.0.113.9")).StatusCode, "other addresses were never concerned")
 }
 
-// A request that costs more than any tally has, or than this instance's part of it, is refused at once: work for
-// it would be in vain.
+// A request that costs more than any tally has is refused at once: work for it would be in vain.
 func TestNoWorkForWhatCanNeverPass(t *testing.T) {
 	for name, change := range map[string]func(*middleware.Config){
 		"Newcomers": func(*middleware.Config) {},
-		"under a ceiling": func(cfg *middleware.Config) {
-			cfg.Limits[0].Quota, cfg.Instances, cfg.UnfairCeiling = 50, 10, true
-			cfg.Challenge.NoWaitingRoom = true
-		},
 		"while busy": func(cfg *middleware.Config) {
 			cfg.Challenge.Mode, cfg.Challenge.BusyPerSecond = middleware.WhenBusy, 2
 		},

@@ -57,6 +57,13 @@ func newSite(t testing.TB, cfg middleware.Config) *site {
 	return s
 }
 
+func sites(t testing.TB, n int, cfg middleware.Config) (all []*site) {
+	for range n {
+		all = append(all, newSite(t, cfg))
+	}
+	return all
+}
+
 // proving shows proofs, a line for each.
 func proving(proofs ...string) option {
 	return func(r *http.Request) {

@@ -28,7 +28,7 @@ type work struct {
 // tally is the id of what a challenge opens, by the definition of its bytes.
 func (c *work) tally() string {
 	raw, _ := base64.RawURLEncoding.DecodeString(c.Text)
-	return base64.RawURLEncoding.EncodeToString(raw[14 : 14+9])
+	return base64.RawURLEncoding.EncodeToString(raw[14 : 14+6])
 }
 
 // ends is when the tally ends, in Unix seconds: an hour after the challenge.

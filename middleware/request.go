@@ -97,7 +97,7 @@ type subject struct {
 	key      limiter.Key // of its shared tally, where there is memory
 	tier     *tier
 	holder   token.Holder
-	networks [limiter.MaxNetworks]limiter.Network // a /56 and a /48 if id is an IPv6 address, and room for what a ceiling counts
+	networks [limiter.MaxNetworks]limiter.Network // a /56 and a /48 if id is an IPv6 address
 	dry      bool                                 // nothing is to be charged
 	waited   bool                                 // for limits of its own: it is later now
 	mark     string                               // of the thing of id; "": none
@@ -131,7 +131,6 @@ func (c *credentials) good() bool { return c.accepted > 0 || c.proof.good }
 type ownTally struct {
 	own   token.Own
 	tally limiter.Tally
-	space [1]limiter.Network // for what is counted beside it
 }
 
 // A proof sums up the proofs that a request shows: one is redeemed, and the others have left

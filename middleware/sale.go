@@ -141,8 +141,7 @@ func (c *challenger) binding(holder []byte) pow.Binding {
 // redeem opens the tally of a receipt, if it is worth its price now.
 func (c *challenger) redeem(now time.Time, who *subject, receipt *pow.Receipt) (token.Own, shop.Sale) {
 	ends := receipt.Issued.Add(c.passLife)
-	own := token.Own{Expires: ends.Unix(), Bound: c.bindsOwn(who.id)}
-	copy(own.ID[copy(own.ID[:], receipt.Serial[:]):], receipt.Mark[:])
+	own := token.Own{ID: receipt.Serial, Expires: ends.Unix(), Bound: c.bindsOwn(who.id)}
 	work, surge := int64(receipt.Work), c.surge
 	if surge != nil {
 		work = surge.Worth(now, work, surgeMost)
@@ -205,14 +204,12 @@ func (c *challenger) buyers(who *subject, list []shop.Buyer) []shop.Buyer {
 }
 
 // ownKey names an own tally in memory, the same for every client that shows it.
-func ownKey(m *limiter.Memory, id [9]byte) limiter.Key { return keyOfOwn(m, id, kindOwn, 0) }
-
-func keyOfOwn(m *limiter.Memory, id [9]byte, kind, class byte) limiter.Key {
+func ownKey(m *limiter.Memory, id [6]byte) limiter.Key {
 	if m == nil {
 		return 0
 	}
-	b := [2 + len(id)]byte{kind, class}
-	copy(b[2:], id[:])
+	b := [1 + len(id)]byte{kindOwn}
+	copy(b[1:], id[:])
 	return m.Key(b[:])
 }
 

@@ -296,7 +296,7 @@ func (e *engine) chargedBy(dc *decisionContext) (who subject, f limiter.Candidat
 	who = subject{id: id, bytes: id.append(prefix), tier: dc.decision.tier, mark: id.mark()}
 	e.seat(&who, prefix)
 	if dc.own != nil && e.memory != nil {
-		return who, e.ownCandidate(who.tier, dc.own, dc.decision.Cost, nil)
+		return who, e.ownCandidate(dc.own)
 	}
 	return who, e.sharedCandidate(&who, new(credentials))
 }

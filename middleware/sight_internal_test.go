@@ -51,7 +51,6 @@ func TestKnownBySightBehindOtherTokens(t *testing.T) {
 func TestKnownBySightIsWhatVerifySays(t *testing.T) {
 	for name, vary := range map[string]func(*Config){
 		"plain":   func(*Config) {},
-		"ceiling": func(c *Config) { c.Instances, c.UnfairCeiling = 2, true },
 		"outcome": func(c *Config) { c.ByOutcome = &ByOutcome{Limits: []string{"b"}, Free: []int{200}} },
 		"work":    func(c *Config) { c.Challenge = &Challenge{Work: 64, Path: "/"} },
 		"bucket": func(c *Config) {

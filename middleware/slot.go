@@ -58,7 +58,7 @@ func (e *engine) wouldPass(now time.Time, who *subject, shown *credentials, cost
 	if e.challenge != nil && e.challenge.mode == EveryRequest && !shown.proof.good {
 		return false
 	}
-	own, dear := e.ownCandidates(who, shown, cost), who.tier.tooDear(cost)
+	own, dear := e.ownCandidates(shown), who.tier.tooDear(cost)
 	for i := range own {
 		if !dear && e.memory.Peek(now, who.tier.pass.policy, &own[i], cost).Admitted {
 			return true

@@ -112,9 +112,6 @@ func TestWhatAnInnerPolicyRefusesIsNotChargedOutside(t *testing.T) {
 		"IPv6, and its networks": {outer: func(cfg *middleware.Config) { cfg.Net56Factor, cfg.Net48Factor = 1, 1 }, from: "2001:db8::1", left: all},
 		"no memory":              {outer: func(cfg *middleware.Config) { cfg.InsecureNoMemory = true }, left: all},
 		"no tokens":              {outer: memoryOnly, left: all},
-		"a part of the quota": {outer: func(cfg *middleware.Config) {
-			cfg.Limits[0].Quota, cfg.Instances, cfg.UnfairCeiling = 10, 2, true
-		}, left: all},
 		"a shadow limit that would have refused": {outer: func(cfg *middleware.Config) {
 			cfg.Limits = append(cfg.Limits, middleware.Limit{Name: "shadow", Quota: 1, Window: time.Hour, Shadow: true})
 		}, left: all},

@@ -30,10 +30,6 @@ func TestEveryTierKnowsTheLargestBucket(t *testing.T) {
 	room.Challenge = new(Challenge)
 	counted.Exact = &Exact{Counter: exact.NewMemory(0, nil), Outage: FailOpen}
 	counted.Instances = 2
-	divided := plain
-	divided.Limits, divided.Tiers = bucket(10), map[string][]Limit{"pro": bucket(5000), "trial": bucket(2)}
-	divided.Instances, divided.UnfairCeiling = 2, true
-	divided.Challenge = &Challenge{NoWaitingRoom: true}
 	for name, row := range map[string]struct {
 		cfg   Config
 		roles map[string]func(*tier) *limiter.Policy
@@ -45,14 +41,10 @@ func TestEveryTierKnowsTheLargestBucket(t *testing.T) {
 		}},
 		"waiting room": {room, map[string]func(*tier) *limiter.Policy{
 			"policy":      func(t *tier) *limiter.Policy { return t.policy },
+			"pass":        func(t *tier) *limiter.Policy { return t.pass.policy },
 			"room":        func(t *tier) *limiter.Policy { return t.room.policy },
 			"/56 of room": func(t *tier) *limiter.Policy { return t.room.net56 },
 			"/48 of room": func(t *tier) *limiter.Policy { return t.room.net48 },
-		}},
-		"ceiling": {divided, map[string]func(*tier) *limiter.Policy{
-			"ceiling":         func(t *tier) *limiter.Policy { return t.ceiling },
-			"ceiling of pass": func(t *tier) *limiter.Policy { return t.pass.ceiling },
-			"/48":             func(t *tier) *limiter.Policy { return t.net48 },
 		}},
 		"exact": {counted, map[string]func(*tier) *limiter.Policy{
 			"fallback": func(t *tier) *limiter.Policy { return t.fallback },
@@ -60,7 +52,7 @@ func TestEveryTierKnowsTheLargestBucket(t *testing.T) {
 			"/48":      func(t *tier) *limiter.Policy { return t.net48 },
 		}},
 	} {
-		e, err := compile(row.cfg, newHome())
+		e, err := compile(row.cfg)
 		require.NoError(t, err)
 		now := time.Unix(1_800_000_000, 0)
 		for role, policy := range row.roles {

@@ -30,7 +30,7 @@ func selling(t *testing.T, challenge *Challenge) *Middleware {
 // by showing an older one too, in whatever order.
 func TestShownTokensOfAnOwnTallyAreMerged(t *testing.T) {
 	m := selling(t, &Challenge{})
-	e, now, own := m.engine.Load(), time.Unix(1_800_000_000, 0), token.Own{ID: [9]byte{1}, Expires: 1_800_003_600}
+	e, now, own := m.engine.Load(), time.Unix(1_800_000_000, 0), token.Own{ID: [6]byte{1}, Expires: 1_800_003_600}
 	low, _ := e.base.policy.Step(now, limiter.Tally{}, 2)
 	high, _ := e.base.policy.Step(now, limiter.Tally{}, 7)
 	for _, order := range [][]limiter.Tally{{low, high}, {high, low}} {
@@ -54,7 +54,7 @@ func TestOwnTokensThatLiveTooLongAreNotBelieved(t *testing.T) {
 		life time.Duration
 		want tokenFault
 	}{{life, tokenSound}, {life + time.Minute, tokenSound}, {life + time.Minute + time.Second, tokenLate}, {100 * 365 * 24 * time.Hour, tokenLate}} {
-		require.Equal(t, test.want, e.challenge.faultOfOwn(now, &who, &token.Own{ID: [9]byte{1}, Expires: now.Add(test.life).Unix()}), test.life)
+		require.Equal(t, test.want, e.challenge.faultOfOwn(now, &who, &token.Own{ID: [6]byte{1}, Expires: now.Add(test.life).Unix()}), test.life)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestOwnTokensWhereNothingIsSold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := selling(t, challenge)
 			now, who := time.Unix(1_800_000_000, 0), subject{id: new(Address(netip.MustParseAddr("203.0.113.1")))}
-			require.Equal(t, tokenHolder, m.engine.Load().challenge.faultOfOwn(now, &who, &token.Own{ID: [9]byte{1}, Expires: now.Unix() + 1}))
+			require.Equal(t, tokenHolder, m.engine.Load().challenge.faultOfOwn(now, &who, &token.Own{ID: [6]byte{1}, Expires: now.Unix() + 1}))
 		})
 	}
 }

@@ -5,7 +5,6 @@ package middleware
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -44,6 +43,9 @@ func withDefaults(cfg Config) Config {
 // are a GiB.
 const mostClients = 1 << 24
 
+// mostInstances keeps a mistaken number from making all parts of a quota 1.
+const mostInstances = 1 << 20
+
 // validate reports every problem of cfg, which has its defaults, that is not one of limits
 // or secrets. The rules are written out: a validation library would link more than the rest
 // of Tallystick together into every program, for a dozen comparisons.
@@ -61,10 +63,7 @@ func validate(cfg *Config) error {
 			"TokenTransport", "MemoryOnly cannot go with InsecureNoMemory: nothing would count"},
 		{!cfg.Fields.sound(), "Fields", "must be of the constants of Fields: one kind of RateLimit fields and one unit of X-RateLimit at most"},
 		{cfg.MaxClients < 0 || cfg.MaxClients > mostClients, "MaxClients", "must be from 1 to 16777216, or 0 for 65536"},
-		{cfg.Instances < 1 || cfg.Instances > limiter.MostInstances, "Instances", "must be from 1 to 1048576, or 0 for 1"},
-		{cfg.Spreads && cfg.Instances < 2, "Spreads", "needs Instances of at least 2: there is nothing to spread over one"},
-		{cfg.Spreads && cfg.Exact != nil, "Spreads", "cannot go with Exact: the counter holds the quota, whichever instance asks"},
-		{cfg.Spreads && cfg.InsecureNoMemory, "Spreads", "cannot go with InsecureNoMemory: nothing would know what an instance has admitted"},
+		{cfg.Instances < 1 || cfg.Instances > mostInstances, "Instances", "must be from 1 to 1048576, or 0 for 1"},
 		{cfg.Net56Factor < 1 || cfg.Net56Factor > storeless.MaxQuota, "Net56Factor", "must be from 1 to 2147483647, or 0 for 8"},
 		{cfg.Net48Factor < max(1, cfg.Net56Factor) || cfg.Net48Factor > storeless.MaxQuota,
 			"Net48Factor", "must be from Net56Factor to 2147483647, or 0 for 64 or a larger Net56Factor"},
@@ -143,28 +142,14 @@ type compiled struct {
 	late      []int // the limits that count by outcome
 }
 
-// policies yields what is compiled of Limits and of each tier, with the field that it is of.
-func (c *compiled) policies() iter.Seq2[string, *limiter.Policy] {
-	return func(yield func(string, *limiter.Policy) bool) {
-		if p := c.base.tokens; p != nil && !yield("Limits", p) {
-			return
-		}
-		for _, name := range slices.Sorted(maps.Keys(c.tiers)) {
-			if p := c.tiers[name].tokens; p != nil && !yield(fmt.Sprintf("Tiers[%q]", name), p) {
-				return
-			}
-		}
-	}
-}
-
 // check reports every problem of cfg at once and returns what was compiled on
 // the way.
-func check(cfg *Config, here *home) (c compiled, err error) {
+func check(cfg *Config) (c compiled, err error) {
 	c.base, c.tiers, err = compileTiers(cfg)
 	err = errors.Join(err, validate(cfg))
 	if cfg.Challenge != nil {
 		var problem error
-		c.challenge, problem = newChallenger(cfg, here)
+		c.challenge, problem = newChallenger(cfg)
 		err = errors.Join(err, problem)
 	}
 	if cfg.Exact != nil {
@@ -183,9 +168,6 @@ func check(cfg *Config, here *home) (c compiled, err error) {
 		var problems []error
 		c.late, problems = checkByOutcome(cfg, c.base.tokens)
 		err = errors.Join(err, errors.Join(problems...))
-	}
-	if cfg.UnfairCeiling {
-		err = errors.Join(err, errors.Join(checkCeiling(cfg, c.challenge, c.policies())...))
 	}
 	if c.base.tokens == nil {
 		return c, errors.Join(err, token.CheckSecrets(cfg.Secrets))

@@ -112,7 +112,6 @@ func (r *waitingRoom) roomCandidate(who *subject, pass *roomPass) limiter.Candid
 			{Key: r.memory.Key(who.id.appendNet([]byte{kindRoom}, 48)), Policy: room.net48},
 		}
 	}
-	f.Networks = room.bound(f.Key, f.Networks)
 	return f
 }
 

@@ -61,7 +61,7 @@
 //	MAC     = HMAC-SHA-256(k_mac, everything before it)[:16]
 //	id      = SHA-256("tallystick/pow/id/1" header)[:16]
 //
-// The first six bytes of the nonce are its serial; [Config.Mark] may set the three behind it.
+// The first six bytes of the nonce are its serial.
 //
 // HMAC is RFC 2104; the keys are HKDF-SHA-256 (RFC 5869) of a secret without salt and with
 // info tallystick/pow/mac/1, …/num/1, …/bind/1 and, for the one byte of kid, …/kid/1. A

@@ -236,5 +236,5 @@ func refVerify(secrets [][]byte, now time.Time, b Binding, proof string) (Receip
 		return none, ErrWrong
 	}
 	id := sha256.Sum256(append([]byte("tallystick/pow/id/1"), raw[:38]...))
-	return Receipt{ID: [16]byte(id[:16]), Serial: [6]byte(raw[14:20]), Mark: [3]byte(raw[20:23]), Issued: issued.UTC(), Expires: expires.UTC(), Work: uint64(k) * uint64(span) / 2}, nil
+	return Receipt{ID: [16]byte(id[:16]), Serial: [6]byte(raw[14:20]), Issued: issued.UTC(), Expires: expires.UTC(), Work: uint64(k) * uint64(span) / 2}, nil
 }

@@ -17,7 +17,6 @@ import (
 type Issuer struct {
 	ring    *ring
 	longest uint16 // ttl, in seconds
-	mark    func(serial [6]byte) [3]byte
 }
 
 // New makes an issuer, or reports every problem of c in one error (joined by
@@ -31,7 +30,7 @@ func New(c Config) (*Issuer, error) {
 	if c.MaxTTL != 0 {
 		longest = uint16(c.MaxTTL / time.Second)
 	}
-	return &Issuer{ring: r, longest: longest, mark: c.Mark}, nil
+	return &Issuer{ring: r, longest: longest}, nil
 }
 
 // Format implements [fmt.Formatter] for every verb.
@@ -61,10 +60,6 @@ func (is *Issuer) Issue(now time.Time, b Binding, work uint64) (Challenge, error
 	w := is.ring.get()
 	defer is.ring.put(w)
 	rand.Read(w.nonce[:]) // never fails: the process ends first
-	if is.mark != nil {
-		mark := is.mark([6]byte(w.nonce[:]))
-		copy(w.nonce[serialLen:], mark[:])
-	}
 	return w.issue(uint32(at), b, work, is.longest), nil
 }
 

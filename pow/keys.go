@@ -34,11 +34,6 @@ type Config struct {
 	// a high price, and let stocks of answers lie. Default: 60 s. Permitted: whole
 	// seconds, from 10 s to 5 min.
 	MaxTTL time.Duration
-
-	// Mark, if not nil, marks what the issuer issues: it is asked for three bytes for a serial
-	// of six random ones. Both are in the challenge, signed, and in its [Receipt]. So a process can know
-	// its own challenges again, where the secrets are those of all. It must be safe for concurrent use.
-	Mark func(serial [6]byte) [3]byte
 }
 
 // Format implements [fmt.Formatter] for every verb.

@@ -23,10 +23,8 @@ type Receipt struct {
 	// ID names the challenge. It is not secret: it can be computed from the
 	// challenge.
 	ID [16]byte
-	// Serial is another name of the challenge, which was known before it: the first six bytes of
-	// the nonce. Mark is what [Config.Mark] has made of it, or random.
+	// Serial is a shorter name of the challenge: the first six bytes of the nonce.
 	Serial [6]byte
-	Mark   [3]byte
 	// Issued is when the challenge was issued, rounded down to the second.
 	Issued time.Time
 	// Expires is the first instant at which Verify refuses the proof, and so the
@@ -132,7 +130,6 @@ func (h *header) receipt(raw []byte) Receipt {
 	return Receipt{
 		ID:      [16]byte(sum[:16]),
 		Serial:  [6]byte(h.nonce[:]),
-		Mark:    [3]byte(h.nonce[serialLen:]),
 		Issued:  issued,
 		Expires: issued.Add(seconds(h.ttl) + time.Second),
 		Work:    workOf(h.k, h.span),

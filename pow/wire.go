@@ -14,7 +14,6 @@ const (
 
 	headerLen = 38
 	nonceLen  = 16
-	serialLen = 6 // of the nonce; a mark of three bytes follows, or more that is random
 	tagLen    = 8
 	targetLen = 6
 	macLen    = 16

@@ -42,7 +42,7 @@ func (s Stripes) Unlock() {
 	}
 }
 
-// Locks are the stripes a request holds: the tally's and those of its three networks, or buyers,
+// Locks are the stripes a request holds: the tally's and those of its networks, or three buyers,
 // each once, in ascending order, so that no two requests wait for each other.
 type Locks struct {
 	n       int

@@ -301,7 +301,7 @@ type statuses = [storeless.MaxLimits]storeless.LimitStatus
 func (p *Policy) check(now int64, t *Tally, cost, held int64, v *storeless.Verdict, limits *statuses) {
 	for i := range p.rules {
 		r, s := &p.rules[i], &limits[i]
-		s.Shadow, s.Remaining = r.limit.Shadow, r.remaining(now, t[i])+r.moreFor(cost)
+		s.Shadow, s.Remaining = r.limit.Shadow, r.remaining(now, t[i])
 		if r.later {
 			s.Remaining -= held
 		}
@@ -311,7 +311,7 @@ func (p *Policy) check(now int64, t *Tally, cost, held int64, v *storeless.Verdi
 		s.Blocked = true
 		switch {
 		case s.Shadow:
-		case cost > r.capacity+r.moreFor(cost):
+		case cost > r.capacity:
 			v.Admitted, v.Impossible = false, true
 		default:
 			v.Admitted = false
@@ -334,12 +334,8 @@ func (p *Policy) charge(now int64, t *Tally, cost int64, v *storeless.Verdict) {
 }
 
 // blockedFor returns for how long a limit blocks a cost within its capacity, in whole
-// seconds. Where only what is held stands in the way nobody knows: it may be gone at once. Nor does
-// anybody where only this instance's share does: the next request will come to another.
+// seconds. Where only what is held stands in the way nobody knows: it may be gone at once.
 func (r *rule) blockedFor(now int64, s State, cost int64) time.Duration {
-	if r.spread != nil {
-		return time.Second
-	}
 	return wholeSeconds(max(1, r.wait(now, s, cost)))
 }
 
@@ -359,15 +355,12 @@ func (r *rule) leave(cost int64, charged, admitted bool, s *storeless.LimitStatu
 		s.Remaining -= cost
 	}
 	s.Remaining = max(0, s.Remaining)
-	if r.spread != nil && !s.Blocked { // what is left is told of the tally
-		s.Remaining = storeless.MaxQuota
-	}
 }
 
 // reset fills in when that changes.
 func (r *rule) reset(now int64, t State, cost int64, s *storeless.LimitStatus) {
 	switch {
-	case s.Blocked && cost <= r.capacity+r.moreFor(cost):
+	case s.Blocked && cost <= r.capacity:
 		s.Reset = r.blockedFor(now, t, cost)
 	case r.later && s.Remaining < r.capacity:
 		s.Reset = r.blockedFor(now, t, s.Remaining+1)

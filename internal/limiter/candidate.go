@@ -46,21 +46,17 @@ type Proof struct {
 	Expires time.Time // when it is worth nothing any more and can be forgotten
 }
 
-// A Network is what is counted beside a tally, in memory only: a request has to fit into its
-// policy too, and is charged to it too. One kind is a network of many clients that may do
-// no more together, see [Policy.Scale]: an IPv6 /56 or /48, whose holder has any number of
-// /64s. Another has one member: what this memory by itself admits of the tally, whatever is
-// shown, where that is less than its quota; see [Policy.Share] and [Policy.Away]. What others
-// have admitted counts in the tally, and not there.
+// A Network is what is counted beside a tally, in memory only: many clients that may do no more
+// together, see [Policy.Scale]. An IPv6 /56 or /48 is one, whose holder has any number of /64s. A
+// request has to fit into its policy too, and is charged to it too.
 type Network struct {
 	Key    Key     // its own: not that of a tally
 	Policy *Policy // of the limits of the tally's
 	Held   int64   // as in Candidate
 }
 
-// MaxNetworks is how many networks a tally may belong to: as many as a client has that
-// are limited, a /56 and a /48, and what the memory admits of the tally by itself.
-const MaxNetworks = 3
+// MaxNetworks is how many networks a tally may belong to: a /56 and a /48.
+const MaxNetworks = 2
 
 // countNetworks panics if there are too many.
 func (f *Candidate) countNetworks() {

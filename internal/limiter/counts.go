@@ -44,8 +44,7 @@ const (
 	// its /64, its /56 and its /48.
 	cellsPerClient = 6
 
-	// boughtPerClient is for tallies that are bought. They belong to no network, and take a
-	// second cell where a share of them is all that is admitted: see [Policy.Away].
+	// boughtPerClient is for tallies that are bought. They belong to no network, and take one cell.
 	boughtPerClient = 3
 )
 

@@ -112,19 +112,6 @@ func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) (v sto
 	return v
 }
 
-// takeAll is Take with all that may go with a tally, or without charge. tally
-// is rolled, and v says Admitted and no more.
-func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge bool, tally *Tally, v *storeless.Verdict) {
-	f.countNetworks()
-	if len(f.Networks) < MaxNetworks { // as most have: the room is cleared for each request
-		var room [MaxNetworks - 1]beside
-		m.takeBeside(now, p, f, room[:len(f.Networks)], cost, charge, tally, v)
-		return
-	}
-	var room [MaxNetworks]beside
-	m.takeBeside(now, p, f, room[:len(f.Networks)], cost, charge, tally, v)
-}
-
 // beside is how one of a tally's networks stands.
 type beside struct {
 	at     spot
@@ -133,9 +120,14 @@ type beside struct {
 	limits statuses
 }
 
-// takeBeside is takeAll with room for each of the tally's networks.
-func (m *Memory) takeBeside(now int64, p *Policy, f *Candidate, room []beside, cost int64, charge bool, tally *Tally, v *storeless.Verdict) {
-	var locked cells.Locks
+// takeAll is Take with all that may go with a tally, or without charge. tally
+// is rolled, and v says Admitted and no more.
+func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge bool, tally *Tally, v *storeless.Verdict) {
+	f.countNetworks()
+	var (
+		room   [MaxNetworks]beside
+		locked cells.Locks
+	)
 	c := m.countsOf(p)
 	at := c.place(f.Key)
 	locked.Add(at.stripe)

@@ -27,7 +27,7 @@
 // What it does promise: while clocks go forward and agree (see Clocks), no tally
 // that is under its limits is refused, whatever tallies are shown in whatever
 // order, except as a newcomer to a full memory, or by a [Network] that is over
-// its own (as the share of [Policy.Away] may be); and whatever the clocks of others
+// its own; and whatever the clocks of others
 // say, a memory admits for one tally, in each window, no more than the quota. (A
 // window may begin early, where another clock is ahead.)
 //
@@ -39,8 +39,7 @@
 // same limits, which differ in quota and burst only. A tally ([Tally]) is what one client,
 // or all behind one address, has used of each limit: never what remains, so that a changed
 // quota applies at once. All tokens that descend from one first token are of one tally. A
-// candidate ([Candidate]) is a tally as a request shows it. A network ([Network]) is what is counted beside a tally: of many clients,
-// or of one on this instance. A memory ([Memory]) holds the highest counts seen of each
+// candidate ([Candidate]) is a tally as a request shows it. A network ([Network]) is what is counted beside a tally, of many clients. A memory ([Memory]) holds the highest counts seen of each
 // tally. It is never a source of truth, only a floor: a decision is made on the
 // larger of what is shown and what is remembered, number by number, and both
 // count parts of what was admitted, so the larger does not exceed the truth.
@@ -129,8 +128,7 @@
 // pass has used does not fade while it lives. [Memory.Size] is all of it: 7.7 MiB for the default of 65,536 clients with one
 // limit, 14.1 MiB with two. Each limit has cells of its own; [Memory.Retain] keeps
 // those of limits that stay, and of passes that live, where a configuration changes. A client takes one cell for each
-// limit, and one more for each [Network]: two for the networks of IPv6, one for the share of
-// [Policy.Away].
+// limit, and one more for each [Network]: two for the networks of IPv6.
 //
 // Nothing runs in the background: a cell is free when its windows have passed, two of
 // them after the last count. A tally that finds its set full takes the cell with the

@@ -5,7 +5,6 @@ package limiter_test
 import (
 	"math"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
@@ -173,39 +172,4 @@ func TestRetain(t *testing.T) {
 	require.Equal(t, []int64{3}, left(m, a))
 	require.Equal(t, []int64{3, 5}, left(m, ab), "b was let go of, and is met again")
 	require.Equal(t, two, m.Size(), "with cells of its own")
-}
-
-// A sliding tally that loses its cell to the share of a newcomer, which counts in aligned windows, is not counted too low:
-// what it has used in the window before still weighs.
-func TestSharesInAFullMemory(t *testing.T) {
-	for name, share := range map[string]func(p *limiter.Policy) *limiter.Policy{
-		"an even part": func(p *limiter.Policy) *limiter.Policy { return p.Share(2) },
-		"spread":       func(p *limiter.Policy) *limiter.Policy { return p.Spread(10) },
-		"away":         func(p *limiter.Policy) *limiter.Policy { return p.Away(10, 1) },
-	} {
-		for newcomers := limiter.Key(20); newcomers <= 200; newcomers += 30 {
-			p := compile(t, storeless.Limit{Quota: 20, Window: minute})
-			m, used := limiter.NewMemory(16, 1), map[limiter.Key]int64{}
-			come := func(now time.Time, i limiter.Key) bool {
-				f := underCeiling(i*0x9e3779b97f4a7c15, limiter.Tally{}, share(p))
-				_, v := m.Take(now, p, &f, 1)
-				return v.Admitted
-			}
-			for i := range limiter.Key(8) {
-				for range 7 {
-					if come(midnight.Add(55*second), i) {
-						used[i]++
-					}
-				}
-			}
-			next := midnight.Add(61 * second)
-			for i := range newcomers {
-				come(next, 100+i)
-			}
-			for i, n := range used {
-				_, v := m.Take(next, p, &limiter.Candidate{Key: i * 0x9e3779b97f4a7c15}, 0)
-				require.LessOrEqual(t, v.Limits[0].Remaining, 20-n, "%s, %d newcomers", name, newcomers)
-			}
-		}
-	}
 }

@@ -69,12 +69,9 @@ func (c *counts) begin(now int64, r *rule, col *column, at *spot, g guest) State
 	if floor.Free(now/1_000_000, col.reach.Load()) { // it has faded, or a clock was wrong
 		*floor = cells.Cell{Expires: 1}
 	}
-	start, moved := r.fading().held(now, floor, owed(floor))
+	start, moved := r.held(now, floor, owed(floor))
 	if moved {
 		r.store(now, floor, start, 0)
-	}
-	if r.slides != nil {
-		start.Prev = 0
 	}
 	if g.provider != 0 {
 		_, tag := g.hash(c.salt)
@@ -97,7 +94,6 @@ func (c *counts) begin(now int64, r *rule, col *column, at *spot, g guest) State
 // one that all its newcomers share. The stripe is locked.
 func (c *counts) claim(now int64, r *rule, col *column, at *spot, g guest) *cells.Cell {
 	horizon, set := col.reach.Load(), at.in(col)
-	r = r.fading()
 	if own := cells.Find(set, at.first, at.tag); own != nil {
 		return own
 	}

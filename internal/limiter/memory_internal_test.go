@@ -28,11 +28,11 @@ func TestEveryStripeIsHeld(t *testing.T) {
 
 	candidate := Candidate{
 		Key:      at(1),
-		Networks: []Network{{Key: at(5), Policy: p}, {Key: at(3), Policy: p}, {Key: at(6), Policy: p}},
+		Networks: []Network{{Key: at(5), Policy: p}, {Key: at(3), Policy: p}},
 		Proof:    &Proof{Key: at(7), Expires: now.Add(time.Minute)},
 	}
 	plain := Candidate{Key: at(9)}
-	counts := []Key{candidate.Key, candidate.Networks[0].Key, candidate.Networks[1].Key, candidate.Networks[2].Key}
+	counts := []Key{candidate.Key, candidate.Networks[0].Key, candidate.Networks[1].Key}
 	for _, op := range []struct {
 		name string
 		do   func()

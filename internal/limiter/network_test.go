@@ -85,7 +85,7 @@ func TestNetworksAllOrNothing(t *testing.T) {
 	_, v = (*limiter.Memory)(nil).Take(midnight, p, &limiter.Candidate{Networks: wide}, 5)
 	require.True(t, v.Admitted, "without a memory there are no networks")
 	many := &limiter.Candidate{Networks: make([]limiter.Network, limiter.MaxNetworks+1)}
-	const tooMany = "limiter: 4 networks, more than MaxNetworks"
+	const tooMany = "limiter: 3 networks, more than MaxNetworks"
 	require.PanicsWithValue(t, tooMany, func() { m.Take(midnight, p, many, 1) })
 	require.PanicsWithValue(t, tooMany, func() { m.Record(midnight, p, many, 1) })
 	require.PanicsWithValue(t, tooMany, func() { m.Restore(midnight, midnight, p, many, 1) })
@@ -173,4 +173,90 @@ func TestNetworksAtOnce(t *testing.T) {
 		})
 		require.EqualValues(t, 800, admitted.Load())
 	}
+}
+
+// insideOf returns a tally in a network that has a policy.
+func insideOf(k limiter.Key, shown limiter.Tally, p *limiter.Policy) limiter.Candidate {
+	return limiter.Candidate{Key: k, Shown: shown, Networks: []limiter.Network{{Key: ^k, Policy: p}}}
+}
+
+// What is given back, or charged afterwards, is so in a network too, and what is held
+// takes room there.
+func TestNetworkIsSettled(t *testing.T) {
+	p := compile(t, storeless.Limit{Quota: 30, Window: minute})
+	m := limiter.NewMemory(64, 1)
+	f := insideOf(7, limiter.Tally{}, p.Share(3))
+	left := func() int64 {
+		_, v := m.Take(midnight, p, &f, 0)
+		return v.Limits[0].Remaining
+	}
+	_, v := m.Take(midnight, p, &f, 8)
+	require.True(t, v.Admitted)
+	require.EqualValues(t, 2, left())
+	m.Restore(midnight, midnight, p, &f, 5)
+	require.EqualValues(t, 7, left())
+	m.Record(midnight, p, &f, 3)
+	require.EqualValues(t, 4, left())
+
+	never := func(int) bool { return false }
+	held := insideOf(f.Key, limiter.Tally{}, p.Share(3).Charging(never))
+	held.Held, held.Networks[0].Held = 3, 3
+	_, v = m.Take(midnight, p.Charging(never), &held, 2)
+	require.False(t, v.Admitted)
+	_, v = m.Take(midnight, p.Charging(never), &held, 1)
+	require.True(t, v.Admitted)
+	require.EqualValues(t, 4, left(), "it is charged later")
+
+	v = m.Peek(midnight, p, &f, 5)
+	require.False(t, v.Admitted)
+	require.False(t, v.Impossible)
+	require.EqualValues(t, 4, left(), "a look charges nothing")
+	v = m.Peek(midnight, p, &f, 11)
+	require.True(t, v.Impossible, "it never fits the part")
+	require.Zero(t, v.Wait)
+}
+
+// What is refused is not charged later: of a network that has room for it as much is left as before.
+func TestRefusalsTakeNothingOfANetworkThatIsChargedLater(t *testing.T) {
+	p := compile(t, storeless.Limit{Name: "attempts", Quota: 3, Window: minute}, storeless.Limit{Name: "failures", Quota: 9, Window: minute})
+	at := func(i int) bool { return i == 0 }
+	door, f := p.Charging(at), insideOf(7, limiter.Tally{}, p.Share(3).Charging(at))
+	_, v := limiter.NewMemory(64, 1).Take(midnight, door, &f, 1)
+	require.True(t, v.Admitted)
+	require.EqualValues(t, 2, v.Limits[1].Remaining, "as if it were charged")
+	f.Shown, _ = p.Step(midnight, limiter.Tally{}, 3)
+	_, v = limiter.NewMemory(64, 1).Take(midnight, door, &f, 1)
+	require.False(t, v.Admitted)
+	require.True(t, v.Limits[0].Blocked)
+	require.False(t, v.Limits[1].Blocked)
+	require.EqualValues(t, 3, v.Limits[1].Remaining)
+}
+
+// A tally in two networks: each of the three is asked, and charged.
+func TestEachNetworkIsAsked(t *testing.T) {
+	p := compile(t, storeless.Limit{Quota: 100, Window: minute})
+	of := func(quota int64) *limiter.Policy {
+		return compile(t, storeless.Limit{Quota: quota, Window: minute})
+	}
+	for _, test := range []struct {
+		name               string
+		own, near, far, is int64
+	}{
+		{"the tally", 9, 30, 40, 9},
+		{"the /56", 100, 7, 40, 7},
+		{"the /48", 100, 30, 6, 6},
+	} {
+		m := limiter.NewMemory(64, 1)
+		f := insideOf(m.Key([]byte(test.name)), limiter.Tally{}, of(test.near))
+		f.Networks = append(f.Networks, limiter.Network{Key: m.Key([]byte("/48")), Policy: of(test.far)})
+		require.Equal(t, test.is, drain(m, of(test.own), midnight, f), test.name)
+		require.Len(t, f.Networks, limiter.MaxNetworks)
+	}
+	m := limiter.NewMemory(64, 1)
+	require.Panics(t, func() {
+		m.Take(midnight, p, &limiter.Candidate{Networks: make([]limiter.Network, limiter.MaxNetworks+1)}, 1)
+	})
+	f := insideOf(1, limiter.Tally{}, of(1))
+	_, v := (*limiter.Memory)(nil).Take(midnight, p, &f, 5)
+	require.True(t, v.Admitted, "without a memory no network is counted")
 }

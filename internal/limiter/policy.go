@@ -85,7 +85,7 @@ func (p *Policy) Capacity() int64 {
 	least := int64(storeless.MaxQuota)
 	for i := range p.rules {
 		if r := &p.rules[i]; !r.limit.Shadow {
-			least = min(least, r.capacity+r.moreFor(storeless.MaxQuota))
+			least = min(least, r.capacity)
 		}
 	}
 	return least

@@ -5,7 +5,6 @@ package limiter
 import (
 	"fmt"
 	"hash/fnv"
-	"math/bits"
 	"time"
 
 	"github.com/tallystick/tallystick/internal/cells"
@@ -16,18 +15,16 @@ import (
 type rule struct {
 	limit    storeless.Limit // with its defaults filled in
 	id       uint32
-	capacity int64   // most cost that one request may have: Quota, or Burst
-	window   int64   // µs
-	seconds  int64   // window in seconds
-	interval int64   // GCRA: emission interval, µs, rounded up
-	empties  int64   // GCRA: time in which a full bucket empties, µs
-	owes     int64   // GCRA: the most that the limit is owed in any tier, µs; see Policy.Among
-	skew     int64   // how far ahead of the clock a tally may be, µs
-	reach    int64   // how far ahead of the clock its cells may end, seconds
-	life     int64   // of a pass, µs, where what it has used of the limit stays used for all of it; else 0
-	spread   []int64 // of a share of all instances: by class of costs, how much more than Quota is admitted; else nil; see Policy.Spread
-	slides   *rule   // of a share that counts a sliding limit in aligned windows: r as it slides; else nil; see rule.fading
-	later    bool    // it is checked, and charged by another policy; see Policy.Charging
+	capacity int64 // most cost that one request may have: Quota, or Burst
+	window   int64 // µs
+	seconds  int64 // window in seconds
+	interval int64 // GCRA: emission interval, µs, rounded up
+	empties  int64 // GCRA: time in which a full bucket empties, µs
+	owes     int64 // GCRA: the most that the limit is owed in any tier, µs; see Policy.Among
+	skew     int64 // how far ahead of the clock a tally may be, µs
+	reach    int64 // how far ahead of the clock its cells may end, seconds
+	life     int64 // of a pass, µs, where what it has used of the limit stays used for all of it; else 0
+	later    bool  // it is checked, and charged by another policy; see Policy.Charging
 }
 
 // maxSkew is the most by which the clocks of two instances may differ. More is
@@ -62,32 +59,6 @@ func (r *rule) owe(most int64) {
 
 // as makes a rule with another quota play the part of the one it was made of.
 func (r *rule) as(of *rule) { r.id, r.later, r.life = of.id, of.later, of.life }
-
-// aligned makes r, a share of the sliding limit of, count in aligned windows.
-func (r *rule) aligned(of *rule) {
-	if of.limit.Algorithm == storeless.SlidingWindow {
-		slides := *r
-		slides.limit.Algorithm = storeless.SlidingWindow
-		r.slides = &slides
-	}
-}
-
-// fading returns the rule by which the cells of r's column fade. Tallies lie there beside their shares: one that lost its
-// cell to a share, by whose windows it was spent, would be counted too low when it came back.
-func (r *rule) fading() *rule {
-	if r.slides != nil {
-		return r.slides
-	}
-	return r
-}
-
-// moreFor returns how much more than its quota a share admits for a request of a cost to find room.
-func (r *rule) moreFor(cost int64) int64 {
-	if r.spread == nil {
-		return 0
-	}
-	return r.spread[min(bits.Len64(uint64(max(1, cost)-1)), len(r.spread)-1)]
-}
 
 // limitID identifies a limit's count in tokens and memory. Quota and burst are
 // left out on purpose: counts say what was used, so a changed quota applies to

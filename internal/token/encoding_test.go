@@ -19,7 +19,7 @@ import (
 func TestT18(t *testing.T) {
 	c, h := contact(t)
 	sub := fmt.Sprintf(`"sub":"%s"`, h.subject[:])
-	for kind, names := range map[string]string{"shared": sub, "own": `"fam":"AAAAAAAAAAAA"`, "bound": sub + `,"fam":"AAAAAAAAAAAA"`} {
+	for kind, names := range map[string]string{"shared": sub, "own": `"fam":"AAAAAAAA"`, "bound": sub + `,"fam":"AAAAAAAA"`} {
 		t.Run(kind, func(t *testing.T) { oddNumbers(t, c, &h, names) })
 	}
 }
@@ -115,7 +115,7 @@ func oddNumbers(t *testing.T, c *Codec, h *Holder, names string) {
 // What he need not do any more is to work for a tally: each id that he makes up
 // is one, with a quota of its own.
 func TestT13(t *testing.T) {
-	for kind, names := range map[string]string{"shared": `"sub":"%s"`, "own": `"fam":"AAAAAAAAAAAA"`, "bound": `"sub":"%s","fam":"AAAAAAAAAAAA"`} {
+	for kind, names := range map[string]string{"shared": `"sub":"%s"`, "own": `"fam":"AAAAAAAA"`, "bound": `"sub":"%s","fam":"AAAAAAAA"`} {
 		t.Run(kind, func(t *testing.T) { leaked(t, names) })
 	}
 }

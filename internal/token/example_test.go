@@ -37,7 +37,7 @@ func ExampleClaims() {
 	}
 	holder := codec.Holder([]byte("198.51.100.1"))
 	tally, _ := policy.Step(noon, limiter.Tally{}, 1)
-	own := token.Own{ID: [9]byte{1, 2, 3, 4, 5, 6, 7, 8}, Expires: noon.Add(48 * time.Hour).Unix()}
+	own := token.Own{ID: [6]byte{1, 2, 3, 4, 5, 6}, Expires: noon.Add(48 * time.Hour).Unix()}
 	bound := own
 	bound.Bound = true
 	for i, tok := range [][]byte{
@@ -55,7 +55,7 @@ func ExampleClaims() {
 	// Output:
 	// {"alg":"HS256","kid":"z5_g","typ":"t+jwt"} <nil>
 	// {"aud":"contact","sub":"Jg1a74bJ","exp":1700092800,"t":[8060369,1547,1,0,1872652,2,1,0,13735150,92790000000,0,0]} <nil>
-	// {"aud":"contact","fam":"AQIDBAUGBwgA","exp":1700172800,"t":[]} <nil>
-	// {"aud":"contact","fam":"AQIDBAUGBwgA","exp":1700172800,"t":[8060369,2880,1,0,1872652,2,1,0,13735150,172790000000,0,0]} <nil>
-	// {"aud":"contact","sub":"Jg1a74bJ","fam":"AQIDBAUGBwgA","exp":1700172800,"t":[]} <nil>
+	// {"aud":"contact","fam":"AQIDBAUG","exp":1700172800,"t":[]} <nil>
+	// {"aud":"contact","fam":"AQIDBAUG","exp":1700172800,"t":[8060369,2880,1,0,1872652,2,1,0,13735150,172790000000,0,0]} <nil>
+	// {"aud":"contact","sub":"Jg1a74bJ","fam":"AQIDBAUG","exp":1700172800,"t":[]} <nil>
 }

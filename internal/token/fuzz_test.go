@@ -205,10 +205,10 @@ func believe(p *limiter.Policy, claims *Claims) (t Token, ok bool) {
 	t.Expires = claims.Expires
 	if claims.OwnTally != "" {
 		id, err := base64.RawURLEncoding.Strict().DecodeString(claims.OwnTally)
-		if err != nil || len(claims.OwnTally) != 12 || len(id) != 9 {
+		if err != nil || len(claims.OwnTally) != 8 || len(id) != 6 {
 			return Token{}, false
 		}
-		t.Own = Own{ID: [9]byte(id), Expires: t.Expires, Bound: claims.Subject != ""}
+		t.Own = Own{ID: [6]byte(id), Expires: t.Expires, Bound: claims.Subject != ""}
 	} else if len(claims.Tally) == 0 {
 		return Token{}, false
 	}

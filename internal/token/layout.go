@@ -19,7 +19,7 @@ const (
 	openingLen = fixedLen - payloadAt // how much of that is of the payload
 
 	subjectLen   = 8                                     // 48 bits in base64url
-	ownIDLen     = 12                                    // 72 bits in base64url
+	ownIDLen     = 8                                     // 48 bits in base64url
 	signatureLen = 43                                    // 256 bits in base64url
 	minLen       = fixedLen + 1 + signatureLen           // shorter is not looked at
 	payloadMax   = MaxLen - payloadAt - 1 - signatureLen // in base64url

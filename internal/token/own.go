@@ -16,7 +16,7 @@ type Token struct {
 
 // An Own is an own tally, as its challenge made it.
 type Own struct {
-	ID      [9]byte // the serial of its challenge, six bytes, and the mark, three
+	ID      [6]byte // the serial of its challenge
 	Expires int64   // the end of the tally's life, in Unix seconds
 	Bound   bool    // its tokens are good only for the holder that bought it
 }

@@ -76,7 +76,7 @@ func TestRedeemIsDeterministic(t *testing.T) {
 // TestOwnForm: the tokens are what doc.go says they are.
 func TestOwnForm(t *testing.T) {
 	c, h := contact(t)
-	own := Own{ID: [9]byte{0xfb, 0xff, 0, 1, 2, 3, 4, 5}, Expires: 1_700_172_800}
+	own := Own{ID: [6]byte{0xfb, 0xff, 0, 1, 2, 3}, Expires: 1_700_172_800}
 	bound := own
 	bound.Bound = true
 	tally := used(t, c.format.policy, 1)
@@ -86,10 +86,10 @@ func TestOwnForm(t *testing.T) {
 		tally       limiter.Tally
 		names, list string
 	}{
-		{own, limiter.Tally{}, `"fam":"-_8AAQIDBAUA"`, ""},
-		{own, tally, `"fam":"-_8AAQIDBAUA"`, list},
-		{bound, limiter.Tally{}, fmt.Sprintf(`"sub":"%s","fam":"-_8AAQIDBAUA"`, h.subject[:]), ""},
-		{bound, tally, fmt.Sprintf(`"sub":"%s","fam":"-_8AAQIDBAUA"`, h.subject[:]), list},
+		{own, limiter.Tally{}, `"fam":"-_8AAQID"`, ""},
+		{own, tally, `"fam":"-_8AAQID"`, list},
+		{bound, limiter.Tally{}, fmt.Sprintf(`"sub":"%s","fam":"-_8AAQID"`, h.subject[:]), ""},
+		{bound, tally, fmt.Sprintf(`"sub":"%s","fam":"-_8AAQID"`, h.subject[:]), list},
 	} {
 		require.Equal(t, fmt.Sprintf(`{"aud":"contact",%s,"exp":1700172800,"t":[%s]}`, tt.names, tt.list),
 			payload(t, string(h.AppendOwn(nil, tt.own, &tt.tally))))
@@ -143,7 +143,7 @@ func TestOutOfTime(t *testing.T) {
 	tally := used(t, c.format.policy, 1)
 	for _, exp := range []int64{0, -1, -1 << 62, maxExpires + 1, 1 << 62} {
 		for _, bound := range []bool{false, true} {
-			require.Equal(t, "before", string(h.AppendOwn([]byte("before"), Own{[9]byte{1}, exp, bound}, &tally)), exp)
+			require.Equal(t, "before", string(h.AppendOwn([]byte("before"), Own{[6]byte{1}, exp, bound}, &tally)), exp)
 		}
 	}
 	require.NotEmpty(t, h.AppendOwn(nil, Own{Expires: 1}, &tally))
@@ -163,7 +163,7 @@ func TestOwnIsNeverSilent(t *testing.T) {
 		c, p := randomCodec(t, r, secret("a"))
 		h, m := c.Holder(alice), limiter.NewMemory(4, p.Len())
 		life := int64(ownLife(p) / time.Second)
-		own := Own{ID: [9]byte(randomBytes(r, 9)), Expires: now.Unix() + life, Bound: true}
+		own := Own{ID: [6]byte(randomBytes(r, 6)), Expires: now.Unix() + life, Bound: true}
 		candidate := limiter.Candidate{Key: m.Key(own.ID[:])}
 		tok := string(h.AppendOwn(nil, own, &limiter.Tally{}))
 		ends := unix(own.Expires)

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"slices"
@@ -210,7 +211,7 @@ func TestPythonAgrees(t *testing.T) {
 			v.Own = &vectorOwn{hex.EncodeToString(got.Own.ID[:]), got.Own.Expires, got.Own.Bound}
 		}
 		for class, sentinel := range failures {
-			if err == sentinel {
+			if errors.Is(err, sentinel) { // damage may spell another key's id
 				v.Failure = class
 			}
 		}

@@ -118,7 +118,6 @@ func TestPathsOfFields(t *testing.T) {
 		`Tiers["a\"].[0]"][0].Burst`: `tiers["a\"].[0]"].limits[0].burst`,
 		`Tiers[""]`:                  `tiers[""]`,
 		"Challenge.WaitingRoom":      "challenge.waitingRoom",
-		"UnfairCeiling":              "advanced.unfairCeiling",
 		"ByOutcome":                  "byOutcome",
 		`Concurrency.Tiers["pro"]`:   "concurrency.tiers.pro",
 		"XRateLimit":                 "xRateLimit",

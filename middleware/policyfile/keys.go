@@ -44,7 +44,6 @@ type policyKeys struct {
 	Tiers          map[string]*tierKeys       `json:"tiers" file:"apart" validate:"omitempty,min=1,dive,keys,tier,endkeys,required" doc:"limits by the tier of the identity"`
 	LimitsFor      *limitsForKeys             `json:"limitsFor" doc:"how answers of the program's function are kept"`
 	Instances      *int64                     `json:"instances" validate:"omitempty,min=1,max=1048576" doc:"about how many instances serve"`
-	Spreads        *bool                      `json:"spreads" doc:"the balancer gives each client's requests to all instances alike"`
 	Identity       *identityKeys              `json:"identity" file:"apart" doc:"who is asking"`
 	TokenTransport *middleware.TokenTransport `json:"tokenTransport" doc:"how tokens travel"`
 	MaxClients     *int                       `json:"maxClients" validate:"omitempty,min=1,max=16777216" doc:"for how many active clients the memory is made"`
@@ -115,7 +114,6 @@ type byOutcomeKeys struct {
 }
 
 type advancedKeys struct {
-	UnfairCeiling    *bool  `json:"unfairCeiling" doc:"each instance admits its part of each quota, and honest clients may get less"`
 	Net56Factor      *int64 `json:"net56Factor" validate:"omitempty,min=1,max=2147483647" doc:"how many quotas a whole IPv6 /56 may use"`
 	Net48Factor      *int64 `json:"net48Factor" validate:"omitempty,min=1,max=2147483647" doc:"how many quotas a whole IPv6 /48 may use"`
 	PortBlocks       *bool  `json:"portBlocks" doc:"blocks of ports of an IPv4 address have prices of their own"`

@@ -34,7 +34,7 @@ func farm(s *scene) {
 }
 
 // farmRestarts uses all that it has bought on every instance, while instances are replaced: by such as
-// remember nothing, and are the home of no tally that was sold before.
+// remember nothing.
 func farmRestarts(s *scene) {
 	a := s.attacker()
 	b := s.buyer(a)

@@ -148,32 +148,16 @@ func (s *scene) mobile() {
 	}
 }
 
-// moved is somebody whose balancer keeps it at one instance, and has put it at another one since it
-// bought its tally, which has a share alone there. The refusal that ends the share offers a
-// challenge, and the further tally is at home: it has all of its quota.
+// moved is somebody whose balancer has put it at another instance than the one that has sold it a tally: that one
+// admits all of it too.
 func (s *scene) moved() {
 	if !s.sells() {
 		return
 	}
-	const here = 1
 	c := s.honest(s.host())
-	token := s.buy(c, 0, 0, "a client that is to move")
-	if token == "" {
-		return
+	if token := s.buy(c, 0, 0, "a client that is to move"); token != "" {
+		c.use(1, s.route.Quota, &token)
 	}
-	if last := c.use(here, s.route.Quota+1, &token); s.oracle.shared && last.Admitted() {
-		c.use(here, s.route.Quota, &token) // of its address
-	}
-	var last players.Answer
-	s.still(func() {
-		last = c.Ask(players.Request{To: here, Tokens: []string{token}}) // a challenge ends by the clock
-		token = c.Redeem(here, "", c.Solve(last))
-	})
-	if token == "" {
-		s.broken("a client away from the home of its tally is sold none: " + instance.Told(last))
-		return
-	}
-	c.use(here, s.route.Quota, &token)
 }
 
 // slowPhone takes eight of the ten seconds that a challenge lives.

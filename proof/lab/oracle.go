@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/proof/lab/instance"
 	"github.com/tallystick/tallystick/proof/players"
 )
@@ -20,17 +19,14 @@ import (
 // It errs in favour of the server: a request under way may have been charged already.
 type oracle struct {
 	quota  int64
-	share  int64 // what an own tally has on each instance but its home; 0: the quota
-	shared bool  // clients may be charged on the tally of their address
-	proofs bool  // each request needs a proof, and is refused without one whatever has room
+	shared bool // clients may be charged on the tally of their address
+	proofs bool // each request needs a proof, and is refused without one whatever has room
 
 	mu       sync.Mutex
-	tallies  map[string]*used  // by the address, or what the token of an own one says
-	issuers  map[string]string // of challenges, by their text: processes
-	asked    int64             // answers that want work first
+	tallies  map[string]*used // by the address, or what the token of an own one says
+	asked    int64            // answers that want work first
 	refused  int64
 	early    []early // refusals of those that had room
-	far      int64   // refusals of those that had room, but on other instances
 	served   int64
 	promises []string // other promises that were broken
 }
@@ -45,9 +41,7 @@ type early struct {
 type used struct {
 	admitted  int64
 	underway  int64
-	inherited bool             // it has begun with a count of others, somewhere
-	home      string           // of an own one: the process that has issued its challenge
-	at        map[string]int64 // what was admitted of it, by the process
+	inherited bool // it has begun with a count of others, somewhere
 }
 
 // A witness watches one client for the oracle.
@@ -62,11 +56,7 @@ type witness struct {
 // RoundTrip implements [http.RoundTripper].
 func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.Contains(r.URL.Path, "/tally/") { // charges nothing
-		resp, err := w.RoundTripper.RoundTrip(r)
-		if err == nil {
-			w.learn(r, resp, nil)
-		}
-		return resp, err
+		return w.RoundTripper.RoundTrip(r)
 	}
 	shared := w.address()
 	mine := owned(append(r.Header.Values(middleware.TokenHeader), cookies(r.Cookies(), w.cookie)...))
@@ -85,7 +75,6 @@ func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
 		w.oracle.end(usable)
 		return resp, nil
 	}
-	w.learn(r, resp, mine)
 	charged := shared
 	if d.Own {
 		charged = strings.Join(mine, " ")
@@ -93,7 +82,7 @@ func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
 			charged = got[0]
 		}
 	}
-	w.oracle.judge(usable, charged, resp.Header.Get(instance.ProcessHeader), resp.StatusCode, d, w.honest)
+	w.oracle.judge(usable, charged, resp.StatusCode, d, w.honest)
 	return resp, nil
 }
 
@@ -104,7 +93,7 @@ func (w *witness) brought(resp *http.Response) []string {
 
 func (o *oracle) of(tally string) *used {
 	if o.tallies[tally] == nil {
-		o.tallies[tally] = &used{at: map[string]int64{}}
+		o.tallies[tally] = new(used)
 	}
 	return o.tallies[tally]
 }
@@ -129,8 +118,8 @@ func (o *oracle) done(usable []string) {
 	}
 }
 
-// judge notes an answer of a process.
-func (o *oracle) judge(usable []string, charged, process string, status int, d instance.Decision, honest bool) {
+// judge notes an answer.
+func (o *oracle) judge(usable []string, charged string, status int, d instance.Decision, honest bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.done(usable)
@@ -141,9 +130,7 @@ func (o *oracle) judge(usable []string, charged, process string, status int, d i
 	}
 	if status < http.StatusBadRequest {
 		if !d.Room {
-			u := o.of(charged)
-			u.admitted++
-			u.at[process]++
+			o.of(charged).admitted++
 		}
 		if honest {
 			o.served++
@@ -158,21 +145,14 @@ func (o *oracle) judge(usable []string, charged, process string, status int, d i
 		return
 	}
 	o.refused++
-	e, far := early{how: d.String()}, false
+	e := early{how: d.String()}
 	for _, t := range usable {
-		switch u := o.of(t); {
-		case u.admitted+u.underway >= o.quota:
-		case o.spentAt(u, process):
-			far = true
-		default:
+		if u := o.of(t); u.admitted+u.underway < o.quota {
 			e.roomy = append(e.roomy, t)
 		}
 	}
-	switch {
-	case len(e.roomy) > 0:
+	if len(e.roomy) > 0 {
 		o.early = append(o.early, e)
-	case far:
-		o.far++
 	}
 }
 
@@ -211,31 +191,4 @@ func owned(tokens []string) (list []string) {
 		}
 	}
 	return list
-}
-
-// Own tallies are whole at home alone: on the process that has issued their challenge. What that comes
-// to is computed here once more, and where they are at home is seen from outside.
-
-// learn notes which process has issued the challenge in an answer, and so what the home is of a
-// tally that an answer brings for a proof. It reads no home of a token: that is for the server to know.
-func (w *witness) learn(r *http.Request, resp *http.Response, shown []string) {
-	o := w.oracle
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if c, err := pow.ParseHeader(resp.Header.Get(middleware.ChallengeHeader)); err == nil {
-		o.issuers[c.Text] = resp.Header.Get(instance.ProcessHeader)
-	}
-	challenge, _, _ := strings.Cut(r.Header.Get(middleware.ProofHeader), "~")
-	issuer := o.issuers[challenge]
-	for _, t := range w.brought(resp) {
-		if u := o.of(t); u.home == "" && !slices.Contains(shown, t) {
-			u.home = issuer
-		}
-	}
-}
-
-// spentAt reports whether an own tally has used up the share that it has on a process which is not
-// its home. No share explains anything of a tally of which the oracle does not know the home.
-func (o *oracle) spentAt(u *used, process string) bool {
-	return o.share > 0 && u.home != "" && u.home != process && u.at[process]+u.underway >= o.share
 }

@@ -79,7 +79,7 @@ func TestOracle(t *testing.T) {
 		{name: "the proxy alone", shared: true, steps: []step{{"", 502, instance.Decision{}, ""}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := &oracle{quota: 2, shared: c.shared, proofs: c.proofs, tallies: map[string]*used{}, issuers: map[string]string{}}
+			o := &oracle{quota: 2, shared: c.shared, proofs: c.proofs, tallies: map[string]*used{}}
 			var now step
 			w := &witness{scripted(func(*http.Request) *httptest.ResponseRecorder {
 				if now.brings == "" {
@@ -109,13 +109,13 @@ func TestOracle(t *testing.T) {
 
 // What is under way may have been charged: the refusal of another request is no fault then.
 func TestOracleWaitsForWhatIsUnderWay(t *testing.T) {
-	o := &oracle{quota: 1, shared: true, tallies: map[string]*used{}, issuers: map[string]string{}}
+	o := &oracle{quota: 1, shared: true, tallies: map[string]*used{}}
 	over := instance.Decision{Reason: "over-limit"}
 	o.begin([]string{"a"})
 	o.begin([]string{"a"})
-	o.judge([]string{"a"}, "a", "1", http.StatusTooManyRequests, over, true)
+	o.judge([]string{"a"}, "a", http.StatusTooManyRequests, over, true)
 	require.Empty(t, o.early)
-	o.judge([]string{"a"}, "a", "1", http.StatusTooManyRequests, over, true)
+	o.judge([]string{"a"}, "a", http.StatusTooManyRequests, over, true)
 	require.Len(t, o.early, 1, "neither was admitted")
 }
 
@@ -139,9 +139,9 @@ func TestLevelOf(t *testing.T) {
 
 func TestWorth(t *testing.T) {
 	s := &scene{route: route{Quota: 100, Instances: 10}, cluster: &house.Cluster{Instances: make([]*house.Process, 10)}}
-	require.EqualValues(t, 100+9*19, s.worth())
+	require.EqualValues(t, 10*100, s.worth())
 	s.starts.Store(2)
-	require.EqualValues(t, 100+11*19, s.worth(), "one that has started has never met the tally")
+	require.EqualValues(t, 12*100, s.worth(), "one that has started has never met the tally")
 }
 
 func TestTable(t *testing.T) {
@@ -171,89 +171,4 @@ func challengeOf(t *testing.T) pow.Challenge {
 	c, err := issuer.Issue(time.Unix(1_800_000_000, 0), pow.Binding{Client: []byte("client")}, 0)
 	require.NoError(t, err)
 	return c
-}
-
-// A share explains the refusals of a tally that has used it up on a process which is not its home,
-// by the oracle's own count there, and no other refusal.
-func TestOracleKnowsWhereATallyIsAtHome(t *testing.T) {
-	in := instance.Decision{Reason: "within-limits", Own: true}
-	over := instance.Decision{Reason: "over-limit", Own: true}
-	type step struct {
-		process string
-		status  int
-	}
-	const ok, no = http.StatusNoContent, http.StatusTooManyRequests
-	for _, c := range []struct {
-		name        string
-		share       int64
-		issuer      string // "": a process that the oracle has not seen
-		shared      bool
-		steps       []step
-		far, unjust int
-	}{
-		{"the share is used up", 2, "1", false, []step{{"2", ok}, {"2", ok}, {"2", no}}, 1, 0},
-		{"a share is left", 2, "1", false, []step{{"2", ok}, {"2", no}}, 0, 1},
-		{"it was used up elsewhere", 2, "1", false, []step{{"3", ok}, {"3", ok}, {"2", no}}, 0, 1},
-		{"and there too", 2, "1", false, []step{{"3", ok}, {"3", ok}, {"2", ok}, {"2", ok}, {"2", no}, {"3", no}}, 2, 0},
-		{"at home it is whole", 2, "2", false, []step{{"2", ok}, {"2", ok}, {"2", no}}, 0, 1},
-		{"what was used at home is none of the share", 2, "1", false, []step{{"1", ok}, {"1", ok}, {"2", no}}, 0, 1},
-		{"all is used up", 2, "1", false, []step{{"2", ok}, {"2", ok}, {"1", ok}, {"1", ok}, {"1", ok}, {"2", no}}, 0, 0},
-		{"nothing is shared", 0, "1", false, []step{{"2", ok}, {"2", ok}, {"2", no}}, 0, 1},
-		{"nobody knows its home", 2, "", false, []step{{"2", ok}, {"2", ok}, {"2", no}}, 0, 1},
-		{"its address has room", 2, "1", true, []step{{"2", ok}, {"2", ok}, {"2", no}}, 0, 1},
-	} {
-		for _, way := range []string{"at the endpoint", "with a request"} {
-			t.Run(c.name+", redeemed "+way, func(t *testing.T) {
-				o := &oracle{quota: 5, share: c.share, shared: c.shared, tallies: map[string]*used{}, issuers: map[string]string{}}
-				var answers *httptest.ResponseRecorder
-				w := &witness{scripted(func(*http.Request) *httptest.ResponseRecorder { return answers }), o, func() string { return "127.16.0.1" }, true, "cookie"}
-				send := func(path string, answer *httptest.ResponseRecorder, field, value string) {
-					answers = answer
-					r := httptest.NewRequest(http.MethodPost, path, nil)
-					r.Header.Set(field, value)
-					_, err := w.RoundTrip(r)
-					require.NoError(t, err)
-				}
-				challenge := challengeOf(t)
-				if c.issuer != "" {
-					send("/p/tally/challenge", answerOf(c.issuer, ok, instance.Decision{}, middleware.ChallengeHeader, challenge.Header()), "Accept", "*/*")
-				}
-				path := "/p"
-				if way == "at the endpoint" {
-					path = "/p/tally/redeem"
-				} // where it is redeemed is of no account, and it charges nothing
-				send(path, answerOf("9", ok, instance.Decision{Reason: "within-limits", Room: true}, middleware.TokenHeader, tokenOf("a")), middleware.ProofHeader, challenge.Text+"~0")
-				for _, s := range c.steps {
-					answer := answerOf(s.process, s.status, over)
-					if s.status == ok {
-						answer = answerOf(s.process, s.status, in, middleware.TokenHeader, tokenOf("a"))
-					}
-					send("/p", answer, middleware.TokenHeader, tokenOf("a"))
-				}
-				_, unjust := o.verdict()
-				require.Len(t, unjust, c.unjust, "unjust")
-				require.EqualValues(t, c.far, o.far, "far from home")
-			})
-		}
-	}
-}
-
-// A token that is shown beside a proof does not get a new home by it.
-func TestProofsMoveNoTally(t *testing.T) {
-	o := &oracle{quota: 5, share: 2, tallies: map[string]*used{}, issuers: map[string]string{}}
-	challenge := challengeOf(t)
-	w := &witness{scripted(func(r *http.Request) *httptest.ResponseRecorder {
-		if r.Method == http.MethodGet {
-			return answerOf("1", 200, instance.Decision{}, middleware.ChallengeHeader, challenge.Header())
-		}
-		return answerOf("2", 200, instance.Decision{Reason: "within-limits", Own: true}, middleware.TokenHeader, tokenOf("b"))
-	}), o, func() string { return "127.16.0.1" }, true, "cookie"}
-	_, err := w.RoundTrip(httptest.NewRequest(http.MethodGet, "/p/tally/challenge", nil))
-	require.NoError(t, err)
-	r := httptest.NewRequest(http.MethodPost, "/p", nil)
-	r.Header.Set(middleware.TokenHeader, tokenOf("b"))
-	r.Header.Set(middleware.ProofHeader, challenge.Text+"~0")
-	_, err = w.RoundTrip(r)
-	require.NoError(t, err)
-	require.Empty(t, o.of("b").home)
 }

@@ -19,7 +19,6 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
-	"github.com/tallystick/tallystick/proof/chance"
 	"github.com/tallystick/tallystick/proof/freeport"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/lab/instance"
@@ -31,7 +30,6 @@ type result struct {
 	sent, admitted, bound  int64
 	served, refused, asked int64 // of honest clients
 	explained              int64 // refusals of those that had room, where the memory was full
-	far                    int64 // and of those whose own tally had room, but on other instances
 	unjust                 []string
 	spent, bought          int64
 	most                   int64 // tallies for what was spent
@@ -154,7 +152,7 @@ func (l *lab) play(r row, number int) (*result, error) {
 	explained, unjust := o.verdict()
 	got := &result{
 		row: r, sent: s.sent.Load(), admitted: end.Counts[r.name+instance.Attacker][instance.Admitted], bound: r.bound(s),
-		served: o.served, refused: o.refused, asked: o.asked, explained: explained, far: o.far, unjust: unjust,
+		served: o.served, refused: o.refused, asked: o.asked, explained: explained, unjust: unjust,
 		spent: gain.Spent, bought: gain.Bought, most: levelOf(s.n(), max(1, route.Crowd), gain.Spent, s.seen.Load()),
 		serverCPU: end.CPU - last.CPU, labCPU: own, grown: int64(end.Heap) - int64(last.Heap),
 	}
@@ -172,21 +170,14 @@ func (l *lab) play(r row, number int) (*result, error) {
 }
 
 func newOracle(route route) *oracle {
-	o := &oracle{
-		quota: route.Quota, shared: route.Mode != newcomers, proofs: route.Mode == everyRequest,
-		tallies: map[string]*used{}, issuers: map[string]string{},
-	}
-	if route.Instances > 1 {
-		o.share = chance.Share(route.Quota, route.Instances, 1)
-	}
-	return o
+	return &oracle{quota: route.Quota, shared: route.Mode != newcomers, proofs: route.Mode == everyRequest, tallies: map[string]*used{}}
 }
 
 // writeTable writes what came of all rows, and after it what was not kept.
 func writeTable(w io.Writer, sc scale, results []*result) error {
 	fmt.Fprintf(w, "N = %d instances behind nginx, L = %d unless a row says otherwise.\n\n", sc.instances, sc.quota)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "row\tthreats\tclient\tsent\tadmitted\tbound\t\tof formula\twork, W\ttallies\thonest: served\trefused\tasked to work\tunjust\tmemory full\tfar from home\tCPU: servers\tclients\theap grew, KiB")
+	fmt.Fprintln(t, "row\tthreats\tclient\tsent\tadmitted\tbound\t\tof formula\twork, W\ttallies\thonest: served\trefused\tasked to work\tunjust\tmemory full\tCPU: servers\tclients\theap grew, KiB")
 	for _, r := range results {
 		mark := "held"
 		if !r.holds() {
@@ -196,9 +187,9 @@ func writeTable(w io.Writer, sc scale, results []*result) error {
 		if r.spent > 0 {
 			work, tallies = fmt.Sprint(r.spent/leastWork), fmt.Sprintf("%d of %d", r.bought, r.most)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\n",
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\n",
 			r.row.name, r.row.threats, r.row.client, r.sent, r.admitted, r.bound, mark, r.row.formula, work, tallies,
-			r.served, r.refused, r.asked, len(r.unjust), r.explained, r.far,
+			r.served, r.refused, r.asked, len(r.unjust), r.explained,
 			r.serverCPU.Round(time.Millisecond), r.labCPU.Round(time.Millisecond), r.grown>>10)
 	}
 	if err := t.Flush(); err != nil {

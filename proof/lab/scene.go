@@ -14,7 +14,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/tallystick/tallystick/proof/chance"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/lab/instance"
 	"github.com/tallystick/tallystick/proof/players"
@@ -175,13 +174,10 @@ func levelOf(n, crowd, work, seen int64) int64 {
 	return int64(math.Floor(float64(n*leak*seen)/3600 + c*math.Log2(1+15./8*float64(work)/(c*leastWork))))
 }
 
-// worth returns what an own tally may use on all instances: its quota at home, and the share
-// on each of the others.
-func (s *scene) worth() int64 {
-	return s.route.Quota + (s.n()-1)*chance.Share(s.route.Quota, s.route.Instances, 1)
-}
+// worth returns what an own tally may use on all instances: its quota on each.
+func (s *scene) worth() int64 { return s.n() * s.route.Quota }
 
-// own is what may be bought: F·(L + (N+C−1)·q).
+// own is what may be bought: F·(N+C)·L.
 func (s *scene) own() int64 {
 	got := s.gained()
 	return s.worth() * min(levelOf(s.n(), s.route.Crowd, got.Spent, s.seen.Load()), got.Bought)

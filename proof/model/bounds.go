@@ -7,18 +7,6 @@ package model
 func (w *compiled) bound(f, limit, lives int) int {
 	one := w.one(f, limit)
 	most := lives * one
-	if f == shared && w.Spreads {
-		most = lives * w.one(share(f), limit)
-	}
-	if w.near() && !w.isShared(f) {
-		away := w.one(share(f), limit)
-		if w.Step > 0 && w.law(f)[limit].interval == 0 {
-			// By a token from ahead the tally is charged in the next window, and its share in that of the
-			// clock: so it has two of them there, less what such a token counts.
-			away = max(away, min(2*away, one-1))
-		}
-		most = one + (lives-1)*away
-	}
 	switch w.Client {
 	case Parallel:
 		most = min(most, w.AtOnce*one)

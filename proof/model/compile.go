@@ -4,14 +4,12 @@ package model
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/middleware/exact/ring"
-	"github.com/tallystick/tallystick/proof/chance"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -30,7 +28,6 @@ type compiled struct {
 const maxReadings = 8
 
 func (w World) compile() (*compiled, error) {
-	w.Fleet = max(1, w.Fleet)
 	if w.Memory == 0 {
 		w.Memory = time.Hour
 	}
@@ -40,7 +37,7 @@ func (w World) compile() (*compiled, error) {
 	}
 	slices.Sort(c.readings)
 	c.readings = slices.Compact(c.readings)
-	if w.Instances < 1 || w.Instances > maxInstances || w.Tallies >= tallies || w.Spreads && w.Tallies > 1 || len(w.Moments) == 0 || len(w.Moments) > maxMoments {
+	if w.Instances < 1 || w.Instances > maxInstances || w.Tallies >= tallies || len(w.Moments) == 0 || len(w.Moments) > maxMoments {
 		return nil, fmt.Errorf("model: no world of %d instances, %d tallies and %d moments", w.Instances, w.Tallies, len(w.Moments))
 	}
 	for variant := range c.laws {
@@ -97,17 +94,9 @@ func (w *World) ruleOf(f int, l, pass storeless.Limit) rule {
 	switch {
 	case w.networks() && f >= tallies:
 		r.quota *= w.Networks[f-tallies]
-	case w.Spreads && f == share(shared):
-		r.quota, r.slides = chance.Spread(l.Quota, w.Fleet, 1), false
 	case w.isShared(f):
-	case l.Burst > 0 && f >= tallies:
-		slower := chance.Slower(l.Burst, w.Fleet, 1) * float64(r.interval)
-		r.interval = time.Duration(math.Ceil(slower/float64(time.Microsecond))) * time.Microsecond
 	case l.Burst == 0:
 		r.quota, r.lasting = pass.Quota, l.Window > w.Memory
-		if f >= tallies {
-			r.quota, r.slides = chance.Share(pass.Quota, w.Fleet, 1), false
-		}
 	}
 	return r
 }
@@ -126,23 +115,15 @@ func (w *compiled) merge(f int, clock time.Duration, a, b pair) (p pair) {
 	return p
 }
 
-// beside says what is counted on an instance beside a tally, in its memory alone: the share of one that is not at
-// home there, or of all where requests are spread, or the networks around an address.
-func (w *compiled) beside(f int, homes group) []int {
+// beside says what is counted on an instance beside a tally, in its memory alone: the networks around an address.
+func (w *compiled) beside(f int) []int {
 	switch {
-	case w.networks() && f == tallies-1:
+	case !w.networks():
+		return nil
+	case f == tallies-1:
 		return networks[1:] // another /56, of which it is all
-	case w.networks():
-		return networks[:]
-	case w.Spreads && f == shared:
-		return shares[len(shares)-1:]
-	case f != shared && w.near() && !homes.has(f):
-		return shares[f-bought:][:1]
 	}
-	return nil
+	return networks[:]
 }
 
-var (
-	networks = [...]int{tallies, tallies + 1}
-	shares   = [...]int{share(bought), share(bought + 1)}
-)
+var networks = [...]int{tallies, tallies + 1}

@@ -5,8 +5,8 @@
 // have, while instances lose their memories, a clock steps, windows pass, costs are settled and an instance is
 // reconfigured. In each state the table of bounds must hold, and no client may be refused that is under its limit.
 //
-// Each request is one of HTTP to a real Middleware, by a clock that is moved by hand, and shows real tokens: what
-// is whose home, which tally goes first and what the modes do is that of package middleware. What is true is kept
+// Each request is one of HTTP to a real Middleware, by a clock that is moved by hand, and shows real tokens: which
+// tally goes first and what the modes do is that of package middleware. What is true is kept
 // beside it, by other arithmetic; see truth.go, rules.go and bounds.go. README.md prints what was explored, and
 // docs/proof.md lists what is left out.
 //
@@ -24,9 +24,8 @@
 // two of them merged, for the clients of the life that is played; see life.go. It reads the identity of a bought
 // tally from its challenge.
 //
-// # Homes
+// # Networks
 //
-// Where bought tallies stay near home, an instance becomes the home of a tally as it issues the challenge. What is
-// true of the share that others admit is kept for each of them. So a refusal has to be explained by the quota or by
-// the share, and both have their lines in the bound. The same goes for the networks around an address.
+// What is true of the networks around an address is kept for each instance. So a refusal has to be explained by the
+// quota or by a network, and both have their lines in the bound.
 package model

@@ -36,7 +36,7 @@ type life struct {
 	clients   [tallies]client
 	challenge [tallies]string // of which a bought tally was made
 	proofs    []string        // of EveryRequest: the last is for looking
-	homes     group           // whose challenges it has issued
+	issued    group           // challenges of its own
 	sold      group
 	variant   uint8
 	request   *http.Request // that was admitted first, and can be settled
@@ -118,14 +118,14 @@ func solved(challenge string) string {
 	return proof
 }
 
-// learn makes a tally that of a challenge: it follows from 9 bytes of that, and from when it was issued.
+// learn makes a tally that of a challenge: it follows from 6 bytes of that, and from when it was issued.
 func (l *life) learn(f int, challenge string) {
 	b, err := base64.RawURLEncoding.DecodeString(challenge)
 	if err != nil {
 		panic(err)
 	}
 	l.challenge[f] = challenge
-	l.clients[f].own.ID = [9]byte(b[14:23])
+	l.clients[f].own.ID = [6]byte(b[14:20])
 	l.clients[f].own.Expires = int64(binary.BigEndian.Uint32(b[4:])) + int64(l.passLife/time.Second)
 }
 
@@ -137,10 +137,6 @@ func (l *life) token(f int, p pair) string {
 	case !l.isShared(f):
 		if l.challenge[f] == "" {
 			l.learn(f, l.quote(l.elsewhere, l.readings[0], shared).Text)
-			if _, left := l.peek(l.readings[0], f); l.near() && left > l.law(share(f))[0].quota {
-				// One process in 2²⁴ takes itself for the home of another's tally: not twice in a row.
-				l.learn(f, l.quote(l.elsewhere, l.readings[0], shared).Text)
-			}
 		}
 		return string(c.holder.AppendOwn(nil, c.own, &t))
 	case p == pair{}:
@@ -222,15 +218,6 @@ func (l *life) peek(clock time.Duration, f int) (says pair, left int64) {
 	for _, s := range l.at.said.Limits() {
 		left = min(left, s.Remaining)
 	}
-	if l.Spreads && f == shared { // what is left is told of the tally: whether its share is used up shows who asks
-		d, err := l.at.Peek(context.Background(), middleware.Address(netip.MustParseAddrPort(l.clients[f].address).Addr()))
-		if err != nil {
-			panic(err)
-		}
-		if !d.Admitted {
-			left = 0
-		}
-	}
 	return says, left
 }
 
@@ -242,7 +229,7 @@ func (l *life) play(c *call) (a answer) {
 		return l.ask(c)
 	case issue:
 		l.learn(f, l.quote(l.at, c.clock, shared).Text)
-		l.homes = l.homes.with(f)
+		l.issued = l.issued.with(f)
 	case buy:
 		from := shared
 		offered := l.quote(l.at, c.clock, f)

@@ -18,7 +18,7 @@ type content struct {
 type seen struct {
 	from    time.Duration // the earliest that its clock may yet show
 	sights  [maxReadings]sight
-	homes   group
+	issued  group // challenges of bought tallies
 	sold    group
 	variant uint8
 	first   call // by which was charged what can be settled
@@ -139,7 +139,7 @@ func (ms *memories) call(m memory, c call, from time.Duration) *answer {
 	a := l.play(&c)
 	is := content{calls: append(slices.Clone(before.calls), c)}
 	is.seen = ms.look(l, is.calls, from)
-	is.homes, is.sold, is.variant, is.first = l.homes, l.sold, l.variant, l.first
+	is.issued, is.sold, is.variant, is.first = l.issued, l.sold, l.variant, l.first
 	for i := range is.sights {
 		if ms.off(l.variant) { // what was bought cannot be seen meanwhile
 			copy(is.sights[i].tally[bought:], before.sights[i].tally[bought:])

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/proof/chance"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/model"
 	"github.com/tallystick/tallystick/storeless"
@@ -162,12 +161,6 @@ func limitOf(w model.World) (text string) {
 		text = fmt.Sprintf("sliding, L = %d", l.Quota)
 	default:
 		text = fmt.Sprintf("bucket, burst %d", l.Burst)
-	}
-	switch {
-	case w.Fleet > 0 && l.Burst == 0 && l.Window < time.Minute:
-		text += fmt.Sprintf(", q = %d", chance.Share(l.Quota, w.Fleet, 1))
-	case w.Fleet > 0:
-		text += fmt.Sprintf(", `Instances` %d", w.Fleet)
 	}
 	return text
 }

@@ -7,7 +7,7 @@ import "time"
 func (w *explorer) start() state {
 	s := state{}
 	for f := range s.tallies {
-		s.tallies[f].open = w.isShared(f) || f <= w.Tallies && !w.issues()
+		s.tallies[f].open = w.isShared(f) || f <= w.Tallies && !w.Shop
 	}
 	for i := range w.Instances {
 		s.instances[i].memory = w.memories.settle(empty, w.from(&s, &s.instances[i]))
@@ -49,10 +49,8 @@ func (w *explorer) moves(s *state, yield yield) {
 			yield(move{instance: uint8(i), call: call{kind: step}}, w.step(*s, i), "")
 		}
 		in := &s.instances[i]
-		if f := bought + int(s.issued); w.issues() && f <= w.Tallies && in.sales == [tallies]soldAt{} { // all cost the same
+		if f := bought + int(s.issued); w.Shop && f <= w.Tallies && in.sales == [tallies]soldAt{} { // all cost the same
 			next := *s
-			next.instances[i].homes = in.homes.with(f)
-			next.tallies[f].open = !w.Shop
 			next.issued++
 			does(next, call{kind: issue, tally: int8(f)})
 		}
@@ -142,7 +140,7 @@ func (w *explorer) settled(s state, i int) state {
 	in := &s.instances[i]
 	f, now, then := int(in.first.tally), w.clock(&s, in), w.Moments[in.first.moment]
 	w.law(f).settle(&s.tallies[f].truth, now, then, w.SettleTo)
-	for _, b := range w.beside(f, in.homes) {
+	for _, b := range w.beside(f) {
 		w.law(b).settle(&in.beside[b-tallies], now, then, w.SettleTo)
 	}
 	in.first = admission{}

@@ -29,7 +29,7 @@ func (w *compiled) start() (*process, error) {
 // config is what a process is told, before it is reconfigured and after.
 func (w *compiled) config(p *process, variant uint8) middleware.Config {
 	cfg := middleware.Config{
-		Policy: name, Limits: w.limitsOf(variant), Secrets: secrets, Instances: w.Fleet, Spreads: w.Spreads,
+		Policy: name, Limits: w.limitsOf(variant), Secrets: secrets,
 		TokenTransport: middleware.HeaderOnly, MaxClients: clientsOf, Logger: slog.New(slog.DiscardHandler),
 		Now:        func() time.Time { return p.now },
 		OnDecision: func(_ context.Context, d middleware.Decision) { p.said = d },

@@ -40,7 +40,7 @@ func (w *explorer) asked(s *state, in *instance, c *call, a *answer) string {
 	}
 	f := int(a.tally)
 	w.law(f).charge(&s.tallies[f].truth, c.clock, a.state)
-	for _, b := range w.beside(f, in.homes) {
+	for _, b := range w.beside(f) {
 		w.law(b).charge(&in.beside[b-tallies], c.clock, w.law(b).here(c.clock))
 	}
 	if w.Spans {
@@ -89,7 +89,7 @@ func (w *explorer) compare(s *state, in *instance, c *call, a *answer) string {
 			}
 		}
 		excused := !laws[f].room(c.clock, laws[f].in(&t, at), 1)
-		for _, b := range w.beside(f, in.homes) {
+		for _, b := range w.beside(f) {
 			excused = excused || !laws[b].room(c.clock, laws[b].in(&in.beside[b-tallies], laws[b].here(c.clock)), 1)
 		}
 		if !excused {
@@ -107,20 +107,15 @@ func (w *explorer) exceeds(s *state, in *instance, c *call, a *answer) string {
 		return ""
 	case w.Step < 0:
 		w.result.Most = w.result.Own
-		for _, b := range w.beside(f, in.homes) {
-			if int(in.here) > w.one(b, 0) {
-				return "a clock that is set back hands out a share"
-			}
-		}
 		if w.result.Own > w.one(f, 0) {
 			return "a clock that is set back hands out a quota"
 		}
 		return ""
 	}
 	// An instance knows no other's part, and its clock alone says which window it is in.
-	for _, b := range w.beside(f, in.homes) {
+	for _, b := range w.beside(f) {
 		if l := w.laws[in.variant][b]; !l.room(c.clock, l.in(&in.beside[b-tallies], l.here(c.clock)), 0) {
-			return "an instance admits more than a share, or than a network may have"
+			return "an instance admits more than a network may have"
 		}
 	}
 	lives := w.Instances + int(s.restarts)

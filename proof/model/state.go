@@ -31,7 +31,6 @@ type state struct {
 
 type instance struct {
 	memory  memory
-	homes   group           // the tallies of whose challenges it has issued
 	beside  [2]truth        // what was admitted here of what is counted in its memory alone
 	first   admission       // the first of those that were not settled, where that matters
 	sales   [tallies]soldAt // to each address
@@ -108,7 +107,7 @@ func (w *compiled) canonical(s state) state {
 		return s // each owns other keys
 	}
 	slices.SortFunc(s.instances[:w.Instances], func(a, b instance) int {
-		return cmp.Or(cmp.Compare(a.memory, b.memory), cmp.Compare(a.homes, b.homes), cmp.Compare(a.stepped, b.stepped), cmp.Compare(a.here, b.here))
+		return cmp.Or(cmp.Compare(a.memory, b.memory), cmp.Compare(a.stepped, b.stepped), cmp.Compare(a.here, b.here))
 	})
 	slices.SortStableFunc(s.flights[:], func(a, b flight) int {
 		if w.Client == LastSent { // they are not alike, and stand as they were sent

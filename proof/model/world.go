@@ -26,14 +26,6 @@ type World struct {
 	Shop    bool
 	Memory  time.Duration // PassTime; 0: an hour
 
-	// Fleet is Config.Instances: bought tallies stay near home, on the instance that has issued the challenge of
-	// one. 0 or 1: a tally is at home everywhere.
-	Fleet int64
-
-	// Spreads is Config.Spreads: each instance admits a share of the shared tally too, of 1 request. There is one
-	// bought tally at most.
-	Spreads bool
-
 	Proofs int // of EveryRequest: S, up to 3
 
 	// Networks says that there are three addresses of IPv6: two of a /56, and one of another in the same /48. It is
@@ -107,17 +99,8 @@ const (
 	tallies      = 3 // the shared tally, and two that are bought; or those of three addresses
 	shared       = 0
 	bought       = 1           // the first of those
-	counted      = tallies + 2 // the tallies, and what is counted beside them on one instance
+	counted      = tallies + 2 // the tallies, and the networks that are counted beside them on one instance
 )
-
-// share names what of a bought tally is used on an instance that is not its home; of the shared one, where requests
-// are spread, on any.
-func share(f int) int {
-	if f == shared {
-		return counted - 1
-	}
-	return f + tallies - 1
-}
 
 // base is the start of a window of any length that the worlds have.
 var base = time.Unix(1_699_999_200, 0)
@@ -135,12 +118,6 @@ var secrets = [][]byte{[]byte("every instance of the model has this")}
 
 // off reports whether a configuration sells nothing.
 func (w *World) off(variant uint8) bool { return variant == 1 && w.Off }
-
-// near reports whether bought tallies stay near home.
-func (w *World) near() bool { return w.Fleet > 1 }
-
-// issues reports whether it matters who issues a challenge.
-func (w *World) issues() bool { return w.near() || w.Shop }
 
 func (w *World) networks() bool { return w.Networks[0] > 0 }
 

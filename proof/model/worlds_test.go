@@ -11,7 +11,6 @@ import (
 
 const (
 	second = time.Second
-	many   = 4096        // instances, with which a share of a quota of 2 or 3 is 1
 	width  = 10 * second // of the windows
 )
 
@@ -85,23 +84,14 @@ const (
 	proofs    = "any, `EveryRequest`, S = "
 	proofsTwo = "any, `EveryRequest`, in two windows, S = "
 
-	// Those whose tallies are bought near home.
-	nearHome   = "any, `Newcomers`, near home"
-	nearShared = "any, `WhenExhausted`, near home"
-	nearEcho   = "one that echoes a bought tally, near home"
-	nearMany   = "one that echoes the highest of it, B = 2"
-	nearEarly  = "any, near home; a clock goes ahead by the skew"
-	nearBack   = "any, near home; a clock goes back by a window (of one instance)"
-	nearBuying = "any, near home, tallies bought at their price"
-	nearPass   = "any, near home, a window longer than `PassTime`"
+	// Those of a bought tally.
+	ownEcho  = "one that echoes a bought tally"
+	ownMany  = "one that echoes the highest of it, B = 2"
+	ownEarly = "any, `Newcomers`; a clock goes ahead by the skew"
+	ownBack  = "any, `Newcomers`; a clock goes back by a window (of one instance)"
 
 	passEarly = "the same; a clock goes ahead by the skew, and the window is longer than `PassTime`"
 	passBack  = "the same; a clock goes back by a window, which is longer than `PassTime`"
-
-	// Those of a fleet over which requests are spread.
-	spread     = "any, `Spreads`"
-	spreadEcho = "one that echoes, `Spreads`"
-	spreadSell = "any, `Spreads` and `WhenExhausted`"
 
 	// Those whose instances are a ring: of two, which a third may join.
 	ringAny    = "any, a ring; a member changes"
@@ -118,6 +108,7 @@ const (
 
 	limits  = "any, of two limits"
 	around  = "any, of three addresses of a /48"
+	both    = "any, of three addresses of a /48, by two limits"
 	refunds = "one that drops; requests may be refunded"
 	dear    = "one that drops; requests may cost two more"
 	netback = "three addresses of a /48 that drop; requests may be refunded"
@@ -128,7 +119,6 @@ const (
 
 func worlds() []named {
 	ten := storeless.Limit{Quota: 20, Window: 10 * time.Minute, Algorithm: storeless.SlidingWindow}
-	half := storeless.Limit{Quota: 30, Window: 10 * time.Minute, Algorithm: storeless.SlidingWindow}
 	return []named{
 		{who: anybody, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two}},
 		{who: anybody, world: model.World{Limit: sliding(2), Instances: 3, Restarts: 1, Moments: two}},
@@ -169,40 +159,23 @@ func worlds() []named {
 		{who: exhausted, world: model.World{Limit: sliding(1), Instances: 2, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 2}, long: true},
 		{who: newcomers, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 2}, long: true},
 		{who: newcomers, world: model.World{Limit: fixed(2), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 2}},
+		{who: newcomers, world: model.World{Limit: sliding(3), Instances: 2, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1}},
+		{who: newcomers, world: model.World{Limit: bucket(2), Instances: 2, Restarts: 1, Moments: drops, Mode: model.Newcomers, Tallies: 1}, loose: true},
 		{who: buying, world: model.World{Limit: fixed(1), Instances: 1, Moments: soon, Mode: model.Newcomers, Tallies: 2, Shop: true, Memory: time.Minute}},
 		{who: buying, world: model.World{Limit: fixed(1), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 2, Shop: true, Memory: time.Minute}},
+		{who: buying, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: soon, Mode: model.Newcomers, Tallies: 1, Shop: true, Memory: time.Minute}},
 		{who: pass, world: model.World{Limit: ten, Instances: 2, Restarts: 1, Moments: []time.Duration{5 * time.Minute, 15 * time.Minute}, Mode: model.Newcomers, Tallies: 1, Memory: time.Minute}},
 		{who: proofs + "1", world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: soon, Mode: model.EveryRequest, Proofs: 1}},
 		{who: proofs + "3", world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: soon, Mode: model.EveryRequest, Proofs: 3}},
 		{who: proofsTwo + "1", world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.EveryRequest, Proofs: 1}},
 		{who: proofsTwo + "3", world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.EveryRequest, Proofs: 3}},
 
-		{who: nearHome, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: many}},
-		{who: nearHome, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: 50}},
-		{who: nearHome, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 2, Fleet: many}},
-		{who: nearHome, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 2, Fleet: many}, long: true},
-		{who: nearHome, world: model.World{Limit: sliding(3), Instances: 2, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: 50}},
-		{who: nearHome, world: model.World{Limit: sliding(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: 50}, long: true},
-		{who: nearHome, world: model.World{Limit: bucket(2), Instances: 2, Restarts: 1, Moments: drops, Mode: model.Newcomers, Tallies: 1, Fleet: 526}},
-		{who: nearShared, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 1, Fleet: many}},
-		{who: nearShared, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 1, Fleet: many}},
-		{who: nearShared, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 2, Fleet: many}, long: true},
-		{who: nearShared, world: model.World{Limit: fixed(2), Instances: 3, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 2, Fleet: many}, long: true},
-		{who: nearEcho, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: many, Client: model.Parallel, AtOnce: 1}},
-		{who: nearMany, world: model.World{Limit: fixed(3), Instances: 3, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: many, Client: model.Parallel, AtOnce: 2}},
-		{who: nearEarly, world: model.World{Limit: fixed(3), Instances: 3, Moments: edge, Mode: model.Newcomers, Tallies: 1, Fleet: many, Step: second}},
-		{who: nearEarly, world: model.World{Limit: fixed(3), Instances: 2, Restarts: 1, Moments: edge, Mode: model.Newcomers, Tallies: 1, Fleet: many, Step: second}, loose: true},
-		{who: nearEarly, world: model.World{Limit: sliding(4), Instances: 2, Moments: edge, Mode: model.Newcomers, Tallies: 1, Fleet: 50, Step: second}},
-		{who: nearBack, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: many, Step: -width}},
-		{who: nearBack, world: model.World{Limit: sliding(2), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: many, Step: -width}},
-		{who: nearBuying, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: soon, Mode: model.Newcomers, Tallies: 1, Fleet: many, Shop: true, Memory: time.Minute}},
-		{who: nearBuying, world: model.World{Limit: fixed(2), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 2, Fleet: many, Shop: true, Memory: time.Minute}},
-		{who: nearPass, world: model.World{Limit: half, Instances: 2, Restarts: 1, Moments: []time.Duration{5 * time.Minute, 15 * time.Minute}, Mode: model.Newcomers, Tallies: 1, Memory: time.Minute, Fleet: 50}},
-
-		{who: spread, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Fleet: many, Spreads: true}},
-		{who: spread, world: model.World{Limit: sliding(3), Instances: 2, Restarts: 1, Moments: edge, Fleet: many, Spreads: true}},
-		{who: spreadEcho, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Fleet: many, Spreads: true, Client: model.Parallel, AtOnce: 1}},
-		{who: spreadSell, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 1, Fleet: many, Spreads: true}},
+		{who: ownEcho, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Client: model.Parallel, AtOnce: 1}},
+		{who: ownMany, world: model.World{Limit: fixed(3), Instances: 3, Moments: two, Mode: model.Newcomers, Tallies: 1, Client: model.Parallel, AtOnce: 2}},
+		{who: ownEarly, world: model.World{Limit: fixed(3), Instances: 2, Restarts: 1, Moments: edge, Mode: model.Newcomers, Tallies: 1, Step: second}},
+		{who: ownEarly, world: model.World{Limit: sliding(2), Instances: 2, Moments: edge, Mode: model.Newcomers, Tallies: 1, Step: second}},
+		{who: ownBack, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Step: -width}},
+		{who: ownBack, world: model.World{Limit: sliding(2), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 1, Step: -width}},
 
 		{who: ringAny, world: model.World{Limit: fixed(2), Instances: 3, Ring: 2, Changes: 1, Moments: one}},
 		{who: ringStart, world: model.World{Limit: fixed(2), Instances: 2, Ring: 2, Restarts: 1, Moments: two}},
@@ -223,10 +196,11 @@ func worlds() []named {
 
 		{who: limits, world: model.World{Limit: fixed(2), Second: slow(3), Instances: 2, Restarts: 1, Moments: two}},
 		{who: limits, world: model.World{Limit: sliding(2), Second: bucket(3), Instances: 2, Moments: two}},
-		{who: limits, world: model.World{Limit: fixed(2), Second: slow(3), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: many}},
+		{who: limits, world: model.World{Limit: fixed(2), Second: slow(3), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 1}},
 		{who: around, world: model.World{Limit: fixed(2), Instances: 2, Moments: two, Networks: [2]int64{1, 2}}},
 		{who: around, world: model.World{Limit: sliding(2), Instances: 1, Moments: two, Networks: [2]int64{1, 2}}},
 		{who: around, world: model.World{Limit: fixed(1), Instances: 2, Moments: two, Networks: [2]int64{2, 2}}},
+		{who: both, world: model.World{Limit: fixed(2), Second: slow(3), Instances: 1, Moments: two, Networks: [2]int64{1, 2}}},
 		{who: refunds, world: model.World{Limit: fixed(3), Instances: 1, Moments: later, Client: model.Dropping, Settles: 2}},
 		{who: refunds, world: model.World{Limit: sliding(3), Instances: 1, Moments: later, Client: model.Dropping, Settles: 2}},
 		{who: netback, world: model.World{Limit: fixed(2), Instances: 1, Moments: two, Networks: [2]int64{1, 2}, Client: model.Dropping, Settles: 2}},

@@ -93,7 +93,7 @@ func (a *Attacker) RollBack() {
 }
 
 // Farm buys n tallies, each of the instance that is next, and uses them with all that it has for nothing. It
-// redeems each proof at every instance: if that made an instance a tally's home, all were.
+// redeems each proof at every instance, which opens the same tally there.
 func (a *Attacker) Farm(n int, cost int64) {
 	for len(a.owned) < n {
 		proof, token := a.Solve(a.Challenge(a.Next(), "")), ""

@@ -56,8 +56,7 @@ var arrows = map[string][]string{
 	"middleware/refusallog":           {module + "/middleware"},
 	"proof/players":                   {module + "/middleware", module + "/pow"},
 	"internal/cells":                  {},
-	"proof/chance":                    {},
-	"proof/model":                     {module + "/storeless", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact", module + "/middleware/exact/ring", module + "/proof/chance"},
+	"proof/model":                     {module + "/storeless", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact", module + "/middleware/exact/ring"},
 	"internal/limiter":                {module + "/storeless", module + "/internal/cells"}, // hidden: only middleware decides; storeless is what its users say
 	"proof/mutants":                   {},
 	"proof/exactkit":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", testify},
@@ -98,10 +97,9 @@ var inTests = map[string][]string{
 		module + "/middleware/client",     // the other end
 		module + "/middleware/exact/ring", // which asks what is known
 		module + "/proof/pages",           // the page with its table
-		module + "/proof/chance",          // what a share is, by other sums
 	},
-	"internal/limiter": {module + "/proof/chance", module + "/proof/pages"}, // what a share is, by other sums; tables
-	"middleware/exact": {module + "/middleware/exact/exacttest", exactkit},  // what every counter must pass
+	"internal/limiter": {module + "/proof/pages"},                          // tables
+	"middleware/exact": {module + "/middleware/exact/exacttest", exactkit}, // what every counter must pass
 	"middleware/exact/remote": {
 		module + "/middleware/exact/exacttest", exactkit, module + "/proof/pages",
 		module + "/middleware", module + "/proof/paced", // in front of it, and over it

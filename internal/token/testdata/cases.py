@@ -48,7 +48,7 @@ def state(at=0, cur=0, prev=0):
 def own(name="family", bound=False, ends=None, policy=CONTACT, since=NOW):
     """An own tally, bought at a time; its id stands for one made of a challenge. (Its name is
     in the vectors: another would change their bytes.)"""
-    return {"id": hashlib.sha256(name.encode()).hexdigest()[:18], "bound": bound,
+    return {"id": hashlib.sha256(name.encode()).hexdigest()[:12], "bound": bound,
             "expires": ends or since + wt.own_life(policy)}
 
 

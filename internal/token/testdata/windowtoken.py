@@ -168,7 +168,7 @@ def parse(policy, segment):
         raise ValueError("aud")
     if "sub" in claims and (type(sub) is not str or len(sub) != 8):
         raise ValueError("sub")
-    if "fam" in claims and (type(fam) is not str or len(unb64(fam)) != 9):
+    if "fam" in claims and (type(fam) is not str or len(unb64(fam)) != 6):
         raise ValueError("fam")
     if not integers([exp], (1, MAX_EXPIRES)) or type(numbers) is not list or len(numbers) % 4:
         raise ValueError("exp or t")

@@ -6,9 +6,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/proof/chance"
 	"github.com/tallystick/tallystick/proof/pages"
-	"github.com/tallystick/tallystick/proof/players"
 )
 
 // An attack is a client that wants as much as it can get of one aligned window.
@@ -40,14 +38,12 @@ func network(n int, number func(k int) int) (addrs []string) {
 var plain = site{Limits: perMinute(attacked)}
 
 // attacks are the rows of the table of bounds that a client can play alone.
-func attacks(o Options) []attack {
+func attacks() []attack {
 	once := func(int64, int64) int64 { return attacked }
 	all := func(l int64) func(n, starts int64) int64 {
 		return func(n, starts int64) int64 { return (n + starts) * l }
 	}
-	bought := func(cost int64) func(n, starts int64) int64 {
-		return func(n, starts int64) int64 { return o.bought(8, attacked, n, starts, cost) }
-	}
+	bought := all(8 * attacked)
 	costing, waiting, exactly := selling(middleware.Newcomers), selling(middleware.WhenExhausted), plain
 	costing.Cost, waiting.Challenge.NoWaitingRoom, exactly.Exact = costOf, false, &middleware.Exact{}
 	return []attack{
@@ -57,9 +53,9 @@ func attacks(o Options) []attack {
 		{2, "sends no token", plain, one, (*attacker).Drop, all(attacked)},
 		{2, "replays its first token", plain, one, (*attacker).Replay, all(attacked)},
 		{2, "shows any old tokens", plain, one, (*attacker).RollBack, all(attacked)},
-		{3, "buys 8 tallies, `WhenExhausted`", selling(middleware.WhenExhausted), one, farm, func(n, starts int64) int64 { return all(attacked)(n, starts) + bought(1)(n, starts) }},
-		{4, "buys 8 tallies, `Newcomers`", selling(middleware.Newcomers), one, farm, bought(1)},
-		{4, "the same, in requests that cost 1 or 2", costing, one, func(a *attacker) { a.Farm(8, 2) }, bought(2)},
+		{3, "buys 8 tallies, `WhenExhausted`", selling(middleware.WhenExhausted), one, farm, func(n, starts int64) int64 { return all(attacked)(n, starts) + bought(n, starts) }},
+		{4, "buys 8 tallies, `Newcomers`", selling(middleware.Newcomers), one, farm, bought},
+		{4, "the same, in requests that cost 1 or 2", costing, one, func(a *attacker) { a.Farm(8, 2) }, bought},
 		{5, "solves 20 proofs, `EveryRequest`", selling(middleware.EveryRequest), one, func(a *attacker) { a.Prove(20) }, all(20)},
 		{5, "solves 150 proofs, `EveryRequest`", selling(middleware.EveryRequest), one, func(a *attacker) { a.Prove(150) }, all(attacked)},
 		{6, "sends no token, and waits", waiting, one, wait, all(attacked + attacked/5)},
@@ -90,68 +86,20 @@ func outlast(a *attacker) {
 	}
 }
 
-// ceilingAttacks are attackers of sites whose instances admit one part of the quota each. Fewer instances than
-// two, or more than the quota, cannot.
-func ceilingAttacks() []attack {
-	parts := func(tallies int64) func(n, starts int64) int64 {
-		return func(n, starts int64) int64 { return (n + starts) * (attacked / n) * tallies }
-	}
-	all := []attack{
-		{12, "echoes the newest token, one instance after the other", plain, one, echo, func(n, starts int64) int64 {
-			return min(attacked, parts(1)(n, starts))
-		}},
-		{12, "sends no token", plain, one, (*attacker).Drop, parts(1)},
-		{12, "replays its first token", plain, one, (*attacker).Replay, parts(1)},
-		{12, "shows any old tokens", plain, one, (*attacker).RollBack, parts(1)},
-		{12, "buys 8 tallies, `WhenExhausted`", selling(middleware.WhenExhausted), one, farm, parts(9)},
-		{12, "buys 8 tallies, `Newcomers`", selling(middleware.Newcomers), one, farm, parts(8)},
-		{12, "sends no token, from a whole IPv6 /56", plain, whole56, (*attacker).Drop, func(n, starts int64) int64 { return (n + starts) * (8 * attacked / n) }},
-	}
-	for i := range all {
-		all[i].site.UnfairCeiling = true
-	}
-	return append(all, spreadAttacks()...)
-}
-
-// spreadAttacks are attackers of sites that admit a share because their balancer spreads requests. Nobody has to
-// ask the balancer.
-func spreadAttacks() []attack {
-	shares := func(l, cost int64) func(n, starts int64) int64 {
-		return func(n, starts int64) int64 { return (n + starts) * chance.Spread(l, n, cost) }
-	}
-	choosing := plain
-	choosing.Cost = costOf
-	all := []attack{
-		{14, "sends no token, `Spreads`", plain, one, (*attacker).Drop, shares(attacked, 1)},
-		{14, "shows any old tokens, `Spreads`", plain, one, (*attacker).RollBack, shares(attacked, 1)},
-		{14, "sends no token, in requests that cost 1 or 2, `Spreads`", choosing, one, func(a *attacker) { a.Show(players.Request{Cost: 2}) }, shares(attacked, 2)},
-		{14, "sends no token, from a whole IPv6 /56, `Spreads`", plain, whole56, (*attacker).Drop, shares(8*attacked, 1)},
-		{15, "buys 8 tallies, `WhenExhausted`, `Spreads`", selling(middleware.WhenExhausted), one, farm, func(n, starts int64) int64 {
-			return shares(attacked, 1)(n, starts) + new(Options).bought(8, attacked, n, starts, 1)
-		}},
-	}
-	for i := range all {
-		all[i].site.Spreads = true
-	}
-	return all
-}
-
 // played lets an attacker loose on n instances. If some start within the window, all do, once.
 func (a *attack) played(o Options, n, starts int) result {
-	return unlessByChance(func() result {
-		at := a.site
-		if n >= 1000 {
-			at.MaxClients = 2048 // all of them together in a gigabyte
-		}
-		f := newFleet(o, a.client, n, at)
-		client := f.attacker(a.from...)
+	at := a.site
+	if n >= 1000 {
+		at.MaxClients = 2048 // all of them together in a gigabyte
+	}
+	f := newFleet(o, a.client, n, at)
+	client := f.attacker(a.from...)
+	a.play(client)
+	if starts > 0 {
+		f.restart()
 		a.play(client)
-		if starts > 0 {
-			f.restart()
-			a.play(client)
-		}
-		return result{client.Gained().Admitted, a.bound(int64(n), int64(starts))}
-	}, func(r result) bool { return r.admitted > r.bound })
+	}
+	return result{client.Gained().Admitted, a.bound(int64(n), int64(starts))}
 }
 
 type result struct{ admitted, bound int64 }

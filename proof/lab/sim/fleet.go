@@ -30,7 +30,6 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/proof/chance"
 	"github.com/tallystick/tallystick/proof/pages"
 	"github.com/tallystick/tallystick/proof/players"
 )
@@ -43,25 +42,7 @@ const Seed = 1
 
 // Options are what all tables have in common.
 type Options struct {
-	// Seed is where chance begins.
-	Seed uint64
-	// Instances is what Config.Instances says, however many serve: a mistaken operator's number, or 1, with which a
-	// bought tally is whole on all of them. 0: as many as serve.
-	Instances int64
-}
-
-func (o *Options) expected(n int) int64 { return cmp.Or(o.Instances, int64(n)) }
-
-func (o Options) expecting(instances int64) Options {
-	o.Instances = instances
-	return o
-}
-
-// bought is what docs/bounds.md says that so many tallies of a limit of l admit on n instances,
-// if some start within the window: l on the one that issued the challenge, and a share on
-// each other process, of requests of each class of costs up to one.
-func (o *Options) bought(tallies, l, n, starts, cost int64) int64 {
-	return tallies * (l + (n+starts-1)*chance.Shares(l, o.expected(int(n)), cost))
+	Seed uint64 // where chance begins
 }
 
 // random returns chance for one row: rows do not hang together, and can be made in any order.
@@ -84,8 +65,7 @@ func perMinute(quota int64) []middleware.Limit {
 	return []middleware.Limit{{Quota: quota, Window: time.Minute}}
 }
 
-// A site is what the operator configures; a fleet adds what all have in common. Instances is how many are
-// expected, if that is not how many there are at first.
+// A site is what the operator configures; a fleet adds what all have in common.
 type site = middleware.Config
 
 func selling(mode middleware.Mode) site {
@@ -120,11 +100,9 @@ type instance struct{ http.Handler }
 func newFleet(o Options, name string, n int, s site) *fleet {
 	f := &fleet{site: s, r: o.random(name), began: opening, now: opening, all: make([]*instance, n)}
 	c := &f.site
-	c.Instances = cmp.Or(s.Instances, int64(n))
+	c.Instances = int64(n)
 	if s.Exact != nil {
 		c.Exact = &middleware.Exact{Counter: counter{exact.NewMemory(16, f.clock), f}, Outage: middleware.FailOpen, Deadline: 10 * time.Second}
-	} else if !s.UnfairCeiling && !s.Spreads {
-		c.Instances = o.expected(int(c.Instances))
 	}
 	c.Policy, c.Secrets = "api", [][]byte{[]byte("a secret that the simulation shares with nobody")}
 	c.TokenTransport, c.MaxClients = middleware.HeaderAndCookie, cmp.Or(s.MaxClients, 4096)
@@ -215,28 +193,8 @@ func (f *fleet) attacker(from ...string) *attacker {
 	return &attacker{Fleet: f, From: from, Random: f.r}
 }
 
-// bulk is the cost of the requests of a client that is in a hurry. One that costs much has another share than many
-// that cost as much together, so where shares are they are sent one by one.
-func (f *fleet) bulk() int64 {
-	if f.site.Instances > 1 {
-		return 1
-	}
-	return f.site.Limits[0].Quota
-}
-
 // any returns an instance by chance.
 func (f *fleet) any() int { return f.r.IntN(len(f.all)) }
-
-// unlessByChance plays, and once more if more was admitted than may be. A process takes the tally of
-// another one for its own with a chance of 2⁻²⁴, by secrets that no seed decides: that would be
-// one run of all tables in ten with another number. A fault does the same the second time.
-func unlessByChance[T any](play func() T, over func(T) bool) T {
-	got := play()
-	if over(got) {
-		return play()
-	}
-	return got
-}
 
 const madeBy = "make bounds"
 

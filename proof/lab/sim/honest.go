@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/proof/chance"
 	"github.com/tallystick/tallystick/proof/pages"
 	"github.com/tallystick/tallystick/proof/players"
 )
@@ -19,16 +18,8 @@ type client struct {
 	addr  string
 	token string
 	used  int64 // in the window
-	own   *ownTally
-	host  int // the instance that its balancer keeps it on
-}
-
-// An ownTally is what a client knows of the last tally that it has bought: its home, and how much of
-// it each instance has admitted. What an instance knew is gone with it.
-type ownTally struct {
-	name string
-	home *instance // that issued the challenge
-	used map[*instance]int64
+	owns  bool  // it has bought a tally
+	host  int   // the instance that its balancer keeps it on
 }
 
 // payable is what a client works for one proof: as much as ours do unless they are told to.
@@ -38,49 +29,31 @@ const payable = unit << 10
 type people struct {
 	f   *fleet
 	l   int64
-	q   int64 // the share of l, on an instance that is not a tally's home
 	all []*client
 
 	requests, admitted int64
 	early              int64 // refused, though the client had a tally under its limit
-	unjust             int64 // of these, where the instance was its home, or had admitted less than its share
-	over               int64 // admitted of a tally by an instance that is not its home, above its share
 	proofs, dearest    int64 // their number; the work of the dearest
 }
 
 // gathered returns so many people before a fleet that limits each to l.
 func gathered(f *fleet, l int64, n int, addr func(int) string) *people {
-	p := &people{f: f, l: l, q: chance.Share(l, f.site.Instances, 1)}
+	p := &people{f: f, l: l}
 	for i := range n {
 		p.all = append(p.all, &client{addr: addr(i)})
 	}
 	return p
 }
 
-// send sends one request of a client to instance i, and judges the answer. asked is who has asked for the work
-// of the proof; nil for none.
-func (p *people) send(c *client, i int, proof string, asked *instance) players.Answer {
-	by := p.f.all[i]
+// send sends one request of a client to instance i, and judges the answer.
+func (p *people) send(c *client, i int, proof string) players.Answer {
 	got := p.f.Ask(players.Request{To: i, From: c.addr, Tokens: []string{c.token}, Proof: proof})
-	if !got.Admitted() && asked == nil && c.used < p.l && c.own != nil {
+	if !got.Admitted() && proof == "" && c.used < p.l && c.owns {
 		p.early++
-		if by == c.own.home || c.own.used[by] < p.q {
-			p.unjust++
-		}
 	}
 	c.token = cmp.Or(got.Token(), c.token)
-	if !got.Admitted() {
-		return got
-	}
-	name, _ := players.Claims(got.Token())
-	if asked != nil && name != "" {
-		c.own = &ownTally{name, asked, map[*instance]int64{}}
-	}
-	if c.own != nil && c.own.name == name {
-		c.own.used[by]++
-		if by != c.own.home && c.own.used[by] > p.q {
-			p.over++
-		}
+	if name, _ := players.Claims(got.Token()); got.Admitted() && name != "" {
+		c.owns = true
 	}
 	return got
 }
@@ -88,8 +61,7 @@ func (p *people) send(c *client, i int, proof string, asked *instance) players.A
 // ask sends one request, works if need be, and asks again.
 func (p *people) ask(c *client, to func() int) {
 	p.requests++
-	i := to()
-	got := p.send(c, i, "", nil)
+	got := p.send(c, to(), "")
 	for tries := 0; !got.Admitted() && tries < 10; tries++ {
 		work, ok := got.Challenge()
 		if !ok || int64(work.Work) > payable {
@@ -97,9 +69,7 @@ func (p *people) ask(c *client, to func() int) {
 		}
 		p.proofs++
 		p.dearest = max(p.dearest, int64(work.Work))
-		asked, proof := p.f.all[i], p.f.attacker().Solve(got)
-		i = to()
-		got = p.send(c, i, proof, asked)
+		got = p.send(c, to(), p.f.attacker().Solve(got))
 	}
 	if got.Admitted() {
 		p.admitted++
@@ -127,23 +97,22 @@ type scene struct {
 	mode      middleware.Mode
 	addr      func(client int) string
 	play      func(p *people, each int)
-	planned   int64 // what the operator expects; 0: the instances
 }
 
 func scenes() []scene {
 	here := func(int) string { return v4(0) }
 	return []scene{
-		{"1 client, any instance", 10, 1, attacked, middleware.Newcomers, here, anywhere, 0},
-		{"1 client with 6 connections", 10, 1, attacked, middleware.Newcomers, here, sixConnections, 0},
-		{"20 behind one address", 10, 20, 12, middleware.Newcomers, here, anywhere, 0},
-		{"20 behind one address, `WhenExhausted`", 10, 20, attacked, middleware.WhenExhausted, here, anywhere, 0},
-		{"200 behind one address", 10, 200, 12, middleware.Newcomers, here, anywhere, 0},
-		{"2,000 behind one address", 10, 2000, 12, middleware.Newcomers, here, anywhere, 0},
-		{"32 on one instance, until a deploy", 10, 32, 50, middleware.Newcomers, here, sticky, 0},
-		{"1 on one instance, until a deploy", 10, 1, attacked, middleware.Newcomers, here, sticky, 0},
-		{"20 phones that change networks", 10, 20, 50, middleware.WhenExhausted, v4, roaming, 0},
-		{"1 client, any of 200 instances", 200, 1, attacked, middleware.Newcomers, here, anywhere, 0},
-		{"20 clients, from 2 to 50 instances", 2, 20, attacked, middleware.Newcomers, v4, scalingTo(50), 10},
+		{"1 client, any instance", 10, 1, attacked, middleware.Newcomers, here, anywhere},
+		{"1 client with 6 connections", 10, 1, attacked, middleware.Newcomers, here, sixConnections},
+		{"20 behind one address", 10, 20, 12, middleware.Newcomers, here, anywhere},
+		{"20 behind one address, `WhenExhausted`", 10, 20, attacked, middleware.WhenExhausted, here, anywhere},
+		{"200 behind one address", 10, 200, 12, middleware.Newcomers, here, anywhere},
+		{"2,000 behind one address", 10, 2000, 12, middleware.Newcomers, here, anywhere},
+		{"32 on one instance, until a deploy", 10, 32, 50, middleware.Newcomers, here, sticky},
+		{"1 on one instance, until a deploy", 10, 1, attacked, middleware.Newcomers, here, sticky},
+		{"20 phones that change networks", 10, 20, 50, middleware.WhenExhausted, v4, roaming},
+		{"1 client, any of 200 instances", 200, 1, attacked, middleware.Newcomers, here, anywhere},
+		{"20 clients, from 2 to 50 instances", 2, 20, attacked, middleware.Newcomers, v4, scalingTo(50)},
 	}
 }
 
@@ -225,13 +194,11 @@ func scalingTo(last int) func(p *people, each int) {
 
 // played lets a scene happen.
 func (s *scene) played(o Options, l int64) *people {
-	return unlessByChance(func() *people {
-		at := selling(s.mode)
-		at.Limits, at.Instances, at.MaxClients = perMinute(l), s.planned, max(1<<14, 8*s.clients) // a set of a smaller one is full in every thirtieth run
-		p := gathered(newFleet(o, s.name, s.instances, at), l, s.clients, s.addr)
-		s.play(p, s.each)
-		return p
-	}, func(p *people) bool { return p.over > 0 })
+	at := selling(s.mode)
+	at.Limits, at.MaxClients = perMinute(l), max(1<<14, 8*s.clients) // a set of a smaller one is full in every thirtieth run
+	p := gathered(newFleet(o, s.name, s.instances, at), l, s.clients, s.addr)
+	s.play(p, s.each)
+	return p
 }
 
 // inW writes hashes in prices of the first tally.
@@ -239,12 +206,11 @@ func inW(hashes int64) string { return fmt.Sprintf("%.1f W", float64(hashes)/uni
 
 // honestTable: what honest clients notice.
 func honestTable(o Options) pages.Made {
-	t := table("honest", "honest clients", "requests", "admitted", "refused under their limit", "proofs for each", "the dearest",
-		"with `Instances` 1: refused", "proofs for each")
+	t := table("honest", "honest clients", "requests", "admitted", "refused under their limit", "proofs for each", "the dearest")
 	for _, s := range scenes() {
 		t.Add(s.clients <= 200, func() []any {
-			p, whole := s.played(o, attacked), s.played(o.expecting(1), attacked)
-			return []any{s.name, p.requests, p.admitted, p.refused(), p.proofsEach(), inW(p.dearest), whole.refused(), whole.proofsEach()}
+			p := s.played(o, attacked)
+			return []any{s.name, p.requests, p.admitted, p.refused(), p.proofsEach(), inW(p.dearest)}
 		})
 	}
 	return t

@@ -29,28 +29,22 @@ type also struct {
 
 // rows are all bounds that are printed.
 func rows() []bound {
-	const more, atOnce, near, spreads = "And Tallystick promises no more.", "B requests at once.", "It is admitted L + (N+C−1)·q times at most.",
-		"Each instance admits its share."
+	const more, atOnce = "And Tallystick promises no more.", "B requests at once."
 	return []bound{
 		{"echoes the newest token, one request after another, any number of instances", "L", "TestEchoingClientOnThreeInstances", also{true, "one that echoes", more}, true},
 		{"the same, B requests at once", "(N+C)·L; if each costs 1 and it keeps the token of the request sent last, at most B·L + B−1", "TestRequestsAtOnce", also{true, "one that echoes the answer to what it sent last", atOnce}, false},
 		{"sends no token, or an old one; no proof of work is configured", "(N+C)·L", "TestClientsThatDoNotEcho", also{true, "any clients of one address", more}, true},
-		{"the same, where work buys more (`WhenExhausted`)", "(N+C)·L + F·(L + (N+C−1)·q)", "TestThreatsOfProofs", also{true, "any, `WhenExhausted`", near}, false},
-		{"the same, where work comes first (`Newcomers`)", "F·(L + (N+C−1)·q)", "TestThreatsOfProofs", also{true, "any, `Newcomers`", near}, false},
+		{"the same, where work buys more (`WhenExhausted`)", "(1+F)·(N+C)·L", "TestThreatsOfProofs", also{true, "any, `WhenExhausted`", more}, false},
+		{"the same, where work comes first (`Newcomers`)", "F·(N+C)·L", "TestThreatsOfProofs", also{true, "any, `Newcomers`", more}, false},
 		{"the same, where each request needs a proof (`EveryRequest`)", "min((N+C)·L, (N+C)·S)", "TestEveryRequestAdmitsWhatIsShown", also{true, "any, `EveryRequest`, S = 3", more}, false},
 		{"waits instead of working, where the waiting room is open", "+ (N+C)·max(1, L/5)", "TestThreatsOfTheWaitingRoom", also{simulated: true}, false},
 		{"holds a whole IPv6 /56, or a whole /48", "(N+C)·8·L, or (N+C)·64·L, before work", "TestThreatsOfManyAddresses", also{true, "any, of three addresses", ""}, false},
-		{"the same, and works", "+ F·(L + (N+C−1)·q), where F is what 2 addresses can buy, or what 8 can", "TestWholeNetworksThatWork", also{true, "three addresses of a /48 that buy", ""}, false},
+		{"the same, and works", "+ F·(N+C)·L, where F is what 2 addresses can buy, or what 8 can", "TestWholeNetworksThatWork", also{true, "three addresses of a /48 that buy", ""}, false},
 		{"at once, with `Concurrency` (`MaxHold` H, the oldest request has the age A)", "N·(1+F)·Max·(1 + A/H); with `CancelHeld` N·(1+F)·Max", "TestIdleRequestsHoldASlotNoLongerThanMaxHold", also{}, false},
 		{"the same on an exact route", "Max; in an outage with `FailOpen` N·Max", "TestSlotsOfAllInstances", also{}, false},
 		{"on an exact route", "L; in an outage with `FailOpen`, + (N+C)·max(1, L/`Instances`)", "TestExactQuotaIsOneForAllInstances", also{simulated: true}, true},
-		{"sends no token, or an old one, where `UnfairCeiling` is set", "(N+C)·L/`Instances`: where N is `Instances`, L·(1 + C/N); as much again for each tally that it buys", "TestUnfairCeiling", also{simulated: true}, false},
-		{"honest there, and the balancer keeps it on one instance", "L/`Instances`: **it is refused under its limit**", "TestUnfairCeilingIsUnfair", also{simulated: true}, false},
-		{"sends no token, or an old one, where `Spreads` is set", "(N+C)·q, by the dearest request that it may choose, up to (N+C)·L; of a bucket (N+C)·L; a whole /56 or /48 (N+C) times the q of 8·L or 64·L", "TestSpreads", also{true, "any, `Spreads`", spreads}, false},
-		{"the same, where work buys more than a share (`WhenExhausted`)", "(N+C)·q + F·(L + (N+C−1)·q)", "TestSpreadsOfAll", also{true, "any, `Spreads` and `WhenExhausted`", spreads}, false},
-		{"honest there, and uses all of L, each request on an instance by chance", "L, but for one request in 2,000 that is refused for a second", "TestSpreadsIsFair", also{simulated: true}, false},
 		{"on an exact route that asks a ring of the instances", "L·O, where O processes have owned its key in the window: 1 in quiet; who echoes: L", "TestRingOfInstances", also{world: "any, a ring", proof: "It is admitted L·O times at most."}, false},
-		{"works, where that comes first only while an instance is busy (`WhenBusy`)", "(N+C)·L + F·(L + (N+C−1)·q), whatever the load was", "TestBoundWhenBusy", also{}, false},
+		{"works, where that comes first only while an instance is busy (`WhenBusy`)", "(1+F)·(N+C)·L, whatever the load was", "TestBoundWhenBusy", also{}, false},
 		{"holds many IPv4 addresses, or many IPv6 /48", "(N+C)·L for each address, (N+C)·64·L for each /48, before work", "TestManyAddresses", also{}, false},
 		{"the same, and proves no work, with `WhenBusy` and `BusyPerSecond` R, in t seconds", "all together (N+C)·R·(t + 10), of one IPv4 /16 or IPv6 /29 a quarter of that, and one each time that an instance gets busy; beside the waiting room, and what an address or /48 sends above a sixteenth of R", "TestAllThatStrangersGetWithoutWork", also{}, false},
 		{"has its costs settled afterwards", "+ what its requests under way were estimated too low, for every algorithm", "TestSettleBound", also{world: "one that drops; requests may"}, false},
@@ -84,12 +78,11 @@ func Tables(o Options) []pages.Made {
 			few.Add(true, func() []any { return []any{b.client, b.admitted} })
 		}
 	}
-	thousand := attackTable(o, "thousand", attacks(o), []int{1000}, false)
+	thousand := attackTable(o, "thousand", attacks(), []int{1000}, false)
 	thousand.Alone = true
 	return []pages.Made{
-		all, few, attackTable(o, "admitted", attacks(o), sizes, true), thousand,
-		yieldTable(o), honestTable(o), quotasTable(o), bucketsTable(o), plansTable(o), griefTable(o), busyTable(o), dayTable(o),
-		attackTable(o, "ceilings", ceilingAttacks(), sizes[1:], true), unfairTable(o), spreadsTable(o), fillingTable(o),
+		all, few, attackTable(o, "admitted", attacks(), sizes, true), thousand,
+		yieldTable(o), honestTable(o), griefTable(o), busyTable(o), dayTable(o), fillingTable(o),
 	}
 }
 

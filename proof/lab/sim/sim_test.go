@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/proof/chance"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/pages"
 	"github.com/tallystick/tallystick/proof/players"
@@ -32,7 +31,7 @@ func seeds() []Options {
 // What stands in the page as a bound is one: no attacker gets more.
 func TestNoBoundIsExceeded(t *testing.T) {
 	for _, o := range seeds() {
-		for _, a := range attacks(o) {
+		for _, a := range attacks() {
 			sizes := []int{1, 2, 7}
 			if kit.Brief() && kit.Race {
 				sizes = sizes[1:2]
@@ -66,8 +65,8 @@ func TestYieldOfWork(t *testing.T) {
 				name := fmt.Sprint("N = ", n, ", ", budget, " W", p.name)
 				require.LessOrEqual(t, h.Spent, budget*unit, name)
 				require.LessOrEqual(t, h.Bought, p.mostTallies(n, float64(budget)), name)
-				require.LessOrEqual(t, h.Admitted, p.nothing(n)+o.bought(h.Bought, attacked, int64(n), 0, 1), name)
-				if p.crowds == 1 && !p.spread && budget >= int64(n*crowd) {
+				require.LessOrEqual(t, h.Admitted, p.nothing(n)+h.Bought*int64(n)*attacked, name)
+				if p.crowds == 1 && budget >= int64(n*crowd) {
 					require.InDelta(t, fit(n, float64(budget)), h.Bought, 0.03*float64(h.Bought)+1, name)
 				}
 			}
@@ -81,14 +80,9 @@ func TestYieldOfWork(t *testing.T) {
 // A row of the table of bounds is simulated if there is an attacker for it, or it is one of
 // the places of the yield.
 func TestSimulatedRowsArePlayed(t *testing.T) {
-	played := map[int]bool{8: true, 13: true, 16: true}
+	played := map[int]bool{8: true}
 	require.Equal(t, "the same, and works", rows()[8].client)
-	require.Equal(t, "TestUnfairCeilingIsUnfair", rows()[13].test)
-	require.Equal(t, "TestSpreadsIsFair", rows()[16].test)
-	for _, a := range ceilingAttacks() {
-		played[a.row] = true
-	}
-	for _, a := range attacks(Options{}) {
+	for _, a := range attacks() {
 		played[a.row] = true
 	}
 	for i, b := range rows() {
@@ -109,9 +103,7 @@ func TestBulkIsWorthAsMuch(t *testing.T) {
 	}
 }
 
-// No honest client that has a tally under its limit is refused, whatever its balancer does, but
-// by an instance that is not the tally's home and has admitted the share. That hardly ever
-// happens, except where a balancer is sticky and the home is gone: then it happens once.
+// No honest client that has a tally under its limit is refused, whatever its balancer does.
 func TestNobodyIsRefusedEarly(t *testing.T) {
 	for _, o := range seeds() {
 		for _, s := range scenes() {
@@ -119,41 +111,13 @@ func TestNobodyIsRefusedEarly(t *testing.T) {
 				continue
 			}
 			p := s.played(o, attacked)
-			require.Zero(t, p.unjust+p.over, s.name)
-			proofs := 1.1
-			if strings.Contains(s.name, "until a deploy") {
-				require.LessOrEqual(t, p.early, int64(len(p.all)), s.name)
-				proofs = 2.1
-			} else {
-				require.LessOrEqual(t, p.early, p.requests/2000, s.name)
-			}
+			require.Zero(t, p.early, s.name)
 			if s.clients <= 200 {
 				require.Equal(t, p.requests, p.admitted, s.name)
-				require.LessOrEqual(t, p.proofs, int64(proofs*float64(len(p.all))), s.name)
+				require.LessOrEqual(t, p.proofs, int64(len(p.all)), s.name)
 			}
 			require.EqualValues(t, s.clients*s.each, p.requests, s.name)
-
-			whole := s.played(o.expecting(1), attacked)
-			require.Zero(t, whole.early, s.name)
 		}
-	}
-}
-
-// What Config.Instances says wrongly costs proofs, and never a request.
-func TestPlans(t *testing.T) {
-	for _, p := range plans() {
-		if kit.Brief() && kit.Race && p.from != 2 {
-			continue
-		}
-		got := p.played(seeds()[0])
-		require.Zero(t, got.unjust+got.over, p)
-		require.Equal(t, got.requests, got.admitted, p)
-		require.Equal(t, got.proofs, got.early+int64(len(got.all)), p)
-		if p.instances == 1 {
-			require.Zero(t, got.early, p)
-		}
-		most := max(p.from, p.to)
-		require.Equal(t, attacked+int64(most-1)*chance.Share(attacked, p.instances, 1), worth(seeds()[0].expecting(p.instances), most, attacked), p)
 	}
 }
 
@@ -162,10 +126,8 @@ func TestNeighboursDoNotNotice(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
 		alone, g := grieved(seeds()[0], mode, 0), grieved(seeds()[0], mode, 20)
 		require.Equal(t, g.requests, g.admitted)
-		require.Zero(t, g.unjust+g.over)
-		require.Equal(t, alone.early, g.early)
+		require.Zero(t, g.early)
 		require.Equal(t, alone.proofs, g.proofs)
-		require.LessOrEqual(t, g.early, g.requests/1000)
 		require.Greater(t, g.newcomer, int64(unit), "and a newcomer pays more than the first")
 	}
 }

@@ -16,8 +16,7 @@ import (
 // with the race detector, which looks at how things are done and not at how often. One row of
 // each table is enough for it.
 //
-// The secrets of the instances come from a seed as well: by others a process takes the tally of another
-// for its own with a chance of 2⁻²⁴ each (see unlessByChance), and one run in some hundred prints another figure.
+// The secrets of the instances come from a seed as well.
 func TestPrintedTables(t *testing.T) {
 	for _, table := range Tables(Options{Seed: Seed}) {
 		t.Run(table.Page+" "+table.Name, func(t *testing.T) {

@@ -93,8 +93,8 @@ func (c *caller) hammer(each int) {
 // farm buys tallies, and shows each to all instances at once, to each for more than it has there.
 func (v *villains) farm(t turn) {
 	if t.calm && len(v.owned) < 3 {
-		home := int(t.round) % instances
-		if own := v.farmer.buy(home, home+1); own != "" {
+		seller := int(t.round) % instances
+		if own := v.farmer.buy(seller, seller+1); own != "" {
 			v.owned = append(v.owned, own)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/tallystick/tallystick/proof/chance"
 	"github.com/tallystick/tallystick/proof/lab/instance"
 )
 
@@ -20,7 +19,7 @@ type book struct {
 	mu       sync.Mutex
 	admitted map[entry]int64
 	names    map[tenant]string
-	owned    map[tenant][]possession
+	owned    map[tenant][]int64 // of each tally that was sold to one: the last window in which it lives
 	most     map[string]map[int64]int64
 	anew     map[[2]int64]int64 // how often a window began anew, by instance and window
 	slack    int64              // that is added to every bound: for tests
@@ -38,12 +37,6 @@ var everybody = tenant{policy: busy}
 
 // withoutWork is what everybody is called.
 const withoutWork = "all, without work,"
-
-// A possession is a tally that was sold to a tenant: the instance that is its home, and the last window in which it lives.
-type possession struct {
-	home int
-	last int64
-}
 
 // A part is what a request was charged to. Each has a bound of its own.
 type part string
@@ -78,7 +71,7 @@ type reached struct{ admitted, bound, over int64 }
 func newBook(slack int64) *book {
 	return &book{
 		slack:    slack,
-		admitted: map[entry]int64{}, names: map[tenant]string{}, owned: map[tenant][]possession{},
+		admitted: map[entry]int64{}, names: map[tenant]string{}, owned: map[tenant][]int64{},
 		most: map[string]map[int64]int64{}, anew: map[[2]int64]int64{}, worst: map[string]*reached{},
 	}
 }
@@ -99,11 +92,11 @@ func (b *book) admit(t tenant, name string, p part, instance int, at, most int64
 	b.most[t.policy][at] = max(b.most[t.policy][at], most)
 }
 
-// buys notes a tally that was sold to a tenant, with its home, and the last window in which it lives.
-func (b *book) buys(t tenant, home int, last int64) {
+// buys notes a tally that was sold to a tenant, and the last window in which it lives.
+func (b *book) buys(t tenant, last int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.owned[t] = append(b.owned[t], possession{home, last})
+	b.owned[t] = append(b.owned[t], last)
 }
 
 // restart notes that an instance's clock was set back past the beginning of a window and forward
@@ -115,8 +108,8 @@ func (b *book) restart(instance int, at int64) {
 }
 
 // bound returns how much may be admitted of an entry. All entries of an identity together come to what
-// docs/bounds.md says: (N+C)·L shared, F·(L + (N+C−1)·q) bought, and a fifth of (N+C)·L waited. An instance that began anew
-// is one more in C, and stays the home of what it has sold.
+// docs/bounds.md says: (N+C)·L shared, F·(N+C)·L bought, and a fifth of (N+C)·L waited. An instance that began anew
+// is one more in C.
 func (b *book) bound(e entry) (n int64) {
 	quota := b.most[e.policy][e.window]
 	if e.policy == bucket {
@@ -126,13 +119,9 @@ func (b *book) bound(e entry) (n int64) {
 	case e.tenant == everybody:
 		n = perSecond*(permitted+10) + onTheirWay
 	case e.part == bought:
-		for _, p := range b.owned[e.tenant] {
-			switch {
-			case p.last < e.window:
-			case p.home == e.instance:
+		for _, last := range b.owned[e.tenant] {
+			if last >= e.window {
 				n += quota
-			default:
-				n += chance.Share(quota, instances, 1)
 			}
 		}
 	case e.part == waited:
@@ -181,9 +170,7 @@ func (b *book) close(before int64) {
 		live[e.tenant] = true
 	}
 	maps.DeleteFunc(b.names, func(t tenant, _ string) bool { return !live[t] })
-	maps.DeleteFunc(b.owned, func(_ tenant, all []possession) bool {
-		return !slices.ContainsFunc(all, func(p possession) bool { return p.last >= before })
-	})
+	maps.DeleteFunc(b.owned, func(_ tenant, all []int64) bool { return slices.Max(all) < before })
 	for _, of := range b.most {
 		for at := range of {
 			if at < before {

@@ -150,22 +150,22 @@ func (c *caller) work(to int, offer players.Answer, tokens ...string) players.An
 	return offer
 }
 
-// buy buys a tally, and returns its first token; "" if it is not sold. Its home is the seller, where the challenge came from.
+// buy buys a tally, and returns its first token; "" if it is not sold.
 func (c *caller) buy(seller, redeemer int) string {
 	offer := c.Challenge(seller, "")
 	token := c.Redeem(redeemer, "", c.Solve(offer))
 	if token != "" {
-		c.owns(token, seller)
+		c.owns(token)
 	} else if c.eyes.honest && offer.Status != 0 {
 		c.unjust(offer, "its proof is not accepted")
 	}
 	return token
 }
 
-// owns notes a tally that was bought, with its home.
-func (c *caller) owns(token string, home int) {
+// owns notes a tally that was bought.
+func (c *caller) owns(token string) {
 	_, expires := players.Claims(token)
-	c.w.book.buys(tenant{c.eyes.Policy, netip.MustParseAddr(c.From[0])}, home%instances, expires/window)
+	c.w.book.buys(tenant{c.eyes.Policy, netip.MustParseAddr(c.From[0])}, expires/window)
 }
 
 // partIn returns what an answer was charged to.

@@ -35,7 +35,6 @@ type findings struct {
 	Restarts     judge.Count `what:"instances replaced" least:"1"`
 	Refused      judge.Count `what:"files of policies that were broken, and refused" least:"1"`
 	Cut          judge.Count `what:"bodies cut, streams reset" least:"1"`
-	Moved        judge.Count `what:"/form: holders sold a tally where their share was used up" least:"1"`
 
 	Unjust      judge.Complaints `what:"honest: refused with room"`
 	Excess      judge.Complaints `what:"honest: admitted without room"`

@@ -162,7 +162,7 @@ func (w *world) arrive(i int) {
 		return
 	}
 	if partIn(a) == bought {
-		c.owns(a.Token(), i)
+		c.owns(a.Token())
 	}
 	if busy {
 		w.Worked.Add(1)

@@ -67,7 +67,6 @@ func TestBook(t *testing.T) {
 			b.admit(t, name, p, instance, 100, 30)
 		}
 	}
-	const q = 17 // of 30 requests on three instances
 	for _, c := range []struct {
 		name string
 		do   func(*book)
@@ -82,19 +81,22 @@ func TestBook(t *testing.T) {
 		{"the honest are one kind", func(b *book) { admit(b, who, shared, 31, "steady 3", 0) }, "honest on /window", reached{31, 30, 1}},
 		{"the waiting room", func(b *book) { admit(b, buyer, waited, 6, "waits 0", 0) }, "waits on /form, waited", reached{6, 6, 0}},
 		{"more than the waiting room", func(b *book) { admit(b, buyer, waited, 7, "waits 0", 0) }, "waits on /form, waited", reached{7, 6, 1}},
-		{"a tally at home", func(b *book) { b.buys(buyer, 2, 100); admit(b, buyer, bought, 30, "farms 0", 2) }, "farms on /form, bought", reached{30, 30, 0}},
-		{"more than that", func(b *book) { b.buys(buyer, 2, 100); admit(b, buyer, bought, 31, "farms 0", 2) }, "farms on /form, bought", reached{31, 30, 1}},
-		{"its share elsewhere", func(b *book) { b.buys(buyer, 2, 100); admit(b, buyer, bought, q, "farms 0", 0) }, "farms on /form, bought", reached{q, q, 0}},
-		{"more than its share", func(b *book) { b.buys(buyer, 2, 100); admit(b, buyer, bought, q+1, "farms 0", 0) }, "farms on /form, bought", reached{q + 1, q, 1}},
-		{"two tallies, one of them at home", func(b *book) {
-			b.buys(buyer, 0, 100)
-			b.buys(buyer, 1, 200)
-			admit(b, buyer, bought, 30+q+1, "farms 0", 1)
-		}, "farms on /form, bought", reached{30 + q + 1, 30 + q, 1}},
-		{"a share of an instance that began anew", func(b *book) { b.buys(buyer, 2, 100); b.restart(0, 100); admit(b, buyer, bought, 2*q, "farms 0", 0) }, "farms on /form, bought", reached{2 * q, 2 * q, 0}},
-		{"a tally that has ended", func(b *book) { b.buys(buyer, 2, 99); admit(b, buyer, bought, 1, "farms 0", 2) }, "farms on /form, bought", reached{1, 0, 1}},
+		{"a tally", func(b *book) { b.buys(buyer, 100); admit(b, buyer, bought, 30, "farms 0", 2) }, "farms on /form, bought", reached{30, 30, 0}},
+		{"more than that", func(b *book) { b.buys(buyer, 100); admit(b, buyer, bought, 31, "farms 0", 2) }, "farms on /form, bought", reached{31, 30, 1}},
+		{"it is whole elsewhere", func(b *book) {
+			b.buys(buyer, 100)
+			admit(b, buyer, bought, 30, "farms 0", 0)
+			admit(b, buyer, bought, 31, "farms 0", 1)
+		}, "farms on /form, bought", reached{31, 30, 1}},
+		{"two tallies", func(b *book) {
+			b.buys(buyer, 100)
+			b.buys(buyer, 200)
+			admit(b, buyer, bought, 61, "farms 0", 1)
+		}, "farms on /form, bought", reached{61, 60, 1}},
+		{"a tally on an instance that began anew", func(b *book) { b.buys(buyer, 100); b.restart(0, 100); admit(b, buyer, bought, 60, "farms 0", 0) }, "farms on /form, bought", reached{60, 60, 0}},
+		{"a tally that has ended", func(b *book) { b.buys(buyer, 99); admit(b, buyer, bought, 1, "farms 0", 2) }, "farms on /form, bought", reached{1, 0, 1}},
 		{"nothing was bought", func(b *book) { admit(b, buyer, bought, 1, "farms 0", 0) }, "farms on /form, bought", reached{1, 0, 1}},
-		{"what is bought is no more for nothing", func(b *book) { b.buys(buyer, 0, 100); admit(b, buyer, shared, 31, "farms 0", 0) }, "farms on /form", reached{31, 30, 1}},
+		{"what is bought is no more for nothing", func(b *book) { b.buys(buyer, 100); admit(b, buyer, shared, 31, "farms 0", 0) }, "farms on /form", reached{31, 30, 1}},
 		{"a bucket and its burst", func(b *book) { admit(b, tenant{bucket, who.address}, shared, 30+burst, "drops 0", 0) }, "drops on /bucket", reached{30 + burst, 30 + burst, 0}},
 		{"more than its burst", func(b *book) { admit(b, tenant{bucket, who.address}, shared, 31+burst, "drops 0", 0) }, "drops on /bucket", reached{31 + burst, 30 + burst, 1}},
 		{"a quota that was higher for a moment", func(b *book) { b.admit(who, "drops 0", shared, 0, 100, 40); admit(b, who, shared, 39, "drops 0", 0) }, "drops on /window", reached{40, 40, 0}},
@@ -136,7 +138,7 @@ func TestBookOfMany(t *testing.T) {
 			}
 			for i := range c.n {
 				at := tenant{busy, netip.AddrFrom4([4]byte{10, 0, 1, byte(i)})}
-				b.buys(at, 1, 100)
+				b.buys(at, 100)
 				b.admit(at, "floods 0", shared, 1, 100, 30)
 				b.admit(at, "floods 0", bought, 1, 100, 30)
 				b.admit(at, "floods 0", waited, 1, 100, 30)
@@ -147,66 +149,30 @@ func TestBookOfMany(t *testing.T) {
 	}
 }
 
-// A holder is refused by its quota and by the share of an instance that is not the home of its tally, and by nothing else.
+// A holder is refused by the quota of its tally, and by nothing else.
 func TestHolder(t *testing.T) {
 	calm := turn{calm: true, agree: true, elapsed: judge.Spread{Least: middle, Most: middle}, parts: 1}
 	for _, c := range []struct {
 		name           string
-		instance       int
-		tally, here    int64
+		tally          int64
 		quota          judge.Spread
 		charged        bool
 		unjust, excess bool
 	}{
-		{name: "room at home", tally: 29, here: 29, quota: judge.Spread{Least: 30, Most: 30}, charged: true},
-		{name: "refused at home with room", tally: 29, here: 17, quota: judge.Spread{Least: 30, Most: 30}, unjust: true},
-		{name: "used up", tally: 30, here: 30, quota: judge.Spread{Least: 30, Most: 30}},
-		{name: "used up, and admitted", tally: 30, here: 30, quota: judge.Spread{Least: 30, Most: 30}, charged: true, excess: true},
-		{name: "room elsewhere", instance: 1, tally: 20, here: 16, quota: judge.Spread{Least: 30, Most: 30}, charged: true},
-		{name: "refused elsewhere with room", instance: 1, tally: 20, here: 16, quota: judge.Spread{Least: 30, Most: 30}, unjust: true},
-		{name: "the share is spent", instance: 1, tally: 20, here: 17, quota: judge.Spread{Least: 30, Most: 30}},
-		{name: "the share is spent, and admitted", instance: 1, tally: 20, here: 17, quota: judge.Spread{Least: 30, Most: 30}, charged: true, excess: true},
-		{name: "all is spent elsewhere", instance: 1, tally: 30, here: 3, quota: judge.Spread{Least: 30, Most: 30}, charged: true, excess: true},
-		{name: "it hangs on the quota, refused", instance: 1, tally: 20, here: 16, quota: judge.Spread{Least: 27, Most: 30}},
-		{name: "it hangs on the quota, admitted", instance: 1, tally: 20, here: 16, quota: judge.Spread{Least: 27, Most: 30}, charged: true},
+		{name: "room", tally: 29, quota: judge.Spread{Least: 30, Most: 30}, charged: true},
+		{name: "refused with room", tally: 29, quota: judge.Spread{Least: 30, Most: 30}, unjust: true},
+		{name: "used up", tally: 30, quota: judge.Spread{Least: 30, Most: 30}},
+		{name: "used up, and admitted", tally: 30, quota: judge.Spread{Least: 30, Most: 30}, charged: true, excess: true},
+		{name: "it hangs on the quota, refused", tally: 28, quota: judge.Spread{Least: 27, Most: 30}},
+		{name: "it hangs on the quota, admitted", tally: 28, quota: judge.Spread{Least: 27, Most: 30}, charged: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := &holder{}
-			h.tally.last, h.shares[c.instance].last = c.tally, c.here
-			unjust, excess := h.judge(c.instance, c.instance == 0, c.charged, calm, c.quota)
+			h.tally.last = c.tally
+			unjust, excess := h.judge(c.charged, calm, c.quota)
 			require.Equal(t, []bool{c.unjust, c.excess}, []bool{unjust, excess})
 		})
 	}
-}
-
-// What was used of a share in the window before does not weigh, and of a tally it does.
-func TestHolderInTheNextWindow(t *testing.T) {
-	calm := turn{calm: true, agree: true, elapsed: judge.Spread{Least: middle, Most: middle}, parts: 1}
-	w := &world{clocks: newClocks(exactWindow(time.Now()))}
-	h := &holder{caller: &caller{w: w}}
-	h.has("", 0, calm)
-	for range 16 {
-		h.tally.used()
-		h.shares[1].used()
-	}
-	w.clocks.right.Add(window)
-	h.roll(calm)
-	least := judge.Spread{Least: 27, Most: 27} // of which 16 are the share
-	for n := range 16 {
-		unjust, excess := h.judge(1, false, true, calm, least)
-		require.False(t, unjust || excess, n)
-		unjust, _ = h.judge(1, false, false, calm, least)
-		require.True(t, unjust, n)
-		h.shares[1].used()
-	}
-	_, excess := h.judge(1, false, true, calm, least)
-	require.True(t, excess)
-	h.renewed = true
-	_, excess = h.judge(1, false, true, calm, least)
-	require.False(t, excess, "a process that was started has a share of its own")
-	h.tally.last = 16
-	_, excess = h.judge(0, true, true, calm, least)
-	require.True(t, excess, "of 16 in the window before two thirds weigh")
 }
 
 func TestLedger(t *testing.T) {

@@ -53,7 +53,6 @@ func openWorld(ctx context.Context, set settings) (_ *world, err error) {
 	w.clocks.house = w.house
 	for i, p := range w.house.Instances {
 		w.where[i] = p.Where
-		w.numbers[i].Store(p.Number)
 	}
 	state, err := w.house.Instances[0].State()
 	for policy, life := range state.Life {

@@ -102,7 +102,6 @@ func (w *world) restart(ctx context.Context, i int) {
 		w.fail(fmt.Errorf("a restart: %w", err))
 		return
 	}
-	w.numbers[i].Store(w.house.Instances[i].Number)
 	w.book.restart(i, at/window)
 	w.Restarts.Add(1)
 	for _, policy := range []string{paid, open} {
@@ -164,7 +163,6 @@ func (w *world) hear() (first instance.State) {
 		if p.Died() {
 			w.Deaths.Note("%s", w.house.Said(p))
 			w.fail(w.house.Replace(i))
-			w.numbers[i].Store(w.house.Instances[i].Number)
 			continue
 		}
 		s, err := p.State()

@@ -7,7 +7,6 @@ import "github.com/tallystick/tallystick/proof/lab/judge"
 // An oracle knows what one client has truly used of a sliding window, because it sees all of its
 // answers. So it says of each whether it was just, both ways.
 type oracle struct {
-	aligned    bool  // the window before does not weigh: as in the share of a tally, of whatever window
 	at         int64 // the window
 	prev, last int64
 	reach      int64 // what was used since the clocks agreed for three windows
@@ -22,9 +21,6 @@ func (o *oracle) roll(at int64, touched bool) {
 		o.prev, o.last = o.last, 0
 	default:
 		o.prev, o.last = 0, 0
-	}
-	if o.aligned {
-		o.prev = 0
 	}
 	if !touched {
 		o.reach = o.prev

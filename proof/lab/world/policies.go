@@ -17,7 +17,7 @@ const (
 	fixed    = "fixed"          // a fixed one
 	bucket   = "bucket"         // a token bucket
 	login    = instance.LogIn   // wrong passwords have a limit of their own
-	form     = "form"           // tallies are sold, which have a home, and there is a waiting room
+	form     = "form"           // tallies are sold, and there is a waiting room
 	busy     = "busy"           // the same, where work comes first only while the instance is busy
 	slow     = instance.Slow    // bodies, and so many at once
 	crew     = instance.Busy    // so many at once, for a while each

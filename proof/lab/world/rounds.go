@@ -23,7 +23,7 @@ const (
 // minima are what must have happened before a run is over, however slow the machine is.
 func (w *world) minima() bool {
 	return w.Dropped.Load() > 0 && w.Restarts.Load() > 0 && w.Kills.Load() > 0 && w.Steps.Load() > 0 && w.Reconfigured.Load() > 2 &&
-		w.Busy.Load() > 0 && w.AtOnce.Load() > 0 && w.Worked.Load() > 0 && w.Moved.Load() > 0 &&
+		w.Busy.Load() > 0 && w.AtOnce.Load() > 0 && w.Worked.Load() > 0 &&
 		w.quiet.rounds.Load() >= 2*ofCycle && w.flood.rounds.Load() >= 2*ofCycle
 }
 

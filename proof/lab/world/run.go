@@ -8,8 +8,7 @@
 // CPU time of honest requests is that of the thread which serves them, to which the goroutine is locked meanwhile: what
 // attackers cost is not in it.
 //
-// Tallies are sold on two policies. On one they have a home, and a share on the other instances, of which holders and a
-// farm use all. On the other work comes first while the instance is busy, or whatever the load, as the configuration says.
+// Tallies are sold on two policies. On one holders and a farm use all of them. On the other work comes first while the instance is busy, or whatever the load, as the configuration says.
 package world
 
 import (

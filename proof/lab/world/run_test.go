@@ -131,16 +131,6 @@ func TestSoakFindsFaults(t *testing.T) {
 				})
 			}
 		}, "servers: lines logged", ""},
-		{"a bought tally is whole everywhere", func(s *settings) {
-			s.configured = ofPolicy(form, func(p object) { p["instances"] = 1 })
-		}, "admitted by an instance in a window, most: farms on /form, bought", ""},
-		{"a holder gets more than its share", func(s *settings) {
-			s.configured = ofPolicy(form, func(p object) { p["instances"] = 2 })
-		}, "honest: admitted without room", "holder 0"},
-		{"a share is less than chance needs", func(s *settings) {
-			s.configured = ofPolicy(form, func(p object) { p["instances"] = 30 })
-		}, "honest: refused with room", "holder"},
-		{"a share has no way out", func(s *settings) { s.wrap = withoutProofs("holder") }, "honest: refused with room", "its share is used up, and it is sold no further tally"},
 		{"nobody notices that it is busy", func(s *settings) {
 			s.cycles, s.byLoad = 2, true
 			s.configured = ofPolicy(busy, func(p object) { p["challenge"].(object)["busyPerSecond"] = 1_000_000 })

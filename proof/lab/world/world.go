@@ -56,7 +56,6 @@ type world struct {
 	operating     sync.Mutex // of those who restart instances or change what they are configured by
 	configuration int
 	where         [instances]instance.Where
-	numbers       [instances]atomic.Int64 // of the processes that the instances are
 	hosts         atomic.Uint32
 	flooding      atomic.Bool
 	restarting    atomic.Bool
