@@ -10,12 +10,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/lab/instance"
 )
@@ -161,14 +159,4 @@ func TestTable(t *testing.T) {
 	}
 	require.NotContains(t, b.String(), "row held:")
 	require.Equal(t, 2, strings.Count(b.String(), "NOT HELD"))
-}
-
-// challengeOf makes a challenge, with nothing to solve.
-func challengeOf(t *testing.T) pow.Challenge {
-	t.Helper()
-	issuer, err := pow.New(pow.Config{Secrets: [][]byte{[]byte("0123456789abcdef0123456789abcdef")}})
-	require.NoError(t, err)
-	c, err := issuer.Issue(time.Unix(1_800_000_000, 0), pow.Binding{Client: []byte("client")}, 0)
-	require.NoError(t, err)
-	return c
 }
