@@ -141,7 +141,7 @@ func (s *Set) note(err error) {
 		return
 	}
 	s.last.Store(&outcome{success: time.Now()})
-	s.program.Logger.Info("tallystick: the policy file is in force as it is now", "code", "reloaded", "file", s.path, "page", page)
+	s.program.Logger.Info("tallystick: the policy file is in force as it is now", "code", "reloaded", "file", s.path, "remedy", "do nothing", "page", page)
 }
 
 func reload(sets []*Set) error {

@@ -27,9 +27,9 @@ type alarms struct {
 	differSince, differLast            time.Time
 }
 
-func (a *alarms) tell(level slog.Level, code, message string, args ...any) {
+func (a *alarms) tell(level slog.Level, code, message, remedy string, args ...any) {
 	args = append([]any{"code", code}, args...)
-	a.log.Log(context.Background(), level, "tallystick: "+message, append(args, "page", page+code)...)
+	a.log.Log(context.Background(), level, "tallystick: "+message, append(args, "remedy", remedy, "page", page+code)...)
 }
 
 // due reports whether it is time for an alarm. a.mu is held.
@@ -46,7 +46,7 @@ func (a *alarms) members(before, now []string) {
 	without := func(list, of []string) []string {
 		return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(of, s) })
 	}
-	a.tell(slog.LevelInfo, "ring-members", "the ring has other members now", "members", len(now), "came", without(now, before), "went", without(before, now))
+	a.tell(slog.LevelInfo, "ring-members", "the ring has other members now", "compare with what is deployed", "members", len(now), "came", without(now, before), "went", without(before, now))
 }
 
 // away tells that nobody tells who is in the ring.
@@ -54,7 +54,7 @@ func (a *alarms) away(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.due(&a.awayRang) {
-		a.tell(slog.LevelWarn, "ring-list-away", "nobody tells who is in the ring, and the last list stays in force", "error", err)
+		a.tell(slog.LevelWarn, "ring-list-away", "nobody tells who is in the ring, and the last list stays in force", "mend DNS, or what Find asks", "error", err)
 	}
 }
 
@@ -67,7 +67,7 @@ func (a *alarms) listed(self string, is bool) {
 		a.lastListed = time.Now()
 	}
 	if !is && !a.leaving && time.Since(a.lastListed) > patience && a.due(&a.unlistedRang) {
-		a.tell(slog.LevelWarn, "ring-not-listed", "the list of the ring does not name this process, which owns nothing: compare Self with the list", "self", self)
+		a.tell(slog.LevelWarn, "ring-not-listed", "the list of the ring does not name this process, which owns nothing", "compare Self with the list", "self", self)
 	}
 }
 
@@ -87,11 +87,11 @@ func (a *alarms) differ(self string) {
 		a.differSince = now
 	}
 	if a.differLast = now; now.Sub(a.differSince) > patience && a.due(&a.differRang) {
-		a.tell(slog.LevelWarn, "ring-lists-differ", "another process asks this one for keys that it does not own: they have different lists, or secrets in another order", "self", self)
+		a.tell(slog.LevelWarn, "ring-lists-differ", "another process asks this one for keys that it does not own: they have different lists, or secrets in another order", "give all processes the same list, and the same Secrets in one order", "self", self)
 	}
 }
 
 // deaf tells that nobody hears the others any more.
 func (a *alarms) deaf(err error) {
-	a.tell(slog.LevelError, "ring-deaf", "this process does not hear the other members of the ring any more", "error", err)
+	a.tell(slog.LevelError, "ring-deaf", "this process does not hear the other members of the ring any more", "restart it; if its port is taken, free that", "error", err)
 }
