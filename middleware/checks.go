@@ -79,7 +79,7 @@ const (
 
 const (
 	trustProxy  = "trust it with ForwardedFor or AddressFromHeader"
-	moreClients = "raise Config.MaxClients"
+	moreClients = "see that no client makes up identities, and raise Config.MaxClients"
 )
 
 // findings are what the log says of each. The codes are the headings of docs/checks.md, and stable:
@@ -106,7 +106,7 @@ var findings = [numFindings]struct{ code, message, remedy string }{
 	everybodyOne: {"everybody-one", "every request comes from one private address, though from many programs: all of them share one quota",
 		"have the proxy name its clients, and " + trustProxy},
 
-	cookieDropped:  {"cookie-dropped", "a page on plain HTTP: browsers drop the cookie, which is Secure", "serve the site on TLS, or set Config.Advanced.InsecureCookie while you develop"},
+	cookieDropped:  {"cookie-dropped", "a page on plain HTTP: browsers drop the cookie, which is Secure", "serve the site on TLS, or, while you develop, set Config.Advanced.InsecureCookie, without EmbeddedCookie"},
 	cookieInsecure: {"cookie-insecure", "the cookie is sent without Secure and without __Host-, and the site is on TLS", "do not set Config.Advanced.InsecureCookie"},
 	fieldsLost: {"fields-lost", "something outside of the limiter has taken away or replaced a field of the response",
 		"let it pass; to send fewer fields, set Config.Quiet or Config.Fields"},
@@ -121,14 +121,14 @@ var findings = [numFindings]struct{ code, message, remedy string }{
 	endpointsIdle:      {"endpoints-idle", "Endpoints is mounted, and the policy has no Challenge.Path", "set Challenge.Path to where it is mounted, or take it away"},
 	scriptsMissing: {"page-scripts-missing", "pages that open by themselves went to browsers, and none has asked for a script of theirs",
 		"mount Middleware.Endpoints where browsers find Challenge.Path, the prefix that a proxy takes away included; let no proxy add a Content-Security-Policy"},
-	newcomersOnGet: {"newcomers-on-get", "a page is refused, and its visitor cannot do the work", "limit the POST of its form alone, or set Challenge.Path and mount Middleware.Endpoints there"},
-	formUnsolvable: {"form-unsolvable", "a form is refused, and its visitor cannot do the work", "set Challenge.Path, mount Middleware.Endpoints there, and put the element into the form"},
+	newcomersOnGet: {"newcomers-on-get", "a page is refused, and its visitor cannot do the work", "limit the POST of its form alone; or set Challenge.Path, mount Middleware.Endpoints there, and let TokenTransport send cookies"},
+	formUnsolvable: {"form-unsolvable", "a form is refused, and its visitor cannot do the work", "set Challenge.Path, mount Middleware.Endpoints there, put the element into the form, and let TokenTransport send cookies"},
 	costAboveQuota: {"cost-above-quota", "a cost is above what its client may ever use; refused with 403", "lower the cost, or raise the Quota or Burst"},
 	exactOutside: {"exact-outside", "a policy inside of this one has refused a request, whose charge stays on the exact counter",
 		"mount this policy inside of the other one"},
 	costNegative: {"cost-negative", "Config.Cost returned a negative cost; refused", "mend the function: 0 peeks, and Refund gives back"},
 
-	secretUnknown: {"secret-unknown", "clients of several networks show what another secret has signed", "give all instances the same Config.Secrets, and drop an old one after TokenLife only"},
+	secretUnknown: {"secret-unknown", "clients of several networks show what another secret has signed", "give all instances the same Config.Secrets, also after a restart, and drop an old one after TokenLife only"},
 	clockDiffers:  {"clock-differs", "an instance has signed what begins later than now: the clock of this one is behind, or that of the other is ahead", "have all instances keep their clocks by NTP"},
 
 	clockJumped: {"clock-jumped", "the clock has stepped back: it was wrong before, or is now", "have it slewed, not stepped"},

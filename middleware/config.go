@@ -50,7 +50,7 @@ type Config struct {
 	// LimitsFor gives customers limits of their own. Default: nil, those of their tier. Needs an Identity.
 	LimitsFor *LimitsFor
 
-	// Cost prices a request. Default: 1. A cost of 0 peeks, one above a quota is answered 403, a negative
+	// Cost prices a request. Default: 1. A cost of 0 peeks and counts nothing, so round up; one above a quota is answered 403, a negative
 	// one 500, and logged. See [Middleware.HandlerCost] for one price of a whole route.
 	Cost func(*http.Request) int64
 
@@ -65,7 +65,7 @@ type Config struct {
 	ByOutcome *ByOutcome
 
 	// Instances is about how many instances serve the policy at once: each has one part of the quota in an
-	// outage of Exact under [FailOpen]. Default: 1, undivided. Permitted: 1 to 1048576.
+	// outage of Exact under [FailOpen]. Without Exact it divides nothing. Default: 1, undivided. Permitted: 1 to 1048576.
 	Instances int64
 
 	// MaxClients is for how many active clients the memory is made: 102 bytes for each and each limit
@@ -86,8 +86,9 @@ type Config struct {
 	// An identity function that denies a request is obeyed all the same.
 	Shadow bool
 
-	// RefusalHandler answers refused requests in place of the built-in problem details and page. It must
-	// write a response; the decision in the context has its Status, and all fields are set already.
+	// RefusalHandler answers refused requests in place of the built-in problem details and page. The
+	// decision in the context has the Status, which is sent if the handler sends none. All fields are
+	// set already.
 	RefusalHandler http.Handler
 
 	// PageHandler replaces the built-in page alone, as RefusalHandler does; scripts still get problem

@@ -29,7 +29,8 @@ func (m *Middleware) Decide(ctx context.Context, ask Ask) (Answer, error) {
 	return m.loaded().decideAsk(question{ctx: ctx, id: ask.Identity, cost: ask.Cost, ask: &ask})
 }
 
-// Check is [Middleware.Decide] for a client that shows nothing. A cost of 0 is always allowed, and
+// Check is [Middleware.Decide] for a client that shows nothing. The error says that nothing could be
+// decided, and not that the client is refused: look at Answer.Allowed. A cost of 0 is always allowed, and
 // charges nothing. In the modes [Newcomers] and [EveryRequest], and
 // in [WhenBusy] while the instance is busy, it refuses: these ask for a proof.
 func (m *Middleware) Check(ctx context.Context, id Identity, cost int64) (Answer, error) {

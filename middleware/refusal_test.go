@@ -4,6 +4,7 @@ package middleware_test
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"strconv"
@@ -218,4 +219,40 @@ func TestAcceptNegotiation(t *testing.T) {
 		resp := refusal(t, middleware.OverLimit, false, with("Accept", "application/json;q=0.1", "Accept", "text/html"))
 		require.Equal(t, "text/html; charset=utf-8", resp.Header.Get("Content-Type"))
 	})
+}
+
+// A handler of the program's that sends no status has sent a refusal all the same.
+func TestRefusalHandlerWithoutAStatus(t *testing.T) {
+	for name, test := range map[string]struct {
+		handler http.HandlerFunc
+		want    int
+	}{
+		"text":             {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "later") }, http.StatusTooManyRequests},
+		"nothing":          {func(http.ResponseWriter, *http.Request) {}, http.StatusTooManyRequests},
+		"flushed":          {func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() }, http.StatusTooManyRequests},
+		"a hint before it": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusEarlyHints) }, http.StatusTooManyRequests},
+		"a status":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }, http.StatusOK},
+	} {
+		for where, set := range map[string]func(*middleware.Config){
+			"RefusalHandler": func(cfg *middleware.Config) { cfg.RefusalHandler = test.handler },
+			"PageHandler":    func(cfg *middleware.Config) { cfg.PageHandler = test.handler },
+		} {
+			t.Run(where+", "+name, func(t *testing.T) {
+				cfg := contact(new(clock))
+				cfg.Limits[0].Quota = 1
+				set(&cfg)
+				server := serve(t, newLimiter(t, cfg).Handler(new(spy)))
+				client := clientAt(t, "127.0.0.1")
+				for _, want := range []int{http.StatusOK, test.want} {
+					r, err := http.NewRequest(http.MethodPost, server.URL, http.NoBody)
+					require.NoError(t, err)
+					r.Header.Set("Accept", "text/html")
+					resp, err := client.Do(r)
+					require.NoError(t, err)
+					require.NoError(t, resp.Body.Close())
+					require.Equal(t, want, resp.StatusCode)
+				}
+			})
+		}
+	}
 }

@@ -30,7 +30,7 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 		dc.decision.withExtras().refusal = &kept
 	}
 	if e.hooks.refused != nil {
-		e.hooks.refused.ServeHTTP(w, r)
+		serveRefusal(w, r, e.hooks.refused, refusal.Status)
 		return
 	}
 	if len(h["Vary"]) > 0 {
@@ -40,7 +40,7 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 	}
 	html := dc.wantsPage(r)
 	if html && e.hooks.page != nil {
-		e.hooks.page.ServeHTTP(w, r)
+		serveRefusal(w, r, e.hooks.page, refusal.Status)
 		return
 	}
 	buf := e.bodies.Get().(*[]byte)
@@ -51,6 +51,48 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 	*buf = body
 	e.bodies.Put(buf)
 }
+
+// serveRefusal has a handler of the program's answer. If it writes no status, the refusal's is meant: net/http would
+// send 200, and a client would take the refusal for a success.
+func serveRefusal(w http.ResponseWriter, r *http.Request, h http.Handler, status int) {
+	refusing := &refusing{ResponseWriter: w, status: status}
+	h.ServeHTTP(refusing, r)
+	refusing.begin()
+}
+
+type refusing struct {
+	http.ResponseWriter
+	status int
+	begun  bool
+}
+
+// begin sends the status of the refusal, unless the handler has sent one.
+func (w *refusing) begin() {
+	if !w.begun {
+		w.WriteHeader(w.status)
+	}
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *refusing) WriteHeader(status int) {
+	w.begun = w.begun || status >= 200
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (w *refusing) Write(b []byte) (int, error) {
+	w.begin()
+	return w.ResponseWriter.Write(b)
+}
+
+// Flush implements [http.Flusher].
+func (w *refusing) Flush() {
+	w.begin()
+	_ = http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *refusing) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // refusalOf returns what problem details and pages say of a decision.
 func (e *engine) refusalOf(dc *decisionContext) page.Refusal {

@@ -110,7 +110,7 @@ func (dc *decisionContext) givesBack(now time.Time) bool {
 	return !dc.decision.FromWaitingRoom && !dc.reply.Fields.Finalized() && (e.challenge == nil || e.challenge.mode != WhenBusy)
 }
 
-var errUncharged = fmt.Errorf("%w: this request was not charged, or is settled already", exact.ErrNoRefund)
+var errUncharged = fmt.Errorf("%w: this request was not charged, is settled already, or is not the one that the limiter has passed on", exact.ErrNoRefund)
 
 // Charge says whether the request counts in the limits of [ByOutcome], whatever its status is: for
 // handlers whose status does not tell, such as those that redirect in either case, or stream. The
