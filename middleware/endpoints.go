@@ -5,6 +5,7 @@ package middleware
 import (
 	"errors"
 	"net/http"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -19,22 +20,28 @@ import (
 // these itself: it would challenge its own script, and lock all out. To pass them to what is inside would leave a
 // handler that looks at no path without a limit. What else is below the path is limited like any other: a file that
 // there is not, and the pages of a site that has put the endpoints beside them.
-func (c *challenger) answers(path string) bool {
-	name, below := strings.CutPrefix(path, c.path)
+func (c *challenger) answers(asked string) bool {
+	name, below := strings.CutPrefix(asked, c.path)
 	if !below || c.path == "" {
 		return false
 	}
-	switch name {
-	case "challenge", "redeem", "ticket":
-	default:
-		if f, _ := c.assets.Find(name); f == nil {
-			return false
-		}
+	if !c.has(name) {
+		return false
 	}
 	if !c.mounted.Load() {
 		c.mounted.Store(true)
 	}
 	return true
+}
+
+// has reports whether there is an endpoint or a file of this name.
+func (c *challenger) has(name string) bool {
+	switch name {
+	case "challenge", "redeem", "ticket":
+		return true
+	}
+	f, _ := c.assets.Find(name)
+	return f != nil
 }
 
 // serveEndpoints answers the policy's own URLs.
@@ -44,7 +51,7 @@ func (e *engine) serveEndpoints(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := e.challenge.below(r.URL.Path)
-	if !strings.HasSuffix(name, ".css") && !e.checks.scripts.Load() { // a style sheet comes where scripts are forbidden
+	if e.challenge.has(name) && !strings.HasSuffix(name, ".css") && !e.checks.scripts.Load() { // a style sheet comes where scripts are forbidden
 		e.checks.scripts.Store(true)
 	}
 	switch name {
@@ -63,7 +70,7 @@ func (e *engine) serveEndpoints(w http.ResponseWriter, r *http.Request) {
 func (e *engine) serveAsset(w http.ResponseWriter, r *http.Request, name string) {
 	f, exact := e.challenge.assets.Find(name)
 	switch {
-	case f == nil && strings.Contains(name, "/") && !strings.HasPrefix(r.URL.Path, e.challenge.path):
+	case f == nil && e.challenge.has(path.Base(name)) && !strings.HasPrefix(r.URL.Path, e.challenge.path):
 		if e.checks.misplaced.CompareAndSwap(false, true) {
 			e.checks.warn(e.now(), endpointsMisplaced)
 		}

@@ -302,12 +302,13 @@ func contextOf(ctx context.Context) *decisionContext {
 	return dc
 }
 
-// joins reports whether w and r are of the response that outer sees to: whether w writes to it or, where that cannot be told
-// (http.TimeoutHandler and many loggers hide the writer), r is the same request, or one of the same client. The context does not
+// joins reports whether w and r are of the response that outer sees to: whether w writes to it or, where another writer is in
+// between (of http.TimeoutHandler, or of a logger), r is the same request, or one of the same client. A request whose URL was
+// rewritten, as by http.StripPrefix, has its header map still. The context does not
 // tell: a handler that serves a batch hands it on to requests of others, whose tokens must not come back to the client that asks.
 func (dc *decisionContext) joins(outer *decisionContext, w http.ResponseWriter, r *http.Request) bool {
 	was := &outer.request
-	if outer.reply.Answers(w) || was.URL == r.URL && was.RemoteAddr == r.RemoteAddr && sameMap(was.Header, r.Header) {
+	if outer.reply.Answers(w) || was.RemoteAddr == r.RemoteAddr && sameMap(was.Header, r.Header) {
 		return true
 	}
 	a, b := &dc.decision.Identity, &outer.decision.Identity

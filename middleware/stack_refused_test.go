@@ -137,7 +137,7 @@ func TestWhatAnInnerPolicyRefusesIsNotChargedOutside(t *testing.T) {
 		"a client that cannot be told now":                     {inner: identified(middleware.Identity{}, middleware.ErrIdentityUnavailable), left: none},
 		"a cost that is wrong inside":                          {inner: func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return -1 } }, left: none},
 		"a policy inside that only tries":                      {inner: func(cfg *middleware.Config) { cfg.Shadow = true }, left: none},
-		"another writer in between that can be unwrapped":      {between: wrapping(func(w http.ResponseWriter) http.ResponseWriter { return wrappedWriter{w} }), left: all},
+		"another writer in between that can be unwrapped":      {between: wrapping(func(w http.ResponseWriter) http.ResponseWriter { return wrappedWriter{w} }), left: none},
 		"another writer that cannot":                           {between: wrapping(func(w http.ResponseWriter) http.ResponseWriter { return struct{ http.ResponseWriter }{w} }), left: none},
 		"a recorder: part of a batch":                          {between: wrapping(func(http.ResponseWriter) http.ResponseWriter { return httptest.NewRecorder() }), left: none},
 		"a timeout in between":                                 {between: func(h http.Handler) http.Handler { return http.TimeoutHandler(h, time.Hour, "") }, left: none},
@@ -318,3 +318,30 @@ func TestThreePolicies(t *testing.T) {
 		})
 	}
 }
+
+// A writer that can be unwrapped may throw away what it was given. A handler that answers a refusal by work of its own,
+// through such a one, is charged outside each time.
+func TestAFallbackForARefusalIsCharged(t *testing.T) {
+	now := new(clock)
+	outer, inner := contact(now), contact(now)
+	outer.Policy, inner.Policy, inner.Limits[0].Quota = "outer", "inner", 1
+	first, fallbacks := newLimiter(t, inner).Handler(new(spy)), 0
+	h := newLimiter(t, outer).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		buffer := httptest.NewRecorder()
+		first.ServeHTTP(buffering{buffer, w}, r)
+		if buffer.Code == http.StatusTooManyRequests {
+			fallbacks++
+			w.WriteHeader(http.StatusOK)
+		}
+	}))
+	require.Equal(t, 5, admitted(h, 50))
+	require.Equal(t, 4, fallbacks)
+}
+
+// buffering writes to a buffer, and shows the writer below it.
+type buffering struct {
+	*httptest.ResponseRecorder
+	below http.ResponseWriter
+}
+
+func (b buffering) Unwrap() http.ResponseWriter { return b.below }

@@ -174,6 +174,7 @@ func TestPoliciesOfAnAddressAndOfAKey(t *testing.T) {
 		"a hidden writer":     hidden,
 		"a timeout":           func(h http.Handler) http.Handler { return http.TimeoutHandler(h, time.Hour, "") },
 		"a writer that shows": wrapping(func(w http.ResponseWriter) http.ResponseWriter { return wrappedWriter{w} }),
+		"another URL":         func(h http.Handler) http.Handler { return hidden(http.StripPrefix("/", h)) },
 	} {
 		for _, m := range []string{http.MethodGet, http.MethodPost} {
 			for _, key := range []bool{true, false} {

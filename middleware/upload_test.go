@@ -106,12 +106,12 @@ func TestUploadsLeaveNoFiles(t *testing.T) {
 			cfg := refusing()
 			cfg.RefusalHandler = handler
 			return limit(t, cfg, handler)
-		}, 200},
+		}, 403},
 		"by the page of a refusal": {func(t *testing.T) http.Handler {
 			cfg := refusing()
 			cfg.PageHandler = handler
 			return limit(t, cfg, handler)
-		}, 200},
+		}, 403},
 		"at an endpoint": {func(t *testing.T) http.Handler {
 			cfg := challenging(new(clock), middleware.WhenExhausted)
 			cfg.Identity, cfg.RefusalHandler = refusing().Identity, handler
@@ -121,7 +121,7 @@ func TestUploadsLeaveNoFiles(t *testing.T) {
 				newLimiter(t, cfg).Endpoints().ServeHTTP(w, r)
 			})))
 			return mux
-		}, 200},
+		}, 403},
 	} {
 		for _, http2 := range []bool{false, true} {
 			t.Run(name+map[bool]string{false: ", HTTP/1.1", true: ", HTTP/2"}[http2], func(t *testing.T) {

@@ -185,13 +185,18 @@ const enlist = () => {
 // work on the caller's thread, in slices that leave a page responsive; 4 leave a phone
 // cores for what else it does.
 export const solve = async (challenge, options) => {
+  const { signal } = options ?? {};
+  signal?.throwIfAborted();
   let first;
   try {
     if (challenge.then && options?.workers !== 0) first = enlist();
   } catch {} // as below
+  let stop;
+  const stopped = new Promise((_, reject) => signal?.addEventListener("abort", stop = () => reject(signal.reason)));
   try {
-    return await answer(await challenge, first, options);
+    return await answer(await Promise.race([challenge, stopped]), first, options);
   } finally {
+    signal?.removeEventListener("abort", stop);
     first?.terminate();
   }
 };
@@ -308,7 +313,7 @@ const answer = (challenge, first, { signal, onprogress, maxWork = 2**28, workers
   // What an extension puts in the place of Worker may neither start nor fail. Workers that are
   // merely late share the rest.
   watchdog = setTimeout(() => {
-    if (spoken) return;
+    if (spoken || over || blocked) return;
     patience = 0;
     byOneself();
   }, patience);

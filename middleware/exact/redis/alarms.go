@@ -57,7 +57,7 @@ func (a *alarms) silent(err error) {
 // emptied tells of a server that has started anew, and lacks most of the keys that it had.
 func (a *alarms) emptied(had, has int64) {
 	if a.due(&a.emptiedRang) {
-		a.tell(slog.LevelError, "redis-emptied", "the redis server has started anew without most of its keys: quotas that were used are given back", "had", had, "has", has, "remedy", "set appendonly yes")
+		a.tell(slog.LevelError, "redis-emptied", "the redis server has started anew without most of its keys: quotas that were used are given back", "set appendonly yes", "had", had, "has", has)
 	}
 }
 

@@ -76,21 +76,18 @@ func (g *guard) settle(status int) {
 
 func (g *guard) self() *guard { return g }
 
-// Answers reports whether what is written to w is written to g, as far as w can be unwrapped. It touches no
-// writer: http.TimeoutHandler may use them at the same time.
+// Answers reports whether what is written to w is written to g, and to nothing else on the way but other guards. A writer
+// of the program's is not unwrapped: one that buffers can throw away what it was given, and answer something else.
 func (g *guard) Answers(w http.ResponseWriter) bool {
 	for {
-		switch t := w.(type) {
-		case interface{ self() *guard }:
-			if t.self() == g {
-				return true
-			}
-			w = t.self().ResponseWriter
-		case interface{ Unwrap() http.ResponseWriter }:
-			w = t.Unwrap()
-		default:
+		t, ours := w.(interface{ self() *guard })
+		switch {
+		case !ours:
 			return false
+		case t.self() == g:
+			return true
 		}
+		w = t.self().ResponseWriter
 	}
 }
 
