@@ -197,8 +197,14 @@ func troubles() map[string]trouble {
 			forms(middleware.Newcomers)(&cfg)
 			return startingWith(t, cfg)[1:]
 		},
-		"secret-weak":          around(func(cfg *middleware.Config) { cfg.Secrets = [][]byte{secret("a"), bytes.Repeat([]byte("k3X9"), 11)} }),
-		"limit-idle":           around(idleHour),
+		"secret-weak":    around(func(cfg *middleware.Config) { cfg.Secrets = [][]byte{secret("a"), bytes.Repeat([]byte("k3X9"), 11)} }),
+		"limit-idle":     around(idleHour),
+		"instances-idle": around(func(cfg *middleware.Config) { cfg.Instances = 4 }),
+		"failures-free": around(func(cfg *middleware.Config) {
+			logger := cfg.Logger
+			*cfg = login(new(clock))
+			cfg.Policy, cfg.Logger, cfg.ByOutcome.Free = "contact", logger, []int{http.StatusUnauthorized}
+		}),
 		"identity-unknown":     around(nil, []option{from("@")}),
 		"identity-unavailable": around(func(cfg *middleware.Config) { cfg.Identity = away }, nil),
 		"tier-unknown":         around(telling(tiered, nil), nil),

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"math"
 	"path"
 	"reflect"
@@ -88,6 +89,21 @@ func (e *engine) warnOfIdle(now time.Time) {
 			}
 			e.checks.warn(now, limitIdle, "limit", name, "first", by)
 			return
+		}
+	}
+}
+
+// warnOfNothing tells of options that do nothing, or the opposite of what they seem to do.
+func (e *engine) warnOfNothing(now time.Time, cfg *Config) {
+	if cfg.Instances > 1 && cfg.Exact == nil {
+		e.checks.warn(now, instancesIdle, "instances", cfg.Instances)
+	}
+	if b := cfg.ByOutcome; b != nil {
+		for _, failed := range [...]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests} {
+			if slices.Contains(b.Free, failed) {
+				e.checks.warn(now, failuresFree, "status", failed)
+				return
+			}
 		}
 	}
 }

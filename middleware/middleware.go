@@ -127,6 +127,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	e.logConfigured(now, &full)
 	e.warnOfIdle(now)
 	e.adviseHour(now)
+	e.warnOfNothing(now, &cfg)
 	e.warnOfSecrets(now, cfg.Secrets)
 	e.warnOfDear(now, m.dearest)
 	return nil
