@@ -24,7 +24,7 @@ func bundled(t *testing.T) (dist string, rendered map[string]string) {
 	t.Helper()
 	frameworks, err := filepath.Abs("testdata/frameworks")
 	require.NoError(t, err)
-	esbuild, err := filepath.Abs("../npm/testdata/tools/node_modules/.bin/esbuild")
+	esbuild, err := filepath.Abs("../../internal/npm/testdata/tools/node_modules/.bin/esbuild")
 	require.NoError(t, err)
 	for _, tool := range []string{esbuild, frameworks + "/node_modules"} {
 		if _, err := os.Stat(tool); err != nil {

@@ -48,11 +48,11 @@ func (b *tab) works(s *site) []string {
 // gets there. The page is of another origin than the API.
 func TestBundles(t *testing.T) {
 	browser := launch(t)
-	app, err := filepath.Abs("../npm/testdata/app")
+	app, err := filepath.Abs("../../internal/npm/testdata/app")
 	require.NoError(t, err)
 	tool := func(t *testing.T, dir, name string, args ...string) {
 		t.Helper()
-		file, err := filepath.Abs("../npm/testdata/tools/node_modules/.bin/" + name)
+		file, err := filepath.Abs("../../internal/npm/testdata/tools/node_modules/.bin/" + name)
 		require.NoError(t, err)
 		if _, err := os.Stat(file); err != nil {
 			kit.Unable(t, "there is no %s; .ci/need installs it: %v", name, err)
