@@ -302,7 +302,7 @@ func TestShowroom(t *testing.T) {
 		press("twenty", "^Refused by instance [123]. The next passes in ")
 		require.Equal(t, "5 admitted, at most 5 = L; 16 refused", h.counts()[0])
 		press("one", "^Refused by instance")
-		h.wait(`document.title === "Refused"`)
+		h.wait(`document.readyState === "complete" && document.title === "Refused"`)
 		h.look("7-no-script")
 		press("throw", "^The token is gone.")
 		press("twenty", "^Refused by instance")
