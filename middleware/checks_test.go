@@ -255,7 +255,7 @@ func troubles() map[string]trouble {
 			log := logTo(&cfg)
 			h := newLimiter(t, cfg).Endpoints()
 			for range 3 {
-				resp := requireStatus(t, http.StatusNotFound, send(h, method(http.MethodGet), path("/work/challenge")))
+				resp := requireStatus(t, http.StatusNotFound, send(h, method(http.MethodGet), path("/other/challenge")))
 				require.Contains(t, bodyOf(t, resp), "404: mount these endpoints at /tally/ or, where a proxy takes its beginning away, at the rest")
 			}
 			return log.lines()
