@@ -264,7 +264,7 @@ func (c *checks) otherSecret(now time.Time, id *Identity, codec *token.Codec) {
 	}
 }
 
-// An outage is what the log says of the exact counter.
+// An outage holds what the log has said of the exact counter.
 type outage struct {
 	told atomic.Bool // that it does not answer
 

@@ -116,9 +116,9 @@ func (e *engine) warnOfSecrets(now time.Time, secrets [][]byte) {
 	}
 }
 
-// warnOfDear tells of the first tier, by name, that may never use what a route costs, or that nobody may. It is no panic:
-// the price is the program's, and the quotas may be those of a file, which somebody else edits and a reload mends. Of
-// customers with limits of their own nobody knows.
+// warnOfDear tells of the first tier, by name, that may never use what a route costs, or that no tier may. It does not
+// panic: the quotas may stand in a file, which somebody else edits and a reload mends. The limits that customers have of
+// their own are not known here.
 func (e *engine) warnOfDear(now time.Time, cost int64) {
 	tiers := e.tiersOf()
 	slices.SortFunc(tiers, func(a, b *tier) int { return strings.Compare(a.name, b.name) })

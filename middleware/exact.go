@@ -36,8 +36,8 @@ type Exact struct {
 	// It should be at least four times of what a call takes, the way to the server and back included:
 	// of calls that take more than half of it few can be out at once. With twice of it some
 	// requests are 503 as load, and most where the server is as far as the deadline, whatever
-	// Outage says. Default: what the counter says by a method Deadline() time.Duration, as
-	// those of exact/file and exact/cas do, which wait for a disk: 250 ms. A counter of yours around one needs that
+	// Outage says. Default: what the counter says by a method Deadline() time.Duration:
+	// exact/file and exact/cas, which wait for a disk, say 250 ms. A counter of yours around one of them needs that
 	// method too. Of others 50 ms, for a server 12 ms away. Permitted: from 1 ms to 10 s.
 	Deadline time.Duration
 

@@ -140,7 +140,7 @@ func atOnce(l Limit) int64 {
 // parameters r and t (RFC 9651; the draft is named in the package documentation). A
 // limit that nothing was used of has no t, since nothing is going to change. On
 // a refusal only the limits that refused have one: Retry-After should not lie
-// before any t, and the others may rise long after it. A limit of which nothing is known is left out. b is empty.
+// before any t, and the others may rise long after it. A limit that is not known is left out. b is empty.
 func appendRateLimit(b []byte, names []string, v *storeless.Verdict) []byte {
 	for i, name := range names {
 		if name == "" || v.Limits[i].Remaining == unknown {

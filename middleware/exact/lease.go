@@ -60,7 +60,7 @@ func Lease(engine Counter, l LeaseConfig) (ArchiveCloser, error) {
 // Part implements [Parted].
 func (l *leasing) Part(call Call) int { return partOf(l.engine, call) }
 
-// Deadline is that of the engine.
+// Deadline returns the deadline of the engine.
 func (l *leasing) Deadline() time.Duration { return deadlineOf(l.engine) }
 
 // ChangesOwners says whether accounts of the engine may begin anew: package middleware asks by this name.

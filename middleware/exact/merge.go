@@ -56,7 +56,7 @@ type merged struct {
 // Part implements [Parted].
 func (m *merged) Part(call Call) int { return partOf(m.Batcher, call) }
 
-// Deadline is that of the engine.
+// Deadline returns the deadline of the engine.
 func (m *merged) Deadline() time.Duration { return deadlineOf(m.Batcher) }
 
 // mergeable is what calls must have in common.
