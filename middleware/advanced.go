@@ -16,25 +16,6 @@ type Advanced struct {
 	// larger. Permitted: 1 to 2147483647, Net48Factor no less than Net56Factor.
 	Net56Factor, Net48Factor int64
 
-	// PortBlocks gives each block of 4096 ports of an IPv4 address a price of its own, so that one
-	// subscriber cannot make tallies dear for others behind a carrier's address (RFC 7422): docs/forms.md
-	// says where that helps. RemoteAddr must have the client's own port. Needs a Challenge that sells
-	// tallies. Prohibited with an Identity and with InsecureNoMemory. Switching it on or off resets all
-	// prices to Work.
-	PortBlocks bool
-
-	// SurgeBudget is how many tallies this instance may sell in a minute before
-	// the work of every challenge begins to rise, to 2²⁸ hashes at the most, which a
-	// browser can do. One network, an IPv4 /16 or IPv6 /29, counts for a quarter of it at
-	// most. Needs a Challenge that sells tallies. Prohibited with InsecureNoMemory. Default: 0, never.
-	SurgeBudget int64
-
-	// Shards is into how many keys the counter of Exact splits each address. Each key has its part of the
-	// quota, and a request is charged to one of them by chance: for an address so busy that one key is
-	// too hot. It refuses a little early, and admits no more than one key would, if the quota is at least
-	// Shards. Needs Exact. Default: 1. Permitted: up to 256.
-	Shards int64
-
 	// EmbeddedCookie is for pages that live in other sites' frames: the cookie
 	// becomes SameSite=None and Partitioned. Prohibited with InsecureCookie,
 	// which browsers would not store, and with [HeaderOnly].

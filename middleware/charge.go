@@ -208,7 +208,8 @@ func (c *challenger) noteLoad(now time.Time, q *question, dc *decisionContext, w
 
 // loadOf says of whom a request is a part of the load: no client may make an instance busy, by
 // what it has bought neither. One client is an IPv4 address or, as they are to be had for nothing, an IPv6
-// /48. Its network is the IPv4 /16 or IPv6 /29: see surgeNetwork. What nobody has any number of is
+// /48. Its network is the IPv4 /16 or IPv6 /29: a
+// member of a registry gets a /29 for the asking, and hosts that rent addresses by the hour have them in few /16s. What nobody has any number of is
 // its own network: keys, users, and the addresses of a network of one's own.
 func (c *challenger) loadOf(who *subject, own *token.Own) (from load.Source) {
 	id := who.id

@@ -34,7 +34,6 @@ const (
 	identityAway
 	tierUnknown
 	limitsFailed
-	portUnknown
 	proxyUntrusted
 	proxySuspected
 	proxySilent
@@ -102,7 +101,6 @@ var findings = [numFindings]struct{ code, message, remedy string }{
 	identityAway:    {"identity-unavailable", "cannot tell now who is asking; refused", "mend what the identity function asks"},
 	tierUnknown:     {"tier-unknown", "identity has an unknown tier; the limits of Config.Limits apply", "add it to Config.Tiers, or mend the identity function"},
 	limitsFailed:    {"limits-failed", "LimitsFor has no answer; the limits that it gave last apply, or those of the tier", "mend the function, or what it asks"},
-	portUnknown:     {"port-unknown", "RemoteAddr has no port: such clients buy as without Config.Advanced.PortBlocks", "leave RemoteAddr as net/http fills it in, or take PortBlocks away"},
 	proxyUntrusted:  {"proxy-untrusted", "the client is a private address that names another, as proxies do: all of its clients share one quota", trustProxy},
 	proxySuspected: {"proxy-suspected", "one client names many others, as proxies do: all of its clients share one quota",
 		"if it is a proxy of yours, " + trustProxy + "; if not, leave it: a client can write this field"},
@@ -337,7 +335,7 @@ func (c *checks) counterRefuses(now time.Time, outcome guardedcall.Outcome, err 
 const longestCustomer = 64
 
 // clientOf returns what is counted as one client of id. Of the Internet that is what one customer of a
-// host may have at once, see surgeNetwork; of networks of one's own, where nobody has many, an address.
+// host may have at once, an IPv4 /16 or IPv6 /29, see loadOf; of networks of one's own, where nobody has many, an address.
 func clientOf(id *Identity) seen.Client {
 	if id.kind != kindAddress {
 		return seen.Client{Name: strings.Clone(id.text[:min(int(id.named), longestCustomer)])} // one customer, whatever it asks for

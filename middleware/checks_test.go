@@ -214,10 +214,6 @@ func troubles() map[string]trouble {
 				return nil, errors.New("the database is away")
 			})
 		}, nil),
-		"port-unknown": around(func(cfg *middleware.Config) {
-			forms(middleware.WhenExhausted)(cfg)
-			cfg.PortBlocks = true
-		}, []option{func(r *http.Request) { r.RemoteAddr = "203.0.113.1" }}),
 		"proxy-untrusted": around(nil, field("203.0.113.9")),
 		"proxy-suspected": around(trusting, field("203.0.113.5, 66.241.125.1"), field("203.0.113.6, 66.241.125.1"),
 			field("203.0.113.7, 66.241.125.1"), field("203.0.113.8, 66.241.125.1")),

@@ -36,10 +36,9 @@ func compile(cfg Config) (*engine, error) {
 	if cfg.Exact != nil {
 		x := cfg.Exact.withDefaults()
 		e.exact = &exactCounter{
-			Exact:  x,
-			guard:  guardedcall.Guard{Counter: x.Counter, Deadline: x.Deadline, InFlight: x.InFlight},
-			shards: cfg.Shards,
-			stamp:  c.base.tokens.Len(),
+			Exact: x,
+			guard: guardedcall.Guard{Counter: x.Counter, Deadline: x.Deadline, InFlight: x.InFlight},
+			stamp: c.base.tokens.Len(),
 		}
 		c, ok := x.Counter.(interface{ ChangesOwners() bool })
 		if e.exact.changesOwners = ok && c.ChangesOwners(); e.exact.changesOwners {

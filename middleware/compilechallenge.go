@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/sale"
 	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/middleware/internal/assets"
 	"github.com/tallystick/tallystick/middleware/internal/load"
@@ -25,11 +25,9 @@ type challenger struct {
 	mode          Mode
 	work          int64
 	bindOwn       bool
-	portBlocks    bool
 	issuer        *pow.Issuer
-	prices        *shop.Prices
+	prices        *sale.Prices
 	passTime      time.Duration // for which a pass is one
-	surge         *shop.Surge   // nil: off
 	path          string        // of the endpoints; "": none
 	assets        *assets.Set   // nil without path
 	script, style string        // their URLs
@@ -130,7 +128,7 @@ func newChallenger(cfg *Config) (*challenger, error) {
 	if err != nil || len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	ch := &challenger{policy: cfg.Policy, mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, portBlocks: cfg.PortBlocks, issuer: issuer, prices: prices, passTime: c.PassTime, path: c.Path, share: share,
+	ch := &challenger{policy: cfg.Policy, mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, issuer: issuer, prices: prices, passTime: c.PassTime, path: c.Path, share: share,
 		busyAt: load.Threshold{PerSecond: c.BusyPerSecond, AtOnce: c.BusyAtOnce}}
 	if c.NonceOnly {
 		ch.work = 0
@@ -140,16 +138,13 @@ func newChallenger(cfg *Config) (*challenger, error) {
 		ch.script, ch.style = c.Path+ch.assets.Pinned("tally.js"), c.Path+ch.assets.Pinned("tally.css")
 		ch.pageScript, ch.pageStyle = c.Path+ch.assets.Pinned("page.js"), c.Path+ch.assets.Pinned("page.css")
 	}
-	if cfg.SurgeBudget > 0 {
-		ch.surge = shop.NewSurge(cfg.SurgeBudget)
-	}
 	return ch, nil
 }
 
 // tariffOf returns what a tally costs on this instance. The leak is the same on each, however many there
 // are: a tenth of it would shut an address on one of ten for a tenth of the work.
-func tariffOf(c *Challenge) shop.Tariff {
-	return shop.Tariff{Work: c.Work, Crowd: c.Crowd, SalesPerHour: c.SalesPerHour}
+func tariffOf(c *Challenge) sale.Tariff {
+	return sale.Tariff{Work: c.Work, Crowd: c.Crowd, SalesPerHour: c.SalesPerHour}
 }
 
 // checkBusy checks from when an instance is busy.

@@ -35,7 +35,7 @@ func newTier(cfg *Config, name string, l limits) tier {
 		t.names = append(t.names, name)
 	}
 	if cfg.Exact != nil {
-		t.exact, t.shard, t.fallback = l.exact, l.exact.Share(cfg.Shards), p.Share(cfg.Instances)
+		t.exact, t.fallback = l.exact, p.Share(cfg.Instances)
 		t.quotaHash = quotaHash(p)
 	}
 	return t

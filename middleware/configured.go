@@ -169,7 +169,7 @@ type limitSet func(i int) Limit
 func (e *engine) limitSets() (sets []limitSet) {
 	for _, t := range e.tiersOf() {
 		if t.exact != nil {
-			sets = append(sets, t.exact.Limit, t.shard.Limit)
+			sets = append(sets, t.exact.Limit)
 		}
 		for _, p := range []*limiter.Policy{t.policy, t.fallback} {
 			if p != nil {

@@ -98,8 +98,7 @@ type exactCounter struct {
 	guard    guardedcall.Guard
 	refusals guardedcall.Refusals
 	now      func() time.Time
-	shards   int64 // the keys of an address
-	stamp    int   // the index in tallies of what the counter has refused
+	stamp    int // the index in tallies of what the counter has refused
 
 	changesOwners bool          // an account may begin anew: calls say what is known
 	skew          time.Duration // by which the clocks of owners may differ from this one

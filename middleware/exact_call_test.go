@@ -56,7 +56,6 @@ func TestResetForgetsOneCustomer(t *testing.T) {
 	}{
 		"an address": {address, func(*middleware.Config) {}},
 		"a network":  {middleware.Address(netip.MustParseAddr("2001:db8::1")), func(*middleware.Config) {}},
-		"its shards": {address, func(cfg *middleware.Config) { cfg.Limits[0].Quota, cfg.Shards = 20, 4 }},
 		"one thing":  {middleware.APIKey("c1").For("maps"), func(*middleware.Config) {}},
 		"a lease": {middleware.Principal("c1"), func(cfg *middleware.Config) {
 			leased, err := exact.Lease(cfg.Exact.Counter, exact.LeaseConfig{})

@@ -83,7 +83,6 @@ func TestExactIsToldWhatIsKnown(t *testing.T) {
 	require.Equal(t, c.Now().Add(time.Minute).UnixMicro(), m.known[0].At)
 	for name, one := range map[string]http.Handler{
 		"a part of a bucket, which takes longer to empty": site(c, m, bucket, func(cfg *middleware.Config) { cfg.Instances = 2 }),
-		"one of many keys": site(c, m, window, func(cfg *middleware.Config) { cfg.Advanced.Shards = 2 }),
 	} {
 		send(one)
 		send(one)

@@ -167,20 +167,6 @@ func TestExactKeysAreHashedAndApart(t *testing.T) {
 	}
 }
 
-func TestExactShardsShareTheQuota(t *testing.T) {
-	_, l, cfg := paidRoute()
-	cfg.Limits[0].Quota = 40
-	cfg.Shards = 4
-	h, _ := limited(t, cfg)
-	require.Equal(t, 40, admitted(h, 2000), "no more than one key would admit, and all of it in the end")
-	require.Len(t, l.keys, 4)
-
-	cfg.Identity = only(middleware.APIKey("customer"))
-	h, _ = limited(t, cfg)
-	require.Equal(t, 40, admitted(h, 50))
-	require.Len(t, l.keys, 5, "a customer is not split")
-}
-
 func TestExactRefusesEarlyData(t *testing.T) {
 	c, l, h := paidSite(t)
 	require.Equal(t, http.StatusTooEarly, send(h, with("Early-Data", "1")).StatusCode)
@@ -218,10 +204,9 @@ func TestExactConfigErrors(t *testing.T) {
 	c := new(clock)
 	cfg := contact(c)
 	cfg.Exact = &middleware.Exact{Contended: 9, Deadline: time.Microsecond, InFlight: -1, PayingTiers: []string{"gold"}}
-	cfg.Shards = 1000
 	cfg.Challenge = &middleware.Challenge{}
 	_, err := middleware.New(cfg)
-	for _, field := range []string{"Exact.Counter", "Exact.Outage", "Exact.Contended", "Exact.Deadline", "Exact.InFlight", "Exact.PayingTiers[0]", "Shards", "Challenge"} {
+	for _, field := range []string{"Exact.Counter", "Exact.Outage", "Exact.Contended", "Exact.Deadline", "Exact.InFlight", "Exact.PayingTiers[0]", "Challenge"} {
 		require.ErrorContains(t, err, field+": ")
 	}
 	cfg = paid(c, newLedger(c))

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	mathrand "math/rand/v2"
 	"net/http"
 	"time"
 
@@ -87,33 +86,15 @@ func (e *engine) decideExact(now time.Time, q *question, dc *decisionContext, wh
 	}
 }
 
-// exactCall names what is counted for a request: of an address with shards, in one of them.
-func (e *engine) exactCall(who *subject, shown *credentials, cost int64) exactCall {
-	return e.shardCall(who, shown, cost, mathrand.Int64N(e.exact.shardsOf(who)))
-}
-
-// shardsOf returns how many keys are counted for a subject.
-func (x *exactCounter) shardsOf(who *subject) int64 {
-	if who.id.kind != kindAddress {
-		return 1
-	}
-	return x.shards
-}
-
-// shardCall names what is counted for a request. Counters get a hash: engines are read
+// exactCall names what is counted for a request. Counters get a hash: engines are read
 // by other people than the program is.
-func (e *engine) shardCall(who *subject, shown *credentials, cost, shard int64) exactCall {
+func (e *engine) exactCall(who *subject, shown *credentials, cost int64) exactCall {
 	h := sha256.New()
 	h.Write([]byte("tallystick/v1/exact\x00"))
 	h.Write(who.bytes)
-	quotas := who.tier.exact
-	if e.exact.shardsOf(who) > 1 {
-		quotas = who.tier.shard
-		h.Write([]byte{0, byte(shard)})
-	}
 	sum := h.Sum(nil)
 	c := exactCall{fallback: e.sharedCandidate(who, shown)}
-	c.Call = exact.Call{Key: base64.RawURLEncoding.EncodeToString(sum[:16]), Cost: max(cost, 1), Policy: quotas}
+	c.Call = exact.Call{Key: base64.RawURLEncoding.EncodeToString(sum[:16]), Cost: max(cost, 1), Policy: who.tier.exact}
 	// A client that moves to a larger tier is not what was refused before.
 	for i := range c.refusal {
 		c.refusal[i] = sum[16+i] ^ who.tier.quotaHash[i]
@@ -122,13 +103,10 @@ func (e *engine) shardCall(who *subject, shown *credentials, cost, shard int64) 
 }
 
 // known returns what token and memory know of what a counter is asked for, whose account may begin anew. It is
-// never more than was used: nothing of a memory that was full, where tallies go on from the counts of others; of
-// an address with shards nothing, for a tally is that of all; and of a bucket nothing where the fallback has a
+// never more than was used: nothing of a memory that was full, where tallies go on from the counts of others; and
+// of a bucket nothing where the fallback has a
 // part of its quota, which takes longer to pay a debt.
 func (e *engine) known(now time.Time, who *subject, c *exactCall) (known []exact.Used) {
-	if e.exact.shardsOf(who) > 1 {
-		return nil
-	}
 	f, p := c.fallback, who.tier.fallback
 	f.Networks = nil
 	tally, _ := e.memory.Take(now, p, &f, 0)

@@ -108,7 +108,7 @@ func upper(s string) string {
 // or makes a limiter that answers everything with a status of ours, admits the first request unless a proof is
 // wanted, and never admits more than the quota. flags are what is yes or no.
 func FuzzConfig(f *testing.F) {
-	f.Fuzz(func(t *testing.T, policy, name, tier, path string, key []byte, algorithm uint8, quota, window, burst, tierQuota int64, flags uint16, carriage, quiet, mode uint8, work, crowd, memory, surge, net56, net48 int64, tallies int, instances, perSecond, atOnce int64) {
+	f.Fuzz(func(t *testing.T, policy, name, tier, path string, key []byte, algorithm uint8, quota, window, burst, tierQuota int64, flags uint16, carriage, quiet, mode uint8, work, crowd, memory, sales, net56, net48 int64, tallies int, instances, perSecond, atOnce int64) {
 		flag := func(n int) bool { return flags>>n&1 == 1 }
 		cfg := contact(new(clock))
 		cfg.Policy = policy
@@ -133,16 +133,15 @@ func FuzzConfig(f *testing.F) {
 			cfg.MaxClients = 1 << 16 // permitted, and a GiB
 		}
 		if flag(6) {
-			cfg.Challenge = &middleware.Challenge{Mode: middleware.Mode(mode), Work: work, NonceOnly: flag(7), Crowd: crowd, SalesPerHour: surge, PassTime: time.Duration(memory), Path: path,
+			cfg.Challenge = &middleware.Challenge{Mode: middleware.Mode(mode), Work: work, NonceOnly: flag(7), Crowd: crowd, SalesPerHour: sales, PassTime: time.Duration(memory), Path: path,
 				BusyPerSecond: perSecond, BusyAtOnce: atOnce}
-			cfg.SurgeBudget, cfg.PortBlocks = surge, flag(10)
 		}
 
 		m, err := middleware.New(cfg)
 		if err != nil {
 			require.Nil(t, m)
 			for _, field := range problems(t, err) {
-				require.Regexp(t, `^(Policy|TokenTransport|EmbeddedCookie|MaxClients|Net56Factor|Net48Factor|Instances|SurgeBudget|PortBlocks|Fields|Secrets(\[[01]\])?|Limits(\[0\]\.(Name|Algorithm|Quota|Window|Burst))?|(?s:Tiers\[".*"\](\[0\]\.(Name|Algorithm|Quota|Window|Burst))?)|Challenge\.(Mode|Work|NonceOnly|Crowd|SalesPerHour|PassTime|Path|BusyPerSecond|BusyAtOnce|WaitingRoom))$`, field)
+				require.Regexp(t, `^(Policy|TokenTransport|EmbeddedCookie|MaxClients|Net56Factor|Net48Factor|Instances|Fields|Secrets(\[[01]\])?|Limits(\[0\]\.(Name|Algorithm|Quota|Window|Burst))?|(?s:Tiers\[".*"\](\[0\]\.(Name|Algorithm|Quota|Window|Burst))?)|Challenge\.(Mode|Work|NonceOnly|Crowd|SalesPerHour|PassTime|Path|BusyPerSecond|BusyAtOnce|WaitingRoom))$`, field)
 			}
 			// Of a secret the words depend on its length, and on whether it is
 			// all zeros or there twice: never on its bytes.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 )
 
 // identify tells who is asking, and what the steps need of it. Nothing else of the
@@ -34,11 +33,6 @@ func (e *engine) identify(now time.Time, q *question, dc *decisionContext, who *
 		e.checks.doubts(now, id.doubt)
 	}
 	e.knowSubject(q.ctx, now, id, dc.address[:0], who)
-	if e.challenge != nil && e.challenge.portBlocks && id.is4 && q.r != nil {
-		if who.block = blockOf(q.r); who.block == 0 {
-			e.checks.warn(now, portUnknown)
-		}
-	}
 	return verdict{}, true
 }
 
@@ -52,19 +46,6 @@ func (e *engine) nobody(now time.Time, asking context.Context, err error) verdic
 	}
 	e.checks.warn(now, identityUnknown, "because", whyNobody(err))
 	return verdict{reason: IdentityUnknown, status: http.StatusForbidden, identityErr: err}
-}
-
-// portsInBlock is how many ports of an address are one block.
-const portsInBlock = 1 << 12
-
-// blockOf returns the block of ports that a client is in, from 1, and 0 if its port
-// is not known: port 0 is nobody's.
-func blockOf(r *http.Request) uint8 {
-	peer, ok := httpfield.ParseAddress(r.RemoteAddr)
-	if !ok || peer.Port() == 0 {
-		return 0
-	}
-	return uint8(1 + peer.Port()/portsInBlock)
 }
 
 // denialIn returns the Denial in err, or nil.

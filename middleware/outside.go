@@ -127,8 +127,7 @@ func (a Answer) Settle(cost int64) error {
 // The quotas are those of the identity's tier, or its own: [LimitsFor] may be asked. The caller
 // makes the call, by a deadline of its own. What it charges is given back by the receipt alone.
 //
-// With [Advanced].Shards it is a call for one of an address's keys, at random. It is an error
-// if id is nobody, or if the policy has no counter.
+// It is an error if id is nobody, or if the policy has no counter.
 func (m *Middleware) CallFor(id Identity) (exact.Call, error) {
 	e := m.loaded()
 	if err := e.hasAccount(id); err != nil {
@@ -167,12 +166,10 @@ func (m *Middleware) Reset(ctx context.Context, id Identity) error {
 		return exact.ErrNoArchive
 	}
 	who := e.newSubject(ctx, e.now(), id)
-	for shard := range e.exact.shardsOf(&who) {
-		c := e.shardCall(&who, new(credentials), 1, shard)
-		if err := counter.Forget(ctx, c.Policy.AccountName(c.Key)); err != nil {
-			return err
-		}
-		e.exact.refusals.Forget(c.refusal)
+	c := e.exactCall(&who, new(credentials), 1)
+	if err := counter.Forget(ctx, c.Policy.AccountName(c.Key)); err != nil {
+		return err
 	}
+	e.exact.refusals.Forget(c.refusal)
 	return nil
 }

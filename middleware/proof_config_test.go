@@ -3,7 +3,6 @@
 package middleware_test
 
 import (
-	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -108,8 +107,6 @@ func TestAllProblemsOfAChallenge(t *testing.T) {
 		Mode: 7, Work: 3, NonceOnly: true, Crowd: 1000, SalesPerHour: -1, PassTime: time.Nanosecond, Path: "x",
 		BusyPerSecond: -1, BusyAtOnce: 3,
 	}
-	cfg.SurgeBudget = -1
-	want = append(want, "SurgeBudget")
 	for _, field := range []string{"BusyPerSecond", "BusyAtOnce", "Mode", "Work", "NonceOnly", "NonceOnly", "Crowd", "SalesPerHour", "PassTime", "Path"} {
 		want = append(want, "Challenge."+field)
 	}
@@ -120,38 +117,6 @@ func TestAllProblemsOfAChallenge(t *testing.T) {
 	slices.Sort(want)
 	require.Equal(t, want, got)
 	requireNoSecret(t, err.Error(), cfg.Secrets[0], cfg.Secrets[2])
-}
-
-// What is rare is checked as the rest is, and says what it needs.
-func TestBadAdvanced(t *testing.T) {
-	type advanced = middleware.Advanced
-	trusting, err := middleware.ForwardedFor(netip.MustParsePrefix("127.0.0.1/32"))
-	require.NoError(t, err)
-	sells, every := new(middleware.Challenge), &middleware.Challenge{Mode: middleware.EveryRequest}
-	for _, test := range []struct {
-		field     string
-		challenge *middleware.Challenge
-		rare      advanced
-		identity  middleware.IdentityFunc
-		says      string
-	}{
-		{"SurgeBudget", sells, advanced{SurgeBudget: -1}, nil, "tallies a minute"},
-		{"SurgeBudget", every, advanced{SurgeBudget: 60}, nil, "sells none"},
-		{"SurgeBudget", nil, advanced{SurgeBudget: 60}, nil, "needs a Challenge"},
-		{"SurgeBudget", sells, advanced{SurgeBudget: 60, InsecureNoMemory: true}, nil, "InsecureNoMemory"},
-		{"PortBlocks", every, advanced{PortBlocks: true}, nil, "sells none"},
-		{"PortBlocks", nil, advanced{PortBlocks: true}, nil, "needs a Challenge"},
-		{"PortBlocks", sells, advanced{PortBlocks: true, InsecureNoMemory: true}, nil, "InsecureNoMemory"},
-		{"PortBlocks", sells, advanced{PortBlocks: true}, middleware.PeerAddress, "Identity left nil"},
-		{"PortBlocks", sells, advanced{PortBlocks: true}, trusting, "the port is the proxy's"},
-		{"Shards", nil, advanced{Shards: 2}, nil, "needs Exact"},
-	} {
-		cfg := contact(new(clock))
-		cfg.Challenge, cfg.Advanced, cfg.Identity = test.challenge, test.rare, test.identity
-		_, err := middleware.New(cfg)
-		require.Equal(t, []string{test.field}, problems(t, err), "%v", err)
-		require.ErrorContains(t, err, test.says)
-	}
 }
 
 func TestGoodChallenges(t *testing.T) {
@@ -166,9 +131,6 @@ func TestGoodChallenges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := contact(new(clock))
 			cfg.Challenge = &challenge
-			if name == "most" {
-				cfg.SurgeBudget, cfg.PortBlocks = 1<<40, true
-			}
 			h, _ := limited(t, cfg)
 			if challenge.Mode <= middleware.WhenBusy {
 				exhaust(t, h)
@@ -183,7 +145,7 @@ func TestGoodChallenges(t *testing.T) {
 }
 
 // The zero Challenge is safe: WhenExhausted, 2¹⁸ hashes, a Crowd of 64, 32 sales an
-// hour, own tallies that travel, no surge, no URLs.
+// hour, own tallies that travel, no URLs.
 func TestDefaultChallenge(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.WhenExhausted)

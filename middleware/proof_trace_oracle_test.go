@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/sale"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/pow"
 )
@@ -74,26 +74,17 @@ type books struct {
 	spent    map[string]bool // proofs that bought a request
 	held     map[string]bool // tallies that it has sold
 	shop     *limiter.Memory
-	prices   *shop.Prices
+	prices   *sale.Prices
 	windows  map[int64]bool // in which it was alive and asked
-	surge    *shop.Surge
 }
 
-func newBooks(tariff *middleware.Challenge, budget int64) *books {
-	prices, err := shop.Tariff{Work: tariff.Work, Crowd: tariff.Crowd, SalesPerHour: tariff.SalesPerHour}.Compile()
+func newBooks(tariff *middleware.Challenge) *books {
+	prices, err := sale.Tariff{Work: tariff.Work, Crowd: tariff.Crowd, SalesPerHour: tariff.SalesPerHour}.Compile()
 	if err != nil {
 		panic(err)
 	}
-	b := &books{count{}, map[string]bool{}, map[string]bool{}, limiter.NewMemory(0, 1), prices, map[int64]bool{}, nil}
-	b.calm(budget)
+	b := &books{count{}, map[string]bool{}, map[string]bool{}, limiter.NewMemory(0, 1), prices, map[int64]bool{}}
 	return b
-}
-
-// calm begins a surge anew, as a configuration does.
-func (b *books) calm(budget int64) {
-	if budget > 0 {
-		b.surge = shop.NewSurge(budget)
-	}
 }
 
 // sell says what becomes of a good proof, and writes it down.
@@ -101,24 +92,17 @@ func (b *books) sell(c *work, tariff *middleware.Challenge, now time.Time) middl
 	if b.held[c.tally()] {
 		return ""
 	}
-	worth := c.Work
-	if b.surge != nil {
-		worth = uint64(b.surge.Worth(now, int64(c.Work), 1<<28))
-	}
 	// The books of prices are another memory: what it sells is checked in its package.
-	if !b.prices.Redeem(now, b.shop, b.buyers(c.addr), b.shop.Key([]byte(c.tally())), now, int64(worth)).Granted {
+	if !b.prices.Redeem(now, b.shop, b.buyers(c.addr), b.shop.Key([]byte(c.tally())), now, int64(c.Work)).Granted {
 		return "price-risen"
 	}
 	b.held[c.tally()] = true
-	if b.surge != nil {
-		b.surge.Sold(now, b.shop.Key([]byte(c.addr[:4])))
-	}
 	return ""
 }
 
 // buyers are an address: the one of IPv6 is alone in its networks, which are cheaper.
-func (b *books) buyers(addr string) []shop.Buyer {
-	return []shop.Buyer{{Key: b.shop.Key([]byte(addr)), Crowds: 1}}
+func (b *books) buyers(addr string) []sale.Buyer {
+	return []sale.Buyer{{Key: b.shop.Key([]byte(addr)), Crowds: 1}}
 }
 
 // shared is the tally of an address.

@@ -40,8 +40,7 @@ type proofWorld struct {
 	now     *clock
 	mode    middleware.Mode
 	tariff  middleware.Challenge
-	budget  int64 // SurgeBudget
-	most    int   // the largest quota there is
+	most    int // the largest quota there is
 	fleet   []*proofLife
 	lives   []*proofLife // all there ever were
 	stage   int
@@ -63,9 +62,6 @@ func newProofWorld(t *testing.T, mode middleware.Mode, seed uint64) *proofWorld 
 	if mode == middleware.WhenBusy {
 		w.tariff.BusyPerSecond, w.whenBusy = 1, true
 	}
-	if mode != middleware.EveryRequest && seed%3 == 0 {
-		w.budget = 12
-	}
 	for range 1 + w.r.IntN(3) {
 		w.fleet = append(w.fleet, nil)
 		w.restart(len(w.fleet) - 1)
@@ -84,7 +80,6 @@ func (w *proofWorld) window() int64 { return w.now.Now().Unix() / 60 }
 func (w *proofWorld) config(l *proofLife) middleware.Config {
 	cfg := contact(w.now)
 	challenge := w.tariff
-	cfg.SurgeBudget = w.budget
 	cfg.Challenge, cfg.TokenTransport, cfg.Net56Factor, cfg.Net48Factor, cfg.MaxClients = &challenge, middleware.HeaderAndCookie, 1000, 1000, 4096
 	cfg.Limits[0].Quota = int64(l.quota)
 	// The next secret joins last everywhere, then signs; the old ones stay.
@@ -100,7 +95,7 @@ func (w *proofWorld) config(l *proofLife) middleware.Config {
 
 // restart is a cold start: the memory is gone, and with it prices and strikes.
 func (w *proofWorld) restart(i int) {
-	l := &proofLife{stage: w.stage, quota: 3 + w.r.IntN(w.most-2), books: newBooks(&w.tariff, w.budget)}
+	l := &proofLife{stage: w.stage, quota: 3 + w.r.IntN(w.most-2), books: newBooks(&w.tariff)}
 	if w.fleet[i] != nil {
 		l.stage = w.fleet[i].stage
 	}
@@ -128,7 +123,6 @@ func (w *proofWorld) reconfigure() {
 		w.fleet[i].quota = 3 + w.r.IntN(w.most-2)
 	}
 	require.NoError(w.t, w.fleet[i].m.Reconfigure(w.config(w.fleet[i])))
-	w.fleet[i].books.calm(w.budget)
 }
 
 // fetch gets a challenge, for now or for the stock.

@@ -101,7 +101,6 @@ type subject struct {
 	dry      bool                                 // nothing is to be charged
 	waited   bool                                 // for limits of its own: it is later now
 	mark     string                               // of the thing of id; "": none
-	block    uint8                                // of an IPv4 address's ports, from 1; 0 without Config.Advanced.PortBlocks
 }
 
 // wide reports whether who is in networks that are limited too.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/sale"
 	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/pow"
 )
@@ -121,11 +121,6 @@ const (
 	crowds48 = 8
 )
 
-// surgeMost is what a surge may raise a challenge to: what a browser does. The element and
-// package client refuse more, and a storm elsewhere must not lock them out. Only what is
-// sold to an address itself makes it dearer.
-const surgeMost = 1 << 28
-
 // binding is what a challenge of this policy is bound to. The kind keeps a
 // proof that buys a request from opening a tally. It is a word of the wire: another one would refuse the challenges
 // of an older instance.
@@ -139,22 +134,15 @@ func (c *challenger) binding(holder []byte) pow.Binding {
 }
 
 // redeem opens the tally of a receipt, if it is worth its price now.
-func (c *challenger) redeem(now time.Time, who *subject, receipt *pow.Receipt) (token.Own, shop.Sale) {
+func (c *challenger) redeem(now time.Time, who *subject, receipt *pow.Receipt) (token.Own, sale.Sale) {
 	ends := receipt.Issued.Add(c.passLife)
 	own := token.Own{ID: receipt.Serial, Expires: ends.Unix(), Bound: c.bindsOwn(who.id)}
-	work, surge := int64(receipt.Work), c.surge
-	if surge != nil {
-		work = surge.Worth(now, work, surgeMost)
-	}
-	var buyers [shop.MaxBuyers]shop.Buyer
+	var buyers [sale.MaxBuyers]sale.Buyer
 	// The sale is remembered for as long as the proof can be shown again, not as the
 	// tally lives: days of sales would fill the cells for them.
-	sale := c.prices.Redeem(now, c.memory, c.buyers(who, buyers[:0]), ownKey(c.memory, own.ID), receipt.Expires, work)
+	sale := c.prices.Redeem(now, c.memory, c.buyers(who, buyers[:0]), ownKey(c.memory, own.ID), receipt.Expires, int64(receipt.Work))
 	if sale.Granted && !sale.Held {
 		c.proofs.note(accepted)
-		if surge != nil {
-			surge.Sold(now, c.surgeNetwork(who))
-		}
 	}
 	if sale.Saturated {
 		c.checks.warn(now, salesFull)
@@ -162,27 +150,8 @@ func (c *challenger) redeem(now time.Time, who *subject, receipt *pow.Receipt) (
 	return own, sale
 }
 
-// surgeNetwork names the network of which a surge counts a part of the budget at most: the
-// IPv4 /16 or IPv6 /29. A /48 is to be had for nothing, five of them too, and a /29 is what
-// a member of a registry gets for the asking; hosts that rent their addresses by the hour
-// have them in few /16s. Who buys from one network alone raises nothing, and pays
-// what its addresses and its own /56 and /48 have bought.
-func (c *challenger) surgeNetwork(who *subject) limiter.Key {
-	id := who.id
-	if id.kind != kindAddress || nat64Local.Contains(id.Addr()) {
-		return c.memory.Key(who.bytes)
-	}
-	bits := 29
-	if id.is4 {
-		bits = 16
-	}
-	p, _ := id.Addr().Prefix(bits)
-	a := p.Addr().As16()
-	return c.memory.Key(append([]byte{kindNet, byte(bits)}, a[:]...))
-}
-
 // saleReason says why a good proof opened no tally.
-func saleReason(s *shop.Sale) Reason {
+func saleReason(s *sale.Sale) Reason {
 	if s.Saturated {
 		return MemoryFull
 	}
@@ -190,15 +159,15 @@ func saleReason(s *shop.Sale) Reason {
 }
 
 // buyers are the identity and its networks.
-func (c *challenger) buyers(who *subject, list []shop.Buyer) []shop.Buyer {
+func (c *challenger) buyers(who *subject, list []sale.Buyer) []sale.Buyer {
 	if c.memory == nil {
 		return list
 	}
-	list = append(list, shop.Buyer{Key: c.memory.Key(who.bytes), Crowds: 1, Block: who.block, Provider: who.id.provider()})
+	list = append(list, sale.Buyer{Key: c.memory.Key(who.bytes), Crowds: 1, Provider: who.id.provider()})
 	if who.wide() {
 		list = append(list,
-			shop.Buyer{Key: who.networks[0].Key, Crowds: crowds56},
-			shop.Buyer{Key: who.networks[1].Key, Crowds: crowds48})
+			sale.Buyer{Key: who.networks[0].Key, Crowds: crowds56},
+			sale.Buyer{Key: who.networks[1].Key, Crowds: crowds48})
 	}
 	return list
 }
@@ -218,10 +187,10 @@ const highPrice = 1 << 24
 
 // seePrice tells of a price that has risen so far that newcomers go away. A crowd and one who buys in bulk do the
 // same to it, and a school that locks itself out would do so unseen.
-func (c *challenger) seePrice(now time.Time, s *shop.Sale) {
+func (c *challenger) seePrice(now time.Time, s *sale.Sale) {
 	price := s.Price
 	if price == 0 {
-		price = shop.MaxPrice
+		price = sale.MaxPrice
 		c.proofs.highest.note(now, price)
 	}
 	if price > highPrice && price >= 2*c.work && c.checks.mayWrite(now, priceHigh) {
@@ -234,7 +203,7 @@ func (c *challenger) seePrice(now time.Time, s *shop.Sale) {
 func (c *challenger) offer(now time.Time, who *subject) offer {
 	work := c.work
 	if c.mode != EveryRequest {
-		var buyers [shop.MaxBuyers]shop.Buyer
+		var buyers [sale.MaxBuyers]sale.Buyer
 		sale := c.prices.Quote(now, c.memory, c.buyers(who, buyers[:0]))
 		if !who.dry {
 			c.seePrice(now, &sale)
@@ -243,9 +212,6 @@ func (c *challenger) offer(now time.Time, who *subject) offer {
 			return offer{soldOut: true, wait: sale.Wait}
 		}
 		work = sale.Price
-	}
-	if c.surge != nil && work > 0 {
-		work = c.surge.Work(now, work, surgeMost)
 	}
 	challenge, err := c.issuer.Issue(now, c.binding(who.bytes), uint64(work))
 	if err != nil {

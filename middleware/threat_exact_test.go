@@ -43,7 +43,15 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 		return seen
 	}
 
-	t.Run("T32 one hot anonymous key is split", TestExactShardsShareTheQuota)
+	t.Run("T32 one busy key is split by the identity", func(t *testing.T) {
+		_, l, cfg := paidRoute()
+		cfg.Identity = anonymous(16)
+		h, _ := limited(t, cfg)
+		for n := range 1000 {
+			send(h, from(fmt.Sprintf("198.51.%d.%d", n/250, n%250)))
+		}
+		require.Len(t, l.keys, 16)
+	})
 
 	t.Run("T33 the counter is down, fail open", func(t *testing.T) {
 		c, l, cfg := paidRoute()

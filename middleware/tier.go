@@ -22,10 +22,10 @@ type tier struct {
 	late, late56, late48 *limiter.Policy
 
 	// On an exact route alone.
-	exact, shard *exact.Policy
-	fallback     *limiter.Policy // when the counter does not answer
-	quotaHash    guardedcall.Key
-	leases       *exact.Policy // of slots, where there is a Concurrency
+	exact     *exact.Policy
+	fallback  *limiter.Policy // when the counter does not answer
+	quotaHash guardedcall.Key
+	leases    *exact.Policy // of slots, where there is a Concurrency
 }
 
 // A customer is an identity that may have limits of its own, as a key.

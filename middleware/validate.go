@@ -27,9 +27,6 @@ func withDefaults(cfg Config) Config {
 	if cfg.Net48Factor == 0 {
 		cfg.Net48Factor = max(64, cfg.Net56Factor)
 	}
-	if cfg.Shards == 0 {
-		cfg.Shards = 1
-	}
 	if cfg.Fields == 0 {
 		cfg.Fields = RateLimitFields
 	}
@@ -51,7 +48,6 @@ const mostInstances = 1 << 20
 // of Tallystick together into every program, for a dozen comparisons.
 func validate(cfg *Config) error {
 	var errs []error
-	sells := cfg.Challenge != nil && cfg.Challenge.Mode != EveryRequest
 	for _, rule := range []struct {
 		broken         bool
 		field, problem string
@@ -69,16 +65,6 @@ func validate(cfg *Config) error {
 			"Net48Factor", "must be from Net56Factor to 2147483647, or 0 for 64 or a larger Net56Factor"},
 		{cfg.EmbeddedCookie && cfg.InsecureCookie,
 			"EmbeddedCookie", "cannot go with InsecureCookie: browsers store a Partitioned cookie only if it is Secure"},
-		{cfg.Shards < 1 || cfg.Shards > 256, "Shards", "must be from 1 to 256, or 0 for 1"},
-		{cfg.Shards > 1 && cfg.Exact == nil, "Shards", "needs Exact, whose keys it splits"},
-		{cfg.SurgeBudget < 0, "SurgeBudget", "must be tallies a minute, or 0 for never"},
-		{cfg.SurgeBudget > 0 && !sells, "SurgeBudget", "needs a Challenge that sells tallies; EveryRequest sells none"},
-		{cfg.SurgeBudget > 0 && cfg.InsecureNoMemory,
-			"SurgeBudget", "cannot go with InsecureNoMemory: one proof, shown again and again, would count as so many sales"},
-		{cfg.PortBlocks && !sells, "PortBlocks", "needs a Challenge that sells tallies; EveryRequest sells none"},
-		{cfg.PortBlocks && cfg.Identity != nil,
-			"PortBlocks", "goes with the peer's address alone, Identity left nil: behind a proxy the port is the proxy's"},
-		{cfg.PortBlocks && cfg.InsecureNoMemory, "PortBlocks", "cannot go with InsecureNoMemory: nothing would know what a block has bought"},
 		{cfg.Exact != nil && cfg.Challenge != nil,
 			"Challenge", "cannot go with Exact: a tally that is bought would be a quota beside the counter's"},
 		{cfg.LimitsFor != nil && cfg.Identity == nil, "LimitsFor", "needs an Identity: addresses have no limits of their own"},

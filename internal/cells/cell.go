@@ -2,7 +2,7 @@
 
 // Package cells is the memory of an instance, below what is counted in it: sets of cells of a fixed
 // size, the locks of them, and the table of what was paid for, in which package limiter spends proofs
-// and package shop sells tallies.
+// and package sale sells tallies.
 package cells
 
 // A Cell is 16 bytes, a set of them four cache lines.

@@ -18,10 +18,9 @@ type Table struct {
 
 // Cells that hold no limit's count, by what they hold.
 const (
-	SalesID  = 1 + iota // a buyer's ledger
-	HeldID              // a tally that this instance has sold
-	SpentID             // a proof that has bought a request
-	BlocksID            // the first block's ledger of a buyer, and then the others'
+	SalesID = 1 + iota // a buyer's ledger
+	HeldID             // a tally that this instance has sold
+	SpentID            // a proof that has bought a request
 )
 
 // Make makes the table of at least so many cells.

@@ -91,7 +91,7 @@ func (m *Memory) Retain(now time.Time, policies ...*Policy) {
 	m.bought.retain(policies, func(col *column) bool { return col.alive(now.Unix()) })
 }
 
-// Paid returns the cells of what is paid for, in which package internal/shop sells tallies.
+// Paid returns the cells of what is paid for, in which package internal/sale sells tallies.
 func (m *Memory) Paid() *cells.Table { return &m.paid }
 
 // countsOf returns where the tallies of p are counted.

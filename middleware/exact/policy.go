@@ -188,14 +188,3 @@ func (p *Policy) ID(i int) uint32 { return p.ids[i] }
 func (p *Policy) SameShape(q *Policy) bool {
 	return p.tokens.SameShape(q.tokens) && p.ids == q.ids
 }
-
-// Share returns the policy of one of n who share what p admits: quotas and bursts are divided and
-// rounded down, and are at least 1. It panics if n is below 1.
-func (p *Policy) Share(n int64) *Policy {
-	tokens := p.tokens.Share(n)
-	limits := slices.Clone(p.limits)
-	for i := range limits {
-		limits[i].Quota, limits[i].Burst = tokens.Limit(i).Quota, tokens.Limit(i).Burst
-	}
-	return compile(limits, tokens)
-}

@@ -41,8 +41,5 @@ func TestWhatTokensCannotCarry(t *testing.T) {
 		require.Equal(t, plain.Tokens().Limit(0), p.Tokens().Limit(0))
 		require.NotEqual(t, plain.ID(0), p.ID(0))
 		require.False(t, p.SameShape(plain))
-		require.True(t, p.SameShape(p.Share(2)))
-		require.EqualValues(t, 2, p.Share(2).Limit(0).Quota)
-		require.Equal(t, a, p.Share(2).Limit(0).Algorithm)
 	}
 }

@@ -118,11 +118,11 @@ func TestProveIsAccepted(t *testing.T) {
 // What Quick changes, and what it leaves.
 func TestQuick(t *testing.T) {
 	clock := middlewaretest.NewClock()
-	cfg := middleware.Config{MaxClients: 7, Challenge: &middleware.Challenge{Work: 1 << 20, Crowd: 3}, Advanced: middleware.Advanced{SurgeBudget: 9}}
+	cfg := middleware.Config{MaxClients: 7, Challenge: &middleware.Challenge{Work: 1 << 20, Crowd: 3}}
 	quick := middlewaretest.Quick(cfg, clock)
 	require.Equal(t, clock.Now(), quick.Now())
 	require.Equal(t, 7, quick.MaxClients)
-	require.EqualValues(t, []int64{16, 0, 3}, []int64{quick.Challenge.Work, quick.SurgeBudget, quick.Challenge.Crowd})
+	require.EqualValues(t, []int64{16, 3}, []int64{quick.Challenge.Work, quick.Challenge.Crowd})
 	require.EqualValues(t, 1<<20, cfg.Challenge.Work, "the other is as it was")
 	cfg = middlewaretest.Quick(middleware.Config{MaxClients: 5000, Challenge: &middleware.Challenge{NonceOnly: true}}, nil)
 	require.Nil(t, cfg.Now)

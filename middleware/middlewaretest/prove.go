@@ -27,7 +27,6 @@ func Quick(cfg middleware.Config, clock *Clock) middleware.Config {
 	if cfg.InsecureNoMemory {
 		cfg.MaxClients = 0
 	}
-	cfg.SurgeBudget = 0
 	if cfg.Challenge != nil {
 		challenge := *cfg.Challenge
 		if !challenge.NonceOnly {

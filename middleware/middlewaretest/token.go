@@ -68,7 +68,6 @@ func newMint(t testing.TB, cfg middleware.Config, id middleware.Identity, n int6
 	cfg.Skip, cfg.RefusalHandler, cfg.PageHandler = nil, nil, nil
 	cfg.Concurrency, cfg.ByOutcome = nil, nil // what ends otherwise is not charged
 	cfg.EmbeddedCookie, cfg.InsecureCookie = false, false
-	cfg.PortBlocks = false // an identity is given, and no port
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	var err error
 	if m.Middleware, err = middleware.New(cfg); err != nil {

@@ -60,7 +60,6 @@ func TestOwnTokenAt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for n := range int64(6) {
 				cfg := selling(middlewaretest.NewClock(), mode)
-				cfg.PortBlocks, cfg.SurgeBudget = true, 3
 				token := middlewaretest.OwnTokenAt(t, cfg, ada, n)
 				site := newSite(t, cfg)
 				if mode == middleware.WhenExhausted {

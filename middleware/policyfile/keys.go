@@ -116,9 +116,6 @@ type byOutcomeKeys struct {
 type advancedKeys struct {
 	Net56Factor      *int64 `json:"net56Factor" validate:"omitempty,min=1,max=2147483647" doc:"how many quotas a whole IPv6 /56 may use"`
 	Net48Factor      *int64 `json:"net48Factor" validate:"omitempty,min=1,max=2147483647" doc:"how many quotas a whole IPv6 /48 may use"`
-	PortBlocks       *bool  `json:"portBlocks" doc:"blocks of ports of an IPv4 address have prices of their own"`
-	SurgeBudget      *int64 `json:"surgeBudget" validate:"omitempty,min=0,max=9007199254740991" doc:"sales a minute before all prices rise; 0: never"`
-	Shards           *int64 `json:"shards" validate:"omitempty,min=1,max=256" doc:"into how many keys an address is split"`
 	EmbeddedCookie   *bool  `json:"embeddedCookie" doc:"the cookie works in frames of other sites"`
 	InsecureCookie   *bool  `json:"insecureCookie" doc:"the cookie works over plain HTTP, for development"`
 	InsecureNoMemory *bool  `json:"insecureNoMemory" doc:"no memory: only honest clients are limited"`

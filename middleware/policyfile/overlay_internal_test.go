@@ -22,7 +22,7 @@ const everyKey = `{"policies": {"api": {
 		{"name": "day", "quota": 300, "window": "24h", "shadow": true}]}},
 	"limitsFor": {"life": "5m", "deadline": "20ms", "customers": 100},
 	"instances": 4, "tokenTransport": "cookie-only", "maxClients": 1024,
-	"advanced": {"net56Factor": 3, "net48Factor": 5, "portBlocks": true, "surgeBudget": 7, "shards": 2,
+	"advanced": {"net56Factor": 3, "net48Factor": 5,
 		"embeddedCookie": true, "insecureCookie": true, "insecureNoMemory": true},
 	"challenge": {"mode": "when-busy", "busyPerSecond": 40, "busyAtOnce": 30, "work": 1024, "nonceOnly": true, "crowd": 9, "salesPerHour": 21, "passTime": "1h30m",
 		"bindOwn": true, "waitingRoom": 6, "noWaitingRoom": true, "path": "/t/"},
@@ -61,7 +61,7 @@ func TestEveryKeySetsItsField(t *testing.T) {
 		},
 		ByOutcome: &middleware.ByOutcome{Limits: []string{"day"}, Free: []int{200, 303}},
 		Advanced: middleware.Advanced{
-			Net56Factor: 3, Net48Factor: 5, PortBlocks: true, SurgeBudget: 7, Shards: 2,
+			Net56Factor: 3, Net48Factor: 5,
 			EmbeddedCookie: true, InsecureCookie: true, InsecureNoMemory: true,
 		},
 		Quiet:  true,

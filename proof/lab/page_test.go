@@ -32,7 +32,7 @@ var played = map[string][]string{
 
 // unplayed are the others, and why.
 var unplayed = map[string]string{
-	"the same, and works":                                                               "the price of networks is internal/shop's",
+	"the same, and works":                                                               "the price of networks is internal/sale's",
 	"the same on an exact route":                                                        "slots of all instances are the counter's",
 	"has its costs settled afterwards":                                                  "no attacker does that, the program does",
 	"with `FixedWindow`, while clocks differ by the permitted skew":                     "the model plays it: honest clients of the lab would be refused around a boundary",

@@ -31,7 +31,7 @@ var arrows = map[string][]string{
 	"token":     {module + "/internal/token", jwt},
 	"pow":       {},
 	"middleware": {
-		module + "/storeless", module + "/internal/limiter", module + "/internal/shop", module + "/internal/token", module + "/pow", module + "/middleware/exact",
+		module + "/storeless", module + "/internal/limiter", module + "/internal/sale", module + "/internal/token", module + "/pow", module + "/middleware/exact",
 		inner + "assets", inner + "guardedcall", inner + "httpfield", inner + "load", inner + "lookup", inner + "page", inner + "reply", inner + "seen", inner + "slots", inner + "ticket",
 	},
 	"middleware/internal/assets":      {inner + "httpfield"},
@@ -65,7 +65,7 @@ var arrows = map[string][]string{
 	"proof/freeport":                  {},
 	"proof/paced":                     {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kitPackage},
 	"internal/patience":               {},
-	"internal/shop":                   {module + "/storeless", module + "/internal/limiter", module + "/internal/cells"},
+	"internal/sale":                   {module + "/storeless", module + "/internal/limiter", module + "/internal/cells"},
 	"internal/token":                  {module + "/storeless", module + "/internal/limiter", jwt}, // hidden: only middleware makes tokens
 	"proof/pages":                     {},
 	"proof/kit":                       {module + "/proof/freeport"},

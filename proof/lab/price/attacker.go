@@ -2,7 +2,7 @@
 
 package price
 
-import "github.com/tallystick/tallystick/internal/shop"
+import "github.com/tallystick/tallystick/internal/sale"
 
 // Hash rates, a second.
 const (
@@ -58,7 +58,7 @@ func (a *attacker) look(s *stall, now int64) {
 }
 
 // atOnce is how many tallies n instances sell in a moment for a purse.
-func atOnce(t shop.Tariff, p place, n, purse int64) int64 {
+func atOnce(t sale.Tariff, p place, n, purse int64) int64 {
 	a := attacker{place: p, purse: purse / n, stock: true}
 	a.look(open(t, p.clients), 0)
 	return n * a.bought
@@ -69,7 +69,7 @@ type lot struct{ now, tallies int64 }
 
 // raids plays what an attacker that is alone in a place can plan with its purse for a time: to hold the price at a
 // target, and to spend all the rest at some moment. It returns what each plan buys.
-func raids(t shop.Tariff, p place, purse, lasts int64) (plans [][]lot) {
+func raids(t sale.Tariff, p place, purse, lasts int64) (plans [][]lot) {
 	step := lasts / 2880 // how often it looks
 	for _, stock := range []bool{false, true} {
 		for target := int64(work); target <= work<<12; target *= 2 {

@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/sale"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -50,7 +50,7 @@ func byAddress(*rand.Rand, int) func(*newcomer) int { return func(*newcomer) int
 type fleet struct {
 	instances int
 	balance   balancer
-	tariff    shop.Tariff
+	tariff    sale.Tariff
 	real      bool // the middleware, in place of its prices alone
 }
 
@@ -58,7 +58,7 @@ type fleet struct {
 func (f *fleet) counters() (all []counter) {
 	for range f.instances {
 		if f.real {
-			all = append(all, openTill(middleware.Challenge{Work: f.tariff.Work, Crowd: f.tariff.Crowd, SalesPerHour: f.tariff.SalesPerHour}, false))
+			all = append(all, openTill(middleware.Challenge{Work: f.tariff.Work, Crowd: f.tariff.Crowd, SalesPerHour: f.tariff.SalesPerHour}))
 		} else {
 			all = append(all, open(f.tariff, few))
 		}
@@ -115,4 +115,4 @@ func (c crowd) meets(f fleet) welcome {
 }
 
 // small is what an address was sold by default while Crowd was the burst and the leak in one.
-var small = shop.Tariff{Work: work, Crowd: 8, SalesPerHour: leak}
+var small = sale.Tariff{Work: work, Crowd: 8, SalesPerHour: leak}

@@ -3,14 +3,13 @@
 package price
 
 import (
-	"fmt"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/sale"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/middlewaretest"
 )
@@ -25,33 +24,27 @@ func priceAt(t *testing.T, c *till, peer string) int64 {
 // What is simulated is what users get: the middleware with its defaults asks newcomers for what
 // a stall of the simulation does, whoever has bought before, and when.
 func TestDefaultsAreTheMiddlewares(t *testing.T) {
-	require.EqualValues(t, work, priceAt(t, openTill(middleware.Challenge{}, false), "192.0.2.1:1"))
+	require.EqualValues(t, work, priceAt(t, openTill(middleware.Challenge{}), "192.0.2.1:1"))
 
 	const cheap = work / 64 // so that the test does not compute for long
 	type visitor struct {
 		peer   string
-		buyers func(s *stall) []shop.Buyer
+		buyers func(s *stall) []sale.Buyer
 	}
-	v4 := visitor{"192.0.2.1:1", func(s *stall) []shop.Buyer { return s.v4(0) }}
+	v4 := visitor{"192.0.2.1:1", func(s *stall) []sale.Buyer { return s.v4(0) }}
 	v6 := func(peer string, n int64) visitor {
-		return visitor{peer, func(s *stall) []shop.Buyer { return s.v6(n) }}
-	}
-	block := func(peer string, n int64) visitor {
-		return visitor{peer, func(s *stall) []shop.Buyer { return s.block(n) }}
+		return visitor{peer, func(s *stall) []sale.Buyer { return s.v6(n) }}
 	}
 	for name, scene := range map[string]struct {
-		blocks   bool
 		sales    int
 		visitors []visitor // the first one buys
 	}{
 		"an address": {sales: 12, visitors: []visitor{v4}},
 		"networks": {sales: 12, visitors: []visitor{v6("[2001:db8:0:101::1]:1", 0x101), v6("[2001:db8:0:102::1]:1", 0x102),
 			v6("[2001:db8:0:201::1]:1", 0x201)}},
-		"blocks of ports": {true, 6, []visitor{block("192.0.2.1:65535", portBlocks-1),
-			block(fmt.Sprint("192.0.2.1:", 4096*(portBlocks-1)), portBlocks-1), block(fmt.Sprint("192.0.2.1:", 4096*(portBlocks-1)-1), portBlocks-2), block("192.0.2.1:1", 0)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, s := openTill(middleware.Challenge{Work: cheap}, scene.blocks), open(usual, few)
+			c, s := openTill(middleware.Challenge{Work: cheap}), open(usual, few)
 			now, buyer := int64(0), scene.visitors[0]
 			same := func(when string) {
 				for _, v := range scene.visitors {

@@ -9,7 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/sale"
 )
 
 // busy is how the newcomers of a day spread over its hours.
@@ -29,7 +29,7 @@ var rates = [2]int64{4_000_000, 700_000}
 type newcomer struct {
 	arrives int64
 	kind    int
-	buyers  []shop.Buyer
+	buyers  []sale.Buyer
 	at      int   // the instance that its balancer keeps it on
 	worked  int64 // hashes, for a tally or in vain
 	in      bool
@@ -50,7 +50,7 @@ func hashes(r *rand.Rand, work int64) (n int64) {
 
 // arrivals are the newcomers of so many days: so many a day on average, half of them
 // phones. comes names the buyers that a newcomer is.
-func arrivals(r *rand.Rand, days, daily int64, comes func() []shop.Buyer) []newcomer {
+func arrivals(r *rand.Rand, days, daily int64, comes func() []sale.Buyer) []newcomer {
 	var all int64
 	for _, share := range busy {
 		all += share

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/sale"
 )
 
 // A proof takes its work on average, twice that at most, and at least a hash a puzzle.
@@ -28,7 +28,7 @@ func TestHashes(t *testing.T) {
 // As many come as were asked for, on every day, most of them in the evening, half of them
 // on phones, in the order of time.
 func TestArrivals(t *testing.T) {
-	nowhere := func() []shop.Buyer { return nil }
+	nowhere := func() []sale.Buyer { return nil }
 	list := arrivals(random(5000, 0), days, 5000, nowhere)
 	require.Len(t, list, days*5000)
 	phones, night, evening, last := 0, 0, 0, int64(0)

@@ -5,7 +5,7 @@ package price
 import (
 	"math/rand/v2"
 
-	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/sale"
 )
 
 // days is how long newcomers are watched. The first is not counted.
@@ -31,7 +31,7 @@ func (g *siege) met(a attacker) (all fared, spent, bought int64) {
 	for run := range g.runs {
 		r, stall := random(g.daily, run), open(usual, few)
 		s := &street{counters: []counter{stall}, stall: stall, random: r, patience: g.patience}
-		s.list = arrivals(r, days, g.daily, func() []shop.Buyer { return g.place.comes(stall, r) })
+		s.list = arrivals(r, days, g.daily, func() []sale.Buyer { return g.place.comes(stall, r) })
 		mine := a
 		mine.place = g.place
 		if a.purse > 0 || a.hourly > 0 {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/sale"
 )
 
 // Time in a simulation is counted in milliseconds from the opening, and work in hashes.
@@ -27,13 +27,12 @@ var opening = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func at(now int64) time.Time { return opening.Add(time.Duration(now) * time.Millisecond) }
 
 const (
-	work       = 1 << 18   // the defaults of middleware.Challenge:
-	expected   = 64        // Crowd,
-	leak       = 32        // SalesPerHour,
-	passTime   = time.Hour // and for how long a tally is a pass;
-	crowds56   = 2         // how many crowds the networks of an IPv6 client are expected to hide;
-	crowds48   = 8
-	portBlocks = 16 // and what an address is cut into
+	work     = 1 << 18   // the defaults of middleware.Challenge:
+	expected = 64        // Crowd,
+	leak     = 32        // SalesPerHour,
+	passTime = time.Hour // and for how long a tally is a pass;
+	crowds56 = 2         // how many crowds the networks of an IPv6 client are expected to hide
+	crowds48 = 8
 )
 
 // An offer is what a challenge asks for. The zero one is none.
@@ -45,27 +44,27 @@ type offer struct {
 // A counter is where newcomers buy: a stall, or a till.
 type counter interface {
 	// offers returns what is asked for at this moment.
-	offers(now int64, buyers []shop.Buyer) offer
+	offers(now int64, buyers []sale.Buyer) offer
 
 	// sells says whether the work that was asked for opens a tally, and if not what is asked for now.
-	sells(now int64, buyers []shop.Buyer, o offer) (bool, offer)
+	sells(now int64, buyers []sale.Buyer, o offer) (bool, offer)
 }
 
 // A stall is one instance that sells tallies: the real memory and the real prices.
 type stall struct {
 	memory *limiter.Memory
-	prices *shop.Prices
+	prices *sale.Prices
 	issued uint64 // challenges: each opens a tally of its own
 }
 
 // usual is what an address is sold by default.
-var usual = shop.Tariff{Work: work, Crowd: expected, SalesPerHour: leak}
+var usual = sale.Tariff{Work: work, Crowd: expected, SalesPerHour: leak}
 
 // few are as many clients as a memory has to have room for in a simulation of one address.
 const few = 1 << 14
 
 // open returns a stall with room for so many clients.
-func open(tariff shop.Tariff, clients int) *stall {
+func open(tariff sale.Tariff, clients int) *stall {
 	prices, err := tariff.Compile()
 	if err != nil {
 		panic(err) // all of it is constant
@@ -79,12 +78,12 @@ func (s *stall) key(kind byte, n uint64) limiter.Key {
 }
 
 // price is what a challenge asks for at this moment; 0 if none is sold.
-func (s *stall) price(now int64, buyers []shop.Buyer) int64 {
+func (s *stall) price(now int64, buyers []sale.Buyer) int64 {
 	return s.prices.Quote(at(now), s.memory, buyers).Price
 }
 
 // redeem says whether work opens a tally at this moment.
-func (s *stall) redeem(now int64, buyers []shop.Buyer, work int64) bool {
+func (s *stall) redeem(now int64, buyers []sale.Buyer, work int64) bool {
 	s.issued++
 	sale := s.prices.Redeem(at(now), s.memory, buyers, s.key('t', s.issued), at(now+minute), work)
 	if sale.Saturated {
@@ -93,11 +92,11 @@ func (s *stall) redeem(now int64, buyers []shop.Buyer, work int64) bool {
 	return sale.Granted
 }
 
-func (s *stall) offers(now int64, buyers []shop.Buyer) offer {
+func (s *stall) offers(now int64, buyers []sale.Buyer) offer {
 	return offer{work: s.price(now, buyers)}
 }
 
-func (s *stall) sells(now int64, buyers []shop.Buyer, o offer) (bool, offer) {
+func (s *stall) sells(now int64, buyers []sale.Buyer, o offer) (bool, offer) {
 	if s.redeem(now, buyers, o.work) {
 		return true, offer{}
 	}
@@ -105,17 +104,12 @@ func (s *stall) sells(now int64, buyers []shop.Buyer, o offer) (bool, offer) {
 }
 
 // v4 is an address without networks.
-func (s *stall) v4(int64) []shop.Buyer { return []shop.Buyer{{Key: s.key('a', 0), Crowds: 1}} }
-
-// block is an address, to one that is in the n-th of its blocks of ports.
-func (s *stall) block(n int64) []shop.Buyer {
-	return []shop.Buyer{{Key: s.key('a', 0), Crowds: 1, Block: uint8(1 + n%portBlocks)}}
-}
+func (s *stall) v4(int64) []sale.Buyer { return []sale.Buyer{{Key: s.key('a', 0), Crowds: 1}} }
 
 // v6 is the /64 of that number in a /48.
-func (s *stall) v6(number int64) []shop.Buyer {
+func (s *stall) v6(number int64) []sale.Buyer {
 	n := uint64(number) % (1 << 16)
-	return []shop.Buyer{
+	return []sale.Buyer{
 		{Key: s.key('6', n), Crowds: 1},
 		{Key: s.key('5', n>>8), Crowds: crowds56},
 		{Key: s.key('4', 0), Crowds: crowds48},
@@ -126,33 +120,27 @@ func (s *stall) v6(number int64) []shop.Buyer {
 type place struct {
 	name     string
 	room     int64 // of how many numbers a newcomer has one; 0: all have 0
-	newcomer func(s *stall, number int64) []shop.Buyer
-	attacker func(s *stall, n int64) []shop.Buyer // its n-th tally
+	newcomer func(s *stall, number int64) []sale.Buyer
+	attacker func(s *stall, n int64) []sale.Buyer // its n-th tally
 	clients  int                                  // that an instance has room for
 }
 
 // comes returns the buyers that the next newcomer is.
-func (p *place) comes(s *stall, r *rand.Rand) []shop.Buyer {
+func (p *place) comes(s *stall, r *rand.Rand) []sale.Buyer {
 	if p.room == 0 {
 		return p.newcomer(s, 0)
 	}
 	return p.newcomer(s, r.Int64N(p.room))
 }
 
-func first64(s *stall, _ int64) []shop.Buyer { return s.v6(0) }
-func first56(s *stall, n int64) []shop.Buyer { return s.v6(n % (1 << 8)) } // each /64 in turn
+func first64(s *stall, _ int64) []sale.Buyer { return s.v6(0) }
+func first56(s *stall, n int64) []sale.Buyer { return s.v6(n % (1 << 8)) } // each /64 in turn
 
 var (
 	oneAddress    = place{"one address", 0, (*stall).v4, (*stall).v4, few}
 	subscribers64 = place{"a /48 of subscribers with a /64 each", 1 << 16, (*stall).v6, first64, few}
 	busy56        = place{"a /56 of subscribers with a /64 each", 1 << 8, (*stall).v6, first64, few}
-	subscribers56 = place{"a /48 of subscribers with a /56 each", 1<<8 - 1, func(s *stall, n int64) []shop.Buyer { return s.v6((1 + n) << 8) }, first56, few}
+	subscribers56 = place{"a /48 of subscribers with a /56 each", 1<<8 - 1, func(s *stall, n int64) []sale.Buyer { return s.v6((1 + n) << 8) }, first56, few}
 	whole56       = place{"a whole /56", 0, nil, first56, few}                                                                      // nobody but an attacker
-	whole48       = place{"a whole /48", 0, nil, func(s *stall, n int64) []shop.Buyer { return s.v6(n%(1<<8)<<8 | n>>8) }, 1 << 18} // each /56 in turn, and a new /64 in it
+	whole48       = place{"a whole /48", 0, nil, func(s *stall, n int64) []sale.Buyer { return s.v6(n%(1<<8)<<8 | n>>8) }, 1 << 18} // each /56 in turn, and a new /64 in it
 )
-
-// blocksOf is a shared address whose newcomers are in the first so many blocks, evenly. An
-// attacker buys in the first of them in turn.
-func blocksOf(newcomers, attacker int64) place {
-	return place{"an address with port blocks", newcomers, (*stall).block, func(s *stall, n int64) []shop.Buyer { return s.block(n % attacker) }, few}
-}

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/sale"
 	"github.com/tallystick/tallystick/proof/pages"
 )
 
@@ -19,7 +19,7 @@ func Run(_ context.Context, args []string, stdout, stderr io.Writer) (held bool,
 
 // Tables are all that the page prints.
 func Tables() []pages.Made {
-	return []pages.Made{worthTable(), newcomersTable(), shutTable(), networksTable(), carriersTable(), blocksTable(), crowdsTable(), yieldsTable()}
+	return []pages.Made{worthTable(), newcomersTable(), shutTable(), networksTable(), carriersTable(), crowdsTable(), yieldsTable()}
 }
 
 func table(name string, head ...string) pages.Made {
@@ -31,7 +31,7 @@ var purses = []int64{10 * core, 600 * core, 36_000 * core}
 
 // raided returns a cell for each time and each purse of an attacker that is alone in a place, and spends as much on each
 // of n instances: the price rises faster than what it pays for, so that no other division buys more.
-func raided(t shop.Tariff, p place, n int64, cell func(plans [][]lot, lasts int64) int64) (cells []any) {
+func raided(t sale.Tariff, p place, n int64, cell func(plans [][]lot, lasts int64) int64) (cells []any) {
 	for _, lasts := range []int64{hour, day} {
 		for _, purse := range purses {
 			cells = append(cells, n*cell(raids(t, p, purse/n, lasts), lasts))
@@ -61,7 +61,7 @@ func worthTable() pages.Made {
 // tallies and in requests of the first policy.
 func networksTable() pages.Made {
 	t := table("networks", "who buys of how many instances", "tallies at once for 1,000 W", "in an hour for 10 s", "10 min", "10 h", "in a day for 10 s", "10 min", "10 h", "requests in a day for 10 h")
-	add := func(tariff shop.Tariff, p place, n int64, more string) {
+	add := func(tariff sale.Tariff, p place, n int64, more string) {
 		t.Add(n > 1, func() []any {
 			requests, _ := uses()[0].best(raids(tariff, p, purses[2]/n, day), day)
 			cells := []any{fmt.Sprintf("%s, %d%s", p.name, n, more), atOnce(tariff, p, n, 1000*work)}
@@ -162,26 +162,6 @@ func carriersTable() pages.Made {
 	return t
 }
 
-// blocksTable: what the blocks of an address are worth to its newcomers, and to an attacker.
-func blocksTable() pages.Made {
-	t := table("blocks", "newcomers", "attacker", "100 a day", "500 a day", "its tallies a day")
-	add := func(p place, name string, spends int64, where string) {
-		t.Add(spends == 0, func() []any {
-			cells, most := inBySize(p, 60, spends, []size{{100, 4}, {500, 1}})
-			return append(append([]any{name, budget(spends, "") + where}, cells...), most)
-		})
-	}
-	add(oneAddress, "without `PortBlocks`", 0, "")
-	add(oneAddress, "without `PortBlocks`", 360, "")
-	add(blocksOf(portBlocks, 1), "in 16 blocks", 0, "")
-	for _, n := range []int64{1, 2, 4, portBlocks} {
-		add(blocksOf(portBlocks, n), "in 16 blocks", 360, fmt.Sprintf(", in %d of them", n))
-	}
-	add(blocksOf(4, 1), "in 4 blocks", 0, "")
-	add(blocksOf(1, 1), "in 1 block", 0, "")
-	return t
-}
-
 // crowdsTable: what crowds meet, at instances that are the middleware.
 func crowdsTable() pages.Made { return crowdsOf(true) }
 
@@ -191,7 +171,7 @@ func crowdsOf(real bool) pages.Made {
 		for _, phonesOnly := range []bool{true, false} {
 			c := c
 			c.phonesOnly = phonesOnly
-			for _, tariff := range []shop.Tariff{small, usual} {
+			for _, tariff := range []sale.Tariff{small, usual} {
 				t.Add(c.people <= 40, func() []any {
 					who := map[bool]string{true: "phones", false: "half phones"}[c.phonesOnly]
 					cells := []any{c.name, who, tariff.Crowd, c.meets(fleet{1, byAddress, tariff, real})}

@@ -82,22 +82,6 @@ func TestSubscribersAreNotShutOut(t *testing.T) {
 	}
 }
 
-// An attacker in one of an address's blocks of ports, with any budget, shuts out its own
-// block alone. One in all of them gets no more tallies than without blocks.
-func TestBlocksAreNotShutOut(t *testing.T) {
-	most := rich(rates[desktop]*60, true)
-	g := siege{blocksOf(portBlocks, 1), 500, 60 * second, 0, 1}
-	c, _, one := g.met(most)
-	require.GreaterOrEqual(t, c.percent(desktop), int64(90))
-	require.GreaterOrEqual(t, c.percent(phone), int64(90))
-	g.place = oneAddress
-	_, _, plain := g.met(most)
-	g.place = blocksOf(portBlocks, portBlocks)
-	_, _, all := g.met(most)
-	require.InEpsilon(t, plain, all, 0.01, "some newcomers more or less get in")
-	require.LessOrEqual(t, 3*one, plain)
-}
-
 // The same seeds make the same numbers, whatever else runs.
 func TestRunsAreTheSame(t *testing.T) {
 	g := siege{oneAddress, 500, 60 * second, 5 * vector, 1}

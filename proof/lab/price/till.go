@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/sale"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/players"
 )
@@ -31,13 +31,13 @@ type till struct {
 var tillSecret = []byte(strings.Repeat("s", 32))
 
 // openTill starts one. Its waiting room is shut, so that all who get in have bought.
-func openTill(challenge middleware.Challenge, blocks bool) *till {
+func openTill(challenge middleware.Challenge) *till {
 	c := &till{now: opening}
 	challenge.Mode, challenge.Path, challenge.NoWaitingRoom = middleware.Newcomers, "/tally/", true
 	limit, err := middleware.New(middleware.Config{
 		Policy: "form", Limits: []middleware.Limit{slide(5, time.Minute)}, Secrets: [][]byte{tillSecret},
-		Challenge: &challenge, Advanced: middleware.Advanced{PortBlocks: blocks},
-		Now: func() time.Time { return c.now }, Logger: slog.New(slog.DiscardHandler),
+		Challenge: &challenge,
+		Now:       func() time.Time { return c.now }, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		panic(err) // all of it is constant
@@ -65,13 +65,13 @@ func (c *till) ask(method, path, peer, proof string) *http.Response {
 const counterPeer = "192.0.2.1:1"
 
 // offers asks the endpoint of challenges.
-func (c *till) offers(now int64, _ []shop.Buyer) offer {
+func (c *till) offers(now int64, _ []sale.Buyer) offer {
 	c.now = at(now)
 	return offerIn(c.ask(http.MethodGet, players.ChallengePath, counterPeer, ""))
 }
 
 // sells shows the endpoint a proof, as the element does.
-func (c *till) sells(now int64, _ []shop.Buyer, o offer) (bool, offer) {
+func (c *till) sells(now int64, _ []sale.Buyer, o offer) (bool, offer) {
 	c.now = at(now)
 	got := c.ask(http.MethodPost, players.RedeemPath, counterPeer, answered(o.challenge))
 	return got.StatusCode == http.StatusOK, offerIn(got)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/sale"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/proof/pages"
@@ -34,7 +34,7 @@ var places = []place{
 func (p place) nothing(n int) int64 { return int64(n) * p.quotas * attacked }
 
 // topPrice is the highest at which anything is sold, by the default Work.
-const topPrice = unit * (shop.MaxPrice / pow.DefaultWork)
+const topPrice = unit * (sale.MaxPrice / pow.DefaultWork)
 
 // buyer has an attacker buy as cleverly as it can.
 func (p place) buyer(a *players.Attacker) *players.Buyer {

@@ -67,7 +67,7 @@ func Questions() []Question {
 			{"Admitted, now and an hour ago", "What gets through. A limit does its work where this stays as it was while refusals rise.", "reqps", 0, []Query{
 				{sum(policy, rate(decisions, `{job=~"$job", tallystick_policy=~"$policy", tallystick_outcome="admitted"}`)), "{{tallystick_policy}}"},
 				{sum(policy, `rate(`+decisions+`{job=~"$job", tallystick_policy=~"$policy", tallystick_outcome="admitted"}`+window+` offset 1h)`), "{{tallystick_policy}}, an hour ago"}}},
-			{"Price of a tally", "The mean work of all challenges, and of those that went out with refusals the one in the middle, the dearest twentieth and the highest. A mean or a highest that rises alone: few addresses have bought much, or hide a crowd. A middle that rises: many addresses, or Config.SurgeBudget.", hashes, 0, []Query{
+			{"Price of a tally", "The mean work of all challenges, and of those that went out with refusals the one in the middle, the dearest twentieth and the highest. A mean or a highest that rises alone: few addresses have bought much, or hide a crowd. A middle that rises: many addresses have bought.", hashes, 0, []Query{
 				{sum(policy, rate("tallystick_challenges_work_total", of)) + " / (" + sum(policy, rate("tallystick_challenges_total", of)) + " > 0)", "{{tallystick_policy}}: mean"},
 				{"histogram_quantile(0.5, " + sum("le, tallystick_policy", rate("tallystick_challenge_work_bucket", of)) + ")", "{{tallystick_policy}}: middle"},
 				{"histogram_quantile(0.95, " + sum("le, tallystick_policy", rate("tallystick_challenge_work_bucket", of)) + ")", "{{tallystick_policy}}: dearest twentieth"},

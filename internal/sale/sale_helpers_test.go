@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package shop_test
+package sale_test
 
 import (
 	"encoding/binary"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/sale"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -22,13 +22,13 @@ var opening = time.Unix(19800*86400, 0)
 // A stall sells tallies on one instance.
 type stall struct {
 	t      testing.TB
-	tariff shop.Tariff
-	prices *shop.Prices
+	tariff sale.Tariff
+	prices *sale.Prices
 	m      *limiter.Memory
 	wares  int
 }
 
-func openStall(t testing.TB, tariff shop.Tariff, tallies int) *stall {
+func openStall(t testing.TB, tariff sale.Tariff, tallies int) *stall {
 	t.Helper()
 	prices, err := tariff.Compile()
 	require.NoError(t, err)
@@ -36,12 +36,12 @@ func openStall(t testing.TB, tariff shop.Tariff, tallies int) *stall {
 }
 
 // plain is a tariff whose prices are easy to read.
-func plain(crowd int64) shop.Tariff {
-	return shop.Tariff{Work: 1000, Crowd: crowd, SalesPerHour: 4 * crowd}
+func plain(crowd int64) sale.Tariff {
+	return sale.Tariff{Work: 1000, Crowd: crowd, SalesPerHour: 4 * crowd}
 }
 
 // fourCrowds is the time in which four crowds leak.
-func fourCrowds(tariff shop.Tariff) time.Duration {
+func fourCrowds(tariff sale.Tariff) time.Duration {
 	return time.Duration(4*tariff.Crowd) * time.Hour / time.Duration(tariff.SalesPerHour)
 }
 
@@ -64,13 +64,13 @@ func perMinute(t testing.TB, quota int64) *limiter.Policy {
 }
 
 // address is an identity that belongs to no network.
-func (s *stall) address(n int) []shop.Buyer {
-	return []shop.Buyer{{Key: numbered(s.m, 'a', n), Crowds: 1}}
+func (s *stall) address(n int) []sale.Buyer {
+	return []sale.Buyer{{Key: numbered(s.m, 'a', n), Crowds: 1}}
 }
 
 // host is an IPv6 identity: the n-th /64 of a /56 of a /48.
-func (s *stall) host(n64, n56, n48 int) []shop.Buyer {
-	return []shop.Buyer{
+func (s *stall) host(n64, n56, n48 int) []sale.Buyer {
+	return []sale.Buyer{
 		{Key: numbered(s.m, '6', n64), Crowds: 1},
 		{Key: numbered(s.m, '5', n56), Crowds: 8},
 		{Key: numbered(s.m, '4', n48), Crowds: 64},
@@ -83,30 +83,30 @@ func (s *stall) ware() limiter.Key {
 	return numbered(s.m, 'w', s.wares)
 }
 
-func (s *stall) quote(now time.Time, buyers []shop.Buyer) shop.Sale {
+func (s *stall) quote(now time.Time, buyers []sale.Buyer) sale.Sale {
 	return s.prices.Quote(now, s.m, buyers)
 }
 
 // offer redeems work for a new tally.
-func (s *stall) offer(now time.Time, buyers []shop.Buyer, work int64) shop.Sale {
+func (s *stall) offer(now time.Time, buyers []sale.Buyer, work int64) sale.Sale {
 	return s.redeem(now, buyers, s.ware(), work)
 }
 
-func (s *stall) redeem(now time.Time, buyers []shop.Buyer, tally limiter.Key, work int64) shop.Sale {
+func (s *stall) redeem(now time.Time, buyers []sale.Buyer, tally limiter.Key, work int64) sale.Sale {
 	return s.prices.Redeem(now, s.m, buyers, tally, now.Add(2*time.Hour), work)
 }
 
 // buy pays what a new tally costs, which must be for sale, and returns the price.
-func (s *stall) buy(now time.Time, buyers []shop.Buyer) int64 {
+func (s *stall) buy(now time.Time, buyers []sale.Buyer) int64 {
 	s.t.Helper()
 	q := s.quote(now, buyers)
 	require.Positive(s.t, q.Price, "for sale")
-	require.Equal(s.t, shop.Sale{Granted: true, Price: q.Price}, s.offer(now, buyers, q.Price))
+	require.Equal(s.t, sale.Sale{Granted: true, Price: q.Price}, s.offer(now, buyers, q.Price))
 	return q.Price
 }
 
 // buyOut buys until nothing is for sale, and returns how many were.
-func (s *stall) buyOut(now time.Time, buyers []shop.Buyer) (n int) {
+func (s *stall) buyOut(now time.Time, buyers []sale.Buyer) (n int) {
 	s.t.Helper()
 	for s.quote(now, buyers).Price > 0 {
 		s.buy(now, buyers)
@@ -118,7 +118,7 @@ func (s *stall) buyOut(now time.Time, buyers []shop.Buyer) (n int) {
 
 // requireExactWait checks that nothing is for sale now, nor a second before the
 // wait is over, and that something is when it is. It returns the wait.
-func (s *stall) requireExactWait(now time.Time, buyers []shop.Buyer) time.Duration {
+func (s *stall) requireExactWait(now time.Time, buyers []sale.Buyer) time.Duration {
 	s.t.Helper()
 	q := s.quote(now, buyers)
 	require.Zero(s.t, q.Price)
@@ -132,7 +132,7 @@ func (s *stall) requireExactWait(now time.Time, buyers []shop.Buyer) time.Durati
 }
 
 // spend buys as many tallies as so much work pays for, at the price of now.
-func (s *stall) spend(now time.Time, buyers []shop.Buyer, work int64) (n int) {
+func (s *stall) spend(now time.Time, buyers []sale.Buyer, work int64) (n int) {
 	s.t.Helper()
 	for {
 		q := s.quote(now, buyers)
@@ -147,19 +147,19 @@ func (s *stall) spend(now time.Time, buyers []shop.Buyer, work int64) (n int) {
 
 // count returns how many sales of a buyer have not leaked, rounded down, without
 // selling: it asks at the prices of a crowd that is larger than they are.
-func (s *stall) count(now time.Time, b shop.Buyer) int64 {
+func (s *stall) count(now time.Time, b sale.Buyer) int64 {
 	s.t.Helper()
 	const work, crowd, crowds = 1 << 27, 255, 8
-	prices, err := shop.Tariff{Work: work, Crowd: crowd, SalesPerHour: s.tariff.SalesPerHour}.Compile()
+	prices, err := sale.Tariff{Work: work, Crowd: crowd, SalesPerHour: s.tariff.SalesPerHour}.Compile()
 	require.NoError(s.t, err)
-	q := prices.Quote(now, s.m, []shop.Buyer{{Key: b.Key, Crowds: crowds}})
+	q := prices.Quote(now, s.m, []sale.Buyer{{Key: b.Key, Crowds: crowds}})
 	require.GreaterOrEqual(s.t, q.Price, int64(work))
 	require.Less(s.t, q.Price, int64(2*work), "too many to count")
 	return (q.Price - work) * crowd * crowds / work
 }
 
 // requireCount checks how many sales of a buyer have not leaked.
-func (s *stall) requireCount(now time.Time, b shop.Buyer, count int) {
+func (s *stall) requireCount(now time.Time, b sale.Buyer, count int) {
 	s.t.Helper()
 	require.EqualValues(s.t, count, s.count(now, b))
 }
@@ -182,16 +182,4 @@ func leastFor(price int64) (work int64) {
 		work++
 	}
 	return work
-}
-
-// leastOfBlock is the least work that opens a tally to a block: that of what all blocks have bought, which is what
-// one pays that has bought the least, and half of its own price.
-func (s *stall) leastOfBlock(now time.Time, n int) int64 {
-	all := int64(shop.MaxPrice)
-	for i := 1; i <= 16; i++ {
-		if q := s.quote(now, s.block(i)); q.Price > 0 {
-			all = min(all, q.Price)
-		}
-	}
-	return max(leastFor(all), (s.quote(now, s.block(n)).Price+1)/2)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package shop_test
+package sale_test
 
 import (
 	"math"
@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/sale"
 )
 
 // A record is a sale as an onlooker writes it down.
@@ -23,7 +23,7 @@ type record struct {
 // instances, restarts. Every sale is on record.
 type campaign struct {
 	*rand.Rand
-	tariff  shop.Tariff
+	tariff  sale.Tariff
 	shops   []*stall
 	lives   []int   // the life that each instance lives
 	diaries []diary // of those lives
@@ -34,7 +34,7 @@ type campaign struct {
 
 func newCampaign(t *testing.T, r *rand.Rand) *campaign {
 	c := &campaign{Rand: r, now: opening.Add(time.Duration(r.Int64N(int64(24 * time.Hour))))}
-	c.tariff = shop.Tariff{
+	c.tariff = sale.Tariff{
 		Work:         16 + r.Int64N(1<<20),
 		Crowd:        1 + r.Int64N(9),
 		SalesPerHour: []int64{1, 4, 7, 32, 2000}[r.IntN(5)], // whatever the crowd
@@ -48,7 +48,7 @@ func newCampaign(t *testing.T, r *rand.Rand) *campaign {
 }
 
 // pass lets time pass: nothing, a moment, some hours, until something is for sale.
-func (c *campaign) pass(s *stall, buyers []shop.Buyer) {
+func (c *campaign) pass(s *stall, buyers []sale.Buyer) {
 	switch c.IntN(16) {
 	case 0:
 		c.now = c.now.Add(time.Duration(c.Int64N(int64(fourCrowds(c.tariff)) / 8)))
@@ -69,7 +69,7 @@ func (c *campaign) buy(t *testing.T, i int) {
 	q := s.quote(c.now, buyers)
 	d := &c.diaries[i]
 	if least, most := d.prices(c.tariff, c.now.Unix()); q.Price == 0 {
-		require.Greater(t, most, int64(shop.MaxPrice))
+		require.Greater(t, most, int64(sale.MaxPrice))
 	} else {
 		require.GreaterOrEqual(t, q.Price, least)
 		require.LessOrEqual(t, q.Price, most)
@@ -85,19 +85,19 @@ func (c *campaign) buy(t *testing.T, i int) {
 	if c.IntN(4) == 0 {
 		work += c.Int64N(3 * work)
 	}
-	require.Equal(t, shop.Sale{Granted: true, Price: q.Price}, s.offer(c.now, buyers, work))
+	require.Equal(t, sale.Sale{Granted: true, Price: q.Price}, s.offer(c.now, buyers, work))
 	d.sell(c.tariff, c.now.Unix())
 	c.log = append(c.log, record{c.now.Unix(), c.lives[i], work})
 }
 
 // priceAt is the formula, in floating point.
-func priceAt(tariff shop.Tariff, level float64) float64 {
+func priceAt(tariff sale.Tariff, level float64) float64 {
 	k, f := math.Modf(level / float64(tariff.Crowd))
 	return float64(tariff.Work) * math.Exp2(k) * (1 + f)
 }
 
 // mostTallies is how many tallies so much work buys on an instance in a time, at most.
-func mostTallies(tariff shop.Tariff, work float64, in time.Duration) float64 {
+func mostTallies(tariff sale.Tariff, work float64, in time.Duration) float64 {
 	crowd := float64(tariff.Crowd)
 	return float64(tariff.SalesPerHour)*in.Hours() + crowd*math.Log2(1+15./8*work/(crowd*float64(tariff.Work)))
 }
@@ -156,7 +156,7 @@ func TestTalliesCostTheFormula(t *testing.T) {
 // price. They come near the formula and not above it.
 func TestGreedyBuyersCostTheFormula(t *testing.T) {
 	nearest := 0.0
-	for _, tariff := range []shop.Tariff{plain(1), plain(8), usual, {Work: 1 << 18, Crowd: 8, SalesPerHour: 1}, {Work: 16, Crowd: 32, SalesPerHour: 7680}} {
+	for _, tariff := range []sale.Tariff{plain(1), plain(8), usual, {Work: 1 << 18, Crowd: 8, SalesPerHour: 1}, {Work: 16, Crowd: 32, SalesPerHour: 7680}} {
 		for _, most := range []float64{1, 1.5, 4, 64, 1 << 12} { // times Work
 			s := openStall(t, tariff, 1<<17)
 			paid, n := 0.0, 0
@@ -200,7 +200,7 @@ func TestLadderToTheHash(t *testing.T) {
 func TestSalesLeakAway(t *testing.T) {
 	for _, crowd := range []int64{1, 3, 64} {
 		for _, leak := range []int64{1, 4, 32, 240, 3600} {
-			s := openStall(t, shop.Tariff{Work: 3000, Crowd: crowd, SalesPerHour: leak}, 1<<12)
+			s := openStall(t, sale.Tariff{Work: 3000, Crowd: crowd, SalesPerHour: leak}, 1<<12)
 			for range 5 * crowd {
 				s.buy(opening, s.address(0))
 			}
@@ -219,15 +219,15 @@ func TestSalesLeakAway(t *testing.T) {
 // At the highest price there is, nothing more is for sale, and the wait says to the
 // second when something is, for the level that opens last.
 func TestWaitIsExactAboveTheHighestPrice(t *testing.T) {
-	for _, tariff := range []shop.Tariff{plain(1), plain(8), usual, {Work: 1 << 29, Crowd: 255, SalesPerHour: 61_200}, {Work: 16, Crowd: 7, SalesPerHour: 1}} {
+	for _, tariff := range []sale.Tariff{plain(1), plain(8), usual, {Work: 1 << 29, Crowd: 255, SalesPerHour: 61_200}, {Work: 16, Crowd: 7, SalesPerHour: 1}} {
 		s := openStall(t, tariff, 1<<17)
 		one, host := s.address(0), s.host(0, 0, 0)
 		dearest := int64(0)
 		for s.quote(opening, one).Price > 0 {
 			dearest = s.buy(opening, one)
 		}
-		require.LessOrEqual(t, dearest, int64(shop.MaxPrice))
-		require.Greater(t, dearest, int64(shop.MaxPrice/4))
+		require.LessOrEqual(t, dearest, int64(sale.MaxPrice))
+		require.Greater(t, dearest, int64(sale.MaxPrice/4))
 		wait := s.requireExactWait(opening, one)
 		sale := time.Hour / time.Duration(tariff.SalesPerHour)
 		require.LessOrEqual(t, wait, sale+time.Second, "one sale at most is above the highest price")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package shop_test
+package sale_test
 
 import (
 	"sync"
@@ -9,12 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/sale"
 )
 
 // together runs f a thousand times at once, and returns what the calls returned.
-func together(f func(i int) shop.Sale) []shop.Sale {
-	sales := make([]shop.Sale, 1000)
+func together(f func(i int) sale.Sale) []sale.Sale {
+	sales := make([]sale.Sale, 1000)
 	start := make(chan struct{})
 	var group sync.WaitGroup
 	for i := range sales {
@@ -32,15 +32,15 @@ func together(f func(i int) shop.Sale) []shop.Sale {
 func TestRedeemTwiceSellsOnce(t *testing.T) {
 	s := openStall(t, plain(1), 1<<12)
 	sold := 0
-	for _, sale := range together(func(int) shop.Sale {
+	for _, got := range together(func(int) sale.Sale {
 		return s.redeem(opening, s.address(0), 7, 1000)
 	}) {
-		require.True(t, sale.Granted)
-		if !sale.Held {
+		require.True(t, got.Granted)
+		if !got.Held {
 			sold++
-			require.Equal(t, int64(1000), sale.Price)
+			require.Equal(t, int64(1000), got.Price)
 		} else {
-			require.Equal(t, shop.Sale{Granted: true, Held: true}, sale)
+			require.Equal(t, sale.Sale{Granted: true, Held: true}, got)
 		}
 	}
 	require.Equal(t, 1, sold)
@@ -51,13 +51,13 @@ func TestRedeemTwiceSellsOnce(t *testing.T) {
 func TestStockBuysOneCrowd(t *testing.T) {
 	s := openStall(t, plain(8), 1<<12)
 	granted := 0
-	for _, sale := range together(func(i int) shop.Sale {
+	for _, got := range together(func(i int) sale.Sale {
 		return s.redeem(opening, s.address(0), numbered(s.m, 'x', i), 1000)
 	}) {
-		if sale.Granted {
+		if got.Granted {
 			granted++
 		} else {
-			require.Equal(t, int64(2000), sale.Price, "price-risen")
+			require.Equal(t, int64(2000), got.Price, "price-risen")
 		}
 	}
 	require.Equal(t, 8, granted)
@@ -70,7 +70,7 @@ func TestMixedStockPaysTheFormula(t *testing.T) {
 		s := openStall(t, plain(8), 1<<12)
 		work := func(i int) int64 { return 500 * (1 + int64(i*i)%most) }
 		granted, paid := 0, int64(0)
-		for i, sale := range together(func(i int) shop.Sale {
+		for i, sale := range together(func(i int) sale.Sale {
 			return s.redeem(opening, s.address(0), numbered(s.m, 'x', i), work(i))
 		}) {
 			if sale.Granted {
@@ -93,13 +93,13 @@ func TestProofUnderThePrice(t *testing.T) {
 	}
 	for range 100 {
 		for _, work := range []int64{-1 << 40, -1, 0, 1, 1000, 1599} {
-			require.Equal(t, shop.Sale{Price: 3000}, s.redeem(opening, s.address(0), 7, work))
+			require.Equal(t, sale.Sale{Price: 3000}, s.redeem(opening, s.address(0), 7, work))
 		}
 	}
-	require.Equal(t, shop.Sale{Granted: true, Price: 3000}, s.redeem(opening, s.address(0), 7, 1600), "not Held by a refusal")
+	require.Equal(t, sale.Sale{Granted: true, Price: 3000}, s.redeem(opening, s.address(0), 7, 1600), "not Held by a refusal")
 	s.requireCount(opening, s.address(0)[0], 4)
 
-	odd := openStall(t, shop.Tariff{Work: 1001, Crowd: 2, SalesPerHour: 8}, 1<<12)
+	odd := openStall(t, sale.Tariff{Work: 1001, Crowd: 2, SalesPerHour: 8}, 1<<12)
 	require.False(t, odd.offer(opening, odd.address(0), 533).Granted, "it is rounded up")
 	require.True(t, odd.offer(opening, odd.address(0), 534).Granted)
 }
@@ -108,15 +108,15 @@ func TestProofUnderThePrice(t *testing.T) {
 func TestHeldUntilItEnds(t *testing.T) {
 	s := openStall(t, plain(2), 1<<12)
 	ends := opening.Add(time.Hour)
-	redeem := func(now time.Time) shop.Sale {
+	redeem := func(now time.Time) sale.Sale {
 		return s.prices.Redeem(now, s.m, s.address(0), 7, ends, 1000)
 	}
-	require.Equal(t, shop.Sale{Granted: true, Price: 1000}, redeem(opening))
+	require.Equal(t, sale.Sale{Granted: true, Price: 1000}, redeem(opening))
 	s.buy(opening, s.address(0))
 	s.buy(opening, s.address(0))
-	require.Equal(t, shop.Sale{Granted: true, Held: true}, redeem(opening), "when the price has risen")
+	require.Equal(t, sale.Sale{Granted: true, Held: true}, redeem(opening), "when the price has risen")
 	s.buyOut(opening, s.address(0))
-	held := shop.Sale{Granted: true, Held: true}
+	held := sale.Sale{Granted: true, Held: true}
 	require.Equal(t, held, redeem(opening), "when all is sold")
 	require.Equal(t, held, redeem(ends.Add(-time.Second)))
 	require.Equal(t, held, redeem(ends.Add(-time.Nanosecond)), "to the last moment")
@@ -128,11 +128,11 @@ func TestHeldUntilItEnds(t *testing.T) {
 func TestSaleWithoutMemory(t *testing.T) {
 	prices, err := plain(1).Compile()
 	require.NoError(t, err)
-	one := []shop.Buyer{{Key: 1, Crowds: 1}}
+	one := []sale.Buyer{{Key: 1, Crowds: 1}}
 	for range 100 {
-		require.Equal(t, shop.Sale{Price: 1000}, prices.Quote(opening, nil, one))
-		require.Equal(t, shop.Sale{Granted: true, Price: 1000}, prices.Redeem(opening, nil, one, 7, opening.Add(time.Hour), 1000))
-		require.Equal(t, shop.Sale{Price: 1000}, prices.Redeem(opening, nil, one, 7, opening.Add(time.Hour), 499))
+		require.Equal(t, sale.Sale{Price: 1000}, prices.Quote(opening, nil, one))
+		require.Equal(t, sale.Sale{Granted: true, Price: 1000}, prices.Redeem(opening, nil, one, 7, opening.Add(time.Hour), 1000))
+		require.Equal(t, sale.Sale{Price: 1000}, prices.Redeem(opening, nil, one, 7, opening.Add(time.Hour), 499))
 	}
 }
 
@@ -140,11 +140,11 @@ func TestSaleWithoutMemory(t *testing.T) {
 func TestSalesAreNoCounts(t *testing.T) {
 	s := openStall(t, plain(1), 1<<12)
 	p := perMinute(t, 5)
-	one := []shop.Buyer{{Key: 7, Crowds: 1}}
+	one := []sale.Buyer{{Key: 7, Crowds: 1}}
 	f := limiter.Candidate{Key: 7, Proof: &limiter.Proof{Key: 7, Expires: opening.Add(time.Minute)}}
 	_, v := s.m.Take(opening, p, &f, 1)
 	require.True(t, v.Admitted)
-	require.Equal(t, shop.Sale{Granted: true, Price: 1000}, s.redeem(opening, one, 7, 1000))
+	require.Equal(t, sale.Sale{Granted: true, Price: 1000}, s.redeem(opening, one, 7, 1000))
 	require.Equal(t, int64(2000), s.quote(opening, one).Price)
 	_, v = s.m.Take(opening, p, &limiter.Candidate{Key: 7}, 0)
 	require.Equal(t, int64(4), v.Limits[0].Remaining)

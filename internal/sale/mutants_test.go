@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package shop_test
+package sale_test
 
 import (
 	"testing"

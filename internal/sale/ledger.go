@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package shop
+package sale
 
 import "github.com/tallystick/tallystick/internal/cells"
 
@@ -19,11 +19,7 @@ type table struct{ *cells.Table }
 // once, and with them the price falls from the highest to the lowest.
 type ledger struct {
 	level int64 // in parts of a sale
-	mark
-}
-
-type mark struct {
-	at int64 // Unix second of the last sale
+	at    int64 // Unix second of the last sale
 
 	// ahead is the second of the last sale under a clock that has stepped back since,
 	// by a day at most; else 0. When the clock is there again, the level goes on from
@@ -44,7 +40,7 @@ const (
 // tariff, and cut down: it must not cost more than the highest price.
 func (l *ledger) load(c *cells.Cell, k leak, highest int64) {
 	level := int64(c.Value >> 32 & maxLevel)
-	*l = ledger{level: min(level, highest), mark: mark{at: int64(uint32(c.Value))}}
+	*l = ledger{level: min(level, highest), at: int64(uint32(c.Value))}
 	if c.Value&wasAhead != 0 {
 		l.ahead = max(0, int64(c.Expires)-k.time(level))
 	}
@@ -62,7 +58,7 @@ func (l *ledger) store(c *cells.Cell, k leak) {
 // set minds a clock that has stepped, back or forward again, and reports whether that
 // is to be written down: else the step would be minded anew at every look, and the
 // level would not leak until the clock is there again.
-func (l *mark) set(now int64) (moved bool) {
+func (l *ledger) set(now int64) (moved bool) {
 	if l.ahead > 0 && now >= l.ahead {
 		l.at, l.ahead, moved = l.ahead, 0, true
 	}
@@ -101,13 +97,13 @@ func (l *ledger) opens(now int64, k leak, top int64) int64 {
 // read returns the ledger of a cell, and corrects both for a clock that has stepped.
 func (p *Prices) read(now int64, c *cells.Cell, crowd int64) (l ledger) {
 	if c == nil {
-		return ledger{mark: mark{at: now}}
+		return ledger{at: now}
 	}
 	k := p.leakOf(crowd)
 	l.load(c, k, p.top(crowd)+salePart)
 	moved := l.set(now)
 	if l.ahead > 0 && l.now(now, k) == 0 {
-		l, moved = ledger{mark: mark{at: now}}, true // what has leaked does not come back with the clock
+		l, moved = ledger{at: now}, true // what has leaked does not come back with the clock
 	}
 	if moved {
 		l.store(c, k)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package shop_test
+package sale_test
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/sale"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -66,7 +66,7 @@ func TestLevelsAreAtomic(t *testing.T) {
 func TestLocksOfTheSameStripe(t *testing.T) {
 	s := openStall(t, plain(2), 1) // one stripe
 	b := s.address(0)[0]
-	require.True(t, s.redeem(opening, []shop.Buyer{b, b, b}, b.Key, 1000).Granted)
+	require.True(t, s.redeem(opening, []sale.Buyer{b, b, b}, b.Key, 1000).Granted)
 	require.Equal(t, int64(1), s.count(opening, b))
 	large := openStall(t, plain(2), 1<<16) // and many
 	for n := range 2000 {
@@ -78,7 +78,7 @@ func TestLocksOfTheSameStripe(t *testing.T) {
 // of its own, until the price is above what they have worked: a sale that is lost is
 // one too many.
 func TestRedeemsAtOnce(t *testing.T) {
-	s := openStall(t, shop.Tariff{Work: 1000, Crowd: 255, SalesPerHour: 1020}, 1<<16)
+	s := openStall(t, sale.Tariff{Work: 1000, Crowd: 255, SalesPerHour: 1020}, 1<<16)
 	buyers := s.address(0)
 	for round := range 20 {
 		now := opening.Add(time.Duration(round) * time.Hour)
@@ -117,7 +117,7 @@ func TestEverythingInParallel(t *testing.T) {
 					if r.IntN(3) == 0 {
 						f.Proof = &limiter.Proof{Key: numbered(s.m, 'p', c), Expires: opening.Add(time.Minute)}
 					}
-					buyers := []shop.Buyer{{Key: numbered(s.m, 'a', a), Crowds: 1}, {Key: numbered(s.m, 'a', b), Crowds: 2}, {Key: numbered(s.m, 'a', c), Crowds: 3}}
+					buyers := []sale.Buyer{{Key: numbered(s.m, 'a', a), Crowds: 1}, {Key: numbered(s.m, 'a', b), Crowds: 2}, {Key: numbered(s.m, 'a', c), Crowds: 3}}
 					switch r.IntN(5) {
 					case 0:
 						// Each uint64(worker) sells wares of its own, and one of all.
@@ -187,12 +187,12 @@ func requireNoLockHeld(t *testing.T, s *stall, p *limiter.Policy) {
 // down, for all buyers, are one step.
 func TestEveryStripeIsHeld(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	s := openStall(t, shop.Tariff{Work: 16, Crowd: 8, SalesPerHour: 32}, 1<<16)
+	s := openStall(t, sale.Tariff{Work: 16, Crowd: 8, SalesPerHour: 32}, 1<<16)
 	all := s.m.Paid().Stripes
 	at := func(stripe int) limiter.Key {
 		return limiter.Key(stripe)<<32*limiter.Key(1<<32/len(all)) | 1<<20
 	}
-	buyers := []shop.Buyer{{Key: at(2), Crowds: 1}, {Key: at(8), Crowds: 8}, {Key: at(4), Crowds: 64}}
+	buyers := []sale.Buyer{{Key: at(2), Crowds: 1}, {Key: at(8), Crowds: 8}, {Key: at(4), Crowds: 64}}
 	for i, key := range []limiter.Key{at(2), at(8), at(4), at(6)} {
 		lock := &all[all.Of(uint64(key))]
 		if i < len(buyers) {

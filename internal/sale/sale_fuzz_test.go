@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package shop_test
+package sale_test
 
 import (
 	"math/big"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/sale"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -23,7 +23,7 @@ type diary struct {
 }
 
 // look returns the level at now, by the rules for a clock that steps.
-func (d *diary) look(tariff shop.Tariff, now int64) *big.Rat {
+func (d *diary) look(tariff sale.Tariff, now int64) *big.Rat {
 	if d.level == nil {
 		d.level, d.at = new(big.Rat), now
 	}
@@ -49,20 +49,20 @@ func (d *diary) look(tariff shop.Tariff, now int64) *big.Rat {
 }
 
 // prices are the least and the most that a tally may cost: each sale may have rounded the level up.
-func (d *diary) prices(tariff shop.Tariff, now int64) (least, most int64) {
+func (d *diary) prices(tariff sale.Tariff, now int64) (least, most int64) {
 	level := d.look(tariff, now)
 	return priceOf(tariff, d.crowds, level), priceOf(tariff, d.crowds, new(big.Rat).Add(level, big.NewRat(d.sales, 1<<15)))
 }
 
 // sell notes a sale.
-func (d *diary) sell(tariff shop.Tariff, now int64) {
+func (d *diary) sell(tariff sale.Tariff, now int64) {
 	d.level = new(big.Rat).Add(d.look(tariff, now), big.NewRat(1, 1))
 	d.at = max(d.at, now)
 	d.sales++
 }
 
 // priceOf is the price at a level of so many crowds, rounded up.
-func priceOf(tariff shop.Tariff, crowds int64, level *big.Rat) int64 {
+func priceOf(tariff sale.Tariff, crowds int64, level *big.Rat) int64 {
 	crowd := new(big.Rat).SetInt64(tariff.Crowd * crowds)
 	price := new(big.Rat).SetInt64(tariff.Work)
 	for level.Cmp(crowd) >= 0 {
@@ -84,7 +84,7 @@ func FuzzLedger(f *testing.F) {
 			return
 		}
 		leak := []int64{400, 397, 144, 8, 1}[acts[1]%5]
-		s := openStall(t, shop.Tariff{Work: 1 << 20, Crowd: 1 + int64(acts[0]%4), SalesPerHour: leak}, 4096)
+		s := openStall(t, sale.Tariff{Work: 1 << 20, Crowd: 1 + int64(acts[0]%4), SalesPerHour: leak}, 4096)
 		wide := []*diary{{crowds: 2}, {crowds: 3}} // small networks, so that they become dear
 		diaries := [2][]*diary{{{crowds: 1}, wide[0], wide[1]}, {{crowds: 1}, wide[0], wide[1]}}
 		now := opening
@@ -102,7 +102,7 @@ func FuzzLedger(f *testing.F) {
 			}
 			q := s.quote(now, buyers)
 			if q.Price == 0 {
-				require.Greater(t, most, int64(shop.MaxPrice))
+				require.Greater(t, most, int64(sale.MaxPrice))
 				if !behind { // else the wait may end where the clock was
 					s.requireExactWait(now, buyers)
 				}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package shop_test
+package sale_test
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/sale"
 )
 
 // A solver is a client that buys tallies: it asks for a price, works for it, and
@@ -24,7 +24,7 @@ type solver struct {
 }
 
 // act does what is next, at s.ready.
-func (c *solver) act(s *stall, buyers []shop.Buyer) {
+func (c *solver) act(s *stall, buyers []sale.Buyer) {
 	now := c.ready
 	if c.price > 0 {
 		if sale := s.offer(now, buyers, c.price); sale.Granted {
@@ -48,7 +48,7 @@ func (c *solver) act(s *stall, buyers []shop.Buyer) {
 
 // market lets all act in the order of time until then, or until all have bought
 // who want but one; at a tie the earlier in the list.
-func market(s *stall, buyers []shop.Buyer, until time.Time, all []*solver) {
+func market(s *stall, buyers []sale.Buyer, until time.Time, all []*solver) {
 	for {
 		var next *solver
 		for _, c := range all {
@@ -71,7 +71,7 @@ func honest(n int, gap time.Duration) (all []*solver) {
 }
 
 // usual is what the middleware has by default.
-var usual = shop.Tariff{Work: 1 << 18, Crowd: 64, SalesPerHour: 32}
+var usual = sale.Tariff{Work: 1 << 18, Crowd: 64, SalesPerHour: 32}
 
 // Twenty honest clients behind one address, beside one that floods it and solves
 // nothing: each gets a tally, and none pays more than a third more than the base.

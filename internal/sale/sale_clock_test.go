@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package shop_test
+package sale_test
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/sale"
 )
 
 // A clock that steps back makes nothing cheaper, and dearer for no longer than the
@@ -17,7 +17,7 @@ func TestSaleClockStepsBack(t *testing.T) {
 	for _, memory := range []time.Duration{time.Minute, time.Hour} {
 		for _, back := range []time.Duration{time.Second, 7 * time.Second, memory / 3, memory / 2, time.Hour, 25 * time.Hour, 400 * 24 * time.Hour} {
 			for _, bought := range []int{3, 13, 16} {
-				s := openStall(t, shop.Tariff{Work: 1000, Crowd: 4, SalesPerHour: int64(16 * time.Hour / memory)}, 1<<12)
+				s := openStall(t, sale.Tariff{Work: 1000, Crowd: 4, SalesPerHour: int64(16 * time.Hour / memory)}, 1<<12)
 				one, leak := s.address(0), memory/16
 				before := opening.Add(memory / 5)
 				for range bought {
@@ -148,12 +148,12 @@ func TestTariffChanges(t *testing.T) {
 	leaks := []int64{1, 16, 100, 2000}
 	for _, from := range leaks {
 		for _, to := range leaks {
-			s := openStall(t, shop.Tariff{Work: 1000, Crowd: 4, SalesPerHour: from}, 1<<12)
+			s := openStall(t, sale.Tariff{Work: 1000, Crowd: 4, SalesPerHour: from}, 1<<12)
 			for range 8 {
 				s.buy(opening, s.address(0))
 			}
 			for crowd, price := range map[int64]int64{1: 500 << 8, 2: 500 << 4, 8: 500 << 1, 16: 750} {
-				prices, err := shop.Tariff{Work: 500, Crowd: crowd, SalesPerHour: to}.Compile()
+				prices, err := sale.Tariff{Work: 500, Crowd: crowd, SalesPerHour: to}.Compile()
 				require.NoError(t, err)
 				require.Equal(t, price, prices.Quote(opening, s.m, s.address(0)).Price, "%v to %v", from, to)
 				gone := opening.Add(8*time.Hour/time.Duration(to) + time.Second)
@@ -162,7 +162,7 @@ func TestTariffChanges(t *testing.T) {
 		}
 	}
 	// A level that is higher than the new tariff's highest is cut down to it.
-	s := openStall(t, shop.Tariff{Work: 1000, Crowd: 255, SalesPerHour: 1020}, 1<<16)
+	s := openStall(t, sale.Tariff{Work: 1000, Crowd: 255, SalesPerHour: 1020}, 1<<16)
 	s.buyOut(opening, s.address(0))
 	prices, err := plain(1).Compile()
 	require.NoError(t, err)

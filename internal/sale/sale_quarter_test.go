@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package shop_test
+package sale_test
 
 import (
 	"math/rand/v2"
@@ -9,18 +9,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/sale"
 )
 
 // host4 is the n-th IPv4 address of a provider.
-func (s *stall) host4(provider, n int) []shop.Buyer {
-	return []shop.Buyer{{Key: numbered(s.m, 'a', provider<<32|n), Crowds: 1, Provider: uint64(provider)}}
+func (s *stall) host4(provider, n int) []sale.Buyer {
+	return []sale.Buyer{{Key: numbered(s.m, 'a', provider<<32|n), Crowds: 1, Provider: uint64(provider)}}
 }
 
 // host6 is a host in the n-th /48 of a provider.
-func (s *stall) host6(provider, n int) []shop.Buyer {
+func (s *stall) host6(provider, n int) []sale.Buyer {
 	n |= provider << 32
-	return []shop.Buyer{
+	return []sale.Buyer{
 		{Key: numbered(s.m, '6', n), Crowds: 1, Provider: uint64(provider)},
 		{Key: numbered(s.m, '5', n), Crowds: 2},
 		{Key: numbered(s.m, '4', n), Crowds: 8},
@@ -28,7 +28,7 @@ func (s *stall) host6(provider, n int) []shop.Buyer {
 }
 
 // flood buys a tally for each of n hosts, if it costs no more than the first, and returns how many were sold.
-func (s *stall) flood(now time.Time, n int, host func(n int) []shop.Buyer) (sold int) {
+func (s *stall) flood(now time.Time, n int, host func(n int) []sale.Buyer) (sold int) {
 	for i := range n {
 		if s.prices.Redeem(now, s.m, host(i), s.ware(), now.Add(20*time.Second), s.tariff.Work).Granted {
 			sold++
@@ -63,9 +63,9 @@ func TestOneNetworkLeavesTheSalesToOthers(t *testing.T) {
 				if row.wide {
 					host = s.host6
 				}
-				sold += s.flood(opening, row.hosts, func(n int) []shop.Buyer { return host(1+network, n) })
+				sold += s.flood(opening, row.hosts, func(n int) []sale.Buyer { return host(1+network, n) })
 			}
-			in := s.flood(opening, row.newcomers, func(n int) []shop.Buyer { return s.host4(100+n%50, n) })
+			in := s.flood(opening, row.newcomers, func(n int) []sale.Buyer { return s.host4(100+n%50, n) })
 			t.Logf("%d sales, and %d of %d newcomers", sold, in, row.newcomers)
 			require.GreaterOrEqual(t, in, row.least)
 		})
@@ -79,9 +79,9 @@ func TestInANetworkThatHasItsPart(t *testing.T) {
 	for name, wide := range map[string]bool{"IPv4": false, "IPv6": true} {
 		t.Run(name, func(t *testing.T) {
 			s := openStall(t, plain(8), 4096)
-			host := func(n int) []shop.Buyer { return s.host4(1, n) }
+			host := func(n int) []sale.Buyer { return s.host4(1, n) }
 			if wide {
-				host = func(n int) []shop.Buyer { return s.host6(1, n) }
+				host = func(n int) []sale.Buyer { return s.host6(1, n) }
 			}
 			s.flood(opening, 5000, host)
 			known, dear := s.quote(opening, host(0)), int64(0)
@@ -130,8 +130,8 @@ func TestInANetworkThatHasItsPart(t *testing.T) {
 // network has its part.
 func TestADeadLedgerIsNoRoom(t *testing.T) {
 	s := openStall(t, plain(8), 4096)
-	host := func(from int) func(int) []shop.Buyer {
-		return func(n int) []shop.Buyer { return s.host4(1, from+n) }
+	host := func(from int) func(int) []sale.Buyer {
+		return func(n int) []sale.Buyer { return s.host4(1, from+n) }
 	}
 	s.flood(opening, 5000, host(0))
 	later := opening.Add(10 * time.Minute)
@@ -147,13 +147,13 @@ func TestSharingSellsNobodyMore(t *testing.T) {
 		s := openStall(t, plain(4), 256)
 		alone := openStall(t, plain(4), 1<<16) // where it has no neighbours
 		now, n := opening, 0
-		mine := func(s *stall) []shop.Buyer { return s.host6(1, 1<<30) }
+		mine := func(s *stall) []sale.Buyer { return s.host6(1, 1<<30) }
 		for range 400 {
 			switch r.IntN(8) {
 			case 0:
 				now = now.Add(time.Duration(r.Int64N(int64(5 * time.Minute))))
 			case 1:
-				s.flood(now, 200, func(i int) []shop.Buyer { return s.host6(1, n+i) })
+				s.flood(now, 200, func(i int) []sale.Buyer { return s.host6(1, n+i) })
 				n += 200
 			default:
 				work := 1000 + r.Int64N(6000)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package shop_test
+package sale_test
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/sale"
 )
 
 // fill fills a memory of one set, but for some cells, with tallies that live for
@@ -38,15 +38,15 @@ func (s *stall) fillPaid(but int) {
 func TestStrangersLeaveRoomForSales(t *testing.T) {
 	s := openStall(t, plain(2), 1)
 	s.fill(0)
-	require.Equal(t, shop.Sale{Granted: true, Price: 1000}, s.redeem(opening, s.address(0), 7, 1000))
+	require.Equal(t, sale.Sale{Granted: true, Price: 1000}, s.redeem(opening, s.address(0), 7, 1000))
 	require.True(t, s.redeem(opening, s.address(0), 7, 0).Held)
 	require.EqualValues(t, 1, s.count(opening, s.address(0)[0]))
 }
 
 // A ledger that lasts for longer than all that was sold before is no wrong clock's.
 func TestStrangersLeaveLongLedgers(t *testing.T) {
-	s := openStall(t, shop.Tariff{Work: 1000, Crowd: 4, SalesPerHour: 1}, 1)
-	short, err := shop.Tariff{Work: 1000, Crowd: 1, SalesPerHour: 240}.Compile()
+	s := openStall(t, sale.Tariff{Work: 1000, Crowd: 4, SalesPerHour: 1}, 1)
+	short, err := sale.Tariff{Work: 1000, Crowd: 1, SalesPerHour: 240}.Compile()
 	require.NoError(t, err)
 	require.True(t, short.Redeem(opening, s.m, s.address(1), s.ware(), opening.Add(time.Minute), 1000).Granted)
 	for range 30 { // they leak in more than a day
@@ -66,10 +66,10 @@ func TestSaleSaturated(t *testing.T) {
 	s.fillPaid(0)
 	before := s.m.Saturations()
 	for n := range uint64(100) {
-		require.Equal(t, shop.Sale{Price: 1000}, s.quote(opening, s.address(0)))
-		require.Equal(t, shop.Sale{Price: 1000}, s.redeem(opening, s.address(0), 7, 499), "work is still due")
+		require.Equal(t, sale.Sale{Price: 1000}, s.quote(opening, s.address(0)))
+		require.Equal(t, sale.Sale{Price: 1000}, s.redeem(opening, s.address(0), 7, 499), "work is still due")
 		require.Equal(t, before+n, s.m.Saturations())
-		require.Equal(t, shop.Sale{Price: 1000, Saturated: true}, s.redeem(opening, s.address(0), 7, 1000))
+		require.Equal(t, sale.Sale{Price: 1000, Saturated: true}, s.redeem(opening, s.address(0), 7, 1000))
 	}
 	require.Equal(t, before+100, s.m.Saturations())
 
@@ -84,8 +84,8 @@ func TestSaleIsAllOrNothing(t *testing.T) {
 		s := openStall(t, plain(1), 1)
 		s.fillPaid(room)
 		sold := room == 4 // the tally and three ledgers
-		sale := s.redeem(opening, s.host(0, 0, 0), 7, 1000)
-		require.Equal(t, shop.Sale{Granted: sold, Price: 1000, Saturated: !sold}, sale, "room for %d", room)
+		got := s.redeem(opening, s.host(0, 0, 0), 7, 1000)
+		require.Equal(t, sale.Sale{Granted: sold, Price: 1000, Saturated: !sold}, got, "room for %d", room)
 		for i, b := range s.host(0, 0, 0) {
 			require.Equal(t, sold, s.count(opening, b) == 1, "room for %d, level %d", room, i)
 			require.Equal(t, !sold, s.count(opening, b) == 0, "room for %d, level %d", room, i)
@@ -98,10 +98,10 @@ func TestSaleIsAllOrNothing(t *testing.T) {
 func TestFailedSaleForgetsNothing(t *testing.T) {
 	s := openStall(t, plain(2), 1)
 	known, stranger := s.address(0)[0], s.address(1)[0]
-	require.True(t, s.offer(opening, []shop.Buyer{known}, 1000).Granted)
+	require.True(t, s.offer(opening, []sale.Buyer{known}, 1000).Granted)
 	s.fillPaid(3) // for the tally one cell stays, and none for a ledger
-	sale := s.redeem(opening, []shop.Buyer{known, stranger}, 7, 1500)
-	require.Equal(t, shop.Sale{Price: 1500, Saturated: true}, sale)
+	got := s.redeem(opening, []sale.Buyer{known, stranger}, 7, 1500)
+	require.Equal(t, sale.Sale{Price: 1500, Saturated: true}, got)
 	require.Equal(t, int64(1), s.count(opening, known))
 	require.Zero(t, s.count(opening, stranger))
 }
@@ -147,7 +147,7 @@ func TestFailedSaleChangesNothing(t *testing.T) {
 func TestSaleReusesExpiredCells(t *testing.T) {
 	s := openStall(t, plain(1), 1)
 	ends := opening.Add(time.Minute)
-	one := []shop.Buyer{{Key: 5, Crowds: 64}}
+	one := []sale.Buyer{{Key: 5, Crowds: 64}}
 	for n := range 15 { // beside the ledger
 		sale := s.prices.Redeem(opening, s.m, one, numbered(s.m, 'h', n), ends, 1000)
 		require.True(t, sale.Granted, "tally %d", n)
@@ -169,7 +169,7 @@ func TestLongMemoryIsNoWrongClock(t *testing.T) {
 			return again
 		},
 		"tallies": func(s *stall, n int) bool {
-			one := []shop.Buyer{{Key: 5, Crowds: 64}}
+			one := []sale.Buyer{{Key: 5, Crowds: 64}}
 			return s.prices.Redeem(opening, s.m, one, numbered(s.m, 'h', n), opening.Add(long), 1000).Held
 		},
 		"proofs": func(s *stall, n int) bool {
@@ -179,7 +179,7 @@ func TestLongMemoryIsNoWrongClock(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := openStall(t, shop.Tariff{Work: 1000, Crowd: 1, SalesPerHour: 1}, 1)
+			s := openStall(t, sale.Tariff{Work: 1000, Crowd: 1, SalesPerHour: 1}, 1)
 			for n := range 100 {
 				remember(s, n)
 			}

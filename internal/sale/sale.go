@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shop says who may buy a tally, and at what price. Like package limiter it knows no HTTP,
+// Package sale says who may buy a tally, and at what price. Like package limiter it knows no HTTP,
 // does no I/O and reads no clock. What was sold is remembered in a [limiter.Memory].
 //
 // Clients that share an address share its tally. A client can buy a tally of its own
@@ -25,11 +25,6 @@
 //
 // The same tally can be redeemed any number of times until it ends, and is sold once ([Sale.Held]).
 //
-// Behind an address that carriers share out in blocks of ports, a buyer may name its block
-// ([Buyer.Block]). Then each block has a level, and pays for the sum of all or for eight
-// times its own, whichever is more. Live blocks have equal parts of the leak, a quarter at
-// most. The bound is the same: all blocks together buy what the address can.
-//
 // There is no cap below [MaxPrice]. One of four Crowds was tried: a neighbour that
 // computes faster buys them all for 15·Crowd·Work hashes, 0.3 s of a processor at the
 // usual price, and nobody else behind the address can buy for an hour. Above MaxPrice
@@ -50,7 +45,7 @@
 //
 // What this does not promise: that a client gets a tally. In the long run an address lets
 // in what leaks. A neighbour that pays more than others can, all the time, gets all of it.
-package shop
+package sale
 
 import (
 	"time"
@@ -66,13 +61,6 @@ type Buyer struct {
 	// Crowds is how many times the crowd of an identity is expected in it: 1 for an
 	// identity. Less counts as 1, and more than a cell of the memory can count as that.
 	Crowds int64
-
-	// Block is the block of an address's ports that it buys from, 1 to 16; 0 if it has
-	// no blocks. More counts as 16. A block pays for what all have bought or, if
-	// that is more, for eight times what it has itself, and has at most a quarter of
-	// what leaks. Sales with a block and without one are counted apart. Networks have
-	// no blocks: only the first buyer's counts.
-	Block uint8
 
 	// Provider is whom an identity has its address from, as in [limiter.Candidate]: only the first
 	// buyer's counts. What its newcomers buy when it has its part of the cells for sales
@@ -122,8 +110,7 @@ func (p *Prices) Quote(now time.Time, m *limiter.Memory, buyers []Buyer) Sale {
 // bind, or a stock of challenges fetched while the price was low would buy any
 // number of tallies at that price. The 7/8 are for honest clients whose neighbours buy while
 // they work: of a Crowd of 64, 56 may, and they lose no proof; with a Crowd of 1 each sale doubles
-// the price. Where the dearest is a block of ports, it is 2 in place of 15/8. Check and sale are one
-// critical section.
+// the price. Check and sale are one critical section.
 //
 // tally derives from the challenge alone, so that a client that redeems again, or
 // that lost the answer, gets the same one: it is Held until ends.
@@ -164,14 +151,11 @@ func (p *Prices) Redeem(now time.Time, m *limiter.Memory, buyers []Buyer, tally 
 // address would lose one proof in eight.
 func enough(price int64) int64 { return (8*price + 14) / 15 }
 
-// Books are the ledgers of all buyers, and of the blocks of the first, if it has any: then
-// its ledger is that of its block.
+// Books are the ledgers of all buyers.
 type books struct {
 	ledgers [MaxBuyers]ledger
 	own     [MaxBuyers]bool // it is written down for this buyer alone
-	blocks  blocks
-	block   int   // from which the first buys; -1: none
-	least   int64 // the least work that opens a tally
+	least   int64           // the least work that opens a tally
 
 	provider uint64 // of the first; 0: nobody
 	full     bool   // it has its part of the cells
@@ -189,20 +173,16 @@ type books struct {
 // Rejected: to refuse the further buyers of a provider, which would be a wall before everybody in a
 // phone carrier's network; and one ledger for all of them, which is one wall in the end.
 func (t table) open(now int64, p *Prices, buyers []Buyer) (known books) {
-	known.block, known.shared = -1, ledger{mark: mark{at: now}}
+	known.shared = ledger{at: now}
 	if len(buyers) == 0 {
 		return known
 	}
-	first, widest := &buyers[0], &buyers[len(buyers)-1]
-	known.block, known.provider = min(int(first.Block), portBlocks)-1, first.Provider
+	known.provider = buyers[0].Provider
 	if known.provider == 0 {
 		return known
 	}
 	known.full = t.Claims.Busy(now/p.counted(), cells.Provider(known.provider, t.Salt), len(t.Cells)/2)
-	known.shared = p.read(now, t.Find(uint64(widest.Key), cells.SalesID, known.provider), p.crowdOf(1))
-	if known.full && known.block >= 0 && !live(now, t.Find(uint64(first.Key), blockID(known.block), 0)) {
-		known.block = -1
-	}
+	known.shared = p.read(now, t.Find(uint64(buyers[len(buyers)-1].Key), cells.SalesID, known.provider), p.crowdOf(1))
 	return known
 }
 
@@ -254,15 +234,11 @@ func (t table) sell(now int64, p *Prices, buyers []Buyer, known *books, tally li
 	}
 	for i := 0; sold && i < len(buyers); i++ {
 		b, l, crowd := &buyers[i], &known.ledgers[i], p.crowdOf(buyers[i].Crowds)
-		switch {
-		case i == 0 && known.block >= 0:
-			sold = write(take(b.Key, blockID(known.block), false, blockReach(p, crowd)), l, p.blockKeeps(crowd))
-			known.blocks.levels[known.block] = l.level
-		case known.full && !known.own[i]:
+		if known.full && !known.own[i] {
 			newcomer = true
-		default:
-			sold = write(take(b.Key, cells.SalesID, false, ledgerReach(p, crowd)), l, p.leakOf(crowd))
+			continue
 		}
+		sold = write(take(b.Key, cells.SalesID, false, ledgerReach(p, crowd)), l, p.leakOf(crowd))
 	}
 	if sold && newcomer {
 		one := p.crowdOf(1)
@@ -273,9 +249,6 @@ func (t table) sell(now int64, p *Prices, buyers []Buyer, known *books, tally li
 			c.Expires, c.Value = before[i].Expires, before[i].Value
 		}
 		return false
-	}
-	if known.block >= 0 {
-		t.storeBlocks(p, buyers[0].Key, p.crowdOf(buyers[0].Crowds), &known.blocks)
 	}
 	if known.provider != 0 {
 		t.Claims.Add(now/p.counted(), cells.Provider(known.provider, t.Salt), own)
@@ -290,18 +263,6 @@ func (t table) quote(now int64, p *Prices, buyers []Buyer) (s Sale, known books)
 	for i, b := range buyers {
 		crowd := p.crowdOf(b.Crowds)
 		l := &known.ledgers[i]
-		if i == 0 && known.block >= 0 {
-			block := known.block
-			all := t.readBlocks(now, p, b.Key, crowd)
-			known.blocks = all.now(now, p, crowd)
-			*l = ledger{known.blocks.levels[block], known.blocks.mark}
-			s.Price = p.at(known.blocks.pays(block), crowd)
-			// What a block has bought itself weighs eight times, so that one sale may double its price. It is
-			// half of that, for an honest client in it; the bound is that of what all have bought.
-			known.least = max(enough(p.at(known.blocks.sum(), crowd)), (s.Price+1)/2)
-			opens = all.opens(now, p, crowd, block)
-			continue
-		}
 		c := t.Find(uint64(b.Key), cells.SalesID, 0)
 		known.own[i] = live(now, c)
 		*l = p.read(now, c, crowd)

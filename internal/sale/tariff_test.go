@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package shop_test
+package sale_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/sale"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -16,23 +16,23 @@ import (
 // Every refusal names its field, and all come at once.
 func TestTariffRefusals(t *testing.T) {
 	for name, tt := range map[string]struct {
-		change func(*shop.Tariff)
+		change func(*sale.Tariff)
 		want   []string
 	}{
-		"good":                {func(*shop.Tariff) {}, nil},
-		"least":               {func(f *shop.Tariff) { *f = shop.Tariff{Work: 16, Crowd: 1, SalesPerHour: 1} }, nil},
-		"most":                {func(f *shop.Tariff) { *f = shop.Tariff{Work: 1 << 29, Crowd: 255, SalesPerHour: 100_000} }, nil},
-		"no work":             {func(f *shop.Tariff) { f.Work = 0 }, []string{"Work"}},
-		"too little work":     {func(f *shop.Tariff) { f.Work = 15 }, []string{"Work"}},
-		"negative work":       {func(f *shop.Tariff) { f.Work = -1 << 20 }, []string{"Work"}},
-		"too much work":       {func(f *shop.Tariff) { f.Work = 1<<29 + 1 }, []string{"Work"}},
-		"no crowd":            {func(f *shop.Tariff) { f.Crowd = 0 }, []string{"Crowd"}},
-		"negative crowd":      {func(f *shop.Tariff) { f.Crowd = -8 }, []string{"Crowd"}},
-		"too large a crowd":   {func(f *shop.Tariff) { f.Crowd = 256 }, []string{"Crowd"}},
-		"no leak":             {func(f *shop.Tariff) { f.SalesPerHour = 0 }, []string{"SalesPerHour"}},
-		"negative leak":       {func(f *shop.Tariff) { f.SalesPerHour = -32 }, []string{"SalesPerHour"}},
-		"too large a leak":    {func(f *shop.Tariff) { f.SalesPerHour = 100_001 }, []string{"SalesPerHour"}},
-		"all of them at once": {func(f *shop.Tariff) { *f = shop.Tariff{} }, []string{"Work", "Crowd", "SalesPerHour"}},
+		"good":                {func(*sale.Tariff) {}, nil},
+		"least":               {func(f *sale.Tariff) { *f = sale.Tariff{Work: 16, Crowd: 1, SalesPerHour: 1} }, nil},
+		"most":                {func(f *sale.Tariff) { *f = sale.Tariff{Work: 1 << 29, Crowd: 255, SalesPerHour: 100_000} }, nil},
+		"no work":             {func(f *sale.Tariff) { f.Work = 0 }, []string{"Work"}},
+		"too little work":     {func(f *sale.Tariff) { f.Work = 15 }, []string{"Work"}},
+		"negative work":       {func(f *sale.Tariff) { f.Work = -1 << 20 }, []string{"Work"}},
+		"too much work":       {func(f *sale.Tariff) { f.Work = 1<<29 + 1 }, []string{"Work"}},
+		"no crowd":            {func(f *sale.Tariff) { f.Crowd = 0 }, []string{"Crowd"}},
+		"negative crowd":      {func(f *sale.Tariff) { f.Crowd = -8 }, []string{"Crowd"}},
+		"too large a crowd":   {func(f *sale.Tariff) { f.Crowd = 256 }, []string{"Crowd"}},
+		"no leak":             {func(f *sale.Tariff) { f.SalesPerHour = 0 }, []string{"SalesPerHour"}},
+		"negative leak":       {func(f *sale.Tariff) { f.SalesPerHour = -32 }, []string{"SalesPerHour"}},
+		"too large a leak":    {func(f *sale.Tariff) { f.SalesPerHour = 100_001 }, []string{"SalesPerHour"}},
+		"all of them at once": {func(f *sale.Tariff) { *f = sale.Tariff{} }, []string{"Work", "Crowd", "SalesPerHour"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tariff := plain(8)
@@ -61,12 +61,12 @@ func TestTariffRefusals(t *testing.T) {
 func TestPriceLadder(t *testing.T) {
 	for name, level := range map[string]struct {
 		crowds int
-		buyers func(s *stall, n int) []shop.Buyer
+		buyers func(s *stall, n int) []sale.Buyer
 	}{
-		"address": {1, func(s *stall, _ int) []shop.Buyer { return s.address(0) }},
-		"/64":     {1, func(s *stall, _ int) []shop.Buyer { return s.host(0, 0, 0) }},
-		"/56":     {8, func(s *stall, n int) []shop.Buyer { return s.host(n, 0, 0) }},
-		"/48":     {64, func(s *stall, n int) []shop.Buyer { return s.host(n, n, 0) }},
+		"address": {1, func(s *stall, _ int) []sale.Buyer { return s.address(0) }},
+		"/64":     {1, func(s *stall, _ int) []sale.Buyer { return s.host(0, 0, 0) }},
+		"/56":     {8, func(s *stall, n int) []sale.Buyer { return s.host(n, 0, 0) }},
+		"/48":     {64, func(s *stall, n int) []sale.Buyer { return s.host(n, n, 0) }},
 	} {
 		for _, crowd := range []int{1, 3, 8} {
 			t.Run(name, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestPriceLadder(t *testing.T) {
 					doubled := int64(1000) << (n / whole)
 					price := doubled + (doubled*(n%whole)+whole-1)/whole
 					buyers := level.buyers(s, int(n))
-					require.Equal(t, shop.Sale{Price: price}, s.offer(opening, buyers, leastFor(price)-1), "sale %d", n)
+					require.Equal(t, sale.Sale{Price: price}, s.offer(opening, buyers, leastFor(price)-1), "sale %d", n)
 					require.Equal(t, price, s.buy(opening, buyers), "sale %d", n)
 				}
 			})
@@ -122,7 +122,7 @@ func TestHighestPriceCounts(t *testing.T) {
 // A network may be expected to hold any number of crowds. More than a cell can count
 // are as few as it can: a level that wrapped would begin the ladder anew.
 func TestLevelNeverWraps(t *testing.T) {
-	for _, tariff := range []shop.Tariff{
+	for _, tariff := range []sale.Tariff{
 		{Work: 16, Crowd: 255, SalesPerHour: 1}, // the ledger that lasts longest
 		{Work: 16, Crowd: 255, SalesPerHour: 100_000}, {Work: 1 << 18, Crowd: 64, SalesPerHour: 32}, {Work: 1 << 29, Crowd: 255, SalesPerHour: 42},
 	} {
@@ -131,7 +131,7 @@ func TestLevelNeverWraps(t *testing.T) {
 				continue
 			}
 			s := openStall(t, tariff, 1<<10)
-			huge := []shop.Buyer{{Key: 1, Crowds: crowds}}
+			huge := []sale.Buyer{{Key: 1, Crowds: crowds}}
 			price := int64(0)
 			for n := 0; ; n++ {
 				sale := s.prices.Redeem(opening, s.m, huge, 7, time.Unix(1, 0), 1<<40)
@@ -143,7 +143,7 @@ func TestLevelNeverWraps(t *testing.T) {
 				price = sale.Price
 				require.Less(t, n, 1<<16)
 			}
-			require.Greater(t, price, int64(shop.MaxPrice*9/10))
+			require.Greater(t, price, int64(sale.MaxPrice*9/10))
 			require.LessOrEqual(t, s.requireExactWait(opening, huge), time.Hour/time.Duration(tariff.SalesPerHour)+time.Second)
 			all := time.Duration(30*tariff.Crowd) * time.Hour / time.Duration(tariff.SalesPerHour)
 			for n := range 100 { // no stranger takes its cell for one that a wrong clock has written
@@ -159,7 +159,7 @@ func TestLevelNeverWraps(t *testing.T) {
 func TestBuyerOfNoCrowds(t *testing.T) {
 	for _, crowds := range []int64{0, -1, -1 << 63} {
 		s := openStall(t, plain(8), 1<<10)
-		none := []shop.Buyer{{Key: 1, Crowds: crowds}}
+		none := []sale.Buyer{{Key: 1, Crowds: crowds}}
 		require.Equal(t, s.spend(opening, s.address(0), 120_000), s.spend(opening, none, 120_000))
 	}
 	require.False(t, openStall(t, plain(8), 1).offer(opening, nil, 1<<40).Granted)
