@@ -48,7 +48,6 @@ func (o options) form(to route) middleware.Config {
 		Limits:    to.limits,
 		Challenge: to.challenge,
 		// The token is always a header too, where it is easy to watch.
-		TokenTransport: middleware.HeaderAndCookie,
 		// The demo speaks plain HTTP, where browsers store no Secure cookie.
 		// A real site leaves this out.
 		Advanced:    middleware.Advanced{InsecureCookie: true},

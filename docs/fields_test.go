@@ -19,9 +19,7 @@ import (
 func TestChoicesOfFieldsAreTrue(t *testing.T) {
 	constants := map[string]middleware.Fields{
 		"`RateLimitFields`, the default": middleware.RateLimitFields,
-		"`RateLimitDraft7`":              middleware.RateLimitDraft7,
 		"`XRateLimitInSeconds`":          middleware.XRateLimitInSeconds,
-		"`XRateLimitInUnixTime`":         middleware.XRateLimitInUnixTime,
 	}
 	field := regexp.MustCompile("`([^`:]+): ([^`]+)`")
 	rows := tableOf(t, wirePage, "| `Config.Fields` |")

@@ -176,7 +176,9 @@ func TestAllocationsOutside(t *testing.T) {
 	free.Limits = append(free.Limits, middleware.Limit{Name: "failures", Quota: 1 << 30, Window: time.Minute})
 	free.ByOutcome = &middleware.ByOutcome{Limits: []string{"failures"}}
 	ask, ctx := middleware.Ask{Identity: visitor, Tokens: []string{earned(t, open())}}, t.Context()
-	checks := func(m *middleware.Middleware) (middleware.Answer, error) { return m.Check(ctx, visitor, 1) }
+	checks := func(m *middleware.Middleware) (middleware.Answer, error) {
+		return m.Decide(ctx, middleware.Ask{Identity: visitor})
+	}
 	for _, test := range []struct {
 		name string
 		most float64
@@ -186,7 +188,7 @@ func TestAllocationsOutside(t *testing.T) {
 		{"Check", 2, open(), checks},
 		{"Check, refused", 2, shut(), checks},
 		{"Peek", 2, open(), func(m *middleware.Middleware) (a middleware.Answer, err error) {
-			_, err = m.Peek(ctx, visitor)
+			_, err = m.Decide(ctx, middleware.Ask{Identity: visitor, DryRun: true})
 			return a, err
 		}},
 		{"Decide with a token", 3, open(), func(m *middleware.Middleware) (middleware.Answer, error) { return m.Decide(ctx, ask) }},
@@ -286,10 +288,10 @@ func BenchmarkParallel(b *testing.B) {
 
 func BenchmarkOutside(b *testing.B) {
 	m, ask := newLimiter(b, open()), middleware.Ask{Identity: visitor, Tokens: []string{earned(b, open())}}
-	d, err := m.Peek(b.Context(), visitor)
+	d, err := m.Decide(b.Context(), middleware.Ask{Identity: visitor, DryRun: true})
 	require.NoError(b, err)
 	for name, f := range map[string]func() (middleware.Answer, error){
-		"Check":  func() (middleware.Answer, error) { return m.Check(b.Context(), visitor, 1) },
+		"Check":  func() (middleware.Answer, error) { return m.Decide(b.Context(), middleware.Ask{Identity: visitor}) },
 		"Decide": func() (middleware.Answer, error) { return m.Decide(b.Context(), ask) },
 		"Pseudonym": func() (a middleware.Answer, err error) {
 			_, a.Allowed = d.Pseudonym(), true

@@ -3,7 +3,6 @@
 package middleware
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -94,8 +93,8 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 	if d.Degraded {
 		f.Other(reply.Degraded, "?1")
 	}
-	if e.carriage.fields != RateLimitFields && !e.carriage.quiet && fields.standings != nil {
-		e.carriage.answerMore(now, &f.Values, who, fields.standings)
+	if e.carriage.fields.has(XRateLimitInSeconds) && !e.carriage.quiet && fields.standings != nil {
+		answerX(&f.Values, who.tier.policy, fields.standings)
 	}
 }
 
@@ -173,23 +172,13 @@ func (c *carriage) appendCookieEnd(b, tok []byte, maxAge int64) []byte {
 	return append(b, c.cookieAttributes...)
 }
 
-// answerMore fills in the fields of those who choose others than the default: they cost
-// allocations of their own.
-func (c *carriage) answerMore(now time.Time, f *reply.Values, who *subject, v *storeless.Verdict) {
-	of, p := c.fields, who.tier.policy
+// answerX fills in the X-RateLimit fields, which cost allocations of their own.
+func answerX(f *reply.Values, p *limiter.Policy, v *storeless.Verdict) {
 	tight := tightest(v, p.Len())
-	limit, remaining, seconds := atOnce(p.Limit(tight)), v.Limits[tight].Remaining, int64(v.Limits[tight].Reset/time.Second)
-	if of.has(RateLimitDraft7) {
-		f.Other(reply.Combined, fmt.Sprintf("limit=%d, remaining=%d, reset=%d", limit, remaining, seconds))
-	}
-	if of.has(unitsOfX) {
-		f.Other(reply.XLimit, strconv.FormatInt(limit, 10))
-		f.Other(reply.XRemaining, strconv.FormatInt(remaining, 10))
-		if of.has(XRateLimitInUnixTime) {
-			seconds += now.Unix()
-		}
-		f.Other(reply.XReset, strconv.FormatInt(seconds, 10))
-	}
+	s := &v.Limits[tight]
+	f.Other(reply.XLimit, strconv.FormatInt(atOnce(p.Limit(tight)), 10))
+	f.Other(reply.XRemaining, strconv.FormatInt(s.Remaining, 10))
+	f.Other(reply.XReset, strconv.FormatInt(int64(s.Reset/time.Second), 10))
 }
 
 // tightest returns the limit in force that leaves least, and of those the one that does

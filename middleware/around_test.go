@@ -74,7 +74,6 @@ func TestFrameworks(t *testing.T) {
 	} {
 		t.Run(test.name+", "+test.method+" "+test.path, func(t *testing.T) {
 			cfg := contact(new(clock))
-			cfg.TokenTransport = middleware.HeaderAndCookie
 			server := serve(t, adapted(newLimiter(t, cfg), test.whole, page))
 			resp := requireStatus(t, http.StatusOK, over(t, clientAt(t, "127.0.0.2"), server.URL+test.path, method(test.method)))
 			if test.fields {
@@ -88,7 +87,6 @@ func TestFrameworks(t *testing.T) {
 	}
 	t.Run("past our writer, with a proof", func(t *testing.T) {
 		cfg := challenging(new(clock), middleware.Newcomers)
-		cfg.TokenTransport = middleware.HeaderAndCookie
 		site := newSite(t, cfg)
 		proof := solve(t, challengeIn(t, fetched(site)))
 		resp := requireStatus(t, http.StatusOK, send(adapted(site.m, false, page), proving(proof)))

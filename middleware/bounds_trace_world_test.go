@@ -118,7 +118,7 @@ func (w *buyerWorld) restart(i int) {
 	l.offset = time.Duration(w.r.Int64N(int64(w.skew)))
 	cfg := contact(nil)
 	cfg.Now = func() time.Time { return w.now.Now().Add(l.offset) }
-	cfg.TokenTransport, cfg.Net56Factor, cfg.Net48Factor, cfg.MaxClients = middleware.HeaderAndCookie, 1000, 1000, 4096
+	cfg.Net56Factor, cfg.Net48Factor, cfg.MaxClients = 1000, 1000, 4096
 	if w.full {
 		cfg.MaxClients = 1
 	}

@@ -3,14 +3,11 @@
 package middleware
 
 import (
-	"encoding/binary"
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/middleware/internal/load"
-	"github.com/tallystick/tallystick/middleware/internal/slots"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -170,72 +167,4 @@ func (e *engine) chargeProof(now time.Time, who *subject, shown *credentials, co
 	c.verdict = e.memory.Peek(now, who.tier.policy, &f, cost)
 	c.shown, c.tally = f.Shown, f.Shown
 	return c, !c.verdict.Admitted
-}
-
-// In WhenBusy a token of the shared tally is of no use while the instance is busy. To
-// honour it would exempt those who have made it busy, of all clients: they were admitted, so
-// each of their addresses has one. What it has counted stays, in it and in memory.
-
-// workFirst reports whether a client that has no tally of its own proves work first. For a
-// request this is decided once, when it is charged. Whether it may stand in line before that,
-// and what the endpoint tells a page, are guesses: in between the answer may change.
-func (c *challenger) workFirst(now time.Time, who *subject) bool {
-	return c.mode == Newcomers || c.mode == WhenBusy && c.load.BusyFor(now, c.busyAt, c.loadOf(who, nil).Network)
-}
-
-// noteLoad counts a request that was admitted. What was refused is none of the load: else a
-// flood of what costs its sender nothing would keep the instance busy. What costs 0 is
-// not either: anybody may send any number.
-func (c *challenger) noteLoad(now time.Time, q *question, dc *decisionContext, who *subject, charge *charged) {
-	if c.mode != WhenBusy || !charge.verdict.Admitted || who.dry || dc.decision.Cost == 0 {
-		return
-	}
-	from := c.loadOf(who, charge.own)
-	c.load.Admit(now, c.busyAt, from)
-	if c.busyAt.AtOnce == 0 || q.r == nil {
-		return
-	}
-	end := c.load.Begin(c.busyAt, from)
-	if end == nil {
-		return
-	}
-	if a := dc.decision.withExtras(); a.permit == nil {
-		a.permit = slots.NewPermit(end)
-	} else {
-		a.permit.Also(end)
-	}
-}
-
-// loadOf says of whom a request is a part of the load: no client may make an instance busy, by
-// what it has bought neither. One client is an IPv4 address or, as they are to be had for nothing, an IPv6
-// /48. Its network is the IPv4 /16 or IPv6 /29: a
-// member of a registry gets a /29 for the asking, and hosts that rent addresses by the hour have them in few /16s. What nobody has any number of is
-// its own network: keys, users, and the addresses of a network of one's own.
-func (c *challenger) loadOf(who *subject, own *token.Own) (from load.Source) {
-	id := who.id
-	if own != nil {
-		from.Tally = c.load.Hash(own.ID[:])
-	}
-	if id.kind != kindAddress {
-		whole := *id // one key in many things is one client
-		whole.text = whole.text[:whole.named]
-		var room [1 + longestInFull]byte
-		from.Client = c.load.Hash(whole.append(room[:0]))
-		from.Network = from.Client
-		return from
-	}
-	addr := id.firstAddr()
-	alone := near(addr) || nat64Local.Contains(addr)
-	if !alone {
-		addr = masked(addr, 48)
-	}
-	b := addr.As16()
-	from.Client = c.load.Hash(b[:])
-	from.Network = from.Client
-	if !alone {
-		var network [8]byte
-		binary.BigEndian.PutUint64(network[:], id.provider())
-		from.Network = c.load.Hash(network[:])
-	}
-	return from
 }

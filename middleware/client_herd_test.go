@@ -123,7 +123,6 @@ func TestHerd(t *testing.T) {
 		},
 		"uneven":                {mode: middleware.Newcomers, quota: 20, delay: uneven, ok: n, bought: [2]int{50, 55}, sends: 2400},
 		"quiet":                 {mode: middleware.Newcomers, quota: 20, quiet: true, ok: n, bought: [2]int{50, 55}, sends: 3000},
-		"older fields":          {mode: middleware.Newcomers, quota: 20, change: sending(middleware.RateLimitDraft7), ok: n, bought: [2]int{50, 55}, sends: 3000},
 		"X-RateLimit alone":     {mode: middleware.Newcomers, quota: 20, change: sending(middleware.XRateLimitInSeconds), ok: n, bought: [2]int{50, 55}, sends: 3000},
 		"WhenExhausted":         {mode: middleware.WhenExhausted, quota: 100, ok: n, bought: [2]int{9, 9}, sends: 2000},
 		"WhenExhausted, uneven": {mode: middleware.WhenExhausted, quota: 100, delay: uneven, ok: n, bought: [2]int{9, 10}, sends: 2100},

@@ -75,7 +75,7 @@ func compile(cfg Config) (*engine, error) {
 		e.serveCustomers(&cfg, c.late)
 	}
 	if c := e.challenge; c != nil {
-		c.codec, c.longestWait = e.codec, e.gate.longestWait()
+		c.codec = e.codec
 		if e.base.pass != nil {
 			c.pass = e.base.pass.policy
 		}

@@ -39,7 +39,6 @@ type challenger struct {
 	pass        *limiter.Policy // by which all that is shown of a bought tally is merged; nil in EveryRequest
 	passLife    time.Duration   // of a tally that is bought
 	longestPass time.Duration   // the life of any tally that this process has sold
-	longestWait time.Duration   // of a request between its proof and its charge
 
 	// Of WhenBusy alone.
 	busyAt load.Threshold

@@ -25,7 +25,7 @@ import (
 // process that is frozen, or a handler that does not look at its context, exceeds Max by
 // what it goes on to do. In an outage each instance counts for itself under [FailOpen].
 //
-// In shadow mode nobody waits, and no request is ended.
+// In shadow mode no request is ended.
 type Concurrency struct {
 	_ [0]func()
 
@@ -45,15 +45,6 @@ type Concurrency struct {
 	// [context.DeadlineExceeded], and closes a connection that was hijacked. With an Exact counter
 	// that is always so.
 	CancelHeld bool
-
-	// Queue is how many requests of one tally may wait for their turn, MaxHold at most. Each
-	// holds a goroutine and a connection, so that 1000 of all tallies may, or Queue if that is more.
-	// Where so many wait and one more comes, the newest of the network (an
-	// address, an IPv6 /48, a name) that has most of them is refused for it, if that has
-	// two more than its own. A request that waits is charged nothing until it is its turn, and one that
-	// would be refused by the limits, or for want of a proof, does not wait. Default: 0.
-	// Permitted: up to 10000. Prohibited with an Exact counter, which nobody can stand in line at.
-	Queue int
 }
 
 // withDefaults returns c with what it leaves zero filled in.
@@ -63,9 +54,6 @@ func (c Concurrency) withDefaults() Concurrency {
 	}
 	return c
 }
-
-// mostQueued is how many requests of all tallies may wait, and more where Queue is more.
-const mostQueued = 1000
 
 // maxFor is how many requests of a tier's tallies are served at once.
 func (c *Concurrency) maxFor(tier string) int {
@@ -99,23 +87,4 @@ func (g *gate) keyOf(parts ...[]byte) slots.Key {
 		_, _ = h.Write(part)
 	}
 	return slots.Key(h.Sum64())
-}
-
-// networkOf names from where a request comes that stands in line: an address, an IPv6 /48, of
-// which one /64 after another can be had, or a name; whatever tallies it has bought.
-func (g *gate) networkOf(who *subject, shared slots.Key) slots.Key {
-	if !who.id.wide() {
-		return shared
-	}
-	var stack [16]byte
-	return g.keyOf(who.id.appendNet(stack[:0], 48))
-}
-
-// longestWait is how long a request may stand in line with a proof that was good when it
-// came. What the proof has bought is remembered for so much longer.
-func (g *gate) longestWait() time.Duration {
-	if g == nil || g.Queue == 0 {
-		return 0
-	}
-	return g.MaxHold
 }

@@ -130,48 +130,6 @@ func TestIdleRequestsHoldASlotNoLongerThanMaxHold(t *testing.T) {
 	}
 }
 
-// First come, first served; nobody waits for longer than MaxHold, and who waits is charged nothing.
-func TestRequestsWaitForTheirTurn(t *testing.T) {
-	kit.Bubble(t, func(t *testing.T) {
-		cfg := atOnce(middleware.Concurrency{Max: 1, Queue: 3})
-		served := make(chan string, 10)
-		h := newLimiter(t, cfg).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			served <- r.Header.Get("Name")
-			time.Sleep(time.Second)
-		}))
-		for _, name := range []string{"a", "b", "c", "d"} {
-			come(h, 1, with("Name", name))
-		}
-		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode, "the line is full")
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		close(served)
-		var order []string
-		for name := range served {
-			order = append(order, name)
-		}
-		require.Equal(t, []string{"a", "b", "c", "d"}, order)
-	})
-}
-
-func TestNobodyWaitsForLongerThanMaxHold(t *testing.T) {
-	kit.Bubble(t, func(t *testing.T) {
-		cfg := atOnce(middleware.Concurrency{Max: 1, Queue: 3, MaxHold: 10 * time.Second})
-		d := newDoor(false)
-		h := newLimiter(t, cfg).Handler(d)
-		began := time.Now()
-		come(h, 1)
-		time.Sleep(time.Second) // or the slot ends in the same moment as the wait for it
-		come(h, 1)              // it has its turn at 10 s, when the one before it counts no more
-		time.Sleep(8 * time.Second)
-		require.EqualValues(t, 1, d.live.Load())
-		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
-		require.Equal(t, 19*time.Second, time.Since(began))
-		require.EqualValues(t, 2, d.live.Load())
-		close(d.open)
-	})
-}
-
 func TestABoughtTallyHasSlotsOfItsOwn(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		cfg := atOnce(middleware.Concurrency{Max: 2})
@@ -346,21 +304,78 @@ func TestProblemsOfConcurrency(t *testing.T) {
 		"Concurrency.Tiers[\"gold\"]": {Max: 1, Tiers: map[string]int{"gold": 1}},
 		"Concurrency.Tiers[\"pro\"]":  {Max: 1, Tiers: map[string]int{"pro": 0}},
 		"Concurrency.MaxHold":         {Max: 1, MaxHold: time.Second},
-		"Concurrency.Queue":           {Max: 1, Queue: -1},
 	} {
 		cfg := atOnce(c)
 		cfg.Tiers = map[string][]middleware.Limit{"pro": cfg.Limits}
 		_, err := middleware.New(cfg)
 		require.Equal(t, []string{want}, problems(t, err))
 	}
-	cfg := atOnce(middleware.Concurrency{Max: 1, Queue: 1})
-	cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(1, nil), Outage: middleware.FailClosed}
-	_, err := middleware.New(cfg)
-	require.ErrorContains(t, err, "Concurrency.Queue: cannot go with Exact")
 }
 
 // opens lets all go, and waits until they are gone.
 func (d *door) opens() {
 	close(d.open)
 	synctest.Wait()
+}
+
+func TestShadowModeHoldsNobodyUp(t *testing.T) {
+	for _, counter := range []exact.Counter{nil, exact.NewMemory(1024, time.Now)} {
+		kit.Bubble(t, func(t *testing.T) {
+			cfg := atOnce(middleware.Concurrency{Max: 1, CancelHeld: true})
+			cfg.Shadow = true
+			if counter != nil {
+				cfg.Exact = &middleware.Exact{Counter: counter, Outage: middleware.FailOpen}
+			}
+			d := newDoor(true)
+			come(newLimiter(t, cfg).Handler(d), 3)
+			require.EqualValues(t, 3, d.live.Load(), "nobody waits")
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			require.EqualValues(t, 3, d.live.Load(), "nobody is ended")
+			close(d.open)
+		})
+	}
+}
+
+func TestAPanicOfTheHookGivesTheSlotBack(t *testing.T) {
+	cfg := atOnce(middleware.Concurrency{Max: 1})
+	n := 0
+	cfg.OnDecision = func(context.Context, middleware.Decision) {
+		if n++; n == 1 {
+			panic(http.ErrAbortHandler)
+		}
+	}
+	h, spy := limited(t, cfg)
+	require.Panics(t, func() { send(h) })
+	require.Equal(t, http.StatusOK, send(h).StatusCode)
+	require.EqualValues(t, 1, spy.calls.Load())
+}
+
+func TestARefusalHoldsNoSlot(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		cfg := atOnce(middleware.Concurrency{Max: 1})
+		cfg.Limits[0].Quota = 2
+		cfg.Cost = costOf
+		tarpit := newDoor(false)
+		cfg.RefusalHandler = tarpit
+		h, _ := limited(t, cfg)
+		require.Equal(t, http.StatusOK, send(h).StatusCode)
+		come(h, 1, costing(2))
+		require.EqualValues(t, 1, tarpit.live.Load())
+		require.Equal(t, http.StatusOK, send(h).StatusCode)
+		close(tarpit.open)
+	})
+}
+
+func TestAHijackedConnectionCanBeHalfClosed(t *testing.T) {
+	half := make(chan bool, 1)
+	m := newLimiter(t, atOnce(middleware.Concurrency{Max: 1}))
+	server := serve(t, m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn := upgraded(t, w)
+		_, ok := conn.(interface{ CloseWrite() error })
+		half <- ok
+		_ = conn.Close()
+	})))
+	oneShot(t, server, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+	require.True(t, <-half)
 }

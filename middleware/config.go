@@ -97,7 +97,7 @@ type Config struct {
 	PageHandler http.Handler
 
 	// OnDecision is called once for every decision, before the handler runs, on the request's goroutine,
-	// and must not block. The context is the request's, or that of [Middleware.Decide] or Check.
+	// and must not block. The context is the request's, or that of [Middleware.Decide].
 	OnDecision func(context.Context, Decision)
 
 	// Logger receives at most one line a minute for each kind of trouble, with a stable code
@@ -123,9 +123,6 @@ const (
 	// by. If there was none, it answers a browser's navigation (Sec-Fetch-Mode: navigate),
 	// whose fields nobody can read, by cookie, and all else on both.
 	HeaderOrCookie TokenTransport = iota
-
-	// HeaderAndCookie reads both channels and always answers on both.
-	HeaderAndCookie
 
 	// HeaderOnly uses the Tallystick-Token field alone.
 	HeaderOnly

@@ -105,11 +105,9 @@ func TestBadConfigurations(t *testing.T) {
 		{"Limits", func(c *config) {
 			c.Limits, c.Tiers = wordy(9), map[string][]middleware.Limit{"pro": wordy(math.MaxInt32)}
 		}, "512 at most"},
-		{"TokenTransport", func(c *config) { c.TokenTransport = 5 }, "HeaderOrCookie"},
+		{"TokenTransport", func(c *config) { c.TokenTransport = 4 }, "HeaderOrCookie"},
 		{"TokenTransport", func(c *config) { c.TokenTransport, c.InsecureNoMemory = middleware.MemoryOnly, true }, "nothing would count"},
 		{"Fields", func(c *config) { c.Fields = 1 << 7 }, "constants of Fields"},
-		{"Fields", func(c *config) { c.Fields = middleware.RateLimitFields | middleware.RateLimitDraft7 }, "one kind"},
-		{"Fields", func(c *config) { c.Fields = middleware.XRateLimitInSeconds | middleware.XRateLimitInUnixTime }, "one unit"},
 		{"EmbeddedCookie", func(c *config) { c.EmbeddedCookie, c.InsecureCookie = true, true }, "Partitioned"},
 		{"TokenTransport", func(c *config) { c.TokenTransport, c.EmbeddedCookie = middleware.HeaderOnly, true }, "no cookie"},
 		{"TokenTransport", func(c *config) { c.TokenTransport, c.InsecureCookie = middleware.HeaderOnly, true }, "no cookie"},

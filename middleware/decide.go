@@ -58,7 +58,7 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 	case e.challenge != nil:
 		e.decideWithWork(now, q, dc, &who, &shown)
 	default:
-		if now, ok = e.enter(now, q, dc, &who, &shown); !ok {
+		if !e.enter(now, q, dc, &who, &shown) {
 			e.refuseAtOnce(now, dc, &who, &shown, tooManyAtOnce())
 			break
 		}
@@ -137,8 +137,7 @@ func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext,
 	e.challenge.readProofs(now, q, who, shown)
 	d.noteProof(shown.proof.reason)
 
-	now, ok := e.enter(now, q, dc, who, shown)
-	if !ok {
+	if !e.enter(now, q, dc, who, shown) {
 		e.challenge.proofs.note(shown.proof.reason)
 		e.refuseAtOnce(now, dc, who, shown, tooManyAtOnce())
 		return

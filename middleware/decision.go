@@ -159,7 +159,7 @@ func (d Decision) Format(f fmt.State, _ rune) {
 // It is a keyed hash under the first of Config.Secrets. To whom has none of them it says nothing.
 // A holder of one can try all IPv4 addresses: for the law it is personal data still. It changes
 // once in a rotation of secrets, when the new one is moved to the front. Then an old
-// log is read with a Middleware that has the old secret first, and [Middleware.Peek].
+// log is read with a Middleware that has the old secret first, and a dry run of [Middleware.Decide].
 //
 // It is computed when it is asked for, which takes about a microsecond.
 func (d Decision) Pseudonym() string {

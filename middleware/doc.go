@@ -107,7 +107,7 @@
 //
 // Config.Shadow decides and counts but refuses nobody. [Middleware.Reconfigure] replaces
 // everything while serving, except the policy's name and MaxClients, and keeps what was counted.
-// [Middleware.Check], Decide and Peek decide outside of HTTP, by the same limits.
+// [Middleware.Decide] decides outside of HTTP, by the same limits.
 //
 // Config.OnDecision sees each [Decision], [FromContext] hands it to the handler, and
 // [Middleware.Stats] has what to watch. The log has at most one line a minute for each kind of

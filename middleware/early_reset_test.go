@@ -21,7 +21,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -71,7 +70,7 @@ func resetEarlyResponses(t *testing.T) {
 	}
 	limit := func(policy string, h http.Handler) http.Handler {
 		cfg := open()
-		cfg.Policy, cfg.TokenTransport = policy, middleware.HeaderAndCookie
+		cfg.Policy = policy
 		return newLimiter(t, cfg).Handler(h)
 	}
 	most, longest := int64(1500), 5*time.Second

@@ -20,7 +20,6 @@ func TestRedeem(t *testing.T) {
 		"X-RateLimit":    func(cfg *middleware.Config) { cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds },
 		"HeaderOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly },
 		"CookieOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly },
-		"Both":           func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderAndCookie },
 		"EmbeddedCookie": func(cfg *middleware.Config) { cfg.EmbeddedCookie = true },
 		"InsecureCookie": func(cfg *middleware.Config) { cfg.InsecureCookie = true },
 		"no memory":      func(cfg *middleware.Config) { cfg.InsecureNoMemory = true },

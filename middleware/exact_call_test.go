@@ -80,7 +80,7 @@ func TestResetForgetsOneCustomer(t *testing.T) {
 			require.Positive(t, spend(b))
 			asks = tc.id
 			require.Zero(t, spend(b))
-			d, err := a.Peek(t.Context(), tc.id)
+			d, err := a.Decide(t.Context(), middleware.Ask{Identity: tc.id, DryRun: true})
 			require.NoError(t, err)
 			require.False(t, d.Admitted)
 			require.Positive(t, d.RetryAfter)

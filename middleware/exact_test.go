@@ -280,7 +280,6 @@ func TestExactRefusalThatIsRememberedNamesItsLimit(t *testing.T) {
 		{"one limit", contact(new(clock)).Limits, 0, 1, "RateLimit", `"contact";r=0;t=60`, `"contact";r=0;t=54`, `"contact"`, `"contact"`},
 		{"two limits", two, 0, 1, "RateLimit", `"minute";r=0;t=60, "day";r=0;t=86400`, `"day";r=0;t=86394`, `"minute","day"`, `"day"`},
 		{"a dear request", contact(new(clock)).Limits, 0, 3, "RateLimit", `"contact";r=2;t=60`, `"contact";r=2;t=54`, `"contact"`, `"contact"`},
-		{"draft 7", two, middleware.RateLimitDraft7, 1, "RateLimit", "limit=3, remaining=0, reset=86400", "limit=3, remaining=0, reset=86394", `"minute","day"`, `"day"`},
 		{"X-RateLimit-Remaining", two, middleware.XRateLimitInSeconds, 1, "X-RateLimit-Remaining", "0", "0", `"minute","day"`, `"day"`},
 		{"X-RateLimit-Reset", two, middleware.XRateLimitInSeconds, 1, "X-RateLimit-Reset", "86400", "86394", `"minute","day"`, `"day"`},
 	} {

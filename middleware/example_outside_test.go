@@ -12,7 +12,7 @@ import (
 )
 
 // A log-in by user name counts wrong passwords alone, from whatever addresses they come.
-func ExampleMiddleware_Check() {
+func ExampleMiddleware_Decide_login() {
 	names, err := middleware.New(middleware.Config{
 		Policy: "login-name",
 		Limits: []middleware.Limit{
@@ -27,7 +27,7 @@ func ExampleMiddleware_Check() {
 		log.Fatal(err)
 	}
 	login := func(ctx context.Context, name, password string) string {
-		try, err := names.Check(ctx, middleware.Principal(name), 1)
+		try, err := names.Decide(ctx, middleware.Ask{Identity: middleware.Principal(name)})
 		switch {
 		case err != nil:
 			return "who are you?"

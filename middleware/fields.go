@@ -4,8 +4,6 @@ package middleware
 
 import (
 	"fmt"
-	"math/bits"
-	"slices"
 	"strconv"
 	"time"
 
@@ -14,8 +12,7 @@ import (
 )
 
 // Fields says by which response fields clients are told how the limits stand: values
-// joined by |, and no other field is sent. One of the two kinds of RateLimit fields and one
-// unit of X-RateLimit may go together. Both tell of the same decision;
+// joined by |, and no other field is sent. Both tell of the same decision;
 // docs/wire.md shows each. All limiters of one stack should have the same.
 type Fields uint8
 
@@ -24,39 +21,15 @@ const (
 	// that the package documentation names.
 	RateLimitFields Fields = 1 << iota
 
-	// RateLimitDraft7 are the fields of the same names in
-	// draft-ietf-httpapi-ratelimit-headers-07, of the tightest limit: limit=, remaining=,
-	// reset=.
-	RateLimitDraft7
-
 	// XRateLimitInSeconds are X-RateLimit-Limit, -Remaining and -Reset of the tightest
 	// limit, with a Reset in seconds from now.
 	XRateLimitInSeconds
 
-	// XRateLimitInUnixTime are the same, with a Reset in seconds since the epoch. No
-	// standard has ever said which of the two it is.
-	XRateLimitInUnixTime
-
 	allFields Fields = 1<<iota - 1
-)
-
-const (
-	kindsOfRateLimit = RateLimitFields | RateLimitDraft7
-	unitsOfX         = XRateLimitInSeconds | XRateLimitInUnixTime
 )
 
 // has reports whether f has one of these.
 func (f Fields) has(these Fields) bool { return f&these != 0 }
-
-// sound reports whether f chooses no two spellings of one thing.
-func (f Fields) sound() bool {
-	for _, one := range [...]Fields{kindsOfRateLimit, unitsOfX} {
-		if bits.OnesCount8(uint8(f&one)) > 1 {
-			return false
-		}
-	}
-	return f&^allFields == 0
-}
 
 // names returns the response fields that f sends, in the spelling of the documentation.
 func (f Fields) names() (names []string) {
@@ -64,8 +37,8 @@ func (f Fields) names() (names []string) {
 		of    Fields
 		names []string
 	}{
-		{kindsOfRateLimit, []string{"RateLimit", "RateLimit-Policy"}},
-		{unitsOfX, []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}},
+		{RateLimitFields, []string{"RateLimit", "RateLimit-Policy"}},
+		{XRateLimitInSeconds, []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}},
 	} {
 		if f.has(group.of) {
 			names = append(names, group.names...)
@@ -74,39 +47,13 @@ func (f Fields) names() (names []string) {
 	return names
 }
 
-// policyField returns the RateLimit-Policy field of a policy in the spelling of f: a
-// constant. For a bucket, q is what may pass at once and w the time in which it fills
-// again, so that r never exceeds q. Shadows are left out.
+// policyField returns the RateLimit-Policy field of a policy, a constant: "" where f has no such field. For a bucket, q is what
+// may pass at once and w the time in which it fills again, so that r never exceeds q. Shadows are left out.
 func policyField(f Fields, p *limiter.Policy) string {
-	all := published(p)
-	var b []byte
-	for i, l := range all {
-		switch {
-		case f.has(RateLimitFields):
-			b = fmt.Appendf(separated(b), "%q;q=%d;w=%d", l.name, l.q, l.w)
-		case f.has(RateLimitDraft7) && !slices.ContainsFunc(all[:i], l.sameFor) && !slices.ContainsFunc(all[i+1:], l.lessThan):
-			b = fmt.Appendf(separated(b), "%d;w=%d", l.q, l.w)
-		}
+	if !f.has(RateLimitFields) {
+		return ""
 	}
-	return string(b)
-}
-
-// A publishedLimit is what RateLimit-Policy says of a limit; w is in seconds.
-type publishedLimit struct {
-	name string
-	q, w int64
-}
-
-// The older drafts name limits by their quota, and prohibit two of one quota: of several
-// that have the same, the first with the longest window is told of, which is what holds a
-// client back.
-func (l publishedLimit) sameFor(earlier publishedLimit) bool {
-	return earlier.q == l.q && earlier.w >= l.w
-}
-
-func (l publishedLimit) lessThan(later publishedLimit) bool { return later.q == l.q && later.w > l.w }
-
-func published(p *limiter.Policy) (all []publishedLimit) {
+	var b []byte
 	for i := range p.Len() {
 		l := p.Limit(i)
 		if l.Shadow {
@@ -116,16 +63,12 @@ func published(p *limiter.Policy) (all []publishedLimit) {
 		if l.Burst > 0 {
 			w = (w*l.Burst + l.Quota - 1) / l.Quota
 		}
-		all = append(all, publishedLimit{l.Name, atOnce(l), w})
+		if len(b) > 0 {
+			b = append(b, ", "...)
+		}
+		b = fmt.Appendf(b, "%q;q=%d;w=%d", l.Name, atOnce(l), w)
 	}
-	return all
-}
-
-func separated(b []byte) []byte {
-	if len(b) > 0 {
-		b = append(b, ", "...)
-	}
-	return b
+	return string(b)
 }
 
 // atOnce returns the most that may pass at once: what Remaining starts from.

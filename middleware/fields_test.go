@@ -38,24 +38,17 @@ type choice struct {
 // choices are told of the policy of twoSpeeds, 10.5 s after midnight.
 func choices() []choice {
 	type fields = map[string]string
-	older := "2;w=60, 5;w=86400"
 	return []choice{
 		{"the default", 0,
 			fields{"ratelimit-policy": `"minute";q=2;w=60, "day";q=5;w=86400`, "ratelimit": `"minute";r=1;t=50, "day";r=4;t=86390`},
 			fields{"ratelimit-policy": `"minute";q=2;w=60, "day";q=5;w=86400`, "ratelimit": `"minute";r=0;t=50, "day";r=3`}},
-		{"draft 7", middleware.RateLimitDraft7,
-			fields{"ratelimit-policy": older, "ratelimit": "limit=2, remaining=1, reset=50"},
-			fields{"ratelimit-policy": older, "ratelimit": "limit=2, remaining=0, reset=50"}},
-		{"X-RateLimit alone, in seconds", middleware.XRateLimitInSeconds,
+		{"X-RateLimit alone", middleware.XRateLimitInSeconds,
 			fields{"x-ratelimit-limit": "2", "x-ratelimit-remaining": "1", "x-ratelimit-reset": "50"},
 			fields{"x-ratelimit-limit": "2", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "50"}},
-		{"X-RateLimit alone, in Unix time", middleware.XRateLimitInUnixTime,
-			fields{"x-ratelimit-limit": "2", "x-ratelimit-remaining": "1", "x-ratelimit-reset": "1728000060"},
-			fields{"x-ratelimit-limit": "2", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1728000060"}},
-		{"draft 7, and X-RateLimit beside", middleware.RateLimitDraft7 | middleware.XRateLimitInSeconds,
-			fields{"ratelimit-policy": older, "ratelimit": "limit=2, remaining=1, reset=50",
+		{"both", middleware.RateLimitFields | middleware.XRateLimitInSeconds,
+			fields{"ratelimit-policy": `"minute";q=2;w=60, "day";q=5;w=86400`, "ratelimit": `"minute";r=1;t=50, "day";r=4;t=86390`,
 				"x-ratelimit-limit": "2", "x-ratelimit-remaining": "1", "x-ratelimit-reset": "50"},
-			fields{"ratelimit-policy": older, "ratelimit": "limit=2, remaining=0, reset=50",
+			fields{"ratelimit-policy": `"minute";q=2;w=60, "day";q=5;w=86400`, "ratelimit": `"minute";r=0;t=50, "day";r=3`,
 				"x-ratelimit-limit": "2", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "50"}},
 	}
 }
@@ -121,18 +114,6 @@ func TestQuietHidesEveryChoice(t *testing.T) {
 			require.Empty(t, ofLimits(send(h).Header), c.name)
 		}
 	}
-}
-
-// The older drafts know a limit by its quota alone, and prohibit two of one quota: the one
-// with the longest window is left.
-func TestOlderDraftsNameAQuotaOnce(t *testing.T) {
-	cfg := contact(new(clock))
-	cfg.Fields = middleware.RateLimitDraft7
-	cfg.Limits = []middleware.Limit{fixed(7, time.Minute), fixed(9, 2*time.Hour), fixed(7, time.Hour), fixed(7, time.Second),
-		{Name: "again", Quota: 7, Window: time.Hour},
-		{Name: "bucket", Algorithm: middleware.TokenBucket, Quota: 60, Window: time.Minute, Burst: 20}}
-	h, _ := limited(t, cfg)
-	require.Equal(t, "9;w=7200, 7;w=3600, 20;w=20", send(h).Header.Get("RateLimit-Policy"))
 }
 
 // A limit on trial is in no field, whatever the choice, and wherever it stands.
@@ -213,7 +194,7 @@ func TestChoicesInAStack(t *testing.T) {
 		chosen middleware.Fields
 		want   map[string]string
 	}{
-		"draft 7":     {middleware.RateLimitDraft7, map[string]string{"ratelimit-policy": "9;w=60, 3;w=60", "ratelimit": "limit=3, remaining=2, reset=60"}},
+		"X-RateLimit": {middleware.XRateLimitInSeconds, map[string]string{"x-ratelimit-limit": "3", "x-ratelimit-remaining": "2", "x-ratelimit-reset": "60"}},
 		"the default": {0, map[string]string{"ratelimit-policy": `"site";q=9;w=60, "page";q=3;w=60`, "ratelimit": `"site";r=8;t=60, "page";r=2;t=60`}},
 	} {
 		t.Run(name, func(t *testing.T) {

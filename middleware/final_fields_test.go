@@ -92,8 +92,8 @@ func TestFinalFields(t *testing.T) {
 				requireWhole(t, over(t, clientAt(t, "127.0.0.2"), behind(t, test.handler, test.around).URL, method(m)))
 
 				site, page := contact(new(clock)), contact(new(clock))
-				site.Policy, site.TokenTransport = "site", middleware.HeaderAndCookie
-				page.Policy, page.TokenTransport = "page", middleware.HeaderAndCookie
+				site.Policy = "site"
+				page.Policy = "page"
 				h := test.around(newLimiter(t, site).Handler(newLimiter(t, page).Handler(test.handler)))
 				resp := over(t, clientAt(t, "127.0.0.2"), serve(t, h).URL, method(m))
 				requireOnce(t, resp, "site", "page")
@@ -121,7 +121,7 @@ func TestFinalFieldsBehindAProxy(t *testing.T) {
 		for name, hints := range map[string][]http.HandlerFunc{"plain": nil, "103": {hint}} {
 			t.Run(name+", "+m, func(t *testing.T) {
 				limits := contact(new(clock))
-				limits.Policy, limits.TokenTransport = "upstream", middleware.HeaderAndCookie
+				limits.Policy = "upstream"
 				upstream := serve(t, newLimiter(t, limits).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					for _, hint := range hints {
 						hint(w, r)
@@ -272,7 +272,6 @@ func TestRefundReachesTheFinalHeader(t *testing.T) {
 	for _, m := range []string{http.MethodGet, http.MethodPost} {
 		now := new(clock)
 		cfg := paid(now, newLedger(now))
-		cfg.TokenTransport = middleware.HeaderAndCookie
 		h := newLimiter(t, cfg).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			apart := httptest.NewRecorder() // as http.TimeoutHandler has it
 			if err := middleware.Refund(apart, r); err != nil {
@@ -294,7 +293,6 @@ func TestSwitchedProtocols(t *testing.T) {
 		_ = upgraded(t, w).Close()
 	}))
 	cfg := contact(new(clock))
-	cfg.TokenTransport = middleware.HeaderAndCookie
 	server := serve(t, newLimiter(t, cfg).Handler(proxyTo(t, upstream.URL)))
 	for _, m := range []string{http.MethodGet, http.MethodPost} {
 		resp := oneShot(t, server, m+" / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\nContent-Length: 0\r\n\r\n")

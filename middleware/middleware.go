@@ -14,7 +14,6 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/internal/load"
-	"github.com/tallystick/tallystick/middleware/internal/slots"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -97,7 +96,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 			m.served = &liveRequests{seed: maphash.MakeSeed()}
 		}
 		e.gate.liveRequests = m.served
-		m.served.table.Bound(slots.Bounds{Hold: e.gate.MaxHold, Queue: e.gate.Queue, QueueAll: max(mostQueued, e.gate.Queue)})
+		m.served.table.SetHold(e.gate.MaxHold)
 	}
 	e.checks, e.tokens = &m.checks, &m.tokens
 	if cfg.ByOutcome != nil {

@@ -263,23 +263,3 @@ func TestReconfigureKeepsTheLoad(t *testing.T) {
 		require.False(t, h.m.Stats().Busy)
 	})
 }
-
-// While it is busy newcomers have nothing to wait in line for, though they might have had a moment before.
-func TestNewcomersDoNotStandInLineWhereItIsBusy(t *testing.T) {
-	kit.Bubble(t, func(t *testing.T) {
-		cfg := busyFrom(nil, 0, 2)
-		cfg.Now, cfg.Concurrency = time.Now, &middleware.Concurrency{Max: 1, Queue: 5}
-		h, d := newSite(t, cfg), newDoor(false)
-		come(h.m.Handler(d), 1)
-		before := len(h.decisions.all)
-		come(h, 1)
-		require.Len(t, h.decisions.all, before, "calm: it waits")
-		for i := 0; !h.m.Stats().Busy; i++ {
-			comeFromAfar(h.m.Handler(d), i, i+1)
-		}
-		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
-		require.Equal(t, middleware.TooManyAtOnce, h.decisions.last().Reason, "told at once")
-		d.opens()
-		require.Equal(t, middleware.NoToken, h.decisions.last().Reason, "the one that has waited is asked when it is its turn")
-	})
-}

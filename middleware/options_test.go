@@ -70,12 +70,6 @@ func TestOptions(t *testing.T) {
 		}, []step{
 			ok(anything).expect("X-RateLimit-Remaining", "0").expect("X-RateLimit-Reset", "3600"),
 		}},
-		{"X-RateLimit in Unix time", func(cfg *middleware.Config) {
-			cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInUnixTime
-		}, []step{
-			ok(anything).expect("X-RateLimit-Limit", "5").expect("X-RateLimit-Remaining", "4").
-				expect("X-RateLimit-Reset", strconv.FormatInt(midnight.Unix()+60, 10)),
-		}},
 		{"Shadow", func(cfg *middleware.Config) { cfg.Shadow, cfg.Limits[0].Quota = true, 1 }, []step{
 			ok(`"contact";r=0;t=60`),
 			ok(`"contact";r=0;t=60`).expect(middleware.TokenHeader, planted), // as a refusal of who shows nothing

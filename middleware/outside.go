@@ -19,31 +19,15 @@ import (
 // Config.Identity, Cost and Skip are about HTTP requests and are not called; cookies, pages
 // and the waiting room do not apply. It is an error, and nothing is decided, if the identity is
 // nobody, if the cost is negative, if ctx has ended, and where the policy has a Concurrency,
-// which counts HTTP requests under way. The Answer of an error allows nothing. A refusal is
-// no error. An [Exact] counter is waited for as long as Exact.Deadline permits, also if ctx
+// which counts HTTP requests under way, unless it is a dry run. The Answer of an error allows nothing. A refusal is
+// no error. A client that shows no proof is refused in the modes [Newcomers] and [EveryRequest], and
+// in [WhenBusy] while the instance is busy. An [Exact] counter is waited for as long as Exact.Deadline permits, also if ctx
 // ends meanwhile: else a client that hangs up would look like an outage.
 func (m *Middleware) Decide(ctx context.Context, ask Ask) (Answer, error) {
 	if ask.Cost == 0 {
 		ask.Cost = 1
 	}
-	return m.loaded().decideAsk(question{ctx: ctx, id: ask.Identity, cost: ask.Cost, ask: &ask})
-}
-
-// Check is [Middleware.Decide] for a client that shows nothing. The error says that nothing could be
-// decided, and not that the client is refused: look at Answer.Allowed. A cost of 0 is always allowed, and
-// charges nothing. In the modes [Newcomers] and [EveryRequest], and
-// in [WhenBusy] while the instance is busy, it refuses: these ask for a proof.
-func (m *Middleware) Check(ctx context.Context, id Identity, cost int64) (Answer, error) {
-	return m.loaded().decideAsk(question{ctx: ctx, id: id, cost: cost})
-}
-
-// Peek says what Check would answer to a cost of 1. It charges nothing, the memory does not
-// remember it, and Config.OnDecision is not told. Between a Peek and a Check others may be
-// charged: what must hold is decided by Check. Where the policy has a Concurrency, Peek tells
-// of the limits alone.
-func (m *Middleware) Peek(ctx context.Context, id Identity) (Decision, error) {
-	a, err := m.loaded().decideAsk(question{ctx: ctx, id: id, cost: 1, dry: true})
-	return a.Decision, err
+	return m.loaded().decideAsk(question{ctx: ctx, id: ask.Identity, cost: ask.Cost, dry: ask.DryRun, lines: ask.Tokens, proof: ask.Proof})
 }
 
 // decideAsk decides about a question that is no HTTP request.
@@ -65,6 +49,9 @@ func (e *engine) decideAsk(q question) (Answer, error) {
 	if e.hooks.onDecision != nil && !q.dry {
 		e.hooks.onDecision(q.ctx, dc.decided())
 	}
+	if q.dry {
+		return Answer{Decision: dc.decided()}, nil
+	}
 	return Answer{Decision: dc.decided(), asked: dc}, nil
 }
 
@@ -73,7 +60,7 @@ func (e *engine) decideAsk(q question) (Answer, error) {
 type Answer struct {
 	Decision
 
-	asked *decisionContext // nil: nothing was decided
+	asked *decisionContext // nil: nothing was decided, or it was a dry run
 }
 
 // Token returns what goes back as Tallystick-Token, "" if nothing: the client shows it the
@@ -120,7 +107,7 @@ func (a Answer) Settle(cost int64) error {
 }
 
 // CallFor returns the call that a request by id makes to the counter of [Config.Exact], at a
-// cost of 1. To decide about something outside of HTTP call [Middleware.Check], which makes
+// cost of 1. To decide about something outside of HTTP call [Middleware.Decide], which makes
 // this call and does all else that belongs to it: deadline, outage, refusals remembered. CallFor
 // is for what only a counter can do, such as a call that is booked for later.
 //
@@ -152,7 +139,7 @@ func (e *engine) hasAccount(id Identity) error {
 // its next request finds all of its quotas, on this instance at once. Another that has refused it,
 // and a token that says so, are believed for ten seconds still. What is given back later for a
 // request of before is [exact.ErrNoRefund]. What token and memory have counted for an outage stays.
-// [Middleware.Peek] says what id has used.
+// A dry run of [Middleware.Decide] says what id has used.
 //
 // It is an error if id is nobody, if the policy has no counter, and if that is no [exact.Archive]. An
 // error of the counter is returned; to ask again is safe. ctx bounds how long it takes.

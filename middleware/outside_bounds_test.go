@@ -60,7 +60,6 @@ func TestBoundHoldsWhereRequestsAndChecksMix(t *testing.T) {
 				ok, token = a.Allowed, a.Token()
 			default:
 				peeked(t, m, visitor)
-				check(t, m, visitor, 0)
 			}
 			if ok {
 				passed++
@@ -168,7 +167,7 @@ func TestOutcomesOutsideCountWhateverIsSaid(t *testing.T) {
 			m := newLimiter(t, login(now))
 			var tried atomic.Int64
 			inParallel(1000, func(int) {
-				if a, err := m.Check(t.Context(), visitor, 1); err == nil && a.Allowed {
+				if a, err := m.Decide(t.Context(), middleware.Ask{Identity: visitor}); err == nil && a.Allowed {
 					tried.Add(1)
 					after(a)
 				}
@@ -239,7 +238,7 @@ func TestCheckInAHandlerOfTheSamePolicy(t *testing.T) {
 	now := new(clock)
 	m := newLimiter(t, login(now))
 	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a, err := m.Check(r.Context(), visitor, 1)
+		a, err := m.Decide(r.Context(), middleware.Ask{Identity: visitor})
 		require.NoError(t, err)
 		require.True(t, a.Allowed)
 		a.Charge(true)

@@ -118,11 +118,11 @@ func TestCheckWhoseContextEnds(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	l.fault = func(context.Context, int) error { end(); return nil }
 	m := newLimiter(t, cfg)
-	a, err := m.Check(ctx, visitor, 1)
+	a, err := m.Decide(ctx, middleware.Ask{Identity: visitor})
 	require.NoError(t, err)
 	require.True(t, a.Allowed)
 	require.False(t, a.Degraded)
-	_, err = m.Check(ctx, visitor, 1)
+	_, err = m.Decide(ctx, middleware.Ask{Identity: visitor})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 1, l.count(), "an ended one charges nothing")
 }
@@ -203,10 +203,10 @@ func TestProofsOutside(t *testing.T) {
 // What nobody waits in line for is not asked of a policy that has a line.
 func TestPeekBesideAConcurrency(t *testing.T) {
 	cfg := contact(new(clock))
-	cfg.Concurrency = &middleware.Concurrency{Max: 1, Queue: 1}
+	cfg.Concurrency = &middleware.Concurrency{Max: 1}
 	m := newLimiter(t, cfg)
 	h := m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		d, err := m.Peek(r.Context(), visitor)
+		d, err := m.Decide(r.Context(), middleware.Ask{Identity: visitor, DryRun: true})
 		require.NoError(t, err)
 		require.True(t, d.Allowed, "the one slot is the request's; the limits have room")
 		require.EqualValues(t, 4, d.Limits()[0].Remaining)

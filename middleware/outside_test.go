@@ -21,7 +21,7 @@ import (
 // check asks about id, and wants no error.
 func check(t testing.TB, m *middleware.Middleware, id middleware.Identity, cost int64) middleware.Answer {
 	t.Helper()
-	a, err := m.Check(t.Context(), id, cost)
+	a, err := m.Decide(t.Context(), middleware.Ask{Identity: id, Cost: cost})
 	require.NoError(t, err)
 	return a
 }
@@ -37,9 +37,10 @@ func decided(t testing.TB, m *middleware.Middleware, ask middleware.Ask) middlew
 // peeked looks how id stands.
 func peeked(t testing.TB, m *middleware.Middleware, id middleware.Identity) middleware.Decision {
 	t.Helper()
-	d, err := m.Peek(t.Context(), id)
+	a, err := m.Decide(t.Context(), middleware.Ask{Identity: id, DryRun: true})
 	require.NoError(t, err)
-	return d
+	require.Empty(t, a.Token())
+	return a.Decision
 }
 
 // allowed returns how many of n checks pass.
@@ -75,7 +76,6 @@ func TestAskIncorrect(t *testing.T) {
 		{"a negative cost", nil, t.Context(), visitor, -1, "nothing can cost -1", true},
 		{"an ended context", nil, ended, visitor, 1, "nothing was decided: context canceled", false},
 		{"a Concurrency", atOnce, t.Context(), visitor, 1, "has a Concurrency", true},
-		{"a Concurrency, for nothing", atOnce, t.Context(), visitor, 0, "has a Concurrency", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cfg := contact(new(clock))
@@ -85,16 +85,11 @@ func TestAskIncorrect(t *testing.T) {
 			}
 			decisions, log := record(&cfg), logTo(&cfg)
 			m := newLimiter(t, cfg)
-			a, err := m.Check(test.ctx, test.id, test.cost)
+			a, err := m.Decide(test.ctx, middleware.Ask{Identity: test.id, Cost: test.cost})
 			require.ErrorContains(t, err, test.problem)
 			require.Equal(t, middleware.Answer{}, a)
 			require.False(t, a.Allowed)
-			if test.cost != 0 { // which Decide takes for 1
-				a, err = m.Decide(test.ctx, middleware.Ask{Identity: test.id, Cost: test.cost})
-				require.ErrorContains(t, err, test.problem)
-				require.Equal(t, middleware.Answer{}, a)
-			}
-			d, err := m.Peek(test.ctx, test.id)
+			d, err := m.Decide(test.ctx, middleware.Ask{Identity: test.id, DryRun: true})
 			require.Equal(t, test.peeks, err == nil)
 			require.Equal(t, test.peeks, d.Allowed)
 			require.Empty(t, decisions.all)
@@ -102,8 +97,11 @@ func TestAskIncorrect(t *testing.T) {
 			require.Zero(t, m.Stats().Fill)
 		})
 	}
-	require.ErrorIs(t, func() error { _, err := newLimiter(t, contact(new(clock))).Check(ended, visitor, 1); return err }(), context.Canceled)
-	require.Panics(t, func() { _, _ = new(middleware.Middleware).Check(t.Context(), visitor, 1) })
+	require.ErrorIs(t, func() error {
+		_, err := newLimiter(t, contact(new(clock))).Decide(ended, middleware.Ask{Identity: visitor})
+		return err
+	}(), context.Canceled)
+	require.Panics(t, func() { _, _ = new(middleware.Middleware).Decide(t.Context(), middleware.Ask{Identity: visitor}) })
 }
 
 // What was not decided allows nothing, and can be asked and told anything.
@@ -119,7 +117,7 @@ func TestZeroAnswer(t *testing.T) {
 	require.Empty(t, a.Pseudonym())
 }
 
-func TestCheck(t *testing.T) {
+func TestDecideOutside(t *testing.T) {
 	c := new(clock)
 	cfg := contact(c)
 	cfg.Tiers = map[string][]middleware.Limit{"pro": {{Algorithm: middleware.FixedWindow, Quota: 8, Window: time.Minute}}}
@@ -139,7 +137,7 @@ func TestCheck(t *testing.T) {
 	ctx := context.WithValue(t.Context(), key{}, "of the caller")
 
 	ask := func(id middleware.Identity, cost int64) middleware.Answer {
-		a, err := m.Check(ctx, id, cost)
+		a, err := m.Decide(ctx, middleware.Ask{Identity: id, Cost: cost})
 		require.NoError(t, err)
 		return a
 	}
@@ -153,15 +151,13 @@ func TestCheck(t *testing.T) {
 	require.Equal(t, middleware.OverLimit, a.Reason)
 	require.Equal(t, 429, a.Status)
 	require.GreaterOrEqual(t, a.RetryAfter, time.Minute)
-	a = ask(visitor, 0)
-	require.True(t, a.Allowed, "nothing was asked for")
 	a = ask(visitor, 6)
 	require.Equal(t, middleware.CostAboveQuota, a.Reason)
 	a = ask(pro(visitor), 4)
 	require.True(t, a.Allowed, "another tier")
 	require.EqualValues(t, 0, a.Limits()[0].Remaining, "and the same tally")
-	require.Len(t, seen, 5)
-	require.Equal(t, a.Decision, seen[4])
+	require.Len(t, seen, 4)
+	require.Equal(t, a.Decision, seen[3])
 	c.advance(time.Minute)
 	for i := range 7 {
 		a = ask(visitor, 1)
@@ -169,9 +165,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A Peek says what a Check would, and leaves no trace: no count, no cell in memory, no
+// A dry run says what would be decided, and leaves no trace: no count, no cell in memory, no
 // decision in the metrics. So it is no way to fill the memory with names.
-func TestPeekLeavesNoTrace(t *testing.T) {
+func TestADryRunLeavesNoTrace(t *testing.T) {
 	for name, change := range map[string]func(*middleware.Config){
 		"plain":       func(*middleware.Config) {},
 		"by outcome":  func(cfg *middleware.Config) { *cfg = login(new(clock)); cfg.Limits[1].Quota = 5 },
@@ -196,7 +192,7 @@ func TestPeekLeavesNoTrace(t *testing.T) {
 			quota := peeked(t, m, visitor).Limits()
 			least := slices.MinFunc(quota, func(a, b middleware.LimitStatus) int { return int(a.Remaining - b.Remaining) }).Remaining
 			if cfg.InsecureNoMemory {
-				return // nothing remembers a Check either
+				return // nothing remembers the others either
 			}
 			require.EqualValues(t, least, allowed(t, m, visitor, int(least)+5))
 			for range 3 {
@@ -211,7 +207,7 @@ func TestPeekLeavesNoTrace(t *testing.T) {
 	}
 	for _, mode := range []middleware.Mode{middleware.Newcomers, middleware.EveryRequest} {
 		m := newLimiter(t, challenging(new(clock), mode))
-		require.Equal(t, middleware.NoToken, peeked(t, m, visitor).Reason, "as a Check would")
+		require.Equal(t, middleware.NoToken, peeked(t, m, visitor).Reason, "as without DryRun")
 		require.Equal(t, middleware.NoToken, check(t, m, visitor, 1).Reason)
 	}
 }
@@ -342,9 +338,9 @@ func TestCheckAndRequestsAtOnce(t *testing.T) {
 				passed.Add(1)
 			}
 		case 1:
-			_, _ = m.Peek(t.Context(), visitor)
+			_, _ = m.Decide(t.Context(), middleware.Ask{Identity: visitor, DryRun: true})
 		default:
-			if a, err := m.Check(t.Context(), visitor, 1); err == nil && a.Allowed {
+			if a, err := m.Decide(t.Context(), middleware.Ask{Identity: visitor}); err == nil && a.Allowed {
 				passed.Add(1)
 			}
 		}
@@ -381,11 +377,11 @@ func TestCheckInsideOfAHandler(t *testing.T) {
 		before, ok := middleware.FromContext(r.Context())
 		require.True(t, ok)
 		var err error
-		a, err = inner.Check(r.Context(), middleware.Principal("alice"), 1)
+		a, err = inner.Decide(r.Context(), middleware.Ask{Identity: middleware.Principal("alice")})
 		require.NoError(t, err)
-		_, err = inner.Peek(r.Context(), middleware.Principal("bob"))
+		_, err = inner.Decide(r.Context(), middleware.Ask{Identity: middleware.Principal("bob"), DryRun: true})
 		require.NoError(t, err)
-		again, err := m.Check(r.Context(), visitor, 1) // and of the very policy
+		again, err := m.Decide(r.Context(), middleware.Ask{Identity: visitor}) // and of the very policy
 		require.NoError(t, err)
 		require.EqualValues(t, 3, again.Limits()[0].Remaining)
 		after, ok := middleware.FromContext(r.Context())
@@ -423,7 +419,6 @@ func TestAnswerSettle(t *testing.T) {
 	refused := check(t, m, visitor, 2)
 	require.False(t, refused.Allowed)
 	require.Error(t, refused.Settle(0), "a refusal was charged nothing")
-	require.Error(t, check(t, m, visitor, 0).Settle(1))
 }
 
 func TestShadowOutside(t *testing.T) {

@@ -100,7 +100,7 @@ func playTwice(t *testing.T, seed uint64, limits []middleware.Limit, change func
 	for step := range 150 {
 		c.advance(time.Duration(rnd.IntN(3)) * time.Second)
 		addr, tier, thing := addresses[rnd.IntN(len(addresses))], []string{"", "pro", "none"}[rnd.IntN(3)], []string{"", "", "shop"}[rnd.IntN(3)]
-		cost := int64(rnd.IntN(4)) // 0: for nothing
+		cost := int64(1 + rnd.IntN(3))
 		shown := make([]string, rnd.IntN(3))
 		for i := range shown {
 			shown[i] = tokens[rnd.IntN(len(tokens))]
@@ -109,18 +109,7 @@ func playTwice(t *testing.T, seed uint64, limits []middleware.Limit, change func
 		id.Tier = tier
 		resp := send(w.h, from(addr), with("Tier", tier, "Thing", thing, "Cost", fmt.Sprint(cost)), showing(shown...))
 		over := w.seen.last()
-		var (
-			a   middleware.Answer
-			err error
-		)
-		if cost == 0 {
-			if len(shown) > 0 {
-				continue // only HTTP shows tokens for nothing
-			}
-			a, err = w.outside.Check(t.Context(), id, 0)
-		} else {
-			a, err = w.outside.Decide(t.Context(), middleware.Ask{Identity: id, Cost: cost, Tokens: shown})
-		}
+		a, err := w.outside.Decide(t.Context(), middleware.Ask{Identity: id, Cost: cost, Tokens: shown})
 		require.NoError(t, err)
 		at := fmt.Sprintf("seed %d, step %d: %s %s %s for %d with %d tokens", seed, step, addr, tier, thing, cost, len(shown))
 		require.Equal(t, over.Reason, a.Reason, at)

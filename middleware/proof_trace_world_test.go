@@ -80,7 +80,7 @@ func (w *proofWorld) window() int64 { return w.now.Now().Unix() / 60 }
 func (w *proofWorld) config(l *proofLife) middleware.Config {
 	cfg := contact(w.now)
 	challenge := w.tariff
-	cfg.Challenge, cfg.TokenTransport, cfg.Net56Factor, cfg.Net48Factor, cfg.MaxClients = &challenge, middleware.HeaderAndCookie, 1000, 1000, 4096
+	cfg.Challenge, cfg.Net56Factor, cfg.Net48Factor, cfg.MaxClients = &challenge, 1000, 1000, 4096
 	cfg.Limits[0].Quota = int64(l.quota)
 	// The next secret joins last everywhere, then signs; the old ones stay.
 	cfg.Secrets = nil

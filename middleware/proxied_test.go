@@ -101,7 +101,6 @@ func TestProxiedResponsesAreWhole(t *testing.T) {
 			} {
 				t.Run(proto+" "+m+" "+test.name, func(t *testing.T) {
 					cfg := contact(new(clock))
-					cfg.TokenTransport = middleware.HeaderAndCookie
 					server := gateway(t, newLimiter(t, cfg), reader(t, test.do...), proto == "HTTP/2.0")
 					var hints []textproto.MIMEHeader
 					resp := over(t, server.Client(), server.URL, append(test.send, method(m), early(&hints))...)

@@ -47,6 +47,11 @@ type Ask struct {
 
 	// Proof is what the client shows of Tallystick-Proof. Default: none.
 	Proof string
+
+	// DryRun asks what the answer would be. It charges nothing, the memory does not remember it, Config.OnDecision is not
+	// told, and the Answer has a Decision alone, of the limits without Concurrency. Others may be charged before the
+	// next call: what must hold is decided by a call without DryRun.
+	DryRun bool
 }
 
 // A question is an HTTP request, or what a program asks about by [Middleware.Decide]. All
@@ -59,7 +64,8 @@ type question struct {
 	cost  int64                     // where Config.Cost is not asked
 	price func(*http.Request) int64 // of the route of r; nil: Config.Cost
 	dry   bool                      // nothing is to be charged
-	ask   *Ask                      // nil: nothing is shown
+	lines []string                  // of tokens
+	proof string                    // "": none
 }
 
 // over is the question about an HTTP request.
@@ -67,13 +73,10 @@ func over(r *http.Request) *question { return &question{ctx: r.Context(), r: r, 
 
 // tokens returns lines that may be lists of tokens.
 func (q *question) tokens() []string {
-	switch {
-	case q.r != nil:
+	if q.r != nil {
 		return q.r.Header[TokenHeader]
-	case q.ask != nil:
-		return q.ask.Tokens
 	}
-	return nil
+	return q.lines
 }
 
 // proofs returns lines that may be lists of proofs.
@@ -81,8 +84,8 @@ func (q *question) proofs() []string {
 	switch {
 	case q.r != nil:
 		return q.r.Header[ProofHeader]
-	case q.ask != nil && q.ask.Proof != "":
-		return []string{q.ask.Proof}
+	case q.proof != "":
+		return []string{q.proof}
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func (c *challenger) acceptProof(now time.Time, who *subject, shown *credentials
 	p.id = [4]byte(receipt.ID[:4])
 	if c.memory != nil && c.mode == EveryRequest {
 		id := append([]byte{kindProof}, receipt.ID[:]...)
-		p.spend = &limiter.Proof{Key: c.memory.Key(id), Expires: receipt.Expires.Add(c.longestWait)}
+		p.spend = &limiter.Proof{Key: c.memory.Key(id), Expires: receipt.Expires}
 	}
 }
 

@@ -336,8 +336,8 @@ func (e *engine) reissue(now time.Time, dc *decisionContext, who *subject, field
 		if e.carriage.fields.has(RateLimitFields) {
 			then.Lines[reply.RateLimit] = string(appendRateLimit(nil, who.tier.names, fields.standings))
 		}
-		if e.carriage.fields != RateLimitFields {
-			e.carriage.answerMore(now, then, who, fields.standings)
+		if e.carriage.fields.has(XRateLimitInSeconds) {
+			answerX(then, who.tier.policy, fields.standings)
 		}
 	}
 	f.Reissue(h, then)

@@ -59,7 +59,7 @@ func TestNoFieldIsLostBySettling(t *testing.T) {
 					t.Run(what+" "+when+" "+m+" "+how, func(t *testing.T) {
 						now := new(clock)
 						cfg := contact(now)
-						cfg.Limits[0].Quota, cfg.TokenTransport = 100, middleware.HeaderAndCookie
+						cfg.Limits[0].Quota = 100
 						cfg.Cost = func(*http.Request) int64 { return 10 }
 						log := logTo(&cfg)
 						h := newLimiter(t, cfg)

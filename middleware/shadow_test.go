@@ -210,8 +210,8 @@ func TestShadowLimitIncorrect(t *testing.T) {
 // a page, nor from the endpoints. Its window and its quota are nowhere.
 func TestShadowIsToldToNobody(t *testing.T) {
 	for _, fields := range []middleware.Fields{
+		middleware.RateLimitFields,
 		middleware.RateLimitFields | middleware.XRateLimitInSeconds,
-		middleware.RateLimitDraft7 | middleware.XRateLimitInUnixTime,
 	} {
 		for _, place := range []int{0, 1, 2} {
 			var heard [2][]string

@@ -36,7 +36,6 @@ func TestKnownBySightIsRead(t *testing.T) {
 				cfg.Limits = append(cfg.Limits, middleware.Limit{Name: "tried", Quota: 2, Window: 4 * time.Second, Shadow: true})
 			},
 			"cookie": func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly },
-			"both":   func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderAndCookie },
 			"outcome": func(cfg *middleware.Config) {
 				cfg.Limits = append(cfg.Limits, middleware.Limit{Name: "wrong", Quota: 4, Window: 4 * time.Second})
 				cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"wrong"}}

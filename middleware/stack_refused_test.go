@@ -21,7 +21,7 @@ var theCrowd = middleware.Principal("everybody")
 // remaining returns what is left of the first limit.
 func remaining(t testing.TB, m *middleware.Middleware, id middleware.Identity) int64 {
 	t.Helper()
-	d, err := m.Peek(t.Context(), id)
+	d, err := m.Decide(t.Context(), middleware.Ask{Identity: id, DryRun: true})
 	require.NoError(t, err)
 	return d.Limits()[0].Remaining
 }
@@ -42,7 +42,7 @@ func visitorOf(now *clock, quota int64) middleware.Config {
 
 func TestOneClientDoesNotUseUpTheLimitOfAll(t *testing.T) {
 	for _, m := range []string{http.MethodGet, http.MethodPost} {
-		for _, transport := range []middleware.TokenTransport{middleware.HeaderAndCookie, middleware.MemoryOnly} {
+		for _, transport := range []middleware.TokenTransport{middleware.HeaderOrCookie, middleware.MemoryOnly} {
 			for _, outside := range []bool{true, false} {
 				t.Run(fmt.Sprint(m, transport, outside), func(t *testing.T) {
 					now := new(clock)
@@ -269,7 +269,7 @@ func TestRefusedInsideOfALogin(t *testing.T) {
 				requireStatus(t, http.StatusTooManyRequests, send(h))
 			}
 			require.EqualValues(t, 5, failuresLeft(t, outer))
-			d, err := outer.Peek(t.Context(), peerIdentity)
+			d, err := outer.Decide(t.Context(), middleware.Ask{Identity: peerIdentity, DryRun: true})
 			require.NoError(t, err)
 			require.EqualValues(t, 5, d.Limits()[0].Remaining, "the one that has asked for failures")
 			passed := 0

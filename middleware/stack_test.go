@@ -19,10 +19,10 @@ import (
 // stack puts the limiter of a site around that of a page.
 func stack(t *testing.T, now *clock, between func(http.Handler) http.Handler, handler http.Handler) (site, page *middleware.Middleware, h http.Handler) {
 	cfg := contact(now)
-	cfg.Policy, cfg.Limits[0].Quota, cfg.TokenTransport = "site", 7, middleware.HeaderAndCookie
+	cfg.Policy, cfg.Limits[0].Quota = "site", 7
 	site = newLimiter(t, cfg)
 	cfg = contact(now)
-	cfg.Policy, cfg.Limits[0].Quota, cfg.TokenTransport = "page", 2, middleware.HeaderAndCookie
+	cfg.Policy, cfg.Limits[0].Quota = "page", 2
 	page = newLimiter(t, cfg)
 	return site, page, site.Handler(between(page.Handler(handler)))
 }
@@ -181,7 +181,6 @@ func TestPoliciesOfAnAddressAndOfAKey(t *testing.T) {
 				t.Run(fmt.Sprint(name, m, key), func(t *testing.T) {
 					site, page := contact(new(clock)), contact(new(clock))
 					site.Policy, page.Policy = "site", "page"
-					site.TokenTransport, page.TokenTransport = middleware.HeaderAndCookie, middleware.HeaderAndCookie
 					page.Limits[0].Quota = 1
 					if key {
 						page.Identity = only(middleware.APIKey("k"))
@@ -211,7 +210,7 @@ func TestPartsOfABatchAreOfTheirClients(t *testing.T) {
 			t.Run(fmt.Sprint(m, own), func(t *testing.T) {
 				now := new(clock)
 				cfg := challenging(now, middleware.WhenExhausted)
-				cfg.Policy, cfg.TokenTransport, cfg.ByOutcome = "part", middleware.HeaderAndCookie, nil
+				cfg.Policy, cfg.ByOutcome = "part", nil
 				part := newLimiter(t, cfg)
 				endpoints := part.Endpoints()
 				theirs := bought(t, endpoints, from("198.51.100.7"))
@@ -229,7 +228,7 @@ func TestPartsOfABatchAreOfTheirClients(t *testing.T) {
 					batch, want = part.Handler(batch), append(want, `"part";r=4;t=60`)
 				}
 				site := contact(now)
-				site.Policy, site.Limits[0].Quota, site.TokenTransport = "site", 7, middleware.HeaderAndCookie
+				site.Policy, site.Limits[0].Quota = "site", 7
 				resp := send(newLimiter(t, site).Handler(batch), method(m))
 				require.Equal(t, want, resp.Header.Values("RateLimit"))
 				require.Len(t, resp.Header.Values(middleware.TokenHeader), len(want))

@@ -305,7 +305,7 @@ func TestAllThatStrangersGetWithoutWork(t *testing.T) {
 func TestWhenBusyIsSafeForConcurrentUse(t *testing.T) {
 	now := new(clock)
 	cfg := busyFrom(now, 5, 3)
-	cfg.Concurrency = &middleware.Concurrency{Max: 5, Queue: 5}
+	cfg.Concurrency = &middleware.Concurrency{Max: 5}
 	h := newSite(t, cfg)
 	tok := bought(t, h)
 	inParallel(400, func(i int) {

@@ -160,15 +160,15 @@ var fromLoopback = mustIdentity(middleware.ForwardedFor(netip.MustParsePrefix("1
 func TestThreatsOfCaches(t *testing.T) {
 	cfg := contact(new(clock))
 	cfg.Limits[0].Quota = 1000
-	cfg.Identity, cfg.TokenTransport = fromLoopback, middleware.HeaderAndCookie
+	cfg.Identity = fromLoopback
 	pages, paths := origin(t)
 	behind := &spy{serve: pages.ServeHTTP}
 	server := serve(t, newLimiter(t, cfg).Handler(behind))
 	front := serve(t, newSharedCache(t, server.URL))
-	alice, bob := clientAt(t, "127.0.0.2"), clientAt(t, "127.0.0.3")
 
 	for _, path := range paths {
 		t.Run("T24 a shared cache stores what it may, "+path, func(t *testing.T) {
+			alice, bob := clientAt(t, "127.0.0.2"), clientAt(t, "127.0.0.3") // with no cookie yet: they are answered by field and cookie
 			behind.calls.Store(0)
 			hers := over(t, alice, front.URL+path, method(http.MethodGet))
 			his := over(t, bob, front.URL+path, method(http.MethodGet))
@@ -198,6 +198,7 @@ func TestThreatsOfCaches(t *testing.T) {
 			require.Equal(t, own, his.Header.Values("Cache-Control"))
 		})
 	}
+	bob := clientAt(t, "127.0.0.3")
 	t.Run("T24 handlers' own cookies stay", func(t *testing.T) {
 		resp := over(t, bob, server.URL+"/public/session", method(http.MethodGet))
 		require.Equal(t, []string{"banner=seen"}, resp.Header.Values("Set-Cookie"))

@@ -34,7 +34,6 @@ func requireWhole(t *testing.T, resp *http.Response) {
 // behind serves a handler behind the limiter on a real server.
 func behind(t *testing.T, handler http.HandlerFunc, around ...func(http.Handler) http.Handler) *httptest.Server {
 	cfg := contact(new(clock))
-	cfg.TokenTransport = middleware.HeaderAndCookie
 	h := newLimiter(t, cfg).Handler(handler)
 	for _, wrap := range around {
 		h = wrap(h)

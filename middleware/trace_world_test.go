@@ -115,7 +115,7 @@ func (w *world) owes(variant int, factor int64) []int64 {
 func (w *world) config(l *life) middleware.Config {
 	cfg := contact(nil)
 	cfg.Now = func() time.Time { return w.now.Now().Add(l.offset) }
-	cfg.TokenTransport, cfg.Cost, cfg.Net56Factor, cfg.Net48Factor = middleware.HeaderAndCookie, costOf, nets, nets
+	cfg.Cost, cfg.Net56Factor, cfg.Net48Factor = costOf, nets, nets
 	cfg.Limits = w.shapes[l.variant][0]
 	cfg.Tiers = map[string][]middleware.Limit{"pro": w.shapes[l.variant][1]}
 	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {

@@ -52,12 +52,12 @@ func validate(cfg *Config) error {
 		broken         bool
 		field, problem string
 	}{
-		{cfg.TokenTransport > MemoryOnly, "TokenTransport", "must be HeaderOrCookie, HeaderAndCookie, HeaderOnly, CookieOnly or MemoryOnly"},
+		{cfg.TokenTransport > MemoryOnly, "TokenTransport", "must be HeaderOrCookie, HeaderOnly, CookieOnly or MemoryOnly"},
 		{cfg.TokenTransport == HeaderOnly && (cfg.EmbeddedCookie || cfg.InsecureCookie),
 			"TokenTransport", "HeaderOnly sends no cookie for EmbeddedCookie or InsecureCookie to change"},
 		{cfg.TokenTransport == MemoryOnly && cfg.InsecureNoMemory,
 			"TokenTransport", "MemoryOnly cannot go with InsecureNoMemory: nothing would count"},
-		{!cfg.Fields.sound(), "Fields", "must be of the constants of Fields: one kind of RateLimit fields and one unit of X-RateLimit at most"},
+		{cfg.Fields&^allFields != 0, "Fields", "must be of the constants of Fields"},
 		{cfg.MaxClients < 0 || cfg.MaxClients > mostClients, "MaxClients", "must be from 1 to 16777216, or 0 for 65536"},
 		{cfg.Instances < 1 || cfg.Instances > mostInstances, "Instances", "must be from 1 to 1048576, or 0 for 1"},
 		{cfg.Net56Factor < 1 || cfg.Net56Factor > storeless.MaxQuota, "Net56Factor", "must be from 1 to 2147483647, or 0 for 8"},
@@ -219,12 +219,6 @@ func (c *Concurrency) check(cfg *Config) (errs []error) {
 	}
 	if c.MaxHold%time.Second != 0 {
 		problem("MaxHold", "must be whole seconds, not %s", c.MaxHold)
-	}
-	if c.Queue < 0 || c.Queue > most {
-		problem("Queue", "must be from 0 to %d, not %d", most, c.Queue)
-	}
-	if c.Queue > 0 && cfg.Exact != nil {
-		problem("Queue", "cannot go with Exact: nobody can stand in line at a counter")
 	}
 	return errs
 }

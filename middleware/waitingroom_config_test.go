@@ -34,12 +34,11 @@ func TestWhereTheWaitingRoomIs(t *testing.T) {
 			cfg.Challenge.NoWaitingRoom = false
 			cfg.TokenTransport = middleware.HeaderOnly
 			require.False(t, offered(t, cfg), "no cookie, no ticket")
-			cfg.TokenTransport = middleware.HeaderOrCookie
 			cfg.InsecureNoMemory = true
 			if mode == middleware.Newcomers {
 				require.False(t, offered(t, cfg), "nothing would count it")
 			}
-			cfg.InsecureNoMemory = false
+			cfg.InsecureNoMemory, cfg.TokenTransport = false, middleware.HeaderOrCookie
 			cfg.Challenge.WaitingRoom = 3
 			require.True(t, offered(t, cfg))
 			cfg.Shadow = true

@@ -97,7 +97,7 @@ func look(ctx context.Context, counter exact.Counter, customer string, out io.Wr
 	if err != nil {
 		return err
 	}
-	d, err := limit.Peek(ctx, middleware.APIKey(customer))
+	d, err := limit.Decide(ctx, middleware.Ask{Identity: middleware.APIKey(customer), DryRun: true})
 	if err != nil {
 		return err
 	}

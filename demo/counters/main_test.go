@@ -35,7 +35,7 @@ func TestAnOperator(t *testing.T) {
 		require.NoError(t, err)
 		limit, err := middleware.New(config(counter))
 		require.NoError(t, err)
-		a, err := limit.Check(t.Context(), middleware.APIKey(customer), cost)
+		a, err := limit.Decide(t.Context(), middleware.Ask{Identity: middleware.APIKey(customer), Cost: cost})
 		require.NoError(t, err)
 		require.True(t, a.Admitted)
 		require.NoError(t, done())

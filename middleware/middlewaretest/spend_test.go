@@ -52,7 +52,7 @@ func TestSpentIsRefusedWhateverItShows(t *testing.T) {
 // Where nothing is remembered, the tokens alone are used up.
 func TestSpendShowsItsTokens(t *testing.T) {
 	for name, transport := range map[string]middleware.TokenTransport{
-		"either": middleware.HeaderOrCookie, "both": middleware.HeaderAndCookie, "fields": middleware.HeaderOnly, "cookies": middleware.CookieOnly,
+		"either": middleware.HeaderOrCookie, "fields": middleware.HeaderOnly, "cookies": middleware.CookieOnly,
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := contact(middlewaretest.NewClock())

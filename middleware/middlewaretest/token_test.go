@@ -25,7 +25,7 @@ func TestTokenAt(t *testing.T) {
 			cfg.Challenge = &middleware.Challenge{Work: 16, Mode: middleware.EveryRequest}
 		},
 		"all else": func(cfg *middleware.Config) {
-			cfg.Quiet, cfg.Fields, cfg.TokenTransport, cfg.InsecureCookie = true, middleware.RateLimitFields|middleware.XRateLimitInSeconds, middleware.HeaderAndCookie, true
+			cfg.Quiet, cfg.Fields, cfg.InsecureCookie = true, middleware.RateLimitFields|middleware.XRateLimitInSeconds, true
 			cfg.Concurrency = &middleware.Concurrency{Max: 1}
 		},
 	} {

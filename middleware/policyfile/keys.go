@@ -99,7 +99,6 @@ type concurrencyKeys struct {
 	Tiers      map[string]int `json:"tiers" validate:"omitempty,min=1,dive,keys,tier,endkeys,min=1,max=10000" doc:"the same, by tier"`
 	MaxHold    *time.Duration `json:"maxHold" doc:"how long a request counts at most: whole seconds, 2s to 1h"`
 	CancelHeld *bool          `json:"cancelHeld" doc:"a request ends after maxHold"`
-	Queue      *int           `json:"queue" validate:"omitempty,min=0,max=10000" doc:"how many requests of one tally may queue"`
 }
 
 type limitsForKeys struct {

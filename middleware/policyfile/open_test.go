@@ -92,7 +92,7 @@ func TestTheFileComesOnTop(t *testing.T) {
 	p := serving("api")
 	p.Policies["api"] = middleware.Config{
 		Cost:      func(*http.Request) int64 { return 2 },
-		Fields:    middleware.RateLimitDraft7,
+		Fields:    middleware.XRateLimitInSeconds,
 		Quiet:     true,
 		Limits:    []middleware.Limit{{Quota: 1, Window: 7e9}},
 		Challenge: &middleware.Challenge{Path: "/tally/api/", Crowd: 3},

@@ -27,9 +27,9 @@ const everyKey = `{"policies": {"api": {
 	"challenge": {"mode": "when-busy", "busyPerSecond": 40, "busyAtOnce": 30, "work": 1024, "nonceOnly": true, "crowd": 9, "salesPerHour": 21, "passTime": "1h30m",
 		"bindOwn": true, "waitingRoom": 6, "noWaitingRoom": true, "path": "/t/"},
 	"exact": {"outage": "fail-open", "contended": "fail-closed", "deadline": "80ms", "inFlight": 12, "payingTiers": ["pro"]},
-	"concurrency": {"max": 3, "tiers": {"pro": 8}, "maxHold": "20s", "cancelHeld": true, "queue": 2},
+	"concurrency": {"max": 3, "tiers": {"pro": 8}, "maxHold": "20s", "cancelHeld": true},
 	"byOutcome": {"limits": ["day"], "free": [200, 303]},
-	"quiet": true, "fields": ["ratelimit-draft7", "x-ratelimit-in-seconds"], "shadow": true}}}`
+	"quiet": true, "fields": ["ratelimit", "x-ratelimit-in-seconds"], "shadow": true}}}`
 
 func TestEveryKeySetsItsField(t *testing.T) {
 	var f fileKeys
@@ -57,7 +57,7 @@ func TestEveryKeySetsItsField(t *testing.T) {
 			Outage: middleware.FailOpen, Contended: middleware.FailClosed, Deadline: 80 * time.Millisecond, InFlight: 12, PayingTiers: []string{"pro"},
 		},
 		Concurrency: &middleware.Concurrency{
-			Max: 3, Tiers: map[string]int{"pro": 8}, MaxHold: 20 * time.Second, CancelHeld: true, Queue: 2,
+			Max: 3, Tiers: map[string]int{"pro": 8}, MaxHold: 20 * time.Second, CancelHeld: true,
 		},
 		ByOutcome: &middleware.ByOutcome{Limits: []string{"day"}, Free: []int{200, 303}},
 		Advanced: middleware.Advanced{
@@ -65,7 +65,7 @@ func TestEveryKeySetsItsField(t *testing.T) {
 			EmbeddedCookie: true, InsecureCookie: true, InsecureNoMemory: true,
 		},
 		Quiet:  true,
-		Fields: middleware.RateLimitDraft7 | middleware.XRateLimitInSeconds,
+		Fields: middleware.RateLimitFields | middleware.XRateLimitInSeconds,
 		Shadow: true,
 	}, got)
 	requireAll(t, reflect.ValueOf(*f.Policies["api"]), "")

@@ -34,16 +34,13 @@ var words = map[reflect.Type][]word{
 	},
 	reflect.TypeFor[middleware.TokenTransport](): {
 		{"header-or-cookie", "HeaderOrCookie", uint8(middleware.HeaderOrCookie)},
-		{"header-and-cookie", "HeaderAndCookie", uint8(middleware.HeaderAndCookie)},
 		{"header-only", "HeaderOnly", uint8(middleware.HeaderOnly)},
 		{"cookie-only", "CookieOnly", uint8(middleware.CookieOnly)},
 		{"memory-only", "MemoryOnly", uint8(middleware.MemoryOnly)},
 	},
 	reflect.TypeFor[middleware.Fields](): {
 		{"ratelimit", "RateLimitFields", uint8(middleware.RateLimitFields)},
-		{"ratelimit-draft7", "RateLimitDraft7", uint8(middleware.RateLimitDraft7)},
 		{"x-ratelimit-in-seconds", "XRateLimitInSeconds", uint8(middleware.XRateLimitInSeconds)},
-		{"x-ratelimit-in-unix-time", "XRateLimitInUnixTime", uint8(middleware.XRateLimitInUnixTime)},
 	},
 	reflect.TypeFor[middleware.Outage](): {
 		{"fail-open", "FailOpen", uint8(middleware.FailOpen)},

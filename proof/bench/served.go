@@ -132,7 +132,7 @@ func ourFields(limits ...middleware.Limit) map[string]field {
 	o := new(opening)
 	o.now = func() time.Time { return time.Unix(1_800_000_010, 0) }
 	a := newAsker(http.MethodPost, ours(func(c *middleware.Config) {
-		c.Limits, c.TokenTransport = limits, middleware.HeaderAndCookie
+		c.Limits = limits
 	})(o, plenty(1)))
 	all := make(map[string]field)
 	for i := range 100 + different {

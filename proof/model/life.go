@@ -189,7 +189,7 @@ func (l *life) knows(clock time.Duration) (s sight) {
 		s.tally[shared][i] = limiter.State{At: k.At, Cur: k.Cur, Prev: k.Prev}
 	}
 	d.looked = false
-	if _, err := l.at.Peek(context.Background(), middleware.Address(netip.MustParseAddrPort(l.clients[shared].address).Addr())); err != nil {
+	if _, err := l.at.Decide(context.Background(), middleware.Ask{Identity: middleware.Address(netip.MustParseAddrPort(l.clients[shared].address).Addr()), DryRun: true}); err != nil {
 		panic(err)
 	}
 	if !d.looked {

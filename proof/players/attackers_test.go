@@ -61,8 +61,8 @@ func newSite(t *testing.T, challenge *middleware.Challenge) *site {
 	for range 3 {
 		cfg := middleware.Config{
 			Policy: "api", Limits: []middleware.Limit{{Quota: quota, Window: time.Minute}}, Secrets: [][]byte{bytes.Repeat([]byte("s"), 32)}, Instances: 1,
-			TokenTransport: middleware.HeaderAndCookie, Logger: slog.New(slog.DiscardHandler),
-			Now: func() time.Time { return time.Unix(1_800_000_000+s.clock.Load(), 0) },
+			Logger: slog.New(slog.DiscardHandler),
+			Now:    func() time.Time { return time.Unix(1_800_000_000+s.clock.Load(), 0) },
 			Cost: func(r *http.Request) int64 {
 				n, _ := strconv.ParseInt(r.Header.Get("Cost"), 10, 64)
 				return n

@@ -32,12 +32,10 @@ const (
 )
 
 // The fields that few decisions have: of refusals, of outages, and of those who choose others
-// than the default. None is a list: of a stack the innermost stands. Combined has the name of
-// RateLimit, in a grammar of its own.
+// than the default. None is a list: of a stack the innermost stands.
 const (
 	Challenge = iota
 	Degraded
-	Combined
 	XLimit
 	XRemaining
 	XReset
@@ -53,7 +51,6 @@ var names = [numFields + numMore]string{
 
 	numFields + Challenge:  ChallengeField,
 	numFields + Degraded:   DegradedField,
-	numFields + Combined:   rateLimitField,
 	numFields + XLimit:     "X-Ratelimit-Limit",
 	numFields + XRemaining: "X-Ratelimit-Remaining",
 	numFields + XReset:     "X-Ratelimit-Reset",

@@ -8,39 +8,22 @@ import (
 	"time"
 )
 
-// Bounds are those of a Table. In the zero value a slot never ends by itself, and nobody
-// may wait.
-type Bounds struct {
-	// Hold is how long a slot counts at most; 0 for ever.
-	Hold time.Duration
+// A Key names a tally.
+type Key uint64
 
-	// Queue is how many requests of one tally may wait, and QueueAll how many of all
-	// tallies together: each of them holds a goroutine, a connection, and what the client
-	// has sent of a body. Where QueueAll wait, those of the network that has most of them
-	// give way to another's.
-	Queue, QueueAll int
-}
-
-// A Table holds the slots of a policy. The zero value is empty. It is safe for concurrent
-// use.
+// A Table holds the slots of a policy. The zero value is empty, and its slots never end by
+// themselves. It is safe for concurrent use.
 type Table struct {
-	mu       sync.Mutex
-	bounds   Bounds
-	tallies  map[Key]*tally
-	waiting  int
-	networks networks
+	mu      sync.Mutex
+	hold    time.Duration
+	tallies map[Key]*list.List // of *Slot that count, oldest first
 }
 
-// Bound replaces the bounds. What is held goes on counting, by the new ones.
-func (t *Table) Bound(b Bounds) {
+// SetHold says how long a slot counts at most; 0 for ever. It holds for slots that are taken already, too.
+func (t *Table) SetHold(hold time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.bounds = b
-}
-
-// A tally has slots that count, oldest first, and requests that wait for one.
-type tally struct {
-	held, waiting list.List // of *Slot, *waiter
+	t.hold = hold
 }
 
 // A Slot counts until it is left.
@@ -50,104 +33,64 @@ type Slot struct {
 	elem  *list.Element // nil: it counts no more
 }
 
-// A waiter is a request that waits for a slot of so many.
-type waiter struct {
-	key  Key
-	most int
-	slot chan *Slot    // nil: it has given way
-	elem *list.Element // in its queue; nil: it does not wait any more
-	seat seat
-}
-
 // Try takes a slot of most, if one is free. It is nil if none is.
 func (t *Table) Try(now time.Time, key Key, most int) *Slot {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.try(now, key, most)
-}
-
-func (t *Table) try(now time.Time, key Key, most int) *Slot {
-	a := t.tallies[key]
-	if a == nil {
+	held := t.tallies[key]
+	if held == nil {
 		if most < 1 {
 			return nil
 		}
 		if t.tallies == nil {
-			t.tallies = make(map[Key]*tally)
+			t.tallies = make(map[Key]*list.List)
 		}
-		a = new(tally)
-		t.tallies[key] = a
+		held = list.New()
+		t.tallies[key] = held
 	}
-	t.pass(now, key, a)
-	if a.waiting.Len() > 0 || a.held.Len() >= most { // those who wait came first
+	t.end(now, held)
+	if held.Len() >= most {
 		return nil
 	}
-	return a.hold(now, key)
+	s := &Slot{key: key, began: now}
+	s.elem = held.PushBack(s)
+	return s
 }
 
-// Leave gives a slot back, to the first who waits. A second time it changes nothing, nor
+// Leave gives a slot back. A second time it changes nothing, nor
 // where the slot has ended by itself.
 func (t *Table) Leave(now time.Time, s *Slot) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a := t.tallies[s.key]
-	if a == nil {
+	held := t.tallies[s.key]
+	if held == nil {
 		return
 	}
 	if s.elem != nil {
-		a.held.Remove(s.elem)
+		held.Remove(s.elem)
 		s.elem = nil
 	}
-	t.pass(now, s.key, a)
-	t.forget(s.key, a)
-}
-
-// forget forgets a tally that nobody is in: also one whose slots have all ended by
-// themselves, when the last of their requests is over.
-func (t *Table) forget(key Key, a *tally) {
-	if a.held.Len() == 0 && a.waiting.Len() == 0 {
-		delete(t.tallies, key)
+	t.end(now, held)
+	if held.Len() == 0 {
+		delete(t.tallies, s.key)
 	}
 }
 
-// Live returns how many tallies have slots or wait for them, and how many requests wait.
-func (t *Table) Live() (tallies, waiting int) {
+// Live returns how many tallies have slots.
+func (t *Table) Live() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.tallies), t.waiting
+	return len(t.tallies)
 }
 
-// hold takes a slot.
-func (a *tally) hold(now time.Time, key Key) *Slot {
-	s := &Slot{key: key, began: now}
-	s.elem = a.held.PushBack(s)
-	return s
-}
-
-// pass ends what has been held for too long, and hands free slots to those who wait.
-func (t *Table) pass(now time.Time, key Key, a *tally) {
-	for e := a.held.Front(); t.bounds.Hold > 0 && e != nil; e = a.held.Front() {
+// end ends what has been held for too long.
+func (t *Table) end(now time.Time, held *list.List) {
+	for e := held.Front(); t.hold > 0 && e != nil; e = held.Front() {
 		s := e.Value.(*Slot)
-		if now.Sub(s.began) < t.bounds.Hold {
-			break
+		if now.Sub(s.began) < t.hold {
+			return
 		}
-		a.held.Remove(e)
+		held.Remove(e)
 		s.elem = nil
 	}
-	for e := a.waiting.Front(); e != nil; e = a.waiting.Front() {
-		w := e.Value.(*waiter)
-		if a.held.Len() >= w.most {
-			break
-		}
-		t.quit(a, w)
-		w.slot <- a.hold(now, key)
-	}
-}
-
-// quit takes a waiter out of its queue.
-func (t *Table) quit(a *tally, w *waiter) {
-	a.waiting.Remove(w.elem)
-	w.elem = nil
-	t.waiting--
-	t.networks.leave(w.seat)
 }

@@ -110,7 +110,7 @@ func TestUnary(t *testing.T) {
 func TestCallsAndRequestsShareAPolicy(t *testing.T) {
 	limit := loopback.New(t, loopback.Config("both", 2))
 	conn := serve(t, tallygrpc.Interceptor{Limit: limit})
-	answer, err := limit.Check(t.Context(), middleware.Address(loopback.Here), 1)
+	answer, err := limit.Decide(t.Context(), middleware.Ask{Identity: middleware.Address(loopback.Here)})
 	require.NoError(t, err)
 	require.True(t, answer.Allowed)
 	_, err = unary(t.Context(), conn)

@@ -96,7 +96,7 @@ func (l *Limiter) Receive(next mcp.MethodHandler) mcp.MethodHandler {
 		if c, listed := l.costs[call.Params.Name]; listed {
 			caller, cost = caller.For(call.Params.Name), c
 		}
-		answer, err := l.limit.Check(ctx, caller, cost)
+		answer, err := l.limit.Decide(ctx, middleware.Ask{Identity: caller, Cost: cost})
 		switch {
 		case err != nil:
 			return nil, err

@@ -105,7 +105,7 @@ func newFleet(o Options, name string, n int, s site) *fleet {
 		c.Exact = &middleware.Exact{Counter: counter{exact.NewMemory(16, f.clock), f}, Outage: middleware.FailOpen, Deadline: 10 * time.Second}
 	}
 	c.Policy, c.Secrets = "api", [][]byte{[]byte("a secret that the simulation shares with nobody")}
-	c.TokenTransport, c.MaxClients = middleware.HeaderAndCookie, cmp.Or(s.MaxClients, 4096)
+	c.MaxClients = cmp.Or(s.MaxClients, 4096)
 	c.Now, c.Logger = f.clock, slog.New(slog.DiscardHandler)
 	f.restart()
 	return f

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package middleware
+
+import (
+	"encoding/hex"
+	"hash/fnv"
+	"strings"
+
+	"github.com/tallystick/tallystick/internal/token"
+	"github.com/tallystick/tallystick/middleware/internal/httpfield"
+)
+
+// Each thing of [Identity.For] has a cookie of its own. In one cookie for all, the token of a thing
+// would replace that of another, and a browser that asks for two things by turns would get the
+// quota of each instance. The names are few, and the value says whose it is: a name for each
+// thing would fill the Cookie field of who visits many, until servers refuse all requests. So
+// the ninth thing takes the place of one of the others, of which the memory knows.
+const (
+	thingSuffix = ".for."
+	maxThings   = 8 // 5 KB at most for each policy; the usual servers and proxies take 8 in all
+)
+
+// mark returns what the cookie of the thing of id begins with, and "" for an identity that was
+// not narrowed. It is no secret: who gets it has asked for the thing.
+func (id *Identity) mark() string {
+	thing := id.text[id.named:]
+	if thing == "" {
+		return ""
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(thing))
+	return hex.EncodeToString(h.Sum(nil)) + "~"
+}
+
+// placeOf returns the digit of the cookie for the thing of a mark, among those that a browser
+// shows: its own, or a free one, or else any. Where it begins to look depends on the thing, so
+// that answers to requests for several that are new rarely take the same one.
+func (c *carriage) placeOf(lines []string, mark string) byte {
+	var taken [maxThings]bool
+	for suffix, value := range httpfield.Cookies(lines, c.cookieName, c.cookieSuffixes...) {
+		digit, ok := strings.CutPrefix(suffix, thingSuffix)
+		if !ok || digit[0]-'0' >= maxThings {
+			continue
+		}
+		if strings.HasPrefix(value, mark) {
+			return digit[0]
+		}
+		taken[digit[0]-'0'] = true
+	}
+	first := mark[len(mark)-2] // a hexadecimal digit
+	if first >= 'a' {
+		first -= 'a' - '0' - 10
+	}
+	first %= maxThings // '0' is a multiple
+	for i := range byte(maxThings) {
+		if at := (first + i) % maxThings; !taken[at] {
+			return '0' + at
+		}
+	}
+	return '0' + first
+}
+
+// appendCookieStart appends the name of a token's cookie, and what stands before the token. A
+// bought tally that is good for any client is good for any thing.
+func (c *carriage) appendCookieStart(b []byte, who *subject, shown *credentials, own *token.Own) []byte {
+	b = append(b, c.cookieName...)
+	if who.mark != "" && (own == nil || own.Bound) {
+		b = append(append(b, thingSuffix...), c.placeOf(shown.fields["Cookie"], who.mark))
+		return append(append(b, '='), who.mark...)
+	}
+	return append(b, '=')
+}
+
+// cutCookie cuts a cookie that was made for who before its token and after it.
+func (who *subject) cutCookie(cookie string) (start, tok string) {
+	name, value, _ := strings.Cut(cookie, "=")
+	value, _, _ = strings.Cut(value, ";")
+	tok = strings.TrimPrefix(value, who.mark)
+	return cookie[:min(len(cookie), len(name)+1+len(value)-len(tok))], tok
+}
