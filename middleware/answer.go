@@ -29,49 +29,49 @@ type offerFields struct{ challenge, roomCookie string }
 // client that showed less than we know. One that showed nothing good gets no token of it: what it
 // would be told it may drop again, as it has dropped, or never had, what came before; and who sends
 // garbage would have us sign for each piece.
-func (e *engine) answerFieldsOf(now time.Time, who *subject, shown *credentials, c *charged) answerFields {
+func (q *question) answerFieldsOf(c *charged) answerFields {
 	fields := answerFields{standings: &c.verdict}
-	if c.verdict.Admitted || shown.good() && who.tier.policy.Exceeds(now, c.tally, c.shown) {
+	if c.verdict.Admitted || q.shown.good() && q.who.tier.policy.Exceeds(q.at, c.tally, c.shown) {
 		fields.own, fields.tally, fields.paid = c.own, &c.tally, c.opened
 	}
 	return fields
 }
 
 // answerCharge answers a request about which there is nothing to say but its charge.
-func (e *engine) answerCharge(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *charged) {
-	e.answer(now, dc, who, shown, e.answerFieldsOf(now, who, shown, c), offerFields{})
+func (q *question) answerCharge(c *charged) {
+	q.answer(q.answerFieldsOf(c), offerFields{})
 }
 
 // answer writes all fields of a decision that a limit could be asked about; for all else see
 // concludeUncharged. What is computed is cut from a single string, so that a request costs one
 // allocation for it.
-func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown *credentials, fields answerFields, offers offerFields) {
-	d, f := &dc.decision, &dc.reply.Fields
+func (q *question) answer(fields answerFields, offers offerFields) {
+	d, f := &q.dc.decision, &q.dc.reply.Fields
 	var stack [768]byte // of a token and its cookie, but for the longest; zeroing it costs
 	b := stack[:0]
 
-	if !e.carriage.quiet {
-		f.Lines[reply.Policy] = who.tier.field
-		if fields.standings != nil && e.carriage.fields.has(RateLimitFields) {
-			b = appendRateLimit(b, who.tier.names, fields.standings)
+	if !q.carriage.quiet {
+		f.Lines[reply.Policy] = q.who.tier.field
+		if fields.standings != nil && q.carriage.fields.has(RateLimitFields) {
+			b = appendRateLimit(b, q.who.tier.names, fields.standings)
 		}
 	}
 	rate := len(b)
-	if d.RetryAfter > 0 && !e.shadow {
+	if d.RetryAfter > 0 && !q.shadow {
 		b = strconv.AppendInt(b, int64(d.RetryAfter/time.Second), 10)
 	}
 	retry := len(b)
-	if fields.tally != nil && e.carriage.transport != MemoryOnly {
-		b = who.appendToken(b, fields.own, fields.tally)
+	if fields.tally != nil && q.carriage.transport != MemoryOnly {
+		b = q.who.appendToken(b, fields.own, fields.tally)
 	}
 	tok := len(b)
-	header, cookie := e.carriage.channels(shown)
+	header, cookie := q.carriage.channels(&q.shown)
 	if cookie && tok > retry {
-		b = e.carriage.appendCookieStart(b, who, shown, fields.own)
-		b = e.carriage.appendCookieEnd(b, b[retry:tok], e.expires(fields)-now.Unix())
+		b = q.appendCookieStart(b, fields.own)
+		b = q.carriage.appendCookieEnd(b, b[retry:tok], q.expires(fields)-q.at.Unix())
 	}
 	all := string(b)
-	e.note(d, who, fields, all[retry:tok])
+	q.note(d, fields, all[retry:tok])
 	f.Lines[reply.RateLimit] = all[:rate]
 	f.Lines[reply.Retry] = all[rate:retry]
 	if header {
@@ -82,7 +82,7 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 	case d.Admitted:
 		f.Cookie = offers.roomCookie
 	default:
-		a := dc.decision.withExtras()
+		a := q.dc.decision.withExtras()
 		a.cookies = append(a.cookies, offers.roomCookie)
 	}
 	f.Other(reply.Challenge, offers.challenge)
@@ -93,17 +93,17 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 	if d.Degraded {
 		f.Other(reply.Degraded, "?1")
 	}
-	if e.carriage.fields.has(XRateLimitInSeconds) && !e.carriage.quiet && fields.standings != nil {
-		answerX(&f.Values, who.tier.policy, fields.standings)
+	if q.carriage.fields.has(XRateLimitInSeconds) && !q.carriage.quiet && fields.standings != nil {
+		answerX(&f.Values, q.who.tier.policy, fields.standings)
 	}
 }
 
 // concludeUncharged concludes a request that no limit can be asked about, by nobody or at a
 // negative cost. Who asks is told no more than when to come again.
-func (e *engine) concludeUncharged(dc *decisionContext, v *verdict) {
-	dc.decision.conclude(v)
-	if v.retryAfter > 0 && !e.shadow {
-		dc.reply.Fields.Lines[reply.Retry] = strconv.FormatInt(int64(v.retryAfter/time.Second), 10)
+func (q *question) concludeUncharged(v *verdict) {
+	q.dc.decision.conclude(v)
+	if v.retryAfter > 0 && !q.shadow {
+		q.dc.reply.Fields.Lines[reply.Retry] = strconv.FormatInt(int64(v.retryAfter/time.Second), 10)
 	}
 }
 
@@ -147,12 +147,12 @@ func (who *subject) appendToken(b []byte, own *token.Own, tally *limiter.Tally) 
 
 // note has the token that is sent known by sight, if the client has shown a good one: who drops tokens drops this one
 // too, and who comes but once would cost a look at a place in memory that nobody has looked at for long.
-func (e *engine) note(d *record, who *subject, fields answerFields, tok string) {
-	if e.sight == nil || d.tokens == 0 || fields.own != nil {
+func (q *question) note(d *record, fields answerFields, tok string) {
+	if q.sight == nil || d.tokens == 0 || fields.own != nil {
 		return
 	}
-	if rest, ok := who.holder.Rest(tok); ok {
-		e.sight.Note(e.base.policy, who.key, rest, fields.tally)
+	if rest, ok := q.who.holder.Rest(tok); ok {
+		q.sight.Note(q.base.policy, q.who.key, rest, fields.tally)
 	}
 }
 

@@ -4,7 +4,6 @@ package middleware
 
 import (
 	"encoding/binary"
-	"time"
 
 	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/middleware/internal/load"
@@ -18,27 +17,27 @@ import (
 // workFirst reports whether a client that has no tally of its own proves work first. For a
 // request this is decided once, when it is charged. Whether it may stand in line before that,
 // and what the endpoint tells a page, are guesses: in between the answer may change.
-func (c *challenger) workFirst(now time.Time, who *subject) bool {
-	return c.mode == Newcomers || c.mode == WhenBusy && c.load.BusyFor(now, c.busyAt, c.loadOf(who, nil).Network)
+func (q *question) workFirst() bool {
+	return q.challenge.mode == Newcomers || q.challenge.mode == WhenBusy && q.challenge.load.BusyFor(q.at, q.challenge.busyAt, q.loadOf(nil).Network)
 }
 
 // noteLoad counts a request that was admitted. What was refused is none of the load: else a
 // flood of what costs its sender nothing would keep the instance busy. What costs 0 is
 // not either: anybody may send any number.
-func (c *challenger) noteLoad(now time.Time, q *question, dc *decisionContext, who *subject, charge *charged) {
-	if c.mode != WhenBusy || !charge.verdict.Admitted || who.dry || dc.decision.Cost == 0 {
+func (q *question) noteLoad(charge *charged) {
+	if q.challenge.mode != WhenBusy || !charge.verdict.Admitted || q.dry || q.dc.decision.Cost == 0 {
 		return
 	}
-	from := c.loadOf(who, charge.own)
-	c.load.Admit(now, c.busyAt, from)
-	if c.busyAt.AtOnce == 0 || q.r == nil {
+	from := q.loadOf(charge.own)
+	q.challenge.load.Admit(q.at, q.challenge.busyAt, from)
+	if q.challenge.busyAt.AtOnce == 0 || q.r == nil {
 		return
 	}
-	end := c.load.Begin(c.busyAt, from)
+	end := q.challenge.load.Begin(q.challenge.busyAt, from)
 	if end == nil {
 		return
 	}
-	if a := dc.decision.withExtras(); a.permit == nil {
+	if a := q.dc.decision.withExtras(); a.permit == nil {
 		a.permit = slots.NewPermit(end)
 	} else {
 		a.permit.Also(end)
@@ -50,16 +49,16 @@ func (c *challenger) noteLoad(now time.Time, q *question, dc *decisionContext, w
 // /48. Its network is the IPv4 /16 or IPv6 /29: a
 // member of a registry gets a /29 for the asking, and hosts that rent addresses by the hour have them in few /16s. What nobody has any number of is
 // its own network: keys, users, and the addresses of a network of one's own.
-func (c *challenger) loadOf(who *subject, own *token.Own) (from load.Source) {
-	id := who.id
+func (q *question) loadOf(own *token.Own) (from load.Source) {
+	id := q.who.id
 	if own != nil {
-		from.Tally = c.load.Hash(own.ID[:])
+		from.Tally = q.challenge.load.Hash(own.ID[:])
 	}
 	if id.kind != kindAddress {
 		whole := *id // one key in many things is one client
 		whole.text = whole.text[:whole.named]
 		var room [1 + longestInFull]byte
-		from.Client = c.load.Hash(whole.append(room[:0]))
+		from.Client = q.challenge.load.Hash(whole.append(room[:0]))
 		from.Network = from.Client
 		return from
 	}
@@ -69,12 +68,12 @@ func (c *challenger) loadOf(who *subject, own *token.Own) (from load.Source) {
 		addr = masked(addr, 48)
 	}
 	b := addr.As16()
-	from.Client = c.load.Hash(b[:])
+	from.Client = q.challenge.load.Hash(b[:])
 	from.Network = from.Client
 	if !alone {
 		var network [8]byte
 		binary.BigEndian.PutUint64(network[:], id.provider())
-		from.Network = c.load.Hash(network[:])
+		from.Network = q.challenge.load.Hash(network[:])
 	}
 	return from
 }

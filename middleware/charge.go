@@ -15,20 +15,20 @@ import (
 // step in memory. Which tally is charged is decided here.
 
 // chargeShared charges the tally that everybody of the identity shares.
-func (e *engine) chargeShared(now time.Time, who *subject, shown *credentials, cost int64, c *charged) {
-	f := e.sharedCandidate(who, shown)
-	e.take(now, who, &f, cost, c)
+func (q *question) chargeShared(cost int64, c *charged) {
+	f := q.sharedCandidate()
+	q.take(&f, cost, c)
 }
 
 // take charges the shared tally as it is given, and fills in c.
-func (e *engine) take(now time.Time, who *subject, f *limiter.Candidate, cost int64, c *charged) {
+func (q *question) take(f *limiter.Candidate, cost int64, c *charged) {
 	switch {
-	case e.outcomes != nil:
-		c.tally, c.verdict, c.pending = e.outcomes.take(now, e.memory, who.tier, f, cost, who.dry)
-	case who.dry:
-		c.tally, c.verdict = f.Shown, e.memory.Peek(now, who.tier.policy, f, cost)
+	case q.outcomes != nil:
+		c.tally, c.verdict, c.pending = q.outcomes.take(q.at, q.memory, q.who.tier, f, cost, q.dry)
+	case q.dry:
+		c.tally, c.verdict = f.Shown, q.memory.Peek(q.at, q.who.tier.policy, f, cost)
 	default: // and not by takeFrom, which would copy the result once more
-		c.tally, c.verdict = e.memory.Take(now, who.tier.policy, f, cost)
+		c.tally, c.verdict = q.memory.Take(q.at, q.who.tier.policy, f, cost)
 	}
 	if !c.verdict.Admitted {
 		c.shown = f.Shown
@@ -37,11 +37,11 @@ func (e *engine) take(now time.Time, who *subject, f *limiter.Candidate, cost in
 
 // takeFrom charges a tally in memory or, where nothing is to be charged, says what that
 // would come to.
-func (e *engine) takeFrom(now time.Time, p *limiter.Policy, who *subject, f *limiter.Candidate, cost int64) (limiter.Tally, storeless.Verdict) {
-	if who.dry {
-		return f.Shown, e.memory.Peek(now, p, f, cost)
+func (q *question) takeFrom(p *limiter.Policy, f *limiter.Candidate, cost int64) (limiter.Tally, storeless.Verdict) {
+	if q.dry {
+		return f.Shown, q.memory.Peek(q.at, p, f, cost)
 	}
-	return e.memory.Take(now, p, f, cost)
+	return q.memory.Take(q.at, p, f, cost)
 }
 
 // signsLess reports whether tokens say what was shown and is charged, and not what the memory knows beside it: the next
@@ -61,12 +61,12 @@ func (x *exactCounter) chargedAt(began, otherwise time.Time, r *exact.Receipt) t
 }
 
 // sharedCandidate returns the tally that everybody of the identity is in.
-func (e *engine) sharedCandidate(who *subject, shown *credentials) (f limiter.Candidate) {
-	f.Shown = shown.shared
-	if e.memory != nil {
-		f.Key, f.Provider = who.key, who.id.provider()
-		networks := who.networks[:2]
-		if !who.wide() {
+func (q *question) sharedCandidate() (f limiter.Candidate) {
+	f.Shown = q.shown.shared
+	if q.memory != nil {
+		f.Key, f.Provider = q.who.key, q.who.id.provider()
+		networks := q.who.networks[:2]
+		if !q.who.wide() {
 			networks = networks[2:]
 		}
 		f.Networks = networks
@@ -76,14 +76,14 @@ func (e *engine) sharedCandidate(who *subject, shown *credentials) (f limiter.Ca
 
 // ownCandidates lists the own tallies that may be charged: all that are shown or,
 // where a proof has opened one, that one alone.
-func (e *engine) ownCandidates(shown *credentials) []limiter.Candidate {
-	own := shown.own
-	if shown.proof.opened {
-		own = own[shown.proof.index : shown.proof.index+1]
+func (q *question) ownCandidates() []limiter.Candidate {
+	own := q.shown.own
+	if q.shown.proof.opened {
+		own = own[q.shown.proof.index : q.shown.proof.index+1]
 	}
 	list := make([]limiter.Candidate, len(own))
 	for i := range own {
-		list[i] = e.ownCandidate(&own[i].own)
+		list[i] = q.ownCandidate(&own[i].own)
 		list[i].Shown = own[i].tally
 	}
 	return list
@@ -109,33 +109,33 @@ func (e *engine) ownCandidate(own *token.Own) limiter.Candidate {
 // [Newcomers] too, for a client that has an own one. To refuse it would lock out
 // all who send such requests, for ever; and a pass that took it all the same, or as much as
 // such a request costs, would be the whole quota again, for sale every hour.
-func (e *engine) chargeBought(now time.Time, who *subject, shown *credentials, cost int64) (c charged, ok bool) {
-	candidates, workFirst := e.ownCandidates(shown), e.challenge.workFirst(now, who)
+func (q *question) chargeBought(cost int64) (c charged, ok bool) {
+	candidates, workFirst := q.ownCandidates(), q.workFirst()
 	if len(candidates) == 0 {
-		if workFirst && cost <= who.tier.most() { // else work would be in vain: no tally has so much
+		if workFirst && cost <= q.who.tier.most() { // else work would be in vain: no tally has so much
 			return c, false
 		}
-		e.chargeShared(now, who, shown, cost, &c)
+		q.chargeShared(cost, &c)
 		return c, true
 	}
-	if who.tier.tooDear(cost) {
-		e.chargeShared(now, who, shown, cost, &c)
+	if q.who.tier.tooDear(cost) {
+		q.chargeShared(cost, &c)
 		return c, true
 	}
-	i, tally, v := e.memory.Choose(now, who.tier.pass.policy, candidates, cost)
-	if shown.proof.opened {
-		i = shown.proof.index
+	i, tally, v := q.memory.Choose(q.at, q.who.tier.pass.policy, candidates, cost)
+	if q.shown.proof.opened {
+		i = q.shown.proof.index
 	}
-	o := &shown.own[i]
-	c = charged{own: &o.own, opened: shown.proof.opened, shown: o.tally, tally: tally, verdict: v}
-	left := restOf(now, &o.own)
+	o := &q.shown.own[i]
+	c = charged{own: &o.own, opened: q.shown.proof.opened, shown: o.tally, tally: tally, verdict: v}
+	left := restOf(q.at, &o.own)
 	capWaits(&c.verdict, left)
-	if v.Admitted || shown.proof.opened || workFirst {
+	if v.Admitted || q.shown.proof.opened || workFirst {
 		return c, true
 	}
 	// What is used up for good is no nearer way than the shared tally.
 	var s charged
-	if e.chargeShared(now, who, shown, cost, &s); s.verdict.Admitted || s.verdict.Wait < v.Wait || v.Wait >= left {
+	if q.chargeShared(cost, &s); s.verdict.Admitted || s.verdict.Wait < v.Wait || v.Wait >= left {
 		return s, true
 	}
 	return c, true
@@ -144,27 +144,27 @@ func (e *engine) chargeBought(now time.Time, who *subject, shown *credentials, c
 // chargeProof charges the shared tally for a request that comes with a proof of
 // its own. Without one it is not ok, unless a proof would not help. Of several proofs
 // the first that is not spent is: a browser sends those of all its pages along.
-func (e *engine) chargeProof(now time.Time, who *subject, shown *credentials, cost int64) (c charged, ok bool) {
-	f := e.sharedCandidate(who, shown)
-	for p := &shown.proof; p.good; {
+func (q *question) chargeProof(cost int64) (c charged, ok bool) {
+	f := q.sharedCandidate()
+	for p := &q.shown.proof; p.good; {
 		f.Proof = p.spend
-		e.take(now, who, &f, cost, &c)
+		q.take(&f, cost, &c)
 		ok = true
 		if c.verdict.Spent || c.verdict.Admitted && cost > 0 {
 			p.used = append(p.used, p.id)
 		}
 		if !c.verdict.Spent {
 			if c.verdict.Admitted {
-				e.challenge.proofs.note(accepted)
+				q.challenge.proofs.note(accepted)
 			}
 			return c, true
 		}
-		e.challenge.nextProof(now, who, shown)
+		q.nextProof()
 	}
 	if ok {
 		return c, true // all are spent
 	}
-	c.verdict = e.memory.Peek(now, who.tier.policy, &f, cost)
+	c.verdict = q.memory.Peek(q.at, q.who.tier.policy, &f, cost)
 	c.shown, c.tally = f.Shown, f.Shown
 	return c, !c.verdict.Admitted
 }

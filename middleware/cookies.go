@@ -63,11 +63,11 @@ func (c *carriage) placeOf(lines []string, mark string) byte {
 
 // appendCookieStart appends the name of a token's cookie, and what stands before the token. A
 // bought tally that is good for any client is good for any thing.
-func (c *carriage) appendCookieStart(b []byte, who *subject, shown *credentials, own *token.Own) []byte {
-	b = append(b, c.cookieName...)
-	if who.mark != "" && (own == nil || own.Bound) {
-		b = append(append(b, thingSuffix...), c.placeOf(shown.fields["Cookie"], who.mark))
-		return append(append(b, '='), who.mark...)
+func (q *question) appendCookieStart(b []byte, own *token.Own) []byte {
+	b = append(b, q.carriage.cookieName...)
+	if q.who.mark != "" && (own == nil || own.Bound) {
+		b = append(append(b, thingSuffix...), q.carriage.placeOf(q.shown.fields["Cookie"], q.who.mark))
+		return append(append(b, '='), q.who.mark...)
 	}
 	return append(b, '=')
 }

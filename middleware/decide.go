@@ -25,74 +25,71 @@ import (
 //     was shown.
 //
 // A policy with an exact counter, or with a challenge, has steps of its own from 3 on:
-// [engine.decideExact], [engine.decideWithWork].
-func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial {
-	d := &dc.decision
-	d.engine, d.Cost = e, q.cost
+// [question.decideExact], [question.decideWithWork].
+func (q *question) decide() *Denial {
+	d := &q.dc.decision
+	d.engine, d.Cost = q.engine, q.cost
 
-	var who subject
-	v, ok := e.identify(now, q, dc, &who)
+	v, ok := q.identify()
 	if !ok {
-		e.concludeUncharged(dc, &v)
+		q.concludeUncharged(&v)
 		return v.denial
 	}
-	d.tier = who.tier
-	who.dry = q.dry
-	if who.waited {
-		now = e.now()
-		dc.reply.Fields.Now = now.UnixMicro()
+	d.tier = q.who.tier
+	if q.who.waited {
+		q.at = q.now()
+		q.dc.reply.Fields.Now = q.at.UnixMicro()
 	}
-	if price := e.hooks.priceOf(q); price != nil {
-		if d.Cost, ok = e.price(now, q.r, price); !ok {
-			e.concludeUncharged(dc, &verdict{reason: NegativeCost, status: http.StatusInternalServerError})
+	if price := q.priced(); price != nil {
+		if d.Cost, ok = q.costBy(price); !ok {
+			q.concludeUncharged(&verdict{reason: NegativeCost, status: http.StatusInternalServerError})
 			return nil
 		}
 	}
-	var shown credentials
-	e.readTokens(now, q, &who, &shown)
-	d.tokens, d.tokenErr = uint8(shown.accepted), shown.fault
+	q.readTokens()
+	d.tokens, d.tokenErr = uint8(q.shown.accepted), q.shown.fault
 
 	switch {
-	case e.exact != nil:
-		e.decideExact(now, q, dc, who, &shown)
-	case e.challenge != nil:
-		e.decideWithWork(now, q, dc, &who, &shown)
+	case q.exact != nil:
+		q.decideExact()
+	case q.challenge != nil:
+		q.decideWithWork()
 	default:
-		if !e.enter(now, q, dc, &who, &shown) {
-			e.refuseAtOnce(now, dc, &who, &shown, tooManyAtOnce())
+		if !q.enter() {
+			q.refuseAtOnce(tooManyAtOnce())
 			break
 		}
 		var c charged
-		e.chargeShared(now, &who, &shown, d.Cost, &c)
-		d.concludeCharge(&who, &c)
-		dc.noteCharge(e, &c)
-		e.answerCharge(now, dc, &who, &shown, &c)
+		q.chargeShared(d.Cost, &c)
+		d.concludeCharge(&q.who, &c)
+		q.noteCharge(&c)
+		q.answerCharge(&c)
 	}
 	if d.extras != nil && d.extras.Inherited > 0 {
-		e.checks.warn(now, memoryFull)
+		q.checks.warn(q.at, memoryFull)
 	}
 	if d.Saturated {
-		e.checks.warn(now, salesFull)
+		q.checks.warn(q.at, salesFull)
 	}
 	if d.Reason == CostAboveQuota && q.r != nil && q.price == nil { // of a route it was told when it was mounted
-		e.tellDear(now, who.tier, d.Cost)
+		q.tellDear(q.at, q.who.tier, d.Cost)
 	}
 	return nil
 }
 
-// priceOf returns what prices a request: its route or, if that does not, Config.Cost. It is nil
+// priced returns what prices a request: its route or, if that does not, Config.Cost. It is nil
 // if neither does.
-func (h *hooks) priceOf(q *question) func(*http.Request) int64 {
+func (q *question) priced() func(*http.Request) int64 {
 	if q.r == nil || q.price != nil {
 		return q.price
 	}
-	return h.cost
+	return q.hooks.cost
 }
 
-// price returns what a request costs. It is not ok where the program is at fault.
-func (e *engine) price(now time.Time, r *http.Request, of func(*http.Request) int64) (cost int64, ok bool) {
-	if cost = of(r); cost < 0 {
-		e.checks.warn(now, costNegative, "cost", cost)
+// costBy returns what a request costs. It is not ok where the program is at fault.
+func (q *question) costBy(price func(*http.Request) int64) (cost int64, ok bool) {
+	if cost = price(q.r); cost < 0 {
+		q.checks.warn(q.at, costNegative, "cost", cost)
 		return cost, false
 	}
 	return cost, true
@@ -100,7 +97,8 @@ func (e *engine) price(now time.Time, r *http.Request, of func(*http.Request) in
 
 // noteCharge is charge for a request that was admitted by c, and notes what of it depends
 // on the outcome.
-func (dc *decisionContext) noteCharge(e *engine, c *charged) {
+func (q *question) noteCharge(c *charged) {
+	dc, e := q.dc, q.engine
 	if c.verdict.Admitted {
 		dc.charge(c.own)
 	}
@@ -132,55 +130,55 @@ func (dc *decisionContext) noteCharge(e *engine, c *charged) {
 //  9. The ticket. It goes with a page that is refused in the end, and is no way around 4.
 //
 // The answer comes last.
-func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext, who *subject, shown *credentials) {
-	d := &dc.decision
-	e.challenge.readProofs(now, q, who, shown)
-	d.noteProof(shown.proof.reason)
+func (q *question) decideWithWork() {
+	d := &q.dc.decision
+	q.readProofs()
+	d.noteProof(q.shown.proof.reason)
 
-	if !e.enter(now, q, dc, who, shown) {
-		e.challenge.proofs.note(shown.proof.reason)
-		e.refuseAtOnce(now, dc, who, shown, tooManyAtOnce())
+	if !q.enter() {
+		q.challenge.proofs.note(q.shown.proof.reason)
+		q.refuseAtOnce(tooManyAtOnce())
 		return
 	}
 
-	c, asked := e.chargeByMode(now, who, shown, d.Cost)
-	e.carriage.takeBackProofs(d, &shown.proof)
+	c, asked := q.chargeByMode(d.Cost)
+	q.carriage.takeBackProofs(d, &q.shown.proof)
 
 	var pass roomPass
-	if e.room != nil && !(asked && c.verdict.Admitted) {
-		pass = e.room.readRoomPass(now, who, shown, d.Cost)
-		if room, ok := e.room.chargeRoom(now, who, &pass, d.Cost); ok {
-			e.admitFromRoom(now, q, dc, who, shown, &pass, &room)
+	if q.room != nil && !(asked && c.verdict.Admitted) {
+		pass = q.readRoomPass(d.Cost)
+		if room, ok := q.chargeRoom(&pass, d.Cost); ok {
+			q.admitFromRoom(&pass, &room)
 			return
 		}
 	}
 
-	v, dear := proofWanted(), asked && who.tier.tooDear(d.Cost)
-	if c.own != nil || !asked && e.challenge.sellsTallies() {
-		who.tier = who.tier.pass // these are the quotas that the answer is about
+	v, dear := proofWanted(), asked && q.who.tier.tooDear(d.Cost)
+	if c.own != nil || !asked && q.challenge.sellsTallies() {
+		q.who.tier = q.who.tier.pass // these are the quotas that the answer is about
 	}
 	if asked {
 		v = verdictOf(&c.verdict)
-		d.noteCharge(who, &c)
-		dc.noteCharge(e, &c)
-		e.challenge.noteLoad(now, q, dc, who, &c)
+		d.noteCharge(&q.who, &c)
+		q.noteCharge(&c)
+		q.noteLoad(&c)
 	}
-	e.challenge.noteProofs(d, shown.proof.reason, v.reason)
+	q.challenge.noteProofs(d, q.shown.proof.reason, v.reason)
 
-	fields, offers := e.answerFieldsWithWork(now, who, shown, &c, asked), offerFields{}
+	fields, offers := q.answerFieldsWithWork(&c, asked), offerFields{}
 
-	if v.helpedByProof(e.challenge.mode) && !dear && !e.shadow {
-		v, offers.challenge = e.offerWork(now, d, who, v)
+	if v.helpedByProof(q.challenge.mode) && !dear && !q.shadow {
+		v, offers.challenge = q.offerWork(d, v)
 	}
 
 	v.jitter()
-	v.status = statusOfPage(q, dc, &v)
+	v.status = q.statusOfPage(&v)
 	d.conclude(&v)
 
-	if e.room != nil && v.status != 0 && !e.shadow && q.r != nil && dc.wantsPage(q.r) {
-		offers.roomCookie = e.ticketOf(now, d, who, pass)
+	if q.room != nil && v.status != 0 && !q.shadow && q.r != nil && q.dc.wantsPage(q.r) {
+		offers.roomCookie = q.ticketOf(d, pass)
 	}
-	e.answer(now, dc, who, shown, fields, offers)
+	q.answer(fields, offers)
 }
 
 // takeBackProofs has the answer remove the cookies of proofs that are of no use any more:
@@ -208,14 +206,14 @@ func (c *challenger) noteProofs(d *record, reason, verdict Reason) {
 // answerFieldsWithWork returns the fields about a charge where tallies are bought. A client keeps the token of
 // the tally that it has paid for, though the shared one was charged: a cookie has room for one,
 // and the memory counts the shared one.
-func (e *engine) answerFieldsWithWork(now time.Time, who *subject, shown *credentials, c *charged, asked bool) (fields answerFields) {
+func (q *question) answerFieldsWithWork(c *charged, asked bool) (fields answerFields) {
 	if asked {
-		fields = e.answerFieldsOf(now, who, shown, c)
+		fields = q.answerFieldsOf(c)
 	}
-	if c.own == nil && len(shown.own) > 0 {
+	if c.own == nil && len(q.shown.own) > 0 {
 		fields.tally = nil
-		if p := shown.proof; p.opened {
-			fields.own, fields.tally, fields.paid = &shown.own[p.index].own, &shown.own[p.index].tally, true
+		if p := q.shown.proof; p.opened {
+			fields.own, fields.tally, fields.paid = &q.shown.own[p.index].own, &q.shown.own[p.index].tally, true
 		}
 	}
 	return fields
@@ -223,8 +221,8 @@ func (e *engine) answerFieldsWithWork(now time.Time, who *subject, shown *creden
 
 // offerWork offers a challenge to a request that v refuses. It returns the verdict with the
 // offer, and the field of the challenge.
-func (e *engine) offerWork(now time.Time, d *record, who *subject, v verdict) (verdict, string) {
-	o := e.challenge.offer(now, who)
+func (q *question) offerWork(d *record, v verdict) (verdict, string) {
+	o := q.offer()
 	if o.challenge != nil {
 		d.withExtras().Offered = o.challenge
 	}
@@ -234,8 +232,8 @@ func (e *engine) offerWork(now time.Time, d *record, who *subject, v verdict) (v
 // statusOfPage returns the status of v. A page that is opened is refused with 429 and not with
 // 403, which to search engines is for ever: they would drop a page that was only guarded for a
 // while. No 5xx, by which balancers would take an instance out that is refusing.
-func statusOfPage(q *question, dc *decisionContext, v *verdict) int {
-	if v.status == http.StatusForbidden && v.reason != CostAboveQuota && q.r != nil && dc.opensPage(q.r) {
+func (q *question) statusOfPage(v *verdict) int {
+	if v.status == http.StatusForbidden && v.reason != CostAboveQuota && q.r != nil && q.dc.opensPage(q.r) {
 		return http.StatusTooManyRequests
 	}
 	return v.status
@@ -243,36 +241,36 @@ func statusOfPage(q *question, dc *decisionContext, v *verdict) int {
 
 // ticketOf issues the ticket that goes with the refusal of a page, and returns its cookie: none
 // where no wait would help.
-func (e *engine) ticketOf(now time.Time, d *record, who *subject, pass roomPass) string {
-	issued, wait := e.room.issueTicket(now, who, pass, d.Cost)
+func (q *question) ticketOf(d *record, pass roomPass) string {
+	issued, wait := q.issueTicket(pass, d.Cost)
 	if wait <= 0 {
 		return ""
 	}
 	d.withExtras().RoomWait = wait
-	return e.carriage.roomCookie(now, who, &issued, &issued.tally)
+	return q.roomCookie(&issued, &issued.tally)
 }
 
 // admitFromRoom concludes a request that the waiting room has admitted.
-func (e *engine) admitFromRoom(now time.Time, q *question, dc *decisionContext, who *subject, shown *credentials, pass *roomPass, c *charged) {
-	d := &dc.decision
+func (q *question) admitFromRoom(pass *roomPass, c *charged) {
+	d := &q.dc.decision
 	var offers offerFields
-	if e.carriage.transport != MemoryOnly {
-		next := e.room.nextPass(now, who, *pass, c, d.Cost)
-		offers.roomCookie = e.carriage.roomCookie(now, who, &next, &c.tally)
+	if q.carriage.transport != MemoryOnly {
+		next := q.nextPass(*pass, c, d.Cost)
+		offers.roomCookie = q.roomCookie(&next, &c.tally)
 	}
-	who.tier = who.tier.room
-	d.concludeCharge(who, c)
-	dc.noteCharge(e, c)
-	e.challenge.noteLoad(now, q, dc, who, c)
+	q.who.tier = q.who.tier.room
+	d.concludeCharge(&q.who, c)
+	q.noteCharge(c)
+	q.noteLoad(c)
 	d.FromWaitingRoom = true
-	e.answer(now, dc, who, shown, answerFields{standings: &c.verdict}, offers)
+	q.answer(answerFields{standings: &c.verdict}, offers)
 }
 
 // chargeByMode charges the tally that the mode means. It is not ok, and nothing is
 // charged, if a proof is wanted first.
-func (e *engine) chargeByMode(now time.Time, who *subject, shown *credentials, cost int64) (c charged, ok bool) {
-	if e.challenge.mode == EveryRequest {
-		return e.chargeProof(now, who, shown, cost)
+func (q *question) chargeByMode(cost int64) (c charged, ok bool) {
+	if q.challenge.mode == EveryRequest {
+		return q.chargeProof(cost)
 	}
-	return e.chargeBought(now, who, shown, cost)
+	return q.chargeBought(cost)
 }

@@ -56,11 +56,11 @@ func (e *engine) serveEndpoints(w http.ResponseWriter, r *http.Request) {
 	}
 	switch name {
 	case "challenge":
-		e.serveEndpoint(w, r, http.MethodGet, e.answerChallenge)
+		e.serveEndpoint(w, r, http.MethodGet, (*question).answerChallenge)
 	case "redeem":
-		e.serveEndpoint(w, r, http.MethodPost, e.answerRedeem)
+		e.serveEndpoint(w, r, http.MethodPost, (*question).answerRedeem)
 	case "ticket":
-		e.serveEndpoint(w, r, http.MethodGet, e.answerTicket)
+		e.serveEndpoint(w, r, http.MethodGet, (*question).answerTicket)
 	default:
 		e.serveAsset(reply.Unstored{ResponseWriter: w}, r, name)
 	}
@@ -95,13 +95,10 @@ func methodAllowed(w http.ResponseWriter, r *http.Request, method string) bool {
 	return false
 }
 
-// An endpointAnswer answers a request to an endpoint by somebody who can be told.
-type endpointAnswer func(now time.Time, w http.ResponseWriter, r *http.Request, dc *decisionContext, who *subject)
-
 // serveEndpoint answers for a client that can be told, by the right method, and not
 // from a page of another site: that one could spend its visitor's address, and
 // plant what it bought.
-func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method string, answer endpointAnswer) {
+func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method string, answer func(*question, http.ResponseWriter)) {
 	if !methodAllowed(reply.Unstored{ResponseWriter: w}, r, method) {
 		return
 	}
@@ -109,62 +106,61 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 		http.Error(reply.Unstored{ResponseWriter: w}, http.StatusText(http.StatusForbidden), http.StatusForbidden)
 		return
 	}
-	dc, now := &decisionContext{Context: r.Context()}, e.now()
+	dc := &decisionContext{Context: r.Context()}
 	defer dc.handBack(r)
 	d := &dc.decision
 	d.engine, d.Cost = e, 1
-	var who subject
-	v, ok := e.identify(now, over(r), dc, &who)
+	q := &question{engine: e, ctx: r.Context(), r: r, cost: 1, at: e.now(), dc: dc}
+	v, ok := q.identify()
 	if !ok {
-		e.concludeUncharged(dc, &v)
+		q.concludeUncharged(&v)
 		reply.ForbidStoring(w.Header())
 		dc.reply.Fields.Set(w.Header())
 		e.refuse(w, dc.asking(r), dc, v.denial)
 		return
 	}
-	d.tier = who.tier
-	if e.customers != nil { // whose limits may have been waited for
-		now = e.now()
+	d.tier = q.who.tier
+	if q.who.waited {
+		q.at = e.now()
 	}
-	answer(now, w, r, dc, &who)
+	answer(q, w)
 }
 
 // answerChallenge answers a fresh challenge, at the price of this moment, and what
 // a page must know to decide whether to take it on: "needed", "left" where the
 // limits say something, and "carried" where something bought came along. Where nobody
 // sells, or no proof would help, it is the refusal that the next request would get.
-func (e *engine) answerChallenge(now time.Time, w http.ResponseWriter, r *http.Request, dc *decisionContext, who *subject) {
-	d := &dc.decision
-	var shown credentials
-	e.readTokens(now, over(r), who, &shown)
-	cost := costOf(r, who)
-	left, enough, v := e.peek(now, who, &shown, cost)
-	needed := !enough || e.challenge.mode == EveryRequest
+func (q *question) answerChallenge(w http.ResponseWriter) {
+	d := &q.dc.decision
+	q.readTokens()
+	cost := q.costAsked()
+	left, enough, v := q.peek(cost)
+	needed := !enough || q.challenge.mode == EveryRequest
 	var o offer
-	dear := v.reason == OverLimit && who.tier.tooDear(cost) // no tally that is sold would do
-	if (e.challenge.mode != EveryRequest || enough) && !dear {
-		o = e.challenge.offer(now, who)
+	dear := v.reason == OverLimit && q.who.tier.tooDear(cost) // no tally that is sold would do
+	if (q.challenge.mode != EveryRequest || enough) && !dear {
+		o = q.offer()
 		if v = v.offering(o); v.reason == SoldOut {
 			v.jitter()
 		}
 	}
 	d.conclude(&v)
 	if o.challenge == nil && needed {
-		e.writeTurnDown(now, w, r, dc, who, o)
+		q.writeTurnDown(w, o)
 		return
 	}
 	body := strconv.AppendBool([]byte(`{"needed":`), needed)
-	if left >= 0 && !e.carriage.quiet {
+	if left >= 0 && !q.carriage.quiet {
 		body = strconv.AppendInt(append(body, `,"left":`...), left, 10)
 	}
-	if carried, because := e.challenge.carriesPurchase(now, who, &shown); carried {
+	if carried, because := q.carriesPurchase(); carried {
 		body = append(body, `,"carried":true`...)
 	} else if because != "" {
 		body = append(append(append(body, `,"reason":"`...), because...), '"')
 	}
 	if c := o.challenge; c != nil {
 		if needed {
-			e.carriage.tryCookie(w, r, c.TTL)
+			q.carriage.tryCookie(w, q.r, c.TTL)
 		}
 		w.Header().Set(ChallengeHeader, o.field)
 		body = page.AppendTerms(append(body, ','), page.Challenge{Text: c.Text, TTL: c.TTL, Work: c.Work})
@@ -176,40 +172,39 @@ func (e *engine) answerChallenge(now time.Time, w http.ResponseWriter, r *http.R
 // page that has just bought it, and hears that it did not come, knows that its browser
 // keeps no cookies; "needed" does not tell in EveryRequest, where it is always true. Where it did
 // come, and this instance does not believe the one that sold it, because says what they disagree about.
-func (c *challenger) carriesPurchase(now time.Time, who *subject, shown *credentials) (carried bool, because Reason) {
-	because = shown.fault.instances()
-	for _, text := range shown.proofCookies {
-		receipt, err := c.issuer.Verify(now, c.binding(who.bytes), text)
+func (q *question) carriesPurchase() (carried bool, because Reason) {
+	because = q.shown.fault.instances()
+	for _, text := range q.shown.proofCookies {
+		receipt, err := q.challenge.issuer.Verify(q.at, q.challenge.binding(q.who.bytes), text)
 		if err == nil {
 			return true, ""
 		}
-		if why := c.proofReason(now, who, &receipt, err); why == proofSecretUnknown || why == proofClockDiffers {
+		if why := q.proofReason(&receipt, err); why == proofSecretUnknown || why == proofClockDiffers {
 			because = why
 		}
 	}
-	return len(shown.own) > 0, because
+	return len(q.shown.own) > 0, because
 }
 
 // answerTicket answers a ticket for the waiting room, and how many seconds it has to
 // wait: for a browser that runs a script and cannot do the work. Where a page that is
 // refused brings the same, what was typed there would have to go away to fetch it. It
 // is 404 where waiting is no way in.
-func (e *engine) answerTicket(now time.Time, w http.ResponseWriter, r *http.Request, _ *decisionContext, who *subject) {
-	if e.room == nil {
-		http.NotFound(reply.Unstored{ResponseWriter: w}, r)
+func (q *question) answerTicket(w http.ResponseWriter) {
+	if q.room == nil {
+		http.NotFound(reply.Unstored{ResponseWriter: w}, q.r)
 		return
 	}
-	cost, wait := costOf(r, who), time.Duration(0)
-	var shown credentials
-	e.readTokens(now, over(r), who, &shown)
-	pass := e.room.readRoomPass(now, who, &shown, cost)
-	carried := len(shown.roomCookies) > 0 // also one that is used up: it says that cookies come along
-	if f := e.room.roomCandidate(who, &pass); !pass.admits(now) || !e.memory.Peek(now, who.tier.room.policy, &f, cost).Admitted {
-		if pass, wait = e.room.issueTicket(now, who, pass, cost); wait == 0 {
-			http.NotFound(reply.Unstored{ResponseWriter: w}, r)
+	cost, wait := q.costAsked(), time.Duration(0)
+	q.readTokens()
+	pass := q.readRoomPass(cost)
+	carried := len(q.shown.roomCookies) > 0 // also one that is used up: it says that cookies come along
+	if f := q.roomCandidate(&pass); !pass.admits(q.at) || !q.memory.Peek(q.at, q.who.tier.room.policy, &f, cost).Admitted {
+		if pass, wait = q.issueTicket(pass, cost); wait == 0 {
+			http.NotFound(reply.Unstored{ResponseWriter: w}, q.r)
 			return
 		}
-		w.Header().Add(reply.SetCookie, e.carriage.roomCookie(now, who, &pass, &pass.tally))
+		w.Header().Add(reply.SetCookie, q.roomCookie(&pass, &pass.tally))
 	}
 	body := strconv.AppendInt([]byte(`{"wait":`), int64(wait/time.Second), 10)
 	writeJSON(w, strconv.AppendBool(append(body, `,"carried":`...), carried))
@@ -218,11 +213,11 @@ func (e *engine) answerTicket(now time.Time, w http.ResponseWriter, r *http.Requ
 // longestQuery is how long the query of an endpoint may be that says a cost.
 const longestQuery = 1 << 10
 
-// costOf returns what the request that the client has in mind is going to cost. Only
+// costAsked returns what the request that the client has in mind is going to cost. Only
 // the client knows: Config.Cost has seen no such request. A lie misleads nobody else.
 // Nothing else of the query is parsed: digits need no escaping.
-func costOf(r *http.Request, who *subject) int64 {
-	query := r.URL.RawQuery
+func (q *question) costAsked() int64 {
+	query := q.r.URL.RawQuery
 	if len(query) > longestQuery {
 		return 1
 	}
@@ -232,7 +227,7 @@ func costOf(r *http.Request, who *subject) int64 {
 			if err != nil && !errors.Is(err, strconv.ErrRange) {
 				return 1
 			}
-			return max(1, min(cost, who.tier.most()))
+			return max(1, min(cost, q.who.tier.most()))
 		}
 	}
 	return 1
@@ -241,27 +236,27 @@ func costOf(r *http.Request, who *subject) int64 {
 // peek looks at the limits without charging them: what they leave to a client that
 // shows this, or -1 if they cannot be asked; whether that
 // is enough for a request of this cost; and the verdict about it if not.
-func (e *engine) peek(now time.Time, who *subject, shown *credentials, cost int64) (left int64, enough bool, v verdict) {
-	candidates := e.ownCandidates(shown)
-	asksShared := !e.challenge.workFirst(now, who)
-	if who.tier.tooDear(cost) { // as chargeBought does
+func (q *question) peek(cost int64) (left int64, enough bool, v verdict) {
+	candidates := q.ownCandidates()
+	asksShared := !q.workFirst()
+	if q.who.tier.tooDear(cost) { // as chargeBought does
 		asksShared = asksShared || len(candidates) > 0
 		candidates = nil
 	}
 	own := len(candidates)
 	if asksShared {
-		candidates = append(candidates, e.sharedCandidate(who, shown))
+		candidates = append(candidates, q.sharedCandidate())
 	}
 	policyOf := func(i int) *limiter.Policy {
 		if i < own {
-			return who.tier.pass.policy
+			return q.who.tier.pass.policy
 		}
-		return who.tier.policy
+		return q.who.tier.policy
 	}
 	left, best := int64(-1), 0
 	for i := range candidates {
-		v := e.memory.Peek(now, policyOf(i), &candidates[i], 0)
-		if least := v.Least(who.tier.policy.Len()); least > left {
+		v := q.memory.Peek(q.at, policyOf(i), &candidates[i], 0)
+		if least := v.Least(q.who.tier.policy.Len()); least > left {
 			left, best = least, i
 		}
 	}
@@ -273,11 +268,11 @@ func (e *engine) peek(now time.Time, who *subject, shown *credentials, cost int6
 		return -1, false, v
 	}
 	v.reason, v.status = OverLimit, http.StatusTooManyRequests
-	v.retryAfter = e.memory.Peek(now, policyOf(best), &candidates[best], cost).Wait
+	v.retryAfter = q.memory.Peek(q.at, policyOf(best), &candidates[best], cost).Wait
 	if best < own {
-		rest := restOf(now, &shown.own[best].own)
+		rest := restOf(q.at, &q.shown.own[best].own)
 		if v.retryAfter >= rest && asksShared { // it is used up for good
-			v.retryAfter = e.memory.Peek(now, who.tier.policy, &candidates[own], cost).Wait
+			v.retryAfter = q.memory.Peek(q.at, q.who.tier.policy, &candidates[own], cost).Wait
 		} else {
 			v.retryAfter = min(v.retryAfter, rest)
 		}
@@ -286,62 +281,64 @@ func (e *engine) peek(now time.Time, who *subject, shown *credentials, cost int6
 }
 
 // writeTurnDown answers a refusal, with the challenge that is offered.
-func (e *engine) writeTurnDown(now time.Time, w http.ResponseWriter, r *http.Request, dc *decisionContext, who *subject, o offer) {
+func (q *question) writeTurnDown(w http.ResponseWriter, o offer) {
 	if o.challenge != nil {
-		dc.decision.withExtras().Offered = o.challenge
+		q.dc.decision.withExtras().Offered = o.challenge
 	}
-	e.answer(now, dc, who, new(credentials), answerFields{}, offerFields{challenge: o.field})
+	q.answer(answerFields{}, offerFields{challenge: o.field})
 	reply.ForbidStoring(w.Header())
-	dc.setFields(w, r)
-	e.refuse(w, dc.asking(r), dc, nil)
+	q.setFields(w)
+	q.refuse(w, q.dc.asking(q.r), q.dc, nil)
 }
 
 // setFields puts the fields into the response, beside those of a limiter that the endpoints are
 // mounted in.
-func (dc *decisionContext) setFields(w http.ResponseWriter, r *http.Request) {
-	if outer := contextOf(dc.Context); outer != nil && dc.joins(outer, w, r) {
+func (q *question) setFields(w http.ResponseWriter) {
+	dc := q.dc
+	if outer := contextOf(dc.Context); outer != nil && dc.joins(outer, w, q.r) {
 		dc.reply.Fields.Within(&outer.reply.Fields, nil)
 	}
 	dc.reply.Fields.Set(w.Header())
 }
 
 // answerRedeem answers the token, or the cookie, that a proof buys.
-func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Request, dc *decisionContext, who *subject) {
+func (q *question) answerRedeem(w http.ResponseWriter) {
 	var reason Reason
-	text := r.Header.Get(ProofHeader)
-	receipt, err := e.challenge.issuer.Verify(now, e.challenge.binding(who.bytes), text)
+	q.shown.fields = q.r.Header
+	text := q.r.Header.Get(ProofHeader)
+	receipt, err := q.challenge.issuer.Verify(q.at, q.challenge.binding(q.who.bytes), text)
 	switch {
 	case text == "":
 	case err != nil:
-		reason = e.challenge.proofReason(now, who, &receipt, err)
-	case e.challenge.mode == EveryRequest:
-		e.writeBought(w, r, e.carriage.setProofCookie(now, w, text, &receipt))
+		reason = q.proofReason(&receipt, err)
+	case q.challenge.mode == EveryRequest:
+		q.writeBought(w, q.carriage.setProofCookie(q.at, w, text, &receipt))
 		return
 	default:
-		own, sale := e.challenge.redeem(now, who, &receipt)
+		own, sale := q.redeem(&receipt)
 		if sale.Granted {
-			e.answer(now, dc, who, &credentials{fields: r.Header}, answerFields{own: &own, tally: new(limiter.Tally)}, offerFields{})
-			dc.reply.Fields.Lines[reply.Policy] = "" // it has not been asked
-			dc.setFields(w, r)
-			e.writeBought(w, r, own.Expires-now.Unix())
+			q.answer(answerFields{own: &own, tally: new(limiter.Tally)}, offerFields{})
+			q.dc.reply.Fields.Lines[reply.Policy] = "" // it has not been asked
+			q.setFields(w)
+			q.writeBought(w, own.Expires-q.at.Unix())
 			return
 		}
 		reason = saleReason(&sale)
 	}
-	dc.decision.noteProof(reason)
-	e.challenge.proofs.note(reason)
-	o := e.challenge.offer(now, who)
+	q.dc.decision.noteProof(reason)
+	q.challenge.proofs.note(reason)
+	o := q.offer()
 	v := proofWanted().offering(o)
 	v.jitter()
-	dc.decision.conclude(&v)
-	e.writeTurnDown(now, w, r, dc, who, o)
+	q.dc.decision.conclude(&v)
+	q.writeTurnDown(w, o)
 }
 
 // writeBought answers for how many seconds it is good that was bought, and whether a cookie came with the proof.
 // Where none came, the page has to ask whether its browser keeps what was bought.
-func (e *engine) writeBought(w http.ResponseWriter, r *http.Request, left int64) {
+func (q *question) writeBought(w http.ResponseWriter, left int64) {
 	body := strconv.AppendInt([]byte(`{"expires-in":`), left, 10)
-	if e.carriage.transport != HeaderOnly && e.carriage.showsCookie(r) {
+	if q.carriage.transport != HeaderOnly && q.carriage.showsCookie(q.r) {
 		body = append(body, `,"carried":true`...)
 	}
 	writeJSON(w, body)

@@ -23,81 +23,80 @@ import (
 //  5. The verdict: the counter's or, in an outage, what the policy has chosen for it.
 //     Load is no outage, so that nobody can flood the way into the fallback.
 //  6. The answer, and what settling changes.
-//
-// who is a copy: the compiler takes it for what outlives the decision, with the call.
-func (e *engine) decideExact(now time.Time, q *question, dc *decisionContext, who subject, shown *credentials) {
-	x, d := e.exact, &dc.decision
+func (q *question) decideExact() {
+	x, d := q.exact, &q.dc.decision
 	switch {
 	case q.early():
 		// TLS early data may be replayed by anybody, and each replay would be
 		// charged: RFC 8470 section 5.2.
-		e.concludeExact(now, dc, &who, shown, verdict{reason: TooEarly, status: http.StatusTooEarly}, answerFields{})
+		q.concludeExact(verdict{reason: TooEarly, status: http.StatusTooEarly}, answerFields{})
 		return
-	case who.tier.policy.Capacity() < d.Cost:
-		e.concludeExact(now, dc, &who, shown, verdictOf(&storeless.Verdict{Impossible: true}), answerFields{})
+	case q.who.tier.policy.Capacity() < d.Cost:
+		q.concludeExact(verdictOf(&storeless.Verdict{Impossible: true}), answerFields{})
 		return
 	}
-	c := e.exactCall(&who, shown, d.Cost)
-	known := x.recall(now, &c, shown, d.Cost)
-	if known.stale && !who.dry {
+	c := q.exactCall(d.Cost)
+	known := q.recall(&c, d.Cost)
+	if known.stale && !q.dry {
 		if answered := x.refusals.Ask(c.refusal, x.Deadline); answered != nil {
 			defer answered()
 		} else {
-			now = e.now()
-			dc.reply.Fields.Now = now.UnixMicro()
-			known = x.recall(now, &c, shown, d.Cost)
+			q.at = q.now()
+			q.dc.reply.Fields.Now = q.at.UnixMicro()
+			known = q.recall(&c, d.Cost)
 		}
 	}
 	if known.refuses {
-		e.concludeRefusal(now, dc, &who, shown, &c, &known)
+		q.concludeRefusal(&c, &known)
 		return
 	}
-	if v, ok := e.enterExact(now, q, dc, &who); !ok {
-		e.refuseAtOnce(now, dc, &who, shown, v)
+	if v, ok := q.enterExact(); !ok {
+		q.refuseAtOnce(v)
 		return
 	}
 	if x.changesOwners {
-		c.Known = e.known(now, &who, &c)
+		c.Known = q.known(&c)
 	}
 	began := time.Now() // of the monotonic clock: how long a call takes is no date
-	v, outcome, err := e.exact.askCounter(now, q, &who, &c, d.Cost)
+	v, outcome, err := q.askCounter(&c, d.Cost)
 	d.noteCall(outcome, time.Since(began))
-	e.checks.counterRefuses(now, outcome, err, &x.guard)
+	q.checks.counterRefuses(q.at, outcome, err, &x.guard)
 	switch outcome {
 	case guardedcall.Answered:
-		e.checks.counterAnswers(now, &x.guard)
-		e.concludeAnswer(now, dc, &who, shown, &c, &v, &known)
+		q.checks.counterAnswers(q.at, &x.guard)
+		q.concludeAnswer(&c, &v, &known)
 	case guardedcall.Full:
-		e.checks.counterAnswers(now, &x.guard)
-		e.concludeExact(now, dc, &who, shown, noRoom(v.Wait), answerFields{})
+		q.checks.counterAnswers(q.at, &x.guard)
+		q.concludeExact(noRoom(v.Wait), answerFields{})
 	case guardedcall.Contended:
-		e.checks.counterAnswers(now, &x.guard)
-		e.concludeContended(now, dc, &who, shown, &c)
+		q.checks.counterAnswers(q.at, &x.guard)
+		q.concludeContended(&c)
 	case guardedcall.Busy:
-		e.concludeExact(now, dc, &who, shown, overloaded(), answerFields{})
+		q.concludeExact(overloaded(), answerFields{})
 	case guardedcall.Failed:
-		e.checks.warn(now, counterFailed, "error", err)
-		e.concludeOutage(now, dc, &who, shown, &c)
+		q.checks.warn(q.at, counterFailed, "error", err)
+		q.concludeOutage(&c)
 	case guardedcall.Down:
-		e.checks.counterDown(now, x.consequence(), err)
-		e.concludeOutage(now, dc, &who, shown, &c)
+		q.checks.counterDown(q.at, x.consequence(), err)
+		q.concludeOutage(&c)
 	case guardedcall.NotAsked:
-		e.concludeOutage(now, dc, &who, shown, &c)
+		q.concludeOutage(&c)
 	}
 }
 
 // exactCall names what is counted for a request. Counters get a hash: engines are read
 // by other people than the program is.
-func (e *engine) exactCall(who *subject, shown *credentials, cost int64) exactCall {
+func (q *question) exactCall(cost int64) exactCall {
 	h := sha256.New()
 	h.Write([]byte("tallystick/v1/exact\x00"))
-	h.Write(who.bytes)
+	h.Write(q.who.bytes)
 	sum := h.Sum(nil)
-	c := exactCall{fallback: e.sharedCandidate(who, shown)}
-	c.Call = exact.Call{Key: base64.RawURLEncoding.EncodeToString(sum[:16]), Cost: max(cost, 1), Policy: who.tier.exact}
+	f := q.sharedCandidate() // whose networks lie in q: the call outlives q, which is on the stack
+	c := exactCall{fallback: limiter.Candidate{Key: f.Key, Provider: f.Provider, Shown: f.Shown, Networks: append([]limiter.Network(nil), f.Networks...)}}
+	c.Call = exact.Call{Key: base64.RawURLEncoding.EncodeToString(sum[:16]), Cost: max(cost, 1), Policy: q.who.tier.exact}
 	// A client that moves to a larger tier is not what was refused before.
 	for i := range c.refusal {
-		c.refusal[i] = sum[16+i] ^ who.tier.quotaHash[i]
+		c.refusal[i] = sum[16+i] ^ q.who.tier.quotaHash[i]
 	}
 	return c
 }
@@ -106,12 +105,12 @@ func (e *engine) exactCall(who *subject, shown *credentials, cost int64) exactCa
 // never more than was used: nothing of a memory that was full, where tallies go on from the counts of others; and
 // of a bucket nothing where the fallback has a
 // part of its quota, which takes longer to pay a debt.
-func (e *engine) known(now time.Time, who *subject, c *exactCall) (known []exact.Used) {
-	f, p := c.fallback, who.tier.fallback
+func (q *question) known(c *exactCall) (known []exact.Used) {
+	f, p := c.fallback, q.who.tier.fallback
 	f.Networks = nil
-	tally, _ := e.memory.Take(now, p, &f, 0)
-	if e.memory.Lends() {
-		tally, _ = p.Step(now, f.Shown, 0)
+	tally, _ := q.memory.Take(q.at, p, &f, 0)
+	if q.memory.Lends() {
+		tally, _ = p.Step(q.at, f.Shown, 0)
 	}
 	for i := range p.Len() {
 		s := tally[i]
@@ -127,119 +126,119 @@ func (e *engine) known(now time.Time, who *subject, c *exactCall) (known []exact
 }
 
 // askCounter has the counter decide. A cost of 0 peeks, and is always admitted.
-func (x *exactCounter) askCounter(now time.Time, q *question, who *subject, c *exactCall, cost int64) (exact.Verdict, guardedcall.Outcome, error) {
-	caller := x.callerOf(who)
-	if cost == 0 || who.dry {
-		v, outcome, err := x.guard.Peek(q.ctx, now, x.now, caller, c.Call)
+func (q *question) askCounter(c *exactCall, cost int64) (exact.Verdict, guardedcall.Outcome, error) {
+	caller := q.callerOf()
+	if cost == 0 || q.dry {
+		v, outcome, err := q.exact.guard.Peek(q.ctx, q.at, q.exact.now, caller, c.Call)
 		v.Admitted = v.Admitted || cost == 0
 		return v, outcome, err
 	}
 	c.ID = rand.Text() // what the client calls its request never is one
-	return x.guard.Take(q.ctx, now, x.now, caller, c.Call)
+	return q.exact.guard.Take(q.ctx, q.at, q.exact.now, caller, c.Call)
 }
 
 // concludeAnswer concludes a request that the counter has decided. A refusal is
 // remembered, but not where something was given back meanwhile. An admission ends what is
 // remembered.
-func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *exactCall, v *exact.Verdict, known *foreknown) {
-	cost := dc.decision.Cost
+func (q *question) concludeAnswer(c *exactCall, v *exact.Verdict, known *foreknown) {
+	cost := q.dc.decision.Cost
 	fields := answerFields{standings: &v.Verdict}
 	switch {
 	case v.Admitted:
 		if known.stale {
-			e.exact.refusals.Forget(c.refusal)
+			q.exact.refusals.Forget(c.refusal)
 		}
 		tally := c.fallback.Shown
-		if cost > 0 && !who.dry {
-			at := e.exact.chargedAt(now, now, &v.Receipt)
-			tally = e.memory.Record(at, who.tier.fallback, &c.fallback, cost)
-			if e.signsLess() {
+		if cost > 0 && !q.dry {
+			at := q.exact.chargedAt(q.at, q.at, &v.Receipt)
+			tally = q.memory.Record(at, q.who.tier.fallback, &c.fallback, cost)
+			if q.signsLess() {
 				var forgetful *limiter.Memory
-				tally = forgetful.Record(at, who.tier.fallback, &c.fallback, cost)
+				tally = forgetful.Record(at, q.who.tier.fallback, &c.fallback, cost)
 			}
-			dc.decision.withExtras().counted = &counted{call: c.Call, receipt: v.Receipt, at: at, refusal: c.refusal}
-			dc.charge(nil)
+			q.dc.decision.withExtras().counted = &counted{call: c.Call, receipt: v.Receipt, at: at, refusal: c.refusal}
+			q.dc.charge(nil)
 		}
-		tally[e.exact.stamp] = limiter.State{}
+		tally[q.exact.stamp] = limiter.State{}
 		fields.tally = &tally
-	case !who.dry:
-		said := guardedcall.Refusal{Cost: cost, Said: now.UnixMicro(), Until: now.Add(v.Wait).UnixMicro()}
-		said.Limit, said.Remaining = longest(&v.Verdict, len(who.tier.names))
-		if e.exact.refusals.Note(c.refusal, said, known.givenBack) {
-			fields.tally = e.exact.stamped(now, c, cost, &said)
+	case !q.dry:
+		said := guardedcall.Refusal{Cost: cost, Said: q.at.UnixMicro(), Until: q.at.Add(v.Wait).UnixMicro()}
+		said.Limit, said.Remaining = longest(&v.Verdict, len(q.who.tier.names))
+		if q.exact.refusals.Note(c.refusal, said, known.givenBack) {
+			fields.tally = q.stamped(c, cost, &said)
 		}
 	}
-	e.concludeExact(now, dc, who, shown, verdictOf(&v.Verdict), fields)
+	q.concludeExact(verdictOf(&v.Verdict), fields)
 }
 
 // concludeRefusal concludes a request that was refused before, without a call. A client
 // that does not know yet is told by its token.
-func (e *engine) concludeRefusal(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *exactCall, known *foreknown) {
+func (q *question) concludeRefusal(c *exactCall, known *foreknown) {
 	var fields answerFields
 	if !known.clientKnows {
-		fields.tally = e.exact.stamped(now, c, dc.decision.Cost, &known.Refusal)
+		fields.tally = q.stamped(c, q.dc.decision.Cost, &known.Refusal)
 	}
-	v := storeless.Verdict{Wait: wholeSeconds(known.Left(now))}
-	if standings(&v, &known.Refusal, len(who.tier.names)) {
+	v := storeless.Verdict{Wait: wholeSeconds(known.Left(q.at))}
+	if standings(&v, &known.Refusal, len(q.who.tier.names)) {
 		fields.standings = &v
 	}
-	e.concludeExact(now, dc, who, shown, verdictOf(&v), fields)
+	q.concludeExact(verdictOf(&v), fields)
 }
 
 // concludeOutage concludes a request that the counter did not decide.
-func (e *engine) concludeOutage(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *exactCall) {
+func (q *question) concludeOutage(c *exactCall) {
 	switch {
-	case dc.decision.Cost > 0 && e.exact.Outage == FailClosed:
-		dc.decision.Degraded = true
-		e.concludeExact(now, dc, who, shown, counterDown(), answerFields{})
+	case q.dc.decision.Cost > 0 && q.exact.Outage == FailClosed:
+		q.dc.decision.Degraded = true
+		q.concludeExact(counterDown(), answerFields{})
 	default:
-		e.concludeFallback(now, dc, who, shown, c)
+		q.concludeFallback(c)
 	}
 }
 
 // concludeContended concludes a request whose call has lost every race for its key. The
 // client may be who hammers it: it gets the fallback only where the program has said so.
-func (e *engine) concludeContended(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *exactCall) {
-	if e.exact.Contended != FailOpen {
-		e.concludeExact(now, dc, who, shown, overloaded(), answerFields{})
+func (q *question) concludeContended(c *exactCall) {
+	if q.exact.Contended != FailOpen {
+		q.concludeExact(overloaded(), answerFields{})
 		return
 	}
-	e.concludeFallback(now, dc, who, shown, c)
+	q.concludeFallback(c)
 }
 
 // concludeFallback concludes a request by token and memory, with the fallback's quotas.
-func (e *engine) concludeFallback(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *exactCall) {
-	d := &dc.decision
+func (q *question) concludeFallback(c *exactCall) {
+	d := &q.dc.decision
 	d.Degraded = true
 	if d.Cost == 0 { // a peek is always admitted, and there is nothing to see
-		e.concludeExact(now, dc, who, shown, verdict{reason: WithinLimits}, answerFields{})
+		q.concludeExact(verdict{reason: WithinLimits}, answerFields{})
 		return
 	}
-	tally, v := e.takeFrom(now, who.tier.fallback, who, &c.fallback, d.Cost)
+	tally, v := q.takeFrom(q.who.tier.fallback, &c.fallback, d.Cost)
 	capOutageWait(&v)
 	if v.Admitted {
-		dc.charge(nil)
+		q.dc.charge(nil)
 	}
 	fields := answerFields{standings: &v}
-	if e.signsLess() {
+	if q.signsLess() {
 		if v.Admitted {
 			var forgetful *limiter.Memory
-			tally = forgetful.Record(now, who.tier.fallback, &c.fallback, d.Cost)
+			tally = forgetful.Record(q.at, q.who.tier.fallback, &c.fallback, d.Cost)
 			fields.tally = &tally
 		}
-	} else if v.Admitted || shown.good() && who.tier.fallback.Exceeds(now, tally, c.fallback.Shown) {
+	} else if v.Admitted || q.shown.good() && q.who.tier.fallback.Exceeds(q.at, tally, c.fallback.Shown) {
 		fields.tally = &tally
 	}
 	d.noteInherited(v.Inherited)
-	e.concludeExact(now, dc, who, shown, verdictOf(&v), fields)
+	q.concludeExact(verdictOf(&v), fields)
 }
 
 // concludeExact writes the decision and the answer.
-func (e *engine) concludeExact(now time.Time, dc *decisionContext, who *subject, shown *credentials, v verdict, fields answerFields) {
+func (q *question) concludeExact(v verdict, fields answerFields) {
 	v.jitter()
-	dc.decision.conclude(&v)
+	q.dc.decision.conclude(&v)
 	if fields.standings != nil {
-		dc.decision.noteLimits(who, fields.standings)
+		q.dc.decision.noteLimits(&q.who, fields.standings)
 	}
-	e.answer(now, dc, who, shown, fields, offerFields{})
+	q.answer(fields, offerFields{})
 }

@@ -73,18 +73,18 @@ type foreknown struct {
 
 // recall returns what is known of a request: by what this instance has been told, or another
 // that has said so in the token.
-func (x *exactCounter) recall(now time.Time, c *exactCall, shown *credentials, cost int64) (known foreknown) {
+func (q *question) recall(c *exactCall, cost int64) (known foreknown) {
 	if cost == 0 {
 		return known
 	}
-	stamped := refusal(shown.shared[x.stamp], &c.refusal)
-	known.Refusal, known.givenBack = x.refusals.Look(now, c.refusal, cost)
-	known.stale = max(known.Left(now), stamped.Left(now)) > 0
+	stamped := refusal(q.shown.shared[q.exact.stamp], &c.refusal)
+	known.Refusal, known.givenBack = q.exact.refusals.Look(q.at, c.refusal, cost)
+	known.stale = max(known.Left(q.at), stamped.Left(q.at)) > 0
 	switch {
 	case !known.stale:
-	case known.Fresh(now, guardedcall.Believed):
+	case known.Fresh(q.at, guardedcall.Believed):
 		known.refuses, known.clientKnows, known.stale = true, stamped.Said == known.Said, false
-	case stamped.Fresh(now, stampFresh) && stamped.Left(now) > 0:
+	case stamped.Fresh(q.at, stampFresh) && stamped.Left(q.at) > 0:
 		known.Refusal, known.refuses, known.clientKnows, known.stale = stamped, true, true, false
 	}
 	return known
@@ -119,11 +119,11 @@ func longest(v *storeless.Verdict, limits int) (limit uint8, remaining int32) {
 
 // stamped returns what is shown with the stamp of a refusal, or nil if nobody would believe
 // it any more, or a cheaper request might pass.
-func (x *exactCounter) stamped(now time.Time, c *exactCall, cost int64, said *guardedcall.Refusal) *limiter.Tally {
-	if cost != 1 || !said.Fresh(now, stampFresh) {
+func (q *question) stamped(c *exactCall, cost int64, said *guardedcall.Refusal) *limiter.Tally {
+	if cost != 1 || !said.Fresh(q.at, stampFresh) {
 		return nil
 	}
 	tally := c.fallback.Shown
-	tally[x.stamp] = stampOf(said, &c.refusal)
+	tally[q.exact.stamp] = stampOf(said, &c.refusal)
 	return &tally
 }

@@ -16,8 +16,7 @@ import (
 // ask for. No test could work for that.
 func (m *Middleware) SellOut(now time.Time, id Identity) {
 	e := m.loaded()
-	who := e.newSubject(context.Background(), now, id)
-	buyers := e.challenge.buyers(&who, nil)
+	buyers := e.about(context.Background(), now, id).buyers(nil)
 	for n := byte(1); e.challenge.prices.Quote(now, e.memory, buyers).Price > 0; n++ {
 		e.challenge.prices.Redeem(now, e.memory, buyers, ownKey(e.memory, [6]byte{n}), now, 1<<40)
 	}
@@ -26,8 +25,7 @@ func (m *Middleware) SellOut(now time.Time, id Identity) {
 // BusyFor reports whether work comes first for id at now.
 func (m *Middleware) BusyFor(now time.Time, id Identity) bool {
 	e := m.loaded()
-	who := e.newSubject(context.Background(), now, id)
-	return e.challenge.workFirst(now, &who)
+	return e.about(context.Background(), now, id).workFirst()
 }
 
 // Codes are those of the lines in the log; docs/checks.md explains each.
@@ -44,8 +42,7 @@ const ChecksPage = checksPage
 // KnowsBySight reports whether m would not read a token that id shows, and what it says.
 func (m *Middleware) KnowsBySight(id Identity, tok string) (says limiter.Tally, ok bool) {
 	e := m.loaded()
-	who := e.newSubject(context.Background(), e.now(), id)
-	return says, e.knows(e.now(), &who, tok, &says)
+	return says, e.about(context.Background(), e.now(), id).knows(tok, &says)
 }
 
 // ReadAlways has m read every token, until it is configured anew.

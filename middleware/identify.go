@@ -15,10 +15,10 @@ import (
 // identify tells who is asking, and what the steps need of it. Nothing else of the
 // request has been looked at. It is not ok where nobody can be told, or the identity
 // function refuses: then the verdict is a refusal. The identity is noted in dc, and its bytes.
-func (e *engine) identify(now time.Time, q *question, dc *decisionContext, who *subject) (v verdict, ok bool) {
-	id, err := &dc.decision.Identity, error(nil)
+func (q *question) identify() (v verdict, ok bool) {
+	id, err := &q.dc.decision.Identity, error(nil)
 	if q.r != nil {
-		*id, err = e.hooks.identity(q.r)
+		*id, err = q.hooks.identity(q.r)
 	} else {
 		*id = q.id
 	}
@@ -28,23 +28,23 @@ func (e *engine) identify(now time.Time, q *question, dc *decisionContext, who *
 		return verdict{reason: IdentityDenied, status: denial.status(), denial: denial}, false
 	case err != nil || id.kind == 0:
 		*id = Identity{}
-		return e.nobody(now, q.ctx, err), false
+		return q.nobody(q.ctx, err), false
 	case id.doubt != nil:
-		e.checks.doubts(now, id.doubt)
+		q.checks.doubts(q.at, id.doubt)
 	}
-	e.knowSubject(q.ctx, now, id, dc.address[:0], who)
+	q.knowSubject(q.ctx, q.at, id, q.dc.address[:0], &q.who)
 	return verdict{}, true
 }
 
 // nobody is the verdict where nobody can be told.
-func (e *engine) nobody(now time.Time, asking context.Context, err error) verdict {
+func (q *question) nobody(asking context.Context, err error) verdict {
 	if errors.Is(err, ErrIdentityUnavailable) {
 		if asking.Err() == nil { // else the client has hung up while it was looked for
-			e.checks.warn(now, identityAway, "error", err)
+			q.checks.warn(q.at, identityAway, "error", err)
 		}
 		return verdict{reason: IdentityUnavailable, status: http.StatusServiceUnavailable, retryAfter: jittered(time.Second), identityErr: err}
 	}
-	e.checks.warn(now, identityUnknown, "because", whyNobody(err))
+	q.checks.warn(q.at, identityUnknown, "because", whyNobody(err))
 	return verdict{reason: IdentityUnknown, status: http.StatusForbidden, identityErr: err}
 }
 
@@ -73,10 +73,11 @@ func whyNobody(err error) string {
 	return "the identity function returned nobody"
 }
 
-// newSubject returns what the steps need of an identity.
-func (e *engine) newSubject(ctx context.Context, now time.Time, id Identity) (who subject) {
-	e.knowSubject(ctx, now, &id, nil, &who)
-	return who
+// about is a question about an identity that shows nothing.
+func (e *engine) about(ctx context.Context, now time.Time, id Identity) *question {
+	q := &question{engine: e, ctx: ctx, id: id, at: now}
+	e.knowSubject(ctx, now, &q.id, nil, &q.who)
+	return q
 }
 
 // knowSubject fills in what the steps need of an identity. Its bytes are written to b.

@@ -44,7 +44,8 @@ func (e *engine) decideAsk(q question) (Answer, error) {
 	}
 	dc, now := &decisionContext{Context: q.ctx}, e.now()
 	dc.reply.Fields.Now = now.UnixMicro()
-	e.decide(now, &q, dc)
+	q.engine, q.at, q.dc = e, now, dc
+	q.decide()
 	e.allow(dc, nil)
 	if e.hooks.onDecision != nil && !q.dry {
 		e.hooks.onDecision(q.ctx, dc.decided())
@@ -120,8 +121,7 @@ func (m *Middleware) CallFor(id Identity) (exact.Call, error) {
 	if err := e.hasAccount(id); err != nil {
 		return exact.Call{}, err
 	}
-	who := e.newSubject(context.Background(), e.now(), id)
-	return e.exactCall(&who, new(credentials), 1).Call, nil
+	return e.about(context.Background(), e.now(), id).exactCall(1).Call, nil
 }
 
 // hasAccount says why an identity has no account at a counter, if it has none.
@@ -152,8 +152,7 @@ func (m *Middleware) Reset(ctx context.Context, id Identity) error {
 	if !ok {
 		return exact.ErrNoArchive
 	}
-	who := e.newSubject(ctx, e.now(), id)
-	c := e.exactCall(&who, new(credentials), 1)
+	c := e.about(ctx, e.now(), id).exactCall(1)
 	if err := counter.Forget(ctx, c.Policy.AccountName(c.Key)); err != nil {
 		return err
 	}

@@ -54,10 +54,12 @@ type Ask struct {
 	DryRun bool
 }
 
-// A question is an HTTP request, or what a program asks about by [Middleware.Decide]. All
+// A question is a request under way: an HTTP request, or what a program asks about by [Middleware.Decide]. All
 // that the steps take from outside is taken by way of it, so that there is one order of steps
-// for both.
+// for both. The steps are its methods, and it carries what one step leaves for the next.
 type question struct {
+	*engine
+
 	ctx   context.Context
 	r     *http.Request // nil outside of HTTP; then the rest holds
 	id    Identity
@@ -66,21 +68,23 @@ type question struct {
 	dry   bool                      // nothing is to be charged
 	lines []string                  // of tokens
 	proof string                    // "": none
+
+	at    time.Time        // when it is decided
+	dc    *decisionContext // the decision, and the fields of the answer
+	who   subject          // who asks
+	shown credentials      // what the request shows
 }
 
-// over is the question about an HTTP request.
-func over(r *http.Request) *question { return &question{ctx: r.Context(), r: r, cost: 1} }
-
-// tokens returns lines that may be lists of tokens.
-func (q *question) tokens() []string {
+// tokenLines returns lines that may be lists of tokens.
+func (q *question) tokenLines() []string {
 	if q.r != nil {
 		return q.r.Header[TokenHeader]
 	}
 	return q.lines
 }
 
-// proofs returns lines that may be lists of proofs.
-func (q *question) proofs() []string {
+// proofLines returns lines that may be lists of proofs.
+func (q *question) proofLines() []string {
 	switch {
 	case q.r != nil:
 		return q.r.Header[ProofHeader]
@@ -101,7 +105,6 @@ type subject struct {
 	tier     *tier
 	holder   token.Holder
 	networks [limiter.MaxNetworks]limiter.Network // a /56 and a /48 if id is an IPv6 address
-	dry      bool                                 // nothing is to be charged
 	waited   bool                                 // for limits of its own: it is later now
 	mark     string                               // of the thing of id; "": none
 }

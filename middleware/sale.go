@@ -19,49 +19,49 @@ import (
 
 // readProofs verifies the proofs of a request, and redeems the first that is good. One that is
 // not accepted is as if absent.
-func (c *challenger) readProofs(now time.Time, q *question, who *subject, shown *credentials) {
-	shown.proof.rest, shown.proof.byCookie = proofsIn(q, shown)
-	c.nextProof(now, who, shown)
-	if shown.proof.byCookie {
+func (q *question) readProofs() {
+	q.shown.proof.rest, q.shown.proof.byCookie = proofsIn(q, &q.shown)
+	q.nextProof()
+	if q.shown.proof.byCookie {
 		// A browser sends it along whether the form has need of it or not: it adds a
 		// tally, and does not choose it.
-		shown.proof.opened = false
+		q.shown.proof.opened = false
 	}
 }
 
 // nextProof redeems the first good one of the proofs that are left.
-func (c *challenger) nextProof(now time.Time, who *subject, shown *credentials) {
-	p := &shown.proof
+func (q *question) nextProof() {
+	p := &q.shown.proof
 	p.good = false
 	for len(p.rest) > 0 && !p.good {
 		text := p.rest[0]
 		p.rest = p.rest[1:]
-		receipt, err := c.issuer.Verify(now, c.binding(who.bytes), text)
+		receipt, err := q.challenge.issuer.Verify(q.at, q.challenge.binding(q.who.bytes), text)
 		if err != nil {
-			p.reason = c.proofReason(now, who, &receipt, err)
+			p.reason = q.proofReason(&receipt, err)
 			continue
 		}
-		c.acceptProof(now, who, shown, &receipt)
+		q.acceptProof(&receipt)
 	}
 }
 
 // acceptProof redeems a good proof.
-func (c *challenger) acceptProof(now time.Time, who *subject, shown *credentials, receipt *pow.Receipt) {
-	p := &shown.proof
-	if c.mode != EveryRequest {
-		own, sale := c.redeem(now, who, receipt)
+func (q *question) acceptProof(receipt *pow.Receipt) {
+	p := &q.shown.proof
+	if q.challenge.mode != EveryRequest {
+		own, sale := q.redeem(receipt)
 		if !sale.Granted {
 			p.reason = saleReason(&sale)
 			return
 		}
 		p.opened = true
-		p.index = shown.addOwn(now, c.pass, own, limiter.Tally{})
+		p.index = q.shown.addOwn(q.at, q.challenge.pass, own, limiter.Tally{})
 	}
 	p.good, p.reason = true, ""
 	p.id = [4]byte(receipt.ID[:4])
-	if c.memory != nil && c.mode == EveryRequest {
+	if q.challenge.memory != nil && q.challenge.mode == EveryRequest {
 		id := append([]byte{kindProof}, receipt.ID[:]...)
-		p.spend = &limiter.Proof{Key: c.memory.Key(id), Expires: receipt.Expires}
+		p.spend = &limiter.Proof{Key: q.challenge.memory.Key(id), Expires: receipt.Expires}
 	}
 }
 
@@ -69,7 +69,7 @@ func (c *challenger) acceptProof(now time.Time, who *subject, shown *credentials
 // several by commas, or else of the cookies that the redeem endpoint has set, for
 // browsers that cannot send fields along with a form.
 func proofsIn(q *question, shown *credentials) (texts []string, byCookie bool) {
-	lines := q.proofs()
+	lines := q.proofLines()
 	if len(lines) == 0 {
 		return shown.proofCookies, true
 	}
@@ -93,13 +93,13 @@ func (c *carriage) proofCookie(id [4]byte, proof string, age int64) string {
 
 // proofReason names the refusals of package pow for clients and logs, and tells the log of what no
 // client can be blamed for. What is malformed is no different to a client from what is wrong.
-func (c *challenger) proofReason(now time.Time, who *subject, receipt *pow.Receipt, err error) Reason {
+func (q *question) proofReason(receipt *pow.Receipt, err error) Reason {
 	switch {
 	case errors.Is(err, pow.ErrForged):
-		c.checks.otherSecret(now, who.id, c.codec)
+		q.challenge.checks.otherSecret(q.at, q.who.id, q.challenge.codec)
 		return proofSecretUnknown
 	case errors.Is(err, pow.ErrAhead):
-		c.checks.clockAhead(now, receipt.Issued.Sub(now))
+		q.challenge.checks.clockAhead(q.at, receipt.Issued.Sub(q.at))
 		return proofClockDiffers
 	case errors.Is(err, pow.ErrExpired):
 		return proofExpired
@@ -134,18 +134,18 @@ func (c *challenger) binding(holder []byte) pow.Binding {
 }
 
 // redeem opens the tally of a receipt, if it is worth its price now.
-func (c *challenger) redeem(now time.Time, who *subject, receipt *pow.Receipt) (token.Own, sale.Sale) {
-	ends := receipt.Issued.Add(c.passLife)
-	own := token.Own{ID: receipt.Serial, Expires: ends.Unix(), Bound: c.bindsOwn(who.id)}
+func (q *question) redeem(receipt *pow.Receipt) (token.Own, sale.Sale) {
+	ends := receipt.Issued.Add(q.challenge.passLife)
+	own := token.Own{ID: receipt.Serial, Expires: ends.Unix(), Bound: q.challenge.bindsOwn(q.who.id)}
 	var buyers [sale.MaxBuyers]sale.Buyer
 	// The sale is remembered for as long as the proof can be shown again, not as the
 	// tally lives: days of sales would fill the cells for them.
-	sale := c.prices.Redeem(now, c.memory, c.buyers(who, buyers[:0]), ownKey(c.memory, own.ID), receipt.Expires, int64(receipt.Work))
+	sale := q.challenge.prices.Redeem(q.at, q.challenge.memory, q.buyers(buyers[:0]), ownKey(q.challenge.memory, own.ID), receipt.Expires, int64(receipt.Work))
 	if sale.Granted && !sale.Held {
-		c.proofs.note(accepted)
+		q.challenge.proofs.note(accepted)
 	}
 	if sale.Saturated {
-		c.checks.warn(now, salesFull)
+		q.challenge.checks.warn(q.at, salesFull)
 	}
 	return own, sale
 }
@@ -159,15 +159,15 @@ func saleReason(s *sale.Sale) Reason {
 }
 
 // buyers are the identity and its networks.
-func (c *challenger) buyers(who *subject, list []sale.Buyer) []sale.Buyer {
-	if c.memory == nil {
+func (q *question) buyers(list []sale.Buyer) []sale.Buyer {
+	if q.challenge.memory == nil {
 		return list
 	}
-	list = append(list, sale.Buyer{Key: c.memory.Key(who.bytes), Crowds: 1, Provider: who.id.provider()})
-	if who.wide() {
+	list = append(list, sale.Buyer{Key: q.challenge.memory.Key(q.who.bytes), Crowds: 1, Provider: q.who.id.provider()})
+	if q.who.wide() {
 		list = append(list,
-			sale.Buyer{Key: who.networks[0].Key, Crowds: crowds56},
-			sale.Buyer{Key: who.networks[1].Key, Crowds: crowds48})
+			sale.Buyer{Key: q.who.networks[0].Key, Crowds: crowds56},
+			sale.Buyer{Key: q.who.networks[1].Key, Crowds: crowds48})
 	}
 	return list
 }
@@ -200,29 +200,29 @@ func (c *challenger) seePrice(now time.Time, s *sale.Sale) {
 
 // offer issues the challenge that goes with a refusal, at the price of this moment, or
 // says when the price will be one that a challenge can ask for.
-func (c *challenger) offer(now time.Time, who *subject) offer {
-	work := c.work
-	if c.mode != EveryRequest {
+func (q *question) offer() offer {
+	work := q.challenge.work
+	if q.challenge.mode != EveryRequest {
 		var buyers [sale.MaxBuyers]sale.Buyer
-		sale := c.prices.Quote(now, c.memory, c.buyers(who, buyers[:0]))
-		if !who.dry {
-			c.seePrice(now, &sale)
+		sale := q.challenge.prices.Quote(q.at, q.challenge.memory, q.buyers(buyers[:0]))
+		if !q.dry {
+			q.challenge.seePrice(q.at, &sale)
 		}
 		if sale.Price == 0 {
 			return offer{soldOut: true, wait: sale.Wait}
 		}
 		work = sale.Price
 	}
-	challenge, err := c.issuer.Issue(now, c.binding(who.bytes), uint64(work))
+	challenge, err := q.challenge.issuer.Issue(q.at, q.challenge.binding(q.who.bytes), uint64(work))
 	if err != nil {
-		c.checks.warn(now, challengeFailed, "error", err)
+		q.challenge.checks.warn(q.at, challengeFailed, "error", err)
 		return offer{}
 	}
-	if !who.dry { // nobody is sent it
-		c.proofs.issue(now, work)
+	if !q.dry { // nobody is sent it
+		q.challenge.proofs.issue(q.at, work)
 	}
-	if c.path != "" && !c.mounted.Load() && c.checks.namedBefore(now) {
-		c.checks.warn(now, endpointsUnmounted)
+	if q.challenge.path != "" && !q.challenge.mounted.Load() && q.challenge.checks.namedBefore(q.at) {
+		q.challenge.checks.warn(q.at, endpointsUnmounted)
 	}
-	return offer{challenge: &challenge, field: challenge.Header() + ";policy=" + who.tier.policy.Name()}
+	return offer{challenge: &challenge, field: challenge.Header() + ";policy=" + q.who.tier.policy.Name()}
 }

@@ -29,7 +29,8 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	fields := &dc.reply.Fields
 	fields.Now = now.UnixMicro()
 	defer dc.end(r)
-	denial := e.decide(now, &question{ctx: dc.Context, r: r, cost: 1, price: price}, dc)
+	q := question{engine: e, ctx: dc.Context, r: r, cost: 1, price: price, at: now, dc: dc}
+	denial := q.decide()
 	if outer != nil {
 		if dc.joins(outer, w, r) {
 			fields.Within(&outer.reply.Fields, lists)

@@ -129,10 +129,10 @@ func Charge(r *http.Request, counts bool) {
 
 // reissueToken has the token say what is counted by now.
 func (e *engine) reissueToken(now time.Time, dc *decisionContext) {
-	who, f := e.chargedBy(dc)
+	q, f := e.reopen(now, dc)
 	f.Networks = nil
-	tally, _ := e.memory.Take(now, who.tier.policy, &f, 0)
-	e.reissue(now, dc, &who, answerFields{own: dc.own, tally: &tally}, nil)
+	tally, _ := q.memory.Take(q.at, q.who.tier.policy, &f, 0)
+	q.reissue(answerFields{own: q.dc.own, tally: &tally}, nil)
 }
 
 // again reports whether what has failed with err may be tried again.
@@ -161,21 +161,21 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 	if e.outcomes != nil {
 		defer e.outcomes.hold(now)()
 	}
-	who, f := e.chargedBy(dc)
-	issued, ok := e.issuedWith(now, dc, &who)
+	q, f := e.reopen(now, dc)
+	issued, ok := q.issuedWith()
 	if e.memory == nil {
 		f.Shown = issued // nothing else knows
 	}
-	p := who.tier.policy
+	p := q.who.tier.policy
 	if e.exact != nil {
-		p = who.tier.fallback
+		p = q.who.tier.fallback
 	}
 	p = dc.decision.charged(p, &f)
 	tally := adjust(e.memory, now, at, p, &f, more)
 	if p := dc.pending(); p != nil {
 		tally = p.resize(now, tally, more)
 	}
-	fields := answerFields{standings: e.standings(now, dc, &who, &f, &tally, more), own: dc.own}
+	fields := answerFields{standings: q.standings(&f, &tally, more), own: dc.own}
 	if ok {
 		if e.signsLess() {
 			f.Shown = issued
@@ -187,18 +187,18 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 	if w != nil {
 		h = w.Header()
 	}
-	e.reissue(now, dc, &who, fields, h)
+	q.reissue(fields, h)
 	return nil
 }
 
 // standings returns how the limits stand after more was charged for a request. The counter's are those of
 // the decision and what has changed: to ask it would be one more call.
-func (e *engine) standings(now time.Time, dc *decisionContext, who *subject, f *limiter.Candidate, tally *limiter.Tally, more int64) *storeless.Verdict {
-	p, v := who.tier.policy, storeless.Verdict{Admitted: true}
+func (q *question) standings(f *limiter.Candidate, tally *limiter.Tally, more int64) *storeless.Verdict {
+	p, v := q.who.tier.policy, storeless.Verdict{Admitted: true}
 	switch {
-	case e.exact != nil && dc.decision.extras.counted != nil:
+	case q.exact != nil && q.dc.decision.extras.counted != nil:
 		for i := range p.Len() {
-			s, l := dc.decision.statusOf(i), &v.Limits[i]
+			s, l := q.dc.decision.statusOf(i), &v.Limits[i]
 			l.Remaining = min(max(0, int64(s.remaining)-more), atOnce(p.Limit(i)))
 			l.Shadow = p.Limit(i).Shadow
 			if l.Remaining < atOnce(p.Limit(i)) {
@@ -206,16 +206,16 @@ func (e *engine) standings(now time.Time, dc *decisionContext, who *subject, f *
 			}
 		}
 		return &v
-	case e.exact != nil:
-		p = who.tier.fallback
+	case q.exact != nil:
+		p = q.who.tier.fallback
 	}
 	f.Shown = *tally
-	if e.outcomes != nil {
-		e.outcomes.noteHeld(f)
+	if q.outcomes != nil {
+		q.outcomes.noteHeld(f)
 	}
-	v = e.memory.Peek(now, p, f, 0)
-	if dc.own != nil {
-		capWaits(&v, restOf(now, dc.own))
+	v = q.memory.Peek(q.at, p, f, 0)
+	if q.dc.own != nil {
+		capWaits(&v, restOf(q.at, q.dc.own))
 	}
 	return &v
 }
@@ -285,59 +285,59 @@ func (x *exactCounter) giveBack(ctx context.Context, receipt exact.Receipt, lost
 	}
 }
 
-// chargedBy returns who was charged for a request, and which tally. The tally is as the
+// reopen returns a request that was decided, to change its charge, and which tally was charged. The tally is as the
 // memory knows it: what was shown or signed may hold what others have got back since.
-func (e *engine) chargedBy(dc *decisionContext) (who subject, f limiter.Candidate) {
+func (e *engine) reopen(now time.Time, dc *decisionContext) (q *question, f limiter.Candidate) {
 	var prefix []byte
 	if dc.decision.FromWaitingRoom {
 		prefix = []byte{kindRoom} // at its full capacity: each append copies it
 	}
 	id := &dc.decision.Identity
-	who = subject{id: id, bytes: id.append(prefix), tier: dc.decision.tier, mark: id.mark()}
-	e.seat(&who, prefix)
+	q = &question{engine: e, at: now, dc: dc, who: subject{id: id, bytes: id.append(prefix), tier: dc.decision.tier, mark: id.mark()}}
+	e.seat(&q.who, prefix)
 	if dc.own != nil && e.memory != nil {
-		return who, e.ownCandidate(dc.own)
+		return q, e.ownCandidate(dc.own)
 	}
-	return who, e.sharedCandidate(&who, new(credentials))
+	return q, q.sharedCandidate()
 }
 
 // issuedWith returns what the token says that was issued with the decision. It is not ok
 // if there is none, or if it is of another tally than was charged: a client that has bought
 // a tally keeps the token of that.
-func (e *engine) issuedWith(now time.Time, dc *decisionContext, who *subject) (t limiter.Tally, ok bool) {
-	f := &dc.reply.Fields
+func (q *question) issuedWith() (t limiter.Tally, ok bool) {
+	f := &q.dc.reply.Fields
 	text := f.Lines[reply.Token]
 	if text == "" {
-		_, text = who.cutCookie(f.Cookie)
+		_, text = q.who.cutCookie(f.Cookie)
 	}
-	said, err := who.holder.Verify(now, text)
-	return said.Tally, err == nil && said.Own.IsZero() == (dc.own == nil)
+	said, err := q.who.holder.Verify(q.at, text)
+	return said.Tally, err == nil && said.Own.IsZero() == (q.dc.own == nil)
 }
 
 // reissue puts these fields in place of those of the decision, wherever they stand. A
 // tally that has counted nothing has no token; then none is sent. What was sent already is left as it is.
-func (e *engine) reissue(now time.Time, dc *decisionContext, who *subject, fields answerFields, h http.Header) {
-	f := &dc.reply.Fields
+func (q *question) reissue(fields answerFields, h http.Header) {
+	f := &q.dc.reply.Fields
 	if f.Finalized() {
 		return
 	}
 	then := f.Copy()
 	if fields.tally != nil {
-		tok := string(who.appendToken(nil, fields.own, fields.tally))
+		tok := string(q.who.appendToken(nil, fields.own, fields.tally))
 		var cookie []byte
 		if len(tok) > 0 {
-			start, _ := who.cutCookie(f.Cookie)
-			cookie = e.carriage.appendCookieEnd([]byte(start), []byte(tok), e.expires(fields)-now.Unix())
+			start, _ := q.who.cutCookie(f.Cookie)
+			cookie = q.carriage.appendCookieEnd([]byte(start), []byte(tok), q.expires(fields)-q.at.Unix())
 		}
 		then.ReplaceToken(tok, string(cookie))
-		e.note(&dc.decision, who, fields, tok)
+		q.note(&q.dc.decision, fields, tok)
 	}
-	if fields.standings != nil && !e.carriage.quiet {
-		if e.carriage.fields.has(RateLimitFields) {
-			then.Lines[reply.RateLimit] = string(appendRateLimit(nil, who.tier.names, fields.standings))
+	if fields.standings != nil && !q.carriage.quiet {
+		if q.carriage.fields.has(RateLimitFields) {
+			then.Lines[reply.RateLimit] = string(appendRateLimit(nil, q.who.tier.names, fields.standings))
 		}
-		if e.carriage.fields.has(XRateLimitInSeconds) {
-			answerX(then, who.tier.policy, fields.standings)
+		if q.carriage.fields.has(XRateLimitInSeconds) {
+			answerX(then, q.who.tier.policy, fields.standings)
 		}
 	}
 	f.Reissue(h, then)

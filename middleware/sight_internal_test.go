@@ -28,21 +28,21 @@ func TestKnownBySightBehindOtherTokens(t *testing.T) {
 	}
 	e, other := compiled("contact"), compiled("other")
 	now := e.now()
-	who := e.newSubject(context.Background(), now, Principal("alice"))
+	who := &e.about(context.Background(), now, Principal("alice")).who
 	tally, _ := e.memory.Take(now, e.base.policy, &limiter.Candidate{Key: who.key}, 1)
 	ours := string(who.holder.Append(nil, &tally))
-	foreign := other.newSubject(context.Background(), now, Principal("alice"))
-	theirs := string(foreign.holder.Append(nil, &tally))
+	theirs := string(other.about(context.Background(), now, Principal("alice")).who.holder.Append(nil, &tally))
 	forged := ours[:len(ours)-1] + "!" // refused if it is read
 	rest, ok := who.holder.Rest(forged)
 	require.True(t, ok)
 	e.sight.Note(e.base.policy, who.key, rest, &tally)
 	for line, known := range map[string]int{forged: 1, theirs + ", " + forged: 1, "garbage, " + forged: 0} {
-		var shown credentials
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set(TokenHeader, line)
-		e.readTokens(now, &question{r: r}, &who, &shown)
-		require.Equal(t, known, shown.accepted, line)
+		q := e.about(context.Background(), now, Principal("alice"))
+		q.r = r
+		q.readTokens()
+		require.Equal(t, known, q.shown.accepted, line)
 	}
 }
 
@@ -92,7 +92,7 @@ func knownAsRead(t *testing.T, r *rand.Rand, vary func(*Config)) (known int) {
 	}))
 	type issued struct{ token, to string }
 	var tokens []issued
-	subjects := map[string]subject{}
+	subjects := map[string]*question{}
 	for range 250 {
 		switch now = now.Add(time.Duration(r.IntN(900)) * time.Millisecond); r.IntN(30) {
 		case 0:
@@ -115,17 +115,18 @@ func knownAsRead(t *testing.T, r *rand.Rand, vary func(*Config)) (known int) {
 		if _, met := subjects[q.RemoteAddr]; !met {
 			id, err := PeerAddress(q)
 			require.NoError(t, err)
-			subjects[q.RemoteAddr] = e.newSubject(context.Background(), now, id)
+			subjects[q.RemoteAddr] = e.about(context.Background(), now, id)
 		}
 		w := httptest.NewRecorder()
 		if handler.ServeHTTP(w, q); w.Header().Get(TokenHeader) != "" {
 			tokens = append(tokens, issued{w.Header().Get(TokenHeader), q.RemoteAddr})
 		}
 		for _, one := range tokens[max(0, len(tokens)-20):] {
-			for name, who := range subjects {
+			for name, q := range subjects {
 				var says limiter.Tally
-				if e.knows(now, &who, one.token, &says) {
-					read, err := who.holder.Verify(now, one.token)
+				q.at = now
+				if q.knows(one.token, &says) {
+					read, err := q.who.holder.Verify(now, one.token)
 					require.NoError(t, err)
 					require.Equal(t, one.to, name)
 					require.True(t, read.Own.IsZero())

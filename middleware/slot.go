@@ -18,85 +18,85 @@ import (
 // enter finds a slot for a request before anything is charged: in the first tally that has
 // one of those that it shows, and else in the one that all of its identity share. It is not
 // ok if none is free.
-func (e *engine) enter(now time.Time, q *question, dc *decisionContext, who *subject, shown *credentials) (ok bool) {
-	g := e.gate
+func (q *question) enter() (ok bool) {
+	g := q.gate
 	if g == nil || q.r == nil {
 		return true
 	}
-	n := g.maxFor(who.tier.name)
-	for i := range shown.own {
-		if s := g.table.Try(now, g.keyOf([]byte{kindOwn}, shown.own[i].own.ID[:]), n); s != nil {
-			e.hold(dc, s)
+	n := g.maxFor(q.who.tier.name)
+	for i := range q.shown.own {
+		if s := g.table.Try(q.at, g.keyOf([]byte{kindOwn}, q.shown.own[i].own.ID[:]), n); s != nil {
+			q.hold(s)
 			return true
 		}
 	}
-	s := g.table.Try(now, g.keyOf(who.bytes), n)
+	s := g.table.Try(q.at, g.keyOf(q.who.bytes), n)
 	if s == nil {
 		return false
 	}
-	e.hold(dc, s)
+	q.hold(s)
 	return true
 }
 
 // hold gives the request a slot of this instance.
-func (e *engine) hold(dc *decisionContext, s *slots.Slot) {
-	g := e.gate
-	own := slots.NewPermit(func() { g.table.Leave(e.now(), s) })
-	if g.CancelHeld && !e.shadow {
-		dc.Context = own.EndAfter(dc.Context, g.MaxHold, errHeldTooLong)
+func (q *question) hold(s *slots.Slot) {
+	g, now := q.gate, q.now // and not q: the permit outlives the decision
+	own := slots.NewPermit(func() { g.table.Leave(now(), s) })
+	if g.CancelHeld && !q.shadow {
+		q.dc.Context = own.EndAfter(q.dc.Context, g.MaxHold, errHeldTooLong)
 	}
-	dc.decision.withExtras().permit = own
+	q.dc.decision.withExtras().permit = own
 }
 
 // refuseAtOnce concludes a request for which there is no slot. It was charged nothing, so
 // the answer carries no more than the token of a tally that it has just bought.
-func (e *engine) refuseAtOnce(now time.Time, dc *decisionContext, who *subject, shown *credentials, v verdict) {
+func (q *question) refuseAtOnce(v verdict) {
 	var fields answerFields
-	if p := &shown.proof; p.opened {
-		fields.own, fields.tally, fields.paid = &shown.own[p.index].own, &shown.own[p.index].tally, true
+	if p := &q.shown.proof; p.opened {
+		fields.own, fields.tally, fields.paid = &q.shown.own[p.index].own, &q.shown.own[p.index].tally, true
 	}
-	dc.decision.conclude(&v)
-	e.answer(now, dc, who, shown, fields, offerFields{})
+	q.dc.decision.conclude(&v)
+	q.answer(fields, offerFields{})
 }
 
 // enterExact leases a slot from the counter, and reports whether there is one; if not, v is
 // what becomes of the request. A refusal is not remembered: nobody knows when a request is
 // going to end.
-func (e *engine) enterExact(now time.Time, q *question, dc *decisionContext, who *subject) (v verdict, ok bool) {
-	g := e.gate
+func (q *question) enterExact() (v verdict, ok bool) {
+	g := q.gate
 	if g == nil || q.r == nil {
 		return v, true
 	}
 	h := sha256.New()
 	h.Write([]byte("tallystick/v1/slot\x00"))
-	h.Write(who.bytes)
-	call := exact.Call{Key: base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16]), Cost: 1, Policy: who.tier.leases, ID: rand.Text()}
+	h.Write(q.who.bytes)
+	call := exact.Call{Key: base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16]), Cost: 1, Policy: q.who.tier.leases, ID: rand.Text()}
 	began := time.Now()
-	answer, outcome, err := e.exact.guard.Take(q.ctx, now, e.now, e.exact.callerOf(who), call)
-	dc.decision.noteCall(outcome, time.Since(began))
-	e.checks.counterRefuses(now, outcome, err, &e.exact.guard)
-	otherwise := e.exact.Outage
+	answer, outcome, err := q.exact.guard.Take(q.ctx, q.at, q.now, q.callerOf(), call)
+	q.dc.decision.noteCall(outcome, time.Since(began))
+	q.checks.counterRefuses(q.at, outcome, err, &q.exact.guard)
+	otherwise := q.exact.Outage
 	switch outcome {
 	case guardedcall.Answered:
-		e.checks.counterAnswers(now, &e.exact.guard)
+		q.checks.counterAnswers(q.at, &q.exact.guard)
 		if !answer.Admitted {
 			return tooManyAtOnce(), false
 		}
-		ctx, receipt := context.WithoutCancel(q.ctx), answer.Receipt
+		ctx, receipt, x := context.WithoutCancel(q.ctx), answer.Receipt, q.exact
 		own := slots.NewPermit(func() {
-			ctx, cancel := context.WithTimeout(ctx, e.exact.Deadline)
+			ctx, cancel := context.WithTimeout(ctx, x.Deadline)
 			defer cancel()
 			lost := false
-			_ = e.exact.giveBack(ctx, receipt, &lost) // else it ends by itself
+			_ = x.giveBack(ctx, receipt, &lost) // else it ends by itself
 		})
-		if !e.shadow {
-			dc.Context = own.EndAfter(dc.Context, g.MaxHold-leaseMargin, errHeldTooLong)
+		if !q.shadow {
+			q.dc.Context = own.EndAfter(q.dc.Context, g.MaxHold-leaseMargin, errHeldTooLong)
 		}
-		dc.decision.withExtras().permit = own
+		q.dc.decision.withExtras().permit = own
 		return v, true
 	case guardedcall.Contended:
-		e.checks.counterAnswers(now, &e.exact.guard)
-		if otherwise = e.exact.Contended; otherwise != FailOpen {
+		q.checks.counterAnswers(q.at, &q.exact.guard)
+		if otherwise = q.exact.Contended; otherwise != FailOpen {
 			return overloaded(), false
 		}
 	case guardedcall.Full:
@@ -104,14 +104,14 @@ func (e *engine) enterExact(now time.Time, q *question, dc *decisionContext, who
 	case guardedcall.Busy:
 		return overloaded(), false
 	case guardedcall.Failed:
-		e.checks.warn(now, counterFailed, "error", err)
+		q.checks.warn(q.at, counterFailed, "error", err)
 	case guardedcall.Down:
-		e.checks.counterDown(now, e.exact.consequence(), err)
+		q.checks.counterDown(q.at, q.exact.consequence(), err)
 	}
-	if dc.decision.Degraded = true; otherwise == FailClosed {
+	if q.dc.decision.Degraded = true; otherwise == FailClosed {
 		return counterDown(), false
 	}
-	if !e.enter(now, q, dc, who, &credentials{}) {
+	if !q.enter() {
 		return tooManyAtOnce(), false
 	}
 	return v, true
@@ -122,10 +122,10 @@ func (e *engine) enterExact(now time.Time, q *question, dc *decisionContext, who
 const leaseMargin = time.Second
 
 // callerOf says whether who asks pays.
-func (x *exactCounter) callerOf(who *subject) guardedcall.Caller {
-	pays := who.id.kind != kindAddress
-	if x.PayingTiers != nil {
-		pays = slices.Contains(x.PayingTiers, who.tier.name)
+func (q *question) callerOf() guardedcall.Caller {
+	pays := q.who.id.kind != kindAddress
+	if q.exact.PayingTiers != nil {
+		pays = slices.Contains(q.exact.PayingTiers, q.who.tier.name)
 	}
 	if pays {
 		return guardedcall.Payer

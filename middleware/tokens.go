@@ -24,42 +24,42 @@ const (
 // readTokens verifies the tokens of a request, and sets apart what other cookies show. All that are
 // accepted count: a client cannot gain by choosing which to show, and a planted one cannot
 // hide another.
-func (e *engine) readTokens(now time.Time, q *question, who *subject, shown *credentials) {
-	shown.outside = q.r == nil
-	if !shown.outside {
-		shown.fields = q.r.Header
+func (q *question) readTokens() {
+	q.shown.outside = q.r == nil
+	if !q.shown.outside {
+		q.shown.fields = q.r.Header
 	}
-	if e.carriage.transport != CookieOnly || shown.outside {
+	if q.carriage.transport != CookieOnly || q.shown.outside {
 		pieces := 0
-		for _, line := range q.tokens() {
+		for _, line := range q.tokenLines() {
 			if len(line) > maxLine {
-				shown.fault = tokenMalformed
+				q.shown.fault = tokenMalformed
 				continue
 			}
 			for more := true; more && pieces < maxPieces; pieces++ {
 				var piece string
 				piece, line, more = strings.Cut(line, ",")
-				if e.readToken(now, who, shown, httpfield.Trim(piece)) {
-					shown.byHeader = true
+				if q.readToken(httpfield.Trim(piece)) {
+					q.shown.byHeader = true
 				}
 			}
 		}
 	}
-	if e.carriage.transport == HeaderOnly || shown.outside {
+	if q.carriage.transport == HeaderOnly || q.shown.outside {
 		return
 	}
 	if lines := q.r.Header["Cookie"]; len(lines) > 0 {
-		for suffix, value := range httpfield.Cookies(lines, e.carriage.cookieName, e.carriage.cookieSuffixes...) {
+		for suffix, value := range httpfield.Cookies(lines, q.carriage.cookieName, q.carriage.cookieSuffixes...) {
 			switch {
-			case strings.HasPrefix(suffix, proofSuffix) && len(shown.proofCookies) < maxProofs:
-				shown.proofCookies = append(shown.proofCookies, value)
-			case suffix == roomSuffix && len(shown.roomCookies) < maxTokens:
-				shown.roomCookies = append(shown.roomCookies, value)
-			case suffix == "" && e.readToken(now, who, shown, value):
-				shown.byCookie = true
-			case strings.HasPrefix(suffix, thingSuffix) && who.mark != "":
-				if tok, ours := strings.CutPrefix(value, who.mark); ours && e.readToken(now, who, shown, tok) {
-					shown.byCookie = true
+			case strings.HasPrefix(suffix, proofSuffix) && len(q.shown.proofCookies) < maxProofs:
+				q.shown.proofCookies = append(q.shown.proofCookies, value)
+			case suffix == roomSuffix && len(q.shown.roomCookies) < maxTokens:
+				q.shown.roomCookies = append(q.shown.roomCookies, value)
+			case suffix == "" && q.readToken(value):
+				q.shown.byCookie = true
+			case strings.HasPrefix(suffix, thingSuffix) && q.who.mark != "":
+				if tok, ours := strings.CutPrefix(value, q.who.mark); ours && q.readToken(tok) {
+					q.shown.byCookie = true
 				}
 			}
 		}
@@ -68,52 +68,52 @@ func (e *engine) readTokens(now time.Time, q *question, who *subject, shown *cre
 
 // readToken verifies one token, notes what it says, and reports whether it was
 // accepted. What is counted and told of it decides nothing.
-func (e *engine) readToken(now time.Time, who *subject, shown *credentials, text string) bool {
-	if text == "" || shown.macs == maxTokens {
+func (q *question) readToken(text string) bool {
+	if text == "" || q.shown.macs == maxTokens {
 		return false
 	}
 	var (
 		t   token.Token
 		err error
 	)
-	garbage := shown.fault != tokenSound && shown.fault != tokenForeign // tokens of a stack's other policies come along
-	if garbage || !e.knows(now, who, text, &t.Tally) {
-		if e.codec.Foreign(text) {
-			shown.fault = tokenForeign
+	garbage := q.shown.fault != tokenSound && q.shown.fault != tokenForeign // tokens of a stack's other policies come along
+	if garbage || !q.knows(text, &t.Tally) {
+		if q.codec.Foreign(text) {
+			q.shown.fault = tokenForeign
 			return false
 		}
-		t, err = who.holder.Verify(now, text)
+		t, err = q.who.holder.Verify(q.at, text)
 	}
 	fault, own := faultOf(err), t.Own.Expires != 0
 	if fault == tokenSound && own {
-		fault = e.challenge.faultOfOwn(now, who, &t.Own)
+		fault = q.faultOfOwn(&t.Own)
 	}
 	if fault.signed() {
-		shown.macs++
+		q.shown.macs++
 	}
 	var ahead time.Duration
 	if err == nil {
-		ahead = e.base.policy.Ahead(now, &t.Tally)
+		ahead = q.base.policy.Ahead(q.at, &t.Tally)
 	}
-	e.tokens.note(fault, ahead > 0)
+	q.tokens.note(fault, ahead > 0)
 	switch {
 	case ahead > 0:
-		e.checks.clockAhead(now, ahead)
+		q.checks.clockAhead(q.at, ahead)
 	case fault == tokenSecret:
-		e.checks.otherSecret(now, who.id, e.codec)
+		q.checks.otherSecret(q.at, q.who.id, q.codec)
 	}
 	if fault != tokenSound {
-		shown.fault = fault
+		q.shown.fault = fault
 		return false
 	}
-	shown.accepted++
+	q.shown.accepted++
 	switch {
 	case own:
-		shown.addOwn(now, e.base.pass.policy, t.Own, t.Tally)
-	case shown.shared == limiter.Tally{}:
-		shown.shared = t.Tally
+		q.shown.addOwn(q.at, q.base.pass.policy, t.Own, t.Tally)
+	case q.shown.shared == limiter.Tally{}:
+		q.shown.shared = t.Tally
 	default:
-		shown.shared = e.merged(now, shown.shared, t.Tally)
+		q.shown.shared = q.merged(q.at, q.shown.shared, t.Tally)
 	}
 	return true
 }
@@ -121,26 +121,26 @@ func (e *engine) readToken(now time.Time, who *subject, shown *credentials, text
 // knows reports whether text is the token that who was sent last, and what it says. Nothing of it is read: it was
 // signed by this engine for this client, so all that could have become of it since is that it has expired. Own
 // tallies are not known by sight, because only the token says whose they are.
-func (e *engine) knows(now time.Time, who *subject, text string, says *limiter.Tally) bool {
-	if e.sight == nil {
+func (q *question) knows(text string, says *limiter.Tally) bool {
+	if q.sight == nil {
 		return false
 	}
-	rest, ok := who.holder.Rest(text)
-	return ok && e.sight.Knows(e.base.policy, who.key, rest, says) && e.carried.Expires(*says) > now.Unix()
+	rest, ok := q.who.holder.Rest(text)
+	return ok && q.sight.Knows(q.base.policy, q.who.key, rest, says) && q.carried.Expires(*says) > q.at.Unix()
 }
 
 // faultOfOwn returns why an own tally may not be charged for this request. Where
 // nothing is sold, or for longer than anything lives that was ever sold here, a thief of the key made it, or
 // an instance that another clock or PassTime holds for.
 // The thief must not get more than that takes.
-func (c *challenger) faultOfOwn(now time.Time, who *subject, own *token.Own) tokenFault {
-	if !c.sellsTallies() {
+func (q *question) faultOfOwn(own *token.Own) tokenFault {
+	if !q.challenge.sellsTallies() {
 		return tokenHolder
 	}
-	switch longest := now.Add(c.longestPass + time.Minute).Unix(); {
+	switch longest := q.at.Add(q.challenge.longestPass + time.Minute).Unix(); {
 	case own.Expires > longest:
 		return tokenLate
-	case !own.Bound && c.bindsOwn(who.id):
+	case !own.Bound && q.challenge.bindsOwn(q.who.id):
 		return tokenHolder
 	}
 	return tokenSound

@@ -48,13 +48,14 @@ func TestShownTokensOfAnOwnTallyAreMerged(t *testing.T) {
 func TestOwnTokensThatLiveTooLongAreNotBelieved(t *testing.T) {
 	m := selling(t, &Challenge{})
 	e := m.engine.Load()
-	now, who := time.Unix(1_800_000_000, 0), subject{id: new(Address(netip.MustParseAddr("203.0.113.1")))}
+	now := time.Unix(1_800_000_000, 0)
+	q := e.about(t.Context(), now, Address(netip.MustParseAddr("203.0.113.1")))
 	life := e.challenge.passLife
 	for _, test := range []struct {
 		life time.Duration
 		want tokenFault
 	}{{life, tokenSound}, {life + time.Minute, tokenSound}, {life + time.Minute + time.Second, tokenLate}, {100 * 365 * 24 * time.Hour, tokenLate}} {
-		require.Equal(t, test.want, e.challenge.faultOfOwn(now, &who, &token.Own{ID: [6]byte{1}, Expires: now.Add(test.life).Unix()}), test.life)
+		require.Equal(t, test.want, q.faultOfOwn(&token.Own{ID: [6]byte{1}, Expires: now.Add(test.life).Unix()}), test.life)
 	}
 }
 
@@ -63,8 +64,9 @@ func TestOwnTokensWhereNothingIsSold(t *testing.T) {
 	for name, challenge := range map[string]*Challenge{"no challenge": nil, "proofs buy requests": {Mode: EveryRequest}} {
 		t.Run(name, func(t *testing.T) {
 			m := selling(t, challenge)
-			now, who := time.Unix(1_800_000_000, 0), subject{id: new(Address(netip.MustParseAddr("203.0.113.1")))}
-			require.Equal(t, tokenHolder, m.engine.Load().challenge.faultOfOwn(now, &who, &token.Own{ID: [6]byte{1}, Expires: now.Unix() + 1}))
+			now := time.Unix(1_800_000_000, 0)
+			q := m.engine.Load().about(t.Context(), now, Address(netip.MustParseAddr("203.0.113.1")))
+			require.Equal(t, tokenHolder, q.faultOfOwn(&token.Own{ID: [6]byte{1}, Expires: now.Unix() + 1}))
 		})
 	}
 }

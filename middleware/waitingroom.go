@@ -51,23 +51,23 @@ func (p *roomPass) admits(now time.Time) bool { return p.text != "" && !now.Befo
 
 // readRoomPass verifies the tickets and the tallies beside them. Like tokens, all
 // that are ours count. A ticket that is used up is none.
-func (r *waitingRoom) readRoomPass(now time.Time, who *subject, shown *credentials, cost int64) (pass roomPass) {
-	if len(shown.roomCookies) == 0 {
+func (q *question) readRoomPass(cost int64) (pass roomPass) {
+	if len(q.shown.roomCookies) == 0 {
 		return pass // most clients that are refused are programs
 	}
-	pass = r.newRoomPass(who)
-	for _, value := range shown.roomCookies {
+	pass = q.newRoomPass()
+	for _, value := range q.shown.roomCookies {
 		text, tok, _ := strings.Cut(value, "~")
-		t, ok := r.tickets.Verify(text, who.bytes)
+		t, ok := q.room.tickets.Verify(text, q.who.bytes)
 		if !ok {
 			continue
 		}
 		if tok != "" {
-			if t, err := pass.holder.Verify(now, tok); err == nil && t.Own.IsZero() {
-				pass.tally = who.tier.room.policy.Merge(now, pass.tally, t.Tally)
+			if t, err := pass.holder.Verify(q.at, tok); err == nil && t.Own.IsZero() {
+				pass.tally = q.who.tier.room.policy.Merge(q.at, pass.tally, t.Tally)
 			}
 		}
-		good := now.Before(t.Opens.Add(ticketLife)) && r.uses.Left(now, t, cost, ticketShare(who))
+		good := q.at.Before(t.Opens.Add(ticketLife)) && q.room.uses.Left(q.at, t, cost, ticketShare(&q.who))
 		if good && (pass.text == "" || t.Opens.Before(pass.ticket.Opens)) {
 			pass.text, pass.ticket = text, t
 		}
@@ -80,36 +80,36 @@ func (r *waitingRoom) readRoomPass(now time.Time, who *subject, shown *credentia
 func ticketShare(who *subject) int64 { return who.tier.room.most() / 4 }
 
 // newRoomPass returns what a client of the room has without showing anything.
-func (r *waitingRoom) newRoomPass(who *subject) roomPass {
-	bytes := append([]byte{kindRoom}, who.bytes...)
-	return roomPass{bytes: bytes, holder: r.codec.Holder(bytes)}
+func (q *question) newRoomPass() roomPass {
+	bytes := append([]byte{kindRoom}, q.who.bytes...)
+	return roomPass{bytes: bytes, holder: q.room.codec.Holder(bytes)}
 }
 
 // chargeRoom charges the waiting room for a request that would be refused. It is not ok
 // if no ticket has opened, or if the room refuses too: then the refusal is what it would
 // be without a room.
-func (r *waitingRoom) chargeRoom(now time.Time, who *subject, pass *roomPass, cost int64) (c charged, ok bool) {
-	if !pass.admits(now) || !r.uses.Take(now, pass.ticket, cost, ticketShare(who), pass.ticket.Opens.Add(ticketLife)) {
+func (q *question) chargeRoom(pass *roomPass, cost int64) (c charged, ok bool) {
+	if !pass.admits(q.at) || !q.room.uses.Take(q.at, pass.ticket, cost, ticketShare(&q.who), pass.ticket.Opens.Add(ticketLife)) {
 		return c, false
 	}
-	f := r.roomCandidate(who, pass)
+	f := q.roomCandidate(pass)
 	c.shown = f.Shown
-	c.tally, c.verdict = r.memory.Take(now, who.tier.room.policy, &f, cost)
+	c.tally, c.verdict = q.room.memory.Take(q.at, q.who.tier.room.policy, &f, cost)
 	if !c.verdict.Admitted {
-		r.uses.GiveBack(now, pass.ticket, cost)
+		q.room.uses.GiveBack(q.at, pass.ticket, cost)
 	}
 	return c, c.verdict.Admitted
 }
 
 // roomCandidate returns the tally of the room. Its networks are counted apart from those
 // of the rest: else a network that fills the one would fill the others.
-func (r *waitingRoom) roomCandidate(who *subject, pass *roomPass) limiter.Candidate {
-	room := who.tier.room
-	f := limiter.Candidate{Key: r.memory.Key(pass.bytes), Shown: pass.tally, Provider: who.id.provider()}
-	if who.wide() {
+func (q *question) roomCandidate(pass *roomPass) limiter.Candidate {
+	room := q.who.tier.room
+	f := limiter.Candidate{Key: q.room.memory.Key(pass.bytes), Shown: pass.tally, Provider: q.who.id.provider()}
+	if q.who.wide() {
 		f.Networks = []limiter.Network{
-			{Key: r.memory.Key(who.id.appendNet([]byte{kindRoom}, 56)), Policy: room.net56},
-			{Key: r.memory.Key(who.id.appendNet([]byte{kindRoom}, 48)), Policy: room.net48},
+			{Key: q.room.memory.Key(q.who.id.appendNet([]byte{kindRoom}, 56)), Policy: room.net56},
+			{Key: q.room.memory.Key(q.who.id.appendNet([]byte{kindRoom}, 48)), Policy: room.net48},
 		}
 	}
 	return f
@@ -119,12 +119,12 @@ func (r *waitingRoom) roomCandidate(who *subject, pass *roomPass) limiter.Candid
 // it admits; 0 if none would help. Where the room has space it opens after the first
 // wait. Where the room is full it opens at a random time after the room does: else all
 // who wait would come at once, and a script that comes on the dot be first for ever.
-func (r *waitingRoom) issueTicket(now time.Time, who *subject, pass roomPass, cost int64) (roomPass, time.Duration) {
+func (q *question) issueTicket(pass roomPass, cost int64) (roomPass, time.Duration) {
 	if pass.bytes == nil {
-		pass = r.newRoomPass(who)
+		pass = q.newRoomPass()
 	}
-	f := r.roomCandidate(who, &pass)
-	v := r.memory.Peek(now, who.tier.room.policy, &f, cost)
+	f := q.roomCandidate(&pass)
+	v := q.room.memory.Peek(q.at, q.who.tier.room.policy, &f, cost)
 	if v.Impossible {
 		return pass, 0 // it would be a wait for nothing
 	}
@@ -135,12 +135,12 @@ func (r *waitingRoom) issueTicket(now time.Time, who *subject, pass roomPass, co
 	// A client that comes too early keeps its ticket: a new one would begin its wait anew.
 	// Nor does it get a better one for asking again: it gets a new one only where every
 	// new one opens sooner.
-	good := pass.text != "" && now.Add(v.Wait).Before(pass.ticket.Opens.Add(ticketLife))
-	left := max(pass.ticket.Opens.Sub(now), v.Wait)
+	good := pass.text != "" && q.at.Add(v.Wait).Before(pass.ticket.Opens.Add(ticketLife))
+	left := max(pass.ticket.Opens.Sub(q.at), v.Wait)
 	if !good || left > first+spread {
-		pass.ticket = ticket.Draw(now.Add(first), spread)
-		pass.text = r.tickets.Sign(pass.ticket, who.bytes)
-		left = pass.ticket.Opens.Sub(now)
+		pass.ticket = ticket.Draw(q.at.Add(first), spread)
+		pass.text = q.room.tickets.Sign(pass.ticket, q.who.bytes)
+		left = pass.ticket.Opens.Sub(q.at)
 	}
 	if left <= 0 { // it is open, and the room was full a moment ago
 		left = first
@@ -151,33 +151,33 @@ func (r *waitingRoom) issueTicket(now time.Time, who *subject, pass roomPass, co
 // nextPass returns the pass that goes with the answer to a request that the room has let
 // in: with the same ticket or, if that is used up, with the next. So a client that
 // goes on to another page is not refused once more for each.
-func (r *waitingRoom) nextPass(now time.Time, who *subject, pass roomPass, c *charged, cost int64) roomPass {
+func (q *question) nextPass(pass roomPass, c *charged, cost int64) roomPass {
 	pass.tally = c.tally
-	if !r.uses.Left(now, pass.ticket, cost, ticketShare(who)) {
+	if !q.room.uses.Left(q.at, pass.ticket, cost, ticketShare(&q.who)) {
 		pass.text = ""
-		pass, _ = r.issueTicket(now, who, pass, cost)
+		pass, _ = q.issueTicket(pass, cost)
 	}
 	return pass
 }
 
 // roomCookie returns the cookie with the ticket and the tally of the room. It stays for
 // as long as one of them is worth something.
-func (c *carriage) roomCookie(now time.Time, who *subject, pass *roomPass, tally *limiter.Tally) string {
-	b := append(make([]byte, 0, 640), c.cookieName...)
+func (q *question) roomCookie(pass *roomPass, tally *limiter.Tally) string {
+	b := append(make([]byte, 0, 640), q.carriage.cookieName...)
 	b = append(b, roomSuffix...)
 	b = append(b, '=')
 	b = append(b, pass.text...)
 	ends := pass.ticket.Opens.Add(ticketLife).Unix()
-	if c.transport != MemoryOnly {
+	if q.carriage.transport != MemoryOnly {
 		n := len(b)
 		b = append(b, '~')
 		if b = pass.holder.Append(b, tally); len(b) == n+1 {
 			b = b[:n] // nothing has been counted
 		} else {
-			ends = max(ends, who.tier.policy.Expires(*tally))
+			ends = max(ends, q.who.tier.policy.Expires(*tally))
 		}
 	}
 	b = append(b, "; Max-Age="...)
-	b = strconv.AppendInt(b, max(1, ends-now.Unix()), 10)
-	return string(append(b, c.cookieAttributes...))
+	b = strconv.AppendInt(b, max(1, ends-q.at.Unix()), 10)
+	return string(append(b, q.carriage.cookieAttributes...))
 }
