@@ -44,7 +44,7 @@ func (s *showroom) settle(st *step, h http.Header) {
 		return
 	}
 	st.settled = true
-	s.visits.of(st.round).add(st, h.Get(middleware.TokenHeader), s.now())
+	s.visits.of(st.round).add(st, sentToken(h), s.now())
 }
 
 func (s *showroom) settleFor(w http.ResponseWriter, r *http.Request) {
@@ -75,7 +75,7 @@ func (s *showroom) sell(endpoints http.Handler) http.Handler {
 		if r.Method == http.MethodPost && round.id != "" {
 			h := w.Header()
 			w = &watched{ResponseWriter: w, before: func(status int) {
-				if token := h.Get(middleware.TokenHeader); status == http.StatusOK && token != "" {
+				if token := sentToken(h); status == http.StatusOK && token != "" {
 					s.visits.of(round).bought(round, token)
 				}
 			}}

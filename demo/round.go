@@ -3,12 +3,15 @@
 package main
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/base64"
 	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/tallystick/tallystick/middleware"
 )
 
 const (
@@ -89,8 +92,15 @@ func ofShowroom(name string) bool {
 }
 
 // shownToken returns the token that a request carries for the showroom, by cookie.
-func shownToken(r *http.Request) string {
-	for _, c := range r.Cookies() {
+func shownToken(r *http.Request) string { return tokenAmong(r.Cookies()) }
+
+// sentToken returns the token that a response carries for the showroom, by field or by cookie.
+func sentToken(h http.Header) string {
+	return cmp.Or(h.Get(middleware.TokenHeader), tokenAmong((&http.Response{Header: h}).Cookies()))
+}
+
+func tokenAmong(cookies []*http.Cookie) string {
+	for _, c := range cookies {
 		if _, token, _ := strings.Cut(c.Value, "~"); ofShowroom(c.Name) && strings.Count(token, ".") == 2 {
 			return token
 		}

@@ -158,7 +158,7 @@ func (g *generator) count(schema map[string]any, least, most string) int64 {
 	case g.wrong():
 		return max(0, low-1)
 	}
-	return low + g.Int64N(3)
+	return low + g.Int64N(min(3, high-low+1))
 }
 
 func (g *generator) text(schema map[string]any) string {

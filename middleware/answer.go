@@ -148,7 +148,7 @@ func (who *subject) appendToken(b []byte, own *token.Own, tally *limiter.Tally) 
 // note has the token that is sent known by sight, if the client has shown a good one: who drops tokens drops this one
 // too, and who comes but once would cost a look at a place in memory that nobody has looked at for long.
 func (q *question) note(d *record, fields answerFields, tok string) {
-	if q.sight == nil || d.tokens == 0 || fields.own != nil {
+	if q.sight == nil || d.tokens == 0 || fields.own != nil || q.dry {
 		return
 	}
 	if rest, ok := q.who.holder.Rest(tok); ok {

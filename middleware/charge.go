@@ -44,6 +44,25 @@ func (q *question) takeFrom(p *limiter.Policy, f *limiter.Candidate, cost int64)
 	return q.memory.Take(q.at, p, f, cost)
 }
 
+// choose is takeFrom for the tally with most left of several.
+func (q *question) choose(p *limiter.Policy, list []limiter.Candidate, cost int64) (best int, tally limiter.Tally, v storeless.Verdict) {
+	if !q.dry {
+		return q.memory.Choose(q.at, p, list, cost)
+	}
+	best, most := -1, int64(0)
+	for i := range list {
+		next := q.memory.Peek(q.at, p, &list[i], cost)
+		left := next.Least(p.Len())
+		switch {
+		case best < 0 || next.Admitted && !v.Admitted:
+		case next.Admitted != v.Admitted, left <= most && next.Wait >= v.Wait, next.Wait > v.Wait:
+			continue
+		}
+		best, most, tally, v = i, left, list[i].Shown, next
+	}
+	return best, tally, v
+}
+
 // signsLess reports whether tokens say what was shown and is charged, and not what the memory knows beside it: the next
 // owner of a key believes them, and nobody may be refused there for what another has used.
 func (e *engine) signsLess() bool {
@@ -122,7 +141,7 @@ func (q *question) chargeBought(cost int64) (c charged, ok bool) {
 		q.chargeShared(cost, &c)
 		return c, true
 	}
-	i, tally, v := q.memory.Choose(q.at, q.who.tier.pass.policy, candidates, cost)
+	i, tally, v := q.choose(q.who.tier.pass.policy, candidates, cost)
 	if q.shown.proof.opened {
 		i = q.shown.proof.index
 	}

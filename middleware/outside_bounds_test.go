@@ -59,7 +59,7 @@ func TestBoundHoldsWhereRequestsAndChecksMix(t *testing.T) {
 				a := decided(t, m, middleware.Ask{Identity: visitor, Tokens: some()})
 				ok, token = a.Allowed, a.Token()
 			default:
-				peeked(t, m, visitor)
+				decided(t, m, middleware.Ask{Identity: visitor, DryRun: true, Tokens: some()})
 			}
 			if ok {
 				passed++
@@ -100,7 +100,7 @@ func TestQuotaIsOneWhereTheTokenGoesAlong(t *testing.T) {
 }
 
 // To look costs nothing and sells nothing: no challenge counts as issued that nobody was sent.
-func TestPeekIssuesNoChallenge(t *testing.T) {
+func TestDryRunIssuesNoChallenge(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers, middleware.EveryRequest} {
 		m := newLimiter(t, challenging(new(clock), mode))
 		allowed(t, m, visitor, 6)
@@ -109,6 +109,22 @@ func TestPeekIssuesNoChallenge(t *testing.T) {
 			require.False(t, peeked(t, m, visitor).Allowed)
 		}
 		require.Equal(t, before, m.Stats(), mode)
+	}
+}
+
+// A dry run does not look at a proof, so the proof is good afterwards.
+func TestDryRunRedeemsNoProof(t *testing.T) {
+	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers, middleware.EveryRequest} {
+		m := newLimiter(t, challenging(new(clock), mode))
+		allowed(t, m, visitor, 6)
+		ask := middleware.Ask{Identity: visitor, Proof: solve(t, *check(t, m, visitor, 1).Offered), DryRun: true}
+		before := m.Stats()
+		dry := decided(t, m, ask)
+		require.False(t, dry.Allowed)
+		require.Empty(t, dry.Proof)
+		require.Equal(t, before, m.Stats(), mode)
+		ask.DryRun = false
+		require.True(t, decided(t, m, ask).Allowed)
 	}
 }
 
@@ -233,8 +249,8 @@ func TestAnswerIsToldAnythingByAnybody(t *testing.T) {
 	}
 }
 
-// A Check in a handler of the same policy holds beside the request, and each says for itself.
-func TestCheckInAHandlerOfTheSamePolicy(t *testing.T) {
+// A Decide in a handler of the same policy holds beside the request, and each says for itself.
+func TestDecideInAHandlerOfTheSamePolicy(t *testing.T) {
 	now := new(clock)
 	m := newLimiter(t, login(now))
 	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

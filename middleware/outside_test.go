@@ -18,15 +18,13 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// check asks about id, and wants no error.
+// check asks about id, which shows nothing, and wants no error.
 func check(t testing.TB, m *middleware.Middleware, id middleware.Identity, cost int64) middleware.Answer {
 	t.Helper()
-	a, err := m.Decide(t.Context(), middleware.Ask{Identity: id, Cost: cost})
-	require.NoError(t, err)
-	return a
+	return decided(t, m, middleware.Ask{Identity: id, Cost: cost})
 }
 
-// decided is check with all that can be shown.
+// decided asks, and wants no error.
 func decided(t testing.TB, m *middleware.Middleware, ask middleware.Ask) middleware.Answer {
 	t.Helper()
 	a, err := m.Decide(t.Context(), ask)
@@ -37,10 +35,7 @@ func decided(t testing.TB, m *middleware.Middleware, ask middleware.Ask) middlew
 // peeked looks how id stands.
 func peeked(t testing.TB, m *middleware.Middleware, id middleware.Identity) middleware.Decision {
 	t.Helper()
-	a, err := m.Decide(t.Context(), middleware.Ask{Identity: id, DryRun: true})
-	require.NoError(t, err)
-	require.Empty(t, a.Token())
-	return a.Decision
+	return decided(t, m, middleware.Ask{Identity: id, DryRun: true}).Decision
 }
 
 // allowed returns how many of n checks pass.
@@ -72,7 +67,6 @@ func TestAskIncorrect(t *testing.T) {
 		{"nobody", nil, t.Context(), middleware.Identity{}, 1, "nobody has no tally", false},
 		{"nobody with a tier", nil, t.Context(), middleware.Identity{Tier: "pro"}, 1, "nobody has no tally", false},
 		{"a name that is empty", nil, t.Context(), middleware.Principal(""), 1, "nobody has no tally", false},
-		{"nobody, for nothing", nil, t.Context(), middleware.Identity{}, 0, "nobody has no tally", false},
 		{"a negative cost", nil, t.Context(), visitor, -1, "nothing can cost -1", true},
 		{"an ended context", nil, ended, visitor, 1, "nothing was decided: context canceled", false},
 		{"a Concurrency", atOnce, t.Context(), visitor, 1, "has a Concurrency", true},
@@ -117,7 +111,7 @@ func TestZeroAnswer(t *testing.T) {
 	require.Empty(t, a.Pseudonym())
 }
 
-func TestDecideOutside(t *testing.T) {
+func TestDecide(t *testing.T) {
 	c := new(clock)
 	cfg := contact(c)
 	cfg.Tiers = map[string][]middleware.Limit{"pro": {{Algorithm: middleware.FixedWindow, Quota: 8, Window: time.Minute}}}
@@ -151,13 +145,16 @@ func TestDecideOutside(t *testing.T) {
 	require.Equal(t, middleware.OverLimit, a.Reason)
 	require.Equal(t, 429, a.Status)
 	require.GreaterOrEqual(t, a.RetryAfter, time.Minute)
+	a = ask(visitor, 0)
+	require.True(t, a.Allowed)
+	require.EqualValues(t, 1, a.Cost, "a cost that was left out is 1")
 	a = ask(visitor, 6)
 	require.Equal(t, middleware.CostAboveQuota, a.Reason)
-	a = ask(pro(visitor), 4)
+	a = ask(pro(visitor), 3)
 	require.True(t, a.Allowed, "another tier")
 	require.EqualValues(t, 0, a.Limits()[0].Remaining, "and the same tally")
-	require.Len(t, seen, 4)
-	require.Equal(t, a.Decision, seen[3])
+	require.Len(t, seen, 5)
+	require.Equal(t, a.Decision, seen[4])
 	c.advance(time.Minute)
 	for i := range 7 {
 		a = ask(visitor, 1)
@@ -165,9 +162,9 @@ func TestDecideOutside(t *testing.T) {
 	}
 }
 
-// A dry run says what would be decided, and leaves no trace: no count, no cell in memory, no
+// A dry run says what a decision would, and leaves no trace: no count, no cell in memory, no
 // decision in the metrics. So it is no way to fill the memory with names.
-func TestADryRunLeavesNoTrace(t *testing.T) {
+func TestDryRunLeavesNoTrace(t *testing.T) {
 	for name, change := range map[string]func(*middleware.Config){
 		"plain":       func(*middleware.Config) {},
 		"by outcome":  func(cfg *middleware.Config) { *cfg = login(new(clock)); cfg.Limits[1].Quota = 5 },
@@ -192,7 +189,7 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 			quota := peeked(t, m, visitor).Limits()
 			least := slices.MinFunc(quota, func(a, b middleware.LimitStatus) int { return int(a.Remaining - b.Remaining) }).Remaining
 			if cfg.InsecureNoMemory {
-				return // nothing remembers the others either
+				return // nothing remembers a decision either
 			}
 			require.EqualValues(t, least, allowed(t, m, visitor, int(least)+5))
 			for range 3 {
@@ -207,7 +204,7 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 	}
 	for _, mode := range []middleware.Mode{middleware.Newcomers, middleware.EveryRequest} {
 		m := newLimiter(t, challenging(new(clock), mode))
-		require.Equal(t, middleware.NoToken, peeked(t, m, visitor).Reason, "as without DryRun")
+		require.Equal(t, middleware.NoToken, peeked(t, m, visitor).Reason, "as a decision would")
 		require.Equal(t, middleware.NoToken, check(t, m, visitor, 1).Reason)
 	}
 }
@@ -326,8 +323,8 @@ func TestAnswerFields(t *testing.T) {
 	}
 }
 
-// However they come, by request or by Check, no more than the quota pass.
-func TestCheckAndRequestsAtOnce(t *testing.T) {
+// However they come, by request or by Decide, no more than the quota pass.
+func TestDecideAndRequestsAtOnce(t *testing.T) {
 	m := newLimiter(t, contact(new(clock)))
 	h := m.Handler(new(spy))
 	var passed atomic.Int64
@@ -349,7 +346,7 @@ func TestCheckAndRequestsAtOnce(t *testing.T) {
 }
 
 // The networks of IPv6 addresses are counted outside of HTTP too, with the same counts.
-func TestCheckCountsNetworks(t *testing.T) {
+func TestDecideCountsNetworks(t *testing.T) {
 	m := newLimiter(t, contact(new(clock)))
 	h := m.Handler(new(spy))
 	passed := 0
@@ -366,9 +363,9 @@ func TestCheckCountsNetworks(t *testing.T) {
 	require.True(t, peeked(t, m, address("2001:db8:0:100::1")).Allowed)
 }
 
-// A Check in a handler is a decision of its own: what the outer policy has decided about the
+// A Decide in a handler is a decision of its own: what the outer policy has decided about the
 // request stays in the context, in the response and to be settled.
-func TestCheckInsideOfAHandler(t *testing.T) {
+func TestDecideInsideOfAHandler(t *testing.T) {
 	cfg := contact(new(clock))
 	names := login(new(clock))
 	m, inner := newLimiter(t, cfg), newLimiter(t, names)
@@ -388,7 +385,7 @@ func TestCheckInsideOfAHandler(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, before.Policy, after.Policy)
 		require.Equal(t, before.Limits(), after.Limits())
-		middleware.Charge(r, true) // of the request, not of the Check
+		middleware.Charge(r, true) // of the request, not of the Decide
 		require.NoError(t, middleware.Refund(w, r))
 		require.Error(t, middleware.Refund(w, r))
 	}))
@@ -396,7 +393,7 @@ func TestCheckInsideOfAHandler(t *testing.T) {
 	require.Equal(t, []string{`"contact";q=5;w=60`}, resp.Header["Ratelimit-Policy"])
 	require.Equal(t, []string{`"contact";r=4;t=60`}, resp.Header["Ratelimit"])
 	require.Len(t, resp.Header["Tallystick-Token"], 1)
-	require.EqualValues(t, 4, peeked(t, m, visitor).Limits()[0].Remaining, "the request came back, the Check did not")
+	require.EqualValues(t, 4, peeked(t, m, visitor).Limits()[0].Remaining, "the request came back, the other did not")
 	require.NoError(t, a.Settle(3), "nobody has settled it")
 	require.EqualValues(t, 9997, peeked(t, inner, middleware.Principal("alice")).Limits()[0].Remaining)
 }
@@ -419,6 +416,7 @@ func TestAnswerSettle(t *testing.T) {
 	refused := check(t, m, visitor, 2)
 	require.False(t, refused.Allowed)
 	require.Error(t, refused.Settle(0), "a refusal was charged nothing")
+	require.Error(t, decided(t, m, middleware.Ask{Identity: visitor, DryRun: true}).Settle(1))
 }
 
 func TestShadowOutside(t *testing.T) {

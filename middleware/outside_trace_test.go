@@ -100,7 +100,7 @@ func playTwice(t *testing.T, seed uint64, limits []middleware.Limit, change func
 	for step := range 150 {
 		c.advance(time.Duration(rnd.IntN(3)) * time.Second)
 		addr, tier, thing := addresses[rnd.IntN(len(addresses))], []string{"", "pro", "none"}[rnd.IntN(3)], []string{"", "", "shop"}[rnd.IntN(3)]
-		cost := int64(1 + rnd.IntN(3))
+		cost := 1 + rnd.Int64N(3)
 		shown := make([]string, rnd.IntN(3))
 		for i := range shown {
 			shown[i] = tokens[rnd.IntN(len(tokens))]
@@ -109,10 +109,16 @@ func playTwice(t *testing.T, seed uint64, limits []middleware.Limit, change func
 		id.Tier = tier
 		resp := send(w.h, from(addr), with("Tier", tier, "Thing", thing, "Cost", fmt.Sprint(cost)), showing(shown...))
 		over := w.seen.last()
-		a, err := w.outside.Decide(t.Context(), middleware.Ask{Identity: id, Cost: cost, Tokens: shown})
-		require.NoError(t, err)
+		ask := middleware.Ask{Identity: id, Cost: cost, Tokens: shown, DryRun: true}
+		dry := decided(t, w.outside, ask)
+		ask.DryRun = false
+		a := decided(t, w.outside, ask)
 		at := fmt.Sprintf("seed %d, step %d: %s %s %s for %d with %d tokens", seed, step, addr, tier, thing, cost, len(shown))
 		require.Equal(t, over.Reason, a.Reason, at)
+		require.Equal(t, a.Reason, dry.Reason, at)
+		require.Equal(t, a.Status, dry.Status, at)
+		require.Equal(t, a.Allowed, dry.Allowed, at)
+		require.Empty(t, dry.Token(), at)
 		require.Equal(t, over.Allowed, a.Allowed, at)
 		require.Equal(t, over.Admitted, a.Admitted, at)
 		require.Equal(t, over.Status, a.Status, at)

@@ -179,3 +179,18 @@ func TestSalesMakeRoomForTheNext(t *testing.T) {
 	}
 	require.Zero(t, h.m.Stats().Saturations)
 }
+
+// A challenge from an instance where an address has bought nothing does not buy at its price where it has bought.
+func TestRisenPricesAreChargedAtRedemption(t *testing.T) {
+	cfg := challenging(new(clock), middleware.Newcomers)
+	cfg.Challenge.Crowd = 1
+	hot, calm := newSite(t, cfg), newSite(t, cfg)
+	bought(t, hot)
+	bought(t, hot)
+	cheap := solved(t, fetched(calm))
+	resp := redeemed(hot, cheap)
+	require.Equal(t, middleware.Reason("price-risen"), problemIn(t, resp).Reason)
+	require.EqualValues(t, 4*16, challengeIn(t, resp).Work)
+	require.Equal(t, http.StatusOK, redeemed(calm, cheap).StatusCode, "where it is worth its price")
+	require.Equal(t, http.StatusOK, redeemed(hot, solved(t, resp)).StatusCode, "at the price it has asked for")
+}

@@ -49,7 +49,7 @@ type Ask struct {
 	Proof string
 
 	// DryRun asks what the answer would be. It charges nothing, the memory does not remember it, Config.OnDecision is not
-	// told, and the Answer has a Decision alone, of the limits without Concurrency. Others may be charged before the
+	// told, Proof is not looked at, and the Answer has a Decision alone, of the limits without Concurrency. Others may be charged before the
 	// next call: what must hold is decided by a call without DryRun.
 	DryRun bool
 }
@@ -88,7 +88,7 @@ func (q *question) proofLines() []string {
 	switch {
 	case q.r != nil:
 		return q.r.Header[ProofHeader]
-	case q.proof != "":
+	case q.proof != "" && !q.dry:
 		return []string{q.proof}
 	}
 	return nil

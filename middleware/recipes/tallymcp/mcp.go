@@ -50,7 +50,7 @@ type Limiter struct {
 // New returns a limiter by a policy, which must have no Concurrency. identity tells who sends a
 // request; Config.Identity is not asked. costs are the tools of the server, and what a call costs. A
 // tool that is not among them has no tally of its own: names that clients make up would be as many
-// quotas. All of these share one tally of their caller, at a cost of 1.
+// quotas. All of these share one tally of their caller, at a cost of 1. A tool that costs 0 is not limited.
 func New(limit *middleware.Middleware, identity middleware.IdentityFunc, costs map[string]int64) *Limiter {
 	return &Limiter{limit: limit, identity: identity, costs: maps.Clone(costs)}
 }
@@ -95,6 +95,9 @@ func (l *Limiter) Receive(next mcp.MethodHandler) mcp.MethodHandler {
 		caller, cost := id.(middleware.Identity), int64(1)
 		if c, listed := l.costs[call.Params.Name]; listed {
 			caller, cost = caller.For(call.Params.Name), c
+		}
+		if cost == 0 { // in an Ask it is 1
+			return next(ctx, method, req)
 		}
 		answer, err := l.limit.Decide(ctx, middleware.Ask{Identity: caller, Cost: cost})
 		switch {
