@@ -15,11 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/keptform"
 )
 
 // keepForms has forms kept that are refused, those of /plain to begin with.
 func keepForms(t *testing.T) *site {
-	s := newSite(t, func(c *middleware.Config) { c.PageHandler = middleware.Interstitial{} })
+	s := newSite(t, func(c *middleware.Config) { c.PageHandler = keptform.Handler{} })
 	s.mux.HandleFunc("GET /plain", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_ = plain.Execute(w, "signup")
