@@ -63,6 +63,7 @@ func TestKeptForm(t *testing.T) {
 		"en": {"Not sent yet", "Password (please type it again)", "Send again", "Back without sending", "Try again in 5 seconds."},
 		"de": {"Noch nicht gesendet", "Passwort (bitte noch einmal eingeben)", "Erneut senden", "Zurück, ohne zu senden", "Bitte in 5 Sekunden erneut senden."},
 		"fr": {"Pas encore envoyé", "Mot de passe (à saisir de nouveau)", "Renvoyer", "Revenir sans envoyer", "Veuillez renvoyer dans 5 secondes."},
+		"he": {"עדיין לא נשלח", "סיסמה (נא להקליד שוב)", "שליחה מחדש", "חזרה בלי לשלוח", "שלחו שוב בעוד 5 שניות."},
 	} {
 		for _, scripts := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, scripts %v", language, scripts), func(t *testing.T) {
@@ -74,6 +75,8 @@ func TestKeptForm(t *testing.T) {
 				b.refusedForm(s)
 				require.Equal(t, want.title+" – 127.0.0.1", eval[string](b, "document.title"))
 				require.Equal(t, language, eval[string](b, "document.documentElement.lang"))
+				const fromTheRight = `(({ x, right }) => x > innerWidth - right)(document.querySelector("form button:not([type=button])").getBoundingClientRect())`
+				require.Equal(t, language == "he", eval[bool](b, fromTheRight))
 				require.Equal(t, "password", eval[string](b, `document.activeElement.name ?? ""`), "the focus is on what is wanted")
 				require.LessOrEqual(t, eval[int](b, "document.documentElement.scrollWidth"), 320)
 				require.Equal(t, !scripts, eval[bool](b, fmt.Sprintf("document.body.innerText.includes(%q)", want.wait)))
@@ -152,7 +155,7 @@ func TestTwoTabs(t *testing.T) {
 func TestKeptFormScreenshots(t *testing.T) {
 	shoot := camera(t)
 	browser := launch(t)
-	for _, language := range []string{"en", "de", "fr"} {
+	for _, language := range []string{"en", "de", "fr", "he", "ru"} {
 		for _, scripts := range []bool{true, false} {
 			s := keepForms(t)
 			b := open(t, browser, s.URL+"/elsewhere")

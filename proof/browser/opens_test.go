@@ -417,7 +417,7 @@ func TestPageScreenshots(t *testing.T) {
 	shoot := camera(t)
 	browser := launch(t)
 	dear := newWiki(t, endless)
-	for _, language := range []string{"en", "de", "fr", "es", "it", "pt", "nl", "pl", "ja", "zh"} {
+	for _, language := range []string{"en", "de", "fr", "es", "it", "pt", "nl", "pl", "ja", "zh", "he", "ru", "ko", "tr", "uk"} {
 		b := open(t, browser, dear.URL+"/elsewhere")
 		b.speaking(language)
 		b.do(chromedp.Navigate(dear.URL + "/wiki/Ada"))
