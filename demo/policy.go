@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/keptform"
 )
 
 // A route is one form and the policy that limits it.
@@ -41,7 +42,7 @@ func (o options) form(to route) middleware.Config {
 	page := http.Handler(http.HandlerFunc(showRefusal))
 	if to.challenge != nil {
 		// A form is kept in a page that sends it again, after work or a wait.
-		page = middleware.Interstitial{Page: page}
+		page = keptform.Handler{Page: page}
 	}
 	return middleware.Config{
 		Policy:    to.policy,

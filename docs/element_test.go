@@ -83,7 +83,7 @@ func TestOneChoiceOfLanguages(t *testing.T) {
 			h.ServeHTTP(w, r)
 			body, err := io.ReadAll(w.Body)
 			require.NoError(t, err)
-			if strings.Contains(string(body), `<html lang="`+language+`">`) {
+			if strings.Contains(string(body), `<html lang="`+language+`"`) {
 				pages = append(pages, language)
 			}
 		}

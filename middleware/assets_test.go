@@ -105,8 +105,8 @@ func TestAssetsImportWhatIsBesideThem(t *testing.T) {
 	require.Len(t, seen, 3, "fetch, texts, and one solver, by whichever way")
 }
 
-// TestAssetsAreSmall holds the files of the element together to what docs/forms.md says: 31 KB, and
-// 14 KB as browsers get them.
+// TestAssetsAreSmall holds the files of the element together to what docs/forms.md says: 37 KB, and
+// 17 KB as browsers get them. A language takes 1 KB, and half of that as browsers get it.
 func TestAssetsAreSmall(t *testing.T) {
 	h, _ := browserSite(t)
 	raw, compressed := 0, 0
@@ -118,8 +118,8 @@ func TestAssetsAreSmall(t *testing.T) {
 		compressed += len(small)
 	}
 	t.Logf("%d bytes in all, %d compressed", raw, compressed)
-	require.Less(t, raw, 31_200)
-	require.Less(t, compressed, 14_200)
+	require.Less(t, raw, 36_700)
+	require.Less(t, compressed, 16_700)
 	text, err := os.ReadFile("../docs/forms.md")
 	require.NoError(t, err)
 	for _, size := range []int{raw, compressed} {

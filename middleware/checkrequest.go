@@ -41,8 +41,7 @@ func (e *engine) checkWork(now time.Time, r *http.Request, dc *decisionContext) 
 	if e.challenge.path != "" && e.carriage.transport != HeaderOnly || e.hooks.refused != nil {
 		return
 	}
-	_, kept := e.hooks.page.(Interstitial)
-	if e.hooks.page != nil && !kept || !dc.wantsPage(r) || !page.Navigates(r) {
+	if e.hooks.page != nil && !page.HasElement(e.hooks.page) || !dc.wantsPage(r) || !page.Navigates(r) {
 		return // a page of the program's may have a script of its own
 	}
 	switch opens := page.Opens(r); {

@@ -92,7 +92,7 @@ type Config struct {
 	RefusalHandler http.Handler
 
 	// PageHandler replaces the built-in page alone, as RefusalHandler does; scripts still get problem
-	// details. [Interstitial] is one. It is asked too for HTML that a script of a page loads, which
+	// details. keptform.Handler is one. It is asked too for HTML that a script of a page loads, which
 	// gets no built-in page. Prohibited with RefusalHandler.
 	PageHandler http.Handler
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/keptform"
 )
 
 // What a page is told before it sends its form must be what becomes of the form.
@@ -75,7 +76,7 @@ func TestCostInAQuery(t *testing.T) {
 func TestHeldFormSaysWhatItCosts(t *testing.T) {
 	for cost, want := range map[int64]string{1: `<tally-check endpoint="/tally/">`, 3: `<tally-check endpoint="/tally/" cost="3">`} {
 		cfg := challenging(new(clock), middleware.Newcomers)
-		cfg.PageHandler, cfg.Challenge.Path = middleware.Interstitial{}, "/tally/"
+		cfg.PageHandler, cfg.Challenge.Path = keptform.Handler{}, "/tally/"
 		cfg.Cost = func(*http.Request) int64 { return cost }
 		resp := send(newSite(t, cfg), submitting(urlencoded, "a=b"))
 		require.Contains(t, bodyOf(t, resp), want)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/keptform"
 )
 
 // routes is a site of routes that share five a minute: one at Config.Cost, a dear one, one that tells what is left,
@@ -188,7 +189,7 @@ func TestHandlerCostIsSettledAndReconfigured(t *testing.T) {
 // that keeps a form names the price.
 func TestHandlerCostIsWhatThePageAsksFor(t *testing.T) {
 	cfg := challenging(new(clock), middleware.WhenExhausted)
-	cfg.PageHandler, cfg.Challenge.Path = middleware.Interstitial{}, "/tally/"
+	cfg.PageHandler, cfg.Challenge.Path = keptform.Handler{}, "/tally/"
 	s := routes(t, cfg)
 	require.False(t, asked(t, s, 3))
 	require.Equal(t, http.StatusOK, send(s, path("/report")).StatusCode)

@@ -10,10 +10,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/keptform"
 )
 
 // navigating is what a browser sends that goes to a page.
@@ -105,7 +107,7 @@ func TestWhoGetsThePage(t *testing.T) {
 		"a script's request for HTML":     {navigating("Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty"), never},
 		"a program":                       {func(r *http.Request) { method("GET")(r); with("Accept", "*/*")(r) }, never},
 	} {
-		for kind, handler := range map[string]http.Handler{"built-in": nil, "Interstitial": middleware.Interstitial{}} {
+		for kind, handler := range map[string]http.Handler{"built-in": nil, "keptform": keptform.Handler{}} {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				cfg := waiting(new(clock), middleware.Newcomers)
 				cfg.PageHandler = handler
@@ -115,7 +117,7 @@ func TestWhoGetsThePage(t *testing.T) {
 				byGet := test.want != never && name != "a form"
 				require.Equal(t, byGet, resp.StatusCode == http.StatusTooManyRequests, resp.Status)
 				require.Equal(t, !byGet, resp.StatusCode == http.StatusForbidden, resp.Status)
-				if name != "a form" { // an Interstitial's has a script of its own
+				if name != "a form" { // a kept form has a script of its own
 					require.Equal(t, test.want == opens, opening(t, resp))
 				}
 			})
@@ -197,20 +199,21 @@ func TestPageOfASite(t *testing.T) {
 	} {
 		require.Equal(t, want, named(h, host))
 	}
-	cfg.PageHandler = middleware.Interstitial{Title: "Ada & friends"}
+	cfg.PageHandler = keptform.Handler{Title: "Ada & friends"}
 	h = newSite(t, cfg)
 	require.Equal(t, "Ada &amp; friends", named(h, "wiki.example"))
 	require.Contains(t, bodyOf(t, send(h, submitting(urlencoded, "a=b"))), "<title>Not sent yet – Ada &amp; friends</title>")
 }
 
-// Ten languages, by what the browser asks for or the site is in.
+// Fifteen languages, by what the browser asks for or the site is in. A Cyrillic letter takes two bytes.
 func TestPageSpeaks(t *testing.T) {
 	h := newSite(t, waiting(new(clock), middleware.Newcomers))
 	titles := map[string]bool{}
-	for _, language := range []string{"en", "de", "fr", "es", "it", "pt", "nl", "pl", "ja", "zh"} {
+	for _, language := range []string{"en", "de", "fr", "es", "it", "pt", "nl", "pl", "ja", "zh", "he", "ru", "ko", "tr", "uk"} {
 		page := bodyOf(t, send(h, navigating("Accept-Language", language+"-XX,xx;q=0.9")))
-		require.Contains(t, page, `<html lang="`+language+`">`)
-		require.Less(t, len(page), 2<<10, language)
+		require.Contains(t, page, `<html lang="`+language+`"`)
+		require.Equal(t, language == "he", strings.Contains(page, ` dir="rtl">`))
+		require.Less(t, utf8.RuneCountInString(page), 2<<10, language)
 		_, title, _ := strings.Cut(page, "<title>")
 		title, _, _ = strings.Cut(title, "</title>")
 		require.False(t, titles[title], title)

@@ -158,7 +158,7 @@ func (d *record) decision(r *http.Request) Decision {
 // Extras are apart from a record because few decisions have any, and every request allocates a record.
 type extras struct {
 	exceptions
-	refusal *page.Refusal // for an Interstitial
+	given   *page.Given   // a refusal that a handler of the program's answers
 	cookies []string      // that go out beside the token's: of the waiting room, and of spent proofs
 	permit  *slots.Permit // of a request that is being served, where there is a Concurrency
 	counted *counted      // on an exact route; nil: nothing was
@@ -290,8 +290,13 @@ func (dc *decisionContext) leave() {
 
 // Value implements [context.Context].
 func (dc *decisionContext) Value(key any) any {
-	if key == (decisionKey{}) {
+	switch key {
+	case decisionKey{}:
 		return dc
+	case page.GivenKey{}:
+		if x := dc.decision.extras; x != nil && x.given != nil {
+			return x.given
+		}
 	}
 	return dc.Context.Value(key)
 }

@@ -85,6 +85,9 @@ func TestLanguages(t *testing.T) {
 		"known":                {"de", "", "Neuer Versuch in 15 Minuten."},
 		"unknown":              {"fi", "", "Try again in 15 minutes."},
 		"from right to left":   {"ar", "", "Try again in 15 minutes."},
+		"Hebrew":               {"he-IL", "", "נסו שוב בעוד 15 דקות."},
+		"Hebrew, as it was":    {"iw", "", "נסו שוב בעוד 15 דקות."},
+		"three plurals":        {"ru", "", "Повторите попытку через 15 минут."},
 		"no language":          {"constructor", "", "Try again in 15 minutes."},
 		"a text of the page's": {"pl", "Spróbuj ponownie {}.", "Spróbuj ponownie za 15 minut."},
 	} {
@@ -97,6 +100,9 @@ func TestLanguages(t *testing.T) {
 			s.breakDown(http.StatusTooManyRequests, "900")
 			b.reach("error")
 			require.Equal(t, test.want, eval[string](b, element+`.querySelector("[role=timer]").textContent`))
+			// This page has no direction, so an element that knows its language by another name says both.
+			want := map[string]string{"fi": "ltr", "ar": "ltr", "constructor": "ltr", "iw": "rtl"}[test.lang]
+			require.Equal(t, want, eval[string](b, element+`.querySelector("[role=timer]").dir`))
 		})
 	}
 	t.Run("complete", func(t *testing.T) {

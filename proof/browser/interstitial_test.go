@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/keptform"
 )
 
 var plain = template.Must(template.New("plain").Parse(`<!doctype html><title>plain</title>
@@ -19,13 +20,13 @@ var plain = template.Must(template.New("plain").Parse(`<!doctype html><title>pla
 <button id="send" name="as" value="draft">Send</button>
 </form>`))
 
-// TestInterstitial refuses forms that know nothing of work. The page in between
+// TestKeptFormIsSentOn refuses forms that know nothing of work. The page in between
 // keeps what was written, works, and sends it on.
-func TestInterstitial(t *testing.T) {
+func TestKeptFormIsSentOn(t *testing.T) {
 	browser := launch(t)
 	for policy, visits := range map[string]int{"signup": 1, "contact": 3, "feedback": 1} {
 		t.Run(policy, func(t *testing.T) {
-			s := newSite(t, func(c *middleware.Config) { c.PageHandler = middleware.Interstitial{} })
+			s := newSite(t, func(c *middleware.Config) { c.PageHandler = keptform.Handler{} })
 			s.mux.HandleFunc("GET /plain", func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "text/html")
 				_ = plain.Execute(w, policy)

@@ -15,11 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/keptform"
 )
 
 // keepForms has forms kept that are refused, those of /plain to begin with.
 func keepForms(t *testing.T) *site {
-	s := newSite(t, func(c *middleware.Config) { c.PageHandler = middleware.Interstitial{} })
+	s := newSite(t, func(c *middleware.Config) { c.PageHandler = keptform.Handler{} })
 	s.mux.HandleFunc("GET /plain", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_ = plain.Execute(w, "signup")
@@ -62,6 +63,7 @@ func TestKeptForm(t *testing.T) {
 		"en": {"Not sent yet", "Password (please type it again)", "Send again", "Back without sending", "Try again in 5 seconds."},
 		"de": {"Noch nicht gesendet", "Passwort (bitte noch einmal eingeben)", "Erneut senden", "Zurück, ohne zu senden", "Bitte in 5 Sekunden erneut senden."},
 		"fr": {"Pas encore envoyé", "Mot de passe (à saisir de nouveau)", "Renvoyer", "Revenir sans envoyer", "Veuillez renvoyer dans 5 secondes."},
+		"he": {"עדיין לא נשלח", "סיסמה (נא להקליד שוב)", "שליחה מחדש", "חזרה בלי לשלוח", "שלחו שוב בעוד 5 שניות."},
 	} {
 		for _, scripts := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, scripts %v", language, scripts), func(t *testing.T) {
@@ -73,6 +75,8 @@ func TestKeptForm(t *testing.T) {
 				b.refusedForm(s)
 				require.Equal(t, want.title+" – 127.0.0.1", eval[string](b, "document.title"))
 				require.Equal(t, language, eval[string](b, "document.documentElement.lang"))
+				const fromTheRight = `(({ x, right }) => x > innerWidth - right)(document.querySelector("form button:not([type=button])").getBoundingClientRect())`
+				require.Equal(t, language == "he", eval[bool](b, fromTheRight))
 				require.Equal(t, "password", eval[string](b, `document.activeElement.name ?? ""`), "the focus is on what is wanted")
 				require.LessOrEqual(t, eval[int](b, "document.documentElement.scrollWidth"), 320)
 				require.Equal(t, !scripts, eval[bool](b, fmt.Sprintf("document.body.innerText.includes(%q)", want.wait)))
@@ -151,7 +155,7 @@ func TestTwoTabs(t *testing.T) {
 func TestKeptFormScreenshots(t *testing.T) {
 	shoot := camera(t)
 	browser := launch(t)
-	for _, language := range []string{"en", "de", "fr"} {
+	for _, language := range []string{"en", "de", "fr", "he", "ru"} {
 		for _, scripts := range []bool{true, false} {
 			s := keepForms(t)
 			b := open(t, browser, s.URL+"/elsewhere")

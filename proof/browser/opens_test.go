@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/keptform"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -107,7 +108,7 @@ func TestPageOpens(t *testing.T) {
 		apart  bool // each to another address
 	}{
 		"Newcomers":     {nil, 0, false},
-		"Interstitial":  {func(c *middleware.Config) { c.PageHandler = middleware.Interstitial{Title: "A wiki"} }, 0, false},
+		"keptform":      {func(c *middleware.Config) { c.PageHandler = keptform.Handler{Title: "A wiki"} }, 0, false},
 		"WhenExhausted": {func(c *middleware.Config) { c.Challenge.Mode, c.Limits[0].Quota = middleware.WhenExhausted, 2 }, 2, false},
 		"WhenBusy": {func(c *middleware.Config) {
 			c.Challenge.Mode, c.Challenge.BusyPerSecond = middleware.WhenBusy, 2
@@ -416,7 +417,7 @@ func TestPageScreenshots(t *testing.T) {
 	shoot := camera(t)
 	browser := launch(t)
 	dear := newWiki(t, endless)
-	for _, language := range []string{"en", "de", "fr", "es", "it", "pt", "nl", "pl", "ja", "zh"} {
+	for _, language := range []string{"en", "de", "fr", "es", "it", "pt", "nl", "pl", "ja", "zh", "he", "ru", "ko", "tr", "uk"} {
 		b := open(t, browser, dear.URL+"/elsewhere")
 		b.speaking(language)
 		b.do(chromedp.Navigate(dear.URL + "/wiki/Ada"))

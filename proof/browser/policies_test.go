@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/keptform"
 )
 
 // policies are what sites have that permit scripts by a nonce, each for a page with the nonce "r4nd0m".
@@ -43,7 +44,7 @@ func TestPagesUnderTheSitesPolicy(t *testing.T) {
 			s.clean()
 		})
 		t.Run("a form is kept, "+name, func(t *testing.T) {
-			s := newSite(t, func(c *middleware.Config) { c.PageHandler = middleware.Interstitial{} })
+			s := newSite(t, func(c *middleware.Config) { c.PageHandler = keptform.Handler{} })
 			s.mux.HandleFunc("GET /plain", func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "text/html")
 				_ = plain.Execute(w, under("signup", "csp", policy)+"#")
@@ -75,7 +76,7 @@ func TestPagesUnderAProxysPolicy(t *testing.T) {
 		b.wait(opened)
 	})
 	t.Run("a form is kept", func(t *testing.T) {
-		s := newSite(t, func(c *middleware.Config) { c.PageHandler = middleware.Interstitial{} })
+		s := newSite(t, func(c *middleware.Config) { c.PageHandler = keptform.Handler{} })
 		s.mux.HandleFunc("GET /plain", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			_ = plain.Execute(w, under("signup", "proxy", "script-src 'none'")+"#")

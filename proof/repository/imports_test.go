@@ -34,16 +34,18 @@ var arrows = map[string][]string{
 		module + "/storeless", module + "/internal/limiter", module + "/internal/sale", module + "/internal/token", module + "/pow", module + "/middleware/exact",
 		inner + "assets", inner + "guardedcall", inner + "httpfield", inner + "load", inner + "lookup", inner + "page", inner + "reply", inner + "seen", inner + "slots", inner + "ticket",
 	},
+	"middleware/keptform":             {inner + "page", inner + "words"},
 	"middleware/internal/assets":      {inner + "httpfield"},
 	"middleware/internal/guardedcall": {module + "/middleware/exact"},
 	"middleware/internal/httpfield":   {},
 	"middleware/internal/load":        {},
 	"middleware/internal/lookup":      {},
-	"middleware/internal/page":        {inner + "httpfield"},
+	"middleware/internal/page":        {inner + "words"},
 	"middleware/internal/reply":       {module + "/internal/token"},
 	"middleware/internal/seen":        {},
 	"middleware/internal/slots":       {},
 	"middleware/internal/ticket":      {},
+	"middleware/internal/words":       {inner + "httpfield"},
 	"middleware/exact":                {module + "/storeless", module + "/internal/limiter", module + "/internal/patience"},
 	"middleware/exact/exacttest":      {module + "/storeless", module + "/internal/limiter", module + "/middleware/exact"},
 	"middleware/exact/remote":         {module + "/storeless", module + "/middleware/exact", module + "/internal/patience"},
@@ -95,11 +97,13 @@ var inTests = map[string][]string{
 		jwt,                               // T12 and T13: what another package, or a thief, does with it
 		httpsfv,                           // an independent parser for the RateLimit fields
 		module + "/middleware/client",     // the other end
+		module + "/middleware/keptform",   // one more page, of which it says what needs a script
 		module + "/middleware/exact/ring", // which asks what is known
 		module + "/proof/pages",           // the page with its table
 	},
-	"internal/limiter": {module + "/proof/pages"},                          // tables
-	"middleware/exact": {module + "/middleware/exact/exacttest", exactkit}, // what every counter must pass
+	"middleware/keptform": {module + "/middleware"},                           // whose refusals it answers
+	"internal/limiter":    {module + "/proof/pages"},                          // tables
+	"middleware/exact":    {module + "/middleware/exact/exacttest", exactkit}, // what every counter must pass
 	"middleware/exact/remote": {
 		module + "/middleware/exact/exacttest", exactkit, module + "/proof/pages",
 		module + "/middleware", module + "/proof/paced", // in front of it, and over it

@@ -1,7 +1,7 @@
 // <tally-check>, an element that proves work for the form it is in: docs/forms.md.
 
 import { prove, tallyFetch, ticket } from "./fetch.js";
-import { coarse, duration, inTime, known, text } from "./texts.js";
+import { coarse, direction, duration, inTime, known, text } from "./texts.js";
 
 export { solve } from "./solver.js";
 export { prove, tallyFetch, ticket };
@@ -481,7 +481,7 @@ export class TallyCheck extends (globalThis.HTMLElement ?? Object) {
     const lang = known(this.#lang), said = this.#said ?? "";
     if (lang === said.toLowerCase().split("-")[0]) ["lang", "dir"].forEach((name) => node.removeAttribute(name));
     else if (this.hasAttribute(`text-${key}`)) [node.lang, node.dir] = [said, getComputedStyle(this).direction];
-    else [node.lang, node.dir] = [lang, "ltr"]; // as all built-in texts are written
+    else [node.lang, node.dir] = [lang, direction(lang)];
     return node;
   }
 

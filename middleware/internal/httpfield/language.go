@@ -10,7 +10,7 @@ const maxLanguages = 16
 // Language returns which of the languages offered the Accept-Language lines prefer (RFC
 // 9110 section 12.5.4); the first one if none is named, or all are as good. A range such
 // as de-CH is matched by de, since there is nothing nearer (RFC 4647 section 3.4); one
-// such as fr;q=0 forbids. The lines are read once, however many are offered.
+// such as fr;q=0 forbids. The lines are read once, however many are offered, which are in small letters.
 func Language(accept []string, offered ...string) string {
 	var of [maxLanguages]quality
 	var any quality
@@ -20,8 +20,11 @@ func Language(accept []string, offered ...string) string {
 			continue
 		}
 		primary, _, _ := strings.Cut(span, "-")
+		if strings.EqualFold(primary, "iw") {
+			primary = "he" // Hebrew, by the name that it had until 1989 and has in old programs
+		}
 		for i, language := range offered {
-			if strings.EqualFold(primary, language) {
+			if len(primary) == len(language) && primary[0]|0x20 == language[0] && strings.EqualFold(primary, language) {
 				of[i].note(parseQuality(parameters), 2)
 			}
 		}

@@ -12,7 +12,7 @@ const (
 	reportOnlyField = "Content-Security-Policy-Report-Only"
 )
 
-// setPolicy puts our policy for a page in the place of the policy of the site: a browser obeys both, and one that names
+// SetPolicy puts our policy for a page in the place of the policy of the site: a browser obeys both, and one that names
 // scripts by a nonce forbids ours. The page needs none of what the site permits, and is better off without.
 //
 // What the site says about others stays: which pages may frame it, where violations are reported, and that
@@ -21,7 +21,7 @@ const (
 // scripts as the site's.
 //
 // A policy that is set later, by a proxy or a writer outside, holds beside ours.
-func setPolicy(h http.Header, ancestors string) {
+func SetPolicy(h http.Header, ancestors string) {
 	// Files of our own origin, and nothing inline. The image is the site's icon.
 	own := "default-src 'none'; script-src 'self'; worker-src 'self'; connect-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'"
 	var framing []string

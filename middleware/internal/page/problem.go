@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/tallystick/tallystick/middleware/internal/words"
 )
 
 // The problem types (RFC 9457) are headings of two pages: the types that the RateLimit
@@ -52,7 +54,7 @@ func AppendProblem(b []byte, r *Refusal) []byte {
 	switch {
 	case r.RetryAfter > 0:
 		b = append(b, `,"detail":"`...)
-		b = speech[0].appendWait(b, speech[0].later, r.RetryAfter) // in English, as all of it
+		b = words.English.AppendWait(b, words.English.Page().Later, r.RetryAfter) // in English, as all of it
 		b = append(b, '"')
 	case r.Challenge.Text != "":
 		b = append(b, `,"detail":"Solve the challenge and send the request again with the proof."`...)

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tallystick/tallystick/middleware/internal/words"
 )
 
 // Navigates reports whether r asks for a page to be shown, as far as the browser says, and
@@ -41,24 +43,25 @@ func (r *Refusal) Opens(asked *http.Request) bool {
 // Nothing tells search engines to keep out: no one stores a refusal, and what they are
 // told here they would believe of the page behind.
 func AppendPage(b []byte, refusal *Refusal, h http.Header, r *http.Request, site string) []byte {
-	w, opens := wordsFor(h, r), Opens(r)
+	language, opens := words.For(h, r), Opens(r)
+	w := language.Page()
 	script := refusal.Opens(r)
-	title, ancestors := w.refused, ""
+	title, ancestors := w.Refused, ""
 	if script && !refusal.Embedded {
 		ancestors = "'self'" // not every browser says who frames it, see framedByAnother
 	}
 	if refusal.PageStyle != "" { // else it loads nothing
-		setPolicy(h, ancestors)
+		SetPolicy(h, ancestors)
 	}
 	switch {
 	case script:
-		title = w.moment
+		title = w.Moment
 	case refusal.Cause == QuotaExceeded:
-		title = w.tooMany
+		title = w.TooMany
 	case refusal.Cause == ProofRequired && !opens:
-		title = w.title
+		title = w.Title
 	}
-	b = appendHead(b, w.language)
+	b = appendHead(b, language)
 	if opens && refusal.reloads() {
 		b = append(appendRefresh(b, refusal), '\n')
 	}
@@ -69,22 +72,22 @@ func AppendPage(b []byte, refusal *Refusal, h http.Header, r *http.Request, site
 	}
 	more := ""
 	if script {
-		more = w.refused // the title where the page turns out not to open
+		more = w.Refused // the title where the page turns out not to open
 	}
 	b = appendTitle(b, title, more, site, r)
 	wait := refusal.Wait()
 	switch {
 	case refusal.Setup:
-		b = append(append(append(b, "<p>"...), w.setup...), "</p>\n"...)
+		b = append(append(append(b, "<p>"...), w.Setup...), "</p>\n"...)
 	case script:
-		b = appendSolving(b, refusal, w)
+		b = appendSolving(b, refusal, language)
 	case opens:
 		if wait > 0 {
-			b = append(w.appendWait(append(b, "<p>"...), w.later, wait), ' ')
+			b = append(language.AppendWait(append(b, "<p>"...), w.Later, wait), ' ')
 			b = append(appendReload(b, w), "</p>\n"...)
 		}
 	default:
-		b = appendUnsent(b, refusal, w)
+		b = appendUnsent(b, refusal, language)
 	}
 	return append(b, "</main>\n"...)
 }
@@ -92,33 +95,34 @@ func AppendPage(b []byte, refusal *Refusal, h http.Header, r *http.Request, site
 // appendSolving appends what has the page opened that was asked for. It is true where no script runs: what the script
 // does is hidden until it does it. What stands in the element is for a browser that does not run it, because it has
 // none, or a policy, a proxy or a blocker keeps it away. The link is for everybody.
-func appendSolving(b []byte, refusal *Refusal, w *words) []byte {
+func appendSolving(b []byte, refusal *Refusal, language words.Language) []byte {
+	w := language.Page()
 	b = append(b, "<p hidden>"...)
 	if refusal.Challenge.Text == "" { // nothing is for sale, and the script waits
-		b = append(append(append(append(b, w.many...), ' '), w.waits...), "</p>\n<form>\n"...)
+		b = append(append(append(append(b, w.Many...), ' '), w.Waits...), "</p>\n<form>\n"...)
 	} else {
-		b = append(append(append(append(b, w.opens...), ' '), w.waits...), " <span>"...)
-		b = append(w.appendWait(b, w.takes, onPhone(refusal.Challenge.Work)), "</span></p>\n<form>\n"...)
+		b = append(append(append(append(b, w.Opens...), ' '), w.Waits...), " <span>"...)
+		b = append(language.AppendWait(b, w.Takes, onPhone(refusal.Challenge.Work)), "</span></p>\n<form>\n"...)
 	}
-	b = appendCheck(b, refusal)
-	for _, text := range [...]struct{ of, is string }{{"sending", w.opening}, {"wait", w.waits}, {"unsent", ""}, {"retry", w.retry}} {
+	b = AppendCheck(b, refusal)
+	for _, text := range [...]struct{ of, is string }{{"sending", w.Opening}, {"wait", w.Waits}, {"unsent", ""}, {"retry", w.Retry}} {
 		b = append(append(b, " text-"...), text.of...)
 		b = append(append(append(b, `="`...), text.is...), '"')
 	}
 	if refusal.Challenge.Text != "" { // the request for one is saved
 		b = append(append(append(b, ` data-challenge="`...), refusal.Challenge.Text...), '"')
 	}
-	b = append(append(b, "><p>"...), w.unloaded...)
+	b = append(append(b, "><p>"...), w.Unloaded...)
 	wait := refusal.Wait()
 	if wait > 0 {
-		b = w.appendWait(append(b, ' '), w.later, wait)
+		b = language.AppendWait(append(b, ' '), w.Later, wait)
 	}
 	b = append(b, "</p>"...)
 	if refusal.reloads() {
-		b = append(w.appendWait(append(b, "<noscript><p>"...), w.reloads, wait), "</p></noscript>"...)
+		b = append(language.AppendWait(append(b, "<noscript><p>"...), w.Reloads, wait), "</p></noscript>"...)
 	}
 	b = append(b, "</tally-check>\n</form>\n<p hidden>"...)
-	b = append(append(b, w.stuck...), "</p>\n<p>"...)
+	b = append(append(b, w.Stuck...), "</p>\n<p>"...)
 	return append(appendReload(b, w), "</p>\n"...)
 }
 
@@ -137,33 +141,42 @@ func onPhone(work uint64) time.Duration {
 }
 
 // appendUnsent appends what becomes of what was sent: that it must be sent again.
-func appendUnsent(b []byte, refusal *Refusal, w *words) []byte {
+func appendUnsent(b []byte, refusal *Refusal, language words.Language) []byte {
+	w := language.Page()
 	wait := refusal.Wait()
 	if wait == 0 && refusal.Cause != ProofRequired {
 		return b
 	}
 	b = append(b, "<p>"...)
 	if refusal.Cause == ProofRequired {
-		b = append(append(b, w.check...), ' ')
+		b = append(append(b, w.Check...), ' ')
 	}
 	if wait > 0 {
-		b = w.appendWait(append(append(b, w.goBack...), ' '), w.wait, wait)
+		b = language.AppendWait(append(append(b, w.GoBack...), ' '), w.Wait, wait)
 	} else {
-		b = append(b, w.script...)
+		b = append(b, w.Script...)
 	}
 	return append(b, "</p>\n"...)
 }
 
 // appendReload appends a link to the page's own URL, whatever that is.
-func appendReload(b []byte, w *words) []byte {
-	return append(append(append(b, `<a href="">`...), w.reload...), "</a>"...)
+func appendReload(b []byte, w *words.Page) []byte {
+	return append(append(append(b, `<a href="">`...), w.Reload...), "</a>"...)
+}
+
+// AppendTop begins a page as far as its heading. It has the element, if that is said, and no script of its own.
+func AppendTop(b []byte, refusal *Refusal, language words.Language, element bool, title, site string, r *http.Request) []byte {
+	b = appendSheet(appendHead(b, language), refusal.PageStyle)
+	if element {
+		b = appendElement(b, refusal)
+	}
+	return appendTitle(b, title, "", site, r)
 }
 
 // appendHead begins every page.
-func appendHead(b []byte, language string) []byte {
-	b = append(b, "<!doctype html>\n<html lang=\""...)
-	b = append(b, language...)
-	return append(b, "\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n"...)
+func appendHead(b []byte, language words.Language) []byte {
+	b = language.AppendAttributes(append(b, "<!doctype html>\n<html"...))
+	return append(b, ">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n"...)
 }
 
 // appendSheet appends a link to a style sheet, if there is one.
@@ -172,7 +185,7 @@ func appendSheet(b []byte, url string) []byte {
 		return b
 	}
 	b = append(b, `<link rel="stylesheet" href="`...)
-	return append(appendEscaped(b, url), "\">\n"...)
+	return append(AppendEscaped(b, url), "\">\n"...)
 }
 
 // modules are what the script of the element imports. A browser that is told of them early loads them along with it
@@ -185,14 +198,14 @@ func appendElement(b []byte, refusal *Refusal) []byte {
 	folder := refusal.Script[:strings.LastIndexByte(refusal.Script, '/')+1]
 	for _, name := range modules {
 		b = append(b, `<link rel="modulepreload" href="`...)
-		b = append(append(appendEscaped(b, folder), name...), "\">\n"...)
+		b = append(append(AppendEscaped(b, folder), name...), "\">\n"...)
 	}
 	return b
 }
 
 func appendScript(b []byte, url string) []byte {
 	b = append(b, `<script type="module" src="`...)
-	return append(appendEscaped(b, url), "\"></script>\n"...)
+	return append(AppendEscaped(b, url), "\"></script>\n"...)
 }
 
 // longestHost is how long the name of a host is at most (RFC 1035, section 2.3.4).
@@ -211,11 +224,11 @@ func appendTitle(b []byte, title, other, site string, r *http.Request) []byte {
 	}
 	b = append(append(b, "<title>"...), title...)
 	if site != "" {
-		b = appendEscaped(append(b, " – "...), site)
+		b = AppendEscaped(append(b, " – "...), site)
 	}
 	b = append(b, "</title>\n<main>\n"...)
 	if site != "" {
-		b = append(appendEscaped(append(b, "<p>"...), site), "</p>\n"...)
+		b = append(AppendEscaped(append(b, "<p>"...), site), "</p>\n"...)
 	}
 	b = append(b, "<h1"...)
 	if other != "" {
@@ -224,10 +237,10 @@ func appendTitle(b []byte, title, other, site string, r *http.Request) []byte {
 	return append(append(append(b, '>'), title...), "</h1>\n"...)
 }
 
-// appendCheck appends the element, and leaves its tag open.
-func appendCheck(b []byte, refusal *Refusal) []byte {
+// AppendCheck appends the element, and leaves its tag open.
+func AppendCheck(b []byte, refusal *Refusal) []byte {
 	b = append(b, `<tally-check endpoint="`...)
-	b = appendEscaped(b, refusal.Base)
+	b = AppendEscaped(b, refusal.Base)
 	if refusal.Cost > 1 { // the endpoint cannot know
 		b = append(b, `" cost="`...)
 		b = strconv.AppendInt(b, refusal.Cost, 10)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/keptform"
 )
 
 func main() {
@@ -48,7 +49,7 @@ func site(limit *middleware.Middleware) http.Handler {
 // what was typed.
 func refused(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("HX-Request") != "true" {
-		middleware.Interstitial{}.ServeHTTP(w, r)
+		keptform.Handler{}.ServeHTTP(w, r)
 		return
 	}
 	d, _ := middleware.FromContext(r.Context())

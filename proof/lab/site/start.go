@@ -22,6 +22,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
+	"github.com/tallystick/tallystick/middleware/keptform"
 	"github.com/tallystick/tallystick/middleware/policyfile"
 	"github.com/tallystick/tallystick/proof/lab/instance"
 )
@@ -137,7 +138,7 @@ func (s *Site) mount(file string) error {
 	}
 	program := policyfile.Program{Policies: map[string]middleware.Config{}, Counters: s.counters, Logger: slog.New(slog.DiscardHandler)}
 	for policy := range names.Policies {
-		program.Policies[policy] = middleware.Config{PageHandler: middleware.Interstitial{}, OnDecision: s.decided, Logger: program.Logger, Now: s.clock}
+		program.Policies[policy] = middleware.Config{PageHandler: keptform.Handler{}, OnDecision: s.decided, Logger: program.Logger, Now: s.clock}
 	}
 	set, err := policyfile.Open(file, program)
 	if err != nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A contact form with most of what middleware has: challenges and their endpoints, the
-// page of a refused form, a proxy's address, an exact counter.
+// A contact form with most of what middleware has: challenges and their endpoints, a
+// proxy's address, an exact counter.
 package main
 
 import (
@@ -20,12 +20,11 @@ func main() {
 		log.Fatal(err)
 	}
 	limit, err := middleware.New(middleware.Config{
-		Policy:      "contact",
-		Limits:      []middleware.Limit{{Quota: 5, Window: time.Minute}},
-		Secrets:     [][]byte{[]byte(os.Getenv("SECRET"))},
-		Identity:    from,
-		Challenge:   &middleware.Challenge{Path: "/tally/"},
-		PageHandler: middleware.Interstitial{},
+		Policy:    "contact",
+		Limits:    []middleware.Limit{{Quota: 5, Window: time.Minute}},
+		Secrets:   [][]byte{[]byte(os.Getenv("SECRET"))},
+		Identity:  from,
+		Challenge: &middleware.Challenge{Path: "/tally/"},
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -22,11 +22,10 @@ func (p platform) WriteHeader(int)             {}
 
 func main() {
 	limit, err := middleware.New(middleware.Config{
-		Policy:      "contact",
-		Limits:      []middleware.Limit{{Quota: 5, Window: time.Minute}},
-		Secrets:     [][]byte{[]byte(os.Getenv("SECRET"))},
-		Challenge:   &middleware.Challenge{Path: "/tally/"},
-		PageHandler: middleware.Interstitial{},
+		Policy:    "contact",
+		Limits:    []middleware.Limit{{Quota: 5, Window: time.Minute}},
+		Secrets:   [][]byte{[]byte(os.Getenv("SECRET"))},
+		Challenge: &middleware.Challenge{Path: "/tally/"},
 	})
 	if err != nil {
 		log.Fatal(err)

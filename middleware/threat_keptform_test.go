@@ -14,7 +14,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-func TestThreatsOfTheInterstitial(t *testing.T) {
+func TestThreatsOfKeptForms(t *testing.T) {
 	const words = "transfer-all"
 	body := "order=" + words
 	held := func(t *testing.T, options ...option) bool {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/keptform"
 )
 
 // What people write, and worse.
@@ -21,7 +22,7 @@ var letter = []pair{
 }
 
 // The page holds every field, in order, as it was.
-func TestInterstitialHoldsTheForm(t *testing.T) {
+func TestKeptFormHoldsTheFields(t *testing.T) {
 	inAllModes(t, func(t *testing.T, mode middleware.Mode) {
 		h := newSite(t, keeping(new(clock), mode))
 		spendShared(t, h, mode)
@@ -40,7 +41,7 @@ func TestInterstitialHoldsTheForm(t *testing.T) {
 }
 
 // Nothing else comes from the request, and nothing is inline.
-func TestInterstitialPage(t *testing.T) {
+func TestKeptFormPage(t *testing.T) {
 	h := newSite(t, keeping(new(clock), middleware.Newcomers))
 	resp := send(h.m.Handler(h.spy), submitting(urlencoded, encoded(letter)), path("//evil.example/\"><script>"))
 	require.Equal(t, []string{
@@ -142,7 +143,7 @@ func TestSecretFields(t *testing.T) {
 		require.Equal(t, []pair{{"new_password", ""}, {"a", "b"}}, fields)
 	})
 	t.Run("names of the program's own", func(t *testing.T) {
-		page := kept(t, "maiden=Byron&password=x&name=Ada", func(i *middleware.Interstitial) {
+		page := kept(t, "maiden=Byron&password=x&name=Ada", func(i *keptform.Handler) {
 			i.Secret = func(name string) bool { return name == "maiden" }
 		})
 		_, secret := fieldsIn(t, page)
@@ -216,7 +217,7 @@ func TestFormWithoutJavaScript(t *testing.T) {
 }
 
 // The page speaks the language of the browser, or that of the site where the program has said which that is.
-func TestInterstitialSpeaks(t *testing.T) {
+func TestKeptFormSpeaks(t *testing.T) {
 	h := newSite(t, keeping(new(clock), middleware.Newcomers))
 	german := with("Accept-Language", "de-CH,de;q=0.9,en;q=0.8")
 	page := func(h http.Handler, contentType, body string) string {
@@ -238,7 +239,7 @@ func TestInterstitialSpeaks(t *testing.T) {
 }
 
 // There is a way back to where the form came from.
-func TestInterstitialLeadsBack(t *testing.T) {
+func TestKeptFormLeadsBack(t *testing.T) {
 	h := newSite(t, keeping(new(clock), middleware.Newcomers))
 	back := func(referer string) string {
 		for _, tag := range tagsIn(t, bodyOf(t, send(h, submitting(urlencoded, "a=b"), with("Referer", referer)))) {
@@ -253,7 +254,7 @@ func TestInterstitialLeadsBack(t *testing.T) {
 }
 
 // Where nothing is for sale the page has the script all the same, which waits.
-func TestInterstitialWhereNothingIsForSale(t *testing.T) {
+func TestKeptFormWhereNothingIsForSale(t *testing.T) {
 	h := newSite(t, keeping(new(clock), middleware.EveryRequest))
 	for range 5 * laneQuota {
 		require.Equal(t, http.StatusOK, send(h, proving(solved(t, fetched(h)))).StatusCode)

@@ -15,15 +15,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/keptform"
 )
 
 // lines are the line breaks that browsers send, whatever a form holds.
 var lines = strings.NewReplacer("\r\n", "\r\n", "\r", "\r\n", "\n", "\r\n")
 
-// FuzzInterstitial: whatever is posted, the page is made of the tags that it has without fields and one input for
+// FuzzKeptForm: whatever is posted, the page is made of the tags that it has without fields and one input for
 // each; what a browser reads in them, and sends again, is what net/url had found in the body, in order; and the page
 // that this is answered with is the same again.
-func FuzzInterstitial(f *testing.F) {
+func FuzzKeptForm(f *testing.F) {
 	h, _ := limited(f, keeping(new(clock), middleware.Newcomers))
 	skeleton := func(t *testing.T, page string) string {
 		var names []string
@@ -47,7 +48,7 @@ func FuzzInterstitial(f *testing.F) {
 	}
 	// A program may call any field secret, and the page says its name. A way back may lead
 	// anywhere that a URL can name.
-	var cfg = keeping(new(clock), middleware.Newcomers, func(i *middleware.Interstitial) { i.Secret = func(string) bool { return true } })
+	var cfg = keeping(new(clock), middleware.Newcomers, func(i *keptform.Handler) { i.Secret = func(string) bool { return true } })
 	all, _ := limited(f, cfg)
 	secretive := func(t *testing.T, body string) {
 		for _, language := range []string{"en", "fr", "ja"} {
@@ -130,9 +131,9 @@ func submitting(contentType, body string) option {
 }
 
 // keeping is a site whose forms are kept.
-func keeping(c *clock, mode middleware.Mode, change ...func(*middleware.Interstitial)) middleware.Config {
+func keeping(c *clock, mode middleware.Mode, change ...func(*keptform.Handler)) middleware.Config {
 	cfg := waiting(c, mode)
-	var i middleware.Interstitial
+	var i keptform.Handler
 	for _, change := range change {
 		change(&i)
 	}
@@ -224,7 +225,7 @@ func (c *counted) Read(b []byte) (int, error) {
 func (c *counted) Close() error { return nil }
 
 // kept is what a new site whose forms are kept answers to a form: its page.
-func kept(t testing.TB, body string, change ...func(*middleware.Interstitial)) string {
+func kept(t testing.TB, body string, change ...func(*keptform.Handler)) string {
 	t.Helper()
 	return bodyOf(t, send(newSite(t, keeping(new(clock), middleware.Newcomers, change...)), submitting(urlencoded, body)))
 }

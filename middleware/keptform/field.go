@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package page
+package keptform
 
 import (
 	"bytes"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/tallystick/tallystick/middleware/internal/page"
+	"github.com/tallystick/tallystick/middleware/internal/words"
 )
 
 // How many fields are held, and how long all their names are. A form of people has fewer.
@@ -21,7 +24,7 @@ const (
 type fieldWriter struct {
 	page     []byte
 	most     int // bytes of the page
-	words    *words
+	words    *words.Form
 	isSecret func(name string) bool // beside what names say; may be nil
 
 	fields, names int              // that were read, and their bytes
@@ -65,7 +68,7 @@ func (f *fieldWriter) writeField(pair []byte) why {
 	}
 	before := len(f.page)
 	b := append(f.page, `<input type="hidden" name="`...)
-	b = append(appendEscaped(b, name), `" value="`...)
+	b = append(page.AppendEscaped(b, name), `" value="`...)
 	if b, ok = appendDecoded(b, value, f.most); !ok {
 		return whyStrange
 	}
@@ -81,9 +84,9 @@ func (f *fieldWriter) writeField(pair []byte) why {
 // appendSecret appends the input in which a secret is typed again, with its label: by its name
 // too, where that of its kind is not known or was given before. The first one has the focus.
 func (f *fieldWriter) appendSecret(b, name []byte, kind secretKind) []byte {
-	before, after, _ := strings.Cut(f.words.again, "%s")
+	before, after, _ := strings.Cut(f.words.Again, "{}")
 	b = append(append(b, "<p><label>"...), before...)
-	label := f.words.secrets[kind]
+	label := kind.label(f.words)
 	b = append(b, label...)
 	if label != "" && f.asked[kind] {
 		b = append(b, ' ')
@@ -97,7 +100,7 @@ func (f *fieldWriter) appendSecret(b, name []byte, kind secretKind) []byte {
 	}
 	f.asked[kind] = true
 	b = append(b, ` name="`...)
-	b = appendEscaped(b, name)
+	b = page.AppendEscaped(b, name)
 	return append(b, "\"></label></p>\n"...)
 }
 
@@ -105,8 +108,8 @@ func (f *fieldWriter) appendSecret(b, name []byte, kind secretKind) []byte {
 const maxLabel = 40
 
 // appendQuoted appends the name of a field, in quotes.
-func appendQuoted(b []byte, w *words, name []byte) []byte {
-	before, after, _ := strings.Cut(w.name, "%s")
+func appendQuoted(b []byte, w *words.Form, name []byte) []byte {
+	before, after, _ := strings.Cut(w.Name, "{}")
 	more, n := "", 0
 	for i := 0; i < len(name); n++ {
 		if n == maxLabel {
@@ -116,6 +119,6 @@ func appendQuoted(b []byte, w *words, name []byte) []byte {
 		_, size := utf8.DecodeRune(name[i:])
 		i += size
 	}
-	b = appendEscaped(append(b, before...), name)
+	b = page.AppendEscaped(append(b, before...), name)
 	return append(append(b, more...), after...)
 }

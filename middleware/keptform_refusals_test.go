@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/keptform"
 )
 
 // What cannot be held as it was is not held at all.
@@ -88,14 +89,14 @@ func TestFormsThatAreNotHeld(t *testing.T) {
 		}))
 	})
 	t.Run("MaxBody", func(t *testing.T) {
-		five := func(i *middleware.Interstitial) { i.MaxBody = 5 }
+		five := func(i *keptform.Handler) { i.MaxBody = 5 }
 		require.Contains(t, kept(t, "a=bcd", five), "<form")
 		require.Contains(t, kept(t, "a=bcde", five), "too long")
 	})
 }
 
 // What is no form of a browser gets the page that it would get without.
-func TestInterstitialLeavesTheRestAlone(t *testing.T) {
+func TestKeptFormLeavesTheRestAlone(t *testing.T) {
 	form := submitting(urlencoded, "a=b")
 	replace := func(name string, values ...string) option {
 		return func(r *http.Request) { r.Header[name] = values }
@@ -123,7 +124,7 @@ func TestInterstitialLeavesTheRestAlone(t *testing.T) {
 				require.Equal(t, middleware.NoToken, problemIn(t, got).Reason)
 			}
 			require.Equal(t, want.Header.Values("Content-Security-Policy"), got.Header.Values("Content-Security-Policy"))
-			own := newSite(t, keeping(new(clock), middleware.Newcomers, func(i *middleware.Interstitial) {
+			own := newSite(t, keeping(new(clock), middleware.Newcomers, func(i *keptform.Handler) {
 				i.Page = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 			}))
 			require.Equal(t, http.StatusTeapot, send(own, options...).StatusCode)
@@ -135,7 +136,7 @@ func TestInterstitialLeavesTheRestAlone(t *testing.T) {
 	})
 	t.Run("programs, as Config.RefusalHandler", func(t *testing.T) {
 		cfg := waiting(new(clock), middleware.Newcomers)
-		cfg.RefusalHandler = middleware.Interstitial{}
+		cfg.RefusalHandler = keptform.Handler{}
 		h := newSite(t, cfg)
 		require.Equal(t, middleware.NoToken, problemIn(t, send(h)).Reason)
 		require.Equal(t, middleware.NoToken, problemIn(t, send(h, form, replace("Accept", "*/*"))).Reason)
@@ -157,6 +158,6 @@ func TestInterstitialLeavesTheRestAlone(t *testing.T) {
 		require.Equal(t, "ok", bodyOf(t, send(h, form, holding(ticket))))
 	})
 	t.Run("nobody's page", func(t *testing.T) {
-		require.Equal(t, http.StatusInternalServerError, send(middleware.Interstitial{}).StatusCode)
+		require.Equal(t, http.StatusInternalServerError, send(keptform.Handler{}).StatusCode)
 	})
 }

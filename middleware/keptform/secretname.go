@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package page
+package keptform
 
 import (
 	"bytes"
@@ -8,7 +8,40 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/tallystick/tallystick/middleware/internal/words"
 )
+
+// A secretKind is what a secret is, as far as its name says.
+type secretKind uint8
+
+const (
+	notSecret secretKind = iota
+	password
+	oneTimeCode
+	cardCode
+	cardNumber
+	pin
+	otherSecret // whose name is all that people can be told
+	numSecrets
+)
+
+// label returns what people call a secret; "" where its name must do.
+func (kind secretKind) label(w *words.Form) string {
+	switch kind {
+	case password:
+		return w.Password
+	case oneTimeCode:
+		return w.OneTimeCode
+	case cardCode:
+		return w.CardCode
+	case cardNumber:
+		return w.CardNumber
+	case pin:
+		return w.PIN
+	}
+	return ""
+}
 
 // secretNames are the words by which fields are known to be secret. A form says nothing of the
 // types of its inputs, so names must do, and one too many is better than one too few: it is

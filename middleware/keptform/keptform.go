@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package keptform keeps what a visitor has typed into a plain HTML form, where the form was refused:
+//
+//	PageHandler: keptform.Handler{},
+//
+// The page in place of the refusal holds the fields, and sends them again from there: after the work that a script
+// does, or after a wait.
+//
+// It changes no decision, and runs after it: status and fields are those of the refusal. Unlike package middleware it
+// reads bodies, those of refused requests, up to Handler.MaxBody; the server's ReadTimeout ends a slow one.
+//
+// Not everything is put into the page:
+//
+//   - Nothing that another site has sent, or may have: from the page it would
+//     come back as this site's own, past every defence against forged requests.
+//     What counts is Sec-Fetch-Site or else Origin; a browser that sends neither
+//     gets Handler.Page.
+//   - No passwords, PINs and card numbers, which are recognised by their names in
+//     some languages (see Handler.Secret). They are to be typed again.
+//   - No multipart form, no more than MaxBody and 100 fields, no names of more than 256
+//     bytes each and 2048 in all, nothing that would make the page much longer than twice
+//     what was sent, and nothing that is not UTF-8: there the page asks to go back and send
+//     it again.
+//
+// The form goes back to the URL it was sent to, and a link to the page it came from, if
+// that is of the same origin. The page's Content-Security-Policy permits forms to no
+// other origin. It permits nothing inline, and no framing except with
+// Config.Advanced.EmbeddedCookie. A handler that redirects a form to another
+// origin will find that some browsers stop there. It takes the place of a policy that
+// is set already, but for frame-ancestors and where violations are reported. Script
+// and style need Challenge.Path.
+//
+// The page is in one of fifteen languages, by the Content-Language that is set already
+// or else by Accept-Language: docs/forms.md names them.
+package keptform
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/tallystick/tallystick/middleware/internal/page"
+	"github.com/tallystick/tallystick/middleware/internal/words"
+)
+
+// A Handler is a middleware.Config.PageHandler. Where a form was refused it answers with a page that holds what was
+// filled in. Every other refused request gets Page, by default the built-in one, which does the work and opens the page
+// that was asked for.
+type Handler struct {
+	// Title is the name of the site, for people. Default: the host's, as the request has it.
+	Title string
+
+	// MaxBody is how much of a body is read, in bytes. Default: 65536, also for what
+	// is less than 1. The page is at most twice as long, and 16 KB.
+	MaxBody int64
+
+	// Secret reports whether the field of a name is secret too, beside those
+	// that are known to be. Default: none.
+	Secret func(name string) bool
+
+	// Page answers what is no form that may be sent again. Default: the built-in
+	// page.
+	Page http.Handler
+
+	withElement
+}
+
+type withElement = page.WithElement
+
+// defaultMaxBody holds long letters, and no files.
+const defaultMaxBody = 64 << 10
+
+// ServeHTTP implements [http.Handler]. Outside of Config.PageHandler or
+// Config.RefusalHandler it has nothing to say and answers 500.
+func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	given := page.GivenIn(r.Context())
+	if given == nil {
+		http.Error(w, "keptform.Handler belongs in Config.PageHandler", http.StatusInternalServerError)
+		return
+	}
+	html, kind := given.PrefersHTML(), kindOf(r)
+	helps := given.HasScript() || given.Wait() > 0 // to send it again
+	if kind == noForm || !html || !helps || !fromSameOrigin(r) {
+		if html && h.Page != nil {
+			h.Page.ServeHTTP(w, r)
+			return
+		}
+		given.Answer(w, r, h.Title)
+		return
+	}
+	maxBody := h.MaxBody
+	if maxBody <= 0 {
+		maxBody = defaultMaxBody
+	}
+	fields := w.Header()
+	kept := form{request: r, isSecret: h.Secret, language: words.For(fields, r), back: backOf(r)}
+	kept.body, kept.why = read(w, r, kind, maxBody)
+	body := kept.page(given.Refusal, h.Title)
+	ancestors := "'none'"
+	if given.Embedded {
+		ancestors = "" // the page around the form is in a frame, and so is this one
+	}
+	page.SetPolicy(fields, ancestors)
+	fields["Content-Type"] = []string{"text/html; charset=utf-8"}
+	fields["Content-Length"] = []string{strconv.Itoa(len(body))}
+	fields["X-Content-Type-Options"] = []string{"nosniff"}
+	w.WriteHeader(given.Status)
+	_, _ = w.Write(body)
+}
