@@ -13,6 +13,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -116,7 +117,7 @@ func TestATallyThatEndsInLineIsNotCharged(t *testing.T) {
 }
 
 func TestShadowModeHoldsNobodyUp(t *testing.T) {
-	for _, counter := range []exact.Counter{nil, exact.NewMemory(1024, time.Now)} {
+	for _, counter := range []exact.Counter{nil, memory.New(1024, time.Now)} {
 		kit.Bubble(t, func(t *testing.T) {
 			cfg := atOnce(middleware.Concurrency{Max: 1, CancelHeld: true})
 			cfg.Shadow = true

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -217,7 +218,7 @@ func TestAHijackedConnectionHoldsItsSlot(t *testing.T) {
 // that is killed holds its slots for MaxHold.
 func TestSlotsOfAllInstances(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		counter := exact.NewMemory(1024, time.Now)
+		counter := memory.New(1024, time.Now)
 		cfg := atOnce(middleware.Concurrency{Max: 3})
 		cfg.Exact = &middleware.Exact{Counter: counter, Outage: middleware.FailClosed}
 		d := newDoor(true)
@@ -354,7 +355,7 @@ func TestProblemsOfConcurrency(t *testing.T) {
 		require.Equal(t, []string{want}, problems(t, err))
 	}
 	cfg := atOnce(middleware.Concurrency{Max: 1, Queue: 1})
-	cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(1, nil), Outage: middleware.FailClosed}
+	cfg.Exact = &middleware.Exact{Counter: memory.New(1, nil), Outage: middleware.FailClosed}
 	_, err := middleware.New(cfg)
 	require.ErrorContains(t, err, "Concurrency.Queue: cannot go with Exact")
 }
