@@ -119,7 +119,7 @@ func Bytes(t testing.TB, a *engine.Account) []byte {
 // of a package beside exact.
 func Earlier(t testing.TB) map[string][]byte {
 	t.Helper()
-	text, err := os.ReadFile("../testdata/accounts.json")
+	text, err := os.ReadFile("../engine/testdata/accounts.json")
 	require.NoError(t, err)
 	var accounts struct{ Plain map[string]string }
 	require.NoError(t, json.Unmarshal(text, &accounts))
@@ -129,12 +129,4 @@ func Earlier(t testing.TB) map[string][]byte {
 		require.NoError(t, err)
 	}
 	return all
-}
-
-// Reload has an account written and read.
-func Reload(t testing.TB, a *engine.Account) {
-	t.Helper()
-	b := Bytes(t, a)
-	*a = engine.Account{}
-	require.NoError(t, a.UnmarshalBinary(b))
 }

@@ -14,7 +14,7 @@
 // always); those of several instances race, and one wins each time. Who loses loads and
 // swaps again, after a pause at random that grows from once to eight times what a try takes.
 // One instance adds to a hot key as many calls as it likes; more than some four instances
-// that race for one key at once want [lease.New] in front, or an engine that counts by
+// that race for one key at once want package middleware/exact/lease in front, or an engine that counts by
 // itself, such as middleware/exact/redis.
 //
 // # Races that are lost

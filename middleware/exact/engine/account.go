@@ -347,6 +347,3 @@ func countsUntil(p *plan.Plan, at time.Time, cost int64) (last int64) {
 	}
 	return last
 }
-
-// unixMicro is the clock of buckets, which like that of internal/limiter does not go before 1970.
-func unixMicro(at time.Time) int64 { return max(0, at.UnixMicro()) }

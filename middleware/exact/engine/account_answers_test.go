@@ -23,7 +23,7 @@ func TestAnAccountRemembersWhomItAdmitted(t *testing.T) {
 	var a engine.Account
 	call := exact.Call{Key: "k", Cost: 2, Policy: exactkit.Compile(t, storeless.Limit{Quota: 1000, Window: time.Hour}), ID: "0"}
 	first := a.Take(clock.Now(), &call)
-	exactkit.Reload(t, &a)
+	reload(t, &a)
 	clock.Advance(exact.IDLife - time.Nanosecond)
 	call.Cost = 7 // whatever else it says
 	again := a.Take(clock.Now(), &call)
@@ -42,7 +42,7 @@ func TestAnAccountRemembersWhomItAdmitted(t *testing.T) {
 		call.ID = strconv.Itoa(i + 1)
 		require.False(t, a.Take(clock.Now(), &call).Replayed)
 	}
-	exactkit.Reload(t, &a)
+	reload(t, &a)
 	call.ID = "1"
 	require.True(t, a.Take(clock.Now(), &call).Replayed)
 	call.ID = "0"

@@ -36,7 +36,7 @@ func TestADebtHasAnEnd(t *testing.T) {
 			for range 3 {
 				require.True(t, a.Take(clock.Now(), &call).Admitted)
 			}
-			exactkit.Reload(t, a)
+			reload(t, a)
 			call.Past, call.Cost = false, 1
 			v := a.Take(clock.Now(), &call)
 			require.False(t, v.Admitted)

@@ -63,7 +63,7 @@ type Record struct {
 	Account *Account
 }
 
-// NameLength is how many bytes the name of an account has ([exact.Policy.AccountName]).
+// NameLength is how many bytes the name of an account has, 16: that of [exact.Policy.AccountName].
 const NameLength = plan.NameLength
 
 // ErrKept says that an account was not restored, because there is one of its name already.
@@ -91,7 +91,7 @@ func Copy(ctx context.Context, to, from Archive) (copied, kept int, err error) {
 // ReadRecord returns the record of a stored account.
 func ReadRecord(name string, bytes []byte) (Record, error) {
 	if len(name) != NameLength {
-		return Record{}, fmt.Errorf("engine: an account is named by %d bytes, not %d", NameLength, len(name))
+		return Record{}, fmt.Errorf("exact: an account is named by %d bytes, not %d", NameLength, len(name))
 	}
 	a := new(Account)
 	if err := a.UnmarshalBinary(bytes); err != nil {

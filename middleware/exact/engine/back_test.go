@@ -155,7 +155,7 @@ func TestRefundsAgainstAMap(t *testing.T) {
 			}
 			require.Equal(t, want, a.Refund(clock.Now(), &r), "seed %d, step %d: %d of %d", seed, step, i, len(all))
 			if rng.IntN(50) == 0 {
-				exactkit.Reload(t, &a)
+				reload(t, &a)
 			}
 		}
 		require.Equal(t, storeless.MaxQuota-used, a.Peek(clock.Now(), &call).Limits[0].Remaining)

@@ -143,7 +143,7 @@ func TestNoSpanAdmitsMoreThanItsLimit(t *testing.T) {
 						}
 					}
 				}
-				exactkit.Reload(t, &a)
+				reload(t, &a)
 			}
 		}
 		require.Greater(t, booked, 100, name)
@@ -245,7 +245,7 @@ func TestAKeyHasSoManyHoles(t *testing.T) {
 		require.Equal(t, time.Duration(2*i+1+2*36)*time.Second, a.Take(clock.Now(), &ahead).Wait, "the first 36 of 100 are lost")
 	}
 	require.Equal(t, 201*time.Second, a.Take(clock.Now(), &ahead).Wait)
-	exactkit.Reload(t, &a)
+	reload(t, &a)
 }
 
 // A hole of one limit that has passed for the other is no place: all limits are asked until

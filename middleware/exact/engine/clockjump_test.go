@@ -47,7 +47,7 @@ func TestClockThatStepsBackByMoreThanAnAccountLasts(t *testing.T) {
 			call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, tt.limits...)}
 			for a.Take(clock.Now(), &call).Admitted {
 			}
-			exactkit.Reload(t, &a)
+			reload(t, &a)
 			clock.Advance(-by)
 			require.Equal(t, fresh, idleAt(&a, clock.Now().Add(-time.Hour)), "%s, %s", name, by)
 			v := a.Take(clock.Now(), &call)

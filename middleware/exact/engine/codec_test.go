@@ -175,3 +175,11 @@ func FuzzAccount(f *testing.F) {
 		}
 	})
 }
+
+// reload has an account written and read.
+func reload(t testing.TB, a *engine.Account) {
+	t.Helper()
+	b := exactkit.Bytes(t, a)
+	*a = engine.Account{}
+	require.NoError(t, a.UnmarshalBinary(b))
+}

@@ -2,7 +2,10 @@
 
 package engine
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // A line is the time that the charges of a bucket take: each takes an interval for a unit of
 // its cost, one behind the other, and the mark of the bucket is where the last one ends. If no
@@ -106,3 +109,6 @@ func (l *line) close(at, mark int64) int64 {
 	}
 	return mark
 }
+
+// unixMicro is the clock of buckets, which like that of internal/limiter does not go before 1970.
+func unixMicro(at time.Time) int64 { return max(0, at.UnixMicro()) }

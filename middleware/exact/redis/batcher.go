@@ -17,7 +17,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// An engine makes calls, each by itself.
+// A batcher makes calls, each by itself.
 type batcher struct {
 	prefix     string
 	connection connection
@@ -30,7 +30,7 @@ type batcher struct {
 	layout layout
 }
 
-// A node is what an engine knows of one node of a cluster, or of a server without one.
+// A node is what a batcher knows of one node of a cluster, or of a server without one.
 type node struct {
 	out   chan struct{} // a place for each call that it has not answered
 	lone  lone

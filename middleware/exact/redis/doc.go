@@ -65,7 +65,7 @@
 // share, which is half as slow again for a lone caller (54 µs for 37). One that New is given
 // wants AlwaysPipelining: without it a lone call that meets its deadline closes the
 // connection that the others are on. No more than 512 calls of a node are unanswered at
-// once, with those that were given up; one more fails with [exact.ErrBusy]. See [lease.New] for
+// once, with those that were given up; one more fails with [exact.ErrBusy]. See package middleware/exact/lease for
 // making fewer calls still.
 //
 // While calls are booked ([exact.Call] with Ahead) an account holds the line of each bucket as
