@@ -13,7 +13,7 @@ import (
 )
 
 // An Account is what one key has counted under the policies of one name: all of a
-// counter but where it is kept. It is for those who write a [exact.Counter] for an engine
+// counter but where it is kept. It is for those who write an [exact.Counter] for an engine
 // that can keep some bytes: load, decide, store. It is pure, and the clock is an
 // argument; it is not safe for concurrent use. The zero Account has counted nothing.
 //

@@ -13,7 +13,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/internal/plan"
 )
 
-// An Archive is a [exact.Counter] whose accounts an operator can list, forget one by one, and move to a
+// An Archive is an [exact.Counter] whose accounts an operator can list, forget one by one, and move to a
 // counter on another engine ([Copy]). All counters of Tallystick are, but those of [Merge] and of
 // package remote: there the engine, or the owners, are asked.
 type Archive interface {
@@ -39,7 +39,7 @@ type Archive interface {
 	Forget(ctx context.Context, name string) error
 }
 
-// A CounterCloser is a [exact.Counter] that holds something until it is closed: a file, connections, or
+// A CounterCloser is an [exact.Counter] that holds something until it is closed: a file, connections, or
 // what it has taken ahead.
 type CounterCloser interface {
 	exact.Counter

@@ -13,7 +13,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/internal/patience"
 )
 
-// A Batcher is a [exact.Counter] that can take several calls in one go, which is what
+// A Batcher is an [exact.Counter] that can take several calls in one go, which is what
 // [Merge] needs of an engine.
 type Batcher interface {
 	exact.Counter

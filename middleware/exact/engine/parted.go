@@ -6,7 +6,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// Parted is a [exact.Counter] whose keys lie in several places that fail apart, such as the
+// Parted is an [exact.Counter] whose keys lie in several places that fail apart, such as the
 // nodes of a cluster. Package middleware gives each part places and a breaker of its
 // own: then one node that hangs is an outage for its keys, and for no others.
 type Parted interface {
