@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/middleware/exact/file"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
 	"github.com/tallystick/tallystick/middleware/exact/ring"
@@ -53,11 +55,11 @@ func isRedis(spec string) bool {
 func openCounter(spec string, now func() time.Time, secrets [][]byte, stdout io.Writer, log *slog.Logger) (exact.Counter, io.Closer, error) {
 	list, part := strings.CutPrefix(spec, "ring:")
 	addr, serve := strings.CutPrefix(spec, "serve:")
-	var c exact.CounterCloser
+	var c engine.CounterCloser
 	var err error
 	switch {
 	case spec == "memory":
-		return exact.NewMemory(0, now), closers(nil), nil
+		return memory.New(0, now), closers(nil), nil
 	case serve:
 		counter, after, err := openCounter("", now, secrets, stdout, log)
 		if err != nil {

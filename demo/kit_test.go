@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/middlewaretest"
 )
 
@@ -28,7 +28,7 @@ func handled(t *testing.T, count int) (http.Handler, *middlewaretest.Clock) {
 	clock := middlewaretest.NewClock()
 	o := standard(count)
 	o.now, o.log = clock.Now, slog.New(slog.DiscardHandler)
-	site, err := newInstances(o, [][]byte{[]byte(strings.Repeat("s", 32))}, exact.NewMemory(0, clock.Now))
+	site, err := newInstances(o, [][]byte{[]byte(strings.Repeat("s", 32))}, memory.New(0, clock.Now))
 	require.NoError(t, err)
 	return site, clock
 }

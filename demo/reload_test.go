@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -53,7 +53,7 @@ func startChanging(t *testing.T, files map[string]string) *changing {
 	}
 	secrets, err := loadSecrets(c.o)
 	require.NoError(t, err)
-	c.instances, err = newInstances(c.o, secrets, exact.NewMemory(0, nil))
+	c.instances, err = newInstances(c.o, secrets, memory.New(0, nil))
 	require.NoError(t, err)
 	s := httptest.NewServer(c.instances)
 	t.Cleanup(s.Close)

@@ -19,7 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 )
 
 // How the demo starts and ends.
@@ -100,7 +100,7 @@ func TestCommandLine(t *testing.T) {
 		o, err := parse([]string{good}, io.Discard)
 		require.NoError(t, err, good)
 		o.log, o.now = slog.New(slog.DiscardHandler), time.Now
-		_, err = newInstances(o, [][]byte{[]byte(strings.Repeat("s", 32))}, exact.NewMemory(0, nil))
+		_, err = newInstances(o, [][]byte{[]byte(strings.Repeat("s", 32))}, memory.New(0, nil))
 		require.NoError(t, err, "%s: middleware permits what the command line does", good)
 	}
 	_, err = parse([]string{"-h"}, io.Discard)
@@ -117,7 +117,7 @@ func TestSecretFile(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		_, err = newInstances(o, secrets, exact.NewMemory(0, nil))
+		_, err = newInstances(o, secrets, memory.New(0, nil))
 		return secrets, err
 	}
 	_, err := load(a)

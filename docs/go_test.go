@@ -65,7 +65,7 @@ var imported = map[string]string{
 	"context": "context", "fmt": "fmt", "slices": "slices", "slog": "log/slog", "strconv": "strconv", "strings": "strings", "json": "encoding/json", "log": "log", "http": "net/http", "netip": "net/netip", "url": "net/url", "time": "time",
 	"testing": "testing", "httptest": "net/http/httptest", "middlewaretest": module + "/middleware/middlewaretest",
 	"middleware": module + "/middleware", "client": module + "/middleware/client", "keptform": module + "/middleware/keptform",
-	"storeless": module + "/storeless", "exact": module + "/middleware/exact", "pace": module + "/middleware/exact/pace",
+	"storeless": module + "/storeless", "exact": module + "/middleware/exact", "engine": module + "/middleware/exact/engine", "memory": module + "/middleware/exact/memory", "lease": module + "/middleware/exact/lease", "pace": module + "/middleware/exact/pace",
 	"otel": module + "/middleware/otel", "refusallog": module + "/middleware/refusallog",
 	"file": module + "/middleware/exact/file", "redis": module + "/middleware/exact/redis",
 	"remote": module + "/middleware/exact/remote", "ring": module + "/middleware/exact/ring", "net": "net", "policyfile": module + "/middleware/policyfile",

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -175,7 +176,7 @@ func TestAHijackedConnectionHoldsItsSlot(t *testing.T) {
 // that is killed holds its slots for MaxHold.
 func TestSlotsOfAllInstances(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		counter := exact.NewMemory(1024, time.Now)
+		counter := memory.New(1024, time.Now)
 		cfg := atOnce(middleware.Concurrency{Max: 3})
 		cfg.Exact = &middleware.Exact{Counter: counter, Outage: middleware.FailClosed}
 		d := newDoor(true)
@@ -319,7 +320,7 @@ func (d *door) opens() {
 }
 
 func TestShadowModeHoldsNobodyUp(t *testing.T) {
-	for _, counter := range []exact.Counter{nil, exact.NewMemory(1024, time.Now)} {
+	for _, counter := range []exact.Counter{nil, memory.New(1024, time.Now)} {
 		kit.Bubble(t, func(t *testing.T) {
 			cfg := atOnce(middleware.Concurrency{Max: 1, CancelHeld: true})
 			cfg.Shadow = true

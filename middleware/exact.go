@@ -42,7 +42,7 @@ type Exact struct {
 	Deadline time.Duration
 
 	// InFlight is how many calls may wait for the counter at once, or for each part of
-	// one that is an [exact.Parted]. One more is answered 503, whatever Outage says: load
+	// one that is Parted (package engine). One more is answered 503, whatever Outage says: load
 	// is no outage, and nobody must be able to flood the counter to get into the fallback.
 	// Strangers have three quarters of the places, so that a flood of them leaves room for
 	// those who pay, see PayingTiers; no identity has more places than are left, which is

@@ -13,12 +13,15 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
+	"github.com/tallystick/tallystick/middleware/exact/lease"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 )
 
 // A worker spends the quota that its customer spends by requests.
 func TestExactCallIsTheCallOfARequest(t *testing.T) {
 	c := new(clock)
-	counter := exact.NewMemory(0, c.Now)
+	counter := memory.New(0, c.Now)
 	cfg := paid(c, counter)
 	pro := cfg.Limits[0]
 	pro.Quota = 9
@@ -58,7 +61,7 @@ func TestResetForgetsOneCustomer(t *testing.T) {
 		"a network":  {middleware.Address(netip.MustParseAddr("2001:db8::1")), func(*middleware.Config) {}},
 		"one thing":  {middleware.APIKey("c1").For("maps"), func(*middleware.Config) {}},
 		"a lease": {middleware.Principal("c1"), func(cfg *middleware.Config) {
-			leased, err := exact.Lease(cfg.Exact.Counter, exact.LeaseConfig{})
+			leased, err := lease.New(cfg.Exact.Counter, lease.Config{})
 			require.NoError(t, err)
 			cfg.Limits[0].Quota, cfg.Exact.Counter = 200, leased
 		}},
@@ -66,9 +69,9 @@ func TestResetForgetsOneCustomer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, asks := new(clock), tc.id
-			cfg := paid(c, exact.NewMemory(0, c.Now))
+			cfg := paid(c, memory.New(0, c.Now))
 			tc.change(&cfg)
-			if leased, ok := cfg.Exact.Counter.(exact.ArchiveCloser); ok {
+			if leased, ok := cfg.Exact.Counter.(engine.ArchiveCloser); ok {
 				t.Cleanup(func() { require.NoError(t, leased.Close()) })
 			}
 			cfg.Identity = func(*http.Request) (middleware.Identity, error) { return asks, nil }
@@ -99,20 +102,20 @@ func TestResetForgetsOneCustomer(t *testing.T) {
 
 func TestResetThatCannotBe(t *testing.T) {
 	c := new(clock)
-	m := newLimiter(t, paid(c, exact.NewMemory(0, c.Now)))
+	m := newLimiter(t, paid(c, memory.New(0, c.Now)))
 	require.ErrorContains(t, m.Reset(t.Context(), middleware.Identity{}), "nobody")
 	require.NoError(t, m.Reset(t.Context(), middleware.Principal("was never here")))
 	ended, end := context.WithCancel(t.Context())
 	end()
 	require.ErrorIs(t, m.Reset(ended, middleware.Principal("c1")), context.Canceled)
 	require.ErrorContains(t, newLimiter(t, contact(c)).Reset(t.Context(), middleware.Principal("c1")), "Config.Exact")
-	require.ErrorIs(t, newLimiter(t, paid(c, &altered{Counter: exact.NewMemory(0, c.Now)})).Reset(t.Context(), middleware.Principal("c1")), exact.ErrNoArchive)
+	require.ErrorIs(t, newLimiter(t, paid(c, &altered{Counter: memory.New(0, c.Now)})).Reset(t.Context(), middleware.Principal("c1")), exact.ErrNoArchive)
 }
 
 // A counter that waits for a disk names its own deadline, and what stands around it has the same.
 func TestDeadlinesOfCounters(t *testing.T) {
 	lease := func(engine exact.Counter) exact.Counter {
-		leased, err := exact.Lease(engine, exact.LeaseConfig{})
+		leased, err := lease.New(engine, lease.Config{})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = leased.Close() })
 		return leased
@@ -121,8 +124,8 @@ func TestDeadlinesOfCounters(t *testing.T) {
 		counter exact.Counter
 		want    time.Duration
 	}{
-		{exact.NewMemory(0, nil), 50 * time.Millisecond},
-		{lease(exact.NewMemory(0, nil)), 50 * time.Millisecond},
+		{memory.New(0, nil), 50 * time.Millisecond},
+		{lease(memory.New(0, nil)), 50 * time.Millisecond},
 		{&unhurried{wants: 3 * time.Second}, 3 * time.Second},
 		{lease(&unhurried{wants: 3 * time.Second}), 3 * time.Second},
 	} {

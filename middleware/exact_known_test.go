@@ -14,6 +14,8 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/lease"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 )
 
 // A mover is a counter whose accounts may begin anew.
@@ -63,7 +65,7 @@ func TestExactIsToldWhatIsKnown(t *testing.T) {
 	send(one, showing("x"+tok))
 	knows(2, 0)
 
-	leased, err := exact.Lease(m, exact.LeaseConfig{Instances: 1, Block: 2})
+	leased, err := lease.New(m, lease.Config{Instances: 1, Block: 2})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, leased.Close()) })
 	one, m.known = site(c, leased, window, nil), nil
@@ -136,7 +138,7 @@ func TestExactIsToldInTheOwnersWindow(t *testing.T) {
 			owner.advance(time.Hour + by.ahead/2 - by.waits/2)
 			waits := by.waits
 			known = new([]exact.Used)
-			counter := &altered{Counter: exact.NewMemory(1, owner.Now)}
+			counter := &altered{Counter: memory.New(1, owner.Now)}
 			counter.take = func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 				c.advance(waits)
 				owner.advance(waits)
@@ -174,7 +176,7 @@ func TestExactIsToldInTheOwnersWindow(t *testing.T) {
 func TestExactIsToldTheEstimateOfTheToken(t *testing.T) {
 	for after, more := range map[bool]int{false: 5, true: 4} {
 		c := new(clock)
-		counter := &altered{Counter: exact.NewMemory(1, c.Now)}
+		counter := &altered{Counter: memory.New(1, c.Now)}
 		cfg := paid(c, elsewhere{counter})
 		cfg.Limits = []middleware.Limit{{Quota: 5, Window: time.Minute}}
 		limit, err := middleware.New(cfg)
@@ -182,7 +184,7 @@ func TestExactIsToldTheEstimateOfTheToken(t *testing.T) {
 		site := limit.Handler(settling(t, after))
 		tok := tokenIn(send(site, settles(0)))
 		require.Equal(t, after, tok != "", "it says what was charged")
-		counter.Counter = exact.NewMemory(1, c.Now) // the owner is another
+		counter.Counter = memory.New(1, c.Now) // the owner is another
 		for range more {
 			resp := send(site, showing(tok))
 			require.Equal(t, http.StatusOK, resp.StatusCode)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -52,7 +53,7 @@ func TestRefundBehindATimeout(t *testing.T) {
 
 func TestRefundMayBeTriedAgain(t *testing.T) {
 	c := new(clock)
-	counter := &altered{Counter: exact.NewMemory(0, c.Now)}
+	counter := &altered{Counter: memory.New(0, c.Now)}
 	var errs []error
 	h := newLimiter(t, paid(c, counter)).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, err := range []error{exact.ErrNotCounted, exact.ErrNotCounted, nil, nil} {
@@ -132,7 +133,7 @@ func TestRefundWhoseAnswerIsLost(t *testing.T) {
 		"not asked is not repeated": {[]fate{notCounted}, []error{exact.ErrNotCounted, nil, exact.ErrNoRefund}, 2},
 	} {
 		kit.RunBubble(t, name, func(t *testing.T) {
-			counter := &losing{Counter: exact.NewMemory(0, nil), lose: tt.lose}
+			counter := &losing{Counter: memory.New(0, nil), lose: tt.lose}
 			cfg := hasty(new(clock), counter)
 			cfg.Now = nil
 			fails := true
@@ -156,7 +157,7 @@ func TestRefundWhoseAnswerIsLost(t *testing.T) {
 // A charge that the counter does not have is no lost answer.
 func TestRefundOfNothingIsNotDone(t *testing.T) {
 	c := new(clock)
-	counter := &losing{Counter: &altered{Counter: exact.NewMemory(0, c.Now), refund: notRefunded(exact.ErrNoRefund)}}
+	counter := &losing{Counter: &altered{Counter: memory.New(0, c.Now), refund: notRefunded(exact.ErrNoRefund)}}
 	h := newLimiter(t, paid(c, counter)).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		require.ErrorIs(t, middleware.Refund(w, r), exact.ErrNoRefund)
 		require.ErrorIs(t, middleware.Refund(w, r), exact.ErrNoRefund)
@@ -169,7 +170,7 @@ func TestRefundOfNothingIsNotDone(t *testing.T) {
 func TestLateRefundsAreCounted(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) { // the deadline passes
 		c := new(clock)
-		counter := &losing{Counter: &altered{Counter: exact.NewMemory(0, c.Now), refund: notRefunded(exact.ErrLateRefund)}, lose: []fate{lostInTime}}
+		counter := &losing{Counter: &altered{Counter: memory.New(0, c.Now), refund: notRefunded(exact.ErrLateRefund)}, lose: []fate{lostInTime}}
 		m := newLimiter(t, paid(c, counter))
 		h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			require.ErrorIs(t, middleware.Refund(w, r), exact.ErrMaybeCounted)
@@ -254,7 +255,7 @@ func TestExactRefusalDoesNotOvertakeARefund(t *testing.T) {
 	c := new(clock)
 	var taken atomic.Int64
 	var hold atomic.Bool
-	counter, release := exact.NewMemory(0, c.Now), make(chan struct{})
+	counter, release := memory.New(0, c.Now), make(chan struct{})
 	held := &altered{Counter: counter, take: func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 		v, err := counter.Take(ctx, call)
 		if taken.Add(1); hold.Load() {

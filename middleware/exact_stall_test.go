@@ -146,7 +146,7 @@ func (c *cluster) hangs(hang bool) {
 	c.hang = hang
 }
 
-// Part implements [exact.Parted].
+// Part implements [engine.Parted].
 func (c *cluster) Part(call exact.Call) int { return int(call.Key[0]) % len(c.nodes) }
 
 // Take implements [exact.Counter].

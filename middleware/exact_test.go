@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -225,7 +226,7 @@ func TestExactTrails(t *testing.T) {
 		{Algorithm: storeless.RollingDay, Quota: 3, Window: 24 * time.Hour},
 	} {
 		c := new(clock)
-		l := &altered{Counter: exact.NewMemory(0, c.Now)}
+		l := &altered{Counter: memory.New(0, c.Now)}
 		cfg := paid(c, l)
 		cfg.Limits = []middleware.Limit{a}
 		cfg.Exact.Outage = middleware.FailOpen
@@ -252,7 +253,7 @@ func TestExactTrailsWantACounter(t *testing.T) {
 	cfg.Limits = []middleware.Limit{{Name: "day", Algorithm: storeless.RollingDay, Quota: 3, Window: 24 * time.Hour}}
 	_, err := middleware.New(cfg)
 	require.EqualError(t, err, "policy \"contact\": Limits[0].Algorithm: a rolling-day needs an exact counter; SlidingWindow is what comes closest without one")
-	cfg = paid(c, exact.NewMemory(0, c.Now))
+	cfg = paid(c, memory.New(0, c.Now))
 	cfg.Limits = []middleware.Limit{{Name: "day", Quota: 3, Window: 24 * time.Hour}}
 	cfg.Tiers = map[string][]middleware.Limit{"pro": {{Name: "day", Algorithm: storeless.RollingDay, Quota: 9, Window: 24 * time.Hour}}}
 	_, err = middleware.New(cfg)

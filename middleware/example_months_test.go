@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 )
 
 func customerOf(*http.Request) (middleware.Identity, error) { return middleware.Principal("ada"), nil }
@@ -33,7 +33,7 @@ func TestCalendarMonths(t *testing.T) {
 			Limits:   []middleware.Limit{{Name: "month", Quota: quota, Window: 366 * 24 * time.Hour}},
 			Secrets:  [][]byte{secret("a")},
 			Identity: monthly,
-			Exact:    &middleware.Exact{Counter: exact.NewMemory(0, time.Now), Outage: middleware.FailClosed},
+			Exact:    &middleware.Exact{Counter: memory.New(0, time.Now), Outage: middleware.FailClosed},
 		}).Handler(new(spy))
 		passed := map[string]int{}
 		for time.Now().Month() < time.April {

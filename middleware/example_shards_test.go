@@ -12,6 +12,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 )
 
 // keys counts the keys of the calls to a counter.
@@ -42,7 +43,7 @@ func anonymous(shards uint32) middleware.IdentityFunc {
 // load, each with a sixteenth of the quota.
 func ExamplePrincipal_shards() {
 	const shards = 16
-	counter := keys{exact.NewMemory(0, nil), map[string]int{}}
+	counter := keys{memory.New(0, nil), map[string]int{}}
 	limit, err := middleware.New(middleware.Config{
 		Policy:   "search",
 		Limits:   []middleware.Limit{{Quota: 16_000 / shards, Window: time.Hour}},

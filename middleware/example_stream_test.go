@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 )
 
 // A stream costs what it has sent: it is estimated before, and settled when it ends.
@@ -21,7 +21,7 @@ func ExampleSettle() {
 		Limits:  []middleware.Limit{{Name: "tokens", Quota: 1000, Window: 24 * time.Hour}},
 		Secrets: [][]byte{bytes.Repeat([]byte("s"), 32)},
 		Cost:    func(*http.Request) int64 { return 300 }, // what most answers use
-		Exact:   &middleware.Exact{Counter: exact.NewMemory(0, nil), Outage: middleware.FailClosed},
+		Exact:   &middleware.Exact{Counter: memory.New(0, nil), Outage: middleware.FailClosed},
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -237,7 +238,7 @@ func TestLimitsForASettledRequest(t *testing.T) {
 func TestLimitsForWithEverything(t *testing.T) {
 	slots := func(_ *clock, cfg *middleware.Config) { cfg.Concurrency = &middleware.Concurrency{Max: 2} }
 	counter := func(c *clock, cfg *middleware.Config) {
-		cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(0, c.Now), Outage: middleware.FailClosed}
+		cfg.Exact = &middleware.Exact{Counter: memory.New(0, c.Now), Outage: middleware.FailClosed}
 	}
 	for _, test := range []struct {
 		name   string
@@ -304,7 +305,7 @@ func TestCallForACustomer(t *testing.T) {
 	now := new(clock)
 	cfg := contracts(now, reg)
 	cfg.LimitsFor = patiently(reg.limitsFor)
-	cfg.Exact = counting(exact.NewMemory(0, now.Now))
+	cfg.Exact = counting(memory.New(0, now.Now))
 	call, err := newLimiter(t, cfg).CallFor(middleware.Principal("a"))
 	require.NoError(t, err)
 	require.EqualValues(t, 12, call.Policy.Limit(0).Quota)

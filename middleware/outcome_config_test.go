@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -36,7 +36,7 @@ func TestByOutcomeIncorrect(t *testing.T) {
 		{"early hints are free", func(cfg *middleware.Config) { cfg.ByOutcome.Free = []int{103} }, "ByOutcome.Free", "200 to 599, not 103"},
 		{"no status is free", func(cfg *middleware.Config) { cfg.ByOutcome.Free = []int{303, 0} }, "ByOutcome.Free", "not 0"},
 		{"a counter", func(cfg *middleware.Config) {
-			cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(0, c.Now), Outage: middleware.FailClosed}
+			cfg.Exact = &middleware.Exact{Counter: memory.New(0, c.Now), Outage: middleware.FailClosed}
 		}, "ByOutcome", "cannot go with Exact"},
 		{"no memory", func(cfg *middleware.Config) { cfg.InsecureNoMemory = true }, "ByOutcome", "cannot go with InsecureNoMemory"},
 		{"guesses for sale", challenge(middleware.WhenExhausted, 0), "ByOutcome", "so many guesses more"},

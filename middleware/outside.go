@@ -141,14 +141,16 @@ func (e *engine) hasAccount(id Identity) error {
 // request of before is [exact.ErrNoRefund]. What token and memory have counted for an outage stays.
 // A dry run of [Middleware.Decide] says what id has used.
 //
-// It is an error if id is nobody, if the policy has no counter, and if that is no [exact.Archive]. An
+// It is an error if id is nobody, if the policy has no counter, and if that cannot forget an account. An
 // error of the counter is returned; to ask again is safe. ctx bounds how long it takes.
 func (m *Middleware) Reset(ctx context.Context, id Identity) error {
 	e := m.loaded()
 	if err := e.hasAccount(id); err != nil {
 		return err
 	}
-	counter, ok := e.exact.Counter.(exact.Archive)
+	counter, ok := e.exact.Counter.(interface {
+		Forget(ctx context.Context, name string) error
+	})
 	if !ok {
 		return exact.ErrNoArchive
 	}

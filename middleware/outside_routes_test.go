@@ -13,6 +13,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 )
 
 // Of a log-in by user name failures alone count, whatever address they come from: right passwords
@@ -260,7 +261,7 @@ func TestWrongPasswordsOfANameOnTwoInstances(t *testing.T) {
 			name: "by an exact counter",
 			on: func(cfg *middleware.Config) {
 				cfg.Limits, cfg.ByOutcome = cfg.Limits[1:], nil
-				cfg.Exact = counting(exact.NewMemory(0, cfg.Now))
+				cfg.Exact = counting(memory.New(0, cfg.Now))
 			},
 			right: func(t *testing.T, try middleware.Answer) { require.NoError(t, try.Settle(0)) },
 			wrong: func(middleware.Answer) {},

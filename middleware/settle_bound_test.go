@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -186,7 +187,7 @@ func (w settleWorld) play(t *testing.T, l middleware.Limit, r *rand.Rand) {
 	case w.own:
 		cfg = metered(challenging(c, middleware.Newcomers), 1)
 	case w.exact:
-		cfg = metered(paid(c, exact.NewMemory(0, c.Now)), 1)
+		cfg = metered(paid(c, memory.New(0, c.Now)), 1)
 	}
 	cfg.Limits = []middleware.Limit{l}
 	if w.outcome {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -90,7 +90,7 @@ func TestRateLimitSaysWhatIsSettled(t *testing.T) {
 			cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"contact"}, Free: []int{http.StatusTeapot}}
 		},
 		"exact": func(cfg *middleware.Config) {
-			cfg.Exact = counting(exact.NewMemory(0, cfg.Now))
+			cfg.Exact = counting(memory.New(0, cfg.Now))
 		},
 		"exact, and down": func(cfg *middleware.Config) {
 			l := newLedger(new(clock))

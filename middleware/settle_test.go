@@ -17,6 +17,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -105,7 +106,7 @@ func TestSettle(t *testing.T) {
 		"a translator":      {metered(contact(c), 100), from("64:ff9b:1::7")},
 		"a key":             {key, v6},
 		"a tier":            {tiers, v6},
-		"exact":             {metered(paid(c, exact.NewMemory(0, c.Now)), 100), v6},
+		"exact":             {metered(paid(c, memory.New(0, c.Now)), 100), v6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, m := range []string{http.MethodGet, http.MethodPost} {
@@ -253,7 +254,7 @@ func TestSettleOracle(t *testing.T) {
 	c := new(clock)
 	for name, cfg := range map[string]middleware.Config{
 		"token policy": metered(contact(c), 1<<30),
-		"exact":        metered(paid(c, &lossy{Counter: exact.NewMemory(0, c.Now)}), 1<<30),
+		"exact":        metered(paid(c, &lossy{Counter: memory.New(0, c.Now)}), 1<<30),
 	} {
 		t.Run(name, func(t *testing.T) {
 			mw := newLimiter(t, cfg)

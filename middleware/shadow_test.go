@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -186,7 +186,7 @@ func TestShadowLimitIncorrect(t *testing.T) {
 			`policy "contact": Limits: at least one limit must be in force, and no Shadow`},
 		{"an exact counter", func(cfg *middleware.Config) {
 			cfg.Limits = cfg.Limits[:2]
-			cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(0, nil), Outage: middleware.FailClosed}
+			cfg.Exact = &middleware.Exact{Counter: memory.New(0, nil), Outage: middleware.FailClosed}
 		}, `policy "contact": Limits[0].Shadow: cannot go with an exact counter, which charges all limits or none`},
 		{"by outcome", func(cfg *middleware.Config) { cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"trial"}} },
 			`policy "contact": ByOutcome.Limits: "trial" is a Shadow, and cannot count by outcome`},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -96,7 +97,7 @@ func TestWhatAnInnerPolicyRefusesIsNotChargedOutside(t *testing.T) {
 			cfg.Identity = func(*http.Request) (middleware.Identity, error) { return id, err }
 		}
 	}
-	counted := func(cfg *middleware.Config) { cfg.Exact = counting(exact.NewMemory(0, now.Now)) }
+	counted := func(cfg *middleware.Config) { cfg.Exact = counting(memory.New(0, now.Now)) }
 	memoryOnly := func(cfg *middleware.Config) { cfg.TokenTransport = middleware.MemoryOnly }
 	wantsWork := func(cfg *middleware.Config) { cfg.Challenge = &middleware.Challenge{Mode: middleware.Newcomers} }
 	for name, test := range map[string]struct {
@@ -294,7 +295,7 @@ func TestThreePolicies(t *testing.T) {
 				cfg := contact(now)
 				cfg.Policy = fmt.Sprint("policy-", i)
 				if i == exactly {
-					cfg.Exact = counting(exact.NewMemory(0, now.Now))
+					cfg.Exact = counting(memory.New(0, now.Now))
 				}
 				around[i] = newLimiter(t, cfg)
 				h = around[i].Handler(h)

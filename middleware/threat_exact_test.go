@@ -15,6 +15,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -217,7 +218,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 
 	t.Run("T34 a counter that is full is no outage", func(t *testing.T) {
 		c := new(clock)
-		cfg := paid(c, exact.NewMemory(1, c.Now))
+		cfg := paid(c, memory.New(1, c.Now))
 		cfg.Exact.Outage = middleware.FailOpen
 		h := newSite(t, cfg)
 		seen := map[int]int{}

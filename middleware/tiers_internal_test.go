@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 )
 
 // What a large tier is owed a visit in a small one forgives nowhere: not in the
@@ -28,7 +28,7 @@ func TestEveryTierKnowsTheLargestBucket(t *testing.T) {
 	}
 	room, counted := plain, plain
 	room.Challenge = new(Challenge)
-	counted.Exact = &Exact{Counter: exact.NewMemory(0, nil), Outage: FailOpen}
+	counted.Exact = &Exact{Counter: memory.New(0, nil), Outage: FailOpen}
 	counted.Instances = 2
 	for name, row := range map[string]struct {
 		cfg   Config

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 )
 
 func TestTokenLife(t *testing.T) {
@@ -27,10 +27,10 @@ func TestTokenLife(t *testing.T) {
 			cfg.Limits, cfg.Tiers = []middleware.Limit{small}, map[string][]middleware.Limit{"big": {bucket}}
 		}, 123 * time.Minute},
 		"a counter": {func(cfg *middleware.Config) {
-			cfg.Exact = counting(exact.NewMemory(0, cfg.Now))
+			cfg.Exact = counting(memory.New(0, cfg.Now))
 		}, 2 * time.Minute},
 		"a counter, a second": {func(cfg *middleware.Config) {
-			cfg.Exact = counting(exact.NewMemory(0, cfg.Now))
+			cfg.Exact = counting(memory.New(0, cfg.Now))
 			cfg.Limits[0].Window = time.Second
 		}, 50 * time.Second},
 		"a sale": {func(cfg *middleware.Config) { cfg.Challenge = &middleware.Challenge{} }, time.Hour},

@@ -28,6 +28,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/middleware/exact/file"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/middleware/exact/sql"
@@ -74,7 +75,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return limit.Reset(ctx, middleware.APIKey(args[1]))
 	case args[0] == "count" && len(args) == 1:
 		accounts := 0
-		err := counter.Each(ctx, func(exact.Record) error { accounts++; return nil })
+		err := counter.Each(ctx, func(engine.Record) error { accounts++; return nil })
 		fmt.Fprintln(out, accounts, "accounts")
 		return err
 	case args[0] == "copy" && len(args) == 2:
@@ -82,7 +83,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		copied, kept, err := exact.Copy(ctx, to, counter)
+		copied, kept, err := engine.Copy(ctx, to, counter)
 		fmt.Fprintln(out, copied, "copied,", kept, "were there already")
 		return errors.Join(err, done())
 	}
@@ -114,7 +115,7 @@ func look(ctx context.Context, counter exact.Counter, customer string, out io.Wr
 }
 
 // open opens a counter, and returns what closes it.
-func open(ctx context.Context, spec string) (exact.Archive, func() error, error) {
+func open(ctx context.Context, spec string) (engine.Archive, func() error, error) {
 	switch kind, rest, _ := strings.Cut(spec, ":"); kind {
 	case "file":
 		c, err := file.Open(rest, file.Config{})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/pow"
 )
 
@@ -97,7 +98,7 @@ func scenes(secrets [2][]byte) []scene {
 			about: "The counter is down at the second request: 503 with Retry-After. Then it is up again. PUT may be repeated.",
 			set: func(s *stage) error {
 				cfg := contact("unavailable", 5)
-				cfg.Exact = &middleware.Exact{Counter: &counter{Counter: exact.NewMemory(0, func() time.Time { return s.now }), down: func() bool {
+				cfg.Exact = &middleware.Exact{Counter: &counter{Counter: memory.New(0, func() time.Time { return s.now }), down: func() bool {
 					return len(s.judge.visits) == 2
 				}}, Outage: middleware.FailClosed, Deadline: 10 * time.Second}
 				return s.limits(cfg)
@@ -108,7 +109,7 @@ func scenes(secrets [2][]byte) []scene {
 			about: "The counter is down, and the server goes on without: Tallystick-Degraded, and tokens as ever.",
 			set: func(s *stage) error {
 				cfg := contact("degraded", 5)
-				cfg.Exact = &middleware.Exact{Counter: &counter{Counter: exact.NewMemory(0, func() time.Time { return s.now }), down: func() bool { return true }}, Outage: middleware.FailOpen, Deadline: 10 * time.Second}
+				cfg.Exact = &middleware.Exact{Counter: &counter{Counter: memory.New(0, func() time.Time { return s.now }), down: func() bool { return true }}, Outage: middleware.FailOpen, Deadline: 10 * time.Second}
 				return s.limits(cfg)
 			},
 		},

@@ -44,7 +44,7 @@ type Counter interface {
 	// that much. It does so once: a second time, or when no window of the receipt
 	// is left, it changes nothing and returns [ErrNoRefund]. So it does for the zero
 	// Receipt, whose Policy is nil; and with [ErrLateRefund] for one that is not among the
-	// last [Refundable] charges of its Key, of which none is lost. After [ErrMaybeCounted] it
+	// last 8192 charges of its Key, of which none is lost. After [ErrMaybeCounted] it
 	// may be asked again.
 	Refund(ctx context.Context, r Receipt) error
 }
@@ -147,7 +147,7 @@ func (c *Call) Check(ctx context.Context) error {
 		return &CallError{"Ahead", "must be from 0 to 1h"}
 	case c.Ahead > 0 && (c.Past || c.Pause != 0):
 		return &CallError{"Ahead", "must be 0 with Past or Pause"}
-	case c.Ahead > 0 && !c.Policy.bucketsOnly:
+	case c.Ahead > 0 && !c.Policy.plan.BucketsOnly:
 		return &CallError{"Ahead", "needs a Policy that has no limits but a TokenBucket or LeakyBucket"}
 	case c.Pause < 0 || c.Pause > MaxPause:
 		return &CallError{"Pause", "must be from 0 to 24h"}
@@ -211,13 +211,16 @@ var (
 	// lost. Repeating it with the same ID finds out.
 	ErrMaybeCounted = errors.New("exact: may have been counted")
 
+	// ErrNoArchive says that a counter cannot list, restore or forget accounts, for example to
+	// reset one.
+	ErrNoArchive = errors.New("exact: this counter cannot list, restore or forget accounts; ask the engine behind it")
+
 	// ErrNoRefund says that there is nothing to give back: it was given back
 	// before, or it counts in no window any more.
 	ErrNoRefund = errors.New("exact: nothing to refund")
 
 	// ErrLateRefund says that a charge does not come back any more: its key
-	// was charged [Refundable] times since, or its account has begun anew; or the receipt was made up. What has come back
-	// then takes a kilobyte of an account at most, however much it was. It is [ErrNoRefund].
+	// was charged 8192 times since, or its account has begun anew; or the receipt was made up. It is [ErrNoRefund].
 	ErrLateRefund = fmt.Errorf("%w: it is not one of the last 8192 charges of its key", ErrNoRefund)
 )
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -23,7 +24,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	counter := exact.NewMemory(0, exacttest.NewClock().Now) // nil for the real clock
+	counter := memory.New(0, exacttest.NewClock().Now) // nil for the real clock
 	job := exact.Call{Key: "customer-7", Cost: 4, Policy: limits}
 	for range 3 {
 		v, err := counter.Take(context.Background(), job)
@@ -46,7 +47,7 @@ func ExampleCounter() {
 		fmt.Println(err)
 		return
 	}
-	ctx, counter := context.Background(), exact.NewMemory(0, nil)
+	ctx, counter := context.Background(), memory.New(0, nil)
 	v, err := counter.Take(ctx, exact.Call{Key: "customer-7", Cost: 1, Policy: limits})
 	if err != nil {
 		fmt.Println(err)

@@ -38,7 +38,7 @@ func TestWhatTokensCannotCarry(t *testing.T) {
 		require.EqualError(t, err, fmt.Sprintf("Limits[0].Algorithm: a %s needs an exact counter; SlidingWindow is what comes closest without one", a))
 		p, plain := exactkit.Compile(t, storeless.Limit{Algorithm: a, Quota: 5, Window: day}), exactkit.Compile(t, storeless.Limit{Quota: 5, Window: day})
 		require.Equal(t, a, p.Limit(0).Algorithm)
-		require.Equal(t, plain.Tokens().Limit(0), p.Tokens().Limit(0))
+		require.Equal(t, plain.Plan().Tokens.Limit(0), p.Plan().Tokens.Limit(0))
 		require.NotEqual(t, plain.ID(0), p.ID(0))
 		require.False(t, p.SameShape(plain))
 	}

@@ -27,6 +27,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/otel"
 	"github.com/tallystick/tallystick/pow"
 )
@@ -70,8 +71,8 @@ func newDrill(t *testing.T) *drill {
 	watch, err := otel.New(metric.NewMeterProvider(metric.WithReader(reader)))
 	require.NoError(t, err)
 	clock := func() time.Time { return d.now }
-	d.counter = &mortal{Counter: exact.NewMemory(0, clock), of: errDead}
-	d.store = &mortal{Counter: exact.NewMemory(0, clock), of: exact.ErrFull}
+	d.counter = &mortal{Counter: memory.New(0, clock), of: errDead}
+	d.store = &mortal{Counter: memory.New(0, clock), of: exact.ErrFull}
 	for policy, change := range map[string]func(*middleware.Config){
 		"calm":    func(*middleware.Config) {},
 		"contact": func(*middleware.Config) {},

@@ -22,6 +22,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/ring"
 	"github.com/tallystick/tallystick/middleware/otel"
 )
@@ -306,7 +307,7 @@ func TestTheCounterIsTold(t *testing.T) {
 	now := noon
 	cfg := contact(now)
 	cfg.Now = func() time.Time { return now }
-	counter := &mortal{Counter: exact.NewMemory(0, cfg.Now), of: errDead}
+	counter := &mortal{Counter: memory.New(0, cfg.Now), of: errDead}
 	cfg.Exact = &middleware.Exact{Counter: counter, Outage: middleware.FailOpen, Deadline: 10 * time.Second}
 	m, values := watched(t, cfg)
 	h := routed(m)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -86,7 +86,7 @@ func TestWords(t *testing.T) {
 				Policy: "p", Limits: []middleware.Limit{{Quota: 1, Window: 24 * time.Hour}}, Secrets: [][]byte{[]byte(strings.Repeat("s", 32))},
 			}
 			if typ == reflect.TypeFor[middleware.Outage]() || typ == reflect.TypeFor[storeless.Algorithm]() {
-				c.Exact = &middleware.Exact{Counter: exact.NewMemory(0, nil), Outage: middleware.FailOpen}
+				c.Exact = &middleware.Exact{Counter: memory.New(0, nil), Outage: middleware.FailOpen}
 			}
 			set(&c, value)
 			return new(middleware.Middleware).Validate(c)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/policyfile"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -33,7 +34,7 @@ func FuzzReload(f *testing.F) {
 		dir := newFolder(t)
 		p := serving("contact")
 		p.Policies["contact"] = middleware.Config{MaxClients: 64}
-		p.Counters = map[string]exact.Counter{"memory": exact.NewMemory(0, nil)}
+		p.Counters = map[string]exact.Counter{"memory": memory.New(0, nil)}
 		path := dir.policies(contact)
 		set, err := policyfile.Open(path, p)
 		require.NoError(t, err)

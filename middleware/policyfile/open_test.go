@@ -17,6 +17,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/policyfile"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -142,7 +143,7 @@ func TestOpenReportsAll(t *testing.T) {
 		"stray": {"limits": [{"quota": 5, "window": "1m"}]}}}
 `)
 	p := serving("contact", "login", "paid", "upload")
-	p.Counters = map[string]exact.Counter{"redis": exact.NewMemory(0, nil)}
+	p.Counters = map[string]exact.Counter{"redis": memory.New(0, nil)}
 	set, err := policyfile.Open(path, p)
 	require.Nil(t, set)
 	require.Equal(t, strings.TrimSpace(`

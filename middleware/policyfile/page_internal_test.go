@@ -15,6 +15,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 )
 
 const page = "../../docs/policyfile.md"
@@ -142,7 +143,7 @@ func openExample(t *testing.T, replace ...string) (*Set, error) {
 	t.Chdir(dir)
 	return Open("policies.json", Program{
 		Policies: map[string]middleware.Config{"contact": {}, "login": {}, "api": {}},
-		Counters: map[string]exact.Counter{"shared": exact.NewMemory(0, nil)},
+		Counters: map[string]exact.Counter{"shared": memory.New(0, nil)},
 	})
 }
 

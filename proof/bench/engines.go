@@ -26,7 +26,10 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/middleware/exact/file"
+	"github.com/tallystick/tallystick/middleware/exact/lease"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/nats"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
@@ -50,7 +53,7 @@ var engines = []struct {
 	name string
 	open func(c *counter, dir string) take
 }{
-	{"memory", func(*counter, string) take { return counting(exact.NewMemory(0, nil), nil) }},
+	{"memory", func(*counter, string) take { return counting(memory.New(0, nil), nil) }},
 	{"file", openFile},
 	{"bbolt", openBbolt},
 	{"sqlite/grouped", func(c *counter, dir string) take { return grouped(c, openSQLite(c, dir)) }},
@@ -213,14 +216,14 @@ func openNATS(c *counter, dir string) take {
 // openRemote is a counter in memory, by HTTP over loopback.
 func openRemote(c *counter, _ string) take {
 	cfg := remote.Config{Secrets: [][]byte{secret()}}
-	s := httptest.NewServer(must(remote.Serve(exact.NewMemory(0, nil), cfg)))
+	s := httptest.NewServer(must(remote.Serve(memory.New(0, nil), cfg)))
 	c.closing(func() error { s.Close(); return nil })
 	of := must(remote.Open([]string{s.URL + "/"}, cfg))
 	c.closing(of.Close)
 	return counting(of, nil)
 }
 
-func openRedis(c *counter) exact.ArchiveCloser {
+func openRedis(c *counter) engine.ArchiveCloser {
 	c.server = startRedis(&c.opening)
 	of := must(redis.Open("redis://"+c.server.addr+"/0", redis.Config{}))
 	c.closing(of.Close)
@@ -235,7 +238,7 @@ func openRedisIDs(c *counter, _ string) take {
 }
 
 func openRedisLeased(c *counter, _ string) take {
-	l := must(exact.Lease(openRedis(c), exact.LeaseConfig{}))
+	l := must(lease.New(openRedis(c), lease.Config{}))
 	c.closing(l.Close)
 	return counting(l, nil)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -52,7 +53,7 @@ func PerYear(t testing.TB, quota int64) *exact.Policy {
 }
 
 // Count returns a counter on a store.
-func Count(t testing.TB, store cas.Store) exact.Archive {
+func Count(t testing.TB, store cas.Store) engine.Archive {
 	t.Helper()
 	c, err := cas.New(store, cas.Config{})
 	require.NoError(t, err)
@@ -107,7 +108,7 @@ func Admitted(t testing.TB, callers, times int, call func(caller, n int) (exact.
 }
 
 // Bytes are those of an account.
-func Bytes(t testing.TB, a *exact.Account) []byte {
+func Bytes(t testing.TB, a *engine.Account) []byte {
 	t.Helper()
 	b, err := a.AppendBinary(nil)
 	require.NoError(t, err)
@@ -118,7 +119,7 @@ func Bytes(t testing.TB, a *exact.Account) []byte {
 // of a package beside exact.
 func Earlier(t testing.TB) map[string][]byte {
 	t.Helper()
-	text, err := os.ReadFile("../testdata/accounts.json")
+	text, err := os.ReadFile("../engine/testdata/accounts.json")
 	require.NoError(t, err)
 	var accounts struct{ Plain map[string]string }
 	require.NoError(t, json.Unmarshal(text, &accounts))
@@ -128,12 +129,4 @@ func Earlier(t testing.TB) map[string][]byte {
 		require.NoError(t, err)
 	}
 	return all
-}
-
-// Reload has an account written and read.
-func Reload(t testing.TB, a *exact.Account) {
-	t.Helper()
-	b := Bytes(t, a)
-	*a = exact.Account{}
-	require.NoError(t, a.UnmarshalBinary(b))
 }

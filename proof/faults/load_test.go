@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 )
 
 // A failing counter answers twenty calls, the third of them too late, and then waits for its fault. While that
@@ -46,7 +47,7 @@ func (c *failing) Take(ctx context.Context, call exact.Call) (exact.Verdict, err
 }
 
 func TestAmidALoad(t *testing.T) {
-	c := &failing{Counter: exact.NewMemory(100, time.Now), struck: make(chan struct{}), healed: make(chan struct{})}
+	c := &failing{Counter: memory.New(100, time.Now), struck: make(chan struct{}), healed: make(chan struct{})}
 	fault := Fault{Name: "mute", Strike: func() { close(c.struck) }, Heal: func() { close(c.healed) }}
 	AmidALoad(t, []Fault{fault}, Patient, func(*testing.T) exact.Counter { return c })
 	require.EqualValues(t, callers, c.mute.Load(), "each caller met the fault, once")

@@ -17,7 +17,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
 	"github.com/tallystick/tallystick/proof/freeport"
 	"github.com/tallystick/tallystick/proof/lab/house"
@@ -68,7 +68,7 @@ func openLab(ctx context.Context, dir, program string, sc scale, all []row) (*la
 			serves.Counters[theRing] = ringPrefix + strings.Join(ring, ",")
 		case theLab: // which all instances share, served over HTTP by the lab
 			counter = r.name
-			owner, err := remote.Serve(exact.NewMemory(0, nil), remote.Config{Secrets: [][]byte{secret}})
+			owner, err := remote.Serve(memory.New(0, nil), remote.Config{Secrets: [][]byte{secret}})
 			if err != nil {
 				return nil, errors.Join(err, l.close())
 			}

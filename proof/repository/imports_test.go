@@ -22,6 +22,8 @@ import (
 const (
 	module = "github.com/tallystick/tallystick"
 	inner  = module + "/middleware/internal/" // the leaves: plain values in and out
+
+	counters = module + "/middleware/exact/"
 )
 
 // arrows are the imports that a package may have beside the standard library:
@@ -46,12 +48,15 @@ var arrows = map[string][]string{
 	"middleware/internal/slots":       {},
 	"middleware/internal/ticket":      {},
 	"middleware/internal/words":       {inner + "httpfield"},
-	"middleware/exact":                {module + "/storeless", module + "/internal/limiter", module + "/internal/patience"},
-	"middleware/exact/exacttest":      {module + "/storeless", module + "/internal/limiter", module + "/middleware/exact"},
-	"middleware/exact/remote":         {module + "/storeless", module + "/middleware/exact", module + "/internal/patience"},
-	"middleware/exact/ring":           {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/remote"},
+	"middleware/exact":                {module + "/storeless", module + "/internal/limiter", counters + "internal/plan"},
+	"middleware/exact/engine":         {module + "/storeless", module + "/internal/limiter", module + "/middleware/exact", counters + "internal/plan", counters + "internal/patience"},
+	"middleware/exact/memory":         {module + "/middleware/exact", counters + "engine"},
+	"middleware/exact/lease":          {module + "/storeless", module + "/middleware/exact", counters + "engine"},
+	"middleware/exact/exacttest":      {module + "/storeless", module + "/internal/limiter", module + "/middleware/exact", counters + "engine", counters + "memory"},
+	"middleware/exact/remote":         {module + "/storeless", module + "/middleware/exact", counters + "engine", counters + "internal/patience"},
+	"middleware/exact/ring":           {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/remote", counters + "engine", counters + "memory"},
 	"middleware/exact/pace":           {module + "/storeless", module + "/middleware/exact", inner + "httpfield"},
-	"middleware/exact/cas":            {module + "/storeless", module + "/middleware/exact"},
+	"middleware/exact/cas":            {module + "/storeless", module + "/middleware/exact", counters + "engine"},
 	"middleware/exact/cas/castest":    {module + "/middleware/exact/cas"},
 	"middleware/client":               {module + "/pow", inner + "httpfield"},
 	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
@@ -61,21 +66,22 @@ var arrows = map[string][]string{
 	"proof/model":                     {module + "/storeless", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact", module + "/middleware/exact/ring"},
 	"internal/limiter":                {module + "/storeless", module + "/internal/cells"}, // hidden: only middleware decides; storeless is what its users say
 	"proof/mutants":                   {},
-	"proof/exactkit":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", testify},
+	"proof/exactkit":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", testify, counters + "engine"},
 	"proof/faults":                    {exactkit, module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", kitPackage, testify},
 	"proof/faults/front":              {exactkit, module + "/proof/faults", module + "/middleware", module + "/middleware/exact", testify},
 	"proof/freeport":                  {},
 	"proof/paced":                     {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kitPackage},
-	"internal/patience":               {},
 	"internal/sale":                   {module + "/storeless", module + "/internal/limiter", module + "/internal/cells"},
 	"internal/token":                  {module + "/storeless", module + "/internal/limiter", jwt}, // hidden: only middleware makes tokens
 	"proof/pages":                     {},
 	"proof/kit":                       {module + "/proof/freeport"},
 
 	"middleware/middlewaretest":                {module + "/middleware", module + "/middleware/client", module + "/pow"},
-	"internal/clienttest":                      {module + "/middleware", module + "/middleware/exact", module + "/pow"},
+	"internal/clienttest":                      {module + "/middleware", module + "/middleware/exact", module + "/pow", counters + "memory"},
 	"middleware/middlewaretest/cmd/clienttest": {module + "/internal/clienttest"},
 	"internal/npm":                             {},
+	"middleware/exact/internal/plan":           {module + "/storeless", module + "/internal/limiter"},
+	"middleware/exact/internal/patience":       {},
 	"internal/npm/write":                       {module + "/internal/npm"},
 }
 
@@ -93,28 +99,39 @@ const (
 // testify, mutants, kit and the package itself.
 var inTests = map[string][]string{
 	"middleware": {
-		module + "/token",                 // what Decision.TokenErr is
-		jwt,                               // T12 and T13: what another package, or a thief, does with it
-		httpsfv,                           // an independent parser for the RateLimit fields
-		module + "/middleware/client",     // the other end
-		module + "/middleware/keptform",   // one more page, of which it says what needs a script
-		module + "/middleware/exact/ring", // which asks what is known
-		module + "/proof/pages",           // the page with its table
+		module + "/token",                                            // what Decision.TokenErr is
+		jwt,                                                          // T12 and T13: what another package, or a thief, does with it
+		httpsfv,                                                      // an independent parser for the RateLimit fields
+		module + "/middleware/client",                                // the other end
+		module + "/middleware/keptform",                              // one more page, of which it says what needs a script
+		module + "/middleware/exact/ring",                            // which asks what is known
+		counters + "engine", counters + "memory", counters + "lease", // counters to ask, of every kind
+		module + "/proof/pages", // the page with its table
 	},
-	"middleware/keptform": {module + "/middleware"},                           // whose refusals it answers
-	"internal/limiter":    {module + "/proof/pages"},                          // tables
-	"middleware/exact":    {module + "/middleware/exact/exacttest", exactkit}, // what every counter must pass
+	"middleware/keptform": {module + "/middleware"},                                // whose refusals it answers
+	"internal/limiter":    {module + "/proof/pages"},                               // tables
+	"middleware/exact":    {counters + "exacttest", counters + "memory", exactkit}, // the example
+	"middleware/exact/engine": {
+		counters + "exacttest", exactkit, // what every counter must pass
+		counters + "memory", counters + "lease", // counters by this arithmetic
+	},
+	"middleware/exact/memory": {counters + "exacttest", exactkit, module + "/storeless"},
+	"middleware/exact/lease":  {counters + "exacttest", exactkit, counters + "memory"},
 	"middleware/exact/remote": {
-		module + "/middleware/exact/exacttest", exactkit, module + "/proof/pages",
+		module + "/middleware/exact/exacttest", counters + "memory", exactkit, module + "/proof/pages",
 		module + "/middleware", module + "/proof/paced", // in front of it, and over it
 		module + "/proof/faults", module + "/proof/faults/front", // that befall its owner
 	},
 	"middleware/exact/ring": {module + "/middleware/exact/exacttest", exactkit},
-	"middleware/exact/pace": {module + "/proof/paced", module + "/middleware/exact/remote"}, // what real processes show
+	"middleware/exact/pace": {module + "/proof/paced", module + "/middleware/exact/remote", counters + "memory"}, // what real processes show
 	"middleware/exact/cas": {
 		module + "/middleware/exact/exacttest", exactkit,
+		counters + "lease",                       // in front
 		module + "/middleware/exact/cas/castest", // what every store must pass
 	},
+
+	"middleware/policyfile": {counters + "memory"}, // a counter to name
+	"proof/faults":          {counters + "memory"}, // an engine to break
 
 	"internal/clienttest":                      {module + "/middleware/middlewaretest", module + "/middleware/client", module + "/proof/pages"}, // the page, and our own client
 	"middleware/middlewaretest/cmd/clienttest": {module + "/middleware/client"},

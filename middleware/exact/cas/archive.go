@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 )
 
-// Each implements [exact.Archive].
-func (c *counter) Each(ctx context.Context, f func(exact.Record) error) error {
+// Each implements [engine.Archive].
+func (c *counter) Each(ctx context.Context, f func(engine.Record) error) error {
 	store, ok := c.engine.store.(ListedStore)
 	if !ok {
 		return exact.ErrNoArchive
@@ -23,7 +24,7 @@ func (c *counter) Each(ctx context.Context, f func(exact.Record) error) error {
 		if err != nil || len(value) == 0 {
 			return err
 		}
-		r, err := exact.ReadRecord(string(account), value)
+		r, err := engine.ReadRecord(string(account), value)
 		if err != nil {
 			return err
 		}
@@ -31,15 +32,15 @@ func (c *counter) Each(ctx context.Context, f func(exact.Record) error) error {
 	})
 }
 
-// Restore implements [exact.Archive].
-func (c *counter) Restore(ctx context.Context, r exact.Record) error {
+// Restore implements [engine.Archive].
+func (c *counter) Restore(ctx context.Context, r engine.Record) error {
 	if err := r.Check(ctx); err != nil {
 		return err
 	}
 	var kept error
-	err := c.engine.update(ctx, r.Name, false, func(a *exact.Account, now time.Time) (changed bool) {
+	err := c.engine.update(ctx, r.Name, false, func(a *engine.Account, now time.Time) (changed bool) {
 		if kept = nil; a.Counts(now) {
-			kept = exact.ErrKept
+			kept = engine.ErrKept
 			return false
 		}
 		*a = *r.Account
@@ -48,14 +49,14 @@ func (c *counter) Restore(ctx context.Context, r exact.Record) error {
 	return cmp.Or(err, kept)
 }
 
-// Forget implements [exact.Archive].
+// Forget implements [engine.Archive].
 func (c *counter) Forget(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 	}
-	return c.engine.update(ctx, name, false, func(a *exact.Account, _ time.Time) (changed bool) {
+	return c.engine.update(ctx, name, false, func(a *engine.Account, _ time.Time) (changed bool) {
 		changed = !a.Expires().IsZero()
-		*a = exact.Account{}
+		*a = engine.Account{}
 		return changed
 	})
 }

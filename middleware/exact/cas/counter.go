@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -29,7 +30,7 @@ type Config struct {
 // A counter is what [New] returns.
 type counter struct {
 	merged exact.Counter
-	engine *engine
+	engine *batcher
 }
 
 // New returns a counter in a store. All counters of one store are one. It is safe
@@ -39,7 +40,7 @@ type counter struct {
 // After an error of its Refund that is not [exact.ErrNotCounted] it may have been given back: to ask again is
 // safe. To list accounts (Each) the store must be a [ListedStore]: else the error is [exact.ErrNoArchive]. A
 // store has no way to remove a value: after Forget there is one that has counted nothing, for a minute.
-func New(store Store, cfg Config) (exact.Archive, error) {
+func New(store Store, cfg Config) (engine.Archive, error) {
 	var errs []error
 	if store == nil {
 		errs = append(errs, &storeless.ConfigError{Field: "store", Problem: "is nil"})
@@ -53,7 +54,7 @@ func New(store Store, cfg Config) (exact.Archive, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	e := &engine{store: store, tries: cfg.Tries, random: mathrand.Int64N}
+	e := &batcher{store: store, tries: cfg.Tries, random: mathrand.Int64N}
 	timed, ok := store.(TimedStore)
 	switch {
 	case cfg.Now != nil:
@@ -63,7 +64,7 @@ func New(store Store, cfg Config) (exact.Archive, error) {
 	default:
 		e.loadAt = byClock(store, time.Now)
 	}
-	return &counter{merged: exact.Merge(e), engine: e}, nil
+	return &counter{merged: engine.Merge(e), engine: e}, nil
 }
 
 // Deadline is how long a request waits by default: a call is two round trips at least, and the second waits for a

@@ -10,11 +10,11 @@
 // # What a call costs
 //
 // A call that is admitted is a load and a swap: two round trips, one after the other. A
-// refusal is a load. Calls of one instance for the same key travel as one ([exact.Merge],
+// refusal is a load. Calls of one instance for the same key travel as one ([engine.Merge],
 // always); those of several instances race, and one wins each time. Who loses loads and
 // swaps again, after a pause at random that grows from once to eight times what a try takes.
 // One instance adds to a hot key as many calls as it likes; more than some four instances
-// that race for one key at once want [exact.Lease] in front, or an engine that counts by
+// that race for one key at once want package middleware/exact/lease in front, or an engine that counts by
 // itself, such as middleware/exact/redis.
 //
 // # Races that are lost
@@ -40,7 +40,7 @@
 //
 // The server's, where the store can tell it ([TimedStore], as middleware/exact/sql does): then
 // nothing of what follows matters. Most stores have no clock that is told with what they load:
-// there the clock is that of the instance that is asked ([Config.Now]). An account's time does not step back (see [exact.Account]), so
+// there the clock is that of the instance that is asked ([Config.Now]). An account's time does not step back (see [engine.Account]), so
 // that the instance furthest ahead leads. What that does:
 //
 //   - No window of an account admits more than its quota. By the clocks of the instances

@@ -2,7 +2,9 @@
 
 package cas
 
-import "github.com/tallystick/tallystick/middleware/exact"
+import (
+	"github.com/tallystick/tallystick/middleware/exact/engine"
+)
 
 // Margin is for how much longer than it counts an account is kept.
 const Margin = margin
@@ -11,7 +13,7 @@ const Margin = margin
 type Counter = counter
 
 // Engine returns the counter without what makes one call of several.
-func (c *counter) Engine() exact.Batcher { return c.engine }
+func (c *counter) Engine() engine.Batcher { return c.engine }
 
 // DrawBy has pauses drawn by a function: of n, a number from 0 to n-1.
 func (c *counter) DrawBy(random func(n int64) int64) { c.engine.random = random }

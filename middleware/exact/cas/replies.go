@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 )
 
 // replies are what became of the calls with an ID that this instance knows of. An account
@@ -17,7 +18,7 @@ import (
 // anew, which charges nobody twice.
 type replies struct {
 	mu   sync.Mutex
-	kept exact.Idempotency
+	kept engine.Idempotency
 }
 
 // find returns the verdict of an earlier call with that ID.

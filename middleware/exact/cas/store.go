@@ -6,13 +6,12 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"github.com/tallystick/tallystick/middleware/exact"
 )
 
 // A Store keeps values by name, and replaces one only if it is what somebody has read. It
 // must be safe for concurrent use, also by other processes. A method obeys the deadline of
-// its context. No error may hold a name or a value.
+// its context. No error may hold a name or a value. A counter gives names of 32 bytes, the
+// digits 0 to 9 and the letters a to f: an [exact.Policy.AccountName] in hex.
 type Store interface {
 	// Load returns the value of a name and its revision. Where nothing is kept, the value
 	// is empty, which none is that was swapped in; there may be a revision all the same.
@@ -47,7 +46,7 @@ type TimedStore interface {
 	LoadAt(ctx context.Context, name string) (value []byte, revision string, now time.Time, err error)
 }
 
-// A ListedStore is a [Store] that can say all that it keeps: then a counter is an [exact.Archive]
+// A ListedStore is a [Store] that can say all that it keeps: then a counter is an [engine.Archive]
 // that lists its accounts.
 type ListedStore interface {
 	Store
@@ -60,7 +59,3 @@ type ListedStore interface {
 
 // ErrChanged says that a value was not replaced, because it is not the one that was read.
 var ErrChanged = errors.New("cas: the value has changed")
-
-// NameLength is how long the names are that a counter gives to what it counts: those of
-// [exact.Policy.AccountName], as the digits 0 to 9 and the letters a to f.
-const NameLength = 2 * exact.NameLength

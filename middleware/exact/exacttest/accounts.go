@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -30,7 +31,7 @@ func (r *run) isOfAccounts(between func(r *run, step int, name string)) {
 		{policy(each(40)...), policy(each(50)...)},
 	} {
 		rng := rand.New(rand.NewPCG(uint64(n), 1))
-		var a exact.Account
+		var a engine.Account
 		var held, ours []exact.Receipt // the same charges
 		buckets := n < 2
 		for step := range 400 {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -31,20 +33,20 @@ func archives(r *run) {
 }
 
 // archive returns the counter if it can list its accounts.
-func (r *run) archive() (c exact.Archive, ok bool) {
-	if c, ok = r.Counter.(exact.Archive); !ok {
+func (r *run) archive() (c engine.Archive, ok bool) {
+	if c, ok = r.Counter.(engine.Archive); !ok {
 		return nil, false
 	}
-	err := c.Each(context.Background(), func(exact.Record) error { return errFound })
+	err := c.Each(context.Background(), func(engine.Record) error { return errFound })
 	return c, !errors.Is(err, exact.ErrNoArchive)
 }
 
 // moves moves an account, by way of a counter in memory.
-func (r *run) moves(c exact.Archive, name string) {
-	ctx, m := context.Background(), exact.NewMemory(0, r.clock.Now)
+func (r *run) moves(c engine.Archive, name string) {
+	ctx, m := context.Background(), memory.New(0, r.clock.Now)
 	out, err := recordOf(c, name)
 	r.no(err)
-	if err := c.Restore(ctx, out); !errors.Is(err, exact.ErrKept) {
+	if err := c.Restore(ctx, out); !errors.Is(err, engine.ErrKept) {
 		r.fail("restored where there is an account: %v, want ErrKept", err)
 	}
 	r.in("forgotten").no(c.Forget(ctx, name))
@@ -69,7 +71,7 @@ func emptied(r *run) {
 			l.Window = 24 * time.Hour
 		}
 		p := policy(l)
-		for _, from := range []exact.Archive{c, exact.NewMemory(0, r.clock.Now)} {
+		for _, from := range []engine.Archive{c, memory.New(0, r.clock.Now)} {
 			for _, is := range []struct{ back, paused bool }{{true, false}, {true, true}, {false, true}} {
 				n++
 				r.in("%v, from %T, given back: %t, paused: %t", algorithm, from, is.back, is.paused).movesEmpty(c, from, p, r.key(n), is.back, is.paused)
@@ -79,7 +81,7 @@ func emptied(r *run) {
 }
 
 // movesEmpty moves an account that was charged once, and counts nothing.
-func (r *run) movesEmpty(c, from exact.Archive, p *exact.Policy, key string, back, paused bool) {
+func (r *run) movesEmpty(c, from engine.Archive, p *exact.Policy, key string, back, paused bool) {
 	ctx, there := context.Background(), *r
 	there.Counter = from
 	v := there.take(p, key, 1)
@@ -114,8 +116,8 @@ func (r *run) movesEmpty(c, from exact.Archive, p *exact.Policy, key string, bac
 var errFound, errUnlisted = errors.New("found"), errors.New("an account that counts is not listed")
 
 // recordOf returns the record of a name.
-func recordOf(c exact.Archive, name string) (found exact.Record, err error) {
-	err = c.Each(context.Background(), func(r exact.Record) error {
+func recordOf(c engine.Archive, name string) (found engine.Record, err error) {
+	err = c.Each(context.Background(), func(r engine.Record) error {
 		if r.Name != name {
 			return nil
 		}
@@ -132,7 +134,7 @@ func recordOf(c exact.Archive, name string) (found exact.Record, err error) {
 
 // forgotten checks that Forget forgets one account, whole, and no other.
 func forgotten(r *run) {
-	c, ok := r.Counter.(exact.Archive)
+	c, ok := r.Counter.(engine.Archive)
 	if !ok {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -76,7 +77,7 @@ func policiesApart(r *run) {
 
 // batches is for counters that are a Batcher too.
 func batches(r *run) {
-	b, ok := r.Counter.(exact.Batcher)
+	b, ok := r.Counter.(engine.Batcher)
 	if !ok {
 		return
 	}

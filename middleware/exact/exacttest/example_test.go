@@ -7,11 +7,12 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 )
 
 // Does a counter count exactly? The clock is moved by the suite.
 func ExampleTestCounter() {
 	clock := exacttest.NewClock()
-	fmt.Println(exacttest.TestCounter(func() (exact.Counter, error) { return exact.NewMemory(0, clock.Now), nil }, clock))
+	fmt.Println(exacttest.TestCounter(func() (exact.Counter, error) { return memory.New(0, clock.Now), nil }, clock))
 	// Output: <nil>
 }

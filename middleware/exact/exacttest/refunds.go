@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -44,8 +45,8 @@ func partRefunds(r *run) {
 
 // refundsOfLongAgo gives back the last charge but so many, and the one before it.
 func refundsOfLongAgo(r *run) {
-	const between = exact.Refundable - 2
-	p := policy(storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 3 * exact.Refundable, Window: long}) // not leased
+	const between = engine.Refundable - 2
+	p := policy(storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 3 * engine.Refundable, Window: long}) // not leased
 	var receipts [3]exact.Receipt
 	for i := range receipts {
 		receipts[i] = r.take(p, r.key(0), 1).Receipt
@@ -53,7 +54,7 @@ func refundsOfLongAgo(r *run) {
 	call := exact.Call{Key: r.key(0), Cost: 1, Policy: p}
 	r.flood(between, func(int) exact.Call { return call })
 	back := func(i int) error { return r.Refund(context.Background(), receipts[i]) }
-	r.in("of the last %d charges the first", exact.Refundable).no(back(1))
+	r.in("of the last %d charges the first", engine.Refundable).no(back(1))
 	if err := back(1); !errors.Is(err, exact.ErrNoRefund) || errors.Is(err, exact.ErrLateRefund) {
 		r.fail("once more: %v, want ErrNoRefund", err)
 	}
@@ -61,7 +62,7 @@ func refundsOfLongAgo(r *run) {
 		r.fail("the one before it: %v, want ErrLateRefund", err)
 	}
 	r.want(p, r.key(0), 1, true)
-	r.in("of the last %d charges the first, after another was given back", exact.Refundable).no(back(2))
+	r.in("of the last %d charges the first, after another was given back", engine.Refundable).no(back(2))
 	r.want(p, r.key(0), 1, true)
 }
 

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 )
 
-// An account is what one name has counted, as [exact.Account] writes it: this package
+// An account is what one name has counted, as [engine.Account] writes it: this package
 // knows no more of it.
 type account struct {
 	name, bytes string
@@ -25,7 +25,7 @@ type accounts struct {
 	most  int             // how many there have been
 	dirty map[string]bool // what has changed since a snapshot was begun; nil: there is none
 
-	seen exact.Hindsight
+	seen engine.Hindsight
 
 	cursor *reflect.MapIter // where the last sweep has stopped: of one goroutine
 }
@@ -48,7 +48,7 @@ func (s *accounts) size() int64 {
 }
 
 // load reads an account, and says how many bytes it takes: none if there is none.
-func (s *accounts) load(name string) (a exact.Account, bytes int, err error) {
+func (s *accounts) load(name string) (a engine.Account, bytes int, err error) {
 	s.mu.Lock()
 	b := s.byKey[name]
 	s.mu.Unlock()
@@ -105,8 +105,8 @@ func (s *accounts) sweep(look int, using func(name string) bool) {
 }
 
 // idle reports whether an account counts nothing any more.
-func idle(seen *exact.Hindsight, bytes string) bool {
-	var a exact.Account
+func idle(seen *engine.Hindsight, bytes string) bool {
+	var a engine.Account
 	return a.UnmarshalBinary([]byte(bytes)) == nil && seen.Idle(&a)
 }
 
@@ -118,7 +118,7 @@ func (s *accounts) see(now time.Time) {
 }
 
 // hindsight returns what it has said.
-func (s *accounts) hindsight() exact.Hindsight {
+func (s *accounts) hindsight() engine.Hindsight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen

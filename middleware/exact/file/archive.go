@@ -7,10 +7,11 @@ import (
 	"fmt"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 )
 
-// Each implements [exact.Archive]. It sees what is on disk, and holds up nobody.
-func (c *counter) Each(ctx context.Context, f func(exact.Record) error) error {
+// Each implements [engine.Archive]. It sees what is on disk, and holds up nobody.
+func (c *counter) Each(ctx context.Context, f func(engine.Record) error) error {
 	c.mu.Lock()
 	err := c.stopped()
 	c.mu.Unlock()
@@ -22,7 +23,7 @@ func (c *counter) Each(ctx context.Context, f func(exact.Record) error) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			r, err := exact.ReadRecord(a.name, []byte(a.bytes))
+			r, err := engine.ReadRecord(a.name, []byte(a.bytes))
 			if err == nil {
 				err = f(r)
 			}
@@ -34,8 +35,8 @@ func (c *counter) Each(ctx context.Context, f func(exact.Record) error) error {
 	})
 }
 
-// Restore implements [exact.Archive].
-func (c *counter) Restore(ctx context.Context, r exact.Record) error {
+// Restore implements [engine.Archive].
+func (c *counter) Restore(ctx context.Context, r engine.Record) error {
 	if err := r.Check(ctx); err != nil {
 		return err
 	}
@@ -43,17 +44,17 @@ func (c *counter) Restore(ctx context.Context, r exact.Record) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 	}
-	own := new(exact.Account) // it is charged from now on, and the other is the caller's
+	own := new(engine.Account) // it is charged from now on, and the other is the caller's
 	if err := own.UnmarshalBinary(b); err != nil {
 		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 	}
 	return c.do(&job{ctx: ctx, name: r.Name, account: own}).err
 }
 
-// Forget implements [exact.Archive].
+// Forget implements [engine.Archive].
 func (c *counter) Forget(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 	}
-	return c.do(&job{ctx: ctx, name: name, account: new(exact.Account)}).err
+	return c.do(&job{ctx: ctx, name: name, account: new(engine.Account)}).err
 }

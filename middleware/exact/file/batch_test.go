@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/file"
 	"github.com/tallystick/tallystick/proof/exactkit"
@@ -104,7 +105,7 @@ func TestCreateDoesNotReplace(t *testing.T) {
 // megabyte and one account to be written before the own call.
 func TestLargeAccountsAreNotWrittenTogether(t *testing.T) {
 	clock := exacttest.NewClock()
-	var large exact.Account
+	var large engine.Account
 	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 10_000, Window: time.Hour})
 	for n := range 10_000 {
 		require.True(t, large.Take(clock.Now().Add(time.Duration(n)*time.Second/3), &exact.Call{Key: "k", Cost: 1, Policy: p}).Admitted)

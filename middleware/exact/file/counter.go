@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 )
 
 // A Config says how a counter counts. Its zero value is good.
@@ -51,7 +52,7 @@ type counter struct {
 
 	// Of the one goroutine that writes.
 	log      *log
-	replies  exact.Idempotency
+	replies  engine.Idempotency
 	scratch  []byte
 	searched int64 // Unix second of the last search for idle accounts
 	tight    bool  // the disk was full
@@ -84,11 +85,11 @@ func (c *counter) stopped() error {
 type job struct {
 	ctx     context.Context
 	name    string
-	call    *exact.Call    // without its ID; or
-	id      string         // of the call
-	receipt *exact.Receipt // of a refund; or
-	account *exact.Account // to be restored, or one that has counted nothing
-	done    chan outcome   // of one
+	call    *exact.Call     // without its ID; or
+	id      string          // of the call
+	receipt *exact.Receipt  // of a refund; or
+	account *engine.Account // to be restored, or one that has counted nothing
+	done    chan outcome    // of one
 }
 
 type outcome struct {

@@ -17,6 +17,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/file"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -66,7 +67,7 @@ func TestCountsOutliveTheCounter(t *testing.T) {
 	clock := exacttest.NewClock()
 	path := filepath.Join(t.TempDir(), "counts")
 	p := exactkit.Compile(t, every...)
-	beside := exact.NewMemory(0, clock.Now)
+	beside := memory.New(0, clock.Now)
 	var receipts [2]exact.Receipt
 	for round := range 8 {
 		c, err := file.OpenSpare(path, int64(round%4)<<10, file.Config{Now: clock.Now}) // most are made smaller meanwhile

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 )
 
 type batch struct {
@@ -20,7 +21,7 @@ type batch struct {
 
 type entry struct {
 	name    string
-	account exact.Account
+	account engine.Account
 	known   bool // it is on disk
 	changed bool
 	asked   []int // jobs
@@ -93,7 +94,7 @@ func (c *counter) replace(now time.Time, b *batch, j *job, e *entry) (o outcome,
 	fresh := !e.known && !e.changed
 	switch counts := j.account.Counts(now); {
 	case counts && e.account.Counts(now):
-		o.err = exact.ErrKept
+		o.err = engine.ErrKept
 		return o, nil
 	case !counts && (fresh || !j.account.Expires().IsZero()): // there is nothing to forget, or to restore
 		return o, nil

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/file"
 	"github.com/tallystick/tallystick/proof/exactkit"
@@ -55,7 +56,7 @@ var large = sync.OnceValue(func() (before [2]string) {
 	if err != nil {
 		panic(err)
 	}
-	clock, a := exacttest.NewClock(), new(exact.Account)
+	clock, a := exacttest.NewClock(), new(engine.Account)
 	for range 300 {
 		clock.Advance(time.Second)
 		a.Take(clock.Now(), &exact.Call{Key: "last", Cost: 1, Policy: p})
@@ -83,7 +84,7 @@ func lay(t testing.TB, l layout) *countedFile {
 	}
 	now := exacttest.NewClock().Now()
 	spend := func(payload []byte, key string) []byte {
-		var a exact.Account
+		var a engine.Account
 		require.True(t, a.Take(now, &exact.Call{Key: key, Cost: 1, Policy: once}).Admitted)
 		b := exactkit.Bytes(t, &a)
 		name := once.AccountName(key)
@@ -151,7 +152,7 @@ func TestCounterWritesThisLayout(t *testing.T) {
 			want = append(file.AppendHead(nil, nonce), file.Group('E', nonce, 1, file.AppendNumber(file.AppendNumber(nil, 'n', 0), 'r', size))...)
 		}
 		nonce := binary.LittleEndian.Uint64(want[12:])
-		var a exact.Account
+		var a engine.Account
 		a.Take(clock.Now(), &exact.Call{Key: strings.Repeat("k", 1+n), Cost: 1, Policy: p})
 		want = append(want, file.Group('L', nonce, uint64(n+2), file.AppendAccount(nil, p.AccountName(strings.Repeat("k", 1+n)), exactkit.Bytes(t, &a)))...)
 	}
@@ -167,7 +168,7 @@ func TestKeptFilesAreRead(t *testing.T) {
 	clock := exacttest.NewClock()
 	p := exactkit.Compile(t, every...)
 	spent := func(cost int64) []byte {
-		var a exact.Account
+		var a engine.Account
 		require.True(t, a.Take(clock.Now(), &exact.Call{Key: "k", Cost: cost, Policy: p}).Admitted)
 		return exactkit.Bytes(t, &a)
 	}

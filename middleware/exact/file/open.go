@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -27,7 +27,7 @@ const patience = time.Second
 // The counter is safe for concurrent use. A goroutine runs while calls are being written, and another while
 // the file is being made smaller; none after Close, which waits for what is being written. Calls after it fail
 // with [ErrStopped]. Peek and Each see what is on disk.
-func Open(path string, cfg Config) (exact.ArchiveCloser, error) {
+func Open(path string, cfg Config) (engine.ArchiveCloser, error) {
 	c, err := openOn(new(osDisk), target(path), cfg)
 	if err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (c *counter) read(f handle) error {
 		return err
 	}
 	for _, b := range c.accounts.byKey {
-		var a exact.Account
+		var a engine.Account
 		if err := a.UnmarshalBinary([]byte(b)); err != nil {
 			return fmt.Errorf("file: an account in it: %w", err)
 		}

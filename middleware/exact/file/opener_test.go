@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/middleware/exact/file"
 	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/kit"
@@ -34,7 +35,7 @@ func TestOneOfManyCreatesTheFile(t *testing.T) {
 	path := filepath.Join(dir, "counts")
 	p := exactkit.PerYear(t, 1)
 	var mu sync.Mutex
-	var won []exact.ArchiveCloser
+	var won []engine.ArchiveCloser
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

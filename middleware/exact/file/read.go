@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 )
 
 // A state is where the log of a file stands.
@@ -142,7 +142,7 @@ func (s *state) name(stored []byte) []byte {
 		return stored
 	}
 	sum := sha256.Sum256(stored)
-	return sum[:exact.NameLength]
+	return sum[:engine.NameLength]
 }
 
 // tail looks at what stands where the next group goes: zeros, a group that a crash has

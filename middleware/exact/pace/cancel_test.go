@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/pace"
 	"github.com/tallystick/tallystick/proof/kit"
 )
@@ -20,7 +21,7 @@ import (
 // would have, and the counter hears nothing of it.
 func TestACallThatLeavesHandsItsPlaceOn(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		counter := &wire{Counter: exact.NewMemory(0, nil)}
+		counter := &wire{Counter: memory.New(0, nil)}
 		p := process(t, pace.Config{Counter: counter, Limits: meter(1, 10*time.Second)})
 		require.NoError(t, p.Wait(t.Context()))
 		began := time.Now()
@@ -49,7 +50,7 @@ func TestACallThatLeavesHandsItsPlaceOn(t *testing.T) {
 // If nobody else waits there, the place is given back, and a call of another process has it.
 func TestACallThatLeavesIsNotCharged(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		memory := exact.NewMemory(0, nil)
+		memory := memory.New(0, nil)
 		counter := &wire{Counter: memory}
 		cfg := pace.Config{Counter: counter, Limits: bucket(6, time.Minute, 3)}
 		one, other := process(t, cfg), process(t, cfg)
@@ -81,7 +82,7 @@ func TestACallThatLeavesIsNotCharged(t *testing.T) {
 // given back.
 func TestACallLeavesWhileTheCounterIsAsked(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		counter := &wire{Counter: exact.NewMemory(0, nil), trip: 300 * time.Millisecond}
+		counter := &wire{Counter: memory.New(0, nil), trip: 300 * time.Millisecond}
 		cfg := pace.Config{Counter: counter, Limits: bucket(5, time.Hour, 5), Units: map[string]limits{"tokens": bucket(100, time.Hour, 100)}}
 		p := process(t, cfg)
 		for _, after := range []time.Duration{100, 400, 500} { // in the first answer, and in the second
@@ -102,7 +103,7 @@ func TestACallLeavesWhileTheCounterIsAsked(t *testing.T) {
 // A hundred that wait leave: nothing stays charged, on no unit.
 func TestAllLeave(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		memory := exact.NewMemory(0, nil)
+		memory := memory.New(0, nil)
 		cfg := pace.Config{Counter: memory, Limits: bucket(10, time.Hour, 10), Units: map[string]limits{"tokens": bucket(10_000, time.Hour, 1000)}, MaxWait: time.Hour}
 		ctx, leave := context.WithCancel(t.Context())
 		var wg sync.WaitGroup

@@ -59,7 +59,7 @@ type Config struct {
 func (cfg *Config) check() (*desk, error) {
 	var m mistakes
 	if cfg.Counter == nil {
-		m.add("Counter", "is required: NewMemory of package exact, for one process")
+		m.add("Counter", "is required: New of package exact/memory, for one process")
 	}
 	if cfg.Key == "" {
 		cfg.Key = cfg.Name

@@ -9,13 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/pace"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 func TestWhatNewRefuses(t *testing.T) {
-	memory := exact.NewMemory(0, nil)
+	memory := memory.New(0, nil)
 	second := meter(10, time.Second)
 	for name, c := range map[string]struct {
 		cfg  pace.Config
@@ -57,7 +57,7 @@ func TestWhatNewRefuses(t *testing.T) {
 
 // What New takes at most.
 func TestWhatNewTakes(t *testing.T) {
-	memory := exact.NewMemory(0, nil)
+	memory := memory.New(0, nil)
 	second := meter(10, time.Second)
 	for name, cfg := range map[string]pace.Config{
 		"the longest name": {Name: strings.Repeat("a", 26), Counter: memory, Limits: second},
@@ -76,7 +76,7 @@ func TestWhatNewTakes(t *testing.T) {
 
 // Keys are counted apart.
 func TestKeysAreCountedApart(t *testing.T) {
-	memory := exact.NewMemory(0, nil)
+	memory := memory.New(0, nil)
 	for _, key := range []string{"one account", "another", ""} {
 		p := process(t, pace.Config{Counter: memory, Key: key, Limits: meter(1, time.Hour)})
 		require.NoError(t, p.Wait(t.Context()))

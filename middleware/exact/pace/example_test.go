@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/pace"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -17,7 +17,7 @@ import (
 // Fifty workers in five processes under one limit of 100 a second. Here the processes are
 // pacers that share a counter in memory; real ones open package exact/redis each.
 func Example() {
-	counter := exact.NewMemory(0, nil)
+	counter := memory.New(0, nil)
 	began := time.Now()
 	var workers sync.WaitGroup
 	for range 5 {
@@ -49,7 +49,7 @@ func Example() {
 // Requests and the tokens of a model, through an http.Client.
 func ExampleTransport() {
 	p, err := pace.New(pace.Config{
-		Counter: exact.NewMemory(0, nil), // of package exact/redis, for several processes
+		Counter: memory.New(0, nil), // of package exact/redis, for several processes
 		Name:    "models",
 		Limits:  []storeless.Limit{{Algorithm: storeless.LeakyBucket, Quota: 500, Window: time.Minute}},
 		Units: map[string][]storeless.Limit{

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/pace"
 	"github.com/tallystick/tallystick/proof/kit"
 )
@@ -22,7 +23,7 @@ import (
 // An answer that is lost is asked for again, and charges once.
 func TestALostAnswerChargesOnce(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		memory := exact.NewMemory(0, nil)
+		memory := memory.New(0, nil)
 		counter := &wire{Counter: memory}
 		limit := bucket(10, time.Hour, 10)
 		p := process(t, pace.Config{Counter: counter, Limits: limit})
@@ -49,7 +50,7 @@ func TestACounterThatIsDown(t *testing.T) {
 		"hangs": {func(w *wire) { w.hang = true }, 2 * time.Second},
 	} {
 		kit.RunBubble(t, name, func(t *testing.T) {
-			counter := &wire{Counter: exact.NewMemory(0, nil)}
+			counter := &wire{Counter: memory.New(0, nil)}
 			p := process(t, pace.Config{Counter: counter, Limits: meter(1, time.Second)})
 			counter.set(c.ill)
 			began := time.Now()
@@ -125,7 +126,7 @@ func TestAnything(t *testing.T) {
 	}
 	for seed := range seeds {
 		kit.Bubble(t, func(t *testing.T) {
-			memory := exact.NewMemory(0, nil)
+			memory := memory.New(0, nil)
 			counter := &flaky{Counter: &wire{Counter: memory, trip: time.Duration(seed%4) * 7 * time.Millisecond}}
 			counter.well.Store(seed%2 == 0)
 			cfg := pace.Config{Counter: counter, Limits: bucket(20, time.Second, 3), MaxWait: 4 * time.Second, MaxWaiting: 30}

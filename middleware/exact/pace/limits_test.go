@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/pace"
 	"github.com/tallystick/tallystick/proof/kit"
 )
@@ -34,7 +34,7 @@ func TestPacedLimitsHold(t *testing.T) {
 		"two":                             {meter(2, 11*time.Second), 10*time.Second + 999*time.Millisecond, 2, 1},
 	} {
 		kit.RunBubble(t, name, func(t *testing.T) {
-			counter := exact.NewMemory(0, nil)
+			counter := memory.New(0, nil)
 			var went log
 			var wg sync.WaitGroup
 			for range 3 {
@@ -81,7 +81,7 @@ func TestEveryRowOfThePageIsAConfig(t *testing.T) {
 		require.Contains(t, rows, name)
 		for l := rows[name].from; l <= 100; l++ {
 			for _, w := range []time.Duration{time.Second, 10 * time.Second, time.Hour} {
-				process(t, pace.Config{Counter: exact.NewMemory(1, nil), Limits: rows[name].of(l, w)})
+				process(t, pace.Config{Counter: memory.New(1, nil), Limits: rows[name].of(l, w)})
 			}
 		}
 	}

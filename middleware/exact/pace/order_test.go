@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/pace"
 	"github.com/tallystick/tallystick/proof/kit"
 )
@@ -39,9 +40,9 @@ func (u *uneven) Take(ctx context.Context, call exact.Call) (exact.Verdict, erro
 // First come, first served: also where the answers of the counter are not.
 func TestFirstComeFirstServed(t *testing.T) {
 	for name, cfg := range map[string]pace.Config{
-		"meter":  {Counter: exact.NewMemory(0, nil), Limits: meter(10, time.Second)},
-		"bucket": {Counter: exact.NewMemory(0, nil), Limits: bucket(10, time.Second, 5)},
-		"uneven": {Counter: &uneven{Counter: exact.NewMemory(0, nil)}, Limits: meter(20, time.Second)},
+		"meter":  {Counter: memory.New(0, nil), Limits: meter(10, time.Second)},
+		"bucket": {Counter: memory.New(0, nil), Limits: bucket(10, time.Second, 5)},
+		"uneven": {Counter: &uneven{Counter: memory.New(0, nil)}, Limits: meter(20, time.Second)},
 	} {
 		kit.RunBubble(t, name, func(t *testing.T) {
 			p := process(t, cfg)
@@ -70,7 +71,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 // longer than what is booked already.
 func TestFairBetweenProcesses(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		counter := exact.NewMemory(0, nil)
+		counter := memory.New(0, nil)
 		cfg := pace.Config{Counter: counter, Limits: meter(10, time.Second)}
 		busy, lonely := process(t, cfg), process(t, cfg)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -101,7 +102,7 @@ func TestFairBetweenProcesses(t *testing.T) {
 // Where there is room nobody waits for another, and each call is one of the counter.
 func TestRoomForAll(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		counter := &wire{Counter: exact.NewMemory(0, nil), trip: 5 * time.Millisecond}
+		counter := &wire{Counter: memory.New(0, nil), trip: 5 * time.Millisecond}
 		p := process(t, pace.Config{Counter: counter, Limits: bucket(600, time.Minute, 64)})
 		var went log
 		var wg sync.WaitGroup

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/pace"
 	"github.com/tallystick/tallystick/proof/kit"
 )
@@ -33,7 +34,7 @@ func TestAPauseStopsAllWithinASecond(t *testing.T) {
 		"slow":                 {20, 1, 10 * time.Millisecond, 30 * time.Second, meter(20, time.Minute)},
 	} {
 		kit.RunBubble(t, name, func(t *testing.T) {
-			counter := &wire{Counter: exact.NewMemory(0, nil), trip: c.trip}
+			counter := &wire{Counter: memory.New(0, nil), trip: c.trip}
 			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 			defer cancel()
 			var went log
@@ -77,7 +78,7 @@ func TestAPauseStopsAllWithinASecond(t *testing.T) {
 // What was booked before a pause goes in the same order behind it.
 func TestOrderIsKeptThroughAPause(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		p := process(t, pace.Config{Counter: exact.NewMemory(0, nil), Limits: meter(10, time.Second)})
+		p := process(t, pace.Config{Counter: memory.New(0, nil), Limits: meter(10, time.Second)})
 		var went log
 		var wg sync.WaitGroup
 		for _, name := range []string{"1", "2", "3", "4", "5", "6"} {
@@ -97,7 +98,7 @@ func TestOrderIsKeptThroughAPause(t *testing.T) {
 // A longer pause stays, and many who are told the same tell the counter once.
 func TestPauses(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		counter := &wire{Counter: exact.NewMemory(0, nil)}
+		counter := &wire{Counter: memory.New(0, nil)}
 		cfg := pace.Config{Counter: counter, Limits: meter(10, time.Second), MaxWait: time.Hour}
 		p, other := process(t, cfg), process(t, cfg)
 		began := time.Now()
@@ -121,7 +122,7 @@ func TestPauses(t *testing.T) {
 // A pause that is longer than a call may wait refuses it at once, and those that wait.
 func TestAPauseThatIsTooLong(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		counter := &wire{Counter: exact.NewMemory(0, nil)}
+		counter := &wire{Counter: memory.New(0, nil)}
 		cfg := pace.Config{Counter: counter, Limits: meter(1, time.Second)}
 		p := process(t, cfg)
 		require.NoError(t, p.Wait(t.Context()))
@@ -154,7 +155,7 @@ func TestAPauseThatIsTooLong(t *testing.T) {
 // often than before.
 func TestAPauseThatTheCounterDoesNotHear(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		counter := &wire{Counter: exact.NewMemory(0, nil)}
+		counter := &wire{Counter: memory.New(0, nil)}
 		p := process(t, pace.Config{Counter: counter, Limits: meter(10, time.Second)})
 		down := errors.New("down")
 		counter.set(func(w *wire) { w.fail = down })
@@ -177,7 +178,7 @@ func TestAPauseThatTheCounterDoesNotHear(t *testing.T) {
 func TestAPauseThatTheCounterWasToldOfInPart(t *testing.T) {
 	for _, pause := range []time.Duration{1100 * time.Millisecond, 3 * time.Second} { // a little behind the place, and long
 		kit.Bubble(t, func(t *testing.T) {
-			memory := exact.NewMemory(0, nil)
+			memory := memory.New(0, nil)
 			p := process(t, pace.Config{Counter: memory, Limits: meter(1, time.Second)})
 			require.NoError(t, p.Wait(t.Context()))
 			began := time.Now()
@@ -204,7 +205,7 @@ func TestAPauseThatTheCounterWasToldOfInPart(t *testing.T) {
 // limit; and what comes while the counter is told waits for that, and is booked once.
 func TestBookingsThatMeetAPause(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		counter := &wire{Counter: exact.NewMemory(0, nil), trip: 60 * time.Millisecond}
+		counter := &wire{Counter: memory.New(0, nil), trip: 60 * time.Millisecond}
 		p := process(t, pace.Config{Counter: counter, Limits: meter(10, time.Second)})
 		var went log
 		var wg sync.WaitGroup

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/pace"
 	"github.com/tallystick/tallystick/proof/kit"
 )
@@ -34,7 +34,7 @@ func TestFiftyProcesses(t *testing.T) {
 		"25 of 2, 200 ms away": {25, 2, 200 * time.Millisecond},
 	} {
 		kit.RunBubble(t, name, func(t *testing.T) {
-			counter := &wire{Counter: exact.NewMemory(0, nil), trip: c.trip}
+			counter := &wire{Counter: memory.New(0, nil), trip: c.trip}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			var went log

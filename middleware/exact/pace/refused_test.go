@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/pace"
 	"github.com/tallystick/tallystick/proof/kit"
 )
@@ -21,7 +22,7 @@ import (
 // takes no other.
 func TestWhoMayWait(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		memory := exact.NewMemory(0, nil)
+		memory := memory.New(0, nil)
 		cfg := pace.Config{Counter: memory, Limits: meter(1, time.Second), MaxWait: 10 * time.Second, MaxWaiting: 9}
 		p, other := process(t, cfg), process(t, cfg)
 		var wg sync.WaitGroup
@@ -80,7 +81,7 @@ func TestWhoMayWait(t *testing.T) {
 // in the end by the clock, when others come in between.
 func TestNobodyWaitsLongerThanMaxWait(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		memory := exact.NewMemory(0, nil)
+		memory := memory.New(0, nil)
 		cfg := pace.Config{Counter: memory, Limits: meter(1, time.Second), MaxWait: 10 * time.Second}
 		var wg sync.WaitGroup
 		var mu sync.Mutex
@@ -118,7 +119,7 @@ func TestNobodyWaitsLongerThanMaxWait(t *testing.T) {
 
 // A context that has ended asks nobody.
 func TestAContextThatHasEnded(t *testing.T) {
-	counter := &wire{Counter: exact.NewMemory(0, nil)}
+	counter := &wire{Counter: memory.New(0, nil)}
 	p := process(t, pace.Config{Counter: counter, Limits: meter(1, time.Second)})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -133,7 +134,7 @@ func TestAContextThatHasEnded(t *testing.T) {
 
 func TestSchedule(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		p := process(t, pace.Config{Counter: exact.NewMemory(0, nil), Limits: meter(1, time.Second)})
+		p := process(t, pace.Config{Counter: memory.New(0, nil), Limits: meter(1, time.Second)})
 		broken := errors.New("broken")
 		began := time.Now()
 		type mine struct{}

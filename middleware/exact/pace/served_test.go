@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
 	"github.com/tallystick/tallystick/proof/paced"
 )
@@ -20,7 +21,7 @@ func open(url string) (exact.Counter, error) { return remote.Open([]string{url},
 // Real processes share a counter that is served to them; those of package exact/redis share a
 // Redis.
 func TestPaced(t *testing.T) {
-	h, err := remote.Serve(exact.NewMemory(0, nil), served)
+	h, err := remote.Serve(memory.New(0, nil), served)
 	require.NoError(t, err)
 	server := httptest.NewServer(h)
 	defer server.Close()

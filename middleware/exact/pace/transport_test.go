@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/pace"
 	"github.com/tallystick/tallystick/proof/kit"
 )
@@ -84,7 +84,7 @@ func TestTransportPassesOnWhatTheServiceSays(t *testing.T) {
 	} {
 		kit.RunBubble(t, name, func(t *testing.T) {
 			s := &service{script: []*http.Response{c.answer}}
-			cfg := pace.Config{Counter: exact.NewMemory(0, nil), Limits: bucket(100, time.Second, 10), MaxWait: time.Hour}
+			cfg := pace.Config{Counter: memory.New(0, nil), Limits: bucket(100, time.Second, 10), MaxWait: time.Hour}
 			one := &pace.Transport{Pacer: process(t, cfg), Base: s}
 			other := &pace.Transport{Pacer: process(t, cfg), Base: s}
 			began := time.Now()
@@ -131,7 +131,7 @@ func TestTransportRepeatsWhatIsSafe(t *testing.T) {
 		kit.RunBubble(t, name, func(t *testing.T) {
 			s := &service{script: c.script}
 			limit := bucket(1000, time.Hour, 50)
-			memory := exact.NewMemory(0, nil)
+			memory := memory.New(0, nil)
 			tr := &pace.Transport{Pacer: process(t, pace.Config{Counter: memory, Limits: limit}), Base: s, Repeats: c.repeats}
 			req, err := http.NewRequest(c.method, "http://models.example/", c.body)
 			require.NoError(t, err)
@@ -159,7 +159,7 @@ func TestTransportRepeatsWhatIsSafe(t *testing.T) {
 func TestTransportThatMayNotSend(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		s := new(service)
-		p := process(t, pace.Config{Counter: exact.NewMemory(0, nil), Limits: meter(1, time.Hour), Units: map[string]limits{"tokens": bucket(10, time.Hour, 10)}})
+		p := process(t, pace.Config{Counter: memory.New(0, nil), Limits: meter(1, time.Hour), Units: map[string]limits{"tokens": bucket(10, time.Hour, 10)}})
 		tr := &pace.Transport{Pacer: p, Base: s, Costs: func(r *http.Request) []pace.Cost {
 			return []pace.Cost{{Unit: "tokens", N: r.ContentLength}}
 		}}
@@ -191,7 +191,7 @@ func TestTransportThatMayNotSend(t *testing.T) {
 
 func TestTransportReturnsTheErrorOfItsBase(t *testing.T) {
 	broken := errors.New("broken")
-	tr := &pace.Transport{Pacer: process(t, pace.Config{Counter: exact.NewMemory(0, nil), Limits: bucket(5, time.Minute, 5)}),
+	tr := &pace.Transport{Pacer: process(t, pace.Config{Counter: memory.New(0, nil), Limits: bucket(5, time.Minute, 5)}),
 		Base: roundTrip(func(*http.Request) (*http.Response, error) { return nil, broken }), Repeats: 3}
 	req, err := http.NewRequest("GET", "http://models.example/", nil)
 	require.NoError(t, err)
@@ -222,7 +222,7 @@ func TestTransportInAClient(t *testing.T) {
 		_, _ = io.WriteString(w, "words")
 	}))
 	defer server.Close()
-	p := process(t, pace.Config{Counter: exact.NewMemory(0, nil), Limits: bucket(1000, time.Second, 10)})
+	p := process(t, pace.Config{Counter: memory.New(0, nil), Limits: bucket(1000, time.Second, 10)})
 	c := &http.Client{Transport: &pace.Transport{Pacer: p, Repeats: 1}}
 	for tries := 1; len(addresses) != 1; tries++ {
 		require.LessOrEqual(t, tries, 20, "a connection serves again, but one that a busy machine held while it was written to")

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/pace"
 	"github.com/tallystick/tallystick/proof/kit"
 )
@@ -38,7 +39,7 @@ func TestRequestsAndTokens(t *testing.T) {
 		}, 0.7, 7}, // a burst is booked anew when there is no request for it in time
 	} {
 		kit.RunBubble(t, name, func(t *testing.T) {
-			memory := exact.NewMemory(0, nil)
+			memory := memory.New(0, nil)
 			counter := &wire{Counter: memory, trip: 5 * time.Millisecond}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
@@ -82,7 +83,7 @@ func TestRequestsAndTokens(t *testing.T) {
 // again when there is.
 func TestWhatIsBookedTooEarlyIsBookedAgain(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		memory := exact.NewMemory(0, nil)
+		memory := memory.New(0, nil)
 		cfg := pace.Config{Counter: memory, Limits: bucket(10, time.Minute, 10), Units: map[string]limits{"tokens": bucket(60, time.Minute, 60)}}
 		one, other := process(t, cfg), process(t, cfg)
 		require.NoError(t, one.Wait(t.Context(), pace.Cost{Unit: "tokens", N: 60}))
@@ -104,7 +105,7 @@ func TestWhatIsBookedTooEarlyIsBookedAgain(t *testing.T) {
 
 func TestCosts(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		memory := exact.NewMemory(0, nil)
+		memory := memory.New(0, nil)
 		cfg := pace.Config{Counter: memory, Limits: bucket(100, time.Hour, 10), Units: map[string]limits{"tokens": bucket(100, time.Hour, 50)}}
 		p := process(t, cfg)
 		require.ErrorIs(t, p.Wait(t.Context(), pace.Cost{Unit: "tokens", N: 51}), pace.ErrImpossible)

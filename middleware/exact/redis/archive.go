@@ -12,11 +12,11 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 )
 
-// Each implements [exact.Archive]: see [Open].
-func (c *counter) Each(ctx context.Context, f func(exact.Record) error) error {
+// Each implements [engine.Archive]: see [Open].
+func (c *counter) Each(ctx context.Context, f func(engine.Record) error) error {
 	e := c.engine
 	client, err := e.connection.get(ctx)
 	if err != nil {
@@ -55,8 +55,8 @@ func (c *counter) Each(ctx context.Context, f func(exact.Record) error) error {
 	return nil
 }
 
-// Restore implements [exact.Archive].
-func (c *counter) Restore(ctx context.Context, r exact.Record) error {
+// Restore implements [engine.Archive].
+func (c *counter) Restore(ctx context.Context, r engine.Record) error {
 	if err := r.Check(ctx); err != nil {
 		return err
 	}
@@ -76,12 +76,12 @@ func (c *counter) Restore(ctx context.Context, r exact.Record) error {
 	}
 	said, err := newScript(restore).lua.Exec(ctx, client, keys, args).ToString()
 	if err == nil && said == "0" {
-		return exact.ErrKept
+		return engine.ErrKept
 	}
 	return classify(err)
 }
 
-// Forget implements [exact.Archive]. The trails of an account without it count nothing.
+// Forget implements [engine.Archive]. The trails of an account without it count nothing.
 func (c *counter) Forget(ctx context.Context, name string) error {
 	client, err := c.engine.connection.get(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *counter) Forget(ctx context.Context, name string) error {
 
 // record reads an account. Which trails it has it says itself; so it is read again, with them, until
 // it has no others.
-func (e *engine) record(ctx context.Context, client rueidis.Client, read *script, name, tag string) (r exact.Record, found bool, err error) {
+func (e *batcher) record(ctx context.Context, client rueidis.Client, read *script, name, tag string) (r engine.Record, found bool, err error) {
 	keys := []string{tag}
 	for {
 		said, err := read.lua.Exec(ctx, client, keys, nil).AsStrSlice()
@@ -113,24 +113,24 @@ func (e *engine) record(ctx context.Context, client rueidis.Client, read *script
 			}
 		}
 		if slices.Equal(trails, keys) {
-			return exact.Record{Name: name, Account: s.Account()}, true, nil
+			return engine.Record{Name: name, Account: s.Account()}, true, nil
 		}
 		keys = trails
 	}
 }
 
 // nameOf returns the name of an account by its key.
-func (e *engine) nameOf(tag string) (name string, ok bool) {
+func (e *batcher) nameOf(tag string) (name string, ok bool) {
 	inner, ok := strings.CutPrefix(tag, e.prefix+"{")
 	if !ok {
 		return "", false
 	}
 	b, err := base64.RawURLEncoding.DecodeString(strings.TrimSuffix(inner, "}"))
-	return string(b), err == nil && len(b) == exact.NameLength
+	return string(b), err == nil && len(b) == engine.NameLength
 }
 
 // tagPattern matches the keys of accounts.
-func (e *engine) tagPattern() string {
+func (e *batcher) tagPattern() string {
 	prefix := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(e.prefix)
-	return prefix + "{" + strings.Repeat("?", base64.RawURLEncoding.EncodedLen(exact.NameLength)) + "}"
+	return prefix + "{" + strings.Repeat("?", base64.RawURLEncoding.EncodedLen(engine.NameLength)) + "}"
 }

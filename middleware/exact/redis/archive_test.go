@@ -13,15 +13,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/proof/exactkit"
 )
 
 // namesOf returns the names of all accounts of a counter.
-func namesOf(t *testing.T, c exact.Archive) []string {
+func namesOf(t *testing.T, c engine.Archive) []string {
 	t.Helper()
 	names := map[string]int{}
-	require.NoError(t, c.Each(t.Context(), func(r exact.Record) error { names[r.Name]++; return nil }))
+	require.NoError(t, c.Each(t.Context(), func(r engine.Record) error { names[r.Name]++; return nil }))
 	for name, n := range names {
 		require.Equal(t, 1, n, "%x", name)
 	}
@@ -51,8 +53,8 @@ func TestAccountsAreFoundAmongOtherKeys(t *testing.T) {
 		s.do("SET", prefix+"{!!!!!!!!!!!!!!!!!!!!!!}", "1")
 		require.Equal(t, slices.Sorted(slices.Values(want)), namesOf(t, c))
 
-		m := exact.NewMemory(0, nil)
-		copied, kept, err := exact.Copy(t.Context(), m, c)
+		m := memory.New(0, nil)
+		copied, kept, err := engine.Copy(t.Context(), m, c)
 		require.NoError(t, err)
 		require.Equal(t, [2]int{31, 0}, [2]int{copied, kept})
 		for key, remaining := range map[string]int64{"7": 9, "old": 6, "none": 10} {
@@ -66,7 +68,7 @@ func TestAccountsAreFoundAmongOtherKeys(t *testing.T) {
 func TestMovedAccountKnowsWhatCameBack(t *testing.T) {
 	c := open(t, startServer(t).url())
 	p := exactkit.PerYear(t, 1<<20)
-	now, a := time.Now(), new(exact.Account)
+	now, a := time.Now(), new(engine.Account)
 	var receipts []exact.Receipt
 	for n := range 9_000 {
 		v := a.Take(now, &exact.Call{Key: "k", Cost: 1, Policy: p})
@@ -75,16 +77,16 @@ func TestMovedAccountKnowsWhatCameBack(t *testing.T) {
 		}
 	}
 	name := p.AccountName("k")
-	require.NoError(t, c.Restore(t.Context(), exact.Record{Name: name, Account: a}))
-	require.ErrorIs(t, c.Restore(t.Context(), exact.Record{Name: name, Account: a}), exact.ErrKept)
+	require.NoError(t, c.Restore(t.Context(), engine.Record{Name: name, Account: a}))
+	require.ErrorIs(t, c.Restore(t.Context(), engine.Record{Name: name, Account: a}), engine.ErrKept)
 	for i := 0; i < len(receipts); i += 7 {
 		want := a.Refund(now, &receipts[i])
 		got := c.Refund(t.Context(), receipts[i])
 		require.Equal(t, want == nil, got == nil, "%d: %v, %v", i, want, got)
 		require.Equal(t, errors.Is(want, exact.ErrLateRefund), errors.Is(got, exact.ErrLateRefund), i)
 	}
-	m := exact.NewMemory(0, nil)
-	copied, _, err := exact.Copy(t.Context(), m, c)
+	m := memory.New(0, nil)
+	copied, _, err := engine.Copy(t.Context(), m, c)
 	require.NoError(t, err)
 	require.Equal(t, 1, copied)
 	for i := range receipts {

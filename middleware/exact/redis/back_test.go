@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
@@ -38,7 +39,7 @@ func TestWhatComesBackTakesAKilobyte(t *testing.T) {
 		"many, at end": func(_ *rand.Rand, n int) (int, int) { return max(0, n-batches+4) * 700, 9000 },
 	} {
 		rng := rand.New(rand.NewPCG(1, 4))
-		memory := exact.NewMemory(0, clock.Now)
+		memory := memory.New(0, clock.Now)
 		call := exact.Call{Key: name, Cost: 2, Policy: p}
 		var ours, theirs []exact.Receipt
 		for batch := range batches {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/storeless"
@@ -28,7 +29,7 @@ type both struct {
 
 func newBoth(t *testing.T) *both {
 	s, clock := startServer(t), ahead()
-	return &both{s, clock, timed{s.byKey(redis.Config{}), s, clock}, exact.NewMemory(0, clock.Now)}
+	return &both{s, clock, timed{s.byKey(redis.Config{}), s, clock}, memory.New(0, clock.Now)}
 }
 
 // take takes a call, or peeks, and returns what both say of it, receipts and places on lines

@@ -14,7 +14,7 @@ import (
 )
 
 // Take implements [exact.Counter].
-func (e *engine) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+func (e *batcher) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 	v, err := e.TakeAll(ctx, []exact.Call{call})
 	if err != nil {
 		return exact.Verdict{}, err
@@ -22,8 +22,8 @@ func (e *engine) Take(ctx context.Context, call exact.Call) (exact.Verdict, erro
 	return v[0], nil
 }
 
-// TakeAll implements [exact.Batcher].
-func (e *engine) TakeAll(ctx context.Context, calls []exact.Call) ([]exact.Verdict, error) {
+// TakeAll implements [engine.Batcher].
+func (e *batcher) TakeAll(ctx context.Context, calls []exact.Call) ([]exact.Verdict, error) {
 	for i := range calls {
 		if err := calls[i].Check(ctx); err != nil {
 			return nil, err
@@ -33,7 +33,7 @@ func (e *engine) TakeAll(ctx context.Context, calls []exact.Call) ([]exact.Verdi
 }
 
 // Peek implements [exact.Counter].
-func (e *engine) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+func (e *batcher) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 	if err := call.Check(ctx); err != nil {
 		return exact.Verdict{}, err
 	}
@@ -45,7 +45,7 @@ func (e *engine) Peek(ctx context.Context, call exact.Call) (exact.Verdict, erro
 	return v[0], nil
 }
 
-func (e *engine) take(ctx context.Context, calls []exact.Call, charge bool) ([]exact.Verdict, error) {
+func (e *batcher) take(ctx context.Context, calls []exact.Call, charge bool) ([]exact.Verdict, error) {
 	call := &calls[0]
 	p, tag := call.Policy, e.tag(call.Policy, call.Key)
 	keys := trailKeys(make([]string, 0, 3+p.Len()), tag, p)
@@ -85,7 +85,7 @@ func (e *engine) take(ctx context.Context, calls []exact.Call, charge bool) ([]e
 const onlyOther = ""
 
 // runTake runs take.lua, by a deadline in the server's time.
-func (e *engine) runTake(ctx context.Context, p *exact.Policy, keys, args []string, call *exact.Call, charge, booked bool, deadline int64, clock *serverClock) (string, error) {
+func (e *batcher) runTake(ctx context.Context, p *exact.Policy, keys, args []string, call *exact.Call, charge, booked bool, deadline int64, clock *serverClock) (string, error) {
 	packed := pack(make([]byte, 0, 256), call.Cost)
 	packed = append(packed, flag(charge), flag(call.Past || call.Cost == 0))
 	pause := (call.Pause + time.Microsecond - 1).Microseconds()
@@ -98,7 +98,7 @@ func (e *engine) runTake(ctx context.Context, p *exact.Policy, keys, args []stri
 }
 
 // Refund implements [exact.Counter].
-func (e *engine) Refund(ctx context.Context, r exact.Receipt) error {
+func (e *batcher) Refund(ctx context.Context, r exact.Receipt) error {
 	is, ok := parseSerial(&r)
 	if !ok {
 		return exact.ErrNoRefund

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -45,7 +46,7 @@ func (cfg *Config) check() error {
 // A counter is what [Open] and [New] return.
 type counter struct {
 	merged exact.Counter
-	engine *engine
+	engine *batcher
 }
 
 // Open returns a counter on the server of a URL: redis://user:password@host:port/db,
@@ -58,7 +59,7 @@ type counter struct {
 // Each scans all keys of the database, also those that are not the counter's, and keeps the names of all
 // accounts for as long: in a cluster two nodes may tell of one. Close closes the connections; calls after it
 // fail with [ErrStopped].
-func Open(url string, cfg Config) (exact.ArchiveCloser, error) {
+func Open(url string, cfg Config) (engine.ArchiveCloser, error) {
 	option, err := rueidis.ParseURL(url)
 	if err != nil {
 		// Not the error: it may repeat the URL, and that its password.
@@ -91,7 +92,7 @@ func Open(url string, cfg Config) (exact.ArchiveCloser, error) {
 }
 
 // New returns a counter that uses a client, which stays the caller's to close.
-func New(client rueidis.Client, cfg Config) (exact.ArchiveCloser, error) {
+func New(client rueidis.Client, cfg Config) (engine.ArchiveCloser, error) {
 	if client == nil {
 		return nil, errors.Join(&storeless.ConfigError{Field: "client", Problem: "is nil"}, cfg.check())
 	}
@@ -118,13 +119,13 @@ func open(dial func() (rueidis.Client, error), cfg Config) (*counter, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	e := newEngine(cfg, dial)
-	return &counter{merged: exact.Merge(e), engine: e}, nil
+	e := newBatcher(cfg, dial)
+	return &counter{merged: engine.Merge(e), engine: e}, nil
 }
 
-func newEngine(cfg Config, dial func() (rueidis.Client, error)) *engine {
+func newBatcher(cfg Config, dial func() (rueidis.Client, error)) *batcher {
 	told := &alarms{log: cfg.Logger}
-	e := &engine{
+	e := &batcher{
 		prefix:     cfg.Prefix,
 		alarms:     told,
 		connection: connection{dial: dial, watch: watch{allowed: cfg.DangerouslyAllowEviction, alarms: told, every: watchEvery}},
@@ -157,7 +158,7 @@ func (c *counter) Close() error {
 	return nil
 }
 
-// Part implements [exact.Parted]: the node of a cluster that has the account.
+// Part implements [engine.Parted]: the node of a cluster that has the account.
 func (c *counter) Part(call exact.Call) int {
 	if c.engine.layout.nodeOf.Load() == nil || call.Policy == nil {
 		return 0

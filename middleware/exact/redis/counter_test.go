@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/middleware/exact/lease"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/faults"
@@ -31,7 +32,7 @@ func TestCounter(t *testing.T) {
 		return open(t, s.url()).Engine(), nil // each call by itself, and in batches
 	}})
 	test(exacttest.Suite{OneProcess: true, Open: func() (exact.Counter, error) {
-		return exact.Lease(open(t, s.url()), exact.LeaseConfig{Instances: 2})
+		return lease.New(open(t, s.url()), lease.Config{Instances: 2})
 	}})
 	// Answers that are lost: the proxy cuts the connection instead of passing the next one on.
 	p := faults.StartProxy(t, s.Addr())

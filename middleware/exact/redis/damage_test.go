@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/storeless"
@@ -64,10 +66,10 @@ func TestDamagedAccounts(t *testing.T) {
 			require.ErrorIs(t, err, redis.ErrUnreadable)
 			require.ErrorIs(t, err, exact.ErrNotCounted)
 			// It ends Each too: a copy without it would be short of one, unseen.
-			err = c.Each(t.Context(), func(exact.Record) error { return nil })
+			err = c.Each(t.Context(), func(engine.Record) error { return nil })
 			require.ErrorContains(t, err, account, "the key that an operator must look at")
 			require.ErrorIs(t, err, redis.ErrUnreadable)
-			_, _, err = exact.Copy(t.Context(), exact.NewMemory(0, nil), c)
+			_, _, err = engine.Copy(t.Context(), memory.New(0, nil), c)
 			require.ErrorIs(t, err, redis.ErrUnreadable)
 			require.Equal(t, before, s.do("DUMP", account))
 		})
@@ -130,7 +132,7 @@ func TestAccountsThatWereCut(t *testing.T) {
 						damaged++
 						require.ErrorIs(t, err, exact.ErrNotCounted)
 						require.Equal(t, cut, s.do("GET", account))
-						require.ErrorIs(t, c.Each(t.Context(), func(exact.Record) error { return nil }), redis.ErrUnreadable, n)
+						require.ErrorIs(t, c.Each(t.Context(), func(engine.Record) error { return nil }), redis.ErrUnreadable, n)
 					}
 					s.do("SET", account, cut)
 					require.NotErrorIs(t, c.Refund(t.Context(), receipts[n%20]), exact.ErrMaybeCounted)

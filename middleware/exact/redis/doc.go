@@ -9,7 +9,7 @@
 //     and charged as one step, by the server's clock, which is held where it was when it
 //     steps back, for as long as the account's longest window: one from further ahead
 //     begins anew, which is logged. Concurrent calls for one key travel as one (see
-//     [exact.Merge]). Only a call for now whose key has calls that are booked takes two trips.
+//     [engine.Merge]). Only a call for now whose key has calls that are booked takes two trips.
 //   - A call whose answer is lost is asked for again under its ID, and counted once. No
 //     script is repeated without.
 //   - Redis acknowledges before its replicas have heard. A failover forgets what they had
@@ -23,7 +23,7 @@
 //   - A call tells the server until when its answer is waited for, by the server's own
 //     clock as it was in its last answers. What the server finds too late it does not
 //     count: a flood does not keep it busy with what nobody waits for.
-//   - In a cluster each node has places of its own, and is an [exact.Parted] of it: one
+//   - In a cluster each node has places of its own, and is an [engine.Parted] of it: one
 //     that hangs keeps nobody from the others. Which slots it has is asked with CLUSTER
 //     SLOTS, every ten seconds at most, and each second where calls fail.
 //   - A restart forgets what was not on disk: all of it without AOF, up to a second with
@@ -65,7 +65,7 @@
 // share, which is half as slow again for a lone caller (54 µs for 37). One that New is given
 // wants AlwaysPipelining: without it a lone call that meets its deadline closes the
 // connection that the others are on. No more than 512 calls of a node are unanswered at
-// once, with those that were given up; one more fails with [exact.ErrBusy]. See [exact.Lease] for
+// once, with those that were given up; one more fails with [exact.ErrBusy]. See package middleware/exact/lease for
 // making fewer calls still.
 //
 // While calls are booked ([exact.Call] with Ahead) an account holds the line of each bucket as

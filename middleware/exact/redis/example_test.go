@@ -6,7 +6,7 @@ import (
 	"log"
 	"time"
 
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/lease"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 )
 
@@ -17,7 +17,7 @@ func ExampleOpen() {
 		log.Fatal(err)
 	}
 	defer counter.Close()
-	leased, err := exact.Lease(counter, exact.LeaseConfig{Instances: 8, Idle: 500 * time.Millisecond})
+	leased, err := lease.New(counter, lease.Config{Instances: 8, Idle: 500 * time.Millisecond})
 	if err != nil {
 		log.Fatal(err)
 	}

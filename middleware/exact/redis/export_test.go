@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 )
 
 // A Counter is what Open returns.
@@ -29,7 +30,7 @@ func OpenByKey(url string, cfg Config) (*Counter, error) {
 }
 
 // Engine is what a Counter merges calls for.
-func (c *counter) Engine() exact.Batcher { return c.engine }
+func (c *counter) Engine() engine.Batcher { return c.engine }
 
 // Tried waits for the attempt to connect that is under way, and reports whether there was one.
 func (c *counter) Tried() bool {

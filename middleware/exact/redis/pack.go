@@ -33,7 +33,7 @@ func numbers(packed []byte, p *exact.Policy) []byte {
 }
 
 // hold is for how long an account stands still where a clock has stepped back, in µs, see
-// [exact.Account].
+// [engine.Account].
 func hold(p *exact.Policy) (longest int64) {
 	for i := range p.Len() {
 		l := p.Limit(i)

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -24,7 +24,7 @@ const (
 	partPause, partForm, partLines = 2, 4, 16
 
 	formFew, formSome, formRing, formMany = 0, 1, 2, 3
-	ringSize                              = exact.Refundable / 8
+	ringSize                              = engine.Refundable / 8
 
 	// What was charged has an entry, or load.lua takes the account for one that was cut. Where
 	// nothing counts any more it is that of a limit which no policy has.
@@ -52,10 +52,10 @@ func (t *tail) take(n int) *reply {
 }
 
 // unpackAccount reads an account, but for its trails and IDs.
-func unpackAccount(v string) (*exact.Snapshot, error) {
+func unpackAccount(v string) (*engine.Snapshot, error) {
 	head := reply{rest: v}
 	version, kept, side, _ := head.byte(), int(head.byte()), head.byte(), head.uint32()
-	s := &exact.Snapshot{Latest: head.double() * 1000, Hold: int64(storeless.MaxWindow), Serial: uint64(head.double())}
+	s := &engine.Snapshot{Latest: head.double() * 1000, Hold: int64(storeless.MaxWindow), Serial: uint64(head.double())}
 	expires := int64(head.uint32())
 	if head.short || version < 2 || version > storedVersion {
 		return nil, errStored
@@ -65,11 +65,11 @@ func unpackAccount(v string) (*exact.Snapshot, error) {
 	if side&partPause != 0 {
 		s.Paused = t.take(8).double() * 1000
 	}
-	lowest := max(s.Serial, exact.Refundable) - exact.Refundable
-	s.Floor = s.Serial - s.Serial%exact.Refundable
+	lowest := max(s.Serial, engine.Refundable) - engine.Refundable
+	s.Floor = s.Serial - s.Serial%engine.Refundable
 	form := side / partForm % 4
 	if version < storedVersion {
-		if form = formFew; s.Serial >= exact.Refundable {
+		if form = formFew; s.Serial >= engine.Refundable {
 			form = formMany
 		}
 	}
@@ -97,7 +97,7 @@ func unpackAccount(v string) (*exact.Snapshot, error) {
 	}
 	entries := reply{rest: t.rest}
 	for len(entries.rest) > 0 && !entries.short {
-		of := exact.LimitSnapshot{ID: entries.uint32(), Ends: expires}
+		of := engine.LimitSnapshot{ID: entries.uint32(), Ends: expires}
 		if entries.byte() == 'w' {
 			of.At, of.Cur, of.Prev = int64(entries.uint32()), entries.uint32(), entries.uint32()
 		} else if n := entries.double(); !isTrail(of.ID) {
@@ -152,7 +152,7 @@ func unpackTrail(parts string) (used int64, charges [][2]int64) {
 
 // packAccount writes an account as it is stored, but for when it expires; and its trails by the IDs
 // of their limits.
-func packAccount(s *exact.Snapshot) (value []byte, trails map[uint32]string) {
+func packAccount(s *engine.Snapshot) (value []byte, trails map[uint32]string) {
 	le, side := binary.LittleEndian, byte(0)
 	double := func(ns int64) int64 { return (ns + 999) / 1000 } // µs: nothing counts for shorter
 	value = append(value, storedVersion, 0, 0, 0, 0, 0, 0)
@@ -188,7 +188,7 @@ func packAccount(s *exact.Snapshot) (value []byte, trails map[uint32]string) {
 		value = pack(append(value, lines...), s.Booked, int64(s.Since))
 		value = le.AppendUint32(value, uint32(len(lines)))
 	}
-	if lowest := max(s.Serial, exact.Refundable) - exact.Refundable; len(s.Back) <= ringSize-10 || lowest == 0 {
+	if lowest := max(s.Serial, engine.Refundable) - engine.Refundable; len(s.Back) <= ringSize-10 || lowest == 0 {
 		side |= formSome * partForm
 		value = le.AppendUint16(pack(append(value, s.Back...), int64(s.Floor)), uint16(len(s.Back)))
 	} else {
@@ -204,7 +204,7 @@ func packAccount(s *exact.Snapshot) (value []byte, trails map[uint32]string) {
 }
 
 // packRing returns a ring: what is up to the floor has come back.
-func packRing(s *exact.Snapshot, lowest uint64) []byte {
+func packRing(s *engine.Snapshot, lowest uint64) []byte {
 	ring := make([]byte, ringSize)
 	for n := lowest + 1; n <= s.Serial; n++ {
 		i := n/8 - (s.Floor+1)/8

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -36,7 +37,7 @@ func TestStoredAccountIsTheSame(t *testing.T) {
 			limits = buckets
 		}
 		p := exactkit.Compile(t, limits...)
-		now, a := time.Unix(1_800_000_000, 0), new(exact.Account)
+		now, a := time.Unix(1_800_000_000, 0), new(engine.Account)
 		var receipts []exact.Receipt
 		for range []int{1, 40, 9_000, 20_000}[seed/2%4] {
 			now = now.Add(time.Duration(rng.Int64N(int64(40*time.Millisecond))) / 1000 * 1000)
@@ -79,7 +80,7 @@ func TestStoredAccountIsTheSame(t *testing.T) {
 // What counts nothing and was charged is no account that was cut, and has no limit when it is read.
 func TestStoredAccountThatCountsNothing(t *testing.T) {
 	p := exactkit.Compile(t, storeless.Limit{Quota: 5, Window: time.Hour})
-	a, now := new(exact.Account), time.Unix(1_800_000_000, 0)
+	a, now := new(engine.Account), time.Unix(1_800_000_000, 0)
 	v := a.Take(now, &exact.Call{Key: "k", Cost: 1, Policy: p})
 	require.NoError(t, a.Refund(now, &v.Receipt))
 	a.Take(now, &exact.Call{Key: "k", Policy: p, Pause: time.Hour})
@@ -97,7 +98,7 @@ func TestStoredAccountThatCountsNothing(t *testing.T) {
 // What is shorter than its head, or of a later version, is no account.
 func TestStoredAccountThatIsCut(t *testing.T) {
 	p := exactkit.Compile(t, storeless.Limit{Quota: 5, Window: time.Hour})
-	a := new(exact.Account)
+	a := new(engine.Account)
 	a.Take(time.Unix(1_800_000_000, 0), &exact.Call{Key: "k", Cost: 1, Policy: p})
 	s := a.Snapshot()
 	value, _ := packAccount(&s)

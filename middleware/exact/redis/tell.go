@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -24,7 +25,7 @@ const (
 
 // tell puts the answer of the script into verdicts: from how the account stood, it takes
 // the calls once more.
-func (e *engine) tell(calls []exact.Call, charge, booked bool, said string) ([]exact.Verdict, error) {
+func (e *batcher) tell(calls []exact.Call, charge, booked bool, said string) ([]exact.Verdict, error) {
 	p := calls[0].Policy
 	words := reply{rest: said}
 	now := time.UnixMicro(words.double())
@@ -33,8 +34,8 @@ func (e *engine) tell(calls []exact.Call, charge, booked bool, said string) ([]e
 		e.alarms.wrongClock(time.Duration(-latest) * time.Microsecond)
 		latest = 0
 	}
-	var limits [storeless.MaxLimits]exact.LimitSnapshot
-	before := exact.Snapshot{
+	var limits [storeless.MaxLimits]engine.LimitSnapshot
+	before := engine.Snapshot{
 		Latest: latest * 1000, Hold: hold(p) * 1000, Limits: limits[:p.Len()],
 		Serial: uint64(words.double()), Paused: words.double() * 1000,
 	}
@@ -87,7 +88,7 @@ func (e *engine) tell(calls []exact.Call, charge, booked bool, said string) ([]e
 }
 
 // booked reads what is booked.
-func (r *reply) booked(p *exact.Policy, s *exact.Snapshot) {
+func (r *reply) booked(p *exact.Policy, s *engine.Snapshot) {
 	s.Booked, s.Since = r.double(), uint64(r.double())
 	for i := range p.Len() {
 		if s.Booked == 0 || kindOf(p.Limit(i).Algorithm) != 'B' {
@@ -130,7 +131,7 @@ type paid struct {
 	places []int64 // the cost, and then those; or nil
 }
 
-// parseSerial reads the serial of a receipt, as an [exact.Account] writes it.
+// parseSerial reads the serial of a receipt, as an [engine.Account] writes it.
 func parseSerial(r *exact.Receipt) (is paid, ok bool) {
 	if r.Policy == nil || r.Cost < 1 {
 		return is, false

@@ -19,6 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
 	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/kit"
@@ -31,7 +33,7 @@ type piped struct {
 }
 
 // pipe serves a counter, and returns who asks it.
-func pipe(t *testing.T, counter exact.Counter) (*piped, exact.CounterCloser) {
+func pipe(t *testing.T, counter exact.Counter) (*piped, engine.CounterCloser) {
 	t.Helper()
 	p := &piped{Pipes: kit.NewPipes()}
 	h, err := remote.Serve(counter, secrets)
@@ -72,7 +74,7 @@ func (c taking) Take(ctx context.Context, call exact.Call) (exact.Verdict, error
 
 // after is a counter in memory whose calls take so long.
 func after(d func(exact.Call) time.Duration) taking {
-	m := exact.NewMemory(0, nil)
+	m := memory.New(0, nil)
 	return taking{Counter: m, take: func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 		select {
 		case <-time.After(d(call)):
@@ -156,7 +158,7 @@ func TestASlowKeyHoldsUpNoOther(t *testing.T) {
 // Of calls that leave together each has an outcome of its own.
 func TestCallsOfOneRequestFailAlone(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		m := exact.NewMemory(0, nil)
+		m := memory.New(0, nil)
 		server, c := pipe(t, taking{Counter: m, take: func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 			time.Sleep(time.Millisecond)
 			switch call.ID[:4] {
@@ -210,7 +212,7 @@ func TestCallsOfOneRequestFailAlone(t *testing.T) {
 // comes back once for each receipt.
 func TestRefundsLeaveTogether(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		server, c := pipe(t, exact.NewMemory(0, nil))
+		server, c := pipe(t, memory.New(0, nil))
 		p := exactkit.PerHour(t, 1000)
 		var wg sync.WaitGroup
 		var back, refused atomic.Int64
@@ -324,7 +326,7 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 		"recorded, and longer": {signedBy(secret("a"), body), 1 << 40, http.StatusBadRequest, 10 * time.Second},
 	} {
 		kit.RunBubble(t, what, func(t *testing.T) {
-			server, _ := pipe(t, exact.NewMemory(1, nil))
+			server, _ := pipe(t, memory.New(1, nil))
 			var wg sync.WaitGroup
 			for range 50 {
 				wg.Go(func() {

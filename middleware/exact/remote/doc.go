@@ -4,7 +4,7 @@
 // counter of one process, past that process, without Redis. It uses nothing but the
 // standard library.
 //
-// It is as exact as the counter behind it, and loses what that loses: that of [exact.NewMemory]
+// It is as exact as the counter behind it, and loses what that loses: one of package memory
 // all, with its process; a file next to nothing. While the owner of a key is away, its calls
 // fail; nobody takes over, or there would be two counts. With several owners each key has
 // one, by rendezvous hashing over a list that must be the same everywhere: change it, and

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
 	"github.com/tallystick/tallystick/proof/exactkit"
@@ -74,13 +75,13 @@ func TestTheDurableObjectCounts(t *testing.T) {
 // Accounts are a counter of package exact's accounts, and of nothing else.
 type accounts struct {
 	now func() time.Time
-	of  map[string]*exact.Account
+	of  map[string]*engine.Account
 }
 
-func (a *accounts) account(p *exact.Policy, key string) *exact.Account {
+func (a *accounts) account(p *exact.Policy, key string) *engine.Account {
 	name := p.AccountName(key)
 	if a.of[name] == nil {
-		a.of[name] = new(exact.Account)
+		a.of[name] = new(engine.Account)
 	}
 	return a.of[name]
 }
@@ -109,7 +110,7 @@ func (a *accounts) Refund(_ context.Context, r exact.Receipt) error {
 func TestTheDurableObjectAnswersByteForByte(t *testing.T) {
 	clock := exacttest.NewClock()
 	edge := startEdge(t, clock.Now)
-	h, err := remote.Serve(&accounts{now: clock.Now, of: map[string]*exact.Account{}}, remote.Config{Secrets: secrets.Secrets, Now: clock.Now})
+	h, err := remote.Serve(&accounts{now: clock.Now, of: map[string]*engine.Account{}}, remote.Config{Secrets: secrets.Secrets, Now: clock.Now})
 	require.NoError(t, err)
 
 	var sent []byte
@@ -366,7 +367,7 @@ func TestTheDurableObjectKeepsWhatCameBack(t *testing.T) {
 	refund := func(i int) {
 		want := ""
 		switch {
-		case len(all)-i > exact.Refundable:
+		case len(all)-i > engine.Refundable:
 			want = "late-refund"
 		case back[i]:
 			want = "no-refund"
@@ -399,7 +400,7 @@ func TestTheDurableObjectKeepsWhatCameBack(t *testing.T) {
 		}
 	}
 	for i := range 3 {
-		refund(len(all) - exact.Refundable - 1 + i)
+		refund(len(all) - engine.Refundable - 1 + i)
 		refund(len(all) - 1 - i)
 	}
 	require.Greater(t, said["late-refund"], 10)

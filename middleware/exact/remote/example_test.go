@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -18,7 +19,7 @@ import (
 // One process counts in its memory, and others ask it over HTTP.
 func Example() {
 	cfg := remote.Config{Secrets: [][]byte{[]byte("both ends share 32 bytes at least")}}
-	handler, err := remote.Serve(exact.NewMemory(0, nil), cfg)
+	handler, err := remote.Serve(memory.New(0, nil), cfg)
 	if err != nil {
 		log.Fatal(err)
 	}

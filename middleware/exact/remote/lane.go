@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tallystick/tallystick/internal/patience"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/internal/patience"
 )
 
 // A lane is where calls to one owner wait for each other, whatever their keys: a request costs

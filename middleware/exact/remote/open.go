@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -26,10 +27,10 @@ type calling struct {
 // has one owner: every process must have the same list, in any order. Nobody is called
 // yet. It reports all problems of owners and cfg, each a [storeless.ConfigError].
 //
-// The counter is an [exact.Parted]: an owner that hangs is an outage for its own keys alone. It is safe for
+// The counter is an [engine.Parted]: an owner that hangs is an outage for its own keys alone. It is safe for
 // concurrent use. Close closes the connections that nobody uses; a Transport of the caller's is the caller's
 // to close.
-func Open(owners []string, cfg Config) (exact.CounterCloser, error) {
+func Open(owners []string, cfg Config) (engine.CounterCloser, error) {
 	errs := cfg.check()
 	if len(owners) == 0 {
 		errs = append(errs, &storeless.ConfigError{Field: "owners", Problem: "must be at least one URL"})
@@ -69,7 +70,7 @@ func Open(owners []string, cfg Config) (exact.CounterCloser, error) {
 	return c, nil
 }
 
-// Part implements [exact.Parted].
+// Part implements [engine.Parted].
 func (c *calling) Part(call exact.Call) int {
 	if len(c.owners) == 1 || call.Policy == nil {
 		return 0

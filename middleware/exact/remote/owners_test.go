@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
 	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/pages"
@@ -64,7 +65,7 @@ func owners(t *testing.T, test func(t *testing.T, owner http.RoundTripper)) {
 	now := func() time.Time { return time.UnixMilli(1_900_000_000_000) }
 	t.Run("Serve", func(t *testing.T) {
 		began := now().Add(-time.Hour)
-		h, err := remote.Serve(exact.NewMemory(1, now), remote.Config{Secrets: [][]byte{secret("a"), secret("b")}, Now: func() time.Time { return began }})
+		h, err := remote.Serve(memory.New(1, now), remote.Config{Secrets: [][]byte{secret("a"), secret("b")}, Now: func() time.Time { return began }})
 		require.NoError(t, err)
 		began = now()
 		test(t, roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -257,14 +258,14 @@ func TestOwnersHearOnlyWhoHasASecret(t *testing.T) {
 
 // What a caller knows arrives as it is, by itself and among others; and what no limit can have counted is no call.
 func TestWhatIsKnownIsCarried(t *testing.T) {
-	c := open(t, secrets, owner(t, exact.NewMemory(0, nil), secrets))
+	c := open(t, secrets, owner(t, memory.New(0, nil), secrets))
 	p := exactkit.PerYear(t, 10)
 	at := time.Now().Unix() / int64(365*24*3600)
 	known := []exact.Used{{ID: p.ID(0), At: at, Cur: 6}}
 	require.EqualValues(t, 4, exactkit.Peek(t, c, exact.Call{Key: "k", Cost: 1, Policy: p, Known: known}).Limits[0].Remaining)
 	require.EqualValues(t, 3, exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p, Known: known}).Limits[0].Remaining)
 
-	h, err := remote.Serve(exact.NewMemory(0, func() time.Time { return time.UnixMilli(1_900_000_000_000) }),
+	h, err := remote.Serve(memory.New(0, func() time.Time { return time.UnixMilli(1_900_000_000_000) }),
 		remote.Config{Secrets: secrets.Secrets, Now: func() time.Time { return time.UnixMilli(1_900_000_000_000) }})
 	require.NoError(t, err)
 	served := roundTrip(func(r *http.Request) (*http.Response, error) {

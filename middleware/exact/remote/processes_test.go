@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
 	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/faults"
@@ -34,7 +35,7 @@ const envServe = "TALLYSTICK_REMOTE_SERVE"
 
 func TestMain(m *testing.M) {
 	if port := os.Getenv(envServe); port != "" {
-		h, err := remote.Serve(exact.NewMemory(0, nil), secrets)
+		h, err := remote.Serve(memory.New(0, nil), secrets)
 		if err == nil {
 			go func() { _, _ = io.Copy(io.Discard, os.Stdin); os.Exit(0) }() // until whoever has started it is gone
 			err = http.ListenAndServe("127.0.0.1:"+port, h)

@@ -23,7 +23,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
 	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/kit"
@@ -43,7 +45,7 @@ func owner(t testing.TB, counter exact.Counter, cfg remote.Config) string {
 	return server.URL
 }
 
-func open(t testing.TB, cfg remote.Config, owners ...string) exact.CounterCloser {
+func open(t testing.TB, cfg remote.Config, owners ...string) engine.CounterCloser {
 	t.Helper()
 	c, err := remote.Open(owners, cfg)
 	require.NoError(t, err)
@@ -127,7 +129,7 @@ func TestCounter(t *testing.T) {
 		clock := exacttest.NewClock()
 		var owners []string
 		for range n {
-			owners = append(owners, owner(t, exact.NewMemory(0, clock.Now), secrets))
+			owners = append(owners, owner(t, memory.New(0, clock.Now), secrets))
 		}
 		w := new(wire)
 		cfg := secrets
@@ -143,7 +145,7 @@ func TestCounter(t *testing.T) {
 // A request that was recorded is worth nothing, sent again at once, or later.
 func TestARecordedRequestIsWorthNothing(t *testing.T) {
 	clock := exacttest.NewClock()
-	counter := exact.NewMemory(0, clock.Now)
+	counter := memory.New(0, clock.Now)
 	w := new(wire)
 	cfg := secrets
 	cfg.Transport, cfg.Now = w, clock.Now
@@ -179,10 +181,10 @@ func TestARecordedRequestIsWorthNothingAfterARestart(t *testing.T) {
 	cfg := secrets
 	cfg.Transport, cfg.Now = w, clock.Now
 	serving := remote.Config{Secrets: cfg.Secrets, Now: clock.Now}
-	c, p := open(t, cfg, owner(t, exact.NewMemory(0, clock.Now), serving)), exactkit.PerHour(t, 100)
+	c, p := open(t, cfg, owner(t, memory.New(0, clock.Now), serving)), exactkit.PerHour(t, 100)
 	exactkit.Take(t, c, exact.Call{Key: "k", Cost: 10, Policy: p})
 	clock.Advance(time.Second)
-	again := exact.NewMemory(0, clock.Now)
+	again := memory.New(0, clock.Now)
 	url := owner(t, again, serving)
 	_, text := exchange(t, http.DefaultTransport, http.MethodPost, url, w.heads[0], bytes.NewReader(w.sent[0]))
 	require.Contains(t, text, `"error":"stale"`)
@@ -204,7 +206,7 @@ func TestARecordedRequestIsWorthNothingAfterARestart(t *testing.T) {
 
 // No log of a handler shows its keys.
 func TestAHandlerDoesNotShowItsKeys(t *testing.T) {
-	h, err := remote.Serve(exact.NewMemory(1, nil), secrets)
+	h, err := remote.Serve(memory.New(1, nil), secrets)
 	require.NoError(t, err)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%x", "%s"} {
 		require.Equal(t, "remote.Serve", fmt.Sprintf(verb, h), verb)
@@ -213,7 +215,7 @@ func TestAHandlerDoesNotShowItsKeys(t *testing.T) {
 
 // Without a secret nobody is heard, and nothing is believed that was changed on the way.
 func TestOnlyWhoHasASecretIsHeard(t *testing.T) {
-	counter := exact.NewMemory(0, nil)
+	counter := memory.New(0, nil)
 	url := owner(t, counter, secrets)
 	p := exactkit.PerHour(t, 5)
 	call := exact.Call{Key: "k", Cost: 1, Policy: p}
@@ -270,7 +272,7 @@ func TestOnlyWhoHasASecretIsHeard(t *testing.T) {
 func TestRotation(t *testing.T) {
 	old, next := secret("a"), secret("b")
 	steps := [][][]byte{{old}, {old, next}, {next, old}, {next}}
-	counter := exact.NewMemory(0, nil)
+	counter := memory.New(0, nil)
 	p := exactkit.PerHour(t, 100)
 	for i := range steps {
 		for _, j := range []int{i, i + 1, i - 1} { // some ends are a step ahead or behind
@@ -287,7 +289,7 @@ func TestRotation(t *testing.T) {
 // Clocks that do not agree cost one more round trip, once.
 func TestClocksNeedNotAgree(t *testing.T) {
 	clock := exacttest.NewClock() // it stands: what a busy machine takes does not make it agree less
-	url := owner(t, exact.NewMemory(0, clock.Now), remote.Config{Secrets: secrets.Secrets, Now: clock.Now})
+	url := owner(t, memory.New(0, clock.Now), remote.Config{Secrets: secrets.Secrets, Now: clock.Now})
 	for _, off := range []time.Duration{-time.Hour, -5 * time.Second, 3 * time.Second, 5 * time.Second, 24 * time.Hour} {
 		w := new(wire)
 		cfg := secrets
@@ -371,7 +373,7 @@ func TestTheDeadlineArrives(t *testing.T) {
 // call is made once more, unseen, and counted once. A refund is not: that there was nothing to
 // give back would be the answer.
 func TestAConnectionThatWasClosed(t *testing.T) {
-	counter := exact.NewMemory(0, nil)
+	counter := memory.New(0, nil)
 	inner, err := remote.Serve(counter, secrets)
 	require.NoError(t, err)
 	var closing atomic.Bool
@@ -418,7 +420,7 @@ func TestEveryKeyHasOneOwner(t *testing.T) {
 		for _, i := range order[:n] {
 			list = append(list, urls[i])
 		}
-		return list[open(t, secrets, list...).(exact.Parted).Part(exact.Call{Key: key, Policy: p})]
+		return list[open(t, secrets, list...).(engine.Parted).Part(exact.Call{Key: key, Policy: p})]
 	}
 	owned := map[string]int{}
 	for i := range 400 {
@@ -458,7 +460,7 @@ func TestErrorsNameTheOwner(t *testing.T) {
 	defer other.Close()
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
-	counter := exact.NewMemory(0, nil)
+	counter := memory.New(0, nil)
 	for name, tc := range map[string]struct {
 		url, says string
 		is        error
@@ -511,7 +513,7 @@ func TestTheOwnerTellsOfOtherSecrets(t *testing.T) {
 	var said bytes.Buffer
 	var late atomic.Int64
 	cfg := remote.Config{Secrets: secrets.Secrets, Logger: slog.New(slog.NewTextHandler(&said, nil)), Now: func() time.Time { return time.Now().Add(time.Duration(late.Load())) }}
-	url := owner(t, exact.NewMemory(0, nil), cfg)
+	url := owner(t, memory.New(0, nil), cfg)
 	status, _ := exchange(t, http.DefaultTransport, http.MethodPost, url, http.Header{"Tallystick-Mac": {"x"}}, strings.NewReader("{}"))
 	require.Equal(t, http.StatusUnauthorized, status)
 	require.Empty(t, said.String())

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/pages"
 	"github.com/tallystick/tallystick/storeless"
@@ -38,7 +39,7 @@ func TestTheWireIsThatOfItsPage(t *testing.T) {
 	}
 	now := func() time.Time { return time.UnixMilli(1_900_000_000_000) }
 	cfg := Config{Secrets: [][]byte{[]byte(strings.Repeat("a", 32))}, Now: now}
-	h, err := Serve(exact.NewMemory(1, now), cfg)
+	h, err := Serve(memory.New(1, now), cfg)
 	require.NoError(t, err)
 	p := exactkit.PerHour(t, 5)
 
@@ -116,7 +117,7 @@ func TestEveryMemberIsOnThePage(t *testing.T) {
 // A take whose calls have no IDs could be recorded and repeated. Nothing of it is counted.
 func TestCallsMustHaveIDs(t *testing.T) {
 	now := func() time.Time { return time.UnixMilli(1_900_000_000_000) }
-	counter := exact.NewMemory(1, now)
+	counter := memory.New(1, now)
 	cfg := Config{Secrets: [][]byte{[]byte(strings.Repeat("a", 32))}, Now: now}
 	h, err := Serve(counter, cfg)
 	require.NoError(t, err)
@@ -188,7 +189,7 @@ func TestWhatIsNoMACIsNotChecked(t *testing.T) {
 	} {
 		var cost [2]float64
 		for i, secrets := range [][][]byte{{make([]byte, 32)}, {make([]byte, 32), make([]byte, 32), make([]byte, 32), make([]byte, 32)}} {
-			h, err := Serve(exact.NewMemory(1, nil), Config{Secrets: secrets})
+			h, err := Serve(memory.New(1, nil), Config{Secrets: secrets})
 			require.NoError(t, err)
 			r := httptest.NewRequest(http.MethodPost, "/", nil)
 			r.Header.Set(digestField, of.digest)
@@ -202,7 +203,7 @@ func TestWhatIsNoMACIsNotChecked(t *testing.T) {
 // A body has room as it comes, whatever its length is said to be.
 func TestABodyHasRoomAsItComes(t *testing.T) {
 	cfg := Config{Secrets: [][]byte{make([]byte, 32)}}
-	h, err := Serve(exact.NewMemory(1, nil), cfg)
+	h, err := Serve(memory.New(1, nil), cfg)
 	require.NoError(t, err)
 	for _, length := range []int64{maxRequest, 1 << 40} {
 		r := signed(cfg, nil)

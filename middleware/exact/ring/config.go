@@ -51,7 +51,7 @@ type Config struct {
 	// Every, and not at all with Members. Longer is better where DNS is cached for longer. Permitted: up to 5 m.
 	Linger time.Duration
 
-	// Keys is how many accounts there is room for, as of [exact.NewMemory]: 0 is 262,144.
+	// Keys is how many accounts there is room for, as of [memory.New]: 0 is 262,144.
 	Keys int
 
 	// Listener is where the others ask, in a network of your own: strangers who connect get no answer, but up to 4,096

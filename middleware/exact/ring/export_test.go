@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 )
 
 // Resolver is what Config.DNS is asked of.
@@ -32,7 +33,7 @@ func (r *Ring) OwnerOf(call exact.Call) string {
 }
 
 // Memory is where the keys of r are counted.
-func (r *Ring) Memory() exact.Archive { return r.memory }
+func (r *Ring) Memory() engine.Archive { return r.memory }
 
 // AddressOf and ListOf read addresses.
 var (

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
 )
 
@@ -19,7 +20,7 @@ type member struct {
 	address string
 	place   place
 	part    int
-	counter exact.CounterCloser // nil: it is this process
+	counter engine.CounterCloser // nil: it is this process
 }
 
 // members are who is in the ring, in the order of their addresses. They do not change: another list is

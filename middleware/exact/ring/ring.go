@@ -15,14 +15,16 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
 )
 
-// A Ring is the counter of a ring, in one of its processes. It is safe for concurrent use, and is an [exact.Parted]: a
+// A Ring is the counter of a ring, in one of its processes. It is safe for concurrent use, and is an [engine.Parted]: a
 // member that hangs is an outage of its own keys alone.
 type Ring struct {
 	roster roster
-	memory exact.Archive // of the keys that are this process'
+	memory engine.Archive // of the keys that are this process'
 	counts counts
 
 	server    *http.Server
@@ -65,7 +67,7 @@ func open(cfg Config, dns resolver) (*Ring, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	r := &Ring{memory: exact.NewMemory(cfg.Keys, cfg.Now)}
+	r := &Ring{memory: memory.New(cfg.Keys, cfg.Now)}
 	r.roster.cfg, r.roster.placer, r.roster.dns = cfg, newPlacer(cfg.Secrets[0]), dns
 	r.roster.alarms.log, r.roster.alarms.lastListed = cfg.Logger, time.Now()
 	handler, err := remote.Serve(asked{r}, remote.Config{Secrets: secretsOf(cfg.Secrets, cfg.Self), Now: cfg.Now, Logger: cfg.Logger})
@@ -114,7 +116,7 @@ func (r *Ring) bound(c net.Conn, state http.ConnState) {
 	}
 }
 
-// Part implements [exact.Parted].
+// Part implements [engine.Parted].
 func (r *Ring) Part(call exact.Call) int {
 	if call.Policy == nil {
 		return 0

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/proof/kit"
 )
@@ -35,7 +36,7 @@ func TestSuite(t *testing.T) {
 				if next++; next >= len(fleet) {
 					next = c.asks
 				}
-				return struct{ exact.Parted }{fleet[next]}, nil // and no Close
+				return struct{ engine.Parted }{fleet[next]}, nil // and no Close
 			}}
 			if c.asks == c.n {
 				suite.LoseAnswer = func(exact.Counter) { w.lose.Store(1) }

@@ -33,7 +33,7 @@
 // # The table
 //
 // One row is one key: a hash for its name, some 50 bytes and more for the account, see
-// [exact.Account], a revision, and from when on it may go, in microseconds of Unix time. Each
+// an Account of package engine, a revision, and from when on it may go, in microseconds of Unix time. Each
 // new row looks at four that have expired, by the index and in the same statement, and removes
 // those that were seen an hour before: one moment of a clock that is ahead is not believed. There
 // is no goroutine, and no job to run. What CreateSchema makes in PostgreSQL is

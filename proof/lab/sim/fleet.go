@@ -30,6 +30,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/pages"
 	"github.com/tallystick/tallystick/proof/players"
 )
@@ -102,7 +103,7 @@ func newFleet(o Options, name string, n int, s site) *fleet {
 	c := &f.site
 	c.Instances = int64(n)
 	if s.Exact != nil {
-		c.Exact = &middleware.Exact{Counter: counter{exact.NewMemory(16, f.clock), f}, Outage: middleware.FailOpen, Deadline: 10 * time.Second}
+		c.Exact = &middleware.Exact{Counter: counter{memory.New(16, f.clock), f}, Outage: middleware.FailOpen, Deadline: 10 * time.Second}
 	}
 	c.Policy, c.Secrets = "api", [][]byte{[]byte("a secret that the simulation shares with nobody")}
 	c.MaxClients = cmp.Or(s.MaxClients, 4096)

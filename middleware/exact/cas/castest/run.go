@@ -20,8 +20,8 @@ type run struct {
 }
 
 func newRun(store cas.Store) *run {
-	b := make([]byte, cas.NameLength/2)
-	_, _ = rand.Read(b) // it never fails
+	b := make([]byte, 16) // as the name of an account
+	_, _ = rand.Read(b)   // it never fails
 	return &run{store, hex.EncodeToString(b)}
 }
 

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/internal/plan"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A chargeLog is what a sliding log or a rolling day remembers: charges in the order in
+// which they end. Their sum is kept beside them, so that a decision, far from the
+// limit and near it, looks at no more of them than have ended since the last.
+type chargeLog struct {
+	entries []logEntry
+	used    int64 // their sum
+}
+
+// A logEntry sums the charges that count until the same moment.
+type logEntry struct {
+	until int64 // Unix ns: from then on it does not count
+	cost  int64
+}
+
+// minute is the grain of a rolling day.
+const minute = time.Minute
+
+// until returns the moment from which a charge does not count any more. In a
+// rolling day that is when the end of its minute is a day old: a minute holds no
+// order of what is in it, and to count it for too short would be over the limit.
+func until(l *storeless.Limit, at time.Time) int64 {
+	if l.Algorithm == storeless.RollingDay {
+		return at.Truncate(minute).Add(minute + plan.Day).UnixNano()
+	}
+	return at.Add(l.Window).UnixNano()
+}
+
+// roll forgets what does not count any more.
+func (t *chargeLog) roll(now int64) {
+	n := 0
+	for ; n < len(t.entries) && t.entries[n].until <= now; n++ {
+		t.used -= t.entries[n].cost
+	}
+	t.entries = t.entries[n:]
+	if len(t.entries) == 0 {
+		t.entries = nil // what is empty keeps no room
+	}
+}
+
+// charge adds cost. No earlier charge ends later: time does not step back.
+func (t *chargeLog) charge(until, cost int64) {
+	t.used += cost
+	if last := len(t.entries) - 1; last >= 0 && t.entries[last].until == until {
+		t.entries[last].cost += cost
+		return
+	}
+	t.entries = append(t.entries, logEntry{until, cost})
+}
+
+// raise has a log count no less than a window of its length has: as if what is missing had been charged when that
+// window began, so that it counts for no longer than it does. What is before is the account's, and stays.
+func (t *chargeLog) raise(l *storeless.Limit, now time.Time, of limiter.State) {
+	length := int64(l.Window / time.Second)
+	if of.At < 0 || of.At > now.Unix()/length {
+		return
+	}
+	ends, missing := until(l, time.Unix(of.At*length, 0)), int64(of.Cur)
+	first := len(t.entries)
+	for ; first > 0 && t.entries[first-1].until >= ends; first-- {
+		missing -= t.entries[first-1].cost
+	}
+	if missing = min(missing, storeless.MaxQuota-t.used); missing <= 0 || ends <= now.UnixNano() {
+		return
+	}
+	t.entries = slices.Insert(slices.Clone(t.entries), first, logEntry{ends, missing})
+	t.used += missing
+}
+
+// owe adds cost although there may be no room for it, up to what a count can hold. What is
+// above MaxLog charges joins the last of them, which then ends with it: or calls that are
+// always admitted would make all others dear. Neither is given back then.
+func (t *chargeLog) owe(until, cost int64) {
+	if cost = min(cost, storeless.MaxQuota-t.used); cost <= 0 {
+		return
+	}
+	if len(t.entries) >= exact.MaxLog {
+		t.entries[len(t.entries)-1].until = until
+	}
+	t.charge(until, cost)
+}
+
+// restore takes cost back from what ends at a moment.
+func (t *chargeLog) restore(until, cost int64) {
+	i, found := slices.BinarySearchFunc(t.entries, until, func(m logEntry, until int64) int { return cmp.Compare(m.until, until) })
+	if !found {
+		return
+	}
+	cost = min(cost, t.entries[i].cost)
+	t.entries[i].cost -= cost
+	t.used -= cost
+	if t.entries[i].cost == 0 {
+		t.entries = slices.Delete(t.entries, i, i+1)
+	}
+}
+
+// lookedAt is how many entries a wait looks at: a refusal costs about the same, however
+// dear the call is. The redis package has the same number.
+const lookedAt = 256
+
+// wait returns for how long, in ns, so much cost has no room in a quota that is at
+// least as large; zero or less if it has. Beyond lookedAt entries it is rounded up: each of
+// the others holds at least 1, so that no more of them need end than what is still over.
+func (t *chargeLog) wait(now, quota, cost int64) int64 {
+	over, last, i := t.used+cost-quota, now, 0
+	for ; over > 0 && i < len(t.entries) && i < lookedAt; i++ {
+		over, last = over-t.entries[i].cost, t.entries[i].until
+	}
+	if over > 0 && i < len(t.entries) {
+		last = t.entries[min(int64(i)+over, int64(len(t.entries)))-1].until
+	}
+	return last - now
+}
+
+// status says how the limit stands for a call of a cost. The log is rolled.
+func (t *chargeLog) status(now, quota, cost int64) (s storeless.LimitStatus) {
+	s.Remaining = max(0, quota-t.used)
+	switch {
+	case cost > quota:
+		s.Blocked = true
+	case cost > s.Remaining:
+		s.Blocked = true
+		s.Reset = wholeSeconds(t.wait(now, quota, cost))
+	case s.Remaining < quota:
+		s.Reset = wholeSeconds(t.wait(now, quota, s.Remaining+1))
+	}
+	return s
+}
+
+// wholeSeconds rounds ns up to whole seconds.
+func wholeSeconds(ns int64) time.Duration {
+	return time.Duration(max(0, ns)+int64(time.Second)-1) / time.Second * time.Second
+}

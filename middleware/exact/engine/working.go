@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"time"
+
+	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/middleware/exact/internal/plan"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A working is an account under the limits of one policy, at one moment: a copy, which
+// is stored only if something was charged or given back.
+type working struct {
+	policy *plan.Plan
+	now    time.Time
+	tally  limiter.Tally // of the limits that keep no log
+	logs   []chargeLog   // rolled; nil: no limit keeps one
+
+	paused int64  // Unix ns before which nothing is admitted
+	lines  []line // of the limits that are buckets; nil: no call is booked
+	booked int64  // the last moment that one is booked for, Unix µs
+	since  uint64 // the last receipt from before the first that is
+	serial uint64 // the last receipt
+
+	// Of the call that was charged.
+	moment int64   // that it was admitted for, Unix µs
+	paid   []int64 // from where on it is on each line; nil: there are none
+}
+
+// decide checks every limit, and if charge is set and all of them have room charges
+// all.
+func (s *working) decide(cost int64, charge bool) storeless.Verdict {
+	p := s.policy
+	if !p.HasLog {
+		return s.step(p.Steps, cost, charge)
+	}
+	v := s.logStatus(cost)
+	of := storeless.Verdict{Admitted: true}
+	if p.Steps != nil {
+		of = s.step(p.Steps, cost, charge && v.Admitted)
+	}
+	v.Admitted, v.Impossible, v.Wait = v.Admitted && of.Admitted, v.Impossible || of.Impossible, max(v.Wait, of.Wait)
+	if v.Admitted && charge {
+		for i := range p.Limits {
+			if plan.Logged(p.Limits[i].Algorithm) {
+				s.logs[i].charge(until(&p.Limits[i], s.now), cost)
+			}
+		}
+		v.Limits = s.logStatus(0).Limits // how they stand now
+	}
+	for j, i := range p.Place {
+		v.Limits[i] = of.Limits[j]
+	}
+	if v.Impossible {
+		v.Wait = 0
+	}
+	return v
+}
+
+// step decides by the limits that keep no log: all of the policy, or its steps.
+func (s *working) step(p *limiter.Policy, cost int64, charge bool) (v storeless.Verdict) {
+	tally := s.steps()
+	if !charge {
+		return p.Peek(s.now, tally, cost)
+	}
+	tally, v = p.Step(s.now, tally, cost)
+	s.setSteps(tally)
+	return v
+}
+
+// steps returns the states where the compiled steps of the policy have them.
+func (s *working) steps() limiter.Tally {
+	if !s.policy.HasLog {
+		return s.tally
+	}
+	var tally limiter.Tally
+	for j, i := range s.policy.Place {
+		tally[j] = s.tally[i]
+	}
+	return tally
+}
+
+func (s *working) setSteps(tally limiter.Tally) {
+	if !s.policy.HasLog {
+		s.tally = tally
+		return
+	}
+	for j, i := range s.policy.Place {
+		s.tally[i] = tally[j]
+	}
+}
+
+// logStatus says what the logs say of a call.
+func (s *working) logStatus(cost int64) (v storeless.Verdict) {
+	v.Admitted = true
+	for i := range s.policy.Limits {
+		if !plan.Logged(s.policy.Limits[i].Algorithm) {
+			continue
+		}
+		quota := s.policy.Limits[i].Quota
+		of := s.logs[i].status(s.now.UnixNano(), quota, cost)
+		v.Limits[i] = of
+		v.Admitted = v.Admitted && !of.Blocked
+		v.Impossible = v.Impossible || cost > quota
+		if of.Blocked {
+			v.Wait = max(v.Wait, of.Reset)
+		}
+	}
+	return v
+}
+
+// restore takes back what was charged at a time, but for buckets with a line.
+func (s *working) restore(at time.Time, cost int64) {
+	p := s.policy
+	for i := range s.logs {
+		if plan.Logged(p.Limits[i].Algorithm) {
+			s.logs[i].restore(until(&p.Limits[i], at), cost)
+		}
+	}
+	if p.Steps == nil {
+		return
+	}
+	tally, _ := p.Steps.Step(s.now, s.steps(), 0)
+	then, now := unixMicro(at), unixMicro(s.now)
+	back := p.Steps.Restore(s.now, at, tally, cost)
+	for j, i := range p.Place {
+		if p.Interval[i] == 0 {
+			continue
+		}
+		back[j] = tally[j] // which may have been charged more than it has room for
+		if s.lines == nil {
+			back[j].At -= left(p, i, then, now, max(0, tally[j].At-now), cost)
+		}
+		if back[j].At <= now {
+			back[j].At = 0
+		}
+	}
+	s.setSteps(back)
+}
+
+// left returns how much of what a bucket owes a refund takes away: what has leaked out
+// since is gone, and to give it back as well would make room for more than ever was charged.
+func left(p *plan.Plan, i int, at, now, owed, cost int64) int64 {
+	back := min(cost, plan.MaxDebt/p.Interval[i])*p.Interval[i] - max(0, now-at)
+	return max(0, min(owed, back))
+}
+
+// ends returns the Unix second from which the i-th limit counts nothing.
+func (s *working) ends(i int) int64 {
+	p := s.policy
+	if plan.Logged(p.Limits[i].Algorithm) {
+		if n := len(s.logs[i].entries); n > 0 {
+			return s.logs[i].entries[n-1].until/int64(time.Second) + 1
+		}
+		return 0
+	}
+	var one limiter.Tally // the others count nothing
+	one[i] = s.tally[i]
+	return p.Tokens.Expires(one)
+}

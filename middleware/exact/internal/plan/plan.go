@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plan is what the arithmetic of exact counters needs of a policy, worked out once. Package
+// exact makes plans, and package engine counts by them.
+package plan
+
+import (
+	"crypto/sha256"
+	"slices"
+	"time"
+
+	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// Day is the Window of every [storeless.RollingDay].
+const Day = 24 * time.Hour
+
+// A Plan is a policy, compiled for exact counters. It is immutable.
+type Plan struct {
+	Limits []storeless.Limit // defaults filled in
+	IDs    [storeless.MaxLimits]uint32
+	Tokens *limiter.Policy
+
+	// What counts in accounts. Of a policy with logs: the other limits, if any,
+	// and where they are in it.
+	Steps  *limiter.Policy
+	Place  []int
+	HasLog bool
+
+	// Of buckets: the time in which one unit of cost leaks out, and a full one empties,
+	// in µs; 0 of others.
+	Interval, Empties [storeless.MaxLimits]int64
+
+	BucketsOnly bool // a call can be booked
+
+	Hold int64 // for how long an account stands still behind a clock, in ns
+}
+
+// MaxDebt is how much a bucket may owe at the most, in µs, and by how much its mark may be
+// ahead: as much as the largest that can be configured.
+const MaxDebt = int64(storeless.MaxWindow / time.Microsecond)
+
+// New assumes checked limits, and the same for tokens.
+func New(limits []storeless.Limit, tokens *limiter.Policy) *Plan {
+	p := &Plan{Limits: limits, Tokens: tokens, BucketsOnly: true}
+	var steps []storeless.Limit
+	for i, l := range limits {
+		p.BucketsOnly = p.BucketsOnly && l.Burst > 0
+		p.Hold = max(p.Hold, int64(l.Window))
+		if l.Burst > 0 {
+			p.Interval[i] = (l.Window.Microseconds() + l.Quota - 1) / l.Quota // as in internal/limiter
+			p.Empties[i] = l.Burst * p.Interval[i]
+			p.Hold = max(p.Hold, p.Empties[i]*int64(time.Microsecond))
+		}
+		p.IDs[i] = tokens.ID(i)
+		if Logged(l.Algorithm) {
+			// Not the count of the sliding window that stands for it in tokens.
+			p.IDs[i] |= uint32(l.Algorithm) << 24
+			p.HasLog = true
+			continue
+		}
+		steps, p.Place = append(steps, l), append(p.Place, i)
+	}
+	if len(steps) > 0 {
+		p.Steps = mustCompile(tokens.Name(), buckets(steps))
+		p.Steps = p.Steps.Among(mustCompile(tokens.Name(), deepest(steps)))
+	}
+	return p
+}
+
+// mustCompile compiles what follows from limits that were compiled before.
+func mustCompile(name string, limits []storeless.Limit) *limiter.Policy {
+	p, err := limiter.Compile(name, limits)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// deepest returns limits with buckets that can be owed the most there is, MaxDebt. A key's
+// account is charged under any tier, beyond the limit (Call.Past) and ahead (Call.Ahead), and
+// its time does not step back: however large a debt is, it is no fault of a clock.
+func deepest(limits []storeless.Limit) []storeless.Limit {
+	limits = slices.Clone(limits)
+	for i := range limits {
+		if l := &limits[i]; l.Burst > 0 {
+			// One unit a second. A meter, which has no burst, is a bucket here.
+			l.Algorithm, l.Quota, l.Burst = storeless.TokenBucket, int64(l.Window/time.Second), int64(storeless.MaxWindow/time.Second)
+		}
+	}
+	return limits
+}
+
+// buckets returns limits with a bucket of one for each meter: the same arithmetic.
+func buckets(limits []storeless.Limit) []storeless.Limit {
+	limits = slices.Clone(limits)
+	for i := range limits {
+		if l := &limits[i]; l.Burst > 0 {
+			l.Algorithm = storeless.TokenBucket
+		}
+	}
+	return limits
+}
+
+// Logged reports whether a limit keeps what was charged, and when, rather than a
+// state of fixed size.
+func Logged(a storeless.Algorithm) bool {
+	return a == storeless.SlidingLog || a == storeless.RollingDay
+}
+
+// NameLength is how many bytes the name of an account has.
+const NameLength = 16
+
+// AccountName names what is charged for a key: a hash, because engines are read by other people than the
+// program is.
+func (p *Plan) AccountName(key string) string {
+	b := make([]byte, 0, 128)
+	sum := sha256.Sum256(append(append(append(b, p.Tokens.Name()...), 0), key...))
+	return string(sum[:NameLength])
+}

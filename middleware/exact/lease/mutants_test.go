@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lease_test
+
+import (
+	"testing"
+
+	"github.com/tallystick/tallystick/proof/mutants"
+)
+
+// TestMutants breaks every step of counting within blocks in turn; each time some test of
+// this package must fail.
+func TestMutants(t *testing.T) {
+	mutants.Run(t, ".", mutants.Load(t, "testdata/mutants/*.json"))
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
+)
+
+// A counter is what [New] returns. No lock is held across keys, except those of one of
+// its 64 shards, for the time of one decision.
+type counter struct {
+	now    func() time.Time
+	seed   maphash.Seed
+	shards [memoryShards]shard
+}
+
+const (
+	memoryShards = 64
+	defaultKeys  = 1 << 18
+)
+
+// A shard is the keys that one lock guards.
+type shard struct {
+	mu       sync.Mutex
+	accounts map[string]*engine.Account
+	opened   uint64 // accounts, so far
+	most     int
+	swept    int64     // Unix second of the last search for free keys
+	frees    time.Time // when one will be, by that search
+	replies  engine.Idempotency
+	seen     engine.Hindsight
+}
+
+// New returns a counter in the memory of one process: exact for all that share
+// it, and empty when the process ends. It is for programs of one instance, and for
+// tests. Another process has another.
+//
+// It has room for at least so many live keys, 262,144 if 0, by the given clock, time.Now if nil. There is
+// room for a quarter and 512 more, because keys fall into shards at random. A key is free for another when
+// nothing of it counts any more, and did not by what the clock said for a while, see
+// [engine.Hindsight]. Where none is free, a call for a new one fails
+// with [exact.ErrFull], and the verdict says when one will be: to admit it uncounted would be no limit, and to evict another
+// would give that one a fresh quota. So it is for keys and principals: of addresses anybody may have 262,144. There is no goroutine: who needs room looks for it.
+//
+// A key takes some 300 bytes once it is used; an admitted call with an ID some 200 more, for
+// [exact.IDLife] to twice that. Refusals with IDs take 30 MB in all, however many there are.
+// New panics if keys is negative.
+func New(keys int, now func() time.Time) engine.Archive {
+	if keys < 0 {
+		panic("memory: room for fewer than no keys")
+	}
+	if keys == 0 {
+		keys = defaultKeys
+	}
+	if now == nil {
+		now = time.Now
+	}
+	m := &counter{now: now, seed: maphash.MakeSeed()}
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.accounts = make(map[string]*engine.Account)
+		// Keys fall into shards at random: an even share would be full too early.
+		s.most = keys/memoryShards + keys/memoryShards/4 + 8
+	}
+	return m
+}
+
+// Take implements [exact.Counter].
+func (m *counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	if err := call.Check(ctx); err != nil {
+		return exact.Verdict{}, err
+	}
+	s, key := m.shard(call.Policy, call.Key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := m.now() // under the lock: who decides later has no earlier time
+	s.seen.See(now)
+	a, known := s.accounts[key]
+	if !known {
+		a = new(engine.Account)
+	}
+	if call.ID != "" {
+		if v, ok := s.replies.Find(now, key, call.ID); ok {
+			return a.Replay(now, v, &call), nil
+		}
+	}
+	if !known && !s.room(now) {
+		var v exact.Verdict
+		v.Wait = (max(1, s.frees.Sub(now)) + time.Second - 1).Truncate(time.Second)
+		return v, exact.ErrFull
+	}
+	id := call.ID
+	call.ID = "" // which replies remember for less
+	v := a.Take(now, &call)
+	if v.Admitted && !known {
+		s.accounts[key] = a
+		s.opened++
+	}
+	if id != "" {
+		s.replies.Keep(now, key, id, v)
+	}
+	return v, nil
+}
+
+// Peek implements [exact.Counter].
+func (m *counter) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	if err := call.Check(ctx); err != nil {
+		return exact.Verdict{}, err
+	}
+	s, key := m.shard(call.Policy, call.Key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, known := s.accounts[key]
+	if !known {
+		a = new(engine.Account)
+	}
+	return a.Peek(m.now(), &call), nil
+}
+
+// Refund implements [exact.Counter].
+func (m *counter) Refund(ctx context.Context, r exact.Receipt) error {
+	if r.Policy == nil {
+		return exact.ErrNoRefund
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
+	}
+	s, key := m.shard(r.Policy, r.Key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, known := s.accounts[key]
+	if !known {
+		return exact.ErrNoRefund
+	}
+	return a.Refund(m.now(), &r)
+}
+
+// InProcess says that a call waits for nobody: package remote asks by this name.
+func (*counter) InProcess() {}
+
+// Accounts returns how many accounts there are, with those that count nothing any more and were not looked for
+// yet, and how many were opened: package ring asks by this name.
+func (m *counter) Accounts() (now int, opened uint64) {
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.mu.Lock()
+		now, opened = now+len(s.accounts), opened+s.opened
+		s.mu.Unlock()
+	}
+	return now, opened
+}
+
+// shard returns where a key is counted, and its name there: policies of different
+// names count apart.
+func (m *counter) shard(p *exact.Policy, key string) (*shard, string) {
+	name := p.AccountName(key)
+	return m.shardOf(name), name
+}
+
+func (m *counter) shardOf(name string) *shard {
+	return &m.shards[maphash.String(m.seed, name)%memoryShards]
+}
+
+// room reports whether there is room for another key, and makes some of what
+// counts no more. It looks at most once a second, so that a full memory does not
+// cost everybody a search.
+func (s *shard) room(now time.Time) bool {
+	if len(s.accounts) < s.most {
+		return true
+	}
+	if second := now.Unix(); second != s.swept {
+		s.swept, s.frees = second, time.Time{}
+		for key, a := range s.accounts {
+			if s.seen.Idle(a) {
+				delete(s.accounts, key)
+			} else if at := s.seen.Frees(a); s.frees.IsZero() || at.Before(s.frees) {
+				s.frees = at
+			}
+		}
+	}
+	return len(s.accounts) < s.most
+}

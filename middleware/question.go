@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package middleware
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// A question is a request under way: an HTTP request, or what a program asks about by [Middleware.Decide]. All
+// that the steps take from outside is taken by way of it, so that there is one order of steps
+// for both. The steps are its methods, and it carries what one step leaves for the next.
+type question struct {
+	*engine
+
+	ctx   context.Context
+	r     *http.Request // nil outside of HTTP; then the rest holds
+	id    Identity
+	cost  int64                     // where Config.Cost is not asked
+	price func(*http.Request) int64 // of the route of r; nil: Config.Cost
+	dry   bool                      // nothing is to be charged
+	lines []string                  // of tokens
+	proof string                    // "": none
+
+	at    time.Time        // when it is decided
+	dc    *decisionContext // the decision, and the fields of the answer
+	who   subject          // who asks
+	shown credentials      // what the request shows
+}
+
+// tokenLines returns lines that may be lists of tokens.
+func (q *question) tokenLines() []string {
+	if q.r != nil {
+		return q.r.Header[TokenHeader]
+	}
+	return q.lines
+}
+
+// proofLines returns lines that may be lists of proofs.
+func (q *question) proofLines() []string {
+	switch {
+	case q.r != nil:
+		return q.r.Header[ProofHeader]
+	case q.proof != "" && !q.dry:
+		return []string{q.proof}
+	}
+	return nil
+}
+
+// early reports whether a request came as TLS early data, by what a proxy says of it.
+func (q *question) early() bool { return q.r != nil && q.r.Header.Get("Early-Data") == "1" }
