@@ -11,15 +11,14 @@ import (
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/middleware/internal/reply"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // answerFields are the response's fields about the charge. The zero value has none.
 type answerFields struct {
-	standings *storeless.Verdict // how the limits stand; nil: they were not asked
-	own       *token.Own         // whose token it is; nil: the shared tally's
-	tally     *limiter.Tally     // what the token says; nil: none is sent
-	paid      bool               // the token was bought with this very request
+	standings *limiter.Verdict // how the limits stand; nil: they were not asked
+	own       *token.Own       // whose token it is; nil: the shared tally's
+	tally     *limiter.Tally   // what the token says; nil: none is sent
+	paid      bool             // the token was bought with this very request
 }
 
 // offerFields are the response's fields with ways on for a refused client. They are apart from
@@ -175,7 +174,7 @@ func (c *carriage) appendCookieEnd(b, tok []byte, maxAge int64) []byte {
 
 // answerMore fills in the fields of those who choose others than the default: they cost
 // allocations of their own.
-func (c *carriage) answerMore(now time.Time, f *reply.Values, who *subject, v *storeless.Verdict) {
+func (c *carriage) answerMore(now time.Time, f *reply.Values, who *subject, v *limiter.Verdict) {
 	of, p := c.fields, who.tier.policy
 	tight := tightest(v, p.Len())
 	limit, remaining, seconds := atOnce(p.Limit(tight)), v.Limits[tight].Remaining, int64(v.Limits[tight].Reset/time.Second)
@@ -194,7 +193,7 @@ func (c *carriage) answerMore(now time.Time, f *reply.Values, who *subject, v *s
 
 // tightest returns the limit in force that leaves least, and of those the one that does
 // so for longest.
-func tightest(v *storeless.Verdict, n int) int {
+func tightest(v *limiter.Verdict, n int) int {
 	best := 0
 	for i := 1; i < n; i++ {
 		a, b := &v.Limits[i], &v.Limits[best]

@@ -11,7 +11,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/internal/load"
 	"github.com/tallystick/tallystick/middleware/internal/slots"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // Check and charge of one tally, all its limits and networks together, are one atomic
@@ -40,7 +39,7 @@ func (e *engine) take(now time.Time, who *subject, f *limiter.Candidate, cost in
 
 // takeFrom charges a tally in memory or, where nothing is to be charged, says what that
 // would come to.
-func (e *engine) takeFrom(now time.Time, p *limiter.Policy, who *subject, f *limiter.Candidate, cost int64) (limiter.Tally, storeless.Verdict) {
+func (e *engine) takeFrom(now time.Time, p *limiter.Policy, who *subject, f *limiter.Candidate, cost int64) (limiter.Tally, limiter.Verdict) {
 	if who.dry {
 		return f.Shown, e.memory.Peek(now, p, f, cost)
 	}

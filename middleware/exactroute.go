@@ -13,7 +13,6 @@ import (
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // decideExact decides a request from step 4 on, where a counter is authoritative:
@@ -35,7 +34,7 @@ func (e *engine) decideExact(now time.Time, q *question, dc *decisionContext, wh
 		e.concludeExact(now, dc, &who, shown, verdict{reason: TooEarly, status: http.StatusTooEarly}, answerFields{})
 		return
 	case who.tier.policy.Capacity() < d.Cost:
-		e.concludeExact(now, dc, &who, shown, verdictOf(&storeless.Verdict{Impossible: true}), answerFields{})
+		e.concludeExact(now, dc, &who, shown, verdictOf(&limiter.Verdict{Impossible: true}), answerFields{})
 		return
 	}
 	c := e.exactCall(&who, shown, d.Cost)
@@ -164,8 +163,8 @@ func (x *exactCounter) askCounter(now time.Time, q *question, who *subject, c *e
 // remembered, but not where something was given back meanwhile. An admission ends what is
 // remembered.
 func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *exactCall, v *exact.Verdict, known *foreknown) {
-	cost := dc.decision.Cost
-	fields := answerFields{standings: &v.Verdict}
+	cost, is := dc.decision.Cost, limiter.VerdictAs[limiter.Verdict](v.Verdict)
+	fields := answerFields{standings: &is}
 	switch {
 	case v.Admitted:
 		if known.stale {
@@ -186,12 +185,12 @@ func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject
 		fields.tally = &tally
 	case !who.dry:
 		said := guardedcall.Refusal{Cost: cost, Said: now.UnixMicro(), Until: now.Add(v.Wait).UnixMicro()}
-		said.Limit, said.Remaining = longest(&v.Verdict, len(who.tier.names))
+		said.Limit, said.Remaining = longest(&is, len(who.tier.names))
 		if e.exact.refusals.Note(c.refusal, said, known.givenBack) {
 			fields.tally = e.exact.stamped(now, c, cost, &said)
 		}
 	}
-	e.concludeExact(now, dc, who, shown, verdictOf(&v.Verdict), fields)
+	e.concludeExact(now, dc, who, shown, verdictOf(&is), fields)
 }
 
 // concludeRefusal concludes a request that was refused before, without a call. A client
@@ -201,7 +200,7 @@ func (e *engine) concludeRefusal(now time.Time, dc *decisionContext, who *subjec
 	if !known.clientKnows {
 		fields.tally = e.exact.stamped(now, c, dc.decision.Cost, &known.Refusal)
 	}
-	v := storeless.Verdict{Wait: wholeSeconds(known.Left(now))}
+	v := limiter.Verdict{Wait: wholeSeconds(known.Left(now))}
 	if standings(&v, &known.Refusal, len(who.tier.names)) {
 		fields.standings = &v
 	}

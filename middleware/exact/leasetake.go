@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -77,7 +78,8 @@ func (l *leasing) within(call *Call) (v Verdict, done bool, size int64) {
 	if asked || l.closed || h.asking || now.Before(h.rest) || h.of == nil || !samePolicy(h.of, call.Policy) {
 		return Verdict{}, false, 0
 	}
-	size = min(l.terms.Block, h.said.Least(call.Policy.Len())/(20*l.terms.Instances))
+	said := limiter.VerdictAs[limiter.Verdict](h.said.Verdict)
+	size = min(l.terms.Block, said.Least(call.Policy.Len())/(20*l.terms.Instances))
 	size -= size % call.Cost
 	if size < 2*call.Cost {
 		return Verdict{}, false, 0
