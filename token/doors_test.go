@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,7 +56,7 @@ func newInstance(t *testing.T, cfg storeless.Config, secrets [][]byte, now *time
 	limit, err := middleware.New(middleware.Config{
 		Policy: cfg.Policy, Limits: cfg.Limits, Secrets: secrets, MaxClients: cfg.MaxClients, TokenTransport: middleware.HeaderOnly,
 		Identity: func(r *http.Request) (middleware.Identity, error) {
-			return middleware.Principal(r.Header.Get("User")), nil
+			return identityOf(r.Header.Get("User")), nil
 		},
 		Cost: func(r *http.Request) int64 {
 			cost, _ := strconv.ParseInt(r.Header.Get("Cost"), 10, 64)
@@ -75,6 +76,14 @@ func newInstance(t *testing.T, cfg storeless.Config, secrets [][]byte, now *time
 		}
 	}))
 	return in
+}
+
+// identityOf returns what middleware calls an identity, as the package documentation says.
+func identityOf(user string) middleware.Identity {
+	if key, ok := strings.CutPrefix(user, "k"); ok {
+		return middleware.APIKey(key)
+	}
+	return middleware.Principal(strings.TrimPrefix(user, "p"))
 }
 
 // byHTTP asks the handler.
@@ -100,8 +109,7 @@ func (in *instance) byHTTP(q request) (o outcome) {
 
 // byHand asks the limiter and the codec.
 func (in *instance) byHand(now *time.Time, q request) (o outcome, v storeless.Verdict) {
-	// As the package documentation says of middleware.Principal.
-	identity, clock := "p"+q.user, now.Add(-in.behind)
+	identity, clock := q.user, now.Add(-in.behind)
 	shown, err := in.codec.Verify(clock, identity, q.shown)
 	o.tokenAccepted = err == nil
 	peeked := in.limiter.Peek(clock, identity, shown, q.cost)
@@ -144,7 +152,7 @@ func TestBothDoorsSayTheSame(t *testing.T) {
 			fleet := []*instance{
 				newInstance(t, cfg, secrets, &now, 0), newInstance(t, cfg, rotated, &now, 2*time.Second), newInstance(t, cfg, secrets, &now, 0),
 			}
-			users := []string{"alice", "bob", "carol", "dan"}
+			users := []string{"palice", "pbob", "kalice", "p" + strings.Repeat("dan", 85)}
 			wallets := map[string][]string{} // all tokens that a user was sent
 			for range 2500 {
 				now = now.Add(time.Duration(r.Int64N(int64(7 * time.Second)))).Truncate(time.Microsecond)

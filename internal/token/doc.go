@@ -32,86 +32,23 @@
 //
 // # Format
 //
-// Three segments of base64url without padding (RFC 7515 section 3.1, 7.1), joined by dots.
-// They have at most 512 bytes, because every parser of structured fields must take a
-// Token of that length (RFC 9651 section 3.3.4). Every byte is fixed: a token has one
-// spelling.
-//
-//	header    42 bytes of JSON, 56 encoded
-//	payload   JSON, at most 308 bytes, 411 encoded
-//	signature 32 bytes of HMAC-SHA256, 43 encoded
-//
-// Every payload begins with {"aud", which is eyJhdWQ when it is encoded. The header, its
-// dot and these seven characters are 64 bytes, one SHA-256 block. That block is the same in
-// all tokens of a key, and is hashed once, at start.
-//
-// The header and the payload of a first request at 1700000000, for a sliding limit of 5 a
-// minute, another of 50 a day, and a token bucket of 6 a minute (spaces and line breaks are
-// for the reader):
+// docs/wire.md specifies every byte. testdata/windowtoken.py reads and writes tokens without this package, and vectors.json beside it
+// has good and bad ones of both kinds. The header and the payload of a first request at 1700000000, for a sliding
+// limit of 5 a minute, another of 50 a day, and a token bucket of 6 a minute (spaces and line
+// breaks are for the reader):
 //
 //	{"alg":"HS256","kid":"z5_g","typ":"t+jwt"}
 //	{"aud":"contact","sub":"Jg1a74bJ","exp":1700092800,
 //	 "t":[8060369,1547,1,0, 1872652,2,1,0, 13735150,92790000000,0,0]}
 //
-// The payloads of a client that has just bought a tally, before and after its first
-// request. The last one is the first again, of a tally that is bound to its buyer:
+// A token has at most 512 bytes, because every parser of structured fields must take a Token of that length
+// (RFC 9651 section 3.3.4): 56 of the header, 411 of the payload, 43 of the signature, and two dots. The header, its dot, and what every payload
+// begins with ({"aud", which is eyJhdWQ when it is encoded) are 64 bytes, one SHA-256 block. It is the same in
+// all tokens of a key, and is hashed once, at start. An age takes fewer digits than a time. No state lies before 1970 or after 2³³, so every number
+// is exact in a float64, and no product in a decision exceeds 64 bits, whoever signed the token.
 //
-//	{"aud":"contact","fam":"AQIDBAUGBwgA","exp":1700172800,"t":[]}
-//	{"aud":"contact","fam":"AQIDBAUGBwgA","exp":1700172800,
-//	 "t":[8060369,2880,1,0, 1872652,2,1,0, 13735150,172790000000,0,0]}
-//	{"aud":"contact","sub":"Jg1a74bJ","fam":"AQIDBAUGBwgA","exp":1700172800,"t":[]}
-//
-// The claims, in this order:
-//
-//	aud  the policy's name, a string
-//	sub  8 characters: the first 48 bits of the identity's hash, see below. In
-//	     tokens of the shared tally, and of an own tally that is bound. Other
-//	     tokens have none
-//	fam  12 characters: the 72 bits of an own tally's id. In its tokens only
-//	exp  a NumericDate (RFC 7519 section 4.1.4), an integer. On that second the
-//	     token is expired. Shared: the end of the second window of the limit that
-//	     looks furthest. Own: the end of the tally's life, the same in all of
-//	     its tokens
-//	t    four integers for each limit that has counted something: id, age,
-//	     current, previous. Only an own tally has tokens that have counted
-//	     nothing
-//
-// Package middleware derives an own tally's id and end from the challenge that was solved for it.
-// The end is twice the longest window that is no longer than PassTime, an hour at least, after the challenge was issued. The second example
-// is of a tally whose challenge was issued at 1700000000, where sales are remembered for a
-// day: it ends 172800 s later. So nothing in the first token depends on when, where or how
-// often the challenge is redeemed, and a replay is worth nothing.
-//
-// An integer is written in the shortest way that JSON allows: a minus or nothing, no plus,
-// no leading zero, no minus zero, no fraction, no exponent. exp is from 1 to 2³³, an id
-// below 2²⁴, an age from -2⁵³ to 2⁵³, a count at most 2³¹-1, and no state lies before 1970
-// or after 2³³. So every number is exact in a float64, and no product in a decision exceeds
-// 64 bits, whoever signed the token.
-//
-// The id says which limit it is (a hash of its algorithm, window and name). Entries of limits that the policy
-// does not have are skipped, and limits without an entry have counted nothing. So a
-// deployment that adds or drops a limit changes nothing else.
-//
-// The age says when, in fewer digits than a time. For a window it is the number of the
-// window that begins at exp less that of the window counted, both since 1970: the minute of
-// 1700000000 is the 28333333rd, and 1700092800/60 = 28334880, so the age is 1547; the day
-// is the 19675th, and 1700092800/86400 = 19677, so the age is 2, as for the limit that set
-// exp. The counts are of that window and of the one before it. Where an own tally has one
-// part of a limit for all of its life, they are of that window
-// and of all before it. For a bucket (GCRA) the age is the microseconds from the
-// theoretical arrival time to exp: a bucket of 6 a minute takes 10 s to leak one request,
-// so the mark is 1700000010, and the age 92790 s. The first count of a bucket is 0; where a
-// cost was settled above the burst, it is the seconds by which the mark is further ahead
-// than a full bucket's. The second count is 0. The end of an own tally has nothing to do
-// with its windows. So an age is below zero where a bucket owes for longer than the tally
-// has to live, or where an instance whose clock is ahead has begun a window.
-//
-// The signature is HMAC-SHA256 (RFC 2104) over the first two segments and the dot between
-// them, as RFC 7515 section 5.1 says.
-//
-// testdata/windowtoken.py reads and writes it without
-// this package. vectors.json beside it has good and bad tokens of both kinds, for the
-// authors of a third program.
+// Nothing in the first token of an own tally depends on when, where or how often its challenge is redeemed, so that a
+// replay is worth nothing.
 //
 // # Keys
 //
