@@ -169,7 +169,9 @@ type limitSet func(i int) limiter.Limit
 func (e *engine) limitSets() (sets []limitSet) {
 	for _, t := range e.tiersOf() {
 		if t.exact != nil {
-			sets = append(sets, limitsOf(t.exact), limitsOf(t.shard))
+			for _, p := range []*exact.Policy{t.exact, t.shard} {
+				sets = append(sets, func(i int) limiter.Limit { return limiter.LimitAs[limiter.Limit](p.Limit(i)) })
+			}
 		}
 		for _, p := range []*limiter.Policy{t.policy, t.fallback} {
 			if p != nil {
@@ -183,11 +185,6 @@ func (e *engine) limitSets() (sets []limitSet) {
 		}
 	}
 	return sets
-}
-
-// limitsOf returns the limits of a counter's policy.
-func limitsOf(p *exact.Policy) limitSet {
-	return func(i int) limiter.Limit { return limiter.LimitAs[limiter.Limit](p.Limit(i)) }
 }
 
 func all(sets []limitSet, f func(limitSet) bool) bool {

@@ -23,11 +23,12 @@ import (
 // scripts weighs as much as they have lost. With 25 KB came shares of all instances, who makes an instance busy, a
 // price that is seen, and what a counter is told that may begin anew; with 8 KB tokens that are known by sight, and charges
 // that lie in their owner's window; with 4 KB, compressed, the element in frameworks, old browsers, frames and shadow roots.
-// With 8 KB came remedies of every line of the log, and charges that an inner policy gives back.
+// With 8 KB came remedies of every line of the log, and charges that an inner policy gives back. With 12 KB, which are 5 of code, the engine has
+// types of its own: what counters and users say is converted.
 // The next to come takes something away.
 const (
-	mostAdded = 1_828_000 // bytes, linux/amd64
-	mostWasm  = 2_484_000 // bytes, js/wasm, by gzip -9
+	mostAdded = 1_840_000 // bytes, linux/amd64
+	mostWasm  = 2_486_000 // bytes, js/wasm, by gzip -9
 )
 
 // heavier is what to do where a program weighs more than that.
