@@ -52,7 +52,7 @@ func New(cfg Config) (*Limiter, error) {
 }
 
 // Take decides a request of the given cost at now, and charges it if it is admitted. shown is the tally that
-// the client brings, zero if it brings none. Only a tally that was signed may be shown: see package
+// the client brings, zero if it brings none. Show only what was signed: see package
 // token. Take returns the tally for the client to bring next time, also after a refusal: the client may not know what
 // others behind its identity have used. A cost of 0 is admitted and charges nothing. Take
 // panics if cost is negative.
@@ -70,7 +70,9 @@ func (l *Limiter) Peek(now time.Time, identity string, shown Tally, cost int64) 
 
 // Refund gives back at now what Take charged at then, where it still counts: work that failed, or the rest
 // of an estimate. It returns the tally for the client to bring; a client that brings an older one has
-// not got its quota back. Refund twice, and the quota of somebody else behind the identity is given away. It panics if cost is negative.
+// not got its quota back. Call it once for each charge: a second call gives away what others behind
+// the identity have used. A Shadow gives back too, even what it had no room for and did not count, so that its
+// count may be too low. Refund panics if cost is negative.
 func (l *Limiter) Refund(now, then time.Time, identity string, shown Tally, cost int64) Tally {
 	if cost < 0 {
 		panic("storeless: negative cost")
