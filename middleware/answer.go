@@ -10,15 +10,14 @@ import (
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/middleware/internal/reply"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // answerFields are the response's fields about the charge. The zero value has none.
 type answerFields struct {
-	standings *storeless.Verdict // how the limits stand; nil: they were not asked
-	own       *token.Own         // whose token it is; nil: the shared tally's
-	tally     *limiter.Tally     // what the token says; nil: none is sent
-	paid      bool               // the token was bought with this very request
+	standings *limiter.Verdict // how the limits stand; nil: they were not asked
+	own       *token.Own       // whose token it is; nil: the shared tally's
+	tally     *limiter.Tally   // what the token says; nil: none is sent
+	paid      bool             // the token was bought with this very request
 }
 
 // offerFields are the response's fields with ways on for a refused client. They are apart from
@@ -173,7 +172,7 @@ func (c *carriage) appendCookieEnd(b, tok []byte, maxAge int64) []byte {
 }
 
 // answerX fills in the X-RateLimit fields, which cost allocations of their own.
-func answerX(f *reply.Values, p *limiter.Policy, v *storeless.Verdict) {
+func answerX(f *reply.Values, p *limiter.Policy, v *limiter.Verdict) {
 	tight := tightest(v, p.Len())
 	s := &v.Limits[tight]
 	f.Other(reply.XLimit, strconv.FormatInt(atOnce(p.Limit(tight)), 10))
@@ -183,7 +182,7 @@ func answerX(f *reply.Values, p *limiter.Policy, v *storeless.Verdict) {
 
 // tightest returns the limit in force that leaves least, and of those the one that does
 // so for longest.
-func tightest(v *storeless.Verdict, n int) int {
+func tightest(v *limiter.Verdict, n int) int {
 	best := 0
 	for i := 1; i < n; i++ {
 		a, b := &v.Limits[i], &v.Limits[best]

@@ -107,7 +107,7 @@ func passOf(t *testing.T, limits []middleware.Limit) (all []middleware.Limit) {
 	require.NoError(t, err)
 	p = p.Pass(time.Hour)
 	for i := range p.Len() {
-		all = append(all, p.Limit(i))
+		all = append(all, limiter.LimitAs[middleware.Limit](p.Limit(i)))
 	}
 	return all
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // Check and charge of one tally, all its limits and networks together, are one atomic
@@ -37,7 +36,7 @@ func (q *question) take(f *limiter.Candidate, cost int64, c *charged) {
 
 // takeFrom charges a tally in memory or, where nothing is to be charged, says what that
 // would come to.
-func (q *question) takeFrom(p *limiter.Policy, f *limiter.Candidate, cost int64) (limiter.Tally, storeless.Verdict) {
+func (q *question) takeFrom(p *limiter.Policy, f *limiter.Candidate, cost int64) (limiter.Tally, limiter.Verdict) {
 	if q.dry {
 		return f.Shown, q.memory.Peek(q.at, p, f, cost)
 	}
@@ -45,7 +44,7 @@ func (q *question) takeFrom(p *limiter.Policy, f *limiter.Candidate, cost int64)
 }
 
 // choose is takeFrom for the tally with most left of several.
-func (q *question) choose(p *limiter.Policy, list []limiter.Candidate, cost int64) (best int, tally limiter.Tally, v storeless.Verdict) {
+func (q *question) choose(p *limiter.Policy, list []limiter.Candidate, cost int64) (best int, tally limiter.Tally, v limiter.Verdict) {
 	if !q.dry {
 		return q.memory.Choose(q.at, p, list, cost)
 	}

@@ -97,7 +97,7 @@ func newChallenger(cfg *Config) (*challenger, error) {
 	}
 	checkBusy(&c, problem)
 	prices, err := tariffOf(&c).Compile()
-	for p := range storeless.ConfigErrors(err) {
+	for p := range storeless.ConfigErrors(limiter.ProblemsAs[storeless.ConfigError](err)) {
 		problem(p.Field, "%s", p.Problem)
 	}
 	if c.PassTime < time.Minute || c.PassTime > 24*time.Hour || c.PassTime%time.Second != 0 {

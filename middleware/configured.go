@@ -20,7 +20,6 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/token"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // logConfigured says in one line what a policy runs with, so that somebody can see whether all instances
@@ -162,14 +161,14 @@ func (e *engine) adviseHour(now time.Time) {
 }
 
 // A limitSet tells the limits that some requests meet, by their places.
-type limitSet func(i int) Limit
+type limitSet func(i int) limiter.Limit
 
 // limitSets returns the limits of each tier, and the parts of them that are for an outage,
 // the waiting room, a pass.
 func (e *engine) limitSets() (sets []limitSet) {
 	for _, t := range e.tiersOf() {
 		if t.exact != nil {
-			sets = append(sets, t.exact.Limit)
+			sets = append(sets, func(i int) limiter.Limit { return limiter.LimitAs[limiter.Limit](t.exact.Limit(i)) })
 		}
 		for _, p := range []*limiter.Policy{t.policy, t.fallback} {
 			if p != nil {
@@ -191,7 +190,7 @@ func all(sets []limitSet, f func(limitSet) bool) bool {
 
 // idle reports whether what l has admitted never fills j. Quotas and windows are
 // whole numbers far below 2⁵³: floats are exact enough to tell one from the next.
-func idle(j, l Limit) bool {
+func idle(j, l limiter.Limit) bool {
 	var (
 		quota, most  = float64(j.Quota), float64(l.Quota)
 		span, window = j.Window.Seconds() + grain(j), l.Window.Seconds()
@@ -200,13 +199,13 @@ func idle(j, l Limit) bool {
 	)
 	if bucket(l) {
 		burst = float64(atOnce(l))
-		if l.Algorithm == storeless.LeakyBucket {
+		if l.Algorithm == limiter.LeakyBucket {
 			burst = 1
 		}
 	}
 	if bucket(j) { // it never empties if it holds what comes at once, and fills as fast
 		holds := float64(atOnce(j))
-		if j.Algorithm == storeless.LeakyBucket {
+		if j.Algorithm == limiter.LeakyBucket {
 			holds = 1
 		}
 		if !bucket(l) {
@@ -219,13 +218,13 @@ func idle(j, l Limit) bool {
 	}
 	nested := j.Window%l.Window == 0 || l.Window%j.Window == 0
 	switch {
-	case !nested || j.Algorithm > storeless.FixedWindow || l.Algorithm > storeless.FixedWindow:
+	case !nested || j.Algorithm > limiter.FixedWindow || l.Algorithm > limiter.FixedWindow:
 		return quota >= most*(math.Ceil(2*span/window)+1) // of whatever two windows of j touch
-	case j.Window <= l.Window && j.Algorithm == storeless.SlidingWindow && l.Algorithm == storeless.FixedWindow:
+	case j.Window <= l.Window && j.Algorithm == limiter.SlidingWindow && l.Algorithm == limiter.FixedWindow:
 		return quota >= 2*most // the end of a window still weighs when the next has begun
 	case j.Window <= l.Window:
 		return quota >= most
-	case j.Algorithm == storeless.FixedWindow:
+	case j.Algorithm == limiter.FixedWindow:
 		return quota >= most*span/window
 	default:
 		return quota >= most*(span/window+1)
@@ -233,13 +232,13 @@ func idle(j, l Limit) bool {
 }
 
 // bucket reports whether a limit is a rate and a burst.
-func bucket(l Limit) bool {
-	return l.Algorithm == storeless.TokenBucket || l.Algorithm == storeless.LeakyBucket
+func bucket(l limiter.Limit) bool {
+	return l.Algorithm == limiter.TokenBucket || l.Algorithm == limiter.LeakyBucket
 }
 
 // grain is for how many seconds more than its window a limit counts.
-func grain(l Limit) float64 {
-	if l.Algorithm == storeless.RollingDay {
+func grain(l limiter.Limit) float64 {
+	if l.Algorithm == limiter.RollingDay {
 		return 60
 	}
 	return 0

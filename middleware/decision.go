@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -109,7 +110,7 @@ type Decision struct {
 // unknown is the Remaining of a limit that a remembered refusal does not name.
 const unknown = -1
 
-// A packedStatus is a [storeless.LimitStatus] in a third of its size. Counts fit 31 bits, and
+// A packedStatus is a [limiter.LimitStatus] in a third of its size. Counts fit 31 bits, and
 // so do the seconds of the two longest windows.
 type packedStatus struct {
 	remaining int32
@@ -136,7 +137,7 @@ func (d Decision) Limits() []LimitStatus {
 	all := make([]LimitStatus, 0, d.tier.policy.Len())
 	for i := range cap(all) {
 		if s := d.statuses[i]; s.remaining != unknown {
-			all = append(all, LimitStatus{d.tier.policy.Limit(i), int64(s.remaining), time.Duration(s.reset>>1) * time.Second, s.blocked()})
+			all = append(all, LimitStatus{limiter.LimitAs[Limit](d.tier.policy.Limit(i)), int64(s.remaining), time.Duration(s.reset>>1) * time.Second, s.blocked()})
 		}
 	}
 	return all

@@ -85,16 +85,18 @@ func TestJitteredIsAtLeastASecond(t *testing.T) {
 }
 
 func TestIdleLimits(t *testing.T) {
-	sliding := func(q int64, w time.Duration) Limit { return Limit{Quota: q, Window: w} }
-	fixed := func(q int64, w time.Duration) Limit { return Limit{Algorithm: FixedWindow, Quota: q, Window: w} }
-	bucket := func(q int64, w time.Duration, b int64) Limit {
-		return Limit{Algorithm: TokenBucket, Quota: q, Window: w, Burst: b}
+	sliding := func(q int64, w time.Duration) limiter.Limit { return limiter.Limit{Quota: q, Window: w} }
+	fixed := func(q int64, w time.Duration) limiter.Limit {
+		return limiter.Limit{Algorithm: limiter.FixedWindow, Quota: q, Window: w}
 	}
-	leaky := func(q int64, w time.Duration) Limit {
-		return Limit{Algorithm: storeless.LeakyBucket, Quota: q, Window: w}
+	bucket := func(q int64, w time.Duration, b int64) limiter.Limit {
+		return limiter.Limit{Algorithm: limiter.TokenBucket, Quota: q, Window: w, Burst: b}
+	}
+	leaky := func(q int64, w time.Duration) limiter.Limit {
+		return limiter.Limit{Algorithm: limiter.LeakyBucket, Quota: q, Window: w}
 	}
 	for name, test := range map[string]struct {
-		l, j Limit
+		l, j limiter.Limit
 		want bool
 	}{
 		"the same window, more":             {sliding(10, time.Minute), sliding(1000, time.Minute), true},
@@ -120,8 +122,8 @@ func TestIdleLimits(t *testing.T) {
 		"a bucket in a slower":              {bucket(60, time.Minute, 10), bucket(59, time.Minute, 100), false},
 		"a window before a bucket":          {sliding(10, time.Minute), bucket(11, time.Minute, 20), true},
 		"a window before a small bucket":    {sliding(10, time.Minute), bucket(11, time.Minute, 19), false},
-		"a log that holds less":             {sliding(10, time.Minute), Limit{Algorithm: storeless.SlidingLog, Quota: 20, Window: time.Minute}, false},
-		"a log that holds what two windows": {sliding(10, time.Minute), Limit{Algorithm: storeless.SlidingLog, Quota: 30, Window: time.Minute}, true},
+		"a log that holds less":             {sliding(10, time.Minute), limiter.Limit{Algorithm: limiter.SlidingLog, Quota: 20, Window: time.Minute}, false},
+		"a log that holds what two windows": {sliding(10, time.Minute), limiter.Limit{Algorithm: limiter.SlidingLog, Quota: 30, Window: time.Minute}, true},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, test.want, idle(test.j, test.l)) })
 	}
@@ -132,25 +134,25 @@ func TestIdleLimits(t *testing.T) {
 func TestIdleLimitsNeverRefuse(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	windows := []time.Duration{1, 2, 3, 6, 7, 10, 12}
-	pick := func(name string) Limit {
-		l := Limit{Name: name, Algorithm: storeless.Algorithm(r.IntN(4)), Quota: 1 + r.Int64N(20), Window: windows[r.IntN(len(windows))] * time.Second}
+	pick := func(name string) limiter.Limit {
+		l := limiter.Limit{Name: name, Algorithm: limiter.Algorithm(r.IntN(4)), Quota: 1 + r.Int64N(20), Window: windows[r.IntN(len(windows))] * time.Second}
 		if r.IntN(2) == 0 {
 			l.Quota *= 6
 		}
-		if l.Algorithm == TokenBucket {
+		if l.Algorithm == limiter.TokenBucket {
 			l.Burst = 1 + r.Int64N(40)
 		}
 		return l
 	}
-	found := map[[2]storeless.Algorithm]int{}
+	found := map[[2]limiter.Algorithm]int{}
 	for range 1500 {
 		j, l := pick("idle"), pick("first")
-		both, err := limiter.Compile("both", []Limit{j, l})
+		both, err := limiter.Compile("both", []limiter.Limit{j, l})
 		require.NoError(t, err)
 		if !idle(both.Limit(0), both.Limit(1)) {
 			continue
 		}
-		found[[2]storeless.Algorithm{j.Algorithm, l.Algorithm}]++
+		found[[2]limiter.Algorithm{j.Algorithm, l.Algorithm}]++
 		now, tally := time.Unix(1_000_000_000, 0), limiter.Tally{}
 		for range 250 {
 			switch r.IntN(4) {
@@ -163,7 +165,7 @@ func TestIdleLimitsNeverRefuse(t *testing.T) {
 			}
 			cost := 1 + r.Int64N(4)*r.Int64N(5)
 			for range 3 {
-				var v storeless.Verdict
+				var v limiter.Verdict
 				tally, v = both.Step(now, tally, cost)
 				require.False(t, v.Limits[0].Blocked && !v.Limits[1].Blocked, "%+v refuses before %+v", j, l)
 			}

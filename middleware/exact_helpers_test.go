@@ -91,7 +91,8 @@ func stepsOf(p *exact.Policy) *limiter.Policy {
 
 func (l *ledger) step(call exact.Call) (v exact.Verdict) {
 	now := l.now()
-	l.tallies[call.Key], v.Verdict = stepsOf(call.Policy).Step(now, l.tallies[call.Key], call.Cost)
+	tally, is := stepsOf(call.Policy).Step(now, l.tallies[call.Key], call.Cost)
+	l.tallies[call.Key], v.Verdict = tally, limiter.VerdictAs[storeless.Verdict](is)
 	if v.Admitted {
 		l.charged += call.Cost
 		v.Receipt = exact.Receipt{Key: call.Key, Cost: call.Cost, Policy: call.Policy, At: now, Serial: call.ID}
@@ -106,7 +107,7 @@ func (l *ledger) Peek(_ context.Context, call exact.Call) (v exact.Verdict, err 
 	if l.peekFault != nil {
 		return v, l.peekFault
 	}
-	v.Verdict = stepsOf(call.Policy).Peek(l.now(), l.tallies[call.Key], call.Cost)
+	v.Verdict = limiter.VerdictAs[storeless.Verdict](stepsOf(call.Policy).Peek(l.now(), l.tallies[call.Key], call.Cost))
 	return v, nil
 }
 

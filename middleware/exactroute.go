@@ -12,7 +12,6 @@ import (
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // decideExact decides a request from step 4 on, where a counter is authoritative:
@@ -32,7 +31,7 @@ func (q *question) decideExact() {
 		q.concludeExact(verdict{reason: TooEarly, status: http.StatusTooEarly}, answerFields{})
 		return
 	case q.who.tier.policy.Capacity() < d.Cost:
-		q.concludeExact(verdictOf(&storeless.Verdict{Impossible: true}), answerFields{})
+		q.concludeExact(verdictOf(&limiter.Verdict{Impossible: true}), answerFields{})
 		return
 	}
 	c := q.exactCall(d.Cost)
@@ -141,8 +140,8 @@ func (q *question) askCounter(c *exactCall, cost int64) (exact.Verdict, guardedc
 // remembered, but not where something was given back meanwhile. An admission ends what is
 // remembered.
 func (q *question) concludeAnswer(c *exactCall, v *exact.Verdict, known *foreknown) {
-	cost := q.dc.decision.Cost
-	fields := answerFields{standings: &v.Verdict}
+	cost, is := q.dc.decision.Cost, limiter.VerdictAs[limiter.Verdict](v.Verdict)
+	fields := answerFields{standings: &is}
 	switch {
 	case v.Admitted:
 		if known.stale {
@@ -163,12 +162,12 @@ func (q *question) concludeAnswer(c *exactCall, v *exact.Verdict, known *forekno
 		fields.tally = &tally
 	case !q.dry:
 		said := guardedcall.Refusal{Cost: cost, Said: q.at.UnixMicro(), Until: q.at.Add(v.Wait).UnixMicro()}
-		said.Limit, said.Remaining = longest(&v.Verdict, len(q.who.tier.names))
+		said.Limit, said.Remaining = longest(&is, len(q.who.tier.names))
 		if q.exact.refusals.Note(c.refusal, said, known.givenBack) {
 			fields.tally = q.stamped(c, cost, &said)
 		}
 	}
-	q.concludeExact(verdictOf(&v.Verdict), fields)
+	q.concludeExact(verdictOf(&is), fields)
 }
 
 // concludeRefusal concludes a request that was refused before, without a call. A client
@@ -178,7 +177,7 @@ func (q *question) concludeRefusal(c *exactCall, known *foreknown) {
 	if !known.clientKnows {
 		fields.tally = q.stamped(c, q.dc.decision.Cost, &known.Refusal)
 	}
-	v := storeless.Verdict{Wait: wholeSeconds(known.Left(q.at))}
+	v := limiter.Verdict{Wait: wholeSeconds(known.Left(q.at))}
 	if standings(&v, &known.Refusal, len(q.who.tier.names)) {
 		fields.standings = &v
 	}

@@ -21,12 +21,12 @@ const stampFresh = guardedcall.Believed - 5*time.Second
 
 // withStamp returns limits and one more, whose entry in tokens is the stamp. A token that has
 // nothing else to say outlives what it is believed for, and not by much.
-func withStamp(p *limiter.Policy) []storeless.Limit {
-	limits := make([]storeless.Limit, 0, p.Len()+1)
+func withStamp(p *limiter.Policy) []limiter.Limit {
+	limits := make([]limiter.Limit, 0, p.Len()+1)
 	for i := range p.Len() {
 		limits = append(limits, p.Limit(i))
 	}
-	return append(limits, storeless.Limit{Name: stampName, Algorithm: storeless.LeakyBucket, Quota: 1, Window: guardedcall.Believed})
+	return append(limits, limiter.Limit{Name: stampName, Algorithm: limiter.LeakyBucket, Quota: 1, Window: guardedcall.Believed})
 }
 
 // stampOf returns the stamp of a refusal of cost 1: when it was said, for how many seconds, by which limit, and whom
@@ -92,19 +92,19 @@ func (q *question) recall(c *exactCall, cost int64) (known foreknown) {
 
 // standings writes how the limits stand that a refusal names: one, as nothing is known of the others any more. It
 // reports whether there is one, of so many.
-func standings(v *storeless.Verdict, known *guardedcall.Refusal, limits int) bool {
+func standings(v *limiter.Verdict, known *guardedcall.Refusal, limits int) bool {
 	if int(known.Limit) >= limits {
 		return false
 	}
 	for i := range v.Limits {
 		v.Limits[i].Remaining = unknown
 	}
-	v.Limits[known.Limit] = storeless.LimitStatus{Remaining: int64(known.Remaining), Reset: v.Wait, Blocked: true}
+	v.Limits[known.Limit] = limiter.LimitStatus{Remaining: int64(known.Remaining), Reset: v.Wait, Blocked: true}
 	return true
 }
 
 // longest returns the limit that has refused for longest, and what is left of it.
-func longest(v *storeless.Verdict, limits int) (limit uint8, remaining int32) {
+func longest(v *limiter.Verdict, limits int) (limit uint8, remaining int32) {
 	limit = guardedcall.NoLimit
 	for i := range limits {
 		if s := &v.Limits[i]; s.Blocked && !s.Shadow && (limit == guardedcall.NoLimit || s.Reset > v.Limits[limit].Reset) {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // Fields says by which response fields clients are told how the limits stand: values
@@ -72,7 +71,7 @@ func policyField(f Fields, p *limiter.Policy) string {
 }
 
 // atOnce returns the most that may pass at once: what Remaining starts from.
-func atOnce(l Limit) int64 {
+func atOnce(l limiter.Limit) int64 {
 	if l.Burst > 0 {
 		return l.Burst
 	}
@@ -84,7 +83,7 @@ func atOnce(l Limit) int64 {
 // limit that nothing was used of has no t, since nothing is going to change. On
 // a refusal only the limits that refused have one: Retry-After should not lie
 // before any t, and the others may rise long after it. A limit that is not known is left out. b is empty.
-func appendRateLimit(b []byte, names []string, v *storeless.Verdict) []byte {
+func appendRateLimit(b []byte, names []string, v *limiter.Verdict) []byte {
 	for i, name := range names {
 		if name == "" || v.Limits[i].Remaining == unknown {
 			continue

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // Limits that count by outcome are charged when the outcome is known. Until then a request
@@ -72,7 +71,7 @@ func (o *outcomes) hold(now time.Time) (release func()) {
 
 // take checks all limits and charges those that do not count by outcome. In the others an
 // admitted request holds its cost. Dry, it only checks.
-func (o *outcomes) take(now time.Time, m *limiter.Memory, t *tier, f *limiter.Candidate, cost int64, dry bool) (limiter.Tally, storeless.Verdict, *pending) {
+func (o *outcomes) take(now time.Time, m *limiter.Memory, t *tier, f *limiter.Candidate, cost int64, dry bool) (limiter.Tally, limiter.Verdict, *pending) {
 	defer o.hold(now)()
 	held := limiter.Candidate{Key: f.Key, Provider: f.Provider}
 	o.noteHeld(f)

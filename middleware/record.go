@@ -71,7 +71,7 @@ func (d *record) statusOf(i int) packedStatus {
 }
 
 // noteLimits notes how the limits stand.
-func (d *record) noteLimits(who *subject, v *storeless.Verdict) {
+func (d *record) noteLimits(who *subject, v *limiter.Verdict) {
 	d.decided, d.tier = true, who.tier
 	for i := range who.tier.names {
 		l := &v.Limits[i]

@@ -12,7 +12,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/middleware/internal/ticket"
 	"github.com/tallystick/tallystick/pow"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // The fields of Tallystick, in the spelling of the documentation.
@@ -124,7 +123,7 @@ type charged struct {
 	opened  bool          // by a proof of this very request
 	shown   limiter.Tally // of what was refused
 	tally   limiter.Tally
-	verdict storeless.Verdict
+	verdict limiter.Verdict
 	pending *pending // what is charged when the outcome is known; nil: nothing
 }
 

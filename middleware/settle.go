@@ -193,8 +193,8 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 
 // standings returns how the limits stand after more was charged for a request. The counter's are those of
 // the decision and what has changed: to ask it would be one more call.
-func (q *question) standings(f *limiter.Candidate, tally *limiter.Tally, more int64) *storeless.Verdict {
-	p, v := q.who.tier.policy, storeless.Verdict{Admitted: true}
+func (q *question) standings(f *limiter.Candidate, tally *limiter.Tally, more int64) *limiter.Verdict {
+	p, v := q.who.tier.policy, limiter.Verdict{Admitted: true}
 	switch {
 	case q.exact != nil && q.dc.decision.extras.counted != nil:
 		for i := range p.Len() {

@@ -96,7 +96,7 @@ func filledIn(t *testing.T, limits []middleware.Limit, factor int64) (all []midd
 	require.NoError(t, err)
 	p = p.Scale(factor)
 	for i := range p.Len() {
-		all = append(all, p.Limit(i))
+		all = append(all, limiter.LimitAs[middleware.Limit](p.Limit(i)))
 	}
 	return all
 }

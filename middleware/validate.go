@@ -81,15 +81,18 @@ func validate(cfg *Config) error {
 func compileLimits(cfg *Config, list []Limit) (limits, error) {
 	if cfg.Exact == nil {
 		p, err := limiter.Compile(cfg.Policy, list)
-		return limits{tokens: p}, err
+		return limits{tokens: p}, told(err)
 	}
 	p, err := exact.Compile(cfg.Policy, list)
 	if err != nil {
 		return limits{}, err
 	}
 	tokens, err := limiter.Compile(cfg.Policy, limiter.Carried(list))
-	return limits{tokens, p}, err
+	return limits{tokens, p}, told(err)
 }
+
+// told returns err with the problems that the engine found as the errors that users know.
+func told(err error) error { return limiter.ProblemsAs[storeless.ConfigError](err) }
 
 // compileTiers compiles the limits of cfg: the base policy, and one for each
 // tier. It reports all problems.
@@ -156,7 +159,7 @@ func check(cfg *Config) (c compiled, err error) {
 		err = errors.Join(err, errors.Join(problems...))
 	}
 	if c.base.tokens == nil {
-		return c, errors.Join(err, token.CheckSecrets(cfg.Secrets))
+		return c, errors.Join(err, told(token.CheckSecrets(cfg.Secrets)))
 	}
 	var all []*limiter.Policy
 	for _, tier := range c.tiers {
@@ -174,7 +177,7 @@ func check(cfg *Config) (c compiled, err error) {
 		c.carried = marked
 		for i, p := range all {
 			if all[i], problem = limiter.Compile(cfg.Policy, withStamp(p)); problem != nil {
-				return c, errors.Join(err, problem) // the shape is that of the base
+				return c, errors.Join(err, told(problem)) // the shape is that of the base
 			}
 		}
 	}
@@ -193,7 +196,7 @@ func check(cfg *Config) (c compiled, err error) {
 	}
 	var problem error
 	c.codec, problem = token.New(cfg.Secrets, c.carried, all...)
-	return c, errors.Join(err, problem)
+	return c, errors.Join(err, told(problem))
 }
 
 // most is the largest Max, which is that of a sliding log.

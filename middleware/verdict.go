@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/pow"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A verdict decides what becomes of a request. It is a refusal if it has a status.
@@ -22,7 +22,7 @@ type verdict struct {
 }
 
 // verdictOf says what the limits' verdict means for the request.
-func verdictOf(limits *storeless.Verdict) verdict {
+func verdictOf(limits *limiter.Verdict) verdict {
 	switch {
 	case limits.Admitted:
 		return verdict{reason: WithinLimits}
@@ -126,7 +126,7 @@ func wholeSeconds(d time.Duration) time.Duration {
 const outageWait = time.Minute
 
 // capOutageWait shortens what a verdict of the fallback says of when to come again.
-func capOutageWait(v *storeless.Verdict) {
+func capOutageWait(v *limiter.Verdict) {
 	v.Wait = min(v.Wait, outageWait)
 	for i := range v.Limits {
 		if s := &v.Limits[i]; s.Blocked {
@@ -142,7 +142,7 @@ func restOf(now time.Time, own *token.Own) time.Duration {
 
 // capWaits shortens what a verdict on an own tally says of later than its end: after that
 // it stands in nobody's way, and nothing comes back to it.
-func capWaits(v *storeless.Verdict, rest time.Duration) {
+func capWaits(v *limiter.Verdict, rest time.Duration) {
 	v.Wait = min(v.Wait, rest)
 	for i := range v.Limits {
 		v.Limits[i].Reset = min(v.Limits[i].Reset, rest)

@@ -1,81 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storeless says what a limit means: a quota per window, with an algorithm ([Limit]). It is
-// plain data. Package middleware takes it, and so do the counters of middleware/exact; a [Verdict]
-// says how each limit stands after a decision, and a [ConfigError] what is wrong with a limit.
+// Package storeless is the limiter without HTTP: for the consumers of a queue, a gRPC stream, a game server. Programs
+// on net/http import package middleware, which is the same engine behind handlers.
 //
-// What a client, or all behind one address, has used of each limit is a tally: never what
-// remains, so that a changed quota applies at once. A policy is a named set of limits; all of
-// them are checked, then all are charged, or none is.
+//	limits := storeless.Config{Policy: "jobs", Limits: []storeless.Limit{{Quota: 100, Window: time.Minute}}}
+//	limiter, err := storeless.New(limits)
+//	codec, err := token.New(limits, secrets)         // the same secrets on each instance
+//
+//	shown, _ := codec.Verify(now, tenant, tok)       // what the client brings; a bad token is as if absent
+//	tally, verdict := limiter.Take(now, tenant, shown, 1)
+//	tok = codec.Sign(tenant, tally)                  // goes back to the client, which brings it next time
+//	if !verdict.Admitted {
+//		// refused: the same request passes after verdict.Wait
+//	}
+//
+// There is no store. The client carries what it has used, its tally, as a signed token (package token), and
+// each instance remembers the highest count of each identity in a fixed amount of memory. A decision
+// counts by whichever says more.
+//
+// # What is promised
+//
+// An identity that brings its newest tally back gets L of a quota of L, on whichever instances. One that drops its tally, or brings
+// an older one, gets at most (N+C)·L in a window from N instances with C restarts, and so does one that sends
+// requests to several instances at once. A tally under its limit is not refused, unless it is new to a memory
+// that is full ([Verdict].Inherited). docs/bounds.md has the table. To count to the one across instances, use a counter
+// of package middleware/exact, which takes the same limits.
+//
+// All limits of a policy are checked, then all are charged, or none is. A refusal charges
+// nothing. Time is an argument: the package reads no clock and starts no goroutine.
 //
 // # Algorithms
 //
-// L is the quota, W the window, B the burst, T the interval of a bucket.
+// L is the quota, W the window, B the burst, T the interval of a bucket: W/L, rounded up to a microsecond.
 //
-//	algorithm      state            admits at most
-//	-------------  ---------------  ------------------------------------------
-//	SlidingWindow  two counts       L in an aligned window, and at any instant;
-//	                                2L−1 in any span of W
-//	FixedWindow    one count        L in an aligned window; 2L in any span of
-//	                                W, and around a boundary in the shortest
-//	TokenBucket    one time mark    B at any instant; B + ⌊W/T⌋ in any span of W
-//	LeakyBucket    one time mark    1 at any instant; 1 + ⌊W/T⌋ in any span of W
+//	algorithm      admits at most
+//	-------------  --------------------------------------------------------------
+//	SlidingWindow  L in an aligned window, and at any instant; 2L−1 in any span of W
+//	FixedWindow    L in an aligned window; 2L in any span of W, and around a boundary
+//	               in the shortest
+//	TokenBucket    B at any instant; B + ⌊W/T⌋ in any span of W
+//	LeakyBucket    1 at any instant; 1 + ⌊W/T⌋ in any span of W
 //
-// Windows are aligned to the Unix epoch. The sliding window counter is the one
-// that Cloudflare described in 2017 (Julien Desgats, "How we built rate limiting
-// capable of scaling to millions of domains"): of the previous window as much
-// counts as still lies within the last W, as if its requests had been spread
-// evenly. A request of some cost, e after the start of the present window,
-// passes if and only if
-//
-//	prev·(W−e) + (cur+cost)·W ≤ L·W
-//
-// This is computed in whole microseconds and in products of 128 bits: there is
-// no rounding and no float, up to the largest quota and the longest window. A
-// fixed window is the same with prev = 0.
-//
-// The buckets are the generic cell rate algorithm (GCRA) of ITU-T I.371, in its
-// virtual scheduling form. Their state is the theoretical arrival time, TAT. With
-// debt = max(0, TAT−now), a request passes if and only if
-//
-//	debt + cost·T ≤ B·T        and then TAT = max(TAT, now) + cost·T
-//
-// T is W/L rounded up to a microsecond, so rounding never admits more than L; it
-// may admit less: a quota of 7 a minute comes every 8.571429 s, one above a
-// million a second comes at a million a second. A debt is
-// time: a new rate or a larger burst applies at once to what comes after; under a smaller burst the client
-// waits until the debt fits.
-//
-// A cost above the quota (of buckets: the burst) is refused as [Verdict.Impossible].
+// Windows are aligned to the Unix epoch. A cost above the quota (of buckets: the burst) is refused as
+// [Verdict].Impossible. SlidingLog and RollingDay are for exact counters alone.
 //
 // # Waiting
 //
-// [Verdict.Wait] is true: at now+Wait the same request passes if nobody else of
-// the tally asks, and a second earlier it does not. So is [LimitStatus.Reset], the
-// parameter t of the RateLimit field of package middleware:
-// for a limit that blocks, the time until it would not; for others the time until
-// what remains next rises. Callers who send them add jitter upwards only.
+// [Verdict].Wait is true: at now+Wait the same request passes if nobody else of the identity asks, and a second
+// earlier it does not. If you send it to clients, add jitter, and only upwards. [LimitStatus].Reset is the same for one limit;
+// for a limit that has room it is the time until Remaining next rises.
 //
 // # Clocks
 //
-// The clocks of instances may differ by min(5 s, W/10) for each limit, the skew.
-// What a difference does depends on the algorithm, and proof/model/README.md has figures.
-//
-//	windows   A tally that is ahead of the clock by no more than the skew is
-//	          evaluated at the start of its own window, which so begins early for
-//	          that tally: the window is that of the clock that is ahead. Close to
-//	          the limit a request may be refused, or admitted, in the seconds
-//	          around a boundary. A window further ahead is as if absent.
-//	buckets   A mark is an absolute time, so a difference of D between two clocks
-//	          is D of debt that nobody owes on the instance that is behind: the
-//	          burst is smaller there by ⌈D/T⌉. A tally is refused under its limit
-//	          only if it would be with that much more debt. Of a LeakyBucket D
-//	          must be less than what the time between two requests exceeds T by.
-//
-// Use a window if your clocks do not agree to within T. No tolerance is taken off a
-// mark: a client that goes to and fro between two instances would gain it each time.
-// [Verdict.Wait] is by the clock of the instance that says it; on another one, that is
-// behind by D, a client that returns on the dot may have to wait D more.
+// The clocks of instances may differ by min(5 s, W/10) for each limit. A window then begins early for a tally that
+// comes from a clock ahead; of a bucket, a difference of D is D of debt on the instance that is behind, so use a window if your
+// clocks do not agree to within T.
 //
 // # Units
 //
@@ -84,10 +63,4 @@
 //	cost                  any unit the caller likes; a request usually costs 1
 //	Verdict.Wait          whole seconds, rounded up; so is LimitStatus.Reset
 //	Verdict.Inherited     cost
-//
-// # Configuration errors
-//
-// Constructors, such as those of package middleware, refuse what cannot be meant, all of it at once,
-// each problem a [ConfigError] with the field and what is permitted. What a default would have
-// said besides, because it follows from the same mistake, is not repeated.
 package storeless

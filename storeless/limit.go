@@ -3,8 +3,9 @@
 package storeless
 
 import (
-	"fmt"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/limiter"
 )
 
 // Algorithm names the arithmetic of a [Limit].
@@ -42,37 +43,21 @@ const (
 )
 
 // String returns the name of the algorithm, as used in errors and docs.
-func (a Algorithm) String() string {
-	switch a {
-	case SlidingWindow:
-		return "sliding-window"
-	case FixedWindow:
-		return "fixed-window"
-	case TokenBucket:
-		return "token-bucket"
-	case LeakyBucket:
-		return "leaky-bucket"
-	case SlidingLog:
-		return "sliding-log"
-	case RollingDay:
-		return "rolling-day"
-	}
-	return fmt.Sprintf("Algorithm(%d)", uint8(a))
-}
+func (a Algorithm) String() string { return limiter.Algorithm(a).String() }
 
 // Bounds of a [Limit] and of a policy.
 const (
 	// MaxLimits is how many limits one policy may have, so that a [Verdict] is an array and
 	// allocates nothing.
-	MaxLimits = 8
+	MaxLimits = limiter.MaxLimits
 
 	// MaxQuota is the largest Quota and the largest Burst, 2³¹−1: every count
 	// fits 32 bits in each carrier, whatever its language.
-	MaxQuota = 1<<31 - 1
+	MaxQuota = limiter.MaxQuota
 
 	// MaxWindow is the longest Window, and the longest time in which a bucket
 	// may empty (Burst·Window/Quota).
-	MaxWindow = 366 * 24 * time.Hour
+	MaxWindow = limiter.MaxWindow
 )
 
 // A Limit is a quota per window. It is plain data; who takes one checks it.

@@ -42,15 +42,3 @@ type LimitStatus struct {
 	Blocked   bool          // this limit refused, or would have if it is a shadow
 	Shadow    bool          // this limit refuses nobody; see [Limit].Shadow
 }
-
-// Least returns the smallest Remaining among the first n limits, shadows aside: how much
-// more cost the tally may spend at once.
-func (v *Verdict) Least(n int) int64 {
-	least := int64(MaxQuota)
-	for i := range v.Limits[:n] {
-		if s := &v.Limits[i]; !s.Shadow {
-			least = min(least, s.Remaining)
-		}
-	}
-	return least
-}

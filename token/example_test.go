@@ -9,8 +9,32 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
+
+// A client carries what it has used, and cannot change it.
+func Example() {
+	// A real secret is 32 bytes of crypto/rand, the same on each instance.
+	codec, err := token.New(storeless.Config{
+		Policy: "jobs",
+		Limits: []storeless.Limit{{Quota: 10, Window: time.Minute}},
+	}, [][]byte{[]byte("not a secret: it is in an example")})
+	if err != nil {
+		log.Fatal(err)
+	}
+	now := time.Unix(1_700_000_000, 0)
+	used := storeless.Tally{{At: now.Unix() / 60, Cur: 4}} // as Limiter.Take returns it
+
+	tok := codec.Sign("acme", used)
+	shown, err := codec.Verify(now, "acme", tok)
+	fmt.Println(shown[0].Cur, err)
+	shown, err = codec.Verify(now, "another tenant", tok)
+	fmt.Println(shown[0].Cur, err)
+	// Output:
+	// 4 <nil>
+	// 0 token: held by another identity
+}
 
 // A service that only wants to read tokens needs no part of this package but the key function.
 func ExampleKeyfunc() {

@@ -5,7 +5,9 @@ package token
 import (
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/token"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // Why a token was refused: what Decision.TokenErr of package middleware is. A refused token is as if
@@ -45,5 +47,6 @@ var (
 // program that holds the secrets can also sign. It reports all problems of the secrets, each a
 // [github.com/tallystick/tallystick/storeless.ConfigError].
 func Keyfunc(policy string, secrets [][]byte) (jwt.Keyfunc, error) {
-	return token.Keyfunc(policy, secrets)
+	keyfunc, err := token.Keyfunc(policy, secrets)
+	return keyfunc, limiter.ProblemsAs[storeless.ConfigError](err)
 }

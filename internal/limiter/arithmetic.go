@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/cells"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // elapsed is how far now is into the window of s; a window that starts ahead of
@@ -51,8 +50,8 @@ func (r *rule) wait(now int64, s State, cost int64) int64 {
 	cur, prev := int64(s.Cur), int64(s.Prev)
 	switch {
 	case r.life > 0 && cur > spare:
-		return storeless.MaxWindow.Microseconds()
-	case r.limit.Algorithm == storeless.FixedWindow && cur > spare:
+		return MaxWindow.Microseconds()
+	case r.limit.Algorithm == FixedWindow && cur > spare:
 		return start + r.window - now
 	case cur > spare:
 		// Not in this window. In the next, cur weighs as prev does now:
@@ -148,7 +147,7 @@ func (r *rule) roll(now int64, s State) State {
 		return State{At: window, Cur: sum(s.Cur, s.Prev)}
 	case s.At >= window:
 		return s
-	case s.At == window-1 && r.limit.Algorithm == storeless.SlidingWindow:
+	case s.At == window-1 && r.limit.Algorithm == SlidingWindow:
 		return State{At: window, Prev: s.Cur}
 	}
 	return State{At: window}
@@ -293,12 +292,12 @@ func (p *Policy) roll(now int64, t *Tally) {
 }
 
 // statuses are how the limits of a tally stand, or of a network.
-type statuses = [storeless.MaxLimits]storeless.LimitStatus
+type statuses = [MaxLimits]LimitStatus
 
 // check says whether every limit in force has room, beside what is held of those that are charged
 // later. It fills in Admitted, Impossible and Wait of v, which says Admitted if nothing was checked before, else what
 // the limits said that were, and of each limit what is left before the charge and whether it is blocked, for status.
-func (p *Policy) check(now int64, t *Tally, cost, held int64, v *storeless.Verdict, limits *statuses) {
+func (p *Policy) check(now int64, t *Tally, cost, held int64, v *Verdict, limits *statuses) {
 	for i := range p.rules {
 		r, s := &p.rules[i], &limits[i]
 		s.Shadow, s.Remaining = r.limit.Shadow, r.remaining(now, t[i])
@@ -325,7 +324,7 @@ func (p *Policy) check(now int64, t *Tally, cost, held int64, v *storeless.Verdi
 
 // charge charges what v has admitted. A limit that is blocked there is a shadow: it would
 // have refused, and refusals charge nothing.
-func (p *Policy) charge(now int64, t *Tally, cost int64, v *storeless.Verdict) {
+func (p *Policy) charge(now int64, t *Tally, cost int64, v *Verdict) {
 	for i := range p.rules {
 		if r := &p.rules[i]; !r.later && !v.Limits[i].Blocked {
 			t[i] = r.charge(now, t[i], cost)
@@ -340,7 +339,7 @@ func (r *rule) blockedFor(now int64, s State, cost int64) time.Duration {
 }
 
 // status fills in how each limit stands, of which check has said what was left.
-func (p *Policy) status(now int64, t *Tally, cost int64, charged bool, v *storeless.Verdict) {
+func (p *Policy) status(now int64, t *Tally, cost int64, charged bool, v *Verdict) {
 	for i := range p.rules {
 		r, s := &p.rules[i], &v.Limits[i]
 		r.leave(cost, charged, v.Admitted, s)
@@ -350,7 +349,7 @@ func (p *Policy) status(now int64, t *Tally, cost int64, charged bool, v *storel
 
 // leave fills in what is left after the charge. Of a limit that is charged later, what is held
 // counts, and the request itself if it is admitted.
-func (r *rule) leave(cost int64, charged, admitted bool, s *storeless.LimitStatus) {
+func (r *rule) leave(cost int64, charged, admitted bool, s *LimitStatus) {
 	if charged && !s.Blocked || r.later && admitted {
 		s.Remaining -= cost
 	}
@@ -358,7 +357,7 @@ func (r *rule) leave(cost int64, charged, admitted bool, s *storeless.LimitStatu
 }
 
 // reset fills in when that changes.
-func (r *rule) reset(now int64, t State, cost int64, s *storeless.LimitStatus) {
+func (r *rule) reset(now int64, t State, cost int64, s *LimitStatus) {
 	switch {
 	case s.Blocked && cost <= r.capacity:
 		s.Reset = r.blockedFor(now, t, cost)
@@ -417,10 +416,10 @@ func (r *rule) record(now int64, s State, cost int64) State {
 		return r.roll(now, State{At: now + owed + r.leaks(cost, room), Cur: math.MaxUint32})
 	}
 	count := &s.Cur
-	if s.At > now/r.window && r.limit.Algorithm == storeless.SlidingWindow {
+	if s.At > now/r.window && r.limit.Algorithm == SlidingWindow {
 		count = &s.Prev // another clock is in the next window already; restore takes it from there
 	}
-	*count = uint32(min(int64(*count)+min(cost, storeless.MaxQuota), storeless.MaxQuota))
+	*count = uint32(min(int64(*count)+min(cost, MaxQuota), MaxQuota))
 	return s
 }
 
@@ -434,7 +433,7 @@ func (r *rule) restore(now, then int64, s State, cost int64) State {
 		s.At -= max(0, min(s.At-now, back))
 		return r.roll(now, s)
 	}
-	cost = min(cost, storeless.MaxQuota)
+	cost = min(cost, MaxQuota)
 	switch passed := s.At - then/r.window; {
 	case passed == 0, r.life > 0:
 		s.Cur -= min(s.Cur, uint32(cost))

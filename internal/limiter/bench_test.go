@@ -10,22 +10,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // The quota is out of reach, so that every request is admitted and charged.
-var unlimited = storeless.Limit{Quota: storeless.MaxQuota, Window: minute}
+var unlimited = limiter.Limit{Quota: limiter.MaxQuota, Window: minute}
 
 func BenchmarkStep(b *testing.B) {
 	for _, a := range algorithms {
 		b.Run(a.String(), func(b *testing.B) {
-			p := compile(b, storeless.Limit{Algorithm: a, Quota: storeless.MaxQuota, Window: day})
+			p := compile(b, limiter.Limit{Algorithm: a, Quota: limiter.MaxQuota, Window: day})
 			var t limiter.Tally
 			now := midnight
 			b.ReportAllocs()
 			for b.Loop() {
 				now = now.Add(50 * time.Millisecond) // what a meter of this quota asks for
-				var v storeless.Verdict
+				var v limiter.Verdict
 				if t, v = p.Step(now, t, 1); !v.Admitted {
 					b.Fatal("refused")
 				}
@@ -101,7 +100,7 @@ func requireWorkload(b *testing.B, m *limiter.Memory, p *limiter.Policy, keys []
 	}
 	spent := int64(0)
 	for _, k := range keys {
-		spent += storeless.MaxQuota - take(m, p, midnight, k, 0).Limits[0].Remaining
+		spent += limiter.MaxQuota - take(m, p, midnight, k, 0).Limits[0].Remaining
 	}
 	require.GreaterOrEqual(b, spent, asked)
 }
@@ -136,12 +135,12 @@ const moreAllocations = "it allocates more than it did. To see where: go test -r
 // Nothing that runs for each request allocates: not for a hot tally, not for
 // one never seen, and not in the widest case.
 func TestAllocations(t *testing.T) {
-	limits := make([]storeless.Limit, storeless.MaxLimits)
+	limits := make([]limiter.Limit, limiter.MaxLimits)
 	for i := range limits {
-		limits[i] = storeless.Limit{Name: string(rune('a' + i)), Algorithm: algorithms[i%2], Quota: 1 << 30, Window: minute}
+		limits[i] = limiter.Limit{Name: string(rune('a' + i)), Algorithm: algorithms[i%2], Quota: 1 << 30, Window: minute}
 	}
 	p := compile(t, limits...)
-	m := limiter.NewMemory(64, storeless.MaxLimits)
+	m := limiter.NewMemory(64, limiter.MaxLimits)
 	var a, b limiter.Tally
 	a, _ = p.Step(midnight, a, 1)
 	b, _ = p.Step(midnight, b, 2)

@@ -10,12 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 func TestChoose(t *testing.T) {
-	minutely := storeless.Limit{Name: "m", Quota: 5, Window: minute}
-	hourly := storeless.Limit{Name: "h", Quota: 9, Window: hour}
+	minutely := limiter.Limit{Name: "m", Quota: 5, Window: minute}
+	hourly := limiter.Limit{Name: "h", Quota: 9, Window: hour}
 	one, two := compile(t, minutely), compile(t, minutely, hourly)
 	rows := []struct {
 		name     string
@@ -85,14 +84,14 @@ func TestChoose(t *testing.T) {
 }
 
 func TestChooseRefusesNonsense(t *testing.T) {
-	p, m := compile(t, storeless.Limit{Quota: 5, Window: minute}), limiter.NewMemory(1, 1)
+	p, m := compile(t, limiter.Limit{Quota: 5, Window: minute}), limiter.NewMemory(1, 1)
 	require.Panics(t, func() { m.Choose(midnight, p, nil, 1) })
 	require.Panics(t, func() { m.Choose(midnight, p, make([]limiter.Candidate, 65), 1) })
 }
 
 // A tally whose network is spent has nothing left, however fresh it is itself.
 func TestChooseMindsNetworks(t *testing.T) {
-	p, m := compile(t, storeless.Limit{Quota: 5, Window: minute}), limiter.NewMemory(8, 1)
+	p, m := compile(t, limiter.Limit{Quota: 5, Window: minute}), limiter.NewMemory(8, 1)
 	wide := []limiter.Network{{Key: 100, Policy: p.Scale(1)}}
 	drain(m, p, midnight, limiter.Candidate{Key: 1, Networks: wide})
 	i, _, v := m.Choose(midnight, p, []limiter.Candidate{{Key: 2, Networks: wide}, {Key: 3}}, 1)
@@ -109,7 +108,7 @@ func TestChooseMindsNetworks(t *testing.T) {
 // there is room for, none is refused.
 func TestChooseFallsThrough(t *testing.T) {
 	const quota, tallies = 16, 3
-	p := compile(t, storeless.Limit{Quota: quota, Window: minute})
+	p := compile(t, limiter.Limit{Quota: quota, Window: minute})
 	for round := range 200 {
 		m := limiter.NewMemory(8, 1)
 		shown := [tallies]limiter.Candidate{{Key: 1}, {Key: 2}, {Key: 3}}

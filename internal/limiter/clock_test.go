@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A clock that steps back, NTP's correction or a resumed machine, hands out no
@@ -21,7 +20,7 @@ func TestClockStepsBack(t *testing.T) {
 			for _, back := range []time.Duration{second, 30 * second, hour, 25 * hour, 400 * day} {
 				t.Run(a.String()+"/"+window.String()+"/"+back.String(), func(t *testing.T) {
 					const quota = 6
-					p := compile(t, storeless.Limit{Algorithm: a, Quota: quota, Window: window})
+					p := compile(t, limiter.Limit{Algorithm: a, Quota: quota, Window: window})
 					m := limiter.NewMemory(1, 1)
 					before := midnight.Add(window / 3)
 					require.Equal(t, p.Capacity(), drain(m, p, before, limiter.Candidate{Key: 1}))
@@ -45,7 +44,7 @@ func TestClockStepsBack(t *testing.T) {
 // Of two windows that the memory holds, the fuller one counts after a step back:
 // it may be the one that the clock comes to again.
 func TestClockStepsBackIntoTheFullerWindow(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
+	p := compile(t, limiter.Limit{Quota: 5, Window: minute})
 	for _, row := range []struct{ first, second int64 }{{5, 1}, {1, 4}, {3, 3}} {
 		m := limiter.NewMemory(1, 1)
 		require.True(t, take(m, p, midnight, 1, row.first).Admitted)
@@ -60,7 +59,7 @@ func TestClockStepsBackIntoTheFullerWindow(t *testing.T) {
 func TestClockStepsBackUnderLoad(t *testing.T) {
 	for _, a := range algorithms {
 		t.Run(a.String(), func(t *testing.T) {
-			p := compile(t, storeless.Limit{Algorithm: a, Quota: 10, Window: minute})
+			p := compile(t, limiter.Limit{Algorithm: a, Quota: 10, Window: minute})
 			m := limiter.NewMemory(1, 1)
 			drain(m, p, midnight, limiter.Candidate{Key: 1})
 			now := midnight.Add(-hour)
@@ -77,11 +76,11 @@ func TestClockStepsBackUnderLoad(t *testing.T) {
 // However the clock wanders within a memory's life, the tally gets a quota for
 // each window that the clock enters going forward, and none for going back.
 func TestClockWanders(t *testing.T) {
-	for _, a := range []storeless.Algorithm{storeless.SlidingWindow, storeless.FixedWindow} {
+	for _, a := range []limiter.Algorithm{limiter.SlidingWindow, limiter.FixedWindow} {
 		t.Run(a.String(), func(t *testing.T) {
 			each(t, 8, func(t *testing.T, r *rand.Rand) {
 				const quota, window = 5, 10
-				p := compile(t, storeless.Limit{Algorithm: a, Quota: quota, Window: window * second})
+				p := compile(t, limiter.Limit{Algorithm: a, Quota: quota, Window: window * second})
 				m := limiter.NewMemory(1, 1)
 				now, entered, admitted := midnight, int64(1), int64(0)
 				for range 200 {
@@ -104,7 +103,7 @@ func TestClockWanders(t *testing.T) {
 // stepped back: what the larger one is owed stays owed.
 func TestSmallerTierForgivesNothing(t *testing.T) {
 	bucket := func(burst int64) *limiter.Policy {
-		return compile(t, storeless.Limit{Name: "b", Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: burst})
+		return compile(t, limiter.Limit{Name: "b", Algorithm: limiter.TokenBucket, Quota: 60, Window: minute, Burst: burst})
 	}
 	tiers := tiersOf(bucket(1000), bucket(1))
 	large, small := tiers[0], tiers[1]
@@ -131,7 +130,7 @@ func TestSmallerTierForgivesNothing(t *testing.T) {
 // An instance whose clock is three seconds behind is shown a token of the next
 // window: the window before weighs in full there, and no more than that.
 func TestAWindowAheadIsAtItsBeginning(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 100, Window: time.Minute})
+	p := compile(t, limiter.Limit{Quota: 100, Window: time.Minute})
 	before, _ := p.Step(opening.Add(59*time.Second), limiter.Tally{}, 60)
 	ahead, _ := p.Step(opening.Add(time.Minute), before, 10)
 	_, v := p.Step(opening.Add(57*time.Second), ahead, 0)
@@ -142,9 +141,9 @@ func TestAWindowAheadIsAtItsBeginning(t *testing.T) {
 // window, and nothing that a clock within the skew has counted does.
 func TestAhead(t *testing.T) {
 	p := compile(t,
-		storeless.Limit{Name: "minute", Quota: 100, Window: minute},
-		storeless.Limit{Name: "day", Algorithm: storeless.FixedWindow, Quota: 100, Window: day},
-		storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 100, Window: day, Burst: 100})
+		limiter.Limit{Name: "minute", Quota: 100, Window: minute},
+		limiter.Limit{Name: "day", Algorithm: limiter.FixedWindow, Quota: 100, Window: day},
+		limiter.Limit{Name: "bucket", Algorithm: limiter.TokenBucket, Quota: 100, Window: day, Burst: 100})
 	rnd := rand.New(rand.NewPCG(20, 26))
 	for range 3000 {
 		now := midnight.Add(time.Duration(rnd.Int64N(int64(2 * day))))
@@ -176,7 +175,7 @@ func TestAhead(t *testing.T) {
 // each grants what belongs to the next window early. Over two windows it is 2·2L.
 func TestFixedWindowAcrossSkew(t *testing.T) {
 	const quota = 100
-	p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: quota, Window: minute})
+	p := compile(t, limiter.Limit{Algorithm: limiter.FixedWindow, Quota: quota, Window: minute})
 	right, fast := limiter.NewMemory(1, 1), limiter.NewMemory(1, 1)
 	admitted, minuteOf := int64(0), func(now time.Time) int64 { return now.Unix() / 60 }
 	spend := func(m *limiter.Memory, now, clock time.Time, shown limiter.Tally) {
@@ -206,7 +205,7 @@ func TestFixedWindowAcrossSkew(t *testing.T) {
 // tier does not get a fresh bucket there.
 func TestDebtOfALargerTierIsOwed(t *testing.T) {
 	bucket := func(quota, burst int64) *limiter.Policy {
-		p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: quota, Burst: burst, Window: 10 * time.Second})
+		p := compile(t, limiter.Limit{Algorithm: limiter.TokenBucket, Quota: quota, Burst: burst, Window: 10 * time.Second})
 		return p
 	}
 	now := time.Unix(1_800_000_000, 0)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // problems lists an error of Compile the way the doc of ConfigError says.
@@ -21,7 +20,7 @@ func problems(t *testing.T, err error) (fields []string) {
 	joined, ok := err.(interface{ Unwrap() []error })
 	require.True(t, ok, "joined: %v", err)
 	for _, e := range joined.Unwrap() {
-		var problem *storeless.ConfigError
+		var problem *limiter.Problem
 		require.ErrorAs(t, e, &problem)
 		require.NotEmpty(t, problem.Problem)
 		require.Equal(t, problem.Field+": "+problem.Problem, e.Error())
@@ -32,21 +31,21 @@ func problems(t *testing.T, err error) (fields []string) {
 }
 
 func TestCompileRefuses(t *testing.T) {
-	good := storeless.Limit{Quota: 5, Window: minute}
-	limit := func(change func(*storeless.Limit)) []storeless.Limit {
+	good := limiter.Limit{Quota: 5, Window: minute}
+	limit := func(change func(*limiter.Limit)) []limiter.Limit {
 		l := good
 		change(&l)
-		return []storeless.Limit{l}
+		return []limiter.Limit{l}
 	}
-	nine := make([]storeless.Limit, 9)
+	nine := make([]limiter.Limit, 9)
 	for i := range nine {
-		nine[i] = storeless.Limit{Name: fmt.Sprint(i), Quota: 5, Window: minute}
+		nine[i] = limiter.Limit{Name: fmt.Sprint(i), Quota: 5, Window: minute}
 	}
-	type l = storeless.Limit
+	type l = limiter.Limit
 	rows := []struct {
 		name   string
 		policy string
-		limits []storeless.Limit
+		limits []limiter.Limit
 		fields []string // each refusal once, and nothing that only follows from it
 	}{
 		{"no name", "", []l{good}, []string{"Policy"}},
@@ -65,24 +64,24 @@ func TestCompileRefuses(t *testing.T) {
 		{"an algorithm that is none", "p", limit(func(l *l) { l.Algorithm = 4 }), []string{"Limits[0].Algorithm"}},
 		{"quota zero", "p", limit(func(l *l) { l.Quota = 0 }), []string{"Limits[0].Quota"}},
 		{"quota negative", "p", limit(func(l *l) { l.Quota = -1 }), []string{"Limits[0].Quota"}},
-		{"quota overflowing", "p", limit(func(l *l) { l.Quota = storeless.MaxQuota + 1 }), []string{"Limits[0].Quota"}},
+		{"quota overflowing", "p", limit(func(l *l) { l.Quota = limiter.MaxQuota + 1 }), []string{"Limits[0].Quota"}},
 		{"quota at the end of int64", "p", limit(func(l *l) { l.Quota = math.MaxInt64 }), []string{"Limits[0].Quota"}},
-		{"quota zero, of a bucket", "p", limit(func(l *l) { l.Algorithm, l.Quota = storeless.TokenBucket, 0 }), []string{"Limits[0].Quota"}},
+		{"quota zero, of a bucket", "p", limit(func(l *l) { l.Algorithm, l.Quota = limiter.TokenBucket, 0 }), []string{"Limits[0].Quota"}},
 		{"window zero", "p", limit(func(l *l) { l.Window = 0 }), []string{"Limits[0].Window"}},
 		{"window negative", "p", limit(func(l *l) { l.Window = -minute }), []string{"Limits[0].Window"}},
 		{"window below a second", "p", limit(func(l *l) { l.Window = second - 1 }), []string{"Limits[0].Window"}},
 		{"window of broken seconds", "p", limit(func(l *l) { l.Window = second * 3 / 2 }), []string{"Limits[0].Window"}},
-		{"window too long", "p", limit(func(l *l) { l.Window = storeless.MaxWindow + second }), []string{"Limits[0].Window"}},
+		{"window too long", "p", limit(func(l *l) { l.Window = limiter.MaxWindow + second }), []string{"Limits[0].Window"}},
 		{"window at the end of int64", "p", limit(func(l *l) { l.Window = math.MaxInt64 }), []string{"Limits[0].Window"}},
 		{"two windows of zero", "p", []l{{Quota: 1}, {Quota: 2}, {Quota: 3}}, []string{"Limits[0].Window", "Limits[1].Window", "Limits[2].Window"}},
 		{"a burst in a window", "p", limit(func(l *l) { l.Burst = 1 }), []string{"Limits[0].Burst"}},
 		{"a negative burst in a window", "p", limit(func(l *l) { l.Burst = -1 }), []string{"Limits[0].Burst"}},
-		{"a burst in a fixed window", "p", limit(func(l *l) { l.Algorithm, l.Burst = storeless.FixedWindow, 1 }), []string{"Limits[0].Burst"}},
-		{"burst negative", "p", limit(func(l *l) { l.Algorithm, l.Burst = storeless.TokenBucket, -1 }), []string{"Limits[0].Burst"}},
-		{"burst overflowing", "p", limit(func(l *l) { l.Algorithm, l.Burst = storeless.TokenBucket, storeless.MaxQuota+1 }), []string{"Limits[0].Burst"}},
-		{"a bucket that empties in more than a year", "p", []l{{Algorithm: storeless.TokenBucket, Quota: 1, Window: storeless.MaxWindow, Burst: 2}}, []string{"Limits[0].Burst"}},
-		{"a meter with a burst", "p", limit(func(l *l) { l.Algorithm, l.Burst = storeless.LeakyBucket, 2 }), []string{"Limits[0].Burst"}},
-		{"a meter with a negative burst", "p", limit(func(l *l) { l.Algorithm, l.Burst = storeless.LeakyBucket, -1 }), []string{"Limits[0].Burst"}},
+		{"a burst in a fixed window", "p", limit(func(l *l) { l.Algorithm, l.Burst = limiter.FixedWindow, 1 }), []string{"Limits[0].Burst"}},
+		{"burst negative", "p", limit(func(l *l) { l.Algorithm, l.Burst = limiter.TokenBucket, -1 }), []string{"Limits[0].Burst"}},
+		{"burst overflowing", "p", limit(func(l *l) { l.Algorithm, l.Burst = limiter.TokenBucket, limiter.MaxQuota+1 }), []string{"Limits[0].Burst"}},
+		{"a bucket that empties in more than a year", "p", []l{{Algorithm: limiter.TokenBucket, Quota: 1, Window: limiter.MaxWindow, Burst: 2}}, []string{"Limits[0].Burst"}},
+		{"a meter with a burst", "p", limit(func(l *l) { l.Algorithm, l.Burst = limiter.LeakyBucket, 2 }), []string{"Limits[0].Burst"}},
+		{"a meter with a negative burst", "p", limit(func(l *l) { l.Algorithm, l.Burst = limiter.LeakyBucket, -1 }), []string{"Limits[0].Burst"}},
 		{"a name twice", "p", []l{{Name: "a", Quota: 5, Window: minute}, {Name: "a", Quota: 5, Window: hour}}, []string{"Limits[1].Name"}},
 		{"a default name twice", "p", []l{good, good, good}, []string{"Limits[2].Name"}},
 		{"a default name that is taken", "p", []l{good, {Name: "p-1h", Quota: 1, Window: day}, {Quota: 1, Window: hour}}, []string{"Limits[2].Name"}},
@@ -105,14 +104,14 @@ func TestCompileRefusesCollidingIDs(t *testing.T) {
 	seen := map[uint32]string{}
 	for i := range 100_000 {
 		name := fmt.Sprint("n", i)
-		p := compile(t, storeless.Limit{Name: name, Quota: 5, Window: minute})
+		p := compile(t, limiter.Limit{Name: name, Quota: 5, Window: minute})
 		require.Less(t, p.ID(0), uint32(1<<24))
 		other, found := seen[p.ID(0)]
 		seen[p.ID(0)] = name
 		if !found {
 			continue
 		}
-		limits := []storeless.Limit{{Name: other, Quota: 5, Window: minute}, {Name: name, Quota: 5, Window: minute}}
+		limits := []limiter.Limit{{Name: other, Quota: 5, Window: minute}, {Name: name, Quota: 5, Window: minute}}
 		_, err := limiter.Compile("p", limits)
 		require.Equal(t, []string{"Limits[1].Name"}, problems(t, err))
 		require.ErrorContains(t, err, "rename one")
@@ -125,18 +124,18 @@ func TestCompileRefusesCollidingIDs(t *testing.T) {
 }
 
 func TestCompileAcceptsTheExtremes(t *testing.T) {
-	for i, l := range []storeless.Limit{
+	for i, l := range []limiter.Limit{
 		{Quota: 1, Window: second},
-		{Quota: storeless.MaxQuota, Window: storeless.MaxWindow},
-		{Algorithm: storeless.FixedWindow, Quota: storeless.MaxQuota, Window: second},
-		{Algorithm: storeless.TokenBucket, Quota: 7, Window: storeless.MaxWindow}, // not a divisor of the year
-		{Algorithm: storeless.TokenBucket, Quota: storeless.MaxQuota, Window: second, Burst: storeless.MaxQuota},
-		{Algorithm: storeless.TokenBucket, Quota: 1, Window: second, Burst: int64(storeless.MaxWindow / second)},
-		{Algorithm: storeless.LeakyBucket, Quota: storeless.MaxQuota, Window: second},
-		{Algorithm: storeless.LeakyBucket, Quota: 1, Window: storeless.MaxWindow, Burst: 1},
+		{Quota: limiter.MaxQuota, Window: limiter.MaxWindow},
+		{Algorithm: limiter.FixedWindow, Quota: limiter.MaxQuota, Window: second},
+		{Algorithm: limiter.TokenBucket, Quota: 7, Window: limiter.MaxWindow}, // not a divisor of the year
+		{Algorithm: limiter.TokenBucket, Quota: limiter.MaxQuota, Window: second, Burst: limiter.MaxQuota},
+		{Algorithm: limiter.TokenBucket, Quota: 1, Window: second, Burst: int64(limiter.MaxWindow / second)},
+		{Algorithm: limiter.LeakyBucket, Quota: limiter.MaxQuota, Window: second},
+		{Algorithm: limiter.LeakyBucket, Quota: 1, Window: limiter.MaxWindow, Burst: 1},
 		{Name: strings.Repeat("z", 48), Quota: 1, Window: second},
 	} {
-		p, err := limiter.Compile(strings.Repeat("a", 32), []storeless.Limit{l})
+		p, err := limiter.Compile(strings.Repeat("a", 32), []limiter.Limit{l})
 		require.NoError(t, err, "limit %d", i)
 		now := time.Unix(1<<32, 0)
 		tally, v := p.Step(now, limiter.Tally{}, p.Capacity())
@@ -151,23 +150,23 @@ func TestCompileAcceptsTheExtremes(t *testing.T) {
 // Compile is pure: what it was given stays as it was, and what it returns is
 // apart from it.
 func TestCompileCopies(t *testing.T) {
-	limits := []storeless.Limit{{Quota: 5, Window: minute}}
+	limits := []limiter.Limit{{Quota: 5, Window: minute}}
 	p, err := limiter.Compile("p", limits)
 	require.NoError(t, err)
 	require.Empty(t, limits[0].Name)
 	limits[0].Quota = 1
 	require.Equal(t, int64(5), p.Limit(0).Quota)
-	var problem *storeless.ConfigError
+	var problem *limiter.Problem
 	_, err = limiter.Compile("", limits)
 	require.True(t, errors.As(err, &problem))
 }
 
 func TestDefaults(t *testing.T) {
-	type l = storeless.Limit
+	type l = limiter.Limit
 	long := strings.Repeat("a", 32)
 	for _, row := range []struct {
 		policy string
-		limits []storeless.Limit
+		limits []limiter.Limit
 		names  []string
 	}{
 		{"contact", []l{{Quota: 5, Window: minute}}, []string{"contact"}},
@@ -175,7 +174,7 @@ func TestDefaults(t *testing.T) {
 		{"p", []l{{Name: "x", Quota: 5, Window: minute}, {Quota: 5, Window: hour}}, []string{"x", "p"}},
 		{"p", []l{{Quota: 5, Window: minute}, {Name: "p", Quota: 5, Window: hour}}, []string{"p-1m", "p"}},
 		{"p", []l{{Quota: 5, Window: second}, {Quota: 5, Window: 90 * second}, {Quota: 5, Window: 90 * minute}, {Quota: 5, Window: 36 * hour}}, []string{"p", "p-90s", "p-90m", "p-36h"}},
-		{long, []l{{Quota: 5, Window: minute}, {Quota: 5, Window: storeless.MaxWindow - second}}, []string{long, long + "-31622399s"}},
+		{long, []l{{Quota: 5, Window: minute}, {Quota: 5, Window: limiter.MaxWindow - second}}, []string{long, long + "-31622399s"}},
 	} {
 		p, err := limiter.Compile(row.policy, row.limits)
 		require.NoError(t, err)
@@ -185,30 +184,30 @@ func TestDefaults(t *testing.T) {
 			require.Equal(t, name, p.Limit(i).Name)
 		}
 	}
-	p := compile(t, l{Algorithm: storeless.TokenBucket, Quota: 7, Window: minute}, l{Algorithm: storeless.LeakyBucket, Quota: 7, Window: minute}, l{Quota: 9, Window: minute, Name: "w"})
+	p := compile(t, l{Algorithm: limiter.TokenBucket, Quota: 7, Window: minute}, l{Algorithm: limiter.LeakyBucket, Quota: 7, Window: minute}, l{Quota: 9, Window: minute, Name: "w"})
 	require.Equal(t, []int64{7, 1, 0}, []int64{p.Limit(0).Burst, p.Limit(1).Burst, p.Limit(2).Burst})
 	require.Equal(t, int64(1), p.Capacity())
-	require.Equal(t, storeless.SlidingWindow, p.Limit(2).Algorithm)
+	require.Equal(t, limiter.SlidingWindow, p.Limit(2).Algorithm)
 }
 
 // A count is found again by what its limit is, not by how much it allows: and
 // tokens out there hold these numbers, so they may not change between releases.
 func TestID(t *testing.T) {
-	type l = storeless.Limit
-	id := func(l storeless.Limit) uint32 { return compile(t, l).ID(0) }
+	type l = limiter.Limit
+	id := func(l limiter.Limit) uint32 { return compile(t, l).ID(0) }
 	base := id(l{Name: "a", Quota: 5, Window: minute})
 	require.Equal(t, base, id(l{Name: "a", Quota: 9, Window: minute}))
 	require.NotEqual(t, base, id(l{Name: "b", Quota: 5, Window: minute}))
 	require.NotEqual(t, base, id(l{Name: "a", Quota: 5, Window: hour}))
-	require.NotEqual(t, base, id(l{Name: "a", Quota: 5, Window: minute, Algorithm: storeless.FixedWindow}))
-	bucket := id(l{Name: "a", Quota: 5, Window: minute, Algorithm: storeless.TokenBucket})
-	require.Equal(t, bucket, id(l{Name: "a", Quota: 5, Window: minute, Algorithm: storeless.TokenBucket, Burst: 2}))
+	require.NotEqual(t, base, id(l{Name: "a", Quota: 5, Window: minute, Algorithm: limiter.FixedWindow}))
+	bucket := id(l{Name: "a", Quota: 5, Window: minute, Algorithm: limiter.TokenBucket})
+	require.Equal(t, bucket, id(l{Name: "a", Quota: 5, Window: minute, Algorithm: limiter.TokenBucket, Burst: 2}))
 	require.Equal(t, [2]uint32{13927124, 15719048}, [2]uint32{base, bucket})
 }
 
 func TestAlgorithmNames(t *testing.T) {
 	var names []string
-	for a := range storeless.Algorithm(7) {
+	for a := range limiter.Algorithm(7) {
 		names = append(names, a.String())
 	}
 	require.Equal(t, "sliding-window fixed-window token-bucket leaky-bucket sliding-log rolling-day Algorithm(6)", strings.Join(names, " "))
@@ -216,8 +215,8 @@ func TestAlgorithmNames(t *testing.T) {
 
 // Shape is what a tally fits: order, algorithm, window and name, and nothing else.
 func TestSameShape(t *testing.T) {
-	type l = storeless.Limit
-	base := []l{{Name: "a", Quota: 5, Window: minute}, {Name: "b", Algorithm: storeless.TokenBucket, Quota: 5, Window: hour, Burst: 2}}
+	type l = limiter.Limit
+	base := []l{{Name: "a", Quota: 5, Window: minute}, {Name: "b", Algorithm: limiter.TokenBucket, Quota: 5, Window: hour, Burst: 2}}
 	with := func(change func([]l) []l) *limiter.Policy {
 		return compile(t, change(append([]l(nil), base...))...)
 	}
@@ -231,9 +230,9 @@ func TestSameShape(t *testing.T) {
 		{"another order", with(func(l []l) []l { l[0], l[1] = l[1], l[0]; return l }), false},
 		{"another name", with(func(l []l) []l { l[0].Name = "c"; return l }), false},
 		{"another window", with(func(l []l) []l { l[0].Window = hour; return l }), false},
-		{"another algorithm", with(func(l []l) []l { l[0].Algorithm = storeless.FixedWindow; return l }), false},
+		{"another algorithm", with(func(l []l) []l { l[0].Algorithm = limiter.FixedWindow; return l }), false},
 		{"fewer", with(func(l []l) []l { return l[:1] }), false},
-		{"more", with(func(l []l) []l { return append(l, storeless.Limit{Quota: 1, Window: day}) }), false},
+		{"more", with(func(l []l) []l { return append(l, limiter.Limit{Quota: 1, Window: day}) }), false},
 	} {
 		p := compile(t, base...)
 		require.Equal(t, row.same, p.SameShape(row.policy), row.name)
@@ -245,24 +244,24 @@ func TestSameShape(t *testing.T) {
 }
 
 func TestScale(t *testing.T) {
-	type l = storeless.Limit
+	type l = limiter.Limit
 	for i, row := range []struct {
-		limit  storeless.Limit
+		limit  limiter.Limit
 		factor int64
 		quota  int64
 		burst  int64
 	}{
 		{l{Quota: 5, Window: minute}, 8, 40, 0},
 		{l{Quota: 5, Window: minute}, 1, 5, 0},
-		{l{Quota: 5, Window: minute}, math.MaxInt64, storeless.MaxQuota, 0},
-		{l{Quota: storeless.MaxQuota, Window: minute}, 1 << 33, storeless.MaxQuota, 0},
-		{l{Algorithm: storeless.FixedWindow, Quota: 1 << 28, Window: minute}, 64, storeless.MaxQuota, 0},
-		{l{Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: 3}, 8, 480, 24},
-		{l{Algorithm: storeless.TokenBucket, Quota: 60, Window: minute}, math.MaxInt64, storeless.MaxQuota, storeless.MaxQuota},
-		{l{Algorithm: storeless.TokenBucket, Quota: 7, Window: storeless.MaxWindow}, 1, 7, 7},
-		{l{Algorithm: storeless.TokenBucket, Quota: 7, Window: storeless.MaxWindow}, 8, 56, 56},
-		{l{Algorithm: storeless.TokenBucket, Quota: storeless.MaxQuota, Window: storeless.MaxWindow}, 8, storeless.MaxQuota, storeless.MaxQuota},
-		{l{Algorithm: storeless.LeakyBucket, Quota: 60, Window: minute}, 8, 480, 8}, // a meter for one is a bucket for many
+		{l{Quota: 5, Window: minute}, math.MaxInt64, limiter.MaxQuota, 0},
+		{l{Quota: limiter.MaxQuota, Window: minute}, 1 << 33, limiter.MaxQuota, 0},
+		{l{Algorithm: limiter.FixedWindow, Quota: 1 << 28, Window: minute}, 64, limiter.MaxQuota, 0},
+		{l{Algorithm: limiter.TokenBucket, Quota: 60, Window: minute, Burst: 3}, 8, 480, 24},
+		{l{Algorithm: limiter.TokenBucket, Quota: 60, Window: minute}, math.MaxInt64, limiter.MaxQuota, limiter.MaxQuota},
+		{l{Algorithm: limiter.TokenBucket, Quota: 7, Window: limiter.MaxWindow}, 1, 7, 7},
+		{l{Algorithm: limiter.TokenBucket, Quota: 7, Window: limiter.MaxWindow}, 8, 56, 56},
+		{l{Algorithm: limiter.TokenBucket, Quota: limiter.MaxQuota, Window: limiter.MaxWindow}, 8, limiter.MaxQuota, limiter.MaxQuota},
+		{l{Algorithm: limiter.LeakyBucket, Quota: 60, Window: minute}, 8, 480, 8}, // a meter for one is a bucket for many
 	} {
 		p := compile(t, row.limit)
 		q := p.Scale(row.factor)
@@ -280,10 +279,10 @@ func TestScale(t *testing.T) {
 
 // All problems come at once, each with its field and what is permitted.
 func ExampleCompile() {
-	_, err := limiter.Compile("Contact form", []storeless.Limit{
+	_, err := limiter.Compile("Contact form", []limiter.Limit{
 		{Window: 90 * time.Millisecond},
 		{Quota: 5, Window: time.Hour, Burst: 10},
-		{Algorithm: storeless.TokenBucket, Quota: 1, Window: 24 * time.Hour, Burst: 1000},
+		{Algorithm: limiter.TokenBucket, Quota: 1, Window: 24 * time.Hour, Burst: 1000},
 	})
 	fmt.Println(err)
 	// Output:

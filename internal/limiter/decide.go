@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/cells"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // Choose decides one request of the given cost, charging the tally with most
@@ -20,7 +19,7 @@ import (
 // then the tokens alone count, and nothing bounds a client that replays them.
 // It panics if there is no tally, if there are more than 64, or if the cost is
 // negative.
-func (m *Memory) Choose(now time.Time, p *Policy, candidates []Candidate, cost int64) (int, Tally, storeless.Verdict) {
+func (m *Memory) Choose(now time.Time, p *Policy, candidates []Candidate, cost int64) (int, Tally, Verdict) {
 	if len(candidates) == 1 { // the common case, without a second look
 		t, v := m.Take(now, p, &candidates[0], cost)
 		return 0, t, v
@@ -29,7 +28,7 @@ func (m *Memory) Choose(now time.Time, p *Policy, candidates []Candidate, cost i
 		panic(fmt.Sprintf("limiter: cannot choose among %d tallies", len(candidates)))
 	}
 	var tried uint64 // a bit for each
-	best, tally, verdict := -1, Tally{}, storeless.Verdict{}
+	best, tally, verdict := -1, Tally{}, Verdict{}
 	for range candidates {
 		next, most := -1, int64(-1)
 		for i := range candidates {
@@ -59,7 +58,7 @@ func (m *Memory) Choose(now time.Time, p *Policy, candidates []Candidate, cost i
 // It returns the tally after the decision. A refusal marks nothing in
 // memory. m may be nil; then networks are not counted and proofs not spent. It
 // panics if cost is negative or there are more than [MaxNetworks] networks.
-func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (tally Tally, v storeless.Verdict) {
+func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (tally Tally, v Verdict) {
 	if m == nil {
 		return p.Step(now, f.Shown, cost)
 	}
@@ -98,7 +97,7 @@ func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (tally
 
 // Peek says what the limits would say to Take, and charges nothing. It does not ask
 // whether a proof is spent.
-func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) (v storeless.Verdict) {
+func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) (v Verdict) {
 	if m == nil {
 		return p.Peek(now, f.Shown, cost)
 	}
@@ -122,7 +121,7 @@ type beside struct {
 
 // takeAll is Take with all that may go with a tally, or without charge. tally
 // is rolled, and v says Admitted and no more.
-func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge bool, tally *Tally, v *storeless.Verdict) {
+func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge bool, tally *Tally, v *Verdict) {
 	f.countNetworks()
 	var (
 		room   [MaxNetworks]beside
@@ -186,7 +185,7 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 }
 
 // spend spends the proof that goes with a tally whose limits admit it, or refuses.
-func (m *Memory) spend(now int64, proof *Proof, v *storeless.Verdict) {
+func (m *Memory) spend(now int64, proof *Proof, v *Verdict) {
 	if c := m.paid.Find(uint64(proof.Key), cells.SpentID, 0); c != nil && int64(c.Expires) > now {
 		v.Admitted, v.Spent = false, true
 		return
@@ -207,7 +206,7 @@ type start struct {
 }
 
 // note tells of a newcomer that begins with something.
-func (m *Memory) note(v *storeless.Verdict, s start, asks bool) {
+func (m *Memory) note(v *Verdict, s start, asks bool) {
 	v.Inherited = s.cost
 	if asks {
 		m.inherited.Add(1)
@@ -269,7 +268,7 @@ func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Ta
 }
 
 // found are the columns in which a tally has its cells, and the cells as far as it has any.
-type found [storeless.MaxLimits]struct {
+type found [MaxLimits]struct {
 	col  *column
 	cell *cells.Cell
 }

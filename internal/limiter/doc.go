@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limiter decides. It compiles limits (package storeless says what they mean) to
+// Package limiter decides. It compiles limits to
 // step functions over a tally, a handful of integers that a client can carry,
 // and keeps a memory of fixed size as a floor under what clients show. It knows
 // no HTTP, does no I/O and reads no clock: now is an argument of every decision.
@@ -20,7 +20,7 @@
 //     min(B, N+C)·L, for none of them has seen the others yet, if it keeps the tally that has
 //     counted most; up to (N+C)·L if a late answer takes its place.
 //   - A [Memory] that is full of live counts may refuse new tallies early, and says
-//     with how much they began ([storeless.Verdict.Inherited]). It never counts one too low.
+//     with how much they began ([Verdict.Inherited]). It never counts one too low.
 //   - A clock that jumps forward makes time pass; quotas come back with it. One
 //     that stepped back and comes to a window again grants its quota again.
 //
@@ -33,7 +33,7 @@
 //
 // # Words
 //
-// A limit ([storeless.Limit]) is a quota per window, with an algorithm. A policy ([Policy])
+// A limit ([Limit]) is a quota per window, with an algorithm. A policy ([Policy])
 // is a named set of limits; all of them are checked, then all are charged, or
 // none is. Its tiers are policies of the same shape ([Policy.SameShape]): the
 // same limits, which differ in quota and burst only. A tally ([Tally]) is what one client,
@@ -46,8 +46,44 @@
 //
 // # Algorithms
 //
-// Package storeless has the formulas. They are computed in whole microseconds and in products of 128 bits. A
-// debt is time, and is owed under any tier. A smaller tier that
+// L is the quota, W the window, B the burst, T the interval of a bucket.
+//
+//	algorithm      state            admits at most
+//	-------------  ---------------  ------------------------------------------
+//	SlidingWindow  two counts       L in an aligned window, and at any instant;
+//	                                2L−1 in any span of W
+//	FixedWindow    one count        L in an aligned window; 2L in any span of
+//	                                W, and around a boundary in the shortest
+//	TokenBucket    one time mark    B at any instant; B + ⌊W/T⌋ in any span of W
+//	LeakyBucket    one time mark    1 at any instant; 1 + ⌊W/T⌋ in any span of W
+//
+// Windows are aligned to the Unix epoch. The sliding window counter is the one
+// that Cloudflare described in 2017 (Julien Desgats, "How we built rate limiting
+// capable of scaling to millions of domains"): of the previous window as much
+// counts as still lies within the last W, as if its requests had been spread
+// evenly. A request of some cost, e after the start of the present window,
+// passes if and only if
+//
+//	prev·(W−e) + (cur+cost)·W ≤ L·W
+//
+// This is computed in whole microseconds and in products of 128 bits: there is
+// no rounding and no float, up to the largest quota and the longest window. A
+// fixed window is the same with prev = 0.
+//
+// The buckets are the generic cell rate algorithm (GCRA) of ITU-T I.371, in its
+// virtual scheduling form. Their state is the theoretical arrival time, TAT. With
+// debt = max(0, TAT−now), a request passes if and only if
+//
+//	debt + cost·T ≤ B·T        and then TAT = max(TAT, now) + cost·T
+//
+// T is W/L rounded up to a microsecond, so rounding never admits more than L; it
+// may admit less: a quota of 7 a minute comes every 8.571429 s, one above a
+// million a second comes at a million a second. A new rate or a larger burst applies at once to what comes after; under a smaller burst the client
+// waits until the debt fits.
+//
+// A cost above the quota (of buckets: the burst) is refused as [Verdict].Impossible.
+//
+// A debt is time, and is owed under any tier. A smaller tier that
 // looks at a tally therefore forgives it nothing, if it has been told of the larger
 // one ([Policy.Among]). Where no tier has a bucket for so large a debt any more, it is
 // cut down to a full one and its overdraft.
@@ -90,7 +126,24 @@
 //
 // # Clocks
 //
-// Package storeless says what clocks do that differ by the skew, min(5 s, W/10) for each limit.
+// The clocks of instances may differ by min(5 s, W/10) for each limit, the skew.
+// What a difference does depends on the algorithm, and proof/model/README.md has figures.
+//
+//	windows   A tally that is ahead of the clock by no more than the skew is
+//	          evaluated at the start of its own window, which so begins early for
+//	          that tally: the window is that of the clock that is ahead. Close to
+//	          the limit a request may be refused, or admitted, in the seconds
+//	          around a boundary. A window further ahead is as if absent.
+//	buckets   A mark is an absolute time, so a difference of D between two clocks
+//	          is D of debt that nobody owes on the instance that is behind: the
+//	          burst is smaller there by ⌈D/T⌉. A tally is refused under its limit
+//	          only if it would be with that much more debt. Of a LeakyBucket D
+//	          must be less than what the time between two requests exceeds T by.
+//
+// Use a window if your clocks do not agree to within T. No tolerance is taken off a
+// mark: a client that goes to and fro between two instances would gain it each time.
+// [Verdict].Wait is by the clock of the instance that says it; on another one, that is
+// behind by D, a client that returns on the dot may have to wait D more.
 //
 // A mark that is further ahead than the largest bucket among the tiers can be owed (the
 // time in which it empties, see [Policy.Among]), what it says of an overdraft, and the skew,
@@ -165,7 +218,7 @@
 //
 // # Configuration errors
 //
-// [Compile] reports all problems, each a [storeless.ConfigError].
+// [Compile] reports all problems, each a [Problem].
 // Nothing else returns an error; programming errors (a negative cost, no tally
 // to choose from, a factor below 1) panic.
 //
@@ -183,5 +236,5 @@
 //
 // A [Proof] with a [Candidate] buys one request instead. It is spent if and only if
 // the request is admitted; where there is no room to remember that, the request is refused
-// ([storeless.Verdict.Saturated]).
+// ([Verdict.Saturated]).
 package limiter

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 const (
@@ -56,8 +55,8 @@ func (f flood) client(m *limiter.Memory, kind byte, n int, wide [2]*limiter.Poli
 // part of them under the same part of the flood, and returns what newcomers have left
 // before their first request, on average, and which share of them has nothing. Nobody
 // may get more than the quota, whoever drops its token.
-func (f flood) suffer(t *testing.T, a storeless.Algorithm, quota int64, part int) (left, refused float64) {
-	p := compile(t, storeless.Limit{Algorithm: a, Quota: quota, Window: hour})
+func (f flood) suffer(t *testing.T, a limiter.Algorithm, quota int64, part int) (left, refused float64) {
+	p := compile(t, limiter.Limit{Algorithm: a, Quota: quota, Window: hour})
 	wide := [2]*limiter.Policy{p.Scale(8), p.Scale(64)}
 	m := limiter.NewMemory(limiter.DefaultClients/part, 1)
 	var networks [2]limiter.Network
@@ -83,7 +82,7 @@ func (f flood) suffer(t *testing.T, a storeless.Algorithm, quota int64, part int
 	return left, refused
 }
 
-func (f flood) row(t *testing.T, a storeless.Algorithm, part int) [4]float64 {
+func (f flood) row(t *testing.T, a limiter.Algorithm, part int) [4]float64 {
 	left5, refused5 := f.suffer(t, a, 5, part)
 	left50, refused50 := f.suffer(t, a, 50, part)
 	return [4]float64{left5, 100 * refused5, left50, 100 * refused50}
@@ -95,7 +94,7 @@ func TestFloodTables(t *testing.T) {
 	rows := table(t, floodBegin, func() string {
 		b := bytes.NewBufferString(floodHead)
 		for _, f := range floods() {
-			row := f.row(t, storeless.SlidingWindow, 1)
+			row := f.row(t, limiter.SlidingWindow, 1)
 			fmt.Fprintf(b, "| %s | %d | %.2f | %.0f %% | %.1f | %.0f %% |\n", f.from, f.requests, row[0], row[1], row[2], row[3])
 		}
 		return b.String()
@@ -115,7 +114,7 @@ func TestFloodTables(t *testing.T) {
 		}
 		cells := strings.Split(strings.Trim(lines[i], "| "), " | ")
 		require.Equal(t, []string{f.from, strconv.Itoa(f.requests)}, cells[:2])
-		for k, a := range []storeless.Algorithm{storeless.SlidingWindow, storeless.TokenBucket} {
+		for k, a := range []limiter.Algorithm{limiter.SlidingWindow, limiter.TokenBucket} {
 			if kit.Brief() && k != i%2 {
 				continue
 			}
@@ -167,7 +166,7 @@ func TestFloodsByTheCell(t *testing.T) {
 		perCell, left5, refused5, left50 float64
 	}{{1, 4.5, 0, 49.6}, {2.03, 3.55, 0, 48.5}, {5, 0.75, 31, 45.7}} {
 		f := flood{"an IPv4 address", int(row.perCell * 6 * clients * 32), false, false}
-		for k, a := range []storeless.Algorithm{storeless.TokenBucket, storeless.FixedWindow, storeless.SlidingWindow} {
+		for k, a := range []limiter.Algorithm{limiter.TokenBucket, limiter.FixedWindow, limiter.SlidingWindow} {
 			if kit.Brief() && k != i {
 				continue // each algorithm once, and each flood
 			}

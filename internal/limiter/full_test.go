@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A memory of one set has cells for 16 tallies. The next takes one of them; the tally
@@ -16,7 +15,7 @@ import (
 func TestAFullSet(t *testing.T) {
 	for _, a := range algorithms {
 		t.Run(a.String(), func(t *testing.T) {
-			p := compile(t, storeless.Limit{Algorithm: a, Quota: 6, Window: minute})
+			p := compile(t, limiter.Limit{Algorithm: a, Quota: 6, Window: minute})
 			m := limiter.NewMemory(1, 1)
 			admitted := make([]int64, 40)
 			for round := range 2 * p.Capacity() {
@@ -43,8 +42,8 @@ func TestAFullSet(t *testing.T) {
 // Each limit has cells of its own. A flood that fills those of a long one leaves those of
 // a short one alone.
 func TestLimitsHaveCellsOfTheirOwn(t *testing.T) {
-	long := storeless.Limit{Name: "long", Quota: 50, Window: day}
-	short := storeless.Limit{Name: "short", Quota: 3, Window: minute}
+	long := limiter.Limit{Name: "long", Quota: 50, Window: day}
+	short := limiter.Limit{Name: "short", Quota: 3, Window: minute}
 	m := limiter.NewMemory(1, 2)
 	for n := range 100 {
 		take(m, compile(t, long), midnight, stranger(m, n), 1)
@@ -63,10 +62,10 @@ func TestLimitsHaveCellsOfTheirOwn(t *testing.T) {
 // ten standard deviations wide.
 func TestFullSetsFollowPoisson(t *testing.T) {
 	const tallies, probes = 16_384, 20_000
-	one := storeless.Limit{Quota: 5, Window: minute}
-	eight := make([]storeless.Limit, storeless.MaxLimits)
+	one := limiter.Limit{Quota: 5, Window: minute}
+	eight := make([]limiter.Limit, limiter.MaxLimits)
 	for i := range eight {
-		eight[i] = storeless.Limit{Name: string(rune('a' + i)), Quota: 5, Window: minute}
+		eight[i] = limiter.Limit{Name: string(rune('a' + i)), Quota: 5, Window: minute}
 	}
 	for _, row := range []struct {
 		policy    *limiter.Policy
@@ -118,8 +117,8 @@ func above(most int, mean float64) float64 {
 
 // Fill is the share of cells in use, of the limit that has the most.
 func TestFill(t *testing.T) {
-	a := compile(t, storeless.Limit{Name: "a", Quota: 5, Window: minute})
-	b := compile(t, storeless.Limit{Name: "b", Quota: 5, Window: hour})
+	a := compile(t, limiter.Limit{Name: "a", Quota: 5, Window: minute})
+	b := compile(t, limiter.Limit{Name: "b", Quota: 5, Window: hour})
 	for _, clients := range []int{1, 1000, 20_000} {
 		m := limiter.NewMemory(clients, 2)
 		require.Zero(t, m.Fill(midnight))
@@ -145,7 +144,7 @@ func TestFill(t *testing.T) {
 // Retain keeps what was counted for limits that stay, in whatever order, and gives cells
 // for as many clients to each that is new: the size follows the number of limits.
 func TestRetain(t *testing.T) {
-	limit := func(name string) storeless.Limit { return storeless.Limit{Name: name, Quota: 5, Window: minute} }
+	limit := func(name string) limiter.Limit { return limiter.Limit{Name: name, Quota: 5, Window: minute} }
 	left := func(m *limiter.Memory, p *limiter.Policy) (left []int64) {
 		v := take(m, p, midnight, 1, 0)
 		for i := range p.Len() {

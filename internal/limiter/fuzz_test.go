@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // within folds any v into [low, high].
@@ -27,13 +26,13 @@ func FuzzStep(f *testing.F) {
 	const most = 1 << 53
 	f.Add(uint8(0), int64(5), int64(60), int64(0), midnight.UnixMicro(), midnight.Unix()+120, int64(2), uint32(3), uint32(4), int64(1))
 	f.Fuzz(func(t *testing.T, algorithm uint8, quota, seconds, burst, now, exp, age int64, cur, prev uint32, cost int64) {
-		l := storeless.Limit{
+		l := limiter.Limit{
 			Name:      "l",
 			Algorithm: algorithms[algorithm%4],
-			Quota:     within(quota, 1, storeless.MaxQuota),
-			Window:    time.Duration(within(seconds, 1, int64(storeless.MaxWindow/second))) * second,
+			Quota:     within(quota, 1, limiter.MaxQuota),
+			Window:    time.Duration(within(seconds, 1, int64(limiter.MaxWindow/second))) * second,
 		}
-		if l.Algorithm == storeless.TokenBucket {
+		if l.Algorithm == limiter.TokenBucket {
 			l.Burst = within(burst, 1, mostBurst(l))
 		}
 		p := compile(t, l)
@@ -92,9 +91,9 @@ func FuzzStep(f *testing.F) {
 func FuzzCompile(f *testing.F) {
 	f.Add("contact", "", uint8(0), int64(5), int64(time.Minute), int64(0), "daily", uint8(1), int64(50), int64(24*time.Hour), int64(0), int64(8))
 	f.Fuzz(func(t *testing.T, name, name1 string, a1 uint8, quota1, window1, burst1 int64, name2 string, a2 uint8, quota2, window2, burst2, factor int64) {
-		limits := []storeless.Limit{
-			{Name: name1, Algorithm: storeless.Algorithm(a1), Quota: quota1, Window: time.Duration(window1), Burst: burst1},
-			{Name: name2, Algorithm: storeless.Algorithm(a2), Quota: quota2, Window: time.Duration(window2), Burst: burst2},
+		limits := []limiter.Limit{
+			{Name: name1, Algorithm: limiter.Algorithm(a1), Quota: quota1, Window: time.Duration(window1), Burst: burst1},
+			{Name: name2, Algorithm: limiter.Algorithm(a2), Quota: quota2, Window: time.Duration(window2), Burst: burst2},
 		}
 		p, err := limiter.Compile(name, limits)
 		if err != nil {
@@ -104,14 +103,14 @@ func FuzzCompile(f *testing.F) {
 			}
 			return
 		}
-		full := []storeless.Limit{p.Limit(0), p.Limit(1)}
+		full := []limiter.Limit{p.Limit(0), p.Limit(1)}
 		again, err := limiter.Compile(name, full)
 		require.NoError(t, err, "what it filled in, it accepts")
 		require.True(t, p.SameShape(again))
 
 		capacity := p.Capacity()
 		require.Positive(t, capacity)
-		require.LessOrEqual(t, capacity, int64(storeless.MaxQuota))
+		require.LessOrEqual(t, capacity, int64(limiter.MaxQuota))
 		tally, v := p.Step(midnight, limiter.Tally{}, capacity)
 		require.True(t, v.Admitted, "a fresh tally has room for the capacity")
 		_, v = p.Step(midnight, tally, capacity)

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // midnight is a boundary of every window that divides a day, so that scenario
@@ -31,7 +30,7 @@ const (
 	tick   = time.Microsecond // the resolution of every decision
 )
 
-func compile(t testing.TB, limits ...storeless.Limit) *limiter.Policy {
+func compile(t testing.TB, limits ...limiter.Limit) *limiter.Policy {
 	t.Helper()
 	p, err := limiter.Compile("test", limits)
 	require.NoError(t, err)
@@ -76,16 +75,16 @@ func each(t *testing.T, seeds int, f func(t *testing.T, r *rand.Rand)) {
 }
 
 // algorithms are all of them, for properties that hold whatever the arithmetic.
-var algorithms = []storeless.Algorithm{
-	storeless.SlidingWindow, storeless.FixedWindow, storeless.TokenBucket, storeless.LeakyBucket,
+var algorithms = []limiter.Algorithm{
+	limiter.SlidingWindow, limiter.FixedWindow, limiter.TokenBucket, limiter.LeakyBucket,
 }
 
-func isBucket(a storeless.Algorithm) bool {
-	return a == storeless.TokenBucket || a == storeless.LeakyBucket
+func isBucket(a limiter.Algorithm) bool {
+	return a == limiter.TokenBucket || a == limiter.LeakyBucket
 }
 
 // take asks for one tally that shows nothing: the memory alone decides.
-func take(m *limiter.Memory, p *limiter.Policy, now time.Time, key limiter.Key, cost int64) storeless.Verdict {
+func take(m *limiter.Memory, p *limiter.Policy, now time.Time, key limiter.Key, cost int64) limiter.Verdict {
 	_, v := m.Take(now, p, &limiter.Candidate{Key: key}, cost)
 	return v
 }

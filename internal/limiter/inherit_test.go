@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // busySets are memories of one set, in which so many cells are left: the others
@@ -34,8 +33,8 @@ func TestNobodyIsCountedTooLow(t *testing.T) {
 	for _, a := range algorithms {
 		for _, cells := range []int{4, 16} {
 			t.Run(a.String()+"/"+map[int]string{4: "4 cells", 16: "16 cells"}[cells], func(t *testing.T) {
-				l := storeless.Limit{Name: "l", Algorithm: a, Quota: quota, Window: window}
-				if a == storeless.TokenBucket {
+				l := limiter.Limit{Name: "l", Algorithm: a, Quota: quota, Window: window}
+				if a == limiter.TokenBucket {
 					l.Burst = 7
 				}
 				inherited, admitted, refused := 0, 0, 0
@@ -46,7 +45,7 @@ func TestNobodyIsCountedTooLow(t *testing.T) {
 				for seed := range uint64(runs) {
 					r := rand.New(rand.NewPCG(seed, 0xf100))
 					p := compile(t, l)
-					m, ballast := busySet(t, cells, p.Scale(storeless.MaxQuota))
+					m, ballast := busySet(t, cells, p.Scale(limiter.MaxQuota))
 					tallies := cells + 1 + r.IntN(3*cells)
 					logs := make([]history, tallies)
 					wallet := make([]limiter.Tally, tallies)
@@ -108,7 +107,7 @@ func TestNobodyIsCountedTooLow(t *testing.T) {
 // requireSpans checks the bounds that the documentation gives for one tally: L in an
 // aligned window, of sliding windows 2L−1 in any span of one; of buckets B and what
 // leaks, in any span.
-func requireSpans(t *testing.T, l storeless.Limit, log history) {
+func requireSpans(t *testing.T, l limiter.Limit, log history) {
 	t.Helper()
 	w := l.Window.Microseconds()
 	aligned := map[int64]int64{}
@@ -125,7 +124,7 @@ func requireSpans(t *testing.T, l storeless.Limit, log history) {
 				require.LessOrEqual(t, sum, burst+(b.clock-a.clock)/interval(l))
 			}
 		}
-		if l.Algorithm == storeless.SlidingWindow {
+		if l.Algorithm == limiter.SlidingWindow {
 			require.LessOrEqual(t, sum, 2*l.Quota-1)
 		}
 	}
@@ -139,7 +138,7 @@ func requireSpans(t *testing.T, l storeless.Limit, log history) {
 // Counts fade at different speeds, so the smallest of all can be smaller than one that was
 // taken before. To go on from the smallest would give the other a second quota.
 func TestAFadingCountHidesNone(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 20, Window: minute})
+	p := compile(t, limiter.Limit{Quota: 20, Window: minute})
 	m := limiter.NewMemory(1, 1)
 	for n := range 15 {
 		require.True(t, take(m, p, midnight, stranger(m, n), 20).Admitted)
@@ -155,7 +154,7 @@ func TestAFadingCountHidesNone(t *testing.T) {
 // A cell that has expired is free, but not for a tally that was forgotten meanwhile
 // to begin at zero.
 func TestAFreeCellBeginsAtTheFloor(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
+	p := compile(t, limiter.Limit{Quota: 5, Window: minute})
 	m := limiter.NewMemory(1, 1)
 	for n := range 16 {
 		require.True(t, take(m, p, midnight, stranger(m, n), 5).Admitted)
@@ -183,7 +182,7 @@ func TestAFreeCellBeginsAtTheFloor(t *testing.T) {
 // A newcomer takes the smallest count as it weighs now, not as it was written: what
 // others begin with is no more than has to be.
 func TestTheSmallestWeightIsTaken(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 20, Window: minute})
+	p := compile(t, limiter.Limit{Quota: 20, Window: minute})
 	m := limiter.NewMemory(1, 1)
 	require.True(t, take(m, p, midnight, stranger(m, 0), 8).Admitted)
 	now := midnight.Add(105 * second) // of eight two are left
@@ -197,7 +196,7 @@ func TestTheSmallestWeightIsTaken(t *testing.T) {
 	require.EqualValues(t, 18, v.Limits[0].Remaining)
 	require.EqualValues(t, 20, take(m, p, now, stranger(m, 1), 0).Limits[0].Remaining+5, "nobody else has lost anything")
 
-	bucket := compile(t, storeless.Limit{Name: "b", Algorithm: storeless.TokenBucket, Quota: 20, Window: minute})
+	bucket := compile(t, limiter.Limit{Name: "b", Algorithm: limiter.TokenBucket, Quota: 20, Window: minute})
 	for n := range 16 {
 		require.True(t, take(m, bucket, midnight, stranger(m, n), int64(3+n)).Admitted)
 	}
@@ -209,9 +208,9 @@ func TestTheSmallestWeightIsTaken(t *testing.T) {
 func TestInherited(t *testing.T) {
 	for _, a := range algorithms {
 		t.Run(a.String(), func(t *testing.T) {
-			p := compile(t, storeless.Limit{Algorithm: a, Quota: 6, Window: minute})
-			if a == storeless.LeakyBucket {
-				p = compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1, Window: 10 * second, Burst: 6})
+			p := compile(t, limiter.Limit{Algorithm: a, Quota: 6, Window: minute})
+			if a == limiter.LeakyBucket {
+				p = compile(t, limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 1, Window: 10 * second, Burst: 6})
 			}
 			m := limiter.NewMemory(1, 1)
 			for n := range 16 {
@@ -254,7 +253,7 @@ func TestInherited(t *testing.T) {
 // quota, a bucket with the time that it owes, and the network still owes all of it.
 func TestANetworksCellIsTaken(t *testing.T) {
 	for _, a := range algorithms[:3] {
-		p := compile(t, storeless.Limit{Algorithm: a, Quota: 6, Window: minute})
+		p := compile(t, limiter.Limit{Algorithm: a, Quota: 6, Window: minute})
 		wide := p.Scale(64)
 		m := limiter.NewMemory(1, 1)
 		for n := range 16 { // all of them, or the smallest would be another
@@ -271,8 +270,8 @@ func TestANetworksCellIsTaken(t *testing.T) {
 	}
 
 	// A bucket of a larger tier, of which the tally's cell has not been told, owes longer.
-	tiers := []*limiter.Policy{compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 6, Window: minute, Burst: 600}),
-		compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 6, Window: minute})}
+	tiers := []*limiter.Policy{compile(t, limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 6, Window: minute, Burst: 600}),
+		compile(t, limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 6, Window: minute})}
 	m := limiter.NewMemory(1, 1)
 	for n := range 16 {
 		require.True(t, take(m, tiers[0], midnight, stranger(m, n), 500).Admitted)
@@ -289,7 +288,7 @@ func TestANetworksCellIsTaken(t *testing.T) {
 // The tally's and its networks' cells may be each other's victims: within one request
 // too nothing is lost.
 func TestATallyTakesItsNetworksCell(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
+	p := compile(t, limiter.Limit{Quota: 5, Window: minute})
 	wide := p.Scale(8)
 	m := limiter.NewMemory(1, 1)
 	network := limiter.Network{Key: numbered(m, 'n', 0), Policy: wide}
@@ -310,7 +309,7 @@ func TestATallyTakesItsNetworksCell(t *testing.T) {
 // A mark of a wrong clock takes its cell when it is read. If that was the network's, then
 // the network begins where a newcomer does, and not with what the tally owes.
 func TestAMarkTakesItsNetworksCell(t *testing.T) {
-	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 6, Window: minute})
+	p := compile(t, limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 6, Window: minute})
 	wide := p.Scale(64)
 	m := limiter.NewMemory(1, 1)
 	network := limiter.Network{Key: numbered(m, 'n', 0), Policy: wide}
@@ -328,7 +327,7 @@ func TestAMarkTakesItsNetworksCell(t *testing.T) {
 
 // A count of the window before weighs as long as it lasts: it is not taken for nothing.
 func TestTheWindowBeforeWeighs(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 20, Window: minute})
+	p := compile(t, limiter.Limit{Quota: 20, Window: minute})
 	m := limiter.NewMemory(1, 1)
 	require.True(t, take(m, p, midnight, stranger(m, 0), 8).Admitted)
 	now := midnight.Add(61 * second) // nearly all of the eight are left
@@ -342,7 +341,7 @@ func TestTheWindowBeforeWeighs(t *testing.T) {
 // A floor is the most of all that was taken, not the last.
 func TestTheFloorKeepsTheMost(t *testing.T) {
 	for _, a := range algorithms[:3] {
-		p := compile(t, storeless.Limit{Algorithm: a, Quota: 20, Window: minute})
+		p := compile(t, limiter.Limit{Algorithm: a, Quota: 20, Window: minute})
 		m := limiter.NewMemory(1, 1)
 		for n := range 16 {
 			require.True(t, take(m, p, midnight, stranger(m, n), 5).Admitted)

@@ -6,58 +6,56 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // Carried returns what tokens and memories carry of the limits of an exact counter: a sliding
 // window of the same quota stands for a log, which they cannot.
-func Carried(limits []storeless.Limit) []storeless.Limit {
-	limits = slices.Clone(limits)
-	for i := range limits {
-		if a := &limits[i].Algorithm; *a == storeless.SlidingLog || *a == storeless.RollingDay {
-			*a = storeless.SlidingWindow
+func Carried[L limit[A], A ~uint8](limits []L) []Limit {
+	carried := ownLimits(limits)
+	for i := range carried {
+		if a := &carried[i].Algorithm; *a == SlidingLog || *a == RollingDay {
+			*a = SlidingWindow
 		}
 	}
-	return limits
+	return carried
 }
 
 // checkLimit reports every problem of l, whose defaults are filled in already, each
 // once: a default that follows from a wrong field is not a second mistake.
-func checkLimit(field string, l, given storeless.Limit) (errs []error) {
+func checkLimit(field string, l, given Limit) (errs []error) {
 	problem := func(name, format string, args ...any) {
-		errs = append(errs, &storeless.ConfigError{Field: field + "." + name, Problem: fmt.Sprintf(format, args...)})
+		errs = append(errs, &Problem{Field: field + "." + name, Problem: fmt.Sprintf(format, args...)})
 	}
 	if given.Name != "" && !validName(l.Name, 48) {
 		problem("Name", "must be 1 to 48 of a-z, 0-9 and -")
 	}
 	switch {
-	case l.Algorithm == storeless.SlidingLog || l.Algorithm == storeless.RollingDay:
+	case l.Algorithm == SlidingLog || l.Algorithm == RollingDay:
 		problem("Algorithm", "a %s needs an exact counter; SlidingWindow is what comes closest without one", l.Algorithm)
-	case l.Algorithm > storeless.RollingDay:
+	case l.Algorithm > RollingDay:
 		problem("Algorithm", "must be SlidingWindow, FixedWindow, TokenBucket or LeakyBucket, not %s", l.Algorithm)
 	}
-	quotaOK := l.Quota >= 1 && l.Quota <= storeless.MaxQuota
+	quotaOK := l.Quota >= 1 && l.Quota <= MaxQuota
 	if !quotaOK {
-		problem("Quota", "must be from 1 to %d, not %d", storeless.MaxQuota, l.Quota)
+		problem("Quota", "must be from 1 to %d, not %d", MaxQuota, l.Quota)
 	}
-	windowOK := l.Window >= time.Second && l.Window <= storeless.MaxWindow && l.Window%time.Second == 0
+	windowOK := l.Window >= time.Second && l.Window <= MaxWindow && l.Window%time.Second == 0
 	if !windowOK {
 		hint := ""
 		if l.Window > 0 && l.Window < time.Microsecond {
 			hint = "; a bare number counts nanoseconds"
 		}
-		problem("Window", "must be whole seconds, from 1s to %s, not %s%s", storeless.MaxWindow, l.Window, hint)
+		problem("Window", "must be whole seconds, from 1s to %s, not %s%s", MaxWindow, l.Window, hint)
 	}
 	switch {
-	case l.Algorithm == storeless.TokenBucket && given.Burst == 0:
+	case l.Algorithm == TokenBucket && given.Burst == 0:
 		// The quota.
-	case l.Algorithm == storeless.TokenBucket && (l.Burst < 1 || l.Burst > storeless.MaxQuota):
-		problem("Burst", "must be from 1 to %d, or 0 for the quota, not %d", storeless.MaxQuota, l.Burst)
-	case l.Algorithm == storeless.TokenBucket && quotaOK && windowOK && l.Burst > mostBurst(l):
+	case l.Algorithm == TokenBucket && (l.Burst < 1 || l.Burst > MaxQuota):
+		problem("Burst", "must be from 1 to %d, or 0 for the quota, not %d", MaxQuota, l.Burst)
+	case l.Algorithm == TokenBucket && quotaOK && windowOK && l.Burst > mostBurst(l):
 		problem("Burst", "a bucket of %d would take longer than %s to empty; use at most %d",
-			l.Burst, storeless.MaxWindow, mostBurst(l))
-	case l.Algorithm == storeless.LeakyBucket && l.Burst != 1:
+			l.Burst, MaxWindow, mostBurst(l))
+	case l.Algorithm == LeakyBucket && l.Burst != 1:
 		problem("Burst", "is always 1 for a LeakyBucket; use TokenBucket for a larger one")
 	case !gcra(l.Algorithm) && l.Burst != 0:
 		problem("Burst", "belongs to a TokenBucket; leave it 0 for a %s", l.Algorithm)
@@ -81,9 +79,9 @@ func validName(s string, most int) bool {
 }
 
 // withDefaults returns a copy of limits with names and bursts filled in.
-func withDefaults(policy string, limits []storeless.Limit) []storeless.Limit {
+func withDefaults(policy string, limits []Limit) []Limit {
 	limits = slices.Clone(limits)
-	plain := !slices.ContainsFunc(limits, func(l storeless.Limit) bool { return l.Name == policy })
+	plain := !slices.ContainsFunc(limits, func(l Limit) bool { return l.Name == policy })
 	for i := range limits {
 		l := &limits[i]
 		if l.Name == "" && plain {
@@ -92,9 +90,9 @@ func withDefaults(policy string, limits []storeless.Limit) []storeless.Limit {
 			l.Name = policy + "-" + windowName(l.Window)
 		}
 		switch {
-		case l.Algorithm == storeless.TokenBucket && l.Burst == 0:
+		case l.Algorithm == TokenBucket && l.Burst == 0:
 			l.Burst = l.Quota
-		case l.Algorithm == storeless.LeakyBucket && l.Burst == 0:
+		case l.Algorithm == LeakyBucket && l.Burst == 0:
 			l.Burst = 1
 		}
 	}
@@ -112,20 +110,20 @@ func windowName(w time.Duration) string {
 	return fmt.Sprintf("%ds", w/time.Second)
 }
 
-// mostBurst returns the largest burst whose bucket empties within [storeless.MaxWindow].
+// mostBurst returns the largest burst whose bucket empties within [MaxWindow].
 // In whole seconds, because there the product stays below 2⁵⁶ and nothing is
 // rounded: a quota that does not divide its window must not cost it a burst.
-func mostBurst(l storeless.Limit) int64 {
-	return min(storeless.MaxQuota, int64(storeless.MaxWindow/time.Second)*l.Quota/int64(l.Window/time.Second))
+func mostBurst(l Limit) int64 {
+	return min(MaxQuota, int64(MaxWindow/time.Second)*l.Quota/int64(l.Window/time.Second))
 }
 
 // emissionInterval is GCRA's T (ITU-T I.371): the time one unit of cost takes
 // to leak. It rounds up, so that rounding never admits more than the quota.
-func emissionInterval(l storeless.Limit) int64 {
+func emissionInterval(l Limit) int64 {
 	return (l.Window.Microseconds() + l.Quota - 1) / l.Quota
 }
 
 // gcra reports whether the state of a is one time mark rather than two counts.
-func gcra(a storeless.Algorithm) bool {
-	return a == storeless.TokenBucket || a == storeless.LeakyBucket
+func gcra(a Algorithm) bool {
+	return a == TokenBucket || a == LeakyBucket
 }

@@ -8,16 +8,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // All limits are checked, then all are charged, or none is.
 func TestAllOrNothing(t *testing.T) {
 	p := compile(t,
-		storeless.Limit{Name: "minute", Quota: 3, Window: minute},
-		storeless.Limit{Name: "day", Algorithm: storeless.FixedWindow, Quota: 4, Window: day},
-		storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 3600, Window: hour, Burst: 2},
-		storeless.Limit{Name: "meter", Algorithm: storeless.LeakyBucket, Quota: 3600, Window: hour},
+		limiter.Limit{Name: "minute", Quota: 3, Window: minute},
+		limiter.Limit{Name: "day", Algorithm: limiter.FixedWindow, Quota: 4, Window: day},
+		limiter.Limit{Name: "bucket", Algorithm: limiter.TokenBucket, Quota: 3600, Window: hour, Burst: 2},
+		limiter.Limit{Name: "meter", Algorithm: limiter.LeakyBucket, Quota: 3600, Window: hour},
 	)
 	rows := []struct {
 		at       time.Duration
@@ -65,7 +64,7 @@ func TestAllOrNothing(t *testing.T) {
 
 // Least is what middleware compares tallies by.
 func TestLeast(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 9, Window: minute}, storeless.Limit{Quota: 4, Window: hour})
+	p := compile(t, limiter.Limit{Quota: 9, Window: minute}, limiter.Limit{Quota: 4, Window: hour})
 	_, v := p.Step(midnight, limiter.Tally{}, 1)
 	require.Equal(t, int64(8), v.Least(1))
 	require.Equal(t, int64(3), v.Least(2))
@@ -74,7 +73,7 @@ func TestLeast(t *testing.T) {
 // Minting quota with a negative cost is the classic fault of limiters that
 // subtract what they are told.
 func TestNegativeCostPanics(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
+	p := compile(t, limiter.Limit{Quota: 5, Window: minute})
 	candidates := []limiter.Candidate{{Key: 1}, {Key: 2}}
 	for _, m := range []*limiter.Memory{nil, limiter.NewMemory(1, 1)} {
 		require.Panics(t, func() { p.Step(midnight, limiter.Tally{}, -1) })
@@ -87,7 +86,7 @@ func TestNegativeCostPanics(t *testing.T) {
 
 // What was counted in the window before the present one still matters.
 func TestExpiresOfThePreviousWindow(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
+	p := compile(t, limiter.Limit{Quota: 5, Window: minute})
 	tally, _ := p.Step(midnight, limiter.Tally{}, 5)
 	tally, v := p.Step(midnight.Add(minute), tally, 0)
 	require.Zero(t, v.Limits[0].Remaining)
@@ -97,8 +96,8 @@ func TestExpiresOfThePreviousWindow(t *testing.T) {
 // Expires is when a carrier may drop the tally: not before it stops to matter.
 func TestExpires(t *testing.T) {
 	p := compile(t,
-		storeless.Limit{Name: "a", Quota: 5, Window: minute},
-		storeless.Limit{Name: "b", Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: 600},
+		limiter.Limit{Name: "a", Quota: 5, Window: minute},
+		limiter.Limit{Name: "b", Algorithm: limiter.TokenBucket, Quota: 60, Window: minute, Burst: 600},
 	)
 	require.Zero(t, p.Expires(limiter.Tally{}))
 	tally, _ := p.Step(midnight, limiter.Tally{}, 0)
@@ -117,9 +116,9 @@ func TestExpires(t *testing.T) {
 }
 
 func TestExpiresWithTheLimitThatLooksFurthest(t *testing.T) {
-	day := storeless.Limit{Name: "day", Quota: 9, Window: 24 * time.Hour}
-	minute := storeless.Limit{Name: "minute", Quota: 9, Window: time.Minute}
-	for _, limits := range [][]storeless.Limit{{day, minute}, {minute, day}} {
+	day := limiter.Limit{Name: "day", Quota: 9, Window: 24 * time.Hour}
+	minute := limiter.Limit{Name: "minute", Quota: 9, Window: time.Minute}
+	for _, limits := range [][]limiter.Limit{{day, minute}, {minute, day}} {
 		p, err := limiter.Compile("p", limits)
 		require.NoError(t, err)
 		tally, _ := p.Step(opening, limiter.Tally{}, 1)
@@ -130,11 +129,11 @@ func TestExpiresWithTheLimitThatLooksFurthest(t *testing.T) {
 // A request that is charged in part at the door and in part later: the second limit checks
 // what is held, is not charged, and leaves no cell behind.
 func TestChargingOnlySomeLimits(t *testing.T) {
-	for _, algorithm := range []storeless.Algorithm{storeless.FixedWindow, storeless.SlidingWindow, storeless.TokenBucket} {
+	for _, algorithm := range []limiter.Algorithm{limiter.FixedWindow, limiter.SlidingWindow, limiter.TokenBucket} {
 		t.Run(algorithm.String(), func(t *testing.T) {
 			p := compile(t,
-				storeless.Limit{Name: "attempts", Quota: 100, Window: time.Minute},
-				storeless.Limit{Name: "failures", Algorithm: algorithm, Quota: 5, Window: time.Minute},
+				limiter.Limit{Name: "attempts", Quota: 100, Window: time.Minute},
+				limiter.Limit{Name: "failures", Algorithm: algorithm, Quota: 5, Window: time.Minute},
 			)
 			door := p.Charging(func(i int) bool { return i == 0 })
 			late := p.Charging(func(i int) bool { return i == 1 })
@@ -185,7 +184,7 @@ func TestChargingOnlySomeLimits(t *testing.T) {
 
 // Where nothing is charged, nothing is left behind.
 func TestChargingLeavesNoCell(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 5, Window: time.Minute})
+	p := compile(t, limiter.Limit{Quota: 5, Window: time.Minute})
 	none := p.Charging(func(int) bool { return false })
 	m, now := limiter.NewMemory(64, 1), time.Unix(60_000_000, 0)
 	f := limiter.Candidate{Key: m.Key([]byte("a"))}

@@ -22,7 +22,7 @@ const DefaultClients = 1 << 16
 // windows have passed is free for the next tally. Each limit has cells of its own, in
 // sets of 16. A tally that finds its set full takes the cell of the smallest count
 // there, and begins with what those had counted whose cells were taken before
-// ([storeless.Verdict.Inherited]): it may be refused early, and nobody is ever counted too low. To
+// ([Verdict.Inherited]): it may be refused early, and nobody is ever counted too low. To
 // forget a count instead would let a flood of strangers wash out a victim's, as in
 // CVE-2024-21662.
 //

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/cells"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // Whoever holds any one of the stripes that a request needs holds the request
@@ -20,7 +19,7 @@ import (
 func TestEveryStripeIsHeld(t *testing.T) {
 	// On one processor a goroutine that can run does so while this one yields.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	p, err := Compile("p", []storeless.Limit{{Quota: 1000, Window: time.Hour}})
+	p, err := Compile("p", []Limit{{Quota: 1000, Window: time.Hour}})
 	require.NoError(t, err)
 	m := NewMemory(1<<16, 1)
 	now := time.Unix(20_000*86_400, 0)
@@ -54,7 +53,7 @@ func TestEveryStripeIsHeld(t *testing.T) {
 // set has four; a tally's is nearly always the first, and a proof's.
 func TestFoundAtFirstLook(t *testing.T) {
 	const clients, line = 1 << 14, 64 / cells.Size
-	p, err := Compile("p", []storeless.Limit{{Quota: 5, Window: time.Hour}})
+	p, err := Compile("p", []Limit{{Quota: 5, Window: time.Hour}})
 	require.NoError(t, err)
 	m := NewMemory(clients, 1)
 	now := time.Unix(20_000*86_400, 0)

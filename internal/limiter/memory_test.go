@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // stranger returns the key of the n-th of many tallies.
@@ -31,8 +30,8 @@ func TestHotTally(t *testing.T) {
 	for _, a := range algorithms {
 		t.Run(a.String(), func(t *testing.T) {
 			p := compile(t,
-				storeless.Limit{Name: "a", Algorithm: a, Quota: 100, Window: minute},
-				storeless.Limit{Name: "b", Quota: 150, Window: hour})
+				limiter.Limit{Name: "a", Algorithm: a, Quota: 100, Window: minute},
+				limiter.Limit{Name: "b", Quota: 150, Window: hour})
 			m := limiter.NewMemory(64, 2)
 			var admitted atomic.Int64
 			kit.Together(64, func(_ int) {
@@ -51,7 +50,7 @@ func TestHotTally(t *testing.T) {
 // A memory that is full of strangers still holds its victims to what they have used, and
 // takes not one byte more.
 func TestFloodWashesNobodyOut(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
+	p := compile(t, limiter.Limit{Quota: 5, Window: minute})
 	m := limiter.NewMemory(0, 1)
 	victims := make([]limiter.Key, 1000)
 	for i := range victims {
@@ -84,14 +83,14 @@ func TestFloodWashesNobodyOut(t *testing.T) {
 // the minute must not take the cells of those counted by the day, by the year,
 // or of a deep bucket for leftovers of a wrong clock.
 func TestShortLimitsSpareLongOnes(t *testing.T) {
-	short := compile(t, storeless.Limit{Name: "short", Quota: 1000, Window: second})
-	for _, l := range []storeless.Limit{
+	short := compile(t, limiter.Limit{Name: "short", Quota: 1000, Window: second})
+	for _, l := range []limiter.Limit{
 		{Quota: 5, Window: day},
-		{Quota: 5, Window: storeless.MaxWindow},
-		{Algorithm: storeless.FixedWindow, Quota: 5, Window: 30 * day},
-		{Algorithm: storeless.TokenBucket, Quota: 5, Window: storeless.MaxWindow},
-		{Algorithm: storeless.TokenBucket, Quota: 1, Window: 10 * second, Burst: 100_000},
-		{Algorithm: storeless.LeakyBucket, Quota: 1, Window: 60 * day},
+		{Quota: 5, Window: limiter.MaxWindow},
+		{Algorithm: limiter.FixedWindow, Quota: 5, Window: 30 * day},
+		{Algorithm: limiter.TokenBucket, Quota: 5, Window: limiter.MaxWindow},
+		{Algorithm: limiter.TokenBucket, Quota: 1, Window: 10 * second, Burst: 100_000},
+		{Algorithm: limiter.LeakyBucket, Quota: 1, Window: 60 * day},
 	} {
 		t.Run(l.Algorithm.String()+"/"+l.Window.String(), func(t *testing.T) {
 			p := compile(t, l)
@@ -116,9 +115,9 @@ func TestShortLimitsSpareLongOnes(t *testing.T) {
 
 // A reload changes limits; the memory, and what it counted, stays.
 func TestLimitsChangeUnderMemory(t *testing.T) {
-	a := storeless.Limit{Name: "a", Quota: 5, Window: minute}
-	b := storeless.Limit{Name: "b", Quota: 7, Window: hour}
-	c := storeless.Limit{Name: "c", Algorithm: storeless.TokenBucket, Quota: 9, Window: minute}
+	a := limiter.Limit{Name: "a", Quota: 5, Window: minute}
+	b := limiter.Limit{Name: "b", Quota: 7, Window: hour}
+	c := limiter.Limit{Name: "c", Algorithm: limiter.TokenBucket, Quota: 9, Window: minute}
 	remaining := func(p *limiter.Policy, m *limiter.Memory) []int64 {
 		v := take(m, p, midnight, 1, 0)
 		left := []int64{}
@@ -156,9 +155,9 @@ func TestMemorySize(t *testing.T) {
 		m := limiter.NewMemory(row.tallies, row.limits)
 		want := row.limits*(row.sets*(16*16+16)+1025*8) + 16*row.paid + 1025*8 + 64*(row.stripes+row.paidStripes+row.passStripes) + 8*cmp.Or(row.tallies, limiter.DefaultClients)
 		require.Equal(t, want, m.Size(), "%+v: %s", row, anotherSize)
-		var limits []storeless.Limit
+		var limits []limiter.Limit
 		for i := range row.limits {
-			limits = append(limits, storeless.Limit{Name: string(rune('a' + i)), Quota: 5, Window: minute})
+			limits = append(limits, limiter.Limit{Name: string(rune('a' + i)), Quota: 5, Window: minute})
 		}
 		p := compile(t, limits...)
 		for _, passes := range []int{row.limits, 0} { // none are sold any more
@@ -182,7 +181,7 @@ func TestKeysAreSeeded(t *testing.T) {
 // Many tallies at once, each with its own count: nobody pays for another.
 func TestTalliesAreApart(t *testing.T) {
 	const tallies, workers = 2000, 8
-	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
+	p := compile(t, limiter.Limit{Quota: 5, Window: minute})
 	m := limiter.NewMemory(10*tallies, 1)
 	var admitted [tallies]atomic.Int32
 	kit.Together(workers, func(worker int) {
@@ -203,7 +202,7 @@ func TestTalliesAreApart(t *testing.T) {
 // two hits come once in 10¹⁰ runs; with tags of 16 bits there would be 49.
 func TestNobodyIsMistaken(t *testing.T) {
 	const live, looks, quota = 10_000, 200_000, 5
-	p := compile(t, storeless.Limit{Quota: quota, Window: minute})
+	p := compile(t, limiter.Limit{Quota: quota, Window: minute})
 	m := limiter.NewMemory(1000, 1)
 	for n := range live {
 		take(m, p, midnight, numbered(m, 'l', n), 1)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // standings are what is left under each limit at now, by a tally alone.
@@ -38,7 +37,7 @@ func aheadOf(p *limiter.Policy, now time.Time, t limiter.Tally, i int) time.Time
 func TestMergeIsALattice(t *testing.T) {
 	each(t, 4, func(t *testing.T, r *rand.Rand) {
 		for n := range 500 {
-			p := compile(t, randomLimits(r, 1+r.IntN(storeless.MaxLimits), hour)...)
+			p := compile(t, randomLimits(r, 1+r.IntN(limiter.MaxLimits), hour)...)
 			now := midnight.Add(time.Duration(r.Int64N(int64(2 * hour))))
 			a, b, c := randomTally(r, p, now), randomTally(r, p, now), randomTally(r, p, now)
 			merge := func(a, b limiter.Tally) limiter.Tally { return p.Merge(now, a, b) }
@@ -126,10 +125,10 @@ func TestSkewedTallies(t *testing.T) {
 		{7 * second, 700 * time.Millisecond},
 		{50 * second, 5 * second},
 		{minute, 5 * second},
-		{storeless.MaxWindow, 5 * second},
+		{limiter.MaxWindow, 5 * second},
 	} {
-		for _, a := range []storeless.Algorithm{storeless.SlidingWindow, storeless.FixedWindow} {
-			p := compile(t, storeless.Limit{Algorithm: a, Quota: 5, Window: row.window})
+		for _, a := range []limiter.Algorithm{limiter.SlidingWindow, limiter.FixedWindow} {
+			p := compile(t, limiter.Limit{Algorithm: a, Quota: 5, Window: row.window})
 			number := midnight.UnixMicro()/row.window.Microseconds() + 1
 			begins := time.UnixMicro(number * row.window.Microseconds())
 			full := limiter.Tally{{At: number, Cur: 5}}
@@ -145,17 +144,17 @@ func TestSkewedTallies(t *testing.T) {
 		}
 	}
 	// A window that has not begun weighs the one before it as a whole, not more.
-	ahead := compile(t, storeless.Limit{Quota: 10, Window: minute})
+	ahead := compile(t, limiter.Limit{Quota: 10, Window: minute})
 	_, v := ahead.Step(midnight.Add(-5*second), limiter.Tally{{At: midnight.Unix() / 60, Prev: 6}}, 0)
 	require.Equal(t, int64(4), v.Limits[0].Remaining)
 
 	// A number whose time in µs is a multiple of 2⁶⁴ is far ahead, not at 1970.
-	p := compile(t, storeless.Limit{Quota: 5, Window: 1 << 24 * second})
+	p := compile(t, limiter.Limit{Quota: 5, Window: 1 << 24 * second})
 	_, v = p.Step(midnight, limiter.Tally{{At: 1 << 34, Cur: 5, Prev: 5}}, 5)
 	require.True(t, v.Admitted)
 
-	for _, a := range []storeless.Algorithm{storeless.TokenBucket, storeless.LeakyBucket} {
-		p := compile(t, storeless.Limit{Algorithm: a, Quota: 60, Window: minute})
+	for _, a := range []limiter.Algorithm{limiter.TokenBucket, limiter.LeakyBucket} {
+		p := compile(t, limiter.Limit{Algorithm: a, Quota: 60, Window: minute})
 		empties := time.Duration(p.Capacity()) * second
 		for _, row := range []struct {
 			ahead, believed time.Duration

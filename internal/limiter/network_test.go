@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A network's holder has as many /64s as he likes, but no more than the
@@ -19,7 +18,7 @@ import (
 func TestNetworkIsCapped(t *testing.T) {
 	for _, a := range algorithms {
 		t.Run(a.String(), func(t *testing.T) {
-			p := compile(t, storeless.Limit{Algorithm: a, Quota: 5, Window: minute})
+			p := compile(t, limiter.Limit{Algorithm: a, Quota: 5, Window: minute})
 			m := limiter.NewMemory(0, 1) // with room to spare: nobody here goes unremembered
 			wide := []limiter.Network{{Key: m.Key([]byte("/56")), Policy: p.Scale(8)}, {Key: m.Key([]byte("/48")), Policy: p.Scale(64)}}
 			admitted := int64(0)
@@ -42,13 +41,13 @@ func TestNetworkIsCapped(t *testing.T) {
 
 // A refusal by any level charges no level.
 func TestNetworksAllOrNothing(t *testing.T) {
-	p := compile(t, storeless.Limit{Name: "a", Quota: 5, Window: minute}, storeless.Limit{Name: "b", Quota: 9, Window: hour})
+	p := compile(t, limiter.Limit{Name: "a", Quota: 5, Window: minute}, limiter.Limit{Name: "b", Quota: 9, Window: hour})
 	m := limiter.NewMemory(64, 2)
 	wide := []limiter.Network{{Key: 100, Policy: p.Scale(2)}, {Key: 200, Policy: p.Scale(3)}}
 	left := func(p *limiter.Policy, k limiter.Key) int64 {
 		return take(m, p, midnight, k, 0).Limits[0].Remaining
 	}
-	ask := func(k limiter.Key, cost int64) storeless.Verdict {
+	ask := func(k limiter.Key, cost int64) limiter.Verdict {
 		_, v := m.Take(midnight, p, &limiter.Candidate{Key: k, Networks: wide}, cost)
 		return v
 	}
@@ -94,8 +93,8 @@ func TestNetworksAllOrNothing(t *testing.T) {
 // A network that admits less than its tally refuses for good what it can never
 // admit, and says so.
 func TestNetworkMakesImpossible(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
-	small := compile(t, storeless.Limit{Quota: 2, Window: minute})
+	p := compile(t, limiter.Limit{Quota: 5, Window: minute})
+	small := compile(t, limiter.Limit{Quota: 2, Window: minute})
 	m := limiter.NewMemory(8, 1)
 	_, v := m.Take(midnight, p, &limiter.Candidate{Key: 1, Networks: []limiter.Network{{Key: 2, Policy: small}}}, 3)
 	require.False(t, v.Admitted)
@@ -105,7 +104,7 @@ func TestNetworkMakesImpossible(t *testing.T) {
 
 // Where tally and network both refuse, the wait is that of who gives way last.
 func TestWaitOfTheLastToGiveWay(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
+	p := compile(t, limiter.Limit{Quota: 5, Window: minute})
 	for _, spent := range []struct {
 		network int64 // of 10
 		want    time.Duration
@@ -129,7 +128,7 @@ func TestWaitOfTheLastToGiveWay(t *testing.T) {
 // wait for each other; and what they admit together is what the networks allow.
 func TestNetworksInParallel(t *testing.T) {
 	const networks, workers, each = 12, 16, 400
-	p := compile(t, storeless.Limit{Quota: 50, Window: minute})
+	p := compile(t, limiter.Limit{Quota: 50, Window: minute})
 	m := limiter.NewMemory(4096, 1)
 	wide := p.Scale(2)
 	var admitted [networks]atomic.Int64
@@ -183,7 +182,7 @@ func insideOf(k limiter.Key, shown limiter.Tally, p *limiter.Policy) limiter.Can
 // What is given back, or charged afterwards, is so in a network too, and what is held
 // takes room there.
 func TestNetworkIsSettled(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 30, Window: minute})
+	p := compile(t, limiter.Limit{Quota: 30, Window: minute})
 	m := limiter.NewMemory(64, 1)
 	f := insideOf(7, limiter.Tally{}, p.Share(3))
 	left := func() int64 {
@@ -218,7 +217,7 @@ func TestNetworkIsSettled(t *testing.T) {
 
 // What is refused is not charged later: of a network that has room for it as much is left as before.
 func TestRefusalsTakeNothingOfANetworkThatIsChargedLater(t *testing.T) {
-	p := compile(t, storeless.Limit{Name: "attempts", Quota: 3, Window: minute}, storeless.Limit{Name: "failures", Quota: 9, Window: minute})
+	p := compile(t, limiter.Limit{Name: "attempts", Quota: 3, Window: minute}, limiter.Limit{Name: "failures", Quota: 9, Window: minute})
 	at := func(i int) bool { return i == 0 }
 	door, f := p.Charging(at), insideOf(7, limiter.Tally{}, p.Share(3).Charging(at))
 	_, v := limiter.NewMemory(64, 1).Take(midnight, door, &f, 1)
@@ -234,9 +233,9 @@ func TestRefusalsTakeNothingOfANetworkThatIsChargedLater(t *testing.T) {
 
 // A tally in two networks: each of the three is asked, and charged.
 func TestEachNetworkIsAsked(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 100, Window: minute})
+	p := compile(t, limiter.Limit{Quota: 100, Window: minute})
 	of := func(quota int64) *limiter.Policy {
-		return compile(t, storeless.Limit{Quota: quota, Window: minute})
+		return compile(t, limiter.Limit{Quota: quota, Window: minute})
 	}
 	for _, test := range []struct {
 		name               string

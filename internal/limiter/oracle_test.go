@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // The oracles say what the algorithms mean, in arbitrary integers and from the
@@ -30,7 +29,7 @@ func slides(quota, window, elapsed, prev, cur, cost int64) bool {
 
 // interval is GCRA's T: the smallest number of µs that, a quota's number of
 // times, fills the window.
-func interval(l storeless.Limit) int64 {
+func interval(l limiter.Limit) int64 {
 	t, rest := new(big.Int).DivMod(integer(l.Window.Microseconds()), integer(l.Quota), new(big.Int))
 	if rest.Sign() > 0 {
 		t.Add(t, integer(1))
@@ -39,7 +38,7 @@ func interval(l storeless.Limit) int64 {
 }
 
 // fits says whether cost would pass one limit whose state is s.
-func fits(l storeless.Limit, s limiter.State, now time.Time, cost int64) bool {
+func fits(l limiter.Limit, s limiter.State, now time.Time, cost int64) bool {
 	us, w := now.UnixMicro(), l.Window.Microseconds()
 	if isBucket(l.Algorithm) {
 		owed := max(0, s.At-us)
@@ -49,7 +48,7 @@ func fits(l storeless.Limit, s limiter.State, now time.Time, cost int64) bool {
 	switch prev, cur := int64(s.Prev), int64(s.Cur); {
 	case s.At >= window:
 		return slides(l.Quota, w, max(0, us-s.At*w), prev, cur, cost)
-	case s.At == window-1 && l.Algorithm == storeless.SlidingWindow:
+	case s.At == window-1 && l.Algorithm == limiter.SlidingWindow:
 		return slides(l.Quota, w, us-window*w, cur, 0, cost)
 	}
 	return cost <= l.Quota
@@ -57,8 +56,8 @@ func fits(l storeless.Limit, s limiter.State, now time.Time, cost int64) bool {
 
 // An admission is one line of a log.
 type admission struct {
-	clock   int64                      // of the instance that admitted, µs
-	windows [storeless.MaxLimits]int64 // in which it counted it
+	clock   int64                    // of the instance that admitted, µs
+	windows [limiter.MaxLimits]int64 // in which it counted it
 	cost    int64
 	policy  *limiter.Policy // in force
 }
@@ -74,7 +73,7 @@ func (h history) admits(p *limiter.Policy, i int, clock, counted, cost int64) bo
 	w := l.Window.Microseconds()
 	if !isBucket(l.Algorithm) {
 		prev := int64(0)
-		if l.Algorithm == storeless.SlidingWindow {
+		if l.Algorithm == limiter.SlidingWindow {
 			prev = h.spent(i, counted-1)
 		}
 		return slides(l.Quota, w, max(0, clock-counted*w), prev, h.spent(i, counted), cost)
@@ -137,8 +136,8 @@ func randomWindow(r *rand.Rand, longest time.Duration) time.Duration {
 }
 
 // mostBurst is the largest for which Burst·Window/Quota is at most MaxWindow.
-func mostBurst(l storeless.Limit) int64 {
-	return min(storeless.MaxQuota, int64(storeless.MaxWindow/second)*l.Quota/int64(l.Window/second))
+func mostBurst(l limiter.Limit) int64 {
+	return min(limiter.MaxQuota, int64(limiter.MaxWindow/second)*l.Quota/int64(l.Window/second))
 }
 
 // The sliding counter against the inequality itself: whatever passes is what
@@ -146,15 +145,15 @@ func mostBurst(l storeless.Limit) int64 {
 func TestSlidingIsExact(t *testing.T) {
 	each(t, 4, func(t *testing.T, r *rand.Rand) {
 		for n := range 2000 {
-			quota := spread(r, 1, storeless.MaxQuota)
-			window := randomWindow(r, storeless.MaxWindow)
-			p := compile(t, storeless.Limit{Quota: quota, Window: window})
+			quota := spread(r, 1, limiter.MaxQuota)
+			window := randomWindow(r, limiter.MaxWindow)
+			p := compile(t, limiter.Limit{Quota: quota, Window: window})
 			w := window.Microseconds()
 			number := spread(r, 0, 4e9*1e6/w) // until 2096
 			elapsed := spread(r, 0, w-1)
 			now := time.UnixMicro(number*w + elapsed)
 			// More than the quota is what a lowered quota leaves behind.
-			prev, cur := spread(r, 0, storeless.MaxQuota), spread(r, 0, storeless.MaxQuota)
+			prev, cur := spread(r, 0, limiter.MaxQuota), spread(r, 0, limiter.MaxQuota)
 			if r.IntN(4) > 0 {
 				prev, cur = spread(r, 0, quota), spread(r, 0, quota)
 			}
@@ -188,10 +187,10 @@ func TestSlidingIsExact(t *testing.T) {
 func TestBucketsAreExact(t *testing.T) {
 	each(t, 4, func(t *testing.T, r *rand.Rand) {
 		for n := range 2000 {
-			l := storeless.Limit{Algorithm: storeless.TokenBucket, Quota: spread(r, 1, storeless.MaxQuota), Window: randomWindow(r, storeless.MaxWindow)}
+			l := limiter.Limit{Algorithm: limiter.TokenBucket, Quota: spread(r, 1, limiter.MaxQuota), Window: randomWindow(r, limiter.MaxWindow)}
 			l.Burst = spread(r, 1, mostBurst(l))
 			if r.IntN(4) == 0 {
-				l.Algorithm, l.Burst = storeless.LeakyBucket, 1
+				l.Algorithm, l.Burst = limiter.LeakyBucket, 1
 			}
 			p := compile(t, l)
 			now := time.UnixMicro(spread(r, 1, 4e15))

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // What passes have used is kept while any of them is alive, whether or not passes are for sale,
@@ -19,7 +18,7 @@ import (
 func TestPassesOutliveTheirPolicy(t *testing.T) {
 	for _, a := range algorithms[:3] {
 		t.Run(a.String(), func(t *testing.T) {
-			p := compile(t, storeless.Limit{Algorithm: a, Quota: 48, Window: day})
+			p := compile(t, limiter.Limit{Algorithm: a, Quota: 48, Window: day})
 			pass, life := p.Pass(hour), p.PassLife(hour)
 			m := limiter.NewMemory(8, 1)
 			f := limiter.Candidate{Key: 1, Ends: midnight.Add(life)}
@@ -43,7 +42,7 @@ func TestPassesOutliveTheirPolicy(t *testing.T) {
 
 // So it is for what was taken from a pass that had lost its cell.
 func TestFloorsOutliveTheirPolicy(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 240, Window: day})
+	p := compile(t, limiter.Limit{Quota: 240, Window: day})
 	pass, m := p.Pass(hour), limiter.NewMemory(1, 1)
 	for n := range 16 {
 		m.Take(midnight, pass, &limiter.Candidate{Key: stranger(m, n), Ends: midnight.Add(hour)}, 3)
@@ -60,7 +59,7 @@ func TestFloorsOutliveTheirPolicy(t *testing.T) {
 // A pass lives as long as it was sold for, and no stranger has its cell before, however short
 // those live that are sold by now.
 func TestALongPassKeepsItsCell(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 240, Window: day})
+	p := compile(t, limiter.Limit{Quota: 240, Window: day})
 	pass, m := p.Pass(hour), limiter.NewMemory(1, 1)
 	f := limiter.Candidate{Key: stranger(m, 0), Ends: midnight.Add(day)}
 	require.EqualValues(t, 10, drain(m, pass, midnight, f))
@@ -75,22 +74,22 @@ func TestALongPassKeepsItsCell(t *testing.T) {
 // it forgotten before it ends.
 func TestPassUnderAnotherPassTime(t *testing.T) {
 	for name, row := range map[string]struct {
-		algorithm     storeless.Algorithm
+		algorithm     limiter.Algorithm
 		sold, changed time.Duration
 		first         int64 // what it has as it was sold
 		wants         int64 // what it has besides after the change
 	}{
-		"a window, longer":          {storeless.SlidingWindow, hour, day, 3, 47},
-		"a fixed window, longer":    {storeless.FixedWindow, hour, day, 3, 47},
-		"a bucket, longer":          {storeless.TokenBucket, hour, day, 3, 43},
-		"a window, a little longer": {storeless.SlidingWindow, hour, 2 * hour, 3, 2},
-		"a window, shorter":         {storeless.SlidingWindow, day, hour, 50, 0},
-		"a fixed window, shorter":   {storeless.FixedWindow, day, hour, 50, 0},
-		"a bucket, shorter":         {storeless.TokenBucket, day, hour, 50, 0},
-		"a window, much shorter":    {storeless.SlidingWindow, 2 * hour, minute, 5, 0},
+		"a window, longer":          {limiter.SlidingWindow, hour, day, 3, 47},
+		"a fixed window, longer":    {limiter.FixedWindow, hour, day, 3, 47},
+		"a bucket, longer":          {limiter.TokenBucket, hour, day, 3, 43},
+		"a window, a little longer": {limiter.SlidingWindow, hour, 2 * hour, 3, 2},
+		"a window, shorter":         {limiter.SlidingWindow, day, hour, 50, 0},
+		"a fixed window, shorter":   {limiter.FixedWindow, day, hour, 50, 0},
+		"a bucket, shorter":         {limiter.TokenBucket, day, hour, 50, 0},
+		"a window, much shorter":    {limiter.SlidingWindow, 2 * hour, minute, 5, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := compile(t, storeless.Limit{Algorithm: row.algorithm, Quota: 50, Window: day})
+			p := compile(t, limiter.Limit{Algorithm: row.algorithm, Quota: 50, Window: day})
 			sold, changed, life := p.Pass(row.sold), p.Pass(row.changed), p.PassLife(row.sold)
 			for _, late := range []time.Duration{0, 12 * hour, day - minute} {
 				m, now := limiter.NewMemory(8, 1), midnight.Add(late)
@@ -117,7 +116,7 @@ func TestPassesKeepTheirCountsWhateverTheirLength(t *testing.T) {
 	each(t, seeds, func(t *testing.T, r *rand.Rand) {
 		window := []time.Duration{2 * hour, day}[r.IntN(2)]
 		sliding := r.IntN(2) == 0
-		p := compile(t, storeless.Limit{Algorithm: map[bool]storeless.Algorithm{true: storeless.SlidingWindow, false: storeless.FixedWindow}[sliding], Quota: 30 + r.Int64N(300), Window: window})
+		p := compile(t, limiter.Limit{Algorithm: map[bool]limiter.Algorithm{true: limiter.SlidingWindow, false: limiter.FixedWindow}[sliding], Quota: 30 + r.Int64N(300), Window: window})
 		m, log, lasting := limiter.NewMemory(64, 1), map[int]history{}, map[*limiter.Policy]bool{}
 		now := midnight.Add(-time.Duration(r.Int64N(int64(day))))
 		ends, memory := map[int]time.Time{}, hour
@@ -162,7 +161,7 @@ func TestPassesKeepTheirCountsWhateverTheirLength(t *testing.T) {
 // counted in one window there and in another here is counted once.
 func TestPassIsCountedOnceWhereClocksDiffer(t *testing.T) {
 	for _, a := range algorithms[:2] {
-		p := compile(t, storeless.Limit{Algorithm: a, Quota: 240, Window: day})
+		p := compile(t, limiter.Limit{Algorithm: a, Quota: 240, Window: day})
 		pass := p.Pass(hour)
 		for _, skew := range []time.Duration{5 * second, 20 * minute} {
 			here, there := limiter.NewMemory(8, 1), limiter.NewMemory(8, 1)
@@ -185,7 +184,7 @@ func TestPassIsCountedOnceWhereClocksDiffer(t *testing.T) {
 
 // A pass that lives for longer than all that is sold by now is no wrong clock's.
 func TestLongPassesKeepTheirCells(t *testing.T) {
-	p := compile(t, storeless.Limit{Name: "short", Quota: 50, Window: 2 * hour}, storeless.Limit{Name: "day", Quota: 5000, Window: day})
+	p := compile(t, limiter.Limit{Name: "short", Quota: 50, Window: 2 * hour}, limiter.Limit{Name: "day", Quota: 5000, Window: day})
 	pass, m := p.Pass(minute), limiter.NewMemory(1, 2)
 	f := limiter.Candidate{Key: numbered(m, 'p', 0), Ends: midnight.Add(p.PassLife(day))}
 	require.EqualValues(t, 1, drain(m, pass, midnight, f))
@@ -200,7 +199,7 @@ func TestLongPassesKeepTheirCells(t *testing.T) {
 func TestPassesInAFullMemory(t *testing.T) {
 	for _, a := range algorithms {
 		t.Run(a.String(), func(t *testing.T) {
-			p := compile(t, storeless.Limit{Algorithm: a, Quota: 240, Window: day})
+			p := compile(t, limiter.Limit{Algorithm: a, Quota: 240, Window: day})
 			pass, m := p.Pass(hour), limiter.NewMemory(4, 1)
 			has := pass.Capacity()
 			for i, pass := range []*limiter.Policy{pass, pass.Among(pass), pass.Scale(1), pass.Share(1)} {
@@ -223,7 +222,7 @@ func TestPassesInAFullMemory(t *testing.T) {
 func TestDeadPassesLeaveTheirCells(t *testing.T) {
 	for _, a := range algorithms {
 		t.Run(a.String(), func(t *testing.T) {
-			p := compile(t, storeless.Limit{Algorithm: a, Quota: 240, Window: day, Burst: map[bool]int64{true: 240}[a == storeless.TokenBucket]})
+			p := compile(t, limiter.Limit{Algorithm: a, Quota: 240, Window: day, Burst: map[bool]int64{true: 240}[a == limiter.TokenBucket]})
 			pass, life := p.Pass(hour), p.PassLife(hour)
 			for _, late := range []time.Duration{0, second, 12 * hour, day - second} {
 				m, now := limiter.NewMemory(1, 1), midnight.Add(late)
@@ -248,8 +247,8 @@ func TestNoPassIsCountedTooLow(t *testing.T) {
 				each(t, 6, func(t *testing.T, r *rand.Rand) {
 					var tiers []*limiter.Policy
 					for _, quota := range []int64{7, 60, 240} {
-						l := storeless.Limit{Algorithm: a, Quota: quota, Window: window}
-						if a == storeless.TokenBucket {
+						l := limiter.Limit{Algorithm: a, Quota: quota, Window: window}
+						if a == limiter.TokenBucket {
 							l.Burst = 1 + r.Int64N(quota)
 						}
 						tiers = append(tiers, compile(t, l).Pass(hour))

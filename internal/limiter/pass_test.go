@@ -12,41 +12,40 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 func TestPass(t *testing.T) {
-	limit := func(quota int64, window time.Duration) storeless.Limit {
-		return storeless.Limit{Algorithm: storeless.SlidingWindow, Quota: quota, Window: window}
+	limit := func(quota int64, window time.Duration) limiter.Limit {
+		return limiter.Limit{Algorithm: limiter.SlidingWindow, Quota: quota, Window: window}
 	}
-	bucket := func(quota int64, window time.Duration, burst int64) storeless.Limit {
-		return storeless.Limit{Algorithm: storeless.TokenBucket, Quota: quota, Window: window, Burst: burst}
+	bucket := func(quota int64, window time.Duration, burst int64) limiter.Limit {
+		return limiter.Limit{Algorithm: limiter.TokenBucket, Quota: quota, Window: window, Burst: burst}
 	}
-	meter := storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 240, Window: day}
+	meter := limiter.Limit{Algorithm: limiter.LeakyBucket, Quota: 240, Window: day}
 	for name, test := range map[string]struct {
-		limits []storeless.Limit
+		limits []limiter.Limit
 		memory time.Duration
 		life   time.Duration
 		quotas []int64 // what passes at once, of each limit
 	}{
-		"short":                     {[]storeless.Limit{limit(5, time.Minute)}, time.Hour, time.Hour, []int64{5}},
-		"as long as the memory":     {[]storeless.Limit{limit(5, time.Hour)}, time.Hour, 2 * time.Hour, []int64{5}},
-		"a second longer":           {[]storeless.Limit{limit(7200, time.Hour+time.Second)}, time.Hour, time.Hour, []int64{7198 + 1}},
-		"a day alone":               {[]storeless.Limit{limit(50, day)}, time.Hour, time.Hour, []int64{3}},
-		"a minute and a day":        {[]storeless.Limit{limit(5, time.Minute), limit(50, day)}, time.Hour, time.Hour, []int64{5, 5}},
-		"in any order":              {[]storeless.Limit{limit(50, day), limit(5, time.Minute)}, time.Hour, time.Hour, []int64{5, 5}},
-		"a day in a day":            {[]storeless.Limit{limit(5, time.Minute), limit(50, day)}, day, 2 * day, []int64{5, 50}},
-		"a long half hour":          {[]storeless.Limit{limit(5, 31*time.Minute), limit(480, day)}, time.Hour, 62 * time.Minute, []int64{5, 20}},
-		"the longest, not the last": {[]storeless.Limit{limit(5, 40*time.Minute), limit(5, 50*time.Second)}, time.Hour, 80 * time.Minute, []int64{5, 5}},
-		"less than its minute":      {[]storeless.Limit{limit(10, time.Minute), limit(8, day)}, time.Hour, time.Hour, []int64{10, 8}},
-		"one a day":                 {[]storeless.Limit{limit(1, day)}, time.Minute, time.Hour, []int64{1}},
-		"a meter's minute":          {[]storeless.Limit{{Algorithm: storeless.LeakyBucket, Quota: 600, Window: time.Minute}, limit(9999, day)}, time.Hour, time.Hour, []int64{1, 600}},
-		"a burst":                   {[]storeless.Limit{bucket(1, time.Second, 100), limit(1000, day)}, time.Hour, time.Hour, []int64{100, 100}},
-		"a bucket of a day":         {[]storeless.Limit{bucket(50, day, 0)}, time.Hour, time.Hour, []int64{3}},
-		"a large one leaks a part":  {[]storeless.Limit{bucket(24_000, day, 0)}, time.Hour, time.Hour, []int64{960}},
-		"a meter of a day":          {[]storeless.Limit{meter}, time.Hour, time.Hour, []int64{1}},
-		"a bucket no faster":        {[]storeless.Limit{limit(50, time.Minute), bucket(24, day, 3)}, time.Hour, time.Hour, []int64{50, 3}},
-		"the largest":               {[]storeless.Limit{limit(storeless.MaxQuota, storeless.MaxWindow)}, time.Second, time.Hour, []int64{68}},
+		"short":                     {[]limiter.Limit{limit(5, time.Minute)}, time.Hour, time.Hour, []int64{5}},
+		"as long as the memory":     {[]limiter.Limit{limit(5, time.Hour)}, time.Hour, 2 * time.Hour, []int64{5}},
+		"a second longer":           {[]limiter.Limit{limit(7200, time.Hour+time.Second)}, time.Hour, time.Hour, []int64{7198 + 1}},
+		"a day alone":               {[]limiter.Limit{limit(50, day)}, time.Hour, time.Hour, []int64{3}},
+		"a minute and a day":        {[]limiter.Limit{limit(5, time.Minute), limit(50, day)}, time.Hour, time.Hour, []int64{5, 5}},
+		"in any order":              {[]limiter.Limit{limit(50, day), limit(5, time.Minute)}, time.Hour, time.Hour, []int64{5, 5}},
+		"a day in a day":            {[]limiter.Limit{limit(5, time.Minute), limit(50, day)}, day, 2 * day, []int64{5, 50}},
+		"a long half hour":          {[]limiter.Limit{limit(5, 31*time.Minute), limit(480, day)}, time.Hour, 62 * time.Minute, []int64{5, 20}},
+		"the longest, not the last": {[]limiter.Limit{limit(5, 40*time.Minute), limit(5, 50*time.Second)}, time.Hour, 80 * time.Minute, []int64{5, 5}},
+		"less than its minute":      {[]limiter.Limit{limit(10, time.Minute), limit(8, day)}, time.Hour, time.Hour, []int64{10, 8}},
+		"one a day":                 {[]limiter.Limit{limit(1, day)}, time.Minute, time.Hour, []int64{1}},
+		"a meter's minute":          {[]limiter.Limit{{Algorithm: limiter.LeakyBucket, Quota: 600, Window: time.Minute}, limit(9999, day)}, time.Hour, time.Hour, []int64{1, 600}},
+		"a burst":                   {[]limiter.Limit{bucket(1, time.Second, 100), limit(1000, day)}, time.Hour, time.Hour, []int64{100, 100}},
+		"a bucket of a day":         {[]limiter.Limit{bucket(50, day, 0)}, time.Hour, time.Hour, []int64{3}},
+		"a large one leaks a part":  {[]limiter.Limit{bucket(24_000, day, 0)}, time.Hour, time.Hour, []int64{960}},
+		"a meter of a day":          {[]limiter.Limit{meter}, time.Hour, time.Hour, []int64{1}},
+		"a bucket no faster":        {[]limiter.Limit{limit(50, time.Minute), bucket(24, day, 3)}, time.Hour, time.Hour, []int64{50, 3}},
+		"the largest":               {[]limiter.Limit{limit(limiter.MaxQuota, limiter.MaxWindow)}, time.Second, time.Hour, []int64{68}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := compile(t, test.limits...)
@@ -65,7 +64,7 @@ func TestPass(t *testing.T) {
 
 // statedBy is what a pass has of the i-th limit: the rule, in other words. It is not ok
 // where the limit is not longer than memory.
-func statedBy(limits []storeless.Limit, i int, memory time.Duration) (quota int64, ok bool) {
+func statedBy(limits []limiter.Limit, i int, memory time.Duration) (quota int64, ok bool) {
 	l := limits[i]
 	if l.Window <= memory {
 		return 0, false
@@ -88,17 +87,17 @@ func TestPassAdmitsWhatItStates(t *testing.T) {
 		traces = 600
 	}
 	r := rand.New(rand.NewPCG(1, 11))
-	algorithms := []storeless.Algorithm{storeless.SlidingWindow, storeless.FixedWindow, storeless.TokenBucket, storeless.LeakyBucket}
+	algorithms := []limiter.Algorithm{limiter.SlidingWindow, limiter.FixedWindow, limiter.TokenBucket, limiter.LeakyBucket}
 	full := 0
 	for trace := range traces {
 		memory := []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 3 * time.Hour, day}[r.IntN(5)]
-		var limits []storeless.Limit
+		var limits []limiter.Limit
 		for i := range 1 + r.IntN(3) {
-			l := storeless.Limit{
+			l := limiter.Limit{
 				Name: fmt.Sprint("l", i), Algorithm: algorithms[r.IntN(4)], Quota: 1 + r.Int64N(300),
 				Window: []time.Duration{time.Minute, 7 * time.Minute, 50 * time.Minute, time.Hour, 90 * time.Minute, day, 30 * day}[r.IntN(7)],
 			}
-			if l.Algorithm == storeless.TokenBucket {
+			if l.Algorithm == limiter.TokenBucket {
 				l.Burst = 1 + r.Int64N(min(300, 12*l.Quota)) // it must be empty again within a year
 			}
 			limits = append(limits, l)
@@ -162,7 +161,7 @@ func TestPassAdmitsWhatItStates(t *testing.T) {
 // A memory knows what a pass has used for as long as the pass lives, also where that is many
 // windows: a client that drops its tokens gains nothing by waiting.
 func TestPassIsRememberedForItsLife(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 21, Window: 7 * time.Minute})
+	p := compile(t, limiter.Limit{Quota: 21, Window: 7 * time.Minute})
 	pass, life, m := p.Pass(time.Minute), p.PassLife(time.Minute), limiter.NewMemory(8, 1)
 	start := midnight.Add(7*time.Minute - time.Second)
 	require.EqualValues(t, 3, drain(m, pass, start, limiter.Candidate{Key: 1}))
@@ -187,9 +186,9 @@ func TestPassIsRememberedForItsLife(t *testing.T) {
 // Expires and Life tell a carrier when it may drop the tally of a pass: not while a request
 // is refused for what was used of it. That is many windows here.
 func TestPassExpiresWithItsLife(t *testing.T) {
-	for _, algorithm := range []storeless.Algorithm{storeless.SlidingWindow, storeless.FixedWindow} {
+	for _, algorithm := range []limiter.Algorithm{limiter.SlidingWindow, limiter.FixedWindow} {
 		for _, window := range []time.Duration{7 * time.Minute, time.Hour + time.Second, day} {
-			p := compile(t, storeless.Limit{Algorithm: algorithm, Quota: 21, Window: window})
+			p := compile(t, limiter.Limit{Algorithm: algorithm, Quota: 21, Window: window})
 			pass, life := p.Pass(time.Minute), p.PassLife(time.Minute)
 			for _, late := range []time.Duration{0, window / 2, window - time.Microsecond} { // in its window
 				start := midnight.Add(late)
@@ -207,20 +206,20 @@ func TestPassExpiresWithItsLife(t *testing.T) {
 
 // What is used of a pass stays used: at midnight, after a step of the clock, in a merge.
 func TestPassDoesNotComeBack(t *testing.T) {
-	for _, algorithm := range []storeless.Algorithm{storeless.SlidingWindow, storeless.FixedWindow} {
-		p := compile(t, storeless.Limit{Algorithm: algorithm, Quota: 240, Window: day}).Pass(time.Hour)
+	for _, algorithm := range []limiter.Algorithm{limiter.SlidingWindow, limiter.FixedWindow} {
+		p := compile(t, limiter.Limit{Algorithm: algorithm, Quota: 240, Window: day}).Pass(time.Hour)
 		m, before := limiter.NewMemory(8, 1), midnight.Add(-time.Minute)
 		half, v := m.Take(before, p, &limiter.Candidate{Key: 1}, 4)
 		require.True(t, v.Admitted)
 		tally, v := m.Take(midnight, p, &limiter.Candidate{Key: 1}, 6)
 		require.True(t, v.Admitted)
 		require.Zero(t, v.Limits[0].Remaining)
-		require.Equal(t, storeless.MaxWindow, v.Limits[0].Reset, "nothing comes back while it lives")
+		require.Equal(t, limiter.MaxWindow, v.Limits[0].Reset, "nothing comes back while it lives")
 
 		for name, at := range map[string]time.Time{"a minute later": midnight.Add(time.Minute), "the clock steps back": midnight.Add(-time.Hour)} {
 			_, v = m.Take(at, p, &limiter.Candidate{Key: 1, Shown: half}, 1)
 			require.False(t, v.Admitted, name)
-			require.Equal(t, storeless.MaxWindow, v.Wait, name)
+			require.Equal(t, limiter.MaxWindow, v.Wait, name)
 		}
 		later := midnight.Add(time.Minute)
 		merged := p.Merge(later, half, tally)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // Peek and Take are of one mind about the limits, whatever is shown, remembered
@@ -47,7 +46,7 @@ func TestPeekIsTake(t *testing.T) {
 
 // A peek spends no proof, and a tally of a wrong clock is as absent as to Take.
 func TestPeekSpendsNothing(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
+	p := compile(t, limiter.Limit{Quota: 5, Window: minute})
 	m := limiter.NewMemory(1, 1)
 	f := limiter.Candidate{Key: 1, Proof: &limiter.Proof{Key: 2, Expires: midnight.Add(minute)}}
 	for range 3 {
@@ -66,7 +65,7 @@ func TestPeekSpendsNothing(t *testing.T) {
 }
 
 func TestPeekChargesNothing(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 3, Window: time.Minute})
+	p := compile(t, limiter.Limit{Quota: 3, Window: time.Minute})
 	m := limiter.NewMemory(64, 1)
 	wide := []limiter.Network{{Key: 2, Policy: p}}
 	for range 9 {

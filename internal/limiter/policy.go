@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A Policy is a named set of limits, compiled: every check done, every number
@@ -21,22 +19,28 @@ type Policy struct {
 }
 
 // Compile checks limits and compiles them into a policy. It reports all
-// problems at once, each a [storeless.ConfigError] whose Field starts at "Policy" or
+// problems at once, each a [Problem] whose Field starts at "Policy" or
 // "Limits".
 //
-// Permitted: a name of 1 to 32 of a-z, 0-9 and "-"; 1 to [storeless.MaxLimits] limits.
-func Compile(name string, limits []storeless.Limit) (*Policy, error) {
+// The limits may be those of package storeless: it is here that they become the engine's.
+//
+// Permitted: a name of 1 to 32 of a-z, 0-9 and "-"; 1 to [MaxLimits] limits.
+func Compile[L limit[A], A ~uint8](name string, limits []L) (*Policy, error) {
+	return compilePolicy(name, ownLimits(limits))
+}
+
+func compilePolicy(name string, limits []Limit) (*Policy, error) {
 	var errs []error
 	if !validName(name, 32) {
-		errs = append(errs, &storeless.ConfigError{Field: "Policy", Problem: "must be 1 to 32 of a-z, 0-9 and -"})
+		errs = append(errs, &Problem{Field: "Policy", Problem: "must be 1 to 32 of a-z, 0-9 and -"})
 		name = "policy" // so that names made of it are not complained of too
 	}
 	if len(limits) == 0 {
-		errs = append(errs, &storeless.ConfigError{Field: "Limits", Problem: "at least one limit is needed"})
+		errs = append(errs, &Problem{Field: "Limits", Problem: "at least one limit is needed"})
 	}
-	if len(limits) > storeless.MaxLimits {
-		errs = append(errs, &storeless.ConfigError{Field: "Limits", Problem: fmt.Sprintf("at most %d limits, not %d", storeless.MaxLimits, len(limits))})
-		limits = limits[:storeless.MaxLimits]
+	if len(limits) > MaxLimits {
+		errs = append(errs, &Problem{Field: "Limits", Problem: fmt.Sprintf("at most %d limits, not %d", MaxLimits, len(limits))})
+		limits = limits[:MaxLimits]
 	}
 	full := withDefaults(name, limits)
 	p := &Policy{name: name, rules: make([]rule, 0, len(full))}
@@ -45,8 +49,8 @@ func Compile(name string, limits []storeless.Limit) (*Policy, error) {
 		problems := checkLimit(field, *l, limits[i])
 		errs = append(errs, problems...)
 		named := limits[i].Name != "" || len(problems) == 0
-		if named && slices.ContainsFunc(full[:i], func(seen storeless.Limit) bool { return seen.Name == l.Name }) {
-			errs = append(errs, &storeless.ConfigError{Field: field + ".Name", Problem: fmt.Sprintf("%q is taken by another limit", l.Name)})
+		if named && slices.ContainsFunc(full[:i], func(seen Limit) bool { return seen.Name == l.Name }) {
+			errs = append(errs, &Problem{Field: field + ".Name", Problem: fmt.Sprintf("%q is taken by another limit", l.Name)})
 			continue
 		}
 		if len(problems) > 0 {
@@ -55,14 +59,14 @@ func Compile(name string, limits []storeless.Limit) (*Policy, error) {
 		r := compile(*l)
 		for j := range p.rules {
 			if seen := &p.rules[j]; seen.id == r.id {
-				errs = append(errs, &storeless.ConfigError{Field: field + ".Name", Problem: fmt.Sprintf("%q has the same short id as %q; rename one", l.Name, seen.limit.Name)})
+				errs = append(errs, &Problem{Field: field + ".Name", Problem: fmt.Sprintf("%q has the same short id as %q; rename one", l.Name, seen.limit.Name)})
 			}
 		}
 		p.rules = append(p.rules, r)
 		p.shadows = p.shadows || l.Shadow
 	}
-	if len(full) > 0 && !slices.ContainsFunc(full, func(l storeless.Limit) bool { return !l.Shadow }) {
-		errs = append(errs, &storeless.ConfigError{Field: "Limits", Problem: "at least one limit must be in force, and no Shadow"})
+	if len(full) > 0 && !slices.ContainsFunc(full, func(l Limit) bool { return !l.Shadow }) {
+		errs = append(errs, &Problem{Field: "Limits", Problem: "at least one limit must be in force, and no Shadow"})
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -73,16 +77,16 @@ func Compile(name string, limits []storeless.Limit) (*Policy, error) {
 // Name returns the policy's name.
 func (p *Policy) Name() string { return p.name }
 
-// Len returns the number of limits, from 1 to [storeless.MaxLimits].
+// Len returns the number of limits, from 1 to [MaxLimits].
 func (p *Policy) Len() int { return len(p.rules) }
 
 // Limit returns the i-th limit, with its defaults filled in.
-func (p *Policy) Limit(i int) storeless.Limit { return p.rules[i].limit }
+func (p *Policy) Limit(i int) Limit { return p.rules[i].limit }
 
 // Capacity returns the largest cost that a single request may ever have: the
 // smallest quota of the policy, or burst where a limit has one. Shadows do not count.
 func (p *Policy) Capacity() int64 {
-	least := int64(storeless.MaxQuota)
+	least := int64(MaxQuota)
 	for i := range p.rules {
 		if r := &p.rules[i]; !r.limit.Shadow {
 			least = min(least, r.capacity)
@@ -127,17 +131,17 @@ func (p *Policy) clone() *Policy {
 
 // Scale returns a policy of the same shape that admits factor times as much:
 // what a network of many clients may do together. Quotas and bursts stop at
-// the bounds of [storeless.Limit]. The tiers of p have to be scaled as well: what Scale
+// the bounds of [Limit]. The tiers of p have to be scaled as well: what Scale
 // returns knows of none, see [Policy.Among]. It panics if factor is below 1.
 func (p *Policy) Scale(factor int64) *Policy {
 	if factor < 1 {
 		panic(fmt.Sprintf("limiter: no policy of %d times as much", factor))
 	}
-	factor = min(factor, storeless.MaxQuota) // of a quota of at least 1: the products fit
+	factor = min(factor, MaxQuota) // of a quota of at least 1: the products fit
 	scaled := p.clone()
 	for i := range p.rules {
 		l := p.rules[i].limit
-		l.Quota = min(l.Quota*factor, storeless.MaxQuota)
+		l.Quota = min(l.Quota*factor, MaxQuota)
 		if gcra(l.Algorithm) {
 			// A meter for one client is a bucket for many of them.
 			l.Burst = min(l.Burst*factor, mostBurst(l))

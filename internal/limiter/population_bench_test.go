@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // BenchmarkPopulation asks for tallies in random order, of a memory that is made for as many
@@ -43,7 +42,7 @@ type population struct {
 }
 
 func newPopulation(b *testing.B, tallies, limits, networks int) *population {
-	list := make([]storeless.Limit, limits)
+	list := make([]limiter.Limit, limits)
 	for i := range list {
 		list[i] = unlimited
 		list[i].Name = string(rune('a' + i))
@@ -99,7 +98,7 @@ func (c *population) ask(b *testing.B) {
 // known reports whether those that were asked for are remembered.
 func (c *population) known(m *limiter.Memory) bool {
 	for n := range min(c.tallies, 1000) {
-		if take(m, c.p, midnight, limiter.Key(scatter(uint64(n))), 0).Limits[0].Remaining == storeless.MaxQuota {
+		if take(m, c.p, midnight, limiter.Key(scatter(uint64(n))), 0).Limits[0].Remaining == limiter.MaxQuota {
 			return false
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 func proofOf(key limiter.Key, life time.Duration) *limiter.Proof {
@@ -20,7 +19,7 @@ func proofOf(key limiter.Key, life time.Duration) *limiter.Proof {
 
 func perMinute(t testing.TB, quota int64) *limiter.Policy {
 	t.Helper()
-	return compile(t, storeless.Limit{Quota: quota, Window: minute})
+	return compile(t, limiter.Limit{Quota: quota, Window: minute})
 }
 
 // One proof buys one request, however many come with it at once.
@@ -92,7 +91,7 @@ func TestProofIsNotSpentByARefusal(t *testing.T) {
 func TestProofExpires(t *testing.T) {
 	p := perMinute(t, 100)
 	m := limiter.NewMemory(1, 1)
-	ask := func(now time.Time, n int, expires time.Time) storeless.Verdict {
+	ask := func(now time.Time, n int, expires time.Time) limiter.Verdict {
 		f := limiter.Candidate{Key: 1, Proof: &limiter.Proof{Key: numbered(m, 'p', n), Expires: expires}}
 		_, v := m.Take(now, p, &f, 1)
 		return v

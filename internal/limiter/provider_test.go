@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // guests ask once each, from one provider, or from as many as there are guests.
@@ -38,7 +37,7 @@ func begun(m *limiter.Memory, p *limiter.Policy, provider uint64) float64 {
 // start but its own.
 func TestAQuarterForAProvider(t *testing.T) {
 	const quota, clients = 50, 2000 // 12,000 cells
-	p := compile(t, storeless.Limit{Quota: quota, Window: minute})
+	p := compile(t, limiter.Limit{Quota: quota, Window: minute})
 	m := limiter.NewMemory(clients, 1)
 	guests(m, p, 'o', 12_000, 0) // others fill it, one cell each
 	fair := begun(m, p, 7)
@@ -59,7 +58,7 @@ func TestAQuarterForAProvider(t *testing.T) {
 // also when there is room again.
 func TestGuestsShareACell(t *testing.T) {
 	const quota = 5
-	p := compile(t, storeless.Limit{Quota: quota, Window: minute})
+	p := compile(t, limiter.Limit{Quota: quota, Window: minute})
 	m := limiter.NewMemory(1, 1) // 16 cells: four are a quarter
 	guests(m, p, 'a', 16, 7)
 	admitted := guests(m, p, 'b', 100, 7)
@@ -79,7 +78,7 @@ func TestGuestsShareACell(t *testing.T) {
 // The networks of a provider's newcomers share by kind: a /48 may do more than a /64.
 func TestNetworksOfGuestsShareByKind(t *testing.T) {
 	const quota = 5
-	p := compile(t, storeless.Limit{Quota: quota, Window: minute})
+	p := compile(t, limiter.Limit{Quota: quota, Window: minute})
 	m := limiter.NewMemory(1, 1)
 	admitted := 0
 	for n := range 200 {
@@ -97,7 +96,7 @@ func TestNetworksOfGuestsShareByKind(t *testing.T) {
 // A network that is alone loses nothing while there is room.
 func TestALoneProviderLosesNothing(t *testing.T) {
 	const quota, clients = 5, 1000 // 6,000 cells: 1,500 are a quarter
-	p := compile(t, storeless.Limit{Quota: quota, Window: minute})
+	p := compile(t, limiter.Limit{Quota: quota, Window: minute})
 	m := limiter.NewMemory(clients, 1)
 	full := 0
 	for n := range 2000 { // sets of five on average: one newcomer in ten thousand meets a full one
@@ -111,7 +110,7 @@ func TestALoneProviderLosesNothing(t *testing.T) {
 // A flood from everywhere is nobody's, however large: no provider holds a quarter of it.
 func TestAFloodFromEverywhereIsNobodys(t *testing.T) {
 	const quota = 1000
-	p := compile(t, storeless.Limit{Quota: quota, Window: minute})
+	p := compile(t, limiter.Limit{Quota: quota, Window: minute})
 	m := limiter.NewMemory(1, 1)
 	shared := false
 	for n := range 5000 {

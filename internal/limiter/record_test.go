@@ -9,18 +9,17 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // TestRecordCountsWithoutAsking records beyond the quota, and finds the limit shut
 // by exactly that afterwards, for each algorithm, with and without a memory.
 func TestRecordCountsWithoutAsking(t *testing.T) {
 	now := opening // at a boundary of all windows here
-	for _, a := range []storeless.Algorithm{storeless.SlidingWindow, storeless.FixedWindow, storeless.TokenBucket, storeless.LeakyBucket} {
+	for _, a := range []limiter.Algorithm{limiter.SlidingWindow, limiter.FixedWindow, limiter.TokenBucket, limiter.LeakyBucket} {
 		for _, m := range []*limiter.Memory{nil, limiter.NewMemory(64, 2)} {
 			p := compile(t,
-				storeless.Limit{Algorithm: a, Quota: 10, Window: time.Minute},
-				storeless.Limit{Quota: 100, Window: time.Hour},
+				limiter.Limit{Algorithm: a, Quota: 10, Window: time.Minute},
+				limiter.Limit{Quota: 100, Window: time.Hour},
 			)
 			f := limiter.Candidate{Key: 7}
 			for range 12 {
@@ -40,8 +39,8 @@ func TestRecordCountsWithoutAsking(t *testing.T) {
 
 func TestRecordDoesNotOverflow(t *testing.T) {
 	now := opening
-	for _, a := range []storeless.Algorithm{storeless.SlidingWindow, storeless.TokenBucket} {
-		p := compile(t, storeless.Limit{Algorithm: a, Quota: storeless.MaxQuota, Window: 366 * 24 * time.Hour})
+	for _, a := range []limiter.Algorithm{limiter.SlidingWindow, limiter.TokenBucket} {
+		p := compile(t, limiter.Limit{Algorithm: a, Quota: limiter.MaxQuota, Window: 366 * 24 * time.Hour})
 		f := limiter.Candidate{}
 		for range 3 {
 			f.Shown = (*limiter.Memory)(nil).Record(now, p, &f, 1<<62)
@@ -57,7 +56,7 @@ func TestRecordDoesNotOverflow(t *testing.T) {
 // found again.
 func TestRecordBehindAnotherClock(t *testing.T) {
 	ahead, behind := opening, opening.Add(-time.Second) // of a boundary
-	p := compile(t, storeless.Limit{Quota: 10, Window: time.Minute})
+	p := compile(t, limiter.Limit{Quota: 10, Window: time.Minute})
 	shown := (*limiter.Memory)(nil).Record(ahead, p, &limiter.Candidate{}, 1)
 	for _, m := range []*limiter.Memory{nil, limiter.NewMemory(64, 1)} {
 		f := limiter.Candidate{Key: 7, Shown: shown}
@@ -71,7 +70,7 @@ func TestRecordBehindAnotherClock(t *testing.T) {
 // window and in the next; after that there is nothing to give back.
 func TestRestoreIsTheInverseWithinAWindow(t *testing.T) {
 	start := opening
-	p := compile(t, storeless.Limit{Quota: 10, Window: time.Minute})
+	p := compile(t, limiter.Limit{Quota: 10, Window: time.Minute})
 	for _, test := range []struct {
 		name  string
 		after time.Duration
@@ -102,7 +101,7 @@ func TestRestoreIsTheInverseWithinAWindow(t *testing.T) {
 
 func TestRestoreOfABucketPaysItsDebt(t *testing.T) {
 	now := opening
-	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute, Burst: 10})
+	p := compile(t, limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 60, Window: time.Minute, Burst: 10})
 	m, f := limiter.NewMemory(64, 1), limiter.Candidate{Key: 7}
 	m.Record(now, p, &f, 6)
 	m.Restore(now, now, p, &f, 2)
@@ -113,10 +112,10 @@ func TestRestoreOfABucketPaysItsDebt(t *testing.T) {
 
 func TestShare(t *testing.T) {
 	p := compile(t,
-		storeless.Limit{Quota: 100, Window: time.Hour},
-		storeless.Limit{Name: "few", Quota: 3, Window: time.Minute},
-		storeless.Limit{Name: "burst", Algorithm: storeless.TokenBucket, Quota: 10, Burst: 30, Window: time.Second},
-		storeless.Limit{Name: "slow", Algorithm: storeless.TokenBucket, Quota: 1, Burst: 1, Window: storeless.MaxWindow},
+		limiter.Limit{Quota: 100, Window: time.Hour},
+		limiter.Limit{Name: "few", Quota: 3, Window: time.Minute},
+		limiter.Limit{Name: "burst", Algorithm: limiter.TokenBucket, Quota: 10, Burst: 30, Window: time.Second},
+		limiter.Limit{Name: "slow", Algorithm: limiter.TokenBucket, Quota: 1, Burst: 1, Window: limiter.MaxWindow},
 	)
 	s := p.Share(7)
 	require.True(t, p.SameShape(s))
@@ -130,10 +129,10 @@ func TestShare(t *testing.T) {
 
 // A bucket that is refunded what has leaked out already would hold more than its burst.
 func TestRestoreOfABucketKeepsItsBurst(t *testing.T) {
-	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: 10})
+	p := compile(t, limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 60, Window: minute, Burst: 10})
 	now := opening
 	var f limiter.Candidate
-	var v storeless.Verdict
+	var v limiter.Verdict
 	var charged []time.Time
 	for range 5 {
 		f.Shown, v = p.Step(now, f.Shown, 10)
@@ -144,7 +143,7 @@ func TestRestoreOfABucketKeepsItsBurst(t *testing.T) {
 	admitted := 0
 	for _, then := range charged {
 		for {
-			var v storeless.Verdict
+			var v limiter.Verdict
 			if f.Shown, v = p.Step(now, f.Shown, 1); !v.Admitted {
 				break
 			}
@@ -164,7 +163,7 @@ func TestRestoreOfABucketKeepsItsBurst(t *testing.T) {
 // makes no room there: 10 at once, 10 more three minutes later, and none at the first instant after that.
 func TestRestoreOfALongPastChangesNothing(t *testing.T) {
 	for _, a := range algorithms[:2] {
-		p := compile(t, storeless.Limit{Algorithm: a, Quota: 10, Window: minute})
+		p := compile(t, limiter.Limit{Algorithm: a, Quota: 10, Window: minute})
 		for name, m := range map[string]*limiter.Memory{"the memory": limiter.NewMemory(8, 1), "the token": nil} {
 			f := limiter.Candidate{Key: 1}
 			take := func(now time.Time, want bool) {
@@ -176,7 +175,7 @@ func TestRestoreOfALongPastChangesNothing(t *testing.T) {
 			take(midnight.Add(3*minute), true)
 			next := midnight.Add(4 * minute)
 			f.Shown = m.Restore(next, midnight, p, &f, 10)
-			take(next, a == storeless.FixedWindow)
+			take(next, a == limiter.FixedWindow)
 			f.Shown = m.Restore(next, midnight, p, &f, 10)
 			take(next.Add(second), false)
 		}
@@ -187,7 +186,7 @@ func TestRestoreOfALongPastChangesNothing(t *testing.T) {
 func TestSettledInParallel(t *testing.T) {
 	const workers, rounds, quota = 8, 5000, 1 << 20
 	m := limiter.NewMemory(8000, 1)
-	p := compile(t, storeless.Limit{Quota: quota, Window: hour})
+	p := compile(t, limiter.Limit{Quota: quota, Window: hour})
 	wide := p.Scale(workers)
 	kit.Together(workers, func(n int) {
 		f := limiter.Candidate{Key: numbered(m, 'f', n), Networks: []limiter.Network{{Key: numbered(m, 'n', 0), Policy: wide}}}

@@ -8,12 +8,11 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/cells"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // rule is one compiled limit: every number that a decision needs.
 type rule struct {
-	limit    storeless.Limit // with its defaults filled in
+	limit    Limit // with its defaults filled in
 	id       uint32
 	capacity int64 // most cost that one request may have: Quota, or Burst
 	window   int64 // µs
@@ -32,7 +31,7 @@ type rule struct {
 const maxSkew = 5 * time.Second
 
 // compile assumes a checked limit.
-func compile(l storeless.Limit) rule {
+func compile(l Limit) rule {
 	r := rule{
 		limit:    l,
 		id:       limitID(l),
@@ -64,7 +63,7 @@ func (r *rule) as(of *rule) { r.id, r.later, r.life = of.id, of.later, of.life }
 // left out on purpose: counts say what was used, so a changed quota applies to
 // them at once. 24 bits keep a token's entry short; a policy whose own ids
 // collide is refused by Compile.
-func limitID(l storeless.Limit) uint32 {
+func limitID(l Limit) uint32 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %d %s", l.Algorithm, l.Window/time.Second, l.Name)
 	sum := h.Sum64()

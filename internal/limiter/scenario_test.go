@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A row is one request of a scenario, and what must come of it.
@@ -25,7 +24,7 @@ type row struct {
 // A scenario is a sequence of requests of one tally.
 type scenario struct {
 	name     string
-	policies []storeless.Limit // one limit each, of one shape: tiers
+	policies []limiter.Limit // one limit each, of one shape: tiers
 	rows     []row
 }
 
@@ -34,15 +33,15 @@ type scenario struct {
 func play(t *testing.T, scenarios []scenario) {
 	carriers := []struct {
 		name string
-		ask  func(m *limiter.Memory, p *limiter.Policy, now time.Time, shown limiter.Tally, cost int64) (limiter.Tally, storeless.Verdict)
+		ask  func(m *limiter.Memory, p *limiter.Policy, now time.Time, shown limiter.Tally, cost int64) (limiter.Tally, limiter.Verdict)
 	}{
-		{"echo", func(_ *limiter.Memory, p *limiter.Policy, now time.Time, shown limiter.Tally, cost int64) (limiter.Tally, storeless.Verdict) {
+		{"echo", func(_ *limiter.Memory, p *limiter.Policy, now time.Time, shown limiter.Tally, cost int64) (limiter.Tally, limiter.Verdict) {
 			return p.Step(now, shown, cost)
 		}},
-		{"memory", func(m *limiter.Memory, p *limiter.Policy, now time.Time, _ limiter.Tally, cost int64) (limiter.Tally, storeless.Verdict) {
+		{"memory", func(m *limiter.Memory, p *limiter.Policy, now time.Time, _ limiter.Tally, cost int64) (limiter.Tally, limiter.Verdict) {
 			return m.Take(now, p, &limiter.Candidate{Key: 1}, cost)
 		}},
-		{"both", func(m *limiter.Memory, p *limiter.Policy, now time.Time, shown limiter.Tally, cost int64) (limiter.Tally, storeless.Verdict) {
+		{"both", func(m *limiter.Memory, p *limiter.Policy, now time.Time, shown limiter.Tally, cost int64) (limiter.Tally, limiter.Verdict) {
 			return m.Take(now, p, &limiter.Candidate{Key: 1, Shown: shown}, cost)
 		}},
 	}
@@ -74,9 +73,9 @@ func play(t *testing.T, scenarios []scenario) {
 }
 
 func TestSlidingWindow(t *testing.T) {
-	five := storeless.Limit{Quota: 5, Window: minute}
+	five := limiter.Limit{Quota: 5, Window: minute}
 	play(t, []scenario{
-		{"a burst, and the way back", []storeless.Limit{five}, []row{
+		{"a burst, and the way back", []limiter.Limit{five}, []row{
 			{at: 0, cost: 1, admitted: true, left: 4, reset: 120},
 			{at: 0, cost: 1, admitted: true, left: 3, reset: 90},
 			{at: 0, cost: 1, admitted: true, left: 2, reset: 80},
@@ -90,35 +89,35 @@ func TestSlidingWindow(t *testing.T) {
 			{at: 84*second - tick, cost: 1, wait: 1, reset: 1},
 			{at: 84 * second, cost: 1, admitted: true, left: 0, reset: 12},
 		}},
-		{"the previous window weighs until its last microsecond", []storeless.Limit{five}, []row{
+		{"the previous window weighs until its last microsecond", []limiter.Limit{five}, []row{
 			{at: 0, cost: 5, admitted: true, reset: 72},
 			{at: 2*minute - tick, cost: 5, wait: 1, reset: 1, left: 4},
 			{at: 2*minute - tick, cost: 4, admitted: true, left: 0, reset: 1},
 			{at: 2 * minute, cost: 1, admitted: true, left: 0, reset: 15},
 		}},
-		{"2L-1 in one window's length is the worst", []storeless.Limit{five}, []row{
+		{"2L-1 in one window's length is the worst", []limiter.Limit{five}, []row{
 			{at: minute - tick, cost: 5, admitted: true, reset: 13},
 			{at: minute, cost: 1, wait: 12, reset: 12},
 			{at: 2*minute - 2*tick, cost: 5, wait: 1, left: 4, reset: 1},
 			{at: 2*minute - 2*tick, cost: 4, admitted: true, reset: 1},
 		}},
-		{"a part of a microsecond is waited for too", []storeless.Limit{{Quota: 8, Window: minute}}, []row{
+		{"a part of a microsecond is waited for too", []limiter.Limit{{Quota: 8, Window: minute}}, []row{
 			{at: 0, cost: 7, admitted: true, left: 1, reset: 69},
 			{at: minute + 428_571*tick, cost: 7, wait: 52, reset: 52, left: 1},
 			{at: minute + 51*second + 428_571*tick, cost: 7, wait: 1, reset: 1, left: 6},
 			{at: minute + 52*second + 428_571*tick, cost: 7, admitted: true, left: 0, reset: 8},
 		}},
-		{"two windows deep nothing is left of it", []storeless.Limit{five}, []row{
+		{"two windows deep nothing is left of it", []limiter.Limit{five}, []row{
 			{at: 0, cost: 5, admitted: true, reset: 72},
 			{at: 2 * minute, cost: 0, admitted: true, left: 5},
 			{at: 2 * minute, cost: 5, admitted: true, reset: 72},
 			{at: 1000 * hour, cost: 5, admitted: true, reset: 72},
 		}},
-		{"a window without requests between two with", []storeless.Limit{five}, []row{
+		{"a window without requests between two with", []limiter.Limit{five}, []row{
 			{at: 30 * second, cost: 3, admitted: true, left: 2, reset: 50},
 			{at: 150 * second, cost: 5, admitted: true, reset: 42},
 		}},
-		{"costs: 0 peeks, the quota fits, more never does", []storeless.Limit{five}, []row{
+		{"costs: 0 peeks, the quota fits, more never does", []limiter.Limit{five}, []row{
 			{at: 0, cost: 0, admitted: true, left: 5},
 			{at: 0, cost: 6, left: 5},
 			{at: 0, cost: 3, admitted: true, left: 2, reset: 80},
@@ -130,13 +129,13 @@ func TestSlidingWindow(t *testing.T) {
 			{at: 0, cost: 2, admitted: true, reset: 72},
 			{at: 0, cost: 0, admitted: true, reset: 72},
 		}},
-		{"a refusal charges nothing", []storeless.Limit{five}, []row{
+		{"a refusal charges nothing", []limiter.Limit{five}, []row{
 			{at: 0, cost: 4, admitted: true, left: 1, reset: 75},
 			{at: second, cost: 2, wait: 74, left: 1, reset: 74},
 			{at: second, cost: 2, wait: 74, left: 1, reset: 74},
 			{at: second, cost: 1, admitted: true, reset: 71},
 		}},
-		{"a quota applies at once, lowered or raised", []storeless.Limit{five, {Quota: 2, Window: minute}, {Quota: 9, Window: minute}}, []row{
+		{"a quota applies at once, lowered or raised", []limiter.Limit{five, {Quota: 2, Window: minute}, {Quota: 9, Window: minute}}, []row{
 			{at: 0, cost: 4, admitted: true, left: 1, reset: 75},
 			{at: 0, cost: 1, wait: 105, reset: 105, under: 1},
 			{at: 0, cost: 0, admitted: true, reset: 105, under: 1},
@@ -146,7 +145,7 @@ func TestSlidingWindow(t *testing.T) {
 			{at: 105 * second, cost: 1, wait: 9, reset: 9, under: 1},
 			{at: 114 * second, cost: 1, admitted: true, reset: 6, under: 1},
 		}},
-		{"a window of one second", []storeless.Limit{{Quota: 3, Window: second}}, []row{
+		{"a window of one second", []limiter.Limit{{Quota: 3, Window: second}}, []row{
 			{at: 0, cost: 3, admitted: true, reset: 2},
 			{at: second - tick, cost: 1, wait: 1, reset: 1},
 			{at: second + second/3, cost: 1, wait: 1, reset: 1},
@@ -157,11 +156,11 @@ func TestSlidingWindow(t *testing.T) {
 }
 
 func TestFixedWindow(t *testing.T) {
-	five := storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: minute}
+	five := limiter.Limit{Algorithm: limiter.FixedWindow, Quota: 5, Window: minute}
 	two := five
 	two.Quota = 2
 	play(t, []scenario{
-		{"a boundary forgets", []storeless.Limit{five}, []row{
+		{"a boundary forgets", []limiter.Limit{five}, []row{
 			{at: 20 * second, cost: 4, admitted: true, left: 1, reset: 40},
 			{at: minute - tick, cost: 2, wait: 1, left: 1, reset: 1},
 			{at: minute - tick, cost: 1, admitted: true, reset: 1},
@@ -171,13 +170,13 @@ func TestFixedWindow(t *testing.T) {
 			{at: 2 * minute, cost: 0, admitted: true, left: 5},
 			{at: 90 * day, cost: 5, admitted: true, reset: 60},
 		}},
-		{"costs: 0 peeks, the quota fits, more never does", []storeless.Limit{five}, []row{
+		{"costs: 0 peeks, the quota fits, more never does", []limiter.Limit{five}, []row{
 			{at: 0, cost: 6, left: 5},
 			{at: 0, cost: 5, admitted: true, reset: 60},
 			{at: 0, cost: 0, admitted: true, reset: 60},
 			{at: 0, cost: 6, reset: 60},
 		}},
-		{"a quota applies at once, lowered or raised", []storeless.Limit{five, two}, []row{
+		{"a quota applies at once, lowered or raised", []limiter.Limit{five, two}, []row{
 			{at: 0, cost: 3, admitted: true, left: 2, reset: 60},
 			{at: 0, cost: 1, wait: 60, reset: 60, under: 1},
 			{at: 0, cost: 0, admitted: true, reset: 60, under: 1},
@@ -189,11 +188,11 @@ func TestFixedWindow(t *testing.T) {
 }
 
 func TestTokenBucket(t *testing.T) {
-	bucket := func(quota, burst int64) storeless.Limit {
-		return storeless.Limit{Algorithm: storeless.TokenBucket, Quota: quota, Window: minute, Burst: burst}
+	bucket := func(quota, burst int64) limiter.Limit {
+		return limiter.Limit{Algorithm: limiter.TokenBucket, Quota: quota, Window: minute, Burst: burst}
 	}
 	play(t, []scenario{
-		{"a burst, then one a second", []storeless.Limit{bucket(60, 3)}, []row{
+		{"a burst, then one a second", []limiter.Limit{bucket(60, 3)}, []row{
 			{at: 0, cost: 1, admitted: true, left: 2, reset: 1},
 			{at: 0, cost: 2, admitted: true, left: 0, reset: 1},
 			{at: 0, cost: 1, wait: 1, reset: 1},
@@ -205,32 +204,32 @@ func TestTokenBucket(t *testing.T) {
 			{at: 4 * second, cost: 3, admitted: true, reset: 1},
 			{at: 90 * day, cost: 3, admitted: true, reset: 1},
 		}},
-		{"costs: 0 peeks, the burst fits, more never does", []storeless.Limit{bucket(60, 3)}, []row{
+		{"costs: 0 peeks, the burst fits, more never does", []limiter.Limit{bucket(60, 3)}, []row{
 			{at: 0, cost: 0, admitted: true, left: 3},
 			{at: 0, cost: 4, left: 3},
 			{at: 0, cost: 60, left: 3},
 			{at: 0, cost: 3, admitted: true, reset: 1},
 			{at: 0, cost: 4, reset: 1},
 		}},
-		{"the burst defaults to the quota", []storeless.Limit{bucket(6, 0)}, []row{
+		{"the burst defaults to the quota", []limiter.Limit{bucket(6, 0)}, []row{
 			{at: 0, cost: 6, admitted: true, reset: 10},
 			{at: 10*second - tick, cost: 1, wait: 1, reset: 1},
 			{at: 10 * second, cost: 1, admitted: true, reset: 10},
 		}},
 		// 60 s over 7 is 8,571,428.57 µs: T is 8,571,429.
-		{"the interval rounds up", []storeless.Limit{bucket(7, 2)}, []row{
+		{"the interval rounds up", []limiter.Limit{bucket(7, 2)}, []row{
 			{at: 0, cost: 2, admitted: true, reset: 9},
 			{at: 8_571_428 * tick, cost: 1, wait: 1, reset: 1},
 			{at: 8_571_429 * tick, cost: 1, admitted: true, reset: 9},
 			{at: 17_142_857 * tick, cost: 1, wait: 1, reset: 1},
 			{at: 17_142_858 * tick, cost: 1, admitted: true, reset: 9},
 		}},
-		{"what is owed is time: a new rate asks for it at its own pace", []storeless.Limit{bucket(60, 3), bucket(6, 3)}, []row{
+		{"what is owed is time: a new rate asks for it at its own pace", []limiter.Limit{bucket(60, 3), bucket(6, 3)}, []row{
 			{at: 0, cost: 3, admitted: true, reset: 1},
 			{at: 0, cost: 1, admitted: true, left: 1, reset: 3, under: 1},
 			{at: 0, cost: 1, wait: 11, reset: 11},
 		}},
-		{"a larger burst is there at once, a smaller one is paid down to", []storeless.Limit{bucket(60, 3), bucket(60, 10), bucket(60, 1)}, []row{
+		{"a larger burst is there at once, a smaller one is paid down to", []limiter.Limit{bucket(60, 3), bucket(60, 10), bucket(60, 1)}, []row{
 			{at: 0, cost: 3, admitted: true, reset: 1},
 			{at: 0, cost: 7, admitted: true, reset: 1, under: 1},
 			{at: 0, cost: 1, wait: 8, reset: 8},
@@ -240,7 +239,7 @@ func TestTokenBucket(t *testing.T) {
 		}},
 		// A client that moves between tiers keeps its tally. The lower tier must
 		// not shorten what the higher one is owed, however often it looks.
-		{"a peek by a tier of a smaller burst forgives nothing", []storeless.Limit{bucket(60, 600), bucket(60, 1)}, []row{
+		{"a peek by a tier of a smaller burst forgives nothing", []limiter.Limit{bucket(60, 600), bucket(60, 1)}, []row{
 			{at: 0, cost: 100, admitted: true, left: 500, reset: 1},
 			{at: 0, cost: 0, admitted: true, reset: 100, under: 1},
 			{at: 0, cost: 1, wait: 100, reset: 100, under: 1},
@@ -251,12 +250,12 @@ func TestTokenBucket(t *testing.T) {
 }
 
 func TestLeakyBucket(t *testing.T) {
-	meter := storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 12, Window: minute}
+	meter := limiter.Limit{Algorithm: limiter.LeakyBucket, Quota: 12, Window: minute}
 	fast, third := meter, meter
 	fast.Quota = 60
 	third.Quota, third.Window = 3, second
 	play(t, []scenario{
-		{"one each interval, and no credit", []storeless.Limit{meter}, []row{
+		{"one each interval, and no credit", []limiter.Limit{meter}, []row{
 			{at: 0, cost: 1, admitted: true, reset: 5},
 			{at: 0, cost: 1, wait: 5, reset: 5},
 			{at: 5*second - tick, cost: 1, wait: 1, reset: 1},
@@ -264,20 +263,20 @@ func TestLeakyBucket(t *testing.T) {
 			{at: hour, cost: 1, admitted: true, reset: 5},
 			{at: hour, cost: 1, wait: 5, reset: 5},
 		}},
-		{"costs: 0 peeks, 1 fits, more never does", []storeless.Limit{meter}, []row{
+		{"costs: 0 peeks, 1 fits, more never does", []limiter.Limit{meter}, []row{
 			{at: 0, cost: 0, admitted: true, left: 1},
 			{at: 0, cost: 2, left: 1},
 			{at: 0, cost: 1, admitted: true, reset: 5},
 			{at: 0, cost: 2, reset: 5},
 		}},
-		{"a quota applies to what comes after", []storeless.Limit{meter, fast}, []row{
+		{"a quota applies to what comes after", []limiter.Limit{meter, fast}, []row{
 			{at: 0, cost: 1, admitted: true, reset: 5},
 			{at: 4 * second, cost: 1, wait: 1, reset: 1, under: 1},
 			{at: 5 * second, cost: 1, admitted: true, reset: 1, under: 1},
 			{at: 6*second - tick, cost: 1, wait: 1, reset: 1},
 			{at: 6 * second, cost: 1, admitted: true, reset: 5},
 		}},
-		{"the interval rounds up", []storeless.Limit{third}, []row{
+		{"the interval rounds up", []limiter.Limit{third}, []row{
 			{at: 0, cost: 1, admitted: true, reset: 1},
 			{at: 333_333 * tick, cost: 1, wait: 1, reset: 1},
 			{at: 333_334 * tick, cost: 1, admitted: true, reset: 1},
@@ -288,7 +287,7 @@ func TestLeakyBucket(t *testing.T) {
 }
 
 func TestAMarkThatHasPassedIsNone(t *testing.T) {
-	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute})
+	p := compile(t, limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 60, Window: time.Minute})
 	tally, _ := p.Step(opening, limiter.Tally{}, 5)
 	for _, after := range []time.Duration{5 * time.Second, time.Hour} {
 		then := opening.Add(after)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // Two clients get exactly what the limits say, no more and no less, request by
@@ -77,7 +76,7 @@ func TestBoundsInOneWindow(t *testing.T) {
 	const quota, instances, restarts = 7, 4, 3
 	for _, a := range algorithms {
 		t.Run(a.String(), func(t *testing.T) {
-			p := compile(t, storeless.Limit{Algorithm: a, Quota: quota, Window: minute})
+			p := compile(t, limiter.Limit{Algorithm: a, Quota: quota, Window: minute})
 			capacity := p.Capacity()
 			each(t, 3, func(t *testing.T, r *rand.Rand) {
 				spend := func(f *fleet, instances int, show func() limiter.Tally) int {
@@ -110,20 +109,20 @@ func TestBoundsInOneWindow(t *testing.T) {
 // gets whenever it asks.
 func TestBoundsInAnySpan(t *testing.T) {
 	const window = 10 * second
-	for _, l := range []storeless.Limit{
-		{Algorithm: storeless.SlidingWindow, Quota: 7},
-		{Algorithm: storeless.SlidingWindow, Quota: 1},
-		{Algorithm: storeless.FixedWindow, Quota: 7},
-		{Algorithm: storeless.TokenBucket, Quota: 7, Burst: 4},
-		{Algorithm: storeless.TokenBucket, Quota: 3, Burst: 9},
-		{Algorithm: storeless.LeakyBucket, Quota: 7},
+	for _, l := range []limiter.Limit{
+		{Algorithm: limiter.SlidingWindow, Quota: 7},
+		{Algorithm: limiter.SlidingWindow, Quota: 1},
+		{Algorithm: limiter.FixedWindow, Quota: 7},
+		{Algorithm: limiter.TokenBucket, Quota: 7, Burst: 4},
+		{Algorithm: limiter.TokenBucket, Quota: 3, Burst: 9},
+		{Algorithm: limiter.LeakyBucket, Quota: 7},
 	} {
 		l.Window = window
-		bound := map[storeless.Algorithm]int64{
-			storeless.SlidingWindow: 2*l.Quota - 1,
-			storeless.FixedWindow:   2 * l.Quota,
-			storeless.TokenBucket:   l.Burst + window.Microseconds()/interval(l),
-			storeless.LeakyBucket:   1 + window.Microseconds()/interval(l),
+		bound := map[limiter.Algorithm]int64{
+			limiter.SlidingWindow: 2*l.Quota - 1,
+			limiter.FixedWindow:   2 * l.Quota,
+			limiter.TokenBucket:   l.Burst + window.Microseconds()/interval(l),
+			limiter.LeakyBucket:   1 + window.Microseconds()/interval(l),
 		}[l.Algorithm]
 		p := compile(t, l)
 		worst := int64(0)
@@ -147,7 +146,7 @@ func TestBoundsInAnySpan(t *testing.T) {
 				worst = max(worst, n)
 			}
 		})
-		if l.Algorithm == storeless.SlidingWindow || l.Algorithm == storeless.FixedWindow {
+		if l.Algorithm == limiter.SlidingWindow || l.Algorithm == limiter.FixedWindow {
 			require.Equal(t, bound, worst, "the bound of %s is reached", l.Algorithm)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A debtor is the oracle of a bucket whose costs are settled: one number, of one clock. It
@@ -37,12 +36,12 @@ func (d *debtor) refund(cost, age int64) { d.owes -= min(d.owes, max(0, cost*d.i
 // network owe what the definition says after each decision, settlement and refund; under a
 // policy and under all that is made of one.
 func TestSettledByOneArithmetic(t *testing.T) {
-	for name, l := range map[string]storeless.Limit{
-		"a burst":    {Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: 10},
-		"a day":      {Algorithm: storeless.TokenBucket, Quota: 1000, Window: day, Burst: 100},
-		"burst of 1": {Algorithm: storeless.TokenBucket, Quota: 7, Window: 10 * second, Burst: 1},
-		"long burst": {Algorithm: storeless.TokenBucket, Quota: 6, Window: second, Burst: 300},
-		"a meter":    {Algorithm: storeless.LeakyBucket, Quota: 7, Window: 10 * second},
+	for name, l := range map[string]limiter.Limit{
+		"a burst":    {Algorithm: limiter.TokenBucket, Quota: 60, Window: minute, Burst: 10},
+		"a day":      {Algorithm: limiter.TokenBucket, Quota: 1000, Window: day, Burst: 100},
+		"burst of 1": {Algorithm: limiter.TokenBucket, Quota: 7, Window: 10 * second, Burst: 1},
+		"long burst": {Algorithm: limiter.TokenBucket, Quota: 6, Window: second, Burst: 300},
+		"a meter":    {Algorithm: limiter.LeakyBucket, Quota: 7, Window: 10 * second},
 	} {
 		whole := compile(t, l)
 		policies := map[string]*limiter.Policy{
@@ -128,9 +127,9 @@ func settleAtRandom(t *testing.T, r *rand.Rand, p *limiter.Policy, window, known
 // all if the instance knows it and not the debt. Where the one clock there is has stepped back,
 // it waits for no more than twice what it owes. What owes nothing waits as it does without.
 func TestOverdraftAndWrongClocks(t *testing.T) {
-	for _, l := range []storeless.Limit{
-		{Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: 10},
-		{Algorithm: storeless.LeakyBucket, Quota: 60, Window: minute},
+	for _, l := range []limiter.Limit{
+		{Algorithm: limiter.TokenBucket, Quota: 60, Window: minute, Burst: 10},
+		{Algorithm: limiter.LeakyBucket, Quota: 60, Window: minute},
 	} {
 		p := compile(t, l)
 		full := p.Capacity()
@@ -183,7 +182,7 @@ func TestOverdraftAndWrongClocks(t *testing.T) {
 // burst, and not what was settled above it; a larger one pays for it at once.
 func TestOverdraftUnderAnotherBurst(t *testing.T) {
 	bucket := func(burst int64) *limiter.Policy {
-		return compile(t, storeless.Limit{Name: "b", Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: burst})
+		return compile(t, limiter.Limit{Name: "b", Algorithm: limiter.TokenBucket, Quota: 60, Window: minute, Burst: burst})
 	}
 	small, p, large := bucket(10), bucket(100), bucket(1000)
 	m := limiter.NewMemory(1, 1)
@@ -219,7 +218,7 @@ func TestOverdraftUnderAnotherBurst(t *testing.T) {
 // TestOverdraftIsNoClaim: more than a bucket can be owed in all is not believed, whatever a
 // token says of it; and nothing but a settlement makes one.
 func TestOverdraftIsNoClaim(t *testing.T) {
-	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: 10})
+	p := compile(t, limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 60, Window: minute, Burst: 10})
 	for _, cur := range []uint32{71, 1 << 20, 1<<32 - 1} {
 		shown := limiter.Tally{{At: midnight.Add(hour).UnixMicro(), Cur: cur, Prev: cur}}
 		held, v := p.Step(midnight, shown, 1)
@@ -241,7 +240,7 @@ func TestOverdraftIsNoClaim(t *testing.T) {
 
 // TestOverdraftInAFullMemory: who lost a cell with an overdraft begins with no less.
 func TestOverdraftInAFullMemory(t *testing.T) {
-	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: 10})
+	p := compile(t, limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 60, Window: minute, Burst: 10})
 	m := limiter.NewMemory(1, 1)
 	for n := range 40 {
 		m.Record(midnight, p, &limiter.Candidate{Key: stranger(m, n)}, int64(30+n))
@@ -254,7 +253,7 @@ func TestOverdraftInAFullMemory(t *testing.T) {
 	require.Positive(t, newcomer.Inherited)
 
 	// It is kept for as long as it takes: no such cell is a wrong clock's.
-	slow := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1, Window: hour, Burst: 100})
+	slow := compile(t, limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 1, Window: hour, Burst: 100})
 	m = limiter.NewMemory(1, 1)
 	for n := range 40 {
 		m.Record(midnight, slow, &limiter.Candidate{Key: stranger(m, n)}, 1<<40)
@@ -262,7 +261,7 @@ func TestOverdraftInAFullMemory(t *testing.T) {
 	require.Equal(t, 102*hour, take(m, slow, midnight, stranger(m, 0), 1).Wait)
 
 	// Where that was of a larger bucket, a smaller one may have been owed all it can.
-	large := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: 1000})
+	large := compile(t, limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 60, Window: minute, Burst: 1000})
 	m = limiter.NewMemory(1, 1)
 	for n := range 40 {
 		m.Record(midnight, large, &limiter.Candidate{Key: stranger(m, n)}, 1<<40)
@@ -273,7 +272,7 @@ func TestOverdraftInAFullMemory(t *testing.T) {
 // TestOverdraftIsTakenBack: of what is recorded a part may be lost, so that no more than a burst
 // comes back; else what others owe would. And no tally lives longer than its policy says.
 func TestOverdraftIsTakenBack(t *testing.T) {
-	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: 10})
+	p := compile(t, limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 60, Window: minute, Burst: 10})
 	m, f := limiter.NewMemory(1, 1), limiter.Candidate{Key: 1}
 	for _, now := range []time.Time{midnight, midnight.Add(minute - second)} {
 		tally := m.Record(now, p, &f, 1<<40)

@@ -13,18 +13,17 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // randomLimit returns a limit that a few requests fill.
-func randomLimit(r *rand.Rand, name string) storeless.Limit {
-	l := storeless.Limit{
+func randomLimit(r *rand.Rand, name string) limiter.Limit {
+	l := limiter.Limit{
 		Name:      name,
 		Algorithm: algorithms[r.IntN(len(algorithms))],
 		Quota:     1 + r.Int64N(12),
 		Window:    []time.Duration{10 * second, minute, hour}[r.IntN(3)],
 	}
-	if l.Algorithm == storeless.TokenBucket {
+	if l.Algorithm == limiter.TokenBucket {
 		l.Burst = 1 + r.Int64N(8)
 	}
 	return l
@@ -41,7 +40,7 @@ type shadowed struct {
 }
 
 func randomShadowed(t testing.TB, r *rand.Rand) (s shadowed) {
-	var all, inForce []storeless.Limit
+	var all, inForce []limiter.Limit
 	for i := range 1 + r.IntN(3) {
 		l := randomLimit(r, fmt.Sprintf("force-%d", i))
 		all, inForce = append(all, l), append(inForce, l)
@@ -134,7 +133,7 @@ func TestShadowsAgainstThePolicyWithoutThem(t *testing.T) {
 			for i, p := range s.alone {
 				h, at := candidate(2+i, p, client, part(shown, s.shadows[i])), s.shadows[i]
 				counted := part(tally, at)
-				var alone storeless.Verdict
+				var alone limiter.Verdict
 				if v.Admitted {
 					var one limiter.Tally
 					one, alone = memories[2+i].Take(now, p, &h, cost)
@@ -161,7 +160,7 @@ func TestShadowsAgainstThePolicyWithoutThem(t *testing.T) {
 // What a shadow would have refused is not in it: neither Record for it alone, which is what
 // settles a cost, nor a cell is left behind.
 func TestShadowThatWouldRefuseCountsNothing(t *testing.T) {
-	p := compile(t, storeless.Limit{Name: "a", Quota: 5, Window: minute}, storeless.Limit{Name: "b", Quota: 2, Window: minute, Shadow: true})
+	p := compile(t, limiter.Limit{Name: "a", Quota: 5, Window: minute}, limiter.Limit{Name: "b", Quota: 2, Window: minute, Shadow: true})
 	m := limiter.NewMemory(64, 2)
 	f := limiter.Candidate{Key: m.Key([]byte("a"))}
 	for i, want := range []struct {
@@ -192,7 +191,7 @@ func TestShadowThatWouldRefuseCountsNothing(t *testing.T) {
 // A shadow keeps its counts when it comes into force, and a limit in force when it becomes one.
 func TestShadowKeepsItsCounts(t *testing.T) {
 	for _, algorithm := range algorithms {
-		limits := []storeless.Limit{
+		limits := []limiter.Limit{
 			{Name: "a", Quota: 100, Window: minute},
 			{Name: "b", Algorithm: algorithm, Quota: 3, Window: minute, Shadow: true},
 		}
@@ -216,14 +215,14 @@ func TestShadowKeepsItsCounts(t *testing.T) {
 
 // A short shadow must not make a pass larger, or live longer.
 func TestShadowChangesNoPass(t *testing.T) {
-	bare := []storeless.Limit{{Name: "m", Quota: 3, Window: minute}, {Name: "d", Quota: 48, Window: day}}
-	with := append(slices.Clone(bare), storeless.Limit{Name: "s", Quota: 40, Window: 45 * minute, Shadow: true})
+	bare := []limiter.Limit{{Name: "m", Quota: 3, Window: minute}, {Name: "d", Quota: 48, Window: day}}
+	with := append(slices.Clone(bare), limiter.Limit{Name: "s", Quota: 40, Window: 45 * minute, Shadow: true})
 	p, q := compile(t, bare...), compile(t, with...)
 	require.Equal(t, p.PassLife(hour), q.PassLife(hour))
 	for i := range bare {
 		require.Equal(t, p.Pass(hour).Limit(i), q.Pass(hour).Limit(i))
 	}
-	tally, v := limiter.Tally{}, storeless.Verdict{}
+	tally, v := limiter.Tally{}, limiter.Verdict{}
 	for range 3 {
 		tally, v = q.Pass(hour).Step(midnight, tally, 1)
 		require.True(t, v.Admitted)
@@ -234,8 +233,8 @@ func TestShadowChangesNoPass(t *testing.T) {
 }
 
 func TestAPolicyOfShadowsIsNone(t *testing.T) {
-	_, err := limiter.Compile("test", []storeless.Limit{{Quota: 5, Window: minute, Shadow: true}})
+	_, err := limiter.Compile("test", []limiter.Limit{{Quota: 5, Window: minute, Shadow: true}})
 	require.EqualError(t, err, "Limits: at least one limit must be in force, and no Shadow")
-	_, err = limiter.Compile("test", []storeless.Limit{{Quota: 5, Window: minute}, {Quota: 3, Window: minute, Shadow: true}})
+	_, err = limiter.Compile("test", []limiter.Limit{{Quota: 5, Window: minute}, {Quota: 3, Window: minute, Shadow: true}})
 	require.NoError(t, err, "one window, and names by default")
 }

@@ -12,17 +12,16 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // What is known by sight is what was noted: that text, of that client, and to the bit the tally that it says. So it is
 // whatever becomes of the cells: charges, refunds, settled costs, a full memory, changed limits, clocks that step.
 func TestSightIsMemory(t *testing.T) {
-	all := []storeless.Limit{
+	all := []limiter.Limit{
 		{Name: "a", Quota: 5, Window: minute},
-		{Name: "b", Algorithm: storeless.FixedWindow, Quota: 9, Window: 5 * minute},
-		{Name: "c", Algorithm: storeless.TokenBucket, Quota: 7, Window: minute, Burst: 9},
-		{Name: "d", Algorithm: storeless.LeakyBucket, Quota: 30, Window: minute},
+		{Name: "b", Algorithm: limiter.FixedWindow, Quota: 9, Window: 5 * minute},
+		{Name: "c", Algorithm: limiter.TokenBucket, Quota: 7, Window: minute, Burst: 9},
+		{Name: "d", Algorithm: limiter.LeakyBucket, Quota: 30, Window: minute},
 	}
 	type noted struct {
 		says limiter.Tally
@@ -101,10 +100,10 @@ func TestSightIsMemory(t *testing.T) {
 // The last text of a client is known, again and again, and no other: an older one, another client's, or one that was
 // noted by another sight of the same memory.
 func TestTheLastIsKnownBySight(t *testing.T) {
-	for _, l := range []storeless.Limit{
+	for _, l := range []limiter.Limit{
 		{Quota: 5, Window: minute},
-		{Algorithm: storeless.FixedWindow, Quota: 5, Window: minute},
-		{Algorithm: storeless.TokenBucket, Quota: 5, Window: minute},
+		{Algorithm: limiter.FixedWindow, Quota: 5, Window: minute},
+		{Algorithm: limiter.TokenBucket, Quota: 5, Window: minute},
 	} {
 		t.Run(l.Algorithm.String(), func(t *testing.T) {
 			p, m := compile(t, l), limiter.NewMemory(1, 1) // all clients have one place

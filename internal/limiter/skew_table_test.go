@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/pages"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 var update = flag.Bool("update", false, "write the tables of proof/model/README.md anew")
@@ -43,23 +42,23 @@ func table(t *testing.T, begin string, anew func() string) string {
 // A load is a client that asks once in a while, give or take jitter of the time
 // between two requests.
 type load struct {
-	limit  storeless.Limit
+	limit  limiter.Limit
 	text   string
 	every  time.Duration
 	jitter float64 // 0: on the dot
 }
 
 func loads() []load {
-	of := func(text string, l storeless.Limit, percent int64) load {
+	of := func(text string, l limiter.Limit, percent int64) load {
 		return load{l, fmt.Sprintf("%s, %d %%", text, percent), time.Duration(int64(l.Window) / l.Quota * 100 / percent), 0.5}
 	}
-	slide := func(q int64, w time.Duration) storeless.Limit { return storeless.Limit{Quota: q, Window: w} }
-	fixed := storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 60, Window: minute}
-	bucket := func(q, b int64) storeless.Limit {
-		return storeless.Limit{Algorithm: storeless.TokenBucket, Quota: q, Burst: b, Window: minute}
+	slide := func(q int64, w time.Duration) limiter.Limit { return limiter.Limit{Quota: q, Window: w} }
+	fixed := limiter.Limit{Algorithm: limiter.FixedWindow, Quota: 60, Window: minute}
+	bucket := func(q, b int64) limiter.Limit {
+		return limiter.Limit{Algorithm: limiter.TokenBucket, Quota: q, Burst: b, Window: minute}
 	}
-	leaky := func(q int64) storeless.Limit {
-		return storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: q, Window: minute}
+	leaky := func(q int64) limiter.Limit {
+		return limiter.Limit{Algorithm: limiter.LeakyBucket, Quota: q, Window: minute}
 	}
 	return []load{
 		of("SlidingWindow 5/min", slide(5, minute), 80),
@@ -92,7 +91,7 @@ type clocks struct {
 	ahead [3]time.Duration // in ascending order
 }
 
-func clocksOf(l storeless.Limit) []clocks {
+func clocksOf(l limiter.Limit) []clocks {
 	permitted := min(5*second, l.Window/10)
 	return []clocks{
 		{"agree", [3]time.Duration{}},
@@ -105,7 +104,7 @@ func clocksOf(l storeless.Limit) []clocks {
 // An inspector knows the true time and all that was admitted, and says by the
 // definition of the algorithm what one limiter with one clock would admit next.
 type inspector struct {
-	limit storeless.Limit
+	limit limiter.Limit
 	state limiter.State
 }
 
@@ -117,7 +116,7 @@ func (o *inspector) add(now time.Time) {
 	}
 	if window := us / w; window != s.At {
 		before := uint32(0)
-		if window == s.At+1 && o.limit.Algorithm == storeless.SlidingWindow {
+		if window == s.At+1 && o.limit.Algorithm == limiter.SlidingWindow {
 			before = s.Cur
 		}
 		*s = limiter.State{At: window, Prev: before}
@@ -173,7 +172,7 @@ func pay(t *testing.T, l load, c clocks, requests int) (sum toll) {
 
 // returns counts the clients that are refused, come back after exactly the wait, to
 // whatever instance, and are refused again.
-func returns(t *testing.T, l storeless.Limit, c clocks, refusals int) (again int) {
+func returns(t *testing.T, l limiter.Limit, c clocks, refusals int) (again int) {
 	r := rand.New(rand.NewPCG(2, 0xc10c))
 	client := &echoer{p: compile(t, l)}
 	var fleet [3]*limiter.Memory
@@ -220,12 +219,12 @@ func TestSkewTables(t *testing.T) {
 	b.WriteString("\n| limit | refused | again after Retry-After |\n|---|--:|--:|\n")
 	for _, l := range []struct {
 		text  string
-		limit storeless.Limit
+		limit limiter.Limit
 	}{
-		{"SlidingWindow 60/min", storeless.Limit{Quota: 60, Window: minute}},
-		{"FixedWindow 60/min", storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 60, Window: minute}},
-		{"TokenBucket 60/min, burst 60", storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: minute}},
-		{"LeakyBucket 60/min", storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 60, Window: minute}},
+		{"SlidingWindow 60/min", limiter.Limit{Quota: 60, Window: minute}},
+		{"FixedWindow 60/min", limiter.Limit{Algorithm: limiter.FixedWindow, Quota: 60, Window: minute}},
+		{"TokenBucket 60/min, burst 60", limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 60, Window: minute}},
+		{"LeakyBucket 60/min", limiter.Limit{Algorithm: limiter.LeakyBucket, Quota: 60, Window: minute}},
 	} {
 		for _, c := range clocksOf(l.limit)[:2] {
 			again := returns(t, l.limit, c, refusals)

@@ -4,15 +4,13 @@ package limiter
 
 import (
 	"time"
-
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // Step decides one request of the given cost against t at now, and returns the
 // tally after it: charged on every limit if admitted, else t rolled to now. A
 // cost of 0 peeks: it is always admitted and charges nothing. Step is pure; it
 // is all there is where no memory is kept. It panics if cost is negative.
-func (p *Policy) Step(now time.Time, t Tally, cost int64) (after Tally, v storeless.Verdict) {
+func (p *Policy) Step(now time.Time, t Tally, cost int64) (after Tally, v Verdict) {
 	us := micros(now)
 	p.roll(us, &t)
 	p.step(us, &t, cost, &v)
@@ -21,7 +19,7 @@ func (p *Policy) Step(now time.Time, t Tally, cost int64) (after Tally, v storel
 
 // Peek says what Step would say to a request of the given cost, and charges nothing. It
 // panics if cost is negative.
-func (p *Policy) Peek(now time.Time, t Tally, cost int64) (v storeless.Verdict) {
+func (p *Policy) Peek(now time.Time, t Tally, cost int64) (v Verdict) {
 	if cost < 0 {
 		panic("limiter: negative cost")
 	}
@@ -44,7 +42,7 @@ func (p *Policy) Restore(now, then time.Time, t Tally, cost int64) Tally {
 }
 
 // step checks all limits, then charges all of them or none. t is rolled.
-func (p *Policy) step(now int64, t *Tally, cost int64, v *storeless.Verdict) {
+func (p *Policy) step(now int64, t *Tally, cost int64, v *Verdict) {
 	if cost < 0 {
 		panic("limiter: negative cost")
 	}

@@ -2,8 +2,6 @@
 
 package limiter
 
-import "github.com/tallystick/tallystick/storeless"
-
 // A State holds the counts of one limit.
 //
 // For the window algorithms, At is the number of the window since the Unix
@@ -20,4 +18,4 @@ type State struct {
 // A Tally holds the state of each of a policy's limits for one client, in the
 // policy's order; what lies beyond [Policy.Len] is zero. It says what was used,
 // never what remains, so a changed quota applies to it at once.
-type Tally [storeless.MaxLimits]State
+type Tally [MaxLimits]State

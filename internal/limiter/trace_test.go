@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // An instance of a fleet: a memory, a clock that is a little off, and the
@@ -32,7 +31,7 @@ type fleet struct {
 func newFleet(r *rand.Rand, n int, skew time.Duration) *fleet {
 	f := &fleet{instances: make([]*instance, n)}
 	for i := range f.instances {
-		f.instances[i] = &instance{memory: limiter.NewMemory(1, storeless.MaxLimits)}
+		f.instances[i] = &instance{memory: limiter.NewMemory(1, limiter.MaxLimits)}
 		if skew > 0 {
 			f.instances[i].skew = time.Duration(r.Int64N(int64(skew/tick)+1)) * tick
 		}
@@ -43,7 +42,7 @@ func newFleet(r *rand.Rand, n int, skew time.Duration) *fleet {
 // restart is a cold start: the memory is gone.
 func (f *fleet) restart(i int) {
 	f.lives = append(f.lives, f.instances[i].history)
-	f.instances[i] = &instance{memory: limiter.NewMemory(1, storeless.MaxLimits), skew: f.instances[i].skew}
+	f.instances[i] = &instance{memory: limiter.NewMemory(1, limiter.MaxLimits), skew: f.instances[i].skew}
 }
 
 // newest is what an honest client echoes.
@@ -72,7 +71,7 @@ func (f *fleet) anything(r *rand.Rand, p *limiter.Policy, now time.Time) (t limi
 	return t
 }
 
-func (f *fleet) ask(i int, p *limiter.Policy, now time.Time, shown limiter.Tally, cost int64) (time.Time, storeless.Verdict) {
+func (f *fleet) ask(i int, p *limiter.Policy, now time.Time, shown limiter.Tally, cost int64) (time.Time, limiter.Verdict) {
 	in := f.instances[i]
 	now = now.Add(in.skew)
 	t, v := in.memory.Take(now, p, &limiter.Candidate{Key: 1, Shown: shown}, cost)
@@ -96,14 +95,14 @@ func (f *fleet) everyLife() []history {
 // tracePolicies are the configurations that a trace moves between, tiers of one
 // shape, with few seconds to a window so that traces cross many.
 func tracePolicies(t *testing.T) map[string][]*limiter.Policy {
-	limit := func(a storeless.Algorithm, quota, burst int64, window time.Duration) storeless.Limit {
-		return storeless.Limit{Name: a.String(), Algorithm: a, Quota: quota, Window: window, Burst: burst}
+	limit := func(a limiter.Algorithm, quota, burst int64, window time.Duration) limiter.Limit {
+		return limiter.Limit{Name: a.String(), Algorithm: a, Quota: quota, Window: window, Burst: burst}
 	}
 	var (
-		slide = func(q int64) storeless.Limit { return limit(storeless.SlidingWindow, q, 0, 10*second) }
-		fixed = func(q int64) storeless.Limit { return limit(storeless.FixedWindow, q, 0, 20*second) }
-		token = func(q, b int64) storeless.Limit { return limit(storeless.TokenBucket, q, b, 10*second) }
-		leaky = func(q int64) storeless.Limit { return limit(storeless.LeakyBucket, q, 0, 10*second) }
+		slide = func(q int64) limiter.Limit { return limit(limiter.SlidingWindow, q, 0, 10*second) }
+		fixed = func(q int64) limiter.Limit { return limit(limiter.FixedWindow, q, 0, 20*second) }
+		token = func(q, b int64) limiter.Limit { return limit(limiter.TokenBucket, q, b, 10*second) }
+		leaky = func(q int64) limiter.Limit { return limit(limiter.LeakyBucket, q, 0, 10*second) }
 	)
 	return map[string][]*limiter.Policy{
 		"sliding-window": tiersOf(compile(t, slide(10)), compile(t, slide(4)), compile(t, slide(17))),
@@ -164,7 +163,7 @@ func TestTraces(t *testing.T) {
 
 // mayRefuse says whether the whole history refuses the request too, by one of
 // the limits that refused it.
-func (f *fleet) mayRefuse(p *limiter.Policy, clock time.Time, cost int64, v storeless.Verdict) bool {
+func (f *fleet) mayRefuse(p *limiter.Policy, clock time.Time, cost int64, v limiter.Verdict) bool {
 	for i := range p.Len() {
 		if !v.Limits[i].Blocked {
 			continue

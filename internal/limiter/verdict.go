@@ -2,11 +2,9 @@
 
 package limiter
 
-import "github.com/tallystick/tallystick/storeless"
-
 // shadow adds to the verdict of a tally which shadows would have refused for a network.
 // If one of them had been in force, none of its cells would have been charged.
-func (p *Policy) shadow(v *storeless.Verdict, wide *statuses) {
+func (p *Policy) shadow(v *Verdict, wide *statuses) {
 	for i := range p.rules {
 		if p.rules[i].limit.Shadow && wide[i].Blocked {
 			v.Limits[i].Blocked = true
@@ -16,7 +14,7 @@ func (p *Policy) shadow(v *storeless.Verdict, wide *statuses) {
 
 // narrow shows, limit by limit, the standing of a network, whose policy is p, where it leaves less
 // than the tally's own. Where both stand in the way, both must give way.
-func (p *Policy) narrow(now int64, t *Tally, cost int64, charged bool, v *storeless.Verdict, wide *statuses) {
+func (p *Policy) narrow(now int64, t *Tally, cost int64, charged bool, v *Verdict, wide *statuses) {
 	for i := range p.rules {
 		r, own, other := &p.rules[i], &v.Limits[i], &wide[i]
 		r.leave(cost, charged, v.Admitted, other)

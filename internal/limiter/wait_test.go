@@ -10,20 +10,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // randomLimits draws limits of every algorithm. Small windows make it cheap to
 // look at every second of a wait.
-func randomLimits(r *rand.Rand, n int, longest time.Duration) []storeless.Limit {
-	limits := make([]storeless.Limit, n)
+func randomLimits(r *rand.Rand, n int, longest time.Duration) []limiter.Limit {
+	limits := make([]limiter.Limit, n)
 	for i := range limits {
 		l := &limits[i]
 		l.Name = fmt.Sprint("l", i)
 		l.Algorithm = algorithms[r.IntN(len(algorithms))]
 		l.Quota = spread(r, 1, 1000)
 		l.Window = randomWindow(r, longest)
-		if l.Algorithm == storeless.TokenBucket {
+		if l.Algorithm == limiter.TokenBucket {
 			l.Burst = spread(r, 1, min(2*l.Quota, mostBurst(*l)))
 		}
 	}
@@ -44,7 +43,7 @@ func randomTally(r *rand.Rand, p *limiter.Policy, now time.Time) (t limiter.Tall
 		ahead := (us + min(5*second, l.Window/10).Microseconds()) / w
 		t[i].At = ahead - r.Int64N(4)
 		t[i].Cur = uint32(spread(r, 0, l.Quota*3/2))
-		if l.Algorithm == storeless.SlidingWindow {
+		if l.Algorithm == limiter.SlidingWindow {
 			t[i].Prev = uint32(spread(r, 0, l.Quota*3/2))
 		}
 	}
@@ -53,7 +52,7 @@ func randomTally(r *rand.Rand, p *limiter.Policy, now time.Time) (t limiter.Tall
 
 // Of a wait that ends a microsecond after a whole second, that second counts.
 func TestWaitIsNotAMicrosecondShort(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 3, Window: 10 * second})
+	p := compile(t, limiter.Limit{Quota: 3, Window: 10 * second})
 	tally, _ := p.Step(midnight, limiter.Tally{}, 3)
 	// 3·(W−e) ≤ 2·W from e = 3,333,333⅓ µs of the next window on.
 	now := midnight.Add(333_333 * tick)
@@ -72,7 +71,7 @@ func TestWaitIsTrue(t *testing.T) {
 		name    string
 		longest time.Duration
 		scan    bool
-	}{{"short windows", 40 * second, true}, {"long windows", storeless.MaxWindow, false}} {
+	}{{"short windows", 40 * second, true}, {"long windows", limiter.MaxWindow, false}} {
 		t.Run(size.name, func(t *testing.T) {
 			each(t, 3, func(t *testing.T, r *rand.Rand) {
 				refused := 0
@@ -162,7 +161,7 @@ func TestResetIsTrue(t *testing.T) {
 	each(t, 3, func(t *testing.T, r *rand.Rand) {
 		blocked, open := 0, 0
 		for n := range 2000 {
-			l := randomLimits(r, 1, []time.Duration{40 * second, day, storeless.MaxWindow}[r.IntN(3)])[0]
+			l := randomLimits(r, 1, []time.Duration{40 * second, day, limiter.MaxWindow}[r.IntN(3)])[0]
 			p := compile(t, l)
 			now := midnight.Add(time.Duration(spread(r, 0, int64(2*l.Window/tick))) * tick)
 			cost := spread(r, 0, p.Capacity()+1)

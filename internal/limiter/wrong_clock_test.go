@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // An echoer is an honest client: it shows the newest tally it was given, which is
@@ -20,7 +19,7 @@ type echoer struct {
 	deaf  bool // takes no tally from refusals
 }
 
-func (c *echoer) ask(m *limiter.Memory, now time.Time) storeless.Verdict {
+func (c *echoer) ask(m *limiter.Memory, now time.Time) limiter.Verdict {
 	t, v := m.Take(now, c.p, &limiter.Candidate{Key: 1, Shown: c.holds}, 1)
 	if v.Admitted || !c.deaf && c.p.Exceeds(now, t, c.holds) {
 		c.holds = t
@@ -43,15 +42,15 @@ func (c *echoer) refusedFor(t *testing.T, m *limiter.Memory, now time.Time) time
 // from refusals, and to whatever instance it goes.
 func TestStepBackForEchoers(t *testing.T) {
 	for _, row := range []struct {
-		limit storeless.Limit
+		limit limiter.Limit
 		wait  time.Duration // of one unit, in whole seconds
 	}{
-		{storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 5, Window: second}, second},
-		{storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 5, Window: second}, second},
-		{storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: minute}, second},
-		{storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 12, Window: minute}, 5 * second},
-		{storeless.Limit{Quota: 5, Window: minute}, 0},
-		{storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: minute}, 0},
+		{limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 5, Window: second}, second},
+		{limiter.Limit{Algorithm: limiter.LeakyBucket, Quota: 5, Window: second}, second},
+		{limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 60, Window: minute}, second},
+		{limiter.Limit{Algorithm: limiter.LeakyBucket, Quota: 12, Window: minute}, 5 * second},
+		{limiter.Limit{Quota: 5, Window: minute}, 0},
+		{limiter.Limit{Algorithm: limiter.FixedWindow, Quota: 5, Window: minute}, 0},
 	} {
 		for _, back := range []time.Duration{10 * minute, 50 * minute, 2 * hour} {
 			for name, place := range map[string]struct{ same, memory, deaf bool }{
@@ -83,10 +82,10 @@ func TestStepBackForEchoers(t *testing.T) {
 // makes it wait; and one that drops what it is given fares no better.
 func TestOneFastInstance(t *testing.T) {
 	for _, ahead := range []time.Duration{10 * minute, 55 * minute, 2 * hour} {
-		for _, l := range []storeless.Limit{
-			{Algorithm: storeless.TokenBucket, Quota: 60, Window: minute},
-			{Algorithm: storeless.TokenBucket, Quota: 5, Window: second},
-			{Algorithm: storeless.LeakyBucket, Quota: 12, Window: minute},
+		for _, l := range []limiter.Limit{
+			{Algorithm: limiter.TokenBucket, Quota: 60, Window: minute},
+			{Algorithm: limiter.TokenBucket, Quota: 5, Window: second},
+			{Algorithm: limiter.LeakyBucket, Quota: 12, Window: minute},
 			{Quota: 60, Window: minute},
 		} {
 			t.Run(l.Algorithm.String()+"/"+l.Window.String()+"/"+ahead.String(), func(t *testing.T) {
@@ -142,8 +141,8 @@ func TestBoundsWhateverTheClocks(t *testing.T) {
 // hands out no burst to a client that echoes; neither does a burst that was lowered
 // while the memory was lost.
 func TestStepBackWithoutAMemory(t *testing.T) {
-	p := compile(t, storeless.Limit{Name: "b", Algorithm: storeless.TokenBucket, Quota: 60, Window: minute})
-	lower := compile(t, storeless.Limit{Name: "b", Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: 10})
+	p := compile(t, limiter.Limit{Name: "b", Algorithm: limiter.TokenBucket, Quota: 60, Window: minute})
+	lower := compile(t, limiter.Limit{Name: "b", Algorithm: limiter.TokenBucket, Quota: 60, Window: minute, Burst: 10})
 	for _, then := range []*limiter.Policy{p, lower} {
 		for _, back := range []time.Duration{0, second, 10 * second, hour, 100 * day} {
 			c := &echoer{p: p}
@@ -166,7 +165,7 @@ func TestStepBackWithoutAMemory(t *testing.T) {
 // Where the tally is known, a mark from a wrong clock is worth as much as none: to
 // echo is no worse than to drop, and no better.
 func TestEchoingIsAsGoodAsDropping(t *testing.T) {
-	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: 10})
+	p := compile(t, limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 60, Window: minute, Burst: 10})
 	each(t, 4, func(t *testing.T, r *rand.Rand) {
 		for range 200 {
 			echoes, drops := limiter.NewMemory(1, 1), limiter.NewMemory(1, 1)
@@ -190,14 +189,14 @@ func TestEchoingIsAsGoodAsDropping(t *testing.T) {
 // A tally that the memory does not know is not let off: showing such a mark, it owes
 // what can be owed, and has it remembered, whatever it shows next.
 func TestAWrongMarkIsRemembered(t *testing.T) {
-	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: 10})
+	p := compile(t, limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 60, Window: minute, Burst: 10})
 	wrong := limiter.Candidate{Key: 1, Shown: limiter.Tally{{At: midnight.Add(hour).UnixMicro()}}}
-	for name, look := range map[string]func(m *limiter.Memory) storeless.Verdict{
-		"take": func(m *limiter.Memory) storeless.Verdict {
+	for name, look := range map[string]func(m *limiter.Memory) limiter.Verdict{
+		"take": func(m *limiter.Memory) limiter.Verdict {
 			_, v := m.Take(midnight, p, &wrong, 1)
 			return v
 		},
-		"peek": func(m *limiter.Memory) storeless.Verdict { return m.Peek(midnight, p, &wrong, 1) },
+		"peek": func(m *limiter.Memory) limiter.Verdict { return m.Peek(midnight, p, &wrong, 1) },
 	} {
 		m := limiter.NewMemory(1, 1)
 		v := look(m)
@@ -216,7 +215,7 @@ func TestAWrongMarkIsRemembered(t *testing.T) {
 // A large tier's debt outlives a visit in a small one, also where a clock went wrong.
 func TestDebtOutlivesAVisitAndAClock(t *testing.T) {
 	bucket := func(burst int64) *limiter.Policy {
-		return compile(t, storeless.Limit{Name: "b", Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: burst})
+		return compile(t, limiter.Limit{Name: "b", Algorithm: limiter.TokenBucket, Quota: 60, Window: minute, Burst: burst})
 	}
 	tiers := tiersOf(bucket(1), bucket(1000), bucket(20))
 	small, large := tiers[0], tiers[1]
@@ -240,7 +239,7 @@ func TestDebtOutlivesAVisitAndAClock(t *testing.T) {
 	require.Equal(t, midnight.Add(20*second).UnixMicro(), held[0].At)
 	require.Equal(t, second, v.Wait)
 
-	require.Panics(t, func() { alone.Among(compile(t, storeless.Limit{Quota: 1, Window: minute})) })
+	require.Panics(t, func() { alone.Among(compile(t, limiter.Limit{Quota: 1, Window: minute})) })
 	require.Equal(t, alone.Limit(0), alone.Among(large).Limit(0), "quota and burst stay its own")
 	held, _ = bucket(1).Among(bucket(20).Among(bucket(1000))).Step(midnight, spent, 0)
 	require.Equal(t, spent, held, "what a tier has been told it passes on")
@@ -257,7 +256,7 @@ func TestBackToNormal(t *testing.T) {
 		for _, window := range []time.Duration{second, 10 * second, minute, hour} {
 			for _, back := range []time.Duration{0, second, 5 * second, 30 * second, 2 * minute, hour, 25 * hour, 400 * day} {
 				for _, echo := range []bool{true, false} {
-					p := compile(t, storeless.Limit{Algorithm: a, Quota: 6, Window: window})
+					p := compile(t, limiter.Limit{Algorithm: a, Quota: 6, Window: window})
 					normal := 2*window + min(5*second, window/10)
 					if isBucket(a) {
 						most, _ := lapse(p, 0)
@@ -285,7 +284,7 @@ func TestBackToNormal(t *testing.T) {
 func TestWrongClockIsReclaimed(t *testing.T) {
 	for _, a := range algorithms {
 		t.Run(a.String(), func(t *testing.T) {
-			p := compile(t, storeless.Limit{Algorithm: a, Quota: 6, Window: minute})
+			p := compile(t, limiter.Limit{Algorithm: a, Quota: 6, Window: minute})
 			for _, off := range []time.Duration{2 * day, 20 * 365 * day} {
 				m := limiter.NewMemory(1, 1)
 				for n := range 100 {
@@ -305,7 +304,7 @@ func TestWrongClockIsReclaimed(t *testing.T) {
 // makes a decision panic or leaves a lock behind.
 func TestAbsurdClocks(t *testing.T) {
 	for _, a := range algorithms {
-		p := compile(t, storeless.Limit{Algorithm: a, Quota: 6, Window: minute})
+		p := compile(t, limiter.Limit{Algorithm: a, Quota: 6, Window: minute})
 		m := limiter.NewMemory(1, 1)
 		for _, now := range []time.Time{{}, time.Unix(-1, 0), time.Unix(0, 0), time.Unix(1<<32, 0), time.Unix(1<<33, 0), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)} {
 			for range 10 {

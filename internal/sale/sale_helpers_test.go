@@ -13,7 +13,6 @@ import (
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/sale"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // opening is when every stall opens.
@@ -58,7 +57,7 @@ func proofOf(key limiter.Key, life time.Duration) *limiter.Proof {
 
 func perMinute(t testing.TB, quota int64) *limiter.Policy {
 	t.Helper()
-	p, err := limiter.Compile("p", []storeless.Limit{{Quota: quota, Window: time.Minute}})
+	p, err := limiter.Compile("p", []limiter.Limit{{Quota: quota, Window: time.Minute}})
 	require.NoError(t, err)
 	return p
 }

@@ -5,8 +5,7 @@ package sale
 import (
 	"errors"
 	"fmt"
-
-	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/internal/limiter"
 )
 
 // A Tariff says what an own tally costs an identity. It is plain data;
@@ -44,18 +43,18 @@ type Prices struct {
 	doublings   int64 // of work, up to MaxPrice
 }
 
-// Compile checks t. It reports all problems at once, each a [storeless.ConfigError] whose
+// Compile checks t. It reports all problems at once, each a [limiter.Problem] whose
 // Field is Work, Crowd or SalesPerHour.
 func (t Tariff) Compile() (*Prices, error) {
 	var errs []error
 	if t.Work < 16 || t.Work > 1<<29 {
-		errs = append(errs, &storeless.ConfigError{Field: "Work", Problem: fmt.Sprintf("must be from 16 to %d expected hashes, not %d: a tally that costs nothing is no limit", 1<<29, t.Work)})
+		errs = append(errs, &limiter.Problem{Field: "Work", Problem: fmt.Sprintf("must be from 16 to %d expected hashes, not %d: a tally that costs nothing is no limit", 1<<29, t.Work)})
 	}
 	if t.Crowd < 1 || t.Crowd > 255 {
-		errs = append(errs, &storeless.ConfigError{Field: "Crowd", Problem: fmt.Sprintf("must be from 1 to 255, not %d", t.Crowd)})
+		errs = append(errs, &limiter.Problem{Field: "Crowd", Problem: fmt.Sprintf("must be from 1 to 255, not %d", t.Crowd)})
 	}
 	if t.SalesPerHour < 1 || t.SalesPerHour > 100_000 {
-		errs = append(errs, &storeless.ConfigError{Field: "SalesPerHour", Problem: fmt.Sprintf("must be from 1 to 100000, not %d", t.SalesPerHour)})
+		errs = append(errs, &limiter.Problem{Field: "SalesPerHour", Problem: fmt.Sprintf("must be from 1 to 100000, not %d", t.SalesPerHour)})
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)

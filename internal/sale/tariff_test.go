@@ -4,13 +4,13 @@ package sale_test
 
 import (
 	"errors"
+	"github.com/tallystick/tallystick/internal/limiter"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/sale"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // Every refusal names its field, and all come at once.
@@ -46,7 +46,7 @@ func TestTariffRefusals(t *testing.T) {
 			require.Nil(t, prices)
 			var got []string
 			for _, e := range err.(interface{ Unwrap() []error }).Unwrap() {
-				var c *storeless.ConfigError
+				var c *limiter.Problem
 				require.True(t, errors.As(e, &c))
 				require.Contains(t, c.Problem, "must be")
 				got = append(got, c.Field)

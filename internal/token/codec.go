@@ -13,7 +13,6 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A Codec signs and verifies the window tokens of one policy. It is immutable
@@ -28,7 +27,7 @@ type Codec struct {
 // then drop the old one when its last token has expired: see "Rotation" in the
 // documentation of the public package.
 //
-// It reports all problems at once, each a [storeless.ConfigError] without a
+// It reports all problems at once, each a [limiter.Problem] without a
 // byte of a secret: those of [CheckSecrets], and a policy whose fullest token
 // would be longer than [MaxLen]. tiers are further policies of the same shape
 // whose quotas tokens may carry.
@@ -41,14 +40,14 @@ func New(secrets [][]byte, policy *limiter.Policy, tiers ...*limiter.Policy) (*C
 	policies := []*limiter.Policy{policy}
 	for i, tier := range tiers {
 		if !tier.SameShape(policy) {
-			err = errors.Join(err, &storeless.ConfigError{Field: fmt.Sprintf("Tiers[%d]", i), Problem: fmt.Sprintf(
+			err = errors.Join(err, &limiter.Problem{Field: fmt.Sprintf("Tiers[%d]", i), Problem: fmt.Sprintf(
 				"must have the limits of policy %s in the same order, and may differ in quota and burst", policy.Name())})
 			continue
 		}
 		policies = append(policies, tier)
 	}
 	if n := c.format.longest(policies); n > MaxLen {
-		err = errors.Join(err, &storeless.ConfigError{Field: "Limits", Problem: fmt.Sprintf(
+		err = errors.Join(err, &limiter.Problem{Field: "Limits", Problem: fmt.Sprintf(
 			"a full token would have %d bytes, %d at most; use fewer limits, lower quotas or a shorter policy name", n, MaxLen)})
 	}
 	if err == nil {
@@ -92,7 +91,7 @@ func (h Holder) Format(f fmt.State, _ rune) {
 
 // subject returns a keyed hash of the identity. Two identities share a subject with a
 // chance of 2⁻⁴⁸, and then would take each other's tokens, which neither shows. See
-// "Subjects" in the documentation of the public package.
+// "Subjects" in the package documentation.
 func (k *key) subject(identity []byte) (sub [subjectLen]byte) {
 	sum := k.bind.sum(identity)
 	base64.RawURLEncoding.Encode(sub[:], sum[:subjectLen/4*3])

@@ -18,14 +18,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
-// problems returns every [storeless.ConfigError] that err joins.
-func problems(t testing.TB, err error) (all []*storeless.ConfigError) {
+// problems returns every [limiter.Problem] that err joins.
+func problems(t testing.TB, err error) (all []*limiter.Problem) {
 	switch e := err.(type) {
 	case nil:
-	case *storeless.ConfigError:
+	case *limiter.Problem:
 		all = append(all, e)
 	case interface{ Unwrap() []error }:
 		for _, err := range e.Unwrap() {
@@ -37,7 +36,7 @@ func problems(t testing.TB, err error) (all []*storeless.ConfigError) {
 	return all
 }
 
-func fields(errs []*storeless.ConfigError) (names []string) {
+func fields(errs []*limiter.Problem) (names []string) {
 	for _, e := range errs {
 		names = append(names, e.Field)
 	}
@@ -140,9 +139,9 @@ func TestTiers(t *testing.T) {
 	p := compile(t, "contact", contactLimits...)
 	for name, q := range map[string]*limiter.Policy{
 		"fewer limits":      compile(t, "contact", contactLimits[:2]...),
-		"more limits":       compile(t, "contact", append(contactLimits[:3:3], storeless.Limit{Name: "x", Quota: 1, Window: time.Second})...),
+		"more limits":       compile(t, "contact", append(contactLimits[:3:3], limiter.Limit{Name: "x", Quota: 1, Window: time.Second})...),
 		"another order":     compile(t, "contact", contactLimits[1], contactLimits[0], contactLimits[2]),
-		"another algorithm": compile(t, "contact", storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Minute}, contactLimits[1], contactLimits[2]),
+		"another algorithm": compile(t, "contact", limiter.Limit{Algorithm: limiter.FixedWindow, Quota: 5, Window: time.Minute}, contactLimits[1], contactLimits[2]),
 	} {
 		_, err := New([][]byte{secret("a")}, p, q)
 		require.Equal(t, []string{"Tiers[0]"}, fields(problems(t, err)), name)
@@ -176,10 +175,10 @@ func TestKeyIDCollision(t *testing.T) {
 var collision = [2]uint64{11014, 60898}
 
 // huge returns limits whose tokens are as long as can be.
-func huge() []storeless.Limit {
-	limits := make([]storeless.Limit, storeless.MaxLimits)
+func huge() []limiter.Limit {
+	limits := make([]limiter.Limit, limiter.MaxLimits)
 	for i := range limits {
-		limits[i] = storeless.Limit{Name: fmt.Sprint("l", i), Quota: storeless.MaxQuota, Window: time.Duration(i+1) * time.Second}
+		limits[i] = limiter.Limit{Name: fmt.Sprint("l", i), Quota: limiter.MaxQuota, Window: time.Duration(i+1) * time.Second}
 	}
 	return limits
 }
@@ -191,7 +190,7 @@ func TestTooLong(t *testing.T) {
 	require.ErrorContains(t, err, "512 at most")
 
 	// A tier can be what is too long.
-	var wide []storeless.Limit
+	var wide []limiter.Limit
 	for i, l := range huge() {
 		l.Quota = int64(i + 1)
 		wide = append(wide, l)
@@ -199,8 +198,8 @@ func TestTooLong(t *testing.T) {
 	p := compile(t, "contact", wide...)
 	_, err = New([][]byte{secret("a")}, p)
 	require.NoError(t, err)
-	_, err = New([][]byte{secret("a")}, p, p.Scale(storeless.MaxQuota))
+	_, err = New([][]byte{secret("a")}, p, p.Scale(limiter.MaxQuota))
 	require.Equal(t, []string{"Limits"}, fields(problems(t, err)))
-	var one *storeless.ConfigError
+	var one *limiter.Problem
 	require.True(t, errors.As(err, &one))
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // TestT18 is about numbers that a thief of the key could sign. (The vectors
@@ -38,9 +37,9 @@ func oddNumbers(t *testing.T, c *Codec, h *Holder, names string) {
 
 	t.Run("a full count stays full", func(t *testing.T) {
 		window := now.Unix() / 60
-		got, err := h.Verify(now, token(exp, id(0), exp/60-window, storeless.MaxQuota, storeless.MaxQuota))
+		got, err := h.Verify(now, token(exp, id(0), exp/60-window, limiter.MaxQuota, limiter.MaxQuota))
 		require.NoError(t, err)
-		require.Equal(t, limiter.State{At: window, Cur: storeless.MaxQuota, Prev: storeless.MaxQuota}, got.Tally[0])
+		require.Equal(t, limiter.State{At: window, Cur: limiter.MaxQuota, Prev: limiter.MaxQuota}, got.Tally[0])
 		next, v := c.format.policy.Step(now, got.Tally, 1)
 		require.False(t, v.Admitted)
 		require.Equal(t, got.Tally[0], next[0])
@@ -50,9 +49,9 @@ func oddNumbers(t *testing.T, c *Codec, h *Holder, names string) {
 			tok  string
 			want error
 		}{
-			"greatest count":     {token(exp, id(0), 5, storeless.MaxQuota, 0), nil},
-			"count too great":    {token(exp, id(0), 5, storeless.MaxQuota+1, 0), ErrMalformed},
-			"previous too great": {token(exp, id(0), 5, 0, storeless.MaxQuota+1), ErrMalformed},
+			"greatest count":     {token(exp, id(0), 5, limiter.MaxQuota, 0), nil},
+			"count too great":    {token(exp, id(0), 5, limiter.MaxQuota+1, 0), ErrMalformed},
+			"previous too great": {token(exp, id(0), 5, 0, limiter.MaxQuota+1), ErrMalformed},
 			"count below zero":   {token(exp, id(0), 5, -1, 0), ErrMalformed},
 			"greatest id":        {token(exp, 1<<24-1, 5, 1, 0), nil},
 			"id too great":       {token(exp, 1<<24, 5, 1, 0), ErrMalformed},
@@ -87,7 +86,7 @@ func oddNumbers(t *testing.T, c *Codec, h *Holder, names string) {
 		r := random(5)
 		odd := func() int64 {
 			return [...]int64{0, 1, -1, r.Int64N(10), 1 << r.IntN(54), -1 << r.IntN(54), r.Int64N(maxAge), -r.Int64N(maxAge),
-				exp / 60, exp * 1e6, exp*1e6 - now.UnixMicro(), storeless.MaxQuota, r.Int64N(storeless.MaxQuota)}[r.IntN(13)]
+				exp / 60, exp * 1e6, exp*1e6 - now.UnixMicro(), limiter.MaxQuota, r.Int64N(limiter.MaxQuota)}[r.IntN(13)]
 		}
 		m := limiter.NewMemory(16, c.format.policy.Len())
 		candidate := limiter.Candidate{Key: m.Key(alice)}
@@ -121,12 +120,12 @@ func TestT13(t *testing.T) {
 }
 
 func leaked(t *testing.T, names string) {
-	for _, algorithm := range []storeless.Algorithm{
-		storeless.SlidingWindow, storeless.FixedWindow, storeless.TokenBucket, storeless.LeakyBucket,
+	for _, algorithm := range []limiter.Algorithm{
+		limiter.SlidingWindow, limiter.FixedWindow, limiter.TokenBucket, limiter.LeakyBucket,
 	} {
 		t.Run(algorithm.String(), func(t *testing.T) {
 			const window = 60 // seconds
-			p := compile(t, "contact", storeless.Limit{Algorithm: algorithm, Quota: 5, Window: window * time.Second})
+			p := compile(t, "contact", limiter.Limit{Algorithm: algorithm, Quota: 5, Window: window * time.Second})
 			c := newCodec(t, p, secret("leaked"))
 			h := c.Holder(alice)
 			names := strings.ReplaceAll(names, "%s", string(h.subject[:]))
@@ -158,7 +157,7 @@ func leaked(t *testing.T, names string) {
 				// put a state anywhere, and let it overwrite the memory's.
 				forge(r.Int64N(2*maxAge)-maxAge, r.Int64N(2), 0)
 				forge(r.Int64N(1<<(1+r.IntN(53))), r.Int64N(2), r.Int64N(2))
-				forge(-r.Int64N(1<<(1+r.IntN(53))), 0, r.Int64N(storeless.MaxQuota))
+				forge(-r.Int64N(1<<(1+r.IntN(53))), 0, r.Int64N(limiter.MaxQuota))
 				forge(int64(i%5), 0, 0)
 				count(limiter.Tally{})
 			}

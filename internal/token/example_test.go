@@ -11,7 +11,6 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/token"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // secrets has one secret, and stands for what a program reads from its
@@ -21,12 +20,12 @@ var secrets = [][]byte{[]byte("not a secret: it is in an example")}
 // noon is when the examples happen; a program passes time.Now().
 var noon = time.Unix(1_700_000_000, 0)
 
-// The numbers of the public package's documentation.
+// The numbers of the package documentation.
 func ExampleClaims() {
-	policy, err := limiter.Compile("contact", []storeless.Limit{
+	policy, err := limiter.Compile("contact", []limiter.Limit{
 		{Quota: 5, Window: time.Minute},
 		{Quota: 50, Window: 24 * time.Hour},
-		{Name: "burst", Algorithm: storeless.TokenBucket, Quota: 6, Window: time.Minute},
+		{Name: "burst", Algorithm: limiter.TokenBucket, Quota: 6, Window: time.Minute},
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -20,7 +20,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // fuzzCodec is the codec of the seeds in testdata/fuzz.
@@ -214,7 +213,7 @@ func believe(p *limiter.Policy, claims *Claims) (t Token, ok bool) {
 	}
 	for e := claims.Tally; len(e) > 0; e = e[4:] {
 		id, age, cur, prev := e[0], e[1], e[2], e[3]
-		if id < 0 || id >= 1<<24 || age < -1<<53 || age > 1<<53 || min(cur, prev) < 0 || max(cur, prev) > storeless.MaxQuota {
+		if id < 0 || id >= 1<<24 || age < -1<<53 || age > 1<<53 || min(cur, prev) < 0 || max(cur, prev) > limiter.MaxQuota {
 			return Token{}, false
 		}
 		for i := range p.Len() {

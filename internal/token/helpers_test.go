@@ -15,7 +15,6 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // now is the present of most tests; no test reads a clock.
@@ -31,13 +30,13 @@ func secret(name string) []byte {
 }
 
 // contactLimits has one limit of each kind of state that a token carries.
-var contactLimits = []storeless.Limit{
+var contactLimits = []limiter.Limit{
 	{Quota: 5, Window: time.Minute},
 	{Quota: 50, Window: 24 * time.Hour},
-	{Name: "burst", Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Hour, Burst: 5},
+	{Name: "burst", Algorithm: limiter.TokenBucket, Quota: 60, Window: time.Hour, Burst: 5},
 }
 
-func compile(t testing.TB, name string, limits ...storeless.Limit) *limiter.Policy {
+func compile(t testing.TB, name string, limits ...limiter.Limit) *limiter.Policy {
 	t.Helper()
 	p, err := limiter.Compile(name, limits)
 	require.NoError(t, err)
@@ -137,4 +136,4 @@ func rounds(n int) int {
 func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 20)) }
 
 // ownLife is the longest that an own tally of p may live, wherever it is sold.
-func ownLife(p *limiter.Policy) time.Duration { return p.PassLife(storeless.MaxWindow) }
+func ownLife(p *limiter.Policy) time.Duration { return p.PassLife(limiter.MaxWindow) }

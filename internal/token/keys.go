@@ -9,9 +9,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"github.com/tallystick/tallystick/internal/limiter"
 	"slices"
-
-	"github.com/tallystick/tallystick/storeless"
 )
 
 const (
@@ -64,16 +63,16 @@ func newRing(policy string, secrets [][]byte) ([]*key, error) {
 }
 
 // CheckSecrets reports all problems of a ring of secrets, each a
-// [storeless.ConfigError] whose Field is "Secrets" or "Secrets[i]". Permitted:
+// [limiter.Problem] whose Field is "Secrets" or "Secrets[i]". Permitted:
 // 1 to [MaxSecrets] different secrets of at least [MinSecret] bytes. Fill them
 // from crypto/rand, as with "openssl rand 32".
 func CheckSecrets(secrets [][]byte) error {
 	var errs []error
 	if len(secrets) == 0 {
-		errs = append(errs, &storeless.ConfigError{Field: "Secrets", Problem: fmt.Sprintf("at least one secret of %d random bytes is needed", MinSecret)})
+		errs = append(errs, &limiter.Problem{Field: "Secrets", Problem: fmt.Sprintf("at least one secret of %d random bytes is needed", MinSecret)})
 	}
 	if len(secrets) > MaxSecrets {
-		errs = append(errs, &storeless.ConfigError{Field: "Secrets", Problem: fmt.Sprintf("at most %d, not %d; retire the old ones", MaxSecrets, len(secrets))})
+		errs = append(errs, &limiter.Problem{Field: "Secrets", Problem: fmt.Sprintf("at most %d, not %d; retire the old ones", MaxSecrets, len(secrets))})
 	}
 	for i, secret := range secrets {
 		switch {
@@ -119,7 +118,7 @@ func Weak(secret []byte) bool {
 }
 
 func secretProblem(i int, format string, args ...any) error {
-	return &storeless.ConfigError{Field: fmt.Sprintf("Secrets[%d]", i), Problem: fmt.Sprintf(format, args...)}
+	return &limiter.Problem{Field: fmt.Sprintf("Secrets[%d]", i), Problem: fmt.Sprintf(format, args...)}
 }
 
 // deriveKey derives by HKDF-SHA256 (RFC 5869), one label for each purpose, so

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // lag is by how many seconds the clocks of two instances may differ: the skew
@@ -29,7 +28,7 @@ func (fm *format) longest(policies []*limiter.Policy) int {
 	}
 	// An own one has all of its life before it, or nearly none: at most that of a
 	// pass which has all limits whole.
-	life := int64(fm.policy.PassLife(storeless.MaxWindow)/time.Second) + lag
+	life := int64(fm.policy.PassLife(limiter.MaxWindow)/time.Second) + lag
 
 	shared := len(`sub":"","`) + subjectLen
 	own := shared + len(`fam":"","`) + ownIDLen

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // fullest returns the tally whose token is the longest that a decision at now
@@ -129,7 +128,7 @@ func TestLongest(t *testing.T) {
 // TestLongestAtTheEdge has the cases in which ages are longer than they seem.
 func TestLongestAtTheEdge(t *testing.T) {
 	for name, tt := range map[string]struct {
-		first, others storeless.Limit
+		first, others limiter.Limit
 		now           int64
 		ends          string
 		left          int64 // how long an own tally has to live; 0 is a shared one
@@ -137,53 +136,53 @@ func TestLongestAtTheEdge(t *testing.T) {
 		// Buckets that look so far ahead that a shared tally's ages are longer
 		// by more than an own one's second name: two windows and what they owe,
 		"two windows": {
-			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1, Window: 640 * time.Second, Burst: 7811},
-			storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 9, Window: time.Second},
+			limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 1, Window: 640 * time.Second, Burst: 7811},
+			limiter.Limit{Algorithm: limiter.FixedWindow, Quota: 9, Window: time.Second},
 			1_700_000_000, `(,\d+,10000000,9,9){7}\]}$`, 0,
 		},
 		// and windows that do not divide that, when they lie so that every age
 		// is one more than the quotient says.
 		"begun windows": {
-			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 6, Window: 6 * time.Second, Burst: 4_999_987},
-			storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 9, Window: 10 * time.Second},
+			limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 6, Window: 6 * time.Second, Burst: 4_999_987},
+			limiter.Limit{Algorithm: limiter.FixedWindow, Quota: 9, Window: 10 * time.Second},
 			30*50_000_000 + 28, `(,\d+,1000000,9,9){7}\]}$`, 0,
 		},
 		// A bucket that owes for longer than the tally has to live:
 		// as many digits as the tally's whole life, and a sign.
 		"own, marks after its end": {
-			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1, Window: time.Second, Burst: 3000},
-			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1, Window: time.Second, Burst: 3000},
+			limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 1, Window: time.Second, Burst: 3000},
+			limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 1, Window: time.Second, Burst: 3000},
 			1_700_000_000, `(,\d+,-6000100000,3001,0){7}\]}$`, 1,
 		},
 		// An interval of half a nanosecond is rounded up to a microsecond; a
 		// burst of 2³¹ of them is 36 minutes, and not a second; it may owe two and a second.
 		"own, rounded intervals": {
-			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: storeless.MaxQuota, Window: time.Second},
-			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: storeless.MaxQuota, Window: time.Second},
+			limiter.Limit{Algorithm: limiter.TokenBucket, Quota: limiter.MaxQuota, Window: time.Second},
+			limiter.Limit{Algorithm: limiter.TokenBucket, Quota: limiter.MaxQuota, Window: time.Second},
 			1_700_000_000, `(,\d+,-4295067294,2149,0){7}\]}$`, 1,
 		},
 		// A window that an instance whose clock is ahead has begun.
 		"own, a window after its end": {
-			storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 9, Window: time.Hour},
-			storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 9, Window: time.Hour},
+			limiter.Limit{Algorithm: limiter.FixedWindow, Quota: 9, Window: time.Hour},
+			limiter.Limit{Algorithm: limiter.FixedWindow, Quota: 9, Window: time.Hour},
 			3600*500_000 - 3, `(,\d+,-1,9,9){7}\]}$`, 1,
 		},
 		// Windows that do not divide the tally's life.
 		"own, begun windows": {
-			storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 9, Window: 5000 * time.Second},
-			storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 9, Window: 101 * time.Second},
+			limiter.Limit{Algorithm: limiter.FixedWindow, Quota: 9, Window: 5000 * time.Second},
+			limiter.Limit{Algorithm: limiter.FixedWindow, Quota: 9, Window: 101 * time.Second},
 			101*15_000_000 + 100, `(,\d+,100,9,9){7}\]}$`, 10_000,
 		},
 		// An instance whose clock is behind the one that sold the tally.
 		"own, before its life": {
-			storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 9, Window: 4998 * time.Second},
-			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1, Window: time.Second, Burst: 1},
+			limiter.Limit{Algorithm: limiter.FixedWindow, Quota: 9, Window: 4998 * time.Second},
+			limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 1, Window: time.Second, Burst: 1},
 			1_700_000_000, `(,\d+,10000999999,0,0){7}\]}$`, 2*4998 + lag,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var limits []storeless.Limit
-			for n, l := 0, tt.first; len(limits) < storeless.MaxLimits; n++ {
+			var limits []limiter.Limit
+			for n, l := 0, tt.first; len(limits) < limiter.MaxLimits; n++ {
 				l.Name = fmt.Sprint("l", n)
 				if compile(t, "p", l).ID(0) >= 10_000_000 { // an id with all of its digits
 					limits, l = append(limits, l), tt.others
@@ -206,7 +205,7 @@ func TestLongestAtTheEdge(t *testing.T) {
 // longest to empty, wherever it stands.
 func TestLongestOfTiers(t *testing.T) {
 	bucket := func(burst int64) *limiter.Policy {
-		return compile(t, "contact", storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1, Window: time.Second, Burst: burst})
+		return compile(t, "contact", limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 1, Window: time.Second, Burst: burst})
 	}
 	small, large := bucket(1), bucket(30_000_000)
 	c := newCodec(t, small, secret("a"))
@@ -248,23 +247,23 @@ func TestDecisionsFit(t *testing.T) {
 // TestRealisticPoliciesFit: nobody whose limits are those of a real site meets
 // the length limit.
 func TestRealisticPoliciesFit(t *testing.T) {
-	for name, limits := range map[string][]storeless.Limit{
+	for name, limits := range map[string][]limiter.Limit{
 		"eight limits of an API": {
 			{Name: "a-limit-with-a-name-of-forty-eight-letters-00001", Quota: 20, Window: time.Second},
 			{Name: "a-limit-with-a-name-of-forty-eight-letters-00002", Quota: 600, Window: time.Minute},
 			{Name: "a-limit-with-a-name-of-forty-eight-letters-00003", Quota: 5000, Window: time.Hour},
 			{Name: "a-limit-with-a-name-of-forty-eight-letters-00004", Quota: 50_000, Window: 24 * time.Hour},
-			{Name: "a-limit-with-a-name-of-forty-eight-letters-00005", Quota: 10, Window: time.Minute, Algorithm: storeless.LeakyBucket},
-			{Name: "a-limit-with-a-name-of-forty-eight-letters-00006", Quota: 100, Window: time.Hour, Algorithm: storeless.FixedWindow},
-			{Name: "a-limit-with-a-name-of-forty-eight-letters-00007", Quota: 500, Window: 24 * time.Hour, Algorithm: storeless.FixedWindow},
-			{Name: "a-limit-with-a-name-of-forty-eight-letters-00008", Quota: 100, Window: time.Minute, Algorithm: storeless.TokenBucket},
+			{Name: "a-limit-with-a-name-of-forty-eight-letters-00005", Quota: 10, Window: time.Minute, Algorithm: limiter.LeakyBucket},
+			{Name: "a-limit-with-a-name-of-forty-eight-letters-00006", Quota: 100, Window: time.Hour, Algorithm: limiter.FixedWindow},
+			{Name: "a-limit-with-a-name-of-forty-eight-letters-00007", Quota: 500, Window: 24 * time.Hour, Algorithm: limiter.FixedWindow},
+			{Name: "a-limit-with-a-name-of-forty-eight-letters-00008", Quota: 100, Window: time.Minute, Algorithm: limiter.TokenBucket},
 		},
 		"five limits of a metered API": {
 			{Quota: 1_000_000, Window: time.Minute},
 			{Quota: 50_000_000, Window: time.Hour},
 			{Quota: 1_000_000_000, Window: 24 * time.Hour},
-			{Quota: storeless.MaxQuota, Window: 30 * 24 * time.Hour},
-			{Name: "spend", Quota: 1_000_000, Window: time.Hour, Burst: 5_000_000, Algorithm: storeless.TokenBucket},
+			{Quota: limiter.MaxQuota, Window: 30 * 24 * time.Hour},
+			{Name: "spend", Quota: 1_000_000, Window: time.Hour, Burst: 5_000_000, Algorithm: limiter.TokenBucket},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -298,7 +297,7 @@ func TestTooFull(t *testing.T) {
 func TestBlocks(t *testing.T) {
 	two := contactLimits[:2]
 	for name, tt := range map[string]struct {
-		limits []storeless.Limit
+		limits []limiter.Limit
 		counts []uint32 // the current one and the one before, of each limit
 		own    Own
 		length int
@@ -329,9 +328,9 @@ func TestBlocks(t *testing.T) {
 // TestLongestOfPasses: a pass may leak more slowly than any quota of its window can say, and is
 // owed so much more.
 func TestLongestOfPasses(t *testing.T) {
-	limits := []storeless.Limit{{Quota: 1, Window: time.Hour}}
-	for n := 0; len(limits) < storeless.MaxLimits; n++ {
-		l := storeless.Limit{Name: fmt.Sprint("l", n), Algorithm: storeless.LeakyBucket, Quota: 1, Window: 61 * time.Minute}
+	limits := []limiter.Limit{{Quota: 1, Window: time.Hour}}
+	for n := 0; len(limits) < limiter.MaxLimits; n++ {
+		l := limiter.Limit{Name: fmt.Sprint("l", n), Algorithm: limiter.LeakyBucket, Quota: 1, Window: 61 * time.Minute}
 		if compile(t, "p", l).ID(0) >= 10_000_000 { // an id with all of its digits
 			limits = append(limits, l)
 		}

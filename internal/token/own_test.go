@@ -73,7 +73,7 @@ func TestRedeemIsDeterministic(t *testing.T) {
 	}
 }
 
-// TestOwnForm: the tokens are what doc.go says they are.
+// TestOwnForm: the tokens are what docs/wire.md says they are.
 func TestOwnForm(t *testing.T) {
 	c, h := contact(t)
 	own := Own{ID: [6]byte{0xfb, 0xff, 0, 1, 2, 3}, Expires: 1_700_172_800}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 type field struct {
@@ -51,7 +50,7 @@ func fieldsOf(p *limiter.Policy) []field {
 		f.id = p.ID(i)
 		f.text = strconv.Itoa(int(f.id)) + ","
 		f.seconds = int64(l.Window.Seconds())
-		f.mark = l.Algorithm == storeless.TokenBucket || l.Algorithm == storeless.LeakyBucket
+		f.mark = l.Algorithm == limiter.TokenBucket || l.Algorithm == limiter.LeakyBucket
 		f.latest = f.at(maxExpires, 0)
 	}
 	return fields
@@ -203,9 +202,9 @@ func (fm *format) parseCounts(p *parser, t *Token, own bool) (ok bool) {
 		p.expect(",")
 		age := p.integer(-maxAge, maxAge)
 		p.expect(",")
-		cur := p.integer(0, storeless.MaxQuota)
+		cur := p.integer(0, limiter.MaxQuota)
 		p.expect(",")
-		prev := p.integer(0, storeless.MaxQuota)
+		prev := p.integer(0, limiter.MaxQuota)
 		for i := range fm.fields {
 			if f := &fm.fields[i]; f.id == uint32(id) {
 				at := f.at(t.Expires, age)

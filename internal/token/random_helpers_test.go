@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 func unix(seconds int64) time.Time { return time.Unix(seconds, 0) }
@@ -32,44 +31,44 @@ func randomQuota(r *rand.Rand, most int64) int64 {
 var windows = []int64{1, 2, 6, 7, 10, 17, 19, 60, 3600, 3601, 86400, 7 * 86400, 30 * 86400, 366 * 86400}
 
 // randomLimits returns one to most limits of any kind.
-func randomLimits(r *rand.Rand, most int) []storeless.Limit {
-	limits := make([]storeless.Limit, 1+r.IntN(most))
+func randomLimits(r *rand.Rand, most int) []limiter.Limit {
+	limits := make([]limiter.Limit, 1+r.IntN(most))
 	for i := range limits {
 		l := &limits[i]
 		l.Name = fmt.Sprintf("limit-%d", i)
-		l.Algorithm = storeless.Algorithm(r.IntN(4))
+		l.Algorithm = limiter.Algorithm(r.IntN(4))
 		l.Window = time.Duration(windows[r.IntN(len(windows))]) * time.Second
-		l.Quota = randomQuota(r, storeless.MaxQuota)
-		if l.Algorithm == storeless.TokenBucket {
-			l.Burst = randomQuota(r, min(storeless.MaxQuota, storeless.MaxWindow.Microseconds()/interval(*l)))
+		l.Quota = randomQuota(r, limiter.MaxQuota)
+		if l.Algorithm == limiter.TokenBucket {
+			l.Burst = randomQuota(r, min(limiter.MaxQuota, limiter.MaxWindow.Microseconds()/interval(*l)))
 		}
 	}
 	return limits
 }
 
 // interval is the emission interval of a bucket in µs.
-func interval(l storeless.Limit) int64 {
+func interval(l limiter.Limit) int64 {
 	return (l.Window.Microseconds() + l.Quota - 1) / l.Quota
 }
 
 // empties is how long a full bucket takes to empty, in µs.
-func empties(l storeless.Limit) int64 { return l.Burst * interval(l) }
+func empties(l limiter.Limit) int64 { return l.Burst * interval(l) }
 
 // overdraft is how much more it may be owed, in µs.
-func overdraft(l storeless.Limit) int64 { return empties(l) + l.Window.Microseconds() }
+func overdraft(l limiter.Limit) int64 { return empties(l) + l.Window.Microseconds() }
 
 // skew is how far ahead of the clock a tally may be, in µs.
-func skew(l storeless.Limit) int64 { return min(5*time.Second, l.Window/10).Microseconds() }
+func skew(l limiter.Limit) int64 { return min(5*time.Second, l.Window/10).Microseconds() }
 
-func mark(l storeless.Limit) bool {
-	return l.Algorithm == storeless.TokenBucket || l.Algorithm == storeless.LeakyBucket
+func mark(l limiter.Limit) bool {
+	return l.Algorithm == limiter.TokenBucket || l.Algorithm == limiter.LeakyBucket
 }
 
 // randomCodec returns a codec for a random policy whose tokens fit.
 func randomCodec(t testing.TB, r *rand.Rand, secrets ...[]byte) (*Codec, *limiter.Policy) {
 	t.Helper()
 	for range 100 {
-		p, err := limiter.Compile(fmt.Sprintf("policy-%d", r.IntN(1000)), randomLimits(r, storeless.MaxLimits))
+		p, err := limiter.Compile(fmt.Sprintf("policy-%d", r.IntN(1000)), randomLimits(r, limiter.MaxLimits))
 		require.NoError(t, err)
 		if c, err := New(secrets, p); err == nil {
 			return c, p

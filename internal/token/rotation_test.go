@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // TestRotation walks the rotation of doc.go over a fleet. Whoever knows a secret
@@ -139,7 +138,7 @@ func TestSubjects(t *testing.T) {
 	seen := map[string]string{}
 	for _, policy := range []string{"contact", "signup"} {
 		for _, name := range []string{"one", "two"} {
-			c := newCodec(t, compile(t, policy, storeless.Limit{Quota: 1, Window: 1e9}), secret(name))
+			c := newCodec(t, compile(t, policy, limiter.Limit{Quota: 1, Window: 1e9}), secret(name))
 			identities := []string{"a", "b", "aa"}
 			for _, n := range []int{0, 1, 2, 7, 8, 9, 15, 16, 17, 255, 256, 257, 264, 512, 4096} {
 				identities = append(identities, string(make([]byte, n)))

@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // failures are the classes of testdata/vectors.json.
@@ -76,9 +75,9 @@ type vector struct {
 
 // compile makes the policy that p describes.
 func (p vectorPolicy) compile(t testing.TB) *limiter.Policy {
-	var limits []storeless.Limit
+	var limits []limiter.Limit
 	for _, l := range p.Limits {
-		limit := storeless.Limit{Name: l.Name, Quota: l.Quota, Window: time.Duration(l.Window) * time.Second, Burst: l.Burst}
+		limit := limiter.Limit{Name: l.Name, Quota: l.Quota, Window: time.Duration(l.Window) * time.Second, Burst: l.Burst}
 		for limit.Algorithm.String() != l.Algorithm {
 			limit.Algorithm++
 		}

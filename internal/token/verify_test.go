@@ -48,7 +48,7 @@ func TestRoundTrip(t *testing.T) {
 	require.Empty(t, h.Append(nil, new(used(t, c.format.policy, 0))), "nothing counted, nothing said")
 }
 
-// TestForm: the token is what doc.go says it is.
+// TestForm: the token is what docs/wire.md says it is.
 func TestForm(t *testing.T) {
 	c, h := contact(t)
 	tally := used(t, c.format.policy, 1)

@@ -45,11 +45,11 @@ func Compile(name string, limits []storeless.Limit) (*Policy, error) {
 	}
 	tokens, err := limiter.Compile(name, carried)
 	if err = errors.Join(err, errors.Join(errs...)); err != nil {
-		return nil, err
+		return nil, limiter.ProblemsAs[storeless.ConfigError](err)
 	}
 	full := make([]storeless.Limit, len(limits))
 	for i := range limits {
-		full[i] = tokens.Limit(i)
+		full[i] = limiter.LimitAs[storeless.Limit](tokens.Limit(i))
 		full[i].Algorithm = limits[i].Algorithm
 	}
 	return &Policy{plan.New(full, tokens)}, nil

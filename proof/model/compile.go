@@ -85,8 +85,8 @@ func (w *World) stamping() (*token.Codec, error) {
 }
 
 // ruleOf is what a limit means for one of the things that are counted, by the table of bounds.
-func (w *World) ruleOf(f int, l, pass storeless.Limit) rule {
-	r := rule{window: l.Window, slides: l.Algorithm == storeless.SlidingWindow, quota: l.Quota}
+func (w *World) ruleOf(f int, l, pass limiter.Limit) rule {
+	r := rule{window: l.Window, slides: l.Algorithm == limiter.SlidingWindow, quota: l.Quota}
 	r.first = base.Unix()/int64(r.window/time.Second) - 1
 	if l.Burst > 0 {
 		r.quota, r.interval = l.Burst, (l.Window+time.Duration(l.Quota)-1)/time.Duration(l.Quota)

@@ -29,8 +29,8 @@ const (
 // arrows are the imports that a package may have beside the standard library:
 // the table of the design. A new package adds its row.
 var arrows = map[string][]string{
-	"storeless": {},
-	"token":     {module + "/internal/token", jwt},
+	"storeless": {module + "/internal/limiter"},
+	"token":     {module + "/storeless", module + "/internal/limiter", module + "/internal/token", jwt},
 	"pow":       {},
 	"middleware": {
 		module + "/storeless", module + "/internal/limiter", module + "/internal/sale", module + "/internal/token", module + "/pow", module + "/middleware/exact",
@@ -64,15 +64,15 @@ var arrows = map[string][]string{
 	"proof/players":                   {module + "/middleware", module + "/pow"},
 	"internal/cells":                  {},
 	"proof/model":                     {module + "/storeless", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact", module + "/middleware/exact/ring"},
-	"internal/limiter":                {module + "/storeless", module + "/internal/cells"}, // hidden: only middleware decides; storeless is what its users say
+	"internal/limiter":                {module + "/internal/cells"}, // the engine knows none of its doors
 	"proof/mutants":                   {},
 	"proof/exactkit":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", testify, counters + "engine"},
 	"proof/faults":                    {exactkit, module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", kitPackage, testify},
 	"proof/faults/front":              {exactkit, module + "/proof/faults", module + "/middleware", module + "/middleware/exact", testify},
 	"proof/freeport":                  {},
 	"proof/paced":                     {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kitPackage},
-	"internal/sale":                   {module + "/storeless", module + "/internal/limiter", module + "/internal/cells"},
-	"internal/token":                  {module + "/storeless", module + "/internal/limiter", jwt}, // hidden: only middleware makes tokens
+	"internal/sale":                   {module + "/internal/limiter", module + "/internal/cells"},
+	"internal/token":                  {module + "/internal/limiter", jwt},
 	"proof/pages":                     {},
 	"proof/kit":                       {module + "/proof/freeport"},
 
@@ -98,6 +98,8 @@ const (
 // inTests are the imports that a package's tests may have beside its own arrows,
 // testify, mutants, kit and the package itself.
 var inTests = map[string][]string{
+	"storeless": {module + "/token"},      // workers that share a secret
+	"token":     {module + "/middleware"}, // the other door
 	"middleware": {
 		module + "/token",                                            // what Decision.TokenErr is
 		jwt,                                                          // T12 and T13: what another package, or a thief, does with it

@@ -63,11 +63,11 @@ func (s *working) decide(cost int64, charge bool) storeless.Verdict {
 func (s *working) step(p *limiter.Policy, cost int64, charge bool) (v storeless.Verdict) {
 	tally := s.steps()
 	if !charge {
-		return p.Peek(s.now, tally, cost)
+		return limiter.VerdictAs[storeless.Verdict](p.Peek(s.now, tally, cost))
 	}
-	tally, v = p.Step(s.now, tally, cost)
+	tally, is := p.Step(s.now, tally, cost)
 	s.setSteps(tally)
-	return v
+	return limiter.VerdictAs[storeless.Verdict](is)
 }
 
 // steps returns the states where the compiled steps of the policy have them.

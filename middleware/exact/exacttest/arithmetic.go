@@ -28,9 +28,9 @@ func algorithms(r *run) {
 		for step := range 400 {
 			r.clock.Advance(time.Duration(step*step%17) * time.Second / 2)
 			cost := int64(1 + step%3%2)
-			var want storeless.Verdict
-			tally, want = pure.Step(r.clock.Now(), tally, cost)
-			got := r.take(p, r.key(n), cost)
+			after, is := pure.Step(r.clock.Now(), tally, cost)
+			tally = after
+			want, got := limiter.VerdictAs[storeless.Verdict](is), r.take(p, r.key(n), cost)
 			if got.Verdict != want {
 				r.fail("%s, step %d: %+v, want %+v", a, step, got.Verdict, want)
 			}

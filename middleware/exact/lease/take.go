@@ -78,13 +78,22 @@ func (l *leasing) within(call *exact.Call) (v exact.Verdict, done bool, size int
 	if asked || l.closed || h.asking || now.Before(h.rest) || h.of == nil || !samePolicy(h.of, call.Policy) {
 		return exact.Verdict{}, false, 0
 	}
-	size = min(l.terms.Block, h.said.Least(call.Policy.Len())/(20*l.terms.Instances))
+	size = min(l.terms.Block, least(&h.said, call.Policy.Len())/(20*l.terms.Instances))
 	size -= size % call.Cost
 	if size < 2*call.Cost {
 		return exact.Verdict{}, false, 0
 	}
 	h.asking = true
 	return exact.Verdict{}, false, size
+}
+
+// least returns the smallest Remaining of the first n limits.
+func least(v *exact.Verdict, n int) int64 {
+	least := int64(storeless.MaxQuota)
+	for i := range v.Limits[:n] {
+		least = min(least, v.Limits[i].Remaining)
+	}
+	return least
 }
 
 // lostPause is for how long no block is asked for after one was lost: else an engine

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storeless
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tallystick/tallystick/internal/limiter"
+)
+
+// A Config says what a [Limiter] limits. It is plain data.
+type Config struct {
+	// Policy names the limits. It is part of each token, and of the keys by which tokens are signed.
+	// Permitted: 1 to 32 of a-z, 0-9 and "-".
+	Policy string
+
+	// Limits are checked together: all of them are charged, or none is. Permitted: 1 to
+	// [MaxLimits], at least one of them in force (no Shadow); no [SlidingLog] and no [RollingDay].
+	Limits []Limit
+
+	// MaxClients is for how many active clients the memory is made. It is allocated at once and never
+	// grows: some 102 bytes for each client and limit. More clients share counts, so that a new one may be refused
+	// early ([Verdict].Inherited); no count is forgotten. Permitted: 1 to 2²⁴, or 0 for 65,536.
+	MaxClients int
+}
+
+const mostClients = 1 << 24
+
+// A Limiter decides by what a client shows and by what it remembers of the client, whichever says
+// more. It is safe for concurrent use. It reads no clock: each method is told the time.
+//
+// An identity is what is limited: an account, a device, a tenant. It may be any string, and is
+// remembered as a hash under a seed that differs in each process.
+type Limiter struct {
+	policy *limiter.Policy
+	memory *limiter.Memory
+}
+
+// New returns a limiter with an empty memory. It reports all problems of cfg at once, each a [ConfigError].
+func New(cfg Config) (*Limiter, error) {
+	policy, err := limiter.Compile(cfg.Policy, cfg.Limits)
+	if cfg.MaxClients < 0 || cfg.MaxClients > mostClients {
+		err = errors.Join(err, &ConfigError{Field: "MaxClients", Problem: fmt.Sprintf(
+			"must be from 1 to %d, or 0 for %d, not %d", mostClients, limiter.DefaultClients, cfg.MaxClients)})
+	}
+	if err != nil {
+		return nil, limiter.ProblemsAs[ConfigError](err)
+	}
+	return &Limiter{policy, limiter.NewMemory(cfg.MaxClients, policy.Len())}, nil
+}
+
+// Take decides a request of the given cost at now, and charges it if it is admitted. shown is the tally that
+// the client brings, zero if it brings none. Show only what was signed: see package
+// token. Take returns the tally for the client to bring next time, also after a refusal: the client may not know what
+// others behind its identity have used. A cost of 0 is admitted and charges nothing. Take
+// panics if cost is negative.
+func (l *Limiter) Take(now time.Time, identity string, shown Tally, cost int64) (Tally, Verdict) {
+	c := l.candidate(identity, shown)
+	tally, verdict := l.memory.Take(now, l.policy, &c, cost)
+	return limiter.StatesAs[State](tally), limiter.VerdictAs[Verdict](verdict)
+}
+
+// Peek says what [Limiter.Take] would say, and charges nothing. It panics if cost is negative.
+func (l *Limiter) Peek(now time.Time, identity string, shown Tally, cost int64) Verdict {
+	c := l.candidate(identity, shown)
+	return limiter.VerdictAs[Verdict](l.memory.Peek(now, l.policy, &c, cost))
+}
+
+// Refund gives back at now what Take charged at then, where it still counts: work that failed, or the rest
+// of an estimate. It returns the tally for the client to bring; a client that brings an older one has
+// not got its quota back. Call it once for each charge: a second call gives away what others behind
+// the identity have used. A Shadow gives back too, even what it had no room for and did not count, so that its
+// count may be too low. Refund panics if cost is negative.
+func (l *Limiter) Refund(now, then time.Time, identity string, shown Tally, cost int64) Tally {
+	if cost < 0 {
+		panic("storeless: negative cost")
+	}
+	c := l.candidate(identity, shown)
+	return limiter.StatesAs[State](l.memory.Restore(now, then, l.policy, &c, cost))
+}
+
+func (l *Limiter) candidate(identity string, shown Tally) limiter.Candidate {
+	return limiter.Candidate{Key: l.memory.Key([]byte(identity)), Shown: limiter.StatesAs[limiter.State](shown)}
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storeless_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+var noon = time.Unix(1_700_000_000, 0)
+
+func fiveAMinute(t *testing.T) *storeless.Limiter {
+	l, err := storeless.New(storeless.Config{
+		Policy: "jobs", Limits: []storeless.Limit{{Quota: 5, Window: time.Minute}}, MaxClients: 64,
+	})
+	require.NoError(t, err)
+	return l
+}
+
+func TestTakeCountsWhatIsShownAndWhatIsRemembered(t *testing.T) {
+	here, there := fiveAMinute(t), fiveAMinute(t)
+	tally, v := here.Take(noon, "alice", storeless.Tally{}, 3)
+	require.True(t, v.Admitted)
+	require.EqualValues(t, 2, v.Limits[0].Remaining)
+
+	t.Run("remembered", func(t *testing.T) {
+		_, v := here.Take(noon, "alice", storeless.Tally{}, 3)
+		require.False(t, v.Admitted, "to drop a tally gains nothing")
+		require.False(t, v.Impossible)
+		require.Positive(t, v.Wait)
+		require.True(t, v.Limits[0].Blocked)
+	})
+	t.Run("shown", func(t *testing.T) {
+		require.False(t, there.Peek(noon, "alice", tally, 3).Admitted)
+		require.True(t, there.Peek(noon, "alice", storeless.Tally{}, 3).Admitted)
+		_, v := there.Take(noon, "alice", tally, 3)
+		require.False(t, v.Admitted, "a tally counts where nothing is remembered")
+	})
+	t.Run("another identity", func(t *testing.T) {
+		_, v := here.Take(noon, "bob", storeless.Tally{}, 5)
+		require.True(t, v.Admitted)
+	})
+	t.Run("a peek charges nothing", func(t *testing.T) {
+		for range 3 {
+			v := here.Peek(noon, "alice", tally, 2)
+			require.True(t, v.Admitted)
+			require.EqualValues(t, 2, v.Limits[0].Remaining)
+		}
+	})
+	t.Run("never", func(t *testing.T) {
+		_, v := here.Take(noon, "carol", storeless.Tally{}, 6)
+		require.False(t, v.Admitted)
+		require.True(t, v.Impossible)
+		require.Zero(t, v.Wait)
+	})
+}
+
+func TestRefundGivesBackOnce(t *testing.T) {
+	l := fiveAMinute(t)
+	tally, _ := l.Take(noon, "alice", storeless.Tally{}, 5)
+	tally = l.Refund(noon.Add(time.Second), noon, "alice", tally, 2)
+	require.EqualValues(t, 3, tally[0].Cur)
+	_, v := l.Take(noon.Add(time.Second), "alice", tally, 3)
+	require.False(t, v.Admitted)
+	_, v = l.Take(noon.Add(time.Second), "alice", tally, 2)
+	require.True(t, v.Admitted)
+
+	// What was charged two windows ago counts no more, and cannot come back.
+	tally, _ = l.Take(noon.Add(2*time.Minute), "alice", storeless.Tally{}, 5)
+	tally = l.Refund(noon.Add(2*time.Minute), noon, "alice", tally, 5)
+	require.EqualValues(t, 5, tally[0].Cur)
+}
+
+func TestNegativeCostsPanic(t *testing.T) {
+	l := fiveAMinute(t)
+	require.Panics(t, func() { l.Take(noon, "alice", storeless.Tally{}, -1) })
+	require.Panics(t, func() { l.Peek(noon, "alice", storeless.Tally{}, -1) })
+	require.Panics(t, func() { l.Refund(noon, noon, "alice", storeless.Tally{}, -1) })
+}
+
+func TestAllProblemsAtOnce(t *testing.T) {
+	_, err := storeless.New(storeless.Config{
+		Policy:     "No Name",
+		Limits:     []storeless.Limit{{Quota: 0, Window: time.Minute}, {Quota: 1, Window: time.Hour, Algorithm: storeless.SlidingLog}},
+		MaxClients: 1<<24 + 1,
+	})
+	var fields []string
+	for problem := range storeless.ConfigErrors(err) {
+		fields = append(fields, problem.Field)
+	}
+	require.Equal(t, []string{"Policy", "Limits[0].Quota", "Limits[1].Algorithm", "MaxClients"}, fields)
+	var first *storeless.ConfigError
+	require.True(t, errors.As(err, &first))
+	require.Equal(t, "Policy: must be 1 to 32 of a-z, 0-9 and -", first.Error())
+	_, err = storeless.New(storeless.Config{Policy: "jobs", Limits: []storeless.Limit{{Quota: 1, Window: time.Minute}}, MaxClients: -1})
+	require.ErrorContains(t, err, "MaxClients")
+}
+
+// The numbers of the algorithms are those of the engine, which names them.
+func TestAlgorithmsAreThoseOfTheEngine(t *testing.T) {
+	require.Equal(t, "sliding-window fixed-window token-bucket leaky-bucket sliding-log rolling-day Algorithm(6)", fmt.Sprint(
+		storeless.SlidingWindow, " ", storeless.FixedWindow, " ", storeless.TokenBucket, " ", storeless.LeakyBucket, " ",
+		storeless.SlidingLog, " ", storeless.RollingDay, " ", storeless.Algorithm(6)))
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package token_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/limiter"
+	engine "github.com/tallystick/tallystick/internal/token"
+	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/token"
+)
+
+var (
+	noon = time.Unix(1_700_000_000, 0)
+	jobs = storeless.Config{Policy: "jobs", Limits: []storeless.Limit{{Quota: 5, Window: time.Minute}}}
+	ring = [][]byte{[]byte("thirty-two bytes of a test, or so")}
+)
+
+func TestTokensAreOfOneIdentity(t *testing.T) {
+	codec, err := token.New(jobs, ring)
+	require.NoError(t, err)
+	tally := storeless.Tally{{At: noon.Unix() / 60, Cur: 3, Prev: 1}}
+	tok := codec.Sign("alice", tally)
+	got, err := codec.Verify(noon, "alice", tok)
+	require.NoError(t, err)
+	require.Equal(t, tally, got)
+
+	for name, refusal := range map[string]struct {
+		err           error
+		identity, tok string
+		now           time.Time
+	}{
+		"none":             {token.ErrMalformed, "alice", "", noon},
+		"another identity": {token.ErrHolder, "bob", tok, noon},
+		"expired":          {token.ErrExpired, "alice", tok, noon.Add(2 * time.Minute)},
+		"another letter":   {token.ErrForged, "alice", tok[:len(tok)-1] + string('A'+('B'-tok[len(tok)-1])&1), noon},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := codec.Verify(refusal.now, refusal.identity, refusal.tok)
+			require.ErrorIs(t, err, refusal.err)
+			require.Zero(t, got)
+		})
+	}
+	require.Empty(t, codec.Sign("alice", storeless.Tally{}), "nothing was used")
+}
+
+// Package middleware sells tallies that belong to no identity. They are counted apart.
+func TestBoughtTalliesAreNoIdentitys(t *testing.T) {
+	codec, err := token.New(jobs, ring)
+	require.NoError(t, err)
+	policy, err := limiter.Compile(jobs.Policy, jobs.Limits)
+	require.NoError(t, err)
+	issuer, err := engine.New(ring, policy)
+	require.NoError(t, err)
+	holder := issuer.Holder([]byte("alice"))
+	for _, bound := range []bool{false, true} {
+		bought := holder.AppendOwn(nil, engine.Own{Expires: noon.Unix() + 3600, Bound: bound}, &limiter.Tally{{At: noon.Unix() / 60, Cur: 2}})
+		require.NotEmpty(t, bought)
+		got, err := codec.Verify(noon, "alice", string(bought))
+		require.ErrorIs(t, err, token.ErrHolder)
+		require.Zero(t, got)
+	}
+}
+
+func TestAllProblemsAtOnce(t *testing.T) {
+	_, err := token.New(storeless.Config{Policy: "No Name", Limits: jobs.Limits}, [][]byte{[]byte("short")})
+	var fields []string
+	for problem := range storeless.ConfigErrors(err) {
+		fields = append(fields, problem.Field)
+	}
+	require.Equal(t, []string{"Policy", "Secrets[0]"}, fields)
+	_, err = token.New(jobs, nil)
+	require.ErrorContains(t, err, "Secrets: at least one secret")
+	_, err = token.Keyfunc("jobs", nil)
+	var problems int
+	for range storeless.ConfigErrors(err) {
+		problems++
+	}
+	require.Equal(t, 1, problems)
+}
+
+func TestCodecPrintsNoKey(t *testing.T) {
+	codec, err := token.New(jobs, ring)
+	require.NoError(t, err)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
+		require.Equal(t, "token.Codec(jobs)", fmt.Sprintf(verb, codec))
+		require.Equal(t, "token.Codec(jobs)", fmt.Sprintf(verb, *codec))
+	}
+}
