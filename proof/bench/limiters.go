@@ -30,7 +30,6 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/middleware/exact/ring"
 	"github.com/tallystick/tallystick/proof/freeport"
 )
@@ -49,9 +48,7 @@ var limiters = map[string]builder{
 	"redis_rate":      newRedisRate,
 	ourName + "-ring": newRing,
 	ourName + "-redis": func(o *opening, t terms) http.Handler {
-		c := must(redis.Open("redis://"+o.redis+"/0", redis.Config{}))
-		o.closing(c.Close)
-		return ours(exactly(c))(o, t)
+		return ours(exactly(o.redisCounter()))(o, t)
 	},
 	"httprate/redis": func(o *opening, t terms) http.Handler {
 		return newHTTPRate(t, httprate.WithLimitCounter(&redisCounts{client: o.redisClient()}))
@@ -93,12 +90,11 @@ func newRing(o *opening, t terms) http.Handler {
 		Secrets: [][]byte{secret()}, Logger: slog.New(slog.DiscardHandler),
 	}))
 	o.closing(r.Close)
-	o.ring = func(members []string) int {
+	o.ring = func(members []string) {
 		for len(members) > 0 && !slices.Equal(slices.Sorted(slices.Values(members)), r.Stats().Members) {
 			list.Store(&members)
 			time.Sleep(10 * time.Millisecond)
 		}
-		return r.Stats().Accounts
 	}
 	return ours(exactly(r))(o, t)
 }

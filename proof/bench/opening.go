@@ -21,8 +21,9 @@ import (
 type opening struct {
 	closers []func() error
 	redis   string                                     // the address of a server
+	server  *redisServer                               // the same, if this process has started it
 	self    string                                     // where others ask this process, if it is in a ring
-	ring    func(members []string) (accounts int)      // tells it who they are, if any, and says what it counts
+	ring    func(members []string)                     // tells it who they are, if any
 	now     func() time.Time                           // in tests; nil: the clock of the machine
 	tell    func(context.Context, middleware.Decision) // in tests: called for every decision of ours
 }
@@ -48,18 +49,18 @@ const (
 
 // Settings are what a run depends on.
 type settings struct {
-	only, dir             string
-	rows                  *regexp.Regexp
-	span                  time.Duration
-	groups, keys, clients int
-	update                bool
-	part                  int // of what a slice has
+	only            string
+	rows            *regexp.Regexp
+	span            time.Duration
+	groups, clients int
+	update          bool
+	part            int // of what a slice has
 }
 
 // wants reports whether a row is measured: those that others are compared with are always.
 func (s *settings) wants(row string) bool {
 	base, _, _ := strings.Cut(row, "-")
-	return s.rows == nil || s.rows.MatchString(row) || slices.Contains([]string{reference, "throttled", lowest, none}, base)
+	return s.rows == nil || s.rows.MatchString(row) || slices.Contains([]string{reference, "throttled", lowest, none, redisRate}, base)
 }
 
 // Terms are what all limiters of a row are told.
