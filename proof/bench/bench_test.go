@@ -119,7 +119,7 @@ func TestFloorAnswersAsWeDo(t *testing.T) {
 		}
 		require.Equal(t, us.w.status, floor.w.status, i)
 		if us.w.status != http.StatusOK && us.request.Header[byHeader] == nil {
-			for _, a := range clients { // who is refused and has shown nothing may be told what is known of him, or not
+			for _, a := range clients { // a client that is refused and has shown nothing may get its token, or not
 				delete(a.w.header, byHeader)
 				delete(a.w.header, setCookie)
 			}
@@ -227,7 +227,7 @@ func TestRequestsAreWhatTheySay(t *testing.T) {
 				case kind == "-no-token" || kind == asFirst:
 					tokens = 0
 				case each > 0:
-					want = token.ErrForeign // that of the other policy
+					want = token.ErrForeign // the other policy's
 				case kind != "-hundred" && q.beside != asRefused:
 					// What was used goes along, from instance to instance.
 					if i > 0 {
@@ -467,7 +467,7 @@ func TestEverythingIsMeasured(t *testing.T) {
 }
 
 // nobodyHas reports whether a cell lacks a figure by rights: of a server or a Redis that is not asked, of refusals
-// where nobody refuses, of what is compared with itself, and of what is said in another row.
+// of a handler that never refuses, of what is compared with itself, and of what is said in another row.
 func nobodyHas(table string, row []string, head string) bool {
 	server := strings.Contains(row[0], "redis")
 	switch table {

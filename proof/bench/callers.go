@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A service is what many callers ask at once: an exact counter, or a fleet. Used is what others have
-// used for it so far, by unit, in nanoseconds of processors; nil: nobody has.
+// Many callers ask a service at once: an exact counter, or a fleet. Used returns the nanoseconds of processors
+// that other processes have spent on it so far, by unit.
 type service struct {
 	name string
 	used func() map[string]float64

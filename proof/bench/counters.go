@@ -18,7 +18,6 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/file"
-	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -39,9 +38,6 @@ var engines = []struct {
 	{redisRate, openRedisRate},
 }
 
-// redisRate names the engine that others are compared with.
-const redisRate = "redis_rate"
-
 // most is everybody's quota, in an hour.
 const most = storeless.MaxQuota
 
@@ -51,7 +47,7 @@ var (
 	keyCounts = []int{1, 10_000}
 )
 
-// loadName is what the rows of a load end in.
+// loadName is the end of a row's name.
 func loadName(keys, callers int) string { return fmt.Sprintf(" %d×%d", callers, keys) }
 
 // measureCounters measures all exact counters beside each other. All are open all the time.
@@ -118,13 +114,6 @@ func openRemote(o *opening) take {
 func openRedis(o *opening) exact.ArchiveCloser {
 	o.startRedis()
 	return o.redisCounter()
-}
-
-// redisCounter is ours, on the server that has been started.
-func (o *opening) redisCounter() exact.ArchiveCloser {
-	c := must(redis.Open("redis://"+o.redis+"/0", redis.Config{}))
-	o.closing(c.Close)
-	return c
 }
 
 // openRedisIDs gives each call an ID of its own, as the middleware does: the answer to a call that

@@ -16,8 +16,7 @@ import (
 	"github.com/tallystick/tallystick/proof/freeport"
 )
 
-// A fleetKind is what a fleet may limit by: which limiter its instances have, and whether clients show
-// the tokens that they get.
+// A fleetKind names the limiter of a fleet's instances, and says whether clients show the tokens that they get.
 type fleetKind struct {
 	name, limiter string
 	echoes        bool
@@ -79,7 +78,7 @@ func startFleet(ctx context.Context, o *opening, kind fleetKind, size int, each 
 	return f
 }
 
-// serve has a child serve, at an address. To ask tells it who is in its ring, or nothing, and returns the
+// serve has a child serve, at an address. To ask names the members of its ring, or none, and returns the
 // nanoseconds of processors that it has used so far.
 func (e errand) serve(ctx context.Context, o *opening) (address string, ask func(list string) (used float64)) {
 	c := e.child(ctx)

@@ -30,6 +30,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/middleware/exact/ring"
 	"github.com/tallystick/tallystick/proof/freeport"
 )
@@ -80,7 +81,7 @@ func exactly(c exact.Counter) func(*middleware.Config) {
 	}
 }
 
-// newRing is ours, with a ring of which it is the only member until it is told of others.
+// newRing is ours, with a ring. It is the only member until it is told of others.
 func newRing(o *opening, t terms) http.Handler {
 	self := cmp.Or(o.self, net.JoinHostPort("127.0.0.1", must(freeport.Find())))
 	var list atomic.Pointer[[]string]
@@ -135,7 +136,7 @@ func newThrottled(_ *opening, t terms) http.Handler {
 	return h.RateLimit(served())
 }
 
-// newTimeMap is what programs write that have nothing but x/time/rate: a bucket for each address in
+// newTimeMap is for programs that have nothing but x/time/rate: a bucket for each address in
 // a map, never removed, and no field in any answer.
 func newTimeMap(_ *opening, t terms) http.Handler {
 	var mu sync.Mutex
@@ -157,11 +158,18 @@ func newTimeMap(_ *opening, t terms) http.Handler {
 	})
 }
 
-// redisClient is what users of such limiters have: by the library's defaults.
+// redisClient has the library's defaults, as users of such limiters have it.
 func (o *opening) redisClient() *goredis.Client {
 	client := goredis.NewClient(&goredis.Options{Addr: o.redis})
 	o.closing(client.Close)
 	return client
+}
+
+// redisCounter is ours, on the server that has been started.
+func (o *opening) redisCounter() exact.ArchiveCloser {
+	c := must(redis.Open("redis://"+o.redis+"/0", redis.Config{}))
+	o.closing(c.Close)
+	return c
 }
 
 // newRedisRate limits by redis_rate. The library has no middleware; this one sends the fields that

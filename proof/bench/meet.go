@@ -21,7 +21,7 @@ import (
 // childVariable holds what a process that this one has started is to do, as JSON.
 const childVariable = "TALLYSTICK_BENCH_CHILD"
 
-// An errand is what such a process does: meet a population, or serve as an instance of a fleet.
+// Such a process does an errand: it meets a population, or serves as an instance of a fleet.
 type errand struct {
 	Limiter string
 	Clients int           // 0: serve
@@ -179,7 +179,7 @@ func (c *population) ask(h http.Handler, want, cores int, long time.Duration) (c
 		a.next = a.begin
 		if c.tokens != nil {
 			a.show(byHeader, []string{""})
-			if a.either = false; want == http.StatusOK { // who is refused and has shown its token is given none
+			if a.either = false; want == http.StatusOK { // a client that is refused and has shown its token gets none
 				a.channel = byHeader
 			}
 		}

@@ -19,10 +19,6 @@ import (
 	"github.com/tallystick/tallystick/proof/freeport"
 )
 
-// A redisServer is a redis-server that this process has started: on a loopback port, without
-// persistence. The time that it uses is for one row alone.
-type redisServer struct{ admin *redis.Client }
-
 var errNoServer = errors.New("a server is missing")
 
 // startRedis starts one. Where there is none (Debian: apt-get install redis-server) it is a failure.

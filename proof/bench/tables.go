@@ -189,7 +189,7 @@ func fleetTable(r *results) string {
 	return r.rows("fleet", fleetHead, inFleets(fleetSizes), "CPU, µs: all", "above `none`, µs: all-none", "of that Redis, µs: server", "p50, µs: p50", "p99, µs: p99", "requests/s: rate", "a client gets: admitted")
 }
 
-// shortFleetTable is what there is room for in the README.
+// shortFleetTable is for the top of the page.
 func shortFleetTable(r *results) string {
 	return r.rows("fleet", fleetHead, inFleets(shortSizes), "CPU above `none`, µs: all-none", "p50, µs: p50", "p99, µs: p99", "a client gets: admitted")
 }
@@ -211,7 +211,7 @@ func counterTable(r *results) string {
 		"calls/s: rate", "× redis_rate: rate/redis_rate", "p50, µs: p50", "p99, µs: p99", "client CPU, µs: client", "server CPU, µs: server", "× redis_rate, server CPU: server/redis_rate")
 }
 
-// summaryTable is what most readers ask.
+// summaryTable answers most readers.
 func summaryTable(r *results) string {
 	var rows [][]string
 	for _, q := range []struct{ text, kind, unit, over, us, end string }{

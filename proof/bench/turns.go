@@ -114,7 +114,7 @@ func allocated(work func()) (bytes, objects float64) {
 	return float64(after.TotalAlloc - before.TotalAlloc), float64(after.Mallocs - before.Mallocs)
 }
 
-// What is read around a slice: it allocates nothing and stops nobody.
+// These are read around a slice: that allocates nothing and stops no goroutine.
 var then, now = meters(), meters()
 
 func meters() []metrics.Sample {
