@@ -137,8 +137,8 @@ newest: need ## vet and race by the newest Go; fails also where it cannot be had
 size: ## lines, files, pages, words, names of each package; CPU=1: the CPU seconds of the tests; AGAINST=DIRECTORY: another checkout beside it
 	@.ci/size $(if $(CPU),-cpu) $(AGAINST) .
 
-sbom: ## the bill of materials of the root module, CycloneDX in JSON
-	@cd proof/release && go run ./sbom -module ../.. -version "$$(git describe --always --dirty)"
+sbom: need ## the bill of materials of the root module, CycloneDX in JSON
+	@.ci/sbom .
 
 release: ## VERSION=v1.2.3: test, tag and sign it, and write dist/VERSION; pushes nothing
 	@.ci/release "$(VERSION)"

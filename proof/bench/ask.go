@@ -42,7 +42,7 @@ func (w *recorder) WriteString(s string) (int, error) {
 	return len(s), nil
 }
 
-// okay is what the limited handler answers, and no refusal.
+// okay is the body of the limited handler, and of no refusal.
 var okay = []byte("ok")
 
 // served returns the handler that all limiters limit.
@@ -77,7 +77,7 @@ type asker struct {
 	// Many clients come from a population, one after the other, from begin to end. nil: there is one.
 	population       *population
 	begin, end, next int
-	renew            func() http.Handler // an instance that knows nobody, for new clients
+	renew            func() http.Handler // an instance that has met no client
 
 	want    int    // the status
 	channel string // by which the answer brings a token

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A service is what many callers ask at once: an exact counter, or a fleet. Used is what others have
-// used for it so far, by unit, in nanoseconds of processors; nil: nobody has.
+// Many callers ask a service at once: an exact counter, or a fleet. Used returns the nanoseconds of processors
+// that other processes have spent on it so far, by unit.
 type service struct {
 	name string
 	used func() map[string]float64
@@ -21,7 +21,7 @@ type service struct {
 
 // A load is some callers, each with one call at a time.
 type load struct {
-	name    string // what the units of its figures begin with
+	name    string // what its rows end in
 	callers int
 	ask     func(service string, caller, call int) error
 }
@@ -90,11 +90,11 @@ func (l *load) measure(s *service, long time.Duration, all samples) {
 		}
 		took, n = append(took, c.took...), n+c.n
 	}
-	all.add(s.name, l.name+"wall", float64(wall)/n)
-	all.add(s.name, l.name+"p50", quantile(took, 0.5))
-	all.add(s.name, l.name+"p99", quantile(took, 0.99))
+	all.add(s.name+l.name, "rate", 1e9*n/float64(wall))
+	all.add(s.name+l.name, "p50", quantile(took, 0.5))
+	all.add(s.name+l.name, "p99", quantile(took, 0.99))
 	for unit := range after {
-		all.add(s.name, l.name+unit, (after[unit]-before[unit])/n)
+		all.add(s.name+l.name, unit, (after[unit]-before[unit])/n)
 	}
 }
 

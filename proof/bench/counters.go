@@ -7,55 +7,67 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
+	"github.com/tallystick/tallystick/middleware/exact/file"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
+	"github.com/tallystick/tallystick/middleware/exact/remote"
+	"github.com/tallystick/tallystick/storeless"
 )
 
-// callers are how many ask a counter at once.
-var callers = []int{1, 16, 128}
+// A take counts one for a key, and reports whether it passes. Many ask at once.
+type take func(key string) (bool, error)
 
-// loadName is what the units of a load begin with: on the hot key, or on all.
-func loadName(many bool, callers int) string { return fmt.Sprintf("%t %d ", many, callers) }
+// engines are the rows of the table of counters. Those over Redis have a server of their own.
+var engines = []struct {
+	name string
+	open func(o *opening) take
+}{
+	{"memory", func(*opening) take { return counting(memory.New(0, nil), nil) }},
+	{"file", openFile},
+	{"remote", openRemote},
+	{"redis", func(o *opening) take { return counting(openRedis(o), nil) }},
+	{"redis/ids", openRedisIDs},
+	{redisRate, openRedisRate},
+}
 
-// measureCounters measures all exact counters beside each other. All are open all the time, and hold
-// all keys.
+// most is everybody's quota, in an hour.
+const most = storeless.MaxQuota
+
+// callers are how many ask a counter at once, and keyCounts on how many keys.
+var (
+	callers   = []int{1, 16, 128}
+	keyCounts = []int{1, 10_000}
+)
+
+// loadName is the end of a row's name.
+func loadName(keys, callers int) string { return fmt.Sprintf(" %d×%d", callers, keys) }
+
+// measureCounters measures all exact counters beside each other. All are open all the time.
 func measureCounters(ctx context.Context, s *settings, o *opening, long time.Duration, progress io.Writer) samples {
 	all, takes := make(samples), make(map[string]take)
-	dir := must(os.MkdirTemp(s.dir, "counters-"))
-	o.closing(func() error { return os.RemoveAll(dir) })
-	measureDisk(dir, all)
-	keys := make([]string, s.keys)
-	for i := range keys {
-		keys[i] = "customer-" + strconv.Itoa(i)
-	}
 	var services []service
 	for _, e := range engines {
-		if !s.wants(e.name) {
-			continue
-		}
-		fmt.Fprintf(progress, "%s: %d keys\n", e.name, len(keys))
-		at, c := filepath.Join(dir, strings.ReplaceAll(e.name, "/", "-")), new(counter)
-		check(os.Mkdir(at, 0o700))
-		o.closing(c.close)
-		takes[e.name] = c.fill(e.name, func() take { return e.open(c, at) }, at, keys, all)
-		services = append(services, service{name: e.name})
-		if c.server != nil {
-			services[len(services)-1].used = func() map[string]float64 {
-				return map[string]float64{"server": c.server.processorTime()}
-			}
+		if s.wants(e.name) {
+			o.server = nil
+			takes[e.name] = e.open(o)
+			services = append(services, service{e.name, o.server.used})
 		}
 	}
 	var loads []load
-	for _, k := range [][]string{{"hot"}, keys} {
+	for _, keys := range keyCounts {
 		for _, n := range callers {
-			loads = append(loads, load{loadName(len(k) > 1, n), n, func(row string, caller, call int) error {
-				return passed(takes[row](k[(caller+call*n)*7919%len(k)])) // for another key than the next caller
+			loads = append(loads, load{loadName(keys, n), n, func(row string, caller, call int) error {
+				return passed(takes[row]("customer-" + strconv.Itoa((caller+call*n)*7919%keys))) // for another key than the next caller
 			}})
 		}
 	}
@@ -70,72 +82,55 @@ func passed(passed bool, err error) error {
 	return err
 }
 
-// fill opens a counter, has it count one for each key, and notes what that takes. One with files is
-// opened anew: a file that is still open may be larger than what it holds.
-func (c *counter) fill(name string, open func() take, dir string, keys []string, all samples) take {
-	take := open()
-	first := take
-	if c.first != nil {
-		first = c.first
+// counting asks a counter of ours, with an ID for each call if there are any.
+func counting(of exact.Counter, id func() string) take {
+	p := must(exact.Compile("bench", []storeless.Limit{{Algorithm: storeless.FixedWindow, Quota: most, Window: time.Hour}}))
+	return func(key string) (bool, error) {
+		call := exact.Call{Key: key, Cost: 1, Policy: p}
+		if id != nil {
+			call.ID = id()
+		}
+		v, err := of.Take(context.Background(), call)
+		return v.Admitted, err
 	}
-	each(first, slices.Repeat([]string{"hot"}, 128)) // what is there once, such as connections
-	held, server := heap(), c.serverBytes()
-	each(first, keys)
-	n := float64(len(keys))
-	all.add(name, "heap", (heap()-held)/n)
-	if c.server != nil {
-		all.add(name, "server heap", (c.serverBytes()-server)/n)
-	}
-	if len(must(os.ReadDir(dir))) == 0 {
-		return take
-	}
-	check(c.close())
-	size := 0.0
-	check(filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		size += float64(must(d.Info()).Size())
-		return err
-	}))
-	all.add(name, "disk", size/n)
-	return open()
 }
 
-func (c *counter) serverBytes() float64 {
-	if c.server == nil {
-		return 0
-	}
-	return c.server.bytes()
+func openFile(o *opening) take {
+	dir := must(os.MkdirTemp("", "bench-counters-"))
+	o.closing(func() error { return os.RemoveAll(dir) })
+	f := must(file.Open(filepath.Join(dir, "counts"), file.Config{}))
+	o.closing(f.Close)
+	return counting(f, nil)
 }
 
-// each takes one for each key, by many callers.
-func each(take take, keys []string) {
-	errs := make([]error, callers[len(callers)-1])
-	var group sync.WaitGroup
-	for n := range errs {
-		group.Go(func() {
-			for i := n; i < len(keys) && errs[n] == nil; i += len(errs) {
-				errs[n] = passed(take(keys[i]))
-			}
-		})
-	}
-	group.Wait()
-	check(errors.Join(errs...))
+// openRemote is a counter in memory, by HTTP over loopback. Its server runs in this process.
+func openRemote(o *opening) take {
+	cfg := remote.Config{Secrets: [][]byte{secret()}}
+	s := httptest.NewServer(must(remote.Serve(memory.New(0, nil), cfg)))
+	o.closing(func() error { s.Close(); return nil })
+	of := must(remote.Open([]string{s.URL + "/"}, cfg))
+	o.closing(of.Close)
+	return counting(of, nil)
 }
 
-// measureDisk writes pieces of 128 bytes, for which there is room, and puts each on disk: what
-// nothing that is durable can do without.
-func measureDisk(dir string, all samples) {
-	const pieces = 1000
-	f := must(os.Create(filepath.Join(dir, "appended")))
-	defer f.Close()
-	must(f.Write(make([]byte, pieces*128)))
-	check(f.Sync())
-	var took []float64
-	for i := range pieces {
-		began := time.Now()
-		must(f.WriteAt([]byte{1, 127: 2}, int64(i)*128))
-		check(f.Sync())
-		took = append(took, float64(time.Since(began)))
+func openRedis(o *opening) engine.ArchiveCloser {
+	o.startRedis()
+	return o.redisCounter()
+}
+
+// openRedisIDs gives each call an ID of its own, as the middleware does: the answer to a call that
+// is asked once more is kept.
+func openRedisIDs(o *opening) take {
+	last := new(atomic.Uint64)
+	return counting(openRedis(o), func() string { return "0123456789abcdef" + strconv.FormatUint(last.Add(1), 36) })
+}
+
+// openRedisRate has a rate so low that a key, which redis_rate lets expire when it has nothing to remember, lasts for an hour.
+func openRedisRate(o *opening) take {
+	o.startRedis()
+	limiter, limit := redis_rate.NewLimiter(o.redisClient()), redis_rate.Limit{Rate: 1, Period: time.Hour, Burst: most}
+	return func(key string) (bool, error) {
+		r, err := limiter.Allow(context.Background(), key, limit)
+		return err == nil && r.Allowed == 1, err
 	}
-	all.add("", "disk", quantile(took, 0.5))
-	all.add("", "disk p99", quantile(took, 0.99))
 }

@@ -40,7 +40,7 @@ type floor struct {
 	now           func() time.Time
 }
 
-// A cell is what is remembered of one client, and counts are of a window and the one before.
+// A cell remembers one client. Counts are of a window and the one before.
 type cell struct {
 	tag uint32
 	counts
@@ -58,7 +58,7 @@ const (
 	limitID   = `422800,`
 )
 
-// Scratch is what a decision needs, and nothing that it leaves behind.
+// Scratch serves one decision, and keeps nothing of it.
 type scratch struct {
 	hash  hash.Hash
 	state encoding.BinaryUnmarshaler // hash again
@@ -69,7 +69,7 @@ type scratch struct {
 	want  [signature]byte
 }
 
-// A floorDecision is what a handler may ask for.
+// A handler may ask for a floorDecision.
 type floorDecision struct {
 	Address   netip.Addr
 	Allowed   bool
@@ -127,7 +127,7 @@ func absorb(pad byte, text string) []byte {
 	return must(h.(encoding.BinaryMarshaler).MarshalBinary())
 }
 
-// authenticate writes the MAC of a text, of which the first block is absorbed already.
+// authenticate writes the MAC of a text, whose first block is absorbed already.
 func (f *floor) authenticate(s *scratch, text []byte) {
 	for _, part := range []struct{ state, text []byte }{{f.inner, text[absorbed:]}, {f.outer, s.sum[:]}} {
 		check(s.state.UnmarshalBinary(part.state))
@@ -329,7 +329,7 @@ func (f *floor) take(key uint64, shown counts, window int32, into int64) (after,
 	return c, before, allowed
 }
 
-// until returns in how many seconds no more than room is used, if nobody asks.
+// until returns in how many seconds no more than room is used, if no request comes.
 func (f *floor) until(c counts, into, room int64) int64 {
 	cur, prev := int64(c.cur), int64(c.prev)
 	if cur <= room && prev > 0 {
@@ -371,5 +371,5 @@ func (st *floorRequest) Write(b []byte) (int, error) {
 	return st.ResponseWriter.Write(b)
 }
 
-// Unwrap is what [http.ResponseController] asks.
+// Unwrap serves [http.ResponseController].
 func (st *floorRequest) Unwrap() http.ResponseWriter { return st.ResponseWriter }

@@ -30,6 +30,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/middleware/exact/ring"
 	"github.com/tallystick/tallystick/proof/freeport"
@@ -49,9 +50,7 @@ var limiters = map[string]builder{
 	"redis_rate":      newRedisRate,
 	ourName + "-ring": newRing,
 	ourName + "-redis": func(o *opening, t terms) http.Handler {
-		c := must(redis.Open("redis://"+o.redis+"/0", redis.Config{}))
-		o.closing(c.Close)
-		return ours(exactly(c))(o, t)
+		return ours(exactly(o.redisCounter()))(o, t)
 	},
 	"httprate/redis": func(o *opening, t terms) http.Handler {
 		return newHTTPRate(t, httprate.WithLimitCounter(&redisCounts{client: o.redisClient()}))
@@ -83,7 +82,7 @@ func exactly(c exact.Counter) func(*middleware.Config) {
 	}
 }
 
-// newRing is ours, with a ring of which it is the only member until it is told of others.
+// newRing is ours, with a ring. It is the only member until it is told of others.
 func newRing(o *opening, t terms) http.Handler {
 	self := cmp.Or(o.self, net.JoinHostPort("127.0.0.1", must(freeport.Find())))
 	var list atomic.Pointer[[]string]
@@ -93,12 +92,11 @@ func newRing(o *opening, t terms) http.Handler {
 		Secrets: [][]byte{secret()}, Logger: slog.New(slog.DiscardHandler),
 	}))
 	o.closing(r.Close)
-	o.ring = func(members []string) int {
+	o.ring = func(members []string) {
 		for len(members) > 0 && !slices.Equal(slices.Sorted(slices.Values(members)), r.Stats().Members) {
 			list.Store(&members)
 			time.Sleep(10 * time.Millisecond)
 		}
-		return r.Stats().Accounts
 	}
 	return ours(exactly(r))(o, t)
 }
@@ -139,7 +137,7 @@ func newThrottled(_ *opening, t terms) http.Handler {
 	return h.RateLimit(served())
 }
 
-// newTimeMap is what programs write that have nothing but x/time/rate: a bucket for each address in
+// newTimeMap is for programs that have nothing but x/time/rate: a bucket for each address in
 // a map, never removed, and no field in any answer.
 func newTimeMap(_ *opening, t terms) http.Handler {
 	var mu sync.Mutex
@@ -161,11 +159,18 @@ func newTimeMap(_ *opening, t terms) http.Handler {
 	})
 }
 
-// redisClient is what users of such limiters have: by the library's defaults.
+// redisClient has the library's defaults, as users of such limiters have it.
 func (o *opening) redisClient() *goredis.Client {
 	client := goredis.NewClient(&goredis.Options{Addr: o.redis})
 	o.closing(client.Close)
 	return client
+}
+
+// redisCounter is ours, on the server that has been started.
+func (o *opening) redisCounter() engine.ArchiveCloser {
+	c := must(redis.Open("redis://"+o.redis+"/0", redis.Config{}))
+	o.closing(c.Close)
+	return c
 }
 
 // newRedisRate limits by redis_rate. The library has no middleware; this one sends the fields that

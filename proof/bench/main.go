@@ -10,7 +10,7 @@
 //
 // Its README says what each table is of. -update writes what was measured into the pages, between the
 // lines that say which table is there; what was not measured stays. All of it takes twenty minutes, on a
-// machine that should have nothing else to do, and needs redis-server and PostgreSQL. With -quick it
+// machine that should have nothing else to do, and needs redis-server. With -quick it
 // takes two minutes, for figures that tell only whether it works.
 package main
 
@@ -44,11 +44,6 @@ var kinds = []kind{
 		return all
 	}},
 	{"served", 30 * time.Second, (&turns{name: "served", slice: 200, open: openServed}).measure},
-	{"wire", 2 * time.Minute, func(ctx context.Context, s *settings, o *opening, long time.Duration, progress io.Writer) samples {
-		more := *s
-		more.groups *= 3 // each with connections of its own
-		return (&turns{name: "wire", slice: 100, open: openWire, fresh: true}).measure(ctx, &more, o, long, progress)
-	}},
 	{"population", 2 * time.Minute, measurePopulation},
 	{"counters", 7 * time.Minute, measureCounters},
 	{"fleet", 4 * time.Minute, measureFleet},
@@ -72,15 +67,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	s := settings{part: 1}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&s.only, "only", "", "measure these `parts`: requests, served, wire, population, counters, fleet; with commas")
+	flags.StringVar(&s.only, "only", "", "measure these `parts`: requests, served, population, counters, fleet; with commas")
 	rows := flags.String("rows", "", "measure rows whose names match this `pattern`, and those that they are compared with")
 	flags.DurationVar(&s.span, "span", 0, "measure each part for this `long`")
 	flags.IntVar(&s.groups, "groups", 6, "make so many groups of turns")
-	flags.IntVar(&s.keys, "keys", 10_000, "let counters count `n` keys beside the hot one")
 	flags.IntVar(&s.clients, "clients", 1_000_000, "let a population be of `n` clients")
-	flags.StringVar(&s.dir, "dir", "", "let counters make their files in this `directory`, on the disk that is meant")
 	flags.BoolFunc("quick", "measure little of everything, but for what is said after this", func(string) error {
-		s.groups, s.clients, s.keys, s.span, s.part = 2, 10_000, 500, 100*time.Millisecond, 10
+		s.groups, s.clients, s.span, s.part = 2, 10_000, 100*time.Millisecond, 10
 		return nil
 	})
 	flags.BoolVar(&s.update, "update", false, "write the tables into their pages")

@@ -21,7 +21,7 @@ import (
 // childVariable holds what a process that this one has started is to do, as JSON.
 const childVariable = "TALLYSTICK_BENCH_CHILD"
 
-// An errand is what such a process does: meet a population, or serve as an instance of a fleet.
+// Such a process does an errand: it meets a population, or serves as an instance of a fleet.
 type errand struct {
 	Limiter string
 	Clients int           // 0: serve
@@ -48,14 +48,12 @@ func (e *errand) do(in io.Reader, out io.Writer) (err error) {
 		return json.NewEncoder(out).Encode(e.meet(o))
 	}
 	h := limiters[e.Limiter](o, terms{e.Quota, e.Window, 1})
-	l := overHTTP(o, h, 1)
-	fmt.Fprintln(out, l.conn.RemoteAddr())
+	fmt.Fprintln(out, overHTTP(o, h).conn.RemoteAddr())
 	for lines := bufio.NewScanner(in); lines.Scan(); { // they ask
-		accounts := 0
 		if o.ring != nil {
-			accounts = o.ring(strings.Fields(lines.Text()))
+			o.ring(strings.Fields(lines.Text()))
 		}
-		fmt.Fprintln(out, int64(processorTime()), accounts)
+		fmt.Fprintln(out, int64(processorTime()))
 	}
 	return nil
 }
@@ -74,8 +72,9 @@ func measurePopulation(ctx context.Context, s *settings, o *opening, long time.D
 				continue
 			}
 			fmt.Fprintf(progress, "population: group %d of %d, %s\n", g+1, s.groups, e.Limiter)
-			if e.Limiter == "redis_rate" {
-				e.Redis, e.Clients = startRedis(o).addr, min(e.Clients, 50_000) // a million take a minute
+			if e.Limiter == redisRate {
+				o.startRedis()
+				e.Redis, e.Clients = o.redis, min(e.Clients, 50_000) // a million take a minute
 			}
 			others := watch()
 			time.Sleep(rest)
@@ -180,7 +179,7 @@ func (c *population) ask(h http.Handler, want, cores int, long time.Duration) (c
 		a.next = a.begin
 		if c.tokens != nil {
 			a.show(byHeader, []string{""})
-			if a.either = false; want == http.StatusOK { // who is refused and has shown its token is given none
+			if a.either = false; want == http.StatusOK { // a client that is refused and has shown its token gets none
 				a.channel = byHeader
 			}
 		}

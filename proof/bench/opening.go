@@ -14,18 +14,25 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// An opening is what is open for a measurement.
+// An opening holds all that is open for a measurement.
 type opening struct {
 	closers []func() error
 	redis   string                                     // the address of a server
+	server  *redisServer                               // the same, if this process has started it
 	self    string                                     // where others ask this process, if it is in a ring
-	ring    func(members []string) (accounts int)      // tells it who they are, if any, and says what it counts
+	ring    func(members []string)                     // tells it its members, if any
 	now     func() time.Time                           // in tests; nil: the clock of the machine
 	tell    func(context.Context, middleware.Decision) // in tests: called for every decision of ours
 }
+
+// A redisServer is a redis-server that this process has started: on a loopback port, without
+// persistence. The time that it uses is for one row alone.
+type redisServer struct{ admin *redis.Client }
 
 // closing has f called at the end; what is opened last is closed first.
 func (o *opening) closing(f func() error) { o.closers = append(o.closers, f) }
@@ -43,30 +50,31 @@ const (
 	reference = "httprate"
 	lowest    = "floor"
 	ourName   = "tallystick"
+	redisRate = "redis_rate"
 	none      = "none" // the handler alone, where requests are served for real
 )
 
-// Settings are what a run depends on.
+// Settings come from the command line.
 type settings struct {
-	only, dir             string
-	rows                  *regexp.Regexp
-	span                  time.Duration
-	groups, keys, clients int
-	update                bool
-	part                  int // of what a slice has
+	only            string
+	rows            *regexp.Regexp
+	span            time.Duration
+	groups, clients int
+	update          bool
+	part            int // of what a slice has
 }
 
 // wants reports whether a row is measured: those that others are compared with are always.
 func (s *settings) wants(row string) bool {
 	base, _, _ := strings.Cut(row, "-")
-	return s.rows == nil || s.rows.MatchString(row) || slices.Contains([]string{reference, "throttled", lowest, none}, base)
+	return s.rows == nil || s.rows.MatchString(row) || slices.Contains([]string{reference, "throttled", lowest, none, redisRate}, base)
 }
 
-// Terms are what all limiters of a row are told.
+// All limiters of a row get the same terms.
 type terms struct {
 	quota   int // requests of one client in window, all of which may come at once
 	window  time.Duration
-	clients int // how many there are going to be, for those who want to know
+	clients int // how many there are going to be, for a limiter that wants to know
 }
 
 // Under plenty every request is allowed, and under one a client's second is refused.

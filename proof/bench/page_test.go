@@ -17,17 +17,11 @@ import (
 // rowsOf returns the first cells of what each table has.
 func rowsOf() map[string][]string {
 	all := map[string][]string{"requests": names(requests()), "served": names(trips()), "cores": slices.Clone(meeters[:5]), "limiters": slices.Clone(meeters)}
-	for _, e := range engines {
-		all["counters"] = append(all["counters"], e.name, e.name)
-	}
-	all["fleet"], all["fleet in short"] = inFleets(fleetSizes), inFleets(shortSizes)
+	all["counters"], all["fleet"], all["fleet in short"] = underLoads(), inFleets(fleetSizes), inFleets(shortSizes)
 	for _, rows := range all {
 		for i := range rows {
 			rows[i] = "`" + rows[i] + "`"
 		}
-	}
-	for _, s := range shapes()[1 : len(shapes())-4] {
-		all["wire"] = append(all["wire"], s.name)
 	}
 	for _, b := range budgets {
 		all["budgets"] = append(all["budgets"], b.what)

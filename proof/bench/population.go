@@ -38,5 +38,5 @@ func appendAddress(b []byte, i int) []byte {
 func (c *population) address(i int) string { return view(c.addresses, i, addressLen) }
 func (c *population) token(i int) string   { return view(c.tokens, i, c.length) }
 
-// view returns the i-th part of b as a string. Nobody changes it again.
+// view returns the i-th part of b as a string. It never changes again.
 func view(b []byte, i, n int) string { return unsafe.String(&b[i*n], n) }

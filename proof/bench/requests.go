@@ -134,7 +134,7 @@ func named(i int) func(*middleware.Config) {
 	return func(c *middleware.Config) { c.Policy += "-" + strconv.Itoa(i) }
 }
 
-// hundred is a client of so many policies, each of which has given it a token.
+// hundred is a client of a hundred policies. It has a token of each.
 func hundred(o *opening) *asker {
 	a := newAsker(http.MethodPost)
 	var lines [][]string
@@ -210,7 +210,7 @@ var (
 	forgedCookie = issued(policy, 1, func(tok string) string { return cookieName + "=" + forge(tok) })
 )
 
-// huge is what a header may have by default in net/http, less some room.
+// huge is the default limit of net/http for a header, less some room.
 const huge = 600 << 10
 
 func said(lines string) func(*opening) string { return func(*opening) string { return lines } }

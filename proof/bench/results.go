@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Results are what was measured, by kind.
+// Results hold the figures of a run, by kind.
 type results struct {
 	Head  string // the machine, and when
 	Kinds map[string]samples

@@ -25,7 +25,6 @@ var tables = []table{
 	{"served", "README.md", []string{"served"}, servedTable},
 	{"cores", "README.md", []string{"population"}, coreTables},
 	{"limiters", "README.md", []string{"population"}, limiterTable},
-	{"wire", "README.md", []string{"wire"}, wireTable},
 	{"counters", "README.md", []string{"counters"}, counterTable},
 	{"summary", "README.md", []string{"requests", "served", "population"}, summaryTable},
 	{"fleet", "README.md", []string{"fleet"}, fleetTable},
@@ -184,143 +183,35 @@ func inFleets(sizes []int) (rows []string) {
 	return rows
 }
 
+const fleetHead = quartiles + " The number after a name is that of processes, and CPU that of all of them for one request.\nThe last column is what one client gets of a limit of 100."
+
 func fleetTable(r *results) string {
-	more := quartiles + " The number after a name is that of processes, and CPU that of all of them for one request.\nThe last columns are what one client gets that asks all processes for more than a limit of 100: while none comes or goes; while each is replaced by a\n" +
-		"new one; and when one is killed, which in a ring is the one that counts the client, and replaced."
-	return r.rows("fleet", more, inFleets(fleetSizes), "CPU, µs: all", "above `none`, µs: all-none", "of that Redis, µs: redis", "p50, µs: p50", "p99, µs: p99", "requests/s: rate", "a client gets: admitted", "in a deploy: deploy", "with one killed: killed")
+	return r.rows("fleet", fleetHead, inFleets(fleetSizes), "CPU, µs: all", "above `none`, µs: all-none", "of that Redis, µs: server", "p50, µs: p50", "p99, µs: p99", "requests/s: rate", "a client gets: admitted")
 }
 
-// shortFleetTable is what there is room for in the README.
+// shortFleetTable is for the top of the page.
 func shortFleetTable(r *results) string {
-	more := quartiles + " The number after a name is that of processes, and CPU that of all of them for one request.\nThe last column is what one client gets of a limit of 100."
-	return r.rows("fleet", more, inFleets(shortSizes), "CPU above `none`, µs: all-none", "p50, µs: p50", "p99, µs: p99", "a client gets: admitted")
+	return r.rows("fleet", fleetHead, inFleets(shortSizes), "CPU above `none`, µs: all-none", "p50, µs: p50", "p99, µs: p99", "a client gets: admitted")
 }
 
-func wireTable(r *results) string {
-	all, list := r.Kinds["wire"], shapes()
-	var rows [][]string
-	for _, s := range list[1 : len(list)-4] {
-		row := []string{s.name}
-		for _, version := range []string{" 1", " 2"} {
-			name := s.name + version
-			row = append(row, all.figure("sent-none", name).write("%.0f", 1)+" + "+all.figure("got-none", name).write("%.0f", 1), all.figure("p50-none", name).wide("%.0f", 1))
+// underLoads names the rows of all counters, each under all loads.
+func underLoads() (rows []string) {
+	for _, e := range engines {
+		for _, keys := range keyCounts {
+			for _, n := range callers {
+				rows = append(rows, e.name+loadName(keys, n))
+			}
 		}
-		rows = append(rows, row)
 	}
-	for _, where := range []string{"answer", "request"} {
-		row := []string{"each 50 characters more of a token in the " + where}
-		for _, version := range []string{" 1", " 2"} {
-			row = append(row, "", all.figure("p50-short "+where, "long "+where+version).wide("%.0f", 50./padded))
-		}
-		rows = append(rows, row)
-	}
-	more := fmt.Sprintf("A bare request took %s ns over HTTP/1.1, %s over HTTP/2, both ends together.\nIn brackets the quartiles of the groups, each with connections of its own.",
-		all.plain("p50", none+" 1").write("%.0f", 1), all.plain("p50", none+" 2").write("%.0f", 1))
-	return r.made("wire", more, []string{"what is sent", "bytes, HTTP/1.1", "ns", "bytes, HTTP/2", "ns"}, rows)
+	return rows
 }
 
 func counterTable(r *results) string {
-	all := r.Kinds["counters"]
-	three := func(name string, many bool, write func(load string) string) string {
-		var parts []string
-		for _, n := range callers {
-			parts = append(parts, write(loadName(many, n)))
-		}
-		if strings.Join(parts, "") == "–––" {
-			return "–"
-		}
-		return strings.Join(parts, " / ")
-	}
-	var rows [][]string
-	for _, e := range engines {
-		for _, many := range []bool{false, true} {
-			if all[e.name] == nil {
-				continue
-			}
-			figures := func(unit string, x func(spread) string) string {
-				return three(e.name, many, func(load string) string { return x(all.plain(load+unit, e.name)) })
-			}
-			micros := func(x spread) string { return short(x.mid / 1e3) }
-			widest := 0.0
-			for _, n := range callers {
-				x := all.plain(loadName(many, n)+"wall", e.name)
-				widest = max(widest, (x.high-x.low)/2/x.mid)
-			}
-			row := []string{"`" + e.name + "`", "1", figures("wall", func(x spread) string { return short(1e6 / x.mid) }), fmt.Sprintf("%.0f %%", 100*widest),
-				figures("p50", micros), figures("p99", micros), figures("client", micros), figures("server", micros)}
-			if many {
-				row[1] = "all"
-				var sizes []string
-				for _, place := range [][2]string{{"heap", "heap"}, {"disk", "disk"}, {"server heap", "server"}} {
-					if x := all.plain(place[0], e.name).mid; x >= 5 { // less is what is there once
-						sizes = append(sizes, short(x)+" "+place[1])
-					}
-				}
-				row = append(row, strings.Join(sizes, ", "))
-			}
-			rows = append(rows, row)
-		}
-	}
-	text := r.made("counters", fmt.Sprintf("Medians of the groups. On the disk an append of 128 bytes and its fsync took %s µs (p99 %s µs).\n"+
-		"Three figures in a cell are for 1, 16 and 128 callers. ± is half of the widest distance of quartiles of calls.\n"+
-		"Processor time is that of all threads, garbage collection included, for each call.",
-		short(all.plain("disk", "").mid/1e3), short(all.plain("disk p99", "").mid/1e3)),
-		[]string{"counter", "keys", "calls/s, thousands", "±", "p50, µs", "p99, µs", "client CPU, µs", "server CPU, µs", "bytes a key"}, rows) + "\n"
-	for _, c := range comparisons {
-		if all[c.ours] == nil || all[c.theirs] == nil {
-			continue
-		}
-		var parts []string
-		for _, q := range c.what {
-			of := func(many bool) string {
-				return three("", many, func(load string) string {
-					a, b := c.ours, c.theirs
-					if q[0] == "wall" {
-						a, b = b, a // the inverse of calls
-					}
-					return all.figure(load+q[0]+"/"+b, a).write("%.2f", 1)
-				})
-			}
-			parts = append(parts, of(false)+" and "+of(true)+" times "+q[1])
-		}
-		text += "- `" + c.ours + "` beside `" + c.theirs + "`" + c.why + ", on the hot key and on all: " + strings.Join(parts, "; ") + ".\n"
-	}
-	return text
+	return r.rows("counters", quartiles+" The numbers after a name are those of callers and of keys, and CPU is that of one call.", underLoads(),
+		"calls/s: rate", "× redis_rate: rate/redis_rate", "p50, µs: p50", "p99, µs: p99", "client CPU, µs: client", "server CPU, µs: server", "× redis_rate, server CPU: server/redis_rate")
 }
 
-var (
-	callsOf  = [2]string{"wall", "the calls"}
-	serverOf = [2]string{"server", "the server's processor time"}
-	clientOf = [2]string{"client", "the client's processor time"}
-)
-
-// comparisons are of a counter of ours with what stands in its place without it.
-var comparisons = []struct {
-	ours, theirs, why string
-	what              [][2]string // unit and name
-}{
-	{"file", "bbolt", "", [][2]string{callsOf}},
-	{"file", "sqlite/grouped", "", [][2]string{callsOf}},
-	{"sql/postgres", "pgx", "", [][2]string{callsOf, clientOf}},
-	{"remote", "redis", " (the time of remote is that of both its sides)", [][2]string{callsOf, clientOf}},
-	{"redis", "redis_rate", "", [][2]string{callsOf, serverOf, clientOf}},
-	{"redis/ids", "redis_rate", " (each call with an ID, as the middleware makes them)", [][2]string{callsOf, serverOf, clientOf}},
-}
-
-// short writes two digits, or all before the point.
-func short(x float64) string {
-	switch {
-	case math.IsNaN(x):
-		return "–"
-	case x < 0.995:
-		return fmt.Sprintf("%.2f", x)
-	case x < 9.95:
-		return fmt.Sprintf("%.1f", x)
-	}
-	return pages.Figure(int64(math.Round(x)))
-}
-
-// summaryTable is what most readers ask.
+// summaryTable answers most readers.
 func summaryTable(r *results) string {
 	var rows [][]string
 	for _, q := range []struct{ text, kind, unit, over, us, end string }{
@@ -359,7 +250,7 @@ var budgets = []struct {
 	{"bytes allocated for 600 KB of tokens, over none", "requests", ourName + "-huge-list", "bytes/tallystick-no-token", 1.05},
 	{"a million clients on all processors, on the wall, over the floor's", "population", ourName, "population, all, wall/floor", 1.3},
 	{"a whole request in a real server, over httprate's", "served", ourName + "-post", "mean/httprate", 1.1},
-	{"the server's time of `exact/redis` for a lone caller, over redis_rate's", "counters", "redis", "false 1 server/redis_rate", 1},
+	{"the server's time of `exact/redis` for a lone caller, over redis_rate's", "counters", "redis 1×1", "server/redis_rate", 1},
 	{"a fleet's time above none, over redis_rate's", "fleet", ourName + " 2", "all%redis_rate", 0.1},
 }
 

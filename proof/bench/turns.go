@@ -17,8 +17,7 @@ import (
 type player struct {
 	name          string
 	run           func(n int)
-	before, after func(n int) error                           // make ready, and say what was wrong; nil: nothing
-	note          func(add func(unit string, figure float64)) // what else is to say of a group
+	before, after func(n int) error // make ready, and say what was wrong; nil: nothing
 }
 
 // Turns are a measurement in short slices, in an order that is drawn anew for each round. What a
@@ -27,9 +26,8 @@ type player struct {
 // spread.
 type turns struct {
 	name  string
-	slice int                                    // operations
-	open  func(s *settings, o *opening) []player // anew for each group, where fresh: where connections lie is chance
-	fresh bool
+	slice int // operations
+	open  func(s *settings, o *opening) []player
 }
 
 // pace is how many bytes are allocated from one collection to the next, whatever the heap holds: what
@@ -51,16 +49,12 @@ func (t *turns) measure(ctx context.Context, s *settings, o *opening, long time.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	all, began := make(samples), time.Now()
-	var players []player
+	players := t.open(s, o)
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	debug.SetGCPercent(max(1, int(pace*100/m.HeapAlloc)))
 	for g := range s.groups {
-		if players == nil || t.fresh {
-			check(o.close())
-			players = t.open(s, o)
-			runtime.GC()
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			debug.SetGCPercent(max(1, int(pace*100/m.HeapAlloc)))
-		}
 		each := (long - time.Since(began)) / time.Duration(s.groups-g)
 		fmt.Fprintf(progress, "%s: group %d of %d, %s\n", t.name, g+1, s.groups, each.Round(time.Millisecond))
 		others := watch()
@@ -108,9 +102,6 @@ func (t *turns) group(ctx context.Context, players []player, n int, long time.Du
 		all.add(p.name, "p10", quantile(cpu, 0.1))
 		all.add(p.name, "p50", quantile(cpu, 0.5))
 		all.add(p.name, "mean", means[i]/float64(n))
-		if p.note != nil {
-			p.note(func(unit string, figure float64) { all.add(p.name, unit, figure) })
-		}
 	}
 }
 
@@ -123,7 +114,7 @@ func allocated(work func()) (bytes, objects float64) {
 	return float64(after.TotalAlloc - before.TotalAlloc), float64(after.Mallocs - before.Mallocs)
 }
 
-// What is read around a slice: it allocates nothing and stops nobody.
+// These are read around a slice: that allocates nothing and stops no goroutine.
 var then, now = meters(), meters()
 
 func meters() []metrics.Sample {

@@ -59,9 +59,7 @@ func TestWhatIsWrongEndsIt(t *testing.T) {
 	}
 	require.NoError(t, passed(true, nil))
 	require.ErrorIs(t, passed(false, wrong), wrong)
-	calls := new(atomic.Int64)
-	third := func(string) (bool, error) { return calls.Add(1) != 3, nil }
-	require.ErrorContains(t, failing(func() { each(third, make([]string, 10)) }), "must pass")
+	require.ErrorContains(t, passed(false, nil), "must pass")
 }
 
 // New clients have an instance that has not met them.
