@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package mutants checks that tests check: it breaks a package on purpose, one
-// small change at a time, and fails if the package's tests do not notice.
+// small change at a time, and fails if its tests do not notice, nor those of other packages that are asked too.
 //
 // A test suite can run every line and still not care. The changes are written by
 // hand, one for each step that security hangs on, so that a test that is lost or
@@ -50,7 +50,7 @@ const (
 // A result is an outcome with what there is to say about it.
 type result struct {
 	outcome outcome
-	by      string // the first test that failed
+	by      test // the first that failed
 	output  string
 	took    time.Duration // by the tests, if they passed
 }
