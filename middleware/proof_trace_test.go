@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,7 +75,13 @@ func (w *proofWorld) setMode(l *proofLife, addr string) {
 	if !w.whenBusy {
 		return
 	}
-	if w.mode = middleware.WhenExhausted; l.m.BusyFor(w.now.Now(), address(addr)) {
+	neighbour := address("203.0.254.1") // of the same network: it has sent nothing, and is refused only where work comes first
+	if strings.Contains(addr, ":") {
+		neighbour = address("2001:db8:7::1")
+	}
+	peeked, err := l.m.Peek(w.t.Context(), neighbour)
+	require.NoError(w.t, err)
+	if w.mode = middleware.WhenExhausted; !peeked.Admitted {
 		w.mode = middleware.Newcomers
 		w.busy++
 	} else {

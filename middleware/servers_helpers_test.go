@@ -23,9 +23,11 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// TestMain looks for goroutines that outlive the tests: every server is closed,
+func TestMain(m *testing.M) { mainOf(m) }
+
+// mainOf runs the tests of a package, and looks for goroutines that outlive them: every server is closed,
 // and the middleware itself must not have started any.
-func TestMain(m *testing.M) {
+func mainOf(m *testing.M) {
 	kit.CollectLess()
 	if flag.Parse(); !testing.Verbose() {
 		slog.SetDefault(slog.New(slog.DiscardHandler)) // what fails is not to be looked for among lines of what passed
