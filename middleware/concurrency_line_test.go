@@ -31,7 +31,7 @@ func TestAProofThatWaitsInLineIsSpentOnce(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		h := newSite(t, inLine(middleware.EveryRequest))
 		d := newDoor(false)
-		busy := h.m.Handler(d)
+		busy := h.M.Handler(d)
 		first, proof := solved(t, send(h)), solved(t, send(h))
 		come(busy, 1, proving(first))
 		admitted := come(h, 5, proving(proof))
@@ -72,23 +72,23 @@ func TestOnlyWhatWouldBeAdmittedStandsInLine(t *testing.T) {
 			}
 			d, honest := newDoor(false), test.admitted(t, h)
 			if test.mode == middleware.EveryRequest {
-				come(h.m.Handler(d), 1, proving(solved(t, fetched(h))))
+				come(h.M.Handler(d), 1, proving(solved(t, fetched(h))))
 			} else { // the slots of its own are one, and the shared one
 				own := bought(t, h)
 				if test.share == 0 {
-					come(h.m.Handler(d), 1, honest)
+					come(h.M.Handler(d), 1, honest)
 				}
-				come(h.m.Handler(d), 2, showing(own))
+				come(h.M.Handler(d), 2, showing(own))
 			}
 			began := time.Now()
 			require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
-			require.Equal(t, middleware.TooManyAtOnce, h.decisions.last().Reason)
+			require.Equal(t, middleware.TooManyAtOnce, h.Decisions.Last().Reason)
 			require.Zero(t, time.Since(began), "told at once")
-			before := len(h.decisions.all)
+			before := len(h.Decisions.All)
 			come(h, 1, honest)
-			require.Len(t, h.decisions.all, before, "it waits")
+			require.Len(t, h.Decisions.All, before, "it waits")
 			d.opens()
-			require.True(t, h.decisions.last().Admitted)
+			require.True(t, h.Decisions.Last().Admitted)
 		})
 	}
 }
@@ -106,7 +106,7 @@ func TestATallyThatEndsInLineIsNotCharged(t *testing.T) {
 		require.Equal(t, 3, admitted(h, 3, showing(own)))
 		time.Sleep(50 * time.Minute)
 		d := newDoor(false)
-		come(h.m.Handler(d), 3, showing(own, other)) // the slots of both, and the shared one
+		come(h.M.Handler(d), 3, showing(own, other)) // the slots of both, and the shared one
 		require.EqualValues(t, 3, d.live.Load())
 		late := come(h, 5, showing(own))
 		time.Sleep(55 * time.Minute)
@@ -147,7 +147,7 @@ func TestAPanicOfTheHookGivesTheSlotBack(t *testing.T) {
 	h, spy := limited(t, cfg)
 	require.Panics(t, func() { send(h) })
 	require.Equal(t, http.StatusOK, send(h).StatusCode)
-	require.EqualValues(t, 1, spy.calls.Load())
+	require.EqualValues(t, 1, spy.Calls.Load())
 }
 
 func TestARefusalHoldsNoSlot(t *testing.T) {
@@ -186,19 +186,19 @@ func TestABoughtTallyHasALineOfItsOwn(t *testing.T) {
 		cfg.Concurrency.Queue = 1
 		h := newSite(t, cfg)
 		own, d := bought(t, h), newDoor(false)
-		busy := h.m.Handler(d)
+		busy := h.M.Handler(d)
 		come(busy, 1, showing(own))
 		come(busy, 1)
 		live := d.live.Load()
 		come(busy, 1) // as many as may stand in the line of the address
-		before := len(h.decisions.all)
+		before := len(h.Decisions.All)
 		come(busy, 1, showing(own))
-		decided := len(h.decisions.all)
+		decided := len(h.Decisions.All)
 		d.opens()
 		require.EqualValues(t, 2, live)
 		require.Equal(t, before, decided, "it waits")
-		require.Len(t, h.decisions.all, before+2)
-		require.True(t, h.decisions.last().Admitted)
+		require.Len(t, h.Decisions.All, before+2)
+		require.True(t, h.Decisions.Last().Admitted)
 	})
 }
 
@@ -211,19 +211,19 @@ func TestAProofOutlivesAPassInLine(t *testing.T) {
 		own := bought(t, h)
 		time.Sleep(50 * time.Minute)
 		proof, d := solved(t, fetched(h)), newDoor(false)
-		busy := h.m.Handler(d)
+		busy := h.M.Handler(d)
 		come(busy, 1, showing(own))
 		come(busy, 1, proving(proof))
 		come(busy, 1)
 		live := d.live.Load()
 		come(h, 1, showing(own), proving(proof))
 		time.Sleep(15 * time.Minute)
-		before := len(h.decisions.all)
+		before := len(h.Decisions.All)
 		d.opens()
 		require.EqualValues(t, 3, live, "the slots of both tallies, and the shared one")
-		require.Len(t, h.decisions.all, before+1)
-		require.True(t, h.decisions.last().Admitted)
-		require.True(t, h.decisions.last().Own)
+		require.Len(t, h.Decisions.All, before+1)
+		require.True(t, h.Decisions.Last().Admitted)
+		require.True(t, h.Decisions.Last().Own)
 	})
 }
 

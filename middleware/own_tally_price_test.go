@@ -4,7 +4,6 @@ package middleware_test
 
 import (
 	"fmt"
-	"math"
 	"net/http"
 	"testing"
 	"time"
@@ -14,13 +13,6 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/token"
 )
-
-// leastHashes is what is promised that F tallies cost an attacker with n instances to choose among, if nothing leaks:
-// half of what is asked, for a proof is good down to half the price.
-func leastHashes(tallies, n, crowd int, work int64) float64 {
-	c := float64(n * crowd)
-	return c * float64(work) * (math.Exp2(float64(tallies)/c) - 1) / 2
-}
 
 // Buying tallies costs what the formula says: counted, hash by hash, for a buyer
 // who always goes to the cheapest instance.
@@ -66,7 +58,7 @@ func hourly(t *testing.T, h http.Handler, now *clock, most uint64, steps int, st
 			require.Equal(t, http.StatusOK, redeemed(h, solve(t, c)).StatusCode)
 			sales = append(sales, time.Duration(i)*step)
 		}
-		now.advance(step)
+		now.Advance(step)
 	}
 	return sales
 }
@@ -156,11 +148,11 @@ func TestLifeOfAnOwnTally(t *testing.T) {
 			newest = tokenIn(send(h, showing(newest)))
 		}
 		require.Equal(t, claimsIn(t, tok).Exp, claimsIn(t, newest).Exp, "use does not prolong it")
-		now.advance(life - time.Nanosecond)
+		now.Advance(life - time.Nanosecond)
 		require.Equal(t, http.StatusOK, send(h, showing(newest)).StatusCode)
-		now.advance(time.Nanosecond)
+		now.Advance(time.Nanosecond)
 		require.Equal(t, http.StatusForbidden, send(h, showing(newest)).StatusCode)
-		require.ErrorIs(t, h.decisions.last().TokenErr, token.ErrExpired)
+		require.ErrorIs(t, h.Decisions.Last().TokenErr, token.ErrExpired)
 	}
 }
 
@@ -186,16 +178,16 @@ func TestSurge(t *testing.T) {
 	require.EqualValues(t, 36, work(), "up at once, by one and a half, twice")
 	require.Equal(t, http.StatusOK, redeemed(h, cheap, addr(99)).StatusCode, "what was offered before is honoured")
 	for i := range 5 {
-		now.advance(10 * time.Second)
+		now.Advance(10 * time.Second)
 		for j := range 9 {
 			bought(t, h, addr(10+9*i+j))
 		}
 	}
 	top := work()
 	require.Greater(t, top, uint64(500))
-	now.advance(2 * time.Minute)
+	now.Advance(2 * time.Minute)
 	require.Less(t, work(), top)
-	now.advance(time.Hour)
+	now.Advance(time.Hour)
 	require.EqualValues(t, 16, work(), "and slowly down")
 }
 
@@ -227,8 +219,8 @@ func TestSurgeLeavesBrowsersIn(t *testing.T) {
 	cfg := challenging(now, middleware.Newcomers)
 	cfg.SurgeBudget = 30
 	h := newSite(t, cfg)
-	h.m.SellOut(now.Now(), peerIdentity)
-	now.advance(retryAfter(t, fetched(h)))
+	h.M.SellOut(now.Now(), peerIdentity)
+	now.Advance(retryAfter(t, fetched(h)))
 	calm := challengeIn(t, fetched(h)).Work
 	require.Greater(t, calm, uint64(1<<28))
 	for i := range 12 {
@@ -256,7 +248,7 @@ func TestSurgeIsChargedAtRedemption(t *testing.T) {
 			require.Equal(t, http.StatusOK, redeemed(hot, solved(t, resp), addr).StatusCode, "at the price it has asked for")
 		}
 		if i%6 == 5 {
-			now.advance(10 * time.Second)
+			now.Advance(10 * time.Second)
 		}
 	}
 	require.Less(t, sold, 40)
@@ -274,7 +266,7 @@ func TestSalesMakeRoomForTheNext(t *testing.T) {
 	for i := range 512 {
 		addr := from(fmt.Sprintf("10.0.%d.%d", i/256, i%256))
 		require.Equal(t, http.StatusOK, redeemed(h, solved(t, fetched(h, addr)), addr).StatusCode, i)
-		now.advance(4 * time.Minute)
+		now.Advance(4 * time.Minute)
 	}
-	require.Zero(t, h.m.Stats().Saturations)
+	require.Zero(t, h.M.Stats().Saturations)
 }

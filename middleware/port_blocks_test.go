@@ -83,7 +83,7 @@ func TestNoPortBlocks(t *testing.T) {
 			h := newSite(t, blocked(new(clock)))
 			buys(t, h, test.buyer)
 			require.EqualValues(t, test.price, priceFor(t, h, test.client))
-			require.Len(t, h.log.lines(), test.lines)
+			require.Len(t, h.Log.Lines(), test.lines)
 		})
 	}
 	t.Run("without the option", func(t *testing.T) {

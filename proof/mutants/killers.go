@@ -28,27 +28,6 @@ type killers struct {
 	by map[string]string
 }
 
-// A test is one test of a package, or all of them if it has no name.
-type test struct{ pkg, name string } // pkg: a directory relative to the broken package, "." for that itself
-
-func (t test) String() string {
-	if t.pkg == "." {
-		return t.name
-	}
-	return t.pkg + "." + t.name
-}
-
-// testOf reads what String writes: a name has no dot. Nothing is no test.
-func testOf(text string) test {
-	if text == "" {
-		return test{}
-	}
-	if i := strings.LastIndex(text, "."); i >= 0 {
-		return test{text[:i], text[i+1:]}
-	}
-	return test{".", text}
-}
-
 func loadKillers(t *testing.T, pkg string) *killers {
 	t.Helper()
 	k := &killers{file: filepath.Join(pkg, "testdata", "killers.json"), by: map[string]string{}}

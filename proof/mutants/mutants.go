@@ -23,6 +23,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -53,6 +54,27 @@ type result struct {
 	by      test // the first that failed
 	output  string
 	took    time.Duration // by the tests, if they passed
+}
+
+// A test is one test of a package, or all of them if it has no name.
+type test struct{ pkg, name string } // pkg: a directory relative to the broken package, "." for that itself
+
+func (t test) String() string {
+	if t.pkg == "." {
+		return t.name
+	}
+	return t.pkg + "." + t.name
+}
+
+// testOf reads what String writes: a name has no dot. Nothing is no test.
+func testOf(text string) test {
+	if text == "" {
+		return test{}
+	}
+	if i := strings.LastIndex(text, "."); i >= 0 {
+		return test{text[:i], text[i+1:]}
+	}
+	return test{".", text}
 }
 
 // Load reads the mutants in the files that match a pattern. It fails the test if

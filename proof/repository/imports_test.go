@@ -63,12 +63,18 @@ var arrows = map[string][]string{
 	"proof/faults":                    {exactkit, module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", kitPackage, testify},
 	"proof/faults/front":              {exactkit, module + "/proof/faults", module + "/middleware", module + "/middleware/exact", testify},
 	"proof/freeport":                  {},
-	"proof/paced":                     {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kitPackage},
-	"internal/patience":               {},
-	"internal/shop":                   {module + "/storeless", module + "/internal/limiter", module + "/internal/cells"},
-	"internal/token":                  {module + "/storeless", module + "/internal/limiter", jwt}, // hidden: only middleware makes tokens
-	"proof/pages":                     {},
-	"proof/kit":                       {module + "/proof/freeport"},
+	"proof/handlers": { // what tests send requests to
+		module + "/storeless", module + "/internal/limiter", module + "/pow", module + "/token", module + "/middleware", module + "/middleware/client", module + "/middleware/exact",
+		kitPackage, jwt, testify,
+	},
+	"proof/bounds":      {}, // tests alone
+	"proof/threats":     {},
+	"proof/paced":       {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kitPackage},
+	"internal/patience": {},
+	"internal/shop":     {module + "/storeless", module + "/internal/limiter", module + "/internal/cells"},
+	"internal/token":    {module + "/storeless", module + "/internal/limiter", jwt}, // hidden: only middleware makes tokens
+	"proof/pages":       {},
+	"proof/kit":         {module + "/proof/freeport"},
 
 	"middleware/middlewaretest":                {module + "/middleware", module + "/middleware/client", module + "/pow"},
 	"internal/clienttest":                      {module + "/middleware", module + "/middleware/exact", module + "/pow"},
@@ -92,11 +98,20 @@ const (
 var inTests = map[string][]string{
 	"middleware": {
 		module + "/token",                 // what Decision.TokenErr is
-		jwt,                               // T12 and T13: what another package, or a thief, does with it
 		httpsfv,                           // an independent parser for the RateLimit fields
 		module + "/middleware/client",     // the other end
 		module + "/middleware/exact/ring", // which asks what is known
 		module + "/proof/pages",           // the page with its table
+		module + "/proof/handlers",        // what they send requests to
+	},
+	"proof/bounds": {
+		module + "/middleware", module + "/middleware/exact", module + "/middleware/client", module + "/pow", module + "/storeless",
+		module + "/internal/limiter", module + "/internal/shop", // what the oracles of the traces are held to
+		module + "/proof/handlers",
+	},
+	"proof/threats": {
+		module + "/middleware", module + "/storeless", module + "/proof/handlers",
+		jwt, // T12 and T13: what another package, or a thief, does with it
 	},
 	"internal/limiter": {module + "/proof/pages"},                          // tables
 	"middleware/exact": {module + "/middleware/exact/exacttest", exactkit}, // what every counter must pass
