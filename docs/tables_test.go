@@ -43,13 +43,17 @@ func TestBoundsAreOne(t *testing.T) {
 	for _, row := range tableOf(t, "docs/bounds.md", "| client |") {
 		source = append(source, plain(row[0])+"  "+plain(row[1]))
 		name := plain(row[2])
-		files, err := filepath.Glob("middleware/*_test.go")
-		require.NoError(t, err)
+		var files []string
+		for _, dir := range []string{"proof/bounds", "proof/threats", "middleware"} {
+			tests, err := filepath.Glob(dir + "/*_test.go")
+			require.NoError(t, err)
+			files = append(files, tests...)
+		}
 		require.True(t, slices.ContainsFunc(files, func(file string) bool {
 			text, err := os.ReadFile(file)
 			require.NoError(t, err)
 			return strings.Contains(string(text), "\nfunc "+name+"(t *testing.T) {")
-		}), "no test of middleware is called %s", name)
+		}), "no test of proof/bounds, proof/threats or middleware is called %s", name)
 	}
 
 	doc, err := os.ReadFile("middleware/doc.go")

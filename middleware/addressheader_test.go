@@ -138,9 +138,9 @@ func TestClientsOfAnAdapterWithoutAddresses(t *testing.T) {
 	require.Equal(t, 5, admitted(h, 8, balanced("203.0.113.1")))
 	require.Zero(t, admitted(h, 8, balanced("198.51.100.1, 203.0.113.1")), "spoofed")
 	require.Equal(t, 5, admitted(h, 8, balanced("203.0.113.2")))
-	require.Empty(t, h.log.lines())
+	require.Empty(t, h.Log.Lines())
 	require.Zero(t, admitted(h, 8, func(r *http.Request) { r.RemoteAddr = "" }))
-	require.Contains(t, h.log.only(t), "no client address in X-Forwarded-For, and the connection has none")
+	require.Contains(t, h.Log.Only(t), "no client address in X-Forwarded-For, and the connection has none")
 }
 
 func TestUnixSocketBehindAProxy(t *testing.T) {
@@ -164,20 +164,20 @@ func TestAFieldThatComesAtTimesIsLogged(t *testing.T) {
 			cfg.Identity = mustIdentity(build(proxies...))
 			h := newSite(t, cfg)
 			require.Equal(t, 5, admitted(h, 10, from("10.0.0.1")), "the proxy is the client, until it sends the field")
-			require.Contains(t, h.log.only(t), "no client address in "+name)
-			now.advance(time.Minute)
+			require.Contains(t, h.Log.Only(t), "no client address in "+name)
+			now.Advance(time.Minute)
 			send(h, from("10.0.0.1"), with(name, "203.0.113.5"))
 			send(h, from("203.0.113.5"))
-			require.Len(t, h.log.lines(), 1, "a peer that is no proxy need not send it")
+			require.Len(t, h.Log.Lines(), 1, "a peer that is no proxy need not send it")
 			for range 3 {
 				send(h, from("10.0.0.1"))
 			}
-			require.Len(t, h.log.lines(), 2)
-			require.Contains(t, h.log.lines()[1], name+" comes from trusted proxies with some requests and not with others")
-			require.NotContains(t, h.log.lines()[1], "203.0.113")
-			now.advance(time.Minute)
+			require.Len(t, h.Log.Lines(), 2)
+			require.Contains(t, h.Log.Lines()[1], name+" comes from trusted proxies with some requests and not with others")
+			require.NotContains(t, h.Log.Lines()[1], "203.0.113")
+			now.Advance(time.Minute)
 			send(h, from("10.0.0.1"), with(name, "203.0.113.5"))
-			require.Len(t, h.log.lines(), 2, "nothing amiss with this one")
+			require.Len(t, h.Log.Lines(), 2, "nothing amiss with this one")
 		})
 	}
 }

@@ -59,8 +59,8 @@ func newLoad(t testing.TB, cfg middleware.Config, want middleware.Reason, tokens
 	for range 10 {
 		l.send()
 	}
-	require.Equal(t, want, decisions.last().Reason)
-	require.Equal(t, tokens, decisions.last().Tokens)
+	require.Equal(t, want, decisions.Last().Reason)
+	require.Equal(t, tokens, decisions.Last().Tokens)
 	cfg.OnDecision = nil
 	l.h = newLimiter(t, cfg).Handler(nothing)
 	for range 10 {
@@ -94,10 +94,6 @@ func earned(t testing.TB, cfg middleware.Config, options ...option) string {
 	return spend(t, newLimiter(t, cfg).Handler(new(spy)), 1, options...)
 }
 
-func forgery(tok string) string {
-	return tok[:64] + strings.Repeat("A", 512-64-44) + "." + strings.Repeat("A", 43)
-}
-
 // countsAllocations skips a test where they cannot be counted.
 func countsAllocations(t *testing.T) {
 	if kit.Race {
@@ -122,7 +118,7 @@ func TestAllocations(t *testing.T) {
 	there, later := open(), new(clock)
 	there.Secrets = [][]byte{secret("b")}
 	elsewhere := earned(t, there)
-	later.advance(time.Hour)
+	later.Advance(time.Hour)
 	there = open()
 	there.Now = later.Now
 	ahead := earned(t, there)

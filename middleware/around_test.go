@@ -89,7 +89,7 @@ func TestFrameworks(t *testing.T) {
 		cfg := challenging(new(clock), middleware.Newcomers)
 		site := newSite(t, cfg)
 		proof := solve(t, challengeIn(t, fetched(site)))
-		resp := requireStatus(t, http.StatusOK, send(adapted(site.m, false, page), proving(proof)))
+		resp := requireStatus(t, http.StatusOK, send(adapted(site.M, false, page), proving(proof)))
 		require.NotEmpty(t, tokenIn(resp), "it has been paid for")
 	})
 }
@@ -177,5 +177,5 @@ func TestInsideOfCORS(t *testing.T) {
 	require.Equal(t, "https://app.example", resp.Header.Get("Access-Control-Allow-Origin"))
 	require.Contains(t, resp.Header.Get("Access-Control-Expose-Headers"), "Retry-After")
 	require.NotEmpty(t, resp.Header.Get("Retry-After"))
-	require.EqualValues(t, 5, spy.calls.Load())
+	require.EqualValues(t, 5, spy.Calls.Load())
 }

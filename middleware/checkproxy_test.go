@@ -23,7 +23,7 @@ func asking(t *testing.T, identify middleware.IdentityFunc) (ask func(options ..
 	log = logTo(&cfg)
 	h, _ := limited(t, cfg)
 	return func(options ...option) {
-		now.advance(time.Second)
+		now.Advance(time.Second)
 		require.Equal(t, 200, send(h, options...).StatusCode)
 	}, log, now
 }
@@ -45,16 +45,16 @@ func TestAPeerThatIsAProxyIsLogged(t *testing.T) {
 				ask, log, _ := asking(t, nil)
 				ask(from(peer))
 				for i := range clients {
-					require.Empty(t, log.lines(), "after %d clients", i)
+					require.Empty(t, log.Lines(), "after %d clients", i)
 					value := fmt.Sprintf("203.0.113.%d", i+1)
 					if field == "Forwarded" {
 						value = "for=" + value
 					}
 					ask(from(peer), with(field, value))
 				}
-				require.Contains(t, log.only(t), "all of its clients share one quota")
-				require.Contains(t, strings.ToLower(log.lines()[0]), "field="+strings.ToLower(field))
-				require.NotContains(t, log.lines()[0], "203.0.113", "nothing that was sent")
+				require.Contains(t, log.Only(t), "all of its clients share one quota")
+				require.Contains(t, strings.ToLower(log.Lines()[0]), "field="+strings.ToLower(field))
+				require.NotContains(t, log.Lines()[0], "203.0.113", "nothing that was sent")
 			})
 		}
 	}
@@ -70,10 +70,10 @@ func TestAListThatEndsWithTheSameIsLogged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ask, log, _ := asking(t, identify)
 			for i := range end.clients {
-				require.Empty(t, log.lines())
+				require.Empty(t, log.Lines())
 				ask(from("172.16.4.2"), with("X-Forwarded-For", fmt.Sprintf("203.0.113.%d, %s", i+5, end.last)))
 			}
-			require.Contains(t, log.only(t), "all of its clients share one quota")
+			require.Contains(t, log.Only(t), "all of its clients share one quota")
 		})
 	}
 }
@@ -114,7 +114,7 @@ func TestClientsThatAreNoProxies(t *testing.T) {
 			for i := range 40 {
 				ask(test.request(i)...)
 			}
-			require.Empty(t, log.lines())
+			require.Empty(t, log.Lines())
 		})
 	}
 }
@@ -127,8 +127,8 @@ func TestProxiesFillNoDisk(t *testing.T) {
 	for i := range 1200 {
 		ask(from(fmt.Sprintf("203.0.113.%d", i%50)), with("X-Forwarded-For", fmt.Sprintf("198.51.%d.%d", i/250, i%250)))
 	}
-	require.LessOrEqual(t, len(log.lines()), int(now.Now().Sub(start)/time.Minute))
-	require.NotEmpty(t, log.lines())
+	require.LessOrEqual(t, len(log.Lines()), int(now.Now().Sub(start)/time.Minute))
+	require.NotEmpty(t, log.Lines())
 }
 
 // Noise does not hide a proxy for longer than a day, nor does an old day count.
@@ -143,12 +143,12 @@ func TestProxiesAreForgotten(t *testing.T) {
 		}
 	}
 	clients(20)
-	require.Empty(t, log.lines(), "all places are taken")
-	now.advance(24 * time.Hour)
+	require.Empty(t, log.Lines(), "all places are taken")
+	now.Advance(24 * time.Hour)
 	clients(3)
-	now.advance(24 * time.Hour)
+	now.Advance(24 * time.Hour)
 	clients(3)
-	require.Empty(t, log.lines(), "three a day")
+	require.Empty(t, log.Lines(), "three a day")
 	clients(4)
-	require.Len(t, log.lines(), 1)
+	require.Len(t, log.Lines(), 1)
 }

@@ -51,7 +51,7 @@ func TestNoCheckWithoutTrouble(t *testing.T) {
 			for _, options := range programs(40, always("127.0.0.1")) {
 				send(h, options...)
 			}
-			return h.log.lines()
+			return h.Log.Lines()
 		},
 		"keys from one address":               around(telling(middleware.APIKey("x"), nil), programs(40, always("10.0.0.1"))...),
 		"clients that a proxy names":          around(trusting, programs(40, always("10.0.0.1"), with("X-Forwarded-For", "203.0.113.1"))...),
@@ -85,10 +85,10 @@ func TestNoCheckWithoutTrouble(t *testing.T) {
 			now := new(clock)
 			h := newSite(t, contact(now))
 			for i := range 60 {
-				now.advance(time.Duration(i%2*118-59) * time.Second)
+				now.Advance(time.Duration(i%2*118-59) * time.Second)
 				send(h)
 			}
-			return h.log.lines()
+			return h.Log.Lines()
 		},
 		"limits that each can refuse": around(func(cfg *middleware.Config) { cfg.Limits = contactForm(nil).Limits }),
 		"a limit that a tier needs": around(func(cfg *middleware.Config) {
@@ -103,13 +103,13 @@ func TestNoCheckWithoutTrouble(t *testing.T) {
 		"endpoints that are mounted": func(t *testing.T) []string {
 			h := newSite(t, challenging(new(clock), middleware.Newcomers))
 			send(h)
-			return h.log.lines()
+			return h.Log.Lines()
 		},
 		"one request a second is checked for proxies": func(t *testing.T) []string {
 			h := newSite(t, contact(new(clock)))
 			send(h)
 			send(h, from("10.0.0.1"), with("X-Forwarded-For", "203.0.113.5"))
-			return h.log.lines()
+			return h.Log.Lines()
 		},
 		"a denial": around(telling(middleware.Identity{}, &middleware.Denial{}), nil),
 	} {
@@ -128,12 +128,12 @@ func TestChecksFillNoDisk(t *testing.T) {
 	m := newLimiter(t, cfg)
 	h := m.Handler(m.Handler(new(spy)))
 	for range 180 {
-		now.advance(time.Second)
+		now.Advance(time.Second)
 		send(h, method(http.MethodGet), html, host("shop.example"), with("Referer", "http://shop.example/form"))
 		require.NoError(t, m.Reconfigure(cfg))
 	}
 	count := map[string]int{}
-	for _, code := range codesIn(log.lines()) {
+	for _, code := range codesIn(log.Lines()) {
 		count[code]++
 	}
 	require.Equal(t, map[string]int{"limit-idle": 4, "cookie-dropped": 3, "newcomers-on-get": 1}, count)
@@ -167,7 +167,7 @@ func TestNoClientWritesTheLog(t *testing.T) {
 	h, _ := limited(t, cfg)
 	minutes := 0
 	for i := range 1800 {
-		if now.advance(time.Second); i%60 == 0 {
+		if now.Advance(time.Second); i%60 == 0 {
 			minutes++
 		}
 		host := []string{"example.org", evil, "localhost", ""}[rnd.IntN(4)]
@@ -189,7 +189,7 @@ func TestNoClientWritesTheLog(t *testing.T) {
 		})
 	}
 	told := map[string]int{}
-	for _, code := range codesIn(log.lines()) {
+	for _, code := range codesIn(log.Lines()) {
 		require.NotEmpty(t, code)
 		told[code]++
 	}
@@ -212,7 +212,7 @@ func TestScriptsThatAreNotMissing(t *testing.T) {
 		asking option
 		times  int
 	}{
-		"a script":        {func(h *site) { send(h, method(http.MethodGet), path(h.m.ScriptURL())) }, navigating(), 40},
+		"a script":        {func(h *site) { send(h, method(http.MethodGet), path(h.M.ScriptURL())) }, navigating(), 40},
 		"an endpoint":     {func(h *site) { fetched(h) }, navigating(), 40},
 		"a purchase":      {func(h *site) { send(h, showing(bought(t, elsewhere))) }, navigating(), 40},
 		"seven pages":     {nil, navigating(), 7},
@@ -229,7 +229,7 @@ func TestScriptsThatAreNotMissing(t *testing.T) {
 			for range test.times {
 				send(h, test.asking)
 			}
-			require.Empty(t, h.log.lines())
+			require.Empty(t, h.Log.Lines())
 		})
 	}
 }

@@ -26,16 +26,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// codesIn returns the codes of the lines of a log, in turn.
-func codesIn(lines []string) (codes []string) {
-	for _, line := range lines {
-		_, rest, _ := strings.Cut(line, " code=")
-		code, _, _ := strings.Cut(rest, " ")
-		codes = append(codes, code)
-	}
-	return codes
-}
-
 // A trouble sets a check off, once. What comes of it is a line that docs/checks.md prints.
 type trouble func(t *testing.T) []string
 
@@ -51,10 +41,10 @@ func around(change func(*middleware.Config), requests ...[]option) trouble {
 		}
 		h := newLimiter(t, cfg).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		for _, options := range requests {
-			now.advance(time.Second)
+			now.Advance(time.Second)
 			send(h, options...)
 		}
-		return log.lines()
+		return log.Lines()
 	}
 }
 
@@ -123,7 +113,7 @@ func wrapped(wrap func(http.ResponseWriter) http.ResponseWriter, verb string, ha
 		cfg := contact(new(clock))
 		log := logTo(&cfg)
 		newLimiter(t, cfg).Handler(handle).ServeHTTP(wrap(httptest.NewRecorder()), httptest.NewRequest(verb, "/", nil))
-		return log.lines()
+		return log.Lines()
 	}
 }
 
@@ -144,7 +134,7 @@ func nested(between func(http.Handler) http.Handler, inner string) trouble {
 			page = newLimiter(t, cfg)
 		}
 		send(outer.Handler(between(page.Handler(new(spy)))))
-		return log.lines()
+		return log.Lines()
 	}
 }
 
@@ -153,24 +143,24 @@ func ofCounter(line int, happens func(c *clock, l *ledger, h http.Handler)) trou
 	return func(t *testing.T) []string {
 		c, l, h := paidSite(t)
 		happens(c, l, h)
-		return h.log.lines()[line : line+1]
+		return h.Log.Lines()[line : line+1]
 	}
 }
 
 func failure(err error) trouble {
 	return ofCounter(0, func(_ *clock, l *ledger, h http.Handler) {
-		l.fault = func(context.Context, int) error { return err }
+		l.Fault = func(context.Context, int) error { return err }
 		send(h)
 	})
 }
 
 // outageAndAfter is an engine that is down for a while.
 func outageAndAfter(c *clock, l *ledger, h http.Handler) {
-	l.fault = onFire
+	l.Fault = onFire
 	breaks(h, c)
-	l.fault = nil
+	l.Fault = nil
 	for range 20 {
-		c.advance(time.Second)
+		c.Advance(time.Second)
 		send(h)
 	}
 }
@@ -230,7 +220,7 @@ func troubles() map[string]trouble {
 			first := newLimiter(t, cfg)
 			newLimiter(t, cfg)
 			runtime.KeepAlive(first)
-			return log.lines()
+			return log.Lines()
 		},
 		"policy-twice": nested(plain, ""),
 		"endpoints-unmounted": around(func(cfg *middleware.Config) {
@@ -242,8 +232,8 @@ func troubles() map[string]trouble {
 			for range 8 {
 				send(h, navigating())
 			}
-			send(h, method(http.MethodGet), path(h.m.StyleURL())) // it may load where scripts may not
-			return h.log.lines()
+			send(h, method(http.MethodGet), path(h.M.StyleURL())) // it may load where scripts may not
+			return h.Log.Lines()
 		},
 		"newcomers-on-get": around(forms(middleware.Newcomers), []option{method(http.MethodGet), html}),
 		"endpoints-misplaced": func(t *testing.T) []string {
@@ -254,14 +244,14 @@ func troubles() map[string]trouble {
 				resp := requireStatus(t, http.StatusNotFound, send(h, method(http.MethodGet), path("/other/challenge")))
 				require.Contains(t, bodyOf(t, resp), "404: mount these endpoints at /tally/ or, where a proxy takes its beginning away, at the rest")
 			}
-			return log.lines()
+			return log.Lines()
 		},
 		"endpoints-idle": func(t *testing.T) []string {
 			cfg := contact(new(clock))
 			log := logTo(&cfg)
 			h := newLimiter(t, cfg).Endpoints()
 			require.Contains(t, bodyOf(t, requireStatus(t, http.StatusNotFound, fetched(h))), "no Challenge.Path")
-			return log.lines()
+			return log.Lines()
 		},
 		"form-unsolvable": around(forms(middleware.Newcomers), []option{html}),
 		"cost-above-quota": func(t *testing.T) []string {
@@ -269,13 +259,13 @@ func troubles() map[string]trouble {
 			cfg.Limits[0].Quota, cfg.Tiers = 25, tierOf(cfg.Limits[0], 20)
 			log := logTo(&cfg)
 			newLimiter(t, cfg).HandlerCost(25, new(spy))
-			return log.lines()
+			return log.Lines()
 		},
 		"exact-outside": func(t *testing.T) []string {
 			c, _, cfg := paidRoute()
 			log := logTo(&cfg)
 			send(newLimiter(t, cfg).Handler(spentPage(t, c, nil)))
-			return log.lines()
+			return log.Lines()
 		},
 		"cost-negative": around(func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return -1 } }, nil),
 		"secret-unknown": func(t *testing.T) []string {
@@ -291,7 +281,7 @@ func troubles() map[string]trouble {
 		},
 		"clock-differs": func(t *testing.T) []string {
 			ahead := new(clock)
-			ahead.advance(90 * time.Second)
+			ahead.Advance(90 * time.Second)
 			theirs, _ := limited(t, contact(ahead))
 			return around(nil, []option{showing(spend(t, theirs, 1))})(t)
 		},
@@ -299,16 +289,16 @@ func troubles() map[string]trouble {
 			now := new(clock)
 			h := newSite(t, contact(now))
 			send(h)
-			now.advance(-time.Hour)
+			now.Advance(-time.Hour)
 			send(h)
-			return h.log.lines()
+			return h.Log.Lines()
 		},
 		"memory-full": func(t *testing.T) []string {
 			f := newFlood(contact(new(clock)))
-			f.cfg.MaxClients = 1
-			log := logTo(&f.cfg)
-			f.send(newLimiter(t, f.cfg).Handler(new(spy)), 1000)
-			return log.lines()
+			f.Cfg.MaxClients = 1
+			log := logTo(&f.Cfg)
+			f.Send(newLimiter(t, f.Cfg).Handler(new(spy)), 1000)
+			return log.Lines()
 		},
 		"sales-full": func(t *testing.T) []string {
 			cfg := challenging(new(clock), middleware.Newcomers)
@@ -318,19 +308,19 @@ func troubles() map[string]trouble {
 				addr := from(fmt.Sprintf("198.%d.100.1", i))
 				send(h, addr, proving(solved(t, fetched(h, addr))))
 			}
-			return slices.DeleteFunc(h.log.lines(), func(line string) bool { return strings.Contains(line, "code=memory-full") })
+			return slices.DeleteFunc(h.Log.Lines(), func(line string) bool { return strings.Contains(line, "code=memory-full") })
 		},
 		"price-high": func(t *testing.T) []string {
 			now := new(clock)
 			cfg := challenging(now, middleware.Newcomers)
 			cfg.Challenge.Crowd = 8
 			h := newSite(t, cfg)
-			h.m.SellOut(now.Now(), peerIdentity)
-			now.advance(time.Hour)
+			h.M.SellOut(now.Now(), peerIdentity)
+			now.Advance(time.Hour)
 			for range 3 {
 				send(h)
 			}
-			return h.log.lines()
+			return h.Log.Lines()
 		},
 		"challenge-failed": around(func(cfg *middleware.Config) {
 			forms(middleware.Newcomers)(cfg)
@@ -339,10 +329,10 @@ func troubles() map[string]trouble {
 		"counter-down": ofCounter(1, outageAndAfter),
 		"counter-back": ofCounter(2, outageAndAfter),
 		"counter-refuses": ofCounter(0, func(c *clock, l *ledger, h http.Handler) {
-			l.fault = func(context.Context, int) error { return exact.ErrContended }
+			l.Fault = func(context.Context, int) error { return exact.ErrContended }
 			for range 10 {
 				send(h)
-				c.advance(time.Second)
+				c.Advance(time.Second)
 			}
 		}),
 		"counter-full":   failure(fmt.Errorf("%w: file: no room on the disk", exact.ErrFull)),

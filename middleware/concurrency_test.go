@@ -73,7 +73,7 @@ func TestNoMoreAtOnceThanMax(t *testing.T) {
 		come(h, 2)
 		for range 20 {
 			refused := requireStatus(t, http.StatusTooManyRequests, send(h))
-			require.Equal(t, middleware.TooManyAtOnce, told.last().Reason)
+			require.Equal(t, middleware.TooManyAtOnce, told.Last().Reason)
 			require.Contains(t, bodyOf(t, refused), `"reason":"too-many-at-once"`)
 			require.LessOrEqual(t, retryAfter(t, refused), 3*time.Second)
 			require.Empty(t, tokenIn(refused), "it was charged nothing, and is not remembered")
@@ -193,7 +193,7 @@ func TestSlotsOfAllInstances(t *testing.T) {
 		d.opens()
 
 		// Killed: its requests are gone, and gave nothing back.
-		killed := &altered{Counter: counter, refund: notRefunded(exact.ErrNoRefund)}
+		killed := &altered{Counter: counter, OnRefund: notRefunded(exact.ErrNoRefund)}
 		cfg.Exact.Counter = killed
 		require.Equal(t, 3, admitted(newSite(t, cfg), 3))
 		require.Equal(t, http.StatusTooManyRequests, send(instances[0]).StatusCode)
@@ -216,7 +216,7 @@ func TestSlotsInAnOutage(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		for _, outage := range []middleware.Outage{middleware.FailOpen, middleware.FailClosed} {
 			l := newLedger(new(clock))
-			l.fault = func(context.Context, int) error { return errEngine }
+			l.Fault = func(context.Context, int) error { return errEngine }
 			cfg := atOnce(middleware.Concurrency{Max: 2})
 			cfg.Exact = &middleware.Exact{Counter: l, Outage: outage}
 			told, d := record(&cfg), newDoor(false)
@@ -224,13 +224,13 @@ func TestSlotsInAnOutage(t *testing.T) {
 			come(h, 5)
 			if outage == middleware.FailClosed {
 				require.Zero(t, d.live.Load())
-				require.Equal(t, middleware.CounterDown, told.last().Reason)
+				require.Equal(t, middleware.CounterDown, told.Last().Reason)
 				continue
 			}
 			require.EqualValues(t, 2, d.live.Load())
 			require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
-			require.Equal(t, middleware.TooManyAtOnce, told.last().Reason)
-			require.True(t, told.last().Degraded)
+			require.Equal(t, middleware.TooManyAtOnce, told.Last().Reason)
+			require.True(t, told.Last().Degraded)
 			d.opens()
 		}
 	})
@@ -241,7 +241,7 @@ func TestSlotsInAnOutage(t *testing.T) {
 func TestASlotThatNobodyKnowsOfIsNone(t *testing.T) {
 	l := newLedger(new(clock))
 	calls := 0
-	l.fault = func(context.Context, int) error {
+	l.Fault = func(context.Context, int) error {
 		if calls++; calls <= 2 {
 			return errEngine
 		}
@@ -251,8 +251,8 @@ func TestASlotThatNobodyKnowsOfIsNone(t *testing.T) {
 	cfg.Exact = counting(l)
 	h := newSite(t, cfg)
 	require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
-	require.Equal(t, middleware.CounterDown, h.decisions.last().Reason)
-	require.Zero(t, h.spy.calls.Load())
+	require.Equal(t, middleware.CounterDown, h.Decisions.Last().Reason)
+	require.Zero(t, h.Spy.Calls.Load())
 	require.Equal(t, 2, calls, "the quota is not asked for")
 }
 
@@ -293,8 +293,8 @@ func TestShadowOfTooManyAtOnce(t *testing.T) {
 		come(h, 2)
 		come(h, 2) // later: of those who come at once nobody knows who is heard of last
 		require.EqualValues(t, 4, d.live.Load())
-		require.Equal(t, middleware.TooManyAtOnce, told.last().Reason)
-		require.True(t, told.last().Allowed)
+		require.Equal(t, middleware.TooManyAtOnce, told.Last().Reason)
+		require.True(t, told.Last().Allowed)
 		close(d.open)
 	})
 }
@@ -349,7 +349,7 @@ func TestAPanicOfTheHookGivesTheSlotBack(t *testing.T) {
 	h, spy := limited(t, cfg)
 	require.Panics(t, func() { send(h) })
 	require.Equal(t, http.StatusOK, send(h).StatusCode)
-	require.EqualValues(t, 1, spy.calls.Load())
+	require.EqualValues(t, 1, spy.Calls.Load())
 }
 
 func TestARefusalHoldsNoSlot(t *testing.T) {

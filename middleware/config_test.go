@@ -34,10 +34,6 @@ func problems(t testing.TB, err error) (fields []string) {
 	return fields
 }
 
-func fixed(quota int64, window time.Duration) middleware.Limit {
-	return middleware.Limit{Algorithm: middleware.FixedWindow, Quota: quota, Window: window}
-}
-
 // wordy returns limits whose tokens are short or too long, as the quota is.
 func wordy(quota int64) (all []middleware.Limit) {
 	for i := range 8 {

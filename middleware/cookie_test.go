@@ -34,7 +34,7 @@ func TestCookieAttributes(t *testing.T) {
 			now := new(clock)
 			cfg := contact(now)
 			test.config(&cfg)
-			now.advance(45 * time.Second)
+			now.Advance(45 * time.Second)
 			h, _ := limited(t, cfg)
 			resp := send(h)
 			lines := resp.Header.Values("Set-Cookie")
@@ -63,7 +63,7 @@ func TestOtherCookieNamesAreIgnored(t *testing.T) {
 	h := newSite(t, cfg)
 	tok := spend(t, h, 1)
 	send(h, with("Cookie", "tallystick-contact="+tok))
-	require.Zero(t, h.decisions.last().Tokens)
+	require.Zero(t, h.Decisions.Last().Tokens)
 }
 
 // The limiter's cookie is one among others, which it leaves alone.

@@ -18,7 +18,7 @@ func TestDecisionReachesHandlerAndHook(t *testing.T) {
 	cfg := contact(new(clock))
 	decisions := record(&cfg)
 	var inHandler middleware.Decision
-	s := &spy{serve: func(w http.ResponseWriter, r *http.Request) {
+	s := &spy{Serve: func(w http.ResponseWriter, r *http.Request) {
 		var decided bool
 		inHandler, decided = middleware.FromContext(r.Context())
 		require.True(t, decided)
@@ -28,8 +28,8 @@ func TestDecisionReachesHandlerAndHook(t *testing.T) {
 	tok := spend(t, h, 3)
 	send(h, showing(tok, "garbage"))
 
-	require.Len(t, decisions.all, 4)
-	d := decisions.last()
+	require.Len(t, decisions.All, 4)
+	d := decisions.Last()
 	require.Equal(t, d, inHandler)
 	require.Equal(t, middleware.WithinLimits, d.Reason)
 	require.True(t, d.Admitted && d.Allowed)
@@ -45,7 +45,7 @@ func TestDecisionReachesHandlerAndHook(t *testing.T) {
 
 	spend(t, h, 1)
 	send(h)
-	d = decisions.last()
+	d = decisions.Last()
 	require.Equal(t, middleware.OverLimit, d.Reason)
 	require.False(t, d.Admitted || d.Allowed)
 	require.Equal(t, http.StatusTooManyRequests, d.Status)
@@ -62,7 +62,7 @@ func TestNoDecisionElsewhere(t *testing.T) {
 func TestContextIsPassedOn(t *testing.T) {
 	type key struct{}
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "value"))
-	s := &spy{serve: func(_ http.ResponseWriter, r *http.Request) {
+	s := &spy{Serve: func(_ http.ResponseWriter, r *http.Request) {
 		require.Equal(t, "value", r.Context().Value(key{}))
 		derived, stop := context.WithCancel(r.Context())
 		defer stop()
@@ -72,7 +72,7 @@ func TestContextIsPassedOn(t *testing.T) {
 	}}
 	h := newLimiter(t, contact(new(clock))).Handler(s)
 	require.Equal(t, http.StatusOK, send(h, func(r *http.Request) { *r = *r.WithContext(ctx) }).StatusCode)
-	require.EqualValues(t, 1, s.calls.Load())
+	require.EqualValues(t, 1, s.Calls.Load())
 }
 
 func TestShadow(t *testing.T) {
@@ -92,8 +92,8 @@ func TestShadow(t *testing.T) {
 	} {
 		resp := requireStatus(t, http.StatusOK, send(h, test.request...), "never refuses")
 		require.Empty(t, resp.Header.Values("Retry-After"))
-		require.EqualValues(t, i+1, h.spy.calls.Load())
-		d := h.decisions.last()
+		require.EqualValues(t, i+1, h.Spy.Calls.Load())
+		d := h.Decisions.Last()
 		require.True(t, d.Allowed)
 		require.Equal(t, i == 0, d.Admitted)
 		require.Equal(t, test.reason, d.Reason)
@@ -123,7 +123,7 @@ func TestRefusedHandler(t *testing.T) {
 		require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
 		require.Empty(t, resp.Header.Values("Vary"), "it has not negotiated")
 	}
-	require.EqualValues(t, 1, spy.calls.Load())
+	require.EqualValues(t, 1, spy.Calls.Load())
 }
 
 // A refusal carries a token only if the client has something to learn from it, and has shown that it
@@ -205,19 +205,19 @@ func TestTheOrderOfADecision(t *testing.T) {
 	require.Equal(t, 1, priced, "once for each request")
 
 	send(h, showing(tok), func(r *http.Request) { r.RemoteAddr = "@" })
-	require.Equal(t, middleware.IdentityUnknown, h.decisions.last().Reason)
+	require.Equal(t, middleware.IdentityUnknown, h.Decisions.Last().Reason)
 	require.Equal(t, 1, priced, "nobody is asked for a price")
-	require.Zero(t, h.decisions.last().Tokens)
+	require.Zero(t, h.Decisions.Last().Tokens)
 
 	cost = -1
 	require.Empty(t, send(h, showing(tok, "garbage")).Header.Values("Tallystick-Token"))
-	require.Equal(t, middleware.NegativeCost, h.decisions.last().Reason)
-	require.Zero(t, h.decisions.last().Tokens, "what cannot be charged costs no MAC")
-	require.NoError(t, h.decisions.last().TokenErr)
+	require.Equal(t, middleware.NegativeCost, h.Decisions.Last().Reason)
+	require.Zero(t, h.Decisions.Last().Tokens, "what cannot be charged costs no MAC")
+	require.NoError(t, h.Decisions.Last().TokenErr)
 
 	cost = 1
 	send(h, showing(tok))
-	require.Equal(t, 1, h.decisions.last().Tokens)
-	require.EqualValues(t, 3, h.decisions.last().Limits()[0].Remaining, "neither was charged")
-	require.EqualValues(t, 2, h.spy.calls.Load())
+	require.Equal(t, 1, h.Decisions.Last().Tokens)
+	require.EqualValues(t, 3, h.Decisions.Last().Limits()[0].Remaining, "neither was charged")
+	require.EqualValues(t, 2, h.Spy.Calls.Load())
 }

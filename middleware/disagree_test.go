@@ -30,7 +30,7 @@ type twins struct {
 
 func newTwins(t *testing.T, cfg middleware.Config, secretOfOther string, ahead time.Duration) *twins {
 	p := &twins{now: new(clock), ahead: new(clock)}
-	p.ahead.advance(ahead)
+	p.ahead.Advance(ahead)
 	cfg.Now = p.ahead.Now
 	p.first = logTo(&cfg)
 	p.one = newSite(t, cfg)
@@ -42,14 +42,14 @@ func newTwins(t *testing.T, cfg middleware.Config, secretOfOther string, ahead t
 
 // visitor is the i-th client, of a network of its own, a second after the one before.
 func (p *twins) visitor(i int) option {
-	p.now.advance(time.Second)
-	p.ahead.advance(time.Second)
+	p.now.Advance(time.Second)
+	p.ahead.Advance(time.Second)
 	return from(fmt.Sprintf("203.%d.113.1", i))
 }
 
 // codes are those of the lines of both logs.
 func (p *twins) codes() []string {
-	return append(codesIn(p.first.lines()), codesIn(p.second.lines())...)
+	return append(codesIn(p.first.Lines()), codesIn(p.second.Lines())...)
 }
 
 // asked counts requests, and notes which was the first that somebody was told of.
@@ -94,7 +94,7 @@ func TestWhatInstancesDisagreeAbout(t *testing.T) {
 				}
 			}
 			require.Equal(t, scene.tokens, p.told)
-			stats := []map[string]uint64{p.one.m.Stats().Tokens, p.other.m.Stats().Tokens}
+			stats := []map[string]uint64{p.one.M.Stats().Tokens, p.other.M.Stats().Tokens}
 			t.Logf("%d of 5 admitted; told with request %d: %v %+v", admitted, p.told, p.codes(), stats)
 			if scene.code == "" {
 				require.Equal(t, 5, admitted)
@@ -107,16 +107,16 @@ func TestWhatInstancesDisagreeAbout(t *testing.T) {
 			case scene.secret != "a":
 				require.Positive(t, stats[0]["secret-unknown"])
 				require.Positive(t, stats[1]["secret-unknown"])
-				require.NotEqual(t, p.one.m.Stats().KeyIDs, p.other.m.Stats().KeyIDs)
+				require.NotEqual(t, p.one.M.Stats().KeyIDs, p.other.M.Stats().KeyIDs)
 			case scene.ahead > 0:
-				require.Empty(t, p.first.lines(), "what is old proves nothing")
+				require.Empty(t, p.first.Lines(), "what is old proves nothing")
 				require.Positive(t, stats[1]["clock-differs"])
 				require.Positive(t, stats[0]["expired"]+stats[0]["accepted"])
 			default:
 				require.Positive(t, stats[0]["clock-differs"])
 			}
 			if scene.ahead > 0 {
-				_, by, _ := strings.Cut(p.second.lines()[0], " ahead=")
+				_, by, _ := strings.Cut(p.second.Lines()[0], " ahead=")
 				by, _, _ = strings.Cut(by, " ")
 				ahead, err := time.ParseDuration(by)
 				require.NoError(t, err)
@@ -142,7 +142,7 @@ func TestWhatInstancesDisagreeAbout(t *testing.T) {
 				}
 			}
 			require.Equal(t, scene.work, p.told)
-			stats := []map[string]uint64{p.one.m.Stats().Proofs, p.other.m.Stats().Proofs}
+			stats := []map[string]uint64{p.one.M.Stats().Proofs, p.other.M.Stats().Proofs}
 			t.Logf("told with request %d: %v %v %+v", p.told, p.codes(), reasons, stats)
 			if scene.code == "" {
 				require.Empty(t, reasons)
@@ -153,7 +153,7 @@ func TestWhatInstancesDisagreeAbout(t *testing.T) {
 			require.Zero(t, reasons["wrong-solution"], "no solver is broken")
 			require.Zero(t, stats[0]["accepted"]+stats[1]["accepted"], "nobody gets in")
 			if scene.ahead > 0 {
-				require.Contains(t, p.second.lines()[0], " ahead="+scene.ahead.String()+" ", "a challenge says the second")
+				require.Contains(t, p.second.Lines()[0], " ahead="+scene.ahead.String()+" ", "a challenge says the second")
 			}
 		})
 	}
@@ -201,7 +201,7 @@ func TestAPurchaseThatAnotherInstanceDoesNotBelieve(t *testing.T) {
 				}
 				require.Equal(t, answer{Carried: true}, hears(t, p.one, cookie))
 				require.Equal(t, answer{want == "", want}, hears(t, p.other, cookie))
-				if stats := p.other.m.Stats().Tokens; mode == middleware.Newcomers {
+				if stats := p.other.M.Stats().Tokens; mode == middleware.Newcomers {
 					require.Equal(t, []bool{want == "", want == "secret-unknown", want == "clock-differs"},
 						[]bool{stats["accepted"] > 0, stats["secret-unknown"] > 0, stats["clock-differs"] > 0})
 				}
@@ -243,13 +243,13 @@ func TestOneClientRaisesNoAlarmOfSecrets(t *testing.T) {
 			theirs := newSite(t, other)
 			h := newSite(t, cfg)
 			for i := range 12 {
-				now.advance(2 * time.Second)
+				now.Advance(2 * time.Second)
 				who := from(test.from(i))
 				send(h, who, showing(bought(t, theirs, who)))
 				send(h, who, proving(solved(t, fetched(theirs, who))))
 			}
-			require.Equal(t, test.told, h.log.count("secret-unknown") > 0, h.log)
-			require.Positive(t, h.m.Stats().Tokens["secret-unknown"])
+			require.Equal(t, test.told, h.Log.Count("secret-unknown") > 0, h.Log)
+			require.Positive(t, h.M.Stats().Tokens["secret-unknown"])
 		})
 	}
 }
@@ -263,11 +263,11 @@ func toldOf(t *testing.T, n int, after time.Duration) []string {
 	cfg.Secrets = [][]byte{secret("retired")}
 	theirs := newSite(t, cfg)
 	for i := range n {
-		now.advance(after)
+		now.Advance(after)
 		who := from(fmt.Sprintf("203.%d.113.1", i))
 		send(h, who, showing(spend(t, theirs, 1, who)))
 	}
-	return h.log.lines()
+	return h.Log.Lines()
 }
 
 // A few in a day are tokens that somebody has kept since a secret was retired.
@@ -287,7 +287,7 @@ func TestStatsCountTokens(t *testing.T) {
 	cfg := contact(now)
 	h := newSite(t, cfg)
 	tok := spend(t, h, 1)
-	counts := func() map[string]uint64 { return noted(h.m.Stats().Tokens) }
+	counts := func() map[string]uint64 { return noted(h.M.Stats().Tokens) }
 	require.Empty(t, counts())
 	send(h, showing(tok))
 	require.Equal(t, map[string]uint64{"accepted": 1}, counts())
@@ -299,17 +299,17 @@ func TestStatsCountTokens(t *testing.T) {
 	send(h, showing(spend(t, newLimiter(t, other).Handler(new(spy)), 1)))
 	require.Equal(t, map[string]uint64{"accepted": 1, "client-changed": 1, "forged": 1}, counts(), "what is of another policy is nothing here")
 	cfg.Secrets = [][]byte{secret("b")}
-	require.NoError(t, h.m.Reconfigure(cfg))
+	require.NoError(t, h.M.Reconfigure(cfg))
 	decisions := record(&cfg)
-	require.NoError(t, h.m.Reconfigure(cfg))
+	require.NoError(t, h.M.Reconfigure(cfg))
 	send(h, showing(tok))
-	require.ErrorIs(t, decisions.last().TokenErr, token.ErrSecret)
+	require.ErrorIs(t, decisions.Last().TokenErr, token.ErrSecret)
 	require.Equal(t, map[string]uint64{"accepted": 1, "client-changed": 1, "forged": 1, "secret-unknown": 1}, counts(), "Reconfigure forgets none")
 	tok = spend(t, h, 1, from("203.0.113.3"))
-	now.advance(time.Hour)
+	now.Advance(time.Hour)
 	send(h, showing(tok), from("203.0.113.3"))
 	require.EqualValues(t, 1, counts()["expired"])
-	now.advance(-time.Hour - 2*time.Minute)
+	now.Advance(-time.Hour - 2*time.Minute)
 	send(h, showing(tok), from("203.0.113.3"))
 	require.EqualValues(t, 1, counts()["clock-differs"])
 }

@@ -30,7 +30,7 @@ func TestRedeem(t *testing.T) {
 			change(&cfg)
 			h := newSite(t, cfg)
 			proof := solved(t, fetched(h))
-			now.advance(4 * time.Second)
+			now.Advance(4 * time.Second)
 			first := requireStatus(t, http.StatusOK, redeemed(h, proof))
 			requireHeader(t, first, "Cache-Control", "no-store", "Content-Type", "application/json")
 			require.Empty(t, first.Header.Get("RateLimit"), "no limit was asked")
@@ -97,7 +97,7 @@ func TestProofCookie(t *testing.T) {
 			change(&cfg)
 			h := newSite(t, cfg)
 			proof := solved(t, fetched(h))
-			now.advance(4 * time.Second)
+			now.Advance(4 * time.Second)
 			resp := requireStatus(t, http.StatusOK, redeemed(h, proof))
 			require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
 			require.Equal(t, "{\"expires-in\":7}\n", bodyOf(t, resp))
@@ -145,7 +145,7 @@ func TestBrowserPostsAForm(t *testing.T) {
 			require.Equal(t, http.StatusOK, ask("POST", "/").StatusCode)
 		}
 		require.NotEqual(t, http.StatusOK, ask("POST", "/").StatusCode)
-		require.EqualValues(t, posts, h.spy.calls.Load())
+		require.EqualValues(t, posts, h.Spy.Calls.Load())
 	})
 }
 
@@ -215,7 +215,7 @@ func TestProofsOfTwoPages(t *testing.T) {
 		second := requireStatus(t, http.StatusOK, send(h, both))
 		require.Equal(t, []string{cookies[0].Name, cookies[1].Name}, gone(second))
 		third := requireStatus(t, http.StatusForbidden, send(h, both), "a proof is one request")
-		require.Equal(t, middleware.ProofReplayed, h.decisions.last().Proof)
+		require.Equal(t, middleware.ProofReplayed, h.Decisions.Last().Proof)
 		require.Equal(t, []string{cookies[0].Name, cookies[1].Name}, gone(third))
 	})
 	t.Run("by field, and two in one", func(t *testing.T) {

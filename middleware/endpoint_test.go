@@ -52,7 +52,7 @@ func TestEndpointsUnconfigured(t *testing.T) {
 		h := newSite(t, cfg)
 		require.Equal(t, http.StatusOK, fetched(h).StatusCode)
 		cfg.Challenge = nil
-		require.NoError(t, h.m.Reconfigure(cfg))
+		require.NoError(t, h.M.Reconfigure(cfg))
 		require.Equal(t, http.StatusNotFound, fetched(h).StatusCode)
 	})
 
@@ -184,7 +184,7 @@ func TestErrorsOfEndpointsAreNotStored(t *testing.T) {
 		h.ServeHTTP(w, r)
 	})
 	crossSite := with("Sec-Fetch-Site", "cross-site")
-	script := h.m.ScriptURL()
+	script := h.M.ScriptURL()
 	const get, post = "GET, HEAD", "POST"
 	for _, test := range []struct {
 		name         string
@@ -227,8 +227,8 @@ func TestErrorsOfEndpointsAreNotStored(t *testing.T) {
 	for _, verb := range []string{"GET", "HEAD"} {
 		require.Equal(t, http.StatusOK, send(outer, method(verb), path("/tally/challenge")).StatusCode)
 	}
-	require.Zero(t, h.spy.calls.Load())
-	require.Empty(t, h.decisions.all, "the endpoints are no part of the policy")
+	require.Zero(t, h.Spy.Calls.Load())
+	require.Empty(t, h.Decisions.All, "the endpoints are no part of the policy")
 	t.Run("assets are", func(t *testing.T) {
 		for _, options := range [][]option{nil, {with("Range", "bytes=0-9")}} {
 			resp := send(outer, append(options, method("GET"), path(script))...)
@@ -240,7 +240,7 @@ func TestErrorsOfEndpointsAreNotStored(t *testing.T) {
 	})
 	t.Run("where there is no challenge", func(t *testing.T) {
 		cfg.Challenge = nil
-		require.NoError(t, h.m.Reconfigure(cfg))
+		require.NoError(t, h.M.Reconfigure(cfg))
 		resp := requireStatus(t, http.StatusNotFound, send(outer, method("GET"), path("/tally/challenge")))
 		require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
 	})

@@ -99,9 +99,9 @@ func TestFormsPassWhileTheMemoryIsFull(t *testing.T) {
 				continue
 			}
 			send(h, proving(solved(t, fetched(h, at))), at) // tallies that were bought fill it too
-			now.advance(time.Second)
+			now.Advance(time.Second)
 		}
-		require.Greater(t, h.m.Stats().Fill, 0.9)
+		require.Greater(t, h.M.Stats().Fill, 0.9)
 		inherited := 0
 		for i := range 40 {
 			me := from(fmt.Sprintf("192.0.2.%d", i))
@@ -113,8 +113,8 @@ func TestFormsPassWhileTheMemoryIsFull(t *testing.T) {
 				require.GreaterOrEqual(t, expiresIn(t, resp), int64(3600), "as long as a tally lives")
 			}
 			require.Equal(t, http.StatusOK, send(h, me, with("Cookie", strings.Join(cookies, "; "))).StatusCode, "%v", mode)
-			now.advance(10 * time.Second) // sales of one moment have few places in so small a memory
-			if h.decisions.last().Inherited > 0 {
+			now.Advance(10 * time.Second) // sales of one moment have few places in so small a memory
+			if h.Decisions.Last().Inherited > 0 {
 				inherited++
 			}
 		}
@@ -152,7 +152,7 @@ func TestChallengeEndpointTellsTheWaitOfADearRequest(t *testing.T) {
 	cfg.Challenge.Crowd, cfg.Challenge.SalesPerHour = 1, 4
 	h := newSite(t, cfg)
 	require.Equal(t, 5, admitted(h, 5))
-	h.m.SellOut(now.Now(), peerIdentity)
+	h.M.SellOut(now.Now(), peerIdentity)
 	dear := query("cost=5")
 	resp := requireStatus(t, http.StatusTooManyRequests, fetched(h, dear))
 	require.GreaterOrEqual(t, retryAfter(t, resp), 5*time.Minute)
@@ -177,24 +177,24 @@ func TestTicketEndpoint(t *testing.T) {
 		require.Len(t, cookie, 44)
 		require.JSONEq(t, `{"wait":5,"carried":false}`, bodyOf(t, resp))
 
-		now.advance(2 * time.Second)
+		now.Advance(2 * time.Second)
 		early := ticketed(h, holding(cookie))
 		require.JSONEq(t, `{"wait":3,"carried":true}`, bodyOf(t, early))
 		require.Equal(t, cookie, waitCookieIn(t, early), "the same: its wait does not begin anew")
 		require.NotEqual(t, http.StatusOK, send(h, holding(cookie)).StatusCode)
 
-		now.advance(3 * time.Second)
+		now.Advance(3 * time.Second)
 		open := ticketed(h, holding(cookie))
 		require.JSONEq(t, `{"wait":0,"carried":true}`, bodyOf(t, open))
 		require.Empty(t, waitCookieIn(t, open), "nothing is charged, nothing has changed")
-		h.spy.calls.Store(0)
+		h.Spy.Calls.Store(0)
 		require.Equal(t, 1, admitted(h, laneQuota+1, holding(cookie)), "what one ticket is good for")
 
 		resp = ticketed(h, holding(cookie))
 		require.JSONEq(t, `{"wait":5,"carried":true}`, bodyOf(t, resp), "the next, though this one is used up")
 		require.NotEqual(t, cookie, waitCookieIn(t, resp))
 		spare, tickets := ticketsOf(t, h, 1)[0], ticketsOf(t, h, laneQuota)
-		now.advance(5 * time.Second)
+		now.Advance(5 * time.Second)
 		require.JSONEq(t, `{"wait":0,"carried":true}`, bodyOf(t, ticketed(h, holding(spare))))
 		require.Equal(t, laneQuota-1, admittedWith(h, tickets))
 		for what, held := range map[string]string{"used up": cookie, "open": spare} {
@@ -244,7 +244,7 @@ func TestPurchasesThatComeAlong(t *testing.T) {
 		bring := func(r *http.Request) { r.AddCookie(cookies[0]) }
 		require.True(t, carried(t, h, bring))
 		require.Equal(t, mode != middleware.EveryRequest, carried(t, h, bring, from("203.0.113.9")), "a tally is of who has it, a proof of who was asked")
-		now.advance(3 * time.Hour)
+		now.Advance(3 * time.Hour)
 		require.False(t, carried(t, h, bring), "it has ended")
 	})
 }
@@ -264,7 +264,7 @@ func TestForesight(t *testing.T) {
 	require.Equal(t, `200 {"needed":true,"left":0,"challenge":…,"ttl":10,"work":16}`, look(h))
 	tok := tokenIn(redeemed(h, solve(t, challengeIn(t, fetched(h)))))
 	require.Equal(t, `200 {"needed":false,"left":5,"carried":true,"challenge":…,"ttl":10,"work":24}`, look(h, showing(tok)), "of its own")
-	c.advance(8 * time.Minute)
+	c.Advance(8 * time.Minute)
 	require.Equal(t, `200 {"needed":false,"left":5,"challenge":…,"ttl":10,"work":16}`, look(h))
 
 	h = newSite(t, challenging(new(clock), middleware.Newcomers))

@@ -31,7 +31,7 @@ func TestExactCallIsTheCallOfARequest(t *testing.T) {
 	cfg.Identity = only(customer)
 	h := newSite(t, cfg)
 	require.Equal(t, 4, admitted(h, 4))
-	call, err := h.m.CallFor(customer)
+	call, err := h.M.CallFor(customer)
 	require.NoError(t, err)
 	for range 5 {
 		v, err := counter.Take(t.Context(), call)
@@ -43,7 +43,7 @@ func TestExactCallIsTheCallOfARequest(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, v.Limits[0].Remaining)
 
-	_, err = h.m.CallFor(middleware.Identity{})
+	_, err = h.M.CallFor(middleware.Identity{})
 	require.ErrorContains(t, err, "nobody")
 	_, err = newLimiter(t, contact(c)).CallFor(customer)
 	require.ErrorContains(t, err, "Config.Exact")
@@ -91,7 +91,7 @@ func TestResetForgetsOneCustomer(t *testing.T) {
 			require.Zero(t, admitted(b.Handler(new(spy)), 1), "it has not heard of it yet")
 			require.Equal(t, all, spend(a))
 			require.NoError(t, a.Reset(t.Context(), tc.id))
-			c.advance(10 * time.Second)
+			c.Advance(10 * time.Second)
 			require.Equal(t, all, spend(b), "it has")
 			asks = middleware.Principal("another")
 			require.Zero(t, spend(a))

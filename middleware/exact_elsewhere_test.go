@@ -79,9 +79,9 @@ func TestSettledElsewhereIsHeardOf(t *testing.T) {
 			close(finish)
 			wg.Wait()
 
-			calls := l.count()
+			calls := l.Count()
 			for _, after := range []time.Duration{0, 4 * time.Second} {
-				c.advance(after)
+				c.Advance(after)
 				for _, h := range []http.Handler{a, third} {
 					resp := requireStatus(t, http.StatusTooManyRequests, send(h, tok))
 					least, most := waitOf(t, resp)
@@ -89,8 +89,8 @@ func TestSettledElsewhereIsHeardOf(t *testing.T) {
 					require.Greater(t, most, 24*time.Hour, "the true wait")
 				}
 			}
-			require.Equal(t, calls, l.count(), "without a call")
-			c.advance(believed - 4*time.Second)
+			require.Equal(t, calls, l.Count(), "without a call")
+			c.Advance(believed - 4*time.Second)
 			for name, h := range map[string]http.Handler{"that has refused": a, "that has the refund": b, "another": third} {
 				require.Equal(t, http.StatusOK, send(h, tok).StatusCode, "%s, by the token of before", name)
 				require.Equal(t, http.StatusOK, send(h).StatusCode, name)
@@ -102,11 +102,11 @@ func TestSettledElsewhereIsHeardOf(t *testing.T) {
 // A customer who is locked out is let in by deleting its account.
 func TestDeletedAccountIsHeardOf(t *testing.T) {
 	c, l, instances, tok := spentKey(t)
-	clear(l.tallies)
+	clear(l.Tallies)
 	for _, h := range instances {
 		require.Equal(t, http.StatusTooManyRequests, send(h, tok).StatusCode)
 	}
-	c.advance(believed)
+	c.Advance(believed)
 	for _, h := range instances {
 		require.Equal(t, 1, admitted(h, 1, tok))
 		require.Equal(t, 1, admitted(h, 1))
@@ -125,7 +125,7 @@ func spentKey(t *testing.T) (c *clock, l *ledger, instances []*site, tok option)
 // estimatingNow is estimating by the clock of a bubble.
 func estimatingNow() (*ledger, middleware.Config) {
 	l := newLedger(new(clock))
-	l.now = time.Now
+	l.Now = time.Now
 	cfg := estimating(new(clock), l)
 	cfg.Now = time.Now
 	return l, cfg
@@ -136,7 +136,7 @@ func estimatingNow() (*ledger, middleware.Config) {
 func TestSpentKeyCostsACallInTenSeconds(t *testing.T) {
 	for _, shows := range []bool{false, true} {
 		c, l, instances, tok := spentKey(t)
-		before := l.count()
+		before := l.Count()
 		for range 600 { // a minute
 			for _, h := range instances {
 				var options []option
@@ -148,10 +148,10 @@ func TestSpentKeyCostsACallInTenSeconds(t *testing.T) {
 					tok = tokenOf(resp)
 				}
 			}
-			c.advance(100 * time.Millisecond)
+			c.Advance(100 * time.Millisecond)
 		}
-		require.LessOrEqual(t, l.count()-before, 2*6)
-		require.Positive(t, l.count()-before)
+		require.LessOrEqual(t, l.Count()-before, 2*6)
+		require.Positive(t, l.Count()-before)
 	}
 }
 
@@ -170,25 +170,25 @@ func TestNoHerdOfASpentKey(t *testing.T) {
 				}
 				time.Sleep(believed)
 				if room {
-					clear(l.tallies)
+					clear(l.Tallies)
 				}
-				l.fault = func(context.Context, int) error { time.Sleep(5 * time.Millisecond); return nil }
-				before := l.count()
-				began, known := time.Now(), len(h.decisions.all)
+				l.Fault = func(context.Context, int) error { time.Sleep(5 * time.Millisecond); return nil }
+				before := l.Count()
+				began, known := time.Now(), len(h.Decisions.All)
 				passed := together(h, 80, tok)
 				if room {
 					require.Equal(t, 80, passed)
-					require.Equal(t, 80, l.count()-before)
+					require.Equal(t, 80, l.Count()-before)
 					began := time.Now()
 					together(h, 20)
 					require.Equal(t, 5*time.Millisecond, time.Since(began), "nobody waits any more")
 					return
 				}
 				require.Zero(t, passed)
-				for _, d := range h.decisions.all[known:] {
+				for _, d := range h.Decisions.All[known:] {
 					require.Equal(t, middleware.OverLimit, d.Reason)
 				}
-				require.Equal(t, 1, l.count()-before)
+				require.Equal(t, 1, l.Count()-before)
 				require.Equal(t, 5*time.Millisecond, time.Since(began))
 			})
 		}
@@ -205,7 +205,7 @@ func TestWhoWaitsForAnAnswerHasADeadline(t *testing.T) {
 		require.Equal(t, http.StatusOK, send(h, costs(1000)).StatusCode)
 		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
 		time.Sleep(believed)
-		l.fault = func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
+		l.Fault = func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
 		began := time.Now()
 		inParallel(20, func(int) { send(h) })
 		require.LessOrEqual(t, time.Since(began), 2*cfg.Exact.Deadline)
@@ -225,11 +225,11 @@ func TestRefusalsUnderClocksThatAreApart(t *testing.T) {
 			a := newSite(t, cfg)
 			require.Equal(t, http.StatusOK, send(a, costs(1000)).StatusCode)
 			tok := tokenOf(send(a))
-			clear(l.tallies)
+			clear(l.Tallies)
 			if ahead > 5*time.Second {
 				require.Equal(t, http.StatusOK, send(b, tok).StatusCode, "at once")
 			}
-			c.advance(believed)
+			c.Advance(believed)
 			require.Equal(t, http.StatusOK, send(b, tok).StatusCode)
 			require.Equal(t, http.StatusOK, send(a, tok).StatusCode)
 		})
@@ -244,16 +244,16 @@ func TestRefundsOfOthersLeaveARefusalAlone(t *testing.T) {
 	cfg := estimating(c, l)
 	h := newLimiter(t, cfg).Handler(settling(t, false))
 	require.Equal(t, http.StatusOK, send(h, costs(1000)).StatusCode)
-	l.fault = func(_ context.Context, call int) error {
+	l.Fault = func(_ context.Context, call int) error {
 		if call == 2 { // the refusal
 			send(h, from("203.0.113.77"), costs(10), settles(1))
 		}
 		return nil
 	}
 	require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
-	before := l.count()
+	before := l.Count()
 	require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
-	require.Equal(t, before, l.count())
+	require.Equal(t, before, l.Count())
 }
 
 // The stamp of a refusal on the wire, as docs/wire.md has it: id, age, seconds, hash and limit 0.
@@ -262,7 +262,7 @@ func TestRefusalOnTheWire(t *testing.T) {
 	cfg := estimating(c, newLedger(c))
 	h := newSite(t, cfg)
 	require.Equal(t, http.StatusOK, send(h, costs(1000)).StatusCode)
-	c.advance(1234567 * time.Microsecond)
+	c.Advance(1234567 * time.Microsecond)
 	claims := claimsIn(t, tokenIn(send(h)))
 	require.EqualValues(t, 1728000020, claims.Exp)
 	require.Equal(t, []int64{7759220, 18765433, 863999, 36848}, claims.T)

@@ -134,14 +134,14 @@ func TestExactIsToldInTheOwnersWindow(t *testing.T) {
 	} {
 		start := func(t *testing.T) (site http.Handler, known *[]exact.Used) {
 			c, owner := new(clock), new(clock)
-			c.advance(time.Hour - by.ahead/2 - by.waits/2)
-			owner.advance(time.Hour + by.ahead/2 - by.waits/2)
+			c.Advance(time.Hour - by.ahead/2 - by.waits/2)
+			owner.Advance(time.Hour + by.ahead/2 - by.waits/2)
 			waits := by.waits
 			known = new([]exact.Used)
 			counter := &altered{Counter: memory.New(1, owner.Now)}
-			counter.take = func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-				c.advance(waits)
-				owner.advance(waits)
+			counter.OnTake = func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+				c.Advance(waits)
+				owner.Advance(waits)
 				waits, *known = 0, call.Known
 				return counter.Counter.Take(ctx, call)
 			}

@@ -57,8 +57,8 @@ func TestRefundMayBeTriedAgain(t *testing.T) {
 	var errs []error
 	h := newLimiter(t, paid(c, counter)).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, err := range []error{exact.ErrNotCounted, exact.ErrNotCounted, nil, nil} {
-			if counter.refund = nil; err != nil {
-				counter.refund = notRefunded(err)
+			if counter.OnRefund = nil; err != nil {
+				counter.OnRefund = notRefunded(err)
 			}
 			errs = append(errs, middleware.Refund(w, r))
 		}
@@ -157,7 +157,7 @@ func TestRefundWhoseAnswerIsLost(t *testing.T) {
 // A charge that the counter does not have is no lost answer.
 func TestRefundOfNothingIsNotDone(t *testing.T) {
 	c := new(clock)
-	counter := &losing{Counter: &altered{Counter: memory.New(0, c.Now), refund: notRefunded(exact.ErrNoRefund)}}
+	counter := &losing{Counter: &altered{Counter: memory.New(0, c.Now), OnRefund: notRefunded(exact.ErrNoRefund)}}
 	h := newLimiter(t, paid(c, counter)).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		require.ErrorIs(t, middleware.Refund(w, r), exact.ErrNoRefund)
 		require.ErrorIs(t, middleware.Refund(w, r), exact.ErrNoRefund)
@@ -170,7 +170,7 @@ func TestRefundOfNothingIsNotDone(t *testing.T) {
 func TestLateRefundsAreCounted(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) { // the deadline passes
 		c := new(clock)
-		counter := &losing{Counter: &altered{Counter: memory.New(0, c.Now), refund: notRefunded(exact.ErrLateRefund)}, lose: []fate{lostInTime}}
+		counter := &losing{Counter: &altered{Counter: memory.New(0, c.Now), OnRefund: notRefunded(exact.ErrLateRefund)}, lose: []fate{lostInTime}}
 		m := newLimiter(t, paid(c, counter))
 		h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			require.ErrorIs(t, middleware.Refund(w, r), exact.ErrMaybeCounted)
@@ -196,24 +196,24 @@ func TestExactRefundLeavesTokenMemoryAndCounterAgreeing(t *testing.T) {
 					w.WriteHeader(http.StatusBadGateway)
 				}
 			}
-			h := newLimiter(t, cfg).Handler(&spy{serve: failing})
+			h := newLimiter(t, cfg).Handler(&spy{Serve: failing})
 			first := send(h, method(m))
 			tok := first.Header.Get(middleware.TokenHeader)
 			failed := send(h, method(m), with("X-Fail", "1"), showing(tok))
 			require.ErrorIs(t, again, exact.ErrNoRefund)
-			require.EqualValues(t, 1, l.charged)
+			require.EqualValues(t, 1, l.Charged)
 			refunded := failed.Header.Get(middleware.TokenHeader)
 			require.Equal(t, tok, refunded, "the token of before, byte for byte")
 
 			// The fallback tells what token and memory say.
-			l.fault = func(context.Context, int) error { return errEngine }
+			l.Fault = func(context.Context, int) error { return errEngine }
 			resp := send(h, method(m), showing(refunded))
 			require.Equal(t, `"contact";r=3;t=60`, resp.Header.Get("RateLimit"))
 
 			// Whatever the handler says of caching.
-			l.fault = nil
+			l.Fault = nil
 			again = nil
-			private := newLimiter(t, cfg).Handler(&spy{serve: func(w http.ResponseWriter, r *http.Request) {
+			private := newLimiter(t, cfg).Handler(&spy{Serve: func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Cache-Control", "private")
 				failing(w, r)
 			}})
@@ -222,7 +222,7 @@ func TestExactRefundLeavesTokenMemoryAndCounterAgreeing(t *testing.T) {
 			require.Equal(t, []string{tok}, back.Header.Values(middleware.TokenHeader))
 
 			// The only request that was counted, refunded: no token is left.
-			l.fault = nil
+			l.Fault = nil
 			other := send(h, method(m), with("X-Fail", "1"), from("203.0.113.9"))
 			requireHeader(t, other, middleware.TokenHeader, "", "Set-Cookie", "")
 		}
@@ -234,7 +234,7 @@ func TestExactRefundOpensASpentKey(t *testing.T) {
 	c := new(clock)
 	l := newLedger(c)
 	started, release := make(chan struct{}), make(chan struct{})
-	h := newLimiter(t, paid(c, l)).Handler(&spy{serve: func(w http.ResponseWriter, r *http.Request) {
+	h := newLimiter(t, paid(c, l)).Handler(&spy{Serve: func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Fail") != "" {
 			close(started)
 			<-release
@@ -256,7 +256,7 @@ func TestExactRefusalDoesNotOvertakeARefund(t *testing.T) {
 	var taken atomic.Int64
 	var hold atomic.Bool
 	counter, release := memory.New(0, c.Now), make(chan struct{})
-	held := &altered{Counter: counter, take: func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	held := &altered{Counter: counter, OnTake: func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 		v, err := counter.Take(ctx, call)
 		if taken.Add(1); hold.Load() {
 			<-release // on its way

@@ -38,7 +38,7 @@ func TestLoadThatDoesNotEndIsTold(t *testing.T) {
 						if send(h).StatusCode == http.StatusServiceUnavailable {
 							refused++
 						}
-						c.advance(250 * time.Millisecond)
+						c.Advance(250 * time.Millisecond)
 					}
 					if status == http.StatusOK {
 						require.Zero(t, refused)
@@ -47,28 +47,28 @@ func TestLoadThatDoesNotEndIsTold(t *testing.T) {
 					}
 				}
 				asks(http.StatusOK, 10)
-				l.fault = func(_ context.Context, call int) error {
+				l.Fault = func(_ context.Context, call int) error {
 					if call%4 == 0 && because == "busy" { // answered at no time it would be an outage
 						return nil
 					}
 					return fmt.Errorf("%w: the table is throttled", err)
 				}
 				asks(http.StatusServiceUnavailable, 5)
-				require.Empty(t, h.log.lines(), "it may be a rush")
-				require.False(t, h.m.Stats().Counter.Refusing)
+				require.Empty(t, h.Log.Lines(), "it may be a rush")
+				require.False(t, h.M.Stats().Counter.Refusing)
 				asks(http.StatusServiceUnavailable, 10)
-				require.True(t, h.m.Stats().Counter.Refusing)
-				require.False(t, h.m.Stats().Counter.Down)
-				require.Equal(t, 1, len(h.log.lines()))
-				require.Contains(t, h.log.String(), "code=counter-refuses because="+because+" error=")
-				require.Contains(t, h.log.String(), "the table is throttled")
+				require.True(t, h.M.Stats().Counter.Refusing)
+				require.False(t, h.M.Stats().Counter.Down)
+				require.Equal(t, 1, len(h.Log.Lines()))
+				require.Contains(t, h.Log.String(), "code=counter-refuses because="+because+" error=")
+				require.Contains(t, h.Log.String(), "the table is throttled")
 				asks(http.StatusServiceUnavailable, 120)
-				require.Equal(t, 3, h.log.count("code=counter-refuses"), "one a minute")
-				require.Equal(t, 3, len(h.log.lines()))
-				l.fault = nil
+				require.Equal(t, 3, h.Log.Count("code=counter-refuses"), "one a minute")
+				require.Equal(t, 3, len(h.Log.Lines()))
+				l.Fault = nil
 				asks(http.StatusOK, 7)
-				require.False(t, h.m.Stats().Counter.Refusing)
-				require.Equal(t, 3, len(h.log.lines()))
+				require.False(t, h.M.Stats().Counter.Refusing)
+				require.Equal(t, 3, len(h.Log.Lines()))
 			})
 		}
 	}
@@ -87,22 +87,22 @@ func TestAFullCounterIsTold(t *testing.T) {
 			h := newSite(t, cfg)
 			for second := range 130 {
 				for n := range 10 {
-					l.fault = nil
+					l.Fault = nil
 					if n == 9 && second > 5 {
-						l.fault = func(context.Context, int) error { return fmt.Errorf("%w: no room on the disk", exact.ErrFull) }
+						l.Fault = func(context.Context, int) error { return fmt.Errorf("%w: no room on the disk", exact.ErrFull) }
 					}
 					resp := send(h)
-					require.Equal(t, l.fault != nil, resp.StatusCode == http.StatusServiceUnavailable)
+					require.Equal(t, l.Fault != nil, resp.StatusCode == http.StatusServiceUnavailable)
 				}
-				require.Equal(t, (second+54)/60, len(h.log.lines()), second)
-				c.advance(time.Second)
+				require.Equal(t, (second+54)/60, len(h.Log.Lines()), second)
+				c.Advance(time.Second)
 			}
-			for _, line := range h.log.lines() {
+			for _, line := range h.Log.Lines() {
 				require.Contains(t, line, "code=counter-full")
 				require.Contains(t, line, "no room on the disk")
 			}
-			require.False(t, h.m.Stats().Counter.Refusing)
-			require.False(t, h.m.Stats().Counter.Down)
+			require.False(t, h.M.Stats().Counter.Refusing)
+			require.False(t, h.M.Stats().Counter.Down)
 		})
 	}
 }
@@ -110,15 +110,15 @@ func TestAFullCounterIsTold(t *testing.T) {
 // Where little is asked it takes longer, and is told all the same.
 func TestLoadThatMeetsFewRequestsIsTold(t *testing.T) {
 	c, l, h := paidSite(t)
-	l.fault = func(context.Context, int) error { return exact.ErrContended }
+	l.Fault = func(context.Context, int) error { return exact.ErrContended }
 	for range 30 {
 		require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
-		c.advance(50 * time.Second)
+		c.Advance(50 * time.Second)
 	}
-	require.NotEmpty(t, h.log.lines())
-	require.True(t, h.m.Stats().Counter.Refusing)
-	c.advance(time.Minute)
-	require.False(t, h.m.Stats().Counter.Refusing, "of a counter that nobody asks nothing is known")
+	require.NotEmpty(t, h.Log.Lines())
+	require.True(t, h.M.Stats().Counter.Refusing)
+	c.Advance(time.Minute)
+	require.False(t, h.M.Stats().Counter.Refusing, "of a counter that nobody asks nothing is known")
 }
 
 // A rush for five seconds, however large, a third of calls that meet load all the time, and
@@ -154,24 +154,24 @@ func TestLoadThatIsNotTold(t *testing.T) {
 					requests = 60
 				}
 				for n := range requests {
-					l.fault = func(context.Context, int) error { return fails(second, n) }
+					l.Fault = func(context.Context, int) error { return fails(second, n) }
 					send(h)
 				}
-				c.advance(time.Second)
-				require.False(t, h.m.Stats().Counter.Refusing)
+				c.Advance(time.Second)
+				require.False(t, h.M.Stats().Counter.Refusing)
 			}
-			require.Empty(t, h.log.lines())
+			require.Empty(t, h.Log.Lines())
 		})
 	}
 	t.Run("an outage", func(t *testing.T) {
 		c, l, h := paidSite(t)
-		l.fault = onFire
+		l.Fault = onFire
 		for range 100 {
 			send(h)
-			c.advance(250 * time.Millisecond)
+			c.Advance(250 * time.Millisecond)
 		}
-		require.Contains(t, h.log.String(), "code=counter-down")
-		require.NotContains(t, h.log.String(), "counter-refuses")
+		require.Contains(t, h.Log.String(), "code=counter-down")
+		require.NotContains(t, h.Log.String(), "counter-refuses")
 	})
 }
 
@@ -195,7 +195,7 @@ func TestAHammeredKeyIsNoOutage(t *testing.T) {
 			cfg.Limits = []middleware.Limit{{Name: "day", Quota: 4, Window: 24 * time.Hour}}
 			cfg.Exact.Outage, cfg.Exact.Contended, cfg.Instances = tc.outage, tc.contended, 2
 			h := newSite(t, cfg)
-			l.fault = func(context.Context, int) error { return fmt.Errorf("%w: a race", exact.ErrContended) }
+			l.Fault = func(context.Context, int) error { return fmt.Errorf("%w: a race", exact.ErrContended) }
 			admitted, refused := 0, 0
 			for range 40 { // for ten seconds: longer than any silence that is an outage
 				resp := send(h)
@@ -207,13 +207,13 @@ func TestAHammeredKeyIsNoOutage(t *testing.T) {
 				case tc.status:
 					refused++
 				}
-				c.advance(250 * time.Millisecond)
+				c.Advance(250 * time.Millisecond)
 			}
 			require.Equal(t, tc.admitted, admitted, "the fallback's quota, where it is open by name")
 			require.Equal(t, tc.refused, refused)
-			require.Equal(t, 40, l.count(), "no breaker opens")
-			require.Equal(t, []string{"counter-refuses"}, codesIn(h.log.lines()), "no alarm of an outage")
-			l.fault = nil
+			require.Equal(t, 40, l.Count(), "no breaker opens")
+			require.Equal(t, []string{"counter-refuses"}, codesIn(h.Log.Lines()), "no alarm of an outage")
+			l.Fault = nil
 			require.Equal(t, http.StatusOK, send(h).StatusCode, "the counter decides, and has charged nothing")
 		})
 	}
@@ -224,25 +224,25 @@ func TestAnOutageOutlivesAConfiguration(t *testing.T) {
 	c, l, cfg := paidRoute()
 	log := logTo(&cfg)
 	h := newSite(t, cfg)
-	l.fault = onFire
+	l.Fault = onFire
 	for range 5 {
 		breaks(h, c)
-		require.NoError(t, h.m.Reconfigure(cfg))
+		require.NoError(t, h.M.Reconfigure(cfg))
 	}
-	require.Equal(t, 1, log.count("does not answer"))
-	l.fault = nil
+	require.Equal(t, 1, log.Count("does not answer"))
+	l.Fault = nil
 	send(h)
-	require.NoError(t, h.m.Reconfigure(cfg))
-	c.advance(10 * time.Second)
+	require.NoError(t, h.M.Reconfigure(cfg))
+	c.Advance(10 * time.Second)
 	send(h)
-	require.Equal(t, 1, log.count("answers again"))
+	require.Equal(t, 1, log.Count("answers again"))
 }
 
 // An outage of two seconds must not send a polite client away for a day.
 func TestOutageSendsNobodyAwayForLong(t *testing.T) {
 	c := new(clock)
 	l := newLedger(c)
-	l.fault = onFire
+	l.Fault = onFire
 	cfg := paid(c, l)
 	cfg.Limits = []middleware.Limit{{Name: "day", Quota: 4, Window: 24 * time.Hour}}
 	cfg.Exact.Outage, cfg.Instances = middleware.FailOpen, 2
@@ -251,8 +251,8 @@ func TestOutageSendsNobodyAwayForLong(t *testing.T) {
 	resp := requireStatus(t, http.StatusTooManyRequests, send(h))
 	require.LessOrEqual(t, retryAfter(t, resp), 66*time.Second)
 	require.Equal(t, `"day";r=0;t=60`, resp.Header.Get("RateLimit"))
-	l.fault = nil
-	c.advance(time.Minute)
+	l.Fault = nil
+	c.Advance(time.Minute)
 	require.Equal(t, http.StatusOK, send(h, showing(tokenIn(resp))).StatusCode)
 }
 
@@ -277,19 +277,19 @@ func TestACounterThatComesAndGoes(t *testing.T) {
 			cfg.Limits[0].Quota = 1 << 20
 			h := newSite(t, cfg)
 			for i, seconds := range tc.phases {
-				l.fault = nil
+				l.Fault = nil
 				if i%2 == 0 {
-					l.fault = onFire
+					l.Fault = onFire
 				}
 				for range 20 * seconds {
 					send(h)
-					c.advance(50 * time.Millisecond)
+					c.Advance(50 * time.Millisecond)
 				}
 			}
-			told := slices.DeleteFunc(codesIn(h.log.lines()), func(code string) bool { return code == "counter-failed" })
+			told := slices.DeleteFunc(codesIn(h.Log.Lines()), func(code string) bool { return code == "counter-failed" })
 			require.Equal(t, tc.told, told)
-			require.Equal(t, tc.again, h.log.count("again=true"))
-			require.LessOrEqual(t, h.log.count(down), 6)
+			require.Equal(t, tc.again, h.Log.Count("again=true"))
+			require.LessOrEqual(t, h.Log.Count(down), 6)
 		})
 	}
 }
@@ -297,21 +297,21 @@ func TestACounterThatComesAndGoes(t *testing.T) {
 // Few requests are enough for an all-clear: the first answer begins the ten seconds.
 func TestTheAllClearOfAQuietSite(t *testing.T) {
 	c, l, h := paidSite(t)
-	l.fault = onFire
+	l.Fault = onFire
 	breaks(h, c)
-	require.Equal(t, 1, h.log.count("code=counter-down"))
-	l.fault = nil
-	c.advance(2 * time.Minute)
+	require.Equal(t, 1, h.Log.Count("code=counter-down"))
+	l.Fault = nil
+	c.Advance(2 * time.Minute)
 	send(h)
-	require.Zero(t, h.log.count("code=counter-back"), "one answer is none")
-	c.advance(-time.Hour) // the clock was wrong
+	require.Zero(t, h.Log.Count("code=counter-back"), "one answer is none")
+	c.Advance(-time.Hour) // the clock was wrong
 	send(h)
-	c.advance(9 * time.Second)
+	c.Advance(9 * time.Second)
 	send(h)
-	require.Zero(t, h.log.count("code=counter-back"))
-	c.advance(time.Second)
+	require.Zero(t, h.Log.Count("code=counter-back"))
+	c.Advance(time.Second)
 	send(h)
-	require.Equal(t, 1, h.log.count("code=counter-back"))
+	require.Equal(t, 1, h.Log.Count("code=counter-back"))
 }
 
 // A counter that is full of live keys sends a newcomer away for as long as it says, an hour at most, and for a moment
@@ -328,7 +328,7 @@ func TestAFullCounterSaysWhenToComeAgain(t *testing.T) {
 		for way, leased := range map[string]bool{"a call": false, "a lease": true} {
 			t.Run(name+", "+way, func(t *testing.T) {
 				_, l, cfg := paidRoute()
-				cfg.Exact.Counter = &altered{Counter: l, take: func(context.Context, exact.Call) (v exact.Verdict, err error) {
+				cfg.Exact.Counter = &altered{Counter: l, OnTake: func(context.Context, exact.Call) (v exact.Verdict, err error) {
 					v.Wait = tc.wait
 					return v, exact.ErrFull
 				}}

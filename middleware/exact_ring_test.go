@@ -78,7 +78,7 @@ func TestRingOfInstances(t *testing.T) {
 				tok = next
 			}
 		}
-		now.advance(11 * time.Second) // a refusal is remembered for ten
+		now.Advance(11 * time.Second) // a refusal is remembered for ten
 	}
 	require.Equal(t, L, echoed, "who echoes")
 	require.Greater(t, got, L, "the owners know what three instances saw, each by itself")

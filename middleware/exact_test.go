@@ -27,7 +27,7 @@ func TestExactQuotaIsOneForAllInstances(t *testing.T) {
 		passed += admitted(h, 5)
 	}
 	require.Equal(t, 5, passed)
-	require.EqualValues(t, 5, l.charged)
+	require.EqualValues(t, 5, l.Charged)
 }
 
 // TestExactIgnoresCountsOfTokens has a client that was admitted elsewhere as often
@@ -36,7 +36,7 @@ func TestExactIgnoresCountsOfTokens(t *testing.T) {
 	c := new(clock)
 	open := paid(c, newLedger(c))
 	open.Exact.Outage = middleware.FailOpen
-	open.Exact.Counter.(*ledger).fault = func(context.Context, int) error { return errEngine }
+	open.Exact.Counter.(*ledger).Fault = func(context.Context, int) error { return errEngine }
 	tok := spend(t, newLimiter(t, open).Handler(new(spy)), 5)
 	h, _ := limited(t, paid(c, newLedger(c)))
 	require.Equal(t, http.StatusOK, send(h, showing(tok)).StatusCode, "the counter knows of none of them")
@@ -47,29 +47,29 @@ func TestExactSpentKeyMakesNoCallUntilItsTime(t *testing.T) {
 	h, _ := limited(t, cfg)
 	require.Equal(t, 5, admitted(h, 5))
 	refused := requireStatus(t, http.StatusTooManyRequests, send(h))
-	require.Equal(t, 6, l.count())
+	require.Equal(t, 6, l.Count())
 	tok := refused.Header.Get(middleware.TokenHeader)
 	require.NotEmpty(t, tok)
 
 	elsewhere, _ := limited(t, cfg)
 	for _, after := range []time.Duration{0, 2 * time.Second, 2999 * time.Millisecond} {
-		c.advance(after)
+		c.Advance(after)
 		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode, "without its token")
 		again := requireStatus(t, http.StatusTooManyRequests, send(elsewhere, showing(tok)), "elsewhere, with its token")
 		require.NotEmpty(t, again.Header.Get("Retry-After"))
 	}
-	require.Equal(t, 6, l.count(), "no call for five seconds")
-	c.advance(time.Millisecond)
+	require.Equal(t, 6, l.Count(), "no call for five seconds")
+	c.Advance(time.Millisecond)
 	require.Equal(t, http.StatusTooManyRequests, send(elsewhere, showing(tok)).StatusCode)
-	require.Equal(t, 7, l.count(), "that is asked once more there")
-	c.advance(4999 * time.Millisecond)
+	require.Equal(t, 7, l.Count(), "that is asked once more there")
+	c.Advance(4999 * time.Millisecond)
 	require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
 	require.Equal(t, http.StatusTooManyRequests, send(elsewhere).StatusCode)
-	require.Equal(t, 7, l.count(), "no call for ten seconds where it was refused")
-	c.advance(50*time.Second + time.Millisecond) // a minute in all
+	require.Equal(t, 7, l.Count(), "no call for ten seconds where it was refused")
+	c.Advance(50*time.Second + time.Millisecond) // a minute in all
 	require.Equal(t, http.StatusOK, send(h).StatusCode)
 	require.Equal(t, http.StatusOK, send(elsewhere, showing(tok)).StatusCode)
-	require.Equal(t, 9, l.count())
+	require.Equal(t, 9, l.Count())
 }
 
 func TestExactRefusalOfADearRequestLetsACheapOnePass(t *testing.T) {
@@ -81,14 +81,14 @@ func TestExactRefusalOfADearRequestLetsACheapOnePass(t *testing.T) {
 	refused := requireStatus(t, http.StatusTooManyRequests, send(h, cost(2)))
 	tok := refused.Header.Get(middleware.TokenHeader)
 	require.Equal(t, http.StatusTooManyRequests, send(h, cost(3), showing(tok)).StatusCode)
-	require.Equal(t, 2, l.count(), "a dearer one is not asked about")
+	require.Equal(t, 2, l.Count(), "a dearer one is not asked about")
 	require.Equal(t, http.StatusOK, send(h, cost(1), showing(tok)).StatusCode)
 	require.Equal(t, http.StatusForbidden, send(h, cost(6)).StatusCode, "above the quota")
-	require.Equal(t, 3, l.count())
+	require.Equal(t, 3, l.Count())
 
 	peek := requireStatus(t, http.StatusOK, send(h, cost(0)))
 	require.Equal(t, `"contact";r=0;t=60`, peek.Header.Get("RateLimit"))
-	require.EqualValues(t, 5, l.charged)
+	require.EqualValues(t, 5, l.Charged)
 }
 
 func TestExactRefusalIsToldOnceMore(t *testing.T) {
@@ -102,21 +102,21 @@ func TestExactRefusalIsToldOnceMore(t *testing.T) {
 		elsewhere, _ := limited(t, paid(c, l))
 		require.Equal(t, http.StatusTooManyRequests, send(elsewhere, shown).StatusCode)
 	}
-	require.Equal(t, 6, l.count())
-	c.advance(4 * time.Second)
+	require.Equal(t, 6, l.Count())
+	c.Advance(4 * time.Second)
 	late := tokenIn(send(h))
 	require.NotEmpty(t, late)
-	c.advance(time.Second)
+	c.Advance(time.Second)
 	require.Empty(t, tokenIn(send(h)), "nobody would believe it")
 	elsewhere, _ := limited(t, paid(c, l))
 	send(elsewhere, showing(late))
-	require.Equal(t, 7, l.count(), "the later token says when it was said")
+	require.Equal(t, 7, l.Count(), "the later token says when it was said")
 }
 
 func TestExactPeekIsAdmittedInAnOutage(t *testing.T) {
 	c := new(clock)
 	l := newLedger(c)
-	l.peekFault = errEngine
+	l.PeekFault = errEngine
 	cfg := paid(c, l)
 	cfg.Cost = func(*http.Request) int64 { return 0 }
 	h, _ := limited(t, cfg)
@@ -161,8 +161,8 @@ func TestExactKeysAreHashedAndApart(t *testing.T) {
 	send(h, from("203.0.113.2"))
 	send(h, from("2001:db8::1"))
 	send(h, from("2001:db8::2")) // of the same /64
-	require.Len(t, l.keys, 3)
-	for key := range l.keys {
+	require.Len(t, l.Keys, 3)
+	for key := range l.Keys {
 		require.NotContains(t, key, "203")
 		require.LessOrEqual(t, len(key), exact.MaxKey)
 	}
@@ -171,8 +171,8 @@ func TestExactKeysAreHashedAndApart(t *testing.T) {
 func TestExactRefusesEarlyData(t *testing.T) {
 	c, l, h := paidSite(t)
 	require.Equal(t, http.StatusTooEarly, send(h, with("Early-Data", "1")).StatusCode)
-	require.Zero(t, h.spy.calls.Load())
-	require.Zero(t, l.count())
+	require.Zero(t, h.Spy.Calls.Load())
+	require.Zero(t, l.Count())
 	require.Equal(t, http.StatusOK, send(newSite(t, contact(c)), with("Early-Data", "1")).StatusCode, "where no counter is charged it is a request like others")
 }
 
@@ -233,16 +233,16 @@ func TestExactTrails(t *testing.T) {
 		h, _ := limited(t, cfg)
 		for range 3 {
 			require.Equal(t, http.StatusOK, send(h).StatusCode)
-			c.advance(a.Window / 10)
+			c.Advance(a.Window / 10)
 		}
 		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
-		l.take = notTaken(errEngine)
+		l.OnTake = notTaken(errEngine)
 		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode, "a refusal of the counter is remembered")
 		require.Equal(t, 3, admitted(h, 9, from("203.0.113.77")), "the fallback has the quota, and no more")
-		l.take = nil
-		c.advance(a.Window*7/10 - time.Second)
+		l.OnTake = nil
+		c.Advance(a.Window*7/10 - time.Second)
 		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
-		c.advance(time.Minute + time.Second) // a rolling day counts whole minutes
+		c.Advance(time.Minute + time.Second) // a rolling day counts whole minutes
 		require.Equal(t, http.StatusOK, send(h).StatusCode, "the first has left")
 	}
 }
@@ -299,15 +299,15 @@ func TestExactRefusalThatIsRememberedNamesItsLimit(t *testing.T) {
 			require.Equal(t, tc.first, refused.Header.Get(tc.header))
 			require.Equal(t, tc.violated, problem(t, refused))
 			tok := refused.Header.Get(middleware.TokenHeader)
-			calls := l.count()
-			c.advance(4 * time.Second)
+			calls := l.Count()
+			c.Advance(4 * time.Second)
 			all := []*http.Response{send(h)}
 			if tc.cost == 1 {
 				all = append(all, send(elsewhere, showing(tok)))
 			}
-			c.advance(2 * time.Second)
+			c.Advance(2 * time.Second)
 			again := send(h)
-			require.Equal(t, calls, l.count(), "nobody asks")
+			require.Equal(t, calls, l.Count(), "nobody asks")
 			require.Equal(t, tc.then, again.Header.Get(tc.header))
 			for _, resp := range append(all, again) {
 				requireStatus(t, http.StatusTooManyRequests, resp)
@@ -316,7 +316,7 @@ func TestExactRefusalThatIsRememberedNamesItsLimit(t *testing.T) {
 				require.NotEmpty(t, resp.Header.Get(tc.header))
 				require.Equal(t, tc.repeat, problem(t, resp))
 			}
-			limits := h.decisions.last().Limits()
+			limits := h.Decisions.Last().Limits()
 			require.Len(t, limits, 1)
 			require.True(t, limits[0].Blocked)
 			require.Equal(t, tc.limits[len(tc.limits)-1].Window, limits[0].Window)
@@ -327,7 +327,7 @@ func TestExactRefusalThatIsRememberedNamesItsLimit(t *testing.T) {
 // A counter that repeats a refusal does not say how the limits stand: nor does what is remembered of it.
 func TestExactRefusalWithoutALimit(t *testing.T) {
 	_, l, cfg := paidRoute()
-	a := &altered{Counter: l, take: func(ctx context.Context, call exact.Call) (v exact.Verdict, err error) {
+	a := &altered{Counter: l, OnTake: func(ctx context.Context, call exact.Call) (v exact.Verdict, err error) {
 		v.Wait = time.Minute
 		return v, nil
 	}}
@@ -338,5 +338,5 @@ func TestExactRefusalWithoutALimit(t *testing.T) {
 		requireStatus(t, http.StatusTooManyRequests, resp)
 		requireHeader(t, resp, "RateLimit", "")
 	}
-	require.Empty(t, h.decisions.last().Limits())
+	require.Empty(t, h.Decisions.Last().Limits())
 }

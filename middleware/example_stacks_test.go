@@ -56,7 +56,7 @@ func TestLimitForEverybody(t *testing.T) {
 					passed += 8 + 4 + admitted(h, 9, path("/search"), from("203.0.113.3"))
 				}
 				require.Equal(t, 2*12, passed, "N·L")
-				now.advance(2 * time.Minute)
+				now.Advance(2 * time.Minute)
 			}
 		})
 	}
@@ -90,7 +90,7 @@ func TestWorkFirstAndACap(t *testing.T) {
 				tokens := resp.Header.Values(middleware.TokenHeader)
 				admitted(mux, 3, path("/signup"), showing(tokens...))
 			}
-			require.EqualValues(t, 20, signup.calls.Load())
+			require.EqualValues(t, 20, signup.Calls.Load())
 		})
 	}
 }

@@ -52,7 +52,7 @@ func readInNode(t *testing.T, now time.Time, responses []map[string]string) []re
 // which came after it and which it takes for an older draft; structured-headers reads all.
 func TestNpmReadsEveryChoice(t *testing.T) {
 	now := new(clock)
-	now.advance(10 * time.Second)
+	now.Advance(10 * time.Second)
 	var responses []map[string]string
 	for _, c := range choices() {
 		cfg := twoSpeeds(c.fields)

@@ -56,7 +56,7 @@ func choices() []choice {
 // twoSpeeds is a policy of two requests a minute and five a day. The day comes last, and is not the tightest.
 func twoSpeeds(chosen middleware.Fields) middleware.Config {
 	now := new(clock)
-	now.advance(10*time.Second + 500*time.Millisecond)
+	now.Advance(10*time.Second + 500*time.Millisecond)
 	cfg := contact(now)
 	cfg.Fields = chosen
 	cfg.Limits = []middleware.Limit{

@@ -15,9 +15,6 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// proxies are the networks of the proxies in all tests.
-var proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8:feed::/48")}
-
 const (
 	proxy  = "10.0.0.1:4711"
 	direct = "203.0.113.9:4711"
@@ -47,17 +44,6 @@ func testForwarding(t *testing.T, header string, build func(...netip.Prefix) (mi
 			require.Equal(t, wire(address(test.want)), wire(id))
 		})
 	}
-}
-
-// wire spells an identity as the limiter sees it, without its doubts.
-func wire(id middleware.Identity) string {
-	cfg := contact(new(clock))
-	cfg.Identity = only(id)
-	m, err := middleware.New(cfg)
-	if err != nil {
-		return err.Error()
-	}
-	return tokenIn(send(m.Handler(new(spy))))
 }
 
 func TestForwardedFor(t *testing.T) {
@@ -170,11 +156,11 @@ func TestForwardedForOfTrustedAddressesIsLogged(t *testing.T) {
 		h := newSite(t, cfg)
 		require.Equal(t, http.StatusOK, send(h, from("10.0.0.1"), with("X-Forwarded-For", lines)).StatusCode)
 		if says == "" {
-			require.Empty(t, h.log.lines())
+			require.Empty(t, h.Log.Lines())
 			continue
 		}
-		require.Equal(t, []string{"proxy-silent"}, codesIn(h.log.lines()), lines)
-		require.Contains(t, h.log.lines()[0], says)
+		require.Equal(t, []string{"proxy-silent"}, codesIn(h.Log.Lines()), lines)
+		require.Contains(t, h.Log.Lines()[0], says)
 	}
 }
 

@@ -40,7 +40,7 @@ func FuzzCarriage(f *testing.F) {
 	cfg.OnDecision = func(_ context.Context, d middleware.Decision) { tokens = d.Tokens }
 	h := newLimiter(f, cfg).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	f.Fuzz(func(t *testing.T, header, cookie string) {
-		now.advance(2 * cfg.Limits[0].Window) // everything is new
+		now.Advance(2 * cfg.Limits[0].Window) // everything is new
 		own := spend(t, issuer, 3, from("203.0.113.1"))
 		known := strings.NewReplacer("OWN", own, "FORGED", forgery(own), "STOLEN", spend(t, issuer, 1, from("203.0.113.2")))
 		r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
@@ -64,7 +64,7 @@ func FuzzCarriage(f *testing.F) {
 		} else {
 			require.Equal(t, quota, passed, "refused for a token that is none")
 		}
-		w := &sink{http.Header{}}
+		w := &sink{Fields: http.Header{}}
 		require.Less(t, allocated(func() { h.ServeHTTP(w, r) }), uint64(64<<10))
 	})
 }

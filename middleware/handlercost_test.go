@@ -20,14 +20,14 @@ import (
 // and one that is too dear for all but a tier.
 func routes(t testing.TB, cfg middleware.Config) *site {
 	t.Helper()
-	s := &site{ServeMux: http.NewServeMux(), spy: new(spy), decisions: record(&cfg)}
+	s := &site{ServeMux: http.NewServeMux(), Spy: new(spy), Decisions: record(&cfg)}
 	cfg.Tiers = map[string][]middleware.Limit{"large": {{Algorithm: middleware.FixedWindow, Quota: 6, Window: time.Minute}}}
-	s.m = newLimiter(t, cfg)
-	s.Handle("POST /item/{id}", s.m.Handler(s.spy))
-	s.Handle("POST /report", s.m.HandlerCost(3, s.spy))
-	s.Handle("GET /left", s.m.HandlerCost(0, s.spy))
-	s.Handle("POST /everything", s.m.HandlerCost(6, s.spy))
-	s.Handle("/tally/", s.m.Endpoints())
+	s.M = newLimiter(t, cfg)
+	s.Handle("POST /item/{id}", s.M.Handler(s.Spy))
+	s.Handle("POST /report", s.M.HandlerCost(3, s.Spy))
+	s.Handle("GET /left", s.M.HandlerCost(0, s.Spy))
+	s.Handle("POST /everything", s.M.HandlerCost(6, s.Spy))
+	s.Handle("/tally/", s.M.Endpoints())
 	return s
 }
 
@@ -47,16 +47,16 @@ func TestHandlerCost(t *testing.T) {
 			s := routes(t, cfg)
 			left := func() string { return send(s, method("GET"), path("/left")).Header.Get("RateLimit") }
 			require.Equal(t, `"contact";r=5`, left())
-			require.EqualValues(t, 0, s.decisions.last().Cost)
+			require.EqualValues(t, 0, s.Decisions.Last().Cost)
 			require.Equal(t, http.StatusOK, send(s, path("/item/7")).StatusCode)
 			require.Equal(t, test.item, left())
 			require.Equal(t, http.StatusOK, send(s, path("/report")).StatusCode)
-			require.EqualValues(t, 3, s.decisions.last().Cost)
+			require.EqualValues(t, 3, s.Decisions.Last().Cost)
 			require.Equal(t, test.last, left())
 
 			require.Equal(t, http.StatusTooManyRequests, send(s, path("/report")).StatusCode)
 			require.Equal(t, http.StatusForbidden, send(s, path("/everything")).StatusCode)
-			require.Equal(t, middleware.CostAboveQuota, s.decisions.last().Reason)
+			require.Equal(t, middleware.CostAboveQuota, s.Decisions.Last().Reason)
 			require.Equal(t, test.last, left(), "refusals charge nothing")
 		})
 	}
@@ -118,7 +118,7 @@ func TestRoutesThatNobodyCanAfford(t *testing.T) {
 			log := logTo(&cfg)
 			m := newLimiter(t, cfg)
 			m.HandlerCost(25, new(spy))
-			said := strings.Join(log.lines(), "")
+			said := strings.Join(log.Lines(), "")
 			require.Equal(t, test.want == "", said == "", said)
 			require.Contains(t, said, test.want)
 		})
@@ -133,17 +133,17 @@ func TestRoutesThatNobodyCanAfford(t *testing.T) {
 	h := m.HandlerCost(25, new(spy))
 	cfg.Limits = []middleware.Limit{five}
 	require.NoError(t, m.Reconfigure(cfg))
-	require.Len(t, log.lines(), 1)
+	require.Len(t, log.Lines(), 1)
 	require.Equal(t, http.StatusForbidden, send(h).StatusCode)
 
 	cfg.Policy, cfg.Cost = "cost", func(*http.Request) int64 { return 6 }
 	h = newLimiter(t, cfg).Handler(new(spy))
 	for range 90 {
-		now.advance(time.Second)
+		now.Advance(time.Second)
 		require.Equal(t, http.StatusForbidden, send(h).StatusCode)
 	}
-	require.Len(t, log.lines(), 3, "one a minute")
-	require.Contains(t, log.lines()[2], "code=cost-above-quota cost=6 largest=5 ")
+	require.Len(t, log.Lines(), 3, "one a minute")
+	require.Contains(t, log.Lines()[2], "code=cost-above-quota cost=6 largest=5 ")
 }
 
 func tierOf(of middleware.Limit, quota int64) map[string][]middleware.Limit {
@@ -174,7 +174,7 @@ func failuresOf(quota int64) ([]middleware.Limit, *middleware.ByOutcome) {
 func TestHandlerCostIsSettledAndReconfigured(t *testing.T) {
 	cfg := contact(new(clock))
 	m := newLimiter(t, cfg)
-	h := m.HandlerCost(3, &spy{serve: settling(t, false)})
+	h := m.HandlerCost(3, &spy{Serve: settling(t, false)})
 	require.Equal(t, http.StatusOK, send(h, settles(1)).StatusCode)
 	require.Equal(t, `"contact";r=4;t=60`, send(m.HandlerCost(0, new(spy))).Header.Get("RateLimit"))
 	cfg.Limits = append(cfg.Limits[:0:0], cfg.Limits...)

@@ -105,7 +105,7 @@ func TestFieldsAreStructured(t *testing.T) {
 		h, _ := limited(t, cfg)
 		tok := ""
 		for range 60 {
-			now.advance(time.Duration(r.Int64N(int64(10 * time.Second))))
+			now.Advance(time.Duration(r.Int64N(int64(10 * time.Second))))
 			resp := send(h, showing(tok), costing(r.Int64N(4)), method([]string{"GET", "POST"}[r.IntN(2)]))
 			requireFields(t, resp, len(cfg.Limits))
 			if resp.StatusCode == http.StatusTooManyRequests {
@@ -134,7 +134,7 @@ func TestRetryAfterIsTrue(t *testing.T) {
 			cfg := contact(now)
 			cfg.Limits = []middleware.Limit{limit}
 			h, _ := limited(t, cfg)
-			now.advance(13*time.Second + 500*time.Millisecond)
+			now.Advance(13*time.Second + 500*time.Millisecond)
 			admitted(h, 20)
 
 			least, most := int64(1)<<62, int64(0)
@@ -149,16 +149,16 @@ func TestRetryAfterIsTrue(t *testing.T) {
 			require.Equal(t, wait, least, "without jitter")
 			require.Equal(t, wait+min(wait/10, 30), most, "with all of it, in 1000 attempts")
 
-			now.advance(time.Duration(wait-1) * time.Second)
+			now.Advance(time.Duration(wait-1) * time.Second)
 			require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
-			now.advance(time.Second)
+			now.Advance(time.Second)
 			require.Equal(t, http.StatusOK, send(h).StatusCode)
 		})
 	}
 }
 
 func TestFieldsAreApart(t *testing.T) {
-	s := &spy{serve: func(w http.ResponseWriter, _ *http.Request) {
+	s := &spy{Serve: func(w http.ResponseWriter, _ *http.Request) {
 		for name := range w.Header() {
 			w.Header().Add(name, "added")
 		}
@@ -174,7 +174,7 @@ func TestFieldsAreApart(t *testing.T) {
 // A handler that edits the values it finds must not change a later response.
 func TestFieldsAreNotShared(t *testing.T) {
 	for _, m := range []string{http.MethodGet, http.MethodPost} {
-		s := &spy{serve: func(w http.ResponseWriter, _ *http.Request) {
+		s := &spy{Serve: func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusOK)
 			for name := range w.Header() {
 				w.Header()[name][0] = "edited"

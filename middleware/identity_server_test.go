@@ -28,7 +28,7 @@ func TestPeerAddressOverTheNetwork(t *testing.T) {
 			passed += admittedOver(t, client, server.URL, 1, with("X-Forwarded-For", fmt.Sprint(addr, i), "X-Real-Ip", fmt.Sprint(addr, 9-i)))
 		}
 		require.Equal(t, 5, passed, addr)
-		require.EqualValues(t, 5*(i+1), spy.calls.Load())
+		require.EqualValues(t, 5*(i+1), spy.Calls.Load())
 	}
 }
 
@@ -46,7 +46,7 @@ func TestIPv6PeerOverTheNetwork(t *testing.T) {
 	for range 6 {
 		over(t, client, server.URL)
 	}
-	require.Equal(t, middleware.OverLimit, h.decisions.last().Reason)
+	require.Equal(t, middleware.OverLimit, h.Decisions.Last().Reason)
 	require.Equal(t, 5, admitted(h, 9, from("::2:0:0:0:1")), "another /64")
 	require.Zero(t, admitted(h, 9, from("::1:2:3:4")), "::1 and this are in one")
 }
@@ -75,7 +75,7 @@ func TestUnixSocket(t *testing.T) {
 	for range 3 {
 		require.Equal(t, http.StatusForbidden, over(t, client, "http://unix").StatusCode)
 	}
-	require.Contains(t, log.only(t), "Config.Identity")
+	require.Contains(t, log.Only(t), "Config.Identity")
 	cfg.Identity = only(middleware.Principal("the only one"))
 	require.NoError(t, m.Reconfigure(cfg))
 	require.Equal(t, 5, admittedOver(t, client, "http://unix", 6))

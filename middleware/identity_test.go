@@ -17,8 +17,6 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-func address(s string) middleware.Identity { return middleware.Address(netip.MustParseAddr(s)) }
-
 func peerRequest(remote string, pairs ...string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
 	r.RemoteAddr = remote
@@ -192,10 +190,10 @@ func TestIdentityUnknown(t *testing.T) {
 				require.Contains(t, body, "#identity-unknown")
 				require.NotContains(t, body, "database", "what went wrong is not the client's business")
 			}
-			require.Zero(t, h.spy.calls.Load())
-			require.Equal(t, middleware.IdentityUnknown, h.decisions.last().Reason)
-			require.Empty(t, h.decisions.last().Limits())
-			require.Len(t, h.log.lines(), 1, "one warning, not ten")
+			require.Zero(t, h.Spy.Calls.Load())
+			require.Equal(t, middleware.IdentityUnknown, h.Decisions.Last().Reason)
+			require.Empty(t, h.Decisions.Last().Limits())
+			require.Len(t, h.Log.Lines(), 1, "one warning, not ten")
 		})
 	}
 }
@@ -221,9 +219,9 @@ func TestDenial(t *testing.T) {
 				resp := requireStatus(t, test.status, send(h))
 				requireHeader(t, resp, "WWW-Authenticate", test.auth, "Cache-Control", "no-store")
 				require.Contains(t, bodyOf(t, resp), fmt.Sprintf(`"status":%d`, test.status))
-				require.Equal(t, middleware.IdentityDenied, h.decisions.last().Reason)
-				require.Zero(t, h.spy.calls.Load(), "a denial may guard a door: also in shadow mode")
-				require.Empty(t, h.log.lines(), "the program refused; there is nothing to mend")
+				require.Equal(t, middleware.IdentityDenied, h.Decisions.Last().Reason)
+				require.Zero(t, h.Spy.Calls.Load(), "a denial may guard a door: also in shadow mode")
+				require.Empty(t, h.Log.Lines(), "the program refused; there is nothing to mend")
 			})
 		}
 	}

@@ -25,7 +25,7 @@ func TestEchoingClientOnThreeInstances(t *testing.T) {
 
 	wait, err := strconv.Atoi(refused.Header.Get("Retry-After"))
 	require.NoError(t, err)
-	now.advance(time.Duration(wait) * time.Second)
+	now.Advance(time.Duration(wait) * time.Second)
 	require.Equal(t, http.StatusOK, send(h, showing(tok)).StatusCode, "after its Retry-After")
 }
 
@@ -70,7 +70,7 @@ func TestSixParallelClientsWithOneCookieJar(t *testing.T) {
 		}
 	})
 	require.EqualValues(t, 50, passed.Load(), "of 72")
-	require.EqualValues(t, 50, spy.calls.Load())
+	require.EqualValues(t, 50, spy.Calls.Load())
 	jar := client.Jar.Cookies(mustURL(t, url))
 	require.Len(t, jar, 1)
 	require.Equal(t, "__Host-tallystick-contact", jar[0].Name)
@@ -80,7 +80,7 @@ func TestRestartInTheMiddleOfAWindow(t *testing.T) {
 	now := new(clock)
 	before, _ := limited(t, contact(now))
 	tok := spend(t, before, 4)
-	now.advance(30 * time.Second)
+	now.Advance(30 * time.Second)
 
 	t.Run("who echoes keeps the tally", func(t *testing.T) {
 		after, _ := limited(t, contact(now))
@@ -142,7 +142,7 @@ func TestSecondMiddlewareIsTold(t *testing.T) {
 			log := logTo(&cfg)
 			tt.first(t, cfg)
 			tt.then(t, cfg)
-			require.Equal(t, tt.want, codesIn(log.lines()))
+			require.Equal(t, tt.want, codesIn(log.Lines()))
 		})
 	}
 }

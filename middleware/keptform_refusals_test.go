@@ -154,7 +154,7 @@ func TestKeptFormLeavesTheRestAlone(t *testing.T) {
 		now := new(clock)
 		h := newSite(t, keeping(now, middleware.Newcomers))
 		ticket := waitCookieIn(t, send(h, form))
-		now.advance(5 * time.Second)
+		now.Advance(5 * time.Second)
 		require.Equal(t, "ok", bodyOf(t, send(h, form, holding(ticket))))
 	})
 	t.Run("nobody's page", func(t *testing.T) {

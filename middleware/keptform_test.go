@@ -43,7 +43,7 @@ func TestKeptFormHoldsTheFields(t *testing.T) {
 // Nothing else comes from the request, and nothing is inline.
 func TestKeptFormPage(t *testing.T) {
 	h := newSite(t, keeping(new(clock), middleware.Newcomers))
-	resp := send(h.m.Handler(h.spy), submitting(urlencoded, encoded(letter)), path("//evil.example/\"><script>"))
+	resp := send(h.M.Handler(h.Spy), submitting(urlencoded, encoded(letter)), path("//evil.example/\"><script>"))
 	require.Equal(t, []string{
 		"default-src 'none'; script-src 'self'; worker-src 'self'; connect-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 	}, resp.Header.Values("Content-Security-Policy"))
@@ -58,7 +58,7 @@ func TestKeptFormPage(t *testing.T) {
 		names = append(names, tag.name)
 		switch tag.name {
 		case "script":
-			require.Equal(t, map[string]string{"type": "module", "src": h.m.ScriptURL()}, tag.attributes)
+			require.Equal(t, map[string]string{"type": "module", "src": h.M.ScriptURL()}, tag.attributes)
 		case "link":
 			links[tag.attributes["rel"]] = append(links[tag.attributes["rel"]], tag.attributes["href"])
 		case "tally-check":
@@ -67,13 +67,13 @@ func TestKeptFormPage(t *testing.T) {
 			require.Equal(t, map[string]string{"method": "post", "accept-charset": "utf-8"}, tag.attributes, "no action: its own URL")
 		}
 	}
-	folder := strings.TrimSuffix(h.m.ScriptURL(), "tally.js")
+	folder := strings.TrimSuffix(h.M.ScriptURL(), "tally.js")
 	require.Equal(t, []string{folder + "fetch.js", folder + "texts.js", folder + "solver.js"}, links["modulepreload"])
 	sheets := links["stylesheet"]
 	require.Len(t, sheets, 2)
 	require.Len(t, links, 2)
 	require.Regexp(t, `^/tally/[0-9a-f]{16}/page\.css$`, sheets[0])
-	require.Equal(t, h.m.StyleURL(), sheets[1])
+	require.Equal(t, h.M.StyleURL(), sheets[1])
 	sheet := send(h, method("GET"), path(sheets[0]))
 	require.Equal(t, "text/css; charset=utf-8", sheet.Header.Get("Content-Type"))
 	require.Contains(t, bodyOf(t, sheet), "color-scheme:light dark")
@@ -207,7 +207,7 @@ func TestFormWithoutJavaScript(t *testing.T) {
 				require.Len(t, fields, len(written))
 				fields[4].value = "hunter2"
 				require.Equal(t, written, fields)
-				now.advance(time.Duration(early) * 5 * time.Second)
+				now.Advance(time.Duration(early) * 5 * time.Second)
 			}
 			require.Equal(t, http.StatusOK, status(submit(written)))
 			require.Equal(t, [][]pair{append([]pair{{"the query", "x=1"}}, written...)}, got)

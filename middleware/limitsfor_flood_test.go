@@ -66,7 +66,7 @@ func TestLimitsForInAFlood(t *testing.T) {
 			require.Contains(t, policy(customer("free-"+strconv.Itoa(i))), "q=5;")
 			if i%8 == 0 {
 				require.Contains(t, policy(customer("paying")), "q=20;", i)
-				now.advance(time.Millisecond)
+				now.Advance(time.Millisecond)
 			}
 		}
 		for _, who := range reg.asked {
@@ -99,7 +99,7 @@ func TestLimitsForSlowCustomersKeepNobody(t *testing.T) {
 			_, took = quota("slow-" + strconv.Itoa(i))
 			require.Zero(t, took, "nobody waits twice")
 		}
-		now.advance(5 * time.Minute)
+		now.Advance(5 * time.Minute)
 		for range 3 {
 			q, took = quota("known")
 			require.EqualValues(t, 20, q)

@@ -106,7 +106,7 @@ func TestLimitsForACustomer(t *testing.T) {
 			require.Equal(t, fmt.Sprintf(`"contact";q=%d;w=60`, test.quota), resp.Header.Get("RateLimit-Policy"), test.name)
 			require.Equal(t, fmt.Sprintf(`"contact";r=%d;t=60`, test.quota-used), resp.Header.Get("RateLimit"), test.name)
 			require.Equal(t, fmt.Sprint(test.quota), resp.Header.Get("X-RateLimit-Limit"), test.name)
-			d := h.decisions.last()
+			d := h.Decisions.Last()
 			require.EqualValues(t, test.quota, d.Limits()[0].Quota)
 			require.Equal(t, test.tier, d.Tier)
 			require.NotEmpty(t, d.Pseudonym())
@@ -155,7 +155,7 @@ func TestLimitsForWithoutAnAnswer(t *testing.T) {
 				h := newSite(t, cfg)
 				if known {
 					require.Equal(t, `"contact";q=20;w=60`, send(h, customer("a")).Header.Get("RateLimit-Policy"))
-					now.advance(time.Hour)
+					now.Advance(time.Hour)
 				}
 				reg.mu.Lock()
 				test.change(reg)
@@ -167,10 +167,10 @@ func TestLimitsForWithoutAnAnswer(t *testing.T) {
 					synctest.Wait()
 				}
 				require.Equal(t, test.waits, time.Since(began), "the first waits, for no longer than the deadline")
-				require.Contains(t, h.log.only(t), "LimitsFor has no answer")
-				require.Contains(t, h.log.lines()[0], test.log)
+				require.Contains(t, h.Log.Only(t), "LimitsFor has no answer")
+				require.Contains(t, h.Log.Lines()[0], test.log)
 				before := reg.calls()
-				now.advance(6 * time.Second)
+				now.Advance(6 * time.Second)
 				send(h, customer("a"))
 				synctest.Wait()
 				require.Equal(t, before+1, reg.calls(), "asked again")
@@ -187,11 +187,11 @@ func TestLimitsForAChange(t *testing.T) {
 		cfg := contracts(now, reg)
 		cfg.Limits = []middleware.Limit{fixed(3, time.Hour)}
 		h := newSite(t, cfg)
-		left := func() string { return send(h.m.HandlerCost(0, new(spy)), customer("a")).Header.Get("RateLimit") }
+		left := func() string { return send(h.M.HandlerCost(0, new(spy)), customer("a")).Header.Get("RateLimit") }
 		require.Equal(t, 5, admitted(h, 6, customer("a")))
 		reg.says([]middleware.Limit{fixed(8, time.Hour)}, nil)
 		require.Equal(t, `"contact";r=0;t=3600`, left())
-		now.advance(time.Minute)
+		now.Advance(time.Minute)
 		require.Equal(t, `"contact";r=0;t=3540`, left(), "meanwhile")
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
@@ -199,15 +199,15 @@ func TestLimitsForAChange(t *testing.T) {
 
 		// A new configuration makes a change known at once; what was known is there if there is no answer.
 		reg.says([]middleware.Limit{fixed(9, time.Hour)}, nil)
-		require.NoError(t, h.m.Reconfigure(cfg))
+		require.NoError(t, h.M.Reconfigure(cfg))
 		require.Equal(t, `"contact";r=4;t=3540`, left())
 		reg.says(nil, errEngine)
-		require.NoError(t, h.m.Reconfigure(cfg))
+		require.NoError(t, h.M.Reconfigure(cfg))
 		require.Equal(t, `"contact";r=4;t=3540`, left())
 		require.Equal(t, `"contact";r=4;t=3540`, left())
 		// Not under other limits.
 		cfg.Limits = []middleware.Limit{{Name: "contact", Quota: 3, Window: time.Minute}}
-		require.NoError(t, h.m.Reconfigure(cfg))
+		require.NoError(t, h.M.Reconfigure(cfg))
 		require.Equal(t, `"contact";r=3`, left())
 	})
 }
@@ -224,7 +224,7 @@ func TestLimitsForASettledRequest(t *testing.T) {
 		without := cfg
 		without.LimitsFor = &middleware.LimitsFor{Func: new(registry).limitsFor}
 		m := newLimiter(t, cfg)
-		h := m.HandlerCost(10, &spy{serve: func(_ http.ResponseWriter, r *http.Request) {
+		h := m.HandlerCost(10, &spy{Serve: func(_ http.ResponseWriter, r *http.Request) {
 			require.NoError(t, m.Reconfigure(without))
 			require.NoError(t, middleware.Settle(r, 50))
 			require.NoError(t, m.Reconfigure(cfg))
@@ -255,7 +255,7 @@ func TestLimitsForWithEverything(t *testing.T) {
 		{"a counter", counter},
 		{"a counter, slots", func(c *clock, cfg *middleware.Config) { counter(c, cfg); slots(c, cfg) }},
 		{"a counter that is down", func(_ *clock, cfg *middleware.Config) {
-			cfg.Exact = &middleware.Exact{Counter: &altered{take: notTaken(exact.ErrNotCounted)}, Outage: middleware.FailOpen}
+			cfg.Exact = &middleware.Exact{Counter: &altered{OnTake: notTaken(exact.ErrNotCounted)}, Outage: middleware.FailOpen}
 		}},
 		{"outcomes", func(_ *clock, cfg *middleware.Config) {
 			cfg.Limits = append(cfg.Limits, middleware.Limit{Name: "failures", Algorithm: middleware.FixedWindow, Quota: 3, Window: time.Minute})
@@ -320,7 +320,7 @@ func TestLimitsForATokenThatIsTooLong(t *testing.T) {
 		h := newSite(t, cfg)
 		reg.limits["a"] = wordy(1 << 30)
 		require.NotContains(t, send(h, customer("a")).Header.Get("RateLimit-Policy"), "1073741824")
-		require.Contains(t, h.log.String(), "too long for a token")
+		require.Contains(t, h.Log.String(), "too long for a token")
 	})
 }
 
@@ -356,13 +356,13 @@ func TestLimitsForInParallel(t *testing.T) {
 		all.Go(func() {
 			for i := range 200 {
 				send(h, customer(fmt.Sprint(i%50)))
-				now.advance(20 * time.Millisecond)
+				now.Advance(20 * time.Millisecond)
 			}
 		})
 	}
 	all.Go(func() {
 		for range 20 {
-			if err := h.m.Reconfigure(cfg); err != nil {
+			if err := h.M.Reconfigure(cfg); err != nil {
 				t.Error(err)
 			}
 		}
@@ -390,7 +390,7 @@ func TestLimitsForTheSameNumbersInTwoTiers(t *testing.T) {
 			live := d.live.Load()
 			d.opens()
 			require.Equal(t, test.most, live, test.tier)
-			require.Equal(t, test.tier, decisions.last().Tier)
+			require.Equal(t, test.tier, decisions.Last().Tier)
 		}
 	})
 }
@@ -412,7 +412,7 @@ func TestLimitsForAreWaitedFor(t *testing.T) {
 	cfg.Identity = byCustomer
 	limits := cfg.Limits
 	cfg.LimitsFor = patiently(func(context.Context, middleware.Identity) ([]middleware.Limit, error) {
-		now.advance(20 * time.Second)
+		now.Advance(20 * time.Second)
 		return limits, nil
 	})
 	h, _ := limited(t, cfg)

@@ -37,13 +37,13 @@ func TestWhyNobodyCanBeTold(t *testing.T) {
 			cfg.Identity = tt.identity
 			h := newSite(t, cfg)
 			require.Equal(t, http.StatusForbidden, send(h, tt.options...).StatusCode)
-			require.Contains(t, h.log.lines()[0], tt.because)
-			require.NotContains(t, h.log.lines()[0], "4711", "it may be the client's")
-			require.NotContains(t, h.log.lines()[0], "banana")
+			require.Contains(t, h.Log.Lines()[0], tt.because)
+			require.NotContains(t, h.Log.Lines()[0], "4711", "it may be the client's")
+			require.NotContains(t, h.Log.Lines()[0], "banana")
 			if tt.err == "" {
-				require.NoError(t, h.decisions.last().IdentityErr)
+				require.NoError(t, h.Decisions.Last().IdentityErr)
 			} else {
-				require.ErrorContains(t, h.decisions.last().IdentityErr, tt.err)
+				require.ErrorContains(t, h.Decisions.Last().IdentityErr, tt.err)
 			}
 		})
 	}
@@ -59,16 +59,16 @@ func TestAForgottenProxyIsLogged(t *testing.T) {
 			cfg.Identity = identity
 			h := newSite(t, cfg)
 			send(h, from("198.51.100.1"), with("X-Forwarded-For", "203.0.113.9"))
-			require.Empty(t, h.log.lines(), "a stranger may write what he likes")
-			now.advance(time.Second)
+			require.Empty(t, h.Log.Lines(), "a stranger may write what he likes")
+			now.Advance(time.Second)
 			send(h, from("127.0.0.1"))
-			require.Empty(t, h.log.lines())
+			require.Empty(t, h.Log.Lines())
 			for _, private := range []string{"127.0.0.1", "10.1.2.3", "fd00::1"} {
-				now.advance(time.Second)
+				now.Advance(time.Second)
 				send(h, from(private), with("X-Forwarded-For", "203.0.113.9"))
 			}
-			require.Contains(t, h.log.only(t), "all of its clients share one quota")
-			require.NotContains(t, h.log.lines()[0], "203.0.113")
+			require.Contains(t, h.Log.Only(t), "all of its clients share one quota")
+			require.NotContains(t, h.Log.Lines()[0], "203.0.113")
 		})
 	}
 }
@@ -82,8 +82,8 @@ func TestUnknownTierIsLoggedByName(t *testing.T) {
 	}
 	h := newSite(t, cfg)
 	send(h)
-	require.Contains(t, h.log.lines()[0], "Paid!")
-	require.Less(t, len(h.log.lines()[0]), 400)
+	require.Contains(t, h.Log.Lines()[0], "Paid!")
+	require.Less(t, len(h.Log.Lines()[0]), 400)
 }
 
 // A counter that fails now and then is told of from the first failure, and never more
@@ -92,27 +92,27 @@ func TestCounterFailureIsLoggedAndDoesNotFillTheDisk(t *testing.T) {
 	c, l, cfg := paidRoute()
 	cfg.Limits[0].Quota = 1 << 20
 	h := newSite(t, cfg)
-	l.fault = onFire
+	l.Fault = onFire
 	require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
-	require.Equal(t, 1, h.log.count("failed a request"))
-	require.Contains(t, h.log.String(), errEngine.Error())
+	require.Equal(t, 1, h.Log.Count("failed a request"))
+	require.Contains(t, h.Log.String(), errEngine.Error())
 	for range 25 { // in less than a minute
-		l.fault = onFire
+		l.Fault = onFire
 		breaks(h, c)
-		l.fault = nil
-		c.advance(time.Second)
+		l.Fault = nil
+		c.Advance(time.Second)
 		send(h)
 	}
-	require.Equal(t, 1, h.log.count("failed a request"))
-	require.Equal(t, 1, h.log.count("does not answer"))
-	require.Zero(t, h.log.count("answers again"), "it comes and goes")
-	c.advance(10 * time.Second)
+	require.Equal(t, 1, h.Log.Count("failed a request"))
+	require.Equal(t, 1, h.Log.Count("does not answer"))
+	require.Zero(t, h.Log.Count("answers again"), "it comes and goes")
+	c.Advance(10 * time.Second)
 	send(h)
-	require.Equal(t, 1, h.log.count("answers again"), "as often as it was said that it does not")
-	c.advance(time.Minute)
-	l.fault = onFire
+	require.Equal(t, 1, h.Log.Count("answers again"), "as often as it was said that it does not")
+	c.Advance(time.Minute)
+	l.Fault = onFire
 	breaks(h, c)
-	require.Equal(t, 2, h.log.count("does not answer"))
+	require.Equal(t, 2, h.Log.Count("does not answer"))
 }
 
 func TestMisuseIsToldAtOnce(t *testing.T) {

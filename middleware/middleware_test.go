@@ -5,7 +5,6 @@ package middleware_test
 import (
 	"fmt"
 	"net/http"
-	"strconv"
 	"testing"
 	"time"
 
@@ -14,25 +13,6 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/storeless"
 )
-
-// hostile stands for what may surround a limiter: it plants fields of ours before
-// and edits them after, and sets fields of its own that must survive.
-func hostile(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		header := w.Header()
-		header.Set("Vary", "Origin")
-		header.Set("Set-Cookie", "session=1")
-		header.Set("Cache-Control", "private, max-age=600")
-		for _, name := range []string{"RateLimit", "RateLimit-Policy", middleware.TokenHeader} {
-			header.Set(name, "planted")
-		}
-		h.ServeHTTP(w, r)
-		for name, lines := range header {
-			header[name][0] = "edited"
-			header[name] = append(lines, "edited")
-		}
-	})
-}
 
 const anything, planted = "*", "planted"
 
@@ -61,14 +41,14 @@ func (s scenario) run(t *testing.T, httpMethod string) {
 	inner, spy := limited(t, cfg)
 	h, passed := hostile(inner), 0
 	for i, step := range s.steps {
-		now.advance(step.after)
+		now.Advance(step.after)
 		resp := send(h, append([]option{method(httpMethod)}, step.request...)...)
 		at := fmt.Sprintf("request %d", i+1)
 		require.Equal(t, step.status, resp.StatusCode, at)
 		if step.status == http.StatusOK {
 			passed++
 		}
-		require.EqualValues(t, passed, spy.calls.Load(), at)
+		require.EqualValues(t, passed, spy.Calls.Load(), at)
 		for name, want := range step.header {
 			if want == anything {
 				require.NotEmpty(t, resp.Header.Get(name), "%s: %s", at, name)
@@ -87,21 +67,7 @@ func (s scenario) run(t *testing.T, httpMethod string) {
 		}
 		require.Equal(t, []string{stored}, resp.Header.Values("Cache-Control"), at)
 	}
-	require.Len(t, decisions.all, len(s.steps), "OnDecision is called once for each request")
-}
-
-// requireRetry checks Retry-After: the wait, up to a tenth and 30 s more.
-func requireRetry(t testing.TB, resp *http.Response, wait int) {
-	t.Helper()
-	if wait == 0 {
-		require.Empty(t, resp.Header.Values("Retry-After"))
-		return
-	}
-	require.Len(t, resp.Header.Values("Retry-After"), 1)
-	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, seconds, wait)
-	require.LessOrEqual(t, seconds, wait+min(wait/10, 30))
+	require.Len(t, decisions.All, len(s.steps), "OnDecision is called once for each request")
 }
 
 func limits(all ...middleware.Limit) func(*middleware.Config) {

@@ -40,15 +40,15 @@ func TestWhenBusy(t *testing.T) {
 	own := bought(t, h, from("203.0.113.7"))
 	shared := spend(t, h, 3)
 	requireNoChallenge(t, send(h, from("203.0.113.8"), showing(own)))
-	require.True(t, h.decisions.last().Own)
+	require.True(t, h.Decisions.Last().Own)
 	require.Contains(t, bodyOf(t, fetched(h)), `{"needed":false,"left":2,`)
-	require.False(t, h.m.Stats().Busy)
+	require.False(t, h.M.Stats().Busy)
 
 	require.Equal(t, 197, strangers(h, 300), "ten seconds' worth, and one")
-	require.True(t, h.m.Stats().Busy)
+	require.True(t, h.M.Stats().Busy)
 	for name, shown := range map[string][]option{"nothing": nil, "the shared token": {showing(shared), showingCookie(shared)}} {
 		refused := requireStatus(t, http.StatusForbidden, send(h, shown...), name)
-		require.Equal(t, middleware.NoToken, h.decisions.last().Reason, name)
+		require.Equal(t, middleware.NoToken, h.Decisions.Last().Reason, name)
 		require.Empty(t, tokenIn(refused), name)
 		challengeIn(t, refused)
 	}
@@ -58,20 +58,20 @@ func TestWhenBusy(t *testing.T) {
 	require.Contains(t, bodyOf(t, fetched(h, showing(tokenIn(worked)))), `{"needed":false,"left":4,"carried":true`)
 	spent := tokenIn(worked)
 	require.Equal(t, 4, admitted(h, 5, showing(spent)), "no more than its own")
-	require.Equal(t, middleware.OverLimit, h.decisions.last().Reason, "the shared one is closed")
+	require.Equal(t, middleware.OverLimit, h.Decisions.Last().Reason, "the shared one is closed")
 
-	now.advance(15 * time.Second)
-	require.False(t, h.m.Stats().Busy)
+	now.Advance(15 * time.Second)
+	require.False(t, h.M.Stats().Busy)
 	require.Equal(t, 2, admitted(h, 9), "what the address has used was not forgotten")
 	require.Equal(t, 1, admitted(h, 1, from("203.0.113.9")), "nobody is asked")
 	require.Equal(t, 1, admitted(h, 1, from("203.0.113.8"), showing(own)))
-	require.True(t, h.decisions.last().Own, "and own tallies are charged first")
+	require.True(t, h.Decisions.Last().Own, "and own tallies are charged first")
 
-	now.advance(45 * time.Second) // the next window
+	now.Advance(45 * time.Second) // the next window
 	require.Equal(t, 1, admitted(h, 1, showing(shared)), "the shared token is good again")
-	require.False(t, h.decisions.last().Own)
+	require.False(t, h.Decisions.Last().Own)
 	require.Equal(t, 1, admitted(h, 1, showing(spent)))
-	require.True(t, h.decisions.last().Own, "bought while it was busy")
+	require.True(t, h.Decisions.Last().Own, "bought while it was busy")
 }
 
 // What is refused, and what costs nothing, makes nobody busy; what is admitted does, whoever admits it.
@@ -93,25 +93,25 @@ func TestWhatMakesAnInstanceBusy(t *testing.T) {
 		"the waiting room": {true, nil, func(t *testing.T, h *site, now *clock) {
 			exhaust(t, h)
 			ticket := refusedWithTicket(t, h)
-			now.advance(6 * time.Second)
+			now.Advance(6 * time.Second)
 			strangers(h, enough-1)
-			require.False(t, h.m.Stats().Busy)
+			require.False(t, h.M.Stats().Busy)
 			require.Equal(t, 1, admitted(h, 1, holding(ticket)))
-			require.True(t, h.decisions.last().FromWaitingRoom)
+			require.True(t, h.Decisions.Last().FromWaitingRoom)
 		}},
 		"outside of HTTP": {true, nil, func(t *testing.T, h *site, _ *clock) {
 			for i := range enough {
-				allowed(t, h.m, middleware.Principal(fmt.Sprint(i)), 1)
+				allowed(t, h.M, middleware.Principal(fmt.Sprint(i)), 1)
 			}
 		}},
 		"in shadow mode": {true, func(cfg *middleware.Config) { cfg.Shadow = true }, flooded},
 		"over their limits": {false, func(cfg *middleware.Config) { cfg.Limits[0].Window = time.Hour }, func(t *testing.T, h *site, now *clock) {
 			for i := range enough {
 				require.Equal(t, 5, admitted(h, 5, stranger(i)))
-				now.advance(time.Second)
+				now.Advance(time.Second)
 			}
-			now.advance(time.Minute)
-			require.False(t, h.m.Stats().Busy)
+			now.Advance(time.Minute)
+			require.False(t, h.M.Stats().Busy)
 			for range 10 {
 				require.Zero(t, strangers(h, enough))
 			}
@@ -125,7 +125,7 @@ func TestWhatMakesAnInstanceBusy(t *testing.T) {
 		"skipped":    {false, func(cfg *middleware.Config) { cfg.Skip = func(*http.Request) bool { return true } }, func(_ *testing.T, h *site, _ *clock) { strangers(h, 1000) }},
 		"peeks": {false, nil, func(t *testing.T, h *site, _ *clock) {
 			for range 1000 {
-				peeked(t, h.m, visitor)
+				peeked(t, h.M, visitor)
 			}
 		}},
 		"the endpoints": {false, nil, func(t *testing.T, h *site, _ *clock) {
@@ -143,7 +143,7 @@ func TestWhatMakesAnInstanceBusy(t *testing.T) {
 			}
 			h := newSite(t, cfg)
 			test.come(t, h, now)
-			require.Equal(t, test.busy, h.m.Stats().Busy)
+			require.Equal(t, test.busy, h.M.Stats().Busy)
 		})
 	}
 }
@@ -153,12 +153,12 @@ func TestARefusedFloodLetsItCalmDown(t *testing.T) {
 	h := newSite(t, busyFrom(now, 10, 0))
 	require.Equal(t, 101, strangers(h, 200))
 	for range 99 {
-		now.advance(100 * time.Millisecond)
+		now.Advance(100 * time.Millisecond)
 		require.Zero(t, strangers(h, 200))
-		require.True(t, h.m.Stats().Busy)
+		require.True(t, h.M.Stats().Busy)
 	}
-	now.advance(100 * time.Millisecond)
-	require.False(t, h.m.Stats().Busy)
+	now.Advance(100 * time.Millisecond)
+	require.False(t, h.M.Stats().Busy)
 	require.Positive(t, strangers(h, 1))
 }
 
@@ -181,31 +181,31 @@ func TestWhenBusyCountsRequestsUnderWay(t *testing.T) {
 			cfg := busyFrom(new(clock), 0, many)
 			cfg.Now, cfg.Concurrency = time.Now, concurrency
 			h, d := newSite(t, cfg), newDoor(false)
-			held := h.m.Handler(d)
+			held := h.M.Handler(d)
 			comeFromAfar(held, 1, many)
 			require.Equal(t, http.StatusOK, send(h, from("203.0.113.2")).StatusCode, "one more, which is gone")
-			require.False(t, h.m.Stats().Busy)
+			require.False(t, h.M.Stats().Busy)
 			come(held, 1, from("203.0.113.3"))
 			require.Equal(t, http.StatusForbidden, send(h, from("203.0.113.2")).StatusCode)
-			require.Equal(t, middleware.NoToken, h.decisions.last().Reason)
+			require.Equal(t, middleware.NoToken, h.Decisions.Last().Reason)
 			require.Equal(t, http.StatusOK, send(h, proving(solved(t, fetched(h)))).StatusCode)
 
 			time.Sleep(time.Hour)
-			require.True(t, h.m.Stats().Busy, "for as long as they stay")
+			require.True(t, h.M.Stats().Busy, "for as long as they stay")
 			for range 100 {
 				require.Equal(t, http.StatusForbidden, send(h, stranger(0)).StatusCode)
 			}
 			d.opens()
-			require.False(t, h.m.Stats().Busy)
+			require.False(t, h.M.Stats().Busy)
 
-			aborts := h.m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+			aborts := h.M.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 			for i := range 2 * many {
 				require.Panics(t, func() { send(aborts, stranger(i)) })
 			}
-			require.False(t, h.m.Stats().Busy, "a panic leaves nobody behind")
+			require.False(t, h.M.Stats().Busy, "a panic leaves nobody behind")
 			if concurrency == nil {
-				allowed(t, h.m, visitor, 5)
-				require.False(t, h.m.Stats().Busy, "what is no request is never under way")
+				allowed(t, h.M, visitor, 5)
+				require.False(t, h.M.Stats().Busy, "what is no request is never under way")
 			}
 		})
 	}
@@ -218,7 +218,7 @@ func TestAHijackedConnectionIsUnderWay(t *testing.T) {
 	upgraded := oneShot(t, server, "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 	require.Equal(t, http.StatusSwitchingProtocols, upgraded.StatusCode)
 	require.True(t, m.Stats().Busy)
-	now.advance(time.Hour)
+	now.Advance(time.Hour)
 	require.True(t, m.Stats().Busy)
 	hang <- struct{}{}
 	<-hang
@@ -232,34 +232,34 @@ func TestReconfigureKeepsTheLoad(t *testing.T) {
 		cfg := busyFrom(nil, 20, many)
 		cfg.Now = time.Now
 		h, d := newSite(t, cfg), newDoor(false)
-		again := func() { require.NoError(t, h.m.Reconfigure(cfg)) }
+		again := func() { require.NoError(t, h.M.Reconfigure(cfg)) }
 		for i := range 201 {
 			again()
 			require.Equal(t, 1, admitted(h, 1, stranger(i)))
 		}
 		again()
-		require.True(t, h.m.Stats().Busy)
+		require.True(t, h.M.Stats().Busy)
 		require.Zero(t, strangers(h, 9))
 		require.False(t, newLimiter(t, cfg).Stats().Busy, "another instance")
 
 		cfg.Challenge = &middleware.Challenge{Work: 16, Path: "/tally/"}
 		again()
-		require.False(t, h.m.Stats().Busy, "in another mode nobody is")
+		require.False(t, h.M.Stats().Busy, "in another mode nobody is")
 		require.Equal(t, 9, strangers(h, 9))
 		cfg.Challenge = busyFrom(nil, 20, many).Challenge
 		again()
-		require.True(t, h.m.Stats().Busy, "it was not ten seconds")
+		require.True(t, h.M.Stats().Busy, "it was not ten seconds")
 
 		time.Sleep(10 * time.Second)
-		require.False(t, h.m.Stats().Busy)
-		comeFromAfar(h.m.Handler(d), 1, many)
+		require.False(t, h.M.Stats().Busy)
+		comeFromAfar(h.M.Handler(d), 1, many)
 		again()
-		require.False(t, h.m.Stats().Busy)
-		comeFromAfar(h.m.Handler(d), many, many+1)
-		require.True(t, h.m.Stats().Busy, "those under way before count on")
+		require.False(t, h.M.Stats().Busy)
+		comeFromAfar(h.M.Handler(d), many, many+1)
+		require.True(t, h.M.Stats().Busy, "those under way before count on")
 		d.opens()
 		again()
 		time.Sleep(10 * time.Second)
-		require.False(t, h.m.Stats().Busy)
+		require.False(t, h.M.Stats().Busy)
 	})
 }

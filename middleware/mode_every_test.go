@@ -17,7 +17,7 @@ func TestEveryRequest(t *testing.T) {
 	h := newSite(t, challenging(new(clock), middleware.EveryRequest))
 
 	resp := requireStatus(t, http.StatusForbidden, send(h))
-	require.Equal(t, middleware.NoToken, h.decisions.last().Reason)
+	require.Equal(t, middleware.NoToken, h.Decisions.Last().Reason)
 	require.Equal(t, middleware.NoToken, problemIn(t, resp).Reason)
 	proof := solved(t, resp)
 
@@ -25,10 +25,10 @@ func TestEveryRequest(t *testing.T) {
 	require.Equal(t, `"contact";r=4;t=60`, ok.Header.Get("RateLimit"))
 	require.NotEmpty(t, claimsIn(t, tokenIn(ok)).Sub, "the shared tally's token")
 	require.Empty(t, claimsIn(t, tokenIn(ok)).Fam)
-	require.False(t, h.decisions.last().Own)
+	require.False(t, h.Decisions.Last().Own)
 
 	replay := requireStatus(t, http.StatusForbidden, send(h, proving(proof)))
-	d := h.decisions.last()
+	d := h.Decisions.Last()
 	require.Equal(t, middleware.ProofReplayed, d.Reason)
 	require.Equal(t, middleware.ProofReplayed, d.Proof)
 	require.Equal(t, middleware.ProofReplayed, problemIn(t, replay).Reason)
@@ -38,14 +38,14 @@ func TestEveryRequest(t *testing.T) {
 	for range 4 {
 		require.Equal(t, http.StatusOK, send(h, proving(solved(t, send(h)))).StatusCode)
 	}
-	require.EqualValues(t, 5, h.spy.calls.Load())
+	require.EqualValues(t, 5, h.Spy.Calls.Load())
 }
 
 // Over the limit no proof helps: no work is asked for, and none is lost.
 func TestEveryRequestOverLimit(t *testing.T) {
 	now := new(clock)
 	h := newSite(t, challenging(now, middleware.EveryRequest))
-	now.advance(55 * time.Second)
+	now.Advance(55 * time.Second)
 	var proofs []string
 	for range 6 {
 		proofs = append(proofs, solved(t, fetched(h)))
@@ -55,11 +55,11 @@ func TestEveryRequestOverLimit(t *testing.T) {
 	}
 	for _, options := range [][]option{{proving(proofs[5])}, nil, {proving("nonsense")}} {
 		resp := requireStatus(t, http.StatusTooManyRequests, send(h, options...))
-		require.Equal(t, middleware.OverLimit, h.decisions.last().Reason)
+		require.Equal(t, middleware.OverLimit, h.Decisions.Last().Reason)
 		requireNoChallenge(t, resp)
 		require.Equal(t, 5*time.Second, retryAfter(t, resp))
 	}
-	now.advance(5 * time.Second)
+	now.Advance(5 * time.Second)
 	require.Equal(t, http.StatusOK, send(h, proving(proofs[5])).StatusCode, "a refusal strikes no proof")
 	require.Equal(t, http.StatusForbidden, send(h, proving(proofs[5])).StatusCode)
 	require.Equal(t, http.StatusForbidden, send(h, proving(proofs[0])).StatusCode, "struck for as long as it lives")
@@ -72,7 +72,7 @@ func TestEveryRequestStrikesWhatItAdmits(t *testing.T) {
 	h := newSite(t, cfg)
 	proof := solved(t, send(h))
 	require.Equal(t, http.StatusForbidden, send(h, proving(proof), costing(6)).StatusCode)
-	require.Equal(t, middleware.CostAboveQuota, h.decisions.last().Reason)
+	require.Equal(t, middleware.CostAboveQuota, h.Decisions.Last().Reason)
 	require.Equal(t, http.StatusInternalServerError, send(h, proving(proof), costing(-1)).StatusCode)
 	require.Equal(t, http.StatusOK, send(h, proving(proof), costing(0)).StatusCode, "a peek")
 	require.Equal(t, http.StatusForbidden, send(h, costing(0)).StatusCode, "but not without proof")
@@ -111,7 +111,7 @@ func TestShuttingEveryRequest(t *testing.T) {
 				if resp := fetched(h); second%5 == 4 && resp.Header.Get(middleware.ChallengeHeader) != "" {
 					let += admitted(h, 1, proving(solved(t, resp)))
 				}
-				now.advance(time.Second)
+				now.Advance(time.Second)
 			}
 			require.Zero(t, let, "of the others")
 			if nonce {
@@ -138,9 +138,9 @@ func TestNonceOnly(t *testing.T) {
 	require.Equal(t, 1, admitted(h, 9, proving(proof)))
 
 	late := solved(t, send(h))
-	now.advance(11 * time.Second)
+	now.Advance(11 * time.Second)
 	require.Equal(t, http.StatusForbidden, send(h, proving(late)).StatusCode)
-	require.Equal(t, middleware.Reason("expired"), h.decisions.last().Proof)
+	require.Equal(t, middleware.Reason("expired"), h.Decisions.Last().Proof)
 }
 
 // Tokens of own tallies count where tallies are sold: not here, and not where nothing is ever asked.
@@ -157,15 +157,15 @@ func TestOwnTokensElsewhere(t *testing.T) {
 	decisions := record(&cfg)
 	require.NoError(t, m.Reconfigure(cfg))
 	require.Equal(t, http.StatusForbidden, send(h, showing(own)).StatusCode)
-	require.Zero(t, decisions.last().Tokens)
+	require.Zero(t, decisions.Last().Tokens)
 	resp := requireStatus(t, http.StatusOK, send(h, showing(own), proving(solved(t, send(h)))))
 	require.Empty(t, claimsIn(t, tokenIn(resp)).Fam, "nor is it answered")
-	require.False(t, decisions.last().Own)
+	require.False(t, decisions.Last().Own)
 
 	cfg.Challenge = nil
 	require.NoError(t, m.Reconfigure(cfg))
 	require.Equal(t, 4, admitted(h, 9, showing(own)))
-	require.False(t, decisions.last().Own)
+	require.False(t, decisions.Last().Own)
 }
 
 // Without memory nothing bounds a proof but its life. The name of the option says as much.
@@ -181,6 +181,6 @@ func TestEveryRequestWithoutMemory(t *testing.T) {
 		tok = tokenIn(send(h, proving(proof), showing(tok)))
 	}
 	require.Equal(t, http.StatusTooManyRequests, send(h, proving(proof), showing(tok)).StatusCode)
-	now.advance(11 * time.Second)
+	now.Advance(11 * time.Second)
 	require.Zero(t, admitted(h, 9, proving(proof)))
 }

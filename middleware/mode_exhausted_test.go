@@ -16,18 +16,18 @@ import (
 func TestWhenExhausted(t *testing.T) {
 	now := new(clock)
 	h := newSite(t, challenging(now, middleware.WhenExhausted))
-	now.advance(20 * time.Second)
+	now.Advance(20 * time.Second)
 
 	for range 5 {
 		resp := requireStatus(t, http.StatusOK, send(h), "the shared quota is free")
 		requireNoChallenge(t, resp)
-		require.False(t, h.decisions.last().Own)
+		require.False(t, h.Decisions.Last().Own)
 	}
 	refused := requireStatus(t, http.StatusTooManyRequests, send(h))
 	require.GreaterOrEqual(t, retryAfter(t, refused), 40*time.Second, "for who would rather wait")
 	c := challengeIn(t, refused)
 	require.EqualValues(t, 16, c.Work)
-	d := h.decisions.last()
+	d := h.Decisions.Last()
 	require.Equal(t, middleware.OverLimit, d.Reason)
 	require.Equal(t, c, *d.Offered)
 	p := problemIn(t, refused)
@@ -42,7 +42,7 @@ func TestWhenExhausted(t *testing.T) {
 
 	resp := requireStatus(t, http.StatusOK, send(h, proving(solve(t, c))))
 	require.Equal(t, `"contact";r=4;t=40`, resp.Header.Get("RateLimit"), "opened, and charged")
-	require.True(t, h.decisions.last().Own)
+	require.True(t, h.Decisions.Last().Own)
 	tok := tokenIn(resp)
 	require.Empty(t, claimsIn(t, tok).Sub, "not bound to an address")
 	require.Len(t, claimsIn(t, tok).Fam, 8)
@@ -111,19 +111,19 @@ func TestOwnTokenIsNotOverwritten(t *testing.T) {
 	for minute := range 55 {
 		for i := range 10 { // its own five, and the shared five that nobody else wants
 			resp := requireStatus(t, http.StatusOK, send(h, showingCookie(jar)), "minute %d, request %d", minute, i)
-			require.Equal(t, i < 5, h.decisions.last().Own)
+			require.Equal(t, i < 5, h.Decisions.Last().Own)
 			if c := cookieIn(resp); c != nil {
 				jar = c.Value
 			}
 		}
 		require.NotEmpty(t, claimsIn(t, jar).Fam)
-		now.advance(time.Minute)
+		now.Advance(time.Minute)
 	}
 	require.Equal(t, http.StatusOK, send(h, showingCookie(jar)).StatusCode)
-	require.True(t, h.decisions.last().Own)
-	now.advance(5 * time.Minute)
+	require.True(t, h.Decisions.Last().Own)
+	now.Advance(5 * time.Minute)
 	require.Equal(t, http.StatusOK, send(h, showingCookie(jar)).StatusCode)
-	require.False(t, h.decisions.last().Own, "its life is over")
+	require.False(t, h.Decisions.Last().Own, "its life is over")
 }
 
 // Where the window's rest is shorter than the time until the price is below the highest,
@@ -143,13 +143,13 @@ func TestRetryAfterIsTheNearerWay(t *testing.T) {
 			cfg.Limits[0].Window, cfg.Challenge.Crowd, cfg.Challenge.SalesPerHour = test.window, 1, test.leak
 			h := newSite(t, cfg)
 			exhaust(t, h)
-			h.m.SellOut(now.Now(), peerIdentity)
+			h.M.SellOut(now.Now(), peerIdentity)
 			resp := requireStatus(t, http.StatusTooManyRequests, send(h))
 			wait := retryAfter(t, resp)
 			require.GreaterOrEqual(t, wait, test.least)
 			require.LessOrEqual(t, wait, test.most)
 			requireNoChallenge(t, resp)
-			now.advance(wait)
+			now.Advance(wait)
 			if name == "the sale" {
 				challengeIn(t, send(h))
 				return

@@ -20,7 +20,7 @@ func TestNewcomers(t *testing.T) {
 	first := requireStatus(t, http.StatusForbidden, send(h))
 	require.Empty(t, first.Header.Get("Retry-After"), "waiting does not help")
 	require.Empty(t, tokenIn(first))
-	d := h.decisions.last()
+	d := h.Decisions.Last()
 	require.Equal(t, middleware.NoToken, d.Reason)
 	require.Empty(t, d.Proof)
 	require.Empty(t, d.Limits(), "no limit was asked")
@@ -47,9 +47,9 @@ func TestNewcomers(t *testing.T) {
 	require.Equal(t, 4, admitted(h, 4, showing(second)))
 	risen := requireStatus(t, http.StatusTooManyRequests, send(h, showing(tok, second)))
 	require.EqualValues(t, 32, challengeIn(t, risen).Work, "a Crowd of two has been sold: the price doubles")
-	require.Equal(t, challengeIn(t, risen), *h.decisions.last().Offered)
+	require.Equal(t, challengeIn(t, risen), *h.Decisions.Last().Offered)
 
-	now.advance(retryAfter(t, risen))
+	now.Advance(retryAfter(t, risen))
 	require.Equal(t, http.StatusOK, send(h, showing(tok)).StatusCode, "Retry-After was true")
 }
 
@@ -59,7 +59,7 @@ func TestNewcomersIgnoreSharedTokens(t *testing.T) {
 	cfg.Challenge.Mode = middleware.Newcomers
 	h := newSite(t, cfg)
 	resp := requireStatus(t, http.StatusForbidden, send(h, showing(shared), showingCookie(shared)))
-	require.Equal(t, middleware.NoToken, h.decisions.last().Reason)
+	require.Equal(t, middleware.NoToken, h.Decisions.Last().Reason)
 	require.Equal(t, http.StatusOK, send(h, showing(shared), proving(solved(t, resp))).StatusCode)
 }
 
@@ -70,7 +70,7 @@ func TestSoldOut(t *testing.T) {
 	cfg := challenging(now, middleware.Newcomers)
 	h := newSite(t, cfg)
 	stock := []string{solved(t, fetched(h)), solved(t, fetched(h))}
-	h.m.SellOut(now.Now(), peerIdentity)
+	h.M.SellOut(now.Now(), peerIdentity)
 	for name, resp := range map[string]*http.Response{
 		"request": send(h), "challenge": fetched(h), "redeem": redeemed(h, stock[0]), "proof": send(h, proving(stock[1])),
 	} {
@@ -92,12 +92,12 @@ func TestSoldOut(t *testing.T) {
 		})
 	}
 	send(h)
-	require.Equal(t, middleware.SoldOut, h.decisions.last().Reason)
-	require.Equal(t, http.StatusTooManyRequests, h.decisions.last().Status)
+	require.Equal(t, middleware.SoldOut, h.Decisions.Last().Reason)
+	require.Equal(t, http.StatusTooManyRequests, h.Decisions.Last().Status)
 
 	passed := 0
 	for fetched(h).StatusCode == http.StatusTooManyRequests {
-		now.advance(time.Second)
+		now.Advance(time.Second)
 		passed++
 		require.LessOrEqual(t, passed, 450)
 	}
@@ -121,7 +121,7 @@ func TestNoWorkForWhatCanNeverPass(t *testing.T) {
 			h := newSite(t, cfg)
 			strangers(h, 30)
 			resp := requireStatus(t, http.StatusForbidden, send(h, costing(6)))
-			require.Equal(t, middleware.CostAboveQuota, h.decisions.last().Reason)
+			require.Equal(t, middleware.CostAboveQuota, h.Decisions.Last().Reason)
 			requireNoChallenge(t, resp)
 			challengeIn(t, send(h))
 		})

@@ -13,16 +13,6 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-var allModes = map[string]middleware.Mode{
-	"WhenExhausted": middleware.WhenExhausted, "Newcomers": middleware.Newcomers, "EveryRequest": middleware.EveryRequest,
-}
-
-func inAllModes(t *testing.T, f func(*testing.T, middleware.Mode)) {
-	for name, mode := range allModes {
-		t.Run(name, func(t *testing.T) { f(t, mode) })
-	}
-}
-
 // Without a Challenge nothing is offered, proofs are not read, and nothing answers under its path.
 func TestNoChallenge(t *testing.T) {
 	cfg := challenging(new(clock), middleware.WhenExhausted)
@@ -32,8 +22,8 @@ func TestNoChallenge(t *testing.T) {
 	require.Equal(t, 5, admitted(h, 9, proving(proof)))
 	resp := requireStatus(t, http.StatusTooManyRequests, send(h, proving(proof)))
 	requireNoChallenge(t, resp)
-	require.Empty(t, h.decisions.last().Proof)
-	require.Nil(t, h.decisions.last().Offered)
+	require.Empty(t, h.Decisions.Last().Proof)
+	require.Nil(t, h.Decisions.Last().Offered)
 }
 
 // The reason why a proof was not accepted goes to the client, the hook and the
@@ -49,7 +39,7 @@ func TestReasons(t *testing.T) {
 	}{
 		{"expired", func(t *testing.T, s scene) string {
 			proof := solved(t, fetched(s.h))
-			s.now.advance(11 * time.Second)
+			s.now.Advance(11 * time.Second)
 			return proof
 		}},
 		{"wrong-solution", func(t *testing.T, s scene) string {
@@ -75,7 +65,7 @@ func TestReasons(t *testing.T) {
 				}
 				proof := test.proof(t, scene{h, now})
 				resp := requireStatus(t, want, send(h, proving(proof)))
-				d := h.decisions.last()
+				d := h.Decisions.Last()
 				require.Equal(t, test.reason, d.Proof)
 				require.Equal(t, want, d.Status)
 				require.Equal(t, *d.Offered, challengeIn(t, resp))
@@ -94,8 +84,8 @@ func TestReasons(t *testing.T) {
 			bought(t, h)
 		}
 		resp := requireStatus(t, http.StatusForbidden, send(h, proving(cheap)))
-		require.Equal(t, middleware.NoToken, h.decisions.last().Reason)
-		require.Equal(t, middleware.Reason("price-risen"), h.decisions.last().Proof)
+		require.Equal(t, middleware.NoToken, h.Decisions.Last().Reason)
+		require.Equal(t, middleware.Reason("price-risen"), h.Decisions.Last().Proof)
 		require.Equal(t, middleware.Reason("price-risen"), problemIn(t, resp).Reason)
 		require.Equal(t, http.StatusForbidden, redeemed(h, cheap).StatusCode)
 		require.Equal(t, http.StatusOK, send(h, proving(solved(t, resp))).StatusCode)
@@ -107,7 +97,7 @@ func TestReasons(t *testing.T) {
 func TestBadProofHarmsNobody(t *testing.T) {
 	h := newSite(t, challenging(new(clock), middleware.WhenExhausted))
 	require.Equal(t, 5, admitted(h, 9, proving("nonsense")))
-	require.Equal(t, middleware.Reason("wrong-solution"), h.decisions.last().Proof)
+	require.Equal(t, middleware.Reason("wrong-solution"), h.Decisions.Last().Proof)
 
 	h = newSite(t, challenging(new(clock), middleware.Newcomers))
 	own := bought(t, h)
@@ -122,7 +112,7 @@ func TestSeveralProofs(t *testing.T) {
 		next := func() string { return solved(t, fetched(h)) }
 		other := solved(t, fetched(h, from("203.0.113.2")))
 		require.Equal(t, http.StatusOK, send(h, proving(other, next())).StatusCode)
-		require.Empty(t, h.decisions.last().Proof)
+		require.Empty(t, h.Decisions.Last().Proof)
 		require.Equal(t, http.StatusOK, send(h, proving(other+", "+next())).StatusCode)
 		require.Equal(t, http.StatusOK, send(h, proving(next()+","+other)).StatusCode)
 		require.NotEqual(t, http.StatusOK, send(h, proving(other, other, other, other, next())).StatusCode)
@@ -159,7 +149,7 @@ func TestShadowNeverChallenges(t *testing.T) {
 			resp := requireStatus(t, http.StatusOK, send(h))
 			requireHeader(t, resp, middleware.ChallengeHeader, "", "Retry-After", "")
 		}
-		d := h.decisions.last()
+		d := h.Decisions.Last()
 		require.False(t, d.Admitted)
 		require.True(t, d.Allowed)
 		require.Nil(t, d.Offered)
@@ -170,7 +160,7 @@ func TestShadowNeverChallenges(t *testing.T) {
 			require.Equal(t, middleware.NoToken, d.Reason)
 		}
 		require.Equal(t, http.StatusOK, send(h, proving(solved(t, fetched(h)))).StatusCode)
-		require.True(t, h.decisions.last().Admitted, "proofs are honoured, so that pages can be tried too")
+		require.True(t, h.Decisions.Last().Admitted, "proofs are honoured, so that pages can be tried too")
 	})
 }
 
@@ -218,7 +208,7 @@ func TestChallengePage(t *testing.T) {
 	challengeIn(t, resp)
 	require.Contains(t, bodyOf(t, resp), "Try again in 6")
 
-	h.m.SellOut(midnight, peerIdentity)
+	h.M.SellOut(midnight, peerIdentity)
 	resp = requireStatus(t, http.StatusTooManyRequests, send(h, html), "sold out")
 	page = bodyOf(t, resp)
 	require.Regexp(t, "Try again in [0-9]+ (seconds|minutes)", page)
@@ -243,7 +233,7 @@ func TestRefusedHandlerGetsTheChallenge(t *testing.T) {
 // On responses that everybody may cache there is no place for a token, and a refusal is never one.
 func TestChallengesAreNotCached(t *testing.T) {
 	h := newSite(t, challenging(new(clock), middleware.Newcomers))
-	h.spy.serve = func(w http.ResponseWriter, _ *http.Request) {
+	h.Spy.Serve = func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Cache-Control", "public, max-age=60")
 	}
 	challengeIn(t, send(h, method("GET")))

@@ -35,7 +35,7 @@ func TestAPolicyNeverLimitsItsOwnEndpoints(t *testing.T) {
 				m, h, _, page := siteWide(t, cfg, inside)
 				spendShared(t, h, mode)
 				require.NotEqual(t, http.StatusOK, send(h).StatusCode)
-				before, served := len(decisions.all), page.calls.Load()
+				before, served := len(decisions.All), page.Calls.Load()
 
 				for _, url := range []string{m.ScriptURL(), m.StyleURL(), "/tally/tally.js", "/tally/fetch.js", "/tally/solver.js", "/tally/page.js", "/tally/page.css", "/tally/ticket"} {
 					for range 20 { // more than any quota
@@ -48,10 +48,10 @@ func TestAPolicyNeverLimitsItsOwnEndpoints(t *testing.T) {
 				require.Empty(t, resp.Header.Get("RateLimit-Policy"), "it is none of the policy's requests")
 				require.Equal(t, http.StatusForbidden, redeemed(h, "x").StatusCode)
 				resp = requireStatus(t, http.StatusOK, redeemed(h, solved(t, resp)))
-				require.Len(t, decisions.all, before, "the endpoints are no part of the policy")
-				require.Equal(t, served, page.calls.Load(), "and nothing behind it has run")
+				require.Len(t, decisions.All, before, "the endpoints are no part of the policy")
+				require.Equal(t, served, page.Calls.Load(), "and nothing behind it has run")
 				require.Equal(t, http.StatusOK, send(h, func(r *http.Request) { r.AddCookie(resp.Cookies()[0]) }).StatusCode, "the way in")
-				require.Empty(t, log.lines())
+				require.Empty(t, log.Lines())
 			})
 		}
 	})
@@ -72,7 +72,7 @@ func TestNoPathPassesUncounted(t *testing.T) {
 		page := new(spy)
 		h := newLimiter(t, cfg).Handler(page) // which looks at no path
 		require.Equal(t, 5, admitted(h, 9, path(p)), "%q", p)
-		require.EqualValues(t, 5, page.calls.Load(), "%q", p)
+		require.EqualValues(t, 5, page.Calls.Load(), "%q", p)
 	}
 	// As a server reads them off the wire: what is escaped is the same path, or none of these.
 	cfg := contact(new(clock))
@@ -95,7 +95,7 @@ func TestNoPathPassesUncounted(t *testing.T) {
 	} {
 		require.Equal(t, want, status(raw), raw)
 	}
-	require.EqualValues(t, 5, page.calls.Load())
+	require.EqualValues(t, 5, page.Calls.Load())
 }
 
 // Only its own: the endpoints of a policy inside are pages like any other to the one around it, and one below
@@ -140,21 +140,21 @@ func TestOwnEndpointsOfEveryRoute(t *testing.T) {
 		require.Equal(t, http.StatusOK, fetched(h).StatusCode, name)
 		require.Equal(t, http.StatusOK, redeemed(h, solved(t, fetched(h))).StatusCode, name)
 	}
-	require.Zero(t, page.calls.Load())
+	require.Zero(t, page.Calls.Load())
 	require.Equal(t, http.StatusOK, send(h, path("/free")).StatusCode)
 	require.Equal(t, http.StatusOK, send(h, method("OPTIONS"), path("/tally/challenge"), with("Origin", "https://a.example", "Access-Control-Request-Method", "GET")).StatusCode,
 		"what a CORS middleware further inside says of it, uncounted as ever")
-	require.EqualValues(t, 2, page.calls.Load())
+	require.EqualValues(t, 2, page.Calls.Load())
 
 	cfg.Skip, cfg.Shadow = nil, true
 	_, h, _, page = siteWide(t, cfg, false)
 	require.Equal(t, http.StatusOK, fetched(h).StatusCode, "in shadow mode")
-	require.Zero(t, page.calls.Load())
+	require.Zero(t, page.Calls.Load())
 
 	cfg.Shadow, cfg.Challenge = false, nil
 	_, h, _, page = siteWide(t, cfg, false)
 	require.Equal(t, 5, admitted(h, 9, method("GET"), path("/tally/challenge")), "without a challenge there are none")
-	require.EqualValues(t, 5, page.calls.Load())
+	require.EqualValues(t, 5, page.Calls.Load())
 
 	// A path for all of a site: its pages are not hidden by it.
 	cfg = challenging(new(clock), middleware.WhenExhausted)
@@ -162,7 +162,7 @@ func TestOwnEndpointsOfEveryRoute(t *testing.T) {
 	_, h, _, page = siteWide(t, cfg, false)
 	require.Equal(t, 5, admitted(h, 9))
 	require.Equal(t, http.StatusOK, send(h, method("GET"), path("/challenge")).StatusCode)
-	require.EqualValues(t, 5, page.calls.Load())
+	require.EqualValues(t, 5, page.Calls.Load())
 }
 
 // The log tells where no browser can pay. A policy around a whole site answers its own URLs; whether one asks
@@ -187,12 +187,12 @@ func TestEndpointsThatAreNotMountedAreTold(t *testing.T) {
 			if test.asks {
 				send(h, method("GET"), path("/tally/tally.js"))
 			}
-			now.advance(9 * time.Second)
+			now.Advance(9 * time.Second)
 			send(h)
-			require.Empty(t, log.lines(), "it may be on its way")
-			now.advance(time.Second)
+			require.Empty(t, log.Lines(), "it may be on its way")
+			now.Advance(time.Second)
 			send(h)
-			require.Equal(t, test.told, len(log.lines()) == 1)
+			require.Equal(t, test.told, len(log.Lines()) == 1)
 		})
 	}
 }

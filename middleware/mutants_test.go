@@ -9,7 +9,7 @@ import (
 )
 
 // TestMutants breaks every step of telling, carrying, deciding and answering in turn; each
-// time some test of this package must fail. Some of them count allocations.
+// time some test must fail, of this package or of those that show what a whole site gives. Some of them count allocations.
 func TestMutants(t *testing.T) {
-	mutants.Run(t, ".", mutants.Load(t, "testdata/mutants/*.json"))
+	mutants.Run(t, ".", mutants.Load(t, "testdata/mutants/*.json"), "../proof/bounds", "../proof/threats")
 }

@@ -45,7 +45,7 @@ func TestPageOpens(t *testing.T) {
 			h := newSite(t, waiting(new(clock), mode))
 			spendShared(t, h, mode)
 			resp := requireStatus(t, http.StatusTooManyRequests, send(h, navigating(), path("/wiki/Ada?a=<b>")))
-			require.Equal(t, resp.StatusCode, h.decisions.last().Status)
+			require.Equal(t, resp.StatusCode, h.Decisions.Last().Status)
 			require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
 			require.Empty(t, resp.Header.Values("X-Robots-Tag"), "it would be believed of the page behind")
 			challengeIn(t, resp)
@@ -70,8 +70,8 @@ func TestPageOpens(t *testing.T) {
 				}
 			}
 			require.Len(t, files, 7)
-			require.True(t, files[h.m.ScriptURL()])
-			require.True(t, files[h.m.StyleURL()])
+			require.True(t, files[h.M.ScriptURL()])
+			require.True(t, files[h.M.StyleURL()])
 			for file := range files {
 				require.Regexp(t, `^/tally/[0-9a-f]{16}/((tally|page)\.(css|js)|(fetch|texts|solver)\.js)$`, file)
 				served := requireStatus(t, http.StatusOK, send(h, method("GET"), path(file)))

@@ -5,7 +5,6 @@ package middleware_test
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"testing"
 	"time"
 
@@ -13,16 +12,6 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 )
-
-func costing(n int64) option { return with("Cost", strconv.FormatInt(n, 10)) }
-
-func costOf(r *http.Request) int64 {
-	n, err := strconv.ParseInt(r.Header.Get("Cost"), 10, 64)
-	if err != nil {
-		return 1
-	}
-	return n
-}
 
 // bare is a response without any field of ours.
 func bare(status int) step {
@@ -94,7 +83,7 @@ func TestSkippedRequestsAreNotCounted(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, "/", r.URL.Path)
 	}
-	s := &spy{serve: func(w http.ResponseWriter, r *http.Request) {
+	s := &spy{Serve: func(w http.ResponseWriter, r *http.Request) {
 		_, decided := middleware.FromContext(r.Context())
 		require.Equal(t, r.URL.Path == "/", decided)
 	}}
@@ -108,8 +97,8 @@ func TestDefaultCostIsOne(t *testing.T) {
 	cfg := contact(new(clock))
 	h := newSite(t, cfg)
 	send(h)
-	require.EqualValues(t, 1, h.decisions.last().Cost)
-	require.Equal(t, "contact", h.decisions.last().Policy)
+	require.EqualValues(t, 1, h.Decisions.Last().Cost)
+	require.Equal(t, "contact", h.Decisions.Last().Policy)
 }
 
 func TestTiers(t *testing.T) {
@@ -123,24 +112,15 @@ func TestTiers(t *testing.T) {
 	pro := with("Tier", "pro")
 
 	require.Equal(t, `"contact";q=8;w=60`, send(h, pro).Header.Get("RateLimit-Policy"))
-	require.Equal(t, "pro", h.decisions.last().Tier)
+	require.Equal(t, "pro", h.Decisions.Last().Tier)
 	require.Equal(t, 4, admitted(h, 10), "the tier is no part of who is asking: one count")
 	require.Equal(t, 3, admitted(h, 10, pro), "of eight")
-	require.Empty(t, h.log.lines())
+	require.Empty(t, h.Log.Lines())
 
 	resp := requireStatus(t, http.StatusTooManyRequests, send(h, with("Tier", "no such")), "an unknown tier is no freedom")
 	require.Equal(t, `"contact";q=5;w=60`, resp.Header.Get("RateLimit-Policy"))
-	require.Empty(t, h.decisions.last().Tier)
-	require.Len(t, h.log.lines(), 1, "and is logged")
-}
-
-// byTier has each request say its tier in the field Tier.
-func byTier(identify middleware.IdentityFunc) middleware.IdentityFunc {
-	return func(r *http.Request) (middleware.Identity, error) {
-		id, err := identify(r)
-		id.Tier = r.Header.Get("Tier")
-		return id, err
-	}
+	require.Empty(t, h.Decisions.Last().Tier)
+	require.Len(t, h.Log.Lines(), 1, "and is logged")
 }
 
 // Without a token the limits are told all the same, also where a handler changes what a request has cost.

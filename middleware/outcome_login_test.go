@@ -135,12 +135,12 @@ func TestOutcomeOfSlowSocketsIsCharged(t *testing.T) {
 	waiting.Wait()
 	local := from("127.0.0.1")
 	require.Zero(t, failuresLeft(t, m, local), "they hold all of it")
-	c.advance(10 * time.Second)
+	c.Advance(10 * time.Second)
 	require.Zero(t, failuresLeft(t, m, local), "and are charged then")
 	earlier := earned(t, login(c), local)
 	tok := send(m.Handler(http.HandlerFunc(passwords)), local, showing(earlier)).Header.Get(middleware.TokenHeader)
 	require.Zero(t, failuresLeft(t, newLimiter(t, login(c)), local, showing(tok)), "which tokens say")
-	c.advance(50 * time.Second)
+	c.Advance(50 * time.Second)
 	require.EqualValues(t, 5, failuresLeft(t, m, local), "no longer than five wrong passwords")
 	for _, conn := range slow {
 		_, err := fmt.Fprint(conn, strings.Repeat("p", 99))
@@ -156,7 +156,7 @@ func TestOutcomeIsChargedWhenItIsDue(t *testing.T) {
 	m := newLimiter(t, login(c))
 	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Slow") != "" {
-			c.advance(time.Hour)
+			c.Advance(time.Hour)
 		}
 		passwords(w, r)
 	}))
@@ -178,14 +178,14 @@ func TestOutcomeThatIsOverdueIsChargedBeforeASettlement(t *testing.T) {
 			return
 		}
 		w.WriteHeader(http.StatusUnauthorized)
-		c.advance(20 * time.Second)
+		c.Advance(20 * time.Second)
 		require.NoError(t, middleware.Settle(r, 3))
 	}))
-	c.advance(44 * time.Second)
+	c.Advance(44 * time.Second)
 	var slow sync.WaitGroup
 	slow.Go(func() { send(h, with("X-Slow", "1")) })
 	<-came
-	c.advance(6 * time.Second)
+	c.Advance(6 * time.Second)
 	send(h)
 	left := failuresLeft(t, m)
 	close(goes)
@@ -198,9 +198,9 @@ func TestOutcomeThatIsOverdueIsChargedBeforeASettlement(t *testing.T) {
 func TestOutcomeIsSettledWhereItWasCharged(t *testing.T) {
 	c := new(clock)
 	m := newLimiter(t, login(c))
-	c.advance(57 * time.Second)
+	c.Advance(57 * time.Second)
 	send(m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c.advance(6 * time.Second)
+		c.Advance(6 * time.Second)
 		w.WriteHeader(http.StatusUnauthorized)
 		require.NoError(t, middleware.Settle(r, 0))
 	})))

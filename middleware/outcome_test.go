@@ -18,18 +18,6 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// login is a policy with a plain limit of 10,000 a minute and five failures a minute.
-func login(c *clock) middleware.Config {
-	cfg := contact(c)
-	cfg.Policy = "login"
-	cfg.Limits = []middleware.Limit{
-		{Name: "attempts", Algorithm: middleware.FixedWindow, Quota: 10_000, Window: time.Minute},
-		{Name: "failures", Algorithm: middleware.FixedWindow, Quota: 5, Window: time.Minute},
-	}
-	cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"failures"}, Free: []int{http.StatusSeeOther}}
-	return cfg
-}
-
 // failures returns how many failures more a client may have, by what the next decision says, which is taken back.
 func failuresLeft(t testing.TB, m *middleware.Middleware, options ...option) int64 {
 	t.Helper()
@@ -68,7 +56,7 @@ func TestOutcomeCountsFailuresAlone(t *testing.T) {
 		}
 		resp := requireStatus(t, http.StatusTooManyRequests, send(h, method(m), right))
 		require.NotEmpty(t, resp.Header.Get("Retry-After"))
-		c.advance(time.Minute)
+		c.Advance(time.Minute)
 		require.Equal(t, http.StatusUnauthorized, send(h, method(m)).StatusCode)
 	}
 }
@@ -144,15 +132,15 @@ func TestOutcomeThatIsNotToldIsCharged(t *testing.T) {
 		{"a panic after no charge", 1, nil, func(w http.ResponseWriter, r *http.Request) { middleware.Charge(r, false); panic(http.ErrAbortHandler) }},
 		{"a hijack", 1, nil, hijack},
 		{"a hijack after a free status", 1, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(303); hijack(w, r) }},
-		{"a free status after ten seconds", 1, nil, func(w http.ResponseWriter, r *http.Request) { c.advance(10 * time.Second); w.WriteHeader(303) }},
+		{"a free status after ten seconds", 1, nil, func(w http.ResponseWriter, r *http.Request) { c.Advance(10 * time.Second); w.WriteHeader(303) }},
 		{"a free status a moment before", 0, nil, func(w http.ResponseWriter, r *http.Request) {
-			c.advance(10*time.Second - time.Microsecond)
+			c.Advance(10*time.Second - time.Microsecond)
 			w.WriteHeader(303)
 		}},
 		{"no charge", 0, nil, func(w http.ResponseWriter, r *http.Request) { middleware.Charge(r, false); w.WriteHeader(401) }},
 		{"no charge and no status", 0, nil, func(w http.ResponseWriter, r *http.Request) { middleware.Charge(r, false) }},
 		{"no charge, late", 0, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401); middleware.Charge(r, false) }},
-		{"no charge after ten seconds", 0, nil, func(w http.ResponseWriter, r *http.Request) { c.advance(time.Minute); middleware.Charge(r, false) }},
+		{"no charge after ten seconds", 0, nil, func(w http.ResponseWriter, r *http.Request) { c.Advance(time.Minute); middleware.Charge(r, false) }},
 		{"no charge and a hijack", 0, nil, func(w http.ResponseWriter, r *http.Request) { middleware.Charge(r, false); hijack(w, r) }},
 		{"Charge", 1, nil, func(w http.ResponseWriter, r *http.Request) { middleware.Charge(r, true); w.WriteHeader(303) }},
 		{"Charge, late", 1, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(303); middleware.Charge(r, true) }},
@@ -254,7 +242,7 @@ func TestALateStatusAfterAFailedFlush(t *testing.T) {
 	m := newLimiter(t, login(c))
 	m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_ = http.NewResponseController(w).Flush()
-		c.advance(10 * time.Second)
+		c.Advance(10 * time.Second)
 		w.WriteHeader(http.StatusSeeOther)
 	})).ServeHTTP(unflushable{httptest.NewRecorder()}, httptest.NewRequest(http.MethodPost, "/", nil))
 	require.EqualValues(t, 4, failuresLeft(t, m, from("192.0.2.1")))

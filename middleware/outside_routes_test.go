@@ -53,7 +53,7 @@ func TestLogInByName(t *testing.T) {
 		m := newLimiter(t, login(c))
 		try := check(t, m, alice, 1)
 		require.EqualValues(t, 4, failuresLeft(m), "held")
-		c.advance(11 * time.Second)
+		c.Advance(11 * time.Second)
 		require.EqualValues(t, 4, failuresLeft(m), "charged")
 		try.Charge(false) // late, and the last word
 		require.EqualValues(t, 5, failuresLeft(m))
@@ -91,21 +91,21 @@ func TestCheckOnAnExactRoute(t *testing.T) {
 		passed += allowed(t, one, visitor, 1) + allowed(t, two, visitor, 1)
 	}
 	require.Equal(t, quota, passed)
-	require.Len(t, l.keys, 1)
+	require.Len(t, l.Keys, 1)
 	never := newLimiter(t, cfg) // has refused it
-	calls := l.count()
+	calls := l.Count()
 	require.False(t, peeked(t, never, visitor).Allowed)
 	d := peeked(t, never, visitor)
 	require.False(t, d.Allowed)
-	require.Equal(t, calls+2, l.count(), "what a Peek hears is not remembered")
+	require.Equal(t, calls+2, l.Count(), "what a Peek hears is not remembered")
 	require.Equal(t, middleware.OverLimit, d.Reason)
 
-	c.advance(2 * cfg.Limits[0].Window)
-	charged := l.charged
+	c.Advance(2 * cfg.Limits[0].Window)
+	charged := l.Charged
 	d = peeked(t, two, visitor)
 	require.True(t, d.Allowed)
 	require.EqualValues(t, quota, d.Limits()[0].Remaining)
-	require.Equal(t, charged, l.charged, "the counter took nothing")
+	require.Equal(t, charged, l.Charged, "the counter took nothing")
 	a := check(t, two, visitor, 3)
 	require.EqualValues(t, quota-3, peeked(t, one, visitor).Limits()[0].Remaining)
 	require.NoError(t, a.Settle(1))
@@ -117,7 +117,7 @@ func TestCheckOnAnExactRoute(t *testing.T) {
 func TestCheckWhoseContextEnds(t *testing.T) {
 	_, l, cfg := paidRoute()
 	ctx, end := context.WithCancel(t.Context())
-	l.fault = func(context.Context, int) error { end(); return nil }
+	l.Fault = func(context.Context, int) error { end(); return nil }
 	m := newLimiter(t, cfg)
 	a, err := m.Decide(ctx, middleware.Ask{Identity: visitor})
 	require.NoError(t, err)
@@ -125,15 +125,15 @@ func TestCheckWhoseContextEnds(t *testing.T) {
 	require.False(t, a.Degraded)
 	_, err = m.Decide(ctx, middleware.Ask{Identity: visitor})
 	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, 1, l.count(), "an ended one charges nothing")
+	require.Equal(t, 1, l.Count(), "an ended one charges nothing")
 }
 
 func TestCheckInAnOutage(t *testing.T) {
 	for name, outage := range map[string]middleware.Outage{"FailOpen": middleware.FailOpen, "FailClosed": middleware.FailClosed} {
 		t.Run(name, func(t *testing.T) {
 			_, l, cfg := paidRoute()
-			l.fault = func(context.Context, int) error { return errEngine }
-			l.peekFault = errEngine
+			l.Fault = func(context.Context, int) error { return errEngine }
+			l.PeekFault = errEngine
 			cfg.Exact.Outage = outage
 			m := newLimiter(t, cfg)
 			open := outage == middleware.FailOpen

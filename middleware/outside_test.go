@@ -18,39 +18,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// check asks about id, which shows nothing, and wants no error.
-func check(t testing.TB, m *middleware.Middleware, id middleware.Identity, cost int64) middleware.Answer {
-	t.Helper()
-	return decided(t, m, middleware.Ask{Identity: id, Cost: cost})
-}
-
-// decided asks, and wants no error.
-func decided(t testing.TB, m *middleware.Middleware, ask middleware.Ask) middleware.Answer {
-	t.Helper()
-	a, err := m.Decide(t.Context(), ask)
-	require.NoError(t, err)
-	return a
-}
-
-// peeked looks how id stands.
-func peeked(t testing.TB, m *middleware.Middleware, id middleware.Identity) middleware.Decision {
-	t.Helper()
-	return decided(t, m, middleware.Ask{Identity: id, DryRun: true}).Decision
-}
-
-// allowed returns how many of n checks pass.
-func allowed(t testing.TB, m *middleware.Middleware, id middleware.Identity, n int) (passed int) {
-	t.Helper()
-	for range n {
-		if check(t, m, id, 1).Allowed {
-			passed++
-		}
-	}
-	return passed
-}
-
-var visitor = address("203.0.113.1") // who sends the requests of most tests
-
 func TestAskIncorrect(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -86,8 +53,8 @@ func TestAskIncorrect(t *testing.T) {
 			d, err := m.Decide(test.ctx, middleware.Ask{Identity: test.id, DryRun: true})
 			require.Equal(t, test.peeks, err == nil)
 			require.Equal(t, test.peeks, d.Allowed)
-			require.Empty(t, decisions.all)
-			require.Empty(t, log.lines())
+			require.Empty(t, decisions.All)
+			require.Empty(t, log.Lines())
 			require.Zero(t, m.Stats().Fill)
 		})
 	}
@@ -155,7 +122,7 @@ func TestDecide(t *testing.T) {
 	require.EqualValues(t, 0, a.Limits()[0].Remaining, "and the same tally")
 	require.Len(t, seen, 5)
 	require.Equal(t, a.Decision, seen[4])
-	c.advance(time.Minute)
+	c.Advance(time.Minute)
 	for i := range 7 {
 		a = ask(visitor, 1)
 		require.Equal(t, i < 5, a.Allowed)
@@ -185,7 +152,7 @@ func TestDryRunLeavesNoTrace(t *testing.T) {
 				require.Equal(t, d.Limits()[0].Quota, d.Limits()[0].Remaining)
 			}
 			require.Zero(t, m.Stats().Fill)
-			require.Empty(t, decisions.all)
+			require.Empty(t, decisions.All)
 			quota := peeked(t, m, visitor).Limits()
 			least := slices.MinFunc(quota, func(a, b middleware.LimitStatus) int { return int(a.Remaining - b.Remaining) }).Remaining
 			if cfg.InsecureNoMemory {

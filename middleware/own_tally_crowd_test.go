@@ -71,7 +71,7 @@ func TestHonestCrowd(t *testing.T) {
 			}
 			require.LessOrEqual(t, highest, priceAfter(19, 8, 64), "five and a half times the base price")
 			for range 10 { // and so it goes on, without another purchase
-				now.advance(time.Minute)
+				now.Advance(time.Minute)
 				for i := range clients {
 					admitted(h, 20)
 					paid := len(clients[i].prices)
@@ -141,7 +141,7 @@ func TestPlantedTokensLockNobodyOut(t *testing.T) {
 		own := bought(t, h)
 		for range 5 {
 			resp := requireStatus(t, http.StatusOK, send(h, showing(shared), showingCookie(own)))
-			require.True(t, h.decisions.last().Own, "the own tally is charged")
+			require.True(t, h.Decisions.Last().Own, "the own tally is charged")
 			own = cookieIn(resp).Value
 			require.NotEmpty(t, claimsIn(t, own).Fam)
 		}
@@ -181,7 +181,7 @@ func TestPlantedTokensLockNobodyOut(t *testing.T) {
 func TestClocksOfInstancesDiffer(t *testing.T) {
 	ahead, behind := new(clock), new(clock)
 	for _, skew := range []time.Duration{0, time.Second, 2 * time.Second} {
-		ahead.offset.Store(int64(skew))
+		ahead.Offset.Store(int64(skew))
 		a := newSite(t, challenging(ahead, middleware.Newcomers))
 		b := newSite(t, challenging(behind, middleware.Newcomers))
 		proof := solved(t, fetched(a))
@@ -190,7 +190,7 @@ func TestClocksOfInstancesDiffer(t *testing.T) {
 		require.Equal(t, tokenIn(there), tokenIn(here))
 		require.Equal(t, http.StatusOK, send(b, showing(tokenIn(there))).StatusCode)
 	}
-	ahead.offset.Store(int64(3 * time.Second))
+	ahead.Offset.Store(int64(3 * time.Second))
 	a, b := newSite(t, challenging(ahead, middleware.Newcomers)), newSite(t, challenging(behind, middleware.Newcomers))
 	require.Equal(t, middleware.Reason("clock-differs"), problemIn(t, redeemed(b, solved(t, fetched(a)))).Reason)
 }

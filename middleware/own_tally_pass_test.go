@@ -95,7 +95,7 @@ func TestThreeDaysOfBuying(t *testing.T) {
 					for range time.Hour / pause {
 						passed += b.spend()
 						free += shared.spend()
-						now.advance(pause)
+						now.Advance(pause)
 					}
 				}
 				t.Logf("day %d: %d tallies, %d requests admitted", day, tallies, passed)
@@ -149,7 +149,7 @@ func TestPassTraces(t *testing.T) {
 			for i := range fleet {
 				start(i)
 			}
-			now.advance(24*time.Hour - time.Duration(r.Int64N(int64(time.Hour))))
+			now.Advance(24*time.Hour - time.Duration(r.Int64N(int64(time.Hour))))
 			tiers := []string{"", "", "pro"}
 			if algorithm == middleware.TokenBucket {
 				// A bucket's debt is time: what a faster tier has admitted is worth less of
@@ -163,7 +163,7 @@ func TestPassTraces(t *testing.T) {
 				case op == 0:
 					start(i)
 				case op < 4:
-					now.advance(time.Duration(r.Int64N(int64(6 * time.Minute))))
+					now.Advance(time.Duration(r.Int64N(int64(6 * time.Minute))))
 				case op < 5 && fetched(fleet[i]).StatusCode == http.StatusOK:
 					tokens = append(tokens, bought(t, fleet[i], with("Tier", tier)))
 				case len(tokens) > 0:
@@ -173,7 +173,7 @@ func TestPassTraces(t *testing.T) {
 					}
 					cost := 1 + r.Int64N(2)
 					resp := send(fleet[i], showing(shown), with("Tier", tier), costing(cost))
-					if resp.StatusCode != http.StatusOK || !fleet[i].decisions.last().Own {
+					if resp.StatusCode != http.StatusOK || !fleet[i].Decisions.Last().Own {
 						continue
 					}
 					claims := claimsIn(t, tokenIn(resp))
@@ -204,7 +204,7 @@ func TestPassIsTold(t *testing.T) {
 	h := newSite(t, cfg)
 	resp := send(h)
 	require.Equal(t, `"contact";q=50;w=60, "day";q=480;w=86400`, resp.Header.Get("RateLimit-Policy"))
-	require.EqualValues(t, 480, h.decisions.last().Limits()[1].Quota)
+	require.EqualValues(t, 480, h.Decisions.Last().Limits()[1].Quota)
 
 	cfg.Challenge.Mode, cfg.Limits[0].Quota = middleware.Newcomers, 4
 	h = newSite(t, cfg)
@@ -212,21 +212,21 @@ func TestPassIsTold(t *testing.T) {
 	resp = requireStatus(t, http.StatusForbidden, send(h))
 	require.Equal(t, field, resp.Header.Get("RateLimit-Policy"), "what there is to buy")
 	tok := bought(t, h)
-	now.advance(30 * time.Minute)
+	now.Advance(30 * time.Minute)
 	for i := range 5 {
-		now.advance(time.Minute)
+		now.Advance(time.Minute)
 		for j := range 4 {
 			resp = requireStatus(t, http.StatusOK, send(h, showing(tok)))
 			require.Equal(t, field, resp.Header.Get("RateLimit-Policy"))
 			tok = tokenIn(resp)
 			left := 19 - 4*i - j
 			require.Contains(t, resp.Header.Get("RateLimit"), fmt.Sprintf(`"day";r=%d;t=%d`, left, (29-i-1)*60+60))
-			require.EqualValues(t, left, h.decisions.last().Limits()[1].Remaining)
-			require.EqualValues(t, 20, h.decisions.last().Limits()[1].Quota)
+			require.EqualValues(t, left, h.Decisions.Last().Limits()[1].Remaining)
+			require.EqualValues(t, 20, h.Decisions.Last().Limits()[1].Quota)
 		}
 	}
 	require.Equal(t, "20", resp.Header.Get("X-RateLimit-Limit"), "the tightest is the day's")
-	now.advance(time.Minute)
+	now.Advance(time.Minute)
 	require.Contains(t, bodyOf(t, fetched(h, showing(tok))), `{"needed":true,"left":0,`)
 	resp = requireStatus(t, http.StatusTooManyRequests, send(h, showing(tok)))
 	require.Equal(t, "20", resp.Header.Get("X-RateLimit-Limit"))
@@ -235,7 +235,7 @@ func TestPassIsTold(t *testing.T) {
 	wait := retryAfter(t, resp)
 	require.GreaterOrEqual(t, wait, 24*time.Minute, "the end of the tally")
 	require.LessOrEqual(t, wait, 24*time.Minute+150*time.Second)
-	now.advance(wait)
+	now.Advance(wait)
 	require.Equal(t, http.StatusForbidden, send(h, showing(tok)).StatusCode, "and then there is the next to buy")
 }
 
@@ -250,7 +250,7 @@ func TestSpentPassSendsToTheSharedTally(t *testing.T) {
 	tok := bought(t, h)
 	require.Equal(t, 48, admitted(h, 60, showing(tok)), "rounded up")
 	resp := requireStatus(t, http.StatusTooManyRequests, send(h, showing(tok)))
-	require.False(t, h.decisions.last().Own)
+	require.False(t, h.Decisions.Last().Own)
 	require.GreaterOrEqual(t, retryAfter(t, resp), 23*time.Hour)
 	challengeIn(t, resp)
 }
@@ -270,15 +270,15 @@ func TestRequestsThatCostMoreThanAPass(t *testing.T) {
 			if mode == middleware.Newcomers {
 				resp := requireStatus(t, http.StatusForbidden, send(h, costing(20)), "a proof first")
 				resp = requireStatus(t, http.StatusOK, send(h, costing(20), proving(solved(t, resp))))
-				require.False(t, h.decisions.last().Own)
+				require.False(t, h.Decisions.Last().Own)
 				tok = tokenIn(resp)
 				require.NotEmpty(t, claimsIn(t, tok).Fam, "what it has paid for")
 			} else {
 				require.Equal(t, http.StatusOK, send(h, costing(20)).StatusCode)
 			}
 			require.Equal(t, http.StatusOK, send(h, costing(20), showing(tok)).StatusCode)
-			require.False(t, h.decisions.last().Own)
-			require.EqualValues(t, 10, h.decisions.last().Limits()[0].Remaining)
+			require.False(t, h.Decisions.Last().Own)
+			require.EqualValues(t, 10, h.Decisions.Last().Limits()[0].Remaining)
 
 			resp := requireStatus(t, http.StatusTooManyRequests, send(h, costing(20), showing(tok)))
 			require.Equal(t, 24*time.Hour, retryAfter(t, resp).Truncate(time.Hour), "it passes then")
@@ -287,10 +287,10 @@ func TestRequestsThatCostMoreThanAPass(t *testing.T) {
 			requireNoChallenge(t, resp)
 			require.Equal(t, http.StatusOK, fetched(h, showing(tok), query("cost=10")).StatusCode)
 			require.Equal(t, http.StatusForbidden, send(h, costing(51), showing(tok)).StatusCode)
-			require.Equal(t, middleware.CostAboveQuota, h.decisions.last().Reason)
+			require.Equal(t, middleware.CostAboveQuota, h.Decisions.Last().Reason)
 
 			require.Equal(t, http.StatusOK, send(h, costing(3), showing(tok)).StatusCode, "its own is untouched")
-			require.True(t, h.decisions.last().Own)
+			require.True(t, h.Decisions.Last().Own)
 		})
 	}
 }
@@ -303,7 +303,7 @@ func TestTokensOfAPassSideBySide(t *testing.T) {
 			now := new(clock)
 			cfg := challenging(now, middleware.Newcomers)
 			cfg.Limits = []middleware.Limit{{Algorithm: algorithm, Quota: 3 * 24, Window: 24 * time.Hour}}
-			now.advance(24*time.Hour - time.Minute)
+			now.Advance(24*time.Hour - time.Minute)
 			h := newSite(t, cfg)
 			tokens := []string{bought(t, h)}
 			for range 3 {
@@ -311,7 +311,7 @@ func TestTokensOfAPassSideBySide(t *testing.T) {
 				tokens = append(tokens, tokenIn(resp))
 			}
 			newest, older, first := tokens[3], tokens[2], tokens[0]
-			now.advance(2 * time.Minute)
+			now.Advance(2 * time.Minute)
 			for _, shown := range [][]string{{newest}, {newest, older}, {older, newest}, {first, older, newest}} {
 				require.Zero(t, admitted(newSite(t, cfg), 3, showing(shown...)), "%d tokens", len(shown))
 			}

@@ -4,7 +4,6 @@ package middleware_test
 
 import (
 	"fmt"
-	"math"
 	"net/http"
 	"testing"
 	"time"
@@ -14,13 +13,6 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/token"
 )
-
-// leastHashes is what is promised that F tallies cost an attacker with n instances to choose among, if nothing leaks:
-// half of what is asked, for a proof is good down to half the price.
-func leastHashes(tallies, n, crowd int, work int64) float64 {
-	c := float64(n * crowd)
-	return c * float64(work) * (math.Exp2(float64(tallies)/c) - 1) / 2
-}
 
 // Buying tallies costs what the formula says: counted, hash by hash, for a buyer
 // who always goes to the cheapest instance.
@@ -66,7 +58,7 @@ func hourly(t *testing.T, h http.Handler, now *clock, most uint64, steps int, st
 			require.Equal(t, http.StatusOK, redeemed(h, solve(t, c)).StatusCode)
 			sales = append(sales, time.Duration(i)*step)
 		}
-		now.advance(step)
+		now.Advance(step)
 	}
 	return sales
 }
@@ -156,11 +148,11 @@ func TestLifeOfAnOwnTally(t *testing.T) {
 			newest = tokenIn(send(h, showing(newest)))
 		}
 		require.Equal(t, claimsIn(t, tok).Exp, claimsIn(t, newest).Exp, "use does not prolong it")
-		now.advance(life - time.Nanosecond)
+		now.Advance(life - time.Nanosecond)
 		require.Equal(t, http.StatusOK, send(h, showing(newest)).StatusCode)
-		now.advance(time.Nanosecond)
+		now.Advance(time.Nanosecond)
 		require.Equal(t, http.StatusForbidden, send(h, showing(newest)).StatusCode)
-		require.ErrorIs(t, h.decisions.last().TokenErr, token.ErrExpired)
+		require.ErrorIs(t, h.Decisions.Last().TokenErr, token.ErrExpired)
 	}
 }
 
@@ -175,9 +167,9 @@ func TestSalesMakeRoomForTheNext(t *testing.T) {
 	for i := range 512 {
 		addr := from(fmt.Sprintf("10.0.%d.%d", i/256, i%256))
 		require.Equal(t, http.StatusOK, redeemed(h, solved(t, fetched(h, addr)), addr).StatusCode, i)
-		now.advance(4 * time.Minute)
+		now.Advance(4 * time.Minute)
 	}
-	require.Zero(t, h.m.Stats().Saturations)
+	require.Zero(t, h.M.Stats().Saturations)
 }
 
 // A challenge from an instance where an address has bought nothing does not buy at its price where it has bought.

@@ -15,25 +15,6 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// to gives a site another configuration, whose decisions it hears like those of the first.
-func (s *site) to(t testing.TB, cfg middleware.Config) {
-	t.Helper()
-	s.decisions.hear(&cfg)
-	require.NoError(t, s.m.Reconfigure(cfg))
-}
-
-// uses returns how many of n requests that show a token, and drop its successors, were charged to the bought tally.
-func (s *site) uses(tok string, n int) (own int64) {
-	before := len(s.decisions.all)
-	admitted(s, n, showing(tok))
-	for _, d := range s.decisions.all[before:] {
-		if d.Own && d.Allowed && d.Cost > 0 {
-			own++
-		}
-	}
-	return own
-}
-
 // Whatever is changed, and changed back: a bought tally has what it was sold with, once.
 func TestReconfigureForgetsNothingThatWasSold(t *testing.T) {
 	day := middleware.Limit{Name: "day", Quota: 50, Window: 24 * time.Hour}
@@ -82,20 +63,20 @@ func TestReconfigureForgetsNothingThatWasSold(t *testing.T) {
 			change(&changed)
 			r := newSite(t, cfg)
 			fresh, used := bought(t, r), bought(t, r)
-			require.EqualValues(t, 5, r.uses(used, 8), "5 in all")
+			require.EqualValues(t, 5, r.Uses(used, 8), "5 in all")
 			for range 4 {
-				r.to(t, changed)
+				r.To(t, changed)
 				admitted(r, 3, showing(used))
-				now.advance(time.Second)
-				r.to(t, cfg)
-				require.Zero(t, r.uses(used, 8))
+				now.Advance(time.Second)
+				r.To(t, cfg)
+				require.Zero(t, r.Uses(used, 8))
 			}
-			now.advance(40 * time.Minute)
-			r.to(t, changed)
-			r.to(t, cfg)
-			require.Zero(t, r.uses(used, 8), "nor in another window")
-			require.EqualValues(t, 5, r.uses(fresh, 8), "what is not used is still there")
-			require.Zero(t, r.uses(fresh, 8))
+			now.Advance(40 * time.Minute)
+			r.To(t, changed)
+			r.To(t, cfg)
+			require.Zero(t, r.Uses(used, 8), "nor in another window")
+			require.EqualValues(t, 5, r.Uses(fresh, 8), "what is not used is still there")
+			require.Zero(t, r.Uses(fresh, 8))
 		})
 	}
 }
@@ -119,23 +100,23 @@ func TestPassTimeChangesNothingThatWasSold(t *testing.T) {
 			cfg.Challenge.PassTime, cfg.Challenge.NoWaitingRoom, cfg.MaxClients = row.sold, true, 1
 			r := newSite(t, cfg)
 			tok, start := bought(t, r), now.Now()
-			require.Equal(t, row.first, r.uses(tok, int(row.first)))
+			require.Equal(t, row.first, r.Uses(tok, int(row.first)))
 			challenge := *cfg.Challenge
 			challenge.PassTime, cfg.Challenge = row.then, &challenge
-			r.to(t, cfg)
-			require.Equal(t, row.second, r.uses(tok, 60))
+			r.To(t, cfg)
+			require.Equal(t, row.second, r.Uses(tok, 60))
 			for now.Now().Sub(start) < row.lives-31*time.Minute {
-				now.advance(30 * time.Minute)
+				now.Advance(30 * time.Minute)
 				for i := range 2 { // others take the cells of the dead
 					other := from(fmt.Sprintf("198.51.100.%d", i))
 					require.Equal(t, 1, admitted(r, 1, other, showing(bought(t, r, other))))
-					require.True(t, r.decisions.last().Own)
+					require.True(t, r.Decisions.Last().Own)
 				}
-				require.Zero(t, r.uses(tok, 2), "it has been used up %s ago", now.Now().Sub(start))
+				require.Zero(t, r.Uses(tok, 2), "it has been used up %s ago", now.Now().Sub(start))
 				require.Equal(t, http.StatusForbidden, send(r).StatusCode)
 				require.Equal(t, http.StatusTooManyRequests, send(r, showing(tok)).StatusCode, "it lives")
 			}
-			now.advance(31 * time.Minute)
+			now.Advance(31 * time.Minute)
 			require.Equal(t, http.StatusForbidden, send(r, showing(tok)).StatusCode, "it has lived")
 		})
 	}
@@ -153,14 +134,14 @@ func TestAPassIsRememberedForItsOwnLife(t *testing.T) {
 	tok := bought(t, r)
 	challenge := *cfg.Challenge
 	challenge.PassTime, cfg.Challenge = time.Hour, &challenge
-	r.to(t, cfg)
-	require.EqualValues(t, 3, r.uses(tok, 5))
-	now.advance(2 * time.Hour)
+	r.To(t, cfg)
+	require.EqualValues(t, 3, r.Uses(tok, 5))
+	now.Advance(2 * time.Hour)
 	for range 16 { // as many as there are cells
-		require.EqualValues(t, 1, r.uses(bought(t, r), 1))
-		now.advance(time.Minute)
+		require.EqualValues(t, 1, r.Uses(bought(t, r), 1))
+		now.Advance(time.Minute)
 	}
-	require.Zero(t, r.uses(tok, 5))
+	require.Zero(t, r.Uses(tok, 5))
 }
 
 // Requests that come while the challenge goes off and on are decided by one or the other, and
@@ -181,13 +162,13 @@ func TestReconfigureWhileBoughtTalliesAreUsed(t *testing.T) {
 		}
 		for i := range 40 {
 			next := []middleware.Config{off, cfg}[i%2]
-			r.decisions.hear(&next)
-			if err := r.m.Reconfigure(next); err != nil {
+			r.Decisions.Hear(&next)
+			if err := r.M.Reconfigure(next); err != nil {
 				t.Error(err)
 			}
 		}
 	})
-	r.to(t, cfg)
+	r.To(t, cfg)
 	admitted(r, 200, showing(tok))
-	require.Len(t, slices.DeleteFunc(r.decisions.all, func(d middleware.Decision) bool { return !d.Own || !d.Allowed || d.Cost == 0 }), 100)
+	require.Len(t, slices.DeleteFunc(r.Decisions.All, func(d middleware.Decision) bool { return !d.Own || !d.Allowed || d.Cost == 0 }), 100)
 }

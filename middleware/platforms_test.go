@@ -151,7 +151,7 @@ func TestPlatforms(t *testing.T) {
 			h := newSite(t, cfg)
 			client := func(addr string, madeUp func(i int) string) (passed int) {
 				for i := range 10 {
-					now.advance(time.Second) // so that each is checked
+					now.Advance(time.Second) // so that each is checked
 					said := madeUp(i)
 					passed += admitted(h, 1, func(r *http.Request) {
 						if said != "" {
@@ -167,7 +167,7 @@ func TestPlatforms(t *testing.T) {
 			silent := func(int) string { return "" }
 			require.Equal(t, 5, client("203.0.113.1", silent))
 			require.Equal(t, 5, client("203.0.113.2", silent), "another client")
-			require.Empty(t, h.log.lines(), "nothing to mend")
+			require.Empty(t, h.Log.Lines(), "nothing to mend")
 			require.Zero(t, client("203.0.113.1", func(i int) string { return fmt.Sprintf("198.51.100.%d", i) }), "the spent one")
 			require.Equal(t, 5, client("203.0.113.3", func(i int) string { return fmt.Sprintf("198.51.100.%d", i) }), "and a new one")
 			require.Equal(t, 5, client("203.0.113.4", func(int) string { return "198.51.100.77" }), "who names somebody")

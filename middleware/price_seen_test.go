@@ -20,40 +20,40 @@ func TestAHighPriceIsSeen(t *testing.T) {
 	cfg := challenging(now, middleware.Newcomers)
 	cfg.Challenge.Crowd = 8
 	h := newSite(t, cfg)
-	highest := func() uint64 { return h.m.Stats().HighestWork }
+	highest := func() uint64 { return h.M.Stats().HighestWork }
 	require.Zero(t, highest(), "nobody has asked")
 	challengeIn(t, send(h, from("203.0.113.9")))
 	require.EqualValues(t, 16, highest())
 
-	h.m.SellOut(now.Now(), peerIdentity)
+	h.M.SellOut(now.Now(), peerIdentity)
 	require.Equal(t, middleware.SoldOut, reasonOf(t, h))
 	require.EqualValues(t, 1<<32, highest(), "more than a challenge can ask for")
-	require.Equal(t, []string{"price-high"}, codesIn(h.log.lines()))
+	require.Equal(t, []string{"price-high"}, codesIn(h.Log.Lines()))
 
-	now.advance(time.Hour)
+	now.Advance(time.Hour)
 	for range 70 { // seconds
-		now.advance(time.Second)
+		now.Advance(time.Second)
 		challengeIn(t, send(h, from("203.0.113.9")))
 		asked := challengeIn(t, send(h)).Work
 		require.Greater(t, asked, uint64(1<<24))
 		require.GreaterOrEqual(t, highest(), asked)
 		require.LessOrEqual(t, highest(), asked+asked/8)
 	}
-	require.Equal(t, []string{"price-high", "price-high", "price-high"}, codesIn(h.log.lines()), "once a minute")
-	now.advance(2 * time.Minute)
+	require.Equal(t, []string{"price-high", "price-high", "price-high"}, codesIn(h.Log.Lines()), "once a minute")
+	now.Advance(2 * time.Minute)
 	require.Zero(t, highest())
 
-	now.advance(90 * time.Minute)
+	now.Advance(90 * time.Minute)
 	asked := challengeIn(t, send(h)).Work
 	require.Less(t, asked, uint64(1<<24))
 	require.Equal(t, asked, highest())
-	require.Len(t, h.log.lines(), 3)
+	require.Len(t, h.Log.Lines(), 3)
 }
 
 // reasonOf returns why a request is refused.
 func reasonOf(t *testing.T, h *site) middleware.Reason {
 	require.NotEqual(t, http.StatusOK, send(h).StatusCode)
-	return h.decisions.last().Reason
+	return h.Decisions.Last().Reason
 }
 
 // What the owner asks of everybody, and what nobody was sent, is no news.
@@ -62,12 +62,12 @@ func TestAPriceThatIsMeantIsNoNews(t *testing.T) {
 	cfg.Challenge.Work = 1 << 25
 	h := newSite(t, cfg)
 	challengeIn(t, send(h))
-	require.EqualValues(t, 1<<25, h.m.Stats().HighestWork)
+	require.EqualValues(t, 1<<25, h.M.Stats().HighestWork)
 
-	h.m.SellOut(midnight, visitor)
-	peeked(t, h.m, visitor)
-	require.EqualValues(t, 1<<25, h.m.Stats().HighestWork)
-	require.Empty(t, h.log.lines())
+	h.M.SellOut(midnight, visitor)
+	peeked(t, h.M, visitor)
+	require.EqualValues(t, 1<<25, h.M.Stats().HighestWork)
+	require.Empty(t, h.Log.Lines())
 }
 
 // Of requests at once the highest is kept.
@@ -75,7 +75,7 @@ func TestTheHighestPriceOfMany(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.Newcomers)
 	h := newSite(t, cfg)
-	h.m.SellOut(now.Now(), peerIdentity)
+	h.M.SellOut(now.Now(), peerIdentity)
 	kit.Together(50, func(i int) {
 		if i == 25 {
 			send(h)
@@ -83,5 +83,5 @@ func TestTheHighestPriceOfMany(t *testing.T) {
 		}
 		send(h, stranger(i))
 	})
-	require.EqualValues(t, 1<<32, h.m.Stats().HighestWork)
+	require.EqualValues(t, 1<<32, h.M.Stats().HighestWork)
 }

@@ -8,28 +8,13 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/client"
 )
-
-// polite returns a client that answers challenges, and counts what it solved.
-func polite(t testing.TB) (*http.Client, *atomic.Int64) {
-	t.Helper()
-	var solves atomic.Int64
-	c := clientAt(t, "127.0.0.1")
-	transport := &client.Transport{Base: c.Transport, MaxWait: -1, Workers: 1, MaxSolves: 8, MaxAttempts: 20, Observe: func(e client.Event) {
-		if e.Action == "solving" {
-			solves.Add(1)
-		}
-	}}
-	return &http.Client{Transport: transport}, &solves
-}
 
 // post sends a form and returns the status.
 func posting(t testing.TB, c *http.Client, url string) int {
@@ -65,7 +50,7 @@ func TestClientInEveryMode(t *testing.T) {
 				cfg := challenging(new(clock), test.mode)
 				change(&cfg)
 				h := newSite(t, cfg)
-				h.spy.serve = func(_ http.ResponseWriter, r *http.Request) {
+				h.Spy.Serve = func(_ http.ResponseWriter, r *http.Request) {
 					body, err := io.ReadAll(r.Body)
 					if err != nil || !bytes.Equal(body, []byte("words")) {
 						t.Errorf("the body came as %q, %v", body, err)
@@ -77,7 +62,7 @@ func TestClientInEveryMode(t *testing.T) {
 					require.Equal(t, http.StatusOK, posting(t, c, server.URL), "request %d", i)
 				}
 				require.Equal(t, test.solves, solves.Load())
-				require.EqualValues(t, test.requests, h.spy.calls.Load())
+				require.EqualValues(t, test.requests, h.Spy.Calls.Load())
 			})
 		}
 	}
@@ -97,7 +82,7 @@ func TestClientInParallel(t *testing.T) {
 					t.Errorf("status %d", status)
 				}
 			})
-			require.EqualValues(t, 40, h.spy.calls.Load())
+			require.EqualValues(t, 40, h.Spy.Calls.Load())
 			most := map[middleware.Mode]int64{middleware.WhenExhausted: 0, middleware.Newcomers: 40, middleware.EveryRequest: 40 * 3}[mode]
 			require.LessOrEqual(t, solves.Load(), most)
 			tallies := map[middleware.Mode]uint64{middleware.Newcomers: priceAfter(1, 8, 16)}[mode]
@@ -134,7 +119,7 @@ func TestClientWithSeveralPolicies(t *testing.T) {
 	require.EqualValues(t, 1+1+3+1, solves.Load())
 	require.Equal(t, http.StatusOK, posting(t, c, server.URL+"/both"))
 	require.EqualValues(t, 6+1, solves.Load(), "one more of signup; contact has some left")
-	require.EqualValues(t, 10, s.calls.Load())
+	require.EqualValues(t, 10, s.Calls.Load())
 }
 
 // Two clients of one address: a tally belongs to who has its token, and neither uses up the other's.
@@ -175,11 +160,11 @@ func TestClientWhenSoldOut(t *testing.T) {
 	cfg.Challenge.SalesPerHour = 480
 	h := newSite(t, cfg)
 	server := serve(t, h)
-	h.m.SellOut(now.Now(), middleware.Address(netip.MustParseAddr("127.0.0.1")))
+	h.M.SellOut(now.Now(), middleware.Address(netip.MustParseAddr("127.0.0.1")))
 	c, solves := polite(t)
 	require.Equal(t, http.StatusTooManyRequests, posting(t, c, server.URL))
 	require.Zero(t, solves.Load())
-	require.LessOrEqual(t, h.decisions.last().RetryAfter, 9*time.Second, "one sale leaks")
-	now.advance(10 * time.Minute)
+	require.LessOrEqual(t, h.Decisions.Last().RetryAfter, 9*time.Second, "one sale leaks")
+	now.Advance(10 * time.Minute)
 	require.Equal(t, http.StatusOK, posting(t, c, server.URL))
 }

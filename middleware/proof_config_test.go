@@ -169,10 +169,10 @@ func TestDefaultChallenge(t *testing.T) {
 			require.Equal(t, priceAfter(i, 64, 16), offer.Work)
 			require.Equal(t, 200, send(h, proving(solve(t, offer))).StatusCode)
 		}
-		now.advance(time.Hour)
+		now.Advance(time.Hour)
 		exhaust(t, h)
 		require.EqualValues(t, 48, challengeIn(t, send(h)).Work)
-		now.advance(3 * time.Hour)
+		now.Advance(3 * time.Hour)
 		exhaust(t, h)
 		require.EqualValues(t, 16, challengeIn(t, send(h)).Work)
 	}
@@ -199,16 +199,16 @@ func TestReconfigureKeepsSales(t *testing.T) {
 	require.Equal(t, 200, redeemed(h, proof).StatusCode)
 	cfg.Secrets = [][]byte{secret("next"), secret("a")}
 	cfg.Limits = []middleware.Limit{fixed(7, time.Minute)}
-	require.NoError(t, h.m.Reconfigure(cfg))
+	require.NoError(t, h.M.Reconfigure(cfg))
 	require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work)
 	require.Equal(t, 200, redeemed(h, proof).StatusCode, "held, at whatever price")
 	require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work)
 	require.Equal(t, 4, admitted(h, 9, showing(tok)), "and its new quota")
 
 	cfg.Challenge.Mode = middleware.EveryRequest
-	require.NoError(t, h.m.Reconfigure(cfg))
+	require.NoError(t, h.M.Reconfigure(cfg))
 	single := solved(t, send(h))
 	require.Equal(t, 1, admitted(h, 2, proving(single)))
-	require.NoError(t, h.m.Reconfigure(cfg))
+	require.NoError(t, h.M.Reconfigure(cfg))
 	require.Zero(t, admitted(h, 2, proving(single)))
 }

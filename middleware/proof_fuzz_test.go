@@ -37,7 +37,7 @@ func FuzzProofHeader(f *testing.F) {
 		cfg.Challenge.Work = 4096 // not to be guessed
 		h := newSite(f, cfg)
 		old := solved(f, fetched(h))
-		now.advance(20 * time.Second)
+		now.Advance(20 * time.Second)
 		spent := solved(f, fetched(h))
 		token := redeemed(h, spent)
 		send(h, proving(spent))
@@ -71,7 +71,7 @@ func FuzzProofHeader(f *testing.F) {
 					require.NotEmpty(t, w.Header().Get(middleware.ChallengeHeader))
 				}
 			}
-			sent := &sink{http.Header{}}
+			sent := &sink{Fields: http.Header{}}
 			require.Less(t, allocated(func() { target.h.ServeHTTP(sent, r) }), uint64(32<<10))
 		}
 	})

@@ -4,7 +4,6 @@ package middleware_test
 
 import (
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,15 +11,6 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 )
-
-// inParallel calls f n times at once.
-func inParallel(n int, f func(i int)) {
-	var group sync.WaitGroup
-	for i := range n {
-		group.Go(func() { f(i) })
-	}
-	group.Wait()
-}
 
 // One challenge is one tally, however often it is redeemed, and the first token is the same bytes on every instance.
 func TestThousandRedeemsOfOneChallenge(t *testing.T) {
@@ -59,10 +49,10 @@ func TestThousandRequestsWithOneProof(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newSite(t, challenging(new(clock), mode))
 			exhaustIn(t, mode, h)
-			h.spy.calls.Store(0)
+			h.Spy.Calls.Store(0)
 			proof := solved(t, fetched(h))
 			inParallel(1000, func(int) { send(h, proving(proof)) })
-			require.EqualValues(t, 5, h.spy.calls.Load())
+			require.EqualValues(t, 5, h.Spy.Calls.Load())
 			require.EqualValues(t, 24, challengeIn(t, fetched(h)).Work, "one sale")
 		})
 	}
@@ -74,14 +64,14 @@ func TestSolutionReplayedForItsWholeLife(t *testing.T) {
 	for name, mode := range allModes {
 		t.Run(name, func(t *testing.T) {
 			now := new(clock)
-			now.advance(30 * time.Second)
+			now.Advance(30 * time.Second)
 			var sites []*site
 			for range instances {
 				s := newSite(t, challenging(now, mode))
 				if mode == middleware.WhenExhausted {
 					exhaust(t, s)
 					exhaust(t, s, from("203.0.113.9"))
-					s.spy.calls.Store(0)
+					s.Spy.Calls.Store(0)
 				}
 				sites = append(sites, s)
 			}
@@ -94,14 +84,14 @@ func TestSolutionReplayedForItsWholeLife(t *testing.T) {
 					admitted(s, 8, proving(proof), from("203.0.113.9"))
 					admitted(s, 8, showing(first))
 				}
-				now.advance(time.Second)
+				now.Advance(time.Second)
 			}
 			most := int64(5)
 			if mode == middleware.EveryRequest {
 				most = 1
 			}
 			for _, s := range sites {
-				require.Equal(t, most, s.spy.calls.Load(), "on each of %d instances", instances)
+				require.Equal(t, most, s.Spy.Calls.Load(), "on each of %d instances", instances)
 			}
 		})
 	}

@@ -29,7 +29,7 @@ func TestEveryBitFlipIsRefused(t *testing.T) {
 	refused := 0
 	refuse := func(forged string) {
 		require.Equal(t, http.StatusForbidden, send(h, proving(forged)).StatusCode, forged)
-		require.Contains(t, []middleware.Reason{"wrong-solution", "secret-unknown"}, h.decisions.last().Proof)
+		require.Contains(t, []middleware.Reason{"wrong-solution", "secret-unknown"}, h.Decisions.Last().Proof)
 		require.Equal(t, http.StatusForbidden, redeemed(h, forged).StatusCode, forged)
 		refused++
 	}
@@ -44,7 +44,7 @@ func TestEveryBitFlipIsRefused(t *testing.T) {
 		refuse(string(flipped))
 	}
 	t.Logf("%d of %d bit flips refused", refused, 8*(len(raw)+len(proof)))
-	require.Zero(t, h.spy.calls.Load())
+	require.Zero(t, h.Spy.Calls.Load())
 	require.Equal(t, http.StatusOK, send(h, proving(proof)).StatusCode, "it was good all along")
 }
 
@@ -103,9 +103,9 @@ func TestSwapsAreRefused(t *testing.T) {
 				client = buyer
 			}
 			require.Equal(t, http.StatusForbidden, send(other, client, proving(proof)).StatusCode)
-			require.Equal(t, test.reason, other.decisions.last().Proof)
+			require.Equal(t, test.reason, other.Decisions.Last().Proof)
 			require.Equal(t, http.StatusForbidden, redeemed(other, proof, client).StatusCode)
-			require.Zero(t, other.spy.calls.Load())
+			require.Zero(t, other.Spy.Calls.Load())
 			require.Equal(t, http.StatusOK, send(issuer, buyer, proving(proof)).StatusCode)
 		})
 	}
@@ -139,18 +139,18 @@ func TestTimeEdges(t *testing.T) {
 				11 * time.Second: false, 12 * time.Second: false, time.Hour: false,
 			} {
 				now := new(clock)
-				now.advance(time.Hour)
+				now.Advance(time.Hour)
 				h := newSite(t, challenging(now, mode))
 				proof := solved(t, fetched(h))
-				now.advance(at)
+				now.Advance(at)
 				exhaustIn(t, mode, h)
 				resp := send(h, proving(proof))
 				require.Equal(t, good, resp.StatusCode == http.StatusOK, "%s after its issue", at)
 				switch {
 				case !good && at < 0:
-					require.Equal(t, middleware.Reason("clock-differs"), h.decisions.last().Proof)
+					require.Equal(t, middleware.Reason("clock-differs"), h.Decisions.Last().Proof)
 				case !good:
-					require.Equal(t, middleware.Reason("expired"), h.decisions.last().Proof)
+					require.Equal(t, middleware.Reason("expired"), h.Decisions.Last().Proof)
 				}
 				if mode != middleware.EveryRequest {
 					require.Equal(t, good, redeemed(h, proof).StatusCode == http.StatusOK)
@@ -174,11 +174,11 @@ func TestKindsDoNotMix(t *testing.T) {
 			cfg.Challenge = nil
 			tokens = append(tokens, tokenIn(send(newSite(t, cfg))))
 			exhaustIn(t, mode, h)
-			h.spy.calls.Store(0)
+			h.Spy.Calls.Store(0)
 			for _, tok := range tokens {
 				for _, shown := range []string{tok, tok + "~", tok + "~0.0.0.0.0.0.0.0", strings.ReplaceAll(tok, ".", "~")} {
 					require.NotEqual(t, http.StatusOK, send(h, proving(shown)).StatusCode)
-					require.Equal(t, middleware.Reason("wrong-solution"), h.decisions.last().Proof)
+					require.Equal(t, middleware.Reason("wrong-solution"), h.Decisions.Last().Proof)
 					require.Equal(t, http.StatusForbidden, redeemed(h, shown).StatusCode)
 				}
 			}
@@ -186,10 +186,10 @@ func TestKindsDoNotMix(t *testing.T) {
 			text, _, _ := strings.Cut(proof, "~")
 			for _, shown := range []string{proof, text, strings.ReplaceAll(proof, "~", ".")} {
 				require.NotEqual(t, http.StatusOK, send(h, showing(shown), showingCookie(shown)).StatusCode)
-				require.Zero(t, h.decisions.last().Tokens)
+				require.Zero(t, h.Decisions.Last().Tokens)
 			}
 			require.NotEqual(t, http.StatusOK, send(h, with("Cookie", "__Host-tallystick-contact.proof.0badcafe="+text)).StatusCode)
-			require.Zero(t, h.spy.calls.Load())
+			require.Zero(t, h.Spy.Calls.Load())
 		})
 	}
 }
@@ -207,7 +207,7 @@ func TestSignedButCheap(t *testing.T) {
 			require.NoError(t, err)
 			h := newSite(t, cfg)
 			send(h, proving(solve(t, c)))
-			require.Equal(t, want, h.decisions.last().Proof)
+			require.Equal(t, want, h.Decisions.Last().Proof)
 		})
 	}
 }

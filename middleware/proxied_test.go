@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
-	"net/http/httputil"
 	"net/textproto"
 	"strings"
 	"testing"
@@ -28,31 +27,6 @@ func gateway(t *testing.T, limiter *middleware.Middleware, upstream string, h2 b
 	}
 	t.Cleanup(server.Close)
 	return server
-}
-
-func proxyTo(t *testing.T, upstream string) http.Handler {
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	proxy := httputil.NewSingleHostReverseProxy(mustURL(t, upstream))
-	proxy.Transport = transport
-	return proxy
-}
-
-// reader is a plain upstream, which reads what it is sent: that is what has a server answer 100 to an Expect.
-func reader(t *testing.T, before ...http.HandlerFunc) string {
-	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		for _, do := range before {
-			do(w, r)
-		}
-		_, _ = io.WriteString(w, "ok")
-	})).URL
-}
-
-func hint(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Link", "</style.css>; rel=preload")
-	w.WriteHeader(http.StatusEarlyHints)
-	w.Header().Del("Link")
 }
 
 // hintTwice also has fields of ours in its hints.

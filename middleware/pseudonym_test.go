@@ -25,7 +25,7 @@ func decisionOn(t *testing.T, cfg middleware.Config, id middleware.Identity, opt
 	cfg.Identity = func(*http.Request) (middleware.Identity, error) { return id, nil }
 	h := newSite(t, cfg)
 	send(h, options...)
-	return h.decisions.last()
+	return h.Decisions.Last()
 }
 
 // pseudonymOf returns the pseudonym of id in a policy of its own.

@@ -49,7 +49,7 @@ func TestFieldsOfEachReason(t *testing.T) {
 	failing := func(err error) func(*middleware.Config, *clock) {
 		return func(cfg *middleware.Config, now *clock) {
 			l := newLedger(now)
-			l.fault = func(context.Context, int) error { return err }
+			l.Fault = func(context.Context, int) error { return err }
 			cfg.Exact = paid(now, l).Exact
 		}
 	}
@@ -60,7 +60,7 @@ func TestFieldsOfEachReason(t *testing.T) {
 			cfg.MaxClients = 1
 			s := newSite(t, cfg)
 			resp := play(t, s)
-			last = s.decisions.last().Reason
+			last = s.Decisions.Last().Reason
 			return resp
 		}
 	}
@@ -85,7 +85,7 @@ func TestFieldsOfEachReason(t *testing.T) {
 		middleware.IdentityDenied:      {401, refused + "WWW-Authenticate", plain(nobody(&middleware.Denial{Status: 401}))},
 		middleware.NoToken:             {403, policy + offered, selling(middleware.Newcomers, func(t *testing.T, s *site) *http.Response { return send(s) })},
 		middleware.SoldOut: {429, policy + refused + "Retry-After", selling(middleware.Newcomers, func(t *testing.T, s *site) *http.Response {
-			s.m.SellOut(midnight, peerIdentity)
+			s.M.SellOut(midnight, peerIdentity)
 			return send(s)
 		})},
 		middleware.MemoryFull: {403, asked + offered, selling(middleware.EveryRequest, func(t *testing.T, s *site) (resp *http.Response) {

@@ -27,10 +27,10 @@ func TestReconfigureKeepsTheMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			changed := cfg
 			change(&changed)
-			require.NoError(t, h.m.Reconfigure(changed))
+			require.NoError(t, h.M.Reconfigure(changed))
 			if changed.InsecureNoMemory {
 				require.Equal(t, 10, admitted(h, 10))
-				require.NoError(t, h.m.Reconfigure(cfg))
+				require.NoError(t, h.M.Reconfigure(cfg))
 			}
 			require.Equal(t, 0, admitted(h, 10), "what was counted stays")
 		})
@@ -42,11 +42,11 @@ func TestReconfigureChangesEverythingElse(t *testing.T) {
 	h := newSite(t, cfg)
 	cfg.Quiet, cfg.Limits[0].Quota, cfg.InsecureCookie = true, 1, true
 	decisions := record(&cfg)
-	require.NoError(t, h.m.Reconfigure(cfg))
+	require.NoError(t, h.M.Reconfigure(cfg))
 	resp := send(h)
 	require.Empty(t, resp.Header.Get("RateLimit"))
 	require.Equal(t, "tallystick-contact", cookieIn(resp).Name)
-	require.Equal(t, "contact", decisions.last().Policy)
+	require.Equal(t, "contact", decisions.Last().Policy)
 	require.Equal(t, 0, admitted(h, 3))
 }
 
@@ -56,18 +56,18 @@ func TestFaultyReconfigureChangesNothing(t *testing.T) {
 	spend(t, h, 2)
 	bad := cfg
 	bad.Limits, bad.Policy, bad.MaxClients = nil, "", 2048
-	require.Equal(t, []string{"Policy", "Limits", "MaxClients"}, problems(t, h.m.Reconfigure(bad)))
+	require.Equal(t, []string{"Policy", "Limits", "MaxClients"}, problems(t, h.M.Reconfigure(bad)))
 
 	bad = cfg
 	bad.Policy = "other"
-	require.Equal(t, []string{"Policy"}, problems(t, h.m.Reconfigure(bad)), "tokens are made out to it")
-	require.ErrorContains(t, h.m.Reconfigure(bad), `is "contact" and cannot change`)
+	require.Equal(t, []string{"Policy"}, problems(t, h.M.Reconfigure(bad)), "tokens are made out to it")
+	require.ErrorContains(t, h.M.Reconfigure(bad), `is "contact" and cannot change`)
 
 	bad = cfg
 	bad.MaxClients = 2048
-	require.Equal(t, []string{"MaxClients"}, problems(t, h.m.Reconfigure(bad)), "the memory cannot grow")
+	require.Equal(t, []string{"MaxClients"}, problems(t, h.M.Reconfigure(bad)), "the memory cannot grow")
 	bad.MaxClients = 0
-	require.Error(t, h.m.Reconfigure(bad), "nor is the default the size that it has")
+	require.Error(t, h.M.Reconfigure(bad), "nor is the default the size that it has")
 	require.Equal(t, `"contact";r=2;t=60`, send(h).Header.Get("RateLimit"))
 }
 
@@ -116,7 +116,7 @@ func TestReconfigureWhileServing(t *testing.T) {
 		}
 	})
 	group.Wait()
-	require.EqualValues(t, 100, s.calls.Load())
+	require.EqualValues(t, 100, s.Calls.Load())
 }
 
 // A limit that is gone leaves its cells to those that come. If it comes back it is a new
@@ -131,7 +131,7 @@ func TestALimitThatWasGoneBeginsAnew(t *testing.T) {
 	h := m.Handler(new(spy))
 	require.Equal(t, 3, admitted(h, 3))
 	left := func() (left []int64) {
-		for _, l := range decisions.last().Limits() {
+		for _, l := range decisions.Last().Limits() {
 			left = append(left, l.Remaining)
 		}
 		return left
@@ -175,7 +175,7 @@ func TestValidateChangesNothing(t *testing.T) {
 			spend(t, h, 2)
 			changed := cfg
 			row.change(&changed)
-			err := h.m.Validate(changed)
+			err := h.M.Validate(changed)
 			if row.fields == nil {
 				require.NoError(t, err)
 			} else {
@@ -183,7 +183,7 @@ func TestValidateChangesNothing(t *testing.T) {
 			}
 			resp := requireStatus(t, http.StatusOK, send(h))
 			require.Equal(t, `"contact";r=2;t=60`, resp.Header.Get("RateLimit"), "two were spent before")
-			again := h.m.Reconfigure(changed)
+			again := h.M.Reconfigure(changed)
 			require.Equal(t, err == nil, again == nil)
 			if err != nil {
 				require.EqualError(t, again, err.Error())

@@ -28,7 +28,7 @@ func TestDecisionTellsOfAllLimits(t *testing.T) {
 	}
 	h := newSite(t, cfg)
 	standing := func() (remaining []int64, reset []time.Duration, blocked []bool) {
-		for _, l := range h.decisions.last().Limits() {
+		for _, l := range h.Decisions.Last().Limits() {
 			remaining, reset, blocked = append(remaining, l.Remaining), append(reset, l.Reset), append(blocked, l.Blocked)
 		}
 		return remaining, reset, blocked
@@ -79,12 +79,12 @@ func TestDecisionTellsWhyATokenWasNotAccepted(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			send(h, test.options...)
-			require.Equal(t, test.want, h.decisions.last().TokenErr)
+			require.Equal(t, test.want, h.Decisions.Last().TokenErr)
 		})
 	}
-	now.advance(time.Hour)
+	now.Advance(time.Hour)
 	send(h, showing(tok))
-	require.Equal(t, token.ErrExpired, h.decisions.last().TokenErr)
+	require.Equal(t, token.ErrExpired, h.Decisions.Last().TokenErr)
 }
 
 func TestDecisionOfAnIdentityThatFailed(t *testing.T) {
@@ -105,7 +105,7 @@ func TestDecisionOfAnIdentityThatFailed(t *testing.T) {
 			cfg.Identity = func(*http.Request) (middleware.Identity, error) { return test.id, test.err }
 			h := newSite(t, cfg)
 			send(h)
-			d := h.decisions.last()
+			d := h.Decisions.Last()
 			require.Equal(t, test.reason, d.Reason)
 			require.Equal(t, middleware.Identity{}, d.Identity)
 			require.Empty(t, d.Tier)
@@ -120,7 +120,7 @@ func TestDecisionOfARefusalWithAllThatIsOffered(t *testing.T) {
 	decisions := record(&cfg)
 	h, _ := limited(t, cfg)
 	resp := requireStatus(t, http.StatusForbidden, send(h, html, proving("garbage")))
-	d := decisions.last()
+	d := decisions.Last()
 	require.Equal(t, middleware.Reason("wrong-solution"), d.Proof)
 	require.NotNil(t, d.Offered)
 	require.Equal(t, challengeIn(t, resp).Text, d.Offered.Text)
@@ -135,7 +135,7 @@ func TestDecisionOfACallToTheCounter(t *testing.T) {
 	h := newSite(t, cfg)
 	for left := int64(4); left >= 0; left-- {
 		require.Equal(t, http.StatusOK, send(h).StatusCode)
-		d := h.decisions.last()
+		d := h.Decisions.Last()
 		require.Equal(t, "answered", d.Call)
 		require.Zero(t, d.CallTook%time.Microsecond)
 		require.Equal(t, left, d.Limits()[0].Remaining)
@@ -155,8 +155,8 @@ func TestDecisionOfARequestWithoutAHeader(t *testing.T) {
 	}))
 	for _, admitted := range []bool{true, false} {
 		send(h, func(r *http.Request) { r.Header = nil })
-		require.Equal(t, admitted, decisions.last().Allowed)
-		r, ok := decisions.last().Request()
+		require.Equal(t, admitted, decisions.Last().Allowed)
+		r, ok := decisions.Last().Request()
 		require.True(t, ok)
 		require.Equal(t, http.MethodPost, r.Method)
 	}

@@ -82,7 +82,7 @@ func TestBodyThatWasNotWrittenIsNotUsedAgain(t *testing.T) {
 	from("203.0.113.1")(r)
 	costing(6)(r)
 	for range 100 { // a pool may drop what it is given: then nothing is used again
-		w := &brokenOff{sink: sink{http.Header{}}}
+		w := &brokenOff{sink: sink{Fields: http.Header{}}}
 		h.ServeHTTP(w, r)
 		was := string(w.given)
 		require.Contains(t, was, "cost-above-quota")

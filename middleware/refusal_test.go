@@ -53,11 +53,11 @@ func refusal(t *testing.T, reason middleware.Reason, quiet bool, options ...opti
 	if reason == middleware.OverLimit {
 		require.Equal(t, 5, admitted(h, 5))
 	}
-	h.spy.calls.Store(0)
+	h.Spy.Calls.Store(0)
 	resp := send(h, options...)
-	require.Zero(t, h.spy.calls.Load())
-	require.Equal(t, reason, h.decisions.last().Reason)
-	require.Equal(t, resp.StatusCode, h.decisions.last().Status)
+	require.Zero(t, h.Spy.Calls.Load())
+	require.Equal(t, reason, h.Decisions.Last().Reason)
+	require.Equal(t, resp.StatusCode, h.Decisions.Last().Status)
 	require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
 	return resp
 }

@@ -77,15 +77,15 @@ func TestNothingPrintsASecret(t *testing.T) {
 		cfg := waiting(new(clock), middleware.Newcomers)
 		cfg.Secrets = secrets
 		h := newSite(t, cfg)
-		requireNoSecret(t, printed(h.m), secrets...)
+		requireNoSecret(t, printed(h.M), secrets...)
 		send(h, html)
-		requireNoSecret(t, printed(h.decisions.last()), secrets...)
+		requireNoSecret(t, printed(h.Decisions.Last()), secrets...)
 	})
 	t.Run("Decision", func(t *testing.T) {
 		decisions := record(&cfg)
 		h, _ := limited(t, cfg)
 		send(h, showing("garbage"))
-		requireNoSecret(t, printed(decisions.last()), secrets...)
+		requireNoSecret(t, printed(decisions.Last()), secrets...)
 	})
 	t.Run("a Decision where package fmt calls no method", func(t *testing.T) {
 		decisions := record(&cfg)
@@ -95,7 +95,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 		require.NoError(t, err)
 		key, err := hkdf.Expand(sha256.New, prk, "tallystick/v1/pseudonym", sha256.Size)
 		require.NoError(t, err)
-		text := printed(struct{ d middleware.Decision }{decisions.last()})
+		text := printed(struct{ d middleware.Decision }{decisions.Last()})
 		for _, verb := range []string{"%v", "%s", "%x", "%d"} {
 			require.False(t, strings.Contains(text, strings.Trim(fmt.Sprintf(verb, key[:]), "[]")), verb)
 			require.False(t, strings.Contains(text, strings.Trim(fmt.Sprintf(verb, [32]byte(key)), "[]")), verb)

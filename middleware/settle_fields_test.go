@@ -65,11 +65,11 @@ func TestNoFieldIsLostBySettling(t *testing.T) {
 						h := newLimiter(t, cfg)
 						cfg.Policy = "other"
 						in := newLimiter(t, cfg)
-						now.advance(time.Second)
+						now.Advance(time.Second)
 						send(around(h, in, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 							moment(t, w, func() { require.NoError(t, say(w, r)) })
 						})), method(m))
-						require.Empty(t, log.lines())
+						require.Empty(t, log.Lines())
 					})
 				}
 			}
@@ -94,7 +94,7 @@ func TestRateLimitSaysWhatIsSettled(t *testing.T) {
 		},
 		"exact, and down": func(cfg *middleware.Config) {
 			l := newLedger(new(clock))
-			l.fault = onFire
+			l.Fault = onFire
 			cfg.Exact = &middleware.Exact{Counter: l, Outage: middleware.FailOpen}
 		},
 	} {

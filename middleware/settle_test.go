@@ -21,40 +21,6 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// metered has a configuration ask for the cost that a request names in X-Cost.
-func metered(cfg middleware.Config, quota int64) middleware.Config {
-	cfg.Limits[0].Quota = quota
-	cfg.Cost = func(r *http.Request) int64 {
-		if s := r.Header.Get("X-Cost"); s != "" {
-			n, _ := strconv.ParseInt(s, 10, 64)
-			return n
-		}
-		return 1
-	}
-	return cfg
-}
-
-func costs(n int64) option   { return with("X-Cost", strconv.FormatInt(n, 10)) }
-func settles(n int64) option { return with("X-Settle", strconv.FormatInt(n, 10)) }
-
-// settling is a handler that settles what the request says, before the header or after.
-func settling(t testing.TB, after bool) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		s := r.Header.Get("X-Settle")
-		if s == "" {
-			return
-		}
-		n, err := strconv.ParseInt(s, 10, 64)
-		require.NoError(t, err)
-		if after {
-			w.WriteHeader(http.StatusOK)
-		}
-		require.NoError(t, middleware.Settle(r, n))
-		require.ErrorIs(t, middleware.Settle(r, n), exact.ErrNoRefund)
-		require.ErrorIs(t, middleware.Refund(w, r), exact.ErrNoRefund)
-	}
-}
-
 // leftOf returns what is left of the first limit, by a request that costs nothing.
 func leftOf(t testing.TB, m *middleware.Middleware, options ...option) (left int64) {
 	t.Helper()
@@ -65,8 +31,6 @@ func leftOf(t testing.TB, m *middleware.Middleware, options ...option) (left int
 	})), append(options, costs(0))...)
 	return left
 }
-
-func tokenOf(resp *http.Response) option { return showing(resp.Header.Get(middleware.TokenHeader)) }
 
 func TestSettle(t *testing.T) {
 	c := new(clock)
@@ -127,7 +91,7 @@ func TestSettle(t *testing.T) {
 				resp = requireStatus(t, http.StatusOK, send(h, append(as, costs(1), settles(500))...))
 				require.EqualValues(t, 0, leftOf(t, mw, as...), "past the limit")
 				require.Equal(t, http.StatusTooManyRequests, send(h, append(as, tokenOf(resp))...).StatusCode)
-				c.advance(time.Hour)
+				c.Advance(time.Hour)
 				if test.cfg.Exact != nil {
 					break // the counter is the same
 				}
@@ -146,12 +110,12 @@ func TestSettlePastTheLimitIsOwed(t *testing.T) {
 	resp := send(h, settles(40))
 	require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
 	// 40 in the window before weigh 40·(60−e)/60: 9 of them are left from 46.5 s on.
-	c.advance(time.Minute + 46*time.Second)
+	c.Advance(time.Minute + 46*time.Second)
 	for _, seen := range []option{from("203.0.113.1"), tokenOf(resp)} {
 		require.Equal(t, http.StatusTooManyRequests, send(h, seen).StatusCode)
 	}
 	require.Equal(t, http.StatusTooManyRequests, send(newLimiter(t, cfg).Handler(new(spy)), tokenOf(resp)).StatusCode)
-	c.advance(time.Second)
+	c.Advance(time.Second)
 	require.Equal(t, http.StatusOK, send(h, tokenOf(resp)).StatusCode)
 }
 
@@ -211,19 +175,19 @@ func TestSettleAnOwnTally(t *testing.T) {
 	cfg := metered(challenging(c, middleware.WhenExhausted), 100)
 	s := newSite(t, cfg)
 	tok := bought(t, s)
-	h := s.m.Handler(settling(t, false))
+	h := s.M.Handler(settling(t, false))
 	resp := send(h, showing(tok), costs(10), settles(30))
-	require.EqualValues(t, 70, leftOf(t, s.m, showing(tok)))
+	require.EqualValues(t, 70, leftOf(t, s.M, showing(tok)))
 	require.Contains(t, resp.Header.Get("RateLimit"), "r=70;")
 	require.EqualValues(t, 70, leftOf(t, newLimiter(t, cfg), tokenOf(resp)), "by its token")
-	require.EqualValues(t, 100, leftOf(t, s.m))
+	require.EqualValues(t, 100, leftOf(t, s.M))
 	resp = send(h, tokenOf(resp), costs(10), settles(0))
 	require.EqualValues(t, 70, leftOf(t, newLimiter(t, cfg), tokenOf(resp)))
 
 	// More than the pass has: the shared tally pays, and the token stays that of the own one.
 	send(h, showing(tok), costs(1), settles(500))
 	shared := requireStatus(t, http.StatusOK, send(h, showing(tok), costs(50), settles(60)))
-	require.EqualValues(t, 40, leftOf(t, s.m))
+	require.EqualValues(t, 40, leftOf(t, s.M))
 	require.Empty(t, shared.Header.Get(middleware.TokenHeader))
 	require.Contains(t, shared.Header.Get("RateLimit"), "r=40;")
 }
@@ -236,14 +200,14 @@ func TestSettleInTheWaitingRoom(t *testing.T) {
 	h := mw.Handler(settling(t, false))
 	client := from("2001:db8::1")
 	tickets := ticketsOf(t, h, 12, client)
-	c.advance(time.Minute)
+	c.Advance(time.Minute)
 	passed := 0
 	for _, ticket := range tickets {
 		passed += admitted(h, 1, client, holding(ticket), settles(0))
 	}
 	require.Equal(t, 12, passed, "of a room of four")
 	tickets = ticketsOf(t, h, 12, client)
-	c.advance(time.Minute)
+	c.Advance(time.Minute)
 	require.Equal(t, 1, admitted(h, 1, client, holding(tickets[0]), settles(4)))
 	require.Zero(t, admittedWith(h, tickets[1:], client))
 }
@@ -385,7 +349,7 @@ func TestSettleGivesBackToNetworks(t *testing.T) {
 		for i := range 100 {
 			tickets = append(tickets, refusedWithTicket(t, h, neighbour(i)))
 		}
-		c.advance(time.Minute)
+		c.Advance(time.Minute)
 		for i, ticket := range tickets {
 			require.Equal(t, 1, admitted(h, 1, neighbour(i), holding(ticket), settles(0)))
 		}
@@ -400,8 +364,8 @@ func TestSettleLeavesABoughtTokenAlone(t *testing.T) {
 	cfg.Limits[0].Window = 24 * time.Hour
 	s := newSite(t, cfg)
 	proof := solved(t, fetched(s))
-	h := s.m.Handler(settling(t, false))
+	h := s.M.Handler(settling(t, false))
 	resp := requireStatus(t, http.StatusOK, send(h, proving(proof), costs(50), settles(60)))
-	require.EqualValues(t, 40, leftOf(t, s.m))
-	require.EqualValues(t, 5, leftOf(t, s.m, tokenOf(resp)), "of the pass")
+	require.EqualValues(t, 40, leftOf(t, s.M))
+	require.EqualValues(t, 5, leftOf(t, s.M, tokenOf(resp)), "of the pass")
 }

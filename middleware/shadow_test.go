@@ -45,7 +45,7 @@ func TestShadowLimitRefusesNobody(t *testing.T) {
 	for i, want := range [][]string{nil, nil, nil, {"trial"}, {"trial", "trial-hour"}, {"trial", "trial-hour"}} {
 		resp := send(h, showing(tok))
 		tok = tokenIn(resp)
-		d := h.decisions.last()
+		d := h.Decisions.Last()
 		require.Equal(t, i < 5, d.Admitted)
 		require.Equal(t, want, wouldRefuse(d), i)
 		requireHeader(t, resp, "RateLimit-Policy", `"contact";q=5;w=60`, "RateLimit", fmt.Sprintf(`"contact";r=%d;t=60`, max(0, 4-i)),
@@ -85,7 +85,7 @@ func TestShadowLimitsChangeNothing(t *testing.T) {
 				tokens := [2]map[string]string{{}, {}}
 				would := 0
 				for range 150 {
-					now.advance(time.Duration(r.Int64N(int64(10 * time.Second))))
+					now.Advance(time.Duration(r.Int64N(int64(10 * time.Second))))
 					client := []string{"203.0.113.1", "203.0.113.2", "2001:db8::1", "2001:db8:0:1::1"}[r.IntN(4)]
 					drop, work, cost := r.IntN(3) == 0, r.IntN(4) == 0, r.Int64N(4)
 					var seen [2][]string
@@ -101,7 +101,7 @@ func TestShadowLimitsChangeNothing(t *testing.T) {
 						if tok := tokenIn(resp); tok != "" {
 							tokens[i][client] = tok
 						}
-						d := h.decisions.last()
+						d := h.Decisions.Last()
 						seen[i] = []string{
 							resp.Status, string(d.Reason), fmt.Sprint(d.Own, d.Admitted),
 							resp.Header.Get("RateLimit"), resp.Header.Get("RateLimit-Policy"),
@@ -125,17 +125,17 @@ func TestSettleKnowsWhatShadowsCounted(t *testing.T) {
 			cfg.Cost = metered(contact(new(clock)), 5).Cost
 			decisions := record(&cfg)
 			m := newLimiter(t, cfg)
-			h := m.Handler(&spy{serve: settling(t, false)})
+			h := m.Handler(&spy{Serve: settling(t, false)})
 			left := func() (left []int64) {
 				send(h, from(client), costs(0))
-				for _, l := range decisions.last().Limits() {
+				for _, l := range decisions.Last().Limits() {
 					left = append(left, l.Remaining)
 				}
 				return left
 			}
 			require.Equal(t, []int64{3, 5, 4}, left())
 			require.Equal(t, http.StatusOK, send(h, from(client), costs(4), with("X-Settle", settled)).StatusCode)
-			require.Equal(t, []string{"trial"}, wouldRefuse(decisions.all[1]))
+			require.Equal(t, []string{"trial"}, wouldRefuse(decisions.All[1]))
 			if settled == "0" {
 				require.Equal(t, []int64{3, 5, 4}, left())
 			} else {
@@ -151,13 +151,13 @@ func TestRefundTakesNothingFromAShadowOfANetwork(t *testing.T) {
 	cfg.Cost = metered(contact(new(clock)), 5).Cost
 	cfg.Net56Factor = 1
 	decisions := record(&cfg)
-	h := newLimiter(t, cfg).Handler(&spy{serve: settling(t, false)})
+	h := newLimiter(t, cfg).Handler(&spy{Serve: settling(t, false)})
 	require.Equal(t, http.StatusOK, send(h, from("2001:db8::1")).StatusCode)
 	require.Equal(t, http.StatusOK, send(h, from("2001:db8:0:1::1"), costs(3), with("X-Settle", "0")).StatusCode)
-	require.Equal(t, []string{"trial"}, wouldRefuse(decisions.last()))
+	require.Equal(t, []string{"trial"}, wouldRefuse(decisions.Last()))
 	send(h, from("2001:db8:0:2::1"), costs(0))
-	require.EqualValues(t, 2, decisions.last().Limits()[0].Remaining)
-	require.EqualValues(t, 4, decisions.last().Limits()[1].Remaining)
+	require.EqualValues(t, 2, decisions.Last().Limits()[0].Remaining)
+	require.EqualValues(t, 4, decisions.Last().Limits()[1].Remaining)
 }
 
 // A limit that was tried comes into force with what it has counted, in memory and in tokens.

@@ -85,7 +85,7 @@ func playKnown(t *testing.T, seed uint64, limits []middleware.Limit, change func
 				decisions[i] = record(&cfg)
 				all[i] = newLimiter(t, cfg)
 			} else {
-				decisions[i].hear(&cfg)
+				decisions[i].Hear(&cfg)
 				require.NoError(t, all[i].Reconfigure(cfg))
 			}
 		}
@@ -103,10 +103,10 @@ func playKnown(t *testing.T, seed uint64, limits []middleware.Limit, change func
 	tokens := []string{"", "x"}
 	newest := map[string]string{}
 	for step := range 150 {
-		c.advance(time.Duration(rnd.IntN(900)) * time.Millisecond)
+		c.Advance(time.Duration(rnd.IntN(900)) * time.Millisecond)
 		switch rnd.IntN(40) {
 		case 0:
-			c.advance(-time.Duration(rnd.IntN(3000)) * time.Millisecond)
+			c.Advance(-time.Duration(rnd.IntN(3000)) * time.Millisecond)
 		case 1:
 			secrets = append([][]byte{secret(fmt.Sprint(step))}, secrets[:min(len(secrets), 1+rnd.IntN(2))]...)
 			start(false)
@@ -115,7 +115,7 @@ func playKnown(t *testing.T, seed uint64, limits []middleware.Limit, change func
 			limits[0].Quota = 3 + rnd.Int64N(4)
 			start(false)
 		case 3:
-			c.advance(15 * time.Second) // the newest token has expired, whose cells nobody has taken
+			c.Advance(15 * time.Second) // the newest token has expired, whose cells nobody has taken
 		case 4:
 			start(rnd.IntN(2) == 0)
 		}
@@ -150,7 +150,7 @@ func playKnown(t *testing.T, seed uint64, limits []middleware.Limit, change func
 		require.Equal(t, got[1].StatusCode, got[0].StatusCode, at)
 		require.Equal(t, got[1].Header, got[0].Header, at)
 		require.Equal(t, all[1].Stats().Tokens, all[0].Stats().Tokens, at)
-		d, want := decisions[0].last(), decisions[1].last()
+		d, want := decisions[0].Last(), decisions[1].Last()
 		require.Equal(t, want.Tokens, d.Tokens, at)
 		require.Equal(t, want.TokenErr, d.TokenErr, at)
 		require.Equal(t, want.Reason, d.Reason, at)
@@ -184,9 +184,9 @@ func TestKnownBySightSaysWhatItSays(t *testing.T) {
 			}
 		}))
 		tok := tokenIn(send(h, from("203.0.113.1")))
-		c.advance(20 * time.Second)
+		c.Advance(20 * time.Second)
 		tok = tokenIn(send(h, from("203.0.113.1"), showing(tok), with("Then", "refund")))
-		c.advance(-6 * time.Second)
+		c.Advance(-6 * time.Second)
 		send(h, from("203.0.113.1"), showing(tok))
 		ahead[i] = m.Stats().Tokens
 	}

@@ -124,12 +124,12 @@ func TestWhatAnInnerPolicyRefusesIsNotChargedOutside(t *testing.T) {
 		}, left: none},
 		"an exact counter outside": {outer: counted, left: none, logs: "code=exact-outside"},
 		"an exact counter outside, in an outage": {outer: func(cfg *middleware.Config) {
-			cfg.Exact = counting(&altered{take: notTaken(exact.ErrNotCounted)})
+			cfg.Exact = counting(&altered{OnTake: notTaken(exact.ErrNotCounted)})
 			cfg.Exact.Outage = middleware.FailOpen
 		}, left: none, logs: "code=exact-outside"},
 		"an exact counter inside, whose refusal is remembered": {inner: counted, left: all},
-		"an exact counter inside that is asked each time":      {inner: counted, between: writing(func(http.ResponseWriter, *http.Request) { now.advance(11 * time.Second) }), left: none},
-		"an exact counter inside that is down":                 {inner: func(cfg *middleware.Config) { cfg.Exact = counting(&altered{take: notTaken(exact.ErrNotCounted)}) }, left: none},
+		"an exact counter inside that is asked each time":      {inner: counted, between: writing(func(http.ResponseWriter, *http.Request) { now.Advance(11 * time.Second) }), left: none},
+		"an exact counter inside that is down":                 {inner: func(cfg *middleware.Config) { cfg.Exact = counting(&altered{OnTake: notTaken(exact.ErrNotCounted)}) }, left: none},
 		"a cost that can never pass inside":                    {inner: func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return 9 } }, left: all},
 		"work that is wanted inside":                           {inner: wantsWork, left: all},
 		"a proof for each request that is wanted inside":       {inner: func(cfg *middleware.Config) { cfg.Challenge = &middleware.Challenge{Mode: middleware.EveryRequest} }, left: all},
@@ -148,8 +148,8 @@ func TestWhatAnInnerPolicyRefusesIsNotChargedOutside(t *testing.T) {
 		"a charge that was settled to what it was":             {between: writing(func(_ http.ResponseWriter, r *http.Request) { _ = middleware.Settle(r, 1) }), left: none},
 		"a charge that was given back already":                 {between: writing(func(w http.ResponseWriter, r *http.Request) { _ = middleware.Refund(w, r) }), left: all},
 		"a handler that panics after the refusal":              {between: panicking, left: all},
-		"a window that ends meanwhile":                         {inner: wantsWork, between: writing(func(http.ResponseWriter, *http.Request) { now.advance(time.Minute) }), left: all},
-		"a window that ends, and weighs on":                    {outer: algorithm(storeless.SlidingWindow), inner: wantsWork, between: writing(func(http.ResponseWriter, *http.Request) { now.advance(time.Minute) }), left: all},
+		"a window that ends meanwhile":                         {inner: wantsWork, between: writing(func(http.ResponseWriter, *http.Request) { now.Advance(time.Minute) }), left: all},
+		"a window that ends, and weighs on":                    {outer: algorithm(storeless.SlidingWindow), inner: wantsWork, between: writing(func(http.ResponseWriter, *http.Request) { now.Advance(time.Minute) }), left: all},
 	} {
 		for _, m := range []string{http.MethodGet, http.MethodPost} {
 			t.Run(name+", "+m, func(t *testing.T) {
@@ -179,9 +179,9 @@ func TestWhatAnInnerPolicyRefusesIsNotChargedOutside(t *testing.T) {
 				require.Equal(t, test.left, admitted(echoing(outer.Handler(new(spy))), 9, append(as, showing(tok))...), "by token and memory")
 				require.Contains(t, log.String(), test.logs)
 				if test.logs == "" {
-					require.Empty(t, log.lines())
+					require.Empty(t, log.Lines())
 				}
-				now.advance(2*time.Hour - time.Duration(now.offset.Load())%time.Hour)
+				now.Advance(2*time.Hour - time.Duration(now.Offset.Load())%time.Hour)
 			})
 		}
 	}
@@ -211,8 +211,8 @@ func TestRefusedInsideAfterWork(t *testing.T) {
 		inner := full(now)
 		tok := bought(t, s)
 		for range 3 {
-			resp := requireStatus(t, http.StatusTooManyRequests, send(s.m.Handler(inner), showing(tok)))
-			require.True(t, s.decisions.last().Own)
+			resp := requireStatus(t, http.StatusTooManyRequests, send(s.M.Handler(inner), showing(tok)))
+			require.True(t, s.Decisions.Last().Own)
 			require.Contains(t, resp.Header.Values("RateLimit"), `"contact";r=5`)
 		}
 		require.Equal(t, 5, admitted(s, 9, showing(tok)))
@@ -221,7 +221,7 @@ func TestRefusedInsideAfterWork(t *testing.T) {
 		now := new(clock)
 		s := newSite(t, challenging(now, middleware.Newcomers))
 		inner := full(now)
-		resp := requireStatus(t, http.StatusTooManyRequests, send(s.m.Handler(inner), proving(solved(t, fetched(s)))))
+		resp := requireStatus(t, http.StatusTooManyRequests, send(s.M.Handler(inner), proving(solved(t, fetched(s)))))
 		require.NotEmpty(t, tokenIn(resp), "it was paid for")
 		require.Equal(t, 5, admitted(s, 9, showing(tokenIn(resp))))
 	})
@@ -229,9 +229,9 @@ func TestRefusedInsideAfterWork(t *testing.T) {
 		now := new(clock)
 		s := newSite(t, challenging(now, middleware.EveryRequest))
 		inner, proof := full(now), solved(t, fetched(s))
-		requireStatus(t, http.StatusTooManyRequests, send(s.m.Handler(inner), proving(proof)))
+		requireStatus(t, http.StatusTooManyRequests, send(s.M.Handler(inner), proving(proof)))
 		requireStatus(t, http.StatusForbidden, send(s, proving(proof)))
-		require.Equal(t, middleware.ProofReplayed, s.decisions.last().Reason)
+		require.Equal(t, middleware.ProofReplayed, s.Decisions.Last().Reason)
 		for range 5 {
 			requireStatus(t, http.StatusOK, send(s, proving(solved(t, fetched(s)))))
 		}
@@ -242,12 +242,12 @@ func TestRefusedInsideAfterWork(t *testing.T) {
 		s := newSite(t, waiting(now, middleware.Newcomers))
 		inner := full(now)
 		for _, ticket := range ticketsOf(t, s, laneQuota) {
-			now.advance(5 * time.Second)
-			requireStatus(t, http.StatusTooManyRequests, send(s.m.Handler(inner), holding(ticket)))
-			require.True(t, s.decisions.last().FromWaitingRoom)
+			now.Advance(5 * time.Second)
+			requireStatus(t, http.StatusTooManyRequests, send(s.M.Handler(inner), holding(ticket)))
+			require.True(t, s.Decisions.Last().FromWaitingRoom)
 		}
 		tickets := ticketsOf(t, s, 3)
-		now.advance(5 * time.Second)
+		now.Advance(5 * time.Second)
 		require.Zero(t, admittedWith(s, tickets), "a ticket that was used has charged")
 	})
 }

@@ -63,9 +63,9 @@ func grown(do func() any) float64 {
 // visit has each tenant send one request.
 func visit(h http.Handler) {
 	r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
-	w := &sink{http.Header{}}
+	w := &sink{Fields: http.Header{}}
 	for i := range tenants {
-		clear(w.header)
+		clear(w.Fields)
 		r.Header.Set("X-Customer", strconv.Itoa(i))
 		h.ServeHTTP(w, r)
 	}
@@ -133,6 +133,6 @@ func TestTenThousandTenants(t *testing.T) {
 	for _, i := range []int{0, 1, 4711, tenants - 1} {
 		resp := send(h, customer(strconv.Itoa(i)))
 		require.Equal(t, fmt.Sprintf(`"minute";q=%d;w=60, "day";q=%d;w=86400`, 100+i, 100*(100+i)), resp.Header.Get("RateLimit-Policy"))
-		require.EqualValues(t, 99+i, h.decisions.last().Limits()[0].Remaining)
+		require.EqualValues(t, 99+i, h.Decisions.Last().Limits()[0].Remaining)
 	}
 }

@@ -230,13 +230,13 @@ func TestCookieOfAnotherThing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			resp := send(h, path("/a"), with("Cookie", test.cookie))
-			require.Equal(t, test.tokens, decisions.last().Tokens)
+			require.Equal(t, test.tokens, decisions.Last().Tokens)
 			require.Regexp(t, `\.for\.[0-7]$`, cookieIn(resp).Name)
 		})
 	}
 	plain := newSite(t, contact(new(clock)))
 	resp := send(plain, with("Cookie", a.Name+"="+a.Value))
-	require.Zero(t, plain.decisions.last().Tokens)
+	require.Zero(t, plain.Decisions.Last().Tokens)
 	require.Equal(t, "__Host-tallystick-contact", cookieIn(resp).Name)
 }
 
@@ -247,7 +247,7 @@ func TestThingsAreNoDroppedCookies(t *testing.T) {
 		log := logTo(&cfg)
 		h, _ := limited(t, cfg)
 		send(h, append(options, path("/a"), with("Origin", "http://example.com"))...)
-		return log.lines()
+		return log.Lines()
 	}
 	h, _ := limited(t, byPath(contact(new(clock))))
 	c := cookieIn(send(h, path("/a")))

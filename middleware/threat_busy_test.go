@@ -48,8 +48,8 @@ func TestOneClientMakesNobodyBusy(t *testing.T) {
 				seconds = 300
 			}
 			for second := range seconds {
-				require.False(t, h.m.Stats().Busy, "second %d", second)
-				require.False(t, h.m.BusyFor(now.Now(), address(a.neighbour)), "second %d", second)
+				require.False(t, h.M.Stats().Busy, "second %d", second)
+				require.False(t, h.M.BusyFor(now.Now(), address(a.neighbour)), "second %d", second)
 				most := a.perSecond/2 + 1 // would hold it busy
 				if second%60 < 20 {
 					most = a.perSecond * 2 // and this makes it so
@@ -62,7 +62,7 @@ func TestOneClientMakesNobodyBusy(t *testing.T) {
 					admitted(h, 1, who...)
 					n++
 				}
-				now.advance(time.Second)
+				now.Advance(time.Second)
 			}
 			require.Equal(t, 1, admitted(h, 1, from(a.neighbour)))
 			require.Equal(t, 20, strangers(h, 20), "nobody is asked for work")
@@ -83,8 +83,8 @@ func TestOneKeyInManyThingsMakesNobodyBusy(t *testing.T) {
 		for i := range 30 {
 			require.Equal(t, 1, admitted(h, 1, with("X-Thing", fmt.Sprint("thing ", i))))
 		}
-		require.False(t, h.m.Stats().Busy)
-		now.advance(time.Second)
+		require.False(t, h.M.Stats().Busy)
+		now.Advance(time.Second)
 	}
 }
 
@@ -99,9 +99,9 @@ func TestOneClientsConnectionsMakeNobodyBusy(t *testing.T) {
 			cfg.Now, cfg.Limits[0].Quota = time.Now, 1000
 			h, d := newSite(t, cfg), newDoor(false)
 			for i := range 200 {
-				come(h.m.Handler(d), 1, from(who(i)))
+				come(h.M.Handler(d), 1, from(who(i)))
 			}
-			require.False(t, h.m.Stats().Busy)
+			require.False(t, h.M.Stats().Busy)
 			require.Equal(t, 20, strangers(h, 20), "nobody is asked for work")
 			d.opens()
 		})
@@ -121,21 +121,21 @@ func TestABusyNetwork(t *testing.T) {
 		return passed
 	}
 	require.Equal(t, perSecond*10/4, flood(0))
-	require.True(t, h.m.BusyFor(now.Now(), address("5.0.99.1")), "neighbours are asked")
+	require.True(t, h.M.BusyFor(now.Now(), address("5.0.99.1")), "neighbours are asked")
 	challengeIn(t, send(h, from("5.0.99.1")))
 	require.Contains(t, bodyOf(t, fetched(h, from("5.0.99.1"))), `{"needed":true,"challenge":`)
 	for network, flooded := 1, 1; flooded < 5; network++ {
 		require.Less(t, network, 10, "others are not")
-		if h.m.BusyFor(now.Now(), address(fmt.Sprintf("5.%d.99.1", network))) {
+		if h.M.BusyFor(now.Now(), address(fmt.Sprintf("5.%d.99.1", network))) {
 			continue // it shares a hash with another
 		}
-		require.False(t, h.m.Stats().Busy)
+		require.False(t, h.M.Stats().Busy)
 		flood(network)
 		flooded++
 	}
-	require.True(t, h.m.Stats().Busy)
-	now.advance(20 * time.Second)
-	require.False(t, h.m.Stats().Busy)
+	require.True(t, h.M.Stats().Busy)
+	now.Advance(20 * time.Second)
+	require.False(t, h.M.Stats().Busy)
 	require.Equal(t, 1, admitted(h, 1, from("5.0.99.1")))
 }
 
@@ -166,7 +166,7 @@ func TestAnAttackerWhoMakesAnInstanceBusyLocksNobodyOut(t *testing.T) {
 			strangers(h, 12*perSecond)
 			served, proofs := 0, 0
 			for second := range 60 {
-				require.True(t, h.m.Stats().Busy, "second %d", second)
+				require.True(t, h.M.Stats().Busy, "second %d", second)
 				attack(second)
 				newcomer := &honest{}
 				who := from(fmt.Sprintf("192.0.2.%d", second))
@@ -182,7 +182,7 @@ func TestAnAttackerWhoMakesAnInstanceBusyLocksNobodyOut(t *testing.T) {
 				if second%12 == 0 {
 					require.True(t, holder.askFrom(t, h, from("203.0.113.50")), "second %d", second)
 				}
-				now.advance(time.Second)
+				now.Advance(time.Second)
 			}
 			require.Equal(t, 60*5, served, "all that they asked for")
 			require.Equal(t, 60, proofs, "for one proof each")
@@ -213,7 +213,7 @@ func TestBoundWhenBusy(t *testing.T) {
 	var farm, shared []string
 	passed, asked := int64(0), 0
 	attack := func(s *site) {
-		before := s.spy.calls.Load()
+		before := s.Spy.Calls.Load()
 		for range limit + 2 {
 			for _, shown := range append([]string{""}, append(farm, shared...)...) {
 				resp := send(s, showing(shown))
@@ -222,7 +222,7 @@ func TestBoundWhenBusy(t *testing.T) {
 				}
 			}
 		}
-		passed += s.spy.calls.Load() - before
+		passed += s.Spy.Calls.Load() - before
 	}
 	for _, s := range sites[:instances] {
 		passed++
@@ -237,7 +237,7 @@ func TestBoundWhenBusy(t *testing.T) {
 			attack(s)
 			attack(s)
 		}
-		now.advance(10 * time.Second)
+		now.Advance(10 * time.Second)
 		for _, s := range sites {
 			attack(s)
 		}
@@ -271,7 +271,7 @@ func TestAllThatStrangersGetWithoutWork(t *testing.T) {
 			h := newSite(t, cfg)
 			passed, spells, was, next := 0, 0, false, 0
 			for i := range seconds * 10 {
-				busy := h.m.Stats().Busy
+				busy := h.M.Stats().Busy
 				for range them.perTick(i, busy) {
 					next++
 					who := fmt.Sprintf("10.%d.%d.%d", next>>16, next>>8&255, next&255) // each is a network of its own
@@ -280,7 +280,7 @@ func TestAllThatStrangersGetWithoutWork(t *testing.T) {
 					}
 					passed += admitted(h, 1, from(who))
 				}
-				busy = h.m.Stats().Busy
+				busy = h.M.Stats().Busy
 				if busy && !was {
 					spells++
 				}
@@ -290,7 +290,7 @@ func TestAllThatStrangersGetWithoutWork(t *testing.T) {
 					most /= 4
 				}
 				require.LessOrEqual(t, float64(passed), most, "after %d tenths of a second", i)
-				now.advance(100 * time.Millisecond)
+				now.Advance(100 * time.Millisecond)
 			}
 			require.Equal(t, them.networks != 1, spells > 0)
 			if them.networks == 0 {
@@ -311,19 +311,19 @@ func TestWhenBusyIsSafeForConcurrentUse(t *testing.T) {
 	inParallel(400, func(i int) {
 		switch i % 8 {
 		case 0:
-			_ = h.m.Reconfigure(cfg)
+			_ = h.M.Reconfigure(cfg)
 		case 1:
-			h.m.Stats()
+			h.M.Stats()
 		case 2:
 			send(h, showing(tok))
 		case 3:
-			now.advance(50 * time.Millisecond)
+			now.Advance(50 * time.Millisecond)
 		default:
 			send(h, stranger(i))
 		}
 	})
-	now.advance(10 * time.Second)
-	require.False(t, h.m.Stats().Busy)
+	now.Advance(10 * time.Second)
+	require.False(t, h.M.Stats().Busy)
 	for i := range 2 {
 		require.Equal(t, 1, admitted(h, 1, from(fmt.Sprintf("192.0.2.%d", i))), "nobody is under way")
 	}
@@ -341,8 +341,8 @@ func TestWaitingRoomOfStrangers(t *testing.T) {
 	for i := range many {
 		tickets[i] = ticketsOf(t, h, 2*laneQuota, stranger(i))
 	}
-	now.advance(5 * time.Second)
-	require.True(t, h.m.Stats().Busy)
+	now.Advance(5 * time.Second)
+	require.True(t, h.M.Stats().Busy)
 	for i := range many {
 		require.Equal(t, laneQuota, admittedWith(h, tickets[i], stranger(i)), "stranger %d", i)
 	}

@@ -82,7 +82,7 @@ func TestThreatsOfKeptForms(t *testing.T) {
 		cfg := keeping(now, middleware.Newcomers)
 		read := newCounted(huge)
 		cfg.OnDecision = func(context.Context, middleware.Decision) { seen = read.read }
-		m := newLimiter(t, cfg).Handler(h.spy)
+		m := newLimiter(t, cfg).Handler(h.Spy)
 		send(m, submitting(urlencoded, ""), func(r *http.Request) { r.Body, r.ContentLength = read, -1 })
 		require.Zero(t, seen)
 		require.LessOrEqual(t, read.read, 64<<10+1)

@@ -153,10 +153,3 @@ func TestThreatsOfWrapping(t *testing.T) {
 type unwrapping struct{ http.ResponseWriter }
 
 func (u unwrapping) Unwrap() http.ResponseWriter { return u.ResponseWriter }
-
-func boolToInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}

@@ -149,7 +149,7 @@ func TestThreatsOfTimeouts(t *testing.T) {
 			release()
 			require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
 			require.Empty(t, tokenIn(resp))
-			require.True(t, decisions.last().Admitted)
+			require.True(t, decisions.Last().Admitted)
 			require.Equal(t, http.StatusTooManyRequests, send(limiter.Handler(new(spy)), from("127.0.0.2")).StatusCode)
 		})
 	}

@@ -44,7 +44,7 @@ func TestTokenLife(t *testing.T) {
 			tt.change(&cfg)
 			m := newLimiter(t, cfg)
 			require.Equal(t, tt.want, m.Stats().TokenLife)
-			c.advance(59 * time.Second)
+			c.Advance(59 * time.Second)
 			h := m.Handler(settling(t, false))
 			var tok string
 			for range 80 { // a full bucket has the longest token
@@ -79,7 +79,7 @@ func TestFiveGoodTokensAreFour(t *testing.T) {
 	tok := spend(t, h, 1)
 	for _, show := range []option{showing(tok, tok, tok, tok, tok), with(middleware.TokenHeader, tok+","+tok+","+tok+","+tok+","+tok), showingCookie(tok, tok, tok, tok, tok)} {
 		require.Equal(t, http.StatusOK, send(h, show).StatusCode)
-		require.Equal(t, 4, h.decisions.last().Tokens)
+		require.Equal(t, 4, h.Decisions.Last().Tokens)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestRotationInEitherOrderKeepsTheTally(t *testing.T) {
 		h := newSite(t, cfg)
 		tok := spend(t, h, 3)
 		cfg.Secrets = ring("b", "a")
-		require.NoError(t, h.m.Reconfigure(cfg))
+		require.NoError(t, h.M.Reconfigure(cfg))
 		resp := send(h, showing(tok))
 		require.Equal(t, `"contact";r=1;t=60`, resp.Header.Get("RateLimit"))
 		require.NotEqual(t, tok[:64], tokenIn(resp)[:64], "signed by the new secret")

@@ -35,7 +35,7 @@ func TestAnIdentityThatIsUnavailable(t *testing.T) {
 			log := logTo(&cfg)
 			s := newSite(t, cfg)
 			for _, path := range []string{"/", "/tally/challenge"} {
-				now.advance(time.Second)
+				now.Advance(time.Second)
 				resp := requireStatus(t, http.StatusServiceUnavailable, send(s, method(http.MethodGet), func(r *http.Request) { r.URL.Path = path }), path)
 				seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
 				require.NoError(t, err)
@@ -43,13 +43,13 @@ func TestAnIdentityThatIsUnavailable(t *testing.T) {
 				require.Equal(t, "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity", problemIn(t, resp).Type)
 				require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
 			}
-			d := s.decisions.last()
+			d := s.Decisions.Last()
 			require.Equal(t, middleware.IdentityUnavailable, d.Reason)
 			require.Positive(t, d.RetryAfter)
 			require.ErrorIs(t, d.IdentityErr, syscall.ECONNREFUSED)
 			require.True(t, d.Identity.IsZero())
-			require.Equal(t, []string{"identity-unavailable"}, codesIn(log.lines()), "once a minute")
-			require.Contains(t, log.lines()[0], "the table of keys: connection refused")
+			require.Equal(t, []string{"identity-unavailable"}, codesIn(log.Lines()), "once a minute")
+			require.Contains(t, log.Lines()[0], "the table of keys: connection refused")
 		})
 	}
 	t.Run("in shadow it passes, and is told", func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestAnIdentityThatIsUnavailable(t *testing.T) {
 		h, _ := limited(t, cfg)
 		resp := requireStatus(t, http.StatusOK, send(h))
 		require.Empty(t, resp.Header.Get("Retry-After"))
-		require.Equal(t, []string{"identity-unavailable"}, codesIn(log.lines()))
+		require.Equal(t, []string{"identity-unavailable"}, codesIn(log.Lines()))
 	})
 	t.Run("who hangs up while it is looked for raises no alarm", func(t *testing.T) {
 		cfg := contact(new(clock))
@@ -71,7 +71,7 @@ func TestAnIdentityThatIsUnavailable(t *testing.T) {
 			cancel()
 			*r = *r.WithContext(ctx)
 		}).StatusCode)
-		require.Empty(t, log.lines())
+		require.Empty(t, log.Lines())
 	})
 	t.Run("a denial is a denial", func(t *testing.T) {
 		cfg := contact(new(clock))
@@ -91,7 +91,7 @@ func TestTheKindOfAnIdentityErrorIsLogged(t *testing.T) {
 	}
 	h := newSite(t, cfg)
 	require.Equal(t, http.StatusForbidden, send(h).StatusCode)
-	require.Equal(t, []string{"identity-unknown"}, codesIn(h.log.lines()))
-	require.Contains(t, h.log.lines()[0], "the identity function failed with a syscall.Errno")
-	require.NotContains(t, h.log.lines()[0], "sk-live")
+	require.Equal(t, []string{"identity-unknown"}, codesIn(h.Log.Lines()))
+	require.Contains(t, h.Log.Lines()[0], "the identity function failed with a syscall.Errno")
+	require.NotContains(t, h.Log.Lines()[0], "sk-live")
 }

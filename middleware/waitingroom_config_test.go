@@ -21,7 +21,7 @@ func TestWhereTheWaitingRoomIs(t *testing.T) {
 		admitted(h, 20)
 		resp := send(h, html)
 		require.GreaterOrEqual(t, resp.StatusCode, 400)
-		require.Equal(t, waitCookieIn(t, resp) != "", h.decisions.last().RoomWait > 0)
+		require.Equal(t, waitCookieIn(t, resp) != "", h.Decisions.Last().RoomWait > 0)
 		return waitCookieIn(t, resp) != ""
 	}
 	for name, want := range map[string]bool{"WhenExhausted": true, "Newcomers": true, "EveryRequest": false} {
@@ -45,8 +45,8 @@ func TestWhereTheWaitingRoomIs(t *testing.T) {
 			h := newSite(t, cfg)
 			admitted(h, 20)
 			require.Empty(t, waitCookieIn(t, send(h, html)), "shadow mode withholds it with the refusal")
-			require.False(t, h.decisions.last().Admitted)
-			require.Zero(t, h.decisions.last().RoomWait)
+			require.False(t, h.Decisions.Last().Admitted)
+			require.Zero(t, h.Decisions.Last().RoomWait)
 		})
 	}
 	t.Run("no challenge", func(t *testing.T) {
@@ -102,13 +102,13 @@ func TestQuotasOfTheWaitingRoom(t *testing.T) {
 		cfg.Identity = byTier(only(middleware.APIKey("somebody")))
 		h := newSite(t, cfg)
 		ticket := refusedWithTicket(t, h)
-		now.advance(5 * time.Second)
+		now.Advance(5 * time.Second)
 		resp := requireStatus(t, http.StatusOK, send(h, holding(ticket), with("Tier", "pro")))
 		require.Equal(t, test.wantTier, resp.Header.Get("RateLimit-Policy"))
-		require.Equal(t, "pro", h.decisions.last().Tier)
-		now.advance(48 * time.Hour)
+		require.Equal(t, "pro", h.Decisions.Last().Tier)
+		now.Advance(48 * time.Hour)
 		ticket = refusedWithTicket(t, h)
-		now.advance(5 * time.Second)
+		now.Advance(5 * time.Second)
 		require.Equal(t, test.want, send(h, holding(ticket)).Header.Get("RateLimit-Policy"))
 	}
 	t.Run("a bucket that would take longer than a year to empty", func(t *testing.T) {

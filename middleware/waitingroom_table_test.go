@@ -64,7 +64,7 @@ func newLobby(t *testing.T, limit middleware.Limit, tickets int) *lobby {
 
 // ask sends a form as a browser does, and reports whether it was served.
 func (q *lobby) ask(t *testing.T, at time.Duration, w *waiter) bool {
-	q.now.offset.Store(int64(at))
+	q.now.Offset.Store(int64(at))
 	resp := send(q.handler, html, holding(w.cookie))
 	if cookie := waitCookieIn(t, resp); cookie != "" {
 		w.cookie = cookie

@@ -21,7 +21,7 @@ func TestAdmittedPagesGetNoTicket(t *testing.T) {
 			h := newSite(t, waiting(new(clock), mode))
 			resp := requireStatus(t, http.StatusOK, send(h, html, proving(solved(t, fetched(h)))))
 			require.Empty(t, waitCookieIn(t, resp))
-			require.Zero(t, h.decisions.last().RoomWait)
+			require.Zero(t, h.Decisions.Last().RoomWait)
 		})
 	}
 }
@@ -33,7 +33,7 @@ func TestWaitingRoom(t *testing.T) {
 			now := new(clock)
 			h := newSite(t, waiting(now, mode))
 			spendShared(t, h, mode)
-			h.spy.calls.Store(0)
+			h.Spy.Calls.Store(0)
 
 			refused := send(h, html)
 			without := send(h)
@@ -47,14 +47,14 @@ func TestWaitingRoom(t *testing.T) {
 			ticket := waitCookieIn(t, refused)
 			require.Len(t, ticket, 44)
 
-			now.advance(5*time.Second - time.Millisecond)
+			now.Advance(5*time.Second - time.Millisecond)
 			early := requireStatus(t, refused.StatusCode, send(h, html, holding(ticket)))
-			require.Equal(t, time.Second, h.decisions.last().RoomWait)
+			require.Equal(t, time.Second, h.Decisions.Last().RoomWait)
 			require.Equal(t, ticket, waitCookieIn(t, early), "the wait does not begin anew")
 
-			now.advance(time.Millisecond)
+			now.Advance(time.Millisecond)
 			resp := requireStatus(t, http.StatusOK, send(h, html, holding(ticket)))
-			d := h.decisions.last()
+			d := h.Decisions.Last()
 			require.True(t, d.FromWaitingRoom)
 			require.Len(t, d.Pseudonym(), 16)
 			require.False(t, d.Own)
@@ -70,19 +70,19 @@ func TestWaitingRoom(t *testing.T) {
 			require.Zero(t, admitted(h, 50, holding(ticket)), "it is used up")
 			require.Zero(t, admitted(h, 50, holding(value)), "and the next is not yet open")
 			for range laneQuota - 1 {
-				now.advance(5 * time.Second)
+				now.Advance(5 * time.Second)
 				resp = requireStatus(t, http.StatusOK, send(h, html, holding(value)), "but opens after the wait of any first")
 				value = waitCookieIn(t, resp)
 			}
-			require.EqualValues(t, laneQuota, h.spy.calls.Load())
+			require.EqualValues(t, laneQuota, h.Spy.Calls.Load())
 			full := requireStatus(t, refused.StatusCode, send(h, html, holding(value)))
-			require.False(t, h.decisions.last().FromWaitingRoom)
-			wait := h.decisions.last().RoomWait
+			require.False(t, h.Decisions.Last().FromWaitingRoom)
+			wait := h.Decisions.Last().RoomWait
 			const opens = 40 * time.Second // what is left of the minute
 			require.GreaterOrEqual(t, wait, opens, "until the waiting room has room")
 			require.LessOrEqual(t, wait, 2*opens, "and a while that nobody knows")
 			require.Equal(t, ticketOf(value), ticketOf(waitCookieIn(t, full)), "it came with the answer")
-			now.advance(wait)
+			now.Advance(wait)
 			require.Equal(t, http.StatusOK, send(h, holding(value)).StatusCode, "and that was true")
 		})
 	}
@@ -95,20 +95,20 @@ func TestTicketEnds(t *testing.T) {
 	cfg.Cost = costOf
 	h := newSite(t, cfg)
 	ticket := refusedWithTicket(t, h)
-	now.advance(5*time.Second + 10*time.Minute - time.Millisecond)
+	now.Advance(5*time.Second + 10*time.Minute - time.Millisecond)
 	require.Equal(t, http.StatusOK, send(h, holding(ticket), costing(0)).StatusCode)
-	now.advance(time.Millisecond)
+	now.Advance(time.Millisecond)
 	second := refusedWithTicket(t, h, holding(ticket))
 	require.NotEqual(t, ticket, second)
 	require.Equal(t, http.StatusForbidden, send(h, holding(second)).StatusCode)
-	now.advance(5 * time.Second)
+	now.Advance(5 * time.Second)
 	require.Equal(t, http.StatusOK, send(h, holding(ticket, second), costing(0)).StatusCode, "the one that is good counts")
-	now.advance(time.Second)
+	now.Advance(time.Second)
 	third := refusedWithTicket(t, h)
 	require.Equal(t, http.StatusOK, send(h, holding(third, second), costing(0)).StatusCode, "whatever the order")
 	require.Equal(t, http.StatusOK, send(h, holding(second, third)).StatusCode)
 	require.Equal(t, http.StatusForbidden, send(h, holding(second, third)).StatusCode)
-	now.advance(5 * time.Second)
+	now.Advance(5 * time.Second)
 	require.Equal(t, http.StatusOK, send(h, holding(second, third)).StatusCode, "one that is used up is none")
 }
 
@@ -119,13 +119,13 @@ func TestTicketForAFullRoom(t *testing.T) {
 	cfg.Limits = []middleware.Limit{fixed(5, 24*time.Hour)}
 	h := newSite(t, cfg)
 	first := refusedWithTicket(t, h)
-	now.advance(5 * time.Second)
+	now.Advance(5 * time.Second)
 	passed := send(h, holding(first))
 	value := waitCookieIn(t, passed)
 	require.Equal(t, 2*86_400-5, passed.Cookies()[0].MaxAge, "the tally outlives the ticket")
 
 	full := send(h, html, holding(value))
-	ticket, wait := waitCookieIn(t, full), h.decisions.last().RoomWait
+	ticket, wait := waitCookieIn(t, full), h.Decisions.Last().RoomWait
 	require.NotEqual(t, first, ticketOf(ticket))
 	require.GreaterOrEqual(t, wait, 24*time.Hour-5*time.Second)
 	require.Greater(t, full.Cookies()[0].MaxAge, int(wait/time.Second), "ticket and tally are kept until then")
@@ -133,23 +133,23 @@ func TestTicketForAFullRoom(t *testing.T) {
 	waits := map[time.Duration]bool{}
 	for range 20 {
 		send(h, html)
-		waits[h.decisions.last().RoomWait] = true
+		waits[h.Decisions.Last().RoomWait] = true
 	}
 	require.Greater(t, len(waits), 1, "those who share the waiting room do not return together")
 	require.Contains(t, bodyOf(t, full), " hours.</p>")
 	require.Empty(t, full.Header.Get("Retry-After"), "a program does not wait")
-	now.advance(wait - time.Second)
+	now.Advance(wait - time.Second)
 	require.Equal(t, http.StatusForbidden, send(h, holding(ticket)).StatusCode)
-	now.advance(time.Second)
+	now.Advance(time.Second)
 	require.Equal(t, http.StatusOK, send(h, holding(ticket)).StatusCode)
 
 	t.Run("and opens sooner if that does", func(t *testing.T) {
 		late := refusedWithTicket(t, h)
 		cfg.Limits[0].Quota = 50
-		require.NoError(t, h.m.Reconfigure(cfg))
+		require.NoError(t, h.M.Reconfigure(cfg))
 		resp := send(h, html, holding(late))
 		require.Contains(t, bodyOf(t, resp), "Try again in 5 seconds.")
-		now.advance(5 * time.Second)
+		now.Advance(5 * time.Second)
 		require.Equal(t, http.StatusForbidden, send(h, holding(late)).StatusCode)
 		require.Equal(t, http.StatusOK, send(h, holding(waitCookieIn(t, resp))).StatusCode)
 	})
@@ -163,11 +163,11 @@ func TestCostsInTheWaitingRoom(t *testing.T) {
 	cfg.Cost = costOf
 	h := newSite(t, cfg)
 	require.Empty(t, waitCookieIn(t, send(h, html, costing(laneQuota+1))))
-	require.Zero(t, h.decisions.last().RoomWait)
+	require.Zero(t, h.Decisions.Last().RoomWait)
 	ticket, second := refusedWithTicket(t, h, costing(laneQuota)), refusedWithTicket(t, h)
-	now.advance(5 * time.Second)
+	now.Advance(5 * time.Second)
 	require.Equal(t, http.StatusForbidden, send(h, holding(ticket), costing(laneQuota+1)).StatusCode)
-	require.Equal(t, middleware.NoToken, h.decisions.last().Reason)
+	require.Equal(t, middleware.NoToken, h.Decisions.Last().Reason)
 	require.Equal(t, http.StatusOK, send(h, holding(ticket), costing(0)).StatusCode, "a peek")
 	require.Equal(t, http.StatusOK, send(h, holding(ticket), costing(3)).StatusCode, "the first of any cost")
 	require.Equal(t, http.StatusForbidden, send(h, holding(ticket), costing(1)).StatusCode)
@@ -188,17 +188,17 @@ func TestWaitingRoomAndWorkDoNotMeet(t *testing.T) {
 	require.EqualValues(t, 24, challengeIn(t, fetched(h)).Work, "one has been sold, not two")
 
 	t.Run("own before room", func(t *testing.T) {
-		now.advance(time.Minute)
+		now.Advance(time.Minute)
 		ticket = tickets[laneQuota]
 		resp := requireStatus(t, http.StatusOK, send(h, showing(own), holding(ticket)))
-		require.True(t, h.decisions.last().Own)
-		require.False(t, h.decisions.last().FromWaitingRoom)
+		require.True(t, h.Decisions.Last().Own)
+		require.False(t, h.Decisions.Last().FromWaitingRoom)
 		require.Empty(t, waitCookieIn(t, resp))
 	})
 	t.Run("room after own, whose token is kept", func(t *testing.T) {
 		admitted(h, 5*laneQuota, showing(own))
 		resp := requireStatus(t, http.StatusOK, send(h, showingCookie(own), holding(ticket)))
-		require.True(t, h.decisions.last().FromWaitingRoom)
+		require.True(t, h.Decisions.Last().FromWaitingRoom)
 		require.Len(t, resp.Cookies(), 1, "the waiting room's alone")
 		require.NotEmpty(t, waitCookieIn(t, resp))
 	})
@@ -220,7 +220,7 @@ func TestWaitingRoomTokens(t *testing.T) {
 	cfg := waiting(now, middleware.Newcomers)
 	a, b := newSite(t, cfg), newSite(t, cfg)
 	tickets := ticketsOf(t, a, 2*laneQuota)
-	now.advance(5 * time.Second)
+	now.Advance(5 * time.Second)
 	_, tally, _ := strings.Cut(waitCookieIn(t, send(a, holding(tickets[0]))), "~")
 	_, tally, _ = strings.Cut(waitCookieIn(t, send(b, holding(tickets[1]+"~"+tally))), "~")
 	_, tally, _ = strings.Cut(waitCookieIn(t, send(a, holding(tickets[2]+"~"+tally))), "~")
@@ -250,7 +250,7 @@ func TestWaitingRoomTokens(t *testing.T) {
 		}
 		require.Equal(t, laneQuota, passed)
 		require.Equal(t, http.StatusForbidden, send(h, showing(tally), showingCookie(tally)).StatusCode, "nor the waiting room's of any other")
-		require.Zero(t, h.decisions.last().Tokens)
+		require.Zero(t, h.Decisions.Last().Tokens)
 	})
 }
 
@@ -272,7 +272,7 @@ func TestStackedWaitingRooms(t *testing.T) {
 		for _, c := range resp.Cookies() {
 			jar[c.Name] = c.Value
 		}
-		now.advance(5 * time.Second)
+		now.Advance(5 * time.Second)
 	}
 	require.Len(t, jar, 2)
 	resp := send(h, func(r *http.Request) {
@@ -307,9 +307,9 @@ func TestWaitPage(t *testing.T) {
 func TestWaitingRoomAndSharedCaches(t *testing.T) {
 	now := new(clock)
 	h := newSite(t, waiting(now, middleware.Newcomers))
-	h.spy.serve = func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "public, max-age=60") }
+	h.Spy.Serve = func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "public, max-age=60") }
 	tickets := ticketsOf(t, h, 2*laneQuota, method("GET"))
-	now.advance(5 * time.Second)
+	now.Advance(5 * time.Second)
 	resp := requireStatus(t, http.StatusOK, send(h, method("GET"), holding(tickets[0])))
 	require.Empty(t, resp.Cookies())
 	require.Equal(t, laneQuota-1, admittedWith(h, tickets, method("GET")), "the memory counts")
@@ -331,13 +331,13 @@ func TestQuietRoomsSendNoTallyOfBefore(t *testing.T) {
 	cfg := waiting(now, middleware.EveryRequest)
 	h := newSite(t, cfg)
 	ticket := refusedWithTicket(t, h)
-	now.advance(5 * time.Second)
+	now.Advance(5 * time.Second)
 	value := waitCookieIn(t, send(h, html, holding(ticket)))
 	require.Greater(t, len(value), 44)
 	require.Greater(t, len(waitCookieIn(t, send(h, html, holding(value)))), 44, "the refusal repeats it")
 
 	cfg.Quiet, cfg.TokenTransport = true, middleware.MemoryOnly
-	require.NoError(t, h.m.Reconfigure(cfg))
+	require.NoError(t, h.M.Reconfigure(cfg))
 	refused := requireStatus(t, http.StatusForbidden, send(h, html, holding(value)))
 	require.Equal(t, ticketOf(value), waitCookieIn(t, refused))
 }
@@ -349,20 +349,20 @@ func TestTicketsOfAFullRoomOpenAtRandom(t *testing.T) {
 	now := new(clock)
 	h := newSite(t, waiting(now, middleware.Newcomers))
 	tickets := ticketsOf(t, h, laneQuota)
-	now.advance(5 * time.Second)
+	now.Advance(5 * time.Second)
 	require.Equal(t, laneQuota, admittedWith(h, tickets))
 	const space = 55 * time.Second // until the minute ends
 	waits, minutes := map[time.Duration]bool{}, [2]int{}
 	for range 200 {
 		ticket := refusedWithTicket(t, h)
-		wait := h.decisions.last().RoomWait
+		wait := h.Decisions.Last().RoomWait
 		require.GreaterOrEqual(t, wait, space)
 		require.LessOrEqual(t, wait, 2*space)
 		waits[wait] = true
 		minutes[(wait-space)/(space/2+time.Second)]++
 		for range 3 {
 			require.Equal(t, ticket, refusedWithTicket(t, h, holding(ticket)))
-			require.Equal(t, wait, h.decisions.last().RoomWait)
+			require.Equal(t, wait, h.Decisions.Last().RoomWait)
 		}
 	}
 	require.Greater(t, len(waits), 40)
@@ -376,7 +376,7 @@ func TestTicketsOfALargeRoom(t *testing.T) {
 	cfg.Limits = []middleware.Limit{fixed(5*40, time.Minute)}
 	h := newSite(t, cfg)
 	tickets := ticketsOf(t, h, 5)
-	now.advance(5 * time.Second)
+	now.Advance(5 * time.Second)
 	value := waitCookieIn(t, send(h, holding(tickets[0])))
 	require.Equal(t, tickets[0], ticketOf(value), "it is good again")
 	require.Equal(t, 9, admitted(h, 50, holding(value)))

@@ -17,7 +17,8 @@ import (
 // Killers are the tests that noticed the mutants of a package when it was last
 // written down, by the names of the mutants. They are asked first, which saves most
 // of the time that tests take. A test that is gone, or notices no longer, is no
-// fault: then all tests are asked. The file is made by
+// fault: then all tests are asked. A test of another package stands there with the directory of that,
+// relative to the package: "../proof/bounds.TestX". The file is made by
 //
 //	TALLYSTICK_MUTANTS_KILLERS=write go test -run TestMutants
 type killers struct {
@@ -40,21 +41,21 @@ func loadKillers(t *testing.T, pkg string) *killers {
 
 var aTest = regexp.MustCompile(`^(Test|Fuzz|Example)\w*$`)
 
-func (k *killers) of(mutant string) string {
+func (k *killers) of(mutant string) test {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.by[mutant]
+	return testOf(k.by[mutant])
 }
 
 // note remembers a test, without the part of it that noticed: parts of tests run
 // where the whole is named. A panic names no test.
-func (k *killers) note(mutant, test string) {
-	test, _, _ = strings.Cut(test, "/")
+func (k *killers) note(mutant string, by test) {
+	by.name, _, _ = strings.Cut(by.name, "/")
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.by, mutant)
-	if aTest.MatchString(test) {
-		k.by[mutant] = test
+	if aTest.MatchString(by.name) {
+		k.by[mutant] = by.String()
 	}
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package mutants checks that tests check: it breaks a package on purpose, one
-// small change at a time, and fails if the package's tests do not notice.
+// small change at a time, and fails if its tests do not notice, nor those of other packages that are asked too.
 //
 // A test suite can run every line and still not care. The changes are written by
 // hand, one for each step that security hangs on, so that a test that is lost or
@@ -23,6 +23,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -50,9 +51,30 @@ const (
 // A result is an outcome with what there is to say about it.
 type result struct {
 	outcome outcome
-	by      string // the first test that failed
+	by      test // the first that failed
 	output  string
 	took    time.Duration // by the tests, if they passed
+}
+
+// A test is one test of a package, or all of them if it has no name.
+type test struct{ pkg, name string } // pkg: a directory relative to the broken package, "." for that itself
+
+func (t test) String() string {
+	if t.pkg == "." {
+		return t.name
+	}
+	return t.pkg + "." + t.name
+}
+
+// testOf reads what String writes: a name has no dot. Nothing is no test.
+func testOf(text string) test {
+	if text == "" {
+		return test{}
+	}
+	if i := strings.LastIndex(text, "."); i >= 0 {
+		return test{text[:i], text[i+1:]}
+	}
+	return test{".", text}
 }
 
 // Load reads the mutants in the files that match a pattern. It fails the test if

@@ -24,7 +24,7 @@ func plainly(t *testing.T) *bench {
 	if plain == nil {
 		dir, err := os.MkdirTemp("", "bench")
 		require.NoError(t, err)
-		plain, err = newBench(sample, dir)
+		plain, err = newBench(sample, dir, "../user")
 		require.NoError(t, err)
 	}
 	return plain
@@ -33,7 +33,7 @@ func plainly(t *testing.T) *bench {
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if plain != nil {
-		_ = os.RemoveAll(filepath.Dir(plain.whole))
+		_ = os.RemoveAll(plain.dir)
 	}
 	os.Exit(code)
 }
@@ -60,14 +60,15 @@ func TestTry(t *testing.T) {
 		"other white space":   {&Mutant{In: "Allowed", Old: "n < 0 {\n return false }", New: "n < 0 {\n\t\treturn true\n\t}"}, survived, ""},
 		"below":               {&Mutant{In: "below/Half", Old: "n / 2", New: "n"}, killed, "TestElsewhere"},
 		"embedded":            {&Mutant{In: "word.txt", Old: "hello", New: "bye"}, killed, "TestElsewhere"},
+		"a user notices":      {&Mutant{In: "Thrice", Old: "n + n + n", New: "n + n"}, killed, "../user.TestUse"},
 		"change is harmless":  {&Mutant{In: "Spin", Old: "i++", New: "i += 1"}, survived, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, err := os.ReadFile(filepath.Join(sample, "sample.go"))
 			require.NoError(t, err)
-			r := b.try(t.TempDir(), tt.mutant, "")
+			r := b.try(t.TempDir(), tt.mutant, test{})
 			require.Equal(t, tt.want, r.outcome, r.output)
-			require.Equal(t, tt.by, r.by, r.output)
+			require.Equal(t, testOf(tt.by), r.by, r.output)
 			after, err := os.ReadFile(filepath.Join(sample, "sample.go"))
 			require.NoError(t, err)
 			require.Equal(t, before, after, "the file itself is never touched")
@@ -90,12 +91,15 @@ func TestKillers(t *testing.T) {
 		"the one that noticed":    {noticed, "TestOutside", killed, "TestOutside"},
 		"one that does not":       {noticed, "TestSpin", killed, "TestOutside"},
 		"one that is gone":        {noticed, "TestGone", killed, "TestOutside"},
+		"of another package":      {&Mutant{In: "Thrice", Old: "n + n + n", New: "n + n"}, "../user.TestUse", killed, "../user.TestUse"},
+		"first of the other":      {&Mutant{In: "Allowed", Old: "n <= limit", New: "n < limit"}, "../user.TestUse", killed, "../user.TestUse"},
+		"package that is gone":    {noticed, "../gone.TestOutside", killed, "TestOutside"},
 		"survives, whatever said": {&Mutant{In: "Allowed", Old: "n < 0", New: "n < -1"}, "TestAllowed", survived, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := b.try(t.TempDir(), tt.mutant, tt.first)
+			r := b.try(t.TempDir(), tt.mutant, testOf(tt.first))
 			require.Equal(t, tt.want, r.outcome, r.output)
-			require.Equal(t, tt.by, r.by)
+			require.Equal(t, testOf(tt.by), r.by)
 		})
 	}
 }
@@ -105,17 +109,19 @@ func TestKillersAreRemembered(t *testing.T) {
 	pkg := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(pkg, "testdata"), 0o700))
 	k := loadKillers(t, pkg)
-	for mutant, test := range map[string]string{
+	for mutant, name := range map[string]string{
 		"a": "TestA", "b": "TestB/some_part", "c": "test timed out after 1m0s", "d": "an exit without a word", "gone": "TestC",
 	} {
-		k.note(mutant, test)
+		k.note(mutant, test{".", name})
 	}
-	specs := []Mutant{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "d"}, {Name: "e"}}
+	k.note("f", test{"../user", "TestUse/some_part"})
+	specs := []Mutant{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "d"}, {Name: "e"}, {Name: "f"}}
 	k.save(t, specs)
 	require.Empty(t, loadKillers(t, pkg).by, "only where that is asked for")
 	t.Setenv("TALLYSTICK_MUTANTS_KILLERS", "write")
 	k.save(t, specs)
-	require.Equal(t, map[string]string{"a": "TestA", "b": "TestB"}, loadKillers(t, pkg).by)
+	require.Equal(t, map[string]string{"a": "TestA", "b": "TestB", "f": "../user.TestUse"}, loadKillers(t, pkg).by)
+	require.Equal(t, test{"../user", "TestUse"}, loadKillers(t, pkg).of("f"))
 }
 
 // TestPlan: with a short time each run begins with other mutants, and none is
@@ -211,6 +217,7 @@ func TestSince(t *testing.T) {
 	write("a.go", "package a\n\nfunc moved() { x() }\n\nfunc (t *T[K]) changed() { x() }\n\nfunc stays() { x() }\n")
 	write("a_test.go", "package a\n\nfunc TestIt(t *testing.T) {}\n")
 	write("b.lua", "x")
+	write("user/c_test.go", "package c\n\nfunc TestUse(t *testing.T) {}\n")
 	write("testdata/mutants/a.json", `[{"name": "listed", "in": "stays", "old": "y"}]`)
 	git("init", "-q")
 	git("add", ".")
@@ -219,15 +226,18 @@ func TestSince(t *testing.T) {
 	write("a_test.go", "package a\n\n// As before.\nfunc TestIt(t *testing.T) {}\n")
 	write("b.go", "package a\n\nfunc moved() {\n\tx()\n}\n\nvar added, more = x(), 1\n")
 	write("b.lua", "x x")
+	write("user/c_test.go", "package c\n\n// As before.\nfunc TestUse(t *testing.T) {}\n")
 	write("testdata/mutants/a.json", `[{"name": "listed", "in": "stays", "old": "x"}]`)
 	specs := []Mutant{
-		{Name: "1", In: "T.changed"}, {Name: "2", In: "more"}, {Name: "3", In: "b.lua"}, {Name: "listed", In: "stays", Old: "x"}, {Name: "killed", In: "stays"},
-		{Name: "4", In: "moved"}, {Name: "5", In: "stays"},
+		{Name: "1", In: "T.changed"}, {Name: "2", In: "more"}, {Name: "3", In: "b.lua"}, {Name: "listed", In: "stays", Old: "x"}, {Name: "killed", In: "stays"}, {Name: "used", In: "stays"},
+		{Name: "4", In: "moved"}, {Name: "5", In: "stays"}, {Name: "6", In: "stays"},
 	}
-	killer := func(mutant string) string { return map[string]string{"killed": "TestIt", "5": "TestElsewhere"}[mutant] }
+	killer := func(mutant string) test {
+		return testOf(map[string]string{"killed": "TestIt", "used": "user.TestUse", "5": "TestElsewhere", "6": "TestUse"}[mutant])
+	}
 	tried, err := since("HEAD", pkg, specs, killer)
 	require.NoError(t, err)
-	require.Equal(t, specs[:5], tried)
+	require.Equal(t, specs[:6], tried)
 	_, err = since("nowhere", pkg, specs, killer)
 	require.ErrorContains(t, err, "nowhere")
 }

@@ -32,9 +32,10 @@ const parallel = 2
 // tests. Nor does it with -short, whatever is asked for.
 //
 // pkg is the package to break and to test, relative to the caller's directory:
-// "." for the caller's own. Its tests run with -short: a test that is to kill
-// mutants must not skip itself then.
-func Run(t *testing.T, pkg string, specs []Mutant) {
+// "." for the caller's own. others are packages that use it, relative to pkg: their tests are
+// asked where those of pkg notice nothing, or first where one of them noticed before.
+// Tests run with -short: a test that is to kill mutants must not skip itself then.
+func Run(t *testing.T, pkg string, specs []Mutant, others ...string) {
 	t.Helper()
 	if os.Getenv(running) != "" {
 		t.Skip("this is a mutant's own test run")
@@ -53,7 +54,7 @@ func Run(t *testing.T, pkg string, specs []Mutant) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, pkg, specs, p)
+	run(t, pkg, specs, p, others...)
 }
 
 // asked says whether the -run of "go test" names the mutants.
@@ -90,7 +91,7 @@ func (p plan) order(specs []Mutant) []Mutant {
 	return specs
 }
 
-func run(t *testing.T, pkg string, specs []Mutant, p plan) {
+func run(t *testing.T, pkg string, specs []Mutant, p plan, others ...string) {
 	t.Helper()
 	began := time.Now()
 	killers, all := loadKillers(t, pkg), specs
@@ -104,7 +105,7 @@ func run(t *testing.T, pkg string, specs []Mutant, p plan) {
 		fmt.Println("mutants: tried 0 of 0")
 		return
 	}
-	b, err := newBench(pkg, t.TempDir())
+	b, err := newBench(pkg, t.TempDir(), others...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func run(t *testing.T, pkg string, specs []Mutant, p plan) {
 				killers.note(m.Name, r.by)
 				t.Logf("killed by %s", r.by)
 			case survived:
-				t.Errorf("no test of %s notices this change of %s: %s\n- %s\n+ %s", pkg, m.In, m.Why, m.Old, m.New)
+				t.Errorf("no test of %s notices this change of %s: %s\n- %s\n+ %s", strings.Join(b.tested, ", "), m.In, m.Why, m.Old, m.New)
 			default:
 				t.Errorf("%s\n%s", r.outcome, r.output)
 			}

@@ -16,7 +16,7 @@ import (
 
 // since returns the mutants that a commit does not know as they are now: the declaration
 // that they break has changed, or the file of the test that kills them, or they have.
-func since(commit, pkg string, specs []Mutant, killer func(string) string) ([]Mutant, error) {
+func since(commit, pkg string, specs []Mutant, killer func(string) test) ([]Mutant, error) {
 	git := func(args ...string) (string, error) {
 		cmd := exec.Command("git", args...)
 		cmd.Dir = pkg
@@ -33,7 +33,7 @@ func since(commit, pkg string, specs []Mutant, killer func(string) string) ([]Mu
 	for i, file := range files {
 		files[i], _ = filepath.Rel(filepath.Clean(strings.TrimSpace(within)), file)
 	}
-	known, tests := map[string]bool{}, map[string]bool{} // declarations, mutants; and tests
+	known, tests := map[string]bool{}, map[test]bool{} // declarations, and tests
 	var listed []Mutant
 	for _, file := range files {
 		was, _ := git("show", commit+":./"+file) // or nothing: the file is new
@@ -41,7 +41,7 @@ func since(commit, pkg string, specs []Mutant, killer func(string) string) ([]Mu
 		switch {
 		case strings.HasSuffix(file, "_test.go"):
 			for name := range declared(file, now) {
-				tests[name] = true
+				tests[test{path.Dir(file), name}] = true
 			}
 		case strings.HasSuffix(file, ".go"):
 			dir, _ := path.Split(file)

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
 )
@@ -25,55 +26,71 @@ const running = "TALLYSTICK_MUTANT"
 
 // A bench is where the mutants of one package are tried.
 type bench struct {
-	pkg   string
-	whole string // the test binary without any mutant
-	known sync.Map
+	pkg    string
+	tested []string // whose tests are asked, in this order: directories relative to pkg
+	dir    string   // of the test binaries without any mutant
+	known  sync.Map
 }
 
-func newBench(pkg, dir string) (*bench, error) {
-	b := &bench{pkg: pkg, whole: filepath.Join(dir, "whole.test")}
-	if r := b.build(dir, b.whole, nil); r.outcome != "" {
-		return nil, fmt.Errorf("%s: %s: %s", pkg, r.outcome, r.output)
+func newBench(pkg, dir string, others ...string) (*bench, error) {
+	b := &bench{pkg: pkg, tested: append([]string{"."}, others...), dir: dir}
+	for _, tested := range b.tested {
+		if r := b.build(dir, b.whole(tested), tested, nil); r.outcome != "" {
+			return nil, fmt.Errorf("%s: %s: %s", filepath.Join(pkg, tested), r.outcome, r.output)
+		}
 	}
 	return b, nil
 }
 
-// usual is how a test fares without any mutant, or all of them if none is named. A test
+// whole is the file of a package's test binary without any mutant.
+func (b *bench) whole(tested string) string {
+	return filepath.Join(b.dir, fmt.Sprintf("whole%d.test", slices.Index(b.tested, tested)))
+}
+
+// usual is how a test fares without any mutant. A test
 // that fails then says nothing about mutants, and how long it took says how long it may
 // take with one. All tests together take long: they are run only where the one that
 // should notice is not known, or does not.
-func (b *bench) usual(test string) result {
-	known, _ := b.known.LoadOrStore(test, sync.OnceValue(func() result { return b.run(b.whole, test, 30*time.Minute) }))
+func (b *bench) usual(asked test) result {
+	known, _ := b.known.LoadOrStore(asked, sync.OnceValue(func() result { return b.run(b.whole(asked.pkg), asked, 30*time.Minute) }))
 	return known.(func() result)()
 }
 
-// try builds the tests of the package with a mutant in it, or none, and runs them.
+// try builds the tests with a mutant in the package, or none, and runs them, one package after the other.
 // Build and run are apart, so that a compiler's complaint is not taken for a test's. If
 // a test is named that should notice, it is asked first, and the others only if it does not.
-func (b *bench) try(dir string, m *Mutant, first string) result {
-	binary := filepath.Join(dir, "mutant.test")
-	if r := b.build(dir, binary, m); r.outcome != "" {
-		return r
+func (b *bench) try(dir string, m *Mutant, first test) result {
+	var tests []test
+	if first.name != "" && slices.Contains(b.tested, first.pkg) {
+		tests = append(tests, first)
 	}
-	tests := []string{first, ""}
-	if first == "" {
-		tests = tests[1:]
+	for _, tested := range b.tested {
+		tests = append(tests, test{pkg: tested})
 	}
+	binaries := map[string]string{} // by what they test
 	var r result
-	for _, test := range tests {
-		usual := b.usual(test) // a test that is no more runs nothing, and so passes
+	for _, asked := range tests {
+		binary, built := binaries[asked.pkg]
+		if !built {
+			binary = filepath.Join(dir, fmt.Sprintf("mutant%d.test", len(binaries)))
+			if r = b.build(dir, binary, asked.pkg, m); r.outcome != "" {
+				return r
+			}
+			binaries[asked.pkg] = binary
+		}
+		usual := b.usual(asked) // a test that is no more runs nothing, and so passes
 		if usual.outcome != survived {
 			return result{outcome: unusable, output: "the tests do not pass without any mutant:\n" + usual.output}
 		}
-		if r = b.run(binary, test, patience(usual.took)); r.outcome != survived {
+		if r = b.run(binary, asked, patience(usual.took)); r.outcome != survived {
 			return r
 		}
 	}
 	return r
 }
 
-// build makes the test binary, or says why not.
-func (b *bench) build(dir, binary string, m *Mutant) result {
+// build makes the test binary of a package, or says why not.
+func (b *bench) build(dir, binary, tested string, m *Mutant) result {
 	// Debugging information would be a fifth of the work.
 	args := []string{"test", "-vet=off", "-gcflags=-dwarf=false", "-ldflags=-s -w", "-c", "-o", binary}
 	if m != nil {
@@ -87,7 +104,9 @@ func (b *bench) build(dir, binary string, m *Mutant) result {
 		}
 		args = append(args, "-overlay="+overlay)
 	}
-	if output, err := exec.Command("go", append(args, b.pkg)...).CombinedOutput(); err != nil {
+	cmd := exec.Command("go", append(args, ".")...)
+	cmd.Dir = filepath.Join(b.pkg, tested)
+	if output, err := cmd.CombinedOutput(); err != nil {
 		return result{outcome: broken, output: string(output)}
 	}
 	return result{}
@@ -103,15 +122,14 @@ func Overlay(pkg, file string, text []byte, dir string) (overlay string, err err
 	return overlay, errors.Join(err, os.WriteFile(changed, text, 0o600), os.WriteFile(overlay, list, 0o600))
 }
 
-// run runs one test of a binary, or all if none is named. It knows no cache: -count=1 is
-// implied.
-func (b *bench) run(binary, test string, limit time.Duration) result {
+// run runs a test of a binary. It knows no cache: -count=1 is implied.
+func (b *bench) run(binary string, asked test, limit time.Duration) result {
 	args := []string{"-test.short", "-test.failfast", "-test.timeout=" + limit.String()}
-	if test != "" {
-		args = append(args, "-test.run=^"+regexp.QuoteMeta(test)+"$")
+	if asked.name != "" {
+		args = append(args, "-test.run=^"+regexp.QuoteMeta(asked.name)+"$")
 	}
 	cmd := exec.Command(binary, args...)
-	cmd.Dir = b.pkg
+	cmd.Dir = filepath.Join(b.pkg, asked.pkg)
 	cmd.Env = append(os.Environ(), running+"=1")
 	began := time.Now()
 	output, err := cmd.CombinedOutput()
@@ -123,7 +141,7 @@ func (b *bench) run(binary, test string, limit time.Duration) result {
 	case !errors.As(err, &exit):
 		return result{outcome: unusable, output: err.Error()}
 	}
-	return result{outcome: killed, by: first(output), output: string(output)}
+	return result{outcome: killed, by: test{asked.pkg, first(output)}, output: string(output)}
 }
 
 var failure = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^panic: (.*)|^fatal error: (.*)`)

@@ -23,7 +23,7 @@ var ceilings = []struct {
 	cure          string
 }{
 	{
-		"lines of proof/ without tests", 17_749, 10_500, linesOfTheProof,
+		"lines of proof/ without tests", 19_094, 10_500, linesOfTheProof,
 		"a bound or a threat is a row of what exists; a new type in the proof needs a reason in the commit",
 	},
 	{
@@ -31,7 +31,7 @@ var ceilings = []struct {
 		"each name is learned by every user: unexport one that nothing outside needs, or make it a default",
 	},
 	{
-		"files in the listing of middleware/", 194, 100, func(t *testing.T) int { return len(listing(t, "middleware/*")) },
+		"files in the listing of middleware/", 164, 100, func(t *testing.T) int { return len(listing(t, "middleware/*")) },
 		"a file is a theme, a test file stands beside its code file, and a test of the whole system belongs to proof/",
 	},
 }

@@ -70,11 +70,17 @@ var arrows = map[string][]string{
 	"proof/faults":                    {exactkit, module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", kitPackage, testify},
 	"proof/faults/front":              {exactkit, module + "/proof/faults", module + "/middleware", module + "/middleware/exact", testify},
 	"proof/freeport":                  {},
-	"proof/paced":                     {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kitPackage},
-	"internal/sale":                   {module + "/internal/limiter", module + "/internal/cells"},
-	"internal/token":                  {module + "/internal/limiter", jwt},
-	"proof/pages":                     {},
-	"proof/kit":                       {module + "/proof/freeport"},
+	"proof/handlers": { // what tests send requests to
+		module + "/storeless", module + "/internal/limiter", module + "/pow", module + "/token", module + "/middleware", module + "/middleware/client", module + "/middleware/exact",
+		kitPackage, jwt, testify,
+	},
+	"proof/bounds":   {}, // tests alone
+	"proof/threats":  {},
+	"proof/paced":    {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kitPackage},
+	"internal/sale":  {module + "/internal/limiter", module + "/internal/cells"},
+	"internal/token": {module + "/internal/limiter", jwt},
+	"proof/pages":    {},
+	"proof/kit":      {module + "/proof/freeport"},
 
 	"middleware/middlewaretest":                {module + "/middleware", module + "/middleware/client", module + "/pow"},
 	"internal/clienttest":                      {module + "/middleware", module + "/middleware/exact", module + "/pow", counters + "memory"},
@@ -102,13 +108,22 @@ var inTests = map[string][]string{
 	"token":     {module + "/middleware"}, // the other door
 	"middleware": {
 		module + "/token",                                            // what Decision.TokenErr is
-		jwt,                                                          // T12 and T13: what another package, or a thief, does with it
 		httpsfv,                                                      // an independent parser for the RateLimit fields
 		module + "/middleware/client",                                // the other end
 		module + "/middleware/keptform",                              // one more page, of which it says what needs a script
 		module + "/middleware/exact/ring",                            // which asks what is known
 		counters + "engine", counters + "memory", counters + "lease", // counters to ask, of every kind
-		module + "/proof/pages", // the page with its table
+		module + "/proof/pages",    // the page with its table
+		module + "/proof/handlers", // what they send requests to
+	},
+	"proof/bounds": {
+		module + "/middleware", module + "/middleware/exact", counters + "memory", module + "/middleware/client", module + "/pow", module + "/storeless",
+		module + "/internal/limiter", module + "/internal/sale", // what the oracles of the traces are held to
+		module + "/proof/handlers",
+	},
+	"proof/threats": {
+		module + "/middleware", module + "/middleware/exact", counters + "memory", module + "/storeless", module + "/proof/handlers",
+		jwt, // T12 and T13: what another package, or a thief, does with it
 	},
 	"middleware/keptform": {module + "/middleware"},                                // whose refusals it answers
 	"internal/limiter":    {module + "/proof/pages"},                               // tables

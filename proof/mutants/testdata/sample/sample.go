@@ -26,6 +26,9 @@ func Spin(n int) (i int) {
 // Twice is for tests outside.
 func Twice(n int) int { return n + n }
 
+// Thrice is for another package.
+func Thrice(n int) int { return n + n + n }
+
 // Word is in a file.
 //
 //go:embed word.txt

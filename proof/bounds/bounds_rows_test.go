@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bounds_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// Rows of the table of bounds that have no threat of their own. Each says no less than what happens.
+
+// sender is a client with several requests under way, which keeps the token of the answer to the request
+// that it sent last, as package client does.
+type sender struct {
+	sent, kept int // numbers of requests, from 1; 0: none
+	token      string
+}
+
+type underway struct {
+	number        int
+	shown, brings string
+	served        bool
+}
+
+func (s *sender) send() *underway {
+	s.sent++
+	return &underway{number: s.sent, shown: s.token}
+}
+
+func (s *sender) receive(u *underway) {
+	if u.number > s.kept && u.brings != "" {
+		s.kept, s.token = u.number, u.brings
+	}
+}
+
+// With B requests under way it gets B·L of those that it sends within a window, however late answers are
+// and whatever instances serve them. Where costs differ that is not so.
+func TestRequestsAtOnce(t *testing.T) {
+	const L, N, B = 5, 4, 2
+	t.Run("by chance", func(t *testing.T) {
+		most := 0
+		for seed := range uint64(100) {
+			instances, r, passed := fleet(t, N, contact(new(clock))), random(seed), 0
+			var s sender
+			var flying []*underway
+			for range 200 {
+				if i := r.IntN(B); i >= len(flying) {
+					flying = append(flying, s.send())
+				} else if u := flying[i]; u.served {
+					s.receive(u)
+					flying = append(flying[:i], flying[i+1:]...)
+				} else {
+					resp := send(instances[r.IntN(N)], showing(u.shown))
+					u.served, u.brings = true, tokenIn(resp)
+					if resp.StatusCode == http.StatusOK {
+						passed++
+					}
+				}
+			}
+			require.LessOrEqual(t, passed, B*L, "seed %d", seed)
+			most = max(most, passed)
+		}
+		require.Equal(t, B*L, most)
+	})
+	t.Run("costs that differ", func(t *testing.T) {
+		cfg := contact(new(clock))
+		cfg.Cost = costOf
+		instances := fleet(t, 2*L, cfg)
+		var s sender
+		used := 0
+		for n := range L { // a dear request and a cheap one, and the cheap one is sent last
+			dear, cheap := s.send(), s.send()
+			for i, u := range []*underway{dear, cheap} {
+				cost := 1
+				if u == dear {
+					cost = L - n
+				}
+				resp := requireStatus(t, http.StatusOK, send(instances[2*n+i], showing(u.shown), costing(int64(cost))))
+				u.brings, used = tokenIn(resp), used+cost
+			}
+			s.receive(dear)
+			s.receive(cheap)
+		}
+		require.Equal(t, L*(L+1)/2+L, used)
+		require.Greater(t, used, B*L+B-1, "only (N+C)·L bounds it")
+	})
+}
+
+func TestManyAddresses(t *testing.T) {
+	const L, N = 5, 3
+	t.Run("ten of IPv4", func(t *testing.T) {
+		h, passed := inTurn(fleet(t, N, contact(new(clock)))), 0
+		for i := range 10 {
+			passed += admitted(h, 4*N*L, from(fmt.Sprintf("198.51.100.%d", i)))
+		}
+		require.Equal(t, 10*N*L, passed)
+	})
+	t.Run("two /48 of a registry's member", func(t *testing.T) {
+		h, passed := inTurn(fleet(t, N, contact(new(clock)))), 0
+		for net := range 2 {
+			for i := range 9 * 9 { // of each of nine /56 nine /64
+				passed += admitted(h, N*(L+1), from(fmt.Sprintf("2001:db8:%x:%x::1", net, i/9<<8|i%9)))
+			}
+		}
+		require.Equal(t, 2*N*64*L, passed)
+	})
+}
+
+// Each proof that is shown in a window admits one request on each instance in it, whenever it was solved.
+func TestEveryRequestAdmitsWhatIsShown(t *testing.T) {
+	const L, N = 5, 3
+	now := new(clock)
+	var sites []*site
+	for range N {
+		sites = append(sites, newSite(t, challenging(now, middleware.EveryRequest)))
+	}
+	now.Advance(53 * time.Second)
+	var proofs []string
+	for range L + 1 {
+		proofs = append(proofs, solved(t, fetched(sites[0])))
+	}
+	now.Advance(7 * time.Second) // in the next window, in which none is solved
+	shown := func(proofs []string) (passed int) {
+		for range 2 {
+			for _, s := range sites {
+				for _, proof := range proofs {
+					passed += admitted(s, 1, proving(proof))
+				}
+			}
+		}
+		return passed
+	}
+	require.Equal(t, N*2, shown(proofs[:2]), "(N+C)·S")
+	require.Equal(t, N*(L-2), shown(proofs), "(N+C)·L in all")
+}
+
+// In EveryRequest an address has one quota, and no tally of anybody's own: who spends L times the work shuts it
+// on all instances for the rest of the window. With Work 0 that costs nothing.
+func TestEveryRequestIsShutByAQuotaOfWork(t *testing.T) {
+	const L, N = 5, 3
+	for name, change := range map[string]func(*middleware.Challenge){
+		"by work":   func(*middleware.Challenge) {},
+		"by nonces": func(c *middleware.Challenge) { c.Work, c.NonceOnly = 0, true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := challenging(new(clock), middleware.EveryRequest)
+			change(cfg.Challenge)
+			var sites []*site
+			for range N {
+				sites = append(sites, newSite(t, cfg))
+			}
+			neighbour := solved(t, fetched(sites[0]))
+			for range L {
+				proof := solved(t, fetched(sites[0]))
+				for _, s := range sites {
+					require.Equal(t, http.StatusOK, send(s, proving(proof)).StatusCode)
+				}
+			}
+			for _, s := range sites {
+				require.Equal(t, http.StatusTooManyRequests, send(s, proving(neighbour)).StatusCode)
+			}
+		})
+	}
+}
+
+// F counts tallies, whoever has bought them: what four addresses buy one can use, unless they are bound.
+func TestTalliesOfOthersCount(t *testing.T) {
+	const L = 5
+	for _, bound := range []bool{false, true} {
+		cfg := challenging(new(clock), middleware.Newcomers)
+		cfg.Challenge.BindOwn = bound
+		h, passed := newSite(t, cfg), 0
+		for i := range 4 {
+			token := bought(t, h, from(fmt.Sprintf("198.51.100.%d", i)))
+			passed += admitted(h, 2*L, from("203.0.113.9"), showing(token))
+		}
+		require.Equal(t, map[bool]int{false: 4 * L, true: 0}[bound], passed)
+	}
+}
+
+// What the permitted skew does: where a clock is ahead its window begins early, and an instance whose clock is
+// behind takes that window from the token. So in one minute of the true time each may admit two fixed windows.
+func TestFixedWindowOfTwoClocks(t *testing.T) {
+	const L = 60
+	const skew = 5 * time.Second
+	play := func(t *testing.T, algorithm storeless.Algorithm, instances int) (passed int) {
+		now := new(clock) // the true time, and that of the last instance
+		var all []http.Handler
+		for i := range instances {
+			cfg := contact(now)
+			cfg.Limits = []middleware.Limit{{Quota: L, Window: time.Minute, Algorithm: algorithm}}
+			if i < instances-1 {
+				cfg.Now = func() time.Time { return now.Now().Add(skew) }
+			}
+			h, _ := limited(t, cfg)
+			all = append(all, h)
+		}
+		now.Advance(time.Second)
+		for _, h := range all {
+			passed += admitted(h, 2*L)
+		}
+		now.Advance(time.Minute - time.Second - time.Millisecond)
+		early := tokenIn(send(all[0]))
+		passed++
+		for _, h := range all {
+			passed += admitted(h, 2*L)
+			passed += admitted(h, 2*L, showing(early))
+		}
+		return passed
+	}
+	for n := 2; n <= 3; n++ {
+		require.Equal(t, 2*n*L-1, play(t, middleware.FixedWindow, n), "%d instances", n)
+		require.Equal(t, n*L+(n-1)*4, play(t, storeless.SlidingWindow, n), "what weighs no more: L·D/W, less one, where the clock is ahead")
+	}
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bounds_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+func fillWith(h http.Handler, n int) {
+	for i := range n {
+		send(h, from(fmt.Sprintf("198.51.%d.%d", 100+i/256, i%256)))
+	}
+}
+
+// Addresses cost nothing, so very many of them can fill the memory. It gains nothing for anybody by that: also who is
+// new while the memory is full gets L on each instance, and perhaps less.
+func TestMemoryFull(t *testing.T) {
+	const L, N, C = 5, 3, 1
+	bucket := middleware.Limit{Algorithm: middleware.TokenBucket, Quota: L, Window: time.Hour}
+	for name, limit := range map[string]middleware.Limit{"window": {Quota: L, Window: time.Minute}, "bucket": bucket} {
+		t.Run(name, func(t *testing.T) {
+			now := new(clock)
+			cfg := contact(now)
+			cfg.Limits = []middleware.Limit{limit}
+			cfg.MaxClients = 1 // sixteen cells
+			lines := logTo(&cfg)
+			instances := sites(t, N, cfg)
+			got := make([]int, 60)
+			round := func() {
+				for i := range got {
+					for _, h := range instances {
+						got[i] += admitted(h, 1, from(fmt.Sprintf("198.51.100.%d", i)))
+					}
+				}
+			}
+			for range 2 * L {
+				round()
+			}
+			require.Positive(t, instances[N-1].Decisions.Last().Inherited, "which the decision says")
+			require.Equal(t, middleware.OverLimit, instances[N-1].Decisions.Last().Reason)
+			require.Equal(t, []string{"policy-made-twice", "memory-full"}, codesIn(lines.Lines())[:2], "instances of one process")
+			require.Contains(t, lines.Lines()[1], "memory saturated")
+			require.Contains(t, lines.Lines()[1], "may be refused early")
+			instances[0] = newSite(t, cfg) // a cold start
+			for range 2 * L {
+				round()
+			}
+			early := 0
+			for i := range got {
+				require.LessOrEqual(t, got[i], (N+C)*L, "client %d", i)
+				if got[i] < (N+C)*L {
+					early++
+				}
+			}
+			require.Positive(t, early, "newcomers are refused early")
+			s := instances[1].M.Stats()
+			require.InDelta(t, 1, s.Fill, 0.001)
+			require.Positive(t, s.Inherited)
+			require.Greater(t, s.InheritedQuotas/float64(s.Inherited), 0.5)
+			require.Zero(t, s.Saturations)
+
+			now.Advance(3 * time.Hour)
+			require.Zero(t, instances[1].M.Stats().Fill)
+			require.Equal(t, L, admitted(instances[1], 10, from("198.51.100.1")), "all is forgotten")
+		})
+	}
+}
+
+// Whoever pays can fill the cells of what is bought: then its next tallies begin with
+// what it has used, and none is worth more than what was paid for.
+func TestBuyingWhileTheMemoryIsFull(t *testing.T) {
+	now := new(clock)
+	cfg := challenging(now, middleware.WhenExhausted)
+	cfg.Limits[0].Window = time.Hour
+	cfg.MaxClients = 1
+	h := newSite(t, cfg)
+	for i := range 20 { // one each: four have taken a cell that had counted one
+		payer := from(fmt.Sprintf("198.51.100.%d", i))
+		require.Equal(t, http.StatusOK, send(h, payer, proving(solved(t, fetched(h, payer)))).StatusCode)
+		now.Advance(time.Minute) // until there is room for the next sale
+	}
+	admitted(h, 10)
+	proof := solved(t, send(h))
+	first := requireStatus(t, http.StatusOK, send(h, proving(proof)))
+	require.True(t, h.Decisions.Last().Own)
+	began := h.Decisions.Last().Inherited
+	require.Positive(t, began)
+	more := admitted(h, 20, proving(proof)) + admitted(h, 20, showing(tokenIn(first)))
+	require.EqualValues(t, 5-began-1, more, "one quota, however it is shown")
+}
+
+// An IPv4 /16, or an IPv6 /29, that has claimed a quarter of a memory that is full takes no
+// more of it from others. What its newcomers share they do not get from anybody else.
+func TestAQuarterForAProvider(t *testing.T) {
+	for name, row := range providers {
+		t.Run(name, func(t *testing.T) {
+			cfg := contact(new(clock))
+			cfg.Limits[0].Quota = 50
+			cfg.MaxClients = 8 // 48 cells
+			h := newSite(t, cfg)
+			for i := range 48 {
+				send(h, from(fmt.Sprintf("192.%d.0.1", i)))
+			}
+			for i := range 6000 {
+				send(h, from(fmt.Sprintf(row.mine, i/256, i%256)))
+			}
+			for i := range 20 {
+				send(h, from(fmt.Sprintf(row.other, 1, i)))
+				require.Less(t, h.Decisions.Last().Inherited, int64(20), "6000 over 48 cells would be more than 100")
+			}
+		})
+	}
+}
+
+// Those who paid can fill the rest: then nothing more is sold, for a sale that is
+// not remembered would raise no price.
+func TestRegisterFull(t *testing.T) {
+	inAllModes(t, func(t *testing.T, mode middleware.Mode) {
+		cfg := challenging(new(clock), mode)
+		cfg.MaxClients, cfg.Limits[0].Quota = 1, 1
+		lines := logTo(&cfg)
+		h := newSite(t, cfg)
+		through := 0
+		var last *http.Response
+		for i := range 40 {
+			addr := from(fmt.Sprintf("198.%d.100.1", i)) // a network takes a quarter
+			last = send(h, addr, proving(solved(t, fetched(h, addr))))
+			if last.StatusCode == http.StatusOK {
+				through++
+			}
+		}
+		require.Less(t, through, 40)
+		require.NotEqual(t, http.StatusOK, last.StatusCode)
+		if mode != middleware.WhenExhausted {
+			require.Equal(t, http.StatusForbidden, last.StatusCode)
+			require.Equal(t, middleware.MemoryFull, problemIn(t, last).Reason)
+		}
+		challengeIn(t, last)
+		require.Positive(t, h.M.Stats().Saturations)
+		require.Contains(t, lines.Lines()[0], "memory saturated")
+		if mode == middleware.EveryRequest {
+			return
+		}
+		buyer := from("203.0.113.1")
+		proof := solved(t, fetched(h, buyer))
+		resp := requireStatus(t, http.StatusForbidden, redeemed(h, proof, buyer))
+		require.Equal(t, middleware.MemoryFull, problemIn(t, resp).Reason)
+		for range 9 {
+			require.Equal(t, http.StatusForbidden, redeemed(h, proof, buyer).StatusCode, "not at the second try either")
+		}
+		require.EqualValues(t, 16, challengeIn(t, fetched(h, buyer)).Work)
+	})
+}
+
+// An IPv4 /16, or an IPv6 /29, shuts nobody out who comes from elsewhere, however many tallies its hosts buy. Its own
+// newcomers pay a price, and buy.
+func TestAQuarterOfTheSalesForAProvider(t *testing.T) {
+	for name, row := range providers {
+		t.Run(name, func(t *testing.T) {
+			now := new(clock)
+			cfg := challenging(now, middleware.Newcomers)
+			cfg.MaxClients, cfg.Challenge.Crowd = 1024, 8 // 768 cells
+			h := newSite(t, cfg)
+			buy := func(addr string) int {
+				return redeemed(h, solved(t, fetched(h, from(addr))), from(addr)).StatusCode
+			}
+			for i := range 400 {
+				buy(fmt.Sprintf(row.mine, i/256, i%256))
+			}
+			for i := range 10 {
+				require.Equal(t, http.StatusOK, buy(fmt.Sprintf(row.other, 1, i)), "from elsewhere")
+				now.Advance(time.Second)
+			}
+			require.Equal(t, http.StatusOK, buy(fmt.Sprintf(row.mine, 9, 9)), "from there")
+			require.Greater(t, challengeIn(t, fetched(h, from(fmt.Sprintf(row.mine, 9, 8)))).Work, uint64(16))
+			require.EqualValues(t, 16, challengeIn(t, fetched(h, from(fmt.Sprintf(row.other, 1, 99)))).Work)
+		})
+	}
+}
+
+// providers are networks of which each has a quarter of the room, with hosts of theirs and of others.
+var providers = map[string]struct{ mine, other string }{
+	"IPv4": {"10.1.%d.%d", "10.2.%d.%d"},
+	"IPv6": {"2001:db8:%x%02x::1", "2a00:1:%x%02x::1"},
+}

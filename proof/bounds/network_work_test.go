@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bounds_test
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// The holder of a whole network has any number of addresses, each of which pays the base price.
+// The price of the network bounds what they buy together: a /56 pays as two addresses
+// would, a /48 as eight. In one moment, on one instance, nothing leaks.
+func TestWholeNetworksThatWork(t *testing.T) {
+	const crowd, work = 2, 16
+	for name, c := range map[string]struct {
+		crowds float64
+		addr   func(n int) string
+	}{
+		"one address": {1, func(int) string { return "2001:db8::1" }},
+		"a /56":       {2, func(n int) string { return fmt.Sprintf("2001:db8:0:%x::1", n%256) }},
+		"a /48":       {8, func(n int) string { return fmt.Sprintf("2001:db8:0:%x::1", n%256<<8|n>>8) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := challenging(new(clock), middleware.WhenExhausted)
+			cfg.MaxClients = 1 << 14 // a sale that cannot be remembered is none
+			s := newSite(t, cfg)
+			paid, tallies := 0.0, 0
+			for range 120 {
+				addr := from(c.addr(tallies))
+				challenge := challengeIn(t, fetched(s, addr))
+				if challenge.Work > 1<<12 {
+					break
+				}
+				resp := requireStatus(t, http.StatusOK, redeemed(s, solve(t, challenge), addr))
+				require.Equal(t, 5, admitted(s, 5, addr, showing(tokenIn(resp))), "of the tally that was bought")
+				paid += float64(challenge.Work)
+				tallies++
+			}
+			bound := crowd * c.crowds * math.Log2(1+15./8*paid/(crowd*c.crowds*work))
+			require.LessOrEqual(t, float64(tallies), bound)
+			require.GreaterOrEqual(t, float64(tallies), bound-2*crowd*c.crowds, "work buys what it may")
+		})
+	}
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bounds_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
+)
+
+// (N+C)·L holds in an aligned window however requests, checks and asks with any tokens are
+// mixed over N instances of which C begin anew.
+func TestBoundHoldsWhereRequestsAndChecksMix(t *testing.T) {
+	const quota, instances, restarts = 5, 3, 2
+	for seed := range uint64(40) {
+		now, rnd := new(clock), random(seed)
+		passed, tokens := 0, []string{"", "a.b.c", strings.Repeat("x", 9000), ",,,,"}
+		fleet := make([]*middleware.Middleware, instances)
+		for i := range fleet {
+			fleet[i] = newLimiter(t, contact(now))
+		}
+		for _, who := range []string{"198.51.100.1", "198.51.100.2"} { // of others, to be planted
+			a := check(t, fleet[0], address(who), 5)
+			tokens = append(tokens, a.Token())
+		}
+		some := func() (shown []string) {
+			for range rnd.IntN(4) {
+				shown = append(shown, tokens[rnd.IntN(len(tokens))])
+			}
+			return shown
+		}
+		for step := range 300 {
+			if step == 100 || step == 200 {
+				fleet[rnd.IntN(instances)] = newLimiter(t, contact(now))
+			}
+			m := fleet[rnd.IntN(instances)]
+			var ok bool
+			var token string
+			switch rnd.IntN(4) {
+			case 0:
+				resp := send(m.Handler(new(spy)), showing(some()...))
+				ok, token = resp.StatusCode < 400, resp.Header.Get(middleware.TokenHeader)
+			case 1:
+				a := check(t, m, visitor, 1)
+				ok, token = a.Allowed, a.Token()
+			case 2:
+				a := decided(t, m, middleware.Ask{Identity: visitor, Tokens: some()})
+				ok, token = a.Allowed, a.Token()
+			default:
+				decided(t, m, middleware.Ask{Identity: visitor, DryRun: true, Tokens: some()})
+			}
+			if ok {
+				passed++
+			}
+			if token != "" {
+				tokens = append(tokens, token)
+			}
+		}
+		require.LessOrEqual(t, passed, (instances+restarts)*quota, seed)
+		require.GreaterOrEqual(t, passed, instances*quota, seed)
+	}
+}
+
+// A client that echoes its newest token has its quota once, by whichever way it asks.
+func TestQuotaIsOneWhereTheTokenGoesAlong(t *testing.T) {
+	now, rnd := new(clock), random(7)
+	fleet := []*middleware.Middleware{newLimiter(t, contact(now)), newLimiter(t, contact(now)), newLimiter(t, contact(now))}
+	passed, token := 0, ""
+	for range 60 {
+		m := fleet[rnd.IntN(len(fleet))]
+		var ok bool
+		var newest string
+		if rnd.IntN(2) == 0 {
+			resp := send(m.Handler(new(spy)), showing(token))
+			ok, newest = resp.StatusCode < 400, resp.Header.Get(middleware.TokenHeader)
+		} else {
+			a := decided(t, m, middleware.Ask{Identity: visitor, Tokens: []string{token}})
+			ok, newest = a.Allowed, a.Token()
+		}
+		if ok {
+			passed++
+		}
+		if newest != "" {
+			token = newest
+		}
+	}
+	require.Equal(t, 5, passed)
+}
+
+// To look costs nothing and sells nothing: no challenge counts as issued that nobody was sent.
+func TestDryRunIssuesNoChallenge(t *testing.T) {
+	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers, middleware.EveryRequest} {
+		m := newLimiter(t, challenging(new(clock), mode))
+		allowed(t, m, visitor, 6)
+		before := m.Stats()
+		for range 100 {
+			require.False(t, peeked(t, m, visitor).Allowed)
+		}
+		require.Equal(t, before, m.Stats(), mode)
+	}
+}
+
+// A dry run does not look at a proof, so the proof is good afterwards.
+func TestDryRunRedeemsNoProof(t *testing.T) {
+	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers, middleware.EveryRequest} {
+		m := newLimiter(t, challenging(new(clock), mode))
+		allowed(t, m, visitor, 6)
+		ask := middleware.Ask{Identity: visitor, Proof: solve(t, *check(t, m, visitor, 1).Offered), DryRun: true}
+		before := m.Stats()
+		dry := decided(t, m, ask)
+		require.False(t, dry.Allowed)
+		require.Empty(t, dry.Proof)
+		require.Equal(t, before, m.Stats(), mode)
+		ask.DryRun = false
+		require.True(t, decided(t, m, ask).Allowed)
+	}
+}
+
+// What a client shows takes as much memory and no more, however large it is.
+func TestAskOfMegabytes(t *testing.T) {
+	if kit.Race {
+		fmt.Fprintln(os.Stderr, "SKIPPED TestAskOfMegabytes: the race detector allocates on its own; go test counts them")
+		t.Skip("the race detector allocates on its own")
+	}
+	m := newLimiter(t, challenging(new(clock), middleware.WhenExhausted))
+	token := check(t, m, visitor, 1).Token()
+	for name, ask := range map[string]func(n int) middleware.Ask{
+		"one line":         func(n int) middleware.Ask { return middleware.Ask{Tokens: []string{strings.Repeat("e", n)}} },
+		"a line of commas": func(n int) middleware.Ask { return middleware.Ask{Tokens: []string{strings.Repeat(",", n)}} },
+		"many lines":       func(n int) middleware.Ask { return middleware.Ask{Tokens: slices.Repeat([]string{"e.e.e"}, n/10)} },
+		"many tokens":      func(n int) middleware.Ask { return middleware.Ask{Tokens: slices.Repeat([]string{token}, n/100)} },
+		"a proof":          func(n int) middleware.Ask { return middleware.Ask{Proof: strings.Repeat("e", n)} },
+		"proofs":           func(n int) middleware.Ask { return middleware.Ask{Proof: strings.Repeat("e~0,", n/4)} },
+		"a blank proof":    func(n int) middleware.Ask { return middleware.Ask{Proof: strings.Repeat(" ", n)} },
+	} {
+		allocs := func(n int) float64 {
+			shown := ask(n)
+			shown.Identity = visitor
+			return testing.AllocsPerRun(5, func() { _, _ = m.Decide(t.Context(), shown) })
+		}
+		require.LessOrEqual(t, allocs(10<<20), allocs(4<<10)+50, name) // a collection empties pools
+	}
+}
+
+// A line that is far too long is no list of proofs, and nothing is looked for in it.
+func TestProofInALineThatIsTooLong(t *testing.T) {
+	m := newLimiter(t, challenging(new(clock), middleware.EveryRequest))
+	proof := solve(t, *check(t, m, visitor, 1).Offered)
+	for _, long := range []string{strings.Repeat(" ", 8<<10) + proof, proof + "," + strings.Repeat("e", 8<<10)} {
+		require.False(t, decided(t, m, middleware.Ask{Identity: visitor, Proof: long}).Allowed)
+		require.NotEqual(t, http.StatusOK, send(m.Handler(new(spy)), proving(long)).StatusCode)
+	}
+	require.True(t, decided(t, m, middleware.Ask{Identity: visitor, Proof: strings.Repeat(" ", 1<<10) + proof}).Allowed)
+}
+
+// Of any number of wrong passwords at once no more than the quota are tried, and each is
+// counted: said, forgotten, or never said because the program has panicked.
+func TestOutcomesOutsideCountWhateverIsSaid(t *testing.T) {
+	for name, after := range map[string]func(middleware.Answer){
+		"said":      func(a middleware.Answer) { a.Charge(true) },
+		"twice":     func(a middleware.Answer) { a.Charge(true); a.Charge(true) },
+		"forgotten": func(middleware.Answer) {},
+		"panics": func(middleware.Answer) {
+			defer func() { _ = recover() }()
+			panic("no database")
+		},
+		"retracted": func(a middleware.Answer) { a.Charge(false); a.Charge(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := new(clock)
+			m := newLimiter(t, login(now))
+			var tried atomic.Int64
+			inParallel(1000, func(int) {
+				if a, err := m.Decide(t.Context(), middleware.Ask{Identity: visitor}); err == nil && a.Allowed {
+					tried.Add(1)
+					after(a)
+				}
+			})
+			if name == "retracted" { // between the two there is room for others
+				require.GreaterOrEqual(t, tried.Load(), int64(5))
+			} else {
+				require.EqualValues(t, 5, tried.Load())
+			}
+			now.Advance(11 * time.Second)
+			require.False(t, check(t, m, visitor, 1).Allowed)
+			now.Advance(time.Minute)
+			require.True(t, check(t, m, visitor, 1).Allowed)
+		})
+	}
+}
+
+// An Answer may be asked and told anything from any goroutine, while the configuration
+// changes; in the end what was said last holds, once.
+func TestAnswerIsToldAnythingByAnybody(t *testing.T) {
+	for seed := range uint64(20) {
+		now := new(clock)
+		m := newLimiter(t, login(now))
+		a := check(t, m, visitor, 2)
+		var all sync.WaitGroup
+		var settled atomic.Int64
+		for i := range 8 {
+			rnd := rand.New(rand.NewPCG(seed, uint64(i)))
+			all.Go(func() {
+				for range 20 {
+					switch rnd.IntN(6) {
+					case 0:
+						a.Charge(true)
+					case 1:
+						a.Charge(false)
+					case 2:
+						require.NotEmpty(t, a.Token())
+					case 3:
+						for range a.Fields() {
+						}
+					case 4:
+						if a.Settle(3) == nil {
+							settled.Add(1)
+						}
+					default:
+						_ = m.Reconfigure(login(now))
+					}
+				}
+			})
+		}
+		all.Wait()
+		if a.Settle(3) == nil {
+			settled.Add(1)
+		}
+		require.EqualValues(t, 1, settled.Load())
+		a.Charge(true)
+		now.Advance(11 * time.Second)
+		limits := peeked(t, m, visitor).Limits()
+		require.EqualValues(t, 10_000-3, limits[0].Remaining)
+		require.EqualValues(t, 5-3, limits[1].Remaining)
+		a.Charge(false)
+		require.EqualValues(t, 5, peeked(t, m, visitor).Limits()[1].Remaining)
+	}
+}
+
+// A Decide in a handler of the same policy holds beside the request, and each says for itself.
+func TestDecideInAHandlerOfTheSamePolicy(t *testing.T) {
+	now := new(clock)
+	m := newLimiter(t, login(now))
+	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a, err := m.Decide(r.Context(), middleware.Ask{Identity: visitor})
+		require.NoError(t, err)
+		require.True(t, a.Allowed)
+		a.Charge(true)
+		a.Charge(false)
+		w.WriteHeader(http.StatusSeeOther)
+	}))
+	for range 20 {
+		send(h)
+	}
+	require.EqualValues(t, 5, peeked(t, m, visitor).Limits()[1].Remaining)
+	require.EqualValues(t, 10_000-40, peeked(t, m, visitor).Limits()[0].Remaining, "each counts")
+}

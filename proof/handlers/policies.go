@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package handlers
+
+import (
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// Fixed is a limit in fixed windows.
+func Fixed(quota int64, window time.Duration) middleware.Limit {
+	return middleware.Limit{Algorithm: middleware.FixedWindow, Quota: quota, Window: window}
+}
+
+// AllModes are the modes that are the same at any load, by name.
+var AllModes = map[string]middleware.Mode{
+	"WhenExhausted": middleware.WhenExhausted, "Newcomers": middleware.Newcomers, "EveryRequest": middleware.EveryRequest,
+}
+
+// InAllModes runs a test in each of AllModes.
+func InAllModes(t *testing.T, f func(*testing.T, middleware.Mode)) {
+	for name, mode := range AllModes {
+		t.Run(name, func(t *testing.T) { f(t, mode) })
+	}
+}
+
+// Costing has a request name its cost, for CostOf.
+func Costing(n int64) Option { return With("Cost", strconv.FormatInt(n, 10)) }
+
+// CostOf is a Config.Cost: what a request that is Costing says, and 1 otherwise.
+func CostOf(r *http.Request) int64 {
+	n, err := strconv.ParseInt(r.Header.Get("Cost"), 10, 64)
+	if err != nil {
+		return 1
+	}
+	return n
+}
+
+// ByTier has each request say its tier in the field Tier.
+func ByTier(identify middleware.IdentityFunc) middleware.IdentityFunc {
+	return func(r *http.Request) (middleware.Identity, error) {
+		id, err := identify(r)
+		id.Tier = r.Header.Get("Tier")
+		return id, err
+	}
+}
+
+// Login is a policy with a plain limit of 10,000 a minute and five failures a minute.
+func Login(c *Clock) middleware.Config {
+	cfg := Contact(c)
+	cfg.Policy = "login"
+	cfg.Limits = []middleware.Limit{
+		{Name: "attempts", Algorithm: middleware.FixedWindow, Quota: 10_000, Window: time.Minute},
+		{Name: "failures", Algorithm: middleware.FixedWindow, Quota: 5, Window: time.Minute},
+	}
+	cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"failures"}, Free: []int{http.StatusSeeOther}}
+	return cfg
+}
+
+// Metered has a configuration ask for the cost that a request names in X-Cost.
+func Metered(cfg middleware.Config, quota int64) middleware.Config {
+	cfg.Limits[0].Quota = quota
+	cfg.Cost = func(r *http.Request) int64 {
+		if s := r.Header.Get("X-Cost"); s != "" {
+			n, _ := strconv.ParseInt(s, 10, 64)
+			return n
+		}
+		return 1
+	}
+	return cfg
+}
+
+// Costs has a request name its cost, for Metered.
+func Costs(n int64) Option { return With("X-Cost", strconv.FormatInt(n, 10)) }
+
+// Settles has a request name what Settling settles.
+func Settles(n int64) Option { return With("X-Settle", strconv.FormatInt(n, 10)) }
+
+// Settling is a handler that settles what the request says, before the header or after.
+func Settling(t testing.TB, after bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		s := r.Header.Get("X-Settle")
+		if s == "" {
+			return
+		}
+		n, err := strconv.ParseInt(s, 10, 64)
+		require.NoError(t, err)
+		if after {
+			w.WriteHeader(http.StatusOK)
+		}
+		require.NoError(t, middleware.Settle(r, n))
+		require.ErrorIs(t, middleware.Settle(r, n), exact.ErrNoRefund)
+		require.ErrorIs(t, middleware.Refund(w, r), exact.ErrNoRefund)
+	}
+}
+
+// TokenOf shows the token of a response.
+func TokenOf(resp *http.Response) Option { return Showing(resp.Header.Get(middleware.TokenHeader)) }

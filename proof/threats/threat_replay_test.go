@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package threats_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// The numbers T1 to T47, here and elsewhere, are those of docs/threats.md.
+func TestThreatsOfTheToken(t *testing.T) {
+	hundred := func() middleware.Config {
+		cfg := contact(new(clock))
+		cfg.Limits = []middleware.Limit{{Quota: 100, Window: time.Minute}}
+		return cfg
+	}
+	t.Run("T1 drop the token at each request", func(t *testing.T) {
+		h, spy := limited(t, hundred())
+		require.Equal(t, 100, admitted(h, 1000))
+		require.EqualValues(t, 100, spy.Calls.Load())
+	})
+	t.Run("T2 replay an old token", func(t *testing.T) {
+		h, _ := limited(t, hundred())
+		first := spend(t, h, 1)
+		for i := range 99 {
+			resp := send(h, showing(first))
+			require.Equal(t, fmt.Sprintf(`"contact";r=%d`, 98-i), withoutTime(resp.Header.Get("RateLimit")))
+		}
+		require.Zero(t, admitted(h, 900, showing(first)))
+	})
+	t.Run("T2 roll back to a token without counts", func(t *testing.T) {
+		cfg := hundred()
+		cfg.Cost = costOf
+		h, _ := limited(t, cfg)
+		peek := requireStatus(t, http.StatusOK, send(h, costing(0)))
+		require.Empty(t, tokenIn(peek), "there is nothing to say yet, and so nothing to roll back to")
+	})
+	t.Run("T3 fork one token to several instances", func(t *testing.T) {
+		instances := fleet(t, 5, hundred())
+		tok := spend(t, instances[0], 40)
+		total := 40
+		for _, h := range instances {
+			total += admitted(h, 1000, showing(tok))
+		}
+		require.Equal(t, 40+5*60, total, "what the token says is counted everywhere")
+		require.LessOrEqual(t, total, 5*100)
+	})
+	t.Run("T4 honest parallelism", func(t *testing.T) {
+		for _, n := range []int{1, 3} {
+			instances := fleet(t, n, hundred())
+			requireAtMost(t, inTurn(instances), 6, 50, min(6, n)*100, n == 1)
+		}
+	})
+	t.Run("T6 show a token from another address", func(t *testing.T) {
+		cfg := contact(new(clock))
+		h := newSite(t, cfg)
+		stolen := spend(t, h, 1, from("198.51.100.1"))
+		require.Equal(t, 4, admitted(h, 10, from("198.51.100.1")))
+
+		require.Equal(t, http.StatusOK, send(h, from("203.0.113.9"), showing(stolen)).StatusCode)
+		require.Zero(t, h.Decisions.Last().Tokens)
+		require.Equal(t, 4, admitted(h, 10, from("203.0.113.9"), showing(stolen)), "neither more nor less")
+	})
+	t.Run("T6 share one identity's token among its own requests", func(t *testing.T) {
+		instances := fleet(t, 2, contact(new(clock)))
+		tok := spend(t, instances[0], 5)
+		require.Zero(t, admitted(instances[1], 5, showing(tok)))
+	})
+}
+
+// requireAtMost has some clients, who all echo the token that came last to any
+// of them, send n requests each at the same time.
+func requireAtMost(t *testing.T, h http.Handler, clients, n, most int, exactly bool) {
+	t.Helper()
+	var (
+		mu     sync.Mutex
+		newest string
+		passed int
+		group  sync.WaitGroup
+	)
+	for range clients {
+		group.Go(func() {
+			for range n {
+				mu.Lock()
+				tok := newest
+				mu.Unlock()
+				resp := send(h, showing(tok))
+				mu.Lock()
+				if fresh := tokenIn(resp); fresh != "" {
+					newest = fresh
+				}
+				if resp.StatusCode == http.StatusOK {
+					passed++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	require.LessOrEqual(t, passed, most)
+	if exactly {
+		require.Equal(t, most, passed)
+	}
+}
+
+// withoutTime cuts the t parameter from a RateLimit field of one item.
+func withoutTime(rateLimit string) string {
+	item, _, _ := strings.Cut(rateLimit, ";t=")
+	return item
+}
+
+func TestThreatsOfManyAddresses(t *testing.T) {
+	const net56, net48 = 8, 64 // times the quota of one /64
+	// through sends n requests each from the addresses that a format names.
+	through := func(h http.Handler, addresses, n int, format string) (passed int) {
+		for i := range addresses {
+			passed += admitted(h, n, from(fmt.Sprintf(format, i)))
+		}
+		return passed
+	}
+	t.Run("T7 rotate through one IPv6 /64", func(t *testing.T) {
+		h, _ := limited(t, contact(new(clock)))
+		require.Equal(t, 5, through(h, 1000, 1, "2001:db8:1:2::%x"))
+	})
+	t.Run("T7 rotate through the /64s of a /56", func(t *testing.T) {
+		h, _ := limited(t, contact(new(clock)))
+		require.Equal(t, 5*net56, through(h, 256, 2, "2001:db8:1:%x::1"))
+	})
+	t.Run("T7 rotate through the /56s of a /48", func(t *testing.T) {
+		h, _ := limited(t, contact(new(clock)))
+		require.Equal(t, 5*net48, through(h, 256, 4, "2001:db8:1:%x00::1"))
+		require.Equal(t, 5, admitted(h, 10, from("2001:db8:2::1")), "the neighbours are not in it")
+	})
+	t.Run("T7 the first /56 of a /48 is not the /48", func(t *testing.T) {
+		h, _ := limited(t, contact(new(clock)))
+		for i := 1; i <= net56; i++ {
+			require.Equal(t, 5, admitted(h, 5, from(fmt.Sprintf("2001:db8:1:%x00::1", i))))
+		}
+		require.Equal(t, 5, admitted(h, 5, from("2001:db8:1::1")), "40 of 320 in the /48, none in the /56")
+	})
+	t.Run("T7 a refused network is told when to return", func(t *testing.T) {
+		now := new(clock)
+		h, _ := limited(t, contact(now))
+		through(h, 256, 2, "2001:db8:1:%x::1")
+		now.Advance(20 * time.Second)
+		resp := requireStatus(t, http.StatusTooManyRequests, send(h, from("2001:db8:1:ff::1")))
+		require.Equal(t, `"contact";r=0;t=40`, resp.Header.Get("RateLimit"))
+		requireRetry(t, resp, 40)
+	})
+	t.Run("T7 the factors are settable", func(t *testing.T) {
+		cfg := contact(new(clock))
+		cfg.Net56Factor, cfg.Net48Factor = 1, 2
+		h, _ := limited(t, cfg)
+		require.Equal(t, 5*2, through(h, 1024, 1, "2001:db8:1:%x::1"))
+	})
+	t.Run("T7 on three instances", func(t *testing.T) {
+		h := inTurn(fleet(t, 3, contact(new(clock))))
+		require.LessOrEqual(t, through(h, 256, 7, "2001:db8:1:%x::1"), 3*5*net56)
+	})
+}
