@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,6 +25,8 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/kit"
+	"github.com/tallystick/tallystick/token"
 )
 
 // A trouble sets a check off, once. What comes of it is a line that docs/checks.md prints.
@@ -437,4 +440,866 @@ func TestChecks(t *testing.T) {
 			require.Equal(t, examples[code], line, "the example in docs/checks.md, and the line that is written, which belongs there")
 		})
 	}
+}
+
+// Two policies of one name are one to a client: each takes the other's tokens for its own.
+func TestPoliciesOfOneNameAreTold(t *testing.T) {
+	told := []string{"policy-made-twice", "policy-twice"}
+	require.Equal(t, told, codesIn(nested(plain, "site")(t)))
+	require.Equal(t, told, codesIn(nested(func(h http.Handler) http.Handler {
+		return newLimiter(t, contact(new(clock))).Handler(http.StripPrefix("/", h)) // another between, and a router
+	}, "site")(t)), "however much is between")
+}
+
+func TestNoCheckWithoutTrouble(t *testing.T) {
+	const shop = "http://shop.example"
+	at := func(site string) []option { return []option{host(site), with("Origin", "http://"+site)} }
+	get := []option{method(http.MethodGet), html}
+	as := func(w http.ResponseWriter) http.ResponseWriter { return w }
+	for name, lines := range map[string]trouble{
+		"a page on TLS":                     around(nil, page("https://shop.example", overTLS)),
+		"a page on TLS, which a proxy ends": around(nil, page("https://shop.example")),
+		"a page of another site":            around(nil, page("http://other.example")),
+		"a page of nobody":                  around(nil, page("null"), at(""), page(shop, with("Origin", shop))),
+		"localhost":                         around(nil, at("localhost:8080"), at("a.localhost"), at("127.0.0.1:80"), at("[::1]:80")),
+		"a browser that keeps the cookie":   around(nil, page(shop, showingCookie("x"))),
+		"no cookie is sent":                 around(func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly }, page(shop)),
+		"plain HTTP in development":         around(insecure, page(shop)),
+		"two clients in private": around(nil,
+			programs(40, func(i int) string { return []string{"10.0.0.1", "10.0.0.2"}[i%2] })...),
+		"one public client of many programs": around(nil, programs(40, always("203.0.113.1"))...),
+		"one private client of few programs": around(nil, append(programs(7, always("10.0.0.1")), programs(7, always("10.0.0.1"))...)...),
+		"programs without a name": around(nil,
+			programs(40, always("10.0.0.1"), func(r *http.Request) { r.Header.Del("User-Agent") })...),
+		"one request a second is checked": func(t *testing.T) []string {
+			h := newSite(t, contact(new(clock)))
+			for _, options := range programs(40, always("127.0.0.1")) {
+				send(h, options...)
+			}
+			return h.Log.Lines()
+		},
+		"keys from one address":               around(telling(middleware.APIKey("x"), nil), programs(40, always("10.0.0.1"))...),
+		"clients that a proxy names":          around(trusting, programs(40, always("10.0.0.1"), with("X-Forwarded-For", "203.0.113.1"))...),
+		"the same policy one after the other": around(nil, nil, nil),
+		"another policy inside":               nested(plain, "page"),
+		"a handler that serves other requests by its own limiter": nested(func(h http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				for range 2 {
+					h.ServeHTTP(httptest.NewRecorder(), r.Clone(r.Context()))
+				}
+			})
+		}, ""),
+		"a page before WhenExhausted": around(forms(middleware.WhenExhausted), get),
+		"a script's GET":              around(forms(middleware.Newcomers), []option{method(http.MethodGet)}),
+		"a script's POST":             around(forms(middleware.Newcomers), []option{html, with("Sec-Fetch-Mode", "cors")}),
+		"a form that may wait":        around(forms(middleware.WhenExhausted), []option{html}),
+		"a gate of its own": around(func(cfg *middleware.Config) {
+			forms(middleware.Newcomers)(cfg)
+			cfg.PageHandler = http.NotFoundHandler()
+		}, get),
+		"fields that everybody may store": wrapped(as, http.MethodGet,
+			func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "public, max-age=60") }),
+		"fields of an upstream beside": wrapped(as, http.MethodPost, func(w http.ResponseWriter, _ *http.Request) {
+			clear(w.Header())
+			w.Header().Set("RateLimit", `"upstream";r=1`)
+			w.WriteHeader(200)
+		}),
+		"a field that is nobody's":             wrapped(stripping("Server"), http.MethodPost, writing(200)),
+		"a framework that hands its writer on": wrapped(frameworks, http.MethodGet, writing(204)),
+		"a clock that trembles": func(t *testing.T) []string {
+			now := new(clock)
+			h := newSite(t, contact(now))
+			for i := range 60 {
+				now.Advance(time.Duration(i%2*118-59) * time.Second)
+				send(h)
+			}
+			return h.Log.Lines()
+		},
+		"limits that each can refuse": around(func(cfg *middleware.Config) { cfg.Limits = contactForm(nil).Limits }),
+		"a limit that a tier needs": around(func(cfg *middleware.Config) {
+			cfg.Limits, cfg.Tiers = anHourOfLess, map[string][]middleware.Limit{"pro": anHourOfMore}
+		}),
+		"a limit that customers may need": around(func(cfg *middleware.Config) {
+			cfg.Limits, cfg.Identity = anHourOfLess, only(middleware.APIKey("x"))
+			cfg.LimitsFor = patiently(func(context.Context, middleware.Identity) ([]middleware.Limit, error) {
+				return anHourOfMore, nil
+			})
+		}, nil),
+		"endpoints that are mounted": func(t *testing.T) []string {
+			h := newSite(t, challenging(new(clock), middleware.Newcomers))
+			send(h)
+			return h.Log.Lines()
+		},
+		"one request a second is checked for proxies": func(t *testing.T) []string {
+			h := newSite(t, contact(new(clock)))
+			send(h)
+			send(h, from("10.0.0.1"), with("X-Forwarded-For", "203.0.113.5"))
+			return h.Log.Lines()
+		},
+		"a denial": around(telling(middleware.Identity{}, &middleware.Denial{}), nil),
+	} {
+		t.Run(name, func(t *testing.T) { require.Empty(t, lines(t)) })
+	}
+}
+
+// However often a check finds something, it is one line a minute; and newcomers-on-get, which
+// may be meant, is one at all, as are form-unsolvable and endpoints-misplaced.
+func TestChecksFillNoDisk(t *testing.T) {
+	now := new(clock)
+	cfg := contact(now)
+	idleHour(&cfg)
+	log := logTo(&cfg)
+	forms(middleware.Newcomers)(&cfg)
+	m := newLimiter(t, cfg)
+	h := m.Handler(m.Handler(new(spy)))
+	for range 180 {
+		now.Advance(time.Second)
+		send(h, method(http.MethodGet), html, host("shop.example"), with("Referer", "http://shop.example/form"))
+		require.NoError(t, m.Reconfigure(cfg))
+	}
+	count := map[string]int{}
+	for _, code := range codesIn(log.Lines()) {
+		count[code]++
+	}
+	require.Equal(t, map[string]int{"limit-idle": 4, "cookie-dropped": 3, "newcomers-on-get": 1}, count)
+}
+
+// Nothing that a client sent is told: neither names nor values that it chose.
+func TestChecksTellNothingThatWasSent(t *testing.T) {
+	const mark = "zzmarkzz"
+	for name, change := range map[string]func(*middleware.Config){
+		"as it is": nil, "insecure": insecure, "newcomers": forms(middleware.Newcomers),
+		"nobody": telling(middleware.Identity{}, errors.New(mark)),
+	} {
+		var requests [][]option
+		for i := range 12 {
+			requests = append(requests, []option{method(http.MethodGet), html, from("127.0.0.1"), host(mark + ".example"), path("/" + mark),
+				with("Origin", "http://"+mark+".example", "User-Agent", fmt.Sprint(mark, i), "Cookie", "__Host-tallystick-contactx="+mark)})
+		}
+		lines := around(change, requests...)(t)
+		require.NotEmpty(t, lines, name)
+		require.NotContains(t, strings.Join(lines, ""), mark, name)
+	}
+}
+
+// A client that lies in every field that the checks read has at most a line a minute for each
+// check, and no word of its own in any.
+func TestNoClientWritesTheLog(t *testing.T) {
+	const evil = "evil\r\nlevel=ERROR msg=owned\x1b[2J"
+	now, rnd := new(clock), random(3)
+	cfg := challenging(now, middleware.Newcomers)
+	log := logTo(&cfg)
+	h, _ := limited(t, cfg)
+	minutes := 0
+	for i := range 1800 {
+		if now.Advance(time.Second); i%60 == 0 {
+			minutes++
+		}
+		host := []string{"example.org", evil, "localhost", ""}[rnd.IntN(4)]
+		send(h, from([]string{"10.0.0.1", "203.0.113.9", "2001:db8::1", "192.168.1.1"}[rnd.IntN(4)]), func(r *http.Request) {
+			r.Host = host
+			if rnd.IntN(2) == 0 {
+				r.Method = http.MethodGet
+			}
+			for name, value := range map[string]string{
+				"Origin": "http://" + host, "Referer": "https://" + host + "/" + evil, "User-Agent": evil + strings.Repeat("x", rnd.IntN(9)),
+				"X-Forwarded-For": "198.51.100." + string(rune('1'+rnd.IntN(9))) + ", " + evil, "Forwarded": "for=" + evil,
+				"X-Real-Ip": evil, "Accept": "text/html", "Cookie": "__Host-tallystick-contact=" + evil,
+				middleware.TokenHeader: evil, middleware.ProofHeader: evil,
+			} {
+				if rnd.IntN(2) == 0 {
+					r.Header.Set(name, value)
+				}
+			}
+		})
+	}
+	told := map[string]int{}
+	for _, code := range codesIn(log.Lines()) {
+		require.NotEmpty(t, code)
+		told[code]++
+	}
+	for code, n := range told {
+		require.LessOrEqual(t, n, minutes+1, code)
+	}
+	require.NotEmpty(t, told)
+	for _, word := range []string{"evil", "owned", "198.51.100"} {
+		require.NotContains(t, log.String(), word)
+	}
+}
+
+// A page's scripts are not missed where a browser has asked for one, or has run one on another instance; nor by programs,
+// nor for what a browser fetches ahead.
+func TestScriptsThatAreNotMissing(t *testing.T) {
+	cfg := waiting(new(clock), middleware.Newcomers)
+	elsewhere := newSite(t, cfg)
+	for name, test := range map[string]struct {
+		before func(*site)
+		asking option
+		times  int
+	}{
+		"a script":        {func(h *site) { send(h, method(http.MethodGet), path(h.M.ScriptURL())) }, navigating(), 40},
+		"an endpoint":     {func(h *site) { fetched(h) }, navigating(), 40},
+		"a purchase":      {func(h *site) { send(h, showing(bought(t, elsewhere))) }, navigating(), 40},
+		"seven pages":     {nil, navigating(), 7},
+		"programs":        {nil, func(r *http.Request) { method(http.MethodGet)(r); html(r) }, 40},
+		"HEAD":            {nil, func(r *http.Request) { navigating()(r); r.Method = http.MethodHead }, 40},
+		"fetched ahead":   {nil, navigating("Sec-Purpose", "prefetch;prerender"), 40},
+		"another's frame": {nil, navigating("Sec-Fetch-Dest", "iframe", "Sec-Fetch-Site", "cross-site"), 40}, // its page has none
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newSite(t, cfg)
+			if test.before != nil {
+				test.before(h)
+			}
+			for range test.times {
+				send(h, test.asking)
+			}
+			require.Empty(t, h.Log.Lines())
+		})
+	}
+}
+
+// asking returns a limiter with a quota nobody spends, and a function that sends it one request each second.
+func asking(t *testing.T, identify middleware.IdentityFunc) (ask func(options ...option), log *logged, now *clock) {
+	now = new(clock)
+	cfg := contact(now)
+	cfg.Limits[0].Quota = 1 << 20
+	cfg.Identity = identify
+	log = logTo(&cfg)
+	h, _ := limited(t, cfg)
+	return func(options ...option) {
+		now.Advance(time.Second)
+		require.Equal(t, 200, send(h, options...).StatusCode)
+	}, log, now
+}
+
+func TestAPeerThatIsAProxyIsLogged(t *testing.T) {
+	for peer, clients := range map[string]int{
+		"172.16.4.2": 1, "10.1.2.3": 1, "192.168.0.9": 1, "fdaa:0:1::3": 1, "127.0.0.1": 1, "::1": 1, // private
+		"169.254.169.126": 1, "fe80::1": 1, // link-local: sandboxes
+		"100.64.0.3": 1, "100.127.255.255": 1, // shared: platforms
+		"::ffff:10.0.0.1": 1,
+		"35.191.0.5":      4, "2600:1901::5": 4, // public: a load balancer, or a client that invents
+		"100.63.255.255": 4, "100.128.0.0": 4, "172.32.0.1": 4,
+	} {
+		for _, field := range []string{
+			"X-Forwarded-For", "Forwarded", "X-Real-IP", "Fly-Client-IP", "CF-Connecting-IP", "True-Client-IP", "X-Client-IP",
+			"Fastly-Client-IP", "X-Envoy-External-Address",
+		} {
+			t.Run(peer+" "+field, func(t *testing.T) {
+				ask, log, _ := asking(t, nil)
+				ask(from(peer))
+				for i := range clients {
+					require.Empty(t, log.Lines(), "after %d clients", i)
+					value := fmt.Sprintf("203.0.113.%d", i+1)
+					if field == "Forwarded" {
+						value = "for=" + value
+					}
+					ask(from(peer), with(field, value))
+				}
+				require.Contains(t, log.Only(t), "all of its clients share one quota")
+				require.Contains(t, strings.ToLower(log.Lines()[0]), "field="+strings.ToLower(field))
+				require.NotContains(t, log.Lines()[0], "203.0.113", "nothing that was sent")
+			})
+		}
+	}
+}
+
+// Fly.io ends the list with the app's own address: to ForwardedFor, that is everybody.
+func TestAListThatEndsWithTheSameIsLogged(t *testing.T) {
+	identify := mustIdentity(middleware.ForwardedFor(netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("fdaa::/16")))
+	for name, end := range map[string]struct {
+		last    string
+		clients int
+	}{"public": {"66.241.125.1", 4}, "private": {"10.0.0.7", 1}} {
+		t.Run(name, func(t *testing.T) {
+			ask, log, _ := asking(t, identify)
+			for i := range end.clients {
+				require.Empty(t, log.Lines())
+				ask(from("172.16.4.2"), with("X-Forwarded-For", fmt.Sprintf("203.0.113.%d, %s", i+5, end.last)))
+			}
+			require.Contains(t, log.Only(t), "all of its clients share one quota")
+		})
+	}
+}
+
+func TestClientsThatAreNoProxies(t *testing.T) {
+	behind := mustIdentity(middleware.ForwardedFor(proxies...))
+	for name, test := range map[string]struct {
+		identify middleware.IdentityFunc
+		request  func(i int) []option
+	}{
+		"clients of a trusted proxy": {behind, func(i int) []option {
+			return []option{from("10.0.0.1"), with("X-Forwarded-For", fmt.Sprintf("203.0.113.%d", i))}
+		}},
+		"clients that each name themselves": {nil, func(i int) []option {
+			return []option{from(fmt.Sprintf("203.0.113.%d", i)), with("X-Forwarded-For", fmt.Sprintf("203.0.113.%d", i))}
+		}},
+		"one that names another, always the same": {nil, func(int) []option {
+			return []option{with("X-Forwarded-For", "198.51.100.1")}
+		}},
+		"one that names one network": {nil, func(i int) []option {
+			return []option{with("X-Forwarded-For", fmt.Sprintf("2001:db8::%x", i+1))}
+		}},
+		"a company's proxy that names its own": {nil, func(i int) []option {
+			return []option{with("X-Forwarded-For", fmt.Sprintf("10.0.0.%d", i))}
+		}},
+		"one that writes garbage": {nil, func(i int) []option {
+			return []option{with("X-Forwarded-For", fmt.Sprintf("x%d", i), "Forwarded", fmt.Sprintf("for=_%d", i), "X-Real-IP", fmt.Sprint(i))}
+		}},
+		"private ones, without a field": {nil, func(i int) []option {
+			return []option{from(fmt.Sprintf("10.0.0.%d", i))}
+		}},
+		"keys": {only(middleware.APIKey("k")), func(i int) []option {
+			return []option{from("10.0.0.1"), with("X-Forwarded-For", fmt.Sprintf("203.0.113.%d", i))}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ask, log, _ := asking(t, test.identify)
+			for i := range 40 {
+				ask(test.request(i)...)
+			}
+			require.Empty(t, log.Lines())
+		})
+	}
+}
+
+// A client can cause one line a minute, and no more: neither by addresses that it invents
+// nor by connections from many.
+func TestProxiesFillNoDisk(t *testing.T) {
+	ask, log, now := asking(t, nil)
+	start := now.Now()
+	for i := range 1200 {
+		ask(from(fmt.Sprintf("203.0.113.%d", i%50)), with("X-Forwarded-For", fmt.Sprintf("198.51.%d.%d", i/250, i%250)))
+	}
+	require.LessOrEqual(t, len(log.Lines()), int(now.Now().Sub(start)/time.Minute))
+	require.NotEmpty(t, log.Lines())
+}
+
+// Noise does not hide a proxy for longer than a day, nor does an old day count.
+func TestProxiesAreForgotten(t *testing.T) {
+	ask, log, now := asking(t, nil)
+	for i := range 8 {
+		ask(from(fmt.Sprintf("203.0.113.%d", i)), with("X-Forwarded-For", "198.51.100.1"))
+	}
+	clients := func(n int) {
+		for i := range n {
+			ask(from("35.191.0.5"), with("X-Forwarded-For", fmt.Sprintf("192.0.2.%d", i)))
+		}
+	}
+	clients(20)
+	require.Empty(t, log.Lines(), "all places are taken")
+	now.Advance(24 * time.Hour)
+	clients(3)
+	now.Advance(24 * time.Hour)
+	clients(3)
+	require.Empty(t, log.Lines(), "three a day")
+	clients(4)
+	require.Len(t, log.Lines(), 1)
+}
+
+// Twins are two instances behind a balancer that sends a client to each in turn. The second differs
+// in its secret, or the first in its clock.
+type twins struct {
+	one, other    *site
+	now, ahead    *clock
+	first, second *logged
+
+	requests, told int // in all, and by the first line
+}
+
+func newTwins(t *testing.T, cfg middleware.Config, secretOfOther string, ahead time.Duration) *twins {
+	p := &twins{now: new(clock), ahead: new(clock)}
+	p.ahead.Advance(ahead)
+	cfg.Now = p.ahead.Now
+	p.first = logTo(&cfg)
+	p.one = newSite(t, cfg)
+	cfg.Now, cfg.Secrets = p.now.Now, [][]byte{secret(secretOfOther)}
+	p.second = logTo(&cfg)
+	p.other = newSite(t, cfg)
+	return p
+}
+
+// visitor is the i-th client, of a network of its own, a second after the one before.
+func (p *twins) visitor(i int) option {
+	p.now.Advance(time.Second)
+	p.ahead.Advance(time.Second)
+	return from(fmt.Sprintf("203.%d.113.1", i))
+}
+
+// codes are those of the lines of both logs.
+func (p *twins) codes() []string {
+	return append(codesIn(p.first.Lines()), codesIn(p.second.Lines())...)
+}
+
+// asked counts requests, and notes which was the first that somebody was told of.
+func (p *twins) asked(n int) {
+	if p.requests += n; p.told == 0 && len(p.codes()) > 0 {
+		p.told = p.requests
+	}
+}
+
+// What log and metrics say where two instances have different secrets, or clocks, and with which request.
+func TestWhatInstancesDisagreeAbout(t *testing.T) {
+	for _, scene := range []struct {
+		name, secret string
+		ahead        time.Duration
+		code         string
+
+		tokens, work int // requests
+	}{
+		{"one secret, one clock", "a", 0, "", 0, 0},
+		{"clocks as far apart as they may be", "a", 2 * time.Second, "", 0, 0},
+		{"another secret", "b", 0, "secret-unknown", 3*12 + 2, 3*6 + 2}, // of the fourth visitor the second
+		{"90 s ahead", "a", 90 * time.Second, "clock-differs", 2, 2},
+		{"an hour ahead", "a", time.Hour, "clock-differs", 2, 2},
+		{"90 s behind", "a", -90 * time.Second, "clock-differs", 3, 4},
+	} {
+		t.Run(scene.name+", tokens", func(t *testing.T) {
+			cfg := contact(new(clock))
+			p := newTwins(t, cfg, scene.secret, scene.ahead)
+			admitted := 0
+			for i := range 4 {
+				who, tok := p.visitor(i), ""
+				for n := range 12 {
+					h := []http.Handler{p.one, p.other}[n%2]
+					resp := send(h, who, showing(tok))
+					p.asked(1)
+					if tokenIn(resp) != "" {
+						tok = tokenIn(resp)
+					}
+					if i == 0 && resp.StatusCode == http.StatusOK {
+						admitted++
+					}
+				}
+			}
+			require.Equal(t, scene.tokens, p.told)
+			stats := []map[string]uint64{p.one.M.Stats().Tokens, p.other.M.Stats().Tokens}
+			t.Logf("%d of 5 admitted; told with request %d: %v %+v", admitted, p.told, p.codes(), stats)
+			if scene.code == "" {
+				require.Equal(t, 5, admitted)
+				require.Zero(t, stats[0]["secret-unknown"]+stats[0]["clock-differs"]+stats[1]["secret-unknown"]+stats[1]["clock-differs"])
+				return
+			}
+			require.Contains(t, p.codes(), scene.code)
+			require.Equal(t, 10, admitted, "of one visitor: a quota of each instance")
+			switch {
+			case scene.secret != "a":
+				require.Positive(t, stats[0]["secret-unknown"])
+				require.Positive(t, stats[1]["secret-unknown"])
+				require.NotEqual(t, p.one.M.Stats().KeyIDs, p.other.M.Stats().KeyIDs)
+			case scene.ahead > 0:
+				require.Empty(t, p.first.Lines(), "what is old proves nothing")
+				require.Positive(t, stats[1]["clock-differs"])
+				require.Positive(t, stats[0]["expired"]+stats[0]["accepted"])
+			default:
+				require.Positive(t, stats[0]["clock-differs"])
+			}
+			if scene.ahead > 0 {
+				_, by, _ := strings.Cut(p.second.Lines()[0], " ahead=")
+				by, _, _ = strings.Cut(by, " ")
+				ahead, err := time.ParseDuration(by)
+				require.NoError(t, err)
+				require.LessOrEqual(t, ahead, scene.ahead)
+				require.Greater(t, ahead, scene.ahead-time.Minute, "to a window")
+			}
+		})
+
+		t.Run(scene.name+", work", func(t *testing.T) {
+			p := newTwins(t, challenging(new(clock), middleware.Newcomers), scene.secret, scene.ahead)
+			reasons := map[middleware.Reason]int{}
+			for i := range 4 {
+				who := p.visitor(i)
+				resp := fetched(p.one, who)
+				for n := range 3 { // as our clients do
+					proof := solved(t, resp)
+					resp = redeemed([]http.Handler{p.other, p.one}[n%2], proof, who)
+					p.asked(2) // the challenge of the next may be asked for
+					if resp.StatusCode == http.StatusOK {
+						break
+					}
+					reasons[middleware.Reason(problemIn(t, resp).Reason)]++
+				}
+			}
+			require.Equal(t, scene.work, p.told)
+			stats := []map[string]uint64{p.one.M.Stats().Proofs, p.other.M.Stats().Proofs}
+			t.Logf("told with request %d: %v %v %+v", p.told, p.codes(), reasons, stats)
+			if scene.code == "" {
+				require.Empty(t, reasons)
+				return
+			}
+			require.Contains(t, p.codes(), scene.code)
+			require.Positive(t, reasons[middleware.Reason(scene.code)])
+			require.Zero(t, reasons["wrong-solution"], "no solver is broken")
+			require.Zero(t, stats[0]["accepted"]+stats[1]["accepted"], "nobody gets in")
+			if scene.ahead > 0 {
+				require.Contains(t, p.second.Lines()[0], " ahead="+scene.ahead.String()+" ", "a challenge says the second")
+			}
+		})
+	}
+}
+
+// A page tells the truth to a visitor whose work was for nothing: nothing of it is the visitor's fault.
+func TestPageOfASiteThatIsSetUpWrongly(t *testing.T) {
+	const truth = "This site is set up wrongly. Please tell its owner."
+	for name, p := range map[string]*twins{
+		"another secret": newTwins(t, challenging(new(clock), middleware.Newcomers), "b", 0),
+		"another clock":  newTwins(t, challenging(new(clock), middleware.Newcomers), "a", time.Hour),
+	} {
+		t.Run(name, func(t *testing.T) {
+			proof := solved(t, fetched(p.one))
+			require.Contains(t, bodyOf(t, send(p.other, html, proving(proof))), truth)
+			require.NotContains(t, bodyOf(t, send(p.other, html)), truth)
+			require.NotContains(t, bodyOf(t, send(p.one, html, proving(proof+"0"))), truth, "that is the client's")
+		})
+	}
+}
+
+// A page that has just bought something, and asks an instance that does not believe it, hears what they
+// disagree about, and not that its browser keeps no cookies.
+func TestAPurchaseThatAnotherInstanceDoesNotBelieve(t *testing.T) {
+	type answer struct {
+		Carried bool
+		Reason  string
+	}
+	hears := func(t *testing.T, h http.Handler, shown option) (a answer) {
+		require.NoError(t, json.Unmarshal([]byte(bodyOf(t, fetched(h, shown))), &a))
+		return a
+	}
+	for name, mode := range map[string]middleware.Mode{"a tally": middleware.Newcomers, "a request": middleware.EveryRequest} {
+		t.Run(name, func(t *testing.T) {
+			for want, p := range map[string]*twins{
+				"":               newTwins(t, challenging(new(clock), mode), "a", 0),
+				"secret-unknown": newTwins(t, challenging(new(clock), mode), "b", 0),
+				"clock-differs":  newTwins(t, challenging(new(clock), mode), "a", 2*time.Hour),
+			} {
+				resp := requireStatus(t, http.StatusOK, redeemed(p.one, solved(t, fetched(p.one))))
+				cookie := func(r *http.Request) {
+					for _, c := range resp.Cookies() {
+						r.AddCookie(c)
+					}
+				}
+				require.Equal(t, answer{Carried: true}, hears(t, p.one, cookie))
+				require.Equal(t, answer{want == "", want}, hears(t, p.other, cookie))
+				if stats := p.other.M.Stats().Tokens; mode == middleware.Newcomers {
+					require.Equal(t, []bool{want == "", want == "secret-unknown", want == "clock-differs"},
+						[]bool{stats["accepted"] > 0, stats["secret-unknown"] > 0, stats["clock-differs"] > 0})
+				}
+				require.Equal(t, answer{}, hears(t, p.other, func(*http.Request) {}), "no cookies: of these nobody can say more")
+			}
+		})
+	}
+}
+
+// No client can raise secret-unknown by itself: not by many addresses of a host, nor as one
+// customer, nor by many requests.
+func TestOneClientRaisesNoAlarmOfSecrets(t *testing.T) {
+	of := func(format string) func(i int) string {
+		return func(i int) string { return fmt.Sprintf(format, i) }
+	}
+	key := func(r *http.Request) (middleware.Identity, error) {
+		return middleware.APIKey("customer").For(r.RemoteAddr), nil
+	}
+	each := func(r *http.Request) (middleware.Identity, error) { return middleware.APIKey(r.RemoteAddr), nil }
+	for name, test := range map[string]struct {
+		from     func(i int) string
+		identity middleware.IdentityFunc
+		told     bool
+	}{
+		"an address":                 {always("203.0.113.1"), nil, false},
+		"a /16":                      {of("203.0.%d.1"), nil, false},
+		"a /32 of IPv6":              {of("2001:db8:%x::1"), nil, false},
+		"a customer, of many things": {of("203.%d.113.1"), key, false},
+		"a network of one's own":     {of("10.0.%d.1"), nil, true},
+		"four networks in an hour":   {of("203.%d.113.1"), nil, true},
+		"four customers":             {of("203.%d.113.1"), each, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := new(clock)
+			cfg := challenging(now, middleware.Newcomers)
+			cfg.Identity = test.identity
+			other := cfg
+			other.Secrets = [][]byte{secret("b")}
+			theirs := newSite(t, other)
+			h := newSite(t, cfg)
+			for i := range 12 {
+				now.Advance(2 * time.Second)
+				who := from(test.from(i))
+				send(h, who, showing(bought(t, theirs, who)))
+				send(h, who, proving(solved(t, fetched(theirs, who))))
+			}
+			require.Equal(t, test.told, h.Log.Count("secret-unknown") > 0, h.Log)
+			require.Positive(t, h.M.Stats().Tokens["secret-unknown"])
+		})
+	}
+}
+
+// toldOf has n visitors come, of networks of their own, with tokens of a secret that is retired; each some time after the
+// one before. It returns the log.
+func toldOf(t *testing.T, n int, after time.Duration) []string {
+	now := new(clock)
+	cfg := contact(now)
+	h := newSite(t, cfg)
+	cfg.Secrets = [][]byte{secret("retired")}
+	theirs := newSite(t, cfg)
+	for i := range n {
+		now.Advance(after)
+		who := from(fmt.Sprintf("203.%d.113.1", i))
+		send(h, who, showing(spend(t, theirs, 1, who)))
+	}
+	return h.Log.Lines()
+}
+
+// A few in a day are tokens that somebody has kept since a secret was retired.
+func TestSecretsOfLongAgoAreNotTold(t *testing.T) {
+	require.Empty(t, toldOf(t, 12, 20*time.Minute+time.Second))
+}
+
+// One request a second is looked at, as for proxies.
+func TestOneRequestASecondIsAskedForItsSecret(t *testing.T) {
+	require.Empty(t, toldOf(t, 8, 0))
+	require.NotEmpty(t, toldOf(t, 8, time.Second))
+}
+
+// Counts of tokens, by what came of each.
+func TestStatsCountTokens(t *testing.T) {
+	now := new(clock)
+	cfg := contact(now)
+	h := newSite(t, cfg)
+	tok := spend(t, h, 1)
+	counts := func() map[string]uint64 { return noted(h.M.Stats().Tokens) }
+	require.Empty(t, counts())
+	send(h, showing(tok))
+	require.Equal(t, map[string]uint64{"accepted": 1}, counts())
+	send(h, showing(tok), from("203.0.113.2"))
+	send(h, showing(tok[:len(tok)-2]+"AA"))
+	send(h, showing("garbage"))
+	other := cfg
+	other.Policy = "contact-2"
+	send(h, showing(spend(t, newLimiter(t, other).Handler(new(spy)), 1)))
+	require.Equal(t, map[string]uint64{"accepted": 1, "client-changed": 1, "forged": 1}, counts(), "what is of another policy is nothing here")
+	cfg.Secrets = [][]byte{secret("b")}
+	require.NoError(t, h.M.Reconfigure(cfg))
+	decisions := record(&cfg)
+	require.NoError(t, h.M.Reconfigure(cfg))
+	send(h, showing(tok))
+	require.ErrorIs(t, decisions.Last().TokenErr, token.ErrSecret)
+	require.Equal(t, map[string]uint64{"accepted": 1, "client-changed": 1, "forged": 1, "secret-unknown": 1}, counts(), "Reconfigure forgets none")
+	tok = spend(t, h, 1, from("203.0.113.3"))
+	now.Advance(time.Hour)
+	send(h, showing(tok), from("203.0.113.3"))
+	require.EqualValues(t, 1, counts()["expired"])
+	now.Advance(-time.Hour - 2*time.Minute)
+	send(h, showing(tok), from("203.0.113.3"))
+	require.EqualValues(t, 1, counts()["clock-differs"])
+}
+
+// The line at start holds what instances must have in common, and no secret.
+func TestConfiguredTellsNoSecret(t *testing.T) {
+	var b strings.Builder
+	cfg := challenging(new(clock), middleware.Newcomers)
+	cfg.Logger = slog.New(slog.NewTextHandler(&b, nil))
+	identity := mustIdentity(middleware.ForwardedFor(netip.MustParsePrefix("10.0.0.0/8")))
+	cfg.Identity, cfg.Shadow, cfg.Instances, cfg.Secrets = identity, true, 3, [][]byte{secret("a"), secret("b")}
+	m := newLimiter(t, cfg)
+	line := b.String()
+	for _, word := range []string{"kids=" + strings.Join(m.Stats().KeyIDs, ","), `identity="a field of trusted proxies"`, "instances=3", "challenge=Newcomers work=16", "shadow=true", "tiers=0"} {
+		require.Contains(t, line, word)
+	}
+	for _, s := range cfg.Secrets {
+		require.NotContains(t, line, string(s))
+		require.NotContains(t, line, fmt.Sprintf("%x", s[:4]))
+	}
+	b.Reset()
+	cfg.Secrets = [][]byte{secret("c"), secret("a")}
+	require.NoError(t, m.Reconfigure(cfg))
+	require.Contains(t, b.String(), "kids="+strings.Join(m.Stats().KeyIDs, ","), "what is in force now, however soon")
+}
+
+// The highest price of this minute and the one before is told, whatever other addresses are asked for, and the log says
+// once a minute that it is more than people wait for.
+func TestAHighPriceIsSeen(t *testing.T) {
+	now := new(clock)
+	cfg := challenging(now, middleware.Newcomers)
+	cfg.Challenge.Crowd = 8
+	h := newSite(t, cfg)
+	highest := func() uint64 { return h.M.Stats().HighestWork }
+	require.Zero(t, highest(), "nobody has asked")
+	challengeIn(t, send(h, from("203.0.113.9")))
+	require.EqualValues(t, 16, highest())
+
+	h.M.SellOut(now.Now(), peerIdentity)
+	require.Equal(t, middleware.SoldOut, reasonOf(t, h))
+	require.EqualValues(t, 1<<32, highest(), "more than a challenge can ask for")
+	require.Equal(t, []string{"price-high"}, codesIn(h.Log.Lines()))
+
+	now.Advance(time.Hour)
+	for range 70 { // seconds
+		now.Advance(time.Second)
+		challengeIn(t, send(h, from("203.0.113.9")))
+		asked := challengeIn(t, send(h)).Work
+		require.Greater(t, asked, uint64(1<<24))
+		require.GreaterOrEqual(t, highest(), asked)
+		require.LessOrEqual(t, highest(), asked+asked/8)
+	}
+	require.Equal(t, []string{"price-high", "price-high", "price-high"}, codesIn(h.Log.Lines()), "once a minute")
+	now.Advance(2 * time.Minute)
+	require.Zero(t, highest())
+
+	now.Advance(90 * time.Minute)
+	asked := challengeIn(t, send(h)).Work
+	require.Less(t, asked, uint64(1<<24))
+	require.Equal(t, asked, highest())
+	require.Len(t, h.Log.Lines(), 3)
+}
+
+// reasonOf returns why a request is refused.
+func reasonOf(t *testing.T, h *site) middleware.Reason {
+	require.NotEqual(t, http.StatusOK, send(h).StatusCode)
+	return h.Decisions.Last().Reason
+}
+
+// What the owner asks of everybody, and what nobody was sent, is no news.
+func TestAPriceThatIsMeantIsNoNews(t *testing.T) {
+	cfg := challenging(new(clock), middleware.Newcomers)
+	cfg.Challenge.Work = 1 << 25
+	h := newSite(t, cfg)
+	challengeIn(t, send(h))
+	require.EqualValues(t, 1<<25, h.M.Stats().HighestWork)
+
+	h.M.SellOut(midnight, visitor)
+	peeked(t, h.M, visitor)
+	require.EqualValues(t, 1<<25, h.M.Stats().HighestWork)
+	require.Empty(t, h.Log.Lines())
+}
+
+// Of requests at once the highest is kept.
+func TestTheHighestPriceOfMany(t *testing.T) {
+	now := new(clock)
+	cfg := challenging(now, middleware.Newcomers)
+	h := newSite(t, cfg)
+	h.M.SellOut(now.Now(), peerIdentity)
+	kit.Together(50, func(i int) {
+		if i == 25 {
+			send(h)
+			return
+		}
+		send(h, stranger(i))
+	})
+	require.EqualValues(t, 1<<32, h.M.Stats().HighestWork)
+}
+
+// What the operator of a service is told, and what is kept out of his log.
+
+func TestWhyNobodyCanBeTold(t *testing.T) {
+	proxies := netip.MustParsePrefix("192.0.2.0/24")
+	forwarded := mustIdentity(middleware.ForwardedFor(proxies))
+	down := errors.New("db down for customer 4711")
+	for name, tt := range map[string]struct {
+		identity     middleware.IdentityFunc
+		options      []option
+		because, err string
+	}{
+		"no address":  {nil, []option{from("@")}, "the connection has no address, as on a Unix socket; set Config.Identity", "no address"},
+		"bad hop":     {forwarded, []option{from("192.0.2.1"), with("X-Forwarded-For", "banana")}, "X-Forwarded-For from a trusted proxy holds something that is not an address", "X-Forwarded-For"},
+		"nobody":      {only(middleware.Identity{}), nil, "returned nobody", ""},
+		"a failure":   {func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, down }, nil, "Decision.IdentityErr", "4711"},
+		"and a value": {func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("x"), down }, nil, "Decision.IdentityErr", "4711"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := contact(new(clock))
+			cfg.Identity = tt.identity
+			h := newSite(t, cfg)
+			require.Equal(t, http.StatusForbidden, send(h, tt.options...).StatusCode)
+			require.Contains(t, h.Log.Lines()[0], tt.because)
+			require.NotContains(t, h.Log.Lines()[0], "4711", "it may be the client's")
+			require.NotContains(t, h.Log.Lines()[0], "banana")
+			if tt.err == "" {
+				require.NoError(t, h.Decisions.Last().IdentityErr)
+			} else {
+				require.ErrorContains(t, h.Decisions.Last().IdentityErr, tt.err)
+			}
+		})
+	}
+}
+
+// A proxy that is not named makes one client of all: the commonest mistake there is.
+func TestAForgottenProxyIsLogged(t *testing.T) {
+	forwarded := mustIdentity(middleware.ForwardedFor(netip.MustParsePrefix("192.0.2.0/24")))
+	for name, identity := range map[string]middleware.IdentityFunc{"peer": nil, "forwarded": forwarded} {
+		t.Run(name, func(t *testing.T) {
+			now := new(clock)
+			cfg := contact(now)
+			cfg.Identity = identity
+			h := newSite(t, cfg)
+			send(h, from("198.51.100.1"), with("X-Forwarded-For", "203.0.113.9"))
+			require.Empty(t, h.Log.Lines(), "a stranger may write what he likes")
+			now.Advance(time.Second)
+			send(h, from("127.0.0.1"))
+			require.Empty(t, h.Log.Lines())
+			for _, private := range []string{"127.0.0.1", "10.1.2.3", "fd00::1"} {
+				now.Advance(time.Second)
+				send(h, from(private), with("X-Forwarded-For", "203.0.113.9"))
+			}
+			require.Contains(t, h.Log.Only(t), "all of its clients share one quota")
+			require.NotContains(t, h.Log.Lines()[0], "203.0.113")
+		})
+	}
+}
+
+func TestUnknownTierIsLoggedByName(t *testing.T) {
+	cfg := contact(new(clock))
+	cfg.Identity = func(*http.Request) (middleware.Identity, error) {
+		id := middleware.APIKey("x")
+		id.Tier = "Paid" + strings.Repeat("!", 1000)
+		return id, nil
+	}
+	h := newSite(t, cfg)
+	send(h)
+	require.Contains(t, h.Log.Lines()[0], "Paid!")
+	require.Less(t, len(h.Log.Lines()[0]), 400)
+}
+
+// A counter that fails now and then is told of from the first failure, and never more
+// often than once a minute for each kind of line.
+func TestCounterFailureIsLoggedAndDoesNotFillTheDisk(t *testing.T) {
+	c, l, cfg := paidRoute()
+	cfg.Limits[0].Quota = 1 << 20
+	h := newSite(t, cfg)
+	l.Fault = onFire
+	require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
+	require.Equal(t, 1, h.Log.Count("failed a request"))
+	require.Contains(t, h.Log.String(), errEngine.Error())
+	for range 25 { // in less than a minute
+		l.Fault = onFire
+		breaks(h, c)
+		l.Fault = nil
+		c.Advance(time.Second)
+		send(h)
+	}
+	require.Equal(t, 1, h.Log.Count("failed a request"))
+	require.Equal(t, 1, h.Log.Count("does not answer"))
+	require.Zero(t, h.Log.Count("answers again"), "it comes and goes")
+	c.Advance(10 * time.Second)
+	send(h)
+	require.Equal(t, 1, h.Log.Count("answers again"), "as often as it was said that it does not")
+	c.Advance(time.Minute)
+	l.Fault = onFire
+	breaks(h, c)
+	require.Equal(t, 2, h.Log.Count("does not answer"))
+}
+
+func TestMisuseIsToldAtOnce(t *testing.T) {
+	require.Panics(t, func() { new(middleware.Middleware).Handler(new(spy)) })
+	require.Panics(t, func() { new(middleware.Middleware).Endpoints() })
+	require.Panics(t, func() { middleware.ValidatedKey(nil, middleware.PeerAddress) })
+
+	cfg := contact(new(clock))
+	cfg.Identity = middleware.ValidatedKey(only(middleware.Identity{}), nil)
+	h, _ := limited(t, cfg)
+	resp := requireStatus(t, http.StatusUnauthorized, send(h))
+	require.Equal(t, "Bearer", resp.Header.Get("WWW-Authenticate"))
+
+	_, err := middleware.ForwardedFor(netip.Prefix{}, netip.MustParsePrefix("0.0.0.0/0"))
+	require.Equal(t, []string{"trusted[0]", "trusted[1]"}, problems(t, err))
 }

@@ -3,9 +3,16 @@
 package middleware_test
 
 import (
+	"context"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"math"
 	"net/http"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/keptform"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -201,4 +209,368 @@ func TestConfigHasNoTags(t *testing.T) {
 			require.Empty(t, field.Tag, "%T.%s", of, field.Name)
 		}
 	}
+}
+
+// Each field of a Config does something: code that neither checks it nor fills in its default reads it.
+func TestEveryFieldIsRead(t *testing.T) {
+	checks := regexp.MustCompile(`^(validate$|check|withDefaults)`)
+	read := map[string]bool{}
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || checks.MatchString(f.Name.Name) {
+				continue
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok {
+					read[s.Sel.Name] = true
+				}
+				return true
+			})
+		}
+	}
+	var within func(of reflect.Type)
+	within = func(of reflect.Type) {
+		for f := range of.Fields() {
+			if f.IsExported() {
+				require.True(t, read[f.Name] || f.Anonymous, "nothing reads %s.%s", of, f.Name)
+			}
+			if typ := f.Type; typ.Kind() == reflect.Pointer && typ.Elem().PkgPath() == of.PkgPath() {
+				within(typ.Elem())
+			} else if f.Anonymous {
+				within(typ)
+			}
+		}
+	}
+	within(reflect.TypeFor[middleware.Config]())
+}
+
+// bare is a response without any field of ours.
+func bare(status int) step {
+	return step{status: status, header: map[string]string{
+		"RateLimit": planted, "RateLimit-Policy": planted, middleware.TokenHeader: planted,
+	}}
+}
+
+// TestOptions plays one scenario for each field of Config that shows in
+// responses; bare ones keep what the hostile middleware around has planted.
+func TestOptions(t *testing.T) {
+	play(t, []scenario{
+		{"Cost", func(cfg *middleware.Config) { cfg.Cost = costOf }, []step{
+			ok(`"contact";r=1;t=60`).asking(costing(4)),
+			no(`"contact";r=1;t=60`, 60).asking(costing(2)),
+			ok(`"contact";r=0;t=60`).asking(costing(1)),
+			ok(`"contact";r=0;t=60`).asking(costing(0)),
+			{status: 403, request: []option{costing(6)}, header: map[string]string{"RateLimit": `"contact";r=0;t=60`}},
+			bare(500).asking(costing(-100)),
+			no(`"contact";r=0;t=60`, 60),
+		}},
+		{"Quiet", func(cfg *middleware.Config) {
+			cfg.Quiet, cfg.Limits[0].Quota, cfg.Fields = true, 1, middleware.RateLimitFields|middleware.XRateLimitInSeconds
+		}, []step{
+			bare(200).expect(middleware.TokenHeader, anything).expect("X-RateLimit-Limit", ""),
+			{status: 429, retry: 60, header: map[string]string{"RateLimit": planted, "X-RateLimit-Reset": ""}},
+		}},
+		{"Quiet without token", func(cfg *middleware.Config) {
+			cfg.Quiet, cfg.TokenTransport, cfg.Limits[0].Quota = true, middleware.MemoryOnly, 1
+		}, []step{
+			bare(200),
+			{status: 429, retry: 60, header: map[string]string{"RateLimit": planted, middleware.TokenHeader: planted}},
+		}},
+		{"X-RateLimit in seconds", func(cfg *middleware.Config) {
+			cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds
+			cfg.Limits = append(cfg.Limits, middleware.Limit{Algorithm: middleware.TokenBucket, Quota: 60, Window: time.Minute, Burst: 2})
+		}, []step{
+			ok(anything).expect("X-RateLimit-Limit", "2").expect("X-RateLimit-Remaining", "1").expect("X-RateLimit-Reset", "1"),
+			ok(anything).expect("X-RateLimit-Limit", "2").expect("X-RateLimit-Remaining", "0").expect("X-RateLimit-Reset", "1"),
+			no(anything, 1).expect("X-RateLimit-Remaining", "0").expect("X-RateLimit-Reset", "1"),
+		}},
+		{"X-RateLimit of the slower of two", func(cfg *middleware.Config) {
+			cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds
+			cfg.Limits = []middleware.Limit{fixed(1, time.Minute), fixed(1, time.Hour), fixed(1, time.Second)}
+		}, []step{
+			ok(anything).expect("X-RateLimit-Remaining", "0").expect("X-RateLimit-Reset", "3600"),
+		}},
+		{"Shadow", func(cfg *middleware.Config) { cfg.Shadow, cfg.Limits[0].Quota = true, 1 }, []step{
+			ok(`"contact";r=0;t=60`),
+			ok(`"contact";r=0;t=60`).expect(middleware.TokenHeader, planted), // as a refusal of who shows nothing
+		}},
+		{"HeaderOnly", func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly }, []step{
+			ok(anything).expect("Set-Cookie", "session=1"),
+		}},
+		{"CookieOnly", func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly }, []step{
+			ok(anything).expect(middleware.TokenHeader, planted),
+		}},
+		{"Skip", func(cfg *middleware.Config) {
+			cfg.Skip = func(r *http.Request) bool { return r.URL.Path == "/healthz" }
+		}, []step{ok(anything)}},
+	})
+}
+
+func TestSkippedRequestsAreNotCounted(t *testing.T) {
+	cfg := contact(new(clock))
+	cfg.Skip = func(r *http.Request) bool { return r.URL.Path == "/healthz" }
+	cfg.OnDecision = func(_ context.Context, d middleware.Decision) {
+		r, ok := d.Request()
+		require.True(t, ok)
+		require.Equal(t, "/", r.URL.Path)
+	}
+	s := &spy{Serve: func(w http.ResponseWriter, r *http.Request) {
+		_, decided := middleware.FromContext(r.Context())
+		require.Equal(t, r.URL.Path == "/", decided)
+	}}
+	h := newLimiter(t, cfg).Handler(s)
+	require.Equal(t, 20, admitted(h, 20, path("/healthz")))
+	require.Empty(t, send(h, path("/healthz")).Header)
+	require.Equal(t, 5, admitted(h, 20))
+}
+
+func TestDefaultCostIsOne(t *testing.T) {
+	cfg := contact(new(clock))
+	h := newSite(t, cfg)
+	send(h)
+	require.EqualValues(t, 1, h.Decisions.Last().Cost)
+	require.Equal(t, "contact", h.Decisions.Last().Policy)
+}
+
+func TestTiers(t *testing.T) {
+	now := new(clock)
+	cfg := contact(now)
+	cfg.Tiers = map[string][]middleware.Limit{
+		"pro": {{Algorithm: middleware.FixedWindow, Quota: 8, Window: time.Minute}},
+	}
+	cfg.Identity = byTier(only(middleware.APIKey("key-17")))
+	h := newSite(t, cfg)
+	pro := with("Tier", "pro")
+
+	require.Equal(t, `"contact";q=8;w=60`, send(h, pro).Header.Get("RateLimit-Policy"))
+	require.Equal(t, "pro", h.Decisions.Last().Tier)
+	require.Equal(t, 4, admitted(h, 10), "the tier is no part of who is asking: one count")
+	require.Equal(t, 3, admitted(h, 10, pro), "of eight")
+	require.Empty(t, h.Log.Lines())
+
+	resp := requireStatus(t, http.StatusTooManyRequests, send(h, with("Tier", "no such")), "an unknown tier is no freedom")
+	require.Equal(t, `"contact";q=5;w=60`, resp.Header.Get("RateLimit-Policy"))
+	require.Empty(t, h.Decisions.Last().Tier)
+	require.Len(t, h.Log.Lines(), 1, "and is logged")
+}
+
+// Without a token the limits are told all the same, also where a handler changes what a request has cost.
+func TestMemoryOnlyTellsWhatIsLeft(t *testing.T) {
+	for name, test := range map[string]struct {
+		of     func(*clock) middleware.Config
+		handle func(w http.ResponseWriter, r *http.Request) error
+		left   string
+	}{
+		"settled higher": {contact, func(_ http.ResponseWriter, r *http.Request) error { return middleware.Settle(r, 3) }, `"contact";r=2;t=60`},
+		"refunded":       {contact, middleware.Refund, `"contact";r=5`},
+		"a failure": {login, func(w http.ResponseWriter, r *http.Request) error {
+			passwords(w, r)
+			return nil
+		}, `"attempts";r=9999;t=60, "failures";r=4;t=1`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := test.of(new(clock))
+			cfg.TokenTransport = middleware.MemoryOnly
+			resp := send(newLimiter(t, cfg).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				require.NoError(t, test.handle(w, r))
+			})))
+			require.Equal(t, test.left, resp.Header.Get("RateLimit"))
+			require.Empty(t, tokenIn(resp))
+			require.Empty(t, resp.Cookies())
+		})
+	}
+}
+
+// routes is a site of routes that share five a minute: one at Config.Cost, a dear one, one that tells what is left,
+// and one that is too dear for all but a tier.
+func routes(t testing.TB, cfg middleware.Config) *site {
+	t.Helper()
+	s := &site{ServeMux: http.NewServeMux(), Spy: new(spy), Decisions: record(&cfg)}
+	cfg.Tiers = map[string][]middleware.Limit{"large": {{Algorithm: middleware.FixedWindow, Quota: 6, Window: time.Minute}}}
+	s.M = newLimiter(t, cfg)
+	s.Handle("POST /item/{id}", s.M.Handler(s.Spy))
+	s.Handle("POST /report", s.M.HandlerCost(3, s.Spy))
+	s.Handle("GET /left", s.M.HandlerCost(0, s.Spy))
+	s.Handle("POST /everything", s.M.HandlerCost(6, s.Spy))
+	s.Handle("/tally/", s.M.Endpoints())
+	return s
+}
+
+func TestHandlerCost(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		cost func(*http.Request) int64
+		item string // what is left after an item
+		last string // and after a report
+	}{
+		{"beside the default", nil, `"contact";r=4;t=60`, `"contact";r=1;t=60`},
+		{"beside Config.Cost", func(*http.Request) int64 { return 2 }, `"contact";r=3;t=60`, `"contact";r=0;t=60`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cfg := contact(new(clock))
+			cfg.Cost = test.cost
+			s := routes(t, cfg)
+			left := func() string { return send(s, method("GET"), path("/left")).Header.Get("RateLimit") }
+			require.Equal(t, `"contact";r=5`, left())
+			require.EqualValues(t, 0, s.Decisions.Last().Cost)
+			require.Equal(t, http.StatusOK, send(s, path("/item/7")).StatusCode)
+			require.Equal(t, test.item, left())
+			require.Equal(t, http.StatusOK, send(s, path("/report")).StatusCode)
+			require.EqualValues(t, 3, s.Decisions.Last().Cost)
+			require.Equal(t, test.last, left())
+
+			require.Equal(t, http.StatusTooManyRequests, send(s, path("/report")).StatusCode)
+			require.Equal(t, http.StatusForbidden, send(s, path("/everything")).StatusCode)
+			require.Equal(t, middleware.CostAboveQuota, s.Decisions.Last().Reason)
+			require.Equal(t, test.last, left(), "refusals charge nothing")
+		})
+	}
+}
+
+func TestHandlerCostIncorrect(t *testing.T) {
+	m := newLimiter(t, contact(new(clock)))
+	require.PanicsWithValue(t, "middleware: a route costs from 0 to 2147483647, not -1", func() { m.HandlerCost(-1, new(spy)) })
+	require.PanicsWithValue(t, "middleware: a route costs from 0 to 2147483647, not 2147483648", func() { m.HandlerCost(1<<31, new(spy)) })
+	require.NotPanics(t, func() { m.HandlerCost(5, new(spy)) })
+	for name, mount := range map[string]func(){
+		"Handler": func() { m.Handler(nil) }, "HandlerCost": func() { m.HandlerCost(1, nil) }, "a function": func() { m.Handler(http.HandlerFunc(nil)) },
+	} {
+		require.PanicsWithValue(t, "middleware: nil handler", mount, name)
+	}
+	m = nil // of New, whose error was not looked at
+	for name, mount := range map[string]func(){
+		"Handler": func() { m.Handler(new(spy)) }, "HandlerCost": func() { m.HandlerCost(1, new(spy)) }, "Endpoints": func() { m.Endpoints() }, "ScriptURL": func() { m.ScriptURL() },
+	} {
+		require.PanicsWithValue(t, "middleware: a Middleware must be made by New, which has returned no error", mount, name)
+	}
+}
+
+// A route that can never be served is told when it is mounted: an error if no client may ever use so much, and a warning if
+// a tier may not.
+func TestRoutesThatNobodyCanAfford(t *testing.T) {
+	five := middleware.Limit{Algorithm: middleware.FixedWindow, Quota: 5, Window: time.Minute}
+	nobody := func(largest int64) string {
+		return fmt.Sprintf(`level=ERROR msg="tallystick: a cost is above what its client may ever use; refused with 403, and so is everybody" policy=contact code=cost-above-quota cost=25 largest=%d remedy=`, largest)
+	}
+	line := func(largest int64, tier string) string {
+		return fmt.Sprintf(`level=WARN msg="tallystick: a cost is above what its client may ever use; refused with 403" policy=contact code=cost-above-quota cost=25 largest=%d tier=%s remedy=`, largest, tier)
+	}
+	for name, test := range map[string]struct {
+		change func(*middleware.Config)
+		want   string // a part of the line
+	}{
+		"no quota":        {func(*middleware.Config) {}, nobody(5)},
+		"no tier":         {func(cfg *middleware.Config) { cfg.Tiers = tierOf(five, 20) }, nobody(20)},
+		"a tier":          {func(cfg *middleware.Config) { cfg.Limits[0].Quota, cfg.Tiers = 25, tierOf(five, 20) }, line(20, "other")},
+		"all but a tier":  {func(cfg *middleware.Config) { cfg.Tiers = tierOf(five, 25) }, line(5, `""`)},
+		"the smallest":    {func(cfg *middleware.Config) { cfg.Limits = append(cfg.Limits, limitOf(100, time.Hour)) }, nobody(5)},
+		"enough":          {func(cfg *middleware.Config) { cfg.Limits[0].Quota = 25 }, ""},
+		"a burst":         {func(cfg *middleware.Config) { cfg.Limits = bucketOf(100, 24) }, nobody(24)},
+		"burst enough":    {func(cfg *middleware.Config) { cfg.Limits = bucketOf(1, 25) }, ""},
+		"a shadow":        {func(cfg *middleware.Config) { cfg.Limits = append(bucketOf(100, 50), shadowOf(five)) }, ""},
+		"in shadow mode":  {func(cfg *middleware.Config) { cfg.Shadow = true }, ""},
+		"own tallies":     {forms(middleware.Newcomers), nobody(5)},
+		"what is counted": {func(cfg *middleware.Config) { cfg.Limits, cfg.ByOutcome = failuresOf(5) }, nobody(5)},
+		"a customer of unknown quota": {func(cfg *middleware.Config) {
+			cfg.Identity = only(middleware.APIKey("x"))
+			cfg.LimitsFor = patiently(func(context.Context, middleware.Identity) ([]middleware.Limit, error) { return nil, nil })
+		}, line(5, `""`)},
+		"a counter": {func(cfg *middleware.Config) { cfg.Exact = paid(new(clock), newLedger(new(clock))).Exact }, nobody(5)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := contact(new(clock))
+			test.change(&cfg)
+			log := logTo(&cfg)
+			m := newLimiter(t, cfg)
+			m.HandlerCost(25, new(spy))
+			said := strings.Join(log.Lines(), "")
+			require.Equal(t, test.want == "", said == "", said)
+			require.Contains(t, said, test.want)
+		})
+	}
+
+	// A quota that is lowered below a route later is told then, and Config.Cost when it is asked.
+	now := new(clock)
+	cfg := contact(now)
+	cfg.Limits[0].Quota = 25
+	log := logTo(&cfg)
+	m := newLimiter(t, cfg)
+	h := m.HandlerCost(25, new(spy))
+	cfg.Limits = []middleware.Limit{five}
+	require.NoError(t, m.Reconfigure(cfg))
+	require.Len(t, log.Lines(), 1)
+	require.Equal(t, http.StatusForbidden, send(h).StatusCode)
+
+	cfg.Policy, cfg.Cost = "cost", func(*http.Request) int64 { return 6 }
+	h = newLimiter(t, cfg).Handler(new(spy))
+	for range 90 {
+		now.Advance(time.Second)
+		require.Equal(t, http.StatusForbidden, send(h).StatusCode)
+	}
+	require.Len(t, log.Lines(), 3, "one a minute")
+	require.Contains(t, log.Lines()[2], "code=cost-above-quota cost=6 largest=5 ")
+}
+
+func tierOf(of middleware.Limit, quota int64) map[string][]middleware.Limit {
+	of.Quota = quota
+	return map[string][]middleware.Limit{"other": {of}}
+}
+
+func limitOf(quota int64, window time.Duration) middleware.Limit {
+	return middleware.Limit{Quota: quota, Window: window}
+}
+
+func bucketOf(quota, burst int64) []middleware.Limit {
+	return []middleware.Limit{{Algorithm: middleware.TokenBucket, Quota: quota, Burst: burst, Window: time.Minute}}
+}
+
+func shadowOf(l middleware.Limit) middleware.Limit {
+	l.Name, l.Shadow = "tried", true
+	return l
+}
+
+// failuresOf counts attempts, of which there are plenty, and failures by outcome.
+func failuresOf(quota int64) ([]middleware.Limit, *middleware.ByOutcome) {
+	return []middleware.Limit{{Name: "attempts", Quota: 100, Window: time.Minute}, {Name: "failures", Quota: quota, Window: time.Minute}},
+		&middleware.ByOutcome{Limits: []string{"failures"}}
+}
+
+// The price follows a new configuration, and can be settled.
+func TestHandlerCostIsSettledAndReconfigured(t *testing.T) {
+	cfg := contact(new(clock))
+	m := newLimiter(t, cfg)
+	h := m.HandlerCost(3, &spy{Serve: settling(t, false)})
+	require.Equal(t, http.StatusOK, send(h, settles(1)).StatusCode)
+	require.Equal(t, `"contact";r=4;t=60`, send(m.HandlerCost(0, new(spy))).Header.Get("RateLimit"))
+	cfg.Limits = append(cfg.Limits[:0:0], cfg.Limits...)
+	cfg.Limits[0].Quota = 10
+	cfg.Cost = func(*http.Request) int64 { return 7 }
+	require.NoError(t, m.Reconfigure(cfg))
+	require.Equal(t, http.StatusOK, send(h).StatusCode)
+	require.Equal(t, `"contact";r=6;t=60`, send(m.HandlerCost(0, new(spy))).Header.Get("RateLimit"))
+}
+
+// What a page is told for the price of a dear route is what becomes of its form, and the page
+// that keeps a form names the price.
+func TestHandlerCostIsWhatThePageAsksFor(t *testing.T) {
+	cfg := challenging(new(clock), middleware.WhenExhausted)
+	cfg.PageHandler, cfg.Challenge.Path = keptform.Handler{}, "/tally/"
+	s := routes(t, cfg)
+	require.False(t, asked(t, s, 3))
+	require.Equal(t, http.StatusOK, send(s, path("/report")).StatusCode)
+	require.True(t, asked(t, s, 3))
+	require.False(t, asked(t, s, 1), "an item would pass")
+	resp := requireStatus(t, http.StatusTooManyRequests, send(s, path("/report"), submitting(urlencoded, "a=b")))
+	require.Contains(t, bodyOf(t, resp), `<tally-check endpoint="/tally/" cost="3">`)
+	tok := bought(t, s)
+	require.False(t, asked(t, s, 3, showing(tok)))
+	require.Equal(t, http.StatusOK, send(s, path("/report"), showing(tok)).StatusCode)
 }

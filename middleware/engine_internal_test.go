@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,9 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/token"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -214,4 +217,90 @@ func TestStampsFit(t *testing.T) {
 		}
 	}
 	require.Greater(t, longest, token.MaxLen-8)
+}
+
+// The runtime allocates in sizes: the one after 704 bytes is 768, and 8 of them are its own. With one word too many each
+// request costs 64 bytes more, and what clears and collects them. Sizes are those of 64-bit machines; on
+// others all is smaller.
+func TestWhatARequestKeepsFitsItsAllocation(t *testing.T) {
+	if kit.Race {
+		t.Skip("the race detector allocates on its own")
+	}
+	for _, test := range []struct {
+		class uint64
+		outer *decisionContext
+	}{{704, nil}, {896, new(decisionContext)}} {
+		const times = 10_000
+		least := ^uint64(0)
+		for range 3 { // what servers of other tests allocate as they end is not the request's
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for range times {
+				kept, _ = newContext(t.Context(), test.outer)
+			}
+			runtime.ReadMemStats(&after)
+			least = min(least, (after.TotalAlloc-before.TotalAlloc)/times)
+		}
+		require.LessOrEqual(t, least, test.class,
+			"what every request allocates, alone or inside of another middleware, has grown beyond the allocator's class: the next is larger by 64 bytes or more, for each request.\n"+
+				"A field that few decisions have goes where the rare ones are, which are allocated only then; integers that are small\n"+
+				"can be int32, or share a word; what is the same for all requests has no place here. If every request needs it: raise this, and show \"make bench\" before and after.")
+	}
+}
+
+var kept *decisionContext // on the heap, as of a request
+
+// What a large tier is owed a visit in a small one forgives nowhere: not in the
+// tallies, nor the networks', the waiting room's or the fallback's.
+func TestEveryTierKnowsTheLargestBucket(t *testing.T) {
+	secret := sha256.Sum256([]byte("a"))
+	bucket := func(burst int64) []Limit {
+		return []Limit{{Algorithm: TokenBucket, Quota: 60, Window: time.Minute, Burst: burst}}
+	}
+	plain := Config{
+		Policy:  "contact",
+		Limits:  bucket(5),
+		Tiers:   map[string][]Limit{"pro": bucket(5000), "trial": bucket(1)},
+		Secrets: [][]byte{secret[:]},
+	}
+	room, counted := plain, plain
+	room.Challenge = new(Challenge)
+	counted.Exact = &Exact{Counter: memory.New(0, nil), Outage: FailOpen}
+	counted.Instances = 2
+	for name, row := range map[string]struct {
+		cfg   Config
+		roles map[string]func(*tier) *limiter.Policy
+	}{
+		"no challenge": {plain, map[string]func(*tier) *limiter.Policy{
+			"policy": func(t *tier) *limiter.Policy { return t.policy },
+			"/56":    func(t *tier) *limiter.Policy { return t.net56 },
+			"/48":    func(t *tier) *limiter.Policy { return t.net48 },
+		}},
+		"waiting room": {room, map[string]func(*tier) *limiter.Policy{
+			"policy":      func(t *tier) *limiter.Policy { return t.policy },
+			"pass":        func(t *tier) *limiter.Policy { return t.pass.policy },
+			"room":        func(t *tier) *limiter.Policy { return t.room.policy },
+			"/56 of room": func(t *tier) *limiter.Policy { return t.room.net56 },
+			"/48 of room": func(t *tier) *limiter.Policy { return t.room.net48 },
+		}},
+		"exact": {counted, map[string]func(*tier) *limiter.Policy{
+			"fallback": func(t *tier) *limiter.Policy { return t.fallback },
+			"/56":      func(t *tier) *limiter.Policy { return t.net56 },
+			"/48":      func(t *tier) *limiter.Policy { return t.net48 },
+		}},
+	} {
+		e, err := compile(row.cfg)
+		require.NoError(t, err)
+		now := time.Unix(1_800_000_000, 0)
+		for role, policy := range row.roles {
+			for _, small := range []*tier{&e.base, e.tiers["trial"]} {
+				large := policy(e.tiers["pro"])
+				owed, v := large.Step(now, limiter.Tally{}, large.Capacity())
+				require.True(t, v.Admitted)
+				held, v := policy(small).Step(now, owed, 1)
+				require.Equal(t, owed, held, "%s: %s", name, role)
+				require.Greater(t, v.Wait, 10*time.Minute, "%s: %s", name, role)
+			}
+		}
+	}
 }

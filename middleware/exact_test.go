@@ -4,17 +4,29 @@ package middleware_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
+	"github.com/tallystick/tallystick/middleware/exact/lease"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
+	"github.com/tallystick/tallystick/middleware/exact/ring"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -339,4 +351,1210 @@ func TestExactRefusalWithoutALimit(t *testing.T) {
 		requireHeader(t, resp, "RateLimit", "")
 	}
 	require.Empty(t, h.Decisions.Last().Limits())
+}
+
+// A worker spends the quota that its customer spends by requests.
+func TestExactCallIsTheCallOfARequest(t *testing.T) {
+	c := new(clock)
+	counter := memory.New(0, c.Now)
+	cfg := paid(c, counter)
+	pro := cfg.Limits[0]
+	pro.Quota = 9
+	cfg.Tiers = map[string][]middleware.Limit{"pro": {pro}}
+	customer := middleware.APIKey("c1").For("maps")
+	customer.Tier = "pro"
+	cfg.Identity = only(customer)
+	h := newSite(t, cfg)
+	require.Equal(t, 4, admitted(h, 4))
+	call, err := h.M.CallFor(customer)
+	require.NoError(t, err)
+	for range 5 {
+		v, err := counter.Take(t.Context(), call)
+		require.NoError(t, err)
+		require.True(t, v.Admitted)
+	}
+	require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
+	v, err := counter.Peek(t.Context(), call)
+	require.NoError(t, err)
+	require.Zero(t, v.Limits[0].Remaining)
+
+	_, err = h.M.CallFor(middleware.Identity{})
+	require.ErrorContains(t, err, "nobody")
+	_, err = newLimiter(t, contact(c)).CallFor(customer)
+	require.ErrorContains(t, err, "Config.Exact")
+}
+
+// An operator sees what a customer has used, and has it forgotten: on the instance that is asked at
+// once, on others and by tokens within ten seconds. Nobody else's is.
+func TestResetForgetsOneCustomer(t *testing.T) {
+	address := middleware.Address(netip.MustParseAddr("192.0.2.1"))
+	for name, tc := range map[string]struct {
+		id     middleware.Identity
+		change func(*middleware.Config)
+	}{
+		"an address": {address, func(*middleware.Config) {}},
+		"a network":  {middleware.Address(netip.MustParseAddr("2001:db8::1")), func(*middleware.Config) {}},
+		"one thing":  {middleware.APIKey("c1").For("maps"), func(*middleware.Config) {}},
+		"a lease": {middleware.Principal("c1"), func(cfg *middleware.Config) {
+			leased, err := lease.New(cfg.Exact.Counter, lease.Config{})
+			require.NoError(t, err)
+			cfg.Limits[0].Quota, cfg.Exact.Counter = 200, leased
+		}},
+		"five at once": {middleware.Principal("c1"), func(cfg *middleware.Config) { cfg.Concurrency = &middleware.Concurrency{Max: 5} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, asks := new(clock), tc.id
+			cfg := paid(c, memory.New(0, c.Now))
+			tc.change(&cfg)
+			if leased, ok := cfg.Exact.Counter.(engine.ArchiveCloser); ok {
+				t.Cleanup(func() { require.NoError(t, leased.Close()) })
+			}
+			cfg.Identity = func(*http.Request) (middleware.Identity, error) { return asks, nil }
+			a, b := newLimiter(t, cfg), newLimiter(t, cfg)
+			spend := func(m *middleware.Middleware) (n int) { return admitted(m.Handler(new(spy)), 400) }
+			all := spend(a)
+			require.Positive(t, all)
+			asks = middleware.Principal("another")
+			require.Positive(t, spend(b))
+			asks = tc.id
+			require.Zero(t, spend(b))
+			d, err := a.Decide(t.Context(), middleware.Ask{Identity: tc.id, DryRun: true})
+			require.NoError(t, err)
+			require.False(t, d.Admitted)
+			require.Positive(t, d.RetryAfter)
+			require.NoError(t, a.Reset(t.Context(), tc.id))
+			require.Zero(t, admitted(b.Handler(new(spy)), 1), "it has not heard of it yet")
+			require.Equal(t, all, spend(a))
+			require.NoError(t, a.Reset(t.Context(), tc.id))
+			c.Advance(10 * time.Second)
+			require.Equal(t, all, spend(b), "it has")
+			asks = middleware.Principal("another")
+			require.Zero(t, spend(a))
+			require.Zero(t, spend(b))
+		})
+	}
+}
+
+func TestResetThatCannotBe(t *testing.T) {
+	c := new(clock)
+	m := newLimiter(t, paid(c, memory.New(0, c.Now)))
+	require.ErrorContains(t, m.Reset(t.Context(), middleware.Identity{}), "nobody")
+	require.NoError(t, m.Reset(t.Context(), middleware.Principal("was never here")))
+	ended, end := context.WithCancel(t.Context())
+	end()
+	require.ErrorIs(t, m.Reset(ended, middleware.Principal("c1")), context.Canceled)
+	require.ErrorContains(t, newLimiter(t, contact(c)).Reset(t.Context(), middleware.Principal("c1")), "Config.Exact")
+	require.ErrorIs(t, newLimiter(t, paid(c, &altered{Counter: memory.New(0, c.Now)})).Reset(t.Context(), middleware.Principal("c1")), exact.ErrNoArchive)
+}
+
+// A counter that waits for a disk names its own deadline, and what stands around it has the same.
+func TestDeadlinesOfCounters(t *testing.T) {
+	lease := func(engine exact.Counter) exact.Counter {
+		leased, err := lease.New(engine, lease.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = leased.Close() })
+		return leased
+	}
+	for _, tc := range []struct {
+		counter exact.Counter
+		want    time.Duration
+	}{
+		{memory.New(0, nil), 50 * time.Millisecond},
+		{lease(memory.New(0, nil)), 50 * time.Millisecond},
+		{&unhurried{wants: 3 * time.Second}, 3 * time.Second},
+		{lease(&unhurried{wants: 3 * time.Second}), 3 * time.Second},
+	} {
+		require.Equal(t, tc.want, middleware.DeadlineOf(middleware.Exact{Counter: tc.counter}), "%T", tc.counter)
+		require.Equal(t, time.Second, middleware.DeadlineOf(middleware.Exact{Counter: tc.counter, Deadline: time.Second}))
+	}
+	cfg := contact(new(clock))
+	cfg.Exact = &middleware.Exact{Counter: &unhurried{wants: time.Hour}, Outage: middleware.FailClosed}
+	_, err := middleware.New(cfg)
+	require.ErrorContains(t, err, "Exact.Deadline: must be from 1ms to 10s, or 0 for the default of the counter, not 1h0m0s")
+}
+
+// An unhurried counter names a deadline.
+type unhurried struct {
+	exact.Counter
+	wants time.Duration
+}
+
+func (p *unhurried) Deadline() time.Duration { return p.wants }
+
+// believed is for how long a refusal is at most.
+const believed = 10 * time.Second
+
+// waitOf is the Retry-After of a refusal without its jitter, at most: that is a tenth, and thirty seconds.
+func waitOf(t *testing.T, resp *http.Response) (least, most time.Duration) {
+	t.Helper()
+	s, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+	require.NoError(t, err)
+	wait := time.Duration(s) * time.Second
+	return wait - min(wait/10, 30*time.Second) - time.Second, wait
+}
+
+// estimating is a route with a month's quota of 1000: a request says what it is going to
+// cost, and what it has cost at last.
+func estimating(c *clock, counter exact.Counter) middleware.Config {
+	cfg := metered(paid(c, counter), 1000)
+	cfg.Limits[0].Algorithm, cfg.Limits[0].Window = middleware.FixedWindow, 30*24*time.Hour
+	return cfg
+}
+
+// What was estimated too high on one instance, and is given back there, is refused on the
+// others for ten seconds at most: by what they remember, and by what tokens say.
+func TestSettledElsewhereIsHeardOf(t *testing.T) {
+	for name, change := range map[string]func(*middleware.Config){
+		"an address": func(*middleware.Config) {},
+		"a tier": func(cfg *middleware.Config) {
+			pro := cfg.Limits[0]
+			cfg.Limits[0].Quota, cfg.Tiers = 5, map[string][]middleware.Limit{"pro": {pro}}
+			cfg.Identity = func(*http.Request) (middleware.Identity, error) {
+				id := middleware.APIKey("customer")
+				id.Tier = "pro"
+				return id, nil
+			}
+		},
+		"one thing": func(cfg *middleware.Config) {
+			cfg.Identity = only(middleware.Principal("customer").For("maps"))
+		},
+		"five at once": func(cfg *middleware.Config) { cfg.Concurrency = &middleware.Concurrency{Max: 5} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := new(clock)
+			l := newLedger(c)
+			cfg := estimating(c, l)
+			change(&cfg)
+			begun, finish := make(chan struct{}), make(chan struct{})
+			b := newLimiter(t, cfg).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("X-Settle") != "" {
+					close(begun)
+					<-finish
+					settling(t, false)(w, r)
+				}
+			}))
+			a, third := newSite(t, cfg), newSite(t, cfg)
+			var wg sync.WaitGroup
+			wg.Go(func() { send(b, costs(1000), settles(5)) })
+			<-begun
+			refused := requireStatus(t, http.StatusTooManyRequests, send(a))
+			tok := tokenOf(refused)
+			close(finish)
+			wg.Wait()
+
+			calls := l.Count()
+			for _, after := range []time.Duration{0, 4 * time.Second} {
+				c.Advance(after)
+				for _, h := range []http.Handler{a, third} {
+					resp := requireStatus(t, http.StatusTooManyRequests, send(h, tok))
+					least, most := waitOf(t, resp)
+					require.Less(t, least, 30*24*time.Hour)
+					require.Greater(t, most, 24*time.Hour, "the true wait")
+				}
+			}
+			require.Equal(t, calls, l.Count(), "without a call")
+			c.Advance(believed - 4*time.Second)
+			for name, h := range map[string]http.Handler{"that has refused": a, "that has the refund": b, "another": third} {
+				require.Equal(t, http.StatusOK, send(h, tok).StatusCode, "%s, by the token of before", name)
+				require.Equal(t, http.StatusOK, send(h).StatusCode, name)
+			}
+		})
+	}
+}
+
+// A customer who is locked out is let in by deleting its account.
+func TestDeletedAccountIsHeardOf(t *testing.T) {
+	c, l, instances, tok := spentKey(t)
+	clear(l.Tallies)
+	for _, h := range instances {
+		require.Equal(t, http.StatusTooManyRequests, send(h, tok).StatusCode)
+	}
+	c.Advance(believed)
+	for _, h := range instances {
+		require.Equal(t, 1, admitted(h, 1, tok))
+		require.Equal(t, 1, admitted(h, 1))
+	}
+}
+
+// spentKey is two instances, of which the first has refused a key that is spent, and told so by a token.
+func spentKey(t *testing.T) (c *clock, l *ledger, instances []*site, tok option) {
+	c = new(clock)
+	l = newLedger(c)
+	instances = sites(t, 2, estimating(c, l))
+	require.Equal(t, http.StatusOK, send(instances[0], costs(1000)).StatusCode)
+	return c, l, instances, tokenOf(send(instances[0]))
+}
+
+// estimatingNow is estimating by the clock of a bubble.
+func estimatingNow() (*ledger, middleware.Config) {
+	l := newLedger(new(clock))
+	l.Now = time.Now
+	cfg := estimating(new(clock), l)
+	cfg.Now = time.Now
+	return l, cfg
+}
+
+// A spent key costs an instance one call in ten seconds, however it asks, and with its token
+// half of that on instances that have not refused it themselves.
+func TestSpentKeyCostsACallInTenSeconds(t *testing.T) {
+	for _, shows := range []bool{false, true} {
+		c, l, instances, tok := spentKey(t)
+		before := l.Count()
+		for range 600 { // a minute
+			for _, h := range instances {
+				var options []option
+				if shows {
+					options = append(options, tok)
+				}
+				resp := requireStatus(t, http.StatusTooManyRequests, send(h, options...))
+				if tokenIn(resp) != "" {
+					tok = tokenOf(resp)
+				}
+			}
+			c.Advance(100 * time.Millisecond)
+		}
+		require.LessOrEqual(t, l.Count()-before, 2*6)
+		require.Positive(t, l.Count()-before)
+	}
+}
+
+// Many requests of a spent key at once, when the ten seconds are over, are one call: the others
+// wait for its answer. If there is room again, all of them are counted.
+func TestNoHerdOfASpentKey(t *testing.T) {
+	for name, room := range map[string]bool{"spent": false, "given back": true} {
+		for _, stamped := range []bool{false, true} {
+			kit.RunBubble(t, fmt.Sprintf("%s, known by its token %t", name, stamped), func(t *testing.T) {
+				l, cfg := estimatingNow()
+				h := newSite(t, cfg)
+				require.Equal(t, http.StatusOK, send(h, costs(1000)).StatusCode)
+				tok := tokenOf(send(h))
+				if stamped {
+					h = newSite(t, cfg) // which knows nothing
+				}
+				time.Sleep(believed)
+				if room {
+					clear(l.Tallies)
+				}
+				l.Fault = func(context.Context, int) error { time.Sleep(5 * time.Millisecond); return nil }
+				before := l.Count()
+				began, known := time.Now(), len(h.Decisions.All)
+				passed := together(h, 80, tok)
+				if room {
+					require.Equal(t, 80, passed)
+					require.Equal(t, 80, l.Count()-before)
+					began := time.Now()
+					together(h, 20)
+					require.Equal(t, 5*time.Millisecond, time.Since(began), "nobody waits any more")
+					return
+				}
+				require.Zero(t, passed)
+				for _, d := range h.Decisions.All[known:] {
+					require.Equal(t, middleware.OverLimit, d.Reason)
+				}
+				require.Equal(t, 1, l.Count()-before)
+				require.Equal(t, 5*time.Millisecond, time.Since(began))
+			})
+		}
+	}
+}
+
+// One that waits for another's answer does so once, and no longer than a call may take:
+// a counter that does not answer is an outage for it as for all.
+func TestWhoWaitsForAnAnswerHasADeadline(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		l, cfg := estimatingNow()
+		cfg.Exact.Deadline = 50 * time.Millisecond
+		h := newSite(t, cfg)
+		require.Equal(t, http.StatusOK, send(h, costs(1000)).StatusCode)
+		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
+		time.Sleep(believed)
+		l.Fault = func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
+		began := time.Now()
+		inParallel(20, func(int) { send(h) })
+		require.LessOrEqual(t, time.Since(began), 2*cfg.Exact.Deadline)
+	})
+}
+
+// The clocks of instances, apart by what is permitted, do not have a refusal be believed for
+// longer; and by what is not permitted, no refusal is believed that was said in the future.
+func TestRefusalsUnderClocksThatAreApart(t *testing.T) {
+	for _, ahead := range []time.Duration{-time.Hour, -20 * time.Second, -5 * time.Second, -time.Second, time.Second, 5 * time.Second, 20 * time.Second, time.Hour} {
+		t.Run(ahead.String(), func(t *testing.T) {
+			c := new(clock)
+			l := newLedger(c)
+			cfg := estimating(c, l)
+			b := newSite(t, cfg)
+			cfg.Now = func() time.Time { return c.Now().Add(ahead) }
+			a := newSite(t, cfg)
+			require.Equal(t, http.StatusOK, send(a, costs(1000)).StatusCode)
+			tok := tokenOf(send(a))
+			clear(l.Tallies)
+			if ahead > 5*time.Second {
+				require.Equal(t, http.StatusOK, send(b, tok).StatusCode, "at once")
+			}
+			c.Advance(believed)
+			require.Equal(t, http.StatusOK, send(b, tok).StatusCode)
+			require.Equal(t, http.StatusOK, send(a, tok).StatusCode)
+		})
+	}
+}
+
+// A refund of somebody else, on its way together with a refusal, does not have it forgotten:
+// a gateway that settles all the time would ask for spent keys with every request.
+func TestRefundsOfOthersLeaveARefusalAlone(t *testing.T) {
+	c := new(clock)
+	l := newLedger(c)
+	cfg := estimating(c, l)
+	h := newLimiter(t, cfg).Handler(settling(t, false))
+	require.Equal(t, http.StatusOK, send(h, costs(1000)).StatusCode)
+	l.Fault = func(_ context.Context, call int) error {
+		if call == 2 { // the refusal
+			send(h, from("203.0.113.77"), costs(10), settles(1))
+		}
+		return nil
+	}
+	require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
+	before := l.Count()
+	require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
+	require.Equal(t, before, l.Count())
+}
+
+// The stamp of a refusal on the wire, as docs/wire.md has it: id, age, seconds, hash and limit 0.
+func TestRefusalOnTheWire(t *testing.T) {
+	c := new(clock)
+	cfg := estimating(c, newLedger(c))
+	h := newSite(t, cfg)
+	require.Equal(t, http.StatusOK, send(h, costs(1000)).StatusCode)
+	c.Advance(1234567 * time.Microsecond)
+	claims := claimsIn(t, tokenIn(send(h)))
+	require.EqualValues(t, 1728000020, claims.Exp)
+	require.Equal(t, []int64{7759220, 18765433, 863999, 36848}, claims.T)
+}
+
+// Instances that are the counter themselves hold to L who sends no token: whichever is asked, and once more for each
+// new owner of its key. Who echoes keeps L, though its owner be another each time.
+func TestRingOfInstances(t *testing.T) {
+	const L, N = 5, 3
+	var listeners []net.Listener
+	var all []string
+	for range N {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		listeners, all = append(listeners, l), append(all, l.Addr().String())
+	}
+	var mu sync.Mutex
+	list := all
+	find := func(context.Context) ([]string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return list, nil
+	}
+	var rings []*ring.Ring
+	var instances []http.Handler
+	now := new(clock)
+	for i, l := range listeners {
+		r, err := ring.Open(ring.Config{
+			Self: all[i], Find: find, Every: 100 * time.Millisecond, Linger: 1, Secrets: [][]byte{secret("ring")},
+			Listener: l, Logger: slog.New(slog.DiscardHandler), Now: now.Now,
+		})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, r.Close()) })
+		h, _ := limited(t, paid(now, r))
+		rings, instances = append(rings, r), append(instances, h)
+	}
+	owned := func(by ...string) {
+		mu.Lock()
+		list = by
+		mu.Unlock()
+		slices.Sort(by)
+		for _, r := range rings {
+			require.Eventually(t, func() bool { return slices.Equal(by, r.Stats().Members) }, patient, time.Millisecond)
+		}
+	}
+	drops := func(addr string) (passed int) {
+		for i := range 20 * N {
+			passed += admitted(instances[i%N], 1, from(addr))
+		}
+		return passed
+	}
+	require.Equal(t, L, drops("198.51.100.1"), "in quiet")
+
+	got, echoed, tok := 0, 0, ""
+	for _, owner := range all {
+		owned(owner)
+		got += drops("198.51.100.2")
+		for i := range N {
+			resp := send(instances[i], from("198.51.100.3"), showing(tok))
+			if resp.StatusCode == http.StatusOK {
+				echoed++
+			}
+			if next := tokenIn(resp); next != "" {
+				tok = next
+			}
+		}
+		now.Advance(11 * time.Second) // a refusal is remembered for ten
+	}
+	require.Equal(t, L, echoed, "who echoes")
+	require.Greater(t, got, L, "the owners know what three instances saw, each by itself")
+	require.LessOrEqual(t, got, 3*L)
+}
+
+// A mover is a counter whose accounts may begin anew.
+type mover struct {
+	*ledger
+	known []exact.Used // of the last call
+}
+
+func (m *mover) ChangesOwners() bool { return true }
+
+func (m *mover) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	m.known = call.Known
+	return m.ledger.Take(ctx, call)
+}
+
+// A counter whose accounts may begin anew is told what token and memory know was used, and never more; no
+// other is told anything.
+func TestExactIsToldWhatIsKnown(t *testing.T) {
+	window, hour := []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 50, Window: time.Minute}}, int64(60)
+	bucket := []middleware.Limit{{Algorithm: middleware.TokenBucket, Quota: 60, Window: time.Hour}}
+	site := func(c *clock, counter exact.Counter, limits []middleware.Limit, more func(*middleware.Config)) http.Handler {
+		cfg := paid(c, counter)
+		if cfg.Limits = limits; more != nil {
+			more(&cfg)
+		}
+		h, _ := limited(t, cfg)
+		return h
+	}
+	c := new(clock)
+	m := &mover{ledger: newLedger(c)}
+	one, other := site(c, m, window, nil), site(c, m, window, nil)
+	minute := c.Now().Unix() / hour
+	knows := func(cur, prev uint32) {
+		t.Helper()
+		require.Len(t, m.known, 1)
+		m.known[0].ID = 0
+		require.Equal(t, exact.Used{At: minute, Cur: cur, Prev: prev}, m.known[0])
+	}
+	send(one)
+	require.Nil(t, m.known, "a newcomer")
+	tok := tokenIn(send(one))
+	knows(1, 0)
+	send(other)
+	require.Nil(t, m.known, "of another instance")
+	send(other, showing(tok))
+	knows(2, 0)
+	send(one, showing("x"+tok))
+	knows(2, 0)
+
+	leased, err := lease.New(m, lease.Config{Instances: 1, Block: 2})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, leased.Close()) })
+	one, m.known = site(c, leased, window, nil), nil
+	send(one, showing(tok))
+	knows(2, 0)
+
+	plain := &quiet{ledger: newLedger(c)}
+	one = site(c, plain, window, nil)
+	send(one)
+	send(one)
+	require.Nil(t, plain.known, "a counter that does not ask")
+
+	one = site(c, m, bucket, nil)
+	send(one)
+	require.Nil(t, m.known)
+	send(one)
+	require.Equal(t, c.Now().Add(time.Minute).UnixMicro(), m.known[0].At)
+	for name, one := range map[string]http.Handler{
+		"a part of a bucket, which takes longer to empty": site(c, m, bucket, func(cfg *middleware.Config) { cfg.Instances = 2 }),
+	} {
+		send(one)
+		send(one)
+		require.Nil(t, m.known, name)
+	}
+
+	full := site(c, m, window, func(cfg *middleware.Config) { cfg.MaxClients = 1 })
+	for i := range 200 {
+		send(full, from(fmt.Sprintf("198.51.100.%d", i)))
+		require.Nil(t, m.known, "a newcomer to a full memory begins with the count of another")
+	}
+	for i := range 200 { // of unrelated networks, so that each has a cell
+		addr, tok := from(fmt.Sprintf("%d.51.100.1", 20+i)), ""
+		send(full, addr)
+		require.Empty(t, m.known, "and goes on with it")
+		for n := range uint32(3) {
+			tok = tokenIn(send(full, addr, showing(tok)))
+			for _, k := range m.known {
+				require.Equal(t, n, k.Cur, "but its token has what it has used")
+			}
+		}
+	}
+}
+
+// quiet is a mover that does not say so.
+type quiet struct {
+	*ledger
+	known []exact.Used
+}
+
+func (q *quiet) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	q.known = call.Known
+	return q.ledger.Take(ctx, call)
+}
+
+// elsewhere is a counter whose accounts may begin anew.
+type elsewhere struct{ exact.Counter }
+
+func (elsewhere) ChangesOwners() bool { return true }
+
+// Where the clock of the owner is in another window than that of who asks, or the call was still waiting in the one before, a
+// charge lies in one window all the same, and what is settled above it too: who echoes is refused where its limit is, and
+// of what is given back nothing is known.
+func TestExactIsToldInTheOwnersWindow(t *testing.T) {
+	for name, by := range map[string]struct{ ahead, waits time.Duration }{
+		"ahead": {ahead: 1500 * time.Millisecond}, "behind": {ahead: -1500 * time.Millisecond}, "late": {waits: 7 * time.Second},
+	} {
+		start := func(t *testing.T) (site http.Handler, known *[]exact.Used) {
+			c, owner := new(clock), new(clock)
+			c.Advance(time.Hour - by.ahead/2 - by.waits/2)
+			owner.Advance(time.Hour + by.ahead/2 - by.waits/2)
+			waits := by.waits
+			known = new([]exact.Used)
+			counter := &altered{Counter: memory.New(1, owner.Now)}
+			counter.OnTake = func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+				c.Advance(waits)
+				owner.Advance(waits)
+				waits, *known = 0, call.Known
+				return counter.Counter.Take(ctx, call)
+			}
+			cfg := paid(c, elsewhere{counter})
+			cfg.Limits = []middleware.Limit{{Quota: 5, Window: time.Minute}}
+			limit, err := middleware.New(cfg)
+			require.NoError(t, err)
+			return limit.Handler(settling(t, false)), known
+		}
+		for _, tt := range []struct{ first, tokens int64 }{{1, 1}, {1, 2}, {3, 1}, {3, 2}} {
+			t.Run(fmt.Sprint(name, tt), func(t *testing.T) {
+				site, known := start(t)
+				more, shows := settles(tt.first), showing()
+				for range 5 - tt.first + 1 {
+					resp := send(site, shows, more)
+					require.Equal(t, http.StatusOK, resp.StatusCode, "%v", *known)
+					more, shows = settles(1), showing(slices.Repeat([]string{tokenIn(resp)}, int(tt.tokens))...)
+				}
+				require.Equal(t, http.StatusTooManyRequests, send(site, shows).StatusCode)
+			})
+		}
+		t.Run(name+" and given back", func(t *testing.T) {
+			site, known := start(t)
+			send(site, settles(0))
+			send(site)
+			require.Nil(t, *known)
+		})
+	}
+}
+
+// What was settled below its estimate is in the token, if that goes out later. If not, a new owner counts the estimate.
+func TestExactIsToldTheEstimateOfTheToken(t *testing.T) {
+	for after, more := range map[bool]int{false: 5, true: 4} {
+		c := new(clock)
+		counter := &altered{Counter: memory.New(1, c.Now)}
+		cfg := paid(c, elsewhere{counter})
+		cfg.Limits = []middleware.Limit{{Quota: 5, Window: time.Minute}}
+		limit, err := middleware.New(cfg)
+		require.NoError(t, err)
+		site := limit.Handler(settling(t, after))
+		tok := tokenIn(send(site, settles(0)))
+		require.Equal(t, after, tok != "", "it says what was charged")
+		counter.Counter = memory.New(1, c.Now) // the owner is another
+		for range more {
+			resp := send(site, showing(tok))
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			tok = tokenIn(resp)
+		}
+		require.Equal(t, http.StatusTooManyRequests, send(site, showing(tok)).StatusCode)
+	}
+}
+
+// Threats of exact routes, by their numbers.
+func TestThreatsOfExactRoutes(t *testing.T) {
+	hang := func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
+	// rushed plays a route in a bubble that fails open, with places for eight calls of the default deadline.
+	rushed := func(name string, play func(t *testing.T, c *clock, l *ledger, h *site)) {
+		kit.RunBubble(t, name, func(t *testing.T) {
+			c := new(clock)
+			l := newLedger(c)
+			cfg := hasty(c, l)
+			cfg.Exact.Outage, cfg.Exact.InFlight = middleware.FailOpen, 8
+			play(t, c, l, newSite(t, cfg))
+		})
+	}
+	// flood sends a hundred requests at once, of so many addresses, and counts the answers by their status.
+	flood := func(h http.Handler, addresses int) map[int]int {
+		codes, seen := make(chan int, 100), map[int]int{}
+		for n := range 100 {
+			go func() { codes <- send(h, from(fmt.Sprintf("198.18.0.%d", n%addresses))).StatusCode }()
+		}
+		for range 100 {
+			seen[<-codes]++
+		}
+		return seen
+	}
+
+	t.Run("T32 one busy key is split by the identity", func(t *testing.T) {
+		_, l, cfg := paidRoute()
+		cfg.Identity = anonymous(16)
+		h, _ := limited(t, cfg)
+		for n := range 1000 {
+			send(h, from(fmt.Sprintf("198.51.%d.%d", n/250, n%250)))
+		}
+		require.Len(t, l.Keys, 16)
+	})
+
+	t.Run("T33 the counter is down, fail open", func(t *testing.T) {
+		c, l, cfg := paidRoute()
+		l.Fault = onFire
+		cfg.Exact.Outage = middleware.FailOpen
+		cfg.Instances = 2
+		log := logTo(&cfg)
+		passed := 0
+		for range 2 {
+			h, _ := limited(t, cfg)
+			passed += admitted(h, 15)
+			c.Advance(time.Second)
+			passed += admitted(h, 5)
+			require.Equal(t, "?1", send(h).Header.Get("Tallystick-Degraded"))
+		}
+		require.Equal(t, 4, passed, "half of five on each, rounded down; never unlimited")
+		require.Equal(t, 2, log.Count("does not answer"), "one line on each instance")
+	})
+
+	t.Run("T33 the counter is down, fail closed", func(t *testing.T) {
+		c, l, h := paidSite(t)
+		l.Fault = onFire
+		for n := range 20 {
+			if n == 5 {
+				require.NotContains(t, h.Log.String(), "does not answer", "they may be of one moment")
+				c.Advance(time.Second)
+			}
+			resp := requireStatus(t, http.StatusServiceUnavailable, send(h))
+			require.Equal(t, "?1", resp.Header.Get("Tallystick-Degraded"))
+			require.NotEmpty(t, resp.Header.Get("Retry-After"))
+			require.Contains(t, bodyOf(t, resp), "temporary-reduced-capacity")
+		}
+		require.Zero(t, h.Spy.Calls.Load())
+		require.Equal(t, 12, l.Count(), "five calls and one a second later, each repeated once; then the breaker is open")
+		require.Equal(t, 1, h.Log.Count("does not answer"))
+
+		l.Fault = nil
+		require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
+		c.Advance(time.Second)
+		require.Equal(t, 5, admitted(h, 9), "recovers by itself")
+		require.Empty(t, send(h).Header.Get("Tallystick-Degraded"))
+		require.Zero(t, h.Log.Count("answers again"), "that it does is told ten seconds later")
+		c.Advance(10 * time.Second)
+		send(h)
+		require.Equal(t, 1, h.Log.Count("answers again"))
+	})
+
+	kit.RunBubble(t, "T34 the counter hangs", func(t *testing.T) {
+		c := new(clock)
+		l := newLedger(c)
+		l.Fault = hang
+		cfg := hasty(c, l)
+		cfg.Now = time.Now
+		h, _ := limited(t, cfg)
+		began := time.Now()
+		require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
+		require.Equal(t, 50*time.Millisecond, time.Since(began), "the deadline, and no second call after it")
+		require.Equal(t, 1, l.Count())
+		admitted(h, 100)
+		require.Equal(t, 250*time.Millisecond, time.Since(began), "five deadlines in all")
+	})
+
+	t.Run("T34 a client that hangs up is no outage", func(t *testing.T) {
+		_, l, h := paidSite(t)
+		l.Fault = func(ctx context.Context, _ int) error { return ctx.Err() }
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		admitted(h, 20, func(r *http.Request) { *r = *r.WithContext(gone) })
+		require.EqualValues(t, 5, l.Charged)
+		require.Equal(t, http.StatusOK, send(h, from("203.0.113.2")).StatusCode)
+	})
+
+	rushed("T34 a flood never turns into the fallback", func(t *testing.T, _ *clock, l *ledger, h *site) {
+		l.Fault = func(context.Context, int) error { time.Sleep(20 * time.Millisecond); return nil }
+		require.Equal(t, map[int]int{200: 6, 503: 94}, flood(h, 10), "strangers have three quarters of the places")
+		for _, d := range h.Decisions.All {
+			require.False(t, d.Degraded)
+		}
+	})
+
+	rushed("T34 a flood that makes the counter slow never turns into the fallback", func(t *testing.T, _ *clock, l *ledger, h *site) {
+		turn := make(chan struct{}, 1) // it answers one call after the other, 20 ms each
+		l.Fault = func(ctx context.Context, _ int) error {
+			select {
+			case turn <- struct{}{}:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			defer func() { <-turn }()
+			time.Sleep(20 * time.Millisecond)
+			return ctx.Err()
+		}
+		require.Equal(t, map[int]int{200: 2, 503: 98}, flood(h, 100))
+		require.NotContains(t, h.Log.String(), "does not answer")
+	})
+
+	rushed("T34 a flood at a counter that hangs is an outage after a second", func(t *testing.T, c *clock, l *ledger, h *site) {
+		l.Fault = hang
+		require.Equal(t, map[int]int{503: 100}, flood(h, 100), "it may be slow")
+		c.Advance(600 * time.Millisecond)
+		require.Equal(t, map[int]int{503: 100}, flood(h, 100))
+		l.Fault = nil
+		require.Equal(t, http.StatusOK, send(h, from("198.18.2.2")).StatusCode)
+		c.Advance(600 * time.Millisecond)
+		l.Fault = hang
+		require.Equal(t, map[int]int{503: 100}, flood(h, 100), "it has answered")
+		c.Advance(600 * time.Millisecond)
+		require.Equal(t, map[int]int{503: 100}, flood(h, 100))
+		require.NotContains(t, h.Log.String(), "does not answer")
+		c.Advance(600 * time.Millisecond)
+		require.Equal(t, map[int]int{200: 6, 503: 94}, flood(h, 100), "burst by burst, it has answered nobody for a second")
+		for range 6 { // one call of each is a probe at most, and five must fail
+			flood(h, 100)
+		}
+		require.Contains(t, h.Log.String(), "does not answer")
+	})
+
+	rushed("T34 a counter that is busy is an outage after a second of silence", func(t *testing.T, c *clock, l *ledger, h *site) {
+		l.Fault = func(context.Context, int) error { return exact.ErrBusy }
+		for range 20 {
+			require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
+		}
+		require.NotContains(t, h.Log.String(), "does not answer")
+		c.Advance(time.Second)
+		require.Equal(t, http.StatusOK, send(h).StatusCode)
+	})
+
+	rushed("T34 calls that are slow while others are answered are no outage", func(t *testing.T, _ *clock, l *ledger, h *site) {
+		l.Fault = func(ctx context.Context, n int) error {
+			if n%3 != 0 {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}
+		for n := range 5 {
+			slow := make(chan *http.Response, 2)
+			for i := range 2 {
+				go func() { slow <- send(h, from(fmt.Sprintf("198.18.%d.%d", n, i))) }()
+			}
+			synctest.Wait()
+			require.Empty(t, send(h, from(fmt.Sprintf("198.18.%d.2", n))).Header.Get("Tallystick-Degraded"))
+			for range 2 {
+				resp := requireStatus(t, http.StatusOK, <-slow)
+				require.Equal(t, "?1", resp.Header.Get("Tallystick-Degraded"), "the policy's choice, for this one")
+			}
+		}
+		require.NotContains(t, h.Log.String(), "does not answer")
+	})
+
+	rushed("T34 a slow answer among few is an outage", func(t *testing.T, _ *clock, l *ledger, h *site) {
+		l.Fault = func(ctx context.Context, n int) error {
+			if n == 1 {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}
+		slow := make(chan *http.Response, 1)
+		go func() { slow <- send(h) }()
+		synctest.Wait()
+		require.Empty(t, send(h, from("198.18.1.1")).Header.Get("Tallystick-Degraded"))
+		require.Equal(t, "?1", requireStatus(t, http.StatusOK, <-slow).Header.Get("Tallystick-Degraded"))
+	})
+
+	t.Run("T34 a counter that is full is no outage", func(t *testing.T) {
+		c := new(clock)
+		cfg := paid(c, memory.New(1, c.Now))
+		cfg.Exact.Outage = middleware.FailOpen
+		h := newSite(t, cfg)
+		seen := map[int]int{}
+		for n := range 2000 {
+			seen[send(h, from(fmt.Sprintf("198.18.%d.%d", n/250, n%250))).StatusCode]++
+		}
+		require.Greater(t, seen[503], 100, "there is no room for all")
+		require.Equal(t, 2000, seen[200]+seen[503])
+		require.Equal(t, 4, admitted(h, 9, from("198.18.0.0")), "who is remembered is counted as before")
+		require.NotContains(t, h.Log.String(), "does not answer")
+	})
+
+	t.Run("T35 the herd meets a half-open breaker", func(t *testing.T) {
+		c, l, h := paidSite(t)
+		l.Fault = onFire
+		breaks(h, c)
+		before := l.Count()
+		c.Advance(time.Second)
+		admitted(h, 1000)
+		require.LessOrEqual(t, l.Count()-before, 2, "one probe, repeated once")
+	})
+
+	t.Run("T38 a failing handler is charged", func(t *testing.T) {
+		_, _, h := paidSite(t)
+		h.Spy.Serve = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }
+		for range 5 {
+			require.Equal(t, http.StatusUnauthorized, send(h).StatusCode)
+		}
+		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
+	})
+
+	t.Run("T40 a lost answer is charged once", func(t *testing.T) {
+		_, l, h := paidSite(t)
+		l.Lost = func(call int) bool { return call%2 == 1 }
+		require.Equal(t, 5, admitted(h, 5))
+		require.EqualValues(t, 5, l.Charged)
+		require.Equal(t, 10, l.Count())
+		for i := 0; i < 10; i += 2 {
+			require.Equal(t, l.Ids[i], l.Ids[i+1])
+		}
+		require.NotEqual(t, l.Ids[0], l.Ids[2], "fresh for each request")
+	})
+
+	t.Run("T40 a call that was certainly not counted is not repeated", func(t *testing.T) {
+		_, l, h := paidSite(t)
+		l.Fault = func(context.Context, int) error { return errors.Join(exact.ErrNotCounted, errEngine) }
+		send(h)
+		require.Equal(t, 1, l.Count())
+	})
+
+	t.Run("T40 an Idempotency-Key buys nothing", func(t *testing.T) {
+		_, _, h := paidSite(t)
+		require.Equal(t, 5, admitted(h, 9, with("Idempotency-Key", "mine")))
+	})
+}
+
+// Load that does not end is told of once a minute, with its cause, and in the Stats; and no
+// longer when it has ended. It is no outage.
+func TestLoadThatDoesNotEndIsTold(t *testing.T) {
+	for because, err := range map[string]error{
+		"contended": exact.ErrContended,
+		"busy":      exact.ErrBusy,
+	} {
+		for name, leased := range map[string]bool{"a call": false, "a lease": true} {
+			t.Run(because+", "+name, func(t *testing.T) {
+				c, l, cfg := paidRoute()
+				cfg.Limits[0].Quota = 1 << 20
+				if leased {
+					cfg.Concurrency = &middleware.Concurrency{Max: 5}
+				}
+				h := newSite(t, cfg)
+				asks := func(status, seconds int) {
+					refused := 0
+					for range 4 * seconds {
+						if send(h).StatusCode == http.StatusServiceUnavailable {
+							refused++
+						}
+						c.Advance(250 * time.Millisecond)
+					}
+					if status == http.StatusOK {
+						require.Zero(t, refused)
+					} else {
+						require.GreaterOrEqual(t, refused, 3*seconds)
+					}
+				}
+				asks(http.StatusOK, 10)
+				l.Fault = func(_ context.Context, call int) error {
+					if call%4 == 0 && because == "busy" { // answered at no time it would be an outage
+						return nil
+					}
+					return fmt.Errorf("%w: the table is throttled", err)
+				}
+				asks(http.StatusServiceUnavailable, 5)
+				require.Empty(t, h.Log.Lines(), "it may be a rush")
+				require.False(t, h.M.Stats().Counter.Refusing)
+				asks(http.StatusServiceUnavailable, 10)
+				require.True(t, h.M.Stats().Counter.Refusing)
+				require.False(t, h.M.Stats().Counter.Down)
+				require.Equal(t, 1, len(h.Log.Lines()))
+				require.Contains(t, h.Log.String(), "code=counter-refuses because="+because+" error=")
+				require.Contains(t, h.Log.String(), "the table is throttled")
+				asks(http.StatusServiceUnavailable, 120)
+				require.Equal(t, 3, h.Log.Count("code=counter-refuses"), "one a minute")
+				require.Equal(t, 3, len(h.Log.Lines()))
+				l.Fault = nil
+				asks(http.StatusOK, 7)
+				require.False(t, h.M.Stats().Counter.Refusing)
+				require.Equal(t, 3, len(h.Log.Lines()))
+			})
+		}
+	}
+}
+
+// A counter that has no room is told of at the first customer whom it refuses, and once a minute, with
+// what it says: others pass, so that it need never be most of them. It is no outage.
+func TestAFullCounterIsTold(t *testing.T) {
+	for name, leased := range map[string]bool{"a call": false, "a lease": true} {
+		t.Run(name, func(t *testing.T) {
+			c, l, cfg := paidRoute()
+			cfg.Limits[0].Quota = 1 << 20
+			if leased {
+				cfg.Concurrency = &middleware.Concurrency{Max: 5}
+			}
+			h := newSite(t, cfg)
+			for second := range 130 {
+				for n := range 10 {
+					l.Fault = nil
+					if n == 9 && second > 5 {
+						l.Fault = func(context.Context, int) error { return fmt.Errorf("%w: no room on the disk", exact.ErrFull) }
+					}
+					resp := send(h)
+					require.Equal(t, l.Fault != nil, resp.StatusCode == http.StatusServiceUnavailable)
+				}
+				require.Equal(t, (second+54)/60, len(h.Log.Lines()), second)
+				c.Advance(time.Second)
+			}
+			for _, line := range h.Log.Lines() {
+				require.Contains(t, line, "code=counter-full")
+				require.Contains(t, line, "no room on the disk")
+			}
+			require.False(t, h.M.Stats().Counter.Refusing)
+			require.False(t, h.M.Stats().Counter.Down)
+		})
+	}
+}
+
+// Where little is asked it takes longer, and is told all the same.
+func TestLoadThatMeetsFewRequestsIsTold(t *testing.T) {
+	c, l, h := paidSite(t)
+	l.Fault = func(context.Context, int) error { return exact.ErrContended }
+	for range 30 {
+		require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
+		c.Advance(50 * time.Second)
+	}
+	require.NotEmpty(t, h.Log.Lines())
+	require.True(t, h.M.Stats().Counter.Refusing)
+	c.Advance(time.Minute)
+	require.False(t, h.M.Stats().Counter.Refusing, "of a counter that nobody asks nothing is known")
+}
+
+// A rush for five seconds, however large, a third of calls that meet load all the time, and
+// an outage are not told of.
+func TestLoadThatIsNotTold(t *testing.T) {
+	for name, fails := range map[string]func(second, n int) error{
+		"a rush": func(second, n int) error {
+			if second%20 >= 5 || n == 0 {
+				return nil
+			}
+			return exact.ErrBusy
+		},
+		"every third": func(_, n int) error {
+			if n%3 == 0 {
+				return exact.ErrBusy
+			}
+			return nil
+		},
+		"half": func(_, n int) error {
+			if n%2 == 0 {
+				return exact.ErrContended
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, l, cfg := paidRoute()
+			cfg.Limits[0].Quota = 1 << 20
+			h := newSite(t, cfg)
+			for second := range 60 {
+				requests := 6
+				if fails(second, 1) != nil {
+					requests = 60
+				}
+				for n := range requests {
+					l.Fault = func(context.Context, int) error { return fails(second, n) }
+					send(h)
+				}
+				c.Advance(time.Second)
+				require.False(t, h.M.Stats().Counter.Refusing)
+			}
+			require.Empty(t, h.Log.Lines())
+		})
+	}
+	t.Run("an outage", func(t *testing.T) {
+		c, l, h := paidSite(t)
+		l.Fault = onFire
+		for range 100 {
+			send(h)
+			c.Advance(250 * time.Millisecond)
+		}
+		require.Contains(t, h.Log.String(), "code=counter-down")
+		require.NotContains(t, h.Log.String(), "counter-refuses")
+	})
+}
+
+// A client that hammers its own key, so that its calls lose every race for it, has neither the fallback nor an alarm
+// of an outage, however long it goes on: unless the program has chosen to be open by name. Then it has the fallback's
+// quota, and no such alarm either. Where nobody else asks, it is told of as load that does not end.
+func TestAHammeredKeyIsNoOutage(t *testing.T) {
+	for _, tc := range []struct {
+		outage, contended middleware.Outage
+		admitted, refused int // of 40
+		status            int // of who is refused
+	}{
+		{middleware.FailOpen, 0, 0, 40, http.StatusServiceUnavailable},
+		{middleware.FailOpen, middleware.FailClosed, 0, 40, http.StatusServiceUnavailable},
+		{middleware.FailOpen, middleware.FailOpen, 2, 38, http.StatusTooManyRequests},
+		{middleware.FailClosed, middleware.FailOpen, 2, 38, http.StatusTooManyRequests},
+		{middleware.FailClosed, 0, 0, 40, http.StatusServiceUnavailable},
+	} {
+		t.Run(fmt.Sprintf("outage %d, contended %d", tc.outage, tc.contended), func(t *testing.T) {
+			c, l, cfg := paidRoute()
+			cfg.Limits = []middleware.Limit{{Name: "day", Quota: 4, Window: 24 * time.Hour}}
+			cfg.Exact.Outage, cfg.Exact.Contended, cfg.Instances = tc.outage, tc.contended, 2
+			h := newSite(t, cfg)
+			l.Fault = func(context.Context, int) error { return fmt.Errorf("%w: a race", exact.ErrContended) }
+			admitted, refused := 0, 0
+			for range 40 { // for ten seconds: longer than any silence that is an outage
+				resp := send(h)
+				open := tc.contended == middleware.FailOpen
+				require.Equal(t, open, resp.Header.Get("Tallystick-Degraded") != "")
+				switch resp.StatusCode {
+				case http.StatusOK:
+					admitted++
+				case tc.status:
+					refused++
+				}
+				c.Advance(250 * time.Millisecond)
+			}
+			require.Equal(t, tc.admitted, admitted, "the fallback's quota, where it is open by name")
+			require.Equal(t, tc.refused, refused)
+			require.Equal(t, 40, l.Count(), "no breaker opens")
+			require.Equal(t, []string{"counter-refuses"}, codesIn(h.Log.Lines()), "no alarm of an outage")
+			l.Fault = nil
+			require.Equal(t, http.StatusOK, send(h).StatusCode, "the counter decides, and has charged nothing")
+		})
+	}
+}
+
+// Whoever reconfigures in an outage still hears that it is over, and hears nothing twice.
+func TestAnOutageOutlivesAConfiguration(t *testing.T) {
+	c, l, cfg := paidRoute()
+	log := logTo(&cfg)
+	h := newSite(t, cfg)
+	l.Fault = onFire
+	for range 5 {
+		breaks(h, c)
+		require.NoError(t, h.M.Reconfigure(cfg))
+	}
+	require.Equal(t, 1, log.Count("does not answer"))
+	l.Fault = nil
+	send(h)
+	require.NoError(t, h.M.Reconfigure(cfg))
+	c.Advance(10 * time.Second)
+	send(h)
+	require.Equal(t, 1, log.Count("answers again"))
+}
+
+// An outage of two seconds must not send a polite client away for a day.
+func TestOutageSendsNobodyAwayForLong(t *testing.T) {
+	c := new(clock)
+	l := newLedger(c)
+	l.Fault = onFire
+	cfg := paid(c, l)
+	cfg.Limits = []middleware.Limit{{Name: "day", Quota: 4, Window: 24 * time.Hour}}
+	cfg.Exact.Outage, cfg.Instances = middleware.FailOpen, 2
+	h, _ := limited(t, cfg)
+	require.Equal(t, 2, admitted(h, 2))
+	resp := requireStatus(t, http.StatusTooManyRequests, send(h))
+	require.LessOrEqual(t, retryAfter(t, resp), 66*time.Second)
+	require.Equal(t, `"day";r=0;t=60`, resp.Header.Get("RateLimit"))
+	l.Fault = nil
+	c.Advance(time.Minute)
+	require.Equal(t, http.StatusOK, send(h, showing(tokenIn(resp))).StatusCode)
+}
+
+// A counter that comes and goes: the log says that it is well after ten quiet seconds alone, and tells of each outage
+// that comes after it has said so.
+func TestACounterThatComesAndGoes(t *testing.T) {
+	const down, back = "counter-down", "counter-back"
+	for _, tc := range []struct {
+		name   string
+		phases []int // seconds: down, up, down, ...
+		told   []string
+		again  int // of the alarms
+	}{
+		{"back for a moment", []int{2, 3, 60}, []string{down}, 0},
+		{"six times", []int{2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 20}, []string{down, back}, 0},
+		{"back for longer", []int{2, 12, 120}, []string{down, back, down}, 1},
+		{"and again, within the minute", []int{2, 12, 2, 12, 2, 12, 60}, []string{down, back, down, back, down, back, down}, 3},
+		{"an hour later", []int{2, 3600, 2, 20}, []string{down, back, down, back}, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, l, cfg := paidRoute()
+			cfg.Limits[0].Quota = 1 << 20
+			h := newSite(t, cfg)
+			for i, seconds := range tc.phases {
+				l.Fault = nil
+				if i%2 == 0 {
+					l.Fault = onFire
+				}
+				for range 20 * seconds {
+					send(h)
+					c.Advance(50 * time.Millisecond)
+				}
+			}
+			told := slices.DeleteFunc(codesIn(h.Log.Lines()), func(code string) bool { return code == "counter-failed" })
+			require.Equal(t, tc.told, told)
+			require.Equal(t, tc.again, h.Log.Count("again=true"))
+			require.LessOrEqual(t, h.Log.Count(down), 6)
+		})
+	}
+}
+
+// Few requests are enough for an all-clear: the first answer begins the ten seconds.
+func TestTheAllClearOfAQuietSite(t *testing.T) {
+	c, l, h := paidSite(t)
+	l.Fault = onFire
+	breaks(h, c)
+	require.Equal(t, 1, h.Log.Count("code=counter-down"))
+	l.Fault = nil
+	c.Advance(2 * time.Minute)
+	send(h)
+	require.Zero(t, h.Log.Count("code=counter-back"), "one answer is none")
+	c.Advance(-time.Hour) // the clock was wrong
+	send(h)
+	c.Advance(9 * time.Second)
+	send(h)
+	require.Zero(t, h.Log.Count("code=counter-back"))
+	c.Advance(time.Second)
+	send(h)
+	require.Equal(t, 1, h.Log.Count("code=counter-back"))
+}
+
+// A counter that is full of live keys sends a newcomer away for as long as it says, an hour at most, and for a moment
+// where it does not say. Over HTTP it says the same.
+func TestAFullCounterSaysWhenToComeAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		wait     time.Duration
+		from, to int
+	}{
+		"it does not say": {0, 1, 1},
+		"some minutes":    {599 * time.Second, 599, 599 + 30},
+		"a day":           {24 * time.Hour, 3600, 3630},
+	} {
+		for way, leased := range map[string]bool{"a call": false, "a lease": true} {
+			t.Run(name+", "+way, func(t *testing.T) {
+				_, l, cfg := paidRoute()
+				cfg.Exact.Counter = &altered{Counter: l, OnTake: func(context.Context, exact.Call) (v exact.Verdict, err error) {
+					v.Wait = tc.wait
+					return v, exact.ErrFull
+				}}
+				if leased {
+					cfg.Concurrency = &middleware.Concurrency{Max: 5}
+				}
+				resp := requireStatus(t, http.StatusServiceUnavailable, send(newSite(t, cfg)))
+				seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+				require.NoError(t, err)
+				require.GreaterOrEqual(t, seconds, tc.from)
+				require.LessOrEqual(t, seconds, tc.to)
+			})
+		}
+	}
 }

@@ -3,12 +3,21 @@
 package middleware_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
 	"net/netip"
+	"net/textproto"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/dunglas/httpsfv"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
@@ -187,4 +196,484 @@ func TestTrustedNetworks(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, address("203.0.113.9"), id)
 	})
+}
+
+func fromHeader(trusted ...netip.Prefix) (middleware.IdentityFunc, error) {
+	return middleware.AddressFromHeader("fly-client-ip", trusted...)
+}
+
+func TestAddressFromHeader(t *testing.T) {
+	testForwarding(t, "Fly-Client-Ip", fromHeader, []forwarding{
+		{"T8 spoofed by a client that connects directly", direct, []string{"198.51.100.7"}, "203.0.113.9"},
+		{"T8 spoofed by a line before it", proxy, []string{"198.51.100.7", "203.0.113.5"}, ""},
+		{"T8 spoofed by a line behind it", proxy, []string{"203.0.113.5", "198.51.100.7"}, ""},
+		{"T8 spoofed by a list", proxy, []string{"198.51.100.7, 203.0.113.5"}, ""},
+		{"T8 spoofed by an empty line", proxy, []string{"203.0.113.5", ""}, ""},
+		{"IPv4", proxy, []string{"203.0.113.5"}, "203.0.113.5"},
+		{"IPv6", proxy, []string{"2001:db8::5"}, "2001:db8::5"},
+		{"an IPv6 proxy", "[2001:db8:feed::1]:80", []string{"203.0.113.5"}, "203.0.113.5"},
+		{"a v4-mapped proxy", "[::ffff:10.0.0.1]:80", []string{"203.0.113.5"}, "203.0.113.5"},
+		{"v4-mapped", proxy, []string{"::ffff:203.0.113.5"}, "203.0.113.5"},
+		{"with a port", proxy, []string{"203.0.113.5:4711"}, "203.0.113.5"},
+		{"IPv6 with a port", proxy, []string{"[2001:db8::5]:4711"}, "2001:db8::5"},
+		{"tabs and spaces", proxy, []string{" \t203.0.113.5\t "}, "203.0.113.5"},
+		{"a client in the proxies' network", proxy, []string{"10.1.2.3"}, "10.1.2.3"},
+		{"missing", proxy, nil, "10.0.0.1"},
+		{"empty", proxy, []string{""}, ""},
+		{"blank", proxy, []string{" "}, ""},
+		{"garbage", proxy, []string{"<script>"}, ""},
+		{"a host name", proxy, []string{"client.example"}, ""},
+		{"an element of RFC 7239", proxy, []string{"for=203.0.113.5"}, ""},
+		{"a prefix", proxy, []string{"203.0.113.0/24"}, ""},
+		{"a comma alone", proxy, []string{"203.0.113.5,"}, ""},
+		{"600 kB", proxy, []string{strings.Repeat("9", 600<<10)}, ""},
+		{"600 kB of space", proxy, []string{strings.Repeat(" ", 600<<10) + "203.0.113.5"}, ""},
+		{"peer unknown", "@", []string{"203.0.113.5"}, ""},
+		{"peer empty", "", []string{"203.0.113.5"}, ""},
+	})
+}
+
+// Without an address of the connection the field alone says who asks; with one, it is as
+// if the name had no Insecure in it.
+func TestInsecureNoPeer(t *testing.T) {
+	for name, test := range map[string]struct {
+		header  string
+		trusted []netip.Prefix
+		rows    []forwarding
+	}{
+		"a list": {"X-Forwarded-For", nil, []forwarding{
+			{"no peer", "", []string{"203.0.113.5"}, "203.0.113.5"},
+			{"a Unix socket", "@", []string{"203.0.113.5"}, "203.0.113.5"},
+			{"T8 spoofed from the left", "", []string{"198.51.100.7, 203.0.113.5"}, "203.0.113.5"},
+			{"T8 spoofed by a line of its own", "", []string{"198.51.100.7", "203.0.113.5"}, "203.0.113.5"},
+			{"T8 spoofed past the proxy", direct, []string{"198.51.100.7"}, "203.0.113.9"},
+			{"T8 spoofed from loopback", "127.0.0.1:4711", []string{"198.51.100.7"}, "127.0.0.1"},
+			{"missing", "", nil, ""},
+			{"empty", "", []string{""}, ""},
+			{"garbage", "", []string{"203.0.113.5, unknown"}, ""},
+			{"what is no address of a connection", "pipe", []string{"203.0.113.5"}, ""},
+			{"a socket's path", "/run/app.sock", []string{"203.0.113.5"}, ""},
+			{"a host's name", "client.example:80", []string{"203.0.113.5"}, ""},
+			{"two addresses", "192.0.2.1:4711, 198.51.100.1:80", []string{"203.0.113.5"}, ""},
+		}},
+		"a list, and proxies before": {"x-forwarded-for", proxies, []forwarding{
+			{"no peer", "", []string{"203.0.113.5, 10.0.0.2"}, "203.0.113.5"},
+			{"none but proxies", "", []string{"10.0.0.3, 10.0.0.2"}, ""},
+			{"a trusted peer", proxy, []string{"203.0.113.5"}, "203.0.113.5"},
+			{"a trusted peer, missing", proxy, nil, "10.0.0.1"},
+			{"T8 spoofed past the proxy", direct, []string{"198.51.100.7"}, "203.0.113.9"},
+		}},
+		"RFC 7239": {"forwarded", nil, []forwarding{
+			{"no peer", "", []string{"for=198.51.100.7, for=203.0.113.5"}, "203.0.113.5"},
+			{"another's grammar", "", []string{"203.0.113.5"}, ""},
+		}},
+		"one address": {"X-Real-IP", nil, []forwarding{
+			{"no peer", "", []string{"203.0.113.5"}, "203.0.113.5"},
+			{"a list", "", []string{"198.51.100.7, 203.0.113.5"}, ""},
+			{"two lines", "", []string{"198.51.100.7", "203.0.113.5"}, ""},
+			{"missing", "", nil, ""},
+			{"empty", "", []string{""}, ""},
+			{"T8 spoofed past the proxy", direct, []string{"198.51.100.7"}, "203.0.113.9"},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			build := func(...netip.Prefix) (middleware.IdentityFunc, error) {
+				return middleware.InsecureNoPeer(test.header, test.trusted...)
+			}
+			testForwarding(t, http.CanonicalHeaderKey(test.header), build, test.rows)
+		})
+	}
+}
+
+func TestHeadersThatNameNobody(t *testing.T) {
+	all := []netip.Prefix{netip.MustParsePrefix("::/0")}
+	for name, test := range map[string]struct {
+		build   func(string, ...netip.Prefix) (middleware.IdentityFunc, error)
+		header  string
+		trusted []netip.Prefix
+		want    []string
+	}{
+		"no name":                     {middleware.AddressFromHeader, "", proxies, []string{"header"}},
+		"no token":                    {middleware.AddressFromHeader, "X Real", proxies, []string{"header"}},
+		"a line's end":                {middleware.AddressFromHeader, "X-Real-IP\r\n", proxies, []string{"header"}},
+		"no proxies":                  {middleware.AddressFromHeader, "X-Real-IP", nil, []string{"trusted"}},
+		"everything":                  {middleware.AddressFromHeader, ":", all, []string{"header", "trusted[0]"}},
+		"no peer, no name":            {middleware.InsecureNoPeer, "", nil, []string{"header"}},
+		"no peer, the whole Internet": {middleware.InsecureNoPeer, "X-Real-IP", []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}, []string{"trusted[0]"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			identify, err := test.build(test.header, test.trusted...)
+			require.Nil(t, identify)
+			require.Equal(t, test.want, problems(t, err))
+		})
+	}
+}
+
+// An adapter for Lambda behind an ALB: no address, and the balancer's field. The default
+// refuses everybody; ForwardedFor too.
+func TestClientsOfAnAdapterWithoutAddresses(t *testing.T) {
+	cfg := contact(new(clock))
+	cfg.Identity = mustIdentity(middleware.InsecureNoPeer("X-Forwarded-For"))
+	h := newSite(t, cfg)
+	balanced := func(list string) option {
+		return func(r *http.Request) { r.RemoteAddr = ""; r.Header.Set("X-Forwarded-For", list) }
+	}
+	require.Equal(t, 5, admitted(h, 8, balanced("203.0.113.1")))
+	require.Zero(t, admitted(h, 8, balanced("198.51.100.1, 203.0.113.1")), "spoofed")
+	require.Equal(t, 5, admitted(h, 8, balanced("203.0.113.2")))
+	require.Empty(t, h.Log.Lines())
+	require.Zero(t, admitted(h, 8, func(r *http.Request) { r.RemoteAddr = "" }))
+	require.Contains(t, h.Log.Only(t), "no client address in X-Forwarded-For, and the connection has none")
+}
+
+func TestUnixSocketBehindAProxy(t *testing.T) {
+	cfg := contact(new(clock))
+	cfg.Identity = mustIdentity(middleware.InsecureNoPeer("X-Real-IP"))
+	client := onSocket(t, newSite(t, cfg))
+	for _, addr := range []string{"203.0.113.1", "203.0.113.2"} {
+		require.Equal(t, 5, admittedOver(t, client, "http://unix", 6, with("X-Real-IP", addr)))
+	}
+}
+
+// A proxy that sets no field passes on what some clients write: those pose as anyone.
+// The others, and the difference, are seen.
+func TestAFieldThatComesAtTimesIsLogged(t *testing.T) {
+	for name, build := range map[string]func(...netip.Prefix) (middleware.IdentityFunc, error){
+		"X-Forwarded-For": middleware.ForwardedFor, "Fly-Client-Ip": fromHeader,
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := new(clock)
+			cfg := contact(now)
+			cfg.Identity = mustIdentity(build(proxies...))
+			h := newSite(t, cfg)
+			require.Equal(t, 5, admitted(h, 10, from("10.0.0.1")), "the proxy is the client, until it sends the field")
+			require.Contains(t, h.Log.Only(t), "no client address in "+name)
+			now.Advance(time.Minute)
+			send(h, from("10.0.0.1"), with(name, "203.0.113.5"))
+			send(h, from("203.0.113.5"))
+			require.Len(t, h.Log.Lines(), 1, "a peer that is no proxy need not send it")
+			for range 3 {
+				send(h, from("10.0.0.1"))
+			}
+			require.Len(t, h.Log.Lines(), 2)
+			require.Contains(t, h.Log.Lines()[1], name+" comes from trusted proxies with some requests and not with others")
+			require.NotContains(t, h.Log.Lines()[1], "203.0.113")
+			now.Advance(time.Minute)
+			send(h, from("10.0.0.1"), with(name, "203.0.113.5"))
+			require.Len(t, h.Log.Lines(), 2, "nothing amiss with this one")
+		})
+	}
+}
+
+// A platform's own header counts if the platform's proxy sends it.
+func ExampleAddressFromHeader() {
+	identity, err := middleware.AddressFromHeader("Fly-Client-IP", netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("fdaa::/16"))
+	if err != nil {
+		panic(err)
+	}
+	for _, r := range []*http.Request{
+		peerRequest("172.16.4.2:4711", "Fly-Client-IP", "203.0.113.9"),
+		peerRequest("198.51.100.1:4711", "Fly-Client-IP", "203.0.113.9"),
+	} {
+		id, err := identity(r)
+		fmt.Println(id.Addr(), err)
+	}
+	// Output:
+	// 203.0.113.9 <nil>
+	// 198.51.100.1 <nil>
+}
+
+// A structured item is one member of a RateLimit or RateLimit-Policy field.
+type item struct {
+	name   string
+	params map[string]int64
+}
+
+// structured parses a field by RFC 9651: a List of Strings with Integer parameters, and nothing else.
+func structured(t testing.TB, lines []string, permitted ...string) (all []item) {
+	t.Helper()
+	list, err := httpsfv.UnmarshalList(lines)
+	require.NoError(t, err, lines)
+	for _, member := range list {
+		parsed, ok := member.(httpsfv.Item)
+		require.True(t, ok)
+		name, ok := parsed.Value.(string)
+		require.True(t, ok, "a String, not a Token as in older drafts")
+		it := item{name, map[string]int64{}}
+		for _, key := range parsed.Params.Names() {
+			require.Contains(t, permitted, key)
+			value, _ := parsed.Params.Get(key)
+			number, ok := value.(int64)
+			require.True(t, ok)
+			require.GreaterOrEqual(t, number, int64(0))
+			it.params[key] = number
+		}
+		all = append(all, it)
+	}
+	return all
+}
+
+// requireFields checks the fields of a response, open and with tokens, against the draft and against each other.
+func requireFields(t testing.TB, resp *http.Response, limits int) {
+	t.Helper()
+	policies := structured(t, resp.Header.Values("RateLimit-Policy"), "q", "w")
+	standing := structured(t, resp.Header.Values("RateLimit"), "r", "t")
+	require.Len(t, policies, limits)
+	require.Len(t, standing, limits)
+	wait := int64(0)
+	if resp.StatusCode == http.StatusTooManyRequests {
+		var err error
+		wait, err = strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 64)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, wait, int64(1))
+	} else {
+		require.Empty(t, resp.Header.Values("Retry-After"))
+	}
+	for i, policy := range policies {
+		require.Equal(t, policy.name, standing[i].name)
+		require.Contains(t, policy.params, "q")
+		require.GreaterOrEqual(t, policy.params["w"], int64(1))
+		require.Contains(t, standing[i].params, "r")
+		require.LessOrEqual(t, standing[i].params["r"], policy.params["q"])
+		reset, said := standing[i].params["t"]
+		require.True(t, !said || reset >= 1)
+		if wait > 0 && said {
+			require.GreaterOrEqual(t, wait, reset, "Retry-After should not lie before t")
+			require.LessOrEqual(t, wait, int64(1)<<30)
+		}
+	}
+	if tok := tokenIn(resp); tok != "" {
+		parsed, err := httpsfv.UnmarshalItem([]string{tok})
+		require.NoError(t, err)
+		require.Equal(t, httpsfv.Token(tok), parsed.Value, "a bare sf-token, no parameters")
+		require.Empty(t, parsed.Params.Names())
+		require.LessOrEqual(t, len(tok), 512)
+	}
+}
+
+func TestFieldsAreStructured(t *testing.T) {
+	r, refused := random(1), 0
+	for range 15 {
+		now := new(clock)
+		cfg := contact(now)
+		cfg.Cost = costOf
+		cfg.Limits = nil
+		for i := range 1 + r.IntN(4) {
+			limit := middleware.Limit{
+				Name:      "limit-" + strconv.Itoa(i),
+				Algorithm: storeless.Algorithm(r.IntN(4)),
+				Quota:     1 + r.Int64N(20),
+				Window:    time.Duration(1+r.IntN(100)) * time.Second,
+			}
+			if limit.Algorithm == middleware.TokenBucket {
+				limit.Burst = 1 + r.Int64N(30)
+			}
+			cfg.Limits = append(cfg.Limits, limit)
+		}
+		h, _ := limited(t, cfg)
+		tok := ""
+		for range 60 {
+			now.Advance(time.Duration(r.Int64N(int64(10 * time.Second))))
+			resp := send(h, showing(tok), costing(r.Int64N(4)), method([]string{"GET", "POST"}[r.IntN(2)]))
+			requireFields(t, resp, len(cfg.Limits))
+			if resp.StatusCode == http.StatusTooManyRequests {
+				refused++
+			}
+			if fresh := tokenIn(resp); fresh != "" {
+				tok = fresh
+			}
+		}
+	}
+	require.Greater(t, refused, 150, "the workload refuses")
+}
+
+// What Retry-After says is true: a second before the wait that it was made of,
+// the request is refused; at its time it passes.
+func TestRetryAfterIsTrue(t *testing.T) {
+	for _, limit := range []middleware.Limit{
+		{Quota: 7, Window: 100 * time.Second},
+		{Quota: 7, Window: 100 * time.Second, Algorithm: middleware.FixedWindow},
+		{Quota: 7, Window: 100 * time.Second, Algorithm: middleware.TokenBucket},
+		{Quota: 7, Window: 100 * time.Second, Algorithm: storeless.LeakyBucket},
+		{Quota: 1, Window: 36 * time.Hour, Algorithm: middleware.TokenBucket},
+	} {
+		t.Run(limit.Algorithm.String(), func(t *testing.T) {
+			now := new(clock)
+			cfg := contact(now)
+			cfg.Limits = []middleware.Limit{limit}
+			h, _ := limited(t, cfg)
+			now.Advance(13*time.Second + 500*time.Millisecond)
+			admitted(h, 20)
+
+			least, most := int64(1)<<62, int64(0)
+			var wait int64
+			for range 1000 {
+				resp := send(h)
+				retry, err := strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 64)
+				require.NoError(t, err)
+				wait = structured(t, resp.Header.Values("RateLimit"), "r", "t")[0].params["t"]
+				least, most = min(least, retry), max(most, retry)
+			}
+			require.Equal(t, wait, least, "without jitter")
+			require.Equal(t, wait+min(wait/10, 30), most, "with all of it, in 1000 attempts")
+
+			now.Advance(time.Duration(wait-1) * time.Second)
+			require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
+			now.Advance(time.Second)
+			require.Equal(t, http.StatusOK, send(h).StatusCode)
+		})
+	}
+}
+
+func TestFieldsAreApart(t *testing.T) {
+	s := &spy{Serve: func(w http.ResponseWriter, _ *http.Request) {
+		for name := range w.Header() {
+			w.Header().Add(name, "added")
+		}
+	}}
+	h := newLimiter(t, contact(new(clock))).Handler(s)
+	resp := send(h, method(http.MethodPost))
+	require.Equal(t, []string{`"contact";q=5;w=60`, "added"}, resp.Header.Values("RateLimit-Policy"))
+	require.Equal(t, []string{`"contact";r=4;t=60`, "added"}, resp.Header.Values("RateLimit"))
+	require.Equal(t, []string{"no-store", "added"}, resp.Header.Values("Cache-Control"))
+	require.Len(t, tokenIn(resp), len(cookieIn(resp).Value))
+}
+
+// A handler that edits the values it finds must not change a later response.
+func TestFieldsAreNotShared(t *testing.T) {
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		s := &spy{Serve: func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusOK)
+			for name := range w.Header() {
+				w.Header()[name][0] = "edited"
+			}
+		}}
+		h := newLimiter(t, contact(new(clock))).Handler(s)
+		for i := range 3 {
+			resp := send(h, method(m))
+			require.Equal(t, `"contact";q=5;w=60`, resp.Header.Get("RateLimit-Policy"))
+			require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"), i)
+		}
+	}
+}
+
+func TestRefusalVariesToo(t *testing.T) {
+	h, _ := limited(t, contact(new(clock)))
+	outer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Vary", "Origin")
+		h.ServeHTTP(w, r)
+	})
+	exhaust(t, outer)
+	require.Equal(t, []string{"Origin", "Accept"}, send(outer).Header.Values("Vary"))
+}
+
+// A gateway is Go's own reverse proxy behind a limiter, on a real server.
+func gateway(t *testing.T, limiter *middleware.Middleware, upstream string, h2 bool) *httptest.Server {
+	server := httptest.NewUnstartedServer(limiter.Handler(proxyTo(t, upstream)))
+	if server.EnableHTTP2 = h2; h2 {
+		server.StartTLS()
+	} else {
+		server.Start()
+	}
+	t.Cleanup(server.Close)
+	return server
+}
+
+// hintTwice also has fields of ours in its hints.
+func hintTwice(w http.ResponseWriter, r *http.Request) {
+	hint(w, r)
+	w.Header().Set("RateLimit", `"upstream";r=1`)
+	hint(w, r)
+	w.Header().Del("RateLimit")
+}
+
+func expecting(r *http.Request) {
+	r.Header.Set("Expect", "100-continue")
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader("hello")), 5
+}
+
+// early collects the 1xx responses of a request.
+func early(into *[]textproto.MIMEHeader) option {
+	return func(r *http.Request) {
+		*r = *r.WithContext(httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
+			Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+				*into = append(*into, h)
+				return nil
+			},
+		}))
+	}
+}
+
+var ourFields = []string{middleware.TokenHeader, "RateLimit", "RateLimit-Policy", "Set-Cookie", "Cache-Control"}
+
+// A reverse proxy passes on what its upstream sends before the response, from the same header map, and then clears
+// it. What was in the map by then would go out with the 1xx, which nobody keeps, and be missing from the response: an
+// honest client would then begin anew on every instance.
+func TestProxiedResponsesAreWhole(t *testing.T) {
+	for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+			for _, test := range []struct {
+				name  string
+				early int
+				do    []http.HandlerFunc
+				send  []option
+			}{
+				{"plain", 0, nil, nil},
+				{"expect", 1, nil, []option{expecting}},
+				{"103", 1, []http.HandlerFunc{hint}, nil},
+				{"expect and two 103", 3, []http.HandlerFunc{hintTwice}, []option{expecting}},
+			} {
+				t.Run(proto+" "+m+" "+test.name, func(t *testing.T) {
+					cfg := contact(new(clock))
+					server := gateway(t, newLimiter(t, cfg), reader(t, test.do...), proto == "HTTP/2.0")
+					var hints []textproto.MIMEHeader
+					resp := over(t, server.Client(), server.URL, append(test.send, method(m), early(&hints))...)
+					require.Equal(t, proto, resp.Proto)
+					require.Equal(t, http.StatusOK, resp.StatusCode)
+					require.GreaterOrEqual(t, len(hints), test.early)
+					for _, h := range hints {
+						for _, name := range ourFields {
+							require.NotContains(t, h.Values(name), resp.Header.Get(name), name)
+						}
+					}
+					requireWhole(t, resp)
+				})
+			}
+		}
+	}
+}
+
+// TestProxiedFleet is the promise of the first line of the table: who echoes the newest
+// token gets L, whatever stands between.
+func TestProxiedFleet(t *testing.T) {
+	for name, test := range map[string]struct {
+		do   []http.HandlerFunc
+		send []option
+	}{
+		"plain":  {nil, nil},
+		"expect": {nil, []option{expecting}},
+		"103":    {[]http.HandlerFunc{hint}, nil},
+	} {
+		for _, m := range []string{http.MethodGet, http.MethodPost} {
+			t.Run(name+", "+m, func(t *testing.T) {
+				now, upstream := new(clock), reader(t, test.do...)
+				var gateways [3]*httptest.Server
+				for i := range gateways {
+					gateways[i] = gateway(t, newLimiter(t, contact(now)), upstream, false)
+				}
+				client, tok, passed := clientAt(t, "127.0.0.2"), "", 0
+				for i := range 30 {
+					options := append([]option{method(m), showing(tok)}, test.send...)
+					resp := over(t, client, gateways[i%3].URL, options...)
+					if resp.StatusCode == http.StatusOK {
+						passed++
+					}
+					if newest := tokenIn(resp); newest != "" {
+						tok = newest
+					}
+				}
+				require.Equal(t, 5, passed)
+			})
+		}
+	}
 }

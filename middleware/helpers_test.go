@@ -3,11 +3,28 @@
 package middleware_test
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"net"
 	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"sync/atomic"
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/pow"
 )
 
 // cookieNames returns the names of the cookies that a response sets.
@@ -42,4 +59,159 @@ func together(h http.Handler, n int, options ...option) int {
 	var passed atomic.Int64
 	inParallel(n, func(int) { passed.Add(int64(admitted(h, 1, options...))) })
 	return int(passed.Load())
+}
+
+func TestMain(m *testing.M) { mainOf(m) }
+
+// onSocket serves on a Unix socket, where no connection has an address, and returns its client.
+func onSocket(t testing.TB, h http.Handler) *http.Client {
+	t.Helper()
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	require.NoError(t, err)
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: h}}
+	server.Start()
+	t.Cleanup(server.Close)
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", listener.Addr().String())
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// browser serves over TLS, and returns where, and a client with a jar: that keeps a __Host- cookie only if
+// it came by it.
+func browser(t testing.TB, h http.Handler) (url string, client *http.Client) {
+	t.Helper()
+	server := httptest.NewTLSServer(h)
+	t.Cleanup(server.Close)
+	client = server.Client()
+	var err error
+	client.Jar, err = cookiejar.New(nil)
+	require.NoError(t, err)
+	return server.URL, client
+}
+
+// upgraded takes a connection over, and answers that its protocol is another.
+func upgraded(t testing.TB, w http.ResponseWriter) net.Conn {
+	conn, buf, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		t.Error(err)
+		panic(http.ErrAbortHandler)
+	}
+	_, _ = buf.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	_ = buf.Flush()
+	return conn
+}
+
+// admittedOver is admitted over the network: of n requests those that are answered 200.
+func admittedOver(t testing.TB, client *http.Client, url string, n int, options ...option) (passed int) {
+	t.Helper()
+	for range n {
+		if over(t, client, url, options...).StatusCode == http.StatusOK {
+			passed++
+		}
+	}
+	return passed
+}
+
+// hanging takes connections over, but of a GET, and keeps each until it is told to close.
+func hanging(t testing.TB, hang chan struct{}) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			return
+		}
+		conn := upgraded(t, w)
+		go func() {
+			<-hang
+			_ = conn.Close()
+			_ = conn.Close() // ends nothing twice
+			hang <- struct{}{}
+		}()
+	}
+}
+
+var errEngine = errors.New("engine on fire")
+
+// hasty is paid with the default deadline, 50 ms.
+func hasty(c *clock, counter exact.Counter) middleware.Config {
+	cfg := paid(c, counter)
+	cfg.Exact.Deadline = 0
+	return cfg
+}
+
+// notTaken is a call that fails at once, and notRefunded a refund.
+func notTaken(err error) func(context.Context, exact.Call) (exact.Verdict, error) {
+	return func(context.Context, exact.Call) (exact.Verdict, error) { return exact.Verdict{}, err }
+}
+
+func notRefunded(err error) func(context.Context, exact.Receipt) error {
+	return func(context.Context, exact.Receipt) error { return err }
+}
+
+// paidRoute is an exact route, and its engine.
+func paidRoute() (c *clock, l *ledger, cfg middleware.Config) {
+	c = new(clock)
+	l = newLedger(c)
+	return c, l, paid(c, l)
+}
+
+// breaks has a counter fail for as long as it takes to open the breaker.
+func breaks(h http.Handler, c *clock) {
+	admitted(h, 5)
+	c.Advance(time.Second)
+	admitted(h, 3)
+}
+
+func onFire(context.Context, int) error { return errEngine }
+
+func paidSite(t testing.TB) (c *clock, l *ledger, h *site) {
+	t.Helper()
+	c, l, cfg := paidRoute()
+	return c, l, newSite(t, cfg)
+}
+
+func requireNoChallenge(t testing.TB, resp *http.Response) {
+	t.Helper()
+	require.Empty(t, resp.Header.Values(middleware.ChallengeHeader))
+	require.NotContains(t, bodyOf(t, resp), "challenge")
+}
+
+// hashed is solve, slowly, and says how many hashes it took.
+func hashed(t testing.TB, c pow.Challenge) (proof string, hashes int64) {
+	t.Helper()
+	b, err := base64.RawURLEncoding.DecodeString(c.Text)
+	require.NoError(t, err)
+	seed := sha256.Sum256(b[:38])
+	var answers []string
+	for i := range uint32(b[3]) {
+		for n := uint32(0); ; n++ {
+			hashes++
+			sum := sha256.Sum256(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(seed[:], i), n))
+			if string(sum[:6]) == string(b[38+6*i:44+6*i]) {
+				answers = append(answers, strconv.FormatUint(uint64(n), 10))
+				break
+			}
+		}
+	}
+	return c.Text + "~" + strings.Join(answers, "."), hashes
+}
+
+// peerIdentity is the identity of a client that send speaks for, if nothing else is said.
+var peerIdentity = middleware.Address(netip.MustParseAddr("203.0.113.1"))
+
+// priceAfter is what the next tally costs, and so what its challenge asks for, when so
+// many were sold and none has leaked.
+func priceAfter(sold, crowd int, work uint64) uint64 {
+	doubled, rest := work<<(sold/crowd), uint64(sold%crowd)
+	price := doubled + (doubled*rest+uint64(crowd)-1)/uint64(crowd)
+	return (price + 3) &^ 3
+}
+
+// retryAfter returns the Retry-After of a response, which must have one.
+func retryAfter(t testing.TB, resp *http.Response) time.Duration {
+	t.Helper()
+	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+	require.NoError(t, err, "Retry-After with %s", resp.Status)
+	require.Positive(t, seconds)
+	return time.Duration(seconds) * time.Second
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -18,6 +19,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -368,4 +370,414 @@ func TestSettleLeavesABoughtTokenAlone(t *testing.T) {
 	resp := requireStatus(t, http.StatusOK, send(h, proving(proof), costs(50), settles(60)))
 	require.EqualValues(t, 40, leftOf(t, s.M))
 	require.EqualValues(t, 5, leftOf(t, s.M, tokenOf(resp)), "of the pass")
+}
+
+// A moment is when a handler says what its request has cost.
+var moments = map[string]func(t *testing.T, w http.ResponseWriter, say func()){
+	"before": func(_ *testing.T, w http.ResponseWriter, say func()) {
+		say()
+		_, _ = w.Write([]byte("x"))
+	},
+	"before an early response": func(_ *testing.T, w http.ResponseWriter, say func()) {
+		say()
+		w.WriteHeader(http.StatusEarlyHints)
+		_, _ = w.Write([]byte("x"))
+	},
+	"after an early response": func(_ *testing.T, w http.ResponseWriter, say func()) {
+		w.WriteHeader(http.StatusEarlyHints)
+		say()
+		_, _ = w.Write([]byte("x"))
+	},
+	"after a write": func(_ *testing.T, w http.ResponseWriter, say func()) {
+		_, _ = w.Write([]byte("x"))
+		say()
+	},
+	"after a flush": func(t *testing.T, w http.ResponseWriter, say func()) {
+		require.NoError(t, http.NewResponseController(w).Flush())
+		say()
+	},
+	"and writes nothing": func(_ *testing.T, _ http.ResponseWriter, say func()) { say() },
+}
+
+// What is settled or given back, and when, takes no field away: nothing is outside of the limiter.
+func TestNoFieldIsLostBySettling(t *testing.T) {
+	for when, moment := range moments {
+		for what, say := range map[string]func(http.ResponseWriter, *http.Request) error{
+			"more":    func(_ http.ResponseWriter, r *http.Request) error { return middleware.Settle(r, 40) },
+			"less":    func(_ http.ResponseWriter, r *http.Request) error { return middleware.Settle(r, 4) },
+			"nothing": middleware.Refund,
+		} {
+			for _, m := range []string{http.MethodGet, http.MethodPost} {
+				for how, around := range map[string]func(h, in *middleware.Middleware, next http.Handler) http.Handler{
+					"alone":   func(h, _ *middleware.Middleware, next http.Handler) http.Handler { return h.Handler(next) },
+					"outside": func(h, in *middleware.Middleware, next http.Handler) http.Handler { return h.Handler(in.Handler(next)) },
+					"inside":  func(h, in *middleware.Middleware, next http.Handler) http.Handler { return in.Handler(h.Handler(next)) },
+				} {
+					t.Run(what+" "+when+" "+m+" "+how, func(t *testing.T) {
+						now := new(clock)
+						cfg := contact(now)
+						cfg.Limits[0].Quota = 100
+						cfg.Cost = func(*http.Request) int64 { return 10 }
+						log := logTo(&cfg)
+						h := newLimiter(t, cfg)
+						cfg.Policy = "other"
+						in := newLimiter(t, cfg)
+						now.Advance(time.Second)
+						send(around(h, in, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+							moment(t, w, func() { require.NoError(t, say(w, r)) })
+						})), method(m))
+						require.Empty(t, log.Lines())
+					})
+				}
+			}
+		}
+	}
+}
+
+// What is settled before the header is in the RateLimit field, as in the token.
+func TestRateLimitSaysWhatIsSettled(t *testing.T) {
+	for name, change := range map[string]func(*middleware.Config){
+		"fixed window":   func(*middleware.Config) {},
+		"sliding window": func(cfg *middleware.Config) { cfg.Limits[0].Algorithm = storeless.SlidingWindow },
+		"token bucket":   func(cfg *middleware.Config) { cfg.Limits[0].Algorithm = middleware.TokenBucket },
+		"cookie alone":   func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly },
+		"no token":       func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly },
+		"by outcome": func(cfg *middleware.Config) {
+			cfg.Limits = append(cfg.Limits, middleware.Limit{Quota: 1000, Window: time.Hour})
+			cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"contact"}, Free: []int{http.StatusTeapot}}
+		},
+		"exact": func(cfg *middleware.Config) {
+			cfg.Exact = counting(memory.New(0, cfg.Now))
+		},
+		"exact, and down": func(cfg *middleware.Config) {
+			l := newLedger(new(clock))
+			l.Fault = onFire
+			cfg.Exact = &middleware.Exact{Counter: l, Outage: middleware.FailOpen}
+		},
+	} {
+		for _, m := range []string{http.MethodGet, http.MethodPost} {
+			for settled, left := range map[int64]string{10: "90", 4: "96", 40: "60", 0: "100", 500: "0"} {
+				t.Run(name+" "+m+" "+strconv.FormatInt(settled, 10), func(t *testing.T) {
+					cfg := contact(new(clock))
+					cfg.Limits[0].Quota = 100
+					cfg.Cost = func(*http.Request) int64 { return 10 }
+					cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds
+					change(&cfg)
+					h := newLimiter(t, cfg).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						require.NoError(t, middleware.Settle(r, settled))
+						w.WriteHeader(http.StatusOK)
+					}))
+					resp := requireStatus(t, http.StatusOK, send(h, method(m)))
+					require.Len(t, resp.Header.Values("RateLimit"), 1)
+					require.Regexp(t, `"contact";r=`+left+"\\b", resp.Header.Get("RateLimit"))
+					require.Equal(t, []string{left}, resp.Header.Values("X-RateLimit-Remaining"))
+					require.Len(t, resp.Header.Values("RateLimit-Policy"), 1)
+				})
+			}
+		}
+	}
+}
+
+// Each policy of a stack has its line, and that of the innermost says what was settled.
+func TestRateLimitOfAStackSaysWhatIsSettled(t *testing.T) {
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		_, _, h := stack(t, new(clock), plain, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			require.NoError(t, middleware.Settle(r, 2))
+			w.WriteHeader(http.StatusOK)
+		}))
+		resp := send(h, method(m))
+		require.Equal(t, []string{`"site";r=6;t=60`, `"page";r=0;t=60`}, resp.Header.Values("RateLimit"), m)
+		require.Len(t, resp.Header.Values(middleware.TokenHeader), 2)
+		require.Len(t, resp.Cookies(), 2)
+	}
+}
+
+// An early response carries no field of ours, whatever was settled before.
+func TestEarlyResponsesAfterSettling(t *testing.T) {
+	raw := &writer{header: http.Header{}}
+	through(t, raw, http.MethodPost, func(w http.ResponseWriter, r *http.Request) {
+		require.NoError(t, middleware.Settle(r, 3))
+		w.WriteHeader(http.StatusEarlyHints)
+		require.Equal(t, http.Header{"Transfer-Encoding": nil}, raw.sent, "without a line")
+		raw.sent = nil
+		w.WriteHeader(http.StatusOK)
+		require.Len(t, raw.sent.Values(middleware.TokenHeader), 1)
+		require.Len(t, raw.sent.Values("RateLimit"), 1)
+	})
+}
+
+// A quiet policy tells no numbers, after a settlement neither.
+func TestQuietAfterSettling(t *testing.T) {
+	cfg := contact(new(clock))
+	cfg.Quiet = true
+	h := newLimiter(t, cfg).Handler(settling(t, false))
+	require.Empty(t, send(h, method(http.MethodGet), settles(2)).Header.Values("RateLimit"))
+}
+
+// TestRefundBehindATimeout: http.TimeoutHandler answers and leaves the handler behind, which gives back what it could
+// not deliver in time, while the response is written. The race detector is the judge.
+func TestRefundBehindATimeout(t *testing.T) {
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		t.Run(m, func(t *testing.T) {
+			now := new(clock)
+			cfg := paid(now, newLedger(now))
+			cfg.Limits[0].Quota = 1000
+			outer := contact(now)
+			outer.Policy, outer.Limits[0].Quota = "outer", 1000
+			var late sync.WaitGroup
+			var pause time.Duration
+			inner := newLimiter(t, cfg).Handler(http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				defer late.Done()
+				<-r.Context().Done()
+				for began := time.Now(); time.Since(began) < pause; { // no sleep is that short
+				}
+				require.NoError(t, middleware.Refund(w, r))
+			}), time.Millisecond, "late"))
+			server := serve(t, newLimiter(t, outer).Handler(inner))
+			c := clientAt(t, "127.0.0.2")
+			for i := range 60 {
+				pause = time.Duration(i) * 5 * time.Microsecond
+				late.Add(1)
+				over(t, c, server.URL, method(m)) // 503, or 200 where the handler was done sooner
+				late.Wait()
+			}
+		})
+	}
+}
+
+func TestRefundMayBeTriedAgain(t *testing.T) {
+	c := new(clock)
+	counter := &altered{Counter: memory.New(0, c.Now)}
+	var errs []error
+	h := newLimiter(t, paid(c, counter)).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, err := range []error{exact.ErrNotCounted, exact.ErrNotCounted, nil, nil} {
+			if counter.OnRefund = nil; err != nil {
+				counter.OnRefund = notRefunded(err)
+			}
+			errs = append(errs, middleware.Refund(w, r))
+		}
+	}))
+	send(h)
+	require.ErrorIs(t, errs[0], exact.ErrNotCounted)
+	require.ErrorIs(t, errs[1], exact.ErrNotCounted)
+	require.NoError(t, errs[2])
+	require.ErrorIs(t, errs[3], exact.ErrNoRefund)
+
+	var err error
+	plain := newLimiter(t, contact(c)).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { err = middleware.Refund(w, r) }))
+	send(plain)
+	require.NoError(t, err, "on any policy")
+}
+
+// losing loses the answers to refunds, in the order of lose: after they were made.
+type losing struct {
+	exact.Counter
+	lose  []fate
+	asked int
+}
+
+// A fate is what becomes of a refund's answer.
+type fate int
+
+const (
+	arrives fate = iota
+	lostAtOnce
+	lostInTime // until the deadline nobody says anything
+	notCounted
+	otherError
+)
+
+func (l *losing) Refund(ctx context.Context, r exact.Receipt) error {
+	becomes := arrives
+	if l.asked < len(l.lose) {
+		becomes = l.lose[l.asked]
+	}
+	l.asked++
+	if becomes == notCounted {
+		return exact.ErrNotCounted
+	}
+	err := l.Counter.Refund(ctx, r)
+	switch becomes {
+	case lostAtOnce:
+		return exact.ErrMaybeCounted
+	case lostInTime:
+		<-ctx.Done()
+		return fmt.Errorf("%w: %w", exact.ErrMaybeCounted, ctx.Err())
+	case otherError:
+		return errEngine
+	}
+	return err
+}
+
+// A refund whose answer is lost is asked for again, by us and by the caller, and given once.
+func TestRefundWhoseAnswerIsLost(t *testing.T) {
+	for name, tt := range map[string]struct {
+		lose  []fate
+		errs  []error // of Refund, call by call; nil: it is done
+		asked int
+	}{
+		"never":                     {nil, []error{nil, exact.ErrNoRefund}, 1},
+		"once":                      {[]fate{lostAtOnce}, []error{nil, exact.ErrNoRefund}, 2},
+		"of any other error":        {[]fate{otherError}, []error{nil, exact.ErrNoRefund}, 2},
+		"twice":                     {[]fate{lostAtOnce, lostAtOnce}, []error{exact.ErrMaybeCounted, nil, exact.ErrNoRefund}, 3},
+		"three times":               {[]fate{lostAtOnce, lostAtOnce, lostAtOnce}, []error{exact.ErrMaybeCounted, nil, exact.ErrNoRefund}, 4},
+		"for the deadline":          {[]fate{lostInTime}, []error{exact.ErrMaybeCounted, nil, exact.ErrNoRefund}, 2},
+		"once, then not asked":      {[]fate{lostAtOnce, notCounted}, []error{exact.ErrNotCounted, nil, exact.ErrNoRefund}, 3},
+		"not asked, then lost":      {[]fate{notCounted, lostAtOnce}, []error{exact.ErrNotCounted, nil, exact.ErrNoRefund}, 3},
+		"not asked is not repeated": {[]fate{notCounted}, []error{exact.ErrNotCounted, nil, exact.ErrNoRefund}, 2},
+	} {
+		kit.RunBubble(t, name, func(t *testing.T) {
+			counter := &losing{Counter: memory.New(0, nil), lose: tt.lose}
+			cfg := hasty(new(clock), counter)
+			cfg.Now = nil
+			fails := true
+			h := newLimiter(t, cfg).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if !fails {
+					return
+				}
+				fails = false
+				for i, want := range tt.errs {
+					require.ErrorIs(t, middleware.Refund(w, r), want, "call %d", i)
+				}
+			}))
+			require.Equal(t, http.StatusOK, send(h).StatusCode)
+			require.Equal(t, tt.asked, counter.asked)
+			require.Equal(t, 5, admitted(h, 10), "all of the quota is there, and no more")
+			synctest.Wait()
+		})
+	}
+}
+
+// A charge that the counter does not have is no lost answer.
+func TestRefundOfNothingIsNotDone(t *testing.T) {
+	c := new(clock)
+	counter := &losing{Counter: &altered{Counter: memory.New(0, c.Now), OnRefund: notRefunded(exact.ErrNoRefund)}}
+	h := newLimiter(t, paid(c, counter)).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		require.ErrorIs(t, middleware.Refund(w, r), exact.ErrNoRefund)
+		require.ErrorIs(t, middleware.Refund(w, r), exact.ErrNoRefund)
+	}))
+	send(h)
+	require.Equal(t, 1, counter.asked)
+}
+
+// What comes back too late is an error, is not asked for again, and is counted.
+func TestLateRefundsAreCounted(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) { // the deadline passes
+		c := new(clock)
+		counter := &losing{Counter: &altered{Counter: memory.New(0, c.Now), OnRefund: notRefunded(exact.ErrLateRefund)}, lose: []fate{lostInTime}}
+		m := newLimiter(t, paid(c, counter))
+		h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			require.ErrorIs(t, middleware.Refund(w, r), exact.ErrMaybeCounted)
+			require.ErrorIs(t, middleware.Refund(w, r), exact.ErrLateRefund)
+			require.ErrorIs(t, middleware.Refund(w, r), exact.ErrNoRefund)
+		}))
+		send(h)
+		require.EqualValues(t, 1, m.Stats().Counter.LateRefunds)
+	})
+}
+
+func TestExactRefundLeavesTokenMemoryAndCounterAgreeing(t *testing.T) {
+	for _, m := range []string{http.MethodPost, http.MethodGet} {
+		for _, memory := range []bool{true, false} {
+			_, l, cfg := paidRoute()
+			cfg.Exact.Outage = middleware.FailOpen
+			cfg.InsecureNoMemory = !memory
+			var again error
+			failing := func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("X-Fail") != "" {
+					require.NoError(t, middleware.Refund(w, r))
+					again = middleware.Refund(w, r)
+					w.WriteHeader(http.StatusBadGateway)
+				}
+			}
+			h := newLimiter(t, cfg).Handler(&spy{Serve: failing})
+			first := send(h, method(m))
+			tok := first.Header.Get(middleware.TokenHeader)
+			failed := send(h, method(m), with("X-Fail", "1"), showing(tok))
+			require.ErrorIs(t, again, exact.ErrNoRefund)
+			require.EqualValues(t, 1, l.Charged)
+			refunded := failed.Header.Get(middleware.TokenHeader)
+			require.Equal(t, tok, refunded, "the token of before, byte for byte")
+
+			// The fallback tells what token and memory say.
+			l.Fault = func(context.Context, int) error { return errEngine }
+			resp := send(h, method(m), showing(refunded))
+			require.Equal(t, `"contact";r=3;t=60`, resp.Header.Get("RateLimit"))
+
+			// Whatever the handler says of caching.
+			l.Fault = nil
+			again = nil
+			private := newLimiter(t, cfg).Handler(&spy{Serve: func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Cache-Control", "private")
+				failing(w, r)
+			}})
+			tok = send(private, method(m), from("203.0.113.8")).Header.Get(middleware.TokenHeader)
+			back := send(private, method(m), with("X-Fail", "1"), showing(tok), from("203.0.113.8"))
+			require.Equal(t, []string{tok}, back.Header.Values(middleware.TokenHeader))
+
+			// The only request that was counted, refunded: no token is left.
+			l.Fault = nil
+			other := send(h, method(m), with("X-Fail", "1"), from("203.0.113.9"))
+			requireHeader(t, other, middleware.TokenHeader, "", "Set-Cookie", "")
+		}
+	}
+	require.ErrorIs(t, middleware.Refund(nil, &http.Request{}), exact.ErrNoRefund)
+}
+
+func TestExactRefundOpensASpentKey(t *testing.T) {
+	c := new(clock)
+	l := newLedger(c)
+	started, release := make(chan struct{}), make(chan struct{})
+	h := newLimiter(t, paid(c, l)).Handler(&spy{Serve: func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Fail") != "" {
+			close(started)
+			<-release
+			require.NoError(t, middleware.Refund(w, r))
+		}
+	}})
+	done := make(chan struct{})
+	go func() { defer close(done); send(h, with("X-Fail", "1")) }()
+	<-started
+	require.Equal(t, 4, admitted(h, 6))
+	close(release)
+	<-done
+	require.Equal(t, 1, admitted(h, 2), "what was given back can be had")
+}
+
+// A refusal that was on its way while somebody gave back is told, and not remembered.
+func TestExactRefusalDoesNotOvertakeARefund(t *testing.T) {
+	c := new(clock)
+	var taken atomic.Int64
+	var hold atomic.Bool
+	counter, release := memory.New(0, c.Now), make(chan struct{})
+	held := &altered{Counter: counter, OnTake: func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+		v, err := counter.Take(ctx, call)
+		if taken.Add(1); hold.Load() {
+			<-release // on its way
+		}
+		return v, err
+	}}
+	m := newLimiter(t, paid(c, held))
+	refund := make(chan struct{})
+	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Refund") != "" {
+			<-refund
+			if err := middleware.Refund(w, r); err != nil {
+				t.Error(err)
+			}
+		}
+	}))
+	require.Equal(t, 4, admitted(h, 4))
+	fifth, sixth := make(chan int, 1), make(chan int, 1)
+	go func() { fifth <- send(h, with("Refund", "1")).StatusCode }()
+	require.Eventually(t, func() bool { return taken.Load() == 5 }, patient, time.Millisecond)
+	hold.Store(true)
+	go func() { sixth <- send(h).StatusCode }()
+	require.Eventually(t, func() bool { return taken.Load() == 6 }, patient, time.Millisecond)
+	hold.Store(false)
+	close(refund)
+	require.Equal(t, http.StatusOK, <-fifth)
+	close(release)
+	require.Equal(t, http.StatusTooManyRequests, <-sixth)
+	require.Equal(t, http.StatusOK, send(h).StatusCode)
 }

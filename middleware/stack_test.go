@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // stack puts the limiter of a site around that of a page.
@@ -265,3 +269,333 @@ func TestPartsOfABatchAreNoOutcomeOfIt(t *testing.T) {
 	}
 	requireStatus(t, http.StatusTooManyRequests, send(h))
 }
+
+var theCrowd = middleware.Principal("everybody")
+
+// remaining returns what is left of the first limit.
+func remaining(t testing.TB, m *middleware.Middleware, id middleware.Identity) int64 {
+	t.Helper()
+	d, err := m.Decide(t.Context(), middleware.Ask{Identity: id, DryRun: true})
+	require.NoError(t, err)
+	return d.Limits()[0].Remaining
+}
+
+// everybody is a policy with one tally for all clients.
+func everybody(now *clock, quota int64) middleware.Config {
+	cfg := contact(now)
+	cfg.Policy, cfg.Limits[0].Quota, cfg.Identity = "everybody", quota, only(theCrowd)
+	return cfg
+}
+
+// visitorOf is a policy with a tally for each address.
+func visitorOf(now *clock, quota int64) middleware.Config {
+	cfg := contact(now)
+	cfg.Policy, cfg.Limits[0].Quota = "visitor", quota
+	return cfg
+}
+
+func TestOneClientDoesNotUseUpTheLimitOfAll(t *testing.T) {
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		for _, transport := range []middleware.TokenTransport{middleware.HeaderOrCookie, middleware.MemoryOnly} {
+			for _, outside := range []bool{true, false} {
+				t.Run(fmt.Sprint(m, transport, outside), func(t *testing.T) {
+					now := new(clock)
+					cfg := everybody(now, 12)
+					cfg.TokenTransport = transport
+					all, client := newLimiter(t, cfg), newLimiter(t, visitorOf(now, 8))
+					h := client.Handler(all.Handler(new(spy)))
+					if outside {
+						h = all.Handler(client.Handler(new(spy)))
+					}
+					one, another := echoing(h), echoing(h)
+					require.Equal(t, 8, admitted(one, 14, method(m)))
+					require.EqualValues(t, 4, remaining(t, all, theCrowd), "what was refused is not counted")
+					require.Equal(t, 4, admitted(another, 6, method(m), from("203.0.113.2")))
+				})
+			}
+		}
+	}
+}
+
+// spentPage is a policy that refuses whatever comes to it through the stack: 203.0.113.1 has used it up.
+func spentPage(t testing.TB, now *clock, change func(*middleware.Config)) http.Handler {
+	cfg := contact(now)
+	cfg.Policy, cfg.Limits[0].Quota = "page", 1
+	if change != nil {
+		change(&cfg)
+	}
+	h := newLimiter(t, cfg).Handler(new(spy))
+	admitted(h, 1)
+	return h
+}
+
+// TestWhatAnInnerPolicyRefusesIsNotChargedOutside sends three requests that an inner policy refuses, and asks what of five the outer one has
+// left: all where the charges came back.
+func TestWhatAnInnerPolicyRefusesIsNotChargedOutside(t *testing.T) {
+	const all, none = 5, 2
+	now := new(clock)
+	writing := func(before func(w http.ResponseWriter, r *http.Request)) func(http.Handler) http.Handler {
+		return func(h http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				before(w, r)
+				h.ServeHTTP(w, r)
+			})
+		}
+	}
+	algorithm := func(a storeless.Algorithm) func(*middleware.Config) {
+		return func(cfg *middleware.Config) { cfg.Limits[0].Algorithm = a }
+	}
+	identified := func(id middleware.Identity, err error) func(*middleware.Config) {
+		return func(cfg *middleware.Config) {
+			cfg.Identity = func(*http.Request) (middleware.Identity, error) { return id, err }
+		}
+	}
+	counted := func(cfg *middleware.Config) { cfg.Exact = counting(memory.New(0, now.Now)) }
+	memoryOnly := func(cfg *middleware.Config) { cfg.TokenTransport = middleware.MemoryOnly }
+	wantsWork := func(cfg *middleware.Config) { cfg.Challenge = &middleware.Challenge{Mode: middleware.Newcomers} }
+	for name, test := range map[string]struct {
+		outer, inner func(*middleware.Config)
+		between      func(http.Handler) http.Handler
+		from         string
+		left         int
+		logs         string
+	}{
+		"a fixed window":         {left: all},
+		"a sliding window":       {outer: algorithm(storeless.SlidingWindow), left: all},
+		"a token bucket":         {outer: algorithm(middleware.TokenBucket), left: all},
+		"IPv6, and its networks": {outer: func(cfg *middleware.Config) { cfg.Net56Factor, cfg.Net48Factor = 1, 1 }, from: "2001:db8::1", left: all},
+		"no memory":              {outer: func(cfg *middleware.Config) { cfg.InsecureNoMemory = true }, left: all},
+		"no tokens":              {outer: memoryOnly, left: all},
+		"a shadow limit that would have refused": {outer: func(cfg *middleware.Config) {
+			cfg.Limits = append(cfg.Limits, middleware.Limit{Name: "shadow", Quota: 1, Window: time.Hour, Shadow: true})
+		}, left: all},
+		"where work is for sale": {outer: func(cfg *middleware.Config) {
+			cfg.Challenge = &middleware.Challenge{Mode: middleware.WhenExhausted}
+		}, left: all},
+		"a policy that is busy with it": {outer: func(cfg *middleware.Config) {
+			cfg.Challenge = &middleware.Challenge{Mode: middleware.WhenBusy, BusyPerSecond: 1000}
+		}, left: none},
+		"an exact counter outside": {outer: counted, left: none, logs: "code=exact-outside"},
+		"an exact counter outside, in an outage": {outer: func(cfg *middleware.Config) {
+			cfg.Exact = counting(&altered{OnTake: notTaken(exact.ErrNotCounted)})
+			cfg.Exact.Outage = middleware.FailOpen
+		}, left: none, logs: "code=exact-outside"},
+		"an exact counter inside, whose refusal is remembered": {inner: counted, left: all},
+		"an exact counter inside that is asked each time":      {inner: counted, between: writing(func(http.ResponseWriter, *http.Request) { now.Advance(11 * time.Second) }), left: none},
+		"an exact counter inside that is down":                 {inner: func(cfg *middleware.Config) { cfg.Exact = counting(&altered{OnTake: notTaken(exact.ErrNotCounted)}) }, left: none},
+		"a cost that can never pass inside":                    {inner: func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return 9 } }, left: all},
+		"work that is wanted inside":                           {inner: wantsWork, left: all},
+		"a proof for each request that is wanted inside":       {inner: func(cfg *middleware.Config) { cfg.Challenge = &middleware.Challenge{Mode: middleware.EveryRequest} }, left: all},
+		"credentials that are wrong inside":                    {inner: identified(middleware.Identity{}, &middleware.Denial{}), left: none},
+		"a client that cannot be told inside":                  {inner: identified(middleware.Identity{}, nil), left: none},
+		"a client that cannot be told now":                     {inner: identified(middleware.Identity{}, middleware.ErrIdentityUnavailable), left: none},
+		"a cost that is wrong inside":                          {inner: func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return -1 } }, left: none},
+		"a policy inside that only tries":                      {inner: func(cfg *middleware.Config) { cfg.Shadow = true }, left: none},
+		"another writer in between that can be unwrapped":      {between: wrapping(func(w http.ResponseWriter) http.ResponseWriter { return wrappedWriter{w} }), left: none},
+		"another writer that cannot":                           {between: wrapping(func(w http.ResponseWriter) http.ResponseWriter { return struct{ http.ResponseWriter }{w} }), left: none},
+		"a recorder: part of a batch":                          {between: wrapping(func(http.ResponseWriter) http.ResponseWriter { return httptest.NewRecorder() }), left: none},
+		"a timeout in between":                                 {between: func(h http.Handler) http.Handler { return http.TimeoutHandler(h, time.Hour, "") }, left: none},
+		"a 103 before":                                         {between: writing(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusEarlyHints) }), left: all},
+		"a response that has begun":                            {outer: memoryOnly, between: writing(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }), left: none},
+		"a response that was flushed":                          {outer: memoryOnly, between: writing(func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() }), left: none},
+		"a charge that was settled to what it was":             {between: writing(func(_ http.ResponseWriter, r *http.Request) { _ = middleware.Settle(r, 1) }), left: none},
+		"a charge that was given back already":                 {between: writing(func(w http.ResponseWriter, r *http.Request) { _ = middleware.Refund(w, r) }), left: all},
+		"a handler that panics after the refusal":              {between: panicking, left: all},
+		"a window that ends meanwhile":                         {inner: wantsWork, between: writing(func(http.ResponseWriter, *http.Request) { now.Advance(time.Minute) }), left: all},
+		"a window that ends, and weighs on":                    {outer: algorithm(storeless.SlidingWindow), inner: wantsWork, between: writing(func(http.ResponseWriter, *http.Request) { now.Advance(time.Minute) }), left: all},
+	} {
+		for _, m := range []string{http.MethodGet, http.MethodPost} {
+			t.Run(name+", "+m, func(t *testing.T) {
+				as := []option{from("203.0.113.1"), method(m)}
+				if test.from != "" {
+					as[0] = from(test.from)
+				}
+				cfg := contact(now)
+				cfg.Policy = "site"
+				if test.outer != nil {
+					test.outer(&cfg)
+				}
+				log := logTo(&cfg)
+				outer, between := newLimiter(t, cfg), test.between
+				if between == nil {
+					between = plain
+				}
+				inner := spentPage(t, now, test.inner)
+				send(inner, as...)
+				h := outer.Handler(between(inner))
+				tok := ""
+				for range 3 {
+					resp := send(swallowing(h), append(as, showing(tok))...)
+					require.NotNil(t, resp)
+					tok = tokenIn(resp)
+				}
+				require.Equal(t, test.left, admitted(echoing(outer.Handler(new(spy))), 9, append(as, showing(tok))...), "by token and memory")
+				require.Contains(t, log.String(), test.logs)
+				if test.logs == "" {
+					require.Empty(t, log.Lines())
+				}
+				now.Advance(2*time.Hour - time.Duration(now.Offset.Load())%time.Hour)
+			})
+		}
+	}
+}
+
+func panicking(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r)
+		panic(http.ErrAbortHandler)
+	})
+}
+
+// swallowing recovers from a panic.
+func swallowing(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() { _ = recover() }()
+		h.ServeHTTP(w, r)
+	})
+}
+
+// TestRefusedInsideAfterWork: what was bought is kept, and what was spent stays spent.
+func TestRefusedInsideAfterWork(t *testing.T) {
+	full := func(now *clock) http.Handler { return spentPage(t, now, nil) }
+	t.Run("a bought tally", func(t *testing.T) {
+		now := new(clock)
+		s := newSite(t, challenging(now, middleware.Newcomers))
+		inner := full(now)
+		tok := bought(t, s)
+		for range 3 {
+			resp := requireStatus(t, http.StatusTooManyRequests, send(s.M.Handler(inner), showing(tok)))
+			require.True(t, s.Decisions.Last().Own)
+			require.Contains(t, resp.Header.Values("RateLimit"), `"contact";r=5`)
+		}
+		require.Equal(t, 5, admitted(s, 9, showing(tok)))
+	})
+	t.Run("a proof that opens a tally keeps its token", func(t *testing.T) {
+		now := new(clock)
+		s := newSite(t, challenging(now, middleware.Newcomers))
+		inner := full(now)
+		resp := requireStatus(t, http.StatusTooManyRequests, send(s.M.Handler(inner), proving(solved(t, fetched(s)))))
+		require.NotEmpty(t, tokenIn(resp), "it was paid for")
+		require.Equal(t, 5, admitted(s, 9, showing(tokenIn(resp))))
+	})
+	t.Run("a proof for a request stays spent", func(t *testing.T) {
+		now := new(clock)
+		s := newSite(t, challenging(now, middleware.EveryRequest))
+		inner, proof := full(now), solved(t, fetched(s))
+		requireStatus(t, http.StatusTooManyRequests, send(s.M.Handler(inner), proving(proof)))
+		requireStatus(t, http.StatusForbidden, send(s, proving(proof)))
+		require.Equal(t, middleware.ProofReplayed, s.Decisions.Last().Reason)
+		for range 5 {
+			requireStatus(t, http.StatusOK, send(s, proving(solved(t, fetched(s)))))
+		}
+		requireStatus(t, http.StatusTooManyRequests, fetched(s))
+	})
+	t.Run("the waiting room", func(t *testing.T) {
+		now := new(clock)
+		s := newSite(t, waiting(now, middleware.Newcomers))
+		inner := full(now)
+		for _, ticket := range ticketsOf(t, s, laneQuota) {
+			now.Advance(5 * time.Second)
+			requireStatus(t, http.StatusTooManyRequests, send(s.M.Handler(inner), holding(ticket)))
+			require.True(t, s.Decisions.Last().FromWaitingRoom)
+		}
+		tickets := ticketsOf(t, s, 3)
+		now.Advance(5 * time.Second)
+		require.Zero(t, admittedWith(s, tickets), "a ticket that was used has charged")
+	})
+}
+
+// TestRefusedInsideOfALogin: what is refused inside was no guess: it is neither counted, nor charged for its status.
+func TestRefusedInsideOfALogin(t *testing.T) {
+	for _, said := range []string{"nothing", "true", "false"} {
+		t.Run(said, func(t *testing.T) {
+			now := new(clock)
+			cfg := login(now)
+			cfg.Limits[0].Quota = 6
+			outer, inner := newLimiter(t, cfg), spentPage(t, now, nil)
+			h := outer.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if said != "nothing" {
+					middleware.Charge(r, said == "true")
+				}
+				inner.ServeHTTP(w, r)
+			}))
+			for range 3 {
+				requireStatus(t, http.StatusTooManyRequests, send(h))
+			}
+			require.EqualValues(t, 5, failuresLeft(t, outer))
+			d, err := outer.Decide(t.Context(), middleware.Ask{Identity: peerIdentity, DryRun: true})
+			require.NoError(t, err)
+			require.EqualValues(t, 5, d.Limits()[0].Remaining, "the one that has asked for failures")
+			passed := 0
+			for range 9 {
+				if send(outer.Handler(http.HandlerFunc(passwords))).StatusCode == http.StatusUnauthorized {
+					passed++
+				}
+			}
+			require.Equal(t, 5, passed)
+		})
+	}
+}
+
+// TestThreePolicies: each around the one that refuses gives back what it can.
+func TestThreePolicies(t *testing.T) {
+	for _, exactly := range []int{-1, 0, 1} {
+		t.Run(fmt.Sprint(exactly), func(t *testing.T) {
+			now := new(clock)
+			var around [2]*middleware.Middleware
+			h := spentPage(t, now, nil)
+			for i := range around {
+				cfg := contact(now)
+				cfg.Policy = fmt.Sprint("policy-", i)
+				if i == exactly {
+					cfg.Exact = counting(memory.New(0, now.Now))
+				}
+				around[i] = newLimiter(t, cfg)
+				h = around[i].Handler(h)
+			}
+			tokens := []string{}
+			for i := range 3 {
+				resp := requireStatus(t, http.StatusTooManyRequests, send(h, showing(tokens...)))
+				tokens = resp.Header.Values(middleware.TokenHeader)
+				if exactly < 0 {
+					require.Empty(t, tokens, "nothing is counted")
+					require.Equal(t, []string{`"policy-1";r=5`, `"policy-0";r=5`, `"page";r=0;t=60`}, resp.Header.Values("RateLimit"))
+				}
+				for n, m := range around {
+					want := int64(5)
+					if n == exactly {
+						want -= int64(i + 1)
+					}
+					require.Equal(t, want, remaining(t, m, peerIdentity), n)
+				}
+			}
+		})
+	}
+}
+
+// A writer that can be unwrapped may throw away what it was given. A handler that answers a refusal by work of its own,
+// through such a one, is charged outside each time.
+func TestAFallbackForARefusalIsCharged(t *testing.T) {
+	now := new(clock)
+	outer, inner := contact(now), contact(now)
+	outer.Policy, inner.Policy, inner.Limits[0].Quota = "outer", "inner", 1
+	first, fallbacks := newLimiter(t, inner).Handler(new(spy)), 0
+	h := newLimiter(t, outer).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		buffer := httptest.NewRecorder()
+		first.ServeHTTP(buffering{buffer, w}, r)
+		if buffer.Code == http.StatusTooManyRequests {
+			fallbacks++
+			w.WriteHeader(http.StatusOK)
+		}
+	}))
+	require.Equal(t, 5, admitted(h, 50))
+	require.Equal(t, 4, fallbacks)
+}
+
+// buffering writes to a buffer, and shows the writer below it.
+type buffering struct {
+	*httptest.ResponseRecorder
+	below http.ResponseWriter
+}
+
+func (b buffering) Unwrap() http.ResponseWriter { return b.below }

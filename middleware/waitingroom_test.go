@@ -3,7 +3,16 @@
 package middleware_test
 
 import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/cryptotest"
@@ -12,6 +21,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
+	pages "github.com/tallystick/tallystick/proof/pages"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // A ticket goes with a refusal.
@@ -383,4 +395,284 @@ func TestTicketsOfALargeRoom(t *testing.T) {
 	for i, want := range []int{0, 10, 10, 10, 0} {
 		require.Equal(t, want, admitted(h, 50, holding(tickets[i])), i)
 	}
+}
+
+// The waiting room is on by default where tallies are sold, and off in EveryRequest:
+// there even a fifth without work is more than the owner asked for.
+func TestWhereTheWaitingRoomIs(t *testing.T) {
+	offered := func(t *testing.T, cfg middleware.Config) bool {
+		h := newSite(t, cfg)
+		admitted(h, 20)
+		resp := send(h, html)
+		require.GreaterOrEqual(t, resp.StatusCode, 400)
+		require.Equal(t, waitCookieIn(t, resp) != "", h.Decisions.Last().RoomWait > 0)
+		return waitCookieIn(t, resp) != ""
+	}
+	for name, want := range map[string]bool{"WhenExhausted": true, "Newcomers": true, "EveryRequest": false} {
+		mode := allModes[name]
+		t.Run(name, func(t *testing.T) {
+			cfg := challenging(new(clock), mode)
+			require.Equal(t, want, offered(t, cfg))
+			cfg.Challenge.NoWaitingRoom = true
+			require.False(t, offered(t, cfg))
+			cfg.Challenge.NoWaitingRoom = false
+			cfg.TokenTransport = middleware.HeaderOnly
+			require.False(t, offered(t, cfg), "no cookie, no ticket")
+			cfg.InsecureNoMemory = true
+			if mode == middleware.Newcomers {
+				require.False(t, offered(t, cfg), "nothing would count it")
+			}
+			cfg.InsecureNoMemory, cfg.TokenTransport = false, middleware.HeaderOrCookie
+			cfg.Challenge.WaitingRoom = 3
+			require.True(t, offered(t, cfg))
+			cfg.Shadow = true
+			h := newSite(t, cfg)
+			admitted(h, 20)
+			require.Empty(t, waitCookieIn(t, send(h, html)), "shadow mode withholds it with the refusal")
+			require.False(t, h.Decisions.Last().Admitted)
+			require.Zero(t, h.Decisions.Last().RoomWait)
+		})
+	}
+	t.Run("no challenge", func(t *testing.T) {
+		require.False(t, offered(t, contact(new(clock))))
+	})
+}
+
+func TestBadWaitShares(t *testing.T) {
+	for _, test := range []struct {
+		field string
+		spoil func(*middleware.Config)
+	}{
+		{"WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom = -1 }},
+		{"WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom = 1 << 31 }},
+		{"NoWaitingRoom", func(cfg *middleware.Config) {
+			cfg.Challenge.WaitingRoom, cfg.Challenge.NoWaitingRoom = 5, true
+		}},
+		{"WaitingRoom", func(cfg *middleware.Config) {
+			cfg.Challenge.WaitingRoom, cfg.TokenTransport = 5, middleware.HeaderOnly
+		}},
+		{"WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom, cfg.InsecureNoMemory = 5, true }},
+	} {
+		cfg := challenging(new(clock), middleware.Newcomers)
+		test.spoil(&cfg)
+		_, err := middleware.New(cfg)
+		require.Equal(t, []string{"Challenge." + test.field}, problems(t, err), "%v", err)
+	}
+}
+
+// Every limit of every tier has its share, at least 1, in quota and burst.
+func TestQuotasOfTheWaitingRoom(t *testing.T) {
+	limits := func(quota int64) []middleware.Limit {
+		return []middleware.Limit{
+			{Name: "s", Quota: quota, Window: time.Minute},
+			{Name: "f", Algorithm: middleware.FixedWindow, Quota: 10 * quota, Window: time.Hour},
+			{Name: "t", Algorithm: middleware.TokenBucket, Quota: 3 * quota, Window: time.Hour, Burst: 2 * quota},
+			{Name: "l", Algorithm: storeless.LeakyBucket, Quota: 2 * quota, Window: time.Second},
+		}
+	}
+	for _, test := range []struct {
+		share, quota, tier int64
+		want               string
+		wantTier           string
+	}{
+		{0, 11, 50, `"s";q=2;w=60, "f";q=22;w=3600, "t";q=4;w=2400, "l";q=1;w=1`, `"s";q=10;w=60, "f";q=100;w=3600, "t";q=20;w=2400, "l";q=1;w=1`},
+		{1, 3, 7, `"s";q=3;w=60, "f";q=30;w=3600, "t";q=6;w=2400, "l";q=1;w=1`, `"s";q=7;w=60, "f";q=70;w=3600, "t";q=14;w=2400, "l";q=1;w=1`},
+		{1 << 20, 3, 7, `"s";q=1;w=60, "f";q=1;w=3600, "t";q=1;w=3600, "l";q=1;w=1`, `"s";q=1;w=60, "f";q=1;w=3600, "t";q=1;w=3600, "l";q=1;w=1`},
+	} {
+		now := new(clock)
+		cfg := challenging(now, middleware.Newcomers)
+		cfg.Limits, cfg.Challenge.WaitingRoom = limits(test.quota), test.share
+		cfg.Tiers = map[string][]middleware.Limit{"pro": limits(test.tier)}
+		cfg.Identity = byTier(only(middleware.APIKey("somebody")))
+		h := newSite(t, cfg)
+		ticket := refusedWithTicket(t, h)
+		now.Advance(5 * time.Second)
+		resp := requireStatus(t, http.StatusOK, send(h, holding(ticket), with("Tier", "pro")))
+		require.Equal(t, test.wantTier, resp.Header.Get("RateLimit-Policy"))
+		require.Equal(t, "pro", h.Decisions.Last().Tier)
+		now.Advance(48 * time.Hour)
+		ticket = refusedWithTicket(t, h)
+		now.Advance(5 * time.Second)
+		require.Equal(t, test.want, send(h, holding(ticket)).Header.Get("RateLimit-Policy"))
+	}
+	t.Run("a bucket that would take longer than a year to empty", func(t *testing.T) {
+		cfg := challenging(new(clock), middleware.Newcomers)
+		cfg.Limits = []middleware.Limit{{Algorithm: middleware.TokenBucket, Quota: 9, Window: 24 * time.Hour, Burst: 366 * 9}}
+		newSite(t, cfg)
+	})
+}
+
+// Development over plain HTTP, and pages in other sites' frames.
+func TestWaitCookieAttributes(t *testing.T) {
+	cfg := waiting(new(clock), middleware.Newcomers)
+	cfg.InsecureCookie = true
+	line := send(newSite(t, cfg), html).Header.Get("Set-Cookie")
+	require.Regexp(t, `^tallystick-contact\.wait=[\w-]{44}; Max-Age=605; Path=/; HttpOnly; SameSite=Lax$`, line)
+	cfg.InsecureCookie, cfg.EmbeddedCookie = false, true
+	line = send(newSite(t, cfg), html).Header.Get("Set-Cookie")
+	require.Regexp(t, `^__Host-tallystick-contact\.wait=[\w-]{44}; Max-Age=605; Path=/; HttpOnly; Secure; SameSite=None; Partitioned$`, line)
+}
+
+var update = flag.Bool("update", false, "rewrite the table of the waiting room in proof/lab/price/README.md")
+
+const (
+	roomPage  = "../proof/lab/price/README.md"
+	roomBegin = "<!-- generated by: go test ./middleware -run TestWaitingRoomTable -update -->"
+	roomEnd   = "<!-- end of what is generated -->"
+)
+
+// A waiter holds a ticket, and comes when it has been told to.
+type waiter struct {
+	cookie string
+	due    time.Duration // when it comes next
+	gives  time.Duration // when it gives up
+}
+
+// A lobby is people without JavaScript, and a script that wants all of the waiting room, behind one address.
+type lobby struct {
+	handler http.Handler
+	now     *clock
+	told    time.Duration // the RoomWait of the last decision
+	arrive  *rand.Rand
+	press   *rand.Rand
+	people  []waiter
+	script  []waiter
+
+	came, served, taken int
+}
+
+func newLobby(t *testing.T, limit middleware.Limit, tickets int) *lobby {
+	q := &lobby{now: new(clock), arrive: random(1), press: random(3), script: make([]waiter, tickets)}
+	cfg := waiting(q.now, middleware.Newcomers)
+	cfg.Limits = []middleware.Limit{limit}
+	cfg.OnDecision = func(_ context.Context, d middleware.Decision) { q.told = d.RoomWait }
+	q.handler, _ = limited(t, cfg)
+	return q
+}
+
+// ask sends a form as a browser does, and reports whether it was served.
+func (q *lobby) ask(t *testing.T, at time.Duration, w *waiter) bool {
+	q.now.Offset.Store(int64(at))
+	resp := send(q.handler, html, holding(w.cookie))
+	if cookie := waitCookieIn(t, resp); cookie != "" {
+		w.cookie = cookie
+	}
+	w.due = at + q.told
+	return resp.StatusCode == http.StatusOK
+}
+
+// rush lets the script take what it can. It comes on the second, before anybody else, with one open ticket after the
+// other until the room is full, and draws a new one for each that it has used.
+func (q *lobby) rush(t *testing.T, at time.Duration) {
+	for i := range q.script {
+		w := &q.script[i]
+		if w.due > at {
+			continue
+		}
+		held := ticketOf(w.cookie)
+		switch {
+		case q.ask(t, at, w):
+			q.taken++
+			if q.ask(t, at, w) { // to hear when the next one opens
+				q.taken++
+				w.due = at + time.Second
+			}
+		case ticketOf(w.cookie) == held: // it is open: the room is full, for the others too
+			for j := range q.script {
+				q.script[j].due = max(q.script[j].due, w.due)
+			}
+			return
+		}
+	}
+}
+
+// play has one come every so often, at random. People press the button up to
+// ten seconds after they have been told to, and give up after half an hour.
+func (q *lobby) play(t *testing.T, every, length time.Duration) {
+	next := time.Duration(0)
+	for at := time.Duration(0); at < length; at += time.Second {
+		q.rush(t, at)
+		for ; next <= at; next += time.Second + time.Duration(q.arrive.Int64N(int64(2*every))) {
+			q.came++
+			q.people = append(q.people, waiter{due: at, gives: at + 30*time.Minute})
+		}
+		q.people = slices.DeleteFunc(q.people, func(w waiter) bool { return w.gives < at })
+		for i := 0; i < len(q.people); i++ {
+			w := &q.people[i]
+			if w.due > at {
+				continue
+			}
+			if q.ask(t, at, w) {
+				q.served++
+				q.people = slices.Delete(q.people, i, i+1)
+				i--
+				continue
+			}
+			w.due += time.Duration(1+q.press.Int64N(10)) * time.Second
+		}
+	}
+}
+
+// TestWaitingRoomTable prints who gets in where a script competes with people for the
+// waiting room of one address. One ticket must not be worth more than another.
+func TestWaitingRoomTable(t *testing.T) {
+	cryptotest.SetGlobalRandom(t, 1)
+	var b bytes.Buffer
+	b.WriteString("| limit; of it the room has | tickets of the script | people | of them let in | let in of the script |\n|---|--:|--:|--:|--:|\n")
+	for _, room := range []struct {
+		text          string
+		limit         middleware.Limit
+		every, length time.Duration
+	}{
+		{"5 in 10 min; 1", middleware.Limit{Quota: 5, Window: 10 * time.Minute}, 20 * time.Minute, 12 * time.Hour},
+		{"20 a minute; 4", middleware.Limit{Quota: 20, Window: time.Minute}, time.Minute, 3 * time.Hour},
+		{"50 an hour; 10", middleware.Limit{Quota: 50, Window: time.Hour}, 10 * time.Minute, 6 * time.Hour},
+	} {
+		for _, tickets := range []int{0, 1, 10, 1000} {
+			if kit.Brief() && !*update && tickets != 1 {
+				continue
+			}
+			q := newLobby(t, room.limit, tickets)
+			q.play(t, room.every, room.length)
+			fmt.Fprintf(&b, "| %s | %d | %d | %d %% | %d |\n", room.text, tickets, q.came, 100*q.served/q.came, q.taken)
+			if tickets == 1 {
+				require.Greater(t, 100*q.served/q.came, 25, "%s: one ticket is worth no more than another", room.text)
+			}
+		}
+	}
+	t.Log("\n" + b.String())
+
+	page, err := os.ReadFile(roomPage)
+	require.NoError(t, err)
+	from, to, err := pages.Between(page, roomBegin, roomEnd)
+	require.NoError(t, err)
+	if *update {
+		require.NoError(t, os.WriteFile(roomPage, slices.Concat(page[:from], b.Bytes(), page[to:]), 0o644))
+		return
+	}
+	for line := range strings.Lines(b.String()) {
+		require.True(t, roomRowIn(t, string(page[from:to]), line), "the table is old: %s\n%s", roomBegin, line)
+	}
+}
+
+// roomRowIn reports whether a table has a row like line. The draws of tickets are those of crypto/rand, whose stream
+// for a seed another Go release may change: what they decide may be off by as much as another seed would make it.
+func roomRowIn(t *testing.T, table, line string) bool {
+	const row = `(?m)^\| (.*) \| (\d+) \| (\d+) \| (\d+) % \| (\d+) \|$`
+	want := regexp.MustCompile(row).FindStringSubmatch(line)
+	if want == nil {
+		return strings.Contains(table, line) // the head
+	}
+	number := func(s string) int {
+		n, err := strconv.Atoi(s)
+		require.NoError(t, err)
+		return n
+	}
+	for _, got := range regexp.MustCompile(row).FindAllStringSubmatch(table, -1) {
+		if slices.Equal(got[1:4], want[1:4]) {
+			people, script := number(got[4])-number(want[4]), number(got[5])-number(want[5])
+			return people*people <= 25*25 && script*script <= max(10*10, number(want[5])*number(want[5])/25)
+		}
+	}
+	return false
 }

@@ -62,10 +62,10 @@ type Handler struct {
 	// page.
 	Page http.Handler
 
-	withElement
+	withElement //lint:ignore U1000 package middleware looks for its method
 }
 
-type withElement = page.WithElement
+type withElement = page.WithElement //lint:ignore U1000 as above
 
 // defaultMaxBody holds long letters, and no files.
 const defaultMaxBody = 64 << 10

@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package middleware_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// requireOnce checks that the response has each line of ours once, whatever else it has.
+func requireOnce(t *testing.T, resp *http.Response, policies ...string) {
+	t.Helper()
+	for _, policy := range policies {
+		for _, name := range []string{"RateLimit", "RateLimit-Policy"} {
+			ours := slices.DeleteFunc(slices.Clone(resp.Header.Values(name)), func(line string) bool { return !strings.HasPrefix(line, `"`+policy+`"`) })
+			require.Len(t, ours, 1, "%s of %s", name, policy)
+		}
+		cookies := slices.DeleteFunc(slices.Clone(resp.Header.Values("Set-Cookie")), func(line string) bool {
+			return !strings.HasPrefix(line, "__Host-tallystick-"+policy+"=")
+		})
+		require.Len(t, cookies, 1, policy)
+	}
+	require.Len(t, resp.Header.Values(middleware.TokenHeader), len(policies))
+}
+
+// TestFinalFields: our fields stand on the final response, each once, whatever a
+// handler did to the map, by every method and protocol.
+func TestFinalFields(t *testing.T) {
+	files := http.FileServerFS(fstest.MapFS{"a": {Data: []byte("ok"), ModTime: midnight}})
+	cleared := func(then http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			clear(w.Header())
+			then(w, r)
+		}
+	}
+	ok := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }
+	for name, test := range map[string]struct {
+		handler http.HandlerFunc
+		around  func(http.Handler) http.Handler
+	}{
+		"plain":                  {ok, plain},
+		"nothing":                {func(http.ResponseWriter, *http.Request) {}, plain},
+		"cleared":                {cleared(ok), plain},
+		"cleared and nothing":    {cleared(func(http.ResponseWriter, *http.Request) {}), plain},
+		"cleared and no content": {cleared(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), plain},
+		"the token alone taken": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Del(middleware.TokenHeader)
+			ok(w, r)
+		}, plain},
+		"flushed": {cleared(func(w http.ResponseWriter, r *http.Request) {
+			w.(http.Flusher).Flush()
+			ok(w, r)
+		}), plain},
+		"flushed by a controller": {cleared(func(w http.ResponseWriter, r *http.Request) {
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				t.Error(err)
+			}
+			ok(w, r)
+		}), plain},
+		"copied": {cleared(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader("ok")) }), plain},
+		"a file": {func(w http.ResponseWriter, r *http.Request) {
+			r.URL.Path = "/a"
+			files.ServeHTTP(w, r)
+		}, plain},
+		"no such file": {func(w http.ResponseWriter, r *http.Request) {
+			r.URL.Path = "/missing"
+			files.ServeHTTP(w, r)
+		}, plain},
+		"hints": {func(w http.ResponseWriter, r *http.Request) {
+			hint(w, r)
+			hint(w, r)
+			ok(w, r)
+		}, plain},
+		"a timeout inside": {http.TimeoutHandler(http.HandlerFunc(ok), time.Hour, "").ServeHTTP, plain},
+		"a panic":          {cleared(func(http.ResponseWriter, *http.Request) { panic("handler") }), recoverer},
+	} {
+		for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions} {
+			t.Run(name+", "+m, func(t *testing.T) {
+				requireWhole(t, over(t, clientAt(t, "127.0.0.2"), behind(t, test.handler, test.around).URL, method(m)))
+
+				site, page := contact(new(clock)), contact(new(clock))
+				site.Policy = "site"
+				page.Policy = "page"
+				h := test.around(newLimiter(t, site).Handler(newLimiter(t, page).Handler(test.handler)))
+				resp := over(t, clientAt(t, "127.0.0.2"), serve(t, h).URL, method(m))
+				requireOnce(t, resp, "site", "page")
+				require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
+			})
+		}
+	}
+}
+
+// TestFinalFieldsOfHTTP10: a server of Go's sends its 1xx to those clients too.
+func TestFinalFieldsOfHTTP10(t *testing.T) {
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		server := behind(t, func(w http.ResponseWriter, r *http.Request) {
+			clear(w.Header())
+			hint(w, r)
+			_, _ = io.WriteString(w, "ok")
+		})
+		requireWhole(t, oneShot(t, server, m+" / HTTP/1.0\r\n\r\n"))
+	}
+}
+
+// TestFinalFieldsBehindAProxy stacks two limiters around a reverse proxy, whose upstream sends a 1xx, and limits too.
+func TestFinalFieldsBehindAProxy(t *testing.T) {
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		for name, hints := range map[string][]http.HandlerFunc{"plain": nil, "103": {hint}} {
+			t.Run(name+", "+m, func(t *testing.T) {
+				limits := contact(new(clock))
+				limits.Policy = "upstream"
+				upstream := serve(t, newLimiter(t, limits).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					for _, hint := range hints {
+						hint(w, r)
+					}
+					_, _ = io.WriteString(w, "ok")
+				})))
+				_, _, h := stack(t, new(clock), plain, proxyTo(t, upstream.URL))
+				resp := requireStatus(t, http.StatusOK, over(t, clientAt(t, "127.0.0.2"), serve(t, h).URL, method(m)))
+				require.Len(t, resp.Header.Values(middleware.TokenHeader), 3, "each tally has its token")
+				require.Len(t, resp.Header.Values("Set-Cookie"), 3)
+				lines := []string{`"site";r=6;t=60`, `"page";r=1;t=60`}
+				if m == http.MethodPost { // of a GET, the fields of those names are replaced
+					lines = append(lines, `"upstream";r=4;t=60`)
+				}
+				require.Equal(t, lines, resp.Header.Values("RateLimit"))
+				require.Contains(t, resp.Header.Values("Cache-Control"), "no-store")
+			})
+		}
+	}
+}
+
+// A handler that says something else in the place of a field of ours has the last word, unless it
+// leaves a token where a shared cache may take it. There is one rule for all methods, and for
+// what an outer middleware has said before.
+func TestHandlersOwnFields(t *testing.T) {
+	for _, test := range []struct {
+		control string
+		want    string // "": as it is
+		token   bool
+	}{
+		{"private", "", true},
+		{"private, max-age=3600", "", true},
+		{"max-age=3600, Private", "", true},
+		{"private, no-cache", "", true},
+		{"no-store, no-transform", "", true},
+		{"no-store, no-cache, max-age=0", "", true},
+		{"public, max-age=60", "", false},
+		{"s-maxage=60", "", false},
+		{"max-age=60", "", false},
+		{`private="x-custom", max-age=60`, "", false},
+		{`no-cache="x-custom", max-age=60`, "", false},
+		// A shared cache may store it, to ask each time or when it is stale.
+		{"no-cache", "no-store", true},
+		{"no-cache, max-age=60", "no-store", true},
+		{"stale-while-revalidate=60", "no-store", true},
+		{"max-age=0", "no-store", true},
+		{`private="x-custom"`, "no-store", true},
+		{"no-store, must-understand", "no-store", true},
+		// It contradicts itself.
+		{"private, public", "no-store", true},
+		{"private, s-maxage=60", "no-store", true},
+		{"private, s-maxage=0", "no-store", true},
+		{"no-store, public, max-age=60", "no-store", true},
+	} {
+		for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
+			for _, before := range []bool{false, true} {
+				for limiters := 1; limiters <= 2; limiters++ {
+					t.Run(test.control+", "+m, func(t *testing.T) {
+						say := func(w http.ResponseWriter) { w.Header().Set("Cache-Control", test.control) }
+						var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+							if !before {
+								say(w)
+							}
+							w.WriteHeader(http.StatusOK)
+						})
+						for range limiters {
+							h = newLimiter(t, contact(new(clock))).Handler(h)
+						}
+						resp := send(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+							if before {
+								say(w)
+							}
+							h.ServeHTTP(w, r)
+						}), method(m))
+						token, want := test.token, test.want
+						switch {
+						case want != "":
+						case before && !token && m != http.MethodGet && m != http.MethodHead:
+							token, want = true, "no-store" // it was not said of this response
+						default:
+							want = test.control
+						}
+						require.Equal(t, []string{want}, resp.Header.Values("Cache-Control"))
+						require.Equal(t, token, tokenIn(resp) != "")
+						require.Equal(t, token, cookieIn(resp) != nil)
+						require.Equal(t, token, resp.Header.Get("RateLimit") != "")
+					})
+				}
+			}
+		}
+	}
+	t.Run("lists are for all", func(t *testing.T) {
+		for _, do := range []func(http.Header, string, string){http.Header.Set, http.Header.Add} {
+			resp := send(newLimiter(t, contact(new(clock))).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				do(w.Header(), "RateLimit", `"own";r=1`)
+				w.WriteHeader(http.StatusOK)
+			})))
+			require.Equal(t, []string{`"contact";r=4;t=60`, `"own";r=1`}, resp.Header.Values("RateLimit"))
+		}
+	})
+	t.Run("X-RateLimit has one value", func(t *testing.T) {
+		cfg := contact(new(clock))
+		cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds
+		resp := send(newLimiter(t, cfg).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-RateLimit-Remaining", "17")
+			w.Header().Del("X-RateLimit-Limit")
+			w.WriteHeader(http.StatusOK)
+		})))
+		requireHeader(t, resp, "X-RateLimit-Remaining", "17", "X-RateLimit-Limit", "5")
+	})
+	t.Run("cookies", func(t *testing.T) {
+		resp := send(newLimiter(t, contact(new(clock))).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Set-Cookie", "session=1")
+			w.WriteHeader(http.StatusOK)
+		})))
+		require.Equal(t, "session=1", resp.Header.Values("Set-Cookie")[0])
+		require.Len(t, resp.Cookies(), 2)
+	})
+}
+
+// TestFieldsAreSetAhead: what a handler for POST sees in the map, and after a 1xx sees again.
+func TestFieldsAreSetAhead(t *testing.T) {
+	raw := &writer{header: http.Header{}}
+	through(t, raw, http.MethodPost, func(w http.ResponseWriter, _ *http.Request) {
+		before := w.Header().Clone()
+		require.NotEmpty(t, before.Get(middleware.TokenHeader))
+		w.Header().Add("RateLimit", `"own";r=1`)
+		w.Header().Add("Set-Cookie", "session=1")
+		w.WriteHeader(http.StatusEarlyHints)
+		require.Equal(t, []string{`"own";r=1`}, raw.sent.Values("RateLimit"), "its own is its own")
+		require.Equal(t, []string{"session=1"}, raw.sent.Values("Set-Cookie"))
+		for _, name := range []string{middleware.TokenHeader, "RateLimit-Policy", "Cache-Control"} {
+			require.Empty(t, raw.sent.Values(name), name)
+			require.Equal(t, before.Values(name), w.Header().Values(name), name)
+		}
+		require.Len(t, w.Header().Values("RateLimit"), 2)
+		raw.sent = nil
+		w.WriteHeader(http.StatusOK)
+		require.Len(t, raw.sent.Values("RateLimit"), 2)
+		require.Len(t, raw.sent.Values("Set-Cookie"), 2)
+		require.NotEmpty(t, raw.sent.Get(middleware.TokenHeader))
+	})
+}
+
+// TestRefundReachesTheFinalHeader: what was set ahead is not what stands at the end, also
+// where the handler had a header map of its own.
+func TestRefundReachesTheFinalHeader(t *testing.T) {
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		now := new(clock)
+		cfg := paid(now, newLedger(now))
+		h := newLimiter(t, cfg).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			apart := httptest.NewRecorder() // as http.TimeoutHandler has it
+			if err := middleware.Refund(apart, r); err != nil {
+				t.Error(err)
+			}
+			_, _ = io.WriteString(w, "no")
+		}))
+		resp := send(h, method(m))
+		require.Empty(t, resp.Header.Values(middleware.TokenHeader), "a tally of nothing has no token")
+		require.Nil(t, cookieIn(resp))
+		require.Len(t, resp.Header.Values("RateLimit"), 1)
+	}
+}
+
+// TestSwitchedProtocols: ReverseProxy takes the connection over and writes the response
+// from the header map, which is then the last to go out.
+func TestSwitchedProtocols(t *testing.T) {
+	upstream := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = upgraded(t, w).Close()
+	}))
+	cfg := contact(new(clock))
+	server := serve(t, newLimiter(t, cfg).Handler(proxyTo(t, upstream.URL)))
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		resp := oneShot(t, server, m+" / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\nContent-Length: 0\r\n\r\n")
+		require.Equal(t, http.StatusSwitchingProtocols, resp.StatusCode)
+		require.NotEmpty(t, tokenIn(resp))
+		require.NotNil(t, cookieIn(resp))
+	}
+}
+
+// TestFailedHijack: a handler that could not take the connection over may still decide what its response is.
+func TestFailedHijack(t *testing.T) {
+	w := unhijackable{httptest.NewRecorder()}
+	through(t, w, http.MethodGet, func(w http.ResponseWriter, _ *http.Request) {
+		_, _, err := http.NewResponseController(w).Hijack()
+		require.ErrorIs(t, err, errNotHere)
+		w.Header().Set("Cache-Control", "public, max-age=60")
+		_, _ = io.WriteString(w, "ok")
+	})
+	resp := w.Result()
+	require.Equal(t, "public, max-age=60", resp.Header.Get("Cache-Control"))
+	require.Empty(t, tokenIn(resp))
+	require.Nil(t, cookieIn(resp))
+}
+
+type unhijackable struct{ *httptest.ResponseRecorder }
+
+var errNotHere = errors.New("not here")
+
+func (unhijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, errNotHere }
+
+// oneShot sends a request as it is spelled, and reads the header of the first response to it that is final.
+func oneShot(t *testing.T, server *httptest.Server, request string) *http.Response {
+	t.Helper()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	_, err = io.WriteString(conn, request)
+	require.NoError(t, err)
+	for b := bufio.NewReader(conn); ; {
+		resp, err := http.ReadResponse(b, nil)
+		require.NoError(t, err)
+		if resp.StatusCode == http.StatusSwitchingProtocols || resp.StatusCode >= 200 {
+			return resp
+		}
+		require.Empty(t, resp.Header.Values(middleware.TokenHeader))
+	}
+}
+
+type frame struct {
+	request *http.Request
+	writer  http.ResponseWriter
+}
+
+type frameWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *frameWriter) WriteHeader(status int) { w.status = status }
+
+func (w *frameWriter) Write(b []byte) (int, error) {
+	if w.status != 0 {
+		w.ResponseWriter.WriteHeader(w.status)
+		w.status = 0
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// adapted serves a framework's handler behind the limiter. The adapter that comes to mind
+// first hands the request on, but not the writer; the whole one hands on both.
+func adapted(limiter *middleware.Middleware, whole bool, handle func(*frame)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f := &frame{r, &frameWriter{ResponseWriter: w}}
+		limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if f.request = r; whole {
+				f.writer = w
+			}
+			handle(f)
+		})).ServeHTTP(f.writer, r)
+	})
+}
+
+func TestFrameworks(t *testing.T) {
+	page := func(f *frame) {
+		if f.request.URL.Path == "/public" {
+			f.writer.Header().Set("Cache-Control", "public, max-age=60")
+		}
+		f.writer.WriteHeader(http.StatusOK)
+		_, _ = io.WriteString(f.writer, "ok")
+	}
+	for _, test := range []struct {
+		name         string
+		whole        bool
+		method, path string
+		fields       bool
+	}{
+		{"whole", true, http.MethodGet, "/", true},
+		{"whole", true, http.MethodPost, "/", true},
+		{"whole", true, http.MethodGet, "/public", false},
+		{"past our writer", false, http.MethodPost, "/", true},
+		{"past our writer", false, http.MethodDelete, "/", true},
+		// There nothing would keep the token out of a cache.
+		{"past our writer", false, http.MethodGet, "/", false},
+		{"past our writer", false, http.MethodGet, "/public", false},
+	} {
+		t.Run(test.name+", "+test.method+" "+test.path, func(t *testing.T) {
+			cfg := contact(new(clock))
+			server := serve(t, adapted(newLimiter(t, cfg), test.whole, page))
+			resp := requireStatus(t, http.StatusOK, over(t, clientAt(t, "127.0.0.2"), server.URL+test.path, method(test.method)))
+			if test.fields {
+				requireWhole(t, resp)
+				return
+			}
+			for _, name := range []string{middleware.TokenHeader, "Set-Cookie", "RateLimit"} {
+				require.Empty(t, resp.Header.Values(name), name)
+			}
+		})
+	}
+	t.Run("past our writer, with a proof", func(t *testing.T) {
+		cfg := challenging(new(clock), middleware.Newcomers)
+		site := newSite(t, cfg)
+		proof := solve(t, challengeIn(t, fetched(site)))
+		resp := requireStatus(t, http.StatusOK, send(adapted(site.M, false, page), proving(proof)))
+		require.NotEmpty(t, tokenIn(resp), "it has been paid for")
+	})
+}
+
+// http.MaxBytesReader asks the writer that it is given to close the connection, by a method
+// that none but the server's own can have. So the limit of bodies belongs outside of the
+// limiter; inside of it the body is limited as well, and the connection lives on.
+func TestTheLimitOfBodiesBelongsOutside(t *testing.T) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(r.Body); err != nil {
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+		}
+	})
+	limit := newLimiter(t, contact(new(clock)))
+	for _, test := range []struct {
+		name   string
+		h      http.Handler
+		closes bool
+	}{
+		{"outside", http.MaxBytesHandler(limit.Handler(handler), 10), true},
+		{"inside", limit.Handler(http.MaxBytesHandler(handler, 10)), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			server := httptest.NewServer(test.h)
+			defer server.Close()
+			resp, err := server.Client().Post(server.URL, "text/plain", strings.NewReader(strings.Repeat("x", 1000)))
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
+			require.NotEmpty(t, resp.Header.Get("Tallystick-Token"))
+			require.Equal(t, test.closes, resp.Close)
+		})
+	}
+}
+
+func allowing(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Access-Control-Allow-Origin", "https://app.example")
+		if r.Method == http.MethodOptions {
+			w.Header().Set("Access-Control-Allow-Headers", strings.Join(middleware.CORSAllowHeaders(), ", "))
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		w.Header().Set("Access-Control-Expose-Headers", strings.Join(middleware.CORSExposeHeaders(), ", "))
+		h.ServeHTTP(w, r)
+	})
+}
+
+func TestCORSLists(t *testing.T) {
+	require.Equal(t, []string{"Tallystick-Token", "Tallystick-Proof"}, middleware.CORSAllowHeaders())
+	require.Equal(t, []string{"Tallystick-Token", "Tallystick-Challenge", "RateLimit", "RateLimit-Policy", "Retry-After", "Tallystick-Degraded"}, middleware.CORSExposeHeaders())
+
+	t.Run("are nobody's to change", func(t *testing.T) {
+		middleware.CORSAllowHeaders()[0] = "edited"
+		middleware.CORSExposeHeaders()[0] = "edited"
+		require.NotContains(t, append(middleware.CORSAllowHeaders(), middleware.CORSExposeHeaders()...), "edited")
+	})
+	t.Run("name every field that a script may want", func(t *testing.T) {
+		h, _ := limited(t, contact(new(clock)))
+		admitted(h, 5)
+		resp := send(h)
+		safelisted := []string{"Cache-Control", "Content-Type", "Content-Length"} // Fetch, 2.2.2
+		forBrowsers := []string{"Vary", "Set-Cookie", "X-Content-Type-Options"}   // of no use to scripts, or hidden from them
+		named := append(append(safelisted, forBrowsers...), middleware.CORSExposeHeaders()...)
+		for name := range resp.Header {
+			require.True(t, contains(named, name), "%s is sent: a script of another origin reads it only if CORSExposeHeaders has it", name)
+		}
+	})
+}
+
+func contains(names []string, name string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
+}
+
+// Refusals need the CORS fields as much as anything else: a script could not read Retry-After without them.
+func TestInsideOfCORS(t *testing.T) {
+	h, spy := limited(t, contact(new(clock)))
+	server, client := serve(t, allowing(h)), clientAt(t, "127.0.0.2")
+	preflight := []option{method(http.MethodOptions), with("Origin", "https://app.example", "Access-Control-Request-Method", "POST")}
+	for range 10 {
+		require.Equal(t, http.StatusNoContent, over(t, client, server.URL, preflight...).StatusCode)
+	}
+	require.Equal(t, 5, admittedOver(t, client, server.URL, 5, with("Origin", "https://app.example")))
+	resp := requireStatus(t, http.StatusTooManyRequests, over(t, client, server.URL, with("Origin", "https://app.example")))
+	require.Equal(t, "https://app.example", resp.Header.Get("Access-Control-Allow-Origin"))
+	require.Contains(t, resp.Header.Get("Access-Control-Expose-Headers"), "Retry-After")
+	require.NotEmpty(t, resp.Header.Get("Retry-After"))
+	require.EqualValues(t, 5, spy.Calls.Load())
+}

@@ -1,0 +1,750 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package middleware_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/pow"
+)
+
+// Every refusal of a Challenge is one named error that says what is permitted.
+func TestBadChallenges(t *testing.T) {
+	type challenge = middleware.Challenge
+	every := func(spoil func(*challenge)) func(*middleware.Config) {
+		return func(cfg *middleware.Config) {
+			cfg.Challenge = &challenge{Mode: middleware.EveryRequest}
+			spoil(cfg.Challenge)
+		}
+	}
+	with := func(spoil func(*challenge)) func(*middleware.Config) {
+		return func(cfg *middleware.Config) { cfg.Challenge = new(challenge); spoil(cfg.Challenge) }
+	}
+	busy := func(spoil func(*challenge)) func(*middleware.Config) {
+		return func(cfg *middleware.Config) {
+			cfg.Challenge = &challenge{Mode: middleware.WhenBusy}
+			spoil(cfg.Challenge)
+		}
+	}
+	bad := func(path string) func(*middleware.Config) {
+		return with(func(c *challenge) { c.Path = path })
+	}
+	for _, test := range []struct {
+		field string
+		spoil func(*middleware.Config)
+		says  string
+	}{
+		{"Mode", with(func(c *challenge) { c.Mode = middleware.EveryRequest + 1 }), "WhenExhausted, WhenBusy, Newcomers or EveryRequest"},
+		{"Mode", with(func(c *challenge) { c.Mode = middleware.WhenBusy }), "BusyPerSecond, BusyAtOnce or both"},
+		{"BusyPerSecond", busy(func(c *challenge) { c.BusyPerSecond = -1 }), "from 1 to 1000000, or 0 for not set, not -1"},
+		{"BusyPerSecond", busy(func(c *challenge) { c.BusyPerSecond = 1_000_001 }), "from 1 to 1000000"},
+		{"BusyPerSecond", with(func(c *challenge) { c.BusyPerSecond = 1 }), "belongs to WhenBusy"},
+		{"BusyPerSecond", every(func(c *challenge) { c.BusyPerSecond = 1 }), "belongs to WhenBusy"},
+		{"BusyAtOnce", busy(func(c *challenge) { c.BusyPerSecond, c.BusyAtOnce = 1, -1 }), "from 1 to 1000000"},
+		{"BusyAtOnce", busy(func(c *challenge) { c.BusyAtOnce = 1_000_001 }), "from 1 to 1000000"},
+		{"BusyAtOnce", with(func(c *challenge) { c.Mode, c.BusyAtOnce = middleware.Newcomers, 1 }), "belongs to WhenBusy"},
+		{"Mode", func(cfg *middleware.Config) {
+			cfg.Challenge, cfg.TokenTransport = new(challenge), middleware.MemoryOnly
+		}, "never get its token"},
+		{"Mode", func(cfg *middleware.Config) {
+			cfg.Challenge, cfg.TokenTransport = &challenge{Mode: middleware.Newcomers}, middleware.MemoryOnly
+		}, "EveryRequest"},
+		{"Work", with(func(c *challenge) { c.Work = 15 }), "from 16"},
+		{"Work", with(func(c *challenge) { c.Work = -1 }), "from 16"},
+		{"Work", with(func(c *challenge) { c.Work = 1<<29 + 1 }), "536870912"},
+		{"Work", every(func(c *challenge) { c.Work = 1 }), "from 16"},
+		{"Crowd", with(func(c *challenge) { c.Crowd = -1 }), "from 1 to 255"},
+		{"Crowd", with(func(c *challenge) { c.Crowd = 256 }), "from 1 to 255"},
+		{"SalesPerHour", with(func(c *challenge) { c.SalesPerHour = -1 }), "from 1 to 100000"},
+		{"SalesPerHour", with(func(c *challenge) { c.SalesPerHour = 100_001 }), "from 1 to 100000"},
+		{"PassTime", with(func(c *challenge) { c.PassTime = time.Second }), "from 1m to 24h"},
+		{"PassTime", with(func(c *challenge) { c.PassTime = 25 * time.Hour }), "from 1m to 24h"},
+		{"PassTime", with(func(c *challenge) { c.PassTime = -time.Hour }), "from 1m to 24h"},
+		{"PassTime", with(func(c *challenge) { c.PassTime = time.Hour + time.Millisecond }), "whole seconds"},
+		{"NonceOnly", with(func(c *challenge) { c.NonceOnly = true }), "belongs to EveryRequest"},
+		{"NonceOnly", with(func(c *challenge) { c.Mode, c.NonceOnly = middleware.Newcomers, true }), "no limit"},
+		{"NonceOnly", every(func(c *challenge) { c.NonceOnly, c.Work = true, 1024 }), "leave Work 0"},
+		{"Path", bad("tally/"), "absolute path"},
+		{"Path", bad("/tally"), "ends in a slash"},
+		{"Path", bad("https://example.com/"), "plain absolute path"},
+		{"Path", bad("//evil.example/"), "plain absolute path"},
+		{"Path", bad("/a//b/"), "plain absolute path"},
+		{"Path", bad("/a/../b/"), "plain absolute path"},
+		{"Path", bad("/a/./"), "plain absolute path"},
+		{"Path", bad("/../"), "plain absolute path"},
+		{"Path", bad(`/"/`), "/tally/contact/"},
+		{"Path", bad(`/\/`), "plain"},
+		{"Path", bad("/{id}/"), "plain"},
+		{"Path", bad("/a?b/"), "plain"},
+		{"Path", bad("/a#b/"), "plain"},
+		{"Path", bad("/%41/"), "plain"},
+		{"Path", bad("/a b/"), "plain"},
+		{"Path", bad("/<script>/"), "plain"},
+		{"Path", bad("/a\r\nX: y/"), "plain"},
+		{"Path", bad("/\x7f/"), "plain"},
+		{"Path", bad("/é/"), "plain"},
+	} {
+		t.Run(test.field+" "+test.says, func(t *testing.T) {
+			cfg := contact(new(clock))
+			test.spoil(&cfg)
+			m, err := middleware.New(cfg)
+			require.Nil(t, m)
+			require.Equal(t, []string{"Challenge." + test.field}, problems(t, err), "%v", err)
+			require.ErrorContains(t, err, test.says)
+			require.Len(t, problems(t, err), 1)
+		})
+	}
+}
+
+// All at once, beside those of the rest.
+func TestAllProblemsOfAChallenge(t *testing.T) {
+	cfg, want := everythingWrong()
+	cfg.Challenge = &middleware.Challenge{
+		Mode: 7, Work: 3, NonceOnly: true, Crowd: 1000, SalesPerHour: -1, PassTime: time.Nanosecond, Path: "x",
+		BusyPerSecond: -1, BusyAtOnce: 3,
+	}
+	for _, field := range []string{"BusyPerSecond", "BusyAtOnce", "Mode", "Work", "NonceOnly", "NonceOnly", "Crowd", "SalesPerHour", "PassTime", "Path"} {
+		want = append(want, "Challenge."+field)
+	}
+	m, err := middleware.New(cfg)
+	require.Nil(t, m)
+	got := problems(t, err)
+	slices.Sort(got)
+	slices.Sort(want)
+	require.Equal(t, want, got)
+	requireNoSecret(t, err.Error(), cfg.Secrets[0], cfg.Secrets[2])
+}
+
+func TestGoodChallenges(t *testing.T) {
+	for name, challenge := range map[string]middleware.Challenge{
+		"zero":         {},
+		"least":        {Work: 16, Crowd: 1, SalesPerHour: 1, PassTime: time.Minute, Path: "/"},
+		"most":         {Work: 1 << 29, Crowd: 255, SalesPerHour: 100_000, PassTime: 24 * time.Hour, Path: "/a-b_c.d~e/f/"},
+		"WhenBusy":     {Mode: middleware.WhenBusy, BusyPerSecond: 1_000_000, BusyAtOnce: 1},
+		"NonceOnly":    {Mode: middleware.EveryRequest, NonceOnly: true},
+		"EveryRequest": {Mode: middleware.EveryRequest, Work: 1 << 29, BindOwn: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := contact(new(clock))
+			cfg.Challenge = &challenge
+			h, _ := limited(t, cfg)
+			if challenge.Mode <= middleware.WhenBusy {
+				exhaust(t, h)
+			}
+			resp := send(h)
+			if name == "most" {
+				require.EqualValues(t, 1<<29, challengeIn(t, resp).Work)
+			}
+			challengeIn(t, resp)
+		})
+	}
+}
+
+// The zero Challenge is safe: WhenExhausted, 2¹⁸ hashes, a Crowd of 64, 32 sales an
+// hour, own tallies that travel, no URLs.
+func TestDefaultChallenge(t *testing.T) {
+	now := new(clock)
+	cfg := challenging(now, middleware.WhenExhausted)
+	cfg.Challenge = &middleware.Challenge{}
+	h := newSite(t, cfg)
+	exhaust(t, h)
+	resp := requireStatus(t, http429, send(h))
+	c := challengeIn(t, resp)
+	require.EqualValues(t, 1<<18, c.Work)
+	require.Equal(t, 10*time.Second, c.TTL)
+	require.Empty(t, problemIn(t, resp).RedeemURL)
+
+	// The price doubles with every 64, and 32 leak within an hour, on each instance: with a tenth of that, one of
+	// ten would be shut for a tenth of the work.
+	for _, cfg.Instances = range []int64{0, 10} {
+		cfg.Challenge = &middleware.Challenge{Work: 16}
+		h = newSite(t, cfg)
+		exhaust(t, h)
+		for i := range 2 * 64 {
+			offer := challengeIn(t, send(h))
+			require.Equal(t, priceAfter(i, 64, 16), offer.Work)
+			require.Equal(t, 200, send(h, proving(solve(t, offer))).StatusCode)
+		}
+		now.Advance(time.Hour)
+		exhaust(t, h)
+		require.EqualValues(t, 48, challengeIn(t, send(h)).Work)
+		now.Advance(3 * time.Hour)
+		exhaust(t, h)
+		require.EqualValues(t, 16, challengeIn(t, send(h)).Work)
+	}
+}
+
+const http429 = 429
+
+// New copies the Challenge: what is changed afterwards changes nothing.
+func TestChallengeIsCopied(t *testing.T) {
+	cfg := challenging(new(clock), middleware.Newcomers)
+	h := newSite(t, cfg)
+	cfg.Challenge.Mode, cfg.Challenge.Work, cfg.Challenge.Path = middleware.EveryRequest, 1<<20, "/elsewhere/"
+	require.EqualValues(t, 16, challengeIn(t, fetched(h)).Work)
+	require.EqualValues(t, 16, challengeIn(t, send(h)).Work)
+}
+
+// Reconfigure keeps what was sold, what was opened and what is spent.
+func TestReconfigureKeepsSales(t *testing.T) {
+	cfg := challenging(new(clock), middleware.Newcomers)
+	h := newSite(t, cfg)
+	proof := solved(t, fetched(h))
+	tok := bought(t, h)
+	require.Equal(t, 3, admitted(h, 3, showing(tok)))
+	require.Equal(t, 200, redeemed(h, proof).StatusCode)
+	cfg.Secrets = [][]byte{secret("next"), secret("a")}
+	cfg.Limits = []middleware.Limit{fixed(7, time.Minute)}
+	require.NoError(t, h.M.Reconfigure(cfg))
+	require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work)
+	require.Equal(t, 200, redeemed(h, proof).StatusCode, "held, at whatever price")
+	require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work)
+	require.Equal(t, 4, admitted(h, 9, showing(tok)), "and its new quota")
+
+	cfg.Challenge.Mode = middleware.EveryRequest
+	require.NoError(t, h.M.Reconfigure(cfg))
+	single := solved(t, send(h))
+	require.Equal(t, 1, admitted(h, 2, proving(single)))
+	require.NoError(t, h.M.Reconfigure(cfg))
+	require.Zero(t, admitted(h, 2, proving(single)))
+}
+
+// post sends a form and returns the status.
+func posting(t testing.TB, c *http.Client, url string) int {
+	t.Helper()
+	resp, err := c.Post(url, "text/plain", strings.NewReader("words"))
+	require.NoError(t, err)
+	_, err = io.Copy(io.Discard, resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	return resp.StatusCode
+}
+
+// The Go client against the real thing, in every mode.
+func TestClientInEveryMode(t *testing.T) {
+	for name, test := range map[string]struct {
+		mode     middleware.Mode
+		requests int // that must all pass
+		solves   int64
+	}{
+		"WhenExhausted": {middleware.WhenExhausted, 15, 2}, // five shared, five of each tally
+		"Newcomers":     {middleware.Newcomers, 10, 2},
+		"EveryRequest":  {middleware.EveryRequest, 5, 5},
+	} {
+		for _, change := range map[string]func(*middleware.Config){
+			"address": func(*middleware.Config) {},
+			"key": func(cfg *middleware.Config) {
+				cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("k"), nil }
+			},
+			"HeaderOnly": func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly },
+			"quiet":      func(cfg *middleware.Config) { cfg.Quiet = true },
+		} {
+			t.Run(name, func(t *testing.T) {
+				cfg := challenging(new(clock), test.mode)
+				change(&cfg)
+				h := newSite(t, cfg)
+				h.Spy.Serve = func(_ http.ResponseWriter, r *http.Request) {
+					body, err := io.ReadAll(r.Body)
+					if err != nil || !bytes.Equal(body, []byte("words")) {
+						t.Errorf("the body came as %q, %v", body, err)
+					}
+				}
+				server := serve(t, h)
+				c, solves := polite(t)
+				for i := range test.requests {
+					require.Equal(t, http.StatusOK, posting(t, c, server.URL), "request %d", i)
+				}
+				require.Equal(t, test.solves, solves.Load())
+				require.EqualValues(t, test.requests, h.Spy.Calls.Load())
+			})
+		}
+	}
+}
+
+// Many requests at once, by one client: none is lost, and no more is bought than the quota makes necessary.
+func TestClientInParallel(t *testing.T) {
+	for name, mode := range allModes {
+		t.Run(name, func(t *testing.T) {
+			cfg := challenging(new(clock), mode)
+			cfg.Limits[0].Quota, cfg.Challenge.Crowd = 40, 8
+			h := newSite(t, cfg)
+			server := serve(t, h)
+			c, solves := polite(t)
+			inParallel(40, func(int) {
+				if status := posting(t, c, server.URL); status != http.StatusOK {
+					t.Errorf("status %d", status)
+				}
+			})
+			require.EqualValues(t, 40, h.Spy.Calls.Load())
+			most := map[middleware.Mode]int64{middleware.WhenExhausted: 0, middleware.Newcomers: 40, middleware.EveryRequest: 40 * 3}[mode]
+			require.LessOrEqual(t, solves.Load(), most)
+			tallies := map[middleware.Mode]uint64{middleware.Newcomers: priceAfter(1, 8, 16)}[mode]
+			if tallies > 0 {
+				require.Equal(t, tallies, challengeIn(t, fetched(h, from("127.0.0.1"))).Work, "one was bought for one client")
+			}
+		})
+	}
+}
+
+// Several policies of one origin, some of them around each other.
+func TestClientWithSeveralPolicies(t *testing.T) {
+	now := new(clock)
+	policy := func(name string, mode middleware.Mode, quota int64) *middleware.Middleware {
+		cfg := challenging(now, mode)
+		cfg.Policy, cfg.Limits[0].Quota = name, quota
+		return newLimiter(t, cfg)
+	}
+	signup, feedback, contact := policy("signup", middleware.Newcomers, 3), policy("feedback", middleware.EveryRequest, 6), policy("contact", middleware.WhenExhausted, 2)
+	site := policy("site", middleware.Newcomers, 1000)
+	mux, s := http.NewServeMux(), new(spy)
+	mux.Handle("/signup", signup.Handler(s))
+	mux.Handle("/feedback", feedback.Handler(s))
+	mux.Handle("/contact", contact.Handler(s))
+	mux.Handle("/both", signup.Handler(contact.Handler(s)))
+	server := serve(t, site.Handler(mux))
+	c, solves := polite(t)
+	for range 3 {
+		for _, path := range []string{"/signup", "/feedback", "/contact"} {
+			require.Equal(t, http.StatusOK, posting(t, c, server.URL+path), path)
+		}
+	}
+	// One for the site, one for signup, one for each feedback, one for contact.
+	require.EqualValues(t, 1+1+3+1, solves.Load())
+	require.Equal(t, http.StatusOK, posting(t, c, server.URL+"/both"))
+	require.EqualValues(t, 6+1, solves.Load(), "one more of signup; contact has some left")
+	require.EqualValues(t, 10, s.Calls.Load())
+}
+
+// Two clients of one address: a tally belongs to who has its token, and neither uses up the other's.
+func TestTwoClientsOfOneAddress(t *testing.T) {
+	h := newSite(t, challenging(new(clock), middleware.Newcomers))
+	server := serve(t, h)
+	alice, ofAlice := polite(t)
+	bob, ofBob := polite(t)
+	for range 5 {
+		require.Equal(t, http.StatusOK, posting(t, alice, server.URL))
+		require.Equal(t, http.StatusOK, posting(t, bob, server.URL))
+	}
+	require.EqualValues(t, 1, ofAlice.Load())
+	require.EqualValues(t, 1, ofBob.Load())
+}
+
+// A client that moves keeps what it bought; where it is bound, it buys again.
+func TestClientThatMoves(t *testing.T) {
+	for _, bind := range []bool{false, true} {
+		cfg := challenging(new(clock), middleware.Newcomers)
+		cfg.Challenge.BindOwn = bind
+		cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
+			return address(r.Header.Get("Where")), nil
+		}
+		server := serve(t, newSite(t, cfg))
+		c, solves := polite(t)
+		for _, where := range []string{"203.0.113.1", "203.0.113.1", "198.51.100.1", "2001:db8::1"} {
+			requireStatus(t, http.StatusOK, over(t, c, server.URL, with("Where", where)))
+		}
+		require.EqualValues(t, map[bool]int{false: 1, true: 3}[bind], solves.Load())
+	}
+}
+
+// Sold out: the client is told when, and gives the refusal to its caller.
+func TestClientWhenSoldOut(t *testing.T) {
+	now := new(clock)
+	cfg := challenging(now, middleware.Newcomers)
+	cfg.Challenge.SalesPerHour = 480
+	h := newSite(t, cfg)
+	server := serve(t, h)
+	h.M.SellOut(now.Now(), middleware.Address(netip.MustParseAddr("127.0.0.1")))
+	c, solves := polite(t)
+	require.Equal(t, http.StatusTooManyRequests, posting(t, c, server.URL))
+	require.Zero(t, solves.Load())
+	require.LessOrEqual(t, h.Decisions.Last().RetryAfter, 9*time.Second, "one sale leaks")
+	now.Advance(10 * time.Minute)
+	require.Equal(t, http.StatusOK, posting(t, c, server.URL))
+}
+
+func TestProofFuzzSeedsAreThere(t *testing.T) {
+	files, err := os.ReadDir("testdata/fuzz/FuzzProofHeader")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(files), 16)
+}
+
+// FuzzProofHeader: no field and no cookie that is not the answer to a challenge of this client buys anything, panics,
+// or is paid for with memory. TEXT stands for a fresh challenge, OTHER for a good proof of another client, OLD for
+// one that has expired, SPENT for one that has bought its request, TOKEN for a window token.
+func FuzzProofHeader(f *testing.F) {
+	type target struct {
+		h     http.Handler
+		now   *clock
+		known *strings.Replacer
+	}
+	var targets []target
+	for _, mode := range allModes {
+		now := new(clock)
+		cfg := challenging(now, mode)
+		cfg.Challenge.Work = 4096 // not to be guessed
+		h := newSite(f, cfg)
+		old := solved(f, fetched(h))
+		now.Advance(20 * time.Second)
+		spent := solved(f, fetched(h))
+		token := redeemed(h, spent)
+		send(h, proving(spent))
+		exhaustIn(f, mode, h)
+		if mode != middleware.EveryRequest {
+			admitted(h, 9, proving(spent)) // opened, and used up
+		}
+		known := strings.NewReplacer("TEXT", challengeIn(f, fetched(h)).Text, "OTHER", solved(f, fetched(h, from("203.0.113.2"))),
+			"OLD", old, "SPENT", spent, "TOKEN", tokenIn(token))
+		targets = append(targets, target{h, now, known})
+	}
+	f.Fuzz(func(t *testing.T, field, cookie string) {
+		for _, target := range targets {
+			r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
+			r.RemoteAddr = "203.0.113.1:4711"
+			if field != "" {
+				r.Header[middleware.ProofHeader] = strings.Split(target.known.Replace(field), "\n")
+			}
+			r.Header["Cookie"] = strings.Split(target.known.Replace(cookie), "\n")
+			for _, path := range []string{"/", "/tally/redeem"} {
+				r.URL.Path = path
+				w := httptest.NewRecorder()
+				target.h.ServeHTTP(w, r)
+				if w.Code == http.StatusOK {
+					require.Equal(t, "/tally/redeem", path, "admitted")
+					require.Contains(t, field, "SPENT", "redeemed")
+					continue
+				}
+				require.Contains(t, []int{http.StatusForbidden, http.StatusTooManyRequests}, w.Code)
+				if w.Code == http.StatusForbidden {
+					require.NotEmpty(t, w.Header().Get(middleware.ChallengeHeader))
+				}
+			}
+			sent := &sink{Fields: http.Header{}}
+			require.Less(t, allocated(func() { target.h.ServeHTTP(sent, r) }), uint64(32<<10))
+		}
+	})
+}
+
+// One challenge is one tally, however often it is redeemed, and the first token is the same bytes on every instance.
+func TestThousandRedeemsOfOneChallenge(t *testing.T) {
+	now := new(clock)
+	for _, bind := range []bool{false, true} {
+		cfg := challenging(now, middleware.Newcomers)
+		cfg.Challenge.BindOwn = bind
+		sites := []*site{newSite(t, cfg), newSite(t, cfg)}
+		proof := solved(t, fetched(sites[0]))
+		tokens := make([]string, 1000)
+		inParallel(len(tokens), func(i int) {
+			resp := redeemed(sites[i%2], proof)
+			if resp.StatusCode == http.StatusOK {
+				tokens[i] = tokenIn(resp)
+			}
+		})
+		for _, tok := range tokens {
+			require.Equal(t, tokens[0], tok, "byte for byte")
+		}
+		require.NotEmpty(t, tokens[0])
+		claims := claimsIn(t, tokens[0])
+		require.Empty(t, claims.T, "it has counted nothing")
+		require.Equal(t, bind, claims.Sub != "")
+		for _, h := range sites {
+			require.Equal(t, 5, admitted(h, 20, showing(tokens[0])), "one tally")
+			require.EqualValues(t, 24, challengeIn(t, fetched(h)).Work, "one sale")
+			bought(t, h)
+			require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work)
+		}
+	}
+}
+
+// The same with requests in the place of redeems: one tally, one quota.
+func TestThousandRequestsWithOneProof(t *testing.T) {
+	for name, mode := range map[string]middleware.Mode{"WhenExhausted": middleware.WhenExhausted, "Newcomers": middleware.Newcomers} {
+		t.Run(name, func(t *testing.T) {
+			h := newSite(t, challenging(new(clock), mode))
+			exhaustIn(t, mode, h)
+			h.Spy.Calls.Store(0)
+			proof := solved(t, fetched(h))
+			inParallel(1000, func(int) { send(h, proving(proof)) })
+			require.EqualValues(t, 5, h.Spy.Calls.Load())
+			require.EqualValues(t, 24, challengeIn(t, fetched(h)).Work, "one sale")
+		})
+	}
+}
+
+// A solution replayed for its whole life, to all instances at once, whatever stands beside it.
+func TestSolutionReplayedForItsWholeLife(t *testing.T) {
+	const instances = 3
+	for name, mode := range allModes {
+		t.Run(name, func(t *testing.T) {
+			now := new(clock)
+			now.Advance(30 * time.Second)
+			var sites []*site
+			for range instances {
+				s := newSite(t, challenging(now, mode))
+				if mode == middleware.WhenExhausted {
+					exhaust(t, s)
+					exhaust(t, s, from("203.0.113.9"))
+					s.Spy.Calls.Store(0)
+				}
+				sites = append(sites, s)
+			}
+			proof := solved(t, fetched(sites[0]))
+			first := tokenIn(redeemed(sites[0], proof))
+			for range 13 {
+				for _, s := range sites {
+					admitted(s, 8, proving(proof))
+					admitted(s, 8, proving(proof), showing(first))
+					admitted(s, 8, proving(proof), from("203.0.113.9"))
+					admitted(s, 8, showing(first))
+				}
+				now.Advance(time.Second)
+			}
+			most := int64(5)
+			if mode == middleware.EveryRequest {
+				most = 1
+			}
+			for _, s := range sites {
+				require.Equal(t, most, s.Spy.Calls.Load(), "on each of %d instances", instances)
+			}
+		})
+	}
+}
+
+// A thousand challenges fetched while the price was low, solved, and redeemed at
+// once, on endpoints and with requests.
+func TestStockpiledChallenges(t *testing.T) {
+	cfg := challenging(new(clock), middleware.Newcomers)
+	cfg.Challenge.Crowd = 8
+	for name, redeem := range map[string]func(*site, string) bool{
+		"endpoint": func(h *site, proof string) bool { return redeemed(h, proof).StatusCode == http.StatusOK },
+		"requests": func(h *site, proof string) bool { return send(h, proving(proof)).StatusCode == http.StatusOK },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newSite(t, cfg)
+			proofs := make([]string, 1000)
+			inParallel(len(proofs), func(i int) { proofs[i] = solved(t, fetched(h)) })
+			granted := make([]bool, len(proofs))
+			inParallel(len(proofs), func(i int) { granted[i] = redeem(h, proofs[i]) })
+			tallies := 0
+			for _, ok := range granted {
+				if ok {
+					tallies++
+				}
+			}
+			require.Equal(t, 8, tallies, "a crowd, until the price has doubled, and none of the rest")
+			require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work)
+			for i, ok := range granted {
+				require.Equal(t, ok, redeem(h, proofs[i]), "and it stays that way")
+			}
+		})
+	}
+}
+
+// Every single bit of a proof is part of what was signed or answered.
+func TestEveryBitFlipIsRefused(t *testing.T) {
+	cfg := challenging(new(clock), middleware.Newcomers)
+	cfg.Challenge.Work = 4096 // long answers; a wrong one is not right by chance
+	h := newSite(t, cfg)
+	proof := solved(t, fetched(h))
+	text, answers, _ := strings.Cut(proof, "~")
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	require.NoError(t, err)
+	require.Len(t, raw, 102)
+	refused := 0
+	refuse := func(forged string) {
+		require.Equal(t, http.StatusForbidden, send(h, proving(forged)).StatusCode, forged)
+		require.Contains(t, []middleware.Reason{"wrong-solution", "secret-unknown"}, h.Decisions.Last().Proof)
+		require.Equal(t, http.StatusForbidden, redeemed(h, forged).StatusCode, forged)
+		refused++
+	}
+	for bit := range 8 * len(raw) {
+		raw[bit/8] ^= 1 << (bit % 8)
+		refuse(base64.RawURLEncoding.EncodeToString(raw) + "~" + answers)
+		raw[bit/8] ^= 1 << (bit % 8)
+	}
+	for i := range 8 * len(proof) { // and of the spelling
+		flipped := []byte(proof)
+		flipped[i/8] ^= 1 << (i % 8)
+		refuse(string(flipped))
+	}
+	t.Logf("%d of %d bit flips refused", refused, 8*(len(raw)+len(proof)))
+	require.Zero(t, h.Spy.Calls.Load())
+	require.Equal(t, http.StatusOK, send(h, proving(proof)).StatusCode, "it was good all along")
+}
+
+// A proof is good for the client, the policy, the kind and the key that it was made for.
+func TestSwapsAreRefused(t *testing.T) {
+	now := new(clock)
+	base := challenging(now, middleware.Newcomers)
+	bySecret := func(names ...string) func(*middleware.Config) {
+		return func(cfg *middleware.Config) {
+			cfg.Secrets = nil
+			for _, name := range names {
+				cfg.Secrets = append(cfg.Secrets, secret(name))
+			}
+		}
+	}
+	key := func(r *http.Request) (middleware.Identity, error) {
+		return middleware.APIKey("\xcb\x00\x71\x01"), nil // the bytes of 203.0.113.1
+	}
+	for _, test := range []struct {
+		name   string
+		issuer func(*middleware.Config)
+		other  func(*middleware.Config)
+		client option // who shows the proof
+		reason middleware.Reason
+	}{
+		{"policy", nil, func(cfg *middleware.Config) { cfg.Policy = "signup" }, nil, "client-changed"},
+		{"identity", nil, nil, from("203.0.113.2"), "client-changed"},
+		{"identity of another kind", nil, func(cfg *middleware.Config) { cfg.Identity = key }, nil, "client-changed"},
+		{"the /64 beside", func(cfg *middleware.Config) { cfg.Identity = nil }, nil, from("2001:db8:0:1::1"), "client-changed"},
+		{"key", nil, bySecret("b"), nil, "secret-unknown"},
+		{"a key that was retired", bySecret("old", "new"), bySecret("new"), nil, "secret-unknown"},
+		{"kind: a request's for a tally", func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }, nil, nil, "client-changed"},
+		{"kind: a tally's for a request", nil, func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }, nil, "client-changed"},
+		{"a nonce for work", func(cfg *middleware.Config) {
+			cfg.Challenge.Mode, cfg.Challenge.Work, cfg.Challenge.NonceOnly = middleware.EveryRequest, 0, true
+		}, nil, nil, "client-changed"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			config := func(change func(*middleware.Config)) middleware.Config {
+				cfg := base
+				challenge := *base.Challenge
+				cfg.Challenge = &challenge
+				if change != nil {
+					change(&cfg)
+				}
+				return cfg
+			}
+			issuer, other := newSite(t, config(test.issuer)), newSite(t, config(test.other))
+			buyer := from("203.0.113.1")
+			if test.name == "the /64 beside" {
+				buyer = from("2001:db8:0:2::1")
+			}
+			proof := solved(t, fetched(issuer, buyer))
+			client := test.client
+			if client == nil {
+				client = buyer
+			}
+			require.Equal(t, http.StatusForbidden, send(other, client, proving(proof)).StatusCode)
+			require.Equal(t, test.reason, other.Decisions.Last().Proof)
+			require.Equal(t, http.StatusForbidden, redeemed(other, proof, client).StatusCode)
+			require.Zero(t, other.Spy.Calls.Load())
+			require.Equal(t, http.StatusOK, send(issuer, buyer, proving(proof)).StatusCode)
+		})
+	}
+	t.Run("not a swap: one identity", func(t *testing.T) {
+		h := newSite(t, base)
+		for shown, asked := range map[string]string{"203.0.113.1": "::ffff:203.0.113.1", "2001:db8::1": "2001:db8::ffff:1"} {
+			proof := solved(t, fetched(h, from(asked)))
+			port := func(r *http.Request) { from(shown)(r); r.RemoteAddr = strings.Replace(r.RemoteAddr, "4711", "1", 1) }
+			require.Equal(t, http.StatusOK, send(h, port, proving(proof)).StatusCode, "%s is %s", shown, asked)
+		}
+	})
+	t.Run("rotation", func(t *testing.T) {
+		before, during, after := base, base, base
+		bySecret("old")(&before)
+		bySecret("new", "old")(&during)
+		bySecret("old", "new")(&after)
+		for _, shown := range []middleware.Config{before, during, after} {
+			require.Equal(t, http.StatusOK, send(newSite(t, shown), proving(solved(t, fetched(newSite(t, before))))).StatusCode)
+		}
+	})
+}
+
+// A challenge lives from two seconds before the second of its issue, for clocks
+// that differ, until its ttl has passed and its last second is over.
+func TestTimeEdges(t *testing.T) {
+	for name, mode := range allModes {
+		t.Run(name, func(t *testing.T) {
+			for at, good := range map[time.Duration]bool{
+				-time.Hour: false, -3 * time.Second: false, -2*time.Second - time.Millisecond: false,
+				-2 * time.Second: true, 0: true, 10 * time.Second: true, 11*time.Second - time.Nanosecond: true,
+				11 * time.Second: false, 12 * time.Second: false, time.Hour: false,
+			} {
+				now := new(clock)
+				now.Advance(time.Hour)
+				h := newSite(t, challenging(now, mode))
+				proof := solved(t, fetched(h))
+				now.Advance(at)
+				exhaustIn(t, mode, h)
+				resp := send(h, proving(proof))
+				require.Equal(t, good, resp.StatusCode == http.StatusOK, "%s after its issue", at)
+				switch {
+				case !good && at < 0:
+					require.Equal(t, middleware.Reason("clock-differs"), h.Decisions.Last().Proof)
+				case !good:
+					require.Equal(t, middleware.Reason("expired"), h.Decisions.Last().Proof)
+				}
+				if mode != middleware.EveryRequest {
+					require.Equal(t, good, redeemed(h, proof).StatusCode == http.StatusOK)
+				}
+			}
+		})
+	}
+}
+
+// Window tokens and proofs are keyed, shaped and read apart.
+func TestKindsDoNotMix(t *testing.T) {
+	now := new(clock)
+	for name, mode := range allModes {
+		t.Run(name, func(t *testing.T) {
+			cfg := challenging(now, mode)
+			h := newSite(t, cfg)
+			var tokens []string
+			if mode != middleware.EveryRequest {
+				tokens = append(tokens, bought(t, h))
+			}
+			cfg.Challenge = nil
+			tokens = append(tokens, tokenIn(send(newSite(t, cfg))))
+			exhaustIn(t, mode, h)
+			h.Spy.Calls.Store(0)
+			for _, tok := range tokens {
+				for _, shown := range []string{tok, tok + "~", tok + "~0.0.0.0.0.0.0.0", strings.ReplaceAll(tok, ".", "~")} {
+					require.NotEqual(t, http.StatusOK, send(h, proving(shown)).StatusCode)
+					require.Equal(t, middleware.Reason("wrong-solution"), h.Decisions.Last().Proof)
+					require.Equal(t, http.StatusForbidden, redeemed(h, shown).StatusCode)
+				}
+			}
+			proof := solved(t, fetched(h))
+			text, _, _ := strings.Cut(proof, "~")
+			for _, shown := range []string{proof, text, strings.ReplaceAll(proof, "~", ".")} {
+				require.NotEqual(t, http.StatusOK, send(h, showing(shown), showingCookie(shown)).StatusCode)
+				require.Zero(t, h.Decisions.Last().Tokens)
+			}
+			require.NotEqual(t, http.StatusOK, send(h, with("Cookie", "__Host-tallystick-contact.proof.0badcafe="+text)).StatusCode)
+			require.Zero(t, h.Spy.Calls.Load())
+		})
+	}
+}
+
+// An issuer with the same secrets that is not this middleware signs what opens
+// nothing: less work than 8/15 of the price, or none.
+func TestSignedButCheap(t *testing.T) {
+	cfg := challenging(new(clock), middleware.Newcomers)
+	cfg.Challenge.Work = 1024
+	issuer, err := pow.New(pow.Config{Secrets: cfg.Secrets})
+	require.NoError(t, err)
+	for work, want := range map[uint64]middleware.Reason{0: "price-risen", 16: "price-risen", 544: "price-risen", 548: "", 1024: ""} {
+		t.Run(fmt.Sprint(work), func(t *testing.T) {
+			c, err := issuer.Issue(midnight, pow.Binding{Client: []byte("a\xcb\x00\x71\x01"), Route: "contact", Tier: "family"}, work)
+			require.NoError(t, err)
+			h := newSite(t, cfg)
+			send(h, proving(solve(t, c)))
+			require.Equal(t, want, h.Decisions.Last().Proof)
+		})
+	}
+}

@@ -1,0 +1,796 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package middleware_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/keptform"
+)
+
+// A site whose files are at "GET /" cannot have the endpoints at a pattern for all methods: net/http
+// panics. Two patterns do, one for each method.
+func TestEndpointsBesideGetSlash(t *testing.T) {
+	m := newLimiter(t, challenging(new(clock), middleware.Newcomers))
+	mux := http.NewServeMux()
+	mux.Handle("GET /", http.NotFoundHandler())
+	require.Panics(t, func() { mux.Handle("/tally/", m.Endpoints()) })
+	mux.Handle("GET /tally/", m.Endpoints())
+	mux.Handle("POST /tally/", m.Endpoints())
+	require.Equal(t, http.StatusOK, redeemed(mux, solved(t, fetched(mux))).StatusCode)
+	require.Equal(t, http.StatusOK, send(mux, method("HEAD"), path("/tally/tally.js")).StatusCode)
+	require.Equal(t, http.StatusMethodNotAllowed, send(mux, method("PUT"), path("/tally/redeem")).StatusCode)
+}
+
+// Nothing answers where the program has not said where it is mounted.
+func TestEndpointsUnconfigured(t *testing.T) {
+	for name, spoil := range map[string]func(*middleware.Config){
+		"no challenge": func(cfg *middleware.Config) { cfg.Challenge = nil },
+		"no path":      func(cfg *middleware.Config) { cfg.Challenge.Path = "" },
+		"another path": func(cfg *middleware.Config) { cfg.Challenge.Path = "/elsewhere/" },
+	} {
+		cfg := challenging(new(clock), middleware.Newcomers)
+		spoil(&cfg)
+		m := newLimiter(t, cfg)
+		h := m.Endpoints()
+		require.Equal(t, http.StatusNotFound, fetched(h).StatusCode, name)
+		require.Equal(t, http.StatusNotFound, redeemed(h, "x").StatusCode, name)
+		if name == "no path" {
+			p := problemIn(t, send(m.Handler(new(spy))))
+			require.NotEmpty(t, p.Challenge)
+			require.Empty(t, p.ChallengeURL+p.RedeemURL, "and no URL is named")
+		}
+	}
+	t.Run("while serving", func(t *testing.T) {
+		cfg := challenging(new(clock), middleware.Newcomers)
+		h := newSite(t, cfg)
+		require.Equal(t, http.StatusOK, fetched(h).StatusCode)
+		cfg.Challenge = nil
+		require.NoError(t, h.M.Reconfigure(cfg))
+		require.Equal(t, http.StatusNotFound, fetched(h).StatusCode)
+	})
+
+	// Below a StripPrefix, whatever the program has not said it mounted.
+	cfg := challenging(new(clock), middleware.Newcomers)
+	cfg.Challenge.Path = ""
+	h := newLimiter(t, cfg).Endpoints()
+	require.Equal(t, http.StatusNotFound, send(h, method("GET"), path("challenge")).StatusCode)
+}
+
+func TestChallengeEndpoint(t *testing.T) {
+	h := newSite(t, challenging(new(clock), middleware.Newcomers))
+	server := serve(t, h)
+	client := clientAt(t, "127.0.0.1")
+	for _, m := range []string{http.MethodGet, http.MethodHead} {
+		r, err := http.NewRequest(m, server.URL+"/tally/challenge", http.NoBody)
+		require.NoError(t, err)
+		resp, err := client.Do(r)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		c := challengeIn(t, resp)
+		requireHeader(t, resp, "Content-Type", "application/json", "X-Content-Type-Options", "nosniff")
+		require.Equal(t, m == http.MethodGet, cookieIn(resp) != nil, "the client has sent it back by then")
+		body := bodyOf(t, resp)
+		if m == http.MethodHead {
+			require.Empty(t, body)
+			continue
+		}
+		var terms map[string]any
+		require.NoError(t, json.Unmarshal([]byte(body), &terms))
+		require.Equal(t, map[string]any{"needed": true, "challenge": c.Text, "ttl": 10.0, "work": 16.0}, terms)
+	}
+	one, two := challengeIn(t, fetched(h)), challengeIn(t, fetched(h))
+	require.NotEqual(t, one.Text, two.Text, "each is fresh")
+}
+
+// A page of another site must not spend its visitor's address, nor plant what it
+// bought. Programs that are no browsers say nothing of where they come from.
+func TestCrossSiteRedeems(t *testing.T) {
+	h := newSite(t, challenging(new(clock), middleware.Newcomers))
+	proof := solved(t, fetched(h))
+	for _, test := range []struct {
+		name   string
+		origin option
+		passes bool
+	}{
+		{"cross-site", with("Sec-Fetch-Site", "cross-site"), false},
+		{"same-site, another origin", with("Sec-Fetch-Site", "same-site"), false},
+		{"an old browser, elsewhere", with("Origin", "https://evil.example"), false},
+		{"a prefix of our host", with("Origin", "https://example.com.evil.example"), false},
+		{"an opaque origin", with("Origin", "null"), false},
+		{"cross-site, whatever its origin", with("Sec-Fetch-Site", "cross-site", "Origin", "https://example.com"), false},
+		{"same origin", with("Sec-Fetch-Site", "same-origin"), true},
+		{"typed in", with("Sec-Fetch-Site", "none"), true},
+		{"an old browser, here", with("Origin", "http://example.com"), true},
+		{"no browser", with(), true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			resp := redeemed(h, proof, test.origin)
+			require.Equal(t, test.passes, resp.StatusCode == http.StatusOK)
+			if !test.passes {
+				require.Equal(t, http.StatusForbidden, resp.StatusCode)
+				require.Empty(t, resp.Cookies())
+				require.Empty(t, tokenIn(resp))
+				require.Empty(t, resp.Header.Get(middleware.ChallengeHeader))
+			}
+		})
+	}
+	require.EqualValues(t, 24, challengeIn(t, fetched(h)).Work, "one sale")
+	for _, origin := range []string{"cross-site", "same-site"} { // a GET changes nothing
+		require.Equal(t, http.StatusOK, fetched(h, with("Sec-Fetch-Site", origin)).StatusCode)
+	}
+}
+
+// Who cannot be told, or may not come in, gets no challenge either.
+func TestEndpointIdentities(t *testing.T) {
+	cfg := challenging(new(clock), middleware.Newcomers)
+	nobody := func(r *http.Request) { r.RemoteAddr = "@" }
+	h := newSite(t, cfg)
+	for _, resp := range []*http.Response{fetched(h, nobody), redeemed(h, "x", nobody)} {
+		require.Equal(t, http.StatusForbidden, resp.StatusCode)
+		require.Equal(t, "https://github.com/tallystick/tallystick/blob/main/docs/clients.md#identity-unknown", problemIn(t, resp).Type)
+		require.Empty(t, resp.Header.Get(middleware.ChallengeHeader))
+	}
+	cfg.Identity = func(*http.Request) (middleware.Identity, error) {
+		return middleware.Identity{}, &middleware.Denial{Status: 401, WWWAuthenticate: "Basic"}
+	}
+	h = newSite(t, cfg)
+	for _, resp := range []*http.Response{fetched(h), redeemed(h, "x")} {
+		require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+		requireHeader(t, resp, "WWW-Authenticate", "Basic", "Cache-Control", "no-store")
+	}
+}
+
+// Endpoints inside of another limiter leave its fields alone.
+func TestEndpointsInsideALimiter(t *testing.T) {
+	now := new(clock)
+	inner := newSite(t, challenging(now, middleware.Newcomers))
+	cfg := contact(now)
+	cfg.Policy, cfg.Limits[0].Quota = "work", 9
+	outer := newLimiter(t, cfg).Handler(inner)
+	proof := solved(t, fetched(outer))
+	ok, no := redeemed(outer, proof), redeemed(outer, "x")
+	for want, resp := range map[int]*http.Response{200: ok, 403: no} {
+		require.Equal(t, want, resp.StatusCode)
+		tokens := resp.Header.Values(middleware.TokenHeader)
+		require.NotEmpty(t, tokens)
+		require.Contains(t, resp.Header.Values("RateLimit-Policy"), `"work";q=9;w=60`)
+		require.EqualValues(t, map[int]int{200: 2, 403: 3}[want], claimsIn(t, tokens[0]).T[2], "used of the outer quota")
+		require.Contains(t, cookieNames(resp), "__Host-tallystick-work")
+		require.Equal(t, want == 200, strings.Contains(fmt.Sprint(cookieNames(resp)), "tallystick-contact"))
+	}
+	require.Len(t, ok.Header.Values(middleware.TokenHeader), 2, "one of each policy")
+	require.Equal(t, []string{`"work";q=9;w=60`}, ok.Header.Values("RateLimit-Policy"))
+	require.Equal(t, http.StatusOK, send(outer, showing(ok.Header.Values(middleware.TokenHeader)...)).StatusCode)
+}
+
+// An outer middleware, or a cache, may have been told to store all of a site, errors and other methods too. Anybody
+// can cause these errors, and none of them may stand in the place of a challenge, a purchase or a script.
+func TestErrorsOfEndpointsAreNotStored(t *testing.T) {
+	cfg := challenging(new(clock), middleware.WhenExhausted)
+	h := newSite(t, cfg)
+	fields := []string{"CDN-Cache-Control", "Example-Cache-Control", "X-Accel-Expires", "Edge-Control"}
+	outer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "public, max-age=600")
+		for _, field := range fields {
+			w.Header().Set(field, "600")
+		}
+		h.ServeHTTP(w, r)
+	})
+	crossSite := with("Sec-Fetch-Site", "cross-site")
+	script := h.M.ScriptURL()
+	const get, post = "GET, HEAD", "POST"
+	for _, test := range []struct {
+		name         string
+		status       int
+		method, path string
+		options      []option
+		allow        string
+	}{
+		{"wrong path", 404, "GET", "/tally/nothing", nil, ""},
+		{"wrong path, POST", 404, "POST", "/tally/nothing", nil, ""},
+		{"no path", 404, "GET", "/tally/", nil, ""},
+		{"below a path", 404, "GET", "/tally/challenge/", nil, ""},
+		{"above a path", 404, "GET", "/tally/x/challenge", nil, ""},
+		{"a longer path", 404, "POST", "/tally/redeemed", nil, ""},
+		{"a path in capitals", 404, "GET", "/tally/Challenge", nil, ""},
+		{"no such asset", 404, "GET", "/tally/tally.0123.js", nil, ""},
+		{"challenge by POST", 405, "POST", "/tally/challenge", nil, get},
+		{"challenge by OPTIONS", 405, "OPTIONS", "/tally/challenge", nil, get},
+		{"challenge by DELETE", 405, "DELETE", "/tally/challenge", nil, get},
+		{"redeem by GET", 405, "GET", "/tally/redeem", nil, post},
+		{"redeem by HEAD", 405, "HEAD", "/tally/redeem", nil, post},
+		{"redeem by PUT", 405, "PUT", "/tally/redeem", nil, post},
+		{"asset by POST", 405, "POST", script, nil, get},
+		{"redeem from another site", 403, "POST", "/tally/redeem", []option{crossSite}, ""},
+		{"redeem from another origin", 403, "POST", "/tally/redeem", []option{with("Origin", "https://evil.example")}, ""},
+		{"redeem without a proof", 403, "POST", "/tally/redeem", nil, ""},
+		{"challenge for nobody", 403, "GET", "/tally/challenge", []option{func(r *http.Request) { r.RemoteAddr = "@" }}, ""},
+		{"asset, another version wanted", 412, "GET", script, []option{with("If-Match", `"x"`)}, ""},
+		{"asset, no such range", 416, "GET", script, []option{with("Range", "bytes=1000000-")}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			resp := requireStatus(t, test.status, send(outer, append(test.options, method(test.method), path(test.path))...))
+			requireHeader(t, resp, "Cache-Control", "no-store", "Allow", test.allow)
+			require.Equal(t, test.name == "redeem without a proof", resp.Header.Get(middleware.ChallengeHeader) != "")
+			for _, field := range fields {
+				require.Empty(t, resp.Header.Values(field), field)
+			}
+		})
+	}
+	for _, verb := range []string{"GET", "HEAD"} {
+		require.Equal(t, http.StatusOK, send(outer, method(verb), path("/tally/challenge")).StatusCode)
+	}
+	require.Zero(t, h.Spy.Calls.Load())
+	require.Empty(t, h.Decisions.All, "the endpoints are no part of the policy")
+	t.Run("assets are", func(t *testing.T) {
+		for _, options := range [][]option{nil, {with("Range", "bytes=0-9")}} {
+			resp := send(outer, append(options, method("GET"), path(script))...)
+			require.Less(t, resp.StatusCode, 300)
+			require.Equal(t, []string{"public, max-age=31536000, immutable"}, resp.Header.Values("Cache-Control"))
+			resp = send(outer, append(options, method("GET"), path("/tally/tally.js"))...)
+			require.Equal(t, []string{"no-cache"}, resp.Header.Values("Cache-Control"))
+		}
+	})
+	t.Run("where there is no challenge", func(t *testing.T) {
+		cfg.Challenge = nil
+		require.NoError(t, h.M.Reconfigure(cfg))
+		resp := requireStatus(t, http.StatusNotFound, send(outer, method("GET"), path("/tally/challenge")))
+		require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
+	})
+}
+
+// Redeeming answers the tally's first token, and asking again the same bytes.
+func TestRedeem(t *testing.T) {
+	for name, change := range map[string]func(*middleware.Config){
+		"default":        func(*middleware.Config) {},
+		"BindOwn":        func(cfg *middleware.Config) { cfg.Challenge.BindOwn = true },
+		"X-RateLimit":    func(cfg *middleware.Config) { cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds },
+		"HeaderOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly },
+		"CookieOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly },
+		"EmbeddedCookie": func(cfg *middleware.Config) { cfg.EmbeddedCookie = true },
+		"InsecureCookie": func(cfg *middleware.Config) { cfg.InsecureCookie = true },
+		"no memory":      func(cfg *middleware.Config) { cfg.InsecureNoMemory = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := new(clock)
+			cfg := challenging(now, middleware.Newcomers)
+			change(&cfg)
+			h := newSite(t, cfg)
+			proof := solved(t, fetched(h))
+			now.Advance(4 * time.Second)
+			first := requireStatus(t, http.StatusOK, redeemed(h, proof))
+			requireHeader(t, first, "Cache-Control", "no-store", "Content-Type", "application/json")
+			require.Empty(t, first.Header.Get("RateLimit"), "no limit was asked")
+			requireHeader(t, first, "RateLimit-Policy", "", "X-RateLimit-Limit", "", middleware.ChallengeHeader, "")
+			require.JSONEq(t, `{"expires-in":3596}`, bodyOf(t, first))
+
+			cookie, tok := cookieIn(first), tokenIn(first)
+			require.Equal(t, cfg.TokenTransport == middleware.HeaderOnly, cookie == nil)
+			require.Equal(t, cfg.TokenTransport == middleware.CookieOnly, tok == "")
+			if cookie != nil {
+				requireCookie(t, cfg, cookie, 3596)
+				require.Len(t, first.Cookies(), 1)
+				if tok == "" {
+					tok = cookie.Value
+				}
+				require.Equal(t, tok, cookie.Value)
+			}
+			require.Empty(t, claimsIn(t, tok).T, "count zero")
+
+			send(h, showing(tok), showingCookie(tok))
+			second := redeemed(h, proof, showing("x")) // whatever happened since
+			if tokenIn(second) != "" {
+				require.Equal(t, tok, tokenIn(second), "byte for byte")
+			}
+			require.Equal(t, first.Header.Values("Set-Cookie"), second.Header.Values("Set-Cookie"))
+		})
+	}
+}
+
+// What is not worth a token is answered with a fresh challenge, as on the route.
+func TestRedeemRefusals(t *testing.T) {
+	h := newSite(t, challenging(new(clock), middleware.Newcomers))
+	for proof, reason := range map[string]middleware.Reason{
+		"": middleware.NoToken, "x": "wrong-solution",
+		solved(t, fetched(h, from("203.0.113.2"))): "client-changed",
+	} {
+		resp := requireStatus(t, http.StatusForbidden, redeemed(h, proof))
+		p := problemIn(t, resp)
+		require.Equal(t, reason, p.Reason)
+		require.Equal(t, challengeIn(t, resp).Text, p.Challenge)
+		require.Empty(t, resp.Cookies())
+		require.Empty(t, tokenIn(resp))
+		require.Equal(t, http.StatusOK, redeemed(h, solved(t, resp)).StatusCode)
+		h = newSite(t, challenging(new(clock), middleware.Newcomers))
+	}
+	resp := send(h, path("/tally/redeem"))
+	require.Equal(t, middleware.NoToken, problemIn(t, resp).Reason, "no proof at all")
+	page := redeemed(h, "x", with("Accept", "text/html"))
+	require.Equal(t, "text/html; charset=utf-8", page.Header.Get("Content-Type"))
+}
+
+// In EveryRequest the cookie carries the proof along with one form post.
+func TestProofCookie(t *testing.T) {
+	now := new(clock)
+	for name, change := range map[string]func(*middleware.Config){
+		"default":        func(*middleware.Config) {},
+		"CookieOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly },
+		"EmbeddedCookie": func(cfg *middleware.Config) { cfg.EmbeddedCookie = true },
+		"InsecureCookie": func(cfg *middleware.Config) { cfg.InsecureCookie = true },
+		"HeaderOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := challenging(now, middleware.EveryRequest)
+			change(&cfg)
+			h := newSite(t, cfg)
+			proof := solved(t, fetched(h))
+			now.Advance(4 * time.Second)
+			resp := requireStatus(t, http.StatusOK, redeemed(h, proof))
+			require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
+			require.Equal(t, "{\"expires-in\":7}\n", bodyOf(t, resp))
+			require.Empty(t, tokenIn(resp), "it is a proof, not a token")
+			cookie := cookieIn(resp)
+			if name == "HeaderOnly" {
+				require.Nil(t, cookie)
+				require.Equal(t, http.StatusForbidden, send(h, with("Cookie", "__Host-tallystick-contact.proof.0badcafe="+proof)).StatusCode)
+				return
+			}
+			prefix := "__Host-"
+			if cfg.InsecureCookie {
+				prefix = ""
+			}
+			require.Regexp(t, "^"+prefix+"tallystick-contact\\.proof\\.[0-9a-f]{8}$", cookie.Name)
+			require.Equal(t, proof, cookie.Value)
+			requireCookie(t, cfg, cookie, 7)
+
+			require.Equal(t, cookie.Raw, cookieIn(redeemed(h, proof)).Raw, "again, while it is not spent")
+			carried := with("Cookie", "session=1; "+cookie.Name+"="+cookie.Value+"; theme=dark")
+			require.Equal(t, http.StatusOK, send(h, carried).StatusCode)
+			replay := requireStatus(t, http.StatusForbidden, send(h, carried))
+			require.Equal(t, middleware.ProofReplayed, problemIn(t, replay).Reason)
+
+			fresh := solved(t, fetched(h))
+			require.Equal(t, http.StatusOK, send(h, carried, proving(fresh)).StatusCode, "the field comes first")
+			planted := with("Cookie", cookie.Name+"=nonsense")
+			require.Equal(t, http.StatusOK, send(h, planted, with("Cookie", cookie.Name+"="+solved(t, fetched(h)))).StatusCode)
+		})
+	}
+}
+
+// The whole way of a browser: fetch, solve, redeem, post the form; once.
+func TestBrowserPostsAForm(t *testing.T) {
+	inAllModes(t, func(t *testing.T, mode middleware.Mode) {
+		h := newSite(t, challenging(new(clock), mode))
+		url, client := browser(t, h)
+		ask := func(verb, path string, options ...option) *http.Response {
+			return over(t, client, url+path, append(options, method(verb), with("Sec-Fetch-Site", "same-origin", "Origin", url))...)
+		}
+		proof := solved(t, ask("GET", "/tally/challenge"))
+		require.Equal(t, http.StatusOK, ask("POST", "/tally/redeem", proving(proof)).StatusCode)
+		posts := map[middleware.Mode]int{middleware.WhenExhausted: 10, middleware.Newcomers: 5, middleware.EveryRequest: 1}[mode]
+		for range posts {
+			require.Equal(t, http.StatusOK, ask("POST", "/").StatusCode)
+		}
+		require.NotEqual(t, http.StatusOK, ask("POST", "/").StatusCode)
+		require.EqualValues(t, posts, h.Spy.Calls.Load())
+	})
+}
+
+// Where tallies are sold, a proof by cookie is for forms while the memory is full. It
+// opens the tally that the proof by field opens, and no other.
+func TestProofCookieOpensTheSameTally(t *testing.T) {
+	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
+		s := newSite(t, challenging(new(clock), mode))
+		exhaustIn(t, mode, s)
+		proof := solved(t, fetched(s))
+		cookie := with("Cookie", "__Host-tallystick-contact.proof.0badcafe="+proof)
+		require.Equal(t, 3, admitted(s, 3, cookie))
+		require.Equal(t, 2, admitted(s, 3, proving(proof)), "five in all")
+		require.Equal(t, 0, admitted(s, 3, cookie))
+		stranger := from("203.0.113.77")
+		exhaustIn(t, mode, s, stranger)
+		require.Equal(t, 0, admitted(s, 3, cookie, stranger), "nor is it good for others")
+	}
+}
+
+// Two pages that are checked before either is sent: each has a proof of its own, and the
+// cookie of one that is spent goes away.
+func TestProofsOfTwoPages(t *testing.T) {
+	at := func(t *testing.T) (*site, []string, []*http.Cookie) {
+		cfg := challenging(new(clock), middleware.EveryRequest)
+		cfg.Limits[0].Quota = 8
+		h := newSite(t, cfg)
+		var proofs []string
+		var cookies []*http.Cookie
+		for range 6 {
+			proof := solved(t, fetched(h))
+			proofs, cookies = append(proofs, proof), append(cookies, cookieIn(redeemed(h, proof)))
+		}
+		return h, proofs, cookies
+	}
+	showing := func(cookies ...*http.Cookie) option {
+		return func(r *http.Request) {
+			for _, c := range cookies {
+				r.AddCookie(&http.Cookie{Name: c.Name, Value: c.Value})
+			}
+		}
+	}
+	// gone returns the names of the cookies that a response takes away.
+	gone := func(resp *http.Response) (names []string) {
+		for _, c := range resp.Cookies() {
+			if c.MaxAge < 0 {
+				require.Empty(t, c.Value)
+				require.True(t, c.Secure && c.HttpOnly)
+				require.Equal(t, "/", c.Path)
+				names = append(names, c.Name)
+			}
+		}
+		return names
+	}
+	t.Run("one after the other", func(t *testing.T) {
+		h, _, cookies := at(t)
+		require.NotEqual(t, cookies[0].Name, cookies[1].Name)
+		first := requireStatus(t, http.StatusOK, send(h, showing(cookies[0], cookies[1])))
+		require.Equal(t, []string{cookies[0].Name}, gone(first))
+		second := requireStatus(t, http.StatusOK, send(h, showing(cookies[1])))
+		require.Equal(t, []string{cookies[1].Name}, gone(second))
+	})
+	t.Run("both at once, with the cookies of both", func(t *testing.T) {
+		h, _, cookies := at(t)
+		both := showing(cookies[0], cookies[1])
+		require.Equal(t, http.StatusOK, send(h, both).StatusCode)
+		second := requireStatus(t, http.StatusOK, send(h, both))
+		require.Equal(t, []string{cookies[0].Name, cookies[1].Name}, gone(second))
+		third := requireStatus(t, http.StatusForbidden, send(h, both), "a proof is one request")
+		require.Equal(t, middleware.ProofReplayed, h.Decisions.Last().Proof)
+		require.Equal(t, []string{cookies[0].Name, cookies[1].Name}, gone(third))
+	})
+	t.Run("by field, and two in one", func(t *testing.T) {
+		h, proofs, _ := at(t)
+		require.Equal(t, http.StatusOK, send(h, proving(proofs[0], proofs[1])).StatusCode)
+		second := requireStatus(t, http.StatusOK, send(h, proving(proofs[0]+","+proofs[1])))
+		require.Empty(t, gone(second), "there was no cookie")
+		require.Equal(t, http.StatusForbidden, send(h, proving(proofs[0], proofs[1])).StatusCode)
+	})
+	t.Run("four are looked at", func(t *testing.T) {
+		h, proofs, cookies := at(t)
+		for _, proof := range proofs[:4] {
+			require.Equal(t, http.StatusOK, send(h, proving(proof)).StatusCode)
+		}
+		require.Equal(t, http.StatusOK, send(h, showing(cookies[1:]...)).StatusCode)
+		replay := requireStatus(t, http.StatusForbidden, send(h, showing(cookies[:5]...)))
+		require.Len(t, gone(replay), 4, "so that the fifth is looked at the next time")
+		require.Equal(t, http.StatusOK, send(h, showing(cookies[5])).StatusCode)
+	})
+	t.Run("a request that is refused spends none", func(t *testing.T) {
+		h, _, cookies := at(t)
+		for range 8 {
+			require.Equal(t, http.StatusOK, send(h, proving(solved(t, fetched(h)))).StatusCode)
+		}
+		full := requireStatus(t, http429, send(h, showing(cookies[0])))
+		require.Empty(t, gone(full))
+	})
+}
+
+func requireCookie(t *testing.T, cfg middleware.Config, cookie *http.Cookie, maxAge int) {
+	t.Helper()
+	require.Equal(t, []any{maxAge, true, "/", !cfg.InsecureCookie, cfg.EmbeddedCookie},
+		[]any{cookie.MaxAge, cookie.HttpOnly, cookie.Path, cookie.Secure, cookie.Partitioned})
+}
+
+// A browser that keeps cookies shows one with the proof, and so need not ask what has become of what it bought. One
+// that shows a cookie already is sent none to be tried.
+func TestRedeemTellsWhetherCookiesAreKept(t *testing.T) {
+	for name, change := range map[string]func(*middleware.Config){
+		"default":        func(*middleware.Config) {},
+		"EveryRequest":   func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest },
+		"CookieOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly },
+		"EmbeddedCookie": func(cfg *middleware.Config) { cfg.EmbeddedCookie = true },
+		"InsecureCookie": func(cfg *middleware.Config) { cfg.InsecureCookie = true },
+		"HeaderOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := challenging(new(clock), middleware.Newcomers)
+			change(&cfg)
+			h := newSite(t, cfg)
+			resp := fetched(h)
+			kept := cookieIn(resp)
+			if name == "HeaderOnly" {
+				require.Nil(t, kept)
+				require.NotContains(t, bodyOf(t, redeemed(h, solved(t, resp), with("Cookie", "__Host-tallystick-contact.kept=1"))), "carried")
+				return
+			}
+			require.Regexp(t, `^(__Host-)?tallystick-contact\.kept$`, kept.Name)
+			requireCookie(t, cfg, kept, 10)
+			require.NotContains(t, bodyOf(t, redeemed(h, solved(t, resp), with("Cookie", "session=1"))), "carried")
+			back := with("Cookie", kept.Name+"="+kept.Value)
+			again := fetched(h, back)
+			require.Empty(t, again.Cookies())
+			bought := requireStatus(t, http.StatusOK, redeemed(h, solved(t, again), back))
+			require.Contains(t, bodyOf(t, bought), `,"carried":true}`)
+			require.Len(t, bought.Cookies(), 1)
+			require.NotContains(t, bodyOf(t, fetched(h, back)), "carried", "it is no purchase")
+		})
+	}
+	t.Run("no work is needed", func(t *testing.T) {
+		resp := fetched(newSite(t, challenging(new(clock), middleware.WhenExhausted)))
+		require.Contains(t, bodyOf(t, resp), `"needed":false`)
+		require.Empty(t, resp.Cookies())
+	})
+}
+
+// What a page is told before it sends its form must be what becomes of the form.
+
+// postsCostThree makes each POST cost three.
+func postsCostThree(r *http.Request) int64 {
+	if r.Method == http.MethodPost {
+		return 3
+	}
+	return 1
+}
+
+// asked asks whether a request of a cost needs work.
+func asked(t testing.TB, h http.Handler, cost int64, options ...option) (needed bool) {
+	t.Helper()
+	body := bodyOf(t, fetched(h, append(options, query(fmt.Sprintf("cost=%d", cost)))...))
+	needed = !strings.Contains(body, `"needed":false`)
+	require.Equal(t, !needed, strings.Contains(body, `"needed":false`), body)
+	return needed
+}
+
+func TestChallengeEndpointKnowsTheCost(t *testing.T) {
+	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
+		cfg := challenging(new(clock), mode)
+		cfg.Cost = postsCostThree
+		h := newSite(t, cfg)
+		var carried option = func(*http.Request) {}
+		for i := range 6 {
+			needed := asked(t, h, 3, carried)
+			if needed {
+				resp := requireStatus(t, http.StatusOK, redeemed(h, solved(t, fetched(h, carried))))
+				carried = showing(tokenIn(resp))
+				require.False(t, asked(t, h, 3, carried))
+			}
+			resp := requireStatus(t, http.StatusOK, send(h, method(http.MethodPost), carried), "%v: request %d", mode, i)
+			if tok := tokenIn(resp); tok != "" {
+				carried = showing(tok)
+			}
+		}
+		require.False(t, asked(t, h, -1, carried), "a cost that is none is one")
+		require.True(t, asked(t, h, 1<<40, from("192.0.2.200")) || mode == middleware.WhenExhausted)
+	}
+}
+
+// Nothing but the cost is read of a query, and of a long one not even that.
+func TestCostInAQuery(t *testing.T) {
+	h := newSite(t, challenging(new(clock), middleware.WhenExhausted))
+	require.Equal(t, 1, admitted(h, 1)) // four of five are left
+	for q, dear := range map[string]bool{
+		"": false, "cost": false, "cost=": false, "cost=x": false, "Cost=9": false, "xcost=9": false, "%63ost=9": false, "cost=-9": false, "cost=0": false,
+		"cost=9": true, "a=%zz&&;&cost=9&cost=1": true, "cost=1&cost=9": false, "cost=99999999999999999999": true,
+		"cost=9&" + strings.Repeat("a", 1017): true, "cost=9&" + strings.Repeat("a", 1018): false,
+	} {
+		require.Equal(t, dear, !strings.Contains(bodyOf(t, fetched(h, query(q))), `"needed":false`), "%.40q", q)
+	}
+}
+
+// The held form says what it costs, because the endpoint cannot know.
+func TestHeldFormSaysWhatItCosts(t *testing.T) {
+	for cost, want := range map[int64]string{1: `<tally-check endpoint="/tally/">`, 3: `<tally-check endpoint="/tally/" cost="3">`} {
+		cfg := challenging(new(clock), middleware.Newcomers)
+		cfg.PageHandler, cfg.Challenge.Path = keptform.Handler{}, "/tally/"
+		cfg.Cost = func(*http.Request) int64 { return cost }
+		resp := send(newSite(t, cfg), submitting(urlencoded, "a=b"))
+		require.Contains(t, bodyOf(t, resp), want)
+	}
+}
+
+// While the memory is full a form goes the way that it always goes: who is told that nothing is needed passes
+// without, and who buys a tally passes with it, though what they have left is less.
+func TestFormsPassWhileTheMemoryIsFull(t *testing.T) {
+	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
+		now := new(clock)
+		cfg := challenging(now, mode)
+		cfg.MaxClients, cfg.Challenge.Crowd, cfg.Challenge.SalesPerHour = 256, 255, 1020
+		cfg.Limits = []middleware.Limit{{Quota: 5, Window: time.Hour}}
+		h := newSite(t, cfg)
+		for i := range 2200 { // over 1536 cells
+			at := from(fmt.Sprintf("%d.51.%d.%d", 11+i%100, i/256, i%256)) // one network alone takes a quarter of the room for sales
+			if mode == middleware.WhenExhausted {
+				send(h, at)
+				continue
+			}
+			send(h, proving(solved(t, fetched(h, at))), at) // tallies that were bought fill it too
+			now.Advance(time.Second)
+		}
+		require.Greater(t, h.M.Stats().Fill, 0.9)
+		inherited := 0
+		for i := range 40 {
+			me := from(fmt.Sprintf("192.0.2.%d", i))
+			var cookies []string
+			if asked(t, h, 1, me) {
+				resp := redeemed(h, solved(t, fetched(h, me)), me)
+				require.Len(t, resp.Cookies(), 1)
+				cookies = append(cookies, resp.Cookies()[0].Name+"="+resp.Cookies()[0].Value)
+				require.GreaterOrEqual(t, expiresIn(t, resp), int64(3600), "as long as a tally lives")
+			}
+			require.Equal(t, http.StatusOK, send(h, me, with("Cookie", strings.Join(cookies, "; "))).StatusCode, "%v", mode)
+			now.Advance(10 * time.Second) // sales of one moment have few places in so small a memory
+			if h.Decisions.Last().Inherited > 0 {
+				inherited++
+			}
+		}
+		require.Positive(t, inherited, "the memory was full, %v", mode)
+	}
+}
+
+// expiresIn is what a redemption says of how long it is worth something.
+func expiresIn(t testing.TB, resp *http.Response) int64 {
+	t.Helper()
+	var body struct {
+		ExpiresIn int64 `json:"expires-in"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(bodyOf(t, resp)), &body))
+	return body.ExpiresIn
+}
+
+// A proof that came by cookie while the memory was full stays for a while. It must not
+// stand before what the client has besides.
+func TestProofCookieHidesNothing(t *testing.T) {
+	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
+		h := newSite(t, challenging(new(clock), mode))
+		cookie := "__Host-tallystick-contact.proof.0badcafe=" + solved(t, fetched(h))
+		require.Equal(t, 5, admitted(h, 5, with("Cookie", cookie)), "the tally that it opens")
+		tok := bought(t, h)
+		require.Equal(t, 5, admitted(h, 5, with("Cookie", cookie+"; __Host-tallystick-contact="+tok)), "%v", mode)
+	}
+}
+
+// Who asks for a dear request is told when a dear one passes.
+func TestChallengeEndpointTellsTheWaitOfADearRequest(t *testing.T) {
+	now := new(clock)
+	cfg := challenging(now, middleware.WhenExhausted)
+	cfg.Limits = []middleware.Limit{{Name: "b", Algorithm: middleware.TokenBucket, Quota: 5, Window: 5 * time.Minute}}
+	cfg.Challenge.Crowd, cfg.Challenge.SalesPerHour = 1, 4
+	h := newSite(t, cfg)
+	require.Equal(t, 5, admitted(h, 5))
+	h.M.SellOut(now.Now(), peerIdentity)
+	dear := query("cost=5")
+	resp := requireStatus(t, http.StatusTooManyRequests, fetched(h, dear))
+	require.GreaterOrEqual(t, retryAfter(t, resp), 5*time.Minute)
+	require.LessOrEqual(t, retryAfter(t, resp), 6*time.Minute, "sooner than a tally is for sale again")
+}
+
+// ticketed returns the answer of the ticket endpoint.
+func ticketed(h http.Handler, options ...option) *http.Response {
+	return send(h, append([]option{method("GET"), path("/tally/ticket")}, options...)...)
+}
+
+// A browser that runs a script and cannot do the work asks for a ticket, waits, and
+// sends its form: what was typed never leaves its page.
+func TestTicketEndpoint(t *testing.T) {
+	inAllModes(t, func(t *testing.T, mode middleware.Mode) {
+		now := new(clock)
+		h := newSite(t, waiting(now, mode))
+		spendShared(t, h, mode)
+
+		resp := requireStatus(t, http.StatusOK, ticketed(h))
+		cookie := waitCookieIn(t, resp)
+		require.Len(t, cookie, 44)
+		require.JSONEq(t, `{"wait":5,"carried":false}`, bodyOf(t, resp))
+
+		now.Advance(2 * time.Second)
+		early := ticketed(h, holding(cookie))
+		require.JSONEq(t, `{"wait":3,"carried":true}`, bodyOf(t, early))
+		require.Equal(t, cookie, waitCookieIn(t, early), "the same: its wait does not begin anew")
+		require.NotEqual(t, http.StatusOK, send(h, holding(cookie)).StatusCode)
+
+		now.Advance(3 * time.Second)
+		open := ticketed(h, holding(cookie))
+		require.JSONEq(t, `{"wait":0,"carried":true}`, bodyOf(t, open))
+		require.Empty(t, waitCookieIn(t, open), "nothing is charged, nothing has changed")
+		h.Spy.Calls.Store(0)
+		require.Equal(t, 1, admitted(h, laneQuota+1, holding(cookie)), "what one ticket is good for")
+
+		resp = ticketed(h, holding(cookie))
+		require.JSONEq(t, `{"wait":5,"carried":true}`, bodyOf(t, resp), "the next, though this one is used up")
+		require.NotEqual(t, cookie, waitCookieIn(t, resp))
+		spare, tickets := ticketsOf(t, h, 1)[0], ticketsOf(t, h, laneQuota)
+		now.Advance(5 * time.Second)
+		require.JSONEq(t, `{"wait":0,"carried":true}`, bodyOf(t, ticketed(h, holding(spare))))
+		require.Equal(t, laneQuota-1, admittedWith(h, tickets))
+		for what, held := range map[string]string{"used up": cookie, "open": spare} {
+			resp = ticketed(h, holding(held))
+			require.Regexp(t, `^\{"wait":[1-9][0-9]*,"carried":true\}`, bodyOf(t, resp), "the room is full: %s", what)
+			require.NotEmpty(t, waitCookieIn(t, resp), what)
+			require.NotEqual(t, http.StatusOK, send(h, holding(held)).StatusCode, "a form that is sent now is refused")
+		}
+	})
+}
+
+func TestTicketEndpointRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		change  func(*middleware.Config)
+		options []option
+		status  int
+	}{
+		"no room":            {func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom, cfg.Challenge.NoWaitingRoom = 0, true }, nil, http.StatusNotFound},
+		"no GET":             {func(*middleware.Config) {}, []option{method("POST")}, http.StatusMethodNotAllowed},
+		"more than it holds": {func(*middleware.Config) {}, []option{query("cost=9")}, http.StatusNotFound},
+		"nobody":             {func(*middleware.Config) {}, []option{func(r *http.Request) { r.RemoteAddr = "@" }}, http.StatusForbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := waiting(new(clock), middleware.Newcomers)
+			test.change(&cfg)
+			resp := requireStatus(t, test.status, ticketed(newSite(t, cfg), test.options...))
+			require.Empty(t, waitCookieIn(t, resp))
+			require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
+		})
+	}
+}
+
+// A page that has bought something asks whether its browser brings it along.
+func TestPurchasesThatComeAlong(t *testing.T) {
+	carried := func(t *testing.T, h http.Handler, options ...option) bool {
+		body := bodyOf(t, fetched(h, options...))
+		require.True(t, strings.HasPrefix(body, `{"needed":`), body)
+		return strings.Contains(body, `"carried":true`)
+	}
+	inAllModes(t, func(t *testing.T, mode middleware.Mode) {
+		now := new(clock)
+		h := newSite(t, challenging(now, mode))
+		require.False(t, carried(t, h))
+		redemption := requireStatus(t, http.StatusOK, redeemed(h, solved(t, fetched(h))))
+		cookies := redemption.Cookies()
+		require.Len(t, cookies, 1)
+		bring := func(r *http.Request) { r.AddCookie(cookies[0]) }
+		require.True(t, carried(t, h, bring))
+		require.Equal(t, mode != middleware.EveryRequest, carried(t, h, bring, from("203.0.113.9")), "a tally is of who has it, a proof of who was asked")
+		now.Advance(3 * time.Hour)
+		require.False(t, carried(t, h, bring), "it has ended")
+	})
+}
+
+// TestForesight shows what a page is told before it takes work on.
+func TestForesight(t *testing.T) {
+	look := func(h http.Handler, options ...option) string {
+		resp := send(h, append([]option{method("GET"), path("/tally/challenge")}, options...)...)
+		body := bodyOf(t, resp)
+		body = regexp.MustCompile(`"challenge":"[^"]+"`).ReplaceAllString(body, `"challenge":…`)
+		return resp.Status[:3] + " " + strings.TrimSpace(body)
+	}
+	c := new(clock)
+	h := newSite(t, challenging(c, middleware.WhenExhausted))
+	require.Equal(t, `200 {"needed":false,"left":5,"challenge":…,"ttl":10,"work":16}`, look(h))
+	require.Equal(t, 5, admitted(h, 9))
+	require.Equal(t, `200 {"needed":true,"left":0,"challenge":…,"ttl":10,"work":16}`, look(h))
+	tok := tokenIn(redeemed(h, solve(t, challengeIn(t, fetched(h)))))
+	require.Equal(t, `200 {"needed":false,"left":5,"carried":true,"challenge":…,"ttl":10,"work":24}`, look(h, showing(tok)), "of its own")
+	c.Advance(8 * time.Minute)
+	require.Equal(t, `200 {"needed":false,"left":5,"challenge":…,"ttl":10,"work":16}`, look(h))
+
+	h = newSite(t, challenging(new(clock), middleware.Newcomers))
+	require.Equal(t, `200 {"needed":true,"challenge":…,"ttl":10,"work":16}`, look(h))
+
+	h = newSite(t, challenging(new(clock), middleware.EveryRequest))
+	require.Equal(t, `200 {"needed":true,"left":5,"challenge":…,"ttl":10,"work":16}`, look(h))
+	for range 5 {
+		require.Equal(t, http.StatusOK, send(h, proving(solve(t, challengeIn(t, fetched(h))))).StatusCode)
+	}
+	require.Regexp(t, `^429 .*quota-exceeded`, look(h), "no proof would help")
+
+	cfg := challenging(new(clock), middleware.WhenExhausted)
+	cfg.Quiet = true
+	h = newSite(t, cfg)
+	require.Equal(t, `200 {"needed":false,"challenge":…,"ttl":10,"work":16}`, look(h))
+}

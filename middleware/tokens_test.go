@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package middleware_test
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
+	"github.com/tallystick/tallystick/proof/kit"
+)
+
+// Whether a token is known by sight or read makes no difference: the same trace gives the same answers, decisions and
+// counts. Clients of several tiers and things show any of the tokens that anybody was ever sent, also broken ones, by
+// header and cookie; costs are given back and settled; secrets and limits change; instances start anew, and clocks step.
+func TestKnownBySightIsRead(t *testing.T) {
+	seeds := uint64(12)
+	if !kit.Whole() {
+		seeds = 2
+	}
+	for name, limits := range map[string][]middleware.Limit{
+		"fixed":   {{Algorithm: middleware.FixedWindow, Quota: 4, Window: 4 * time.Second}},
+		"sliding": {{Quota: 5, Window: 3 * time.Second}, {Name: "long", Quota: 6, Window: 4 * time.Second}},
+		"buckets": {{Algorithm: middleware.TokenBucket, Quota: 10, Window: 15 * time.Second, Burst: 4}},
+		"both":    {{Quota: 5, Window: 4 * time.Second}, {Name: "bucket", Algorithm: middleware.TokenBucket, Quota: 4, Window: 6 * time.Second}},
+	} {
+		for kind, change := range map[string]func(*middleware.Config){
+			"plain": func(*middleware.Config) {},
+			"shadow": func(cfg *middleware.Config) {
+				cfg.Limits = append(cfg.Limits, middleware.Limit{Name: "tried", Quota: 2, Window: 4 * time.Second, Shadow: true})
+			},
+			"cookie": func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly },
+			"outcome": func(cfg *middleware.Config) {
+				cfg.Limits = append(cfg.Limits, middleware.Limit{Name: "wrong", Quota: 4, Window: 4 * time.Second})
+				cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"wrong"}}
+			},
+			"exhausted": func(cfg *middleware.Config) { cfg.Challenge = &middleware.Challenge{Work: 64, Path: "/tally/"} },
+		} {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				known := 0
+				for seed := range seeds {
+					known += playKnown(t, seed, limits, change)
+				}
+				require.Positive(t, known)
+			})
+		}
+	}
+}
+
+// playKnown plays one trace, and returns how many tokens were shown that were known.
+func playKnown(t *testing.T, seed uint64, limits []middleware.Limit, change func(*middleware.Config)) (known int) {
+	c, rnd, secrets := new(clock), random(seed), [][]byte{secret("a")}
+	cfg := func() middleware.Config {
+		cfg := contact(c)
+		cfg.Secrets, cfg.Limits = slices.Clone(secrets), slices.Clone(limits)
+		change(&cfg)
+		large := slices.Clone(cfg.Limits)
+		large[0].Quota *= 2
+		cfg.Tiers = map[string][]middleware.Limit{"pro": large}
+		cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
+			id, err := middleware.PeerAddress(r)
+			id.Tier = r.Header.Get("Tier")
+			return id.For(r.Header.Get("Thing")), err
+		}
+		cfg.Cost = func(r *http.Request) int64 {
+			n, _ := strconv.ParseInt(r.Header.Get("Cost"), 10, 64)
+			return n
+		}
+		return cfg
+	}
+	var (
+		all       [2]*middleware.Middleware // the second reads always
+		decisions [2]*recorded
+	)
+	start := func(anew bool) {
+		for i := range all {
+			cfg := cfg()
+			if anew {
+				decisions[i] = record(&cfg)
+				all[i] = newLimiter(t, cfg)
+			} else {
+				decisions[i].Hear(&cfg)
+				require.NoError(t, all[i].Reconfigure(cfg))
+			}
+		}
+		all[1].ReadAlways()
+	}
+	start(true)
+	afterwards := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Header.Get("Then") {
+		case "refund":
+			_ = middleware.Refund(w, r) // there may be nothing to give back
+		case "settle":
+			_ = middleware.Settle(r, 3)
+		}
+	})
+	tokens := []string{"", "x"}
+	newest := map[string]string{}
+	for step := range 150 {
+		c.Advance(time.Duration(rnd.IntN(900)) * time.Millisecond)
+		switch rnd.IntN(40) {
+		case 0:
+			c.Advance(-time.Duration(rnd.IntN(3000)) * time.Millisecond)
+		case 1:
+			secrets = append([][]byte{secret(fmt.Sprint(step))}, secrets[:min(len(secrets), 1+rnd.IntN(2))]...)
+			start(false)
+		case 2:
+			limits = slices.Clone(limits)
+			limits[0].Quota = 3 + rnd.Int64N(4)
+			start(false)
+		case 3:
+			c.Advance(15 * time.Second) // the newest token has expired, whose cells nobody has taken
+		case 4:
+			start(rnd.IntN(2) == 0)
+		}
+		addr := []string{"203.0.113.1", "2001:db8::1"}[rnd.IntN(2)]
+		thing, tier := []string{"", "", "shop"}[rnd.IntN(3)], []string{"", "", "pro"}[rnd.IntN(3)]
+		id := address(addr).For(thing)
+		id.Tier = tier
+		shown := []string{newest[addr+thing]}
+		for range rnd.IntN(3) * rnd.IntN(2) {
+			shown = append(shown, tokens[rnd.IntN(len(tokens))])
+		}
+		if i := rnd.IntN(4 * len(shown)); i < len(shown) && len(shown[i]) > 100 {
+			b := []byte(shown[i])
+			b[len(b)-1-rnd.IntN(len(b)/2)]++
+			shown[i] = string(b)
+		}
+		rnd.Shuffle(len(shown), func(i, j int) { shown[i], shown[j] = shown[j], shown[i] })
+		if _, ok := all[0].KnowsBySight(id, shown[0]); ok {
+			known++
+		}
+		shows := []func(...string) option{showing, showingCookie}[rnd.IntN(2)]
+		then := []string{"", "", "", "refund", "settle"}[rnd.IntN(5)]
+		at := fmt.Sprintf("seed %d, step %d: %s %s %s, then %s", seed, step, addr, tier, thing, then)
+		var got [2]*http.Response
+		for i, m := range all {
+			got[i] = send(m.Handler(afterwards), from(addr), shows(shown...),
+				with("Tier", tier, "Thing", thing, "Then", then, "Cost", strconv.Itoa(1+step%2)))
+			for _, byLot := range []string{middleware.ChallengeHeader, "Retry-After"} {
+				got[i].Header.Del(byLot)
+			}
+		}
+		require.Equal(t, got[1].StatusCode, got[0].StatusCode, at)
+		require.Equal(t, got[1].Header, got[0].Header, at)
+		require.Equal(t, all[1].Stats().Tokens, all[0].Stats().Tokens, at)
+		d, want := decisions[0].Last(), decisions[1].Last()
+		require.Equal(t, want.Tokens, d.Tokens, at)
+		require.Equal(t, want.TokenErr, d.TokenErr, at)
+		require.Equal(t, want.Reason, d.Reason, at)
+		require.Equal(t, want.Limits(), d.Limits(), at)
+		tok := tokenIn(got[0])
+		if cookie := cookieIn(got[0]); cookie != nil {
+			tok = cookie.Value
+		}
+		if tok != "" {
+			tokens, newest[addr+thing] = append(tokens, tok), tok
+		}
+	}
+	return known
+}
+
+// What was given back to the last is not in a token, nor its window: whether the token is known or read, a clock that
+// steps back tells nothing of it.
+func TestKnownBySightSaysWhatItSays(t *testing.T) {
+	var ahead [2]any
+	for i := range ahead {
+		c := new(clock)
+		cfg := contact(c)
+		cfg.Limits = []middleware.Limit{{Name: "short", Quota: 5, Window: 4 * time.Second}, {Name: "long", Quota: 5, Window: time.Hour}}
+		m := newLimiter(t, cfg)
+		if i == 1 {
+			m.ReadAlways()
+		}
+		h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Then") != "" {
+				require.NoError(t, middleware.Refund(w, r))
+			}
+		}))
+		tok := tokenIn(send(h, from("203.0.113.1")))
+		c.Advance(20 * time.Second)
+		tok = tokenIn(send(h, from("203.0.113.1"), showing(tok), with("Then", "refund")))
+		c.Advance(-6 * time.Second)
+		send(h, from("203.0.113.1"), showing(tok))
+		ahead[i] = m.Stats().Tokens
+	}
+	require.Equal(t, ahead[1], ahead[0])
+}
+
+// Who was never wrong has no cell in a limit that counts by outcome, and its token says nothing of it: it is known all
+// the same.
+func TestKnownBySightWithoutACell(t *testing.T) {
+	c := new(clock)
+	cfg := contact(c)
+	cfg.Limits = append(cfg.Limits, middleware.Limit{Name: "wrong", Quota: 3, Window: time.Minute})
+	cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"wrong"}, Free: []int{http.StatusOK}}
+	m := newLimiter(t, cfg)
+	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+	tok := tokenIn(send(h, from("203.0.113.1")))
+	tok = tokenIn(send(h, from("203.0.113.1"), showing(tok)))
+	_, known := m.KnowsBySight(address("203.0.113.1"), tok)
+	require.True(t, known)
+}
+
+func TestTokenLife(t *testing.T) {
+	bucket := middleware.Limit{Name: "b", Algorithm: middleware.TokenBucket, Quota: 1, Window: time.Minute, Burst: 60}
+	for name, tt := range map[string]struct {
+		change func(*middleware.Config)
+		want   time.Duration
+	}{
+		"a window": {func(*middleware.Config) {}, 2 * time.Minute},
+		"a bucket": {func(cfg *middleware.Config) { cfg.Limits = []middleware.Limit{bucket} }, 123 * time.Minute},
+		"a larger tier": {func(cfg *middleware.Config) {
+			small := bucket
+			small.Burst = 2
+			cfg.Limits, cfg.Tiers = []middleware.Limit{small}, map[string][]middleware.Limit{"big": {bucket}}
+		}, 123 * time.Minute},
+		"a counter": {func(cfg *middleware.Config) {
+			cfg.Exact = counting(memory.New(0, cfg.Now))
+		}, 2 * time.Minute},
+		"a counter, a second": {func(cfg *middleware.Config) {
+			cfg.Exact = counting(memory.New(0, cfg.Now))
+			cfg.Limits[0].Window = time.Second
+		}, 50 * time.Second},
+		"a sale": {func(cfg *middleware.Config) { cfg.Challenge = &middleware.Challenge{} }, time.Hour},
+		"a sale, a day": {func(cfg *middleware.Config) {
+			cfg.Challenge, cfg.Limits[0].Window = &middleware.Challenge{}, 24*time.Hour
+		}, 48 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := new(clock)
+			cfg := contact(c)
+			tt.change(&cfg)
+			m := newLimiter(t, cfg)
+			require.Equal(t, tt.want, m.Stats().TokenLife)
+			c.Advance(59 * time.Second)
+			h := m.Handler(settling(t, false))
+			var tok string
+			for range 80 { // a full bucket has the longest token
+				if resp := send(h, settles(1+int64(len(tok)))); resp.StatusCode == http.StatusOK { // far too little
+					tok = tokenIn(resp)
+				}
+			}
+			require.LessOrEqual(t, time.Unix(claimsIn(t, tok).Exp, 0).Sub(c.Now()), m.Stats().TokenLife)
+		})
+	}
+}
+
+// A tally that was sold for longer is honoured for longer, whatever is for sale by now.
+func TestTokenLifeOfWhatWasSold(t *testing.T) {
+	cfg := contact(new(clock))
+	cfg.Limits[0].Window, cfg.Challenge = 24*time.Hour, &middleware.Challenge{PassTime: 24 * time.Hour}
+	cfg.Limits = append(cfg.Limits, middleware.Limit{Name: "minute", Quota: 5, Window: time.Minute})
+	m := newLimiter(t, cfg)
+	require.Equal(t, 48*time.Hour, m.Stats().TokenLife)
+	cfg.Limits = cfg.Limits[1:]
+	require.NoError(t, m.Reconfigure(cfg))
+	require.Equal(t, 48*time.Hour, m.Stats().TokenLife)
+	cfg.Challenge = nil
+	require.NoError(t, m.Reconfigure(cfg))
+	require.Equal(t, 2*time.Minute, m.Stats().TokenLife, "nobody reads them")
+}
+
+// Good tokens cost a MAC like forged ones.
+func TestFiveGoodTokensAreFour(t *testing.T) {
+	cfg := contact(new(clock))
+	h := newSite(t, cfg)
+	tok := spend(t, h, 1)
+	for _, show := range []option{showing(tok, tok, tok, tok, tok), with(middleware.TokenHeader, tok+","+tok+","+tok+","+tok+","+tok), showingCookie(tok, tok, tok, tok, tok)} {
+		require.Equal(t, http.StatusOK, send(h, show).StatusCode)
+		require.Equal(t, 4, h.Decisions.Last().Tokens)
+	}
+}
+
+// Secrets are rotated one instance after the other: for a while some of the
+// fleet sign with the old one and some with the new.
+func TestRotationInEitherOrderKeepsTheTally(t *testing.T) {
+	ring := func(names ...string) (secrets [][]byte) {
+		for _, name := range names {
+			secrets = append(secrets, secret(name))
+		}
+		return secrets
+	}
+	for name, rings := range map[string][2][][]byte{
+		"old first, then new first": {ring("old", "new"), ring("new", "old")},
+		"new first, then old first": {ring("new", "old"), ring("old", "new")},
+		"only the old knows one":    {ring("old"), ring("old", "new")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := new(clock)
+			var instances []http.Handler
+			for _, secrets := range rings {
+				cfg := contact(now)
+				cfg.Secrets = secrets
+				h, _ := limited(t, cfg)
+				instances = append(instances, h)
+			}
+			h := inTurn(instances)
+			tok := spend(t, h, 5)
+			require.Equal(t, 0, admitted(h, 4, showing(tok)))
+		})
+	}
+	t.Run("in one instance, while serving", func(t *testing.T) {
+		cfg := contact(new(clock))
+		h := newSite(t, cfg)
+		tok := spend(t, h, 3)
+		cfg.Secrets = ring("b", "a")
+		require.NoError(t, h.M.Reconfigure(cfg))
+		resp := send(h, showing(tok))
+		require.Equal(t, `"contact";r=1;t=60`, resp.Header.Get("RateLimit"))
+		require.NotEqual(t, tok[:64], tokenIn(resp)[:64], "signed by the new secret")
+	})
+}
+
+func TestEchoingClientOnThreeInstances(t *testing.T) {
+	now := new(clock)
+	h := inTurn(fleet(t, 3, contactForm(now)))
+	tok := spend(t, h, 5)
+
+	refused := requireStatus(t, http.StatusTooManyRequests, send(h, showing(tok)), "the 6th")
+
+	wait, err := strconv.Atoi(refused.Header.Get("Retry-After"))
+	require.NoError(t, err)
+	now.Advance(time.Duration(wait) * time.Second)
+	require.Equal(t, http.StatusOK, send(h, showing(tok)).StatusCode, "after its Retry-After")
+}
+
+func TestClientsThatDoNotEcho(t *testing.T) {
+	t.Run("5 on one instance", func(t *testing.T) {
+		require.Equal(t, 5, admitted(inTurn(fleet(t, 1, contactForm(new(clock)))), 60))
+	})
+	t.Run("at most 15 on three", func(t *testing.T) {
+		require.Equal(t, 15, admitted(inTurn(fleet(t, 3, contactForm(new(clock)))), 60))
+	})
+	t.Run("replaying the first token for ever, on one instance", func(t *testing.T) {
+		h := inTurn(fleet(t, 1, contactForm(new(clock))))
+		first := spend(t, h, 1)
+		require.Equal(t, 4, admitted(h, 60, showing(first)))
+	})
+	t.Run("replaying the first token for ever, on three", func(t *testing.T) {
+		h := inTurn(fleet(t, 3, contactForm(new(clock))))
+		first := spend(t, h, 1)
+		require.LessOrEqual(t, admitted(h, 60, showing(first)), 14)
+	})
+}
+
+// A browser opens six connections, all with the cookies of one jar.
+func TestSixParallelClientsWithOneCookieJar(t *testing.T) {
+	cfg := contact(new(clock))
+	cfg.Limits[0].Quota = 50
+	h, spy := limited(t, cfg)
+	url, client := browser(t, h)
+
+	var passed atomic.Int64
+	inParallel(6, func(int) {
+		for range 12 {
+			resp, err := client.Post(url, "text/plain", http.NoBody)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				passed.Add(1)
+			}
+		}
+	})
+	require.EqualValues(t, 50, passed.Load(), "of 72")
+	require.EqualValues(t, 50, spy.Calls.Load())
+	jar := client.Jar.Cookies(mustURL(t, url))
+	require.Len(t, jar, 1)
+	require.Equal(t, "__Host-tallystick-contact", jar[0].Name)
+}
+
+func TestRestartInTheMiddleOfAWindow(t *testing.T) {
+	now := new(clock)
+	before, _ := limited(t, contact(now))
+	tok := spend(t, before, 4)
+	now.Advance(30 * time.Second)
+
+	t.Run("who echoes keeps the tally", func(t *testing.T) {
+		after, _ := limited(t, contact(now))
+		require.Equal(t, 1, admitted(after, 10, showing(tok)))
+	})
+	t.Run("who does not has a quota for each start", func(t *testing.T) {
+		after, _ := limited(t, contact(now))
+		require.Equal(t, 5, admitted(after, 10))
+	})
+}
+
+// The second middleware of a policy that is in use writes a line, and nothing else does.
+func TestSecondMiddlewareIsTold(t *testing.T) {
+	type made = func(*testing.T, middleware.Config)
+	// each makes a middleware for each change, and has it live.
+	each := func(changes ...func(*middleware.Config)) made {
+		return func(t *testing.T, cfg middleware.Config) {
+			for _, change := range changes {
+				one := cfg
+				change(&one)
+				m := newLimiter(t, one)
+				t.Cleanup(func() { runtime.KeepAlive(m) })
+			}
+		}
+	}
+	same := func(*middleware.Config) {}
+	told := []string{"policy-made-twice"}
+	for name, tt := range map[string]struct {
+		first, then made
+		want        []string
+	}{
+		"a second":                    {each(same), each(same), told},
+		"a second with other secrets": {each(same), each(func(c *middleware.Config) { c.Secrets = [][]byte{secret("b")} }), told},
+		"a third too":                 {each(same), each(same, same), told},
+		"another policy":              {each(same), each(func(c *middleware.Config) { c.Policy = "signup" }), nil},
+		"another logger":              {each(same), each(func(c *middleware.Config) { c.Logger = c.Logger.With("instance", 2) }), nil},
+		"one that could not be made": {each(same), func(t *testing.T, cfg middleware.Config) {
+			cfg.Limits[0].Quota = 0
+			_, err := middleware.New(cfg)
+			require.Error(t, err)
+		}, nil},
+		"in place of one that was dropped": {func(t *testing.T, cfg middleware.Config) {
+			newLimiter(t, cfg)
+			runtime.GC()
+		}, each(same), nil},
+		"a new configuration": {each(), func(t *testing.T, cfg middleware.Config) {
+			m := newLimiter(t, cfg)
+			require.NoError(t, m.Reconfigure(cfg))
+			require.NoError(t, m.Validate(cfg))
+		}, nil},
+		"many at once": {each(), func(_ *testing.T, cfg middleware.Config) {
+			var made [16]*middleware.Middleware
+			inParallel(len(made), func(i int) { made[i], _ = middleware.New(cfg) })
+			runtime.KeepAlive(&made)
+		}, told},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := contact(new(clock))
+			log := logTo(&cfg)
+			tt.first(t, cfg)
+			tt.then(t, cfg)
+			require.Equal(t, tt.want, codesIn(log.Lines()))
+		})
+	}
+}
+
+// To know of a middleware keeps nothing of it.
+func TestNothingIsKeptOfAMiddleware(t *testing.T) {
+	cfg := contact(new(clock))
+	logTo(&cfg)
+	m := newLimiter(t, cfg)
+	require.True(t, middleware.Remembered(cfg.Policy, cfg.Logger))
+	runtime.KeepAlive(m)
+	m = nil
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return !middleware.Remembered(cfg.Policy, cfg.Logger)
+	}, 2*time.Minute, 10*time.Millisecond)
+
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	m = newLimiter(t, cfg)
+	require.False(t, middleware.Remembered(cfg.Policy, cfg.Logger), "nobody would read of it")
+	runtime.KeepAlive(m)
+}
