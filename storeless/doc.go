@@ -14,6 +14,9 @@
 //		// refused: the same request passes after verdict.Wait
 //	}
 //
+// In a queue, the client puts the token into its next job; the example below has it whole. Where nothing goes back, each
+// instance counts alone.
+//
 // There is no store. The client carries what it has used, its tally, as a signed token (package token), and
 // each instance remembers the highest count of each identity in a fixed amount of memory. A decision
 // counts by whichever says more.

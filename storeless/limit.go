@@ -47,7 +47,7 @@ func (a Algorithm) String() string { return limiter.Algorithm(a).String() }
 
 // Bounds of a [Limit] and of a policy.
 const (
-	// MaxLimits is how many limits one policy may have, so that a [Verdict] is an array and
+	// MaxLimits, 8, is how many limits one policy may have, so that a [Verdict] is an array and
 	// allocates nothing.
 	MaxLimits = limiter.MaxLimits
 

@@ -19,11 +19,11 @@ type Verdict struct {
 	// largest part. Zero for a tally that the memory knows, or has room for, and of an exact counter.
 	Inherited int64
 
-	// Saturated says that the memory had no room to remember that the proof is spent,
-	// and that the request was refused for that. Exact counters know no proofs.
+	// Saturated belongs to package middleware: the memory had no room to remember that the proof is spent,
+	// and the request was refused for that. Exact counters know no proofs.
 	Saturated bool
 
-	// Spent says that the proof had bought a request before.
+	// Spent belongs to package middleware: the proof had bought a request before.
 	Spent bool
 
 	// Wait is how long until the same request would pass if nobody else of the

@@ -18,7 +18,7 @@ type Codec struct{ codec *token.Codec }
 
 // New returns the codec for the tallies of a limiter with the same configuration; of cfg, MaxClients
 // says nothing to it. The first secret signs and all verify: see "Rotation". Permitted are 1 to 8 different secrets of at
-// least 32 random bytes. New reports all problems at once, each a [storeless.ConfigError]
+// least 32 bytes. Their length is checked, not that they are random: make one by openssl rand -base64 32. New reports all problems at once, each a [storeless.ConfigError]
 // without a byte of a secret.
 func New(cfg storeless.Config, secrets [][]byte) (*Codec, error) {
 	policy, err := limiter.Compile(cfg.Policy, cfg.Limits)
@@ -33,7 +33,8 @@ func New(cfg storeless.Config, secrets [][]byte) (*Codec, error) {
 }
 
 // Sign returns the token that says what tally the identity has, of at most 512 bytes of a-z, A-Z, 0-9,
-// "-", "_" and ".". The same tally of the same identity gives the same token. It is "" where there is nothing to say: the tally is zero.
+// "-", "_" and ".". The same tally of the same identity gives the same token. It is "" where there is nothing to say: the tally is zero,
+// and the client drops the token that it has.
 func (c *Codec) Sign(identity string, tally storeless.Tally) string {
 	h, t := c.codec.Holder([]byte(identity)), limiter.Tally(limiter.StatesAs[limiter.State](tally))
 	return string(h.Append(nil, &t))
@@ -41,7 +42,7 @@ func (c *Codec) Sign(identity string, tally storeless.Tally) string {
 
 // Verify returns what tok says that the identity has used. Of a token that is refused it
 // returns the zero tally and why: treat it as if the client had brought none, and do not tell the client which of the
-// errors it was.
+// errors it was. An empty tok, of a client that brings none, is [ErrMalformed].
 //
 // A tally that was bought with work, which package middleware sells, is no tally of an identity: its token is
 // refused with [ErrHolder].
