@@ -3,53 +3,40 @@
 package limiter_test
 
 import (
-	"math/big"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/proof/truth"
 )
 
-// The oracles say what the algorithms mean, in arbitrary integers and from the
-// definitions; they share no arithmetic with the package.
+// The oracles say what a tally's states and histories mean. What a limit admits is package truth's, which shares no
+// arithmetic with this one.
 
-func integer(v int64) *big.Int { return big.NewInt(v) }
-
-func product(a, b int64) *big.Int { return new(big.Int).Mul(integer(a), integer(b)) }
-
-// slides is the inequality of the sliding counter: prev·(W−e) + (cur+cost)·W ≤ L·W.
-func slides(quota, window, elapsed, prev, cur, cost int64) bool {
-	left := product(prev, window-elapsed)
-	left.Add(left, product(cur, window))
-	left.Add(left, product(cost, window))
-	return left.Cmp(product(quota, window)) <= 0
+func windowOf(l limiter.Limit) truth.Window {
+	return truth.Window{Quota: l.Quota, Length: l.Window.Microseconds()}
 }
 
-// interval is GCRA's T: the smallest number of µs that, a quota's number of
-// times, fills the window.
-func interval(l limiter.Limit) int64 {
-	t, rest := new(big.Int).DivMod(integer(l.Window.Microseconds()), integer(l.Quota), new(big.Int))
-	if rest.Sign() > 0 {
-		t.Add(t, integer(1))
-	}
-	return t.Int64()
+func bucketOf(l limiter.Limit) truth.Bucket {
+	return truth.Bucket{Quota: l.Quota, Window: l.Window.Microseconds(), Burst: l.Burst}
 }
+
+func interval(l limiter.Limit) int64 { return bucketOf(l).Interval() }
 
 // fits says whether cost would pass one limit whose state is s.
 func fits(l limiter.Limit, s limiter.State, now time.Time, cost int64) bool {
 	us, w := now.UnixMicro(), l.Window.Microseconds()
 	if isBucket(l.Algorithm) {
-		owed := max(0, s.At-us)
-		return new(big.Int).Add(integer(owed), product(cost, interval(l))).Cmp(product(l.Burst, interval(l))) <= 0
+		return bucketOf(l).Fits(s.At-us, cost)
 	}
 	window := us / w
 	switch prev, cur := int64(s.Prev), int64(s.Cur); {
 	case s.At >= window:
-		return slides(l.Quota, w, max(0, us-s.At*w), prev, cur, cost)
+		return windowOf(l).Fits(max(0, us-s.At*w), prev, cur, cost)
 	case s.At == window-1 && l.Algorithm == limiter.SlidingWindow:
-		return slides(l.Quota, w, us-window*w, cur, 0, cost)
+		return windowOf(l).Fits(us-window*w, cur, 0, cost)
 	}
 	return cost <= l.Quota
 }
@@ -76,24 +63,13 @@ func (h history) admits(p *limiter.Policy, i int, clock, counted, cost int64) bo
 		if l.Algorithm == limiter.SlidingWindow {
 			prev = h.spent(i, counted-1)
 		}
-		return slides(l.Quota, w, max(0, clock-counted*w), prev, h.spent(i, counted), cost)
+		return windowOf(l).Fits(max(0, clock-counted*w), prev, h.spent(i, counted), cost)
 	}
-	// The bucket, without its recursion: since each admission, what came from it
-	// on must have had time to leak, but for what the bucket holds.
-	room := product(l.Burst, interval(l))
-	room.Sub(room, product(cost, interval(l)))
-	if room.Sign() < 0 {
-		return false
+	drops := make([]truth.Drop, len(h))
+	for j, a := range h {
+		drops[j] = truth.Drop{At: a.clock, Cost: a.cost, Interval: interval(a.policy.Limit(i))}
 	}
-	since := new(big.Int)
-	for j := len(h) - 1; j >= 0; j-- {
-		since.Add(since, product(h[j].cost, interval(h[j].policy.Limit(i))))
-		owed := new(big.Int).Sub(since, integer(clock-h[j].clock))
-		if owed.Cmp(room) > 0 {
-			return false
-		}
-	}
-	return true
+	return bucketOf(l).Admits(drops, clock, cost)
 }
 
 // spent is what was counted in one window of the i-th limit.
@@ -159,11 +135,8 @@ func TestSlidingIsExact(t *testing.T) {
 			}
 			s := limiter.State{At: number, Cur: uint32(cur), Prev: uint32(prev)}
 
-			// ⌊(L·W − cur·W − prev·(W−e)) / W⌋
-			room := new(big.Int).Sub(product(quota, w), product(cur, w))
-			room.Sub(room, product(prev, w-elapsed))
-			most := room.Div(room, integer(w)).Int64() // Euclidean, so it floors
-
+			is := truth.Window{Quota: quota, Length: w}
+			most := is.Room(elapsed, prev, cur)
 			_, peek := p.Step(now, limiter.Tally{s}, 0)
 			require.Equal(t, max(0, most), peek.Limits[0].Remaining, "case %d: L=%d W=%d e=%d %+v", n, quota, w, elapsed, s)
 			for _, cost := range []int64{1, most, most + 1, spread(r, 1, quota)} {
@@ -171,7 +144,7 @@ func TestSlidingIsExact(t *testing.T) {
 					continue
 				}
 				next, v := p.Step(now, limiter.Tally{s}, cost)
-				require.Equal(t, slides(quota, w, elapsed, prev, cur, cost), v.Admitted, "case %d: cost %d", n, cost)
+				require.Equal(t, is.Fits(elapsed, prev, cur, cost), v.Admitted, "case %d: cost %d", n, cost)
 				want := s
 				if v.Admitted {
 					want.Cur += uint32(cost)

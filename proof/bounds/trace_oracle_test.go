@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/truth"
 )
 
 // An event is one request in the log of a tally or of a network. What was not
@@ -24,11 +25,11 @@ type history []event
 
 func bucket(l middleware.Limit) bool { return l.Burst > 0 }
 
-// interval is the time in which one unit leaks from a bucket, rounded up.
-func interval(l middleware.Limit) int64 {
-	w := l.Window.Microseconds()
-	return (w + l.Quota - 1) / l.Quota
+func bucketOf(l middleware.Limit) truth.Bucket {
+	return truth.Bucket{Quota: l.Quota, Window: l.Window.Microseconds(), Burst: l.Burst}
 }
+
+func interval(l middleware.Limit) int64 { return bucketOf(l).Interval() }
 
 // mayPass says whether a memory that saw all of h would have let the last event
 // of it pass. It is the bound: an instance remembers at least this much.
@@ -80,7 +81,7 @@ func (h history) mustPass(i int, l middleware.Limit, at, cost, skew int64) bool 
 	for _, e := range h {
 		mark = max(mark, e.at) + e.cost*interval(e.limits[i])
 	}
-	return cost == 0 || max(0, mark-at)+cost*interval(l) <= interval(l)*l.Burst
+	return cost == 0 || bucketOf(l).Fits(mark-at, cost)
 }
 
 // windowFits says whether cost fits into a window. An event counts in the window
@@ -101,8 +102,7 @@ func (h history) windowFits(i int, l middleware.Limit, window, at, cost, skew in
 	if l.Algorithm == middleware.FixedWindow {
 		prev = 0
 	}
-	elapsed := max(0, at-window*w)
-	return prev*(w-elapsed)+(cur+cost)*w <= l.Quota*w
+	return truth.Window{Quota: l.Quota, Length: w}.Fits(max(0, at-window*w), prev, cur, cost)
 }
 
 func distinct(a, b int64) []int64 {

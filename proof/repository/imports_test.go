@@ -76,6 +76,7 @@ var arrows = map[string][]string{
 	},
 	"proof/bounds":   {}, // tests alone
 	"proof/threats":  {},
+	"proof/truth":    {}, // what it judges, it does not import
 	"proof/paced":    {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kitPackage},
 	"internal/sale":  {module + "/internal/limiter", module + "/internal/cells"},
 	"internal/token": {module + "/internal/limiter", jwt},
@@ -119,14 +120,14 @@ var inTests = map[string][]string{
 	"proof/bounds": {
 		module + "/middleware", module + "/middleware/exact", counters + "memory", module + "/middleware/client", module + "/pow", module + "/storeless",
 		module + "/internal/limiter", module + "/internal/sale", // what the oracles of the traces are held to
-		module + "/proof/handlers",
+		module + "/proof/handlers", module + "/proof/truth",
 	},
 	"proof/threats": {
 		module + "/middleware", module + "/middleware/exact", counters + "memory", module + "/storeless", module + "/proof/handlers",
 		jwt, // T12 and T13: what another package, or a thief, does with it
 	},
 	"middleware/keptform": {module + "/middleware"},                                // whose refusals it answers
-	"internal/limiter":    {module + "/proof/pages"},                               // tables
+	"internal/limiter":    {module + "/proof/pages", module + "/proof/truth"},      // tables
 	"middleware/exact":    {counters + "exacttest", counters + "memory", exactkit}, // the example
 	"middleware/exact/engine": {
 		counters + "exacttest", exactkit, // what every counter must pass
