@@ -16,10 +16,18 @@ type leaseholder struct {
 	said    exact.Verdict // by the engine, last
 	of      *exact.Policy // under which it said so; nil: it has said nothing yet
 	at      time.Time
-	asking  bool      // a block is on its way
-	rest    time.Time // before then none is asked for
+	arrives chan struct{} // a block is on its way, and this is closed when it is here; nil: none
+	rest    time.Time     // before then none is asked for
 	block   *block
 	touched time.Time
+}
+
+// hasArrived lets those go on that wait for a block.
+func (h *leaseholder) hasArrived() {
+	if h.arrives != nil {
+		close(h.arrives)
+		h.arrives = nil
+	}
 }
 
 // A block is what was taken ahead by one call.

@@ -48,6 +48,31 @@ func TestLeasedCounterIsACounter(t *testing.T) {
 	}
 }
 
+// A block that is on its way has counted what is left: a call that the engine refuses meanwhile waits for it, no longer than
+// its context.
+func TestACallWaitsForTheBlockThatHasTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, l := afar(t, lease.Config{})
+		call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 41)}
+		require.True(t, exactkit.Take(t, l, call).Admitted) // 40 are left: a block of two
+		d.trip = time.Second
+		go func() { _, _ = l.Take(t.Context(), call) }() // asks for it
+		synctest.Wait()
+		d.trip = 0
+		for n := range 38 {
+			require.True(t, exactkit.Take(t, l, call).Admitted, n)
+		}
+		hasty, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		v, err := l.Take(hasty, call)
+		require.NoError(t, err)
+		require.False(t, v.Admitted, "it cannot wait")
+		require.True(t, exactkit.Take(t, l, call).Admitted, "the second of the block")
+		require.False(t, exactkit.Take(t, l, call).Admitted)
+		require.NoError(t, l.Close())
+	})
+}
+
 // What is charged whether there is room or not, and a pause, is for the engine to know at once:
 // a block is no place for it, and does not outlive a pause.
 func TestLeaseLetsThroughWhatIsNotForNow(t *testing.T) {

@@ -102,7 +102,10 @@ func (l *leasing) idle(all bool) (back []exact.Receipt) {
 		default:
 			l.giveUp(h)
 		}
-		if all || !h.asking && now.Sub(h.touched) >= l.terms.Idle {
+		if all {
+			h.hasArrived()
+		}
+		if h.arrives == nil && (all || now.Sub(h.touched) >= l.terms.Idle) {
 			delete(l.keys, name)
 		}
 	}

@@ -42,7 +42,9 @@ func (l *leasing) Take(ctx context.Context, call exact.Call) (exact.Verdict, err
 		v, done, err = l.ahead(ctx, &call, size)
 	}
 	if !done {
-		v, err = l.through(ctx, &call)
+		if v, err = l.through(ctx, &call); err == nil && !v.Admitted && !v.Replayed && !v.Impossible {
+			v = l.awaitBlock(ctx, &call, v)
+		}
 	}
 	if v.Replayed && v.Admitted && err == nil { // what it left then is not kept
 		if now, err := l.Peek(ctx, call); err == nil {
@@ -75,7 +77,7 @@ func (l *leasing) within(call *exact.Call) (v exact.Verdict, done bool, size int
 	}
 	// As if it were admitted: of refusals some are forgotten early.
 	l.keep(now, "?"+name, call, exact.Verdict{Verdict: storeless.Verdict{Admitted: true}})
-	if asked || l.closed || h.asking || now.Before(h.rest) || h.of == nil || !samePolicy(h.of, call.Policy) {
+	if asked || l.closed || h.arrives != nil || now.Before(h.rest) || h.of == nil || !samePolicy(h.of, call.Policy) {
 		return exact.Verdict{}, false, 0
 	}
 	size = min(l.terms.Block, least(&h.said, call.Policy.Len())/(20*l.terms.Instances))
@@ -83,7 +85,7 @@ func (l *leasing) within(call *exact.Call) (v exact.Verdict, done bool, size int
 	if size < 2*call.Cost {
 		return exact.Verdict{}, false, 0
 	}
-	h.asking = true
+	h.arrives = make(chan struct{})
 	return exact.Verdict{}, false, size
 }
 
@@ -108,7 +110,7 @@ func (l *leasing) ahead(ctx context.Context, call *exact.Call, size int64) (v ex
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if h := l.keys[name]; h != nil {
-			h.asking = false
+			h.hasArrived()
 		}
 	}()
 	block := *call
@@ -173,6 +175,30 @@ func (l *leasing) through(ctx context.Context, call *exact.Call) (exact.Verdict,
 	return v, nil
 }
 
+// awaitBlock returns what becomes of a call that the engine has refused with v, while a block is on its way that the engine
+// has counted: the block may have room for it.
+func (l *leasing) awaitBlock(ctx context.Context, call *exact.Call, v exact.Verdict) exact.Verdict {
+	name := call.Policy.AccountName(call.Key)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.keys[name]
+	if h == nil || h.arrives == nil {
+		return v
+	}
+	arrives := h.arrives
+	l.mu.Unlock()
+	select {
+	case <-arrives:
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	if now := l.terms.Now(); h.has(now, call) {
+		v = h.count(now, call)
+		l.keep(now, name, call, v)
+	}
+	return v
+}
+
 // same reports whether two receipts are of one charge.
 func same(r, as *exact.Receipt) bool {
 	return r.Serial == as.Serial && r.At.Equal(as.At)
@@ -215,7 +241,7 @@ func (l *leasing) failed(name string, call *exact.Call, h *leaseholder, err erro
 	if call.ID != "" {
 		l.replies.Forget("?"+name, call.ID)
 	}
-	if h.block == nil && !h.asking {
+	if h.block == nil && h.arrives == nil {
 		delete(l.keys, name)
 	}
 }
