@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// decide decides a request, of HTTP or not, and fills dc: the decision, and the fields that
+// decide decides a request, of HTTP or not, and fills q.dc: the decision, and the fields that
 // tell the client. It returns the identity function's own refusal, if that was it.
 //
 // The order of the steps is the security argument:

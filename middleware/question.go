@@ -15,17 +15,17 @@ type question struct {
 	*engine
 
 	ctx   context.Context
-	r     *http.Request // nil outside of HTTP; then the rest holds
+	r     *http.Request // nil outside of HTTP; then id, lines and proof hold
 	id    Identity
 	cost  int64                     // where Config.Cost is not asked
 	price func(*http.Request) int64 // of the route of r; nil: Config.Cost
 	dry   bool                      // nothing is to be charged
-	lines []string                  // of tokens
-	proof string                    // "": none
+	lines []string                  // that may be lists of tokens
+	proof string                    // "": none is shown
 
 	at    time.Time        // when it is decided
 	dc    *decisionContext // the decision, and the fields of the answer
-	who   subject          // who asks
+	who   subject          // the client
 	shown credentials      // what the request shows
 }
 

@@ -176,7 +176,7 @@ func (l *leasing) through(ctx context.Context, call *exact.Call) (exact.Verdict,
 }
 
 // awaitBlock returns what becomes of a call that the engine has refused with v, while a block is on its way that the engine
-// has counted: the block may have room for it.
+// has counted: the block may have room for it. A call whose context has ended stays refused: its caller may have asked again.
 func (l *leasing) awaitBlock(ctx context.Context, call *exact.Call, v exact.Verdict) exact.Verdict {
 	name := call.Policy.AccountName(call.Key)
 	l.mu.Lock()
@@ -192,7 +192,7 @@ func (l *leasing) awaitBlock(ctx context.Context, call *exact.Call, v exact.Verd
 	case <-ctx.Done():
 	}
 	l.mu.Lock()
-	if now := l.terms.Now(); h.has(now, call) {
+	if now := l.terms.Now(); ctx.Err() == nil && h.has(now, call) {
 		v = h.count(now, call)
 		l.keep(now, name, call, v)
 	}
