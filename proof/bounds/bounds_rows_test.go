@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -47,7 +48,7 @@ func TestRequestsAtOnce(t *testing.T) {
 	t.Run("by chance", func(t *testing.T) {
 		most := 0
 		for seed := range uint64(100) {
-			instances, r, passed := fleet(t, N, contact(new(clock))), random(seed), 0
+			instances, r, passed := handlers.Fleet(t, N, handlers.Contact(new(handlers.Clock))), handlers.Random(seed), 0
 			var s sender
 			var flying []*underway
 			for range 200 {
@@ -57,8 +58,8 @@ func TestRequestsAtOnce(t *testing.T) {
 					s.receive(u)
 					flying = append(flying[:i], flying[i+1:]...)
 				} else {
-					resp := send(instances[r.IntN(N)], showing(u.shown))
-					u.served, u.brings = true, tokenIn(resp)
+					resp := handlers.Send(instances[r.IntN(N)], handlers.Showing(u.shown))
+					u.served, u.brings = true, handlers.TokenIn(resp)
 					if resp.StatusCode == http.StatusOK {
 						passed++
 					}
@@ -70,9 +71,9 @@ func TestRequestsAtOnce(t *testing.T) {
 		require.Equal(t, B*L, most)
 	})
 	t.Run("costs that differ", func(t *testing.T) {
-		cfg := contact(new(clock))
-		cfg.Cost = costOf
-		instances := fleet(t, 2*L, cfg)
+		cfg := handlers.Contact(new(handlers.Clock))
+		cfg.Cost = handlers.CostOf
+		instances := handlers.Fleet(t, 2*L, cfg)
 		var s sender
 		used := 0
 		for n := range L { // a dear request and a cheap one, and the cheap one is sent last
@@ -82,8 +83,8 @@ func TestRequestsAtOnce(t *testing.T) {
 				if u == dear {
 					cost = L - n
 				}
-				resp := requireStatus(t, http.StatusOK, send(instances[2*n+i], showing(u.shown), costing(int64(cost))))
-				u.brings, used = tokenIn(resp), used+cost
+				resp := handlers.RequireStatus(t, http.StatusOK, handlers.Send(instances[2*n+i], handlers.Showing(u.shown), handlers.Costing(int64(cost))))
+				u.brings, used = handlers.TokenIn(resp), used+cost
 			}
 			s.receive(dear)
 			s.receive(cheap)
@@ -96,17 +97,17 @@ func TestRequestsAtOnce(t *testing.T) {
 func TestManyAddresses(t *testing.T) {
 	const L, N = 5, 3
 	t.Run("ten of IPv4", func(t *testing.T) {
-		h, passed := inTurn(fleet(t, N, contact(new(clock)))), 0
+		h, passed := handlers.InTurn(handlers.Fleet(t, N, handlers.Contact(new(handlers.Clock)))), 0
 		for i := range 10 {
-			passed += admitted(h, 4*N*L, from(fmt.Sprintf("198.51.100.%d", i)))
+			passed += handlers.Admitted(h, 4*N*L, handlers.From(fmt.Sprintf("198.51.100.%d", i)))
 		}
 		require.Equal(t, 10*N*L, passed)
 	})
 	t.Run("two /48 of a registry's member", func(t *testing.T) {
-		h, passed := inTurn(fleet(t, N, contact(new(clock)))), 0
+		h, passed := handlers.InTurn(handlers.Fleet(t, N, handlers.Contact(new(handlers.Clock)))), 0
 		for net := range 2 {
 			for i := range 9 * 9 { // of each of nine /56 nine /64
-				passed += admitted(h, N*(L+1), from(fmt.Sprintf("2001:db8:%x:%x::1", net, i/9<<8|i%9)))
+				passed += handlers.Admitted(h, N*(L+1), handlers.From(fmt.Sprintf("2001:db8:%x:%x::1", net, i/9<<8|i%9)))
 			}
 		}
 		require.Equal(t, 2*N*64*L, passed)
@@ -116,22 +117,22 @@ func TestManyAddresses(t *testing.T) {
 // Each proof that is shown in a window admits one request on each instance in it, whenever it was solved.
 func TestEveryRequestAdmitsWhatIsShown(t *testing.T) {
 	const L, N = 5, 3
-	now := new(clock)
-	var sites []*site
+	now := new(handlers.Clock)
+	var sites []*handlers.Site
 	for range N {
-		sites = append(sites, newSite(t, challenging(now, middleware.EveryRequest)))
+		sites = append(sites, handlers.NewSite(t, handlers.Challenging(now, middleware.EveryRequest)))
 	}
 	now.Advance(53 * time.Second)
 	var proofs []string
 	for range L + 1 {
-		proofs = append(proofs, solved(t, fetched(sites[0])))
+		proofs = append(proofs, handlers.Solved(t, handlers.Fetched(sites[0])))
 	}
 	now.Advance(7 * time.Second) // in the next window, in which none is solved
 	shown := func(proofs []string) (passed int) {
 		for range 2 {
 			for _, s := range sites {
 				for _, proof := range proofs {
-					passed += admitted(s, 1, proving(proof))
+					passed += handlers.Admitted(s, 1, handlers.Proving(proof))
 				}
 			}
 		}
@@ -150,21 +151,21 @@ func TestEveryRequestIsShutByAQuotaOfWork(t *testing.T) {
 		"by nonces": func(c *middleware.Challenge) { c.Work, c.NonceOnly = 0, true },
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := challenging(new(clock), middleware.EveryRequest)
+			cfg := handlers.Challenging(new(handlers.Clock), middleware.EveryRequest)
 			change(cfg.Challenge)
-			var sites []*site
+			var sites []*handlers.Site
 			for range N {
-				sites = append(sites, newSite(t, cfg))
+				sites = append(sites, handlers.NewSite(t, cfg))
 			}
-			neighbour := solved(t, fetched(sites[0]))
+			neighbour := handlers.Solved(t, handlers.Fetched(sites[0]))
 			for range L {
-				proof := solved(t, fetched(sites[0]))
+				proof := handlers.Solved(t, handlers.Fetched(sites[0]))
 				for _, s := range sites {
-					require.Equal(t, http.StatusOK, send(s, proving(proof)).StatusCode)
+					require.Equal(t, http.StatusOK, handlers.Send(s, handlers.Proving(proof)).StatusCode)
 				}
 			}
 			for _, s := range sites {
-				require.Equal(t, http.StatusTooManyRequests, send(s, proving(neighbour)).StatusCode)
+				require.Equal(t, http.StatusTooManyRequests, handlers.Send(s, handlers.Proving(neighbour)).StatusCode)
 			}
 		})
 	}
@@ -174,12 +175,12 @@ func TestEveryRequestIsShutByAQuotaOfWork(t *testing.T) {
 func TestTalliesOfOthersCount(t *testing.T) {
 	const L = 5
 	for _, bound := range []bool{false, true} {
-		cfg := challenging(new(clock), middleware.Newcomers)
+		cfg := handlers.Challenging(new(handlers.Clock), middleware.Newcomers)
 		cfg.Challenge.BindOwn = bound
-		h, passed := newSite(t, cfg), 0
+		h, passed := handlers.NewSite(t, cfg), 0
 		for i := range 4 {
-			token := bought(t, h, from(fmt.Sprintf("198.51.100.%d", i)))
-			passed += admitted(h, 2*L, from("203.0.113.9"), showing(token))
+			token := handlers.Bought(t, h, handlers.From(fmt.Sprintf("198.51.100.%d", i)))
+			passed += handlers.Admitted(h, 2*L, handlers.From("203.0.113.9"), handlers.Showing(token))
 		}
 		require.Equal(t, map[bool]int{false: 4 * L, true: 0}[bound], passed)
 	}
@@ -191,27 +192,27 @@ func TestFixedWindowOfTwoClocks(t *testing.T) {
 	const L = 60
 	const skew = 5 * time.Second
 	play := func(t *testing.T, algorithm storeless.Algorithm, instances int) (passed int) {
-		now := new(clock) // the true time, and that of the last instance
+		now := new(handlers.Clock) // the true time, and that of the last instance
 		var all []http.Handler
 		for i := range instances {
-			cfg := contact(now)
+			cfg := handlers.Contact(now)
 			cfg.Limits = []middleware.Limit{{Quota: L, Window: time.Minute, Algorithm: algorithm}}
 			if i < instances-1 {
 				cfg.Now = func() time.Time { return now.Now().Add(skew) }
 			}
-			h, _ := limited(t, cfg)
+			h, _ := handlers.Limited(t, cfg)
 			all = append(all, h)
 		}
 		now.Advance(time.Second)
 		for _, h := range all {
-			passed += admitted(h, 2*L)
+			passed += handlers.Admitted(h, 2*L)
 		}
 		now.Advance(time.Minute - time.Second - time.Millisecond)
-		early := tokenIn(send(all[0]))
+		early := handlers.TokenIn(handlers.Send(all[0]))
 		passed++
 		for _, h := range all {
-			passed += admitted(h, 2*L)
-			passed += admitted(h, 2*L, showing(early))
+			passed += handlers.Admitted(h, 2*L)
+			passed += handlers.Admitted(h, 2*L, handlers.Showing(early))
 		}
 		return passed
 	}

@@ -12,35 +12,36 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // request sends one request, with anything or nothing to show, and holds it to the bounds.
 func (w *buyerWorld) request() {
 	l, addr, tier := w.anywhere(), w.anyAddress(), w.r.IntN(2)
-	options := []option{from(addr), with("Tier", tiers[tier])}
+	options := []handlers.Option{handlers.From(addr), handlers.With("Tier", tiers[tier])}
 	if n := len(w.tokens); n > 0 {
 		switch w.r.IntN(4) {
 		case 0: // the newest of somebody
-			options = append(options, showing(w.tokens[n-1]))
+			options = append(options, handlers.Showing(w.tokens[n-1]))
 		case 1: // replayed, rolled back, stolen
-			options = append(options, showing(w.tokens[w.r.IntN(n)]))
+			options = append(options, handlers.Showing(w.tokens[w.r.IntN(n)]))
 		case 2: // forked
-			options = append(options, showing(w.tokens[w.r.IntN(n)], w.tokens[w.r.IntN(n)], w.tokens[n-1]))
+			options = append(options, handlers.Showing(w.tokens[w.r.IntN(n)], w.tokens[w.r.IntN(n)], w.tokens[n-1]))
 		} // or dropped
 	}
 	var c *work
 	if w.r.IntN(4) == 0 || w.mode == middleware.EveryRequest {
 		if c = w.anyWork(); c != nil {
 			addr = c.addr
-			options = append(options, from(addr), proving(c.proof))
+			options = append(options, handlers.From(addr), handlers.Proving(c.proof))
 		}
 	}
-	resp := send(l.h, options...)
-	tok, tally := tokenIn(resp), ""
+	resp := handlers.Send(l.h, options...)
+	tok, tally := handlers.TokenIn(resp), ""
 	if tok != "" {
 		w.tokens = append(w.tokens, tok)
-		tally = claimsIn(w.t, tok).Fam
+		tally = handlers.ClaimsIn(w.t, tok).Fam
 	}
 	if c != nil && tally == c.tally() && l.refused == "" {
 		w.sale(l, c)
@@ -154,7 +155,7 @@ func TestBoundsUnderAttack(t *testing.T) {
 	}
 	modes := map[string]middleware.Mode{"none": middleware.WhenExhausted, "WhenBusy": middleware.WhenBusy}
 	wanted, free := 0, 0
-	for name, mode := range allModes {
+	for name, mode := range handlers.AllModes {
 		modes[name] = mode
 	}
 	for name, mode := range modes {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 )
 
 // A buyerLife is one instance between two starts, and what it did in that time.
@@ -40,7 +41,7 @@ type sold struct {
 type buyerWorld struct {
 	t      *testing.T
 	r      *rand.Rand
-	now    *clock
+	now    *handlers.Clock
 	mode   middleware.Mode
 	sells  bool // there is a challenge
 	full   bool // the memory is tiny, and strangers fill it
@@ -81,7 +82,7 @@ var buyerPolicies = [][2][]middleware.Limit{
 }
 
 func newBuyerWorld(t *testing.T, seed uint64, mode middleware.Mode, sells, full bool) *buyerWorld {
-	w := &buyerWorld{t: t, r: random(seed), now: new(clock), mode: mode, sells: sells, full: full}
+	w := &buyerWorld{t: t, r: handlers.Random(seed), now: new(handlers.Clock), mode: mode, sells: sells, full: full}
 	w.now.Advance(24*time.Hour - time.Minute) // what a pass has does not come back at midnight
 	w.tariff = middleware.Challenge{Mode: mode, Work: 16, Crowd: 1 + w.r.Int64N(3), SalesPerHour: 4 + 9*int64(seed%5), BindOwn: seed%2 == 1, Path: "/tally/"}
 	w.tariff.NoWaitingRoom = true
@@ -116,7 +117,7 @@ func passOf(t *testing.T, limits []middleware.Limit) (all []middleware.Limit) {
 func (w *buyerWorld) restart(i int) {
 	l := &buyerLife{admitted: map[string][]int64{}, proofs: map[string]int{}, sold: map[string][]sold{}, opened: map[string]bool{}}
 	l.offset = time.Duration(w.r.Int64N(int64(w.skew)))
-	cfg := contact(nil)
+	cfg := handlers.Contact(nil)
 	cfg.Now = func() time.Time { return w.now.Now().Add(l.offset) }
 	cfg.Net56Factor, cfg.Net48Factor, cfg.MaxClients = 1000, 1000, 4096
 	if w.full {
@@ -133,9 +134,9 @@ func (w *buyerWorld) restart(i int) {
 		challenge := w.tariff
 		cfg.Challenge = &challenge
 	}
-	m := newLimiter(w.t, cfg)
+	m := handlers.NewLimiter(w.t, cfg)
 	mux := http.NewServeMux()
-	mux.Handle("/", m.Handler(new(spy)))
+	mux.Handle("/", m.Handler(new(handlers.Spy)))
 	mux.Handle("/tally/", m.Endpoints())
 	l.h = mux
 	w.fleet[i] = l
@@ -151,13 +152,13 @@ func (w *buyerWorld) second(l *buyerLife) int64 { return w.now.Now().Add(l.offse
 
 // fetch gets a challenge and solves it, unless it is dear.
 func (w *buyerWorld) fetch(addr string) {
-	resp := fetched(w.anywhere().h, from(addr))
+	resp := handlers.Fetched(w.anywhere().h, handlers.From(addr))
 	if resp.Header.Get(middleware.ChallengeHeader) == "" {
 		return
 	}
-	c := challengeIn(w.t, resp)
+	c := handlers.ChallengeIn(w.t, resp)
 	if c.Work <= 1<<14 {
-		w.works = append(w.works, &work{Challenge: c, addr: addr, issued: w.now.Now(), proof: solve(w.t, c)})
+		w.works = append(w.works, &work{Challenge: c, addr: addr, issued: w.now.Now(), proof: handlers.Solve(w.t, c)})
 	}
 }
 
@@ -192,8 +193,8 @@ func (w *buyerWorld) redeem() {
 		to = []*buyerLife{w.anywhere()}
 	}
 	for _, l := range to {
-		if resp := redeemed(l.h, c.proof, from(c.addr)); resp.StatusCode == http.StatusOK {
-			w.tokens = append(w.tokens, tokenIn(resp))
+		if resp := handlers.Redeemed(l.h, c.proof, handlers.From(c.addr)); resp.StatusCode == http.StatusOK {
+			w.tokens = append(w.tokens, handlers.TokenIn(resp))
 			w.sale(l, c)
 		}
 	}
@@ -202,6 +203,6 @@ func (w *buyerWorld) redeem() {
 // flood fills the memory: strangers come once each.
 func (w *buyerWorld) flood() {
 	for range 20 + w.r.IntN(100) {
-		send(w.anywhere().h, from(fmt.Sprintf("198.51.%d.%d", w.r.IntN(256), w.r.IntN(256))))
+		handlers.Send(w.anywhere().h, handlers.From(fmt.Sprintf("198.51.%d.%d", w.r.IntN(256), w.r.IntN(256))))
 	}
 }

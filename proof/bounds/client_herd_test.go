@@ -16,6 +16,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/client"
 	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -70,7 +71,7 @@ func stampede(t testing.TB, n int, tr *client.Transport) herd {
 		}
 	}
 	start := time.Now()
-	inParallel(n, func(int) {
+	handlers.InParallel(n, func(int) {
 		r, err := http.NewRequest(http.MethodPost, "http://example.com/contact", nil)
 		if err != nil {
 			t.Error(err)
@@ -135,14 +136,14 @@ func TestHerd(t *testing.T) {
 		},
 	} {
 		kit.RunBubble(t, name, func(t *testing.T) {
-			cfg := challenging(new(clock), test.mode)
+			cfg := handlers.Challenging(new(handlers.Clock), test.mode)
 			cfg.Limits[0].Quota, cfg.Limits[0].Window, cfg.Quiet = test.quota, time.Hour, test.quiet
 			cfg.Challenge.Crowd, cfg.Challenge.Path, cfg.MaxClients = 255, "", 0
 			if test.change != nil {
 				test.change(&cfg)
 			}
 			cfg.Now = time.Now
-			handler, _ := limited(t, cfg)
+			handler, _ := handlers.Limited(t, cfg)
 			w := &tube{handler: handler, delay: steady}
 			if test.delay != nil {
 				w.delay = test.delay
@@ -171,13 +172,13 @@ func TestHerd(t *testing.T) {
 func TestHerdBeforeTwoPolicies(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		policy := func(name string, quota int64) *middleware.Middleware {
-			cfg := challenging(new(clock), middleware.Newcomers)
+			cfg := handlers.Challenging(new(handlers.Clock), middleware.Newcomers)
 			cfg.Policy, cfg.Limits[0].Quota, cfg.Limits[0].Window = name, quota, time.Hour
 			cfg.Challenge.Crowd, cfg.Challenge.Path, cfg.Now = 255, "", time.Now
-			return newLimiter(t, cfg)
+			return handlers.NewLimiter(t, cfg)
 		}
 		const n = 400
-		w := &tube{handler: policy("site", 2000).Handler(policy("contact", 20).Handler(new(spy)))}
+		w := &tube{handler: policy("site", 2000).Handler(policy("contact", 20).Handler(new(handlers.Spy)))}
 		w.delay = func() time.Duration { return 10 * time.Millisecond }
 		h := stampede(t, n, &client.Transport{Base: w, MaxWait: -1, Workers: 1})
 		t.Logf("%d ok, %d sends, %d proofs, %v, refused %v", h.ok, w.sends, w.proofs, h.took, h.refused)
@@ -190,9 +191,9 @@ func TestHerdBeforeTwoPolicies(t *testing.T) {
 // Windows that roll over while requests wait: who looks finds room, and nothing is bought that is not needed.
 func TestHerdFindsRoomAfterAll(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		cfg := challenging(new(clock), middleware.WhenExhausted)
+		cfg := handlers.Challenging(new(handlers.Clock), middleware.WhenExhausted)
 		cfg.Limits[0].Quota, cfg.Limits[0].Window, cfg.Challenge.Path, cfg.Now = 50, 2*time.Second, "", time.Now
-		handler, _ := limited(t, cfg)
+		handler, _ := handlers.Limited(t, cfg)
 		var slow atomic.Bool
 		slow.Store(true)
 		w := &tube{handler: handler, delay: func() time.Duration { return 100 * time.Millisecond }}

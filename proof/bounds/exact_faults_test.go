@@ -16,6 +16,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -144,15 +145,15 @@ func mishaps() []mishap {
 		}, strike: disconnects},
 		{name: "answers are lost", row: rowLate, ill: func(ctx context.Context, answer func() (exact.Verdict, error)) (exact.Verdict, error) {
 			_, _ = answer()
-			return never(ctx, exact.Call{})
+			return handlers.Never(ctx, exact.Call{})
 		}},
 		{name: "calls are lost", row: rowLate, ill: func(ctx context.Context, _ func() (exact.Verdict, error)) (exact.Verdict, error) {
-			return never(ctx, exact.Call{})
+			return handlers.Never(ctx, exact.Call{})
 		}},
 		{name: "120ms of silence", row: rowSilence, strike: stalls, lasts: 120 * time.Millisecond},
 		{name: "answers are late", row: rowLate, ill: func(ctx context.Context, answer func() (exact.Verdict, error)) (exact.Verdict, error) {
 			time.AfterFunc(aDeadline, func() { _, _ = answer() }) // it comes when the caller has gone
-			return never(ctx, exact.Call{})
+			return handlers.Never(ctx, exact.Call{})
 		}},
 		{name: "a call takes two deadlines", row: rowLate, strike: func(a *ailing, _ time.Duration) { a.server.slows(2 * aDeadline) },
 			cure: func(a *ailing) { a.quickens(wellService) }},

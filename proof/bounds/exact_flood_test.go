@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -134,10 +135,10 @@ func TestACheapPolicyShieldsAnExactOne(t *testing.T) {
 		for _, shielded := range []bool{false, true} {
 			s := newScene(t, 1, &queue{service: 200 * time.Microsecond}, middleware.Exact{Outage: middleware.FailOpen})
 			if shielded {
-				local := newLimiter(t, middleware.Config{
+				local := handlers.NewLimiter(t, middleware.Config{
 					Policy:     "local",
 					Limits:     []middleware.Limit{{Quota: 20, Window: time.Second}},
-					Secrets:    [][]byte{secret("a")},
+					Secrets:    [][]byte{handlers.Secret("a")},
 					MaxClients: 1024,
 					Identity:   payerOr,
 				})

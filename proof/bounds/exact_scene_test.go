@@ -15,6 +15,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -83,7 +84,7 @@ func (c *queued) Take(ctx context.Context, call exact.Call) (exact.Verdict, erro
 	c.out = append(c.out, done)
 	c.mu.Unlock()
 	if done.After(deadline) {
-		return never(ctx, exact.Call{})
+		return handlers.Never(ctx, exact.Call{})
 	}
 	time.Sleep(time.Until(done))
 	if late {
@@ -100,7 +101,7 @@ type scene struct {
 	sites  []http.Handler
 	limits []*middleware.Middleware
 	server *queue
-	logs   []*logged
+	logs   []*handlers.Logged
 	over   chan struct{}
 	actors sync.WaitGroup
 }
@@ -120,13 +121,13 @@ func (s *scene) add(t *testing.T, counter exact.Counter, x middleware.Exact) {
 		Policy:     "api",
 		Limits:     []middleware.Limit{{Quota: 1_000_000, Window: time.Hour}},
 		Tiers:      map[string][]middleware.Limit{"paid": {{Quota: 1_000_000, Window: time.Hour}}},
-		Secrets:    [][]byte{secret("a")},
+		Secrets:    [][]byte{handlers.Secret("a")},
 		MaxClients: 1024,
 		Identity:   payerOr,
 		Exact:      &x,
 	}
-	s.logs = append(s.logs, logTo(&cfg))
-	m := newLimiter(t, cfg)
+	s.logs = append(s.logs, handlers.LogTo(&cfg))
+	m := handlers.NewLimiter(t, cfg)
 	s.limits = append(s.limits, m)
 	s.sites = append(s.sites, m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 }
@@ -240,7 +241,7 @@ type ask struct {
 
 // ask makes a request, and reports whether it passed by the counter's word.
 func (c *toll) ask(h http.Handler, n int, set func(int, *http.Request)) (passed bool) {
-	r := newRequest()
+	r := handlers.NewRequest()
 	set(n, r)
 	w := httptest.NewRecorder()
 	began := time.Now()

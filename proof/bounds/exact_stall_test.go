@@ -16,6 +16,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -59,9 +60,9 @@ func TestABreakerHoldsBackByALongDeadline(t *testing.T) {
 	for _, deadline := range []time.Duration{50 * time.Millisecond, time.Second, 3 * time.Second} {
 		kit.Bubble(t, func(t *testing.T) {
 			var calls atomic.Int64
-			c := &altered{OnTake: func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+			c := &handlers.Altered{OnTake: func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 				calls.Add(1)
-				return never(ctx, call)
+				return handlers.Never(ctx, call)
 			}}
 			s := &scene{over: make(chan struct{}), server: new(queue)}
 			s.add(t, c, middleware.Exact{Outage: middleware.FailClosed, Deadline: deadline})
@@ -156,7 +157,7 @@ func (c *cluster) Take(ctx context.Context, call exact.Call) (exact.Verdict, err
 	hang := c.hang && n == 0
 	c.mu.Unlock()
 	if hang {
-		return never(ctx, exact.Call{})
+		return handlers.Never(ctx, exact.Call{})
 	}
 	return c.nodes[n].Take(ctx, call)
 }

@@ -11,11 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 )
 
 func fillWith(h http.Handler, n int) {
 	for i := range n {
-		send(h, from(fmt.Sprintf("198.51.%d.%d", 100+i/256, i%256)))
+		handlers.Send(h, handlers.From(fmt.Sprintf("198.51.%d.%d", 100+i/256, i%256)))
 	}
 }
 
@@ -26,17 +27,17 @@ func TestMemoryFull(t *testing.T) {
 	bucket := middleware.Limit{Algorithm: middleware.TokenBucket, Quota: L, Window: time.Hour}
 	for name, limit := range map[string]middleware.Limit{"window": {Quota: L, Window: time.Minute}, "bucket": bucket} {
 		t.Run(name, func(t *testing.T) {
-			now := new(clock)
-			cfg := contact(now)
+			now := new(handlers.Clock)
+			cfg := handlers.Contact(now)
 			cfg.Limits = []middleware.Limit{limit}
 			cfg.MaxClients = 1 // sixteen cells
-			lines := logTo(&cfg)
-			instances := sites(t, N, cfg)
+			lines := handlers.LogTo(&cfg)
+			instances := handlers.Sites(t, N, cfg)
 			got := make([]int, 60)
 			round := func() {
 				for i := range got {
 					for _, h := range instances {
-						got[i] += admitted(h, 1, from(fmt.Sprintf("198.51.100.%d", i)))
+						got[i] += handlers.Admitted(h, 1, handlers.From(fmt.Sprintf("198.51.100.%d", i)))
 					}
 				}
 			}
@@ -45,10 +46,10 @@ func TestMemoryFull(t *testing.T) {
 			}
 			require.Positive(t, instances[N-1].Decisions.Last().Inherited, "which the decision says")
 			require.Equal(t, middleware.OverLimit, instances[N-1].Decisions.Last().Reason)
-			require.Equal(t, []string{"policy-made-twice", "memory-full"}, codesIn(lines.Lines())[:2], "instances of one process")
+			require.Equal(t, []string{"policy-made-twice", "memory-full"}, handlers.CodesIn(lines.Lines())[:2], "instances of one process")
 			require.Contains(t, lines.Lines()[1], "memory saturated")
 			require.Contains(t, lines.Lines()[1], "may be refused early")
-			instances[0] = newSite(t, cfg) // a cold start
+			instances[0] = handlers.NewSite(t, cfg) // a cold start
 			for range 2 * L {
 				round()
 			}
@@ -68,7 +69,7 @@ func TestMemoryFull(t *testing.T) {
 
 			now.Advance(3 * time.Hour)
 			require.Zero(t, instances[1].M.Stats().Fill)
-			require.Equal(t, L, admitted(instances[1], 10, from("198.51.100.1")), "all is forgotten")
+			require.Equal(t, L, handlers.Admitted(instances[1], 10, handlers.From("198.51.100.1")), "all is forgotten")
 		})
 	}
 }
@@ -76,23 +77,23 @@ func TestMemoryFull(t *testing.T) {
 // Whoever pays can fill the cells of what is bought: then its next tallies begin with
 // what it has used, and none is worth more than what was paid for.
 func TestBuyingWhileTheMemoryIsFull(t *testing.T) {
-	now := new(clock)
-	cfg := challenging(now, middleware.WhenExhausted)
+	now := new(handlers.Clock)
+	cfg := handlers.Challenging(now, middleware.WhenExhausted)
 	cfg.Limits[0].Window = time.Hour
 	cfg.MaxClients = 1
-	h := newSite(t, cfg)
+	h := handlers.NewSite(t, cfg)
 	for i := range 20 { // one each: four have taken a cell that had counted one
-		payer := from(fmt.Sprintf("198.51.100.%d", i))
-		require.Equal(t, http.StatusOK, send(h, payer, proving(solved(t, fetched(h, payer)))).StatusCode)
+		payer := handlers.From(fmt.Sprintf("198.51.100.%d", i))
+		require.Equal(t, http.StatusOK, handlers.Send(h, payer, handlers.Proving(handlers.Solved(t, handlers.Fetched(h, payer)))).StatusCode)
 		now.Advance(time.Minute) // until there is room for the next sale
 	}
-	admitted(h, 10)
-	proof := solved(t, send(h))
-	first := requireStatus(t, http.StatusOK, send(h, proving(proof)))
+	handlers.Admitted(h, 10)
+	proof := handlers.Solved(t, handlers.Send(h))
+	first := handlers.RequireStatus(t, http.StatusOK, handlers.Send(h, handlers.Proving(proof)))
 	require.True(t, h.Decisions.Last().Own)
 	began := h.Decisions.Last().Inherited
 	require.Positive(t, began)
-	more := admitted(h, 20, proving(proof)) + admitted(h, 20, showing(tokenIn(first)))
+	more := handlers.Admitted(h, 20, handlers.Proving(proof)) + handlers.Admitted(h, 20, handlers.Showing(handlers.TokenIn(first)))
 	require.EqualValues(t, 5-began-1, more, "one quota, however it is shown")
 }
 
@@ -101,18 +102,18 @@ func TestBuyingWhileTheMemoryIsFull(t *testing.T) {
 func TestAQuarterForAProvider(t *testing.T) {
 	for name, row := range providers {
 		t.Run(name, func(t *testing.T) {
-			cfg := contact(new(clock))
+			cfg := handlers.Contact(new(handlers.Clock))
 			cfg.Limits[0].Quota = 50
 			cfg.MaxClients = 8 // 48 cells
-			h := newSite(t, cfg)
+			h := handlers.NewSite(t, cfg)
 			for i := range 48 {
-				send(h, from(fmt.Sprintf("192.%d.0.1", i)))
+				handlers.Send(h, handlers.From(fmt.Sprintf("192.%d.0.1", i)))
 			}
 			for i := range 6000 {
-				send(h, from(fmt.Sprintf(row.mine, i/256, i%256)))
+				handlers.Send(h, handlers.From(fmt.Sprintf(row.mine, i/256, i%256)))
 			}
 			for i := range 20 {
-				send(h, from(fmt.Sprintf(row.other, 1, i)))
+				handlers.Send(h, handlers.From(fmt.Sprintf(row.other, 1, i)))
 				require.Less(t, h.Decisions.Last().Inherited, int64(20), "6000 over 48 cells would be more than 100")
 			}
 		})
@@ -122,16 +123,16 @@ func TestAQuarterForAProvider(t *testing.T) {
 // Those who paid can fill the rest: then nothing more is sold, for a sale that is
 // not remembered would raise no price.
 func TestRegisterFull(t *testing.T) {
-	inAllModes(t, func(t *testing.T, mode middleware.Mode) {
-		cfg := challenging(new(clock), mode)
+	handlers.InAllModes(t, func(t *testing.T, mode middleware.Mode) {
+		cfg := handlers.Challenging(new(handlers.Clock), mode)
 		cfg.MaxClients, cfg.Limits[0].Quota = 1, 1
-		lines := logTo(&cfg)
-		h := newSite(t, cfg)
+		lines := handlers.LogTo(&cfg)
+		h := handlers.NewSite(t, cfg)
 		through := 0
 		var last *http.Response
 		for i := range 40 {
-			addr := from(fmt.Sprintf("198.%d.100.1", i)) // a network takes a quarter
-			last = send(h, addr, proving(solved(t, fetched(h, addr))))
+			addr := handlers.From(fmt.Sprintf("198.%d.100.1", i)) // a network takes a quarter
+			last = handlers.Send(h, addr, handlers.Proving(handlers.Solved(t, handlers.Fetched(h, addr))))
 			if last.StatusCode == http.StatusOK {
 				through++
 			}
@@ -140,22 +141,22 @@ func TestRegisterFull(t *testing.T) {
 		require.NotEqual(t, http.StatusOK, last.StatusCode)
 		if mode != middleware.WhenExhausted {
 			require.Equal(t, http.StatusForbidden, last.StatusCode)
-			require.Equal(t, middleware.MemoryFull, problemIn(t, last).Reason)
+			require.Equal(t, middleware.MemoryFull, handlers.ProblemIn(t, last).Reason)
 		}
-		challengeIn(t, last)
+		handlers.ChallengeIn(t, last)
 		require.Positive(t, h.M.Stats().Saturations)
 		require.Contains(t, lines.Lines()[0], "memory saturated")
 		if mode == middleware.EveryRequest {
 			return
 		}
-		buyer := from("203.0.113.1")
-		proof := solved(t, fetched(h, buyer))
-		resp := requireStatus(t, http.StatusForbidden, redeemed(h, proof, buyer))
-		require.Equal(t, middleware.MemoryFull, problemIn(t, resp).Reason)
+		buyer := handlers.From("203.0.113.1")
+		proof := handlers.Solved(t, handlers.Fetched(h, buyer))
+		resp := handlers.RequireStatus(t, http.StatusForbidden, handlers.Redeemed(h, proof, buyer))
+		require.Equal(t, middleware.MemoryFull, handlers.ProblemIn(t, resp).Reason)
 		for range 9 {
-			require.Equal(t, http.StatusForbidden, redeemed(h, proof, buyer).StatusCode, "not at the second try either")
+			require.Equal(t, http.StatusForbidden, handlers.Redeemed(h, proof, buyer).StatusCode, "not at the second try either")
 		}
-		require.EqualValues(t, 16, challengeIn(t, fetched(h, buyer)).Work)
+		require.EqualValues(t, 16, handlers.ChallengeIn(t, handlers.Fetched(h, buyer)).Work)
 	})
 }
 
@@ -164,12 +165,12 @@ func TestRegisterFull(t *testing.T) {
 func TestAQuarterOfTheSalesForAProvider(t *testing.T) {
 	for name, row := range providers {
 		t.Run(name, func(t *testing.T) {
-			now := new(clock)
-			cfg := challenging(now, middleware.Newcomers)
+			now := new(handlers.Clock)
+			cfg := handlers.Challenging(now, middleware.Newcomers)
 			cfg.MaxClients, cfg.Challenge.Crowd = 1024, 8 // 768 cells
-			h := newSite(t, cfg)
+			h := handlers.NewSite(t, cfg)
 			buy := func(addr string) int {
-				return redeemed(h, solved(t, fetched(h, from(addr))), from(addr)).StatusCode
+				return handlers.Redeemed(h, handlers.Solved(t, handlers.Fetched(h, handlers.From(addr))), handlers.From(addr)).StatusCode
 			}
 			for i := range 400 {
 				buy(fmt.Sprintf(row.mine, i/256, i%256))
@@ -179,8 +180,8 @@ func TestAQuarterOfTheSalesForAProvider(t *testing.T) {
 				now.Advance(time.Second)
 			}
 			require.Equal(t, http.StatusOK, buy(fmt.Sprintf(row.mine, 9, 9)), "from there")
-			require.Greater(t, challengeIn(t, fetched(h, from(fmt.Sprintf(row.mine, 9, 8)))).Work, uint64(16))
-			require.EqualValues(t, 16, challengeIn(t, fetched(h, from(fmt.Sprintf(row.other, 1, 99)))).Work)
+			require.Greater(t, handlers.ChallengeIn(t, handlers.Fetched(h, handlers.From(fmt.Sprintf(row.mine, 9, 8)))).Work, uint64(16))
+			require.EqualValues(t, 16, handlers.ChallengeIn(t, handlers.Fetched(h, handlers.From(fmt.Sprintf(row.other, 1, 99)))).Work)
 		})
 	}
 }

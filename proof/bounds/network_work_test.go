@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 )
 
 // The holder of a whole network has any number of addresses, each of which pays the base price.
@@ -27,18 +28,18 @@ func TestWholeNetworksThatWork(t *testing.T) {
 		"a /48":       {8, func(n int) string { return fmt.Sprintf("2001:db8:0:%x::1", n%256<<8|n>>8) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := challenging(new(clock), middleware.WhenExhausted)
+			cfg := handlers.Challenging(new(handlers.Clock), middleware.WhenExhausted)
 			cfg.MaxClients = 1 << 14 // a sale that cannot be remembered is none
-			s := newSite(t, cfg)
+			s := handlers.NewSite(t, cfg)
 			paid, tallies := 0.0, 0
 			for range 120 {
-				addr := from(c.addr(tallies))
-				challenge := challengeIn(t, fetched(s, addr))
+				addr := handlers.From(c.addr(tallies))
+				challenge := handlers.ChallengeIn(t, handlers.Fetched(s, addr))
 				if challenge.Work > 1<<12 {
 					break
 				}
-				resp := requireStatus(t, http.StatusOK, redeemed(s, solve(t, challenge), addr))
-				require.Equal(t, 5, admitted(s, 5, addr, showing(tokenIn(resp))), "of the tally that was bought")
+				resp := handlers.RequireStatus(t, http.StatusOK, handlers.Redeemed(s, handlers.Solve(t, challenge), addr))
+				require.Equal(t, 5, handlers.Admitted(s, 5, addr, handlers.Showing(handlers.TokenIn(resp))), "of the tally that was bought")
 				paid += float64(challenge.Work)
 				tallies++
 			}

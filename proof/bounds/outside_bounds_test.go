@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -25,14 +26,14 @@ import (
 func TestBoundHoldsWhereRequestsAndChecksMix(t *testing.T) {
 	const quota, instances, restarts = 5, 3, 2
 	for seed := range uint64(40) {
-		now, rnd := new(clock), random(seed)
+		now, rnd := new(handlers.Clock), handlers.Random(seed)
 		passed, tokens := 0, []string{"", "a.b.c", strings.Repeat("x", 9000), ",,,,"}
 		fleet := make([]*middleware.Middleware, instances)
 		for i := range fleet {
-			fleet[i] = newLimiter(t, contact(now))
+			fleet[i] = handlers.NewLimiter(t, handlers.Contact(now))
 		}
 		for _, who := range []string{"198.51.100.1", "198.51.100.2"} { // of others, to be planted
-			a := check(t, fleet[0], address(who), 5)
+			a := handlers.Check(t, fleet[0], handlers.Address(who), 5)
 			tokens = append(tokens, a.Token())
 		}
 		some := func() (shown []string) {
@@ -43,23 +44,23 @@ func TestBoundHoldsWhereRequestsAndChecksMix(t *testing.T) {
 		}
 		for step := range 300 {
 			if step == 100 || step == 200 {
-				fleet[rnd.IntN(instances)] = newLimiter(t, contact(now))
+				fleet[rnd.IntN(instances)] = handlers.NewLimiter(t, handlers.Contact(now))
 			}
 			m := fleet[rnd.IntN(instances)]
 			var ok bool
 			var token string
 			switch rnd.IntN(4) {
 			case 0:
-				resp := send(m.Handler(new(spy)), showing(some()...))
+				resp := handlers.Send(m.Handler(new(handlers.Spy)), handlers.Showing(some()...))
 				ok, token = resp.StatusCode < 400, resp.Header.Get(middleware.TokenHeader)
 			case 1:
-				a := check(t, m, visitor, 1)
+				a := handlers.Check(t, m, handlers.Visitor, 1)
 				ok, token = a.Allowed, a.Token()
 			case 2:
-				a := decided(t, m, middleware.Ask{Identity: visitor, Tokens: some()})
+				a := handlers.Decided(t, m, middleware.Ask{Identity: handlers.Visitor, Tokens: some()})
 				ok, token = a.Allowed, a.Token()
 			default:
-				decided(t, m, middleware.Ask{Identity: visitor, DryRun: true, Tokens: some()})
+				handlers.Decided(t, m, middleware.Ask{Identity: handlers.Visitor, DryRun: true, Tokens: some()})
 			}
 			if ok {
 				passed++
@@ -75,18 +76,18 @@ func TestBoundHoldsWhereRequestsAndChecksMix(t *testing.T) {
 
 // A client that echoes its newest token has its quota once, by whichever way it asks.
 func TestQuotaIsOneWhereTheTokenGoesAlong(t *testing.T) {
-	now, rnd := new(clock), random(7)
-	fleet := []*middleware.Middleware{newLimiter(t, contact(now)), newLimiter(t, contact(now)), newLimiter(t, contact(now))}
+	now, rnd := new(handlers.Clock), handlers.Random(7)
+	fleet := []*middleware.Middleware{handlers.NewLimiter(t, handlers.Contact(now)), handlers.NewLimiter(t, handlers.Contact(now)), handlers.NewLimiter(t, handlers.Contact(now))}
 	passed, token := 0, ""
 	for range 60 {
 		m := fleet[rnd.IntN(len(fleet))]
 		var ok bool
 		var newest string
 		if rnd.IntN(2) == 0 {
-			resp := send(m.Handler(new(spy)), showing(token))
+			resp := handlers.Send(m.Handler(new(handlers.Spy)), handlers.Showing(token))
 			ok, newest = resp.StatusCode < 400, resp.Header.Get(middleware.TokenHeader)
 		} else {
-			a := decided(t, m, middleware.Ask{Identity: visitor, Tokens: []string{token}})
+			a := handlers.Decided(t, m, middleware.Ask{Identity: handlers.Visitor, Tokens: []string{token}})
 			ok, newest = a.Allowed, a.Token()
 		}
 		if ok {
@@ -102,11 +103,11 @@ func TestQuotaIsOneWhereTheTokenGoesAlong(t *testing.T) {
 // To look costs nothing and sells nothing: no challenge counts as issued that nobody was sent.
 func TestDryRunIssuesNoChallenge(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers, middleware.EveryRequest} {
-		m := newLimiter(t, challenging(new(clock), mode))
-		allowed(t, m, visitor, 6)
+		m := handlers.NewLimiter(t, handlers.Challenging(new(handlers.Clock), mode))
+		handlers.Allowed(t, m, handlers.Visitor, 6)
 		before := m.Stats()
 		for range 100 {
-			require.False(t, peeked(t, m, visitor).Allowed)
+			require.False(t, handlers.Peeked(t, m, handlers.Visitor).Allowed)
 		}
 		require.Equal(t, before, m.Stats(), mode)
 	}
@@ -115,16 +116,16 @@ func TestDryRunIssuesNoChallenge(t *testing.T) {
 // A dry run does not look at a proof, so the proof is good afterwards.
 func TestDryRunRedeemsNoProof(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers, middleware.EveryRequest} {
-		m := newLimiter(t, challenging(new(clock), mode))
-		allowed(t, m, visitor, 6)
-		ask := middleware.Ask{Identity: visitor, Proof: solve(t, *check(t, m, visitor, 1).Offered), DryRun: true}
+		m := handlers.NewLimiter(t, handlers.Challenging(new(handlers.Clock), mode))
+		handlers.Allowed(t, m, handlers.Visitor, 6)
+		ask := middleware.Ask{Identity: handlers.Visitor, Proof: handlers.Solve(t, *handlers.Check(t, m, handlers.Visitor, 1).Offered), DryRun: true}
 		before := m.Stats()
-		dry := decided(t, m, ask)
+		dry := handlers.Decided(t, m, ask)
 		require.False(t, dry.Allowed)
 		require.Empty(t, dry.Proof)
 		require.Equal(t, before, m.Stats(), mode)
 		ask.DryRun = false
-		require.True(t, decided(t, m, ask).Allowed)
+		require.True(t, handlers.Decided(t, m, ask).Allowed)
 	}
 }
 
@@ -134,8 +135,8 @@ func TestAskOfMegabytes(t *testing.T) {
 		fmt.Fprintln(os.Stderr, "SKIPPED TestAskOfMegabytes: the race detector allocates on its own; go test counts them")
 		t.Skip("the race detector allocates on its own")
 	}
-	m := newLimiter(t, challenging(new(clock), middleware.WhenExhausted))
-	token := check(t, m, visitor, 1).Token()
+	m := handlers.NewLimiter(t, handlers.Challenging(new(handlers.Clock), middleware.WhenExhausted))
+	token := handlers.Check(t, m, handlers.Visitor, 1).Token()
 	for name, ask := range map[string]func(n int) middleware.Ask{
 		"one line":         func(n int) middleware.Ask { return middleware.Ask{Tokens: []string{strings.Repeat("e", n)}} },
 		"a line of commas": func(n int) middleware.Ask { return middleware.Ask{Tokens: []string{strings.Repeat(",", n)}} },
@@ -147,7 +148,7 @@ func TestAskOfMegabytes(t *testing.T) {
 	} {
 		allocs := func(n int) float64 {
 			shown := ask(n)
-			shown.Identity = visitor
+			shown.Identity = handlers.Visitor
 			return testing.AllocsPerRun(5, func() { _, _ = m.Decide(t.Context(), shown) })
 		}
 		require.LessOrEqual(t, allocs(10<<20), allocs(4<<10)+50, name) // a collection empties pools
@@ -156,13 +157,13 @@ func TestAskOfMegabytes(t *testing.T) {
 
 // A line that is far too long is no list of proofs, and nothing is looked for in it.
 func TestProofInALineThatIsTooLong(t *testing.T) {
-	m := newLimiter(t, challenging(new(clock), middleware.EveryRequest))
-	proof := solve(t, *check(t, m, visitor, 1).Offered)
+	m := handlers.NewLimiter(t, handlers.Challenging(new(handlers.Clock), middleware.EveryRequest))
+	proof := handlers.Solve(t, *handlers.Check(t, m, handlers.Visitor, 1).Offered)
 	for _, long := range []string{strings.Repeat(" ", 8<<10) + proof, proof + "," + strings.Repeat("e", 8<<10)} {
-		require.False(t, decided(t, m, middleware.Ask{Identity: visitor, Proof: long}).Allowed)
-		require.NotEqual(t, http.StatusOK, send(m.Handler(new(spy)), proving(long)).StatusCode)
+		require.False(t, handlers.Decided(t, m, middleware.Ask{Identity: handlers.Visitor, Proof: long}).Allowed)
+		require.NotEqual(t, http.StatusOK, handlers.Send(m.Handler(new(handlers.Spy)), handlers.Proving(long)).StatusCode)
 	}
-	require.True(t, decided(t, m, middleware.Ask{Identity: visitor, Proof: strings.Repeat(" ", 1<<10) + proof}).Allowed)
+	require.True(t, handlers.Decided(t, m, middleware.Ask{Identity: handlers.Visitor, Proof: strings.Repeat(" ", 1<<10) + proof}).Allowed)
 }
 
 // Of any number of wrong passwords at once no more than the quota are tried, and each is
@@ -179,11 +180,11 @@ func TestOutcomesOutsideCountWhateverIsSaid(t *testing.T) {
 		"retracted": func(a middleware.Answer) { a.Charge(false); a.Charge(true) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			now := new(clock)
-			m := newLimiter(t, login(now))
+			now := new(handlers.Clock)
+			m := handlers.NewLimiter(t, handlers.Login(now))
 			var tried atomic.Int64
-			inParallel(1000, func(int) {
-				if a, err := m.Decide(t.Context(), middleware.Ask{Identity: visitor}); err == nil && a.Allowed {
+			handlers.InParallel(1000, func(int) {
+				if a, err := m.Decide(t.Context(), middleware.Ask{Identity: handlers.Visitor}); err == nil && a.Allowed {
 					tried.Add(1)
 					after(a)
 				}
@@ -194,9 +195,9 @@ func TestOutcomesOutsideCountWhateverIsSaid(t *testing.T) {
 				require.EqualValues(t, 5, tried.Load())
 			}
 			now.Advance(11 * time.Second)
-			require.False(t, check(t, m, visitor, 1).Allowed)
+			require.False(t, handlers.Check(t, m, handlers.Visitor, 1).Allowed)
 			now.Advance(time.Minute)
-			require.True(t, check(t, m, visitor, 1).Allowed)
+			require.True(t, handlers.Check(t, m, handlers.Visitor, 1).Allowed)
 		})
 	}
 }
@@ -205,9 +206,9 @@ func TestOutcomesOutsideCountWhateverIsSaid(t *testing.T) {
 // changes; in the end what was said last holds, once.
 func TestAnswerIsToldAnythingByAnybody(t *testing.T) {
 	for seed := range uint64(20) {
-		now := new(clock)
-		m := newLimiter(t, login(now))
-		a := check(t, m, visitor, 2)
+		now := new(handlers.Clock)
+		m := handlers.NewLimiter(t, handlers.Login(now))
+		a := handlers.Check(t, m, handlers.Visitor, 2)
 		var all sync.WaitGroup
 		var settled atomic.Int64
 		for i := range 8 {
@@ -229,7 +230,7 @@ func TestAnswerIsToldAnythingByAnybody(t *testing.T) {
 							settled.Add(1)
 						}
 					default:
-						_ = m.Reconfigure(login(now))
+						_ = m.Reconfigure(handlers.Login(now))
 					}
 				}
 			})
@@ -241,20 +242,20 @@ func TestAnswerIsToldAnythingByAnybody(t *testing.T) {
 		require.EqualValues(t, 1, settled.Load())
 		a.Charge(true)
 		now.Advance(11 * time.Second)
-		limits := peeked(t, m, visitor).Limits()
+		limits := handlers.Peeked(t, m, handlers.Visitor).Limits()
 		require.EqualValues(t, 10_000-3, limits[0].Remaining)
 		require.EqualValues(t, 5-3, limits[1].Remaining)
 		a.Charge(false)
-		require.EqualValues(t, 5, peeked(t, m, visitor).Limits()[1].Remaining)
+		require.EqualValues(t, 5, handlers.Peeked(t, m, handlers.Visitor).Limits()[1].Remaining)
 	}
 }
 
 // A Decide in a handler of the same policy holds beside the request, and each says for itself.
 func TestDecideInAHandlerOfTheSamePolicy(t *testing.T) {
-	now := new(clock)
-	m := newLimiter(t, login(now))
+	now := new(handlers.Clock)
+	m := handlers.NewLimiter(t, handlers.Login(now))
 	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a, err := m.Decide(r.Context(), middleware.Ask{Identity: visitor})
+		a, err := m.Decide(r.Context(), middleware.Ask{Identity: handlers.Visitor})
 		require.NoError(t, err)
 		require.True(t, a.Allowed)
 		a.Charge(true)
@@ -262,8 +263,8 @@ func TestDecideInAHandlerOfTheSamePolicy(t *testing.T) {
 		w.WriteHeader(http.StatusSeeOther)
 	}))
 	for range 20 {
-		send(h)
+		handlers.Send(h)
 	}
-	require.EqualValues(t, 5, peeked(t, m, visitor).Limits()[1].Remaining)
-	require.EqualValues(t, 10_000-40, peeked(t, m, visitor).Limits()[0].Remaining, "each counts")
+	require.EqualValues(t, 5, handlers.Peeked(t, m, handlers.Visitor).Limits()[1].Remaining)
+	require.EqualValues(t, 10_000-40, handlers.Peeked(t, m, handlers.Visitor).Limits()[0].Remaining, "each counts")
 }

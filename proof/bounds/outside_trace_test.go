@@ -12,13 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A twin is one configuration twice, with two memories and one clock: one instance is
 // asked over HTTP, the other outside of it.
 type twin struct {
-	seen    *recorded // over HTTP
+	seen    *handlers.Recorded // over HTTP
 	h       http.Handler
 	outside *middleware.Middleware
 }
@@ -35,8 +36,8 @@ func newTwin(t *testing.T, cfg func() middleware.Config) twin {
 		n, _ := strconv.ParseInt(r.Header.Get("Cost"), 10, 64)
 		return n
 	}
-	seen := record(&there)
-	return twin{seen, newLimiter(t, there).Handler(new(spy)), newLimiter(t, cfg())}
+	seen := handlers.Record(&there)
+	return twin{seen, handlers.NewLimiter(t, there).Handler(new(handlers.Spy)), handlers.NewLimiter(t, cfg())}
 }
 
 // The same trace gives the same decisions, counts and tokens, over HTTP and outside of it:
@@ -53,17 +54,19 @@ func TestTraceIsTheSameOutside(t *testing.T) {
 		"buckets": {{Algorithm: middleware.TokenBucket, Quota: 10, Window: 30 * time.Second, Burst: 4}},
 	}
 	for name, l := range limits {
-		for kind, change := range map[string]func(*middleware.Config, *clock){
-			"plain":     func(*middleware.Config, *clock) {},
-			"shadow":    func(cfg *middleware.Config, _ *clock) { cfg.Shadow = true },
-			"exhausted": func(cfg *middleware.Config, _ *clock) { cfg.Challenge = &middleware.Challenge{Work: 64} },
-			"newcomers": func(cfg *middleware.Config, _ *clock) {
+		for kind, change := range map[string]func(*middleware.Config, *handlers.Clock){
+			"plain":     func(*middleware.Config, *handlers.Clock) {},
+			"shadow":    func(cfg *middleware.Config, _ *handlers.Clock) { cfg.Shadow = true },
+			"exhausted": func(cfg *middleware.Config, _ *handlers.Clock) { cfg.Challenge = &middleware.Challenge{Work: 64} },
+			"newcomers": func(cfg *middleware.Config, _ *handlers.Clock) {
 				cfg.Challenge = &middleware.Challenge{Work: 64, Mode: middleware.Newcomers}
 			},
-			"exact": func(cfg *middleware.Config, c *clock) {
-				*cfg = withLimits(paid(c, newLedger(c)), cfg.Limits, cfg.Tiers)
+			"exact": func(cfg *middleware.Config, c *handlers.Clock) {
+				*cfg = withLimits(handlers.Paid(c, handlers.NewLedger(c)), cfg.Limits, cfg.Tiers)
 			},
-			"quiet": func(cfg *middleware.Config, _ *clock) { cfg.Quiet, cfg.TokenTransport = true, middleware.MemoryOnly },
+			"quiet": func(cfg *middleware.Config, _ *handlers.Clock) {
+				cfg.Quiet, cfg.TokenTransport = true, middleware.MemoryOnly
+			},
 		} {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				for seed := range seeds {
@@ -80,12 +83,12 @@ func withLimits(cfg middleware.Config, limits []middleware.Limit, tiers map[stri
 	return cfg
 }
 
-func playTwice(t *testing.T, seed uint64, limits []middleware.Limit, change func(*middleware.Config, *clock)) {
-	c, rnd := new(clock), random(seed)
+func playTwice(t *testing.T, seed uint64, limits []middleware.Limit, change func(*middleware.Config, *handlers.Clock)) {
+	c, rnd := new(handlers.Clock), handlers.Random(seed)
 	large := append([]middleware.Limit(nil), limits...)
 	large[0].Quota *= 2
 	cfg := func() middleware.Config {
-		cfg := contact(c)
+		cfg := handlers.Contact(c)
 		cfg.Limits, cfg.Tiers = limits, map[string][]middleware.Limit{"pro": large}
 		change(&cfg, c)
 		cfg.TokenTransport = middleware.HeaderOnly
@@ -105,14 +108,14 @@ func playTwice(t *testing.T, seed uint64, limits []middleware.Limit, change func
 		for i := range shown {
 			shown[i] = tokens[rnd.IntN(len(tokens))]
 		}
-		id := address(addr).For(thing)
+		id := handlers.Address(addr).For(thing)
 		id.Tier = tier
-		resp := send(w.h, from(addr), with("Tier", tier, "Thing", thing, "Cost", fmt.Sprint(cost)), showing(shown...))
+		resp := handlers.Send(w.h, handlers.From(addr), handlers.With("Tier", tier, "Thing", thing, "Cost", fmt.Sprint(cost)), handlers.Showing(shown...))
 		over := w.seen.Last()
 		ask := middleware.Ask{Identity: id, Cost: cost, Tokens: shown, DryRun: true}
-		dry := decided(t, w.outside, ask)
+		dry := handlers.Decided(t, w.outside, ask)
 		ask.DryRun = false
-		a := decided(t, w.outside, ask)
+		a := handlers.Decided(t, w.outside, ask)
 		at := fmt.Sprintf("seed %d, step %d: %s %s %s for %d with %d tokens", seed, step, addr, tier, thing, cost, len(shown))
 		require.Equal(t, over.Reason, a.Reason, at)
 		require.Equal(t, a.Reason, dry.Reason, at)
@@ -128,7 +131,7 @@ func playTwice(t *testing.T, seed uint64, limits []middleware.Limit, change func
 		require.Equal(t, over.TokenErr, a.TokenErr, at)
 		require.Equal(t, over.Limits(), a.Limits(), at)
 		require.Equal(t, over.Pseudonym(), a.Pseudonym(), at)
-		require.Equal(t, tokenIn(resp), a.Token(), at)
+		require.Equal(t, handlers.TokenIn(resp), a.Token(), at)
 		require.Equal(t, over.Offered == nil, a.Offered == nil, at)
 		if tok := a.Token(); tok != "" {
 			tokens = append(tokens, tok)
@@ -136,12 +139,12 @@ func playTwice(t *testing.T, seed uint64, limits []middleware.Limit, change func
 		if over.Offered != nil && offered < 6 && rnd.IntN(3) == 0 {
 			// A proof buys a tally: one challenge for both, so that they sell the same.
 			offered++
-			proof := solve(t, *over.Offered)
-			a := decided(t, w.outside, middleware.Ask{Identity: id, Proof: proof})
-			resp := send(w.h, from(addr), with("Tier", tier, "Thing", thing, "Cost", "1"), proving(proof))
+			proof := handlers.Solve(t, *over.Offered)
+			a := handlers.Decided(t, w.outside, middleware.Ask{Identity: id, Proof: proof})
+			resp := handlers.Send(w.h, handlers.From(addr), handlers.With("Tier", tier, "Thing", thing, "Cost", "1"), handlers.Proving(proof))
 			require.Equal(t, w.seen.Last().Own, a.Own, at)
 			require.Equal(t, w.seen.Last().Limits(), a.Limits(), at)
-			require.Equal(t, tokenIn(resp), a.Token(), at)
+			require.Equal(t, handlers.TokenIn(resp), a.Token(), at)
 			tokens = append(tokens, a.Token())
 		}
 	}

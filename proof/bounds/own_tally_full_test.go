@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -22,14 +23,14 @@ import (
 func TestAFloodTakesNothingFromPayers(t *testing.T) {
 	for name, mode := range map[string]middleware.Mode{"WhenExhausted": middleware.WhenExhausted, "Newcomers": middleware.Newcomers} {
 		t.Run(name, func(t *testing.T) {
-			cfg := challenging(new(clock), mode)
+			cfg := handlers.Challenging(new(handlers.Clock), mode)
 			cfg.MaxClients = 8
-			h := newSite(t, cfg)
+			h := handlers.NewSite(t, cfg)
 			for range 2 * 5 { // more than once what each may
 				fillWith(h, 400)
 			}
-			proof := solved(t, fetched(h))
-			require.Equal(t, 5, admitted(h, 20, proving(proof)))
+			proof := handlers.Solved(t, handlers.Fetched(h))
+			require.Equal(t, 5, handlers.Admitted(h, 20, handlers.Proving(proof)))
 		})
 	}
 }
@@ -54,18 +55,18 @@ func TestPassesOutliveTheirWindowsInAFullMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			most := 0
 			for seed := range seeds {
-				r, now := random(seed), new(clock)
+				r, now := handlers.Random(seed), new(handlers.Clock)
 				now.Advance(24*time.Hour - time.Minute)
-				cfg := challenging(now, middleware.WhenExhausted)
+				cfg := handlers.Challenging(now, middleware.WhenExhausted)
 				cfg.Limits, cfg.MaxClients, cfg.Challenge.PassTime = row.limits, 1, row.memory
-				h := newSite(t, cfg)
-				token, own := bought(t, h), 0
+				h := handlers.NewSite(t, cfg)
+				token, own := handlers.Bought(t, h), 0
 				for range 100 {
 					for range r.IntN(40) {
-						send(h, from(fmt.Sprintf("198.51.%d.%d", r.IntN(256), r.IntN(256))))
+						handlers.Send(h, handlers.From(fmt.Sprintf("198.51.%d.%d", r.IntN(256), r.IntN(256))))
 					}
 					for range r.IntN(3) {
-						if send(h, showing(token)).StatusCode == http.StatusOK && h.Decisions.Last().Own {
+						if handlers.Send(h, handlers.Showing(token)).StatusCode == http.StatusOK && h.Decisions.Last().Own {
 							own++
 						}
 					}
@@ -80,14 +81,14 @@ func TestPassesOutliveTheirWindowsInAFullMemory(t *testing.T) {
 
 // What passes have used stays where the configuration changes, as all counts do.
 func TestReconfigureKeepsWhatPassesHaveUsed(t *testing.T) {
-	cfg := challenging(new(clock), middleware.WhenExhausted)
+	cfg := handlers.Challenging(new(handlers.Clock), middleware.WhenExhausted)
 	var log bytes.Buffer
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	h := newSite(t, cfg)
-	token := bought(t, h)
-	require.Equal(t, 2*5, admitted(h, 20, showing(token)), "the pass, and what all share")
+	h := handlers.NewSite(t, cfg)
+	token := handlers.Bought(t, h)
+	require.Equal(t, 2*5, handlers.Admitted(h, 20, handlers.Showing(token)), "the pass, and what all share")
 	require.NoError(t, h.M.Reconfigure(cfg))
-	require.Zero(t, admitted(h, 20, showing(token)))
+	require.Zero(t, handlers.Admitted(h, 20, handlers.Showing(token)))
 
 	sizes := regexp.MustCompile(`memory="[^"]+"`).FindAllString(log.String(), -1)
 	require.Len(t, sizes, 2, "at New, and at Reconfigure")

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 )
 
 // A pass has a quota on each instance, wherever its challenge came from and its proof was shown: (N+C)·L for a
@@ -17,36 +18,36 @@ import (
 func TestAPassIsWholeOnEachInstance(t *testing.T) {
 	const n, quota = 10, 100
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
-		cfg := challenging(new(clock), mode)
+		cfg := handlers.Challenging(new(handlers.Clock), mode)
 		cfg.Limits = []middleware.Limit{{Quota: quota, Window: time.Minute}}
 		cfg.Instances = n
-		s := sites(t, n, cfg)
+		s := handlers.Sites(t, n, cfg)
 		if mode == middleware.WhenExhausted {
 			for _, h := range s { // what everybody shares is not what is looked at
-				admitted(h, quota)
+				handlers.Admitted(h, quota)
 			}
 		}
-		proof := solve(t, challengeIn(t, fetched(s[3])))
-		first := tokenIn(redeemed(s[7], proof))
-		s = append(s, newSite(t, cfg)) // C = 1
+		proof := handlers.Solve(t, handlers.ChallengeIn(t, handlers.Fetched(s[3])))
+		first := handlers.TokenIn(handlers.Redeemed(s[7], proof))
+		s = append(s, handlers.NewSite(t, cfg)) // C = 1
 		passed := 0
 		for i, h := range s {
 			if i < n {
-				require.Equal(t, first, tokenIn(redeemed(h, proof)), "one proof is one tally, everywhere")
+				require.Equal(t, first, handlers.TokenIn(handlers.Redeemed(h, proof)), "one proof is one tally, everywhere")
 			}
 			if i == n && mode == middleware.WhenExhausted {
-				admitted(h, quota)
+				handlers.Admitted(h, quota)
 			}
-			passed += admitted(h, 150, showing(first))
+			passed += handlers.Admitted(h, 150, handlers.Showing(first))
 		}
 		require.Equal(t, (n+1)*quota, passed, mode)
 	}
-	cfg := challenging(new(clock), middleware.Newcomers)
+	cfg := handlers.Challenging(new(handlers.Clock), middleware.Newcomers)
 	cfg.Limits = []middleware.Limit{{Quota: quota, Window: time.Minute}}
-	s := sites(t, n, cfg)
-	tok := bought(t, s[0])
+	s := handlers.Sites(t, n, cfg)
+	tok := handlers.Bought(t, s[0])
 	for i := range quota {
-		tok = tokenIn(requireStatus(t, http.StatusOK, send(s[i%n], showing(tok)), i))
+		tok = handlers.TokenIn(handlers.RequireStatus(t, http.StatusOK, handlers.Send(s[i%n], handlers.Showing(tok)), i))
 	}
-	challengeIn(t, requireStatus(t, http.StatusTooManyRequests, send(s[1], showing(tok))))
+	handlers.ChallengeIn(t, handlers.RequireStatus(t, http.StatusTooManyRequests, handlers.Send(s[1], handlers.Showing(tok))))
 }

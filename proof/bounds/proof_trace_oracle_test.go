@@ -14,6 +14,7 @@ import (
 	"github.com/tallystick/tallystick/internal/sale"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/proof/handlers"
 )
 
 // A work is a challenge that somebody fetched, and its proof once he has solved
@@ -110,8 +111,8 @@ func shared(addr string) string { return "shared " + addr }
 
 // charged is the tally whose token an admitted request was answered with.
 func charged(t *testing.T, resp *http.Response, addr string) string {
-	if tok := tokenIn(resp); tok != "" {
-		if fam := claimsIn(t, tok).Fam; fam != "" {
+	if tok := handlers.TokenIn(resp); tok != "" {
+		if fam := handlers.ClaimsIn(t, tok).Fam; fam != "" {
 			return fam
 		}
 	}
@@ -147,7 +148,7 @@ func (w *proofWorld) audit(a *proofAttempt) {
 		require.Contains(t, a.candidates, tally, "somebody else's tally")
 		buyer := w.tallies[tally]
 		require.NotNil(t, buyer, "a tally that nobody bought")
-		require.Equal(t, buyer.ends(), claimsIn(t, tokenIn(a.resp)).Exp, "a tally that lives on")
+		require.Equal(t, buyer.ends(), handlers.ClaimsIn(t, handlers.TokenIn(a.resp)).Exp, "a tally that lives on")
 	}
 	w.requireBounds(a.addr, window)
 }
@@ -156,7 +157,7 @@ func (w *proofWorld) audit(a *proofAttempt) {
 // admitted, not just by what the instance knows.
 func (w *proofWorld) requireRefusal(a *proofAttempt) {
 	t, b, window := w.t, a.life.books, w.window()
-	p := problemIn(t, a.resp)
+	p := handlers.ProblemIn(t, a.resp)
 	want := a.reason
 	price := b.prices.Quote(w.now.Now(), b.shop, b.buyers(a.addr)).Price
 	require.NotEqual(t, middleware.SoldOut, p.Reason)
@@ -228,7 +229,7 @@ func (w *proofWorld) requirePrices() {
 			}
 		}
 		n, crowd := len(w.lives), int(w.tariff.Crowd)
-		leaked := int(w.now.Now().Sub(midnight)*time.Duration(w.tariff.SalesPerHour)*time.Duration(n)/time.Hour) + 1
-		require.GreaterOrEqual(w.t, paid, leastHashes(max(0, bought-leaked), n, crowd, w.tariff.Work), "%d tallies of %s", bought, addr)
+		leaked := int(w.now.Now().Sub(handlers.Midnight)*time.Duration(w.tariff.SalesPerHour)*time.Duration(n)/time.Hour) + 1
+		require.GreaterOrEqual(w.t, paid, handlers.LeastHashes(max(0, bought-leaked), n, crowd, w.tariff.Work), "%d tallies of %s", bought, addr)
 	}
 }

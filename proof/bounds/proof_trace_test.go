@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -59,7 +60,7 @@ func (w *proofWorld) attempt() *proofAttempt {
 		}
 	}
 	for _, tok := range a.tokens {
-		fam := claimsIn(w.t, tok).Fam
+		fam := handlers.ClaimsIn(w.t, tok).Fam
 		if fam != "" && (!w.tariff.BindOwn || w.tallies[fam].addr == a.addr) {
 			a.candidates = append(a.candidates, fam)
 		}
@@ -75,9 +76,9 @@ func (w *proofWorld) setMode(l *proofLife, addr string) {
 	if !w.whenBusy {
 		return
 	}
-	neighbour := address("203.0.254.1") // of the same network: it has sent nothing, and is refused only where work comes first
+	neighbour := handlers.Address("203.0.254.1") // of the same network: it has sent nothing, and is refused only where work comes first
 	if strings.Contains(addr, ":") {
-		neighbour = address("2001:db8:7::1")
+		neighbour = handlers.Address("2001:db8:7::1")
 	}
 	peeked, err := l.m.Decide(w.t.Context(), middleware.Ask{Identity: neighbour, DryRun: true})
 	require.NoError(w.t, err)
@@ -90,11 +91,11 @@ func (w *proofWorld) setMode(l *proofLife, addr string) {
 }
 
 func (a *proofAttempt) send() {
-	options := []option{from(a.addr), showing(a.tokens...)}
+	options := []handlers.Option{handlers.From(a.addr), handlers.Showing(a.tokens...)}
 	if a.work != nil {
-		options = append(options, proving(a.work.proof))
+		options = append(options, handlers.Proving(a.work.proof))
 	}
-	a.resp = send(a.life.h, options...)
+	a.resp = handlers.Send(a.life.h, options...)
 }
 
 func (a *proofAttempt) sent() *proofAttempt {
@@ -105,7 +106,7 @@ func (a *proofAttempt) sent() *proofAttempt {
 // keep files what came back with whoever is behind the address.
 func (w *proofWorld) keep(a *proofAttempt) {
 	for _, c := range w.clients {
-		if tok := tokenIn(a.resp); tok != "" && c.addr == a.addr && w.r.IntN(2) == 0 {
+		if tok := handlers.TokenIn(a.resp); tok != "" && c.addr == a.addr && w.r.IntN(2) == 0 {
 			c.tokens = append(c.tokens, tok)
 		}
 	}
@@ -143,7 +144,7 @@ func (w *proofWorld) step() {
 			w.keep(a)
 			return
 		}
-		inParallel(len(attempts), func(i int) { attempts[i].send() })
+		handlers.InParallel(len(attempts), func(i int) { attempts[i].send() })
 		slices.SortFunc(attempts, func(a, b *proofAttempt) int { return a.resp.StatusCode - b.resp.StatusCode })
 		for _, a := range attempts {
 			w.audit(a)
@@ -164,7 +165,7 @@ func TestProofTraces(t *testing.T) {
 	if !kit.Whole() {
 		seeds = 2
 	}
-	modes := maps.Clone(allModes)
+	modes := maps.Clone(handlers.AllModes)
 	modes["WhenBusy"] = middleware.WhenBusy
 	calm, busy := 0, 0
 	for name, mode := range modes {
@@ -177,7 +178,7 @@ func TestProofTraces(t *testing.T) {
 				w.requirePrices()
 				require.Greater(t, w.passed, 30, "the workload passes")
 				require.Greater(t, w.refused, 10, "and is refused")
-				require.Less(t, w.now.Now().Sub(midnight), time.Hour, "all sales are remembered")
+				require.Less(t, w.now.Now().Sub(handlers.Midnight), time.Hour, "all sales are remembered")
 				for _, l := range w.lives {
 					require.Zero(t, l.m.Stats().Saturations)
 				}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 )
 
 var proofAddresses = []string{"203.0.113.1", "203.0.113.2", "2001:db8::1"}
@@ -37,7 +38,7 @@ type proofClient struct {
 type proofWorld struct {
 	t       *testing.T
 	r       *rand.Rand
-	now     *clock
+	now     *handlers.Clock
 	mode    middleware.Mode
 	tariff  middleware.Challenge
 	most    int // the largest quota there is
@@ -57,7 +58,7 @@ type proofWorld struct {
 }
 
 func newProofWorld(t *testing.T, mode middleware.Mode, seed uint64) *proofWorld {
-	w := &proofWorld{t: t, r: random(seed), now: new(clock), mode: mode, most: 5, truth: count{}, tallies: map[string]*work{}, solved: map[string]map[string]bool{}}
+	w := &proofWorld{t: t, r: handlers.Random(seed), now: new(handlers.Clock), mode: mode, most: 5, truth: count{}, tallies: map[string]*work{}, solved: map[string]map[string]bool{}}
 	w.tariff = middleware.Challenge{Mode: mode, Work: 16, Crowd: 1 + w.r.Int64N(3), SalesPerHour: 4 + 9*int64(seed%5), BindOwn: seed%2 == 1, Path: "/tally/"}
 	if mode == middleware.WhenBusy {
 		w.tariff.BusyPerSecond, w.whenBusy = 1, true
@@ -78,17 +79,17 @@ func newProofWorld(t *testing.T, mode middleware.Mode, seed uint64) *proofWorld 
 func (w *proofWorld) window() int64 { return w.now.Now().Unix() / 60 }
 
 func (w *proofWorld) config(l *proofLife) middleware.Config {
-	cfg := contact(w.now)
+	cfg := handlers.Contact(w.now)
 	challenge := w.tariff
 	cfg.Challenge, cfg.Net56Factor, cfg.Net48Factor, cfg.MaxClients = &challenge, 1000, 1000, 4096
 	cfg.Limits[0].Quota = int64(l.quota)
 	// The next secret joins last everywhere, then signs; the old ones stay.
 	cfg.Secrets = nil
 	for i := l.stage / 2; i >= 0; i-- {
-		cfg.Secrets = append(cfg.Secrets, secret(fmt.Sprint(i)))
+		cfg.Secrets = append(cfg.Secrets, handlers.Secret(fmt.Sprint(i)))
 	}
 	if l.stage%2 == 1 {
-		cfg.Secrets = append(cfg.Secrets, secret(fmt.Sprint(l.stage/2+1)))
+		cfg.Secrets = append(cfg.Secrets, handlers.Secret(fmt.Sprint(l.stage/2+1)))
 	}
 	return cfg
 }
@@ -99,9 +100,9 @@ func (w *proofWorld) restart(i int) {
 	if w.fleet[i] != nil {
 		l.stage = w.fleet[i].stage
 	}
-	l.m = newLimiter(w.t, w.config(l))
+	l.m = handlers.NewLimiter(w.t, w.config(l))
 	mux := http.NewServeMux()
-	mux.Handle("/", l.m.Handler(new(spy)))
+	mux.Handle("/", l.m.Handler(new(handlers.Spy)))
 	mux.Handle("/tally/", l.m.Endpoints())
 	l.h = mux
 	w.fleet[i] = l
@@ -127,9 +128,9 @@ func (w *proofWorld) reconfigure() {
 
 // fetch gets a challenge, for now or for the stock.
 func (w *proofWorld) fetch(c *proofClient) {
-	resp := fetched(w.anywhere().h, from(c.addr))
+	resp := handlers.Fetched(w.anywhere().h, handlers.From(c.addr))
 	if resp.Header.Get(middleware.ChallengeHeader) != "" {
-		c.works = append(c.works, &work{Challenge: challengeIn(w.t, resp), addr: c.addr, issued: w.now.Now()})
+		c.works = append(c.works, &work{Challenge: handlers.ChallengeIn(w.t, resp), addr: c.addr, issued: w.now.Now()})
 	}
 }
 
@@ -146,7 +147,7 @@ func (w *proofWorld) anyProof(c *proofClient) *work {
 		i = w.r.IntN(len(c.works))
 	}
 	if c.works[i].proof == "" {
-		c.works[i].proof = solve(w.t, c.works[i].Challenge)
+		c.works[i].proof = handlers.Solve(w.t, c.works[i].Challenge)
 	}
 	return c.works[i]
 }
@@ -162,19 +163,19 @@ func (w *proofWorld) redeem(c *proofClient) {
 		reason = l.books.sell(p, &w.tariff, w.now.Now())
 	}
 	answers := make([]*http.Response, 1+7*w.r.IntN(2))
-	inParallel(len(answers), func(i int) { answers[i] = redeemed(l.h, p.proof, from(c.addr)) })
+	handlers.InParallel(len(answers), func(i int) { answers[i] = handlers.Redeemed(l.h, p.proof, handlers.From(c.addr)) })
 	for _, resp := range answers {
 		if resp.StatusCode != http.StatusOK {
-			require.Equal(w.t, reason, problemIn(w.t, resp).Reason)
+			require.Equal(w.t, reason, handlers.ProblemIn(w.t, resp).Reason)
 			continue
 		}
 		require.Empty(w.t, reason)
-		claims := claimsIn(w.t, tokenIn(resp))
+		claims := handlers.ClaimsIn(w.t, handlers.TokenIn(resp))
 		require.Equal(w.t, p.tally(), claims.Fam, "derived from the challenge alone")
 		require.Equal(w.t, p.ends(), claims.Exp, "and so is its end")
 		require.Empty(w.t, claims.T)
-		require.Equal(w.t, tokenIn(answers[0]), tokenIn(resp))
+		require.Equal(w.t, handlers.TokenIn(answers[0]), handlers.TokenIn(resp))
 		w.tallies[p.tally()] = p
-		c.tokens = append(c.tokens, tokenIn(resp))
+		c.tokens = append(c.tokens, handlers.TokenIn(resp))
 	}
 }

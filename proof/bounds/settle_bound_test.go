@@ -15,6 +15,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -112,15 +113,15 @@ func TestSettleFarAboveABurst(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := new(clock)
-			cfg := metered(contact(c), 1)
+			c := new(handlers.Clock)
+			cfg := handlers.Metered(handlers.Contact(c), 1)
 			cfg.Limits = []middleware.Limit{scene.limit}
-			h := newLimiter(t, cfg).Handler(settling(t, false))
+			h := handlers.NewLimiter(t, cfg).Handler(handlers.Settling(t, false))
 			var s spending
-			tok := from("203.0.113.1")
+			tok := handlers.From("203.0.113.1")
 			for ; c.Offset.Load() < int64(scene.during); c.Advance(time.Second) {
-				resp := send(h, tok, costs(scene.estimate), settles(scene.cost))
-				if tok = tokenOf(resp); resp.StatusCode == http.StatusOK {
+				resp := handlers.Send(h, tok, handlers.Costs(scene.estimate), handlers.Settles(scene.cost))
+				if tok = handlers.TokenOf(resp); resp.StatusCode == http.StatusOK {
 					s.close(s.admit(c.Now(), scene.estimate), scene.cost)
 				}
 			}
@@ -181,13 +182,13 @@ type settleWorld struct {
 }
 
 func (w settleWorld) play(t *testing.T, l middleware.Limit, r *rand.Rand) {
-	c := new(clock)
-	cfg := metered(contact(c), 1)
+	c := new(handlers.Clock)
+	cfg := handlers.Metered(handlers.Contact(c), 1)
 	switch {
 	case w.own:
-		cfg = metered(challenging(c, middleware.Newcomers), 1)
+		cfg = handlers.Metered(handlers.Challenging(c, middleware.Newcomers), 1)
 	case w.exact:
-		cfg = metered(paid(c, memory.New(0, c.Now)), 1)
+		cfg = handlers.Metered(handlers.Paid(c, memory.New(0, c.Now)), 1)
 	}
 	cfg.Limits = []middleware.Limit{l}
 	if w.outcome {
@@ -195,14 +196,14 @@ func (w settleWorld) play(t *testing.T, l middleware.Limit, r *rand.Rand) {
 		cfg.Limits = append(cfg.Limits, middleware.Limit{Name: "all", Quota: storeless.MaxQuota, Window: time.Hour})
 		cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"failures"}, Free: []int{http.StatusSeeOther}}
 	}
-	fleet, each := make([]*site, w.instances), make([]spending, w.instances)
+	fleet, each := make([]*handlers.Site, w.instances), make([]spending, w.instances)
 	var all spending
 	for i := range fleet {
-		fleet[i] = newSite(t, cfg)
+		fleet[i] = handlers.NewSite(t, cfg)
 	}
 	var wallet []string
 	if w.own {
-		wallet = append(wallet, bought(t, fleet[0]))
+		wallet = append(wallet, handlers.Bought(t, fleet[0]))
 	}
 	estimates := min(4, l.Quota)
 	if b := max(l.Burst, 1); l.Algorithm == middleware.TokenBucket || l.Algorithm == storeless.LeakyBucket {
@@ -256,7 +257,7 @@ func (w settleWorld) play(t *testing.T, l middleware.Limit, r *rand.Rand) {
 		case w.shows == "" || w.own:
 			tok = wallet[len(wallet)-1]
 		}
-		resp := send(fleet[i], costs(estimate), showing(tok))
+		resp := handlers.Send(fleet[i], handlers.Costs(estimate), handlers.Showing(tok))
 		if got := resp.Header.Get(middleware.TokenHeader); got != "" {
 			wallet = append(wallet, got)
 		}
@@ -291,22 +292,22 @@ func TestSettleWaitsForADebt(t *testing.T) {
 		burst := max(l.Burst, 1)
 		for cost, owed := range map[int64]int64{burst: burst, burst + 1: burst + 1, burst + 60: burst + 60, 2*burst + 60: 2*burst + 60, 2*burst + 61: 2*burst + 60, 1 << 40: 2*burst + 60} {
 			t.Run(fmt.Sprintf("%s/%d/%d", l.Algorithm, burst, cost), func(t *testing.T) {
-				c := new(clock)
-				cfg := metered(contact(c), 1)
+				c := new(handlers.Clock)
+				cfg := handlers.Metered(handlers.Contact(c), 1)
 				cfg.Limits = []middleware.Limit{l}
-				mw := newLimiter(t, cfg)
-				resp := send(mw.Handler(settling(t, false)), settles(cost))
+				mw := handlers.NewLimiter(t, cfg)
+				resp := handlers.Send(mw.Handler(handlers.Settling(t, false)), handlers.Settles(cost))
 				wait := time.Duration(owed-burst+1) * time.Second
-				for shown, m := range map[string]*middleware.Middleware{"": mw, resp.Header.Get(middleware.TokenHeader): newLimiter(t, cfg)} {
-					refused := requireStatus(t, http.StatusTooManyRequests, send(m.Handler(new(spy)), showing(shown)))
+				for shown, m := range map[string]*middleware.Middleware{"": mw, resp.Header.Get(middleware.TokenHeader): handlers.NewLimiter(t, cfg)} {
+					refused := handlers.RequireStatus(t, http.StatusTooManyRequests, handlers.Send(m.Handler(new(handlers.Spy)), handlers.Showing(shown)))
 					require.Equal(t, fmt.Sprintf(`"contact";r=0;t=%d`, wait/time.Second), refused.Header.Get("RateLimit"))
 				}
 				c.Advance(wait - time.Second)
-				require.Zero(t, admitted(mw.Handler(new(spy)), 1))
+				require.Zero(t, handlers.Admitted(mw.Handler(new(handlers.Spy)), 1))
 				c.Advance(time.Second)
-				require.Equal(t, 1, admitted(mw.Handler(new(spy)), 1))
+				require.Equal(t, 1, handlers.Admitted(mw.Handler(new(handlers.Spy)), 1))
 				c.Advance(time.Duration(burst) * time.Second)
-				require.EqualValues(t, burst, admitted(mw.Handler(new(spy)), int(burst)+1), "the burst is whole again, and no more")
+				require.EqualValues(t, burst, handlers.Admitted(mw.Handler(new(handlers.Spy)), int(burst)+1), "the burst is whole again, and no more")
 			})
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/proof/handlers"
 )
 
 // shown are the tokens that a client shows: the newest, if it is honest.
@@ -62,13 +63,13 @@ func (w *world) attempt() *attempt {
 }
 
 func (a *attempt) send() {
-	a.resp = send(a.life.h, from(a.addr), with("Tier", tiers[a.tier]), costing(a.cost), showing(a.tokens...),
-		with("Inside", strconv.FormatBool(a.inside)))
+	a.resp = handlers.Send(a.life.h, handlers.From(a.addr), handlers.With("Tier", tiers[a.tier]), handlers.Costing(a.cost), handlers.Showing(a.tokens...),
+		handlers.With("Inside", strconv.FormatBool(a.inside)))
 }
 
 // settle writes a request into the logs and checks the bounds.
 func (w *world) settle(a *attempt) {
-	if tok := tokenIn(a.resp); tok != "" {
+	if tok := handlers.TokenIn(a.resp); tok != "" {
 		w.wallets[a.addr] = append(w.wallets[a.addr], tok)
 	}
 	cost := a.cost

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -32,7 +33,7 @@ type world struct {
 	t       *testing.T
 	r       *rand.Rand
 	mode    string
-	now     *clock
+	now     *handlers.Clock
 	skew    time.Duration
 	shapes  [2][2][]middleware.Limit // by variant and tier, defaults filled in
 	fleet   []*life
@@ -59,7 +60,7 @@ func networksOf(addr string) []string {
 }
 
 func newWorld(t *testing.T, seed uint64, mode string) *world {
-	w := &world{t: t, r: random(seed), mode: mode, now: new(clock), logs: map[string]history{}, wallets: map[string][]string{}}
+	w := &world{t: t, r: handlers.Random(seed), mode: mode, now: new(handlers.Clock), logs: map[string]history{}, wallets: map[string][]string{}}
 	algorithms := [][]storeless.Algorithm{
 		{storeless.SlidingWindow}, {middleware.FixedWindow}, {middleware.TokenBucket}, {storeless.LeakyBucket},
 		{storeless.SlidingWindow, middleware.FixedWindow, middleware.TokenBucket},
@@ -113,9 +114,9 @@ func (w *world) owes(variant int, factor int64) []int64 {
 }
 
 func (w *world) config(l *life) middleware.Config {
-	cfg := contact(nil)
+	cfg := handlers.Contact(nil)
 	cfg.Now = func() time.Time { return w.now.Now().Add(l.offset) }
-	cfg.Cost, cfg.Net56Factor, cfg.Net48Factor = costOf, nets, nets
+	cfg.Cost, cfg.Net56Factor, cfg.Net48Factor = handlers.CostOf, nets, nets
 	cfg.Limits = w.shapes[l.variant][0]
 	cfg.Tiers = map[string][]middleware.Limit{"pro": w.shapes[l.variant][1]}
 	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
@@ -124,7 +125,7 @@ func (w *world) config(l *life) middleware.Config {
 		return id, err
 	}
 	// Stages: the new secret joins; it signs; the old one goes.
-	old, next := secret(fmt.Sprint(l.stage/3)), secret(fmt.Sprint(l.stage/3+1))
+	old, next := handlers.Secret(fmt.Sprint(l.stage/3)), handlers.Secret(fmt.Sprint(l.stage/3+1))
 	cfg.Secrets = [][][]byte{{old}, {old, next}, {next, old}}[l.stage%3]
 	return cfg
 }
@@ -138,7 +139,7 @@ func (w *world) restart(i int) {
 	if w.skew > 0 {
 		l.offset = time.Duration(w.r.Int64N(int64(w.skew)))
 	}
-	l.m = newLimiter(w.t, w.config(l))
+	l.m = handlers.NewLimiter(w.t, w.config(l))
 	l.h = l.m.Handler(refusingInside(w.t))
 	w.fleet[i] = l
 }
@@ -148,7 +149,7 @@ const insideRefuses = http.StatusTeapot
 
 // refusingInside is a policy that refuses what says so, and counts nothing.
 func refusingInside(t *testing.T) http.Handler {
-	cfg := contact(new(clock))
+	cfg := handlers.Contact(new(handlers.Clock))
 	cfg.Policy, cfg.TokenTransport = "inside", middleware.MemoryOnly
 	cfg.Cost = func(r *http.Request) int64 {
 		if r.Header.Get("Inside") == "true" {
@@ -157,7 +158,7 @@ func refusingInside(t *testing.T) http.Handler {
 		return 0
 	}
 	cfg.RefusalHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(insideRefuses) })
-	return newLimiter(t, cfg).Handler(new(spy))
+	return handlers.NewLimiter(t, cfg).Handler(new(handlers.Spy))
 }
 
 // rotate moves one instance to the next stage. No secret goes before two of the

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -19,13 +20,13 @@ import (
 // T27, outsourced and quicker hardware, is documentation: it cannot be prevented.
 func TestThreatsOfProofs(t *testing.T) {
 	const limit, instances = 5, 3
-	fleet := func(t *testing.T, now *clock, mode middleware.Mode) (sites []*site) {
+	fleet := func(t *testing.T, now *handlers.Clock, mode middleware.Mode) (sites []*handlers.Site) {
 		for range instances {
-			sites = append(sites, newSite(t, challenging(now, mode)))
+			sites = append(sites, handlers.NewSite(t, handlers.Challenging(now, mode)))
 		}
 		return sites
 	}
-	passed := func(sites []*site) (n int64) {
+	passed := func(sites []*handlers.Site) (n int64) {
 		for _, s := range sites {
 			n += s.Spy.Calls.Load()
 		}
@@ -35,33 +36,33 @@ func TestThreatsOfProofs(t *testing.T) {
 	t.Run("T5 farm tallies, rotate", func(t *testing.T) {
 		for name, mode := range map[string]middleware.Mode{"WhenExhausted": middleware.WhenExhausted, "Newcomers": middleware.Newcomers} {
 			t.Run(name, func(t *testing.T) {
-				sites := fleet(t, new(clock), mode)
+				sites := fleet(t, new(handlers.Clock), mode)
 				var farm []string
 				var work float64
 				for _, s := range sites {
 					for range 50 { // to mint
-						c := challengeIn(t, fetched(s))
+						c := handlers.ChallengeIn(t, handlers.Fetched(s))
 						if c.Work >= 16*16 {
 							break // his budget
 						}
-						farm = append(farm, tokenIn(redeemed(s, solve(t, c))))
+						farm = append(farm, handlers.TokenIn(handlers.Redeemed(s, handlers.Solve(t, c))))
 						work += float64(c.Work)
 					}
 				}
 				require.Len(t, farm, 8*instances, "F is what he has paid for")
-				require.GreaterOrEqual(t, work, leastHashes(len(farm), instances, 2, 16))
+				require.GreaterOrEqual(t, work, handlers.LeastHashes(len(farm), instances, 2, 16))
 				for range 3 { // every token, everywhere, first and newest
 					for _, s := range sites {
 						for i, tok := range farm {
 							for range limit + 1 {
-								if newest := tokenIn(send(s, showing(tok))); newest != "" {
+								if newest := handlers.TokenIn(handlers.Send(s, handlers.Showing(tok))); newest != "" {
 									farm[i] = newest
 								}
-								send(s, showing(tok))
+								handlers.Send(s, handlers.Showing(tok))
 							}
 						}
-						admitted(s, 2*limit)
-						admitted(s, 2*limit, showing(farm[:4]...))
+						handlers.Admitted(s, 2*limit)
+						handlers.Admitted(s, 2*limit, handlers.Showing(farm[:4]...))
 					}
 				}
 				tallies := int64(len(farm))
@@ -74,57 +75,57 @@ func TestThreatsOfProofs(t *testing.T) {
 	})
 
 	t.Run("T25 precompute", func(t *testing.T) {
-		for name, mode := range allModes {
-			now := new(clock)
-			s := newSite(t, challenging(now, mode))
+		for name, mode := range handlers.AllModes {
+			now := new(handlers.Clock)
+			s := handlers.NewSite(t, handlers.Challenging(now, mode))
 			var stock []string
 			for range 100 {
-				stock = append(stock, solved(t, fetched(s)))
+				stock = append(stock, handlers.Solved(t, handlers.Fetched(s)))
 			}
 			now.Advance(11 * time.Second)
-			exhaustIn(t, mode, s)
+			handlers.ExhaustIn(t, mode, s)
 			s.Spy.Calls.Store(0)
 			for _, proof := range stock {
-				send(s, proving(proof))
-				require.Equal(t, http.StatusForbidden, redeemed(s, proof).StatusCode)
+				handlers.Send(s, handlers.Proving(proof))
+				require.Equal(t, http.StatusForbidden, handlers.Redeemed(s, proof).StatusCode)
 			}
 			require.Zero(t, s.Spy.Calls.Load(), name)
 		}
 	})
 
 	t.Run("T26 replay inside the expiry", func(t *testing.T) {
-		sites := fleet(t, new(clock), middleware.EveryRequest)
-		proof := solved(t, fetched(sites[0]))
-		inParallel(1000, func(i int) { send(sites[i%instances], proving(proof)) })
+		sites := fleet(t, new(handlers.Clock), middleware.EveryRequest)
+		proof := handlers.Solved(t, handlers.Fetched(sites[0]))
+		handlers.InParallel(1000, func(i int) { handlers.Send(sites[i%instances], handlers.Proving(proof)) })
 		require.EqualValues(t, instances, passed(sites), "one on each instance")
 	})
 
 	t.Run("T26 in a form that browsers send", func(t *testing.T) {
-		s := newSite(t, challenging(new(clock), middleware.EveryRequest))
-		cookie := cookieIn(redeemed(s, solved(t, fetched(s))))
-		inParallel(100, func(int) { send(s, with("Cookie", cookie.Name+"="+cookie.Value)) })
+		s := handlers.NewSite(t, handlers.Challenging(new(handlers.Clock), middleware.EveryRequest))
+		cookie := handlers.CookieIn(handlers.Redeemed(s, handlers.Solved(t, handlers.Fetched(s))))
+		handlers.InParallel(100, func(int) { handlers.Send(s, handlers.With("Cookie", cookie.Name+"="+cookie.Value)) })
 		require.EqualValues(t, 1, s.Spy.Calls.Load())
 	})
 
 	t.Run("T42 cold starts", func(t *testing.T) {
-		for name, mode := range allModes {
+		for name, mode := range handlers.AllModes {
 			t.Run(name, func(t *testing.T) {
 				const starts = 7
-				now := new(clock)
+				now := new(handlers.Clock)
 				sites := fleet(t, now, mode)
-				first := solved(t, fetched(sites[0]))
+				first := handlers.Solved(t, handlers.Fetched(sites[0]))
 				tokens, proofs := []string{}, []string{first}
 				if mode != middleware.EveryRequest {
-					tokens = append(tokens, tokenIn(redeemed(sites[0], first)))
+					tokens = append(tokens, handlers.TokenIn(handlers.Redeemed(sites[0], first)))
 				}
-				attack := func(s *site) {
+				attack := func(s *handlers.Site) {
 					for range limit + 2 {
-						send(s)
+						handlers.Send(s)
 						for _, tok := range tokens {
-							send(s, showing(tok))
+							handlers.Send(s, handlers.Showing(tok))
 						}
 						for _, proof := range proofs {
-							send(s, proving(proof))
+							handlers.Send(s, handlers.Proving(proof))
 						}
 					}
 				}
@@ -132,11 +133,11 @@ func TestThreatsOfProofs(t *testing.T) {
 					attack(s)
 				}
 				for range starts {
-					fresh := newSite(t, challenging(now, mode))
+					fresh := handlers.NewSite(t, handlers.Challenging(now, mode))
 					sites = append(sites, fresh)
 					attack(fresh)
 					if mode == middleware.Newcomers {
-						require.Equal(t, http.StatusForbidden, send(fresh).StatusCode, "no token: challenged")
+						require.Equal(t, http.StatusForbidden, handlers.Send(fresh).StatusCode, "no token: challenged")
 					}
 				}
 				bound := map[middleware.Mode]int64{
@@ -153,29 +154,29 @@ func TestThreatsOfProofs(t *testing.T) {
 // A proof that was sold on one instance is a sale on each: spreading redeems pays for
 // one tally everywhere, and a fleet sells N times what one instance does.
 func TestOneProofManyInstances(t *testing.T) {
-	now := new(clock)
-	var sites []*site
+	now := new(handlers.Clock)
+	var sites []*handlers.Site
 	for range 4 {
-		sites = append(sites, newSite(t, challenging(now, middleware.Newcomers)))
+		sites = append(sites, handlers.NewSite(t, handlers.Challenging(now, middleware.Newcomers)))
 	}
 	tallies, work := map[string]bool{}, 0.0
 	for range 40 {
 		for _, s := range sites {
-			c := challengeIn(t, fetched(s))
+			c := handlers.ChallengeIn(t, handlers.Fetched(s))
 			if c.Work > 16*16 {
 				continue
 			}
 			work += float64(c.Work)
-			proof := solve(t, c)
+			proof := handlers.Solve(t, c)
 			for _, other := range sites {
-				if tok := tokenIn(redeemed(other, proof)); tok != "" {
-					tallies[claimsIn(t, tok).Fam] = true
+				if tok := handlers.TokenIn(handlers.Redeemed(other, proof)); tok != "" {
+					tallies[handlers.ClaimsIn(t, tok).Fam] = true
 				}
 			}
 		}
 	}
 	require.GreaterOrEqual(t, len(tallies), 8)
-	require.GreaterOrEqual(t, work, leastHashes(len(tallies), 4, 2, 16))
+	require.GreaterOrEqual(t, work, handlers.LeastHashes(len(tallies), 4, 2, 16))
 	t.Logf("%d tallies of 4 instances", len(tallies))
 }
 
@@ -184,21 +185,21 @@ func TestForgedProofsAreCheap(t *testing.T) {
 	if kit.Race {
 		t.Skip("the race detector allocates on its own")
 	}
-	h := newSite(t, challenging(new(clock), middleware.EveryRequest))
-	without := allocatedBy(h)
+	h := handlers.NewSite(t, handlers.Challenging(new(handlers.Clock), middleware.EveryRequest))
+	without := handlers.AllocatedBy(h)
 	long := strings.Repeat("A", 600<<10)
 	name := "__Host-tallystick-contact.proof.0badcafe="
 	cookies := ""
 	for i := range 2900 {
 		cookies += fmt.Sprintf("%s%d~; ", name, i)
 	}
-	for what, shown := range map[string]option{
-		"a huge field":           proving(long),
-		"a thousand commas":      proving(strings.Repeat(",", 1000)),
-		"a thousand fields":      proving(make([]string, 1000)...),
-		"a huge cookie":          with("Cookie", name+long),
-		"three thousand cookies": with("Cookie", cookies),
+	for what, shown := range map[string]handlers.Option{
+		"a huge field":           handlers.Proving(long),
+		"a thousand commas":      handlers.Proving(strings.Repeat(",", 1000)),
+		"a thousand fields":      handlers.Proving(make([]string, 1000)...),
+		"a huge cookie":          handlers.With("Cookie", name+long),
+		"three thousand cookies": handlers.With("Cookie", cookies),
 	} {
-		require.LessOrEqual(t, allocatedBy(h, shown), without+4<<10, what)
+		require.LessOrEqual(t, handlers.AllocatedBy(h, shown), without+4<<10, what)
 	}
 }

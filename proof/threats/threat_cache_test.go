@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 )
 
 // A sharedCache is a caching reverse proxy that stores all that RFC 9111 lets
@@ -37,7 +38,7 @@ func newSharedCache(t *testing.T, origin string) *sharedCache {
 	c.proxy = &httputil.ReverseProxy{
 		Transport: transport,
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(mustURL(t, origin))
+			r.SetURL(handlers.MustURL(t, origin))
 			r.SetXForwarded()
 		},
 		ModifyResponse: c.keep,
@@ -121,7 +122,7 @@ func origin(t *testing.T) (mux *http.ServeMux, paths []string) {
 	page("/public/for-a-minute", set("Cache-Control", "max-age=60"))
 	page("/public/shared", set("Cache-Control", `s-maxage="60"`))
 	page("/public/added", func(h http.Header) { h.Add("Cache-Control", "max-age=60") })
-	page("/public/expires", func(h http.Header) { h.Set("Expires", midnight.Add(time.Hour).Format(http.TimeFormat)) })
+	page("/public/expires", func(h http.Header) { h.Set("Expires", handlers.Midnight.Add(time.Hour).Format(http.TimeFormat)) })
 	page("/public/cdn", set("CDN-Cache-Control", "max-age=60"))
 	page("/public/surrogate", set("Surrogate-Control", "max-age=60+30"))
 	page("/public/cdn-against-browsers", func(h http.Header) {
@@ -144,34 +145,34 @@ func origin(t *testing.T) (mux *http.ServeMux, paths []string) {
 		h.Add("Set-Cookie", "banner=seen")
 	})
 	mux.Handle("GET /file/", http.StripPrefix("/file", http.FileServerFS(fstest.MapFS{
-		"a": {Data: []byte("ok"), ModTime: midnight},
+		"a": {Data: []byte("ok"), ModTime: handlers.Midnight},
 	})))
 
-	upstream := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	upstream := handlers.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "public, max-age=60")
 	}))
-	mux.Handle("GET /public/proxied", proxyTo(t, upstream.URL))
+	mux.Handle("GET /public/proxied", handlers.ProxyTo(t, upstream.URL))
 	return mux, append(paths, "/file/a", "/file/missing", "/nothing/here", "/public/proxied")
 }
 
 // fromLoopback believes proxies at 127.0.0.1.
-var fromLoopback = mustIdentity(middleware.ForwardedFor(netip.MustParsePrefix("127.0.0.1/32")))
+var fromLoopback = handlers.MustIdentity(middleware.ForwardedFor(netip.MustParsePrefix("127.0.0.1/32")))
 
 func TestThreatsOfCaches(t *testing.T) {
-	cfg := contact(new(clock))
+	cfg := handlers.Contact(new(handlers.Clock))
 	cfg.Limits[0].Quota = 1000
 	cfg.Identity = fromLoopback
 	pages, paths := origin(t)
-	behind := &spy{Serve: pages.ServeHTTP}
-	server := serve(t, newLimiter(t, cfg).Handler(behind))
-	front := serve(t, newSharedCache(t, server.URL))
+	behind := &handlers.Spy{Serve: pages.ServeHTTP}
+	server := handlers.Serve(t, handlers.NewLimiter(t, cfg).Handler(behind))
+	front := handlers.Serve(t, newSharedCache(t, server.URL))
 
 	for _, path := range paths {
 		t.Run("T24 a shared cache stores what it may, "+path, func(t *testing.T) {
-			alice, bob := clientAt(t, "127.0.0.2"), clientAt(t, "127.0.0.3") // with no cookie yet: they are answered by field and cookie
+			alice, bob := handlers.ClientAt(t, "127.0.0.2"), handlers.ClientAt(t, "127.0.0.3") // with no cookie yet: they are answered by field and cookie
 			behind.Calls.Store(0)
-			hers := over(t, alice, front.URL+path, method(http.MethodGet))
-			his := over(t, bob, front.URL+path, method(http.MethodGet))
+			hers := handlers.Over(t, alice, front.URL+path, handlers.Method(http.MethodGet))
+			his := handlers.Over(t, bob, front.URL+path, handlers.Method(http.MethodGet))
 			cached := his.Header.Get("Age") != ""
 			require.Equal(t, strings.HasPrefix(path, "/public"), cached, "%v", hers.Header)
 			if cached {
@@ -180,13 +181,13 @@ func TestThreatsOfCaches(t *testing.T) {
 					require.Empty(t, his.Header.Values(name))
 					require.Empty(t, hers.Header.Values(name))
 				}
-				require.Nil(t, cookieIn(his))
+				require.Nil(t, handlers.CookieIn(his))
 				return
 			}
-			require.NotEmpty(t, tokenIn(hers))
-			require.NotEmpty(t, tokenIn(his))
-			require.NotEqual(t, tokenIn(hers), tokenIn(his))
-			require.NotEqual(t, cookieIn(hers).Value, cookieIn(his).Value)
+			require.NotEmpty(t, handlers.TokenIn(hers))
+			require.NotEmpty(t, handlers.TokenIn(his))
+			require.NotEqual(t, handlers.TokenIn(hers), handlers.TokenIn(his))
+			require.NotEqual(t, handlers.CookieIn(hers).Value, handlers.CookieIn(his).Value)
 			own := map[string][]string{ // of which shared caches store nothing
 				"/private":       {"private, max-age=60"},
 				"/private/twice": {"private", "private, max-age=60"},
@@ -198,30 +199,30 @@ func TestThreatsOfCaches(t *testing.T) {
 			require.Equal(t, own, his.Header.Values("Cache-Control"))
 		})
 	}
-	bob := clientAt(t, "127.0.0.3")
+	bob := handlers.ClientAt(t, "127.0.0.3")
 	t.Run("T24 handlers' own cookies stay", func(t *testing.T) {
-		resp := over(t, bob, server.URL+"/public/session", method(http.MethodGet))
+		resp := handlers.Over(t, bob, server.URL+"/public/session", handlers.Method(http.MethodGet))
 		require.Equal(t, []string{"banner=seen"}, resp.Header.Values("Set-Cookie"))
 	})
 	t.Run("T24 HEAD is as GET", func(t *testing.T) {
-		require.Empty(t, tokenIn(over(t, bob, server.URL+"/public/said", method(http.MethodHead))))
-		require.NotEmpty(t, tokenIn(over(t, bob, server.URL+"/plain", method(http.MethodHead))))
+		require.Empty(t, handlers.TokenIn(handlers.Over(t, bob, server.URL+"/public/said", handlers.Method(http.MethodHead))))
+		require.NotEmpty(t, handlers.TokenIn(handlers.Over(t, bob, server.URL+"/plain", handlers.Method(http.MethodHead))))
 	})
 }
 
 func TestThreatsOfCachedRefusals(t *testing.T) {
 	for name, by := range map[string]middleware.TokenTransport{"open": 0, "quiet": middleware.MemoryOnly} {
 		t.Run("T24 refusals are never stored, "+name, func(t *testing.T) {
-			cfg := contact(new(clock))
+			cfg := handlers.Contact(new(handlers.Clock))
 			cfg.Identity, cfg.TokenTransport, cfg.Quiet = fromLoopback, by, by == middleware.MemoryOnly
-			h, _ := limited(t, cfg)
-			front := serve(t, newSharedCache(t, serve(t, hostile(h)).URL))
-			alice, bob := clientAt(t, "127.0.0.2"), clientAt(t, "127.0.0.3")
+			h, _ := handlers.Limited(t, cfg)
+			front := handlers.Serve(t, newSharedCache(t, handlers.Serve(t, handlers.Hostile(h)).URL))
+			alice, bob := handlers.ClientAt(t, "127.0.0.2"), handlers.ClientAt(t, "127.0.0.3")
 			for range 5 {
-				require.Equal(t, http.StatusOK, over(t, alice, front.URL).StatusCode)
+				require.Equal(t, http.StatusOK, handlers.Over(t, alice, front.URL).StatusCode)
 			}
-			require.Equal(t, http.StatusTooManyRequests, over(t, alice, front.URL, method(http.MethodGet)).StatusCode)
-			require.Equal(t, http.StatusOK, over(t, bob, front.URL, method(http.MethodGet)).StatusCode)
+			require.Equal(t, http.StatusTooManyRequests, handlers.Over(t, alice, front.URL, handlers.Method(http.MethodGet)).StatusCode)
+			require.Equal(t, http.StatusOK, handlers.Over(t, bob, front.URL, handlers.Method(http.MethodGet)).StatusCode)
 		})
 	}
 }
@@ -231,25 +232,25 @@ func TestThreatsOfSitesThatAreCached(t *testing.T) {
 	for _, field := range []string{"CDN-Cache-Control", "Surrogate-Control", "Cloudflare-CDN-Cache-Control", "Edge-Control", "X-Accel-Expires",
 		"Akamai-Cache-Control", "Fastly-Cache-Control", "X-LiteSpeed-Cache-Control", "Example-Cache-Control"} {
 		t.Run("T24 refusals and challenges are never stored, "+field, func(t *testing.T) {
-			cfg := challenging(new(clock), middleware.WhenExhausted)
+			cfg := handlers.Challenging(new(handlers.Clock), middleware.WhenExhausted)
 			cfg.Identity = fromLoopback
-			site := newSite(t, cfg)
+			site := handlers.NewSite(t, cfg)
 			outer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set(field, "max-age=60")
 				site.ServeHTTP(w, r)
 			})
-			front := serve(t, newSharedCache(t, serve(t, outer).URL))
-			alice, bob := clientAt(t, "127.0.0.2"), clientAt(t, "127.0.0.3")
+			front := handlers.Serve(t, newSharedCache(t, handlers.Serve(t, outer).URL))
+			alice, bob := handlers.ClientAt(t, "127.0.0.2"), handlers.ClientAt(t, "127.0.0.3")
 			for range 5 {
-				require.Equal(t, http.StatusOK, over(t, alice, front.URL).StatusCode)
+				require.Equal(t, http.StatusOK, handlers.Over(t, alice, front.URL).StatusCode)
 			}
-			require.Equal(t, http.StatusTooManyRequests, over(t, alice, front.URL, method(http.MethodGet)).StatusCode)
-			posted := over(t, bob, front.URL)
-			require.NotEmpty(t, tokenIn(posted))
+			require.Equal(t, http.StatusTooManyRequests, handlers.Over(t, alice, front.URL, handlers.Method(http.MethodGet)).StatusCode)
+			posted := handlers.Over(t, bob, front.URL)
+			require.NotEmpty(t, handlers.TokenIn(posted))
 			require.Empty(t, posted.Header.Get(field))
-			require.Equal(t, http.StatusOK, over(t, bob, front.URL, method(http.MethodGet)).StatusCode)
-			hers := over(t, alice, front.URL+cfg.Challenge.Path+"challenge", method(http.MethodGet))
-			his := over(t, bob, front.URL+cfg.Challenge.Path+"challenge", method(http.MethodGet))
+			require.Equal(t, http.StatusOK, handlers.Over(t, bob, front.URL, handlers.Method(http.MethodGet)).StatusCode)
+			hers := handlers.Over(t, alice, front.URL+cfg.Challenge.Path+"challenge", handlers.Method(http.MethodGet))
+			his := handlers.Over(t, bob, front.URL+cfg.Challenge.Path+"challenge", handlers.Method(http.MethodGet))
 			require.NotEmpty(t, hers.Header.Get(middleware.ChallengeHeader))
 			require.NotEqual(t, hers.Header.Get(middleware.ChallengeHeader), his.Header.Get(middleware.ChallengeHeader))
 		})
@@ -268,51 +269,51 @@ func TestThreatsOfTargetedCaches(t *testing.T) {
 					if field == "X-Accel-Expires" {
 						value = map[bool]string{true: "60", false: "0"}[public]
 					}
-					h := newLimiter(t, contact(new(clock))).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					h := handlers.NewLimiter(t, handlers.Contact(new(handlers.Clock))).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 						w.Header()[field] = []string{value}
 						_, _ = io.WriteString(w, "ok")
 					}))
-					resp := send(h, method(m))
+					resp := handlers.Send(h, handlers.Method(m))
 					require.Equal(t, []string{value}, resp.Header[field])
-					require.Equal(t, public, tokenIn(resp) == "")
-					require.Equal(t, public, cookieIn(resp) == nil)
+					require.Equal(t, public, handlers.TokenIn(resp) == "")
+					require.Equal(t, public, handlers.CookieIn(resp) == nil)
 					require.Equal(t, public, resp.Header.Get("RateLimit") == "")
 				}
 			})
 		}
 	}
 	t.Run("T24 fields of other ends", func(t *testing.T) {
-		h := newLimiter(t, contact(new(clock))).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		h := handlers.NewLimiter(t, handlers.Contact(new(handlers.Clock))).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			for _, name := range []string{"", "l", "Control", "X-Control", "X-DNS-Prefetch-Control", "-Cache-Controls", "Xcache-Control", "X-Expires"} {
 				w.Header()[name] = []string{"max-age=60"}
 			}
 			_, _ = io.WriteString(w, "ok")
 		}))
-		require.NotEmpty(t, tokenIn(send(h, method(http.MethodGet))))
-		require.NotEmpty(t, tokenIn(send(h)))
+		require.NotEmpty(t, handlers.TokenIn(handlers.Send(h, handlers.Method(http.MethodGet))))
+		require.NotEmpty(t, handlers.TokenIn(handlers.Send(h)))
 	})
 }
 
 func TestThreatsOfCrossSitePages(t *testing.T) {
-	h, spy := limited(t, contact(new(clock)))
+	h, spy := handlers.Limited(t, handlers.Contact(new(handlers.Clock)))
 	protected := http.NewCrossOriginProtection().Handler(h)
-	server := serve(t, protected)
-	victim := clientAt(t, "127.0.0.2")
+	server := handlers.Serve(t, protected)
+	victim := handlers.ClientAt(t, "127.0.0.2")
 
 	t.Run("T23 a cross-site page burns the victim's quota", func(t *testing.T) {
-		for _, evil := range []option{
-			with("Sec-Fetch-Site", "cross-site"),
-			with("Origin", "https://evil.example"),
+		for _, evil := range []handlers.Option{
+			handlers.With("Sec-Fetch-Site", "cross-site"),
+			handlers.With("Origin", "https://evil.example"),
 		} {
 			for range 10 {
-				require.Equal(t, http.StatusForbidden, over(t, victim, server.URL, evil).StatusCode)
+				require.Equal(t, http.StatusForbidden, handlers.Over(t, victim, server.URL, evil).StatusCode)
 			}
 		}
 		require.Zero(t, spy.Calls.Load())
-		resp := over(t, victim, server.URL, with("Sec-Fetch-Site", "same-origin"))
+		resp := handlers.Over(t, victim, server.URL, handlers.With("Sec-Fetch-Site", "same-origin"))
 		require.Equal(t, `"contact";r=4;t=60`, resp.Header.Get("RateLimit"), "nothing was charged")
 	})
 	t.Run("T23 the cookie is not sent along", func(t *testing.T) {
-		require.Equal(t, http.SameSiteLaxMode, cookieIn(over(t, clientAt(t, "127.0.0.3"), server.URL)).SameSite)
+		require.Equal(t, http.SameSiteLaxMode, handlers.CookieIn(handlers.Over(t, handlers.ClientAt(t, "127.0.0.3"), server.URL)).SameSite)
 	})
 }

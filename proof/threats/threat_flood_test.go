@@ -13,63 +13,64 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 )
 
 func TestThreatsOfFloods(t *testing.T) {
 	const strangers = 20_000
-	victim := with("Victim", "1")
+	victim := handlers.With("Victim", "1")
 
 	t.Run("T29 refusals cost no memory", func(t *testing.T) {
-		cfg := contact(new(clock))
-		h, _ := limited(t, cfg)
-		admitted(h, 5)
+		cfg := handlers.Contact(new(handlers.Clock))
+		h, _ := handlers.Limited(t, cfg)
+		handlers.Admitted(h, 5)
 		r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
-		from("203.0.113.1")(r)
-		w := &sink{Fields: http.Header{}}
-		before := heap()
+		handlers.From("203.0.113.1")(r)
+		w := &handlers.Sink{Fields: http.Header{}}
+		before := handlers.Heap()
 		for range strangers {
 			clear(w.Fields)
 			h.ServeHTTP(w, r)
 		}
-		require.Less(t, heap()-before, int64(64<<10))
+		require.Less(t, handlers.Heap()-before, int64(64<<10))
 		require.Contains(t, w.Fields, "Retry-After")
 	})
 	t.Run("T30 forged tokens count for nothing", func(t *testing.T) {
-		tok, _, _ := genuine(t, 1)
-		cfg := contact(new(clock))
-		h := newSite(t, cfg)
+		tok, _, _ := handlers.Genuine(t, 1)
+		cfg := handlers.Contact(new(handlers.Clock))
+		h := handlers.NewSite(t, cfg)
 		for i := range 100 {
 			forged := tok[:64] + strings.Repeat(string(rune('A'+i%26)), len(tok)-64-44) + "." + strings.Repeat("A", 43)
-			send(h, showing(forged, forged, forged, forged, forged, forged))
+			handlers.Send(h, handlers.Showing(forged, forged, forged, forged, forged, forged))
 			require.ErrorContains(t, h.Decisions.Last().TokenErr, "bad signature")
 		}
 		require.EqualValues(t, 5, h.Spy.Calls.Load())
 	})
 	t.Run("T31 a flood of strangers does not wash out a count", func(t *testing.T) {
-		f := newFlood(contact(new(clock)))
-		log, decisions := logTo(&f.Cfg), recorded{}
+		f := handlers.NewFlood(handlers.Contact(new(handlers.Clock)))
+		log, decisions := handlers.LogTo(&f.Cfg), handlers.Recorded{}
 		f.Cfg.OnDecision = func(_ context.Context, d middleware.Decision) { decisions.All = append(decisions.All[:0], d) }
-		m := newLimiter(t, f.Cfg)
-		h := m.Handler(new(spy))
-		require.Equal(t, 5, admitted(h, 10, victim))
+		m := handlers.NewLimiter(t, f.Cfg)
+		h := m.Handler(new(handlers.Spy))
+		require.Equal(t, 5, handlers.Admitted(h, 10, victim))
 
 		f.Send(h, 1000)
-		before := heap()
+		before := handlers.Heap()
 		f.Send(h, strangers)
-		require.Less(t, heap()-before, int64(64<<10), "twenty times what the memory is made for")
+		require.Less(t, handlers.Heap()-before, int64(64<<10), "twenty times what the memory is made for")
 		require.Positive(t, decisions.Last().Inherited, "which the decision says")
 		require.Positive(t, m.Stats().Inherited)
 		require.Zero(t, m.Stats().Saturations)
 		require.Len(t, log.Lines(), 1, "one line")
 		require.Contains(t, log.Lines()[0], "saturated")
-		require.Zero(t, admitted(h, 10, victim), "the victim of the wash-out is still counted")
+		require.Zero(t, handlers.Admitted(h, 10, victim), "the victim of the wash-out is still counted")
 	})
 	t.Run("T31 alarms do not flood the log", func(t *testing.T) {
-		now := new(clock)
-		f := newFlood(contact(now))
+		now := new(handlers.Clock)
+		f := handlers.NewFlood(handlers.Contact(now))
 		f.Cfg.MaxClients = 1
-		log := logTo(&f.Cfg)
-		h := newLimiter(t, f.Cfg).Handler(new(spy))
+		log := handlers.LogTo(&f.Cfg)
+		h := handlers.NewLimiter(t, f.Cfg).Handler(new(handlers.Spy))
 		for minute := range 3 {
 			f.Send(h, 1000)
 			require.Len(t, log.Lines(), minute+1)
@@ -87,27 +88,27 @@ func TestThreatsOfFloods(t *testing.T) {
 		require.Contains(t, log.Lines()[3], "code=clock-jumped", "and is told of itself, before what comes of it")
 	})
 	t.Run("T31 a saturated memory still goes by the token", func(t *testing.T) {
-		f := newFlood(contact(new(clock)))
+		f := handlers.NewFlood(handlers.Contact(new(handlers.Clock)))
 		f.Cfg.MaxClients = 1
-		m := newLimiter(t, f.Cfg)
-		h := m.Handler(new(spy))
+		m := handlers.NewLimiter(t, f.Cfg)
+		h := m.Handler(new(handlers.Spy))
 		f.Send(h, 20)
-		tok := spend(t, newLimiter(t, f.Cfg).Handler(new(spy)), 5, victim)
-		require.Equal(t, http.StatusTooManyRequests, send(h, victim, showing(tok)).StatusCode)
-		require.Equal(t, http.StatusOK, send(h, victim).StatusCode, "whose bearer is new here")
+		tok := handlers.Spend(t, handlers.NewLimiter(t, f.Cfg).Handler(new(handlers.Spy)), 5, victim)
+		require.Equal(t, http.StatusTooManyRequests, handlers.Send(h, victim, handlers.Showing(tok)).StatusCode)
+		require.Equal(t, http.StatusOK, handlers.Send(h, victim).StatusCode, "whose bearer is new here")
 	})
 }
 
 func TestWithoutMemory(t *testing.T) {
-	cfg := contact(new(clock))
+	cfg := handlers.Contact(new(handlers.Clock))
 	cfg.InsecureNoMemory = true
-	h := newSite(t, cfg)
+	h := handlers.NewSite(t, cfg)
 	stats := h.M.Stats()
-	require.Empty(t, noted(stats.Proofs))
-	require.Empty(t, noted(stats.Tokens))
+	require.Empty(t, handlers.Noted(stats.Proofs))
+	require.Empty(t, handlers.Noted(stats.Tokens))
 	require.Equal(t, middleware.Stats{Policy: "contact", Proofs: stats.Proofs, Tokens: stats.Tokens, KeyIDs: []string{"83YK"}, TokenLife: stats.TokenLife}, stats)
-	require.Equal(t, 100, admitted(h, 100), "no memory, no bound: as its name says")
-	tok := spend(t, h, 5)
-	require.Zero(t, admitted(h, 5, showing(tok)), "but for who echoes")
-	require.Equal(t, 6, admitted(h, 6, from("2001:db8::1")), "IPv6 networks are counted in memory only")
+	require.Equal(t, 100, handlers.Admitted(h, 100), "no memory, no bound: as its name says")
+	tok := handlers.Spend(t, h, 5)
+	require.Zero(t, handlers.Admitted(h, 5, handlers.Showing(tok)), "but for who echoes")
+	require.Equal(t, 6, handlers.Admitted(h, 6, handlers.From("2001:db8::1")), "IPv6 networks are counted in memory only")
 }

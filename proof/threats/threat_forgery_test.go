@@ -12,49 +12,50 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 )
 
 // requireAbsent checks that what is shown changes nothing: the response is the one that a request without token gets.
 func requireAbsent(t *testing.T, shown ...string) {
 	t.Helper()
-	cfg := contact(new(clock))
-	h := newSite(t, cfg)
-	spend(t, h, 2)
-	for i, how := range []option{showing(shown...), showingCookie(shown...)} {
-		resp := requireStatus(t, http.StatusOK, send(h, how))
+	cfg := handlers.Contact(new(handlers.Clock))
+	h := handlers.NewSite(t, cfg)
+	handlers.Spend(t, h, 2)
+	for i, how := range []handlers.Option{handlers.Showing(shown...), handlers.ShowingCookie(shown...)} {
+		resp := handlers.RequireStatus(t, http.StatusOK, handlers.Send(h, how))
 		require.Equal(t, fmt.Sprintf(`"contact";r=%d;t=60`, 2-i), resp.Header.Get("RateLimit"), shown)
 		require.Zero(t, h.Decisions.Last().Tokens, shown)
 	}
 }
 
 func TestThreatsOfForgery(t *testing.T) {
-	tok, header, payload := genuine(t, 1)
-	require.Equal(t, tok, thief(t, header, payload), "the test signs as the server does")
+	tok, header, payload := handlers.Genuine(t, 1)
+	require.Equal(t, tok, handlers.Thief(t, header, payload), "the test signs as the server does")
 	parts := strings.Split(tok, ".")
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 	t.Run("T9 change any character", func(t *testing.T) {
-		cfg := contact(new(clock))
+		cfg := handlers.Contact(new(handlers.Clock))
 		cfg.Limits[0].Quota = 1 << 20
-		h := newSite(t, cfg)
+		h := handlers.NewSite(t, cfg)
 		for i := range tok {
 			for bit := range 8 {
 				forged := []byte(tok)
 				forged[i] ^= 1 << bit
-				send(h, showing(string(forged)))
+				handlers.Send(h, handlers.Showing(string(forged)))
 				require.Zero(t, h.Decisions.Last().Tokens, "bit %d of byte %d", bit, i)
 				require.Error(t, h.Decisions.Last().TokenErr)
 			}
 		}
-		send(h, showing(tok))
+		handlers.Send(h, handlers.Showing(tok))
 		require.Equal(t, 1, h.Decisions.Last().Tokens)
 	})
 	t.Run("T10 choose the algorithm", func(t *testing.T) {
 		for _, alg := range []string{"none", "None", "NONE", "nOnE", "HS384", "HS512", "hs256", "RS256", "ES256", ""} {
 			other := strings.Replace(header, "HS256", alg, 1)
-			requireAbsent(t, encode(other)+"."+parts[1]+".")
-			requireAbsent(t, encode(other)+"."+parts[1]+"."+parts[2])
-			requireAbsent(t, thief(t, other, payload))
+			requireAbsent(t, handlers.Encode(other)+"."+parts[1]+".")
+			requireAbsent(t, handlers.Encode(other)+"."+parts[1]+"."+parts[2])
+			requireAbsent(t, handlers.Thief(t, other, payload))
 		}
 	})
 	t.Run("T11 inject header parameters", func(t *testing.T) {
@@ -62,11 +63,11 @@ func TestThreatsOfForgery(t *testing.T) {
 		for _, extra := range []string{
 			`,"jku":"https://attacker.example/keys"`, `,"x5u":"https://attacker.example/c"`, `,"crit":["exp"]`, `,"zip":"DEF"`, ` `,
 		} {
-			requireAbsent(t, thief(t, header[:end]+extra+header[end:], payload))
+			requireAbsent(t, handlers.Thief(t, header[:end]+extra+header[end:], payload))
 		}
 		for _, kid := range []string{"../..", "%00\r\n", "' OR 1", strings.Repeat("k", 10<<10)} {
 			at := strings.Index(header, `"kid":"`) + 7
-			requireAbsent(t, encode(header[:at]+kid+header[at+4:])+"."+parts[1]+"."+parts[2])
+			requireAbsent(t, handlers.Encode(header[:at]+kid+header[at+4:])+"."+parts[1]+"."+parts[2])
 		}
 	})
 	t.Run("T12 replace golang-jwt's HS256", func(t *testing.T) {
@@ -77,12 +78,12 @@ func TestThreatsOfForgery(t *testing.T) {
 		requireAbsent(t, parts[0]+"."+parts[1]+"."+strings.Repeat("A", 43))
 	})
 	t.Run("T13 sign with a stolen key", func(t *testing.T) {
-		cfg := contact(new(clock))
-		h := newSite(t, cfg)
-		require.Equal(t, 5, admitted(h, 5))
-		less := thief(t, header, strings.Replace(payload, ",1,0]}", ",0,0]}", 1))
+		cfg := handlers.Contact(new(handlers.Clock))
+		h := handlers.NewSite(t, cfg)
+		require.Equal(t, 5, handlers.Admitted(h, 5))
+		less := handlers.Thief(t, header, strings.Replace(payload, ",1,0]}", ",0,0]}", 1))
 		require.NotEqual(t, tok, less)
-		require.Zero(t, admitted(h, 10, showing(less)), "a token only makes the limiter stricter")
+		require.Zero(t, handlers.Admitted(h, 10, handlers.Showing(less)), "a token only makes the limiter stricter")
 		require.Equal(t, 1, h.Decisions.Last().Tokens, "although it is accepted")
 	})
 	t.Run("T14 spell a token differently", func(t *testing.T) {
@@ -98,21 +99,21 @@ func TestThreatsOfForgery(t *testing.T) {
 		requireAbsent(t, `"`+tok+`"`)
 	})
 	t.Run("T15 show a token of another policy or secret", func(t *testing.T) {
-		now := new(clock)
+		now := new(handlers.Clock)
 		kinds := map[string]middleware.Config{}
 		for _, policy := range []string{"contact", "newsletter"} {
 			for _, name := range []string{"a", "b"} {
-				cfg := contact(now)
-				cfg.Policy, cfg.Secrets = policy, [][]byte{secret(name)}
+				cfg := handlers.Contact(now)
+				cfg.Policy, cfg.Secrets = policy, [][]byte{handlers.Secret(name)}
 				kinds[policy+" "+name] = cfg
 			}
 		}
 		for issuer, cfg := range kinds {
-			h, _ := limited(t, cfg)
-			tok := spend(t, h, 1)
+			h, _ := handlers.Limited(t, cfg)
+			tok := handlers.Spend(t, h, 1)
 			for verifier, cfg := range kinds {
-				h := newSite(t, cfg)
-				send(h, showing(tok))
+				h := handlers.NewSite(t, cfg)
+				handlers.Send(h, handlers.Showing(tok))
 				require.Equal(t, issuer == verifier, h.Decisions.Last().Tokens == 1, "%s shown to %s", issuer, verifier)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 )
 
 // TestWhatWasPaidForIsNotLost: a client that proves its work with the request itself gets its token by the response
@@ -17,7 +18,7 @@ import (
 func TestWhatWasPaidForIsNotLost(t *testing.T) {
 	replying := func(change func(w http.ResponseWriter)) func(*testing.T) http.Handler {
 		return func(t *testing.T) http.Handler {
-			h := newSite(t, challenging(new(clock), middleware.Newcomers))
+			h := handlers.NewSite(t, handlers.Challenging(new(handlers.Clock), middleware.Newcomers))
 			h.Spy.Serve = func(w http.ResponseWriter, _ *http.Request) { change(w) }
 			return h
 		}
@@ -34,25 +35,25 @@ func TestWhatWasPaidForIsNotLost(t *testing.T) {
 		"the handler clears":    replying(func(w http.ResponseWriter) { clear(w.Header()) }),
 		"nothing in particular": replying(func(http.ResponseWriter) {}),
 		"a proxy and an early hint": func(t *testing.T) http.Handler {
-			h := newSite(t, challenging(new(clock), middleware.Newcomers))
-			h.Spy.Serve = proxyTo(t, reader(t, hint)).ServeHTTP
+			h := handlers.NewSite(t, handlers.Challenging(new(handlers.Clock), middleware.Newcomers))
+			h.Spy.Serve = handlers.ProxyTo(t, handlers.Reader(t, handlers.Hint)).ServeHTTP
 			return h
 		},
 		"a limiter in front of a proxy": func(t *testing.T) http.Handler {
-			app := challenging(new(clock), middleware.Newcomers)
+			app := handlers.Challenging(new(handlers.Clock), middleware.Newcomers)
 			app.TokenTransport = middleware.HeaderOnly
-			edge := contact(new(clock))
+			edge := handlers.Contact(new(handlers.Clock))
 			edge.Policy, edge.Limits[0].Quota = "edge", 1000
-			return newLimiter(t, edge).Handler(proxyTo(t, serve(t, newSite(t, app)).URL))
+			return handlers.NewLimiter(t, edge).Handler(handlers.ProxyTo(t, handlers.Serve(t, handlers.NewSite(t, app)).URL))
 		},
 	} {
 		for _, m := range []string{http.MethodGet, http.MethodPost} {
 			t.Run(name+" "+m, func(t *testing.T) {
-				server := serve(t, make(t))
-				c, solves := polite(t)
+				server := handlers.Serve(t, make(t))
+				c, solves := handlers.Polite(t)
 				for i := range 10 {
-					resp := requireStatus(t, http.StatusOK, over(t, c, server.URL, method(m)), i)
-					if m == http.MethodGet && tokenIn(resp) != "" { // of others the handler has the last word
+					resp := handlers.RequireStatus(t, http.StatusOK, handlers.Over(t, c, server.URL, handlers.Method(m)), i)
+					if m == http.MethodGet && handlers.TokenIn(resp) != "" { // of others the handler has the last word
 						require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
 						require.Empty(t, resp.Header.Get("CDN-Cache-Control"), "which would be heard before that")
 					}
@@ -67,16 +68,16 @@ func TestWhatWasPaidForIsNotLost(t *testing.T) {
 // spells our name, as often as it fits.
 func TestThreatsOfPlantedCookies(t *testing.T) {
 	for mode, suffix := range map[middleware.Mode]string{middleware.Newcomers: "", middleware.EveryRequest: ".proof.0badcafe"} {
-		h := newSite(t, challenging(new(clock), mode))
+		h := handlers.NewSite(t, handlers.Challenging(new(handlers.Clock), mode))
 		planted := "x=" + strings.Repeat("__Host-tallystick-contact"+suffix, 300)
 		var cousins []string // policies whose names begin like this one
 		for i := range 40 {
 			cousins = append(cousins, "__Host-tallystick-contact"+suffix+"-"+strings.Repeat("a", i)+"=eyJ")
 		}
 		for _, before := range []string{planted, strings.Join(cousins, "; ")} {
-			resp := requireStatus(t, http.StatusOK, redeemed(h, solved(t, fetched(h))))
+			resp := handlers.RequireStatus(t, http.StatusOK, handlers.Redeemed(h, handlers.Solved(t, handlers.Fetched(h))))
 			mine := resp.Cookies()[0]
-			require.Equal(t, http.StatusOK, send(h, with("Cookie", before+"; "+mine.Name+"="+mine.Value)).StatusCode)
+			require.Equal(t, http.StatusOK, handlers.Send(h, handlers.With("Cookie", before+"; "+mine.Name+"="+mine.Value)).StatusCode)
 		}
 	}
 }

@@ -13,58 +13,59 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 func TestThreatsOfClocks(t *testing.T) {
 	// Two instances, one of them fast.
-	skewed := func(t *testing.T, by time.Duration) (now *clock, fast, slow http.Handler) {
-		now = new(clock)
-		cfg := contact(now)
-		slow, _ = limited(t, cfg)
+	skewed := func(t *testing.T, by time.Duration) (now *handlers.Clock, fast, slow http.Handler) {
+		now = new(handlers.Clock)
+		cfg := handlers.Contact(now)
+		slow, _ = handlers.Limited(t, cfg)
 		cfg.Now = func() time.Time { return now.Now().Add(by) }
-		fast, _ = limited(t, cfg)
+		fast, _ = handlers.Limited(t, cfg)
 		return now, fast, slow
 	}
 	t.Run("T16 clocks differ across a boundary", func(t *testing.T) {
 		now, fast, slow := skewed(t, 5*time.Second)
 		now.Advance(57 * time.Second) // the fast one is in the next window
-		tok := spend(t, slow, 5)
-		require.Zero(t, admitted(slow, 5, showing(tok)))
-		next := spend(t, fast, 5, showing(tok))
-		total := 10 + admitted(fast, 5, showing(next)) + admitted(slow, 5, showing(next)) + admitted(slow, 5, showing(tok))
+		tok := handlers.Spend(t, slow, 5)
+		require.Zero(t, handlers.Admitted(slow, 5, handlers.Showing(tok)))
+		next := handlers.Spend(t, fast, 5, handlers.Showing(tok))
+		total := 10 + handlers.Admitted(fast, 5, handlers.Showing(next)) + handlers.Admitted(slow, 5, handlers.Showing(next)) + handlers.Admitted(slow, 5, handlers.Showing(tok))
 		require.LessOrEqual(t, total, 2*5, "nobody is moved back into the old window")
 		now.Advance(3 * time.Second)
-		require.Zero(t, admitted(slow, 5, showing(next)), "and the new window is spent when the slow one gets there")
+		require.Zero(t, handlers.Admitted(slow, 5, handlers.Showing(next)), "and the new window is spent when the slow one gets there")
 	})
 	t.Run("T16 clocks differ inside a window", func(t *testing.T) {
 		now, fast, slow := skewed(t, 5*time.Second)
 		now.Advance(30 * time.Second)
-		tok := spend(t, fast, 3)
-		tok = spend(t, slow, 2, showing(tok))
-		require.Zero(t, admitted(fast, 5, showing(tok))+admitted(slow, 5, showing(tok)))
+		tok := handlers.Spend(t, fast, 3)
+		tok = handlers.Spend(t, slow, 2, handlers.Showing(tok))
+		require.Zero(t, handlers.Admitted(fast, 5, handlers.Showing(tok))+handlers.Admitted(slow, 5, handlers.Showing(tok)))
 	})
 	t.Run("T16 a clock too far ahead says nothing", func(t *testing.T) {
 		now, fast, slow := skewed(t, 20*time.Second)
 		now.Advance(50 * time.Second)
-		tok := spend(t, fast, 5)
-		require.Equal(t, 5, admitted(slow, 10, showing(tok)))
+		tok := handlers.Spend(t, fast, 5)
+		require.Equal(t, 5, handlers.Admitted(slow, 10, handlers.Showing(tok)))
 	})
 	t.Run("T16 a bucket, and a clock that is far ahead", func(t *testing.T) {
 		for _, by := range []time.Duration{10 * time.Minute, 55 * time.Minute, 2 * time.Hour} {
-			now := new(clock)
-			cfg := contact(now)
+			now := new(handlers.Clock)
+			cfg := handlers.Contact(now)
 			cfg.Limits = []middleware.Limit{{Quota: 5, Window: time.Second, Algorithm: middleware.TokenBucket}}
-			slow, _ := limited(t, cfg)
+			slow, _ := handlers.Limited(t, cfg)
 			cfg.Now = func() time.Time { return now.Now().Add(by) }
-			fast, _ := limited(t, cfg)
-			tok := spend(t, fast, 1)
-			resp := send(slow, showing(tok, tok)) // by two fields, as some clients do
+			fast, _ := handlers.Limited(t, cfg)
+			tok := handlers.Spend(t, fast, 1)
+			resp := handlers.Send(slow, handlers.Showing(tok, tok)) // by two fields, as some clients do
 			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 			require.Equal(t, "1", resp.Header.Get("Retry-After"), "%s ahead", by)
-			require.NotEmpty(t, tokenIn(resp), "an echoing client learns of a clock that is right")
+			require.NotEmpty(t, handlers.TokenIn(resp), "an echoing client learns of a clock that is right")
 			now.Advance(time.Second)
-			require.Equal(t, 5, admitted(slow, 10, showing(tok)), "and one that does not take it is not locked out either")
+			require.Equal(t, 5, handlers.Admitted(slow, 10, handlers.Showing(tok)), "and one that does not take it is not locked out either")
 		}
 	})
 	t.Run("T17 burst at the boundary", func(t *testing.T) {
@@ -74,14 +75,14 @@ func TestThreatsOfClocks(t *testing.T) {
 			{Quota: 100, Window: time.Minute, Algorithm: middleware.TokenBucket, Burst: 100}: 101,
 			{Quota: 100, Window: time.Minute, Algorithm: storeless.LeakyBucket}:              2,
 		} {
-			now := new(clock)
-			cfg := contact(now)
+			now := new(handlers.Clock)
+			cfg := handlers.Contact(now)
 			cfg.Limits = []middleware.Limit{algorithm}
-			h, _ := limited(t, cfg)
+			h, _ := handlers.Limited(t, cfg)
 			now.Advance(time.Minute - 300*time.Millisecond)
-			burst := admitted(h, 300)
+			burst := handlers.Admitted(h, 300)
 			now.Advance(600 * time.Millisecond)
-			require.Equal(t, want, burst+admitted(h, 300), "%s", algorithm.Algorithm)
+			require.Equal(t, want, burst+handlers.Admitted(h, 300), "%s", algorithm.Algorithm)
 		}
 	})
 	t.Run("T46 the clock steps back", func(t *testing.T) {
@@ -90,33 +91,35 @@ func TestThreatsOfClocks(t *testing.T) {
 			{Quota: 5, Window: time.Minute, Algorithm: middleware.FixedWindow},
 			{Quota: 5, Window: time.Minute, Algorithm: middleware.TokenBucket},
 		} {
-			now := new(clock)
+			now := new(handlers.Clock)
 			now.Advance(24 * time.Hour)
-			cfg := contact(now)
+			cfg := handlers.Contact(now)
 			cfg.Limits = []middleware.Limit{limit}
-			h, _ := limited(t, cfg)
-			tok := spend(t, h, 5)
+			h, _ := handlers.Limited(t, cfg)
+			tok := handlers.Spend(t, h, 5)
 			now.Advance(-time.Hour)
-			require.Zero(t, admitted(h, 5), "%s: no fresh quota", limit.Algorithm)
-			require.Zero(t, admitted(h, 5, showing(tok)), "%s: not with the old token either", limit.Algorithm)
+			require.Zero(t, handlers.Admitted(h, 5), "%s: no fresh quota", limit.Algorithm)
+			require.Zero(t, handlers.Admitted(h, 5, handlers.Showing(tok)), "%s: not with the old token either", limit.Algorithm)
 			now.Advance(2 * time.Minute)
-			require.Equal(t, 5, admitted(h, 10, showing(tok)), "%s: and nobody is locked out for the hour", limit.Algorithm)
+			require.Equal(t, 5, handlers.Admitted(h, 10, handlers.Showing(tok)), "%s: and nobody is locked out for the hour", limit.Algorithm)
 		}
 	})
 	t.Run("T46 and forward again", func(t *testing.T) {
-		now := new(clock)
-		h, _ := limited(t, contact(now))
-		require.Equal(t, 5, admitted(h, 5))
+		now := new(handlers.Clock)
+		h, _ := handlers.Limited(t, handlers.Contact(now))
+		require.Equal(t, 5, handlers.Admitted(h, 5))
 		now.Advance(100 * 24 * time.Hour)
-		require.Equal(t, 5, admitted(h, 5))
+		require.Equal(t, 5, handlers.Admitted(h, 5))
 		now.Advance(-100 * 24 * time.Hour)
-		require.Zero(t, admitted(h, 5))
+		require.Zero(t, handlers.Admitted(h, 5))
 	})
 }
 
 func TestThreatsOfNumbers(t *testing.T) {
-	_, header, payload := genuine(t, 1)
-	counts := func(s string) string { return thief(t, header, strings.Replace(payload, ",1,0]}", ","+s+",0]}", 1)) }
+	_, header, payload := handlers.Genuine(t, 1)
+	counts := func(s string) string {
+		return handlers.Thief(t, header, strings.Replace(payload, ",1,0]}", ","+s+",0]}", 1))
+	}
 
 	t.Run("T18 counts that are no counts", func(t *testing.T) {
 		for _, s := range []string{"-1", "-0", "1.5", "1e3", "01", "+1", "4294967296", "4294967295", "2147483648", "99999999999999999999", "null", `"1"`, "[1]", "1 ", ""} {
@@ -124,56 +127,56 @@ func TestThreatsOfNumbers(t *testing.T) {
 		}
 	})
 	t.Run("T18 the largest count stays blocked", func(t *testing.T) {
-		h, _ := limited(t, contact(new(clock)))
+		h, _ := handlers.Limited(t, handlers.Contact(new(handlers.Clock)))
 		tok := counts("2147483647")
-		resp := requireStatus(t, http.StatusTooManyRequests, send(h, showing(tok)))
+		resp := handlers.RequireStatus(t, http.StatusTooManyRequests, handlers.Send(h, handlers.Showing(tok)))
 		require.Equal(t, `"contact";r=0;t=60`, resp.Header.Get("RateLimit"))
-		require.Zero(t, admitted(h, 5, showing(tok)))
+		require.Zero(t, handlers.Admitted(h, 5, handlers.Showing(tok)))
 	})
 	t.Run("T18 the largest cost", func(t *testing.T) {
-		cfg := contact(new(clock))
-		cfg.Cost = costOf
+		cfg := handlers.Contact(new(handlers.Clock))
+		cfg.Cost = handlers.CostOf
 		cfg.Limits[0].Quota = math.MaxInt32
-		h := newSite(t, cfg)
-		require.Equal(t, 1, admitted(h, 2, costing(math.MaxInt32)))
+		h := handlers.NewSite(t, cfg)
+		require.Equal(t, 1, handlers.Admitted(h, 2, handlers.Costing(math.MaxInt32)))
 		for _, cost := range []int64{math.MaxInt32 + 1, math.MaxUint32, math.MaxInt64} {
-			require.Equal(t, http.StatusForbidden, send(h, costing(cost)).StatusCode)
+			require.Equal(t, http.StatusForbidden, handlers.Send(h, handlers.Costing(cost)).StatusCode)
 			require.Equal(t, middleware.CostAboveQuota, h.Decisions.Last().Reason)
 		}
-		require.Equal(t, http.StatusInternalServerError, send(h, costing(math.MinInt64)).StatusCode)
+		require.Equal(t, http.StatusInternalServerError, handlers.Send(h, handlers.Costing(math.MinInt64)).StatusCode)
 	})
 }
 
 func TestThreatsOfPolicyChanges(t *testing.T) {
 	// change has a client use so much, and then the limits be others.
-	change := func(t *testing.T, used int, limits ...middleware.Limit) (h *site, shown option) {
-		cfg := contact(new(clock))
-		h = newSite(t, cfg)
-		tok := spend(t, h, used)
+	change := func(t *testing.T, used int, limits ...middleware.Limit) (h *handlers.Site, shown handlers.Option) {
+		cfg := handlers.Contact(new(handlers.Clock))
+		h = handlers.NewSite(t, cfg)
+		tok := handlers.Spend(t, h, used)
 		cfg.Limits = limits
 		require.NoError(t, h.M.Reconfigure(cfg))
-		return h, showing(tok)
+		return h, handlers.Showing(tok)
 	}
 	t.Run("T43 lower the quota in the middle of a window", func(t *testing.T) {
-		h, shown := change(t, 3, fixed(2, time.Minute))
-		resp := requireStatus(t, http.StatusTooManyRequests, send(h, shown))
+		h, shown := change(t, 3, handlers.Fixed(2, time.Minute))
+		resp := handlers.RequireStatus(t, http.StatusTooManyRequests, handlers.Send(h, shown))
 		require.Equal(t, `"contact";r=0;t=60`, resp.Header.Get("RateLimit"), "0, not -1")
 		require.Equal(t, `"contact";q=2;w=60`, resp.Header.Get("RateLimit-Policy"))
 	})
 	t.Run("T43 raise it", func(t *testing.T) {
-		h, shown := change(t, 5, fixed(20, time.Minute))
-		require.Equal(t, `"contact";r=14;t=60`, send(h, shown).Header.Get("RateLimit"))
+		h, shown := change(t, 5, handlers.Fixed(20, time.Minute))
+		require.Equal(t, `"contact";r=14;t=60`, handlers.Send(h, shown).Header.Get("RateLimit"))
 	})
 	t.Run("T43 add a limit", func(t *testing.T) {
-		h, shown := change(t, 3, fixed(5, time.Minute), fixed(9, time.Hour))
-		require.Equal(t, `"contact";r=1;t=60, "contact-1h";r=8;t=3600`, send(h, shown).Header.Get("RateLimit"))
+		h, shown := change(t, 3, handlers.Fixed(5, time.Minute), handlers.Fixed(9, time.Hour))
+		require.Equal(t, `"contact";r=1;t=60, "contact-1h";r=8;t=3600`, handlers.Send(h, shown).Header.Get("RateLimit"))
 	})
 	t.Run("T43 change the window, which is another limit", func(t *testing.T) {
-		h, shown := change(t, 5, fixed(5, time.Hour))
-		require.Equal(t, 5, admitted(h, 9, shown))
+		h, shown := change(t, 5, handlers.Fixed(5, time.Hour))
+		require.Equal(t, 5, handlers.Admitted(h, 9, shown))
 	})
 	t.Run("T43 fall to a lower tier", func(t *testing.T) {
-		cfg := contact(new(clock))
+		cfg := handlers.Contact(new(handlers.Clock))
 		cfg.Tiers = map[string][]middleware.Limit{"pro": {cfg.Limits[0]}}
 		cfg.Tiers["pro"][0].Quota = 50
 		tier := "pro"
@@ -182,10 +185,10 @@ func TestThreatsOfPolicyChanges(t *testing.T) {
 			id.Tier = tier
 			return id, nil
 		}
-		h, _ := limited(t, cfg)
-		tok := spend(t, h, 20)
+		h, _ := handlers.Limited(t, cfg)
+		tok := handlers.Spend(t, h, 20)
 		tier = ""
-		resp := requireStatus(t, http.StatusTooManyRequests, send(h, showing(tok)))
+		resp := handlers.RequireStatus(t, http.StatusTooManyRequests, handlers.Send(h, handlers.Showing(tok)))
 		require.Equal(t, `"contact";r=0;t=60`, resp.Header.Get("RateLimit"))
 		wait, err := strconv.Atoi(resp.Header.Get("Retry-After"))
 		require.NoError(t, err)
