@@ -20,6 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+
+	"github.com/tallystick/tallystick/proof/fleet"
 )
 
 // A site is instances of one process that serve at once.
@@ -41,8 +43,8 @@ func (s *site) Together(n int, do func(i int)) {
 	all.Wait()
 }
 
-func (s *site) Ask(r Request) Answer {
-	if r.To == Balancer {
+func (s *site) Ask(r fleet.Request) fleet.Answer {
+	if r.To == fleet.Balancer {
 		r.To = int(s.balanced.Add(1)) % len(s.instances)
 	}
 	req := httptest.NewRequest(cmp.Or(r.Method, http.MethodPost), cmp.Or(r.Path, "/"), nil)
@@ -50,7 +52,7 @@ func (s *site) Ask(r Request) Answer {
 	req.Header.Set("Cost", fmt.Sprint(max(1, r.Cost)))
 	w := httptest.NewRecorder()
 	s.instances[r.To].ServeHTTP(w, req)
-	return Answer{w.Code, w.Header()}
+	return fleet.Answer{Status: w.Code, Header: w.Header()}
 }
 
 const quota, work = 10, 32
@@ -96,7 +98,7 @@ func TestAttackersGetTheirBound(t *testing.T) {
 	for i := range 16 {
 		network = append(network, fmt.Sprintf("[2001:db8:0:%x::1]:1", i))
 	}
-	balanced := func() int { return Balancer }
+	balanced := func() int { return fleet.Balancer }
 	for name, test := range map[string]struct {
 		challenge   *middleware.Challenge
 		from        []string
@@ -107,7 +109,7 @@ func TestAttackersGetTheirBound(t *testing.T) {
 		"echoes, in turn":      {play: func(_ *site, a *Attacker) { a.Echo(a.Next) }, least: quota, most: quota},
 		"six at once":          {play: func(_ *site, a *Attacker) { a.AtOnce(6, balanced) }, least: quota, most: 3 * quota},
 		"drops":                {play: func(_ *site, a *Attacker) { a.Drop() }, least: 3 * quota, most: 3 * quota},
-		"drops, in bulk":       {play: func(_ *site, a *Attacker) { a.Drain(Request{Cost: 7}) }, least: quota, most: quota},
+		"drops, in bulk":       {play: func(_ *site, a *Attacker) { a.Drain(fleet.Request{Cost: 7}) }, least: quota, most: quota},
 		"replays":              {play: func(_ *site, a *Attacker) { a.Replay() }, least: 3*quota - 2, most: 3 * quota},
 		"forks":                {play: func(_ *site, a *Attacker) { a.Fork() }, least: 3*quota - 2, most: 3 * quota},
 		"rolls back":           {play: func(_ *site, a *Attacker) { a.RollBack() }, least: quota, most: 3 * quota},
@@ -116,7 +118,7 @@ func TestAttackersGetTheirBound(t *testing.T) {
 		"buys, works first":    {challenge: selling(middleware.Newcomers, false), play: func(_ *site, a *Attacker) { a.Buy(1); a.Drop(); a.Use(1) }, least: 3 * quota, most: 3 * quota},
 		"shows four proofs":    {challenge: selling(middleware.EveryRequest, true), play: func(_ *site, a *Attacker) { a.Prove(4) }, least: 3 * 4, most: 3 * 4},
 		"waits":                {challenge: selling(middleware.Newcomers, true), play: func(s *site, a *Attacker) { a.Wait(4, func() { s.clock.Add(10) }) }, least: 3 * quota / 5, most: 3 * quota / 5},
-		"is refused, and asks": {play: func(_ *site, a *Attacker) { a.Refusals = 5; a.Drain(Request{To: Balancer}) }, least: 3*quota - 4, most: 3 * quota},
+		"is refused, and asks": {play: func(_ *site, a *Attacker) { a.Refusals = 5; a.Drain(fleet.Request{To: fleet.Balancer}) }, least: 3*quota - 4, most: 3 * quota},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, test.challenge)
@@ -170,11 +172,11 @@ func TestAttackersEnd(t *testing.T) {
 func TestClaims(t *testing.T) {
 	s := newSite(t, selling(middleware.Newcomers, false))
 	sold := attack(s).Buy(0)
-	own, expires := Claims(sold)
+	own, expires := fleet.Claims(sold)
 	require.NotEmpty(t, own)
 	require.Greater(t, expires, int64(1_800_000_000))
 	for _, none := range []string{"", "a.b", "a.b.c", "a.!.c", "a.e30.c", "a.AAAA.c", "a.YQ.c", "a.b.c.d", sold + ".d", sold[:strings.LastIndex(sold, ".")]} {
-		own, expires = Claims(none)
+		own, expires = fleet.Claims(none)
 		require.Zero(t, own)
 		require.Zero(t, expires)
 	}

@@ -61,7 +61,8 @@ var arrows = map[string][]string{
 	"middleware/client":               {module + "/pow", inner + "httpfield"},
 	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
 	"middleware/refusallog":           {module + "/middleware"},
-	"proof/players":                   {module + "/middleware", module + "/pow"},
+	"proof/fleet":                     {module + "/middleware", module + "/pow"},
+	"proof/players":                   {module + "/proof/fleet", module + "/middleware", module + "/pow"},
 	"internal/cells":                  {},
 	"proof/model":                     {module + "/storeless", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact", module + "/middleware/exact/ring"},
 	"internal/limiter":                {module + "/internal/cells"}, // the engine knows none of its doors

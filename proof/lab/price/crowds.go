@@ -47,7 +47,7 @@ func byCookie(_ *rand.Rand, n int) func(*newcomer) int {
 func byAddress(*rand.Rand, int) func(*newcomer) int { return func(*newcomer) int { return 0 } }
 
 // A fleet is instances with a price each, and their balancer.
-type fleet struct {
+type servers struct {
 	instances int
 	balance   balancer
 	tariff    sale.Tariff
@@ -55,7 +55,7 @@ type fleet struct {
 }
 
 // counters opens the instances.
-func (f *fleet) counters() (all []counter) {
+func (f *servers) counters() (all []counter) {
 	for range f.instances {
 		if f.real {
 			all = append(all, openTill(middleware.Challenge{Work: f.tariff.Work, Crowd: f.tariff.Crowd, SalesPerHour: f.tariff.SalesPerHour}))
@@ -84,7 +84,7 @@ func (w welcome) String() string {
 }
 
 // meets has a crowd come to a fleet.
-func (c crowd) meets(f fleet) welcome {
+func (c crowd) meets(f servers) welcome {
 	var worked []int64
 	for _, seed := range crowdSeeds {
 		r := rand.New(rand.NewPCG(seed, uint64(c.people)))

@@ -25,7 +25,7 @@ func TestCrowdsGetIn(t *testing.T) {
 					if kit.Brief() && (c.people > 600 || n == 3) {
 						continue
 					}
-					got := c.meets(fleet{n, balance, usual, false})
+					got := c.meets(servers{n, balance, usual, false})
 					require.GreaterOrEqual(t, got.percent, percent, "%s, N = %d, %s", c.name, n, name)
 					require.Less(t, float64(got.median), median*work, "%s, N = %d, %s", c.name, n, name)
 				}
@@ -37,7 +37,7 @@ func TestCrowdsGetIn(t *testing.T) {
 // Day after day no more get in than what leaks of the price in a day.
 func TestCarriersGetInAsItLeaks(t *testing.T) {
 	third := crowds[5]
-	got := third.meets(fleet{1, byAddress, usual, false})
+	got := third.meets(servers{1, byAddress, usual, false})
 	require.InDelta(t, 100*24*32/third.people, got.percent, 2)
 }
 
@@ -47,7 +47,7 @@ func TestCrowdsMeetTheSamePrices(t *testing.T) {
 		if kit.Brief() && i > 2 {
 			continue
 		}
-		for _, f := range []fleet{{1, byAddress, small, false}, {1, byAddress, usual, false}, {3, byChance, usual, false}, {10, byCookie, usual, false}} {
+		for _, f := range []servers{{1, byAddress, small, false}, {1, byAddress, usual, false}, {3, byChance, usual, false}, {10, byCookie, usual, false}} {
 			prices := c.meets(f)
 			f.real = true
 			require.Equal(t, prices.String(), c.meets(f).String(), fmt.Sprint(c.name, " ", f.instances))
@@ -58,5 +58,5 @@ func TestCrowdsMeetTheSamePrices(t *testing.T) {
 // Of all that one balancer sends to one instance, the others sell nothing: it is the only one.
 func TestByAddressIsOne(t *testing.T) {
 	school := crowds[2]
-	require.Equal(t, school.meets(fleet{1, byCookie, small, false}), school.meets(fleet{10, byAddress, small, false}))
+	require.Equal(t, school.meets(servers{1, byCookie, small, false}), school.meets(servers{10, byAddress, small, false}))
 }

@@ -174,9 +174,9 @@ func crowdsOf(real bool) pages.Made {
 			for _, tariff := range []sale.Tariff{small, usual} {
 				t.Add(c.people <= 40, func() []any {
 					who := map[bool]string{true: "phones", false: "half phones"}[c.phonesOnly]
-					cells := []any{c.name, who, tariff.Crowd, c.meets(fleet{1, byAddress, tariff, real})}
+					cells := []any{c.name, who, tariff.Crowd, c.meets(servers{1, byAddress, tariff, real})}
 					for _, n := range []int{3, 10} {
-						cells = append(cells, c.meets(fleet{n, byChance, tariff, real}), c.meets(fleet{n, byCookie, tariff, real}))
+						cells = append(cells, c.meets(servers{n, byChance, tariff, real}), c.meets(servers{n, byCookie, tariff, real}))
 					}
 					return cells
 				})

@@ -18,7 +18,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/sale"
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/proof/players"
+	"github.com/tallystick/tallystick/proof/fleet"
 )
 
 // A till is one instance of the middleware with the defaults of what it sells: the same to newcomers as a stall.
@@ -67,19 +67,19 @@ const counterPeer = "192.0.2.1:1"
 // offers asks the endpoint of challenges.
 func (c *till) offers(now int64, _ []sale.Buyer) offer {
 	c.now = at(now)
-	return offerIn(c.ask(http.MethodGet, players.ChallengePath, counterPeer, ""))
+	return offerIn(c.ask(http.MethodGet, fleet.ChallengePath, counterPeer, ""))
 }
 
 // sells shows the endpoint a proof, as the element does.
 func (c *till) sells(now int64, _ []sale.Buyer, o offer) (bool, offer) {
 	c.now = at(now)
-	got := c.ask(http.MethodPost, players.RedeemPath, counterPeer, answered(o.challenge))
+	got := c.ask(http.MethodPost, fleet.RedeemPath, counterPeer, answered(o.challenge))
 	return got.StatusCode == http.StatusOK, offerIn(got)
 }
 
 // offerIn is the challenge in an answer, if it has one.
 func offerIn(got *http.Response) offer {
-	c, ok := players.Answer{Status: got.StatusCode, Header: got.Header}.Challenge()
+	c, ok := fleet.Answer{Status: got.StatusCode, Header: got.Header}.Challenge()
 	if !ok {
 		return offer{}
 	}

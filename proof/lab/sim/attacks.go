@@ -73,7 +73,7 @@ func farm(a *attacker) { a.Farm(8, 1) }
 
 // wait is ten browsers without a script: they drain what is there for nothing, and wait.
 func wait(a *attacker) {
-	f := a.Fleet.(*fleet)
+	f := a.Fleet.(*moved)
 	a.Drop()
 	a.Wait(10, func() { f.now = f.now.Add(10 * time.Second) })
 }
@@ -81,7 +81,7 @@ func wait(a *attacker) {
 // outlast gets what the instances admit while the counter is down, and what the counter has when it is not.
 func outlast(a *attacker) {
 	for _, down := range []bool{true, false} {
-		a.Fleet.(*fleet).down = down
+		a.Fleet.(*moved).down = down
 		a.Drop()
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/pages"
-	"github.com/tallystick/tallystick/proof/players"
 )
 
 // A presser wants an instance to be busy, so that others have to work. It comes from its addresses by turns. At the first
@@ -50,7 +50,7 @@ func pressed(o Options, p *presser, perSecond, quota int64) (asked int, paid int
 				farms[i] = append(farms[i], all[i].Buy(0))
 			}
 		}
-		if second%60 == 59 && !f.Ask(players.Request{From: fmt.Sprintf("9.9.%d.1:4711", second/60)}).Admitted() {
+		if second%60 == 59 && !f.Ask(fleet.Request{From: fmt.Sprintf("9.9.%d.1:4711", second/60)}).Admitted() {
 			asked++
 		}
 		f.now = f.now.Add(time.Second)
@@ -62,9 +62,9 @@ func pressed(o Options, p *presser, perSecond, quota int64) (asked int, paid int
 }
 
 // press sends a request with the first of some tallies that is not spent, or with none.
-func (f *fleet) press(farm []string, spent *int, from string) bool {
+func (f *moved) press(farm []string, spent *int, from string) bool {
 	for ; *spent <= len(farm); *spent++ {
-		r := players.Request{From: from}
+		r := fleet.Request{From: from}
 		if *spent < len(farm) {
 			r.Tokens = farm[*spent : *spent+1]
 		}

@@ -68,14 +68,14 @@ func (d *traffic) play(r *rand.Rand) (t toll) {
 	for i := range visitors {
 		visitors[i].key = limiter.Key(r.Uint64())
 	}
-	fleet := make([]*limiter.Memory, d.instances)
+	all := make([]*limiter.Memory, d.instances)
 	offsets := make([]time.Duration, d.instances)
 	start := func(i int) {
-		if fleet[i] != nil {
-			n, _ := fleet[i].Inherited()
+		if all[i] != nil {
+			n, _ := all[i].Inherited()
 			t.began += n
 		}
-		fleet[i] = limiter.NewMemory(d.room, policies[0].Len())
+		all[i] = limiter.NewMemory(d.room, policies[0].Len())
 		if d.skew > 0 {
 			offsets[i] = time.Duration(r.Int64N(int64(2*d.skew))) - d.skew
 		}
@@ -92,7 +92,7 @@ func (d *traffic) play(r *rand.Rand) (t toll) {
 	}
 	for at := begins; at < 24*time.Hour; at += step {
 		if at == 0 && at > begins { // the days before have filled the memory
-			n, _ := fleet[0].Inherited()
+			n, _ := all[0].Inherited()
 			t = toll{starts: t.starts, began: -n} // and the end adds all
 		}
 		want := d.instances
@@ -122,13 +122,13 @@ func (d *traffic) play(r *rand.Rand) (t toll) {
 			id := who(k)
 			i := r.IntN(live)
 			tier := id / 10 % 10 / 9
-			d.ask(&t, policies[tier], d.tiers[tier], fleet[i], &visitors[id], id, now, now.Add(offsets[i]))
+			d.ask(&t, policies[tier], d.tiers[tier], all[i], &visitors[id], id, now, now.Add(offsets[i]))
 		}
 		if at%time.Hour == 0 {
-			t.fullest = max(t.fullest, fleet[0].Fill(opening.Add(noon+at)))
+			t.fullest = max(t.fullest, all[0].Fill(opening.Add(noon+at)))
 		}
 	}
-	for _, m := range fleet {
+	for _, m := range all {
 		if m != nil { // it was needed
 			n, _ := m.Inherited()
 			t.began += n

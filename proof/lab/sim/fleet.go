@@ -31,6 +31,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/pages"
 	"github.com/tallystick/tallystick/proof/players"
 )
@@ -84,9 +85,9 @@ func costOf(r *http.Request) int64 {
 	return n
 }
 
-// A fleet is the instances of a site, which share nothing but the secret. It is an players.Fleet that does
+// A moved fleet is the instances of a site, which share nothing but the secret. It is an fleet.Fleet that does
 // everything in order.
-type fleet struct {
+type moved struct {
 	site       site
 	r          *rand.Rand
 	began, now time.Time
@@ -98,8 +99,8 @@ type fleet struct {
 type instance struct{ http.Handler }
 
 // newFleet starts n instances.
-func newFleet(o Options, name string, n int, s site) *fleet {
-	f := &fleet{site: s, r: o.random(name), began: opening, now: opening, all: make([]*instance, n)}
+func newFleet(o Options, name string, n int, s site) *moved {
+	f := &moved{site: s, r: o.random(name), began: opening, now: opening, all: make([]*instance, n)}
 	c := &f.site
 	c.Instances = int64(n)
 	if s.Exact != nil {
@@ -112,17 +113,17 @@ func newFleet(o Options, name string, n int, s site) *fleet {
 	return f
 }
 
-func (f *fleet) clock() time.Time { return f.now }
+func (f *moved) clock() time.Time { return f.now }
 
 // restart starts all instances anew. What they knew is gone.
-func (f *fleet) restart() {
+func (f *moved) restart() {
 	for i := range f.all {
 		f.all[i] = f.start()
 	}
 }
 
 // start starts one more.
-func (f *fleet) start() *instance {
+func (f *moved) start() *instance {
 	m, err := middleware.New(f.site)
 	if err != nil {
 		panic(err) // the configuration is the simulation's own
@@ -136,7 +137,7 @@ func (f *fleet) start() *instance {
 // A counter may be out of order.
 type counter struct {
 	exact.Counter
-	f *fleet
+	f *moved
 }
 
 func (c counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
@@ -147,20 +148,20 @@ func (c counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, erro
 }
 
 // Instances is how many there are.
-func (f *fleet) Instances() int { return len(f.all) }
+func (f *moved) Instances() int { return len(f.all) }
 
 // Fail does not happen: all of it is the simulation's own.
-func (f *fleet) Fail(err error) { panic(err) }
+func (f *moved) Fail(err error) { panic(err) }
 
 // Together does all in order.
-func (f *fleet) Together(n int, do func(i int)) {
+func (f *moved) Together(n int, do func(i int)) {
 	for i := range n {
 		do(i)
 	}
 }
 
 // Ask has an instance answer. There is no balancer: everybody chooses.
-func (f *fleet) Ask(r players.Request) players.Answer {
+func (f *moved) Ask(r fleet.Request) fleet.Answer {
 	path, header := cmp.Or(r.Path, "/"), r.Header()
 	if r.Cost > 0 {
 		header.Set("Cost", strconv.FormatInt(r.Cost, 10))
@@ -170,7 +171,7 @@ func (f *fleet) Ask(r players.Request) players.Answer {
 		Method: cmp.Or(r.Method, http.MethodPost), URL: &url.URL{Path: path}, RequestURI: path, Header: header, Host: "example.org",
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody, RemoteAddr: r.From,
 	})
-	return players.Answer{Status: max(w.status, http.StatusOK), Header: w.header}
+	return fleet.Answer{Status: max(w.status, http.StatusOK), Header: w.header}
 }
 
 // A writer keeps the fields of an answer.
@@ -190,12 +191,12 @@ func (w *writer) WriteHeader(code int) {
 type attacker = players.Attacker
 
 // attacker returns a client of the fleet that has these addresses.
-func (f *fleet) attacker(from ...string) *attacker {
+func (f *moved) attacker(from ...string) *attacker {
 	return &attacker{Fleet: f, From: from, Random: f.r}
 }
 
 // any returns an instance by chance.
-func (f *fleet) any() int { return f.r.IntN(len(f.all)) }
+func (f *moved) any() int { return f.r.IntN(len(f.all)) }
 
 const madeBy = "make bounds"
 

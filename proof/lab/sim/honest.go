@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/pages"
-	"github.com/tallystick/tallystick/proof/players"
 )
 
 // A client is honest: it echoes the newest token, works where it is asked to, and knows how
@@ -27,7 +27,7 @@ const payable = unit << 10
 
 // People are honest clients, and what became of them.
 type people struct {
-	f   *fleet
+	f   *moved
 	l   int64
 	all []*client
 
@@ -37,7 +37,7 @@ type people struct {
 }
 
 // gathered returns so many people before a fleet that limits each to l.
-func gathered(f *fleet, l int64, n int, addr func(int) string) *people {
+func gathered(f *moved, l int64, n int, addr func(int) string) *people {
 	p := &people{f: f, l: l}
 	for i := range n {
 		p.all = append(p.all, &client{addr: addr(i)})
@@ -46,13 +46,13 @@ func gathered(f *fleet, l int64, n int, addr func(int) string) *people {
 }
 
 // send sends one request of a client to instance i, and judges the answer.
-func (p *people) send(c *client, i int, proof string) players.Answer {
-	got := p.f.Ask(players.Request{To: i, From: c.addr, Tokens: []string{c.token}, Proof: proof})
+func (p *people) send(c *client, i int, proof string) fleet.Answer {
+	got := p.f.Ask(fleet.Request{To: i, From: c.addr, Tokens: []string{c.token}, Proof: proof})
 	if !got.Admitted() && proof == "" && c.used < p.l && c.owns {
 		p.early++
 	}
 	c.token = cmp.Or(got.Token(), c.token)
-	if name, _ := players.Claims(got.Token()); got.Admitted() && name != "" {
+	if name, _ := fleet.Claims(got.Token()); got.Admitted() && name != "" {
 		c.owns = true
 	}
 	return got

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/pages"
-	"github.com/tallystick/tallystick/proof/players"
 )
 
 // seeds are others than that of the tables: what holds for all must hold for these.
@@ -96,10 +96,10 @@ func TestBulkIsWorthAsMuch(t *testing.T) {
 		s := site{Limits: perMinute(attacked), Cost: costOf}
 		one, many := newFleet(Options{}, "a", 1, s).attacker(v4(0)), newFleet(Options{}, "a", 1, s).attacker(v4(0))
 		for range used {
-			require.True(t, one.Ask(players.Request{}).Admitted() && many.Ask(players.Request{}).Admitted())
+			require.True(t, one.Ask(fleet.Request{}).Admitted() && many.Ask(fleet.Request{}).Admitted())
 		}
-		require.EqualValues(t, attacked-used, one.Drain(players.Request{}))
-		require.EqualValues(t, attacked-used, many.Drain(players.Request{Cost: attacked}))
+		require.EqualValues(t, attacked-used, one.Drain(fleet.Request{}))
+		require.EqualValues(t, attacked-used, many.Drain(fleet.Request{Cost: attacked}))
 	}
 }
 
