@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"sync"
@@ -137,12 +138,12 @@ func (f *Moved) Ask(r Request) Answer {
 	if r.Cost > 0 {
 		header.Set("Cost", strconv.FormatInt(r.Cost, 10))
 	}
-	w := &writer{header: http.Header{}}
+	w := httptest.NewRecorder()
 	f.all[r.To].ServeHTTP(w, &http.Request{
 		Method: cmp.Or(r.Method, http.MethodPost), URL: &url.URL{Path: path}, RequestURI: path, Header: header, Host: "example.org",
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody, RemoteAddr: r.From,
 	})
-	return Answer{Status: max(w.status, http.StatusOK), Header: w.header}
+	return Answer{Status: w.Code, Header: w.Header()}
 }
 
 // CostOf is the Cost of sites where a request says how many it stands for; 1 if it does not.
@@ -152,20 +153,6 @@ func CostOf(r *http.Request) int64 {
 		return 1
 	}
 	return n
-}
-
-// A writer keeps the fields of an answer.
-type writer struct {
-	header http.Header
-	status int
-}
-
-func (w *writer) Header() http.Header         { return w.header }
-func (w *writer) Write(b []byte) (int, error) { w.WriteHeader(http.StatusOK); return len(b), nil }
-func (w *writer) WriteHeader(code int) {
-	if w.status == 0 && code >= 200 {
-		w.status = code
-	}
 }
 
 // V4 is the n-th address of IPv4, with a port.

@@ -46,7 +46,7 @@ func byCookie(_ *rand.Rand, n int) func(*newcomer) int {
 // byAddress keeps all of an address on one.
 func byAddress(*rand.Rand, int) func(*newcomer) int { return func(*newcomer) int { return 0 } }
 
-// A fleet is instances with a price each, and their balancer.
+// Servers are instances with a price each, and their balancer.
 type servers struct {
 	instances int
 	balance   balancer
@@ -56,12 +56,11 @@ type servers struct {
 
 // counters opens the instances.
 func (f *servers) counters() (all []counter) {
+	if f.real {
+		return openTills(f.instances, middleware.Challenge{Work: f.tariff.Work, Crowd: f.tariff.Crowd, SalesPerHour: f.tariff.SalesPerHour})
+	}
 	for range f.instances {
-		if f.real {
-			all = append(all, openTill(middleware.Challenge{Work: f.tariff.Work, Crowd: f.tariff.Crowd, SalesPerHour: f.tariff.SalesPerHour}))
-		} else {
-			all = append(all, open(f.tariff, few))
-		}
+		all = append(all, open(f.tariff, few))
 	}
 	return all
 }

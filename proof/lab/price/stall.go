@@ -12,9 +12,10 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/sale"
+	"github.com/tallystick/tallystick/proof/fleet"
 )
 
-// Time in a simulation is counted in milliseconds from the opening, and work in hashes.
+// Time in a simulation is counted in milliseconds from midnight, and work in hashes.
 const (
 	second = int64(1000)
 	minute = 60 * second
@@ -22,9 +23,7 @@ const (
 	day    = 24 * hour
 )
 
-var opening = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-
-func at(now int64) time.Time { return opening.Add(time.Duration(now) * time.Millisecond) }
+func at(now int64) time.Time { return fleet.Midnight.Add(time.Duration(now) * time.Millisecond) }
 
 const (
 	work     = 1 << 18   // the defaults of middleware.Challenge:
@@ -39,6 +38,7 @@ const (
 type offer struct {
 	work      int64
 	challenge string // of a till
+	sold      bool   // a till has sold a tally: there is none
 }
 
 // A counter is where newcomers buy: a stall, or a till.
