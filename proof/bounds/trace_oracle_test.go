@@ -5,6 +5,8 @@ package bounds_test
 import (
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/truth"
 )
@@ -112,6 +114,16 @@ func distinct(a, b int64) []int64 {
 	return []int64{a, b}
 }
 
+// requireSpans checks a bucket in every span that ends with the last event: under several configurations, with the largest debt
+// and the smallest step.
+func (h history) requireSpans(t require.TestingT, owes, step int64) {
+	last, sum := h[len(h)-1].at, int64(0)
+	for i := len(h) - 1; i >= 0; i-- {
+		sum += h[i].cost
+		require.LessOrEqual(t, sum, (owes+last-h[i].at)/step)
+	}
+}
+
 // inCore sums what one aligned window has admitted, leaving out its last
 // moments, when by another clock the next one may have begun.
 func (h history) inCore(l middleware.Limit, window, skew int64) (sum int64) {
@@ -120,6 +132,14 @@ func (h history) inCore(l middleware.Limit, window, skew int64) (sum int64) {
 		if e.at/w == window && e.at+skew < (window+1)*w {
 			sum += e.cost
 		}
+	}
+	return sum
+}
+
+// inAll sums all that was admitted.
+func (h history) inAll() (sum int64) {
+	for _, e := range h {
+		sum += e.cost
 	}
 	return sum
 }
