@@ -5,6 +5,7 @@ package players
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -124,4 +125,45 @@ func TestClaims(t *testing.T) {
 		require.Zero(t, own)
 		require.Zero(t, expires)
 	}
+}
+
+// A refusing fleet admits nothing of what a client has bought.
+type refusing struct{ fleet.Fleet }
+
+func (r refusing) Ask(q fleet.Request) fleet.Answer {
+	if len(q.Tokens) > 0 && q.Tokens[0] != "" && q.Proof == "" {
+		return fleet.Answer{Status: http.StatusTooManyRequests, Header: http.Header{}}
+	}
+	return r.Fleet.Ask(q)
+}
+
+// An honest client has its quota on any instance for one proof, over one connection or six. Where it is refused with room, it says so.
+func TestHonest(t *testing.T) {
+	client := func(f fleet.Fleet) *Honest {
+		return &Honest{Attacker: attack(f), Quota: quota, Payable: 1 << 10}
+	}
+	for name, want := range map[string]func(*Honest){
+		"one connection": func(h *Honest) {
+			for range quota {
+				h.Want(h.Next)
+			}
+		},
+		"six": func(h *Honest) { h.Connections(quota, h.Any) },
+	} {
+		h := client(newSite(selling(middleware.Newcomers, false)))
+		want(h)
+		require.Equal(t, Fared{Requests: quota, Admitted: quota, Proofs: 1, Dearest: work}, h.Fared, name)
+	}
+	h := client(refusing{newSite(selling(middleware.Newcomers, false))})
+	h.Want(h.Next)
+	h.Want(h.Next)
+	require.Equal(t, Fared{Requests: 2, Admitted: 1, Early: 1, Proofs: 1, Dearest: work}, h.Fared)
+	poor := client(newSite(selling(middleware.Newcomers, false)))
+	poor.Payable = work - 1
+	poor.Want(poor.Next)
+	require.Equal(t, Fared{Requests: 1}, poor.Fared, "too dear")
+
+	all := h.Fared
+	all.Add(Fared{Requests: 1, Admitted: 1, Proofs: 2, Dearest: 2 * work})
+	require.Equal(t, Fared{Requests: 3, Admitted: 2, Early: 1, Proofs: 3, Dearest: 2 * work}, all)
 }
