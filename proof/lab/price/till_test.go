@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tallystick/tallystick/internal/sale"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/fleet"
 )
@@ -35,23 +34,24 @@ func openTills(n int, c middleware.Challenge) (all []counter) {
 }
 
 // offers asks the endpoint of challenges. All newcomers come from one address.
-func (c *till) offers(now int64, _ []sale.Buyer) offer {
-	return c.answer(now, fleet.Request{Method: http.MethodGet, Path: fleet.ChallengePath})
+func (c *till) offers(now int64, _ *newcomer) offer {
+	next, _ := c.answer(now, fleet.Request{Method: http.MethodGet, Path: fleet.ChallengePath})
+	return next
 }
 
 // sells shows the endpoint a proof, as the element does.
-func (c *till) sells(now int64, _ []sale.Buyer, o offer) (bool, offer) {
-	next := c.answer(now, fleet.Request{Path: fleet.RedeemPath, Proof: answered(o.challenge)})
-	return next.sold, next
+func (c *till) sells(now int64, _ *newcomer, o offer) (bool, offer) {
+	next, sold := c.answer(now, fleet.Request{Path: fleet.RedeemPath, Proof: answered(o.challenge)})
+	return sold, next
 }
 
-// answer sends a request at a time, and returns what is offered then.
-func (c *till) answer(now int64, r fleet.Request) offer {
+// answer sends a request at a time, and returns what is offered then, and whether it was admitted.
+func (c *till) answer(now int64, r fleet.Request) (offer, bool) {
 	c.To(time.Duration(now) * time.Millisecond)
 	r.To, r.From = c.instance, fleet.V4(0)
 	got := c.Ask(r)
 	next, _ := got.Challenge() // the zero one is none
-	return offer{int64(next.Work), next.Text, got.Admitted()}
+	return offer{int64(next.Work), next.Text}, got.Admitted()
 }
 
 // answered answers a challenge without the work, which is counted and not done: by the secret, it computes the numbers
