@@ -19,6 +19,7 @@ type event struct {
 	limits []middleware.Limit // in force
 	owes   []int64            // the most that any tier's bucket can be owed there, µs
 	life   *life              // to which the request went
+	back   bool               // it was counted, and given back as a policy inside refused it: the instance remembers the client
 }
 
 // A history is every request, in the order in which they happened. What it
@@ -64,6 +65,9 @@ func (h history) mark(i int) (mark int64) {
 			memories[e.life] = mark
 		}
 		mark = max(mark, memory, e.at)
+		if e.back {
+			memories[e.life] = memory
+		}
 		if e.cost > 0 {
 			mark += e.cost * interval(e.limits[i])
 			memories[e.life] = mark

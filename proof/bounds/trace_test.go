@@ -58,6 +58,7 @@ type attempt struct {
 	cost   int64
 	tokens []string
 	inside bool // a policy inside refuses it, if this one does not
+	asked  bool // outside of HTTP, by Decide
 
 	work       *work
 	reason     middleware.Reason // why the proof is not accepted
@@ -74,7 +75,7 @@ func (w *world) attempt() *attempt {
 		if w.r.IntN(6) == 0 {
 			a.cost = w.r.Int64N(4)
 		}
-		a.inside = w.r.IntN(4) == 0
+		a.inside, a.asked = w.r.IntN(3) == 0, w.r.IntN(4) == 0 && a.cost > 0
 		return a
 	}
 	w.look(a)
@@ -119,7 +120,22 @@ func (w *world) look(a *attempt) {
 	}
 }
 
-func (a *attempt) send() {
+func (a *attempt) send(t *testing.T) {
+	if a.asked {
+		ask := middleware.Ask{Identity: handlers.Address(a.addr), Cost: a.cost, Tokens: a.tokens, DryRun: true}
+		if ask.Identity.Tier = tiers[a.tier]; a.cost == 1 {
+			ask.Cost = 0 // which is the same
+		}
+		handlers.Decided(t, a.life.m, ask) // which counts nothing
+		ask.DryRun = false
+		answer := handlers.Decided(t, a.life.m, ask)
+		a.resp = &http.Response{StatusCode: answer.Status, Header: http.Header{}}
+		if answer.Allowed {
+			a.resp.StatusCode = http.StatusOK
+		}
+		a.resp.Header.Set(middleware.TokenHeader, answer.Token())
+		return
+	}
 	options := []handlers.Option{handlers.From(a.addr), handlers.With("Tier", tiers[a.tier], "Inside", strconv.FormatBool(a.inside)), handlers.Costing(a.cost), handlers.Showing(a.tokens...)}
 	if a.work != nil {
 		options = append(options, handlers.Proving(a.work.proof))
@@ -158,7 +174,7 @@ func (w *world) settle(a *attempt) {
 // log writes a request into the log of a tally or network. If it was admitted, the bound must hold, by the log of the instance and, of an
 // honest client, by all of them.
 func (w *world) log(a *attempt, passed bool, name string, scope int, what string) {
-	e := event{w.at(a.life).UnixMicro(), a.cost, w.shapes[a.life.variant][a.tier][scope], w.owes(a.life.variant, scope), a.life}
+	e := event{w.at(a.life).UnixMicro(), a.cost, w.shapes[a.life.variant][a.tier][scope], w.owes(a.life.variant, scope), a.life, a.resp.StatusCode == insideRefuses}
 	if !passed {
 		e.cost = 0
 	}
@@ -318,7 +334,7 @@ func (w *world) together() {
 		// Until it is refused inside, a request counts: in what others are refused for, and in their tokens. See docs/bounds.md.
 		attempts[i].inside = attempts[i].inside && w.refusing
 	}
-	handlers.InParallel(len(attempts), func(i int) { attempts[i].send() })
+	handlers.InParallel(len(attempts), func(i int) { attempts[i].send(w.t) })
 	slices.SortStableFunc(attempts, func(a, b *attempt) int { return a.resp.StatusCode - b.resp.StatusCode })
 	for _, a := range attempts {
 		w.settle(a)
@@ -331,7 +347,7 @@ func (w *world) together() {
 // once sends one request.
 func (w *world) once() {
 	a := w.attempt()
-	a.send()
+	a.send(w.t)
 	if w.sells {
 		w.settle(a)
 		w.requireReason(a)
@@ -384,7 +400,8 @@ func (w *world) trade(op int) {
 
 // The promise of the whole library, over random traces of requests, dropped,
 // replayed, forked, stolen and forged tokens, restarts, changed quotas and
-// tiers, rotated secrets, clocks that differ, requests in parallel, and requests that a policy inside refuses.
+// tiers, rotated secrets, clocks that differ, requests in parallel, requests that a policy inside refuses, and others that are
+// asked about outside of HTTP.
 func TestTraces(t *testing.T) {
 	for mode, s := range map[string]setting{"hostile": {}, "skewed": {skewed: true}, "honest": {honest: true}, "refusing": {refusing: true}} {
 		for seed := range uint64(10) {

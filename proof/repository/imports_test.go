@@ -128,7 +128,7 @@ var inTests = map[string][]string{
 		module + "/proof/handlers", module + "/proof/truth",
 	},
 	"proof/threats": {
-		module + "/middleware", module + "/middleware/exact", counters + "memory", module + "/storeless", module + "/proof/handlers", module + "/proof/truth",
+		module + "/middleware", module + "/middleware/exact", counters + "memory", module + "/storeless", module + "/proof/handlers", module + "/proof/fleet", module + "/proof/players", module + "/proof/truth",
 		jwt, // T12 and T13: what another package, or a thief, does with it
 	},
 	"middleware/keptform": {module + "/middleware"},                                // whose refusals it answers
