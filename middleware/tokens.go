@@ -95,7 +95,9 @@ func (q *question) readToken(text string) bool {
 	if err == nil {
 		ahead = q.base.policy.Ahead(q.at, &t.Tally)
 	}
-	q.tokens.note(fault, ahead > 0)
+	if !q.dry {
+		q.tokens.note(fault, ahead > 0)
+	}
 	switch {
 	case ahead > 0:
 		q.checks.clockAhead(q.at, ahead)
