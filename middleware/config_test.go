@@ -254,7 +254,7 @@ func TestEveryFieldIsRead(t *testing.T) {
 
 // bare is a response without any field of ours.
 func bare(status int) step {
-	return step{status: status, header: map[string]string{
+	return step{want: status, fields: fields{
 		"RateLimit": planted, "RateLimit-Policy": planted, middleware.TokenHeader: planted,
 	}}
 }
@@ -262,55 +262,55 @@ func bare(status int) step {
 // TestOptions plays one scenario for each field of Config that shows in
 // responses; bare ones keep what the hostile middleware around has planted.
 func TestOptions(t *testing.T) {
-	play(t, []scenario{
-		{"Cost", func(cfg *middleware.Config) { cfg.Cost = costOf }, []step{
+	playHostile(t, []scenario{
+		{"Cost", limiting(func(cfg *middleware.Config) { cfg.Cost = costOf }), []step{
 			ok(`"contact";r=1;t=60`).asking(costing(4)),
 			no(`"contact";r=1;t=60`, 60).asking(costing(2)),
 			ok(`"contact";r=0;t=60`).asking(costing(1)),
 			ok(`"contact";r=0;t=60`).asking(costing(0)),
-			{status: 403, request: []option{costing(6)}, header: map[string]string{"RateLimit": `"contact";r=0;t=60`}},
+			{want: 403, as: costing(6), fields: fields{"RateLimit": `"contact";r=0;t=60`}},
 			bare(500).asking(costing(-100)),
 			no(`"contact";r=0;t=60`, 60),
 		}},
-		{"Quiet", func(cfg *middleware.Config) {
+		{"Quiet", limiting(func(cfg *middleware.Config) {
 			cfg.Quiet, cfg.Limits[0].Quota, cfg.Fields = true, 1, middleware.RateLimitFields|middleware.XRateLimitInSeconds
-		}, []step{
+		}), []step{
 			bare(200).expect(middleware.TokenHeader, anything).expect("X-RateLimit-Limit", ""),
-			{status: 429, retry: 60, header: map[string]string{"RateLimit": planted, "X-RateLimit-Reset": ""}},
+			{want: 429, retry: 60, fields: fields{"RateLimit": planted, "X-RateLimit-Reset": ""}},
 		}},
-		{"Quiet without token", func(cfg *middleware.Config) {
+		{"Quiet without token", limiting(func(cfg *middleware.Config) {
 			cfg.Quiet, cfg.TokenTransport, cfg.Limits[0].Quota = true, middleware.MemoryOnly, 1
-		}, []step{
+		}), []step{
 			bare(200),
-			{status: 429, retry: 60, header: map[string]string{"RateLimit": planted, middleware.TokenHeader: planted}},
+			{want: 429, retry: 60, fields: fields{"RateLimit": planted, middleware.TokenHeader: planted}},
 		}},
-		{"X-RateLimit in seconds", func(cfg *middleware.Config) {
+		{"X-RateLimit in seconds", limiting(func(cfg *middleware.Config) {
 			cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds
 			cfg.Limits = append(cfg.Limits, middleware.Limit{Algorithm: middleware.TokenBucket, Quota: 60, Window: time.Minute, Burst: 2})
-		}, []step{
+		}), []step{
 			ok(anything).expect("X-RateLimit-Limit", "2").expect("X-RateLimit-Remaining", "1").expect("X-RateLimit-Reset", "1"),
 			ok(anything).expect("X-RateLimit-Limit", "2").expect("X-RateLimit-Remaining", "0").expect("X-RateLimit-Reset", "1"),
 			no(anything, 1).expect("X-RateLimit-Remaining", "0").expect("X-RateLimit-Reset", "1"),
 		}},
-		{"X-RateLimit of the slower of two", func(cfg *middleware.Config) {
+		{"X-RateLimit of the slower of two", limiting(func(cfg *middleware.Config) {
 			cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds
 			cfg.Limits = []middleware.Limit{fixed(1, time.Minute), fixed(1, time.Hour), fixed(1, time.Second)}
-		}, []step{
+		}), []step{
 			ok(anything).expect("X-RateLimit-Remaining", "0").expect("X-RateLimit-Reset", "3600"),
 		}},
-		{"Shadow", func(cfg *middleware.Config) { cfg.Shadow, cfg.Limits[0].Quota = true, 1 }, []step{
+		{"Shadow", limiting(func(cfg *middleware.Config) { cfg.Shadow, cfg.Limits[0].Quota = true, 1 }), []step{
 			ok(`"contact";r=0;t=60`),
 			ok(`"contact";r=0;t=60`).expect(middleware.TokenHeader, planted), // as a refusal of who shows nothing
 		}},
-		{"HeaderOnly", func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly }, []step{
+		{"HeaderOnly", limiting(func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly }), []step{
 			ok(anything).expect("Set-Cookie", "session=1"),
 		}},
-		{"CookieOnly", func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly }, []step{
+		{"CookieOnly", limiting(func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly }), []step{
 			ok(anything).expect(middleware.TokenHeader, planted),
 		}},
-		{"Skip", func(cfg *middleware.Config) {
+		{"Skip", limiting(func(cfg *middleware.Config) {
 			cfg.Skip = func(r *http.Request) bool { return r.URL.Path == "/healthz" }
-		}, []step{ok(anything)}},
+		}), []step{ok(anything)}},
 	})
 }
 
