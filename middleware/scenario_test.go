@@ -185,7 +185,7 @@ func (s *scene) request(is step) (options []option) {
 	}
 	for _, name := range strings.Fields(is.prove) {
 		if name == fresh {
-			s.challenges[fresh] = challengeIn(s, fetched(s.site, options...))
+			s.challenges[fresh] = challengeIn(s, fetched(s.site, append(options, toFetch)...))
 		}
 		require.Contains(s, s.challenges, name, "a challenge that a step has kept")
 		options = append(options, proving(solve(s, s.challenges[name])))
@@ -305,6 +305,12 @@ func waitsAtMost(d time.Duration) func(*scene) {
 func fails(fault func(context.Context, int) error) func(*scene) {
 	return func(s *scene) { s.ledger.Fault = fault }
 }
+
+// Requests of the endpoints.
+var toFetch, toRedeem = both(method(http.MethodGet), path("/tally/challenge")), path("/tally/redeem")
+
+func costly(cfg *middleware.Config)  { cfg.Cost = costOf }
+func quietly(cfg *middleware.Config) { cfg.Quiet = true }
 
 // both changes a request twice.
 func both(one, other option) option { return func(r *http.Request) { one(r); other(r) } }
