@@ -199,30 +199,6 @@ func TestChallengeIsCopied(t *testing.T) {
 	require.EqualValues(t, 16, challengeIn(t, send(h)).Work)
 }
 
-// Reconfigure keeps what was sold, what was opened and what is spent.
-func TestReconfigureKeepsSales(t *testing.T) {
-	cfg := challenging(new(clock), middleware.Newcomers)
-	h := newSite(t, cfg)
-	proof := solved(t, fetched(h))
-	tok := bought(t, h)
-	require.Equal(t, 3, admitted(h, 3, showing(tok)))
-	require.Equal(t, 200, redeemed(h, proof).StatusCode)
-	cfg.Secrets = [][]byte{secret("next"), secret("a")}
-	cfg.Limits = []middleware.Limit{fixed(7, time.Minute)}
-	require.NoError(t, h.M.Reconfigure(cfg))
-	require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work)
-	require.Equal(t, 200, redeemed(h, proof).StatusCode, "held, at whatever price")
-	require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work)
-	require.Equal(t, 4, admitted(h, 9, showing(tok)), "and its new quota")
-
-	cfg.Challenge.Mode = middleware.EveryRequest
-	require.NoError(t, h.M.Reconfigure(cfg))
-	single := solved(t, send(h))
-	require.Equal(t, 1, admitted(h, 2, proving(single)))
-	require.NoError(t, h.M.Reconfigure(cfg))
-	require.Zero(t, admitted(h, 2, proving(single)))
-}
-
 // post sends a form and returns the status.
 func posting(t testing.TB, c *http.Client, url string) int {
 	t.Helper()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -305,6 +306,65 @@ func waitsAtMost(d time.Duration) func(*scene) {
 func fails(fault func(context.Context, int) error) func(*scene) {
 	return func(s *scene) { s.ledger.Fault = fault }
 }
+
+// would is what shadow mode lets pass: the status that it would have had; 0 is none.
+func would(status int) func(*scene) {
+	return func(s *scene) {
+		require.Empty(s, s.last.Header.Values("Retry-After"))
+		d := s.decision()
+		require.Equal(s, []any{true, status == 0, status}, []any{d.Allowed, d.Admitted, d.Status})
+	}
+}
+
+// remain are what is left of the limits, in turn.
+func remain(want ...int64) func(*scene) {
+	return func(s *scene) {
+		var left []int64
+		for _, l := range s.decision().Limits() {
+			left = append(left, l.Remaining)
+		}
+		require.Equal(s, want, left)
+	}
+}
+
+// tokens are how many were looked at, and the error of the last that was not accepted.
+func tokens(n int, err error) func(*scene) {
+	return func(s *scene) {
+		require.Equal(s, n, s.decision().Tokens)
+		require.Equal(s, err, s.decision().TokenErr)
+	}
+}
+
+func err(err error) func(*scene) {
+	return func(s *scene) { require.Equal(s, err, s.decision().TokenErr) }
+}
+
+// becomes gives the first instance another configuration: that of the scene, changed.
+func becomes(changes ...change) func(*scene) {
+	return func(s *scene) {
+		s.cfg.Limits = slices.Clone(s.cfg.Limits)
+		if s.cfg.Challenge != nil {
+			c := *s.cfg.Challenge
+			s.cfg.Challenge = &c
+		}
+		for _, change := range changes {
+			change(&s.cfg)
+		}
+		s.at(0).To(s, s.cfg)
+	}
+}
+
+func signedBy(names ...string) change {
+	return func(cfg *middleware.Config) {
+		cfg.Secrets = nil
+		for _, name := range names {
+			cfg.Secrets = append(cfg.Secrets, secret(name))
+		}
+	}
+}
+
+// unaddressed is a request by a socket without an address.
+func unaddressed(r *http.Request) { r.RemoteAddr = "@" }
 
 // Requests of the endpoints.
 var toFetch, toRedeem = both(method(http.MethodGet), path("/tally/challenge")), path("/tally/redeem")
