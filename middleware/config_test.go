@@ -332,34 +332,23 @@ func TestSkippedRequestsAreNotCounted(t *testing.T) {
 	require.Equal(t, 5, admitted(h, 20))
 }
 
-func TestDefaultCostIsOne(t *testing.T) {
-	cfg := contact(new(clock))
-	h := newSite(t, cfg)
-	send(h)
-	require.EqualValues(t, 1, h.Decisions.Last().Cost)
-	require.Equal(t, "contact", h.Decisions.Last().Policy)
-}
-
-func TestTiers(t *testing.T) {
-	now := new(clock)
-	cfg := contact(now)
-	cfg.Tiers = map[string][]middleware.Limit{
-		"pro": {{Algorithm: middleware.FixedWindow, Quota: 8, Window: time.Minute}},
-	}
-	cfg.Identity = byTier(only(middleware.APIKey("key-17")))
-	h := newSite(t, cfg)
+func TestConfig(t *testing.T) {
 	pro := with("Tier", "pro")
-
-	require.Equal(t, `"contact";q=8;w=60`, send(h, pro).Header.Get("RateLimit-Policy"))
-	require.Equal(t, "pro", h.Decisions.Last().Tier)
-	require.Equal(t, 4, admitted(h, 10), "the tier is no part of who is asking: one count")
-	require.Equal(t, 3, admitted(h, 10, pro), "of eight")
-	require.Empty(t, h.Log.Lines())
-
-	resp := requireStatus(t, http.StatusTooManyRequests, send(h, with("Tier", "no such")), "an unknown tier is no freedom")
-	require.Equal(t, `"contact";q=5;w=60`, resp.Header.Get("RateLimit-Policy"))
-	require.Empty(t, h.Decisions.Last().Tier)
-	require.Len(t, h.Log.Lines(), 1, "and is logged")
+	play(t, []scenario{
+		{"a request costs one", limiting(), []step{{want: 200, see: all{func(s *scene) {
+			require.EqualValues(s, 1, s.decision().Cost)
+			require.Equal(s, "contact", s.decision().Policy)
+		}}}}},
+		{"tiers share one count", limiting(func(cfg *middleware.Config) {
+			cfg.Tiers, cfg.Identity = map[string][]middleware.Limit{"pro": {fixed(8, time.Minute)}}, byTier(only(middleware.APIKey("key-17")))
+		}), []step{
+			{as: pro, want: 200, fields: fields{"RateLimit-Policy": `"contact";q=8;w=60`}, see: all{func(s *scene) { require.Equal(s, "pro", s.decision().Tier) }}},
+			{times: 10, passes: 4}, {as: pro, times: 10, passes: 3, see: all{told()}},
+			{as: with("Tier", "no such"), want: 429, fields: fields{"RateLimit-Policy": `"contact";q=5;w=60`}, see: all{told("tier-unknown"), func(s *scene) {
+				require.Empty(s, s.decision().Tier)
+			}}},
+		}},
+	})
 }
 
 // Without a token the limits are told all the same, also where a handler changes what a request has cost.

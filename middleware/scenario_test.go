@@ -96,6 +96,11 @@ func working(mode middleware.Mode, changes ...change) setup {
 	return by(func(c *clock) middleware.Config { return challenging(c, mode) }, changes...)
 }
 
+// roomed has a waiting room.
+func roomed(mode middleware.Mode, changes ...change) setup {
+	return by(func(c *clock) middleware.Config { return waiting(c, mode) }, changes...)
+}
+
 func byCounter(changes ...change) setup {
 	return func(s *scene) middleware.Config {
 		return by(func(c *clock) middleware.Config { return paid(c, s.ledger) }, changes...)(s)
@@ -365,6 +370,19 @@ func signedBy(names ...string) change {
 
 // unaddressed is a request by a socket without an address.
 func unaddressed(r *http.Request) { r.RemoteAddr = "@" }
+
+// exhausting uses up what a mode gives without work.
+func exhausting(mode middleware.Mode) step {
+	if mode == middleware.WhenExhausted {
+		return step{times: 5, want: 200}
+	}
+	return step{}
+}
+
+// same is a token that is that of a name, byte for byte.
+func same(name string) func(*scene) {
+	return func(s *scene) { require.Equal(s, s.tokens[name], tokenIn(s.last)) }
+}
 
 // Requests of the endpoints.
 var toFetch, toRedeem = both(method(http.MethodGet), path("/tally/challenge")), path("/tally/redeem")
