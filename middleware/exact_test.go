@@ -1218,20 +1218,6 @@ func TestAFullCounterIsTold(t *testing.T) {
 	}
 }
 
-// Where little is asked it takes longer, and is told all the same.
-func TestLoadThatMeetsFewRequestsIsTold(t *testing.T) {
-	c, l, h := paidSite(t)
-	l.Fault = func(context.Context, int) error { return exact.ErrContended }
-	for range 30 {
-		require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
-		c.Advance(50 * time.Second)
-	}
-	require.NotEmpty(t, h.Log.Lines())
-	require.True(t, h.M.Stats().Counter.Refusing)
-	c.Advance(time.Minute)
-	require.False(t, h.M.Stats().Counter.Refusing, "of a counter that nobody asks nothing is known")
-}
-
 // A rush for five seconds, however large, a third of calls that meet load all the time, and
 // an outage are not told of.
 func TestLoadThatIsNotTold(t *testing.T) {

@@ -167,6 +167,12 @@ func TestModes(t *testing.T) {
 			}}},
 			{show: "own", want: 200},
 		}},
+		{"own tokens count where tallies are sold", working(middleware.Newcomers), []step{
+			{do: buys("own"), show: "own", want: 200},
+			{do: becomes(func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }), show: "own", want: 403, see: all{func(s *scene) { require.Zero(s, s.decision().Tokens) }}},
+			{show: "own", prove: fresh, want: 200, see: all{shared, func(s *scene) { require.Empty(s, claimsIn(s, tokenIn(s.last)).Fam, "nor is it answered") }}},
+			{do: becomes(func(cfg *middleware.Config) { cfg.Challenge = nil }), show: "own", times: 9, passes: 4, see: all{shared}}, // nor where nothing is ever asked
+		}},
 		{"Newcomers: a shared token is nothing", working(middleware.Newcomers), []step{
 			{do: theirs(middleware.WhenExhausted, func(s *scene, h *site) { s.tokens["shared"] = tokenIn(send(h)) }),
 				show: "shared", cookie: "shared", want: 403, reason: middleware.NoToken, keep: "offer"},
@@ -336,31 +342,6 @@ func TestShuttingEveryRequest(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Tokens of own tallies count where tallies are sold: not here, and not where nothing is ever asked.
-func TestOwnTokensElsewhere(t *testing.T) {
-	cfg := challenging(new(clock), middleware.Newcomers)
-	m := newLimiter(t, cfg)
-	h := http.NewServeMux()
-	h.Handle("/", m.Handler(new(spy)))
-	h.Handle("/tally/", m.Endpoints())
-	own := bought(t, h)
-	require.Equal(t, http.StatusOK, send(h, showing(own)).StatusCode)
-
-	cfg.Challenge.Mode = middleware.EveryRequest
-	decisions := record(&cfg)
-	require.NoError(t, m.Reconfigure(cfg))
-	require.Equal(t, http.StatusForbidden, send(h, showing(own)).StatusCode)
-	require.Zero(t, decisions.Last().Tokens)
-	resp := requireStatus(t, http.StatusOK, send(h, showing(own), proving(solved(t, send(h)))))
-	require.Empty(t, claimsIn(t, tokenIn(resp)).Fam, "nor is it answered")
-	require.False(t, decisions.Last().Own)
-
-	cfg.Challenge = nil
-	require.NoError(t, m.Reconfigure(cfg))
-	require.Equal(t, 4, admitted(h, 9, showing(own)))
-	require.False(t, decisions.Last().Own)
 }
 
 // An own tally is limited by its id, whoever shows it; where it is bound it is good for its buyer alone.

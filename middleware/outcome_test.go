@@ -54,18 +54,10 @@ var right = with("X-Password", "right")
 
 func TestOutcomeCountsFailuresAlone(t *testing.T) {
 	for _, m := range []string{http.MethodGet, http.MethodPost} {
-		c := new(clock)
-		h := newLimiter(t, login(c)).Handler(http.HandlerFunc(passwords))
-		for range 100 {
-			require.Equal(t, http.StatusSeeOther, send(h, method(m), right).StatusCode)
-		}
-		for range 5 {
-			require.Equal(t, http.StatusUnauthorized, send(h, method(m)).StatusCode)
-		}
-		resp := requireStatus(t, http.StatusTooManyRequests, send(h, method(m), right))
-		require.NotEmpty(t, resp.Header.Get("Retry-After"))
-		c.Advance(time.Minute)
-		require.Equal(t, http.StatusUnauthorized, send(h, method(m)).StatusCode)
+		play(t, []scenario{{m, by(login).serving(passwords), []step{
+			{as: both(method(m), right), times: 100, want: 303}, {as: method(m), times: 5, want: 401},
+			{as: both(method(m), right), want: 429, fields: fields{"Retry-After": anything}}, {after: time.Minute, as: method(m), want: 401},
+		}}})
 	}
 }
 

@@ -306,6 +306,15 @@ func TestSales(t *testing.T) {
 		{"a spent shared token in the field hides no own one in the cookie", working(middleware.WhenExhausted), []step{
 			{times: 5, show: latest, want: 200, keep: "shared"}, {do: buys("own")}, pays, pays, pays, pays, pays, {show: "shared", cookie: "own", want: 429},
 		}},
+		{"a client whose pass is used up is told when the shared tally gives way", working(middleware.WhenExhausted, limits(fixed(48, 24*time.Hour)), func(cfg *middleware.Config) {
+			cfg.Challenge.Crowd, cfg.Challenge.PassTime, cfg.Challenge.NoWaitingRoom = 1, 24*time.Hour-time.Second, true
+		}), []step{
+			{times: 60, passes: 48}, {do: buys("own"), show: "own", times: 60, passes: 48}, // rounded up
+			{show: "own", want: 429, keep: "offer", see: all{shared, func(s *scene) {
+				require.NotEmpty(s, s.challenges["offer"].Text)
+				require.GreaterOrEqual(s, retryAfter(s, s.last), 23*time.Hour)
+			}}},
+		}},
 		{"a spent own token hides no shared quota", working(middleware.WhenExhausted), []step{
 			{do: planted("spent"), show: "spent", times: 9, passes: 5}, {as: from("203.0.113.2"), cookie: "spent", times: 9, passes: 5},
 		}},
@@ -589,22 +598,6 @@ func TestPassIsTold(t *testing.T) {
 	require.LessOrEqual(t, wait, 24*time.Minute+150*time.Second)
 	now.Advance(wait)
 	require.Equal(t, http.StatusForbidden, send(h, showing(tok)).StatusCode, "and then there is the next to buy")
-}
-
-// A client whose pass is used up is told when the shared tally gives way, not when its own one ends.
-func TestSpentPassSendsToTheSharedTally(t *testing.T) {
-	now := new(clock)
-	cfg := challenging(now, middleware.WhenExhausted)
-	cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 48, Window: 24 * time.Hour}}
-	cfg.Challenge.Crowd, cfg.Challenge.PassTime, cfg.Challenge.NoWaitingRoom = 1, 24*time.Hour-time.Second, true
-	h := newSite(t, cfg)
-	require.Equal(t, 48, admitted(h, 60))
-	tok := bought(t, h)
-	require.Equal(t, 48, admitted(h, 60, showing(tok)), "rounded up")
-	resp := requireStatus(t, http.StatusTooManyRequests, send(h, showing(tok)))
-	require.False(t, h.Decisions.Last().Own)
-	require.GreaterOrEqual(t, retryAfter(t, resp), 23*time.Hour)
-	challengeIn(t, resp)
 }
 
 // What costs more than any pass has is charged to the shared tally of a client that has

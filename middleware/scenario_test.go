@@ -29,12 +29,14 @@ type step struct {
 	after time.Duration // the clock moves on
 	do    func(*scene)  // and something else happens
 
-	times  int    // the request is sent; 0 is once
-	on     int    // to the instance of this number
-	as     option // it differs from POST / of 203.0.113.1
-	show   string // it shows these tokens: names that steps have kept, or latest
-	cookie string // it shows these tokens by cookie
-	prove  string // it shows proofs for the challenges of these names; fresh is fetched for it
+	times  int           // the request is sent; 0 is once
+	every  time.Duration // the clock moves on after each
+	on     int           // to the instance of this number
+	as     option        // it differs from POST / of 203.0.113.1
+	show   string        // it shows these tokens: names that steps have kept, or latest
+	cookie string        // it shows these tokens by cookie
+	hold   string        // it holds wait tickets of these names
+	prove  string        // it shows proofs for the challenges of these names; fresh is fetched for it
 
 	want   int               // each is answered with this status; with 0, see passes
 	passes int               // so many are answered 200
@@ -42,7 +44,7 @@ type step struct {
 	retry  int               // each has a Retry-After of so many seconds before jitter
 	reason middleware.Reason // each decision has this reason
 	proof  middleware.Reason // and says this of the proof
-	keep   string            // the token and the challenge of the last answer have this name from now on
+	keep   string            // the token, the challenge and the ticket of the last answer have this name from now on
 	see    all               // and more is seen of the last one
 }
 
@@ -70,6 +72,7 @@ type scene struct {
 	last       *http.Response
 	body       string
 	tokens     map[string]string
+	tickets    map[string]string
 	challenges map[string]pow.Challenge
 }
 
@@ -123,7 +126,7 @@ func play(t *testing.T, scenarios []scenario) {
 }
 
 func (s scenario) play(in *scene) {
-	in.now, in.tokens, in.challenges = new(clock), map[string]string{}, map[string]pow.Challenge{}
+	in.now, in.tokens, in.tickets, in.challenges = new(clock), map[string]string{}, map[string]string{}, map[string]pow.Challenge{}
 	in.ledger = newLedger(in.now)
 	in.cfg = s.setup(in)
 	for i := range s.steps {
@@ -170,6 +173,7 @@ func (s *scene) step(number int, is step) {
 			passed++
 		}
 		s.answered(is)
+		s.now.Advance(is.every)
 	}
 	if is.want == 0 {
 		require.Equal(s, is.passes, passed, "of %d requests", is.times)
@@ -196,7 +200,7 @@ func (s *scene) request(is step) (options []option) {
 		require.Contains(s, s.challenges, name, "a challenge that a step has kept")
 		options = append(options, proving(solve(s, s.challenges[name])))
 	}
-	return append(options, showing(s.named(is.show)...), showingCookie(s.named(is.cookie)...))
+	return append(options, showing(s.named(s.tokens, is.show)...), showingCookie(s.named(s.tokens, is.cookie)...), holding(s.named(s.tickets, is.hold)...))
 }
 
 func (s *scene) answered(is step) {
@@ -229,30 +233,33 @@ func (s *scene) answered(is step) {
 	}
 }
 
-// named are the tokens of these names.
-func (s *scene) named(names string) (tokens []string) {
+// named are the values of these names.
+func (s *scene) named(of map[string]string, names string) (values []string) {
 	for _, name := range strings.Fields(names) {
-		require.True(s, name == latest || s.tokens[name] != "", "no step has kept a token as %s", name)
-		if tok := s.tokens[name]; tok != "" {
-			tokens = append(tokens, tok)
+		require.True(s, name == latest || of[name] != "", "no step has kept %s", name)
+		if of[name] != "" {
+			values = append(values, of[name])
 		}
 	}
-	return tokens
+	return values
 }
 
 func (s *scene) remember(name string) {
-	tok := tokenIn(s.last)
-	if c := cookieIn(s.last); tok == "" && c != nil {
-		tok = c.Value
-	}
+	delete(s.tokens, name)
+	delete(s.challenges, name)
+	delete(s.tickets, name)
 	if s.last.Header.Get(middleware.ChallengeHeader) != "" {
 		s.challenges[name] = challengeIn(s, s.answer())
-	} else {
-		require.NotEmpty(s, tok, "a token or a challenge to keep")
 	}
-	if tok != "" {
+	if ticket := waitCookieIn(s, s.last); ticket != "" {
+		s.tickets[name] = ticket
+	}
+	if tok := tokenIn(s.last); tok != "" {
 		s.tokens[name] = tok
+	} else if c := cookieIn(s.last); c != nil && s.tickets[name] == "" {
+		s.tokens[name] = c.Value
 	}
+	require.NotEmpty(s, s.challenges[name].Text+s.tickets[name]+s.tokens[name], "nothing to keep")
 }
 
 func (s *scene) decision() middleware.Decision { return s.site.Decisions.Last() }

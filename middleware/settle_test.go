@@ -105,10 +105,12 @@ func TestSettle(t *testing.T) {
 func TestSettlements(t *testing.T) {
 	of := func(quota int64) change { return func(cfg *middleware.Config) { *cfg = metered(*cfg, quota) } }
 	left := func(n int, names string) func(*scene) { // to a client that shows these tokens
-		return func(s *scene) { require.EqualValues(s, n, leftOf(s, s.site.M, showing(s.named(names)...))) }
+		return func(s *scene) { require.EqualValues(s, n, leftOf(s, s.site.M, showing(s.named(s.tokens, names)...))) }
 	}
 	elsewhere := func(n int, names string) func(*scene) { // on an instance that knows nothing
-		return func(s *scene) { require.EqualValues(s, n, leftOf(s, newLimiter(s, s.cfg), showing(s.named(names)...))) }
+		return func(s *scene) {
+			require.EqualValues(s, n, leftOf(s, newLimiter(s, s.cfg), showing(s.named(s.tokens, names)...)))
+		}
 	}
 	play(t, []scenario{
 		// 40 in the window before weigh 40·(60−e)/60: 9 of them are left from 46.5 s on.
