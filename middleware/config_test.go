@@ -50,6 +50,25 @@ func wordy(quota int64) (all []middleware.Limit) {
 	return all
 }
 
+// A mistake is a change to a configuration, the field that New names, and what it says of it.
+type mistake struct {
+	field string
+	spoil change
+	says  string // a part of the line
+}
+
+// requireMistakes has New refuse each, for the one field alone.
+func requireMistakes(t *testing.T, of func(*clock) middleware.Config, mistakes []mistake) {
+	for _, mistake := range mistakes {
+		t.Run(mistake.field+" "+mistake.says, func(t *testing.T) {
+			m, err := middleware.New(by(of, mistake.spoil)(&scene{now: new(clock)}))
+			require.Nil(t, m)
+			require.Equal(t, []string{mistake.field}, problems(t, err), "%v", err)
+			require.Contains(t, err.Error()+"\n", mistake.says)
+		})
+	}
+}
+
 func TestBadConfigurations(t *testing.T) {
 	short := secret("a")[:31]
 	tooMany := make([][]byte, 9)
@@ -57,11 +76,7 @@ func TestBadConfigurations(t *testing.T) {
 		tooMany[i] = secret(string(rune('a' + i)))
 	}
 	type config = middleware.Config
-	for _, test := range []struct {
-		field string
-		spoil func(*config)
-		says  string
-	}{
+	requireMistakes(t, contact, []mistake{
 		{"Policy", func(c *config) { c.Policy = "" }, "1 to 32"},
 		{"Policy", func(c *config) { c.Policy = "Contact" }, "a-z"},
 		{"Policy", func(c *config) { c.Policy = "con tact" }, "a-z"},
@@ -86,7 +101,9 @@ func TestBadConfigurations(t *testing.T) {
 		{"Limits[0].Algorithm", func(c *config) { c.Limits[0].Algorithm = 200 }, "SlidingWindow"},
 		{"Limits[0].Burst", func(c *config) { c.Limits[0].Burst = 3 }, "TokenBucket"},
 		{"Limits[0].Name", func(c *config) { c.Limits[0].Name = "No!" }, "a-z"},
-		{"Limits[1].Name", func(c *config) { c.Limits = append(c.Limits, c.Limits[0], c.Limits[0])[1:] }, ""},
+		{"Limits[2].Name", func(c *config) { // two unnamed limits of one window are two limits of one name
+			c.Limits = []middleware.Limit{fixed(5, time.Minute), fixed(6, time.Minute), fixed(7, time.Minute)}
+		}, "taken"},
 		{"Limits[1].Name", func(c *config) {
 			c.Limits = []middleware.Limit{fixed(5, time.Minute), fixed(5, time.Hour)}
 			c.Limits[0].Name, c.Limits[1].Name = "same", "same"
@@ -122,20 +139,7 @@ func TestBadConfigurations(t *testing.T) {
 		{"Net56Factor", func(c *config) { c.Net56Factor = -1 }, "from 1"},
 		{"Net48Factor", func(c *config) { c.Net48Factor = -1 }, "from Net56Factor"},
 		{"Net48Factor", func(c *config) { c.Net48Factor = 7 }, "from Net56Factor"},
-	} {
-		t.Run(test.field+" "+test.says, func(t *testing.T) {
-			cfg := contact(new(clock))
-			test.spoil(&cfg)
-			if test.says == "" { // two unnamed limits of one window are two limits of one name
-				cfg.Limits = []middleware.Limit{fixed(5, time.Minute), fixed(6, time.Minute), fixed(7, time.Minute)}
-				test.field, test.says = "Limits[2].Name", "taken"
-			}
-			m, err := middleware.New(cfg)
-			require.Nil(t, m)
-			require.Equal(t, []string{test.field}, problems(t, err), "%v", err)
-			require.ErrorContains(t, err, test.says)
-		})
-	}
+	})
 }
 
 // everythingWrong is a configuration with a mistake in each field that can have one, and where New must find them.

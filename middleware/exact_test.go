@@ -195,16 +195,12 @@ func TestExactTrails(t *testing.T) {
 }
 
 func TestExactTrailsWantACounter(t *testing.T) {
-	c := new(clock)
-	cfg := contact(c)
-	cfg.Limits = []middleware.Limit{{Name: "day", Algorithm: storeless.RollingDay, Quota: 3, Window: 24 * time.Hour}}
-	_, err := middleware.New(cfg)
-	require.EqualError(t, err, "policy \"contact\": Limits[0].Algorithm: a rolling-day needs an exact counter; SlidingWindow is what comes closest without one")
-	cfg = paid(c, memory.New(0, c.Now))
-	cfg.Limits = []middleware.Limit{{Name: "day", Quota: 3, Window: 24 * time.Hour}}
-	cfg.Tiers = map[string][]middleware.Limit{"pro": {{Name: "day", Algorithm: storeless.RollingDay, Quota: 9, Window: 24 * time.Hour}}}
-	_, err = middleware.New(cfg)
-	require.EqualError(t, err, `policy "contact": Tiers["pro"]: must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone`)
+	rolling := middleware.Limit{Name: "day", Algorithm: storeless.RollingDay, Quota: 3, Window: 24 * time.Hour}
+	requireMistakes(t, contact, []mistake{{"Limits[0].Algorithm", limits(rolling), ": a rolling-day needs an exact counter; SlidingWindow is what comes closest without one\n"}})
+	requireMistakes(t, func(c *clock) middleware.Config { return paid(c, memory.New(0, c.Now)) }, []mistake{{`Tiers["pro"]`, func(cfg *middleware.Config) {
+		cfg.Limits = []middleware.Limit{{Name: "day", Quota: 3, Window: 24 * time.Hour}}
+		cfg.Tiers = map[string][]middleware.Limit{"pro": {rolling}}
+	}, ": must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone\n"}})
 }
 
 // A refusal that is remembered says what the counter's own says of the limit that refuses for longest: on the instance

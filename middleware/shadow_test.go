@@ -159,33 +159,21 @@ func TestSettleKnowsWhatShadowsCounted(t *testing.T) {
 }
 
 func TestShadowLimitIncorrect(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		change func(*middleware.Config)
-		want   string
-	}{
-		{"nothing in force", func(cfg *middleware.Config) { cfg.Limits = cfg.Limits[:1] },
-			`policy "contact": Limits: at least one limit must be in force, and no Shadow`},
-		{"an exact counter", func(cfg *middleware.Config) {
+	requireMistakes(t, func(c *clock) middleware.Config { return tried(contact(c)) }, []mistake{
+		{"Limits", func(cfg *middleware.Config) { cfg.Limits = cfg.Limits[:1] }, ": at least one limit must be in force, and no Shadow\n"},
+		{"Limits[0].Shadow", func(cfg *middleware.Config) {
 			cfg.Limits = cfg.Limits[:2]
 			cfg.Exact = &middleware.Exact{Counter: memory.New(0, nil), Outage: middleware.FailClosed}
-		}, `policy "contact": Limits[0].Shadow: cannot go with an exact counter, which charges all limits or none`},
-		{"by outcome", func(cfg *middleware.Config) { cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"trial"}} },
-			`policy "contact": ByOutcome.Limits: "trial" is a Shadow, and cannot count by outcome`},
-		{"none at the door but a shadow", func(cfg *middleware.Config) { cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"contact"}} },
-			`policy "contact": ByOutcome.Limits: must leave out at least one: what is free would not be limited at all`},
-		{"in force in a tier", func(cfg *middleware.Config) {
+		}, ": cannot go with an exact counter, which charges all limits or none\n"},
+		{"ByOutcome.Limits", func(cfg *middleware.Config) { cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"trial"}} },
+			": \"trial\" is a Shadow, and cannot count by outcome\n"},
+		{"ByOutcome.Limits", func(cfg *middleware.Config) { cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"contact"}} },
+			": must leave out at least one: what is free would not be limited at all\n"},
+		{`Tiers["pro"]`, func(cfg *middleware.Config) {
 			cfg.Tiers = map[string][]middleware.Limit{"pro": slices.Clone(cfg.Limits)}
 			cfg.Tiers["pro"][0].Shadow = false
-		}, `policy "contact": Tiers["pro"]: must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone`},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			cfg := tried(contact(new(clock)))
-			test.change(&cfg)
-			_, err := middleware.New(cfg)
-			require.EqualError(t, err, test.want)
-		})
-	}
+		}, ": must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone\n"},
+	})
 }
 
 // Of a shadow no client hears: not in any dialect of the fields, nor in a refusal, as JSON or as

@@ -407,25 +407,13 @@ func TestWhereTheWaitingRoomIs(t *testing.T) {
 }
 
 func TestBadWaitShares(t *testing.T) {
-	for _, test := range []struct {
-		field string
-		spoil func(*middleware.Config)
-	}{
-		{"WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom = -1 }},
-		{"WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom = 1 << 31 }},
-		{"NoWaitingRoom", func(cfg *middleware.Config) {
-			cfg.Challenge.WaitingRoom, cfg.Challenge.NoWaitingRoom = 5, true
-		}},
-		{"WaitingRoom", func(cfg *middleware.Config) {
-			cfg.Challenge.WaitingRoom, cfg.TokenTransport = 5, middleware.HeaderOnly
-		}},
-		{"WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom, cfg.InsecureNoMemory = 5, true }},
-	} {
-		cfg := challenging(new(clock), middleware.Newcomers)
-		test.spoil(&cfg)
-		_, err := middleware.New(cfg)
-		require.Equal(t, []string{"Challenge." + test.field}, problems(t, err), "%v", err)
-	}
+	requireMistakes(t, func(c *clock) middleware.Config { return challenging(c, middleware.Newcomers) }, []mistake{
+		{"Challenge.WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom = -1 }, "one in 1 to 2147483647"},
+		{"Challenge.WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom = 1 << 31 }, "one in 1 to 2147483647"},
+		{"Challenge.NoWaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom, cfg.Challenge.NoWaitingRoom = 5, true }, ""},
+		{"Challenge.WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom, cfg.TokenTransport = 5, middleware.HeaderOnly }, ""},
+		{"Challenge.WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom, cfg.InsecureNoMemory = 5, true }, ""},
+	})
 }
 
 // Every limit of every tier has its share, at least 1, in quota and burst.
