@@ -127,8 +127,8 @@ func (q *question) knows(text string, says *limiter.Tally) bool {
 	if q.sight == nil {
 		return false
 	}
-	rest, ok := q.who.holder.Rest(text)
-	return ok && q.sight.Knows(q.base.policy, q.who.key, rest, says) && q.carried.Expires(*says) > q.at.Unix()
+	rest := q.codec.Rest(text)
+	return rest != "" && q.sight.Knows(q.base.policy, q.who.key, rest, says) && q.carried.Expires(*says) > q.at.Unix()
 }
 
 // faultOfOwn returns why an own tally may not be charged for this request. Where
