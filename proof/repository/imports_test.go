@@ -64,7 +64,7 @@ var arrows = map[string][]string{
 	"proof/players":                   {module + "/middleware", module + "/pow"},
 	"internal/cells":                  {},
 	"proof/model":                     {module + "/storeless", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact", module + "/middleware/exact/ring"},
-	"internal/limiter":                {module + "/internal/cells"}, // the engine knows none of its doors
+	"internal/limiter":                {module + "/internal/cells", module + "/internal/gossip"}, // the engine knows none of its doors
 	"proof/mutants":                   {},
 	"proof/exactkit":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", testify, counters + "engine"},
 	"proof/faults":                    {exactkit, module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", kitPackage, testify},
@@ -74,14 +74,16 @@ var arrows = map[string][]string{
 		module + "/storeless", module + "/internal/limiter", module + "/pow", module + "/token", module + "/middleware", module + "/middleware/client", module + "/middleware/exact",
 		kitPackage, jwt, testify,
 	},
-	"proof/bounds":   {}, // tests alone
-	"proof/threats":  {},
-	"proof/truth":    {}, // what it judges, it does not import
-	"proof/paced":    {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kitPackage},
-	"internal/sale":  {module + "/internal/limiter", module + "/internal/cells"},
-	"internal/token": {module + "/internal/limiter", jwt},
-	"proof/pages":    {},
-	"proof/kit":      {module + "/proof/freeport"},
+	"proof/bounds":     {}, // tests alone
+	"proof/threats":    {},
+	"proof/truth":      {}, // what it judges, it does not import
+	"proof/paced":      {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kitPackage},
+	"internal/sale":    {module + "/internal/limiter", module + "/internal/cells"},
+	"internal/token":   {module + "/internal/limiter", module + "/internal/siphash", jwt},
+	"internal/siphash": {},
+	"internal/gossip":  {module + "/internal/siphash"},
+	"proof/pages":      {},
+	"proof/kit":        {module + "/proof/freeport"},
 
 	"middleware/middlewaretest":                {module + "/middleware", module + "/middleware/client", module + "/pow"},
 	"internal/clienttest":                      {module + "/middleware", module + "/middleware/exact", module + "/pow", counters + "memory"},
