@@ -39,7 +39,7 @@ func (r *Records) Joined(now time.Time, name uint64) {
 }
 
 // Gone has a peer neither told nor waited for. What it has counted stays.
-func (r *Records) Gone(name uint64) {
+func (r *Records) Gone(_ time.Time, name uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.peers[name]
@@ -83,7 +83,7 @@ func (r *Records) advance() {
 }
 
 // Ready says that the records of a peer were taken over, or that there is none. Before that, acknowledgements free nothing.
-func (r *Records) Ready() {
+func (r *Records) Ready(time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ready = true
@@ -98,7 +98,7 @@ func (r *Records) IsReady() bool {
 }
 
 // Farewell has all told that was not, at once.
-func (r *Records) Farewell() {
+func (r *Records) Farewell(time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.leaving = true
@@ -121,6 +121,7 @@ func (r *Records) Next(now time.Time) (at time.Time, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	first := int64(0)
+	r.seen = now.UnixMicro()
 	due := func(us int64) {
 		if us = max(us, 1); first == 0 || us < first {
 			first = us

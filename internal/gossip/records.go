@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/bits"
 	"sync"
-	"time"
 
 	"github.com/tallystick/tallystick/internal/siphash"
 )
@@ -51,6 +50,7 @@ type Records struct {
 	dirty   []uint32
 	urgent  bool
 	round   int64 // when the last batches were begun, µs
+	seen    int64 // when Next was asked last, µs
 	ready   bool
 	leaving bool
 	waiting map[uint64]*waiting
@@ -246,12 +246,12 @@ type Stats struct {
 }
 
 // Stats returns what has happened.
-func (r *Records) Stats(now time.Time) Stats {
+func (r *Records) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s, us := r.stats, now.UnixMicro()
+	s := r.stats
 	for i := range r.all {
-		if rec := &r.all[i]; r.keys[i] != 0 && !rec.over(us) {
+		if rec := &r.all[i]; r.keys[i] != 0 && !rec.over(r.seen) {
 			s.Records++
 			s.Unacked = max(s.Unacked, r.unacked(rec))
 		}

@@ -114,7 +114,7 @@ func newWorld(s setting, seed uint64) *world {
 		w.procs = append(w.procs, w.start(i))
 	}
 	for _, p := range w.procs {
-		p.records.Ready()
+		p.records.Ready(p.clock())
 		for _, o := range w.procs {
 			if o != p {
 				p.join(o)
@@ -234,7 +234,7 @@ func (p *process) tell(name uint64, l *link, b []byte) {
 			return
 		}
 		if w.now-l.silent > 2*time.Second { // dropped, until it answers a hello again
-			p.records.Gone(name)
+			p.records.Gone(p.clock(), name)
 			delete(p.links, name)
 			p.hello(l.to, true)
 			p.pump()
@@ -325,10 +325,10 @@ func (p *process) settle() {
 	}
 	switch {
 	case len(known) > 0:
-		p.pull(known[w.r.IntN(len(known))], 0, p.records.Ready)
+		p.pull(known[w.r.IntN(len(known))], 0, func() { p.records.Ready(p.clock()) })
 		w.after(200*time.Millisecond, p.settle) // it may die meanwhile
 	case w.now-p.began > time.Second:
-		p.records.Ready()
+		p.records.Ready(p.clock())
 		p.wake()
 	default:
 		w.after(5*time.Millisecond, p.settle)
@@ -341,14 +341,14 @@ func (w *world) restart(place int, farewell bool) {
 	old.waits = nil
 	if farewell {
 		old.gone = true
-		old.records.Farewell()
+		old.records.Farewell(old.clock())
 		old.pump()
 		w.after(400*time.Millisecond, func() {
 			old.dead = true
 			for _, o := range w.all {
 				if !o.dead && o.links[old.name] != nil {
 					delete(o.links, old.name)
-					o.records.Gone(old.name)
+					o.records.Gone(o.clock(), old.name)
 					o.pump()
 				}
 			}
