@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/gossip"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/internal/load"
 	"github.com/tallystick/tallystick/storeless"
@@ -24,6 +25,7 @@ type Middleware struct {
 
 	mu         sync.Mutex // guards the rest, which only Reconfigure changes
 	memory     *limiter.Memory
+	peers      *gossip.Records // nil: it counts alone
 	maxClients int
 	dearest    int64 // that a route costs by HandlerCost
 
@@ -77,7 +79,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 			m.maxClients = full.MaxClients
 			m.memory = limiter.NewMemory(full.MaxClients, e.base.policy.Len())
 		}
-		e.memory = m.memory
+		e.memory, e.peers = m.memory, m.peers
 		if e.exact == nil { // there tokens say more than the memory
 			e.sight = m.memory.Sight()
 		}

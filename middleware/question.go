@@ -24,6 +24,7 @@ type question struct {
 	proof string                    // "": none is shown
 
 	at    time.Time        // when it is decided
+	hears hearing          // until peers have heard
 	dc    *decisionContext // the decision, and the fields of the answer
 	who   subject          // the client
 	shown credentials      // what the request shows

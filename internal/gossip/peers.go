@@ -57,6 +57,7 @@ func (r *Records) Gone(_ time.Time, name uint64) {
 func (r *Records) Expire(now time.Time) (late []uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.begin(now.UnixMicro()) // a peer that cannot be sent anything owes an answer too
 	for name, p := range r.peers {
 		if !p.late && p.owes > 0 && now.UnixMicro()-p.owes >= lateAfter.Microseconds() {
 			p.late = true
@@ -158,9 +159,7 @@ func (r *Records) Batch(now time.Time, name uint64) []byte {
 	if p == nil || p.flying > 0 || us < p.last+tellAtMost.Microseconds() {
 		return nil
 	}
-	if len(r.dirty) > 0 && us >= r.nextRound() {
-		r.begin(us)
-	}
+	r.begin(us)
 	first := uint32(0)
 	for at := r.head; at > 0 && r.all[at-1].told.seq > p.acked; at = r.all[at-1].down {
 		first = at
@@ -184,8 +183,11 @@ func (r *Records) Batch(now time.Time, name uint64) []byte {
 	return e.b
 }
 
-// begin puts what is dirty into the next batches.
+// begin puts what is dirty into the next batches, if it is time.
 func (r *Records) begin(now int64) {
+	if len(r.dirty) == 0 || now < r.nextRound() {
+		return
+	}
 	for _, at := range r.dirty {
 		rec := &r.all[at]
 		rec.dirty = false
