@@ -51,6 +51,9 @@ type Config struct {
 	// Listener is where others connect. Default: one at Self. Close closes it.
 	Listener net.Listener
 
+	// Dial connects to others. Default: as of [net.Dialer].
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
 	// Logger is told what goes wrong. Default: slog.Default().
 	Logger *slog.Logger
 
@@ -126,6 +129,9 @@ func (c Config) withDefaults() (_ Config, errs []error) {
 		problem("TLS", "must have a certificate: each process is a server too")
 	}
 	c.Logger = cmp.Or(c.Logger, slog.Default())
+	if c.Dial == nil {
+		c.Dial = new(net.Dialer).DialContext
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}

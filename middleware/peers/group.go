@@ -50,7 +50,7 @@ type Group struct {
 	records  *gossip.Records
 	ours     hello
 	alarms   *alarms
-	net      network
+	dns      resolver
 	listener net.Listener
 	wake     chan struct{} // something is to be told
 	news     chan struct{} // Open and Close look again
@@ -65,6 +65,7 @@ type Group struct {
 	rings     []func() // alarms that are written when mu is unlocked: a log may be slow
 	roster    roster
 	peers     map[uint64]*peer
+	due       time.Time // when run looks again
 	listedAt  time.Time // when the list had this process last
 	counted   time.Time // when it was last looked for evicted records
 	evicted   uint64    // as there were then
@@ -73,12 +74,6 @@ type Group struct {
 	oldest    int
 	strangers uint64
 	gone      uint64
-}
-
-// A network is what a Group asks of the world.
-type network struct {
-	dial func(ctx context.Context, address string) (net.Conn, error)
-	dns  resolver
 }
 
 // unlock unlocks mu, and writes what there is to say.
@@ -176,12 +171,14 @@ func (g *Group) serve(conn net.Conn, place int) {
 func (g *Group) refused(from string, w *wire, err error) {
 	g.mu.Lock()
 	defer g.unlock()
+	if w == nil {
+		g.strangers++
+	}
 	var other versionError
 	switch {
 	case errors.As(err, &other):
 		g.ring(versionAlarm, w.theirs.address, "error", err)
-	case errors.Is(err, errStranger), errors.Is(err, errMalformed):
-		g.strangers++
+	case errors.Is(err, errStranger), errors.Is(err, errMalformed): // the others do no more than see whether the port is open
 		g.ring(strangerAlarm, "", "from", hostOf(from), "error", err)
 	}
 }
@@ -202,7 +199,7 @@ func (g *Group) dial(t *target) {
 	w, err := func() (*wire, error) {
 		ctx, cancel := context.WithTimeout(g.ctx, greeting)
 		defer cancel()
-		conn, err := g.net.dial(ctx, t.address)
+		conn, err := g.cfg.Dial(ctx, "tcp", t.address)
 		if err != nil {
 			return nil, err
 		}
@@ -292,7 +289,7 @@ func (g *Group) say(p *peer) {
 		return
 	}
 	p.status = time.Now()
-	b := binary.BigEndian.AppendUint64(nil, uint64(p.status.UnixMilli()))
+	b := binary.BigEndian.AppendUint64(nil, uint64(g.cfg.Now().UnixMilli()))
 	b = binary.BigEndian.AppendUint64(b, g.roster.digest)
 	b = binary.BigEndian.AppendUint64(b, p.era)
 	ready := byte(0)
@@ -320,12 +317,16 @@ func (g *Group) hear(p *peer, w *wire) {
 	for {
 		_ = w.w.SetReadDeadline(time.Now().Add(silence))
 		kind, content, err := w.read()
-		if err != nil || !g.handle(p, w, kind, content) {
-			break
+		if err == nil && g.handle(p, w, kind, content) {
+			continue
 		}
+		w.close()
+		g.mu.Lock()
+		if errors.Is(err, errForged) || errors.Is(err, errLong) {
+			g.ring(malformedAlarm, p.address, "error", err)
+		}
+		break
 	}
-	w.close()
-	g.mu.Lock()
 	if p.wire == w {
 		p.wire = nil
 	}
@@ -352,7 +353,9 @@ func (g *Group) handle(p *peer, w *wire, kind byte, content []byte) bool {
 			p.late = false
 			g.ring(backAlarm, p.address)
 		}
-		poke(g.wake)
+		if at, ok := g.records.Next(g.cfg.Now()); ok && at.Before(g.due) {
+			poke(g.wake)
+		}
 	case kind == statusFrame && len(content) == 25:
 		g.learn(p, content)
 		err = nil
@@ -401,7 +404,7 @@ func (g *Group) told(p *peer, batch []byte) error {
 // learn reads how a peer is. A frame may be read late, but never before it was written: so a clock that seems behind is
 // for the other end to tell.
 func (g *Group) learn(p *peer, content []byte) {
-	if ahead := time.UnixMilli(int64(binary.BigEndian.Uint64(content))).Sub(p.heard); ahead > skew {
+	if ahead := time.UnixMilli(int64(binary.BigEndian.Uint64(content))).Sub(g.cfg.Now()); ahead > skew {
 		g.ring(clockAlarm, p.address, "ahead", ahead.Round(time.Second))
 	}
 	switch digest := binary.BigEndian.Uint64(content[8:]); {
@@ -441,20 +444,28 @@ func (g *Group) run() {
 		case <-tick.C:
 			g.tend()
 		}
-		if at, ok := g.tell(); ok {
-			due.Reset(max(at.Sub(g.cfg.Now()), time.Millisecond))
-		}
+		due.Reset(max(g.tell(), time.Millisecond))
 	}
 }
 
-// tell tells all peers what is due, and returns when the next is.
-func (g *Group) tell() (time.Time, bool) {
+// tell tells all peers what is due, and returns how long it is until the next is.
+func (g *Group) tell() time.Duration {
 	g.mu.Lock()
 	defer g.unlock()
 	now := g.cfg.Now()
-	if at, ok := g.records.Next(now); !ok || at.After(now) {
-		return at, ok
+	if at, ok := g.records.Next(now); ok && !at.After(now) {
+		g.tellAll(now)
 	}
+	at, ok := g.records.Next(now)
+	if !ok {
+		at = now.Add(tendEvery)
+	}
+	g.due = at
+	return at.Sub(now)
+}
+
+// tellAll tells each peer what it is to be told.
+func (g *Group) tellAll(now time.Time) {
 	for _, name := range g.records.Expire(now) {
 		if p := g.peers[name]; p != nil {
 			p.late = true
@@ -469,7 +480,6 @@ func (g *Group) tell() (time.Time, bool) {
 			}
 		}
 	}
-	return g.records.Next(now)
 }
 
 // tend greets what the list has and this process does not hear, and drops what is silent.

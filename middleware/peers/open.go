@@ -27,12 +27,10 @@ const (
 // served: within a second if no peer answers, which the log tells. It reports all problems of cfg, each a
 // [storeless.ConfigError].
 func Open(cfg Config) (*Group, error) {
-	return open(cfg, network{func(ctx context.Context, address string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "tcp", address)
-	}, net.DefaultResolver})
+	return open(cfg, net.DefaultResolver)
 }
 
-func open(cfg Config, world network) (*Group, error) {
+func open(cfg Config, dns resolver) (*Group, error) {
 	cfg, errs := cfg.withDefaults()
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -45,7 +43,7 @@ func open(cfg Config, world network) (*Group, error) {
 		}
 	}
 	g := &Group{
-		cfg: cfg, alarms: newAlarms(cfg.Logger), net: world, listener: listener,
+		cfg: cfg, alarms: newAlarms(cfg.Logger), dns: dns, listener: listener,
 		wake: make(chan struct{}, 1), news: make(chan struct{}, 1), peers: make(map[uint64]*peer), listedAt: time.Now(),
 	}
 	g.ctx, g.stop = context.WithCancel(context.Background())
@@ -73,7 +71,7 @@ func (g *Group) ask() {
 	defer cancel()
 	find := g.cfg.Find
 	if find == nil {
-		find = func(ctx context.Context) ([]string, error) { return lookUp(ctx, g.net.dns, g.cfg.DNS, g.cfg.Self) }
+		find = func(ctx context.Context) ([]string, error) { return lookUp(ctx, g.dns, g.cfg.DNS, g.cfg.Self) }
 	}
 	list, err := find(ctx)
 	if err == nil {

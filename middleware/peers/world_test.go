@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,6 +43,7 @@ func (b *text) String() string {
 type world struct {
 	t     *testing.T
 	delay time.Duration
+	dns   zone
 
 	mu      sync.Mutex
 	changed chan struct{} // closed when a cut is
@@ -58,6 +60,34 @@ func newWorld(t *testing.T) *world {
 	})
 	return w
 }
+
+// A zone is DNS.
+type zone struct {
+	ips     atomic.Pointer[[]string]
+	srv     []*net.SRV
+	network atomic.Value
+}
+
+func (z *zone) LookupNetIP(_ context.Context, network, host string) (ips []netip.Addr, err error) {
+	z.network.Store(network)
+	list := z.ips.Load()
+	if list == nil || host != "tally.internal" {
+		return nil, errors.New("no such host")
+	}
+	for _, ip := range *list {
+		ips = append(ips, netip.MustParseAddr(ip))
+	}
+	return ips, nil
+}
+
+func (z *zone) LookupSRV(_ context.Context, service, proto, name string) (string, []*net.SRV, error) {
+	if service+proto != "" || name != "_peers._tcp.tally.internal" {
+		return "", nil, errors.New("no such host")
+	}
+	return name, z.srv, nil
+}
+
+func (z *zone) says(ips ...string) { z.ips.Store(&ips) }
 
 // cut has the network carry nothing between these, and everything else.
 func (w *world) cut(pairs map[[2]string]bool) {
@@ -106,8 +136,8 @@ func (e end) RemoteAddr() net.Addr { return addr(e.there) }
 func addr(s string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(s)) }
 
 // dial returns what a host dials with.
-func (w *world) dial(from string) func(ctx context.Context, address string) (net.Conn, error) {
-	return func(ctx context.Context, to string) (net.Conn, error) {
+func (w *world) dial(from string) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, _, to string) (net.Conn, error) {
 		if err := w.passes(ctx, from, to); err != nil {
 			return nil, err
 		}
@@ -231,13 +261,12 @@ type member struct {
 
 func (w *world) start(address string, change ...func(*Config)) *member {
 	m := &member{address: address, log: new(text)}
-	cfg := Config{Self: address, Secrets: secrets, Listener: w.listen(address), Logger: slog.New(slog.NewTextHandler(m.log, nil))}
-	var dns resolver
+	cfg := Config{Self: address, Secrets: secrets, Listener: w.listen(address), Dial: w.dial(address), Logger: slog.New(slog.NewTextHandler(m.log, nil))}
 	for _, c := range change {
 		c(&cfg)
 	}
 	began := time.Now()
-	g, err := open(cfg, network{w.dial(address), dns})
+	g, err := open(cfg, &w.dns)
 	require.NoError(w.t, err)
 	m.Group, m.took = g, time.Since(began)
 	return m
