@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
+	"io"
 	"net"
 	"slices"
 	"sync"
@@ -65,13 +66,14 @@ type Group struct {
 	rings     []func() // alarms that are written when mu is unlocked: a log may be slow
 	roster    roster
 	peers     map[uint64]*peer
+	era       uint64
 	due       time.Time // when run looks again
 	listedAt  time.Time // when the list had this process last
 	counted   time.Time // when it was last looked for evicted records
 	evicted   uint64    // as there were then
 	leaving   bool
-	unknown   [strangers]net.Conn // connections that have not shown a secret, and which is next to be closed for another
-	oldest    int
+	unknown   [strangers]net.Conn // connections that have not shown a secret
+	next      int                 // where the next has its place
 	strangers uint64
 	gone      uint64
 }
@@ -92,138 +94,74 @@ func (g *Group) ring(of alarm, member string, args ...any) {
 }
 
 // accept takes connections until the listener is closed.
-func (g *Group) accept(l net.Listener) {
+func (g *Group) accept() {
 	for {
-		conn, err := l.Accept()
-		switch {
-		case err != nil && g.leaves():
+		conn, err := g.listener.Accept()
+		g.mu.Lock()
+		switch leaving := g.leaving; {
+		case err == nil:
+			i := g.next % strangers
+			g.next++
+			if g.unknown[i] != nil {
+				_ = g.unknown[i].Close() // it has had its place for longest; a peer needs one for milliseconds
+			}
+			g.unknown[i] = conn
+			g.ended.Go(func() { g.serve(conn, &g.unknown[i]) })
+			g.mu.Unlock()
+		case leaving:
+			g.mu.Unlock()
 			return
-		case err != nil:
-			g.alarms.ring(deafAlarm, "", "error", err)
+		default:
+			g.ring(deafAlarm, "", "error", err)
+			g.unlock()
 			select {
 			case <-g.ctx.Done():
 			case <-time.After(tendEvery):
 			}
-		default:
-			g.ended.Go(func() { g.serve(conn, g.admit(conn)) })
 		}
-	}
-}
-
-func (g *Group) leaves() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.leaving
-}
-
-// admit gives a connection a place among those that have not shown a secret, and closes the one that has had it for
-// longest: a peer needs its place for milliseconds.
-func (g *Group) admit(conn net.Conn) (place int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	place = g.oldest % strangers
-	g.oldest++
-	if old := g.unknown[place]; old != nil {
-		_ = old.Close()
-	}
-	g.unknown[place] = conn
-	return place
-}
-
-// dismiss takes back a place.
-func (g *Group) dismiss(conn net.Conn, place int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.unknown[place] == conn {
-		g.unknown[place] = nil
 	}
 }
 
 // serve hears a connection of another.
-func (g *Group) serve(conn net.Conn, place int) {
-	w, kind, content, err := func() (w *wire, kind byte, content []byte, err error) {
-		defer g.dismiss(conn, place)
-		_ = conn.SetDeadline(time.Now().Add(greeting))
-		secured := conn
-		if g.cfg.TLS != nil {
-			secured = tls.Server(conn, g.cfg.TLS)
-		}
-		s, err := receive(secured, g.oursOn(conn), g.cfg.Secrets)
-		if s != nil {
-			w = newWire(s, conn, secured, false)
-		}
-		if err == nil { // a recorded hello is good; only who has the secret can make the first frame
-			kind, content, err = w.read()
-		}
-		return w, kind, content, err
-	}()
+func (g *Group) serve(conn net.Conn, place *net.Conn) {
+	var kind byte
+	var content []byte
+	w, err := g.shake(conn, "", receive)
+	if err == nil { // a recorded hello is good, but only an end that has the secret can make the first frame
+		kind, content, err = w.read()
+	}
+	g.mu.Lock()
+	if *place == conn {
+		*place = nil
+	}
+	if w == nil {
+		g.strangers++
+	}
+	if errors.Is(err, errStranger) || errors.Is(err, errMalformed) { // others do no more than see whether the port is open
+		from, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
+		g.ring(strangerAlarm, "", "from", from, "error", err)
+	}
+	g.unlock()
 	if err != nil {
 		_ = conn.Close()
-		g.refused(conn.RemoteAddr().String(), w, err)
-		return
-	}
-	if p := g.meet(w); p != nil && g.handle(p, w, kind, content) {
+	} else if p := g.meet(w); p != nil && g.handle(p, w, kind, content) {
 		g.hear(p, w)
 	}
 }
 
-// refused tells why a connection came to nothing.
-func (g *Group) refused(from string, w *wire, err error) {
-	g.mu.Lock()
-	defer g.unlock()
-	if w == nil {
-		g.strangers++
-	}
-	var other versionError
-	switch {
-	case errors.As(err, &other):
-		g.ring(versionAlarm, w.theirs.address, "error", err)
-	case errors.Is(err, errStranger), errors.Is(err, errMalformed): // the others do no more than see whether the port is open
-		g.ring(strangerAlarm, "", "from", hostOf(from), "error", err)
-	}
-}
-
-func hostOf(address string) string {
-	host, _, _ := net.SplitHostPort(address)
-	return host
-}
-
-func (g *Group) oursOn(conn net.Conn) hello {
-	h := g.ours
-	h.address = g.cfg.here(conn)
-	return h
-}
-
 // dial greets an address, and hears what answers there.
 func (g *Group) dial(t *target) {
-	w, err := func() (*wire, error) {
-		ctx, cancel := context.WithTimeout(g.ctx, greeting)
-		defer cancel()
-		conn, err := g.cfg.Dial(ctx, "tcp", t.address)
-		if err != nil {
-			return nil, err
-		}
-		defer context.AfterFunc(g.ctx, func() { _ = conn.Close() })()
-		_ = conn.SetDeadline(time.Now().Add(greeting))
-		secured := conn
-		if g.cfg.TLS != nil {
-			c := g.cfg.TLS.Clone()
-			if c.ServerName == "" {
-				c.ServerName = hostOf(t.address)
-			}
-			secured = tls.Client(conn, c)
-		}
-		s, err := greet(secured, g.oursOn(conn), g.cfg.Secrets)
-		if err != nil {
+	ctx, cancel := context.WithTimeout(g.ctx, greeting)
+	defer cancel()
+	var w *wire
+	conn, err := g.cfg.Dial(ctx, "tcp", t.address)
+	if err == nil {
+		unless := context.AfterFunc(g.ctx, func() { _ = conn.Close() })
+		if w, err = g.shake(conn, t.address, greet); err != nil {
 			_ = conn.Close()
-			var other versionError
-			if errors.As(err, &other) {
-				g.alarms.ring(versionAlarm, t.address, "error", err)
-			}
-			return nil, err
 		}
-		return newWire(s, conn, secured, true), nil
-	}()
+		unless()
+	}
 	var p *peer
 	if err == nil {
 		p = g.meet(w)
@@ -238,6 +176,30 @@ func (g *Group) dial(t *target) {
 	if p != nil {
 		g.hear(p, w)
 	}
+}
+
+// shake has both ends show a secret. There is a wire with an error if the other end has one and speaks another version.
+func (g *Group) shake(conn net.Conn, address string, say func(io.ReadWriter, hello, [][]byte) (*session, error)) (*wire, error) {
+	_ = conn.SetDeadline(time.Now().Add(greeting))
+	ours, secured := g.ours, conn
+	ours.address = g.cfg.here(conn)
+	if c := g.cfg.TLS; c != nil && address == "" {
+		secured = tls.Server(conn, c)
+	} else if c != nil {
+		c = c.Clone()
+		if c.ServerName == "" {
+			c.ServerName, _, _ = net.SplitHostPort(address)
+		}
+		secured = tls.Client(conn, c)
+	}
+	s, err := say(secured, ours, g.cfg.Secrets)
+	if s == nil {
+		return nil, err
+	}
+	if err != nil {
+		g.alarms.ring(versionAlarm, s.theirs.address, "error", err)
+	}
+	return newWire(s, conn, secured, address != ""), err
 }
 
 // meet takes a wire for the one of its peer. Where both ends have dialed, both keep what the lesser name has dialed.
@@ -279,7 +241,8 @@ func (g *Group) meet(w *wire) *peer {
 
 // begin begins anew with a peer: it is to ask for all records.
 func (g *Group) begin(p *peer) {
-	p.era++
+	g.era++
+	p.era = g.era
 	g.records.Joined(g.cfg.Now(), p.name)
 }
 
@@ -314,18 +277,18 @@ func (g *Group) want(p *peer) {
 
 // hear hears a peer until the wire ends.
 func (g *Group) hear(p *peer, w *wire) {
-	for {
+	var err error
+	for good := true; good; {
+		var kind byte
+		var content []byte
 		_ = w.w.SetReadDeadline(time.Now().Add(silence))
-		kind, content, err := w.read()
-		if err == nil && g.handle(p, w, kind, content) {
-			continue
-		}
-		w.close()
-		g.mu.Lock()
-		if errors.Is(err, errForged) || errors.Is(err, errLong) {
-			g.ring(malformedAlarm, p.address, "error", err)
-		}
-		break
+		kind, content, err = w.read()
+		good = err == nil && g.handle(p, w, kind, content)
+	}
+	w.close()
+	g.mu.Lock()
+	if errors.Is(err, errForged) || errors.Is(err, errLong) {
+		g.ring(malformedAlarm, p.address, "error", err)
 	}
 	if p.wire == w {
 		p.wire = nil

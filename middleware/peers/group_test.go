@@ -5,6 +5,7 @@ package peers
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -14,7 +15,7 @@ import (
 
 func addresses(n int) (list []string) {
 	for i := range n {
-		list = append(list, fmt.Sprintf("10.0.0.%d:9000", i+1))
+		list = append(list, fmt.Sprintf("10.0.%d.%d:9000", i/250, i%250+1))
 	}
 	return list
 }
@@ -150,6 +151,7 @@ func TestASilentPeerHoldsUpNoOther(t *testing.T) {
 				return all[2].sum() == 1100 && all[1].sum() == 1100 && all[0].sum() == 1100 && all[0].Stats().Late == nil
 			})
 			require.Less(t, took, 2*time.Second)
+			synctest.Wait()
 			if test.code == "peers-late" {
 				require.Contains(t, all[0].log.String(), "code=peers-back member=10.0.0.3:9000 ")
 			}
@@ -228,6 +230,28 @@ func TestAnAddressIsStartedAgain(t *testing.T) {
 		time.Sleep(silence + time.Second)
 		require.Equal(t, []string{list[1]}, all[0].Stats().Heard)
 		require.Empty(t, all[0].Stats().Late)
+		closeAll(all...)
+	})
+}
+
+// Where only one end has dropped the other, both take over each other's records when they meet again: what the one has
+// told the rest meanwhile, the other does not know.
+func TestOneEndHasDroppedTheOther(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w, list := newWorld(t), addresses(3)
+		all := w.fleet(list...)
+		time.Sleep(time.Second)
+		w.cut(map[[2]string]bool{{list[1], list[0]}: true}) // of two directions
+		for range 100 {
+			all[0].add(1)
+			time.Sleep(103 * time.Millisecond)
+		}
+		require.Contains(t, all[0].log.String(), "code=peers-gone member=10.0.0.2:9000 ")
+		require.NotContains(t, all[1].log.String(), "code=peers-gone ")
+		w.cut(away(list[1], list[2])) // it has it from nobody else
+		time.Sleep(500 * time.Millisecond)
+		require.Equal(t, 100, all[1].sum())
+		require.NotContains(t, all[1].log.String(), "code=peers-gone ")
 		closeAll(all...)
 	})
 }

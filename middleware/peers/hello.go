@@ -126,8 +126,11 @@ func greet(conn io.ReadWriter, ours hello, secrets [][]byte) (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("it hangs up at our hello, as one does that has other Secrets: %w", err)
 	}
-	theirs, _, err := verify(secrets[:1], asked, answer)
-	return agree(theirs, secrets[0], asked, answer, true), err
+	theirs, secret, err := verify(secrets[:1], asked, answer)
+	if secret == nil {
+		return nil, err
+	}
+	return agree(theirs, secret, asked, answer, true), err
 }
 
 // receive answers a hello as the listener. A stranger gets no answer; another version does, so that both ends know.

@@ -53,7 +53,7 @@ func open(cfg Config, dns resolver) (*Group, error) {
 	print := derive(cfg.Secrets[0], nil, "tallystick peers fingerprint")
 	g.ours = hello{version: version, name: binary.BigEndian.Uint64(name[:]) | 1, fingerprint: binary.BigEndian.Uint64(print)}
 	g.records = gossip.New(gossip.Config{Name: g.ours.name, Key: [16]byte(key), Wake: func() { poke(g.wake) }})
-	g.ended.Go(func() { g.accept(listener) })
+	g.ended.Go(g.accept)
 	g.ended.Go(g.run)
 	if cfg.Members != nil {
 		g.adopt(cfg.Members)
