@@ -18,11 +18,15 @@ const version = 1
 
 const (
 	magic     = "tallpeer"
-	nonceAt   = len(magic) + 1 + 8 + 8                     // after the version, the name and the fingerprint
-	addressAt = nonceAt + 32 + 1                           // after the nonce and the length of the address
-	macLen    = sha256.Size                                // of a hello
-	helloInfo = "tallystick peers hello"                   // for the key of hellos
-	framesBy  = "tallystick peers frames of the end that " // for the keys of frames
+	nonceAt   = len(magic) + 1 + 8 + 8 // after the version, the name and the fingerprint
+	addressAt = nonceAt + 32 + 1       // after the nonce and the length of the address
+	macLen    = sha256.Size            // of a hello
+
+	// What keys are for, as in docs/wire.md.
+	helloKey    = "tallystick/peers/hello"
+	dialerKey   = "tallystick/peers/dialer/1"
+	listenerKey = "tallystick/peers/listener/1"
+	talliesKey  = "tallystick/peers/tallies/1" // and the fingerprint
 )
 
 // A hello is the first message of each end.
@@ -77,7 +81,7 @@ func (h hello) sign(secret, asked []byte, n nonce) []byte {
 	b = append(b, n[:]...)
 	address := h.address[:min(len(h.address), 255)]
 	b = append(append(b, byte(len(address))), address...)
-	return append(b, macOf(derive(secret, nil, helloInfo), asked, b)...)
+	return append(b, macOf(derive(secret, nil, helloKey), asked, b)...)
 }
 
 // readHello reads one hello. It believes nothing of it, and keeps at most 345 bytes.
@@ -98,7 +102,7 @@ func readHello(r io.Reader) ([]byte, error) {
 func verify(secrets [][]byte, asked, b []byte) (h hello, secret []byte, err error) {
 	text := b[:len(b)-macLen]
 	for _, one := range secrets {
-		if hmac.Equal(macOf(derive(one, nil, helloInfo), asked, text), b[len(text):]) {
+		if hmac.Equal(macOf(derive(one, nil, helloKey), asked, text), b[len(text):]) {
 			at := len(magic)
 			h = hello{b[at], binary.BigEndian.Uint64(b[at+1:]), binary.BigEndian.Uint64(b[at+9:]), string(text[addressAt:])}
 			if h.version != version {
@@ -153,7 +157,7 @@ func receive(conn io.ReadWriter, ours hello, secrets [][]byte) (*session, error)
 // agree derives a key for each direction from all that both have said.
 func agree(theirs hello, secret, asked, answer []byte, dialer bool) *session {
 	salt := sha256.Sum256(append(asked[:len(asked):len(asked)], answer...))
-	dialed, answered := newSeal(derive(secret, salt[:], framesBy+"dials")), newSeal(derive(secret, salt[:], framesBy+"listens"))
+	dialed, answered := newSeal(derive(secret, salt[:], dialerKey)), newSeal(derive(secret, salt[:], listenerKey))
 	if dialer {
 		return &session{theirs, answered, dialed}
 	}

@@ -49,10 +49,9 @@ func open(cfg Config, dns resolver) (*Group, error) {
 	g.ctx, g.stop = context.WithCancel(context.Background())
 	var name [8]byte
 	_, _ = rand.Read(name[:]) // it never fails
-	key := derive(cfg.Secrets[0], nil, "tallystick peers tallies")
-	print := derive(cfg.Secrets[0], nil, "tallystick peers fingerprint")
-	g.ours = hello{version: version, name: binary.BigEndian.Uint64(name[:]) | 1, fingerprint: binary.BigEndian.Uint64(print)}
-	g.records = gossip.New(gossip.Config{Name: g.ours.name, Key: [16]byte(key), Wake: func() { poke(g.wake) }})
+	key := derive(cfg.Secrets[0], nil, talliesKey)
+	g.ours = hello{version: version, name: binary.BigEndian.Uint64(name[:]) | 1, fingerprint: binary.BigEndian.Uint64(key[16:])}
+	g.records = gossip.New(gossip.Config{Name: g.ours.name, Key: [16]byte(key[:16]), Wake: func() { poke(g.wake) }})
 	g.ended.Go(g.accept)
 	g.ended.Go(g.run)
 	if cfg.Members != nil {

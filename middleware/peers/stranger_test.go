@@ -10,6 +10,7 @@ import (
 	"net"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -127,6 +128,49 @@ type tap struct {
 
 func (c tap) Write(p []byte) (int, error) {
 	_, _ = c.record.Write(p)
+	return c.Conn.Write(p)
+}
+
+// Somebody on the wire who changes a byte ends the connection, which is made anew, and is told of.
+func TestAChangeOnTheWire(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w, list := newWorld(t), addresses(2)
+		var changes, after atomic.Int64
+		a := w.start(list[0], members(list[:1]...))
+		b := w.start(list[1], func(c *Config) {
+			dial := c.Dial
+			c.Members = list
+			c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := dial(ctx, network, address)
+				return &noise{Conn: conn, changes: &changes, at: after.Add(61)}, err
+			}
+		})
+		for range 200 {
+			b.add(1)
+			time.Sleep(11 * time.Millisecond)
+		}
+		require.Greater(t, changes.Load(), int64(5))
+		require.Contains(t, a.log.String(), "code=peers-malformed member=10.0.0.2:9000 error=")
+		after.Store(1 << 40)
+		until(t, func() bool { return a.sum() == 200 })
+		closeAll(a, b)
+	})
+}
+
+// A noise changes one byte of what its end says.
+type noise struct {
+	net.Conn
+	changes *atomic.Int64
+	at      int64
+}
+
+func (c *noise) Write(p []byte) (int, error) {
+	if i := c.at; i < int64(len(p)) && i >= 0 {
+		p = bytes.Clone(p)
+		p[i] ^= 1
+		c.changes.Add(1)
+	}
+	c.at -= int64(len(p))
 	return c.Conn.Write(p)
 }
 
