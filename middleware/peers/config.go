@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -77,24 +76,23 @@ func (c Config) withDefaults() (_ Config, errs []error) {
 	problem := func(field, format string, args ...any) {
 		errs = append(errs, &storeless.ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
-	var ports []string // of all that listen, as far as the list says
 	ways := 0
+	var named []string // addresses that have the port of all, if they have one
 	if c.Members != nil {
 		ways++
 		list, err := listOf(c.Members)
 		if err != nil {
 			problem("Members", "%v", err)
 		}
-		c.Members = list
-		ports = portsOf(list)
+		c.Members, named = list, list
 	}
 	if c.DNS != "" {
 		ways++
-		if name, err := addressOf(c.DNS); !strings.HasPrefix(c.DNS, "_") {
-			if err != nil {
+		if !strings.HasPrefix(c.DNS, "_") {
+			named = []string{c.DNS}
+			if err := check(c.DNS); err != nil {
 				problem("DNS", "%v, or a name that begins with _", err)
 			}
-			ports = portsOf([]string{name})
 		}
 	}
 	if c.Find != nil {
@@ -103,18 +101,15 @@ func (c Config) withDefaults() (_ Config, errs []error) {
 	if ways != 1 {
 		problem("Members", "one of Members, DNS and Find must name the processes, not %d", ways)
 	}
-	switch self, err := addressOf(c.Self); {
-	case c.Self != "" && err != nil:
-		problem("Self", "%v", err)
-	case c.Self != "":
-		c.Self = self
-		if port := portsOf([]string{self}); c.DNS != "" && ports != nil && !slices.Equal(port, ports) {
-			problem("Self", "must have port %s of DNS, where others connect", ports[0])
-		}
-	case c.Listener == nil && len(ports) != 1 && ways == 1 && errs == nil:
+	switch port := portOf(named); {
+	case c.Self == "" && c.Listener == nil && port == "" && errs == nil:
 		problem("Self", "must be host:port of this process: the list does not have one port for all")
-	case len(ports) == 1:
-		c.Self = ":" + ports[0]
+	case c.Self == "" && port != "":
+		c.Self = ":" + port
+	case c.Self != "" && check(c.Self) != nil:
+		problem("Self", "%v", check(c.Self))
+	case c.Self != "" && c.DNS != "" && port != "" && portOf([]string{c.Self}) != port:
+		problem("Self", "must have port %s of DNS, where others connect", port)
 	}
 	c.Secrets = slices.Clone(c.Secrets)
 	if len(c.Secrets) < 1 || len(c.Secrets) > maxSecrets {
@@ -138,16 +133,6 @@ func (c Config) withDefaults() (_ Config, errs []error) {
 	return c, errs
 }
 
-// portsOf returns the different ports of addresses.
-func portsOf(list []string) (ports []string) {
-	for _, address := range list {
-		_, port, _ := net.SplitHostPort(address)
-		ports = append(ports, port)
-	}
-	slices.Sort(ports)
-	return slices.Compact(ports)
-}
-
 // listens returns where this process listens.
 func (c Config) listens() string {
 	host, port, _ := net.SplitHostPort(c.Self)
@@ -159,12 +144,9 @@ func (c Config) listens() string {
 
 // here returns the address of this process, as the other end of a connection is to know it.
 func (c Config) here(conn net.Conn) string {
-	host, port, _ := net.SplitHostPort(c.Self)
-	if at, ok := conn.LocalAddr().(*net.TCPAddr); ok && host == "" {
-		if port == "" {
-			port = strconv.Itoa(at.Port)
-		}
-		return net.JoinHostPort(at.AddrPort().Addr().Unmap().WithZone("").String(), port)
+	if host, port, _ := net.SplitHostPort(c.Self); host == "" {
+		host, _, _ = net.SplitHostPort(conn.LocalAddr().String())
+		return net.JoinHostPort(host, port)
 	}
 	return c.Self
 }

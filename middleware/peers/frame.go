@@ -24,6 +24,7 @@ const (
 const (
 	headLen  = 5       // the length of the content, and the kind
 	mostLen  = 1 << 16 // of content
+	firstLen = 64      // of that of the first frame: its end may have a recorded hello and no secret
 	frameMAC = 16      // a forger has one guess a connection: 128 bits are enough
 )
 
@@ -67,7 +68,7 @@ func (s *seal) read(r io.Reader, buf *[]byte) (kind byte, content []byte, err er
 		return 0, nil, err
 	}
 	n := binary.BigEndian.Uint32(b)
-	if n > mostLen {
+	if n > mostLen || s.number == 0 && n > firstLen {
 		return 0, nil, errLong
 	}
 	b = append(b, make([]byte, int(n)+frameMAC)...)

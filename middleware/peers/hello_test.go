@@ -217,6 +217,7 @@ func TestFramesAreSigned(t *testing.T) {
 		"exchanged":     {joined(frames[1], frames[0]), 0, errForged},
 		"repeated":      {joined(frames[0], frames[0]), 1, errForged},
 		"left out":      {joined(frames[0], frames[2]), 1, errForged},
+		"huge at once":  {joined(binary.BigEndian.AppendUint32(nil, firstLen+1), make([]byte, 99)), 0, errLong},
 		"huge":          {joined(frames[0], binary.BigEndian.AppendUint32(nil, mostLen+1), make([]byte, 99)), 1, errLong},
 	} {
 		n, err := read(listener(), c.text)

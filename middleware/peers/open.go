@@ -3,6 +3,7 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -42,6 +43,7 @@ func open(cfg Config, dns resolver) (*Group, error) {
 			return nil, fmt.Errorf("peers: %w", err)
 		}
 	}
+	cfg.Self = cmp.Or(cfg.Self, ":"+portOf([]string{listener.Addr().String()}))
 	g := &Group{
 		cfg: cfg, alarms: newAlarms(cfg.Logger), dns: dns, listener: listener,
 		wake: make(chan struct{}, 1), news: make(chan struct{}, 1), peers: make(map[uint64]*peer), listedAt: time.Now(),
@@ -102,14 +104,11 @@ func (g *Group) follow() {
 // adopt takes a list, and greets what is new there.
 func (g *Group) adopt(list []string) {
 	g.mu.Lock()
-	before, changed := g.roster.adopt(list, time.Now())
-	if changed && before != nil {
-		g.ring(membersAlarm, "", "members", len(list), "came", without(list, before), "went", without(before, list))
+	if came, went, changed := g.roster.adopt(list, time.Now()); changed {
+		g.ring(membersAlarm, "", "members", len(list), "came", came, "went", went)
 	}
 	g.unlock()
-	if changed {
-		g.tend()
-	}
+	g.tend()
 }
 
 // start takes over the records of a peer.

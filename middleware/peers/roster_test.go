@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,31 +20,27 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// An address is written in one way everywhere, and a list is in one order.
-func TestAddresses(t *testing.T) {
-	for in, want := range map[string]string{
-		"10.0.0.7:9000":              "10.0.0.7:9000",
-		"[FD00:0::7]:9000":           "[fd00::7]:9000",
-		"[::ffff:10.0.0.7]:09000":    "10.0.0.7:9000",
-		"Pod-0.Peers.:9000":          "pod-0.peers:9000",
-		"10.0.0.7":                   "",
-		":9000":                      "",
-		"a:0":                        "",
-		"a:65536":                    "",
-		"0.0.0.0:1":                  "",
-		"[fe80::1%eth0]:1":           "",
-		"127.1:1":                    "",
-		"http://a:1":                 "",
-		"a b:1":                      "",
-		fmt.Sprintf("%0254d.a:1", 1): "",
-	} {
-		got, err := addressOf(in)
-		require.Equal(t, want, got, in)
-		require.Equal(t, want == "", err != nil, in)
+// A list is in one order, and each address is host:port.
+func TestLists(t *testing.T) {
+	for _, bad := range []string{"10.0.0.7", ":9000", "a:", "a:0", "a:65536", "a:http", "http://a:1", "fd00::1:9000"} {
+		_, err := listOf([]string{"a:1", bad})
+		require.ErrorContains(t, err, strconv.Quote(bad)+" must be host:port")
 	}
-	list, err := listOf([]string{"b:1", "a:1", "B.:1"})
+	list, err := listOf([]string{"b:1", "a:1", "b:1", "[fd00::7]:9000"})
 	require.NoError(t, err)
-	require.Equal(t, []string{"a:1", "b:1"}, list)
+	require.Equal(t, []string{"[fd00::7]:9000", "a:1", "b:1"}, list)
+	r, now := new(roster), time.Now()
+	_, _, changed := r.adopt([]string{"a:1", "b:1"}, now)
+	require.False(t, changed, "it is the first")
+	b := r.targets[1]
+	came, went, changed := r.adopt([]string{"b:1", "c:1"}, now)
+	require.True(t, changed)
+	require.Equal(t, []string{"c:1"}, came)
+	require.Equal(t, []string{"a:1"}, went)
+	require.Same(t, b, r.targets[0], "what is known of an address stays")
+	_, _, changed = r.adopt([]string{"b:1", "c:1"}, now)
+	require.False(t, changed)
+	require.EqualValues(t, 2, r.changes)
 }
 
 // All problems of a Config are told at once, and none shows a secret.
@@ -62,7 +59,7 @@ func TestProblems(t *testing.T) {
 		"Members: \"b\" must be host:port":                 func(c *Config) { c.Members = []string{"b"} },
 		"Members: must be 1 to 256 addresses, not 0":       func(c *Config) { c.Members = []string{} },
 		"Members: must be 1 to 256 addresses, not 257":     func(c *Config) { c.Members = addresses(257) },
-		"DNS: must be host:port, or a name that begins":    func(c *Config) { c.Members, c.DNS = nil, "a" },
+		"65535, or a name that begins with _":              func(c *Config) { c.Members, c.DNS = nil, "a" },
 		"must name the processes, not 0":                   func(c *Config) { c.Members = nil },
 		"must name the processes, not 2":                   func(c *Config) { c.DNS = "a:1" },
 		"must name the processes, not 3":                   func(c *Config) { c.DNS, c.Find = "a:1", func(context.Context) ([]string, error) { return nil, nil } },
