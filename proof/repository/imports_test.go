@@ -58,6 +58,7 @@ var arrows = map[string][]string{
 	"middleware/exact/pace":           {module + "/storeless", module + "/middleware/exact", inner + "httpfield"},
 	"middleware/exact/cas":            {module + "/storeless", module + "/middleware/exact", counters + "engine"},
 	"middleware/exact/cas/castest":    {module + "/middleware/exact/cas"},
+	"middleware/peers":                {module + "/storeless", module + "/internal/gossip"},
 	"middleware/client":               {module + "/pow", inner + "httpfield"},
 	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
 	"middleware/refusallog":           {module + "/middleware"},
@@ -128,6 +129,7 @@ var inTests = map[string][]string{
 		module + "/middleware", module + "/middleware/exact", counters + "memory", module + "/storeless", module + "/proof/handlers",
 		jwt, // T12 and T13: what another package, or a thief, does with it
 	},
+	"middleware/peers":    {module + "/proof/pages"},                               // the wire
 	"middleware/keptform": {module + "/middleware"},                                // whose refusals it answers
 	"internal/limiter":    {module + "/proof/pages", module + "/proof/truth"},      // tables
 	"middleware/exact":    {counters + "exacttest", counters + "memory", exactkit}, // the example
