@@ -15,16 +15,6 @@ const peersWait = 250 * time.Millisecond
 // outcomePause is when a request is decided anew that may wait for the outcome of another.
 const outcomePause = 10 * time.Millisecond
 
-// A hearing is how long a request waits for peers. It asks again after it has said that it waits, and then each time that
-// peers have heard of something.
-type hearing struct {
-	limit gossip.Limit // that it has to wait for, as the last charge said; its Key is 0 if none
-	least int64        // how much all limits have room for
-	on    gossip.Limit
-	freed <-chan struct{}
-	timer *time.Timer
-}
-
 // noteWait notes that a charge has to wait for peers, if it has; or that another was made in its place.
 func (q *question) noteWait(v *limiter.Verdict, l gossip.Limit) {
 	switch {

@@ -285,21 +285,6 @@ func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Ta
 	return begun
 }
 
-// found are the columns in which a tally has its cells, and the cells as far as it has any.
-type found [MaxLimits]struct {
-	col  *column
-	cell *cells.Cell
-}
-
-// look notes the cells of a tally. All cells of a request are looked for before any is
-// read: so they come from main memory together, and not one after the other.
-func (c *counts) look(p *Policy, at *spot, known *found) {
-	for i := range p.rules {
-		known[i].col = c.column(i, p.rules[i].id)
-		known[i].cell = at.find(known[i].col)
-	}
-}
-
 // keep writes t to memory.
 func (c *counts) keep(now int64, p *Policy, at *spot, from guest, t *Tally, known *found) {
 	for i := range p.rules {
