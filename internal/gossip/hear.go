@@ -72,8 +72,8 @@ func (r *Records) at(now int64, key uint64, seconds, number uint32) (at int, ahe
 func (r *Records) merge(at, place int, p pair) {
 	rec := &r.all[at]
 	plus, minus := r.pairsOf(at)[place].merge(p)
-	rec.others += plus - minus
-	rec.back += minus
+	rec.others += uint64(plus) - uint64(minus)
+	rec.back = min(rec.back+minus, most)
 }
 
 // Chunk returns records, all processes' pairs of each, from a place on, and where the next chunk begins; 0: this was the last.

@@ -73,7 +73,7 @@ func (p *pair) merge(o pair) (plus, minus uint32) {
 type record struct {
 	seconds, number uint32 // of the window; seconds 0: of something that ends at the Unix second number
 	own             pair
-	others          uint32 // the sum of their pairs
+	others          uint64 // the sum of their pairs
 	prev            uint32 // the sum of all in the window before
 	back, prevBack  uint32 // what others have given back since the tally was last looked at
 
@@ -159,7 +159,7 @@ func (r *Records) claim(now int64, key uint64, seconds, number uint32) int {
 }
 
 // sum returns what all have admitted and not given back, as far as is known here.
-func (rec *record) sum() uint32 { return rec.own.net() + rec.others }
+func (rec *record) sum() uint32 { return uint32(min(uint64(rec.own.net())+rec.others, most)) }
 
 // over reports whether nothing of a record counts any more.
 func (rec *record) over(now int64) bool {
@@ -225,7 +225,7 @@ func (r *Records) replace(name uint64) int {
 	r.oldest = (r.oldest + 1) % mostProcess
 	for i := range r.all {
 		p := &r.pairsOf(i)[place]
-		r.all[i].others -= p.net()
+		r.all[i].others -= uint64(p.net())
 		*p = pair{}
 	}
 	r.stats.Forgotten++
