@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package token
+// Package siphash is a short keyed hash: of subjects in tokens, and of tallies that peers tell each other.
+package siphash
 
 import (
 	"encoding/binary"
 	"math/bits"
 )
 
-// A sipKey is a key of SipHash-2-4 (Aumasson and Bernstein, SipHash: a fast short-input PRF,
+// A Key is a key of SipHash-2-4 (Aumasson and Bernstein, SipHash: a fast short-input PRF,
 // Indocrypt 2012), as its two words.
-type sipKey struct{ k0, k1 uint64 }
+type Key struct{ k0, k1 uint64 }
 
-func sipKeyOf(key [16]byte) sipKey {
-	return sipKey{binary.LittleEndian.Uint64(key[:]), binary.LittleEndian.Uint64(key[8:])}
+// New returns the key of these bytes.
+func New(key [16]byte) Key {
+	return Key{binary.LittleEndian.Uint64(key[:]), binary.LittleEndian.Uint64(key[8:])}
 }
 
-// sum returns SipHash-2-4 of b, in the order of bytes that the paper has.
-func (k sipKey) sum(b []byte) (sum [8]byte) {
-	s := sipState{
+// Sum returns SipHash-2-4 of b, in the order of bytes that the paper has.
+func (k Key) Sum(b []byte) (sum [8]byte) {
+	s := state{
 		k.k0 ^ 0x736f6d6570736575,
 		k.k1 ^ 0x646f72616e646f6d,
 		k.k0 ^ 0x6c7967656e657261,
@@ -39,16 +41,16 @@ func (k sipKey) sum(b []byte) (sum [8]byte) {
 	return sum
 }
 
-type sipState struct{ v0, v1, v2, v3 uint64 }
+type state struct{ v0, v1, v2, v3 uint64 }
 
-func (s *sipState) absorb(word uint64) {
+func (s *state) absorb(word uint64) {
 	s.v3 ^= word
 	s.round()
 	s.round()
 	s.v0 ^= word
 }
 
-func (s *sipState) round() {
+func (s *state) round() {
 	s.v0 += s.v1
 	s.v1 = bits.RotateLeft64(s.v1, 13) ^ s.v0
 	s.v0 = bits.RotateLeft64(s.v0, 32)
