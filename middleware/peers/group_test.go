@@ -148,13 +148,13 @@ func TestASilentPeerHoldsUpNoOther(t *testing.T) {
 				require.EqualValues(t, i+1, all[1].sum(), "%d", i)
 			}
 			require.Contains(t, all[0].log.String(), "code=peers-late member=10.0.0.3:9000 ")
-			require.Equal(t, []string{list[2]}, all[0].Stats().Late)
+			require.Equal(t, []string{list[2]}, all[0].Stats().Silent)
 			require.Equal(t, []string{list[1]}, all[0].Stats().Heard)
 			time.Sleep(test.cut - time.Second)
 			require.Contains(t, all[0].log.String(), "code="+test.code+" ")
 			w.cut(nil)
 			took := until(t, func() bool {
-				return all[2].sum() == 1100 && all[1].sum() == 1100 && all[0].sum() == 1100 && all[0].Stats().Late == nil
+				return all[2].sum() == 1100 && all[1].sum() == 1100 && all[0].sum() == 1100 && all[0].Stats().Silent == nil
 			})
 			require.Less(t, took, 2*time.Second)
 			synctest.Wait()
@@ -237,7 +237,7 @@ func TestAnAddressIsStartedAgain(t *testing.T) {
 		}
 		time.Sleep(silence + time.Second)
 		require.Equal(t, []string{list[1]}, all[0].Stats().Heard)
-		require.Empty(t, all[0].Stats().Late)
+		require.Empty(t, all[0].Stats().Silent)
 		closeAll(all...)
 	})
 }

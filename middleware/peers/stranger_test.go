@@ -115,7 +115,7 @@ func TestARecordingIsWorthNothing(t *testing.T) {
 		require.NotEmpty(t, said)
 		require.Equal(t, 5, a.sum())
 		require.NotContains(t, a.log.String(), "peers-back")
-		require.Equal(t, list[1:], a.Stats().Late)
+		require.Equal(t, list[1:], a.Stats().Silent)
 		closeAll(a)
 	})
 }
