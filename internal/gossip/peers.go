@@ -11,15 +11,6 @@ const (
 	lateAfter  = 100 * time.Millisecond
 )
 
-// A peer is one start of another process.
-type peer struct {
-	acked  uint64 // it has acknowledged what was told with this seq, and before
-	flying uint64 // the last seq in the batch that is under way; 0: none is
-	owes   int64  // since when it owes an answer, µs; 0: it owes none
-	last   int64  // when it was sent a batch, µs
-	late   bool
-}
-
 // Joined has a peer told from now on, from what the others have not acknowledged. What they have acknowledged is in the
 // chunks of any of them.
 func (r *Records) Joined(now time.Time, name uint64) {
@@ -57,6 +48,7 @@ func (r *Records) Gone(_ time.Time, name uint64) {
 func (r *Records) Expire(now time.Time) (late []uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.begin(now.UnixMicro()) // a peer that cannot be sent anything owes an answer too
 	for name, p := range r.peers {
 		if !p.late && p.owes > 0 && now.UnixMicro()-p.owes >= lateAfter.Microseconds() {
 			p.late = true
@@ -158,9 +150,7 @@ func (r *Records) Batch(now time.Time, name uint64) []byte {
 	if p == nil || p.flying > 0 || us < p.last+tellAtMost.Microseconds() {
 		return nil
 	}
-	if len(r.dirty) > 0 && us >= r.nextRound() {
-		r.begin(us)
-	}
+	r.begin(us)
 	first := uint32(0)
 	for at := r.head; at > 0 && r.all[at-1].told.seq > p.acked; at = r.all[at-1].down {
 		first = at
@@ -184,8 +174,11 @@ func (r *Records) Batch(now time.Time, name uint64) []byte {
 	return e.b
 }
 
-// begin puts what is dirty into the next batches.
+// begin puts what is dirty into the next batches, if it is time.
 func (r *Records) begin(now int64) {
+	if len(r.dirty) == 0 || now < r.nextRound() {
+		return
+	}
 	for _, at := range r.dirty {
 		rec := &r.all[at]
 		rec.dirty = false
@@ -242,29 +235,16 @@ func (r *Records) answered(now int64, p *peer) (back bool) {
 	return back
 }
 
-// link puts a record at the head of the list of what was told.
-func (r *Records) link(at int) {
-	rec, place := &r.all[at], uint32(at)+1
-	rec.up, rec.down = 0, r.head
-	if r.head > 0 {
-		r.all[r.head-1].up = place
+// Stats returns what has happened.
+func (r *Records) Stats() Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.stats
+	for i := range r.all {
+		if rec := &r.all[i]; r.keys[i] != 0 && !rec.over(r.seen) {
+			s.Records++
+			s.Unacked = max(s.Unacked, r.unacked(rec))
+		}
 	}
-	r.head = place
-}
-
-// unlink takes a record out of that list, if it is in there.
-func (r *Records) unlink(at int) {
-	rec := &r.all[at]
-	if rec.told.seq == 0 {
-		return
-	}
-	if rec.up > 0 {
-		r.all[rec.up-1].down = rec.down
-	} else {
-		r.head = rec.down
-	}
-	if rec.down > 0 {
-		r.all[rec.down-1].up = rec.up
-	}
-	rec.up, rec.down, rec.told = 0, 0, told{}
+	return s
 }

@@ -245,16 +245,44 @@ type Stats struct {
 	Busy      uint64 // requests that have waited in vain
 }
 
-// Stats returns what has happened.
-func (r *Records) Stats() Stats {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := r.stats
-	for i := range r.all {
-		if rec := &r.all[i]; r.keys[i] != 0 && !rec.over(r.seen) {
-			s.Records++
-			s.Unacked = max(s.Unacked, r.unacked(rec))
-		}
+// A peer is one start of another process.
+type peer struct {
+	acked  uint64 // it has acknowledged what was told with this seq, and before
+	flying uint64 // the last seq in the batch that is under way; 0: none is
+	owes   int64  // since when it owes an answer, µs; 0: it owes none
+	last   int64  // when it was sent a batch, µs
+	late   bool
+}
+
+// Waiting requests are of one limit.
+type waiting struct {
+	requests int64
+	freed    chan struct{}
+}
+
+// link puts a record at the head of the list of what was told.
+func (r *Records) link(at int) {
+	rec, place := &r.all[at], uint32(at)+1
+	rec.up, rec.down = 0, r.head
+	if r.head > 0 {
+		r.all[r.head-1].up = place
 	}
-	return s
+	r.head = place
+}
+
+// unlink takes a record out of that list, if it is in there.
+func (r *Records) unlink(at int) {
+	rec := &r.all[at]
+	if rec.told.seq == 0 {
+		return
+	}
+	if rec.up > 0 {
+		r.all[rec.up-1].down = rec.down
+	} else {
+		r.head = rec.down
+	}
+	if rec.down > 0 {
+		r.all[rec.down-1].up = rec.up
+	}
+	rec.up, rec.down, rec.told = 0, 0, told{}
 }

@@ -34,6 +34,7 @@ type world struct {
 	dearest  int64
 
 	asked, refused, wrong, soon, busy, waited, told int
+	late                                            int // peers that live and have not been cut off
 	longest                                         time.Duration
 }
 
@@ -184,7 +185,11 @@ func (p *process) pump() {
 	if p.dead {
 		return
 	}
-	p.records.Expire(p.clock())
+	for _, name := range p.records.Expire(p.clock()) {
+		if o := p.w.all[name-1]; !o.dead && (p.w.cut == nil || !p.w.cut(p.place, o.place)) {
+			p.w.late++
+		}
+	}
 	for _, name := range sortedLinks(p.links) {
 		if l := p.links[name]; l.joined {
 			if b := p.records.Batch(p.clock(), name); b != nil {

@@ -38,6 +38,9 @@ type Candidate struct {
 	// what was admitted before. Its Key is 0 otherwise.
 	Waits gossip.Limit
 
+	// Hasty has the request not wait: it is admitted, although peers have not heard.
+	Hasty bool
+
 	// Provider is any number that stands for whom the client has its address from, such
 	// as the first bits of the address; 0 if there is nobody. Newcomers of a provider
 	// that has claimed a quarter of the memory's cells take no more from others where the

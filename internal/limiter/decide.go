@@ -156,7 +156,7 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 	start := c.recall(now, p, &at, from, &f.Shown, tally, &known)
 	m.raise(now, p, &told, tally)
 	p.check(now, tally, cost, f.Held, v, &v.Limits)
-	f.Waits = m.waits(p, &told, cost, f.Held)
+	f.Waits = m.waits(p, f, &told, cost, f.Held)
 	for i := range f.Networks {
 		w, b := &f.Networks[i], &room[i]
 		m.ask(now, w.Policy, w.Key, from.network(i), &b.known, &b.heard)
@@ -166,7 +166,7 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 		}
 		m.raise(now, w.Policy, &b.heard, &b.tally)
 		if f.Waits.Key == 0 {
-			f.Waits = m.waits(w.Policy, &b.heard, cost, w.Held)
+			f.Waits = m.waits(w.Policy, f, &b.heard, cost, w.Held)
 		}
 		w.Policy.check(now, &b.tally, cost, w.Held, v, &b.limits)
 		if p.shadows {
@@ -283,21 +283,6 @@ func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Ta
 		t[i] = r.merge(t[i], s)
 	}
 	return begun
-}
-
-// found are the columns in which a tally has its cells, and the cells as far as it has any.
-type found [MaxLimits]struct {
-	col  *column
-	cell *cells.Cell
-}
-
-// look notes the cells of a tally. All cells of a request are looked for before any is
-// read: so they come from main memory together, and not one after the other.
-func (c *counts) look(p *Policy, at *spot, known *found) {
-	for i := range p.rules {
-		known[i].col = c.column(i, p.rules[i].id)
-		known[i].cell = at.find(known[i].col)
-	}
 }
 
 // keep writes t to memory.

@@ -88,8 +88,8 @@ func (r *rule) floor(now, at int64, a *gossip.Heard) State {
 
 // waits returns a limit for which a request has to wait until peers have heard of what was admitted before, or none. Nothing
 // waits for a shadow.
-func (m *Memory) waits(p *Policy, told *heard, cost, held int64) (l gossip.Limit) {
-	if m.peers == nil || cost == 0 {
+func (m *Memory) waits(p *Policy, f *Candidate, told *heard, cost, held int64) (l gossip.Limit) {
+	if m.peers == nil || cost == 0 || f.Hasty {
 		return l
 	}
 	for i := range p.rules {

@@ -33,7 +33,7 @@ var arrows = map[string][]string{
 	"token":     {module + "/storeless", module + "/internal/limiter", module + "/internal/token", jwt},
 	"pow":       {},
 	"middleware": {
-		module + "/storeless", module + "/internal/limiter", module + "/internal/sale", module + "/internal/token", module + "/pow", module + "/middleware/exact",
+		module + "/storeless", module + "/internal/gossip", module + "/internal/limiter", module + "/internal/sale", module + "/internal/token", module + "/pow", module + "/middleware/exact", module + "/middleware/peers",
 		inner + "assets", inner + "guardedcall", inner + "httpfield", inner + "load", inner + "lookup", inner + "page", inner + "reply", inner + "seen", inner + "slots", inner + "ticket",
 	},
 	"middleware/keptform":             {inner + "page", inner + "words"},
@@ -131,6 +131,7 @@ var inTests = map[string][]string{
 	},
 	"middleware/peers":    {module + "/proof/pages"},                               // the wire
 	"middleware/keptform": {module + "/middleware"},                                // whose refusals it answers
+	"internal/gossip":     {module + "/internal/limiter", module + "/proof/truth"}, // the real code, and what it is held to
 	"internal/limiter":    {module + "/proof/pages", module + "/proof/truth"},      // tables
 	"middleware/exact":    {counters + "exacttest", counters + "memory", exactkit}, // the example
 	"middleware/exact/engine": {
