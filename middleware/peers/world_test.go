@@ -50,6 +50,7 @@ type world struct {
 	cuts    map[[2]string]bool
 	hosts   map[string]chan net.Conn // those that listen
 	conns   map[net.Conn][2]string   // those that are open, by the end that dialed
+	dials   int                      // that were answered
 }
 
 func newWorld(t *testing.T) *world {
@@ -154,6 +155,7 @@ func (w *world) dial(from string) func(ctx context.Context, network, address str
 		go w.carry(b, a, to, from)
 		w.mu.Lock()
 		w.conns[a] = [2]string{from, to}
+		w.dials++
 		w.mu.Unlock()
 		select {
 		case accept <- end{there, to, from}:
@@ -187,6 +189,7 @@ func (w *world) carry(from, to net.Conn, a, b string) {
 		}
 	}
 	_ = w.passes(context.Background(), a, b)
+	time.Sleep(w.delay)
 	_, _ = to.Close(), from.Close()
 	w.mu.Lock()
 	delete(w.conns, from)
