@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tallystick/tallystick/proof/freeport"
+	"github.com/tallystick/tallystick/proof/program"
 )
 
 // A fleetKind names the limiter of a fleet's instances, and says whether clients show the tokens that they get.
@@ -58,7 +58,7 @@ func startFleet(ctx context.Context, o *opening, kind fleetKind, size int, each 
 	}
 	var addresses, ring []string
 	for range size {
-		e.Ring = net.JoinHostPort("127.0.0.1", must(freeport.Find()))
+		e.Ring = net.JoinHostPort("127.0.0.1", must(program.FreePort()))
 		address, ask := e.serve(ctx, o)
 		addresses, ring, f.ask = append(addresses, address), append(ring, e.Ring), append(f.ask, ask)
 	}

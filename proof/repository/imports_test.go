@@ -68,9 +68,9 @@ var arrows = map[string][]string{
 	"internal/limiter":                {module + "/internal/cells"}, // the engine knows none of its doors
 	"proof/mutants":                   {},
 	"proof/exactkit":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", testify, counters + "engine"},
-	"proof/faults":                    {exactkit, module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", kitPackage, testify},
+	"proof/faults":                    {exactkit, module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", kitPackage, module + "/proof/program", testify},
 	"proof/faults/front":              {exactkit, module + "/proof/faults", module + "/middleware", module + "/middleware/exact", testify},
-	"proof/freeport":                  {},
+	"proof/program":                   {},
 	"proof/handlers": { // what tests send requests to
 		module + "/storeless", module + "/internal/limiter", module + "/pow", module + "/token", module + "/middleware", module + "/middleware/client", module + "/middleware/exact",
 		kitPackage, jwt, testify,
@@ -82,7 +82,7 @@ var arrows = map[string][]string{
 	"internal/sale":  {module + "/internal/limiter", module + "/internal/cells"},
 	"internal/token": {module + "/internal/limiter", jwt},
 	"proof/pages":    {},
-	"proof/kit":      {module + "/proof/freeport"},
+	"proof/kit":      {module + "/proof/program"},
 
 	"middleware/middlewaretest":                {module + "/middleware", module + "/middleware/client", module + "/pow"},
 	"internal/clienttest":                      {module + "/middleware", module + "/middleware/exact", module + "/pow", counters + "memory"},
