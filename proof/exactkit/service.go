@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package paced
+package exactkit
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/proof/kit"
@@ -27,9 +26,9 @@ type scene struct {
 	runs, refuses, wait time.Duration
 }
 
-// Test runs the processes: fifty for a minute in a long run, else a few for some seconds. In
+// Paced runs the processes: fifty for a minute in a long run, else a few for some seconds. In
 // the middle of it the service refuses once, with a Retry-After.
-func Test(t *testing.T, where string, open func(where string) (exact.Counter, error)) {
+func Paced(t *testing.T, where string, open func(where string) (exact.Counter, error)) {
 	t.Helper()
 	s := scene{processes: 6, runs: 4 * time.Second, refuses: time.Second, wait: time.Second}
 	if kit.Long() {
@@ -40,7 +39,9 @@ func Test(t *testing.T, where string, open func(where string) (exact.Counter, er
 	defer service.Close()
 	said := s.run(t, where, service.URL)
 	l.judge(t, s, said)
-	leftNothing(t, where, open, l.said.Add(s.wait))
+	counter, err := open(where)
+	require.NoError(t, err)
+	leftNothing(t, counter, l.said.Add(s.wait))
 }
 
 // said is what the processes say.
@@ -78,9 +79,7 @@ func (s *scene) run(t *testing.T, where, service string) *said {
 	var wg sync.WaitGroup
 	for range s.processes {
 		wg.Go(func() {
-			child := exec.Command(os.Args[0], "-test.run=^TestPacedChild$")
-			child.Env = append(os.Environ(), envCounter+"="+where, envService+"="+service, envRuns+"="+s.runs.String())
-			out, err := child.CombinedOutput()
+			out, err := child(where, "paces", service, s.runs.String()).Output()
 			if err != nil {
 				t.Errorf("a process: %v\n%s", err, out)
 			}
@@ -117,47 +116,32 @@ func (l *limited) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 // judge says what was booked, and what the service saw of it. The moments are judged to the
 // microsecond, and no call may come before its moment. Later it may, by what a scheduler and a
 // network take, and so two may come closer together than they were booked: that is logged, and
-// no test judges it.
+// no test judges it. A long run judges what came after the service had refused, and how long a call waited.
 func (l *limited) judge(t *testing.T, s scene, said *said) {
 	t.Helper()
 	moments := said.moments()
-	if len(l.calls) < s.processes || l.said.IsZero() || len(moments) < len(l.calls) {
-		t.Fatalf("%d calls, at %d moments", len(l.calls), len(moments))
+	require.GreaterOrEqual(t, len(l.calls), s.processes)
+	require.False(t, l.said.IsZero(), "the service has refused")
+	require.GreaterOrEqual(t, len(moments), len(l.calls))
+	require.LessOrEqual(t, mostInASecond(moments), 10, "booked for a second")
+	for i, at := range l.calls { // their clocks are read one after the other
+		require.False(t, at.Before(moments[i].Add(-time.Millisecond)), "call %d came %s before its moment", i, moments[i].Sub(at))
 	}
-	t.Logf("%d processes: %d calls in %s; most booked for a second %d, most seen in one %d", s.processes, len(l.calls),
-		l.calls[len(l.calls)-1].Sub(l.calls[0]).Round(time.Millisecond), mostInASecond(moments), mostInASecond(l.calls))
-	if most := mostInASecond(moments); most > 10 {
-		t.Errorf("%d were booked for a second", most)
-	}
-	for i, at := range l.calls {
-		if at.Before(moments[i].Add(-time.Millisecond)) { // their clocks are read one after the other
-			t.Errorf("call %d came %s before its moment", i, moments[i].Sub(at))
-		}
-	}
-	tooLate, first := 0, time.Hour
+	tooLate := 0
 	for _, at := range l.calls {
-		switch since := at.Sub(l.said); {
-		case since >= s.wait:
-			first = min(first, since)
-		case since > time.Second:
+		if since := at.Sub(l.said); since > time.Second && since < s.wait {
 			tooLate++
 		}
 	}
-	slices.Sort(said.waits)
-	mean, longest := time.Duration(0), said.waits[len(said.waits)-1]
+	mean, longest := time.Duration(0), slices.Max(said.waits)
 	for _, w := range said.waits {
 		mean += w / time.Duration(len(said.waits))
 	}
-	t.Logf("waits: mean %s, longest %s; refused, %d more came after a second, and the first behind the pause after %s",
-		mean.Round(time.Millisecond), longest.Round(time.Millisecond), tooLate, first.Round(time.Millisecond))
-	if !kit.Long() {
-		return
-	}
-	if tooLate > 0 {
-		t.Errorf("%d calls came when the service had wanted to be left alone for a second", tooLate)
-	}
-	if longest > 2*mean+s.wait+s.wait/10 { // who waits in the pause waits for that besides
-		t.Errorf("one waited %s, where the mean is %s", longest, mean)
+	t.Logf("%d processes: %d calls, most seen in a second %d; waits: mean %s, longest %s; %d came more than a second after a refusal",
+		s.processes, len(l.calls), mostInASecond(l.calls), mean.Round(time.Millisecond), longest.Round(time.Millisecond), tooLate)
+	if kit.Long() {
+		require.Zero(t, tooLate)
+		require.LessOrEqual(t, longest, 2*mean+s.wait+s.wait/10, "a call that waits in the pause waits for that besides")
 	}
 }
 
@@ -173,21 +157,8 @@ func mostInASecond(at []time.Time) (most int) {
 // leftNothing fails if what the calls booked that were cancelled at the end stays charged. Their
 // processes gave it back as they ended, or it leaks out: nothing is ahead but the pause, where the service was late to
 // want one.
-func leftNothing(t *testing.T, where string, open func(where string) (exact.Counter, error), paused time.Time) {
+func leftNothing(t *testing.T, counter exact.Counter, paused time.Time) {
 	t.Helper()
-	counter, err := open(where)
-	if err != nil {
-		t.Fatal(err)
-	}
-	policy, err := exact.Compile("paced", Config(counter).Limits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := counter.Peek(context.Background(), exact.Call{Key: "paced", Cost: 1, Policy: policy, Ahead: exact.MaxAhead})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if v.Wait > time.Second+max(0, time.Until(paused)) {
-		t.Errorf("the next call would wait %s behind calls that are no more", v.Wait)
-	}
+	v := Peek(t, counter, exact.Call{Key: "paced", Cost: 1, Policy: Compile(t, paced(counter).Limits...), Ahead: exact.MaxAhead})
+	require.LessOrEqual(t, v.Wait, time.Second+max(0, time.Until(paused)), "the next call would wait behind calls that are no more")
 }

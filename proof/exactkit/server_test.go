@@ -2,7 +2,7 @@
 
 //go:build unix
 
-package faults_test
+package exactkit_test
 
 import (
 	"net"
@@ -11,13 +11,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/exactkit"
 )
 
 // A server whose port somebody else has ends, and has another one.
 func TestStartServerTriesAnotherPort(t *testing.T) {
 	var ports []string
-	s := faults.StartServer(t, func(port string) *exec.Cmd {
+	s := exactkit.StartServer(t, func(port string) *exec.Cmd {
 		if ports = append(ports, port); len(ports) < 3 {
 			return exec.Command("false")
 		}

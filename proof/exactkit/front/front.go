@@ -23,7 +23,6 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/faults"
 )
 
 // A Log keeps what was logged.
@@ -122,7 +121,7 @@ func (s *Site) Recovers(t testing.TB) {
 		attempt++
 		status, degraded := s.Ask(fmt.Sprint(t.Name(), "-recovery-", attempt))
 		return status == http.StatusOK && !degraded
-	}, faults.Patient, 20*time.Millisecond, "it recovers by itself")
+	}, exactkit.Patient, 20*time.Millisecond, "it recovers by itself")
 }
 
 const (
@@ -135,7 +134,7 @@ const (
 // Of has the middleware stand in front of a counter that faults befall, amid clients. Meanwhile it does what it
 // was told by name, and is loud, once; the counter decides again when it is back, which is told, once. Nobody gets
 // more than the counter's quota and the fallback's.
-func Of(t *testing.T, c exact.Counter, all []faults.Fault) {
+func Of(t *testing.T, c exact.Counter, all []exactkit.Fault) {
 	for _, f := range all {
 		for outage, name := range Outages {
 			t.Run(f.Name+", "+name, func(t *testing.T) { of(t, c, &f, outage) })
@@ -143,7 +142,7 @@ func Of(t *testing.T, c exact.Counter, all []faults.Fault) {
 	}
 }
 
-func of(t *testing.T, c exact.Counter, f *faults.Fault, outage middleware.Outage) {
+func of(t *testing.T, c exact.Counter, f *exactkit.Fault, outage middleware.Outage) {
 	before := runtime.NumGoroutine()
 	// Where nothing is wrong, a busy machine must not look like it: calm has the longest deadline there is.
 	s, calm := NewSite(t, c, outage, quota, 300*time.Millisecond), NewSite(t, c, outage, quota, 10*time.Second)
@@ -182,7 +181,7 @@ func of(t *testing.T, c exact.Counter, f *faults.Fault, outage middleware.Outage
 	require.Eventually(t, func() bool {
 		s.Ask(t.Name() + "-afterwards")
 		return s.Log.Count(allClear) == 1
-	}, faults.Patient, 20*time.Millisecond, "one all-clear")
+	}, exactkit.Patient, 20*time.Millisecond, "one all-clear")
 	well("after")
 	spend(s, 2*quota)
 	most := quota
@@ -206,7 +205,7 @@ func (s *Site) ill(t *testing.T, outage middleware.Outage) (goroutines int) {
 	}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	end := time.Now().Add(faults.Patient)
+	end := time.Now().Add(exactkit.Patient)
 	for client := range clients {
 		wg.Go(func() {
 			for n := 0; n < 32 || s.Log.Count(alarm) == 0 && time.Now().Before(end); n++ {

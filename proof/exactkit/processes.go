@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package faults
+package exactkit
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"strconv"
 	"sync"
@@ -18,41 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/storeless"
 )
-
-// Patient is how long a test waits for what is bound to come, on a machine that is busy.
-const Patient = 5 * time.Minute
-
-// The environment of a process that Processes starts.
-const (
-	envWhere = "TALLYSTICK_FAULTS_WHERE"
-	envKey   = "TALLYSTICK_FAULTS_KEY"
-	envQuota = "TALLYSTICK_FAULTS_QUOTA"
-)
-
-// Process is first in a TestMain: in a process that Processes or Start has started it makes
-// that process's attempts, by the counter that open opens, and ends it.
-func Process(open func(where string) (exact.Counter, error)) {
-	where := os.Getenv(envWhere)
-	if where == "" {
-		return
-	}
-	quota, err := strconv.ParseInt(os.Getenv(envQuota), 10, 64)
-	var c exact.Counter
-	if err == nil {
-		c, err = open(where)
-	}
-	if err == nil {
-		err = attempt(c, os.Getenv(envKey), quota)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
 
 // callersOf is how many goroutines of a process make attempts.
 const callersOf = 16
@@ -60,8 +26,12 @@ const callersOf = 16
 // attempt makes a quarter more attempts than the quota has room for, each again by its ID
 // where the answer is lost or the races were, and prints how many were admitted, and how
 // many had no answer.
-func attempt(c exact.Counter, key string, quota int64) error {
-	p, err := exact.Compile("api", []storeless.Limit{exactkit.Yearly(quota)})
+func attempt(c exact.Counter, key, of string) error {
+	quota, err := strconv.ParseInt(of, 10, 64)
+	if err != nil {
+		return err
+	}
+	p, err := exact.Compile("api", []storeless.Limit{Yearly(quota)})
 	if err != nil {
 		return err
 	}
@@ -94,12 +64,9 @@ func attempt(c exact.Counter, key string, quota int64) error {
 	return nil
 }
 
-// Start makes a process ready that attempts a quota on a key.
-func Start(where, key string, quota int64) *exec.Cmd {
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), envWhere+"="+where, envKey+"="+key, envQuota+"="+strconv.FormatInt(quota, 10))
-	child.Stderr = os.Stderr
-	return child
+// Attempts makes a process ready that attempts a quota on a key.
+func Attempts(where, key string, quota int64) *exec.Cmd {
+	return child(where, "attempts", key, strconv.FormatInt(quota, 10))
 }
 
 // Processes has four processes make 5000 attempts at a quota of 1000, so many times: exactly
@@ -108,7 +75,7 @@ func Start(where, key string, quota int64) *exec.Cmd {
 // process asked again may have been charged twice, and nobody got what it was charged first: so many
 // it returns. lossy may be nil.
 func Processes(t *testing.T, times int, where string, c exact.Counter, lossy *Proxy) (twice int64) {
-	p := exactkit.PerYear(t, 1000)
+	p := PerYear(t, 1000)
 	for round := range times {
 		key := fmt.Sprint(t.Name(), round)
 		var before, after int64
@@ -118,7 +85,7 @@ func Processes(t *testing.T, times int, where string, c exact.Counter, lossy *Pr
 		var admitted, unanswered atomic.Int64
 		var wg sync.WaitGroup
 		for range 4 {
-			child := Start(where, key, 1000)
+			child := Attempts(where, key, 1000)
 			wg.Go(func() {
 				out, err := child.Output()
 				var a, u int64
@@ -139,7 +106,7 @@ func Processes(t *testing.T, times int, where string, c exact.Counter, lossy *Pr
 		require.GreaterOrEqual(t, again, int64(0))
 		require.LessOrEqual(t, again, callersOf*(after-before), "none, where no answer is lost")
 		twice += again
-		require.Zero(t, exactkit.Left(t, c, exact.Call{Key: key, Cost: 1, Policy: p}))
+		require.Zero(t, Left(t, c, exact.Call{Key: key, Cost: 1, Policy: p}))
 	}
 	if lossy != nil {
 		t.Logf("%d answers were lost", lossy.Lost.Load())

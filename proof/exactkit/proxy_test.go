@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package faults
+package exactkit
 
 import (
 	"io"
@@ -33,7 +33,7 @@ func echo(t *testing.T) (addr string) {
 
 // said is what comes back through the proxy, until the connection ends or as much as was
 // said has come.
-func said(t *testing.T, c net.Conn, what string) string {
+func hear(t *testing.T, c net.Conn, what string) string {
 	_, err := io.WriteString(c, what)
 	require.NoError(t, err)
 	b := make([]byte, len(what))
@@ -62,7 +62,7 @@ func TestProxy(t *testing.T) {
 			require.NoError(t, err)
 			defer c.Close()
 			for _, want := range test.want {
-				require.Equal(t, want, said(t, c, "ping"))
+				require.Equal(t, want, hear(t, c, "ping"))
 			}
 			require.Equal(t, test.lost, p.Lost.Load())
 		})
@@ -94,7 +94,7 @@ func TestProxySwallows(t *testing.T) {
 
 		c, err = net.Dial("tcp", p.Addr().String())
 		require.NoError(t, err)
-		require.Equal(t, "ping", said(t, c, "ping"), f.Name)
+		require.Equal(t, "ping", hear(t, c, "ping"), f.Name)
 		require.NoError(t, c.Close())
 	}
 }

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package paced
+package exactkit
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"testing"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -16,15 +14,8 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// The environment of a child: where the counter is, the service, and how long it runs.
-const (
-	envCounter = "TALLYSTICK_PACED_COUNTER"
-	envService = "TALLYSTICK_PACED_SERVICE"
-	envRuns    = "TALLYSTICK_PACED_RUNS"
-)
-
-// Config is the pacer of each process: ten calls a second. A counter on a busy machine may be late.
-func Config(c exact.Counter) pace.Config {
+// paced is the pacer of each process: ten calls a second. A counter on a busy machine may be late.
+func paced(c exact.Counter) pace.Config {
 	return pace.Config{
 		Counter:  c,
 		Name:     "paced",
@@ -33,43 +24,35 @@ func Config(c exact.Counter) pace.Config {
 	}
 }
 
-// Child is a process with one worker, which calls the service again and again, and prints how
-// long each call waited, and what it has booked and given back. In a test run that is no child it does nothing.
-func Child(t *testing.T, open func(where string) (exact.Counter, error)) {
-	where := os.Getenv(envCounter)
-	if where == "" {
-		return
-	}
-	runs, err := time.ParseDuration(os.Getenv(envRuns))
+// paces is a process with one worker, which calls a service again and again, and prints how
+// long each call waited, and what it has booked and given back.
+func paces(counter exact.Counter, service, runs string) error {
+	life, err := time.ParseDuration(runs)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	counter, err := open(where)
+	p, err := pace.New(paced(noting{counter}))
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	p, err := pace.New(Config(noting{counter}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), runs)
+	ctx, cancel := context.WithTimeout(context.Background(), life)
 	defer cancel()
 	var came time.Time
-	service := &http.Client{Transport: &pace.Transport{Pacer: p, Base: before(func() {
+	calls := &http.Client{Transport: &pace.Transport{Pacer: p, Base: before(func() {
 		fmt.Printf("waited %d\n", time.Since(came).Microseconds())
 	})}}
 	for {
 		came = time.Now()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, os.Getenv(envService), nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, service, nil)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-		resp, err := service.Do(req)
+		resp, err := calls.Do(req)
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
-			return
+			return nil
 		case err != nil:
-			t.Fatal(err)
+			return err
 		}
 		_ = resp.Body.Close()
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package faults
+package exactkit
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/proof/exactkit"
 )
 
 // A Fault befalls a server, or the way to it, and passes.
@@ -39,7 +38,7 @@ func OfAServer(p *Proxy, kill, start, freeze, thaw func()) []Fault {
 // fail by their deadlines; what was answered stays counted, nothing is counted twice
 // under its ID, and the limit holds. open opens the counter for one fault.
 func AmidALoad(t *testing.T, all []Fault, deadline time.Duration, open func(t *testing.T) exact.Counter) {
-	policy := exactkit.PerYear(t, quota)
+	policy := PerYear(t, quota)
 	for _, f := range all {
 		t.Run(f.Name, func(t *testing.T) { amidALoad(t, f, deadline, policy, open(t)) })
 	}
@@ -121,5 +120,5 @@ func amidALoad(t *testing.T, f Fault, deadline time.Duration, policy *exact.Poli
 		require.LessOrEqual(t, got, int64(quota))
 		require.GreaterOrEqual(t, got+late.Load(), int64(quota), "of 800 calls, each repeated by its ID until it was answered")
 	}
-	require.Zero(t, exactkit.Left(t, c, exact.Call{Key: f.Name, Cost: 1, Policy: policy}))
+	require.Zero(t, Left(t, c, exact.Call{Key: f.Name, Cost: 1, Policy: policy}))
 }

@@ -2,7 +2,7 @@
 
 //go:build unix
 
-package faults
+package exactkit
 
 import (
 	"os/exec"
