@@ -89,8 +89,11 @@ func (w *world) reconfigure() error {
 	defer w.operating.Unlock()
 	w.configuration++
 	n, now := w.configuration, w.House.Clock.Load()
-	w.short.next(now, w.life[false]())
-	w.long.next(now, w.life[true]())
+	if w.set.hasty {
+		w.life = map[bool]int64{false: -window, true: -window}
+	}
+	w.short.next(now, w.life[false])
+	w.long.next(now, w.life[true])
 	for policy, q := range w.quotas {
 		defer q.Change(quotaOf(policy, n))()
 	}

@@ -49,7 +49,6 @@ type findings struct {
 
 	most                             int64 // requests of one client of /slow that were served at once
 	quiet, flood                     phase
-	floodTime                        time.Duration
 	heap, goroutines                 Series
 	goroutinesBefore, goroutinesLeft int
 	leaked                           string // the stacks of those that are left, if there are more
@@ -58,7 +57,7 @@ type findings struct {
 // A phase is all rounds with a flood, or all without.
 type phase struct {
 	planned, admitted, rounds Count
-	took, computed            sample
+	computed                  sample
 }
 
 // A sample is some durations of all that were added, each with the same chance: it takes the same memory however many there are.
@@ -78,15 +77,15 @@ func (s *sample) add(d time.Duration) {
 	}
 }
 
-// part returns the duration that such a part of all does not exceed.
-func (s *sample) part(of float64) time.Duration {
+// median returns the duration that half of them do not exceed.
+func (s *sample) median() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	some := slices.Sorted(slices.Values(s.some[:min(s.n, len(s.some))]))
 	if len(some) == 0 {
 		return 0
 	}
-	return some[int(of*float64(len(some)-1))].Round(time.Microsecond)
+	return some[(len(some)-1)/2].Round(time.Microsecond)
 }
 
 // What is allowed, where it is not nothing.
@@ -169,7 +168,7 @@ func (f *findings) steady() []Row {
 		OK: q.admitted.Load() == q.planned.Load() && l.admitted.Load() == l.planned.Load() &&
 			(f.interrupted || q.rounds.Load() > 0 && l.rounds.Load() > 0 && q.planned.Load() > 0 && q.admitted.Load()*l.rounds.Load() == l.admitted.Load()*q.rounds.Load()),
 	}}
-	if was, is := q.computed.part(0.5), l.computed.part(0.5); was > 0 && is > 0 {
+	if was, is := q.computed.median(), l.computed.median(); was > 0 && is > 0 {
 		limit := max(cpuFactor*was, was+cpuFloor)
 		r := Row{
 			What: "CPU of a steady request, quiet and flood: median", Before: was.String(), After: is.String(),
@@ -180,10 +179,7 @@ func (f *findings) steady() []Row {
 		}
 		rows = append(rows, r)
 	}
-	return append(rows,
-		Say("p50 of the same, with the network", q.took.part(0.5).String(), "%s", l.took.part(0.5)),
-		Say("p99", q.took.part(0.99).String(), "%s", l.took.part(0.99)),
-		Say("forged requests a second, in a flood", "", "%.0f", float64(f.Forged.Load())/max(f.floodTime.Seconds(), 1)))
+	return rows
 }
 
 // grown looks at what may not grow.

@@ -123,13 +123,11 @@ func (w *world) honest() (all []func(t turn)) {
 func (w *world) steadily(c *court.Client, i int, t turn) {
 	phase := w.phase()
 	for n := range t.share(steadyEach) {
-		began := time.Now()
 		a := w.send(c, i+n, "")
 		for a.Status == 0 && w.restarting.Load() { // until the instance is there again
 			time.Sleep(time.Millisecond)
 			a = w.send(c, i+n, "")
 		}
-		phase.took.add(time.Since(began))
 		phase.planned.Add(1)
 		if w.wants(c, a.Answer, "") {
 			phase.admitted.Add(1)

@@ -42,16 +42,7 @@ func openWorld(ctx context.Context, set settings) (_ *world, err error) {
 	w.Open(servers)
 	state, err := servers.Instances[0].State()
 	for policy, life := range state.Life {
-		was := w.life[exact(policy)]
-		w.life[exact(policy)] = func() int64 {
-			if set.life != nil {
-				return set.life()
-			}
-			if was != nil {
-				return max(life, was())
-			}
-			return life
-		}
+		w.life[exact(policy)] = max(life, w.life[exact(policy)])
 	}
 	return w, err
 }
@@ -60,7 +51,7 @@ func openWorld(ctx context.Context, set settings) (_ *world, err error) {
 func newWorld(set settings) *world {
 	w := &world{
 		set: set, exact: int64(court.ExactWindow(time.Now()) / time.Second), short: newRing(), long: newRing(),
-		quotas: map[string]*court.Quotas{}, findings: findings{exactly: map[string]*court.Exact{}}, workFirst: court.NewQuotas(set.workFirst(0)), life: map[bool]func() int64{},
+		quotas: map[string]*court.Quotas{}, findings: findings{exactly: map[string]*court.Exact{}}, workFirst: court.NewQuotas(set.workFirst(0)), life: map[bool]int64{},
 	}
 	terms := map[string]*court.Terms{}
 	for policy := range quotas {

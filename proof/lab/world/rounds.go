@@ -52,7 +52,6 @@ func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
 	waiter := w.friend(form, "waiter", 0)
 	ticket := ""
 	var floods sync.WaitGroup
-	began := time.Now()
 	inFlood := number%2 == 1
 	w.flooding.Store(inFlood)
 	if inFlood {
@@ -128,9 +127,6 @@ func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
 			w.revive(ctx)
 		}
 		w.endRound()
-	}
-	if inFlood {
-		w.floodTime += time.Since(began)
 	}
 	w.flooding.Store(false)
 	floods.Wait()

@@ -119,7 +119,7 @@ func TestSoakFindsFaults(t *testing.T) {
 		}, "honest: a token not accepted", "full"},
 		{"secrets are dropped at once", func(s *settings) {
 			s.reconfigure, s.rotate = 100*time.Millisecond, 100*time.Millisecond
-			s.life = func() int64 { return -window }
+			s.hasty = true
 		}, "honest: a token not accepted", ""},
 		{"a handler panics", func(s *settings) {
 			var once atomic.Bool

@@ -25,7 +25,7 @@ type settings struct {
 	wrap       func(*world, http.Handler) http.Handler
 	configured func(policy string, p object) // may change what is configured
 	byLoad     bool                          // work never comes first on /busy while it is calm
-	life       func() int64                  // of tokens, for rotations
+	hasty      bool                          // secrets are dropped while their tokens live
 	redis      []string                      // further arguments of the server
 	cycles     int64                         // how many there are, in place of a length
 	slack      int64                         // added to every bound
@@ -36,10 +36,10 @@ type world struct {
 	findings
 	*court.Stage
 	set       settings
-	exact     int64 // seconds: the window of the exact routes
-	short     *ring // of the policies whose tokens live an hour
-	long      *ring // of those whose tokens live for two of the exact routes' windows
-	life      map[bool]func() int64
+	exact     int64          // seconds: the window of the exact routes
+	short     *ring          // of the policies whose tokens live an hour
+	long      *ring          // of those whose tokens live for two of the exact routes' windows
+	life      map[bool]int64 // of tokens, in seconds: on exact routes, and on others
 	quotas    map[string]*court.Quotas
 	workFirst *court.Quotas // what workFirst says, which changes as a quota does
 	redis     *program.Redis
