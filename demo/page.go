@@ -63,7 +63,10 @@ var templates = func() map[string]*template.Template {
 }()
 
 func showForms(w http.ResponseWriter, _ *http.Request) {
-	writePage(w, http.StatusOK, "forms", page{Title: "Four forms"})
+	writePage(w, http.StatusOK, "forms", page{
+		Title: "Four forms", Contact: prefilled, Newsletter: newsletter{prefilled.Email},
+		Signup: signup{Name: prefilled.Name, Email: prefilled.Email}, Feedback: feedback{prefilled.Email, "It counts."},
+	})
 }
 
 func showAccepted(w http.ResponseWriter, _ *http.Request) {
