@@ -48,8 +48,8 @@ type Ask struct {
 
 	// DryRun asks what the answer would be. It charges nothing, the memory does not remember it, Config.OnDecision is not
 	// told, Proof is not looked at, and the Answer has a Decision alone, of the limits without Concurrency. Its Limits stand as they do
-	// without Cost. Others may be charged before the
-	// next call: what must hold is decided by a call without DryRun.
+	// without Cost. It does not see that a counter has no room for a new key. Others may be charged before the next call: what must
+	// hold is decided by a call without DryRun.
 	DryRun bool
 }
 
