@@ -25,6 +25,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/proof/handlers"
 )
 
 // cookieNames returns the names of the cookies that a response sets.
@@ -61,7 +62,7 @@ func together(h http.Handler, n int, options ...option) int {
 	return int(passed.Load())
 }
 
-func TestMain(m *testing.M) { mainOf(m) }
+func TestMain(m *testing.M) { handlers.Main(m) }
 
 // onSocket serves on a Unix socket, where no connection has an address, and returns its client.
 func onSocket(t testing.TB, h http.Handler) *http.Client {

@@ -15,7 +15,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -384,64 +383,39 @@ func away(*http.Request) (middleware.Identity, error) {
 	return middleware.Identity{}, fmt.Errorf("%w: the table of keys: %w", middleware.ErrIdentityUnavailable, syscall.ECONNREFUSED)
 }
 
-// Who cannot be told now comes again: it is no 403, which says that waiting does not help.
+// A client that cannot be told now comes again: it is no 403, which says that waiting does not help.
 func TestAnIdentityThatIsUnavailable(t *testing.T) {
-	for name, identity := range map[string]middleware.IdentityFunc{
-		"a function":      away,
-		"a validated key": middleware.ValidatedKey(away, middleware.PeerAddress),
-	} {
-		t.Run(name, func(t *testing.T) {
-			now := new(clock)
-			cfg := challenging(now, middleware.WhenExhausted)
-			cfg.Identity = identity
-			log := logTo(&cfg)
-			s := newSite(t, cfg)
-			for _, path := range []string{"/", "/tally/challenge"} {
-				now.Advance(time.Second)
-				resp := requireStatus(t, http.StatusServiceUnavailable, send(s, method(http.MethodGet), func(r *http.Request) { r.URL.Path = path }), path)
-				seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
-				require.NoError(t, err)
-				require.Positive(t, seconds)
-				require.Equal(t, "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity", problemIn(t, resp).Type)
-				require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
-			}
-			d := s.Decisions.Last()
-			require.Equal(t, middleware.IdentityUnavailable, d.Reason)
-			require.Positive(t, d.RetryAfter)
-			require.ErrorIs(t, d.IdentityErr, syscall.ECONNREFUSED)
-			require.True(t, d.Identity.IsZero())
-			require.Equal(t, []string{"identity-unavailable"}, codesIn(log.Lines()), "once a minute")
-			require.Contains(t, log.Lines()[0], "the table of keys: connection refused")
-		})
+	by := func(identity middleware.IdentityFunc) change {
+		return func(cfg *middleware.Config) { cfg.Identity = identity }
 	}
-	t.Run("in shadow it passes, and is told", func(t *testing.T) {
-		cfg := contact(new(clock))
-		cfg.Identity, cfg.Shadow = away, true
-		log := logTo(&cfg)
-		h, _ := limited(t, cfg)
-		resp := requireStatus(t, http.StatusOK, send(h))
-		require.Empty(t, resp.Header.Get("Retry-After"))
-		require.Equal(t, []string{"identity-unavailable"}, codesIn(log.Lines()))
-	})
-	t.Run("who hangs up while it is looked for raises no alarm", func(t *testing.T) {
-		cfg := contact(new(clock))
-		cfg.Identity = away
-		log := logTo(&cfg)
-		h, _ := limited(t, cfg)
-		require.Equal(t, http.StatusServiceUnavailable, send(h, func(r *http.Request) {
-			ctx, cancel := context.WithCancel(r.Context())
-			cancel()
-			*r = *r.WithContext(ctx)
-		}).StatusCode)
-		require.Empty(t, log.Lines())
-	})
-	t.Run("a denial is a denial", func(t *testing.T) {
-		cfg := contact(new(clock))
-		cfg.Identity = func(*http.Request) (middleware.Identity, error) {
-			return middleware.Identity{}, errors.Join(middleware.ErrIdentityUnavailable, &middleware.Denial{Status: http.StatusUnauthorized})
-		}
-		h, _ := limited(t, cfg)
-		require.Equal(t, http.StatusUnauthorized, send(h).StatusCode)
+	comeAgain := fields{"Retry-After": anything, "Cache-Control": "no-store"}
+	capacity := says(`"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"`)
+	refused := []step{
+		{after: time.Second, as: method(http.MethodGet), want: 503, fields: comeAgain, see: all{capacity}},
+		{after: time.Second, as: toFetch, want: 503, fields: comeAgain, see: all{capacity, told("identity-unavailable"), func(s *scene) { // once a minute
+			require.Contains(s, s.site.Log.Lines()[0], "the table of keys: connection refused")
+			d := s.decision()
+			require.Equal(s, middleware.IdentityUnavailable, d.Reason)
+			require.Positive(s, d.RetryAfter)
+			require.ErrorIs(s, d.IdentityErr, syscall.ECONNREFUSED)
+			require.True(s, d.Identity.IsZero())
+		}}},
+	}
+	gone := func(r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		cancel()
+		*r = *r.WithContext(ctx)
+	}
+	play(t, []scenario{
+		{"a function", working(middleware.WhenExhausted, by(away)), refused},
+		{"a validated key", working(middleware.WhenExhausted, by(middleware.ValidatedKey(away, middleware.PeerAddress))), refused},
+		{"in shadow it passes, and is told", limiting(by(away), func(cfg *middleware.Config) { cfg.Shadow = true }), []step{
+			{want: 200, fields: fields{"Retry-After": ""}, see: all{told("identity-unavailable")}},
+		}},
+		{"a client that hangs up while it is looked for raises no alarm", limiting(by(away)), []step{{as: gone, want: 503, see: all{told()}}}},
+		{"a denial is a denial", limiting(telling(middleware.Identity{}, errors.Join(middleware.ErrIdentityUnavailable, &middleware.Denial{Status: http.StatusUnauthorized}))), []step{
+			{want: 401},
+		}},
 	})
 }
 

@@ -5,16 +5,14 @@ package middleware_test
 import "github.com/tallystick/tallystick/proof/handlers"
 
 type (
-	altered  = handlers.Altered
-	clock    = handlers.Clock
-	ledger   = handlers.Ledger
-	logged   = handlers.Logged
-	option   = handlers.Option
-	problem  = handlers.Problem
-	recorded = handlers.Recorded
-	sink     = handlers.Sink
-	site     = handlers.Site
-	spy      = handlers.Spy
+	altered = handlers.Altered
+	clock   = handlers.Clock
+	ledger  = handlers.Ledger
+	option  = handlers.Option
+	problem = handlers.Problem
+	sink    = handlers.Sink
+	site    = handlers.Site
+	spy     = handlers.Spy
 )
 
 const (
@@ -28,7 +26,6 @@ var (
 	admittedWith      = handlers.AdmittedWith
 	allModes          = handlers.AllModes
 	allocated         = handlers.Allocated
-	allocatedBy       = handlers.AllocatedBy
 	allowed           = handlers.Allowed
 	bodyOf            = handlers.BodyOf
 	boolToInt         = handlers.BoolToInt
@@ -54,33 +51,24 @@ var (
 	fleet             = handlers.Fleet
 	forgery           = handlers.Forgery
 	from              = handlers.From
-	genuine           = handlers.Genuine
-	heap              = handlers.Heap
 	hint              = handlers.Hint
 	holding           = handlers.Holding
-	hostile           = handlers.Hostile
 	html              = handlers.HTML
 	inAllModes        = handlers.InAllModes
 	inParallel        = handlers.InParallel
 	inTurn            = handlers.InTurn
-	leastHashes       = handlers.LeastHashes
 	limited           = handlers.Limited
 	logTo             = handlers.LogTo
 	login             = handlers.Login
-	mainOf            = handlers.Main
 	metered           = handlers.Metered
 	method            = handlers.Method
 	midnight          = handlers.Midnight
 	mustIdentity      = handlers.MustIdentity
-	mustURL           = handlers.MustURL
-	newFlood          = handlers.NewFlood
 	newLedger         = handlers.NewLedger
 	newLimiter        = handlers.NewLimiter
-	newRequest        = handlers.NewRequest
 	newSite           = handlers.NewSite
 	noted             = handlers.Noted
 	only              = handlers.Only
-	opened            = handlers.Opened
 	over              = handlers.Over
 	paid              = handlers.Paid
 	path              = handlers.Path
@@ -96,7 +84,6 @@ var (
 	redeemed          = handlers.Redeemed
 	refusedWithTicket = handlers.RefusedWithTicket
 	requireHeader     = handlers.RequireHeader
-	requireRetry      = handlers.RequireRetry
 	requireStatus     = handlers.RequireStatus
 	secret            = handlers.Secret
 	send              = handlers.Send
@@ -118,6 +105,5 @@ var (
 	visitor           = handlers.Visitor
 	waitCookieIn      = handlers.WaitCookieIn
 	waiting           = handlers.Waiting
-	wire              = handlers.Wire
 	with              = handlers.With
 )
