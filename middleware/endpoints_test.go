@@ -93,7 +93,7 @@ func TestChallengeEndpoint(t *testing.T) {
 }
 
 func TestEndpoints(t *testing.T) {
-	unknown := says("https://github.com/tallystick/tallystick/blob/main/docs/clients.md#identity-unknown")
+	unknown := typed("https://github.com/tallystick/tallystick/blob/main/docs/clients.md#identity-unknown")
 	nothing := fields{"Set-Cookie": "", middleware.TokenHeader: ""}
 	denied := fields{"WWW-Authenticate": "Basic", "Cache-Control": "no-store"}
 	ticket := both(method(http.MethodGet), path("/tally/ticket"))

@@ -389,7 +389,7 @@ func TestAnIdentityThatIsUnavailable(t *testing.T) {
 		return func(cfg *middleware.Config) { cfg.Identity = identity }
 	}
 	comeAgain := fields{"Retry-After": anything, "Cache-Control": "no-store"}
-	capacity := says(`"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"`)
+	capacity := typed("https://iana.org/assignments/http-problem-types#temporary-reduced-capacity")
 	refused := []step{
 		{after: time.Second, as: method(http.MethodGet), want: 503, fields: comeAgain, see: all{capacity}},
 		{after: time.Second, as: toFetch, want: 503, fields: comeAgain, see: all{capacity, told("identity-unavailable"), func(s *scene) { // once a minute

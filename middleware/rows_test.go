@@ -74,6 +74,11 @@ func because(reason middleware.Reason) func(*scene) {
 	return func(s *scene) { require.Equal(s, reason, problemIn(s, s.answer()).Reason) }
 }
 
+// typed is the type of a refusal's body.
+func typed(as string) func(*scene) {
+	return func(s *scene) { require.Equal(s, as, problemIn(s, s.answer()).Type) }
+}
+
 // tells is how many lines of the log have a code.
 func tells(code string, n int) func(*scene) {
 	return func(s *scene) { require.Equal(s, n, s.site.Log.Count("code="+code+" "), code) }
