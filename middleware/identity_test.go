@@ -174,35 +174,21 @@ func TestASocketIsBlamedWhereItIsOne(t *testing.T) {
 	}
 }
 
-// Who cannot be told is refused by name: never unlimited, never one blank identity for all.
+// A client that cannot be told is refused by name: never unlimited, never one blank identity for all.
 func TestIdentityUnknown(t *testing.T) {
-	for name, identity := range map[string]middleware.IdentityFunc{
-		"nobody":             only(middleware.Identity{}),
-		"nobody with a tier": func(*http.Request) (middleware.Identity, error) { return middleware.Identity{Tier: "pro"}, nil },
-		"an error":           func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, errors.New("database") },
-		"an error and somebody": func(*http.Request) (middleware.Identity, error) {
-			return middleware.APIKey("k"), errors.New("database")
-		},
-		"a typed nil": func(*http.Request) (middleware.Identity, error) {
-			var denial *middleware.Denial
-			return middleware.APIKey("k"), denial
-		},
+	var typedNil *middleware.Denial
+	lost := errors.New("database")
+	for name, identity := range map[string]change{
+		"nobody":                telling(middleware.Identity{}, nil),
+		"nobody with a tier":    telling(middleware.Identity{Tier: "pro"}, nil),
+		"an error":              telling(middleware.Identity{}, lost),
+		"an error and somebody": telling(middleware.APIKey("k"), lost),
+		"a typed nil":           telling(middleware.APIKey("k"), typedNil),
 	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := contact(new(clock))
-			cfg.Identity = identity
-			h := newSite(t, cfg)
-			for range 10 {
-				resp := requireStatus(t, http.StatusForbidden, send(h))
-				body := bodyOf(t, resp)
-				require.Contains(t, body, "#identity-unknown")
-				require.NotContains(t, body, "database", "what went wrong is not the client's business")
-			}
-			require.Zero(t, h.Spy.Calls.Load())
-			require.Equal(t, middleware.IdentityUnknown, h.Decisions.Last().Reason)
-			require.Empty(t, h.Decisions.Last().Limits())
-			require.Len(t, h.Log.Lines(), 1, "one warning, not ten")
-		})
+		play(t, []scenario{{name, limiting(identity), []step{{times: 10, want: 403, reason: middleware.IdentityUnknown, see: all{
+			says("#identity-unknown"), lacks("database"), // what went wrong is not the client's business
+			passed(0), remain(), told("identity-unknown"), // one warning, not ten
+		}}}}})
 	}
 }
 
@@ -218,19 +204,11 @@ func TestDenial(t *testing.T) {
 		"anything else":  {&middleware.Denial{Status: 200}, 403, ""},
 		"wrapped":        {fmt.Errorf("no such key: %w", &middleware.Denial{Status: 401}), 401, "Bearer"},
 	} {
-		for _, shadow := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, shadow %v", name, shadow), func(t *testing.T) {
-				cfg := contact(new(clock))
-				cfg.Shadow = shadow
-				cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("k"), test.denial }
-				h := newSite(t, cfg)
-				resp := requireStatus(t, test.status, send(h))
-				requireHeader(t, resp, "WWW-Authenticate", test.auth, "Cache-Control", "no-store")
-				require.Contains(t, bodyOf(t, resp), fmt.Sprintf(`"status":%d`, test.status))
-				require.Equal(t, middleware.IdentityDenied, h.Decisions.Last().Reason)
-				require.Zero(t, h.Spy.Calls.Load(), "a denial may guard a door: also in shadow mode")
-				require.Empty(t, h.Log.Lines(), "the program refused; there is nothing to mend")
-			})
+		for _, shadow := range []bool{false, true} { // a denial may guard a door: also in shadow mode
+			play(t, []scenario{{fmt.Sprintf("%s, shadow %v", name, shadow), limiting(telling(middleware.APIKey("k"), test.denial), func(cfg *middleware.Config) { cfg.Shadow = shadow }), []step{
+				{want: test.status, reason: middleware.IdentityDenied, fields: fields{"WWW-Authenticate": test.auth, "Cache-Control": "no-store"},
+					see: all{says(fmt.Sprintf(`"status":%d`, test.status)), passed(0), told()}}, // the program refused; there is nothing to mend
+			}}})
 		}
 	}
 	require.Equal(t, "identity denied: Unauthorized", (&middleware.Denial{Status: 401}).Error())
