@@ -137,6 +137,16 @@ func TestExactRoutes(t *testing.T) {
 			{want: 429, fields: fields{"RateLimit": `"day";r=0;t=60`}, see: all{waitsAtMost(66 * time.Second)}},
 			{after: time.Minute, do: fails(nil), show: latest, want: 200},
 		}},
+		{"an outage outlives a configuration, and is told once", byCounter(), []step{
+			{do: func(s *scene) {
+				s.ledger.Fault = onFire
+				for range 5 {
+					breaks(s.site, s.now)
+					becomes()(s)
+				}
+			}, see: all{tells("counter-down", 1)}},
+			{do: fails(nil), want: 200}, {do: becomes()}, {after: 10 * time.Second, want: 200, see: all{tells("counter-back", 1)}},
+		}},
 		// Few requests are enough for an all-clear: the first answer begins the ten seconds.
 		{"a quiet site hears the all-clear", byCounter(), []step{
 			{do: fails(onFire), times: 5}, {after: time.Second, times: 3, see: all{tells("counter-down", 1)}},
@@ -169,28 +179,22 @@ func TestExactConfigErrors(t *testing.T) {
 // outage a sliding window of the same quota.
 func TestExactTrails(t *testing.T) {
 	for _, a := range []middleware.Limit{
-		{Algorithm: storeless.SlidingLog, Quota: 3, Window: time.Minute},
-		{Algorithm: storeless.RollingDay, Quota: 3, Window: 24 * time.Hour},
+		{Algorithm: storeless.SlidingLog, Quota: 3, Window: time.Minute}, {Algorithm: storeless.RollingDay, Quota: 3, Window: 24 * time.Hour},
 	} {
-		c := new(clock)
-		l := &altered{Counter: memory.New(0, c.Now)}
-		cfg := paid(c, l)
-		cfg.Limits = []middleware.Limit{a}
-		cfg.Exact.Outage = middleware.FailOpen
-		h, _ := limited(t, cfg)
-		for range 3 {
-			require.Equal(t, http.StatusOK, send(h).StatusCode)
-			c.Advance(a.Window / 10)
+		l := new(altered)
+		answers := func(take func(context.Context, exact.Call) (exact.Verdict, error)) func(*scene) {
+			return func(*scene) { l.OnTake = take }
 		}
-		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
-		l.OnTake = notTaken(errEngine)
-		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode, "a refusal of the counter is remembered")
-		require.Equal(t, 3, admitted(h, 9, from("203.0.113.77")), "the fallback has the quota, and no more")
-		l.OnTake = nil
-		c.Advance(a.Window*7/10 - time.Second)
-		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
-		c.Advance(time.Minute + time.Second) // a rolling day counts whole minutes
-		require.Equal(t, http.StatusOK, send(h).StatusCode, "the first has left")
+		play(t, []scenario{{a.Algorithm.String(), byCounter(limits(a), func(cfg *middleware.Config) {
+			l.Counter = memory.New(0, cfg.Now)
+			cfg.Exact.Counter, cfg.Exact.Outage = l, middleware.FailOpen
+		}), []step{
+			{times: 3, every: a.Window / 10, want: 200}, {want: 429},
+			{do: answers(notTaken(errEngine)), want: 429},   // a refusal of the counter is remembered
+			{as: from("203.0.113.77"), times: 9, passes: 3}, // the fallback has the quota, and no more
+			{do: answers(nil), after: a.Window*7/10 - time.Second, want: 429},
+			{after: time.Minute + time.Second, want: 200}, // the first has left: a rolling day counts whole minutes
+		}}})
 	}
 }
 
@@ -921,34 +925,6 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 		require.Equal(t, 2, log.Count("does not answer"), "one line on each instance")
 	})
 
-	t.Run("T33 the counter is down, fail closed", func(t *testing.T) {
-		c, l, h := paidSite(t)
-		l.Fault = onFire
-		for n := range 20 {
-			if n == 5 {
-				require.NotContains(t, h.Log.String(), "does not answer", "they may be of one moment")
-				c.Advance(time.Second)
-			}
-			resp := requireStatus(t, http.StatusServiceUnavailable, send(h))
-			require.Equal(t, "?1", resp.Header.Get("Tallystick-Degraded"))
-			require.NotEmpty(t, resp.Header.Get("Retry-After"))
-			require.Contains(t, bodyOf(t, resp), "temporary-reduced-capacity")
-		}
-		require.Zero(t, h.Spy.Calls.Load())
-		require.Equal(t, 12, l.Count(), "five calls and one a second later, each repeated once; then the breaker is open")
-		require.Equal(t, 1, h.Log.Count("does not answer"))
-
-		l.Fault = nil
-		require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
-		c.Advance(time.Second)
-		require.Equal(t, 5, admitted(h, 9), "recovers by itself")
-		require.Empty(t, send(h).Header.Get("Tallystick-Degraded"))
-		require.Zero(t, h.Log.Count("answers again"), "that it does is told ten seconds later")
-		c.Advance(10 * time.Second)
-		send(h)
-		require.Equal(t, 1, h.Log.Count("answers again"))
-	})
-
 	kit.RunBubble(t, "T34 the counter hangs", func(t *testing.T) {
 		c := new(clock)
 		l := newLedger(c)
@@ -962,16 +938,6 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 		require.Equal(t, 1, l.Count())
 		admitted(h, 100)
 		require.Equal(t, 250*time.Millisecond, time.Since(began), "five deadlines in all")
-	})
-
-	t.Run("T34 a client that hangs up is no outage", func(t *testing.T) {
-		_, l, h := paidSite(t)
-		l.Fault = func(ctx context.Context, _ int) error { return ctx.Err() }
-		gone, cancel := context.WithCancel(t.Context())
-		cancel()
-		admitted(h, 20, func(r *http.Request) { *r = *r.WithContext(gone) })
-		require.EqualValues(t, 5, l.Charged)
-		require.Equal(t, http.StatusOK, send(h, from("203.0.113.2")).StatusCode)
 	})
 
 	rushed("T34 a flood never turns into the fallback", func(t *testing.T, _ *clock, l *ledger, h *site) {
@@ -1080,47 +1046,46 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 		require.NotContains(t, h.Log.String(), "does not answer")
 	})
 
-	t.Run("T35 the herd meets a half-open breaker", func(t *testing.T) {
-		c, l, h := paidSite(t)
-		l.Fault = onFire
-		breaks(h, c)
-		before := l.Count()
-		c.Advance(time.Second)
-		admitted(h, 1000)
-		require.LessOrEqual(t, l.Count()-before, 2, "one probe, repeated once")
-	})
-
-	t.Run("T38 a failing handler is charged", func(t *testing.T) {
-		_, _, h := paidSite(t)
-		h.Spy.Serve = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }
-		for range 5 {
-			require.Equal(t, http.StatusUnauthorized, send(h).StatusCode)
-		}
-		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
-	})
-
-	t.Run("T40 a lost answer is charged once", func(t *testing.T) {
-		_, l, h := paidSite(t)
-		l.Lost = func(call int) bool { return call%2 == 1 }
-		require.Equal(t, 5, admitted(h, 5))
-		require.EqualValues(t, 5, l.Charged)
-		require.Equal(t, 10, l.Count())
-		for i := 0; i < 10; i += 2 {
-			require.Equal(t, l.Ids[i], l.Ids[i+1])
-		}
-		require.NotEqual(t, l.Ids[0], l.Ids[2], "fresh for each request")
-	})
-
-	t.Run("T40 a call that was certainly not counted is not repeated", func(t *testing.T) {
-		_, l, h := paidSite(t)
-		l.Fault = func(context.Context, int) error { return errors.Join(exact.ErrNotCounted, errEngine) }
-		send(h)
-		require.Equal(t, 1, l.Count())
-	})
-
-	t.Run("T40 an Idempotency-Key buys nothing", func(t *testing.T) {
-		_, _, h := paidSite(t)
-		require.Equal(t, 5, admitted(h, 9, with("Idempotency-Key", "mine")))
+	down := step{want: 503, fields: fields{"Tallystick-Degraded": "?1", "Retry-After": anything}, see: all{says("temporary-reduced-capacity")}}
+	silent := func(s *scene) {
+		require.NotContains(s, s.site.Log.String(), "does not answer", "they may be of one moment")
+	}
+	gone := func(r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		cancel()
+		*r = *r.WithContext(ctx)
+	}
+	play(t, []scenario{
+		{"T33 the counter is down, fail closed", byCounter(), []step{
+			{do: fails(onFire)}, down, down, down, down, down, {see: all{silent}}, {after: time.Second}, down,
+			{times: 14, want: 503, fields: down.fields, see: all{says("temporary-reduced-capacity"), passed(0), tells("counter-down", 1), calls(12)}}, // five calls and one a second later, each repeated once; then the breaker is open
+			{do: fails(nil), want: 503}, {after: time.Second, times: 9, passes: 5}, // recovers by itself
+			{want: 429, fields: fields{"Tallystick-Degraded": ""}, see: all{tells("counter-back", 0)}}, // that it does is told ten seconds later
+			{after: 10 * time.Second, want: 429, see: all{tells("counter-back", 1)}},
+		}},
+		{"T34 a client that hangs up is no outage", byCounter(), []step{
+			{do: fails(func(ctx context.Context, _ int) error { return ctx.Err() }), as: gone, times: 20, passes: 5, see: all{charged(5)}},
+			{as: from("203.0.113.2"), want: 200},
+		}},
+		{"T35 the herd meets a half-open breaker", byCounter(), []step{
+			{do: fails(onFire), times: 5}, {after: time.Second, times: 3, see: all{calls(12)}},
+			{after: time.Second, times: 1000, see: all{func(s *scene) { require.LessOrEqual(s, s.ledger.Count()-12, 2, "one probe, repeated once") }}},
+		}},
+		{"T38 a failing handler is charged", byCounter().serving(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }), []step{
+			{times: 5, want: 401}, {want: 429},
+		}},
+		{"T40 a lost answer is charged once", byCounter(), []step{
+			{do: func(s *scene) { s.ledger.Lost = func(call int) bool { return call%2 == 1 } }, times: 5, want: 200, see: all{charged(5), calls(10), func(s *scene) {
+				for i := 0; i < 10; i += 2 {
+					require.Equal(s, s.ledger.Ids[i], s.ledger.Ids[i+1])
+				}
+				require.NotEqual(s, s.ledger.Ids[0], s.ledger.Ids[2], "fresh for each request")
+			}}},
+		}},
+		{"T40 a call that was certainly not counted is not repeated", byCounter(), []step{
+			{do: fails(func(context.Context, int) error { return errors.Join(exact.ErrNotCounted, errEngine) }), want: 503, see: all{calls(1)}},
+		}},
+		{"T40 an Idempotency-Key buys nothing", byCounter(), []step{{as: with("Idempotency-Key", "mine"), times: 9, passes: 5}}},
 	})
 }
 
@@ -1310,25 +1275,6 @@ func TestAHammeredKeyIsNoOutage(t *testing.T) {
 			require.Equal(t, http.StatusOK, send(h).StatusCode, "the counter decides, and has charged nothing")
 		})
 	}
-}
-
-// Whoever reconfigures in an outage still hears that it is over, and hears nothing twice.
-func TestAnOutageOutlivesAConfiguration(t *testing.T) {
-	c, l, cfg := paidRoute()
-	log := logTo(&cfg)
-	h := newSite(t, cfg)
-	l.Fault = onFire
-	for range 5 {
-		breaks(h, c)
-		require.NoError(t, h.M.Reconfigure(cfg))
-	}
-	require.Equal(t, 1, log.Count("does not answer"))
-	l.Fault = nil
-	send(h)
-	require.NoError(t, h.M.Reconfigure(cfg))
-	c.Advance(10 * time.Second)
-	send(h)
-	require.Equal(t, 1, log.Count("answers again"))
 }
 
 // A counter that comes and goes: the log says that it is well after ten quiet seconds alone, and tells of each outage
