@@ -21,16 +21,24 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// To look costs nothing and sells nothing: no challenge counts as issued that nobody was sent.
+// To look costs nothing and sells nothing: no challenge and no token counts as sent, and no endpoint as named.
 func TestDryRunIssuesNoChallenge(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers, middleware.EveryRequest} {
-		m := handlers.NewLimiter(t, handlers.Challenging(new(handlers.Clock), mode))
+		now := new(handlers.Clock)
+		cfg := handlers.Challenging(now, mode)
+		cfg.Challenge.Path = "/tally/"
+		log := handlers.LogTo(&cfg)
+		m := handlers.NewLimiter(t, cfg)
+		token := handlers.Check(t, handlers.NewLimiter(t, handlers.Challenging(now, middleware.WhenExhausted)), handlers.Visitor, 5).Token()
 		handlers.Allowed(t, m, handlers.Visitor, 6)
+		ask := middleware.Ask{Identity: handlers.Visitor, Tokens: []string{token, handlers.Forgery(token)}, DryRun: true}
 		before := m.Stats()
-		for range 100 {
-			require.False(t, handlers.Peeked(t, m, handlers.Visitor).Allowed)
+		for range 20 {
+			require.False(t, handlers.Decided(t, m, ask).Allowed)
+			now.Advance(time.Second)
 		}
 		require.Equal(t, before, m.Stats(), mode)
+		require.Empty(t, log.Lines())
 	}
 }
 
