@@ -97,7 +97,7 @@ func (h Holder) Format(f fmt.State, _ rune) {
 // chance of 2⁻⁴⁸, and then would take each other's tokens, which neither shows. See
 // "Subjects" in the package documentation.
 func (k *key) subject(identity []byte) (sub [subjectLen]byte) {
-	sum := k.bind.sum(identity)
+	sum := k.bind.Sum(identity)
 	base64.RawURLEncoding.Encode(sub[:], sum[:subjectLen/4*3])
 	return sub
 }

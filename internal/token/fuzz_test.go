@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/siphash"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -182,7 +183,7 @@ func reference(p *limiter.Policy, secrets [][]byte, identity []byte, tok string,
 		if err != nil || !bytes.Equal(again, decoded[1]) {
 			return t, false // not the one spelling
 		}
-		sum := sipKeyOf([16]byte(derive(secret, "bind"))).sum(identity)
+		sum := siphash.New([16]byte(derive(secret, "bind"))).Sum(identity)
 		bound := claims.OwnTally == "" || claims.Subject != ""
 		if bound && claims.Subject != base64.RawURLEncoding.EncodeToString(sum[:6]) {
 			return t, false

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/siphash"
 	"slices"
 )
 
@@ -39,9 +40,9 @@ const typ = "t+jwt"
 type key struct {
 	window []byte // the HS256 key, for golang-jwt
 	kid    string
-	fixed  string // what each of its tokens begins with, fixedLen characters: one SHA-256 block
-	sign   mac    // HMAC under window, with fixed absorbed
-	bind   sipKey // of subjects
+	fixed  string      // what each of its tokens begins with, fixedLen characters: one SHA-256 block
+	sign   mac         // HMAC under window, with fixed absorbed
+	bind   siphash.Key // of subjects
 }
 
 // newRing checks secrets and derives their keys for a policy. A problem never
@@ -146,7 +147,7 @@ func deriveKey(policy string, secret []byte) *key {
 		}
 		return k
 	}
-	k := &key{window: expand("window"), bind: sipKeyOf([16]byte(expand("bind")[:16]))}
+	k := &key{window: expand("window"), bind: siphash.New([16]byte(expand("bind")[:16]))}
 	k.kid = base64.RawURLEncoding.EncodeToString(expand("kid"))[:kidLen]
 	k.fixed = fixedStart(k.kid, policy)
 	k.sign = newMAC(k.window, k.fixed)

@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tallystick/tallystick/proof/freeport"
+	"github.com/tallystick/tallystick/proof/program"
 )
 
 // fleets are the rows: the limiter of a fleet's processes, whether clients show the tokens that they get, and whether
@@ -125,7 +125,7 @@ func startFleet(ctx context.Context, o *opening, limiter string, echoes bool, si
 	}
 	var addresses, ring []string
 	for range size {
-		i.Ring = net.JoinHostPort("127.0.0.1", must(freeport.Find()))
+		i.Ring = net.JoinHostPort("127.0.0.1", must(program.FreePort()))
 		address, ask := i.start(ctx, o)
 		addresses, ring, f.ask = append(addresses, address), append(ring, i.Ring), append(f.ask, ask)
 	}

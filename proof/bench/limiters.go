@@ -30,7 +30,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/middleware/exact/ring"
-	"github.com/tallystick/tallystick/proof/freeport"
+	"github.com/tallystick/tallystick/proof/program"
 )
 
 // limiters are those that all do the same work for the same terms: count each address by itself.
@@ -76,7 +76,7 @@ func exactly(c exact.Counter) func(*middleware.Config) {
 
 // newRing is ours, with a ring. It is the only member until it is told of others.
 func newRing(o *opening, t terms) http.Handler {
-	self := cmp.Or(o.self, net.JoinHostPort("127.0.0.1", must(freeport.Find())))
+	self := cmp.Or(o.self, net.JoinHostPort("127.0.0.1", must(program.FreePort())))
 	var list atomic.Pointer[[]string]
 	list.Store(&[]string{self})
 	r := must(ring.Open(ring.Config{

@@ -13,8 +13,8 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/fleet"
+	"github.com/tallystick/tallystick/proof/lab/court"
 	"github.com/tallystick/tallystick/proof/lab/house"
-	"github.com/tallystick/tallystick/proof/lab/instance"
 	"github.com/tallystick/tallystick/proof/players"
 )
 
@@ -38,7 +38,7 @@ func (s *scene) more() int { return int(s.route.Quota) + 3 }
 
 // each calls do for every instance, so often.
 func (s *scene) each(times int, do func(to int)) {
-	for i := range s.cluster.Instances {
+	for i := range s.House.Instances {
 		for range times {
 			do(i)
 		}
@@ -50,15 +50,15 @@ func (s *scene) each(times int, do func(to int)) {
 func methods(s *scene) {
 	c := s.attacker()
 	do := func(method, url string) {
-		_, err := c.client.Do(s.ctx, fleet.Request{From: c.From[0], Method: method}, url, nil)
-		s.fail(err)
+		_, err := c.Do(s.Ctx, fleet.Request{From: c.From[0], Method: method}, url, nil)
+		s.Fail(err)
 	}
 	s.each(s.more(), func(i int) {
 		for _, path := range []string{"//" + s.row, "/./" + s.row, "/x/../" + s.row, "/%6d" + s.row[1:]} {
-			do(http.MethodPost, s.at(i)+path)
+			do(http.MethodPost, s.At(i)+path)
 		}
 		for _, m := range []string{http.MethodOptions, http.MethodHead, http.MethodGet, http.MethodPut, "PURGE"} {
-			do(m, s.at(i)+"/"+s.row)
+			do(m, s.At(i)+"/"+s.row)
 		}
 	})
 }
@@ -79,10 +79,11 @@ func network(nets, each int) func(s *scene) {
 		var from []string
 		for n := range nets {
 			for i := range each {
-				from = append(from, netip.AddrFrom16([16]byte{0x20, 0x01, 0xd, 0xb8, 0, s.block, byte(n), byte(i), 15: 1}).String())
+				from = append(from, netip.AddrFrom16([16]byte{0x20, 0x01, 0xd, 0xb8, 0, s.Net[1], byte(n), byte(i), 15: 1}).String())
 			}
 		}
-		a := s.attacks(s.caller(instance.Attacker, false, true, from...))
+		a := s.attacker(from...)
+		a.Named = true
 		a.Refusals = 1
 		a.Drop()
 	}
@@ -102,7 +103,8 @@ func washedOut(s *scene) {
 		c.Ask(fleet.Request{To: to})
 		round++
 		for i := range 24 {
-			stranger := s.caller("/stranger", false, true, netip.AddrFrom4([4]byte{byte(60 + i), byte(round), s.block, 1}).String())
+			stranger := s.client("/stranger", netip.AddrFrom4([4]byte{byte(60 + i), byte(round), s.Net[1], 1}).String())
+			stranger.Named = true
 			for range 2 {
 				stranger.Ask(fleet.Request{To: to})
 			}
@@ -116,12 +118,12 @@ func acrossStarts(s *scene, do func()) { across(s, 2, nil, do) }
 func across(s *scene, starts int, end func(*house.Process) error, do func()) {
 	do()
 	for i := range starts {
-		if err := s.cluster.Restart(i, end); err != nil {
-			s.fail(err)
+		if err := s.House.Restart(i, end); err != nil {
+			s.Fail(err)
 			return
 		}
 		s.starts.Add(1)
-		s.rest()
+		s.Rest()
 		do()
 	}
 }
@@ -129,23 +131,23 @@ func across(s *scene, starts int, end func(*house.Process) error, do func()) {
 // atOnce has as many requests served at once as it can.
 func atOnce(s *scene) {
 	c := s.attacker()
-	all := len(s.cluster.Instances) * (s.route.AtOnce + 5)
+	all := len(s.House.Instances) * (s.route.AtOnce + 5)
 	together(func() {
 		c.Together(all, func(i int) { c.Ask(fleet.Request{To: i}) })
 	}, func() {
 		defer func() { // what the handlers hold
-			for _, p := range s.cluster.Instances {
-				s.fail(p.Post("release"))
+			for _, p := range s.House.Instances {
+				s.Fail(p.Post("release"))
 			}
 		}()
-		for decided := int64(0); decided < int64(all) && s.ctx.Err() == nil; time.Sleep(10 * time.Millisecond) { // each is refused, or held
-			seen, err := s.cluster.State()
+		for decided := int64(0); decided < int64(all) && s.Ctx.Err() == nil; time.Sleep(10 * time.Millisecond) { // each is refused, or held
+			seen, err := s.House.State()
 			if err != nil {
-				s.fail(err)
+				s.Fail(err)
 				return
 			}
 			decided = 0
-			for _, n := range seen.Counts[c.client.Name] {
+			for _, n := range seen.Counts[c.Name] {
 				decided += n
 			}
 		}
@@ -160,8 +162,8 @@ func boundary(s *scene) {
 		a.Drop()
 		a.Echo(balancer)
 	}
-	s.move(window - s.cluster.Clock%window - 2)
-	s.fail(s.cluster.Set(0, s.cluster.Clock+4))
+	s.move(window - s.House.Clock.Load()%window - 2)
+	s.Fail(s.House.Set(0, s.House.Clock.Load()+4))
 	again()
 	s.move(4)
 	again()
@@ -180,7 +182,7 @@ func clocks(s *scene, steps ...int64) {
 // all instances.
 func clockAndBack(s *scene) {
 	clocks(s, -window, window, 0)
-	s.starts.Add(int64(len(s.cluster.Instances)))
+	s.starts.Add(int64(len(s.House.Instances)))
 }
 
 // outage uses up what the counter gives, on one instance alone, so that the others remember
@@ -188,7 +190,7 @@ func clockAndBack(s *scene) {
 func outage(s *scene) {
 	a := s.attacker()
 	a.Drain(fleet.Request{})
-	s.counter()
+	s.redis.Kill()
 	drop(a.Attacker)
 }
 
@@ -209,7 +211,7 @@ func forged(s *scene) {
 }
 
 // cookie is a token as a browser shows it.
-func (s *scene) cookie(token string) string { return "__Host-tallystick-" + s.row + "=" + token }
+func (s *scene) cookie(token string) string { return court.Cookie(s.row) + "=" + token }
 
 // oversized shows far too much of everything, straight to the instances: the proxy would not
 // have it.
@@ -236,8 +238,8 @@ func oversized(s *scene) {
 // cached fills a shared cache, in the middle of which it is refused. Those who come after it get
 // neither what is its own, nor its refusals.
 func cached(s *scene) {
-	first, second := s.attacker(), s.honest(s.host())
-	get := func(c *caller, i int) fleet.Answer {
+	first, second := s.attacker(), s.honest()
+	get := func(c *court.Client, i int) fleet.Answer {
 		return c.Ask(fleet.Request{To: fleet.Balancer, Method: http.MethodGet, Path: fmt.Sprintf("?page=%d", i)})
 	}
 	for i := range int(s.n()) * s.more() {
@@ -252,15 +254,15 @@ func cached(s *scene) {
 		hits++
 		for _, field := range []string{middleware.TokenHeader, middleware.ChallengeHeader, "Set-Cookie", "RateLimit", "Retry-After"} {
 			if a.Header.Get(field) != "" {
-				s.broken("a shared cache gives another client " + field)
+				s.Unjust.Note("%s", "a shared cache gives another client "+field)
 			}
 		}
 		if !a.Admitted() {
-			s.broken("a shared cache gives another client a refusal")
+			s.Unjust.Note("%s", "a shared cache gives another client a refusal")
 		}
 	}
 	if hits == 0 {
-		s.fail(errors.New("the cache is none"))
+		s.Fail(errors.New("the cache is none"))
 	}
 }
 
@@ -268,16 +270,16 @@ func cached(s *scene) {
 func aborted(s *scene) {
 	a := s.attacker()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(a.From[0])}}
-	request := fmt.Sprintf("POST /%s HTTP/1.1\r\nHost: lab\r\n%s: %s\r\nContent-Length: 0\r\n\r\n", s.row, instance.ClientHeader, a.client.Name)
+	request := fmt.Sprintf("POST /%s HTTP/1.1\r\nHost: lab\r\n%s: %s\r\nContent-Length: 0\r\n\r\n", s.row, house.ClientHeader, a.Name)
 	s.each(s.more(), func(to int) {
 		s.sent.Add(1)
-		conn, err := d.DialContext(s.ctx, "tcp", strings.TrimPrefix(s.at(to), "http://"))
+		conn, err := d.DialContext(s.Ctx, "tcp", strings.TrimPrefix(s.At(to), "http://"))
 		if err != nil {
-			s.fail(err)
+			s.Fail(err)
 			return
 		}
 		_, err = conn.Write([]byte(request))
-		s.fail(err)
+		s.Fail(err)
 		_ = conn.Close()
 	})
 	a.Drop()

@@ -3,26 +3,27 @@
 package main
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"strings"
 
-	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/fleet"
-	"github.com/tallystick/tallystick/proof/lab/instance"
+	"github.com/tallystick/tallystick/proof/lab/court"
+	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/players"
 )
 
 // Attackers that work, or that use what others have worked for.
 
 // buyer returns what has an attacker buy as cheaply as can be, at its address.
-func (s *scene) buyer(a *caller) *players.Buyer {
+func (s *scene) buyer(a *court.Client) *players.Buyer {
 	return a.Buyer(int(s.route.Crowd), 0, func(int) string { return a.From[0] })
 }
 
 // farm buys with all its work, evenly on all instances, and uses everything everywhere.
 func farm(s *scene) {
-	address := s.host()
+	address := s.Host()
 	together(s.neighbours(address), func() {
 		a := s.attacker(address)
 		a.Drop()
@@ -59,22 +60,16 @@ func imports(s *scene) {
 // stolen is a thief, who shows the token that an honest client has bought, from another address. What the victim uses is
 // not the thief's where tallies are bound; else it uses nothing.
 func stolen(s *scene) {
-	name := instance.Attacker
-	if s.route.BindOwn {
-		name = honestName
-	}
-	victim, thief := s.caller(name, true, false, s.host()), s.attacker()
-	proof := victim.Solve(victim.Challenge(fleet.Balancer, ""))
-	token := victim.Redeem(fleet.Balancer, "", proof)
-	thief.Show(fleet.Request{Tokens: []string{token}})
-	thief.Show(fleet.Request{Proof: proof})
+	victim, thief := s.honest(), s.attacker()
 	if !s.route.BindOwn {
-		return
+		victim = s.client(house.Attacker)
 	}
-	for range s.route.Quota {
-		if t := victim.Ask(fleet.Request{To: fleet.Balancer, Tokens: []string{token}}).Token(); t != "" {
-			token = t
-		}
+	proof := victim.Solve(victim.Challenge(fleet.Balancer, ""))
+	victim.Keep(victim.Redeem(fleet.Balancer, "", proof))
+	thief.Show(fleet.Request{Tokens: []string{victim.Token}})
+	thief.Show(fleet.Request{Proof: proof})
+	if s.route.BindOwn {
+		s.uses(victim, fleet.Balancer)
 	}
 }
 
@@ -84,7 +79,7 @@ const elsewhere = "elsewhere"
 // swapped shows what it has bought on another route.
 func swapped(s *scene) {
 	there := s.attacker()
-	there.client.Policy = elsewhere
+	there.Policy = elsewhere
 	here := s.attacker(there.From...)
 	for i := range 3 {
 		proof := there.Solve(there.Challenge(i, ""))
@@ -152,13 +147,16 @@ func planted(s *scene) {
 			return fleet.Request{Tokens: []string{own}, Cookie: s.cookie(spent[0]) + "; " + s.cookie(spent[1])}
 		},
 	} {
-		victim, own := s.honest(s.host()), ""
+		victim := s.honest()
 		for range s.route.Quota {
-			r := by(own)
+			r := by(victim.Token)
 			r.To = fleet.Balancer
 			got := victim.Ask(r)
-			for _, t := range append(got.Header.Values(middleware.TokenHeader), cookies((&http.Response{Header: got.Header}).Cookies(), strings.TrimSuffix(s.cookie(""), "="))...) {
-				own = t
+			victim.Token = cmp.Or(got.Token(), victim.Token)
+			for _, c := range (&http.Response{Header: got.Header}).Cookies() {
+				if c.Name == court.Cookie(s.row) {
+					victim.Token = c.Value
+				}
 			}
 		}
 	}
