@@ -126,7 +126,7 @@ var inTests = map[string][]string{
 	"proof/bounds": {
 		module + "/middleware", module + "/middleware/exact", counters + "memory", module + "/middleware/client", module + "/pow", module + "/storeless",
 		module + "/internal/limiter", module + "/internal/sale", // what the oracles of the traces are held to
-		module + "/proof/handlers", module + "/proof/truth",
+		module + "/proof/handlers", module + "/proof/fleet", module + "/proof/players", module + "/proof/truth",
 	},
 	"proof/threats": {
 		module + "/middleware", module + "/middleware/exact", counters + "memory", module + "/storeless", module + "/proof/handlers", module + "/proof/fleet", module + "/proof/players", module + "/proof/truth",
