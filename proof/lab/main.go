@@ -36,6 +36,7 @@ import (
 	"github.com/tallystick/tallystick/proof/lab/price"
 	"github.com/tallystick/tallystick/proof/lab/sim"
 	"github.com/tallystick/tallystick/proof/lab/world"
+	"github.com/tallystick/tallystick/proof/program"
 )
 
 func main() {
@@ -93,7 +94,9 @@ func chosen(names string) (some []row, err error) {
 
 // stands says why the lab cannot stand on this machine, or nil.
 func stands() error {
-	if _, err := house.FindNginx(); err != nil {
+	_, proxy := house.FindNginx()
+	_, counter := program.FindRedis()
+	if err := errors.Join(proxy, counter); err != nil {
 		return err
 	}
 	l, err := net.Listen("tcp4", "127.16.0.1:0")
@@ -155,11 +158,11 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	program, err := house.Build(ctx, dir, broken)
+	made, err := house.Build(ctx, dir, broken)
 	if err != nil {
 		return false, err
 	}
-	l, err := openLab(ctx, dir, program, sc, chosen)
+	l, err := openLab(ctx, dir, made, sc, chosen)
 	if err != nil {
 		return false, err
 	}
