@@ -138,7 +138,7 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 		return nil
 	})
 	only := f.String("rows", "", "play these `rows` alone, by their names, with commas")
-	without := f.String("without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, inherit, known; and in a fleet header-copy, hand-back")
+	without := f.String("without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, inherit; and in a fleet header-copy, hand-back")
 	if err := world.Parse(f, args, stderr); err != nil {
 		return false, err
 	}
