@@ -431,10 +431,14 @@ func (p *process) wake() {
 // decide reports whether a request was answered; else it waits.
 func (p *process) decide(x *waiter) bool {
 	w := p.w
-	for range 2 {
+	x.freed = nil
+	for {
 		f := limiter.Candidate{Key: p.memory.Key([]byte("client")), Shown: x.token}
 		t, v := p.memory.Take(p.clock(), w.policy, &f, x.cost)
 		if f.Waits.Key != 0 {
+			if x.freed != nil { // it has said so
+				return false
+			}
 			room := v.Least(w.policy.Len())
 			freed, ok := p.records.Wait(f.Waits, room)
 			if !ok {
@@ -453,7 +457,6 @@ func (p *process) decide(x *waiter) bool {
 		x.answer(v.Admitted, t)
 		return true
 	}
-	return false
 }
 
 // judge counts what was admitted, and whether a refusal was right.
