@@ -76,6 +76,7 @@ type record struct {
 	others          uint64 // the sum of their pairs
 	prev            uint32 // the sum of all in the window before
 	back, prevBack  uint32 // what others have given back since the tally was last looked at
+	news, newsAt    uint32 // what others have admitted since then, and the Unix second of the last of it
 
 	base  pair // own, as all live peers have acknowledged it
 	told  told // last
@@ -175,7 +176,7 @@ func (r *Records) roll(at int, number uint32) {
 	if rec.seconds == 0 || number <= rec.number {
 		return
 	}
-	next := record{seconds: rec.seconds, number: number, dirty: rec.dirty}
+	next := record{seconds: rec.seconds, number: number, dirty: rec.dirty, news: rec.news, newsAt: rec.newsAt}
 	if number == rec.number+1 {
 		next.prev, next.prevBack = rec.sum(), rec.back
 	}
