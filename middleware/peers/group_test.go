@@ -256,7 +256,7 @@ func TestOneEndHasDroppedTheOther(t *testing.T) {
 		}
 		require.Contains(t, all[0].log.String(), "code=peers-gone member=10.0.0.2:9000 ")
 		require.NotContains(t, all[1].log.String(), "code=peers-gone ")
-		w.cut(away(list[1], list[2])) // it has it from nobody else
+		w.cut(away(list[1], list[2])) // no other tells it
 		time.Sleep(500 * time.Millisecond)
 		require.Equal(t, 100, all[1].sum())
 		require.NotContains(t, all[1].log.String(), "code=peers-gone ")

@@ -24,9 +24,9 @@ const (
 	farewellAfter = 400 * time.Millisecond // without acknowledgements
 )
 
-// Open listens, greets all that the list has, and takes over the records of one of them. It returns when requests may be
-// served: within a second if no peer answers, which the log tells. It reports all problems of cfg, each a
-// [storeless.ConfigError].
+// Open listens, greets all addresses of the list, and takes over the records of one peer. It returns when requests may be
+// served: a second after it has asked, if no list or no peer answers, and then the log says so. It reports all problems of
+// cfg, each a [storeless.ConfigError].
 func Open(cfg Config) (*Group, error) {
 	return open(cfg, net.DefaultResolver)
 }

@@ -131,7 +131,7 @@ func (c tap) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Somebody on the wire who changes a byte ends the connection, which is made anew, and is told of.
+// A byte that is changed on the wire ends the connection, which is made anew. The log tells.
 func TestAChangeOnTheWire(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		w, list := newWorld(t), addresses(2)
@@ -239,7 +239,7 @@ func TestAHostileMember(t *testing.T) {
 	for name, frames := range map[string]func(s *session) []byte{
 		"an unknown kind":          func(s *session) []byte { return s.out.append(nil, '?', nil, nil) },
 		"an answer to nothing":     func(s *session) []byte { return s.out.append(nil, answerFrame, nil, nil) },
-		"a chunk nobody asked for": func(s *session) []byte { return s.out.append(nil, chunkFrame, make([]byte, 8), aChunk()) },
+		"a chunk that is not asked": func(s *session) []byte { return s.out.append(nil, chunkFrame, make([]byte, 8), aChunk()) },
 		"a short status":           func(s *session) []byte { return s.out.append(nil, statusFrame, nil, make([]byte, 24)) },
 		"a short want":             func(s *session) []byte { return s.out.append(nil, wantFrame, nil, make([]byte, 3)) },
 		"a batch of noise":         func(s *session) []byte { return s.out.append(nil, tellFrame, nil, []byte("\x01noise")) },
