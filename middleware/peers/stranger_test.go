@@ -237,13 +237,13 @@ func aChunk() []byte {
 // What a member may not send ends its connection, and says so. Nothing grows, and the others are heard all the time.
 func TestAHostileMember(t *testing.T) {
 	for name, frames := range map[string]func(s *session) []byte{
-		"an unknown kind":          func(s *session) []byte { return s.out.append(nil, '?', nil, nil) },
-		"an answer to nothing":     func(s *session) []byte { return s.out.append(nil, answerFrame, nil, nil) },
+		"an unknown kind":           func(s *session) []byte { return s.out.append(nil, '?', nil, nil) },
+		"an answer to nothing":      func(s *session) []byte { return s.out.append(nil, answerFrame, nil, nil) },
 		"a chunk that is not asked": func(s *session) []byte { return s.out.append(nil, chunkFrame, make([]byte, 8), aChunk()) },
-		"a short status":           func(s *session) []byte { return s.out.append(nil, statusFrame, nil, make([]byte, 24)) },
-		"a short want":             func(s *session) []byte { return s.out.append(nil, wantFrame, nil, make([]byte, 3)) },
-		"a batch of noise":         func(s *session) []byte { return s.out.append(nil, tellFrame, nil, []byte("\x01noise")) },
-		"a batch of the future":    func(s *session) []byte { return s.out.append(nil, tellFrame, nil, []byte("\x09")) },
+		"a short status":            func(s *session) []byte { return s.out.append(nil, statusFrame, nil, make([]byte, 24)) },
+		"a short want":              func(s *session) []byte { return s.out.append(nil, wantFrame, nil, make([]byte, 3)) },
+		"a batch of noise":          func(s *session) []byte { return s.out.append(nil, tellFrame, nil, []byte("\x01noise")) },
+		"a batch of the future":     func(s *session) []byte { return s.out.append(nil, tellFrame, nil, []byte("\x09")) },
 		"no frame": func(s *session) []byte {
 			return append(s.out.append(nil, statusFrame, nil, status(time.Now(), 0, 1, 0)), make([]byte, 30)...)
 		},
