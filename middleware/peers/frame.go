@@ -14,6 +14,7 @@ import (
 // What a frame carries.
 const (
 	statusFrame   = 's' // how this process is: the first frame of each end, and one each second
+	peersFrame    = 'p' // after each status: the addresses of those that this process hears
 	tellFrame     = 't' // a batch
 	answerFrame   = 'a' // to the batch under way
 	wantFrame     = 'w' // asks for a chunk of all records: its place
