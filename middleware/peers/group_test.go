@@ -33,6 +33,7 @@ func TestAFleetHearsItself(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			require.Equal(t, n*(n-1)/2, w.open())
+			require.LessOrEqual(t, w.dials, n*n, "each dials each, itself too, once at most")
 			for _, m := range all {
 				m.add(1)
 			}
@@ -84,19 +85,24 @@ func TestANewcomerTakesOverTheRecords(t *testing.T) {
 // The records of a process that is starting itself are none.
 func TestANewcomerAsksNoNewcomer(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		w, list := newWorld(t), addresses(3)
+		w, list := newWorld(t), addresses(8)
 		old := w.start(list[0], members(list[:1]...))
 		old.add(5)
-		w.cut(away(list[1], list[0]))
-		first := make(chan *member)
-		go func() { first <- w.start(list[1], members(list...)) }()
+		w.cut(away(list[0], list[1:7]...))
+		starting := make(chan *member)
+		for _, address := range list[1:7] {
+			go func() { starting <- w.start(address, members(list...)) }()
+		}
 		time.Sleep(100 * time.Millisecond)
-		second := w.start(list[2], members(list...))
-		require.EqualValues(t, 5, second.sum(), "it has met both")
+		last := w.start(list[7], members(list...))
+		require.Equal(t, 5, last.sum(), "it has met all")
+		for range list[1:7] {
+			m := <-starting
+			require.Equal(t, 5, m.sum(), "it has them of the last, which has taken them over")
+			defer closeAll(m)
+		}
 		w.cut(nil)
-		one := <-first
-		require.EqualValues(t, 5, one.sum(), "it has them of the second, which has taken them over")
-		closeAll(old, one, second)
+		closeAll(old, last)
 	})
 }
 
@@ -142,13 +148,13 @@ func TestASilentPeerHoldsUpNoOther(t *testing.T) {
 				require.EqualValues(t, i+1, all[1].sum(), "%d", i)
 			}
 			require.Contains(t, all[0].log.String(), "code=peers-late member=10.0.0.3:9000 ")
-			require.Equal(t, []string{list[2]}, all[0].Stats().Late)
+			require.Equal(t, []string{list[2]}, all[0].Stats().Silent)
 			require.Equal(t, []string{list[1]}, all[0].Stats().Heard)
 			time.Sleep(test.cut - time.Second)
 			require.Contains(t, all[0].log.String(), "code="+test.code+" ")
 			w.cut(nil)
 			took := until(t, func() bool {
-				return all[2].sum() == 1100 && all[1].sum() == 1100 && all[0].sum() == 1100 && all[0].Stats().Late == nil
+				return all[2].sum() == 1100 && all[1].sum() == 1100 && all[0].sum() == 1100 && all[0].Stats().Silent == nil
 			})
 			require.Less(t, took, 2*time.Second)
 			synctest.Wait()
@@ -188,7 +194,9 @@ func TestFarewell(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		w, list := newWorld(t), addresses(3)
 		all := w.fleet(list...)
-		all[0].add(7)
+		all[0].records.Add(time.Now(), counted(), 7, 100) // less than is told without a farewell
+		time.Sleep(time.Second)
+		require.Zero(t, all[1].sum())
 		began := time.Now()
 		require.NoError(t, all[0].Close(t.Context()))
 		require.Less(t, time.Since(began), 20*time.Millisecond)
@@ -229,7 +237,7 @@ func TestAnAddressIsStartedAgain(t *testing.T) {
 		}
 		time.Sleep(silence + time.Second)
 		require.Equal(t, []string{list[1]}, all[0].Stats().Heard)
-		require.Empty(t, all[0].Stats().Late)
+		require.Empty(t, all[0].Stats().Silent)
 		closeAll(all...)
 	})
 }
@@ -248,10 +256,55 @@ func TestOneEndHasDroppedTheOther(t *testing.T) {
 		}
 		require.Contains(t, all[0].log.String(), "code=peers-gone member=10.0.0.2:9000 ")
 		require.NotContains(t, all[1].log.String(), "code=peers-gone ")
-		w.cut(away(list[1], list[2])) // it has it from nobody else
+		w.cut(away(list[1], list[2])) // no other tells it
 		time.Sleep(500 * time.Millisecond)
 		require.Equal(t, 100, all[1].sum())
 		require.NotContains(t, all[1].log.String(), "code=peers-gone ")
 		closeAll(all...)
+	})
+}
+
+// A record that is evicted is told of.
+func TestAFullTableIsTold(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		m := newWorld(t).start("10.0.0.1:9000", members("10.0.0.1:9000"))
+		for key := range uint64(17) { // of one set
+			l := counted()
+			l.Key += key
+			m.records.Add(time.Now(), l, 1, 1)
+		}
+		require.EqualValues(t, 1, m.Stats().Evicted)
+		time.Sleep(silence + time.Second)
+		require.Contains(t, m.log.String(), "code=peers-full evicted=1 ")
+		closeAll(m)
+	})
+}
+
+// A peer that is met while the records of another are taken over is asked for its own: what it had told before is in none
+// of the chunks that have come, and it does not tell that again.
+func TestAPeerIsMetDuringTheStart(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w, list := newWorld(t), addresses(4)
+		all := w.fleet(list[:3]...)
+		for key := range uint64(1 << 14) { // they take a second
+			l := counted()
+			l.Key += key << 50
+			all[0].records.Add(time.Now(), l, 1, 1)
+		}
+		time.Sleep(time.Second)
+		w.cut(away(list[3], list[2]))
+		w.delay.Store(int64(15 * time.Millisecond))
+		began, starting := time.Now(), make(chan *member)
+		go func() { starting <- w.start(list[3], members(list...)) }()
+		time.Sleep(600 * time.Millisecond) // the first chunk has come
+		all[2].add(5)
+		time.Sleep(200 * time.Millisecond)
+		w.cut(nil)
+		last := <-starting
+		require.Greater(t, time.Since(began), 900*time.Millisecond)
+		require.NotContains(t, last.log.String(), "peers-alone")
+		took := until(t, func() bool { return last.sum() == 6 })
+		require.Less(t, took, 500*time.Millisecond, "at once, and not with the next status")
+		closeAll(append(all, last)...)
 	})
 }

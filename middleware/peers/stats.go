@@ -16,9 +16,9 @@ type Stats struct {
 	Age     time.Duration
 	Changes uint64
 
-	// Heard are the peers that this process hears, Late those with an answer that is overdue. Gone counts peers that were
-	// silent for 10 s, and Strangers connections without a secret.
-	Heard, Late     []string
+	// Heard are the peers that this process hears. Silent are those whose answer is overdue, and addresses of the list at
+	// which no peer is heard. Gone counts peers that were silent for 10 s, and Strangers connections without a secret.
+	Heard, Silent   []string
 	Gone, Strangers uint64
 
 	// Records are the tallies that are remembered of the fleet, and Evicted how many were pushed out of the full table.
@@ -45,12 +45,18 @@ func (g *Group) Stats() Stats {
 	}
 	for _, p := range g.peers {
 		if p.late || p.wire == nil {
-			s.Late = append(s.Late, p.address)
+			s.Silent = append(s.Silent, p.address)
 		} else {
 			s.Heard = append(s.Heard, p.address)
 		}
 	}
+	for _, t := range g.roster.targets {
+		if t.name != g.ours.name && g.peers[t.name] == nil {
+			s.Silent = append(s.Silent, t.address)
+		}
+	}
 	slices.Sort(s.Heard)
-	slices.Sort(s.Late)
+	slices.Sort(s.Silent)
+	s.Silent = slices.Compact(s.Silent)
 	return s
 }
