@@ -79,7 +79,7 @@ var arrows = map[string][]string{
 	"proof/threats":    {},
 	"proof/truth":      {}, // what it judges, it does not import
 	"proof/paced":      {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kitPackage},
-	"internal/sale":    {module + "/internal/limiter", module + "/internal/cells"},
+	"internal/sale":    {module + "/internal/limiter", module + "/internal/cells", module + "/internal/gossip"},
 	"internal/token":   {module + "/internal/limiter", module + "/internal/siphash", jwt},
 	"internal/siphash": {},
 	"internal/gossip":  {module + "/internal/siphash"},
