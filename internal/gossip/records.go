@@ -170,10 +170,11 @@ func (rec *record) over(now int64) bool {
 	return now/1_000_000/int64(rec.seconds) > int64(rec.number)+1
 }
 
-// roll brings a record to a window.
+// roll brings a record to a window. One that is further ahead than the next was written under a clock that was wrong, and is
+// begun anew: what was counted here is in own counts.
 func (r *Records) roll(at int, number uint32) {
 	rec := &r.all[at]
-	if rec.seconds == 0 || number <= rec.number {
+	if rec.seconds == 0 || number == rec.number || number+1 == rec.number {
 		return
 	}
 	next := record{seconds: rec.seconds, number: number, dirty: rec.dirty, news: rec.news, newsAt: rec.newsAt}

@@ -375,3 +375,77 @@ func TestBucketsOverTheEnd(t *testing.T) {
 		require.Equal(t, admitted, v.Admitted, "at %d", second)
 	}
 }
+
+// A clock that was an hour ahead leaves no window behind that has not begun.
+func TestAClockIsSetBack(t *testing.T) {
+	a, _ := two()
+	ahead := minute(1)
+	ahead.Number += 60
+	a.Add(at(time.Hour), ahead, 5, 2)
+	h := look(a, minute(1))
+	require.Equal(t, minute(1).Number, h.Number)
+	require.Zero(t, h.Sum)
+	a.Add(noon, minute(1), 2, 2)
+	require.EqualValues(t, 2, look(a, minute(1)).Sum)
+}
+
+// What a bucket admits counts in the window of a peer whose clock is ahead.
+func TestABucketBehindItsPeer(t *testing.T) {
+	a, b := two()
+	policy, err := limiter.Compile("p", []limiter.Limit{{Algorithm: limiter.TokenBucket, Quota: 60, Burst: 20, Window: time.Minute}})
+	require.NoError(t, err)
+	m := limiter.NewMemory(16, 1)
+	m.Join(a, "p")
+	other := limiter.NewMemory(16, 1)
+	other.Join(b, "p")
+	f := limiter.Candidate{Key: m.Key([]byte("client")), Hasty: true}
+	other.Take(at(61*sec), policy, &f, 2)
+	carry(t, at(61*sec), b, a, 2, 1)
+	for range 3 {
+		_, v := m.Take(at(58*sec), policy, &f, 1)
+		require.True(t, v.Admitted)
+	}
+	carry(t, at(59*sec), a, b, 1, 2)
+	require.EqualValues(t, 20-4, other.Peek(at(61*sec), policy, &f, 0).Limits[0].Remaining, "five since the minute began, of which one has leaked")
+}
+
+// A request that has nothing to wait for allocates nothing.
+func TestAllocations(t *testing.T) {
+	a, _ := two()
+	policy, err := limiter.Compile("p", []limiter.Limit{{Algorithm: limiter.SlidingWindow, Quota: 1 << 30, Window: time.Minute}})
+	require.NoError(t, err)
+	m := limiter.NewMemory(16, 1)
+	m.Join(a, "p")
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		f := limiter.Candidate{Key: m.Key([]byte("client"))}
+		_, v := m.Take(noon, policy, &f, 1)
+		require.True(t, v.Admitted)
+	}))
+}
+
+func BenchmarkTake(b *testing.B) {
+	policy, _ := limiter.Compile("p", []limiter.Limit{{Algorithm: limiter.SlidingWindow, Quota: 1 << 30, Window: time.Minute}})
+	for _, n := range []int{0, 1, 2, 10} {
+		b.Run(fmt.Sprint("peers ", n), func(b *testing.B) {
+			m := limiter.NewMemory(0, 1)
+			if n > 0 {
+				r := gossip.New(gossip.Config{Name: 100})
+				r.Ready(noon)
+				for peer := range n - 1 {
+					r.Joined(noon, uint64(peer+1))
+				}
+				m.Join(r, "p")
+			}
+			var ids [1024][]byte
+			for i := range ids {
+				ids[i] = fmt.Appendf(nil, "client %d", i)
+			}
+			i := 0
+			for b.Loop() {
+				f := limiter.Candidate{Key: m.Key(ids[i%1024])}
+				i++
+				m.Take(noon, policy, &f, 1)
+			}
+		})
+	}
+}

@@ -116,7 +116,10 @@ func (m *Memory) admitted(now int64, p *Policy, told *heard, t *Tally, cost int6
 			continue
 		}
 		l := a.Limit
-		if r.interval == 0 && r.life == 0 {
+		switch {
+		case r.interval > 0:
+			l.Number = a.Heard.Number
+		case r.life == 0:
 			l.Number = uint32(t[i].At)
 		}
 		m.peers.Add(time.UnixMicro(now), l, cost, a.Slack)
