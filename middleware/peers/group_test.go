@@ -256,7 +256,7 @@ func TestOneEndHasDroppedTheOther(t *testing.T) {
 		}
 		require.Contains(t, all[0].log.String(), "code=peers-gone member=10.0.0.2:9000 ")
 		require.NotContains(t, all[1].log.String(), "code=peers-gone ")
-		w.cut(away(list[1], list[2])) // it has it from nobody else
+		w.cut(away(list[1], list[2])) // no other tells it
 		time.Sleep(500 * time.Millisecond)
 		require.Equal(t, 100, all[1].sum())
 		require.NotContains(t, all[1].log.String(), "code=peers-gone ")
@@ -277,5 +277,34 @@ func TestAFullTableIsTold(t *testing.T) {
 		time.Sleep(silence + time.Second)
 		require.Contains(t, m.log.String(), "code=peers-full evicted=1 ")
 		closeAll(m)
+	})
+}
+
+// A peer that is met while the records of another are taken over is asked for its own: what it had told before is in none
+// of the chunks that have come, and it does not tell that again.
+func TestAPeerIsMetDuringTheStart(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w, list := newWorld(t), addresses(4)
+		all := w.fleet(list[:3]...)
+		for key := range uint64(1 << 14) { // they take a second
+			l := counted()
+			l.Key += key << 50
+			all[0].records.Add(time.Now(), l, 1, 1)
+		}
+		time.Sleep(time.Second)
+		w.cut(away(list[3], list[2]))
+		w.delay.Store(int64(15 * time.Millisecond))
+		began, starting := time.Now(), make(chan *member)
+		go func() { starting <- w.start(list[3], members(list...)) }()
+		time.Sleep(600 * time.Millisecond) // the first chunk has come
+		all[2].add(5)
+		time.Sleep(200 * time.Millisecond)
+		w.cut(nil)
+		last := <-starting
+		require.Greater(t, time.Since(began), 900*time.Millisecond)
+		require.NotContains(t, last.log.String(), "peers-alone")
+		took := until(t, func() bool { return last.sum() == 6 })
+		require.Less(t, took, 500*time.Millisecond, "at once, and not with the next status")
+		closeAll(append(all, last)...)
 	})
 }
