@@ -194,6 +194,7 @@ func TestFarewell(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		w, list := newWorld(t), addresses(3)
 		all := w.fleet(list...)
+		time.Sleep(time.Second) // each has the records of each
 		all[0].records.Add(time.Now(), counted(), 7, 100) // less than is told without a farewell
 		time.Sleep(time.Second)
 		require.Zero(t, all[1].sum())
