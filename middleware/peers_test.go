@@ -364,3 +364,31 @@ func TestPeersFillOneBucket(t *testing.T) {
 		require.LessOrEqual(t, got, 10+2*2)
 	})
 }
+
+// What one instance sells to an address is dearer at all of them.
+func TestPeersHaveOnePrice(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		f := newPeering(t, 3, challenging(new(clock), middleware.Newcomers))
+		price := func(s *site) uint64 { return challengeIn(t, send(s)).Work }
+		require.EqualValues(t, 16, price(f.sites[2]))
+		for i := range 6 {
+			bought(t, f.sites[i%3])
+		}
+		f.settles()
+		alone := newSite(t, challenging(new(clock), middleware.Newcomers))
+		for range 6 {
+			bought(t, alone)
+		}
+		for _, s := range f.sites {
+			require.InDelta(t, float64(price(alone)), float64(price(s)), 1, "six sales are six, whoever made them")
+		}
+		f.deaf.Store(true)
+		token := redeemed(f.sites[0], solved(t, fetched(f.sites[0])))
+		require.Equal(t, http.StatusOK, token.StatusCode)
+		began := time.Now()
+		require.NotEqual(t, http.StatusOK, redeemed(f.sites[0], solved(t, fetched(f.sites[0]))).StatusCode, "one sale that others have not heard of is all")
+		require.Equal(t, peersWaitForTests, time.Since(began))
+	})
+}
+
+const peersWaitForTests = 250 * time.Millisecond

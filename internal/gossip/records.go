@@ -73,9 +73,10 @@ func (p *pair) merge(o pair) (plus, minus uint32) {
 type record struct {
 	seconds, number uint32 // of the window; seconds 0: of something that ends at the Unix second number
 	own             pair
-	others          uint32 // the sum of their pairs
+	others          uint64 // the sum of their pairs
 	prev            uint32 // the sum of all in the window before
 	back, prevBack  uint32 // what others have given back since the tally was last looked at
+	news, newsAt    uint32 // what others have admitted since then, and the Unix second of the last of it
 
 	base  pair // own, as all live peers have acknowledged it
 	told  told // last
@@ -159,7 +160,7 @@ func (r *Records) claim(now int64, key uint64, seconds, number uint32) int {
 }
 
 // sum returns what all have admitted and not given back, as far as is known here.
-func (rec *record) sum() uint32 { return rec.own.net() + rec.others }
+func (rec *record) sum() uint32 { return uint32(min(uint64(rec.own.net())+rec.others, most)) }
 
 // over reports whether nothing of a record counts any more.
 func (rec *record) over(now int64) bool {
@@ -175,7 +176,7 @@ func (r *Records) roll(at int, number uint32) {
 	if rec.seconds == 0 || number <= rec.number {
 		return
 	}
-	next := record{seconds: rec.seconds, number: number, dirty: rec.dirty}
+	next := record{seconds: rec.seconds, number: number, dirty: rec.dirty, news: rec.news, newsAt: rec.newsAt}
 	if number == rec.number+1 {
 		next.prev, next.prevBack = rec.sum(), rec.back
 	}
@@ -225,7 +226,7 @@ func (r *Records) replace(name uint64) int {
 	r.oldest = (r.oldest + 1) % mostProcess
 	for i := range r.all {
 		p := &r.pairsOf(i)[place]
-		r.all[i].others -= p.net()
+		r.all[i].others -= uint64(p.net())
 		*p = pair{}
 	}
 	r.stats.Forgotten++
