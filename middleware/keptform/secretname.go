@@ -66,7 +66,7 @@ var secretNames = [...]struct {
 	{otherSecret, true, "tan card ssn secret"},
 }
 
-// otherLetters are those of other scripts, and not of a to z alone. Of пароль the first and the last letter are left out, which are
+// otherLetters are names in letters beyond a to z. The word пароль lacks its first and its last letter here, because they may be
 // large or small.
 var otherLetters = [...]struct {
 	kind  secretKind

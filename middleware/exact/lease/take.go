@@ -259,7 +259,7 @@ func (l *leasing) failed(name string, call *exact.Call, h *leaseholder, err erro
 	}
 }
 
-// mayComeBack reports whether a block may be held, or be on its way, of which a part comes back.
+// mayComeBack reports whether a block is held somewhere, or on its way, and a part of it may come back.
 func (l *leasing) mayComeBack(now time.Time, h *leaseholder, p *exact.Policy) bool {
 	return h.arrives != nil || h.held(now, p) > 0 || l.terms.Instances > 1 && p.Plan().Tokens.Capacity()/(20*l.terms.Instances) >= 2
 }

@@ -30,7 +30,6 @@ const (
 type shard struct {
 	mu       sync.Mutex
 	accounts map[string]*engine.Account
-	opened   uint64 // accounts, so far
 	most     int
 	swept    int64     // Unix second of the last search for free keys
 	frees    time.Time // when one will be, by that search
@@ -47,7 +46,7 @@ type shard struct {
 // nothing of it counts any more, and did not by what the clock said for a while, see
 // [engine.Hindsight]. Where none is free, a call for a new one fails
 // with [exact.ErrFull], and the verdict says when one will be: to admit it uncounted would be no limit, and to evict another
-// would give that one a fresh quota. So it is for keys and principals: of addresses anybody may have 262,144. There is no goroutine: who needs room looks for it.
+// would give that one a fresh quota. So it is for keys and principals: of addresses anybody may have 262,144. There is no goroutine: a call that needs room looks for it.
 //
 // A key takes some 300 bytes once it is used; an admitted call with an ID some 200 more, for
 // [exact.IDLife] to twice that. Refusals with IDs take 30 MB in all, however many there are.
@@ -80,7 +79,7 @@ func (m *counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, err
 	s, key := m.shard(call.Policy, call.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := m.now() // under the lock: who decides later has no earlier time
+	now := m.now() // under the lock: a later decision has no earlier time
 	s.seen.See(now)
 	a, known := s.accounts[key]
 	if !known {
@@ -101,7 +100,6 @@ func (m *counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, err
 	v := a.Take(now, &call)
 	if v.Admitted && !known {
 		s.accounts[key] = a
-		s.opened++
 	}
 	if id != "" {
 		s.replies.Keep(now, key, id, v)
@@ -144,18 +142,6 @@ func (m *counter) Refund(ctx context.Context, r exact.Receipt) error {
 
 // InProcess says that a call waits for nobody: package remote asks by this name.
 func (*counter) InProcess() {}
-
-// Accounts returns how many accounts there are, with those that count nothing any more and were not looked for
-// yet, and how many were opened: package ring asks by this name.
-func (m *counter) Accounts() (now int, opened uint64) {
-	for i := range m.shards {
-		s := &m.shards[i]
-		s.mu.Lock()
-		now, opened = now+len(s.accounts), opened+s.opened
-		s.mu.Unlock()
-	}
-	return now, opened
-}
 
 // shard returns where a key is counted, and its name there: policies of different
 // names count apart.
