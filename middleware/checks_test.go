@@ -26,6 +26,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/token"
 )
@@ -298,7 +299,7 @@ func troubles() map[string]trouble {
 			return h.Log.Lines()
 		},
 		"memory-full": func(t *testing.T) []string {
-			f := newFlood(contact(new(clock)))
+			f := handlers.NewFlood(contact(new(clock)))
 			f.Cfg.MaxClients = 1
 			log := logTo(&f.Cfg)
 			f.Send(newLimiter(t, f.Cfg).Handler(new(spy)), 1000)
@@ -409,7 +410,7 @@ func sections(t *testing.T) (all []section) {
 func TestEveryCheckHasItsPage(t *testing.T) {
 	var explained []string
 	for _, s := range sections(t) {
-		if !regexp.MustCompile("^(redis|remote|ring|peers)-").MatchString(s.code) { // those packages have tests of these
+		if !regexp.MustCompile("^(redis|remote|peers)-").MatchString(s.code) { // those packages have tests of these
 			explained = append(explained, s.code)
 		}
 		require.Regexp(t, "(?s)^\n```text\n[^\n]+\n```\n\n\\S", s.text, "%s: the line, and what it means", s.code)
@@ -661,7 +662,7 @@ func TestScriptsThatAreNotMissing(t *testing.T) {
 }
 
 // asking returns a limiter with a quota nobody spends, and a function that sends it one request each second.
-func asking(t *testing.T, identify middleware.IdentityFunc) (ask func(options ...option), log *logged, now *clock) {
+func asking(t *testing.T, identify middleware.IdentityFunc) (ask func(options ...option), log *handlers.Logged, now *clock) {
 	now = new(clock)
 	cfg := contact(now)
 	cfg.Limits[0].Quota = 1 << 20
@@ -804,7 +805,7 @@ func TestProxiesAreForgotten(t *testing.T) {
 type twins struct {
 	one, other    *site
 	now, ahead    *clock
-	first, second *logged
+	first, second *handlers.Logged
 
 	requests, told int // in all, and by the first line
 }

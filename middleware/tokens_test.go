@@ -18,6 +18,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -81,7 +82,7 @@ func playKnown(t *testing.T, seed uint64, limits []middleware.Limit, change func
 	}
 	var (
 		all       [2]*middleware.Middleware // the second reads always
-		decisions [2]*recorded
+		decisions [2]*handlers.Recorded
 	)
 	start := func(anew bool) {
 		for i := range all {
@@ -373,7 +374,7 @@ func TestSixParallelClientsWithOneCookieJar(t *testing.T) {
 	})
 	require.EqualValues(t, 50, passed.Load(), "of 72")
 	require.EqualValues(t, 50, spy.Calls.Load())
-	jar := client.Jar.Cookies(mustURL(t, url))
+	jar := client.Jar.Cookies(handlers.MustURL(t, url))
 	require.Len(t, jar, 1)
 	require.Equal(t, "__Host-tallystick-contact", jar[0].Name)
 }
