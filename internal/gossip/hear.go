@@ -95,7 +95,7 @@ func (r *Records) Chunk(now time.Time, from uint32) (chunk []byte, next uint32) 
 		e.key(n)
 	}
 	us := now.UnixMicro()
-	for at := int(from); at < len(r.all); at++ {
+	for at := int(min(from, uint32(len(r.all)))); at < len(r.all); at++ {
 		rec := &r.all[at]
 		if r.keys[at] == 0 || rec.over(us) {
 			continue

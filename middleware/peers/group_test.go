@@ -4,6 +4,7 @@ package peers
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -194,6 +195,7 @@ func TestFarewell(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		w, list := newWorld(t), addresses(3)
 		all := w.fleet(list...)
+		time.Sleep(time.Second)                           // each has the records of each
 		all[0].records.Add(time.Now(), counted(), 7, 100) // less than is told without a farewell
 		time.Sleep(time.Second)
 		require.Zero(t, all[1].sum())
@@ -307,4 +309,31 @@ func TestAPeerIsMetDuringTheStart(t *testing.T) {
 		require.Less(t, took, 500*time.Millisecond, "at once, and not with the next status")
 		closeAll(append(all, last)...)
 	})
+}
+
+// A clock that steps back, or ahead, does not keep a process from telling.
+func TestAClockSteps(t *testing.T) {
+	for name, step := range map[string]time.Duration{"back": -time.Hour, "ahead": time.Hour} {
+		kit.RunBubble(t, name, func(t *testing.T) {
+			w, list := newWorld(t), addresses(2)
+			var off atomic.Int64
+			a := w.start(list[0], members(list...), func(c *Config) {
+				c.Now = func() time.Time { return time.Now().Add(time.Duration(off.Load())) }
+			})
+			b := w.start(list[1], members(list...))
+			a.add(1)
+			time.Sleep(time.Second)
+			off.Store(int64(step))
+			a.add(1)
+			time.Sleep(time.Second)
+			require.Equal(t, 2, b.sum())
+			w.cut(away(list[0], list[1]))
+			a.add(1)
+			time.Sleep(time.Second)
+			require.Equal(t, list[1:], a.Stats().Silent)
+			w.cut(nil)
+			until(t, func() bool { return b.sum() == 3 && len(a.Stats().Silent) == 0 })
+			closeAll(a, b)
+		})
+	}
 }
