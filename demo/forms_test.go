@@ -190,16 +190,15 @@ func TestPages(t *testing.T) {
 	require.Empty(t, home.Header.Get("RateLimit"), "reading is free")
 
 	for path, contentType := range map[string]string{
-		"/":               "text/html; charset=utf-8",
-		"/showroom.js":    "text/javascript; charset=utf-8",
-		"/showroom.css":   "text/css; charset=utf-8",
-		"/showroom/stage": "text/html; charset=utf-8",
-		"/forms":          "text/html; charset=utf-8",
-		"/accepted":       "text/html; charset=utf-8",
-		"/style.css":      "text/css; charset=utf-8",
-		"/tallies.js":     "text/javascript; charset=utf-8",
-		"/icon.svg":       "image/svg+xml",
-		"/healthz":        "text/plain; charset=utf-8",
+		"/":           "text/html; charset=utf-8",
+		"/home.js":    "text/javascript; charset=utf-8",
+		"/home.css":   "text/css; charset=utf-8",
+		"/forms":      "text/html; charset=utf-8",
+		"/accepted":   "text/html; charset=utf-8",
+		"/style.css":  "text/css; charset=utf-8",
+		"/tallies.js": "text/javascript; charset=utf-8",
+		"/icon.svg":   "image/svg+xml",
+		"/healthz":    "text/plain; charset=utf-8",
 	} {
 		a := c.do("GET", path, "")
 		require.Equal(t, http.StatusOK, a.StatusCode, path)

@@ -26,7 +26,7 @@ const maxInstances = 100
 type instances struct {
 	all  []*site
 	turn atomic.Uint64
-	room *showroom
+	home *home
 
 	counted *counted
 	metrics *metrics
@@ -41,16 +41,17 @@ func newInstances(o options, secrets [][]byte, counter exact.Counter) (*instance
 		return nil, err
 	}
 	o.counted = new(counted)
-	b := &instances{room: newShowroom(o.instances, o.now), counted: o.counted, metrics: o.metrics}
-	b.room.front = b
+	b := &instances{counted: o.counted, metrics: o.metrics}
+	if b.home, err = newHome(o.instances); err != nil {
+		return nil, err
+	}
 	for n := range o.instances {
-		site, err := newSite(o, n+1, secrets, counter, b.room)
+		site, err := newSite(o, n+1, secrets, counter, b.home)
 		if err != nil {
 			return nil, err
 		}
 		b.all = append(b.all, site)
 	}
-	b.room.announce(b.all[0].of[showroomPolicy])
 	return b, nil
 }
 

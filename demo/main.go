@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command demo is a site that shows what Tallystick does. Its home page has one form, limited
-// to 5 messages an hour, and draws what becomes of each: which instance answered, what the visitor's token
-// says, and how many are admitted at most, if the token is shown and if it is thrown away. Below
-// /forms are four more, one for each way to ask for a proof of work:
+// Command demo is a site that shows what Tallystick does. Its home page plays attackers against real middleware, and
+// draws what each of them gets below its bound. A form shows what becomes of each message: which instance
+// answered, and what the visitor's token says. Below /forms are four forms, one for each way to ask for a proof of work:
 //
 //	/contact     5 per minute and 50 per day; work buys more (WhenExhausted)
 //	/newsletter  10 per minute; never
@@ -22,6 +21,7 @@
 // -counter ring:SELF,MEMBER,MEMBER each process counts a part, for all of them.
 //
 //	go run ./demo
+//	go run ./demo -attack
 //	go run ./demo -instances 1
 //	go run ./demo -work 1048576 -crowd 1
 //	go run ./demo -counter file:counts.db
@@ -50,8 +50,7 @@
 // costs nothing would be no limit. The endpoints of a policy are below
 // /tally/<policy>/.
 //
-// It speaks plain HTTP and keeps nothing of what it is sent. For the home page it remembers
-// what the last 256 visitors were answered, without their addresses; each sees its own.
+// It speaks plain HTTP and keeps nothing of what it is sent.
 package main
 
 import (
@@ -82,7 +81,12 @@ func main() {
 		os.Exit(2) // parse has said why
 	}
 	o.stdout = os.Stdout
-	o.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	own, limiters := slog.LevelInfo, slog.LevelWarn
+	if o.verbose {
+		own, limiters = slog.LevelDebug, slog.LevelInfo
+	}
+	o.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: own}))
+	o.limits = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: limiters}))
 	o.now = time.Now
 	o.internal = os.Getenv("DEMO_INTERNAL")
 
@@ -93,7 +97,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// Once shutdown has begun a second signal kills, as it would any program.
 	context.AfterFunc(ctx, stop)
-	if err := run(ctx, o); err != nil {
+	do := run
+	if o.attack || o.picture != "" {
+		do = attack
+	}
+	if err := do(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
@@ -105,10 +113,13 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "listen on this `address`; port 0 takes a free port")
+	flags.BoolVar(&o.verbose, "v", false, "log what the limiters have to say when they start")
+	flags.BoolVar(&o.attack, "attack", false, "serve nothing: attack -instances for a minute, and print what each client got")
+	flags.StringVar(&o.picture, "picture", "", "serve nothing: write a picture of an attack on -instances to this `file`, as SVG")
 	flags.IntVar(&o.instances, "instances", 3, "how many instances take the requests in turn, sharing only the secrets")
 	flags.StringVar(&o.secretFile, "secret-file", "", "sign with the secrets in this `file`, one a line; without it, with a fresh random one")
 	flags.StringVar(&o.policyFile, "policy-file", "", "take policies and secrets from this `file`, and read it again upon SIGHUP; without it, those of the program")
-	flags.Int64Var(&o.work, "work", pow.DefaultWork, "what a proof costs, in expected `hashes`; 0: none for /feedback, the default for the others")
+	flags.Int64Var(&o.work, "work", 1<<22, "what a proof costs, in expected `hashes`, by default enough to see the check at work; 0: none for /feedback, the library's default for the others")
 	flags.StringVar(&o.counter, "counter", "", "what counts /api/quote: `memory`, file:PATH, redis://HOST:PORT/DB, ring:SELF,MEMBER,MEMBER for processes that ask each other at these addresses, serve:HOST:PORT for other processes too, or http://HOST:PORT/ of the one that does; without it, a file that is removed at exit")
 	flags.Int64Var(&o.crowd, "crowd", 64, "how many honest `clients` an address may hide: so many tallies are sold to it before the price doubles")
 	err := flags.Parse(args)

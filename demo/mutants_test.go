@@ -8,7 +8,7 @@ import (
 	"github.com/tallystick/tallystick/proof/mutants"
 )
 
-// TestMutants breaks what the showroom and its reloads hang on; each time some test must fail.
+// TestMutants breaks what an attack and its reloads hang on; each time some test must fail.
 func TestMutants(t *testing.T) {
 	mutants.Run(t, ".", mutants.Load(t, "testdata/mutants/*.json"))
 }

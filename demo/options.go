@@ -12,6 +12,9 @@ import (
 // options are what a run of the demo depends on; nothing else is global.
 type options struct {
 	addr       string
+	verbose    bool   // all that the limiters have to say
+	attack     bool   // no site: an attack, in the terminal
+	picture    string // no site: a file for the picture of an attack
 	instances  int
 	secretFile string
 	policyFile string // says where the secrets are, too
@@ -27,6 +30,7 @@ type options struct {
 
 	stdout io.Writer
 	log    *slog.Logger
+	limits *slog.Logger     // of the limiters, which have a line for each policy of each instance when they start; nil: log
 	now    func() time.Time // the limiters' clock, so that tests need not wait
 }
 

@@ -32,10 +32,7 @@ type page struct {
 
 	Problem *problem
 
-	// For the showroom.
-	Stage *stage
-	Lines string
-	Times int
+	Home *homeView // of the home page
 }
 
 // A problem is an answer that is no success: problem details (RFC 9457), or the
@@ -57,8 +54,8 @@ func unprocessable(problems map[string]string) *problem {
 
 var templates = func() map[string]*template.Template {
 	all := make(map[string]*template.Template)
-	words := template.FuncMap{"window": inWords, "several": several, "field": newField, "last": func(i int, all []mark) bool { return i == len(all)-1 }}
-	for _, name := range []string{"showroom", "forms", "accepted", "problem"} {
+	words := template.FuncMap{"window": inWords, "inc": func(n int) int { return n + 1 }, "row": func(n int) int { return 40 + 24*n }}
+	for _, name := range []string{"home", "forms", "accepted", "problem"} {
 		t := template.New("layout.html").Funcs(words)
 		all[name] = template.Must(t.ParseFS(web, "web/layout.html", "web/"+name+".html"))
 	}
@@ -66,7 +63,10 @@ var templates = func() map[string]*template.Template {
 }()
 
 func showForms(w http.ResponseWriter, _ *http.Request) {
-	writePage(w, http.StatusOK, "forms", page{Title: "Four forms"})
+	writePage(w, http.StatusOK, "forms", page{
+		Title: "Four forms", Contact: prefilled, Newsletter: newsletter{prefilled.Email},
+		Signup: signup{Name: prefilled.Name, Email: prefilled.Email}, Feedback: feedback{prefilled.Email, "It counts."},
+	})
 }
 
 func showAccepted(w http.ResponseWriter, _ *http.Request) {
@@ -85,23 +85,6 @@ func writePage(w http.ResponseWriter, status int, name string, p page) {
 	w.Header().Add("Vary", "Accept")
 	w.WriteHeader(status)
 	_, _ = w.Write(b.Bytes()) // the client is gone, or not
-}
-
-// A field is one input of the showroom's form.
-type field struct {
-	Name, Label, Complete, Value, Problem string
-	Most                                  int
-}
-
-func newField(p page, name, label, complete string, most int) field {
-	return field{name, label, complete, *p.Contact.inputs()[name], p.ContactProblems[name], most}
-}
-
-func several(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return number(int64(n)) + " " + thing
 }
 
 // inWords names the windows that this site has.

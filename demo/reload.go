@@ -33,7 +33,6 @@ func (b *instances) reload(o options) {
 		}
 		return
 	}
-	b.room.announce(b.all[0].of[showroomPolicy])
 	o.log.Info("reloaded", b.counted.attr())
 }
 

@@ -98,7 +98,6 @@ func TestExamplePoliciesAreTheProgramsOwn(t *testing.T) {
 		"newsletter": func(c *client) answer { return c.newsletter() },
 		"signup":     func(c *client) answer { return c.pay(c.signup()) },
 		"feedback":   func(c *client) answer { return c.pay(c.feedback()) },
-		"showroom":   func(c *client) answer { return c.do("POST", "/showroom", goodContact, urlencoded) },
 		"api":        func(c *client) answer { return c.do("GET", "/api/quote", "", bearer("demo-vendor/maps")) },
 	}
 	for name, send := range ask {
@@ -116,12 +115,10 @@ func TestReloadChangesQuotasAndKeepsCounts(t *testing.T) {
 		require.Equal(t, 200, c.echo().StatusCode)
 	}
 	logged := d.change(map[string]string{"policies.json": examplePolicies(t,
-		contactLimits, `[{"quota": 8, "window": "1m"}, {"quota": 50, "window": "24h"}]`,
-		`"showroom": {"limits": [{"quota": 5,`, `"showroom": {"limits": [{"quota": 7,`)})
+		contactLimits, `[{"quota": 8, "window": "1m"}, {"quota": 50, "window": "24h"}]`)})
 	require.Len(t, logged, 1)
 	require.Contains(t, logged[0], "level=INFO msg=reloaded since-start.decisions=3 since-start.token-errors=0")
 	require.Contains(t, c.echo().Header.Get("RateLimit"), `"contact";r=4;`, "8 less the 4 that were counted, on an instance that saw one of them")
-	require.Contains(t, d.client(t).do("GET", "/", "").body, "<i>L</i> = 7 messages per hour")
 	require.Equal(t, 4, admitted(t, 9, func() answer { return c.echo() }))
 }
 

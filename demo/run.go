@@ -12,6 +12,16 @@ import (
 	"time"
 )
 
+// welcome is what a terminal says: the address first, what to try, and how to stop.
+const welcome = `Listening on http://%[1]s/
+  /       attackers against real middleware, and a form to try
+  /forms  four forms, one for each way to ask for work
+Send the form six times from a terminal; the sixth gets 429:
+  for i in 1 2 3 4 5 6; do curl -s -o /dev/null -w '%%{http_code}\n' -c jar -b jar http://%[1]s/contact \
+    -d name=Ada -d email=ada@example.org -d message=Hello; done
+Ctrl-C stops it. -v shows what the limiters log; -attack plays the attack here.
+`
+
 // run serves until ctx ends and the requests under way have finished.
 func run(ctx context.Context, o options) (err error) {
 	if o.secretFile == "" && isShared(o.counter) {
@@ -52,10 +62,10 @@ func run(ctx context.Context, o options) (err error) {
 		IdleTimeout:       time.Minute,
 		ErrorLog:          slog.NewLogLogger(o.log.Handler(), slog.LevelWarn),
 	}
-	server.RegisterOnShutdown(handler.room.close)
+	server.RegisterOnShutdown(handler.home.close)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	fmt.Fprintf(o.stdout, "Listening on http://%s/\n", listener.Addr())
+	fmt.Fprintf(o.stdout, welcome, listener.Addr())
 
 	for open := true; open; {
 		select {

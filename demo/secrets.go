@@ -18,7 +18,7 @@ func loadSecrets(o options) ([][]byte, error) {
 		if o.policyFile != "" {
 			return [][]byte{secret}, nil // in case that the file names none
 		}
-		o.log.Info("no -secret-file: signing with a fresh random secret; tokens end with this process")
+		o.log.Debug("no -secret-file: signing with a fresh random secret; tokens end with this process")
 		return [][]byte{secret}, nil
 	}
 	content, err := os.ReadFile(o.secretFile)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -35,15 +36,15 @@ type site struct {
 }
 
 // newSite returns the instance of this number, with limiters of its own, a counter
-// that it shares, and the audience.
-func newSite(o options, number int, secrets [][]byte, counter exact.Counter, room *showroom) (*site, error) {
-	o.log = o.log.With("instance", number) // which is a machine of its own, as far as its limiters know
+// that it shares, and the home page.
+func newSite(o options, number int, secrets [][]byte, counter exact.Counter, home *home) (*site, error) {
+	o.log = cmp.Or(o.limits, o.log).With("instance", number) // which is a machine of its own, as far as its limiters know
 	paid, err := o.quote(counter)
 	if err != nil {
 		return nil, err
 	}
 	forms := routes(o)
-	configs := []middleware.Config{paid, room.form(o), o.every()}
+	configs := []middleware.Config{paid}
 	for _, to := range forms {
 		configs = append(configs, o.form(to))
 	}
@@ -58,9 +59,9 @@ func newSite(o options, number int, secrets [][]byte, counter exact.Counter, roo
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /forms", showForms)
 	mux.HandleFunc("GET /accepted", showAccepted)
-	mux.HandleFunc("GET /style.css", serveFile("web/style.css"))
-	mux.HandleFunc("GET /tallies.js", serveFile("web/tallies.js"))
-	mux.HandleFunc("GET /icon.svg", serveFile("web/icon.svg"))
+	for _, name := range []string{"style.css", "home.css", "home.js", "tallies.js", "icon.svg"} {
+		mux.HandleFunc("GET /"+name, serveFile("web/"+name))
+	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte("ok\n"))
@@ -72,7 +73,8 @@ func newSite(o options, number int, secrets [][]byte, counter exact.Counter, roo
 			mux.Handle(tallyPath(to.policy), limit.Endpoints())
 		}
 	}
-	room.mount(mux, number, limits.of[showroomPolicy], limits.of[addressPolicy])
+	mux.HandleFunc("GET /{$}", home.show)
+	mux.HandleFunc("GET /attack", home.attack)
 	mux.Handle("GET /api/quote", limits.of["api"].Handler(http.HandlerFunc(quote)))
 
 	// Outside of the limiters: a form that another site sends in a visitor's

@@ -129,9 +129,47 @@ func TestWireExamples(t *testing.T) {
 			examples = append(examples, b)
 		}
 	}
-	require.Len(t, examples, 2, "each has its test here")
+	require.Len(t, examples, 3, "each has its test here")
 	t.Run("window token", func(t *testing.T) { tokenExample(t, linesOf(examples[0])) })
 	t.Run("proof of work", func(t *testing.T) { proofExample(t, linesOf(examples[1])) })
+	t.Run("between peers", func(t *testing.T) { peersExample(t, linesOf(examples[2])) })
+}
+
+func peersExample(t *testing.T, said map[string]string) {
+	secret := unhex(t, said["secret"])
+	key := func(salt []byte, info string) []byte {
+		k, err := hkdf.Key(sha256.New, secret, salt, info, 32)
+		require.NoError(t, err)
+		return k
+	}
+	mac := func(key []byte, texts ...[]byte) []byte {
+		h := hmac.New(sha256.New, key)
+		for _, text := range texts {
+			h.Write(text)
+		}
+		return h.Sum(nil)
+	}
+	hello, answer := unhex(t, said["hello"]), unhex(t, said["answers"])
+	want := map[string][]byte{
+		"0": []byte("tallpeer"), "8": {1}, "9": unhex(t, said["name"]), "17": key(nil, "tallystick/peers/tallies/1")[16:24], "25": unhex(t, said["nonce"]),
+		"57": {byte(len(said["address"]))}, "58": []byte(said["address"]),
+	}
+	rest := hello
+	for _, row := range tableOf(t, wirePage, "| at | bytes | what |") {
+		if row[0] == "58+n" {
+			break
+		}
+		require.True(t, bytes.HasPrefix(rest, want[row[0]]), "%s: %s", row[0], row[2])
+		rest = rest[len(want[row[0]]):]
+	}
+	signed := func(text []byte) []byte { return text[:len(text)-32] }
+	require.Equal(t, mac(key(nil, "tallystick/peers/hello"), signed(hello)), rest)
+	require.Equal(t, mac(key(nil, "tallystick/peers/hello"), hello, signed(answer)), answer[len(answer)-32:])
+	salt := sha256.Sum256(slices.Concat(hello, answer))
+	content := unhex(t, said["content"])
+	frame := slices.Concat([]byte{0, 0, 0, byte(len(content))}, []byte(said["kind"]), content)
+	frame = append(frame, mac(key(salt[:], "tallystick/peers/dialer/1"), make([]byte, 8), frame)[:16]...)
+	require.Equal(t, said["frame"], hex.EncodeToString(frame))
 }
 
 func tokenExample(t *testing.T, said map[string]string) {

@@ -32,6 +32,7 @@ func (q *question) take(f *limiter.Candidate, cost int64, c *charged) {
 	if !c.verdict.Admitted {
 		c.shown = f.Shown
 	}
+	q.noteWait(&c.verdict, f.Waits)
 }
 
 // takeFrom charges a tally in memory or, where nothing is to be charged, says what that
@@ -46,7 +47,11 @@ func (q *question) takeFrom(p *limiter.Policy, f *limiter.Candidate, cost int64)
 // choose is takeFrom for the tally with most left of several.
 func (q *question) choose(p *limiter.Policy, list []limiter.Candidate, cost int64) (best int, tally limiter.Tally, v limiter.Verdict) {
 	if !q.dry {
-		return q.memory.Choose(q.at, p, list, cost)
+		best, tally, v = q.memory.Choose(q.at, p, list, cost)
+		for i := range list {
+			q.noteWait(&v, list[i].Waits)
+		}
+		return best, tally, v
 	}
 	best, most := -1, int64(0)
 	for i := range list {
@@ -80,7 +85,7 @@ func (x *exactCounter) chargedAt(began, otherwise time.Time, r *exact.Receipt) t
 
 // sharedCandidate returns the tally that everybody of the identity is in.
 func (q *question) sharedCandidate() (f limiter.Candidate) {
-	f.Shown = q.shown.shared
+	f.Shown, f.Hasty = q.shown.shared, q.shadow
 	if q.memory != nil {
 		f.Key, f.Provider = q.who.key, q.who.id.provider()
 		networks := q.who.networks[:2]
@@ -102,7 +107,7 @@ func (q *question) ownCandidates() []limiter.Candidate {
 	list := make([]limiter.Candidate, len(own))
 	for i := range own {
 		list[i] = q.ownCandidate(&own[i].own)
-		list[i].Shown = own[i].tally
+		list[i].Shown, list[i].Hasty = own[i].tally, q.shadow
 	}
 	return list
 }

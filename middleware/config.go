@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"time"
+
+	"github.com/tallystick/tallystick/middleware/peers"
 )
 
 // A Config describes one policy. It is plain data: [New] copies it, checks it and never looks
@@ -42,6 +44,11 @@ type Config struct {
 	// Exact makes the limits exact across all instances, by a counter that they share.
 	// Default: nil, token and memory decide.
 	Exact *Exact
+
+	// Peers has all processes of a group count together: a client that drops its tokens gets L and a little, and not L of
+	// each; see docs/bounds.md. One group serves all policies of a program. Default: nil, each process counts alone. Not for Reconfigure to
+	// change. Prohibited with Exact and InsecureNoMemory.
+	Peers *peers.Group
 
 	// Tiers are Limits with other quotas and bursts, in the same order. The Tier of the [Identity]
 	// chooses; without one, or with one not listed here (which is logged), it gets Limits.

@@ -60,7 +60,15 @@ func (q *question) decide() *Denial {
 			break
 		}
 		var c charged
-		q.chargeShared(d.Cost, &c)
+		again, busy := true, false
+		for again {
+			q.chargeShared(d.Cost, &c)
+			again, busy = q.repeats()
+		}
+		if busy {
+			q.refuseAtOnce(overloaded())
+			break
+		}
 		d.concludeCharge(&q.who, &c)
 		q.noteCharge(&c)
 		q.answerCharge(&c)
@@ -141,16 +149,28 @@ func (q *question) decideWithWork() {
 		return
 	}
 
-	c, asked := q.chargeByMode(d.Cost)
-	q.carriage.takeBackProofs(d, &q.shown.proof)
-
-	var pass roomPass
-	if q.room != nil && !(asked && c.verdict.Admitted) {
-		pass = q.readRoomPass(d.Cost)
-		if room, ok := q.chargeRoom(&pass, d.Cost); ok {
-			q.admitFromRoom(&pass, &room)
-			return
+	var (
+		c, room     charged
+		asked, open bool
+		pass        roomPass
+	)
+	again, busy := true, false
+	for again {
+		if c, asked = q.chargeByMode(d.Cost); q.room != nil && !(asked && c.verdict.Admitted) {
+			pass = q.readRoomPass(d.Cost)
+			room, open = q.chargeRoom(&pass, d.Cost)
 		}
+		again, busy = q.repeats()
+	}
+	q.carriage.takeBackProofs(d, &q.shown.proof)
+	if open {
+		q.admitFromRoom(&pass, &room)
+		return
+	}
+	if busy {
+		q.challenge.proofs.note(q.shown.proof.reason)
+		q.refuseAtOnce(overloaded())
+		return
 	}
 
 	v, dear := proofWanted(), asked && q.who.tier.tooDear(d.Cost)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/gossip"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
@@ -25,6 +26,7 @@ type engine struct {
 	codec      *token.Codec
 	pseudonyms *pseudonymKey
 	memory     *limiter.Memory // nil if switched off
+	peers      *gossip.Records // nil: it counts alone
 	sight      *limiter.Sight  // nil: all tokens are read
 	carried    *limiter.Policy // what tokens carry: the limits, and more on an exact route
 	life       time.Duration   // of what is signed

@@ -9,8 +9,17 @@ import (
 	"time"
 	"weak"
 
+	"github.com/tallystick/tallystick/internal/gossip"
 	"github.com/tallystick/tallystick/internal/limiter"
 )
+
+// JoinPeers has m, which was asked nothing yet, count together with the peers whose records these are.
+func (m *Middleware) JoinPeers(records *gossip.Records) {
+	e := *m.loaded()
+	m.peers, e.peers = records, records
+	m.memory.Join(records, e.name)
+	m.engine.Store(&e)
+}
 
 // SellOut sells tallies to id at now until the next would cost more than a challenge can
 // ask for. No test could work for that.

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/gossip"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/internal/load"
 	"github.com/tallystick/tallystick/storeless"
@@ -24,6 +25,7 @@ type Middleware struct {
 
 	mu         sync.Mutex // guards the rest, which only Reconfigure changes
 	memory     *limiter.Memory
+	peers      *gossip.Records // nil: it counts alone
 	maxClients int
 	dearest    int64 // that a route costs by HandlerCost
 
@@ -62,7 +64,7 @@ func New(cfg Config) (*Middleware, error) {
 // with Exact. What was sold lives as long as it was sold for: a bought tally goes on with its
 // count and the new quotas, whatever PassTime is now, and also where the Challenge was off meanwhile.
 // While it is off, tokens of bought tallies are as if absent. Policy cannot change, because tokens are made out to it. MaxClients
-// cannot change either. Each limit has cells of its own for so many clients: the memory
+// and Peers cannot change either. Each limit has cells of its own for so many clients: the memory
 // grows and shrinks with the number of limits.
 func (m *Middleware) Reconfigure(cfg Config) error {
 	m.mu.Lock()
@@ -76,8 +78,12 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 			full := withDefaults(cfg)
 			m.maxClients = full.MaxClients
 			m.memory = limiter.NewMemory(full.MaxClients, e.base.policy.Len())
+			if cfg.Peers != nil {
+				m.peers = cfg.Peers.Records()
+				m.memory.Join(m.peers, cfg.Policy)
+			}
 		}
-		e.memory = m.memory
+		e.memory, e.peers = m.memory, m.peers
 		if e.exact == nil { // there tokens say more than the memory
 			e.sight = m.memory.Sight()
 		}
@@ -168,6 +174,9 @@ func (m *Middleware) fits(cfg *Config, sound bool) error {
 	}
 	if cfg.InsecureNoMemory || m.memory == nil {
 		return errors.Join(errs...)
+	}
+	if m.peers != nil && (cfg.Peers == nil || cfg.Peers.Records() != m.peers) || m.peers == nil && cfg.Peers != nil {
+		problem("Peers", "cannot change while serving: what was counted has a name among them")
 	}
 	if withDefaults(*cfg).MaxClients != m.maxClients {
 		problem("MaxClients", "is %d and cannot change while serving", m.maxClients)

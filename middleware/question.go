@@ -6,6 +6,8 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/gossip"
 )
 
 // A question is a request under way: an HTTP request, or what a program asks about by [Middleware.Decide]. All
@@ -24,6 +26,7 @@ type question struct {
 	proof string                    // "": none is shown
 
 	at    time.Time        // when it is decided
+	hears hearing          // until peers have heard
 	dc    *decisionContext // the decision, and the fields of the answer
 	who   subject          // the client
 	shown credentials      // what the request shows
@@ -50,3 +53,13 @@ func (q *question) proofLines() []string {
 
 // early reports whether a request came as TLS early data, by what a proxy says of it.
 func (q *question) early() bool { return q.r != nil && q.r.Header.Get("Early-Data") == "1" }
+
+// A hearing is how long a request waits for peers. It asks again after it has said that it waits, and then each time that
+// peers have heard of something.
+type hearing struct {
+	limit gossip.Limit // that it has to wait for, as the last charge said; its Key is 0 if none
+	least int64        // how much all limits have room for
+	on    gossip.Limit
+	freed <-chan struct{}
+	timer *time.Timer
+}

@@ -47,8 +47,9 @@ type Ask struct {
 	Proof string
 
 	// DryRun asks what the answer would be. It charges nothing, the memory does not remember it, Config.OnDecision is not
-	// told, Proof is not looked at, and the Answer has a Decision alone, of the limits without Concurrency. Others may be charged before the
-	// next call: what must hold is decided by a call without DryRun.
+	// told, Proof is not looked at, and the Answer has a Decision alone, of the limits without Concurrency. Its Limits stand as they do
+	// without Cost. It does not see that a counter has no room for a new key. Others may be charged before the next call: what must
+	// hold is decided by a call without DryRun.
 	DryRun bool
 }
 

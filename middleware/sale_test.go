@@ -5,6 +5,7 @@ package middleware_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"testing"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/pow"
-	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
@@ -39,7 +39,7 @@ func TestOwnTalliesCostTheFormula(t *testing.T) {
 			proof, hashes := hashed(t, c)
 			require.Equal(t, http.StatusOK, redeemed(h, proof).StatusCode)
 			asked, spent = asked+int64(c.Work), spent+hashes
-			least := 2 * handlers.LeastHashes(f, n, crowd, work)
+			least := crowd * work * float64(n) * (math.Exp2(float64(f)/float64(n*crowd)) - 1)
 			require.GreaterOrEqual(t, float64(asked), least, "%d tallies of %d instances", f, n)
 			if f%(crowd*n) == 0 {
 				require.InEpsilon(t, 1.44*least, float64(asked), 0.04, "a straight line between doublings is above the curve, and Crowds are bought one by one")

@@ -67,6 +67,8 @@ func validate(cfg *Config) error {
 			"EmbeddedCookie", "cannot go with InsecureCookie: browsers store a Partitioned cookie only if it is Secure"},
 		{cfg.Exact != nil && cfg.Challenge != nil,
 			"Challenge", "cannot go with Exact: a tally that is bought would be a quota beside the counter's"},
+		{cfg.Peers != nil && cfg.Exact != nil, "Peers", "cannot go with Exact: its counter counts for all processes already"},
+		{cfg.Peers != nil && cfg.InsecureNoMemory, "Peers", "cannot go with InsecureNoMemory: peers tell what memories count"},
 		{cfg.LimitsFor != nil && cfg.Identity == nil, "LimitsFor", "needs an Identity: addresses have no limits of their own"},
 		{cfg.PageHandler != nil && cfg.RefusalHandler != nil, "PageHandler", "cannot go with RefusalHandler, which answers every client"},
 	} {

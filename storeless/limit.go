@@ -60,7 +60,7 @@ const (
 	MaxWindow = limiter.MaxWindow
 )
 
-// A Limit is a quota per window. It is plain data; who takes one checks it.
+// A Limit is a quota per window. It is plain data, which [New] checks.
 type Limit struct {
 	// Name appears in the RateLimit fields and in problem details, and is part
 	// of what identifies the limit's count across configurations: a renamed

@@ -38,7 +38,8 @@ type Limiter struct {
 	memory *limiter.Memory
 }
 
-// New returns a limiter with an empty memory. It reports all problems of cfg at once, each a [ConfigError].
+// New returns a limiter with an empty memory. Make one for each policy: two are two instances, and admit the limit each. New
+// reports all problems of cfg at once, each a [ConfigError].
 func New(cfg Config) (*Limiter, error) {
 	policy, err := limiter.Compile(cfg.Policy, cfg.Limits)
 	if cfg.MaxClients < 0 || cfg.MaxClients > mostClients {
@@ -62,7 +63,8 @@ func (l *Limiter) Take(now time.Time, identity string, shown Tally, cost int64) 
 	return limiter.StatesAs[State](tally), limiter.VerdictAs[Verdict](verdict)
 }
 
-// Peek says what [Limiter.Take] would say, and charges nothing. It panics if cost is negative.
+// Peek says what [Limiter.Take] would say, and charges nothing: its Limits stand as they do without the cost. It panics if cost is
+// negative.
 func (l *Limiter) Peek(now time.Time, identity string, shown Tally, cost int64) Verdict {
 	c := l.candidate(identity, shown)
 	return limiter.VerdictAs[Verdict](l.memory.Peek(now, l.policy, &c, cost))

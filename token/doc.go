@@ -15,7 +15,7 @@
 // # One policy, two doors
 //
 // A token that middleware has sent is good here, and the other way round: for the same policy name, limits, secrets and
-// identity the bytes are the same. The identity of middleware.Principal("alice") is "palice" here, and that of
+// identity the bytes are the same. middleware.Principal("alice") is the identity "palice" here, and
 // middleware.APIKey("alice") is "kalice", for names of at most 256 bytes. So a gRPC gateway and an HTTP server can limit
 // the same clients together. A tally that middleware has sold for work belongs to no identity, and its token is refused here.
 //

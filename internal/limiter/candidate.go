@@ -5,6 +5,8 @@ package limiter
 import (
 	"fmt"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/gossip"
 )
 
 // A Candidate is one tally as a request shows it: it may be charged.
@@ -31,6 +33,13 @@ type Candidate struct {
 	// Proof, if not nil, is spent if the request is admitted, and refuses it if
 	// it was spent before.
 	Proof *Proof
+
+	// Waits is set by Take where the limits would admit the request, and it has to wait until peers have heard of
+	// what was admitted before. Its Key is 0 otherwise.
+	Waits gossip.Limit
+
+	// Hasty has the request not wait: it is admitted, although peers have not heard.
+	Hasty bool
 
 	// Provider is any number that stands for whom the client has its address from, such
 	// as the first bits of the address; 0 if there is nobody. Newcomers of a provider

@@ -171,6 +171,21 @@ func (s *spot) in(col *column) []cells.Cell {
 
 func (s *spot) find(col *column) *cells.Cell { return cells.Find(s.in(col), s.first, s.tag) }
 
+// found are the columns in which a tally has its cells, and the cells as far as it has any.
+type found [MaxLimits]struct {
+	col  *column
+	cell *cells.Cell
+}
+
+// look notes the cells of a tally. All cells of a request are looked for before any is
+// read: so they come from main memory together, and not one after the other.
+func (c *counts) look(p *Policy, at *spot, known *found) {
+	for i := range p.rules {
+		known[i].col = c.column(i, p.rules[i].id)
+		known[i].cell = at.find(known[i].col)
+	}
+}
+
 // fill returns the share of the cells that are in use, of the limit that has the most.
 func (c *counts) fill(now int64) float64 {
 	const sample = 256

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/cells"
+	"github.com/tallystick/tallystick/internal/gossip"
 )
 
 // Choose decides one request of the given cost, charging the tally with most
@@ -69,7 +70,7 @@ func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (tally
 	tally, v.Admitted = f.Shown, true
 	p.roll(us, &tally)
 
-	if len(f.Networks) > 0 || f.Proof != nil {
+	if len(f.Networks) > 0 || f.Proof != nil || m.peers != nil {
 		m.takeAll(us, p, f, cost, true, &tally, &v)
 		return tally, v
 	}
@@ -115,6 +116,7 @@ func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) (v Ver
 type beside struct {
 	at     spot
 	known  found
+	heard  heard
 	tally  Tally
 	limits statuses
 }
@@ -149,18 +151,32 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 		c.look(f.Networks[i].Policy, &room[i].at, &room[i].known)
 	}
 	from := f.guest(now, p)
+	var told heard
+	m.ask(now, p, f.Key, from, &known, &told)
 	start := c.recall(now, p, &at, from, &f.Shown, tally, &known)
+	m.raise(now, p, &told, tally)
 	p.check(now, tally, cost, f.Held, v, &v.Limits)
+	f.Waits = m.waits(p, f, &told, cost, f.Held)
 	for i := range f.Networks {
 		w, b := &f.Networks[i], &room[i]
+		m.ask(now, w.Policy, w.Key, from.network(i), &b.known, &b.heard)
 		s := c.recall(now, w.Policy, &b.at, from.network(i), &b.tally, &b.tally, &b.known)
 		if s.part > start.part {
 			start = s
+		}
+		m.raise(now, w.Policy, &b.heard, &b.tally)
+		if f.Waits.Key == 0 {
+			f.Waits = m.waits(w.Policy, f, &b.heard, cost, w.Held)
 		}
 		w.Policy.check(now, &b.tally, cost, w.Held, v, &b.limits)
 		if p.shadows {
 			p.shadow(v, &b.limits)
 		}
+	}
+	if !charge || !v.Admitted {
+		f.Waits = gossip.Limit{}
+	} else if f.Waits.Key != 0 {
+		v.Admitted, v.Wait = false, time.Second
 	}
 	if charge && v.Admitted && cost > 0 && f.Proof != nil {
 		m.spend(now/1_000_000, f.Proof, v)
@@ -169,10 +185,12 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 	if charged {
 		p.charge(now, tally, cost, v)
 		c.keep(now, p, &at, from, tally, &known)
+		m.admitted(now, p, &told, tally, cost, v)
 		for i := range f.Networks {
 			w, b := &f.Networks[i], &room[i]
 			w.Policy.charge(now, &b.tally, cost, v)
 			c.keep(now, w.Policy, &b.at, from.network(i), &b.tally, &b.known)
+			m.admitted(now, w.Policy, &b.heard, &b.tally, cost, v)
 		}
 	}
 	if start.cost > 0 {
@@ -265,21 +283,6 @@ func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Ta
 		t[i] = r.merge(t[i], s)
 	}
 	return begun
-}
-
-// found are the columns in which a tally has its cells, and the cells as far as it has any.
-type found [MaxLimits]struct {
-	col  *column
-	cell *cells.Cell
-}
-
-// look notes the cells of a tally. All cells of a request are looked for before any is
-// read: so they come from main memory together, and not one after the other.
-func (c *counts) look(p *Policy, at *spot, known *found) {
-	for i := range p.rules {
-		known[i].col = c.column(i, p.rules[i].id)
-		known[i].cell = at.find(known[i].col)
-	}
 }
 
 // keep writes t to memory.

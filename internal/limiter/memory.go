@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/cells"
+	"github.com/tallystick/tallystick/internal/gossip"
 )
 
 // DefaultClients is how many active clients a [Memory] is made for by default.
@@ -41,6 +42,9 @@ type Memory struct {
 	bought counts // of passes
 	paid   cells.Table
 	last   []atomic.Uint64 // that clients were sent, see Sight
+
+	peers  *gossip.Records // nil: it counts alone
+	policy string          // by which its tallies are named among peers
 
 	inherited      atomic.Uint64 // newcomers that began with something
 	inheritedParts atomic.Uint64 // with how much of their quota, in 1/partsOfQuota
@@ -75,9 +79,17 @@ func NewMemory(clients, limits int) *Memory {
 // its buyers.
 const paidCells = 3
 
+// Join has m count together with peers, whose memories have joined under the same name. It is called before any other method.
+func (m *Memory) Join(peers *gossip.Records, policy string) { m.peers, m.policy = peers, policy }
+
 // Key returns the key of the tally with the given identity. It differs in
-// every process and for every memory.
-func (m *Memory) Key(identity []byte) Key { return Key(maphash.Bytes(m.seed, identity)) }
+// every process and for every memory, but among peers.
+func (m *Memory) Key(identity []byte) Key {
+	if m.peers != nil {
+		return Key(m.peers.Key(m.policy, identity))
+	}
+	return Key(maphash.Bytes(m.seed, identity))
+}
 
 // Retain says which policies count from now on. What was counted stays for the limits of
 // theirs, whatever their order and their quotas; a limit that is not among them is

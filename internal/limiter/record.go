@@ -15,7 +15,9 @@ import (
 // counts on those limits that p charges, see [Policy.Charging], and returns the tally.
 // m may be nil. It panics as Take does if there are too many networks.
 func (m *Memory) Record(now time.Time, p *Policy, f *Candidate, cost int64) Tally {
-	return adjust(now, m, p, f, func(r *rule, us int64, s State) State { return r.record(us, s, cost) })
+	return adjust(now, m, p, f, func(r *rule, us int64, s State) State { return r.record(us, s, cost) }, func(r *rule, us int64, h *asked) {
+		m.peers.Add(now, h.in(r, us), min(cost, MaxQuota), h.Slack)
+	})
 }
 
 // Restore takes back what [Memory.Record] or a decision counted at then, where it still
@@ -25,12 +27,14 @@ func (m *Memory) Record(now time.Time, p *Policy, f *Candidate, cost int64) Tall
 // nil.
 func (m *Memory) Restore(now, then time.Time, p *Policy, f *Candidate, cost int64) Tally {
 	at := micros(then)
-	return adjust(now, m, p, f, func(r *rule, us int64, s State) State { return r.restore(us, at, s, cost) })
+	return adjust(now, m, p, f, func(r *rule, us int64, s State) State { return r.restore(us, at, s, cost) }, func(r *rule, us int64, h *asked) {
+		m.peers.Refund(h.in(r, at), min(cost, MaxQuota))
+	})
 }
 
 // adjust changes the states of a tally and of its networks in one critical
-// section. change gets states that are rolled to now.
-func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule, int64, State) State) Tally {
+// section. change gets states that are rolled to now, and tell what is known of each among peers.
+func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule, int64, State) State, tell func(*rule, int64, *asked)) Tally {
 	us, tally := micros(now), f.Shown
 	p.roll(us, &tally)
 	if m == nil {
@@ -48,21 +52,27 @@ func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule
 	locked.Hold(c.stripes)
 	defer locked.Release(c.stripes)
 	from := f.guest(us, p)
-	var known found
-	c.look(p, &at, &known)
-	c.recall(us, p, &at, from, &f.Shown, &tally, &known)
-	p.adjust(us, &tally, change)
-	c.keep(us, p, &at, from, &tally, &known)
-	for i, w := range f.Networks {
+	one := func(p *Policy, at spot, key Key, from guest, shown, t *Tally) {
 		var (
-			t     Tally
 			known found
+			told  heard
 		)
-		at, from := c.place(w.Key), from.network(i)
-		c.look(w.Policy, &at, &known)
-		c.recall(us, w.Policy, &at, from, &t, &t, &known)
-		w.Policy.adjust(us, &t, change)
-		c.keep(us, w.Policy, &at, from, &t, &known)
+		c.look(p, &at, &known)
+		m.ask(us, p, key, from, &known, &told)
+		c.recall(us, p, &at, from, shown, t, &known)
+		m.raise(us, p, &told, t)
+		p.adjust(us, t, change)
+		c.keep(us, p, &at, from, t, &known)
+		for i := range p.rules {
+			if r := &p.rules[i]; m.peers != nil && !r.later {
+				tell(r, us, &told[i])
+			}
+		}
+	}
+	one(p, at, f.Key, from, &f.Shown, &tally)
+	for i, w := range f.Networks {
+		var t Tally
+		one(w.Policy, c.place(w.Key), w.Key, from.network(i), &t, &t)
 	}
 	return tally
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/siphash"
 	"slices"
 )
 
@@ -39,9 +40,9 @@ const typ = "t+jwt"
 type key struct {
 	window []byte // the HS256 key, for golang-jwt
 	kid    string
-	fixed  string // what each of its tokens begins with, fixedLen characters: one SHA-256 block
-	sign   mac    // HMAC under window, with fixed absorbed
-	bind   sipKey // of subjects
+	fixed  string      // what each of its tokens begins with, fixedLen characters: one SHA-256 block
+	sign   mac         // HMAC under window, with fixed absorbed
+	bind   siphash.Key // of subjects
 }
 
 // newRing checks secrets and derives their keys for a policy. A problem never
@@ -117,6 +118,17 @@ func Weak(secret []byte) bool {
 		func(word string) bool { return bytes.Contains(lower, []byte(word)) })
 }
 
+// CheckStrength reports the secrets that are [Weak], for callers that have no log. [CheckSecrets] reports those of no length.
+func CheckStrength(secrets [][]byte) error {
+	var errs []error
+	for i, secret := range secrets {
+		if len(secret) >= MinSecret && len(bytes.TrimLeft(secret, "\x00")) > 0 && Weak(secret) {
+			errs = append(errs, secretProblem(i, "can be guessed: it has few different bytes, repeats itself, or holds a word of placeholders; `openssl rand -base64 32` makes another"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 func secretProblem(i int, format string, args ...any) error {
 	return &limiter.Problem{Field: fmt.Sprintf("Secrets[%d]", i), Problem: fmt.Sprintf(format, args...)}
 }
@@ -135,7 +147,7 @@ func deriveKey(policy string, secret []byte) *key {
 		}
 		return k
 	}
-	k := &key{window: expand("window"), bind: sipKeyOf([16]byte(expand("bind")[:16]))}
+	k := &key{window: expand("window"), bind: siphash.New([16]byte(expand("bind")[:16]))}
 	k.kid = base64.RawURLEncoding.EncodeToString(expand("kid"))[:kidLen]
 	k.fixed = fixedStart(k.kid, policy)
 	k.sign = newMAC(k.window, k.fixed)

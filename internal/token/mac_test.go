@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/siphash"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -122,7 +124,7 @@ func TestSipHashVectors(t *testing.T) {
 		for i := range message {
 			message[i] = byte(i)
 		}
-		sum := sipKeyOf(key).sum(message)
+		sum := siphash.New(key).Sum(message)
 		require.Equal(t, want, hex.EncodeToString(sum[:]), "%d bytes", n)
 	}
 }
@@ -132,19 +134,19 @@ func TestSipHashVectors(t *testing.T) {
 func TestSubjectIsAHash(t *testing.T) {
 	bind, err := hkdf.Key(sha256.New, secret("a"), []byte("tallystick/v1"), "tallystick/v1/bind/contact", 32)
 	require.NoError(t, err)
-	key := sipKeyOf([16]byte(bind[:16]))
+	key := siphash.New([16]byte(bind[:16]))
 	c, _ := contact(t)
 	r := random(11)
 	for n := range 70 {
 		identity := randomBytes(r, n)
-		sum := key.sum(identity)
-		subject := c.Holder(identity).subject
+		sum := key.Sum(identity)
+		subject := c.ring[0].subject(identity)
 		require.Equal(t, base64.RawURLEncoding.EncodeToString(sum[:6]), string(subject[:]), "%d bytes", n)
 
 		seen := map[[subjectLen]byte]bool{subject: true}
 		for i := range 8 * n {
 			identity[i/8] ^= 1 << (i % 8)
-			seen[c.Holder(identity).subject] = true
+			seen[c.ring[0].subject(identity)] = true
 			identity[i/8] ^= 1 << (i % 8)
 		}
 		seen[c.Holder(append(identity, 0)).subject] = true

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -86,7 +87,8 @@ func written(t testing.TB, v any) map[string]string {
 
 // bindOf returns the bytes of the key of subjects.
 func bindOf(k *key) []byte {
-	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, k.bind.k0), k.bind.k1)
+	words := reflect.ValueOf(k.bind)
+	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, words.Field(0).Uint()), words.Field(1).Uint())
 }
 
 // TestNothingLeaks: no way of writing a value that holds keys shows a byte of

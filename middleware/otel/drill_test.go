@@ -250,7 +250,7 @@ func alertsAt(t *testing.T, s *server, at time.Time) (all []string) {
 	}
 	require.NoError(t, json.Unmarshal(body, &rules))
 	require.Len(t, rules.Data.Groups, 1)
-	require.Len(t, rules.Data.Groups[0].Rules, 16)
+	require.Len(t, rules.Data.Groups[0].Rules, 17)
 	for _, rule := range rules.Data.Groups[0].Rules {
 		for labels := range s.query(t, rule.Query, at) {
 			all = append(all, rule.Name+" "+labels)

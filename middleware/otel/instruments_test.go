@@ -25,6 +25,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/ring"
 	"github.com/tallystick/tallystick/middleware/otel"
+	"github.com/tallystick/tallystick/middleware/peers"
 )
 
 var secret = []byte("0123456789abcdef0123456789abcdef")
@@ -255,6 +256,25 @@ type rings struct{}
 
 func (rings) Stats() ring.Stats {
 	return ring.Stats{Members: make([]string, 3), Changes: 1, Accounts: 4, Opened: 5, Own: 6, Out: 7, Served: 8, Foreign: 9}
+}
+
+// Peers are told as the group counts them.
+func TestPeersAreObserved(t *testing.T) {
+	watch, read := observer(t)
+	_, err := watch.ObservePeers(group{})
+	require.NoError(t, err)
+	_, err = watch.ObservePeers(group{})
+	require.ErrorContains(t, err, "otel: peers are observed already")
+	require.Equal(t, map[string]float64{
+		"tallystick.peers heard": 2, "tallystick.peers silent": 1, "tallystick.peers.gone": 3, "tallystick.peers.strangers": 4, "tallystick.peers.records": 5,
+		"tallystick.peers.records.evicted": 6, "tallystick.peers.requests.waited": 7, "tallystick.peers.requests.busy": 8, "tallystick.peers.slack": 9,
+	}, read())
+}
+
+type group struct{}
+
+func (group) Stats() peers.Stats {
+	return peers.Stats{Heard: make([]string, 2), Silent: make([]string, 1), Gone: 3, Strangers: 4, Records: 5, Evicted: 6, Waited: 7, Busy: 8, Slack: 9}
 }
 
 func TestShadowIsWithheld(t *testing.T) {

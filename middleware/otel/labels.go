@@ -21,6 +21,7 @@ const (
 	keyToken         = attribute.Key("tallystick.token.result")
 	keyKid           = attribute.Key("tallystick.kid")
 	keyAsked         = attribute.Key("tallystick.ring.call")
+	keyPeer          = attribute.Key("tallystick.peer.state")
 	keyRoute         = attribute.Key("http.route") // of the semantic conventions
 )
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact/ring"
+	"github.com/tallystick/tallystick/middleware/peers"
 )
 
 // Observe tells, whenever the metrics are read, of what a middleware counts itself: how full
@@ -82,6 +83,25 @@ func (i *Instruments) ObserveRing(of interface{ Stats() ring.Stats }) (metric.Re
 		}
 		return nil
 	}, g.members, g.changes, g.accounts, g.opened, g.asked)
+}
+
+// ObservePeers tells, whenever the metrics are read, which peers a process hears, and what it has of them. Each further
+// group needs Instruments of its own, with different attributes.
+func (i *Instruments) ObservePeers(of interface{ Stats() peers.Stats }) (metric.Registration, error) {
+	g := i.stats
+	return i.register("peers are", func(_ context.Context, o metric.Observer) error {
+		s, all := of.Stats(), i.option()
+		o.ObserveInt64(g.peers, int64(len(s.Heard)), i.option(keyPeer.String("heard")))
+		o.ObserveInt64(g.peers, int64(len(s.Silent)), i.option(keyPeer.String("silent")))
+		o.ObserveInt64(g.gone, int64(s.Gone), all)
+		o.ObserveInt64(g.strangers, int64(s.Strangers), all)
+		o.ObserveInt64(g.records, int64(s.Records), all)
+		o.ObserveInt64(g.evicted, int64(s.Evicted), all)
+		o.ObserveInt64(g.waited, int64(s.Waited), all)
+		o.ObserveInt64(g.waitedOut, int64(s.Busy), all)
+		o.ObserveInt64(g.slack, int64(s.Slack), all)
+		return nil
+	}, g.peers, g.gone, g.strangers, g.records, g.evicted, g.waited, g.waitedOut, g.slack)
 }
 
 // register registers a callback for what has no series yet. What is a subject and its verb.

@@ -58,7 +58,7 @@ func TestEveryAlertIsOnThePage(t *testing.T) {
 	for _, m := range regexp.MustCompile(`runbook_url: "https://github.com/tallystick/tallystick/blob/main/docs/watching.md#(\w+)"`).FindAllStringSubmatch(string(rules), -1) {
 		runbooks = append(runbooks, m[1])
 	}
-	require.Len(t, alerts, 16)
+	require.Len(t, alerts, 17)
 	require.Equal(t, alerts, sections)
 	require.Equal(t, strings.ToLower(strings.Join(alerts, " ")), strings.Join(runbooks, " "))
 }

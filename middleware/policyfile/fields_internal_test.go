@@ -22,6 +22,7 @@ func TestEveryFieldHasAKey(t *testing.T) {
 	covers(t, reflect.TypeFor[middleware.Config](), reflect.TypeFor[policyKeys](), "", map[string]string{
 		"Policy":         "it is the name under which the policy stands",
 		"Cost":           "code",
+		"Peers":          "a group of the program",
 		"LimitsFor.Func": "code",
 		"Skip":           "code",
 		"RefusalHandler": "code",

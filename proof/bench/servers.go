@@ -16,14 +16,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tallystick/tallystick/proof/freeport"
+	"github.com/tallystick/tallystick/proof/program"
 )
 
 var errNoServer = errors.New("a server is missing")
 
 // startRedis starts one. Where there is none (Debian: apt-get install redis-server) it is a failure.
 func (o *opening) startRedis() {
-	port := must(freeport.Find())
+	port := must(program.FreePort())
 	c := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", os.TempDir(), "--save", "", "--appendonly", "no", "--loglevel", "warning")
 	err := c.Start()
 	if errors.Is(err, exec.ErrNotFound) {

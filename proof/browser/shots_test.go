@@ -42,7 +42,13 @@ func (b *tab) wear(l look) {
 	b.t.Helper()
 	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: l.features})
 	require.NoError(b.t, err)
-	_, err = chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: l.width, Height: 400, DeviceScaleFactor: 1, Mobile: l.width < 500})
+	b.screen(l.width, 400)
+}
+
+// screen gives the page a screen of this size.
+func (b *tab) screen(width, height int64) {
+	b.t.Helper()
+	_, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 500})
 	require.NoError(b.t, err)
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package exactkit is what tests of all exact counters ask of one: policies, calls that must not
-// fail, many at once. What a counter must hold is in package
-// exacttest; what befalls its server, in package faults.
+// Package exactkit is what tests of all exact counters share: calls that must not fail, and what befalls the server of a counter, the way to
+// it, and the processes that share it. What a counter must hold is in package exacttest.
 package exactkit
 
 import (
@@ -21,6 +20,9 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/storeless"
 )
+
+// Patient is how long a test waits for what is bound to come, on a machine that is busy.
+const Patient = 5 * time.Minute
 
 // Compile compiles limits.
 func Compile(t testing.TB, limits ...storeless.Limit) *exact.Policy {

@@ -12,8 +12,9 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/fleet"
+	"github.com/tallystick/tallystick/proof/lab/court"
 	"github.com/tallystick/tallystick/proof/lab/house"
-	"github.com/tallystick/tallystick/proof/lab/instance"
 	"github.com/tallystick/tallystick/proof/players"
 )
 
@@ -24,12 +25,12 @@ func by(do func(a *players.Attacker)) func(*scene) {
 	return func(s *scene) { do(s.attacker().Attacker) }
 }
 
-func balancer() int { return players.Balancer }
+func balancer() int { return fleet.Balancer }
 
 // drop shows nothing, to each and to all.
 func drop(a *players.Attacker) {
 	a.Drop()
-	a.Drain(players.Request{To: players.Balancer})
+	a.Drain(fleet.Request{To: fleet.Balancer})
 }
 
 // more is how often one quota is asked for, where nobody looks at the answers.
@@ -37,7 +38,7 @@ func (s *scene) more() int { return int(s.route.Quota) + 3 }
 
 // each calls do for every instance, so often.
 func (s *scene) each(times int, do func(to int)) {
-	for i := range s.cluster.Instances {
+	for i := range s.House.Instances {
 		for range times {
 			do(i)
 		}
@@ -49,15 +50,15 @@ func (s *scene) each(times int, do func(to int)) {
 func methods(s *scene) {
 	c := s.attacker()
 	do := func(method, url string) {
-		_, err := c.client.Do(s.ctx, players.Request{From: c.From[0], Method: method}, url, nil)
-		s.fail(err)
+		_, err := c.Do(s.Ctx, fleet.Request{From: c.From[0], Method: method}, url, nil)
+		s.Fail(err)
 	}
 	s.each(s.more(), func(i int) {
 		for _, path := range []string{"//" + s.row, "/./" + s.row, "/x/../" + s.row, "/%6d" + s.row[1:]} {
-			do(http.MethodPost, s.at(i)+path)
+			do(http.MethodPost, s.At(i)+path)
 		}
 		for _, m := range []string{http.MethodOptions, http.MethodHead, http.MethodGet, http.MethodPut, "PURGE"} {
-			do(m, s.at(i)+"/"+s.row)
+			do(m, s.At(i)+"/"+s.row)
 		}
 	})
 }
@@ -67,7 +68,7 @@ func spoofed(s *scene, to func(i int) int) {
 	c := s.attacker()
 	for i := range int(s.n()) * s.more() {
 		other := fmt.Sprintf("198.51.100.%d", i%250)
-		c.Ask(players.Request{To: to(i), Fields: []string{"X-Forwarded-For", other, "X-Real-IP", other}})
+		c.Ask(fleet.Request{To: to(i), Fields: []string{"X-Forwarded-For", other, "X-Real-IP", other}})
 	}
 }
 
@@ -78,10 +79,11 @@ func network(nets, each int) func(s *scene) {
 		var from []string
 		for n := range nets {
 			for i := range each {
-				from = append(from, netip.AddrFrom16([16]byte{0x20, 0x01, 0xd, 0xb8, 0, s.block, byte(n), byte(i), 15: 1}).String())
+				from = append(from, netip.AddrFrom16([16]byte{0x20, 0x01, 0xd, 0xb8, 0, s.Net[1], byte(n), byte(i), 15: 1}).String())
 			}
 		}
-		a := s.attacks(s.caller(instance.Attacker, false, true, from...))
+		a := s.attacker(from...)
+		a.Named = true
 		a.Refusals = 1
 		a.Drop()
 	}
@@ -98,12 +100,13 @@ func addresses(s *scene) {
 func washedOut(s *scene) {
 	c, round := s.attacker(), 0
 	s.each(2*s.more(), func(to int) {
-		c.Ask(players.Request{To: to})
+		c.Ask(fleet.Request{To: to})
 		round++
 		for i := range 24 {
-			stranger := s.caller("/stranger", false, true, netip.AddrFrom4([4]byte{byte(60 + i), byte(round), s.block, 1}).String())
+			stranger := s.client("/stranger", netip.AddrFrom4([4]byte{byte(60 + i), byte(round), s.Net[1], 1}).String())
+			stranger.Named = true
 			for range 2 {
-				stranger.Ask(players.Request{To: to})
+				stranger.Ask(fleet.Request{To: to})
 			}
 		}
 	})
@@ -115,12 +118,12 @@ func acrossStarts(s *scene, do func()) { across(s, 2, nil, do) }
 func across(s *scene, starts int, end func(*house.Process) error, do func()) {
 	do()
 	for i := range starts {
-		if err := s.cluster.Restart(i, end); err != nil {
-			s.fail(err)
+		if err := s.House.Restart(i, end); err != nil {
+			s.Fail(err)
 			return
 		}
 		s.starts.Add(1)
-		s.rest()
+		s.Rest()
 		do()
 	}
 }
@@ -128,23 +131,23 @@ func across(s *scene, starts int, end func(*house.Process) error, do func()) {
 // atOnce has as many requests served at once as it can.
 func atOnce(s *scene) {
 	c := s.attacker()
-	all := len(s.cluster.Instances) * (s.route.AtOnce + 5)
+	all := len(s.House.Instances) * (s.route.AtOnce + 5)
 	together(func() {
-		c.Together(all, func(i int) { c.Ask(players.Request{To: i}) })
+		c.Together(all, func(i int) { c.Ask(fleet.Request{To: i}) })
 	}, func() {
 		defer func() { // what the handlers hold
-			for _, p := range s.cluster.Instances {
-				s.fail(p.Post("release"))
+			for _, p := range s.House.Instances {
+				s.Fail(p.Post("release"))
 			}
 		}()
-		for decided := int64(0); decided < int64(all) && s.ctx.Err() == nil; time.Sleep(10 * time.Millisecond) { // each is refused, or held
-			seen, err := s.cluster.State()
+		for decided := int64(0); decided < int64(all) && s.Ctx.Err() == nil; time.Sleep(10 * time.Millisecond) { // each is refused, or held
+			seen, err := s.House.State()
 			if err != nil {
-				s.fail(err)
+				s.Fail(err)
 				return
 			}
 			decided = 0
-			for _, n := range seen.Counts[c.client.Name] {
+			for _, n := range seen.Counts[c.Name] {
 				decided += n
 			}
 		}
@@ -159,8 +162,8 @@ func boundary(s *scene) {
 		a.Drop()
 		a.Echo(balancer)
 	}
-	s.move(window - s.cluster.Clock%window - 2)
-	s.fail(s.cluster.Set(0, s.cluster.Clock+4))
+	s.move(window - s.House.Clock.Load()%window - 2)
+	s.Fail(s.House.Set(0, s.House.Clock.Load()+4))
 	again()
 	s.move(4)
 	again()
@@ -179,27 +182,27 @@ func clocks(s *scene, steps ...int64) {
 // all instances.
 func clockAndBack(s *scene) {
 	clocks(s, -window, window, 0)
-	s.starts.Add(int64(len(s.cluster.Instances)))
+	s.starts.Add(int64(len(s.House.Instances)))
 }
 
 // outage uses up what the counter gives, on one instance alone, so that the others remember
 // nothing of it, and then what there is without the counter.
 func outage(s *scene) {
 	a := s.attacker()
-	a.Drain(players.Request{})
-	s.counter()
+	a.Drain(fleet.Request{})
+	s.redis.Kill()
 	drop(a.Attacker)
 }
 
 // forged shows whatever is no token of its own, beside nothing, and beside the first real one.
 func forged(s *scene) {
 	c := s.attacker()
-	real := c.Ask(players.Request{To: players.Balancer}).Token()
+	real := c.Ask(fleet.Request{To: fleet.Balancer}).Token()
 	all := players.Forgeries(real)
 	s.each(1, func(to int) {
-		c.Drain(players.Request{To: to})
+		c.Drain(fleet.Request{To: to})
 		for _, f := range all {
-			for _, r := range []players.Request{{Tokens: []string{f}}, {Tokens: []string{f, real}}, {Cookie: s.cookie(f)}, {Proof: f}} {
+			for _, r := range []fleet.Request{{Tokens: []string{f}}, {Tokens: []string{f, real}}, {Cookie: s.cookie(f)}, {Proof: f}} {
 				r.To = to
 				c.Ask(r)
 			}
@@ -208,19 +211,19 @@ func forged(s *scene) {
 }
 
 // cookie is a token as a browser shows it.
-func (s *scene) cookie(token string) string { return "__Host-tallystick-" + s.row + "=" + token }
+func (s *scene) cookie(token string) string { return court.Cookie(s.row) + "=" + token }
 
 // oversized shows far too much of everything, straight to the instances: the proxy would not
 // have it.
 func oversized(s *scene) {
 	c := s.attacker()
-	real := c.Ask(players.Request{To: players.Balancer}).Token()
+	real := c.Ask(fleet.Request{To: fleet.Balancer}).Token()
 	lines := make([]string, 0, 200)
 	for range 200 {
 		lines = append(lines, real)
 	}
 	s.each(s.more(), func(to int) {
-		for _, r := range []players.Request{
+		for _, r := range []fleet.Request{
 			{Tokens: []string{strings.Repeat("A", 600_000)}}, {Tokens: []string{strings.Repeat(real+",", 3000)}}, {Tokens: lines},
 			{Cookie: strings.Repeat(s.cookie("A")+"; ", 3000) + s.cookie(real)},
 			{Proof: strings.Repeat("~0.0", 100_000)},
@@ -235,9 +238,9 @@ func oversized(s *scene) {
 // cached fills a shared cache, in the middle of which it is refused. Those who come after it get
 // neither what is its own, nor its refusals.
 func cached(s *scene) {
-	first, second := s.attacker(), s.honest(s.host())
-	get := func(c *caller, i int) players.Answer {
-		return c.Ask(players.Request{To: players.Balancer, Method: http.MethodGet, Path: fmt.Sprintf("?page=%d", i)})
+	first, second := s.attacker(), s.honest()
+	get := func(c *court.Client, i int) fleet.Answer {
+		return c.Ask(fleet.Request{To: fleet.Balancer, Method: http.MethodGet, Path: fmt.Sprintf("?page=%d", i)})
 	}
 	for i := range int(s.n()) * s.more() {
 		get(first, i)
@@ -251,15 +254,15 @@ func cached(s *scene) {
 		hits++
 		for _, field := range []string{middleware.TokenHeader, middleware.ChallengeHeader, "Set-Cookie", "RateLimit", "Retry-After"} {
 			if a.Header.Get(field) != "" {
-				s.broken("a shared cache gives another client " + field)
+				s.Unjust.Note("%s", "a shared cache gives another client "+field)
 			}
 		}
 		if !a.Admitted() {
-			s.broken("a shared cache gives another client a refusal")
+			s.Unjust.Note("%s", "a shared cache gives another client a refusal")
 		}
 	}
 	if hits == 0 {
-		s.fail(errors.New("the cache is none"))
+		s.Fail(errors.New("the cache is none"))
 	}
 }
 
@@ -267,16 +270,16 @@ func cached(s *scene) {
 func aborted(s *scene) {
 	a := s.attacker()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(a.From[0])}}
-	request := fmt.Sprintf("POST /%s HTTP/1.1\r\nHost: lab\r\n%s: %s\r\nContent-Length: 0\r\n\r\n", s.row, instance.ClientHeader, a.client.Name)
+	request := fmt.Sprintf("POST /%s HTTP/1.1\r\nHost: lab\r\n%s: %s\r\nContent-Length: 0\r\n\r\n", s.row, house.ClientHeader, a.Name)
 	s.each(s.more(), func(to int) {
 		s.sent.Add(1)
-		conn, err := d.DialContext(s.ctx, "tcp", strings.TrimPrefix(s.at(to), "http://"))
+		conn, err := d.DialContext(s.Ctx, "tcp", strings.TrimPrefix(s.At(to), "http://"))
 		if err != nil {
-			s.fail(err)
+			s.Fail(err)
 			return
 		}
 		_, err = conn.Write([]byte(request))
-		s.fail(err)
+		s.Fail(err)
 		_ = conn.Close()
 	})
 	a.Drop()

@@ -3,14 +3,12 @@
 package main
 
 import (
-	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"sync/atomic"
 
-	"github.com/tallystick/tallystick/middleware/client"
-	"github.com/tallystick/tallystick/proof/lab/instance"
-	"github.com/tallystick/tallystick/proof/players"
+	"github.com/tallystick/tallystick/proof/fleet"
+	"github.com/tallystick/tallystick/proof/lab/court"
 )
 
 // The honest clients of every row: people and programs that do what the documentation asks of
@@ -26,91 +24,49 @@ func (s *scene) honestly() {
 // sells reports whether work buys more than the address has.
 func (s *scene) sells() bool { return s.route.Work > 0 && s.route.Mode != everyRequest }
 
-// use sends so many requests, and shows the newest token of its own. It ends where it is refused, and returns the last answer.
-func (c *caller) use(to int, n int64, token *string) (last players.Answer) {
-	for range n {
-		if last = c.Ask(players.Request{To: to, Tokens: []string{*token}}); !last.Admitted() {
-			return last
-		}
-		if own, _ := players.Claims(last.Token()); own != "" { // not that of its address
-			*token = last.Token()
-		}
-	}
-	return last
-}
-
-// buy buys a tally with the challenge of one instance at another one, or says what was broken.
-func (s *scene) buy(c *caller, seller, redeemer int, who string) (token string) {
+// buy buys a tally by the challenge of one instance at another one, or says what was broken.
+func (s *scene) buy(c *court.Client, seller, redeemer int, buyer string) (bought bool) {
 	s.still(func() {
 		// The instance that it is sent to may have sold more than the one that it asked: then it asks anew.
-		for tries := 0; tries < 4 && token == ""; tries++ {
-			token = c.Redeem(redeemer, "", c.Solve(c.Challenge(seller, "")))
+		for tries := 0; tries < 4 && !bought; tries++ {
+			bought = c.Purchase(seller, redeemer)
 		}
 	})
-	if token == "" {
-		s.broken("no proof is accepted of " + who)
+	if !bought {
+		s.Unjust.Note("no proof is accepted of %s", buyer)
 	}
-	return token
+	return bought
 }
 
 // browser is a page that sends with six connections at once and one jar of cookies, by HTTPS,
 // because the cookies are Secure. It sends as much as its address may.
 func (s *scene) browser() {
-	if s.route.Work > 0 && s.route.Mode == everyRequest {
+	if s.route.Mode == everyRequest {
 		return // a form each time, which is how programs do it
 	}
-	c := s.honest(s.host())
-	c.client.At = func(int) string { return "https://" + s.cluster.Proxy.Safe.String() }
-	c.client.Via(c.From[0]).Jar, _ = cookiejar.New(nil) // it never fails without options
-	if s.route.Mode == newcomers {                      // what the element on the page does before the form is sent
-		if s.buy(c, 0, 0, "a browser") == "" {
-			return
-		}
+	c := s.honest()
+	c.At = func(int) string { return "https://" + s.House.Proxy.Safe }
+	c.Via(c.From[0]).Jar, _ = cookiejar.New(nil)                   // it never fails without options
+	if s.route.Mode == newcomers && !s.buy(c, 0, 0, "a browser") { // what the element on the page does before the form is sent
+		return
 	}
 	var left atomic.Int64
 	left.Store(s.route.Quota)
 	c.Together(6, func(int) {
 		for left.Add(-1) >= 0 {
-			c.Ask(players.Request{})
+			c.Ask(fleet.Request{})
 		}
 	})
 }
 
-// A place is where a client is on the network, which may change.
-type place struct {
-	http.RoundTripper
-	address string
-}
-
-func (s *scene) place() *place {
-	address := s.host()
-	return &place{s.dialer(address), address}
-}
-
-// polite returns the Go client of this repository.
-func (s *scene) polite(at *place) *http.Client {
-	base := s.witness(at, func() string { return at.address }, true)
-	return &http.Client{Transport: &client.Transport{Base: base, MaxWait: -1, MaxSolves: 8, MaxAttempts: 20, Workers: 1}}
-}
-
-// post sends so many requests of a polite client, one after the other.
-func (s *scene) post(c *http.Client, n int) {
-	for range n {
-		req, err := http.NewRequestWithContext(s.ctx, http.MethodPost, s.at(players.Balancer)+"/"+s.row, nil)
-		if err != nil {
-			s.fail(err)
-			return
+// polite returns the Go client of this repository, and what sends so many of its requests, one after the other.
+func (s *scene) polite(from func() string) (post func(n int)) {
+	c := s.honest(from())
+	polite := c.Polite(from)
+	return func(n int) {
+		for range n {
+			s.still(func() { c.Post(polite) })
 		}
-		req.Header.Set(instance.ClientHeader, s.row+honestName)
-		var resp *http.Response
-		s.still(func() { resp, err = c.Do(req) })
-		if err != nil {
-			s.fail(err)
-			return
-		}
-		_, err = io.Copy(io.Discard, resp.Body)
-		s.fail(err)
-		_ = resp.Body.Close()
 	}
 }
 
@@ -118,19 +74,18 @@ func (s *scene) post(c *http.Client, n int) {
 // sends three requests; else they have its quota together.
 func (s *scene) office() {
 	const people = 20
-	address := s.host()
-	each := max(1, int(s.route.Quota/people))
+	address := s.Host()
+	each, come := max(1, int(s.route.Quota/people)), people
 	if s.sells() {
 		each = int(min(3, s.route.Quota))
 	}
-	come := people
-	if s.oracle.shared {
+	if s.route.Mode != newcomers {
 		come = int(min(people, s.route.Quota))
 	}
 	var all []func()
 	for range come {
-		at := &place{s.dialer(address), address}
-		all = append(all, func() { s.post(s.polite(at), each) })
+		post := s.polite(func() string { return address })
+		all = append(all, func() { post(each) })
 	}
 	together(all...)
 }
@@ -140,23 +95,30 @@ func (s *scene) mobile() {
 	if s.route.Mode == everyRequest || s.route.BindOwn {
 		return // it has nothing to take along
 	}
-	at := new(place)
-	c := s.polite(at)
+	address := s.Host()
+	post := s.polite(func() string { return address })
 	for range 3 {
-		*at = *s.place()
-		s.post(c, int(s.route.Quota)/3)
+		post(int(s.route.Quota) / 3)
+		address = s.Host()
 	}
 }
 
-// moved is somebody whose balancer has put it at another instance than the one that has sold it a tally: that one
+// moved is a client whose balancer has put it at another instance than the one that has sold it a tally: that one
 // admits all of it too.
 func (s *scene) moved() {
 	if !s.sells() {
 		return
 	}
-	c := s.honest(s.host())
-	if token := s.buy(c, 0, 0, "a client that is to move"); token != "" {
-		c.use(1, s.route.Quota, &token)
+	c := s.honest()
+	if s.buy(c, 0, 0, "a client that is to move") {
+		s.uses(c, 1)
+	}
+}
+
+// uses sends as many requests as a tally may, and shows its newest token.
+func (s *scene) uses(c *court.Client, to int) {
+	for range s.route.Quota {
+		c.Send(to, "")
 	}
 }
 
@@ -165,13 +127,13 @@ func (s *scene) slowPhone() {
 	if s.route.Work == 0 {
 		return
 	}
-	c := s.honest(s.host())
+	c := s.honest()
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	proof := c.Solve(c.Challenge(players.Balancer, ""))
+	proof := c.Solve(c.Challenge(fleet.Balancer, ""))
 	s.move(8)
-	if a := c.Ask(players.Request{To: players.Balancer, Proof: proof}); !a.Admitted() {
-		s.broken("a slow phone's proof: " + instance.Told(a))
+	if a := c.Ask(fleet.Request{To: fleet.Balancer, Proof: proof}); !a.Admitted() {
+		s.Unjust.Note("a slow phone's proof: %s", court.Told(a))
 	}
 }
 
@@ -181,14 +143,8 @@ func (s *scene) neighbours(address string) (use func()) {
 	var all []func()
 	for range 4 {
 		c := s.honest(address)
-		token := s.buy(c, players.Balancer, players.Balancer, "an attacker's neighbour")
-		all = append(all, func() {
-			for range s.route.Quota {
-				if t := c.Ask(players.Request{To: players.Balancer, Tokens: []string{token}}).Token(); t != "" {
-					token = t
-				}
-			}
-		})
+		s.buy(c, fleet.Balancer, fleet.Balancer, "an attacker's neighbour")
+		all = append(all, func() { s.uses(c, fleet.Balancer) })
 	}
 	return func() { together(all...) }
 }
@@ -196,23 +152,16 @@ func (s *scene) neighbours(address string) (use func()) {
 // ticketTime is after the first wait of a ticket.
 const ticketTime = 6
 
-// noScript is somebody whose browser runs none: it is refused a page, waits, and presses the
+// noScript is a person whose browser runs none: it is refused a page, waits, and presses the
 // button again.
 func (s *scene) noScript() {
 	if !s.route.Room {
 		return
 	}
-	c := s.honest(s.host())
-	ticket := c.Ask(players.Request{To: players.Balancer, Method: http.MethodGet, Path: players.TicketPath}).Ticket()
+	c := s.honest()
+	ticket := c.Ask(fleet.Request{To: fleet.Balancer, Method: http.MethodGet, Path: fleet.TicketPath}).Ticket()
 	s.wait(ticketTime)
-	if a := c.Ask(players.Request{To: players.Balancer, Cookie: ticket}); !a.Admitted() {
-		s.broken("somebody without a script is not let in with the ticket " + ticket + ": " + instance.Told(a))
+	if a := c.Ask(fleet.Request{To: fleet.Balancer, Cookie: ticket}); !a.Admitted() {
+		s.Unjust.Note("a person without a script is not let in with the ticket %s: %s", ticket, court.Told(a))
 	}
-}
-
-// broken notes a promise to honest clients that was broken.
-func (s *scene) broken(what string) {
-	s.oracle.mu.Lock()
-	defer s.oracle.mu.Unlock()
-	s.oracle.promises = append(s.oracle.promises, what)
 }

@@ -10,6 +10,8 @@
 //	go run ./proof/lab sim                tables of what attackers and honest clients get, by a clock that is moved by hand; -update DIRECTORY
 //	go run ./proof/lab price              tables of what a tally costs and is worth
 //
+// A further verb, serve, is one server: attack and fleet start the lab with it.
+//
 // Without a verb it is attack. All is on the loopback network, where each client has an address of its own.
 //
 // The status is 1 if something was not kept: more was admitted than may be, or an honest client was refused that had
@@ -48,7 +50,7 @@ func main() {
 // A verb is what a lab can do. It reports whether all was kept that is promised.
 type verb func(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error)
 
-var verbs = map[string]verb{"attack": attack, "fleet": fleet, "price": price.Run, "sim": sim.Run, "soak": soak}
+var verbs = map[string]verb{"attack": attack, "fleet": runFleet, "price": price.Run, "serve": serve, "sim": sim.Run, "soak": soak}
 
 // run is main, and returns its status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -74,16 +76,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // chosen returns the rows of these names, with commas, or all.
 func chosen(names string) (some []row, err error) {
-	all := rows()
+	all, wanted := rows(), strings.Split(names, ",")
 	if names == "" {
 		return all, nil
 	}
-	for name := range strings.SplitSeq(names, ",") {
-		i := slices.IndexFunc(all, func(r row) bool { return r.name == name })
-		if i < 0 {
-			return nil, fmt.Errorf("-rows: there is no row %q", name)
+	for _, r := range all {
+		if i := slices.Index(wanted, r.name); i >= 0 {
+			some, wanted = append(some, r), slices.Delete(wanted, i, i+1)
 		}
-		some = append(some, all[i])
+	}
+	if len(wanted) > 0 {
+		return nil, fmt.Errorf("-rows: there is no row %q", wanted[0])
 	}
 	return some, nil
 }
@@ -100,13 +103,18 @@ func stands() error {
 	return l.Close()
 }
 
+// serve is an instance, in a process of its own.
+func serve(ctx context.Context, _ []string, stdout, _ io.Writer) (held bool, err error) {
+	return true, house.Serve(ctx, os.Stdin, stdout)
+}
+
 // soak has a world live in this process.
 func soak(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error) {
 	return world.Run(ctx, "soak", args, stdout, stderr, nil)
 }
 
-// fleet has a world live in processes that are built for the race detector, behind the proxy.
-func fleet(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error) {
+// runFleet has a world live in processes that are built for the race detector, behind the proxy.
+func runFleet(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error) {
 	return world.Run(ctx, "fleet", args, stdout, stderr, func(dir, without string) (string, error) {
 		broken, err := house.Named(without)
 		if err == nil {
@@ -151,24 +159,13 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 	if err != nil {
 		return false, err
 	}
-	var results []*result
-	l := &lab{}
+	l, err := openLab(ctx, dir, program, sc, chosen)
+	if err != nil {
+		return false, err
+	}
 	defer func() { err = errors.Join(err, l.close()) }()
+	var results []*result
 	for i, r := range chosen {
-		if of := r.scaleOf(sc); l.scale != of {
-			err := l.close()
-			l = &lab{}
-			place, e := os.MkdirTemp(dir, "")
-			if err = errors.Join(err, e); err != nil {
-				return false, err
-			}
-			others := func(r row) bool { return r.scaleOf(sc) != of }
-			next, err := openLab(ctx, place, program, of, slices.DeleteFunc(slices.Clone(chosen), others))
-			if err != nil {
-				return false, err
-			}
-			l = next
-		}
 		got, err := l.play(r, i)
 		if err != nil {
 			return false, err

@@ -115,7 +115,7 @@ func TestCommandLines(t *testing.T) {
 	}{
 		{[]string{"-without", "luck"}, 2, "there are memory, merge, price, strike, binding, trusted-proxies, inherit, known, header-copy, hand-back"},
 		{[]string{"attack", "-rows", "drop,luck"}, 2, `there is no row "luck"`},
-		{[]string{"drop"}, 2, "there are attack, fleet, price, sim, soak"},
+		{[]string{"drop"}, 2, "there are attack, fleet, price, serve, sim, soak"},
 		{[]string{"fleet", "drop"}, 2, `what is "drop"?`},
 		{[]string{"-luck"}, 2, "flag provided but not defined"},
 		{[]string{"-h"}, 0, "-short"},

@@ -25,7 +25,7 @@ var played = map[string][]string{
 	"holds a whole IPv6 /56, or a whole /48":                                      {"network-56", "network-48"},
 	"at once, with `Concurrency` (`MaxHold` H, the oldest request has the age A)": {"at-once"},
 	"on an exact route": {"exact", "exact-outage"},
-	"on an exact route that asks a ring of the instances": {"ring", "ring-deployed", "ring-killed", "ring-partitioned", "ring-late", "ring-deployed-ten", "ring-killed-ten"},
+	"on an exact route that asks a ring of the instances": {"ring", "ring-deployed", "ring-killed", "ring-partitioned", "ring-late"},
 	"holds many IPv4 addresses, or many IPv6 /48":         {"addresses", "spoofed-through", "spoofed-around"}, // the last two are what it would take to have them for nothing
 	"new while the memory is full":                        {"washed-out"},
 }

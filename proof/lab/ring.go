@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -18,42 +17,39 @@ const forget = 11
 
 // members are the addresses of all instances in the ring, by their places.
 func (s *scene) members() []string {
-	return strings.Split(strings.TrimPrefix(s.cluster.Site.Counters[theRing], ringPrefix), ",")
+	return strings.Split(strings.TrimPrefix(s.House.Site.Counters[theRing], ringPrefix), ",")
 }
 
 // tell tells an instance who is in the ring, and cuts its links to some of the members.
 func (s *scene) tell(place int, list, cut []string) {
-	s.fail(s.cluster.Instances[place].Post("members", "list", strings.Join(list, ","), "cut", strings.Join(cut, ",")))
+	s.Fail(s.House.Instances[place].Post("members", "list", strings.Join(list, ","), "cut", strings.Join(cut, ",")))
 }
 
 // A slow client echoes its tokens, and has some requests left for whatever comes.
 type slow struct {
 	*scene
 	address string
-	client  *http.Client
+	post    func(n int)
 	left    int
 }
 
 func (s *scene) slow() *slow {
-	at := s.place()
-	return &slow{s, at.address, s.polite(at), int(s.route.Quota)}
+	address := s.Host()
+	return &slow{s, address, s.polite(func() string { return address }), int(s.route.Quota)}
 }
 
 // ask sends so many requests, if so many are left.
 func (c *slow) ask(n int) {
 	n = min(n, c.left)
 	c.left -= n
-	c.post(c.client, n)
+	c.post(n)
 }
 
-// end sends those that are left and some more, which must be refused: who echoes gets L, whatever has come and gone.
+// end sends those that are left and some more, which must be refused: a client that echoes gets L, whatever has come and gone.
 func (c *slow) end() {
-	c.post(c.client, c.left+3)
-	c.oracle.mu.Lock()
-	admitted := c.oracle.of(c.address).admitted
-	c.oracle.mu.Unlock()
-	if admitted != c.route.Quota {
-		c.broken(fmt.Sprintf("who echoes was admitted %d times, and not %d", admitted, c.route.Quota))
+	c.post(c.left + 3)
+	if admitted := c.Charged(c.row, c.address); admitted != c.route.Quota {
+		c.Unjust.Note("a client that echoes was admitted %d times, and not %d", admitted, c.route.Quota)
 	}
 }
 
@@ -62,7 +58,7 @@ func (c *slow) end() {
 func acrossAll(end func(*house.Process) error) func(*scene) {
 	return func(s *scene) {
 		a, honest := s.attacker(), s.slow()
-		across(s, len(s.cluster.Instances), end, func() {
+		across(s, len(s.House.Instances), end, func() {
 			a.Drop()
 			honest.ask(1)
 		})
@@ -73,9 +69,9 @@ func acrossAll(end func(*house.Process) error) func(*scene) {
 // owner has something open one account, and returns the place of the instance that has it.
 func (s *scene) owner(do func()) (place int) {
 	opened := func() (of []uint64) {
-		for _, p := range s.cluster.Instances {
+		for _, p := range s.House.Instances {
 			state, err := p.State()
-			s.fail(err)
+			s.Fail(err)
 			of = append(of, state.Opened)
 		}
 		return of
@@ -89,7 +85,7 @@ func (s *scene) owner(do func()) (place int) {
 		}
 	}
 	if accounts != 1 {
-		s.fail(fmt.Errorf("%d accounts were opened, and nobody knows whose the key is", accounts))
+		s.Fail(fmt.Errorf("%d accounts were opened, and nobody knows whose the key is", accounts))
 	}
 	return place
 }

@@ -2,7 +2,12 @@
 
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+
+	"github.com/tallystick/tallystick/proof/lab/court"
+)
 
 type scale struct {
 	instances int
@@ -45,10 +50,10 @@ const (
 	everyRequest = "every-request"
 )
 
-// What counts on exact routes: the lab, or the instances themselves.
+// What counts on exact routes: a Redis, or the instances themselves.
 const (
-	theLab  = "lab"
-	theRing = "ring"
+	theRedis = "shared"
+	theRing  = "ring"
 
 	ringPrefix = theRing + ":" // of what instances are told of it
 )
@@ -67,6 +72,9 @@ func (r route) policy(name string, counter string) map[string]any {
 		}
 		p["challenge"] = c
 	}
+	if counter == theRedis {
+		limit["window"] = court.ExactWindow(time.Now()).String()
+	}
 	if counter != "" { // a busy machine is no outage: what is answered at all is answered in time
 		p["exact"] = map[string]any{"counter": counter, "outage": "fail-open", "deadline": "10s"}
 	}
@@ -74,4 +82,9 @@ func (r route) policy(name string, counter string) map[string]any {
 		p["concurrency"] = map[string]any{"max": r.AtOnce, "maxHold": "1h"}
 	}
 	return p
+}
+
+// terms are what the oracle knows of the route.
+func (r route) terms() *court.Terms {
+	return &court.Terms{Window: window, Fixed: r.Fixed, Quota: court.NewQuotas(r.Quota), Sold: r.Mode == newcomers, Each: r.Mode == everyRequest}
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/players"
 )
@@ -20,8 +21,7 @@ type row struct {
 	route   route // without what all have
 	quota   int64 // 0: as large as the scale says
 	honest  honestTime
-	counter string // that decides: nobody's, the lab's, or a ring of the instances
-	fleet   int    // of its own, of so many instances; 0: the one that the scale says
+	counter string // that decides: none, a Redis, or a ring of the instances
 }
 
 // An honestTime is when the honest clients come: beside the attacker, where what the row does
@@ -58,7 +58,7 @@ func rows() []row {
 		{name: "cached", threats: "T24", client: "fills a shared cache", formula: "(N+C)·L", attack: cached, bound: nL, route: sells},
 		{name: "aborted", threats: "T36, T37", client: "reads no answer", formula: "(N+C)·L", attack: aborted, bound: nL},
 		{name: "methods", threats: "T39, T41", client: "other methods, other spellings", formula: "(N+C)·L", attack: methods, bound: nL},
-		{name: "spoofed-through", threats: "T8", client: "names others to the proxy", formula: "(N+C)·L", attack: func(s *scene) { spoofed(s, func(int) int { return players.Balancer }) }, bound: nL},
+		{name: "spoofed-through", threats: "T8", client: "names others to the proxy", formula: "(N+C)·L", attack: func(s *scene) { spoofed(s, func(int) int { return fleet.Balancer }) }, bound: nL},
 		{name: "spoofed-around", threats: "T8", client: "the same around the proxy", formula: "(N+C)·L", attack: func(s *scene) { spoofed(s, func(i int) int { return i }) }, bound: nL},
 		{name: "addresses", threats: "T7", client: "holds ten addresses", formula: "(N+C)·L for each", attack: addresses, quota: 5, bound: timesN(10)},
 		{name: "network-56", threats: "T7", client: "holds an IPv6 /56", formula: "(N+C)·8·L", attack: network(1, 12), quota: 2, bound: timesN(8)},
@@ -91,8 +91,8 @@ func rows() []row {
 		{name: "at-once", client: "at once, with Concurrency", formula: "N·Max", attack: atOnce, quota: 100,
 			route: route{AtOnce: 20},
 			bound: func(s *scene) int64 { return s.n() * int64(s.route.AtOnce) }},
-		{name: "exact", threats: "T1–T3", client: "on an exact route", formula: "L", attack: by(drop), counter: theLab, bound: times(1)},
-		{name: "exact-outage", threats: "T33", client: "the same, without the counter", formula: "L + (N+C)·max(1, L/N)", attack: outage, honest: before, counter: theLab,
+		{name: "exact", threats: "T1–T3", client: "on an exact route", formula: "L", attack: by(drop), counter: theRedis, bound: times(1)},
+		{name: "exact-outage", threats: "T33", client: "the same, without the counter", formula: "L + (N+C)·max(1, L/N)", attack: outage, honest: before, counter: theRedis,
 			bound: func(s *scene) int64 { return s.route.Quota + s.n()*max(1, s.route.Quota/s.route.Instances) }},
 		{name: "ring", threats: "T1–T3", client: "where the instances are the counter", formula: "L", attack: by(drop), counter: theRing, bound: times(1)},
 		{name: "ring-deployed", threats: "T42", client: "the same, while all are replaced", formula: "L·O, O = 2", attack: acrossAll((*house.Process).End), honest: after, counter: theRing, bound: times(2)},
@@ -102,15 +102,7 @@ func rows() []row {
 		{name: "ring-late", threats: "T42", client: "the same, while all leave and come, and a list is 30 s late", formula: "L·O, O = 2", attack: late, counter: theRing, bound: times(2)},
 		{name: "boundary", threats: "T16, T17", client: "drops around the end of a window", formula: "(N+C)·L in each of two", attack: boundary, honest: after,
 			route: route{Fixed: true}, bound: timesN(2)},
-		{name: "ring-deployed-ten", threats: "T42", client: "as ring-deployed, of ten instances", formula: "L·O, O = 2", attack: acrossAll((*house.Process).End), honest: after, counter: theRing, fleet: 10, bound: times(2)},
-		{name: "ring-killed-ten", threats: "T42", client: "as ring-killed, of ten instances", formula: "L·O, O = 2", attack: acrossAll(nil), honest: after, counter: theRing, fleet: 10, bound: times(2)},
 	}
-}
-
-// scaleOf returns the scale in which a row is played.
-func (r row) scaleOf(sc scale) scale {
-	sc.instances = cmp.Or(r.fleet, sc.instances)
-	return sc
 }
 
 // routeOf returns what the instances serve for a row.

@@ -33,7 +33,7 @@ var arrows = map[string][]string{
 	"token":     {module + "/storeless", module + "/internal/limiter", module + "/internal/token", jwt},
 	"pow":       {},
 	"middleware": {
-		module + "/storeless", module + "/internal/limiter", module + "/internal/sale", module + "/internal/token", module + "/pow", module + "/middleware/exact",
+		module + "/storeless", module + "/internal/gossip", module + "/internal/limiter", module + "/internal/sale", module + "/internal/token", module + "/pow", module + "/middleware/exact", module + "/middleware/peers",
 		inner + "assets", inner + "guardedcall", inner + "httpfield", inner + "load", inner + "lookup", inner + "page", inner + "reply", inner + "seen", inner + "slots", inner + "ticket",
 	},
 	"middleware/keptform":             {inner + "page", inner + "words"},
@@ -58,30 +58,36 @@ var arrows = map[string][]string{
 	"middleware/exact/pace":           {module + "/storeless", module + "/middleware/exact", inner + "httpfield"},
 	"middleware/exact/cas":            {module + "/storeless", module + "/middleware/exact", counters + "engine"},
 	"middleware/exact/cas/castest":    {module + "/middleware/exact/cas"},
+	"middleware/peers":                {module + "/storeless", module + "/internal/gossip"},
 	"middleware/client":               {module + "/pow", inner + "httpfield"},
 	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
 	"middleware/refusallog":           {module + "/middleware"},
-	"proof/players":                   {module + "/middleware", module + "/pow"},
-	"internal/cells":                  {},
-	"proof/model":                     {module + "/storeless", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact", module + "/middleware/exact/ring"},
-	"internal/limiter":                {module + "/internal/cells"}, // the engine knows none of its doors
-	"proof/mutants":                   {},
-	"proof/exactkit":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", testify, counters + "engine"},
-	"proof/faults":                    {exactkit, module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", kitPackage, testify},
-	"proof/faults/front":              {exactkit, module + "/proof/faults", module + "/middleware", module + "/middleware/exact", testify},
-	"proof/freeport":                  {},
+	"proof/fleet":                     {module + "/middleware", module + "/middleware/exact", counters + "memory", module + "/pow"},
+	"proof/players":                   {module + "/proof/fleet", module + "/pow"},
+	"proof/rows": {
+		module + "/proof/fleet", module + "/proof/pages", module + "/proof/players", module + "/proof/truth", // who plays, before what, and what is true
+		module + "/middleware", module + "/internal/sale", module + "/pow",
+	},
+	"internal/cells":       {},
+	"proof/model":          {module + "/storeless", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact", module + "/middleware/exact/ring"},
+	"internal/limiter":     {module + "/internal/cells", module + "/internal/gossip"}, // the engine knows none of its doors
+	"proof/mutants":        {},
+	"proof/exactkit":       {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", module + "/middleware/exact/pace", kitPackage, module + "/proof/program", testify, counters + "engine"},
+	"proof/exactkit/front": {exactkit, module + "/middleware", module + "/middleware/exact", testify},
+	"proof/program":        {},
 	"proof/handlers": { // what tests send requests to
 		module + "/storeless", module + "/internal/limiter", module + "/pow", module + "/token", module + "/middleware", module + "/middleware/client", module + "/middleware/exact",
-		kitPackage, jwt, testify,
+		kitPackage, module + "/proof/fleet", jwt, testify,
 	},
-	"proof/bounds":   {}, // tests alone
-	"proof/threats":  {},
-	"proof/truth":    {}, // what it judges, it does not import
-	"proof/paced":    {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kitPackage},
-	"internal/sale":  {module + "/internal/limiter", module + "/internal/cells"},
-	"internal/token": {module + "/internal/limiter", jwt},
-	"proof/pages":    {},
-	"proof/kit":      {module + "/proof/freeport"},
+	"proof/bounds":     {}, // tests alone
+	"proof/threats":    {},
+	"proof/truth":      {}, // what it judges, it does not import
+	"internal/sale":    {module + "/internal/limiter", module + "/internal/cells"},
+	"internal/token":   {module + "/internal/limiter", module + "/internal/siphash", jwt},
+	"internal/siphash": {},
+	"internal/gossip":  {module + "/internal/siphash"},
+	"proof/pages":      {},
+	"proof/kit":        {module + "/proof/program"},
 
 	"middleware/middlewaretest":                {module + "/middleware", module + "/middleware/client", module + "/pow"},
 	"internal/clienttest":                      {module + "/middleware", module + "/middleware/exact", module + "/pow", counters + "memory"},
@@ -123,11 +129,15 @@ var inTests = map[string][]string{
 		module + "/proof/handlers", module + "/proof/truth",
 	},
 	"proof/threats": {
-		module + "/middleware", module + "/middleware/exact", counters + "memory", module + "/storeless", module + "/proof/handlers",
+		module + "/middleware", module + "/middleware/exact", counters + "memory", module + "/storeless", module + "/proof/handlers", module + "/proof/fleet", module + "/proof/players", module + "/proof/truth",
 		jwt, // T12 and T13: what another package, or a thief, does with it
 	},
+	"middleware/peers":    {module + "/proof/pages"},                               // the wire
 	"middleware/keptform": {module + "/middleware"},                                // whose refusals it answers
+	"internal/gossip":     {module + "/internal/limiter", module + "/proof/truth"}, // the real code, and what it is held to
 	"internal/limiter":    {module + "/proof/pages", module + "/proof/truth"},      // tables
+	"internal/sale":       {module + "/proof/truth"},                               // what work buys
+	"proof/players":       {module + "/middleware"},                                // how a site sells
 	"middleware/exact":    {counters + "exacttest", counters + "memory", exactkit}, // the example
 	"middleware/exact/engine": {
 		counters + "exacttest", exactkit, // what every counter must pass
@@ -137,11 +147,10 @@ var inTests = map[string][]string{
 	"middleware/exact/lease":  {counters + "exacttest", exactkit, counters + "memory"},
 	"middleware/exact/remote": {
 		module + "/middleware/exact/exacttest", counters + "memory", exactkit, module + "/proof/pages",
-		module + "/middleware", module + "/proof/paced", // in front of it, and over it
-		module + "/proof/faults", module + "/proof/faults/front", // that befall its owner
+		module + "/middleware", module + "/proof/exactkit/front", // in front of it
 	},
 	"middleware/exact/ring": {module + "/middleware/exact/exacttest", exactkit},
-	"middleware/exact/pace": {module + "/proof/paced", module + "/middleware/exact/remote", counters + "memory"}, // what real processes show
+	"middleware/exact/pace": {exactkit, module + "/middleware/exact/remote", counters + "memory"}, // what real processes show
 	"middleware/exact/cas": {
 		module + "/middleware/exact/exacttest", exactkit,
 		counters + "lease",                       // in front
@@ -149,7 +158,7 @@ var inTests = map[string][]string{
 	},
 
 	"middleware/policyfile": {counters + "memory"}, // a counter to name
-	"proof/faults":          {counters + "memory"}, // an engine to break
+	"proof/exactkit":        {counters + "memory"}, // an engine to break
 
 	"internal/clienttest":                      {module + "/middleware/middlewaretest", module + "/middleware/client", module + "/proof/pages"}, // the page, and our own client
 	"middleware/middlewaretest/cmd/clienttest": {module + "/middleware/client"},

@@ -10,12 +10,11 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/dynamodb"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/faults"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func TestMain(m *testing.M) {
-	faults.Process(func(url string) (exact.Counter, error) {
+	exactkit.Process(func(url string) (exact.Counter, error) {
 		store, err := dynamodb.New(client(url), dynamodb.Config{Table: "tallies"})
 		if err != nil {
 			return nil, err
@@ -30,5 +29,5 @@ func TestMain(m *testing.M) {
 func TestExactAcrossProcesses(t *testing.T) {
 	kit.OnlyWhole(t, "starts processes for half a minute")
 	s := startServer(t)
-	faults.AcrossProcesses(t, 2, 100, s.Addr(), url, exactkit.Count(t, connect(t, url(s.Addr()))))
+	exactkit.AcrossProcesses(t, 2, 100, s.Addr(), url, exactkit.Count(t, connect(t, url(s.Addr()))))
 }

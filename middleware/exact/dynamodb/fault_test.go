@@ -8,7 +8,6 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/faults"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -18,8 +17,8 @@ import (
 func TestFaults(t *testing.T) {
 	kit.OnlyWhole(t, "takes half a minute")
 	s := startServer(t)
-	p := faults.StartProxy(t, s.Addr())
-	faults.AmidALoad(t, faults.OfAServer(p, s.Kill, s.Start, s.Freeze, s.Thaw), time.Second, func(t *testing.T) exact.Counter {
+	p := exactkit.StartProxy(t, s.Addr())
+	exactkit.AmidALoad(t, exactkit.OfAServer(p, s.Kill, s.Start, s.Freeze, s.Thaw), time.Second, func(t *testing.T) exact.Counter {
 		return exactkit.Count(t, connect(t, url(p.Addr().String())))
 	})
 }

@@ -19,7 +19,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/dynamodb"
-	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -28,7 +28,7 @@ func url(addr string) string { return "http://" + addr }
 
 // startServer starts a dynalite of one test, which speaks the protocol of DynamoDB and keeps its
 // tables in a folder.
-func startServer(t testing.TB) *faults.Server {
+func startServer(t testing.TB) *exactkit.Server {
 	t.Helper()
 	cli := filepath.Join("testdata", "dynalite", "node_modules", "dynalite", "cli.js")
 	if _, err := os.Stat(cli); err != nil {
@@ -38,7 +38,7 @@ func startServer(t testing.TB) *faults.Server {
 		kit.Unable(t, "there is no node (Debian: apt-get install nodejs)")
 	}
 	dir := t.TempDir()
-	s := faults.StartServer(t, func(port string) *exec.Cmd {
+	s := exactkit.StartServer(t, func(port string) *exec.Cmd {
 		c := exec.Command("node", cli, "--host", "127.0.0.1", "--port", port, "--path", dir, "--createTableMs", "1")
 		c.Stderr = os.Stderr
 		return c
@@ -54,7 +54,7 @@ func startServer(t testing.TB) *faults.Server {
 	require.Eventually(t, func() bool {
 		d, err := c.DescribeTable(context.Background(), &sdk.DescribeTableInput{TableName: aws.String("tallies")})
 		return err == nil && d.Table.TableStatus == types.TableStatusActive
-	}, faults.Patient, 20*time.Millisecond)
+	}, exactkit.Patient, 20*time.Millisecond)
 	return s
 }
 

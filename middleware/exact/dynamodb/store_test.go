@@ -23,7 +23,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/cas/castest"
 	"github.com/tallystick/tallystick/middleware/exact/dynamodb"
-	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -31,7 +31,7 @@ func TestStore(t *testing.T) {
 	require.NoError(t, castest.TestStore(connect(t, url(startServer(t).Addr())), 380<<10)) // of an item of 400 kB
 }
 
-func TestCounter(t *testing.T) { faults.OnAStore(t, connect(t, url(startServer(t).Addr()))) }
+func TestCounter(t *testing.T) { exactkit.OnAStore(t, connect(t, url(startServer(t).Addr()))) }
 
 // The attribute of the time to live is a number of seconds since 1970, which each charge
 // renews. An item that is deleted by it is not won by who has read it, nor is one that was

@@ -22,8 +22,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/file"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/faults"
-	"github.com/tallystick/tallystick/proof/faults/front"
+	"github.com/tallystick/tallystick/proof/exactkit/front"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -115,14 +114,14 @@ func mishaps() []mishap {
 // What befalls a disk in the middle of a load, and passes.
 func TestFaults(t *testing.T) {
 	c := newMended(t)
-	var all []faults.Fault
+	var all []exactkit.Fault
 	for _, m := range mishaps() {
 		if m.lasts == 0 && !m.known { // else not every caller meets it
-			all = append(all, faults.Fault{Name: m.name, Strike: func() { m.strike(c) }, Heal: func() { m.passes(c) }, Forgets: m.stops})
+			all = append(all, exactkit.Fault{Name: m.name, Strike: func() { m.strike(c) }, Heal: func() { m.passes(c) }, Forgets: m.stops})
 		}
 	}
 	// A busy machine must not look like a fault: the deadline is far above what holds in virtual time.
-	faults.AmidALoad(t, all, time.Second, func(*testing.T) exact.Counter { return c })
+	exactkit.AmidALoad(t, all, time.Second, func(*testing.T) exact.Counter { return c })
 	front.Of(t, c, all[:1])
 }
 

@@ -47,7 +47,7 @@ type shard struct {
 // nothing of it counts any more, and did not by what the clock said for a while, see
 // [engine.Hindsight]. Where none is free, a call for a new one fails
 // with [exact.ErrFull], and the verdict says when one will be: to admit it uncounted would be no limit, and to evict another
-// would give that one a fresh quota. So it is for keys and principals: of addresses anybody may have 262,144. There is no goroutine: who needs room looks for it.
+// would give that one a fresh quota. So it is for keys and principals: of addresses anybody may have 262,144. There is no goroutine: a call that needs room looks for it.
 //
 // A key takes some 300 bytes once it is used; an admitted call with an ID some 200 more, for
 // [exact.IDLife] to twice that. Refusals with IDs take 30 MB in all, however many there are.
@@ -80,7 +80,7 @@ func (m *counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, err
 	s, key := m.shard(call.Policy, call.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := m.now() // under the lock: who decides later has no earlier time
+	now := m.now() // under the lock: a later decision has no earlier time
 	s.seen.See(now)
 	a, known := s.accounts[key]
 	if !known {

@@ -12,7 +12,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/nats"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/faults"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -20,7 +19,7 @@ func TestMain(m *testing.M) {
 	if port := os.Getenv(serverChild); port != "" {
 		os.Exit(serve(port))
 	}
-	faults.Process(openAt)
+	exactkit.Process(openAt)
 	os.Exit(m.Run())
 }
 
@@ -48,5 +47,5 @@ func TestExactAcrossProcesses(t *testing.T) {
 	kit.OnlyWhole(t, "starts processes for half a minute")
 	s := startServer(t)
 	store, _ := connect(t, s.Addr())
-	faults.AcrossProcesses(t, 5, 100, s.Addr(), func(addr string) string { return addr }, exactkit.Count(t, store))
+	exactkit.AcrossProcesses(t, 5, 100, s.Addr(), func(addr string) string { return addr }, exactkit.Count(t, store))
 }

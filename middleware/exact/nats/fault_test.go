@@ -10,7 +10,6 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/faults"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -20,8 +19,8 @@ import (
 func TestFaults(t *testing.T) {
 	kit.OnlyWhole(t, "takes half a minute")
 	s := startServer(t)
-	p := faults.StartProxy(t, s.Addr())
-	faults.AmidALoad(t, faults.OfAServer(p, s.Kill, s.Start, s.Freeze, s.Thaw), 500*time.Millisecond, func(t *testing.T) exact.Counter {
+	p := exactkit.StartProxy(t, s.Addr())
+	exactkit.AmidALoad(t, exactkit.OfAServer(p, s.Kill, s.Start, s.Freeze, s.Thaw), 500*time.Millisecond, func(t *testing.T) exact.Counter {
 		store, _ := connect(t, p.Addr().String())
 		return exactkit.Count(t, store)
 	})
@@ -32,7 +31,7 @@ func TestNotConnectedIsNotCounted(t *testing.T) {
 	s := startServer(t)
 	store, js := connect(t, s.Addr())
 	s.Kill()
-	require.Eventually(t, func() bool { return !js.Conn().IsConnected() }, faults.Patient, time.Millisecond)
+	require.Eventually(t, func() bool { return !js.Conn().IsConnected() }, exactkit.Patient, time.Millisecond)
 	_, err := exactkit.Count(t, store).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 5)})
 	require.ErrorIs(t, err, exact.ErrNotCounted)
 	require.ErrorIs(t, store.Swap(t.Context(), "n", "0", []byte("v"), time.Hour), exact.ErrNotCounted)

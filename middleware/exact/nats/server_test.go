@@ -18,16 +18,16 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/nats"
-	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/exactkit"
 )
 
 const serverChild = "TALLYSTICK_NATS_PORT"
 
 // startServer starts a NATS server of one test, in a process of its own: this test binary, which embeds one.
-func startServer(t testing.TB) *faults.Server {
+func startServer(t testing.TB) *exactkit.Server {
 	t.Helper()
 	dir := t.TempDir()
-	return faults.StartServer(t, func(port string) *exec.Cmd {
+	return exactkit.StartServer(t, func(port string) *exec.Cmd {
 		c := exec.Command(os.Args[0])
 		c.Env = append(os.Environ(), serverChild+"="+port, "TALLYSTICK_NATS_DIR="+dir)
 		c.Stderr = os.Stderr

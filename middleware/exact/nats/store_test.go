@@ -17,7 +17,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/cas/castest"
 	"github.com/tallystick/tallystick/middleware/exact/nats"
-	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/exactkit"
 )
 
 func TestStore(t *testing.T) {
@@ -27,7 +27,7 @@ func TestStore(t *testing.T) {
 
 func TestCounter(t *testing.T) {
 	store, _ := connect(t, startServer(t).Addr())
-	faults.OnAStore(t, store)
+	exactkit.OnAStore(t, store)
 }
 
 // A value is gone when its time is over, by the server's clock; its name is free, and who has
@@ -50,7 +50,7 @@ func TestValuesExpire(t *testing.T) {
 		var value []byte
 		value, revision, err = store.Load(t.Context(), "n")
 		return err == nil && len(value) == 0
-	}, faults.Patient, 50*time.Millisecond)
+	}, exactkit.Patient, 50*time.Millisecond)
 	require.ErrorIs(t, store.Swap(t.Context(), "n", last, []byte("late"), time.Minute), cas.ErrChanged)
 	require.NoError(t, store.Swap(t.Context(), "n", revision, []byte("anew"), time.Minute))
 

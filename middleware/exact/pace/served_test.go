@@ -4,6 +4,7 @@ package pace_test
 
 import (
 	"net/http/httptest"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,7 +12,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
-	"github.com/tallystick/tallystick/proof/paced"
+	"github.com/tallystick/tallystick/proof/exactkit"
 )
 
 var served = remote.Config{Secrets: [][]byte{make([]byte, 32)}}
@@ -25,7 +26,10 @@ func TestPaced(t *testing.T) {
 	require.NoError(t, err)
 	server := httptest.NewServer(h)
 	defer server.Close()
-	paced.Test(t, server.URL, open)
+	exactkit.Paced(t, server.URL, open)
 }
 
-func TestPacedChild(t *testing.T) { paced.Child(t, open) }
+func TestMain(m *testing.M) {
+	exactkit.Process(open)
+	os.Exit(m.Run())
+}

@@ -10,12 +10,12 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
-	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func TestMain(m *testing.M) {
-	faults.Process(func(where string) (exact.Counter, error) { return redis.Open(where, redis.Config{}) })
+	exactkit.Process(func(where string) (exact.Counter, error) { return redis.Open(where, redis.Config{}) })
 	os.Exit(m.Run())
 }
 
@@ -24,5 +24,5 @@ func TestMain(m *testing.M) {
 func TestExactAcrossProcesses(t *testing.T) {
 	kit.OnlyWhole(t, "takes most of a minute")
 	s := startServer(t)
-	require.Zero(t, faults.AcrossProcesses(t, 20, 40, s.Addr(), redisAt, open(t, s.url())), "nobody is charged twice")
+	require.Zero(t, exactkit.AcrossProcesses(t, 20, 40, s.Addr(), redisAt, open(t, s.url())), "nobody is charged twice")
 }

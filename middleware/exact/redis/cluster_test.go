@@ -18,7 +18,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/faults/front"
+	"github.com/tallystick/tallystick/proof/exactkit/front"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 

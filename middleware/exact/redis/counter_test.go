@@ -17,7 +17,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/lease"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/faults"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -35,7 +34,7 @@ func TestCounter(t *testing.T) {
 		return lease.New(open(t, s.url()), lease.Config{Instances: 2})
 	}})
 	// Answers that are lost: the proxy cuts the connection instead of passing the next one on.
-	p := faults.StartProxy(t, s.Addr())
+	p := exactkit.StartProxy(t, s.Addr())
 	test(exacttest.Suite{Open: func() (exact.Counter, error) { return dialed(t, throughProxy(p)) }, LoseAnswer: func(c exact.Counter) {
 		p.LoseNext("EVALSHA")
 	}})

@@ -13,18 +13,17 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/faults"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // Calls that are on their way when a counter closes may be counted.
 func TestCloseLeavesItOpenWhatWasCounted(t *testing.T) {
 	s := startServer(t)
-	p := faults.StartProxy(t, s.Addr())
+	p := exactkit.StartProxy(t, s.Addr())
 	c := open(t, throughProxy(p))
 	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 5)}
 	exactkit.Peek(t, c, call)
-	p.Set(faults.Ways{Swallow: true})
+	p.Set(exactkit.Ways{Swallow: true})
 	done := make(chan error, 1)
 	go func() {
 		_, err := c.Take(context.Background(), call)

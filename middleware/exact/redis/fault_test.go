@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/proof/faults"
-	"github.com/tallystick/tallystick/proof/faults/front"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/exactkit/front"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -20,12 +20,12 @@ import (
 func TestFaults(t *testing.T) {
 	kit.OnlyWhole(t, "takes most of a minute")
 	s := startServer(t)
-	p := faults.StartProxy(t, s.Addr())
-	all := append(faults.OfAServer(p, s.Kill, s.Start, s.Freeze, s.Thaw),
-		faults.Fault{Name: "slow", Strike: func() { p.Set(faults.Ways{Delay: 4 * deadline}) }, Heal: func() { p.Set(faults.Ways{}); p.Cut() }},
-		faults.Fault{Name: "memory full", Strike: func() { s.do("CONFIG", "SET", "maxmemory", "1") }, Heal: func() { s.do("CONFIG", "SET", "maxmemory", "0") }},
-		faults.Fault{Name: "read-only replica", Strike: func() { s.do("REPLICAOF", "127.0.0.1", "1") }, Heal: func() { s.do("REPLICAOF", "NO", "ONE") }},
-		faults.Fault{Name: "loads", Strike: func() {
+	p := exactkit.StartProxy(t, s.Addr())
+	all := append(exactkit.OfAServer(p, s.Kill, s.Start, s.Freeze, s.Thaw),
+		exactkit.Fault{Name: "slow", Strike: func() { p.Set(exactkit.Ways{Delay: 4 * deadline}) }, Heal: func() { p.Set(exactkit.Ways{}); p.Cut() }},
+		exactkit.Fault{Name: "memory full", Strike: func() { s.do("CONFIG", "SET", "maxmemory", "1") }, Heal: func() { s.do("CONFIG", "SET", "maxmemory", "0") }},
+		exactkit.Fault{Name: "read-only replica", Strike: func() { s.do("REPLICAOF", "127.0.0.1", "1") }, Heal: func() { s.do("REPLICAOF", "NO", "ONE") }},
+		exactkit.Fault{Name: "loads", Strike: func() {
 			// Some thousand keys, of which each takes some ms to load.
 			s.do("EVAL", "for i = 1, 10000 do redis.call('SET', 'filler' .. i, i) end", "0")
 			// What is counted is saved: nothing is between here and the kill, which ends the pause.
@@ -38,20 +38,20 @@ func TestFaults(t *testing.T) {
 			s.do("CONFIG", "SET", "key-load-delay", "0")
 			require.Eventually(t, func() bool { return s.do("DEL", "filler1") != "" && !strings.HasPrefix(s.do("GET", "k"), "-LOADING") }, patient, 10*time.Millisecond)
 		}},
-		faults.Fault{Name: "wrong password", Strike: func() {
+		exactkit.Fault{Name: "wrong password", Strike: func() {
 			s.do("CONFIG", "SET", "requirepass", "changed")
 			p.Cut()
 		}, Heal: func() { s.authenticated("changed", "CONFIG", "SET", "requirepass", "") }})
 	all[2].Loses = true
 	before := runtime.NumGoroutine()
-	faults.AmidALoad(t, all, deadline, func(t *testing.T) exact.Counter { return open(t, throughProxy(p)) })
+	exactkit.AmidALoad(t, all, deadline, func(t *testing.T) exact.Counter { return open(t, throughProxy(p)) })
 	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+8 }, patient, 20*time.Millisecond, "goroutines end")
 }
 
 // The middleware in front, while its server is away, whichever way that is.
 func TestTheMiddlewareInFront(t *testing.T) {
 	s, c := opened(t)
-	all := faults.OfAServer(nil, s.Kill, s.Start, s.Freeze, s.Thaw)[2:]
+	all := exactkit.OfAServer(nil, s.Kill, s.Start, s.Freeze, s.Thaw)[2:]
 	all[0].Loses = true
 	front.Of(t, c, all)
 }

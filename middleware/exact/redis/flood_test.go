@@ -17,18 +17,17 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/faults"
-	"github.com/tallystick/tallystick/proof/faults/front"
+	"github.com/tallystick/tallystick/proof/exactkit/front"
 )
 
 // A flood that meets a server which hardly answers is load: 503, and never the fallback.
 func TestFloodIsNoOutage(t *testing.T) {
 	s := startServer(t)
-	p := faults.StartProxy(t, s.Addr())
+	p := exactkit.StartProxy(t, s.Addr())
 	counter := open(t, throughProxy(p))
 	site := front.NewSite(t, counter, middleware.FailOpen, limit, deadline)
 	site.Ask("warm")
-	p.Set(faults.Ways{Delay: deadline / 4})
+	p.Set(exactkit.Ways{Delay: deadline / 4})
 	var overloaded, degraded, admitted atomic.Int64
 	var wg sync.WaitGroup
 	for n := range 2000 {
@@ -49,7 +48,7 @@ func TestFloodIsNoOutage(t *testing.T) {
 	require.Positive(t, overloaded.Load())
 	require.Zero(t, degraded.Load())
 	require.Zero(t, site.Log.Count("does not answer"))
-	p.Set(faults.Ways{})
+	p.Set(exactkit.Ways{})
 	site.Recovers(t)
 	t.Logf("%d overloaded, %d admitted, %d degraded", overloaded.Load(), admitted.Load(), degraded.Load())
 }
@@ -88,11 +87,11 @@ func TestFloodOnAFrozenServerKeepsDeadlines(t *testing.T) {
 // once that it was not counted.
 func TestUnansweredCallsHaveABound(t *testing.T) {
 	s := startServer(t)
-	p := faults.StartProxy(t, s.Addr())
+	p := exactkit.StartProxy(t, s.Addr())
 	counter := open(t, throughProxy(p))
 	policy := exactkit.PerYear(t, 5)
 	exactkit.Peek(t, counter, exact.Call{Key: "k", Cost: 1, Policy: policy})
-	p.Set(faults.Ways{Swallow: true})
+	p.Set(exactkit.Ways{Swallow: true})
 	var busy atomic.Int64
 	var wg sync.WaitGroup
 	for n := range 2048 {

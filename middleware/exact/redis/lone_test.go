@@ -17,7 +17,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/faults"
 )
 
 // clientsOf returns what the server says of its connections that last sent a command.
@@ -74,7 +73,7 @@ func TestLoneConnectionIsCut(t *testing.T) {
 // Without an ID nothing is asked again: it may have been counted.
 func TestLoneCallWithoutAnIDIsNotRepeated(t *testing.T) {
 	s := startServer(t)
-	p := faults.StartProxy(t, s.Addr())
+	p := exactkit.StartProxy(t, s.Addr())
 	c := open(t, throughProxy(p))
 	policy := exactkit.PerYear(t, 1_000_000)
 	take := func(id string) (exact.Verdict, error) {
@@ -84,10 +83,10 @@ func TestLoneCallWithoutAnIDIsNotRepeated(t *testing.T) {
 		alone = aloneOn(t, s, c, take)
 		before, err := take("")
 		require.NoError(t, err)
-		p.Set(faults.Ways{LoseEvery: 1})
+		p.Set(exactkit.Ways{LoseEvery: 1})
 		_, err = take("")
 		require.ErrorIs(t, err, exact.ErrMaybeCounted)
-		p.Set(faults.Ways{})
+		p.Set(exactkit.Ways{})
 		id, ok := c.LoneID() // on a busy machine the call may have gone with the others
 		lost = !ok || id != alone
 		after, err := take("")

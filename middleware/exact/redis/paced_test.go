@@ -6,13 +6,11 @@ import (
 	"testing"
 
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/proof/paced"
+	"github.com/tallystick/tallystick/proof/exactkit"
 )
 
 // Real processes share one limit on a server, each booking its calls.
-func TestPaced(t *testing.T) { paced.Test(t, startServer(t).url(), opensAt(t)) }
-
-func TestPacedChild(t *testing.T) { paced.Child(t, opensAt(t)) }
+func TestPaced(t *testing.T) { exactkit.Paced(t, startServer(t).url(), opensAt(t)) }
 
 func opensAt(t *testing.T) func(url string) (exact.Counter, error) {
 	return func(url string) (exact.Counter, error) { return dialed(t, url) }

@@ -23,13 +23,12 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/faults"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // patient is when a test gives up on what is bound to come: a busy machine may take
 // long, and no test judges how long.
-const patient = faults.Patient
+const patient = exactkit.Patient
 
 const (
 	// Ten times the default, because a busy machine is no outage; below the second that
@@ -40,7 +39,7 @@ const (
 
 // A server is a redis-server of one test.
 type server struct {
-	*faults.Server
+	*exactkit.Server
 	t         testing.TB
 	args      []string
 	clock     rueidis.Client // of at
@@ -53,7 +52,7 @@ func startServer(t testing.TB, args ...string) *server {
 		kit.Unable(t, "there is no redis-server (Debian: apt-get install redis-server)")
 	}
 	s, dir := &server{t: t, args: args}, t.TempDir()
-	s.Server = faults.StartServer(t, func(port string) *exec.Cmd {
+	s.Server = exactkit.StartServer(t, func(port string) *exec.Cmd {
 		return exec.Command("redis-server", slices.Concat([]string{"--port", port, "--bind", "127.0.0.1", "--dir", dir,
 			"--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning"}, s.args)...)
 	})
@@ -64,7 +63,7 @@ func redisAt(addr string) string { return "redis://" + addr + "/0" }
 
 func (s *server) url() string { return redisAt(s.Addr()) }
 
-func throughProxy(p *faults.Proxy) string { return redisAt(p.Addr().String()) }
+func throughProxy(p *exactkit.Proxy) string { return redisAt(p.Addr().String()) }
 
 // do sends one command on a connection of its own, and returns what the server says.
 func (s *server) do(words ...string) string { return s.authenticated("", words...) }

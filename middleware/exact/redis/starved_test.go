@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/proof/faults"
-	"github.com/tallystick/tallystick/proof/faults/front"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/exactkit/front"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -25,10 +25,10 @@ func TestFloodThatStarvesTheInstance(t *testing.T) {
 		t.Skip("two seconds of all processors")
 	}
 	s := startServer(t)
-	p := faults.StartProxy(t, s.Addr())
+	p := exactkit.StartProxy(t, s.Addr())
 	site := front.NewSite(t, open(t, throughProxy(p)), middleware.FailOpen, limit, 50*time.Millisecond)
 	site.Ask("warm")
-	p.Set(faults.Ways{Delay: 10 * time.Millisecond})
+	p.Set(exactkit.Ways{Delay: 10 * time.Millisecond})
 	var passed, fallback, refused, payers, starved atomic.Int64
 	over := make(chan struct{})
 	var wg sync.WaitGroup

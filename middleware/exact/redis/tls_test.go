@@ -24,7 +24,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/faults"
 )
 
 // private returns a certificate for this machine that nobody else has signed, and the file
@@ -47,7 +46,7 @@ func private(t *testing.T) (tls.Certificate, string) {
 // A private CA is named by URL, and no other is trusted beside it.
 func TestPrivateCA(t *testing.T) {
 	s := startServer(t)
-	p := faults.StartProxy(t, s.Addr())
+	p := exactkit.StartProxy(t, s.Addr())
 	cert, file := private(t)
 	secure := p.BehindTLS(&tls.Config{Certificates: []tls.Certificate{cert}})
 	_, other := private(t)

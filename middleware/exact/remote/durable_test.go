@@ -26,14 +26,13 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/faults"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 // An edge is a Durable Object in a process of its own, by a clock of the test. As a transport it leads there.
 type edge struct {
-	*faults.Server
+	*exactkit.Server
 	now   func() time.Time
 	conns http.Transport
 }

@@ -24,10 +24,8 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/faults"
-	"github.com/tallystick/tallystick/proof/faults/front"
+	"github.com/tallystick/tallystick/proof/exactkit/front"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/proof/paced"
 )
 
 // envServe has this binary be an owner, at a port.
@@ -43,7 +41,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	faults.Process(openAt)
+	exactkit.Process(openAt)
 	os.Exit(m.Run())
 }
 
@@ -51,8 +49,8 @@ func TestMain(m *testing.M) {
 func openAt(url string) (exact.Counter, error) { return remote.Open([]string{url}, secrets) }
 
 // startServed starts a process with a counter in its memory, which it serves.
-func startServed(t testing.TB) *faults.Server {
-	return faults.StartServer(t, func(port string) *exec.Cmd {
+func startServed(t testing.TB) *exactkit.Server {
+	return exactkit.StartServer(t, func(port string) *exec.Cmd {
 		c := exec.Command(os.Args[0])
 		c.Env, c.Stderr = append(os.Environ(), envServe+"="+port), os.Stderr
 		_, err := c.StdinPipe() // it ends when that does
@@ -63,7 +61,7 @@ func startServed(t testing.TB) *faults.Server {
 
 // processes runs a test with each owner as a process of its own. keeps says that its counts
 // outlive it.
-func processes(t *testing.T, test func(t *testing.T, owner *faults.Server, keeps bool)) {
+func processes(t *testing.T, test func(t *testing.T, owner *exactkit.Server, keeps bool)) {
 	t.Run("Serve", func(t *testing.T) { test(t, startServed(t), false) })
 	t.Run("the Durable Object", func(t *testing.T) { test(t, startWorkerd(t, shipped, t.TempDir()), true) })
 }
@@ -71,9 +69,9 @@ func processes(t *testing.T, test func(t *testing.T, owner *faults.Server, keeps
 // 1000 of 5000 attempts, by four processes, and none more when the owner was killed and is back
 // with what it has in storage.
 func TestFourProcessesPassExactlyTheQuota(t *testing.T) {
-	processes(t, func(t *testing.T, owner *faults.Server, keeps bool) {
+	processes(t, func(t *testing.T, owner *exactkit.Server, keeps bool) {
 		c := open(t, secrets, at(owner.Addr()))
-		faults.Processes(t, 1, at(owner.Addr()), c, nil)
+		exactkit.Processes(t, 1, at(owner.Addr()), c, nil)
 		if keeps {
 			owner.Kill()
 			owner.Start()
@@ -87,16 +85,16 @@ func TestFourProcessesPassExactlyTheQuota(t *testing.T) {
 // was admitted before is known after. Nothing of it goes beyond the quota. What was charged before is
 // given back after.
 func TestFaultsOfAnOwner(t *testing.T) {
-	processes(t, func(t *testing.T, owner *faults.Server, keeps bool) {
-		p := faults.StartProxy(t, owner.Addr())
+	processes(t, func(t *testing.T, owner *exactkit.Server, keeps bool) {
+		p := exactkit.StartProxy(t, owner.Addr())
 		c := open(t, secrets, at(p.Addr().String()))
 		call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 1)}
 		first := exactkit.Take(t, c, call)
-		all := faults.OfAServer(p, owner.Kill, owner.Start, owner.Freeze, owner.Thaw)
+		all := exactkit.OfAServer(p, owner.Kill, owner.Start, owner.Freeze, owner.Thaw)
 		if !keeps {
-			all = slices.DeleteFunc(all, func(f faults.Fault) bool { return strings.HasPrefix(f.Name, "killed") })
+			all = slices.DeleteFunc(all, func(f exactkit.Fault) bool { return strings.HasPrefix(f.Name, "killed") })
 		}
-		faults.AmidALoad(t, all, 500*time.Millisecond, func(*testing.T) exact.Counter { return c })
+		exactkit.AmidALoad(t, all, 500*time.Millisecond, func(*testing.T) exact.Counter { return c })
 		require.False(t, exactkit.Take(t, c, call).Admitted)
 		require.NoError(t, c.Refund(t.Context(), first.Receipt))
 		require.True(t, exactkit.Take(t, c, call).Admitted, "one was given back")
@@ -105,7 +103,7 @@ func TestFaultsOfAnOwner(t *testing.T) {
 
 // A frozen owner is an outage of a deadline, and what it does when it goes on is done once.
 func TestFrozenOwner(t *testing.T) {
-	processes(t, func(t *testing.T, owner *faults.Server, _ bool) {
+	processes(t, func(t *testing.T, owner *exactkit.Server, _ bool) {
 		c, p := open(t, secrets, at(owner.Addr())), exactkit.PerYear(t, 5)
 		exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})
 		owner.Freeze()
@@ -126,18 +124,18 @@ func TestFrozenOwner(t *testing.T) {
 // The connection is cut in the middle of an answer, at each of its bytes in turn: the call is
 // asked for again, and counted once.
 func TestCutInTheMiddleOfAnAnswer(t *testing.T) {
-	processes(t, func(t *testing.T, owner *faults.Server, _ bool) {
-		cut := faults.StartProxy(t, owner.Addr())
+	processes(t, func(t *testing.T, owner *exactkit.Server, _ bool) {
+		cut := exactkit.StartProxy(t, owner.Addr())
 		c, p := open(t, secrets, at(cut.Addr().String())), exactkit.PerYear(t, 100)
 		for n := range 40 {
 			call := exact.Call{Key: "k", Cost: 1, Policy: p, ID: strconv.Itoa(n)}
-			cut.Set(faults.Ways{CutAfter: 1 + 10*n})
+			cut.Set(exactkit.Ways{CutAfter: 1 + 10*n})
 			_, err := c.Take(t.Context(), call)
 			if err != nil { // of the first bytes, http.Transport has asked again itself
 				require.ErrorIs(t, err, exact.ErrMaybeCounted)
 			}
 			lost := cut.Lost.Load()
-			cut.Set(faults.Ways{})
+			cut.Set(exactkit.Ways{})
 			v := exactkit.Take(t, c, call)
 			require.True(t, v.Admitted && v.Replayed, "%d, lost %d", n, lost)
 			require.EqualValues(t, 99-n, v.Limits[0].Remaining)
@@ -149,19 +147,17 @@ func TestCutInTheMiddleOfAnAnswer(t *testing.T) {
 // The middleware in front, while its owner is away, whichever way that is.
 func TestTheMiddlewareInFront(t *testing.T) {
 	owner := startServed(t)
-	all := faults.OfAServer(nil, owner.Kill, owner.Start, owner.Freeze, owner.Thaw)[2:]
+	all := exactkit.OfAServer(nil, owner.Kill, owner.Start, owner.Freeze, owner.Thaw)[2:]
 	all[0].Loses = true
 	front.Of(t, open(t, secrets, at(owner.Addr())), all)
 }
-
-func TestPacedChild(t *testing.T) { paced.Child(t, openAt) }
 
 // Real processes pace their calls through an owner: one that serves a counter, and a Durable
 // Object.
 func TestPaced(t *testing.T) {
 	if !kit.Whole() {
-		paced.Test(t, at(startServed(t).Addr()), openAt)
+		exactkit.Paced(t, at(startServed(t).Addr()), openAt)
 		return
 	}
-	processes(t, func(t *testing.T, owner *faults.Server, _ bool) { paced.Test(t, at(owner.Addr()), openAt) })
+	processes(t, func(t *testing.T, owner *exactkit.Server, _ bool) { exactkit.Paced(t, at(owner.Addr()), openAt) })
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -23,7 +23,7 @@ var scripts embed.FS
 
 // startWorkerd starts the runtime of Cloudflare's Workers, with durable/owner.js in it, by a configuration.
 // counts is the folder that it keeps its counts in: storage in memory has no SQL.
-func startWorkerd(t testing.TB, config, counts string) *faults.Server {
+func startWorkerd(t testing.TB, config, counts string) *exactkit.Server {
 	t.Helper()
 	found, err := filepath.Glob("testdata/workerd/node_modules/@cloudflare/workerd-*/bin/workerd")
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func startWorkerd(t testing.TB, config, counts string) *faults.Server {
 	}
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, scripts))
-	return faults.StartServer(t, func(port string) *exec.Cmd {
+	return exactkit.StartServer(t, func(port string) *exec.Cmd {
 		c := exec.Command(found[0], "serve", filepath.Join(dir, config), "--directory-path", "counts="+counts, "--socket-addr", "http=127.0.0.1:"+port)
 		c.Env = append(os.Environ(), "SECRETS="+base64.StdEncoding.EncodeToString(secret("a"))+"\n"+base64.StdEncoding.EncodeToString(secret("b")))
 		c.Stderr = os.Stderr

@@ -15,12 +15,11 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/sql"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/faults"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func TestMain(m *testing.M) {
-	faults.Process(openAt)
+	exactkit.Process(openAt)
 	code := m.Run()
 	if shared != nil {
 		shared.end()
@@ -54,12 +53,12 @@ func TestExactAcrossProcesses(t *testing.T) {
 	s := startServer(t)
 	t.Run("PostgreSQL", func(t *testing.T) {
 		store, _, _ := engine{"pgx", s.dsn("postgres"), sql.PostgreSQL}.open(t)
-		faults.AcrossProcesses(t, 3, 100, s.addr(), func(addr string) string { return "pgx " + dsn(addr, "postgres") }, exactkit.Count(t, store))
+		exactkit.AcrossProcesses(t, 3, 100, s.addr(), func(addr string) string { return "pgx " + dsn(addr, "postgres") }, exactkit.Count(t, store))
 	})
 	t.Run("SQLite", func(t *testing.T) {
 		e := sqliteIn(t.TempDir())
 		store, _, _ := e.open(t)
-		faults.Processes(t, 3, "sqlite "+e.dsn, exactkit.Count(t, store), nil)
+		exactkit.Processes(t, 3, "sqlite "+e.dsn, exactkit.Count(t, store), nil)
 	})
 }
 
@@ -74,19 +73,19 @@ func TestAKilledWriterLeavesNoLock(t *testing.T) {
 		store, _, _ := e.open(t)
 		c, p := exactkit.Count(t, store), exactkit.PerYear(t, 1_000_000)
 		for round := range int64(3) {
-			child := faults.Start(e.driver+" "+e.dsn, endless, 1_000_000)
+			child := exactkit.Attempts(e.driver+" "+e.dsn, endless, 1_000_000)
 			require.NoError(t, child.Start())
 			used := func() int64 {
 				return 1_000_000 - exactkit.Left(t, c, exact.Call{Key: endless, Cost: 1, Policy: p})
 			}
 			before := used()
-			require.Eventually(t, func() bool { return used() > before+100*(round+1) }, faults.Patient, time.Millisecond)
+			require.Eventually(t, func() bool { return used() > before+100*(round+1) }, exactkit.Patient, time.Millisecond)
 			require.NoError(t, child.Process.Kill())
 			require.Error(t, child.Wait(), "it has not come to its end")
 			require.Eventually(t, func() bool { // a server may still be at its last statement
 				at := used()
 				return 1_000_000-exactkit.Take(t, c, exact.Call{Key: endless, Cost: 1, Policy: p}).Limits[0].Remaining == at+1
-			}, faults.Patient, time.Millisecond)
+			}, exactkit.Patient, time.Millisecond)
 		}
 	})
 }

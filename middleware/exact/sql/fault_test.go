@@ -13,7 +13,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/sql"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/faults"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -23,8 +22,8 @@ import (
 func TestFaults(t *testing.T) {
 	kit.OnlyWhole(t, "takes ten seconds")
 	s := startServer(t)
-	p := faults.StartProxy(t, s.addr())
-	faults.AmidALoad(t, faults.OfAServer(p, s.kill, s.start, s.freeze, s.thaw), 500*time.Millisecond, func(t *testing.T) exact.Counter {
+	p := exactkit.StartProxy(t, s.addr())
+	exactkit.AmidALoad(t, exactkit.OfAServer(p, s.kill, s.start, s.freeze, s.thaw), 500*time.Millisecond, func(t *testing.T) exact.Counter {
 		store, _, _ := engine{"pgx", dsn(p.Addr().String(), "postgres"), sql.PostgreSQL}.open(t)
 		return exactkit.Count(t, store)
 	})

@@ -19,7 +19,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/sql"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/faults"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -33,7 +32,7 @@ func pooled(t *testing.T, of *server) (addr string) {
 			kit.Unable(t, "there is no pgbouncer (Debian: apt-get install pgbouncer)")
 		}
 	}
-	return faults.StartServer(t, func(port string) *exec.Cmd {
+	return exactkit.StartServer(t, func(port string) *exec.Cmd {
 		config := filepath.Join(of.dir, "pgbouncer-"+port+".ini")
 		users := config + ".users"
 		require.NoError(t, os.WriteFile(users, []byte(`"tallystick" ""`), 0o644))

@@ -18,7 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/proof/faults"
+	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -152,7 +152,7 @@ func (s *server) start() {
 				return true
 			}
 		}
-	}, faults.Patient, 50*time.Millisecond, "it answers")
+	}, exactkit.Patient, 50*time.Millisecond, "it answers")
 }
 
 // watched starts what reads from this process until there is nothing more to read from.

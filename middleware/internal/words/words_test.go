@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -136,6 +137,9 @@ func parse(text string) (blocks []*block, err error) {
 			}
 			if html.EscapeString(value) != value {
 				return wrong(at, "%s has one of <>&'\": write ’ and “", key)
+			}
+			if i := strings.IndexFunc(value, func(c rune) bool { return c == '\\' || unicode.IsControl(c) || '\u202a' <= c && c <= '\u202e' }); i >= 0 {
+				return wrong(at, "%s has a \\ or a control character", key)
 			}
 			if slices.Contains(timeKeys, key) {
 				forms := strings.Split(value, "|")
@@ -307,6 +311,8 @@ func TestWrongWords(t *testing.T) {
 		"an unknown direction":         {find(russian, "direction"), "direction = left\n", "direction is ltr or rtl", -1},
 		"a review of another kind":     {find(russian, "review"), "review = done\n", "review is wanted", -1},
 		"what needs escaping":          {find(russian, "page.check"), "page.check = x < y\n", "page.check has one of", -1},
+		"what JavaScript escapes":      {find(russian, "element.working"), "element.working = x\\\n", "element.working has a \\ or", -1},
+		"what turns the text around":   {find(russian, "page.check"), "page.check = x\u202ey\n", "page.check has a \\ or", -1},
 		"no key":                       {find(russian, "page.check"), "page.check: x\n", "this is neither a comment", -1},
 		"not UTF-8":                    {find(russian, "page.check"), "page.check = \xff\n", "this is not UTF-8", -1},
 		"a language twice":             {russian, "[de]\n", "a second block of de", -1},

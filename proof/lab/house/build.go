@@ -54,7 +54,7 @@ func Named(name string) (*Breakage, error) {
 // module is this module, whose folder the go command knows.
 const module = "github.com/tallystick/tallystick/proof/lab"
 
-// Build builds the server into dir, with one defence broken or whole, and returns the program.
+// Build builds the lab into dir, with one defence broken or whole, and returns the program: its verb "serve" is an instance.
 func Build(ctx context.Context, dir string, without *Breakage, flags ...string) (string, error) {
 	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module)
 	list.Stderr = os.Stderr
@@ -63,8 +63,8 @@ func Build(ctx context.Context, dir string, without *Breakage, flags ...string) 
 		return "", fmt.Errorf("where are the sources? run the lab within the repository: %w", err)
 	}
 	home := strings.TrimSpace(string(out))
-	program := filepath.Join(dir, "server")
-	args := append([]string{"build", "-o", program}, flags...)
+	made := filepath.Join(dir, "lab")
+	args := append([]string{"build", "-o", made}, flags...)
 	if without != nil {
 		root := filepath.Join(home, "..", "..")
 		file, text, err := without.Broken(root)
@@ -77,11 +77,11 @@ func Build(ctx context.Context, dir string, without *Breakage, flags ...string) 
 		}
 		args = append(args, "-overlay="+overlay)
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "./server")...)
+	cmd := exec.CommandContext(ctx, "go", append(args, ".")...)
 	cmd.Dir = home
 	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
-	return program, nil
+	return made, nil
 }

@@ -1,68 +1,136 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package house is what the lab attacks: instances of a site, as processes behind a real nginx or within this one, and a
-// redis-server. It builds, starts, kills and restarts them.
 package house
 
 import (
+	"bufio"
+	"context"
+	"encoding/json"
 	"errors"
-	"net/netip"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
 	"os/exec"
-	"syscall"
+	"path/filepath"
 	"time"
 
-	"github.com/tallystick/tallystick/proof/freeport"
+	"github.com/tallystick/tallystick/proof/program"
 )
 
-// A program is another process, which ends with this one's lab. A Ctrl-C is for the lab, which then writes its table.
-type program struct {
-	cmd  *exec.Cmd
-	gone chan struct{} // closed when it has ended
-	err  error         // of Wait; before that, nobody reads it
+// A Process is one instance.
+type Process struct {
+	Where Where
+	*program.Program
+	stdin io.Closer // the process ends with it
+	files string    // the folder of its temporary files
+	site  *Site     // within this process
 }
 
-// launch starts a program.
-func launch(cmd *exec.Cmd) (*program, error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+// launch starts an instance as a process.
+func launch(ctx context.Context, dir, made string, cfg Config) (*Process, error) {
+	p := &Process{files: filepath.Join(dir, fmt.Sprintf("files-%d", cfg.Process))}
+	said, err := os.Create(p.files + ".said")
+	if err = errors.Join(err, os.Mkdir(p.files, 0o700)); err != nil {
 		return nil, err
 	}
-	p := &program{cmd: cmd, gone: make(chan struct{})}
-	go func() {
-		defer close(p.gone)
-		p.err = cmd.Wait()
-	}()
+	defer said.Close()
+	cmd := exec.CommandContext(ctx, made, "serve")
+	cmd.Stderr = said
+	cmd.Env = append(os.Environ(), "TMPDIR="+p.files, "GORACE=halt_on_error=0 exitcode=0 log_path="+filepath.Join(dir, "race"))
+	text, err := json.Marshal(cfg)
+	if err != nil {
+		return nil, err
+	}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if p.Program, err = program.Start(cmd); err != nil {
+		return nil, err
+	}
+	p.stdin = stdin
+	if _, err = stdin.Write(text); err == nil { // without an end of the line, which would be the end of the lab
+		err = json.NewDecoder(bufio.NewReader(stdout)).Decode(&p.Where)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("an instance does not say where it listens: %w: %s", err, p.Said()), p.stop())
+	}
 	return p, nil
 }
 
-// kill ends it, by its own process, and waits until it is gone.
-func (p *program) kill() error {
-	_ = p.cmd.Process.Kill()
-	<-p.gone
-	var exit *exec.ExitError
-	if p.err != nil && !errors.As(p.err, &exit) {
-		return p.err
+// Said is what a process has said.
+func (p *Process) Said() string {
+	said, _ := os.ReadFile(p.files + ".said")
+	return fmt.Sprintf("%s: %.2000s", filepath.Base(p.files), said)
+}
+
+// stop ends an instance, at once.
+func (p *Process) stop() error {
+	if p.site != nil {
+		ctx, stop := context.WithCancel(context.Background())
+		stop()
+		return p.site.Stop(ctx)
 	}
+	_ = p.stdin.Close()
+	p.Kill()
 	return nil
 }
 
-// ready waits until it is.
-func (p *program) ready(is func() bool) error {
-	for !is() {
-		select {
-		case <-p.gone:
-			return p.err
-		case <-time.After(5 * time.Millisecond):
-		}
+// End asks an instance to end, and says what is wrong with how it does.
+func (p *Process) End() error {
+	if p.site != nil {
+		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+		defer stop()
+		return p.site.Stop(ctx)
 	}
-	return nil
+	return p.Program.End(time.Minute)
 }
 
-// free returns an address that was free a moment ago.
-func free() (netip.AddrPort, error) {
-	port, err := freeport.Find()
+// Died reports whether it has ended by itself.
+func (p *Process) Died() bool {
+	if p.site != nil {
+		return len(p.site.failed) > 0
+	}
+	return p.Ended()
+}
+
+// State asks an instance what it has seen.
+func (p *Process) State() (s State, err error) { return s, p.Get("state?whole=1", &s) }
+
+// Get asks an instance something.
+func (p *Process) Get(what string, of any) error {
+	resp, err := http.Get(p.back() + what)
 	if err != nil {
-		return netip.AddrPort{}, err
+		return err
 	}
-	return netip.ParseAddrPort("127.0.0.1:" + port)
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("an instance does not %s: %s", what, resp.Status)
+	}
+	return json.NewDecoder(resp.Body).Decode(of) // some hundred bytes for each row
 }
+
+// Post tells an instance to do something.
+func (p *Process) Post(what string, form ...string) error {
+	values := url.Values{}
+	for i := 0; i < len(form); i += 2 {
+		values.Set(form[i], form[i+1])
+	}
+	resp, err := http.PostForm(p.back()+what, values)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("an instance does not %s: %s", what, resp.Status)
+	}
+	return nil
+}
+
+func (p *Process) back() string { return "http://" + p.Where.Back.String() + "/" }

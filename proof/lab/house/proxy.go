@@ -8,21 +8,20 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
 	"net/http/httptest"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/tallystick/tallystick/proof/program"
 )
 
 // A Proxy is a real nginx that hands each request to the next instance.
 type Proxy struct {
-	dir         string
-	spread      bool           // each request goes to an instance by chance, and to another one if that is not there
-	Plain, Safe netip.AddrPort // where it speaks HTTP, and where HTTPS
-	*program
+	Plain, Safe string // where it speaks HTTP, and where HTTPS
+	*program.Program
 }
 
 // FindNginx returns the program.
@@ -83,57 +82,45 @@ http {
 }
 `
 
-// start starts the proxy. Its ports are free a moment before, which is no promise:
-// it has further tries.
-func (p *Proxy) start(ctx context.Context, instances []netip.AddrPort) error {
+// startProxy starts the proxy, and waits until it accepts connections. Its ports are free a moment before, which is no
+// promise: it has further tries.
+func startProxy(ctx context.Context, dir string, spread bool, instances []netip.AddrPort) (p *Proxy, err error) {
 	nginx, err := FindNginx()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for range 5 {
-		if err = p.listen(ctx, nginx, instances); err == nil {
-			return nil
-		}
-	}
-	return err
-}
-
-// listen starts nginx, and waits until it accepts connections.
-func (p *Proxy) listen(ctx context.Context, nginx string, instances []netip.AddrPort) (err error) {
-	if p.Plain, err = free(); err != nil {
-		return err
-	}
-	if p.Safe, err = free(); err != nil {
-		return err
-	}
-	var upstream strings.Builder
+	var upstream, said strings.Builder
 	another := "off"
-	if p.spread {
+	if spread {
 		upstream.WriteString("\t\trandom;\n")
 		another = "error" // a POST is sent again only where nothing of it was sent
 	}
 	for _, i := range instances {
 		fmt.Fprintf(&upstream, "\t\tserver %s max_fails=0;\n", i)
 	}
-	file := filepath.Join(p.dir, "nginx.conf")
-	text := fmt.Sprintf(configuration, p.dir, upstream.String(), p.Plain, p.Safe, another)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return err
+	for range 5 {
+		var ports [2]string
+		for i := range ports {
+			if ports[i], err = program.FreePort(); err != nil {
+				return nil, err
+			}
+		}
+		p = &Proxy{Plain: "127.0.0.1:" + ports[0], Safe: "127.0.0.1:" + ports[1]}
+		file := filepath.Join(dir, "nginx.conf")
+		text := fmt.Sprintf(configuration, dir, upstream.String(), p.Plain, p.Safe, another)
+		if err = os.WriteFile(file, []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+		cmd := exec.CommandContext(ctx, nginx, "-e", filepath.Join(dir, "nginx.log"), "-p", dir, "-c", file)
+		cmd.Stderr = &said
+		if p.Program, err = program.Start(cmd); err != nil {
+			return nil, err
+		}
+		if err = p.Ready(func() bool { return program.Accepts(p.Safe) }); err == nil {
+			return p, nil
+		}
 	}
-	var said strings.Builder
-	cmd := exec.CommandContext(ctx, nginx, "-e", filepath.Join(p.dir, "nginx.log"), "-p", p.dir, "-c", file)
-	cmd.Stderr = &said
-	if p.program, err = launch(cmd); err != nil {
-		return err
-	}
-	if err := p.ready(func() bool {
-		conn, err := net.Dial("tcp", p.Safe.String())
-		return err == nil && conn.Close() == nil
-	}); err != nil {
-		p.program = nil
-		return fmt.Errorf("nginx ends: %w\n%s", err, said.String())
-	}
-	return nil
+	return nil, fmt.Errorf("nginx ends: %w\n%s", err, said.String())
 }
 
 // certify writes the certificate of net/http's own tests, which is for this machine, and returns who believes it.

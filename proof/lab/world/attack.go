@@ -14,18 +14,20 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/proof/lab/instance"
+	"github.com/tallystick/tallystick/proof/fleet"
+	"github.com/tallystick/tallystick/proof/lab/court"
+	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/players"
 )
 
 // Each attacker of a turn asks each instance for more than it may have, so that a bound that
-// does not hold is exceeded. It is called by its kind, and the book has its admissions.
+// does not hold is exceeded. It is called by its kind, and the oracle has its admissions.
 
 // villains are those that have one address for a cycle.
 type villains struct {
-	dropper, forker, roller, farmer, sitter, hanger *caller
-	hammers, gluttons                               []*caller
-	guesser, keeper, fixed, bucket                  *caller
+	dropper, forker, roller, farmer, sitter, hanger *court.Client
+	hammers, gluttons                               []*court.Client
+	guesser, keeper, fixed, bucket                  *court.Client
 	owned                                           []string
 	turns                                           int
 }
@@ -35,8 +37,8 @@ func (w *world) villains() *villains {
 		dropper: w.caller(windowed, "drops", 0), forker: w.caller(windowed, "forks", 0), roller: w.caller(windowed, "rolls-back", 0),
 		farmer: w.caller(form, "farms", 0), sitter: w.caller(form, "waits", 0), hanger: w.caller(slow, "hangs-up", 0),
 		guesser: w.caller(login, "guesses", 0), keeper: w.caller(form, "keeps forms", 0), fixed: w.caller(fixed, "forks", 1), bucket: w.caller(bucket, "drops", 1),
-		hammers:  []*caller{w.caller(paid, "hammers", 0), w.caller(open, "hammers", 0)},
-		gluttons: []*caller{w.caller(paid, "devours", 0), w.caller(open, "devours", 0)},
+		hammers:  []*court.Client{w.caller(paid, "hammers", 0), w.caller(open, "hammers", 0)},
+		gluttons: []*court.Client{w.caller(paid, "devours", 0), w.caller(open, "devours", 0)},
 	}
 }
 
@@ -46,7 +48,7 @@ func (v *villains) run(ctx context.Context, w *world, t turn, wg *sync.WaitGroup
 	wg.Go(v.forker.Fork)
 	wg.Go(v.fixed.Fork)
 	wg.Go(v.bucket.Drop)
-	wg.Go(func() { v.guesser.everywhere(players.Request{Fields: []string{instance.Wrong, "1"}}) })
+	wg.Go(func() { everywhere(v.guesser, fleet.Request{Fields: []string{house.Wrong, "1"}}) })
 	wg.Go(v.keep)
 	wg.Go(func() { v.farm(t) })
 	v.turns++
@@ -55,16 +57,16 @@ func (v *villains) run(ctx context.Context, w *world, t turn, wg *sync.WaitGroup
 	if t.round%ofCycle == calmly {
 		// Before Redis is killed: some answers are lost with that, and may have been charged, so that a hammer may never reach its quota.
 		for _, g := range v.gluttons {
-			wg.Go(func() { g.hammer(exactQuota/instances + 1) })
+			wg.Go(func() { hammer(g, exactQuota/instances+1) })
 		}
 	}
 	for _, h := range v.hammers {
-		wg.Go(func() { h.hammer(12) })
+		wg.Go(func() { hammer(h, 12) })
 	}
 }
 
-// everywhere shows something to every instance.
-func (c *caller) everywhere(r players.Request) {
+// everywhere shows something to every house.
+func everywhere(c *court.Client, r fleet.Request) {
 	c.Together(instances, func(i int) {
 		r := r
 		r.To = i
@@ -75,17 +77,17 @@ func (c *caller) everywhere(r players.Request) {
 // keep fills in a form that a refusal has to keep.
 func (v *villains) keep() {
 	for i := range 2 * instances {
-		v.keeper.eyes.send(players.Request{To: i, From: v.keeper.From[0], Fields: []string{
+		v.keeper.Say(fleet.Request{To: i, From: v.keeper.From[0], Fields: []string{
 			"Accept", "text/html", "Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "same-origin",
 		}}, "text="+strings.Repeat("%22", 20_000))
 	}
 }
 
 // hammer asks all instances at once.
-func (c *caller) hammer(each int) {
+func hammer(c *court.Client, each int) {
 	c.Together(instances, func(i int) {
 		for range each {
-			c.Ask(players.Request{To: i})
+			c.Ask(fleet.Request{To: i})
 		}
 	})
 }
@@ -94,12 +96,12 @@ func (c *caller) hammer(each int) {
 func (v *villains) farm(t turn) {
 	if t.calm && len(v.owned) < 3 {
 		seller := int(t.round) % instances
-		if own := v.farmer.buy(seller, seller+1); own != "" {
-			v.owned = append(v.owned, own)
+		if v.farmer.Purchase(seller, seller+1) {
+			v.owned = append(v.owned, v.farmer.Token)
 		}
 	}
 	for _, own := range v.owned {
-		v.farmer.everywhere(players.Request{Tokens: []string{own}})
+		everywhere(v.farmer, fleet.Request{Tokens: []string{own}})
 	}
 }
 
@@ -114,7 +116,7 @@ func (v *villains) hang(ctx context.Context, w *world) {
 		}
 	}()
 	for end := time.Now().Add(patience); len(held) < atOnce; {
-		c, served, err := v.hanger.hold()
+		c, served, err := w.holds(v.hanger)
 		switch {
 		case err != nil:
 			w.Broken.Note("a slow client: %v", err)
@@ -131,7 +133,7 @@ func (v *villains) hang(ctx context.Context, w *world) {
 		}
 	}
 	for range 3 {
-		if c, served, err := v.hanger.hold(); err == nil && served {
+		if c, served, err := w.holds(v.hanger); err == nil && served {
 			held = append(held, c) // the gauge has seen it
 		}
 	}
@@ -139,13 +141,13 @@ func (v *villains) hang(ctx context.Context, w *world) {
 
 // hold begins a request whose body does not come, and says whether it is being served. The body is
 // so large that a server which refuses it does not wait for its end.
-func (c *caller) hold() (_ net.Conn, served bool, err error) {
-	conn, err := c.w.dial()
+func (w *world) holds(c *court.Client) (_ net.Conn, served bool, err error) {
+	conn, err := net.Dial("tcp", w.Where(0).Front.String())
 	if err != nil {
 		return nil, false, err
 	}
 	_, err = fmt.Fprintf(conn, "POST /%s HTTP/1.1\r\nHost: soak\r\n%s: %s\r\nX-Forwarded-For: %s\r\nContent-Length: 1000000\r\n\r\nslow",
-		c.eyes.Policy, instance.ClientHeader, c.name, c.From[0])
+		c.Policy, house.ClientHeader, c.Name, c.From[0])
 	if err == nil {
 		var line string
 		line, err = textproto.NewReader(bufio.NewReader(conn)).ReadLine()
@@ -161,16 +163,16 @@ func (c *caller) hold() (_ net.Conn, served bool, err error) {
 // fork what they have gathered, wherever they come.
 func (w *world) wander(ctx context.Context, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 7))
-	var all [8]*caller
+	var all [8]*court.Client
 	var tokens [8][4]string
 	for i := range all {
 		all[i] = w.caller(windowed, "wanders", i)
 	}
 	for ctx.Err() == nil {
 		i := r.IntN(len(all))
-		w.hold.RLock()
-		t := all[i].Ask(players.Request{To: r.IntN(instances), Tokens: []string{tokens[i][r.IntN(4)]}}).Token()
-		w.hold.RUnlock()
+		w.standing.RLock()
+		t := all[i].Ask(fleet.Request{To: r.IntN(instances), Tokens: []string{tokens[i][r.IntN(4)]}}).Token()
+		w.standing.RUnlock()
 		if t != "" {
 			tokens[i][r.IntN(4)] = t
 		}
@@ -185,27 +187,27 @@ func (w *world) wander(ctx context.Context, seed uint64) {
 // busy, which a slow machine would else hardly ever be.
 func (w *world) floods(ctx context.Context, number int) {
 	r := rand.New(rand.NewPCG(uint64(number), 11))
-	all := players.Forgeries(w.caller(windowed, "model", 0).Ask(players.Request{}).Token())
-	var at [64]map[string]*caller
+	all := players.Forgeries(w.caller(windowed, "model", 0).Ask(fleet.Request{}).Token())
+	var at [64]map[string]*court.Client
 	for i := range at {
-		at[i] = map[string]*caller{}
+		at[i] = map[string]*court.Client{}
 		for _, policy := range []string{windowed, form, busy} {
 			at[i][policy] = w.caller(policy, "floods", number)
 		}
 	}
 	for ctx.Err() == nil && w.flooding.Load() {
-		ask := players.Request{To: r.IntN(instances)}
+		ask := fleet.Request{To: r.IntN(instances)}
 		switch f := all[r.IntN(len(all))]; r.IntN(4) {
 		case 0:
-			ask.Cookie = "__Host-tallystick-" + windowed + "=" + f
+			ask.Cookie = court.Cookie(windowed) + "=" + f
 		case 1:
 			ask.Proof = f
 		default:
 			ask.Fields = []string{middleware.TokenHeader, f}
 		}
-		w.hold.RLock()
+		w.standing.RLock()
 		at[r.IntN(len(at))][[]string{windowed, form, busy, busy}[r.IntN(4)]].Ask(ask)
-		w.hold.RUnlock()
+		w.standing.RUnlock()
 		w.Forged.Add(1)
 	}
 }

@@ -26,7 +26,7 @@ func (s settings) workFirst(n int) int64 {
 func (w *world) configure(policy string, n int) object {
 	l := limitOf(policy, quotaOf(policy, n))
 	if exact(policy) {
-		l.Algorithm, l.Window = storeless.FixedWindow, time.Duration(w.clocks.exact)*time.Second
+		l.Algorithm, l.Window = storeless.FixedWindow, time.Duration(w.exact)*time.Second
 	}
 	limit := object{"name": l.Name, "algorithm": l.Algorithm.String(), "quota": l.Quota, "window": l.Window.String()}
 	limits := []any{limit}
@@ -83,14 +83,17 @@ func (w *world) write() error {
 }
 
 // reconfigure goes on to the next configuration, and the next step of a rotation, on every
-// policy of every instance.
+// policy of every house.
 func (w *world) reconfigure() error {
 	w.operating.Lock()
 	defer w.operating.Unlock()
 	w.configuration++
-	n, now := w.configuration, w.clocks.right.Load()
-	w.short.next(now, w.life[false]())
-	w.long.next(now, w.life[true]())
+	n, now := w.configuration, w.House.Clock.Load()
+	if w.set.hasty {
+		w.life = map[bool]int64{false: -window, true: -window}
+	}
+	w.short.next(now, w.life[false])
+	w.long.next(now, w.life[true])
 	for policy, q := range w.quotas {
 		defer q.Change(quotaOf(policy, n))()
 	}
@@ -103,7 +106,7 @@ func (w *world) reconfigure() error {
 
 // reload has all instances read the files again.
 func (w *world) reload() (err error) {
-	for _, p := range w.house.Instances {
+	for _, p := range w.House.Instances {
 		err = errors.Join(err, p.Post("reload"))
 	}
 	return err
@@ -117,7 +120,7 @@ func (w *world) wrong() error {
 		if err := house.Put(w.set.dir+"/policies.json", text); err != nil {
 			return err
 		}
-		for _, p := range w.house.Instances {
+		for _, p := range w.House.Instances {
 			if p.Post("reload") == nil {
 				w.Broken.Note("a file that is broken was taken")
 			}

@@ -12,57 +12,52 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tallystick/tallystick/proof/lab/judge"
+	"github.com/tallystick/tallystick/proof/lab/court"
 )
 
 // findings are what a run has seen.
 type findings struct {
+	oracle      *court.Oracle
+	exactly     map[string]*court.Exact // by the policy
 	interrupted bool
 	processes   bool
 	length      time.Duration
 	rounds      int64
 
-	Reconfigured judge.Count `what:"configurations, of every policy and instance" least:"3"`
-	Led          judge.Count `what:"secrets put first" least:"1"`
-	Dropped      judge.Count `what:"secrets dropped" least:"1"`
-	Kills        judge.Count `what:"Redis killed" least:"1"`
-	Steps        judge.Count `what:"clocks stepped" least:"1"`
-	HangUps      judge.Count `what:"slow clients hung up" least:"1"`
-	Forged       judge.Count `what:"forged requests" least:"1"`
-	AtOnce       judge.Count `what:"/busy: newcomers let in without work" least:"1"`
-	Worked       judge.Count `what:"/busy: newcomers let in with work, while it is busy" least:"1"`
-	Busy         judge.Count `what:"/busy: instances found busy" least:"1"`
-	Restarts     judge.Count `what:"instances replaced" least:"1"`
-	Refused      judge.Count `what:"files of policies that were broken, and refused" least:"1"`
-	Cut          judge.Count `what:"bodies cut, streams reset" least:"1"`
+	Reconfigured Count `what:"configurations, of every policy and instance" least:"3"`
+	Led          Count `what:"secrets put first" least:"1"`
+	Dropped      Count `what:"secrets dropped" least:"1"`
+	Kills        Count `what:"Redis killed" least:"1"`
+	Steps        Count `what:"clocks stepped" least:"1"`
+	HangUps      Count `what:"slow clients hung up" least:"1"`
+	Forged       Count `what:"forged requests" least:"1"`
+	AtOnce       Count `what:"/busy: newcomers let in without work" least:"1"`
+	Worked       Count `what:"/busy: newcomers let in with work, while it is busy" least:"1"`
+	Busy         Count `what:"/busy: instances found busy" least:"1"`
+	Restarts     Count `what:"instances replaced" least:"1"`
+	Refused      Count `what:"files of policies that were broken, and refused" least:"1"`
+	Cut          Count `what:"bodies cut, streams reset" least:"1"`
 
-	Unjust      judge.Complaints `what:"honest: refused with room"`
-	Excess      judge.Complaints `what:"honest: admitted without room"`
-	TokenErrors judge.Complaints `what:"honest: a token not accepted"`
-	Lost        judge.Complaints `what:"honest: no answer, though no instance was away"`
-	Broken      judge.Complaints `what:"a body or an answer that was cut, a panic, a file taken that is broken"`
-	Deaths      judge.Complaints `what:"deaths"`
-	Races       judge.Complaints `what:"races, of processes"`
-	Files       int64            `what:"temporary files left"`
-	Trouble     judge.Complaints `what:"servers: lines logged"`
-	LostSlots   judge.Complaints `what:"slots that did not come back"`
-	Unanswered  judge.Complaints `what:"instances that did not have Redis back"`
+	NoAnswer   court.Complaints `what:"honest: no answer, though no instance was away"`
+	Broken     court.Complaints `what:"a body or an answer that was cut, a panic, a file taken that is broken"`
+	Deaths     court.Complaints `what:"deaths"`
+	Races      court.Complaints `what:"races, of processes"`
+	Files      int64            `what:"temporary files left"`
+	Trouble    court.Complaints `what:"servers: lines logged"`
+	LostSlots  court.Complaints `what:"slots that did not come back"`
+	Unanswered court.Complaints `what:"instances that did not have Redis back"`
 
-	decisions, explainedTokens       judge.Count
 	most                             int64 // requests of one client of /slow that were served at once
-	worst                            map[string]*reached
-	exact                            map[string]*ledger
 	quiet, flood                     phase
-	floodTime                        time.Duration
-	heap, goroutines                 judge.Series
+	heap, goroutines                 Series
 	goroutinesBefore, goroutinesLeft int
 	leaked                           string // the stacks of those that are left, if there are more
 }
 
 // A phase is all rounds with a flood, or all without.
 type phase struct {
-	planned, admitted, rounds judge.Count
-	took, computed            sample
+	planned, admitted, rounds Count
+	computed                  sample
 }
 
 // A sample is some durations of all that were added, each with the same chance: it takes the same memory however many there are.
@@ -82,15 +77,15 @@ func (s *sample) add(d time.Duration) {
 	}
 }
 
-// part returns the duration that such a part of all does not exceed.
-func (s *sample) part(of float64) time.Duration {
+// median returns the duration that half of them do not exceed.
+func (s *sample) median() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	some := slices.Sorted(slices.Values(s.some[:min(s.n, len(s.some))]))
 	if len(some) == 0 {
 		return 0
 	}
-	return some[int(of*float64(len(some)-1))].Round(time.Microsecond)
+	return some[(len(some)-1)/2].Round(time.Microsecond)
 }
 
 // What is allowed, where it is not nothing.
@@ -117,55 +112,65 @@ const (
 // These two kinds of bounds must have been looked at: that of a farm which shows each of its tallies everywhere, and
 // that of all addresses together.
 const (
-	farmed = "farms on /" + form + ", " + string(bought)
-	rushed = withoutWork + " on /" + busy
+	farmed = "farms on /" + form + ", " + "bought"
+	rushed = court.Everybody + " on /" + busy
 )
 
 // rows makes the table of what was found.
-func (f *findings) rows() []judge.Row {
-	rows := []judge.Row{
-		judge.Say("rounds; decisions", "", "%d; %d", f.rounds, f.decisions.Load()),
-		judge.Say("tokens of the honest that ended while a clock was wrong", "", "%d", f.explainedTokens.Load()),
-		judge.Most("served at once, most", f.most, atOnce, true, f.interrupted),
+func (f *findings) rows() []Row {
+	rows := []Row{
+		Say("rounds; decisions", "", "%d; %d", f.rounds, f.oracle.Decisions.Load()),
+		Say("tokens of the honest that ended while a clock was wrong", "", "%d", f.oracle.Ended.Load()),
+		Most("served at once, most", f.most, atOnce, true, f.interrupted),
 	}
-	rows = append(rows, judge.Rows(f, "", f.interrupted)...)
-	for _, kind := range slices.Sorted(maps.Keys(f.worst)) {
-		r := judge.Most("admitted by an instance in a window, most: "+kind, f.worst[kind].admitted, f.worst[kind].bound, false, false)
-		r.OK = r.OK && f.worst[kind].over == 0
+	rows = append(append(rows, Rows(f.oracle, "", f.interrupted)...), Rows(f, "", f.interrupted)...)
+	for _, kind := range slices.Sorted(maps.Keys(f.oracle.Worst)) {
+		r := Most("admitted by an instance in a window, most: "+kind, f.oracle.Worst[kind].Admitted, f.oracle.Worst[kind].Bound, false, false)
+		r.OK = r.OK && f.oracle.Worst[kind].Over == 0
 		rows = append(rows, r)
 	}
-	rows = append(rows, judge.AtLeast("identities' bounds looked at, kinds", int64(len(f.worst)), 10, f.interrupted))
+	rows = append(rows, AtLeast("identities' bounds looked at, kinds", int64(len(f.oracle.Worst)), 10, f.interrupted))
 	for _, kind := range []string{farmed, rushed} {
 		n := int64(0)
-		if r := f.worst[kind]; r != nil {
-			n = r.admitted
+		if r := f.oracle.Worst[kind]; r != nil {
+			n = r.Admitted
 		}
-		rows = append(rows, judge.AtLeast("looked at: "+kind, n, 1, f.interrupted))
+		rows = append(rows, AtLeast("looked at: "+kind, n, 1, f.interrupted))
 	}
-	for _, policy := range slices.Sorted(maps.Keys(f.exact)) {
-		x := f.exact[policy]
-		rows = append(rows, judge.Rows(&x.findings, "/"+policy+": ", f.interrupted)...)
+	for _, policy := range slices.Sorted(maps.Keys(f.exactly)) {
+		x := f.exactly[policy]
+		rows = append(rows, Rows(x, "/"+policy+": ", f.interrupted)...)
 		rows = append(rows,
-			judge.Most("/"+policy+": acknowledged to one, most", x.findings.most, exactQuota, true, f.interrupted),
-			judge.Say("/"+policy+": no answer in outages; decided without it, to one at most; load", "", "%d; %d, %d; %d", x.findings.unknown, x.findings.fellBack, x.findings.mostFellBack, x.findings.load))
+			Most("/"+policy+": acknowledged to one, most", x.Most, exactQuota, true, f.interrupted),
+			Say("/"+policy+": no answer in outages; decided without it, to one at most; load", "", "%d; %d, %d; %d", x.Unknown, x.Fell, x.MostFell, x.Load))
 	}
 	return append(append(rows, f.steady()...), f.grown()...)
 }
 
+// happened reports whether all has that must.
+func (f *findings) happened() bool {
+	for x := range fields(f) {
+		if n, is := x.value.(*Count); is && n.Load() < x.least {
+			return false
+		}
+	}
+	return true
+}
+
 // steady compares the steady clients, quiet and flood.
-func (f *findings) steady() []judge.Row {
+func (f *findings) steady() []Row {
 	q, l := &f.quiet, &f.flood
 	perRound := func(p *phase) string {
 		return fmt.Sprintf("%d of %d in %d", p.admitted.Load(), p.planned.Load(), p.rounds.Load())
 	}
-	rows := []judge.Row{{
+	rows := []Row{{
 		What: "steady clients, quiet and flood: admitted of planned, in rounds", Before: perRound(q), After: perRound(l), Allowed: "all, as many a round",
 		OK: q.admitted.Load() == q.planned.Load() && l.admitted.Load() == l.planned.Load() &&
 			(f.interrupted || q.rounds.Load() > 0 && l.rounds.Load() > 0 && q.planned.Load() > 0 && q.admitted.Load()*l.rounds.Load() == l.admitted.Load()*q.rounds.Load()),
 	}}
-	if was, is := q.computed.part(0.5), l.computed.part(0.5); was > 0 && is > 0 {
+	if was, is := q.computed.median(), l.computed.median(); was > 0 && is > 0 {
 		limit := max(cpuFactor*was, was+cpuFloor)
-		r := judge.Row{
+		r := Row{
 			What: "CPU of a steady request, quiet and flood: median", Before: was.String(), After: is.String(),
 			Allowed: fmt.Sprintf("%s: %d times", limit, cpuFactor), OK: is <= limit,
 		}
@@ -174,21 +179,18 @@ func (f *findings) steady() []judge.Row {
 		}
 		rows = append(rows, r)
 	}
-	return append(rows,
-		judge.Say("p50 of the same, with the network", q.took.part(0.5).String(), "%s", l.took.part(0.5)),
-		judge.Say("p99", q.took.part(0.99).String(), "%s", l.took.part(0.99)),
-		judge.Say("forged requests a second, in a flood", "", "%.0f", float64(f.Forged.Load())/max(f.floodTime.Seconds(), 1)))
+	return rows
 }
 
 // grown looks at what may not grow.
-func (f *findings) grown() []judge.Row {
+func (f *findings) grown() []Row {
 	times := 1.0
 	if f.rounds < growthRounds {
 		times = growthShort
 	}
-	goroutines := judge.Most("goroutines before, and when all is closed", int64(f.goroutinesLeft), int64(f.goroutinesBefore), false, false)
+	goroutines := Most("goroutines before, and when all is closed", int64(f.goroutinesLeft), int64(f.goroutinesBefore), false, false)
 	goroutines.Why = f.leaked
-	rows := []judge.Row{
+	rows := []Row{
 		goroutines,
 		f.heap.Flat("live heap", " MiB", 1<<20, f.heap.Growth(), heapGrowth*times),
 		f.goroutines.Flat("goroutines", "", 1, f.goroutines.Growth(), goroutinesGrowth*times),
@@ -205,7 +207,7 @@ func (f *findings) grown() []judge.Row {
 }
 
 // write writes the table, and after it what did not hold.
-func (f *findings) write(w io.Writer, rows []judge.Row) error {
+func (f *findings) write(w io.Writer, rows []Row) error {
 	fmt.Fprintf(w, "%d instances, %s", instances, f.length.Round(time.Second))
 	if f.interrupted {
 		fmt.Fprint(w, ", interrupted")
@@ -215,7 +217,7 @@ func (f *findings) write(w io.Writer, rows []judge.Row) error {
 	} else {
 		fmt.Fprint(w, "; race detector: ", race(), ".\n\n")
 	}
-	return judge.Write(w, rows)
+	return Write(w, rows)
 }
 
 // race says whether the race detector watches.
@@ -229,5 +231,5 @@ var race = sync.OnceValue(func() string {
 
 // Judges reports whether a world is judged by a row.
 func Judges(row string) bool {
-	return slices.ContainsFunc(new(findings).rows(), func(r judge.Row) bool { return r.What == row })
+	return slices.ContainsFunc((&findings{oracle: court.NewOracle(nil)}).rows(), func(r Row) bool { return r.What == row })
 }

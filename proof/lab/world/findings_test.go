@@ -12,23 +12,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/proof/lab/judge"
+	"github.com/tallystick/tallystick/proof/lab/court"
 )
 
 // sound are findings with which all holds.
 func sound() *findings {
-	f := &findings{length: time.Minute, rounds: growthRounds, worst: map[string]*reached{}, exact: map[string]*ledger{}, goroutinesBefore: 4, goroutinesLeft: 4}
-	judge.Happen(f)
+	f := &findings{length: time.Minute, rounds: growthRounds, oracle: court.NewOracle(nil), exactly: map[string]*court.Exact{}, goroutinesBefore: 4, goroutinesLeft: 4}
+	Happen(f.oracle)
+	Happen(f)
 	f.most = atOnce
 	for _, policy := range []string{paid, open} {
-		f.exact[policy] = newLedger(exactQuota, 0, true)
-		f.exact[policy].findings.most = exactQuota
-		judge.Happen(&f.exact[policy].findings)
+		f.exactly[policy] = &court.Exact{Most: exactQuota}
+		Happen(f.exactly[policy])
 	}
 	for _, kind := range strings.Fields("drops forks rolls-back farms floods waits wanders honest") {
-		f.worst[kind+" on /"+windowed] = &reached{admitted: 40, bound: 40}
+		f.oracle.Worst[kind+" on /"+windowed] = &court.Reached{Admitted: 40, Bound: 40}
 	}
-	f.worst[farmed], f.worst[rushed] = &reached{admitted: 40, bound: 40}, &reached{admitted: 30, bound: 37}
+	f.oracle.Worst[farmed], f.oracle.Worst[rushed] = &court.Reached{Admitted: 40, Bound: 40}, &court.Reached{Admitted: 30, Bound: 37}
 	for i, p := range []*phase{&f.quiet, &f.flood} {
 		p.rounds.Store(14)
 		p.planned.Store(1120)
@@ -43,14 +43,14 @@ func sound() *findings {
 }
 
 // grow has a series grow by so much over its second half.
-func grow(s judge.Series, by float64) {
+func grow(s Series, by float64) {
 	for i := range s {
 		s[i] += float64(i) * by / 13
 	}
 }
 
 // rise has a series grow by so much after its first quarter, and no more.
-func rise(s judge.Series, by float64) {
+func rise(s Series, by float64) {
 	for i := len(s) / 4; i < len(s); i++ {
 		s[i] += by
 	}
@@ -58,22 +58,25 @@ func rise(s judge.Series, by float64) {
 
 // Each check can fail: one thing at a time is wrong, and one row says so.
 func TestEveryCheckCanFail(t *testing.T) {
-	failing := append(judge.Breakages(sound()),
+	failing := append(Breakages(sound()),
 		func(f *findings) string { f.most++; return "served at once, most" },
 		func(f *findings) string {
-			f.worst["drops on /window"] = &reached{41, 40, 1}
+			f.oracle.Worst["drops on /window"] = &court.Reached{Admitted: 41, Bound: 40, Over: 1}
 			return "admitted by an instance in a window, most: "
 		},
-		func(f *findings) string { f.worst[farmed] = &reached{}; return "looked at: farms on /form, bought" },
 		func(f *findings) string {
-			f.worst[rushed] = &reached{}
+			f.oracle.Worst[farmed] = &court.Reached{}
+			return "looked at: farms on /form, bought"
+		},
+		func(f *findings) string {
+			f.oracle.Worst[rushed] = &court.Reached{}
 			return "looked at: all, without work, on /busy"
 		},
 		func(f *findings) string {
-			delete(f.worst, "honest on /window")
+			delete(f.oracle.Worst, "honest on /window")
 			return "identities' bounds looked at, kinds"
 		},
-		func(f *findings) string { f.exact[paid].findings.most--; return "/paid: acknowledged to one, most" },
+		func(f *findings) string { f.exactly[paid].Most--; return "/paid: acknowledged to one, most" },
 		func(f *findings) string { f.flood.admitted.Add(-1); return "steady clients, quiet and flood" },
 		func(f *findings) string {
 			f.flood.computed.some[0] = 4*f.quiet.computed.some[0] + 1000
@@ -90,11 +93,14 @@ func TestEveryCheckCanFail(t *testing.T) {
 		func(f *findings) string { f.goroutinesLeft++; return "goroutines before" },
 	)
 	for _, policy := range []string{paid, open} {
-		for _, breaks := range judge.Breakages(&sound().exact[policy].findings) {
-			failing = append(failing, func(f *findings) string { return "/" + policy + ": " + breaks(&f.exact[policy].findings) })
+		for _, breaks := range Breakages(sound().exactly[policy]) {
+			failing = append(failing, func(f *findings) string { return "/" + policy + ": " + breaks(f.exactly[policy]) })
 		}
 	}
-	require.True(t, judge.Holds(sound().rows()))
+	for _, breaks := range Breakages(sound().oracle) {
+		failing = append(failing, func(f *findings) string { return breaks(f.oracle) })
+	}
+	require.True(t, Holds(sound().rows()))
 	var all []string
 	for _, breaks := range failing {
 		f := sound()
@@ -102,7 +108,7 @@ func TestEveryCheckCanFail(t *testing.T) {
 		all = append(all, what)
 		t.Run(what, func(t *testing.T) {
 			rows := f.rows()
-			wrong := slices.DeleteFunc(slices.Clone(rows), func(r judge.Row) bool { return r.OK })
+			wrong := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.OK })
 			require.Len(t, wrong, 1)
 			require.True(t, strings.HasPrefix(wrong[0].What, what), wrong[0].What)
 			var text bytes.Buffer
@@ -124,9 +130,9 @@ func TestEveryCheckCanFail(t *testing.T) {
 func TestShortRunsCompareNoTime(t *testing.T) {
 	f := sound()
 	f.flood.computed.some[0] = time.Second
-	require.False(t, judge.Holds(f.rows()))
+	require.False(t, Holds(f.rows()))
 	f.length = cpuLength - 1
-	require.True(t, judge.Holds(f.rows()))
+	require.True(t, Holds(f.rows()))
 }
 
 // What a run did not come to is no failure if somebody has ended it; what it has seen is.
@@ -138,9 +144,9 @@ func TestInterrupted(t *testing.T) {
 	f.flood.rounds.Store(0)
 	f.flood.planned.Store(0)
 	f.flood.admitted.Store(0)
-	require.True(t, judge.Holds(f.rows()))
-	f.Excess.Note("one")
-	require.False(t, judge.Holds(f.rows()))
+	require.True(t, Holds(f.rows()))
+	f.oracle.Excess.Note("one")
+	require.False(t, Holds(f.rows()))
 }
 
 // The second half of a short run goes from the quiet to the flood: there more may come.
@@ -153,9 +159,9 @@ func TestShortRunsMayGrow(t *testing.T) {
 				s, allowed = f.goroutines, goroutinesGrowth
 			}
 			grow(s, times*allowed)
-			require.False(t, judge.Holds(f.rows()), "%s: %v times", what, times)
+			require.False(t, Holds(f.rows()), "%s: %v times", what, times)
 			f.rounds = growthRounds - 1
-			require.Equal(t, times < growthShort, judge.Holds(f.rows()), "%s: %v times", what, times)
+			require.Equal(t, times < growthShort, Holds(f.rows()), "%s: %v times", what, times)
 		}
 	}
 }
@@ -166,24 +172,22 @@ func TestShortRunsOfProcesses(t *testing.T) {
 		f := sound()
 		f.processes = true
 		rise(f.goroutines, times*goroutinesMargin)
-		require.False(t, judge.Holds(f.rows()), "%v times", times)
+		require.False(t, Holds(f.rows()), "%v times", times)
 		f.length = steadyLength - 1
-		require.Equal(t, times < growthShort, judge.Holds(f.rows()), "%v times", times)
-		f.goroutines = judge.Series{10, 10, 10 + times*goroutinesMargin}
-		require.Equal(t, times < growthShort, judge.Holds(f.rows()), "%v times, of three", times)
+		require.Equal(t, times < growthShort, Holds(f.rows()), "%v times", times)
+		f.goroutines = Series{10, 10, 10 + times*goroutinesMargin}
+		require.Equal(t, times < growthShort, Holds(f.rows()), "%v times, of three", times)
 	}
 }
 
 // A sample knows how all that was added are spread.
 func TestSample(t *testing.T) {
 	var s sample
-	require.Zero(t, s.part(0.5))
+	require.Zero(t, s.median())
 	for i := range 100_000 {
 		s.add(time.Duration(i+1) * time.Microsecond)
 	}
-	for _, q := range []float64{0.25, 0.5, 0.99} {
-		require.InDelta(t, q*100_000, s.part(q).Seconds()*1e6, 5000)
-	}
+	require.InDelta(t, 50_000, s.median().Seconds()*1e6, 5000)
 }
 
 // kept is what the leaks of the tests hold.

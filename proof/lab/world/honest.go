@@ -3,17 +3,15 @@
 package world
 
 import (
-	"fmt"
-	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/tallystick/tallystick/middleware/client"
-	"github.com/tallystick/tallystick/proof/lab/instance"
-	"github.com/tallystick/tallystick/proof/players"
+	"github.com/tallystick/tallystick/proof/fleet"
+	"github.com/tallystick/tallystick/proof/lab/court"
+	"github.com/tallystick/tallystick/proof/lab/house"
 )
 
 const (
@@ -24,30 +22,87 @@ const (
 	bodySize    = 64 << 10
 )
 
-// honest returns the honest clients, as what each does in a turn.
+// caller returns a client at an address of its own, which a proxy names. The oracle does not judge its refusals.
+func (w *world) caller(policy, kind string, number int) *court.Client {
+	c := w.Client(kind+" "+strconv.Itoa(number), policy)
+	c.Named = true
+	return c
+}
+
+// friend returns one that does what the documentation says: the oracle judges each of its refusals.
+func (w *world) friend(policy, kind string, number int) *court.Client {
+	c := w.caller(policy, kind, number)
+	c.Honest = true
+	return c
+}
+
+// over has a client use the protocols alone, with TLS where it is safe, straight to an instance.
+func (w *world) over(c *court.Client, safe bool, protocol func(*http.Protocols)) *http.Transport {
+	t := w.Dialer("127.0.0.1")
+	t.Protocols = new(http.Protocols)
+	protocol(t.Protocols)
+	c.Base = func(string) http.RoundTripper { return t }
+	if safe {
+		c.At = func(to int) string { return "https://" + w.Where(max(0, to)).Safe.String() }
+	}
+	return t
+}
+
+// send is the request of a client that shows its newest token.
+func (w *world) send(c *court.Client, to int, body string) court.Answer {
+	a := c.Send(to, body)
+	if a.Admitted() && a.Body != strconv.Itoa(len(body)) {
+		w.Broken.Note("%s: of %d bytes %s came", c.Name, len(body), a.Body)
+	}
+	return a
+}
+
+// want is send, of a client that has room.
+func (w *world) want(c *court.Client, to int, body string) {
+	w.wants(c, w.send(c, to, body).Answer, "")
+}
+
+// wants notes that a client with room was refused, if it had an answer at all.
+func (w *world) wants(c *court.Client, a fleet.Answer, why string) bool {
+	if a.Status != 0 && !a.Admitted() {
+		w.Unjust.Note("%s: %s %s", c.Name, court.Told(a), why)
+	}
+	return a.Admitted()
+}
+
+// honest returns the honest clients, as what each does in a turn. The oracle judges what becomes of them.
 func (w *world) honest() (all []func(t turn)) {
 	for i := range 16 {
-		c := w.caller(windowed, "steady", i)
+		c := w.friend(windowed, "steady", i)
 		all = append(all, func(t turn) { w.steadily(c, i, t) })
 	}
 	for i := range 3 {
-		full, browser, body := &fullClient{caller: w.caller(windowed, "full", i)}, w.caller(windowed, "browser", i), w.caller(slow, "body", i)
-		all = append(all, full.fill, func(t turn) { w.browse(browser, i, t) }, func(t turn) {
-			for range t.share(bodyEach) {
-				body.want(i, strings.Repeat("x", bodySize))
-			}
-		})
-		two := w.caller(crew, "crew", i)
-		all = append(all, func(t turn) {
-			two.Together(2*t.share(1), func(n int) { // where four may be served at once
-				if a := two.Ask(players.Request{To: n}); !a.Admitted() {
-					two.unjust(a, "")
+		full, browser, body, two := w.friend(windowed, "full", i), w.friend(windowed, "browser", i), w.friend(slow, "body", i), w.friend(crew, "crew", i)
+		full.Echoes = true
+		all = append(all,
+			func(t turn) {
+				for n := range t.share(int(quotaOf(windowed, 1)) + 5) {
+					w.send(full, n, "")
+				}
+			},
+			func(t turn) { w.browse(browser, i, t) },
+			func(t turn) {
+				for range t.share(bodyEach) {
+					w.want(body, i, strings.Repeat("x", bodySize))
+				}
+			},
+			func(t turn) {
+				two.Together(2*t.share(1), func(n int) { w.wants(two, two.Ask(fleet.Request{To: n}), "") }) // where four may be served at once
+			})
+		for _, policy := range []string{form, busy} {
+			buyer := w.friend(policy, "buyer", i)
+			all = append(all, func(t turn) {
+				if w.owns(buyer, i, t) {
+					for n := range t.share(buyerEach) {
+						w.want(buyer, i+n, "")
+					}
 				}
 			})
-		})
-		for _, policy := range []string{form, busy} {
-			buyer := w.caller(policy, "buyer", i)
-			all = append(all, func(t turn) { w.useOwn(buyer, i, t) })
 		}
 	}
 	for _, policy := range []string{windowed, fixed, bucket, login} {
@@ -56,97 +111,81 @@ func (w *world) honest() (all []func(t turn)) {
 		}
 	}
 	for i := range 2 {
-		h := &holder{caller: w.caller(form, "holder", i), stays: i == 0}
-		all = append(all, func(t turn) { h.use(i, t) })
+		holder := w.friend(form, "holder", i)
+		holder.Echoes = true
+		all = append(all, func(t turn) { w.hold(holder, i, t) })
 	}
-	return append(append(all, w.office()), w.streams()...)
+	return append(all, w.office())
 }
 
 // steadily uses an eighth of the quota, on one instance after the other: all of it is admitted,
 // in a flood as without, and whatever the clocks do.
-func (w *world) steadily(c *caller, i int, t turn) {
+func (w *world) steadily(c *court.Client, i int, t turn) {
 	phase := w.phase()
 	for n := range t.share(steadyEach) {
-		began := time.Now()
-		a := c.send(i+n, "")
+		a := w.send(c, i+n, "")
 		for a.Status == 0 && w.restarting.Load() { // until the instance is there again
 			time.Sleep(time.Millisecond)
-			a = c.send(i+n, "")
+			a = w.send(c, i+n, "")
 		}
-		phase.took.add(time.Since(began))
 		phase.planned.Add(1)
-		if a.Admitted() {
+		if w.wants(c, a.Answer, "") {
 			phase.admitted.Add(1)
-		} else {
-			c.unjust(a, "")
-		}
-	}
-}
-
-// A fullClient asks for more than its quota, and echoes: so much it gets, and no more.
-type fullClient struct {
-	*caller
-	oracle oracle
-}
-
-func (f *fullClient) fill(t turn) {
-	w := f.w
-	f.oracle.roll(w.clocks.right.Load()/window, !t.calm)
-	for n := range t.share(int(quotaOf(windowed, 1)) + 5) {
-		during := w.quotas[windowed].Begin()
-		a := f.send(n, "")
-		if a.Status == 0 {
-			f.oracle.lost++
-			continue
-		}
-		quota := during()
-		switch {
-		case a.Admitted() && !f.oracle.may(t.elapsed, quota, !t.calm):
-			w.Excess.Note("%s: %+v of %d, %v into the window", f.name, f.oracle, quota.Most, t.elapsed)
-		case !a.Admitted() && f.oracle.must(t.elapsed, quota, !t.calm):
-			f.unjust(a, fmt.Sprintf("%+v of %d, %v into the window", f.oracle, quota.Least, t.elapsed))
-		}
-		if a.Admitted() {
-			f.oracle.used()
 		}
 	}
 }
 
 // browse is a page with six requests at once, to one instance.
-func (w *world) browse(c *caller, i int, t turn) {
-	var wg sync.WaitGroup
-	tabs := make([]caller, t.share(browserEach))
+func (w *world) browse(c *court.Client, i int, t turn) {
+	tabs := make([]court.Client, t.share(browserEach))
 	for n := range tabs {
 		tabs[n] = *c
-		wg.Go(func() { tabs[n].want(i, "") })
 	}
-	wg.Wait()
+	c.Together(len(tabs), func(n int) { w.want(&tabs[n], i, "") })
 	for n := range tabs {
-		c.token = tabs[n].token // the last answer is what a jar keeps
+		c.Token = tabs[n].Token // the last answer is what a jar keeps
 	}
 }
 
-// useOwn buys a tally where it has none, and uses it everywhere.
-func (w *world) useOwn(c *caller, i int, t turn) {
-	if !c.ownsStill() {
-		if !t.canBuy() {
-			return
-		}
-		if c.token = c.buy(i, i+1); c.token == "" {
-			return
-		}
+// owns has a client buy a tally by the challenge of one instance at the next one, if it has none that lives until it may buy
+// another one.
+func (w *world) owns(c *court.Client, seller int, t turn) bool {
+	if _, ends := fleet.Claims(c.Token); ends > w.House.Clock.Load()+12*window {
+		return true
 	}
-	for n := range t.share(buyerEach) {
-		c.want(i+n, "")
+	c.Token = ""
+	if !t.canBuy() {
+		return false
+	}
+	if !c.Purchase(seller, seller+1) {
+		w.Unjust.Note("%s: its proof is not accepted", c.Name)
+	}
+	return c.Token != ""
+}
+
+// hold is a holder of a tally, who asks for all that it is good for, and its address, and some more. Its balancer spreads what
+// it sends evenly or, of the first holder, keeps it on another instance than the one that has sold its tally.
+func (w *world) hold(c *court.Client, i int, t turn) {
+	at := i + int(t.round/ofCycle) // in the next cycle it is put on another one
+	if !w.owns(c, at+1, t) {
+		return
+	}
+	for n := range t.share(2*int(quotaOf(form, 1)) + 5) {
+		if i > 0 {
+			at = n
+		}
+		if a := w.send(c, at, ""); a.Status != 0 && !a.Admitted() {
+			return
+		}
 	}
 }
 
-// arrive is a client that nobody has seen before, at /busy. While the instance is calm it is let in. While it is busy,
+// arrive is a client that no instance has seen before, at /busy. While the instance is calm it is let in. While it is busy,
 // and where work comes first whatever the load, it is asked for work, and is let in with that.
 func (w *world) arrive(i int) {
-	c := w.caller(busy, "newcomer", i)
+	c := w.friend(busy, "newcomer", i)
 	during := w.workFirst.Begin()
-	a := c.send(i, "")
+	a := w.send(c, i, "").Answer
 	if a.Status == 0 || a.Admitted() {
 		if a.Admitted() && !w.flooding.Load() {
 			w.AtOnce.Add(1)
@@ -155,58 +194,39 @@ func (w *world) arrive(i int) {
 	}
 	busy := during().Most == 0
 	if busy && !w.flooding.Load() {
-		c.unjust(a, "asked for work though nobody else has come")
+		w.wants(c, a, "asked for work though nobody else has come")
 	}
-	if a = c.work(i, a); !a.Admitted() {
-		c.unjust(a, "not let in with its work")
-		return
+	if proof := c.Solve(a); proof != "" {
+		a = c.Ask(fleet.Request{To: i, Proof: proof})
 	}
-	if partIn(a) == bought {
-		c.owns(a.Token())
-	}
-	if busy {
+	if w.wants(c, a, "not let in with its work") && busy {
 		w.Worked.Add(1)
 	}
 }
 
-// metered is a client that uses 9 of 10 of what it may, with what an answer brings in a field, in a cookie, or nowhere. It knows of
-// each refusal whether it can have been right. With a cookie it is at one instance.
+// metered is a client that uses 9 of 10 of what it may, with what an answer brings in a field, in a cookie, or nowhere.
+// With a cookie it is at one instance.
 func (w *world) metered(policy, carrier string) func(t turn) {
-	c, m := w.caller(policy, "metered by "+carrier, 0), newMeter(policy)
+	c := w.friend(policy, "metered by "+carrier, 0)
 	if carrier == "cookie" {
 		w.over(c, true, overTLS)
 	}
 	return func(t turn) {
 		if carrier == "cookie" && t.round%ofCycle == calmly { // what it had ends by clocks that no jar knows
-			c.eyes.Via("").Jar, _ = cookiejar.New(nil) // it never fails without options
+			c.Via(c.From[0]).Jar, _ = cookiejar.New(nil) // it never fails without options
 		}
 		for n := range t.share(int(quotaOf(policy, 0) * 9 / 10)) {
-			ask := players.Request{To: n, From: c.From[0]}
-			if carrier == "cookie" {
-				ask.To = 0
-			}
-			if carrier == "header" {
-				ask.Tokens = []string{c.lives()}
-			}
+			var fields []string
 			if policy == login && n%4 == 0 {
-				ask.Fields = []string{instance.Wrong, "1"}
+				fields = []string{house.Wrong, "1"}
 			}
-			during, from := w.quotas[policy].Begin(), w.clocks.right.Load()*1e6
-			a := c.eyes.send(ask, "")
-			at, quota := span{from, from}, during()
-			d, decided := instance.Parse(a.Header)
-			if !decided || !t.canBuy() {
-				at = span{from - permitted*1e6, from + permitted*1e6}
+			if carrier == "cookie" {
+				n = 0
 			}
-			switch {
-			case d.Admitted || a.Status == 0:
-				m.charge(at, quota, a.Status != http.StatusOK)
-			case t.calm && m.room(at, quota):
-				c.unjust(a.Answer, fmt.Sprintf("by the meter, %+v", quota))
+			if carrier != "header" {
+				c.Token = ""
 			}
-			if carrier == "header" && a.Token() != "" {
-				c.token = a.Token()
-			}
+			c.Send(n, "", fields...)
 		}
 	}
 }
@@ -214,16 +234,10 @@ func (w *world) metered(policy, carrier string) func(t turn) {
 // office is people behind one address, who buy what that does not have, by the Go client of this repository.
 func (w *world) office() func(t turn) {
 	const people = 6
-	c := w.caller(form, "caller", 0)
+	c := w.caller(form, "buys", 0) // its tokens may have ended: its clock is that of the machine
 	var clients [people]*http.Client
 	for i := range clients {
-		named := transport(func(r *http.Request) (*http.Response, error) {
-			r = r.Clone(r.Context())
-			r.Header.Set("X-Forwarded-For", c.From[0])
-			r.Header.Set(instance.ClientHeader, c.name)
-			return w.client.Transport.RoundTrip(r)
-		})
-		clients[i] = &http.Client{Transport: &client.Transport{Base: named, MaxWait: -1, MaxSolves: 8, MaxAttempts: 20, Workers: 1}}
+		clients[i] = c.Polite(func() string { return c.From[0] })
 	}
 	return func(t turn) {
 		if !t.canBuy() {
@@ -231,21 +245,13 @@ func (w *world) office() func(t turn) {
 		}
 		c.Together(people, func(i int) {
 			for range 2 {
-				resp, err := clients[i].Post(w.at(int(t.round))+"/"+form, "", nil)
-				if err != nil {
-					w.Lost.Note("the office: %v", err)
-					return
+				if status := c.Post(clients[i]); status != 0 && status != http.StatusOK {
+					w.Unjust.Note("the office: %d", status)
 				}
-				if resp.StatusCode != http.StatusOK {
-					w.Unjust.Note("the office: %s %s", resp.Status, resp.Header.Get(instance.DecisionHeader))
-				}
-				_, _ = io.Copy(io.Discard, resp.Body)
-				_ = resp.Body.Close()
 			}
 		})
 	}
 }
 
-type transport func(*http.Request) (*http.Response, error)
-
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+func overTLS(p *http.Protocols)    { p.SetHTTP2(true) }
+func withoutTLS(p *http.Protocols) { p.SetUnencryptedHTTP2(true) }

@@ -8,74 +8,76 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/tallystick/tallystick/proof/lab/court"
 	"github.com/tallystick/tallystick/proof/lab/house"
-	"github.com/tallystick/tallystick/proof/lab/instance"
-	"github.com/tallystick/tallystick/proof/lab/judge"
+	"github.com/tallystick/tallystick/proof/program"
 )
 
 // openWorld starts all servers.
 func openWorld(ctx context.Context, set settings) (_ *world, err error) {
-	w := &world{
-		set: set, clocks: newClocks(exactWindow(time.Now())), short: newRing(), long: newRing(), book: newBook(set.slack),
-		quotas: quotasOf(), workFirst: judge.NewQuotas(set.workFirst(0)), life: map[bool]func() int64{},
-		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true}},
-	}
-	w.worst = w.book.worst
-	w.exact = map[string]*ledger{
-		paid: newLedger(exactQuota, 0, true),
-		open: newLedger(exactQuota, instances*(exactQuota/instances), false),
-	}
+	w := newWorld(set)
 	defer func() {
 		if err != nil {
 			w.close()
 		}
 	}()
-	if w.redis, err = house.NewRedis(set.dir, set.redis); err != nil {
-		return nil, err
-	}
-	if err = w.redis.Start(ctx); err != nil {
+	if w.redis, err = program.StartRedis(set.dir, set.redis...); err != nil {
 		return nil, err
 	}
 	if err = w.write(); err != nil {
 		return nil, err
 	}
-	plan := house.Plan{Dir: set.dir, Program: set.program, Size: instances, TLS: true, Spread: true, Site: instance.Config{
-		Now: w.clocks.right.Load(), Counters: map[string]string{"shared": w.redis.URL()},
+	plan := house.Plan{Dir: set.dir, Program: set.program, Size: instances, TLS: true, Spread: true, Site: house.Config{
+		Now: begin(w.exact), Counters: map[string]string{"shared": w.redis.URL()},
 		Policies: []string{filepath.Join(set.dir, "policies.json"), filepath.Join(set.dir, "exact.json")},
 	}}
 	if set.wrap != nil {
 		plan.Wrap = func(h http.Handler) http.Handler { return set.wrap(w, h) }
 	}
 	// The instances are ended by the world, not with the time of their clients.
-	if w.house, err = house.Start(context.WithoutCancel(ctx), plan); err != nil {
+	servers, err := house.Start(context.WithoutCancel(ctx), plan)
+	if err != nil {
 		return nil, err
 	}
-	w.clocks.house = w.house
-	for i, p := range w.house.Instances {
-		w.where[i] = p.Where
-	}
-	state, err := w.house.Instances[0].State()
+	w.Open(servers)
+	state, err := servers.Instances[0].State()
 	for policy, life := range state.Life {
-		was := w.life[exact(policy)]
-		w.life[exact(policy)] = func() int64 {
-			if set.life != nil {
-				return set.life()
-			}
-			if was != nil {
-				return max(life, was())
-			}
-			return life
-		}
+		w.life[exact(policy)] = max(life, w.life[exact(policy)])
 	}
 	return w, err
 }
 
+// newWorld returns a world without servers.
+func newWorld(set settings) *world {
+	w := &world{
+		set: set, exact: int64(court.ExactWindow(time.Now()) / time.Second), short: newRing(), long: newRing(),
+		quotas: map[string]*court.Quotas{}, findings: findings{exactly: map[string]*court.Exact{}}, workFirst: court.NewQuotas(set.workFirst(0)), life: map[bool]int64{},
+	}
+	terms := map[string]*court.Terms{}
+	for policy := range quotas {
+		w.quotas[policy] = court.NewQuotas(quotaOf(policy, 0))
+		terms[policy] = termsOf(policy, w.quotas[policy])
+		if x := terms[policy].Exact; x != nil {
+			w.exactly[policy] = x
+		}
+	}
+	w.oracle = court.NewOracle(terms)
+	w.oracle.Strict, w.oracle.Slack = true, set.slack
+	w.Stage = &court.Stage{Oracle: w.oracle, Ctx: context.Background(), Net: [2]byte{10}}
+	w.Lost = func(who court.Who, standing int64, why error) {
+		if who.Honest && w.Away.Stood(standing) {
+			w.NoAnswer.Note("%s on /%s: %v", who.Name, who.Policy, why)
+		}
+	}
+	return w
+}
+
 // close ends everything that openWorld has started.
 func (w *world) close() {
-	if w.house != nil {
-		w.fail(w.house.Stop())
+	if w.House != nil {
+		w.Fail(w.House.Stop())
 	}
-	w.rest()
+	w.Rest()
 	if w.redis != nil {
 		w.redis.Kill()
 	}

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/proof/fleet"
+	"github.com/tallystick/tallystick/proof/lab/court"
 	"github.com/tallystick/tallystick/proof/lab/house"
-	"github.com/tallystick/tallystick/proof/lab/instance"
-	"github.com/tallystick/tallystick/proof/players"
 )
 
 // operate goes on to the next configuration again and again, and begins rotations. For most of the time all instances have the same.
@@ -28,7 +28,7 @@ func (w *world) operate(ctx context.Context) {
 		case <-next.C:
 			began := time.Now()
 			if err := w.reconfigure(); err != nil && ctx.Err() == nil {
-				w.fail(err)
+				w.Fail(err)
 			}
 			next.Reset(max(w.set.reconfigure, 3*time.Since(began)))
 		case <-rotations.C:
@@ -43,12 +43,13 @@ func (w *world) operate(ctx context.Context) {
 func (w *world) end() {
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
-	if w.outage.Now()%2 == 1 {
+	if w.Down.Now()%2 == 1 {
 		w.revive(ctx)
 	}
 	w.settle(ctx, true)
-	w.book.close(w.clocks.right.Load()/window + 1)
-	w.rest()
+	w.Close(w.House.Clock.Load() + window)
+	w.Verdict()
+	w.Rest()
 	w.hear()
 	for until := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 		left, _ := filepath.Glob(filepath.Join(w.set.dir, "files-*", "*"))
@@ -56,9 +57,9 @@ func (w *world) end() {
 			break
 		}
 	}
-	for _, p := range w.house.Instances {
+	for _, p := range w.House.Instances {
 		if err := p.End(); err != nil {
-			w.Deaths.Note("%v: %s", err, w.house.Said(p))
+			w.Deaths.Note("%v: %s", err, p.Said())
 		}
 	}
 	for name, note := range map[string]func(string){
@@ -76,7 +77,7 @@ func (w *world) end() {
 		files, _ := filepath.Glob(filepath.Join(w.set.dir, name))
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			w.fail(err)
+			w.Fail(err)
 			note(string(text))
 		}
 	}
@@ -87,22 +88,22 @@ func (w *world) end() {
 func (w *world) restart(ctx context.Context, i int) {
 	w.operating.Lock()
 	defer w.operating.Unlock()
-	w.away.Change()
-	defer w.away.Change()
-	w.outage.Change() // to Redis it connects anew
-	defer w.outage.Change()
-	at := w.clocks.right.Load()
-	err := w.house.Restart(i, func(p *house.Process) error {
+	w.Away.Change()
+	defer w.Away.Change()
+	w.Down.Change() // to Redis it connects anew
+	defer w.Down.Change()
+	at := w.House.Clock.Load()
+	err := w.House.Restart(i, func(p *house.Process) error {
 		if err := p.End(); err != nil {
-			w.Deaths.Note("%v: %s", err, w.house.Said(p))
+			w.Deaths.Note("%v: %s", err, p.Said())
 		}
 		return nil
 	})
 	if err != nil {
-		w.fail(fmt.Errorf("a restart: %w", err))
+		w.Fail(fmt.Errorf("a restart: %w", err))
 		return
 	}
-	w.book.restart(i, at/window)
+	w.Oracle.Restart(i, at)
 	w.Restarts.Add(1)
 	for _, policy := range []string{paid, open} {
 		w.answersAgain(ctx, policy, i)
@@ -111,17 +112,15 @@ func (w *world) restart(ctx context.Context, i int) {
 
 // kill kills Redis: from the moment before, no answer is promised.
 func (w *world) kill() {
-	w.outage.Change()
+	w.Down.Change()
 	w.redis.Kill()
 	w.Kills.Add(1)
 }
 
 // revive starts Redis again, and waits until every instance has it back, for good.
 func (w *world) revive(ctx context.Context) {
-	if err := w.redis.Start(ctx); err != nil {
-		if ctx.Err() == nil {
-			w.fail(err)
-		}
+	if err := w.redis.Start(); err != nil {
+		w.Fail(err)
 		return
 	}
 	for _, policy := range []string{paid, open} {
@@ -131,7 +130,7 @@ func (w *world) revive(ctx context.Context) {
 			}
 		}
 	}
-	w.outage.Change()
+	w.Down.Change()
 }
 
 // answersAgain asks an instance until its counter has decided two dozen times running: each connection
@@ -139,8 +138,8 @@ func (w *world) revive(ctx context.Context) {
 func (w *world) answersAgain(ctx context.Context, policy string, at int) bool {
 	c := w.caller(policy, "probe", at)
 	for row, end := 0, time.Now().Add(patience); row < 24; {
-		a := c.Ask(players.Request{To: at})
-		d, _ := instance.Parse(a.Header)
+		a := c.Ask(fleet.Request{To: at})
+		d, _ := house.Parse(a.Header)
 		switch {
 		case d.Call == "answered":
 			row++
@@ -148,7 +147,7 @@ func (w *world) answersAgain(ctx context.Context, policy string, at int) bool {
 		case ctx.Err() != nil:
 			return false
 		case time.Now().After(end):
-			w.Unanswered.Note("instance %d, /%s, still: %s", at, policy, instance.Told(a))
+			w.Unanswered.Note("instance %d, /%s, still: %s", at, policy, court.Told(a))
 			return false
 		}
 		row = 0
@@ -158,15 +157,15 @@ func (w *world) answersAgain(ctx context.Context, policy string, at int) bool {
 }
 
 // hear takes what the instances have seen, and returns the state of the first.
-func (w *world) hear() (first instance.State) {
-	for i, p := range w.house.Instances {
+func (w *world) hear() (first house.State) {
+	for i, p := range w.House.Instances {
 		if p.Died() {
-			w.Deaths.Note("%s", w.house.Said(p))
-			w.fail(w.house.Replace(i))
+			w.Deaths.Note("%s", p.Said())
+			w.Fail(w.House.Replace(i))
 			continue
 		}
 		s, err := p.State()
-		w.fail(err)
+		w.Fail(err)
 		if i == 0 {
 			first = s
 		}

@@ -8,16 +8,18 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tallystick/tallystick/proof/lab/court"
 )
 
 // payers are honest clients of the exact routes: new ones for each cycle, and some of the last
 // ones stay, so that what they were charged is looked at when all is over.
-type payers []*caller
+type payers []*court.Client
 
 func (w *world) payers() (p payers) {
 	for _, policy := range []string{paid, open} {
 		for i := range 4 {
-			p = append(p, w.caller(policy, "payer", i))
+			p = append(p, w.friend(policy, "payer", i))
 		}
 	}
 	return p
@@ -26,13 +28,13 @@ func (w *world) payers() (p payers) {
 const payerEach = 8 // requests of a round
 
 // run has each payer ask one instance after the other. strike is called when half of it is done.
-func (p payers) run(t turn, wg *sync.WaitGroup, strike func()) {
+func (p payers) run(w *world, t turn, wg *sync.WaitGroup, strike func()) {
 	var done atomic.Int64
 	half := int64(len(p) * t.share(payerEach) / 2)
 	for i, c := range p {
 		wg.Go(func() {
 			for n := range t.share(payerEach) {
-				c.send(i+n, "") // the ledger judges
+				w.send(c, i+n, "")
 				if done.Add(1) == half {
 					strike()
 				}
@@ -48,8 +50,7 @@ const keptMost = 64
 // that stay open, if not all are to be closed.
 func (w *world) settle(ctx context.Context, all bool) {
 	for _, policy := range []string{paid, open} {
-		l := w.exact[policy]
-		list := l.open()
+		list := w.Accounts(policy)
 		if !all && len(list) > keptMost {
 			list = list[:len(list)-keptMost]
 		} else if !all {
@@ -57,17 +58,17 @@ func (w *world) settle(ctx context.Context, all bool) {
 		}
 		for _, address := range list {
 			var left int64
-			ask := fmt.Sprintf("/account?policy=%s&address=%s", policy, address)
-			err := w.house.Instances[0].Get(ask, &left)
+			ask := fmt.Sprintf("account?policy=%s&address=%s", policy, address)
+			err := w.House.Instances[0].Get(ask, &left)
 			for end := time.Now().Add(patience); err != nil && time.Now().Before(end) && ctx.Err() == nil; {
 				time.Sleep(10 * time.Millisecond)
-				err = w.house.Instances[0].Get(ask, &left)
+				err = w.House.Instances[0].Get(ask, &left)
 			}
 			if err != nil {
-				w.fail(fmt.Errorf("what the server has of an account: %w", err))
+				w.Fail(fmt.Errorf("what the server has of an account: %w", err))
 				return
 			}
-			l.compare(address, exactQuota-left)
+			w.Compare(policy, address, exactQuota-left)
 		}
 	}
 }

@@ -6,26 +6,26 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/proof/lab/instance"
-	"github.com/tallystick/tallystick/proof/lab/judge"
+	"github.com/tallystick/tallystick/proof/lab/court"
+	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 // The policies that every instance has. Each is a path, and what is sold for it is below that.
 const (
-	windowed = "window"         // a sliding window, and nothing else
-	fixed    = "fixed"          // a fixed one
-	bucket   = "bucket"         // a token bucket
-	login    = instance.LogIn   // wrong passwords have a limit of their own
-	form     = "form"           // tallies are sold, and there is a waiting room
-	busy     = "busy"           // the same, where work comes first only while the instance is busy
-	slow     = instance.Slow    // bodies, and so many at once
-	crew     = instance.Busy    // so many at once, for a while each
-	upload   = instance.Upload  // files
-	early    = instance.Early   // a 103 comes first
-	proxied  = instance.Proxied // another server answers
-	paid     = "paid"           // an exact counter, fail-closed
-	open     = "open"           // an exact counter, fail-open
+	windowed = "window"      // a sliding window, and nothing else
+	fixed    = "fixed"       // a fixed one
+	bucket   = "bucket"      // a token bucket
+	login    = house.LogIn   // wrong passwords have a limit of their own
+	form     = "form"        // tallies are sold, and there is a waiting room
+	busy     = "busy"        // the same, where work comes first only while the instance is busy
+	slow     = house.Slow    // bodies, and so many at once
+	crew     = house.Busy    // so many at once, for a while each
+	upload   = house.Upload  // files
+	early    = house.Early   // a 103 comes first
+	proxied  = house.Proxied // another server answers
+	paid     = "paid"        // an exact counter, fail-closed
+	open     = "open"        // an exact counter, fail-open
 )
 
 const (
@@ -71,13 +71,35 @@ func limitOf(policy string, quota int64) middleware.Limit {
 
 type object = map[string]any
 
-// quotasOf are those that change with a configuration.
-func quotasOf() map[string]*judge.Quotas {
-	all := map[string]*judge.Quotas{}
-	for policy := range quotas {
-		if !exact(policy) {
-			all[policy] = judge.NewQuotas(quotaOf(policy, 0))
-		}
+// termsOf are what the oracle knows of a policy.
+func termsOf(policy string, quota *court.Quotas) *court.Terms {
+	t := &court.Terms{Window: window, Quota: quota, Fixed: policy == fixed, Sold: policy == form || policy == busy}
+	switch policy {
+	case bucket:
+		t.Burst = burst
+	case login:
+		t.Wrong = &court.Terms{Window: window, Quota: court.NewQuotas(failedQuota)}
+	case busy:
+		t.Many, t.Per = perSecond*(permitted+10)+onTheirWay, ownPart
+	case paid:
+		t.Window, t.Exact = always, &court.Exact{}
+	case open:
+		t.Window, t.Exact = always, &court.Exact{Fallback: instances * (exactQuota / instances)}
 	}
-	return all
+	return t
 }
+
+// always is longer than there are seconds: the window of the exact routes is longer than a run.
+const always = 1 << 50
+
+// permitted is how many seconds clocks may differ by.
+const permitted = 5
+
+const (
+	flooders  = 4
+	newcomers = instances // to /busy, in a round
+
+	// onTheirWay is how many requests may have been found in time on /busy, and not have been counted yet, when
+	// an instance gets busy: none of those who send there without work sends two at once.
+	onTheirWay = flooders + newcomers
+)

@@ -9,9 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tallystick/tallystick/proof/lab/instance"
-	"github.com/tallystick/tallystick/proof/lab/judge"
-	"github.com/tallystick/tallystick/proof/players"
+	"github.com/tallystick/tallystick/proof/fleet"
+	"github.com/tallystick/tallystick/proof/lab/house"
 )
 
 const (
@@ -22,9 +21,7 @@ const (
 
 // minima are what must have happened before a run is over, however slow the machine is.
 func (w *world) minima() bool {
-	return w.Dropped.Load() > 0 && w.Restarts.Load() > 0 && w.Kills.Load() > 0 && w.Steps.Load() > 0 && w.Reconfigured.Load() > 2 &&
-		w.Busy.Load() > 0 && w.AtOnce.Load() > 0 && w.Worked.Load() > 0 &&
-		w.quiet.rounds.Load() >= 2*ofCycle && w.flood.rounds.Load() >= 2*ofCycle
+	return w.happened() && w.quiet.rounds.Load() >= 2*ofCycle && w.flood.rounds.Load() >= 2*ofCycle
 }
 
 // play plays cycles until the time is over, or ctx is done.
@@ -37,7 +34,7 @@ func (w *world) play(ctx context.Context) {
 		free.Go(func() { w.wander(inner, i) })
 	}
 	free.Go(func() { w.operate(inner) })
-	c := w.honest()
+	c := append(w.honest(), w.streams()...)
 	for began, cycle := time.Now(), int64(0); ctx.Err() == nil; cycle++ {
 		w.cycle(ctx, cycle, c)
 		over := time.Since(began) >= w.set.length && w.minima() && cycle%2 == 1
@@ -52,10 +49,9 @@ func (w *world) play(ctx context.Context) {
 
 func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
 	v, p := w.villains(), w.payers()
-	waiter := w.caller(form, "waiter", 0)
+	waiter := w.friend(form, "waiter", 0)
 	ticket := ""
 	var floods sync.WaitGroup
-	began := time.Now()
 	inFlood := number%2 == 1
 	w.flooding.Store(inFlood)
 	if inFlood {
@@ -68,40 +64,41 @@ func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
 			break
 		}
 		pace := time.NewTimer(w.set.round)
-		w.touched.Store(kind >= stepped)
-		t := turn{calm: kind < stepped, agree: true, elapsed: judge.Spread{Least: middle, Most: middle}, parts: 1, round: w.rounds}
+		w.Touched.Store(kind >= stepped)
+		t := turn{calm: kind < stepped, agree: true, parts: 1, round: w.rounds}
 		strike := func() {}
 		var wg sync.WaitGroup
 		switch kind {
 		case calmly:
-			ticket = waiter.Ask(players.Request{Method: http.MethodGet, Path: players.TicketPath}).Ticket()
+			ticket = waiter.Ask(fleet.Request{Method: http.MethodGet, Path: fleet.TicketPath}).Ticket()
 		case killed:
 			strike = w.kill
 			wg.Go(func() { // somebody without a script, who comes back with a ticket
 				if ticket == "" {
 					w.Unjust.Note("somebody without a script gets no ticket")
 				} else {
-					waiter.want(1, "", ticket)
+					w.wants(waiter, waiter.Ask(fleet.Request{To: 1, Cookie: ticket}), "")
 				}
 			})
 		case wobbling:
-			t.elapsed.Most, t.agree = t.elapsed.Most+permitted, false
+			t.agree = false
 			wg.Go(func() { w.revive(ctx) })
 			wg.Go(func() { w.wobble(int(number) % instances) })
 		case skewed:
-			t.elapsed.Most, t.agree = t.elapsed.Most+permitted, false
-			w.fail(w.clocks.set(int(number)%instances, permitted))
+			t.agree = false
+			w.Fail(w.ahead(int(number)%instances, permitted))
 		case restarted:
 			t.agree = false
 			w.restarting.Store(true)
 			wg.Go(func() {
 				defer w.restarting.Store(false)
 				w.restart(ctx, 1+int(number)%(instances-1))
-				w.fail(w.wrong())
+				w.Fail(w.wrong())
 			})
 		case stepped:
 			t.parts = 3
 		}
+		w.Apart.Store(!t.agree)
 		for t.part = range t.parts {
 			if kind == stepped {
 				w.step(int(number)%instances, t.part)
@@ -110,7 +107,7 @@ func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
 			for _, do := range honest {
 				wg.Go(func() { do(here) })
 			}
-			p.run(here, &wg, strike)
+			p.run(w, here, &wg, strike)
 			v.run(ctx, w, here, &wg)
 			wg.Wait()
 		}
@@ -126,13 +123,10 @@ func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
 			}
 			wg.Wait()
 		}
-		if w.outage.Now()%2 == 1 && kind != killed && ctx.Err() == nil {
+		if w.Down.Now()%2 == 1 && kind != killed && ctx.Err() == nil {
 			w.revive(ctx)
 		}
 		w.endRound()
-	}
-	if inFlood {
-		w.floodTime += time.Since(began)
 	}
 	w.flooding.Store(false)
 	floods.Wait()
@@ -140,23 +134,23 @@ func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
 		w.settle(ctx, false)
 	}
 	if (number+1)%passEach == 0 {
-		w.fail(w.clocks.pass())
+		w.Fail(w.House.Advance(pass(w.exact, w.House.Clock.Load())))
 	} else {
-		w.fail(w.clocks.move(leap))
+		w.Fail(w.House.Advance(leap))
 	}
-	w.book.close(w.clocks.right.Load() / window)
+	w.Close(w.House.Clock.Load())
 }
 
 // endRound looks at the instances while nobody sends anything, and goes on to the next window.
 func (w *world) endRound() {
-	w.hold.Lock()
-	defer w.hold.Unlock()
-	for end := time.Now().Add(patience); w.house.Proxy == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
-		w.rest()
+	w.standing.Lock()
+	defer w.standing.Unlock()
+	for end := time.Now().Add(patience); w.House.Proxy == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		w.Rest()
 		n := int64(0)
-		for _, p := range w.house.Instances {
-			var s instance.State
-			w.fail(p.Get("/state", &s))
+		for _, p := range w.House.Instances {
+			var s house.State
+			w.Fail(p.Get("state", &s))
 			n += s.Connections
 		}
 		if n == 0 {
@@ -166,20 +160,20 @@ func (w *world) endRound() {
 	first := w.hear()
 	w.heap = append(w.heap, float64(first.Heap))
 	w.goroutines = append(w.goroutines, float64(first.Goroutines))
-	w.fail(w.clocks.move(window))
+	w.Fail(w.House.Advance(window))
 }
 
 // step sets a clock back by three windows, and forward again.
 func (w *world) step(instance, part int) {
-	at := w.clocks.right.Load() / window
+	at := w.House.Clock.Load()
 	switch part {
 	case 1:
-		w.fail(w.clocks.set(instance, -back))
-		w.book.restart(instance, at)
-		w.book.restart(instance, at-back/window)
+		w.Fail(w.ahead(instance, -back))
+		w.Oracle.Restart(instance, at)
+		w.Oracle.Restart(instance, at-back)
 		w.Steps.Add(1)
 	case 2:
-		w.fail(w.clocks.set(instance, 0))
+		w.Fail(w.ahead(instance, 0))
 		w.Steps.Add(1)
 	}
 }
@@ -187,9 +181,14 @@ func (w *world) step(instance, part int) {
 // wobble has a clock go to and fro.
 func (w *world) wobble(instance int) {
 	for range 50 {
-		w.fail(w.clocks.set(instance, rand.Int64N(permitted+1)))
+		w.Fail(w.ahead(instance, rand.Int64N(permitted+1)))
 		w.Steps.Add(1)
 		time.Sleep(time.Millisecond) // requests in between; nothing hangs on how many
 	}
-	w.fail(w.clocks.set(instance, 0))
+	w.Fail(w.ahead(instance, 0))
+}
+
+// ahead has the clock of one instance differ from the true time.
+func (w *world) ahead(instance int, seconds int64) error {
+	return w.House.Set(instance, w.House.Clock.Load()+seconds)
 }

@@ -23,8 +23,6 @@ import (
 	"runtime/pprof"
 	"strings"
 	"time"
-
-	"github.com/tallystick/tallystick/proof/lab/judge"
 )
 
 // Run has a world go on for so long as a command line says, and reports whether all held. build builds the program of an instance,
@@ -57,7 +55,7 @@ func Run(ctx context.Context, verb string, args []string, stdout, stderr io.Writ
 		return false, err
 	}
 	rows := found.rows()
-	return judge.Holds(rows), found.write(stdout, rows)
+	return Holds(rows), found.write(stdout, rows)
 }
 
 // Parse reads a command line that has flags alone.
@@ -77,7 +75,7 @@ func Parse(f *flag.FlagSet, args []string, stderr io.Writer) error {
 func settingsFor(length time.Duration) settings {
 	return settings{
 		length: length, round: min(time.Second, length/40), reconfigure: time.Second, rotate: min(20*time.Second, max(2*time.Second, length/8)),
-		patience: patience,
+		patience: patience, redis: []string{"--appendonly", "yes", "--appendfsync", "always"}, // a kill must not lose what was acknowledged
 	}
 }
 
@@ -101,7 +99,7 @@ func live(ctx context.Context, set settings) (*findings, error) {
 		_ = pprof.Lookup("goroutine").WriteTo(&all, 1)
 		w.leaked = all.String()
 	}
-	return &w.findings, errors.Join(w.errs...)
+	return &w.findings, w.Failed()
 }
 
 // left returns how many goroutines there are, when those that are about to end have.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,13 +19,12 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/lab/house"
-	"github.com/tallystick/tallystick/proof/lab/instance"
-	"github.com/tallystick/tallystick/proof/lab/judge"
+	"github.com/tallystick/tallystick/proof/program"
 )
 
 func requireRedis(t *testing.T) {
 	t.Helper()
-	if _, err := house.FindRedis(); err != nil {
+	if _, err := program.FindRedis(); err != nil {
 		kit.Unable(t, "%v", err)
 	}
 }
@@ -77,12 +77,13 @@ func TestSoakFindsFaults(t *testing.T) {
 			}
 		}, "goroutines before", ""},
 		{"a map grows", func(s *settings) {
-			s.wrap = func(w *world, next http.Handler) http.Handler {
+			var mu sync.Mutex
+			s.wrap = func(_ *world, next http.Handler) http.Handler {
 				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-					if strings.HasPrefix(r.Header.Get(instance.ClientHeader), "steady") {
-						w.mu.Lock()
+					if strings.HasPrefix(r.Header.Get(house.ClientHeader), "steady") {
+						mu.Lock()
 						kept = append(kept, make([]byte, 128<<10))
-						w.mu.Unlock()
+						mu.Unlock()
 					}
 					next.ServeHTTP(rw, r)
 				})
@@ -99,7 +100,7 @@ func TestSoakFindsFaults(t *testing.T) {
 			var n atomic.Int64
 			s.wrap = func(_ *world, next http.Handler) http.Handler {
 				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if strings.HasPrefix(r.Header.Get(instance.ClientHeader), "body") && n.Add(1) == 5 {
+					if strings.HasPrefix(r.Header.Get(house.ClientHeader), "body") && n.Add(1) == 5 {
 						r.Body = io.NopCloser(io.LimitReader(r.Body, 1000))
 					}
 					next.ServeHTTP(w, r)
@@ -109,7 +110,7 @@ func TestSoakFindsFaults(t *testing.T) {
 		{"a token is forged on its way", func(s *settings) {
 			s.wrap = func(_ *world, next http.Handler) http.Handler {
 				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if token := r.Header.Get(middleware.TokenHeader); token != "" && strings.HasPrefix(r.Header.Get(instance.ClientHeader), "full") {
+					if token := r.Header.Get(middleware.TokenHeader); token != "" && strings.HasPrefix(r.Header.Get(house.ClientHeader), "full") {
 						r.Header.Set(middleware.TokenHeader, token[:len(token)-4]+"AAAA")
 					}
 					next.ServeHTTP(w, r)
@@ -118,7 +119,7 @@ func TestSoakFindsFaults(t *testing.T) {
 		}, "honest: a token not accepted", "full"},
 		{"secrets are dropped at once", func(s *settings) {
 			s.reconfigure, s.rotate = 100*time.Millisecond, 100*time.Millisecond
-			s.life = func() int64 { return -window }
+			s.hasty = true
 		}, "honest: a token not accepted", ""},
 		{"a handler panics", func(s *settings) {
 			var once atomic.Bool
@@ -183,7 +184,7 @@ func ofPolicy(policy string, change func(object)) func(string, object) {
 func withoutProofs(kind string) func(*world, http.Handler) http.Handler {
 	return func(_ *world, next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if strings.HasPrefix(r.Header.Get(instance.ClientHeader), kind) && !strings.Contains(r.URL.Path, "/tally/") {
+			if strings.HasPrefix(r.Header.Get(house.ClientHeader), kind) && !strings.Contains(r.URL.Path, "/tally/") {
 				r.Header.Del(middleware.ProofHeader)
 			}
 			next.ServeHTTP(w, r)
@@ -196,7 +197,7 @@ func refuseSome(while func(*world) bool) func(*world, http.Handler) http.Handler
 	var n atomic.Int64
 	return func(w *world, next http.Handler) http.Handler {
 		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			if strings.HasPrefix(r.Header.Get(instance.ClientHeader), "steady") && while(w) && n.Add(1)%20 == 0 {
+			if strings.HasPrefix(r.Header.Get(house.ClientHeader), "steady") && while(w) && n.Add(1)%20 == 0 {
 				http.Error(rw, "no", http.StatusTooManyRequests)
 				return
 			}
@@ -224,7 +225,7 @@ func TestSoakIsInterrupted(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, f.interrupted)
 	rows := f.rows()
-	require.True(t, judge.Holds(rows), "%+v", rows)
+	require.True(t, Holds(rows), "%+v", rows)
 	var text bytes.Buffer
 	require.NoError(t, f.write(&text, rows))
 	require.Contains(t, text.String(), ", interrupted")

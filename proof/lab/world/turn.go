@@ -2,8 +2,6 @@
 
 package world
 
-import "github.com/tallystick/tallystick/proof/lab/judge"
-
 // A run is cycles of eight rounds. In a round the clock stands, but for what the round does to
 // it, and all clients do what they always do; then it is put forward by one window. Every other
 // cycle is a flood.
@@ -19,17 +17,13 @@ const (
 	ofCycle
 )
 
-// permitted is how many seconds clocks may differ by.
-const permitted = 5
-
 // A turn is a part of a round, in which all clients do what they do.
 type turn struct {
-	calm    bool // the clocks agree, and did so for two windows
-	agree   bool // they do so at the moment: a challenge of one instance is good for another one
-	elapsed judge.Spread
-	part    int // of the round, where the clocks are moved between
-	parts   int
-	round   int64
+	calm  bool // the clocks agree, and did so for two windows
+	agree bool // they do so at the moment: a challenge of one instance is good for another one
+	part  int  // of the round, where the clocks are moved between
+	parts int
+	round int64
 }
 
 // share is the part of n that falls on this turn: together all parts make n.
@@ -37,12 +31,3 @@ func (t turn) share(n int) int { return n*(t.part+1)/t.parts - n*t.part/t.parts 
 
 // canBuy says that a challenge of one instance is good for another one, and no instance is restarted.
 func (t turn) canBuy() bool { return t.calm && t.agree }
-
-const (
-	flooders  = 4
-	newcomers = instances // to /busy, in a round
-
-	// onTheirWay is how many requests may have been found in time on /busy, and not have been counted yet, when
-	// an instance gets busy: none of those who send there without work sends two at once.
-	onTheirWay = flooders + newcomers
-)

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/proof/fleet"
+	"github.com/tallystick/tallystick/proof/players"
+)
+
+// A plan is what a visitor of the home page chooses for an attack.
+type plan struct {
+	Instances int
+	Quota     int64 // of each window
+	Work      bool  // one attacker works, and buys tallies
+
+	memoryless bool // the instances remember nothing; for the test that shows that the plot can fail
+}
+
+// Bounds of a plan.
+const (
+	mostAttacked = 10 // instances
+	leastQuota   = 3  // of an attack: with fewer a visitor has to wait for most of two windows
+	mostQuota    = 100
+	purchases    = 3 // tallies that the attacker buys which works
+)
+
+// check reports what is wrong with a plan.
+func (p plan) check() error {
+	switch {
+	case p.Instances < 1 || p.Instances > mostAttacked:
+		return fmt.Errorf("instances must be from 1 to %d", mostAttacked)
+	case p.Quota < leastQuota || p.Quota > mostQuota:
+		return fmt.Errorf("limit must be from %d to %d", leastQuota, mostQuota)
+	}
+	return nil
+}
+
+// The clock of an arena is ten times as fast as ours, so that a window of a minute passes in six seconds.
+const (
+	attackWindow = time.Minute
+	faster       = 10
+	frame        = 100 * time.Millisecond // of our time: a step of the arena
+	windowFrames = int(attackWindow / (faster * frame))
+	attackFrames = int(time.Minute / frame) // how long an attack takes
+)
+
+// An arena is real middleware of several instances, honest visitors, and attackers. It moves by steps, one client
+// after the other, and reads no clock. So the same plan gives the same picture.
+type arena struct {
+	plan
+	began, now time.Time
+	frame      int // how many have passed
+	instances  []*boxed
+	clients    []*contestant
+	trouble    error // an attacker could not do what it meant to
+}
+
+// A boxed instance counts what it has answered.
+type boxed struct {
+	http.Handler
+	Admitted, Refused int
+}
+
+// A contestant is a client, and what it got.
+type contestant struct {
+	Name     string
+	Class    string // of its line
+	Honest   bool
+	Bound    int64
+	Formula  string
+	Admitted int64 // in the window
+	Refused  int64 // in all
+	Most     int64 // admitted in one window
+	window   int64
+	line     []point
+	step     func() // takes its turn
+	end      func()
+}
+
+// newArena starts the instances of a plan. The caller closes it.
+func newArena(p plan) (*arena, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) // where a window begins
+	a := &arena{plan: p, began: began, now: began}
+	for range p.Instances {
+		m, err := middleware.New(a.config())
+		if err != nil {
+			return nil, err
+		}
+		mux := http.NewServeMux()
+		mux.Handle("/", m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+		mux.Handle("/tally/", m.Endpoints())
+		a.instances = append(a.instances, &boxed{Handler: mux})
+	}
+	n, q := int64(p.Instances), p.Quota
+	for i := range 3 {
+		a.honest(fmt.Sprintf("192.0.2.%d:4711", i+1), i)
+	}
+	a.attacker("keeps its token, asks on", q, "L", "198.51.100.1:4711", func(c *players.Attacker) { c.Echo(c.Next) })
+	a.attacker("throws its token away", n*q, "N·L", "198.51.100.2:4711", (*players.Attacker).Drop)
+	a.attacker("replays its first token", n*q, "N·L", "198.51.100.3:4711", (*players.Attacker).Replay)
+	a.attacker("forks its token", n*q, "N·L", "198.51.100.4:4711", (*players.Attacker).Fork)
+	if p.Work {
+		a.attacker(fmt.Sprintf("works for %d tallies", purchases), n*q*(1+purchases), fmt.Sprintf("N·L·(1 + %d)", purchases), "198.51.100.5:4711",
+			func(c *players.Attacker) { c.Farm(purchases, 1) })
+	}
+	return a, nil
+}
+
+// config is one policy of every instance. Proofs are cheap: the attack is about counts.
+func (a *arena) config() middleware.Config {
+	return middleware.Config{
+		Policy: "arena", Limits: []middleware.Limit{{Quota: a.Quota, Window: attackWindow}},
+		Secrets:   [][]byte{[]byte("an arena has no secrets from its visitors")},
+		Challenge: &middleware.Challenge{Mode: middleware.WhenExhausted, Work: pow.MinWork, Path: "/tally/", NoWaitingRoom: true},
+		Advanced:  middleware.Advanced{InsecureNoMemory: a.memoryless},
+		Instances: int64(a.Instances), MaxClients: 1 << 10,
+		Now: func() time.Time { return a.now }, Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+// honest adds a visitor that keeps its token, and sends in even steps: as much as a sliding window admits of such steps,
+// wherever they fall, and at most four fifths of the quota.
+func (a *arena) honest(from string, i int) {
+	every := attackWindow / time.Duration(min(a.Quota-2, a.Quota*4/5))
+	due, shown, turn := a.began.Add(time.Duration(i)*every/3), "", i
+	c := &contestant{Name: fmt.Sprintf("honest visitor %d", i+1), Class: "honest", Honest: true, Bound: a.Quota, Formula: "L", end: func() {}}
+	c.step = func() {
+		for ; !due.After(a.now); due = due.Add(every) {
+			got := a.serve(fleet.Request{To: turn % a.Instances, From: from, Tokens: []string{shown}})
+			turn++
+			shown = cmp.Or(got.Token(), shown)
+			c.note(a.now, got.Admitted())
+		}
+	}
+	a.clients = append(a.clients, c)
+}
+
+// attacker adds a client that does one thing again and again. Each of its requests is a turn.
+func (a *arena) attacker(name string, bound int64, formula, from string, play func(*players.Attacker)) {
+	c := &contestant{Name: name, Class: fmt.Sprintf("a%d", len(a.clients)-3), Bound: bound, Formula: formula}
+	next, stop := iter.Pull(func(yield func(struct{}) bool) {
+		s := &seat{arena: a, contestant: c, yield: yield, playing: true}
+		for client := (&players.Attacker{Fleet: s, From: []string{from}}); s.playing; {
+			play(client)
+		}
+	})
+	turns := 1 + int(bound)/40 // a step; the attack has 60 steps in a window
+	c.step = func() {
+		for range turns {
+			next()
+		}
+	}
+	c.end = stop
+	a.clients = append(a.clients, c)
+}
+
+// A seat is the fleet as one attacker sees it. It waits for the attacker's turn before each request.
+type seat struct {
+	*arena
+	*contestant
+	yield   func(struct{}) bool
+	playing bool
+}
+
+// Instances implements [fleet.Fleet].
+func (s *seat) Instances() int { return s.plan.Instances }
+
+// Ask implements [fleet.Fleet].
+func (s *seat) Ask(r fleet.Request) fleet.Answer {
+	if !s.playing {
+		return fleet.Answer{}
+	}
+	if s.playing = s.yield(struct{}{}); !s.playing {
+		return fleet.Answer{}
+	}
+	got := s.serve(r)
+	if r.Path == "" {
+		s.note(s.now, got.Admitted())
+	}
+	return got
+}
+
+// Together implements [fleet.Fleet]: in order.
+func (s *seat) Together(n int, do func(i int)) {
+	for i := range n {
+		do(i)
+	}
+}
+
+// Fail implements [fleet.Fleet].
+func (s *seat) Fail(err error) {
+	if s.playing {
+		s.trouble = errors.Join(s.trouble, fmt.Errorf("%s: %w", s.Name, err))
+	}
+}
+
+// serve has an instance answer a request.
+func (a *arena) serve(r fleet.Request) fleet.Answer {
+	path := cmp.Or(r.Path, "/")
+	box, w := a.instances[r.To], &written{header: http.Header{}}
+	request := &http.Request{
+		Method: cmp.Or(r.Method, http.MethodPost), URL: &url.URL{Path: path}, RequestURI: path, Header: r.Header(),
+		Host: "example.org", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody, RemoteAddr: r.From,
+	}
+	box.ServeHTTP(w, request.WithContext(context.Background()))
+	got := fleet.Answer{Status: cmp.Or(w.status, http.StatusOK), Header: w.header}
+	if r.Path == "" {
+		if got.Admitted() {
+			box.Admitted++
+		} else {
+			box.Refused++
+		}
+	}
+	return got
+}
+
+// note counts an answer, in the aligned window: the bounds are those of one.
+func (c *contestant) note(now time.Time, admitted bool) {
+	c.roll(now)
+	if !admitted {
+		c.Refused++
+		return
+	}
+	c.Admitted++
+	c.Most = max(c.Most, c.Admitted)
+}
+
+// roll begins a new count where a window begins.
+func (c *contestant) roll(now time.Time) {
+	if window := now.UnixNano() / int64(attackWindow); window != c.window {
+		c.window, c.Admitted = window, 0
+	}
+}
+
+// advance moves the clock by a frame and gives each client its turns.
+func (a *arena) advance() {
+	a.frame++
+	a.now = a.now.Add(faster * frame)
+	for _, c := range a.clients {
+		c.roll(a.now)
+		c.step()
+		c.draw(a.frame)
+	}
+}
+
+// broken names the first client that got more than its bound, or was refused and is honest; "" if all is well.
+func (a *arena) broken() string {
+	for _, c := range a.clients {
+		switch {
+		case c.Most > c.Bound:
+			return fmt.Sprintf("%s: %d admitted, at most %d", c.Name, c.Most, c.Bound)
+		case c.Honest && c.Refused > 0:
+			return fmt.Sprintf("%s: %d refused", c.Name, c.Refused)
+		}
+	}
+	return ""
+}
+
+// close ends the attackers.
+func (a *arena) close() {
+	for _, c := range a.clients {
+		c.end()
+	}
+}
+
+// A written answer keeps its fields.
+type written struct {
+	header http.Header
+	status int
+}
+
+// Header implements [http.ResponseWriter].
+func (w *written) Header() http.Header { return w.header }
+
+// Write implements [http.ResponseWriter].
+func (w *written) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return len(b), nil
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *written) WriteHeader(status int) {
+	if w.status == 0 && status >= 200 {
+		w.status = status
+	}
+}

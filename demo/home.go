@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// The home page has an attack, which the server draws, and a form to try. A home is what all instances share of it.
+type home struct {
+	instances int
+	price     string       // a path: what a tally costs
+	open      atomic.Int64 // attacks that are under way
+	closed    chan struct{}
+	close     func() // ends them
+}
+
+const mostAttacks = 8 // at once; each takes some hundredths of a core
+
+func newHome(instances int) (*home, error) {
+	price, err := priceCurve(plotWidth, 120)
+	closed := make(chan struct{})
+	return &home{instances: instances, price: price, closed: closed, close: sync.OnceFunc(func() { close(closed) })}, err
+}
+
+// A homeView feeds the template of the home page.
+type homeView struct {
+	Attack  picture
+	Contact contact
+	Boxes   []box // of the form to try
+	Height  int   // of their picture
+	Middle  int
+	Lines   string
+	Price   string // a path: what a tally costs
+}
+
+// A box is an instance in the picture of the form.
+type box struct{ Number, Top, Middle int }
+
+//go:embed quickstart/main.go
+var firstProgram string
+
+// firstLines are the lines of the first program that limit a form, as the README has them.
+var firstLines = func() string {
+	_, text, _ := strings.Cut(firstProgram, "\tlimit, err := ")
+	text, last, _ := strings.Cut("\tlimit, err := "+text, "\thttp.Handle(")
+	last, _, _ = strings.Cut("\thttp.Handle("+last, "\n")
+	var lines strings.Builder
+	for line := range strings.Lines(text + last) {
+		lines.WriteString(strings.TrimPrefix(line, "\t"))
+	}
+	return lines.String()
+}()
+
+// prefilled is what the form says, so that there is nothing to type.
+var prefilled = contact{Name: "Ada", Email: "ada@example.org", Message: "Who keeps the count?"}
+
+// defaultPlan is what the page shows first.
+var defaultPlan = plan{Instances: 3, Quota: 5}
+
+// planOf reads a plan from the query of a request.
+func planOf(r *http.Request) (p plan, err error) {
+	q := r.URL.Query()
+	p.Instances, err = strconv.Atoi(q.Get("instances"))
+	if err == nil {
+		p.Quota, err = strconv.ParseInt(q.Get("limit"), 10, 64)
+	}
+	if err != nil {
+		return p, fmt.Errorf("instances and limit must be numbers")
+	}
+	p.Work = q.Get("work") != ""
+	return p, p.check()
+}
+
+// show is the home page, with the first seconds of an attack.
+func (h *home) show(w http.ResponseWriter, _ *http.Request) { h.write(w, defaultPlan, windowFrames*2) }
+
+func (h *home) write(w http.ResponseWriter, p plan, frames int) {
+	a, err := newArena(p)
+	if err != nil {
+		http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
+		return
+	}
+	defer a.close()
+	for range frames {
+		a.advance()
+	}
+	const tall = 34 // what a box takes
+	shown := min(h.instances, mostAttacked)
+	view := &homeView{Attack: a.picture(), Contact: prefilled, Lines: firstLines, Height: max(3, shown) * tall, Price: h.price}
+	view.Middle = view.Height / 2
+	for n := range shown {
+		top := view.Middle - shown*tall/2 + n*tall + 3
+		view.Boxes = append(view.Boxes, box{n + 1, top, top + tall/2 - 3})
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	writePage(w, http.StatusOK, "home", page{Title: "Tallystick demo", Home: view})
+}
+
+// attack plays a plan. A script gets a stream of pictures (server-sent events, HTML Living Standard 9.2), a browser
+// without one the page as it is after a minute.
+func (h *home) attack(w http.ResponseWriter, r *http.Request) {
+	p, err := planOf(r)
+	if err != nil {
+		writeProblem(w, r, &problem{Status: http.StatusBadRequest, Detail: err.Error()})
+		return
+	}
+	if h.open.Add(1) > mostAttacks {
+		h.open.Add(-1)
+		w.Header().Set("Retry-After", "60")
+		writeProblem(w, r, &problem{Status: http.StatusServiceUnavailable, Detail: "Other visitors attack just now. Try again in a minute."})
+		return
+	}
+	defer h.open.Add(-1)
+	if r.Header.Get("Accept") != "text/event-stream" {
+		h.write(w, p, attackFrames)
+		return
+	}
+	a, err := newArena(p)
+	if err != nil {
+		http.Error(w, "the attack cannot be shown", http.StatusInternalServerError)
+		return
+	}
+	defer a.close()
+	head := w.Header()
+	head.Set("Content-Type", "text/event-stream")
+	head.Set("Cache-Control", "no-store")
+	head.Set("X-Accel-Buffering", "no") // nginx would keep it back
+	out, tick := http.NewResponseController(w), time.NewTicker(frame)
+	defer tick.Stop()
+	for range attackFrames {
+		a.advance()
+		var drawn bytes.Buffer
+		if err := templates["home"].ExecuteTemplate(&drawn, "arena", a.picture()); err != nil {
+			return
+		}
+		// The server's WriteTimeout is for answers that end.
+		_ = out.SetWriteDeadline(time.Now().Add(10 * time.Second))
+		if _, err := w.Write(event("", drawn.Bytes())); err != nil || out.Flush() != nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-h.closed:
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+	_, _ = w.Write(event("end", []byte(" ")))
+}
+
+// event is a message of a stream.
+func event(name string, data []byte) []byte {
+	var b bytes.Buffer
+	if name != "" {
+		b.WriteString("event: " + name + "\n")
+	}
+	for line := range bytes.Lines(data) {
+		b.WriteString("data: ")
+		b.Write(bytes.TrimRight(line, "\r\n"))
+		b.WriteByte('\n')
+	}
+	b.WriteByte('\n')
+	return b.Bytes()
+}

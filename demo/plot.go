@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A point says how much a client had been admitted in its window, from a frame on.
+type point struct {
+	frame    int
+	admitted int64
+}
+
+// The plot shows the last 18 seconds of our time, three windows. Its units are those of its SVG.
+const (
+	shownFrames = 3 * windowFrames
+	plotWidth   = 640
+	plotHeight  = 240
+)
+
+// draw notes what the plot shows of a client, and forgets what has left it.
+func (c *contestant) draw(frame int) {
+	if n := len(c.line); n == 0 || c.line[n-1].admitted != c.Admitted {
+		c.line = append(c.line, point{frame, c.Admitted})
+	}
+	for len(c.line) > 1 && c.line[1].frame <= frame-shownFrames {
+		c.line = c.line[1:]
+	}
+}
+
+// A picture is an arena as its template draws it.
+type picture struct {
+	plan
+	Boxes   []*boxed
+	Clients []*contestant
+	Broken  string
+	Seconds int // of our time since it began
+	Width   int
+	Height  int
+	Curves  []curve
+	Lines   []level
+	Windows []int // where windows begin
+}
+
+// A curve is the line of a client.
+type curve struct {
+	Class, Path string
+}
+
+// A level is a dashed line: the bound of some clients.
+type level struct {
+	Y     float64
+	Label string
+}
+
+func (a *arena) picture() picture {
+	p := picture{plan: a.plan, Boxes: a.instances, Clients: a.clients, Broken: a.broken(), Seconds: a.frame * int(frame/time.Millisecond) / 1000, Width: plotWidth, Height: plotHeight}
+	top := slices.MaxFunc(a.clients, func(c, d *contestant) int { return cmp.Compare(max(c.Bound, c.Most), max(d.Bound, d.Most)) })
+	scale := float64(plotHeight-24) / float64(max(top.Bound, top.Most))
+	y := func(admitted int64) float64 { return plotHeight - 1 - float64(admitted)*scale }
+	from := max(0, a.frame-shownFrames)
+	x := func(frame int) float64 { return float64(max(0, frame-from)) * plotWidth / float64(shownFrames) }
+	for at := (from + windowFrames - 1) / windowFrames * windowFrames; at <= a.frame; at += windowFrames {
+		p.Windows = append(p.Windows, int(x(at)))
+	}
+	for i, c := range a.clients {
+		if i == 0 || c.Bound != a.clients[i-1].Bound {
+			p.Lines = append(p.Lines, level{y(c.Bound), fmt.Sprintf("%s = %d", c.Formula, c.Bound)})
+		}
+		if len(c.line) == 0 {
+			continue
+		}
+		var path strings.Builder
+		fmt.Fprintf(&path, "M%.1f %.1f", x(c.line[0].frame), y(c.line[0].admitted))
+		for _, to := range c.line[1:] {
+			fmt.Fprintf(&path, "H%.1fV%.1f", x(to.frame), y(to.admitted))
+		}
+		fmt.Fprintf(&path, "H%.1f", x(a.frame))
+		p.Curves = append(p.Curves, curve{c.Class, path.String()})
+	}
+	return p
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gossip
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// MaxBatch is the most bytes of a batch, an answer and a chunk.
+const MaxBatch = 32 << 10
+
+const (
+	version   = 1
+	mostOfOne = 2*binary.MaxVarintLen32 + 9 + binary.MaxVarintLen32 + 1 + mostProcess*(1+2*binary.MaxVarintLen32) // bytes of a record
+)
+
+// An encoder writes records: of each window its length and number, and of each record in it a key of 8 bytes and counts.
+type encoder struct {
+	b               []byte
+	seconds, number uint32
+}
+
+func (e *encoder) room() bool { return len(e.b)+mostOfOne <= MaxBatch }
+
+// window begins a record: a byte says whether it is of another window than the one before.
+func (e *encoder) window(seconds, number uint32) {
+	switch {
+	case len(e.b) == 0:
+		e.b = append(make([]byte, 0, 256), version)
+	case seconds == e.seconds && number == e.number:
+		e.b = append(e.b, 0)
+		return
+	}
+	e.b = append(e.b, 1)
+	e.count(seconds)
+	e.count(number)
+	e.seconds, e.number = seconds, number
+}
+
+func (e *encoder) key(k uint64)   { e.b = binary.BigEndian.AppendUint64(e.b, k) }
+func (e *encoder) count(n uint32) { e.b = binary.AppendUvarint(e.b, uint64(n)) }
+func (e *encoder) pair(p pair) {
+	e.count(p.plus)
+	e.count(p.minus)
+}
+
+var (
+	errVersion   = errors.New("gossip: of another version")
+	errMalformed = errors.New("gossip: malformed")
+)
+
+// A decoder reads what an encoder has written. After the first error it reads zeros.
+type decoder struct {
+	b               []byte
+	seconds, number uint32
+	err             error
+}
+
+func decode(b []byte) decoder {
+	switch {
+	case len(b) == 0 || len(b) > MaxBatch:
+		return decoder{err: errMalformed}
+	case b[0] != version:
+		return decoder{err: errVersion}
+	}
+	return decoder{b: b[1:]}
+}
+
+func (d *decoder) more() bool { return d.err == nil && len(d.b) > 0 }
+
+func (d *decoder) fail() {
+	d.b, d.err = nil, errMalformed
+}
+
+func (d *decoder) byte() byte {
+	if len(d.b) == 0 {
+		d.fail()
+		return 0
+	}
+	c := d.b[0]
+	d.b = d.b[1:]
+	return c
+}
+
+func (d *decoder) window() {
+	switch d.byte() {
+	case 0:
+	case 1:
+		d.seconds, d.number = d.count(), d.count()
+	default:
+		d.fail()
+	}
+}
+
+func (d *decoder) key() uint64 {
+	if len(d.b) < 8 {
+		d.fail()
+		return 0
+	}
+	k := binary.BigEndian.Uint64(d.b)
+	d.b = d.b[8:]
+	return k
+}
+
+func (d *decoder) count() uint32 {
+	n, size := binary.Uvarint(d.b)
+	if size <= 0 || n > most {
+		d.fail()
+		return 0
+	}
+	d.b = d.b[size:]
+	return uint32(n)
+}
+
+func (d *decoder) pair() (p pair) {
+	p.plus, p.minus = d.count(), d.count()
+	if p.minus > p.plus {
+		d.fail()
+		return pair{}
+	}
+	return p
+}
+
+// chunkOf reads a chunk. Its functions may be nil.
+func chunkOf(chunk []byte, process func(uint64), begin func(seconds, number uint32, key uint64, prev uint32), known func(int, pair)) error {
+	d := decode(chunk)
+	names := int(d.byte())
+	if names > mostProcess+1 {
+		d.fail()
+	}
+	for range names {
+		if name := d.key(); process != nil {
+			process(name)
+		}
+	}
+	for d.more() {
+		d.window()
+		key, prev, pairs := d.key(), d.count(), int(d.byte())
+		if begin != nil {
+			begin(d.seconds, d.number, key, prev)
+		}
+		for range pairs {
+			i, p := int(d.byte()), d.pair()
+			if i >= names {
+				d.fail()
+			}
+			if known != nil && d.err == nil {
+				known(i, p)
+			}
+		}
+	}
+	return d.err
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gossip
+
+import "time"
+
+// What is decided of a tally asks its records, and changes them. The caller sees that decisions of one tally come one
+// after the other.
+
+// A Limit is one limit of a tally, in one window.
+type Limit struct {
+	Key     uint64 // of the tally and the limit
+	Seconds uint32 // the length of the window; 0: the limit is of something that ends
+	Number  uint32 // of the window since 1970; or the Unix second of that end
+}
+
+// Heard is what is known of a limit of a tally.
+type Heard struct {
+	Number         uint32 // of the window: later than was asked where another's clock is ahead
+	Sum, Prev      uint32 // what all have admitted in it, and in the one before: lower bounds of the truth
+	Back, PrevBack uint32 // how much others have given back since Look was last asked: own counts may hold it
+	Unacked        uint32 // what this process has admitted and a live peer has not acknowledged
+	Slack          int64  // how much that may be
+}
+
+// Look returns what is known of a limit that has this quota.
+func (r *Records) Look(l Limit, quota int64) Heard {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := Heard{Number: l.Number, Slack: r.slack(l, quota)}
+	at := r.find(l.Key)
+	if at < 0 {
+		return h
+	}
+	r.roll(at, l.Number)
+	rec := &r.all[at]
+	h.Number, h.Sum, h.Prev, h.Unacked = rec.number, rec.sum(), rec.prev, r.unacked(rec)
+	h.Back, h.PrevBack = rec.back, rec.prevBack
+	rec.back, rec.prevBack = 0, 0
+	return h
+}
+
+// slack returns how much of a limit a process may admit before its peers have acknowledged it.
+func (r *Records) slack(l Limit, quota int64) int64 {
+	if l.Seconds == 0 || quota < 2*int64(len(r.peers)+1) {
+		return 1
+	}
+	return max(2, (quota+49)/50)
+}
+
+// Add counts what this process has admitted.
+func (r *Records) Add(now time.Time, l Limit, cost, slack int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.claim(now.UnixMicro(), l.Key, l.Seconds, l.Number)
+	r.roll(at, l.Number)
+	rec := &r.all[at]
+	if rec.number != l.Number {
+		return // another's clock has begun the next window
+	}
+	rec.own.plus = uint32(min(int64(rec.own.plus)+cost, most))
+	if r.live == 0 && r.ready {
+		rec.base = rec.own // nobody is waited for
+	}
+	unsent := int64(rec.own.plus - rec.lastTold().plus)
+	if 2*unsent >= slack && unsent >= min(slack, 2) || r.live == 0 || r.leaving {
+		r.tell(at, r.leaving)
+	}
+}
+
+// Refund gives back what this process has admitted in a window. Peers hear of it at once.
+func (r *Records) Refund(l Limit, cost int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.find(l.Key)
+	if at < 0 {
+		return
+	}
+	switch rec := &r.all[at]; {
+	case rec.number == l.Number:
+		rec.own.minus += uint32(min(cost, int64(rec.own.net())))
+		r.tell(at, true)
+	case rec.number == l.Number+1:
+		rec.prev -= uint32(min(cost, int64(rec.prev)))
+	}
+}
+
+// Wait returns a channel that is closed when peers have acknowledged something of a limit, and has what is unsent told at once. It
+// is not ok where so many requests wait that the limit has no room for more. Ask again after Wait before
+// you wait: an acknowledgement may have come in between. A request that gives up calls Left.
+func (r *Records) Wait(l Limit, room int64) (freed <-chan struct{}, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := r.waiting[l.Key]
+	if w == nil {
+		w = &waiting{freed: make(chan struct{})}
+		r.waiting[l.Key] = w
+	}
+	if w.requests >= room {
+		return nil, false
+	}
+	w.requests++
+	if at := r.find(l.Key); at >= 0 && r.all[at].own != r.all[at].lastTold() {
+		r.tell(at, true)
+	}
+	return w.freed, true
+}
+
+// Left says that a request does not wait any more on what Wait has returned.
+func (r *Records) Left(l Limit, freed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w := r.waiting[l.Key]; w != nil && w.freed == freed {
+		if w.requests--; w.requests == 0 {
+			delete(r.waiting, l.Key)
+		}
+	}
+}
+
+// Waited counts a request that has waited, in vain or not.
+func (r *Records) Waited(busy bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stats.Waited++
+	if busy {
+		r.stats.Busy++
+	}
+}

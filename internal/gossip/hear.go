@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gossip
+
+import "time"
+
+const maxSkew = 5_000_000 // µs, see limiter
+
+// Hear takes a batch of a peer, or nothing of it, and returns the answer. Ahead is by how much the peer's clock is ahead of
+// this one at least, where that is more than the skew that is permitted: that part was not taken.
+func (r *Records) Hear(now time.Time, name uint64, batch []byte) (answer []byte, ahead time.Duration, err error) {
+	for d := decode(batch); ; {
+		if !d.more() {
+			if d.err != nil {
+				return nil, 0, d.err
+			}
+			break
+		}
+		d.window()
+		d.key()
+		d.pair()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if name == r.name {
+		return nil, 0, nil
+	}
+	place, us := r.placeOf(name), now.UnixMicro()
+	for d := decode(batch); d.more(); {
+		d.window()
+		key, p := d.key(), d.pair()
+		at, further := r.at(us, key, d.seconds, d.number)
+		ahead = max(ahead, further)
+		if at >= 0 {
+			r.merge(at, place, p)
+		}
+		r.stats.Heard++
+	}
+	return nil, ahead, nil
+}
+
+// at returns the place of a record that was told, or -1 where its window says nothing: it has passed, or is further ahead
+// than clocks may differ.
+func (r *Records) at(now int64, key uint64, seconds, number uint32) (at int, ahead time.Duration) {
+	if key == 0 {
+		return -1, 0
+	}
+	if seconds > 0 {
+		length := int64(seconds) * 1_000_000
+		begins := int64(number) * length
+		if further := begins - now; further > min(maxSkew, length/10) {
+			return -1, time.Duration(further) * time.Microsecond
+		}
+		if begins+length <= now { // it has passed; one whose record has not rolled yet begins the next with it
+			if at := r.find(key); at >= 0 && r.all[at].number == number && r.all[at].seconds == seconds {
+				return at, 0
+			}
+			return -1, 0
+		}
+	} else if int64(number) < now/1_000_000 {
+		return -1, 0
+	}
+	at = r.claim(now, key, seconds, number)
+	r.roll(at, number)
+	if rec := &r.all[at]; rec.seconds != seconds || rec.number != number {
+		return -1, 0
+	}
+	return at, 0
+}
+
+// merge takes a pair of another process.
+func (r *Records) merge(at, place int, p pair) {
+	rec := &r.all[at]
+	plus, minus := r.pairsOf(at)[place].merge(p)
+	rec.others += uint64(plus) - uint64(minus)
+	rec.back = min(rec.back+minus, most)
+}
+
+// Chunk returns records, all processes' pairs of each, from a place on, and where the next chunk begins; 0: this was the last.
+func (r *Records) Chunk(now time.Time, from uint32) (chunk []byte, next uint32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	names := append(append([]uint64(nil), r.others...), r.name)
+	e := encoder{b: append(make([]byte, 0, MaxBatch), version, byte(len(names)))}
+	for _, n := range names {
+		e.key(n)
+	}
+	us := now.UnixMicro()
+	for at := int(from); at < len(r.all); at++ {
+		rec := &r.all[at]
+		if r.keys[at] == 0 || rec.over(us) {
+			continue
+		}
+		if !e.room() {
+			return e.b, uint32(at)
+		}
+		e.window(rec.seconds, rec.number)
+		e.key(r.keys[at])
+		e.count(rec.prev)
+		know := 0
+		for _, p := range append(append([]pair(nil), r.pairsOf(at)[:len(r.others)]...), rec.own) {
+			if p != (pair{}) {
+				know++
+			}
+		}
+		e.b = append(e.b, byte(know))
+		for i, p := range append(append([]pair(nil), r.pairsOf(at)[:len(r.others)]...), rec.own) {
+			if p != (pair{}) {
+				e.b = append(e.b, byte(i))
+				e.pair(p)
+			}
+		}
+	}
+	return e.b, 0
+}
+
+// TakeOver takes a chunk, or nothing of it.
+func (r *Records) TakeOver(now time.Time, chunk []byte) error {
+	if err := chunkOf(chunk, nil, nil, nil); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	us, at := now.UnixMicro(), -1
+	var names []uint64
+	return chunkOf(chunk, func(name uint64) { names = append(names, name) }, func(seconds, number uint32, key uint64, prev uint32) {
+		if at, _ = r.at(us, key, seconds, number); at >= 0 {
+			r.all[at].prev = max(r.all[at].prev, prev)
+		}
+	}, func(i int, p pair) {
+		if at >= 0 && names[i] != r.name {
+			r.merge(at, r.placeOf(names[i]), p)
+		}
+	})
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gossip
+
+import "time"
+
+// The pace of what is told, and for how long a peer may owe an answer.
+const (
+	tellEach   = 50 * time.Millisecond
+	tellAtMost = 5 * time.Millisecond
+	lateAfter  = 100 * time.Millisecond
+)
+
+// Joined has a peer told from now on, from what the others have not acknowledged. What they have acknowledged is in the
+// chunks of any of them.
+func (r *Records) Joined(now time.Time, name uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if name == r.name || r.peers[name] != nil {
+		return
+	}
+	r.placeOf(name)
+	p := &peer{acked: r.acked}
+	if p.acked < r.seq {
+		p.owes = now.UnixMicro()
+	}
+	r.peers[name] = p
+	r.live++
+	r.wake()
+}
+
+// Gone has a peer neither told nor waited for. What it has counted stays.
+func (r *Records) Gone(_ time.Time, name uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.peers[name]
+	if p == nil {
+		return
+	}
+	delete(r.peers, name)
+	if !p.late {
+		r.live--
+	}
+	r.advance()
+}
+
+// Expire marks those late that have owed an answer for too long, and returns them. No request waits for them.
+func (r *Records) Expire(now time.Time) (late []uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begin(now.UnixMicro()) // a peer that cannot be sent anything owes an answer too
+	for name, p := range r.peers {
+		if !p.late && p.owes > 0 && now.UnixMicro()-p.owes >= lateAfter.Microseconds() {
+			p.late = true
+			r.live--
+			late = append(late, name)
+		}
+	}
+	if late != nil {
+		r.advance()
+	}
+	return late
+}
+
+// advance notes what all live peers have acknowledged by now.
+func (r *Records) advance() {
+	least := r.seq
+	for _, p := range r.peers {
+		if !p.late {
+			least = min(least, p.acked)
+		}
+	}
+	r.acked = max(r.acked, least)
+	r.free()
+}
+
+// Ready says that the records of a peer were taken over, or that there is none. Before that, acknowledgements free nothing.
+func (r *Records) Ready(time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ready = true
+	r.free()
+}
+
+// IsReady reports whether Ready was called.
+func (r *Records) IsReady() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ready
+}
+
+// Farewell has all told that was not, at once.
+func (r *Records) Farewell(time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leaving = true
+	for i := range r.all {
+		if rec := &r.all[i]; r.keys[i] != 0 && rec.own != rec.lastTold() {
+			r.tell(i, true)
+		}
+	}
+}
+
+// Drained reports whether all peers that are not late have acknowledged all.
+func (r *Records) Drained() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.dirty) == 0 && r.acked >= r.seq
+}
+
+// Next returns when Expire and Batch are to be called again. It is not ok where nothing is due.
+func (r *Records) Next(now time.Time) (at time.Time, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first := int64(0)
+	r.seen = now.UnixMicro()
+	due := func(us int64) {
+		if us = max(us, 1); first == 0 || us < first {
+			first = us
+		}
+	}
+	for _, p := range r.peers {
+		if !p.late && p.owes > 0 {
+			due(p.owes + lateAfter.Microseconds())
+		}
+		switch {
+		case p.flying > 0:
+		case p.acked < r.seq:
+			due(p.last + tellAtMost.Microseconds())
+		case len(r.dirty) > 0:
+			due(max(r.nextRound(), p.last+tellAtMost.Microseconds()))
+		}
+	}
+	return time.UnixMicro(first), first > 0
+}
+
+// nextRound returns when what is dirty is told.
+func (r *Records) nextRound() int64 {
+	if r.urgent {
+		return r.round + tellAtMost.Microseconds()
+	}
+	return r.round + tellEach.Microseconds()
+}
+
+// Batch returns what a peer is to be told now; nil if that is nothing. It is under way until Answered or Lost.
+func (r *Records) Batch(now time.Time, name uint64) []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, us := r.peers[name], now.UnixMicro()
+	if p == nil || p.flying > 0 || us < p.last+tellAtMost.Microseconds() {
+		return nil
+	}
+	r.begin(us)
+	first := uint32(0)
+	for at := r.head; at > 0 && r.all[at-1].told.seq > p.acked; at = r.all[at-1].down {
+		first = at
+	}
+	var e encoder
+	for at := first; at > 0 && e.room(); at = r.all[at-1].up {
+		rec := &r.all[at-1]
+		p.flying = rec.told.seq
+		if !rec.over(us) {
+			e.window(rec.seconds, rec.number)
+			e.key(r.keys[at-1])
+			e.pair(rec.own)
+			r.stats.Told++
+		}
+	}
+	if len(e.b) == 0 { // nothing of it counts any more
+		r.answered(us, p)
+		return nil
+	}
+	p.last = us
+	return e.b
+}
+
+// begin puts what is dirty into the next batches, if it is time.
+func (r *Records) begin(now int64) {
+	if len(r.dirty) == 0 || now < r.nextRound() {
+		return
+	}
+	for _, at := range r.dirty {
+		rec := &r.all[at]
+		rec.dirty = false
+		if rec.own == rec.lastTold() || r.keys[at] == 0 {
+			continue
+		}
+		r.settle(rec)
+		if rec.older.seq == 0 && rec.told.seq > r.acked {
+			rec.older = rec.told
+		}
+		r.seq++
+		r.unlink(int(at))
+		rec.told = told{r.seq, rec.own}
+		r.link(int(at))
+	}
+	r.dirty, r.urgent, r.round = r.dirty[:0], false, now
+	for _, p := range r.peers {
+		if p.owes == 0 && p.acked < r.seq {
+			p.owes = now
+		}
+	}
+}
+
+// Lost says that the batch under way may not have come to a peer. It is told again.
+func (r *Records) Lost(name uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.peers[name]; p != nil {
+		p.flying = 0
+	}
+}
+
+// Answered takes the answer to the batch under way. The peer is back if it was late, and is not any more.
+func (r *Records) Answered(now time.Time, name uint64, answer []byte) (back bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.peers[name]
+	if p == nil || p.flying == 0 {
+		return false, nil
+	}
+	return r.answered(now.UnixMicro(), p), nil
+}
+
+func (r *Records) answered(now int64, p *peer) (back bool) {
+	p.acked, p.flying, p.owes = max(p.acked, p.flying), 0, 0
+	if p.acked < r.seq {
+		p.owes = now
+	}
+	if p.late && p.acked >= r.acked && (r.live > 0 || len(r.dirty) == 0) {
+		p.late, back = false, true
+		r.live++
+	}
+	r.advance()
+	return back
+}
+
+// Stats returns what has happened.
+func (r *Records) Stats() Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.stats
+	for i := range r.all {
+		if rec := &r.all[i]; r.keys[i] != 0 && !rec.over(r.seen) {
+			s.Records++
+			s.Unacked = max(s.Unacked, r.unacked(rec))
+		}
+	}
+	return s
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gossip
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"sync"
+
+	"github.com/tallystick/tallystick/internal/siphash"
+)
+
+// DefaultRecords is how many records a process keeps by default.
+const DefaultRecords = 1 << 15
+
+const (
+	setSize     = 16
+	mostProcess = 64 // that a record tells apart, the dead among them
+	most        = 1<<31 - 1
+)
+
+// Config is what a process has to say of itself.
+type Config struct {
+	Name    uint64   // of this start of the process: random, not 0
+	Key     [16]byte // of the hash that names tallies: the same in all processes
+	Records int      // 0: DefaultRecords
+	Wake    func()   // is called, under a lock, when Next is earlier than it was; nil: nothing is
+}
+
+// Records are what one process knows of the counts of all. They are safe for concurrent use.
+type Records struct {
+	hash siphash.Key
+	wake func()
+
+	mu     sync.Mutex
+	name   uint64
+	keys   []uint64 // of all, in sets; 0: free
+	all    []record
+	pairs  []pair // of the others: as many for each record as there is room for processes
+	room   int
+	others []uint64 // the names of the others, by their place in pairs
+	oldest int      // of those places
+
+	peers   map[uint64]*peer
+	live    int    // peers that are not late
+	seq     uint64 // of the last pair that was put into batches
+	acked   uint64 // what all live peers have acknowledged
+	head    uint32 // of the list of what was told: 1 + its place in all, the newest at the head
+	dirty   []uint32
+	urgent  bool
+	round   int64 // when the last batches were begun, µs
+	seen    int64 // when Next was asked last, µs
+	ready   bool
+	leaving bool
+	waiting map[uint64]*waiting
+	stats   Stats
+}
+
+// A pair is what one process has admitted of a tally in one window, and what it has given back.
+type pair struct{ plus, minus uint32 }
+
+func (p pair) net() uint32 { return p.plus - p.minus }
+
+// merge raises p to another, and returns by how much each of its counts has risen.
+func (p *pair) merge(o pair) (plus, minus uint32) {
+	was := *p
+	p.plus, p.minus = max(p.plus, o.plus), max(p.minus, o.minus)
+	return p.plus - was.plus, p.minus - was.minus
+}
+
+// A record is one limit of one tally, in one window.
+type record struct {
+	seconds, number uint32 // of the window; seconds 0: of something that ends at the Unix second number
+	own             pair
+	others          uint64 // the sum of their pairs
+	prev            uint32 // the sum of all in the window before
+	back, prevBack  uint32 // what others have given back since the tally was last looked at
+
+	base  pair // own, as all live peers have acknowledged it
+	told  told // last
+	older told // not acknowledged by all when told was told; seq 0: none
+
+	up, down uint32 // in the list of what was told: 1 + the place of the next newer and the next older
+	dirty    bool   // it is to be told
+}
+
+// A told pair was put into batches.
+type told struct {
+	seq uint64 // 0: it was not
+	own pair
+}
+
+// New returns the records of a process that has heard nothing.
+func New(c Config) *Records {
+	if c.Records == 0 {
+		c.Records = DefaultRecords
+	}
+	sets := (c.Records + setSize - 1) / setSize
+	r := &Records{
+		hash: siphash.New(c.Key), name: c.Name, wake: c.Wake,
+		keys: make([]uint64, sets*setSize), all: make([]record, sets*setSize),
+		peers: map[uint64]*peer{}, waiting: map[uint64]*waiting{},
+	}
+	if r.wake == nil {
+		r.wake = func() {}
+	}
+	return r
+}
+
+// Key returns the name of a tally of a policy among all processes.
+func (r *Records) Key(policy string, identity []byte) uint64 {
+	var stack [96]byte
+	b := append(append(append(stack[:0], policy...), 0), identity...)
+	sum := r.hash.Sum(b)
+	return binary.LittleEndian.Uint64(sum[:])
+}
+
+// place returns where the set of a key begins.
+func (r *Records) place(key uint64) int {
+	hi, _ := bits.Mul64(key, uint64(len(r.keys)/setSize))
+	return int(hi) * setSize
+}
+
+// find returns the place of a record, or -1.
+func (r *Records) find(key uint64) int {
+	at := r.place(key)
+	for i, k := range r.keys[at : at+setSize] {
+		if k == key {
+			return at + i
+		}
+	}
+	return -1
+}
+
+// claim returns the place of a record, which may be a new one. In a full set the smallest makes room.
+func (r *Records) claim(now int64, key uint64, seconds, number uint32) int {
+	at := r.place(key)
+	least, weight := -1, uint64(math.MaxUint64)
+	for i := at; i < at+setSize; i++ {
+		if r.keys[i] == key {
+			return i
+		}
+		w := uint64(0)
+		if rec := &r.all[i]; r.keys[i] != 0 && !rec.over(now) {
+			w = 1 + uint64(max(rec.sum(), rec.prev))
+		}
+		if w < weight {
+			least, weight = i, w
+		}
+	}
+	if weight > 0 {
+		r.stats.Evicted++
+	}
+	r.unlink(least)
+	r.clear(least)
+	r.keys[least], r.all[least] = key, record{seconds: seconds, number: number, dirty: r.all[least].dirty}
+	return least
+}
+
+// sum returns what all have admitted and not given back, as far as is known here.
+func (rec *record) sum() uint32 { return uint32(min(uint64(rec.own.net())+rec.others, most)) }
+
+// over reports whether nothing of a record counts any more.
+func (rec *record) over(now int64) bool {
+	if rec.seconds == 0 {
+		return int64(rec.number) < now/1_000_000
+	}
+	return now/1_000_000/int64(rec.seconds) > int64(rec.number)+1
+}
+
+// roll brings a record to a window.
+func (r *Records) roll(at int, number uint32) {
+	rec := &r.all[at]
+	if rec.seconds == 0 || number <= rec.number {
+		return
+	}
+	next := record{seconds: rec.seconds, number: number, dirty: rec.dirty}
+	if number == rec.number+1 {
+		next.prev, next.prevBack = rec.sum(), rec.back
+	}
+	r.unlink(at)
+	r.clear(at)
+	*rec = next
+}
+
+func (r *Records) pairsOf(at int) []pair { return r.pairs[at*r.room : (at+1)*r.room] }
+
+func (r *Records) clear(at int) { clear(r.pairsOf(at)) }
+
+// placeOf returns the place of another process in each record.
+func (r *Records) placeOf(name uint64) int {
+	for i, n := range r.others {
+		if n == name {
+			return i
+		}
+	}
+	if len(r.others) < r.room {
+		r.others = append(r.others, name)
+		return len(r.others) - 1
+	}
+	if r.room < mostProcess {
+		r.widen(max(4, 2*r.room))
+		return r.placeOf(name)
+	}
+	return r.replace(name)
+}
+
+// widen makes room for more processes in each record.
+func (r *Records) widen(room int) {
+	wide := make([]pair, len(r.all)*room)
+	for i := range r.all {
+		copy(wide[i*room:], r.pairsOf(i))
+	}
+	r.pairs, r.room = wide, room
+}
+
+// replace gives the place of a process that is gone to another, in the order in which they came. What the former has
+// counted is forgotten here, but for what this process has admitted since it heard of that.
+func (r *Records) replace(name uint64) int {
+	for r.peers[r.others[r.oldest]] != nil {
+		r.oldest = (r.oldest + 1) % mostProcess
+	}
+	place := r.oldest
+	r.oldest = (r.oldest + 1) % mostProcess
+	for i := range r.all {
+		p := &r.pairsOf(i)[place]
+		r.all[i].others -= uint64(p.net())
+		*p = pair{}
+	}
+	r.stats.Forgotten++
+	r.others[place] = name
+	return place
+}
+
+// Stats are counts since the start, but for the first two.
+type Stats struct {
+	Records   int    // in use
+	Unacked   uint32 // the most of a tally that a live peer has not acknowledged
+	Evicted   uint64 // records that were pushed out of a full set
+	Forgotten uint64 // processes, gone for long, whose counts made room for those of others
+	Told      uint64 // pairs, to all peers
+	Heard     uint64
+	Waited    uint64 // requests
+	Busy      uint64 // requests that have waited in vain
+}
+
+// A peer is one start of another process.
+type peer struct {
+	acked  uint64 // it has acknowledged what was told with this seq, and before
+	flying uint64 // the last seq in the batch that is under way; 0: none is
+	owes   int64  // since when it owes an answer, µs; 0: it owes none
+	last   int64  // when it was sent a batch, µs
+	late   bool
+}
+
+// Waiting requests are of one limit.
+type waiting struct {
+	requests int64
+	freed    chan struct{}
+}
+
+// link puts a record at the head of the list of what was told.
+func (r *Records) link(at int) {
+	rec, place := &r.all[at], uint32(at)+1
+	rec.up, rec.down = 0, r.head
+	if r.head > 0 {
+		r.all[r.head-1].up = place
+	}
+	r.head = place
+}
+
+// unlink takes a record out of that list, if it is in there.
+func (r *Records) unlink(at int) {
+	rec := &r.all[at]
+	if rec.told.seq == 0 {
+		return
+	}
+	if rec.up > 0 {
+		r.all[rec.up-1].down = rec.down
+	} else {
+		r.head = rec.down
+	}
+	if rec.down > 0 {
+		r.all[rec.down-1].up = rec.up
+	}
+	rec.up, rec.down, rec.told = 0, 0, told{}
+}

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gossip_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/gossip"
+)
+
+var noon = time.Unix(epoch, 0)
+
+func at(d time.Duration) time.Time { return noon.Add(d) }
+
+// minute is a limit of a minute, in the window of noon.
+func minute(key uint64) gossip.Limit {
+	return gossip.Limit{Key: key << 32, Seconds: 60, Number: uint32(noon.Unix() / 60)}
+}
+
+// two returns processes 1 and 2 that have joined each other, and are ready.
+func two() (a, b *gossip.Records) {
+	a, b = gossip.New(gossip.Config{Name: 1, Records: 64}), gossip.New(gossip.Config{Name: 2, Records: 64})
+	a.Joined(noon, 2)
+	b.Joined(noon, 1)
+	a.Ready(noon)
+	b.Ready(noon)
+	return a, b
+}
+
+// carry takes what a has to tell to b, and the answer back.
+func carry(t *testing.T, now time.Time, a, b *gossip.Records, from, to uint64) {
+	t.Helper()
+	batch := a.Batch(now, to)
+	require.NotNil(t, batch)
+	_, ahead, err := b.Hear(now, from, batch)
+	require.NoError(t, err)
+	require.Zero(t, ahead)
+	_, err = a.Answered(now, to, nil)
+	require.NoError(t, err)
+}
+
+func look(r *gossip.Records, l gossip.Limit) gossip.Heard { return r.Look(l, 100) }
+
+// A pair is told when half of the slack is untold, and then acknowledged: nothing less is worth a batch.
+func TestTells(t *testing.T) {
+	a, b := two()
+	a.Add(noon, minute(1), 1, 2)
+	_, due := a.Next(noon)
+	require.False(t, due, "one request of a tally is told nobody")
+	require.EqualValues(t, 1, look(a, minute(1)).Unacked)
+
+	a.Add(noon, minute(1), 1, 2)
+	next, due := a.Next(noon)
+	require.True(t, due)
+	require.False(t, next.After(noon), "the first after a while at once")
+	carry(t, noon, a, b, 1, 2)
+	require.EqualValues(t, 2, look(b, minute(1)).Sum)
+	require.Zero(t, look(a, minute(1)).Unacked)
+	require.EqualValues(t, 2, look(a, minute(1)).Sum)
+
+	a.Add(noon, minute(1), 2, 2)
+	require.Nil(t, a.Batch(at(49*ms), 2), "each 50 ms")
+	_, ok := a.Wait(minute(1), 100)
+	require.True(t, ok)
+	require.Nil(t, a.Batch(at(4*ms), 2))
+	require.NotNil(t, a.Batch(at(5*ms), 2), "at once where a request waits, 5 ms apart")
+	require.Nil(t, a.Batch(at(20*ms), 2), "one is under way")
+	a.Lost(2)
+	carry(t, at(20*ms), a, b, 1, 2)
+	require.EqualValues(t, 4, look(b, minute(1)).Sum)
+
+	one := gossip.New(gossip.Config{Name: 3})
+	require.EqualValues(t, 2, one.Look(minute(1), 100).Slack)
+	require.EqualValues(t, 3, one.Look(minute(1), 101).Slack)
+	require.EqualValues(t, 1, one.Look(minute(1), 1).Slack)
+	require.EqualValues(t, 1, one.Look(gossip.Limit{Key: 1, Number: 1}, 1000).Slack, "of a bought tally")
+	require.EqualValues(t, 1, a.Look(minute(1), 3).Slack, "L < 2N")
+}
+
+// What a batch says is absolute: it may come twice, late, or out of order.
+func TestBatchesAreAbsolute(t *testing.T) {
+	a, b := two()
+	a.Add(noon, minute(1), 2, 2)
+	first := a.Batch(noon, 2)
+	a.Lost(2)
+	a.Add(noon, minute(1), 3, 2)
+	second := a.Batch(at(sec), 2)
+	for _, batch := range [][]byte{second, first, second, first} {
+		_, _, err := b.Hear(at(sec), 1, batch)
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, 5, look(b, minute(1)).Sum)
+}
+
+// An answer acknowledges the batch and nothing that came after it.
+func TestAnswersAcknowledgeABatch(t *testing.T) {
+	a, _ := two()
+	a.Add(noon, minute(1), 2, 2)
+	require.NotNil(t, a.Batch(noon, 2))
+	a.Add(noon, minute(1), 2, 2)
+	a.Expire(at(60 * ms)) // begins the next, while one is under way
+	_, err := a.Answered(at(61*ms), 2, nil)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, look(a, minute(1)).Unacked)
+	require.NotNil(t, a.Batch(at(66*ms), 2))
+	_, err = a.Answered(at(67*ms), 2, nil)
+	require.NoError(t, err)
+	require.Zero(t, look(a, minute(1)).Unacked)
+}
+
+// What is given back is told at once, and taken from what others know and have merged.
+func TestRefundsAreTold(t *testing.T) {
+	a, b := two()
+	a.Add(noon, minute(1), 10, 2)
+	carry(t, noon, a, b, 1, 2)
+	b.Add(noon, minute(1), 3, 2)
+	require.EqualValues(t, 13, look(b, minute(1)).Sum)
+	a.Refund(minute(1), 4)
+	carry(t, at(5*ms), a, b, 1, 2)
+	h := look(b, minute(1))
+	require.EqualValues(t, 9, h.Sum)
+	require.EqualValues(t, 4, h.Back)
+	require.Zero(t, look(b, minute(1)).Back, "it is taken once")
+	a.Refund(minute(1), 100)
+	require.EqualValues(t, 0, look(a, minute(1)).Sum, "no more than was admitted")
+}
+
+// A window ends with all pairs, and its sum is the one before.
+func TestWindowsEnd(t *testing.T) {
+	a, b := two()
+	a.Add(noon, minute(1), 10, 2)
+	carry(t, noon, a, b, 1, 2)
+	b.Add(noon, minute(1), 1, 2)
+	next := minute(1)
+	next.Number++
+	h := look(b, next)
+	require.EqualValues(t, 11, h.Prev)
+	require.Zero(t, h.Sum)
+	require.Zero(t, h.Unacked)
+	next.Number++
+	require.Zero(t, look(b, next).Prev)
+}
+
+// A window that begins later than clocks may differ is not believed; one within that has begun.
+func TestClocksThatDiffer(t *testing.T) {
+	a, b := two()
+	next := minute(1)
+	next.Number++
+	b.Add(noon, minute(1), 7, 2)
+	a.Add(at(55*sec), next, 5, 2)
+	batch := a.Batch(at(55*sec), 2)
+	_, ahead, err := b.Hear(at(54999*ms), 1, batch)
+	require.NoError(t, err)
+	require.Equal(t, 5001*ms, ahead)
+	require.EqualValues(t, 7, look(b, minute(1)).Sum)
+	_, ahead, err = b.Hear(at(55*sec), 1, batch)
+	require.NoError(t, err)
+	require.Zero(t, ahead)
+	h := look(b, minute(1))
+	require.Equal(t, next.Number, h.Number)
+	require.EqualValues(t, 5, h.Sum)
+	require.EqualValues(t, 7, h.Prev)
+}
+
+// A peer that owes an answer for 100 ms is waited for no more, until it has heard all that it has missed.
+func TestLatePeers(t *testing.T) {
+	a, b := two()
+	a.Joined(noon, 3)
+	require.Empty(t, a.Expire(at(time.Hour)), "it owes nothing")
+	a.Add(noon, minute(1), 2, 2)
+	carry(t, noon, a, b, 1, 2)
+	require.NotNil(t, a.Batch(noon, 3))
+	require.EqualValues(t, 2, look(a, minute(1)).Unacked)
+	freed, ok := a.Wait(minute(1), 1)
+	require.True(t, ok)
+	require.Empty(t, a.Expire(at(99*ms)))
+	require.Equal(t, []uint64{3}, a.Expire(at(100*ms)))
+	require.Empty(t, a.Expire(at(200*ms)), "it is told of once")
+	requireClosed(t, freed)
+	require.Zero(t, look(a, minute(1)).Unacked)
+
+	a.Add(noon, minute(1), 2, 2)
+	carry(t, at(300*ms), a, b, 1, 2)
+	back, err := a.Answered(at(300*ms), 3, nil)
+	require.NoError(t, err)
+	require.False(t, back, "it has not heard of the last two")
+	a.Add(noon, minute(1), 2, 2)
+	carry(t, at(400*ms), a, b, 1, 2)
+	require.Zero(t, look(a, minute(1)).Unacked)
+	require.NotNil(t, a.Batch(at(400*ms), 3))
+	back, err = a.Answered(at(400*ms), 3, nil)
+	require.NoError(t, err)
+	require.True(t, back)
+	a.Gone(at(sec), 2)
+	a.Gone(at(sec), 3)
+	a.Add(noon, minute(1), 50, 2)
+	require.Zero(t, look(a, minute(1)).Unacked, "there is nobody to wait for")
+}
+
+func requireClosed(t *testing.T, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	default:
+		require.Fail(t, "not closed")
+	}
+}
+
+// A newcomer takes over what its peers have acknowledged among themselves, and is told the rest. Until it has, no
+// acknowledgement frees anything.
+func TestNewcomers(t *testing.T) {
+	a, b := two()
+	a.Add(noon, minute(1), 10, 2)
+	carry(t, noon, a, b, 1, 2)
+	a.Add(noon, minute(2), 2, 2)
+	require.NotNil(t, a.Batch(at(sec), 2))
+	dead := gossip.New(gossip.Config{Name: 9, Records: 64})
+	dead.Joined(noon, 2)
+	dead.Ready(noon)
+	dead.Add(noon, minute(1), 5, 2)
+	carry(t, noon, dead, b, 9, 2)
+
+	c := gossip.New(gossip.Config{Name: 3, Records: 64})
+	a.Joined(at(sec), 3)
+	b.Joined(at(sec), 3)
+	c.Joined(at(sec), 1)
+	c.Joined(at(sec), 2)
+	c.Add(at(sec), minute(1), 2, 2)
+	carry(t, at(sec), c, a, 3, 1)
+	carry(t, at(sec), c, b, 3, 2)
+	require.EqualValues(t, 2, look(c, minute(1)).Unacked)
+	chunk, next := b.Chunk(at(sec), 0)
+	require.Zero(t, next)
+	require.NoError(t, c.TakeOver(at(sec), chunk))
+	require.False(t, c.IsReady())
+	c.Ready(at(sec))
+	require.EqualValues(t, 10+5+2, look(c, minute(1)).Sum)
+	require.Zero(t, look(c, minute(1)).Unacked)
+	carry(t, at(sec), a, c, 1, 3)
+	require.EqualValues(t, 2, look(c, minute(2)).Sum, "what b has not acknowledged")
+}
+
+// A process that ends tells all of it.
+func TestFarewell(t *testing.T) {
+	a, b := two()
+	a.Add(noon, minute(1), 1, 5)
+	a.Farewell(noon)
+	require.False(t, a.Drained())
+	carry(t, at(5*ms), a, b, 1, 2)
+	require.True(t, a.Drained())
+	require.EqualValues(t, 1, look(b, minute(1)).Sum)
+	a.Add(noon, minute(1), 1, 5)
+	require.False(t, a.Drained(), "that of a request that was under way")
+}
+
+// No more requests wait for a limit than it has room for.
+func TestWait(t *testing.T) {
+	a, b := two()
+	a.Add(noon, minute(1), 2, 2)
+	first, ok := a.Wait(minute(1), 2)
+	require.True(t, ok)
+	_, ok = a.Wait(minute(1), 2)
+	require.True(t, ok)
+	_, ok = a.Wait(minute(1), 2)
+	require.False(t, ok)
+	a.Left(minute(1), first)
+	again, ok := a.Wait(minute(1), 2)
+	require.True(t, ok)
+	carry(t, noon, a, b, 1, 2)
+	requireClosed(t, first)
+	requireClosed(t, again)
+	a.Left(minute(1), again) // of what has ended: nothing
+}
+
+// In a full set the smallest makes room.
+func TestFullRecords(t *testing.T) {
+	r := gossip.New(gossip.Config{Name: 1, Records: 16})
+	r.Ready(noon)
+	for key := range uint64(16) {
+		r.Add(noon, minute(key+1), 1+int64((key+3)%16), 2)
+	}
+	require.Equal(t, gossip.Stats{}, func() gossip.Stats { s := r.Stats(); s.Records = 0; return s }())
+	r.Add(noon, minute(99), 1, 2)
+	require.EqualValues(t, 1, r.Stats().Evicted)
+	for key := range uint64(16) {
+		want := 1 + uint32((key+3)%16)
+		if want == 1 {
+			want = 0
+		}
+		require.Equal(t, want, look(r, minute(key+1)).Sum, "%d", key)
+	}
+	later := minute(100)
+	later.Number += 2
+	r.Add(at(2*time.Minute), later, 1, 2)
+	require.EqualValues(t, 1, r.Stats().Evicted, "what has passed makes room for nothing")
+}
+
+// More processes than a record has places for: the one that is gone for longest makes room.
+func TestManyProcesses(t *testing.T) {
+	r := gossip.New(gossip.Config{Name: 1, Records: 16})
+	r.Ready(noon)
+	r.Joined(noon, 2)
+	for name := uint64(2); name < 70; name++ {
+		o := gossip.New(gossip.Config{Name: name, Records: 16})
+		o.Ready(noon)
+		o.Joined(noon, 1)
+		o.Add(noon, minute(1), 10, 2)
+		carry(t, noon, o, r, name, 1)
+	}
+	require.EqualValues(t, 640, look(r, minute(1)).Sum)
+	require.EqualValues(t, 4, r.Stats().Forgotten)
+	o := gossip.New(gossip.Config{Name: 2, Records: 16})
+	o.Joined(noon, 1)
+	o.Add(noon, minute(1), 11, 2)
+	carry(t, noon, o, r, 2, 1)
+	require.EqualValues(t, 641, look(r, minute(1)).Sum, "one that has joined keeps its place")
+}
+
+// Many records go in several batches and chunks.
+func TestManyRecords(t *testing.T) {
+	a, b := gossip.New(gossip.Config{Name: 1}), gossip.New(gossip.Config{Name: 2})
+	a.Joined(noon, 2)
+	a.Ready(noon)
+	const n = 10_000
+	key := func(i int) gossip.Limit {
+		l := minute(1)
+		l.Key = uint64(i+1) * 0x9e3779b97f4a7c15
+		return l
+	}
+	for i := range n {
+		a.Add(noon, key(i), 2, 2)
+	}
+	batches := 0
+	for now := noon; !a.Drained(); now = now.Add(5 * ms) {
+		carry(t, now, a, b, 1, 2)
+		batches++
+	}
+	require.Greater(t, batches, 3)
+	c, chunks := gossip.New(gossip.Config{Name: 3}), 0
+	for from, more := uint32(0), true; more; more = from > 0 {
+		chunk, next := b.Chunk(noon, from)
+		require.LessOrEqual(t, len(chunk), gossip.MaxBatch)
+		require.NoError(t, c.TakeOver(noon, chunk))
+		from = next
+		chunks++
+	}
+	require.Greater(t, chunks, 3)
+	for i := range n {
+		require.EqualValues(t, 2, look(b, key(i)).Sum)
+		require.EqualValues(t, 2, look(c, key(i)).Sum)
+	}
+}
+
+// What is malformed changes nothing, and nothing that a peer sends panics.
+func FuzzHear(f *testing.F) {
+	a, _ := two()
+	a.Add(noon, minute(1), 5, 2)
+	batch := a.Batch(noon, 2)
+	chunk, _ := a.Chunk(noon, 0)
+	f.Add(batch)
+	f.Add(chunk)
+	f.Add(append(batch, 1))
+	f.Add([]byte{2})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, b := two()
+		_, _, err := b.Hear(noon, 1, data)
+		if err != nil {
+			require.Zero(t, b.Stats().Records)
+		}
+		if err := b.TakeOver(noon, data); err == nil {
+			again, _ := b.Chunk(noon, 0)
+			require.NoError(t, b.TakeOver(noon, again))
+		}
+		h := look(b, minute(1))
+		require.LessOrEqual(t, h.Sum, uint32(1<<31-1))
+	})
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gossip_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/proof/kit"
+)
+
+const (
+	sec = time.Second
+	ms  = time.Millisecond
+)
+
+// A player sends the requests of one client, honest or not, in the first twenty seconds.
+type player struct {
+	name   string
+	honest bool // it echoes its newest token
+	play   func(w *world, l int64, r *rand.Rand)
+}
+
+func each(w *world, from, to, gap time.Duration, f func(k int)) {
+	k := 0
+	for t := from; t < to; t += gap {
+		n := k
+		w.at(t, func() { f(n) })
+		k++
+	}
+}
+
+// loop asks again as soon as it was answered, and slower the more often it was refused.
+func loop(w *world, place func() int, echo bool) {
+	var token limiter.Tally
+	refused := 0
+	var next func()
+	next = func() {
+		if w.now > 20*sec {
+			return
+		}
+		shown := limiter.Tally{}
+		if echo {
+			shown = token
+		}
+		w.ask(place(), 1, shown, func(ok bool, t limiter.Tally) {
+			token = t
+			pause := 400 * time.Microsecond
+			if !ok {
+				refused++
+				pause = 2 * ms * time.Duration(min(refused, 50))
+			}
+			w.after(pause, next)
+		})
+	}
+	next()
+}
+
+var players = []player{
+	{"floods all at once", false, func(w *world, l int64, r *rand.Rand) {
+		for _, at := range []time.Duration{sec, 9990 * ms, 10010 * ms, 15 * sec} {
+			for i := range w.n {
+				for k := range 2 * l {
+					w.at(at+time.Duration(k)*10*time.Microsecond, func() { w.ask(i, 1, limiter.Tally{}, nil) })
+				}
+			}
+		}
+	}},
+	{"goes round", false, func(w *world, l int64, r *rand.Rand) {
+		each(w, 0, 20*sec, 500*ms/time.Duration(l), func(k int) { w.ask(k%w.n, 1, limiter.Tally{}, nil) })
+	}},
+	{"spends one after the other", false, func(w *world, l int64, r *rand.Rand) {
+		each(w, 0, 20*sec, 500*ms/time.Duration(l), func(k int) { w.ask(k/int(2*l)%w.n, 1, limiter.Tally{}, nil) })
+	}},
+	{"asks each in a loop", false, func(w *world, l int64, r *rand.Rand) {
+		for i := range w.n {
+			loop(w, func() int { return i }, false)
+			loop(w, func() int { return i }, false)
+		}
+	}},
+	{"sends a trickle below the slack, then a flood", false, func(w *world, l int64, r *rand.Rand) {
+		each(w, 0, 20*sec, 110*ms, func(k int) { w.ask(k%w.n, 1, limiter.Tally{}, nil) })
+		for _, at := range []time.Duration{9500 * ms, 12 * sec} {
+			w.at(at, func() {
+				for i := range w.n {
+					for range l {
+						w.ask(i, 1, limiter.Tally{}, nil)
+					}
+				}
+			})
+		}
+	}},
+	{"fills one up to the edge, then all in one moment", false, func(w *world, l int64, r *rand.Rand) {
+		for _, b := range []time.Duration{500 * ms, 10500 * ms} {
+			for k := range l - 1 - r.Int64N(min(l-1, 4)+0) {
+				w.at(b+6*ms*time.Duration(k), func() { w.ask(0, 1, limiter.Tally{}, nil) })
+			}
+			at := b + 6*ms*time.Duration(l) + time.Duration(r.IntN(1000))*time.Microsecond
+			for i := range w.n {
+				for range l {
+					w.at(at, func() { w.ask(i, 1, limiter.Tally{}, nil) })
+				}
+			}
+		}
+	}},
+	{"moves on where it waits", false, func(w *world, l int64, r *rand.Rand) {
+		place := 0
+		each(w, 0, 20*sec, 700*time.Microsecond+time.Duration(r.IntN(2000))*time.Microsecond, func(int) {
+			was := w.waited
+			w.ask(place, 1, limiter.Tally{}, nil)
+			if w.waited > was {
+				place = (place + 1) % w.n
+			}
+		})
+	}},
+	{"asks where windows end and begin", false, func(w *world, l int64, r *rand.Rand) {
+		for _, b := range []time.Duration{9900 * ms, 19900 * ms} {
+			each(w, b, b+200*ms, 500*time.Microsecond, func(int) { w.ask(r.IntN(w.n), 1, limiter.Tally{}, nil) })
+		}
+	}},
+	{"asks the newest process", false, func(w *world, l int64, r *rand.Rand) {
+		each(w, 0, 20*sec, 2*ms+time.Duration(r.IntN(3000))*time.Microsecond, func(int) {
+			newest := w.procs[0]
+			for _, p := range w.procs {
+				if p.began > newest.began {
+					newest = p
+				}
+			}
+			w.ask(newest.place, 1, limiter.Tally{}, nil)
+		})
+	}},
+	{"echoes, one after another", true, func(w *world, l int64, r *rand.Rand) { loop(w, func() int { return r.IntN(w.n) }, true) }},
+	{"echoes, six at once", true, func(w *world, l int64, r *rand.Rand) {
+		for range 6 {
+			loop(w, func() int { return r.IntN(w.n) }, true)
+		}
+	}},
+	{"echoes to one", true, func(w *world, l int64, r *rand.Rand) { loop(w, func() int { return 0 }, true) }},
+	{"echoes, politely", true, func(w *world, l int64, r *rand.Rand) {
+		var token limiter.Tally
+		each(w, 0, 20*sec, 11*sec/time.Duration(l), func(int) {
+			w.ask(r.IntN(w.n), 1, token, func(_ bool, t limiter.Tally) { token = t })
+		})
+	}},
+	{"shows old tokens", false, func(w *world, l int64, r *rand.Rand) {
+		var got []limiter.Tally
+		each(w, 0, 20*sec, 700*ms/time.Duration(l), func(int) {
+			t := limiter.Tally{}
+			if len(got) > 0 && r.IntN(3) > 0 {
+				t = got[r.IntN(len(got))]
+			}
+			w.ask(r.IntN(w.n), 1, t, func(ok bool, t limiter.Tally) { got = append(got, t) })
+		})
+	}},
+	{"sends what is dear and what is cheap", false, func(w *world, l int64, r *rand.Rand) {
+		for range 30 * l {
+			w.at(time.Duration(r.Int64N(int64(20*sec))), func() { w.ask(r.IntN(w.n), 1+r.Int64N(min(l, 5)), limiter.Tally{}, nil) })
+		}
+	}},
+	{"sends a third of the limit at once", false, func(w *world, l int64, r *rand.Rand) {
+		for range 100 {
+			at := time.Duration(r.Int64N(int64(20 * sec)))
+			for i := range w.n {
+				w.at(at, func() { w.ask(i, max(1, l/3), limiter.Tally{}, nil) })
+			}
+		}
+	}},
+	{"has half given back", false, func(w *world, l int64, r *rand.Rand) {
+		for range 40 * l {
+			w.at(time.Duration(r.Int64N(int64(20*sec))), func() {
+				i, cost := r.IntN(w.n), 1+r.Int64N(min(4, max(1, l/2)))
+				p := w.procs[i]
+				w.ask(i, cost, limiter.Tally{}, func(ok bool, t limiter.Tally) {
+					then := p.clock()
+					back := r.Int64N(cost + 1)
+					if !ok || back == 0 || t[0].At != p.window(0) {
+						return
+					}
+					w.after(time.Duration(r.IntN(50))*ms, func() {
+						if p.window(0) == then.UnixMicro()/w.limits[0].Window.Microseconds() {
+							w.refund(p, then, back)
+						}
+					})
+				})
+			})
+		}
+	}},
+	{"sends bursts", false, func(w *world, l int64, r *rand.Rand) {
+		for range 40 {
+			at, i := time.Duration(r.Int64N(int64(20*sec))), r.IntN(w.n)
+			for range r.IntN(int(l) + 2) {
+				w.at(at+time.Duration(r.IntN(2000))*time.Microsecond, func() { w.ask(i, 1, limiter.Tally{}, nil) })
+			}
+		}
+	}},
+}
+
+// A fate is what becomes of the processes and of their network.
+type fate struct {
+	name  string
+	set   func(s *setting)
+	play  func(w *world, r *rand.Rand)
+	parts int64 // that do not hear each other
+}
+
+var fates = []fate{
+	{"quiet", nil, nil, 1},
+	{"slow", func(s *setting) { s.slow = 0.3 }, nil, 1},
+	{"loss", func(s *setting) { s.slow, s.loss = 0.1, 0.2 }, nil, 1},
+	{"skew", func(s *setting) { s.skew = sec }, nil, 1},
+	{"deploy", nil, func(w *world, r *rand.Rand) { inTurn(w, r, true) }, 1},
+	{"deploy, loss, skew", func(s *setting) { s.loss, s.skew = 0.05, sec }, func(w *world, r *rand.Rand) { inTurn(w, r, true) }, 1},
+	{"crash in turn", nil, func(w *world, r *rand.Rand) { inTurn(w, r, false) }, 1},
+	{"crashes", func(s *setting) { s.loss = 0.05 }, func(w *world, r *rand.Rand) {
+		for range 1 + r.IntN(4) {
+			w.at(time.Duration(r.Int64N(int64(20*sec))), func() { w.restart(r.IntN(w.n), r.IntN(2) == 0) })
+		}
+	}, 1},
+	{"two parts", nil, func(w *world, r *rand.Rand) {
+		from := time.Duration(r.Int64N(int64(10 * sec)))
+		to, half := from+time.Duration(r.Int64N(int64(10*sec))), 1+r.IntN(w.n-1)
+		w.cut = func(a, b int) bool { return w.now > from && w.now < to && (a < half) != (b < half) }
+	}, 2},
+	{"two that do not hear each other", nil, func(w *world, r *rand.Rand) {
+		from := time.Duration(r.Int64N(int64(10 * sec)))
+		to := from + time.Duration(r.Int64N(int64(10*sec)))
+		w.cut = func(a, b int) bool { return w.now > from && w.now < to && a+b == 1 }
+	}, 2},
+}
+
+func inTurn(w *world, r *rand.Rand, farewell bool) {
+	at, gap := sec+time.Duration(r.Int64N(int64(6*sec))), 20*ms+time.Duration(r.Int64N(int64(800*ms)))
+	for i := range w.n {
+		w.at(at+gap*time.Duration(i), func() { w.restart(i, farewell) })
+	}
+}
+
+func slackOf(n int, l int64) int64 {
+	if l < 2*int64(n) {
+		return 1
+	}
+	return max(2, (l+49)/50)
+}
+
+// What clients get of processes that hear each other: nobody under its limit is refused, and no more is admitted than
+// L + (N+C−1)·max(f, cost) in a window, or P·L and as much where a cut makes P parts.
+func TestRule(t *testing.T) {
+	seeds := 1
+	if kit.Whole() {
+		seeds = 8
+	}
+	for fi, fate := range fates {
+		t.Run(fate.name, func(t *testing.T) {
+			var asked, wrong, soon, busy, honestBusy, honest, waited, told, admitted int
+			worst, longest, late := -1e9, time.Duration(0), 0
+			for seed := range seeds {
+				for pi, player := range players {
+					r := rand.New(rand.NewPCG(uint64(seed), uint64(1000*fi+pi)))
+					n, l := []int{2, 3, 5, 10}[r.IntN(4)], []int64{5, 20, 60, 100, 300}[r.IntN(5)]
+					first := limiter.Limit{Algorithm: limiter.Algorithm(r.IntN(2)), Quota: l, Window: 10 * sec}
+					s := setting{n: n, limits: []limiter.Limit{first}}
+					if r.IntN(2) == 0 {
+						s.limits = append(s.limits, limiter.Limit{Algorithm: limiter.Algorithm(r.IntN(2)), Quota: l + l/2, Window: 30 * sec})
+					}
+					if fate.set != nil {
+						fate.set(&s)
+					}
+					w := newWorld(s, uint64(seed*100000+1000*fi+pi))
+					if fate.play != nil {
+						fate.play(w, r)
+					}
+					player.play(w, l, r)
+					w.run(22 * sec)
+					name := fmt.Sprintf("%s, %s, seed %d: N=%d L=%d %v", fate.name, player.name, seed, n, l, s.limits)
+					require.Zero(t, w.wrong, "refused under the limit: %s", name)
+					for i, limit := range s.limits {
+						parts := fate.parts
+						if w.late > 0 { // by many losses in a row: it has not heard
+							parts = max(parts, 2)
+						}
+						k := max(slackOf(n, limit.Quota), w.dearest)
+						for at, got := range w.gross[i] {
+							starts := int64(0)
+							for b, c := range w.begun {
+								if int64(time.Duration(b)*10*sec/limit.Window) == at || i == 0 && b == at {
+									starts += c
+								}
+							}
+							bound := parts*limit.Quota + (int64(n)-1+starts)*k
+							require.LessOrEqual(t, got, bound, "window %d of limit %d: %s, starts %d, late %d", at, i, name, starts, w.late)
+							worst = max(worst, float64(got-limit.Quota)/float64(bound-limit.Quota))
+						}
+					}
+					if player.honest {
+						honest, honestBusy = honest+w.asked, honestBusy+w.busy
+					}
+					late += min(w.late, 1)
+					asked, wrong, soon, busy, waited, told = asked+w.asked, wrong+w.wrong, soon+w.soon, busy+w.busy, waited+w.waited, told+w.told
+					admitted += w.asked - w.refused
+					longest = max(longest, w.longest)
+				}
+			}
+			t.Logf("asked %d, refused before a refund was heard of %d, waited %d (longest %v), busy %d, of honest %d of %d; batches %d (%.2f a request admitted), slack used %.2f; in %d runs a peer was late",
+				asked, soon, waited, longest, busy, honestBusy, honest, told, float64(told)/float64(admitted), worst, late)
+		})
+	}
+}

@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tallystick/tallystick/internal/gossip"
+)
+
+const (
+	tendEvery   = 250 * time.Millisecond
+	statusEvery = time.Second
+	patience    = time.Minute     // a list may differ, or lack this process, for as long as a deploy takes
+	skew        = 5 * time.Second // of clocks
+	greeting    = 2 * time.Second // for a connection until the other end has shown a secret
+	strangers   = 256             // connections at most that have not
+)
+
+// A peer is one start of another process.
+type peer struct {
+	name    uint64
+	address string
+	wire    *wire // nil: there is no connection now
+	late    bool
+	heard   time.Time // the last frame
+	status  time.Time // the last that it was sent
+	asked   bool      // a batch on this wire has no answer
+	differs time.Time // since when it has another list
+
+	// Our era is another each time that this process begins anew with the peer, which then asks for our records.
+	era     uint64
+	theirs  uint64 // era, as it has told; 0: not yet. When it tells one, it tells us what it counts from then on
+	pulled  uint64 // the era of theirs whose records were asked for
+	ready   bool   // it has the records of its fleet
+	pulling bool
+	place   uint32 // of the chunk that it is asked for
+}
+
+// A Group is this process among its peers. It is safe for concurrent use.
+type Group struct {
+	cfg      Config
+	records  *gossip.Records
+	ours     hello
+	alarms   *alarms
+	dns      resolver
+	listener net.Listener
+	wake     chan struct{} // something is to be told
+	news     chan struct{} // Open and Close look again
+
+	ctx   context.Context
+	stop  context.CancelFunc
+	ended sync.WaitGroup
+	once  sync.Once
+	err   error // of Close
+
+	mu        sync.Mutex
+	rings     []func() // alarms that are written when mu is unlocked: a log may be slow
+	roster    roster
+	peers     map[uint64]*peer
+	era       uint64
+	due       time.Time // when run looks again
+	listedAt  time.Time // when the list had this process last
+	counted   time.Time // when it was last looked for evicted records
+	evicted   uint64    // as there were then
+	leaving   bool
+	unknown   [strangers]net.Conn // connections that have not shown a secret
+	next      int                 // where the next has its place
+	strangers uint64
+	gone      uint64
+}
+
+// unlock unlocks mu, and writes what there is to say.
+func (g *Group) unlock() {
+	rings := g.rings
+	g.rings = nil
+	g.mu.Unlock()
+	for _, ring := range rings {
+		ring()
+	}
+}
+
+// ring has an alarm written by unlock.
+func (g *Group) ring(of alarm, member string, args ...any) {
+	g.rings = append(g.rings, func() { g.alarms.ring(of, member, args...) })
+}
+
+// accept takes connections until the listener is closed.
+func (g *Group) accept() {
+	for {
+		conn, err := g.listener.Accept()
+		g.mu.Lock()
+		switch leaving := g.leaving; {
+		case err == nil:
+			i := g.next % strangers
+			g.next++
+			if g.unknown[i] != nil {
+				_ = g.unknown[i].Close() // it has had its place for longest; a peer needs one for milliseconds
+			}
+			g.unknown[i] = conn
+			g.ended.Go(func() { g.serve(conn, &g.unknown[i]) })
+			g.mu.Unlock()
+		case leaving:
+			g.mu.Unlock()
+			return
+		default:
+			g.ring(deafAlarm, "", "error", err)
+			g.unlock()
+			select {
+			case <-g.ctx.Done():
+			case <-time.After(tendEvery):
+			}
+		}
+	}
+}
+
+// serve hears a connection of another.
+func (g *Group) serve(conn net.Conn, place *net.Conn) {
+	var kind byte
+	var content []byte
+	w, err := g.shake(conn, "", receive)
+	if err == nil { // a recorded hello is good, but only an end that has the secret can make the first frame
+		kind, content, err = w.read()
+	}
+	g.mu.Lock()
+	if *place == conn {
+		*place = nil
+	}
+	if w == nil {
+		g.strangers++
+	}
+	if errors.Is(err, errStranger) || errors.Is(err, errMalformed) { // others do no more than see whether the port is open
+		from, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
+		g.ring(strangerAlarm, "", "from", from, "error", err)
+	}
+	g.unlock()
+	if err != nil {
+		_ = conn.Close()
+	} else if p := g.meet(w); p != nil && g.handle(p, w, kind, content) {
+		g.hear(p, w)
+	}
+}
+
+// dial greets an address, and hears what answers there.
+func (g *Group) dial(t *target) {
+	ctx, cancel := context.WithTimeout(g.ctx, greeting)
+	defer cancel()
+	var w *wire
+	conn, err := g.cfg.Dial(ctx, "tcp", t.address)
+	if err == nil {
+		unless := context.AfterFunc(g.ctx, func() { _ = conn.Close() })
+		if w, err = g.shake(conn, t.address, greet); err != nil {
+			_ = conn.Close()
+		}
+		unless()
+	}
+	var p *peer
+	if err == nil {
+		p = g.meet(w)
+	}
+	g.mu.Lock()
+	t.dialing, t.err = false, err
+	if err == nil {
+		t.name, t.answered = w.theirs.name, time.Now()
+	}
+	g.mu.Unlock()
+	poke(g.news)
+	if p != nil {
+		g.hear(p, w)
+	}
+}
+
+// shake has both ends show a secret. There is a wire with an error if the other end has one and speaks another version.
+func (g *Group) shake(conn net.Conn, address string, say func(io.ReadWriter, hello, [][]byte) (*session, error)) (*wire, error) {
+	_ = conn.SetDeadline(time.Now().Add(greeting))
+	ours, secured := g.ours, conn
+	ours.address = g.cfg.here(conn)
+	if c := g.cfg.TLS; c != nil && address == "" {
+		secured = tls.Server(conn, c)
+	} else if c != nil {
+		c = c.Clone()
+		if c.ServerName == "" {
+			c.ServerName, _, _ = net.SplitHostPort(address)
+		}
+		secured = tls.Client(conn, c)
+	}
+	s, err := say(secured, ours, g.cfg.Secrets)
+	if s == nil {
+		return nil, err
+	}
+	if err != nil {
+		g.alarms.ring(versionAlarm, s.theirs.address, "error", err)
+	}
+	return newWire(s, conn, secured, address != ""), err
+}
+
+// meet takes a wire for the one of its peer. Where both ends have dialed, both keep what the lesser name has dialed.
+// It returns nil if it has closed the wire.
+func (g *Group) meet(w *wire) *peer {
+	g.mu.Lock()
+	defer g.unlock()
+	now, name := time.Now(), w.theirs.name
+	p := g.peers[name]
+	lives := p != nil && p.wire != nil && now.Sub(p.heard) < 2*statusEvery
+	if name == g.ours.name || g.leaving || p == nil && len(g.peers) >= maxMembers || lives && p.wire.dialed != w.dialed && w.dialed != (g.ours.name < name) {
+		w.close()
+		return nil
+	}
+	if p == nil {
+		p = &peer{name: name, address: w.theirs.address}
+		g.peers[name] = p
+		g.begin(p)
+	} else if p.asked {
+		g.records.Lost(name)
+	}
+	if p.wire != nil {
+		p.wire.close()
+	}
+	if w.theirs.fingerprint != g.ours.fingerprint {
+		g.ring(secretsAlarm, p.address)
+	}
+	p.wire, p.asked, p.heard = w, false, now
+	_ = w.w.SetDeadline(time.Time{})
+	g.ended.Go(w.write)
+	g.say(p)
+	if p.pulling {
+		g.pull(p)
+	}
+	poke(g.wake)
+	poke(g.news)
+	return p
+}
+
+// begin begins anew with a peer: it is to ask for all records.
+func (g *Group) begin(p *peer) {
+	g.era++
+	p.era = g.era
+	g.records.Joined(g.cfg.Now(), p.name)
+}
+
+// say sends a peer how this process is.
+func (g *Group) say(p *peer) {
+	if p.wire == nil {
+		return
+	}
+	p.status = time.Now()
+	b := binary.BigEndian.AppendUint64(nil, uint64(g.cfg.Now().UnixMilli()))
+	b = binary.BigEndian.AppendUint64(b, g.roster.digest)
+	b = binary.BigEndian.AppendUint64(b, p.era)
+	ready := byte(0)
+	if g.records.IsReady() {
+		ready = 1
+	}
+	p.wire.send(statusFrame, append(b, ready), nil)
+}
+
+// pull asks a peer for all of its records, beginning with the first chunk.
+func (g *Group) pull(p *peer) {
+	p.pulled, p.pulling, p.place = p.theirs, true, 0
+	g.want(p)
+}
+
+// want asks a peer for a chunk.
+func (g *Group) want(p *peer) {
+	if p.wire != nil {
+		p.wire.send(wantFrame, binary.BigEndian.AppendUint32(nil, p.place), nil)
+	}
+}
+
+// hear hears a peer until the wire ends.
+func (g *Group) hear(p *peer, w *wire) {
+	var err error
+	for good := true; good; {
+		var kind byte
+		var content []byte
+		_ = w.w.SetReadDeadline(time.Now().Add(silence))
+		kind, content, err = w.read()
+		good = err == nil && g.handle(p, w, kind, content)
+	}
+	w.close()
+	g.mu.Lock()
+	if errors.Is(err, errForged) || errors.Is(err, errLong) {
+		g.ring(malformedAlarm, p.address, "error", err)
+	}
+	if p.wire == w {
+		p.wire = nil
+	}
+	g.unlock()
+	poke(g.news)
+}
+
+// handle does what a frame asks for, and reports whether to go on.
+func (g *Group) handle(p *peer, w *wire, kind byte, content []byte) bool {
+	g.mu.Lock()
+	defer g.unlock()
+	if p.wire != w {
+		return false
+	}
+	p.heard = time.Now()
+	err := errFrame
+	switch {
+	case kind == tellFrame:
+		err = g.told(p, content)
+	case kind == answerFrame && p.asked:
+		p.asked = false
+		var back bool
+		if back, err = g.records.Answered(g.cfg.Now(), p.name, content); back {
+			p.late = false
+			g.ring(backAlarm, p.address)
+		}
+		if at, ok := g.records.Next(g.cfg.Now()); ok && at.Before(g.due) {
+			poke(g.wake)
+		}
+	case kind == statusFrame && len(content) == 25:
+		g.learn(p, content)
+		err = nil
+	case kind == wantFrame && len(content) == 4:
+		chunk, next := g.records.Chunk(g.cfg.Now(), binary.BigEndian.Uint32(content))
+		w.send(chunkFrame, binary.BigEndian.AppendUint32(content, next), chunk)
+		err = nil
+	case kind == chunkFrame && len(content) >= 8 && p.pulling && p.place == binary.BigEndian.Uint32(content):
+		if err = g.records.TakeOver(g.cfg.Now(), content[8:]); err == nil {
+			if p.place = binary.BigEndian.Uint32(content[4:]); p.place == 0 {
+				p.pulling = false
+			} else {
+				g.want(p)
+			}
+		}
+	case kind == farewellFrame:
+		g.forget(p)
+		if i := slices.IndexFunc(g.roster.targets, func(t *target) bool { return t.name == p.name }); i >= 0 {
+			g.roster.targets[i].answered = p.heard.Add(patience) // lists have it for a while
+		}
+		return false
+	}
+	if err != nil {
+		g.ring(malformedAlarm, p.address, "error", err)
+		return false
+	}
+	poke(g.news)
+	return true
+}
+
+var errFrame = errors.New("a frame that it may not send now")
+
+// told hears a batch.
+func (g *Group) told(p *peer, batch []byte) error {
+	answer, ahead, err := g.records.Hear(g.cfg.Now(), p.name, batch)
+	if err != nil {
+		return err
+	}
+	if ahead != 0 {
+		g.ring(clockAlarm, p.address, "ahead", ahead)
+	}
+	p.wire.send(answerFrame, nil, answer)
+	return nil
+}
+
+// learn reads how a peer is. A frame may be read late, but never before it was written: so a clock that seems behind is
+// for the other end to tell.
+func (g *Group) learn(p *peer, content []byte) {
+	if ahead := time.UnixMilli(int64(binary.BigEndian.Uint64(content))).Sub(g.cfg.Now()); ahead > skew {
+		g.ring(clockAlarm, p.address, "ahead", ahead.Round(time.Second))
+	}
+	switch digest := binary.BigEndian.Uint64(content[8:]); {
+	case digest == g.roster.digest || g.roster.list == nil:
+		p.differs = time.Time{}
+	case p.differs.IsZero():
+		p.differs = p.heard
+	case p.heard.Sub(p.differs) > patience:
+		g.ring(listsAlarm, p.address, "ours", g.roster.list)
+	}
+	p.theirs, p.ready = binary.BigEndian.Uint64(content[16:]), content[24] == 1
+	if p.theirs != p.pulled && g.records.IsReady() {
+		g.pull(p)
+	}
+}
+
+// forget drops a peer.
+func (g *Group) forget(p *peer) {
+	if p.wire != nil {
+		p.wire.close()
+	}
+	delete(g.peers, p.name)
+	g.records.Gone(g.cfg.Now(), p.name)
+}
+
+// run tells, and tends, until the group is closed.
+func (g *Group) run() {
+	tick, due := time.NewTicker(tendEvery), time.NewTimer(0)
+	defer tick.Stop()
+	defer due.Stop()
+	for {
+		select {
+		case <-g.ctx.Done():
+			return
+		case <-g.wake:
+		case <-due.C:
+		case <-tick.C:
+			g.tend()
+		}
+		due.Reset(max(g.tell(), time.Millisecond))
+	}
+}
+
+// tell tells all peers what is due, and returns how long it is until the next is.
+func (g *Group) tell() time.Duration {
+	g.mu.Lock()
+	defer g.unlock()
+	now := g.cfg.Now()
+	if at, ok := g.records.Next(now); ok && !at.After(now) {
+		g.tellAll(now)
+	}
+	at, ok := g.records.Next(now)
+	if !ok {
+		at = now.Add(tendEvery)
+	}
+	g.due = at
+	return at.Sub(now)
+}
+
+// tellAll tells each peer what it is to be told.
+func (g *Group) tellAll(now time.Time) {
+	for _, name := range g.records.Expire(now) {
+		if p := g.peers[name]; p != nil {
+			p.late = true
+			g.ring(lateAlarm, p.address)
+		}
+	}
+	for name, p := range g.peers {
+		// A batch for a peer without a connection is under way until there is one: so the peer becomes late.
+		if batch := g.records.Batch(now, name); batch != nil {
+			if p.asked = true; p.wire != nil {
+				p.wire.send(tellFrame, nil, batch)
+			}
+		}
+	}
+}
+
+// tend greets what the list has and this process does not hear, and drops what is silent.
+func (g *Group) tend() {
+	g.mu.Lock()
+	defer g.unlock()
+	now := time.Now()
+	for _, t := range g.roster.targets {
+		p := g.peers[t.name]
+		switch {
+		case t.name == g.ours.name:
+			g.listedAt = now
+		case p != nil && p.wire != nil:
+			t.answered = now
+		case !t.dialing && !g.leaving:
+			t.dialing = true
+			g.ended.Go(func() { g.dial(t) })
+		}
+		if t.name != g.ours.name && now.Sub(t.answered) > silence && p == nil {
+			g.ring(goneAlarm, t.address, "error", t.err)
+		}
+	}
+	if g.roster.list != nil && !g.leaving && now.Sub(g.listedAt) > patience {
+		g.ring(unlistedAlarm, "", "list", g.roster.list)
+	}
+	if now.Sub(g.counted) >= silence { // it looks at all records
+		g.counted = now
+		if evicted := g.records.Stats().Evicted; evicted > g.evicted {
+			g.evicted = evicted
+			g.ring(fullAlarm, "", "evicted", evicted)
+		}
+	}
+	for _, p := range g.peers {
+		if now.Sub(p.heard) > silence {
+			g.gone++
+			g.ring(goneAlarm, p.address)
+			g.forget(p)
+			continue
+		}
+		if now.Sub(p.status) >= statusEvery {
+			g.say(p)
+		}
+	}
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/kit"
+)
+
+func addresses(n int) (list []string) {
+	for i := range n {
+		list = append(list, fmt.Sprintf("10.0.%d.%d:9000", i/250, i%250+1))
+	}
+	return list
+}
+
+// A fleet that starts at once is ready in a moment, and hears itself over one connection a pair.
+func TestAFleetHearsItself(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 10} {
+		kit.RunBubble(t, fmt.Sprint(n), func(t *testing.T) {
+			w := newWorld(t)
+			all := w.fleet(addresses(n)...)
+			for _, m := range all {
+				require.Less(t, m.took, 400*time.Millisecond)
+				require.NotContains(t, m.log.String(), "code=")
+				require.Len(t, m.Stats().Heard, n-1)
+			}
+			time.Sleep(time.Second)
+			require.Equal(t, n*(n-1)/2, w.open())
+			require.LessOrEqual(t, w.dials, n*n, "each dials each, itself too, once at most")
+			for _, m := range all {
+				m.add(1)
+			}
+			time.Sleep(20 * time.Millisecond)
+			for _, m := range all {
+				require.EqualValues(t, n, m.sum())
+			}
+			closeAll(all...)
+			for _, m := range all {
+				require.Empty(t, m.log.String())
+			}
+		})
+	}
+}
+
+// until waits, for at most a minute of the bubble, until something is so, and returns how long that took.
+func until(t *testing.T, so func() bool) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for !so() {
+		require.Less(t, time.Since(began), time.Minute)
+		time.Sleep(time.Millisecond)
+	}
+	return time.Since(began)
+}
+
+// A process that starts has the records of a peer before Open returns, of those too that have ended.
+func TestANewcomerTakesOverTheRecords(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w, list := newWorld(t), addresses(4)
+		all := w.fleet(list[:3]...)
+		for i, m := range all {
+			m.add(int64(i + 1))
+		}
+		time.Sleep(time.Second)
+		w.kill(all[2])
+		late := w.start(list[3], members(list...))
+		require.EqualValues(t, 6, late.sum())
+		require.Less(t, late.took, 400*time.Millisecond)
+		late.add(10)
+		all[0].add(100)
+		time.Sleep(50 * time.Millisecond)
+		require.EqualValues(t, 116, late.sum())
+		require.EqualValues(t, 116, all[0].sum())
+		closeAll(all[0], all[1], late)
+	})
+}
+
+// The records of a process that is starting itself are none.
+func TestANewcomerAsksNoNewcomer(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w, list := newWorld(t), addresses(8)
+		old := w.start(list[0], members(list[:1]...))
+		old.add(5)
+		w.cut(away(list[0], list[1:7]...))
+		starting := make(chan *member)
+		for _, address := range list[1:7] {
+			go func() { starting <- w.start(address, members(list...)) }()
+		}
+		time.Sleep(100 * time.Millisecond)
+		last := w.start(list[7], members(list...))
+		require.Equal(t, 5, last.sum(), "it has met all")
+		for range list[1:7] {
+			m := <-starting
+			require.Equal(t, 5, m.sum(), "it has them of the last, which has taken them over")
+			defer closeAll(m)
+		}
+		w.cut(nil)
+		closeAll(old, last)
+	})
+}
+
+// Without an answer a process starts after a second, and says so.
+func TestAloneAfterASecond(t *testing.T) {
+	for name, silent := range map[string]bool{"nothing listens": false, "it does not answer": true} {
+		kit.RunBubble(t, name, func(t *testing.T) {
+			w, list := newWorld(t), addresses(2)
+			if silent {
+				w.cut(away(list[0], list[1]))
+			}
+			m := w.start(list[0], members(list...))
+			require.InDelta(t, time.Second, m.took, float64(100*time.Millisecond))
+			require.Contains(t, m.log.String(), "code=peers-alone")
+			require.True(t, m.records.IsReady())
+			time.Sleep(silence)
+			require.Contains(t, m.log.String(), "code=peers-gone member=10.0.0.2:9000 ")
+			w.cut(nil)
+			second := w.start(list[1], members(list...))
+			until(t, func() bool { return len(m.Stats().Heard) == 1 })
+			closeAll(m, second)
+		})
+	}
+}
+
+// A peer that does not answer is late after 0.1 s, and dropped after 10. The others hear each other all the time, and
+// when it is back it hears what it has missed.
+func TestASilentPeerHoldsUpNoOther(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		cut  time.Duration
+		code string
+	}{{"for a second", time.Second, "peers-late"}, {"for a minute", time.Minute, "peers-gone"}} {
+		kit.RunBubble(t, test.name, func(t *testing.T) {
+			w, list := newWorld(t), addresses(3)
+			all := w.fleet(list...)
+			time.Sleep(time.Second)
+			w.cut(away(list[2], list[0], list[1]))
+			all[2].add(1000)
+			for i := range 100 {
+				all[0].add(1)
+				time.Sleep(10 * time.Millisecond)
+				require.EqualValues(t, i+1, all[1].sum(), "%d", i)
+			}
+			require.Contains(t, all[0].log.String(), "code=peers-late member=10.0.0.3:9000 ")
+			require.Equal(t, []string{list[2]}, all[0].Stats().Silent)
+			require.Equal(t, []string{list[1]}, all[0].Stats().Heard)
+			time.Sleep(test.cut - time.Second)
+			require.Contains(t, all[0].log.String(), "code="+test.code+" ")
+			w.cut(nil)
+			took := until(t, func() bool {
+				return all[2].sum() == 1100 && all[1].sum() == 1100 && all[0].sum() == 1100 && all[0].Stats().Silent == nil
+			})
+			require.Less(t, took, 2*time.Second)
+			synctest.Wait()
+			if test.code == "peers-late" {
+				require.Contains(t, all[0].log.String(), "code=peers-back member=10.0.0.3:9000 ")
+			}
+			time.Sleep(time.Second)
+			require.Equal(t, 3, w.open())
+			closeAll(all...)
+		})
+	}
+}
+
+// Connections that break are made anew, and nothing is lost.
+func TestConnectionsBreak(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w, list := newWorld(t), addresses(3)
+		all := w.fleet(list...)
+		for i := range 300 {
+			all[i%3].add(1)
+			if i%10 == 0 {
+				w.breaks(list[i%3], list[(i+1)%3])
+			}
+			time.Sleep(time.Duration(i%7) * time.Millisecond)
+		}
+		until(t, func() bool {
+			return all[0].sum() == 300 && all[1].sum() == 300 && all[2].sum() == 300
+		})
+		time.Sleep(time.Second)
+		require.Equal(t, 3, w.open())
+		closeAll(all...)
+	})
+}
+
+// Close tells what is not told, and its peers know at once that it has left. One that is silent holds it up for 0.4 s at most.
+func TestFarewell(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w, list := newWorld(t), addresses(3)
+		all := w.fleet(list...)
+		all[0].records.Add(time.Now(), counted(), 7, 100) // less than is told without a farewell
+		time.Sleep(time.Second)
+		require.Zero(t, all[1].sum())
+		began := time.Now()
+		require.NoError(t, all[0].Close(t.Context()))
+		require.Less(t, time.Since(began), 20*time.Millisecond)
+		require.EqualValues(t, 7, all[1].sum())
+		require.Equal(t, []string{list[2]}, all[1].Stats().Heard)
+		time.Sleep(30 * time.Second)
+		require.NotContains(t, all[1].log.String(), "code=", "lists have it for a while")
+		time.Sleep(time.Minute)
+		require.Contains(t, all[1].log.String(), "code=peers-gone member=10.0.0.1:9000 ", "it is on the list")
+
+		w.cut(away(list[1], list[2]))
+		all[1].add(1)
+		began = time.Now()
+		require.ErrorIs(t, all[1].Close(t.Context()), errUntold)
+		require.LessOrEqual(t, time.Since(began), farewellAfter)
+		require.ErrorIs(t, all[1].Close(t.Context()), errUntold, "the same")
+		w.cut(nil)
+		require.NoError(t, all[2].Close(t.Context()))
+	})
+}
+
+// A process that is started again at an address is another peer.
+func TestAnAddressIsStartedAgain(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w, list := newWorld(t), addresses(2)
+		all := w.fleet(list...)
+		for i := range 5 {
+			all[1].add(1)
+			time.Sleep(time.Second)
+			if i%2 == 0 {
+				w.kill(all[1])
+			} else {
+				closeAll(all[1])
+			}
+			all[1] = w.start(list[1], members(list...))
+			require.EqualValues(t, i+1, all[1].sum())
+			require.EqualValues(t, i+1, all[0].sum())
+		}
+		time.Sleep(silence + time.Second)
+		require.Equal(t, []string{list[1]}, all[0].Stats().Heard)
+		require.Empty(t, all[0].Stats().Silent)
+		closeAll(all...)
+	})
+}
+
+// Where only one end has dropped the other, both take over each other's records when they meet again: what the one has
+// told the rest meanwhile, the other does not know.
+func TestOneEndHasDroppedTheOther(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w, list := newWorld(t), addresses(3)
+		all := w.fleet(list...)
+		time.Sleep(time.Second)
+		w.cut(map[[2]string]bool{{list[1], list[0]}: true}) // of two directions
+		for range 100 {
+			all[0].add(1)
+			time.Sleep(103 * time.Millisecond)
+		}
+		require.Contains(t, all[0].log.String(), "code=peers-gone member=10.0.0.2:9000 ")
+		require.NotContains(t, all[1].log.String(), "code=peers-gone ")
+		w.cut(away(list[1], list[2])) // it has it from nobody else
+		time.Sleep(500 * time.Millisecond)
+		require.Equal(t, 100, all[1].sum())
+		require.NotContains(t, all[1].log.String(), "code=peers-gone ")
+		closeAll(all...)
+	})
+}
+
+// A record that is evicted is told of.
+func TestAFullTableIsTold(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		m := newWorld(t).start("10.0.0.1:9000", members("10.0.0.1:9000"))
+		for key := range uint64(17) { // of one set
+			l := counted()
+			l.Key += key
+			m.records.Add(time.Now(), l, 1, 1)
+		}
+		require.EqualValues(t, 1, m.Stats().Evicted)
+		time.Sleep(silence + time.Second)
+		require.Contains(t, m.log.String(), "code=peers-full evicted=1 ")
+		closeAll(m)
+	})
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/tallystick/tallystick/internal/gossip"
+)
+
+const (
+	aloneAfter    = time.Second            // without a peer that answers
+	greetFirst    = 300 * time.Millisecond // all that answer, before the records of one are asked for
+	recordsWithin = 5 * time.Second
+	farewellAfter = 400 * time.Millisecond // without acknowledgements
+)
+
+// Open listens, greets all that the list has, and takes over the records of one of them. It returns when requests may be
+// served: within a second if no peer answers, which the log tells. It reports all problems of cfg, each a
+// [storeless.ConfigError].
+func Open(cfg Config) (*Group, error) {
+	return open(cfg, net.DefaultResolver)
+}
+
+func open(cfg Config, dns resolver) (*Group, error) {
+	cfg, errs := cfg.withDefaults()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	listener := cfg.Listener
+	if listener == nil {
+		var err error
+		if listener, err = net.Listen("tcp", cfg.listens()); err != nil {
+			return nil, fmt.Errorf("peers: %w", err)
+		}
+	}
+	cfg.Self = cmp.Or(cfg.Self, ":"+portOf([]string{listener.Addr().String()}))
+	g := &Group{
+		cfg: cfg, alarms: newAlarms(cfg.Logger), dns: dns, listener: listener,
+		wake: make(chan struct{}, 1), news: make(chan struct{}, 1), peers: make(map[uint64]*peer), listedAt: time.Now(),
+	}
+	g.ctx, g.stop = context.WithCancel(context.Background())
+	var name [8]byte
+	_, _ = rand.Read(name[:]) // it never fails
+	key := derive(cfg.Secrets[0], nil, talliesKey)
+	g.ours = hello{version: version, name: binary.BigEndian.Uint64(name[:]) | 1, fingerprint: binary.BigEndian.Uint64(key[16:])}
+	g.records = gossip.New(gossip.Config{Name: g.ours.name, Key: [16]byte(key[:16]), Wake: func() { poke(g.wake) }})
+	g.ended.Go(g.accept)
+	g.ended.Go(g.run)
+	if cfg.Members != nil {
+		g.adopt(cfg.Members)
+	} else {
+		g.ask()
+		g.ended.Go(g.follow)
+	}
+	g.start()
+	return g, nil
+}
+
+// ask asks for the list. One that does not come leaves the last in force: it names the processes of a moment ago.
+func (g *Group) ask() {
+	ctx, cancel := context.WithTimeout(g.ctx, time.Second)
+	defer cancel()
+	find := g.cfg.Find
+	if find == nil {
+		find = func(ctx context.Context) ([]string, error) { return lookUp(ctx, g.dns, g.cfg.DNS, g.cfg.Self) }
+	}
+	list, err := find(ctx)
+	if err == nil {
+		list, err = listOf(list)
+	}
+	switch {
+	case g.ctx.Err() != nil:
+	case err != nil:
+		g.alarms.ring(listAwayAlarm, "", "error", err)
+	default:
+		g.adopt(list)
+	}
+}
+
+// follow asks again and again.
+func (g *Group) follow() {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-g.ctx.Done():
+			return
+		case <-tick.C:
+			g.ask()
+		}
+	}
+}
+
+// adopt takes a list, and greets what is new there.
+func (g *Group) adopt(list []string) {
+	g.mu.Lock()
+	if came, went, changed := g.roster.adopt(list, time.Now()); changed {
+		g.ring(membersAlarm, "", "members", len(list), "came", came, "went", went)
+	}
+	g.unlock()
+	g.tend()
+}
+
+// start takes over the records of a peer.
+func (g *Group) start() {
+	began := time.Now()
+	for {
+		done, alone := g.started(time.Since(began))
+		if done {
+			if alone {
+				g.alarms.ring(aloneAlarm, "")
+			}
+			break
+		}
+		look := time.NewTimer(tendEvery / 5)
+		select {
+		case <-g.news:
+		case <-look.C:
+		}
+		look.Stop()
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.records.Ready(g.cfg.Now())
+	for _, p := range g.peers {
+		p.pulled = p.theirs // the records of one are enough: each tells what it has counted since
+		g.say(p)
+	}
+}
+
+// started reports whether this process has the records of its fleet, or must do without.
+func (g *Group) started(waited time.Duration) (done, alone bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	waiting, silent := 0, g.roster.list == nil
+	for _, t := range g.roster.targets {
+		switch {
+		case t.name != 0:
+		case t.err == nil:
+			waiting++
+		default:
+			silent = true
+		}
+	}
+	var source, pulling *peer
+	for _, p := range g.peers {
+		switch {
+		case p.wire == nil:
+			silent = true
+		case p.theirs == 0:
+			waiting++
+		case p.pulling:
+			pulling = p
+		case p.pulled != 0:
+			return true, false
+		case p.ready:
+			source = p
+		}
+	}
+	switch {
+	case pulling != nil && time.Since(pulling.heard) < aloneAfter && waited < recordsWithin:
+	case waited >= aloneAfter:
+		return true, true
+	case waiting > 0 && waited < greetFirst:
+	case source != nil:
+		g.pull(source)
+	case waiting == 0 && !silent: // there are no others, or all of them are starting
+		return true, false
+	}
+	return false, false
+}
+
+// Records is for package middleware.
+func (g *Group) Records() *gossip.Records { return g.records }
+
+var errUntold = errors.New("peers: some peers have not acknowledged what this process has admitted")
+
+// Close tells the peers what they have not heard yet, waits for their acknowledgements until ctx ends or for 0.4 s, and
+// says farewell. It comes after [http.Server.Shutdown]. Its error says that a peer has not heard all.
+func (g *Group) Close(ctx context.Context) error {
+	g.once.Do(func() { g.err = g.leave(ctx) })
+	return g.err
+}
+
+func (g *Group) leave(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, farewellAfter)
+	defer cancel()
+	g.mu.Lock()
+	g.leaving = true
+	g.mu.Unlock()
+	_ = g.listener.Close()
+	g.records.Farewell(g.cfg.Now())
+	poke(g.wake)
+	if g.await(ctx, g.records.Drained); !g.records.Drained() {
+		err = errUntold
+	}
+	g.mu.Lock()
+	for _, p := range g.peers {
+		if p.late {
+			err = errUntold
+		}
+		if p.wire != nil {
+			p.wire.send(farewellFrame, nil, nil)
+		}
+	}
+	g.mu.Unlock()
+	g.await(ctx, func() bool { // each closes its end when it has read that
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return !slices.ContainsFunc(slices.Collect(maps.Values(g.peers)), func(p *peer) bool { return p.wire != nil && !p.late })
+	})
+	g.stop()
+	g.mu.Lock()
+	for _, conn := range g.unknown {
+		if conn != nil {
+			_ = conn.Close()
+		}
+	}
+	for _, p := range g.peers {
+		g.forget(p)
+	}
+	g.mu.Unlock()
+	g.ended.Wait()
+	return err
+}
+
+// await waits until something is so.
+func (g *Group) await(ctx context.Context, so func() bool) {
+	for !so() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.news:
+		}
+	}
+}

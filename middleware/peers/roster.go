@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxMembers is how many processes there are at most. Each has a connection to each: beyond thirty an exact counter is
+// cheaper.
+const maxMembers = 256
+
+// check reports whether an address is host:port.
+func check(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if n, notPort := strconv.ParseUint(port, 10, 16); err != nil || host == "" || notPort != nil || n == 0 {
+		return errors.New("must be host:port, with a port from 1 to 65535")
+	}
+	return nil
+}
+
+// listOf returns the addresses of a list in order, each once: the same list in whatever order it came.
+func listOf(addresses []string) ([]string, error) {
+	for _, a := range addresses {
+		if err := check(a); err != nil {
+			return nil, fmt.Errorf("%q %w", a, err)
+		}
+	}
+	list := slices.Compact(slices.Sorted(slices.Values(addresses)))
+	if len(list) < 1 || len(list) > maxMembers {
+		return nil, fmt.Errorf("must be 1 to %d addresses, not %d", maxMembers, len(list))
+	}
+	return list, nil
+}
+
+// portOf returns the port that all addresses have, if they have one.
+func portOf(addresses []string) (port string) {
+	for i, a := range addresses {
+		_, p, _ := net.SplitHostPort(a)
+		if i > 0 && p != port {
+			return ""
+		}
+		port = p
+	}
+	return port
+}
+
+// A resolver asks DNS: [net.Resolver].
+type resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+	LookupSRV(ctx context.Context, service, proto, name string) (string, []*net.SRV, error)
+}
+
+// lookUp returns the list by DNS. Of a host with addresses of both families each process has two: those of the family of
+// Self count, if it has one.
+func lookUp(ctx context.Context, dns resolver, name, self string) (list []string, err error) {
+	if strings.HasPrefix(name, "_") {
+		_, records, err := dns.LookupSRV(ctx, "", "", name)
+		for _, r := range records {
+			list = append(list, net.JoinHostPort(strings.TrimSuffix(r.Target, "."), strconv.Itoa(int(r.Port))))
+		}
+		return list, err
+	}
+	host, port, _ := net.SplitHostPort(name)
+	family := "ip"
+	if is, err := netip.ParseAddrPort(self); err == nil {
+		family = map[bool]string{true: "ip4", false: "ip6"}[is.Addr().Is4()]
+	}
+	ips, err := dns.LookupNetIP(ctx, family, host)
+	for _, ip := range ips {
+		list = append(list, net.JoinHostPort(ip.Unmap().String(), port))
+	}
+	return list, err
+}
+
+// A target is an address of the list.
+type target struct {
+	address  string
+	name     uint64 // of the process that has answered there last
+	dialing  bool
+	answered time.Time // the last time, or when it came onto the list
+	err      error     // why it did not
+}
+
+// A roster is the list of this process. A list says only which addresses are greeted.
+type roster struct {
+	list    []string // in order; nil: there was none yet
+	digest  uint64
+	changes uint64
+	at      time.Time // when it was told last
+	targets []*target
+}
+
+// adopt takes a list, which is in order. It reports what is new and what is gone, if that is not the first.
+func (r *roster) adopt(list []string, now time.Time) (came, went []string, changed bool) {
+	r.at = now
+	if slices.Equal(list, r.list) {
+		return nil, nil, false
+	}
+	sum := sha256.Sum256([]byte(strings.Join(list, "\n")))
+	r.digest = binary.BigEndian.Uint64(sum[:])
+	r.changes++
+	targets := make([]*target, len(list))
+	for i, address := range list {
+		j := slices.Index(r.list, address)
+		if j >= 0 {
+			targets[i] = r.targets[j]
+			continue
+		}
+		targets[i] = &target{address: address, answered: now}
+		came = append(came, address)
+	}
+	for _, address := range r.list {
+		if !slices.Contains(list, address) {
+			went = append(went, address)
+		}
+	}
+	changed = r.list != nil
+	r.list, r.targets = list, targets
+	return came, went, changed
+}

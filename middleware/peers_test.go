@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package middleware_test
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/gossip"
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// peering is a fleet of one policy whose instances hear each other, a millisecond away, in a bubble.
+type peering struct {
+	sites   []*site
+	records []*gossip.Records
+	deaf    atomic.Bool // nothing is carried, and nobody notices
+	wake    chan struct{}
+}
+
+func newPeering(t *testing.T, n int, cfg middleware.Config) *peering {
+	t.Helper()
+	f := &peering{wake: make(chan struct{}, 1)}
+	cfg.Now = time.Now
+	for i := range n {
+		s := newSite(t, cfg)
+		r := gossip.New(gossip.Config{Name: uint64(i + 1), Records: 1024, Wake: func() {
+			select {
+			case f.wake <- struct{}{}:
+			default:
+			}
+		}})
+		s.M.JoinPeers(r)
+		r.Ready(time.Now())
+		f.sites, f.records = append(f.sites, s), append(f.records, r)
+	}
+	for i, r := range f.records {
+		for j := range f.records {
+			if i != j {
+				r.Joined(time.Now(), uint64(j+1))
+			}
+		}
+	}
+	var ended sync.WaitGroup
+	stop := make(chan struct{})
+	ended.Go(func() { f.carry(stop) })
+	t.Cleanup(func() { close(stop); ended.Wait() })
+	return f
+}
+
+// carry takes batches to peers and answers back, until stop is closed.
+func (f *peering) carry(stop chan struct{}) {
+	for {
+		if !f.deaf.Load() {
+			type letter struct {
+				from, to int
+				b        []byte
+			}
+			var post []letter
+			for i, r := range f.records {
+				r.Expire(time.Now())
+				for j := range f.records {
+					if b := r.Batch(time.Now(), uint64(j+1)); b != nil {
+						post = append(post, letter{i, j, b})
+					}
+				}
+			}
+			for _, l := range post {
+				time.Sleep(time.Millisecond)
+				_, _, _ = f.records[l.to].Hear(time.Now(), uint64(l.from+1), l.b)
+				_, _ = f.records[l.from].Answered(time.Now(), uint64(l.to+1), nil)
+			}
+		}
+		pause := time.Hour
+		for _, r := range f.records {
+			if at, ok := r.Next(time.Now()); ok {
+				pause = min(pause, max(time.Until(at), time.Millisecond))
+			}
+		}
+		select {
+		case <-stop:
+			return
+		case <-f.wake:
+		case <-time.After(pause):
+		}
+	}
+}
+
+// admit sends n requests by turns to all, and returns how many were admitted.
+func (f *peering) admit(n int, options ...option) (passed int) {
+	for i := range n {
+		if send(f.sites[i%len(f.sites)], options...).StatusCode == http.StatusOK {
+			passed++
+		}
+	}
+	return passed
+}
+
+// settles waits until all that was admitted was told.
+func (f *peering) settles() { time.Sleep(time.Second) }
+
+func anHour(quota int64) middleware.Config {
+	cfg := contact(new(clock))
+	cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: quota, Window: time.Hour}}
+	return cfg
+}
+
+// What a client gets of three instances that hear each other: one that drops its tokens no more than one quota and what
+// the others have not heard of, and one that echoes all of its quota.
+func TestPeersAdmitOneQuota(t *testing.T) {
+	for name, options := range map[string]func(int) option{
+		"one address":         func(int) option { return from("192.0.2.7") },
+		"a network of IPv6":   func(int) option { return from("2001:db8:1:2::1") },
+		"at once, no tokens ": func(int) option { return from("192.0.2.8") },
+	} {
+		kit.RunBubble(t, name, func(t *testing.T) {
+			f := newPeering(t, 3, anHour(100))
+			got := f.admit(400, options(0))
+			require.GreaterOrEqual(t, got, 100)
+			require.LessOrEqual(t, got, 100+2*2)
+		})
+	}
+	kit.RunBubble(t, "an honest client has all of it", func(t *testing.T) {
+		f := newPeering(t, 3, anHour(100))
+		token := ""
+		for i := range 100 {
+			resp := send(f.sites[i%3], showing(token))
+			require.Equal(t, http.StatusOK, resp.StatusCode, "request %d", i)
+			token = tokenIn(resp)
+		}
+		require.Equal(t, http.StatusTooManyRequests, send(f.sites[0], showing(token)).StatusCode)
+	})
+	kit.RunBubble(t, "a burst", func(t *testing.T) {
+		f := newPeering(t, 3, anHour(100))
+		began := time.Now()
+		var wait sync.WaitGroup
+		for range 6 {
+			wait.Go(func() { require.Equal(t, http.StatusOK, send(f.sites[0]).StatusCode) })
+		}
+		wait.Wait()
+		require.Less(t, time.Since(began), 50*time.Millisecond, "those that wait are told of at once")
+	})
+}
+
+// A /56 and a /48 are counted by all peers together.
+func TestPeersCountNetworksTogether(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		cfg := anHour(5)
+		cfg.Net56Factor, cfg.Net48Factor = 2, 2
+		f := newPeering(t, 3, cfg)
+		got := 0
+		for i := range 40 {
+			got += f.admit(3, from("2001:db8:1:"+string("0123456789abcdef"[i%16])+"::1"))
+		}
+		require.GreaterOrEqual(t, got, 10)
+		require.LessOrEqual(t, got, 10+2*2, "the /56 holds them all")
+	})
+}
+
+// A request that peers have not made room for waits, and is answered 503 in the end: nothing was counted.
+func TestPeersThatAreSlow(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		cfg := anHour(100)
+		f := newPeering(t, 2, cfg)
+		f.deaf.Store(true)
+		require.Equal(t, 2, admitted(f.sites[0], 2))
+		began := time.Now()
+		resp := requireStatus(t, http.StatusServiceUnavailable, send(f.sites[0]))
+		require.Equal(t, 250*time.Millisecond, time.Since(began))
+		require.NotEmpty(t, resp.Header.Get("Retry-After"))
+		require.Equal(t, middleware.Overloaded, f.sites[0].Decisions.Last().Reason)
+		require.Equal(t, http.StatusOK, send(f.sites[0], from("192.0.2.9")).StatusCode, "nobody waits because of another's tally")
+		require.Equal(t, gossip.Stats{Records: 2, Unacked: 2, Waited: 1, Busy: 1}, f.records[0].Stats())
+
+		require.Equal(t, []uint64{2}, append(f.records[0].Expire(time.Now()), f.records[0].Expire(time.Now().Add(100*time.Millisecond))...))
+		require.Equal(t, http.StatusOK, send(f.sites[0]).StatusCode, "nobody waits for a peer that is late")
+		f.deaf.Store(false)
+		f.settles()
+		got := f.admit(100)
+		require.GreaterOrEqual(t, got, 97, "what was busy was not counted")
+		require.LessOrEqual(t, got, 97+2)
+	})
+}
+
+// No more requests wait for a tally than it has room for.
+func TestPeersNoCrowdWaits(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		f := newPeering(t, 2, anHour(5))
+		f.deaf.Store(true)
+		began := time.Now()
+		var wait sync.WaitGroup
+		var atOnce atomic.Int64
+		for range 20 {
+			wait.Go(func() {
+				if send(f.sites[0]).StatusCode == http.StatusServiceUnavailable && time.Since(began) == 0 {
+					atOnce.Add(1)
+				}
+			})
+		}
+		wait.Wait()
+		require.EqualValues(t, 20-2-3, atOnce.Load(), "two are admitted, and three have room")
+	})
+}
+
+// In shadow, and where it is only asked, nobody waits.
+func TestPeersNobodyWaitsInShadow(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		cfg := anHour(100)
+		cfg.Shadow = true
+		f := newPeering(t, 2, cfg)
+		f.deaf.Store(true)
+		began := time.Now()
+		require.Equal(t, 10, admitted(f.sites[0], 10))
+		require.Zero(t, time.Since(began))
+		require.EqualValues(t, 90, f.sites[0].Decisions.Last().Limits()[0].Remaining, "all are counted")
+	})
+	kit.Bubble(t, func(t *testing.T) {
+		cfg := anHour(100)
+		cfg.Limits = append(cfg.Limits, middleware.Limit{Name: "tried", Algorithm: middleware.FixedWindow, Quota: 4, Window: time.Minute, Shadow: true})
+		f := newPeering(t, 2, cfg)
+		require.Equal(t, 4, admitted(f.sites[0], 4))
+		f.settles()
+		f.deaf.Store(true)
+		require.Equal(t, 2, admitted(f.sites[1], 2), "a limit in shadow is full, and that of the hour has a slack of two")
+		began := time.Now()
+		require.True(t, peeked(t, f.sites[1].M, address("192.0.2.1")).Admitted)
+		require.Zero(t, time.Since(began))
+	})
+}
+
+// What is given back is the fleet's at once, and what costs more later is counted by all.
+func TestPeersSettle(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		cfg := metered(anHour(1), 100)
+		f := newPeering(t, 2, cfg)
+		for _, s := range f.sites {
+			s.Spy.Serve = settling(t, true)
+		}
+		require.Equal(t, http.StatusOK, send(f.sites[0], costs(80), settles(10)).StatusCode)
+		f.settles()
+		require.Equal(t, http.StatusOK, send(f.sites[1], costs(90), settles(20)).StatusCode, "70 came back")
+		f.settles()
+		require.Equal(t, http.StatusOK, send(f.sites[0], costs(1), settles(60)).StatusCode)
+		f.settles()
+		require.Equal(t, http.StatusOK, send(f.sites[1], costs(10)).StatusCode)
+		f.settles()
+		require.Equal(t, http.StatusTooManyRequests, send(f.sites[0], costs(1)).StatusCode)
+	})
+}
+
+// A refusal inside gives back what a policy outside has charged, to all peers.
+func TestPeersOfAStack(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		inner := anHour(1)
+		inner.Policy = "inner"
+		f := newPeering(t, 2, anHour(100))
+		for _, s := range f.sites {
+			s.Spy.Serve = newLimiter(t, inner).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP
+		}
+		require.Equal(t, 1, admitted(f.sites[0], 50))
+		require.Equal(t, 1, admitted(f.sites[1], 50))
+		f.settles()
+		require.EqualValues(t, 97, leftThen(t, f.sites[1]))
+	})
+}
+
+// leftThen sends a request that the policy outside admits, and returns what is left then.
+func leftThen(t *testing.T, s *site) int64 {
+	s.Spy.Serve = nil
+	require.Equal(t, http.StatusOK, send(s).StatusCode)
+	return s.Decisions.Last().Limits()[0].Remaining
+}
+
+// Failures are the fleet's too.
+func TestPeersCountOutcomes(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		f := newPeering(t, 3, login(new(clock)))
+		for _, s := range f.sites {
+			s.Spy.Serve = passwords
+		}
+		for range 30 {
+			for _, s := range f.sites {
+				require.Equal(t, http.StatusSeeOther, send(s, right).StatusCode)
+			}
+		}
+		wrong := 0
+		for i := range 60 {
+			if send(f.sites[i%3]).StatusCode == http.StatusUnauthorized {
+				wrong++
+			}
+		}
+		require.GreaterOrEqual(t, wrong, 5)
+		require.LessOrEqual(t, wrong, 5+2, "the slack of a limit below 2N is one")
+	})
+}
+
+// A customer has the quota of its tier with all peers, and Reconfigure keeps what they count.
+func TestPeersTiersAndReconfigure(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		cfg := anHour(100)
+		cfg.Identity = byTier(middleware.PeerAddress)
+		cfg.Tiers = map[string][]middleware.Limit{"pro": {{Algorithm: middleware.FixedWindow, Quota: 200, Window: time.Hour}}}
+		f := newPeering(t, 2, cfg)
+		got := f.admit(500, with("Tier", "pro"))
+		require.GreaterOrEqual(t, got, 200)
+		require.LessOrEqual(t, got, 200+4)
+		cfg.Now = time.Now
+		cfg.Tiers["pro"][0].Quota = 300
+		for _, s := range f.sites {
+			require.NoError(t, s.M.Reconfigure(cfg))
+		}
+		got += f.admit(500, with("Tier", "pro"))
+		require.GreaterOrEqual(t, got, 300)
+		require.LessOrEqual(t, got, 300+6)
+	})
+}
+
+// A tally that was bought is good for one quota of the fleet, and one more of each peer that has not heard.
+func TestPeersCountBoughtTallies(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		f := newPeering(t, 3, challenging(new(clock), middleware.Newcomers))
+		token, got := bought(t, f.sites[0]), 0
+		for i := range 60 {
+			if send(f.sites[i%3], showing(token)).StatusCode == http.StatusOK {
+				got++
+			}
+		}
+		require.GreaterOrEqual(t, got, 5)
+		require.LessOrEqual(t, got, 5+2)
+	})
+}
+
+// Outside of HTTP a request waits as well.
+func TestPeersOutsideOfHTTP(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		f := newPeering(t, 2, anHour(100))
+		for range 20 {
+			require.True(t, check(t, f.sites[0].M, address("192.0.2.1"), 1).Allowed)
+		}
+		f.settles()
+		require.EqualValues(t, 80, peeked(t, f.sites[1].M, address("192.0.2.1")).Limits()[0].Remaining)
+	})
+}
+
+// Buckets are counted together as well.
+func TestPeersFillOneBucket(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		cfg := anHour(60)
+		cfg.Limits[0].Algorithm, cfg.Limits[0].Burst = storeless.TokenBucket, 20
+		f := newPeering(t, 3, cfg)
+		got := f.admit(100)
+		require.GreaterOrEqual(t, got, 20)
+		require.LessOrEqual(t, got, 20+2*2)
+		time.Sleep(10 * time.Minute)
+		got = f.admit(100)
+		require.GreaterOrEqual(t, got, 10-4)
+		require.LessOrEqual(t, got, 10+2*2)
+	})
+}

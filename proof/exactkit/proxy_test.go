@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exactkit
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// echo starts a server that answers with what it is told.
+func echo(t *testing.T) (addr string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				_, _ = io.Copy(c, c)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// said is what comes back through the proxy, until the connection ends or as much as was
+// said has come.
+func hear(t *testing.T, c net.Conn, what string) string {
+	_, err := io.WriteString(c, what)
+	require.NoError(t, err)
+	b := make([]byte, len(what))
+	n, _ := io.ReadFull(c, b)
+	return string(b[:n])
+}
+
+func TestProxy(t *testing.T) {
+	for name, test := range map[string]struct {
+		do   func(*Proxy)
+		want []string // the answers to "ping", one after another
+		lost int64
+	}{
+		"passes on":         {func(*Proxy) {}, []string{"ping", "ping"}, 0},
+		"cuts in an answer": {func(p *Proxy) { p.Set(Ways{CutAfter: 2}) }, []string{"pi"}, 1},
+		"loses the second":  {func(p *Proxy) { p.Set(Ways{LoseEvery: 2}) }, []string{"ping", ""}, 1},
+		"loses what is marked": {func(p *Proxy) {
+			p.LoseNext("in")
+		}, []string{""}, 1},
+		"loses no other": {func(p *Proxy) { p.LoseNext("pong") }, []string{"ping", "ping"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := StartProxy(t, echo(t))
+			test.do(p)
+			c, err := net.Dial("tcp", p.Addr().String())
+			require.NoError(t, err)
+			defer c.Close()
+			for _, want := range test.want {
+				require.Equal(t, want, hear(t, c, "ping"))
+			}
+			require.Equal(t, test.lost, p.Lost.Load())
+		})
+	}
+}
+
+// A swallowed answer leaves the connection; who waits for it is released by Cut, and what
+// comes after the fault is passed on again.
+func TestProxySwallows(t *testing.T) {
+	p := StartProxy(t, echo(t))
+	faults := OfAServer(p, nil, nil, nil, nil)[:2]
+	require.Len(t, faults, 2)
+	for _, f := range faults {
+		f.Strike()
+		before := p.Lost.Load()
+		c, err := net.Dial("tcp", p.Addr().String())
+		require.NoError(t, err)
+		released := make(chan string)
+		go func() {
+			b, _ := io.ReadAll(c)
+			released <- string(b)
+		}()
+		_, err = io.WriteString(c, "ping")
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return p.Lost.Load() > before }, Patient, time.Millisecond, f.Name)
+		f.Heal()
+		require.NotEqual(t, "ping", <-released, f.Name)
+		require.NoError(t, c.Close())
+
+		c, err = net.Dial("tcp", p.Addr().String())
+		require.NoError(t, err)
+		require.Equal(t, "ping", hear(t, c, "ping"), f.Name)
+		require.NoError(t, c.Close())
+	}
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package court
+
+import "github.com/tallystick/tallystick/proof/truth"
+
+// Terms are what a policy promises, as far as a verdict asks. Its times are in seconds.
+type Terms struct {
+	Window, Burst int64 // Burst is that of a bucket, and 0 where windows are counted
+	Fixed         bool
+	Quota         *Quotas
+	Sold          bool  // an address has no tally for nothing, or not always: it has what it buys
+	Each          bool  // each request needs a proof, and is refused without one whatever has room
+	Many, Per     int64 // at most so many are admitted of all addresses for nothing, where of one Per count
+	Wrong         *Terms
+	Exact         *Exact // a counter decides
+}
+
+// Exact is what is promised on a policy that asks a counter, and what was found.
+type Exact struct {
+	Fallback int64 // all instances together may admit so much to an address without the counter
+
+	Acknowledged int64 `what:"acknowledged" least:"1"`
+	Checked      int64 `what:"accounts compared with Redis" least:"1"`
+	Lost         int64 `what:"acknowledged, and not in Redis"`
+	Invented     int64 `what:"in Redis, and never charged"`
+	OverQuota    int64 `what:"acknowledged beyond the quota"`
+	OverOutage   int64 `what:"admitted beyond what an outage permits"`
+	Unjust       int64 `what:"refused by a counter that had room"`
+	Unexplained  int64 `what:"no answer, though Redis stood"`
+
+	Fell, Unknown, Load int64 // admitted without the counter; without its answer; where it had too much to do
+	Most, MostFell      int64 // of one address
+}
+
+// A tally is what an address has for nothing under a policy, what its waiting room gives, or what was bought.
+type tally struct {
+	policy string
+	part   part
+	of     string // the address, or what the token of a bought one says
+}
+
+// A part is where a tally comes from. Each has a bound of its own.
+type part string
+
+const (
+	shared part = ""
+	bought part = "bought"
+	waited part = "waited"
+	wrong  part = "failed" // what a limit of failures counts
+)
+
+// used is what a tally has used.
+type used struct {
+	kind       string // of its client
+	by         map[place]int64
+	unanswered map[int64]int64 // by the window
+	underway   int64
+	mark       int64           // of a bucket, in microseconds: when it is empty again
+	most       map[int64]int64 // by the window: the highest quota meanwhile
+	ends       int64           // its tokens, in seconds; 0 for never
+	inherited  bool            // it has begun with a count of others, somewhere
+	fell       int64           // admitted without the exact counter
+}
+
+// A place is an instance and a window of its clock.
+type place struct {
+	instance int
+	window   int64
+}
+
+// in returns how many may have been charged in a window.
+func (u *used) in(window int64) int64 { return u.known(window) + u.unanswered[window] }
+
+func (u *used) known(window int64) (n int64) {
+	for at, m := range u.by {
+		if at.window == window {
+			n += m
+		}
+	}
+	return n
+}
+
+// all is how many may have been charged in all windows.
+func (u *used) all() (n int64) {
+	for _, m := range u.by {
+		n += m
+	}
+	for _, m := range u.unanswered {
+		n += m
+	}
+	return n
+}
+
+// room reports whether one more has room at some moment of an instance, whatever the quota is meanwhile.
+func (u *used) room(t *Terms, at, apart int64, quota Spread, touched bool) bool {
+	if touched {
+		return t.Burst == 0 && u.all()+u.underway < quota.Least
+	}
+	if t.Burst > 0 {
+		owed := u.mark - (at-apart)*1e6
+		return u.underway == 0 && t.bucket(quota.Least).Fits(owed, 1) && t.bucket(quota.Most).Fits(owed, 1)
+	}
+	return t.fits(at, quota.Least, u.in(at/t.Window-1), u.in(at/t.Window)+u.underway)
+}
+
+// may reports whether one more can have room.
+func (u *used) may(t *Terms, at int64, quota Spread) bool {
+	return t.fits(at, quota.Most, u.known(at/t.Window-1), u.known(at/t.Window))
+}
+
+func (t *Terms) fits(at, quota, before, now int64) bool {
+	if t.Fixed {
+		before = 0
+	}
+	return truth.Window{Quota: quota, Length: t.Window}.Fits(at%t.Window, before, now, 1)
+}
+
+func (t *Terms) bucket(quota int64) truth.Bucket {
+	return truth.Bucket{Quota: quota, Window: t.Window * 1e6, Burst: t.Burst}
+}
+
+// permitted is how many seconds clocks may differ by.
+const permitted = 5
+
+// owe charges a bucket.
+func (u *used) owe(t *Terms, at int64, quota Spread) {
+	if t.Burst > 0 {
+		u.mark = max(u.mark, at*1e6) + t.bucket(quota.Least).Interval()
+	}
+}

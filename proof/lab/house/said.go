@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package house
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"time"
+)
+
+// The fields of requests and responses by which the lab and its servers tell each other something, and what they say.
+const (
+	ClientHeader   = "Lab-Client"   // in which a client of the lab names itself, for the count alone
+	DecisionHeader = "Lab-Decision" // what was decided
+	Wrong          = "Lab-Wrong"    // of a log-in with a wrong password
+	Sum            = "Lab-Sum"      // the trailer of Proxied: how long the body was
+
+	Attacker = "/attacker" // how the name of an attacker ends
+	Measured = "steady"    // how the name of a client begins of whose requests the CPU time is measured
+	Admitted = "admitted"  // how an admitted request is counted; the others by the reason of the refusal
+	Size     = 200_000     // how long the answers of Early and Proxied are
+)
+
+// The policies of which the handler is no plain one. Of the last three nothing stands between net/http and the middleware:
+// what either does to a request, the other one sees.
+const (
+	Cached  = "cached"  // the proxy keeps answers for all, and GET is answered so that it may
+	AtOnce  = "at-once" // the requests of an attacker stay until the lab lets them go
+	LogIn   = "login"   // 401 for a request with the field Wrong
+	Slow    = "slow"    // sends a 103 before it reads the body
+	Busy    = "crew"    // takes a while
+	Upload  = "upload"  // has net/http write the parts to files
+	Early   = "early"   // sends a 103 first
+	Proxied = "proxied" // a ReverseProxy, whose upstream sends a 103, asks for the body by 100, and has a trailer
+)
+
+// A Config is what one instance serves.
+type Config struct {
+	Process  int64             // its number, which none has had before it
+	Listen   netip.AddrPort    // also for HTTP/2
+	Safe     netip.AddrPort    // with TLS too, if it is one
+	Keys     string            // the folder with certificate.pem and key.pem
+	Now      int64             // Unix seconds, where the clock stands
+	Policies []string          // the files that say what to serve
+	Counters map[string]string // by URLs; "ring:" and the addresses of all instances is a ring of them, until the lab tells of another list
+	Place    int               // of this one among them
+	Secret   []byte            // of calls to counters over HTTP
+}
+
+// Where is where an instance listens, for clients and for the lab.
+type Where struct{ Front, Back, Safe netip.AddrPort }
+
+// A State is what an instance has seen and used.
+type State struct {
+	Counts     map[string]map[string]int64 // by the name that a client gives itself, by what became of its requests
+	CPU        time.Duration
+	Heap       uint64
+	Goroutines int
+
+	Connections int64            // that it has
+	Busy        []string         // policies where it is
+	Served      int64            // at once to one client of Slow, the most ever
+	Life        map[string]int64 // of tokens, in seconds, by the policy
+	Computed    []time.Duration  // for requests of the Measured, since it was asked before
+	Logged      []string         // lines, since it was asked before
+	Opened      uint64           // accounts of its part of the ring
+}
+
+// A Decision is what a response says of the decision about its request.
+type Decision struct {
+	Reason   string
+	Admitted bool   `json:",omitempty"`
+	Own      bool   `json:",omitempty"` // a tally that was bought
+	Room     bool   `json:",omitempty"` // the waiting room
+	Degraded bool   `json:",omitempty"` // no counter has decided
+	Call     string `json:",omitempty"` // what it said
+	TokenErr string `json:",omitempty"` // why no token was accepted
+	Late     bool   `json:",omitempty"` // it had ended
+
+	Inherited int64 `json:",omitempty"`
+	Place     int   `json:",omitempty"` // of the instance among all of them
+	At        int64 `json:",omitempty"` // Unix seconds, by the clock of the instance
+}
+
+func (d Decision) String() string {
+	text, _ := json.Marshal(d) // it never fails
+	return string(text)
+}
+
+// Parse reads what String has written. It is not ok if that is something else.
+func Parse(h http.Header) (d Decision, ok bool) {
+	return d, json.Unmarshal([]byte(h.Get(DecisionHeader)), &d) == nil
+}
+
+// count counts so many requests of a client that names itself so.
+func (s *State) count(name, what string, n int64) {
+	if s.Counts == nil {
+		s.Counts = map[string]map[string]int64{}
+	}
+	if s.Counts[name] == nil {
+		s.Counts[name] = map[string]int64{}
+	}
+	s.Counts[name][what] += n
+}
+
+// add adds what another instance has seen.
+func (s *State) add(o State) {
+	s.CPU += o.CPU
+	s.Heap = max(s.Heap, o.Heap)
+	for name, counts := range o.Counts {
+		for what, n := range counts {
+			s.count(name, what, n)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package house
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/redis"
+	"github.com/tallystick/tallystick/middleware/keptform"
+	"github.com/tallystick/tallystick/middleware/policyfile"
+)
+
+// newSite starts one. wrap may put something in front of its handlers.
+func newSite(cfg Config, wrap func(http.Handler) http.Handler) (*Site, Where, error) {
+	s := &Site{
+		cfg: cfg, mux: http.NewServeMux(), sets: map[string]*policyfile.Set{}, counters: map[string]exact.Counter{}, failed: make(chan error, 4),
+		release: make(chan struct{}), served: map[string]int64{},
+	}
+	s.now.Store(cfg.Now)
+	where, err := s.start(cfg, wrap)
+	if err != nil {
+		return nil, where, errors.Join(err, s.Stop(context.Background()))
+	}
+	return s, where, nil
+}
+
+func (s *Site) start(cfg Config, wrap func(http.Handler) http.Handler) (where Where, err error) {
+	for name, at := range cfg.Counters {
+		if list, found := strings.CutPrefix(at, "ring:"); found {
+			if s.members, err = join(list, cfg, s.clock); err == nil {
+				s.counters[name] = s.members.ring
+			}
+		} else {
+			s.counters[name], err = redis.Open(at, redis.Config{})
+		}
+		if err != nil {
+			return where, err
+		}
+	}
+	for _, file := range cfg.Policies {
+		if err := s.mount(file); err != nil {
+			return where, err
+		}
+	}
+	var listeners [3]net.Listener
+	for i, at := range []netip.AddrPort{cfg.Listen, netip.MustParseAddrPort("127.0.0.1:0"), cfg.Safe} {
+		if at.IsValid() {
+			if listeners[i], err = net.Listen("tcp4", at.String()); err != nil {
+				return where, err
+			}
+		}
+	}
+	front, back, safe := listeners[0], listeners[1], listeners[2]
+	where = Where{Front: addrOf(front), Back: addrOf(back), Safe: addrOf(safe)}
+	s.door = &url.URL{Scheme: "http", Host: where.Back.String()}
+	handler := http.Handler(s.mux)
+	if wrap != nil {
+		handler = wrap(handler)
+	}
+	server := &http.Server{Handler: handler, Protocols: new(http.Protocols), ErrorLog: log.New(s, "", 0), ConnState: s.connected}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetHTTP2(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	s.servers = []*http.Server{server, {Handler: s.back()}}
+	serve := func(serve func() error) {
+		go func() {
+			if err := serve(); !errors.Is(err, http.ErrServerClosed) {
+				s.failed <- err
+			}
+		}()
+	}
+	serve(func() error { return server.Serve(front) })
+	serve(func() error { return s.servers[1].Serve(back) })
+	if safe != nil {
+		serve(func() error {
+			return server.ServeTLS(safe, filepath.Join(cfg.Keys, "certificate.pem"), filepath.Join(cfg.Keys, "key.pem"))
+		})
+	}
+	return where, nil
+}
+
+func addrOf(l net.Listener) (at netip.AddrPort) {
+	if l != nil {
+		at = netip.MustParseAddrPort(l.Addr().String())
+	}
+	return at
+}
+
+// Stop ends it: requests under way have until ctx is done.
+func (s *Site) Stop(ctx context.Context) (err error) {
+	for _, server := range s.servers {
+		if e := server.Shutdown(ctx); e != nil { // the rest are slow readers
+			err = errors.Join(err, server.Close())
+		}
+	}
+	for _, c := range s.counters {
+		if c, ok := c.(io.Closer); ok {
+			err = errors.Join(err, c.Close())
+		}
+	}
+	if s.members != nil { // whose transport is not the ring's to close
+		s.members.next.CloseIdleConnections()
+	}
+	return err
+}
+
+// mount mounts the policies of a file: /<policy> is limited, and /<policy>/tally/ sells.
+func (s *Site) mount(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var names struct{ Policies map[string]json.RawMessage }
+	if err := json.Unmarshal(text, &names); err != nil {
+		return err
+	}
+	program := policyfile.Program{Policies: map[string]middleware.Config{}, Counters: s.counters, Logger: slog.New(slog.DiscardHandler)}
+	for policy := range names.Policies {
+		program.Policies[policy] = middleware.Config{PageHandler: keptform.Handler{}, OnDecision: s.decided, Logger: program.Logger, Now: s.clock}
+	}
+	set, err := policyfile.Open(file, program)
+	if err != nil {
+		return err
+	}
+	s.all = append(s.all, set)
+	for policy := range names.Policies {
+		s.sets[policy] = set
+		handler, plain := s.handler(policy)
+		m := set.Middleware(policy)
+		handler = m.Handler(handler)
+		if !plain {
+			handler = s.enter(handler)
+		}
+		s.mux.Handle("/"+policy, handler)
+		s.mux.Handle("/"+policy+"/tally/", s.enter(m.Endpoints()))
+	}
+	return nil
+}
+
+// back is what the lab sees.
+func (s *Site) back() http.Handler {
+	mux := http.NewServeMux()
+	does := func(what string, do func(r *http.Request) error) {
+		mux.HandleFunc("POST /"+what, func(w http.ResponseWriter, r *http.Request) {
+			if err := do(r); err != nil {
+				http.Error(w, err.Error(), http.StatusConflict)
+			}
+		})
+	}
+	does("reload", func(*http.Request) error { return policyfile.Reload(s.all...) })
+	does("members", func(r *http.Request) error {
+		return s.members.tell(r.Context(), r.FormValue("list"), r.FormValue("cut"))
+	})
+	does("release", func(*http.Request) error { close(s.release); return nil })
+	does("clock", func(r *http.Request) error {
+		now, err := strconv.ParseInt(r.FormValue("now"), 10, 64)
+		if err == nil {
+			s.gate.Lock()
+			defer s.gate.Unlock()
+			s.now.Store(now)
+		}
+		return err
+	})
+	mux.HandleFunc("GET /state", func(w http.ResponseWriter, r *http.Request) {
+		_ = json.NewEncoder(w).Encode(s.look(r.FormValue("whole") != ""))
+	})
+	mux.HandleFunc("GET /account", func(w http.ResponseWriter, r *http.Request) { // what is left of it
+		address, err := netip.ParseAddr(r.FormValue("address"))
+		var v exact.Verdict
+		if policy := r.FormValue("policy"); err == nil {
+			var call exact.Call
+			if call, err = s.sets[policy].Middleware(policy).CallFor(middleware.Address(address)); err == nil {
+				v, err = s.counters["shared"].Peek(r.Context(), call)
+			}
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusConflict)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(v.Limits[0].Remaining)
+	})
+	mux.HandleFunc("/"+Proxied, upstream)
+	return mux
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package house
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/policyfile"
+)
+
+// A Site is an instance that serves the policies of some files, with the middleware before them as users mount it, and has a
+// door at the back for the lab. Its clock stands where the lab has put it, so that no window ends by itself.
+type Site struct {
+	cfg      Config
+	mux      *http.ServeMux
+	sets     map[string]*policyfile.Set // by the policy
+	all      []*policyfile.Set
+	counters map[string]exact.Counter
+	members  *members
+	door     *url.URL // at the back
+	servers  []*http.Server
+	failed   chan error
+	release  chan struct{} // closed when the lab lets go what is held
+
+	// While a decision is made it holds this for reading, and the clock is not moved. A decision
+	// that saw two times could belong to either of two windows, and could not be judged.
+	gate sync.RWMutex
+	now  atomic.Int64 // Unix seconds
+
+	connections atomic.Int64
+	mu          sync.Mutex
+	state       State
+	served      map[string]int64
+}
+
+// clock is that of decisions.
+func (s *Site) clock() time.Time { return time.Unix(s.now.Load(), 0) }
+
+func (s *Site) count(r *http.Request, what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state.count(r.Header.Get(ClientHeader), what, 1)
+}
+
+// connected counts the connections.
+func (s *Site) connected(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		s.connections.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		s.connections.Add(-1)
+	}
+}
+
+// Write takes a line that the server logs: a panic of a handler is one.
+func (s *Site) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state.Logged = append(s.state.Logged, strings.SplitN(string(line), "\n", 2)[0])
+	return len(line), nil
+}
+
+// look is what the instance has seen; and, the whole, what it has used, while no decision is made.
+func (s *Site) look(whole bool) State {
+	if !whole {
+		return State{Connections: s.connections.Load()}
+	}
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Twice: what a sync.Pool holds survives one collection.
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	state := s.state
+	state.Counts = nil
+	state.add(State{Counts: s.state.Counts})
+	s.state.Computed, s.state.Logged = nil, nil
+	state.CPU, state.Heap, state.Goroutines, state.Connections = Computed(syscall.RUSAGE_SELF), m.HeapAlloc, runtime.NumGoroutine(), s.connections.Load()
+	if s.members != nil { // there is a ring
+		state.Opened = s.members.ring.Stats().Opened
+	}
+	state.Life = map[string]int64{}
+	for policy, set := range s.sets {
+		m := set.Middleware(policy)
+		state.Life[policy] = int64(m.Stats().TokenLife / time.Second)
+		if m.Stats().Busy {
+			state.Busy = append(state.Busy, policy)
+		}
+	}
+	return state
+}
+
+// thread has Getrusage speak of the thread that calls it, on Linux; elsewhere it fails.
+const thread = 1
+
+// Computed returns the time that this process, syscall.RUSAGE_SELF, or this thread has computed for.
+func Computed(who int) time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(who, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

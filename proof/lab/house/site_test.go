@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package house
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+func aSite() *Site {
+	return &Site{served: map[string]int64{}}
+}
+
+// No clock moves while a decision is made, and it does when the decision was made.
+func TestClocksStandWhileADecisionIsMade(t *testing.T) {
+	s := aSite()
+	for i, name := range []string{"somebody", Measured} {
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		r.Header.Set(ClientHeader, name)
+		s.enter(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			require.False(t, s.gate.TryLock(), "a decision is made")
+			s.decided(r.Context(), middleware.Decision{})
+			require.True(t, s.gate.TryLock(), "it was made")
+			s.gate.Unlock()
+		})).ServeHTTP(httptest.NewRecorder(), r)
+		require.True(t, s.gate.TryLock(), "it leaves once")
+		s.gate.Unlock()
+		require.Len(t, s.state.Computed, i)
+	}
+	s.gate.RLock()
+	moved := make(chan int)
+	go func() {
+		w := httptest.NewRecorder()
+		s.back().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/clock?now=7", nil))
+		moved <- w.Code
+	}()
+	require.Eventually(t, func() bool {
+		alone := s.gate.TryRLock()
+		if alone {
+			s.gate.RUnlock()
+		}
+		return !alone
+	}, 5*time.Minute, time.Millisecond, "a clock waits for the decision")
+	require.NotEqualValues(t, 7, s.clock().Unix())
+	s.gate.RUnlock()
+	require.Equal(t, http.StatusOK, <-moved)
+	require.EqualValues(t, 7, s.clock().Unix())
+}
+
+// What a client is served at once is counted by the client.
+func TestServes(t *testing.T) {
+	s := aSite()
+	a, b, others := s.serves("a"), s.serves("a"), []func(){s.serves("b"), s.serves("c"), s.serves("d")}
+	a()
+	c := s.serves("a")
+	require.EqualValues(t, 2, s.state.Served)
+	b()
+	c()
+	for _, other := range others {
+		other()
+	}
+	require.Empty(t, s.served)
+}
+
+// kept is what the leak of the test holds.
+var kept [][]byte
+
+func TestLiveHeapSeesWhatIsKept(t *testing.T) {
+	defer func() { kept = nil }()
+	s := aSite()
+	before := s.look(true).Heap
+	for range 64 {
+		kept = append(kept, make([]byte, 1<<20))
+	}
+	require.InEpsilon(t, 64<<20, s.look(true).Heap-before, 0.1)
+}

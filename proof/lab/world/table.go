@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"reflect"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"text/tabwriter"
+
+	"github.com/tallystick/tallystick/proof/lab/court"
+)
+
+// A Count counts something that must happen.
+type Count struct{ atomic.Int64 }
+
+// A Row is a line of the table.
+type Row struct {
+	What, Before, After, Allowed string
+	OK, Report                   bool // Report: a figure without a bound
+	Why                          string
+}
+
+// Say is the row of a figure without a bound.
+func Say(what, before, format string, of ...any) Row {
+	return Row{What: what, Before: before, After: fmt.Sprintf(format, of...), OK: true, Report: true}
+}
+
+// Most is the row of what a bound must not be exceeded by, or must be reached, if nobody has ended the run before.
+func Most(what string, n, bound int64, reached, interrupted bool) Row {
+	r := Row{What: what, After: fmt.Sprint(n), Allowed: fmt.Sprint(bound), OK: n <= bound}
+	if reached {
+		r.Allowed += ", reached"
+		r.OK = n == bound || interrupted && r.OK
+	}
+	return r
+}
+
+// AtLeast is the row of what must have happened, if nobody has ended the run before.
+func AtLeast(what string, n, least int64, interrupted bool) Row {
+	return Row{What: what, After: fmt.Sprint(n), Allowed: fmt.Sprintf("at least %d", least), OK: interrupted || n >= least}
+}
+
+// A field is one of a struct of findings that has a tag `what`. Of one with a tag `least` so much must happen; of another there may be none.
+type field struct {
+	what  string
+	least int64
+	value any // a *Count, *court.Complaints or *int64
+}
+
+func fields(of any) iter.Seq[field] {
+	return func(yield func(field) bool) {
+		v := reflect.ValueOf(of).Elem()
+		for i := range v.NumField() {
+			tag := v.Type().Field(i).Tag
+			if what, is := tag.Lookup("what"); is {
+				least, _ := strconv.ParseInt(tag.Get("least"), 10, 64) // none is 0
+				if !yield(field{what, least, v.Field(i).Addr().Interface()}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Rows are those of the fields of a struct that have a tag `what`, in their order: of a [Count] or an integer with a
+// tag `least` that so much of it has happened, of another integer and of [Complaints] that there is none.
+func Rows(of any, prefix string, interrupted bool) (rows []Row) {
+	for f := range fields(of) {
+		var n int64
+		var why string
+		switch x := f.value.(type) {
+		case *Count:
+			n = x.Load()
+		case *court.Complaints:
+			n, why = x.Read()
+		case *int64:
+			n = *x
+		}
+		if f.least > 0 {
+			rows = append(rows, AtLeast(prefix+f.what, n, f.least, interrupted))
+		} else {
+			rows = append(rows, Row{What: prefix + f.what, After: fmt.Sprint(n), Allowed: "0", OK: n == 0, Why: why})
+		}
+	}
+	return rows
+}
+
+// Holds reports whether all does.
+func Holds(rows []Row) bool { return !slices.ContainsFunc(rows, func(r Row) bool { return !r.OK }) }
+
+// Write writes the table, and after it what did not hold.
+func Write(w io.Writer, rows []Row) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "what\tbefore\tafter\tallowed\t")
+	for _, r := range rows {
+		verdict := "ok"
+		switch {
+		case !r.OK:
+			verdict = "FAILED"
+		case r.Report:
+			verdict = ""
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", r.What, r.Before, r.After, r.Allowed, verdict)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if !r.OK {
+			fmt.Fprintf(w, "\nFAILED: %s. %s\n", r.What, r.Why)
+		}
+	}
+	return nil
+}

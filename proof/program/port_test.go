@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package program_test
+
+import (
+	"net"
+	"runtime"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/program"
+)
+
+// Who finds a port can listen on it, and nobody is given it by asking for any.
+func TestFind(t *testing.T) {
+	seen := map[string]bool{}
+	for range 50 {
+		port, err := program.FreePort()
+		require.NoError(t, err)
+		number, err := strconv.Atoi(port)
+		require.NoError(t, err)
+		require.Less(t, number, 32_768)
+		require.False(t, seen[port], "it is not found again")
+		seen[port] = true
+		l, err := net.Listen("tcp4", "127.0.0.1:"+port)
+		require.NoError(t, err)
+		defer l.Close()
+	}
+}
+
+// A port is its finder's before anybody listens there, and while a server is started again.
+func TestAPortIsFoundOnce(t *testing.T) {
+	port, err := program.FreePort()
+	require.NoError(t, err)
+	runtime.GC()
+	_, err = net.ListenPacket("udp4", "127.0.0.1:"+port)
+	require.ErrorIs(t, err, syscall.EADDRINUSE)
+}

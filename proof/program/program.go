@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+// Package program starts other programs on this machine, each on a port of its own, and ends them by their process.
+package program
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// A Program is another process. A Ctrl-C is for the process that has started it.
+type Program struct {
+	cmd  *exec.Cmd
+	gone chan struct{} // closed when it has ended
+	err  error         // of Wait; before that, no reader may look
+}
+
+// Start starts a program.
+func Start(cmd *exec.Cmd) (*Program, error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p := &Program{cmd: cmd, gone: make(chan struct{})}
+	go func() {
+		defer close(p.gone)
+		p.err = cmd.Wait()
+	}()
+	return p, nil
+}
+
+// Kill kills it, and waits until it is gone.
+func (p *Program) Kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.gone
+}
+
+// End asks it to end, and says what is wrong with how it does.
+func (p *Program) End(within time.Duration) error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.gone:
+		return p.err
+	case <-time.After(within):
+		p.Kill()
+		return errors.New("a process that was asked to end does not")
+	}
+}
+
+// Ended reports whether it has ended.
+func (p *Program) Ended() bool {
+	select {
+	case <-p.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// Freeze stops it, and waits until it has: the signal alone is not that. Thaw has it go on.
+func (p *Program) Freeze() error {
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		return fmt.Errorf("a process that was to freeze has not: %w", err)
+	}
+	return nil
+}
+
+// Thaw has it go on.
+func (p *Program) Thaw() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
+
+// Ready waits until it is, as it says itself, for at most some minutes. It is not if it ends.
+func (p *Program) Ready(is func() bool) error {
+	for end := time.Now().Add(5 * time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
+		if p.Ended() || time.Now().After(end) {
+			return fmt.Errorf("%s does not stay: %w", p.cmd, errors.Join(p.err, errors.New(p.cmd.ProcessState.String())))
+		}
+	}
+	return nil
+}
+
+// Accepts reports whether a server accepts connections at an address.
+func Accepts(at string) bool {
+	c, err := net.Dial("tcp", at)
+	return err == nil && c.Close() == nil
+}
