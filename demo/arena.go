@@ -54,6 +54,7 @@ const (
 	frame        = 100 * time.Millisecond // of our time: a step of the arena
 	windowFrames = int(attackWindow / (faster * frame))
 	attackFrames = int(time.Minute / frame) // how long an attack takes
+	shownFrames  = 3 * windowFrames         // that the plot shows
 )
 
 // An arena is real middleware of several instances, honest visitors, and attackers. It moves by steps, one client
@@ -255,6 +256,22 @@ func (a *arena) advance() {
 		c.roll(a.now)
 		c.step()
 		c.draw(a.frame)
+	}
+}
+
+// A point says how much a client had been admitted in its window, from a frame on.
+type point struct {
+	frame    int
+	admitted int64
+}
+
+// draw notes what the plot shows of a client, and forgets what has left it.
+func (c *contestant) draw(frame int) {
+	if n := len(c.line); n == 0 || c.line[n-1].admitted != c.Admitted {
+		c.line = append(c.line, point{frame, c.Admitted})
+	}
+	for len(c.line) > 1 && c.line[1].frame <= frame-shownFrames {
+		c.line = c.line[1:]
 	}
 }
 

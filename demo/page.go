@@ -35,6 +35,20 @@ type page struct {
 	Home *homeView // of the home page
 }
 
+// A homeView feeds the template of the home page.
+type homeView struct {
+	Attack  picture
+	Contact contact
+	Boxes   []box // of the form to try
+	Height  int   // of their picture
+	Middle  int
+	Lines   string
+	Price   string // a path: what a tally costs
+}
+
+// A box is an instance in the picture of the form.
+type box struct{ Number, Top, Middle int }
+
 // A problem is an answer that is no success: problem details (RFC 9457), or the
 // same as a page.
 type problem struct {

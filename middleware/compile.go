@@ -40,10 +40,6 @@ func compile(cfg Config) (*engine, error) {
 			guard: guardedcall.Guard{Counter: x.Counter, Deadline: x.Deadline, InFlight: x.InFlight},
 			stamp: c.base.tokens.Len(),
 		}
-		c, ok := x.Counter.(interface{ ChangesOwners() bool })
-		if e.exact.changesOwners = ok && c.ChangesOwners(); e.exact.changesOwners {
-			e.exact.skew = e.base.policy.Skew()
-		}
 	}
 	if cfg.Concurrency != nil {
 		e.gate = &gate{Concurrency: cfg.Concurrency.withDefaults()}

@@ -102,9 +102,6 @@ type exactCounter struct {
 	now      func() time.Time
 	stamp    int // the index in tallies of what the counter has refused
 
-	changesOwners bool          // an account may begin anew: calls say what is known
-	skew          time.Duration // by which the clocks of owners may differ from this one
-
 	lateRefunds atomic.Uint64
 }
 

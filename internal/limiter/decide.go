@@ -258,9 +258,6 @@ func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Ta
 		if own == nil {
 			t[i] = r.roll(now, t[i])
 			if s := c.begin(now, r, col, at, from); !r.blank(s) {
-				if !c.lends.Load() {
-					c.lends.Store(true)
-				}
 				t[i] = r.merge(t[i], s)
 				cost := r.used(now, s)
 				if part := partsOfQuota * min(cost, r.capacity) / r.capacity; cost > 0 && part >= begun.part && !r.limit.Shadow {

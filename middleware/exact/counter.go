@@ -74,12 +74,6 @@ type Call struct {
 	// a client that can choose it chooses to be counted once.
 	ID string
 
-	// Known is what the caller knows was used of limits of the policy. It is for counters whose keys change hands, as
-	// those of package ring; others need not look at it. An account that counts nothing begins with it. One that counts
-	// already, and of which nothing came back, counts no less: what is known twice counts once. It must
-	// not be above what was used, but for what came back since.
-	Known []Used
-
 	// Past charges the call although there may be no room: for what was used already. It is
 	// always admitted, in a pause too, and however much it costs. Windows then stand above
 	// their quota until they end, and a bucket owes it all; but no count exceeds
@@ -102,15 +96,6 @@ type Call struct {
 	// and so do bookings that were granted before. Permitted: up to [MaxPause], with Past or
 	// with a Cost of 0, so that it does not hang on there being room.
 	Pause time.Duration
-}
-
-// Used is what was used of the limit that has this [Policy.ID]. Of a window, At is its number since 1970, Cur what was used
-// in it, and Prev what was used in the one before; so it is of a log, by windows of its length. Of a bucket, At is the
-// moment at which it is empty, in Unix µs.
-type Used struct {
-	ID        uint32
-	At        int64
-	Cur, Prev uint32
 }
 
 // Bounds of a [Call].
@@ -151,8 +136,6 @@ func (c *Call) Check(ctx context.Context) error {
 		return &CallError{"Ahead", "needs a Policy that has no limits but a TokenBucket or LeakyBucket"}
 	case c.Pause < 0 || c.Pause > MaxPause:
 		return &CallError{"Pause", "must be from 0 to 24h"}
-	case len(c.Known) > storeless.MaxLimits:
-		return &CallError{"Known", "must have at most 8 limits"}
 	case c.Pause > 0 && c.Cost > 0 && !c.Past:
 		return &CallError{"Pause", "needs Past, or a Cost of 0"}
 	}

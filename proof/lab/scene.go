@@ -44,10 +44,7 @@ func (s *scene) client(name string, from ...string) *court.Client {
 
 // attacker returns one at some addresses, at a new one if there are none.
 func (s *scene) attacker(from ...string) *court.Client {
-	return s.attacks(s.client(house.Attacker, from...))
-}
-
-func (s *scene) attacks(c *court.Client) *court.Client {
+	c := s.client(house.Attacker, from...)
 	c.Sent = &s.sent
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -103,12 +103,8 @@ func (o *owner) callOf(q *request, c *call) (is exact.Call, each []exact.Call, e
 	if err != nil {
 		return is, nil, err
 	}
-	known, err := decodeKnown(c.Known)
-	if err != nil {
-		return is, nil, err
-	}
 	is = exact.Call{
-		Key: key, Cost: c.Cost, Policy: policy, Past: c.Past, Known: known,
+		Key: key, Cost: c.Cost, Policy: policy, Past: c.Past,
 		Ahead: time.Duration(c.Ahead) * time.Microsecond, Pause: time.Duration(c.Pause) * time.Microsecond,
 	}
 	if c.Op != opTake {
