@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/pages"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -72,6 +73,20 @@ func TestBoundsAreOne(t *testing.T) {
 	for _, row := range rows {
 		require.Contains(t, source, plain(row[0])+"  "+plain(row[1]), "README.md")
 	}
+}
+
+// The block of "Your table" is what is printed for the configuration of ExampleBoundsOf.
+func TestYourTable(t *testing.T) {
+	bounds, err := middleware.BoundsOf(middleware.Config{
+		Policy:    "contact",
+		Limits:    []middleware.Limit{{Quota: 5, Window: time.Hour}, {Quota: 20, Window: 24 * time.Hour}},
+		Challenge: &middleware.Challenge{Mode: middleware.Newcomers},
+		Instances: 10,
+	})
+	require.NoError(t, err)
+	page, err := os.ReadFile("docs/bounds.md")
+	require.NoError(t, err)
+	require.Contains(t, string(page), "\n```text\n"+bounds.String()+"```\n", "go test -run ExampleBoundsOf ./middleware prints it")
 }
 
 // constants returns the names and the values of a package's constants of a type, in order: "" is for those

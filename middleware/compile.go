@@ -68,6 +68,7 @@ func compile(cfg Config) (*engine, error) {
 		return nil, err
 	}
 	e.introduce()
+	e.bounds = e.boundsOf(&cfg)
 	if cfg.ByOutcome != nil {
 		e.countByOutcome(&cfg, c.late)
 	}

@@ -64,8 +64,8 @@ type Config struct {
 	// Prohibited with Exact, with InsecureNoMemory and with challenges that sell tallies.
 	ByOutcome *ByOutcome
 
-	// Instances is about how many instances serve the policy at once: each has one part of the quota in an
-	// outage of Exact under [FailOpen]. Without Exact it divides nothing. Default: 1, undivided. Permitted: 1 to 1048576.
+	// Instances is about how many instances serve the policy at once: [Middleware.Bounds] counts with it, and each has
+	// one part of the quota in an outage of Exact under [FailOpen]. It divides nothing else. Default: 1. Permitted: 1 to 1048576.
 	Instances int64
 
 	// MaxClients is for how many active clients the memory is made: 102 bytes for each and each limit

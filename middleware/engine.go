@@ -28,6 +28,8 @@ type engine struct {
 	sight      *limiter.Sight  // nil: all tokens are read
 	carried    *limiter.Policy // what tokens carry: the limits, and more on an exact route
 	life       time.Duration   // of what is signed
+	bounds     Bounds
+	figures    []any // of one limit, for the log
 
 	challenge    *challenger   // nil: never
 	room         *waitingRoom  // nil: none

@@ -5,6 +5,7 @@ package truth_test
 import (
 	"go/parser"
 	"go/token"
+	"math/big"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -115,5 +116,29 @@ func FuzzBucket(f *testing.F) {
 				drops = append(drops, truth.Drop{At: r.at, Cost: r.cost, Interval: interval})
 			}
 		}
+	})
+}
+
+// FuzzSeller compares with a count: the largest n of which 2^n is no more than (1 + 15/8·work/(crowds·Work))^crowds, while
+// nothing leaks and no price is too high.
+func FuzzSeller(f *testing.F) {
+	f.Add(uint8(4), uint8(3), uint16(1000), uint16(5000))
+	f.Add(uint8(1), uint8(1), uint16(15), uint16(8)) // a power of two
+	f.Add(uint8(9), uint8(2), uint16(16), uint16(0))
+	f.Fuzz(func(t *testing.T, crowd, instances uint8, work, hashes uint16) {
+		s := truth.Seller{Work: int64(work) + 16, Crowd: int64(crowd%16) + 1}
+		n := int64(instances%8) + 1
+		all := big.NewInt(n * s.Crowd)
+		unit := 8 * n * s.Crowd * s.Work
+		right := new(big.Int).Exp(big.NewInt(unit+15*int64(hashes)), all, nil)
+		left := new(big.Int).Exp(big.NewInt(unit), all, nil)
+		want := int64(0)
+		for left.Lsh(left, 1).Cmp(right) <= 0 {
+			want++
+		}
+		want = min(want, int64(hashes)/s.Work)
+		require.Equal(t, want, s.Tallies(n, 1, 3600, int64(hashes)).Int64(), "%+v %d", s, n)
+		s.SalesPerHour = 1000
+		require.Equal(t, min(want+500*n, int64(hashes)/s.Work), s.Tallies(n, 1, 1800, int64(hashes)).Int64(), "%+v %d", s, n)
 	})
 }
