@@ -106,8 +106,8 @@ mutants: need ## do the tests notice? all, or MUTANTTIME seconds, or of what has
 fuzz: need ## every fuzz target, FUZZTIME seconds in all
 	@.ci/fuzz $(FUZZTIME) $(MODULES)
 
-bench: need ## our costs beside the floor, other limiters and a fleet over Redis: medians, ratios, budgets
-	@cd proof/bench && go run .
+bench: need ## our costs beside the floor, other limiters and a fleet over Redis: ratios, budgets; UPDATE=1 writes the pages
+	@cd proof/bench && go run . $(if $(UPDATE),-update)
 
 bounds: ## the tables of README.md, docs/bounds.md, proof/lab/README.md and that of prices, by the simulation; some minutes
 	@cd proof/lab && go run . sim -update ../.. && go run . price -update ../..

@@ -30,7 +30,7 @@ type offerFields struct{ challenge, roomCookie string }
 // garbage would have us sign for each piece.
 func (q *question) answerFieldsOf(c *charged) answerFields {
 	fields := answerFields{standings: &c.verdict}
-	if c.verdict.Admitted || q.shown.good() && q.who.tier.policy.Exceeds(q.at, c.tally, c.shown) {
+	if c.verdict.Admitted || q.shown.good() && c.tally != c.shown && q.who.tier.policy.Exceeds(q.at, c.tally, c.shown) {
 		fields.own, fields.tally, fields.paid = c.own, &c.tally, c.opened
 	}
 	return fields
@@ -150,7 +150,7 @@ func (q *question) note(d *record, fields answerFields, tok string) {
 	if q.sight == nil || d.tokens == 0 || fields.own != nil || q.dry {
 		return
 	}
-	if rest, ok := q.who.holder.Rest(tok); ok {
+	if rest := q.codec.Rest(tok); rest != "" {
 		q.sight.Note(q.base.policy, q.who.key, rest, fields.tally)
 	}
 }

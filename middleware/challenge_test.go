@@ -43,71 +43,57 @@ func TestBadChallenges(t *testing.T) {
 	bad := func(path string) func(*middleware.Config) {
 		return with(func(c *challenge) { c.Path = path })
 	}
-	for _, test := range []struct {
-		field string
-		spoil func(*middleware.Config)
-		says  string
-	}{
-		{"Mode", with(func(c *challenge) { c.Mode = middleware.EveryRequest + 1 }), "WhenExhausted, WhenBusy, Newcomers or EveryRequest"},
-		{"Mode", with(func(c *challenge) { c.Mode = middleware.WhenBusy }), "BusyPerSecond, BusyAtOnce or both"},
-		{"BusyPerSecond", busy(func(c *challenge) { c.BusyPerSecond = -1 }), "from 1 to 1000000, or 0 for not set, not -1"},
-		{"BusyPerSecond", busy(func(c *challenge) { c.BusyPerSecond = 1_000_001 }), "from 1 to 1000000"},
-		{"BusyPerSecond", with(func(c *challenge) { c.BusyPerSecond = 1 }), "belongs to WhenBusy"},
-		{"BusyPerSecond", every(func(c *challenge) { c.BusyPerSecond = 1 }), "belongs to WhenBusy"},
-		{"BusyAtOnce", busy(func(c *challenge) { c.BusyPerSecond, c.BusyAtOnce = 1, -1 }), "from 1 to 1000000"},
-		{"BusyAtOnce", busy(func(c *challenge) { c.BusyAtOnce = 1_000_001 }), "from 1 to 1000000"},
-		{"BusyAtOnce", with(func(c *challenge) { c.Mode, c.BusyAtOnce = middleware.Newcomers, 1 }), "belongs to WhenBusy"},
-		{"Mode", func(cfg *middleware.Config) {
+	requireMistakes(t, contact, []mistake{
+		{"Challenge.Mode", with(func(c *challenge) { c.Mode = middleware.EveryRequest + 1 }), "WhenExhausted, WhenBusy, Newcomers or EveryRequest"},
+		{"Challenge.Mode", with(func(c *challenge) { c.Mode = middleware.WhenBusy }), "BusyPerSecond, BusyAtOnce or both"},
+		{"Challenge.BusyPerSecond", busy(func(c *challenge) { c.BusyPerSecond = -1 }), "from 1 to 1000000, or 0 for not set, not -1"},
+		{"Challenge.BusyPerSecond", busy(func(c *challenge) { c.BusyPerSecond = 1_000_001 }), "from 1 to 1000000"},
+		{"Challenge.BusyPerSecond", with(func(c *challenge) { c.BusyPerSecond = 1 }), "belongs to WhenBusy"},
+		{"Challenge.BusyPerSecond", every(func(c *challenge) { c.BusyPerSecond = 1 }), "belongs to WhenBusy"},
+		{"Challenge.BusyAtOnce", busy(func(c *challenge) { c.BusyPerSecond, c.BusyAtOnce = 1, -1 }), "from 1 to 1000000"},
+		{"Challenge.BusyAtOnce", busy(func(c *challenge) { c.BusyAtOnce = 1_000_001 }), "from 1 to 1000000"},
+		{"Challenge.BusyAtOnce", with(func(c *challenge) { c.Mode, c.BusyAtOnce = middleware.Newcomers, 1 }), "belongs to WhenBusy"},
+		{"Challenge.Mode", func(cfg *middleware.Config) {
 			cfg.Challenge, cfg.TokenTransport = new(challenge), middleware.MemoryOnly
 		}, "never get its token"},
-		{"Mode", func(cfg *middleware.Config) {
+		{"Challenge.Mode", func(cfg *middleware.Config) {
 			cfg.Challenge, cfg.TokenTransport = &challenge{Mode: middleware.Newcomers}, middleware.MemoryOnly
 		}, "EveryRequest"},
-		{"Work", with(func(c *challenge) { c.Work = 15 }), "from 16"},
-		{"Work", with(func(c *challenge) { c.Work = -1 }), "from 16"},
-		{"Work", with(func(c *challenge) { c.Work = 1<<29 + 1 }), "536870912"},
-		{"Work", every(func(c *challenge) { c.Work = 1 }), "from 16"},
-		{"Crowd", with(func(c *challenge) { c.Crowd = -1 }), "from 1 to 255"},
-		{"Crowd", with(func(c *challenge) { c.Crowd = 256 }), "from 1 to 255"},
-		{"SalesPerHour", with(func(c *challenge) { c.SalesPerHour = -1 }), "from 1 to 100000"},
-		{"SalesPerHour", with(func(c *challenge) { c.SalesPerHour = 100_001 }), "from 1 to 100000"},
-		{"PassTime", with(func(c *challenge) { c.PassTime = time.Second }), "from 1m to 24h"},
-		{"PassTime", with(func(c *challenge) { c.PassTime = 25 * time.Hour }), "from 1m to 24h"},
-		{"PassTime", with(func(c *challenge) { c.PassTime = -time.Hour }), "from 1m to 24h"},
-		{"PassTime", with(func(c *challenge) { c.PassTime = time.Hour + time.Millisecond }), "whole seconds"},
-		{"NonceOnly", with(func(c *challenge) { c.NonceOnly = true }), "belongs to EveryRequest"},
-		{"NonceOnly", with(func(c *challenge) { c.Mode, c.NonceOnly = middleware.Newcomers, true }), "no limit"},
-		{"NonceOnly", every(func(c *challenge) { c.NonceOnly, c.Work = true, 1024 }), "leave Work 0"},
-		{"Path", bad("tally/"), "absolute path"},
-		{"Path", bad("/tally"), "ends in a slash"},
-		{"Path", bad("https://example.com/"), "plain absolute path"},
-		{"Path", bad("//evil.example/"), "plain absolute path"},
-		{"Path", bad("/a//b/"), "plain absolute path"},
-		{"Path", bad("/a/../b/"), "plain absolute path"},
-		{"Path", bad("/a/./"), "plain absolute path"},
-		{"Path", bad("/../"), "plain absolute path"},
-		{"Path", bad(`/"/`), "/tally/contact/"},
-		{"Path", bad(`/\/`), "plain"},
-		{"Path", bad("/{id}/"), "plain"},
-		{"Path", bad("/a?b/"), "plain"},
-		{"Path", bad("/a#b/"), "plain"},
-		{"Path", bad("/%41/"), "plain"},
-		{"Path", bad("/a b/"), "plain"},
-		{"Path", bad("/<script>/"), "plain"},
-		{"Path", bad("/a\r\nX: y/"), "plain"},
-		{"Path", bad("/\x7f/"), "plain"},
-		{"Path", bad("/é/"), "plain"},
-	} {
-		t.Run(test.field+" "+test.says, func(t *testing.T) {
-			cfg := contact(new(clock))
-			test.spoil(&cfg)
-			m, err := middleware.New(cfg)
-			require.Nil(t, m)
-			require.Equal(t, []string{"Challenge." + test.field}, problems(t, err), "%v", err)
-			require.ErrorContains(t, err, test.says)
-			require.Len(t, problems(t, err), 1)
-		})
-	}
+		{"Challenge.Work", with(func(c *challenge) { c.Work = 15 }), "from 16"},
+		{"Challenge.Work", with(func(c *challenge) { c.Work = -1 }), "from 16"},
+		{"Challenge.Work", with(func(c *challenge) { c.Work = 1<<29 + 1 }), "536870912"},
+		{"Challenge.Work", every(func(c *challenge) { c.Work = 1 }), "from 16"},
+		{"Challenge.Crowd", with(func(c *challenge) { c.Crowd = -1 }), "from 1 to 255"},
+		{"Challenge.Crowd", with(func(c *challenge) { c.Crowd = 256 }), "from 1 to 255"},
+		{"Challenge.SalesPerHour", with(func(c *challenge) { c.SalesPerHour = -1 }), "from 1 to 100000"},
+		{"Challenge.SalesPerHour", with(func(c *challenge) { c.SalesPerHour = 100_001 }), "from 1 to 100000"},
+		{"Challenge.PassTime", with(func(c *challenge) { c.PassTime = time.Second }), "from 1m to 24h"},
+		{"Challenge.PassTime", with(func(c *challenge) { c.PassTime = 25 * time.Hour }), "from 1m to 24h"},
+		{"Challenge.PassTime", with(func(c *challenge) { c.PassTime = -time.Hour }), "from 1m to 24h"},
+		{"Challenge.PassTime", with(func(c *challenge) { c.PassTime = time.Hour + time.Millisecond }), "whole seconds"},
+		{"Challenge.NonceOnly", with(func(c *challenge) { c.NonceOnly = true }), "belongs to EveryRequest"},
+		{"Challenge.NonceOnly", with(func(c *challenge) { c.Mode, c.NonceOnly = middleware.Newcomers, true }), "no limit"},
+		{"Challenge.NonceOnly", every(func(c *challenge) { c.NonceOnly, c.Work = true, 1024 }), "leave Work 0"},
+		{"Challenge.Path", bad("tally/"), "absolute path"},
+		{"Challenge.Path", bad("/tally"), "ends in a slash"},
+		{"Challenge.Path", bad("https://example.com/"), "plain absolute path"},
+		{"Challenge.Path", bad("//evil.example/"), "plain absolute path"},
+		{"Challenge.Path", bad("/a//b/"), "plain absolute path"},
+		{"Challenge.Path", bad("/a/../b/"), "plain absolute path"},
+		{"Challenge.Path", bad("/a/./"), "plain absolute path"},
+		{"Challenge.Path", bad("/../"), "plain absolute path"},
+		{"Challenge.Path", bad(`/"/`), "/tally/contact/"},
+		{"Challenge.Path", bad(`/\/`), "plain"},
+		{"Challenge.Path", bad("/{id}/"), "plain"},
+		{"Challenge.Path", bad("/a?b/"), "plain"},
+		{"Challenge.Path", bad("/a#b/"), "plain"},
+		{"Challenge.Path", bad("/%41/"), "plain"},
+		{"Challenge.Path", bad("/a b/"), "plain"},
+		{"Challenge.Path", bad("/<script>/"), "plain"},
+		{"Challenge.Path", bad("/a\r\nX: y/"), "plain"},
+		{"Challenge.Path", bad("/\x7f/"), "plain"},
+		{"Challenge.Path", bad("/é/"), "plain"},
+	})
 }
 
 // All at once, beside those of the rest.
@@ -197,30 +183,6 @@ func TestChallengeIsCopied(t *testing.T) {
 	cfg.Challenge.Mode, cfg.Challenge.Work, cfg.Challenge.Path = middleware.EveryRequest, 1<<20, "/elsewhere/"
 	require.EqualValues(t, 16, challengeIn(t, fetched(h)).Work)
 	require.EqualValues(t, 16, challengeIn(t, send(h)).Work)
-}
-
-// Reconfigure keeps what was sold, what was opened and what is spent.
-func TestReconfigureKeepsSales(t *testing.T) {
-	cfg := challenging(new(clock), middleware.Newcomers)
-	h := newSite(t, cfg)
-	proof := solved(t, fetched(h))
-	tok := bought(t, h)
-	require.Equal(t, 3, admitted(h, 3, showing(tok)))
-	require.Equal(t, 200, redeemed(h, proof).StatusCode)
-	cfg.Secrets = [][]byte{secret("next"), secret("a")}
-	cfg.Limits = []middleware.Limit{fixed(7, time.Minute)}
-	require.NoError(t, h.M.Reconfigure(cfg))
-	require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work)
-	require.Equal(t, 200, redeemed(h, proof).StatusCode, "held, at whatever price")
-	require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work)
-	require.Equal(t, 4, admitted(h, 9, showing(tok)), "and its new quota")
-
-	cfg.Challenge.Mode = middleware.EveryRequest
-	require.NoError(t, h.M.Reconfigure(cfg))
-	single := solved(t, send(h))
-	require.Equal(t, 1, admitted(h, 2, proving(single)))
-	require.NoError(t, h.M.Reconfigure(cfg))
-	require.Zero(t, admitted(h, 2, proving(single)))
 }
 
 // post sends a form and returns the status.

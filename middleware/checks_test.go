@@ -18,6 +18,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -1061,39 +1062,6 @@ func TestOneRequestASecondIsAskedForItsSecret(t *testing.T) {
 	require.NotEmpty(t, toldOf(t, 8, time.Second))
 }
 
-// Counts of tokens, by what came of each.
-func TestStatsCountTokens(t *testing.T) {
-	now := new(clock)
-	cfg := contact(now)
-	h := newSite(t, cfg)
-	tok := spend(t, h, 1)
-	counts := func() map[string]uint64 { return noted(h.M.Stats().Tokens) }
-	require.Empty(t, counts())
-	send(h, showing(tok))
-	require.Equal(t, map[string]uint64{"accepted": 1}, counts())
-	send(h, showing(tok), from("203.0.113.2"))
-	send(h, showing(tok[:len(tok)-2]+"AA"))
-	send(h, showing("garbage"))
-	other := cfg
-	other.Policy = "contact-2"
-	send(h, showing(spend(t, newLimiter(t, other).Handler(new(spy)), 1)))
-	require.Equal(t, map[string]uint64{"accepted": 1, "client-changed": 1, "forged": 1}, counts(), "what is of another policy is nothing here")
-	cfg.Secrets = [][]byte{secret("b")}
-	require.NoError(t, h.M.Reconfigure(cfg))
-	decisions := record(&cfg)
-	require.NoError(t, h.M.Reconfigure(cfg))
-	send(h, showing(tok))
-	require.ErrorIs(t, decisions.Last().TokenErr, token.ErrSecret)
-	require.Equal(t, map[string]uint64{"accepted": 1, "client-changed": 1, "forged": 1, "secret-unknown": 1}, counts(), "Reconfigure forgets none")
-	tok = spend(t, h, 1, from("203.0.113.3"))
-	now.Advance(time.Hour)
-	send(h, showing(tok), from("203.0.113.3"))
-	require.EqualValues(t, 1, counts()["expired"])
-	now.Advance(-time.Hour - 2*time.Minute)
-	send(h, showing(tok), from("203.0.113.3"))
-	require.EqualValues(t, 1, counts()["clock-differs"])
-}
-
 // The line at start holds what instances must have in common, and no secret.
 func TestConfiguredTellsNoSecret(t *testing.T) {
 	var b strings.Builder
@@ -1159,20 +1127,6 @@ func reasonOf(t *testing.T, h *site) middleware.Reason {
 	return h.Decisions.Last().Reason
 }
 
-// What the owner asks of everybody, and what nobody was sent, is no news.
-func TestAPriceThatIsMeantIsNoNews(t *testing.T) {
-	cfg := challenging(new(clock), middleware.Newcomers)
-	cfg.Challenge.Work = 1 << 25
-	h := newSite(t, cfg)
-	challengeIn(t, send(h))
-	require.EqualValues(t, 1<<25, h.M.Stats().HighestWork)
-
-	h.M.SellOut(midnight, visitor)
-	peeked(t, h.M, visitor)
-	require.EqualValues(t, 1<<25, h.M.Stats().HighestWork)
-	require.Empty(t, h.Log.Lines())
-}
-
 // Of requests at once the highest is kept.
 func TestTheHighestPriceOfMany(t *testing.T) {
 	now := new(clock)
@@ -1223,70 +1177,95 @@ func TestWhyNobodyCanBeTold(t *testing.T) {
 	}
 }
 
-// A proxy that is not named makes one client of all: the commonest mistake there is.
-func TestAForgottenProxyIsLogged(t *testing.T) {
-	forwarded := mustIdentity(middleware.ForwardedFor(netip.MustParsePrefix("192.0.2.0/24")))
-	for name, identity := range map[string]middleware.IdentityFunc{"peer": nil, "forwarded": forwarded} {
-		t.Run(name, func(t *testing.T) {
-			now := new(clock)
-			cfg := contact(now)
-			cfg.Identity = identity
-			h := newSite(t, cfg)
-			send(h, from("198.51.100.1"), with("X-Forwarded-For", "203.0.113.9"))
-			require.Empty(t, h.Log.Lines(), "a stranger may write what he likes")
-			now.Advance(time.Second)
-			send(h, from("127.0.0.1"))
-			require.Empty(t, h.Log.Lines())
-			for _, private := range []string{"127.0.0.1", "10.1.2.3", "fd00::1"} {
-				now.Advance(time.Second)
-				send(h, from(private), with("X-Forwarded-For", "203.0.113.9"))
-			}
-			require.Contains(t, h.Log.Only(t), "all of its clients share one quota")
-			require.NotContains(t, h.Log.Lines()[0], "203.0.113")
-		})
+func TestLog(t *testing.T) {
+	counts := func(want map[string]uint64) func(*scene) { // of tokens, by what came of each
+		return func(s *scene) { require.Equal(s, want, noted(s.site.M.Stats().Tokens)) }
 	}
-}
-
-func TestUnknownTierIsLoggedByName(t *testing.T) {
-	cfg := contact(new(clock))
-	cfg.Identity = func(*http.Request) (middleware.Identity, error) {
-		id := middleware.APIKey("x")
-		id.Tier = "Paid" + strings.Repeat("!", 1000)
-		return id, nil
+	asks := func(work int) func(*scene) {
+		return func(s *scene) { require.EqualValues(s, work, s.site.M.Stats().HighestWork) }
 	}
-	h := newSite(t, cfg)
-	send(h)
-	require.Contains(t, h.Log.Lines()[0], "Paid!")
-	require.Less(t, len(h.Log.Lines()[0]), 400)
-}
-
-// A counter that fails now and then is told of from the first failure, and never more
-// often than once a minute for each kind of line.
-func TestCounterFailureIsLoggedAndDoesNotFillTheDisk(t *testing.T) {
-	c, l, cfg := paidRoute()
-	cfg.Limits[0].Quota = 1 << 20
-	h := newSite(t, cfg)
-	l.Fault = onFire
-	require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
-	require.Equal(t, 1, h.Log.Count("failed a request"))
-	require.Contains(t, h.Log.String(), errEngine.Error())
-	for range 25 { // in less than a minute
-		l.Fault = onFire
-		breaks(h, c)
-		l.Fault = nil
-		c.Advance(time.Second)
-		send(h)
+	third, plenty := from("203.0.113.3"), limits(fixed(1<<20, time.Minute))
+	outage := func(s *scene) { // of five seconds, and the counter answers once
+		s.ledger.Fault = onFire
+		breaks(s.at(0), s.now)
+		s.ledger.Fault = nil
+		s.now.Advance(time.Second)
+		send(s.at(0))
 	}
-	require.Equal(t, 1, h.Log.Count("failed a request"))
-	require.Equal(t, 1, h.Log.Count("does not answer"))
-	require.Zero(t, h.Log.Count("answers again"), "it comes and goes")
-	c.Advance(10 * time.Second)
-	send(h)
-	require.Equal(t, 1, h.Log.Count("answers again"), "as often as it was said that it does not")
-	c.Advance(time.Minute)
-	l.Fault = onFire
-	breaks(h, c)
-	require.Equal(t, 2, h.Log.Count("does not answer"))
+	scenarios := []scenario{
+		{"tokens are counted by what came of each", limiting(), []step{
+			{want: 200, keep: "own", see: all{counts(map[string]uint64{})}}, {show: "own", want: 200, see: all{counts(map[string]uint64{"accepted": 1})}},
+			{do: func(s *scene) {
+				other := contact(s.now)
+				other.Policy = "contact-2"
+				s.tokens["foreign"] = spend(s, newLimiter(s, other).Handler(new(spy)), 1)
+				s.tokens["torn"], s.tokens["garbage"] = s.tokens["own"][:len(s.tokens["own"])-2]+"AA", "garbage"
+			}, as: from("203.0.113.2"), show: "own", want: 200},
+			{show: "torn", want: 200}, {show: "garbage", want: 200},
+			{show: "foreign", want: 200, see: all{counts(map[string]uint64{"accepted": 1, "client-changed": 1, "forged": 1})}}, // what is of another policy is nothing here
+			{do: becomes(signedBy("b")), show: "own", want: 429, see: all{
+				err(token.ErrSecret), counts(map[string]uint64{"accepted": 1, "client-changed": 1, "forged": 1, "secret-unknown": 1}), // Reconfigure forgets none
+			}},
+			{as: third, want: 200, keep: "third"}, {after: time.Hour, as: third, show: "third", want: 200},
+			{after: -time.Hour - 2*time.Minute, as: third, show: "third", want: 200, see: all{counts(map[string]uint64{
+				"accepted": 1, "client-changed": 1, "forged": 1, "secret-unknown": 1, "expired": 1, "clock-differs": 1,
+			})}},
+		}},
+		{"a price that the owner asks of all clients, or that no client was sent, is no news", working(middleware.Newcomers, func(cfg *middleware.Config) {
+			cfg.Challenge.Work = 1 << 25
+		}), []step{
+			{want: 403, see: all{work(1 << 25), asks(1 << 25)}},
+			{do: func(s *scene) { s.site.M.SellOut(midnight, visitor); peeked(s, s.site.M, visitor) }, see: all{asks(1 << 25), told()}},
+		}},
+		{"a tier that is unknown is named, and no more of it than a line holds", limiting(func(cfg *middleware.Config) {
+			id := middleware.APIKey("x")
+			id.Tier = "Paid" + strings.Repeat("!", 1000)
+			cfg.Identity = only(id)
+		}), []step{{want: 200, see: all{func(s *scene) {
+			require.Contains(s, s.site.Log.Lines()[0], "Paid!")
+			require.Less(s, len(s.site.Log.Lines()[0]), 400)
+		}}}}},
+		// The text of any other error may have the key in it that was shown.
+		{"the log has the kind of an identity error alone", limiting(telling(middleware.Identity{}, fmt.Errorf("no customer has %q: %w", "sk-live-4711", syscall.ECONNREFUSED))), []step{
+			{want: 403, see: all{told("identity-unknown"), func(s *scene) {
+				require.Contains(s, s.site.Log.Lines()[0], "the identity function failed with a syscall.Errno")
+				require.NotContains(s, s.site.Log.Lines()[0], "sk-live")
+			}}},
+		}},
+		// A counter that fails now and then is told of from the first failure, and never more often than once a minute for each kind of line.
+		{"the failure of a counter does not fill the disk", byCounter(plenty), []step{
+			{do: fails(onFire), want: 503, see: all{tells("counter-failed", 1), func(s *scene) { require.Contains(s, s.site.Log.String(), errEngine.Error()) }}},
+			{do: func(s *scene) {
+				for range 25 { // in less than a minute
+					outage(s)
+				}
+			}, see: all{tells("counter-failed", 1), tells("counter-down", 1), tells("counter-back", 0)}}, // it comes and goes
+			{after: 10 * time.Second, want: 200, see: all{tells("counter-back", 1)}}, // as often as it was said that it does not answer
+			{after: time.Minute, do: outage, see: all{tells("counter-down", 2)}},
+		}},
+		{"load that meets few requests is told", byCounter(), []step{
+			{do: fails(func(context.Context, int) error { return exact.ErrContended }), times: 30, every: 50 * time.Second, want: 503, see: all{func(s *scene) {
+				require.NotEmpty(s, s.site.Log.Lines())
+				require.True(s, s.site.M.Stats().Counter.Refusing)
+			}}},
+			{after: time.Minute, see: all{func(s *scene) {
+				require.False(s, s.site.M.Stats().Counter.Refusing, "of a counter that is not asked nothing is known")
+			}}},
+		}},
+	}
+	// A proxy that is not named makes one client of all: the commonest mistake there is.
+	forwards := func(addr string) option { return both(from(addr), with("X-Forwarded-For", "203.0.113.9")) }
+	for name, identity := range map[string]middleware.IdentityFunc{"peer": nil, "forwarded": mustIdentity(middleware.ForwardedFor(netip.MustParsePrefix("192.0.2.0/24")))} {
+		scenarios = append(scenarios, scenario{"a forgotten proxy/" + name, limiting(func(cfg *middleware.Config) { cfg.Identity = identity }), []step{
+			{as: forwards("198.51.100.1"), want: 200, see: all{told()}}, // a stranger may write anything
+			{after: time.Second, as: from("127.0.0.1"), want: 200, see: all{told()}}, {after: time.Second, as: forwards("127.0.0.1"), want: 200},
+			{after: time.Second, as: forwards("10.1.2.3"), want: 200}, {after: time.Second, as: forwards("fd00::1"), want: 200, see: all{told("proxy-untrusted"), func(s *scene) {
+				require.Contains(s, s.site.Log.Only(s), "all of its clients share one quota")
+				require.NotContains(s, s.site.Log.String(), "203.0.113")
+			}}},
+		}})
+	}
+	play(t, scenarios)
 }
 
 func TestMisuseIsToldAtOnce(t *testing.T) {

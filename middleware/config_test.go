@@ -50,6 +50,25 @@ func wordy(quota int64) (all []middleware.Limit) {
 	return all
 }
 
+// A mistake is a change to a configuration, the field that New names, and what it says of it.
+type mistake struct {
+	field string
+	spoil change
+	says  string // a part of the line
+}
+
+// requireMistakes has New refuse each, for the one field alone.
+func requireMistakes(t *testing.T, of func(*clock) middleware.Config, mistakes []mistake) {
+	for _, mistake := range mistakes {
+		t.Run(mistake.field+" "+mistake.says, func(t *testing.T) {
+			m, err := middleware.New(by(of, mistake.spoil)(&scene{now: new(clock)}))
+			require.Nil(t, m)
+			require.Equal(t, []string{mistake.field}, problems(t, err), "%v", err)
+			require.Contains(t, err.Error()+"\n", mistake.says)
+		})
+	}
+}
+
 func TestBadConfigurations(t *testing.T) {
 	short := secret("a")[:31]
 	tooMany := make([][]byte, 9)
@@ -57,11 +76,7 @@ func TestBadConfigurations(t *testing.T) {
 		tooMany[i] = secret(string(rune('a' + i)))
 	}
 	type config = middleware.Config
-	for _, test := range []struct {
-		field string
-		spoil func(*config)
-		says  string
-	}{
+	requireMistakes(t, contact, []mistake{
 		{"Policy", func(c *config) { c.Policy = "" }, "1 to 32"},
 		{"Policy", func(c *config) { c.Policy = "Contact" }, "a-z"},
 		{"Policy", func(c *config) { c.Policy = "con tact" }, "a-z"},
@@ -86,7 +101,9 @@ func TestBadConfigurations(t *testing.T) {
 		{"Limits[0].Algorithm", func(c *config) { c.Limits[0].Algorithm = 200 }, "SlidingWindow"},
 		{"Limits[0].Burst", func(c *config) { c.Limits[0].Burst = 3 }, "TokenBucket"},
 		{"Limits[0].Name", func(c *config) { c.Limits[0].Name = "No!" }, "a-z"},
-		{"Limits[1].Name", func(c *config) { c.Limits = append(c.Limits, c.Limits[0], c.Limits[0])[1:] }, ""},
+		{"Limits[2].Name", func(c *config) { // two unnamed limits of one window are two limits of one name
+			c.Limits = []middleware.Limit{fixed(5, time.Minute), fixed(6, time.Minute), fixed(7, time.Minute)}
+		}, "taken"},
 		{"Limits[1].Name", func(c *config) {
 			c.Limits = []middleware.Limit{fixed(5, time.Minute), fixed(5, time.Hour)}
 			c.Limits[0].Name, c.Limits[1].Name = "same", "same"
@@ -122,20 +139,7 @@ func TestBadConfigurations(t *testing.T) {
 		{"Net56Factor", func(c *config) { c.Net56Factor = -1 }, "from 1"},
 		{"Net48Factor", func(c *config) { c.Net48Factor = -1 }, "from Net56Factor"},
 		{"Net48Factor", func(c *config) { c.Net48Factor = 7 }, "from Net56Factor"},
-	} {
-		t.Run(test.field+" "+test.says, func(t *testing.T) {
-			cfg := contact(new(clock))
-			test.spoil(&cfg)
-			if test.says == "" { // two unnamed limits of one window are two limits of one name
-				cfg.Limits = []middleware.Limit{fixed(5, time.Minute), fixed(6, time.Minute), fixed(7, time.Minute)}
-				test.field, test.says = "Limits[2].Name", "taken"
-			}
-			m, err := middleware.New(cfg)
-			require.Nil(t, m)
-			require.Equal(t, []string{test.field}, problems(t, err), "%v", err)
-			require.ErrorContains(t, err, test.says)
-		})
-	}
+	})
 }
 
 // everythingWrong is a configuration with a mistake in each field that can have one, and where New must find them.
@@ -254,7 +258,7 @@ func TestEveryFieldIsRead(t *testing.T) {
 
 // bare is a response without any field of ours.
 func bare(status int) step {
-	return step{status: status, header: map[string]string{
+	return step{want: status, fields: fields{
 		"RateLimit": planted, "RateLimit-Policy": planted, middleware.TokenHeader: planted,
 	}}
 }
@@ -262,55 +266,55 @@ func bare(status int) step {
 // TestOptions plays one scenario for each field of Config that shows in
 // responses; bare ones keep what the hostile middleware around has planted.
 func TestOptions(t *testing.T) {
-	play(t, []scenario{
-		{"Cost", func(cfg *middleware.Config) { cfg.Cost = costOf }, []step{
+	playHostile(t, []scenario{
+		{"Cost", limiting(func(cfg *middleware.Config) { cfg.Cost = costOf }), []step{
 			ok(`"contact";r=1;t=60`).asking(costing(4)),
 			no(`"contact";r=1;t=60`, 60).asking(costing(2)),
 			ok(`"contact";r=0;t=60`).asking(costing(1)),
 			ok(`"contact";r=0;t=60`).asking(costing(0)),
-			{status: 403, request: []option{costing(6)}, header: map[string]string{"RateLimit": `"contact";r=0;t=60`}},
+			{want: 403, as: costing(6), fields: fields{"RateLimit": `"contact";r=0;t=60`}},
 			bare(500).asking(costing(-100)),
 			no(`"contact";r=0;t=60`, 60),
 		}},
-		{"Quiet", func(cfg *middleware.Config) {
+		{"Quiet", limiting(func(cfg *middleware.Config) {
 			cfg.Quiet, cfg.Limits[0].Quota, cfg.Fields = true, 1, middleware.RateLimitFields|middleware.XRateLimitInSeconds
-		}, []step{
+		}), []step{
 			bare(200).expect(middleware.TokenHeader, anything).expect("X-RateLimit-Limit", ""),
-			{status: 429, retry: 60, header: map[string]string{"RateLimit": planted, "X-RateLimit-Reset": ""}},
+			{want: 429, retry: 60, fields: fields{"RateLimit": planted, "X-RateLimit-Reset": ""}},
 		}},
-		{"Quiet without token", func(cfg *middleware.Config) {
+		{"Quiet without token", limiting(func(cfg *middleware.Config) {
 			cfg.Quiet, cfg.TokenTransport, cfg.Limits[0].Quota = true, middleware.MemoryOnly, 1
-		}, []step{
+		}), []step{
 			bare(200),
-			{status: 429, retry: 60, header: map[string]string{"RateLimit": planted, middleware.TokenHeader: planted}},
+			{want: 429, retry: 60, fields: fields{"RateLimit": planted, middleware.TokenHeader: planted}},
 		}},
-		{"X-RateLimit in seconds", func(cfg *middleware.Config) {
+		{"X-RateLimit in seconds", limiting(func(cfg *middleware.Config) {
 			cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds
 			cfg.Limits = append(cfg.Limits, middleware.Limit{Algorithm: middleware.TokenBucket, Quota: 60, Window: time.Minute, Burst: 2})
-		}, []step{
+		}), []step{
 			ok(anything).expect("X-RateLimit-Limit", "2").expect("X-RateLimit-Remaining", "1").expect("X-RateLimit-Reset", "1"),
 			ok(anything).expect("X-RateLimit-Limit", "2").expect("X-RateLimit-Remaining", "0").expect("X-RateLimit-Reset", "1"),
 			no(anything, 1).expect("X-RateLimit-Remaining", "0").expect("X-RateLimit-Reset", "1"),
 		}},
-		{"X-RateLimit of the slower of two", func(cfg *middleware.Config) {
+		{"X-RateLimit of the slower of two", limiting(func(cfg *middleware.Config) {
 			cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds
 			cfg.Limits = []middleware.Limit{fixed(1, time.Minute), fixed(1, time.Hour), fixed(1, time.Second)}
-		}, []step{
+		}), []step{
 			ok(anything).expect("X-RateLimit-Remaining", "0").expect("X-RateLimit-Reset", "3600"),
 		}},
-		{"Shadow", func(cfg *middleware.Config) { cfg.Shadow, cfg.Limits[0].Quota = true, 1 }, []step{
+		{"Shadow", limiting(func(cfg *middleware.Config) { cfg.Shadow, cfg.Limits[0].Quota = true, 1 }), []step{
 			ok(`"contact";r=0;t=60`),
 			ok(`"contact";r=0;t=60`).expect(middleware.TokenHeader, planted), // as a refusal of who shows nothing
 		}},
-		{"HeaderOnly", func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly }, []step{
+		{"HeaderOnly", limiting(func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly }), []step{
 			ok(anything).expect("Set-Cookie", "session=1"),
 		}},
-		{"CookieOnly", func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly }, []step{
+		{"CookieOnly", limiting(func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly }), []step{
 			ok(anything).expect(middleware.TokenHeader, planted),
 		}},
-		{"Skip", func(cfg *middleware.Config) {
+		{"Skip", limiting(func(cfg *middleware.Config) {
 			cfg.Skip = func(r *http.Request) bool { return r.URL.Path == "/healthz" }
-		}, []step{ok(anything)}},
+		}), []step{ok(anything)}},
 	})
 }
 
@@ -332,34 +336,23 @@ func TestSkippedRequestsAreNotCounted(t *testing.T) {
 	require.Equal(t, 5, admitted(h, 20))
 }
 
-func TestDefaultCostIsOne(t *testing.T) {
-	cfg := contact(new(clock))
-	h := newSite(t, cfg)
-	send(h)
-	require.EqualValues(t, 1, h.Decisions.Last().Cost)
-	require.Equal(t, "contact", h.Decisions.Last().Policy)
-}
-
-func TestTiers(t *testing.T) {
-	now := new(clock)
-	cfg := contact(now)
-	cfg.Tiers = map[string][]middleware.Limit{
-		"pro": {{Algorithm: middleware.FixedWindow, Quota: 8, Window: time.Minute}},
-	}
-	cfg.Identity = byTier(only(middleware.APIKey("key-17")))
-	h := newSite(t, cfg)
+func TestConfig(t *testing.T) {
 	pro := with("Tier", "pro")
-
-	require.Equal(t, `"contact";q=8;w=60`, send(h, pro).Header.Get("RateLimit-Policy"))
-	require.Equal(t, "pro", h.Decisions.Last().Tier)
-	require.Equal(t, 4, admitted(h, 10), "the tier is no part of who is asking: one count")
-	require.Equal(t, 3, admitted(h, 10, pro), "of eight")
-	require.Empty(t, h.Log.Lines())
-
-	resp := requireStatus(t, http.StatusTooManyRequests, send(h, with("Tier", "no such")), "an unknown tier is no freedom")
-	require.Equal(t, `"contact";q=5;w=60`, resp.Header.Get("RateLimit-Policy"))
-	require.Empty(t, h.Decisions.Last().Tier)
-	require.Len(t, h.Log.Lines(), 1, "and is logged")
+	play(t, []scenario{
+		{"a request costs one", limiting(), []step{{want: 200, see: all{func(s *scene) {
+			require.EqualValues(s, 1, s.decision().Cost)
+			require.Equal(s, "contact", s.decision().Policy)
+		}}}}},
+		{"tiers share one count", limiting(func(cfg *middleware.Config) {
+			cfg.Tiers, cfg.Identity = map[string][]middleware.Limit{"pro": {fixed(8, time.Minute)}}, byTier(only(middleware.APIKey("key-17")))
+		}), []step{
+			{as: pro, want: 200, fields: fields{"RateLimit-Policy": `"contact";q=8;w=60`}, see: all{func(s *scene) { require.Equal(s, "pro", s.decision().Tier) }}},
+			{times: 10, passes: 4}, {as: pro, times: 10, passes: 3, see: all{told()}},
+			{as: with("Tier", "no such"), want: 429, fields: fields{"RateLimit-Policy": `"contact";q=5;w=60`}, see: all{told("tier-unknown"), func(s *scene) {
+				require.Empty(s, s.decision().Tier)
+			}}},
+		}},
+	})
 }
 
 // Without a token the limits are told all the same, also where a handler changes what a request has cost.

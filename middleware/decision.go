@@ -144,7 +144,7 @@ func (d Decision) Limits() []LimitStatus {
 }
 
 // Request returns the HTTP request that was decided about. It is not ok, and the request nil, for a
-// decision outside of HTTP: by [Middleware.Decide], Check or Peek.
+// decision outside of HTTP, by [Middleware.Decide].
 func (d Decision) Request() (r *http.Request, ok bool) { return d.request, d.request != nil }
 
 // Format writes the policy and the reason for every verb. The request that a Decision may hold
@@ -218,8 +218,7 @@ const (
 	proofClientChanged Reason = "client-changed"
 	proofPriceRisen    Reason = "price-risen"
 
-	// TooManyAtOnce: as many requests of the tally are being served as [Concurrency] permits,
-	// and no more may wait. 429.
+	// TooManyAtOnce: as many requests of the tally are being served as [Concurrency] permits. 429.
 	TooManyAtOnce Reason = "too-many-at-once"
 
 	// TooEarly: the request came as TLS early data, which anybody may replay, and

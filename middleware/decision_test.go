@@ -75,55 +75,49 @@ func TestContextIsPassedOn(t *testing.T) {
 	require.EqualValues(t, 1, s.Calls.Load())
 }
 
-func TestShadow(t *testing.T) {
-	cfg := contact(new(clock))
-	cfg.Shadow, cfg.Cost = true, costOf
-	h := newSite(t, cfg)
-	for i, test := range []struct {
-		request []option
-		reason  middleware.Reason
-		status  int
-	}{
-		{[]option{costing(5)}, middleware.WithinLimits, 0},
-		{nil, middleware.OverLimit, 429},
-		{[]option{costing(6)}, middleware.CostAboveQuota, 403},
-		{[]option{costing(-1)}, middleware.NegativeCost, 500},
-		{[]option{func(r *http.Request) { r.RemoteAddr = "@" }}, middleware.IdentityUnknown, 403},
-	} {
-		resp := requireStatus(t, http.StatusOK, send(h, test.request...), "never refuses")
-		require.Empty(t, resp.Header.Values("Retry-After"))
-		require.EqualValues(t, i+1, h.Spy.Calls.Load())
-		d := h.Decisions.Last()
-		require.True(t, d.Allowed)
-		require.Equal(t, i == 0, d.Admitted)
-		require.Equal(t, test.reason, d.Reason)
-		require.Equal(t, test.status, d.Status, "what would have been answered")
-	}
-	require.Equal(t, `"contact";r=0;t=60`, send(h).Header.Get("RateLimit"), "it counts what the limits admitted")
-}
-
-func TestRefusedHandler(t *testing.T) {
-	cfg := contact(new(clock))
-	cfg.Limits[0].Quota = 1
-	cfg.RefusalHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d, decided := middleware.FromContext(r.Context())
-		require.True(t, decided)
-		require.Equal(t, middleware.OverLimit, d.Reason)
-		require.NotEmpty(t, w.Header().Get("Retry-After"))
-		require.NotEmpty(t, w.Header().Get("RateLimit"))
-		w.Header().Set("Content-Type", "text/plain")
-		w.WriteHeader(d.Status)
-		_, _ = io.WriteString(w, "later")
+func TestDecisions(t *testing.T) {
+	var priced int
+	peeks := step{as: costing(0), want: 200, fields: fields{"RateLimit": `"contact";r=3;t=60`}}
+	play(t, []scenario{
+		{"shadow mode refuses nothing, and says what it would have answered", limiting(costly, func(cfg *middleware.Config) { cfg.Shadow = true }), []step{
+			{as: costing(5), want: 200, reason: middleware.WithinLimits, see: all{would(0)}},
+			{want: 200, reason: middleware.OverLimit, see: all{would(429)}},
+			{as: costing(6), want: 200, reason: middleware.CostAboveQuota, see: all{would(403)}},
+			{as: costing(-1), want: 200, reason: middleware.NegativeCost, see: all{would(500)}},
+			{as: unaddressed, want: 200, reason: middleware.IdentityUnknown, see: all{would(403), passed(5)}},
+			{want: 200, fields: fields{"RateLimit": `"contact";r=0;t=60`}}, // it counts what the limits admitted
+		}},
+		{"a refusal handler finds the decision and the fields", limiting(limits(fixed(1, time.Minute)), func(cfg *middleware.Config) {
+			cfg.RefusalHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				d, _ := middleware.FromContext(r.Context())
+				require.Equal(t, middleware.OverLimit, d.Reason)
+				require.NotEmpty(t, w.Header().Get("Retry-After"))
+				require.NotEmpty(t, w.Header().Get("RateLimit"))
+				w.WriteHeader(d.Status)
+				_, _ = io.WriteString(w, "later")
+			})
+		}), []step{
+			{want: 200},
+			{as: method("GET"), want: 429, fields: fields{"Cache-Control": "no-store", "Vary": ""}, see: all{says("later")}}, // it has not negotiated
+			{want: 429, fields: fields{"Cache-Control": "no-store", "Vary": ""}, see: all{says("later"), passed(1)}},
+		}},
+		{"a peek is free", limiting(costly), []step{
+			{as: costing(0), want: 200, fields: fields{"RateLimit": `"contact";r=5`}}, // nothing was used, so nothing rises
+			{times: 2, show: latest, want: 200}, peeks, peeks, peeks, {times: 10, passes: 3}, {as: costing(0), want: 200},
+		}},
+		// A request that ends at one step costs none of the next: who asks, what it costs, what it shows.
+		{"a decision has its order", limiting(func(cfg *middleware.Config) {
+			cfg.Cost = func(r *http.Request) int64 { priced++; return costOf(r) }
+		}), []step{
+			{want: 200, keep: "own", see: all{func(s *scene) { require.Equal(s, 1, priced) }}},
+			{as: unaddressed, show: "own", want: 403, reason: middleware.IdentityUnknown, see: all{tokens(0, nil), func(s *scene) {
+				require.Equal(s, 1, priced, "no client, no price")
+			}}},
+			{as: both(costing(-1), showing("garbage")), show: "own", want: 500, reason: middleware.NegativeCost,
+				fields: fields{middleware.TokenHeader: ""}, see: all{tokens(0, nil)}}, // what cannot be charged costs no MAC
+			{show: "own", want: 200, see: all{tokens(1, nil), remain(3), passed(2)}}, // neither was charged
+		}},
 	})
-	h, spy := limited(t, cfg)
-	send(h)
-	for _, m := range []string{http.MethodGet, http.MethodPost} {
-		resp := requireStatus(t, http.StatusTooManyRequests, send(h, method(m)))
-		require.Equal(t, "later", bodyOf(t, resp))
-		require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
-		require.Empty(t, resp.Header.Values("Vary"), "it has not negotiated")
-	}
-	require.EqualValues(t, 1, spy.Calls.Load())
 }
 
 // A refusal carries a token only if the client has something to learn from it, and has shown that it
@@ -175,49 +169,4 @@ func TestRefusedWithoutTokenIsHeldToItsQuota(t *testing.T) {
 			require.Equal(t, 2*5, passed)
 		}
 	}
-}
-
-func TestPeek(t *testing.T) {
-	cfg := contact(new(clock))
-	cfg.Cost = costOf
-	h, _ := limited(t, cfg)
-	require.Equal(t, `"contact";r=5`, send(h, costing(0)).Header.Get("RateLimit"), "nothing was used, so nothing rises")
-	spend(t, h, 2)
-	for range 10 {
-		resp := requireStatus(t, http.StatusOK, send(h, costing(0)))
-		require.Equal(t, `"contact";r=3;t=60`, resp.Header.Get("RateLimit"))
-	}
-	require.Equal(t, 3, admitted(h, 10))
-	require.Equal(t, http.StatusOK, send(h, costing(0)).StatusCode)
-}
-
-// Each step is made out to what the one before has told: who asks, what it costs, what it
-// shows. A request that ends at one of them costs none of the next.
-func TestTheOrderOfADecision(t *testing.T) {
-	priced, cost := 0, int64(1)
-	cfg := contact(new(clock))
-	cfg.Cost = func(*http.Request) int64 {
-		priced++
-		return cost
-	}
-	h := newSite(t, cfg)
-	tok := spend(t, h, 1)
-	require.Equal(t, 1, priced, "once for each request")
-
-	send(h, showing(tok), func(r *http.Request) { r.RemoteAddr = "@" })
-	require.Equal(t, middleware.IdentityUnknown, h.Decisions.Last().Reason)
-	require.Equal(t, 1, priced, "nobody is asked for a price")
-	require.Zero(t, h.Decisions.Last().Tokens)
-
-	cost = -1
-	require.Empty(t, send(h, showing(tok, "garbage")).Header.Values("Tallystick-Token"))
-	require.Equal(t, middleware.NegativeCost, h.Decisions.Last().Reason)
-	require.Zero(t, h.Decisions.Last().Tokens, "what cannot be charged costs no MAC")
-	require.NoError(t, h.Decisions.Last().TokenErr)
-
-	cost = 1
-	send(h, showing(tok))
-	require.Equal(t, 1, h.Decisions.Last().Tokens)
-	require.EqualValues(t, 3, h.Decisions.Last().Limits()[0].Remaining, "neither was charged")
-	require.EqualValues(t, 2, h.Spy.Calls.Load())
 }

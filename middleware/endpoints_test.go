@@ -92,62 +92,85 @@ func TestChallengeEndpoint(t *testing.T) {
 	require.NotEqual(t, one.Text, two.Text, "each is fresh")
 }
 
-// A page of another site must not spend its visitor's address, nor plant what it
-// bought. Programs that are no browsers say nothing of where they come from.
-func TestCrossSiteRedeems(t *testing.T) {
-	h := newSite(t, challenging(new(clock), middleware.Newcomers))
-	proof := solved(t, fetched(h))
-	for _, test := range []struct {
-		name   string
-		origin option
-		passes bool
-	}{
-		{"cross-site", with("Sec-Fetch-Site", "cross-site"), false},
-		{"same-site, another origin", with("Sec-Fetch-Site", "same-site"), false},
-		{"an old browser, elsewhere", with("Origin", "https://evil.example"), false},
-		{"a prefix of our host", with("Origin", "https://example.com.evil.example"), false},
-		{"an opaque origin", with("Origin", "null"), false},
-		{"cross-site, whatever its origin", with("Sec-Fetch-Site", "cross-site", "Origin", "https://example.com"), false},
-		{"same origin", with("Sec-Fetch-Site", "same-origin"), true},
-		{"typed in", with("Sec-Fetch-Site", "none"), true},
-		{"an old browser, here", with("Origin", "http://example.com"), true},
-		{"no browser", with(), true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			resp := redeemed(h, proof, test.origin)
-			require.Equal(t, test.passes, resp.StatusCode == http.StatusOK)
-			if !test.passes {
-				require.Equal(t, http.StatusForbidden, resp.StatusCode)
-				require.Empty(t, resp.Cookies())
-				require.Empty(t, tokenIn(resp))
-				require.Empty(t, resp.Header.Get(middleware.ChallengeHeader))
-			}
-		})
+func TestEndpoints(t *testing.T) {
+	unknown := says("https://github.com/tallystick/tallystick/blob/main/docs/clients.md#identity-unknown")
+	nothing := fields{"Set-Cookie": "", middleware.TokenHeader: ""}
+	denied := fields{"WWW-Authenticate": "Basic", "Cache-Control": "no-store"}
+	ticket := both(method(http.MethodGet), path("/tally/ticket"))
+	noTicket := fields{"Set-Cookie": "", "Cache-Control": "no-store"}
+	elsewhere := func(pairs ...string) step {
+		return step{as: both(toRedeem, with(pairs...)), prove: "offer", want: 403, fields: fields{"Set-Cookie": "", middleware.TokenHeader: "", middleware.ChallengeHeader: ""}}
 	}
-	require.EqualValues(t, 24, challengeIn(t, fetched(h)).Work, "one sale")
-	for _, origin := range []string{"cross-site", "same-site"} { // a GET changes nothing
-		require.Equal(t, http.StatusOK, fetched(h, with("Sec-Fetch-Site", origin)).StatusCode)
+	here := func(pairs ...string) step { return step{as: both(toRedeem, with(pairs...)), prove: "offer", want: 200} }
+	instead := func(s *scene) { // the challenge that is offered instead
+		require.Equal(s, challengeIn(s, s.answer()).Text, problemIn(s, s.answer()).Challenge)
 	}
-}
-
-// Who cannot be told, or may not come in, gets no challenge either.
-func TestEndpointIdentities(t *testing.T) {
-	cfg := challenging(new(clock), middleware.Newcomers)
-	nobody := func(r *http.Request) { r.RemoteAddr = "@" }
-	h := newSite(t, cfg)
-	for _, resp := range []*http.Response{fetched(h, nobody), redeemed(h, "x", nobody)} {
-		require.Equal(t, http.StatusForbidden, resp.StatusCode)
-		require.Equal(t, "https://github.com/tallystick/tallystick/blob/main/docs/clients.md#identity-unknown", problemIn(t, resp).Type)
-		require.Empty(t, resp.Header.Get(middleware.ChallengeHeader))
+	// foresees is what a page is told before it takes work on.
+	foresees := func(shown, body string) step {
+		return step{as: toFetch, show: shown, want: 200, see: all{func(s *scene) {
+			require.Equal(s, body, regexp.MustCompile(`"challenge":"[^"]+"`).ReplaceAllString(strings.TrimSpace(s.body), `"challenge":…`))
+		}}}
 	}
-	cfg.Identity = func(*http.Request) (middleware.Identity, error) {
-		return middleware.Identity{}, &middleware.Denial{Status: 401, WWWAuthenticate: "Basic"}
-	}
-	h = newSite(t, cfg)
-	for _, resp := range []*http.Response{fetched(h), redeemed(h, "x")} {
-		require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
-		requireHeader(t, resp, "WWW-Authenticate", "Basic", "Cache-Control", "no-store")
-	}
+	play(t, []scenario{
+		// It must not spend its visitor's address, nor plant what it bought. Programs that are no browsers say nothing of where they come from.
+		{"a page of another site redeems nothing", working(middleware.Newcomers), []step{
+			{as: toFetch, want: 200, keep: "offer"},
+			elsewhere("Sec-Fetch-Site", "cross-site"), elsewhere("Sec-Fetch-Site", "same-site"), // another origin
+			elsewhere("Origin", "https://evil.example"), elsewhere("Origin", "https://example.com.evil.example"), elsewhere("Origin", "null"), // old browsers
+			elsewhere("Sec-Fetch-Site", "cross-site", "Origin", "https://example.com"),
+			here("Sec-Fetch-Site", "same-origin"), here("Sec-Fetch-Site", "none"), here("Origin", "http://example.com"), here(),
+			{as: toFetch, want: 200, see: all{work(24)}},                                                                                              // one sale
+			{as: both(toFetch, with("Sec-Fetch-Site", "cross-site")), want: 200}, {as: both(toFetch, with("Sec-Fetch-Site", "same-site")), want: 200}, // a GET changes nothing
+		}},
+		{"a client that cannot be told gets no challenge", working(middleware.Newcomers), []step{
+			{as: both(toFetch, unaddressed), want: 403, fields: fields{middleware.ChallengeHeader: ""}, see: all{unknown}},
+			{as: both(toRedeem, both(unaddressed, proving("x"))), want: 403, fields: fields{middleware.ChallengeHeader: ""}, see: all{unknown}},
+		}},
+		{"a client that is denied is denied", working(middleware.Newcomers, telling(middleware.Identity{}, &middleware.Denial{Status: 401, WWWAuthenticate: "Basic"})), []step{
+			{as: toFetch, want: 401, fields: denied}, {as: both(toRedeem, proving("x")), want: 401, fields: denied},
+		}},
+		// What is not worth a token is answered with a fresh challenge, as on the route.
+		{"no proof buys nothing", working(middleware.Newcomers), []step{
+			{as: toRedeem, want: 403, keep: "offer", fields: nothing, see: all{because(middleware.NoToken), instead}},
+			{as: both(toRedeem, proving("")), want: 403, keep: "offer", fields: nothing, see: all{because(middleware.NoToken), instead}}, {as: toRedeem, prove: "offer", want: 200},
+		}},
+		{"a wrong proof buys nothing", working(middleware.Newcomers), []step{
+			{as: both(toRedeem, proving("x")), want: 403, keep: "offer", fields: nothing, see: all{because("wrong-solution"), instead}}, {as: toRedeem, prove: "offer", want: 200},
+			{as: both(toRedeem, both(proving("x"), html)), want: 403, fields: fields{"Content-Type": "text/html; charset=utf-8"}},
+		}},
+		{"a proof of another client buys nothing", working(middleware.Newcomers), []step{
+			{as: both(toFetch, from("203.0.113.2")), want: 200, keep: "theirs"},
+			{as: toRedeem, prove: "theirs", want: 403, keep: "offer", fields: nothing, see: all{because("client-changed"), instead}}, {as: toRedeem, prove: "offer", want: 200},
+		}},
+		{"a dear request is told when a dear one passes", working(middleware.WhenExhausted, limits(middleware.Limit{
+			Name: "b", Algorithm: middleware.TokenBucket, Quota: 5, Window: 5 * time.Minute,
+		}), func(cfg *middleware.Config) { cfg.Challenge.Crowd, cfg.Challenge.SalesPerHour = 1, 4 }), []step{
+			{times: 5, want: 200},
+			{do: func(s *scene) { s.site.M.SellOut(s.now.Now(), peerIdentity) }, as: both(toFetch, query("cost=5")), want: 429, see: all{func(s *scene) {
+				require.GreaterOrEqual(s, retryAfter(s, s.last), 5*time.Minute)
+				require.LessOrEqual(s, retryAfter(s, s.last), 6*time.Minute, "sooner than a tally is for sale again")
+			}}},
+		}},
+		{"without a room there is no ticket", roomed(middleware.Newcomers, func(cfg *middleware.Config) {
+			cfg.Challenge.WaitingRoom, cfg.Challenge.NoWaitingRoom = 0, true
+		}), []step{{as: ticket, want: 404, fields: noTicket}}},
+		{"nor by POST, nor for more than the room holds, nor for a client that cannot be told", roomed(middleware.Newcomers), []step{
+			{as: path("/tally/ticket"), want: 405, fields: noTicket}, {as: both(ticket, query("cost=9")), want: 404, fields: noTicket},
+			{as: both(ticket, unaddressed), want: 403, fields: noTicket},
+		}},
+		{"foresight: WhenExhausted", working(middleware.WhenExhausted), []step{
+			foresees("", `{"needed":false,"left":5,"challenge":…,"ttl":10,"work":16}`), {times: 9, passes: 5},
+			foresees("", `{"needed":true,"left":0,"challenge":…,"ttl":10,"work":16}`), {do: buys("own")},
+			foresees("own", `{"needed":false,"left":5,"carried":true,"challenge":…,"ttl":10,"work":24}`), // of its own
+			{after: 8 * time.Minute}, foresees("", `{"needed":false,"left":5,"challenge":…,"ttl":10,"work":16}`),
+		}},
+		{"foresight: Newcomers", working(middleware.Newcomers), []step{foresees("", `{"needed":true,"challenge":…,"ttl":10,"work":16}`)}},
+		{"foresight: EveryRequest", working(middleware.EveryRequest), []step{
+			foresees("", `{"needed":true,"left":5,"challenge":…,"ttl":10,"work":16}`), {times: 5, prove: fresh, want: 200},
+			{as: toFetch, want: 429, see: all{says("quota-exceeded")}}, // no proof would help
+		}},
+		{"foresight: quiet", working(middleware.WhenExhausted, quietly), []step{foresees("", `{"needed":false,"challenge":…,"ttl":10,"work":16}`)}},
+	})
 }
 
 // Endpoints inside of another limiter leave its fields alone.
@@ -295,28 +318,6 @@ func TestRedeem(t *testing.T) {
 			require.Equal(t, first.Header.Values("Set-Cookie"), second.Header.Values("Set-Cookie"))
 		})
 	}
-}
-
-// What is not worth a token is answered with a fresh challenge, as on the route.
-func TestRedeemRefusals(t *testing.T) {
-	h := newSite(t, challenging(new(clock), middleware.Newcomers))
-	for proof, reason := range map[string]middleware.Reason{
-		"": middleware.NoToken, "x": "wrong-solution",
-		solved(t, fetched(h, from("203.0.113.2"))): "client-changed",
-	} {
-		resp := requireStatus(t, http.StatusForbidden, redeemed(h, proof))
-		p := problemIn(t, resp)
-		require.Equal(t, reason, p.Reason)
-		require.Equal(t, challengeIn(t, resp).Text, p.Challenge)
-		require.Empty(t, resp.Cookies())
-		require.Empty(t, tokenIn(resp))
-		require.Equal(t, http.StatusOK, redeemed(h, solved(t, resp)).StatusCode)
-		h = newSite(t, challenging(new(clock), middleware.Newcomers))
-	}
-	resp := send(h, path("/tally/redeem"))
-	require.Equal(t, middleware.NoToken, problemIn(t, resp).Reason, "no proof at all")
-	page := redeemed(h, "x", with("Accept", "text/html"))
-	require.Equal(t, "text/html; charset=utf-8", page.Header.Get("Content-Type"))
 }
 
 // In EveryRequest the cookie carries the proof along with one form post.
@@ -656,21 +657,6 @@ func TestProofCookieHidesNothing(t *testing.T) {
 	}
 }
 
-// Who asks for a dear request is told when a dear one passes.
-func TestChallengeEndpointTellsTheWaitOfADearRequest(t *testing.T) {
-	now := new(clock)
-	cfg := challenging(now, middleware.WhenExhausted)
-	cfg.Limits = []middleware.Limit{{Name: "b", Algorithm: middleware.TokenBucket, Quota: 5, Window: 5 * time.Minute}}
-	cfg.Challenge.Crowd, cfg.Challenge.SalesPerHour = 1, 4
-	h := newSite(t, cfg)
-	require.Equal(t, 5, admitted(h, 5))
-	h.M.SellOut(now.Now(), peerIdentity)
-	dear := query("cost=5")
-	resp := requireStatus(t, http.StatusTooManyRequests, fetched(h, dear))
-	require.GreaterOrEqual(t, retryAfter(t, resp), 5*time.Minute)
-	require.LessOrEqual(t, retryAfter(t, resp), 6*time.Minute, "sooner than a tally is for sale again")
-}
-
 // ticketed returns the answer of the ticket endpoint.
 func ticketed(h http.Handler, options ...option) *http.Response {
 	return send(h, append([]option{method("GET"), path("/tally/ticket")}, options...)...)
@@ -718,27 +704,6 @@ func TestTicketEndpoint(t *testing.T) {
 	})
 }
 
-func TestTicketEndpointRefuses(t *testing.T) {
-	for name, test := range map[string]struct {
-		change  func(*middleware.Config)
-		options []option
-		status  int
-	}{
-		"no room":            {func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom, cfg.Challenge.NoWaitingRoom = 0, true }, nil, http.StatusNotFound},
-		"no GET":             {func(*middleware.Config) {}, []option{method("POST")}, http.StatusMethodNotAllowed},
-		"more than it holds": {func(*middleware.Config) {}, []option{query("cost=9")}, http.StatusNotFound},
-		"nobody":             {func(*middleware.Config) {}, []option{func(r *http.Request) { r.RemoteAddr = "@" }}, http.StatusForbidden},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := waiting(new(clock), middleware.Newcomers)
-			test.change(&cfg)
-			resp := requireStatus(t, test.status, ticketed(newSite(t, cfg), test.options...))
-			require.Empty(t, waitCookieIn(t, resp))
-			require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
-		})
-	}
-}
-
 // A page that has bought something asks whether its browser brings it along.
 func TestPurchasesThatComeAlong(t *testing.T) {
 	carried := func(t *testing.T, h http.Handler, options ...option) bool {
@@ -759,38 +724,4 @@ func TestPurchasesThatComeAlong(t *testing.T) {
 		now.Advance(3 * time.Hour)
 		require.False(t, carried(t, h, bring), "it has ended")
 	})
-}
-
-// TestForesight shows what a page is told before it takes work on.
-func TestForesight(t *testing.T) {
-	look := func(h http.Handler, options ...option) string {
-		resp := send(h, append([]option{method("GET"), path("/tally/challenge")}, options...)...)
-		body := bodyOf(t, resp)
-		body = regexp.MustCompile(`"challenge":"[^"]+"`).ReplaceAllString(body, `"challenge":…`)
-		return resp.Status[:3] + " " + strings.TrimSpace(body)
-	}
-	c := new(clock)
-	h := newSite(t, challenging(c, middleware.WhenExhausted))
-	require.Equal(t, `200 {"needed":false,"left":5,"challenge":…,"ttl":10,"work":16}`, look(h))
-	require.Equal(t, 5, admitted(h, 9))
-	require.Equal(t, `200 {"needed":true,"left":0,"challenge":…,"ttl":10,"work":16}`, look(h))
-	tok := tokenIn(redeemed(h, solve(t, challengeIn(t, fetched(h)))))
-	require.Equal(t, `200 {"needed":false,"left":5,"carried":true,"challenge":…,"ttl":10,"work":24}`, look(h, showing(tok)), "of its own")
-	c.Advance(8 * time.Minute)
-	require.Equal(t, `200 {"needed":false,"left":5,"challenge":…,"ttl":10,"work":16}`, look(h))
-
-	h = newSite(t, challenging(new(clock), middleware.Newcomers))
-	require.Equal(t, `200 {"needed":true,"challenge":…,"ttl":10,"work":16}`, look(h))
-
-	h = newSite(t, challenging(new(clock), middleware.EveryRequest))
-	require.Equal(t, `200 {"needed":true,"left":5,"challenge":…,"ttl":10,"work":16}`, look(h))
-	for range 5 {
-		require.Equal(t, http.StatusOK, send(h, proving(solve(t, challengeIn(t, fetched(h))))).StatusCode)
-	}
-	require.Regexp(t, `^429 .*quota-exceeded`, look(h), "no proof would help")
-
-	cfg := challenging(new(clock), middleware.WhenExhausted)
-	cfg.Quiet = true
-	h = newSite(t, cfg)
-	require.Equal(t, `200 {"needed":false,"challenge":…,"ttl":10,"work":16}`, look(h))
 }

@@ -310,20 +310,19 @@ func TestHeadersThatNameNobody(t *testing.T) {
 }
 
 // An adapter for Lambda behind an ALB: no address, and the balancer's field. The default
-// refuses everybody; ForwardedFor too.
+// refuses all; ForwardedFor too.
 func TestClientsOfAnAdapterWithoutAddresses(t *testing.T) {
-	cfg := contact(new(clock))
-	cfg.Identity = mustIdentity(middleware.InsecureNoPeer("X-Forwarded-For"))
-	h := newSite(t, cfg)
-	balanced := func(list string) option {
-		return func(r *http.Request) { r.RemoteAddr = ""; r.Header.Set("X-Forwarded-For", list) }
-	}
-	require.Equal(t, 5, admitted(h, 8, balanced("203.0.113.1")))
-	require.Zero(t, admitted(h, 8, balanced("198.51.100.1, 203.0.113.1")), "spoofed")
-	require.Equal(t, 5, admitted(h, 8, balanced("203.0.113.2")))
-	require.Empty(t, h.Log.Lines())
-	require.Zero(t, admitted(h, 8, func(r *http.Request) { r.RemoteAddr = "" }))
-	require.Contains(t, h.Log.Only(t), "no client address in X-Forwarded-For, and the connection has none")
+	adapter := func(r *http.Request) { r.RemoteAddr = "" }
+	balanced := func(list string) option { return both(adapter, with("X-Forwarded-For", list)) }
+	play(t, []scenario{{"the field names them", limiting(func(cfg *middleware.Config) {
+		cfg.Identity = mustIdentity(middleware.InsecureNoPeer("X-Forwarded-For"))
+	}), []step{
+		{as: balanced("203.0.113.1"), times: 8, passes: 5}, {as: balanced("198.51.100.1, 203.0.113.1"), times: 8}, // spoofed
+		{as: balanced("203.0.113.2"), times: 8, passes: 5, see: all{told()}},
+		{as: adapter, times: 8, see: all{func(s *scene) {
+			require.Contains(s, s.site.Log.Only(s), "no client address in X-Forwarded-For, and the connection has none")
+		}}},
+	}}})
 }
 
 func TestUnixSocketBehindAProxy(t *testing.T) {

@@ -445,19 +445,6 @@ func TestAnIdentityThatIsUnavailable(t *testing.T) {
 	})
 }
 
-// Of any other error the log has the kind alone: its text may have the key in it that was shown.
-func TestTheKindOfAnIdentityErrorIsLogged(t *testing.T) {
-	cfg := contact(new(clock))
-	cfg.Identity = func(*http.Request) (middleware.Identity, error) {
-		return middleware.Identity{}, fmt.Errorf("no customer has %q: %w", "sk-live-4711", syscall.ECONNREFUSED)
-	}
-	h := newSite(t, cfg)
-	require.Equal(t, http.StatusForbidden, send(h).StatusCode)
-	require.Equal(t, []string{"identity-unknown"}, codesIn(h.Log.Lines()))
-	require.Contains(t, h.Log.Lines()[0], "the identity function failed with a syscall.Errno")
-	require.NotContains(t, h.Log.Lines()[0], "sk-live")
-}
-
 // decisionOn returns what a policy decides about a request by id.
 func decisionOn(t *testing.T, cfg middleware.Config, id middleware.Identity, options ...option) middleware.Decision {
 	t.Helper()

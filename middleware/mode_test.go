@@ -13,17 +13,179 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// Without a Challenge nothing is offered, proofs are not read, and nothing answers under its path.
-func TestNoChallenge(t *testing.T) {
-	cfg := challenging(new(clock), middleware.WhenExhausted)
-	proof := solved(t, fetched(newSite(t, cfg)))
-	cfg.Challenge = nil
-	h := newSite(t, cfg)
-	require.Equal(t, 5, admitted(h, 9, proving(proof)))
-	resp := requireStatus(t, http.StatusTooManyRequests, send(h, proving(proof)))
-	requireNoChallenge(t, resp)
-	require.Empty(t, h.Decisions.Last().Proof)
-	require.Nil(t, h.Decisions.Last().Offered)
+func TestModes(t *testing.T) {
+	theirs := func(mode middleware.Mode, keep func(*scene, *site)) func(*scene) { // of an instance in another mode
+		return func(s *scene) { keep(s, newSite(s, challenging(s.now, mode))) }
+	}
+	nonce := func(cfg *middleware.Config) { cfg.Challenge.Work, cfg.Challenge.NonceOnly = 0, true }
+	public := func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "public, max-age=60") }
+	paysFor := func(n int) []step { // so many requests, each by work of its own
+		return []step{{times: n, prove: fresh, want: 200}}
+	}
+	play(t, []scenario{
+		{"without a Challenge nothing is offered and no proof is read", limiting(), []step{
+			{do: theirs(middleware.WhenExhausted, func(s *scene, h *site) { s.challenges["theirs"] = challengeIn(s, fetched(h)) }),
+				prove: "theirs", times: 9, passes: 5},
+			{prove: "theirs", want: 429, see: all{noChallenge, func(s *scene) {
+				require.Empty(s, s.decision().Proof)
+				require.Nil(s, s.decision().Offered)
+			}}},
+		}},
+		{"a price that has risen is a reason", working(middleware.Newcomers), []step{
+			{as: toFetch, want: 200, keep: "cheap"}, {do: buys("1")}, {do: buys("2")}, {do: buys("3")},
+			{prove: "cheap", want: 403, reason: middleware.NoToken, proof: "price-risen", keep: "dear", see: all{because("price-risen")}},
+			{as: toRedeem, prove: "cheap", want: 403}, {prove: "dear", want: 200},
+		}},
+		{"a bad proof costs nothing of the address", working(middleware.WhenExhausted), []step{
+			{as: proving("nonsense"), times: 9, passes: 5, proof: "wrong-solution"},
+		}},
+		{"a bad proof costs nothing of a token", working(middleware.Newcomers), []step{
+			{do: buys("own"), as: proving("nonsense"), show: "own", times: 9, passes: 5},
+		}},
+		{"Quiet hides the quota and nothing that work needs", working(middleware.WhenExhausted, quietly), []step{
+			{times: 5, want: 200},
+			{want: 429, keep: "offer", fields: fields{"RateLimit": "", "RateLimit-Policy": "", "Retry-After": anything}, see: all{func(s *scene) {
+				p := problemIn(s, s.answer())
+				require.Empty(s, p.Violated)
+				require.Equal(s, s.challenges["offer"].Text, p.Challenge)
+			}}},
+			{prove: "offer", want: 200, fields: fields{"RateLimit": "", middleware.TokenHeader: anything}}, // it was paid for
+			{as: toRedeem, prove: fresh, want: 200, fields: fields{"RateLimit-Policy": ""}},
+		}},
+		{"Quiet in memory alone sends no token", working(middleware.EveryRequest, quietly, func(cfg *middleware.Config) {
+			cfg.TokenTransport = middleware.MemoryOnly
+		}), []step{
+			{want: 403, keep: "offer"}, {prove: "offer", want: 200, fields: fields{middleware.TokenHeader: ""}},
+		}},
+		{"a page says what is wanted, and its field has the challenge", working(middleware.Newcomers, func(cfg *middleware.Config) {
+			cfg.Challenge.NoWaitingRoom = true
+		}), []step{
+			{as: html, want: 403, keep: "offer", fields: fields{"Content-Type": "text/html; charset=utf-8"},
+				see: all{says("<title>Not sent yet – example.com</title>"), says("a short check"), lacks("Try again in")}},
+			{do: buys("own"), show: "own", times: 5, want: 200},
+			{as: html, show: "own", want: 429, keep: "offer", see: all{says("Try again in 6")}},
+			{do: func(s *scene) { s.site.M.SellOut(midnight, peerIdentity) }, as: html, want: 429, see: all{lacks("a short check"), func(s *scene) {
+				require.Regexp(s, "Try again in [0-9]+ (seconds|minutes)", s.body) // sold out
+			}}},
+		}},
+		{"the program's own refusal finds the challenge in the decision", working(middleware.Newcomers, func(cfg *middleware.Config) {
+			cfg.RefusalHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				d, _ := middleware.FromContext(r.Context())
+				w.Header().Set("Offered", d.Offered.Text)
+				w.WriteHeader(d.Status)
+			})
+		}), []step{{want: 403, reason: middleware.NoToken, keep: "offer", see: all{func(s *scene) {
+			require.Equal(s, s.challenges["offer"].Text, s.last.Header.Get("Offered"))
+		}}}}},
+		// On responses that everybody may cache there is no place for a token.
+		{"no cache stores a challenge, or what was paid for", working(middleware.Newcomers).serving(public), []step{
+			{as: method("GET"), want: 403, keep: "offer", see: all{func(s *scene) { challengeIn(s, s.answer()) }}},
+			{as: method("GET"), prove: fresh, want: 200, keep: "own", fields: fields{middleware.TokenHeader: anything, "Cache-Control": "no-store"}},
+			{as: method("GET"), show: "own", want: 200, fields: fields{middleware.TokenHeader: "", "Cache-Control": "public, max-age=60"}},
+		}},
+		{"EveryRequest: one proof is one request of the shared tally", working(middleware.EveryRequest), append([]step{
+			{want: 403, reason: middleware.NoToken, keep: "offer", see: all{because(middleware.NoToken)}},
+			{prove: "offer", want: 200, keep: "tally", fields: fields{"RateLimit": `"contact";r=4;t=60`}, see: all{shared, func(s *scene) {
+				require.NotEmpty(s, claimsIn(s, s.tokens["tally"]).Sub)
+				require.Empty(s, claimsIn(s, s.tokens["tally"]).Fam)
+			}}},
+			{prove: "offer", want: 403, reason: middleware.ProofReplayed, proof: middleware.ProofReplayed,
+				see: all{because(middleware.ProofReplayed), work(16)}}, // the price does not double
+			{show: "tally", want: 403}, // a token is no proof
+		}, append(paysFor(4), step{see: all{passed(5)}})...)},
+		{"EveryRequest: over the limit no work is asked for, and none is lost", working(middleware.EveryRequest), []step{
+			{after: 55 * time.Second, as: toFetch, want: 200, keep: "first"}, {as: toFetch, want: 200, keep: "spare"},
+			{prove: "first", want: 200}, {times: 4, prove: fresh, want: 200},
+			{prove: "spare", want: 429, reason: middleware.OverLimit, fields: fields{"Retry-After": "5"}, see: all{noChallenge}},
+			{want: 429, reason: middleware.OverLimit, fields: fields{"Retry-After": "5"}, see: all{noChallenge}},
+			{as: proving("nonsense"), want: 429, reason: middleware.OverLimit, fields: fields{"Retry-After": "5"}, see: all{noChallenge}},
+			{after: 5 * time.Second, prove: "spare", want: 200}, // a refusal strikes no proof
+			{prove: "spare", want: 403}, {prove: "first", want: 403}, // struck for as long as it lives
+		}},
+		{"EveryRequest: what is refused for another reason strikes no proof, and peeks are free", working(middleware.EveryRequest, costly), []step{
+			{want: 403, keep: "offer"}, {as: costing(6), prove: "offer", want: 403, reason: middleware.CostAboveQuota},
+			{as: costing(-1), prove: "offer", want: 500}, {as: costing(0), prove: "offer", want: 200}, {as: costing(0), want: 403},
+			{as: costing(4), prove: "offer", want: 200}, {prove: "offer", want: 403},
+		}},
+		{"EveryRequest: without memory a proof is good for all of its life", working(middleware.EveryRequest, func(cfg *middleware.Config) {
+			cfg.InsecureNoMemory = true
+		}), []step{
+			{want: 403, keep: "offer"}, {prove: "offer", times: 9, want: 200},
+			{do: func(s *scene) { delete(s.tokens, latest) }, prove: "offer", show: latest, times: 5, want: 200}, {prove: "offer", show: latest, want: 429},
+			{after: 11 * time.Second, prove: "offer", times: 9},
+		}},
+		{"NonceOnly asks for a round trip: a nonce that solves itself", working(middleware.EveryRequest, nonce), []step{
+			{want: 403, keep: "nonce", see: all{work(0), func(s *scene) { require.Equal(s, 10*time.Second, s.challenges["nonce"].TTL) }}},
+			{do: func(s *scene) {
+				requireStatus(s, http.StatusForbidden, send(s.site, proving(s.challenges["nonce"].Text)), "a challenge is not its answer")
+			}, prove: "nonce", times: 9, passes: 1},
+			{want: 403, keep: "late"}, {after: 11 * time.Second, prove: "late", want: 403, proof: "expired"},
+		}},
+		{"WhenExhausted: the shared quota first, then a tally of one's own for work", working(middleware.WhenExhausted), []step{
+			{after: 20 * time.Second, times: 5, want: 200, see: all{noChallenge, shared}},
+			{want: 429, retry: 40, reason: middleware.OverLimit, keep: "offer", see: all{work(16), func(s *scene) {
+				c, p := s.challenges["offer"], problemIn(s, s.answer())
+				require.Equal(s, c, *s.decision().Offered)
+				require.NotEmpty(s, p.Detail)
+				require.Equal(s, problem{
+					Type:   "https://iana.org/assignments/http-problem-types#quota-exceeded",
+					Title:  "Quota exceeded",
+					Status: 429, Detail: p.Detail, Violated: []string{"contact"},
+					Reason: middleware.OverLimit, Challenge: c.Text, TTL: 10, Work: 16,
+					ChallengeURL: "/tally/challenge", RedeemURL: "/tally/redeem",
+				}, p)
+			}}},
+			{prove: "offer", want: 200, keep: "own", fields: fields{"RateLimit": `"contact";r=4;t=40`}, see: all{own, func(s *scene) { // opened, and charged
+				claims := claimsIn(s, s.tokens["own"])
+				require.Empty(s, claims.Sub, "not bound to an address")
+				require.Len(s, claims.Fam, 8)
+				require.EqualValues(s, midnight.Add(20*time.Second+time.Hour).Unix(), claims.Exp, "an hour from the challenge")
+				require.Equal(s, s.tokens["own"], cookieIn(s.last).Value)
+				require.Equal(s, 3600, cookieIn(s.last).MaxAge)
+			}}},
+			{show: "own", times: 9, passes: 4}, {times: 9}, // the shared tally has nothing of it
+			{show: "own", want: 429, keep: "again"}, {show: "own", prove: "again", want: 200},
+		}},
+		{"Newcomers: a client without a tally of its own proves work first", working(middleware.Newcomers), []step{
+			{want: 403, reason: middleware.NoToken, keep: "offer", fields: fields{"Retry-After": "", middleware.TokenHeader: ""}, see: all{func(s *scene) {
+				require.Empty(s, s.decision().Proof)
+				require.Empty(s, s.decision().Limits(), "no limit was asked")
+				require.Equal(s, problem{
+					Type:   "https://github.com/tallystick/tallystick/blob/main/docs/clients.md#proof-required",
+					Title:  "Proof of work required",
+					Status: 403, Detail: "Solve the challenge and send the request again with the proof.",
+					Reason: middleware.NoToken, Challenge: s.challenges["offer"].Text, TTL: 10, Work: 16,
+					ChallengeURL: "/tally/challenge", RedeemURL: "/tally/redeem",
+				}, problemIn(s, s.answer()))
+			}}},
+			{prove: "offer", want: 200, keep: "own"}, {show: "own", times: 9, passes: 4}, {want: 403}, // the address has gained nothing
+			{show: "own", want: 429, keep: "dearer", fields: fields{"Retry-After": anything}, see: all{work(24), because(middleware.OverLimit)}}, // half a Crowd has been sold
+			{prove: "dearer", want: 200, keep: "second"}, {show: "second", times: 4, want: 200},
+			{show: "own second", want: 429, keep: "risen", see: all{work(32), func(s *scene) { // a Crowd of two: the price doubles
+				require.Equal(s, s.challenges["risen"], *s.decision().Offered)
+				s.now.Advance(retryAfter(s, s.last))
+			}}},
+			{show: "own", want: 200},
+		}},
+		{"own tokens count where tallies are sold", working(middleware.Newcomers), []step{
+			{do: buys("own"), show: "own", want: 200},
+			{do: becomes(func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }), show: "own", want: 403, see: all{func(s *scene) { require.Zero(s, s.decision().Tokens) }}},
+			{show: "own", prove: fresh, want: 200, see: all{shared, func(s *scene) { require.Empty(s, claimsIn(s, tokenIn(s.last)).Fam, "nor is it answered") }}},
+			{do: becomes(func(cfg *middleware.Config) { cfg.Challenge = nil }), show: "own", times: 9, passes: 4, see: all{shared}}, // nor where nothing is ever asked
+		}},
+		{"Newcomers: a shared token is nothing", working(middleware.Newcomers), []step{
+			{do: theirs(middleware.WhenExhausted, func(s *scene, h *site) { s.tokens["shared"] = tokenIn(send(h)) }),
+				show: "shared", cookie: "shared", want: 403, reason: middleware.NoToken, keep: "offer"},
+			{show: "shared", prove: "offer", want: 200},
+		}},
+		{"no work is asked for what can never pass", working(middleware.Newcomers, costly), []step{
+			{as: costing(6), want: 403, reason: middleware.CostAboveQuota, see: all{noChallenge}}, {want: 403, see: all{work(16)}},
+		}},
+		{"nor while busy", working(middleware.WhenBusy, costly), []step{
+			{do: func(s *scene) { strangers(s.site, 30) }, as: costing(6), want: 403, reason: middleware.CostAboveQuota, see: all{noChallenge}},
+			{want: 403, keep: "offer"},
+		}},
+	})
 }
 
 // The reason why a proof was not accepted goes to the client, the hook and the
@@ -77,31 +239,6 @@ func TestReasons(t *testing.T) {
 			})
 		}
 	}
-	t.Run("price-risen", func(t *testing.T) {
-		h := newSite(t, challenging(new(clock), middleware.Newcomers))
-		cheap := solved(t, fetched(h))
-		for range 3 {
-			bought(t, h)
-		}
-		resp := requireStatus(t, http.StatusForbidden, send(h, proving(cheap)))
-		require.Equal(t, middleware.NoToken, h.Decisions.Last().Reason)
-		require.Equal(t, middleware.Reason("price-risen"), h.Decisions.Last().Proof)
-		require.Equal(t, middleware.Reason("price-risen"), problemIn(t, resp).Reason)
-		require.Equal(t, http.StatusForbidden, redeemed(h, cheap).StatusCode)
-		require.Equal(t, http.StatusOK, send(h, proving(solved(t, resp))).StatusCode)
-	})
-}
-
-// A proof that is not accepted is as if absent: it never costs a client what its
-// tokens or its address would have had.
-func TestBadProofHarmsNobody(t *testing.T) {
-	h := newSite(t, challenging(new(clock), middleware.WhenExhausted))
-	require.Equal(t, 5, admitted(h, 9, proving("nonsense")))
-	require.Equal(t, middleware.Reason("wrong-solution"), h.Decisions.Last().Proof)
-
-	h = newSite(t, challenging(new(clock), middleware.Newcomers))
-	own := bought(t, h)
-	require.Equal(t, 5, admitted(h, 9, showing(own), proving("nonsense")))
 }
 
 // Several proofs in several lines, or joined by a proxy: the first that is good counts, of four at most.
@@ -164,155 +301,6 @@ func TestShadowNeverChallenges(t *testing.T) {
 	})
 }
 
-// Quiet hides the quota and nothing that a client needs for its work.
-func TestQuietChallenge(t *testing.T) {
-	cfg := challenging(new(clock), middleware.WhenExhausted)
-	cfg.Quiet = true
-	h := newSite(t, cfg)
-	exhaust(t, h)
-	resp := send(h)
-	requireHeader(t, resp, "RateLimit", "", "RateLimit-Policy", "")
-	require.NotEmpty(t, resp.Header.Get("Retry-After"))
-	p := problemIn(t, resp)
-	require.Empty(t, p.Violated)
-	require.Equal(t, challengeIn(t, resp).Text, p.Challenge)
-	ok := requireStatus(t, http.StatusOK, send(h, proving(solved(t, resp))))
-	require.Empty(t, ok.Header.Get("RateLimit"))
-	require.NotEmpty(t, tokenIn(ok), "it was paid for")
-	require.Empty(t, redeemed(h, solved(t, fetched(h))).Header.Get("RateLimit-Policy"))
-
-	cfg = challenging(new(clock), middleware.EveryRequest)
-	cfg.Quiet, cfg.TokenTransport = true, middleware.MemoryOnly
-	h = newSite(t, cfg)
-	ok = requireStatus(t, http.StatusOK, send(h, proving(solved(t, send(h)))))
-	require.Empty(t, tokenIn(ok))
-}
-
-// People get a page; it says what is wanted, and the challenge is in the field.
-func TestChallengePage(t *testing.T) {
-	html := with("Accept", "text/html")
-	cfg := challenging(new(clock), middleware.Newcomers)
-	cfg.Challenge.NoWaitingRoom = true
-	h := newSite(t, cfg)
-	resp := requireStatus(t, http.StatusForbidden, send(h, html))
-	require.Equal(t, "text/html; charset=utf-8", resp.Header.Get("Content-Type"))
-	challengeIn(t, resp)
-	page := bodyOf(t, resp)
-	require.Contains(t, page, "<title>Not sent yet – example.com</title>")
-	require.Contains(t, page, "a short check")
-	require.NotContains(t, page, "Try again in")
-
-	own := bought(t, h)
-	require.Equal(t, 5, admitted(h, 5, showing(own)))
-	resp = requireStatus(t, http.StatusTooManyRequests, send(h, html, showing(own)))
-	challengeIn(t, resp)
-	require.Contains(t, bodyOf(t, resp), "Try again in 6")
-
-	h.M.SellOut(midnight, peerIdentity)
-	resp = requireStatus(t, http.StatusTooManyRequests, send(h, html), "sold out")
-	page = bodyOf(t, resp)
-	require.Regexp(t, "Try again in [0-9]+ (seconds|minutes)", page)
-	require.NotContains(t, page, "a short check")
-}
-
-// The program's own refusal page finds everything in the decision.
-func TestRefusedHandlerGetsTheChallenge(t *testing.T) {
-	cfg := challenging(new(clock), middleware.Newcomers)
-	var text string
-	cfg.RefusalHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d, _ := middleware.FromContext(r.Context())
-		require.Equal(t, middleware.NoToken, d.Reason)
-		text = d.Offered.Text
-		w.WriteHeader(d.Status)
-	})
-	h := newSite(t, cfg)
-	resp := requireStatus(t, http.StatusForbidden, send(h))
-	require.Equal(t, challengeIn(t, resp).Text, text)
-}
-
-// On responses that everybody may cache there is no place for a token, and a refusal is never one.
-func TestChallengesAreNotCached(t *testing.T) {
-	h := newSite(t, challenging(new(clock), middleware.Newcomers))
-	h.Spy.Serve = func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Cache-Control", "public, max-age=60")
-	}
-	challengeIn(t, send(h, method("GET")))
-	resp := requireStatus(t, http.StatusOK, send(h, method("GET"), proving(solved(t, fetched(h)))))
-	require.NotEmpty(t, tokenIn(resp), "it was paid for with this request")
-	require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
-	resp = requireStatus(t, http.StatusOK, send(h, method("GET"), showing(tokenIn(resp))))
-	require.Empty(t, tokenIn(resp), "this one is the cache's")
-	require.Equal(t, "public, max-age=60", resp.Header.Get("Cache-Control"))
-}
-
-// EveryRequest: one proof, one request, charged to the shared tally.
-func TestEveryRequest(t *testing.T) {
-	h := newSite(t, challenging(new(clock), middleware.EveryRequest))
-
-	resp := requireStatus(t, http.StatusForbidden, send(h))
-	require.Equal(t, middleware.NoToken, h.Decisions.Last().Reason)
-	require.Equal(t, middleware.NoToken, problemIn(t, resp).Reason)
-	proof := solved(t, resp)
-
-	ok := requireStatus(t, http.StatusOK, send(h, proving(proof)))
-	require.Equal(t, `"contact";r=4;t=60`, ok.Header.Get("RateLimit"))
-	require.NotEmpty(t, claimsIn(t, tokenIn(ok)).Sub, "the shared tally's token")
-	require.Empty(t, claimsIn(t, tokenIn(ok)).Fam)
-	require.False(t, h.Decisions.Last().Own)
-
-	replay := requireStatus(t, http.StatusForbidden, send(h, proving(proof)))
-	d := h.Decisions.Last()
-	require.Equal(t, middleware.ProofReplayed, d.Reason)
-	require.Equal(t, middleware.ProofReplayed, d.Proof)
-	require.Equal(t, middleware.ProofReplayed, problemIn(t, replay).Reason)
-	require.EqualValues(t, 16, challengeIn(t, replay).Work, "no doubling")
-	require.Equal(t, http.StatusForbidden, send(h, showing(tokenIn(ok))).StatusCode, "a token is no proof")
-
-	for range 4 {
-		require.Equal(t, http.StatusOK, send(h, proving(solved(t, send(h)))).StatusCode)
-	}
-	require.EqualValues(t, 5, h.Spy.Calls.Load())
-}
-
-// Over the limit no proof helps: no work is asked for, and none is lost.
-func TestEveryRequestOverLimit(t *testing.T) {
-	now := new(clock)
-	h := newSite(t, challenging(now, middleware.EveryRequest))
-	now.Advance(55 * time.Second)
-	var proofs []string
-	for range 6 {
-		proofs = append(proofs, solved(t, fetched(h)))
-	}
-	for _, proof := range proofs[:5] {
-		require.Equal(t, http.StatusOK, send(h, proving(proof)).StatusCode)
-	}
-	for _, options := range [][]option{{proving(proofs[5])}, nil, {proving("nonsense")}} {
-		resp := requireStatus(t, http.StatusTooManyRequests, send(h, options...))
-		require.Equal(t, middleware.OverLimit, h.Decisions.Last().Reason)
-		requireNoChallenge(t, resp)
-		require.Equal(t, 5*time.Second, retryAfter(t, resp))
-	}
-	now.Advance(5 * time.Second)
-	require.Equal(t, http.StatusOK, send(h, proving(proofs[5])).StatusCode, "a refusal strikes no proof")
-	require.Equal(t, http.StatusForbidden, send(h, proving(proofs[5])).StatusCode)
-	require.Equal(t, http.StatusForbidden, send(h, proving(proofs[0])).StatusCode, "struck for as long as it lives")
-}
-
-// What is refused for another reason strikes no proof either, and peeks are free.
-func TestEveryRequestStrikesWhatItAdmits(t *testing.T) {
-	cfg := challenging(new(clock), middleware.EveryRequest)
-	cfg.Cost = costOf
-	h := newSite(t, cfg)
-	proof := solved(t, send(h))
-	require.Equal(t, http.StatusForbidden, send(h, proving(proof), costing(6)).StatusCode)
-	require.Equal(t, middleware.CostAboveQuota, h.Decisions.Last().Reason)
-	require.Equal(t, http.StatusInternalServerError, send(h, proving(proof), costing(-1)).StatusCode)
-	require.Equal(t, http.StatusOK, send(h, proving(proof), costing(0)).StatusCode, "a peek")
-	require.Equal(t, http.StatusForbidden, send(h, costing(0)).StatusCode, "but not without proof")
-	require.Equal(t, http.StatusOK, send(h, proving(proof), costing(4)).StatusCode)
-	require.Equal(t, http.StatusForbidden, send(h, proving(proof)).StatusCode)
-}
-
 func TestEveryRequestInParallel(t *testing.T) {
 	cfg := challenging(new(clock), middleware.EveryRequest)
 	cfg.Limits[0].Quota = 5000
@@ -354,113 +342,6 @@ func TestShuttingEveryRequest(t *testing.T) {
 			}
 		})
 	}
-}
-
-// NonceOnly asks for a round trip: a signed nonce that solves itself.
-func TestNonceOnly(t *testing.T) {
-	now := new(clock)
-	cfg := challenging(now, middleware.EveryRequest)
-	cfg.Challenge.Work, cfg.Challenge.NonceOnly = 0, true
-	h := newSite(t, cfg)
-	resp := requireStatus(t, http.StatusForbidden, send(h))
-	c := challengeIn(t, resp)
-	require.Zero(t, c.Work)
-	require.Equal(t, 10*time.Second, c.TTL)
-	proof := solve(t, c)
-	require.Equal(t, http.StatusForbidden, send(h, proving(c.Text)).StatusCode, "a challenge is not its answer")
-	require.Equal(t, 1, admitted(h, 9, proving(proof)))
-
-	late := solved(t, send(h))
-	now.Advance(11 * time.Second)
-	require.Equal(t, http.StatusForbidden, send(h, proving(late)).StatusCode)
-	require.Equal(t, middleware.Reason("expired"), h.Decisions.Last().Proof)
-}
-
-// Tokens of own tallies count where tallies are sold: not here, and not where nothing is ever asked.
-func TestOwnTokensElsewhere(t *testing.T) {
-	cfg := challenging(new(clock), middleware.Newcomers)
-	m := newLimiter(t, cfg)
-	h := http.NewServeMux()
-	h.Handle("/", m.Handler(new(spy)))
-	h.Handle("/tally/", m.Endpoints())
-	own := bought(t, h)
-	require.Equal(t, http.StatusOK, send(h, showing(own)).StatusCode)
-
-	cfg.Challenge.Mode = middleware.EveryRequest
-	decisions := record(&cfg)
-	require.NoError(t, m.Reconfigure(cfg))
-	require.Equal(t, http.StatusForbidden, send(h, showing(own)).StatusCode)
-	require.Zero(t, decisions.Last().Tokens)
-	resp := requireStatus(t, http.StatusOK, send(h, showing(own), proving(solved(t, send(h)))))
-	require.Empty(t, claimsIn(t, tokenIn(resp)).Fam, "nor is it answered")
-	require.False(t, decisions.Last().Own)
-
-	cfg.Challenge = nil
-	require.NoError(t, m.Reconfigure(cfg))
-	require.Equal(t, 4, admitted(h, 9, showing(own)))
-	require.False(t, decisions.Last().Own)
-}
-
-// Without memory nothing bounds a proof but its life. The name of the option says as much.
-func TestEveryRequestWithoutMemory(t *testing.T) {
-	now := new(clock)
-	cfg := challenging(now, middleware.EveryRequest)
-	cfg.InsecureNoMemory = true
-	h := newSite(t, cfg)
-	proof := solved(t, send(h))
-	require.Equal(t, 9, admitted(h, 9, proving(proof)))
-	tok := ""
-	for range 5 {
-		tok = tokenIn(send(h, proving(proof), showing(tok)))
-	}
-	require.Equal(t, http.StatusTooManyRequests, send(h, proving(proof), showing(tok)).StatusCode)
-	now.Advance(11 * time.Second)
-	require.Zero(t, admitted(h, 9, proving(proof)))
-}
-
-// WhenExhausted: the shared quota first, then a tally of one's own for work.
-func TestWhenExhausted(t *testing.T) {
-	now := new(clock)
-	h := newSite(t, challenging(now, middleware.WhenExhausted))
-	now.Advance(20 * time.Second)
-
-	for range 5 {
-		resp := requireStatus(t, http.StatusOK, send(h), "the shared quota is free")
-		requireNoChallenge(t, resp)
-		require.False(t, h.Decisions.Last().Own)
-	}
-	refused := requireStatus(t, http.StatusTooManyRequests, send(h))
-	require.GreaterOrEqual(t, retryAfter(t, refused), 40*time.Second, "for who would rather wait")
-	c := challengeIn(t, refused)
-	require.EqualValues(t, 16, c.Work)
-	d := h.Decisions.Last()
-	require.Equal(t, middleware.OverLimit, d.Reason)
-	require.Equal(t, c, *d.Offered)
-	p := problemIn(t, refused)
-	require.Equal(t, problem{
-		Type:   "https://iana.org/assignments/http-problem-types#quota-exceeded",
-		Title:  "Quota exceeded",
-		Status: 429, Detail: p.Detail, Violated: []string{"contact"},
-		Reason: middleware.OverLimit, Challenge: c.Text, TTL: 10, Work: 16,
-		ChallengeURL: "/tally/challenge", RedeemURL: "/tally/redeem",
-	}, p)
-	require.NotEmpty(t, p.Detail)
-
-	resp := requireStatus(t, http.StatusOK, send(h, proving(solve(t, c))))
-	require.Equal(t, `"contact";r=4;t=40`, resp.Header.Get("RateLimit"), "opened, and charged")
-	require.True(t, h.Decisions.Last().Own)
-	tok := tokenIn(resp)
-	require.Empty(t, claimsIn(t, tok).Sub, "not bound to an address")
-	require.Len(t, claimsIn(t, tok).Fam, 8)
-	require.EqualValues(t, midnight.Add(20*time.Second+time.Hour).Unix(), claimsIn(t, tok).Exp, "an hour from the challenge")
-	require.Equal(t, tok, cookieIn(resp).Value)
-	require.Equal(t, 3600, cookieIn(resp).MaxAge)
-	require.Equal(t, 4, admitted(h, 9, showing(tok)), "the rest of its own quota, whatever others do")
-	require.Zero(t, admitted(h, 9), "the shared tally has nothing of it")
-
-	again := requireStatus(t, http.StatusTooManyRequests, send(h, showing(tok)))
-	challengeIn(t, again)
-	require.Equal(t, http.StatusOK, send(h, showing(tok), proving(solved(t, again))).StatusCode, "and one more tally")
 }
 
 // An own tally is limited by its id, whoever shows it; where it is bound it is good for its buyer alone.
@@ -565,57 +446,6 @@ func TestRetryAfterIsTheNearerWay(t *testing.T) {
 	}
 }
 
-// Newcomers: who has no tally of its own proves work first.
-func TestNewcomers(t *testing.T) {
-	now := new(clock)
-	h := newSite(t, challenging(now, middleware.Newcomers))
-
-	first := requireStatus(t, http.StatusForbidden, send(h))
-	require.Empty(t, first.Header.Get("Retry-After"), "waiting does not help")
-	require.Empty(t, tokenIn(first))
-	d := h.Decisions.Last()
-	require.Equal(t, middleware.NoToken, d.Reason)
-	require.Empty(t, d.Proof)
-	require.Empty(t, d.Limits(), "no limit was asked")
-	c := challengeIn(t, first)
-	require.Equal(t, problem{
-		Type:   "https://github.com/tallystick/tallystick/blob/main/docs/clients.md#proof-required",
-		Title:  "Proof of work required",
-		Status: 403, Detail: "Solve the challenge and send the request again with the proof.",
-		Reason: middleware.NoToken, Challenge: c.Text, TTL: 10, Work: 16,
-		ChallengeURL: "/tally/challenge", RedeemURL: "/tally/redeem",
-	}, problemIn(t, first))
-
-	resp := requireStatus(t, http.StatusOK, send(h, proving(solve(t, c))))
-	tok := tokenIn(resp)
-	require.Equal(t, 4, admitted(h, 9, showing(tok)))
-	require.Equal(t, http.StatusForbidden, send(h).StatusCode, "the address has gained nothing")
-
-	spent := requireStatus(t, http.StatusTooManyRequests, send(h, showing(tok)), "a tally that is used up")
-	require.Positive(t, retryAfter(t, spent))
-	require.EqualValues(t, 24, challengeIn(t, spent).Work, "half a Crowd has been sold")
-	require.Equal(t, middleware.OverLimit, problemIn(t, spent).Reason)
-	second := tokenIn(send(h, proving(solved(t, spent))))
-
-	require.Equal(t, 4, admitted(h, 4, showing(second)))
-	risen := requireStatus(t, http.StatusTooManyRequests, send(h, showing(tok, second)))
-	require.EqualValues(t, 32, challengeIn(t, risen).Work, "a Crowd of two has been sold: the price doubles")
-	require.Equal(t, challengeIn(t, risen), *h.Decisions.Last().Offered)
-
-	now.Advance(retryAfter(t, risen))
-	require.Equal(t, http.StatusOK, send(h, showing(tok)).StatusCode, "Retry-After was true")
-}
-
-func TestNewcomersIgnoreSharedTokens(t *testing.T) {
-	cfg := challenging(new(clock), middleware.WhenExhausted)
-	shared := tokenIn(send(newSite(t, cfg)))
-	cfg.Challenge.Mode = middleware.Newcomers
-	h := newSite(t, cfg)
-	resp := requireStatus(t, http.StatusForbidden, send(h, showing(shared), showingCookie(shared)))
-	require.Equal(t, middleware.NoToken, h.Decisions.Last().Reason)
-	require.Equal(t, http.StatusOK, send(h, showing(shared), proving(solved(t, resp))).StatusCode)
-}
-
 // Above the highest price nothing is for sale, and a newcomer is told when something
 // will be: to the second, and no challenge asks for more.
 func TestSoldOut(t *testing.T) {
@@ -657,26 +487,4 @@ func TestSoldOut(t *testing.T) {
 	require.LessOrEqual(t, challengeIn(t, send(h)).Work, uint64(1<<32), "the next is for sale")
 	require.Greater(t, challengeIn(t, send(h)).Work, uint64(1<<31))
 	require.Equal(t, http.StatusForbidden, send(h, from("203.0.113.9")).StatusCode, "other addresses were never concerned")
-}
-
-// A request that costs more than any tally has is refused at once: work for it would be in vain.
-func TestNoWorkForWhatCanNeverPass(t *testing.T) {
-	for name, change := range map[string]func(*middleware.Config){
-		"Newcomers": func(*middleware.Config) {},
-		"while busy": func(cfg *middleware.Config) {
-			cfg.Challenge.Mode, cfg.Challenge.BusyPerSecond = middleware.WhenBusy, 2
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := challenging(new(clock), middleware.Newcomers)
-			change(&cfg)
-			cfg.Cost = costOf
-			h := newSite(t, cfg)
-			strangers(h, 30)
-			resp := requireStatus(t, http.StatusForbidden, send(h, costing(6)))
-			require.Equal(t, middleware.CostAboveQuota, h.Decisions.Last().Reason)
-			requireNoChallenge(t, resp)
-			challengeIn(t, send(h))
-		})
-	}
 }

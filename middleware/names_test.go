@@ -63,7 +63,6 @@ var (
 	inAllModes        = handlers.InAllModes
 	inParallel        = handlers.InParallel
 	inTurn            = handlers.InTurn
-	leastHashes       = handlers.LeastHashes
 	limited           = handlers.Limited
 	logTo             = handlers.LogTo
 	login             = handlers.Login

@@ -23,7 +23,6 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // failures returns how many failures more a client may have, by what the next decision says, which is taken back.
@@ -54,18 +53,10 @@ var right = with("X-Password", "right")
 
 func TestOutcomeCountsFailuresAlone(t *testing.T) {
 	for _, m := range []string{http.MethodGet, http.MethodPost} {
-		c := new(clock)
-		h := newLimiter(t, login(c)).Handler(http.HandlerFunc(passwords))
-		for range 100 {
-			require.Equal(t, http.StatusSeeOther, send(h, method(m), right).StatusCode)
-		}
-		for range 5 {
-			require.Equal(t, http.StatusUnauthorized, send(h, method(m)).StatusCode)
-		}
-		resp := requireStatus(t, http.StatusTooManyRequests, send(h, method(m), right))
-		require.NotEmpty(t, resp.Header.Get("Retry-After"))
-		c.Advance(time.Minute)
-		require.Equal(t, http.StatusUnauthorized, send(h, method(m)).StatusCode)
+		play(t, []scenario{{m, by(login).serving(passwords), []step{
+			{as: both(method(m), right), times: 100, want: 303}, {as: method(m), times: 5, want: 401},
+			{as: both(method(m), right), want: 429, fields: fields{"Retry-After": anything}}, {after: time.Minute, as: method(m), want: 401},
+		}}})
 	}
 }
 
@@ -293,42 +284,21 @@ func TestByOutcomeIncorrect(t *testing.T) {
 			cfg.Challenge.WaitingRoom = share
 		}
 	}
-	for _, test := range []struct {
-		name    string
-		change  func(*middleware.Config)
-		field   string
-		problem string
-	}{
-		{"no limits", func(cfg *middleware.Config) { cfg.ByOutcome.Limits = nil }, "ByOutcome.Limits", "must name"},
-		{"an unknown limit", func(cfg *middleware.Config) { cfg.ByOutcome.Limits = []string{"failure"} },
-			"ByOutcome.Limits", `"failure" is none of attempts, failures`},
-		{"a limit twice", func(cfg *middleware.Config) { cfg.ByOutcome.Limits = []string{"failures", "failures"} },
-			"ByOutcome.Limits", `has "failures" twice`},
-		{"no plain limit", func(cfg *middleware.Config) { cfg.ByOutcome.Limits = []string{"failures", "attempts"} },
-			"ByOutcome.Limits", "must leave out at least one"},
-		{"early hints are free", func(cfg *middleware.Config) { cfg.ByOutcome.Free = []int{103} }, "ByOutcome.Free", "200 to 599, not 103"},
-		{"no status is free", func(cfg *middleware.Config) { cfg.ByOutcome.Free = []int{303, 0} }, "ByOutcome.Free", "not 0"},
-		{"a counter", func(cfg *middleware.Config) {
+	requireMistakes(t, login, []mistake{
+		{"ByOutcome.Limits", func(cfg *middleware.Config) { cfg.ByOutcome.Limits = nil }, "must name"},
+		{"ByOutcome.Limits", func(cfg *middleware.Config) { cfg.ByOutcome.Limits = []string{"failure"} }, `"failure" is none of attempts, failures`},
+		{"ByOutcome.Limits", func(cfg *middleware.Config) { cfg.ByOutcome.Limits = []string{"failures", "failures"} }, `has "failures" twice`},
+		{"ByOutcome.Limits", func(cfg *middleware.Config) { cfg.ByOutcome.Limits = []string{"failures", "attempts"} }, "must leave out at least one"},
+		{"ByOutcome.Free", func(cfg *middleware.Config) { cfg.ByOutcome.Free = []int{103} }, "200 to 599, not 103"},
+		{"ByOutcome.Free", func(cfg *middleware.Config) { cfg.ByOutcome.Free = []int{303, 0} }, "not 0"},
+		{"ByOutcome", func(cfg *middleware.Config) {
 			cfg.Exact = &middleware.Exact{Counter: memory.New(0, c.Now), Outage: middleware.FailClosed}
-		}, "ByOutcome", "cannot go with Exact"},
-		{"no memory", func(cfg *middleware.Config) { cfg.InsecureNoMemory = true }, "ByOutcome", "cannot go with InsecureNoMemory"},
-		{"guesses for sale", challenge(middleware.WhenExhausted, 0), "ByOutcome", "so many guesses more"},
-		{"guesses for sale to newcomers", challenge(middleware.Newcomers, 0), "ByOutcome", "so many guesses more"},
-		{"guesses for a wait", challenge(middleware.EveryRequest, 5), "ByOutcome", "guesses for a wait"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			cfg := login(c)
-			test.change(&cfg)
-			_, err := middleware.New(cfg)
-			require.Error(t, err)
-			var fields, problems []string
-			for problem := range storeless.ConfigErrors(err) {
-				fields, problems = append(fields, problem.Field), append(problems, problem.Problem)
-			}
-			require.Equal(t, []string{test.field}, fields)
-			require.Contains(t, problems[0], test.problem)
-		})
-	}
+		}, "cannot go with Exact"},
+		{"ByOutcome", func(cfg *middleware.Config) { cfg.InsecureNoMemory = true }, "cannot go with InsecureNoMemory"},
+		{"ByOutcome", challenge(middleware.WhenExhausted, 0), "so many guesses more"},
+		{"ByOutcome", challenge(middleware.Newcomers, 0), "so many guesses more"},
+		{"ByOutcome", challenge(middleware.EveryRequest, 5), "guesses for a wait"},
+	})
 	cfg := login(c)
 	challenge(middleware.EveryRequest, 0)(&cfg)
 	_, err := middleware.New(cfg)

@@ -13,41 +13,49 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-func TestReconfigureKeepsTheMemory(t *testing.T) {
-	cfg := contact(new(clock))
-	h := newSite(t, cfg)
-	require.Equal(t, 5, admitted(h, 10))
-
-	for name, change := range map[string]func(*middleware.Config){
-		"another secret":            func(cfg *middleware.Config) { cfg.Secrets = [][]byte{secret("b")} },
-		"another carriage":          func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly },
-		"another network factor":    func(cfg *middleware.Config) { cfg.Net56Factor = 2 },
-		"no memory, and then again": func(cfg *middleware.Config) { cfg.InsecureNoMemory = true },
-	} {
-		t.Run(name, func(t *testing.T) {
-			changed := cfg
-			change(&changed)
-			require.NoError(t, h.M.Reconfigure(changed))
-			if changed.InsecureNoMemory {
-				require.Equal(t, 10, admitted(h, 10))
-				require.NoError(t, h.M.Reconfigure(cfg))
-			}
-			require.Equal(t, 0, admitted(h, 10), "what was counted stays")
-		})
-	}
-}
-
-func TestReconfigureChangesEverythingElse(t *testing.T) {
-	cfg := contact(new(clock))
-	h := newSite(t, cfg)
-	cfg.Quiet, cfg.Limits[0].Quota, cfg.InsecureCookie = true, 1, true
-	decisions := record(&cfg)
-	require.NoError(t, h.M.Reconfigure(cfg))
-	resp := send(h)
-	require.Empty(t, resp.Header.Get("RateLimit"))
-	require.Equal(t, "tallystick-contact", cookieIn(resp).Name)
-	require.Equal(t, "contact", decisions.Last().Policy)
-	require.Equal(t, 0, admitted(h, 3))
+func TestReconfigure(t *testing.T) {
+	short := middleware.Limit{Name: "short", Quota: 5, Window: time.Minute}
+	long := middleware.Limit{Name: "long", Quota: 7, Window: time.Hour}
+	noMemory := func(without bool) change { return func(cfg *middleware.Config) { cfg.InsecureNoMemory = without } }
+	play(t, []scenario{
+		{"what was counted stays", limiting(), []step{
+			{times: 10, passes: 5},
+			{do: becomes(signedBy("b")), times: 10}, {do: becomes(signedBy("a")), times: 10},
+			{do: becomes(func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly }), times: 10},
+			{do: becomes(func(cfg *middleware.Config) { cfg.Net56Factor = 2 }), times: 10},
+			{do: becomes(noMemory(true)), times: 10, passes: 10}, {do: becomes(noMemory(false)), times: 10},
+		}},
+		{"everything else is as the new one says", limiting(), []step{
+			{do: becomes(func(cfg *middleware.Config) { cfg.Quiet, cfg.Limits[0].Quota, cfg.InsecureCookie = true, 1, true }), want: 200,
+				fields: fields{"RateLimit": ""}, see: all{func(s *scene) {
+					require.Equal(s, "tallystick-contact", cookieIn(s.last).Name)
+					require.Equal(s, "contact", s.decision().Policy)
+				}}},
+			{times: 3},
+		}},
+		// A limit that is gone leaves its cells to those that come. The others have kept what they had counted.
+		{"a limit that was gone begins anew", limiting(limits(short, long)), []step{
+			{times: 3, want: 200, see: all{remain(2, 4)}},
+			{do: becomes(limits(long, short)), want: 200, see: all{remain(3, 1)}},
+			{do: becomes(limits(long)), want: 200, see: all{remain(2)}},
+			{do: becomes(limits(short, long)), want: 200, see: all{remain(4, 1)}},
+		}},
+		{"what was sold, opened and spent is kept", working(middleware.Newcomers), []step{
+			{as: toFetch, want: 200, keep: "offer"}, {do: buys("own"), show: "own", times: 3, want: 200},
+			{as: toRedeem, prove: "offer", want: 200},
+			{do: becomes(signedBy("next", "a"), limits(fixed(7, time.Minute))), as: toFetch, want: 200, see: all{work(32)}},
+			{as: toRedeem, prove: "offer", want: 200}, {as: toFetch, want: 200, see: all{work(32)}}, // held, at whatever price
+			{show: "own", times: 9, passes: 4}, // of its new quota
+			{do: becomes(func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }), want: 403, keep: "single"},
+			{prove: "single", times: 2, passes: 1}, {do: becomes(), prove: "single", times: 2},
+		}},
+		{"a secret is rotated while serving", limiting(), []step{
+			{times: 3, show: latest, want: 200, keep: "old"},
+			{do: becomes(signedBy("b", "a")), show: "old", want: 200, fields: fields{"RateLimit": `"contact";r=1;t=60`}, see: all{func(s *scene) {
+				require.NotEqual(s, s.tokens["old"][:64], tokenIn(s.last)[:64], "signed by the new one")
+			}}},
+		}},
+	})
 }
 
 func TestFaultyReconfigureChangesNothing(t *testing.T) {
@@ -117,40 +125,6 @@ func TestReconfigureWhileServing(t *testing.T) {
 	})
 	group.Wait()
 	require.EqualValues(t, 100, s.Calls.Load())
-}
-
-// A limit that is gone leaves its cells to those that come. If it comes back it is a new
-// one; the others have kept what they had counted.
-func TestALimitThatWasGoneBeginsAnew(t *testing.T) {
-	cfg := contact(new(clock))
-	short := middleware.Limit{Name: "short", Quota: 5, Window: time.Minute}
-	long := middleware.Limit{Name: "long", Quota: 7, Window: time.Hour}
-	cfg.Limits = []middleware.Limit{short, long}
-	decisions := record(&cfg)
-	m := newLimiter(t, cfg)
-	h := m.Handler(new(spy))
-	require.Equal(t, 3, admitted(h, 3))
-	left := func() (left []int64) {
-		for _, l := range decisions.Last().Limits() {
-			left = append(left, l.Remaining)
-		}
-		return left
-	}
-	require.Equal(t, []int64{2, 4}, left())
-	with := cfg
-	for _, row := range []struct {
-		limits []middleware.Limit
-		left   []int64
-	}{
-		{[]middleware.Limit{long, short}, []int64{3, 1}},
-		{[]middleware.Limit{long}, []int64{2}},
-		{[]middleware.Limit{short, long}, []int64{4, 1}},
-	} {
-		with.Limits = row.limits
-		require.NoError(t, m.Reconfigure(with))
-		send(h)
-		require.Equal(t, row.left, left())
-	}
 }
 
 // Validate says what Reconfigure would say, in the same words, and changes nothing.

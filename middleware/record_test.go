@@ -18,128 +18,70 @@ import (
 // A request keeps less than a Decision has. What is kept apart, because few have it, is in the
 // Decision of those that do.
 
-func TestDecisionTellsOfAllLimits(t *testing.T) {
-	cfg := contact(new(clock))
-	cfg.Limits = []middleware.Limit{
-		{Name: "a", Algorithm: middleware.FixedWindow, Quota: 9, Window: time.Minute},
-		{Name: "b", Algorithm: middleware.FixedWindow, Quota: 8, Window: 10 * time.Minute},
-		{Name: "c", Algorithm: middleware.FixedWindow, Quota: 7, Window: time.Hour},
-		{Name: "d", Algorithm: middleware.FixedWindow, Quota: 2, Window: 24 * time.Hour},
-	}
-	h := newSite(t, cfg)
-	standing := func() (remaining []int64, reset []time.Duration, blocked []bool) {
-		for _, l := range h.Decisions.Last().Limits() {
-			remaining, reset, blocked = append(remaining, l.Remaining), append(reset, l.Reset), append(blocked, l.Blocked)
-		}
-		return remaining, reset, blocked
-	}
-	resets := []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 24 * time.Hour}
-	for i, test := range []struct {
-		status    int
-		remaining []int64
-		blocked   []bool
-	}{
-		{http.StatusOK, []int64{8, 7, 6, 1}, []bool{false, false, false, false}},
-		{http.StatusOK, []int64{7, 6, 5, 0}, []bool{false, false, false, false}},
-		{http.StatusTooManyRequests, []int64{7, 6, 5, 0}, []bool{false, false, false, true}},
-	} {
-		resp := requireStatus(t, test.status, send(h))
-		remaining, reset, blocked := standing()
-		require.Equal(t, test.remaining, remaining, i)
-		require.Equal(t, resets, reset, i)
-		require.Equal(t, test.blocked, blocked, i)
-		if test.status != http.StatusOK {
-			require.Equal(t, []string{"d"}, problemIn(t, resp).Violated)
+func TestRecord(t *testing.T) {
+	four := limits(middleware.Limit{Name: "a", Algorithm: middleware.FixedWindow, Quota: 9, Window: time.Minute},
+		middleware.Limit{Name: "b", Algorithm: middleware.FixedWindow, Quota: 8, Window: 10 * time.Minute},
+		middleware.Limit{Name: "c", Algorithm: middleware.FixedWindow, Quota: 7, Window: time.Hour},
+		middleware.Limit{Name: "d", Algorithm: middleware.FixedWindow, Quota: 2, Window: 24 * time.Hour})
+	stands := func(lastBlocked bool) func(*scene) {
+		return func(s *scene) {
+			for i, l := range s.decision().Limits() {
+				require.Equal(s, l.Window, l.Reset)
+				require.Equal(s, lastBlocked && i == 3, l.Blocked)
+			}
 		}
 	}
-}
-
-func TestDecisionTellsWhyATokenWasNotAccepted(t *testing.T) {
-	now := new(clock)
-	cfg := contact(now)
-	h := newSite(t, cfg)
-	tok := spend(t, h, 1)
-	other := contact(now)
-	other.Policy = "other"
-	foreign := spend(t, newLimiter(t, other).Handler(new(spy)), 1)
-	forged := []byte(tok)
-	forged[len(forged)-2] ^= 1
-	for _, test := range []struct {
-		name    string
-		want    error
-		options []option
-	}{
-		{"none", nil, nil},
-		{"sound", nil, []option{showing(tok)}},
-		{"malformed", token.ErrMalformed, []option{showing("garbage")}},
-		{"foreign", token.ErrForeign, []option{showing(foreign)}},
-		{"forged", token.ErrForged, []option{showing(string(forged))}},
-		{"another holder", token.ErrHolder, []option{showing(tok), from("198.51.100.1")}},
-		{"the last of several", token.ErrForged, []option{showing("garbage", string(forged), tok)}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			send(h, test.options...)
-			require.Equal(t, test.want, h.Decisions.Last().TokenErr)
-		})
-	}
-	now.Advance(time.Hour)
-	send(h, showing(tok))
-	require.Equal(t, token.ErrExpired, h.Decisions.Last().TokenErr)
-}
-
-func TestDecisionOfAnIdentityThatFailed(t *testing.T) {
 	lost := errors.New("database")
-	for _, test := range []struct {
-		name   string
-		id     middleware.Identity
-		err    error
-		reason middleware.Reason
-		kept   error
-	}{
-		{"denied", middleware.APIKey("k"), &middleware.Denial{Status: 401}, middleware.IdentityDenied, nil},
-		{"failed", middleware.APIKey("k"), lost, middleware.IdentityUnknown, lost},
-		{"nobody with a tier", middleware.Identity{Tier: "pro"}, nil, middleware.IdentityUnknown, nil},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			cfg := contact(new(clock))
-			cfg.Identity = func(*http.Request) (middleware.Identity, error) { return test.id, test.err }
-			h := newSite(t, cfg)
-			send(h)
-			d := h.Decisions.Last()
-			require.Equal(t, test.reason, d.Reason)
-			require.Equal(t, middleware.Identity{}, d.Identity)
-			require.Empty(t, d.Tier)
-			require.Empty(t, d.Pseudonym())
-			require.Equal(t, test.kept, d.IdentityErr)
-		})
+	failed := func(reason middleware.Reason, kept error) []step {
+		return []step{{want: map[bool]int{false: 403, true: 401}[reason == middleware.IdentityDenied], reason: reason, see: all{func(s *scene) {
+			d := s.decision()
+			require.Equal(s, middleware.Identity{}, d.Identity)
+			require.Empty(s, d.Tier)
+			require.Empty(s, d.Pseudonym())
+			require.Equal(s, kept, d.IdentityErr)
+		}}}}
 	}
-}
-
-func TestDecisionOfARefusalWithAllThatIsOffered(t *testing.T) {
-	cfg := waiting(new(clock), middleware.Newcomers)
-	decisions := record(&cfg)
-	h, _ := limited(t, cfg)
-	resp := requireStatus(t, http.StatusForbidden, send(h, html, proving("garbage")))
-	d := decisions.Last()
-	require.Equal(t, middleware.Reason("wrong-solution"), d.Proof)
-	require.NotNil(t, d.Offered)
-	require.Equal(t, challengeIn(t, resp).Text, d.Offered.Text)
-	require.Positive(t, d.RoomWait)
-	require.Zero(t, d.Call)
-	require.Zero(t, d.Inherited)
-}
-
-func TestDecisionOfACallToTheCounter(t *testing.T) {
-	now := new(clock)
-	cfg := paid(now, newLedger(now))
-	h := newSite(t, cfg)
-	for left := int64(4); left >= 0; left-- {
-		require.Equal(t, http.StatusOK, send(h).StatusCode)
-		d := h.Decisions.Last()
-		require.Equal(t, "answered", d.Call)
-		require.Zero(t, d.CallTook%time.Microsecond)
-		require.Equal(t, left, d.Limits()[0].Remaining)
+	answered := func(s *scene) {
+		require.Equal(s, "answered", s.decision().Call)
+		require.Zero(s, s.decision().CallTook%time.Microsecond)
 	}
+	play(t, []scenario{
+		{"of all limits", limiting(four), []step{
+			{want: 200, see: all{remain(8, 7, 6, 1), stands(false)}}, {want: 200, see: all{remain(7, 6, 5, 0), stands(false)}},
+			{want: 429, see: all{remain(7, 6, 5, 0), stands(true), says(`"violated-policies":["d"]`)}},
+		}},
+		{"of why a token was not accepted", limiting(), []step{
+			{want: 200, keep: "own", see: all{tokens(0, nil), func(s *scene) {
+				other := contact(s.now)
+				other.Policy = "other"
+				s.tokens["foreign"] = spend(s, newLimiter(s, other).Handler(new(spy)), 1)
+				forged := []byte(s.tokens["own"])
+				forged[len(forged)-2] ^= 1
+				s.tokens["forged"], s.tokens["garbage"] = string(forged), "garbage"
+			}}},
+			{show: "own", want: 200, see: all{err(nil)}}, {show: "garbage", want: 200, see: all{err(token.ErrMalformed)}},
+			{show: "foreign", want: 200, see: all{err(token.ErrForeign)}}, {show: "forged", want: 200, see: all{err(token.ErrForged)}},
+			{show: "garbage forged own", want: 429, see: all{err(token.ErrForged)}}, // the last of several
+			{as: from("198.51.100.1"), show: "own", want: 200, see: all{err(token.ErrHolder)}},
+			{after: time.Hour, show: "own", want: 200, see: all{err(token.ErrExpired)}},
+		}},
+		{"of an identity that was denied", limiting(telling(middleware.APIKey("k"), &middleware.Denial{Status: 401})), failed(middleware.IdentityDenied, nil)},
+		{"of an identity that failed", limiting(telling(middleware.APIKey("k"), lost)), failed(middleware.IdentityUnknown, lost)},
+		{"of no identity with a tier", limiting(telling(middleware.Identity{Tier: "pro"}, nil)), failed(middleware.IdentityUnknown, nil)},
+		{"of a refusal with all that is offered", by(func(c *clock) middleware.Config { return waiting(c, middleware.Newcomers) }), []step{
+			{as: both(html, proving("garbage")), want: 403, proof: "wrong-solution", keep: "offer", see: all{func(s *scene) {
+				d := s.decision()
+				require.Equal(s, s.challenges["offer"].Text, d.Offered.Text)
+				require.Positive(s, d.RoomWait)
+				require.Zero(s, d.Call)
+				require.Zero(s, d.Inherited)
+			}}},
+		}},
+		{"of a call to the counter", byCounter(), []step{
+			{want: 200, see: all{answered, remain(4)}}, {want: 200, see: all{answered, remain(3)}}, {want: 200, see: all{answered, remain(2)}},
+			{want: 200, see: all{answered, remain(1)}}, {want: 200, see: all{answered, remain(0)}},
+		}},
+	})
 }
 
 // Adapters make requests themselves, and some have no header.

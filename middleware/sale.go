@@ -218,9 +218,10 @@ func (q *question) offer() offer {
 		q.challenge.checks.warn(q.at, challengeFailed, "error", err)
 		return offer{}
 	}
-	if !q.dry { // nobody is sent it
-		q.challenge.proofs.issue(q.at, work)
+	if q.dry { // no client is sent it
+		return offer{challenge: &challenge}
 	}
+	q.challenge.proofs.issue(q.at, work)
 	if q.challenge.path != "" && !q.challenge.mounted.Load() && q.challenge.checks.namedBefore(q.at) {
 		q.challenge.checks.warn(q.at, endpointsUnmounted)
 	}

@@ -5,6 +5,7 @@ package middleware_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"testing"
@@ -38,7 +39,7 @@ func TestOwnTalliesCostTheFormula(t *testing.T) {
 			proof, hashes := hashed(t, c)
 			require.Equal(t, http.StatusOK, redeemed(h, proof).StatusCode)
 			asked, spent = asked+int64(c.Work), spent+hashes
-			least := 2 * leastHashes(f, n, crowd, work)
+			least := crowd * work * float64(n) * (math.Exp2(float64(f)/float64(n*crowd)) - 1)
 			require.GreaterOrEqual(t, float64(asked), least, "%d tallies of %d instances", f, n)
 			if f%(crowd*n) == 0 {
 				require.InEpsilon(t, 1.44*least, float64(asked), 0.04, "a straight line between doublings is above the curve, and Crowds are bought one by one")
@@ -116,23 +117,6 @@ func TestNetworksBuyToo(t *testing.T) {
 	}
 }
 
-// The price belongs to the policy and the address, not to the tier; the first
-// token is the same bytes whatever the tier.
-func TestTiersAndPrices(t *testing.T) {
-	cfg := challenging(new(clock), middleware.Newcomers)
-	cfg.Tiers = map[string][]middleware.Limit{"pro": {fixed(50, time.Minute)}}
-	cfg.Identity = byTier(middleware.PeerAddress)
-	h := newSite(t, cfg)
-	pro := with("Tier", "pro")
-	proof := solved(t, fetched(h, pro))
-	tok := tokenIn(redeemed(h, proof, pro))
-	require.Equal(t, tok, tokenIn(redeemed(h, proof)))
-	require.Equal(t, 5, admitted(h, 9, showing(tok)))
-	require.Equal(t, 45, admitted(h, 60, showing(tok), pro), "a client that changes tier keeps its count")
-	bought(t, h, pro)
-	require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work, "two were sold to the address")
-}
-
 // A life of two of the longest windows that are not above PassTime, an hour at least,
 // from the second of issue on whatever instance's clock.
 func TestLifeOfAnOwnTally(t *testing.T) {
@@ -175,21 +159,6 @@ func TestSalesMakeRoomForTheNext(t *testing.T) {
 		now.Advance(4 * time.Minute)
 	}
 	require.Zero(t, h.M.Stats().Saturations)
-}
-
-// A challenge from an instance where an address has bought nothing does not buy at its price where it has bought.
-func TestRisenPricesAreChargedAtRedemption(t *testing.T) {
-	cfg := challenging(new(clock), middleware.Newcomers)
-	cfg.Challenge.Crowd = 1
-	hot, calm := newSite(t, cfg), newSite(t, cfg)
-	bought(t, hot)
-	bought(t, hot)
-	cheap := solved(t, fetched(calm))
-	resp := redeemed(hot, cheap)
-	require.Equal(t, middleware.Reason("price-risen"), problemIn(t, resp).Reason)
-	require.EqualValues(t, 4*16, challengeIn(t, resp).Work)
-	require.Equal(t, http.StatusOK, redeemed(calm, cheap).StatusCode, "where it is worth its price")
-	require.Equal(t, http.StatusOK, redeemed(hot, solved(t, resp)).StatusCode, "at the price it has asked for")
 }
 
 // An honest client behind a shared address: it asks, solves what it is offered, and asks again.
@@ -303,56 +272,69 @@ func TestHonestCrowd(t *testing.T) {
 	}
 }
 
-// A spent shared token in the header beside a fresh own cookie, and every other way to plant what is spent.
-func TestPlantedTokensLockNobodyOut(t *testing.T) {
-	now := new(clock)
-	spentOwn := func(t *testing.T, h *site) string {
-		tok := bought(t, h, from("198.51.100.66"))
-		for range 5 {
-			tok = tokenIn(send(h, showing(tok), from("198.51.100.66")))
+func TestSales(t *testing.T) {
+	pro := with("Tier", "pro")
+	planted := func(name string) func(*scene) { // a tally that another client has bought and spent
+		return func(s *scene) {
+			thief := from("198.51.100.66")
+			tok := bought(s, s.at(0), thief)
+			for range 5 {
+				tok = tokenIn(send(s.at(0), showing(tok), thief))
+			}
+			s.tokens[name] = tok
 		}
-		return tok
 	}
-	t.Run("a spent shared token in the header, a fresh own cookie", func(t *testing.T) {
-		h := newSite(t, challenging(now, middleware.WhenExhausted))
-		shared := spend(t, h, 5)
-		own := bought(t, h)
-		for range 5 {
-			resp := requireStatus(t, http.StatusOK, send(h, showing(shared), showingCookie(own)))
-			require.True(t, h.Decisions.Last().Own, "the own tally is charged")
-			own = cookieIn(resp).Value
-			require.NotEmpty(t, claimsIn(t, own).Fam)
-		}
-		require.Equal(t, http.StatusTooManyRequests, send(h, showing(shared), showingCookie(own)).StatusCode)
-	})
-	t.Run("a spent own token, and the shared quota", func(t *testing.T) {
-		h := newSite(t, challenging(now, middleware.WhenExhausted))
-		planted := spentOwn(t, h)
-		require.Equal(t, 5, admitted(h, 9, showing(planted)))
-		require.Equal(t, 5, admitted(h, 9, showingCookie(planted), from("203.0.113.2")))
-	})
+	pays := step{show: "shared", cookie: "own", want: 200, keep: "own", see: all{own, func(s *scene) {
+		require.NotEmpty(s, claimsIn(s, cookieIn(s.last).Value).Fam)
+	}}}
+	scenarios := []scenario{
+		// The price belongs to the policy and the address; the first token is the same bytes whatever the tier.
+		{"tiers have one price", working(middleware.Newcomers, func(cfg *middleware.Config) {
+			cfg.Tiers, cfg.Identity = map[string][]middleware.Limit{"pro": {fixed(50, time.Minute)}}, byTier(middleware.PeerAddress)
+		}), []step{
+			{as: both(pro, toFetch), want: 200, keep: "offer"}, {as: both(pro, toRedeem), prove: "offer", want: 200, keep: "own"},
+			{as: toRedeem, prove: "offer", want: 200, see: all{same("own")}},
+			{show: "own", times: 9, passes: 5}, {as: pro, show: "own", times: 60, passes: 45}, // a client that changes tier keeps its count
+			{do: buys("another", pro), as: toFetch, want: 200, see: all{work(32)}}, // two were sold to the address
+		}},
+		// The first instance has sold, the other has not.
+		{"a risen price is charged at redemption", working(middleware.Newcomers, func(cfg *middleware.Config) { cfg.Challenge.Crowd = 1 }), []step{
+			{do: buys("a")}, {do: buys("b")}, {on: 1, as: toFetch, want: 200, keep: "cheap"},
+			{as: toRedeem, prove: "cheap", want: 403, keep: "dear", see: all{because("price-risen"), work(4 * 16)}},
+			{on: 1, as: toRedeem, prove: "cheap", want: 200}, // where it is worth its price
+			{as: toRedeem, prove: "dear", want: 200},
+		}},
+		{"a spent shared token in the field hides no own one in the cookie", working(middleware.WhenExhausted), []step{
+			{times: 5, show: latest, want: 200, keep: "shared"}, {do: buys("own")}, pays, pays, pays, pays, pays, {show: "shared", cookie: "own", want: 429},
+		}},
+		{"a client whose pass is used up is told when the shared tally gives way", working(middleware.WhenExhausted, limits(fixed(48, 24*time.Hour)), func(cfg *middleware.Config) {
+			cfg.Challenge.Crowd, cfg.Challenge.PassTime, cfg.Challenge.NoWaitingRoom = 1, 24*time.Hour-time.Second, true
+		}), []step{
+			{times: 60, passes: 48}, {do: buys("own"), show: "own", times: 60, passes: 48}, // rounded up
+			{show: "own", want: 429, keep: "offer", see: all{shared, func(s *scene) {
+				require.NotEmpty(s, s.challenges["offer"].Text)
+				require.GreaterOrEqual(s, retryAfter(s, s.last), 23*time.Hour)
+			}}},
+		}},
+		{"a spent own token hides no shared quota", working(middleware.WhenExhausted), []step{
+			{do: planted("spent"), show: "spent", times: 9, passes: 5}, {as: from("203.0.113.2"), cookie: "spent", times: 9, passes: 5},
+		}},
+		{"another client's shared token takes nothing", working(middleware.WhenExhausted), []step{
+			{as: from("198.51.100.66"), times: 5, show: latest, want: 200, keep: "stolen"}, {show: "stolen", cookie: "stolen", times: 9, passes: 5},
+		}},
+	}
 	for name, mode := range map[string]middleware.Mode{"WhenExhausted": middleware.WhenExhausted, "Newcomers": middleware.Newcomers} {
-		t.Run("three spent own tokens beside a fresh one/"+name, func(t *testing.T) {
-			h := newSite(t, challenging(now, mode))
-			p1, p2, p3 := spentOwn(t, h), spentOwn(t, h), spentOwn(t, h)
-			exhaustIn(t, mode, h)
-			mine := bought(t, h)
-			require.Equal(t, 5, admitted(h, 9, showing(p1, p2), showingCookie(p3, mine)))
-		})
-		t.Run("a spent own token beside a proof/"+name, func(t *testing.T) {
-			h := newSite(t, challenging(now, mode))
-			planted := spentOwn(t, h)
-			exhaustIn(t, mode, h)
-			resp := requireStatus(t, http.StatusTooManyRequests, send(h, showingCookie(planted)))
-			ok := requireStatus(t, http.StatusOK, send(h, showingCookie(planted), proving(solved(t, resp))), "a proof is worth more than whatever stands beside it")
-			require.NotEqual(t, claimsIn(t, planted).Fam, claimsIn(t, cookieIn(ok).Value).Fam, "and takes its place")
-		})
+		scenarios = append(scenarios, scenario{"three spent own tokens hide no fresh one/" + name, working(mode), []step{
+			{do: planted("1")}, {do: planted("2")}, {do: planted("3")}, exhausting(mode),
+			{do: buys("mine"), show: "1 2", cookie: "3 mine", times: 9, passes: 5},
+		}}, scenario{"a proof is worth more than a spent own token, and takes its place/" + name, working(mode), []step{
+			{do: planted("spent")}, exhausting(mode), {cookie: "spent", want: 429, keep: "offer"},
+			{cookie: "spent", prove: "offer", want: 200, see: all{func(s *scene) {
+				require.NotEqual(s, claimsIn(s, s.tokens["spent"]).Fam, claimsIn(s, cookieIn(s.last).Value).Fam)
+			}}},
+		}})
 	}
-	t.Run("somebody's shared token", func(t *testing.T) {
-		h := newSite(t, challenging(now, middleware.WhenExhausted))
-		stolen := spend(t, h, 5, from("198.51.100.66"))
-		require.Equal(t, 5, admitted(h, 9, showing(stolen), showingCookie(stolen)))
-	})
+	play(t, scenarios)
 }
 
 // A challenge of one instance is redeemed on another whose clock is two seconds behind, for the same bytes.
@@ -617,22 +599,6 @@ func TestPassIsTold(t *testing.T) {
 	require.LessOrEqual(t, wait, 24*time.Minute+150*time.Second)
 	now.Advance(wait)
 	require.Equal(t, http.StatusForbidden, send(h, showing(tok)).StatusCode, "and then there is the next to buy")
-}
-
-// A client whose pass is used up is told when the shared tally gives way, not when its own one ends.
-func TestSpentPassSendsToTheSharedTally(t *testing.T) {
-	now := new(clock)
-	cfg := challenging(now, middleware.WhenExhausted)
-	cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 48, Window: 24 * time.Hour}}
-	cfg.Challenge.Crowd, cfg.Challenge.PassTime, cfg.Challenge.NoWaitingRoom = 1, 24*time.Hour-time.Second, true
-	h := newSite(t, cfg)
-	require.Equal(t, 48, admitted(h, 60))
-	tok := bought(t, h)
-	require.Equal(t, 48, admitted(h, 60, showing(tok)), "rounded up")
-	resp := requireStatus(t, http.StatusTooManyRequests, send(h, showing(tok)))
-	require.False(t, h.Decisions.Last().Own)
-	require.GreaterOrEqual(t, retryAfter(t, resp), 23*time.Hour)
-	challengeIn(t, resp)
 }
 
 // What costs more than any pass has is charged to the shared tally of a client that has

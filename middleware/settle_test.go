@@ -102,23 +102,49 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// What is past the limit of a window is not forgotten by the next decision, and weighs on.
-func TestSettlePastTheLimitIsOwed(t *testing.T) {
-	c := new(clock)
-	cfg := metered(contact(c), 10)
-	cfg.Limits[0].Algorithm = storeless.SlidingWindow
-	mw := newLimiter(t, cfg)
-	h := mw.Handler(settling(t, false))
-	resp := send(h, settles(40))
-	require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
-	// 40 in the window before weigh 40·(60−e)/60: 9 of them are left from 46.5 s on.
-	c.Advance(time.Minute + 46*time.Second)
-	for _, seen := range []option{from("203.0.113.1"), tokenOf(resp)} {
-		require.Equal(t, http.StatusTooManyRequests, send(h, seen).StatusCode)
+func TestSettlements(t *testing.T) {
+	of := func(quota int64) change { return func(cfg *middleware.Config) { *cfg = metered(*cfg, quota) } }
+	left := func(n int, names string) func(*scene) { // to a client that shows these tokens
+		return func(s *scene) { require.EqualValues(s, n, leftOf(s, s.site.M, showing(s.named(s.tokens, names)...))) }
 	}
-	require.Equal(t, http.StatusTooManyRequests, send(newLimiter(t, cfg).Handler(new(spy)), tokenOf(resp)).StatusCode)
-	c.Advance(time.Second)
-	require.Equal(t, http.StatusOK, send(h, tokenOf(resp)).StatusCode)
+	elsewhere := func(n int, names string) func(*scene) { // on an instance that knows nothing
+		return func(s *scene) {
+			require.EqualValues(s, n, leftOf(s, newLimiter(s, s.cfg), showing(s.named(s.tokens, names)...)))
+		}
+	}
+	play(t, []scenario{
+		// 40 in the window before weigh 40·(60−e)/60: 9 of them are left from 46.5 s on.
+		{"what is past the limit of a window weighs on", limiting(of(10), func(cfg *middleware.Config) {
+			cfg.Limits[0].Algorithm = storeless.SlidingWindow
+		}).serving(settling(t, false)), []step{
+			{as: settles(40), want: 200, keep: "owes"}, {want: 429},
+			{after: time.Minute + 46*time.Second, want: 429}, {show: "owes", want: 429}, {on: 1, show: "owes", want: 429},
+			{after: time.Second, show: "owes", want: 200},
+		}},
+		// What was charged the client cannot shake off here; what was given back comes to clients that do not show the older token.
+		{"after the header, memory alone knows", limiting(of(100)).serving(settling(t, true)), []step{
+			{as: both(costs(10), settles(30)), want: 200, keep: "a", see: all{left(70, ""), left(70, "a"), elsewhere(90, "a")}},
+			{as: costs(10), show: "a", want: 200, keep: "b", see: all{elsewhere(60, "b")}}, // the next token says it
+			{as: both(costs(10), settles(1)), want: 200, keep: "c", see: all{left(59, ""), left(50, "c")}},
+		}},
+		{"an own tally is settled, and its token says so", working(middleware.WhenExhausted, of(100)).serving(settling(t, false)), []step{
+			{do: buys("own"), as: both(costs(10), settles(30)), show: "own", want: 200, keep: "a", fields: fields{"RateLimit": `"contact";r=70;t=60`},
+				see: all{left(70, "own"), elsewhere(70, "a"), left(100, "")}},
+			{as: both(costs(10), settles(0)), show: "a", want: 200, keep: "b", see: all{elsewhere(70, "b")}},
+			{as: both(costs(1), settles(500)), show: "own", want: 200},
+			// More than the pass has: the shared tally pays, and the token stays that of the own one.
+			{as: both(costs(50), settles(60)), show: "own", want: 200, fields: fields{"RateLimit": `"contact";r=40;t=60`, middleware.TokenHeader: ""}, see: all{left(40, "")}},
+		}},
+		{"a token that was bought with the very request stays", working(middleware.WhenExhausted, of(100), func(cfg *middleware.Config) {
+			cfg.Limits[0].Window = 24 * time.Hour
+		}).serving(settling(t, false)), []step{
+			{as: toFetch, want: 200, keep: "offer"},
+			{as: both(costs(50), settles(60)), prove: "offer", want: 200, keep: "own", see: all{left(40, ""), left(5, "own")}},
+		}},
+		{"a quiet policy tells no numbers", limiting(quietly).serving(settling(t, false)), []step{
+			{as: both(method(http.MethodGet), settles(2)), want: 200, fields: fields{"RateLimit": ""}},
+		}},
+	})
 }
 
 // L and what was under-reserved in flight: k requests at once, each estimated at 1 and
@@ -130,24 +156,6 @@ func TestSettleAtOnce(t *testing.T) {
 		require.NoError(t, middleware.Settle(r, actual))
 	}))
 	require.Equal(t, http.StatusTooManyRequests, send(mw.Handler(new(spy))).StatusCode)
-}
-
-// After the header, memory alone knows. What was charged the client cannot shake off here;
-// what was given back comes to clients that do not show the older token.
-func TestSettleAfterTheHeader(t *testing.T) {
-	c := new(clock)
-	cfg := metered(contact(c), 100)
-	mw := newLimiter(t, cfg)
-	h := mw.Handler(settling(t, true))
-	resp := send(h, costs(10), settles(30))
-	require.EqualValues(t, 70, leftOf(t, mw))
-	require.EqualValues(t, 70, leftOf(t, mw, tokenOf(resp)))
-	require.EqualValues(t, 90, leftOf(t, newLimiter(t, cfg), tokenOf(resp)), "another instance does not know")
-	resp = send(h, costs(10), tokenOf(resp))
-	require.EqualValues(t, 60, leftOf(t, newLimiter(t, cfg), tokenOf(resp)), "until the next token")
-	resp = send(h, costs(10), settles(1))
-	require.EqualValues(t, 59, leftOf(t, mw))
-	require.EqualValues(t, 50, leftOf(t, mw, tokenOf(resp)))
 }
 
 // Without memory the token is all there is.
@@ -169,29 +177,6 @@ func TestSettleWithoutMemory(t *testing.T) {
 			require.EqualValues(t, 46, leftOf(t, mw, show(resp)))
 		})
 	}
-}
-
-// An own tally is settled, and its token says so; the shared one is left alone.
-func TestSettleAnOwnTally(t *testing.T) {
-	c := new(clock)
-	cfg := metered(challenging(c, middleware.WhenExhausted), 100)
-	s := newSite(t, cfg)
-	tok := bought(t, s)
-	h := s.M.Handler(settling(t, false))
-	resp := send(h, showing(tok), costs(10), settles(30))
-	require.EqualValues(t, 70, leftOf(t, s.M, showing(tok)))
-	require.Contains(t, resp.Header.Get("RateLimit"), "r=70;")
-	require.EqualValues(t, 70, leftOf(t, newLimiter(t, cfg), tokenOf(resp)), "by its token")
-	require.EqualValues(t, 100, leftOf(t, s.M))
-	resp = send(h, tokenOf(resp), costs(10), settles(0))
-	require.EqualValues(t, 70, leftOf(t, newLimiter(t, cfg), tokenOf(resp)))
-
-	// More than the pass has: the shared tally pays, and the token stays that of the own one.
-	send(h, showing(tok), costs(1), settles(500))
-	shared := requireStatus(t, http.StatusOK, send(h, showing(tok), costs(50), settles(60)))
-	require.EqualValues(t, 40, leftOf(t, s.M))
-	require.Empty(t, shared.Header.Get(middleware.TokenHeader))
-	require.Contains(t, shared.Header.Get("RateLimit"), "r=40;")
 }
 
 // TestSettleInTheWaitingRoom: the room's tally is settled, with its networks.
@@ -358,20 +343,6 @@ func TestSettleGivesBackToNetworks(t *testing.T) {
 	})
 }
 
-// A token that was bought with the very request stays, where the request was too dear for
-// it and the shared tally has paid.
-func TestSettleLeavesABoughtTokenAlone(t *testing.T) {
-	c := new(clock)
-	cfg := metered(challenging(c, middleware.WhenExhausted), 100)
-	cfg.Limits[0].Window = 24 * time.Hour
-	s := newSite(t, cfg)
-	proof := solved(t, fetched(s))
-	h := s.M.Handler(settling(t, false))
-	resp := requireStatus(t, http.StatusOK, send(h, proving(proof), costs(50), settles(60)))
-	require.EqualValues(t, 40, leftOf(t, s.M))
-	require.EqualValues(t, 5, leftOf(t, s.M, tokenOf(resp)), "of the pass")
-}
-
 // A moment is when a handler says what its request has cost.
 var moments = map[string]func(t *testing.T, w http.ResponseWriter, say func()){
 	"before": func(_ *testing.T, w http.ResponseWriter, say func()) {
@@ -504,14 +475,6 @@ func TestEarlyResponsesAfterSettling(t *testing.T) {
 		require.Len(t, raw.sent.Values(middleware.TokenHeader), 1)
 		require.Len(t, raw.sent.Values("RateLimit"), 1)
 	})
-}
-
-// A quiet policy tells no numbers, after a settlement neither.
-func TestQuietAfterSettling(t *testing.T) {
-	cfg := contact(new(clock))
-	cfg.Quiet = true
-	h := newLimiter(t, cfg).Handler(settling(t, false))
-	require.Empty(t, send(h, method(http.MethodGet), settles(2)).Header.Values("RateLimit"))
 }
 
 // TestRefundBehindATimeout: http.TimeoutHandler answers and leaves the handler behind, which gives back what it could

@@ -36,27 +36,40 @@ func wouldRefuse(d middleware.Decision) (names []string) {
 	return names
 }
 
-func TestShadowLimitRefusesNobody(t *testing.T) {
-	cfg := tried(contact(new(clock)))
-	cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds
-	h := newSite(t, cfg)
-	tok := ""
-	// Each counts for itself: what trial would refuse is counted in trial-hour.
-	for i, want := range [][]string{nil, nil, nil, {"trial"}, {"trial", "trial-hour"}, {"trial", "trial-hour"}} {
-		resp := send(h, showing(tok))
-		tok = tokenIn(resp)
-		d := h.Decisions.Last()
-		require.Equal(t, i < 5, d.Admitted)
-		require.Equal(t, want, wouldRefuse(d), i)
-		requireHeader(t, resp, "RateLimit-Policy", `"contact";q=5;w=60`, "RateLimit", fmt.Sprintf(`"contact";r=%d;t=60`, max(0, 4-i)),
-			"X-RateLimit-Limit", "5", "X-RateLimit-Remaining", fmt.Sprint(max(0, 4-i)))
-		if i == 5 {
-			body := bodyOf(t, resp)
-			require.Contains(t, body, `"violated-policies":["contact"]`)
-			require.NotContains(t, body, "trial")
-			require.LessOrEqual(t, retryAfter(t, resp), 66*time.Second)
-		}
+func TestShadowLimits(t *testing.T) {
+	trial := func(cfg *middleware.Config) { *cfg = tried(*cfg) }
+	refusing := func(names ...string) func(*scene) {
+		return func(s *scene) { require.Equal(s, names, wouldRefuse(s.decision())) }
 	}
+	told := func(left string) fields {
+		return fields{"RateLimit-Policy": `"contact";q=5;w=60`, "RateLimit": `"contact";r=` + left + `;t=60`, "X-RateLimit-Limit": "5", "X-RateLimit-Remaining": left}
+	}
+	inForce := func(yes bool) change { return func(cfg *middleware.Config) { cfg.Limits[0].Shadow = !yes } }
+	play(t, []scenario{
+		// Each counts for itself: what trial would refuse is counted in trial-hour.
+		{"refuse no client, and are told to none", limiting(trial, func(cfg *middleware.Config) {
+			cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds
+		}), []step{
+			{show: latest, want: 200, fields: told("4"), see: all{refusing()}}, {show: latest, want: 200, fields: told("3"), see: all{refusing()}},
+			{show: latest, want: 200, fields: told("2"), see: all{refusing()}}, {show: latest, want: 200, fields: told("1"), see: all{refusing("trial")}},
+			{show: latest, want: 200, fields: told("0"), see: all{refusing("trial", "trial-hour")}},
+			{show: latest, want: 429, fields: told("0"), see: all{
+				refusing("trial", "trial-hour"), says(`"violated-policies":["contact"]`), lacks("trial"), waitsAtMost(66 * time.Second),
+			}},
+		}},
+		// What other clients of a network have counted there is theirs.
+		{"give nothing back that they have not counted", limiting(trial, func(cfg *middleware.Config) {
+			cfg.Cost, cfg.Net56Factor = metered(*cfg, 3).Cost, 1
+		}).serving(settling(t, false)), []step{
+			{as: from("2001:db8::1"), want: 200},
+			{as: both(from("2001:db8:0:1::1"), both(costs(3), settles(0))), want: 200, see: all{refusing("trial")}},
+			{as: both(from("2001:db8:0:2::1"), costs(0)), want: 200, see: all{remain(2, 4, 3)}},
+		}},
+		{"come into force with what they have counted, in memory and in tokens", limiting(trial), []step{
+			{show: latest, times: 4, want: 200, keep: "own"}, {do: becomes(inForce(true)), want: 429},
+			{on: 1, show: "own", want: 429}, {on: 1, want: 200}, {do: becomes(inForce(false)), want: 200},
+		}},
+	})
 }
 
 // What a client meets with shadows is what it meets without them, whatever it does: with
@@ -145,65 +158,22 @@ func TestSettleKnowsWhatShadowsCounted(t *testing.T) {
 	}
 }
 
-// Of a network neither: what its other clients have counted there is theirs.
-func TestRefundTakesNothingFromAShadowOfANetwork(t *testing.T) {
-	cfg := tried(contact(new(clock)))
-	cfg.Cost = metered(contact(new(clock)), 5).Cost
-	cfg.Net56Factor = 1
-	decisions := record(&cfg)
-	h := newLimiter(t, cfg).Handler(&spy{Serve: settling(t, false)})
-	require.Equal(t, http.StatusOK, send(h, from("2001:db8::1")).StatusCode)
-	require.Equal(t, http.StatusOK, send(h, from("2001:db8:0:1::1"), costs(3), with("X-Settle", "0")).StatusCode)
-	require.Equal(t, []string{"trial"}, wouldRefuse(decisions.Last()))
-	send(h, from("2001:db8:0:2::1"), costs(0))
-	require.EqualValues(t, 2, decisions.Last().Limits()[0].Remaining)
-	require.EqualValues(t, 4, decisions.Last().Limits()[1].Remaining)
-}
-
-// A limit that was tried comes into force with what it has counted, in memory and in tokens.
-func TestShadowComesIntoForce(t *testing.T) {
-	cfg := tried(contact(new(clock)))
-	m := newLimiter(t, cfg)
-	tok := spend(t, m.Handler(new(spy)), 4)
-	inForce := tried(contact(new(clock)))
-	inForce.Limits[0].Shadow = false
-	require.NoError(t, m.Reconfigure(inForce))
-	require.Equal(t, http.StatusTooManyRequests, send(m.Handler(new(spy))).StatusCode)
-	elsewhere, _ := limited(t, inForce)
-	require.Equal(t, http.StatusTooManyRequests, send(elsewhere, showing(tok)).StatusCode)
-	require.Equal(t, http.StatusOK, send(elsewhere).StatusCode)
-	require.NoError(t, m.Reconfigure(cfg))
-	require.Equal(t, http.StatusOK, send(m.Handler(new(spy))).StatusCode)
-}
-
 func TestShadowLimitIncorrect(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		change func(*middleware.Config)
-		want   string
-	}{
-		{"nothing in force", func(cfg *middleware.Config) { cfg.Limits = cfg.Limits[:1] },
-			`policy "contact": Limits: at least one limit must be in force, and no Shadow`},
-		{"an exact counter", func(cfg *middleware.Config) {
+	requireMistakes(t, func(c *clock) middleware.Config { return tried(contact(c)) }, []mistake{
+		{"Limits", func(cfg *middleware.Config) { cfg.Limits = cfg.Limits[:1] }, ": at least one limit must be in force, and no Shadow\n"},
+		{"Limits[0].Shadow", func(cfg *middleware.Config) {
 			cfg.Limits = cfg.Limits[:2]
 			cfg.Exact = &middleware.Exact{Counter: memory.New(0, nil), Outage: middleware.FailClosed}
-		}, `policy "contact": Limits[0].Shadow: cannot go with an exact counter, which charges all limits or none`},
-		{"by outcome", func(cfg *middleware.Config) { cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"trial"}} },
-			`policy "contact": ByOutcome.Limits: "trial" is a Shadow, and cannot count by outcome`},
-		{"none at the door but a shadow", func(cfg *middleware.Config) { cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"contact"}} },
-			`policy "contact": ByOutcome.Limits: must leave out at least one: what is free would not be limited at all`},
-		{"in force in a tier", func(cfg *middleware.Config) {
+		}, ": cannot go with an exact counter, which charges all limits or none\n"},
+		{"ByOutcome.Limits", func(cfg *middleware.Config) { cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"trial"}} },
+			": \"trial\" is a Shadow, and cannot count by outcome\n"},
+		{"ByOutcome.Limits", func(cfg *middleware.Config) { cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"contact"}} },
+			": must leave out at least one: what is free would not be limited at all\n"},
+		{`Tiers["pro"]`, func(cfg *middleware.Config) {
 			cfg.Tiers = map[string][]middleware.Limit{"pro": slices.Clone(cfg.Limits)}
 			cfg.Tiers["pro"][0].Shadow = false
-		}, `policy "contact": Tiers["pro"]: must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone`},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			cfg := tried(contact(new(clock)))
-			test.change(&cfg)
-			_, err := middleware.New(cfg)
-			require.EqualError(t, err, test.want)
-		})
-	}
+		}, ": must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone\n"},
+	})
 }
 
 // Of a shadow no client hears: not in any dialect of the fields, nor in a refusal, as JSON or as

@@ -18,46 +18,36 @@ import (
 // Every proof that is not accepted is counted once, by its reason, at the endpoint and with a request; Reconfigure
 // forgets none.
 func TestStatsCountProofs(t *testing.T) {
-	now := new(clock)
-	cfg := challenging(now, middleware.Newcomers)
-	h := newSite(t, cfg)
-	proofs := func() map[string]uint64 { return noted(h.M.Stats().Proofs) }
-	elsewhere := from("203.0.113.9")
-	require.Empty(t, proofs())
-	require.Equal(t, "contact", h.M.Stats().Policy)
-	require.Nil(t, h.M.Stats().Counter, "there is none")
-
-	proof := solved(t, fetched(h))
-	stats := h.M.Stats()
-	require.EqualValues(t, 1, stats.Challenges)
-	require.EqualValues(t, cfg.Challenge.Work, stats.Work)
-	require.Equal(t, http.StatusForbidden, redeemed(h, proof, elsewhere).StatusCode)
-	require.Equal(t, http.StatusForbidden, send(h, proving(proof), elsewhere).StatusCode)
-	require.Equal(t, map[string]uint64{"client-changed": 2}, proofs())
-	require.Equal(t, http.StatusForbidden, send(h, proving(proof+"0")).StatusCode)
-	require.Equal(t, map[string]uint64{"client-changed": 2, "wrong-solution": 1}, proofs())
-	require.Equal(t, 2, admitted(h, 2, proving(proof)))
-	require.Equal(t, http.StatusForbidden, send(h).StatusCode)
-	require.Equal(t, map[string]uint64{"accepted": 1, "client-changed": 2, "wrong-solution": 1}, proofs(), "one that is shown again has bought nothing more")
-	require.EqualValues(t, 5, h.M.Stats().Challenges, "one was fetched, and four came with refusals")
-
-	cheap := solved(t, fetched(h, elsewhere))
-	for range 3 {
-		bought(t, h, elsewhere)
+	elsewhere, want := from("203.0.113.9"), map[string]uint64{}
+	counts := func(reason string, n uint64) func(*scene) {
+		return func(s *scene) {
+			want[reason] = n
+			require.Equal(s, want, noted(s.site.M.Stats().Proofs))
+		}
 	}
-	require.Equal(t, http.StatusForbidden, redeemed(h, cheap, elsewhere).StatusCode)
-	now.Advance(time.Hour)
-	require.Equal(t, http.StatusForbidden, send(h, proving(cheap), elsewhere).StatusCode)
-	want := map[string]uint64{"accepted": 4, "client-changed": 2, "wrong-solution": 1, "price-risen": 1, "expired": 1}
-	require.Equal(t, want, proofs())
-
-	cfg.Challenge.Mode = middleware.EveryRequest
-	require.NoError(t, h.M.Reconfigure(cfg))
-	proof = solved(t, fetched(h))
-	require.Equal(t, http.StatusOK, send(h, proving(proof)).StatusCode)
-	require.Equal(t, http.StatusForbidden, send(h, proving(proof)).StatusCode)
-	want["replayed"], want["accepted"] = 1, 5
-	require.Equal(t, want, proofs())
+	play(t, []scenario{{"by reason", working(middleware.Newcomers), []step{
+		{see: all{func(s *scene) {
+			require.Empty(s, noted(s.site.M.Stats().Proofs))
+			require.Equal(s, "contact", s.site.M.Stats().Policy)
+			require.Nil(s, s.site.M.Stats().Counter, "there is none")
+		}}},
+		{as: toFetch, want: 200, keep: "mine", see: all{func(s *scene) {
+			require.EqualValues(s, 1, s.site.M.Stats().Challenges)
+			require.EqualValues(s, s.cfg.Challenge.Work, s.site.M.Stats().Work)
+		}}},
+		{as: both(elsewhere, toRedeem), prove: "mine", want: 403}, {as: elsewhere, prove: "mine", want: 403, see: all{counts("client-changed", 2)}},
+		{do: func(s *scene) {
+			requireStatus(s, http.StatusForbidden, send(s.site, proving(solve(s, s.challenges["mine"])+"0")))
+		}, see: all{counts("wrong-solution", 1)}},
+		{prove: "mine", times: 2, want: 200}, {want: 403, see: all{counts("accepted", 1), func(s *scene) { // one that is shown again has bought nothing more
+			require.EqualValues(s, 5, s.site.M.Stats().Challenges, "one was fetched, and four came with refusals")
+		}}},
+		{as: both(elsewhere, toFetch), want: 200, keep: "cheap"}, {do: buys("1", elsewhere)}, {do: buys("2", elsewhere)}, {do: buys("3", elsewhere)},
+		{as: both(elsewhere, toRedeem), prove: "cheap", want: 403, see: all{func(*scene) { want["price-risen"] = 1 }, counts("accepted", 4)}},
+		{after: time.Hour, as: elsewhere, prove: "cheap", want: 403, see: all{counts("expired", 1)}},
+		{do: becomes(func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }), as: toFetch, want: 200, keep: "single"},
+		{prove: "single", want: 200}, {prove: "single", want: 403, see: all{func(*scene) { want["replayed"] = 1 }, counts("accepted", 5)}},
+	}}})
 }
 
 // What an operator hears of a counter: what came of each call, how long it took, whether

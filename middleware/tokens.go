@@ -95,7 +95,9 @@ func (q *question) readToken(text string) bool {
 	if err == nil {
 		ahead = q.base.policy.Ahead(q.at, &t.Tally)
 	}
-	q.tokens.note(fault, ahead > 0)
+	if !q.dry {
+		q.tokens.note(fault, ahead > 0)
+	}
 	switch {
 	case ahead > 0:
 		q.checks.clockAhead(q.at, ahead)
@@ -125,8 +127,8 @@ func (q *question) knows(text string, says *limiter.Tally) bool {
 	if q.sight == nil {
 		return false
 	}
-	rest, ok := q.who.holder.Rest(text)
-	return ok && q.sight.Knows(q.base.policy, q.who.key, rest, says) && q.carried.Expires(*says) > q.at.Unix()
+	rest := q.codec.Rest(text)
+	return rest != "" && q.sight.Knows(q.base.policy, q.who.key, rest, says) && q.carried.Expires(*says) > q.at.Unix()
 }
 
 // faultOfOwn returns why an own tally may not be charged for this request. Where

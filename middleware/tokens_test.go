@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -271,17 +272,6 @@ func TestTokenLifeOfWhatWasSold(t *testing.T) {
 	require.Equal(t, 2*time.Minute, m.Stats().TokenLife, "nobody reads them")
 }
 
-// Good tokens cost a MAC like forged ones.
-func TestFiveGoodTokensAreFour(t *testing.T) {
-	cfg := contact(new(clock))
-	h := newSite(t, cfg)
-	tok := spend(t, h, 1)
-	for _, show := range []option{showing(tok, tok, tok, tok, tok), with(middleware.TokenHeader, tok+","+tok+","+tok+","+tok+","+tok), showingCookie(tok, tok, tok, tok, tok)} {
-		require.Equal(t, http.StatusOK, send(h, show).StatusCode)
-		require.Equal(t, 4, h.Decisions.Last().Tokens)
-	}
-}
-
 // Secrets are rotated one instance after the other: for a while some of the
 // fleet sign with the old one and some with the new.
 func TestRotationInEitherOrderKeepsTheTally(t *testing.T) {
@@ -310,16 +300,6 @@ func TestRotationInEitherOrderKeepsTheTally(t *testing.T) {
 			require.Equal(t, 0, admitted(h, 4, showing(tok)))
 		})
 	}
-	t.Run("in one instance, while serving", func(t *testing.T) {
-		cfg := contact(new(clock))
-		h := newSite(t, cfg)
-		tok := spend(t, h, 3)
-		cfg.Secrets = ring("b", "a")
-		require.NoError(t, h.M.Reconfigure(cfg))
-		resp := send(h, showing(tok))
-		require.Equal(t, `"contact";r=1;t=60`, resp.Header.Get("RateLimit"))
-		require.NotEqual(t, tok[:64], tokenIn(resp)[:64], "signed by the new secret")
-	})
 }
 
 func TestEchoingClientOnThreeInstances(t *testing.T) {
@@ -354,6 +334,22 @@ func TestClientsThatDoNotEcho(t *testing.T) {
 	})
 }
 
+func TestTokens(t *testing.T) {
+	four := func(s *scene) { require.Equal(s, 4, s.decision().Tokens) }
+	play(t, []scenario{
+		{"five good ones cost four MACs, as forged ones do", limiting(), []step{
+			{want: 200, keep: "a"}, {show: "a a a a a", want: 200, see: all{four}}, {cookie: "a a a a a", want: 200, see: all{four}},
+			{do: func(s *scene) { s.tokens["joined"] = strings.Join(slices.Repeat([]string{s.tokens["a"]}, 5), ",") }, show: "joined", want: 200, see: all{four}},
+		}},
+		{"a restart in the middle of a window leaves an echoed tally", limiting(), []step{
+			{times: 4, show: latest, want: 200, keep: "own"}, {after: 30 * time.Second, on: 1, show: "own", times: 10, passes: 1},
+		}},
+		{"a restart is another quota for a client that does not echo", limiting(), []step{
+			{times: 4, show: latest, want: 200}, {after: 30 * time.Second, on: 1, times: 10, passes: 5},
+		}},
+	})
+}
+
 // A browser opens six connections, all with the cookies of one jar.
 func TestSixParallelClientsWithOneCookieJar(t *testing.T) {
 	cfg := contact(new(clock))
@@ -380,22 +376,6 @@ func TestSixParallelClientsWithOneCookieJar(t *testing.T) {
 	jar := client.Jar.Cookies(mustURL(t, url))
 	require.Len(t, jar, 1)
 	require.Equal(t, "__Host-tallystick-contact", jar[0].Name)
-}
-
-func TestRestartInTheMiddleOfAWindow(t *testing.T) {
-	now := new(clock)
-	before, _ := limited(t, contact(now))
-	tok := spend(t, before, 4)
-	now.Advance(30 * time.Second)
-
-	t.Run("who echoes keeps the tally", func(t *testing.T) {
-		after, _ := limited(t, contact(now))
-		require.Equal(t, 1, admitted(after, 10, showing(tok)))
-	})
-	t.Run("who does not has a quota for each start", func(t *testing.T) {
-		after, _ := limited(t, contact(now))
-		require.Equal(t, 5, admitted(after, 10))
-	})
 }
 
 // The second middleware of a policy that is in use writes a line, and nothing else does.

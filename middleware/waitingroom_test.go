@@ -26,16 +26,45 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A ticket goes with a refusal.
-func TestAdmittedPagesGetNoTicket(t *testing.T) {
-	for name, mode := range allModes {
-		t.Run(name, func(t *testing.T) {
-			h := newSite(t, waiting(new(clock), mode))
-			resp := requireStatus(t, http.StatusOK, send(h, html, proving(solved(t, fetched(h)))))
-			require.Empty(t, waitCookieIn(t, resp))
-			require.Zero(t, h.Decisions.Last().RoomWait)
-		})
+func TestTickets(t *testing.T) {
+	peek, dear := costing(0), costing(laneQuota+1)
+	waits := func(wait time.Duration) func(*scene) {
+		return func(s *scene) { require.Equal(s, wait, s.decision().RoomWait) }
 	}
+	tally := func(shown bool) func(*scene) { // beside the ticket
+		return func(s *scene) { require.Equal(s, shown, len(waitCookieIn(s, s.last)) > 44) }
+	}
+	scenarios := []scenario{
+		// The one that takes its place opens after a wait of its own.
+		{"a ticket ends", roomed(middleware.Newcomers, costly), []step{
+			{as: html, want: 403, keep: "1"}, {after: 5*time.Second + 10*time.Minute - time.Millisecond, as: peek, hold: "1", want: 200},
+			{after: time.Millisecond, as: html, hold: "1", want: 403, keep: "2", see: all{func(s *scene) { require.NotEqual(s, s.tickets["1"], s.tickets["2"]) }}},
+			{hold: "2", want: 403}, {after: 5 * time.Second, as: peek, hold: "1 2", want: 200}, // the one that is good counts
+			{after: time.Second, as: html, want: 403, keep: "3"}, {as: peek, hold: "3 2", want: 200}, // whatever the order
+			{hold: "2 3", want: 200}, {hold: "2 3", want: 403}, {after: 5 * time.Second, hold: "2 3", want: 200}, // one that is used up is none
+		}},
+		// A ticket is not offered for what costs more than the room ever has, nor does holding one change that refusal.
+		{"costs count", roomed(middleware.Newcomers, costly), []step{
+			{as: both(html, dear), want: 403, fields: fields{"Set-Cookie": ""}, see: all{waits(0)}},
+			{as: both(html, costing(laneQuota)), want: 403, keep: "1"}, {as: html, want: 403, keep: "2"},
+			{after: 5 * time.Second, as: dear, hold: "1", want: 403, reason: middleware.NoToken}, {as: peek, hold: "1", want: 200},
+			{as: costing(3), hold: "1", want: 200}, {as: costing(1), hold: "1", want: 403}, // the first is of any cost
+			{as: costing(2), hold: "2", want: 403}, {as: costing(1), hold: "2", want: 200}, // the room has less, and a refusal uses nothing up
+		}},
+		{"a quiet policy does not repeat the tally that it sent before", roomed(middleware.EveryRequest), []step{
+			{as: html, want: 403, keep: "1"}, {after: 5 * time.Second, as: html, hold: "1", want: 200, keep: "2", see: all{tally(true)}},
+			{as: html, hold: "2", want: 403, see: all{tally(true)}},
+			{do: becomes(quietly, func(cfg *middleware.Config) { cfg.TokenTransport = middleware.MemoryOnly }), as: html, hold: "2", want: 403, see: all{tally(false), func(s *scene) {
+				require.Equal(s, ticketOf(s.tickets["2"]), waitCookieIn(s, s.last))
+			}}},
+		}},
+	}
+	for name, mode := range allModes {
+		scenarios = append(scenarios, scenario{"an admitted page gets none/" + name, roomed(mode), []step{
+			{as: html, prove: fresh, want: 200, see: all{waits(0), func(s *scene) { require.Empty(s, waitCookieIn(s, s.last)) }}},
+		}})
+	}
+	play(t, scenarios)
 }
 
 // A person without JavaScript is refused a page, waits, and sends again.
@@ -100,30 +129,6 @@ func TestWaitingRoom(t *testing.T) {
 	}
 }
 
-// A ticket ends, and the one that takes its place opens after a wait of its own.
-func TestTicketEnds(t *testing.T) {
-	now := new(clock)
-	cfg := waiting(now, middleware.Newcomers)
-	cfg.Cost = costOf
-	h := newSite(t, cfg)
-	ticket := refusedWithTicket(t, h)
-	now.Advance(5*time.Second + 10*time.Minute - time.Millisecond)
-	require.Equal(t, http.StatusOK, send(h, holding(ticket), costing(0)).StatusCode)
-	now.Advance(time.Millisecond)
-	second := refusedWithTicket(t, h, holding(ticket))
-	require.NotEqual(t, ticket, second)
-	require.Equal(t, http.StatusForbidden, send(h, holding(second)).StatusCode)
-	now.Advance(5 * time.Second)
-	require.Equal(t, http.StatusOK, send(h, holding(ticket, second), costing(0)).StatusCode, "the one that is good counts")
-	now.Advance(time.Second)
-	third := refusedWithTicket(t, h)
-	require.Equal(t, http.StatusOK, send(h, holding(third, second), costing(0)).StatusCode, "whatever the order")
-	require.Equal(t, http.StatusOK, send(h, holding(second, third)).StatusCode)
-	require.Equal(t, http.StatusForbidden, send(h, holding(second, third)).StatusCode)
-	now.Advance(5 * time.Second)
-	require.Equal(t, http.StatusOK, send(h, holding(second, third)).StatusCode, "one that is used up is none")
-}
-
 // Where the waiting room is full for longer than a ticket lives, the ticket opens when the room does.
 func TestTicketForAFullRoom(t *testing.T) {
 	now := new(clock)
@@ -165,26 +170,6 @@ func TestTicketForAFullRoom(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, send(h, holding(late)).StatusCode)
 		require.Equal(t, http.StatusOK, send(h, holding(waitCookieIn(t, resp))).StatusCode)
 	})
-}
-
-// Costs count in the waiting room as elsewhere. A ticket is not offered for what costs
-// more than the waiting room ever has, nor does holding one change that refusal.
-func TestCostsInTheWaitingRoom(t *testing.T) {
-	now := new(clock)
-	cfg := waiting(now, middleware.Newcomers)
-	cfg.Cost = costOf
-	h := newSite(t, cfg)
-	require.Empty(t, waitCookieIn(t, send(h, html, costing(laneQuota+1))))
-	require.Zero(t, h.Decisions.Last().RoomWait)
-	ticket, second := refusedWithTicket(t, h, costing(laneQuota)), refusedWithTicket(t, h)
-	now.Advance(5 * time.Second)
-	require.Equal(t, http.StatusForbidden, send(h, holding(ticket), costing(laneQuota+1)).StatusCode)
-	require.Equal(t, middleware.NoToken, h.Decisions.Last().Reason)
-	require.Equal(t, http.StatusOK, send(h, holding(ticket), costing(0)).StatusCode, "a peek")
-	require.Equal(t, http.StatusOK, send(h, holding(ticket), costing(3)).StatusCode, "the first of any cost")
-	require.Equal(t, http.StatusForbidden, send(h, holding(ticket), costing(1)).StatusCode)
-	require.Equal(t, http.StatusForbidden, send(h, holding(second), costing(2)).StatusCode, "the room has less")
-	require.Equal(t, http.StatusOK, send(h, holding(second), costing(1)).StatusCode, "and a refusal uses nothing up")
 }
 
 // A ticket founds nothing and changes no price: work buys what it buys without.
@@ -337,23 +322,6 @@ func TestSeveralTalliesOfARoom(t *testing.T) {
 	}
 }
 
-// A client may still show a tally that the policy has sent before it became quiet.
-func TestQuietRoomsSendNoTallyOfBefore(t *testing.T) {
-	now := new(clock)
-	cfg := waiting(now, middleware.EveryRequest)
-	h := newSite(t, cfg)
-	ticket := refusedWithTicket(t, h)
-	now.Advance(5 * time.Second)
-	value := waitCookieIn(t, send(h, html, holding(ticket)))
-	require.Greater(t, len(value), 44)
-	require.Greater(t, len(waitCookieIn(t, send(h, html, holding(value)))), 44, "the refusal repeats it")
-
-	cfg.Quiet, cfg.TokenTransport = true, middleware.MemoryOnly
-	require.NoError(t, h.M.Reconfigure(cfg))
-	refused := requireStatus(t, http.StatusForbidden, send(h, html, holding(value)))
-	require.Equal(t, ticketOf(value), waitCookieIn(t, refused))
-}
-
 // Where the room is full, tickets open at random times after it has space again: nobody
 // can know that one of them is the first. Asking again with one does not change it.
 func TestTicketsOfAFullRoomOpenAtRandom(t *testing.T) {
@@ -439,25 +407,13 @@ func TestWhereTheWaitingRoomIs(t *testing.T) {
 }
 
 func TestBadWaitShares(t *testing.T) {
-	for _, test := range []struct {
-		field string
-		spoil func(*middleware.Config)
-	}{
-		{"WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom = -1 }},
-		{"WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom = 1 << 31 }},
-		{"NoWaitingRoom", func(cfg *middleware.Config) {
-			cfg.Challenge.WaitingRoom, cfg.Challenge.NoWaitingRoom = 5, true
-		}},
-		{"WaitingRoom", func(cfg *middleware.Config) {
-			cfg.Challenge.WaitingRoom, cfg.TokenTransport = 5, middleware.HeaderOnly
-		}},
-		{"WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom, cfg.InsecureNoMemory = 5, true }},
-	} {
-		cfg := challenging(new(clock), middleware.Newcomers)
-		test.spoil(&cfg)
-		_, err := middleware.New(cfg)
-		require.Equal(t, []string{"Challenge." + test.field}, problems(t, err), "%v", err)
-	}
+	requireMistakes(t, func(c *clock) middleware.Config { return challenging(c, middleware.Newcomers) }, []mistake{
+		{"Challenge.WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom = -1 }, "one in 1 to 2147483647"},
+		{"Challenge.WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom = 1 << 31 }, "one in 1 to 2147483647"},
+		{"Challenge.NoWaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom, cfg.Challenge.NoWaitingRoom = 5, true }, ""},
+		{"Challenge.WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom, cfg.TokenTransport = 5, middleware.HeaderOnly }, ""},
+		{"Challenge.WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom, cfg.InsecureNoMemory = 5, true }, ""},
+	})
 }
 
 // Every limit of every tier has its share, at least 1, in quota and burst.

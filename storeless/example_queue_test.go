@@ -3,6 +3,7 @@
 package storeless_test
 
 import (
+	"crypto/rand"
 	"fmt"
 	"log"
 	"time"
@@ -14,7 +15,10 @@ import (
 // A job of a queue. Its tenant puts into each job the token that came with the last result.
 type job struct{ tenant, token string }
 
-// A worker is one of several processes that take jobs from a queue. They share a secret, and no store.
+// A real secret comes from where the program keeps such things, as openssl rand -base64 32 makes one.
+var secrets = [][]byte{[]byte(rand.Text() + rand.Text())}
+
+// A worker is one of several processes that take jobs from a queue. They share the secrets, and no store.
 type worker struct {
 	limiter *storeless.Limiter
 	codec   *token.Codec
@@ -26,8 +30,7 @@ func newWorker() worker {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// A real secret is 32 bytes of crypto/rand, the same in each worker.
-	codec, err := token.New(limits, [][]byte{[]byte("not a secret: it is in an example")})
+	codec, err := token.New(limits, secrets)
 	if err != nil {
 		log.Fatal(err)
 	}

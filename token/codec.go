@@ -18,14 +18,16 @@ type Codec struct{ codec *token.Codec }
 
 // New returns the codec for the tallies of a limiter with the same configuration; of cfg, MaxClients
 // says nothing to it. The first secret signs and all verify: see "Rotation". Permitted are 1 to 8 different secrets of at
-// least 32 bytes. Their length is checked, not that they are random: make one by openssl rand -base64 32. New reports all problems at once, each a [storeless.ConfigError]
-// without a byte of a secret.
+// least 32 bytes, as openssl rand -base64 32 makes them. A secret that can be guessed, because it repeats itself or holds a
+// word such as changeme, is refused, where package middleware, which has a log, warns. New reports all problems at once, each a
+// [storeless.ConfigError] without a byte of a secret.
 func New(cfg storeless.Config, secrets [][]byte) (*Codec, error) {
 	policy, err := limiter.Compile(cfg.Policy, cfg.Limits)
-	if err != nil {
-		return nil, limiter.ProblemsAs[storeless.ConfigError](errors.Join(err, token.CheckSecrets(secrets)))
+	err = errors.Join(err, token.CheckSecrets(secrets), token.CheckStrength(secrets))
+	var codec *token.Codec
+	if err == nil {
+		codec, err = token.New(secrets, policy)
 	}
-	codec, err := token.New(secrets, policy)
 	if err != nil {
 		return nil, limiter.ProblemsAs[storeless.ConfigError](err)
 	}

@@ -4,6 +4,8 @@ package token_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,6 +84,29 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		problems++
 	}
 	require.Equal(t, 1, problems)
+}
+
+// Nothing but an error of New can tell of a secret that can be guessed: there is no log.
+func TestSecretsThatCanBeGuessedAreRefused(t *testing.T) {
+	weak := func(text string) [][]byte { return [][]byte{ring[0], []byte(text), []byte("short")} }
+	for name, text := range map[string]string{
+		"few bytes":     strings.Repeat("x", 32),
+		"a piece again": strings.Repeat("0189zqye", 4),
+		"a placeholder": "CHANGEME-changeme-please-0123456789",
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := token.New(jobs, weak(text))
+			require.ErrorContains(t, err, "Secrets[1]: can be guessed")
+			require.ErrorContains(t, err, "Secrets[2]: must be at least 32", "all problems at once")
+			require.NotContains(t, err.Error(), text)
+			require.NotContains(t, err.Error(), "Secrets[0]")
+			require.Len(t, slices.Collect(storeless.ConfigErrors(err)), 2)
+			_, err = token.New(storeless.Config{}, weak(text)) // nor do other problems hide it
+			require.ErrorContains(t, err, "Secrets[1]: can be guessed")
+		})
+	}
+	_, err := token.New(jobs, [][]byte{nil, make([]byte, 40)})
+	require.Len(t, slices.Collect(storeless.ConfigErrors(err)), 2, "each is told of once")
 }
 
 func TestCodecPrintsNoKey(t *testing.T) {

@@ -141,7 +141,7 @@ func TestBothDoorsSayTheSame(t *testing.T) {
 			limit(storeless.TokenBucket, 20, 1, time.Minute, 7), shadow,
 		},
 	}
-	secrets := [][]byte{[]byte("one of two secrets, long enough!"), []byte("another of two, as long as that!")}
+	secrets := [][]byte{[]byte("one of the two, and long enough!"), []byte("another of two, as long as that!")}
 	rotated := [][]byte{secrets[1], secrets[0]}
 	said := map[string]int{}
 	for name, limits := range policies {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/sale"
+	"github.com/tallystick/tallystick/proof/truth"
 )
 
 // A record is a sale as an onlooker writes it down.
@@ -97,27 +98,26 @@ func priceAt(tariff sale.Tariff, level float64) float64 {
 }
 
 // mostTallies is how many tallies so much work buys on an instance in a time, at most.
-func mostTallies(tariff sale.Tariff, work float64, in time.Duration) float64 {
-	crowd := float64(tariff.Crowd)
-	return float64(tariff.SalesPerHour)*in.Hours() + crowd*math.Log2(1+15./8*work/(crowd*float64(tariff.Work)))
+func mostTallies(tariff sale.Tariff, work int64, in time.Duration) int64 {
+	return truth.Tariff{Work: tariff.Work, Crowd: tariff.Crowd, Leak: tariff.SalesPerHour}.Most(work, int64(in/time.Second))
 }
 
 // requireBound checks every span, of each life, and returns how near the formula the
 // attack came: 1 is all that it allows.
 func (c *campaign) requireBound(t *testing.T) (nearest float64) {
 	for last, end := range c.log {
-		own, paid := 0, 0.0
+		own, paid := int64(0), int64(0)
 		for first := last; first >= 0; first-- {
 			r := c.log[first]
 			if r.life != end.life {
 				continue
 			}
 			own++
-			paid += float64(r.work)
+			paid += r.work
 			most := mostTallies(c.tariff, paid, time.Duration(end.second-r.second)*time.Second)
-			require.LessOrEqual(t, float64(own), most*(1+1e-9))
+			require.LessOrEqual(t, own, most)
 			if own > 50 {
-				nearest = math.Max(nearest, float64(own)/most)
+				nearest = math.Max(nearest, float64(own)/float64(most))
 			}
 		}
 	}
@@ -159,7 +159,7 @@ func TestGreedyBuyersCostTheFormula(t *testing.T) {
 	for _, tariff := range []sale.Tariff{plain(1), plain(8), usual, {Work: 1 << 18, Crowd: 8, SalesPerHour: 1}, {Work: 16, Crowd: 32, SalesPerHour: 7680}} {
 		for _, most := range []float64{1, 1.5, 4, 64, 1 << 12} { // times Work
 			s := openStall(t, tariff, 1<<17)
-			paid, n := 0.0, 0
+			paid, n := int64(0), int64(0)
 			step := max(time.Second, time.Hour/time.Duration(4*tariff.SalesPerHour))
 			for d := time.Duration(0); d <= 6*fourCrowds(tariff); d += step {
 				for {
@@ -169,12 +169,12 @@ func TestGreedyBuyersCostTheFormula(t *testing.T) {
 					}
 					work := leastFor(q.Price)
 					require.True(t, s.offer(opening.Add(d), s.address(0), work).Granted)
-					paid += float64(work)
+					paid += work
 					n++
 				}
-				require.LessOrEqual(t, float64(n), mostTallies(tariff, paid, d)*(1+1e-9))
+				require.LessOrEqual(t, n, mostTallies(tariff, paid, d))
 			}
-			nearest = math.Max(nearest, float64(n)/mostTallies(tariff, paid, 6*fourCrowds(tariff)))
+			nearest = math.Max(nearest, float64(n)/float64(mostTallies(tariff, paid, 6*fourCrowds(tariff))))
 		}
 	}
 	require.Greater(t, nearest, 0.9, "the formula is not far from what there is")

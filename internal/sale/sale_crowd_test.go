@@ -155,7 +155,7 @@ func TestLeakChangedTwentyTimes(t *testing.T) {
 		s.prices = prices
 		sold += s.spend(opening.Add(time.Duration(n)*50*time.Millisecond), s.address(0), work)
 	}
-	require.LessOrEqual(t, float64(sold), mostTallies(s.tariff, float64(21*work)/2, 0)+2, "one ladder, and a second's leak")
+	require.LessOrEqual(t, int64(sold), mostTallies(s.tariff, 21*work/2, 0)+2, "one ladder, and a second's leak")
 }
 
 // An attacker behind an address, with work for 100 W an hour (0.3 s of a processor with

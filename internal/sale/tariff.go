@@ -126,9 +126,9 @@ func (k leak) time(parts int64) int64 { return (parts*k.within + k.parts - 1) / 
 // instance; no tally costs less than Work, and no level rises beyond the highest price.
 func (p *Prices) Most(instances, crowds, seconds, work int64) int64 {
 	parts := p.crowdOf(crowds)
-	all := float64(instances * (parts / salePart))
-	paid := int64(all * math.Log2(1+15*float64(work)/(8*all*float64(p.work))))
-	k := p.leakOf(parts)
-	leaked := (seconds*(k.parts/salePart) + k.within - 1) / k.within
-	return min(work/p.work, instances*leaked+min(paid, instances*(p.top(parts)/salePart+1)))
+	all, k := float64(instances*(parts/salePart)), p.leakOf(parts)
+	paid := all * math.Log2(1+15*float64(work)/(8*all*float64(p.work)))
+	paid = min(paid, float64(instances*(p.top(parts)/salePart+1)))
+	leaked := float64(instances*seconds) * float64(k.parts/salePart) / float64(k.within)
+	return min(work/p.work, int64(leaked+paid))
 }

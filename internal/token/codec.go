@@ -69,6 +69,7 @@ func (c *Codec) Carries(policies ...*limiter.Policy) bool {
 type Holder struct {
 	codec    *Codec
 	identity []byte
+	named    bool             // what follows is computed
 	subject  [subjectLen]byte // under the key that signs
 	start    [startMax]byte   // of the payloads of its shared tally, after lead, encoded
 }
@@ -76,11 +77,14 @@ type Holder struct {
 // Holder returns the holder with the given identity: any bytes that no other
 // identity has. They are hashed under a key of their own, and must not change
 // while the holder is in use.
-func (c *Codec) Holder(identity []byte) (h Holder) {
-	h.codec, h.identity = c, identity
-	h.subject = c.ring[0].subject(identity)
-	c.format.encodeStart(h.start[:], h.subject[:])
-	return h
+func (c *Codec) Holder(identity []byte) Holder { return Holder{codec: c, identity: identity} }
+
+// name computes what tokens say of the holder, once one is signed or verified.
+func (h *Holder) name() {
+	if !h.named {
+		h.named, h.subject = true, h.codec.ring[0].subject(h.identity)
+		h.codec.format.encodeStart(h.start[:], h.subject[:])
+	}
 }
 
 // Format writes the holder's policy for every verb: an identity may be an
@@ -121,6 +125,7 @@ func (h *Holder) append(dst []byte, own Own, exp int64, t *limiter.Tally) []byte
 	if exp < 1 || exp > maxExpires {
 		return dst // Verify would not take it
 	}
+	h.name()
 	fm := &h.codec.format
 	k := h.codec.ring[0]
 	s := scratches.Get().(*scratch)
@@ -144,16 +149,15 @@ func (h *Holder) append(dst []byte, own Own, exp int64, t *limiter.Tally) []byte
 	return append(dst, text...)
 }
 
-// Rest returns what the start of tok leaves open, if that is the start of all tokens of the holder's shared tally, and it
-// is no longer than they are.
-func (h *Holder) Rest(tok string) (rest string, ok bool) {
-	fm := &h.codec.format
-	n := fixedLen + len(fm.lead) + fm.startLen
-	if len(tok) <= n || len(tok) > MaxLen || tok[n-fm.startLen:n] != string(h.start[:fm.startLen]) ||
-		tok[fixedLen:n-fm.startLen] != fm.lead || tok[:fixedLen] != h.codec.ring[0].fixed {
-		return "", false
+// Rest returns what follows in tok after the start that all tokens of the key that signs have in common, or "" if tok begins
+// otherwise, or is longer than tokens are.
+func (c *Codec) Rest(tok string) string {
+	lead := c.format.lead
+	n := fixedLen + len(lead)
+	if len(tok) <= n || len(tok) > MaxLen || tok[fixedLen:n] != lead || tok[:fixedLen] != c.ring[0].fixed {
+		return ""
 	}
-	return tok[n:], true
+	return tok[n:]
 }
 
 // Verify returns what tok says, or why it says nothing: [ErrMalformed],
@@ -171,6 +175,7 @@ func (h *Holder) Verify(now time.Time, tok string) (t Token, err error) {
 	if err != nil {
 		return Token{}, err
 	}
+	h.name()
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
 

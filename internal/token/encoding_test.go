@@ -17,7 +17,7 @@ import (
 // have those that no integer is.) Whatever is accepted must be safe to decide on.
 func TestT18(t *testing.T) {
 	c, h := contact(t)
-	sub := fmt.Sprintf(`"sub":"%s"`, h.subject[:])
+	sub := fmt.Sprintf(`"sub":"%s"`, subjectOf(&h))
 	for kind, names := range map[string]string{"shared": sub, "own": `"fam":"AAAAAAAA"`, "bound": sub + `,"fam":"AAAAAAAA"`} {
 		t.Run(kind, func(t *testing.T) { oddNumbers(t, c, &h, names) })
 	}
@@ -128,7 +128,7 @@ func leaked(t *testing.T, names string) {
 			p := compile(t, "contact", limiter.Limit{Algorithm: algorithm, Quota: 5, Window: window * time.Second})
 			c := newCodec(t, p, secret("leaked"))
 			h := c.Holder(alice)
-			names := strings.ReplaceAll(names, "%s", string(h.subject[:]))
+			names := strings.ReplaceAll(names, "%s", string(subjectOf(&h)))
 			m := limiter.NewMemory(64, 1)
 			candidate := limiter.Candidate{Key: m.Key(alice)}
 			take := func(shown limiter.Tally) bool {

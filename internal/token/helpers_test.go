@@ -137,3 +137,9 @@ func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 20)) }
 
 // ownLife is the longest that an own tally of p may live, wherever it is sold.
 func ownLife(p *limiter.Policy) time.Duration { return p.PassLife(limiter.MaxWindow) }
+
+// subjectOf returns how tokens name a holder.
+func subjectOf(h *Holder) []byte {
+	h.name()
+	return h.subject[:]
+}

@@ -117,6 +117,17 @@ func Weak(secret []byte) bool {
 		func(word string) bool { return bytes.Contains(lower, []byte(word)) })
 }
 
+// CheckStrength reports the secrets that are [Weak], for callers that have no log. [CheckSecrets] reports those of no length.
+func CheckStrength(secrets [][]byte) error {
+	var errs []error
+	for i, secret := range secrets {
+		if len(secret) >= MinSecret && len(bytes.TrimLeft(secret, "\x00")) > 0 && Weak(secret) {
+			errs = append(errs, secretProblem(i, "can be guessed: it has few different bytes, repeats itself, or holds a word of placeholders; `openssl rand -base64 32` makes another"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 func secretProblem(i int, format string, args ...any) error {
 	return &limiter.Problem{Field: fmt.Sprintf("Secrets[%d]", i), Problem: fmt.Sprintf(format, args...)}
 }

@@ -90,7 +90,7 @@ func TestLongest(t *testing.T) {
 
 		h := c.Holder(alice)
 		check := func(q *limiter.Policy, at time.Time, own Own, tally limiter.Tally) {
-			said, err := json.Marshal(c.format.claims(h.subject[:], own, expires(q, own, &tally), &tally))
+			said, err := json.Marshal(c.format.claims(subjectOf(&h), own, expires(q, own, &tally), &tally))
 			require.NoError(t, err)
 			length := payloadAt + (len(said)*8+5)/6 + 1 + signatureLen
 			if length > longest {

@@ -88,8 +88,8 @@ func TestOwnForm(t *testing.T) {
 	}{
 		{own, limiter.Tally{}, `"fam":"-_8AAQID"`, ""},
 		{own, tally, `"fam":"-_8AAQID"`, list},
-		{bound, limiter.Tally{}, fmt.Sprintf(`"sub":"%s","fam":"-_8AAQID"`, h.subject[:]), ""},
-		{bound, tally, fmt.Sprintf(`"sub":"%s","fam":"-_8AAQID"`, h.subject[:]), list},
+		{bound, limiter.Tally{}, fmt.Sprintf(`"sub":"%s","fam":"-_8AAQID"`, subjectOf(&h)), ""},
+		{bound, tally, fmt.Sprintf(`"sub":"%s","fam":"-_8AAQID"`, subjectOf(&h)), list},
 	} {
 		require.Equal(t, fmt.Sprintf(`{"aud":"contact",%s,"exp":1700172800,"t":[%s]}`, tt.names, tt.list),
 			payload(t, string(h.AppendOwn(nil, tt.own, &tt.tally))))
@@ -107,7 +107,7 @@ func TestNames(t *testing.T) {
 		tally := used(t, p, 1)
 		for kind, own := range kinds(p) {
 			said := payload(t, string(give(&h, own, &tally)))
-			sub, fam := strings.Index(said, string(h.subject[:])), strings.Index(said, `"fam":"`)+len(`"fam":"`)
+			sub, fam := strings.Index(said, string(subjectOf(&h))), strings.Index(said, `"fam":"`)+len(`"fam":"`)
 			for i := range strings.Index(said, `"exp":`) + len(`"exp":`) {
 				for _, b := range []byte{said[i] ^ 1, said[i] ^ 0x20, said[i] ^ 0x80, 0, '"'} {
 					if b == said[i] {

@@ -146,8 +146,8 @@ func TestSubjects(t *testing.T) {
 			for _, identity := range identities {
 				h := c.Holder([]byte(identity))
 				where := policy + " " + name + " " + identity
-				require.Empty(t, seen[string(h.subject[:])], where)
-				seen[string(h.subject[:])] = where
+				require.Empty(t, seen[string(subjectOf(&h))], where)
+				seen[string(subjectOf(&h))] = where
 			}
 		}
 	}

@@ -242,7 +242,7 @@ func TestPythonAgrees(t *testing.T) {
 			ask(&h, c, now.Unix(), damage(r, tok), "b", "a")
 			// Behind the subject: a damaged one is somebody else's, to us.
 			text := payload(t, tok)
-			rest := strings.Index(text, string(h.subject[:])) + subjectLen
+			rest := strings.Index(text, string(subjectOf(&h))) + subjectLen
 			if own != (Own{}) && !own.Bound {
 				rest = strings.Index(text, `"fam"`)
 			}

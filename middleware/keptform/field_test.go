@@ -75,6 +75,11 @@ func TestSecretNames(t *testing.T) {
 	for name, want := range map[string]secretKind{
 		"cc_no": cardNumber, "cc-n-o": notSecret, "userPin": pin, "userpin": notSecret, "1pin": pin, "PassCode": otherSecret, "card_cvv": cardCode,
 		"\u043d\u043e\u0432\u044b\u0439\u041f\u0430\u0440\u043e\u043b\u044c": password, "CONTRASEÑA": password, "naïve": notSecret, "": notSecret,
+		// In each language of the pages, and as programs spell them.
+		"yeniSifre": password, "sifre_tekrar": password, "ŞİFRE": password, "parol": password, "novyi_parol2": password, "mima": password, "密码": password,
+		"パスワード": password, "비밀번호확인": password, "סיסמה": password, "暗証番号": pin, "one-time-code": oneTimeCode, "smsCode": oneTimeCode,
+		"userpw": password, "psw": password, "ccv": cardCode, "cardnum": cardNumber, "Kartennummer": cardNumber, "numero_tarjeta": cardNumber,
+		"recovery-code": otherSecret, "secretAnswer": otherSecret, "acc_value": notSecret, "parolees": notSecret, "mimaki": notSecret,
 	} {
 		require.Equal(t, want, kind(name), name)
 	}

@@ -52,23 +52,29 @@ var secretNames = [...]struct {
 	whole bool
 	words string
 }{
-	{password, false, "password passwd passphrase passwort kennwort motdepasse contrase"},
-	{password, true, "pass pwd pw pswd mdp clave senha parola haslo wachtwoord"},
-	{oneTimeCode, false, "otpcode verificationcode"},
+	{password, false, "password passwd passphrase passwort kennwort motdepasse contrase sifre"},
+	{password, true, "pass pwd pw psw pswd userpw mdp clave senha parola haslo wachtwoord parol mima"},
+	{oneTimeCode, false, "otpcode verificationcode onetimecode smscode"},
 	{oneTimeCode, true, "otp totp mfa 2fa"},
 	{cardCode, false, "cvv cvc"},
-	{cardCode, true, "csc cvn"},
-	{cardNumber, false, "cardnumber cardno creditcard kreditkarte"},
+	{cardCode, true, "csc cvn ccv"},
+	{cardNumber, false, "cardnumber cardnum cardno creditcard kreditkarte kartennummer kaartnummer tarjeta"},
 	{cardNumber, true, "ccno ccnum ccnumber"},
 	{pin, false, "pincode"},
 	{pin, true, "pin"},
-	{otherSecret, false, "passcode securitycode accesscode backupcode authcode securityanswer apikey"},
+	{otherSecret, false, "passcode securitycode accesscode backupcode authcode recoverycode securityanswer secretanswer apikey"},
 	{otherSecret, true, "tan card ssn secret"},
 }
 
-// cyrillic are those in other letters, without their first and last, which are large or small:
-// пароль.
-var cyrillic = [...]string{"арол", "АРОЛ"}
+// otherLetters are those of other scripts, and not of a to z alone. Of пароль the first and the last letter are left out, which are
+// large or small.
+var otherLetters = [...]struct {
+	kind  secretKind
+	words string
+}{
+	{password, "арол АРОЛ şifre Şifre ŞİFRE パスワード 密码 密碼 비밀번호 암호 סיסמ"},
+	{pin, "暗証番号"},
+}
 
 // maxName is how long the name of a field may be, in bytes.
 const maxName = 256
@@ -144,8 +150,14 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 // kind returns what a field of a name is, as far as that says; the first kind, if it says
 // several.
 func (n *nameReader) kind(name []byte) (kind secretKind) {
-	if slices.ContainsFunc(cyrillic[:], func(part string) bool { return bytes.Contains(name, []byte(part)) }) {
-		return password
+	if slices.ContainsFunc(name, func(c byte) bool { return c >= utf8.RuneSelf }) {
+		for _, names := range &otherLetters {
+			for word := range strings.FieldsSeq(names.words) {
+				if bytes.Contains(name, []byte(word)) {
+					return names.kind
+				}
+			}
+		}
 	}
 	words, text := secretWords(), n.text[:n.split(name)]
 	for i, c := range text {

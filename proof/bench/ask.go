@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 )
 
@@ -54,12 +55,11 @@ func served() http.Handler {
 
 // How clients show tokens, and how they get them: by the field of tokens, or by cookies.
 const (
-	byHeader    = "Tallystick-Token" // not imported, so that a change of it is noticed
-	byCookie    = "Cookie"
-	setCookie   = "Set-Cookie"
-	policy      = "contact"
-	cookieName  = "__Host-tallystick-" + policy
-	requestLine = "POST /contact HTTP/1.1\r\nHost: bench.test\r\nContent-Length: 0\r\n"
+	byHeader   = "Tallystick-Token" // not imported, so that a change of it is noticed
+	byCookie   = "Cookie"
+	setCookie  = "Set-Cookie"
+	policy     = "contact"
+	cookieName = "__Host-tallystick-" + policy
 )
 
 // An asker is the client of a row: one that asks again and again, or many, one after the other.
@@ -74,10 +74,10 @@ type asker struct {
 	lines  [][]string // of it, shown in turn
 	echoes bool       // the newest tokens, from each answer
 
-	// Many clients come from a population, one after the other, from begin to end. nil: there is one.
-	population       *population
-	begin, end, next int
-	renew            func() http.Handler // an instance that has met no client
+	// Many clients come from a population, one after the other. nil: there is one.
+	population *population
+	next       int
+	renew      func() http.Handler // an instance that has met no client
 
 	want    int    // the status
 	channel string // by which the answer brings a token
@@ -95,7 +95,7 @@ func newAsker(method string, handlers ...http.Handler) *asker {
 		w:        recorder{header: make(http.Header, 8)},
 		want:     http.StatusOK,
 	}
-	a.request.RemoteAddr = string(appendAddress(nil, 0))
+	a.request.RemoteAddr = address(0)
 	return a
 }
 
@@ -110,13 +110,13 @@ func (a *asker) run(n int) {
 	a.taken = 0
 	for range n {
 		if a.population != nil {
-			a.request.RemoteAddr = a.population.address(a.next)
+			at := a.next % len(a.population.addresses)
+			a.request.RemoteAddr = a.population.addresses[at]
 			if a.shows != "" {
-				a.lines[0][0] = a.population.token(a.next)
+				a.lines[0] = a.population.tokens[at : at+1]
+				a.request.Header[a.shows] = a.lines[0]
 			}
-			if a.next++; a.next == a.end {
-				a.next = a.begin
-			}
+			a.next++
 		}
 		if len(a.lines) > 1 {
 			a.request.Header[a.shows] = a.lines[a.turn%len(a.lines)]
@@ -154,14 +154,6 @@ func (a *asker) mistaken() {
 	}
 }
 
-// before gives new clients a new instance, where those of the last run out.
-func (a *asker) before(n int) error {
-	if a.renew != nil && a.next+n > a.population.size {
-		a.handlers, a.next = []http.Handler{a.renew()}, 0
-	}
-	return nil
-}
-
 // after says what was wrong with n answers, the last of which it looks at closely: an allowed
 // request is answered by the channel that its token came by, and by both where none was accepted.
 func (a *asker) after(n int) error {
@@ -178,7 +170,25 @@ func (a *asker) after(n int) error {
 	return nil
 }
 
-// player is a asker that takes turns.
-func (a *asker) player(name string) player {
-	return player{name: name, run: a.run, before: a.before, after: a.after}
+// slice sends n requests and adds what one of them took: at first the memory that it allocates, and then time of a
+// processor. New clients get a new instance where those of the last run out.
+func (a *asker) slice(n int) func(add func(unit string, figure float64)) {
+	var before, after runtime.MemStats
+	return func(add func(unit string, figure float64)) {
+		if a.renew != nil && a.next+n > len(a.population.addresses) {
+			a.handlers, a.next = []http.Handler{a.renew()}, 0
+		}
+		if counts := before.Mallocs == 0; counts { // which stops the program, and so is not timed
+			runtime.ReadMemStats(&before)
+			a.run(n)
+			runtime.ReadMemStats(&after)
+			add("bytes", float64(after.TotalAlloc-before.TotalAlloc)/float64(n))
+			add("objects", float64(after.Mallocs-before.Mallocs)/float64(n))
+		} else {
+			began := processorTime()
+			a.run(n)
+			add("ns", float64(processorTime()-began)/float64(n))
+		}
+		check(a.after(n))
+	}
 }

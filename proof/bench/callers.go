@@ -3,35 +3,27 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"io"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Many callers ask a service at once: an exact counter, or a fleet. Used returns the nanoseconds of processors
-// that other processes have spent on it so far, by unit.
-type service struct {
-	name string
-	used func() map[string]float64
-}
-
-// A load is some callers, each with one call at a time.
+// A load is some callers, each with one call at a time: one after the other, or one every so often.
 type load struct {
-	name    string // what its rows end in
 	callers int
-	ask     func(service string, caller, call int) error
+	every   time.Duration
+	long    time.Duration
+	ask     func(caller, call int) error
+	used    func() map[string]float64 // the nanoseconds of processors that other processes have spent on it so far, by unit
 }
 
 // mostNoted is of how many calls a caller notes how long they took.
 const mostNoted = 1 << 16
 
-// measure asks a service for so long, after a sixth of it that does not count, and adds what a call
+// slice has the callers ask, after a sixth of the time that does not count, and adds what a call
 // took: on the wall, of the processors of this process, and of others.
-func (l *load) measure(s *service, long time.Duration, all samples) {
+func (l *load) slice(add func(unit string, figure float64)) {
 	runtime.GC() // of what came before
 	type caller struct {
 		took []float64
@@ -48,8 +40,13 @@ func (l *load) measure(s *service, long time.Duration, all samples) {
 		c.took = make([]float64, 0, mostNoted)
 		group.Go(func() {
 			last := time.Now()
+			next := last.Add(l.every * time.Duration(i) / time.Duration(l.callers))
 			for call := 0; phase.Load() != ended; call++ {
-				if c.err = l.ask(s.name, i, call); c.err != nil {
+				if l.every > 0 {
+					time.Sleep(time.Until(next))
+					next, last = next.Add(l.every), time.Now()
+				}
+				if c.err = l.ask(i, call); c.err != nil {
 					answered.Add(1)
 					return
 				}
@@ -67,17 +64,14 @@ func (l *load) measure(s *service, long time.Duration, all samples) {
 		})
 	}
 	usage := func() map[string]float64 {
-		used := make(map[string]float64)
-		if s.used != nil {
-			used = s.used()
-		}
+		used := l.used()
 		used["client"] = float64(processorTime())
 		return used
 	}
-	time.Sleep(long / 6)
+	time.Sleep(l.long / 6)
 	before, began := usage(), time.Now()
 	phase.Store(counting)
-	for time.Sleep(long); answered.Load() == 0; time.Sleep(long) {
+	for time.Sleep(l.long); answered.Load() == 0; time.Sleep(l.long) {
 	}
 	phase.Store(ended)
 	wall, after := time.Since(began), usage()
@@ -85,35 +79,13 @@ func (l *load) measure(s *service, long time.Duration, all samples) {
 	var took []float64
 	n := 0.0
 	for _, c := range callers {
-		if c.err != nil {
-			check(fmt.Errorf("%s: %w", s.name, c.err))
-		}
+		check(c.err)
 		took, n = append(took, c.took...), n+c.n
 	}
-	all.add(s.name+l.name, "rate", 1e9*n/float64(wall))
-	all.add(s.name+l.name, "p50", quantile(took, 0.5))
-	all.add(s.name+l.name, "p99", quantile(took, 0.99))
+	add("rate", 1e9*n/float64(wall))
+	add("p50", quantile(took, 0.5))
+	add("p99", quantile(took, 0.99))
 	for unit := range after {
-		all.add(s.name+l.name, unit, (after[unit]-before[unit])/n)
-	}
-}
-
-// rest is for how long nothing is done, to see what others do.
-const rest = 100 * time.Millisecond
-
-// rotate has all services take turns under all loads: a busy moment of the machine hits all alike.
-func rotate(ctx context.Context, s *settings, services []service, loads []load, long time.Duration, all samples, progress io.Writer) {
-	each := max(time.Millisecond, long*6/7/time.Duration(s.groups*len(loads)*len(services)))
-	for g := range s.groups {
-		fmt.Fprintf(progress, "group %d of %d, slices of %s\n", g+1, s.groups, each.Round(time.Millisecond))
-		for _, l := range loads {
-			others := watch()
-			time.Sleep(rest)
-			all.add("", "others", others())
-			for i := range services {
-				check(ctx.Err())
-				l.measure(&services[(i+g)%len(services)], each, all) // another begins in each group
-			}
-		}
+		add(unit, (after[unit]-before[unit])/n)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -52,27 +51,38 @@ var (
 // loadName is the end of a row's name.
 func loadName(keys, callers int) string { return fmt.Sprintf(" %d×%d", callers, keys) }
 
-// measureCounters measures all exact counters beside each other. All are open all the time.
-func measureCounters(ctx context.Context, s *settings, o *opening, long time.Duration, progress io.Writer) samples {
-	all, takes := make(samples), make(map[string]take)
-	var services []service
+// underLoads names the rows of all counters, each under all loads.
+func underLoads() (rows []string) {
 	for _, e := range engines {
-		if s.wants(e.name) {
-			o.server = nil
-			takes[e.name] = e.open(o)
-			services = append(services, service{e.name, o.server.used})
+		for _, keys := range keyCounts {
+			for _, n := range callers {
+				rows = append(rows, e.name+loadName(keys, n))
+			}
 		}
 	}
-	var loads []load
-	for _, keys := range keyCounts {
-		for _, n := range callers {
-			loads = append(loads, load{loadName(keys, n), n, func(row string, caller, call int) error {
-				return passed(takes[row]("customer-" + strconv.Itoa((caller+call*n)*7919%keys))) // for another key than the next caller
-			}})
+	return rows
+}
+
+// measureCounters measures all exact counters beside each other. All are open all the time.
+func measureCounters(ctx context.Context, s *settings, o *opening, long time.Duration) samples {
+	var rows []row
+	for _, e := range engines {
+		if !s.wants(e.name) {
+			continue
+		}
+		o.server = nil
+		take, used := e.open(o), o.server.used
+		for _, keys := range keyCounts {
+			for _, n := range callers {
+				ask := func(caller, call int) error {
+					return passed(take("customer-" + strconv.Itoa((caller+call*n)*7919%keys))) // for another key than the next caller
+				}
+				l := load{callers: n, long: long / time.Duration(s.groups*leastRounds*len(engines)*len(keyCounts)*len(callers)), ask: ask, used: used}
+				rows = append(rows, row{e.name + loadName(keys, n), l.slice})
+			}
 		}
 	}
-	rotate(ctx, s, services, loads, long, all, progress)
-	return all
+	return s.play(ctx, "counters", rows, long)
 }
 
 func passed(passed bool, err error) error {

@@ -12,20 +12,23 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"hash"
+	"hash/maphash"
+	"math/bits"
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// A floor is the least program that does for a request, honestly, what the middleware does: it
-// reads the address, verifies the token of the client, merges it with what it remembers, counts
-// in a sliding window, signs the next token, sets the same fields, puts the decision into the
-// request's context, and sees to it that what the handler does to the fields does not last. It
-// was written for that alone: one limit, one key, IPv4 addresses, tokens by header. It is no
-// rival: it has no challenges, no networks, and no way to change what it was told.
+// A floor is the least program that does for a request, honestly, what the middleware does. It
+// reads the address and the token of the client, counts in a sliding window, signs the next token,
+// sets the same fields, puts the decision into the request's context, and sees to it that what the
+// handler does to the fields does not last. It knows the last token of a client by a keyed hash
+// beside the client's counts, and verifies only others. It has one limit, one key, IPv4 addresses
+// and tokens by header. It is no rival: it has no challenges, no networks, and no configuration.
 type floor struct {
 	next          http.Handler
 	quota, window int64  // seconds
@@ -34,16 +37,18 @@ type floor struct {
 	subject       cipher.Block // a keyed hash of addresses: one block of AES
 	policy        []string     // the value of a field
 	seed          uint64       // of where clients lie in memory
+	texts         maphash.Seed // of hashes of tokens
 	stripes       [1024]sync.Mutex
 	cells         []cell
 	scratch       sync.Pool
 	now           func() time.Time
 }
 
-// A cell remembers one client. Counts are of a window and the one before.
+// A cell remembers one client: its counts, of a window and the one before, and the token that says them.
 type cell struct {
 	tag uint32
 	counts
+	last atomic.Uint64 // the hash of the token, sealed with the counts
 }
 
 type counts struct {
@@ -84,11 +89,15 @@ type floorKey struct{}
 type floorRequest struct {
 	context.Context
 	http.ResponseWriter
+	floorFields
 	decision floorDecision
 	request  http.Request
 	header   bool // has gone
-	cookie   bool // the token is in one, too
-	values   [3]string
+}
+
+// floorFields are the values of the fields that are computed; a refusal has no more than these.
+type floorFields struct {
+	token, limit, cookie, retry, length [1]string
 }
 
 var strict = base64.RawURLEncoding.Strict()
@@ -101,7 +110,7 @@ func newFloor(o *opening, t terms) http.Handler {
 		lead: base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","kid":"P3O9","typ":"t+jwt"}`)) + "." +
 			base64.RawURLEncoding.EncodeToString([]byte(`{"aud":"`+policy+`","sub":"`)),
 		policy: []string{`"` + policy + `";q=` + strconv.Itoa(t.quota) + ";w=" + strconv.Itoa(int(t.window.Seconds()))},
-		seed:   rand.Uint64(), cells: make([]cell, roomy(t.clients)*6/setSize*setSize), now: time.Now,
+		seed:   rand.Uint64(), texts: maphash.MakeSeed(), cells: make([]cell, roomy(t.clients)*6/setSize*setSize), now: time.Now,
 	}
 	if o.now != nil {
 		f.now = o.now
@@ -155,83 +164,115 @@ func (f *floor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	// What the token says, and what is remembered.
 	var shown counts
+	var text string
 	good := false
 	if lines := r.Header[byHeader]; len(lines) == 1 {
-		shown, good = f.verify(s, lines[0], subject, unix)
+		text = lines[0]
 	}
-	shown.roll(window)
-	c, remembered, allowed := f.take(binary.LittleEndian.Uint64(s.block[8:])^f.seed, shown, window, into)
+	key := binary.LittleEndian.Uint64(s.block[8:]) ^ f.seed
+	at, c, before, found := f.take(key, text, shown, window, into)
+	if found == unknown {
+		shown, good = f.verify(s, text, subject, unix)
+		shown.roll(window)
+		at, c, before, found = f.take(key, "", shown, window, into)
+	} else if text != "" {
+		shown, good = before, true
+	}
+	allowed := found == hasRoom
 
 	used := int64(c.cur) + (int64(c.prev)*(f.window-into)+f.window-1)/f.window
 	room := used - 1 // when is there one more?
 	if !allowed {
 		room = f.quota - 1
 	}
-	st := &floorRequest{Context: r.Context(), ResponseWriter: w}
-	st.decision = floorDecision{who.Addr(), allowed, max(0, f.quota-used), f.until(c, into, room)}
+	d := floorDecision{who.Addr(), allowed, max(0, f.quota-used), f.until(c, into, room)}
 
 	// One string has all values.
-	text := append(s.text[:0], f.lead...)
-	if allowed || good && remembered != shown {
+	b := s.text[:0]
+	if allowed || good && before != shown {
 		exp := (int64(c.window) + 2) * f.window
 		json := append(s.json[:0], subject[:]...)
 		json = strconv.AppendInt(append(json, `","exp":`...), exp, 10)
 		json = append(append(json, `,"t":[`+limitID...), '2', ',')
 		json = strconv.AppendUint(json, uint64(c.cur), 10)
 		json = strconv.AppendUint(append(json, ','), uint64(c.prev), 10)
-		text = base64.RawURLEncoding.AppendEncode(text, append(json, `]}`...))
-		f.authenticate(s, text)
-		text = append(append(text, '.'), s.want[:]...)
-	} else {
-		text = text[:0]
+		b = base64.RawURLEncoding.AppendEncode(append(b, f.lead...), append(json, `]}`...))
+		f.authenticate(s, b)
+		b = append(append(b, '.'), s.want[:]...)
 	}
-	token := len(text)
-	text = append(text, `"`+policy+`";r=`...)
-	text = strconv.AppendInt(text, st.decision.Remaining, 10)
-	text = strconv.AppendInt(append(text, `;t=`...), st.decision.Reset, 10)
-	limit := len(text)
+	token := len(b)
+	if good && allowed {
+		at.last.Store(c.seal(f.hash(b)))
+	}
+	b = append(b, `"`+policy+`";r=`...)
+	b = strconv.AppendInt(b, d.Remaining, 10)
+	b = strconv.AppendInt(append(b, `;t=`...), d.Reset, 10)
+	limit := len(b)
 	if token > 0 && !good {
-		st.cookie = true
-		text = append(append(text, cookieName+"="...), text[:token]...)
-		text = strconv.AppendInt(append(text, "; Max-Age="...), (int64(c.window)+2)*f.window-unix, 10)
-		text = append(text, "; Path=/; HttpOnly; Secure; SameSite=Lax"...)
+		b = append(append(b, cookieName+"="...), b[:token]...)
+		b = strconv.AppendInt(append(b, "; Max-Age="...), (int64(c.window)+2)*f.window-unix, 10)
+		b = append(b, "; Path=/; HttpOnly; Secure; SameSite=Lax"...)
 	}
-	all := string(text)
-	f.scratch.Put(s)
-	st.values = [3]string{all[:token], all[token:limit], all[limit:]}
-
+	cookie := len(b)
 	h := w.Header()
-	h["Ratelimit-Policy"], h["Ratelimit"] = f.policy, st.values[1:2:2]
-	st.set(h)
+	h["Ratelimit-Policy"] = f.policy
 	if !allowed {
-		f.refuse(w, st)
+		wait := max(1, d.Reset)
+		wait += rand.Int64N(min(wait/10, 30) + 1)
+		body := f.problem(s.json[:0], wait)
+		b = strconv.AppendInt(b, wait, 10)
+		retry := len(b)
+		all := string(strconv.AppendInt(b, int64(len(body)), 10))
+		fields := &floorFields{retry: [1]string{all[cookie:retry]}, length: [1]string{all[retry:]}}
+		fields.cut(all, token, limit, cookie)
+		fields.set(h)
+		h["Retry-After"], h["Content-Length"] = fields.retry[:], fields.length[:]
+		h["Content-Type"], h["Vary"], h["X-Content-Type-Options"] = problemType, accept, noSniff
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = w.Write(body) // the client is gone if it fails
+		f.scratch.Put(s)
 		return
 	}
+	st := &floorRequest{Context: r.Context(), ResponseWriter: w, decision: d}
+	st.cut(string(b), token, limit, cookie)
+	f.scratch.Put(s)
+	st.set(h)
 	st.request = *r.WithContext(st)
 	f.next.ServeHTTP(st, &st.request)
 }
 
-// set sets the fields that no handler may lose.
-func (st *floorRequest) set(h http.Header) {
-	h["Cache-Control"] = noStore
-	if st.values[0] != "" {
-		h[byHeader] = st.values[0:1:1]
+func (v *floorFields) cut(all string, token, limit, cookie int) {
+	v.token[0], v.limit[0], v.cookie[0] = all[:token], all[token:limit], all[limit:cookie]
+}
+
+// set sets the fields that are in every answer.
+func (v *floorFields) set(h http.Header) {
+	h["Ratelimit"], h["Cache-Control"] = v.limit[:], noStore
+	if v.token[0] != "" {
+		h[byHeader] = v.token[:]
 	}
-	if st.cookie {
-		h[setCookie] = st.values[2:3:3]
+	if v.cookie[0] != "" {
+		h[setCookie] = v.cookie[:]
 	}
 }
 
-func (f *floor) refuse(w http.ResponseWriter, st *floorRequest) {
-	wait := st.decision.Reset
-	wait += rand.Int64N(min(wait/10, 30) + 1)
-	body := []byte(`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429}`)
-	h := w.Header()
-	h["Retry-After"] = []string{strconv.FormatInt(max(1, wait), 10)}
-	h["Content-Type"], h["Vary"], h["X-Content-Type-Options"] = problemType, accept, noSniff
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	w.WriteHeader(http.StatusTooManyRequests)
-	_, _ = w.Write(body) // the client is gone if it fails
+// problem appends the problem details of a refusal.
+func (f *floor) problem(b []byte, wait int64) []byte {
+	b = append(b, `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"detail":"Try again in `...)
+	n, unit := wait, " second"
+	for _, u := range [...]struct {
+		seconds int64
+		name    string
+	}{{24 * 60 * 60, " day"}, {60 * 60, " hour"}, {60, " minute"}} {
+		if wait >= 2*u.seconds {
+			n, unit = (wait+u.seconds-1)/u.seconds, u.name
+			break
+		}
+	}
+	if b = append(strconv.AppendInt(b, n, 10), unit...); n != 1 {
+		b = append(b, 's')
+	}
+	return append(b, `.","violated-policies":["`+policy+`"]}`+"\n"...)
 }
 
 var problemType, accept, noSniff = []string{"application/problem+json"}, []string{"Accept"}, []string{"nosniff"}
@@ -297,36 +338,60 @@ func (c *counts) roll(window int32) {
 	}
 }
 
-// take merges, checks and charges in one step, and returns what is remembered before and after.
-func (f *floor) take(key uint64, shown counts, window int32, into int64) (after, before counts, allowed bool) {
+// hash is the keyed hash of a token that begins as all do.
+func (f *floor) hash(token []byte) uint64 { return maphash.Bytes(f.texts, token[len(f.lead):]) }
+
+// seal puts counts into the hash of a token, which thereby says no others.
+func (c counts) seal(hash uint64) uint64 {
+	hi, lo := bits.Mul64(hash^uint64(c.cur)<<32^uint64(c.prev), 0x9e3779b97f4a7c15^uint64(c.window))
+	return hash ^ hi ^ lo
+}
+
+// What take found: no room, room, or a token that it does not know.
+const (
+	noRoom = iota
+	hasRoom
+	unknown
+)
+
+// take merges, checks and charges in one step, and returns what is remembered before and after. A token that is not
+// known must be verified before.
+func (f *floor) take(key uint64, token string, shown counts, window int32, into int64) (at *cell, after, before counts, found int) {
 	sets := uint64(len(f.cells) / setSize)
 	set := key % sets
 	lock := &f.stripes[set%uint64(len(f.stripes))]
 	lock.Lock()
 	defer lock.Unlock()
-	all, tag, at := f.cells[set*setSize:][:setSize], uint32(key>>32)|1, 0
+	all, tag := f.cells[set*setSize:][:setSize], uint32(key>>32)|1
+	at = &all[0]
 	for i := range all {
 		if all[i].tag == tag {
-			at = i
+			at = &all[i]
 			break
 		}
-		if all[i].window < all[at].window || all[i].window == all[at].window && all[i].cur < all[at].cur {
-			at = i // the one that is missed least, where the client is in none
+		if all[i].window < at.window || all[i].window == at.window && all[i].cur < at.cur {
+			at = &all[i] // the one that is missed least, where the client is in none
 		}
 	}
-	if all[at].tag != tag {
-		all[at] = cell{tag: tag}
+	if token != "" {
+		if at.tag != tag || at.window < window-1 || len(token) < len(f.lead) || token[:len(f.lead)] != f.lead ||
+			at.last.Load() != at.seal(maphash.String(f.texts, token[len(f.lead):])) {
+			return at, after, before, unknown
+		}
 	}
-	c := all[at].counts
+	if at.tag != tag {
+		at.tag, at.counts = tag, counts{}
+	}
+	c := at.counts
 	c.roll(window)
 	c.cur, c.prev = max(c.cur, shown.cur), max(c.prev, shown.prev)
 	before = c
 	if int64(c.prev)*(f.window-into)+(int64(c.cur)+1)*f.window <= f.quota*f.window {
 		c.cur++
-		all[at].counts = c // a refusal leaves nothing behind
-		allowed = true
+		at.counts = c // a refusal leaves nothing behind
+		found = hasRoom
 	}
-	return c, before, allowed
+	return at, c, before, found
 }
 
 // until returns in how many seconds no more than room is used, if no request comes.
@@ -356,7 +421,7 @@ func (st *floorRequest) guard() {
 	st.header = true
 	h := st.ResponseWriter.Header()
 	token, cache := h[byHeader], h["Cache-Control"]
-	if len(token) != 1 || token[0] != st.values[0] || len(cache) != 1 || cache[0] != noStore[0] {
+	if len(token) != 1 || &token[0] != &st.token[0] || len(cache) != 1 || cache[0] != noStore[0] {
 		st.set(h)
 	}
 }

@@ -23,12 +23,6 @@ func processorTime() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// offHeap returns zeroed memory that the garbage collector neither counts nor scans. It is
-// never given back: a limiter may have kept a string of it.
-func offHeap(size int) []byte {
-	return must(syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE))
-}
-
 // here returns the machine, the Go version and the date, in one line: a figure is worth nothing
 // without them.
 func here() string {

@@ -11,11 +11,9 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/didip/tollbooth/v7"
 	"github.com/go-chi/httprate"
 	"github.com/go-redis/redis_rate/v10"
 	goredis "github.com/redis/go-redis/v9"
@@ -26,7 +24,6 @@ import (
 	"github.com/ulule/limiter/v3"
 	"github.com/ulule/limiter/v3/drivers/middleware/stdlib"
 	"github.com/ulule/limiter/v3/drivers/store/memory"
-	"golang.org/x/time/rate"
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -41,19 +38,14 @@ var limiters = map[string]builder{
 	"bare":            func(*opening, terms) http.Handler { return served() },
 	ourName:           ours(),
 	lowest:            newFloor,
-	reference:         func(_ *opening, t terms) http.Handler { return newHTTPRate(t) },
+	reference:         newHTTPRate,
 	"throttled":       newThrottled,
 	"ulule":           newUlule,
-	"tollbooth":       newTollbooth,
 	"go-limiter":      newGoLimiter,
-	"x-time-map":      newTimeMap,
-	"redis_rate":      newRedisRate,
+	redisRate:         newRedisRate,
 	ourName + "-ring": newRing,
 	ourName + "-redis": func(o *opening, t terms) http.Handler {
 		return ours(exactly(o.redisCounter()))(o, t)
-	},
-	"httprate/redis": func(o *opening, t terms) http.Handler {
-		return newHTTPRate(t, httprate.WithLimitCounter(&redisCounts{client: o.redisClient()}))
 	},
 }
 
@@ -101,22 +93,13 @@ func newRing(o *opening, t terms) http.Handler {
 	return ours(exactly(r))(o, t)
 }
 
-func newHTTPRate(t terms, options ...httprate.Option) http.Handler {
-	key := func(r *http.Request) (string, error) { return peer(r), nil }
-	return httprate.LimitBy(t.quota, t.window, key, options...)(served())
+func newHTTPRate(_ *opening, t terms) http.Handler {
+	return httprate.LimitBy(t.quota, t.window, func(r *http.Request) (string, error) { return peer(r), nil })(served())
 }
 
 func newUlule(_ *opening, t terms) http.Handler {
 	l := limiter.New(memory.NewStore(), limiter.Rate{Period: t.window, Limit: int64(t.quota)})
 	return stdlib.NewMiddleware(l, stdlib.WithKeyGetter(peer)).Handler(served())
-}
-
-// newTollbooth cannot be told the key: it finds the address by itself and adds the path, which is
-// the same for all.
-func newTollbooth(_ *opening, t terms) http.Handler {
-	l := tollbooth.NewLimiter(float64(t.quota)/t.window.Seconds(), nil)
-	l.SetBurst(t.quota).SetIPLookups([]string{"RemoteAddr"})
-	return tollbooth.LimitHandler(l, served())
 }
 
 func newGoLimiter(_ *opening, t terms) http.Handler {
@@ -135,28 +118,6 @@ func newThrottled(_ *opening, t terms) http.Handler {
 	l.SetMaxCASAttemptsLimit(1 << 20) // of 10, as it is by default, two processors at one key run out: 500
 	h := throttled.HTTPRateLimiterCtx{RateLimiter: l, VaryBy: byPeer{}}
 	return h.RateLimit(served())
-}
-
-// newTimeMap is for programs that have nothing but x/time/rate: a bucket for each address in
-// a map, never removed, and no field in any answer.
-func newTimeMap(_ *opening, t terms) http.Handler {
-	var mu sync.Mutex
-	buckets, next := make(map[string]*rate.Limiter), served()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		key := peer(r)
-		mu.Lock()
-		b, ok := buckets[key]
-		if !ok {
-			b = rate.NewLimiter(rate.Limit(float64(t.quota)/t.window.Seconds()), t.quota)
-			buckets[key] = b
-		}
-		mu.Unlock()
-		if !b.Allow() {
-			http.Error(w, http.StatusText(http.StatusTooManyRequests), http.StatusTooManyRequests)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // redisClient has the library's defaults, as users of such limiters have it.
@@ -197,41 +158,4 @@ func newRedisRate(o *opening, t terms) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// redisCounts are the counts of httprate in a Redis, by the commands that httprate-redis sends.
-type redisCounts struct {
-	httprate.LimitCounter // nil: Increment is not called
-	client                *goredis.Client
-	window                time.Duration
-}
-
-func (c *redisCounts) Config(_ int, window time.Duration) { c.window = window }
-
-func (c *redisCounts) key(key string, window time.Time) string {
-	return "httprate:" + key + ":" + strconv.FormatInt(window.Unix(), 10)
-}
-
-func (c *redisCounts) IncrementBy(key string, window time.Time, n int) error {
-	ctx, at := context.Background(), c.key(key, window)
-	pipe := c.client.TxPipeline()
-	pipe.IncrBy(ctx, at, int64(n))
-	pipe.Expire(ctx, at, 3*c.window)
-	_, err := pipe.Exec(ctx)
-	return err
-}
-
-func (c *redisCounts) Get(key string, window, before time.Time) (cur, prev int, err error) {
-	values, err := c.client.MGet(context.Background(), c.key(key, window), c.key(key, before)).Result()
-	if err != nil {
-		return 0, 0, err
-	}
-	for i, n := range []*int{&cur, &prev} {
-		if s, ok := values[i].(string); ok {
-			if *n, err = strconv.Atoi(s); err != nil {
-				return 0, 0, err
-			}
-		}
-	}
-	return cur, prev, nil
 }

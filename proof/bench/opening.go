@@ -9,9 +9,7 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -54,22 +52,6 @@ const (
 	none      = "none" // the handler alone, where requests are served for real
 )
 
-// Settings come from the command line.
-type settings struct {
-	only            string
-	rows            *regexp.Regexp
-	span            time.Duration
-	groups, clients int
-	update          bool
-	part            int // of what a slice has
-}
-
-// wants reports whether a row is measured: those that others are compared with are always.
-func (s *settings) wants(row string) bool {
-	base, _, _ := strings.Cut(row, "-")
-	return s.rows == nil || s.rows.MatchString(row) || slices.Contains([]string{reference, "throttled", lowest, none, redisRate}, base)
-}
-
 // All limiters of a row get the same terms.
 type terms struct {
 	quota   int // requests of one client in window, all of which may come at once
@@ -77,9 +59,8 @@ type terms struct {
 	clients int // how many there are going to be, for a limiter that wants to know
 }
 
-// Under plenty every request is allowed, and under one a client's second is refused.
+// Under plenty every request is allowed.
 func plenty(clients int) terms { return terms{1_000_000_000, time.Hour, clients} }
-func one(clients int) terms    { return terms{1, time.Hour, clients} }
 
 // A builder makes a limiter around the served handler.
 type builder func(*opening, terms) http.Handler
@@ -115,6 +96,13 @@ func check(err error) {
 func must[T any](v T, err error) T {
 	check(err)
 	return v
+}
+
+// failing returns the error with which something fails.
+func failing(do func()) (err error) {
+	defer caught(&err)
+	do()
+	return nil
 }
 
 // caught gives a failure back as an error: defer caught(&err).

@@ -2,41 +2,24 @@
 
 package main
 
-import (
-	"fmt"
-	"unsafe"
-)
+import "strconv"
 
-// A population is a number of clients: for each an address of its own and, once issued, a token of its
-// own. Both lie outside of the heap: the collector is paced by what a limiter keeps.
-type population struct {
-	size              int
-	addresses, tokens []byte
-	length            int // of each token
-}
-
-// Addresses have one length.
-const (
-	addressLen = len("10.100.100.100:40000")
-	digits     = 150 // each of three octets is one of 100 to 249
-)
+// A population is a number of clients: for each an address of its own and, once issued, a token of its own.
+type population struct{ addresses, tokens []string }
 
 func newPopulation(size int) *population {
-	c := &population{size: size, addresses: offHeap(size * addressLen)}
-	for i := range size {
-		appendAddress(c.addresses[i*addressLen:i*addressLen], i)
+	c := &population{addresses: make([]string, size), tokens: make([]string, size)}
+	for i := range c.addresses {
+		c.addresses[i] = address(i)
 	}
 	return c
 }
 
-// appendAddress appends the address and port of client i, of at most 300 millions.
-func appendAddress(b []byte, i int) []byte {
-	return fmt.Appendf(b, "%d.%d.%d.%d:40000",
-		10+i/(digits*digits*digits), 100+i/(digits*digits)%digits, 100+i/digits%digits, 100+i%digits)
+// address returns the address and port of client i, of at most 300 millions. All have one length.
+func address(i int) string {
+	b, digits := make([]byte, 0, 20), 150 // each of three octets is one of 100 to 249
+	for _, octet := range [...]int{10 + i/(digits*digits*digits), 100 + i/(digits*digits)%digits, 100 + i/digits%digits, 100 + i%digits} {
+		b = append(strconv.AppendInt(b, int64(octet), 10), '.')
+	}
+	return string(append(b[:len(b)-1], ":40000"...))
 }
-
-func (c *population) address(i int) string { return view(c.addresses, i, addressLen) }
-func (c *population) token(i int) string   { return view(c.tokens, i, c.length) }
-
-// view returns the i-th part of b as a string. It never changes again.
-func view(b []byte, i, n int) string { return unsafe.String(&b[i*n], n) }

@@ -4,9 +4,10 @@ package main
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"net/http"
+	"runtime"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,7 +28,11 @@ const (
 	asAllowed = ""
 	asRefused = "-refused"
 	asFirst   = "-first" // meets the client for the first time
+	asMany    = "-many"  // meets many clients in turn
 )
+
+// others are the limiters of others in this process.
+var others = []string{reference, "throttled", "ulule", "go-limiter"}
 
 // requests are all rows, ours first.
 func requests() []request {
@@ -51,7 +56,8 @@ func requests() []request {
 		{ourName + "-cookie-post", "POST, newest token by cookie", asAllowed, echo(post, byCookie, us)},
 		{ourName + "-cookie-get", "GET, newest token by cookie", asAllowed, echo(get, byCookie, us)},
 		{ourName + "-no-token", "POST, no token", asAllowed, shown(us, nil)},
-		{ourName + "-first", "POST, a new client each time", asFirst, first(us, true)},
+		{ourName + asFirst, "POST, a new client each time", asFirst, first(us, true)},
+		{ourName + asMany, "POST, newest token, 50,000 clients in turn", asMany, inTurn(us, true)},
 		{ourName + "-forged-low", "a forged token that claims less than is known", asAllowed, shown(us, forgedLow)},
 		{ourName + "-forged-high", "a forged token that claims much more", asAllowed, shown(us, forgedHigh)},
 		{ourName + "-forged-long", "a forged token of the most bytes", asAllowed, shown(us, forgedLong)},
@@ -82,13 +88,15 @@ func requests() []request {
 		{lowest + "-hop", "the same, two instances in turn", asAllowed, echo(post, byHeader, newFloor, newFloor)},
 		{lowest + asRefused, "over its quota", asRefused, refused(newFloor, newest)},
 		{lowest + asFirst, "a new client each time", asFirst, first(newFloor, true)},
+		{lowest + asMany, "50,000 clients in turn", asMany, inTurn(newFloor, true)},
 	}
-	for _, name := range []string{reference, "throttled"} {
+	for _, name := range others {
 		b := limiters[name]
 		all = append(all,
 			request{name, "allowed", asAllowed, shown(b, nil)},
 			request{name + asRefused, "over its quota", asRefused, refused(b, nil)},
 			request{name + asFirst, "a new client each time", asFirst, first(b, false)},
+			request{name + asMany, "50,000 clients in turn", asMany, inTurn(b, false)},
 		)
 	}
 	return append(all, request{"bare", "no limiter: the handler and the harness", asAllowed, shown(limiters["bare"], nil)})
@@ -198,6 +206,20 @@ func first(b builder, tokens bool) func(*opening) *asker {
 	}
 }
 
+// inTurn are many clients, each of which shows its newest token.
+func inTurn(b builder, tokens bool) func(*opening) *asker {
+	return func(o *opening) *asker {
+		c, h := newPopulation(many), b(o, plenty(many))
+		visit(c, h)
+		a := newAsker(http.MethodPost, h)
+		if a.population = c; tokens {
+			a.show(byHeader, nil)
+			a.echoes, a.channel = true, byHeader
+		}
+		return a
+	}
+}
+
 // What a client shows that is none of the tokens that it has been given. Half of a plenty is much.
 var (
 	forgedLow  = issued(policy, 1, forge)
@@ -245,34 +267,30 @@ func lengthen(tok string) string {
 	return head + strings.Repeat("A", token.MaxLen-len(head)-len(signature)) + signature
 }
 
-// The rows of MACs: over what the signature of a token of ours signs, and over the most bytes that
-// a token can have.
-const ownMAC, longMAC = "mac", "mac-long"
-
-// openKnown opens the rows of clients that the limiter knows, and openFirst those of clients that
-// it meets for the first time: the maps that they fill would make each collection dearer for all.
-func openKnown(s *settings, o *opening) (all []player) {
-	tok := forgedHigh(o)
-	for name, message := range map[string]string{ownMAC: tok[:strings.LastIndexByte(tok, '.')], longMAC: strings.Repeat("A", token.MaxLen)} {
-		h, sum, text := hmac.New(sha256.New, secret()), make([]byte, 0, sha256.Size), []byte(message)
-		all = append(all, player{name: name, run: func(n int) {
-			for range n {
-				h.Reset()
-				h.Write(text)
-				sum = h.Sum(sum[:0])
+// measureRequests measures requests on one processor: those of clients that the limiter knows and, apart, those of clients that
+// it meets for the first time, or of many, because the maps that they fill would make each collection dearer for all.
+func measureRequests(ctx context.Context, s *settings, o *opening, long time.Duration) samples {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	all := make(samples)
+	for _, part := range []struct {
+		name  string
+		meets []string
+		long  time.Duration
+	}{{"requests", []string{asAllowed, asRefused}, long * 3 / 4}, {"many clients", []string{asFirst, asMany}, long / 4}} {
+		var rows []row
+		for _, r := range requests() {
+			if slices.Contains(part.meets, r.beside) && s.wants(r.name) {
+				rows = append(rows, row{r.name, r.open(o).slice(max(1, 1500/s.part))})
 			}
-		}})
-	}
-	return append(all, openRequests(s, o, false)...)
-}
-
-func openFirst(s *settings, o *opening) []player { return openRequests(s, o, true) }
-
-func openRequests(s *settings, o *opening, meets bool) (all []player) {
-	for _, r := range requests() {
-		if meets == (r.beside == asFirst) && s.wants(r.name) {
-			all = append(all, r.open(o).player(r.name))
 		}
+		// The collector comes as often as in a program in which there is nothing but one limiter of ours, with a memory of
+		// 7 MiB, whatever the rows of one process hold together.
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		debug.SetGCPercent(max(1, int((8<<20)*100/m.HeapAlloc)))
+		all.join(s.play(ctx, part.name, rows, part.long))
 	}
 	return all
 }

@@ -8,13 +8,13 @@ import (
 	"slices"
 )
 
-// Results hold the figures of a run, by kind.
+// Results hold the figures of a run, by part.
 type results struct {
-	Head  string // the machine, and when
-	Kinds map[string]samples
+	head  string // the machine, and when
+	parts map[string]samples
 }
 
-// Samples are the figures of a kind: by row and unit, one for each group of turns.
+// Samples are the figures of a part: by row and unit, one for each group of turns.
 type samples map[string]map[string][]float64
 
 // add notes a figure; one that is no number is none.
@@ -60,9 +60,7 @@ func (s samples) over(unit string, combine func(x []float64) float64, rows ...st
 }
 
 // plain is one figure as it is.
-func (s samples) plain(unit, row string) spread {
-	return s.over(unit, func(x []float64) float64 { return x[0] }, row)
-}
+func (s samples) plain(unit, row string) spread { return spreadOf(s[row][unit]) }
 
 func spreadOf(all []float64) spread {
 	return spread{quantile(all, 0.5), quantile(all, 0.25), quantile(all, 0.75)}

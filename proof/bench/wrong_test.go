@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -19,47 +20,47 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// failing returns what ends a measurement.
-func failing(measure func()) (err error) {
-	defer caught(&err)
-	measure()
-	return nil
-}
-
-// What is wrong before a slice, in it, or after it ends the measurement, and so does its context.
+// What is wrong in a slice ends the measurement, and so does its context.
 func TestWhatIsWrongEndsIt(t *testing.T) {
-	wrong, s := errors.New("wrong"), &settings{groups: 1, part: 1}
+	wrong, s := errors.New("wrong"), &settings{groups: 1, part: 1, progress: io.Discard}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	play := func(ctx context.Context, p player) error {
-		kind := turns{name: "x", slice: 1, open: func(*settings, *opening) []player { return []player{{name: "good", run: func(int) {}}, p} }}
-		return failing(func() { kind.measure(ctx, s, new(opening), 0, io.Discard) })
+	play := func(ctx context.Context, slice func(func(string, float64))) error {
+		good := row{"good", func(func(string, float64)) {}}
+		return failing(func() { s.play(ctx, "x", []row{good, {"bad", slice}}, 0) })
 	}
-	nothing, fails := func(int) {}, func(int) error { return wrong }
-	require.NoError(t, play(t.Context(), player{name: "bad", run: nothing}))
-	require.ErrorIs(t, play(over, player{name: "bad", run: nothing}), context.Canceled)
-	for _, p := range []player{{name: "bad", run: nothing, after: fails}, {name: "bad", run: func(int) { panic("not reached") }, before: fails}} {
-		err := play(t.Context(), p)
-		require.ErrorIs(t, err, wrong)
-		require.ErrorContains(t, err, "x: bad: ")
-	}
+	require.NoError(t, play(t.Context(), func(func(string, float64)) {}))
+	require.ErrorIs(t, play(over, func(func(string, float64)) {}), context.Canceled)
+	err := play(t.Context(), func(func(string, float64)) { check(wrong) })
+	require.ErrorIs(t, err, wrong)
+	require.ErrorContains(t, err, "x: bad: ")
 
 	for _, from := range []int64{1, 5, 20, 30} {
 		for _, callers := range []int{1, 16} {
-			calls := new(atomic.Int64)
-			l := load{"", callers, func(string, int, int) error { return []error{nil, wrong}[min(calls.Add(1)/from, 1)] }}
-			rotates := func(ctx context.Context) error {
-				return failing(func() { rotate(ctx, s, []service{{name: "y"}}, []load{l}, time.Millisecond, make(samples), io.Discard) })
+			for _, every := range []time.Duration{0, 50 * time.Microsecond} {
+				calls := new(atomic.Int64)
+				ask := func(int, int) error { return []error{nil, wrong}[min(calls.Add(1)/from, 1)] }
+				l := load{callers: callers, every: every, long: 10 * time.Millisecond, ask: ask, used: func() map[string]float64 { return map[string]float64{} }}
+				require.ErrorIs(t, play(t.Context(), l.slice), wrong)
 			}
-			require.ErrorIs(t, rotates(over), context.Canceled)
-			err := rotates(t.Context())
-			require.ErrorIs(t, err, wrong)
-			require.ErrorContains(t, err, "y: ")
 		}
 	}
 	require.NoError(t, passed(true, nil))
 	require.ErrorIs(t, passed(false, wrong), wrong)
 	require.ErrorContains(t, passed(false, nil), "must pass")
+}
+
+// A load has as many calls as its pace permits.
+func TestLoadsKeepTheirPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int64
+		ask := func(int, int) error { calls.Add(1); return nil }
+		l := load{callers: 16, every: 8 * time.Millisecond, long: 600 * time.Millisecond, ask: ask, used: func() map[string]float64 { return map[string]float64{} }}
+		figures := map[string]float64{}
+		l.slice(func(unit string, figure float64) { figures[unit] = figure })
+		require.InDelta(t, 700./8*16, calls.Load(), 20)
+		require.InDelta(t, 2000, figures["rate"], 50)
+	})
 }
 
 // New clients have an instance that has not met them.
@@ -72,10 +73,9 @@ func TestNewClientsAreNew(t *testing.T) {
 		a.population, a.next = newPopulation(10), 10
 		made, renew := 0, a.renew
 		a.renew = func() http.Handler { made++; return renew() }
+		slice := a.slice(4)
 		for i, want := range []int{1, 1, 2, 2, 3} { // after two turns two clients are left
-			require.NoError(t, a.before(4))
-			a.run(4)
-			require.NoError(t, a.after(4))
+			require.NoError(t, failing(func() { slice(func(string, float64) {}) }))
 			require.Equal(t, want, made, "%s, turn %d", q.name, i)
 		}
 	}
@@ -106,39 +106,14 @@ func TestForgeriesClaimLittleAndMuch(t *testing.T) {
 	require.Len(t, forgedLong(o), token.MaxLen)
 }
 
-// A population that is not answered as is meant, or shows tokens that are not its own, is not measured.
+// A population that shows tokens that are not its own is not measured.
 func TestPopulationsNoticeWhatIsNotAsMeant(t *testing.T) {
-	asks := func(c *population, h http.Handler, want int) error {
-		return failing(func() { c.ask(h, want, 2, time.Millisecond) })
-	}
-	var n atomic.Int64
-	status := func(status func() int) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if s := status(); s != http.StatusOK {
-				w.WriteHeader(s)
-				return
-			}
-			served().ServeHTTP(w, r)
-		})
-	}
-	empty := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
-	once := status(func() int {
-		return map[bool]int{true: http.StatusTooManyRequests, false: http.StatusOK}[n.Add(1) == 70]
-	})
-	require.NoError(t, asks(newPopulation(100), served(), http.StatusOK))
-	require.ErrorContains(t, asks(newPopulation(100), once, http.StatusOK), "answered 429 with 0 bytes")
-	require.ErrorContains(t, asks(newPopulation(100), served(), http.StatusTooManyRequests), "answered 200 with 2 bytes")
-	require.ErrorContains(t, asks(newPopulation(100), empty, http.StatusOK), "answered 200 with 0 bytes")
-	for want, terms := range map[int]terms{http.StatusOK: plenty(100), http.StatusTooManyRequests: one(100)} {
-		for _, b := range []builder{ours(), newFloor} {
-			c, h := newPopulation(100), b(new(opening), terms)
-			c.visit(h)
-			require.NoError(t, asks(c, h, want))
-			c.tokens = slices.Concat(c.tokens[c.length:], c.tokens[:c.length]) // each shows that of the next
-			if want == http.StatusOK {                                         // whom it refuses it tells nothing
-				require.ErrorContains(t, asks(c, h, want), "an answer is not as meant", want)
-			}
-		}
+	for _, b := range []builder{ours(), newFloor} {
+		a := inTurn(b, true)(new(opening))
+		require.NoError(t, failing(func() { a.slice(100)(func(string, float64) {}) }))
+		tokens := a.population.tokens
+		a.population.tokens = slices.Concat(tokens[1:], tokens[:1]) // each shows that of the next
+		require.ErrorContains(t, failing(func() { a.slice(100)(func(string, float64) {}) }), "an answer is not as meant")
 	}
 }
 
@@ -162,10 +137,10 @@ func TestBudgets(t *testing.T) {
 				}
 			}
 			delete(s, b.row)
-			require.NotContains(t, budgetTable(&results{Kinds: map[string]samples{b.kind: s}}), "| "+b.what+" |")
+			require.NotContains(t, budgetTable(&results{parts: map[string]samples{b.part: s}}), "| "+b.what+" |")
 			s.add(b.row, b.figure[:at], measured)
 			require.Regexp(t, `\| `+strings.NewReplacer("`", ".", "(", ".", ")", ".").Replace(b.what)+` \|[^\n]*\| `+strings.ReplaceAll(verdict, "*", `\*`)+` \|`,
-				budgetTable(&results{Kinds: map[string]samples{b.kind: s}}))
+				budgetTable(&results{parts: map[string]samples{b.part: s}}))
 		}
 	}
 }

@@ -135,6 +135,15 @@ func (e *expectation) pass(l middleware.Limit) truth.Quota {
 	return quotaOf(l).Pass(e.cfg.Challenge.PassTime.Microseconds(), e.least)
 }
 
+// part is one of n parts, at least 1 of whatever there is.
+func part(q truth.Quota, n int64) truth.Quota {
+	q.Quota = max(1, q.Quota/n)
+	if q.Burst > 0 {
+		q.Burst = max(1, q.Burst/n)
+	}
+	return q
+}
+
 // fleet is what N instances admit of a tally; nil is not limited.
 func (e *expectation) fleet(each *big.Int) *big.Int {
 	if e.cfg.InsecureNoMemory {
@@ -167,7 +176,7 @@ func (e *expectation) of(client string, l middleware.Limit) *big.Int {
 			if x.Outage != middleware.FailOpen && x.Contended != middleware.FailOpen {
 				return one
 			}
-			return plus(one, e.fleet(q.Part(e.cfg.Instances).In(q.Window)))
+			return plus(one, e.fleet(part(q, e.cfg.Instances).In(q.Window)))
 		case "holds a whole IPv6 /48, each /64 a client":
 			return new(big.Int).Lsh(one, 16)
 		}
@@ -193,7 +202,7 @@ func (e *expectation) of(client string, l middleware.Limit) *big.Int {
 		if c.WaitingRoom > 0 {
 			share = c.WaitingRoom
 		}
-		return plus(free, e.fleet(q.Part(share).In(q.Window)))
+		return plus(free, e.fleet(part(q, share).In(q.Window)))
 	case "holds a whole IPv6 /48":
 		return net48
 	}
@@ -213,8 +222,8 @@ func (e *expectation) of(client string, l middleware.Limit) *big.Int {
 		}
 		return shared
 	}
-	seller := truth.Seller{Work: c.Work, Crowd: c.Crowd, SalesPerHour: c.SalesPerHour}
-	tallies := seller.Tallies(e.cfg.Instances, crowds, int64((l.Window+e.life)/time.Second), work)
+	tariff := truth.Tariff{Work: c.Work, Crowd: c.Crowd, Leak: c.SalesPerHour}
+	tallies := big.NewInt(tariff.Sold(e.cfg.Instances, crowds, int64((l.Window+e.life)/time.Second), work))
 	pass := e.pass(l)
 	each := e.fleet(pass.In(min(pass.Window, e.life.Microseconds())))
 	if each == nil && tallies.Sign() > 0 {

@@ -4,7 +4,6 @@ package bounds_test
 
 import (
 	"fmt"
-	"math"
 	"net/http"
 	"testing"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/handlers"
+	"github.com/tallystick/tallystick/proof/truth"
 )
 
 // The holder of a whole network has any number of addresses, each of which pays the base price.
@@ -20,7 +20,7 @@ import (
 func TestWholeNetworksThatWork(t *testing.T) {
 	const crowd, work = 2, 16
 	for name, c := range map[string]struct {
-		crowds float64
+		crowds int64
 		addr   func(n int) string
 	}{
 		"one address": {1, func(int) string { return "2001:db8::1" }},
@@ -31,21 +31,21 @@ func TestWholeNetworksThatWork(t *testing.T) {
 			cfg := handlers.Challenging(new(handlers.Clock), middleware.WhenExhausted)
 			cfg.MaxClients = 1 << 14 // a sale that cannot be remembered is none
 			s := handlers.NewSite(t, cfg)
-			paid, tallies := 0.0, 0
+			paid, tallies := int64(0), int64(0)
 			for range 120 {
-				addr := handlers.From(c.addr(tallies))
+				addr := handlers.From(c.addr(int(tallies)))
 				challenge := handlers.ChallengeIn(t, handlers.Fetched(s, addr))
 				if challenge.Work > 1<<12 {
 					break
 				}
 				resp := handlers.RequireStatus(t, http.StatusOK, handlers.Redeemed(s, handlers.Solve(t, challenge), addr))
 				require.Equal(t, 5, handlers.Admitted(s, 5, addr, handlers.Showing(handlers.TokenIn(resp))), "of the tally that was bought")
-				paid += float64(challenge.Work)
+				paid += int64(challenge.Work)
 				tallies++
 			}
-			bound := crowd * c.crowds * math.Log2(1+15./8*paid/(crowd*c.crowds*work))
-			require.LessOrEqual(t, float64(tallies), bound)
-			require.GreaterOrEqual(t, float64(tallies), bound-2*crowd*c.crowds, "work buys what it may")
+			bound := truth.Tariff{Work: work, Crowd: crowd * c.crowds}.Most(paid, 0)
+			require.LessOrEqual(t, tallies, bound)
+			require.GreaterOrEqual(t, tallies, bound-2*crowd*c.crowds, "work buys what it may")
 		})
 	}
 }

@@ -21,95 +21,24 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// (N+C)·L holds in an aligned window however requests, checks and asks with any tokens are
-// mixed over N instances of which C begin anew.
-func TestBoundHoldsWhereRequestsAndChecksMix(t *testing.T) {
-	const quota, instances, restarts = 5, 3, 2
-	for seed := range uint64(40) {
-		now, rnd := new(handlers.Clock), handlers.Random(seed)
-		passed, tokens := 0, []string{"", "a.b.c", strings.Repeat("x", 9000), ",,,,"}
-		fleet := make([]*middleware.Middleware, instances)
-		for i := range fleet {
-			fleet[i] = handlers.NewLimiter(t, handlers.Contact(now))
-		}
-		for _, who := range []string{"198.51.100.1", "198.51.100.2"} { // of others, to be planted
-			a := handlers.Check(t, fleet[0], handlers.Address(who), 5)
-			tokens = append(tokens, a.Token())
-		}
-		some := func() (shown []string) {
-			for range rnd.IntN(4) {
-				shown = append(shown, tokens[rnd.IntN(len(tokens))])
-			}
-			return shown
-		}
-		for step := range 300 {
-			if step == 100 || step == 200 {
-				fleet[rnd.IntN(instances)] = handlers.NewLimiter(t, handlers.Contact(now))
-			}
-			m := fleet[rnd.IntN(instances)]
-			var ok bool
-			var token string
-			switch rnd.IntN(4) {
-			case 0:
-				resp := handlers.Send(m.Handler(new(handlers.Spy)), handlers.Showing(some()...))
-				ok, token = resp.StatusCode < 400, resp.Header.Get(middleware.TokenHeader)
-			case 1:
-				a := handlers.Check(t, m, handlers.Visitor, 1)
-				ok, token = a.Allowed, a.Token()
-			case 2:
-				a := handlers.Decided(t, m, middleware.Ask{Identity: handlers.Visitor, Tokens: some()})
-				ok, token = a.Allowed, a.Token()
-			default:
-				handlers.Decided(t, m, middleware.Ask{Identity: handlers.Visitor, DryRun: true, Tokens: some()})
-			}
-			if ok {
-				passed++
-			}
-			if token != "" {
-				tokens = append(tokens, token)
-			}
-		}
-		require.LessOrEqual(t, passed, (instances+restarts)*quota, seed)
-		require.GreaterOrEqual(t, passed, instances*quota, seed)
-	}
-}
-
-// A client that echoes its newest token has its quota once, by whichever way it asks.
-func TestQuotaIsOneWhereTheTokenGoesAlong(t *testing.T) {
-	now, rnd := new(handlers.Clock), handlers.Random(7)
-	fleet := []*middleware.Middleware{handlers.NewLimiter(t, handlers.Contact(now)), handlers.NewLimiter(t, handlers.Contact(now)), handlers.NewLimiter(t, handlers.Contact(now))}
-	passed, token := 0, ""
-	for range 60 {
-		m := fleet[rnd.IntN(len(fleet))]
-		var ok bool
-		var newest string
-		if rnd.IntN(2) == 0 {
-			resp := handlers.Send(m.Handler(new(handlers.Spy)), handlers.Showing(token))
-			ok, newest = resp.StatusCode < 400, resp.Header.Get(middleware.TokenHeader)
-		} else {
-			a := handlers.Decided(t, m, middleware.Ask{Identity: handlers.Visitor, Tokens: []string{token}})
-			ok, newest = a.Allowed, a.Token()
-		}
-		if ok {
-			passed++
-		}
-		if newest != "" {
-			token = newest
-		}
-	}
-	require.Equal(t, 5, passed)
-}
-
-// To look costs nothing and sells nothing: no challenge counts as issued that nobody was sent.
+// To look costs nothing and sells nothing: no challenge and no token counts as sent, and no endpoint as named.
 func TestDryRunIssuesNoChallenge(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers, middleware.EveryRequest} {
-		m := handlers.NewLimiter(t, handlers.Challenging(new(handlers.Clock), mode))
+		now := new(handlers.Clock)
+		cfg := handlers.Challenging(now, mode)
+		cfg.Challenge.Path = "/tally/"
+		log := handlers.LogTo(&cfg)
+		m := handlers.NewLimiter(t, cfg)
+		token := handlers.Check(t, handlers.NewLimiter(t, handlers.Challenging(now, middleware.WhenExhausted)), handlers.Visitor, 5).Token()
 		handlers.Allowed(t, m, handlers.Visitor, 6)
+		ask := middleware.Ask{Identity: handlers.Visitor, Tokens: []string{token, handlers.Forgery(token)}, DryRun: true}
 		before := m.Stats()
-		for range 100 {
-			require.False(t, handlers.Peeked(t, m, handlers.Visitor).Allowed)
+		for range 20 {
+			require.False(t, handlers.Decided(t, m, ask).Allowed)
+			now.Advance(time.Second)
 		}
 		require.Equal(t, before, m.Stats(), mode)
+		require.Empty(t, log.Lines())
 	}
 }
 

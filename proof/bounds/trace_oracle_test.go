@@ -5,6 +5,8 @@ package bounds_test
 import (
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/truth"
 )
@@ -17,6 +19,7 @@ type event struct {
 	limits []middleware.Limit // in force
 	owes   []int64            // the most that any tier's bucket can be owed there, µs
 	life   *life              // to which the request went
+	back   bool               // it was counted, and given back as a policy inside refused it: the instance remembers the client
 }
 
 // A history is every request, in the order in which they happened. What it
@@ -62,6 +65,9 @@ func (h history) mark(i int) (mark int64) {
 			memories[e.life] = mark
 		}
 		mark = max(mark, memory, e.at)
+		if e.back {
+			memories[e.life] = memory
+		}
 		if e.cost > 0 {
 			mark += e.cost * interval(e.limits[i])
 			memories[e.life] = mark
@@ -112,6 +118,16 @@ func distinct(a, b int64) []int64 {
 	return []int64{a, b}
 }
 
+// requireSpans checks a bucket in every span that ends with the last event: under several configurations, with the largest debt
+// and the smallest step.
+func (h history) requireSpans(t require.TestingT, owes, step int64) {
+	last, sum := h[len(h)-1].at, int64(0)
+	for i := len(h) - 1; i >= 0; i-- {
+		sum += h[i].cost
+		require.LessOrEqual(t, sum, (owes+last-h[i].at)/step)
+	}
+}
+
 // inCore sums what one aligned window has admitted, leaving out its last
 // moments, when by another clock the next one may have begun.
 func (h history) inCore(l middleware.Limit, window, skew int64) (sum int64) {
@@ -120,6 +136,14 @@ func (h history) inCore(l middleware.Limit, window, skew int64) (sum int64) {
 		if e.at/w == window && e.at+skew < (window+1)*w {
 			sum += e.cost
 		}
+	}
+	return sum
+}
+
+// inAll sums all that was admitted.
+func (h history) inAll() (sum int64) {
+	for _, e := range h {
+		sum += e.cost
 	}
 	return sum
 }

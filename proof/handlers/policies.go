@@ -12,6 +12,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/fleet"
 )
 
 // Fixed is a limit in fixed windows.
@@ -35,13 +36,7 @@ func InAllModes(t *testing.T, f func(*testing.T, middleware.Mode)) {
 func Costing(n int64) Option { return With("Cost", strconv.FormatInt(n, 10)) }
 
 // CostOf is a Config.Cost: what a request that is Costing says, and 1 otherwise.
-func CostOf(r *http.Request) int64 {
-	n, err := strconv.ParseInt(r.Header.Get("Cost"), 10, 64)
-	if err != nil {
-		return 1
-	}
-	return n
-}
+func CostOf(r *http.Request) int64 { return fleet.CostOf(r) }
 
 // ByTier has each request say its tier in the field Tier.
 func ByTier(identify middleware.IdentityFunc) middleware.IdentityFunc {

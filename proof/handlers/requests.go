@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/fleet"
 )
 
 // CodesIn returns the codes of the lines of a log, in turn.
@@ -36,16 +37,11 @@ func CodesIn(lines []string) (codes []string) {
 	return codes
 }
 
-// Midnight is a boundary of every window that divides a day. No test reads a
-// clock: all decisions of all tests happen then, or after what they say.
-var Midnight = time.Unix(20_000*86_400, 0)
+// Midnight is when all decisions of all tests happen, or after what they say. No test reads a clock.
+var Midnight = fleet.Midnight
 
 // A Clock is moved by hand.
-type Clock struct{ Offset atomic.Int64 }
-
-func (c *Clock) Now() time.Time { return Midnight.Add(time.Duration(c.Offset.Load())) }
-
-func (c *Clock) Advance(by time.Duration) { c.Offset.Add(int64(by)) }
+type Clock = fleet.Clock
 
 // Secret returns a fixed secret, as good as random to everything under test.
 func Secret(name string) []byte {

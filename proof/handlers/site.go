@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -20,13 +19,6 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/pow"
 )
-
-// LeastHashes is what is promised that F tallies cost an attacker with n instances to choose among, if nothing leaks:
-// half of what is asked, for a proof is good down to half the price.
-func LeastHashes(tallies, n, crowd int, work int64) float64 {
-	c := float64(n * crowd)
-	return c * float64(work) * (math.Exp2(float64(tallies)/c) - 1) / 2
-}
 
 // Challenging is Contact with a challenge of almost no work, which two clients of
 // an address can meet at the base price.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/lab/instance"
 	"github.com/tallystick/tallystick/proof/players"
@@ -24,12 +25,12 @@ func by(do func(a *players.Attacker)) func(*scene) {
 	return func(s *scene) { do(s.attacker().Attacker) }
 }
 
-func balancer() int { return players.Balancer }
+func balancer() int { return fleet.Balancer }
 
 // drop shows nothing, to each and to all.
 func drop(a *players.Attacker) {
 	a.Drop()
-	a.Drain(players.Request{To: players.Balancer})
+	a.Drain(fleet.Request{To: fleet.Balancer})
 }
 
 // more is how often one quota is asked for, where nobody looks at the answers.
@@ -49,7 +50,7 @@ func (s *scene) each(times int, do func(to int)) {
 func methods(s *scene) {
 	c := s.attacker()
 	do := func(method, url string) {
-		_, err := c.client.Do(s.ctx, players.Request{From: c.From[0], Method: method}, url, nil)
+		_, err := c.client.Do(s.ctx, fleet.Request{From: c.From[0], Method: method}, url, nil)
 		s.fail(err)
 	}
 	s.each(s.more(), func(i int) {
@@ -67,7 +68,7 @@ func spoofed(s *scene, to func(i int) int) {
 	c := s.attacker()
 	for i := range int(s.n()) * s.more() {
 		other := fmt.Sprintf("198.51.100.%d", i%250)
-		c.Ask(players.Request{To: to(i), Fields: []string{"X-Forwarded-For", other, "X-Real-IP", other}})
+		c.Ask(fleet.Request{To: to(i), Fields: []string{"X-Forwarded-For", other, "X-Real-IP", other}})
 	}
 }
 
@@ -98,12 +99,12 @@ func addresses(s *scene) {
 func washedOut(s *scene) {
 	c, round := s.attacker(), 0
 	s.each(2*s.more(), func(to int) {
-		c.Ask(players.Request{To: to})
+		c.Ask(fleet.Request{To: to})
 		round++
 		for i := range 24 {
 			stranger := s.caller("/stranger", false, true, netip.AddrFrom4([4]byte{byte(60 + i), byte(round), s.block, 1}).String())
 			for range 2 {
-				stranger.Ask(players.Request{To: to})
+				stranger.Ask(fleet.Request{To: to})
 			}
 		}
 	})
@@ -130,7 +131,7 @@ func atOnce(s *scene) {
 	c := s.attacker()
 	all := len(s.cluster.Instances) * (s.route.AtOnce + 5)
 	together(func() {
-		c.Together(all, func(i int) { c.Ask(players.Request{To: i}) })
+		c.Together(all, func(i int) { c.Ask(fleet.Request{To: i}) })
 	}, func() {
 		defer func() { // what the handlers hold
 			for _, p := range s.cluster.Instances {
@@ -186,7 +187,7 @@ func clockAndBack(s *scene) {
 // nothing of it, and then what there is without the counter.
 func outage(s *scene) {
 	a := s.attacker()
-	a.Drain(players.Request{})
+	a.Drain(fleet.Request{})
 	s.counter()
 	drop(a.Attacker)
 }
@@ -194,12 +195,12 @@ func outage(s *scene) {
 // forged shows whatever is no token of its own, beside nothing, and beside the first real one.
 func forged(s *scene) {
 	c := s.attacker()
-	real := c.Ask(players.Request{To: players.Balancer}).Token()
+	real := c.Ask(fleet.Request{To: fleet.Balancer}).Token()
 	all := players.Forgeries(real)
 	s.each(1, func(to int) {
-		c.Drain(players.Request{To: to})
+		c.Drain(fleet.Request{To: to})
 		for _, f := range all {
-			for _, r := range []players.Request{{Tokens: []string{f}}, {Tokens: []string{f, real}}, {Cookie: s.cookie(f)}, {Proof: f}} {
+			for _, r := range []fleet.Request{{Tokens: []string{f}}, {Tokens: []string{f, real}}, {Cookie: s.cookie(f)}, {Proof: f}} {
 				r.To = to
 				c.Ask(r)
 			}
@@ -214,13 +215,13 @@ func (s *scene) cookie(token string) string { return "__Host-tallystick-" + s.ro
 // have it.
 func oversized(s *scene) {
 	c := s.attacker()
-	real := c.Ask(players.Request{To: players.Balancer}).Token()
+	real := c.Ask(fleet.Request{To: fleet.Balancer}).Token()
 	lines := make([]string, 0, 200)
 	for range 200 {
 		lines = append(lines, real)
 	}
 	s.each(s.more(), func(to int) {
-		for _, r := range []players.Request{
+		for _, r := range []fleet.Request{
 			{Tokens: []string{strings.Repeat("A", 600_000)}}, {Tokens: []string{strings.Repeat(real+",", 3000)}}, {Tokens: lines},
 			{Cookie: strings.Repeat(s.cookie("A")+"; ", 3000) + s.cookie(real)},
 			{Proof: strings.Repeat("~0.0", 100_000)},
@@ -236,8 +237,8 @@ func oversized(s *scene) {
 // neither what is its own, nor its refusals.
 func cached(s *scene) {
 	first, second := s.attacker(), s.honest(s.host())
-	get := func(c *caller, i int) players.Answer {
-		return c.Ask(players.Request{To: players.Balancer, Method: http.MethodGet, Path: fmt.Sprintf("?page=%d", i)})
+	get := func(c *caller, i int) fleet.Answer {
+		return c.Ask(fleet.Request{To: fleet.Balancer, Method: http.MethodGet, Path: fmt.Sprintf("?page=%d", i)})
 	}
 	for i := range int(s.n()) * s.more() {
 		get(first, i)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/lab/instance"
 	"github.com/tallystick/tallystick/proof/players"
 )
@@ -28,7 +29,7 @@ func farm(s *scene) {
 		b := s.buyer(a)
 		for token := "-"; token != ""; {
 			token = b.Buy(s.scale.work * leastWork * int64(a.Instances()))
-			a.Show(players.Request{Tokens: []string{token}})
+			a.Show(fleet.Request{Tokens: []string{token}})
 		}
 	})
 }
@@ -50,7 +51,7 @@ func imports(s *scene) {
 	for range 4 {
 		b := s.buyer(s.attacker())
 		for range s.route.Crowd {
-			user.Show(players.Request{Tokens: []string{b.Buy(math.MaxInt64)}})
+			user.Show(fleet.Request{Tokens: []string{b.Buy(math.MaxInt64)}})
 		}
 	}
 }
@@ -63,15 +64,15 @@ func stolen(s *scene) {
 		name = honestName
 	}
 	victim, thief := s.caller(name, true, false, s.host()), s.attacker()
-	proof := victim.Solve(victim.Challenge(players.Balancer, ""))
-	token := victim.Redeem(players.Balancer, "", proof)
-	thief.Show(players.Request{Tokens: []string{token}})
-	thief.Show(players.Request{Proof: proof})
+	proof := victim.Solve(victim.Challenge(fleet.Balancer, ""))
+	token := victim.Redeem(fleet.Balancer, "", proof)
+	thief.Show(fleet.Request{Tokens: []string{token}})
+	thief.Show(fleet.Request{Proof: proof})
 	if !s.route.BindOwn {
 		return
 	}
 	for range s.route.Quota {
-		if t := victim.Ask(players.Request{To: players.Balancer, Tokens: []string{token}}).Token(); t != "" {
+		if t := victim.Ask(fleet.Request{To: fleet.Balancer, Tokens: []string{token}}).Token(); t != "" {
 			token = t
 		}
 	}
@@ -87,9 +88,9 @@ func swapped(s *scene) {
 	here := s.attacker(there.From...)
 	for i := range 3 {
 		proof := there.Solve(there.Challenge(i, ""))
-		token := there.Redeem(players.Balancer, "", proof)
+		token := there.Redeem(fleet.Balancer, "", proof)
 		s.each(1, func(to int) { here.Redeem(to, "", proof) })
-		for _, r := range []players.Request{{Proof: proof}, {Tokens: []string{token}}, {Cookie: s.cookie(token)}} {
+		for _, r := range []fleet.Request{{Proof: proof}, {Tokens: []string{token}}, {Cookie: s.cookie(token)}} {
 			here.Show(r)
 		}
 	}
@@ -100,7 +101,7 @@ func swapped(s *scene) {
 func floods(s *scene) {
 	a := s.attacker()
 	s.each(10*s.more(), func(to int) {
-		a.Ask(players.Request{To: to, Proof: wrong(a.Solve(a.Challenge(to, "")))})
+		a.Ask(fleet.Request{To: to, Proof: wrong(a.Solve(a.Challenge(to, "")))})
 	})
 }
 
@@ -123,7 +124,7 @@ func expired(s *scene) {
 	s.wait(11)
 	for _, proof := range proofs {
 		s.each(1, func(to int) { a.Redeem(to, "", proof) })
-		a.Show(players.Request{Proof: proof})
+		a.Show(fleet.Request{Proof: proof})
 	}
 }
 
@@ -132,29 +133,29 @@ func expired(s *scene) {
 func planted(s *scene) {
 	a := s.attacker()
 	var spent []string // the newest token of either tally
-	for _, token := range []string{"", a.Buy(players.Balancer)} {
+	for _, token := range []string{"", a.Buy(fleet.Balancer)} {
 		for range s.more() * a.Instances() {
-			if t := a.Ask(players.Request{To: players.Balancer, Tokens: []string{token}}).Token(); t != "" {
+			if t := a.Ask(fleet.Request{To: fleet.Balancer, Tokens: []string{token}}).Token(); t != "" {
 				token = t
 			}
 		}
 		spent = append(spent, token)
 	}
-	for _, by := range []func(own string) players.Request{
-		func(own string) players.Request {
-			return players.Request{Tokens: []string{spent[0], spent[1], own}}
+	for _, by := range []func(own string) fleet.Request{
+		func(own string) fleet.Request {
+			return fleet.Request{Tokens: []string{spent[0], spent[1], own}}
 		},
-		func(own string) players.Request {
-			return players.Request{Cookie: s.cookie(spent[0]) + "; " + s.cookie(spent[1]) + "; " + s.cookie(own)}
+		func(own string) fleet.Request {
+			return fleet.Request{Cookie: s.cookie(spent[0]) + "; " + s.cookie(spent[1]) + "; " + s.cookie(own)}
 		},
-		func(own string) players.Request {
-			return players.Request{Tokens: []string{own}, Cookie: s.cookie(spent[0]) + "; " + s.cookie(spent[1])}
+		func(own string) fleet.Request {
+			return fleet.Request{Tokens: []string{own}, Cookie: s.cookie(spent[0]) + "; " + s.cookie(spent[1])}
 		},
 	} {
 		victim, own := s.honest(s.host()), ""
 		for range s.route.Quota {
 			r := by(own)
-			r.To = players.Balancer
+			r.To = fleet.Balancer
 			got := victim.Ask(r)
 			for _, t := range append(got.Header.Values(middleware.TokenHeader), cookies((&http.Response{Header: got.Header}).Cookies(), strings.TrimSuffix(s.cookie(""), "="))...) {
 				own = t

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/tallystick/tallystick/middleware/client"
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/lab/instance"
-	"github.com/tallystick/tallystick/proof/players"
 )
 
 // The honest clients of every row: people and programs that do what the documentation asks of
@@ -27,12 +27,12 @@ func (s *scene) honestly() {
 func (s *scene) sells() bool { return s.route.Work > 0 && s.route.Mode != everyRequest }
 
 // use sends so many requests, and shows the newest token of its own. It ends where it is refused, and returns the last answer.
-func (c *caller) use(to int, n int64, token *string) (last players.Answer) {
+func (c *caller) use(to int, n int64, token *string) (last fleet.Answer) {
 	for range n {
-		if last = c.Ask(players.Request{To: to, Tokens: []string{*token}}); !last.Admitted() {
+		if last = c.Ask(fleet.Request{To: to, Tokens: []string{*token}}); !last.Admitted() {
 			return last
 		}
-		if own, _ := players.Claims(last.Token()); own != "" { // not that of its address
+		if own, _ := fleet.Claims(last.Token()); own != "" { // not that of its address
 			*token = last.Token()
 		}
 	}
@@ -71,7 +71,7 @@ func (s *scene) browser() {
 	left.Store(s.route.Quota)
 	c.Together(6, func(int) {
 		for left.Add(-1) >= 0 {
-			c.Ask(players.Request{})
+			c.Ask(fleet.Request{})
 		}
 	})
 }
@@ -96,7 +96,7 @@ func (s *scene) polite(at *place) *http.Client {
 // post sends so many requests of a polite client, one after the other.
 func (s *scene) post(c *http.Client, n int) {
 	for range n {
-		req, err := http.NewRequestWithContext(s.ctx, http.MethodPost, s.at(players.Balancer)+"/"+s.row, nil)
+		req, err := http.NewRequestWithContext(s.ctx, http.MethodPost, s.at(fleet.Balancer)+"/"+s.row, nil)
 		if err != nil {
 			s.fail(err)
 			return
@@ -168,9 +168,9 @@ func (s *scene) slowPhone() {
 	c := s.honest(s.host())
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	proof := c.Solve(c.Challenge(players.Balancer, ""))
+	proof := c.Solve(c.Challenge(fleet.Balancer, ""))
 	s.move(8)
-	if a := c.Ask(players.Request{To: players.Balancer, Proof: proof}); !a.Admitted() {
+	if a := c.Ask(fleet.Request{To: fleet.Balancer, Proof: proof}); !a.Admitted() {
 		s.broken("a slow phone's proof: " + instance.Told(a))
 	}
 }
@@ -181,10 +181,10 @@ func (s *scene) neighbours(address string) (use func()) {
 	var all []func()
 	for range 4 {
 		c := s.honest(address)
-		token := s.buy(c, players.Balancer, players.Balancer, "an attacker's neighbour")
+		token := s.buy(c, fleet.Balancer, fleet.Balancer, "an attacker's neighbour")
 		all = append(all, func() {
 			for range s.route.Quota {
-				if t := c.Ask(players.Request{To: players.Balancer, Tokens: []string{token}}).Token(); t != "" {
+				if t := c.Ask(fleet.Request{To: fleet.Balancer, Tokens: []string{token}}).Token(); t != "" {
 					token = t
 				}
 			}
@@ -203,9 +203,9 @@ func (s *scene) noScript() {
 		return
 	}
 	c := s.honest(s.host())
-	ticket := c.Ask(players.Request{To: players.Balancer, Method: http.MethodGet, Path: players.TicketPath}).Ticket()
+	ticket := c.Ask(fleet.Request{To: fleet.Balancer, Method: http.MethodGet, Path: fleet.TicketPath}).Ticket()
 	s.wait(ticketTime)
-	if a := c.Ask(players.Request{To: players.Balancer, Cookie: ticket}); !a.Admitted() {
+	if a := c.Ask(fleet.Request{To: fleet.Balancer, Cookie: ticket}); !a.Admitted() {
 		s.broken("somebody without a script is not let in with the ticket " + ticket + ": " + instance.Told(a))
 	}
 }

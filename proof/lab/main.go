@@ -48,7 +48,7 @@ func main() {
 // A verb is what a lab can do. It reports whether all was kept that is promised.
 type verb func(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error)
 
-var verbs = map[string]verb{"attack": attack, "fleet": fleet, "price": price.Run, "sim": sim.Run, "soak": soak}
+var verbs = map[string]verb{"attack": attack, "fleet": runFleet, "price": price.Run, "sim": sim.Run, "soak": soak}
 
 // run is main, and returns its status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -105,8 +105,8 @@ func soak(ctx context.Context, args []string, stdout, stderr io.Writer) (held bo
 	return world.Run(ctx, "soak", args, stdout, stderr, nil)
 }
 
-// fleet has a world live in processes that are built for the race detector, behind the proxy.
-func fleet(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error) {
+// runFleet has a world live in processes that are built for the race detector, behind the proxy.
+func runFleet(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error) {
 	return world.Run(ctx, "fleet", args, stdout, stderr, func(dir, without string) (string, error) {
 		broken, err := house.Named(without)
 		if err == nil {

@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/lab/instance"
-	"github.com/tallystick/tallystick/proof/players"
 )
 
 // An oracle knows what every tally has truly used, because it sees every answer that any
@@ -186,7 +186,7 @@ func cookies(all []*http.Cookie, name string) (values []string) {
 // owned returns which own tallies tokens are of. No key is needed to read that.
 func owned(tokens []string) (list []string) {
 	for _, t := range tokens {
-		if id, _ := players.Claims(t); id != "" {
+		if id, _ := fleet.Claims(t); id != "" {
 			list = append(list, id)
 		}
 	}

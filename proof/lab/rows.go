@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/players"
 )
@@ -58,7 +59,7 @@ func rows() []row {
 		{name: "cached", threats: "T24", client: "fills a shared cache", formula: "(N+C)·L", attack: cached, bound: nL, route: sells},
 		{name: "aborted", threats: "T36, T37", client: "reads no answer", formula: "(N+C)·L", attack: aborted, bound: nL},
 		{name: "methods", threats: "T39, T41", client: "other methods, other spellings", formula: "(N+C)·L", attack: methods, bound: nL},
-		{name: "spoofed-through", threats: "T8", client: "names others to the proxy", formula: "(N+C)·L", attack: func(s *scene) { spoofed(s, func(int) int { return players.Balancer }) }, bound: nL},
+		{name: "spoofed-through", threats: "T8", client: "names others to the proxy", formula: "(N+C)·L", attack: func(s *scene) { spoofed(s, func(int) int { return fleet.Balancer }) }, bound: nL},
 		{name: "spoofed-around", threats: "T8", client: "the same around the proxy", formula: "(N+C)·L", attack: func(s *scene) { spoofed(s, func(i int) int { return i }) }, bound: nL},
 		{name: "addresses", threats: "T7", client: "holds ten addresses", formula: "(N+C)·L for each", attack: addresses, quota: 5, bound: timesN(10)},
 		{name: "network-56", threats: "T7", client: "holds an IPv6 /56", formula: "(N+C)·8·L", attack: network(1, 12), quota: 2, bound: timesN(8)},

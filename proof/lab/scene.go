@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/lab/instance"
 	"github.com/tallystick/tallystick/proof/players"
@@ -150,7 +151,7 @@ func (s *scene) witness(base http.RoundTripper, address func() string, honest bo
 
 // at is where an instance listens, whose own address has leaked, and the site as all clients see it.
 func (s *scene) at(to int) string {
-	if to == players.Balancer {
+	if to == fleet.Balancer {
 		return "http://" + s.cluster.Proxy.Plain.String()
 	}
 	return "http://" + s.cluster.Instances[to%len(s.cluster.Instances)].Where.Front.String()

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package players has each attacker once: a client that wants as much as it can get of a site. Each is
+// played against whatever is a fleet.Fleet.
 package players
 
 import (
@@ -11,11 +13,13 @@ import (
 	"sync"
 
 	"github.com/tallystick/tallystick/pow"
+
+	"github.com/tallystick/tallystick/proof/fleet"
 )
 
 // An Attacker is one client, and what it keeps while instances start anew. Its methods are what it does.
 type Attacker struct {
-	Fleet
+	fleet.Fleet
 	From     []string   // its addresses; it works, and shows what it has, from the first
 	Random   *rand.Rand // for those whose attack is by chance; used by one of them at a time
 	Refusals int        // of how many an instance needs until it is left alone; 0: 1
@@ -47,7 +51,7 @@ func (a *Attacker) Gained() Gain {
 }
 
 // Ask sends a request from its first address, if the request does not say from which, and counts what is admitted.
-func (a *Attacker) Ask(r Request) Answer {
+func (a *Attacker) Ask(r fleet.Request) fleet.Answer {
 	if r.From == "" {
 		r.From = a.From[0]
 	}
@@ -76,7 +80,7 @@ func (a *Attacker) endless() int64 { return cmp.Or(a.Endless, 1<<12) }
 
 // Drain asks again and again, until it is refused as often as it needs: in requests of the cost, and then of half of
 // it and so on, to 1. It returns how much was admitted.
-func (a *Attacker) Drain(r Request) (admitted int64) {
+func (a *Attacker) Drain(r fleet.Request) (admitted int64) {
 	for ; ; r.Cost /= 2 {
 		each, got := max(1, r.Cost), int64(0)
 		for refused := 0; refused < max(1, a.Refusals) && got < each*a.endless(); {
@@ -93,7 +97,7 @@ func (a *Attacker) Drain(r Request) (admitted int64) {
 }
 
 // Solve works for what an answer offers. It returns "" if that is nothing.
-func (a *Attacker) Solve(offer Answer) (proof string) {
+func (a *Attacker) Solve(offer fleet.Answer) (proof string) {
 	c, ok := offer.Challenge()
 	if !ok {
 		return ""
@@ -111,20 +115,20 @@ func (a *Attacker) Solve(offer Answer) (proof string) {
 }
 
 // Challenge fetches a challenge of an instance, which costs nothing.
-func (a *Attacker) Challenge(to int, from string) Answer {
-	return a.Ask(Request{To: to, From: from, Method: http.MethodGet, Path: ChallengePath})
+func (a *Attacker) Challenge(to int, from string) fleet.Answer {
+	return a.Ask(fleet.Request{To: to, From: from, Method: http.MethodGet, Path: fleet.ChallengePath})
 }
 
 // Redeem opens a tally with a proof, and returns its first token; "" if none is sold for that.
 func (a *Attacker) Redeem(to int, from, proof string) string {
-	got := a.Ask(Request{To: to, From: from, Path: RedeemPath, Proof: proof})
+	got := a.Ask(fleet.Request{To: to, From: from, Path: fleet.RedeemPath, Proof: proof})
 	if !got.Admitted() {
 		return ""
 	}
 	return got.Token()
 }
 
-var errNotSold = errors.New("attackers: no tally for its price")
+var errNotSold = errors.New("players: no tally for its price")
 
 // Buy buys a tally of an instance, redeems it there, and returns its first token, "" if it is not sold.
 func (a *Attacker) Buy(to int) string {

@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"net/http"
 	"sync"
+
+	"github.com/tallystick/tallystick/proof/fleet"
 )
 
 // Echo is an honest client that shows the newest token, and does not stop when it is refused.
@@ -18,7 +20,7 @@ func (a *Attacker) AtOnce(connections int, to func() int) {
 	for refused, admitted := 0, int64(0); refused < 3*a.Instances() && admitted < a.endless(); {
 		shown := a.newest
 		a.Together(connections, func(int) {
-			got := a.Ask(Request{To: to(), Tokens: []string{shown}})
+			got := a.Ask(fleet.Request{To: to(), Tokens: []string{shown}})
 			mu.Lock()
 			defer mu.Unlock()
 			a.newest = cmp.Or(got.Token(), a.newest)
@@ -32,7 +34,7 @@ func (a *Attacker) AtOnce(connections int, to func() int) {
 }
 
 // Show drains every instance in turn with each request.
-func (a *Attacker) Show(all ...Request) {
+func (a *Attacker) Show(all ...fleet.Request) {
 	for i := range a.Instances() {
 		for _, r := range all {
 			r.To = i
@@ -42,7 +44,7 @@ func (a *Attacker) Show(all ...Request) {
 }
 
 // each makes a request of each of what is shown.
-func each(shown []string, with func(one string) Request) (all []Request) {
+func each(shown []string, with func(one string) fleet.Request) (all []fleet.Request) {
 	for _, one := range shown {
 		all = append(all, with(one))
 	}
@@ -51,15 +53,15 @@ func each(shown []string, with func(one string) Request) (all []Request) {
 
 // Drop shows nothing, from each of its addresses.
 func (a *Attacker) Drop() {
-	a.Show(each(a.From, func(from string) Request { return Request{From: from} })...)
+	a.Show(each(a.From, func(from string) fleet.Request { return fleet.Request{From: from} })...)
 }
 
 // first is its first token, which it keeps.
-func (a *Attacker) first() Request {
+func (a *Attacker) first() fleet.Request {
 	if a.newest == "" {
-		a.newest = a.Ask(Request{}).Token()
+		a.newest = a.Ask(fleet.Request{}).Token()
 	}
-	return Request{Tokens: []string{a.newest}}
+	return fleet.Request{Tokens: []string{a.newest}}
 }
 
 // Replay gets one token of the first instance, and shows that for ever.
@@ -79,7 +81,7 @@ func (a *Attacker) Fork() {
 func (a *Attacker) RollBack() {
 	had := append(a.owned, "")
 	for refused, admitted := 0, int64(0); refused < 20*a.Instances() && admitted < a.endless()*int64(a.Instances()); {
-		got := a.Ask(Request{To: a.Any(), Tokens: []string{had[a.Random.IntN(len(had))], had[a.Random.IntN(len(had))]}})
+		got := a.Ask(fleet.Request{To: a.Any(), Tokens: []string{had[a.Random.IntN(len(had))], had[a.Random.IntN(len(had))]}})
 		if got.Admitted() {
 			admitted++
 			had = append(had, got.Token())
@@ -111,7 +113,7 @@ func (a *Attacker) Farm(n int, cost int64) {
 
 // Use shows what it has bought to every instance, in requests of a cost and then of less.
 func (a *Attacker) Use(cost int64) {
-	a.Show(each(a.owned, func(token string) Request { return Request{Tokens: []string{token}, Cost: cost} })...)
+	a.Show(each(a.owned, func(token string) fleet.Request { return fleet.Request{Tokens: []string{token}, Cost: cost} })...)
 }
 
 // Prove shows each of n proofs to every instance.
@@ -119,16 +121,16 @@ func (a *Attacker) Prove(n int) {
 	for len(a.proofs) < n {
 		a.proofs = append(a.proofs, a.Solve(a.Challenge(a.Next(), "")))
 	}
-	a.Show(each(a.proofs, func(proof string) Request { return Request{Proof: proof} })...)
+	a.Show(each(a.proofs, func(proof string) fleet.Request { return fleet.Request{Proof: proof} })...)
 }
 
 // Wait gathers n tickets of the waiting room, lets their time pass, and shows each to every instance.
 func (a *Attacker) Wait(n int, pass func()) {
 	for tries := 0; len(a.waits) < n && tries < 2*n; tries++ {
-		if t := a.Ask(Request{To: a.Next(), Method: http.MethodGet, Path: TicketPath}).Ticket(); t != "" {
+		if t := a.Ask(fleet.Request{To: a.Next(), Method: http.MethodGet, Path: fleet.TicketPath}).Ticket(); t != "" {
 			a.waits = append(a.waits, t)
 		}
 	}
 	pass()
-	a.Show(each(a.waits, func(ticket string) Request { return Request{Cookie: ticket} })...)
+	a.Show(each(a.waits, func(ticket string) fleet.Request { return fleet.Request{Cookie: ticket} })...)
 }

@@ -2,6 +2,8 @@
 
 package players
 
+import "github.com/tallystick/tallystick/proof/fleet"
+
 // A Buyer buys as cheaply as can be. A proof is good while the price is at most 15/8 of it, and the price
 // doubles with every crowd that is sold: so it fetches challenges 7/8 of a crowd ahead, and redeems each when the
 // price has risen so far. It buys where the next is cheapest, and redeems each proof at one instance: the tally
@@ -17,7 +19,7 @@ type Buyer struct {
 
 // An order is a challenge and the address that it is for.
 type order struct {
-	offer Answer
+	offer fleet.Answer
 	from  string
 	work  int64
 }

@@ -62,18 +62,23 @@ var arrows = map[string][]string{
 	"middleware/policyfile":            {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
 	"middleware/policyfile/cmd/bounds": {module + "/middleware/policyfile"},
 	"middleware/refusallog":            {module + "/middleware"},
-	"proof/players":                    {module + "/middleware", module + "/pow"},
-	"internal/cells":                   {},
-	"proof/model":                      {module + "/storeless", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact", module + "/middleware/exact/ring"},
-	"internal/limiter":                 {module + "/internal/cells"}, // the engine knows none of its doors
-	"proof/mutants":                    {},
-	"proof/exactkit":                   {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", testify, counters + "engine"},
-	"proof/faults":                     {exactkit, module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", kitPackage, testify},
-	"proof/faults/front":               {exactkit, module + "/proof/faults", module + "/middleware", module + "/middleware/exact", testify},
-	"proof/freeport":                   {},
+	"proof/fleet":                      {module + "/middleware", module + "/middleware/exact", counters + "memory", module + "/pow"},
+	"proof/players":                    {module + "/proof/fleet", module + "/pow"},
+	"proof/rows": {
+		module + "/proof/fleet", module + "/proof/pages", module + "/proof/players", module + "/proof/truth", // who plays, before what, and what is true
+		module + "/middleware", module + "/internal/sale", module + "/pow",
+	},
+	"internal/cells":     {},
+	"proof/model":        {module + "/storeless", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact", module + "/middleware/exact/ring"},
+	"internal/limiter":   {module + "/internal/cells"}, // the engine knows none of its doors
+	"proof/mutants":      {},
+	"proof/exactkit":     {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", testify, counters + "engine"},
+	"proof/faults":       {exactkit, module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", kitPackage, testify},
+	"proof/faults/front": {exactkit, module + "/proof/faults", module + "/middleware", module + "/middleware/exact", testify},
+	"proof/freeport":     {},
 	"proof/handlers": { // what tests send requests to
 		module + "/storeless", module + "/internal/limiter", module + "/pow", module + "/token", module + "/middleware", module + "/middleware/client", module + "/middleware/exact",
-		kitPackage, jwt, testify,
+		kitPackage, module + "/proof/fleet", jwt, testify,
 	},
 	"proof/bounds":   {}, // tests alone
 	"proof/threats":  {},
@@ -124,11 +129,13 @@ var inTests = map[string][]string{
 		module + "/proof/handlers", module + "/proof/truth",
 	},
 	"proof/threats": {
-		module + "/middleware", module + "/middleware/exact", counters + "memory", module + "/storeless", module + "/proof/handlers",
+		module + "/middleware", module + "/middleware/exact", counters + "memory", module + "/storeless", module + "/proof/handlers", module + "/proof/fleet", module + "/proof/players", module + "/proof/truth",
 		jwt, // T12 and T13: what another package, or a thief, does with it
 	},
 	"middleware/keptform": {module + "/middleware"},                                // whose refusals it answers
 	"internal/limiter":    {module + "/proof/pages", module + "/proof/truth"},      // tables
+	"internal/sale":       {module + "/proof/truth"},                               // what work buys
+	"proof/players":       {module + "/middleware"},                                // how a site sells
 	"middleware/exact":    {counters + "exacttest", counters + "memory", exactkit}, // the example
 	"middleware/exact/engine": {
 		counters + "exacttest", exactkit, // what every counter must pass

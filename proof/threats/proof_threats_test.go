@@ -14,6 +14,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
+	"github.com/tallystick/tallystick/proof/truth"
 )
 
 // The threats that proofs of work are an answer to. T28 stands with the prices;
@@ -38,7 +39,7 @@ func TestThreatsOfProofs(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				sites := fleet(t, new(handlers.Clock), mode)
 				var farm []string
-				var work float64
+				work, tariff := int64(0), truth.Tariff{Work: 16, Crowd: 2 * instances}
 				for _, s := range sites {
 					for range 50 { // to mint
 						c := handlers.ChallengeIn(t, handlers.Fetched(s))
@@ -46,11 +47,11 @@ func TestThreatsOfProofs(t *testing.T) {
 							break // his budget
 						}
 						farm = append(farm, handlers.TokenIn(handlers.Redeemed(s, handlers.Solve(t, c))))
-						work += float64(c.Work)
+						work += int64(c.Work)
 					}
 				}
 				require.Len(t, farm, 8*instances, "F is what he has paid for")
-				require.GreaterOrEqual(t, work, handlers.LeastHashes(len(farm), instances, 2, 16))
+				require.LessOrEqual(t, int64(len(farm)), tariff.Most(work, 0))
 				for range 3 { // every token, everywhere, first and newest
 					for _, s := range sites {
 						for i, tok := range farm {
@@ -65,11 +66,9 @@ func TestThreatsOfProofs(t *testing.T) {
 						handlers.Admitted(s, 2*limit, handlers.Showing(farm[:4]...))
 					}
 				}
-				tallies := int64(len(farm))
-				if mode == middleware.WhenExhausted {
-					tallies++
-				}
-				require.LessOrEqual(t, passed(sites), instances*limit*tallies, "N·L·(1+F), N·L·F")
+				n, tallies := truth.Instances{N: instances}, int64(len(farm))
+				bound := map[middleware.Mode]int64{middleware.WhenExhausted: n.Adds(limit, tallies), middleware.Newcomers: n.Buys(limit, tallies)}[mode]
+				require.LessOrEqual(t, passed(sites), bound)
 			})
 		}
 	})
@@ -140,11 +139,8 @@ func TestThreatsOfProofs(t *testing.T) {
 						require.Equal(t, http.StatusForbidden, handlers.Send(fresh).StatusCode, "no token: challenged")
 					}
 				}
-				bound := map[middleware.Mode]int64{
-					middleware.WhenExhausted: (instances + starts) * limit * 2,
-					middleware.Newcomers:     (instances + starts) * limit * 1,
-					middleware.EveryRequest:  min((instances+starts)*limit, (instances+starts)*1),
-				}[mode]
+				n := truth.Instances{N: instances, C: starts}
+				bound := map[middleware.Mode]int64{middleware.WhenExhausted: n.Adds(limit, 1), middleware.Newcomers: n.Buys(limit, 1), middleware.EveryRequest: n.Proves(limit, 1)}[mode]
 				require.Equal(t, bound, passed(sites), "the bound with C cold starts, and no less: what it says is true")
 			})
 		}
@@ -159,14 +155,14 @@ func TestOneProofManyInstances(t *testing.T) {
 	for range 4 {
 		sites = append(sites, handlers.NewSite(t, handlers.Challenging(now, middleware.Newcomers)))
 	}
-	tallies, work := map[string]bool{}, 0.0
+	tallies, work := map[string]bool{}, int64(0)
 	for range 40 {
 		for _, s := range sites {
 			c := handlers.ChallengeIn(t, handlers.Fetched(s))
 			if c.Work > 16*16 {
 				continue
 			}
-			work += float64(c.Work)
+			work += int64(c.Work)
 			proof := handlers.Solve(t, c)
 			for _, other := range sites {
 				if tok := handlers.TokenIn(handlers.Redeemed(other, proof)); tok != "" {
@@ -176,7 +172,7 @@ func TestOneProofManyInstances(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, len(tallies), 8)
-	require.GreaterOrEqual(t, work, handlers.LeastHashes(len(tallies), 4, 2, 16))
+	require.LessOrEqual(t, int64(len(tallies)), truth.Tariff{Work: 16, Crowd: 4 * 2}.Most(work, 0))
 	t.Logf("%d tallies of 4 instances", len(tallies))
 }
 

@@ -6,14 +6,16 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/handlers"
+	"github.com/tallystick/tallystick/proof/players"
+	"github.com/tallystick/tallystick/proof/truth"
 )
 
 // The numbers T1 to T47, here and elsewhere, are those of docs/threats.md.
@@ -55,9 +57,13 @@ func TestThreatsOfTheToken(t *testing.T) {
 		require.LessOrEqual(t, total, 5*100)
 	})
 	t.Run("T4 honest parallelism", func(t *testing.T) {
-		for _, n := range []int{1, 3} {
-			instances := handlers.Fleet(t, n, hundred())
-			requireAtMost(t, handlers.InTurn(instances), 6, 50, min(6, n)*100, n == 1)
+		for _, n := range []int64{1, 3} {
+			f := fleet.New(int(n), hundred())
+			f.AtOnce = true
+			a := &players.Attacker{Fleet: f, From: []string{fleet.V4(0)}}
+			a.AtOnce(6, func() int { return fleet.Balancer })
+			require.LessOrEqual(t, a.Gained().Admitted, truth.Instances{N: n}.AtOnce(100, 6))
+			require.GreaterOrEqual(t, a.Gained().Admitted, int64(100))
 		}
 	})
 	t.Run("T6 show a token from another address", func(t *testing.T) {
@@ -75,41 +81,6 @@ func TestThreatsOfTheToken(t *testing.T) {
 		tok := handlers.Spend(t, instances[0], 5)
 		require.Zero(t, handlers.Admitted(instances[1], 5, handlers.Showing(tok)))
 	})
-}
-
-// requireAtMost has some clients, who all echo the token that came last to any
-// of them, send n requests each at the same time.
-func requireAtMost(t *testing.T, h http.Handler, clients, n, most int, exactly bool) {
-	t.Helper()
-	var (
-		mu     sync.Mutex
-		newest string
-		passed int
-		group  sync.WaitGroup
-	)
-	for range clients {
-		group.Go(func() {
-			for range n {
-				mu.Lock()
-				tok := newest
-				mu.Unlock()
-				resp := handlers.Send(h, handlers.Showing(tok))
-				mu.Lock()
-				if fresh := handlers.TokenIn(resp); fresh != "" {
-					newest = fresh
-				}
-				if resp.StatusCode == http.StatusOK {
-					passed++
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	group.Wait()
-	require.LessOrEqual(t, passed, most)
-	if exactly {
-		require.Equal(t, most, passed)
-	}
 }
 
 // withoutTime cuts the t parameter from a RateLimit field of one item.

@@ -119,26 +119,47 @@ func FuzzBucket(f *testing.F) {
 	})
 }
 
-// FuzzSeller compares with a count: the largest n of which 2^n is no more than (1 + 15/8·work/(crowds·Work))^crowds, while
-// nothing leaks and no price is too high.
-func FuzzSeller(f *testing.F) {
-	f.Add(uint8(4), uint8(3), uint16(1000), uint16(5000))
-	f.Add(uint8(1), uint8(1), uint16(15), uint16(8)) // a power of two
-	f.Add(uint8(9), uint8(2), uint16(16), uint16(0))
-	f.Fuzz(func(t *testing.T, crowd, instances uint8, work, hashes uint16) {
-		s := truth.Seller{Work: int64(work) + 16, Crowd: int64(crowd%16) + 1}
-		n := int64(instances%8) + 1
-		all := big.NewInt(n * s.Crowd)
-		unit := 8 * n * s.Crowd * s.Work
-		right := new(big.Int).Exp(big.NewInt(unit+15*int64(hashes)), all, nil)
-		left := new(big.Int).Exp(big.NewInt(unit), all, nil)
-		want := int64(0)
-		for left.Lsh(left, 1).Cmp(right) <= 0 {
-			want++
+// FuzzTariff compares with powers: k tallies are sold for some work if 2^(k − what has leaked) ≤ (1 + 15/8·hashes/(Crowd·Work))^Crowd,
+// in which all is an integer where both sides are taken to the power of 3,600 and multiplied by the denominator.
+func FuzzTariff(f *testing.F) {
+	f.Add(uint8(16), uint8(2), uint8(4), uint16(900), uint16(3600))
+	f.Add(uint8(1), uint8(1), uint8(0), uint16(8), uint16(0))     // 1 + 15 is a power of two
+	f.Add(uint8(15), uint8(1), uint8(7), uint16(0), uint16(9000)) // nothing but what leaks
+	f.Fuzz(func(t *testing.T, work, crowd, leak uint8, hashes, seconds uint16) {
+		tariff := truth.Tariff{Work: int64(work%64) + 1, Crowd: int64(crowd%4) + 1, Leak: int64(leak % 8)}
+		spent := int64(hashes)
+		level := 8 * tariff.Crowd * tariff.Work
+		power := func(base int64) *big.Int {
+			return new(big.Int).Exp(big.NewInt(base), big.NewInt(3600*tariff.Crowd), nil)
 		}
-		want = min(want, int64(hashes)/s.Work)
-		require.Equal(t, want, s.Tallies(n, 1, 3600, int64(hashes)).Int64(), "%+v %d", s, n)
-		s.SalesPerHour = 1000
-		require.Equal(t, min(want+500*n, int64(hashes)/s.Work), s.Tallies(n, 1, 1800, int64(hashes)).Int64(), "%+v %d", s, n)
+		below, above := power(level), power(level+15*spent)
+		most := int64(0)
+		for k := int64(1); ; k++ {
+			left := new(big.Int).Set(below)
+			if doubled := 3600*k - tariff.Leak*int64(seconds); doubled > 0 {
+				left.Lsh(left, uint(doubled))
+			}
+			if left.Cmp(above) > 0 {
+				break
+			}
+			most = k
+		}
+		require.Equal(t, most, tariff.Most(spent, int64(seconds)), "%+v for %d in %d s", tariff, spent, seconds)
 	})
+}
+
+// The formulas, as the table of docs/bounds.md has them, by hand.
+func TestInstances(t *testing.T) {
+	i := truth.Instances{N: 3, C: 2}
+	require.EqualValues(t, 25, i.Drops(5))
+	require.EqualValues(t, 10, i.AtOnce(5, 2))
+	require.EqualValues(t, 15, i.AtOnce(5, 9))
+	require.EqualValues(t, 100, i.Buys(5, 4))
+	require.EqualValues(t, 125, i.Adds(5, 4))
+	require.EqualValues(t, 20, i.Proves(5, 4))
+	require.EqualValues(t, 25, i.Proves(5, 9))
+	require.EqualValues(t, 5, i.Waits(5))
+	require.EqualValues(t, 5*4, i.Waits(20))
+	require.EqualValues(t, 5+5, i.Outage(5))
+	require.EqualValues(t, 60+5*20, i.Outage(60))
 }

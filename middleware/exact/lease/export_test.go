@@ -2,7 +2,12 @@
 
 package lease
 
-import "github.com/tallystick/tallystick/middleware/exact/engine"
+import (
+	"context"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
+)
 
 // Keys is of how many keys something is known.
 func Keys(counter engine.ArchiveCloser) int {
@@ -10,4 +15,9 @@ func Keys(counter engine.ArchiveCloser) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.keys)
+}
+
+// AwaitBlock is what becomes of a call that the engine has refused.
+func AwaitBlock(counter engine.ArchiveCloser, ctx context.Context, call exact.Call, refused exact.Verdict) exact.Verdict {
+	return counter.(*leasing).awaitBlock(ctx, &call, refused)
 }

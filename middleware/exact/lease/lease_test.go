@@ -67,10 +67,31 @@ func TestACallWaitsForTheBlockThatHasTheRest(t *testing.T) {
 		v, err := l.Take(hasty, call)
 		require.NoError(t, err)
 		require.False(t, v.Admitted, "it cannot wait")
+		require.Equal(t, time.Second, v.Wait, "the block may come back")
 		require.True(t, exactkit.Take(t, l, call).Admitted, "the second of the block")
 		require.False(t, exactkit.Take(t, l, call).Admitted)
 		require.NoError(t, l.Close())
 	})
+}
+
+// The block may arrive just before its call begins to wait. It has room all the same, and counts an ID once.
+func TestACallFindsTheBlockThatHasJustArrived(t *testing.T) {
+	_, l := afar(t, lease.Config{})
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 1000)}
+	for range 2 { // the second brings a block
+		require.True(t, exactkit.Take(t, l, call).Admitted)
+	}
+	call.ID = "id"
+	v := lease.AwaitBlock(l, t.Context(), call, exact.Verdict{})
+	require.True(t, v.Admitted)
+	again := lease.AwaitBlock(l, t.Context(), call, exact.Verdict{})
+	require.True(t, again.Replayed)
+	require.Equal(t, v.Receipt.Serial, again.Receipt.Serial)
+
+	ended, end := context.WithCancel(t.Context())
+	end()
+	call.ID = "another"
+	require.False(t, lease.AwaitBlock(l, ended, call, exact.Verdict{}).Admitted)
 }
 
 // What is charged whether there is room or not, and a pause, is for the engine to know at once:

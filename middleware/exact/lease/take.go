@@ -61,11 +61,10 @@ func (l *leasing) within(call *exact.Call) (v exact.Verdict, done bool, size int
 	defer l.mu.Unlock()
 	now, name := l.terms.Now(), call.Policy.AccountName(call.Key)
 	asked := false
+	if v, ok := l.counted(now, name, call); ok {
+		return v, true, 0
+	}
 	if call.ID != "" {
-		if v, ok := l.replies.Find(now, name, call.ID); ok {
-			v.Replayed = true
-			return v, true, 0
-		}
 		_, asked = l.replies.Find(now, "?"+name, call.ID)
 	}
 	h := l.holder(now, name)
@@ -142,8 +141,7 @@ func (l *leasing) arrived(call *exact.Call, v exact.Verdict, from time.Time) (_ 
 	}
 	l.giveUp(h)
 	h.block = newBlock(v, from)
-	if before, ok := l.replies.Find(now, name, call.ID); ok && call.ID != "" { // somebody was faster, with the same ID
-		before.Replayed = true
+	if before, ok := l.counted(now, name, call); ok { // another call was faster, with the same ID
 		v = before
 	} else {
 		v = h.count(now, call) // even if the block has come too late for others
@@ -175,28 +173,44 @@ func (l *leasing) through(ctx context.Context, call *exact.Call) (exact.Verdict,
 	return v, nil
 }
 
-// awaitBlock returns what becomes of a call that the engine has refused with v, while a block is on its way that the engine
-// has counted: the block may have room for it. A call whose context has ended stays refused: its caller may have asked again.
+// awaitBlock returns what becomes of a call that the engine has refused with v: a block that the engine has counted before, and
+// that is on its way or has just arrived, may have room for it. A call whose context has ended stays refused: its caller may have
+// asked again.
 func (l *leasing) awaitBlock(ctx context.Context, call *exact.Call, v exact.Verdict) exact.Verdict {
 	name := call.Policy.AccountName(call.Key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h := l.keys[name]
-	if h == nil || h.arrives == nil {
+	if h == nil {
 		return v
 	}
-	arrives := h.arrives
-	l.mu.Unlock()
-	select {
-	case <-arrives:
-	case <-ctx.Done():
+	if arrives := h.arrives; arrives != nil {
+		l.mu.Unlock()
+		select {
+		case <-arrives:
+		case <-ctx.Done():
+		}
+		l.mu.Lock()
 	}
-	l.mu.Lock()
-	if now := l.terms.Now(); ctx.Err() == nil && h.has(now, call) {
+	now := l.terms.Now()
+	if before, ok := l.counted(now, name, call); ok && before.Admitted {
+		return before
+	}
+	if ctx.Err() == nil && h.has(now, call) {
 		v = h.count(now, call)
 		l.keep(now, name, call, v)
 	}
 	return v
+}
+
+// counted returns what became of a call with the same ID, if there was one.
+func (l *leasing) counted(now time.Time, name string, call *exact.Call) (before exact.Verdict, ok bool) {
+	if call.ID == "" {
+		return before, false
+	}
+	before, ok = l.replies.Find(now, name, call.ID)
+	before.Replayed = ok
+	return before, ok
 }
 
 // same reports whether two receipts are of one charge.
@@ -212,8 +226,7 @@ func (l *leasing) settle(call *exact.Call, v exact.Verdict) exact.Verdict {
 	now, name := l.terms.Now(), call.Policy.AccountName(call.Key)
 	h := l.holder(now, name)
 	h.hear(now, v, call.Policy)
-	if before, ok := l.replies.Find(now, name, call.ID); ok && call.ID != "" {
-		before.Replayed = true
+	if before, ok := l.counted(now, name, call); ok {
 		return before
 	}
 	switch {
@@ -246,9 +259,9 @@ func (l *leasing) failed(name string, call *exact.Call, h *leaseholder, err erro
 	}
 }
 
-// mayComeBack reports whether somebody may hold a block that was refused to another.
+// mayComeBack reports whether a block may be held, or be on its way, of which a part comes back.
 func (l *leasing) mayComeBack(now time.Time, h *leaseholder, p *exact.Policy) bool {
-	return h.held(now, p) > 0 || l.terms.Instances > 1 && p.Plan().Tokens.Capacity()/(20*l.terms.Instances) >= 2
+	return h.arrives != nil || h.held(now, p) > 0 || l.terms.Instances > 1 && p.Plan().Tokens.Capacity()/(20*l.terms.Instances) >= 2
 }
 
 func (l *leasing) keep(now time.Time, name string, call *exact.Call, v exact.Verdict) {

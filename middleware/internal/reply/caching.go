@@ -110,6 +110,9 @@ func stored(name string, lines []string) bool {
 // ForbidStoring takes away what would be heard before a no-store in Cache-Control.
 // Some outer middleware sets it for all of a site, refusals among them.
 func ForbidStoring(h http.Header) {
+	if len(h) == 0 { // as nearly always: to begin a walk over a map costs
+		return
+	}
 	for name := range h {
 		if storing(name) {
 			delete(h, name)

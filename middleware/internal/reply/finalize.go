@@ -89,13 +89,17 @@ func (f *Fields) Lost(h http.Header) string {
 // stands reports whether h has the fields of f, and of all middlewares outside of it, as they were
 // set, and has nothing beside them that may have a shared cache store it.
 func (f *Fields) stands(h http.Header) bool {
-	if !f.original() {
+	n, kept := f.extent()
+	if !kept {
 		return false
 	}
-	var all said
 	others := len(h)
-	for i, set := range f.say(&all) {
+	for i := range n {
+		set := f.lines(i, kept)
 		if len(set) == 0 {
+			if i == Cache && (has(h, CacheControl) || has(h, expiresField)) {
+				return false
+			}
 			continue
 		}
 		if there := h[names[i]]; len(there) != len(set) || &there[0] != &set[0] { // ours, and not one that reads the same
@@ -108,9 +112,6 @@ func (f *Fields) stands(h http.Header) bool {
 			return false
 		}
 	}
-	if all[Cache] == nil && (has(h, CacheControl) || has(h, expiresField)) {
-		return false
-	}
 	return !heardFirst(h, others)
 }
 
@@ -119,10 +120,10 @@ func (f *Fields) stands(h http.Header) bool {
 // clears the map has not chosen anything, nor has a proxy; one that keeps its response
 // from shared caches has.
 func (f *Fields) restore(h http.Header) {
-	var all said
 	last := f.last()
-	for i, ours := range last.say(&all) {
-		name := names[i]
+	n, kept := last.extent()
+	for i, name := range names[:n] {
+		ours := last.lines(i, kept)
 		there := h[name]
 		switch {
 		case len(ours) == 0 || slices.Equal(there, ours):

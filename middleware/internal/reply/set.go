@@ -12,9 +12,10 @@ import (
 
 // Set puts the fields into h, in place of whatever stands there: for all middlewares of a stack.
 func (f *Fields) Set(h http.Header) {
-	var all said
 	last := f.last()
-	for i, ours := range last.say(&all) {
+	n, kept := last.extent()
+	for i := range n {
+		ours := last.lines(i, kept)
 		if i == Token && len(h[TokenField]) > 0 {
 			ours = beside(h[TokenField], ours)
 		}
@@ -73,11 +74,9 @@ func (f *Fields) precious() bool {
 // stays: it may be the handler's by now. So does Retry-After: only refusals have
 // one, and they are for nobody to cache.
 func (f *Fields) drop(h http.Header) {
-	var all said
 	last := f.last()
-	last.say(&all)
 	for i, name := range names {
-		if i != Cache && i != Retry && (i <= numFields+Degraded || all[i] != nil) {
+		if i != Cache && i != Retry && (i <= numFields+Degraded || last.lines(i, false) != nil) {
 			delete(h, name)
 		}
 	}
@@ -88,11 +87,10 @@ func (f *Fields) drop(h http.Header) {
 
 // takeOut takes our lines out of h, and no other's.
 func (f *Fields) takeOut(h http.Header) {
-	var all said
 	last := f.last()
-	for i, ours := range last.say(&all) {
-		for _, line := range ours {
-			replaceLine(h, names[i], line, "")
+	for i, name := range names {
+		for _, line := range last.lines(i, false) {
+			replaceLine(h, name, line, "")
 		}
 	}
 	for g := last; g != nil; g = g.outer {

@@ -41,27 +41,29 @@ func (f *Fields) original() bool {
 	return true
 }
 
-// say returns what f, and those outside of it, have to say in each field: in a list a line each, the
-// outermost first; of the rest, the innermost value stands. Of the fields that few decisions have there
-// is nothing where nobody has any. Nothing can be appended in place: a handler's Add must not reach the
+// lines returns what f, and those outside of it, have to say in a field: in a list a line each, the
+// outermost first; of the rest, the innermost value stands. Nothing can be appended in place: a handler's Add must not reach the
 // next value.
-func (f *Fields) say(all *said) [][]string {
-	n, kept := numFields, f.outer != nil && f.original()
-	for i := range listed {
-		all[i] = f.list(i, kept)
+func (f *Fields) lines(i int, kept bool) (lines []string) {
+	if i < listed {
+		return f.list(i, kept)
 	}
+	for g := f; g != nil && lines == nil; g = g.outer {
+		lines = g.current().line(i)
+	}
+	return lines
+}
+
+// extent returns how many fields f, and those outside of it, may have: of the fields that few decisions have there is nothing
+// where none has any. And it returns whether what is kept of the lists holds.
+func (f *Fields) extent() (n int, kept bool) {
+	n, kept = numFields, f.original()
 	for g := f; g != nil; g = g.outer {
-		v := g.current()
-		if v.More != nil {
-			n = len(all)
-		}
-		for i := listed; i < n; i++ {
-			if all[i] == nil {
-				all[i] = v.line(i)
-			}
+		if g.current().More != nil {
+			n = len(names)
 		}
 	}
-	return all[:n]
+	return n, kept
 }
 
 // list returns the lines of a list, by what is kept of it if that holds.

@@ -91,13 +91,17 @@ func (v *Values) value(i int) string {
 
 // line returns what is sent of a field; nothing fits behind it.
 func (v *Values) line(i int) []string {
-	switch {
-	case v.value(i) == "":
-		return nil
-	case i < numFields:
-		return v.Lines[i : i+1 : i+1]
+	lines := v.Lines[:]
+	if i >= numFields {
+		if v.More == nil {
+			return nil
+		}
+		lines, i = v.More[:], i-numFields
 	}
-	return v.More[i-numFields : i-numFields+1 : i-numFields+1]
+	if lines[i] == "" {
+		return nil
+	}
+	return lines[i : i+1 : i+1]
 }
 
 // Fields are the values of a decision among those of others. They do not change once
@@ -132,9 +136,6 @@ const usual = 4
 
 // Lists are the lines of a stack in the fields that are lists.
 type Lists [listed][usual]string
-
-// Said has room for the lines of all fields.
-type said [len(names)][]string
 
 // NoStore goes with every token: Set-Cookie alone does not keep a response out
 // of shared caches (RFC 9111 section 7.3).

@@ -4,6 +4,7 @@ package tallygrpc_test
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log"
 	"net"
@@ -64,7 +65,7 @@ func (l streamLimit) intercept(srv any, stream grpc.ServerStream, _ *grpc.Stream
 // Three messages a minute, over the streams of two servers that share a secret and no store.
 func Example_storeless() {
 	limits := storeless.Config{Policy: "talk", Limits: []storeless.Limit{{Quota: 3, Window: time.Minute}}}
-	codec, err := token.New(limits, [][]byte{[]byte("an example is no place for secrets")})
+	codec, err := token.New(limits, [][]byte{[]byte(rand.Text() + rand.Text())}) // a real one comes from where the program keeps such things
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tallystick/tallystick/proof/players"
+	"github.com/tallystick/tallystick/proof/fleet"
 )
 
 // A Client is what a client sees of one route of a fleet of real servers. It is a fleet to package attackers.
@@ -31,7 +31,7 @@ type Client struct {
 
 // An Answer is all of it.
 type Answer struct {
-	players.Answer
+	fleet.Answer
 	Trailer http.Header
 	Body    string
 }
@@ -40,21 +40,21 @@ type Answer struct {
 func (a Answer) String() string { return Told(a.Answer) }
 
 // Told says how an answer was decided.
-func Told(a players.Answer) string {
+func Told(a fleet.Answer) string {
 	return fmt.Sprintf("%d %s", a.Status, a.Header.Get(DecisionHeader))
 }
 
-// Instances implements [players.Fleet].
+// Instances implements [fleet.Fleet].
 func (c *Client) Instances() int { return c.Size() }
 
-// Fail implements [players.Fleet].
+// Fail implements [fleet.Fleet].
 func (c *Client) Fail(err error) {
 	if c.Failed != nil {
 		c.Failed(err)
 	}
 }
 
-// Together implements [players.Fleet].
+// Together implements [fleet.Fleet].
 func (c *Client) Together(n int, do func(i int)) {
 	var wg sync.WaitGroup
 	for i := range n {
@@ -63,11 +63,11 @@ func (c *Client) Together(n int, do func(i int)) {
 	wg.Wait()
 }
 
-// Ask implements [players.Fleet].
-func (c *Client) Ask(r players.Request) players.Answer { return c.Send(r, "").Answer }
+// Ask implements [fleet.Fleet].
+func (c *Client) Ask(r fleet.Request) fleet.Answer { return c.Send(r, "").Answer }
 
 // Send is Ask with a body, and all of the answer.
-func (c *Client) Send(r players.Request, body string) Answer {
+func (c *Client) Send(r fleet.Request, body string) Answer {
 	a, err := c.Try(c.Ctx, r, strings.NewReader(body))
 	if err != nil {
 		c.Fail(err)
@@ -76,12 +76,12 @@ func (c *Client) Send(r players.Request, body string) Answer {
 }
 
 // Try is Send for those who expect that it fails.
-func (c *Client) Try(ctx context.Context, r players.Request, body io.Reader) (Answer, error) {
+func (c *Client) Try(ctx context.Context, r fleet.Request, body io.Reader) (Answer, error) {
 	return c.Do(ctx, r, c.At(r.To)+"/"+c.Policy+r.Path, body)
 }
 
 // Do is Try with any URL.
-func (c *Client) Do(ctx context.Context, r players.Request, url string, body io.Reader) (a Answer, err error) {
+func (c *Client) Do(ctx context.Context, r fleet.Request, url string, body io.Reader) (a Answer, err error) {
 	if r.Method == "" {
 		r.Method = http.MethodPost
 	}
@@ -107,7 +107,7 @@ func (c *Client) Do(ctx context.Context, r players.Request, url string, body io.
 		from = io.TeeReader(from, sipping{})
 	}
 	text, err := io.ReadAll(from)
-	return Answer{players.Answer{Status: resp.StatusCode, Header: resp.Header}, resp.Trailer, string(text)}, err
+	return Answer{fleet.Answer{Status: resp.StatusCode, Header: resp.Header}, resp.Trailer, string(text)}, err
 }
 
 // sipping takes its time.

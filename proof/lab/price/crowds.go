@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/tallystick/tallystick/internal/sale"
-	"github.com/tallystick/tallystick/middleware"
 )
 
 // A crowd is honest clients that are behind one address, and all want in.
@@ -31,37 +30,28 @@ var crowds = []crowd{
 	{name: "the same, on the third day", people: 1200, within: day, days: 3},
 }
 
-// A balancer says where requests of newcomers go, of n instances.
-type balancer func(r *rand.Rand, n int) func(*newcomer) int
+// A balancer says where a request of a newcomer goes, of n instances.
+type balancer func(r *rand.Rand, n int, c *newcomer) int
 
-func byChance(r *rand.Rand, n int) func(*newcomer) int {
-	return func(*newcomer) int { return r.IntN(n) }
-}
+func byChance(r *rand.Rand, n int, _ *newcomer) int { return r.IntN(n) }
 
 // byCookie keeps each client where it came first.
-func byCookie(_ *rand.Rand, n int) func(*newcomer) int {
-	return func(c *newcomer) int { return c.at % n }
-}
+func byCookie(_ *rand.Rand, n int, c *newcomer) int { return c.at % n }
 
 // byAddress keeps all of an address on one.
-func byAddress(*rand.Rand, int) func(*newcomer) int { return func(*newcomer) int { return 0 } }
+func byAddress(*rand.Rand, int, *newcomer) int { return 0 }
 
-// A fleet is instances with a price each, and their balancer.
-type fleet struct {
+// Servers are instances that sell by a tariff, and their balancer.
+type servers struct {
 	instances int
 	balance   balancer
 	tariff    sale.Tariff
-	real      bool // the middleware, in place of its prices alone
 }
 
-// counters opens the instances.
-func (f *fleet) counters() (all []counter) {
+// opened are stalls with the prices of the servers alone. A test holds that crowds meet the same at instances of the middleware.
+func (f *servers) opened() (all []counter) {
 	for range f.instances {
-		if f.real {
-			all = append(all, openTill(middleware.Challenge{Work: f.tariff.Work, Crowd: f.tariff.Crowd, SalesPerHour: f.tariff.SalesPerHour}))
-		} else {
-			all = append(all, open(f.tariff, few))
-		}
+		all = append(all, open(f.tariff, few))
 	}
 	return all
 }
@@ -83,21 +73,18 @@ func (w welcome) String() string {
 	return fmt.Sprintf("%d %%, %.1f W", w.percent, float64(w.median)/work)
 }
 
-// meets has a crowd come to a fleet.
-func (c crowd) meets(f fleet) welcome {
+// meets has a crowd come to servers, which are opened anew for each seed.
+func (c crowd) meets(f servers, opened func() []counter) welcome {
 	var worked []int64
 	for _, seed := range crowdSeeds {
 		r := rand.New(rand.NewPCG(seed, uint64(c.people)))
-		s := &street{counters: f.counters(), to: f.balance(r, f.instances), random: r, patience: patience}
+		s := &street{counters: opened(), balance: f.balance, random: r, patience: patience}
 		days := max(1, c.days)
 		for d := range days {
 			for range c.people {
 				n := newcomer{arrives: int64(d)*c.within + r.Int64N(c.within), kind: r.IntN(2), at: r.IntN(1 << 20)}
 				if c.phonesOnly {
 					n.kind = phone
-				}
-				if !f.real {
-					n.buyers = s.counters[0].(*stall).v4(0) // a memory has a seed of its own
 				}
 				s.list = append(s.list, n)
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -25,7 +26,8 @@ func TestCrowdsGetIn(t *testing.T) {
 					if kit.Brief() && (c.people > 600 || n == 3) {
 						continue
 					}
-					got := c.meets(fleet{n, balance, usual, false})
+					f := servers{n, balance, usual}
+					got := c.meets(f, f.opened)
 					require.GreaterOrEqual(t, got.percent, percent, "%s, N = %d, %s", c.name, n, name)
 					require.Less(t, float64(got.median), median*work, "%s, N = %d, %s", c.name, n, name)
 				}
@@ -37,26 +39,34 @@ func TestCrowdsGetIn(t *testing.T) {
 // Day after day no more get in than what leaks of the price in a day.
 func TestCarriersGetInAsItLeaks(t *testing.T) {
 	third := crowds[5]
-	got := third.meets(fleet{1, byAddress, usual, false})
+	f := servers{1, byAddress, usual}
+	got := third.meets(f, f.opened)
 	require.InDelta(t, 100*24*32/third.people, got.percent, 2)
 }
 
-// What crowds meet at the prices alone, they meet at the middleware.
+// What crowds meet at the prices alone, they meet at the middleware: with all crowds, in long runs.
 func TestCrowdsMeetTheSamePrices(t *testing.T) {
-	for i, c := range crowds[:4] {
-		if kit.Brief() && i > 2 {
+	for i, c := range crowds {
+		if kit.Brief() && i > 2 || !kit.Long() && i > 3 {
 			continue
 		}
-		for _, f := range []fleet{{1, byAddress, small, false}, {1, byAddress, usual, false}, {3, byChance, usual, false}, {10, byCookie, usual, false}} {
-			prices := c.meets(f)
-			f.real = true
-			require.Equal(t, prices.String(), c.meets(f).String(), fmt.Sprint(c.name, " ", f.instances))
+		fleets := []servers{{1, byAddress, small}, {1, byAddress, usual}, {3, byChance, usual}, {10, byCookie, usual}}
+		if kit.Long() {
+			fleets = append(fleets, servers{3, byChance, small}, servers{3, byCookie, small}, servers{3, byCookie, usual}, servers{10, byChance, small}, servers{10, byChance, usual}, servers{10, byCookie, small})
+		}
+		for _, c.phonesOnly = range []bool{false, true} {
+			for _, f := range fleets {
+				tills := func() []counter {
+					return openTills(f.instances, middleware.Challenge{Work: f.tariff.Work, Crowd: f.tariff.Crowd, SalesPerHour: f.tariff.SalesPerHour})
+				}
+				require.Equal(t, c.meets(f, f.opened).String(), c.meets(f, tills).String(), fmt.Sprint(c.name, " ", f.instances))
+			}
 		}
 	}
 }
 
 // Of all that one balancer sends to one instance, the others sell nothing: it is the only one.
 func TestByAddressIsOne(t *testing.T) {
-	school := crowds[2]
-	require.Equal(t, school.meets(fleet{1, byCookie, small, false}), school.meets(fleet{10, byAddress, small, false}))
+	school, one, ten := crowds[2], servers{1, byCookie, small}, servers{10, byAddress, small}
+	require.Equal(t, school.meets(one, one.opened), school.meets(ten, ten.opened))
 }

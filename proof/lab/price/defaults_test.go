@@ -3,7 +3,6 @@
 package price
 
 import (
-	"net/http"
 	"testing"
 	"time"
 
@@ -11,20 +10,26 @@ import (
 
 	"github.com/tallystick/tallystick/internal/sale"
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/middlewaretest"
+	"github.com/tallystick/tallystick/proof/fleet"
+	"github.com/tallystick/tallystick/proof/players"
 )
 
 // priceAt is what a newcomer from there is asked for.
-func priceAt(t *testing.T, c *till, peer string) int64 {
-	offered := offerIn(c.ask(http.MethodPost, "", peer, ""))
-	require.NotZero(t, offered.work)
-	return offered.work
+func priceAt(t *testing.T, c *players.Attacker, peer string) int64 {
+	offered, ok := c.Ask(fleet.Request{From: peer}).Challenge()
+	require.True(t, ok)
+	return int64(offered.Work)
+}
+
+// sellerOf is a client of one till.
+func sellerOf(c middleware.Challenge) *players.Attacker {
+	return &players.Attacker{Fleet: openTills(1, c)[0].(*till).Moved}
 }
 
 // What is simulated is what users get: the middleware with its defaults asks newcomers for what
 // a stall of the simulation does, whoever has bought before, and when.
 func TestDefaultsAreTheMiddlewares(t *testing.T) {
-	require.EqualValues(t, work, priceAt(t, openTill(middleware.Challenge{}), "192.0.2.1:1"))
+	require.EqualValues(t, work, priceAt(t, sellerOf(middleware.Challenge{}), "192.0.2.1:1"))
 
 	const cheap = work / 64 // so that the test does not compute for long
 	type visitor struct {
@@ -44,7 +49,7 @@ func TestDefaultsAreTheMiddlewares(t *testing.T) {
 			v6("[2001:db8:0:201::1]:1", 0x201)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, s := openTill(middleware.Challenge{Work: cheap}), open(usual, few)
+			c, s := sellerOf(middleware.Challenge{Work: cheap}), open(usual, few)
 			now, buyer := int64(0), scene.visitors[0]
 			same := func(when string) {
 				for _, v := range scene.visitors {
@@ -53,14 +58,14 @@ func TestDefaultsAreTheMiddlewares(t *testing.T) {
 			}
 			for range scene.sales {
 				same("while it buys")
-				proof := middlewaretest.Prove(t, c.ask(http.MethodPost, "", buyer.peer, ""))
-				require.Equal(t, http.StatusNotFound, c.ask(http.MethodPost, "", buyer.peer, proof).StatusCode, "served by the handler")
+				proof := c.Solve(c.Ask(fleet.Request{From: buyer.peer}))
+				require.True(t, c.Ask(fleet.Request{From: buyer.peer, Proof: proof}).Admitted())
 				require.True(t, s.redeem(now, buyer.buyers(s), s.price(now, buyer.buyers(s))))
 			}
 			same("after it has bought")
 			for range 3 {
 				now += 5 * minute
-				c.now = c.now.Add(5 * time.Minute)
+				c.Fleet.(*fleet.Moved).Advance(5 * time.Minute)
 				same("later")
 			}
 		})

@@ -29,9 +29,9 @@ var rates = [2]int64{4_000_000, 700_000}
 type newcomer struct {
 	arrives int64
 	kind    int
-	buyers  []sale.Buyer
-	at      int   // the instance that its balancer keeps it on
-	worked  int64 // hashes, for a tally or in vain
+	buyers  []sale.Buyer // nil: the one address
+	at      int          // the instance that its balancer keeps it on
+	worked  int64        // hashes, for a tally or in vain
 	in      bool
 }
 
@@ -83,8 +83,8 @@ func earlier(a, b attempt) int { return cmp.Or(cmp.Compare(a.now, b.now), cmp.Co
 // A street is the counters of a site, the newcomers that come to them, and at most one attacker.
 type street struct {
 	counters []counter
-	to       func(n *newcomer) int // the counter to which its balancer sends a request; nil: there is one
-	stall    *stall                // the attacker's
+	balance  balancer // nil: there is one counter
+	stall    *stall   // the attacker's
 	random   *rand.Rand
 	list     []newcomer
 	patience int64
@@ -150,13 +150,13 @@ const mostWork = 1 << 28
 // has a higher price refuses it, and its refusal has the next challenge.
 func (s *street) serve(a attempt) {
 	n, i := &s.list[a.who], 0
-	if s.to != nil {
-		i = s.to(n)
+	if s.balance != nil {
+		i = s.balance(s.random, len(s.counters), n)
 	}
 	if a.work > 0 {
-		n.in, a.offer = s.counters[i].sells(a.now, n.buyers, a.offer)
+		n.in, a.offer = s.counters[i].sells(a.now, n, a.offer)
 	} else {
-		a.offer = s.counters[i].offers(a.now, n.buyers)
+		a.offer = s.counters[i].offers(a.now, n)
 	}
 	if n.in {
 		if n.arrives >= day {

@@ -12,9 +12,10 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/sale"
+	"github.com/tallystick/tallystick/proof/fleet"
 )
 
-// Time in a simulation is counted in milliseconds from the opening, and work in hashes.
+// Time in a simulation is counted in milliseconds from midnight, and work in hashes.
 const (
 	second = int64(1000)
 	minute = 60 * second
@@ -22,9 +23,7 @@ const (
 	day    = 24 * hour
 )
 
-var opening = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-
-func at(now int64) time.Time { return opening.Add(time.Duration(now) * time.Millisecond) }
+func at(now int64) time.Time { return fleet.Midnight.Add(time.Duration(now) * time.Millisecond) }
 
 const (
 	work     = 1 << 18   // the defaults of middleware.Challenge:
@@ -38,16 +37,16 @@ const (
 // An offer is what a challenge asks for. The zero one is none.
 type offer struct {
 	work      int64
-	challenge string // of a till
+	challenge string // of the middleware
 }
 
-// A counter is where newcomers buy: a stall, or a till.
+// A counter is where newcomers buy: a stall, or in tests an instance of the middleware.
 type counter interface {
 	// offers returns what is asked for at this moment.
-	offers(now int64, buyers []sale.Buyer) offer
+	offers(now int64, n *newcomer) offer
 
 	// sells says whether the work that was asked for opens a tally, and if not what is asked for now.
-	sells(now int64, buyers []sale.Buyer, o offer) (bool, offer)
+	sells(now int64, n *newcomer, o offer) (bool, offer)
 }
 
 // A stall is one instance that sells tallies: the real memory and the real prices.
@@ -92,15 +91,21 @@ func (s *stall) redeem(now int64, buyers []sale.Buyer, work int64) bool {
 	return sale.Granted
 }
 
-func (s *stall) offers(now int64, buyers []sale.Buyer) offer {
-	return offer{work: s.price(now, buyers)}
+// of is what a newcomer is to this memory.
+func (s *stall) of(n *newcomer) []sale.Buyer {
+	if n.buyers == nil {
+		return s.v4(0)
+	}
+	return n.buyers
 }
 
-func (s *stall) sells(now int64, buyers []sale.Buyer, o offer) (bool, offer) {
-	if s.redeem(now, buyers, o.work) {
+func (s *stall) offers(now int64, n *newcomer) offer { return offer{work: s.price(now, s.of(n))} }
+
+func (s *stall) sells(now int64, n *newcomer, o offer) (bool, offer) {
+	if s.redeem(now, s.of(n), o.work) {
 		return true, offer{}
 	}
-	return false, s.offers(now, buyers)
+	return false, s.offers(now, n)
 }
 
 // v4 is an address without networks.

@@ -162,10 +162,8 @@ func carriersTable() pages.Made {
 	return t
 }
 
-// crowdsTable: what crowds meet, at instances that are the middleware.
-func crowdsTable() pages.Made { return crowdsOf(true) }
-
-func crowdsOf(real bool) pages.Made {
+// crowdsTable: what crowds meet.
+func crowdsTable() pages.Made {
 	t := table("crowds", "behind one address", "who", "`Crowd`", "one instance, or any by address", "3, by chance", "3, by cookie", "10, by chance", "10, by cookie")
 	for _, c := range crowds {
 		for _, phonesOnly := range []bool{true, false} {
@@ -174,9 +172,9 @@ func crowdsOf(real bool) pages.Made {
 			for _, tariff := range []sale.Tariff{small, usual} {
 				t.Add(c.people <= 40, func() []any {
 					who := map[bool]string{true: "phones", false: "half phones"}[c.phonesOnly]
-					cells := []any{c.name, who, tariff.Crowd, c.meets(fleet{1, byAddress, tariff, real})}
-					for _, n := range []int{3, 10} {
-						cells = append(cells, c.meets(fleet{n, byChance, tariff, real}), c.meets(fleet{n, byCookie, tariff, real}))
+					cells := []any{c.name, who, tariff.Crowd}
+					for _, f := range []servers{{1, byAddress, tariff}, {3, byChance, tariff}, {3, byCookie, tariff}, {10, byChance, tariff}, {10, byCookie, tariff}} {
+						cells = append(cells, c.meets(f, f.opened))
 					}
 					return cells
 				})

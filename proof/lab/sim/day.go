@@ -9,7 +9,10 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/pages"
+	"github.com/tallystick/tallystick/proof/rows"
+	"github.com/tallystick/tallystick/proof/truth"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -68,14 +71,14 @@ func (d *traffic) play(r *rand.Rand) (t toll) {
 	for i := range visitors {
 		visitors[i].key = limiter.Key(r.Uint64())
 	}
-	fleet := make([]*limiter.Memory, d.instances)
+	all := make([]*limiter.Memory, d.instances)
 	offsets := make([]time.Duration, d.instances)
 	start := func(i int) {
-		if fleet[i] != nil {
-			n, _ := fleet[i].Inherited()
+		if all[i] != nil {
+			n, _ := all[i].Inherited()
 			t.began += n
 		}
-		fleet[i] = limiter.NewMemory(d.room, policies[0].Len())
+		all[i] = limiter.NewMemory(d.room, policies[0].Len())
 		if d.skew > 0 {
 			offsets[i] = time.Duration(r.Int64N(int64(2*d.skew))) - d.skew
 		}
@@ -92,7 +95,7 @@ func (d *traffic) play(r *rand.Rand) (t toll) {
 	}
 	for at := begins; at < 24*time.Hour; at += step {
 		if at == 0 && at > begins { // the days before have filled the memory
-			n, _ := fleet[0].Inherited()
+			n, _ := all[0].Inherited()
 			t = toll{starts: t.starts, began: -n} // and the end adds all
 		}
 		want := d.instances
@@ -118,17 +121,17 @@ func (d *traffic) play(r *rand.Rand) (t toll) {
 			n, who = len(here), func(k int) int { return here[k] }
 		}
 		for k := range n {
-			now := opening.Add(noon + at + step*time.Duration(k)/time.Duration(n))
+			now := fleet.Midnight.Add(noon + at + step*time.Duration(k)/time.Duration(n))
 			id := who(k)
 			i := r.IntN(live)
 			tier := id / 10 % 10 / 9
-			d.ask(&t, policies[tier], d.tiers[tier], fleet[i], &visitors[id], id, now, now.Add(offsets[i]))
+			d.ask(&t, policies[tier], d.tiers[tier], all[i], &visitors[id], id, now, now.Add(offsets[i]))
 		}
 		if at%time.Hour == 0 {
-			t.fullest = max(t.fullest, fleet[0].Fill(opening.Add(noon+at)))
+			t.fullest = max(t.fullest, all[0].Fill(fleet.Midnight.Add(noon+at)))
 		}
 	}
-	for _, m := range fleet {
+	for _, m := range all {
 		if m != nil { // it was needed
 			n, _ := m.Inherited()
 			t.began += n
@@ -175,6 +178,43 @@ func (d *traffic) ask(t *toll, p *limiter.Policy, limits []storeless.Limit, m *l
 	}
 }
 
+// A mark is what one client was ever admitted, as one limit sees it, by package truth.
+type mark struct {
+	at        int64 // of windows the number of the last, of buckets when it is empty again, in µs
+	cur, prev int32
+}
+
+// room says whether one more may pass a limit at a time.
+func (m *mark) room(l *storeless.Limit, now time.Time) bool {
+	us, w := now.UnixMicro(), l.Window.Microseconds()
+	if l.Algorithm == storeless.TokenBucket {
+		return truth.Bucket{Quota: l.Quota, Window: w, Burst: l.Burst}.Fits(m.at-us, 1)
+	}
+	m.roll(us / w)
+	return truth.Window{Quota: l.Quota, Length: w}.Fits(us%w, int64(m.prev), int64(m.cur), 1)
+}
+
+// count counts one that has passed.
+func (m *mark) count(l *storeless.Limit, now time.Time) {
+	us, w := now.UnixMicro(), l.Window.Microseconds()
+	if l.Algorithm == storeless.TokenBucket {
+		m.at = max(m.at, us) + truth.Bucket{Quota: l.Quota, Window: w}.Interval()
+		return
+	}
+	m.roll(us / w)
+	m.cur++
+}
+
+func (m *mark) roll(window int64) {
+	switch {
+	case window == m.at+1:
+		m.prev, m.cur = m.cur, 0
+	case window > m.at+1:
+		m.prev, m.cur = 0, 0
+	}
+	m.at = window
+}
+
 // twoLimits are tiers by the minute and by the day.
 func twoLimits() [2][]storeless.Limit {
 	const aDay = 24 * time.Hour
@@ -216,13 +256,13 @@ func days() []traffic {
 }
 
 // dayTable: a day of a million clients.
-func dayTable(o Options) pages.Made {
+func dayTable(s rows.Seed) pages.Made {
 	t := table("day", "instances", "requests", "admitted", "refused under the limit", "admitted over it, echoing", "most of one that echoes, in a minute", "in a day",
 		"of one that drops, in a minute", "in a day", "cells in use", "newcomers that begin with a count")
 	t.Alone = true
 	for _, d := range days() {
 		t.Add(false, func() []any {
-			r := d.play(o.random(d.name))
+			r := d.play(s.Random(d.name))
 			return []any{
 				d.name, r.requests, r.admitted, r.early, r.late, quotas(r.most[0][0]), quotas(r.most[0][1]), quotas(r.most[1][0]), quotas(r.most[1][1]),
 				fmt.Sprintf("%.0f %%", 100*r.fullest), int64(r.began),

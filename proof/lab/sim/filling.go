@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/pages"
+	"github.com/tallystick/tallystick/proof/rows"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -29,7 +31,7 @@ const eachAdmitted = 2
 // nothing. It returns the share of cells in use then, of newcomers the share that begins with a count, and
 // what these begin with on average.
 func filled(r *rand.Rand, room, clients int, ipv6 bool) (fill, began, counts float64) {
-	p := compiled(storeless.Limit{Quota: attacked, Window: time.Hour})
+	p := compiled(storeless.Limit{Quota: rows.Quota, Window: time.Hour})
 	wide := [2]*limiter.Policy{p.Scale(8), p.Scale(64)}
 	m := limiter.NewMemory(room, 1)
 	newcomer := func() limiter.Candidate {
@@ -45,14 +47,14 @@ func filled(r *rand.Rand, room, clients int, ipv6 bool) (fill, began, counts flo
 	for range clients {
 		c := newcomer()
 		for range eachAdmitted {
-			c.Shown, _ = m.Take(opening, p, &c, 1)
+			c.Shown, _ = m.Take(fleet.Midnight, p, &c, 1)
 		}
 	}
-	fill = m.Fill(opening)
+	fill = m.Fill(fleet.Midnight)
 	const newcomers = 20_000
 	for range newcomers {
 		c := newcomer()
-		if v := m.Peek(opening, p, &c, 1); v.Inherited > 0 {
+		if v := m.Peek(fleet.Midnight, p, &c, 1); v.Inherited > 0 {
 			began++
 			counts += float64(v.Inherited)
 		}
@@ -61,7 +63,7 @@ func filled(r *rand.Rand, room, clients int, ipv6 bool) (fill, began, counts flo
 }
 
 // fillingTable: how many clients a memory is good for.
-func fillingTable(o Options) pages.Made {
+func fillingTable(s rows.Seed) pages.Made {
 	t := table("filling", "clients at once, of `MaxClients`")
 	for _, kind := range []string{"IPv4", "IPv6"} {
 		t.Head = append(t.Head, kind+": cells in use", "newcomers that begin with a count", "of how many")
@@ -71,7 +73,7 @@ func fillingTable(o Options) pages.Made {
 			cells := []any{fmt.Sprintf("%d %%", part)}
 			for _, ipv6 := range []bool{false, true} {
 				const room = 1 << 14
-				fill, began, counts := filled(o.random(fmt.Sprint("filling", part, ipv6)), room, room*part/100, ipv6)
+				fill, began, counts := filled(s.Random(fmt.Sprint("filling", part, ipv6)), room, room*part/100, ipv6)
 				cells = append(cells, fmt.Sprintf("%.0f %%", 100*fill), fmt.Sprintf("%.1f %%", 100*began), fmt.Sprintf("%.1f", counts))
 			}
 			return cells

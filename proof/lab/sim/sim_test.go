@@ -17,39 +17,21 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/pages"
-	"github.com/tallystick/tallystick/proof/players"
+	"github.com/tallystick/tallystick/proof/rows"
 )
 
 // seeds are others than that of the tables: what holds for all must hold for these.
-func seeds() []Options {
+func seeds() []rows.Seed {
 	if kit.Brief() {
-		return []Options{{Seed: 100}}
+		return []rows.Seed{100}
 	}
-	return []Options{{Seed: 100}, {Seed: 101}, {Seed: 102}}
-}
-
-// What stands in the page as a bound is one: no attacker gets more.
-func TestNoBoundIsExceeded(t *testing.T) {
-	for _, o := range seeds() {
-		for _, a := range attacks() {
-			sizes := []int{1, 2, 7}
-			if kit.Brief() && kit.Race {
-				sizes = sizes[1:2]
-			}
-			for _, n := range sizes {
-				for _, starts := range []int{0, n} {
-					got := a.played(o, n, starts)
-					require.LessOrEqual(t, got.admitted, got.bound, "%s: N = %d, C = %d", a.client, n, starts)
-					require.Positive(t, got.admitted)
-				}
-			}
-		}
-	}
+	return []rows.Seed{100, 101, 102}
 }
 
 // fit is how many tallies n instances sell at once for so many W, from a crowd of each on: the first 7/8 of a crowd cost
 // W each, the next what the first one has made of the price, up to twice as much, and so on.
-func fit(n int, budget float64) float64 {
+func fit(n int64, budget float64) float64 {
+	const crowd = rows.Crowd
 	const first, doubled = crowd*7/8 + 1, 1.5 * crowd * (1 + 1./(3*crowd)) // W: a crowd while the price goes from 1 to 2
 	return float64(n) * (first + crowd*math.Log2(1+(budget/float64(n)-first)/doubled))
 }
@@ -57,16 +39,16 @@ func fit(n int, budget float64) float64 {
 // An attacker that buys as well as it can gets no more than the formula of the page, and what
 // the fit says.
 func TestYieldOfWork(t *testing.T) {
-	o := seeds()[0]
-	for _, n := range []int{1, 3, 10} {
+	for _, n := range []int64{1, 3, 10} {
 		for _, budget := range []int64{1, 8, 100, 400} {
-			for _, p := range places {
-				h := harvested(o, n, p, budget*unit, 0)
-				name := fmt.Sprint("N = ", n, ", ", budget, " W", p.name)
-				require.LessOrEqual(t, h.Spent, budget*unit, name)
-				require.LessOrEqual(t, h.Bought, p.mostTallies(n, float64(budget)), name)
-				require.LessOrEqual(t, h.Admitted, p.nothing(n)+h.Bought*int64(n)*attacked, name)
-				if p.crowds == 1 && budget >= int64(n*crowd) {
+			for _, p := range rows.Places {
+				h := harvested(seeds()[0], n, p, budget*rows.W)
+				tallies, _ := most(n, p, budget*rows.W)
+				name := fmt.Sprint("N = ", n, ", ", budget, " W", p.Name)
+				require.LessOrEqual(t, h.Spent, budget*rows.W, name)
+				require.LessOrEqual(t, h.Bought, tallies, name)
+				require.LessOrEqual(t, h.Admitted, n*(p.Quotas+h.Bought)*rows.Quota, name)
+				if p.Crowds == 1 && budget >= n*rows.Crowd {
 					require.InDelta(t, fit(n, float64(budget)), h.Bought, 0.03*float64(h.Bought)+1, name)
 				}
 			}
@@ -77,32 +59,6 @@ func TestYieldOfWork(t *testing.T) {
 	}
 }
 
-// A row of the table of bounds is simulated if there is an attacker for it, or it is one of
-// the places of the yield.
-func TestSimulatedRowsArePlayed(t *testing.T) {
-	played := map[int]bool{8: true}
-	require.Equal(t, "the same, and works", rows()[8].client)
-	for _, a := range attacks() {
-		played[a.row] = true
-	}
-	for i, b := range rows() {
-		require.Equal(t, played[i], b.also.simulated, b.client)
-	}
-}
-
-// A request that stands for many is worth as many.
-func TestBulkIsWorthAsMuch(t *testing.T) {
-	for _, used := range []int{0, 1, 37, 99, 100} {
-		s := site{Limits: perMinute(attacked), Cost: costOf}
-		one, many := newFleet(Options{}, "a", 1, s).attacker(v4(0)), newFleet(Options{}, "a", 1, s).attacker(v4(0))
-		for range used {
-			require.True(t, one.Ask(players.Request{}).Admitted() && many.Ask(players.Request{}).Admitted())
-		}
-		require.EqualValues(t, attacked-used, one.Drain(players.Request{}))
-		require.EqualValues(t, attacked-used, many.Drain(players.Request{Cost: attacked}))
-	}
-}
-
 // No honest client that has a tally under its limit is refused, whatever its balancer does.
 func TestNobodyIsRefusedEarly(t *testing.T) {
 	for _, o := range seeds() {
@@ -110,13 +66,13 @@ func TestNobodyIsRefusedEarly(t *testing.T) {
 			if s.clients > 20 && kit.Brief() {
 				continue
 			}
-			p := s.played(o, attacked)
-			require.Zero(t, p.early, s.name)
+			f := s.played(o).fared()
+			require.Zero(t, f.Early, s.name)
 			if s.clients <= 200 {
-				require.Equal(t, p.requests, p.admitted, s.name)
-				require.LessOrEqual(t, p.proofs, int64(len(p.all)), s.name)
+				require.Equal(t, f.Requests, f.Admitted, s.name)
+				require.LessOrEqual(t, f.Proofs, int64(s.clients), s.name)
 			}
-			require.EqualValues(t, s.clients*s.each, p.requests, s.name)
+			require.EqualValues(t, s.clients*s.each, f.Requests, s.name)
 		}
 	}
 }
@@ -124,11 +80,12 @@ func TestNobodyIsRefusedEarly(t *testing.T) {
 // What a neighbour does with its work changes nothing for those that have paid.
 func TestNeighboursDoNotNotice(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
-		alone, g := grieved(seeds()[0], mode, 0), grieved(seeds()[0], mode, 20)
-		require.Equal(t, g.requests, g.admitted)
-		require.Zero(t, g.early)
-		require.Equal(t, alone.proofs, g.proofs)
-		require.Greater(t, g.newcomer, int64(unit), "and a newcomer pays more than the first")
+		alone, _ := grieved(seeds()[0], mode, 0)
+		f, newcomer := grieved(seeds()[0], mode, 20)
+		require.Equal(t, f.Requests, f.Admitted)
+		require.Zero(t, f.Early)
+		require.Equal(t, alone.Proofs, f.Proofs)
+		require.Greater(t, newcomer, int64(rows.W), "and a newcomer pays more than the first")
 	}
 }
 
@@ -148,7 +105,7 @@ func TestDays(t *testing.T) {
 		for _, clients := range []int{4, 100} {
 			name := fmt.Sprint(d.name, ", ", clients, " clients")
 			d.clients = clients
-			r := d.play(seeds()[0].random(name))
+			r := d.play(seeds()[0].Random(name))
 			require.InDelta(t, d.requests, r.requests, 0.02*float64(d.requests), name)
 			require.Zero(t, r.began, "%s: the memory is large enough", name)
 			require.Greater(t, r.admitted, r.requests/50, name)
@@ -170,7 +127,7 @@ func TestDays(t *testing.T) {
 				}
 				require.LessOrEqual(t, r.most[0][limit], most/float64(max(l.Quota, l.Burst)), name)
 			}
-			require.Equal(t, r, d.play(seeds()[0].random(name)), "the same seed, the same day")
+			require.Equal(t, r, d.play(seeds()[0].Random(name)), "the same seed, the same day")
 		}
 	}
 }
@@ -191,7 +148,7 @@ func TestDaysOfAFullMemory(t *testing.T) {
 		parts = append(parts, fmt.Sprintf("%.2g %%", 100*refused))
 
 		d.room, d.clients, d.requests = d.room/16, d.clients/16, d.requests/16
-		r := d.play(seeds()[0].random(d.name))
+		r := d.play(seeds()[0].Random(d.name))
 		require.InDelta(t, d.requests, r.requests, 0.02*float64(d.requests), d.name)
 		require.Greater(t, r.began, uint64(d.clients/2), "%s: the memory is full", d.name)
 		require.InDelta(t, refused, float64(r.early)/float64(r.requests), 0.005, d.name)

@@ -18,7 +18,7 @@ import (
 //
 // The secrets of the instances come from a seed as well.
 func TestPrintedTables(t *testing.T) {
-	for _, table := range Tables(Options{Seed: Seed}) {
+	for _, table := range Tables(Seed) {
 		t.Run(table.Page+" "+table.Name, func(t *testing.T) {
 			made := 0
 			require.NoError(t, table.Compare("../../..", func(i int) bool {
@@ -26,7 +26,7 @@ func TestPrintedTables(t *testing.T) {
 					return false
 				}
 				made++
-				cryptotest.SetGlobalRandom(t, Seed)
+				cryptotest.SetGlobalRandom(t, uint64(Seed))
 				return true
 			}))
 		})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/lab/instance"
 	"github.com/tallystick/tallystick/proof/players"
 )
@@ -46,7 +47,7 @@ func (v *villains) run(ctx context.Context, w *world, t turn, wg *sync.WaitGroup
 	wg.Go(v.forker.Fork)
 	wg.Go(v.fixed.Fork)
 	wg.Go(v.bucket.Drop)
-	wg.Go(func() { v.guesser.everywhere(players.Request{Fields: []string{instance.Wrong, "1"}}) })
+	wg.Go(func() { v.guesser.everywhere(fleet.Request{Fields: []string{instance.Wrong, "1"}}) })
 	wg.Go(v.keep)
 	wg.Go(func() { v.farm(t) })
 	v.turns++
@@ -64,7 +65,7 @@ func (v *villains) run(ctx context.Context, w *world, t turn, wg *sync.WaitGroup
 }
 
 // everywhere shows something to every instance.
-func (c *caller) everywhere(r players.Request) {
+func (c *caller) everywhere(r fleet.Request) {
 	c.Together(instances, func(i int) {
 		r := r
 		r.To = i
@@ -75,7 +76,7 @@ func (c *caller) everywhere(r players.Request) {
 // keep fills in a form that a refusal has to keep.
 func (v *villains) keep() {
 	for i := range 2 * instances {
-		v.keeper.eyes.send(players.Request{To: i, From: v.keeper.From[0], Fields: []string{
+		v.keeper.eyes.send(fleet.Request{To: i, From: v.keeper.From[0], Fields: []string{
 			"Accept", "text/html", "Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "same-origin",
 		}}, "text="+strings.Repeat("%22", 20_000))
 	}
@@ -85,7 +86,7 @@ func (v *villains) keep() {
 func (c *caller) hammer(each int) {
 	c.Together(instances, func(i int) {
 		for range each {
-			c.Ask(players.Request{To: i})
+			c.Ask(fleet.Request{To: i})
 		}
 	})
 }
@@ -99,7 +100,7 @@ func (v *villains) farm(t turn) {
 		}
 	}
 	for _, own := range v.owned {
-		v.farmer.everywhere(players.Request{Tokens: []string{own}})
+		v.farmer.everywhere(fleet.Request{Tokens: []string{own}})
 	}
 }
 
@@ -169,7 +170,7 @@ func (w *world) wander(ctx context.Context, seed uint64) {
 	for ctx.Err() == nil {
 		i := r.IntN(len(all))
 		w.hold.RLock()
-		t := all[i].Ask(players.Request{To: r.IntN(instances), Tokens: []string{tokens[i][r.IntN(4)]}}).Token()
+		t := all[i].Ask(fleet.Request{To: r.IntN(instances), Tokens: []string{tokens[i][r.IntN(4)]}}).Token()
 		w.hold.RUnlock()
 		if t != "" {
 			tokens[i][r.IntN(4)] = t
@@ -185,7 +186,7 @@ func (w *world) wander(ctx context.Context, seed uint64) {
 // busy, which a slow machine would else hardly ever be.
 func (w *world) floods(ctx context.Context, number int) {
 	r := rand.New(rand.NewPCG(uint64(number), 11))
-	all := players.Forgeries(w.caller(windowed, "model", 0).Ask(players.Request{}).Token())
+	all := players.Forgeries(w.caller(windowed, "model", 0).Ask(fleet.Request{}).Token())
 	var at [64]map[string]*caller
 	for i := range at {
 		at[i] = map[string]*caller{}
@@ -194,7 +195,7 @@ func (w *world) floods(ctx context.Context, number int) {
 		}
 	}
 	for ctx.Err() == nil && w.flooding.Load() {
-		ask := players.Request{To: r.IntN(instances)}
+		ask := fleet.Request{To: r.IntN(instances)}
 		switch f := all[r.IntN(len(all))]; r.IntN(4) {
 		case 0:
 			ask.Cookie = "__Host-tallystick-" + windowed + "=" + f

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/lab/instance"
 	"github.com/tallystick/tallystick/proof/lab/judge"
@@ -54,11 +55,11 @@ type eyes struct {
 	honest bool // no request of it may be lost
 }
 
-// Ask implements [players.Fleet].
-func (e *eyes) Ask(r players.Request) players.Answer { return e.send(r, "").Answer }
+// Ask implements [fleet.Fleet].
+func (e *eyes) Ask(r fleet.Request) fleet.Answer { return e.send(r, "").Answer }
 
 // send sends a request with a body, and tells the judges of the answer. The zero Answer is none.
-func (e *eyes) send(r players.Request, body string) instance.Answer {
+func (e *eyes) send(r fleet.Request, body string) instance.Answer {
 	w, ledger := e.w, e.w.exact[e.Policy]
 	from, _ := netip.ParseAddr(r.From)
 	limited := r.Path == ""
@@ -109,7 +110,7 @@ func (e *eyes) send(r players.Request, body string) instance.Answer {
 
 // lives returns its token while that lives.
 func (c *caller) lives() string {
-	if _, expires := players.Claims(c.token); expires <= c.w.clocks.right.Load() {
+	if _, expires := fleet.Claims(c.token); expires <= c.w.clocks.right.Load() {
 		c.token = "" // as a browser does with a cookie
 	}
 	return c.token
@@ -117,8 +118,8 @@ func (c *caller) lives() string {
 
 // send is the request of an honest client: it shows its newest token while that lives, and keeps
 // the next.
-func (c *caller) send(to int, body string, cookies ...string) players.Answer {
-	a := c.eyes.send(players.Request{To: to, From: c.From[0], Tokens: []string{c.lives()}, Cookie: strings.Join(cookies, "; ")}, body)
+func (c *caller) send(to int, body string, cookies ...string) fleet.Answer {
+	a := c.eyes.send(fleet.Request{To: to, From: c.From[0], Tokens: []string{c.lives()}, Cookie: strings.Join(cookies, "; ")}, body)
 	if t := a.Token(); t != "" {
 		c.token = t
 	}
@@ -129,7 +130,7 @@ func (c *caller) send(to int, body string, cookies ...string) players.Answer {
 }
 
 // unjust notes that one with room was refused, if it had an answer at all.
-func (c *caller) unjust(a players.Answer, why string) {
+func (c *caller) unjust(a fleet.Answer, why string) {
 	if a.Status != 0 {
 		c.w.Unjust.Note("%s: %s %s", c.name, instance.Told(a), why)
 	}
@@ -143,9 +144,9 @@ func (c *caller) want(to int, body string, cookies ...string) {
 }
 
 // work solves the challenge of an answer, and shows the proof with a request.
-func (c *caller) work(to int, offer players.Answer, tokens ...string) players.Answer {
+func (c *caller) work(to int, offer fleet.Answer, tokens ...string) fleet.Answer {
 	if proof := c.Solve(offer); proof != "" {
-		return c.Ask(players.Request{To: to, Tokens: tokens, Proof: proof})
+		return c.Ask(fleet.Request{To: to, Tokens: tokens, Proof: proof})
 	}
 	return offer
 }
@@ -164,19 +165,19 @@ func (c *caller) buy(seller, redeemer int) string {
 
 // owns notes a tally that was bought.
 func (c *caller) owns(token string) {
-	_, expires := players.Claims(token)
+	_, expires := fleet.Claims(token)
 	c.w.book.buys(tenant{c.eyes.Policy, netip.MustParseAddr(c.From[0])}, expires/window)
 }
 
 // partIn returns what an answer was charged to.
-func partIn(a players.Answer) part {
+func partIn(a fleet.Answer) part {
 	d, _ := instance.Parse(a.Header)
 	return partOf(d)
 }
 
 // ownsStill drops the tally of a client if it would end before it may buy the next.
 func (c *caller) ownsStill() bool {
-	if _, expires := players.Claims(c.token); expires <= c.w.clocks.right.Load()+12*window {
+	if _, expires := fleet.Claims(c.token); expires <= c.w.clocks.right.Load()+12*window {
 		c.token = ""
 	}
 	return c.token != ""

@@ -5,8 +5,8 @@ package world
 import (
 	"fmt"
 
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/lab/judge"
-	"github.com/tallystick/tallystick/proof/players"
 )
 
 // A holder is an honest client of /form that has bought a tally, and asks for more than it is good for. Its balancer
@@ -45,10 +45,10 @@ func (h *holder) use(i int, t turn) {
 func (h *holder) roll(t turn) { h.tally.roll(h.w.clocks.right.Load()/window, !t.calm) }
 
 // asks sends one request, and judges the answer.
-func (h *holder) asks(at int, t turn) players.Answer {
+func (h *holder) asks(at int, t turn) fleet.Answer {
 	w := h.w
 	during := w.quotas[form].Begin()
-	a := h.Ask(players.Request{To: at, Tokens: []string{h.token}})
+	a := h.Ask(fleet.Request{To: at, Tokens: []string{h.token}})
 	if a.Status == 0 {
 		h.tally.lost++
 		return a

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/client"
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/lab/instance"
-	"github.com/tallystick/tallystick/proof/players"
 )
 
 const (
@@ -40,7 +40,7 @@ func (w *world) honest() (all []func(t turn)) {
 		two := w.caller(crew, "crew", i)
 		all = append(all, func(t turn) {
 			two.Together(2*t.share(1), func(n int) { // where four may be served at once
-				if a := two.Ask(players.Request{To: n}); !a.Admitted() {
+				if a := two.Ask(fleet.Request{To: n}); !a.Admitted() {
 					two.unjust(a, "")
 				}
 			})
@@ -181,7 +181,7 @@ func (w *world) metered(policy, carrier string) func(t turn) {
 			c.eyes.Via("").Jar, _ = cookiejar.New(nil) // it never fails without options
 		}
 		for n := range t.share(int(quotaOf(policy, 0) * 9 / 10)) {
-			ask := players.Request{To: n, From: c.From[0]}
+			ask := fleet.Request{To: n, From: c.From[0]}
 			if carrier == "cookie" {
 				ask.To = 0
 			}

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/lab/instance"
-	"github.com/tallystick/tallystick/proof/players"
 )
 
 // operate goes on to the next configuration again and again, and begins rotations. For most of the time all instances have the same.
@@ -139,7 +139,7 @@ func (w *world) revive(ctx context.Context) {
 func (w *world) answersAgain(ctx context.Context, policy string, at int) bool {
 	c := w.caller(policy, "probe", at)
 	for row, end := 0, time.Now().Add(patience); row < 24; {
-		a := c.Ask(players.Request{To: at})
+		a := c.Ask(fleet.Request{To: at})
 		d, _ := instance.Parse(a.Header)
 		switch {
 		case d.Call == "answered":

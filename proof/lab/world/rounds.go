@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/lab/instance"
 	"github.com/tallystick/tallystick/proof/lab/judge"
-	"github.com/tallystick/tallystick/proof/players"
 )
 
 const (
@@ -74,7 +74,7 @@ func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
 		var wg sync.WaitGroup
 		switch kind {
 		case calmly:
-			ticket = waiter.Ask(players.Request{Method: http.MethodGet, Path: players.TicketPath}).Ticket()
+			ticket = waiter.Ask(fleet.Request{Method: http.MethodGet, Path: fleet.TicketPath}).Ticket()
 		case killed:
 			strike = w.kill
 			wg.Go(func() { // somebody without a script, who comes back with a ticket

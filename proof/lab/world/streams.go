@@ -17,8 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/lab/instance"
-	"github.com/tallystick/tallystick/proof/players"
 )
 
 // Clients that do to bodies and streams what a network may, by HTTP/1.1, and HTTP/2 with TLS and without.
@@ -28,7 +28,7 @@ func withoutTLS(p *http.Protocols) { p.SetUnencryptedHTTP2(true) }
 
 // streams returns what each does in a turn.
 func (w *world) streams() (all []func(t turn)) {
-	all = append(all, w.uploads(w.caller(upload, "uploader", 0), players.Balancer))
+	all = append(all, w.uploads(w.caller(upload, "uploader", 0), fleet.Balancer))
 	for i, protocol := range []func(*http.Protocols){overTLS, withoutTLS} {
 		safe := i == 0
 		visitor := func(policy, kind string) (*caller, *http.Transport) {
@@ -59,7 +59,7 @@ func (w *world) uploads(c *caller, to int) func(t turn) {
 	part, _ := m.CreateFormFile("file", "letter.txt") // a Buffer takes all
 	_, _ = part.Write(bytes.Repeat([]byte("letter\n"), 10_000))
 	_ = m.Close()
-	ask := players.Request{To: to, From: c.From[0], Fields: []string{"Content-Type", m.FormDataContentType()}}
+	ask := fleet.Request{To: to, From: c.From[0], Fields: []string{"Content-Type", m.FormDataContentType()}}
 	return func(t turn) {
 		for range t.share(1) {
 			if a := c.eyes.send(ask, form.String()); a.Status != 0 && a.Status != http.StatusNoContent {
@@ -96,7 +96,7 @@ func (w *world) calls(c *caller, t turn) {
 			return nil
 		}})
 		there := w.away.Now()
-		a, err := c.eyes.Try(ctx, players.Request{To: i, From: c.From[0], Fields: []string{"Expect", "100-continue"}}, strings.NewReader(body))
+		a, err := c.eyes.Try(ctx, fleet.Request{To: i, From: c.From[0], Fields: []string{"Expect", "100-continue"}}, strings.NewReader(body))
 		switch {
 		case err != nil || a.Status != http.StatusOK:
 			if w.away.Stood(there) {
@@ -126,7 +126,7 @@ func (w *world) resets(c *caller, t turn) {
 			} else {
 				time.AfterFunc(rand.N(6*time.Millisecond), stop)
 			}
-			_, _ = c.eyes.Try(hasty, players.Request{To: i, From: c.From[0]}, strings.NewReader("x"))
+			_, _ = c.eyes.Try(hasty, fleet.Request{To: i, From: c.From[0]}, strings.NewReader("x"))
 			w.Cut.Add(1)
 		})
 	}

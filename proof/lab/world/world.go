@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/lab/instance"
 	"github.com/tallystick/tallystick/proof/lab/judge"
-	"github.com/tallystick/tallystick/proof/players"
 )
 
 // settings are what a run is like. The last seven are for tests, which break one thing each.
@@ -96,7 +96,7 @@ const patience = 2 * time.Minute
 
 // at is where an instance listens, or the balancer.
 func (w *world) at(to int) string {
-	if to == players.Balancer {
+	if to == fleet.Balancer {
 		if w.house.Proxy != nil {
 			return "http://" + w.house.Proxy.Plain.String()
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package sim
+package rows
 
 import (
 	"os"
@@ -17,9 +17,9 @@ import (
 // that its own test explores, in which some way leads to the bound and none beyond.
 // That the row's test exists, a test of the root holds.
 func TestMarksAreBacked(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/proof.md")
+	text, err := os.ReadFile("../../docs/proof.md")
 	require.NoError(t, err)
-	_, tables, err := pages.Read("../../model/README.md")
+	_, tables, err := pages.Read("../model/README.md")
 	require.NoError(t, err)
 	table := func(head string) pages.Table {
 		i := slices.IndexFunc(tables, func(t pages.Table) bool { return strings.HasPrefix(t.Head, head) })
@@ -32,19 +32,19 @@ func TestMarksAreBacked(t *testing.T) {
 	admitted, bound := slices.Index(head, "admitted"), slices.Index(head, "bound")
 	require.True(t, admitted > 0 && bound > 0, head)
 
-	for _, b := range rows() {
-		if b.also.proof != "" {
-			require.Contains(t, string(text), "**"+b.also.proof+"**", b.client)
+	for _, b := range Bounds() {
+		if b.Also.Proof != "" {
+			require.Contains(t, string(text), "**"+b.Also.Proof+"**", b.Client)
 		}
-		if b.also.world == "" {
+		if b.Also.World == "" {
 			continue
 		}
 		met := 0
 		for _, cells := range worlds.Rows {
-			if strings.HasPrefix(cells[0], b.also.world) && cells[admitted] == cells[bound] {
+			if strings.HasPrefix(cells[0], b.Also.World) && cells[admitted] == cells[bound] {
 				met++
 			}
 		}
-		require.Positive(t, met, "no world of the model with %s meets its bound: %s", b.also.world, b.client)
+		require.Positive(t, met, "no world of the model with %s meets its bound: %s", b.Also.World, b.Client)
 	}
 }

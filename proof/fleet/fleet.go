@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package players has each attacker once: a client that wants as much as it can get of a site. Each is
-// played against whatever is a Fleet: real processes behind a proxy, instances of one process, or instances
-// whose clock is moved by hand.
-package players
+// Package fleet is the instances of a site as its clients see them: a request, its answer, and whatever answers, be that
+// real processes behind a proxy, instances of one process, or instances whose clock is moved by hand.
+package fleet
 
 import (
 	"encoding/base64"
