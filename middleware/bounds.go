@@ -3,10 +3,15 @@
 package middleware
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/tallystick/tallystick/internal/limiter"
 )
 
 // Bounds are the rows of docs/bounds.md that apply to one configuration, with its numbers: what a client gets at most.
@@ -40,18 +45,182 @@ type Bound struct {
 	Admitted int64
 }
 
+// coreHashes are the hashes that a core makes in a second: see [Bound].Client.
+const coreHashes = 74_700_000
+
+// absurd is how many times the quota is more than anybody means by a limit.
+const absurd = 2000
+
+// A gain is what a client gets of the i-th limit.
+type gain func(i int) int64
+
+// A claim is a row of all limits of a tier. A figure of the log has its key.
+type claim struct {
+	key, client string
+	gain
+}
+
+// bounds works the rows out, and the figures by which the log tells of the limit that a warning names, or of the first.
+func (e *engine) bounds() (b Bounds, figures []any) {
+	b = Bounds{Policy: e.name, Instances: e.instances}
+	tiers := e.tiersOf()
+	slices.SortFunc(tiers, func(a, b *tier) int { return cmp.Compare(a.name, b.name) })
+	for _, t := range tiers {
+		claims := e.claims(t)
+		for _, c := range claims {
+			for i, name := range t.names {
+				if name == "" {
+					continue
+				}
+				row := Bound{t.name, t.limit(i), c.client, c.gain(i)}
+				b.Rows = append(b.Rows, row)
+				defeated := b.Warning == "" && c.key != "" && c.key != "net48" && row.Admitted/absurd >= row.Limit.Quota
+				if defeated {
+					b.Warning = row.warning(e)
+				}
+				if defeated || figures == nil {
+					figures = figuresOf(&row, claims, i)
+				}
+			}
+		}
+	}
+	return b, figures
+}
+
+// figuresOf are the fields of the log that tell of the i-th limit.
+func figuresOf(row *Bound, claims []claim, i int) []any {
+	args := []any{"limit", row.meant()}
+	for _, c := range claims {
+		if c.key != "" {
+			args = append(args, c.key, figure(c.gain(i)))
+		}
+	}
+	return args
+}
+
+// claims are the rows of one tier.
+func (e *engine) claims(t *tier) (all []claim) {
+	add := func(key, client string, g gain) { all = append(all, claim{key, client, g}) }
+	const wide = "holds a whole IPv6 /48"
+	instances := e.instances
+	none := gain(func(int) int64 { return 0 })
+	// What one memory admits of a tally, and what the memories of all instances admit of one that they hear nothing of.
+	one := func(p *limiter.Policy) gain {
+		life := time.Duration(limiter.MaxWindow)
+		if t.pass != nil && p == t.pass.policy {
+			life = e.challenge.passLife
+		}
+		return func(i int) int64 { return p.Most(i, min(p.Limit(i).Window, life)) }
+	}
+	fleet := func(p *limiter.Policy) gain {
+		if e.forgets {
+			return func(int) int64 { return math.MaxInt64 }
+		}
+		return func(i int) int64 { return times(instances, one(p)(i)) }
+	}
+
+	if x := e.exact; x != nil {
+		counted := gain(func(i int) int64 { return limiter.LimitAs[limiter.Limit](t.exact.Limit(i)).Most(t.limit(i).Window) })
+		add("counted", "whatever it sends", counted)
+		outage := counted
+		if x.Outage == FailOpen || x.Contended == FailOpen {
+			outage = counted.and(fleet(t.fallback))
+		}
+		add("outage", "the same, and the counter does not answer", outage)
+		if x.changesOwners {
+			add("", "the same, while the owners of its key change", func(i int) int64 { return times(instances, counted(i)) })
+		}
+		add("net48", wide+", each /64 a client", func(i int) int64 { return times(1<<16, counted(i)) })
+		return all
+	}
+
+	c, first := e.challenge, t.policy
+	free, free48 := fleet(t.policy), fleet(t.net48)
+	switch {
+	case c == nil || c.mode == EveryRequest && c.work == 0:
+	case c.mode == EveryRequest, c.mode == Newcomers && t.pass.most() >= t.most(): // else what is too dear for a pass is had without one
+		free, free48 = none, none
+	}
+	if c.sellsTallies() && c.mode == Newcomers {
+		first = t.pass.policy
+	}
+	if e.carriage.transport != MemoryOnly {
+		add("echoes", "echoes its newest token", one(first))
+	}
+	add("drops", "drops its tokens, or sends requests at once", free)
+	if t.room != nil {
+		add("", "the same, and waits in the waiting room", free.and(fleet(t.room.policy)))
+	}
+	if c == nil || c.mode == EveryRequest && c.work == 0 {
+		add("net48", wide, free48)
+		return all
+	}
+	// What work adds, from an address or a network that is expected to hide so many crowds. A tally that is shown in the
+	// window was bought in it, or in the life of a tally before.
+	works := func(free, shared gain, crowds, seconds int64) gain {
+		work := seconds * coreHashes
+		if c.mode == EveryRequest {
+			shown := instances // how often a proof is good
+			if e.forgets {
+				shown = math.MaxInt64
+			}
+			return func(i int) int64 { return min(shared(i), times(work/c.work, shown)) }
+		}
+		return free.and(func(i int) int64 {
+			span := int64((t.limit(i).Window + c.passLife) / time.Second)
+			return times(c.prices.Most(instances, crowds, span, work), fleet(t.pass.policy)(i))
+		})
+	}
+	for _, seconds := range []int64{1, 60, 3600} {
+		key := ""
+		if seconds == 1 {
+			key = "works"
+		}
+		add(key, fmt.Sprintf("works for %d s of a core", seconds), works(free, fleet(t.policy), 1, seconds))
+	}
+	add("", wide+", and works for 1 s", works(free48, fleet(t.net48), crowds48, 1))
+	return all
+}
+
+// limit returns the i-th limit, as the program has it.
+func (t *tier) limit(i int) Limit {
+	if t.exact != nil {
+		return t.exact.Limit(i)
+	}
+	return limiter.LimitAs[Limit](t.policy.Limit(i))
+}
+
+// and returns what a client gets by both.
+func (g gain) and(more gain) gain {
+	return func(i int) int64 {
+		a, b := g(i), more(i)
+		if a > math.MaxInt64-b {
+			return math.MaxInt64
+		}
+		return a + b
+	}
+}
+
+// times returns a·b, or the largest number there is.
+func times(a, b int64) int64 {
+	if b > 0 && a > math.MaxInt64/b {
+		return math.MaxInt64
+	}
+	return a * b
+}
+
 // warning says what is absurd about a row, and what would mend it.
-func (b *Bound) warning(cfg *Config) string {
+func (b *Bound) warning(e *engine) string {
 	cure := "use Exact"
 	switch {
-	case cfg.InsecureNoMemory:
+	case e.forgets:
 		cure = "take InsecureNoMemory away"
-	case cfg.Exact != nil:
+	case e.exact != nil:
 		cure = "let it fail closed"
-	case cfg.Challenge != nil:
+	case e.challenge != nil:
 		cure = "use Exact, or a larger Challenge.Work"
 	}
-	return fmt.Sprintf("a client that %s gets %s where %s is meant, with N = %s: %s", b.Client, figure(b.Admitted), b.meant(), figure(cfg.Instances), cure)
+	return fmt.Sprintf("a client that %s gets %s where %s is meant, with N = %s: %s", b.Client, figure(b.Admitted), b.meant(), figure(e.instances), cure)
 }
 
 // meant is what the limit says.

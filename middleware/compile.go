@@ -32,6 +32,8 @@ func compile(cfg Config) (*engine, error) {
 		now:       cfg.Now,
 		carriage:  carriage{transport: cfg.TokenTransport, quiet: cfg.Quiet, fields: cfg.Fields, embedded: cfg.EmbeddedCookie},
 		shadow:    cfg.Shadow,
+		forgets:   cfg.InsecureNoMemory,
+		instances: cfg.Instances,
 	}
 	if cfg.Exact != nil {
 		x := cfg.Exact.withDefaults()
@@ -68,7 +70,6 @@ func compile(cfg Config) (*engine, error) {
 		return nil, err
 	}
 	e.introduce()
-	e.bounds = e.boundsOf(&cfg)
 	if cfg.ByOutcome != nil {
 		e.countByOutcome(&cfg, c.late)
 	}

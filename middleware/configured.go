@@ -51,12 +51,13 @@ func (e *engine) logConfigured(now time.Time, cfg *Config) {
 }
 
 // logBounds says in one line what three clients get.
-func (e *engine) logBounds(instances int64) {
+func (e *engine) logBounds() {
+	b, figures := e.bounds()
 	level, more := slog.LevelInfo, ""
-	if e.bounds.Warning != "" {
-		level, more = slog.LevelWarn, ": "+e.bounds.Warning
+	if b.Warning != "" {
+		level, more = slog.LevelWarn, ": "+b.Warning
 	}
-	e.checks.write(level, bounds, more, append([]any{"instances", instances}, e.figures...)...)
+	e.checks.write(level, bounds, more, append([]any{"instances", b.Instances}, figures...)...)
 }
 
 // nameOf returns the name of an identity function as its package has it. What believes a field of

@@ -25,11 +25,11 @@ type engine struct {
 	codec      *token.Codec
 	pseudonyms *pseudonymKey
 	memory     *limiter.Memory // nil if switched off
+	forgets    bool            // it is switched off
 	sight      *limiter.Sight  // nil: all tokens are read
 	carried    *limiter.Policy // what tokens carry: the limits, and more on an exact route
 	life       time.Duration   // of what is signed
-	bounds     Bounds
-	figures    []any // of one limit, for the log
+	instances  int64
 
 	challenge    *challenger   // nil: never
 	room         *waitingRoom  // nil: none

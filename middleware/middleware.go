@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -126,7 +125,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	}
 	now, full := e.now(), withDefaults(cfg)
 	e.logConfigured(now, &full)
-	e.logBounds(full.Instances)
+	e.logBounds()
 	e.warnOfIdle(now)
 	e.adviseHour(now)
 	e.warnOfFree(now, cfg.ByOutcome)
@@ -233,13 +232,13 @@ func BoundsOf(cfg Config) (Bounds, error) {
 	if err != nil {
 		return Bounds{}, err
 	}
-	return e.bounds, nil
+	b, _ := e.bounds()
+	return b, nil
 }
 
 // Bounds returns what clients get at most under the configuration in force, but for limits of [LimitsFor].
 func (m *Middleware) Bounds() Bounds {
-	b := m.loaded().bounds
-	b.Rows = slices.Clone(b.Rows)
+	b, _ := m.loaded().bounds()
 	return b
 }
 

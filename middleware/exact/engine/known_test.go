@@ -131,7 +131,7 @@ func TestWhatIsKnownIsBounded(t *testing.T) {
 	require.EqualValues(t, 9, exactkit.Take(t, c, call).Limits[0].Remaining, "of a limit that the policy has not")
 	call.Known = make([]exact.Used, storeless.MaxLimits+1)
 	_, err := c.Take(t.Context(), call)
-	require.ErrorContains(t, err, "Call.Known must have at most 8 limits")
+	require.ErrorContains(t, err, "a mistake in the Call: Known must have at most 8 limits")
 
 	bucket := exactkit.Compile(t, hourly(storeless.TokenBucket))
 	call = knows(bucket, math.MaxInt64, 0, 0)
