@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/gossip"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/pages"
 	"github.com/tallystick/tallystick/storeless"
@@ -71,6 +72,33 @@ func TestBoundsAreOne(t *testing.T) {
 	require.Len(t, rows, 3)
 	for _, row := range rows {
 		require.Contains(t, source, plain(row[0])+"  "+plain(row[1]), "README.md")
+	}
+}
+
+// What peers bound is in docs/bounds.md: each row is shown by a test, and the slack is the one of the code.
+func TestPeersAreBounded(t *testing.T) {
+	for _, row := range tableOf(t, "docs/bounds.md", "| client | serverless |") {
+		name, shown := plain(row[4]), false
+		for _, dir := range []string{"middleware", "internal/gossip"} {
+			tests, err := filepath.Glob(dir + "/*_test.go")
+			require.NoError(t, err)
+			shown = shown || slices.ContainsFunc(tests, func(file string) bool {
+				text, err := os.ReadFile(file)
+				require.NoError(t, err)
+				return strings.Contains(string(text), "\nfunc "+name+"(t *testing.T) {")
+			})
+		}
+		require.True(t, shown, "no test of middleware or internal/gossip is called %s", name)
+	}
+	const n = 10
+	r := gossip.New(gossip.Config{Name: n, Records: 16})
+	for peer := range uint64(n - 1) {
+		r.Joined(time.Unix(0, 0), peer+1)
+	}
+	rows := tableOf(t, "docs/bounds.md", "| ten processes, L |")
+	for i, quota := range []int64{5, 20, 60, 100, 1000} {
+		f := r.Look(gossip.Limit{Key: 1, Seconds: 60}, quota).Slack
+		require.Equal(t, []string{fmt.Sprint(f), fmt.Sprint(quota + (n-1)*f)}, []string{rows[0][1+i], strings.ReplaceAll(rows[1][1+i], ",", "")}, "L = %d", quota)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/tallystick/tallystick/internal/gossip"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/internal/load"
+	"github.com/tallystick/tallystick/middleware/peers"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -25,6 +26,7 @@ type Middleware struct {
 
 	mu         sync.Mutex // guards the rest, which only Reconfigure changes
 	memory     *limiter.Memory
+	group      *peers.Group    // of Config.Peers
 	peers      *gossip.Records // nil: it counts alone
 	maxClients int
 	dearest    int64 // that a route costs by HandlerCost
@@ -79,7 +81,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 			m.maxClients = full.MaxClients
 			m.memory = limiter.NewMemory(full.MaxClients, e.base.policy.Len())
 			if cfg.Peers != nil {
-				m.peers = cfg.Peers.Records()
+				m.group, m.peers = cfg.Peers, cfg.Peers.Records()
 				m.memory.Join(m.peers, cfg.Policy)
 			}
 		}
@@ -175,7 +177,7 @@ func (m *Middleware) fits(cfg *Config, sound bool) error {
 	if cfg.InsecureNoMemory || m.memory == nil {
 		return errors.Join(errs...)
 	}
-	if m.peers != nil && (cfg.Peers == nil || cfg.Peers.Records() != m.peers) || m.peers == nil && cfg.Peers != nil {
+	if cfg.Peers != m.group {
 		problem("Peers", "cannot change while serving: what was counted has a name among them")
 	}
 	if withDefaults(*cfg).MaxClients != m.maxClients {

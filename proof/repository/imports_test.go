@@ -81,7 +81,7 @@ var arrows = map[string][]string{
 	"proof/bounds":     {}, // tests alone
 	"proof/threats":    {},
 	"proof/truth":      {}, // what it judges, it does not import
-	"internal/sale":    {module + "/internal/limiter", module + "/internal/cells"},
+	"internal/sale":    {module + "/internal/limiter", module + "/internal/cells", module + "/internal/gossip"},
 	"internal/token":   {module + "/internal/limiter", module + "/internal/siphash", jwt},
 	"internal/siphash": {},
 	"internal/gossip":  {module + "/internal/siphash"},
