@@ -51,8 +51,8 @@ func small(r *rand.Rand) middleware.Config {
 	return cfg
 }
 
-// A configured fleet is instances of a configuration, whose counter may be down. A request is noted in the window in which it was admitted.
-type configured struct {
+// A configuredFleet is instances of a configuration, whose counter may be down. A request is noted in the window in which it was admitted.
+type configuredFleet struct {
 	t         *testing.T
 	cfg       middleware.Config
 	now       *handlers.Clock
@@ -61,8 +61,8 @@ type configured struct {
 	admitted  []time.Time
 }
 
-func newFleet(t *testing.T, cfg middleware.Config) *configured {
-	f := &configured{t: t, now: new(handlers.Clock), cfg: cfg}
+func newFleet(t *testing.T, cfg middleware.Config) *configuredFleet {
+	f := &configuredFleet{t: t, now: new(handlers.Clock), cfg: cfg}
 	f.cfg.Now, f.cfg.Logger = f.now.Now, slog.New(slog.DiscardHandler)
 	if cfg.Exact != nil {
 		x, counter := *cfg.Exact, memory.New(1<<10, f.now.Now)
@@ -81,7 +81,7 @@ func newFleet(t *testing.T, cfg middleware.Config) *configured {
 }
 
 // ask sends one request, and notes when it was admitted.
-func (f *configured) ask(instance int, options ...handlers.Option) (next string, ok bool) {
+func (f *configuredFleet) ask(instance int, options ...handlers.Option) (next string, ok bool) {
 	got := handlers.Send(f.instances[instance], options...)
 	if ok = got.StatusCode == http.StatusOK; ok {
 		f.admitted = append(f.admitted, f.now.Now())
@@ -90,7 +90,7 @@ func (f *configured) ask(instance int, options ...handlers.Option) (next string,
 }
 
 // drain asks each instance until it refuses.
-func (f *configured) drain(options ...handlers.Option) {
+func (f *configuredFleet) drain(options ...handlers.Option) {
 	for i := range f.instances {
 		for ok := true; ok; {
 			_, ok = f.ask(i, options...)
@@ -99,7 +99,7 @@ func (f *configured) drain(options ...handlers.Option) {
 }
 
 // through plays an hour: at the begin, in the middle, and at the end of each ten minutes and each of their first minutes.
-func (f *configured) through(play func()) {
+func (f *configuredFleet) through(play func()) {
 	for range 6 {
 		for _, after := range []time.Duration{0, 30 * time.Second, 29 * time.Second, 9*time.Minute - time.Second} {
 			f.now.Advance(after)
@@ -110,7 +110,7 @@ func (f *configured) through(play func()) {
 }
 
 // most is the most that was admitted in an aligned window of a limit.
-func (f *configured) most(l middleware.Limit) (most int64) {
+func (f *configuredFleet) most(l middleware.Limit) (most int64) {
 	counts := map[int64]int64{}
 	for _, at := range f.admitted {
 		counts[at.Unix()/int64(l.Window/time.Second)]++
@@ -123,7 +123,7 @@ func (f *configured) most(l middleware.Limit) (most int64) {
 
 // buy spends a purse in many small steps, each at the instance where a tally costs least, and returns the tokens. The work
 // is counted and not done: the secret says the answers, as docs/wire.md hides them.
-func (f *configured) buy(purse int64, from func(i int) string) (tokens []string) {
+func (f *configuredFleet) buy(purse int64, from func(i int) string) (tokens []string) {
 	for {
 		best, least := -1, pow.Challenge{Work: math.MaxUint32}
 		addr := from(len(tokens))
@@ -141,7 +141,7 @@ func (f *configured) buy(purse int64, from func(i int) string) (tokens []string)
 }
 
 // challenge is what an instance offers an address, if it does.
-func (f *configured) challenge(instance int, addr string) (c pow.Challenge) {
+func (f *configuredFleet) challenge(instance int, addr string) (c pow.Challenge) {
 	if field := handlers.Fetched(f.instances[instance], handlers.From(addr)).Header.Get(middleware.ChallengeHeader); field != "" {
 		var err error
 		c, err = pow.ParseHeader(field)
@@ -151,14 +151,14 @@ func (f *configured) challenge(instance int, addr string) (c pow.Challenge) {
 }
 
 // proof shows a proof of what an instance offers, or nothing.
-func (f *configured) proof(instance int, addr string) handlers.Option {
+func (f *configuredFleet) proof(instance int, addr string) handlers.Option {
 	if c := f.challenge(instance, addr); c.Text != "" {
 		return handlers.Proving(f.answer(c.Text))
 	}
 	return func(*http.Request) {}
 }
 
-func (f *configured) answer(challenge string) string {
+func (f *configuredFleet) answer(challenge string) string {
 	raw, err := base64.RawURLEncoding.DecodeString(challenge)
 	require.NoError(f.t, err)
 	key, err := hkdf.Key(sha256.New, f.cfg.Secrets[0], nil, "tallystick/pow/num/1", sha256.Size)
@@ -184,7 +184,7 @@ func workOf(client string) int64 {
 }
 
 // play plays a client of a row, and reports whether it can be played.
-func (f *configured) play(client string) bool {
+func (f *configuredFleet) play(client string) bool {
 	from, addresses := anAddress, 1
 	if strings.HasPrefix(client, "holds a whole IPv6 /48") {
 		from, addresses = ofNetwork, 27
@@ -260,7 +260,7 @@ func TestBoundsArePlayed(t *testing.T) {
 		cfg := small(handlers.Random(seed))
 		bounds, err := middleware.BoundsOf(cfg)
 		require.NoError(t, err)
-		played := map[string]*configured{}
+		played := map[string]*configuredFleet{}
 		for _, row := range bounds.Rows {
 			f := played[row.Client]
 			if f == nil {

@@ -39,5 +39,5 @@ func TestAPassIsWholeOnEachInstance(t *testing.T) {
 	for range quota + 1 {
 		h.Want(a.Next)
 	}
-	require.EqualValues(t, quota, h.Admitted, "one that echoes")
+	require.EqualValues(t, quota, h.Admitted, "a client that echoes has L of it")
 }
