@@ -49,6 +49,8 @@
 // costs nothing would be no limit. The endpoints of a policy are below
 // /tally/<policy>/.
 //
+// With -bounds it prints what clients get at most by each policy, on so many instances, and ends.
+//
 // It speaks plain HTTP and keeps nothing of what it is sent.
 package main
 
@@ -121,6 +123,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.Int64Var(&o.work, "work", 1<<22, "what a proof costs, in expected `hashes`, by default enough to see the check at work; 0: none for /feedback, the library's default for the others")
 	flags.StringVar(&o.counter, "counter", "", "what counts /api/quote: `memory`, file:PATH, redis://HOST:PORT/DB, serve:HOST:PORT for other processes too, or http://HOST:PORT/ of the one that does; without it, a file that is removed at exit")
 	flags.Int64Var(&o.crowd, "crowd", 64, "how many honest `clients` an address may hide: so many tallies are sold to it before the price doubles")
+	flags.BoolVar(&o.bounds, "bounds", false, "print what clients get at most by each policy, and end")
 	err := flags.Parse(args)
 	if err == nil && flags.NArg() > 0 {
 		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))

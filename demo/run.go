@@ -44,6 +44,12 @@ func run(ctx context.Context, o options) (err error) {
 		}
 		return fmt.Errorf("-secret-file %s: %w", o.secretFile, err)
 	}
+	if o.bounds {
+		for _, limit := range handler.all[0].sorted() {
+			fmt.Fprintln(o.stdout, limit.Bounds())
+		}
+		return nil
+	}
 	if o.work == 0 {
 		o.log.Info("-work 0: /feedback wants a round trip and no work; /contact and /signup keep the default, because a tally of one's own that costs nothing is no limit")
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/gossip"
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/pages"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -100,6 +101,20 @@ func TestPeersAreBounded(t *testing.T) {
 		f := r.Look(gossip.Limit{Key: 1, Seconds: 60}, quota).Slack
 		require.Equal(t, []string{fmt.Sprint(f), fmt.Sprint(quota + (n-1)*f)}, []string{rows[0][1+i], strings.ReplaceAll(rows[1][1+i], ",", "")}, "L = %d", quota)
 	}
+}
+
+// The block of "Your table" is what is printed for the configuration of ExampleBoundsOf.
+func TestYourTable(t *testing.T) {
+	bounds, err := middleware.BoundsOf(middleware.Config{
+		Policy:    "contact",
+		Limits:    []middleware.Limit{{Quota: 5, Window: time.Hour}, {Quota: 20, Window: 24 * time.Hour}},
+		Challenge: &middleware.Challenge{Mode: middleware.Newcomers},
+		Instances: 10,
+	})
+	require.NoError(t, err)
+	page, err := os.ReadFile("docs/bounds.md")
+	require.NoError(t, err)
+	require.Contains(t, string(page), "\n```text\n"+bounds.String()+"```\n", "go test -run ExampleBoundsOf ./middleware prints it")
 }
 
 // constants returns the names and the values of a package's constants of a type, in order: "" is for those

@@ -18,15 +18,15 @@ func (q *question) chargeShared(cost int64, c *charged) {
 	q.take(&f, cost, c)
 }
 
-// take charges the shared tally as it is given, and fills in c.
+// take charges the shared tally as it is given, and fills in c, which is zero.
 func (q *question) take(f *limiter.Candidate, cost int64, c *charged) {
 	switch {
 	case q.outcomes != nil:
 		c.tally, c.verdict, c.pending = q.outcomes.take(q.at, q.memory, q.who.tier, f, cost, q.dry)
 	case q.dry:
 		c.tally, c.verdict = f.Shown, q.memory.Peek(q.at, q.who.tier.policy, f, cost)
-	default: // and not by takeFrom, which would copy the result once more
-		c.tally, c.verdict = q.memory.Take(q.at, q.who.tier.policy, f, cost)
+	default:
+		q.memory.TakeInto(q.at, q.who.tier.policy, f, cost, &c.tally, &c.verdict)
 	}
 	if !c.verdict.Admitted {
 		c.shown = f.Shown
@@ -154,6 +154,7 @@ func (q *question) chargeProof(cost int64) (c charged, ok bool) {
 	f := q.sharedCandidate()
 	for p := &q.shown.proof; p.good; {
 		f.Proof = p.spend
+		c = charged{}
 		q.take(&f, cost, &c)
 		ok = true
 		if c.verdict.Spent || c.verdict.Admitted && cost > 0 {

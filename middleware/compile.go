@@ -32,6 +32,9 @@ func compile(cfg Config) (*engine, error) {
 		now:       cfg.Now,
 		carriage:  carriage{transport: cfg.TokenTransport, quiet: cfg.Quiet, fields: cfg.Fields, embedded: cfg.EmbeddedCookie},
 		shadow:    cfg.Shadow,
+		forgets:   cfg.InsecureNoMemory,
+		hearing:   cfg.Peers != nil,
+		instances: cfg.Instances,
 	}
 	if cfg.Exact != nil {
 		x := cfg.Exact.withDefaults()

@@ -27,9 +27,12 @@ type engine struct {
 	pseudonyms *pseudonymKey
 	memory     *limiter.Memory // nil if switched off
 	peers      *gossip.Records // nil: it counts alone
+	forgets    bool            // it is switched off
+	hearing    bool            // instances hear each other
 	sight      *limiter.Sight  // nil: all tokens are read
 	carried    *limiter.Policy // what tokens carry: the limits, and more on an exact route
 	life       time.Duration   // of what is signed
+	instances  int64
 
 	challenge    *challenger   // nil: never
 	room         *waitingRoom  // nil: none

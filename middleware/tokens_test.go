@@ -336,12 +336,19 @@ func TestClientsThatDoNotEcho(t *testing.T) {
 }
 
 func TestTokens(t *testing.T) {
+	alone := func(s *scene) {
+		require.Len(s, s.last.Header.Values(middleware.TokenHeader), 1)
+		require.NotContains(s, tokenIn(s.last), "upstream")
+	}
 	four := func(s *scene) { require.Equal(s, 4, s.decision().Tokens) }
 	play(t, []scenario{
 		{"five good ones cost four MACs, as forged ones do", limiting(), []step{
 			{want: 200, keep: "a"}, {show: "a a a a a", want: 200, see: all{four}}, {cookie: "a a a a a", want: 200, see: all{four}},
 			{do: func(s *scene) { s.tokens["joined"] = strings.Join(slices.Repeat([]string{s.tokens["a"]}, 5), ",") }, show: "joined", want: 200, see: all{four}},
 		}},
+		{"a field of a handler's own is no token, and is replaced", limiting().serving(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set(middleware.TokenHeader, "upstream.s.own")
+		}), []step{{as: method("GET"), want: 200, see: all{alone}}, {want: 200, see: all{alone}}}},
 		{"a restart in the middle of a window leaves an echoed tally", limiting(), []step{
 			{times: 4, show: latest, want: 200, keep: "own"}, {after: 30 * time.Second, on: 1, show: "own", times: 10, passes: 1},
 		}},

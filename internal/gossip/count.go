@@ -43,9 +43,13 @@ func (r *Records) Look(l Limit, quota int64) Heard {
 	return h
 }
 
-// slack returns how much of a limit a process may admit before its peers have acknowledged it.
 func (r *Records) slack(l Limit, quota int64) int64 {
-	if l.Seconds == 0 || quota < 2*int64(len(r.peers)+1) {
+	return Slack(quota, int64(len(r.peers)+1), l.Seconds == 0)
+}
+
+// Slack returns how much of a limit a process may admit before its peers have acknowledged it, among so many processes.
+func Slack(quota, processes int64, bought bool) int64 {
+	if bought || quota < 2*processes {
 		return 1
 	}
 	return max(2, (quota+49)/50)

@@ -32,12 +32,12 @@ func TestAPassIsWholeOnEachInstance(t *testing.T) {
 		a.Farm(1, 1)
 		f.Scale(n + 1)
 		a.Farm(1, 1) // it has one already
-		require.Equal(t, bound, a.Gained().Admitted, mode)
+		require.Equal(t, bound, a.Gained().Admitted, "whole on each, in mode %d", mode)
 	}
 	_, a := start(middleware.Newcomers)
 	h := players.Honest{Attacker: a, Token: a.Buy(3)}
 	for range quota + 1 {
 		h.Want(a.Next)
 	}
-	require.EqualValues(t, quota, h.Admitted)
+	require.EqualValues(t, quota, h.Admitted, "a client that echoes has L of it")
 }

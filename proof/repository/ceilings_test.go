@@ -23,11 +23,11 @@ var ceilings = []struct {
 	cure          string
 }{
 	{
-		"lines of proof/ without tests", 18_150, 10_500, linesOfTheProof,
+		"lines of proof/ without tests", 17_190, 10_500, linesOfTheProof,
 		"a bound or a threat is a row of what exists; a new type in the proof needs a reason in the commit",
 	},
 	{
-		"exported names and methods of the packages that others import", 326, 320, exportedNames,
+		"exported names and methods of the packages that others import", 320, 320, exportedNames,
 		"each name is learned by every user: unexport one that nothing outside needs, or make it a default",
 	},
 	{

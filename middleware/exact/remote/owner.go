@@ -4,6 +4,7 @@ package remote
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -123,7 +124,7 @@ func (o *owner) callOf(q *request, c *call) (is exact.Call, each []exact.Call, e
 	return is, each, nil
 }
 
-var errNoID = &exact.CallError{Field: "ID", Problem: "must be there"}
+var errNoID = fmt.Errorf("%w: ID must be there", exact.ErrCall)
 
 // policy returns a compiled policy: the same one each time, or calls for it would not be merged.
 func (o *owner) policy(raw []byte) (*exact.Policy, error) {

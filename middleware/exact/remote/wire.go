@@ -205,9 +205,8 @@ func errorOf(err error) string {
 			return n.name
 		}
 	}
-	var mistake *exact.CallError
 	switch {
-	case errors.As(err, &mistake):
+	case errors.Is(err, exact.ErrCall):
 		return callError
 	case errors.Is(err, exact.ErrNotCounted):
 		return notCounted
