@@ -1,6 +1,6 @@
 // Tallystick's solver for browsers: a module for pages, and its own worker. It
 // needs nothing but the language, so it runs under "default-src 'self'" and on
-// plain http. The puzzle and the wire are those of package pow.
+// plain http. Package pow has the puzzle and the wire.
 
 const NAME = "tallystick-solver";
 const HEADER = 38, TARGET = 6, MAC = 16;
@@ -153,8 +153,8 @@ function read(value) {
   throw refusal("malformed");
 }
 
-// puzzles are those of a challenge, by number. Their seed is the hash of its
-// header, which is one block too.
+// puzzles returns the puzzles of a challenge, by number. Their seed is the hash
+// of its header, which is one block too.
 function puzzles({ view, k, span }) {
   w.fill(0);
   for (let t = 0; t < 10; t++) w[t] = view.getInt32(4 * t);
@@ -168,7 +168,7 @@ function puzzles({ view, k, span }) {
   return all;
 }
 
-// enlist starts a worker. It may say that it runs, or fail, before there is somebody to hear it.
+// enlist starts a worker. It may report that it runs, or fail, before a listener is set.
 const enlist = () => {
   const worker = new Worker(import.meta.url, { type: "module", name: NAME });
   worker.onmessage = () => { worker.ready = true; };

@@ -73,8 +73,8 @@ func parseToken(text string) (t windowToken, ok bool) {
 	}
 	h := fnv.New64a()
 	if claims.Tally != nil {
-		// Its subject, if it has one, is that of the shared tally as well, and
-		// changes with the server's key.
+		// Its subject, if it has one, is the shared tally's too, and changes
+		// with the server's key.
 		_, _ = h.Write([]byte("fam"))
 		_, _ = h.Write(claims.Tally)
 	} else {
