@@ -19,7 +19,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A Program is what a file cannot hold.
+// Program holds what a file cannot.
 type Program struct {
 	// Policies are those that the program serves, by name. The file must have exactly
 	// these. Each Config holds the fields that are code, such as Cost, Skip, PageHandler or
@@ -31,8 +31,8 @@ type Program struct {
 	// Counters are exact counters, by the names that "exact.counter" may have.
 	Counters map[string]exact.Counter
 
-	// Logger is told of secrets that everybody on the machine may read, and of what becomes of
-	// each Reload. It is that of policies without one. Default: slog.Default().
+	// Logger is told of secrets that every user of the machine may read, and of the outcome of
+	// each Reload. Policies without a logger use it. Default: slog.Default().
 	Logger *slog.Logger
 }
 
@@ -186,7 +186,7 @@ func reload(sets []*Set) error {
 	return errors.Join(errs...)
 }
 
-// A file is one that was read.
+// file is a file that was read.
 type file struct {
 	*problems
 	keys    fileKeys

@@ -135,9 +135,9 @@ func (s *secretReader) readFile(name, path string) [][]byte {
 // beginsMarked is what is wrong where isMarked.
 const beginsMarked = "begins with a byte order mark, which some editors write: save it as UTF-8 without one"
 
-// isMarked reports whether a text begins with a byte order mark. It would be a part of the first
-// secret, another key than that of instances whose file has none. Random bytes may begin so: they
-// are no text, nor is every other one of them 0, as in UTF-16.
+// isMarked reports whether a text begins with a byte order mark. The mark would become part of
+// the first secret, which then differs from instances whose file has none. Random bytes may begin
+// so: they are no text, and not every other byte is 0, as in UTF-16.
 func isMarked(text []byte) bool {
 	if bytes.HasPrefix(text, []byte("\xef\xbb\xbf")) {
 		return isText(text)
@@ -158,10 +158,9 @@ var (
 	errNotFile = errors.New("not a regular file")
 )
 
-// readBounded returns what is in a regular file of at most so many bytes, and who may do what
-// with it. What is opened is what is looked at: a name may stand for another thing a moment
-// later. To open a FIFO waits for somebody who writes, for ever, but for O_NONBLOCK, which
-// regular files do not know.
+// readBounded returns the content of a regular file of at most most bytes, and its mode. It
+// checks the open file: a name may stand for another file a moment later. Without O_NONBLOCK,
+// which regular files ignore, opening a FIFO would wait for a writer for ever.
 func readBounded(name string, most int64) ([]byte, fs.FileMode, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {

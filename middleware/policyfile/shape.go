@@ -18,9 +18,9 @@ import (
 	"github.com/go-playground/validator/v10"
 )
 
-// A shape puts a file into the types of keys.go. It says itself which keys there are and of what
-// type a value is; what else a value must be by itself stands in the tags, and validator checks
-// it. All problems are reported. What values mean together is left to those who use them.
+// A shape decodes a file into the types of keys.go, and checks keys and types of values. Tags
+// hold the other rules for single values; validator checks them. All problems are reported.
+// Rules about several values are left to the callers.
 type shape struct {
 	*problems
 	paths map[string]string // by what validator calls a value

@@ -12,8 +12,8 @@ import (
 )
 
 // A node is a JSON value: nil, a bool, a json.Number, a string, a []node or a []member. The
-// members of an object are a list, because a name that is there twice is a mistake of which
-// encoding/json would say nothing.
+// members of an object are a list, so that a duplicate name is found, which encoding/json
+// would hide.
 type node struct {
 	value any
 	line  int

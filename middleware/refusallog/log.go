@@ -41,7 +41,7 @@ type Log struct {
 	top    int
 	now    func() time.Time
 
-	// Copied when a policy is new, and never changed: those who read it take no lock.
+	// Copied for a new policy, and never changed: readers take no lock.
 	policies atomic.Pointer[map[string]*policy]
 	grow     sync.Mutex
 	due      atomic.Int64 // when the next line is due, in ns since 1970; 0: there is nothing to tell
