@@ -156,8 +156,8 @@ func (e *batcher) update(ctx context.Context, account string, again bool, decide
 	return cmp.Or(lost, contended(e.tries))
 }
 
-// byClock has a clock tell the time at which something was loaded: afterwards, so that it is
-// not before that of another instance that it has read, if their clocks agree.
+// byClock adds the time to loads. It asks the clock after the load, so that the time is not
+// before another instance's write, if their clocks agree.
 func byClock(store Store, clock func() time.Time) func(context.Context, string) ([]byte, string, time.Time, error) {
 	return func(ctx context.Context, name string) ([]byte, string, time.Time, error) {
 		value, revision, err := store.Load(ctx, name)
