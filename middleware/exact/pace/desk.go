@@ -22,8 +22,7 @@ type desk struct {
 	deadline time.Duration
 }
 
-// book books some of a unit, at most so long ahead. An answer that is lost is asked for
-// once more.
+// book books n of a unit, at most ahead in advance. A lost answer is retried once.
 func (d *desk) book(u int, n int64, ahead time.Duration) (v exact.Verdict, err error) {
 	call := exact.Call{Key: d.key, Cost: n, Policy: d.units[u].policy, ID: rand.Text(), Ahead: ahead}
 	for range 2 {
@@ -70,8 +69,8 @@ func (d *desk) pause(ctx context.Context, until time.Time) (err error) {
 	return err
 }
 
-// paused returns how much longer nothing may go. Nothing is ever charged on the account of
-// the gate, so that a wait there is that of a pause, and not that of the queue.
+// paused returns the rest of a pause. The gate's account is never charged, so its wait is
+// the pause alone.
 func (d *desk) paused(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.deadline)
 	defer cancel()

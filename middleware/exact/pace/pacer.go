@@ -73,7 +73,8 @@ func (p *Pacer) Wait(ctx context.Context, costs ...Cost) error {
 	}
 }
 
-// Schedule calls f when the call may go, and returns its error, or that of [Pacer.Wait].
+// Schedule calls f when the call may go, and returns its error, or the error of
+// [Pacer.Wait].
 func (p *Pacer) Schedule(ctx context.Context, f func(context.Context) error, costs ...Cost) error {
 	if err := p.Wait(ctx, costs...); err != nil {
 		return err
@@ -81,13 +82,13 @@ func (p *Pacer) Schedule(ctx context.Context, f func(context.Context) error, cos
 	return f(ctx)
 }
 
-// Pause lets no call go before so long from now, in any process: for a service that says that
-// it wants to be left alone. Other processes know of it within half a second and a round trip.
-// It is lengthened at random by up to a tenth, three seconds at most: others were told the
-// same. A longer pause stays, and none is longer than [exact.MaxPause].
+// Pause stops all calls of all processes for d: for a service that asks to be left alone.
+// Other processes know within half a second and a round trip. It adds up to a tenth at random,
+// at most three seconds, because other clients were told the same. A longer pause stays. No
+// pause is longer than [exact.MaxPause].
 //
-// [Transport] calls it for what responses say; it is for clients of other protocols. An error
-// is one of the counter: then this process pauses, and no other may know.
+// [Transport] calls it for responses; call it for other protocols. An error is the counter's:
+// then this process pauses, and others may not know.
 func (p *Pacer) Pause(ctx context.Context, d time.Duration) error {
 	if d = min(d, exact.MaxPause); d <= 0 {
 		return nil

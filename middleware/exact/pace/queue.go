@@ -19,12 +19,11 @@ const (
 	// hold them up.
 	reach = time.Second
 
-	// fresh is how long a process believes that there is no pause. It asks, shortly before it
-	// uses a place that it booked longer ago, and does not know otherwise. So a pause is heard
-	// everywhere within that and a round trip, at the cost of a call each half second where a
-	// process is busy, of one for each call where it is not, and of none where nobody has to
-	// wait. Asked for when a place is to be used, it needs no goroutine, and nothing is asked
-	// for in vain.
+	// fresh is how long a process believes that there is no pause. It asks again shortly
+	// before it uses a place that it booked longer ago. So all processes hear of a pause
+	// within fresh and a round trip. That costs a busy process a call each half second, a
+	// quiet one a call for each place, and nothing if no call waits. Asking before use needs
+	// no goroutine, and never asks in vain.
 	fresh = 500 * time.Millisecond
 
 	// early is how long before a moment it is asked for: as long as a far counter takes to
@@ -40,7 +39,8 @@ const (
 	maxAsking = 8
 )
 
-// A queue is who waits in this process, and what is known of the others.
+// A queue holds the calls that wait in this process, and what is known of other
+// processes.
 type queue struct {
 	name       string
 	desk       *desk
@@ -168,8 +168,8 @@ func (q *queue) depart(now time.Time, w *waiter) {
 	q.callNext()
 }
 
-// drop gives places back that nobody has. One that another unit is asked for is left to the
-// one that asks.
+// drop refunds unowned places. A place with a booking under way is left to the goroutine
+// that books.
 func (q *queue) drop(places ...*place) {
 	for _, pl := range places {
 		if pl != nil && !pl.busy && len(pl.held) > 0 {

@@ -103,8 +103,8 @@ func xRateLimit(now time.Time, h http.Header) (wait time.Duration) {
 	return wait
 }
 
-// reset reads the ways to say when: 6m0s, 20ms, 2.5 or 7 for so many seconds, and Unix
-// seconds, which are no wait that anybody means.
+// reset reads a time in its usual forms: 6m0s, 20ms, 2.5 or 7 for seconds, and Unix
+// seconds, which are too large for a wait.
 func reset(now time.Time, s string) time.Duration {
 	if d, err := time.ParseDuration(s); err == nil {
 		return max(0, d)
