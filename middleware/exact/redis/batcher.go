@@ -30,7 +30,7 @@ type batcher struct {
 	layout layout
 }
 
-// A node is what a batcher knows of one node of a cluster, or of a server without one.
+// node is a batcher's state for one node of a cluster, or for a single server.
 type node struct {
 	out   chan struct{} // a place for each call that it has not answered
 	lone  lone
@@ -152,7 +152,7 @@ func logged(a storeless.Algorithm) bool {
 // trailKey is the key of a trail of an account.
 func trailKey(tag string, id uint32) string { return tag + ":t:" + strconv.FormatUint(uint64(id), 36) }
 
-// trailKeys appends the key of an account, and those of the trails of a policy.
+// trailKeys appends the key of an account, and the keys of a policy's trails.
 func trailKeys(keys []string, tag string, p *exact.Policy) []string {
 	keys = append(keys, tag)
 	for i := range p.Len() {

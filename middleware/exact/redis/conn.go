@@ -127,7 +127,7 @@ func (c *connection) drop(client rueidis.Client, age time.Duration) {
 		return
 	}
 	c.client = nil
-	// Those who have it still wait for answers: they have a second.
+	// Callers that have it may still wait for answers: they have a second.
 	time.AfterFunc(time.Second, client.Close)
 }
 

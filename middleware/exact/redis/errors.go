@@ -27,7 +27,7 @@ var refusals = []string{
 	"NOAUTH", "WRONGPASS", "NOPERM", "DENIED", "MOVED", "ASK", "CROSSSLOT", "NOSCRIPT",
 }
 
-// unreadable are those of an account: what is read is read before the first write.
+// unreadable are the errors of an account: all reads come before the first write.
 var unreadable = []string{"DAMAGED", "VERSION", "WRONGTYPE"}
 
 // classify says whether a call that failed may have been counted.

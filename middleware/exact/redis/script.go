@@ -17,16 +17,15 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// Each script is written for the kinds of limits that a policy has, in order: no loop over
-// limits, and nothing to tell them apart. What differs between policies of the same kinds is
-// in the arguments, so that few scripts exist.
+// Each script is written for the kinds of a policy's limits, in order: it has no loop over
+// limits, and no test of kinds. Other differences are arguments, so few scripts exist.
 //
 // A text such as take.lua has lines "--@ load", for which that file stands, and "--@ each fits",
 // for which the section "--@ fits" of each limit's kind stands, one after the other. In a
 // section, a name that ends in $ gets the number of the limit. Words behind @ are lists, see
-// [lists]. For "--@ mode charge" that section of booked.lua stands in scripts that know of calls
-// that are booked, and that of plain.lua in the others, which are as short as if there were none:
-// one that meets an account with such a call answers nothing, and has done nothing.
+// [lists]. "--@ mode charge" stands for that section of booked.lua in scripts that know booked
+// calls, and of plain.lua in the others. A plain script that meets an account with a booked call
+// does nothing and answers nothing.
 
 //go:embed script/*.lua
 var texts embed.FS
@@ -83,7 +82,7 @@ func shapeOf(p *exact.Policy) (s shape) {
 // there are more than maxForms, one is forgotten, and written anew when it is
 // wanted.
 type scripts struct {
-	clock string // how tests read another clock; "": that of the server
+	clock string // how tests read another clock; "": the server's
 
 	mu   sync.RWMutex
 	made map[form]*pair

@@ -11,10 +11,9 @@ import (
 // 50 µs in a second: by a millisecond in twice that.
 const keeps = 10 * time.Second
 
-// A serverClock tells the time of a server from its answers, never too early: an answer
-// says what time it was after the call had been sent. The least such difference of late is
-// the best bound: that of the call which waited least. It goes by the monotonic clock here,
-// which nobody sets.
+// A serverClock estimates a server's time from its answers, never too early: an answer
+// tells a time after the call was sent. The least recent difference is the best bound. It
+// uses the local monotonic clock, which cannot be set.
 type serverClock struct {
 	mu    sync.Mutex
 	began time.Time
