@@ -10,8 +10,8 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/engine"
 )
 
-// An account is what one name has counted, as [engine.Account] writes it: this package
-// knows no more of it.
+// An account is the encoded [engine.Account] of one name; this package does not decode
+// it.
 type account struct {
 	name, bytes string
 }
@@ -75,9 +75,9 @@ func (s *accounts) put(changed ...account) {
 	s.most = max(s.most, len(s.byKey))
 }
 
-// sweep looks at so many accounts, from where it has stopped the last time, and forgets
-// those that count nothing any more and that nobody is using. The file forgets them with
-// the next snapshot: one that comes back from it is as idle as before.
+// sweep looks at the next accounts, at most look, and forgets idle ones that no call is
+// using. The file forgets them with the next snapshot: an account that comes back from
+// it is as idle as before.
 func (s *accounts) sweep(look int, using func(name string) bool) {
 	seen := s.hindsight()
 	for ; look > 0; look-- {
@@ -150,8 +150,8 @@ func (s *accounts) each(f func(some []account) error) error {
 	return f(some)
 }
 
-// perGroup is how many accounts are in one group of a snapshot: as many as are looked
-// at while nobody else may.
+// perGroup is how many accounts are in one group of a snapshot, and are read under
+// one lock.
 const perGroup = 256
 
 // changed returns what has changed since begin, or since it was asked the last time.

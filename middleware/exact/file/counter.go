@@ -31,7 +31,7 @@ type Config struct {
 
 const defaultKeys = 1 << 20
 
-// A counter is what [Open] returns.
+// counter implements [engine.ArchiveCloser] in a file.
 type counter struct {
 	disk     disk
 	path     string
@@ -45,7 +45,7 @@ type counter struct {
 	writing   bool
 	shrinking bool
 	next      *next // a smaller file, for the one that writes
-	failed    error // a write has, and nobody knows what the disk holds
+	failed    error // of a write: what the disk holds is unknown
 	closed    bool
 	idle      chan struct{} // closed when the last goroutine of a closed counter is done
 	quit      chan struct{} // closed when it is closed

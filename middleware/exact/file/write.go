@@ -21,8 +21,8 @@ const (
 // write writes what waits, until nothing does.
 func (c *counter) write() {
 	for {
-		// Those who were answered just now may ask again: let them come along, as long as
-		// more do. Who is alone waits for nobody.
+		// Callers that were just answered may call again: let them join, as long as more
+		// come. A lone caller does not wait.
 		for n := -1; ; {
 			runtime.Gosched()
 			c.mu.Lock()
@@ -133,7 +133,7 @@ func (c *counter) store(now time.Time, b *batch, err error) (changed []account, 
 	return changed, c.log.append()
 }
 
-// undo takes back what could not be written, and answers those who asked for it.
+// undo takes back what could not be written, and answers its callers.
 func (c *counter) undo(b *batch, jobs []*job, err error) {
 	for _, e := range b.order {
 		if !e.changed {
