@@ -12,7 +12,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/internal/words"
 )
 
-// A secretKind is the kind of a secret, as far as its name tells.
+// A secretKind is a secret's kind, as its name tells.
 type secretKind uint8
 
 const (

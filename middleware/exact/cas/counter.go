@@ -23,7 +23,7 @@ type Config struct {
 	Tries int64
 
 	// Now is the clock. Default: the clock of a [TimedStore], or else [time.Now]. The package
-	// documentation covers clocks that differ.
+	// covers clocks that differ.
 	Now func() time.Time
 }
 

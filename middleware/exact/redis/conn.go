@@ -127,7 +127,7 @@ func (c *connection) drop(client rueidis.Client, age time.Duration) {
 		return
 	}
 	c.client = nil
-	// Callers that have it may still wait for answers: they have a second.
+	// Its callers still wait for answers: they have a second.
 	time.AfterFunc(time.Second, client.Close)
 }
 

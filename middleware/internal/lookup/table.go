@@ -39,7 +39,7 @@ type entry[V any] struct {
 	failed bool  // the last call did
 }
 
-// A call is one run of the function; others can wait for it.
+// A call runs the function; others can wait.
 type call struct {
 	ctx  context.Context // ends with the call, or at its deadline
 	late bool            // that was noticed; guarded by the table

@@ -107,7 +107,7 @@ type Clients struct {
 	all few[Client]
 }
 
-// A Client is a customer, or a network so large that no client has many.
+// A Client is a customer, or a network larger than a client's.
 type Client struct {
 	Network netip.Prefix
 	Name    string
