@@ -45,7 +45,7 @@ func (l *till) again(p *place) errand {
 	return l.s.come(l.now, p, &l.jar)
 }
 
-// buy files a tally of which so much is left.
+// buy files a tally with some room left.
 func (l *till) buy(left int) {
 	l.n++
 	tok, ok := parseToken(ownToken("contact", fmt.Sprint(l.n), 1))
@@ -109,7 +109,7 @@ func TestWhoLooksPays(t *testing.T) {
 	require.Equal(t, []errand{trying, trying, looking, waiting}, called(behind[1:]))
 }
 
-// Of those who look, each that is let in calls two: until one is refused.
+// Each scout that is let in calls two more, until one is refused.
 func TestLookingDoubles(t *testing.T) {
 	l := newTill(t)
 	payer, behind := l.queue(40)
@@ -130,7 +130,7 @@ func TestLookingDoubles(t *testing.T) {
 	called(behind[front : front+16])
 	require.Equal(t, paying, l.again(behind[front]))
 	require.Equal(t, waiting, l.again(behind[front+1]))
-	l.s.leave(l.now, behind[front+2], served) // there is one who pays: no more
+	l.s.leave(l.now, behind[front+2], served) // there is a payer: no more
 	for _, e := range called(behind[front+16:]) {
 		require.Equal(t, waiting, e)
 	}
@@ -164,7 +164,7 @@ func TestNextPayer(t *testing.T) {
 	}
 }
 
-// Somebody else's refusal is no reason to give up while one pays.
+// Another request's refusal is no reason to give up while one pays.
 func TestClosedWhileOnePays(t *testing.T) {
 	l := newTill(t)
 	payer, behind := l.queue(3)
@@ -203,8 +203,8 @@ func TestLateRefusals(t *testing.T) {
 	require.Equal(t, []errand{waiting}, called(late[3:]))
 }
 
-// Nobody waits for one purchase longer than a challenge lives; the next purchase is
-// another.
+// No request waits for one purchase longer than a challenge lives; the next
+// purchase is another.
 func TestOverdue(t *testing.T) {
 	l := newTill(t)
 	payer, behind := l.queue(3)
@@ -226,7 +226,7 @@ func TestOverdue(t *testing.T) {
 	require.Equal(t, trying, overdue(2), "and looks for itself")
 	require.Equal(t, paying, l.again(behind[1]))
 	require.Equal(t, waiting, l.again(behind[2]))
-	l.s.leave(l.now, behind[0], bought) // at last, and too late to call anybody who has come since
+	l.s.leave(l.now, behind[0], bought) // too late to call later requests
 	require.Equal(t, []errand{waiting}, called(behind[2:]))
 	l.buy(1)
 	l.s.leave(l.now, behind[0], bought)
