@@ -66,10 +66,10 @@ func (x *exchange) prove(m move) (string, error) {
 }
 
 // queue waits until the request is called: to pay, or to send again.
-func (x *exchange) queue(m move) (errand, error) {
+func (x *exchange) queue(m move) (role, error) {
 	p := x.place
 	if p == nil {
-		p = &place{of: want{x.origin, x.kind}, called: make(chan errand, 1)}
+		p = &place{of: want{x.origin, x.kind}, called: make(chan role, 1)}
 		x.place = p
 	}
 	p.sent, p.again, p.expires, p.ttl = x.sent, x.tries > 0, m.expires, m.challenge.TTL

@@ -14,18 +14,18 @@ type want struct {
 	kind   uint64
 }
 
-// errand is what a request is called to that met a challenge.
-type errand int
+// role is the part of a request that met a challenge.
+type role int
 
 const (
-	waiting errand = iota // to nothing, yet
-	trying                // to send again: there is room for it
-	looking               // to send again, and so to find out for others whether there is room
-	paying                // to pay, for all that wait
-	alone                 // to pay, for itself
+	waiting role = iota // to nothing, yet
+	trying              // to send again: there is room for it
+	looking             // to send again, and so to find out for others whether there is room
+	paying              // to pay, for all that wait
+	alone               // to pay, for itself
 )
 
-// outcome is how an errand ended.
+// outcome is how a role ended.
 type outcome int
 
 const (
@@ -76,7 +76,7 @@ type place struct {
 	again   bool   // it has been called before
 	expires time.Time
 	ttl     time.Duration // of the challenge, as that came
-	called  chan errand   // by the queue, while the request waits
+	called  chan role     // by the queue, while the request waits
 
 	since time.Time
 	at    *list.Element // while it waits
@@ -84,7 +84,7 @@ type place struct {
 
 // come lets a request that was refused come, or come back, to the queue. Unless it
 // is called at once, it waits.
-func (s *queues) come(now time.Time, p *place, j *jar) errand {
+func (s *queues) come(now time.Time, p *place, j *jar) role {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.open(p.of, j)
@@ -128,7 +128,7 @@ func (s *queues) open(w want, j *jar) *queue {
 }
 
 // assign says what a place is called to now. One that comes has just been refused.
-func (q *queue) assign(now time.Time, p *place, comes bool) errand {
+func (q *queue) assign(now time.Time, p *place, comes bool) role {
 	switch q.stock(p.sent) {
 	case room:
 		return trying
@@ -161,14 +161,14 @@ func (q *queue) call(now time.Time) {
 }
 
 // dismiss calls one that waits.
-func (q *queue) dismiss(p *place, to errand) {
+func (q *queue) dismiss(p *place, to role) {
 	q.waiting.Remove(p.at)
 	p.at = nil
 	p.called <- to
 }
 
 // all calls all that wait.
-func (q *queue) all(to errand) {
+func (q *queue) all(to role) {
 	for e := q.waiting.Front(); e != nil; e = q.waiting.Front() {
 		q.dismiss(e.Value.(*place), to)
 	}
@@ -179,7 +179,7 @@ func (q *queue) all(to errand) {
 //
 // The payer or scout has had that long as well, and is given up. So a slow
 // request holds up others once.
-func (s *queues) overdue(now time.Time, p *place) (e errand, longer time.Duration) {
+func (s *queues) overdue(now time.Time, p *place) (e role, longer time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.at == nil {
@@ -209,7 +209,7 @@ func (s *queues) overdue(now time.Time, p *place) (e errand, longer time.Duratio
 	return e, 0
 }
 
-// leave takes a request out, whose errand has ended, or which is gone.
+// leave takes a request out, whose role has ended, or which is gone.
 func (s *queues) leave(now time.Time, p *place, how outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

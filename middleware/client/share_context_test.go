@@ -97,7 +97,7 @@ func TestContextEndsSharing(t *testing.T) {
 		tr := &Transport{Base: inMemory{l}}
 		req := request(t, http.MethodGet, "http://example.com/contact", nil)
 		_, kind := l.kind(req)
-		payer := &place{of: want{originOf(req), kind}, expires: time.Now().Add(time.Minute), called: make(chan errand, 1)}
+		payer := &place{of: want{originOf(req), kind}, expires: time.Now().Add(time.Minute), called: make(chan role, 1)}
 		require.Equal(t, paying, tr.queues.come(time.Now(), payer, &tr.jar))
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
