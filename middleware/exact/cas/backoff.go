@@ -17,10 +17,10 @@ const (
 	shortest = 100 * time.Microsecond
 )
 
-// pause waits before another try, at random and longer each time, so that losers of a race
+// backoff waits before another try, at random and longer each time, so that losers of a race
 // do not meet in the next. It is measured in tries, not milliseconds: stores answer in one
 // or in twenty. It reports whether there was time; if not, it does not wait.
-func pause(ctx context.Context, try int64, took time.Duration, random func(n int64) int64) bool {
+func backoff(ctx context.Context, try int64, took time.Duration, random func(n int64) int64) bool {
 	d := max(took, shortest) << min(try-1, doublings)
 	d = time.Duration(random(int64(d)))
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= d {
