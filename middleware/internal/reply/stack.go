@@ -6,12 +6,12 @@ package reply
 // when a request comes to the next middleware, so one more policy costs one more policy.
 
 // Within makes f the fields of a middleware inside outer's. All values of f must be set.
-// Where they fit, room keeps the lists of the stack; it is empty, or nil.
-func (f *Fields) Within(outer *Fields, room *Lists) {
-	f.outer, f.lists = outer, room
+// Where they fit, buf keeps the lists of the stack; it is empty, or nil.
+func (f *Fields) Within(outer *Fields, buf *Lists) {
+	f.outer, f.lists = outer, buf
 	kept := outer.original()
-	for i := 0; i < listed && room != nil; i++ {
-		if all := append(append(room[i][:0], outer.list(i, kept)...), f.Values.line(i)...); len(all) > usual {
+	for i := 0; i < listed && buf != nil; i++ {
+		if all := append(append(buf[i][:0], outer.list(i, kept)...), f.Values.line(i)...); len(all) > usual {
 			f.lists = nil
 		}
 	}
