@@ -57,7 +57,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err != nil {
 			return resp, err
 		}
-		if wait := said(time.Now(), resp); wait > 0 {
+		if wait := retryAfter(time.Now(), resp); wait > 0 {
 			_ = t.Pacer.Pause(req.Context(), wait) // the next Wait meets the same error
 		}
 		if left <= 0 || !refused(resp) || !repeatable(req) {
