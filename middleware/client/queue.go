@@ -18,11 +18,11 @@ type want struct {
 type role int
 
 const (
-	waiting role = iota // to nothing, yet
-	trying              // to send again: there is room for it
-	looking             // to send again, and so to find out for others whether there is room
-	paying              // to pay, for all that wait
-	alone               // to pay, for itself
+	waiting role = iota // none yet
+	trying              // sends again: there is room for it
+	looking             // sends again, to learn for others whether there is room
+	paying              // pays for all that wait
+	alone               // pays for itself
 )
 
 // outcome is how a role ended.
