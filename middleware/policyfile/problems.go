@@ -33,8 +33,8 @@ type found struct {
 	path, text string
 }
 
-// add reports a problem of the value at path, or of what is missing there. The same is said
-// once: secrets that are wrong are so for each policy.
+// add reports a problem of the value at path, or of a missing one. It reports the same
+// problem once: wrong secrets are wrong for each policy.
 func (p *problems) add(path, format string, args ...any) {
 	if len(p.found) == mostProblems {
 		p.more++
@@ -94,7 +94,8 @@ func (p *problems) err() error {
 // shortestSecret is what middleware.New takes for one.
 const shortestSecret = 32
 
-// told returns a text that stands in the file, or nothing: what is as long as a secret may be one, at the wrong place.
+// told returns a text of the file, or nothing if it is as long as a secret: it
+// may be one in the wrong place.
 func told(text string) string {
 	if len(text) >= shortestSecret {
 		return ""

@@ -83,8 +83,8 @@ func (s *shape) check(keys any) {
 	}
 }
 
-// demandOf says what a tag asks for. What is there is told of numbers alone: else it may be a secret
-// at the wrong place.
+// demandOf says what a tag asks for. It shows only numbers: another value may be a secret in the
+// wrong place.
 func demandOf(e validator.FieldError) string {
 	switch tag := e.Tag(); tag {
 	case "required":
@@ -183,8 +183,7 @@ func (s *shape) readObject(n node, to reflect.Value, path, name string) {
 	}
 }
 
-// twice reports whether there was such a member before. One of the two would be taken in
-// silence.
+// twice reports a repeated member. Otherwise one of the two would win in silence.
 func (s *shape) twice(at string, m member) bool {
 	_, twice := s.places[at]
 	if twice {

@@ -24,7 +24,7 @@ type member struct {
 	node
 }
 
-// mostLevels is deeper than a configuration ever is, and no stack to be afraid of.
+// mostLevels is deeper than any configuration, and a small stack.
 const mostLevels = 12
 
 var errDeep = errors.New("too many levels")
@@ -117,7 +117,7 @@ func (r *treeReader) countTo(offset int64) {
 	}
 }
 
-// explain says what is wrong with what is no JSON, and sets line to where.
+// explain describes a syntax error, and sets line to its place.
 func (r *treeReader) explain(err error) error {
 	var wrong *json.SyntaxError
 	isSyntax := errors.As(err, &wrong)
