@@ -36,15 +36,15 @@ type Config struct {
 	// Permitted: up to [exact.MaxKey] bytes. Default: Name.
 	Key string
 
-	// Limits are those on requests. All must be a [storeless.LeakyBucket] or a
-	// [storeless.TokenBucket]: see the package on which to take.
+	// Limits are the limits on requests. All must be a [storeless.LeakyBucket]
+	// or a [storeless.TokenBucket]: the package says which to take.
 	Limits []storeless.Limit
 
-	// Units are the limits on what calls use besides, by its name: tokens of a model, say,
+	// Units are limits on other things that calls use, by name: tokens of a model, say,
 	// with a [Cost] for each call. Permitted: up to three units (four without Limits).
 	Units map[string][]storeless.Limit
 
-	// MaxWaiting is how many calls wait in this process at most. Default: 1000.
+	// MaxWaiting bounds the calls that wait in this process. Default: 1000.
 	MaxWaiting int
 
 	// MaxWait is how long a call waits at most. Permitted: up to [exact.MaxAhead].

@@ -11,9 +11,9 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// A Pacer lets calls go at the pace of some limits, in this process and in all others that
-// have the same. It is safe for concurrent use. A goroutine of its own runs for as long as the
-// counter takes to answer, and no longer: there is nothing to close.
+// A Pacer lets calls go at the pace of some limits, shared by all processes with the same
+// limits. It is safe for concurrent use. Its goroutine runs only while the counter answers:
+// there is nothing to close.
 type Pacer struct{ queue queue }
 
 // New checks a Config, and reports all its mistakes at once.
@@ -25,14 +25,13 @@ func New(cfg Config) (*Pacer, error) {
 	return &Pacer{queue{name: cfg.Name, desk: d, maxWaiting: cfg.MaxWaiting, maxWait: cfg.MaxWait}}, nil
 }
 
-// Wait returns nil when the call may go; then it is charged. A call is one request, and what
-// else it uses is told by costs. Those that wait in this process go in the order in which they
-// came.
+// Wait returns nil when the call may go; then it is charged. A call is one request, and costs
+// tell what else it uses. Waiting calls of this process go in order of arrival.
 //
-// An error means that the call may not go. A [RefusedError] comes at once, where the wait
-// would be longer than it may or than ctx lasts. That, [ErrImpossible], and the end of ctx
-// while it waits are [exact.ErrNotCounted]: nothing is charged, and what was booked is handed
-// to the next that waits here, or given back. Any other is one of the counter.
+// An error means that the call may not go. A [RefusedError] comes at once, if the wait would
+// exceed its bound or ctx. That, [ErrImpossible], and the end of ctx during the wait are
+// [exact.ErrNotCounted]: nothing is charged, and a booking goes to the next that waits here,
+// or is refunded. Other errors are the counter's.
 func (p *Pacer) Wait(ctx context.Context, costs ...Cost) error {
 	c, err := read(p.queue.desk.units, costs)
 	if err != nil {

@@ -17,8 +17,8 @@ type Cost struct {
 	N    int64  // 0 uses none
 }
 
-// maxUnits is how many units there are at most, requests among them: each is a call of the
-// counter for each call that is paced.
+// maxUnits bounds the units, requests included: each takes a call of the counter for each
+// paced call.
 const maxUnits = 4
 
 // costs are the costs of one call in the order of the units. An array, because calls of
