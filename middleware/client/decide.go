@@ -29,7 +29,7 @@ func (x *exchange) decide(resp *http.Response) move {
 			return m
 		}
 		if r.status == http.StatusForbidden {
-			return m // what will not be proved is not forgiven with time
+			return m // a wait does not replace a proof
 		}
 	}
 	if r.wait == 0 {
