@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// A disk has files, as much of them as a counter needs: tests put one in that fails, and
-// one whose power is cut.
+// A disk has the file operations that a counter needs. Tests use disks that fail or lose
+// power.
 type disk interface {
 	// Open opens a file that is there.
 	Open(path string) (handle, error)
@@ -30,7 +30,7 @@ type disk interface {
 	// Same reports whether a name still names an open file.
 	Same(path string, f handle) (bool, error)
 
-	// SyncNames puts on disk what files of a directory are called.
+	// SyncNames puts the names of a directory on disk.
 	SyncNames(dir string) error
 
 	// Lock locks an open file, whose name is path, for as long as it is open. It

@@ -61,21 +61,21 @@ type counter struct {
 func Open(url string, cfg Config) (engine.ArchiveCloser, error) {
 	option, err := rueidis.ParseURL(url)
 	if err != nil {
-		// Not the error: it may repeat the URL, and that its password.
+		// Not the error: it may repeat the URL with its password.
 		err = &storeless.ConfigError{Field: "url", Problem: "must look like redis://user:password@host:port/0, or rediss:// for TLS"}
 		return nil, errors.Join(err, cfg.check())
 	}
 	if err := trust(url, option.TLSConfig); err != nil {
 		return nil, errors.Join(err, cfg.check())
 	}
-	// What DisableRetry turns off is repeating reads, which cost a deadline too. A
-	// client that is not cached into asks nothing of servers and proxies that they
-	// might not know.
+	// DisableRetry stops the repeating of reads, which cost a deadline too. A
+	// client without a cache asks servers and proxies nothing that they might not
+	// know.
 	option.DisableRetry, option.DisableCache = true, true
 	// Without it, a lone call that meets its deadline closes the connection that all
 	// others are on: a slow answer would become an outage.
 	option.AlwaysPipelining = true
-	// A server that hangs is given up for dead before long, so that calls do not pile up.
+	// A server that hangs is soon given up, so that calls do not pile up.
 	option.Dialer.Timeout, option.ConnWriteTimeout = time.Second, time.Second
 	var c *counter
 	option.Dialer.ControlContext = func(ctx context.Context, network, address string, raw syscall.RawConn) error {
@@ -90,7 +90,7 @@ func Open(url string, cfg Config) (engine.ArchiveCloser, error) {
 	return c, nil
 }
 
-// New returns a counter that uses a client, which stays the caller's to close.
+// New returns a counter that uses a client. The caller closes the client.
 func New(client rueidis.Client, cfg Config) (engine.ArchiveCloser, error) {
 	if client == nil {
 		return nil, errors.Join(&storeless.ConfigError{Field: "client", Problem: "is nil"}, cfg.check())

@@ -13,9 +13,8 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// ErrUnreadable says that what is stored for a key is no account of this package, not all of one,
-// or one of a later version. Every call for that key fails until it is deleted. It is
-// [exact.ErrNotCounted].
+// ErrUnreadable says that the value of a key is no account, a damaged one, or one of a later
+// version. Every call for that key fails until it is deleted. It is [exact.ErrNotCounted].
 var ErrUnreadable = fmt.Errorf("%w: redis: the account cannot be read", exact.ErrNotCounted)
 
 // ErrStopped says that a counter was closed. It is [exact.ErrNotCounted].

@@ -78,9 +78,8 @@ func shapeOf(p *exact.Policy) (s shape) {
 	return s
 }
 
-// scripts are those for each form that was asked for. Programs have few policies: where
-// there are more than maxForms, one is forgotten, and written anew when it is
-// wanted.
+// scripts caches the scripts of used forms. Programs have few policies: beyond maxForms
+// one is evicted, and written anew when needed.
 type scripts struct {
 	clock string // how tests read another clock; "": the server's
 
@@ -88,7 +87,7 @@ type scripts struct {
 	made map[form]*pair
 }
 
-// A form is a shape, and whether its scripts know of calls that are booked.
+// A form is a shape, and whether its scripts know booked calls.
 type form struct {
 	shape  shape
 	booked bool
@@ -134,7 +133,7 @@ func (s *scripts) of(p *exact.Policy, booked bool) *pair {
 	return made
 }
 
-// life is for how many seconds an ID is kept: a fifth more than it must.
+// life is how many seconds an ID is kept: a fifth more than it must.
 const life = int64(exact.IDLife/1e9) * 6 / 5
 
 var (
