@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
@@ -54,6 +55,7 @@ const (
 	frame        = 100 * time.Millisecond // of our time: a step of the arena
 	windowFrames = int(attackWindow / (faster * frame))
 	attackFrames = int(time.Minute / frame) // how long an attack takes
+	shownFrames  = 3 * windowFrames         // that the plot shows
 )
 
 // An arena is real middleware of several instances, honest visitors, and attackers. It moves by steps, one client
@@ -106,16 +108,26 @@ func newArena(p plan) (*arena, error) {
 		mux.Handle("/tally/", m.Endpoints())
 		a.instances = append(a.instances, &boxed{Handler: mux})
 	}
-	n, q := int64(p.Instances), p.Quota
+	// The curves are held to what the middleware says of this configuration, if it remembers.
+	cfg, admits := a.config(), map[string]int64{}
+	cfg.InsecureNoMemory = false
+	bounds, err := middleware.BoundsOf(cfg)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range bounds.Rows {
+		first, _, _ := strings.Cut(row.Client, " ")
+		admits[first] = row.Admitted
+	}
 	for i := range 3 {
 		a.honest(fmt.Sprintf("192.0.2.%d:4711", i+1), i)
 	}
-	a.attacker("keeps its token, asks on", q, "L", "198.51.100.1:4711", func(c *players.Attacker) { c.Echo(c.Next) })
-	a.attacker("throws its token away", n*q, "N·L", "198.51.100.2:4711", (*players.Attacker).Drop)
-	a.attacker("replays its first token", n*q, "N·L", "198.51.100.3:4711", (*players.Attacker).Replay)
-	a.attacker("forks its token", n*q, "N·L", "198.51.100.4:4711", (*players.Attacker).Fork)
+	a.attacker("keeps its token, asks on", admits["echoes"], "L", "198.51.100.1:4711", func(c *players.Attacker) { c.Echo(c.Next) })
+	a.attacker("throws its token away", admits["drops"], "N·L", "198.51.100.2:4711", (*players.Attacker).Drop)
+	a.attacker("replays its first token", admits["drops"], "N·L", "198.51.100.3:4711", (*players.Attacker).Replay)
+	a.attacker("forks its token", admits["drops"], "N·L", "198.51.100.4:4711", (*players.Attacker).Fork)
 	if p.Work {
-		a.attacker(fmt.Sprintf("works for %d tallies", purchases), n*q*(1+purchases), fmt.Sprintf("N·L·(1 + %d)", purchases), "198.51.100.5:4711",
+		a.attacker(fmt.Sprintf("works for %d tallies", purchases), admits["drops"]*(1+purchases), fmt.Sprintf("N·L·(1 + %d)", purchases), "198.51.100.5:4711",
 			func(c *players.Attacker) { c.Farm(purchases, 1) })
 	}
 	return a, nil
@@ -255,6 +267,22 @@ func (a *arena) advance() {
 		c.roll(a.now)
 		c.step()
 		c.draw(a.frame)
+	}
+}
+
+// A point says how much a client had been admitted in its window, from a frame on.
+type point struct {
+	frame    int
+	admitted int64
+}
+
+// draw notes what the plot shows of a client, and forgets what has left it.
+func (c *contestant) draw(frame int) {
+	if n := len(c.line); n == 0 || c.line[n-1].admitted != c.Admitted {
+		c.line = append(c.line, point{frame, c.Admitted})
+	}
+	for len(c.line) > 1 && c.line[1].frame <= frame-shownFrames {
+		c.line = c.line[1:]
 	}
 }
 

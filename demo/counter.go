@@ -18,7 +18,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
-	"github.com/tallystick/tallystick/middleware/exact/ring"
 )
 
 // checkCounter says what is wrong with the value of -counter, before anything is
@@ -26,17 +25,16 @@ import (
 func checkCounter(spec string) error {
 	path, file := strings.CutPrefix(spec, "file:")
 	addr, serve := strings.CutPrefix(spec, "serve:")
-	self, ring := strings.CutPrefix(spec, "ring:")
-	if spec == "" || spec == "memory" || file && path != "" || serve && addr != "" || ring && self != "" || isRedis(spec) || isRemote(spec) {
+	if spec == "" || spec == "memory" || file && path != "" || serve && addr != "" || isRedis(spec) || isRemote(spec) {
 		return nil
 	}
 	// Not the text itself: it may be a URL with a password, mistyped.
-	return errors.New("-counter must be memory, file:PATH, redis://HOST:PORT/DB, ring:SELF,MEMBER,MEMBER, serve:HOST:PORT or http://HOST:PORT/")
+	return errors.New("-counter must be memory, file:PATH, redis://HOST:PORT/DB, serve:HOST:PORT or http://HOST:PORT/")
 }
 
 // isShared reports whether processes of the demo ask each other, and so need one secret.
 func isShared(spec string) bool {
-	return isRemote(spec) || strings.HasPrefix(spec, "serve:") || strings.HasPrefix(spec, "ring:")
+	return isRemote(spec) || strings.HasPrefix(spec, "serve:")
 }
 
 // isRemote reports whether another demo has the counter, by -counter serve.
@@ -51,9 +49,8 @@ func isRedis(spec string) bool {
 // openCounter opens the counter that -counter names, which all instances share:
 // memory, file:PATH, the URL of a Redis, or that of another demo. Without a name it is a file of
 // a fresh directory, which goes when the counter is closed; with serve:HOST:PORT the same, for other
-// processes too. With ring:SELF,MEMBER,MEMBER, addresses of listeners, each of the processes has a part of it.
+// processes too.
 func openCounter(spec string, now func() time.Time, secrets [][]byte, stdout io.Writer, log *slog.Logger) (exact.Counter, io.Closer, error) {
-	list, part := strings.CutPrefix(spec, "ring:")
 	addr, serve := strings.CutPrefix(spec, "serve:")
 	var c engine.CounterCloser
 	var err error
@@ -74,9 +71,6 @@ func openCounter(spec string, now func() time.Time, secrets [][]byte, stdout io.
 		c, err = redis.Open(spec, redis.Config{})
 	case isRemote(spec):
 		c, err = remote.Open([]string{spec}, remote.Config{Secrets: secrets})
-	case part:
-		members := strings.Split(list, ",")
-		c, err = ring.Open(ring.Config{Self: members[0], Members: members, Secrets: secrets, Logger: log, Now: now})
 	default:
 		return openFile(spec, now)
 	}

@@ -3,15 +3,11 @@
 package main
 
 import (
-	"bytes"
 	"io"
 	"log/slog"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/proof/pages"
 )
 
 // TestQuoteIsExactOnAFile is what TestQuoteIsExactAcrossInstances is in memory. A disk
@@ -123,105 +118,4 @@ func TestQuoteIsExactOverHTTP(t *testing.T) {
 	o.secretFile = ""
 	o.stdout = io.Discard
 	require.ErrorContains(t, run(t.Context(), o), "needs a -secret-file")
-}
-
-// Three processes are the counter, without another: each counts a part of the keys.
-func TestQuoteIsExactOnARing(t *testing.T) {
-	o := standard(1)
-	o.secretFile = filepath.Join(t.TempDir(), "secrets")
-	require.NoError(t, os.WriteFile(o.secretFile, []byte(strings.Repeat("demo", 10)), 0o600))
-	var list []string
-	for range 3 {
-		list = append(list, "127.0.0.1:"+kit.FreePort(t))
-	}
-	var said bytes.Buffer
-	o.log = slog.New(slog.NewTextHandler(&said, nil))
-	var processes []*server
-	var clients []*client
-	for _, self := range list {
-		o.counter = "ring:" + strings.Join(append([]string{self}, list...), ",")
-		processes = append(processes, startWith(t, o))
-		clients = append(clients, processes[len(processes)-1].client(t))
-	}
-	passed := 0
-	for n := range 30 {
-		if clients[n%3].do("GET", "/api/quote", "", bearer("demo-free")).StatusCode == http.StatusOK {
-			passed++
-		}
-	}
-	require.Equal(t, 5, passed)
-	calls := make(map[string]int)
-	for _, c := range clients {
-		page := c.do("GET", metricsPath, "").body
-		require.Contains(t, page, "\ntallystick_ring_members 3\n")
-		require.Contains(t, page, "\ntallystick_ring_accounts ")
-		for _, m := range regexp.MustCompile(`(?m)^tallystick_ring_calls_total\{tallystick_ring_call="(\w+)"\} (\d+)$`).FindAllStringSubmatch(page, -1) {
-			n, err := strconv.Atoi(m[2])
-			require.NoError(t, err)
-			calls[m[1]] += n
-		}
-	}
-	require.Positive(t, calls["own"])
-	require.Positive(t, calls["out"])
-	require.Equal(t, calls["out"], calls["served"])
-	require.Zero(t, calls["foreign"])
-	for _, p := range processes {
-		p.stop()
-		<-p.done
-	}
-	require.Equal(t, 3, strings.Count(said.String(), " code=ring-members members=3 "))
-
-	o.counter = "ring:nowhere"
-	o.stdout = io.Discard
-	require.ErrorContains(t, run(t.Context(), o), "Self: must be host:port")
-}
-
-// The first program of the README, with what docs/counters.md adds for a ring: two processes have one quota, of
-// clients too that show no token.
-func TestFirstProgramOnARing(t *testing.T) {
-	kit.Outside(t)
-	kit.OnlyWhole(t, "builds the first program")
-	blocks, _, err := pages.Read("../docs/counters.md")
-	require.NoError(t, err)
-	at := slices.IndexFunc(blocks, func(b pages.Block) bool { return strings.Contains(b.Text, "ring.Open(") })
-	require.GreaterOrEqual(t, at, 0)
-	const now = `Now: func() time.Time { return time.Unix(1_800_000_000, 0) }`
-	lines := kit.Replace(t, blocks[at].Text,
-		`os.Getenv("FLY_PRIVATE_IP"), "9000"`, `"127.0.0.1", os.Getenv("RING_PORT")`,
-		`DNS:     os.Getenv("FLY_APP_NAME") + ".internal:9000",`, `Members: strings.Split(os.Getenv("RING"), ","),`,
-		`{secret}`, `{[]byte(os.Getenv("RING_SECRET"))}, `+now,
-		`middleware.FailOpen`, `middleware.FailOpen, Deadline: 10 * time.Second`)
-	program := kit.Build(t, "quickstart",
-		"import (", "import (\n\t\"net\"\n\t\"strings\"\n\t\"github.com/tallystick/tallystick/middleware/exact/ring\"",
-		"limit, err := middleware.New(middleware.Config{", "cfg := middleware.Config{ "+now+",",
-		"\t})\n\tif err", "\t}\n"+lines+"\tlimit, err := middleware.New(cfg)\n\tif err")
-	ports := []string{kit.FreePort(t), kit.FreePort(t)}
-	var urls []string
-	for _, port := range ports {
-		addr := "127.0.0.1:" + kit.FreePort(t)
-		urls = append(urls, "http://"+addr+"/contact")
-		process := exec.Command(program)
-		process.Stderr = os.Stderr
-		process.Env = append(os.Environ(), "ADDR="+addr, "TALLYSTICK_SECRET="+strings.Repeat("s", 32),
-			"RING_SECRET="+strings.Repeat("r", 32), "RING_PORT="+port, "RING=127.0.0.1:"+strings.Join(ports, ",127.0.0.1:"))
-		require.NoError(t, process.Start())
-		t.Cleanup(func() {
-			_ = process.Process.Kill()
-			_ = process.Wait()
-		})
-	}
-	for _, url := range urls { // a GET is no request of the policy's
-		require.Eventually(t, func() bool {
-			resp, err := http.Get(url)
-			return err == nil && resp.Body.Close() == nil
-		}, patient, 10*time.Millisecond)
-	}
-	var statuses []int
-	for n := range 6 {
-		resp, err := http.Post(urls[n%2], "", nil)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		statuses = append(statuses, resp.StatusCode)
-	}
-	require.Equal(t, []int{200, 200, 200, 200, 200, 429}, statuses)
 }

@@ -31,20 +31,6 @@ func newHome(instances int) (*home, error) {
 	return &home{instances: instances, price: price, closed: closed, close: sync.OnceFunc(func() { close(closed) })}, err
 }
 
-// A homeView feeds the template of the home page.
-type homeView struct {
-	Attack  picture
-	Contact contact
-	Boxes   []box // of the form to try
-	Height  int   // of their picture
-	Middle  int
-	Lines   string
-	Price   string // a path: what a tally costs
-}
-
-// A box is an instance in the picture of the form.
-type box struct{ Number, Top, Middle int }
-
 //go:embed quickstart/main.go
 var firstProgram string
 
@@ -59,9 +45,6 @@ var firstLines = func() string {
 	}
 	return lines.String()
 }()
-
-// prefilled is what the form says, so that there is nothing to type.
-var prefilled = contact{Name: "Ada", Email: "ada@example.org", Message: "Who keeps the count?"}
 
 // defaultPlan is what the page shows first.
 var defaultPlan = plan{Instances: 3, Quota: 5}

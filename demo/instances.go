@@ -37,9 +37,6 @@ func newInstances(o options, secrets [][]byte, counter exact.Counter) (*instance
 	if o.metrics, err = newMetrics(o); err != nil {
 		return nil, err
 	}
-	if err := o.metrics.observe(counter); err != nil {
-		return nil, err
-	}
 	o.counted = new(counted)
 	b := &instances{counted: o.counted, metrics: o.metrics}
 	if b.home, err = newHome(o.instances); err != nil {

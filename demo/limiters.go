@@ -4,6 +4,8 @@ package main
 
 import (
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/policyfile"
@@ -22,6 +24,7 @@ func newLimiters(o options, secrets [][]byte, own []middleware.Config, watch *in
 	program := policyfile.Program{Policies: map[string]middleware.Config{}, Logger: o.log}
 	for i := range own {
 		own[i].Secrets, own[i].OnDecision = secrets, watch.hook(own[i].OnDecision)
+		own[i].Instances = int64(o.instances)
 		program.Policies[own[i].Policy] = own[i]
 	}
 	var errs []error
@@ -50,6 +53,14 @@ func newLimiters(o options, secrets [][]byte, own []middleware.Config, watch *in
 		}
 	}
 	return l, nil
+}
+
+// sorted returns the limiters by the names of their policies.
+func (l *limiters) sorted() (all []*middleware.Middleware) {
+	for _, policy := range slices.Sorted(maps.Keys(l.of)) {
+		all = append(all, l.of[policy])
+	}
+	return all
 }
 
 // sign gives all limiters a ring of secrets, if they take it, or only asks whether they would.

@@ -17,8 +17,7 @@
 // at least 32 characters. Its counter is a file that is removed at exit; with -counter
 // file:PATH one that stays, with -counter memory none, and with -counter
 // redis://HOST:PORT/DB a server that other processes can share. With -counter serve:HOST:PORT
-// it lets others use its own, who have the same -secret-file and -counter http://HOST:PORT/; and with
-// -counter ring:SELF,MEMBER,MEMBER each process counts a part, for all of them.
+// it lets others use its own, which have the same -secret-file and -counter http://HOST:PORT/.
 //
 //	go run ./demo
 //	go run ./demo -attack
@@ -41,7 +40,7 @@
 // where the secrets are, too; see package policyfile. SIGHUP has the demo read that file and
 // the secrets again, or those of -secret-file. All instances go on with them and keep their
 // counts; if anything is wrong nothing changes, and each problem is logged. A counter that is shared
-// by -counter ring, serve or http keeps the secrets of the start.
+// by -counter serve or http keeps the secrets of the start.
 //
 // With -work a proof costs that many expected hashes, and with -crowd so many
 // tallies are sold to an address before the price doubles. Without JavaScript a
@@ -49,6 +48,8 @@
 // wants a round trip alone; the other two keep the default, because a tally that
 // costs nothing would be no limit. The endpoints of a policy are below
 // /tally/<policy>/.
+//
+// With -bounds it prints what clients get at most by each policy, on so many instances, and ends.
 //
 // It speaks plain HTTP and keeps nothing of what it is sent.
 package main
@@ -120,8 +121,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.secretFile, "secret-file", "", "sign with the secrets in this `file`, one a line; without it, with a fresh random one")
 	flags.StringVar(&o.policyFile, "policy-file", "", "take policies and secrets from this `file`, and read it again upon SIGHUP; without it, those of the program")
 	flags.Int64Var(&o.work, "work", 1<<22, "what a proof costs, in expected `hashes`, by default enough to see the check at work; 0: none for /feedback, the library's default for the others")
-	flags.StringVar(&o.counter, "counter", "", "what counts /api/quote: `memory`, file:PATH, redis://HOST:PORT/DB, ring:SELF,MEMBER,MEMBER for processes that ask each other at these addresses, serve:HOST:PORT for other processes too, or http://HOST:PORT/ of the one that does; without it, a file that is removed at exit")
+	flags.StringVar(&o.counter, "counter", "", "what counts /api/quote: `memory`, file:PATH, redis://HOST:PORT/DB, serve:HOST:PORT for other processes too, or http://HOST:PORT/ of the one that does; without it, a file that is removed at exit")
 	flags.Int64Var(&o.crowd, "crowd", 64, "how many honest `clients` an address may hide: so many tallies are sold to it before the price doubles")
+	flags.BoolVar(&o.bounds, "bounds", false, "print what clients get at most by each policy, and end")
 	err := flags.Parse(args)
 	if err == nil && flags.NArg() > 0 {
 		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))

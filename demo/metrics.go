@@ -13,8 +13,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/middleware/exact/ring"
 	"github.com/tallystick/tallystick/middleware/otel"
 	"github.com/tallystick/tallystick/middleware/refusallog"
 )
@@ -35,19 +33,6 @@ type metrics struct {
 func (m *metrics) instance(number int) (*instruments, error) {
 	watch, err := otel.New(m.provider, attribute.String("demo.instance", strconv.Itoa(number)))
 	return &instruments{watch, m.refusals}, err
-}
-
-// observe tells of a counter of which this process has a part.
-func (m *metrics) observe(counter exact.Counter) error {
-	part, is := counter.(*ring.Ring)
-	if !is {
-		return nil
-	}
-	watch, err := otel.New(m.provider)
-	if err == nil {
-		_, err = watch.ObserveRing(part)
-	}
-	return err
 }
 
 // instruments are told of the decisions of one instance.

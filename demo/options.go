@@ -20,6 +20,7 @@ type options struct {
 	policyFile string // says where the secrets are, too
 	work       int64  // expected hashes; 0 is a nonce alone, where that is permitted
 	crowd      int64
+	bounds     bool   // print what clients get at most, and end
 	counter    string // see openCounter
 	counted    *counted
 	metrics    *metrics

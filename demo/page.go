@@ -7,7 +7,6 @@ import (
 	"embed"
 	"html/template"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
@@ -34,6 +33,20 @@ type page struct {
 
 	Home *homeView // of the home page
 }
+
+// A homeView feeds the template of the home page.
+type homeView struct {
+	Attack  picture
+	Contact contact
+	Boxes   []box // of the form to try
+	Height  int   // of their picture
+	Middle  int
+	Lines   string
+	Price   string // a path: what a tally costs
+}
+
+// A box is an instance in the picture of the form.
+type box struct{ Number, Top, Middle int }
 
 // A problem is an answer that is no success: problem details (RFC 9457), or the
 // same as a page.
@@ -107,5 +120,3 @@ func inWords(window time.Duration) string {
 func serveFile(name string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, web, name) }
 }
-
-func number(n int64) string { return strconv.FormatInt(n, 10) }

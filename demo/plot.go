@@ -10,28 +10,11 @@ import (
 	"time"
 )
 
-// A point says how much a client had been admitted in its window, from a frame on.
-type point struct {
-	frame    int
-	admitted int64
-}
-
-// The plot shows the last 18 seconds of our time, three windows. Its units are those of its SVG.
+// The units of the plot are those of its SVG.
 const (
-	shownFrames = 3 * windowFrames
-	plotWidth   = 640
-	plotHeight  = 240
+	plotWidth  = 640
+	plotHeight = 240
 )
-
-// draw notes what the plot shows of a client, and forgets what has left it.
-func (c *contestant) draw(frame int) {
-	if n := len(c.line); n == 0 || c.line[n-1].admitted != c.Admitted {
-		c.line = append(c.line, point{frame, c.Admitted})
-	}
-	for len(c.line) > 1 && c.line[1].frame <= frame-shownFrames {
-		c.line = c.line[1:]
-	}
-}
 
 // A picture is an arena as its template draws it.
 type picture struct {

@@ -25,7 +25,7 @@ Ctrl-C stops it. -v shows what the limiters log; -attack plays the attack here.
 // run serves until ctx ends and the requests under way have finished.
 func run(ctx context.Context, o options) (err error) {
 	if o.secretFile == "" && isShared(o.counter) {
-		return errors.New("-counter ring, serve and http needs a -secret-file, the same for all: nobody else has the secret of this process")
+		return errors.New("-counter serve and http needs a -secret-file, the same for all: nobody else has the secret of this process")
 	}
 	secrets, err := loadSecrets(o)
 	if err != nil {
@@ -43,6 +43,12 @@ func run(ctx context.Context, o options) (err error) {
 			return err // names the file
 		}
 		return fmt.Errorf("-secret-file %s: %w", o.secretFile, err)
+	}
+	if o.bounds {
+		for _, limit := range handler.all[0].sorted() {
+			fmt.Fprintln(o.stdout, limit.Bounds())
+		}
+		return nil
 	}
 	if o.work == 0 {
 		o.log.Info("-work 0: /feedback wants a round trip and no work; /contact and /signup keep the default, because a tally of one's own that costs nothing is no limit")

@@ -68,7 +68,7 @@ var imported = map[string]string{
 	"storeless": module + "/storeless", "exact": module + "/middleware/exact", "engine": module + "/middleware/exact/engine", "memory": module + "/middleware/exact/memory", "lease": module + "/middleware/exact/lease", "pace": module + "/middleware/exact/pace",
 	"otel": module + "/middleware/otel", "refusallog": module + "/middleware/refusallog",
 	"file": module + "/middleware/exact/file", "redis": module + "/middleware/exact/redis",
-	"peers": module + "/middleware/peers", "remote": module + "/middleware/exact/remote", "ring": module + "/middleware/exact/ring", "net": "net", "policyfile": module + "/middleware/policyfile",
+	"peers": module + "/middleware/peers", "remote": module + "/middleware/exact/remote", "net": "net", "policyfile": module + "/middleware/policyfile",
 	"os": "os", "signal": "os/signal", "syscall": "syscall",
 }
 

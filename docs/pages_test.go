@@ -119,6 +119,8 @@ func TestEverythingPrintedHasATest(t *testing.T) {
 				runner = "docs/go_test.go TestInstall"
 			case "TestTryIt":
 				runner = "demo/session_test.go TestTryIt"
+			case "TestYourTable":
+				runner = "docs/tables_test.go TestYourTable"
 			case "TestMistakesOfThePage":
 				runner = "middleware/policyfile/page_internal_test.go TestMistakesOfThePage"
 			case "TestTheWireIsThatOfItsPage":

@@ -16,7 +16,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/gossip"
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/pages"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -72,6 +74,47 @@ func TestBoundsAreOne(t *testing.T) {
 	for _, row := range rows {
 		require.Contains(t, source, plain(row[0])+"  "+plain(row[1]), "README.md")
 	}
+}
+
+// What peers bound is in docs/bounds.md: each row is shown by a test, and the slack is the one of the code.
+func TestPeersAreBounded(t *testing.T) {
+	for _, row := range tableOf(t, "docs/bounds.md", "| client | serverless |") {
+		name, shown := plain(row[4]), false
+		for _, dir := range []string{"middleware", "internal/gossip"} {
+			tests, err := filepath.Glob(dir + "/*_test.go")
+			require.NoError(t, err)
+			shown = shown || slices.ContainsFunc(tests, func(file string) bool {
+				text, err := os.ReadFile(file)
+				require.NoError(t, err)
+				return strings.Contains(string(text), "\nfunc "+name+"(t *testing.T) {")
+			})
+		}
+		require.True(t, shown, "no test of middleware or internal/gossip is called %s", name)
+	}
+	const n = 10
+	r := gossip.New(gossip.Config{Name: n, Records: 16})
+	for peer := range uint64(n - 1) {
+		r.Joined(time.Unix(0, 0), peer+1)
+	}
+	rows := tableOf(t, "docs/bounds.md", "| ten processes, L |")
+	for i, quota := range []int64{5, 20, 60, 100, 1000} {
+		f := r.Look(gossip.Limit{Key: 1, Seconds: 60}, quota).Slack
+		require.Equal(t, []string{fmt.Sprint(f), fmt.Sprint(quota + (n-1)*f)}, []string{rows[0][1+i], strings.ReplaceAll(rows[1][1+i], ",", "")}, "L = %d", quota)
+	}
+}
+
+// The block of "Your table" is what is printed for the configuration of ExampleBoundsOf.
+func TestYourTable(t *testing.T) {
+	bounds, err := middleware.BoundsOf(middleware.Config{
+		Policy:    "contact",
+		Limits:    []middleware.Limit{{Quota: 5, Window: time.Hour}, {Quota: 20, Window: 24 * time.Hour}},
+		Challenge: &middleware.Challenge{Mode: middleware.Newcomers},
+		Instances: 10,
+	})
+	require.NoError(t, err)
+	page, err := os.ReadFile("docs/bounds.md")
+	require.NoError(t, err)
+	require.Contains(t, string(page), "\n```text\n"+bounds.String()+"```\n", "go test -run ExampleBoundsOf ./middleware prints it")
 }
 
 // constants returns the names and the values of a package's constants of a type, in order: "" is for those

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -55,7 +56,7 @@ var nothing = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 func newLoad(t testing.TB, cfg middleware.Config, want middleware.Reason, tokens int, options ...option) *load {
 	t.Helper()
 	decisions := record(&cfg)
-	l := &load{h: newLimiter(t, cfg).Handler(nothing), r: newRequest(options...), header: http.Header{}}
+	l := &load{h: newLimiter(t, cfg).Handler(nothing), r: handlers.NewRequest(options...), header: http.Header{}}
 	for range 10 {
 		l.send()
 	}
@@ -212,7 +213,7 @@ func TestAllocationsOfStacks(t *testing.T) {
 		for _, shows := range []bool{false, true} {
 			var one float64
 			for n := 1; n <= 4; n++ {
-				l := &load{h: nothing, r: newRequest(method(m)), header: http.Header{}}
+				l := &load{h: nothing, r: handlers.NewRequest(method(m)), header: http.Header{}}
 				for i := range n {
 					cfg := open()
 					cfg.Policy = fmt.Sprint("policy-", i)

@@ -35,43 +35,23 @@ func strangers(h http.Handler, n int) (passed int) {
 // WhenBusy: while it is calm all have the quota of their address, and while it is busy
 // work comes first. What was bought is good all the time, and what was counted stays counted.
 func TestWhenBusy(t *testing.T) {
-	now := new(clock)
-	h := newSite(t, busyFrom(now, 20, 0))
-	own := bought(t, h, from("203.0.113.7"))
-	shared := spend(t, h, 3)
-	requireNoChallenge(t, send(h, from("203.0.113.8"), showing(own)))
-	require.True(t, h.Decisions.Last().Own)
-	require.Contains(t, bodyOf(t, fetched(h)), `{"needed":false,"left":2,`)
-	require.False(t, h.M.Stats().Busy)
-
-	require.Equal(t, 197, strangers(h, 300), "ten seconds' worth, and one")
-	require.True(t, h.M.Stats().Busy)
-	for name, shown := range map[string][]option{"nothing": nil, "the shared token": {showing(shared), showingCookie(shared)}} {
-		refused := requireStatus(t, http.StatusForbidden, send(h, shown...), name)
-		require.Equal(t, middleware.NoToken, h.Decisions.Last().Reason, name)
-		require.Empty(t, tokenIn(refused), name)
-		challengeIn(t, refused)
-	}
-	require.Contains(t, bodyOf(t, fetched(h)), `{"needed":true,"challenge":`)
-	require.Equal(t, 3, admitted(h, 3, from("203.0.113.8"), showing(own)), "bought while it was calm")
-	worked := requireStatus(t, http.StatusOK, send(h, showing(shared), proving(solved(t, fetched(h)))))
-	require.Contains(t, bodyOf(t, fetched(h, showing(tokenIn(worked)))), `{"needed":false,"left":4,"carried":true`)
-	spent := tokenIn(worked)
-	require.Equal(t, 4, admitted(h, 5, showing(spent)), "no more than its own")
-	require.Equal(t, middleware.OverLimit, h.Decisions.Last().Reason, "the shared one is closed")
-
-	now.Advance(15 * time.Second)
-	require.False(t, h.M.Stats().Busy)
-	require.Equal(t, 2, admitted(h, 9), "what the address has used was not forgotten")
-	require.Equal(t, 1, admitted(h, 1, from("203.0.113.9")), "nobody is asked")
-	require.Equal(t, 1, admitted(h, 1, from("203.0.113.8"), showing(own)))
-	require.True(t, h.Decisions.Last().Own, "and own tallies are charged first")
-
-	now.Advance(45 * time.Second) // the next window
-	require.Equal(t, 1, admitted(h, 1, showing(shared)), "the shared token is good again")
-	require.False(t, h.Decisions.Last().Own)
-	require.Equal(t, 1, admitted(h, 1, showing(spent)))
-	require.True(t, h.Decisions.Last().Own, "bought while it was busy")
+	seven, eight := from("203.0.113.7"), from("203.0.113.8")
+	busy := func(is bool) func(*scene) { return func(s *scene) { require.Equal(s, is, s.site.M.Stats().Busy) } }
+	play(t, []scenario{{"calm, busy, calm", by(func(c *clock) middleware.Config { return busyFrom(c, 20, 0) }), []step{
+		{do: buys("own", seven)}, {times: 3, show: latest, want: 200, keep: "shared"}, {as: eight, show: "own", want: 200, see: all{noChallenge, own}},
+		{as: toFetch, want: 200, see: all{says(`{"needed":false,"left":2,`), busy(false)}},
+		{do: func(s *scene) { require.Equal(s, 197, strangers(s.site, 300), "ten seconds' worth, and one") }, see: all{busy(true)}},
+		{want: 403, reason: middleware.NoToken, fields: fields{middleware.TokenHeader: ""}, see: all{work(16)}},
+		{show: "shared", cookie: "shared", want: 403, reason: middleware.NoToken, fields: fields{middleware.TokenHeader: ""}, see: all{work(16)}},
+		{as: toFetch, want: 200, see: all{says(`{"needed":true,"challenge":`)}},
+		{as: eight, show: "own", times: 3, want: 200}, // bought while it was calm
+		{show: "shared", prove: fresh, want: 200, keep: "spent"}, {as: toFetch, show: "spent", want: 200, see: all{says(`{"needed":false,"left":4,"carried":true`)}},
+		{show: "spent", times: 4, want: 200}, {show: "spent", want: 429, reason: middleware.OverLimit}, // no more than its own: the shared one is closed
+		{after: 15 * time.Second, see: all{busy(false)}}, {times: 9, passes: 2}, // what the address has used was not forgotten
+		{as: from("203.0.113.9"), want: 200}, {as: eight, show: "own", want: 200, see: all{own}}, // own tallies are charged first
+		{after: 45 * time.Second, show: "shared", want: 200, see: all{shared}}, // the next window: it is good again
+		{show: "spent", want: 200, see: all{own}},                              // bought while it was busy
+	}}})
 }
 
 // What is refused, and what costs nothing, makes nobody busy; what is admitted does, whoever admits it.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/token"
-	"github.com/tallystick/tallystick/middleware/exact"
 )
 
 // Check and charge of one tally, all its limits and networks together, are one atomic
@@ -19,15 +18,15 @@ func (q *question) chargeShared(cost int64, c *charged) {
 	q.take(&f, cost, c)
 }
 
-// take charges the shared tally as it is given, and fills in c.
+// take charges the shared tally as it is given, and fills in c, which is zero.
 func (q *question) take(f *limiter.Candidate, cost int64, c *charged) {
 	switch {
 	case q.outcomes != nil:
 		c.tally, c.verdict, c.pending = q.outcomes.take(q.at, q.memory, q.who.tier, f, cost, q.dry)
 	case q.dry:
 		c.tally, c.verdict = f.Shown, q.memory.Peek(q.at, q.who.tier.policy, f, cost)
-	default: // and not by takeFrom, which would copy the result once more
-		c.tally, c.verdict = q.memory.Take(q.at, q.who.tier.policy, f, cost)
+	default:
+		q.memory.TakeInto(q.at, q.who.tier.policy, f, cost, &c.tally, &c.verdict)
 	}
 	if !c.verdict.Admitted {
 		c.shown = f.Shown
@@ -65,22 +64,6 @@ func (q *question) choose(p *limiter.Policy, list []limiter.Candidate, cost int6
 		best, most, tally, v = i, left, list[i].Shown, next
 	}
 	return best, tally, v
-}
-
-// signsLess reports whether tokens say what was shown and is charged, and not what the memory knows beside it: the next
-// owner of a key believes them, and nobody may be refused there for what another has used.
-func (e *engine) signsLess() bool {
-	return e.exact != nil && e.exact.changesOwners && e.memory.Lends()
-}
-
-// chargedAt returns the time for which token and memory count what a counter has charged since began. Where owners change
-// that is the owner's: by another clock the charge could lie in another window, and who is told of it would count it in
-// both. It is believed while it is no further than clocks may differ from when the counter can have charged.
-func (x *exactCounter) chargedAt(began, otherwise time.Time, r *exact.Receipt) time.Time {
-	if x.changesOwners && !r.At.Before(began.Add(-x.skew)) && !r.At.After(x.now().Add(x.skew)) {
-		return r.At
-	}
-	return otherwise
 }
 
 // sharedCandidate returns the tally that everybody of the identity is in.
@@ -171,6 +154,7 @@ func (q *question) chargeProof(cost int64) (c charged, ok bool) {
 	f := q.sharedCandidate()
 	for p := &q.shown.proof; p.good; {
 		f.Proof = p.spend
+		c = charged{}
 		q.take(&f, cost, &c)
 		ok = true
 		if c.verdict.Spent || c.verdict.Admitted && cost > 0 {

@@ -23,9 +23,9 @@ type finding uint8
 const (
 	// At New and Reconfigure.
 	configured finding = iota
+	bounds
 	secretWeak
 	limitIdle
-	instancesIdle
 	failuresFree
 	hourUnlimited
 
@@ -88,11 +88,11 @@ const (
 // a key, or anything that a client sent.
 var findings = [numFindings]struct{ code, message, remedy string }{
 	configured: {"configured", "configured", "see that it is what you meant"},
+	bounds:     {"bounds", "what clients get at most", "see that it is what you meant"},
 	secretWeak: {"secret-weak", "a secret can be guessed: it has few different bytes, repeats itself, or holds a word of placeholders", "make another, as by openssl rand -base64 32"},
 	limitIdle:  {"limit-idle", "a limit can never refuse, because another always refuses first", "lower its Quota, or take it away"},
 
-	instancesIdle: {"instances-idle", "Config.Instances divides the quota in an outage of Exact alone, and there is no Exact: each instance admits all of it", "take it away; to admit less on each, lower the Quota"},
-	failuresFree:  {"failures-free", "a status of failures is in ByOutcome.Free: requests that fail so are not counted", "put the statuses of success there"},
+	failuresFree: {"failures-free", "a status of failures is in ByOutcome.Free: requests that fail so are not counted", "put the statuses of success there"},
 
 	hourUnlimited: {"hour-unlimited", "tallies are sold, and no limit counts for longer than minutes: a tally is worth its quota again and again while it lives",
 		"add a limit of an hour"},

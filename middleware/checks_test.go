@@ -26,6 +26,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/token"
 )
@@ -184,16 +185,16 @@ func troubles() map[string]trouble {
 		"configured": func(t *testing.T) []string {
 			cfg := contactForm(new(clock))
 			cfg.MaxClients = 0
-			return startingWith(t, cfg)
+			return startingWith(t, cfg)[:1]
 		},
+		"bounds": func(t *testing.T) []string { return startingWith(t, contactForm(new(clock)))[1:] },
 		"hour-unlimited": func(t *testing.T) []string {
 			cfg := contact(new(clock))
 			forms(middleware.Newcomers)(&cfg)
-			return startingWith(t, cfg)[1:]
+			return startingWith(t, cfg)[2:]
 		},
-		"secret-weak":    around(func(cfg *middleware.Config) { cfg.Secrets = [][]byte{secret("a"), bytes.Repeat([]byte("k3X9"), 11)} }),
-		"limit-idle":     around(idleHour),
-		"instances-idle": around(func(cfg *middleware.Config) { cfg.Instances = 4 }),
+		"secret-weak": around(func(cfg *middleware.Config) { cfg.Secrets = [][]byte{secret("a"), bytes.Repeat([]byte("k3X9"), 11)} }),
+		"limit-idle":  around(idleHour),
 		"failures-free": around(func(cfg *middleware.Config) {
 			logger := cfg.Logger
 			*cfg = login(new(clock))
@@ -298,7 +299,7 @@ func troubles() map[string]trouble {
 			return h.Log.Lines()
 		},
 		"memory-full": func(t *testing.T) []string {
-			f := newFlood(contact(new(clock)))
+			f := handlers.NewFlood(contact(new(clock)))
 			f.Cfg.MaxClients = 1
 			log := logTo(&f.Cfg)
 			f.Send(newLimiter(t, f.Cfg).Handler(new(spy)), 1000)
@@ -409,7 +410,7 @@ func sections(t *testing.T) (all []section) {
 func TestEveryCheckHasItsPage(t *testing.T) {
 	var explained []string
 	for _, s := range sections(t) {
-		if !regexp.MustCompile("^(redis|remote|ring)-").MatchString(s.code) { // those packages have tests of these
+		if !regexp.MustCompile("^(redis|remote|peers)-").MatchString(s.code) { // those packages have tests of these
 			explained = append(explained, s.code)
 		}
 		require.Regexp(t, "(?s)^\n```text\n[^\n]+\n```\n\n\\S", s.text, "%s: the line, and what it means", s.code)
@@ -661,7 +662,7 @@ func TestScriptsThatAreNotMissing(t *testing.T) {
 }
 
 // asking returns a limiter with a quota nobody spends, and a function that sends it one request each second.
-func asking(t *testing.T, identify middleware.IdentityFunc) (ask func(options ...option), log *logged, now *clock) {
+func asking(t *testing.T, identify middleware.IdentityFunc) (ask func(options ...option), log *handlers.Logged, now *clock) {
 	now = new(clock)
 	cfg := contact(now)
 	cfg.Limits[0].Quota = 1 << 20
@@ -804,7 +805,7 @@ func TestProxiesAreForgotten(t *testing.T) {
 type twins struct {
 	one, other    *site
 	now, ahead    *clock
-	first, second *logged
+	first, second *handlers.Logged
 
 	requests, told int // in all, and by the first line
 }

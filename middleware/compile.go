@@ -32,6 +32,9 @@ func compile(cfg Config) (*engine, error) {
 		now:       cfg.Now,
 		carriage:  carriage{transport: cfg.TokenTransport, quiet: cfg.Quiet, fields: cfg.Fields, embedded: cfg.EmbeddedCookie},
 		shadow:    cfg.Shadow,
+		forgets:   cfg.InsecureNoMemory,
+		hearing:   cfg.Peers != nil,
+		instances: cfg.Instances,
 	}
 	if cfg.Exact != nil {
 		x := cfg.Exact.withDefaults()
@@ -39,10 +42,6 @@ func compile(cfg Config) (*engine, error) {
 			Exact: x,
 			guard: guardedcall.Guard{Counter: x.Counter, Deadline: x.Deadline, InFlight: x.InFlight},
 			stamp: c.base.tokens.Len(),
-		}
-		c, ok := x.Counter.(interface{ ChangesOwners() bool })
-		if e.exact.changesOwners = ok && c.ChangesOwners(); e.exact.changesOwners {
-			e.exact.skew = e.base.policy.Skew()
 		}
 	}
 	if cfg.Concurrency != nil {

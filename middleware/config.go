@@ -71,8 +71,8 @@ type Config struct {
 	// Prohibited with Exact, with InsecureNoMemory and with challenges that sell tallies.
 	ByOutcome *ByOutcome
 
-	// Instances is about how many instances serve the policy at once: each has one part of the quota in an
-	// outage of Exact under [FailOpen]. Without Exact it divides nothing. Default: 1, undivided. Permitted: 1 to 1048576.
+	// Instances is about how many instances serve the policy at once: [Middleware.Bounds] counts with it, and each has
+	// one part of the quota in an outage of Exact under [FailOpen]. It divides nothing else. Default: 1. Permitted: 1 to 1048576.
 	Instances int64
 
 	// MaxClients is for how many active clients the memory is made: 102 bytes for each and each limit
@@ -121,6 +121,34 @@ type Config struct {
 // shows its Secrets. But package fmt calls no method of what lies in an unexported
 // field: do not print a struct that holds a Config in one.
 func (c Config) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "middleware.Config(%s)", c.Policy) }
+
+// Advanced are the fields of a [Config] that answer an attack or a rare need. Config embeds it. A
+// literal names it:
+//
+//	Advanced: middleware.Advanced{InsecureCookie: true},
+//
+// Elsewhere write cfg.InsecureCookie. From Go 1.27 on a literal may also name the field itself, as in Config{InsecureCookie: true}.
+type Advanced struct {
+	_ [0]func()
+
+	// Net56Factor and Net48Factor say how many times the quota of one IPv6 /64 a whole /56
+	// and a whole /48 may use together. Default: 8, and 64 or Net56Factor if that is
+	// larger. Permitted: 1 to 2147483647, Net48Factor no less than Net56Factor.
+	Net56Factor, Net48Factor int64
+
+	// EmbeddedCookie is for pages that live in other sites' frames: the cookie
+	// becomes SameSite=None and Partitioned. Prohibited with InsecureCookie,
+	// which browsers would not store, and with [HeaderOnly].
+	EmbeddedCookie bool
+
+	// InsecureCookie drops Secure, and with it the __Host- prefix that keeps
+	// sibling domains from planting tokens. For development over plain HTTP. Prohibited with [HeaderOnly].
+	InsecureCookie bool
+
+	// InsecureNoMemory switches the memory off. Then nothing bounds a client
+	// that drops, replays or forks its token: only honest clients are limited.
+	InsecureNoMemory bool
+}
 
 // TokenTransport says by which channels tokens travel.
 type TokenTransport uint8

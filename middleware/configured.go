@@ -50,6 +50,16 @@ func (e *engine) logConfigured(now time.Time, cfg *Config) {
 	e.checks.write(slog.LevelInfo, configured, "", args...)
 }
 
+// logBounds says in one line what three clients get.
+func (e *engine) logBounds() {
+	b, figures := e.bounds()
+	level, more := slog.LevelInfo, ""
+	if b.Warning != "" {
+		level, more = slog.LevelWarn, ": "+b.Warning
+	}
+	e.checks.write(level, bounds, more, append([]any{"instances", b.Instances}, figures...)...)
+}
+
 // nameOf returns the name of an identity function as its package has it. What believes a field of
 // proxies is a function inside of one: its own name, and not that of the field.
 func nameOf(identity IdentityFunc) string {
@@ -92,17 +102,12 @@ func (e *engine) warnOfIdle(now time.Time) {
 	}
 }
 
-// warnOfNothing tells of options that do nothing, or the opposite of what they seem to do.
-func (e *engine) warnOfNothing(now time.Time, cfg *Config) {
-	if cfg.Instances > 1 && cfg.Exact == nil {
-		e.checks.warn(now, instancesIdle, "instances", cfg.Instances)
-	}
-	if b := cfg.ByOutcome; b != nil {
-		for _, failed := range [...]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests} {
-			if slices.Contains(b.Free, failed) {
-				e.checks.warn(now, failuresFree, "status", failed)
-				return
-			}
+// warnOfFree tells of a status of failures that does not count.
+func (e *engine) warnOfFree(now time.Time, b *ByOutcome) {
+	for _, failed := range [...]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests} {
+		if b != nil && slices.Contains(b.Free, failed) {
+			e.checks.warn(now, failuresFree, "status", failed)
+			return
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/client"
+	"github.com/tallystick/tallystick/proof/handlers"
 )
 
 // A straight transport calls a handler, by TLS as far as that can tell.
@@ -309,9 +310,9 @@ func tiered() middleware.Config {
 
 // grown returns by how much the heap grows with what do makes, for each tenant.
 func grown(do func() any) float64 {
-	before := heap()
+	before := handlers.Heap()
 	made := do()
-	after := heap()
+	after := handlers.Heap()
 	runtime.KeepAlive(made)
 	return float64(after-before) / tenants
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -160,7 +161,7 @@ type measured struct {
 
 func newMeasured(t testing.TB, d dear) *measured {
 	l := newLimiter(t, d.cfg)
-	m := &measured{load: load{h: l.Handler(nothing), r: newRequest(d.options...), body: d.body, header: http.Header{}}}
+	m := &measured{load: load{h: l.Handler(nothing), r: handlers.NewRequest(d.options...), body: d.body, header: http.Header{}}}
 	if strings.HasPrefix(m.r.URL.Path, "/tally/") {
 		m.h = l.Endpoints()
 	}

@@ -60,10 +60,11 @@ func (q *question) decide() *Denial {
 			break
 		}
 		var c charged
-		again, busy := true, false
-		for again {
+		q.chargeShared(d.Cost, &c)
+		again, busy := q.repeats()
+		for ; again; again, busy = q.repeats() {
+			c = charged{}
 			q.chargeShared(d.Cost, &c)
-			again, busy = q.repeats()
 		}
 		if busy {
 			q.refuseAtOnce(overloaded())

@@ -33,7 +33,7 @@ func TestEndpointsBesideGetSlash(t *testing.T) {
 
 // Nothing answers where the program has not said where it is mounted.
 func TestEndpointsUnconfigured(t *testing.T) {
-	for name, spoil := range map[string]func(*middleware.Config){
+	for name, spoil := range map[string]change{
 		"no challenge": func(cfg *middleware.Config) { cfg.Challenge = nil },
 		"no path":      func(cfg *middleware.Config) { cfg.Challenge.Path = "" },
 		"another path": func(cfg *middleware.Config) { cfg.Challenge.Path = "/elsewhere/" },
@@ -48,22 +48,12 @@ func TestEndpointsUnconfigured(t *testing.T) {
 			p := problemIn(t, send(m.Handler(new(spy))))
 			require.NotEmpty(t, p.Challenge)
 			require.Empty(t, p.ChallengeURL+p.RedeemURL, "and no URL is named")
+			require.Equal(t, http.StatusNotFound, send(h, method("GET"), path("challenge")).StatusCode, "nor below a StripPrefix")
 		}
 	}
-	t.Run("while serving", func(t *testing.T) {
-		cfg := challenging(new(clock), middleware.Newcomers)
-		h := newSite(t, cfg)
-		require.Equal(t, http.StatusOK, fetched(h).StatusCode)
-		cfg.Challenge = nil
-		require.NoError(t, h.M.Reconfigure(cfg))
-		require.Equal(t, http.StatusNotFound, fetched(h).StatusCode)
-	})
-
-	// Below a StripPrefix, whatever the program has not said it mounted.
-	cfg := challenging(new(clock), middleware.Newcomers)
-	cfg.Challenge.Path = ""
-	h := newLimiter(t, cfg).Endpoints()
-	require.Equal(t, http.StatusNotFound, send(h, method("GET"), path("challenge")).StatusCode)
+	play(t, []scenario{{"while serving", working(middleware.Newcomers), []step{
+		{as: toFetch, want: 200}, {do: becomes(func(cfg *middleware.Config) { cfg.Challenge = nil }), as: toFetch, want: 404},
+	}}})
 }
 
 func TestChallengeEndpoint(t *testing.T) {
@@ -93,7 +83,7 @@ func TestChallengeEndpoint(t *testing.T) {
 }
 
 func TestEndpoints(t *testing.T) {
-	unknown := says("https://github.com/tallystick/tallystick/blob/main/docs/clients.md#identity-unknown")
+	unknown := typed("https://github.com/tallystick/tallystick/blob/main/docs/clients.md#identity-unknown")
 	nothing := fields{"Set-Cookie": "", middleware.TokenHeader: ""}
 	denied := fields{"WWW-Authenticate": "Basic", "Cache-Control": "no-store"}
 	ticket := both(method(http.MethodGet), path("/tally/ticket"))

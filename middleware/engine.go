@@ -27,9 +27,12 @@ type engine struct {
 	pseudonyms *pseudonymKey
 	memory     *limiter.Memory // nil if switched off
 	peers      *gossip.Records // nil: it counts alone
+	forgets    bool            // it is switched off
+	hearing    bool            // instances hear each other
 	sight      *limiter.Sight  // nil: all tokens are read
 	carried    *limiter.Policy // what tokens carry: the limits, and more on an exact route
 	life       time.Duration   // of what is signed
+	instances  int64
 
 	challenge    *challenger   // nil: never
 	room         *waitingRoom  // nil: none
@@ -101,9 +104,6 @@ type exactCounter struct {
 	refusals guardedcall.Refusals
 	now      func() time.Time
 	stamp    int // the index in tallies of what the counter has refused
-
-	changesOwners bool          // an account may begin anew: calls say what is known
-	skew          time.Duration // by which the clocks of owners may differ from this one
 
 	lateRefunds atomic.Uint64
 }

@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -25,7 +23,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/middleware/exact/lease"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
-	"github.com/tallystick/tallystick/middleware/exact/ring"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -137,6 +134,16 @@ func TestExactRoutes(t *testing.T) {
 			{want: 429, fields: fields{"RateLimit": `"day";r=0;t=60`}, see: all{waitsAtMost(66 * time.Second)}},
 			{after: time.Minute, do: fails(nil), show: latest, want: 200},
 		}},
+		{"an outage outlives a configuration, and is told once", byCounter(), []step{
+			{do: func(s *scene) {
+				s.ledger.Fault = onFire
+				for range 5 {
+					breaks(s.site, s.now)
+					becomes()(s)
+				}
+			}, see: all{tells("counter-down", 1)}},
+			{do: fails(nil), want: 200}, {do: becomes()}, {after: 10 * time.Second, want: 200, see: all{tells("counter-back", 1)}},
+		}},
 		// Few requests are enough for an all-clear: the first answer begins the ten seconds.
 		{"a quiet site hears the all-clear", byCounter(), []step{
 			{do: fails(onFire), times: 5}, {after: time.Second, times: 3, see: all{tells("counter-down", 1)}},
@@ -169,28 +176,22 @@ func TestExactConfigErrors(t *testing.T) {
 // outage a sliding window of the same quota.
 func TestExactTrails(t *testing.T) {
 	for _, a := range []middleware.Limit{
-		{Algorithm: storeless.SlidingLog, Quota: 3, Window: time.Minute},
-		{Algorithm: storeless.RollingDay, Quota: 3, Window: 24 * time.Hour},
+		{Algorithm: storeless.SlidingLog, Quota: 3, Window: time.Minute}, {Algorithm: storeless.RollingDay, Quota: 3, Window: 24 * time.Hour},
 	} {
-		c := new(clock)
-		l := &altered{Counter: memory.New(0, c.Now)}
-		cfg := paid(c, l)
-		cfg.Limits = []middleware.Limit{a}
-		cfg.Exact.Outage = middleware.FailOpen
-		h, _ := limited(t, cfg)
-		for range 3 {
-			require.Equal(t, http.StatusOK, send(h).StatusCode)
-			c.Advance(a.Window / 10)
+		l := new(altered)
+		answers := func(take func(context.Context, exact.Call) (exact.Verdict, error)) func(*scene) {
+			return func(*scene) { l.OnTake = take }
 		}
-		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
-		l.OnTake = notTaken(errEngine)
-		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode, "a refusal of the counter is remembered")
-		require.Equal(t, 3, admitted(h, 9, from("203.0.113.77")), "the fallback has the quota, and no more")
-		l.OnTake = nil
-		c.Advance(a.Window*7/10 - time.Second)
-		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
-		c.Advance(time.Minute + time.Second) // a rolling day counts whole minutes
-		require.Equal(t, http.StatusOK, send(h).StatusCode, "the first has left")
+		play(t, []scenario{{a.Algorithm.String(), byCounter(limits(a), func(cfg *middleware.Config) {
+			l.Counter = memory.New(0, cfg.Now)
+			cfg.Exact.Counter, cfg.Exact.Outage = l, middleware.FailOpen
+		}), []step{
+			{times: 3, every: a.Window / 10, want: 200}, {want: 429},
+			{do: answers(notTaken(errEngine)), want: 429},   // a refusal of the counter is remembered
+			{as: from("203.0.113.77"), times: 9, passes: 3}, // the fallback has the quota, and no more
+			{do: answers(nil), after: a.Window*7/10 - time.Second, want: 429},
+			{after: time.Minute + time.Second, want: 200}, // the first has left: a rolling day counts whole minutes
+		}}})
 	}
 }
 
@@ -624,250 +625,6 @@ func TestRefundsOfOthersLeaveARefusalAlone(t *testing.T) {
 	require.Equal(t, before, l.Count())
 }
 
-// Instances that are the counter themselves hold to L who sends no token: whichever is asked, and once more for each
-// new owner of its key. Who echoes keeps L, though its owner be another each time.
-func TestRingOfInstances(t *testing.T) {
-	const L, N = 5, 3
-	var listeners []net.Listener
-	var all []string
-	for range N {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		listeners, all = append(listeners, l), append(all, l.Addr().String())
-	}
-	var mu sync.Mutex
-	list := all
-	find := func(context.Context) ([]string, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		return list, nil
-	}
-	var rings []*ring.Ring
-	var instances []http.Handler
-	now := new(clock)
-	for i, l := range listeners {
-		r, err := ring.Open(ring.Config{
-			Self: all[i], Find: find, Every: 100 * time.Millisecond, Linger: 1, Secrets: [][]byte{secret("ring")},
-			Listener: l, Logger: slog.New(slog.DiscardHandler), Now: now.Now,
-		})
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, r.Close()) })
-		h, _ := limited(t, paid(now, r))
-		rings, instances = append(rings, r), append(instances, h)
-	}
-	owned := func(by ...string) {
-		mu.Lock()
-		list = by
-		mu.Unlock()
-		slices.Sort(by)
-		for _, r := range rings {
-			require.Eventually(t, func() bool { return slices.Equal(by, r.Stats().Members) }, patient, time.Millisecond)
-		}
-	}
-	drops := func(addr string) (passed int) {
-		for i := range 20 * N {
-			passed += admitted(instances[i%N], 1, from(addr))
-		}
-		return passed
-	}
-	require.Equal(t, L, drops("198.51.100.1"), "in quiet")
-
-	got, echoed, tok := 0, 0, ""
-	for _, owner := range all {
-		owned(owner)
-		got += drops("198.51.100.2")
-		for i := range N {
-			resp := send(instances[i], from("198.51.100.3"), showing(tok))
-			if resp.StatusCode == http.StatusOK {
-				echoed++
-			}
-			if next := tokenIn(resp); next != "" {
-				tok = next
-			}
-		}
-		now.Advance(11 * time.Second) // a refusal is remembered for ten
-	}
-	require.Equal(t, L, echoed, "who echoes")
-	require.Greater(t, got, L, "the owners know what three instances saw, each by itself")
-	require.LessOrEqual(t, got, 3*L)
-}
-
-// A mover is a counter whose accounts may begin anew.
-type mover struct {
-	*ledger
-	known []exact.Used // of the last call
-}
-
-func (m *mover) ChangesOwners() bool { return true }
-
-func (m *mover) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	m.known = call.Known
-	return m.ledger.Take(ctx, call)
-}
-
-// A counter whose accounts may begin anew is told what token and memory know was used, and never more; no
-// other is told anything.
-func TestExactIsToldWhatIsKnown(t *testing.T) {
-	window, hour := []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 50, Window: time.Minute}}, int64(60)
-	bucket := []middleware.Limit{{Algorithm: middleware.TokenBucket, Quota: 60, Window: time.Hour}}
-	site := func(c *clock, counter exact.Counter, limits []middleware.Limit, more func(*middleware.Config)) http.Handler {
-		cfg := paid(c, counter)
-		if cfg.Limits = limits; more != nil {
-			more(&cfg)
-		}
-		h, _ := limited(t, cfg)
-		return h
-	}
-	c := new(clock)
-	m := &mover{ledger: newLedger(c)}
-	one, other := site(c, m, window, nil), site(c, m, window, nil)
-	minute := c.Now().Unix() / hour
-	knows := func(cur, prev uint32) {
-		t.Helper()
-		require.Len(t, m.known, 1)
-		m.known[0].ID = 0
-		require.Equal(t, exact.Used{At: minute, Cur: cur, Prev: prev}, m.known[0])
-	}
-	send(one)
-	require.Nil(t, m.known, "a newcomer")
-	tok := tokenIn(send(one))
-	knows(1, 0)
-	send(other)
-	require.Nil(t, m.known, "of another instance")
-	send(other, showing(tok))
-	knows(2, 0)
-	send(one, showing("x"+tok))
-	knows(2, 0)
-
-	leased, err := lease.New(m, lease.Config{Instances: 1, Block: 2})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, leased.Close()) })
-	one, m.known = site(c, leased, window, nil), nil
-	send(one, showing(tok))
-	knows(2, 0)
-
-	plain := &quiet{ledger: newLedger(c)}
-	one = site(c, plain, window, nil)
-	send(one)
-	send(one)
-	require.Nil(t, plain.known, "a counter that does not ask")
-
-	one = site(c, m, bucket, nil)
-	send(one)
-	require.Nil(t, m.known)
-	send(one)
-	require.Equal(t, c.Now().Add(time.Minute).UnixMicro(), m.known[0].At)
-	for name, one := range map[string]http.Handler{
-		"a part of a bucket, which takes longer to empty": site(c, m, bucket, func(cfg *middleware.Config) { cfg.Instances = 2 }),
-	} {
-		send(one)
-		send(one)
-		require.Nil(t, m.known, name)
-	}
-
-	full := site(c, m, window, func(cfg *middleware.Config) { cfg.MaxClients = 1 })
-	for i := range 200 {
-		send(full, from(fmt.Sprintf("198.51.100.%d", i)))
-		require.Nil(t, m.known, "a newcomer to a full memory begins with the count of another")
-	}
-	for i := range 200 { // of unrelated networks, so that each has a cell
-		addr, tok := from(fmt.Sprintf("%d.51.100.1", 20+i)), ""
-		send(full, addr)
-		require.Empty(t, m.known, "and goes on with it")
-		for n := range uint32(3) {
-			tok = tokenIn(send(full, addr, showing(tok)))
-			for _, k := range m.known {
-				require.Equal(t, n, k.Cur, "but its token has what it has used")
-			}
-		}
-	}
-}
-
-// quiet is a mover that does not say so.
-type quiet struct {
-	*ledger
-	known []exact.Used
-}
-
-func (q *quiet) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	q.known = call.Known
-	return q.ledger.Take(ctx, call)
-}
-
-// elsewhere is a counter whose accounts may begin anew.
-type elsewhere struct{ exact.Counter }
-
-func (elsewhere) ChangesOwners() bool { return true }
-
-// Where the clock of the owner is in another window than that of who asks, or the call was still waiting in the one before, a
-// charge lies in one window all the same, and what is settled above it too: who echoes is refused where its limit is, and
-// of what is given back nothing is known.
-func TestExactIsToldInTheOwnersWindow(t *testing.T) {
-	for name, by := range map[string]struct{ ahead, waits time.Duration }{
-		"ahead": {ahead: 1500 * time.Millisecond}, "behind": {ahead: -1500 * time.Millisecond}, "late": {waits: 7 * time.Second},
-	} {
-		start := func(t *testing.T) (site http.Handler, known *[]exact.Used) {
-			c, owner := new(clock), new(clock)
-			c.Advance(time.Hour - by.ahead/2 - by.waits/2)
-			owner.Advance(time.Hour + by.ahead/2 - by.waits/2)
-			waits := by.waits
-			known = new([]exact.Used)
-			counter := &altered{Counter: memory.New(1, owner.Now)}
-			counter.OnTake = func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-				c.Advance(waits)
-				owner.Advance(waits)
-				waits, *known = 0, call.Known
-				return counter.Counter.Take(ctx, call)
-			}
-			cfg := paid(c, elsewhere{counter})
-			cfg.Limits = []middleware.Limit{{Quota: 5, Window: time.Minute}}
-			limit, err := middleware.New(cfg)
-			require.NoError(t, err)
-			return limit.Handler(settling(t, false)), known
-		}
-		for _, tt := range []struct{ first, tokens int64 }{{1, 1}, {1, 2}, {3, 1}, {3, 2}} {
-			t.Run(fmt.Sprint(name, tt), func(t *testing.T) {
-				site, known := start(t)
-				more, shows := settles(tt.first), showing()
-				for range 5 - tt.first + 1 {
-					resp := send(site, shows, more)
-					require.Equal(t, http.StatusOK, resp.StatusCode, "%v", *known)
-					more, shows = settles(1), showing(slices.Repeat([]string{tokenIn(resp)}, int(tt.tokens))...)
-				}
-				require.Equal(t, http.StatusTooManyRequests, send(site, shows).StatusCode)
-			})
-		}
-		t.Run(name+" and given back", func(t *testing.T) {
-			site, known := start(t)
-			send(site, settles(0))
-			send(site)
-			require.Nil(t, *known)
-		})
-	}
-}
-
-// What was settled below its estimate is in the token, if that goes out later. If not, a new owner counts the estimate.
-func TestExactIsToldTheEstimateOfTheToken(t *testing.T) {
-	for after, more := range map[bool]int{false: 5, true: 4} {
-		c := new(clock)
-		counter := &altered{Counter: memory.New(1, c.Now)}
-		cfg := paid(c, elsewhere{counter})
-		cfg.Limits = []middleware.Limit{{Quota: 5, Window: time.Minute}}
-		limit, err := middleware.New(cfg)
-		require.NoError(t, err)
-		site := limit.Handler(settling(t, after))
-		tok := tokenIn(send(site, settles(0)))
-		require.Equal(t, after, tok != "", "it says what was charged")
-		counter.Counter = memory.New(1, c.Now) // the owner is another
-		for range more {
-			resp := send(site, showing(tok))
-			require.Equal(t, http.StatusOK, resp.StatusCode)
-			tok = tokenIn(resp)
-		}
-		require.Equal(t, http.StatusTooManyRequests, send(site, showing(tok)).StatusCode)
-	}
-}
-
 // Threats of exact routes, by their numbers.
 func TestThreatsOfExactRoutes(t *testing.T) {
 	hang := func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
@@ -921,34 +678,6 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 		require.Equal(t, 2, log.Count("does not answer"), "one line on each instance")
 	})
 
-	t.Run("T33 the counter is down, fail closed", func(t *testing.T) {
-		c, l, h := paidSite(t)
-		l.Fault = onFire
-		for n := range 20 {
-			if n == 5 {
-				require.NotContains(t, h.Log.String(), "does not answer", "they may be of one moment")
-				c.Advance(time.Second)
-			}
-			resp := requireStatus(t, http.StatusServiceUnavailable, send(h))
-			require.Equal(t, "?1", resp.Header.Get("Tallystick-Degraded"))
-			require.NotEmpty(t, resp.Header.Get("Retry-After"))
-			require.Contains(t, bodyOf(t, resp), "temporary-reduced-capacity")
-		}
-		require.Zero(t, h.Spy.Calls.Load())
-		require.Equal(t, 12, l.Count(), "five calls and one a second later, each repeated once; then the breaker is open")
-		require.Equal(t, 1, h.Log.Count("does not answer"))
-
-		l.Fault = nil
-		require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
-		c.Advance(time.Second)
-		require.Equal(t, 5, admitted(h, 9), "recovers by itself")
-		require.Empty(t, send(h).Header.Get("Tallystick-Degraded"))
-		require.Zero(t, h.Log.Count("answers again"), "that it does is told ten seconds later")
-		c.Advance(10 * time.Second)
-		send(h)
-		require.Equal(t, 1, h.Log.Count("answers again"))
-	})
-
 	kit.RunBubble(t, "T34 the counter hangs", func(t *testing.T) {
 		c := new(clock)
 		l := newLedger(c)
@@ -962,16 +691,6 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 		require.Equal(t, 1, l.Count())
 		admitted(h, 100)
 		require.Equal(t, 250*time.Millisecond, time.Since(began), "five deadlines in all")
-	})
-
-	t.Run("T34 a client that hangs up is no outage", func(t *testing.T) {
-		_, l, h := paidSite(t)
-		l.Fault = func(ctx context.Context, _ int) error { return ctx.Err() }
-		gone, cancel := context.WithCancel(t.Context())
-		cancel()
-		admitted(h, 20, func(r *http.Request) { *r = *r.WithContext(gone) })
-		require.EqualValues(t, 5, l.Charged)
-		require.Equal(t, http.StatusOK, send(h, from("203.0.113.2")).StatusCode)
 	})
 
 	rushed("T34 a flood never turns into the fallback", func(t *testing.T, _ *clock, l *ledger, h *site) {
@@ -1080,47 +799,46 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 		require.NotContains(t, h.Log.String(), "does not answer")
 	})
 
-	t.Run("T35 the herd meets a half-open breaker", func(t *testing.T) {
-		c, l, h := paidSite(t)
-		l.Fault = onFire
-		breaks(h, c)
-		before := l.Count()
-		c.Advance(time.Second)
-		admitted(h, 1000)
-		require.LessOrEqual(t, l.Count()-before, 2, "one probe, repeated once")
-	})
-
-	t.Run("T38 a failing handler is charged", func(t *testing.T) {
-		_, _, h := paidSite(t)
-		h.Spy.Serve = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }
-		for range 5 {
-			require.Equal(t, http.StatusUnauthorized, send(h).StatusCode)
-		}
-		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
-	})
-
-	t.Run("T40 a lost answer is charged once", func(t *testing.T) {
-		_, l, h := paidSite(t)
-		l.Lost = func(call int) bool { return call%2 == 1 }
-		require.Equal(t, 5, admitted(h, 5))
-		require.EqualValues(t, 5, l.Charged)
-		require.Equal(t, 10, l.Count())
-		for i := 0; i < 10; i += 2 {
-			require.Equal(t, l.Ids[i], l.Ids[i+1])
-		}
-		require.NotEqual(t, l.Ids[0], l.Ids[2], "fresh for each request")
-	})
-
-	t.Run("T40 a call that was certainly not counted is not repeated", func(t *testing.T) {
-		_, l, h := paidSite(t)
-		l.Fault = func(context.Context, int) error { return errors.Join(exact.ErrNotCounted, errEngine) }
-		send(h)
-		require.Equal(t, 1, l.Count())
-	})
-
-	t.Run("T40 an Idempotency-Key buys nothing", func(t *testing.T) {
-		_, _, h := paidSite(t)
-		require.Equal(t, 5, admitted(h, 9, with("Idempotency-Key", "mine")))
+	down := step{want: 503, fields: fields{"Tallystick-Degraded": "?1", "Retry-After": anything}, see: all{says("temporary-reduced-capacity")}}
+	silent := func(s *scene) {
+		require.NotContains(s, s.site.Log.String(), "does not answer", "they may be of one moment")
+	}
+	gone := func(r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		cancel()
+		*r = *r.WithContext(ctx)
+	}
+	play(t, []scenario{
+		{"T33 the counter is down, fail closed", byCounter(), []step{
+			{do: fails(onFire)}, down, down, down, down, down, {see: all{silent}}, {after: time.Second}, down,
+			{times: 14, want: 503, fields: down.fields, see: all{says("temporary-reduced-capacity"), passed(0), tells("counter-down", 1), calls(12)}}, // five calls and one a second later, each repeated once; then the breaker is open
+			{do: fails(nil), want: 503}, {after: time.Second, times: 9, passes: 5}, // recovers by itself
+			{want: 429, fields: fields{"Tallystick-Degraded": ""}, see: all{tells("counter-back", 0)}}, // that it does is told ten seconds later
+			{after: 10 * time.Second, want: 429, see: all{tells("counter-back", 1)}},
+		}},
+		{"T34 a client that hangs up is no outage", byCounter(), []step{
+			{do: fails(func(ctx context.Context, _ int) error { return ctx.Err() }), as: gone, times: 20, passes: 5, see: all{charged(5)}},
+			{as: from("203.0.113.2"), want: 200},
+		}},
+		{"T35 the herd meets a half-open breaker", byCounter(), []step{
+			{do: fails(onFire), times: 5}, {after: time.Second, times: 3, see: all{calls(12)}},
+			{after: time.Second, times: 1000, see: all{func(s *scene) { require.LessOrEqual(s, s.ledger.Count()-12, 2, "one probe, repeated once") }}},
+		}},
+		{"T38 a failing handler is charged", byCounter().serving(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }), []step{
+			{times: 5, want: 401}, {want: 429},
+		}},
+		{"T40 a lost answer is charged once", byCounter(), []step{
+			{do: func(s *scene) { s.ledger.Lost = func(call int) bool { return call%2 == 1 } }, times: 5, want: 200, see: all{charged(5), calls(10), func(s *scene) {
+				for i := 0; i < 10; i += 2 {
+					require.Equal(s, s.ledger.Ids[i], s.ledger.Ids[i+1])
+				}
+				require.NotEqual(s, s.ledger.Ids[0], s.ledger.Ids[2], "fresh for each request")
+			}}},
+		}},
+		{"T40 a call that was certainly not counted is not repeated", byCounter(), []step{
+			{do: fails(func(context.Context, int) error { return errors.Join(exact.ErrNotCounted, errEngine) }), want: 503, see: all{calls(1)}},
+		}},
+		{"T40 an Idempotency-Key buys nothing", byCounter(), []step{{as: with("Idempotency-Key", "mine"), times: 9, passes: 5}}},
 	})
 }
 
@@ -1310,25 +1028,6 @@ func TestAHammeredKeyIsNoOutage(t *testing.T) {
 			require.Equal(t, http.StatusOK, send(h).StatusCode, "the counter decides, and has charged nothing")
 		})
 	}
-}
-
-// Whoever reconfigures in an outage still hears that it is over, and hears nothing twice.
-func TestAnOutageOutlivesAConfiguration(t *testing.T) {
-	c, l, cfg := paidRoute()
-	log := logTo(&cfg)
-	h := newSite(t, cfg)
-	l.Fault = onFire
-	for range 5 {
-		breaks(h, c)
-		require.NoError(t, h.M.Reconfigure(cfg))
-	}
-	require.Equal(t, 1, log.Count("does not answer"))
-	l.Fault = nil
-	send(h)
-	require.NoError(t, h.M.Reconfigure(cfg))
-	c.Advance(10 * time.Second)
-	send(h)
-	require.Equal(t, 1, log.Count("answers again"))
 }
 
 // A counter that comes and goes: the log says that it is well after ten quiet seconds alone, and tells of each outage

@@ -53,9 +53,6 @@ func (q *question) decideExact() {
 		q.refuseAtOnce(v)
 		return
 	}
-	if x.changesOwners {
-		c.Known = q.known(&c)
-	}
 	began := time.Now() // of the monotonic clock: how long a call takes is no date
 	v, outcome, err := q.askCounter(&c, d.Cost)
 	d.noteCall(outcome, time.Since(began))
@@ -100,30 +97,6 @@ func (q *question) exactCall(cost int64) exactCall {
 	return c
 }
 
-// known returns what token and memory know of what a counter is asked for, whose account may begin anew. It is
-// never more than was used: nothing of a memory that was full, where tallies go on from the counts of others; and
-// of a bucket nothing where the fallback has a
-// part of its quota, which takes longer to pay a debt.
-func (q *question) known(c *exactCall) (known []exact.Used) {
-	f, p := c.fallback, q.who.tier.fallback
-	f.Networks = nil
-	tally, _ := q.memory.Take(q.at, p, &f, 0)
-	if q.memory.Lends() {
-		tally, _ = p.Step(q.at, f.Shown, 0)
-	}
-	for i := range p.Len() {
-		s := tally[i]
-		window := p.Limit(i).Burst == 0
-		if window && s.Cur == 0 && s.Prev != 0 { // an owner whose clock is behind may have counted it in a window that goes on
-			s = limiter.State{At: s.At - 1, Cur: s.Prev}
-		}
-		if window && s.Cur|s.Prev != 0 || !window && s.At != 0 && p.Limit(i).Quota == c.Policy.Limit(i).Quota {
-			known = append(known, exact.Used{ID: c.Policy.ID(i), At: s.At, Cur: s.Cur, Prev: s.Prev})
-		}
-	}
-	return known
-}
-
 // askCounter has the counter decide. A cost of 0 peeks, and is always admitted.
 func (q *question) askCounter(c *exactCall, cost int64) (exact.Verdict, guardedcall.Outcome, error) {
 	caller := q.callerOf()
@@ -149,13 +122,8 @@ func (q *question) concludeAnswer(c *exactCall, v *exact.Verdict, known *forekno
 		}
 		tally := c.fallback.Shown
 		if cost > 0 && !q.dry {
-			at := q.exact.chargedAt(q.at, q.at, &v.Receipt)
-			tally = q.memory.Record(at, q.who.tier.fallback, &c.fallback, cost)
-			if q.signsLess() {
-				var forgetful *limiter.Memory
-				tally = forgetful.Record(at, q.who.tier.fallback, &c.fallback, cost)
-			}
-			q.dc.decision.withExtras().counted = &counted{call: c.Call, receipt: v.Receipt, at: at, refusal: c.refusal}
+			tally = q.memory.Record(q.at, q.who.tier.fallback, &c.fallback, cost)
+			q.dc.decision.withExtras().counted = &counted{call: c.Call, receipt: v.Receipt, at: q.at, refusal: c.refusal}
 			q.dc.charge(nil)
 		}
 		tally[q.exact.stamp] = limiter.State{}
@@ -219,13 +187,7 @@ func (q *question) concludeFallback(c *exactCall) {
 		q.dc.charge(nil)
 	}
 	fields := answerFields{standings: &v}
-	if q.signsLess() {
-		if v.Admitted {
-			var forgetful *limiter.Memory
-			tally = forgetful.Record(q.at, q.who.tier.fallback, &c.fallback, d.Cost)
-			fields.tally = &tally
-		}
-	} else if v.Admitted || q.shown.good() && q.who.tier.fallback.Exceeds(q.at, tally, c.fallback.Shown) {
+	if v.Admitted || q.shown.good() && q.who.tier.fallback.Exceeds(q.at, tally, c.fallback.Shown) {
 		fields.tally = &tally
 	}
 	d.noteInherited(v.Inherited)

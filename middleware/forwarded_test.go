@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -50,7 +51,7 @@ func testForwarding(t *testing.T, header string, build func(...netip.Prefix) (mi
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, wire(address(test.want)), wire(id))
+			require.Equal(t, handlers.Wire(address(test.want)), handlers.Wire(id))
 		})
 	}
 }
@@ -337,30 +338,24 @@ func TestUnixSocketBehindAProxy(t *testing.T) {
 // A proxy that sets no field passes on what some clients write: those pose as anyone.
 // The others, and the difference, are seen.
 func TestAFieldThatComesAtTimesIsLogged(t *testing.T) {
+	logs := func(n int, last string) func(*scene) {
+		return func(s *scene) {
+			require.Len(s, s.site.Log.Lines(), n)
+			require.Contains(s, s.site.Log.Lines()[n-1], last)
+			require.NotContains(s, s.site.Log.Lines()[n-1], "203.0.113")
+		}
+	}
 	for name, build := range map[string]func(...netip.Prefix) (middleware.IdentityFunc, error){
 		"X-Forwarded-For": middleware.ForwardedFor, "Fly-Client-Ip": fromHeader,
 	} {
-		t.Run(name, func(t *testing.T) {
-			now := new(clock)
-			cfg := contact(now)
-			cfg.Identity = mustIdentity(build(proxies...))
-			h := newSite(t, cfg)
-			require.Equal(t, 5, admitted(h, 10, from("10.0.0.1")), "the proxy is the client, until it sends the field")
-			require.Contains(t, h.Log.Only(t), "no client address in "+name)
-			now.Advance(time.Minute)
-			send(h, from("10.0.0.1"), with(name, "203.0.113.5"))
-			send(h, from("203.0.113.5"))
-			require.Len(t, h.Log.Lines(), 1, "a peer that is no proxy need not send it")
-			for range 3 {
-				send(h, from("10.0.0.1"))
-			}
-			require.Len(t, h.Log.Lines(), 2)
-			require.Contains(t, h.Log.Lines()[1], name+" comes from trusted proxies with some requests and not with others")
-			require.NotContains(t, h.Log.Lines()[1], "203.0.113")
-			now.Advance(time.Minute)
-			send(h, from("10.0.0.1"), with(name, "203.0.113.5"))
-			require.Len(t, h.Log.Lines(), 2, "nothing amiss with this one")
-		})
+		peer, missing := from("10.0.0.1"), "no client address in "+name
+		names, mixed := both(peer, with(name, "203.0.113.5")), name+" comes from trusted proxies with some requests and not with others"
+		play(t, []scenario{{name, limiting(func(cfg *middleware.Config) { cfg.Identity = mustIdentity(build(proxies...)) }), []step{
+			{as: peer, times: 10, passes: 5, see: all{logs(1, missing)}},                                                           // the proxy is the client, until it sends the field
+			{after: time.Minute, as: names, want: 200}, {as: from("203.0.113.5"), see: all{logs(1, missing)}, times: 1, passes: 1}, // a peer that is no proxy need not send it
+			{as: peer, times: 3, want: 200, see: all{logs(2, mixed)}},
+			{after: time.Minute, as: names, want: 200, see: all{logs(2, mixed)}}, // nothing amiss with this one
+		}}})
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -90,7 +91,7 @@ func FuzzAccept(f *testing.F) {
 		asks := strings.Contains(upper(accept), "TEXT/HTML") || strings.Contains(upper(accept), "TEXT/*") || strings.Contains(accept, "*/*")
 		require.True(t, asks || got == problem, "HTML is for those who ask")
 		require.Equal(t, problem, kind("application/json\n"+strings.ReplaceAll(accept, "\n", " ")+",application/json"), "JSON at its best is not outdone")
-		require.Less(t, allocatedBy(h, from("203.0.113.1"), lines(accept)), uint64(16<<10))
+		require.Less(t, handlers.AllocatedBy(h, from("203.0.113.1"), lines(accept)), uint64(16<<10))
 	})
 }
 

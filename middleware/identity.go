@@ -123,7 +123,7 @@ func (id Identity) Addr() netip.Addr {
 // firstAddr returns the address that all with the same identity have: the first of a /64.
 func (id *Identity) firstAddr() netip.Addr {
 	addr := id.Addr()
-	if id.is4 || nat64Local.Contains(addr) || !addr.IsValid() {
+	if id.is4 || id.translated() || !addr.IsValid() {
 		return addr
 	}
 	return masked(addr, 64)
@@ -200,7 +200,7 @@ func (id *Identity) append(b []byte) []byte {
 		b = append(b, id.text[:id.named]...)
 	case id.is4:
 		b = append(b, id.addr[:4]...)
-	case nat64Local.Contains(id.Addr()):
+	case id.translated():
 		b = append(b, id.addr[:]...)
 	default:
 		b = append(b, id.addr[:8]...)
@@ -220,7 +220,8 @@ func (id *Identity) append(b []byte) []byte {
 // appendNet appends the bytes of the network of the given bits around an IPv6
 // identity. The length keeps 2001:db8::/48 apart from 2001:db8::/56.
 func (id *Identity) appendNet(b []byte, bits int) []byte {
-	a := masked(id.Addr(), bits).As16()
+	a := id.addr
+	clear(a[bits/8:])
 	return append(append(b, kindNet, byte(bits)), a[:8]...)
 }
 
@@ -239,8 +240,11 @@ func (id *Identity) provider() uint64 {
 
 // wide reports whether id belongs to larger networks that are limited too.
 func (id *Identity) wide() bool {
-	return id.kind == kindAddress && !id.is4 && !nat64Local.Contains(id.Addr())
+	return id.kind == kindAddress && !id.is4 && !id.translated()
 }
+
+// translated reports whether an address of IPv6 is in nat64Local.
+func (id *Identity) translated() bool { return string(id.addr[:6]) == "\x00\x64\xff\x9b\x00\x01" }
 
 // A pseudonymKey turns identities into pseudonyms. The key is behind a second pointer: of what
 // lies in an unexported field package fmt follows the first, for some verbs.

@@ -15,7 +15,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -175,35 +174,21 @@ func TestASocketIsBlamedWhereItIsOne(t *testing.T) {
 	}
 }
 
-// Who cannot be told is refused by name: never unlimited, never one blank identity for all.
+// A client that cannot be told is refused by name: never unlimited, never one blank identity for all.
 func TestIdentityUnknown(t *testing.T) {
-	for name, identity := range map[string]middleware.IdentityFunc{
-		"nobody":             only(middleware.Identity{}),
-		"nobody with a tier": func(*http.Request) (middleware.Identity, error) { return middleware.Identity{Tier: "pro"}, nil },
-		"an error":           func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, errors.New("database") },
-		"an error and somebody": func(*http.Request) (middleware.Identity, error) {
-			return middleware.APIKey("k"), errors.New("database")
-		},
-		"a typed nil": func(*http.Request) (middleware.Identity, error) {
-			var denial *middleware.Denial
-			return middleware.APIKey("k"), denial
-		},
+	var typedNil *middleware.Denial
+	lost := errors.New("database")
+	for name, identity := range map[string]change{
+		"nobody":                telling(middleware.Identity{}, nil),
+		"nobody with a tier":    telling(middleware.Identity{Tier: "pro"}, nil),
+		"an error":              telling(middleware.Identity{}, lost),
+		"an error and somebody": telling(middleware.APIKey("k"), lost),
+		"a typed nil":           telling(middleware.APIKey("k"), typedNil),
 	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := contact(new(clock))
-			cfg.Identity = identity
-			h := newSite(t, cfg)
-			for range 10 {
-				resp := requireStatus(t, http.StatusForbidden, send(h))
-				body := bodyOf(t, resp)
-				require.Contains(t, body, "#identity-unknown")
-				require.NotContains(t, body, "database", "what went wrong is not the client's business")
-			}
-			require.Zero(t, h.Spy.Calls.Load())
-			require.Equal(t, middleware.IdentityUnknown, h.Decisions.Last().Reason)
-			require.Empty(t, h.Decisions.Last().Limits())
-			require.Len(t, h.Log.Lines(), 1, "one warning, not ten")
-		})
+		play(t, []scenario{{name, limiting(identity), []step{{times: 10, want: 403, reason: middleware.IdentityUnknown, see: all{
+			says("#identity-unknown"), lacks("database"), // what went wrong is not the client's business
+			passed(0), remain(), told("identity-unknown"), // one warning, not ten
+		}}}}})
 	}
 }
 
@@ -219,19 +204,11 @@ func TestDenial(t *testing.T) {
 		"anything else":  {&middleware.Denial{Status: 200}, 403, ""},
 		"wrapped":        {fmt.Errorf("no such key: %w", &middleware.Denial{Status: 401}), 401, "Bearer"},
 	} {
-		for _, shadow := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, shadow %v", name, shadow), func(t *testing.T) {
-				cfg := contact(new(clock))
-				cfg.Shadow = shadow
-				cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("k"), test.denial }
-				h := newSite(t, cfg)
-				resp := requireStatus(t, test.status, send(h))
-				requireHeader(t, resp, "WWW-Authenticate", test.auth, "Cache-Control", "no-store")
-				require.Contains(t, bodyOf(t, resp), fmt.Sprintf(`"status":%d`, test.status))
-				require.Equal(t, middleware.IdentityDenied, h.Decisions.Last().Reason)
-				require.Zero(t, h.Spy.Calls.Load(), "a denial may guard a door: also in shadow mode")
-				require.Empty(t, h.Log.Lines(), "the program refused; there is nothing to mend")
-			})
+		for _, shadow := range []bool{false, true} { // a denial may guard a door: also in shadow mode
+			play(t, []scenario{{fmt.Sprintf("%s, shadow %v", name, shadow), limiting(telling(middleware.APIKey("k"), test.denial), func(cfg *middleware.Config) { cfg.Shadow = shadow }), []step{
+				{want: test.status, reason: middleware.IdentityDenied, fields: fields{"WWW-Authenticate": test.auth, "Cache-Control": "no-store"},
+					see: all{says(fmt.Sprintf(`"status":%d`, test.status)), passed(0), told()}}, // the program refused; there is nothing to mend
+			}}})
 		}
 	}
 	require.Equal(t, "identity denied: Unauthorized", (&middleware.Denial{Status: 401}).Error())
@@ -384,64 +361,39 @@ func away(*http.Request) (middleware.Identity, error) {
 	return middleware.Identity{}, fmt.Errorf("%w: the table of keys: %w", middleware.ErrIdentityUnavailable, syscall.ECONNREFUSED)
 }
 
-// Who cannot be told now comes again: it is no 403, which says that waiting does not help.
+// A client that cannot be told now comes again: it is no 403, which says that waiting does not help.
 func TestAnIdentityThatIsUnavailable(t *testing.T) {
-	for name, identity := range map[string]middleware.IdentityFunc{
-		"a function":      away,
-		"a validated key": middleware.ValidatedKey(away, middleware.PeerAddress),
-	} {
-		t.Run(name, func(t *testing.T) {
-			now := new(clock)
-			cfg := challenging(now, middleware.WhenExhausted)
-			cfg.Identity = identity
-			log := logTo(&cfg)
-			s := newSite(t, cfg)
-			for _, path := range []string{"/", "/tally/challenge"} {
-				now.Advance(time.Second)
-				resp := requireStatus(t, http.StatusServiceUnavailable, send(s, method(http.MethodGet), func(r *http.Request) { r.URL.Path = path }), path)
-				seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
-				require.NoError(t, err)
-				require.Positive(t, seconds)
-				require.Equal(t, "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity", problemIn(t, resp).Type)
-				require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
-			}
-			d := s.Decisions.Last()
-			require.Equal(t, middleware.IdentityUnavailable, d.Reason)
-			require.Positive(t, d.RetryAfter)
-			require.ErrorIs(t, d.IdentityErr, syscall.ECONNREFUSED)
-			require.True(t, d.Identity.IsZero())
-			require.Equal(t, []string{"identity-unavailable"}, codesIn(log.Lines()), "once a minute")
-			require.Contains(t, log.Lines()[0], "the table of keys: connection refused")
-		})
+	by := func(identity middleware.IdentityFunc) change {
+		return func(cfg *middleware.Config) { cfg.Identity = identity }
 	}
-	t.Run("in shadow it passes, and is told", func(t *testing.T) {
-		cfg := contact(new(clock))
-		cfg.Identity, cfg.Shadow = away, true
-		log := logTo(&cfg)
-		h, _ := limited(t, cfg)
-		resp := requireStatus(t, http.StatusOK, send(h))
-		require.Empty(t, resp.Header.Get("Retry-After"))
-		require.Equal(t, []string{"identity-unavailable"}, codesIn(log.Lines()))
-	})
-	t.Run("who hangs up while it is looked for raises no alarm", func(t *testing.T) {
-		cfg := contact(new(clock))
-		cfg.Identity = away
-		log := logTo(&cfg)
-		h, _ := limited(t, cfg)
-		require.Equal(t, http.StatusServiceUnavailable, send(h, func(r *http.Request) {
-			ctx, cancel := context.WithCancel(r.Context())
-			cancel()
-			*r = *r.WithContext(ctx)
-		}).StatusCode)
-		require.Empty(t, log.Lines())
-	})
-	t.Run("a denial is a denial", func(t *testing.T) {
-		cfg := contact(new(clock))
-		cfg.Identity = func(*http.Request) (middleware.Identity, error) {
-			return middleware.Identity{}, errors.Join(middleware.ErrIdentityUnavailable, &middleware.Denial{Status: http.StatusUnauthorized})
-		}
-		h, _ := limited(t, cfg)
-		require.Equal(t, http.StatusUnauthorized, send(h).StatusCode)
+	comeAgain := fields{"Retry-After": anything, "Cache-Control": "no-store"}
+	capacity := typed("https://iana.org/assignments/http-problem-types#temporary-reduced-capacity")
+	refused := []step{
+		{after: time.Second, as: method(http.MethodGet), want: 503, fields: comeAgain, see: all{capacity}},
+		{after: time.Second, as: toFetch, want: 503, fields: comeAgain, see: all{capacity, told("identity-unavailable"), func(s *scene) { // once a minute
+			require.Contains(s, s.site.Log.Lines()[0], "the table of keys: connection refused")
+			d := s.decision()
+			require.Equal(s, middleware.IdentityUnavailable, d.Reason)
+			require.Positive(s, d.RetryAfter)
+			require.ErrorIs(s, d.IdentityErr, syscall.ECONNREFUSED)
+			require.True(s, d.Identity.IsZero())
+		}}},
+	}
+	gone := func(r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		cancel()
+		*r = *r.WithContext(ctx)
+	}
+	play(t, []scenario{
+		{"a function", working(middleware.WhenExhausted, by(away)), refused},
+		{"a validated key", working(middleware.WhenExhausted, by(middleware.ValidatedKey(away, middleware.PeerAddress))), refused},
+		{"in shadow it passes, and is told", limiting(by(away), func(cfg *middleware.Config) { cfg.Shadow = true }), []step{
+			{want: 200, fields: fields{"Retry-After": ""}, see: all{told("identity-unavailable")}},
+		}},
+		{"a client that hangs up while it is looked for raises no alarm", limiting(by(away)), []step{{as: gone, want: 503, see: all{told()}}}},
+		{"a denial is a denial", limiting(telling(middleware.Identity{}, errors.Join(middleware.ErrIdentityUnavailable, &middleware.Denial{Status: http.StatusUnauthorized}))), []step{
+			{want: 401},
+		}},
 	})
 }
 

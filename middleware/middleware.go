@@ -14,7 +14,9 @@ import (
 
 	"github.com/tallystick/tallystick/internal/gossip"
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/internal/load"
+	"github.com/tallystick/tallystick/middleware/peers"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -25,6 +27,7 @@ type Middleware struct {
 
 	mu         sync.Mutex // guards the rest, which only Reconfigure changes
 	memory     *limiter.Memory
+	group      *peers.Group    // of Config.Peers
 	peers      *gossip.Records // nil: it counts alone
 	maxClients int
 	dearest    int64 // that a route costs by HandlerCost
@@ -79,7 +82,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 			m.maxClients = full.MaxClients
 			m.memory = limiter.NewMemory(full.MaxClients, e.base.policy.Len())
 			if cfg.Peers != nil {
-				m.peers = cfg.Peers.Records()
+				m.group, m.peers = cfg.Peers, cfg.Peers.Records()
 				m.memory.Join(m.peers, cfg.Policy)
 			}
 		}
@@ -130,9 +133,10 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	}
 	now, full := e.now(), withDefaults(cfg)
 	e.logConfigured(now, &full)
+	e.logBounds()
 	e.warnOfIdle(now)
 	e.adviseHour(now)
-	e.warnOfNothing(now, &cfg)
+	e.warnOfFree(now, cfg.ByOutcome)
 	e.warnOfSecrets(now, cfg.Secrets)
 	e.warnOfDear(now, m.dearest)
 	return nil
@@ -175,7 +179,7 @@ func (m *Middleware) fits(cfg *Config, sound bool) error {
 	if cfg.InsecureNoMemory || m.memory == nil {
 		return errors.Join(errs...)
 	}
-	if m.peers != nil && (cfg.Peers == nil || cfg.Peers.Records() != m.peers) || m.peers == nil && cfg.Peers != nil {
+	if cfg.Peers != m.group {
 		problem("Peers", "cannot change while serving: what was counted has a name among them")
 	}
 	if withDefaults(*cfg).MaxClients != m.maxClients {
@@ -221,6 +225,32 @@ func (m *Middleware) Stats() Stats {
 		s.Inherited, s.InheritedQuotas = m.memory.Inherited()
 	}
 	return s
+}
+
+// BoundsOf returns what clients get at most under cfg, without serving anything. It needs neither Secrets nor Identity nor
+// Exact.Counter, and knows nothing of LimitsFor. Its errors are those of [New].
+func BoundsOf(cfg Config) (Bounds, error) {
+	cfg.LimitsFor = nil
+	if len(cfg.Secrets) == 0 {
+		cfg.Secrets = [][]byte{[]byte("a secret by which nothing is signed")}
+	}
+	if x := cfg.Exact; x != nil && x.Counter == nil {
+		unasked := *x
+		unasked.Counter = struct{ exact.Counter }{}
+		cfg.Exact = &unasked
+	}
+	e, err := new(Middleware).compile(cfg)
+	if err != nil {
+		return Bounds{}, err
+	}
+	b, _ := e.bounds()
+	return b, nil
+}
+
+// Bounds returns what clients get at most under the configuration in force, but for limits of [LimitsFor].
+func (m *Middleware) Bounds() Bounds {
+	b, _ := m.loaded().bounds()
+	return b
 }
 
 // Handler returns a handler that limits next. One Middleware may wrap any number

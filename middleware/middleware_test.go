@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -22,13 +23,13 @@ func playHostile(t *testing.T, scenarios []scenario) {
 		for _, m := range []string{http.MethodPost, http.MethodGet} {
 			t.Run(s.name+"/"+m, func(t *testing.T) {
 				requests, admitted := 0, 0
-				in := &scene{T: t, around: hostile, common: method(m)}
+				in := &scene{T: t, around: handlers.Hostile, common: method(m)}
 				in.each = func(s *scene, is step) {
 					requests++
 					for name := range is.fields {
 						require.LessOrEqual(t, len(s.last.Header.Values(name)), 1, name)
 					}
-					requireRetry(t, s.last, is.retry)
+					handlers.RequireRetry(t, s.last, is.retry)
 					require.Contains(t, s.last.Header.Values("Set-Cookie"), "session=1")
 					require.Contains(t, s.last.Header.Values("Vary"), "Origin")
 					stored := "private, max-age=600" // as it was before

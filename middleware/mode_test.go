@@ -22,6 +22,19 @@ func TestModes(t *testing.T) {
 	paysFor := func(n int) []step { // so many requests, each by work of its own
 		return []step{{times: n, prove: fresh, want: 200}}
 	}
+	for name, mode := range allModes {
+		status, reason := http.StatusForbidden, middleware.NoToken
+		if mode == middleware.WhenExhausted {
+			status, reason = http.StatusTooManyRequests, middleware.OverLimit
+		}
+		play(t, []scenario{{"shadow mode decides, counts and tells the hook, and asks no client for work/" + name, working(mode, func(cfg *middleware.Config) { cfg.Shadow = true }), []step{
+			{times: 9, want: 200, fields: fields{middleware.ChallengeHeader: "", "Retry-After": ""}, see: all{would(status), func(s *scene) {
+				require.Equal(s, reason, s.decision().Reason)
+				require.Nil(s, s.decision().Offered)
+			}}},
+			{prove: fresh, want: 200, see: all{would(0)}}, // proofs are honoured, so that pages can be tried too
+		}}})
+	}
 	play(t, []scenario{
 		{"without a Challenge nothing is offered and no proof is read", limiting(), []step{
 			{do: theirs(middleware.WhenExhausted, func(s *scene, h *site) { s.challenges["theirs"] = challengeIn(s, fetched(h)) }),
@@ -273,31 +286,6 @@ func TestSeveralProofCookies(t *testing.T) {
 		}
 		require.Equal(t, http.StatusOK, send(h, cookies(3)).StatusCode)
 		require.NotEqual(t, http.StatusOK, send(h, cookies(4)).StatusCode)
-	})
-}
-
-// Shadow mode decides, counts and tells the hook, and asks nobody for work.
-func TestShadowNeverChallenges(t *testing.T) {
-	inAllModes(t, func(t *testing.T, mode middleware.Mode) {
-		cfg := challenging(new(clock), mode)
-		cfg.Shadow = true
-		h := newSite(t, cfg)
-		for range 9 {
-			resp := requireStatus(t, http.StatusOK, send(h))
-			requireHeader(t, resp, middleware.ChallengeHeader, "", "Retry-After", "")
-		}
-		d := h.Decisions.Last()
-		require.False(t, d.Admitted)
-		require.True(t, d.Allowed)
-		require.Nil(t, d.Offered)
-		if mode == middleware.WhenExhausted {
-			require.Equal(t, http.StatusTooManyRequests, d.Status)
-		} else {
-			require.Equal(t, http.StatusForbidden, d.Status)
-			require.Equal(t, middleware.NoToken, d.Reason)
-		}
-		require.Equal(t, http.StatusOK, send(h, proving(solved(t, fetched(h)))).StatusCode)
-		require.True(t, h.Decisions.Last().Admitted, "proofs are honoured, so that pages can be tried too")
 	})
 }
 

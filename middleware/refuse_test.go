@@ -22,6 +22,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -140,7 +141,7 @@ func TestWaitIsSaidInWords(t *testing.T) {
 
 // Whatever is wrong with a token, the response is, byte for byte, the one to a request that shows none.
 func TestThreatsOfLeaks(t *testing.T) {
-	tok, header, payload := genuine(t, 5)
+	tok, header, payload := handlers.Genuine(t, 5)
 	h, _ := limited(t, contact(new(clock)))
 	newsletter := contact(new(clock))
 	newsletter.Policy = "newsletter"

@@ -140,20 +140,30 @@ func (q *question) redeem(receipt *pow.Receipt) (token.Own, sale.Sale) {
 	var buyers [sale.MaxBuyers]sale.Buyer
 	// The sale is remembered for as long as the proof can be shown again, not as the
 	// tally lives: days of sales would fill the cells for them.
-	sale := q.challenge.prices.Redeem(q.at, q.challenge.memory, q.buyers(buyers[:0]), ownKey(q.challenge.memory, own.ID), receipt.Expires, int64(receipt.Work))
-	if sale.Granted && !sale.Held {
+	var sold sale.Sale
+	for again := true; again; again, _ = q.repeats() {
+		sold = q.challenge.prices.Redeem(q.at, q.challenge.memory, q.buyers(buyers[:0]), ownKey(q.challenge.memory, own.ID), receipt.Expires, int64(receipt.Work))
+		q.hears.limit, q.hears.least = sold.Waits, waitingSales
+	}
+	if sold.Granted && !sold.Held {
 		q.challenge.proofs.note(accepted)
 	}
-	if sale.Saturated {
+	if sold.Saturated {
 		q.challenge.checks.warn(q.at, salesFull)
 	}
-	return own, sale
+	return own, sold
 }
+
+// waitingSales is how many sales to one buyer wait for peers at most.
+const waitingSales = 16
 
 // saleReason says why a good proof opened no tally.
 func saleReason(s *sale.Sale) Reason {
-	if s.Saturated {
+	switch {
+	case s.Saturated:
 		return MemoryFull
+	case s.Waits.Key != 0:
+		return Overloaded
 	}
 	return proofPriceRisen
 }

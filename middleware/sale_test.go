@@ -117,34 +117,6 @@ func TestNetworksBuyToo(t *testing.T) {
 	}
 }
 
-// A life of two of the longest windows that are not above PassTime, an hour at least,
-// from the second of issue on whatever instance's clock.
-func TestLifeOfAnOwnTally(t *testing.T) {
-	const day = 24 * time.Hour
-	for _, test := range []struct{ window, memory, life time.Duration }{
-		{time.Minute, 0, time.Hour},
-		{time.Hour, 0, 2 * time.Hour},
-		{day, 0, time.Hour},
-		{day, day, 2 * day},
-	} {
-		now, life := new(clock), test.life
-		cfg := challenging(now, middleware.Newcomers)
-		cfg.Limits[0].Quota, cfg.Limits[0].Window, cfg.Challenge.PassTime = 120, test.window, test.memory
-		h := newSite(t, cfg)
-		tok := bought(t, h)
-		newest := tok
-		for range 2 {
-			newest = tokenIn(send(h, showing(newest)))
-		}
-		require.Equal(t, claimsIn(t, tok).Exp, claimsIn(t, newest).Exp, "use does not prolong it")
-		now.Advance(life - time.Nanosecond)
-		require.Equal(t, http.StatusOK, send(h, showing(newest)).StatusCode)
-		now.Advance(time.Nanosecond)
-		require.Equal(t, http.StatusForbidden, send(h, showing(newest)).StatusCode)
-		require.ErrorIs(t, h.Decisions.Last().TokenErr, token.ErrExpired)
-	}
-}
-
 // Who has bought stays in mind for as long as the proof, not as the tally: else days
 // of honest newcomers, or one patient network, would leave no room for others.
 func TestSalesMakeRoomForTheNext(t *testing.T) {
@@ -335,6 +307,24 @@ func TestSales(t *testing.T) {
 		}})
 	}
 	play(t, scenarios)
+}
+
+// A life of two of the longest windows that are not above PassTime, an hour at least,
+// from the second of issue on whatever instance's clock.
+func TestLifeOfAnOwnTally(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, test := range []struct{ window, memory, life time.Duration }{{time.Minute, 0, time.Hour}, {time.Hour, 0, 2 * time.Hour}, {day, 0, time.Hour}, {day, day, 2 * day}} {
+		play(t, []scenario{{fmt.Sprint(test.window, test.memory), working(middleware.Newcomers, func(cfg *middleware.Config) {
+			cfg.Limits[0].Quota, cfg.Limits[0].Window, cfg.Challenge.PassTime = 120, test.window, test.memory
+		}), []step{
+			{do: buys("own"), show: "own", want: 200, keep: "newest"},
+			{show: "newest", want: 200, keep: "newest", see: all{func(s *scene) {
+				require.Equal(s, claimsIn(s, s.tokens["own"]).Exp, claimsIn(s, s.tokens["newest"]).Exp, "use does not prolong it")
+			}}},
+			{after: test.life - time.Nanosecond, show: "newest", want: 200},
+			{after: time.Nanosecond, show: "newest", want: 403, see: all{err(token.ErrExpired)}},
+		}}})
+	}
 }
 
 // A challenge of one instance is redeemed on another whose clock is two seconds behind, for the same bytes.
@@ -602,43 +592,26 @@ func TestPassIsTold(t *testing.T) {
 }
 
 // What costs more than any pass has is charged to the shared tally of a client that has
-// one of its own: nobody is locked out, and no work is asked for that would not help.
+// one of its own: no client is locked out, and no work is asked for that would not help.
 func TestRequestsThatCostMoreThanAPass(t *testing.T) {
-	for name, mode := range map[string]middleware.Mode{"Newcomers": middleware.Newcomers, "WhenExhausted": middleware.WhenExhausted} {
-		t.Run(name, func(t *testing.T) {
-			now := new(clock)
-			cfg := challenging(now, mode)
-			cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 50, Window: 24 * time.Hour}}
-			cfg.Challenge.NoWaitingRoom = true
-			priced(&cfg)
-			h := newSite(t, cfg)
-			tok := bought(t, h)
-			if mode == middleware.Newcomers {
-				resp := requireStatus(t, http.StatusForbidden, send(h, costing(20)), "a proof first")
-				resp = requireStatus(t, http.StatusOK, send(h, costing(20), proving(solved(t, resp))))
-				require.False(t, h.Decisions.Last().Own)
-				tok = tokenIn(resp)
-				require.NotEmpty(t, claimsIn(t, tok).Fam, "what it has paid for")
-			} else {
-				require.Equal(t, http.StatusOK, send(h, costing(20)).StatusCode)
-			}
-			require.Equal(t, http.StatusOK, send(h, costing(20), showing(tok)).StatusCode)
-			require.False(t, h.Decisions.Last().Own)
-			require.EqualValues(t, 10, h.Decisions.Last().Limits()[0].Remaining)
-
-			resp := requireStatus(t, http.StatusTooManyRequests, send(h, costing(20), showing(tok)))
-			require.Equal(t, 24*time.Hour, retryAfter(t, resp).Truncate(time.Hour), "it passes then")
-			requireNoChallenge(t, resp)
-			resp = requireStatus(t, http.StatusTooManyRequests, fetched(h, showing(tok), query("cost=20")))
-			requireNoChallenge(t, resp)
-			require.Equal(t, http.StatusOK, fetched(h, showing(tok), query("cost=10")).StatusCode)
-			require.Equal(t, http.StatusForbidden, send(h, costing(51), showing(tok)).StatusCode)
-			require.Equal(t, middleware.CostAboveQuota, h.Decisions.Last().Reason)
-
-			require.Equal(t, http.StatusOK, send(h, costing(3), showing(tok)).StatusCode, "its own is untouched")
-			require.True(t, h.Decisions.Last().Own)
-		})
+	dear, setup := costing(20), func(mode middleware.Mode) setup {
+		return working(mode, limits(fixed(50, 24*time.Hour)), priced, func(cfg *middleware.Config) { cfg.Challenge.NoWaitingRoom = true })
 	}
+	common := []step{
+		{as: dear, show: "own", want: 200, see: all{shared, remain(10)}},
+		{as: dear, show: "own", want: 429, see: all{noChallenge, func(s *scene) {
+			require.Equal(s, 24*time.Hour, retryAfter(s, s.last).Truncate(time.Hour), "it passes then")
+		}}},
+		{as: both(toFetch, query("cost=20")), show: "own", want: 429, see: all{noChallenge}}, {as: both(toFetch, query("cost=10")), show: "own", want: 200},
+		{as: costing(51), show: "own", want: 403, reason: middleware.CostAboveQuota}, {as: costing(3), show: "own", want: 200, see: all{own}}, // its own is untouched
+	}
+	play(t, []scenario{
+		{"Newcomers", setup(middleware.Newcomers), append([]step{
+			{as: dear, want: 403, keep: "offer"},
+			{as: dear, prove: "offer", want: 200, keep: "own", see: all{shared, func(s *scene) { require.NotEmpty(s, claimsIn(s, s.tokens["own"]).Fam, "what it has paid for") }}},
+		}, common...)},
+		{"WhenExhausted", setup(middleware.WhenExhausted), append([]step{{do: buys("own"), as: dear, want: 200}}, common...)},
+	})
 }
 
 // Tokens of one pass side by side say all that was used of it, also what was used before

@@ -29,7 +29,8 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	fields := &dc.reply.Fields
 	fields.Now = now.UnixMicro()
 	defer dc.end(r)
-	q := question{engine: e, ctx: dc.Context, r: r, cost: 1, price: price, at: now, dc: dc}
+	var q question // not by a literal, which would be copied
+	q.engine, q.ctx, q.r, q.cost, q.price, q.at, q.dc = e, dc.Context, r, 1, price, now, dc
 	denial := q.decide()
 	if outer != nil {
 		if dc.joins(outer, w, r) {

@@ -27,6 +27,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 )
 
 // siteWide is a policy around all of a site, and what is below it: a page, and with inside its own endpoints too.
@@ -682,7 +683,7 @@ func TestThreatsOfEarlyHints(t *testing.T) {
 		requireWhole(t, resp)
 	})
 	t.Run("T36 ReverseProxy, upstream is down", func(t *testing.T) {
-		down := httputil.NewSingleHostReverseProxy(mustURL(t, upstream.URL))
+		down := httputil.NewSingleHostReverseProxy(handlers.MustURL(t, upstream.URL))
 		down.Transport = failing{}
 		down.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
 		_, resp := hints(t, down.ServeHTTP)

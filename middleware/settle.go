@@ -177,10 +177,6 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 	}
 	fields := answerFields{standings: q.standings(&f, &tally, more), own: dc.own}
 	if ok {
-		if e.signsLess() {
-			f.Shown = issued
-			tally = adjust(nil, now, at, p, &f, more)
-		}
 		fields.tally = &tally
 	}
 	var h http.Header
@@ -234,7 +230,7 @@ func (x *exactCounter) settleCounted(ctx context.Context, now time.Time, c *coun
 	case more > 0 && c.receipt == exact.Receipt{}:
 		return now, nil
 	case more > 0:
-		return x.chargePast(ctx, now, c, more)
+		return x.chargePast(ctx, c, more)
 	case c.receipt == exact.Receipt{}:
 		return c.at, nil
 	}
@@ -249,18 +245,18 @@ func (x *exactCounter) settleCounted(ctx context.Context, now time.Time, c *coun
 
 // chargePast has the counter charge more, whether or not there is room, and returns for which time. It is the same
 // call however often it is repeated.
-func (x *exactCounter) chargePast(ctx context.Context, now time.Time, c *counted, more int64) (at time.Time, err error) {
+func (x *exactCounter) chargePast(ctx context.Context, c *counted, more int64) (at time.Time, err error) {
 	if !c.call.Past {
-		c.call.ID, c.call.Cost, c.call.Past, c.call.Known = rand.Text(), more, true, nil
+		c.call.ID, c.call.Cost, c.call.Past = rand.Text(), more, true
 	}
-	v, err := x.Counter.Take(ctx, c.call)
+	_, err = x.Counter.Take(ctx, c.call)
 	if err != nil && !errors.Is(err, exact.ErrNotCounted) && ctx.Err() == nil {
-		v, err = x.Counter.Take(ctx, c.call)
+		_, err = x.Counter.Take(ctx, c.call)
 	}
 	if err != nil {
 		return at, fmt.Errorf("middleware: the exact counter did not charge what was settled: %w", err)
 	}
-	return x.chargedAt(now, x.now(), &v.Receipt), nil
+	return x.now(), nil
 }
 
 // giveBack has the counter give a charge back. If the answer is lost it asks once more, as

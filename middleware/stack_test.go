@@ -457,51 +457,32 @@ func swallowing(h http.Handler) http.Handler {
 
 // TestRefusedInsideAfterWork: what was bought is kept, and what was spent stays spent.
 func TestRefusedInsideAfterWork(t *testing.T) {
-	full := func(now *clock) http.Handler { return spentPage(t, now, nil) }
-	t.Run("a bought tally", func(t *testing.T) {
-		now := new(clock)
-		s := newSite(t, challenging(now, middleware.Newcomers))
-		inner := full(now)
-		tok := bought(t, s)
-		for range 3 {
-			resp := requireStatus(t, http.StatusTooManyRequests, send(s.M.Handler(inner), showing(tok)))
-			require.True(t, s.Decisions.Last().Own)
-			require.Contains(t, resp.Header.Values("RateLimit"), `"contact";r=5`)
+	inside, full := with("Inside", "1"), spentPage(t, new(clock), nil)
+	page := func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Inside") != "" {
+			full.ServeHTTP(w, r)
 		}
-		require.Equal(t, 5, admitted(s, 9, showing(tok)))
-	})
-	t.Run("a proof that opens a tally keeps its token", func(t *testing.T) {
-		now := new(clock)
-		s := newSite(t, challenging(now, middleware.Newcomers))
-		inner := full(now)
-		resp := requireStatus(t, http.StatusTooManyRequests, send(s.M.Handler(inner), proving(solved(t, fetched(s)))))
-		require.NotEmpty(t, tokenIn(resp), "it was paid for")
-		require.Equal(t, 5, admitted(s, 9, showing(tokenIn(resp))))
-	})
-	t.Run("a proof for a request stays spent", func(t *testing.T) {
-		now := new(clock)
-		s := newSite(t, challenging(now, middleware.EveryRequest))
-		inner, proof := full(now), solved(t, fetched(s))
-		requireStatus(t, http.StatusTooManyRequests, send(s.M.Handler(inner), proving(proof)))
-		requireStatus(t, http.StatusForbidden, send(s, proving(proof)))
-		require.Equal(t, middleware.ProofReplayed, s.Decisions.Last().Reason)
-		for range 5 {
-			requireStatus(t, http.StatusOK, send(s, proving(solved(t, fetched(s)))))
-		}
-		requireStatus(t, http.StatusTooManyRequests, fetched(s))
-	})
-	t.Run("the waiting room", func(t *testing.T) {
-		now := new(clock)
-		s := newSite(t, waiting(now, middleware.Newcomers))
-		inner := full(now)
-		for _, ticket := range ticketsOf(t, s, laneQuota) {
-			now.Advance(5 * time.Second)
-			requireStatus(t, http.StatusTooManyRequests, send(s.M.Handler(inner), holding(ticket)))
-			require.True(t, s.Decisions.Last().FromWaitingRoom)
-		}
-		tickets := ticketsOf(t, s, 3)
-		now.Advance(5 * time.Second)
-		require.Zero(t, admittedWith(s, tickets), "a ticket that was used has charged")
+	}
+	uses := func(ticket string) step {
+		return step{after: 5 * time.Second, as: inside, hold: ticket, want: 429, see: all{func(s *scene) { require.True(s, s.decision().FromWaitingRoom) }}}
+	}
+	draws := func(ticket string) step { return step{as: html, want: 403, keep: ticket} }
+	play(t, []scenario{
+		{"a bought tally", working(middleware.Newcomers).serving(page), []step{
+			{do: buys("own"), as: inside, show: "own", times: 3, want: 429, fields: fields{"RateLimit": `"contact";r=5, "page";r=0;t=60`}, see: all{own}},
+			{show: "own", times: 9, passes: 5},
+		}},
+		{"a proof that opens a tally keeps its token", working(middleware.Newcomers).serving(page), []step{
+			{as: inside, prove: fresh, want: 429, keep: "own"}, {show: "own", times: 9, passes: 5},
+		}},
+		{"a proof for a request stays spent", working(middleware.EveryRequest).serving(page), []step{
+			{as: toFetch, want: 200, keep: "offer"}, {as: inside, prove: "offer", want: 429}, {prove: "offer", want: 403, reason: middleware.ProofReplayed},
+			{times: 5, prove: fresh, want: 200}, {as: toFetch, want: 429},
+		}},
+		{"the waiting room", roomed(middleware.Newcomers).serving(page), []step{
+			draws("1"), draws("2"), draws("3"), draws("4"), uses("1"), uses("2"), uses("3"), uses("4"), draws("5"), draws("6"),
+			{after: 5 * time.Second, hold: "5", want: 403}, {hold: "6", want: 403}, // a ticket that was used has charged
+		}},
 	})
 }
 

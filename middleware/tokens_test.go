@@ -18,6 +18,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -81,7 +82,7 @@ func playKnown(t *testing.T, seed uint64, limits []middleware.Limit, change func
 	}
 	var (
 		all       [2]*middleware.Middleware // the second reads always
-		decisions [2]*recorded
+		decisions [2]*handlers.Recorded
 	)
 	start := func(anew bool) {
 		for i := range all {
@@ -335,12 +336,19 @@ func TestClientsThatDoNotEcho(t *testing.T) {
 }
 
 func TestTokens(t *testing.T) {
+	alone := func(s *scene) {
+		require.Len(s, s.last.Header.Values(middleware.TokenHeader), 1)
+		require.NotContains(s, tokenIn(s.last), "upstream")
+	}
 	four := func(s *scene) { require.Equal(s, 4, s.decision().Tokens) }
 	play(t, []scenario{
 		{"five good ones cost four MACs, as forged ones do", limiting(), []step{
 			{want: 200, keep: "a"}, {show: "a a a a a", want: 200, see: all{four}}, {cookie: "a a a a a", want: 200, see: all{four}},
 			{do: func(s *scene) { s.tokens["joined"] = strings.Join(slices.Repeat([]string{s.tokens["a"]}, 5), ",") }, show: "joined", want: 200, see: all{four}},
 		}},
+		{"a field of a handler's own is no token, and is replaced", limiting().serving(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set(middleware.TokenHeader, "upstream.s.own")
+		}), []step{{as: method("GET"), want: 200, see: all{alone}}, {want: 200, see: all{alone}}}},
 		{"a restart in the middle of a window leaves an echoed tally", limiting(), []step{
 			{times: 4, show: latest, want: 200, keep: "own"}, {after: 30 * time.Second, on: 1, show: "own", times: 10, passes: 1},
 		}},
@@ -373,7 +381,7 @@ func TestSixParallelClientsWithOneCookieJar(t *testing.T) {
 	})
 	require.EqualValues(t, 50, passed.Load(), "of 72")
 	require.EqualValues(t, 50, spy.Calls.Load())
-	jar := client.Jar.Cookies(mustURL(t, url))
+	jar := client.Jar.Cookies(handlers.MustURL(t, url))
 	require.Len(t, jar, 1)
 	require.Equal(t, "__Host-tallystick-contact", jar[0].Name)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 	pages "github.com/tallystick/tallystick/proof/pages"
 	"github.com/tallystick/tallystick/storeless"
@@ -174,7 +175,7 @@ func TestTicketForAFullRoom(t *testing.T) {
 
 // A ticket founds nothing and changes no price: work buys what it buys without.
 func TestWaitingRoomAndWorkDoNotMeet(t *testing.T) {
-	h, now, tickets := opened(t, middleware.Newcomers)
+	h, now, tickets := handlers.Opened(t, middleware.Newcomers)
 	ticket := tickets[0]
 	require.Equal(t, laneQuota, admittedWith(h, tickets))
 
@@ -203,7 +204,7 @@ func TestWaitingRoomAndWorkDoNotMeet(t *testing.T) {
 
 // A quiet policy shows nothing of the waiting room's counts either.
 func TestQuietWaitingRoom(t *testing.T) {
-	h, _, tickets := opened(t, middleware.EveryRequest, func(cfg *middleware.Config) { cfg.Quiet, cfg.TokenTransport = true, middleware.MemoryOnly })
+	h, _, tickets := handlers.Opened(t, middleware.EveryRequest, func(cfg *middleware.Config) { cfg.Quiet, cfg.TokenTransport = true, middleware.MemoryOnly })
 	resp := requireStatus(t, http.StatusOK, send(h, holding(tickets[0])))
 	require.Empty(t, resp.Header.Get("RateLimit"))
 	require.Empty(t, resp.Cookies())
@@ -314,7 +315,7 @@ func TestWaitingRoomAndSharedCaches(t *testing.T) {
 
 // Of several tallies of the room the highest counts, in whatever order they are shown.
 func TestSeveralTalliesOfARoom(t *testing.T) {
-	h, now, tickets := opened(t, middleware.Newcomers)
+	h, now, tickets := handlers.Opened(t, middleware.Newcomers)
 	low := waitCookieIn(t, send(h, holding(tickets[0])))
 	high := waitCookieIn(t, send(h, holding(tickets[1])))
 	for _, shown := range []option{holding(low, high), holding(high, low)} {

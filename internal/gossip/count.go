@@ -19,6 +19,8 @@ type Heard struct {
 	Number         uint32 // of the window: later than was asked where another's clock is ahead
 	Sum, Prev      uint32 // what all have admitted in it, and in the one before: lower bounds of the truth
 	Back, PrevBack uint32 // how much others have given back since Look was last asked: own counts may hold it
+	News           uint32 // how much others have told since then that they admitted
+	NewsAt         uint32 // the Unix second of the last of it
 	Unacked        uint32 // what this process has admitted and a live peer has not acknowledged
 	Slack          int64  // how much that may be
 }
@@ -36,13 +38,18 @@ func (r *Records) Look(l Limit, quota int64) Heard {
 	rec := &r.all[at]
 	h.Number, h.Sum, h.Prev, h.Unacked = rec.number, rec.sum(), rec.prev, r.unacked(rec)
 	h.Back, h.PrevBack = rec.back, rec.prevBack
-	rec.back, rec.prevBack = 0, 0
+	h.News, h.NewsAt = rec.news, rec.newsAt
+	rec.back, rec.prevBack, rec.news = 0, 0, 0
 	return h
 }
 
-// slack returns how much of a limit a process may admit before its peers have acknowledged it.
 func (r *Records) slack(l Limit, quota int64) int64 {
-	if l.Seconds == 0 || quota < 2*int64(len(r.peers)+1) {
+	return Slack(quota, int64(len(r.peers)+1), l.Seconds == 0)
+}
+
+// Slack returns how much of a limit a process may admit before its peers have acknowledged it, among so many processes.
+func Slack(quota, processes int64, bought bool) int64 {
+	if bought || quota < 2*processes {
 		return 1
 	}
 	return max(2, (quota+49)/50)

@@ -32,7 +32,8 @@ func (r *Records) Hear(now time.Time, name uint64, batch []byte) (answer []byte,
 		at, further := r.at(us, key, d.seconds, d.number)
 		ahead = max(ahead, further)
 		if at >= 0 {
-			r.merge(at, place, p)
+			plus := r.merge(at, place, p)
+			r.all[at].tellNews(us, plus)
 		}
 		r.stats.Heard++
 	}
@@ -68,12 +69,20 @@ func (r *Records) at(now int64, key uint64, seconds, number uint32) (at int, ahe
 	return at, 0
 }
 
-// merge takes a pair of another process.
-func (r *Records) merge(at, place int, p pair) {
+// tellNews notes what another process has admitted now.
+func (rec *record) tellNews(now int64, plus uint32) {
+	if plus > 0 {
+		rec.news, rec.newsAt = min(rec.news+plus, most), uint32(now/1_000_000)
+	}
+}
+
+// merge takes a pair of another process, and returns by how much its plus has risen.
+func (r *Records) merge(at, place int, p pair) uint32 {
 	rec := &r.all[at]
 	plus, minus := r.pairsOf(at)[place].merge(p)
 	rec.others += uint64(plus) - uint64(minus)
 	rec.back = min(rec.back+minus, most)
+	return plus
 }
 
 // Chunk returns records, all processes' pairs of each, from a place on, and where the next chunk begins; 0: this was the last.
@@ -86,7 +95,7 @@ func (r *Records) Chunk(now time.Time, from uint32) (chunk []byte, next uint32) 
 		e.key(n)
 	}
 	us := now.UnixMicro()
-	for at := int(from); at < len(r.all); at++ {
+	for at := int(min(from, uint32(len(r.all)))); at < len(r.all); at++ {
 		rec := &r.all[at]
 		if r.keys[at] == 0 || rec.over(us) {
 			continue

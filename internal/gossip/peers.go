@@ -112,8 +112,14 @@ func (r *Records) Drained() bool {
 func (r *Records) Next(now time.Time) (at time.Time, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	first := int64(0)
-	r.seen = now.UnixMicro()
+	first, us := int64(0), now.UnixMicro()
+	if us < r.seen { // the clock has stepped back
+		r.round = min(r.round, us)
+		for _, p := range r.peers {
+			p.last, p.owes = min(p.last, us), min(p.owes, us)
+		}
+	}
+	r.seen = us
 	due := func(us int64) {
 		if us = max(us, 1); first == 0 || us < first {
 			first = us

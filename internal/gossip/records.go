@@ -76,6 +76,7 @@ type record struct {
 	others          uint64 // the sum of their pairs
 	prev            uint32 // the sum of all in the window before
 	back, prevBack  uint32 // what others have given back since the tally was last looked at
+	news, newsAt    uint32 // what others have admitted since then, and the Unix second of the last of it
 
 	base  pair // own, as all live peers have acknowledged it
 	told  told // last
@@ -169,13 +170,14 @@ func (rec *record) over(now int64) bool {
 	return now/1_000_000/int64(rec.seconds) > int64(rec.number)+1
 }
 
-// roll brings a record to a window.
+// roll brings a record to a window. One that is further ahead than the next was written under a clock that was wrong, and is
+// begun anew: what was counted here is in own counts.
 func (r *Records) roll(at int, number uint32) {
 	rec := &r.all[at]
-	if rec.seconds == 0 || number <= rec.number {
+	if rec.seconds == 0 || number == rec.number || number+1 == rec.number {
 		return
 	}
-	next := record{seconds: rec.seconds, number: number, dirty: rec.dirty}
+	next := record{seconds: rec.seconds, number: number, dirty: rec.dirty, news: rec.news, newsAt: rec.newsAt}
 	if number == rec.number+1 {
 		next.prev, next.prevBack = rec.sum(), rec.back
 	}

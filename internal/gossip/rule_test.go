@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/gossip"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/kit"
 )
@@ -307,6 +308,144 @@ func TestRule(t *testing.T) {
 			}
 			t.Logf("asked %d, refused before a refund was heard of %d, waited %d (longest %v), busy %d, of honest %d of %d; batches %d (%.2f a request admitted), slack used %.2f; in %d runs a peer was late",
 				asked, soon, waited, longest, busy, honestBusy, honest, told, float64(told)/float64(admitted), worst, late)
+		})
+	}
+}
+
+// Buckets that are told as counts of aligned windows: nobody is refused whose bucket has room by what all have admitted, and
+// a window admits B + W/T + (N+C−1)·f.
+func TestRuleOfBuckets(t *testing.T) {
+	seeds := 5
+	if kit.Whole() {
+		seeds = 20
+	}
+	for _, c := range []struct{ burst, quota int64 }{{100, 100}, {20, 100}, {5, 60}} {
+		for _, fate := range []fate{fates[0], fates[4], fates[6]} {
+			worst := int64(0)
+			for seed := range seeds {
+				r := rand.New(rand.NewPCG(uint64(seed), uint64(c.burst)))
+				n := []int{2, 3, 10}[r.IntN(3)]
+				limit := limiter.Limit{Algorithm: limiter.TokenBucket, Quota: c.quota, Burst: c.burst, Window: 10 * sec}
+				w := newWorld(setting{n: n, limits: []limiter.Limit{limit}}, uint64(seed))
+				if fate.play != nil {
+					fate.play(w, r)
+				}
+				gap := 10 * sec / time.Duration(c.quota)
+				gap = []time.Duration{2 * gap, gap, gap * 2 / 3, gap / 3, gap / 20}[seed%5]
+				for at := time.Duration(0); at < 60*sec; at += time.Duration(r.ExpFloat64() * float64(gap)) {
+					w.at(at, func() { w.ask(r.IntN(n), 1, limiter.Tally{}, nil) })
+				}
+				w.run(61 * sec)
+				require.Zero(t, w.wrong, "%+v, %s, seed %d, N=%d", c, fate.name, seed, n)
+				for at, got := range w.gross[0] {
+					most := c.burst + c.quota + (int64(n)-1+w.begun[at])*slackOf(n, c.quota)
+					require.LessOrEqual(t, got, most, "%+v, %s, seed %d, N=%d", c, fate.name, seed, n)
+					worst = max(worst, got-c.burst-c.quota)
+				}
+			}
+			t.Logf("burst %d, %d in ten seconds, %s: at most %+d above B + W/T", c.burst, c.quota, fate.name, worst)
+		}
+	}
+}
+
+// Under another key a tally has another name, and another policy's has, too.
+func TestKeysOfTallies(t *testing.T) {
+	key := func(secret byte, policy, identity string) uint64 {
+		return gossip.New(gossip.Config{Key: [16]byte{secret}, Records: 16}).Key(policy, []byte(identity))
+	}
+	require.Equal(t, key(1, "p", "a"), key(1, "p", "a"))
+	require.NotEqual(t, key(1, "p", "a"), key(2, "p", "a"))
+	require.NotEqual(t, key(1, "p", "a"), key(1, "q", "a"))
+	require.NotEqual(t, key(1, "p", "a"), key(1, "p", "b"))
+}
+
+// A bucket that is full where a window ends is full where the next begins.
+func TestBucketsOverTheEnd(t *testing.T) {
+	a, b := two()
+	policy, err := limiter.Compile("p", []limiter.Limit{{Algorithm: limiter.TokenBucket, Quota: 60, Burst: 20, Window: time.Minute}})
+	require.NoError(t, err)
+	memories := []*limiter.Memory{limiter.NewMemory(16, 1), limiter.NewMemory(16, 1)}
+	memories[0].Join(a, "p")
+	memories[1].Join(b, "p")
+	f := limiter.Candidate{Key: memories[0].Key([]byte("client"))}
+	memories[0].Record(at(59*sec), policy, &f, 80)
+	carry(t, at(59*sec), a, b, 1, 2)
+	for second, admitted := range map[int]bool{59: false, 60: false, 61: true} {
+		v := memories[1].Peek(at(time.Duration(second)*sec), policy, &f, 1)
+		require.Equal(t, admitted, v.Admitted, "at %d", second)
+	}
+}
+
+// A clock that was an hour ahead leaves no window behind that has not begun.
+func TestAClockIsSetBack(t *testing.T) {
+	a, _ := two()
+	ahead := minute(1)
+	ahead.Number += 60
+	a.Add(at(time.Hour), ahead, 5, 2)
+	h := look(a, minute(1))
+	require.Equal(t, minute(1).Number, h.Number)
+	require.Zero(t, h.Sum)
+	a.Add(noon, minute(1), 2, 2)
+	require.EqualValues(t, 2, look(a, minute(1)).Sum)
+}
+
+// What a bucket admits counts in the window of a peer whose clock is ahead.
+func TestABucketBehindItsPeer(t *testing.T) {
+	a, b := two()
+	policy, err := limiter.Compile("p", []limiter.Limit{{Algorithm: limiter.TokenBucket, Quota: 60, Burst: 20, Window: time.Minute}})
+	require.NoError(t, err)
+	m := limiter.NewMemory(16, 1)
+	m.Join(a, "p")
+	other := limiter.NewMemory(16, 1)
+	other.Join(b, "p")
+	f := limiter.Candidate{Key: m.Key([]byte("client")), Hasty: true}
+	other.Take(at(61*sec), policy, &f, 2)
+	carry(t, at(61*sec), b, a, 2, 1)
+	for range 3 {
+		_, v := m.Take(at(58*sec), policy, &f, 1)
+		require.True(t, v.Admitted)
+	}
+	carry(t, at(59*sec), a, b, 1, 2)
+	require.EqualValues(t, 20-4, other.Peek(at(61*sec), policy, &f, 0).Limits[0].Remaining, "five since the minute began, of which one has leaked")
+}
+
+// A request that has nothing to wait for allocates nothing.
+func TestAllocations(t *testing.T) {
+	a, _ := two()
+	policy, err := limiter.Compile("p", []limiter.Limit{{Algorithm: limiter.SlidingWindow, Quota: 1 << 30, Window: time.Minute}})
+	require.NoError(t, err)
+	m := limiter.NewMemory(16, 1)
+	m.Join(a, "p")
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		f := limiter.Candidate{Key: m.Key([]byte("client"))}
+		_, v := m.Take(noon, policy, &f, 1)
+		require.True(t, v.Admitted)
+	}))
+}
+
+func BenchmarkTake(b *testing.B) {
+	policy, _ := limiter.Compile("p", []limiter.Limit{{Algorithm: limiter.SlidingWindow, Quota: 1 << 30, Window: time.Minute}})
+	for _, n := range []int{0, 1, 2, 10} {
+		b.Run(fmt.Sprint("peers ", n), func(b *testing.B) {
+			m := limiter.NewMemory(0, 1)
+			if n > 0 {
+				r := gossip.New(gossip.Config{Name: 100})
+				r.Ready(noon)
+				for peer := range n - 1 {
+					r.Joined(noon, uint64(peer+1))
+				}
+				m.Join(r, "p")
+			}
+			var ids [1024][]byte
+			for i := range ids {
+				ids[i] = fmt.Appendf(nil, "client %d", i)
+			}
+			i := 0
+			for b.Loop() {
+				f := limiter.Candidate{Key: m.Key(ids[i%1024])}
+				i++
+				m.Take(noon, policy, &f, 1)
+			}
 		})
 	}
 }

@@ -32,6 +32,7 @@ type world struct {
 	gross    []map[int64]int64 // the most that admitted was
 	begun    map[int64]int64   // processes that started, by window of the first limit
 	dearest  int64
+	drops    []truth.Drop // where the only limit is a bucket
 
 	asked, refused, wrong, soon, busy, waited, told int
 	late                                            int // peers that live and have not been cut off
@@ -65,11 +66,10 @@ type process struct {
 
 // A link is one end of a connection.
 type link struct {
-	to      *process
-	serial  int // of the batch under way
-	joined  bool
-	pulling bool
-	silent  time.Duration // since when nothing was answered; 0: it was
+	to     *process
+	serial int // of the batch under way
+	joined bool
+	silent time.Duration // since when nothing was answered; 0: it was
 }
 
 type waiter struct {
@@ -430,10 +430,14 @@ func (p *process) wake() {
 // decide reports whether a request was answered; else it waits.
 func (p *process) decide(x *waiter) bool {
 	w := p.w
-	for range 2 {
+	x.freed = nil
+	for {
 		f := limiter.Candidate{Key: p.memory.Key([]byte("client")), Shown: x.token}
 		t, v := p.memory.Take(p.clock(), w.policy, &f, x.cost)
 		if f.Waits.Key != 0 {
+			if x.freed != nil { // it has said so
+				return false
+			}
 			room := v.Least(w.policy.Len())
 			freed, ok := p.records.Wait(f.Waits, room)
 			if !ok {
@@ -452,12 +456,15 @@ func (p *process) decide(x *waiter) bool {
 		x.answer(v.Admitted, t)
 		return true
 	}
-	return false
 }
 
 // judge counts what was admitted, and whether a refusal was right.
 func (w *world) judge(p *process, t *limiter.Tally, v *limiter.Verdict, cost int64) {
 	us := p.clock().UnixMicro()
+	if w.limits[0].Burst > 0 {
+		w.judgeBucket(us, v, cost)
+		return
+	}
 	if v.Admitted {
 		w.dearest = max(w.dearest, cost)
 		for i := range w.limits {
@@ -489,6 +496,21 @@ func (w *world) judge(p *process, t *limiter.Tally, v *limiter.Verdict, cost int
 		w.wrong++
 	default:
 		w.soon++
+	}
+}
+
+// judgeBucket does so where the only limit is a bucket.
+func (w *world) judgeBucket(us int64, v *limiter.Verdict, cost int64) {
+	l := w.limits[0]
+	b := truth.Bucket{Quota: l.Quota, Window: l.Window.Microseconds(), Burst: l.Burst}
+	if v.Admitted {
+		w.drops = append(w.drops, truth.Drop{At: us, Cost: cost, Interval: b.Interval()})
+		w.gross[0][us/b.Window] += cost
+		return
+	}
+	w.refused++
+	if b.Admits(w.drops, us, cost) {
+		w.wrong++
 	}
 }
 

@@ -19,8 +19,6 @@ import (
 // pass has used does not fade with its windows, as all other counts do: a floor that both
 // had in common would forget it.
 type counts struct {
-	lends atomic.Bool // a tally has begun with a count that was not its own
-
 	stripes cells.Stripes
 	sets    int    // of each stripe
 	salt    uint64 // of the providers

@@ -60,19 +60,26 @@ func (m *Memory) Choose(now time.Time, p *Policy, candidates []Candidate, cost i
 // memory. m may be nil; then networks are not counted and proofs not spent. It
 // panics if cost is negative or there are more than [MaxNetworks] networks.
 func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (tally Tally, v Verdict) {
+	m.TakeInto(now, p, f, cost, &tally, &v)
+	return tally, v
+}
+
+// TakeInto is Take, and writes to a tally and a verdict that are zero.
+func (m *Memory) TakeInto(now time.Time, p *Policy, f *Candidate, cost int64, tally *Tally, v *Verdict) {
 	if m == nil {
-		return p.Step(now, f.Shown, cost)
+		*tally, *v = p.Step(now, f.Shown, cost)
+		return
 	}
 	if cost < 0 {
 		panic("limiter: negative cost")
 	}
 	us := micros(now)
-	tally, v.Admitted = f.Shown, true
-	p.roll(us, &tally)
+	*tally, v.Admitted = f.Shown, true
+	p.roll(us, tally)
 
 	if len(f.Networks) > 0 || f.Proof != nil || m.peers != nil {
-		m.takeAll(us, p, f, cost, true, &tally, &v)
-		return tally, v
+		m.takeAll(us, p, f, cost, true, tally, v)
+		return
 	}
 	c := m.countsOf(p)
 	at, from := c.place(f.Key), f.guest(us, p)
@@ -82,18 +89,17 @@ func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (tally
 
 	var known found
 	c.look(p, &at, &known)
-	start := c.recall(us, p, &at, from, &f.Shown, &tally, &known)
-	p.check(us, &tally, cost, f.Held, &v, &v.Limits)
+	start := c.recall(us, p, &at, from, &f.Shown, tally, &known)
+	p.check(us, tally, cost, f.Held, v, &v.Limits)
 	charged := v.Admitted && cost > 0
 	if charged {
-		p.charge(us, &tally, cost, &v)
-		c.keep(us, p, &at, from, &tally, &known)
+		p.charge(us, tally, cost, v)
+		c.keep(us, p, &at, from, tally, &known)
 	}
 	if start.cost > 0 {
-		m.note(&v, start, cost > 0)
+		m.note(v, start, cost > 0)
 	}
-	p.status(us, &tally, cost, charged, &v)
-	return tally, v
+	p.status(us, tally, cost, charged, v)
 }
 
 // Peek says what the limits would say to Take, and charges nothing. It does not ask
@@ -258,9 +264,6 @@ func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Ta
 		if own == nil {
 			t[i] = r.roll(now, t[i])
 			if s := c.begin(now, r, col, at, from); !r.blank(s) {
-				if !c.lends.Load() {
-					c.lends.Store(true)
-				}
 				t[i] = r.merge(t[i], s)
 				cost := r.used(now, s)
 				if part := partsOfQuota * min(cost, r.capacity) / r.capacity; cost > 0 && part >= begun.part && !r.limit.Shadow {

@@ -125,10 +125,6 @@ func (m *Memory) Inherited() (newcomers uint64, quotas float64) {
 	return m.inherited.Load(), float64(m.inheritedParts.Load()) / partsOfQuota
 }
 
-// Lends reports whether some tally has begun with a count that was not its own: what the memory knows of any may be
-// more than was used, from then on.
-func (m *Memory) Lends() bool { return m != nil && m.counts.lends.Load() }
-
 // Fill returns the share of the cells that are in use at now, from 0 to 1, of the limit
 // that has the most: of a sample of some 4,096 for each limit, which takes about 0.1 ms.
 func (m *Memory) Fill(now time.Time) float64 {

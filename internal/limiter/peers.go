@@ -116,9 +116,39 @@ func (m *Memory) admitted(now int64, p *Policy, told *heard, t *Tally, cost int6
 			continue
 		}
 		l := a.Limit
-		if r.interval == 0 && r.life == 0 {
+		switch {
+		case r.interval > 0:
+			l.Number = a.Heard.Number
+		case r.life == 0:
 			l.Number = uint32(t[i].At)
 		}
 		m.peers.Add(time.UnixMicro(now), l, cost, a.Slack)
+	}
+}
+
+// A sale is counted among peers by the day, so that a record of it lasts; its level leaks by itself.
+func salesOf(now int64, buyer Key) gossip.Limit {
+	const day = 24 * 60 * 60
+	return gossip.Limit{Key: max(1, cells.Mix(uint64(buyer)^cells.SalesID)), Seconds: day, Number: uint32(now / day)}
+}
+
+// SoldElsewhere returns how many tallies peers have sold to a buyer since it was last asked, and the Unix second of the last sale; and
+// which limit a sale to it has to wait for, until peers have heard of the sale before.
+func (m *Memory) SoldElsewhere(now int64, buyer Key) (sold, last int64, waits gossip.Limit) {
+	if m.peers == nil {
+		return 0, 0, waits
+	}
+	l := salesOf(now, buyer)
+	h := m.peers.Look(l, 1)
+	if h.Unacked > 0 {
+		waits = l
+	}
+	return int64(h.News), int64(h.NewsAt), waits
+}
+
+// Sold tells peers of a sale.
+func (m *Memory) Sold(now time.Time, buyer Key) {
+	if m.peers != nil {
+		m.peers.Add(now, salesOf(now.Unix(), buyer), 1, 1)
 	}
 }

@@ -95,6 +95,23 @@ func (p *Policy) Capacity() int64 {
 	return least
 }
 
+// Most returns what one memory admits of one tally by the i-th limit within a span that is no longer than the window: the
+// quota, in aligned windows, or the burst of a bucket and what leaks meanwhile.
+func (p *Policy) Most(i int, span time.Duration) int64 { return p.rules[i].admits(span) }
+
+// Most is that of [Policy.Most], for a limit of a counter.
+func (l Limit) Most(span time.Duration) int64 {
+	r := compile(l)
+	return r.admits(span)
+}
+
+func (r *rule) admits(span time.Duration) int64 {
+	if r.interval == 0 {
+		return r.capacity
+	}
+	return r.capacity + span.Microseconds()/r.interval
+}
+
 // SameShape reports whether p and q have the same limits in the same order, the same of
 // them shadows, differing at most in quota and burst: then a tally of one is a tally of the
 // other. The tiers of a policy must have the same shape.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/cells"
+	"github.com/tallystick/tallystick/internal/gossip"
 )
 
 // Record counts in a tally and its networks what was admitted already: what a request has
@@ -15,8 +16,8 @@ import (
 // counts on those limits that p charges, see [Policy.Charging], and returns the tally.
 // m may be nil. It panics as Take does if there are too many networks.
 func (m *Memory) Record(now time.Time, p *Policy, f *Candidate, cost int64) Tally {
-	return adjust(now, m, p, f, func(r *rule, us int64, s State) State { return r.record(us, s, cost) }, func(r *rule, us int64, h *asked) {
-		m.peers.Add(now, h.in(r, us), min(cost, MaxQuota), h.Slack)
+	return adjust(now, m, p, f, func(r *rule, us int64, s State) State { return r.record(us, s, cost) }, micros(now), func(l gossip.Limit, slack int64) {
+		m.peers.Add(now, l, min(cost, MaxQuota), slack)
 	})
 }
 
@@ -27,14 +28,15 @@ func (m *Memory) Record(now time.Time, p *Policy, f *Candidate, cost int64) Tall
 // nil.
 func (m *Memory) Restore(now, then time.Time, p *Policy, f *Candidate, cost int64) Tally {
 	at := micros(then)
-	return adjust(now, m, p, f, func(r *rule, us int64, s State) State { return r.restore(us, at, s, cost) }, func(r *rule, us int64, h *asked) {
-		m.peers.Refund(h.in(r, at), min(cost, MaxQuota))
+	return adjust(now, m, p, f, func(r *rule, us int64, s State) State { return r.restore(us, at, s, cost) }, at, func(l gossip.Limit, _ int64) {
+		m.peers.Refund(l, min(cost, MaxQuota))
 	})
 }
 
 // adjust changes the states of a tally and of its networks in one critical
-// section. change gets states that are rolled to now, and tell what is known of each among peers.
-func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule, int64, State) State, tell func(*rule, int64, *asked)) Tally {
+// section. change gets states that are rolled to now; tell tells peers, who know of it in the
+// windows of the time at.
+func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule, int64, State) State, at int64, tell func(l gossip.Limit, slack int64)) Tally {
 	us, tally := micros(now), f.Shown
 	p.roll(us, &tally)
 	if m == nil {
@@ -44,32 +46,32 @@ func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule
 	f.countNetworks()
 	var locked cells.Locks
 	c := m.countsOf(p)
-	at := c.place(f.Key)
-	locked.Add(at.stripe)
+	own := c.place(f.Key)
+	locked.Add(own.stripe)
 	for i := range f.Networks {
 		locked.Add(c.stripes.Of(uint64(f.Networks[i].Key)))
 	}
 	locked.Hold(c.stripes)
 	defer locked.Release(c.stripes)
 	from := f.guest(us, p)
-	one := func(p *Policy, at spot, key Key, from guest, shown, t *Tally) {
+	one := func(p *Policy, own spot, key Key, from guest, shown, t *Tally) {
 		var (
 			known found
 			told  heard
 		)
-		c.look(p, &at, &known)
+		c.look(p, &own, &known)
 		m.ask(us, p, key, from, &known, &told)
-		c.recall(us, p, &at, from, shown, t, &known)
+		c.recall(us, p, &own, from, shown, t, &known)
 		m.raise(us, p, &told, t)
 		p.adjust(us, t, change)
-		c.keep(us, p, &at, from, t, &known)
+		c.keep(us, p, &own, from, t, &known)
 		for i := range p.rules {
 			if r := &p.rules[i]; m.peers != nil && !r.later {
-				tell(r, us, &told[i])
+				tell(told[i].in(r, at), told[i].Slack)
 			}
 		}
 	}
-	one(p, at, f.Key, from, &f.Shown, &tally)
+	one(p, own, f.Key, from, &f.Shown, &tally)
 	for i, w := range f.Networks {
 		var t Tally
 		one(w.Policy, c.place(w.Key), w.Key, from.network(i), &t, &t)

@@ -86,6 +86,11 @@ func (l *ledger) sell(now int64, k leak) {
 	l.level, l.at = l.now(now, k)+salePart, max(l.at, now)
 }
 
+// hear counts what peers have sold until last, up to the highest level.
+func (l *ledger) hear(sold, last int64, k leak, highest int64) {
+	l.level, l.at = min(l.now(last, k)+min(sold, highest/salePart+1)*salePart, highest), max(l.at, last)
+}
+
 // opens returns in how many seconds the level falls to top; 0 if it has.
 func (l *ledger) opens(now int64, k leak, top int64) int64 {
 	if l.level <= top {

@@ -52,6 +52,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/cells"
+	"github.com/tallystick/tallystick/internal/gossip"
 	"github.com/tallystick/tallystick/internal/limiter"
 )
 
@@ -87,6 +88,10 @@ type Sale struct {
 	// Saturated says that the memory had no room for the sale, so it was not
 	// made.
 	Saturated bool
+
+	// Waits names what the sale has to wait for, until peers have heard of the last sale to the same buyer. Its Key is 0
+	// otherwise.
+	Waits gossip.Limit
 }
 
 // Quote returns the Price, or the Wait, of the next tally. buyers are the
@@ -102,7 +107,8 @@ func (p *Prices) Quote(now time.Time, m *limiter.Memory, buyers []Buyer) Sale {
 	}
 	locked.Hold(t.Stripes)
 	defer locked.Release(t.Stripes)
-	s, _ := t.quote(clock(now), p, buyers)
+	s, _ := t.quote(clock(now), p, m, buyers)
+	s.Waits = gossip.Limit{}
 	return s
 }
 
@@ -134,14 +140,22 @@ func (p *Prices) Redeem(now time.Time, m *limiter.Memory, buyers []Buyer, tally 
 	if t.holds(second, tally, 0) || len(buyers) > 0 && t.holds(second, tally, buyers[0].Provider) {
 		return Sale{Granted: true, Held: true}
 	}
-	s, known := t.quote(second, p, buyers)
+	s, known := t.quote(second, p, m, buyers)
 	if s.Price == 0 || work < known.least {
+		s.Waits = gossip.Limit{}
+		return s
+	}
+	if s.Waits.Key != 0 {
 		return s
 	}
 	s.Granted = t.sell(second, p, buyers, &known, tally, ends.Unix())
 	if !s.Granted {
 		s.Saturated = true
 		t.Full.Add(1)
+		return s
+	}
+	for i := range buyers {
+		m.Sold(now, buyers[i].Key)
 	}
 	return s
 }
@@ -261,7 +275,7 @@ func (t table) sell(now int64, p *Prices, buyers []Buyer, known *books, tally li
 }
 
 // quote asks every buyer's ledger. The stripes are locked.
-func (t table) quote(now int64, p *Prices, buyers []Buyer) (s Sale, known books) {
+func (t table) quote(now int64, p *Prices, m *limiter.Memory, buyers []Buyer) (s Sale, known books) {
 	known = t.open(now, p, buyers)
 	var opens int64
 	for i, b := range buyers {
@@ -270,6 +284,17 @@ func (t table) quote(now int64, p *Prices, buyers []Buyer) (s Sale, known books)
 		c := t.Find(uint64(b.Key), cells.SalesID, 0)
 		known.own[i] = live(now, c)
 		*l = p.read(now, c, crowd)
+		sold, last, waits := m.SoldElsewhere(now, b.Key)
+		if waits.Key != 0 {
+			s.Waits = waits
+		}
+		if sold > 0 && !known.full {
+			if c = t.Claim(now, uint64(b.Key), cells.SalesID, 0, t.Horizon(ledgerReach(p, crowd))); c != nil {
+				l.hear(sold, last, p.leakOf(crowd), p.top(crowd)+salePart)
+				l.store(c, p.leakOf(crowd))
+				known.own[i] = true
+			}
+		}
 		if k := p.leakOf(crowd); !known.own[i] && (known.full || known.shared.now(now, k) > l.now(now, k)) {
 			*l = known.shared
 		}

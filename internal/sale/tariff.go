@@ -5,6 +5,8 @@ package sale
 import (
 	"errors"
 	"fmt"
+	"math"
+
 	"github.com/tallystick/tallystick/internal/limiter"
 )
 
@@ -120,3 +122,15 @@ func (k leak) in(seconds int64) int64 { return seconds * k.parts / k.within }
 
 // time returns the seconds in which some parts leak, rounded up.
 func (k leak) time(parts int64) int64 { return (parts*k.within + k.parts - 1) / k.parts }
+
+// Most returns the most tallies that so many instances sell within so many seconds to a buyer of so many crowds, for so
+// much work in all. It is the bound of the package documentation, which is largest where the buyer spends as much at each
+// instance; no tally costs less than Work, and no level rises beyond the highest price.
+func (p *Prices) Most(instances, crowds, seconds, work int64) int64 {
+	parts := p.crowdOf(crowds)
+	all, k := float64(instances*(parts/salePart)), p.leakOf(parts)
+	paid := all * math.Log2(1+15*float64(work)/(8*all*float64(p.work)))
+	paid = min(paid, float64(instances*(p.top(parts)/salePart+1)))
+	leaked := float64(instances*seconds) * float64(k.parts/salePart) / float64(k.within)
+	return min(work/p.work, int64(leaked+paid))
+}

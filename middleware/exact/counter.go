@@ -70,15 +70,9 @@ type Call struct {
 	Policy *Policy
 
 	// ID makes the call repeatable, see [Counter.Take]; "" does not. It must be
-	// fresh for each request, 16 random bytes or so, and at most [MaxID] long:
+	// fresh for each request, 16 random bytes or so, and at most 64 bytes long:
 	// a client that can choose it chooses to be counted once.
 	ID string
-
-	// Known is what the caller knows was used of limits of the policy. It is for counters whose keys change hands, as
-	// those of package ring; others need not look at it. An account that counts nothing begins with it. One that counts
-	// already, and of which nothing came back, counts no less: what is known twice counts once. It must
-	// not be above what was used, but for what came back since.
-	Known []Used
 
 	// Past charges the call although there may be no room: for what was used already. It is
 	// always admitted, in a pause too, and however much it costs. Windows then stand above
@@ -104,19 +98,10 @@ type Call struct {
 	Pause time.Duration
 }
 
-// Used is what was used of the limit that has this [Policy.ID]. Of a window, At is its number since 1970, Cur what was used
-// in it, and Prev what was used in the one before; so it is of a log, by windows of its length. Of a bucket, At is the
-// moment at which it is empty, in Unix µs.
-type Used struct {
-	ID        uint32
-	At        int64
-	Cur, Prev uint32
-}
-
 // Bounds of a [Call].
 const (
 	MaxKey = 256
-	MaxID  = 64
+	maxID  = 64
 
 	// MaxAhead is how far ahead a call may be booked. Nobody waits longer with a request in
 	// his hand; and a booking that a process took and did not live to use or give back is
@@ -134,27 +119,25 @@ const (
 func (c *Call) Check(ctx context.Context) error {
 	switch {
 	case c.Policy == nil:
-		return &CallError{"Policy", "is nil"}
+		return fmt.Errorf("%w: Policy is nil", ErrCall)
 	case len(c.Key) < 1 || len(c.Key) > MaxKey:
-		return &CallError{"Key", "must have 1 to 256 bytes"}
+		return fmt.Errorf("%w: Key must have 1 to 256 bytes", ErrCall)
 	case c.Cost < 1 && (c.Cost < 0 || c.Pause == 0):
-		return &CallError{"Cost", "must be at least 1, or 0 with a Pause"}
+		return fmt.Errorf("%w: Cost must be at least 1, or 0 with a Pause", ErrCall)
 	case c.Past && c.Cost > storeless.MaxQuota:
-		return &CallError{"Cost", "must be at most 2147483647 with Past"}
-	case len(c.ID) > MaxID:
-		return &CallError{"ID", "must have at most 64 bytes"}
+		return fmt.Errorf("%w: Cost must be at most 2147483647 with Past", ErrCall)
+	case len(c.ID) > maxID:
+		return fmt.Errorf("%w: ID must have at most 64 bytes", ErrCall)
 	case c.Ahead < 0 || c.Ahead > MaxAhead:
-		return &CallError{"Ahead", "must be from 0 to 1h"}
+		return fmt.Errorf("%w: Ahead must be from 0 to 1h", ErrCall)
 	case c.Ahead > 0 && (c.Past || c.Pause != 0):
-		return &CallError{"Ahead", "must be 0 with Past or Pause"}
+		return fmt.Errorf("%w: Ahead must be 0 with Past or Pause", ErrCall)
 	case c.Ahead > 0 && !c.Policy.plan.BucketsOnly:
-		return &CallError{"Ahead", "needs a Policy that has no limits but a TokenBucket or LeakyBucket"}
+		return fmt.Errorf("%w: Ahead needs a Policy that has no limits but a TokenBucket or LeakyBucket", ErrCall)
 	case c.Pause < 0 || c.Pause > MaxPause:
-		return &CallError{"Pause", "must be from 0 to 24h"}
-	case len(c.Known) > storeless.MaxLimits:
-		return &CallError{"Known", "must have at most 8 limits"}
+		return fmt.Errorf("%w: Pause must be from 0 to 24h", ErrCall)
 	case c.Pause > 0 && c.Cost > 0 && !c.Past:
-		return &CallError{"Pause", "needs Past, or a Cost of 0"}
+		return fmt.Errorf("%w: Pause needs Past, or a Cost of 0", ErrCall)
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotCounted, err)
@@ -219,19 +202,10 @@ var (
 	// before, or it counts in no window any more.
 	ErrNoRefund = errors.New("exact: nothing to refund")
 
+	// ErrCall says that there is a mistake in a [Call]. It is [ErrNotCounted], and goes on with the field and what is permitted.
+	ErrCall = fmt.Errorf("%w: a mistake in the Call", ErrNotCounted)
+
 	// ErrLateRefund says that a charge does not come back any more: its key
 	// was charged 8192 times since, or its account has begun anew; or the receipt was made up. It is [ErrNoRefund].
 	ErrLateRefund = fmt.Errorf("%w: it is not one of the last 8192 charges of its key", ErrNoRefund)
 )
-
-// A CallError is a mistake in a [Call]. It is [ErrNotCounted].
-type CallError struct {
-	Field   string
-	Problem string
-}
-
-// Error names the field and what is permitted.
-func (e *CallError) Error() string { return "exact: Call." + e.Field + " " + e.Problem }
-
-// Unwrap returns [ErrNotCounted].
-func (e *CallError) Unwrap() error { return ErrNotCounted }

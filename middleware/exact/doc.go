@@ -18,7 +18,7 @@
 // # Which counter
 //
 // The packages below this one are the counters. Package memory counts in one process, file on one
-// disk, redis, sql, nats and dynamodb on a server, cas on a store of your own, remote and ring in
+// disk, redis, sql, nats and dynamodb on a server, cas on a store of your own, remote in
 // processes that hear each other over HTTP. Package lease stands in front of any of them, and makes fewer
 // calls. Package pace makes of a counter a queue for the calls of many processes.
 //

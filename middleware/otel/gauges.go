@@ -35,12 +35,6 @@ type gauges struct {
 	reloaded   metric.Int64ObservableGauge
 	reloadedAt metric.Float64ObservableGauge
 
-	members  metric.Int64ObservableGauge
-	changes  metric.Int64ObservableCounter
-	accounts metric.Int64ObservableGauge
-	opened   metric.Int64ObservableCounter
-	asked    metric.Int64ObservableCounter
-
 	peers     metric.Int64ObservableGauge
 	gone      metric.Int64ObservableCounter
 	strangers metric.Int64ObservableCounter
@@ -53,7 +47,7 @@ type gauges struct {
 
 func newGauges(meter metric.Meter) (*gauges, error) {
 	g := &gauges{meter: meter}
-	var errs [30]error
+	var errs [25]error
 	g.utilization, errs[0] = meter.Float64ObservableGauge("tallystick.memory.utilization", metric.WithUnit("1"),
 		metric.WithDescription("The share of the memory's cells that are in use, of the limit that has the most."))
 	g.inherited, errs[1] = meter.Int64ObservableCounter("tallystick.memory.inheritances", metric.WithUnit("{request}"),
@@ -86,33 +80,23 @@ func newGauges(meter metric.Meter) (*gauges, error) {
 		metric.WithDescription("Tokens that were shown, by what came of them."))
 	g.secrets, errs[15] = meter.Int64ObservableGauge("tallystick.secret", metric.WithUnit("{secret}"),
 		metric.WithDescription("1 for each secret that the instance has, by its key id, which is public."))
-	g.highest, errs[21] = meter.Int64ObservableGauge("tallystick.challenges.work.highest", metric.WithUnit("{hash}"),
+	g.highest, errs[16] = meter.Int64ObservableGauge("tallystick.challenges.work.highest", metric.WithUnit("{hash}"),
 		metric.WithDescription("The most that a challenge has asked for in this minute or the one before, in expected hashes."))
-	g.members, errs[16] = meter.Int64ObservableGauge("tallystick.ring.members", metric.WithUnit("{member}"),
-		metric.WithDescription("How many members the ring has, by the list of this process."))
-	g.changes, errs[17] = meter.Int64ObservableCounter("tallystick.ring.changes", metric.WithUnit("{change}"),
-		metric.WithDescription("How often that list has changed."))
-	g.accounts, errs[18] = meter.Int64ObservableGauge("tallystick.ring.accounts", metric.WithUnit("{account}"),
-		metric.WithDescription("How many accounts this process has."))
-	g.opened, errs[19] = meter.Int64ObservableCounter("tallystick.ring.accounts.opened", metric.WithUnit("{account}"),
-		metric.WithDescription("How many accounts this process has opened."))
-	g.asked, errs[20] = meter.Int64ObservableCounter("tallystick.ring.calls", metric.WithUnit("{call}"),
-		metric.WithDescription("Calls: own, out to others, served to others, and foreign, which are served and another's by the list of this process."))
-	g.peers, errs[22] = meter.Int64ObservableGauge("tallystick.peers", metric.WithUnit("{peer}"),
+	g.peers, errs[17] = meter.Int64ObservableGauge("tallystick.peers", metric.WithUnit("{peer}"),
 		metric.WithDescription("Peers that this process hears, and those that are silent: late, or on its list and not heard."))
-	g.gone, errs[23] = meter.Int64ObservableCounter("tallystick.peers.gone", metric.WithUnit("{peer}"),
+	g.gone, errs[18] = meter.Int64ObservableCounter("tallystick.peers.gone", metric.WithUnit("{peer}"),
 		metric.WithDescription("Peers that were silent for 10 seconds."))
-	g.strangers, errs[24] = meter.Int64ObservableCounter("tallystick.peers.strangers", metric.WithUnit("{connection}"),
+	g.strangers, errs[19] = meter.Int64ObservableCounter("tallystick.peers.strangers", metric.WithUnit("{connection}"),
 		metric.WithDescription("Connections to the port of peers that have not shown a secret."))
-	g.records, errs[25] = meter.Int64ObservableGauge("tallystick.peers.records", metric.WithUnit("{record}"),
+	g.records, errs[20] = meter.Int64ObservableGauge("tallystick.peers.records", metric.WithUnit("{record}"),
 		metric.WithDescription("Records of what the peers have admitted."))
-	g.evicted, errs[26] = meter.Int64ObservableCounter("tallystick.peers.records.evicted", metric.WithUnit("{record}"),
+	g.evicted, errs[21] = meter.Int64ObservableCounter("tallystick.peers.records.evicted", metric.WithUnit("{record}"),
 		metric.WithDescription("Records that made room for others while they counted."))
-	g.waited, errs[27] = meter.Int64ObservableCounter("tallystick.peers.requests.waited", metric.WithUnit("{request}"),
+	g.waited, errs[22] = meter.Int64ObservableCounter("tallystick.peers.requests.waited", metric.WithUnit("{request}"),
 		metric.WithDescription("Requests that were decided when peers had answered, or refused because none had in time."))
-	g.waitedOut, errs[28] = meter.Int64ObservableCounter("tallystick.peers.requests.busy", metric.WithUnit("{request}"),
+	g.waitedOut, errs[23] = meter.Int64ObservableCounter("tallystick.peers.requests.busy", metric.WithUnit("{request}"),
 		metric.WithDescription("Requests that were refused because no peer had answered in time."))
-	g.slack, errs[29] = meter.Int64ObservableGauge("tallystick.peers.slack", metric.WithUnit("{request}"),
+	g.slack, errs[24] = meter.Int64ObservableGauge("tallystick.peers.slack", metric.WithUnit("{request}"),
 		metric.WithDescription("The most of one tally that this process has admitted and not all peers have heard of."))
 	return g, errors.Join(errs[:]...)
 }

@@ -23,7 +23,6 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
-	"github.com/tallystick/tallystick/middleware/exact/ring"
 	"github.com/tallystick/tallystick/middleware/otel"
 	"github.com/tallystick/tallystick/middleware/peers"
 )
@@ -238,25 +237,6 @@ type reloads struct {
 }
 
 func (r *reloads) LastReload() (time.Time, error) { return r.at, r.err }
-
-// A ring is told as it counts itself.
-func TestARingIsObserved(t *testing.T) {
-	watch, read := observer(t)
-	_, err := watch.ObserveRing(rings{})
-	require.NoError(t, err)
-	_, err = watch.ObserveRing(rings{})
-	require.ErrorContains(t, err, "otel: a ring is observed already")
-	require.Equal(t, map[string]float64{
-		"tallystick.ring.members": 3, "tallystick.ring.changes": 1, "tallystick.ring.accounts": 4, "tallystick.ring.accounts.opened": 5,
-		"tallystick.ring.calls own": 6, "tallystick.ring.calls out": 7, "tallystick.ring.calls served": 8, "tallystick.ring.calls foreign": 9,
-	}, read())
-}
-
-type rings struct{}
-
-func (rings) Stats() ring.Stats {
-	return ring.Stats{Members: make([]string, 3), Changes: 1, Accounts: 4, Opened: 5, Own: 6, Out: 7, Served: 8, Foreign: 9}
-}
 
 // Peers are told as the group counts them.
 func TestPeersAreObserved(t *testing.T) {

@@ -20,7 +20,6 @@ const (
 	keyProof         = attribute.Key("tallystick.proof.result")
 	keyToken         = attribute.Key("tallystick.token.result")
 	keyKid           = attribute.Key("tallystick.kid")
-	keyAsked         = attribute.Key("tallystick.ring.call")
 	keyPeer          = attribute.Key("tallystick.peer.state")
 	keyRoute         = attribute.Key("http.route") // of the semantic conventions
 )

@@ -11,7 +11,6 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/exact/ring"
 	"github.com/tallystick/tallystick/middleware/peers"
 )
 
@@ -66,23 +65,6 @@ func (i *Instruments) ObserveReloads(of interface {
 		o.ObserveFloat64(g.reloadedAt, float64(success.UnixMilli())/1000, all)
 		return nil
 	}, g.reloaded, g.reloadedAt)
-}
-
-// ObserveRing tells, whenever the metrics are read, what a process of a ring owns, and whether it agrees with the
-// others. Each further ring needs Instruments of its own, with different attributes.
-func (i *Instruments) ObserveRing(of interface{ Stats() ring.Stats }) (metric.Registration, error) {
-	g := i.stats
-	return i.register("a ring is", func(_ context.Context, o metric.Observer) error {
-		s, all := of.Stats(), i.option()
-		o.ObserveInt64(g.members, int64(len(s.Members)), all)
-		o.ObserveInt64(g.changes, int64(s.Changes), all)
-		o.ObserveInt64(g.accounts, int64(s.Accounts), all)
-		o.ObserveInt64(g.opened, int64(s.Opened), all)
-		for kind, n := range map[string]uint64{"own": s.Own, "out": s.Out, "served": s.Served, "foreign": s.Foreign} {
-			o.ObserveInt64(g.asked, int64(n), i.option(keyAsked.String(kind)))
-		}
-		return nil
-	}, g.members, g.changes, g.accounts, g.opened, g.asked)
 }
 
 // ObservePeers tells, whenever the metrics are read, which peers a process hears, and what it has of them. Each further

@@ -21,8 +21,8 @@ import (
 type Config struct {
 	_ [0]func() // fields may be added: only keyed literals, no comparison
 
-	// The list of all processes comes from one of these three. It may have this process or not: a process hears whoever
-	// greets it with a secret of Secrets, and greets whoever is in its list.
+	// The list of all processes comes from one of these three. It says only which addresses are greeted: a process hears
+	// each other that greets it with one of its Secrets.
 
 	// Members are host:port of all processes.
 	Members []string

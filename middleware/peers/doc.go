@@ -8,10 +8,10 @@
 //	// when the program ends, after http.Server.Shutdown:
 //	group.Close(context.Background())
 //
-// Each process decides on its own, and tells the others in the background. A client gets L + (N+C−1)·max(f, cost) of a limit
-// L, for N processes of which C start in the window, where f is max(2, L/50), or 1 if L is below 2N: 118 of 100 on ten
-// processes. docs/bounds.md has all rows. It is for 2 to 30 processes that reach each other's addresses. Serverless
-// functions do not; they have the rows without peers.
+// Each process decides on its own, and tells the others in the background. N processes grant a client at most
+// L + (N+C−1)·max(f, cost) of a limit L, where C of them start in the window and f is max(2, L/50), or 1 if L is below 2N:
+// 118 of 100 on ten. docs/bounds.md has all rows. It is for 2 to 30 processes that reach each other's addresses.
+// Serverless functions do not; the rows without peers hold for them.
 //
 // # What fails, fails loudly
 //
@@ -25,6 +25,6 @@
 // The port belongs into a network of your own. A stranger there gets no answer: its first message must have a MAC under a
 // secret. At most 256 connections that have shown none are open, each for two seconds; a newer one takes the place of the oldest. Each frame
 // of a peer has a MAC over its running number, under keys from nonces of both ends, so that a recording is worth nothing.
-// Frames are not encrypted unless Config.TLS says so: who listens reads counts, and keyed hashes for names.
+// Frames are not encrypted unless Config.TLS says so: a listener on the wire reads counts, and keyed hashes for names.
 // docs/wire.md has each byte. A member that is hostile can refuse anybody: it has the secrets, as all have.
 package peers

@@ -30,8 +30,8 @@ func ExampleOpen() {
 	_ = group.Close(ctx)
 }
 
-// On Kubernetes a headless Service (clusterIP: None) names the pods. With publishNotReadyAddresses a new pod is found
-// before it is ready, and one that ends until it has ended; without, the pod finds the others, and that is enough.
+// On Kubernetes a headless Service (clusterIP: None) names the pods. Set publishNotReadyAddresses: else no pod finds another
+// while a whole deployment starts.
 func ExampleOpen_kubernetes() {
 	group, err := peers.Open(peers.Config{
 		DNS:     "peers.default.svc.cluster.local:9000",

@@ -14,17 +14,18 @@ import (
 // What a frame carries.
 const (
 	statusFrame   = 's' // how this process is: the first frame of each end, and one each second
+	peersFrame    = 'p' // after each status: the addresses of those that this process hears
 	tellFrame     = 't' // a batch
 	answerFrame   = 'a' // to the batch under way
 	wantFrame     = 'w' // asks for a chunk of all records: its place
-	chunkFrame    = 'c' // the chunk: its place, that of the next, and what is there
+	chunkFrame    = 'c' // the chunk: its place, the place of the next, and records
 	farewellFrame = 'f' // this process ends
 )
 
 const (
 	headLen  = 5       // the length of the content, and the kind
 	mostLen  = 1 << 16 // of content
-	firstLen = 64      // of that of the first frame: its end may have a recorded hello and no secret
+	firstLen = 64      // of content of the first frame: its end may have a recorded hello and no secret
 	frameMAC = 16      // a forger has one guess a connection: 128 bits are enough
 )
 

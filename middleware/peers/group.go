@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -260,6 +261,13 @@ func (g *Group) say(p *peer) {
 		ready = 1
 	}
 	p.wire.send(statusFrame, append(b, ready), nil)
+	var heard []string
+	for _, o := range g.peers {
+		if o.wire != nil && o != p {
+			heard = append(heard, o.address)
+		}
+	}
+	p.wire.send(peersFrame, nil, []byte(strings.Join(heard, "\n")))
 }
 
 // pull asks a peer for all of its records, beginning with the first chunk.
@@ -321,6 +329,9 @@ func (g *Group) handle(p *peer, w *wire, kind byte, content []byte) bool {
 		}
 	case kind == statusFrame && len(content) == 25:
 		g.learn(p, content)
+		err = nil
+	case kind == peersFrame:
+		g.roster.hear(string(content), p.heard)
 		err = nil
 	case kind == wantFrame && len(content) == 4:
 		chunk, next := g.records.Chunk(g.cfg.Now(), binary.BigEndian.Uint32(content))
@@ -450,11 +461,14 @@ func (g *Group) tend() {
 	g.mu.Lock()
 	defer g.unlock()
 	now := time.Now()
+	g.roster.expire(now)
 	for _, t := range g.roster.targets {
 		p := g.peers[t.name]
 		switch {
 		case t.name == g.ours.name:
-			g.listedAt = now
+			if t.listed {
+				g.listedAt = now
+			}
 		case p != nil && p.wire != nil:
 			t.answered = now
 		case !t.dialing && !g.leaving:

@@ -4,6 +4,7 @@ package peers
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -194,6 +195,7 @@ func TestFarewell(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		w, list := newWorld(t), addresses(3)
 		all := w.fleet(list...)
+		time.Sleep(time.Second)                           // each has the records of each
 		all[0].records.Add(time.Now(), counted(), 7, 100) // less than is told without a farewell
 		time.Sleep(time.Second)
 		require.Zero(t, all[1].sum())
@@ -256,7 +258,7 @@ func TestOneEndHasDroppedTheOther(t *testing.T) {
 		}
 		require.Contains(t, all[0].log.String(), "code=peers-gone member=10.0.0.2:9000 ")
 		require.NotContains(t, all[1].log.String(), "code=peers-gone ")
-		w.cut(away(list[1], list[2])) // it has it from nobody else
+		w.cut(away(list[1], list[2])) // no other tells it
 		time.Sleep(500 * time.Millisecond)
 		require.Equal(t, 100, all[1].sum())
 		require.NotContains(t, all[1].log.String(), "code=peers-gone ")
@@ -278,4 +280,60 @@ func TestAFullTableIsTold(t *testing.T) {
 		require.Contains(t, m.log.String(), "code=peers-full evicted=1 ")
 		closeAll(m)
 	})
+}
+
+// A peer that is met while the records of another are taken over is asked for its own: what it had told before is in none
+// of the chunks that have come, and it does not tell that again.
+func TestAPeerIsMetDuringTheStart(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w, list := newWorld(t), addresses(4)
+		all := w.fleet(list[:3]...)
+		for key := range uint64(1 << 14) { // they take a second
+			l := counted()
+			l.Key += key << 50
+			all[0].records.Add(time.Now(), l, 1, 1)
+		}
+		time.Sleep(time.Second)
+		w.cut(away(list[3], list[2]))
+		w.delay.Store(int64(15 * time.Millisecond))
+		began, starting := time.Now(), make(chan *member)
+		go func() { starting <- w.start(list[3], members(list...)) }()
+		time.Sleep(600 * time.Millisecond) // the first chunk has come
+		all[2].add(5)
+		time.Sleep(200 * time.Millisecond)
+		w.cut(nil)
+		last := <-starting
+		require.Greater(t, time.Since(began), 900*time.Millisecond)
+		require.NotContains(t, last.log.String(), "peers-alone")
+		took := until(t, func() bool { return last.sum() == 6 })
+		require.Less(t, took, 500*time.Millisecond, "at once, and not with the next status")
+		closeAll(append(all, last)...)
+	})
+}
+
+// A clock that steps back, or ahead, does not keep a process from telling.
+func TestAClockSteps(t *testing.T) {
+	for name, step := range map[string]time.Duration{"back": -time.Hour, "ahead": time.Hour} {
+		kit.RunBubble(t, name, func(t *testing.T) {
+			w, list := newWorld(t), addresses(2)
+			var off atomic.Int64
+			a := w.start(list[0], members(list...), func(c *Config) {
+				c.Now = func() time.Time { return time.Now().Add(time.Duration(off.Load())) }
+			})
+			b := w.start(list[1], members(list...))
+			a.add(1)
+			time.Sleep(time.Second)
+			off.Store(int64(step))
+			a.add(1)
+			time.Sleep(time.Second)
+			require.Equal(t, 2, b.sum())
+			w.cut(away(list[0], list[1]))
+			a.add(1)
+			time.Sleep(time.Second)
+			require.Equal(t, list[1:], a.Stats().Silent)
+			w.cut(nil)
+			until(t, func() bool { return b.sum() == 3 && len(a.Stats().Silent) == 0 })
+			closeAll(a, b)
+		})
+	}
 }

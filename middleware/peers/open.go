@@ -24,9 +24,9 @@ const (
 	farewellAfter = 400 * time.Millisecond // without acknowledgements
 )
 
-// Open listens, greets all that the list has, and takes over the records of one of them. It returns when requests may be
-// served: within a second if no peer answers, which the log tells. It reports all problems of cfg, each a
-// [storeless.ConfigError].
+// Open listens, greets all addresses of the list, and takes over the records of one peer. It returns when requests may be
+// served: a second after it has asked, if no list or no peer answers, and then the log says so. It reports all problems of
+// cfg, each a [storeless.ConfigError].
 func Open(cfg Config) (*Group, error) {
 	return open(cfg, net.DefaultResolver)
 }
@@ -113,15 +113,8 @@ func (g *Group) adopt(list []string) {
 
 // start takes over the records of a peer.
 func (g *Group) start() {
-	began := time.Now()
-	for {
-		done, alone := g.started(time.Since(began))
-		if done {
-			if alone {
-				g.alarms.ring(aloneAlarm, "")
-			}
-			break
-		}
+	var source *peer
+	for began := time.Now(); !g.started(time.Since(began), &source); {
 		look := time.NewTimer(tendEvery / 5)
 		select {
 		case <-g.news:
@@ -129,55 +122,57 @@ func (g *Group) start() {
 		}
 		look.Stop()
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.records.Ready(g.cfg.Now())
-	for _, p := range g.peers {
-		p.pulled = p.theirs // the records of one are enough: each tells what it has counted since
-		g.say(p)
-	}
 }
 
-// started reports whether this process has the records of its fleet, or must do without.
-func (g *Group) started(waited time.Duration) (done, alone bool) {
+// started reports whether this process has the records of its fleet, or must do without. Source is the peer that is asked
+// for them.
+func (g *Group) started(waited time.Duration, source **peer) bool {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	waiting, silent := 0, g.roster.list == nil
 	for _, t := range g.roster.targets {
-		switch {
-		case t.name != 0:
-		case t.err == nil:
+		if t.name == 0 && t.err == nil {
 			waiting++
-		default:
-			silent = true
 		}
+		silent = silent || t.name == 0 && t.err != nil
 	}
-	var source, pulling *peer
+	var ready *peer
 	for _, p := range g.peers {
 		switch {
 		case p.wire == nil:
 			silent = true
 		case p.theirs == 0:
 			waiting++
-		case p.pulling:
-			pulling = p
-		case p.pulled != 0:
-			return true, false
 		case p.ready:
-			source = p
+			ready = p
 		}
 	}
+	from := *source
 	switch {
-	case pulling != nil && time.Since(pulling.heard) < aloneAfter && waited < recordsWithin:
+	case from != nil && !from.pulling: // it has answered
+	case from != nil && from.wire != nil && time.Since(from.heard) < aloneAfter && waited < recordsWithin:
+		return false
 	case waited >= aloneAfter:
-		return true, true
+		g.ring(aloneAlarm, "")
 	case waiting > 0 && waited < greetFirst:
-	case source != nil:
-		g.pull(source)
-	case waiting == 0 && !silent: // there are no others, or all of them are starting
-		return true, false
+		return false
+	case ready != nil:
+		for _, p := range g.peers {
+			p.pulled = p.theirs // each of them tells what it counts from now on
+		}
+		*source = ready
+		g.pull(ready)
+		return false
+	case waiting > 0 || silent: // else there are no others, or all of them are starting
+		return false
 	}
-	return false, false
+	g.records.Ready(g.cfg.Now())
+	for _, p := range g.peers {
+		if g.say(p); p.theirs != p.pulled { // it came later
+			g.pull(p)
+		}
+	}
+	return true
 }
 
 // Records is for package middleware.

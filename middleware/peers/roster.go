@@ -83,16 +83,18 @@ func lookUp(ctx context.Context, dns resolver, name, self string) (list []string
 	return list, err
 }
 
-// A target is an address of the list.
+// A target is an address of the list, or one that a peer has told.
 type target struct {
 	address  string
-	name     uint64 // of the process that has answered there last
+	listed   bool
+	told     time.Time // by a peer, the last time
+	name     uint64    // of the process that has answered there last
 	dialing  bool
 	answered time.Time // the last time, or when it came onto the list
 	err      error     // why it did not
 }
 
-// A roster is the list of this process. A list says only which addresses are greeted.
+// A roster is the list of this process, and what its peers have told. It says only which addresses are greeted.
 type roster struct {
 	list    []string // in order; nil: there was none yet
 	digest  uint64
@@ -110,15 +112,14 @@ func (r *roster) adopt(list []string, now time.Time) (came, went []string, chang
 	sum := sha256.Sum256([]byte(strings.Join(list, "\n")))
 	r.digest = binary.BigEndian.Uint64(sum[:])
 	r.changes++
-	targets := make([]*target, len(list))
-	for i, address := range list {
-		j := slices.Index(r.list, address)
-		if j >= 0 {
-			targets[i] = r.targets[j]
-			continue
+	for _, t := range r.targets {
+		t.listed = false
+	}
+	for _, address := range list {
+		r.target(address, now).listed = true
+		if !slices.Contains(r.list, address) {
+			came = append(came, address)
 		}
-		targets[i] = &target{address: address, answered: now}
-		came = append(came, address)
 	}
 	for _, address := range r.list {
 		if !slices.Contains(list, address) {
@@ -126,6 +127,32 @@ func (r *roster) adopt(list []string, now time.Time) (came, went []string, chang
 		}
 	}
 	changed = r.list != nil
-	r.list, r.targets = list, targets
+	r.list = list
 	return came, went, changed
+}
+
+// target returns the target of an address, which may be a new one.
+func (r *roster) target(address string, now time.Time) *target {
+	for _, t := range r.targets {
+		if t.address == address {
+			return t
+		}
+	}
+	t := &target{address: address, answered: now}
+	r.targets = append(r.targets, t)
+	return t
+}
+
+// hear takes the addresses that a peer hears: a list may be older than a process.
+func (r *roster) hear(addresses string, now time.Time) {
+	for address := range strings.SplitSeq(addresses, "\n") {
+		if check(address) == nil && len(r.targets) < maxMembers {
+			r.target(address, now).told = now
+		}
+	}
+}
+
+// expire drops what is neither on the list nor told any more.
+func (r *roster) expire(now time.Time) {
+	r.targets = slices.DeleteFunc(r.targets, func(t *target) bool { return !t.listed && !t.dialing && now.Sub(t.told) > silence })
 }

@@ -32,15 +32,32 @@ func TestLists(t *testing.T) {
 	r, now := new(roster), time.Now()
 	_, _, changed := r.adopt([]string{"a:1", "b:1"}, now)
 	require.False(t, changed, "it is the first")
-	b := r.targets[1]
+	b := r.target("b:1", now)
 	came, went, changed := r.adopt([]string{"b:1", "c:1"}, now)
 	require.True(t, changed)
 	require.Equal(t, []string{"c:1"}, came)
 	require.Equal(t, []string{"a:1"}, went)
-	require.Same(t, b, r.targets[0], "what is known of an address stays")
+	require.Same(t, b, r.target("b:1", now), "what is known of an address stays")
 	_, _, changed = r.adopt([]string{"b:1", "c:1"}, now)
 	require.False(t, changed)
 	require.EqualValues(t, 2, r.changes)
+
+	r.hear("b:1\nd:1\nno address\n", now)
+	addresses := func() (all []string) {
+		for _, t := range r.targets {
+			all = append(all, t.address)
+		}
+		return all
+	}
+	require.Equal(t, []string{"a:1", "b:1", "c:1", "d:1"}, addresses())
+	r.expire(now.Add(silence))
+	require.Equal(t, []string{"b:1", "c:1", "d:1"}, addresses(), "a was never told")
+	r.expire(now.Add(silence + 1))
+	require.Equal(t, []string{"b:1", "c:1"}, addresses())
+	for i := range 3 * maxMembers {
+		r.hear("x:"+strconv.Itoa(i+1), now)
+	}
+	require.Len(t, r.targets, maxMembers)
 }
 
 // All problems of a Config are told at once, and none shows a secret.

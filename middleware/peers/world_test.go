@@ -42,7 +42,7 @@ func (b *text) String() string {
 // A world is a network in a bubble. Like TCP it loses nothing: what is cut comes later.
 type world struct {
 	t     *testing.T
-	delay time.Duration
+	delay atomic.Int64 // of each 4 KB
 	dns   zone
 
 	mu      sync.Mutex
@@ -54,7 +54,8 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, delay: time.Millisecond, changed: make(chan struct{}), cuts: map[[2]string]bool{}, hosts: map[string]chan net.Conn{}, conns: map[net.Conn][2]string{}}
+	w := &world{t: t, changed: make(chan struct{}), cuts: map[[2]string]bool{}, hosts: map[string]chan net.Conn{}, conns: map[net.Conn][2]string{}}
+	w.delay.Store(int64(time.Millisecond))
 	t.Cleanup(func() {
 		w.cut(nil)
 		time.Sleep(time.Second) // until what closes is closed
@@ -142,7 +143,7 @@ func (w *world) dial(from string) func(ctx context.Context, network, address str
 		if err := w.passes(ctx, from, to); err != nil {
 			return nil, err
 		}
-		time.Sleep(w.delay)
+		time.Sleep(time.Duration(w.delay.Load()))
 		w.mu.Lock()
 		accept := w.hosts[to]
 		w.mu.Unlock()
@@ -183,13 +184,13 @@ func (w *world) carry(from, to net.Conn, a, b string) {
 	}()
 	for p := range room {
 		_ = w.passes(context.Background(), a, b)
-		time.Sleep(w.delay)
+		time.Sleep(time.Duration(w.delay.Load()))
 		if _, err := to.Write(p); err != nil {
 			_ = from.Close()
 		}
 	}
 	_ = w.passes(context.Background(), a, b)
-	time.Sleep(w.delay)
+	time.Sleep(time.Duration(w.delay.Load()))
 	_, _ = to.Close(), from.Close()
 	w.mu.Lock()
 	delete(w.conns, from)

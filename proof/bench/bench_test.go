@@ -428,7 +428,8 @@ func TestEveryEngineCounts(t *testing.T) {
 	}
 }
 
-// A client that drops its tokens gets the limit from each process; one that echoes them, or asks one Redis or a ring, once.
+// A client that drops its tokens gets the limit from each process; one that echoes them, or asks one Redis, once. Peers may
+// admit a slack of two more.
 func TestFleetsAdmit(t *testing.T) {
 	for _, f := range fleets[1:] {
 		t.Run(f.name, func(t *testing.T) {
@@ -437,7 +438,13 @@ func TestFleetsAdmit(t *testing.T) {
 				times = 2
 			}
 			able(t, func() {
-				require.EqualValues(t, times*dropperQuota, admitted(t.Context(), f.limiter, f.echoes, 2))
+				got := admitted(t.Context(), f.limiter, f.echoes, 2)
+				most := times * dropperQuota
+				if f.limiter == ourName+"-peers" {
+					most += 2
+				}
+				require.GreaterOrEqual(t, got, float64(times*dropperQuota))
+				require.LessOrEqual(t, got, float64(most))
 			})
 		})
 	}

@@ -31,7 +31,7 @@ var fleets = []struct {
 	{reference, reference, false, true},
 	{ourName, ourName, true, true},
 	{ourName + "-dropped", ourName, false, false},
-	{ourName + "-ring", ourName + "-ring", false, false},
+	{ourName + "-peers", ourName + "-peers", false, false},
 	{ourName + "-redis", ourName + "-redis", false, false},
 	{redisRate, redisRate, false, true},
 }
@@ -123,14 +123,14 @@ func startFleet(ctx context.Context, o *opening, limiter string, echoes bool, si
 		o.startRedis()
 		f.server, i.Redis = o.server, o.redis
 	}
-	var addresses, ring []string
+	var addresses, members []string
 	for range size {
-		i.Ring = net.JoinHostPort("127.0.0.1", must(program.FreePort()))
+		i.Self = net.JoinHostPort("127.0.0.1", must(program.FreePort()))
 		address, ask := i.start(ctx, o)
-		addresses, ring, f.ask = append(addresses, address), append(ring, i.Ring), append(f.ask, ask)
+		addresses, members, f.ask = append(addresses, address), append(members, i.Self), append(f.ask, ask)
 	}
 	for _, ask := range f.ask {
-		ask(strings.Join(ring, " "))
+		ask(strings.Join(members, " "))
 	}
 	for i := range clients {
 		a := newAsker(http.MethodPost)
@@ -181,12 +181,12 @@ type instance struct {
 	Quota   int
 	Window  time.Duration
 	Redis   string // an address
-	Ring    string // where others ask it, if it is in a ring
+	Self    string // where its peers hear it, if it has any
 }
 
 const instanceVariable = "TALLYSTICK_BENCH_INSTANCE"
 
-// start starts the process, which serves at an address. To ask names the members of its ring, or none, and returns the
+// start starts the process, which serves at an address. To ask names its peers, or none, and returns the
 // nanoseconds of processors that it has used so far.
 func (i instance) start(ctx context.Context, o *opening) (address string, ask func(list string) (used float64)) {
 	c := exec.CommandContext(ctx, must(os.Executable()))
@@ -214,13 +214,13 @@ func serveAsTold(in io.Reader, out io.Writer) (told bool, err error) {
 	defer caught(&err)
 	var i instance
 	check(json.Unmarshal([]byte(text), &i))
-	o := &opening{redis: i.Redis, self: i.Ring}
+	o := &opening{redis: i.Redis, self: i.Self}
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))
 	go func() { check(http.Serve(listener, limiters[i.Limiter](o, terms{i.Quota, i.Window, 1}))) }()
 	fmt.Fprintln(out, listener.Addr())
 	for lines := bufio.NewScanner(in); lines.Scan(); { // they ask
-		if members := strings.Fields(lines.Text()); o.ring != nil && slices.Contains(members, i.Ring) {
-			o.ring(members)
+		if members := strings.Fields(lines.Text()); o.members != nil && slices.Contains(members, i.Self) {
+			o.members(members)
 		}
 		fmt.Fprintln(out, int64(processorTime()))
 	}

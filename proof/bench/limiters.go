@@ -9,7 +9,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -29,21 +28,21 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
-	"github.com/tallystick/tallystick/middleware/exact/ring"
+	"github.com/tallystick/tallystick/middleware/peers"
 	"github.com/tallystick/tallystick/proof/program"
 )
 
 // limiters are those that all do the same work for the same terms: count each address by itself.
 var limiters = map[string]builder{
-	"bare":            func(*opening, terms) http.Handler { return served() },
-	ourName:           ours(),
-	lowest:            newFloor,
-	reference:         newHTTPRate,
-	"throttled":       newThrottled,
-	"ulule":           newUlule,
-	"go-limiter":      newGoLimiter,
-	redisRate:         newRedisRate,
-	ourName + "-ring": newRing,
+	"bare":             func(*opening, terms) http.Handler { return served() },
+	ourName:            ours(),
+	lowest:             newFloor,
+	reference:          newHTTPRate,
+	"throttled":        newThrottled,
+	"ulule":            newUlule,
+	"go-limiter":       newGoLimiter,
+	redisRate:          newRedisRate,
+	ourName + "-peers": newPeers,
 	ourName + "-redis": func(o *opening, t terms) http.Handler {
 		return ours(exactly(o.redisCounter()))(o, t)
 	},
@@ -74,23 +73,22 @@ func exactly(c exact.Counter) func(*middleware.Config) {
 	}
 }
 
-// newRing is ours, with a ring. It is the only member until it is told of others.
-func newRing(o *opening, t terms) http.Handler {
+// newPeers is ours, with peers. It is the only member until it is told of others.
+func newPeers(o *opening, t terms) http.Handler {
 	self := cmp.Or(o.self, net.JoinHostPort("127.0.0.1", must(program.FreePort())))
 	var list atomic.Pointer[[]string]
 	list.Store(&[]string{self})
-	r := must(ring.Open(ring.Config{
-		Self: self, Find: func(context.Context) ([]string, error) { return *list.Load(), nil }, Every: 100 * time.Millisecond, Linger: 1,
+	group := must(peers.Open(peers.Config{
+		Self: self, Find: func(context.Context) ([]string, error) { return *list.Load(), nil },
 		Secrets: [][]byte{secret()}, Logger: slog.New(slog.DiscardHandler),
 	}))
-	o.closing(r.Close)
-	o.ring = func(members []string) {
-		for len(members) > 0 && !slices.Equal(slices.Sorted(slices.Values(members)), r.Stats().Members) {
-			list.Store(&members)
+	o.closing(func() error { return group.Close(context.Background()) })
+	o.members = func(members []string) {
+		for list.Store(&members); len(group.Stats().Heard) < len(members)-1; {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
-	return ours(exactly(r))(o, t)
+	return ours(func(cfg *middleware.Config) { cfg.Peers = group })(o, t)
 }
 
 func newHTTPRate(_ *opening, t terms) http.Handler {

@@ -22,8 +22,8 @@ type opening struct {
 	closers []func() error
 	redis   string                                     // the address of a server
 	server  *redisServer                               // the same, if this process has started it
-	self    string                                     // where others ask this process, if it is in a ring
-	ring    func(members []string)                     // tells it its members, if any
+	self    string                                     // where its peers hear this process, if it has any
+	members func(members []string)                     // tells it its peers, if any
 	now     func() time.Time                           // in tests; nil: the clock of the machine
 	tell    func(context.Context, middleware.Decision) // in tests: called for every decision of ours
 }

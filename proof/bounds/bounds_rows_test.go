@@ -11,7 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/handlers"
+	"github.com/tallystick/tallystick/proof/players"
+	"github.com/tallystick/tallystick/proof/truth"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -95,23 +98,24 @@ func TestRequestsAtOnce(t *testing.T) {
 }
 
 func TestManyAddresses(t *testing.T) {
-	const L, N = 5, 3
-	t.Run("ten of IPv4", func(t *testing.T) {
-		h, passed := handlers.InTurn(handlers.Fleet(t, N, handlers.Contact(new(handlers.Clock)))), 0
-		for i := range 10 {
-			passed += handlers.Admitted(h, 4*N*L, handlers.From(fmt.Sprintf("198.51.100.%d", i)))
+	const L = 5
+	n := truth.Instances{N: 3}
+	dropped := func(from []string) int64 {
+		a := &players.Attacker{Fleet: fleet.New(3, handlers.Contact(nil)), From: from}
+		a.Drop()
+		return a.Gained().Admitted
+	}
+	var v4, v6 []string
+	for i := range 10 {
+		v4 = append(v4, fleet.V4(i))
+	}
+	for net := range 2 {
+		for i := range 9 * 9 { // of each of nine /56 nine /64
+			v6 = append(v6, fmt.Sprintf("[2001:db8:%x:%x::1]:1", net, i/9<<8|i%9))
 		}
-		require.Equal(t, 10*N*L, passed)
-	})
-	t.Run("two /48 of a registry's member", func(t *testing.T) {
-		h, passed := handlers.InTurn(handlers.Fleet(t, N, handlers.Contact(new(handlers.Clock)))), 0
-		for net := range 2 {
-			for i := range 9 * 9 { // of each of nine /56 nine /64
-				passed += handlers.Admitted(h, N*(L+1), handlers.From(fmt.Sprintf("2001:db8:%x:%x::1", net, i/9<<8|i%9)))
-			}
-		}
-		require.Equal(t, 2*N*64*L, passed)
-	})
+	}
+	require.Equal(t, n.Drops(10*L), dropped(v4), "ten of IPv4")
+	require.Equal(t, n.Drops(2*truth.Net48*L), dropped(v6), "two /48 of a registry's member")
 }
 
 // Each proof that is shown in a window admits one request on each instance in it, whenever it was solved.

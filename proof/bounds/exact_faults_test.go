@@ -16,7 +16,6 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -145,15 +144,15 @@ func mishaps() []mishap {
 		}, strike: disconnects},
 		{name: "answers are lost", row: rowLate, ill: func(ctx context.Context, answer func() (exact.Verdict, error)) (exact.Verdict, error) {
 			_, _ = answer()
-			return handlers.Never(ctx, exact.Call{})
+			return never(ctx, exact.Call{})
 		}},
 		{name: "calls are lost", row: rowLate, ill: func(ctx context.Context, _ func() (exact.Verdict, error)) (exact.Verdict, error) {
-			return handlers.Never(ctx, exact.Call{})
+			return never(ctx, exact.Call{})
 		}},
 		{name: "120ms of silence", row: rowSilence, strike: stalls, lasts: 120 * time.Millisecond},
 		{name: "answers are late", row: rowLate, ill: func(ctx context.Context, answer func() (exact.Verdict, error)) (exact.Verdict, error) {
 			time.AfterFunc(aDeadline, func() { _, _ = answer() }) // it comes when the caller has gone
-			return handlers.Never(ctx, exact.Call{})
+			return never(ctx, exact.Call{})
 		}},
 		{name: "a call takes two deadlines", row: rowLate, strike: func(a *ailing, _ time.Duration) { a.server.slows(2 * aDeadline) },
 			cure: func(a *ailing) { a.quickens(wellService) }},

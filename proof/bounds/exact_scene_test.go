@@ -84,7 +84,7 @@ func (c *queued) Take(ctx context.Context, call exact.Call) (exact.Verdict, erro
 	c.out = append(c.out, done)
 	c.mu.Unlock()
 	if done.After(deadline) {
-		return handlers.Never(ctx, exact.Call{})
+		return never(ctx, exact.Call{})
 	}
 	time.Sleep(time.Until(done))
 	if late {

@@ -62,7 +62,7 @@ func TestABreakerHoldsBackByALongDeadline(t *testing.T) {
 			var calls atomic.Int64
 			c := &handlers.Altered{OnTake: func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 				calls.Add(1)
-				return handlers.Never(ctx, call)
+				return never(ctx, call)
 			}}
 			s := &scene{over: make(chan struct{}), server: new(queue)}
 			s.add(t, c, middleware.Exact{Outage: middleware.FailClosed, Deadline: deadline})
@@ -157,7 +157,7 @@ func (c *cluster) Take(ctx context.Context, call exact.Call) (exact.Verdict, err
 	hang := c.hang && n == 0
 	c.mu.Unlock()
 	if hang {
-		return handlers.Never(ctx, exact.Call{})
+		return never(ctx, exact.Call{})
 	}
 	return c.nodes[n].Take(ctx, call)
 }
@@ -203,4 +203,10 @@ func TestOneHungNodeIsOneNodesOutage(t *testing.T) {
 		require.GreaterOrEqual(t, end, time.Duration(0), "the other nodes answer all the time")
 		require.LessOrEqual(t, end, says.well)
 	})
+}
+
+// never answers, until the caller has had enough.
+func never(ctx context.Context, _ exact.Call) (exact.Verdict, error) {
+	<-ctx.Done()
+	return exact.Verdict{}, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, ctx.Err())
 }

@@ -214,7 +214,7 @@ func (w *world) config(l *life) middleware.Config {
 		challenge := w.tariff
 		cfg.Challenge = &challenge
 	}
-	if !w.known() {
+	if w.sells && !w.known() {
 		cfg.OnDecision = func(_ context.Context, d middleware.Decision) { l.last = d }
 	}
 	// Stages: the new secret joins; it signs; the old one goes, if no tally that was bought needs it.

@@ -4,7 +4,6 @@ package handlers
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -154,10 +153,4 @@ func (a *Altered) Refund(ctx context.Context, r exact.Receipt) error {
 		return a.OnRefund(ctx, r)
 	}
 	return a.Counter.Refund(ctx, r)
-}
-
-// Never answers, until the caller has had enough.
-func Never(ctx context.Context, _ exact.Call) (exact.Verdict, error) {
-	<-ctx.Done()
-	return exact.Verdict{}, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, ctx.Err())
 }

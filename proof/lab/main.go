@@ -36,6 +36,7 @@ import (
 	"github.com/tallystick/tallystick/proof/lab/price"
 	"github.com/tallystick/tallystick/proof/lab/sim"
 	"github.com/tallystick/tallystick/proof/lab/world"
+	"github.com/tallystick/tallystick/proof/program"
 )
 
 func main() {
@@ -93,7 +94,9 @@ func chosen(names string) (some []row, err error) {
 
 // stands says why the lab cannot stand on this machine, or nil.
 func stands() error {
-	if _, err := house.FindNginx(); err != nil {
+	_, proxy := house.FindNginx()
+	_, counter := program.FindRedis()
+	if err := errors.Join(proxy, counter); err != nil {
 		return err
 	}
 	l, err := net.Listen("tcp4", "127.16.0.1:0")
@@ -135,7 +138,7 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 		return nil
 	})
 	only := f.String("rows", "", "play these `rows` alone, by their names, with commas")
-	without := f.String("without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, inherit, known; and in a fleet header-copy, hand-back")
+	without := f.String("without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, inherit; and in a fleet header-copy, hand-back")
 	if err := world.Parse(f, args, stderr); err != nil {
 		return false, err
 	}
@@ -155,11 +158,11 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	program, err := house.Build(ctx, dir, broken)
+	made, err := house.Build(ctx, dir, broken)
 	if err != nil {
 		return false, err
 	}
-	l, err := openLab(ctx, dir, program, sc, chosen)
+	l, err := openLab(ctx, dir, made, sc, chosen)
 	if err != nil {
 		return false, err
 	}

@@ -24,10 +24,9 @@ var played = map[string][]string{
 	"waits instead of working, where the waiting room is open":                    {"waits"},
 	"holds a whole IPv6 /56, or a whole /48":                                      {"network-56", "network-48"},
 	"at once, with `Concurrency` (`MaxHold` H, the oldest request has the age A)": {"at-once"},
-	"on an exact route": {"exact", "exact-outage"},
-	"on an exact route that asks a ring of the instances": {"ring", "ring-deployed", "ring-killed", "ring-partitioned", "ring-late"},
-	"holds many IPv4 addresses, or many IPv6 /48":         {"addresses", "spoofed-through", "spoofed-around"}, // the last two are what it would take to have them for nothing
-	"new while the memory is full":                        {"washed-out"},
+	"on an exact route":                           {"exact", "exact-outage"},
+	"holds many IPv4 addresses, or many IPv6 /48": {"addresses", "spoofed-through", "spoofed-around"}, // the last two are what it would take to have them for nothing
+	"new while the memory is full":                {"washed-out"},
 }
 
 // unplayed are the others, and why.

@@ -50,13 +50,8 @@ const (
 	everyRequest = "every-request"
 )
 
-// What counts on exact routes: a Redis, or the instances themselves.
-const (
-	theRedis = "shared"
-	theRing  = "ring"
-
-	ringPrefix = theRing + ":" // of what instances are told of it
-)
+// theRedis counts on exact routes.
+const theRedis = "shared"
 
 // policy is the route, as the policy file has it.
 func (r route) policy(name string, counter string) map[string]any {

@@ -6,7 +6,6 @@ import (
 	"cmp"
 
 	"github.com/tallystick/tallystick/proof/fleet"
-	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/players"
 )
 
@@ -21,7 +20,7 @@ type row struct {
 	route   route // without what all have
 	quota   int64 // 0: as large as the scale says
 	honest  honestTime
-	counter string // that decides: none, a Redis, or a ring of the instances
+	counter string // that decides: none, or a Redis
 }
 
 // An honestTime is when the honest clients come: beside the attacker, where what the row does
@@ -94,12 +93,6 @@ func rows() []row {
 		{name: "exact", threats: "T1–T3", client: "on an exact route", formula: "L", attack: by(drop), counter: theRedis, bound: times(1)},
 		{name: "exact-outage", threats: "T33", client: "the same, without the counter", formula: "L + (N+C)·max(1, L/N)", attack: outage, honest: before, counter: theRedis,
 			bound: func(s *scene) int64 { return s.route.Quota + s.n()*max(1, s.route.Quota/s.route.Instances) }},
-		{name: "ring", threats: "T1–T3", client: "where the instances are the counter", formula: "L", attack: by(drop), counter: theRing, bound: times(1)},
-		{name: "ring-deployed", threats: "T42", client: "the same, while all are replaced", formula: "L·O, O = 2", attack: acrossAll((*house.Process).End), honest: after, counter: theRing, bound: times(2)},
-		{name: "ring-killed", threats: "T42", client: "the same, while all are killed", formula: "L·O, O = 2", attack: acrossAll(nil), honest: after, counter: theRing, bound: times(2)},
-		{name: "ring-partitioned", threats: "T33", client: "the same, while they are cut into two parts", formula: "L·O + N/2·max(1, L/N), O = 2", attack: partitioned, honest: after, counter: theRing,
-			bound: func(s *scene) int64 { return 2*s.route.Quota + s.n()/2*max(1, s.route.Quota/s.route.Instances) }},
-		{name: "ring-late", threats: "T42", client: "the same, while all leave and come, and a list is 30 s late", formula: "L·O, O = 2", attack: late, counter: theRing, bound: times(2)},
 		{name: "boundary", threats: "T16, T17", client: "drops around the end of a window", formula: "(N+C)·L in each of two", attack: boundary, honest: after,
 			route: route{Fixed: true}, bound: timesN(2)},
 	}

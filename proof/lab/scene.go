@@ -3,7 +3,6 @@
 package main
 
 import (
-	"math"
 	"sync"
 	"sync/atomic"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/players"
 	"github.com/tallystick/tallystick/proof/program"
+	"github.com/tallystick/tallystick/proof/truth"
 )
 
 // A scene is one row while it is played: an attacker and honest clients on one route.
@@ -44,10 +44,7 @@ func (s *scene) client(name string, from ...string) *court.Client {
 
 // attacker returns one at some addresses, at a new one if there are none.
 func (s *scene) attacker(from ...string) *court.Client {
-	return s.attacks(s.client(house.Attacker, from...))
-}
-
-func (s *scene) attacks(c *court.Client) *court.Client {
+	c := s.client(house.Attacker, from...)
 	c.Sent = &s.sent
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,8 +76,7 @@ func (s *scene) gained() (all players.Gain) {
 // levelOf returns how many tallies an identity can have bought for so much work on n instances,
 // each of which it paid with the same part: the most that can be.
 func levelOf(n, crowd, work, seen int64) int64 {
-	c := float64(n * crowd)
-	return int64(math.Floor(float64(n*leak*seen)/3600 + c*math.Log2(1+15./8*float64(work)/(c*leastWork))))
+	return truth.Tariff{Work: leastWork, Crowd: n * crowd, Leak: n * leak}.Most(work, seen)
 }
 
 // worth returns what an own tally may use on all instances: its quota on each.

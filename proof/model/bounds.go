@@ -56,8 +56,6 @@ func (w World) Bound() (all int, err error) {
 	}
 	lives := w.Instances + w.Restarts
 	switch {
-	case w.Ring > 0:
-		return c.bound(shared, 0, 1+w.Restarts+w.Changes), nil
 	case w.Step < 0:
 		return c.one(c.carried(), 0), nil // of one memory: what is true of all together, nobody knows
 	case w.networks():

@@ -11,7 +11,6 @@ type call struct {
 	shown [tallies]count // of ask
 	tally int8           // of buy and issue
 	proof int8           // of ask, in EveryRequest
-	lost  int8           // of ask, in a Ring: what of its owner's answers
 }
 
 type kind uint8
@@ -29,19 +28,6 @@ const (
 	step // the clock of an instance does
 	send
 	receive
-	join // a Ring
-	leave
-	die
-	hear // its newest list
-)
-
-// What is lost on the way back to an instance that asks the owner.
-const (
-	nothingLost  int8 = iota
-	answerLost        // and asked for again
-	answersLost       // the second one, too
-	answerMoved       // lost, and asked for again when the newest list has come
-	waysToLoseIt = answerMoved
 )
 
 // shows returns of how many tallies something is shown.

@@ -24,20 +24,18 @@ func (w *explorer) fly(s *state, yield yield) {
 				if w.alike(s, i) {
 					continue
 				}
-				for _, lost := range w.losses(s, i) {
-					next := *s
-					c := call{clock: w.clock(s, &s.instances[i]), shown: [tallies]count{absent, absent, absent}, lost: lost}
-					c.shown[w.carried()] = f.token
-					a, fault := w.does(&next, i, &c)
-					next.flights[at] = flight{stage: answered, stale: f.stale}
-					if a.carries {
-						next.flights[at].token = a.count
-						if w.Client != Parallel {
-							next.flights[at].stage = brought
-						}
+				next := *s
+				c := call{clock: w.clock(s, &s.instances[i]), shown: [tallies]count{absent, absent, absent}}
+				c.shown[w.carried()] = f.token
+				a, fault := w.does(&next, i, &c)
+				next.flights[at] = flight{stage: answered, stale: f.stale}
+				if a.carries {
+					next.flights[at].token = a.count
+					if w.Client != Parallel {
+						next.flights[at].stage = brought
 					}
-					yield(move{instance: uint8(i), flight: uint8(at), call: c}, w.canonical(next), fault)
 				}
+				yield(move{instance: uint8(i), flight: uint8(at), call: c}, w.canonical(next), fault)
 			}
 		case answered, brought:
 			next := *s
@@ -65,10 +63,7 @@ func (w *explorer) keeps(s *state, f *flight) bool {
 	return w.policy[w.carried()].Exceeds(now, brought.whole(), has.whole())
 }
 
-// alike reports whether an instance does nothing that another does not do too, or nothing at all.
+// alike reports whether an instance does nothing that another does not do too.
 func (w *explorer) alike(s *state, i int) bool {
-	if w.Ring > 0 {
-		return s.instances[i].list == 0
-	}
 	return i > 0 && s.instances[i] == s.instances[i-1]
 }

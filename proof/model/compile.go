@@ -9,8 +9,6 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/token"
-	"github.com/tallystick/tallystick/middleware/exact/ring"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // compiled is a World with all that does not change in it.
@@ -22,7 +20,6 @@ type compiled struct {
 	laws     [2][counted]law // by configuration
 	tracked  []int           // what an instance is looked at for
 	readings []time.Duration // of all clocks, in order
-	nobody   *ring.Ring      // of a Ring: which knows nothing of anybody
 }
 
 const maxReadings = 8
@@ -66,22 +63,8 @@ func (w World) compile() (*compiled, error) {
 		if c.codec, err = token.New(secrets, policy, pass); err != nil {
 			return nil, err
 		}
-		if c.Ring > 0 {
-			if c.codec, err = w.stamping(); err != nil {
-				return nil, err
-			}
-		}
 	}
 	return c, nil
-}
-
-// stamping returns who signs tokens in a Ring: in these the counter's refusal has an entry of its own.
-func (w *World) stamping() (*token.Codec, error) {
-	carried, err := limiter.Compile(name, append(w.limitsOf(0), storeless.Limit{Name: "exact-blocked", Algorithm: storeless.LeakyBucket, Quota: 1, Window: 10 * time.Second}))
-	if err != nil {
-		return nil, err
-	}
-	return token.New(secrets, carried)
 }
 
 // ruleOf is what a limit means for one of the things that are counted, by the table of bounds.
@@ -107,11 +90,7 @@ func (w *compiled) law(f int) law { return w.laws[0][f] }
 // merge is what two tokens say together at a time.
 func (w *compiled) merge(f int, clock time.Duration, a, b pair) (p pair) {
 	m := w.policy[f].Merge(base.Add(clock), a.whole(), b.whole())
-	if copy(p[:], m[:]); w.Ring > 0 { // of two stamps the newer one counts
-		if p[1] = a[1]; b[1].At > a[1].At {
-			p[1] = b[1]
-		}
-	}
+	copy(p[:], m[:])
 	return p
 }
 

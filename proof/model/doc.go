@@ -12,7 +12,7 @@
 //
 // # How it stays small
 //
-// Instances do not talk, but in a ring: see members.go. So what an instance does follows from what it holds, its clock
+// Instances do not talk. So what an instance does follows from what it holds, its clock
 // and what it is shown, and each such step is made once, by a real instance, and noted. The
 // exploration itself is a breadth-first search over states that are a few numbers: the
 // number of what each instance holds, the set of tokens that were handed out of each tally, what

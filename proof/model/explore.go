@@ -25,7 +25,6 @@ type explorer struct {
 	*compiled
 	counts    *counts
 	memories  *memories
-	rings     *rings // of a Ring
 	optionsOf map[optionsKey][]count
 	attacks   map[attackKey][]attack
 	result    Result
@@ -79,9 +78,6 @@ func (w World) explorer() (*explorer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Ring > 0 {
-		c.nobody = open(stranger, nil, nil, newEar(), nil)
-	}
 	cs := &counts{[]pair{{}}, map[pair]count{{}: none}}
 	ms, err := newMemories(c, cs)
 	if err != nil {
@@ -91,9 +87,6 @@ func (w World) explorer() (*explorer, error) {
 		compiled: c, counts: cs, memories: ms,
 		optionsOf: map[optionsKey][]count{}, attacks: map[attackKey][]attack{}, seen: map[fingerprint]struct{}{},
 		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
-	}
-	if c.Ring > 0 {
-		e.rings = newRings(ms)
 	}
 	return e, nil
 }

@@ -12,10 +12,8 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/pow"
 )
 
@@ -166,9 +164,6 @@ func (l *life) read(clock time.Duration, from int, r *response) (f int, p pair, 
 
 // look returns all that the instance says at a time.
 func (l *life) look(clock time.Duration) (s sight) {
-	if l.Ring > 0 {
-		return l.knows(clock)
-	}
 	for _, f := range l.tracked {
 		s.tally[f], s.left[f] = l.peek(clock, f)
 	}
@@ -176,24 +171,6 @@ func (l *life) look(clock time.Duration) (s sight) {
 		if l.Shop && (f == shared || l.networks()) {
 			s.price[f] = int64(l.quote(l.at, clock, f).Work)
 		}
-	}
-	return s
-}
-
-// knows returns what the middleware of a ring knows of the client, and whether it would refuse it without a call.
-func (l *life) knows(clock time.Duration) (s sight) {
-	d := l.at.desk
-	d.call = exact.Call{}
-	l.send(l.at, l.at.HandlerCost(0, nothing), clock, shared, http.MethodGet, "/", nil, "")
-	for i, k := range d.call.Known {
-		s.tally[shared][i] = limiter.State{At: k.At, Cur: k.Cur, Prev: k.Prev}
-	}
-	d.looked = false
-	if _, err := l.at.Decide(context.Background(), middleware.Ask{Identity: middleware.Address(netip.MustParseAddrPort(l.clients[shared].address).Addr()), DryRun: true}); err != nil {
-		panic(err)
-	}
-	if !d.looked {
-		s.left[shared] = -1
 	}
 	return s
 }
@@ -291,7 +268,7 @@ func (l *life) ask(c *call) (a answer) {
 	switch a.state, a.carries = says, ok || a.admitted; {
 	case a.admitted && first < 0:
 		a.fault = "a client is admitted that has proved nothing"
-	case ok, l.Ring > 0:
+	case ok:
 	case a.admitted: // it keeps the token of what it has paid for, and can look at the other
 		a.state, _ = l.peek(c.clock, f)
 	case first >= 0: // it is told nothing that it did not know, and its refusal is judged by what is counted

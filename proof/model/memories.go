@@ -9,9 +9,7 @@ import (
 
 // A content is what a memory holds.
 type content struct {
-	calls   []call    // that lead there
-	said    []verdict // to a middleware of a Ring, meanwhile
-	charges []charge  // that lead to an account of a Ring
+	calls []call // that lead there
 	seen
 }
 
@@ -22,7 +20,6 @@ type seen struct {
 	sold    group
 	variant uint8
 	first   call // by which was charged what can be settled
-	account bool // of a Ring, and no middleware's memory
 }
 
 // memories are the contents that are met.
@@ -52,13 +49,10 @@ func newMemories(w *compiled, cs *counts) (*memories, error) {
 }
 
 // replay begins a life anew, and leads it to where calls lead.
-func (ms *memories) replay(calls []call, said ...verdict) *life {
+func (ms *memories) replay(calls []call) *life {
 	l, err := ms.begin(ms.counts, ms.elsewhere)
 	if err != nil {
 		panic(err) // one has begun before
-	}
-	if ms.Ring > 0 {
-		l.at.desk.before = said
 	}
 	for i := range calls {
 		l.play(&calls[i])
@@ -89,7 +83,7 @@ func (ms *memories) settle(m memory, from time.Duration) memory {
 // named returns the number of a content.
 func (ms *memories) named(c content) memory {
 	n, known := ms.number[c.seen]
-	if !known && len(c.calls)+len(c.charges) > 0 {
+	if !known && len(c.calls) > 0 {
 		n = memory(len(ms.all))
 		ms.all = append(ms.all, c)
 	}

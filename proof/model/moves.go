@@ -11,15 +11,6 @@ func (w *explorer) start() state {
 	}
 	for i := range w.Instances {
 		s.instances[i].memory = w.memories.settle(empty, w.from(&s, &s.instances[i]))
-		if i < w.Ring {
-			s.members = s.members.with(i)
-		}
-	}
-	for i := range w.Ring {
-		s.instances[i].list = s.members
-	}
-	if w.Ring > 0 {
-		w.named(&s)
 	}
 	return w.canonical(s)
 }
@@ -30,9 +21,6 @@ func (w *explorer) moves(s *state, yield yield) {
 		yield(move{call: call{kind: tick}}, w.tick(*s), "")
 	}
 	for i := range w.Instances {
-		if w.Ring > 0 {
-			w.members(s, i, yield)
-		}
 		if w.alike(s, i) {
 			continue
 		}
@@ -79,14 +67,9 @@ func (w *explorer) moves(s *state, yield yield) {
 
 func (w *explorer) restart(s state, i int) state {
 	in := &s.instances[i]
-	list := in.list
-	s.ends(in)
+	*in = instance{stepped: in.stepped}
 	in.memory = w.memories.settle(empty, w.from(&s, in))
 	s.restarts++
-	if w.Ring > 0 {
-		in.list = list
-		w.named(&s)
-	}
 	return w.canonical(s)
 }
 
@@ -94,7 +77,7 @@ func (w *explorer) step(s state, i int) state {
 	in, before := &s.instances[i], s
 	s.steps++
 	in.stepped = 1
-	in.memory, in.account = w.memories.settle(in.memory, w.from(&s, in)), w.later(in.account, w.from(&s, in))
+	in.memory = w.memories.settle(in.memory, w.from(&s, in))
 	if w.Step > 0 {
 		w.goesOn(in, w.clock(&before, &before.instances[i]), w.clock(&s, in))
 	}
@@ -113,7 +96,7 @@ func (w *explorer) tick(s state) state {
 	}
 	for i := range w.Instances {
 		in := &s.instances[i]
-		in.memory, in.account = w.memories.settle(in.memory, w.from(&s, in)), w.later(in.account, w.from(&s, in))
+		in.memory = w.memories.settle(in.memory, w.from(&s, in))
 		w.goesOn(in, w.clock(&before, in), w.clock(&s, in))
 		for b := range in.beside {
 			forget(tallies+b, &in.beside[b])
@@ -129,9 +112,6 @@ func (w *explorer) tick(s state) state {
 		s.flights[i].token = w.settle(w.carried(), s.flights[i].token, earliest)
 	}
 	s.jar = w.settle(w.carried(), s.jar, earliest)
-	if r := &w.law(shared)[0]; w.Ring > 0 && w.Step == 0 && r.interval == 0 && r.windowAt(earliest) != r.windowAt(w.Moments[before.moment]) {
-		w.begins(&s)
-	}
 	return w.canonical(s)
 }
 
@@ -157,27 +137,18 @@ func (w *explorer) attack(s *state, i int, yield yield) {
 		k.open[f], k.held[f] = t.open && (w.isShared(f) || !w.off(in.variant)), t.tokens
 	}
 	list, known := w.attacks[k]
-	switch {
-	case known:
-	case w.Ring > 0: // what comes of it, others say
-		for _, c := range w.requests(&k) {
-			list = append(list, attack{call: c})
-		}
-	default:
+	if !known {
 		list = w.distinct(w.requests(&k), in.memory, w.from(s, in))
 	}
 	w.attacks[k] = list
 	for _, at := range list {
 		w.result.Moves += at.alike
-		for _, lost := range w.losses(s, i) {
-			next, c := *s, at.call
-			c.lost = lost
-			a, fault := w.does(&next, i, &c)
-			if f := &next.tallies[a.tally]; a.carries && w.Client != Dropping {
-				f.tokens = f.tokens.with(a.count)
-			}
-			yield(move{instance: uint8(i), call: c}, w.canonical(next), fault)
+		next, c := *s, at.call
+		a, fault := w.does(&next, i, &c)
+		if f := &next.tallies[a.tally]; a.carries && w.Client != Dropping {
+			f.tokens = f.tokens.with(a.count)
 		}
+		yield(move{instance: uint8(i), call: c}, w.canonical(next), fault)
 	}
 }
 

@@ -15,7 +15,6 @@ type process struct {
 	*middleware.Middleware
 	now  time.Time
 	said middleware.Decision
-	desk *desk // of a Ring
 }
 
 // start starts a process.
@@ -41,10 +40,6 @@ func (w *compiled) config(p *process, variant uint8) middleware.Config {
 		if w.Mode == EveryRequest {
 			cfg.Challenge.Work, cfg.Challenge.NonceOnly = 0, true
 		}
-	}
-	if w.Ring > 0 {
-		p.desk = &desk{Ring: w.nobody, nobody: w.nobody}
-		cfg.Exact = &middleware.Exact{Counter: p.desk, Outage: middleware.FailClosed, Deadline: 10 * time.Second}
 	}
 	return cfg
 }

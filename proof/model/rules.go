@@ -9,9 +9,6 @@ import (
 
 // does gives a call to an instance, and holds its answer against what is true.
 func (w *explorer) does(s *state, i int, c *call) (a *answer, fault string) {
-	if w.Ring > 0 {
-		return w.asks(s, i, c)
-	}
 	in := &s.instances[i]
 	a = w.memories.call(in.memory, *c, w.from(s, in))
 	in.memory = a.next

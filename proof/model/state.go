@@ -21,12 +21,6 @@ type state struct {
 	flights      [maxFlights]flight // of clients that are not hostile, in order
 	jar          count
 	spans        [maxMoments]uint8 // with Spans: what was admitted at each moment
-
-	// Of a Ring:
-	members       group // by the newest list
-	changes, lost uint8
-	lives         uint8 // that were owners within the window, and are no more
-	told          uint8 // requests that were answered so, within the window
 }
 
 type instance struct {
@@ -37,11 +31,6 @@ type instance struct {
 	stepped uint8           // 1: its clock has
 	variant uint8           // of the configuration
 	here    uint8           // where clocks step: what it has admitted since it last went on to another window
-
-	// Of a Ring:
-	account memory // of the key
-	list    group  // that it has heard; 0: it has not started, or is no more
-	owner   bool   // it was one within the window, by some list
 }
 
 // soldAt is how many tallies, by moment.
@@ -103,9 +92,6 @@ func (w *compiled) from(s *state, i *instance) time.Duration {
 // canonical returns the one of all states that differ in names only: instances are alike, and
 // so are the requests that a client has under way. What can no longer matter is dropped.
 func (w *compiled) canonical(s state) state {
-	if w.Ring > 0 {
-		return s // each owns other keys
-	}
 	slices.SortFunc(s.instances[:w.Instances], func(a, b instance) int {
 		return cmp.Or(cmp.Compare(a.memory, b.memory), cmp.Compare(a.stepped, b.stepped), cmp.Compare(a.here, b.here))
 	})

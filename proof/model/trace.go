@@ -53,13 +53,6 @@ func (w *explorer) told(s *state, m *move) string {
 		return fmt.Sprintf("%s is told that what it admitted first costs %d", where, w.SettleTo)
 	case reconfigure:
 		return where + " is reconfigured"
-	case join, leave, die, hear:
-		return where + map[kind]string{join: " joins the ring", leave: " leaves the ring, and goes on", die: " dies", hear: " hears who is in the ring"}[c.kind]
-	}
-	if w.Ring > 0 {
-		next := *s
-		a, _ := w.asks(&next, int(m.instance), &c)
-		return fmt.Sprintf("%s asks instance %d%s: %t, %s", where, 1+w.rings.owner(in.list), lossTold[c.lost], a.admitted, w.name(w.counts.all[a.count]))
 	}
 	a := w.memories.call(in.memory, c, w.from(s, in))
 	if c.kind == buy {
@@ -91,5 +84,3 @@ func (w *explorer) name(p pair) string {
 	}
 	return strings.Join(all, " + ")
 }
-
-var lossTold = [...]string{answerLost: ", whose answer is lost, again", answersLost: ", two of whose answers are lost", answerMoved: ", whose answer is lost, and hears a list, and asks again"}

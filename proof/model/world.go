@@ -43,12 +43,6 @@ type World struct {
 	Quota        int64
 	Off          bool
 
-	// Ring is how many instances are in a ring at first, which is their counter. 0: there is none, and they do not talk.
-	// Changes is how often one joins it, leaves it or dies, and Lost how often an owner's answer, or two of them, may be.
-	Ring    int
-	Changes int
-	Lost    int
-
 	// Moments are where the time of the world may stand, since the start of a window, in order: four at most.
 	Moments []time.Duration
 

@@ -61,10 +61,6 @@ var (
 	// a second, is in the next window. At the boundary a sliding window weighs the last one whole.
 	edge = []time.Duration{5 * second, 9500 * time.Millisecond, 10 * second, 15 * second}
 
-	// A second before the boundary a ring whose clock is ahead is in the next window, and nobody is told to come again
-	// later than that.
-	nearly = []time.Duration{5 * second, 9 * second, 10 * second, 15 * second}
-
 	drops = []time.Duration{0, second, 2 * second, 3 * second} // of a bucket
 )
 
@@ -92,19 +88,6 @@ const (
 
 	passEarly = "the same; a clock goes ahead by the skew, and the window is longer than `PassTime`"
 	passBack  = "the same; a clock goes back by a window, which is longer than `PassTime`"
-
-	// Those whose instances are a ring: of two, which a third may join.
-	ringAny    = "any, a ring; a member changes"
-	ringStart  = "any, a ring; a member starts anew"
-	ringLost   = "any, a ring; a member changes, an answer is lost"
-	ringDrop   = "one that drops, a ring; a member changes, an answer is lost"
-	ringDrops  = "one that drops, a ring; members change twice"
-	ringBoth   = "one that drops, a ring; a member changes, one starts anew"
-	ringEarly  = "one that drops, a ring; a clock goes ahead by the skew"
-	ringEcho   = "one that echoes, a ring; a member changes, an answer is lost"
-	ringEchoes = "one that echoes, a ring; members change twice"
-	ringEnding = "one that echoes, a ring; a clock goes ahead by the skew"
-	ringClocks = "one that echoes, a ring; the same, and a member changes"
 
 	limits  = "any, of two limits"
 	around  = "any, of three addresses of a /48"
@@ -176,23 +159,6 @@ func worlds() []named {
 		{who: ownEarly, world: model.World{Limit: sliding(2), Instances: 2, Moments: edge, Mode: model.Newcomers, Tallies: 1, Step: second}},
 		{who: ownBack, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Step: -width}},
 		{who: ownBack, world: model.World{Limit: sliding(2), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 1, Step: -width}},
-
-		{who: ringAny, world: model.World{Limit: fixed(2), Instances: 3, Ring: 2, Changes: 1, Moments: one}},
-		{who: ringStart, world: model.World{Limit: fixed(2), Instances: 2, Ring: 2, Restarts: 1, Moments: two}},
-		{who: ringLost, world: model.World{Limit: fixed(1), Instances: 3, Ring: 2, Changes: 1, Lost: 1, Moments: one}},
-		{who: ringLost, world: model.World{Limit: fixed(2), Instances: 3, Ring: 2, Changes: 1, Lost: 1, Moments: one}, long: true},
-		{who: ringDrop, world: model.World{Limit: fixed(2), Instances: 3, Ring: 2, Changes: 1, Lost: 1, Moments: one, Client: model.Dropping}},
-		{who: ringDrops, world: model.World{Limit: fixed(2), Instances: 3, Ring: 2, Changes: 2, Moments: one, Client: model.Dropping}},
-		{who: ringDrops, world: model.World{Limit: sliding(2), Instances: 3, Ring: 2, Changes: 2, Moments: two, Client: model.Dropping}, long: true},
-		{who: ringDrops, world: model.World{Limit: bucket(2), Instances: 3, Ring: 2, Changes: 1, Moments: drops, Client: model.Dropping}, long: true},
-		{who: ringBoth, world: model.World{Limit: fixed(2), Instances: 3, Ring: 2, Changes: 1, Restarts: 1, Moments: one, Client: model.Dropping}},
-		{who: ringEarly, world: model.World{Limit: sliding(2), Instances: 2, Ring: 2, Moments: nearly, Client: model.Dropping, Step: second}},
-		{who: ringEarly, world: model.World{Limit: bucket(2), Instances: 2, Ring: 2, Moments: drops, Client: model.Dropping, Step: second}},
-		{who: ringEcho, world: model.World{Limit: fixed(2), Instances: 3, Ring: 2, Changes: 1, Lost: 1, Moments: one, Client: model.LastSent, AtOnce: 1}},
-		{who: ringEchoes, world: model.World{Limit: sliding(2), Instances: 3, Ring: 2, Changes: 2, Moments: two, Client: model.LastSent, AtOnce: 1}, long: true},
-		{who: ringEchoes, world: model.World{Limit: bucket(2), Instances: 3, Ring: 2, Changes: 2, Moments: drops, Client: model.LastSent, AtOnce: 1}, long: true},
-		{who: ringEnding, world: model.World{Limit: sliding(2), Instances: 2, Ring: 2, Moments: nearly, Client: model.LastSent, AtOnce: 1, Step: second}},
-		{who: ringClocks, world: model.World{Limit: sliding(2), Instances: 3, Ring: 2, Changes: 1, Moments: nearly, Client: model.LastSent, AtOnce: 1, Step: second}, long: true},
 
 		{who: limits, world: model.World{Limit: fixed(2), Second: slow(3), Instances: 2, Restarts: 1, Moments: two}},
 		{who: limits, world: model.World{Limit: sliding(2), Second: bucket(3), Instances: 2, Moments: two}},

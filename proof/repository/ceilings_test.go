@@ -23,11 +23,11 @@ var ceilings = []struct {
 	cure          string
 }{
 	{
-		"lines of proof/ without tests", 18_750, 10_500, linesOfTheProof,
+		"lines of proof/ without tests", 17_190, 10_500, linesOfTheProof,
 		"a bound or a threat is a row of what exists; a new type in the proof needs a reason in the commit",
 	},
 	{
-		"exported names and methods of the packages that others import", 326, 320, exportedNames,
+		"exported names and methods of the packages that others import", 320, 320, exportedNames,
 		"each name is learned by every user: unexport one that nothing outside needs, or make it a default",
 	},
 	{
@@ -35,7 +35,7 @@ var ceilings = []struct {
 		"a file is a theme, a test file stands beside its code file, and a test of the whole system belongs to proof/",
 	},
 	{
-		"constructions that plain English avoids", 1144, 0, bannedConstructions,
+		"constructions that plain English avoids", 1069, 0, bannedConstructions,
 		"one fact per sentence, with a noun as its subject; .ci/banned.go lists the constructions",
 	},
 }

@@ -36,40 +36,40 @@ var arrows = map[string][]string{
 		module + "/storeless", module + "/internal/gossip", module + "/internal/limiter", module + "/internal/sale", module + "/internal/token", module + "/pow", module + "/middleware/exact", module + "/middleware/peers",
 		inner + "assets", inner + "guardedcall", inner + "httpfield", inner + "load", inner + "lookup", inner + "page", inner + "reply", inner + "seen", inner + "slots", inner + "ticket",
 	},
-	"middleware/keptform":             {inner + "page", inner + "words"},
-	"middleware/internal/assets":      {inner + "httpfield"},
-	"middleware/internal/guardedcall": {module + "/middleware/exact"},
-	"middleware/internal/httpfield":   {},
-	"middleware/internal/load":        {},
-	"middleware/internal/lookup":      {},
-	"middleware/internal/page":        {inner + "words"},
-	"middleware/internal/reply":       {module + "/internal/token"},
-	"middleware/internal/seen":        {},
-	"middleware/internal/slots":       {},
-	"middleware/internal/ticket":      {},
-	"middleware/internal/words":       {inner + "httpfield"},
-	"middleware/exact":                {module + "/storeless", module + "/internal/limiter", counters + "internal/plan"},
-	"middleware/exact/engine":         {module + "/storeless", module + "/internal/limiter", module + "/middleware/exact", counters + "internal/plan", counters + "internal/patience"},
-	"middleware/exact/memory":         {module + "/middleware/exact", counters + "engine"},
-	"middleware/exact/lease":          {module + "/storeless", module + "/middleware/exact", counters + "engine"},
-	"middleware/exact/exacttest":      {module + "/storeless", module + "/internal/limiter", module + "/middleware/exact", counters + "engine", counters + "memory"},
-	"middleware/exact/remote":         {module + "/storeless", module + "/middleware/exact", counters + "engine", counters + "internal/patience"},
-	"middleware/exact/ring":           {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/remote", counters + "engine", counters + "memory"},
-	"middleware/exact/pace":           {module + "/storeless", module + "/middleware/exact", inner + "httpfield"},
-	"middleware/exact/cas":            {module + "/storeless", module + "/middleware/exact", counters + "engine"},
-	"middleware/exact/cas/castest":    {module + "/middleware/exact/cas"},
-	"middleware/peers":                {module + "/storeless", module + "/internal/gossip"},
-	"middleware/client":               {module + "/pow", inner + "httpfield"},
-	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
-	"middleware/refusallog":           {module + "/middleware"},
-	"proof/fleet":                     {module + "/middleware", module + "/middleware/exact", counters + "memory", module + "/pow"},
-	"proof/players":                   {module + "/proof/fleet", module + "/pow"},
+	"middleware/keptform":              {inner + "page", inner + "words"},
+	"middleware/internal/assets":       {inner + "httpfield"},
+	"middleware/internal/guardedcall":  {module + "/middleware/exact"},
+	"middleware/internal/httpfield":    {},
+	"middleware/internal/load":         {},
+	"middleware/internal/lookup":       {},
+	"middleware/internal/page":         {inner + "words"},
+	"middleware/internal/reply":        {module + "/internal/token"},
+	"middleware/internal/seen":         {},
+	"middleware/internal/slots":        {},
+	"middleware/internal/ticket":       {},
+	"middleware/internal/words":        {inner + "httpfield"},
+	"middleware/exact":                 {module + "/storeless", module + "/internal/limiter", counters + "internal/plan"},
+	"middleware/exact/engine":          {module + "/storeless", module + "/internal/limiter", module + "/middleware/exact", counters + "internal/plan", counters + "internal/patience"},
+	"middleware/exact/memory":          {module + "/middleware/exact", counters + "engine"},
+	"middleware/exact/lease":           {module + "/storeless", module + "/middleware/exact", counters + "engine"},
+	"middleware/exact/exacttest":       {module + "/storeless", module + "/internal/limiter", module + "/middleware/exact", counters + "engine", counters + "memory"},
+	"middleware/exact/remote":          {module + "/storeless", module + "/middleware/exact", counters + "engine", counters + "internal/patience"},
+	"middleware/exact/pace":            {module + "/storeless", module + "/middleware/exact", inner + "httpfield"},
+	"middleware/exact/cas":             {module + "/storeless", module + "/middleware/exact", counters + "engine"},
+	"middleware/exact/cas/castest":     {module + "/middleware/exact/cas"},
+	"middleware/peers":                 {module + "/storeless", module + "/internal/gossip"},
+	"middleware/client":                {module + "/pow", inner + "httpfield"},
+	"middleware/policyfile":            {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
+	"middleware/policyfile/cmd/bounds": {module + "/middleware/policyfile"},
+	"middleware/refusallog":            {module + "/middleware"},
+	"proof/fleet":                      {module + "/middleware", module + "/middleware/exact", counters + "memory", module + "/pow"},
+	"proof/players":                    {module + "/proof/fleet", module + "/pow"},
 	"proof/rows": {
 		module + "/proof/fleet", module + "/proof/pages", module + "/proof/players", module + "/proof/truth", // who plays, before what, and what is true
 		module + "/middleware", module + "/internal/sale", module + "/pow",
 	},
 	"internal/cells":       {},
-	"proof/model":          {module + "/storeless", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact", module + "/middleware/exact/ring"},
+	"proof/model":          {module + "/storeless", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact"},
 	"internal/limiter":     {module + "/internal/cells", module + "/internal/gossip"}, // the engine knows none of its doors
 	"proof/mutants":        {},
 	"proof/exactkit":       {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", module + "/middleware/exact/pace", kitPackage, module + "/proof/program", testify, counters + "engine"},
@@ -82,7 +82,7 @@ var arrows = map[string][]string{
 	"proof/bounds":     {}, // tests alone
 	"proof/threats":    {},
 	"proof/truth":      {}, // what it judges, it does not import
-	"internal/sale":    {module + "/internal/limiter", module + "/internal/cells"},
+	"internal/sale":    {module + "/internal/limiter", module + "/internal/cells", module + "/internal/gossip"},
 	"internal/token":   {module + "/internal/limiter", module + "/internal/siphash", jwt},
 	"internal/siphash": {},
 	"internal/gossip":  {module + "/internal/siphash"},
@@ -118,15 +118,14 @@ var inTests = map[string][]string{
 		httpsfv,                                                      // an independent parser for the RateLimit fields
 		module + "/middleware/client",                                // the other end
 		module + "/middleware/keptform",                              // one more page, of which it says what needs a script
-		module + "/middleware/exact/ring",                            // which asks what is known
 		counters + "engine", counters + "memory", counters + "lease", // counters to ask, of every kind
 		module + "/proof/pages",    // the page with its table
 		module + "/proof/handlers", // what they send requests to
 	},
 	"proof/bounds": {
-		module + "/middleware", module + "/middleware/exact", counters + "memory", module + "/middleware/client", module + "/pow", module + "/storeless",
+		module + "/middleware", module + "/middleware/exact", counters + "memory", counters + "remote", module + "/middleware/client", module + "/pow", module + "/storeless",
 		module + "/internal/limiter", module + "/internal/sale", // what the oracles of the traces are held to
-		module + "/proof/handlers", module + "/proof/truth",
+		module + "/proof/handlers", module + "/proof/fleet", module + "/proof/players", module + "/proof/truth",
 	},
 	"proof/threats": {
 		module + "/middleware", module + "/middleware/exact", counters + "memory", module + "/storeless", module + "/proof/handlers", module + "/proof/fleet", module + "/proof/players", module + "/proof/truth",
@@ -149,7 +148,6 @@ var inTests = map[string][]string{
 		module + "/middleware/exact/exacttest", counters + "memory", exactkit, module + "/proof/pages",
 		module + "/middleware", module + "/proof/exactkit/front", // in front of it
 	},
-	"middleware/exact/ring": {module + "/middleware/exact/exacttest", exactkit},
 	"middleware/exact/pace": {exactkit, module + "/middleware/exact/remote", counters + "memory"}, // what real processes show
 	"middleware/exact/cas": {
 		module + "/middleware/exact/exacttest", exactkit,
@@ -258,10 +256,10 @@ func TestArrowsPointDown(t *testing.T) {
 }
 
 // The code that users link and the code that shows it to be right live apart. Only a test of the
-// product may use the proof, in every module and under every build tag.
+// product may use the proof, in every module and under every build tag. The demo alone shows the attackers.
 func TestProductDoesNotImportTheProof(t *testing.T) {
 	atRoot(t)
-	looked := 0
+	shown, looked := []string{`"` + module + `/proof/players"`, `"` + module + `/proof/fleet"`}, 0
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -274,6 +272,9 @@ func TestProductDoesNotImportTheProof(t *testing.T) {
 		parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
 		require.NoError(t, err)
 		for _, spec := range parsed.Imports {
+			if filepath.Dir(name) == "demo" && slices.Contains(shown, spec.Path.Value) {
+				continue
+			}
 			require.False(t, strings.HasPrefix(spec.Path.Value, `"`+module+`/proof/`),
 				"%s imports %s: move what it needs into the product, or the file into proof/", name, spec.Path.Value)
 		}
@@ -321,7 +322,7 @@ func TestPackagesAreNamed(t *testing.T) {
 		if strings.Contains("/"+pkg, "/internal/") || strings.HasPrefix(pkg, "proof/") {
 			continue
 		}
-		if suite := path.Base(pkg); suite == "exacttest" || suite == "castest" || suite == "clienttest" { // named in the row of its parent
+		if suite := path.Base(pkg); suite == "exacttest" || suite == "castest" || suite == "clienttest" || suite == "bounds" { // named in the row of its parent
 			require.Contains(t, string(readme), "`"+suite+"`")
 			continue
 		}

@@ -12,8 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
+	"github.com/tallystick/tallystick/proof/players"
 	"github.com/tallystick/tallystick/proof/truth"
 )
 
@@ -21,54 +23,24 @@ import (
 // T27, outsourced and quicker hardware, is documentation: it cannot be prevented.
 func TestThreatsOfProofs(t *testing.T) {
 	const limit, instances = 5, 3
-	fleet := func(t *testing.T, now *handlers.Clock, mode middleware.Mode) (sites []*handlers.Site) {
-		for range instances {
-			sites = append(sites, handlers.NewSite(t, handlers.Challenging(now, mode)))
-		}
-		return sites
-	}
-	passed := func(sites []*handlers.Site) (n int64) {
-		for _, s := range sites {
-			n += s.Spy.Calls.Load()
-		}
-		return n
-	}
-
 	t.Run("T5 farm tallies, rotate", func(t *testing.T) {
 		for name, mode := range map[string]middleware.Mode{"WhenExhausted": middleware.WhenExhausted, "Newcomers": middleware.Newcomers} {
 			t.Run(name, func(t *testing.T) {
-				sites := fleet(t, new(handlers.Clock), mode)
-				var farm []string
-				work, tariff := int64(0), truth.Tariff{Work: 16, Crowd: 2 * instances}
-				for _, s := range sites {
-					for range 50 { // to mint
-						c := handlers.ChallengeIn(t, handlers.Fetched(s))
-						if c.Work >= 16*16 {
-							break // his budget
-						}
-						farm = append(farm, handlers.TokenIn(handlers.Redeemed(s, handlers.Solve(t, c))))
-						work += int64(c.Work)
+				const budget = 16 * 16 // for one tally
+				a := attacker(instances, mode)
+				for i := range instances {
+					for c, ok := a.Challenge(i, "").Challenge(); ok && c.Work < budget; c, ok = a.Challenge(i, "").Challenge() {
+						a.Buy(i)
 					}
 				}
-				require.Len(t, farm, 8*instances, "F is what he has paid for")
-				require.LessOrEqual(t, int64(len(farm)), tariff.Most(work, 0))
-				for range 3 { // every token, everywhere, first and newest
-					for _, s := range sites {
-						for i, tok := range farm {
-							for range limit + 1 {
-								if newest := handlers.TokenIn(handlers.Send(s, handlers.Showing(tok))); newest != "" {
-									farm[i] = newest
-								}
-								handlers.Send(s, handlers.Showing(tok))
-							}
-						}
-						handlers.Admitted(s, 2*limit)
-						handlers.Admitted(s, 2*limit, handlers.Showing(farm[:4]...))
-					}
-				}
-				n, tallies := truth.Instances{N: instances}, int64(len(farm))
-				bound := map[middleware.Mode]int64{middleware.WhenExhausted: n.Adds(limit, tallies), middleware.Newcomers: n.Buys(limit, tallies)}[mode]
-				require.LessOrEqual(t, passed(sites), bound)
+				require.EqualValues(t, 8*instances, a.Gained().Bought, "F is what it has paid for")
+				require.LessOrEqual(t, a.Gained().Bought, truth.Tariff{Work: 16, Crowd: 2 * instances}.Most(a.Gained().Spent, 0))
+				a.Drop()
+				a.Use(1)
+				a.RollBack() // any two tokens of any tallies, first and newest
+				n := truth.Instances{N: instances}
+				bound := map[middleware.Mode]int64{middleware.WhenExhausted: n.Adds(limit, a.Gained().Bought), middleware.Newcomers: n.Buys(limit, a.Gained().Bought)}[mode]
+				require.Equal(t, bound, a.Gained().Admitted)
 			})
 		}
 	})
@@ -93,10 +65,12 @@ func TestThreatsOfProofs(t *testing.T) {
 	})
 
 	t.Run("T26 replay inside the expiry", func(t *testing.T) {
-		sites := fleet(t, new(handlers.Clock), middleware.EveryRequest)
+		sites := handlers.Sites(t, instances, handlers.Challenging(new(handlers.Clock), middleware.EveryRequest))
 		proof := handlers.Solved(t, handlers.Fetched(sites[0]))
 		handlers.InParallel(1000, func(i int) { handlers.Send(sites[i%instances], handlers.Proving(proof)) })
-		require.EqualValues(t, instances, passed(sites), "one on each instance")
+		for _, s := range sites {
+			require.EqualValues(t, 1, s.Spy.Calls.Load(), "one on each instance")
+		}
 	})
 
 	t.Run("T26 in a form that browsers send", func(t *testing.T) {
@@ -110,70 +84,41 @@ func TestThreatsOfProofs(t *testing.T) {
 		for name, mode := range handlers.AllModes {
 			t.Run(name, func(t *testing.T) {
 				const starts = 7
-				now := new(handlers.Clock)
-				sites := fleet(t, now, mode)
-				first := handlers.Solved(t, handlers.Fetched(sites[0]))
-				tokens, proofs := []string{}, []string{first}
-				if mode != middleware.EveryRequest {
-					tokens = append(tokens, handlers.TokenIn(handlers.Redeemed(sites[0], first)))
-				}
-				attack := func(s *handlers.Site) {
-					for range limit + 2 {
-						handlers.Send(s)
-						for _, tok := range tokens {
-							handlers.Send(s, handlers.Showing(tok))
-						}
-						for _, proof := range proofs {
-							handlers.Send(s, handlers.Proving(proof))
-						}
+				a := attacker(instances, mode)
+				attack := func() {
+					if mode == middleware.EveryRequest {
+						a.Prove(1)
+					} else {
+						a.Farm(1, 1)
 					}
 				}
-				for _, s := range sites {
-					attack(s)
+				attack()
+				a.Fleet.(*fleet.Moved).Scale(instances + starts)
+				if mode == middleware.Newcomers {
+					require.Equal(t, http.StatusForbidden, a.Ask(fleet.Request{To: instances}).Status, "no token: challenged")
 				}
-				for range starts {
-					fresh := handlers.NewSite(t, handlers.Challenging(now, mode))
-					sites = append(sites, fresh)
-					attack(fresh)
-					if mode == middleware.Newcomers {
-						require.Equal(t, http.StatusForbidden, handlers.Send(fresh).StatusCode, "no token: challenged")
-					}
-				}
+				attack()
 				n := truth.Instances{N: instances, C: starts}
 				bound := map[middleware.Mode]int64{middleware.WhenExhausted: n.Adds(limit, 1), middleware.Newcomers: n.Buys(limit, 1), middleware.EveryRequest: n.Proves(limit, 1)}[mode]
-				require.Equal(t, bound, passed(sites), "the bound with C cold starts, and no less: what it says is true")
+				require.Equal(t, bound, a.Gained().Admitted, "the bound with C cold starts, and no less: what it says is true")
 			})
 		}
 	})
 }
 
-// A proof that was sold on one instance is a sale on each: spreading redeems pays for
-// one tally everywhere, and a fleet sells N times what one instance does.
+// attacker is a client of instances that sell in a mode.
+func attacker(instances int, mode middleware.Mode) *players.Attacker {
+	return &players.Attacker{Fleet: fleet.New(instances, handlers.Challenging(nil, mode)), From: []string{fleet.V4(0)}, Random: handlers.Random(1)}
+}
+
+// A proof that was sold on one instance is a sale on each: an attacker that redeems everywhere pays for
+// a tally as on one instance.
 func TestOneProofManyInstances(t *testing.T) {
-	now := new(handlers.Clock)
-	var sites []*handlers.Site
-	for range 4 {
-		sites = append(sites, handlers.NewSite(t, handlers.Challenging(now, middleware.Newcomers)))
-	}
-	tallies, work := map[string]bool{}, int64(0)
-	for range 40 {
-		for _, s := range sites {
-			c := handlers.ChallengeIn(t, handlers.Fetched(s))
-			if c.Work > 16*16 {
-				continue
-			}
-			work += int64(c.Work)
-			proof := handlers.Solve(t, c)
-			for _, other := range sites {
-				if tok := handlers.TokenIn(handlers.Redeemed(other, proof)); tok != "" {
-					tallies[handlers.ClaimsIn(t, tok).Fam] = true
-				}
-			}
-		}
-	}
-	require.GreaterOrEqual(t, len(tallies), 8)
-	require.LessOrEqual(t, int64(len(tallies)), truth.Tariff{Work: 16, Crowd: 4 * 2}.Most(work, 0))
-	t.Logf("%d tallies of 4 instances", len(tallies))
+	a := attacker(4, middleware.Newcomers)
+	a.Farm(12, 1)
+	require.EqualValues(t, 12, a.Gained().Bought)
+	require.LessOrEqual(t, a.Gained().Bought, truth.Tariff{Work: 16, Crowd: 2}.Most(a.Gained().Spent, 0))
+	require.Equal(t, truth.Instances{N: 4}.Buys(5, 12), a.Gained().Admitted)
 }
 
 // What a client shows costs at most a few MACs and no memory, whoever made it.

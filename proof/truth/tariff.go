@@ -22,7 +22,7 @@ func (t Tariff) Most(hashes, seconds int64) int64 {
 }
 
 // fraction is how many binary digits of a logarithm stand behind the point.
-const fraction = 40
+const fraction = 64
 
 // log2 returns log₂(a/b) for a ≥ b > 0, times 2^fraction, rounded up. Each digit is that of a square.
 func log2(a, b *big.Int) *big.Int {

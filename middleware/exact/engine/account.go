@@ -43,7 +43,6 @@ type Account struct {
 	hold    int64  // for how long, in ns, it stands still there at most
 	serial  uint64 // of the last receipt
 	back    back   // which do not come back any more
-	gave    int64  // Unix ns until which a caller may take for used what came back; not stored
 	paused  int64  // Unix ns before which nothing is admitted
 	booked  int64  // the last moment for which a call is, Unix µs; 0: none is ahead
 	since   uint64 // if one is, the last receipt from before the first
@@ -71,7 +70,6 @@ func (a *Account) Take(now time.Time, call *exact.Call) exact.Verdict {
 		return a.Replay(now, v, call)
 	}
 	s := from.open(at, call.Policy.Plan())
-	from.learn(&s, call.Known)
 	v := exact.Verdict{Verdict: s.take(call, true)}
 	if !v.Admitted {
 		later(&v, at.Sub(now))
@@ -104,24 +102,15 @@ func (a *Account) Take(now time.Time, call *exact.Call) exact.Verdict {
 func (a *Account) Peek(now time.Time, call *exact.Call) exact.Verdict {
 	from, at := a.at(now)
 	s := from.open(at, call.Policy.Plan())
-	from.learn(&s, call.Known)
 	v := exact.Verdict{Verdict: s.take(call, false)}
 	stand(&v, now, at)
 	return v
 }
 
-// learn has a working copy of the account count what the caller of a call knows of it. A caller does not know what has come
-// back here, and would have it charged again with every call, though the account counts nothing.
-func (a *Account) learn(s *working, known []exact.Used) {
-	if len(known) > 0 && s.lines == nil && s.now.UnixNano() >= a.gave {
-		s.raise(known)
-	}
-}
-
 // Replay completes what [Idempotency] has found: with how the limits stand now, which
 // would be long to keep, and with how long a call that was booked has to wait still.
 func (a *Account) Replay(now time.Time, v exact.Verdict, call *exact.Call) exact.Verdict {
-	asks := exact.Call{Key: call.Key, Cost: call.Cost, Policy: call.Policy, Known: call.Known}
+	asks := exact.Call{Key: call.Key, Cost: call.Cost, Policy: call.Policy}
 	if v.Admitted {
 		asks.Cost = 0
 		if _, at := a.at(now); v.Receipt.At.After(at) { // or it was charged before a clock stepped back
@@ -154,7 +143,6 @@ func (a *Account) Refund(now time.Time, r *exact.Receipt) error {
 	case !a.back.give(is.number, a.serial): // it was before, or a clock that was wrong has charged it
 		return exact.ErrNoRefund
 	}
-	a.gave = max(a.gave, a.Expires().UnixNano()) // as if nothing had come back
 	s := a.open(now, r.Policy.Plan())
 	s.refund(r, is)
 	a.store(&s)
@@ -316,9 +304,6 @@ func (a *Account) store(s *working) {
 			e.line = &s.lines[i]
 		}
 		e.ends = s.ends(i)
-		if s.policy.Interval[i] > 0 && a.gave > s.now.UnixNano() { // a mark is ahead by what came back until its bucket is empty
-			a.gave = max(a.gave, e.ends*int64(time.Second))
-		}
 	}
 	if a.booked == 0 {
 		for i := range a.entries {

@@ -75,9 +75,3 @@ func (l *leasing) Deadline() time.Duration {
 	}
 	return 0
 }
-
-// ChangesOwners says whether accounts of the engine may begin anew: package middleware asks by this name.
-func (l *leasing) ChangesOwners() bool {
-	moves, ok := l.engine.(interface{ ChangesOwners() bool })
-	return ok && moves.ChangesOwners()
-}

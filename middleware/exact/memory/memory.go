@@ -30,7 +30,6 @@ const (
 type shard struct {
 	mu       sync.Mutex
 	accounts map[string]*engine.Account
-	opened   uint64 // accounts, so far
 	most     int
 	swept    int64     // Unix second of the last search for free keys
 	frees    time.Time // when one will be, by that search
@@ -103,7 +102,6 @@ func (m *counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, err
 	v := a.Take(now, &call)
 	if v.Admitted && !known {
 		s.accounts[key] = a
-		s.opened++
 	}
 	if id != "" {
 		s.replies.Keep(now, key, id, v)
@@ -146,18 +144,6 @@ func (m *counter) Refund(ctx context.Context, r exact.Receipt) error {
 
 // InProcess says that no call waits for I/O: package remote asks by this name.
 func (*counter) InProcess() {}
-
-// Accounts returns how many accounts there are, with those that count nothing any more and were not looked for
-// yet, and how many were opened: package ring asks by this name.
-func (m *counter) Accounts() (now int, opened uint64) {
-	for i := range m.shards {
-		s := &m.shards[i]
-		s.mu.Lock()
-		now, opened = now+len(s.accounts), opened+s.opened
-		s.mu.Unlock()
-	}
-	return now, opened
-}
 
 // shard returns where a key is counted, and its name there: policies of different
 // names count apart.

@@ -53,8 +53,7 @@ type outcome struct {
 	err     error
 }
 
-// A group is waiters whose calls differ in nothing but their ID, and what is known: that of the first goes
-// for all, for they know little more or less of one key, in one process.
+// A group is waiters whose calls differ in nothing but their ID.
 type group []*waiter
 
 // mergeable is what the takes of a group have in common.

@@ -4,6 +4,7 @@ package remote
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -103,12 +104,8 @@ func (o *owner) callOf(q *request, c *call) (is exact.Call, each []exact.Call, e
 	if err != nil {
 		return is, nil, err
 	}
-	known, err := decodeKnown(c.Known)
-	if err != nil {
-		return is, nil, err
-	}
 	is = exact.Call{
-		Key: key, Cost: c.Cost, Policy: policy, Past: c.Past, Known: known,
+		Key: key, Cost: c.Cost, Policy: policy, Past: c.Past,
 		Ahead: time.Duration(c.Ahead) * time.Microsecond, Pause: time.Duration(c.Pause) * time.Microsecond,
 	}
 	if c.Op != opTake {
@@ -127,7 +124,7 @@ func (o *owner) callOf(q *request, c *call) (is exact.Call, each []exact.Call, e
 	return is, each, nil
 }
 
-var errNoID = &exact.CallError{Field: "ID", Problem: "must be there"}
+var errNoID = fmt.Errorf("%w: ID must be there", exact.ErrCall)
 
 // policy returns a compiled policy: the same one each time, or calls for it would not be merged.
 func (o *owner) policy(raw []byte) (*exact.Policy, error) {

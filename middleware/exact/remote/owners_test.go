@@ -18,10 +18,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
-	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/pages"
 )
 
@@ -254,38 +252,4 @@ func TestOwnersHearOnlyWhoHasASecret(t *testing.T) {
 		text := asked(t, owner, secret("a"), body)
 		require.Contains(t, text, `"limits":[[4,800,0]]`, "nothing was counted before")
 	})
-}
-
-// What a caller knows arrives as it is, by itself and among others; and what no limit can have counted is no call.
-func TestWhatIsKnownIsCarried(t *testing.T) {
-	c := open(t, secrets, owner(t, memory.New(0, nil), secrets))
-	p := exactkit.PerYear(t, 10)
-	at := time.Now().Unix() / int64(365*24*3600)
-	known := []exact.Used{{ID: p.ID(0), At: at, Cur: 6}}
-	require.EqualValues(t, 4, exactkit.Peek(t, c, exact.Call{Key: "k", Cost: 1, Policy: p, Known: known}).Limits[0].Remaining)
-	require.EqualValues(t, 3, exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p, Known: known}).Limits[0].Remaining)
-
-	h, err := remote.Serve(memory.New(0, func() time.Time { return time.UnixMilli(1_900_000_000_000) }),
-		remote.Config{Secrets: secrets.Secrets, Now: func() time.Time { return time.UnixMilli(1_900_000_000_000) }})
-	require.NoError(t, err)
-	served := roundTrip(func(r *http.Request) (*http.Response, error) {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		return w.Result(), nil
-	})
-	for known, want := range map[string]string{
-		`[[1,527777,3,0]]`:          `"limits":[[4,`,
-		`[[-1,527777,3,0]]`:         "malformed",
-		`[[4294967296,527777,3,0]]`: "malformed",
-		`[[1,-1,3,0]]`:              "malformed",
-		`[[1,527777,-3,0]]`:         "malformed",
-		`[[1,527777,0,-1]]`:         "malformed",
-		`[[1,527777,2147483648,0]]`: "malformed",
-		`[[1,527777,0,2147483648]]`: "malformed",
-		`[["1",527777,0,0]]`:        "malformed",
-		`[` + strings.Repeat(`[1,1,1,1],`, 8) + `[1,1,1,1]]`: "call",
-	} {
-		text := asked(t, served, secret("a"), call(t, `"cost":1`, `"cost":1,"known":`+known))
-		require.Contains(t, text, want, known)
-	}
 }

@@ -68,7 +68,6 @@ func requestOf(groups []group) *request {
 		c := call{
 			Op: w.op, Key: encode(w.call.Key), Cost: w.call.Cost, Past: w.call.Past,
 			Ahead: w.call.Ahead.Microseconds(), Pause: w.call.Pause.Microseconds(), Receipt: w.receipt,
-			Known: encodeKnown(w.call.Known),
 		}
 		for c.Policy < len(policies) && policies[c.Policy] != w.call.Policy {
 			c.Policy++
@@ -137,7 +136,7 @@ func (s *sender) ask(ctx context.Context, o *peer, q *request, tell func(*answer
 		line := lines.Bytes()
 		switch {
 		case resp.StatusCode == http.StatusUnauthorized:
-			return fmt.Errorf("%w: it answers 401: its secrets differ from those of this process, or in a ring its address", exact.ErrMaybeCounted)
+			return fmt.Errorf("%w: it answers 401: its secrets differ from those of this process", exact.ErrMaybeCounted)
 		case n == maxIDs, len(line) < macLen+1, line[macLen] != ' ', !s.keys.verifies(answerLabel, sum, line[macLen+1:], string(line[:macLen])):
 			// A proxy's page. Nobody who knows has said anything.
 			return fmt.Errorf("%w: the answer, with status %d, is not signed with a secret of this process: is it the counter?", exact.ErrMaybeCounted, resp.StatusCode)

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -59,11 +58,7 @@ type call struct {
 	Ahead   int64    `json:"ahead,omitempty"`   // µs
 	Pause   int64    `json:"pause,omitempty"`   // µs
 	Receipt *receipt `json:"receipt,omitempty"` // of refund
-	Known   []known  `json:"known,omitempty"`
 }
-
-// A known is what a caller knows was used of a limit: its ID, At, Cur and Prev.
-type known [4]int64
 
 // verdicts returns how many a call has.
 func (c *call) verdicts() int { return max(1, len(c.IDs)) }
@@ -186,25 +181,6 @@ func algorithmOf(name string) storeless.Algorithm {
 	return storeless.RollingDay + 1
 }
 
-// encodeKnown writes what a caller knows.
-func encodeKnown(is []exact.Used) (w []known) {
-	for i := range is {
-		w = append(w, known{int64(is[i].ID), is[i].At, int64(is[i].Cur), int64(is[i].Prev)})
-	}
-	return w
-}
-
-// decodeKnown reads what encodeKnown wrote.
-func decodeKnown(w []known) (is []exact.Used, err error) {
-	for _, k := range w {
-		if k[0] < 0 || k[0] > math.MaxUint32 || k[1] < 0 || min(k[2], k[3]) < 0 || max(k[2], k[3]) > storeless.MaxQuota {
-			return nil, errMalformed
-		}
-		is = append(is, exact.Used{ID: uint32(k[0]), At: k[1], Cur: uint32(k[2]), Prev: uint32(k[3])})
-	}
-	return is, nil
-}
-
 func encode(b string) string { return base64.RawURLEncoding.EncodeToString([]byte(b)) }
 
 func decode(s string) (string, error) {
@@ -229,9 +205,8 @@ func errorOf(err error) string {
 			return n.name
 		}
 	}
-	var mistake *exact.CallError
 	switch {
-	case errors.As(err, &mistake):
+	case errors.Is(err, exact.ErrCall):
 		return callError
 	case errors.Is(err, exact.ErrNotCounted):
 		return notCounted

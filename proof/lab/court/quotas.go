@@ -10,9 +10,8 @@ import (
 // Quotas are what the quota of a policy may be at the moment: while a change goes from
 // instance to instance it is one on some and another one on others.
 type Quotas struct {
-	mu      sync.Mutex
-	dropped int      // of past
-	past    []Spread // the last is in force
+	mu   sync.Mutex
+	past []Spread // the last is in force
 }
 
 // A Spread is the least and the most that something may be.
@@ -24,18 +23,11 @@ func (s Spread) With(o Spread) Spread { return Spread{min(s.Least, o.Least), max
 // NewQuotas returns the Quotas of a quota that all instances have.
 func NewQuotas(quota int64) *Quotas { return &Quotas{past: []Spread{{quota, quota}}} }
 
-// remembered is how many changes a request may last.
-const remembered = 1000
-
 // Change says that the quota may become another one from now on; the result is called when it
 // has, everywhere.
 func (q *Quotas) Change(quota int64) (done func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.past) > 2*remembered {
-		q.past = append(q.past[:0], q.past[remembered:]...)
-		q.dropped += remembered
-	}
 	q.past = append(q.past, q.past[len(q.past)-1].With(Spread{quota, quota}))
 	return func() {
 		q.mu.Lock()
@@ -48,13 +40,12 @@ func (q *Quotas) Change(quota int64) (done func()) {
 func (q *Quotas) Begin() (during func() Spread) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	first := q.dropped + len(q.past) - 1
+	first := len(q.past) - 1
 	return func() Spread {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		since := q.past[max(0, first-q.dropped):]
-		s := since[0]
-		for _, o := range since[1:] {
+		s := q.past[first]
+		for _, o := range q.past[first+1:] {
 			s = s.With(o)
 		}
 		return s

@@ -106,14 +106,7 @@ func (p *Process) State() (s State, err error) { return s, p.Get("state?whole=1"
 // Get asks an instance something.
 func (p *Process) Get(what string, of any) error {
 	resp, err := http.Get(p.back() + what)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("an instance does not %s: %s", what, resp.Status)
-	}
-	return json.NewDecoder(resp.Body).Decode(of) // some hundred bytes for each row
+	return answer(what, resp, err, of)
 }
 
 // Post tells an instance to do something.
@@ -123,6 +116,10 @@ func (p *Process) Post(what string, form ...string) error {
 		values.Set(form[i], form[i+1])
 	}
 	resp, err := http.PostForm(p.back()+what, values)
+	return answer(what, resp, err, nil)
+}
+
+func answer(what string, resp *http.Response, err error, of any) error {
 	if err != nil {
 		return err
 	}
@@ -130,7 +127,10 @@ func (p *Process) Post(what string, form ...string) error {
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("an instance does not %s: %s", what, resp.Status)
 	}
-	return nil
+	if of == nil {
+		return nil
+	}
+	return json.NewDecoder(resp.Body).Decode(of) // some hundred bytes for each row
 }
 
 func (p *Process) back() string { return "http://" + p.Where.Back.String() + "/" }

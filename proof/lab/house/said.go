@@ -43,7 +43,7 @@ type Config struct {
 	Keys     string            // the folder with certificate.pem and key.pem
 	Now      int64             // Unix seconds, where the clock stands
 	Policies []string          // the files that say what to serve
-	Counters map[string]string // by URLs; "ring:" and the addresses of all instances is a ring of them, until the lab tells of another list
+	Counters map[string]string // by URLs of a Redis
 	Place    int               // of this one among them
 	Secret   []byte            // of calls to counters over HTTP
 }
@@ -64,7 +64,6 @@ type State struct {
 	Life        map[string]int64 // of tokens, in seconds, by the policy
 	Computed    []time.Duration  // for requests of the Measured, since it was asked before
 	Logged      []string         // lines, since it was asked before
-	Opened      uint64           // accounts of its part of the ring
 }
 
 // A Decision is what a response says of the decision about its request.

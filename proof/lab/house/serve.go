@@ -16,7 +16,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -41,14 +40,7 @@ func newSite(cfg Config, wrap func(http.Handler) http.Handler) (*Site, Where, er
 
 func (s *Site) start(cfg Config, wrap func(http.Handler) http.Handler) (where Where, err error) {
 	for name, at := range cfg.Counters {
-		if list, found := strings.CutPrefix(at, "ring:"); found {
-			if s.members, err = join(list, cfg, s.clock); err == nil {
-				s.counters[name] = s.members.ring
-			}
-		} else {
-			s.counters[name], err = redis.Open(at, redis.Config{})
-		}
-		if err != nil {
+		if s.counters[name], err = redis.Open(at, redis.Config{}); err != nil {
 			return where, err
 		}
 	}
@@ -113,9 +105,6 @@ func (s *Site) Stop(ctx context.Context) (err error) {
 			err = errors.Join(err, c.Close())
 		}
 	}
-	if s.members != nil { // whose transport is not the ring's to close
-		s.members.next.CloseIdleConnections()
-	}
 	return err
 }
 
@@ -163,9 +152,6 @@ func (s *Site) back() http.Handler {
 		})
 	}
 	does("reload", func(*http.Request) error { return policyfile.Reload(s.all...) })
-	does("members", func(r *http.Request) error {
-		return s.members.tell(r.Context(), r.FormValue("list"), r.FormValue("cut"))
-	})
 	does("release", func(*http.Request) error { close(s.release); return nil })
 	does("clock", func(r *http.Request) error {
 		now, err := strconv.ParseInt(r.FormValue("now"), 10, 64)

@@ -25,7 +25,6 @@ type Site struct {
 	sets     map[string]*policyfile.Set // by the policy
 	all      []*policyfile.Set
 	counters map[string]exact.Counter
-	members  *members
 	door     *url.URL // at the back
 	servers  []*http.Server
 	failed   chan error
@@ -88,9 +87,6 @@ func (s *Site) look(whole bool) State {
 	state.add(State{Counts: s.state.Counts})
 	s.state.Computed, s.state.Logged = nil, nil
 	state.CPU, state.Heap, state.Goroutines, state.Connections = Computed(syscall.RUSAGE_SELF), m.HeapAlloc, runtime.NumGoroutine(), s.connections.Load()
-	if s.members != nil { // there is a ring
-		state.Opened = s.members.ring.Stats().Opened
-	}
 	state.Life = map[string]int64{}
 	for policy, set := range s.sets {
 		m := set.Middleware(policy)

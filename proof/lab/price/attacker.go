@@ -64,18 +64,16 @@ func atOnce(t sale.Tariff, p place, n, purse int64) int64 {
 	return n * a.bought
 }
 
-// A lot is some tallies that were bought at one moment.
-type lot struct{ now, tallies int64 }
-
 // raids plays what an attacker that is alone in a place can plan with its purse for a time: to hold the price at a
-// target, and to spend all the rest at some moment. It returns what each plan buys.
-func raids(t sale.Tariff, p place, purse, lasts int64) (plans [][]lot) {
+// target, and to spend all the rest at some moment. It returns the most that a plan is worth, by what a tally is worth
+// from the moment when it is bought until the end, and the tallies of that plan.
+func raids(t sale.Tariff, p place, purse, lasts int64, each func(from, until int64) int64) (worth, tallies int64) {
 	step := lasts / 2880 // how often it looks
 	for _, stock := range []bool{false, true} {
 		for target := int64(work); target <= work<<12; target *= 2 {
 			// A tally that lives for an hour is worth less if it is bought later.
 			for _, burst := range []int64{0, max(0, lasts-hour), lasts - step} {
-				s, a, plan := open(t, p.clients), &attacker{place: p, purse: purse, target: target, stock: stock}, []lot(nil)
+				s, a, sum := open(t, p.clients), &attacker{place: p, purse: purse, target: target, stock: stock}, int64(0)
 				for now := int64(0); now < lasts; now += step {
 					before := a.bought
 					a.look(s, now)
@@ -85,33 +83,17 @@ func raids(t sale.Tariff, p place, purse, lasts int64) (plans [][]lot) {
 						a.target = target
 					}
 					if n := a.bought - before; n > 0 {
-						plan = append(plan, lot{now, n})
+						sum += n * each(now, lasts)
 					}
 				}
-				plans = append(plans, plan)
+				if sum > worth {
+					worth, tallies = sum, a.bought
+				}
 			}
-		}
-	}
-	return plans
-}
-
-// best is the most that a plan is worth, by what a tally is that is bought at a time, and the tallies of that plan.
-func best(plans [][]lot, each func(now int64) int64) (worth, tallies int64) {
-	for _, plan := range plans {
-		n, bought := int64(0), int64(0)
-		for _, l := range plan {
-			n += l.tallies * each(l.now)
-			bought += l.tallies
-		}
-		if n > worth {
-			worth, tallies = n, bought
 		}
 	}
 	return worth, tallies
 }
 
-// most is the most tallies that a plan buys.
-func most(plans [][]lot) int64 {
-	n, _ := best(plans, func(int64) int64 { return 1 })
-	return n
-}
+// aTally is worth one, where tallies are counted.
+func aTally(int64, int64) int64 { return 1 }

@@ -27,7 +27,7 @@ func random(daily int64, run int) *rand.Rand {
 }
 
 // met lets an attacker meet the newcomers, which are fresh in each run. Without a purse and a target there is none.
-func (g *siege) met(a attacker) (all fared, spent, bought int64) {
+func (g *siege) met(a attacker) (all fared, spent int64) {
 	for run := range g.runs {
 		r, stall := random(g.daily, run), open(usual, few)
 		s := &street{counters: []counter{stall}, stall: stall, random: r, patience: g.patience}
@@ -42,9 +42,9 @@ func (g *siege) met(a attacker) (all fared, spent, bought int64) {
 			all.came[kind] += s.fared.came[kind]
 			all.in[kind] += s.fared.in[kind]
 		}
-		spent, bought = spent+mine.spent, bought+mine.bought
+		spent += mine.spent
 	}
-	return all, spent, bought
+	return all, spent
 }
 
 // attackers are those with this budget. One spends all at the start of each hour; the
@@ -65,20 +65,19 @@ func (g *siege) attackers() []attacker {
 	return all
 }
 
-// fared is the worst of what an attacker with this budget can do to desktops, the
-// worst of what it can do to phones, and the most tallies it can get in a day.
-func (g *siege) fared() (worst fared, daily int64) {
+// fared is the worst of what an attacker with this budget can do to desktops, and the
+// worst of what it can do to phones.
+func (g *siege) fared() (worst fared) {
 	for i, a := range g.attackers() {
-		c, _, bought := g.met(a)
+		c, _ := g.met(a)
 		if i == 0 {
 			worst = c
 		}
 		for kind := range rates {
 			worst.in[kind] = min(worst.in[kind], c.in[kind]) // as many come to each
 		}
-		daily = max(daily, bought/(days*int64(g.runs)))
 	}
-	return worst, daily
+	return worst
 }
 
 // rich has any budget, and holds the price at a target.
@@ -89,7 +88,7 @@ func rich(target int64, stock bool) attacker {
 // held is what it costs an hour to hold the price at a target, and whether fewer than one
 // in fifty of the victims get in then.
 func (g *siege) held(victims int, target int64, stock bool) (hourly int64, shut bool) {
-	all, spent, _ := g.met(rich(target, stock))
+	all, spent := g.met(rich(target, stock))
 	return spent / int64(g.runs) / (days * 24), 50*all.in[victims] < all.came[victims]
 }
 

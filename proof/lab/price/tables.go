@@ -29,29 +29,25 @@ func table(name string, head ...string) pages.Made {
 // purses are the budgets of attackers that buy to use: a core that runs Go.
 var purses = []int64{10 * core, 600 * core, 36_000 * core}
 
-// raided returns a cell for each time and each purse of an attacker that is alone in a place, and spends as much on each
-// of n instances: the price rises faster than what it pays for, so that no other division buys more.
-func raided(t sale.Tariff, p place, n int64, cell func(plans [][]lot, lasts int64) int64) (cells []any) {
+// raided returns, for each time and each purse, what buying is worth to an attacker that is alone in a place, and spends as
+// much on each of n instances: the price rises faster than what it pays for, so that no other division buys more.
+func raided(t sale.Tariff, p place, n int64, each func(from, until int64) int64) (cells []any) {
 	for _, lasts := range []int64{hour, day} {
 		for _, purse := range purses {
-			cells = append(cells, n*cell(raids(t, p, purse/n, lasts), lasts))
+			worth, _ := raids(t, p, purse/n, lasts, each)
+			cells = append(cells, n*worth)
 		}
 	}
 	return cells
 }
 
-func tallies(plans [][]lot, _ int64) int64 { return most(plans) }
-
 // worthTable: what buying is worth at one address.
 func worthTable() pages.Made {
 	t := table("worth", "policy", "a tally admits", "an hour for 10 s", "10 min", "10 h", "a day for 10 s", "10 min", "10 h")
-	t.Add(true, func() []any { return append([]any{"tallies", 1}, raided(usual, oneAddress, 1, tallies)...) })
+	t.Add(true, func() []any { return append([]any{"tallies", 1}, raided(usual, oneAddress, 1, aTally)...) })
 	for i, u := range uses() {
 		t.Add(i == 0, func() []any {
-			return append([]any{u.name, u.admitted(0, day)}, raided(usual, oneAddress, 1, func(plans [][]lot, lasts int64) int64 {
-				requests, _ := u.best(plans, lasts)
-				return requests
-			})...)
+			return append([]any{u.name, u.admitted(0, day)}, raided(usual, oneAddress, 1, u.admitted)...)
 		})
 	}
 	return t
@@ -63,9 +59,9 @@ func networksTable() pages.Made {
 	t := table("networks", "who buys of how many instances", "tallies at once for 1,000 W", "in an hour for 10 s", "10 min", "10 h", "in a day for 10 s", "10 min", "10 h", "requests in a day for 10 h")
 	add := func(tariff sale.Tariff, p place, n int64, more string) {
 		t.Add(n > 1, func() []any {
-			requests, _ := uses()[0].best(raids(tariff, p, purses[2]/n, day), day)
+			requests, _ := raids(tariff, p, purses[2]/n, day, uses()[0].admitted)
 			cells := []any{fmt.Sprintf("%s, %d%s", p.name, n, more), atOnce(tariff, p, n, 1000*work)}
-			return append(append(cells, raided(tariff, p, n, tallies)...), n*requests)
+			return append(append(cells, raided(tariff, p, n, aTally)...), n*requests)
 		})
 	}
 	for _, n := range []int64{1, 3, 10} {
@@ -85,14 +81,13 @@ type size struct {
 }
 
 // inBySize returns what share of newcomers gets in, for each size, if an attacker in their place spends so many seconds
-// of a core an hour, and the most tallies that it gets in a day.
-func inBySize(p place, patience, spends int64, sizes []size) (cells []any, most int64) {
+// of a core an hour.
+func inBySize(p place, patience, spends int64, sizes ...size) (cells []any) {
 	for _, size := range sizes {
 		g := siege{p, size.daily, patience * second, spends * vector, size.runs}
-		c, tallies := g.fared()
-		cells, most = append(cells, c), max(most, tallies)
+		cells = append(cells, g.fared())
 	}
-	return cells, most
+	return cells
 }
 
 // newcomersTable: what share of the newcomers behind one address gets in.
@@ -101,7 +96,7 @@ func newcomersTable() pages.Made {
 	for _, patience := range []int64{60, 10} {
 		for _, spends := range []int64{0, 5, 36, 360} {
 			t.Add(spends == 0, func() []any {
-				cells, _ := inBySize(oneAddress, patience, spends, []size{{20, 20}, {100, 4}, {500, 2}, {2000, 1}})
+				cells := inBySize(oneAddress, patience, spends, size{20, 20}, size{100, 4}, size{500, 2}, size{2000, 1})
 				return append([]any{fmt.Sprintf("%s, %d s", budget(spends, ""), patience)}, cells...)
 			})
 		}
@@ -154,8 +149,7 @@ func carriersTable() pages.Made {
 	for _, p := range []place{subscribers64, busy56, subscribers56} {
 		for _, spends := range []int64{0, 360} {
 			t.Add(spends == 0, func() []any {
-				cells, _ := inBySize(p, 60, spends, []size{{500, 1}, {2000, 1}, {6000, 1}})
-				return append([]any{p.name, budget(spends, "one subscriber, ")}, cells...)
+				return append([]any{p.name, budget(spends, "one subscriber, ")}, inBySize(p, 60, spends, size{500, 1}, size{2000, 1}, size{6000, 1})...)
 			})
 		}
 	}
@@ -192,7 +186,7 @@ func yieldsTable() pages.Made {
 			u, cells := uses()[0], []any{name}
 			for _, lasts := range []int64{minute, hour, day} {
 				free := spent(u.all, 0, lasts)
-				bought, _ := u.best(raids(usual, oneAddress, purse, lasts), lasts)
+				bought, _ := raids(usual, oneAddress, purse, lasts, u.admitted)
 				cells = append(cells, free+bought)
 			}
 			return append(cells, rounded(purse, anubis), rounded(purse, capjs), rounded(purse, altcha))

@@ -4,10 +4,11 @@ package price
 
 import (
 	"fmt"
-	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/truth"
 )
 
 // What a day is worth: at the defaults, 5/min + 50/day, ten hours of a core buy less than two hundred times the quota
@@ -16,7 +17,7 @@ func TestWorthOfADay(t *testing.T) {
 	u := uses()[0]
 	require.Equal(t, int64(5), u.admitted(0, day), "a tally is a pass for an hour")
 	for n, twice := range map[int64]int64{1: 2 * 880, 3: 2 * 2616, 10: 2 * 8581} {
-		requests, tallies := u.best(raids(usual, oneAddress, purses[2]/n, day), day)
+		requests, tallies := raids(usual, oneAddress, purses[2]/n, day, u.admitted)
 		require.LessOrEqual(t, n*tallies, twice)
 		require.LessOrEqual(t, n*requests, 5*twice)
 		require.GreaterOrEqual(t, n*tallies, twice*8/10, "the plans are good ones: the leak and some crowds")
@@ -28,11 +29,10 @@ func TestPlansStayBelowTheBound(t *testing.T) {
 	for _, lasts := range []int64{hour, day} {
 		for _, purse := range purses {
 			t.Run(fmt.Sprint(lasts/hour, " h, ", purse/core, " s"), func(t *testing.T) {
-				crowd := float64(expected)
-				bound := float64(leak)*float64(lasts)/float64(hour) + crowd*math.Log2(1+15./8*float64(purse)/(crowd*work))
-				bought := most(raids(usual, oneAddress, purse, lasts))
-				require.LessOrEqual(t, float64(bought), bound)
-				require.Greater(t, float64(bought), 0.8*min(bound, float64(purse)/work), "and the plans come near")
+				bound := truth.Tariff{Work: work, Crowd: expected, Leak: leak}.Most(purse, lasts/second)
+				bought, _ := raids(usual, oneAddress, purse, lasts, aTally)
+				require.LessOrEqual(t, bought, bound)
+				require.Greater(t, bought, min(bound, purse/work)*8/10, "and the plans come near")
 			})
 		}
 	}
@@ -43,7 +43,7 @@ func TestNewcomersGetIn(t *testing.T) {
 	for _, daily := range []int64{20, 100, 500} {
 		for _, patience := range []int64{10, 60} {
 			g := siege{oneAddress, daily, patience * second, 0, 1}
-			c, _ := g.fared()
+			c := g.fared()
 			require.GreaterOrEqual(t, c.percent(desktop), int64(99), "%d a day, %d s", daily, patience)
 			require.GreaterOrEqual(t, c.percent(phone), int64(95), "%d a day, %d s", daily, patience)
 		}
@@ -76,7 +76,7 @@ func TestAddressIsNotShutForLess(t *testing.T) {
 func TestSubscribersAreNotShutOut(t *testing.T) {
 	for _, p := range []place{subscribers64, subscribers56} {
 		g := siege{p, 500, 60 * second, 0, 1}
-		c, _, _ := g.met(rich(rates[desktop]*60, true))
+		c, _ := g.met(rich(rates[desktop]*60, true))
 		require.GreaterOrEqual(t, c.percent(desktop), int64(95), p.name)
 		require.GreaterOrEqual(t, c.percent(phone), int64(90), p.name)
 	}
@@ -85,8 +85,7 @@ func TestSubscribersAreNotShutOut(t *testing.T) {
 // The same seeds make the same numbers, whatever else runs.
 func TestRunsAreTheSame(t *testing.T) {
 	g := siege{oneAddress, 500, 60 * second, 5 * vector, 1}
-	first, _ := g.fared()
-	again, _ := g.fared()
+	first, again := g.fared(), g.fared()
 	require.Equal(t, first, again)
 	require.NotZero(t, first.came[desktop]*first.came[phone])
 }

@@ -67,11 +67,6 @@ func spent(p *limiter.Policy, from, until int64) (n int64) {
 	return n
 }
 
-// best is the most requests that a plan is worth until a time, and the tallies of that plan.
-func (u *use) best(plans [][]lot, until int64) (requests, tallies int64) {
-	return best(plans, func(now int64) int64 { return u.admitted(now, until) })
-}
-
 // What the work of others buys at their defaults, in hashes or, of ALTCHA, in compressions of SHA-256, which are what a
 // hash of ours is: PBKDF2 of 5,000 iterations, for each of 7,500 numbers on average.
 const (

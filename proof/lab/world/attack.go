@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/textproto"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
@@ -23,64 +22,60 @@ import (
 // Each attacker of a turn asks each instance for more than it may have, so that a bound that
 // does not hold is exceeded. It is called by its kind, and the oracle has its admissions.
 
-// villains are those that have one address for a cycle.
-type villains struct {
-	dropper, forker, roller, farmer, sitter, hanger *court.Client
-	hammers, gluttons                               []*court.Client
-	guesser, keeper, fixed, bucket                  *court.Client
-	owned                                           []string
-	turns                                           int
-}
-
-func (w *world) villains() *villains {
-	return &villains{
-		dropper: w.caller(windowed, "drops", 0), forker: w.caller(windowed, "forks", 0), roller: w.caller(windowed, "rolls-back", 0),
-		farmer: w.caller(form, "farms", 0), sitter: w.caller(form, "waits", 0), hanger: w.caller(slow, "hangs-up", 0),
-		guesser: w.caller(login, "guesses", 0), keeper: w.caller(form, "keeps forms", 0), fixed: w.caller(fixed, "forks", 1), bucket: w.caller(bucket, "drops", 1),
-		hammers:  []*court.Client{w.caller(paid, "hammers", 0), w.caller(open, "hammers", 0)},
-		gluttons: []*court.Client{w.caller(paid, "devours", 0), w.caller(open, "devours", 0)},
+// villains returns those that have one address for a cycle, as what each does in a turn.
+func (w *world) villains(ctx context.Context) (all []func(t turn)) {
+	do := func(policy, kind string, number int, f func(c *court.Client, t turn)) {
+		c := w.caller(policy, kind, number)
+		all = append(all, func(t turn) { f(c, t) })
 	}
-}
-
-func (v *villains) run(ctx context.Context, w *world, t turn, wg *sync.WaitGroup) {
-	wg.Go(v.dropper.Drop)
-	wg.Go(v.roller.Replay)
-	wg.Go(v.forker.Fork)
-	wg.Go(v.fixed.Fork)
-	wg.Go(v.bucket.Drop)
-	wg.Go(func() { everywhere(v.guesser, fleet.Request{Fields: []string{house.Wrong, "1"}}) })
-	wg.Go(v.keep)
-	wg.Go(func() { v.farm(t) })
-	v.turns++
-	wg.Go(func() { v.sitter.Wait(min(4, v.turns), func() {}) }) // it will be time in the next turn
-	wg.Go(func() { v.hang(ctx, w) })
-	if t.round%ofCycle == calmly {
-		// Before Redis is killed: some answers are lost with that, and may have been charged, so that a hammer may never reach its quota.
-		for _, g := range v.gluttons {
-			wg.Go(func() { hammer(g, exactQuota/instances+1) })
+	drops, forks := func(c *court.Client, _ turn) { c.Drop() }, func(c *court.Client, _ turn) { c.Fork() }
+	do(windowed, "drops", 0, drops)
+	do(bucket, "drops", 1, drops)
+	do(windowed, "forks", 0, forks)
+	do(fixed, "forks", 1, forks)
+	do(windowed, "rolls-back", 0, func(c *court.Client, _ turn) { c.Replay() })
+	do(login, "guesses", 0, func(c *court.Client, _ turn) { everywhere(c, fleet.Request{Fields: []string{house.Wrong, "1"}}) })
+	do(form, "keeps forms", 0, func(c *court.Client, _ turn) { // that a refusal has to keep
+		for i := range 2 * instances {
+			c.Say(fleet.Request{To: i, From: c.From[0], Fields: []string{
+				"Accept", "text/html", "Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "same-origin",
+			}}, "text="+strings.Repeat("%22", 20_000))
 		}
+	})
+	var owned []string
+	do(form, "farms", 0, func(c *court.Client, t turn) { // buys tallies, and shows each to each instance for more than it has there
+		if seller := int(t.round) % instances; t.calm && len(owned) < 3 && c.Purchase(seller, seller+1) {
+			owned = append(owned, c.Token)
+		}
+		for _, own := range owned {
+			everywhere(c, fleet.Request{Tokens: []string{own}})
+		}
+	})
+	turns := 0
+	do(form, "waits", 0, func(c *court.Client, _ turn) { // it will be time in the next turn
+		turns++
+		c.Wait(min(4, turns), func() {})
+	})
+	do(slow, "hangs-up", 0, func(c *court.Client, _ turn) { w.hang(ctx, c) })
+	for _, policy := range []string{paid, open} {
+		do(policy, "hammers", 0, func(c *court.Client, _ turn) { hammer(c, 12) })
+		// Before Redis is killed: some answers are lost with that, and may have been charged, so that a hammer may never reach its quota.
+		do(policy, "devours", 0, func(c *court.Client, t turn) {
+			if t.round%ofCycle == calmly {
+				hammer(c, exactQuota/instances+1)
+			}
+		})
 	}
-	for _, h := range v.hammers {
-		wg.Go(func() { hammer(h, 12) })
-	}
+	return all
 }
 
-// everywhere shows something to every house.
+// everywhere shows something to every instance.
 func everywhere(c *court.Client, r fleet.Request) {
 	c.Together(instances, func(i int) {
 		r := r
 		r.To = i
 		c.Drain(r)
 	})
-}
-
-// keep fills in a form that a refusal has to keep.
-func (v *villains) keep() {
-	for i := range 2 * instances {
-		v.keeper.Say(fleet.Request{To: i, From: v.keeper.From[0], Fields: []string{
-			"Accept", "text/html", "Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "same-origin",
-		}}, "text="+strings.Repeat("%22", 20_000))
-	}
 }
 
 // hammer asks all instances at once.
@@ -92,37 +87,24 @@ func hammer(c *court.Client, each int) {
 	})
 }
 
-// farm buys tallies, and shows each to all instances at once, to each for more than it has there.
-func (v *villains) farm(t turn) {
-	if t.calm && len(v.owned) < 3 {
-		seller := int(t.round) % instances
-		if v.farmer.Purchase(seller, seller+1) {
-			v.owned = append(v.owned, v.farmer.Token)
-		}
-	}
-	for _, own := range v.owned {
-		everywhere(v.farmer, fleet.Request{Tokens: []string{own}})
-	}
-}
-
 // hang opens as many requests as are served at once, sends none of their bodies, sees that
 // further ones are refused, and hangs up. All places must come back: the next turn takes them.
-func (v *villains) hang(ctx context.Context, w *world) {
+func (w *world) hang(ctx context.Context, c *court.Client) {
 	var held []net.Conn
 	defer func() {
-		for _, c := range held {
-			_ = c.Close()
+		for _, conn := range held {
+			_ = conn.Close()
 			w.HangUps.Add(1)
 		}
 	}()
 	for end := time.Now().Add(patience); len(held) < atOnce; {
-		c, served, err := w.holds(v.hanger)
+		conn, served, err := w.holds(c)
 		switch {
 		case err != nil:
 			w.Broken.Note("a slow client: %v", err)
 			return
 		case served:
-			held = append(held, c)
+			held = append(held, conn)
 		case time.Now().After(end) || ctx.Err() != nil && len(held) == 0:
 			if ctx.Err() == nil {
 				w.LostSlots.Note("of %d places %d were taken", atOnce, len(held))
@@ -133,8 +115,8 @@ func (v *villains) hang(ctx context.Context, w *world) {
 		}
 	}
 	for range 3 {
-		if c, served, err := w.holds(v.hanger); err == nil && served {
-			held = append(held, c) // the gauge has seen it
+		if conn, served, err := w.holds(c); err == nil && served {
+			held = append(held, conn) // the gauge has seen it
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (w *world) write() error {
 }
 
 // reconfigure goes on to the next configuration, and the next step of a rotation, on every
-// policy of every house.
+// policy of every instance.
 func (w *world) reconfigure() error {
 	w.operating.Lock()
 	defer w.operating.Unlock()

@@ -5,42 +5,32 @@ package world
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/tallystick/tallystick/proof/lab/court"
 )
-
-// payers are honest clients of the exact routes: new ones for each cycle, and some of the last
-// ones stay, so that what they were charged is looked at when all is over.
-type payers []*court.Client
-
-func (w *world) payers() (p payers) {
-	for _, policy := range []string{paid, open} {
-		for i := range 4 {
-			p = append(p, w.friend(policy, "payer", i))
-		}
-	}
-	return p
-}
 
 const payerEach = 8 // requests of a round
 
-// run has each payer ask one instance after the other. strike is called when half of it is done.
-func (p payers) run(w *world, t turn, wg *sync.WaitGroup, strike func()) {
+// payers are honest clients of the exact routes, each of which asks one instance after the other: new ones for each cycle, and
+// some of the last ones stay, so that what they were charged is looked at when all is over. strike is called when
+// half of a turn is done.
+func (w *world) payers(strike func()) (all []func(t turn)) {
+	const each = 4
 	var done atomic.Int64
-	half := int64(len(p) * t.share(payerEach) / 2)
-	for i, c := range p {
-		wg.Go(func() {
-			for n := range t.share(payerEach) {
-				w.send(c, i+n, "")
-				if done.Add(1) == half {
-					strike()
+	for _, policy := range []string{paid, open} {
+		for i := range each {
+			c := w.friend(policy, "payer", i)
+			all = append(all, func(t turn) {
+				for n := range t.share(payerEach) {
+					w.send(c, i+n, "")
+					if done.Add(1)%(2*each*payerEach) == each*payerEach {
+						strike()
+					}
 				}
-			}
-		})
+			})
+		}
 	}
+	return all
 }
 
 // keptMost is how many accounts of old payers stay open.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,7 +49,8 @@ func (w *world) play(ctx context.Context) {
 }
 
 func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
-	v, p := w.villains(), w.payers()
+	strike := func() {}
+	clients := slices.Concat(honest, w.villains(ctx), w.payers(func() { strike() }))
 	waiter := w.friend(form, "waiter", 0)
 	ticket := ""
 	var floods sync.WaitGroup
@@ -66,7 +68,7 @@ func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
 		pace := time.NewTimer(w.set.round)
 		w.Touched.Store(kind >= stepped)
 		t := turn{calm: kind < stepped, agree: true, parts: 1, round: w.rounds}
-		strike := func() {}
+		strike = func() {}
 		var wg sync.WaitGroup
 		switch kind {
 		case calmly:
@@ -104,11 +106,9 @@ func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
 				w.step(int(number)%instances, t.part)
 			}
 			here := t
-			for _, do := range honest {
+			for _, do := range clients {
 				wg.Go(func() { do(here) })
 			}
-			p.run(w, here, &wg, strike)
-			v.run(ctx, w, here, &wg)
 			wg.Wait()
 		}
 		w.rounds++

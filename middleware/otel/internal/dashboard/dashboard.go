@@ -116,16 +116,6 @@ func Questions() []Question {
 				{"count by (tallystick_policy, tallystick_kid) (tallystick_secret" + of + ")", "{{tallystick_policy}}: {{tallystick_kid}}"}}},
 			{"Tokens, by result", "clock-differs: a clock is wrong, and no client can raise it. secret-unknown: another secret has signed, or a client has written it. expired: clients that keep tokens. client-changed: phones, and thieves. forged: programs.", "ops", 0, []Query{
 				{sum("tallystick_policy, tallystick_token_result", rate("tallystick_tokens_total", of)), "{{tallystick_policy}}: {{tallystick_token_result}}"}}},
-			{"Members of the ring", "How many members the instances count. Two lines that stay apart are two lists.", "short", 0, []Query{
-				{"min(tallystick_ring_members" + every + ")", "least"}, {"max(tallystick_ring_members" + every + ")", "most"}}},
-			{"Changes of the ring", "How often the list of members has changed, on each instance. It is 0 but for deploys.", "ops", 0, []Query{
-				{sum("instance", rate("tallystick_ring_changes_total", every)), "{{instance}}"}}},
-			{"Calls in the ring", "own cost no request; out and served are the same calls, from both ends. foreign lasts for as long as two lists differ: in a deploy, for seconds.", "ops", 0, []Query{
-				{sum("tallystick_ring_call", rate("tallystick_ring_calls_total", every)), "{{tallystick_ring_call}}"}}},
-			{"Accounts of the ring", "How many accounts each instance has. A share that is far from the others' is one that its list does not name.", "short", 0, []Query{
-				{sum("instance", "tallystick_ring_accounts"+every), "{{instance}}"}}},
-			{"Accounts opened", "How many accounts each instance opens in a second.", "ops", 0, []Query{
-				{sum("instance", rate("tallystick_ring_accounts_opened_total", every)), "{{instance}}"}}},
 			{"Policies reloaded", "The part of the instances whose last reload of the policy file succeeded. Below 1 some serve what is old.", "percentunit", 1, []Query{
 				{"avg(tallystick_reload_success" + every + ")", "succeeded"}}},
 			{"Age of the policies", "How long ago the policy file was read, by the instance that read it last and by the one that read it first. Two lines that stay apart: one instance did not get the signal.", "s", 0, []Query{

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bounds_test
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/handlers"
+	"github.com/tallystick/tallystick/proof/kit"
+	"github.com/tallystick/tallystick/proof/truth"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// oneOf returns one of some.
+func oneOf[T any](r *rand.Rand, all ...T) T { return all[r.IntN(len(all))] }
+
+// configured invents a configuration that New takes.
+func configured(r *rand.Rand) middleware.Config {
+	cfg := middleware.Config{Policy: "p", Instances: 1 + r.Int64N(oneOf[int64](r, 1, 3, 10, 300, 1<<20))}
+	for i := range 1 + r.IntN(3) {
+		l := middleware.Limit{
+			Name: fmt.Sprint("l", i), Quota: 1 + r.Int64N(oneOf[int64](r, 1, 20, 1000, 1<<20, 1<<31-1)),
+			Window:    time.Second * time.Duration(1+r.Int64N(oneOf[int64](r, 60, 3600, 86400, 366*86400))),
+			Algorithm: oneOf(r, storeless.SlidingWindow, storeless.FixedWindow, storeless.TokenBucket, storeless.LeakyBucket),
+			Shadow:    i > 0 && r.IntN(5) == 0,
+		}
+		if l.Algorithm == storeless.TokenBucket && l.Quota > 3 {
+			l.Burst = 1 + r.Int64N(l.Quota)
+		}
+		cfg.Limits = append(cfg.Limits, l)
+	}
+	cfg.InsecureNoMemory = r.IntN(8) == 0
+	if r.IntN(4) == 0 {
+		cfg.Net48Factor = 8 + r.Int64N(oneOf[int64](r, 10, 1<<31-8))
+	}
+	switch r.IntN(6) {
+	case 0:
+	case 1:
+		cfg.Exact = &middleware.Exact{Outage: oneOf(r, middleware.FailOpen, middleware.FailClosed), Contended: oneOf(r, middleware.FailOpen, middleware.FailClosed)}
+		for i := range cfg.Limits {
+			cfg.Limits[i].Shadow = false
+		}
+		if l := &cfg.Limits[0]; r.IntN(2) == 0 {
+			l.Algorithm, l.Burst, l.Window = storeless.RollingDay, 0, 24*time.Hour
+		}
+	default:
+		cfg.Challenge = &middleware.Challenge{
+			Mode: oneOf(r, middleware.WhenExhausted, middleware.WhenBusy, middleware.Newcomers, middleware.EveryRequest),
+			Work: 16 + r.Int64N(oneOf[int64](r, 1, 1<<18, 1<<29-16)), Crowd: 1 + r.Int64N(255), SalesPerHour: 1 + r.Int64N(oneOf[int64](r, 32, 100_000)),
+			PassTime: time.Second * time.Duration(60+r.Int64N(86400-60)), NoWaitingRoom: r.IntN(3) == 0,
+		}
+		c := cfg.Challenge
+		if c.Mode == middleware.WhenBusy {
+			c.BusyPerSecond = 1
+		}
+		if c.Mode == middleware.EveryRequest && r.IntN(3) == 0 {
+			c.NonceOnly, c.Work = true, 0
+		}
+		if !c.NoWaitingRoom && !cfg.InsecureNoMemory && r.IntN(3) == 0 {
+			c.WaitingRoom = 1 + r.Int64N(100)
+		}
+	}
+	if cfg.InsecureNoMemory || r.IntN(8) > 0 || cfg.Challenge != nil && cfg.Challenge.Mode != middleware.EveryRequest {
+		return cfg
+	}
+	cfg.TokenTransport = middleware.MemoryOnly
+	return cfg
+}
+
+// quotaOf is what a limit is to the truth, which counts microseconds.
+func quotaOf(l middleware.Limit) truth.Quota {
+	q := truth.Quota{Quota: l.Quota, Window: l.Window.Microseconds()}
+	switch {
+	case l.Algorithm == storeless.LeakyBucket:
+		q.Burst = 1
+	case l.Algorithm == storeless.TokenBucket:
+		q.Burst = l.Quota
+		if l.Burst > 0 {
+			q.Burst = l.Burst
+		}
+	}
+	return q
+}
+
+// An expectation is what the truth says of one configuration.
+type expectation struct {
+	cfg            middleware.Config
+	life           time.Duration // of a pass
+	least          int64         // of a pass
+	most, passMost int64         // the largest cost of a request, and of one that a pass pays
+	rough          bool          // a pass has a bucket, chosen so that no more than its part of the quota leaks in its life
+}
+
+func expectationOf(cfg middleware.Config) expectation {
+	e := expectation{cfg: cfg, life: time.Hour, least: 1, most: math.MaxInt64, passMost: math.MaxInt64}
+	if cfg.Challenge == nil {
+		return e
+	}
+	for _, l := range cfg.Limits {
+		if q := quotaOf(l); l.Window <= cfg.Challenge.PassTime && !l.Shadow {
+			e.life, e.least = max(e.life, 2*l.Window), max(e.least, q.Quota)
+		}
+	}
+	for _, l := range cfg.Limits {
+		if q := quotaOf(l); !l.Shadow {
+			e.most, e.passMost = min(e.most, capacity(q)), min(e.passMost, capacity(e.pass(l)))
+			if q.Burst > 0 && l.Window > cfg.Challenge.PassTime {
+				e.rough, e.passMost = true, 0
+			}
+		}
+	}
+	return e
+}
+
+func capacity(q truth.Quota) int64 {
+	if q.Burst > 0 {
+		return q.Burst
+	}
+	return q.Quota
+}
+
+// pass is what a bought tally has. Of a bucket that is longer than PassTime it has no more than a window would.
+func (e *expectation) pass(l middleware.Limit) truth.Quota {
+	if l.Window <= e.cfg.Challenge.PassTime {
+		return quotaOf(l)
+	}
+	return quotaOf(l).Pass(e.cfg.Challenge.PassTime.Microseconds(), e.least)
+}
+
+// part is one of n parts, at least 1 of whatever there is.
+func part(q truth.Quota, n int64) truth.Quota {
+	q.Quota = max(1, q.Quota/n)
+	if q.Burst > 0 {
+		q.Burst = max(1, q.Burst/n)
+	}
+	return q
+}
+
+// fleet is what N instances admit of a tally; nil is not limited.
+func (e *expectation) fleet(each *big.Int) *big.Int {
+	if e.cfg.InsecureNoMemory {
+		return nil
+	}
+	return new(big.Int).Mul(each, big.NewInt(e.cfg.Instances))
+}
+
+func plus(a, b *big.Int) *big.Int {
+	if a == nil || b == nil {
+		return nil
+	}
+	return new(big.Int).Add(a, b)
+}
+
+// of says what a client gets of a limit; nil is not limited.
+func (e *expectation) of(client string, l middleware.Limit) *big.Int {
+	const longest = 366 * 24 * 3600 * 1_000_000
+	c, q := e.cfg.Challenge, quotaOf(l)
+	factor := e.cfg.Net48Factor
+	if factor == 0 {
+		factor = 64
+	}
+	one := q.In(q.Window)
+	if x := e.cfg.Exact; x != nil {
+		switch client {
+		case "whatever it sends":
+			return one
+		case "the same, and the counter does not answer":
+			if x.Outage != middleware.FailOpen && x.Contended != middleware.FailOpen {
+				return one
+			}
+			return plus(one, e.fleet(part(q, e.cfg.Instances).In(q.Window)))
+		case "holds a whole IPv6 /48, each /64 a client":
+			return new(big.Int).Lsh(one, 16)
+		}
+	}
+	free, net48 := e.fleet(one), e.fleet(q.Times(factor, longest).In(q.Window))
+	shared, shared48 := free, net48
+	first := c != nil && (c.Mode == middleware.EveryRequest && !c.NonceOnly || c.Mode == middleware.Newcomers && e.passMost >= e.most)
+	if first {
+		free, net48 = new(big.Int), new(big.Int)
+	}
+	var seconds int64
+	switch client {
+	case "echoes its newest token":
+		if c != nil && c.Mode == middleware.Newcomers {
+			pass := e.pass(l)
+			return pass.In(min(pass.Window, e.life.Microseconds()))
+		}
+		return one
+	case "drops its tokens, or sends requests at once":
+		return free
+	case "the same, and waits in the waiting room":
+		share := int64(5)
+		if c.WaitingRoom > 0 {
+			share = c.WaitingRoom
+		}
+		return plus(free, e.fleet(part(q, share).In(q.Window)))
+	case "holds a whole IPv6 /48":
+		return net48
+	}
+	crowds := int64(1)
+	if _, err := fmt.Sscanf(client, "holds a whole IPv6 /48, and works for %d s", &seconds); err == nil {
+		crowds, free, shared = 8, net48, shared48
+	} else if _, err := fmt.Sscanf(client, "works for %d s of a core", &seconds); err != nil {
+		return big.NewInt(-1)
+	}
+	work := seconds * 74_700_000
+	if c.Mode == middleware.EveryRequest {
+		proofs := big.NewInt(work / c.Work)
+		if shown := e.fleet(proofs); shown != nil && shown.Cmp(shared) < 0 {
+			return shown
+		} else if shown == nil && proofs.Sign() == 0 {
+			return proofs
+		}
+		return shared
+	}
+	tariff := truth.Tariff{Work: c.Work, Crowd: c.Crowd, Leak: c.SalesPerHour}
+	tallies := big.NewInt(tariff.Sold(e.cfg.Instances, crowds, int64((l.Window+e.life)/time.Second), work))
+	pass := e.pass(l)
+	each := e.fleet(pass.In(min(pass.Window, e.life.Microseconds())))
+	if each == nil && tallies.Sign() > 0 {
+		return nil
+	}
+	if each == nil {
+		each = new(big.Int)
+	}
+	return plus(free, tallies.Mul(tallies, each))
+}
+
+// What Bounds says of ten thousand configurations is what the formulas of docs/bounds.md say in arbitrary integers.
+func TestBoundsAreTheFormulas(t *testing.T) {
+	n := 1000
+	if kit.Whole() {
+		n = 10_000
+	}
+	clients := map[string]int{}
+	for seed := range uint64(n) {
+		cfg := configured(handlers.Random(seed))
+		bounds, err := middleware.BoundsOf(cfg)
+		require.NoError(t, err, "seed %d", seed)
+		require.NotEmpty(t, bounds.Rows)
+		e := expectationOf(cfg)
+		for _, row := range bounds.Rows {
+			want := e.of(row.Client, row.Limit)
+			got := big.NewInt(row.Admitted)
+			if want == nil || !want.IsInt64() {
+				want = big.NewInt(math.MaxInt64)
+			}
+			if e.rough {
+				require.LessOrEqual(t, got.Cmp(want), 0, "seed %d: %s: %d of %v, of %d", seed, row.Client, got, row.Limit, want)
+				continue
+			}
+			require.Equal(t, want.String(), got.String(), "seed %d: %s, of %v\n%+v\n%+v", seed, row.Client, row.Limit, cfg, cfg.Challenge)
+			clients[row.Client]++
+		}
+	}
+	require.Len(t, clients, 11)
+}
