@@ -96,7 +96,7 @@ func TestAddressInUse(t *testing.T) {
 func TestCommandLine(t *testing.T) {
 	o, err := parse(nil, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, options{addr: "127.0.0.1:8080", instances: 3, work: 1 << 18, crowd: 64}, o)
+	require.Equal(t, options{addr: "127.0.0.1:8080", instances: 3, work: 1 << 22, crowd: 64}, o)
 
 	o, err = parse([]string{"-addr", "[::1]:0", "-instances=2", "-secret-file", "s", "-work=4096", "-crowd=2"}, io.Discard)
 	require.NoError(t, err)
