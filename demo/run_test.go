@@ -77,7 +77,7 @@ func TestBoundsArePrinted(t *testing.T) {
 	require.NoError(t, err)
 	o.stdout, o.log, o.now = &out, slog.New(slog.DiscardHandler), time.Now
 	require.NoError(t, run(t.Context(), o))
-	for _, policy := range []string{"api", "contact", "feedback", "newsletter", "showroom", "signup"} {
+	for _, policy := range []string{"api", "contact", "feedback", "newsletter", "signup"} {
 		require.Contains(t, out.String(), policy+", N = 10 ")
 	}
 	require.NotContains(t, out.String(), "Listening")
