@@ -77,7 +77,7 @@ func TestBoundsArePrinted(t *testing.T) {
 	require.NoError(t, err)
 	o.stdout, o.log, o.now = &out, slog.New(slog.DiscardHandler), time.Now
 	require.NoError(t, run(t.Context(), o))
-	for _, policy := range []string{"api", "contact", "feedback", "newsletter", "showroom", "signup"} {
+	for _, policy := range []string{"api", "contact", "feedback", "newsletter", "signup"} {
 		require.Contains(t, out.String(), policy+", N = 10 ")
 	}
 	require.NotContains(t, out.String(), "Listening")
@@ -96,7 +96,7 @@ func TestAddressInUse(t *testing.T) {
 func TestCommandLine(t *testing.T) {
 	o, err := parse(nil, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, options{addr: "127.0.0.1:8080", instances: 3, work: 1 << 18, crowd: 64}, o)
+	require.Equal(t, options{addr: "127.0.0.1:8080", instances: 3, work: 1 << 22, crowd: 64}, o)
 
 	o, err = parse([]string{"-addr", "[::1]:0", "-instances=2", "-secret-file", "s", "-work=4096", "-crowd=2"}, io.Discard)
 	require.NoError(t, err)

@@ -72,7 +72,8 @@ type Config struct {
 	ByOutcome *ByOutcome
 
 	// Instances is about how many instances serve the policy at once: [Middleware.Bounds] counts with it, and each has
-	// one part of the quota in an outage of Exact under [FailOpen]. It divides nothing else. Default: 1. Permitted: 1 to 1048576.
+	// one part of the quota in an outage of Exact under [FailOpen]. It divides nothing else. With Peers it is
+	// at least the length of their list. Default: 1. Permitted: 1 to 1048576.
 	Instances int64
 
 	// MaxClients is for how many active clients the memory is made: 102 bytes for each and each limit

@@ -459,6 +459,18 @@ func TestPeersOverTCP(t *testing.T) {
 	require.LessOrEqual(t, passed.Load(), int64(most))
 }
 
+// The processes of the list are counted, where Instances does not say more: else the table would promise too little.
+func TestPeersAreInTheBounds(t *testing.T) {
+	cfg := anHour(100)
+	cfg.Peers = groups(t, 3, slog.New(slog.DiscardHandler))[0]
+	for instances, want := range map[int64]int64{0: 3, 1: 3, 5: 5} {
+		cfg.Instances = instances
+		b := newLimiter(t, cfg).Bounds()
+		require.Equal(t, want, b.Instances)
+		require.Equal(t, 100+2*(want-1), b.Rows[1].Admitted, b.Rows[1].Client)
+	}
+}
+
 // A group is for good, and for memories that count alone.
 func TestPeersMistakes(t *testing.T) {
 	g := groups(t, 1, slog.New(slog.DiscardHandler))[0]
@@ -472,5 +484,8 @@ func TestPeersMistakes(t *testing.T) {
 	cfg.InsecureNoMemory, cfg.Exact = false, counting(newLedger(new(clock)))
 	_, err = middleware.New(cfg)
 	require.ErrorContains(t, err, "Peers: cannot go with Exact")
+	cfg.Exact, cfg.Peers = nil, new(peers.Group)
+	_, err = middleware.New(cfg)
+	require.ErrorContains(t, err, "Peers: must be made by peers.Open")
 	require.NoError(t, g.Close(context.Background()))
 }

@@ -21,6 +21,9 @@ func withDefaults(cfg Config) Config {
 	if cfg.Instances == 0 {
 		cfg.Instances = 1
 	}
+	if cfg.Instances > 0 && cfg.Peers != nil && cfg.Peers.Records() != nil {
+		cfg.Instances = max(cfg.Instances, int64(len(cfg.Peers.Stats().List)))
+	}
 	if cfg.Net56Factor == 0 {
 		cfg.Net56Factor = 8
 	}
@@ -67,6 +70,7 @@ func validate(cfg *Config) error {
 			"EmbeddedCookie", "cannot go with InsecureCookie: browsers store a Partitioned cookie only if it is Secure"},
 		{cfg.Exact != nil && cfg.Challenge != nil,
 			"Challenge", "cannot go with Exact: a tally that is bought would be a quota beside the counter's"},
+		{cfg.Peers != nil && cfg.Peers.Records() == nil, "Peers", "must be made by peers.Open"},
 		{cfg.Peers != nil && cfg.Exact != nil, "Peers", "cannot go with Exact: its counter counts for all processes already"},
 		{cfg.Peers != nil && cfg.InsecureNoMemory, "Peers", "cannot go with InsecureNoMemory: peers tell what memories count"},
 		{cfg.LimitsFor != nil && cfg.Identity == nil, "LimitsFor", "needs an Identity: addresses have no limits of their own"},

@@ -25,12 +25,12 @@ var (
 	unlistedAlarm  = alarm{slog.LevelWarn, "peers-not-listed", "the list of peers has not had this process for a minute: others may not find it", "compare the addresses of this machine, or Self, with the list"}
 	lateAlarm      = alarm{slog.LevelWarn, "peers-late", "a peer does not answer: until it does, a client may get the limit from it again", "see whether it has stopped, is overloaded, or is cut off"}
 	goneAlarm      = alarm{slog.LevelError, "peers-gone", "a peer has not answered for 10 s: what it admits is not known here", "start it again, or take it off the list; if it runs, mend the network, its Secrets or its port"}
-	backAlarm      = alarm{slog.LevelInfo, "peers-back", "a peer answers again", "do nothing"}
+	backAlarm      = alarm{slog.LevelInfo, "peers-back", "a peer answers", "do nothing"}
 	aloneAlarm     = alarm{slog.LevelWarn, "peers-alone", "no peer has answered in a second: this process starts without their records", "if it is the only one, do nothing; if not, see that its port can be reached, and its Secrets are theirs"}
 	strangerAlarm  = alarm{slog.LevelWarn, "peers-stranger", "a connection comes from no peer: its hello is not signed by any of our Secrets", "if it is a process of yours, give it the same Secrets; if not, close the port to it"}
 	secretsAlarm   = alarm{slog.LevelWarn, "peers-secrets-differ", "a peer has other Secrets, or has them in another order: neither counts what the other admits", "have the same Secrets in one order everywhere; while they are rotated, do nothing"}
 	versionAlarm   = alarm{slog.LevelWarn, "peers-version", "a peer speaks another version: neither hears the other", "deploy one version everywhere"}
-	clockAlarm     = alarm{slog.LevelWarn, "peers-clock", "the clock of a peer is ahead, or that of this process is behind", "have all processes keep their clocks by NTP"}
+	clockAlarm     = alarm{slog.LevelWarn, "peers-clock", "the clock of a peer is ahead, or that of this process is behind: a window that one of them has not begun is counted apart", "have all processes keep their clocks by NTP"}
 	malformedAlarm = alarm{slog.LevelError, "peers-malformed", "a peer sends what this process cannot read", "deploy one version everywhere; if that is so, look at that process"}
 	fullAlarm      = alarm{slog.LevelWarn, "peers-full", "the table of what peers have told is full: a client whose record is evicted may get the limit from each process", "see that no client makes up identities"}
 	deafAlarm      = alarm{slog.LevelError, "peers-deaf", "this process cannot be reached by its peers any more", "start it again; if its port is taken, free that"}

@@ -74,7 +74,7 @@ const (
 // withDefaults returns c with what it leaves zero filled in, and all problems of it.
 func (c Config) withDefaults() (_ Config, errs []error) {
 	problem := func(field, format string, args ...any) {
-		errs = append(errs, &storeless.ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)})
+		errs = append(errs, fmt.Errorf("peers: %w", &storeless.ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)}))
 	}
 	ways := 0
 	var named []string // addresses that have the port of all, if they have one
@@ -99,15 +99,17 @@ func (c Config) withDefaults() (_ Config, errs []error) {
 		ways++
 	}
 	if ways != 1 {
-		problem("Members", "one of Members, DNS and Find must name the processes, not %d", ways)
+		problem("Members", "set one of Members, DNS and Find, not %d", ways)
 	}
 	switch port := portOf(named); {
 	case c.Self == "" && c.Listener == nil && port == "" && errs == nil:
-		problem("Self", "must be host:port of this process: the list does not have one port for all")
+		problem("Self", "must be host:port of this process in the list, which does not have one port for all")
 	case c.Self == "" && port != "":
 		c.Self = ":" + port
 	case c.Self != "" && check(c.Self) != nil:
 		problem("Self", "%v", check(c.Self))
+	case c.Self != "" && c.Members != nil && !slices.Contains(c.Members, c.Self):
+		problem("Self", "must be one of Members, not %s: others connect to what they list", c.Self)
 	case c.Self != "" && c.DNS != "" && port != "" && portOf([]string{c.Self}) != port:
 		problem("Self", "must have port %s of DNS, where others connect", port)
 	}
@@ -117,7 +119,7 @@ func (c Config) withDefaults() (_ Config, errs []error) {
 	}
 	for i, secret := range c.Secrets {
 		if len(secret) < minSecret {
-			problem(fmt.Sprintf("Secrets[%d]", i), "must be at least %d random bytes, not %d", minSecret, len(secret))
+			problem(fmt.Sprintf("Secrets[%d]", i), "must be at least %d random bytes, not %d: `openssl rand -base64 32` makes one", minSecret, len(secret))
 		}
 	}
 	if c.TLS != nil && len(c.TLS.Certificates) == 0 && c.TLS.GetCertificate == nil && c.TLS.GetConfigForClient == nil {

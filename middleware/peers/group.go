@@ -73,6 +73,7 @@ type Group struct {
 	counted   time.Time // when it was last looked for evicted records
 	evicted   uint64    // as there were then
 	leaving   bool
+	alone     bool                // the log says so, and no peer has answered since
 	unknown   [strangers]net.Conn // connections that have not shown a secret
 	next      int                 // where the next has its place
 	strangers uint64
@@ -219,6 +220,10 @@ func (g *Group) meet(w *wire) *peer {
 		p = &peer{name: name, address: w.theirs.address}
 		g.peers[name] = p
 		g.begin(p)
+		if g.alone {
+			g.alone = false
+			g.ring(backAlarm, p.address)
+		}
 	} else if p.asked {
 		g.records.Lost(name)
 	}
@@ -369,7 +374,7 @@ func (g *Group) told(p *peer, batch []byte) error {
 		return err
 	}
 	if ahead != 0 {
-		g.ring(clockAlarm, p.address, "ahead", ahead)
+		g.ring(clockAlarm, p.address, "ahead", ahead.Round(100*time.Millisecond))
 	}
 	p.wire.send(answerFrame, nil, answer)
 	return nil

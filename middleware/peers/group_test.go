@@ -124,6 +124,7 @@ func TestAloneAfterASecond(t *testing.T) {
 			w.cut(nil)
 			second := w.start(list[1], members(list...))
 			until(t, func() bool { return len(m.Stats().Heard) == 1 })
+			require.Contains(t, m.log.String(), "code=peers-back member=10.0.0.2:9000 ")
 			closeAll(m, second)
 		})
 	}

@@ -153,6 +153,7 @@ func (g *Group) started(waited time.Duration, source **peer) bool {
 	case from != nil && from.wire != nil && time.Since(from.heard) < aloneAfter && waited < recordsWithin:
 		return false
 	case waited >= aloneAfter:
+		g.alone = true
 		g.ring(aloneAlarm, "")
 	case waiting > 0 && waited < greetFirst:
 		return false

@@ -307,7 +307,10 @@ func TestMembersThatDiffer(t *testing.T) {
 		a := w.start(list[0], members(list[:3]...))
 		ahead := w.start(list[1], members(list[:3]...), func(c *Config) { c.Now = func() time.Time { return time.Now().Add(7 * time.Second) } })
 		other := w.start(list[2], members(list...))
-		rotated := w.start(list[3], members(list[:3]...), func(c *Config) { c.Secrets = [][]byte{secretOf(8), secrets[0]} })
+		rotated := w.start(list[3], func(c *Config) {
+			c.Find = func(context.Context) ([]string, error) { return list[:3], nil }
+			c.Secrets = [][]byte{secretOf(8), secrets[0]}
+		})
 		require.Len(t, a.Stats().Heard, 2)
 		require.NotContains(t, rotated.Stats().Heard, list[0], "it does not know the secret")
 		time.Sleep(2 * time.Second)

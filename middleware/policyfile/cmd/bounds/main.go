@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/tallystick/tallystick/middleware/policyfile"
 )
@@ -24,7 +25,7 @@ func main() {
 }
 
 func run(args []string, stdout io.Writer) error {
-	if len(args) != 1 {
+	if len(args) != 1 || strings.HasPrefix(args[0], "-") {
 		return fmt.Errorf("usage: bounds policies.json")
 	}
 	text, err := os.ReadFile(args[0])

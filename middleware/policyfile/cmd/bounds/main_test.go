@@ -41,5 +41,6 @@ holds a whole IPv6 /48                                    960
 	require.ErrorContains(t, err, "policies.x.limits")
 	require.Empty(t, out)
 	require.ErrorContains(t, run(nil, os.Stdout), "usage")
+	require.ErrorContains(t, run([]string{"-h"}, os.Stdout), "usage")
 	require.ErrorContains(t, run([]string{name + ".gone"}, os.Stdout), ".gone")
 }
