@@ -101,11 +101,11 @@ func (r *Records) Wait(l Limit, room int64) (freed <-chan struct{}, ok bool) {
 	w := r.waiting[l.Key]
 	if w == nil {
 		w = &waiting{freed: make(chan struct{})}
-		r.waiting[l.Key] = w
 	}
 	if w.requests >= room {
 		return nil, false
 	}
+	r.waiting[l.Key] = w
 	w.requests++
 	if at := r.find(l.Key); at >= 0 && r.all[at].own != r.all[at].lastTold() {
 		r.tell(at, true)

@@ -155,6 +155,7 @@ func (r *Records) claim(now int64, key uint64, seconds, number uint32) int {
 	}
 	r.unlink(least)
 	r.clear(least)
+	r.release(r.keys[least])
 	r.keys[least], r.all[least] = key, record{seconds: seconds, number: number, dirty: r.all[least].dirty}
 	return least
 }
@@ -183,6 +184,7 @@ func (r *Records) roll(at int, number uint32) {
 	}
 	r.unlink(at)
 	r.clear(at)
+	r.release(r.keys[at]) // nothing of the new window is unacknowledged
 	*rec = next
 }
 

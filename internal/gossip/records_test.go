@@ -275,6 +275,29 @@ func TestWait(t *testing.T) {
 	a.Left(minute(1), again) // of what has ended: nothing
 }
 
+// A window that begins frees what waits for an acknowledgement in the one before.
+func TestANewWindowFrees(t *testing.T) {
+	a, _ := two()
+	a.Add(noon, minute(1), 2, 2)
+	freed, ok := a.Wait(minute(1), 2)
+	require.True(t, ok)
+	next := minute(1)
+	next.Number++
+	require.Zero(t, a.Look(next, 100).Unacked)
+	requireClosed(t, freed)
+
+	for key := range uint64(16) { // all of a set
+		a.Add(noon, minute(10+key), 3, 100)
+	}
+	freed, ok = a.Wait(minute(10), 2)
+	require.True(t, ok)
+	for key := range uint64(64) {
+		a.Add(noon, minute(100+key), 4, 100)
+	}
+	require.Zero(t, look(a, minute(10)).Unacked, "it was evicted")
+	requireClosed(t, freed)
+}
+
 // In a full set the smallest makes room.
 func TestFullRecords(t *testing.T) {
 	r := gossip.New(gossip.Config{Name: 1, Records: 16})
@@ -317,6 +340,7 @@ func TestManyProcesses(t *testing.T) {
 	o.Add(noon, minute(1), 11, 2)
 	carry(t, noon, o, r, 2, 1)
 	require.EqualValues(t, 641, look(r, minute(1)).Sum, "one that has joined keeps its place")
+
 }
 
 // Many records go in several batches and chunks.
