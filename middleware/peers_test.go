@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -338,6 +339,39 @@ func TestPeersCountBoughtTallies(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, got, 5)
 		require.LessOrEqual(t, got, 5+2)
+	})
+}
+
+// A request that waits for its bought tally is not charged to what all of its address share, nor to the waiting room.
+func TestPeersWaitForABoughtTally(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		f := newPeering(t, 2, challenging(new(clock), middleware.WhenExhausted))
+		token := bought(t, f.sites[0])
+		f.settles()
+		var wait sync.WaitGroup
+		for range 3 {
+			wait.Go(func() { require.Equal(t, http.StatusOK, send(f.sites[0], showing(token)).StatusCode) })
+		}
+		wait.Wait()
+		f.settles()
+		require.EqualValues(t, 4, leftThen(t, f.sites[0]), "only this request is charged to the shared tally")
+	})
+}
+
+// However many proofs a request shows, it waits no longer than one.
+func TestPeersAskForOneWait(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		f := newPeering(t, 2, challenging(new(clock), middleware.Newcomers))
+		var proofs []string
+		for range 4 {
+			proofs = append(proofs, solved(t, fetched(f.sites[0])))
+		}
+		f.deaf.Store(true)
+		require.Equal(t, http.StatusOK, redeemed(f.sites[0], proofs[0]).StatusCode)
+		began := time.Now()
+		resp := send(f.sites[0], with(middleware.ProofHeader, strings.Join(proofs[1:], ", ")))
+		require.NotEqual(t, http.StatusOK, resp.StatusCode)
+		require.Equal(t, peersWaitForTests, time.Since(began))
 	})
 }
 
