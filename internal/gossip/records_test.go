@@ -334,13 +334,21 @@ func TestManyProcesses(t *testing.T) {
 		carry(t, noon, o, r, name, 1)
 	}
 	require.EqualValues(t, 640, look(r, minute(1)).Sum)
-	require.EqualValues(t, 4, r.Stats().Forgotten)
+	require.EqualValues(t, 4, r.Stats().Evicted, "what four have counted is forgotten")
 	o := gossip.New(gossip.Config{Name: 2, Records: 16})
 	o.Joined(noon, 1)
 	o.Add(noon, minute(1), 11, 2)
 	carry(t, noon, o, r, 2, 1)
 	require.EqualValues(t, 641, look(r, minute(1)).Sum, "one that has joined keeps its place")
-
+	joined := 1
+	for name := uint64(100); joined < gossip.MostProcesses-1; name++ {
+		r.Joined(noon, name)
+		joined++
+	}
+	chunk, _ := o.Chunk(noon, 0)
+	r.Gone(noon, 2)
+	r.Joined(noon, 99)
+	require.NoError(t, r.TakeOver(noon, chunk), "there is a place for one that has not joined")
 }
 
 // Many records go in several batches and chunks.
