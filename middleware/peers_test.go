@@ -508,3 +508,34 @@ func TestPeersMistakes(t *testing.T) {
 	require.ErrorContains(t, err, "Peers: cannot go with Exact")
 	require.NoError(t, g.Close(context.Background()))
 }
+
+// One process alone waits for nothing, whatever is under way.
+func TestPeersAloneWaitForNothing(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		f := newPeering(t, 1, login(new(clock)))
+		f.sites[0].Spy.Serve = func(w http.ResponseWriter, _ *http.Request) { time.Sleep(time.Second) }
+		began := time.Now()
+		var wait sync.WaitGroup
+		for range 4 {
+			wait.Go(func() { require.Equal(t, http.StatusOK, send(f.sites[0]).StatusCode) })
+		}
+		wait.Wait()
+		require.Equal(t, time.Second, time.Since(began))
+	})
+}
+
+// A sale in shadow waits for nothing either.
+func TestPeersSellInShadow(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		cfg := challenging(new(clock), middleware.Newcomers)
+		cfg.Shadow = true
+		f := newPeering(t, 2, cfg)
+		proofs := []string{solved(t, fetched(f.sites[0])), solved(t, fetched(f.sites[0]))}
+		f.deaf.Store(true)
+		began := time.Now()
+		for _, proof := range proofs {
+			require.Equal(t, http.StatusOK, send(f.sites[0], with(middleware.ProofHeader, proof)).StatusCode)
+		}
+		require.Zero(t, time.Since(began))
+	})
+}

@@ -2,7 +2,10 @@
 
 package gossip
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // What is decided of a tally asks its records, and changes them. The caller sees that decisions of one tally come one
 // after the other.
@@ -44,6 +47,9 @@ func (r *Records) Look(l Limit, quota int64) Heard {
 }
 
 func (r *Records) slack(l Limit, quota int64) int64 {
+	if r.ready && r.live == 0 {
+		return math.MaxInt64 // nobody is waited for
+	}
 	return Slack(quota, int64(len(r.peers)+1), l.Seconds == 0)
 }
 

@@ -67,6 +67,9 @@ type Buyer struct {
 	// buyer's counts. What its newcomers buy when it has its part of the cells for sales
 	// is written down together: see [Prices.Redeem].
 	Provider uint64
+
+	// Hasty has a sale not wait for peers, as in [limiter.Candidate].
+	Hasty bool
 }
 
 // MaxBuyers is how many buyers a sale may have: an identity, its /56 and its /48.
@@ -281,7 +284,7 @@ func (t table) quote(now int64, p *Prices, m *limiter.Memory, buyers []Buyer) (s
 		known.own[i] = live(now, c)
 		*l = p.read(now, c, crowd)
 		sold, last, waits := m.SoldElsewhere(now, b.Key)
-		if waits.Key != 0 {
+		if waits.Key != 0 && !b.Hasty {
 			s.Waits = waits
 		}
 		if sold > 0 && !known.full {
