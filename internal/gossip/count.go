@@ -72,8 +72,8 @@ func (r *Records) Add(now time.Time, l Limit, cost, slack int64) {
 		return // another's clock has begun the next window
 	}
 	rec.own.plus = uint32(min(int64(rec.own.plus)+cost, most))
-	if r.live == 0 && r.ready {
-		rec.base = rec.own // nobody is waited for
+	if len(r.peers) == 0 && r.ready {
+		rec.base = rec.own // a process that joins takes it over
 	}
 	unsent := int64(rec.own.plus - rec.lastTold().plus)
 	if 2*unsent >= slack && unsent >= min(slack, 2) || r.live == 0 || r.leaving {

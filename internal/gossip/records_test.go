@@ -410,3 +410,45 @@ func FuzzHear(f *testing.F) {
 		require.LessOrEqual(t, h.Sum, uint32(1<<31-1))
 	})
 }
+
+// What is admitted while the only peer is late is told to it.
+func TestALatePeerIsToldAll(t *testing.T) {
+	a, b := two()
+	a.Add(noon, minute(1), 2, 2)
+	_ = a.Batch(noon, 2)
+	require.Len(t, a.Expire(at(time.Second)), 1)
+	a.Add(at(time.Second), minute(2), 5, 2)
+	a.Lost(2)
+	for now := at(time.Second); !a.Drained(); now = now.Add(50 * ms) {
+		carry(t, now, a, b, 1, 2)
+	}
+	require.EqualValues(t, 2, look(b, minute(1)).Sum)
+	require.EqualValues(t, 5, look(b, minute(2)).Sum)
+}
+
+// The only peer is back soon, however much is admitted all the time.
+func TestALatePeerIsBackUnderLoad(t *testing.T) {
+	a, b := two()
+	a.Add(noon, minute(1), 2, 2)
+	_ = a.Batch(noon, 2)
+	require.Len(t, a.Expire(at(time.Second)), 1)
+	a.Lost(2)
+	for now := at(time.Second); now.Before(at(3 * time.Second)); now = now.Add(ms) {
+		batch := a.Batch(now, 2)
+		a.Add(now, minute(1+uint64(now.UnixMilli()%15)), 1, 100)
+		if batch != nil {
+			_, _, err := b.Hear(now, 1, batch)
+			require.NoError(t, err)
+			back, err := a.Answered(now, 2, nil)
+			require.NoError(t, err)
+			if back {
+				for key := uint64(1); key <= 15; key++ {
+					h := look(a, minute(key))
+					require.LessOrEqual(t, h.Sum-look(b, minute(key)).Sum, h.Unacked, "what it has not heard is not acknowledged")
+				}
+				return
+			}
+		}
+	}
+	require.Fail(t, "it is late for ever")
+}
