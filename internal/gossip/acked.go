@@ -69,11 +69,3 @@ func (r *Records) free() {
 		r.release(key)
 	}
 }
-
-// release wakes the requests that wait for one limit.
-func (r *Records) release(key uint64) {
-	if w := r.waiting[key]; w != nil {
-		close(w.freed)
-		delete(r.waiting, key)
-	}
-}

@@ -268,6 +268,14 @@ type waiting struct {
 	freed    chan struct{}
 }
 
+// release wakes the requests that wait for one limit.
+func (r *Records) release(key uint64) {
+	if w := r.waiting[key]; w != nil {
+		close(w.freed)
+		delete(r.waiting, key)
+	}
+}
+
 // link puts a record at the head of the list of what was told.
 func (r *Records) link(at int) {
 	rec, place := &r.all[at], uint32(at)+1

@@ -212,7 +212,7 @@ func (g *Group) meet(w *wire) *peer {
 	p := g.peers[name]
 	many := p == nil && len(g.peers) >= maxMembers-1
 	if many {
-		g.ring(manyAlarm, w.theirs.address, "most", maxMembers)
+		g.ring(manyAlarm, w.theirs.address)
 	}
 	lives := p != nil && p.wire != nil && now.Sub(p.heard) < 2*statusEvery
 	if name == g.ours.name || g.leaving || many || lives && p.wire.dialed != w.dialed && w.dialed != (g.ours.name < name) {
