@@ -136,7 +136,7 @@ func (q *question) chargeBought(cost int64) (c charged, ok bool) {
 	c = charged{own: &o.own, opened: q.shown.proof.opened, shown: o.tally, tally: tally, verdict: v}
 	left := restOf(q.at, &o.own)
 	capWaits(&c.verdict, left)
-	if v.Admitted || q.shown.proof.opened || workFirst {
+	if v.Admitted || q.shown.proof.opened || workFirst || q.waits() {
 		return c, true
 	}
 	// What is used up for good is no nearer way than the shared tally.

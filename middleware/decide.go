@@ -157,7 +157,7 @@ func (q *question) decideWithWork() {
 	)
 	again, busy := true, false
 	for again {
-		if c, asked = q.chargeByMode(d.Cost); q.room != nil && !(asked && c.verdict.Admitted) {
+		if c, asked = q.chargeByMode(d.Cost); q.room != nil && !(asked && c.verdict.Admitted) && !q.waits() {
 			pass = q.readRoomPass(d.Cost)
 			room, open = q.chargeRoom(&pass, d.Cost)
 		}

@@ -9,7 +9,8 @@ import (
 	"github.com/tallystick/tallystick/internal/limiter"
 )
 
-// peersWait is how long a request waits at most until peers have heard of what was admitted before it.
+// peersWait is how long a request waits at most, for all that it shows together, until peers have heard of what was
+// admitted before it.
 const peersWait = 250 * time.Millisecond
 
 // outcomePause is when a request is decided anew that may wait for the outcome of another.
@@ -21,9 +22,12 @@ func (q *question) noteWait(v *limiter.Verdict, l gossip.Limit) {
 	case v.Admitted:
 		q.hears.limit = gossip.Limit{}
 	case l.Key != 0:
-		q.hears.limit, q.hears.least = l, v.Least(q.who.tier.policy.Len())
+		q.hears.limit, q.hears.least = l, max(1, v.Least(q.who.tier.policy.Len())) // v may be of a tally that is full
 	}
 }
+
+// waits reports whether the last charge has to wait for peers. No other tally is charged in its place.
+func (q *question) waits() bool { return q.hears.limit.Key != 0 }
 
 // repeats reports whether a request is to be charged anew. If not, busy says whether it has waited in vain.
 func (q *question) repeats() (again, busy bool) {
@@ -37,7 +41,10 @@ func (q *question) repeats() (again, busy bool) {
 		q.endHearing(false)
 		return false, false
 	case h.timer == nil:
-		h.timer = time.NewTimer(peersWait)
+		if h.until.IsZero() {
+			h.until = time.Now().Add(peersWait)
+		}
+		h.timer = time.NewTimer(time.Until(h.until))
 	}
 	if h.freed == nil {
 		var ok bool

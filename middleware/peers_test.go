@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -341,6 +342,39 @@ func TestPeersCountBoughtTallies(t *testing.T) {
 	})
 }
 
+// A request that waits for its bought tally is not charged to what all of its address share, nor to the waiting room.
+func TestPeersWaitForABoughtTally(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		f := newPeering(t, 2, challenging(new(clock), middleware.WhenExhausted))
+		token := bought(t, f.sites[0])
+		f.settles()
+		var wait sync.WaitGroup
+		for range 3 {
+			wait.Go(func() { require.Equal(t, http.StatusOK, send(f.sites[0], showing(token)).StatusCode) })
+		}
+		wait.Wait()
+		f.settles()
+		require.EqualValues(t, 4, leftThen(t, f.sites[0]), "only this request is charged to the shared tally")
+	})
+}
+
+// However many proofs a request shows, it waits no longer than one.
+func TestPeersAskForOneWait(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		f := newPeering(t, 2, challenging(new(clock), middleware.Newcomers))
+		var proofs []string
+		for range 4 {
+			proofs = append(proofs, solved(t, fetched(f.sites[0])))
+		}
+		f.deaf.Store(true)
+		require.Equal(t, http.StatusOK, redeemed(f.sites[0], proofs[0]).StatusCode)
+		began := time.Now()
+		resp := send(f.sites[0], with(middleware.ProofHeader, strings.Join(proofs[1:], ", ")))
+		require.NotEqual(t, http.StatusOK, resp.StatusCode)
+		require.Equal(t, peersWaitForTests, time.Since(began))
+	})
+}
+
 // Outside of HTTP a request waits as well.
 func TestPeersOutsideOfHTTP(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
@@ -488,4 +522,35 @@ func TestPeersMistakes(t *testing.T) {
 	_, err = middleware.New(cfg)
 	require.ErrorContains(t, err, "Peers: must be made by peers.Open")
 	require.NoError(t, g.Close(context.Background()))
+}
+
+// One process alone waits for nothing, whatever is under way.
+func TestPeersAloneWaitForNothing(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		f := newPeering(t, 1, login(new(clock)))
+		f.sites[0].Spy.Serve = func(w http.ResponseWriter, _ *http.Request) { time.Sleep(time.Second) }
+		began := time.Now()
+		var wait sync.WaitGroup
+		for range 4 {
+			wait.Go(func() { require.Equal(t, http.StatusOK, send(f.sites[0]).StatusCode) })
+		}
+		wait.Wait()
+		require.Equal(t, time.Second, time.Since(began))
+	})
+}
+
+// A sale in shadow waits for nothing either.
+func TestPeersSellInShadow(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		cfg := challenging(new(clock), middleware.Newcomers)
+		cfg.Shadow = true
+		f := newPeering(t, 2, cfg)
+		proofs := []string{solved(t, fetched(f.sites[0])), solved(t, fetched(f.sites[0]))}
+		f.deaf.Store(true)
+		began := time.Now()
+		for _, proof := range proofs {
+			require.Equal(t, http.StatusOK, send(f.sites[0], with(middleware.ProofHeader, proof)).StatusCode)
+		}
+		require.Zero(t, time.Since(began))
+	})
 }

@@ -62,4 +62,5 @@ type hearing struct {
 	on    gossip.Limit
 	freed <-chan struct{}
 	timer *time.Timer
+	until time.Time // when it ends, also where one request waits several times
 }

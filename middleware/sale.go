@@ -173,11 +173,11 @@ func (q *question) buyers(list []sale.Buyer) []sale.Buyer {
 	if q.challenge.memory == nil {
 		return list
 	}
-	list = append(list, sale.Buyer{Key: q.challenge.memory.Key(q.who.bytes), Crowds: 1, Provider: q.who.id.provider()})
+	list = append(list, sale.Buyer{Key: q.challenge.memory.Key(q.who.bytes), Crowds: 1, Provider: q.who.id.provider(), Hasty: q.shadow})
 	if q.who.wide() {
 		list = append(list,
-			sale.Buyer{Key: q.who.networks[0].Key, Crowds: crowds56},
-			sale.Buyer{Key: q.who.networks[1].Key, Crowds: crowds48})
+			sale.Buyer{Key: q.who.networks[0].Key, Crowds: crowds56, Hasty: q.shadow},
+			sale.Buyer{Key: q.who.networks[1].Key, Crowds: crowds48, Hasty: q.shadow})
 	}
 	return list
 }

@@ -58,7 +58,7 @@ func (r *Records) tell(at int, urgent bool) {
 
 // free wakes the requests that wait for what has been acknowledged.
 func (r *Records) free() {
-	for key, w := range r.waiting {
+	for key := range r.waiting {
 		if at := r.find(key); at >= 0 && r.live > 0 {
 			rec := &r.all[at]
 			was := rec.base
@@ -66,7 +66,6 @@ func (r *Records) free() {
 				continue
 			}
 		}
-		close(w.freed)
-		delete(r.waiting, key)
+		r.release(key)
 	}
 }

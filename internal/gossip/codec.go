@@ -12,7 +12,7 @@ const MaxBatch = 32 << 10
 
 const (
 	version   = 1
-	mostOfOne = 2*binary.MaxVarintLen32 + 9 + binary.MaxVarintLen32 + 1 + mostProcess*(1+2*binary.MaxVarintLen32) // bytes of a record
+	mostOfOne = 2*binary.MaxVarintLen32 + 9 + binary.MaxVarintLen32 + 1 + (MostProcesses+1)*(1+2*binary.MaxVarintLen32) // bytes of a record
 )
 
 // An encoder writes records: of each window its length and number, and of each record in it a key of 8 bytes and counts.
@@ -126,7 +126,7 @@ func (d *decoder) pair() (p pair) {
 func chunkOf(chunk []byte, process func(uint64), begin func(seconds, number uint32, key uint64, prev uint32), known func(int, pair)) error {
 	d := decode(chunk)
 	names := int(d.byte())
-	if names > mostProcess+1 {
+	if names > MostProcesses+1 {
 		d.fail()
 	}
 	for range names {

@@ -2,7 +2,10 @@
 
 package gossip
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // What is decided of a tally asks its records, and changes them. The caller sees that decisions of one tally come one
 // after the other.
@@ -44,6 +47,9 @@ func (r *Records) Look(l Limit, quota int64) Heard {
 }
 
 func (r *Records) slack(l Limit, quota int64) int64 {
+	if r.ready && r.live == 0 {
+		return math.MaxInt64 // nobody is waited for
+	}
 	return Slack(quota, int64(len(r.peers)+1), l.Seconds == 0)
 }
 
@@ -66,8 +72,8 @@ func (r *Records) Add(now time.Time, l Limit, cost, slack int64) {
 		return // another's clock has begun the next window
 	}
 	rec.own.plus = uint32(min(int64(rec.own.plus)+cost, most))
-	if r.live == 0 && r.ready {
-		rec.base = rec.own // nobody is waited for
+	if len(r.peers) == 0 && r.ready {
+		rec.base = rec.own // a process that joins takes it over
 	}
 	unsent := int64(rec.own.plus - rec.lastTold().plus)
 	if 2*unsent >= slack && unsent >= min(slack, 2) || r.live == 0 || r.leaving {
@@ -101,11 +107,11 @@ func (r *Records) Wait(l Limit, room int64) (freed <-chan struct{}, ok bool) {
 	w := r.waiting[l.Key]
 	if w == nil {
 		w = &waiting{freed: make(chan struct{})}
-		r.waiting[l.Key] = w
 	}
 	if w.requests >= room {
 		return nil, false
 	}
+	r.waiting[l.Key] = w
 	w.requests++
 	if at := r.find(l.Key); at >= 0 && r.all[at].own != r.all[at].lastTold() {
 		r.tell(at, true)

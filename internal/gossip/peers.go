@@ -233,7 +233,7 @@ func (r *Records) answered(now int64, p *peer) (back bool) {
 	if p.acked < r.seq {
 		p.owes = now
 	}
-	if p.late && p.acked >= r.acked && (r.live > 0 || len(r.dirty) == 0) {
+	if p.late && p.acked >= r.acked {
 		p.late, back = false, true
 		r.live++
 	}

@@ -15,10 +15,13 @@ import (
 const DefaultRecords = 1 << 15
 
 const (
-	setSize     = 16
-	mostProcess = 64 // that a record tells apart, the dead among them
-	most        = 1<<31 - 1
+	setSize = 16
+	most    = 1<<31 - 1
 )
+
+// MostProcesses is how many others a record tells apart, the dead among them. Fewer join at a time: then one has a place
+// to give up.
+const MostProcesses = 64
 
 // Config is what a process has to say of itself.
 type Config struct {
@@ -155,6 +158,7 @@ func (r *Records) claim(now int64, key uint64, seconds, number uint32) int {
 	}
 	r.unlink(least)
 	r.clear(least)
+	r.release(r.keys[least])
 	r.keys[least], r.all[least] = key, record{seconds: seconds, number: number, dirty: r.all[least].dirty}
 	return least
 }
@@ -183,6 +187,7 @@ func (r *Records) roll(at int, number uint32) {
 	}
 	r.unlink(at)
 	r.clear(at)
+	r.release(r.keys[at]) // nothing of the new window is unacknowledged
 	*rec = next
 }
 
@@ -201,7 +206,7 @@ func (r *Records) placeOf(name uint64) int {
 		r.others = append(r.others, name)
 		return len(r.others) - 1
 	}
-	if r.room < mostProcess {
+	if r.room < MostProcesses {
 		r.widen(max(4, 2*r.room))
 		return r.placeOf(name)
 	}
@@ -221,30 +226,31 @@ func (r *Records) widen(room int) {
 // counted is forgotten here, but for what this process has admitted since it heard of that.
 func (r *Records) replace(name uint64) int {
 	for r.peers[r.others[r.oldest]] != nil {
-		r.oldest = (r.oldest + 1) % mostProcess
+		r.oldest = (r.oldest + 1) % MostProcesses
 	}
 	place := r.oldest
-	r.oldest = (r.oldest + 1) % mostProcess
+	r.oldest = (r.oldest + 1) % MostProcesses
 	for i := range r.all {
 		p := &r.pairsOf(i)[place]
+		if p.net() > 0 && !r.all[i].over(r.seen) {
+			r.stats.Evicted++
+		}
 		r.all[i].others -= uint64(p.net())
 		*p = pair{}
 	}
-	r.stats.Forgotten++
 	r.others[place] = name
 	return place
 }
 
 // Stats are counts since the start, but for the first two.
 type Stats struct {
-	Records   int    // in use
-	Unacked   uint32 // the most of a tally that a live peer has not acknowledged
-	Evicted   uint64 // records that were pushed out of a full set
-	Forgotten uint64 // processes, gone for long, whose counts made room for those of others
-	Told      uint64 // pairs, to all peers
-	Heard     uint64
-	Waited    uint64 // requests
-	Busy      uint64 // requests that have waited in vain
+	Records int    // in use
+	Unacked uint32 // the most of a tally that a live peer has not acknowledged
+	Evicted uint64 // records that were pushed out of a full set, and pairs of processes that are gone, for others to have room
+	Told    uint64 // pairs, to all peers
+	Heard   uint64
+	Waited  uint64 // requests
+	Busy    uint64 // requests that have waited in vain
 }
 
 // A peer is one start of another process.
@@ -260,6 +266,14 @@ type peer struct {
 type waiting struct {
 	requests int64
 	freed    chan struct{}
+}
+
+// release wakes the requests that wait for one limit.
+func (r *Records) release(key uint64) {
+	if w := r.waiting[key]; w != nil {
+		close(w.freed)
+		delete(r.waiting, key)
+	}
 }
 
 // link puts a record at the head of the list of what was told.

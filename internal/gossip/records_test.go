@@ -275,6 +275,29 @@ func TestWait(t *testing.T) {
 	a.Left(minute(1), again) // of what has ended: nothing
 }
 
+// A window that begins frees what waits for an acknowledgement in the one before.
+func TestANewWindowFrees(t *testing.T) {
+	a, _ := two()
+	a.Add(noon, minute(1), 2, 2)
+	freed, ok := a.Wait(minute(1), 2)
+	require.True(t, ok)
+	next := minute(1)
+	next.Number++
+	require.Zero(t, a.Look(next, 100).Unacked)
+	requireClosed(t, freed)
+
+	for key := range uint64(16) { // all of a set
+		a.Add(noon, minute(10+key), 3, 100)
+	}
+	freed, ok = a.Wait(minute(10), 2)
+	require.True(t, ok)
+	for key := range uint64(64) {
+		a.Add(noon, minute(100+key), 4, 100)
+	}
+	require.Zero(t, look(a, minute(10)).Unacked, "it was evicted")
+	requireClosed(t, freed)
+}
+
 // In a full set the smallest makes room.
 func TestFullRecords(t *testing.T) {
 	r := gossip.New(gossip.Config{Name: 1, Records: 16})
@@ -311,12 +334,21 @@ func TestManyProcesses(t *testing.T) {
 		carry(t, noon, o, r, name, 1)
 	}
 	require.EqualValues(t, 640, look(r, minute(1)).Sum)
-	require.EqualValues(t, 4, r.Stats().Forgotten)
+	require.EqualValues(t, 4, r.Stats().Evicted, "what four have counted is forgotten")
 	o := gossip.New(gossip.Config{Name: 2, Records: 16})
 	o.Joined(noon, 1)
 	o.Add(noon, minute(1), 11, 2)
 	carry(t, noon, o, r, 2, 1)
 	require.EqualValues(t, 641, look(r, minute(1)).Sum, "one that has joined keeps its place")
+	joined := 1
+	for name := uint64(100); joined < gossip.MostProcesses-1; name++ {
+		r.Joined(noon, name)
+		joined++
+	}
+	chunk, _ := o.Chunk(noon, 0)
+	r.Gone(noon, 2)
+	r.Joined(noon, 99)
+	require.NoError(t, r.TakeOver(noon, chunk), "there is a place for one that has not joined")
 }
 
 // Many records go in several batches and chunks.
@@ -377,4 +409,46 @@ func FuzzHear(f *testing.F) {
 		h := look(b, minute(1))
 		require.LessOrEqual(t, h.Sum, uint32(1<<31-1))
 	})
+}
+
+// What is admitted while the only peer is late is told to it.
+func TestALatePeerIsToldAll(t *testing.T) {
+	a, b := two()
+	a.Add(noon, minute(1), 2, 2)
+	_ = a.Batch(noon, 2)
+	require.Len(t, a.Expire(at(time.Second)), 1)
+	a.Add(at(time.Second), minute(2), 5, 2)
+	a.Lost(2)
+	for now := at(time.Second); !a.Drained(); now = now.Add(50 * ms) {
+		carry(t, now, a, b, 1, 2)
+	}
+	require.EqualValues(t, 2, look(b, minute(1)).Sum)
+	require.EqualValues(t, 5, look(b, minute(2)).Sum)
+}
+
+// The only peer is back soon, however much is admitted all the time.
+func TestALatePeerIsBackUnderLoad(t *testing.T) {
+	a, b := two()
+	a.Add(noon, minute(1), 2, 2)
+	_ = a.Batch(noon, 2)
+	require.Len(t, a.Expire(at(time.Second)), 1)
+	a.Lost(2)
+	for now := at(time.Second); now.Before(at(3 * time.Second)); now = now.Add(ms) {
+		batch := a.Batch(now, 2)
+		a.Add(now, minute(1+uint64(now.UnixMilli()%15)), 1, 100)
+		if batch != nil {
+			_, _, err := b.Hear(now, 1, batch)
+			require.NoError(t, err)
+			back, err := a.Answered(now, 2, nil)
+			require.NoError(t, err)
+			if back {
+				for key := uint64(1); key <= 15; key++ {
+					h := look(a, minute(key))
+					require.LessOrEqual(t, h.Sum-look(b, minute(key)).Sum, h.Unacked, "what it has not heard is not acknowledged")
+				}
+				return
+			}
+		}
+	}
+	require.Fail(t, "it is late for ever")
 }

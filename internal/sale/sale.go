@@ -68,6 +68,9 @@ type Buyer struct {
 	// only the first buyer's counts. Beyond its share of the cells for sales, its newcomers share
 	// a ledger: see [Prices.Redeem].
 	Provider uint64
+
+	// Hasty has a sale not wait for peers, as in [limiter.Candidate].
+	Hasty bool
 }
 
 // MaxBuyers is how many buyers a sale may have: an identity, its /56 and its /48.
@@ -285,7 +288,7 @@ func (t table) quote(now int64, p *Prices, m *limiter.Memory, buyers []Buyer) (s
 		known.own[i] = live(now, c)
 		*l = p.read(now, c, crowd)
 		sold, last, waits := m.SoldElsewhere(now, b.Key)
-		if waits.Key != 0 {
+		if waits.Key != 0 && !b.Hasty {
 			s.Waits = waits
 		}
 		if sold > 0 && !known.full {

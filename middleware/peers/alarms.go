@@ -33,6 +33,7 @@ var (
 	clockAlarm     = alarm{slog.LevelWarn, "peers-clock", "the clock of a peer is ahead, or that of this process is behind: a window that one of them has not begun is counted apart", "have all processes keep their clocks by NTP"}
 	malformedAlarm = alarm{slog.LevelError, "peers-malformed", "a peer sends what this process cannot read", "deploy one version everywhere; if that is so, look at that process"}
 	fullAlarm      = alarm{slog.LevelWarn, "peers-full", "the table of what peers have told is full: a client whose record is evicted may get the limit from each process", "see that no client makes up identities"}
+	manyAlarm      = alarm{slog.LevelError, "peers-many", "there are more than 64 processes: a peer is not heard", "use an exact counter"}
 	deafAlarm      = alarm{slog.LevelError, "peers-deaf", "this process cannot be reached by its peers any more", "start it again; if its port is taken, free that"}
 )
 

@@ -38,6 +38,7 @@ func TestAlarmsAreOnThePage(t *testing.T) {
 		&clockAlarm:     {member, "ahead", 7 * time.Second},
 		&malformedAlarm: {member, "error", errForged},
 		&fullAlarm:      {"", "evicted", 1200},
+		&manyAlarm:      {member},
 		&deafAlarm:      {"", "error", errors.New("accept tcp 10.0.0.7:9000: use of closed network connection")},
 	}
 	for a, args := range all {

@@ -211,8 +211,12 @@ func (g *Group) meet(w *wire) *peer {
 	defer g.unlock()
 	now, name := time.Now(), w.theirs.name
 	p := g.peers[name]
+	many := p == nil && len(g.peers) >= maxMembers-1
+	if many {
+		g.ring(manyAlarm, w.theirs.address)
+	}
 	lives := p != nil && p.wire != nil && now.Sub(p.heard) < 2*statusEvery
-	if name == g.ours.name || g.leaving || p == nil && len(g.peers) >= maxMembers || lives && p.wire.dialed != w.dialed && w.dialed != (g.ours.name < name) {
+	if name == g.ours.name || g.leaving || many || lives && p.wire.dialed != w.dialed && w.dialed != (g.ours.name < name) {
 		w.close()
 		return nil
 	}

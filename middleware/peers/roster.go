@@ -14,11 +14,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/gossip"
 )
 
 // maxMembers is how many processes there are at most. Each has a connection to each: beyond thirty an exact counter is
 // cheaper.
-const maxMembers = 256
+const maxMembers = gossip.MostProcesses
 
 // check reports whether an address is host:port.
 func check(address string) error {

@@ -74,8 +74,8 @@ func TestProblems(t *testing.T) {
 	require.NotContains(t, fmt.Sprintf("%v %+v %#v", good, good, &good), "7, 7")
 	for problem, change := range map[string]func(*Config){
 		"Members: \"b\" must be host:port":                 func(c *Config) { c.Members = []string{"b"} },
-		"Members: must be 1 to 256 addresses, not 0":       func(c *Config) { c.Members = []string{} },
-		"Members: must be 1 to 256 addresses, not 257":     func(c *Config) { c.Members = addresses(257) },
+		"Members: must be 1 to 64 addresses, not 0":        func(c *Config) { c.Members = []string{} },
+		"Members: must be 1 to 64 addresses, not 65":       func(c *Config) { c.Members = addresses(65) },
 		"65535, or a name that begins with _":              func(c *Config) { c.Members, c.DNS = nil, "a" },
 		"Members: set one of Members, DNS and Find, not 0": func(c *Config) { c.Members = nil },
 		"set one of Members, DNS and Find, not 2":          func(c *Config) { c.DNS = "a:1" },

@@ -267,6 +267,27 @@ func TestAHostileMember(t *testing.T) {
 	}
 }
 
+// More processes than there is room for are turned away, and the log says so. The others are heard all the time.
+func TestMoreProcessesThanThereIsRoomFor(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w, list := newWorld(t), addresses(2)
+		all := w.fleet(list...)
+		for name := range uint64(maxMembers + 6) {
+			conn, s := w.enter(list[0], 1000+name)
+			_, err := conn.Write(s.out.append(nil, statusFrame, nil, status(time.Now(), 0, 1, 0)))
+			require.NoError(t, err)
+			go func() { _, _ = io.Copy(io.Discard, conn) }()
+			synctest.Wait()
+		}
+		require.Contains(t, all[0].log.String(), "code=peers-many member="+evil)
+		require.Len(t, all[0].Stats().Heard, maxMembers-1)
+		all[1].add(1)
+		time.Sleep(20 * time.Millisecond)
+		require.Equal(t, 1, all[0].sum())
+		closeAll(all...)
+	})
+}
+
 // A member that asks for records and does not read them loses its connection before they fill the memory.
 func TestAMemberThatDoesNotRead(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
