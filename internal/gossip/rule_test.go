@@ -281,7 +281,7 @@ func TestRule(t *testing.T) {
 					require.Zero(t, w.wrong, "refused under the limit: %s", name)
 					for i, limit := range s.limits {
 						parts := fate.parts
-						if w.late > 0 { // by many losses in a row: it has not heard
+						if w.late+w.alone > 0 { // by many losses in a row, or a deploy faster than records: it has not heard
 							parts = max(parts, 2)
 						}
 						k := max(slackOf(n, limit.Quota), w.dearest)

@@ -36,6 +36,7 @@ type world struct {
 
 	asked, refused, wrong, soon, busy, waited, told int
 	late                                            int // peers that live and have not been cut off
+	alone                                           int // processes that began without records of another
 	longest                                         time.Duration
 }
 
@@ -332,7 +333,8 @@ func (p *process) settle() {
 	case len(known) > 0:
 		p.pull(known[w.r.IntN(len(known))], 0, func() { p.records.Ready(p.clock()) })
 		w.after(200*time.Millisecond, p.settle) // it may die meanwhile
-	case w.now-p.began > time.Second:
+	case w.now-p.began > time.Second: // all that knew have ended meanwhile
+		w.alone++
 		p.records.Ready(p.clock())
 		p.wake()
 	default:
