@@ -5,6 +5,7 @@ package main
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tallystick/tallystick/proof/lab/court"
 	"github.com/tallystick/tallystick/proof/lab/house"
@@ -23,6 +24,9 @@ type scene struct {
 
 	mu        sync.Mutex
 	attackers []*players.Attacker
+	droppers  []*dropper
+	silent    map[string]time.Time // addresses of peers, since when the lab keeps others from hearing them
+	late      int64                // peers that were not heard for another reason
 
 	sent   atomic.Int64 // by attackers
 	seen   atomic.Int64 // seconds that the clock has moved

@@ -38,6 +38,8 @@ type Cluster struct {
 	ctx       context.Context
 	started   int64
 	before    State // what instances had seen that are no more
+
+	ListStands bool // the list of peers stays what it was when instances start
 }
 
 // Start starts instances, and the proxy in front of them.
@@ -63,7 +65,12 @@ func Start(ctx context.Context, plan Plan) (_ *Cluster, err error) {
 		if err != nil {
 			return nil, err
 		}
-		c.Instances = append(c.Instances, p)
+		if c.Instances = append(c.Instances, p); plan.Site.Secret != nil {
+			err = c.TellPeers()
+		}
+		if err != nil {
+			return nil, err
+		}
 		fronts = append(fronts, p.Where.Front)
 	}
 	if plan.Program != "" {
@@ -102,6 +109,9 @@ func (c *Cluster) Replace(i int) error {
 	p, err := c.start(i, c.Instances[i].Where)
 	if err == nil {
 		c.Instances[i] = p
+		if c.Site.Secret != nil && !c.ListStands {
+			err = c.TellPeers()
+		}
 	}
 	return err
 }
@@ -120,6 +130,7 @@ func (c *Cluster) Stop() (err error) {
 // State returns what all instances have seen, together.
 func (c *Cluster) State() (all State, err error) {
 	all.add(c.before)
+	c.before.Longest = 0
 	for _, p := range c.Instances {
 		s, err := p.State()
 		if err != nil {
