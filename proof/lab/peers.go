@@ -8,19 +8,11 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/proof/fleet"
-	"github.com/tallystick/tallystick/proof/lab/court"
 	"github.com/tallystick/tallystick/proof/lab/house"
 )
 
 // Instances that hear each other, while something happens to them. Their clocks stand as all do; what they tell each other goes
 // by the time of day.
-
-// A dropper is a client that drops its tokens.
-type dropper struct {
-	*court.Client
-	starts int64  // of instances before it came
-	begin  func() // lets it ask
-}
 
 // hears has a dropper for each step of some trouble: it asks all instances at once, again and again until that step is done,
 // and once more when all are.
@@ -141,7 +133,7 @@ func (s *scene) judge(late []house.Late) (admitted, bound int64) {
 		slack = 1
 	}
 	for _, l := range late {
-		if !s.was(l.Self, l.Time) && !s.was(l.Member, l.Time) {
+		if s.hearable(l.Self, l.Time) && s.hearable(l.Member, l.Time) {
 			s.late++
 		}
 	}
@@ -156,7 +148,7 @@ func (s *scene) judge(late []house.Late) (admitted, bound int64) {
 	return admitted, bound
 }
 
-func (s *scene) was(address string, at time.Time) bool {
+func (s *scene) hearable(address string, at time.Time) bool {
 	since, silent := s.silent[address]
-	return silent && at.After(since)
+	return !silent || at.Before(since)
 }

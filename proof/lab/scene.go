@@ -35,6 +35,13 @@ type scene struct {
 	starts atomic.Int64 // of instances in the window: C
 }
 
+// A dropper is a client that drops its tokens.
+type dropper struct {
+	*court.Client
+	starts int64  // of instances before it came
+	begin  func() // lets it ask
+}
+
 // n is the number of instances, those that have started since the beginning too: N+C.
 func (s *scene) n() int64 { return int64(len(s.House.Instances)) + s.starts.Load() }
 

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 )
 
@@ -153,6 +154,31 @@ func (c *Cluster) Advance(seconds int64) (err error) {
 // Set puts the clock of one instance.
 func (c *Cluster) Set(i int, now int64) error {
 	return c.Instances[i].Post("clock", "now", strconv.FormatInt(now, 10))
+}
+
+// TellPeers writes the list of all peers.
+func (c *Cluster) TellPeers() error {
+	var list []string
+	for _, p := range c.Instances {
+		list = append(list, p.Where.Peers.String())
+	}
+	return Put(filepath.Join(c.Dir, peersFile), strings.Join(list, "\n"))
+}
+
+// Cut cuts the wires between the first instances and the others; at 0 it mends all.
+func (c *Cluster) Cut(at int) error {
+	for i, p := range c.Instances {
+		var refused []string
+		for j, q := range c.Instances {
+			if at > 0 && (i < at) != (j < at) {
+				refused = append(refused, q.Where.Peers.String())
+			}
+		}
+		if err := p.Post("cut", "addresses", strings.Join(refused, " ")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Configure writes a file of policies, and that of their secrets. Proxies are believed which are on the addresses of instances.

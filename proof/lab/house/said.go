@@ -71,6 +71,19 @@ type State struct {
 	Late    []Late        // since it has started
 }
 
+// Hears is how the name of a policy begins that counts with its peers.
+const Hears = "peers-"
+
+// peersFile has the addresses of all peers, in lines.
+const peersFile = "peers"
+
+// Late is a line of the log: an instance does not hear another one, or starts without its records.
+type Late struct {
+	Time         time.Time
+	Code, Member string
+	Self         string // where the instance is heard
+}
+
 // A Decision is what a response says of the decision about its request.
 type Decision struct {
 	Reason   string
