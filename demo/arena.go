@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
@@ -107,16 +108,26 @@ func newArena(p plan) (*arena, error) {
 		mux.Handle("/tally/", m.Endpoints())
 		a.instances = append(a.instances, &boxed{Handler: mux})
 	}
-	n, q := int64(p.Instances), p.Quota
+	// The curves are held to what the middleware says of this configuration, if it remembers.
+	cfg, admits := a.config(), map[string]int64{}
+	cfg.InsecureNoMemory = false
+	bounds, err := middleware.BoundsOf(cfg)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range bounds.Rows {
+		first, _, _ := strings.Cut(row.Client, " ")
+		admits[first] = row.Admitted
+	}
 	for i := range 3 {
 		a.honest(fmt.Sprintf("192.0.2.%d:4711", i+1), i)
 	}
-	a.attacker("keeps its token, asks on", q, "L", "198.51.100.1:4711", func(c *players.Attacker) { c.Echo(c.Next) })
-	a.attacker("throws its token away", n*q, "N·L", "198.51.100.2:4711", (*players.Attacker).Drop)
-	a.attacker("replays its first token", n*q, "N·L", "198.51.100.3:4711", (*players.Attacker).Replay)
-	a.attacker("forks its token", n*q, "N·L", "198.51.100.4:4711", (*players.Attacker).Fork)
+	a.attacker("keeps its token, asks on", admits["echoes"], "L", "198.51.100.1:4711", func(c *players.Attacker) { c.Echo(c.Next) })
+	a.attacker("throws its token away", admits["drops"], "N·L", "198.51.100.2:4711", (*players.Attacker).Drop)
+	a.attacker("replays its first token", admits["drops"], "N·L", "198.51.100.3:4711", (*players.Attacker).Replay)
+	a.attacker("forks its token", admits["drops"], "N·L", "198.51.100.4:4711", (*players.Attacker).Fork)
 	if p.Work {
-		a.attacker(fmt.Sprintf("works for %d tallies", purchases), n*q*(1+purchases), fmt.Sprintf("N·L·(1 + %d)", purchases), "198.51.100.5:4711",
+		a.attacker(fmt.Sprintf("works for %d tallies", purchases), admits["drops"]*(1+purchases), fmt.Sprintf("N·L·(1 + %d)", purchases), "198.51.100.5:4711",
 			func(c *players.Attacker) { c.Farm(purchases, 1) })
 	}
 	return a, nil

@@ -7,7 +7,6 @@ import (
 	"embed"
 	"html/template"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
@@ -121,5 +120,3 @@ func inWords(window time.Duration) string {
 func serveFile(name string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, web, name) }
 }
-
-func number(n int64) string { return strconv.FormatInt(n, 10) }

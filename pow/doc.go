@@ -14,10 +14,10 @@
 //	3 ms      one native core with AVX-512
 //	50 µs     one GPU (so about 20 000 challenges a second)
 //
-// Others published the rates of GPUs, and those of phones for WebAssembly; plain JavaScript
-// takes a phone twice as long. So native code is about 20 times as fast as a JavaScript
-// thread, and a GPU 1300 to 4400 times. No function that plain JavaScript can run removes
-// that gap. But with a price, it is no longer free to drop a token and start over.
+// The rates of GPUs, and of phones for WebAssembly, are published by others; plain
+// JavaScript takes a phone twice as long. Native code is about 20 times as fast as a
+// JavaScript thread, and a GPU 1300 to 4400 times. No function that plain JavaScript can
+// run removes that gap. But dropping a token to start over is no longer free.
 //
 // A proof is good for as long as its challenge lives, and as often as it is shown:
 // [Issuer.Verify] keeps no state. A program that must not accept a proof twice remembers
@@ -74,7 +74,7 @@
 //
 // The first is also a Token with parameters in the sense of RFC 9651. The answers are
 // decimals without sign or leading zero. The ttl is relative (RFC 9110, section 10.2.3 allows
-// the same for Retry-After): a client's clock need not be right. It is 10 s, and longer where
-// the price is high: as long as the worst case takes a browser without a JIT, but no longer
-// than [Config.MaxTTL].
+// the same for Retry-After): a client's clock need not be right. It is 10 s, or, at a high
+// price, as long as the worst case takes a browser without a JIT, and at most
+// [Config.MaxTTL].
 package pow

@@ -86,7 +86,7 @@ type solver struct {
 	targets []byte
 	span    uint32
 
-	next    atomic.Uint32 // the queue: the next puzzle nobody has
+	next    atomic.Uint32 // the queue: the next free puzzle
 	live    atomic.Int32  // workers
 	done    atomic.Uint64 // candidates ruled out
 	found   atomic.Uint32 // puzzles answered

@@ -1,6 +1,6 @@
 // Tallystick's solver for browsers: a module for pages, and its own worker. It
-// needs nothing but the language, so it runs under "default-src 'self'" and on
-// plain http. The puzzle and the wire are those of package pow.
+// needs only the language, so it runs under "default-src 'self'" and on plain
+// http. Package pow has the puzzle and the wire.
 
 const NAME = "tallystick-solver";
 const HEADER = 38, TARGET = 6, MAC = 16;
@@ -9,13 +9,13 @@ const SLICE = 8;     // milliseconds at a stretch: the page stays at 60 frames a
 const SLOW = 200;    // candidates a millisecond; below it there is no JIT, or a very old device
 const SMALL = 2**15; // candidates below which starting workers takes longer than the search
 const FIRST = 1500;  // milliseconds after which the rate is worth something
-const BAD = 5000;    // milliseconds, at least, that may be bad ones: there are workers to start, and a page to load
-const WINDOW = 3e4;  // milliseconds, and half of them at least, over which it is taken
-const PAUSE = 1000;  // milliseconds without news after which a device has slept, and a rate says nothing
-const LUCK = 1.3;    // standard deviations: what nine of ten devices cannot beat
-const SILENCE = 2e3; // milliseconds without a word from any worker, after which the page's thread works too
+const BAD = 5000;    // milliseconds at least that may be slow: workers start, and a page loads
+const WINDOW = 3e4;  // milliseconds over which the rate is taken, at least half of them
+const PAUSE = 1000;  // milliseconds without news after which a device has slept, and the rate is void
+const LUCK = 1.3;    // standard deviations that nine of ten devices cannot beat
+const SILENCE = 2e3; // milliseconds without a message from any worker, after which the page's thread works too
 
-let patience = SILENCE; // for workers that say nothing: none, once they have been silent
+let patience = SILENCE; // for silent workers: 0, once they have been silent
 
 // The constants of SHA-256: fractional parts of the roots of the first primes.
 const K = new Int32Array(64), IV = new Int32Array(8);
@@ -32,8 +32,9 @@ for (let p = 2, n = 0; n < 64; p++) {
 const s0 = (x) => (x >>> 7 | x << 25) ^ (x >>> 18 | x << 14) ^ x >>> 3;
 const s1 = (x) => (x >>> 17 | x << 15) ^ (x >>> 19 | x << 13) ^ x >>> 10;
 
-// The block, its schedule, and the part of the schedule that no candidate
-// changes. They belong to the running call: nothing in them outlives an await.
+// The block, its schedule, and the part of the schedule that is the same for
+// all candidates. They belong to the running call: nothing in them outlives an
+// await.
 const w = new Int32Array(64), fixed = new Int32Array(32);
 
 // rounds runs the first rounds of the compression function over w.
@@ -54,7 +55,7 @@ function digest() {
 }
 
 // search tries the candidates in [from, to) and returns the one that fits, or -1.
-// The message of 40 bytes is one block, in which a candidate is word 9 alone: the
+// The message of 40 bytes is one block, and the candidate is its word 9. So the
 // nine rounds before it and much of the schedule are computed once. The last
 // round is left out too: word 1 of the hash is known without it, and rules out
 // all but one candidate in 65536.
@@ -100,7 +101,7 @@ function search({ seed, i, hi, lo }, from, to) {
 }
 
 // searchNative is search by the browser's own SHA-256. A call costs far more than
-// the hash, but it needs no JIT.
+// the hash, but needs no JIT.
 async function searchNative({ seed, i, hi, lo }, from, to) {
   const sums = [];
   for (let n = from; n < to; n++) {
@@ -119,8 +120,8 @@ async function crunch(job, tick) {
   let from = 0, n = -1;
   for (let turn = 0; n < 0 && from < span; turn++) {
     let native = rates[1] > rates[0];
-    // Where search is slow, every fourth turn the other one shows what it can do. It
-    // may be the JIT that is late: then search comes back as soon as that is there.
+    // If search is slow, every fourth turn tries the other one. If only the JIT was
+    // late, search comes back when it is there.
     const trial = turn % 4 === 3 && rates[0] < SLOW && globalThis.crypto?.subtle;
     if (trial) native = !native;
     const start = performance.now(), first = from;
@@ -140,7 +141,7 @@ async function crunch(job, tick) {
 const refusal = (reason) => Object.assign(new Error(`Tallystick: ${reason}`), { reason });
 
 // read reads a challenge, or the value of a Tallystick-Challenge field: the first
-// member of a list that this version can read, whatever else there is.
+// list member that this version can read.
 function read(value) {
   for (const [text] of value.slice(0, 4096).matchAll(/[\w-]{72,}(?![^;,\s])/g)) {
     if (text.length % 4) continue;
@@ -153,8 +154,8 @@ function read(value) {
   throw refusal("malformed");
 }
 
-// puzzles are those of a challenge, by number. Their seed is the hash of its
-// header, which is one block too.
+// puzzles returns the puzzles of a challenge, by number. Their seed is the hash
+// of its header, which is one block too.
 function puzzles({ view, k, span }) {
   w.fill(0);
   for (let t = 0; t < 10; t++) w[t] = view.getInt32(4 * t);
@@ -168,7 +169,7 @@ function puzzles({ view, k, span }) {
   return all;
 }
 
-// enlist starts a worker. It may say that it runs, or fail, before there is somebody to hear it.
+// enlist starts a worker. It may report that it runs, or fail, before a listener is set.
 const enlist = () => {
   const worker = new Worker(import.meta.url, { type: "module", name: NAME });
   worker.onmessage = () => { worker.ready = true; };
@@ -176,14 +177,12 @@ const enlist = () => {
   return worker;
 };
 
-// solve returns a promise of the proof for a challenge, or for a promise of one: the first worker
-// then starts while that is under way. Its errors have a reason:
-// malformed, too-much-work, unsolvable, too-slow, when this device will hardly be in
-// time, or expired, when the time in which the proof would have been accepted is over;
-// or they are the signal's. onprogress is told the candidates ruled out, those there
-// are, and, once that can be told, the milliseconds that are left. workers: 0 keeps all
-// work on the caller's thread, in slices that leave a page responsive; 4 leave a phone
-// cores for what else it does.
+// solve returns a promise of the proof for a challenge, or for a promise of one: then the first
+// worker starts meanwhile. Its errors are the signal's, or have a reason: malformed,
+// too-much-work, unsolvable, too-slow (this device will hardly be in time), or expired (the proof
+// would no longer be accepted). onprogress gets the number of candidates ruled out, of all
+// candidates, and, once known, the milliseconds left. workers: 0 keeps all work on the caller's
+// thread, in slices that leave a page responsive; 4 leave a phone cores for other work.
 export const solve = async (challenge, options) => {
   const { signal } = options ?? {};
   signal?.throwIfAborted();
@@ -212,7 +211,7 @@ const answer = (challenge, first, { signal, onprogress, maxWork = 2**28, workers
   // Messages, unlike timers, are not slowed down when they follow each other.
   const { port1, port2 } = new MessageChannel();
   let over = false, blocked = false, queue = [...todo.values()], watchdog = 0;
-  let spoken = false, own = null; // whether a worker has said anything, and the puzzle of this thread
+  let spoken = false, own = null; // whether a worker has sent a message, and the puzzle of this thread
 
   const end = (error) => {
     over = true;
@@ -224,8 +223,8 @@ const answer = (challenge, first, { signal, onprogress, maxWork = 2**28, workers
     error ? reject(error) : resolve(`${c.text}~${answers.join(".")}`);
   };
   const cancel = () => end(signal.reason);
-  // measure takes in that candidates of a puzzle have been tried as far as from, and
-  // returns how many are tried in a millisecond, or 0 while that cannot be told.
+  // measure notes that the candidates of a puzzle below from were tried. It returns
+  // the rate per millisecond, or 0 while that is unknown.
   const measure = (i, from) => {
     const now = performance.now();
     if (now - last > PAUSE) [mark, tried] = [now, 0];
@@ -235,16 +234,16 @@ const answer = (challenge, first, { signal, onprogress, maxWork = 2**28, workers
     known[i] = from;
     return now - mark < FIRST ? 0 : tried / (now - mark);
   };
-  // forecast returns the milliseconds that are left at a rate, or ends what will not be
-  // in time. An answer is anywhere in what is left of its puzzle, at even odds.
+  // forecast returns the milliseconds left at a rate, or ends a solve that will be
+  // late. An answer is anywhere in the rest of its puzzle, at even odds.
   const forecast = (rate) => {
     const rest = [...todo.keys()].map((i) => span - done[i]);
     const mean = rest.reduce((a, b) => a + b, 0) / 2;
     const deviation = Math.sqrt(rest.reduce((a, b) => a + b * b, 0) / 12);
     const late = (mean - LUCK * deviation) / rate > start + ttl - last;
     if (late && last - mark > Math.max(BAD, ttl / 20)) end(refusal("too-slow"));
-    // The last puzzles have a worker each, of all that the rate is of, and are over with
-    // the last of them.
+    // The last puzzles have one worker each, while the rate is of all workers, and end
+    // with the last of them.
     const n = rest.length, hands = spoken ? crew.length : 1, tail = n <= hands ? 2 * hands / (n + 1) : 1;
     return mean * tail / rate;
   };
@@ -261,7 +260,7 @@ const answer = (challenge, first, { signal, onprogress, maxWork = 2**28, workers
     if (!todo.size) end();
   };
 
-  // byOneself has this thread work, while no worker speaks.
+  // byOneself lets this thread work while no worker sends a message.
   const byOneself = async () => {
     while (!over && !own && !spoken && queue.length) {
       own = queue.shift();
@@ -310,8 +309,8 @@ const answer = (challenge, first, { signal, onprogress, maxWork = 2**28, workers
     }
   } catch {}
   if (!crew.length) return byOneself();
-  // What an extension puts in the place of Worker may neither start nor fail. Workers that are
-  // merely late share the rest.
+  // An extension's replacement of Worker may neither start nor fail. Workers that are only
+  // late share the rest.
   watchdog = setTimeout(() => {
     if (spoken || over || blocked) return;
     patience = 0;
@@ -319,8 +318,8 @@ const answer = (challenge, first, { signal, onprogress, maxWork = 2**28, workers
   }, patience);
 });
 
-// The worker's side. The name keeps a page's own worker, which may import this
-// module too, from being taken for one of ours.
+// The worker's side. The name tells our workers from a page's own worker, which
+// may import this module too.
 if (globalThis.WorkerGlobalScope && globalThis.name === NAME) {
   onmessage = async ({ data: job }) => {
     const { i } = job;

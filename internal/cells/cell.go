@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cells is the memory of an instance, below what is counted in it: sets of cells of a fixed
-// size, the locks of them, and the table of what was paid for, in which package limiter spends proofs
-// and package sale sells tallies.
+// Package cells is the memory of an instance: sets of cells of a fixed size, their locks, and the
+// table of paid entries. Package limiter spends proofs in that table, and package sale sells tallies.
 package cells
 
-// A Cell is 16 bytes, a set of them four cache lines.
+// A Cell is 16 bytes; a set of them fills four cache lines.
 type Cell struct {
 	Tag     uint32
 	Expires uint32 // Unix second from which on the cell is free; 0: never used
@@ -16,20 +15,19 @@ const (
 	SetSize = 16
 	Size    = 16 // bytes
 
-	// FarFuture is how many seconds later than anything in use can reach a cell may
-	// end: one that ends later yet was written under a wrong clock.
+	// FarFuture is how many seconds after the last horizon in use a cell may end. A
+	// cell that ends later was written under a wrong clock.
 	FarFuture = 24 * 60 * 60
 )
 
-// Free reports whether nobody needs c any more. A cell far beyond any window's
-// end was written under a clock that went wrong; it must not stay taken until
-// that day comes.
+// Free reports whether c has expired. A cell far beyond any window's end was
+// written under a wrong clock. It must not stay taken until that day.
 func (c *Cell) Free(now, horizon int64) bool {
 	return int64(c.Expires) <= now || int64(c.Expires) > now+horizon
 }
 
-// Find returns the cell of a set that bears the tag, or nil. The search starts where
-// Vacant starts, so that a tally is mostly found at the first look.
+// Find returns the cell with the tag, or nil. It starts where Vacant starts, so the
+// first look usually finds a tally.
 func Find(set []Cell, first, tag uint32) *Cell {
 	for i := range uint32(SetSize) {
 		if c := &set[(first+i)%SetSize]; c.Tag == tag && c.Expires != 0 {
@@ -39,10 +37,9 @@ func Find(set []Cell, first, tag uint32) *Cell {
 	return nil
 }
 
-// Vacant returns a cell of a set that nobody needs, or nil. The search starts at a place
-// that the key gives, and so does that of Find: a set is four cache lines, and those of a
-// million clients come from main memory. From the front of the set, each look would touch
-// three of them.
+// Vacant returns a free cell of a set, or nil. Like Find it starts at a place that the
+// key gives. The four cache lines of a set come from main memory when there are a million
+// clients; a search from the front would touch three of them.
 func Vacant(set []Cell, first uint32, now, horizon int64) *Cell {
 	for i := range uint32(SetSize) {
 		if c := &set[(first+i)%SetSize]; c.Free(now, horizon) {

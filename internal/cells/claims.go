@@ -4,10 +4,9 @@ package cells
 
 import "sync/atomic"
 
-// Claims are how many cells of a column, or of those for sales, the clients of each provider
-// have taken, in two windows. Providers share counters by chance. Of all that was claimed no more than
-// four counters can hold a quarter, so of other providers one in 256 is held to what
-// one of these has done, while its sets are full.
+// Claims count the cells of a column, or of the sales, that the clients of each provider have taken in
+// two windows. Providers share counters by chance. At most four counters can hold a quarter of all
+// claims, so one other provider in 256 is blamed for such a counter while its sets are full.
 type Claims struct {
 	total atomic.Uint64
 	by    [1 << claimBits]atomic.Uint64
@@ -17,14 +16,14 @@ const (
 	claimBits  = 10
 	ClaimsSize = (1<<claimBits + 1) * 8 // bytes
 
-	// A counter is the number of the window, and what was claimed in the window before
-	// and in this.
+	// A counter holds the number of the window, and the claims of the window before
+	// and of this one.
 	claimedBits = 27
 	mostClaimed = 1<<claimedBits - 1
 	windowBits  = 64 - 2*claimedBits
 )
 
-// Provider returns a provider's number in a memory of a salt, by which its claims are counted.
+// Provider returns the number by which a salted memory counts a provider's claims.
 func Provider(provider, salt uint64) uint64 { return Mix(provider ^ salt) }
 
 // Add counts n claims of a provider.
@@ -33,8 +32,8 @@ func (c *Claims) Add(window int64, provider, n uint64) {
 	claim(&c.by[provider>>(64-claimBits)], window, n)
 }
 
-// Busy reports whether a provider has claimed a quarter of so many cells, and of all
-// that was claimed: a flood from everywhere is nobody's.
+// Busy reports whether a provider has claimed a quarter of the cells and a quarter
+// of all claims. A flood from everywhere makes no provider busy.
 func (c *Claims) Busy(window int64, provider uint64, cells int) bool {
 	n := claimed(&c.by[provider>>(64-claimBits)], window)
 	return 4*n >= uint64(cells) && 4*n >= claimed(&c.total, window)
@@ -56,7 +55,7 @@ func claimed(counter *atomic.Uint64, window int64) uint64 {
 	return before + now
 }
 
-// claimedIn returns what a counter says of the window before, and of the window.
+// claimedIn returns the claims of the window before, and of the window.
 func claimedIn(counter uint64, window int64) (before, now uint64) {
 	before, now = counter>>claimedBits&mostClaimed, counter&mostClaimed
 	switch (uint64(window) - counter>>(2*claimedBits)) % (1 << windowBits) {

@@ -4,9 +4,9 @@ package cells
 
 import "sync"
 
-// A Stripe guards some sets of cells. All counts of a tally lie in one stripe, so that
-// check and charge of all its limits is one critical section of some tens of
-// nanoseconds; neighbouring locks share no cache line.
+// A Stripe guards some sets of cells. All counts of a tally lie in one stripe, so one
+// critical section of some tens of nanoseconds checks and charges all its limits.
+// Neighbouring locks share no cache line.
 type Stripe struct {
 	sync.Mutex
 	_ [StripeSize - 8]byte
@@ -20,7 +20,7 @@ const (
 	maxStripes    = 1024
 )
 
-// StripesFor returns the stripes of so many sets, and how many sets each of them has.
+// StripesFor returns stripes for a number of sets, and how many sets each guards.
 func StripesFor(sets int) (Stripes, int) {
 	n := max(1, min(maxStripes, sets/setsPerStripe))
 	return make(Stripes, n), (sets + n - 1) / n
@@ -42,8 +42,8 @@ func (s Stripes) Unlock() {
 	}
 }
 
-// Locks are the stripes a request holds: the tally's and those of its networks, or three buyers,
-// each once, in ascending order, so that no two requests wait for each other.
+// Locks are the stripes that a request holds: of the tally and its networks, or of three buyers.
+// Each is there once, in ascending order, so no two requests wait for each other.
 type Locks struct {
 	n       int
 	stripes [4]int

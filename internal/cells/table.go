@@ -4,8 +4,8 @@ package cells
 
 import "sync/atomic"
 
-// A Table is the cells for what was paid for with work. Nothing live is evicted from it:
-// who finds no room is sold nothing.
+// A Table holds the cells that were paid for with work. It evicts nothing live: a buyer
+// that finds no room is sold nothing.
 type Table struct {
 	Stripes
 	Claims Claims        // of sales
@@ -23,7 +23,7 @@ const (
 	SpentID            // a proof that has bought a request
 )
 
-// Make makes the table of at least so many cells.
+// Make makes a table of at least the given number of cells.
 func (t *Table) Make(cells int, salt uint64) {
 	t.Salt = salt
 	t.Stripes, t.sets = StripesFor((cells + SetSize - 1) / SetSize)
@@ -33,15 +33,15 @@ func (t *Table) Make(cells int, salt uint64) {
 // Size returns how many bytes it takes.
 func (t *Table) Size() int { return len(t.Stripes)*StripeSize + len(t.Cells)*Size + ClaimsSize }
 
-// Find returns the cell of a key, or nil: its own or, with a provider, that which the
-// provider's newcomers share in its set. The stripe is locked.
+// Find returns the cell of a key, or nil. With a provider it returns the cell that
+// the provider's newcomers share in the set. The stripe is locked.
 func (t *Table) Find(key uint64, id uint32, provider uint64) *Cell {
 	set, first, tag := t.Place(key, id, provider)
 	return Find(set, first, tag)
 }
 
-// Claim returns the same cell, taking a free one if need be, or nil if the set is
-// full. The stripe is locked.
+// Claim returns the same cell. It takes a free one if need be, and returns nil if
+// the set is full. The stripe is locked.
 func (t *Table) Claim(now int64, key uint64, id uint32, provider uint64, horizon int64) *Cell {
 	set, first, tag := t.Place(key, id, provider)
 	if c := Find(set, first, tag); c != nil {
@@ -65,12 +65,12 @@ func (t *Table) Place(key uint64, id uint32, provider uint64) (set []Cell, first
 	return t.Cells[at : at+SetSize : at+SetSize], uint32(h>>28) % SetSize, tag
 }
 
-// Horizon returns how many seconds ahead of the clock the cells of anything
-// seen so far may end, that of reach included. One short ledger must not take
-// the cells of a long one for those of a wrong clock.
+// Horizon returns how many seconds ahead of the clock any cell may end, one of
+// the given reach included. A short ledger must not judge the cells of a long
+// one to be from a wrong clock.
 func (t *Table) Horizon(reach int64) int64 { return Furthest(&t.reach, reach) }
 
-// Furthest returns the larger of what was seen so far and of reach, and remembers it.
+// Furthest returns the largest reach so far, and remembers it.
 func Furthest(seen *atomic.Int64, reach int64) int64 {
 	for {
 		far := seen.Load()

@@ -66,11 +66,10 @@ type process struct {
 
 // A link is one end of a connection.
 type link struct {
-	to      *process
-	serial  int // of the batch under way
-	joined  bool
-	pulling bool
-	silent  time.Duration // since when nothing was answered; 0: it was
+	to     *process
+	serial int // of the batch under way
+	joined bool
+	silent time.Duration // since when nothing was answered; 0: it was
 }
 
 type waiter struct {

@@ -4,40 +4,40 @@ package sale
 
 import "github.com/tallystick/tallystick/internal/cells"
 
-// A table is that of a memory, where sales are written down.
+// A table is where a memory records sales.
 type table struct{ *cells.Table }
 
-// A ledger is the level of a buyer's sales, in a cell of the memory: the level of
-// the last sale, and when that was. What has leaked since is worked out at every
-// look, by the prices of the looker. So the level is kept when a [Tariff] changes, and
-// the new one says what it costs and how it leaks.
+// A ledger is the level of a buyer's sales, in a cell of the memory: the level after
+// the last sale, and the time of that sale. Each reader computes the leak since then,
+// by its own prices. So the level survives a change of the [Tariff], and the new
+// tariff says what it costs and how it leaks.
 //
-// A mark of the time at which all has leaked, as a bucket has, would be less to keep.
-// But it counts time, not sales: a larger SalesPerHour would make an hour's debt of a few
-// sales the highest price there is, and a smaller one would forget them. Slots of
-// counts, as a sliding window has, were tried: they forget a third of the sales at
-// once, and with them the price falls from the highest to the lowest.
+// Rejected: to store the time at which all has leaked, as a bucket does. It is smaller,
+// but it counts time, not sales: a larger SalesPerHour would turn an hour's debt of a few
+// sales into the highest price, and a smaller one would forget them. Rejected after a
+// trial: slots of counts, as in a sliding window. They forget a third of the sales at
+// once, and the price falls from the highest to the lowest.
 type ledger struct {
 	level int64 // in parts of a sale
 	at    int64 // Unix second of the last sale
 
-	// ahead is the second of the last sale under a clock that has stepped back since,
-	// by a day at most; else 0. When the clock is there again, the level goes on from
-	// there: the step forward is no time that has passed.
+	// ahead is the second of the last sale if the clock has stepped back since, by at
+	// most a day; else 0. When the clock reaches it again, the level goes on from
+	// there: a step forward is not elapsed time.
 	ahead int64
 }
 
 const (
-	// wasAhead is the bit of a cell, above its level, that says that ahead is not 0.
+	// wasAhead is the bit of a cell, above its level, that is set if ahead is not 0.
 	wasAhead = 1 << 63
 
-	// lateSlack is how many seconds older than the last sale the clock may be read
-	// without having stepped back: by a request that waited for the lock.
+	// lateSlack is by how many seconds a request that waited for the lock may be
+	// older than the last sale. More means that the clock has stepped back.
 	lateSlack = 5
 )
 
-// load reads a ledger. A level that is higher than any that p can make is from another
-// tariff, and cut down: it must not cost more than the highest price.
+// load reads a ledger. A level above p's highest is from another tariff. It is cut, so
+// that it does not cost more than the highest price.
 func (l *ledger) load(c *cells.Cell, k leak, highest int64) {
 	level := int64(c.Value >> 32 & maxLevel)
 	*l = ledger{level: min(level, highest), at: int64(uint32(c.Value))}
@@ -55,9 +55,9 @@ func (l *ledger) store(c *cells.Cell, k leak) {
 	c.Expires = uint32(min(max(l.at, l.ahead)+k.time(l.level), 1<<32-1))
 }
 
-// set minds a clock that has stepped, back or forward again, and reports whether that
-// is to be written down: else the step would be minded anew at every look, and the
-// level would not leak until the clock is there again.
+// set corrects for a clock that has stepped back, or forward again, and reports
+// whether the ledger must be stored. Unstored, every reader would correct the step
+// anew, and the level would not leak until the clock is there again.
 func (l *ledger) set(now int64) (moved bool) {
 	if l.ahead > 0 && now >= l.ahead {
 		l.at, l.ahead, moved = l.ahead, 0, true
@@ -71,7 +71,7 @@ func (l *ledger) set(now int64) (moved bool) {
 	return moved
 }
 
-// now returns what has not leaked. A request that waited for the lock is of the time of
+// now returns what has not leaked. A request that waited for the lock counts as made at
 // the last sale.
 func (l *ledger) now(now int64, k leak) int64 {
 	passed := max(0, now-l.at)
@@ -91,7 +91,7 @@ func (l *ledger) hear(sold, last int64, k leak, highest int64) {
 	l.level, l.at = min(l.now(last, k)+min(sold, highest/salePart+1)*salePart, highest), max(l.at, last)
 }
 
-// opens returns in how many seconds the level is down to top, 0 if it is.
+// opens returns in how many seconds the level falls to top; 0 if it has.
 func (l *ledger) opens(now int64, k leak, top int64) int64 {
 	if l.level <= top {
 		return 0

@@ -1,50 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sale says who may buy a tally, and at what price. Like package limiter it knows no HTTP,
-// does no I/O and reads no clock. What was sold is remembered in a [limiter.Memory].
+// Package sale says who may buy a tally, and at what price. It knows no HTTP, does no I/O and
+// reads no clock. A [limiter.Memory] remembers the sales.
 //
-// Clients that share an address share its tally. A client can buy a tally of its own
-// with work that a caller has verified (package pow); [Prices.Redeem] sells it. Each
-// buyer has a level. A sale raises it by one, and it leaks evenly, by SalesPerHour, while it
-// is above zero. The price is
+// Clients that share an address share its tally. A client can buy a tally of its own: it
+// pays with work that the caller has verified (package pow), and [Prices.Redeem] sells. Each
+// buyer has a level. A sale raises it by one. It leaks evenly, by SalesPerHour, down to
+// zero. The price is
 //
 //	Work·2^k·(1+f)      k the whole and f the rest of level/Crowd
 //
-// rounded up: continuous, so that a buyer who waits for a step to pass gains nothing. An
-// IPv6 identity pays the highest of the prices of its /64, /56 and /48, which may be
-// [Buyer]s of several crowds. The price is that of the moment of redemption, whatever the
-// challenge had asked for, and a proof is good while that is at most 15/8 of it: the price may
-// rise by 7/8 while an honest client works. In a time T, so much work buys at most
+// rounded up. It is continuous, so a buyer gains nothing by waiting for a step. An IPv6
+// identity pays the highest price of its /64, /56 and /48, which may be [Buyer]s of several
+// crowds. The price is taken at redemption, whatever the challenge asked for. A proof is good
+// while the price is at most 15/8 of its work: the price may rise by 7/8 while an honest
+// client works. In a time T, an amount of work buys at most
 //
 //	SalesPerHour·T + Crowd·log2(1 + 15/8·work/(Crowd·Work))
 //
-// tallies on one instance, and a restart counts as one more. For the i-th of n sales is made at a
-// level of i − 1 − SalesPerHour·T at least, where the price is Work·2^(level/Crowd) at least, and Work.
-// So all n cost Crowd·Work·(2^((n − SalesPerHour·T)/Crowd) − 1), of which 8/15 was paid. The leak
-// needs no relation to the Crowd for that.
+// tallies on one instance; a restart counts as one more instance. The proof: the i-th of n sales is
+// made at a level of at least i − 1 − SalesPerHour·T. There the price is at least Work, and at least
+// Work·2^(level/Crowd). So all n cost Crowd·Work·(2^((n − SalesPerHour·T)/Crowd) − 1), and the buyer
+// paid at least 8/15 of it. The leak needs no relation to the Crowd for that.
 //
-// The same tally can be redeemed any number of times until it ends, and is sold once ([Sale.Held]).
+// A tally is sold once ([Sale.Held]) and can be redeemed any number of times until it ends.
 //
-// There is no cap below [MaxPrice]. One of four Crowds was tried: a neighbour that
-// computes faster buys them all for 15·Crowd·Work hashes, 0.3 s of a processor at the
-// usual price, and nobody else behind the address can buy for an hour. Above MaxPrice
-// nothing is for sale, and [Sale.Wait] says exactly when something is.
+// There is no cap below [MaxPrice]. A cap of four Crowds was tried: a fast neighbour
+// buys them all for 15·Crowd·Work hashes, 0.3 s of a processor at the usual price,
+// and no other client behind the address can buy for an hour. Above MaxPrice nothing
+// is for sale, and [Sale.Wait] is the exact wait.
 //
 // A level is kept in parts of 2⁻¹⁵ of a sale. What leaks is rounded down, so no price is
-// below the formula's. The level counts sales, not money or time: another [Tariff] finds as
-// many, and says what they cost. A clock that steps back leaves the level as it is, and
-// from then on it leaks by the new time. If the clock steps forward again to where it was,
-// within a day of its own time, the level goes on from there, and what was sold meanwhile
-// is counted.
+// below the formula's. The level counts sales, not money or time: another [Tariff] finds
+// the same sales at its own price. When the clock steps back, the level stays, and leaks by
+// the new time. When the clock steps forward again within a day, the level goes on from
+// there, plus the sales made meanwhile.
 //
-// Sales are claimed as cells are: a [Buyer.Provider] that has taken an eighth of the cells for sales within the
-// time in which two Crowds leak, or ten minutes if that is longer, and of all that was taken a quarter,
-// takes no more of its own. The newcomers of its hosts share a ledger in each set, which they find by the widest of
-// their networks, and pay as one identity; and of their sales each set holds the last. These two cells in 16 are
-// another eighth. Who had a ledger goes on with it. So nobody's price is lower than by a ledger of its own.
+// A [Buyer.Provider] reaches its share when it has taken an eighth of the cells
+// for sales, and a quarter of all that was taken, within the time in which two
+// Crowds leak, or ten minutes if that is longer. Then its newcomers get no
+// cells of their own. They share a ledger in each set, found by their widest
+// network, and pay as one identity. Each set holds the last of their sales.
+// These two cells in 16 are another eighth. A buyer with a ledger keeps it. So
+// no price is lower than by a ledger of its own.
 //
-// What this does not promise: that a client gets a tally. In the long run an address lets
-// in what leaks. A neighbour that pays more than others can, all the time, gets all of it.
+// No client is promised a tally. In the long run an address lets in what leaks. A
+// neighbour that always pays more than others can gets all of it.
 package sale
 
 import (
@@ -59,13 +60,13 @@ import (
 type Buyer struct {
 	Key limiter.Key
 
-	// Crowds is how many times the crowd of an identity is expected in it: 1 for an
-	// identity. Less counts as 1, and more than a cell of the memory can count as that.
+	// Crowds is how many times an identity's crowd it hides: 1 for an identity. Less
+	// counts as 1. It is cut to what a cell of the memory can count.
 	Crowds int64
 
-	// Provider is whom an identity has its address from, as in [limiter.Candidate]: only the first
-	// buyer's counts. What its newcomers buy when it has its part of the cells for sales
-	// is written down together: see [Prices.Redeem].
+	// Provider is the network that assigned the identity's address, as in [limiter.Candidate];
+	// only the first buyer's counts. Beyond its share of the cells for sales, its newcomers share
+	// a ledger: see [Prices.Redeem].
 	Provider uint64
 }
 
@@ -75,17 +76,17 @@ const MaxBuyers = 3
 // A Sale is the outcome of [Prices.Redeem].
 type Sale struct {
 	// Granted says that the tally is open: sold now, or Held by this instance
-	// already, which is honoured however prices have risen since.
+	// already. A Held one is honoured however prices have risen.
 	Granted, Held bool
 
-	// Price is what a tally cost at this moment, in expected hashes: the highest
-	// of all buyers' prices. 0 if it was Held, and if it would be above [MaxPrice]:
+	// Price is the price at this moment, in expected hashes: the highest of all
+	// buyers' prices. It is 0 if the tally was Held. It is 0 above [MaxPrice] too:
 	// then none is for sale, and Wait is how long until one is, in whole seconds.
 	Price int64
 	Wait  time.Duration
 
-	// Saturated says that the memory had no room to remember the sale, and that
-	// it was not made for that.
+	// Saturated says that the memory had no room for the sale, so it was not
+	// made.
 	Saturated bool
 
 	// Waits names what the sale has to wait for, until peers have heard of the last sale to the same buyer. Its Key is 0
@@ -94,8 +95,8 @@ type Sale struct {
 }
 
 // Quote returns the Price, or the Wait, of the next tally. buyers are the
-// identity and its networks, at most [MaxBuyers]. m may be nil: then nothing is
-// remembered, and the price never rises.
+// identity and its networks, at most [MaxBuyers]. m may be nil: then the price
+// never rises.
 func (p *Prices) Quote(now time.Time, m *limiter.Memory, buyers []Buyer) Sale {
 	if m == nil {
 		return Sale{Price: p.work}
@@ -111,19 +112,18 @@ func (p *Prices) Quote(now time.Time, m *limiter.Memory, buyers []Buyer) Sale {
 	return s
 }
 
-// Redeem opens a tally for work that has been proved, if the price at this moment on this
-// instance is at most 15/8 of it. What the challenge had asked for does not
-// bind, or a stock of challenges fetched while the price was low would buy any
-// number of tallies at that price. The 7/8 are for honest clients whose neighbours buy while
-// they work: of a Crowd of 64, 56 may, and they lose no proof; with a Crowd of 1 each sale doubles
-// the price. Check and sale are one critical section.
+// Redeem opens a tally for proved work, if the price at this moment on this instance is at most
+// 15/8 of it. The challenge's price does not bind: a stock of cheap challenges would buy any
+// number of tallies. The 7/8 are for honest clients whose neighbours buy while they work. With a
+// Crowd of 64, 56 neighbours may buy meanwhile; with a Crowd of 1 each sale doubles the price.
+// Check and sale are one critical section.
 //
-// tally derives from the challenge alone, so that a client that redeems again, or
-// that lost the answer, gets the same one: it is Held until ends.
+// tally derives from the challenge alone. So a client that redeems again, or lost
+// the answer, gets the same one: it is Held until ends.
 //
-// No provider takes more than a quarter of the cells for sales. One that has taken half of that
-// takes no more of its own: the newcomers among its buyers share a ledger in each set of 16 cells,
-// with the crowd of one identity, and of what they have bought the last in each set is Held.
+// No provider takes more than a quarter of the cells for sales. After half of that its newcomers
+// share a ledger in each set of 16 cells, with the crowd of one identity, and the last tally they
+// bought in each set is Held.
 func (p *Prices) Redeem(now time.Time, m *limiter.Memory, buyers []Buyer, tally limiter.Key, ends time.Time, work int64) Sale {
 	if m == nil {
 		return Sale{Granted: work >= enough(p.work), Price: p.work}
@@ -160,32 +160,35 @@ func (p *Prices) Redeem(now time.Time, m *limiter.Memory, buyers []Buyer, tally 
 	return s
 }
 
-// enough returns the least work that opens a tally at a price. With half of it, a stock of challenges would buy one
-// more than a Crowd of eight at the price at which it was fetched. With two thirds, 200 newcomers behind one
-// address would lose one proof in eight.
+// enough returns the least work that opens a tally at a price. At half the
+// price, a stock of challenges would buy one tally more than a Crowd of eight
+// at the old price. At two thirds, 200 newcomers behind one address would lose
+// one proof in eight.
 func enough(price int64) int64 { return (8*price + 14) / 15 }
 
 // Books are the ledgers of all buyers.
 type books struct {
 	ledgers [MaxBuyers]ledger
-	own     [MaxBuyers]bool // it is written down for this buyer alone
+	own     [MaxBuyers]bool // the ledger is this buyer's alone
 	least   int64           // the least work that opens a tally
 
-	provider uint64 // of the first; 0: nobody
-	full     bool   // it has its part of the cells
+	provider uint64 // of the first; 0: none
+	full     bool   // it has its share of the cells
 	shared   ledger // of its newcomers, in the set of the widest buyer
 }
 
-// open returns the books of some buyers but for their ledgers. The stripes are locked.
+// open returns the books of some buyers, without their ledgers. The stripes are
+// locked.
 //
-// Of a provider that has its part the newcomers share a ledger, as counts are shared in a full
-// set; see [limiter.Candidate]. They find it by the widest buyer, a /48, so that its hosts cannot choose among
-// many, and all of them pay as one identity. What it says is where a newcomer begins also when the
-// provider has room again: nobody's level is lower than it was. Half of the part is for such ledgers
-// and for what is held of such sales, two cells of 16 in each set.
+// The newcomers of a provider that has its share use one ledger, as counts are
+// shared in a full set; see [limiter.Candidate]. They find it by the widest
+// buyer, a /48, so that hosts cannot choose among many, and pay as one
+// identity. A newcomer starts at its level also when the provider has room
+// again, so no level falls. Half of the share is for such ledgers and the
+// tallies held of such sales: two cells of 16 in each set.
 //
-// Rejected: to refuse the further buyers of a provider, which would be a wall before everybody in a
-// phone carrier's network; and one ledger for all of them, which is one wall in the end.
+// Rejected: to refuse further buyers of a provider, which would shut out a whole phone carrier; and
+// one ledger for all of them, which does the same in the end.
 func (t table) open(now int64, p *Prices, buyers []Buyer) (known books) {
 	known.shared = ledger{at: now}
 	if len(buyers) == 0 {
@@ -203,20 +206,21 @@ func (t table) open(now int64, p *Prices, buyers []Buyer) (known books) {
 // live reports whether a cell is in use.
 func live(now int64, c *cells.Cell) bool { return c != nil && int64(c.Expires) > now }
 
-// holds reports whether a tally was sold: by a cell of its own, or by that of a provider's newcomers.
+// holds reports whether a tally was sold: it has a cell of its own, or its provider's newcomers share
+// one.
 func (t table) holds(now int64, tally limiter.Key, provider uint64) bool {
 	c := t.Find(uint64(tally), cells.HeldID, provider)
 	return live(now, c) && c.Value == uint64(tally)
 }
 
-// sell writes a sale down, all of it or nothing: one that is not remembered
-// would leave the price where it was, for as many more.
+// sell records a sale, all of it or nothing. A sale that is not recorded would
+// leave the price where it was.
 func (t table) sell(now int64, p *Prices, buyers []Buyer, known *books, tally limiter.Key, ends int64) bool {
 	var (
 		taken  [2 + MaxBuyers]*cells.Cell
 		before [2 + MaxBuyers]cells.Cell
 		n      int
-		own    uint64 // of these, the cells that nobody shares
+		own    uint64 // of these, the unshared cells
 	)
 	take := func(k limiter.Key, id uint32, shared bool, reach int64) *cells.Cell {
 		provider := known.provider

@@ -97,7 +97,7 @@ func priceAt(tariff sale.Tariff, level float64) float64 {
 	return float64(tariff.Work) * math.Exp2(k) * (1 + f)
 }
 
-// mostTallies is how many tallies so much work buys on an instance in a time, at most.
+// mostTallies is how many tallies work buys on an instance in a time, at most.
 func mostTallies(tariff sale.Tariff, work int64, in time.Duration) int64 {
 	return truth.Tariff{Work: tariff.Work, Crowd: tariff.Crowd, Leak: tariff.SalesPerHour}.Most(work, int64(in/time.Second))
 }
@@ -124,7 +124,7 @@ func (c *campaign) requireBound(t *testing.T) (nearest float64) {
 	return nearest
 }
 
-// Whatever the timing: in a time T so much work buys at most
+// With any timing, in a time T an amount of work buys at most
 //
 //	SalesPerHour·T + Crowd·log2(1 + 15/8·work/(Crowd·Work))
 //

@@ -101,7 +101,7 @@ func TestTwentyBesideAFlooder(t *testing.T) {
 }
 
 // Twenty honest clients, of a million hashes a second, beside one that buys as fast as it
-// can: nobody is told to come back, and when the buyer is gone all have a tally.
+// can: none is told to come back, and when the buyer is gone all have a tally.
 func TestTwentyBesideABuyer(t *testing.T) {
 	for _, rate := range []int64{1_000_000, 14_000_000, 1_000_000_000} {
 		s := openStall(t, usual, 0)

@@ -12,7 +12,7 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// A diary is what a ledger should say, in fractions that are exact.
+// A diary is the oracle of a ledger, in exact fractions.
 type diary struct {
 	crowds int64
 	level  *big.Rat
@@ -61,7 +61,7 @@ func (d *diary) sell(tariff sale.Tariff, now int64) {
 	d.sales++
 }
 
-// priceOf is the price at a level of so many crowds, rounded up.
+// priceOf is the price at a level, rounded up.
 func priceOf(tariff sale.Tariff, crowds int64, level *big.Rat) int64 {
 	crowd := new(big.Rat).SetInt64(tariff.Crowd * crowds)
 	price := new(big.Rat).SetInt64(tariff.Work)

@@ -76,7 +76,7 @@ func (s *stall) host(n64, n56, n48 int) []sale.Buyer {
 	}
 }
 
-// ware is a tally that nobody has asked for yet.
+// ware is a fresh tally.
 func (s *stall) ware() limiter.Key {
 	s.wares++
 	return numbered(s.m, 'w', s.wares)
@@ -130,7 +130,7 @@ func (s *stall) requireExactWait(now time.Time, buyers []sale.Buyer) time.Durati
 	return q.Wait
 }
 
-// spend buys as many tallies as so much work pays for, at the price of now.
+// spend buys the tallies that work pays for, at the price of now.
 func (s *stall) spend(now time.Time, buyers []sale.Buyer, work int64) (n int) {
 	s.t.Helper()
 	for {
@@ -174,7 +174,7 @@ func seeds(t *testing.T, n int, f func(t *testing.T, r *rand.Rand)) {
 	}
 }
 
-// leastFor is the least work of which the price is at most 15/8.
+// leastFor is the least work whose 15/8 cover the price.
 func leastFor(price int64) (work int64) {
 	work = price / 15 * 8
 	for 15*work < 8*price {

@@ -16,9 +16,9 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// All levels are checked and counted in one step: however many buy at once, and
-// whatever is decided beside it in the same stripes, no level sells more than so much
-// work buys, none loses a sale, and nobody waits for ever.
+// All levels are checked and counted in one step: with any number of buyers, and any
+// decisions in the same stripes, no level sells more than the work buys, none loses a
+// sale, and no buyer waits for ever.
 func TestLevelsAreAtomic(t *testing.T) {
 	for name, row := range map[string]struct{ n64, n56, tries, want int }{
 		"the /64s are too dear": {20, 20, 20, 20 * 3},
@@ -96,8 +96,9 @@ func TestRedeemsAtOnce(t *testing.T) {
 
 // Everything that takes locks, at once and over few keys, in a memory of one
 // stripe, where all is in the way of all, and in one of many, where the order of
-// locks matters. Nobody waits for ever, no proof buys two requests, no tally of
-// a memory with room gets more than its quota, and no buyer more than is sold.
+// locks matters. No caller waits for ever, no proof buys two requests, no tally
+// of a memory with room gets more than its quota, and no buyer more than is
+// sold.
 func TestEverythingInParallel(t *testing.T) {
 	const workers, rounds, keys, quota = 16, 300, 10, 40
 	for name, tallies := range map[string]int{"one full stripe": 1, "many stripes": 8000} {
@@ -183,8 +184,7 @@ func requireNoLockHeld(t *testing.T, s *stall, p *limiter.Policy) {
 	}
 }
 
-// Whoever holds any one of the stripes that a sale needs holds it up: its check and what it writes
-// down, for all buyers, are one step.
+// A sale waits for each of its stripes: its check and its records, for all buyers, are one step.
 func TestEveryStripeIsHeld(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	s := openStall(t, sale.Tariff{Work: 16, Crowd: 8, SalesPerHour: 32}, 1<<16)

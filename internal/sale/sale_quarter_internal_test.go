@@ -67,9 +67,10 @@ func TestAQuarterIsNotForTheMinute(t *testing.T) {
 	}
 }
 
-// Whoever has all of a provider's addresses and any time takes no more than a quarter of the cells for
-// sales: by fresh hosts, by those that it has, by waiting, and by those that it had. Who pays more than the base price
-// keeps old ledgers for longer than they are counted: a third for four times as much, never half.
+// An attacker with all of a provider's addresses and any time takes at most a
+// quarter of the cells for sales: by fresh hosts, present hosts, waiting, and
+// former hosts. A buyer above the base price keeps old ledgers for longer than
+// they are counted: a third for four times the price, never half.
 func TestAProviderTakesAQuarterOfTheSales(t *testing.T) {
 	seeds := 24
 	if kit.Brief() {

@@ -37,8 +37,8 @@ func (s *stall) flood(now time.Time, n int, host func(n int) []sale.Buyer) (sold
 	return sold
 }
 
-// One network shuts nobody out who comes from elsewhere, however much it buys: 723 sales from one IPv6 /29
-// did, of a memory for 4,096 clients. Four of them have what there is, for as long as sales are held.
+// One network shuts out no client from elsewhere, with any purchases: 723 sales from one IPv6 /29 did, of
+// a memory for 4,096 clients. Four of them have what there is, for as long as sales are held.
 func TestOneNetworkLeavesTheSalesToOthers(t *testing.T) {
 	for name, row := range map[string]struct {
 		clients, networks, hosts int

@@ -84,8 +84,8 @@ func TestMixedStockPaysTheFormula(t *testing.T) {
 	}
 }
 
-// The price of the moment binds, not that of the challenge, and 8/15 of it are enough.
-// A refusal counts as no sale and opens nothing.
+// The price of the moment binds, not the challenge's, and 8/15 of it are enough. A
+// refusal counts as no sale and opens nothing.
 func TestProofUnderThePrice(t *testing.T) {
 	s := openStall(t, plain(2), 1<<12)
 	for range 3 {

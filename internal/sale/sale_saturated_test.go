@@ -22,8 +22,8 @@ func (s *stall) fill(but int) {
 	}
 }
 
-// fillPaid takes all but so many of the cells for what is paid for, by proofs
-// that live for an hour. The stall is made for one tally.
+// fillPaid takes all paid cells except but, by proofs that live for an hour.
+// The stall is made for one tally.
 func (s *stall) fillPaid(but int) {
 	s.t.Helper()
 	p := perMinute(s.t, 1<<20)
@@ -34,7 +34,7 @@ func (s *stall) fillPaid(but int) {
 	}
 }
 
-// Whoever fills the memory for nothing does not touch what is paid for.
+// Filling the memory for nothing does not touch paid cells.
 func TestStrangersLeaveRoomForSales(t *testing.T) {
 	s := openStall(t, plain(2), 1)
 	s.fill(0)

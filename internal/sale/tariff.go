@@ -13,13 +13,13 @@ import (
 // A Tariff says what an own tally costs an identity. It is plain data;
 // [Tariff.Compile] checks it.
 //
-// The price follows a level, which a sale raises by one, and which leaks. At level 0 a
-// tally costs Work; with every Crowd that the level rises the price doubles, and between
-// two doublings it rises in a straight line. So what a client gains grows with the
-// logarithm of what it pays, and with what leaks: see the package documentation.
+// The price follows a level. A sale raises it by one, and it leaks. At level 0 a tally
+// costs Work. The price doubles with every Crowd that the level rises, and rises in a
+// straight line between. So a client's gain grows with the logarithm of its payment, and
+// with what leaks: see the package documentation.
 //
-// Crowd is a burst and SalesPerHour a rate. Where they were one number, a school that came
-// within five minutes shut itself out, though nobody attacked: a quarter of 300 got in.
+// Crowd is a burst and SalesPerHour a rate. With one number for both, a school of 300 that
+// came within five minutes shut itself out without any attack: a quarter got in.
 type Tariff struct {
 	// Work is in expected hashes. Permitted: 16 to 2²⁹.
 	Work int64
@@ -28,14 +28,13 @@ type Tariff struct {
 	// Permitted: 1 to 255.
 	Crowd int64
 
-	// SalesPerHour is how many sales of an identity leak away in an hour, evenly: what it can
-	// buy for Work for as long as it likes. From a network of some crowds as many times as
-	// much leaks. Permitted: 1 to 100000.
+	// SalesPerHour is how many sales of an identity leak in an hour, evenly: it can always
+	// buy this many for Work. A network of n crowds leaks n times as much. Permitted: 1 to
+	// 100000.
 	SalesPerHour int64
 }
 
-// MaxPrice is the highest price in expected hashes. Where the next tally would cost
-// more, none is for sale.
+// MaxPrice is the highest price in expected hashes. Above it no tally is for sale.
 const MaxPrice = 1 << 32
 
 // Prices are a compiled [Tariff]: immutable, safe for concurrent use.
@@ -68,16 +67,16 @@ func (t Tariff) Compile() (*Prices, error) {
 	return p, nil
 }
 
-// A sale is so many parts of a level: a level is counted in parts, and what has
-// leaked is rounded down to them, so that no price is ever lower than the exact one.
+// salePart is how many parts a sale adds to a level. The leak is rounded down to
+// parts, so no price is lower than the exact one.
 const salePart = 1 << 15
 
 // maxLevel is the largest level that a cell holds: 31 bits.
 const maxLevel = 1<<31 - 1
 
-// crowdOf returns the crowd of a buyer, in parts. A buyer of none is one of one: a
-// mistake must be no free pass, and no lockout. The largest is the one whose highest
-// level a cell can hold, of some 2000 sales at the least Work and 4000 at the default.
+// crowdOf returns the crowd of a buyer, in parts. No crowd counts as one: a mistake
+// must be no free pass and no lockout. The largest crowd is one whose highest level
+// fits a cell: some 2000 sales at the least Work and 4000 at the default.
 func (p *Prices) crowdOf(crowds int64) int64 {
 	largest := maxLevel/(p.doublings+2) - salePart
 	return min(p.crowd*min(max(crowds, 1), maxLevel), largest/salePart) * salePart
@@ -101,24 +100,27 @@ func (p *Prices) top(crowd int64) int64 {
 
 const hour = 3600 // seconds
 
-// leakOf returns how a level of a crowd leaks: as much faster than that of an identity as the crowd is larger.
+// leakOf returns how the level of a crowd leaks: faster in proportion to its
+// size.
 func (p *Prices) leakOf(crowd int64) leak {
 	return leak{parts: p.hourly * crowd, within: hour * p.crowd}
 }
 
-// counted returns in how many seconds it is counted what a provider takes of the cells for sales,
-// and again in as many: a Crowd leaks in that time, and a proof is not good for longer. A cell is
-// kept for longer than both only by buying more than two Crowds. With the time in which eight sales leak, ledgers
-// that a provider has filled up to twice the price outlast it many times, and it takes its part again and again.
+// counted returns the seconds of one of the two windows in which a provider's
+// cells for sales are counted. A Crowd leaks in that time, and no proof lives
+// longer. A cell outlives both windows only if its buyer buys more than two
+// Crowds. Rejected: the time in which eight sales leak. Ledgers that a provider
+// has filled up to twice the price outlast it many times, so it takes its share
+// again and again.
 func (p *Prices) counted() int64 { return max(300, p.crowd*hour/p.hourly) }
 
 // A leak is how many parts of a level leak away within how many seconds.
 type leak struct{ parts, within int64 }
 
-// in returns what leaks in so many seconds, rounded down.
+// in returns the parts that leak in some seconds, rounded down.
 func (k leak) in(seconds int64) int64 { return seconds * k.parts / k.within }
 
-// time returns in how many seconds so much has leaked, rounded up.
+// time returns the seconds in which some parts leak, rounded up.
 func (k leak) time(parts int64) int64 { return (parts*k.within + k.parts - 1) / k.parts }
 
 // Most returns the most tallies that so many instances sell within so many seconds to a buyer of so many crowds, for so

@@ -155,7 +155,8 @@ func TestLevelNeverWraps(t *testing.T) {
 	}
 }
 
-// A buyer of no crowds is one of one: a mistake is no free pass. Nobody buys nothing.
+// A buyer of no crowds is one of one: a mistake is no free pass. Without buyers there
+// is no sale.
 func TestBuyerOfNoCrowds(t *testing.T) {
 	for _, crowds := range []int64{0, -1, -1 << 63} {
 		s := openStall(t, plain(8), 1<<10)

@@ -10,8 +10,8 @@ import (
 	"github.com/tallystick/tallystick/pow"
 )
 
-// act does what was decided. A reason means that it came to nothing and the
-// refusal is the caller's; an error, that the context is done.
+// act does what was decided. A reason means that it failed, and the caller gets
+// the refusal. An error means that the context is done.
 func (x *exchange) act(m move) (string, error) {
 	if m.action == toWait {
 		x.waited += m.wait
@@ -36,8 +36,9 @@ func (x *exchange) sleep(d time.Duration) error {
 // answer; an error, that the request's context is done.
 func (x *exchange) prove(m move) (string, error) {
 	if x.shared && m.status == http.StatusForbidden && x.kind == m.kind {
-		// It has shown what another bought and is asked for a proof still: here a
-		// proof buys one request. (429 means that the token was good and is spent.)
+		// It has shown what another bought and is still asked for a proof: here a
+		// proof buys one request. (A 429 means that the token was good and is
+		// spent.)
 		x.alone = true
 	}
 	if x.tries >= x.opts.maxAttempts {
@@ -66,10 +67,10 @@ func (x *exchange) prove(m move) (string, error) {
 }
 
 // queue waits until the request is called: to pay, or to send again.
-func (x *exchange) queue(m move) (errand, error) {
+func (x *exchange) queue(m move) (role, error) {
 	p := x.place
 	if p == nil {
-		p = &place{of: want{x.origin, x.kind}, called: make(chan errand, 1)}
+		p = &place{of: want{x.origin, x.kind}, called: make(chan role, 1)}
 		x.place = p
 	}
 	p.sent, p.again, p.expires, p.ttl = x.sent, x.tries > 0, m.expires, m.challenge.TTL
@@ -112,8 +113,7 @@ func (x *exchange) pay(m move) (string, error) {
 	return badChallenge, nil
 }
 
-// solve solves one challenge at a time: two in parallel are not quicker, only both
-// late.
+// solve solves one challenge at a time: two in parallel would both be late.
 func (x *exchange) solve(ctx context.Context, c *pow.Challenge) (proof string, err error) {
 	if err := x.mem.solver.take(ctx); err != nil {
 		return "", err

@@ -25,11 +25,10 @@ func rewind(req *http.Request) (io.ReadCloser, error) {
 	return req.GetBody()
 }
 
-// hold reads the body of a refusal, so that its connection is free while the
-// request solves or waits, and puts what it read in its place, so that the caller
-// can still have the refusal if that comes to nothing. A body that is longer than
-// maxHeld is left on its connection, which is then lost to the next request:
-// cheaper than to read on for as long as a server likes to send.
+// hold buffers the body of a refusal, so that its connection is free while the
+// request solves or waits, and the caller can still get the refusal. A body
+// longer than maxHeld stays on its connection, which the next request then cannot
+// use: reading as long as a server sends would cost more.
 func hold(resp *http.Response) {
 	if resp.Body == nil {
 		resp.Body = http.NoBody

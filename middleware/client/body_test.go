@@ -83,7 +83,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// A refusal that is not acted on is kept from nobody, and its token is kept.
+// A refusal that is not acted on reaches the caller, and its token is kept.
 func TestTokenOfAReturnedRefusal(t *testing.T) {
 	tok := tokenOf("contact", "f", 9)
 	h, _ := script(answer(429, tokenField, tok, "Retry-After", "1"), func(w http.ResponseWriter, r *http.Request) {

@@ -29,7 +29,7 @@ func (x *exchange) decide(resp *http.Response) move {
 			return m
 		}
 		if r.status == http.StatusForbidden {
-			return m // what will not be proved is not forgiven with time
+			return m // a wait does not replace a proof
 		}
 	}
 	if r.wait == 0 {
@@ -49,8 +49,8 @@ func (x *exchange) decide(resp *http.Response) move {
 	return m
 }
 
-// outcome says what a response, other than a challenge that is answered, means to
-// those who wait.
+// outcome says what a response means to waiting requests, unless it is a
+// challenge that is answered.
 func (m *move) outcome() outcome {
 	switch {
 	case m.action == "" && m.status < http.StatusInternalServerError:

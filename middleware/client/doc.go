@@ -6,10 +6,10 @@
 //
 // # What it does not do
 //
-// It gets nobody past a limit. It keeps a client from being refused for what it forgot to
-// show, and from being refused again because it did not wait. A 429 with a challenge says
-// that the server sells what lies beyond the limit. Then the client buys rather than waits;
-// with MaxSolves below zero it waits.
+// It gets no client past a limit. It saves a client from refusals for a token that it did
+// not show, or a wait that it did not keep. A 429 with a challenge says that the server
+// sells what lies beyond the limit. Then the client buys rather than waits; with MaxSolves
+// below zero it waits.
 //
 // It never sends a request again that a server may have acted on, unless the method says that
 // repeating does no harm. A refusal is one of three things; any other response, and every
@@ -20,10 +20,10 @@
 //	503                       with a Retry-After, for GET, HEAD, OPTIONS, TRACE,
 //	                          PUT and DELETE only
 //
-// The first two are taken at their word, whatever in front of the handler has sent them. The
-// methods in the last row may be repeated whatever happened (RFC 9110, section 9.2.2). A 503
-// can come from behind the limiter, after half the work was done. The problem type of its
-// body, temporary-reduced-capacity, does not tell: others may use it as well.
+// The first two are trusted, whichever handler or proxy sent them. The methods in the last
+// row may be repeated in any case (RFC 9110, section 9.2.2). A 503 can come from behind the
+// limiter, after half the work was done. The problem type of its body,
+// temporary-reduced-capacity, does not tell: others may use it as well.
 //
 // It never sends a body again that it cannot rewind. A request with a Body and without
 // GetBody (anything but a bytes.Buffer, bytes.Reader or strings.Reader given to
@@ -63,8 +63,8 @@
 // several accounts or customers needs a Transport for each: with one for all they would share
 // a tally, and the server would learn that they belong together.
 //
-// Plain http is no special case. A token gives nobody access to anything. A thief can use up
-// its count. Whoever reads it in clear reads the request beside it as well.
+// Plain http is no special case. A token gives no access. A thief can use up its count. An
+// eavesdropper who reads the token reads the request as well.
 //
 // # What a hostile server can cost
 //
@@ -77,9 +77,9 @@
 // all, however much room the server says there is. If what it sells is worth nothing, each
 // request pays for itself in the end.
 //
-// In memory: the tokens of 256 origins, 16 for each, 512 bytes for each, so 3 MiB if somebody
-// fills it. If there are more, the origin that was not used for longest goes first; an origin
-// with thousands of policies only pushes out its own tokens.
+// In memory: the tokens of 256 origins, 16 for each, 512 bytes for each, so at most 3 MiB.
+// Beyond that the least recently used origin goes first; an origin with thousands of policies
+// only pushes out its own tokens.
 //
 // Reading a refusal, like any response, takes as long as its server likes to take: give
 // requests a context with a deadline, or set http.Client.Timeout.
@@ -90,23 +90,22 @@
 // # Many requests at once
 //
 // If requests that run in parallel meet challenges of the same origin under the same
-// RateLimit-Policy, one of them pays and the others wait. As many of them are then sent again
-// as the answer says that there is room for: the smallest r of its RateLimit field. When that
-// is used up, the first request that still waits is sent without a proof, to see what a tally
-// costs now, and pays; and so on. So a thousand requests behind a quota of 20 buy 50 tallies,
-// one after the other, and need a little more than two sends each. The server sets the price,
-// which rises as it sells. Beyond MaxWork all requests that are left get their refusals back,
-// with "too-much-work".
+// RateLimit-Policy, one of them pays and the others wait. The answer says how much room there
+// is: the smallest r of its RateLimit field. That many are sent again. Then the first request
+// that still waits is sent without a proof, to see today's price, and pays; and so on. So a
+// thousand requests behind a quota of 20 buy 50 tallies, one after the other, and need a
+// little more than two sends each. The server sets the price, which rises as it sells. Beyond
+// MaxWork all requests that are left get their refusals back, with "too-much-work".
 //
-// A server in quiet mode does not say how much room there is. Then one is sent again, and for
-// each that is let in two more, until one is refused. The same happens where there turns out
-// to be room after all, because a window has ended.
+// A server in quiet mode does not say how much room there is. Then one request is sent again,
+// and two more for each that is let in, until one is refused. The same happens if a window
+// has ended and there is room after all.
 //
 // If the one that pays is cancelled or fails, the next one pays. If its proof buys no tally,
 // because the server wants one for every single request, each pays for itself.
 //
 // No request waits for the same purchase longer than a challenge lives, counted from the last
-// purchase that succeeded. A request that has waited for so long is sent again, to see for
-// itself. A send that only shows what others bought does not count as one of MaxAttempts. But
-// after as many such sends as MaxAttempts says, a request pays for itself.
+// purchase that succeeded. After that it is sent again. A send that only shows what others
+// bought does not count in MaxAttempts. After MaxAttempts such sends, a request pays for
+// itself.
 package client

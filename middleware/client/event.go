@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// Event is a refusal and what the [Transport] does about it. A refusal is told of
-// once, or twice where what was tried did not help.
+// Event is a refusal and what the [Transport] does about it. A refusal is
+// reported once, or twice if an attempt did not help.
 type Event struct {
-	// Request is the caller's. It is only to be read.
+	// Request is the caller's. Only read it.
 	Request *http.Request
 	// Status of the refusal.
 	Status int
-	// Attempt is how often the request has been sent, all sends counted.
+	// Attempt counts all sends of the request.
 	Attempt int
 	// Action is what follows. "solving": the challenge is answered, here or by another request that
 	// answers one of the same kind, and the request is sent again. "waiting": it is sent again after a
 	// while. "returning": the refusal goes to the caller.
 	Action string
-	// Reason is why the refusal goes to the caller, a word that is fit for the label of a metric; "" else.
+	// Reason is why the refusal goes to the caller, a word for the label of a metric; else "".
 	//
 	//	not-rewindable    the request has a body and no GetBody, or that failed
 	//	maybe-processed   a 503 to a method that is not idempotent

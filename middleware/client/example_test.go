@@ -138,8 +138,8 @@ func ExampleTransport_wrongAccounts() {
 	// welcome, Bob: you have paid
 }
 
-// signup stands for a server with the middleware: whoever is new proves first. Its
-// tokens are not signed, as those of the middleware are.
+// signup stands for a server with the middleware: newcomers prove first. Its
+// tokens are unsigned, unlike the middleware's.
 func signup() *httptest.Server {
 	issuer, err := pow.New(pow.Config{Secrets: [][]byte{[]byte("an example, not random, 32 bytes")}})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/tallystick/tallystick/pow"
 )
 
-// options are what a Transport is set to. None is left to a default any more.
+// options are the settings of a Transport, with defaults applied.
 type options struct {
 	base        http.RoundTripper
 	maxWork     uint64
@@ -21,14 +21,14 @@ type options struct {
 	observe     func(Event)
 }
 
-// memory is what the exchanges of a Transport share. The zero value is empty.
+// memory is shared by the exchanges of a Transport. The zero value is empty.
 type memory struct {
 	jar    jar
 	queues queues
 	solver turn
 }
 
-// exchange is one RoundTrip: a request and what has been done for it so far.
+// exchange is one RoundTrip: a request and its progress.
 type exchange struct {
 	opts   options
 	mem    *memory
@@ -116,8 +116,8 @@ func (x *exchange) fields(proof string) http.Header {
 // keep files the tokens of a response to a request with or without a proof.
 func (x *exchange) keep(resp *http.Response, proved bool) {
 	r, refused := readRefusal(resp)
-	// Where two policies are around a handler, what satisfies the one can be
-	// refused by the other.
+	// With two policies around a handler, one may refuse what satisfies the
+	// other.
 	passed := !refused || r.challenged && kindOf(resp.Header, x.route) != x.kind
 	left := remaining(resp.Header)
 	if refused && left == unknown {

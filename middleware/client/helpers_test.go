@@ -39,7 +39,7 @@ func rawToken(payload string) string {
 	return "eyJhbGciOiJIUzI1NiJ9." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + ".c2lnbmF0dXJl"
 }
 
-// claims are those of tokenOf.
+// claims are the claims of tokenOf.
 type claims struct {
 	Policy string `json:"aud"`
 	Tally  string `json:"sub"` // or "fam", of one that was bought

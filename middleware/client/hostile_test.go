@@ -57,7 +57,7 @@ func with(status int, fields ...string) func(http.ResponseWriter, int) {
 	return func(w http.ResponseWriter, _ int) { answer(status, fields...)(w, nil) }
 }
 
-// tally answers with a tally that nobody has seen before.
+// tally answers with a new tally.
 func tally(fields ...string) func(http.ResponseWriter, int) {
 	return func(w http.ResponseWriter, n int) {
 		w.Header().Set(tokenField, ownToken("contact", fmt.Sprint(n), 1))
@@ -148,7 +148,7 @@ func later(h http.Handler) http.Handler {
 	})
 }
 
-// Of a server that takes proofs and does not answer nobody waits for longer than
+// If a server takes proofs and does not answer, no request waits longer than
 // MaxAttempts challenges live: then all have paid for themselves.
 func TestServerThatTakesProofsAndIsSilent(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
@@ -207,7 +207,7 @@ func prompt(h http.Handler) http.Handler {
 	})
 }
 
-// Those who pay or look and are cancelled hand over, each time.
+// Cancelled payers and scouts hand over, each time.
 func TestCancelledOneAfterTheOther(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 5)

@@ -18,11 +18,10 @@ const (
 
 // jar keeps the newest tokens of each origin. The zero value is empty.
 //
-// It keeps one for each policy and tally, not one for each policy: requests in
-// parallel are answered with the tokens of different tallies, as some were sent
-// before a purchase and some after it. A single place would go to whichever answer
-// comes last, and what was paid for would be lost. The server picks the tally
-// that serves the client best out of those it is shown.
+// It keeps one for each policy and tally, not one for each policy: parallel
+// requests, sent before and after a purchase, get tokens of different tallies.
+// With a single place, a late answer would replace what was paid for. The server
+// picks the best of the tallies that it is shown.
 type jar struct {
 	mu     sync.Mutex
 	sends  uint64 // numbers the requests, in the order in which they are sent
@@ -64,10 +63,10 @@ const (
 // show returns what to show to an origin and the number of the request that will
 // show it.
 //
-// The route's own tokens come first: on a site with more policies than maxShown
-// that are used in turn, the newest ones are just those not needed next. Of a route,
-// those come first of whose tallies something was left: what was just bought must
-// not be pushed out by late answers that name spent ones.
+// The route's own tokens come first: on a site whose client uses more than maxShown
+// policies in turn, the newest tokens are the ones not needed next. Within a route,
+// unspent tallies come first: late answers that name spent ones must not push out
+// what was just bought.
 func (j *jar) show(origin string, route uint64) (tokens []string, sent uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -109,9 +108,8 @@ func (j *jar) keep(origin string, tokens []kept) (sold bool) {
 	return sold
 }
 
-// boughtSince reports whether a token of the origin that an answer to a challenge
-// of that kind bought has come since that request was sent, which so could not
-// show it.
+// boughtSince reports whether an answer to a challenge of that kind has bought a
+// token of the origin since that request was sent.
 func (j *jar) boughtSince(origin string, kind, sent uint64) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -119,8 +117,8 @@ func (j *jar) boughtSince(origin string, kind, sent uint64) bool {
 	return s != nil && slices.ContainsFunc(s.tokens, func(k kept) bool { return k.kind == kind && k.bought >= sent })
 }
 
-// claim takes room for a request that was sent before and refused, in what was
-// bought since. In what was bought before there is none: it has shown that.
+// claim takes room for a refused request, in what was bought since it was sent.
+// Earlier purchases have no room: the request has shown them.
 func (j *jar) claim(origin string, kind, sent uint64) stock {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -210,9 +208,8 @@ func (s *site) put(k kept) {
 	}
 }
 
-// worse reports whether k goes before o: one that is spent, then the one sent
-// first. The last to come may be the oldest, and the answer to a purchase the first
-// of those that were sent together.
+// worse reports whether k is evicted before o: a spent one first, then the one sent
+// first. Order of arrival does not tell: the last to come may be the oldest.
 func (k *kept) worse(o *kept) bool {
 	if k.spent != o.spent {
 		return k.spent

@@ -14,9 +14,9 @@ import (
 // the longest name DNS has, and a port.
 const maxAuthority = 253 + len(":65535")
 
-// originOf returns what the jar files the tokens of req under, or "" if none are
-// to be kept. It is the origin of RFC 6454 and, where the request overrides it,
-// the Host field: two sites behind one address are two sites.
+// originOf returns the jar's key for the tokens of req, or "" to keep none. It
+// is the origin of RFC 6454 and, where the request overrides it, the Host field:
+// two sites behind one address are two sites.
 func originOf(req *http.Request) string {
 	u := req.URL
 	if u == nil || u.Host == "" || len(u.Host) > maxAuthority || len(req.Host) > maxAuthority {
@@ -48,8 +48,8 @@ func authority(scheme, hostport string) string {
 	return strings.ToLower(u.Hostname()) + " " + port
 }
 
-// routeOf tells requests apart that are likely to have different policies. It is
-// a hash, because a path can be long; a collision costs an unlucky order.
+// routeOf tells apart requests that probably have different policies. It is a
+// hash, because a path can be long; a collision only spoils the order.
 func routeOf(req *http.Request) uint64 {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, req.Method)

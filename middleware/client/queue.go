@@ -14,22 +14,22 @@ type want struct {
 	kind   uint64
 }
 
-// errand is what a request is called to that met a challenge.
-type errand int
+// role is the part of a request that met a challenge.
+type role int
 
 const (
-	waiting errand = iota // to nothing, yet
-	trying                // to send again: there is room for it
-	looking               // to send again, and so to find out for others whether there is room
-	paying                // to pay, for all that wait
-	alone                 // to pay, for itself
+	waiting role = iota // none yet
+	trying              // sends again: there is room for it
+	looking             // sends again, to learn for others whether there is room
+	paying              // pays for all that wait
+	alone               // pays for itself
 )
 
-// outcome is how an errand ended.
+// outcome is how a role ended.
 type outcome int
 
 const (
-	gone    outcome = iota // in a way that says nothing to those who wait
+	gone    outcome = iota // in a way that says nothing to waiting requests
 	served                 // the request was let in with the tokens there are
 	bought                 // the proof bought a tally
 	useless                // the proof was accepted and bought nothing that can be shared
@@ -43,19 +43,19 @@ type queues struct {
 	going map[want]*queue
 }
 
-// queue is a queue before one till. A tally has room for so many requests, and
-// where the server says for how many (r of the RateLimit field), as many are called
-// when it is bought. To call all would be to have all but a few refused once more.
+// queue is a queue before one till. If the server says how many requests a bought
+// tally has room for (r of the RateLimit field), that many are called. If all were
+// called, all but a few would be refused again.
 //
-// When the room is used up and some wait still, the first of them looks: it sends
-// again with the tokens there are. It is let in, if there is room after all, or
-// refused with a challenge at today's price, and pays. To pay at once, for the
-// challenge it has from before, would be to pay for a tally that may not be needed,
-// a price that may have risen, by a challenge that may have expired.
+// When the room is used up, the first that waits looks: it sends again with the
+// tokens there are. It is let in, if there is room after all. Otherwise it is
+// refused with a challenge at today's price, and pays. Rejected: to pay at once for
+// its old challenge. The tally may not be needed, the price may have risen, and the
+// challenge may have expired.
 //
-// If there is room after all, or the server does not say how much, nobody knows
-// how many can be called. So those who look are one at first, and for each that is
-// let in one more: twice as many with each round trip.
+// If there is room after all, or the server does not say how much, the number to
+// call is unknown. So one request looks at first, and one more for each that is
+// let in: twice as many with each round trip.
 //
 // While some wait, one pays or at least one looks.
 type queue struct {
@@ -66,17 +66,17 @@ type queue struct {
 	scouts  map[*place]struct{} // that look
 	width   int                 // how many may look
 	until   time.Time           // when payer and scouts are given up
-	moved   time.Time           // when one who paid or looked was last let in
+	moved   time.Time           // when a payer or scout was last let in
 }
 
-// place is that of one request in a queue.
+// place is the place of one request in a queue.
 type place struct {
 	of      want
 	sent    uint64 // number of the request's last send
 	again   bool   // it has been called before
 	expires time.Time
 	ttl     time.Duration // of the challenge, as that came
-	called  chan errand   // by the queue, while the request waits
+	called  chan role     // by the queue, while the request waits
 
 	since time.Time
 	at    *list.Element // while it waits
@@ -84,7 +84,7 @@ type place struct {
 
 // come lets a request that was refused come, or come back, to the queue. Unless it
 // is called at once, it waits.
-func (s *queues) come(now time.Time, p *place, j *jar) errand {
+func (s *queues) come(now time.Time, p *place, j *jar) role {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.open(p.of, j)
@@ -128,7 +128,7 @@ func (s *queues) open(w want, j *jar) *queue {
 }
 
 // assign says what a place is called to now. One that comes has just been refused.
-func (q *queue) assign(now time.Time, p *place, comes bool) errand {
+func (q *queue) assign(now time.Time, p *place, comes bool) role {
 	switch q.stock(p.sent) {
 	case room:
 		return trying
@@ -161,25 +161,25 @@ func (q *queue) call(now time.Time) {
 }
 
 // dismiss calls one that waits.
-func (q *queue) dismiss(p *place, to errand) {
+func (q *queue) dismiss(p *place, to role) {
 	q.waiting.Remove(p.at)
 	p.at = nil
 	p.called <- to
 }
 
 // all calls all that wait.
-func (q *queue) all(to errand) {
+func (q *queue) all(to role) {
 	for e := q.waiting.Front(); e != nil; e = q.waiting.Front() {
 		q.dismiss(e.Value.(*place), to)
 	}
 }
 
-// overdue is for a request that has waited for as long as its challenge lives. It
-// is called, unless the queue has moved meanwhile: then it waits for longer.
+// overdue calls a request that has waited for the life of its challenge, unless
+// the queue has moved meanwhile: then it waits longer.
 //
-// Who pays or looks has had that long as well, and is given up, so that a request
-// served slowly holds up others once.
-func (s *queues) overdue(now time.Time, p *place) (e errand, longer time.Duration) {
+// The payer or scout has had that long as well, and is given up. So a slow
+// request holds up others once.
+func (s *queues) overdue(now time.Time, p *place) (e role, longer time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.at == nil {
@@ -209,7 +209,7 @@ func (s *queues) overdue(now time.Time, p *place) (e errand, longer time.Duratio
 	return e, 0
 }
 
-// leave takes a request out, whose errand has ended, or which is gone.
+// leave takes a request out, whose role has ended, or which is gone.
 func (s *queues) leave(now time.Time, p *place, how outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -245,7 +245,7 @@ func (s *queues) leave(now time.Time, p *place, how outcome) {
 	s.tidy(now, q)
 }
 
-// restock calls those for whom a request that paid for itself has bought room.
+// restock calls the requests that have room after a request paid for itself.
 func (s *queues) restock(now time.Time, w want) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,7 +255,7 @@ func (s *queues) restock(now time.Time, w want) {
 	}
 }
 
-// tidy calls who can be called, and drops a queue that is not in use.
+// tidy calls the requests that can go, and drops an unused queue.
 func (s *queues) tidy(now time.Time, q *queue) {
 	q.call(now)
 	if q.waiting.Len() == 0 && q.payer == nil && len(q.scouts) == 0 {

@@ -29,23 +29,23 @@ func newTill(t *testing.T) *till {
 // challenge that lives for ten seconds.
 func (l *till) refused() *place {
 	_, sent := l.jar.show("o", 0)
-	return &place{of: l.of, sent: sent, expires: l.now.Add(10 * time.Second), ttl: 10 * time.Second, called: make(chan errand, 1)}
+	return &place{of: l.of, sent: sent, expires: l.now.Add(10 * time.Second), ttl: 10 * time.Second, called: make(chan role, 1)}
 }
 
 // come lets one come that has just been refused.
-func (l *till) come() (*place, errand) {
+func (l *till) come() (*place, role) {
 	p := l.refused()
 	return p, l.s.come(l.now, p, &l.jar)
 }
 
 // again lets one come that was called and refused.
-func (l *till) again(p *place) errand {
+func (l *till) again(p *place) role {
 	_, p.sent = l.jar.show("o", 0)
 	p.expires, p.again = l.now.Add(p.ttl), true
 	return l.s.come(l.now, p, &l.jar)
 }
 
-// buy files a tally of which so much is left.
+// buy files a tally with some room left.
 func (l *till) buy(left int) {
 	l.n++
 	tok, ok := parseToken(ownToken("contact", fmt.Sprint(l.n), 1))
@@ -54,7 +54,7 @@ func (l *till) buy(left int) {
 }
 
 // called returns what each place is called to, or waiting.
-func called(places []*place) (list []errand) {
+func called(places []*place) (list []role) {
 	for _, p := range places {
 		select {
 		case e := <-p.called:
@@ -79,7 +79,7 @@ func (l *till) queue(n int) (payer *place, behind []*place) {
 }
 
 func TestAsManyAreCalledAsThereIsRoomFor(t *testing.T) {
-	for left, want := range map[int][]errand{
+	for left, want := range map[int][]role{
 		0:       {looking, waiting, waiting, waiting, waiting},
 		1:       {trying, looking, waiting, waiting, waiting},
 		3:       {trying, trying, trying, looking, waiting},
@@ -101,15 +101,15 @@ func TestWhoLooksPays(t *testing.T) {
 	payer, behind := l.queue(5)
 	l.buy(0)
 	l.s.leave(l.now, payer, bought)
-	require.Equal(t, []errand{looking, waiting, waiting, waiting, waiting}, called(behind))
+	require.Equal(t, []role{looking, waiting, waiting, waiting, waiting}, called(behind))
 	require.Equal(t, paying, l.again(behind[0]))
 	require.Equal(t, paying, l.again(behind[0]), "the price has risen")
 	l.buy(2)
 	l.s.leave(l.now, behind[0], bought)
-	require.Equal(t, []errand{trying, trying, looking, waiting}, called(behind[1:]))
+	require.Equal(t, []role{trying, trying, looking, waiting}, called(behind[1:]))
 }
 
-// Of those who look, each that is let in calls two: until one is refused.
+// Each scout that is let in calls two more, until one is refused.
 func TestLookingDoubles(t *testing.T) {
 	l := newTill(t)
 	payer, behind := l.queue(40)
@@ -117,7 +117,7 @@ func TestLookingDoubles(t *testing.T) {
 	l.s.leave(l.now, payer, bought)
 	front := 0
 	for _, looks := range []int{1, 2, 4, 8} {
-		want := make([]errand, len(behind)-front)
+		want := make([]role, len(behind)-front)
 		for i := range looks {
 			want[i] = looking
 		}
@@ -130,7 +130,7 @@ func TestLookingDoubles(t *testing.T) {
 	called(behind[front : front+16])
 	require.Equal(t, paying, l.again(behind[front]))
 	require.Equal(t, waiting, l.again(behind[front+1]))
-	l.s.leave(l.now, behind[front+2], served) // there is one who pays: no more
+	l.s.leave(l.now, behind[front+2], served) // there is a payer: no more
 	for _, e := range called(behind[front+16:]) {
 		require.Equal(t, waiting, e)
 	}
@@ -145,14 +145,14 @@ func TestNextPayer(t *testing.T) {
 	for name, test := range map[string]struct {
 		before func(l *till)
 		how    outcome
-		want   []errand
+		want   []role
 	}{
-		"gone":                        {func(*till) {}, gone, []errand{paying, waiting, waiting}},
-		"let in without a proof":      {func(*till) {}, served, []errand{looking, looking, waiting}},
-		"another has bought":          {func(l *till) { l.buy(0) }, gone, []errand{looking, waiting, waiting}},
-		"the next's challenge is old": {func(l *till) { l.now = l.now.Add(10 * time.Second) }, gone, []errand{looking, waiting, waiting}},
-		"nothing is for sale":         {func(*till) {}, closed, []errand{trying, trying, trying}},
-		"a proof buys one request":    {func(*till) {}, useless, []errand{alone, alone, alone}},
+		"gone":                        {func(*till) {}, gone, []role{paying, waiting, waiting}},
+		"let in without a proof":      {func(*till) {}, served, []role{looking, looking, waiting}},
+		"another has bought":          {func(l *till) { l.buy(0) }, gone, []role{looking, waiting, waiting}},
+		"the next's challenge is old": {func(l *till) { l.now = l.now.Add(10 * time.Second) }, gone, []role{looking, waiting, waiting}},
+		"nothing is for sale":         {func(*till) {}, closed, []role{trying, trying, trying}},
+		"a proof buys one request":    {func(*till) {}, useless, []role{alone, alone, alone}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newTill(t)
@@ -164,7 +164,7 @@ func TestNextPayer(t *testing.T) {
 	}
 }
 
-// Somebody else's refusal is no reason to give up while one pays.
+// Another request's refusal is no reason to give up while one pays.
 func TestClosedWhileOnePays(t *testing.T) {
 	l := newTill(t)
 	payer, behind := l.queue(3)
@@ -174,9 +174,9 @@ func TestClosedWhileOnePays(t *testing.T) {
 	second, e := l.come()
 	require.Equal(t, paying, e)
 	l.s.leave(l.now, behind[0], closed)
-	require.Equal(t, []errand{waiting, waiting}, called(behind[1:]))
+	require.Equal(t, []role{waiting, waiting}, called(behind[1:]))
 	l.s.leave(l.now, second, closed)
-	require.Equal(t, []errand{trying, trying}, called(behind[1:]))
+	require.Equal(t, []role{trying, trying}, called(behind[1:]))
 	require.Empty(t, l.s.going)
 }
 
@@ -191,25 +191,25 @@ func TestLateRefusals(t *testing.T) {
 	l.buy(2)
 	l.s.leave(l.now, payer, bought)
 	require.Empty(t, l.s.going)
-	var got []errand
+	var got []role
 	for _, p := range late {
 		got = append(got, l.s.come(l.now, p, &l.jar))
 	}
-	require.Equal(t, []errand{trying, trying, looking, waiting}, got)
+	require.Equal(t, []role{trying, trying, looking, waiting}, got)
 	// The refusal of one that has shown it says that there is no room.
 	l.buy(9)
 	_, e := l.come()
 	require.Equal(t, paying, e)
-	require.Equal(t, []errand{waiting}, called(late[3:]))
+	require.Equal(t, []role{waiting}, called(late[3:]))
 }
 
-// Nobody waits for one purchase longer than a challenge lives; the next purchase is
-// another.
+// No request waits for one purchase longer than a challenge lives; the next
+// purchase is another.
 func TestOverdue(t *testing.T) {
 	l := newTill(t)
 	payer, behind := l.queue(3)
 	at := func(s int) { l.now = time.Unix(1e9+int64(s), 0) }
-	overdue := func(i int) errand {
+	overdue := func(i int) role {
 		e, longer := l.s.overdue(l.now, behind[i])
 		require.Equal(t, e == waiting, longer > 0)
 		return e
@@ -226,8 +226,8 @@ func TestOverdue(t *testing.T) {
 	require.Equal(t, trying, overdue(2), "and looks for itself")
 	require.Equal(t, paying, l.again(behind[1]))
 	require.Equal(t, waiting, l.again(behind[2]))
-	l.s.leave(l.now, behind[0], bought) // at last, and too late to call anybody who has come since
-	require.Equal(t, []errand{waiting}, called(behind[2:]))
+	l.s.leave(l.now, behind[0], bought) // too late to call later requests
+	require.Equal(t, []role{waiting}, called(behind[2:]))
 	l.buy(1)
 	l.s.leave(l.now, behind[0], bought)
 	require.Equal(t, trying, overdue(2), "called a moment before its time")
@@ -240,7 +240,7 @@ func TestQueueNeverStalls(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
 		l := newTill(t)
 		var wait, busy []*place
-		took := func(p *place, e errand) {
+		took := func(p *place, e role) {
 			if e == waiting {
 				wait = append(wait, p)
 			} else {

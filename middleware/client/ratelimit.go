@@ -17,14 +17,14 @@ const unknown = -1
 // names of 64 bytes take 700.
 const maxRateLimit = 4 << 10
 
-// remaining returns what a response says that remains: the smallest r of its
-// RateLimit fields, or unknown.
+// remaining returns the smallest r of a response's RateLimit fields, or
+// unknown.
 //
-// The field is a List of Strings with parameters, of which r, an Integer not below
-// zero, is how much quota units remain (RFC 9651; package middleware names the draft, whose
-// section 4.1 this is). What is not well formed voids all of it, as RFC 9651
-// wants it: half a list would name the wrong smallest. So do the names of older
-// drafts, where the same field was a Dictionary. A limit without r is ignored.
+// The field is a List of Strings with parameters, of which r, an Integer not below zero, is
+// the remaining quota units (RFC 9651; section 4.1 of the draft that package middleware
+// names). A malformed member voids the whole list, as in RFC 9651: half a list would name
+// the wrong smallest. The Dictionary of older drafts is void too. A limit without r is
+// ignored.
 func remaining(h http.Header) int {
 	least, size := unknown, 0
 	for _, line := range h["Ratelimit"] {

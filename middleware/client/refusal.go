@@ -59,8 +59,8 @@ func readChallenge(h http.Header) pow.Challenge {
 	lines := h[pow.ChallengeField]
 	for _, line := range lines[:min(len(lines), maxChallenges)] {
 		if c, err := pow.ParseHeader(line); err == nil {
-			// Parse does not check it; without a bound a solver could be kept
-			// on its challenge for 18 hours.
+			// Parse does not check it; without a bound a challenge could hold a
+			// solver for 18 hours.
 			c.TTL = min(c.TTL, maxTTL)
 			return c
 		}
@@ -68,12 +68,11 @@ func readChallenge(h http.Header) pow.Challenge {
 	return pow.Challenge{}
 }
 
-// kindOf tells challenges apart by what they are for, so that requests which want
-// the same can pay together. A challenge does not name its policy, but the
-// RateLimit-Policy beside it is the same for all requests that the policy limits; where a
-// pass has another quota than the shared tally, it is one of two, and two may pay at a time.
-// In quiet mode there is none, and the route has to do. The worst that comes of a
-// wrong guess is a request that waits for a token which does not help it.
+// kindOf tells challenges apart by purpose, so that requests with the same need can pay
+// together. A challenge does not name its policy, but all requests of a policy have the same
+// RateLimit-Policy beside it. If a pass has another quota than the shared tally, there are
+// two of them, and two may pay at a time. In quiet mode there is none, and the route must
+// do. After a wrong guess a request waits for a token that does not help it.
 func kindOf(h http.Header, route uint64) uint64 {
 	policies := h["Ratelimit-Policy"]
 	if len(policies) == 0 {
@@ -86,9 +85,9 @@ func kindOf(h http.Header, route uint64) uint64 {
 	return f.Sum64()
 }
 
-// jitter lengthens a wait a little, so that clients which were refused together
-// do not come back together: by up to a tenth, at most three seconds, and never
-// beyond most.
+// jitter lengthens a wait, so that clients that were refused together do not
+// come back together: by up to a tenth, at most three seconds, and never beyond
+// most.
 func jitter(wait, most time.Duration) time.Duration {
 	spread := min(wait/10, 3*time.Second, most-wait)
 	if spread <= 0 {

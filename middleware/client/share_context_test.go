@@ -56,7 +56,8 @@ func firstProof(l *limiter, another func(http.ResponseWriter, *http.Request) boo
 	})
 }
 
-// Nobody waits for a payer for longer than a challenge lives, nor for one who is told to wait.
+// No request waits for a payer longer than a challenge lives, nor for a payer that is told to
+// wait.
 func TestPayerIsNotWaitedFor(t *testing.T) {
 	for name, test := range map[string]struct {
 		payer func(http.ResponseWriter, *http.Request) bool
@@ -89,14 +90,14 @@ func TestPayerIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// Those who wait for a payer leave when their context ends.
+// Requests that wait for a payer leave when their context ends.
 func TestContextEndsSharing(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 100)
 		tr := &Transport{Base: inMemory{l}}
 		req := request(t, http.MethodGet, "http://example.com/contact", nil)
 		_, kind := l.kind(req)
-		payer := &place{of: want{originOf(req), kind}, expires: time.Now().Add(time.Minute), called: make(chan errand, 1)}
+		payer := &place{of: want{originOf(req), kind}, expires: time.Now().Add(time.Minute), called: make(chan role, 1)}
 		require.Equal(t, paying, tr.queues.come(time.Now(), payer, &tr.jar))
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()

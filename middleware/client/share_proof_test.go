@@ -168,7 +168,7 @@ func TestKinds(t *testing.T) {
 	require.Equal(t, of(1), of(1))
 }
 
-// A turn that is free is not given to one who has gone.
+// A free turn is not given to a request that has gone.
 func TestTurn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

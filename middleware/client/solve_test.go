@@ -192,7 +192,7 @@ func TestExpiredChallengeIsExchanged(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 1)
 		var seen events
 		tr := &Transport{Base: inMemory{l}, Observe: seen.observe}
-		require.NoError(t, tr.solver.take(t.Context())) // somebody solves for long
+		require.NoError(t, tr.solver.take(t.Context())) // a long solve
 		time.AfterFunc(15*time.Second, tr.solver.pass)
 		require.Equal(t, 200, get(t, tr, "http://example.com").StatusCode)
 		require.Equal(t, []string{"solving", "solving"}, seen.actions())

@@ -73,8 +73,8 @@ func parseToken(text string) (t windowToken, ok bool) {
 	}
 	h := fnv.New64a()
 	if claims.Tally != nil {
-		// Its subject, if it has one, is that of the shared tally as well, and
-		// changes with the server's key.
+		// Its subject, if it has one, is the shared tally's too, and changes
+		// with the server's key.
 		_, _ = h.Write([]byte("fam"))
 		_, _ = h.Write(claims.Tally)
 	} else {
@@ -84,8 +84,8 @@ func parseToken(text string) (t windowToken, ok bool) {
 	return windowToken{strings.Clone(text), claims.Policy, h.Sum64(), claims.Tally != nil}, true
 }
 
-// spelledAsToken reports whether s is three nonempty parts of base64url. What is
-// kept is sent in a field again, so no other byte may be in it.
+// spelledAsToken reports whether s is three nonempty parts of base64url. A kept
+// token is sent in a field again, so it may have no other byte.
 func spelledAsToken(s string) bool {
 	dots, part := 0, 0
 	for i := range len(s) {
@@ -110,8 +110,8 @@ func spelledAsPolicy(s string) bool {
 	return s != "" && len(s) <= maxPolicyLen
 }
 
-// bringsOwn reports whether a request has one of the fields that a Transport
-// sets. The spelling does not matter: net/http sends what is in the map.
+// bringsOwn reports whether a request has one of a Transport's fields, in any
+// spelling: net/http sends what is in the map.
 func bringsOwn(h http.Header) bool {
 	for name := range h {
 		if strings.EqualFold(name, tokenField) || strings.EqualFold(name, pow.ProofField) {

@@ -19,14 +19,14 @@ const (
 )
 
 // Transport sends requests through Base, with the tokens of their origin, and
-// sends those again that a server refused for a reason that can be helped. The
-// zero value is ready to use:
+// retries refused requests that work or a wait can help. The zero value is
+// ready to use:
 //
 //	c := &http.Client{Transport: &client.Transport{}}
 //
 // A Transport is safe for concurrent use. Its fields must not change and it must
-// not be copied after its first request. To the servers a Transport is one
-// client: use one for each account.
+// not be copied after its first request. Servers see a Transport as one client:
+// use one for each account.
 type Transport struct {
 	// Base sends the requests. Nil means http.DefaultTransport.
 	Base http.RoundTripper
@@ -40,23 +40,22 @@ type Transport struct {
 	// a negative number none.
 	MaxSolves int
 
-	// MaxWait is how long one request waits in all because of Retry-After. What
-	// would take longer, or longer than the context allows, is not waited for at
-	// all: the refusal is returned at once. Zero means 30 seconds, a negative
-	// duration never to wait. Solving does not count.
+	// MaxWait is how long one request waits in all because of Retry-After. For a
+	// longer wait, or one beyond the context, the refusal is returned at once.
+	// Zero means 30 seconds, a negative duration never to wait. Solving does not
+	// count.
 	MaxWait time.Duration
 
 	// MaxAttempts is how often one request is sent, the first time included. Zero
-	// means 5, a negative number 1. Where requests in parallel wait for what one of
-	// them buys, the sends that show it do not count; there are at most as many of
-	// them again.
+	// means 5, a negative number 1. If parallel requests wait for what one of them
+	// buys, the sends that show it do not count; there are at most as many again.
 	MaxAttempts int
 
 	// Workers is the number of cores that solve. Below one it is all of them.
 	Workers int
 
-	// Observe, if not nil, is told of every refusal and what is done about it. It
-	// runs on the goroutine of the request, which waits for it.
+	// Observe, if not nil, is called for every refusal, with its action. The
+	// goroutine of the request runs it and waits.
 	Observe func(Event)
 
 	memory

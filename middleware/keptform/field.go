@@ -81,8 +81,8 @@ func (f *fieldWriter) writeField(pair []byte) why {
 	return isKept
 }
 
-// appendSecret appends the input in which a secret is typed again, with its label: by its name
-// too, where that of its kind is not known or was given before. The first one has the focus.
+// appendSecret appends the labelled input in which a secret is typed again. The label has the
+// field's name too, if the kind has no label or used it before. The first input has the focus.
 func (f *fieldWriter) appendSecret(b, name []byte, kind secretKind) []byte {
 	before, after, _ := strings.Cut(f.words.Again, "{}")
 	b = append(append(b, "<p><label>"...), before...)

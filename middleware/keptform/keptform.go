@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package keptform keeps what a visitor has typed into a plain HTML form, where the form was refused:
+// Package keptform keeps what a visitor has typed into a plain HTML form that was refused:
 //
 //	PageHandler: keptform.Handler{},
 //
-// The page in place of the refusal holds the fields, and sends them again from there: after the work that a script
-// does, or after a wait.
+// The page in place of the refusal holds the fields, and sends them again after
+// a script's work, or after a wait.
 //
-// It changes no decision, and runs after it: status and fields are those of the refusal. Unlike package middleware it
-// reads bodies, those of refused requests, up to Handler.MaxBody; the server's ReadTimeout ends a slow one.
+// It runs after the decision and changes nothing of it: status and fields are
+// the refusal's. Unlike package middleware it reads the bodies of refused
+// requests, up to Handler.MaxBody; the server's ReadTimeout ends a slow one.
 //
 // Not everything is put into the page:
 //
-//   - Nothing that another site has sent, or may have: from the page it would
-//     come back as this site's own, past every defence against forged requests.
-//     What counts is Sec-Fetch-Site or else Origin; a browser that sends neither
-//     gets Handler.Page.
-//   - No passwords, PINs and card numbers, which are recognised by their names in
-//     some languages (see Handler.Secret). They are to be typed again.
+//   - Nothing that another site may have sent: the page would send it as this
+//     site's own, past every defence against forged requests. Sec-Fetch-Site
+//     decides, or else Origin; a browser that sends neither gets Handler.Page.
+//   - No passwords, PINs and card numbers: their names in some languages show
+//     them (see Handler.Secret). The visitor types them again.
 //   - No multipart form, no more than MaxBody and 100 fields, no names of more than 256
 //     bytes each and 2048 in all, nothing that would make the page much longer than twice
 //     what was sent, and nothing that is not UTF-8: there the page asks to go back and send
@@ -26,10 +26,10 @@
 // The form goes back to the URL it was sent to, and a link to the page it came from, if
 // that is of the same origin. The page's Content-Security-Policy permits forms to no
 // other origin. It permits nothing inline, and no framing except with
-// Config.Advanced.EmbeddedCookie. A handler that redirects a form to another
-// origin will find that some browsers stop there. It takes the place of a policy that
-// is set already, but for frame-ancestors and where violations are reported. Script
-// and style need Challenge.Path.
+// Config.Advanced.EmbeddedCookie. Some browsers stop where a handler redirects a form
+// to another origin. This policy replaces one that is set already, except
+// frame-ancestors and the reporting of violations. Script and style need
+// Challenge.Path.
 //
 // The page is in one of fifteen languages, by the Content-Language that is set already
 // or else by Accept-Language: docs/forms.md names them.

@@ -9,7 +9,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/internal/words"
 )
 
-// A form is one that was refused, or why it is not kept.
+// A form is a refused form, or the reason why it is not kept.
 type form struct {
 	request  *http.Request
 	body     []byte
@@ -19,8 +19,8 @@ type form struct {
 	back     string // the path of the page that has sent it; "": not known
 }
 
-// spare is by how many bytes the inputs may be longer than twice what was sent. Those of what a
-// browser sends are not: it has escaped as much.
+// spare is how many bytes the inputs may be longer than twice the sent body. A browser's own
+// body never needs it: it is escaped as much.
 const spare = 6 << 10
 
 // page returns the page that holds the form or, where it is not kept, asks to go back to it.

@@ -16,7 +16,7 @@ import (
 // A formKind says whether a form can be kept, by how it was sent.
 type formKind string
 
-// The kinds of forms. Only those of the first are kept.
+// The kinds of forms. Only the first is kept.
 const (
 	noForm     formKind = ""
 	urlEncoded formKind = "application/x-www-form-urlencoded"

@@ -12,7 +12,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/internal/words"
 )
 
-// A secretKind is what a secret is, as far as its name says.
+// A secretKind is a secret's kind, as its name tells.
 type secretKind uint8
 
 const (

@@ -63,7 +63,7 @@ type limitKeys struct {
 	Quota     *int64               `json:"quota" validate:"required,min=1,max=2147483647" doc:"how much may pass in a window"`
 	Window    *time.Duration       `json:"window" validate:"required" doc:"whole seconds, up to 8784h"`
 	Burst     *int64               `json:"burst" validate:"omitempty,min=1,max=2147483647" doc:"how much a token-bucket lets pass at once"`
-	Shadow    *bool                `json:"shadow" doc:"on trial: it refuses nobody"`
+	Shadow    *bool                `json:"shadow" doc:"on trial: it refuses no request"`
 }
 
 type tierKeys struct {
@@ -72,15 +72,15 @@ type tierKeys struct {
 
 type challengeKeys struct {
 	Mode          *middleware.Mode `json:"mode" doc:"when work is asked for"`
-	BusyPerSecond *int64           `json:"busyPerSecond" validate:"omitempty,min=0,max=1000000" doc:"when-busy begins at so many admitted requests a second; 0: not set"`
-	BusyAtOnce    *int64           `json:"busyAtOnce" validate:"omitempty,min=0,max=1000000" doc:"when-busy begins at so many requests under way; 0: not set"`
+	BusyPerSecond *int64           `json:"busyPerSecond" validate:"omitempty,min=0,max=1000000" doc:"admitted requests a second at which when-busy begins; 0: not set"`
+	BusyAtOnce    *int64           `json:"busyAtOnce" validate:"omitempty,min=0,max=1000000" doc:"requests under way at which when-busy begins; 0: not set"`
 	Work          *int64           `json:"work" validate:"omitempty,min=16,max=536870912" doc:"the price, in expected hashes"`
 	NonceOnly     *bool            `json:"nonceOnly" doc:"every-request without work, by a round trip alone"`
 	Crowd         *int64           `json:"crowd" validate:"omitempty,min=1,max=255" doc:"how many honest clients an address hides"`
 	SalesPerHour  *int64           `json:"salesPerHour" validate:"omitempty,min=1,max=100000" doc:"how many sales to an address leak away in an hour"`
 	PassTime      *time.Duration   `json:"passTime" doc:"of a longer limit a bought tally has the part that falls on this: whole seconds, 1m to 24h"`
 	BindOwn       *bool            `json:"bindOwn" doc:"a bought tally is bound to its address"`
-	WaitingRoom   *int64           `json:"waitingRoom" validate:"omitempty,min=1,max=2147483647" doc:"its part of each quota, one in so many, for people whose browser cannot work"`
+	WaitingRoom   *int64           `json:"waitingRoom" validate:"omitempty,min=1,max=2147483647" doc:"its part of each quota, 1/n, for people whose browser cannot work"`
 	NoWaitingRoom *bool            `json:"noWaitingRoom" doc:"no waiting room"`
 	Path          *string          `json:"path" validate:"omitempty,path" doc:"where the endpoints are mounted"`
 }

@@ -6,6 +6,6 @@ package policyfile
 
 import "syscall"
 
-// nonblock is the flag with which opening waits for nobody. Windows and Plan 9 have it too, where
-// it changes nothing.
+// nonblock is the flag with which opening does not wait. It changes nothing on Windows and Plan
+// 9.
 const nonblock = syscall.O_NONBLOCK

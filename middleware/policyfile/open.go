@@ -19,25 +19,24 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A Program is what a file cannot hold.
+// Program holds what a file cannot.
 type Program struct {
-	// Policies are those that the program serves, by name. The file must have exactly
-	// these. Each Config holds the fields that are code, such as Cost, Skip, PageHandler or
-	// OnDecision, and whatever else the program sets: what the file says comes on top,
-	// field by field, and lists as a whole. An Identity of the program's own is obeyed: the
-	// file's "identity" is for the policies without. Required.
+	// Policies are the program's policies, by name. The file must have exactly these. Each
+	// Config holds the fields that are code, such as Cost, Skip, PageHandler or OnDecision,
+	// and any others: the file overrides them field by field, and lists as a whole. The
+	// file's "identity" does not override an Identity of the program. Required.
 	Policies map[string]middleware.Config
 
 	// Counters are exact counters, by the names that "exact.counter" may have.
 	Counters map[string]exact.Counter
 
-	// Logger is told of secrets that everybody on the machine may read, and of what becomes of
-	// each Reload. It is that of policies without one. Default: slog.Default().
+	// Logger is told of secrets that every user of the machine may read, and of the outcome of
+	// each Reload. Policies without a logger use it. Default: slog.Default().
 	Logger *slog.Logger
 }
 
-// A Set is the middlewares of one program, as a file says. Make it with [Open]. It is safe
-// for concurrent use.
+// A Set holds the middlewares that a file configures. Make it with [Open]. It is safe for
+// concurrent use.
 type Set struct {
 	path    string
 	program Program
@@ -51,14 +50,14 @@ type outcome struct {
 	err     error
 }
 
-// LastReload returns when the file was taken last, by [Open] or [Reload], and the error of the last
-// Reload, or nil: then the file is in force as it was.
+// LastReload returns when [Open] or [Reload] last succeeded, and the error of the last Reload, or
+// nil.
 func (s *Set) LastReload() (success time.Time, err error) {
 	last := s.last.Load()
 	return last.success, last.err
 }
 
-// Format writes no more than the file's name, whatever the verb: a Set may hold secrets.
+// Format writes only the file's name, for every verb: a Set may hold secrets.
 func (s *Set) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "policyfile.Set(%s)", s.path) }
 
 // Middleware returns the middleware of a policy. It stays the same when the file is read
@@ -71,20 +70,20 @@ func (s *Set) Middleware(policy string) *middleware.Middleware {
 	return m
 }
 
-// Check reports all that is wrong with the text of a file by itself, as its schema does:
-// JSON, keys, and the types and bounds of values. It needs neither program nor secrets. What
-// values mean together is for [Open] to say. Each problem is a [storeless.ConfigError] whose
-// Field begins with the name, a colon, the line, and a colon.
+// Check reports all mistakes that the schema finds in a file: JSON, keys, and the types and
+// bounds of values. It needs neither program nor secrets. [Open] checks what values mean
+// together. Each problem is a [storeless.ConfigError] whose Field begins with the name, a
+// colon, the line, and a colon.
 func Check(name string, text []byte) error {
 	return readShape(name, text, new(fileKeys)).err()
 }
 
-// Open reads a file and makes the middlewares of a program, or reports all that is wrong:
-// with the file, with the secrets that it names, with what [middleware.New] says of each
-// policy, and with policies that only one of file and program has. Each problem is a
-// [storeless.ConfigError] whose Field is the file's path, the line, and the path of the value
-// in it, such as "policies.json:7: policies.contact.limits[1].quota". No problem shows a
-// secret. Of more than 1000 the first are told. A file of more than 4 MiB is refused.
+// Open reads a file and makes the middlewares of a program, or reports all mistakes: of the
+// file, of the secrets that it names, of each policy by [middleware.New], and of policies
+// that only one of file and program has. Each problem is a [storeless.ConfigError] whose
+// Field is the file's path, the line, and the path of the value in it, such as
+// "policies.json:7: policies.contact.limits[1].quota". No problem shows a secret. At most
+// 1000 are told. A file of more than 4 MiB is an error.
 func Open(path string, p Program) (*Set, error) {
 	p.Policies, p.Counters = maps.Clone(p.Policies), maps.Clone(p.Counters)
 	p.Logger = cmp.Or(p.Logger, slog.Default())
@@ -114,16 +113,15 @@ type change struct {
 	to middleware.Config
 }
 
-// Reload reads the files of sets again, each once, and gives all their middlewares what is
-// there now, by [middleware.Middleware.Reconfigure]: counts and prices stay. It is for the
-// program to call, such as at SIGHUP, one call at a time. If anything is wrong, with whatever
-// policy of whatever set, nothing changes, and all of it is reported, as Open does. Requests
-// under way keep what they began with, and no request sees a part of each. The log of each
-// set says what has become of it, and [Set.LastReload] does.
+// Reload reads the files of sets again, each once, and reconfigures all their middlewares by
+// [middleware.Middleware.Reconfigure]: counts and prices stay. The program calls it, such as
+// at SIGHUP, one call at a time. If any policy of any set is wrong, nothing changes, and all
+// mistakes are reported, as by Open. Requests under way keep their configuration, and no
+// request sees a part of each. The log of each set and [Set.LastReload] tell the outcome.
 //
-// What cannot change is which policies there are, maxClients, and challenge.path, at which the
-// program has mounted the endpoints. Environment variables of a running process do not change
-// either: secrets that rotate are in a file.
+// The set of policies, maxClients, and challenge.path, where the program has mounted the
+// endpoints, cannot change. Neither can environment variables of a running process: keep
+// secrets that rotate in a file.
 func Reload(sets ...*Set) error {
 	err := reload(sets)
 	for _, s := range sets {
@@ -132,7 +130,7 @@ func Reload(sets ...*Set) error {
 	return err
 }
 
-// note tells what has become of a reload.
+// note logs the outcome of a reload.
 func (s *Set) note(err error) {
 	const page = "https://github.com/tallystick/tallystick/blob/main/docs/policyfile.md#changes-while-serving"
 	if err != nil {
@@ -186,7 +184,7 @@ func reload(sets []*Set) error {
 	return errors.Join(errs...)
 }
 
-// A file is one that was read.
+// file is a file that was read.
 type file struct {
 	*problems
 	keys    fileKeys
@@ -208,7 +206,7 @@ func read(path string) (*file, error) {
 	return f, nil
 }
 
-// A config is a Config, and where it and its parts that are not its own stand in the file.
+// A config is a Config, with the places in the file of itself and its shared parts.
 type config struct {
 	middleware.Config
 	at                string
@@ -262,8 +260,8 @@ func (f *file) config(s *Set, name, at string, keys *policyKeys) config {
 	return c
 }
 
-// shared fills in what a policy may have of its own or of the whole file, secrets and identity. The program may have its
-// own identity.
+// shared fills in secrets and identity, from the policy or from the whole file.
+// The program may have its own identity.
 func (f *file) shared(c *config, keys *policyKeys, own bool) {
 	secrets := keys.Secrets
 	if secrets == nil && f.keys.Secrets != nil {

@@ -9,9 +9,8 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// overlay puts what keys, a struct of keys.go, have onto the fields of the same names in of.
-// What they leave out stays. A block of one's own is made of the one that is there: the
-// program's is never written to.
+// overlay sets the fields of of from the keys of the same names, a struct of keys.go.
+// Missing keys change nothing. A block is copied first: the program's is never written to.
 func overlay(of, keys reflect.Value) {
 	for i := range keys.NumField() {
 		f, from := keys.Type().Field(i), keys.Field(i)
@@ -58,8 +57,8 @@ func limitsOf(keys []limitKeys) []middleware.Limit {
 	return limits
 }
 
-// configOf returns what a policy's keys make of what the program has given, but for its
-// identity, its secrets and its counter.
+// configOf applies a policy's keys to the program's Config, without identity, secrets
+// and counter.
 func configOf(name string, keys *policyKeys, base middleware.Config) middleware.Config {
 	base.Policy = name
 	overlay(reflect.ValueOf(&base).Elem(), reflect.ValueOf(keys).Elem())

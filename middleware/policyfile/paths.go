@@ -11,11 +11,11 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// The problems that middleware.New finds are told in the words of Go. These functions tell
-// them in those of the file.
+// middleware.New tells problems in the words of Go. These functions tell them in the
+// file's words.
 
-// pathOf returns the path, below that of its policy, of what a problem of a Config is about:
-// of Tiers["pro"][1].Quota it is tiers.pro.limits[1].quota.
+// pathOf returns the path in a policy for a field of a Config: tiers.pro.limits[1].quota for
+// Tiers["pro"][1].Quota.
 func pathOf(field string) string {
 	path := ""
 	if _, rare := reflect.TypeFor[middleware.Advanced]().FieldByName(field); rare { // promoted to the Config

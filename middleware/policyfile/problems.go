@@ -24,8 +24,8 @@ type problems struct {
 // A place is where a value stands: the nth of the file.
 type place struct{ line, nth int }
 
-// mostProblems are more than anybody reads. A large file that is something else has one in
-// every line, and the text of all would be many times the file's.
+// mostProblems bounds the report. A large file of another kind has a problem in every
+// line, and the report would be many times the file.
 const mostProblems = 1000
 
 type found struct {
@@ -33,8 +33,8 @@ type found struct {
 	path, text string
 }
 
-// add reports a problem of the value at path, or of what is missing there. The same is said
-// once: secrets that are wrong are so for each policy.
+// add reports a problem of the value at path, or of a missing one. It reports the same
+// problem once: wrong secrets are wrong for each policy.
 func (p *problems) add(path, format string, args ...any) {
 	if len(p.found) == mostProblems {
 		p.more++
@@ -94,7 +94,8 @@ func (p *problems) err() error {
 // shortestSecret is what middleware.New takes for one.
 const shortestSecret = 32
 
-// told returns a text that stands in the file, or nothing: what is as long as a secret may be one, at the wrong place.
+// told returns a text of the file, or nothing if it is as long as a secret: it
+// may be one in the wrong place.
 func told(text string) string {
 	if len(text) >= shortestSecret {
 		return ""
@@ -102,8 +103,8 @@ func told(text string) string {
 	return strconv.Quote(text)
 }
 
-// join returns the path of a member. Names that could be taken for more than one are quoted,
-// and the longest ones cut: they are nobody's.
+// join returns the path of a member. Ambiguous names are quoted, and very long ones cut:
+// they are not real names.
 func join(path, name string) string {
 	plain := name != "" && len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool {
 		return r != '-' && r != '_' && r != '$' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')

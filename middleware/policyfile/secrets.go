@@ -16,14 +16,13 @@ import (
 	"unicode/utf8"
 )
 
-// Secrets takes the text of a file or environment variable with secrets apart, as [Open] does.
-// Each line is one secret, and its characters are the secret: nothing is decoded, because
-// base64 or hex would have to be told from text by guessing, two machines that guess
-// differently share no secret, and the keys that are derived do not care. The first signs,
-// all verify. Space around a line, empty lines, and lines that begin with "#" are skipped. A
-// text that is none, as from "openssl rand 32", is one secret. A text with a byte order mark has
-// none: the mark would make another key of the first. What is too short, or there
-// twice, is said by middleware.New.
+// Secrets splits the text of a file or environment variable into secrets, as [Open] does. Each
+// line is one secret, character by character. Nothing is decoded: two machines that guess
+// differently between base64, hex and text would share no secret, and derived keys do not need
+// it. The first signs, all verify. Space around a line, empty lines, and lines that begin with
+// "#" are skipped. Random bytes, as from "openssl rand 32", are one secret. A text with a byte
+// order mark has none: the mark would change the first. middleware.New reports short and
+// repeated secrets.
 func Secrets(text []byte) [][]byte {
 	if isMarked(text) {
 		return nil
@@ -55,12 +54,13 @@ type secretReader struct {
 	folder string // of the policy file
 	rings  map[string][][]byte
 	from   map[string]string // what each ring was read from
-	open   []string          // paths of the files that everybody may read
+	open   []string          // paths of the files that all users may read
 }
 
-// read returns the secrets that keys, at path, name, or nil after a problem. No problem
-// repeats a name or a path that is there for nothing, unless it is shorter than a secret: it may be one that stands at the
-// wrong place. The folder in which a relative one begins is not in the file, and is told.
+// read returns the secrets that keys, at path, name, or nil after a problem. A
+// problem shows a useless name or path only if it is shorter than a secret: it
+// may be one in the wrong place. The folder of a relative path is not in the
+// file, and is told.
 func (s *secretReader) read(keys *secretKeys, path string) [][]byte {
 	if ring, ok := s.rings[path]; ok {
 		return ring
@@ -135,9 +135,9 @@ func (s *secretReader) readFile(name, path string) [][]byte {
 // beginsMarked is what is wrong where isMarked.
 const beginsMarked = "begins with a byte order mark, which some editors write: save it as UTF-8 without one"
 
-// isMarked reports whether a text begins with a byte order mark. It would be a part of the first
-// secret, another key than that of instances whose file has none. Random bytes may begin so: they
-// are no text, nor is every other one of them 0, as in UTF-16.
+// isMarked reports whether a text begins with a byte order mark. The mark would become part of
+// the first secret, which then differs from instances whose file has none. Random bytes may begin
+// so: they are no text, and not every other byte is 0, as in UTF-16.
 func isMarked(text []byte) bool {
 	if bytes.HasPrefix(text, []byte("\xef\xbb\xbf")) {
 		return isText(text)
@@ -146,8 +146,8 @@ func isMarked(text []byte) bool {
 	return wide && bytes.Count(text, []byte{0}) >= (len(text)-2)/2
 }
 
-// The most that is read of a file. A configuration of 10,000 tiers fits; what is larger is
-// some other file.
+// The most that is read of a file. A configuration of 10,000 tiers fits; a larger file is
+// another kind.
 const (
 	mostText    = 4 << 20
 	mostSecrets = 64 << 10
@@ -158,10 +158,9 @@ var (
 	errNotFile = errors.New("not a regular file")
 )
 
-// readBounded returns what is in a regular file of at most so many bytes, and who may do what
-// with it. What is opened is what is looked at: a name may stand for another thing a moment
-// later. To open a FIFO waits for somebody who writes, for ever, but for O_NONBLOCK, which
-// regular files do not know.
+// readBounded returns the content of a regular file of at most most bytes, and its mode. It
+// checks the open file: a name may stand for another file a moment later. Without O_NONBLOCK,
+// which regular files ignore, opening a FIFO would wait for a writer for ever.
 func readBounded(name string, most int64) ([]byte, fs.FileMode, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {

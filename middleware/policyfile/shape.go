@@ -18,9 +18,9 @@ import (
 	"github.com/go-playground/validator/v10"
 )
 
-// A shape puts a file into the types of keys.go. It says itself which keys there are and of what
-// type a value is; what else a value must be by itself stands in the tags, and validator checks
-// it. All problems are reported. What values mean together is left to those who use them.
+// A shape decodes a file into the types of keys.go, and checks keys and types of values. Tags
+// hold the other rules for single values; validator checks them. All problems are reported.
+// Rules about several values are left to the callers.
 type shape struct {
 	*problems
 	paths map[string]string // by what validator calls a value
@@ -83,8 +83,8 @@ func (s *shape) check(keys any) {
 	}
 }
 
-// demandOf says what a tag asks for. What is there is told of numbers alone: else it may be a secret
-// at the wrong place.
+// demandOf says what a tag asks for. It shows only numbers: another value may be a secret in the
+// wrong place.
 func demandOf(e validator.FieldError) string {
 	switch tag := e.Tag(); tag {
 	case "required":
@@ -183,8 +183,7 @@ func (s *shape) readObject(n node, to reflect.Value, path, name string) {
 	}
 }
 
-// twice reports whether there was such a member before. One of the two would be taken in
-// silence.
+// twice reports a repeated member. Otherwise one of the two would win in silence.
 func (s *shape) twice(at string, m member) bool {
 	_, twice := s.places[at]
 	if twice {

@@ -25,9 +25,9 @@ type tiersKeys struct {
 //	    {"name": "burst", "algorithm": "token-bucket", "quota": 10, "window": "1s", "burst": 30},
 //	    {"name": "day", "quota": 5000, "window": "24h"}]}}}
 //
-// The keys are those that "tiers" has in a file of [Open]. A tier whose limits differ from
-// another's in more than quota and burst is an error. All problems are reported, as Open
-// does. The name is that of the file, for the errors alone: Tiers does not open it.
+// The keys are the same as below "tiers" in a file of [Open]. Tiers may differ in quota
+// and burst only; anything else is an error. All problems are reported, as by Open. The
+// name of the file is for errors alone: Tiers does not open it.
 func Tiers(name string, text []byte) (map[string][]middleware.Limit, error) {
 	var doc tiersKeys
 	p := readShape(name, text, &doc)

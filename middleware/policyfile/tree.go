@@ -12,8 +12,8 @@ import (
 )
 
 // A node is a JSON value: nil, a bool, a json.Number, a string, a []node or a []member. The
-// members of an object are a list, because a name that is there twice is a mistake of which
-// encoding/json would say nothing.
+// members of an object are a list, so that a duplicate name is found, which encoding/json
+// would hide.
 type node struct {
 	value any
 	line  int
@@ -24,7 +24,7 @@ type member struct {
 	node
 }
 
-// mostLevels is deeper than a configuration ever is, and no stack to be afraid of.
+// mostLevels is deeper than any configuration, and a small stack.
 const mostLevels = 12
 
 var errDeep = errors.New("too many levels")
@@ -117,7 +117,7 @@ func (r *treeReader) countTo(offset int64) {
 	}
 }
 
-// explain says what is wrong with what is no JSON, and sets line to where.
+// explain describes a syntax error, and sets line to its place.
 func (r *treeReader) explain(err error) error {
 	var wrong *json.SyntaxError
 	isSyntax := errors.As(err, &wrong)

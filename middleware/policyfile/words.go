@@ -64,15 +64,15 @@ const (
 	insecureNoPeer
 )
 
-// A form is what a string must look like. The schema has the same expression.
+// A form is the pattern of a string. The schema has the same expression.
 type form struct {
 	expression *regexp.Regexp
 	must       string
 	least      int // bytes, where the expression would take none
 }
 
-// forms by the names that they have among the rules of validator. They say no more than an editor can know: what
-// they mean is checked later, such as whether a network has so many bits.
+// forms by the names of validator's rules. They check what an editor can check;
+// the meaning is checked later, such as the bits of a network.
 var forms = map[string]form{
 	"policy": {regexp.MustCompile(`^[a-z0-9-]{1,32}$`), "must be 1 to 32 of a-z, 0-9 and -", 0},
 	"name":   {regexp.MustCompile(`^[a-z0-9-]{1,48}$`), "must be 1 to 48 of a-z, 0-9 and -", 0},

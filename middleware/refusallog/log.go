@@ -26,7 +26,7 @@ type Config struct {
 	// a second is a second.
 	Every time.Duration
 
-	// Top is how many clients a line names at most. Default: 5. More than 20 are 20.
+	// Top is the most clients that a line names. Default: 5. More than 20 are 20.
 	Top int
 
 	// Now is the clock, for tests. Default: time.Now.
@@ -41,7 +41,7 @@ type Log struct {
 	top    int
 	now    func() time.Time
 
-	// Copied when a policy is new, and never changed: those who read it take no lock.
+	// Copied for a new policy, and never changed: readers take no lock.
 	policies atomic.Pointer[map[string]*policy]
 	grow     sync.Mutex
 	due      atomic.Int64 // when the next line is due, in ns since 1970; 0: there is nothing to tell
@@ -79,8 +79,8 @@ func (l *Log) OnDecision(_ context.Context, d middleware.Decision) {
 	}
 }
 
-// Flush tells of all that is not told yet, early where need be: at the end of the program, or
-// from a ticker of the program's own.
+// Flush logs all that is not logged yet, before it is due: call it at the end of the program,
+// or from a ticker.
 func (l *Log) Flush() { l.tell(l.now(), true) }
 
 // policy returns what is counted of a policy.
@@ -111,8 +111,8 @@ func (l *Log) announce(at int64) {
 	}
 }
 
-// tell writes the lines that are due, or all. What is counted meanwhile is announced after it
-// was counted: either it is told here, or the announcement stands.
+// tell writes the lines that are due, or all. A refusal is announced after it is counted:
+// either it is told here, or the announcement stands.
 func (l *Log) tell(now time.Time, all bool) {
 	l.due.Store(0)
 	policies := *l.policies.Load()

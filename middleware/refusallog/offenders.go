@@ -10,8 +10,8 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// maxOffenders is how many clients are counted at once: one with more than 1 in so many of all
-// refusals is always among them.
+// maxOffenders is how many clients are counted at once. A client with more than 1/maxOffenders
+// of all refusals is always among them.
 const maxOffenders = 128
 
 // offenders count which clients are refused most, by the Space-Saving algorithm (Metwally, Agrawal and

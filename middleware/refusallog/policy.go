@@ -28,8 +28,7 @@ type policy struct {
 	distinct distinct
 }
 
-// count counts a refusal of a client, "" if nobody knows which, and returns when it is to be
-// told.
+// count counts a refusal of a client, "" if unknown, and returns when to log it.
 func (p *policy) count(d *middleware.Decision, client string, now time.Time, every time.Duration) (due int64) {
 	var hash uint64
 	if client != "" {

@@ -23,7 +23,7 @@ var ceilings = []struct {
 	cure          string
 }{
 	{
-		"lines of proof/ without tests", 17_120, 10_500, linesOfTheProof,
+		"lines of proof/ without tests", 17_190, 10_500, linesOfTheProof,
 		"a bound or a threat is a row of what exists; a new type in the proof needs a reason in the commit",
 	},
 	{
@@ -33,6 +33,10 @@ var ceilings = []struct {
 	{
 		"files in the listing of middleware/", 100, 100, func(t *testing.T) int { return len(listing(t, "middleware/*")) },
 		"a file is a theme, a test file stands beside its code file, and a test of the whole system belongs to proof/",
+	},
+	{
+		"constructions that plain English avoids", 1069, 0, bannedConstructions,
+		"one fact per sentence, with a noun as its subject; .ci/banned.go lists the constructions",
 	},
 }
 
@@ -58,6 +62,14 @@ func listing(t *testing.T, pattern string) (files []string) {
 		}
 	}
 	return files
+}
+
+func bannedConstructions(t *testing.T) int {
+	t.Helper()
+	lines := strings.Fields(output(t, "go", "run", "./.ci/banned.go", "."))
+	n, err := strconv.Atoi(lines[len(lines)-1])
+	require.NoError(t, err)
+	return n
 }
 
 func linesOfTheProof(t *testing.T) (lines int) {

@@ -119,7 +119,7 @@ func (e *batcher) update(ctx context.Context, account string, again bool, decide
 	var took time.Duration
 	var lost error // the answer of a swap
 	for try := int64(0); try < e.tries; try++ {
-		if try > 0 && !pause(ctx, try, took, e.random) {
+		if try > 0 && !backoff(ctx, try, took, e.random) {
 			return cmp.Or(lost, contended(try))
 		}
 		began := time.Now() // of the monotonic clock: what a try takes is no date
@@ -156,8 +156,8 @@ func (e *batcher) update(ctx context.Context, account string, again bool, decide
 	return cmp.Or(lost, contended(e.tries))
 }
 
-// byClock has a clock tell the time at which something was loaded: afterwards, so that it is
-// not before that of another instance that it has read, if their clocks agree.
+// byClock adds the time to loads. It asks the clock after the load, so that the time is not
+// before another instance's write, if their clocks agree.
 func byClock(store Store, clock func() time.Time) func(context.Context, string) ([]byte, string, time.Time, error) {
 	return func(ctx context.Context, name string) ([]byte, string, time.Time, error) {
 		value, revision, err := store.Load(ctx, name)
@@ -169,7 +169,7 @@ func byClock(store Store, clock func() time.Time) func(context.Context, string) 
 func (e *batcher) swap(ctx context.Context, name, revision string, value []byte, keep time.Duration) error {
 	began := time.Now()
 	err := e.store.Swap(ctx, name, revision, value, keep)
-	if errors.Is(err, exact.ErrBusy) && pause(ctx, 1, time.Since(began), e.random) {
+	if errors.Is(err, exact.ErrBusy) && backoff(ctx, 1, time.Since(began), e.random) {
 		err = e.store.Swap(ctx, name, revision, value, keep)
 	}
 	return err
@@ -180,7 +180,7 @@ func (e *batcher) swap(ctx context.Context, name, revision string, value []byte,
 func (e *batcher) load(ctx context.Context, name string) (*engine.Account, string, time.Time, error) {
 	began := time.Now()
 	value, revision, now, err := e.loadAt(ctx, name)
-	if busy := err; errors.Is(err, exact.ErrBusy) && pause(ctx, 1, time.Since(began), e.random) {
+	if busy := err; errors.Is(err, exact.ErrBusy) && backoff(ctx, 1, time.Since(began), e.random) {
 		if value, revision, now, err = e.loadAt(ctx, name); err != nil {
 			err = busy
 		}

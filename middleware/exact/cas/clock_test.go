@@ -33,8 +33,8 @@ func spend(t *testing.T, c exact.Counter, p *exact.Policy, key string) (admitted
 }
 
 // Two instances whose clocks differ, by less than the window and less than a minute, never
-// admit more than the quota in a window of the account, whichever is asked and also when
-// nobody asks for a while in between.
+// admit more than the quota in a window of the account, whichever is asked, also after a
+// while without calls.
 func TestSkewNeverExceeds(t *testing.T) {
 	for _, window := range []time.Duration{10 * time.Second, time.Minute, time.Hour} {
 		for _, skew := range []time.Duration{time.Second, 9 * time.Second, 59 * time.Second} {
@@ -115,8 +115,8 @@ func TestAccountsExpire(t *testing.T) {
 	})
 }
 
-// A refusal is that of its time, though there is room by now: a process asks again because an
-// answer was lost, not because it hopes for another.
+// A repeated refusal stays, though there is room by now: a process retries because an answer
+// was lost, not to get another one.
 func TestARefusalIsThatOfItsTime(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		c := open(t, newShelf(time.Now), cas.Config{})

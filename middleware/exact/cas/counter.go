@@ -22,12 +22,12 @@ type Config struct {
 	// not come before. Default: 16. Permitted: 1 to 64.
 	Tries int64
 
-	// Now is the clock. Default: that of a [TimedStore], or else [time.Now]. See the package for
-	// clocks that differ.
+	// Now is the clock. Default: the clock of a [TimedStore], or else [time.Now]. The package
+	// covers clocks that differ.
 	Now func() time.Time
 }
 
-// A counter is what [New] returns.
+// counter implements [engine.Archive] on a store.
 type counter struct {
 	merged exact.Counter
 	engine *batcher

@@ -41,7 +41,7 @@ func TestShelfIsAStore(t *testing.T) {
 	})
 }
 
-// A store that takes small values takes a key of which much comes back.
+// A store of small values takes a key with many refunds.
 func TestRefundsFitIntoASmallStore(t *testing.T) {
 	clock := exacttest.NewClock()
 	s := newShelf(clock.Now)

@@ -9,7 +9,7 @@ import (
 // Margin is for how much longer than it counts an account is kept.
 const Margin = margin
 
-// A Counter is what New returns.
+// Counter is the type that New returns.
 type Counter = counter
 
 // Engine returns the counter without what makes one call of several.

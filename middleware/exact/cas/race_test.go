@@ -17,8 +17,8 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// A call that others are always quicker than ends as load, after so many tries, and has
-// written nothing. Its pauses grow with what a try takes, to eight times that and no further.
+// A call that always loses ends as load, after its tries, and has written nothing. Its pauses
+// grow to at most eight times a try.
 func TestRacesAreBounded(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		s := newShelf(time.Now)
@@ -65,8 +65,8 @@ func TestRacesEndBeforeTheDeadline(t *testing.T) {
 	})
 }
 
-// Where the deadline comes in a load, after a race was lost: the store has answered, and it
-// is load. In a swap nobody knows. In the first load it is the store that is late.
+// A deadline in a load after a lost race is load: the store has answered. In a swap the
+// outcome is unknown. In the first load the store is late.
 func TestDeadlinesAfterALostRace(t *testing.T) {
 	for _, tc := range []struct {
 		name        string

@@ -10,12 +10,11 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/engine"
 )
 
-// replies are what became of the calls with an ID that this instance knows of. An account
-// carries the IDs of admitted calls for all instances, but only the last ones, and a load
-// that finds one may be part of a call that then loses its races: what was found once
-// stays known. Refusals are here alone: they change nothing in the store, or to refuse
-// would cost as much as to admit. A repeat of one that comes to another instance is decided
-// anew, which charges nobody twice.
+// replies are the known outcomes of calls with an ID. An account carries the last IDs of
+// admitted calls for all instances; an ID once found stays known here, also if the call
+// that found it then loses its races. Refusals are known here alone: storing them would
+// make a refusal as dear as an admission. Another instance decides a repeat anew, and
+// charges nothing twice.
 type replies struct {
 	mu   sync.Mutex
 	kept engine.Idempotency

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// A Store keeps values by name, and replaces one only if it is what somebody has read. It
-// must be safe for concurrent use, also by other processes. A method obeys the deadline of
-// its context. No error may hold a name or a value. A counter gives names of 32 bytes, the
-// digits 0 to 9 and the letters a to f: an [exact.Policy.AccountName] in hex.
+// A Store keeps values by name, and replaces a value only if it is the one that the caller
+// has read. It must be safe for concurrent use, also by other processes. A method obeys
+// the deadline of its context. No error may hold a name or a value. A counter's names are
+// 32 bytes of 0 to 9 and a to f: an [exact.Policy.AccountName] in hex.
 type Store interface {
 	// Load returns the value of a name and its revision. Where nothing is kept, the value
 	// is empty, which none is that was swapped in; there may be a revision all the same.
@@ -37,8 +37,8 @@ type Store interface {
 	Swap(ctx context.Context, name, revision string, value []byte, keep time.Duration) error
 }
 
-// A TimedStore is a [Store] that says what time it is, by a clock that all who share it share:
-// its server's. A counter then goes by that, and the clocks of its instances do not matter.
+// A TimedStore is a [Store] that tells its server's time. A counter then uses that clock, and
+// the clocks of instances do not matter.
 type TimedStore interface {
 	Store
 
@@ -51,9 +51,9 @@ type TimedStore interface {
 type ListedStore interface {
 	Store
 
-	// Each calls f with every name and its value, until f returns an error, which it returns. A
-	// value is one that the name had while Each ran; a name that comes or goes meanwhile may be
-	// left out. One that is to be forgotten may be among them.
+	// Each calls f with every name and its value, until f returns an error, which it returns.
+	// The value is one that the name had while Each ran. A name that comes or goes meanwhile
+	// may be left out. Expired names may be included.
 	Each(ctx context.Context, f func(name string, value []byte) error) error
 }
 

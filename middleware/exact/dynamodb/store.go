@@ -30,7 +30,7 @@ type Config struct {
 	Table string
 }
 
-// A store is what [New] returns.
+// store implements [cas.ListedStore] on a table.
 type store struct {
 	client *dynamodb.Client
 	table  string

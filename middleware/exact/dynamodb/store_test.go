@@ -34,8 +34,8 @@ func TestStore(t *testing.T) {
 func TestCounter(t *testing.T) { exactkit.OnAStore(t, connect(t, url(startServer(t).Addr()))) }
 
 // The attribute of the time to live is a number of seconds since 1970, which each charge
-// renews. An item that is deleted by it is not won by who has read it, nor is one that was
-// made anew after that.
+// renews. A client that has read an item does not win it after it expired, nor after it
+// was made anew.
 func TestValuesExpire(t *testing.T) {
 	s := startServer(t)
 	store, c := connect(t, url(s.Addr())), client(url(s.Addr()))
@@ -108,7 +108,7 @@ func TestAnswers(t *testing.T) {
 	require.ErrorIs(t, connect(t, url("127.0.0.1:"+kit.FreePort(t))).Swap(t.Context(), "n", "1", []byte("v"), time.Hour), exact.ErrNotCounted, "it was not sent")
 }
 
-// A throttled load is load too, and items of somebody else are not counted in.
+// A throttled load is load too, and foreign items are not counted in.
 func TestLoads(t *testing.T) {
 	for body, is := range map[string]error{
 		`{"__type":"ThrottlingException"}`:     exact.ErrBusy,

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/internal/plan"
 	"github.com/tallystick/tallystick/storeless"
@@ -60,25 +59,6 @@ func (t *chargeLog) charge(until, cost int64) {
 		return
 	}
 	t.entries = append(t.entries, logEntry{until, cost})
-}
-
-// raise has a log count no less than a window of its length has: as if what is missing had been charged when that
-// window began, so that it counts for no longer than it does. What is before is the account's, and stays.
-func (t *chargeLog) raise(l *storeless.Limit, now time.Time, of limiter.State) {
-	length := int64(l.Window / time.Second)
-	if of.At < 0 || of.At > now.Unix()/length {
-		return
-	}
-	ends, missing := until(l, time.Unix(of.At*length, 0)), int64(of.Cur)
-	first := len(t.entries)
-	for ; first > 0 && t.entries[first-1].until >= ends; first-- {
-		missing -= t.entries[first-1].cost
-	}
-	if missing = min(missing, storeless.MaxQuota-t.used); missing <= 0 || ends <= now.UnixNano() {
-		return
-	}
-	t.entries = slices.Insert(slices.Clone(t.entries), first, logEntry{ends, missing})
-	t.used += missing
 }
 
 // owe adds cost although there may be no room for it, up to what a count can hold. What is

@@ -10,16 +10,16 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/engine"
 )
 
-// An account is what one name has counted, as [engine.Account] writes it: this package
-// knows no more of it.
+// An account is the encoded [engine.Account] of one name; this package does not decode
+// it.
 type account struct {
 	name, bytes string
 }
 
-// accounts are all that are on disk, by name. They are in memory as they are there: to
-// read one takes less time than a commit, and a twentieth of the memory that some would take.
+// accounts are all accounts on disk, by name. Memory holds them encoded: decoding takes less
+// time than a commit, and the encoded form a twentieth of the memory of some.
 type accounts struct {
-	mu    sync.Mutex // for the time of a look at most: no work is done, and nothing written, with it
+	mu    sync.Mutex // held for a look at most: no work and no write
 	byKey map[string]string
 	bytes int64           // in the snapshot
 	most  int             // how many there have been
@@ -32,7 +32,7 @@ type accounts struct {
 
 func newAccounts() *accounts { return &accounts{byKey: map[string]string{}} }
 
-// written is how much of the snapshot an account takes, by and large.
+// written is about how much of the snapshot an account takes.
 func written(name, bytes string) int64 { return int64(len(name)+len(bytes)) + 4 }
 
 func (s *accounts) len() int {
@@ -47,7 +47,7 @@ func (s *accounts) size() int64 {
 	return s.bytes
 }
 
-// load reads an account, and says how many bytes it takes: none if there is none.
+// load reads an account, and returns its size; 0 if there is none.
 func (s *accounts) load(name string) (a engine.Account, bytes int, err error) {
 	s.mu.Lock()
 	b := s.byKey[name]
@@ -75,9 +75,9 @@ func (s *accounts) put(changed ...account) {
 	s.most = max(s.most, len(s.byKey))
 }
 
-// sweep looks at so many accounts, from where it has stopped the last time, and forgets
-// those that count nothing any more and that nobody is using. The file forgets them with
-// the next snapshot: one that comes back from it is as idle as before.
+// sweep looks at the next accounts, at most look, and forgets idle ones that no call is
+// using. The file forgets them with the next snapshot: an account that comes back from
+// it is as idle as before.
 func (s *accounts) sweep(look int, using func(name string) bool) {
 	seen := s.hindsight()
 	for ; look > 0; look-- {
@@ -124,15 +124,15 @@ func (s *accounts) hindsight() engine.Hindsight {
 	return s.seen
 }
 
-// begin begins a snapshot: from now on it is known what changes.
+// begin begins a snapshot: from now on changes are noted.
 func (s *accounts) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dirty = map[string]bool{}
 }
 
-// each yields some accounts after the other, all that are there from begin on: others
-// may be among them, and some may have changed since.
+// each yields groups of accounts, all that exist since begin. Others may be among
+// them, and some may have changed since.
 func (s *accounts) each(f func(some []account) error) error {
 	some := make([]account, 0, perGroup)
 	s.mu.Lock()
@@ -150,11 +150,11 @@ func (s *accounts) each(f func(some []account) error) error {
 	return f(some)
 }
 
-// perGroup is how many accounts are in one group of a snapshot: as many as are looked
-// at while nobody else may.
+// perGroup is how many accounts are in one group of a snapshot, and are read under
+// one lock.
 const perGroup = 256
 
-// changed returns what has changed since begin, or since it was asked the last time.
+// changed returns what has changed since begin, or since its last call.
 func (s *accounts) changed() []account {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/engine"
 )
 
-// Each implements [engine.Archive]. It sees what is on disk, and holds up nobody.
+// Each implements [engine.Archive]. It sees what is on disk, and blocks no call.
 func (c *counter) Each(ctx context.Context, f func(engine.Record) error) error {
 	c.mu.Lock()
 	err := c.stopped()

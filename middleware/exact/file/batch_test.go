@@ -101,8 +101,8 @@ func TestCreateDoesNotReplace(t *testing.T) {
 	require.EqualValues(t, 3, v.Limits[0].Remaining)
 }
 
-// However much those that wait together have to write, nobody waits for more than a
-// megabyte and one account to be written before the own call.
+// However much waits to be written, at most a megabyte and one account are written
+// before a call.
 func TestLargeAccountsAreNotWrittenTogether(t *testing.T) {
 	clock := exacttest.NewClock()
 	var large engine.Account

@@ -15,9 +15,9 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A clock that was ahead once locks nobody out for as long as it was, whatever the algorithm: what it charged
-// from further ahead than the account lasts is forgotten, also after the file was opened anew. From less far it
-// holds, and the wait is the true one.
+// A clock that was once ahead locks no key out for as long, with any algorithm: what it charged from further
+// ahead than the account lasts is forgotten, also after the file was opened anew. From less far it holds, and
+// the wait is the true one.
 func TestClockThatWasAhead(t *testing.T) {
 	for algorithm, window := range map[storeless.Algorithm]time.Duration{
 		storeless.FixedWindow: time.Minute, storeless.SlidingWindow: time.Minute, storeless.TokenBucket: time.Minute,

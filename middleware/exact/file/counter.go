@@ -17,11 +17,11 @@ import (
 type Config struct {
 	_ [0]func() // fields may be added: only keyed literals, no comparison
 
-	// Keys is for how many live keys there is room. A call for one more fails with
-	// [exact.ErrFull]; so does one when the disk is full, while keys that are live are
-	// counted on in the room that was reserved for them, and then they too, until the
-	// disk has room again. Default: 1,048,576. One of one limit takes some 120 bytes of memory, and twice 60 of
-	// the file at most.
+	// Keys bounds the live keys. A call for one more fails with
+	// [exact.ErrFull]. On a full disk a call for a new key fails too; live keys
+	// count on in their reserved room, then fail until the disk has room again.
+	// Default: 1,048,576. A key of one limit takes some 120 bytes of memory,
+	// and at most twice 60 of the file.
 	Keys int64
 
 	// Now is the clock, [time.Now] by default. A clock that steps back is held at
@@ -31,7 +31,7 @@ type Config struct {
 
 const defaultKeys = 1 << 20
 
-// A counter is what [Open] returns.
+// counter implements [engine.ArchiveCloser] in a file.
 type counter struct {
 	disk     disk
 	path     string
@@ -45,7 +45,7 @@ type counter struct {
 	writing   bool
 	shrinking bool
 	next      *next // a smaller file, for the one that writes
-	failed    error // a write has, and nobody knows what the disk holds
+	failed    error // of a write: what the disk holds is unknown
 	closed    bool
 	idle      chan struct{} // closed when the last goroutine of a closed counter is done
 	quit      chan struct{} // closed when it is closed
@@ -62,8 +62,8 @@ type counter struct {
 	tried    int64 // minute since 1970 of the last attempt
 }
 
-// Deadline is how long a request waits by default: fsync takes a few ms, and on a busy machine much longer. Package
-// middleware asks by this name.
+// Deadline is how long a request waits by default: fsync takes a few ms, and
+// much longer on a busy machine. Package middleware asks by this name.
 func (c *counter) Deadline() time.Duration { return 250 * time.Millisecond }
 
 // left lets Close go on when nothing of a closed counter runs any more. c.mu is held.
@@ -116,8 +116,8 @@ func (c *counter) stop(err error) error {
 	return err
 }
 
-// here fails if the file does not have its name any more: another counter may be counting
-// in the one that has. A directory that cannot be asked says neither.
+// here fails if the file has lost its name: another counter may be counting in the file
+// that has it. An unreadable directory is no failure.
 func (c *counter) here() error {
 	if same, err := c.disk.Same(c.path, c.log.f); err == nil && !same {
 		return fmt.Errorf("%w: the file was renamed, removed or replaced by another", ErrStopped)

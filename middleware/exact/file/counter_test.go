@@ -105,7 +105,7 @@ func TestClosedCounterSaysSo(t *testing.T) {
 	require.ErrorIs(t, c.Refund(t.Context(), v.Receipt), file.ErrStopped)
 }
 
-// Whoever is still waiting when a counter is closed is counted, and told so.
+// A call that waits when a counter is closed is counted, and told so.
 func TestCloseWaitsForWhatIsUnderWay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "counts")
 	p := exactkit.PerYear(t, storeless.MaxQuota)

@@ -52,8 +52,8 @@ func TestMain(m *testing.M) {
 }
 
 // countUntilKilled counts from 16 goroutines, and says of each admitted call, after it
-// was answered, which key it was for, and of which call nobody knows. Where the disk
-// fails, the counter is opened anew, as its users do.
+// was answered, its key, and which calls are uncertain. If the disk fails, the counter
+// is opened again, as users do.
 func countUntilKilled(path string) error {
 	disk := file.SystemDisk()
 	if os.Getenv(crashFails) != "" {

@@ -47,7 +47,7 @@ func (c *counter) one(now time.Time, b *batch, j *job, i int) (err error) {
 	return err
 }
 
-// decide decides what a job changes, and what its answer is when that is on disk.
+// decide decides a job's changes, and its answer once they are on disk.
 func (c *counter) decide(now time.Time, b *batch, j *job, e *entry) (o outcome, err error) {
 	if err := j.ctx.Err(); err != nil {
 		o.err = fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
@@ -109,10 +109,10 @@ func (c *counter) replace(now time.Time, b *batch, j *job, e *entry) (o outcome,
 	return o, nil
 }
 
-// full says why there is no room for another account, if there is none.
+// full returns why there is no room for another account.
 func (c *counter) full(now time.Time, b *batch) (full, err error) {
 	if c.accounts.len()+b.coming >= c.keys {
-		// Once a second: that it is full must not cost everybody a search.
+		// Once a second: a full counter must not search for each call.
 		if second := now.Unix(); second != c.searched {
 			c.searched = second
 			c.accounts.sweep(maxSearch, func(name string) bool { return b.entries[name] != nil })
@@ -134,8 +134,8 @@ func (c *counter) full(now time.Time, b *batch) (full, err error) {
 // maxSearch is at how many accounts a search for an idle one looks.
 const maxSearch = 4096
 
-// ahead keeps room for the accounts that there are, and reports whether there is any for
-// others. A full disk is asked again once a second.
+// ahead keeps room for the present accounts, and reports whether there is room for
+// others. It retries a full disk once a second.
 func (c *counter) ahead(now time.Time) (room bool, err error) {
 	if !c.log.low() {
 		return true, nil

@@ -7,14 +7,14 @@ import (
 	"os"
 )
 
-// A disk has files, as much of them as a counter needs: tests put one in that fails, and
-// one whose power is cut.
+// A disk has the file operations that a counter needs. Tests use disks that fail or lose
+// power.
 type disk interface {
 	// Open opens a file that is there.
 	Open(path string) (handle, error)
 
-	// Create makes a file, which must not be there. It may be read by those who may read
-	// like, if that is not nil.
+	// Create makes a file, which must not exist. It has the permissions of like, if that
+	// is not nil.
 	Create(path string, like handle) (handle, error)
 
 	// Name gives a file a name that no other has; it keeps its own.
@@ -27,14 +27,14 @@ type disk interface {
 	// Remove removes a name.
 	Remove(path string) error
 
-	// Same reports whether a name is still that of an open file.
+	// Same reports whether a name still names an open file.
 	Same(path string, f handle) (bool, error)
 
-	// SyncNames puts on disk what files of a directory are called.
+	// SyncNames puts the names of a directory on disk.
 	SyncNames(dir string) error
 
 	// Lock locks an open file, whose name is path, for as long as it is open. It
-	// reports false if somebody else has.
+	// reports false if it is locked already.
 	Lock(path string, f handle) (bool, error)
 
 	// Unlock gives up what Lock holds beside the file.
@@ -57,7 +57,7 @@ type handle interface {
 	Sync() error
 }
 
-// osDisk is that of the operating system.
+// osDisk is the disk of the operating system.
 type osDisk struct {
 	beside *os.File // a lock, where a file cannot be locked itself
 }

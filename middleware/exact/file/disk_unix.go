@@ -34,7 +34,7 @@ func (*osDisk) Replace(now, next handle, from, to string) (handle, error) {
 	return next, now.Close()
 }
 
-// fullDisk is what a disk says when it, or what somebody may have of it, is full.
+// fullDisk are the errors of a full disk or a used-up disk quota.
 var fullDisk = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}
 
 // otherMount is what it says when a name would be on another mount than its file.

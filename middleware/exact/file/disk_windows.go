@@ -41,7 +41,7 @@ func (d *osDisk) Replace(now, next handle, from, to string) (handle, error) {
 	return f, errors.Join(failed, err)
 }
 
-// fullDisk is what a disk says when it, or what somebody may have of it, is full.
+// fullDisk are the errors of a full disk or a used-up disk quota.
 var fullDisk = []error{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL, windows.ERROR_DISK_QUOTA_EXCEEDED}
 
 // otherMount is what it says when a name would be on another mount than its file.

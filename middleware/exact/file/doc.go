@@ -3,42 +3,40 @@
 // Package file is an exact counter in a file: embedded, durable, for all instances
 // that one process holds.
 //
-// What it promises, and what not:
+// What it promises:
 //
-//   - A call that was answered is counted, whatever becomes of the process: the answer
-//     waits until the call is on disk. After a power cut that is as true as the disk is
-//     honest: one that says it has written what it has not loses that much, and it cannot
-//     be told from a crash.
-//   - A call whose answer was lost in a crash may be counted: never more pass than the
-//     limit, perhaps as many fewer as were under way.
-//   - A crash in the middle of a commit leaves a part of it, which nobody was told of:
-//     that is cut off when the file is opened. All else that is not as it was written is
-//     refused with [ErrDamaged], the last commit too; a file is never taken for an empty
-//     one. A copy made while a counter runs may be refused.
-//   - One kind of damage cannot be told from such a crash: zeros in the last commit, or from
-//     some commit on to the end, as a disk leaves them that has lost a sector or never wrote
-//     it. The file opens, and counts what was on disk before that commit. Where anything of a
-//     later commit is left, the file is refused.
-//   - After a failed fsync nobody knows what the disk holds: the counter stops for good,
-//     and one that is opened anew counts on from what is there.
-//   - A full disk is load, not failure. Room is reserved ahead: new keys are refused with
-//     [exact.ErrFull] while those that are there are counted on, then they too, until there
-//     is room again. File systems that copy on write (btrfs, ZFS) reserve nothing: there
-//     both are refused at once.
-//   - One process at a time: a second is told so. Several processes want a server, see
-//     package redis beside this one. Network file systems, whose locks and fsync differ,
-//     are not for it. A file that is renamed, removed or replaced under its counter stops it.
-//   - IDs of calls, admitted or refused, are remembered in memory alone, for [exact.IDLife] at
-//     least: what would ask again is in the process that has ended.
-//   - All accounts are in memory: some 120 bytes for a key of one limit, however long it is, and
-//     what a sliding log or a rolling day keeps; beside IDs nothing else grows. Opening reads all
-//     of the file, 1 to 2.5 µs of a processor for each key.
+//   - A call that was answered stays counted if the process crashes: the answer waits
+//     until the call is on disk. After a power cut this depends on an honest disk: writes
+//     that a disk falsely reports as done are lost, and look like a crash.
+//   - A call whose answer was lost in a crash may be counted: the limit is never
+//     exceeded, and may lose the calls that were under way.
+//   - A crash in the middle of a commit leaves a part of it that answered no call:
+//     opening the file cuts it off. All other damage is refused with [ErrDamaged], in
+//     the last commit too; a file is never taken for an empty one. A copy made while a
+//     counter runs may be refused.
+//   - One kind of damage looks like such a crash: zeros in the last commit, or from some
+//     commit to the end, where a disk lost a sector or never wrote it. The file opens, and
+//     counts what was on disk before that commit. If anything of a later commit is left, the
+//     file is refused.
+//   - After a failed fsync the content of the disk is unknown: the counter stops for
+//     good. Open it again to count on from what is there.
+//   - A full disk is load, not failure. Room is reserved ahead: first new keys are refused
+//     with [exact.ErrFull], then known keys too, until there is room again. File systems
+//     that copy on write (btrfs, ZFS) reserve nothing: there both are refused at once.
+//   - One process at a time: a second gets an error. Several processes need a server, such as
+//     package redis. Do not use network file systems: their locks and fsync differ. A counter
+//     stops when its file is renamed, removed or replaced.
+//   - IDs of calls, admitted or refused, are kept in memory alone, for at least
+//     [exact.IDLife]: a caller that would retry ends with the process.
+//   - All accounts are in memory: some 120 bytes for a key of any length with one limit, and the
+//     entries of a sliding log or a rolling day. Only IDs grow besides. Opening reads the whole
+//     file, 1 to 2.5 µs of a processor for each key.
 //
 // The file is a snapshot of all accounts and a log of what was counted since. Calls that
-// come while others are being written are written together, so that fsync costs many at once
-// no more than one caller. A refusal writes nothing. When the file is 16 MiB larger than
-// twice its accounts, a smaller one is written beside it, with ".next" behind its name,
-// while calls are counted, and takes its place; accounts that count nothing any more are
-// not in it. So it wants a directory in which it may make files, and room for both. It is
-// tested on Linux; on Windows the lock is a file beside, with ".lock" behind the name.
+// come during a write are written together, so one fsync serves many. A refusal writes
+// nothing. When the file is 16 MiB larger than twice its accounts, a smaller one replaces
+// it, without idle accounts. It is written beside, with ".next" behind its name, while calls
+// are counted. So the counter needs a directory in which it may make files, and room for
+// both. It is tested on Linux; on Windows the lock is a file beside, with ".lock" behind the
+// name.
 package file

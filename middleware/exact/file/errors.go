@@ -23,10 +23,10 @@ var (
 	ErrFixed = errors.New("file: it cannot be replaced by another; give it a directory of its own, mounted as a whole, in which the program may make, rename and remove files")
 
 	// ErrStopped says that a counter has stopped for good: because it was closed,
-	// because its file has lost its name to another, or because a write has failed,
-	// after which nobody knows what the disk holds (see "Can Applications Recover from
-	// fsync Failures?", ATC 2020). A full disk is no such failure, see [Config.Keys].
-	// It is [exact.ErrNotCounted]. A counter that is opened anew counts on from what
-	// the disk holds.
+	// because another file has its name, or because a write has failed, after which
+	// the content of the disk is unknown (see "Can Applications Recover from fsync
+	// Failures?", ATC 2020). A full disk is no such failure, see [Config.Keys]. It is
+	// [exact.ErrNotCounted]. A counter that is opened again counts on from what the
+	// disk holds.
 	ErrStopped = fmt.Errorf("%w: file: the counter has stopped", exact.ErrNotCounted)
 )

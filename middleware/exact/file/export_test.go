@@ -4,7 +4,7 @@ package file
 
 import "io"
 
-// A Counter is what Open returns.
+// Counter is the type that Open returns.
 type Counter = counter
 
 // Disk and Handle are what a test puts in place of the operating system's.
@@ -13,8 +13,8 @@ type (
 	Handle = handle
 )
 
-// OpenOn is Open on another disk. A file is made smaller when it is so much larger than
-// its accounts.
+// OpenOn is Open on another disk. A file shrinks when it is spare larger than its
+// accounts.
 func OpenOn(d Disk, path string, spare int64, cfg Config) (*Counter, error) {
 	c, err := openOn(d, path, cfg)
 	if err == nil {
@@ -26,8 +26,7 @@ func OpenOn(d Disk, path string, spare int64, cfg Config) (*Counter, error) {
 // SystemDisk is the operating system's.
 func SystemDisk() Disk { return new(osDisk) }
 
-// OpenSpare is Open, with a file that is made smaller when it is so much larger than its
-// accounts.
+// OpenSpare is Open, with a file that shrinks when it is spare larger than its accounts.
 func OpenSpare(path string, spare int64, cfg Config) (*Counter, error) {
 	return OpenOn(new(osDisk), target(path), spare, cfg)
 }

@@ -36,7 +36,7 @@ type mended struct {
 	now   atomic.Pointer[file.Counter]
 }
 
-// newMended opens one on a disk in memory, of which a sync takes 200 µs.
+// newMended opens one on a disk in memory, whose sync takes 200 µs.
 func newMended(t *testing.T) *mended {
 	m := &mended{t: t, disk: newMemDisk()}
 	m.disk.syncs = func() {
@@ -61,7 +61,7 @@ func (m *mended) Refund(ctx context.Context, r exact.Receipt) error {
 	return m.now.Load().Refund(ctx, r)
 }
 
-// A mishap is what befalls a disk amid a load, and passes.
+// A mishap is a passing fault of a disk under load.
 type mishap struct {
 	name         string
 	strike, cure func(*mended)

@@ -21,17 +21,17 @@ import (
 //	          accounts the snapshot has; 'r', how many bytes the file has at least.
 //	          Lengths and numbers are varints.
 //
-// Numbers are little endian. The kinds are 'S', a part of the snapshot, 'E', its end, and
-// 'L', one commit of the log. A group takes a multiple of 8 bytes, so that its end crosses no
+// Numbers are little endian. The kinds are 'S', a part of the snapshot, 'E', its end, and 'L',
+// one commit of the log. A group takes a multiple of 8 bytes, so that its end crosses no
 // sector: it is on disk or it is not. Its last byte is not zero, so that it ends where zeros
-// begin. It tells the sequence, so that a group is missed of which nothing is left but the
-// end of a later one: without it, that would look like the rest of the group that is missing.
-// Every checksum begins with the nonce, which is random, and every end is masked by it, so that
-// neither a piece of another file, which the disk may have kept, nor a key that somebody has
-// chosen can pass for a group of this one, or for its end.
+// begin. The end tells the sequence. So a lost group is missed even if only the end of a later
+// one is left; otherwise that end would look like the rest of the lost group. Every checksum
+// begins with the random nonce, and the nonce masks every end. So neither a piece of another
+// file that the disk has kept, nor a key that a client has chosen, can pass for a group of this
+// file, or for its end.
 //
-// The version rises when any of this changes, and the one before is read, and written anew when it is
-// opened. In version 1 a name was the policy's, a zero byte and the key.
+// The version rises when any of this changes. Opening reads the version before, and writes it anew.
+// In version 1 a name was the policy's, a zero byte and the key.
 const (
 	magic   = "tallystick\n"
 	version = 2
@@ -136,8 +136,8 @@ const endBit = 1 << 63
 
 func groupEnd(nonce, sequence uint64) uint64 { return (nonce ^ sequence) | endBit }
 
-// endOf returns whose end 8 bytes would be: any 8 bytes are the end of some group, and
-// those that are none that of one that is far away.
+// endOf returns the sequence whose end 8 bytes would be. Any 8 bytes are the end of
+// some group; bytes that are no end give one far away.
 func endOf(end, nonce uint64) (sequence uint64) { return (end ^ nonce) &^ endBit }
 
 // parseGroupHead reports whether b begins with the head of a group.

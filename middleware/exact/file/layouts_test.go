@@ -33,8 +33,7 @@ type layout struct {
 	at   int // where the first of those begins in its sector; a multiple of 8
 }
 
-// A countedFile is what is damaged: a snapshot, and a log behind it, of keys that have
-// spent all that they had.
+// A countedFile is to be damaged: a snapshot and a log, of keys without quota left.
 type countedFile struct {
 	bytes []byte
 	layout

@@ -40,8 +40,8 @@ func (l *log) room() int64 {
 // there already.
 func (l *log) low() bool { return l.reserved-l.end < l.room()/2 }
 
-// reserve makes room for so many bytes and half of what is reserved at a time. It fails with
-// errNoRoom if the disk has none.
+// reserve makes room for n bytes and half of one reservation. It fails with errNoRoom if the
+// disk has none.
 func (l *log) reserve(n int64) error {
 	need := l.end + n + slack + l.room()/2
 	if need <= l.reserved {
@@ -51,8 +51,8 @@ func (l *log) reserve(n int64) error {
 	if err := l.f.Reserve(l.reserved, to); err != nil {
 		return noRoom(err)
 	}
-	// The file must be longer after a power cut too, before it may say that it is. A
-	// sync that fails is not for want of room, whatever it says: nobody knows what it left.
+	// The file must be longer after a power cut too, before it may say so. A failed sync is
+	// never a lack of room, whatever its error: what it left is unknown.
 	if err := l.f.Sync(); err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func (d *memDisk) fails(op string, err error) {
 	}
 }
 
-// holds has it hold so many bytes from now on.
+// holds limits its size from now on.
 func (d *memDisk) holds(capacity int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -19,10 +19,9 @@ import (
 // that is being replaced.
 const patience = time.Second
 
-// Open opens the counter in a file, and creates it if there is none. All of it is read, at
-// some million accounts a second: a file that is not as it was written is refused with
-// [ErrDamaged], one that is open elsewhere with [ErrInUse], and one that cannot be replaced by a smaller one
-// with [ErrFixed].
+// Open opens the counter in a file, and creates it if there is none. It reads all of the file, some million
+// accounts a second. A damaged file fails with [ErrDamaged], one that is open elsewhere with [ErrInUse], and
+// one that cannot be replaced by a smaller one with [ErrFixed].
 //
 // The counter is safe for concurrent use. A goroutine runs while calls are being written, and another while
 // the file is being made smaller; none after Close, which waits for what is being written. Calls after it fail
@@ -35,8 +34,8 @@ func Open(path string, cfg Config) (engine.ArchiveCloser, error) {
 	return c, nil
 }
 
-// target returns the file that a link leads to: the link would be replaced by a smaller
-// file, and what it leads to be left with old counts.
+// target returns the file that a link leads to. Otherwise a smaller file would replace
+// the link, and the old counts stay in its target.
 func target(path string) string {
 	if to, err := filepath.EvalSymlinks(path); err == nil {
 		return to
@@ -109,8 +108,8 @@ func hold(d disk, path string) (handle, error) {
 }
 
 // replaceable fails with [ErrFixed] where another file cannot be made beside the file, or cannot take
-// its name. That it is mounted by itself shows a second name, which it cannot have in a directory of
-// another mount: to try it with another file would put that in its place. A full disk tells nothing.
+// its name. A file that is mounted by itself cannot have a second name in a directory of another
+// mount; a trial with another file would replace it. A full disk tells nothing.
 func replaceable(d disk, path string) error {
 	next := path + nextSuffix
 	f, err := d.Create(next, nil)

@@ -29,7 +29,7 @@ func TestSecondOpenerIsTold(t *testing.T) {
 	require.EqualError(t, err, path+": file: another counter has it open; only one process can count in a file, several want a server such as exact/redis")
 }
 
-// Of many who create a file at once, one gets it, and nobody counts elsewhere.
+// If many create a file at once, one gets it, and none counts elsewhere.
 func TestOneOfManyCreatesTheFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "counts")

@@ -24,19 +24,17 @@ type state struct {
 	records  uint64 // of accounts
 }
 
-// readLog reads a file, and hands over every account as it was last written, and before:
-// the last time counts. What it hands over is good until it returns.
+// readLog reads a file, and passes every version of every account in order: the last one
+// counts. The arguments are valid until account returns.
 //
-// A commit is one group, written when the one before it is on disk. So a crash leaves a
-// part of one group at most, the last, and sectors of it that still hold zeros: that is
-// cut off, for nobody was told of it. All else that is not as it was written is damage:
-// something that follows what does not hold, a group that does not hold though every
-// sector of it was written, a file that is shorter than it says.
+// A commit is one group, written when the one before it is on disk. So a crash leaves
+// at most a part of the last group, with sectors that still hold zeros. That part is
+// cut off: it answered no call. All else is damage: anything after a bad group, a bad
+// group whose sectors were all written, a file that is shorter than it says.
 //
-// Zeros that a disk has put in place of what it had written are the same to a reader as a crash, if
-// they take a part of the last group, or all from some group to the end. To tell them apart
-// would take a second place on the disk for each commit, that says how far the log goes. If
-// they leave the end of a later group, or a head, that shows what is missing.
+// If a disk zeroes a part of the last group, or all from some group to the end, that looks like a
+// crash. Telling them apart would take a second place on the disk for each commit, with the length
+// of the log. If the end or the head of a later group is left, it shows what is missing.
 func readLog(r io.ReaderAt, size int64, account func(name, account []byte)) (state, error) {
 	var s state
 	head := make([]byte, min(size, int64(headSize)))
@@ -182,10 +180,10 @@ func (s *state) tail(r io.ReaderAt, size int64) error {
 	return nil
 }
 
-// lastByte returns where the last byte is that is not zero, and fails if a later group than
-// the one that should be at the end was begun: that one was on disk then. A whole head shows
-// it, an end of a later group, and whatever is behind the end of that one itself: its head and
-// those of some others may have been in one sector, which is lost.
+// lastByte returns the place of the last byte that is not zero. It fails if a group after the
+// expected last one was begun: the expected one was on disk then. A whole head shows it, or
+// the end of a later group, or anything after the expected group's own end: its head and later
+// ones may share one lost sector.
 func (s *state) lastByte(r io.ReaderAt, size int64) (last int64, err error) {
 	const most = 1 << 18
 	more := fmt.Errorf("%w: what stands at %d is not as it was written, and more follows", ErrDamaged, s.end)

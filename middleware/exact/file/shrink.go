@@ -164,7 +164,7 @@ const (
 // errStuck says so, and that nothing was written.
 var errStuck = errors.New("file: it cannot be made smaller, and has grown far beyond its accounts")
 
-// stuckAt says that the file cannot be made smaller, if it is so many times too large.
+// stuckAt fails if the file cannot be made smaller and is times too large.
 func (c *counter) stuckAt(times int64) error {
 	if c.stuck == nil || c.log.end < times*c.large() {
 		return nil

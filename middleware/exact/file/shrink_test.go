@@ -58,7 +58,7 @@ func TestFileShrinks(t *testing.T) {
 	require.EqualValues(t, 50000-7, exactkit.Peek(t, c, exact.Call{Key: "stays", Cost: 1, Policy: long}).Limits[4].Remaining)
 }
 
-// Idle accounts leave the file before anybody has looked at them in memory.
+// Idle accounts leave the file before a sweep has seen them in memory.
 func TestIdleAccountsAreNotInTheNextFile(t *testing.T) {
 	disk, clock := newMemDisk(), exacttest.NewClock()
 	c := openOn(t, disk, 1<<10, file.Config{Now: clock.Now})
@@ -81,8 +81,8 @@ func TestIdleAccountsAreNotInTheNextFile(t *testing.T) {
 	require.Less(t, len(accountsOf(t, disk.bytes(memPath))), 100, "of 5001")
 }
 
-// The smaller file takes the place of the one that a link leads to, may be read by those who
-// might before, and is locked.
+// The smaller file replaces the file that a link leads to, keeps its permissions, and is
+// locked.
 func TestShrunkFileIsTheSameToOthers(t *testing.T) {
 	clock := exacttest.NewClock()
 	dir := t.TempDir()

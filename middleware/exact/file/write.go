@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// maxBatch is how many calls are written together at most, and maxGroup how many
-	// bytes, but for the last account: they bound how long the first of them waits.
+	// maxBatch bounds the calls that are written together, and maxGroup their bytes,
+	// without the last account. Both bound the wait of the first call.
 	maxBatch = 1024
 	maxGroup = 1 << 20
 )
 
-// write writes what waits, until nothing does.
+// write writes until no job waits.
 func (c *counter) write() {
 	for {
-		// Those who were answered just now may ask again: let them come along, as long as
-		// more do. Who is alone waits for nobody.
+		// Callers that were just answered may call again: let them join, as long as more
+		// come. A lone caller does not wait.
 		for n := -1; ; {
 			runtime.Gosched()
 			c.mu.Lock()
@@ -65,8 +65,8 @@ func (c *counter) write() {
 	}
 }
 
-// commit does jobs in order, as many as fit into a group, and answers them when what they
-// have changed is on disk. It returns how many it has answered.
+// commit does jobs in order, as many as fit into a group, and answers them when their
+// changes are on disk. It returns the number of answers.
 func (c *counter) commit(jobs []*job) (n int) {
 	now := c.now()
 	c.accounts.see(now)
@@ -133,7 +133,7 @@ func (c *counter) store(now time.Time, b *batch, err error) (changed []account, 
 	return changed, c.log.append()
 }
 
-// undo takes back what could not be written, and answers those who asked for it.
+// undo takes back what could not be written, and answers its callers.
 func (c *counter) undo(b *batch, jobs []*job, err error) {
 	for _, e := range b.order {
 		if !e.changed {
@@ -150,8 +150,8 @@ func (c *counter) undo(b *batch, jobs []*job, err error) {
 	}
 }
 
-// shrinkIfLarge begins to make the file smaller, if much of it is not needed. What has failed is tried
-// again when the file has grown, and once a minute.
+// shrinkIfLarge begins to shrink the file, if much of it is not needed. It retries a failure when the
+// file has grown, and once a minute.
 func (c *counter) shrinkIfLarge(now time.Time) {
 	if c.log.end < c.large() || c.log.end < c.again && now.Unix()/60 == c.tried {
 		return

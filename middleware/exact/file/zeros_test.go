@@ -64,7 +64,7 @@ func TestZeros(t *testing.T) {
 	}
 }
 
-// TestTornGroupBehindZeros begins a group behind the last, of which a crash leaves some
+// TestTornGroupBehindZeros begins a group behind the last; a crash leaves some of its
 // sectors. All that was on disk before is there, whichever they are; and it is refused if a
 // sector of that is lost, for what was begun behind it shows that it was there.
 func TestTornGroupBehindZeros(t *testing.T) {

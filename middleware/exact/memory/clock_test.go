@@ -50,7 +50,7 @@ func TestMemoryOfAWrongClockMakesRoom(t *testing.T) {
 	require.False(t, exactkit.Take(t, m, call).Replayed)
 }
 
-// A memory that is full while its clock is ahead gives nobody a fresh quota.
+// A memory that is full while its clock is ahead gives no key a fresh quota.
 func TestFullMemoryOfAClockThatIsAheadForAMoment(t *testing.T) {
 	clock := exacttest.NewClock()
 	m := memory.New(100, clock.Now)

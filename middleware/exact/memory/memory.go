@@ -13,8 +13,8 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/engine"
 )
 
-// A counter is what [New] returns. No lock is held across keys, except those of one of
-// its 64 shards, for the time of one decision.
+// counter implements [engine.Archive] in memory. A decision locks one of its 64
+// shards.
 type counter struct {
 	now    func() time.Time
 	seed   maphash.Seed
@@ -37,20 +37,22 @@ type shard struct {
 	seen     engine.Hindsight
 }
 
-// New returns a counter in the memory of one process: exact for all that share
-// it, and empty when the process ends. It is for programs of one instance, and for
-// tests. Another process has another.
+// New returns a counter in the memory of one process: exact within the process,
+// and lost when it ends. It is for programs of one instance, and for tests.
 //
-// It has room for at least so many live keys, 262,144 if 0, by the given clock, time.Now if nil. There is
-// room for a quarter and 512 more, because keys fall into shards at random. A key is free for another when
-// nothing of it counts any more, and did not by what the clock said for a while, see
-// [engine.Hindsight]. Where none is free, a call for a new one fails
-// with [exact.ErrFull], and the verdict says when one will be: to admit it uncounted would be no limit, and to evict another
-// would give that one a fresh quota. So it is for keys and principals: of addresses anybody may have 262,144. There is no goroutine: a call that needs room looks for it.
+// It has room for at least keys live keys (default 262,144), by the clock now
+// (default time.Now). There is room for a quarter and 512 more, because keys
+// fall into shards at random. A key expires when nothing of it counts any more,
+// and has not for a while of the clock; see [engine.Hindsight]. If it is full,
+// a call for a new key fails with [exact.ErrFull], and the verdict says when a
+// key will expire. To admit the call uncounted would be no limit, and to evict
+// another key would give that one a fresh quota. So use it for keys and
+// principals: an attacker can have 262,144 addresses. There is no goroutine: a
+// call that needs room looks for it.
 //
-// A key takes some 300 bytes once it is used; an admitted call with an ID some 200 more, for
-// [exact.IDLife] to twice that. Refusals with IDs take 30 MB in all, however many there are.
-// New panics if keys is negative.
+// A used key takes some 300 bytes; an admitted call with an ID some 200 more, for one to two
+// [exact.IDLife]. Refusals with IDs take at most 30 MB in all. New panics if keys is
+// negative.
 func New(keys int, now func() time.Time) engine.Archive {
 	if keys < 0 {
 		panic("memory: room for fewer than no keys")
@@ -140,7 +142,7 @@ func (m *counter) Refund(ctx context.Context, r exact.Receipt) error {
 	return a.Refund(m.now(), &r)
 }
 
-// InProcess says that a call waits for nobody: package remote asks by this name.
+// InProcess says that no call waits for I/O: package remote asks by this name.
 func (*counter) InProcess() {}
 
 // shard returns where a key is counted, and its name there: policies of different

@@ -63,7 +63,8 @@ func TestMemoryFullOfLiveKeysRefusesNewOnesAndForgetsNobody(t *testing.T) {
 	require.True(t, v.Admitted, "what counts no more makes room")
 }
 
-// A full memory says when there will be room, and there is, neither before nor after, where somebody asks all the time.
+// A full memory says when there will be room, and there is, neither before nor
+// after, with calls all the time.
 func TestAFullMemorySaysWhenThereIsRoom(t *testing.T) {
 	for name, limit := range map[string]storeless.Limit{
 		"seconds":  {Algorithm: storeless.FixedWindow, Quota: 5, Window: 5 * time.Second},
@@ -152,7 +153,7 @@ func TestSuiteCatchesBrokenCounters(t *testing.T) {
 		"exact on a hot key": {take: func(m engine.Archive, ctx context.Context, c exact.Call) (exact.Verdict, error) {
 			v, err := m.Peek(ctx, c) // read, compare, write
 			for range 100 {
-				runtime.Gosched() // everybody reads before anybody writes
+				runtime.Gosched() // all read before any writes
 			}
 			if err == nil && v.Admitted {
 				_, err = m.Take(ctx, c)

@@ -18,7 +18,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 )
 
-// A store is what [Open] returns.
+// store implements [cas.ListedStore] on a bucket.
 type store struct {
 	js     jetstream.JetStream
 	stream jetstream.Stream
@@ -77,8 +77,8 @@ func (s *store) Swap(ctx context.Context, name, revision string, value []byte, k
 	return classify(err)
 }
 
-// connected says that nothing can be sent, if that is so: the client would keep it, and
-// send it when it is connected again and nobody waits for it any more.
+// connected fails if the connection is down: the client would buffer the call, and send
+// it after the caller has left.
 func (s *store) connected() error {
 	if !s.js.Conn().IsConnected() {
 		return fmt.Errorf("%w: nats: not connected", exact.ErrNotCounted)
@@ -103,7 +103,7 @@ func classify(err error) error {
 		return nil
 	case errors.Is(err, nats.ErrMaxPayload):
 		return fmt.Errorf("%w: nats: %w", exact.ErrFull, err)
-	case errors.Is(err, jetstream.ErrNoStreamResponse): // nobody has heard it
+	case errors.Is(err, jetstream.ErrNoStreamResponse): // no server has heard it
 		return fmt.Errorf("%w: nats: %w", exact.ErrNotCounted, err)
 	case !errors.As(err, &said):
 		return fmt.Errorf("nats: %w", err)

@@ -30,8 +30,8 @@ func TestCounter(t *testing.T) {
 	exactkit.OnAStore(t, store)
 }
 
-// A value is gone when its time is over, by the server's clock; its name is free, and who has
-// read it before does not win.
+// A value is gone when its time is over, by the server's clock; its name is free, and a
+// client that read it before does not win.
 func TestValuesExpire(t *testing.T) {
 	store, js := connect(t, startServer(t).Addr())
 	require.NoError(t, store.Swap(t.Context(), "n", "0", []byte("for a minute"), time.Minute))

@@ -47,7 +47,8 @@ func TestACallThatLeavesHandsItsPlaceOn(t *testing.T) {
 	})
 }
 
-// If nobody else waits there, the place is given back, and a call of another process has it.
+// If no other call waits there, the place is given back, and a call of another process has
+// it.
 func TestACallThatLeavesIsNotCharged(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		memory := memory.New(0, nil)

@@ -21,30 +21,30 @@ const (
 	defaultDeadline = time.Second
 )
 
-// A Config says what is limited, and who may wait for it. It is plain data; [New] checks it
-// and copies it.
+// A Config says what is limited, and which calls may wait for it. It is plain data; [New]
+// checks it and copies it.
 type Config struct {
 	// Counter is what all processes share. Required.
 	Counter exact.Counter
 
-	// Name is that of the limited service. Processes that give the same Name, Key and
-	// Limits to the same Counter share one queue. Permitted: a policy's name, 1 to 26 of a-z,
-	// 0-9 and "-"; with the longest name of Units and another "-", 32 together.
+	// Name names the limited service. Processes that give the same Name, Key and Limits to
+	// the same Counter share one queue. Permitted: a policy's name, 1 to 26 of a-z, 0-9 and
+	// "-"; with the longest name of Units and another "-", 32 together.
 	Name string
 
 	// Key tells whose quota it is, where a service grants several: an account there.
 	// Permitted: up to [exact.MaxKey] bytes. Default: Name.
 	Key string
 
-	// Limits are those on requests. All must be a [storeless.LeakyBucket] or a
-	// [storeless.TokenBucket]: see the package on which to take.
+	// Limits are the limits on requests. All must be a [storeless.LeakyBucket]
+	// or a [storeless.TokenBucket]: the package says which to take.
 	Limits []storeless.Limit
 
-	// Units are the limits on what calls use besides, by its name: tokens of a model, say,
+	// Units are limits on other things that calls use, by name: tokens of a model, say,
 	// with a [Cost] for each call. Permitted: up to three units (four without Limits).
 	Units map[string][]storeless.Limit
 
-	// MaxWaiting is how many calls wait in this process at most. Default: 1000.
+	// MaxWaiting bounds the calls that wait in this process. Default: 1000.
 	MaxWaiting int
 
 	// MaxWait is how long a call waits at most. Permitted: up to [exact.MaxAhead].
@@ -139,7 +139,7 @@ func (m *mistakes) bound(field string, value *time.Duration, most, otherwise tim
 }
 
 const (
-	// gateName follows the name of the limited service, in that of the account of its pauses.
+	// gateName ends the name of the account that holds a service's pauses.
 	gateName = "pause"
 
 	// longestPolicy is how long the name of a policy may be, see [exact.Compile].
@@ -148,7 +148,7 @@ const (
 
 // noMoment says why there is no waiting for a limit, and what to write in its place.
 func noMoment(l storeless.Limit) string {
-	return fmt.Sprintf("must be LeakyBucket or TokenBucket, not %s: what counts in windows has no moment to wait for, only a time after which less of it is used, and then all who wait for it wake together; "+
+	return fmt.Sprintf("must be LeakyBucket or TokenBucket, not %s: a window gives no moment to wait for, only a time after which less of it is used, and then all that wait for it wake together; "+
 		"LeakyBucket{%d a %s} never lets more than %d through in any %s, TokenBucket at most its Burst more",
 		l.Algorithm, l.Quota, l.Window, l.Quota, l.Window)
 }

@@ -37,7 +37,7 @@ func TestWhatNewRefuses(t *testing.T) {
 		"too patient":    {pace.Config{Name: "a", Counter: memory, Limits: second, MaxWait: 2 * time.Hour}, "MaxWait: must be up to 1h0m0s"},
 		"no deadline":    {pace.Config{Name: "a", Counter: memory, Limits: second, Deadline: -1}, "Deadline: must be up to 1m0s"},
 		"a window": {pace.Config{Name: "a", Counter: memory, Limits: limits{{Quota: 500, Window: time.Minute}}},
-			"Limits[0].Algorithm: must be LeakyBucket or TokenBucket, not sliding-window: what counts in windows has no moment to wait for"},
+			"Limits[0].Algorithm: must be LeakyBucket or TokenBucket, not sliding-window: a window gives no moment to wait for"},
 		"a unit's window": {pace.Config{Name: "a", Counter: memory, Units: map[string]limits{"tokens": {{Algorithm: storeless.FixedWindow, Quota: 500, Window: time.Minute}}}},
 			"LeakyBucket{500 a 1m0s} never lets more than 500 through in any 1m0s, TokenBucket at most its Burst more"},
 		"a log":            {pace.Config{Name: "a", Counter: memory, Limits: limits{{Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Minute}}}, "not sliding-log"},

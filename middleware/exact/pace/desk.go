@@ -11,9 +11,9 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// A desk is where the counter is asked, each time by the same deadline. What it asks for is
-// not bound to the context of a call: a call whose context ends leaves, and the answer that
-// is on its way then tells what there is to give back.
+// A desk calls the counter, each time with the same deadline. Its calls do not use a
+// waiting call's context: when that ends, the call leaves, and the late answer tells what
+// to refund.
 type desk struct {
 	counter  exact.Counter
 	key      string
@@ -22,8 +22,7 @@ type desk struct {
 	deadline time.Duration
 }
 
-// book books some of a unit, at most so long ahead. An answer that is lost is asked for
-// once more.
+// book books n of a unit, at most ahead in advance. A lost answer is retried once.
 func (d *desk) book(u int, n int64, ahead time.Duration) (v exact.Verdict, err error) {
 	call := exact.Call{Key: d.key, Cost: n, Policy: d.units[u].policy, ID: rand.Text(), Ahead: ahead}
 	for range 2 {
@@ -37,8 +36,8 @@ func (d *desk) book(u int, n int64, ahead time.Duration) (v exact.Verdict, err e
 	return v, err
 }
 
-// giveBack gives back what was booked. It is asked for once more where the answer is lost;
-// beyond that it is left to leak out.
+// giveBack refunds bookings. It retries once after a lost answer; beyond that the booking
+// leaks out.
 func (d *desk) giveBack(given []held) {
 	for _, h := range given {
 		for range 2 {
@@ -52,7 +51,7 @@ func (d *desk) giveBack(given []held) {
 	}
 }
 
-// pause has nothing booked before a moment, on any unit. The gate comes last: a process that
+// pause blocks bookings before a moment, on all units. The gate comes last: a process that
 // sees the pause there books behind it everywhere.
 func (d *desk) pause(ctx context.Context, until time.Time) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.deadline)
@@ -70,8 +69,8 @@ func (d *desk) pause(ctx context.Context, until time.Time) (err error) {
 	return err
 }
 
-// paused returns how much longer nothing may go. Nothing is ever charged on the account of
-// the gate, so that a wait there is that of a pause, and not that of the queue.
+// paused returns the rest of a pause. The gate's account is never charged, so its wait is
+// the pause alone.
 func (d *desk) paused(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.deadline)
 	defer cancel()

@@ -117,8 +117,8 @@ func (f *flaky) Refund(ctx context.Context, r exact.Receipt) error {
 }
 
 // Callers come and go at random, cost this and that, leave while they wait, pause, and the
-// counter fails now and then: no limit is ever exceeded, nobody waits longer than it may,
-// nobody is forgotten, and in the end nobody has anything.
+// counter fails now and then: no limit is ever exceeded, no caller waits longer than it
+// may or is forgotten, and in the end none has a place.
 func TestAnything(t *testing.T) {
 	seeds := uint64(20)
 	if kit.Brief() {

@@ -99,7 +99,7 @@ func TestFairBetweenProcesses(t *testing.T) {
 	})
 }
 
-// Where there is room nobody waits for another, and each call is one of the counter.
+// With room no call waits for another, and each is one call of the counter.
 func TestRoomForAll(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		counter := &wire{Counter: memory.New(0, nil), trip: 5 * time.Millisecond}

@@ -11,9 +11,9 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// A Pacer lets calls go at the pace of some limits, in this process and in all others that
-// have the same. It is safe for concurrent use. A goroutine of its own runs for as long as the
-// counter takes to answer, and no longer: there is nothing to close.
+// A Pacer lets calls go at the pace of some limits, shared by all processes with the same
+// limits. It is safe for concurrent use. Its goroutine runs only while the counter answers:
+// there is nothing to close.
 type Pacer struct{ queue queue }
 
 // New checks a Config, and reports all its mistakes at once.
@@ -25,14 +25,13 @@ func New(cfg Config) (*Pacer, error) {
 	return &Pacer{queue{name: cfg.Name, desk: d, maxWaiting: cfg.MaxWaiting, maxWait: cfg.MaxWait}}, nil
 }
 
-// Wait returns nil when the call may go; then it is charged. A call is one request, and what
-// else it uses is told by costs. Those that wait in this process go in the order in which they
-// came.
+// Wait returns nil when the call may go; then it is charged. A call is one request, and costs
+// tell what else it uses. Waiting calls of this process go in order of arrival.
 //
-// An error means that the call may not go. A [RefusedError] comes at once, where the wait
-// would be longer than it may or than ctx lasts. That, [ErrImpossible], and the end of ctx
-// while it waits are [exact.ErrNotCounted]: nothing is charged, and what was booked is handed
-// to the next that waits here, or given back. Any other is one of the counter.
+// An error means that the call may not go. A [RefusedError] comes at once, if the wait would
+// exceed its bound or ctx. That, [ErrImpossible], and the end of ctx during the wait are
+// [exact.ErrNotCounted]: nothing is charged, and a booking goes to the next that waits here,
+// or is refunded. Other errors are the counter's.
 func (p *Pacer) Wait(ctx context.Context, costs ...Cost) error {
 	c, err := read(p.queue.desk.units, costs)
 	if err != nil {
@@ -73,7 +72,8 @@ func (p *Pacer) Wait(ctx context.Context, costs ...Cost) error {
 	}
 }
 
-// Schedule calls f when the call may go, and returns its error, or that of [Pacer.Wait].
+// Schedule calls f when the call may go, and returns its error, or the error of
+// [Pacer.Wait].
 func (p *Pacer) Schedule(ctx context.Context, f func(context.Context) error, costs ...Cost) error {
 	if err := p.Wait(ctx, costs...); err != nil {
 		return err
@@ -81,13 +81,13 @@ func (p *Pacer) Schedule(ctx context.Context, f func(context.Context) error, cos
 	return f(ctx)
 }
 
-// Pause lets no call go before so long from now, in any process: for a service that says that
-// it wants to be left alone. Other processes know of it within half a second and a round trip.
-// It is lengthened at random by up to a tenth, three seconds at most: others were told the
-// same. A longer pause stays, and none is longer than [exact.MaxPause].
+// Pause stops all calls of all processes for d: for a service that asks to be left alone.
+// Other processes know within half a second and a round trip. It adds up to a tenth at random,
+// at most three seconds, because other clients were told the same. A longer pause stays. No
+// pause is longer than [exact.MaxPause].
 //
-// [Transport] calls it for what responses say; it is for clients of other protocols. An error
-// is one of the counter: then this process pauses, and no other may know.
+// [Transport] calls it for responses; call it for other protocols. An error is the counter's:
+// then this process pauses, and others may not know.
 func (p *Pacer) Pause(ctx context.Context, d time.Duration) error {
 	if d = min(d, exact.MaxPause); d <= 0 {
 		return nil

@@ -174,7 +174,7 @@ func TestAPauseThatTheCounterDoesNotHear(t *testing.T) {
 }
 
 // A pause that the counter was told of in part, by a process that was killed meanwhile, is
-// kept all the same by those that ask for it, and nobody goes twice as fast behind it.
+// kept by those that ask for it, and none goes twice as fast behind it.
 func TestAPauseThatTheCounterWasToldOfInPart(t *testing.T) {
 	for _, pause := range []time.Duration{1100 * time.Millisecond, 3 * time.Second} { // a little behind the place, and long
 		kit.Bubble(t, func(t *testing.T) {

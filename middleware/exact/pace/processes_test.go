@@ -18,7 +18,7 @@ import (
 )
 
 // Fifty processes with a worker each share ten a second for a minute: never above it, none of
-// it is lost, and nobody starves.
+// it is lost, and no worker starves.
 func TestFiftyProcesses(t *testing.T) {
 	for name, c := range map[string]struct {
 		processes, workers int

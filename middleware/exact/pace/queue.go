@@ -14,33 +14,31 @@ import (
 
 const (
 	// reach is how far ahead the last place of a process lies when it books the next.
-	// Further ahead would be unfair to other processes: a thousand calls that wait in one
-	// would be booked before a single one in another. Much less, and a slow round trip would
-	// hold them up.
+	// Further would be unfair: a thousand waiting calls of one process would be booked
+	// before a single call of another. With much less, a slow round trip would delay calls.
 	reach = time.Second
 
-	// fresh is how long a process believes that there is no pause. It asks, shortly before it
-	// uses a place that it booked longer ago, and does not know otherwise. So a pause is heard
-	// everywhere within that and a round trip, at the cost of a call each half second where a
-	// process is busy, of one for each call where it is not, and of none where nobody has to
-	// wait. Asked for when a place is to be used, it needs no goroutine, and nothing is asked
-	// for in vain.
+	// fresh is how long a process believes that there is no pause. It asks again shortly
+	// before it uses a place that it booked longer ago. So all processes hear of a pause
+	// within fresh and a round trip. That costs a busy process a call each half second, a
+	// quiet one a call for each place, and nothing if no call waits. Asking before use needs
+	// no goroutine, and never asks in vain.
 	fresh = 500 * time.Millisecond
 
-	// early is how long before a moment it is asked for: as long as a far counter takes to
-	// answer, so that the call does not go late for it, and the next on time, and too close.
+	// early is how long before a moment the counter is asked: as long as a far counter takes
+	// to answer. Otherwise the call would go late, and the next on time and too close.
 	early = fresh / 2
 
-	// late is for how long something may be booked before it is used, where a call uses
-	// several units, and has to wait for another. What is used so late comes on top of what
-	// is booked for then: a second's worth at most.
+	// late is how long a booking may wait for the other units of its call. Late use adds to
+	// what is booked for that time: at most a second's worth.
 	late = time.Second
 
 	// maxAsking is how many places a process books at once.
 	maxAsking = 8
 )
 
-// A queue is who waits in this process, and what is known of the others.
+// A queue holds the calls that wait in this process, and what is known of other
+// processes.
 type queue struct {
 	name       string
 	desk       *desk
@@ -60,8 +58,7 @@ type queue struct {
 	looking bool                    // for others
 }
 
-// join puts a call into the queue, or says why it may not wait. It waits until end at most, if that
-// is not zero.
+// join queues a call, or says why it may not wait. It waits at most until end, if that is not zero.
 func (q *queue) join(now, end time.Time, c costs) (*waiter, error) {
 	w := &waiter{costs: c, patience: now.Add(q.maxWait), news: make(chan struct{}, 1)}
 	if !end.IsZero() && end.Before(w.patience) {
@@ -168,8 +165,8 @@ func (q *queue) depart(now time.Time, w *waiter) {
 	q.callNext()
 }
 
-// drop gives places back that nobody has. One that another unit is asked for is left to the
-// one that asks.
+// drop refunds unowned places. A place with a booking under way is left to the goroutine
+// that books.
 func (q *queue) drop(places ...*place) {
 	for _, pl := range places {
 		if pl != nil && !pl.busy && len(pl.held) > 0 {
@@ -185,8 +182,8 @@ func (q *queue) callNext() {
 	}
 }
 
-// advance books places for those that are next, as far as this process may. It returns who
-// is next then, and when another may be booked, if that is a matter of time.
+// advance books places for the next calls, as far as this process may. It returns the next
+// call then, and when another may be booked, if time decides that.
 func (q *queue) advance(now time.Time) (*waiter, time.Time) {
 	for booked := false; ; booked = true {
 		w := q.waiters.next(q.asking)
@@ -214,8 +211,8 @@ func (q *queue) advance(now time.Time) (*waiter, time.Time) {
 	}
 }
 
-// book books a place, the unit with the longest wait first. It is for the first of those that it
-// suits, and w only the one to tell if there is none.
+// book books a place, the unit with the longest wait first. It goes to the first waiter that it
+// suits; w is told if there is none.
 func (q *queue) book(w *waiter, waits [maxUnits]time.Duration, ahead time.Duration) {
 	pl := &place{costs: w.costs, asked: time.Now()}
 	u := pl.lacks(&waits)
@@ -247,7 +244,7 @@ func (q *queue) book(w *waiter, waits [maxUnits]time.Duration, ahead time.Durati
 	q.callNext()
 }
 
-// seat gives a place that was booked to whom it suits.
+// seat gives a booked place to a waiter that it suits.
 func (q *queue) seat(now time.Time, w *waiter, pl *place) {
 	if !q.behindPause(pl) {
 		q.drop(pl)
@@ -341,7 +338,7 @@ func (q *queue) look(ctx context.Context) error {
 	return nil
 }
 
-// pause tells all of a pause, if this process does not know of one of that length. None is
+// pause tells all processes of a pause, unless one of that length is known. Nothing is
 // booked here before the counter knows.
 func (q *queue) pause(ctx context.Context, least, wait time.Duration) error {
 	now := time.Now()
@@ -363,8 +360,8 @@ func (q *queue) pause(ctx context.Context, least, wait time.Duration) error {
 	return err
 }
 
-// hold lets nothing go before a moment. The places before it are given back: they are of no
-// use, and those that had them book others, behind the pause.
+// hold lets nothing go before a moment. Useless earlier places are refunded, and their
+// waiters book others, behind the pause.
 func (q *queue) hold(until, now time.Time) {
 	if !until.After(q.paused) {
 		return
@@ -374,10 +371,10 @@ func (q *queue) hold(until, now time.Time) {
 	q.callNext()
 }
 
-// behindPause reports whether a place is good: it is not if a pause became known while it was
-// booked. Later the counter knows of the pause, and what is before its end still differs by
-// what the answers took. Much more than that, and the counter was not told: then nothing is
-// booked before the end, or all would go at once there.
+// behindPause reports whether a place is good. It is not if a pause became known while it was
+// booked. Later the counter knows of the pause, and places may lie before its end only by the
+// time of answers. Much more means that the counter was not told: then nothing is booked
+// before the end, or all calls would go at once there.
 func (q *queue) behindPause(pl *place) bool {
 	short := q.paused.Sub(pl.moment)
 	switch {

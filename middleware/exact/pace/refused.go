@@ -21,13 +21,13 @@ type RefusedError struct {
 	// Name of the [Pacer].
 	Name string
 
-	// Wait is how long the call would have waited at least.
+	// Wait is the least wait of the call.
 	Wait time.Duration
 
-	// Waiting is how many waited before it in this process.
+	// Waiting counts the calls before it in this process.
 	Waiting int
 
-	// Full says that the queue has no place for another, however short the wait.
+	// Full says that the queue is full, for any wait.
 	Full bool
 
 	deadline bool

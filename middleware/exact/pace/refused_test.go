@@ -60,7 +60,7 @@ func TestWhoMayWait(t *testing.T) {
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, "pace: models: the call would wait 10s behind 9 others: the queue is full", err.Error())
 
-		// In another process, where nobody waits, the counter says how long: not behind all
+		// In another process, without waiters, the counter says how long: not behind all
 		// nine, but behind the two that are booked.
 		brief, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -77,8 +77,8 @@ func TestWhoMayWait(t *testing.T) {
 	})
 }
 
-// MaxWait bounds what a call waits by the estimate of its process, by that of the counter, and
-// in the end by the clock, when others come in between.
+// MaxWait bounds what a call waits by its process's estimate, by the counter's, and in the end
+// by the clock, when others come in between.
 func TestNobodyWaitsLongerThanMaxWait(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		memory := memory.New(0, nil)
@@ -117,7 +117,7 @@ func TestNobodyWaitsLongerThanMaxWait(t *testing.T) {
 	})
 }
 
-// A context that has ended asks nobody.
+// An ended context makes no call.
 func TestAContextThatHasEnded(t *testing.T) {
 	counter := &wire{Counter: memory.New(0, nil)}
 	p := process(t, pace.Config{Counter: counter, Limits: meter(1, time.Second)})

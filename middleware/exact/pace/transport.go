@@ -11,15 +11,15 @@ import (
 	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 )
 
-// Transport sends requests at the pace of a [Pacer], and passes on to all what the responses
-// say of their pace: a 429 or 503 with Retry-After, whole seconds or a date, a 429 that says
-// nothing (a second), and on any response a RateLimit field, or x-ratelimit-remaining and
-// x-ratelimit-reset fields, that leave nothing. No response is believed for longer than an
-// hour. Use a Pacer for each service: a Transport does not ask where a request goes.
+// Transport sends requests at the pace of a [Pacer]. It tells all processes to pause after a
+// 429 or 503 with Retry-After (whole seconds or a date), after a 429 without one (a second),
+// and after any response whose RateLimit field, or x-ratelimit-remaining and
+// x-ratelimit-reset fields, leave nothing. A response is believed for at most an hour. Use a
+// Pacer for each service: a Transport does not look where a request goes.
 //
-// It sends each request once. By choice it sends one again that was refused with 429 or 503,
-// if that is safe; see Repeats. It is safe for concurrent use, and its fields must not change
-// after the first request.
+// It sends each request once. With Repeats it retries a safe request that was refused with
+// 429 or 503. It is safe for concurrent use, and its fields must not change after the first
+// request.
 type Transport struct {
 	// Pacer is required.
 	Pacer *Pacer
@@ -31,16 +31,16 @@ type Transport struct {
 	// It must leave the body alone. Nil: nothing.
 	Costs func(*http.Request) []Cost
 
-	// Repeats is how often a request that was refused with 429 or 503 is sent again, behind
-	// those that wait. It is, if the method is idempotent (RFC 9110, section 9.2.2) or the
-	// request has an Idempotency-Key, and its body can be had again, by GetBody. Each time
-	// it is charged and waits anew. Default: never.
+	// Repeats is how often a request that was refused with 429 or 503 is retried, behind
+	// those that wait. The method must be idempotent (RFC 9110, section 9.2.2) or the
+	// request have an Idempotency-Key, and GetBody must return its body. Each retry is
+	// charged and waits anew. Default: 0.
 	Repeats int
 }
 
-// RoundTrip implements [http.RoundTripper]. An error is one of Base, or one of [Pacer.Wait]:
-// then the request was not sent. Where a pause could not be told to the counter, this process
-// alone pauses, and the response is returned as it is.
+// RoundTrip implements [http.RoundTripper]. An error is of Base, or of [Pacer.Wait]: then the
+// request was not sent. If the counter could not be told of a pause, this process alone
+// pauses, and the response is returned.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	var costs []Cost
 	if t.Costs != nil {
@@ -57,7 +57,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err != nil {
 			return resp, err
 		}
-		if wait := said(time.Now(), resp); wait > 0 {
+		if wait := retryAfter(time.Now(), resp); wait > 0 {
 			_ = t.Pacer.Pause(req.Context(), wait) // the next Wait meets the same error
 		}
 		if left <= 0 || !refused(resp) || !repeatable(req) {

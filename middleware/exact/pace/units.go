@@ -13,19 +13,19 @@ import (
 
 // A Cost is how much of one unit a call uses.
 type Cost struct {
-	Unit string // a name of Config.Units; "" for requests, of which a call is 1 if nothing else is said
+	Unit string // a name of Config.Units; "" for requests; a call is 1 request by default
 	N    int64  // 0 uses none
 }
 
-// maxUnits is how many units there are at most, requests among them: each is a call of the
-// counter for each call that is paced.
+// maxUnits bounds the units, requests included: each takes a call of the counter for each
+// paced call.
 const maxUnits = 4
 
 // costs are the costs of one call in the order of the units. An array, because calls of
 // equal costs can stand in for each other.
 type costs [maxUnits]int64
 
-// A unit is what is counted on its own: requests, or something that calls use besides.
+// A unit is counted on its own: requests, or another thing that calls use.
 type unit struct {
 	name   string
 	policy *exact.Policy

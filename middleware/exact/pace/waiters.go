@@ -9,9 +9,9 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// Waiters stand in order of arrival, with the places that are booked for them. A place belongs
-// to nobody for long: of those who cost the same, the first has the earliest, whatever order the
-// answers of the counter came in, and who leaves hands its place on.
+// waiters are in order of arrival, with their booked places. Places move: among waiters of the
+// same cost the first has the earliest, in whatever order the counter answered, and a waiter
+// that leaves hands its place on.
 type waiters []*waiter
 
 type waiter struct {
@@ -23,7 +23,7 @@ type waiter struct {
 	news     chan struct{}
 }
 
-// A place is what is booked of the units of a call.
+// A place holds the bookings of a call's units.
 type place struct {
 	costs  costs
 	held   []held
@@ -78,8 +78,8 @@ func (w *waiter) tell() {
 	}
 }
 
-// give hands a place to the first that it suits, which may have had a later one, which
-// goes to the next. It returns the place that suits nobody, or nil.
+// give hands a place to the first waiter that it suits. If that one had a later place,
+// it goes to the next, and so on. It returns the place that is left over, or nil.
 func (ws waiters) give(pl *place) *place {
 	for _, w := range ws {
 		if w.costs != pl.costs || w.err != nil || pl.moment.After(w.patience) {
@@ -98,7 +98,7 @@ func (ws waiters) give(pl *place) *place {
 	return pl
 }
 
-// leave takes a waiter out of the queue. It returns the place that nobody has now, or nil.
+// leave takes a waiter out of the queue. It returns the place that is free now, or nil.
 func (ws *waiters) leave(w *waiter) *place {
 	ws.remove(w)
 	if w.place == nil {

@@ -162,8 +162,8 @@ func TestServerWithoutMemoryWritesNothing(t *testing.T) {
 	require.EqualValues(t, 900, v.Limits[0].Remaining)
 }
 
-// The numbers of an account that is packed are where its table says: nobody else may read
-// them, and yet a later version must.
+// The numbers of an account that is packed are where its table says: other programs may
+// not read them, but a later version must.
 func TestAccountIsWhatItsTableSays(t *testing.T) {
 	s, c := opened(t)
 	p := exactkit.Compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})

@@ -61,7 +61,7 @@ func (a *alarms) emptied(had, has int64) {
 	}
 }
 
-// unreadable tells of an account that cannot be read: nobody but an operator mends that, by its key.
+// unreadable logs the key of an account that cannot be read: only an operator can mend it.
 func (a *alarms) unreadable(key string, err error) {
 	if a.due(&a.unreadableRang) {
 		a.tell(slog.LevelError, "redis-unreadable", "what is stored for an account cannot be read, and its calls fail until it is deleted", "update older instances; if there is none, delete the key, and what begins with it", "key", key, "error", err)

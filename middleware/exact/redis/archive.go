@@ -90,8 +90,8 @@ func (c *counter) Forget(ctx context.Context, name string) error {
 	return classify(client.Do(ctx, client.B().Del().Key(c.engine.tagOf(name)).Build()).Error())
 }
 
-// record reads an account. Which trails it has it says itself; so it is read again, with them, until
-// it has no others.
+// record reads an account. The account names its trails, so it is read again, with them, until it
+// has no others.
 func (e *batcher) record(ctx context.Context, client rueidis.Client, read *script, name, tag string) (r engine.Record, found bool, err error) {
 	keys := []string{tag}
 	for {

@@ -14,7 +14,7 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// Whoever starts a program reads that the server is away, and not whoever sends the first request.
+// The start of a program reports that the server is away, not the first request.
 func TestAServerThatIsAwayIsTold(t *testing.T) {
 	var log bytes.Buffer
 	c, err := redis.Open("redis://user:the-password@127.0.0.1:"+kit.FreePort(t), redis.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})

@@ -30,20 +30,20 @@ type batcher struct {
 	layout layout
 }
 
-// A node is what a batcher knows of one node of a cluster, or of a server without one.
+// node is a batcher's state for one node of a cluster, or for a single server.
 type node struct {
 	out   chan struct{} // a place for each call that it has not answered
 	lone  lone
 	clock serverClock
 }
 
-// maxOut is how many calls may be unanswered at once, with those whose callers have
-// given up: the client has 1024 places on a connection, and a call that finds none waits
-// for one, whatever its context says.
+// maxOut bounds the unanswered calls, abandoned ones included: the client has 1024
+// places on a connection, and a call that finds none waits for one, regardless of its
+// context.
 const maxOut = 512
 
-// onlyTime is how long the answer of take.lua is that has counted nothing because it was
-// too late.
+// onlyTime is the length of take.lua's answer to a call that was too late, and not
+// counted.
 const onlyTime = 8
 
 // A job is a script to run.
@@ -79,7 +79,7 @@ func (e *batcher) run(ctx context.Context, j *job) (string, error) {
 	done, sent := make(chan answer, 1), time.Now()
 	go func() {
 		// Without the end of ctx: the place is taken until the server answers, or the
-		// client gives its connection up for dead.
+		// client gives its connection up.
 		said, err := j.script.lua.Exec(context.WithoutCancel(ctx), client, j.keys, j.args).ToString()
 		<-n.out
 		e.heard(ctx, client, j, said, err, sent)
@@ -95,8 +95,8 @@ func (e *batcher) run(ctx context.Context, j *job) (string, error) {
 	}
 }
 
-// runAlone runs a script on a connection that was taken for it. It is not over where the
-// server does not know the script, or where the connection was closed and the script may run again.
+// runAlone runs a script on a connection that was taken for it. It is not over if the server does
+// not know the script, or the connection was closed and the script may run again.
 func (e *batcher) runAlone(ctx context.Context, client rueidis.Client, l *lone, j *job) (said string, err error, over bool) {
 	sent := time.Now()
 	cmd := client.B().Evalsha().Sha1(j.script.sha).Numkeys(int64(len(j.keys))).Key(j.keys...).Arg(j.args...).Build()
@@ -139,8 +139,8 @@ func (e *batcher) node(key string) *node { return &e.nodes[e.layout.part(key)] }
 // tag is the key of an account.
 func (e *batcher) tag(p *exact.Policy, key string) string { return e.tagOf(p.AccountName(key)) }
 
-// tagOf is the key of an account: a hash, so that every key has the same length and no
-// byte of it a meaning.
+// tagOf is the key of an account: a hash, so all keys have one length and no byte has
+// a meaning.
 func (e *batcher) tagOf(name string) string {
 	return e.prefix + "{" + base64.RawURLEncoding.EncodeToString([]byte(name)) + "}"
 }
@@ -152,7 +152,7 @@ func logged(a storeless.Algorithm) bool {
 // trailKey is the key of a trail of an account.
 func trailKey(tag string, id uint32) string { return tag + ":t:" + strconv.FormatUint(uint64(id), 36) }
 
-// trailKeys appends the key of an account, and those of the trails of a policy.
+// trailKeys appends the key of an account, and the keys of a policy's trails.
 func trailKeys(keys []string, tag string, p *exact.Policy) []string {
 	keys = append(keys, tag)
 	for i := range p.Len() {

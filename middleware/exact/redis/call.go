@@ -70,8 +70,8 @@ func (e *batcher) take(ctx context.Context, calls []exact.Call, charge bool) ([]
 			return nil, err
 		case said == onlyOther && !booked:
 			booked = true
-		// A node that says it is over while it is not has had its clock set, or is another
-		// than it was: it is asked again, without a deadline.
+		// If a node says too late before the deadline, its clock was set, or it is another
+		// node: the call is retried without a deadline.
 		case len(said) == onlyTime && deadline > 0:
 			deadline = 0
 		default:
@@ -80,8 +80,8 @@ func (e *batcher) take(ctx context.Context, calls []exact.Call, charge bool) ([]
 	}
 }
 
-// onlyOther is what a script answers that does not know of calls that are booked, where one is:
-// it has done nothing, and the script is wanted that does.
+// onlyOther is a plain script's answer if a call is booked: it has done nothing, and the other
+// script must run.
 const onlyOther = ""
 
 // runTake runs take.lua, by a deadline in the server's time.
@@ -130,7 +130,7 @@ func flag(set bool) byte {
 	return 0
 }
 
-// hashed is an ID as scripts know it: each has the same length, and no two are the same.
+// hashed is an ID as scripts know it: all have one length.
 func hashed(id string) string {
 	if id == "" {
 		return ""

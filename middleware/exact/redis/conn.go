@@ -14,9 +14,8 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// A connection is a client that is there when it is needed: it is dialed ahead or by the first call,
-// and dialed anew where the server has become another's replica, whose name may lead to
-// the master by now.
+// A connection provides a client: it is dialed ahead or by the first call. It is dialed anew when
+// the server has become a replica: its name may lead to the new master by now.
 type connection struct {
 	dial func() (rueidis.Client, error)
 	watch
@@ -66,8 +65,8 @@ func (c *connection) ahead() {
 	go c.connect(true)
 }
 
-// connect makes one attempt. The dialer's own timeout ends it. One that is made ahead tells if it
-// fails; of others the calls tell.
+// connect makes one attempt. The dialer's own timeout ends it. An attempt made ahead logs its
+// failure; calls report other failures.
 func (c *connection) connect(ahead bool) {
 	client, err := c.dial()
 	if err == nil {
@@ -103,9 +102,9 @@ func (c *connection) failed(client rueidis.Client, err error) {
 	}
 }
 
-// refresh asks whether the server evicts, if it is time. One that does is as if it could
-// not be connected to, until it does no more. It runs in the goroutine of a call whose
-// caller has its answer.
+// refresh asks, when due, whether the server evicts. A server that does counts as
+// unreachable until it stops. refresh runs in the goroutine of a call whose caller has
+// its answer.
 func (c *connection) refresh(client rueidis.Client) {
 	if c.due() {
 		c.ask(client)
@@ -119,7 +118,7 @@ func (c *connection) ask(client rueidis.Client) {
 	}
 }
 
-// drop has the next call dial anew, if the client is so old.
+// drop lets the next call dial anew, if the client has the age.
 func (c *connection) drop(client rueidis.Client, age time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,7 +126,7 @@ func (c *connection) drop(client rueidis.Client, age time.Duration) {
 		return
 	}
 	c.client = nil
-	// Those who have it still wait for answers: they have a second.
+	// Its callers still wait for answers: they have a second.
 	time.AfterFunc(time.Second, client.Close)
 }
 

@@ -22,7 +22,7 @@ type Config struct {
 	_ [0]func() // fields may be added: only keyed literals, no comparison
 
 	// Prefix begins the name of every key. Default: "tallystick:". It must hold no
-	// braces, of which a cluster makes hash tags.
+	// braces: a cluster makes hash tags of them.
 	Prefix string
 
 	// DangerouslyAllowEviction counts on a server that evicts keys when its memory is
@@ -38,45 +38,44 @@ type Config struct {
 
 func (cfg *Config) check() error {
 	if strings.ContainsAny(cfg.Prefix, "{}") {
-		return &storeless.ConfigError{Field: "Prefix", Problem: "must hold no braces, of which a cluster makes hash tags"}
+		return &storeless.ConfigError{Field: "Prefix", Problem: "must hold no braces: a cluster makes hash tags of them"}
 	}
 	return nil
 }
 
-// A counter is what [Open] and [New] return.
+// counter implements [engine.ArchiveCloser] on Redis.
 type counter struct {
 	merged exact.Counter
 	engine *batcher
 }
 
-// Open returns a counter on the server of a URL: redis://user:password@host:port/db,
-// rediss:// with TLS, and what [rueidis.ParseURL] knows beside it. With ?ca=<file> the
-// server's certificate must be signed by one of those in the file, in PEM, as that of a
-// private CA; the file is read now. It begins to connect and does not wait for that; each call
-// after a failure tries again. A server that is down when a program starts is a line in the log, and
-// an outage like any other.
+// Open returns a counter on the server of a URL: redis://user:password@host:port/db, rediss:// with
+// TLS, and the other forms of [rueidis.ParseURL]. With ?ca=<file> a certificate of that PEM file,
+// such as a private CA's, must have signed the server's; the file is read now. Open begins to
+// connect and does not wait; each call after a failure tries again. A server that is down when a
+// program starts is a line in the log, and an outage like any other.
 //
-// Each scans all keys of the database, also those that are not the counter's, and keeps the names of all
-// accounts for as long: in a cluster two nodes may tell of one. Close closes the connections; calls after it
-// fail with [ErrStopped].
+// Each scans all keys of the database, other programs' too, and keeps the names of all accounts meanwhile,
+// as two nodes of a cluster may name the same one. Close closes the connections; calls after it fail with
+// [ErrStopped].
 func Open(url string, cfg Config) (engine.ArchiveCloser, error) {
 	option, err := rueidis.ParseURL(url)
 	if err != nil {
-		// Not the error: it may repeat the URL, and that its password.
+		// Not the error: it may repeat the URL with its password.
 		err = &storeless.ConfigError{Field: "url", Problem: "must look like redis://user:password@host:port/0, or rediss:// for TLS"}
 		return nil, errors.Join(err, cfg.check())
 	}
 	if err := trust(url, option.TLSConfig); err != nil {
 		return nil, errors.Join(err, cfg.check())
 	}
-	// What DisableRetry turns off is repeating reads, which cost a deadline too. A
-	// client that is not cached into asks nothing of servers and proxies that they
-	// might not know.
+	// DisableRetry stops the repeating of reads, which cost a deadline too. A
+	// client without a cache asks servers and proxies nothing that they might not
+	// know.
 	option.DisableRetry, option.DisableCache = true, true
 	// Without it, a lone call that meets its deadline closes the connection that all
 	// others are on: a slow answer would become an outage.
 	option.AlwaysPipelining = true
-	// A server that hangs is given up for dead before long, so that calls do not pile up.
+	// A server that hangs is soon given up, so that calls do not pile up.
 	option.Dialer.Timeout, option.ConnWriteTimeout = time.Second, time.Second
 	var c *counter
 	option.Dialer.ControlContext = func(ctx context.Context, network, address string, raw syscall.RawConn) error {
@@ -91,7 +90,7 @@ func Open(url string, cfg Config) (engine.ArchiveCloser, error) {
 	return c, nil
 }
 
-// New returns a counter that uses a client, which stays the caller's to close.
+// New returns a counter that uses a client. The caller closes the client.
 func New(client rueidis.Client, cfg Config) (engine.ArchiveCloser, error) {
 	if client == nil {
 		return nil, errors.Join(&storeless.ConfigError{Field: "client", Problem: "is nil"}, cfg.check())
@@ -103,7 +102,7 @@ func New(client rueidis.Client, cfg Config) (engine.ArchiveCloser, error) {
 	return c, nil
 }
 
-// borrowed is a client that somebody else closes.
+// borrowed is a client that its owner closes.
 type borrowed struct{ rueidis.Client }
 
 // Close implements [rueidis.Client].

@@ -210,7 +210,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		require.NotContains(t, err.Error(), "secret")
 	}
 	_, err := redis.Open("redis://localhost", redis.Config{Prefix: "{x}"})
-	require.EqualError(t, err, "Prefix: must hold no braces, of which a cluster makes hash tags")
+	require.EqualError(t, err, "Prefix: must hold no braces: a cluster makes hash tags of them")
 	_, err = redis.New(nil, redis.Config{})
 	require.EqualError(t, err, "client: is nil")
 }

@@ -51,7 +51,7 @@ func TestConnectingKeepsDeadlines(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// What a server finds when nobody waits for it any more, it does not count, and says so.
+// A server does not count a call after its deadline, and says so.
 func TestStaleCallsAreNotCounted(t *testing.T) {
 	s, c := opened(t)
 	p := exactkit.PerYear(t, 1000)
@@ -77,7 +77,7 @@ func TestStaleCallsAreNotCounted(t *testing.T) {
 	require.Equal(t, ":1", s.do("DBSIZE"), "only the key of before is there")
 }
 
-// A server whose clock is set refuses nobody: what it takes for stale is asked once more.
+// A server whose clock is set refuses no call: a call that it takes for stale is retried.
 func TestServerClockMayBeSet(t *testing.T) {
 	s := startServer(t)
 	c := s.byKey(redis.Config{})

@@ -13,9 +13,8 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// ErrUnreadable says that what is stored for a key is no account of this package, not all of one,
-// or one of a later version. Every call for that key fails until it is deleted. It is
-// [exact.ErrNotCounted].
+// ErrUnreadable says that the value of a key is no account, a damaged one, or one of a later
+// version. Every call for that key fails until it is deleted. It is [exact.ErrNotCounted].
 var ErrUnreadable = fmt.Errorf("%w: redis: the account cannot be read", exact.ErrNotCounted)
 
 // ErrStopped says that a counter was closed. It is [exact.ErrNotCounted].
@@ -27,7 +26,7 @@ var refusals = []string{
 	"NOAUTH", "WRONGPASS", "NOPERM", "DENIED", "MOVED", "ASK", "CROSSSLOT", "NOSCRIPT",
 }
 
-// unreadable are those of an account: what is read is read before the first write.
+// unreadable are the errors of an account: all reads come before the first write.
 var unreadable = []string{"DAMAGED", "VERSION", "WRONGTYPE"}
 
 // classify says whether a call that failed may have been counted.

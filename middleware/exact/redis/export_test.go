@@ -11,11 +11,11 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/engine"
 )
 
-// A Counter is what Open returns.
+// Counter is the type that Open returns.
 type Counter = counter
 
-// OpenByKey is Open, but the scripts go by a clock that is a key of the server: nobody
-// can set the clock of a machine in a test.
+// OpenByKey is Open, but the scripts use a clock in a key of the server: a test cannot
+// set the clock of a machine.
 func OpenByKey(url string, cfg Config) (*Counter, error) {
 	opened, err := Open(url, cfg)
 	if err != nil {

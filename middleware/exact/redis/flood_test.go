@@ -83,8 +83,8 @@ func TestFloodOnAFrozenServerKeepsDeadlines(t *testing.T) {
 	require.Less(t, most.Load(), int64(before+2*250+2*512))
 }
 
-// A server that does not answer holds so many calls and no more: the next one is told at
-// once that it was not counted.
+// A silent server holds a fixed number of calls: the next one is told at once that it
+// was not counted.
 func TestUnansweredCallsHaveABound(t *testing.T) {
 	s := startServer(t)
 	p := exactkit.StartProxy(t, s.Addr())

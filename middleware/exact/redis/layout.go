@@ -19,12 +19,12 @@ const (
 
 	slots = 16384
 
-	// A layout is asked for anew when it is so old, and sooner after a call that failed.
+	// A layout is refreshed at this age, and sooner after a failed call.
 	layoutAge, layoutAgeAfterFailure = 10 * time.Second, time.Second
 )
 
-// A layout is which node has which slots of a cluster: calls of a node that hangs must
-// not take the places of the others'. The client knows it, and does not tell.
+// A layout maps slots of a cluster to nodes: calls to a node that hangs must not take
+// the other nodes' places. The client knows it, but does not tell.
 type layout struct {
 	nodeOf atomic.Pointer[[slots]uint8] // nil: there is no cluster
 	asking atomic.Bool
@@ -61,8 +61,8 @@ func slot(key string) uint16 {
 	return crc % slots
 }
 
-// refresh asks a cluster for its layout, if it is time. It runs in the goroutine of a call
-// whose caller has its answer.
+// refresh asks a cluster for its layout when due. It runs in the goroutine of a call whose
+// caller has its answer.
 func (l *layout) refresh(client rueidis.Client, failed bool) {
 	if client.Mode() != rueidis.ClientModeCluster || !l.asking.CompareAndSwap(false, true) {
 		return

@@ -70,8 +70,8 @@ func TestLinesHaveSoManyHoles(t *testing.T) {
 	}
 }
 
-// What a clock that was wrong has charged is given back by nobody, also when its time has come;
-// what is booked is, before its time.
+// Charges of a wrong clock are never refunded, also when their time has come; bookings are,
+// before their time.
 func TestRefundsOfAWrongClock(t *testing.T) {
 	for name, bookings := range map[string]bool{"charged": false, "booked": true} {
 		t.Run(name, func(t *testing.T) {

@@ -11,13 +11,12 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A lone is a connection for a call that is alone on its way. The call writes and reads in
-// its own goroutine: on the connection that calls share it would be handed to a writer, and
-// its answer back by a reader, which takes a lone caller as long as the server does. The other
-// connection stays, because a call that meets its deadline here closes this one, and because many
-// calls are better off together.
+// A lone is a connection for a lone call. The call writes and reads in its own goroutine: on the
+// shared connection a writer and a reader goroutine take as long as the server does. The shared
+// connection stays: many calls are better off together, and a call that meets its deadline here
+// closes this one.
 //
-// It is made where nobody waits for it: calls take the other way until it is there.
+// No call waits until it is made: calls take the shared connection meanwhile.
 type lone struct {
 	taken atomic.Bool
 
@@ -27,8 +26,8 @@ type lone struct {
 	tried  time.Time      // when one was last made
 }
 
-// fresh is how long a connection that nobody uses is trusted to be open. One that a call
-// finds closed costs it its answer; the client does not look, as it does at the other.
+// fresh is how long an idle connection is trusted to be open. A closed one costs a call
+// its answer; the client does not check it, as it does the shared one.
 const fresh = time.Second
 
 // try takes the connection for a call, if it is there and no other call has it, and the call
@@ -72,7 +71,7 @@ func (l *lone) do(ctx context.Context, client rueidis.Client, cmd rueidis.Comple
 	return string(said.bytes), err
 }
 
-// An answer is what a stream is read into, at once.
+// An answer reads a stream at once.
 type answer struct{ bytes []byte }
 
 // Write implements [io.Writer].
@@ -81,7 +80,7 @@ func (a *answer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// ReadFrom implements [io.ReaderFrom], so that nobody makes a large buffer for a short string.
+// ReadFrom implements [io.ReaderFrom], so that a short string needs no large buffer.
 func (a *answer) ReadFrom(r io.Reader) (int64, error) {
 	if a.bytes == nil {
 		a.bytes = make([]byte, 0, 256)

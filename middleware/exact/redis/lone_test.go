@@ -54,8 +54,8 @@ func lonely(t *testing.T) (*server, *redis.Counter, func(id string) (exact.Verdi
 	}
 }
 
-// A connection that is cut while nobody calls costs no call with an ID its verdict, and counts
-// none twice; a later caller has another.
+// A connection that is cut between calls costs no call with an ID its verdict, and counts none
+// twice; a later caller has another.
 func TestLoneConnectionIsCut(t *testing.T) {
 	s, c, take := lonely(t)
 	alone := aloneOn(t, s, c, take)

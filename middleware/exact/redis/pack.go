@@ -12,8 +12,8 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// numbers appends the numbers of the limits of a policy to those that come before them: of
-// each its id, and those of its kind; times in µs.
+// numbers appends the numbers of a policy's limits: for each its id, and the numbers of
+// its kind; times in µs.
 func numbers(packed []byte, p *exact.Policy) []byte {
 	for i := range p.Len() {
 		l := p.Limit(i)
@@ -75,7 +75,7 @@ func (r *reply) uint16() uint16 { return binary.LittleEndian.Uint16(r.bytes(2)) 
 
 func (r *reply) byte() byte { return r.bytes(1)[0] }
 
-// bytes reads so many bytes, or zeros.
+// bytes reads n bytes, or zeros.
 func (r *reply) bytes(n int) []byte {
 	b := make([]byte, 8)[:n]
 	if len(r.rest) < n {

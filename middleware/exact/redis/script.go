@@ -17,16 +17,15 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// Each script is written for the kinds of limits that a policy has, in order: no loop over
-// limits, and nothing to tell them apart. What differs between policies of the same kinds is
-// in the arguments, so that few scripts exist.
+// Each script is written for the kinds of a policy's limits, in order: it has no loop over
+// limits, and no test of kinds. Other differences are arguments, so few scripts exist.
 //
 // A text such as take.lua has lines "--@ load", for which that file stands, and "--@ each fits",
 // for which the section "--@ fits" of each limit's kind stands, one after the other. In a
 // section, a name that ends in $ gets the number of the limit. Words behind @ are lists, see
-// [lists]. For "--@ mode charge" that section of booked.lua stands in scripts that know of calls
-// that are booked, and that of plain.lua in the others, which are as short as if there were none:
-// one that meets an account with such a call answers nothing, and has done nothing.
+// [lists]. "--@ mode charge" stands for that section of booked.lua in scripts that know booked
+// calls, and of plain.lua in the others. A plain script that meets an account with a booked call
+// does nothing and answers nothing.
 
 //go:embed script/*.lua
 var texts embed.FS
@@ -79,17 +78,16 @@ func shapeOf(p *exact.Policy) (s shape) {
 	return s
 }
 
-// scripts are those for each form that was asked for. Programs have few policies: where
-// there are more than maxForms, one is forgotten, and written anew when it is
-// wanted.
+// scripts caches the scripts of used forms. Programs have few policies: beyond maxForms
+// one is evicted, and written anew when needed.
 type scripts struct {
-	clock string // how tests read another clock; "": that of the server
+	clock string // how tests read another clock; "": the server's
 
 	mu   sync.RWMutex
 	made map[form]*pair
 }
 
-// A form is a shape, and whether its scripts know of calls that are booked.
+// A form is a shape, and whether its scripts know booked calls.
 type form struct {
 	shape  shape
 	booked bool
@@ -135,7 +133,7 @@ func (s *scripts) of(p *exact.Policy, booked bool) *pair {
 	return made
 }
 
-// life is for how many seconds an ID is kept: a fifth more than it must.
+// life is how many seconds an ID is kept: a fifth more than it must.
 const life = int64(exact.IDLife/1e9) * 6 / 5
 
 var (

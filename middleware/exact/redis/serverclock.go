@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// keeps is for how long at least a serverClock goes by an answer. Clocks drift by some
+// keeps is the least time for which a serverClock uses an answer. Clocks drift by some
 // 50 µs in a second: by a millisecond in twice that.
 const keeps = 10 * time.Second
 
-// A serverClock tells the time of a server from its answers, never too early: an answer
-// says what time it was after the call had been sent. The least such difference of late is
-// the best bound: that of the call which waited least. It goes by the monotonic clock here,
-// which nobody sets.
+// A serverClock estimates a server's time from its answers, never too early: an answer
+// tells a time after the call was sent. The smallest of the recent differences is the
+// best bound. It uses the local monotonic clock, which cannot be set.
 type serverClock struct {
 	mu    sync.Mutex
 	began time.Time
@@ -30,8 +29,8 @@ type ahead struct {
 	known bool
 }
 
-// saw notes that the server's time was us at some moment after a call was sent. wrong says
-// that what was known cannot be true.
+// saw notes that the server's time was us at some moment after a call was sent. wrong
+// discards what was known.
 func (c *serverClock) saw(us int64, sent time.Time, wrong bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,8 +48,7 @@ func (c *serverClock) saw(us int64, sent time.Time, wrong bool) {
 	}
 }
 
-// at returns what time it will be on the server at a moment, at least, or 0 if that is not
-// known now.
+// at returns the least time of the server at a moment, or 0 if unknown.
 func (c *serverClock) at(now, t time.Time) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

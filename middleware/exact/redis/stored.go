@@ -26,8 +26,8 @@ const (
 	formFew, formSome, formRing, formMany = 0, 1, 2, 3
 	ringSize                              = engine.Refundable / 8
 
-	// What was charged has an entry, or load.lua takes the account for one that was cut. Where
-	// nothing counts any more it is that of a limit which no policy has.
+	// A charged account has an entry, or load.lua takes it for a cut one. Where nothing counts
+	// any more, the entry is of a limit that no policy has.
 	noLimit = math.MaxUint32
 )
 
@@ -215,7 +215,7 @@ func packRing(s *engine.Snapshot, lowest uint64) []byte {
 	return ring
 }
 
-// packTrail writes a trail, of whose parts no two end at the same time.
+// packTrail writes a trail. No two of its parts end at the same time.
 func packTrail(charges [][2]int64) string {
 	var parts []byte
 	for i := 0; i < len(charges); {

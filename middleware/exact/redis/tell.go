@@ -23,8 +23,8 @@ const (
 	bookedBefore
 )
 
-// tell puts the answer of the script into verdicts: from how the account stood, it takes
-// the calls once more.
+// tell makes verdicts from the script's answer: it takes the calls again from the
+// account's former state.
 func (e *batcher) tell(calls []exact.Call, charge, booked bool, said string) ([]exact.Verdict, error) {
 	p := calls[0].Policy
 	words := reply{rest: said}
@@ -102,8 +102,8 @@ func (r *reply) booked(p *exact.Policy, s *engine.Snapshot) {
 	}
 }
 
-// receipt reads the receipt of a call that was admitted before: none of one that only paused its
-// key.
+// receipt reads the receipt of a call that was admitted before; a call that only paused its key
+// has none.
 func (r *reply) receipt(call *exact.Call, booked bool) exact.Receipt {
 	limits := byte(0)
 	if booked {
@@ -124,8 +124,8 @@ func (r *reply) receipt(call *exact.Call, booked bool) exact.Receipt {
 	return exact.Receipt{Key: call.Key, Policy: call.Policy, At: time.UnixMicro(at), Serial: string(written), Cost: cost}
 }
 
-// A paid receipt is what its serial tells: its number, and where calls were booked when it was
-// charged, what it cost and from where on it is on the line of each limit, from its moment.
+// A paid receipt holds what its serial tells: its number and, if calls were booked when it was
+// charged, its cost and its place on the line of each limit, from its moment.
 type paid struct {
 	number int64
 	places []int64 // the cost, and then those; or nil

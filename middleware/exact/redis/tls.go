@@ -11,8 +11,8 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// trust has connections trust the certificates of the file that a URL names by ca, and no
-// others: that of a private CA.
+// trust makes connections trust only the certificates of the URL's ca file, such as a
+// private CA's.
 func trust(given string, config *tls.Config) error {
 	u, err := url.Parse(given)
 	if err != nil || !u.Query().Has("ca") {

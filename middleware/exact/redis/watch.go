@@ -19,8 +19,8 @@ var errEvicts = errors.New("the server evicts keys when its memory is full, and 
 
 // A watch asks a server whether it would evict keys: before the first call, after each new
 // connection, which may lead to another server or to one with another configuration, and
-// now and then, because a server can be told to evict while it runs. Not within the script:
-// INFO there costs each call more than the call.
+// now and then, because an operator can change the setting. Rejected: INFO within the
+// script, which costs more than the call.
 type watch struct {
 	allowed bool // to evict
 	alarms  *alarms

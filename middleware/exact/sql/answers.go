@@ -11,7 +11,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 )
 
-// States of PostgreSQL, of five characters, of which two name a class.
+// States of PostgreSQL: five characters, two for the class.
 const (
 	notSerialized  = "40001"
 	deadlock       = "40P01"
@@ -28,15 +28,14 @@ const (
 // errPooled says what to do about those two.
 var errPooled = errors.New("behind a pooler of transactions a driver must keep no prepared statements; pgx keeps none with default_query_exec_mode=exec in the connection string")
 
-// refused are the classes of what a server says instead of running a statement: data,
-// constraints, state and rights of a transaction, names, resources, limits, locks. Those of
-// connections, operators, the system and the server itself are not here: a connection that is
-// ended, a wait for a standby that is cut short, may come after the commit.
+// refused are the classes of errors sent instead of running a statement: data, constraints,
+// state and rights of a transaction, names, resources, limits, locks. Errors of connections,
+// operators, the system and the server are left out: an ended connection, or a wait for a
+// standby that is cut short, may come after the commit.
 const refused = "22 23 25 28 42 3D 3F 53 54 55"
 
-// classify says what has become of a statement. A driver is asked by what it can do, not by
-// its types, or all of them were linked: the drivers of PostgreSQL have SQLState, those of SQLite
-// say what SQLite says.
+// classify tells the outcome of a statement. It asks a driver's methods, not its types, which
+// would link all drivers: PostgreSQL's drivers have SQLState, SQLite's repeat SQLite's text.
 func classify(err error) error {
 	if err == nil {
 		return nil

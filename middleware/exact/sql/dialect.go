@@ -23,7 +23,7 @@ type statements struct {
 	list   string // some behind a name
 }
 
-// statements returns those of a table.
+// statements returns the statements of a table.
 func (d Dialect) statements(schema, table string) statements {
 	of, parameter := postgreSQL, "$"
 	if d == SQLite {
@@ -66,8 +66,8 @@ const (
 // A page of what there is, in order.
 const list = `SELECT name, account FROM TABLE_NAME WHERE name > $1 ORDER BY name LIMIT 1000`
 
-// The clock of the time that is loaded runs on within a statement, which may have waited. That of
-// what has expired stands still for the index to be of use.
+// The clock of loads runs on within a statement, which may have waited. The clock for expiry
+// stands still, so that the index can serve it.
 const (
 	postgresClock = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 	postgresStart = `(extract(epoch FROM statement_timestamp()) * 1000000)::bigint`

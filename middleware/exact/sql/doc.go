@@ -7,21 +7,20 @@
 //	err = store.CreateSchema(ctx) // once, or by your own migrations
 //	counter, err := cas.New(store, cas.Config{})
 //
-// It is a [cas.TimedStore]: package middleware/exact/cas has what a call costs and what races
-// do; the clock is the server's. It imports no driver, and db stays the caller's: any driver
-// of database/sql does that sends a statement once.
+// It is a [cas.TimedStore]: package middleware/exact/cas tells the cost of calls and races;
+// the clock is the server's. It imports no driver, and db stays the caller's. Any driver of
+// database/sql will do that sends a statement once.
 //
 // # What a call costs
 //
-// An admitted call is two round trips, a refusal one, each a statement that is a transaction of
-// its own. (A driver takes one more where it prepares a statement, or looks whether a connection
-// that was idle is alive.) So no lock outlives a statement: an instance that is frozen, or cut off,
-// between the two holds nobody up, which SELECT … FOR UPDATE would. A refusal takes no lock and
-// writes nothing. What is answered was committed: with synchronous_commit off, or an
-// asynchronous standby that takes over, the last charges may be given back.
+// An admitted call is two round trips, a refusal one, each a statement that is a transaction of its
+// own. (A driver takes one more where it prepares a statement, or looks whether a connection that
+// was idle is alive.) So no lock outlives a statement: an instance that freezes between the two
+// blocks no other, as SELECT … FOR UPDATE would. A refusal takes no lock and writes nothing. An
+// answer follows its commit. With synchronous_commit off, or when an asynchronous standby takes
+// over, the last charges may be lost.
 //
-// Any isolation level will do: what the server could not serialize is a race that was lost, and
-// is run again.
+// Any isolation level will do: a serialization failure is a lost race, and is retried.
 //
 // Behind a pooler that gives each transaction another connection, as PgBouncer with pool_mode =
 // transaction, a driver must keep no prepared statements: pgx keeps none with
@@ -32,11 +31,11 @@
 //
 // # The table
 //
-// One row is one key: a hash for its name, some 50 bytes and more for the account, see
-// an Account of package engine, a revision, and from when on it may go, in microseconds of Unix time. Each
-// new row looks at four that have expired, by the index and in the same statement, and removes
-// those that were seen an hour before: one moment of a clock that is ahead is not believed. There
-// is no goroutine, and no job to run. What CreateSchema makes in PostgreSQL is
+// One row is one key: a hash for its name, at least 50 bytes for the account (see Account of package
+// engine), a revision, and its expiry in microseconds of Unix time. Each new row looks at four expired
+// ones, by the index and in the same statement, and deletes those seen an hour before, in case the clock
+// was ahead for a moment. There is no goroutine, and no job to run. What CreateSchema makes in PostgreSQL
+// is
 //
 //	CREATE TABLE tallystick (
 //		name     text COLLATE "C" PRIMARY KEY,
@@ -49,7 +48,7 @@
 // # SQLite
 //
 // The file should be in WAL mode, and connections need a busy_timeout, below the deadline of a
-// call: without one, two who write at once lose their race, and pause, more often than they need.
-// A call that finds the file locked until then has lost a race. The file must be on a local disk.
-// With "synchronous" at NORMAL a power cut gives back the last charges.
+// call: without one, two writers lose races, and pause, more often than needed. A call that finds
+// the file locked until then has lost a race. The file must be on a local disk. With
+// "synchronous" at NORMAL a power cut loses the last charges.
 package sql

@@ -18,7 +18,7 @@ type Config struct {
 	Dialect Dialect
 
 	// Table is the name of the table. Permitted: up to 50 lower-case letters, digits and _,
-	// of which the first is no digit; in PostgreSQL behind such a name of a schema and a dot.
+	// not beginning with a digit; in PostgreSQL also after such a schema name and a dot.
 	// Default: "tallystick".
 	Table string
 }
@@ -45,7 +45,7 @@ func Open(db *sql.DB, cfg Config) (Store, error) {
 	name := tableName.FindStringSubmatch(cfg.Table)
 	switch {
 	case name == nil:
-		problem("Table", "must be up to 50 lower-case letters, digits and _, of which the first is no digit")
+		problem("Table", "must be up to 50 lower-case letters, digits and _, not beginning with a digit")
 	case name[1] != "" && cfg.Dialect == SQLite:
 		problem("Table", "must not name a schema in SQLite")
 	}

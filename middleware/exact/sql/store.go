@@ -73,7 +73,7 @@ func (s *store) LoadAt(ctx context.Context, name string) (value []byte, revision
 		}
 	}
 	switch {
-	case errors.Is(err, cas.ErrChanged): // nobody can be serialized with: nothing was read
+	case errors.Is(err, cas.ErrChanged): // a serialization failure: nothing was read
 		return nil, "", time.Time{}, fmt.Errorf("%w: %w", exact.ErrBusy, err)
 	case err != nil:
 		return nil, "", time.Time{}, err

@@ -142,7 +142,7 @@ func (f *File) Serve(w http.ResponseWriter, r *http.Request, exact bool) {
 		body = f.compressed
 		h.Set("Etag", `"`+f.tag+`"`)
 		h.Set("Content-Encoding", "gzip")
-		h.Set("Content-Length", strconv.Itoa(len(body))) // ServeContent leaves it out, lest somebody compress behind it
+		h.Set("Content-Length", strconv.Itoa(len(body))) // ServeContent leaves it out, lest a proxy compresses
 	} else {
 		body = f.plain()
 		h.Set("Etag", `"`+f.tag+`-plain"`) // RFC 9110, section 8.8.3.3: two encodings, two tags

@@ -26,11 +26,11 @@ type Guard struct {
 // maxParts is how many parts of a counter are guarded apart. Of more, some share.
 const maxParts = 32
 
-// Take has the counter charge a call. If the answer was lost, the call is made once
-// more under the same ID: nobody is charged twice for a packet. A client that hangs up
-// does not end it, or its impatience would be taken for an outage: only the values of
-// ctx are used. now is the time at which the request came; clock tells the time after
-// the call. The error is that of the counter, if it has answered with one.
+// Take has the counter charge a call. If the answer was lost, the call is retried once
+// under the same ID, so a lost packet charges once. A client that hangs up does not
+// end the call, or its impatience would look like an outage: only the values of ctx
+// are used. now is the time at which the request came; clock tells the time after the
+// call. The error is the counter's, if it answered with one.
 func (g *Guard) Take(ctx context.Context, now time.Time, clock func() time.Time, who Caller, call exact.Call) (exact.Verdict, Outcome, error) {
 	return g.ask(ctx, now, clock, who, &call, func(ctx context.Context) (exact.Verdict, error) {
 		v, err := g.Counter.Take(ctx, call)
@@ -93,8 +93,8 @@ func (g *Guard) try(ctx context.Context, now time.Time, clock func() time.Time, 
 	return v, p.judge(&t, means, g.terms()), err
 }
 
-// Well reports whether no part of the counter is known to fail. Of one that nobody has
-// asked for a minute nothing is known: nodes come and go.
+// Well reports whether no part of the counter is known to fail. A part without a call
+// for a minute counts as well: nodes come and go.
 func (g *Guard) Well(now time.Time) bool {
 	for i := range g.parts {
 		failed := g.parts[i].failedAt.Load()

@@ -13,7 +13,7 @@ const (
 	// unit is one place of a bound, which grows by less.
 	unit = 1 << 10
 
-	// fewCalls may be out where nobody is answered and few call.
+	// fewCalls may be out while no call is answered and few are made.
 	fewCalls = 4
 
 	// loneAnswers is how many calls, one at a time, must all have been slow until that
@@ -27,20 +27,19 @@ type terms struct {
 	most     int // calls that may be out or wait
 }
 
-// A bound is how many calls are out at once. The server is shared: how many of them it
-// answers in time depends on all instances, and nobody tells. What can be seen is how
-// long an answer takes. More than half of what a deadline leaves for waiting is too
-// long: there what is sent is about to be answered too late, and what is answered too
-// late is work for nothing, which makes the next one later still. Little's law then
-// bounds the queue of the server by half a deadline, however many instances there are.
+// A bound limits how many calls are out at once. All instances share the server, so no
+// instance knows how many calls it can answer in time. An instance sees only how long
+// answers take. More than half of what a deadline leaves for waiting is too long: late
+// answers are wasted work and delay the next ones. Little's law then bounds the
+// server's queue by half a deadline, for any number of instances.
 //
-// It grows like TCP's window: doubling while there is hardly a queue, then by one place
-// for each round trip, up to an eighth; and shrinks at most once in a round trip. A
-// longer queue has the server do no more, and all of it has to be worked off when the
-// server slows down: by a quarter instead of an eighth a server that is ten times as slow
-// from one moment to the next answers nobody for three deadlines. What a call takes
-// without a queue is the least that was seen, as in Vegas. It is raised only where the
-// calls go out one by one: among many the least of late would rise with the queue.
+// It grows like TCP's window: it doubles while there is hardly a queue, then grows by one
+// place a round trip, up to an eighth. It shrinks at most once a round trip. A longer
+// queue does not make the server do more, and must be worked off when the server slows
+// down: with a quarter instead of an eighth, a server that suddenly is ten times as slow
+// answers no call for three deadlines. The time without a queue is the least that was
+// seen, as in Vegas. It is raised only while calls go out one by one: among many it would
+// rise with the queue.
 type bound struct {
 	size   int64         // in units; 0: nothing is known
 	lone   time.Duration // the least round trip
@@ -70,7 +69,7 @@ func (b *bound) reserve(deadline time.Duration) time.Duration {
 func (b *bound) pressed(deadline time.Duration) bool { return 2*(b.recent-b.lone) > deadline-b.lone }
 
 // answered notes how long an answer to the nth call has taken. needed says that the
-// bound was about to hold somebody back.
+// bound was about to hold a call back.
 func (b *bound) answered(n uint64, took time.Duration, needed bool, t terms) {
 	b.recent = max(took, b.recent-b.recent/8)
 	if b.lone == 0 || took < b.lone {
@@ -107,9 +106,9 @@ func (b *bound) learn(took time.Duration) {
 	}
 }
 
-// missed notes that the nth call had no answer in time. silent says that nobody had one
-// since it came. Where others had theirs soon, the call missed alone, and no queue is to
-// blame: a bound that shrank would let one key that hangs shut out all the others.
+// missed notes that the nth call had no answer in time. silent says that no call had one
+// since it came. If others were answered soon, no queue is to blame: shrinking the bound
+// would let one key that hangs shut out all the others.
 func (b *bound) missed(n uint64, silent, busy bool, t terms) {
 	switch {
 	case n <= b.shrunk:

@@ -30,8 +30,8 @@ const (
 // through, a probe, and closes it by coming back. It needs no timer and no goroutine.
 //
 // Failures alone do not open it: a fork of the server, or one packet that is sent
-// again, fails all calls that are out at that moment. It opens when nobody has had an
-// answer for a span of some deadlines.
+// again, fails all calls that are out at that moment. It opens when no call was
+// answered for some deadlines.
 type breaker struct {
 	failures int           // since the last answer
 	since    int64         // when the first of them set out, in µs since 1970; 0: none
@@ -39,7 +39,7 @@ type breaker struct {
 	pause    time.Duration // before the next probe
 }
 
-// span is for how long nobody must have had an answer.
+// span is how long no call must have been answered.
 func span(deadline time.Duration) time.Duration { return min(4*deadline, breakPause) }
 
 // open reports whether the breaker is open.

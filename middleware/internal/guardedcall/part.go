@@ -9,23 +9,21 @@ import (
 	"time"
 )
 
-// A part is the calls to what fails by itself: a counter, or a node of one. It tells
-// load from an outage where a call was not answered in time:
+// A part holds the calls to one thing that can fail: a counter, or a node of one.
+// When a call is not answered in time, it tells load from an outage:
 //
-//   - A part that has answered somebody since the call came works. A call that it has
-//     no time for, among more than half of the places or where the bound holds calls
-//     back, met load. Otherwise it missed alone: the policy's choice for this
-//     request, and no sign of an outage.
-//   - One that has answered nobody may have failed. But among many calls, or where
-//     some waited while it still answered, that must have lasted for a breakPause.
-//     Meanwhile calls go out one at a time: whatever was put into the server's queue is
-//     worked off by then, and what is judged is a probe that does
-//     not wait in it.
-//   - Where deadlines are noticed late, the instance itself is short of turns, and answers
-//     may lie there unread: that is load too. Only a silence of starvedPause is an outage then.
+//   - A part that has answered any call since works. If more than half of the places
+//     are taken, or the bound holds calls back, the call met load. Otherwise it
+//     missed alone: the policy chooses for this request, and there is no sign of an
+//     outage.
+//   - A part that has answered no call may have failed. With many calls, or when some
+//     waited while it still answered, the silence must last for a breakPause. Meanwhile
+//     calls go out one at a time: by then the server has worked off its queue, and a
+//     probe that does not wait in it is judged.
+//   - When deadlines are noticed late, the instance itself is short of CPU, and answers may lie
+//     unread: that is load too. Only a silence of starvedPause is an outage then.
 //
-// Otherwise a client that makes an engine slow by asking it a lot could have everybody
-// decided by the fallback.
+// Otherwise a client could slow an engine down and move all clients to the fallback.
 type part struct {
 	mu      sync.Mutex
 	turns   turns
@@ -37,7 +35,7 @@ type part struct {
 	loaded  uint64 // calls that came when more than half of the places were taken
 	heard   uint64 // of loaded, at the last answer
 	queued  uint64 // calls that had to wait
-	queue   bool   // somebody did at the last answer
+	queue   bool   // a call did at the last answer
 
 	why error // the last call failed
 
@@ -53,7 +51,7 @@ type ticket struct {
 	number uint64    // of those that went out
 	sent   time.Time // of the monotonic clock: what a round trip takes is no date
 	probe  bool      // of an open breaker
-	needed bool      // the bound was about to hold somebody back
+	needed bool      // the bound was about to hold a call back
 }
 
 // seen is what a call saw when it came.
@@ -124,9 +122,9 @@ func (p *part) enter(now time.Time, clock func() time.Time, who Caller, key stri
 	return t, Answered, nil
 }
 
-// hasPlace reports whether one more call may go out. Those who pay have places of their
-// own beyond the bound: where it is small, one of the others' places would come free too late.
-// However many pay, they take no more than these from strangers: of the others they have their turns.
+// hasPlace reports whether one more call may go out. Payers have places of their own beyond the
+// bound: with a small bound another place would come free too late. They take no more than these from
+// strangers; for the other places they wait their turns.
 func (p *part) hasPlace(who Caller, terms terms) bool {
 	places := p.bound.places(terms.most)
 	own := max(1, places/4)

@@ -12,13 +12,13 @@ const (
 	refusalWays = 4
 )
 
-// Believed is for how long a refusal is believed after it was said. The counter may have
-// changed its mind since: by what another instance gave back, or by an operator who has
-// deleted an account. Of that nobody hears but who asks.
+// Believed is how long a refusal is believed. The counter may have changed since:
+// another instance refunded, or an operator deleted an account. Only a new call would
+// show that.
 const Believed = 10 * time.Second
 
-// A Key is a hash of whom a refusal is about and of the quotas that refused. All 128
-// bits are compared.
+// A Key is a hash of the refused client and of the quotas that refused. All 128 bits
+// are compared.
 type Key [16]byte
 
 // A Refusal says that a request of this cost, or more, will not pass before Until. A
@@ -55,7 +55,7 @@ type Refusals struct {
 	sets [refusalSets]refusalSet
 
 	mu    sync.Mutex
-	asked map[Key]chan struct{} // keys of which somebody asks, closed when the answer is there
+	asked map[Key]chan struct{} // keys with a call under way; closed when the answer is there
 }
 
 type refusalSet struct {
@@ -120,8 +120,8 @@ func (r *Refusals) Forget(key Key) {
 	}
 }
 
-// Ask has one of those who want to know the same of the counter ask, who calls answered
-// when it knows. The others wait for that, as long as an answer takes at most, and get nil.
+// Ask lets one of several callers with the same key ask the counter; that caller calls
+// answered. The others wait for that, at most as long as an answer may take, and get nil.
 func (r *Refusals) Ask(key Key, most time.Duration) (answered func()) {
 	r.mu.Lock()
 	if there, asked := r.asked[key]; asked {

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// A strain is what became of the calls of late, second by second. A burst is load for a
-// moment. Where load does not end, a table is throttled, a disk full, a database locked by
-// somebody: the counter answers, and everybody is refused.
+// A strain records what became of recent calls, second by second. A burst is load for a
+// moment. Load that does not end has a cause: a throttled table, a full disk, a locked
+// database. The counter answers, and refuses everything.
 //
-// A second in which nobody asks is none: where little is asked, ten of them are an hour.
+// A second without a call does not count: with little traffic, ten seconds are an hour.
 type strain struct {
 	mu          sync.Mutex
 	began       int64 // of the second, in µs since 1970
@@ -54,8 +54,8 @@ func (s *strain) seconds() uint {
 	return (s.past<<1 | is) & (1<<strainSeconds - 1)
 }
 
-// refuses reports whether load does not end, and what the last call met. Of what nobody has
-// asked for a minute nothing is known.
+// refuses reports whether load does not end, and what the last call met. After a minute
+// without a call it reports nothing.
 func (s *strain) refuses(now time.Time) (because Outcome, err error, does bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

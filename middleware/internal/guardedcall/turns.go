@@ -11,15 +11,15 @@ import (
 type Caller uint8
 
 const (
-	Stranger Caller = iota // anybody can be many of them
+	Stranger Caller = iota // one attacker can be many of them
 	Payer
 	callers // how many there are
 )
 
-// Turns are the calls that are out or wait, by who made them, and say whose turn it is.
+// turns holds the calls that are out or wait, by caller, and says which is next.
 //
-//   - Strangers have three quarters of the places. Addresses are to be had by the
-//     thousand, and free keys too: whatever they do, those who pay find room to wait.
+//   - Strangers have three quarters of the places. An attacker can have thousands of
+//     addresses and free keys: payers still find room to wait.
 //   - No key has more places than are left. One alone has half, two a third each: a key
 //     that cost nothing does not shut out the others.
 //   - Where a call must wait, strangers and payers take turns, and among them key by key.
@@ -118,10 +118,10 @@ func (t *turns) requeue(h *holder) {
 	h.elem = nil
 }
 
-// empty reports whether nobody waits.
+// empty reports whether no call waits.
 func (t *turns) empty() bool { return t.queues[Stranger].Len()+t.queues[Payer].Len() == 0 }
 
-// none reports whether nobody waits whose turn may come before that of a newcomer.
+// none reports whether no waiting call may be served before a newcomer.
 func (t *turns) none(who Caller) bool {
 	return t.queues[who].Len() == 0 && (who == Payer || t.queues[Payer].Len() == 0)
 }

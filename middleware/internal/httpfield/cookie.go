@@ -38,7 +38,7 @@ func Cookies(lines []string, name string, suffixes ...string) iter.Seq2[string, 
 				at += i + len(name)
 				suffix, ok := suffixOf(line[at:], suffixes)
 				if before != "" && !strings.HasSuffix(before, ";") || !ok {
-					continue // part of another name, or of a value: anybody's to plant, and no glance
+					continue // part of another name or value, which an attacker can plant: no look
 				}
 				glances++
 				value, _, _ := strings.Cut(line[at+len(suffix)+1:], ";")

@@ -43,5 +43,5 @@ func Language(accept []string, offered ...string) string {
 }
 
 // AcceptsGzip reports whether the Accept-Encoding lines prefer gzip to what is not compressed
-// (RFC 9110 section 12.5.3). No lines, and * alone, do not: nobody who decodes it says so little.
+// (RFC 9110 section 12.5.3). No lines, and * alone, do not: a client that decodes gzip names it.
 func AcceptsGzip(accept []string) bool { return Language(accept, "identity", "gzip") == "gzip" }

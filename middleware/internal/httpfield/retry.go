@@ -36,7 +36,7 @@ func RetryAfter(now time.Time, h http.Header) time.Duration {
 	return max(at.Sub(now), time.Second)
 }
 
-// Seconds reads digits: so many seconds, or Forever.
+// Seconds reads digits: seconds, or Forever.
 func Seconds(s string) (wait time.Duration, ok bool) {
 	if !IsDigits(s) {
 		return 0, false

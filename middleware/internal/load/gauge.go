@@ -17,10 +17,10 @@ type Threshold struct {
 	AtOnce int64
 }
 
-// networkPart of the threshold, one in so many, is what counts of a network at most.
+// A network counts for at most 1/networkPart of the threshold.
 const networkPart = 4
 
-// A gauge measures a load: that of an instance, of a network, or of a client.
+// A gauge measures the load of an instance, a network, or a client.
 type gauge struct {
 	// A bucket that leaks what the threshold is while it is calm, and half of that while it is
 	// busy. Like GCRA it is kept as the time at which it is empty, in nanoseconds since 1970. The
@@ -36,7 +36,7 @@ const span = int64(10 * time.Second)
 // A limit is the load from which a gauge is busy.
 type limit struct {
 	each   int64 // what a request adds to a bucket, in nanoseconds and even; 0: not set
-	spare  int64 // a bucket is full when it has not so much left
+	spare  int64 // a bucket is full when it has less left
 	atOnce int64 // requests under way; 0: not set
 }
 
@@ -49,9 +49,9 @@ func (at Threshold) all() (l limit) {
 	return l
 }
 
-// network is the limit of one network. It is busy once no more fits: else the request that is
-// one too many would be nobody's, or four networks could make an instance busy. Of those under way
-// it has two at least, as a client has one.
+// network is the limit of one network. A network is busy once no more fits: otherwise four
+// networks could make an instance busy, or the request that is one too many would count for none.
+// It has at least two requests under way; a client has one.
 func (at Threshold) network() (l limit) {
 	l.each = networkPart * at.all().each
 	l.spare = l.each
@@ -61,7 +61,7 @@ func (at Threshold) network() (l limit) {
 	return l
 }
 
-// busy reports whether it was when somebody last asked.
+// busy reports whether it was busy at the last look.
 func (g *gauge) busy() bool { return g.empty.Load()&1 != 0 }
 
 // update brings the word up to date, counts a request if one was admitted, and reports whether

@@ -12,39 +12,38 @@ import (
 
 // A Source says whom a request is from, by hashes of [Meter.Hash].
 type Source struct {
-	// Tally is that of a tally that was bought; 0: none.
+	// Tally is the hash of a bought tally; 0: none.
 	Tally uint64
 
-	// Client is that of the least that one client surely has, such as an address.
+	// Client is the hash of the smallest unit that one client has, such as an
+	// address.
 	Client uint64
 
-	// Network is that of the largest that one holder may have. A client that is in none is
-	// its own.
+	// Network is the hash of the largest unit that one holder may have. A client in no
+	// network is its own.
 	Network uint64
 }
 
 // A Meter tells whether an instance is busy. Make it with [New].
 //
 // It becomes busy when more than PerSecond·(t + 10) requests were counted in some t seconds, or
-// when AtOnce are under way. It is calm again when, in some t seconds since, no more than half of
-// PerSecond·(t − 10) were counted, and fewer than half of AtOnce are under way. So it is busy
-// for ten seconds at least, and does not flicker at the threshold. And whatever asks, all that
-// is counted in calm spells is no more than PerSecond·(t + 10) in any t seconds, and one request
-// for each time that it became busy: what a calm spell has to spare, the busy one after it
-// makes up for.
+// when AtOnce are under way. It is calm again when, in some t seconds since, at most half of
+// PerSecond·(t − 10) were counted, and fewer than half of AtOnce are under way. So it is busy for
+// at least ten seconds, and does not flicker at the threshold. Calm spells count at most
+// PerSecond·(t + 10) requests in any t seconds, and one more for each time that it became busy:
+// the busy spell makes up for what the calm one had to spare.
 //
-// Nobody makes it busy alone. Of a client, and of a tally, a sixteenth of both thresholds counts
-// at most, and half of that while it is busy. Of a network a quarter does; and one that
-// reaches that is busy itself: for its own clients, and for ten seconds at least. Else who has
-// a million addresses in one network would be asked for nothing, however much they send. So
-// all that is admitted where instance and network are calm is bounded as above, but for what
-// clients have beyond their sixteenth. It takes 17 clients of five networks to make an instance
-// busy, 16 to hold it so, and four to make their network busy. Who shares a hash with another, one in
-// 1024, shares its part.
+// No client makes it busy alone. A client, or a tally, counts for at most a sixteenth of both
+// thresholds, and half of that while it is busy. A network counts for at most a quarter. A network
+// that reaches a quarter is busy for its own clients, for at least ten seconds: otherwise a million
+// addresses in one network could send without limit. So all that is admitted while instance and
+// network are calm is bounded as above, apart from what clients send beyond their sixteenth. It takes
+// 17 clients of five networks to make an instance busy, 16 to keep it busy, and four to make their
+// network busy. Two clients share a hash, and its part, with a chance of 1 in 1024.
 //
 // It is safe for concurrent use, and lock-free; the clock is an argument. A clock that is set
-// back may make an instance that was busy busy for ten seconds, and keeps a busy one so
-// for ten more; a clock that is set forward forgets what was admitted before.
+// back may make an instance busy again for ten seconds, or keep it busy for ten more. A clock
+// that is set forward forgets what was admitted before.
 type Meter struct {
 	seed     maphash.Seed
 	all      gauge
@@ -53,18 +52,17 @@ type Meter struct {
 }
 
 const (
-	// hashes is how many clients, and how many networks, are told apart: 32 KiB in all,
-	// whoever comes.
+	// hashes is how many clients, and how many networks, are told apart: 32 KiB in all.
 	hashes = 1024
 
-	// clientPart of the threshold, one in so many, is what counts of a client at most.
+	// A client counts for at most 1/clientPart of the threshold.
 	clientPart = 16
 )
 
 // New returns a meter that is calm.
 func New() *Meter { return &Meter{seed: maphash.MakeSeed()} }
 
-// Hash returns the hash of a name, which nobody outside can know or choose.
+// Hash returns the hash of a name. No client can know or choose it.
 func (m *Meter) Hash(name []byte) uint64 { return maphash.Bytes(m.seed, name) }
 
 // Busy reports whether the instance is busy.

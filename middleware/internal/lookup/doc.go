@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lookup keeps what a slow function answers about a key, such as what a database says
-// of a customer: in so many entries and no more, for a while, one call for each key at once.
+// Package lookup caches what a slow function answers about a key, such as a customer in a
+// database: in a fixed number of entries, for a while, with one call at a time for each key.
 //
-// Nobody waits for longer than the deadline of a call. Nobody waits for a call that brings up
-// to date what is known already, or that follows a failure: what was answered last is good
-// enough until the next answer.
+// No caller waits longer than the deadline of a call. No caller waits for a refresh, or for a
+// call after a failure: the last answer is good enough until the next.
 //
-// Each call runs on a goroutine of its own, which ends with it. There is no other way to go
-// on without a function that does not look at its context. So many calls run at once and no
-// more; a function that never returns takes a place for good.
+// Each call runs on a goroutine of its own, which ends with it: there is no other way to
+// leave a function that ignores its context. A fixed number of calls run at once. A
+// function that never returns keeps its place.
 package lookup

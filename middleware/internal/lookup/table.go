@@ -14,7 +14,7 @@ import (
 // change. It is safe for concurrent use.
 type Table[K comparable, V any] struct {
 	Ask      func(context.Context, K) (V, error)
-	Failed   func(error)   // is told of each failure, before anybody who waits goes on
+	Failed   func(error)   // is told of each failure, before the callers that wait go on
 	Keep     func(K) K     // returns what is kept of a key
 	Life     time.Duration // of an answer
 	Deadline time.Duration // of a call
@@ -39,7 +39,7 @@ type entry[V any] struct {
 	failed bool  // the last call did
 }
 
-// A call is one that others can wait for.
+// A call runs the function; others can wait.
 type call struct {
 	ctx  context.Context // ends with the call, or at its deadline
 	late bool            // that was noticed; guarded by the table
@@ -112,8 +112,8 @@ func (e *entry[V]) last() (v V, known bool) {
 	return v, false
 }
 
-// age is how long ago the last answer was asked for. A clock that has stepped back by less
-// than a life is one that others read a moment later.
+// age is how long ago the last answer was asked for. A step back by less than a life is
+// another goroutine's later reading of the clock.
 func (t *Table[K, V]) age(e *entry[V], at int64) time.Duration {
 	return time.Duration(max(at-e.asked.Load(), e.asked.Load()-at))
 }

@@ -40,8 +40,8 @@ func (r *Refusal) Opens(asked *http.Request) bool {
 // site is the name of the site, "" for that of its host. In place of a page that was asked
 // for it has the browser do what there is to do, and open that one.
 //
-// Nothing tells search engines to keep out: no one stores a refusal, and what they are
-// told here they would believe of the page behind.
+// Nothing tells search engines to keep out: they store no refusal, and would apply the
+// rule to the page behind.
 func AppendPage(b []byte, refusal *Refusal, h http.Header, r *http.Request, site string) []byte {
 	language, opens := words.For(h, r), Opens(r)
 	w := language.Page()
@@ -126,8 +126,8 @@ func appendSolving(b []byte, refusal *Refusal, language words.Language) []byte {
 	return append(appendReload(b, w), "</p>\n"...)
 }
 
-// phone is how many hashes a second are those of a phone: the one by which proof/lab/price has its times. A slow one
-// of 2020 does as many, a recent one several times as many.
+// phone is the hash rate of a slow phone of 2020, as in proof/lab/price; a
+// recent one is several times as fast.
 const phone = 700_000
 
 // onPhone returns how long a phone takes for work, as coarsely as it can be told: one in a hundred takes half as long
@@ -248,7 +248,8 @@ func AppendCheck(b []byte, refusal *Refusal) []byte {
 	return append(b, '"')
 }
 
-// longestRefresh is how long a page waits by itself. After that nobody is there.
+// longestRefresh is how long a page waits by itself. After that the visitor has
+// left.
 const longestRefresh = time.Minute
 
 // reloads reports whether a page that was asked for is loaded anew by a browser without scripts.

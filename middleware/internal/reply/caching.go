@@ -140,7 +140,7 @@ func fresh(lines []string) bool {
 // keptPrivate reports whether the directives keep a response out of all shared caches.
 func keptPrivate(lines []string) bool { return directives(lines).kept() }
 
-// A sharing is what directives say to shared caches.
+// sharing holds what directives say to shared caches.
 type sharing struct {
 	lives      bool // to serve the response without asking
 	forbidden  bool // not to
@@ -183,9 +183,9 @@ func directives(lines []string) (s sharing) {
 	return s
 }
 
-// An Unstored keeps errors out of caches, also of those that are told to store all of a
-// site: for a request that anybody can send, a 405 or a 412 would stand in the place of
-// the script, and the 403 of another site's page in that of everybody's purchase.
+// Unstored keeps errors out of caches, also of caches that store a whole site.
+// Otherwise one attacker's request could replace the script by a 405 or a 412, and
+// every purchase by another site's 403.
 type Unstored struct{ http.ResponseWriter }
 
 // Unwrap is for http.ResponseController.

@@ -44,7 +44,7 @@ func (f *Fields) finalize(h http.Header) {
 	f.compose(h)
 }
 
-// compose is finalize for an h of which nothing is known.
+// compose is finalize for an unknown h.
 func (f *Fields) compose(h http.Header) {
 	f.replaceStack(h)
 	public, own := publiclyCacheable(time.UnixMicro(f.Now), h)
@@ -55,8 +55,8 @@ func (f *Fields) compose(h http.Header) {
 		}
 		f.Set(h)
 	case public:
-		// Anybody may be served this response from a cache. It must not carry
-		// one client's token, and would carry stale counts. The memory counts.
+		// A cache may serve this response to any client. It must not carry one
+		// client's token, and its counts would be stale. The memory counts.
 		f.drop(h)
 	case f.ahead:
 		f.restore(h)
@@ -140,7 +140,7 @@ func (f *Fields) restore(h http.Header) {
 	last.setCookies(h)
 }
 
-// union returns the lines of ours, and after them those of others that stand there.
+// union returns our lines, then the lines of others.
 func union(ours, there []string) []string {
 	return append(ours, slices.DeleteFunc(slices.Clone(there), func(line string) bool { return slices.Contains(ours, line) })...)
 }

@@ -24,18 +24,18 @@ type guard struct {
 	Fields Fields
 	mu     sync.Mutex // a handler's goroutines may all be the first to write
 
-	// TakenOver has the connection that a handler hijacks; nil: nobody wants to know.
+	// TakenOver has the connection that a handler hijacks; may be nil.
 	TakenOver func(net.Conn) net.Conn
 
 	// Final, if not nil, is told the status of the final response before the header is
-	// finalized, and 0 if nobody knows it: the header is flushed before the handler has said
-	// one, or the connection is taken over, also after a response. It is told again where the
-	// writer below has turned out to flush nothing.
+	// finalized, and 0 if it is unknown: the header is flushed before the handler sets one,
+	// or the connection is taken over, also after a response. It is told again if the writer
+	// below has flushed nothing.
 	Final func(status int)
 }
 
-// Finalize brings the header into its final state, once, for a response whose status
-// nobody knows.
+// Finalize brings the header into its final state, once, for a response of unknown
+// status.
 func (g *guard) Finalize() { g.finalize(0) }
 
 // Unwrap is for http.ResponseController.
@@ -60,7 +60,7 @@ func (g *guard) finalize(status int) {
 }
 
 // settle notes that the header is final, also for the next of the stack if that is written to next, unless it
-// has somebody to tell first. g is locked.
+// must call Final first. g is locked.
 func (g *guard) settle(status int) {
 	g.Fields.finalized.Store(true)
 	if status == 0 {
@@ -102,22 +102,22 @@ func (g *guard) WriteHeader(status int) {
 }
 
 // early writes a response that is not yet the response. Clients keep nothing of it, so
-// that it carries none of our fields. They are put back afterwards, for who reads them
-// and for adapters that write past us.
+// it carries none of our fields. They are put back afterwards, for handlers that read
+// them and adapters that write past us.
 //
 // net/http's HTTP/2 server encodes a 1xx from this very map, on another goroutine, and does not
-// wait for it where the client has reset the stream: whoever writes to the map then ends the
-// process (golang/go#67940). Of a map that has a Transfer-Encoding, which no 1xx may have, it
-// encodes a copy. So there is one for that moment; it has no line, as Date has none that is to
-// be left out, and no server sends it. With it the changes of handlers and of ReverseProxy are
-// safe too. To leave the map alone is no cure: the final response needs our fields.
+// wait for it if the client has reset the stream: a write to the map then ends the process
+// (golang/go#67940). If the map has a Transfer-Encoding, which no 1xx may have, the server
+// encodes a copy. So the map has one for that moment. It has no line, so no server sends it. It
+// makes the changes of handlers and of ReverseProxy safe too. Leaving the map alone is no cure:
+// the final response needs our fields.
 func (g *guard) early(status int) {
 	const copied = "Transfer-Encoding"
 	h := g.Header()
 	g.Fields.replaceStack(h)
 	was := maps.Clone(h)
 	g.Fields.takeOut(h)
-	h[copied] = was[copied] // that of the handler, or of the limiter inside; else nil, but there
+	h[copied] = was[copied] // the handler's, or the inner limiter's; else nil, but there
 	g.ResponseWriter.WriteHeader(status)
 	delete(h, copied)
 	maps.Copy(h, was)
@@ -174,10 +174,9 @@ func (g *guard) flush() {
 	g.ResponseWriter.(http.Flusher).Flush()
 }
 
-// hijack is Hijack, of a writer that has it. Who takes the connection over writes the
-// response itself, often from the header map: ReverseProxy does, when it switches
-// protocols. Until then nothing is sent, so that the header is finalized once it is known that
-// there is somebody who does.
+// hijack is Hijack of a writer that has it. A handler that takes the connection over writes
+// the response itself, often from the header map, as ReverseProxy does when it switches
+// protocols. So the header is finalized once the hijack has succeeded.
 func (g *guard) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buf, err := g.ResponseWriter.(http.Hijacker).Hijack()
 	if err != nil {

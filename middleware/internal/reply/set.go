@@ -26,7 +26,7 @@ func (f *Fields) Set(h http.Header) {
 	last.setCookies(h)
 }
 
-// tokenStart begins every window token, whoever signed it: {"alg":"HS256","kid":" in
+// tokenStart begins every window token of any signer: {"alg":"HS256","kid":" in
 // base64url.
 const tokenStart = "eyJhbGciOiJIUzI1NiIsImtpZCI6I"
 
@@ -48,7 +48,7 @@ func beside(there, ours []string) []string {
 	return ours
 }
 
-// setCookies adds the cookies of a stack, that of the outermost first.
+// setCookies adds the cookies of a stack, the outermost first.
 func (f *Fields) setCookies(h http.Header) {
 	if f.outer != nil {
 		f.outer.setCookies(h)
@@ -69,10 +69,9 @@ func (f *Fields) precious() bool {
 	return false
 }
 
-// drop takes the fields of the whole stack out of h again, and what an upstream has under
-// the same names. The Cache-Control
-// stays: it may be the handler's by now. So does Retry-After: only refusals have
-// one, and they are for nobody to cache.
+// drop removes the fields of the whole stack from h, and an upstream's under the same
+// names. Cache-Control stays: it may be the handler's by now. Retry-After stays: only
+// refusals have one, and no cache stores them.
 func (f *Fields) drop(h http.Header) {
 	last := f.last()
 	for i, name := range names {

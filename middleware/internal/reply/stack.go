@@ -2,24 +2,23 @@
 
 package reply
 
-// Where several middlewares are stacked, the response carries a line of each policy, whoever
-// writes it. What all of them say is put together when a request comes to the next one, once, so
-// that a policy more costs a policy more.
+// The response of stacked middlewares carries a line of each policy. The lines are joined once,
+// when a request comes to the next middleware, so one more policy costs one more policy.
 
-// Within makes f the fields of a middleware inside of that of outer. All values
-// of f must be set. Where they fit, room keeps the lists of the stack; it is empty, or nil.
-func (f *Fields) Within(outer *Fields, room *Lists) {
-	f.outer, f.lists = outer, room
+// Within makes f the fields of a middleware inside outer's. All values of f must be set.
+// Where they fit, buf keeps the lists of the stack; it is empty, or nil.
+func (f *Fields) Within(outer *Fields, buf *Lists) {
+	f.outer, f.lists = outer, buf
 	kept := outer.original()
-	for i := 0; i < listed && room != nil; i++ {
-		if all := append(append(room[i][:0], outer.list(i, kept)...), f.Values.line(i)...); len(all) > usual {
+	for i := 0; i < listed && buf != nil; i++ {
+		if all := append(append(buf[i][:0], outer.list(i, kept)...), f.Values.line(i)...); len(all) > usual {
 			f.lists = nil
 		}
 	}
 	outer.inner.Store(f)
 }
 
-// Inside reports whether f is that of a middleware inside of another one's.
+// Inside reports whether f's middleware is inside another one.
 func (f *Fields) Inside() bool { return f.outer != nil }
 
 // last returns the fields of the innermost middleware of f's stack. Seen from an outer one, that

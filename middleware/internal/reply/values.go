@@ -31,8 +31,8 @@ const (
 	listed = Token + 1 // the fields before are lists: each policy of a stack adds a line
 )
 
-// The fields that few decisions have: of refusals, of outages, and of those who choose others
-// than the default. None is a list: of a stack the innermost stands.
+// Fields of few decisions: refusals, outages, and fields that are not the default. None is a
+// list: in a stack the innermost wins.
 const (
 	Challenge = iota
 	Degraded
@@ -64,7 +64,7 @@ type MoreLines [numMore]string
 type Values struct {
 	Lines  [numFields]string // one for each field
 	More   *MoreLines        // nil for most
-	Cookie string            // that of the token, or of the pass that has admitted
+	Cookie string            // of the token, or of the pass that has admitted
 }
 
 // Other sets one of the fields that few decisions have; "" is not sent.
@@ -104,9 +104,9 @@ func (v *Values) line(i int) []string {
 	return lines[i : i+1 : i+1]
 }
 
-// Fields are the values of a decision among those of others. They do not change once
-// the handler runs: what comes after is put beside them, because http.TimeoutHandler
-// may have left a handler behind that still refunds, while the response is written.
+// Fields are the values of a decision within a stack. They do not change once the
+// handler runs. Later values are put beside them: http.TimeoutHandler may have left
+// a handler behind that still refunds while the response is written.
 type Fields struct {
 	Values
 	reissued  atomic.Pointer[Values] // in their place; nil: none

@@ -107,7 +107,7 @@ type Clients struct {
 	all few[Client]
 }
 
-// A Client is a network of which nobody has many, or a customer.
+// A Client is a customer, or a network larger than a client's.
 type Client struct {
 	Network netip.Prefix
 	Name    string

@@ -2,11 +2,11 @@
 
 // Package slots counts the requests that are being served, by tally: "at most k at once".
 //
-// It is no bound of work. A slot counts for as long as its request runs, but no longer than
-// Hold: else a client with k connections that send nothing shuts out all that share its
-// tally, for as long as it likes. So at most k + k·(age/Hold) requests of one tally are alive,
-// where the oldest has the age. Who wants k and no more ends the request at Hold.
+// It does not bound work. A slot counts while its request runs, but at most for Hold:
+// otherwise a client with k idle connections could shut out all that share its tally. So at
+// most k + k·(age/Hold) requests of one tally are alive, where age is the oldest's. A caller
+// that wants at most k ends the request at Hold.
 //
-// It holds what the server holds anyway: one entry for each request that is alive. There is
-// no goroutine and no window; what has ended too long ago is noticed by those who ask next.
+// It holds one entry for each live request, as the server does anyway. There is no
+// goroutine and no window; the next call notices what has ended.
 package slots

@@ -31,8 +31,8 @@ func (p *Permit) Also(release func()) {
 	}
 }
 
-// EndAfter ends the request after so long, if it has not left before: its context, which is
-// the one that is returned, for cause.
+// EndAfter ends the returned context after hold, for cause, if the request has not left
+// before.
 func (p *Permit) EndAfter(ctx context.Context, hold time.Duration, cause error) context.Context {
 	p.ends = time.Now().Add(hold)
 	ctx, p.cancel = context.WithDeadlineCause(ctx, p.ends, cause)
@@ -60,8 +60,8 @@ func (p *Permit) leave() {
 }
 
 // TakenOver has a connection that a handler has hijacked carry the permit on, until it is
-// closed. It is closed when the request would have been ended: the context of that ends with
-// the handler, whoever has the connection.
+// closed. The connection is closed when the request would have ended: the request's context
+// ends with the handler, and so cannot do it.
 func (p *Permit) TakenOver(conn net.Conn) net.Conn {
 	p.taken = true
 	held := &heldConn{conn, p}

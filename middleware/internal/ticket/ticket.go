@@ -3,9 +3,9 @@
 // Package ticket signs and verifies the tickets of the waiting room, and counts what
 // each has let in.
 //
-// A ticket is no secret and no proof. Its holder may show it again, to many
-// instances at once, and anybody can have any number. The quota of the waiting room
-// alone bounds what tickets are worth.
+// A ticket is no secret and no proof. A client may have any number, and show each
+// to many instances at once. Only the quota of the waiting room bounds what tickets
+// are worth.
 package ticket
 
 import (
@@ -43,13 +43,13 @@ const (
 )
 
 // Draw returns a new ticket, which opens at a random time of the spread that begins at
-// first. Nobody can know it before, so that who comes most often has no better chance
-// than anybody else with one ticket.
+// first. It is unpredictable, so a client that comes often has no better chance with
+// one ticket.
 func Draw(first time.Time, spread time.Duration) Ticket {
 	var raw [16]byte
 	rand.Read(raw[:]) // never fails: the process ends first
 	// The remainder of 64 bits favours the early times of a minute by less than one in
-	// 10⁸: nothing to anybody.
+	// 10⁸.
 	late := time.Duration(binary.BigEndian.Uint64(raw[8:]) % uint64(spread+1))
 	return Ticket{Opens: first.Add(late), Serial: binary.BigEndian.Uint64(raw[:8])}
 }

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Uses counts what each ticket has let in here, in a fixed size. It bounds nothing: the
-// quota of the waiting room does that. It sees to it that who has one ticket, and shows
-// it all day, does not stand before those who have one too: a ticket that is used up is
-// none, and the next one is drawn like everybody's.
+// Uses counts, in a fixed size, what each ticket has let in on this instance. It bounds
+// nothing: the quota of the waiting room does. It keeps a client that shows one ticket
+// all day from going before other holders: a used ticket is void, and the client draws
+// the next like all others.
 //
-// So forgetting does no harm, and where a set is full the use that ends first is
-// forgotten. A client that wants that needs as many other tickets, which would let in as
-// much by themselves. Another instance knows nothing of it. The zero value is empty; safe for concurrent use.
+// So forgetting does no harm. A full set forgets the use that ends first. To cause that, a client needs as
+// many other tickets, which would let in as much. Instances do not share uses. The zero value is empty; safe
+// for concurrent use.
 type Uses struct {
 	mu   sync.Mutex
 	sets [useSets][useSetSize]use
@@ -25,7 +25,7 @@ const (
 	useSetSize = 4
 )
 
-// A use is what one ticket has let in. The zero value is none: nothing ends then.
+// use counts what one ticket has let in. The zero value is none.
 type use struct {
 	serial uint64
 	ends   int64 // Unix seconds

@@ -9,7 +9,7 @@ type Page struct {
 	Title, Many, Check, Setup, GoBack, Script, Unloaded, Wait string
 }
 
-// Form are those of the page that keeps a form: form.* of words.txt.
+// Form has the kept form's sentences: form.* of words.txt.
 type Form struct {
 	Kept, Again, Name, Send, Back, Password, OneTimeCode, CardCode, CardNumber, PIN, Kind, Long, Strange string
 }

@@ -2,9 +2,10 @@
 
 // Package words has the sentences of the pages, by language.
 //
-// words.txt has them all, and those of the element too: it is the file that translators edit. "go generate" makes the Go
-// of this package and the texts of the element from it, so that no program reads it: a program links only the sentences
-// that its pages use. A test makes both anew, and names the line where the file is wrong.
+// Translators edit words.txt. It has all sentences, the element's too. "go
+// generate" makes the Go of this package and the texts of the element from it,
+// so a program links only the sentences that its pages use. A test generates
+// both again, and names the line where the file is wrong.
 package words
 
 import (
@@ -18,7 +19,7 @@ import (
 
 //go:generate go test -run ^TestGeneratedFromWords$ . -update
 
-// A Language is one that pages speak.
+// A Language is a language of the pages.
 type Language uint8
 
 // English is for everybody else.

@@ -30,17 +30,6 @@ var crowds = []crowd{
 	{name: "the same, on the third day", people: 1200, within: day, days: 3},
 }
 
-// A balancer says where a request of a newcomer goes, of n instances.
-type balancer func(r *rand.Rand, n int, c *newcomer) int
-
-func byChance(r *rand.Rand, n int, _ *newcomer) int { return r.IntN(n) }
-
-// byCookie keeps each client where it came first.
-func byCookie(_ *rand.Rand, n int, c *newcomer) int { return c.at % n }
-
-// byAddress keeps all of an address on one.
-func byAddress(*rand.Rand, int, *newcomer) int { return 0 }
-
 // Servers are instances that sell by a tariff, and their balancer.
 type servers struct {
 	instances int

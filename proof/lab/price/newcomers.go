@@ -191,3 +191,40 @@ func (c fared) percent(kind int) int64 {
 
 // String is what a page prints.
 func (c fared) String() string { return fmt.Sprintf("%d/%d", c.percent(desktop), c.percent(phone)) }
+
+// A counter is where newcomers buy: a stall, or in tests an instance of the middleware.
+type counter interface {
+	// offers returns what is asked for at this moment.
+	offers(now int64, n *newcomer) offer
+
+	// sells says whether the work that was asked for opens a tally, and if not what is asked for now.
+	sells(now int64, n *newcomer, o offer) (bool, offer)
+}
+
+// of is what a newcomer is to this memory.
+func (s *stall) of(n *newcomer) []sale.Buyer {
+	if n.buyers == nil {
+		return s.v4(0)
+	}
+	return n.buyers
+}
+
+func (s *stall) offers(now int64, n *newcomer) offer { return offer{work: s.price(now, s.of(n))} }
+
+func (s *stall) sells(now int64, n *newcomer, o offer) (bool, offer) {
+	if s.redeem(now, s.of(n), o.work) {
+		return true, offer{}
+	}
+	return false, s.offers(now, n)
+}
+
+// A balancer says where a request of a newcomer goes, of n instances.
+type balancer func(r *rand.Rand, n int, c *newcomer) int
+
+func byChance(r *rand.Rand, n int, _ *newcomer) int { return r.IntN(n) }
+
+// byCookie keeps each client where it came first.
+func byCookie(_ *rand.Rand, n int, c *newcomer) int { return c.at % n }
+
+// byAddress keeps all of an address on one.
+func byAddress(*rand.Rand, int, *newcomer) int { return 0 }

@@ -40,15 +40,6 @@ type offer struct {
 	challenge string // of the middleware
 }
 
-// A counter is where newcomers buy: a stall, or in tests an instance of the middleware.
-type counter interface {
-	// offers returns what is asked for at this moment.
-	offers(now int64, n *newcomer) offer
-
-	// sells says whether the work that was asked for opens a tally, and if not what is asked for now.
-	sells(now int64, n *newcomer, o offer) (bool, offer)
-}
-
 // A stall is one instance that sells tallies: the real memory and the real prices.
 type stall struct {
 	memory *limiter.Memory
@@ -89,23 +80,6 @@ func (s *stall) redeem(now int64, buyers []sale.Buyer, work int64) bool {
 		panic("price: the memory is too small for the simulation")
 	}
 	return sale.Granted
-}
-
-// of is what a newcomer is to this memory.
-func (s *stall) of(n *newcomer) []sale.Buyer {
-	if n.buyers == nil {
-		return s.v4(0)
-	}
-	return n.buyers
-}
-
-func (s *stall) offers(now int64, n *newcomer) offer { return offer{work: s.price(now, s.of(n))} }
-
-func (s *stall) sells(now int64, n *newcomer, o offer) (bool, offer) {
-	if s.redeem(now, s.of(n), o.work) {
-		return true, offer{}
-	}
-	return false, s.offers(now, n)
 }
 
 // v4 is an address without networks.

@@ -20,13 +20,13 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 )
 
-// TestStore returns everything that is wrong with a store, joined. It must take values of
-// any bytes, from 1 to so many of them as largest says; a counter of one limit that keeps no
-// log has values of some 50 bytes, and of some 30 more for each call with an ID in the last
-// exact.IDLife; a sliding log has 7 for each charge.
+// TestStore returns all faults of a store, joined. The store must take values of any bytes,
+// 1 to largest of them. A counter of one limit without a log has values of some 50 bytes,
+// and some 30 more for each call with an ID in the last exact.IDLife; a sliding log has 7
+// for each charge.
 //
-// It goes by the store's own time and takes some three seconds. What it writes it leaves
-// behind, by random names and to be kept for a minute at most.
+// It uses the store's own time and takes some three seconds. It leaves its values
+// behind, under random names, to be kept for at most a minute.
 func TestStore(store cas.Store, largest int) error {
 	var errs []error
 	for _, check := range []struct {

@@ -28,11 +28,11 @@ func kept(r *run) {
 func raced(r *run) {
 	_, none := r.load()
 	first := r.put("first")
-	r.loses("of who has read that there is nothing", none, "first")
+	r.loses("from a client that has read nothing", none, "first")
 	second := r.put("second")
-	r.loses("of who has read what was there before", first, "second")
-	r.loses("of who has read that there is nothing, once more", none, "second")
-	r.no("of who has read what is there", r.swap(second, "third"))
+	r.loses("from a client that has read the value before", first, "second")
+	r.loses("from a client that has read nothing, once more", none, "second")
+	r.no("a swap from a client that has read the value", r.swap(second, "third"))
 }
 
 func fresh(r *run) {
@@ -40,7 +40,7 @@ func fresh(r *run) {
 	seen := map[string]bool{revision: true}
 	for n := range 10 {
 		if revision = r.put("the same bytes"); seen[revision] {
-			r.fail("swap %d has a revision that the name has had: who has read that would win", n)
+			r.fail("swap %d has a revision that the name has had: a client that has read it would win", n)
 		}
 		seen[revision] = true
 	}
@@ -128,7 +128,7 @@ func (r *run) increment() {
 			return
 		}
 	}
-	r.fail("%d races are lost, where so many cannot be won", counters*each)
+	r.fail("%d races are lost: more than can be won", counters*each)
 }
 
 func ended(r *run) {
@@ -172,7 +172,7 @@ func tells(r *run) {
 	}
 	_, revision, before, err := timed.LoadAt(context.Background(), r.name)
 	r.no("load", err)
-	r.no("a swap of who has loaded with the time that there is nothing", r.swap(revision, "a value"))
+	r.no("a swap from a client that has loaded nothing with the time", r.swap(revision, "a value"))
 	want := r.holds("a value")
 	value, revision, after, err := timed.LoadAt(context.Background(), r.name)
 	r.no("load", err)

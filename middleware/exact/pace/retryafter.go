@@ -16,17 +16,17 @@ const (
 	mute = time.Second
 
 	// believed is the longest pause that a response is believed. Services write the same
-	// fields in several units: what is misread stops everybody for an hour, and not for a
-	// year; what is true is said again by the next response.
+	// fields in several units: a misread one stops all calls for an hour, not a year; a
+	// true one comes again with the next response.
 	believed = time.Hour
 )
 
-// said returns how long a response wants to be left alone; 0: not at all.
+// retryAfter returns how long a response wants to be left alone; 0: not at all.
 //
 // A refusal, 429 (RFC 6585) or 503 (RFC 9110), says so by Retry-After. Any response may say
 // that nothing is left: by r=0 and t in a RateLimit field (draft-ietf-httpapi-ratelimit-headers),
 // or by a remaining of 0 and a reset in x-ratelimit fields, which are no standard.
-func said(now time.Time, resp *http.Response) time.Duration {
+func retryAfter(now time.Time, resp *http.Response) time.Duration {
 	var wait time.Duration
 	refused := resp.StatusCode == http.StatusTooManyRequests
 	if refused || resp.StatusCode == http.StatusServiceUnavailable {
@@ -103,8 +103,8 @@ func xRateLimit(now time.Time, h http.Header) (wait time.Duration) {
 	return wait
 }
 
-// reset reads the ways to say when: 6m0s, 20ms, 2.5 or 7 for so many seconds, and Unix
-// seconds, which are no wait that anybody means.
+// reset reads a time in its usual forms: 6m0s, 20ms, 2.5 or 7 for seconds, and Unix
+// seconds, which are too large for a wait.
 func reset(now time.Time, s string) time.Duration {
 	if d, err := time.ParseDuration(s); err == nil {
 		return max(0, d)

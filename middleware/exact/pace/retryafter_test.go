@@ -73,11 +73,11 @@ func TestWhatResponsesSay(t *testing.T) {
 			for k, v := range c.fields {
 				h.Set(k, v)
 			}
-			require.Equal(t, c.want, said(now, &http.Response{StatusCode: c.status, Header: h}))
+			require.Equal(t, c.want, retryAfter(now, &http.Response{StatusCode: c.status, Header: h}))
 		})
 	}
 	lines := http.Header{"Ratelimit": {`"a";r=0;t=3`, `"b";r=0;t=8`}}
-	require.Equal(t, 8*time.Second, said(now, &http.Response{StatusCode: 200, Header: lines}))
+	require.Equal(t, 8*time.Second, retryAfter(now, &http.Response{StatusCode: 200, Header: lines}))
 }
 
 // No response can make it panic, or pause for longer than is believed.
@@ -87,7 +87,7 @@ func FuzzWhatResponsesSay(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, after, limit, reset string, status int) {
 		h := http.Header{"Retry-After": {after}, "Ratelimit": {limit}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {reset}}
-		wait := said(time.Unix(1795348800, 0), &http.Response{StatusCode: status, Header: h})
+		wait := retryAfter(time.Unix(1795348800, 0), &http.Response{StatusCode: status, Header: h})
 		if wait < 0 || wait > believed {
 			t.Errorf("%s", wait)
 		}
