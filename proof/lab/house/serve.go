@@ -92,13 +92,6 @@ func (s *Site) start(cfg Config, wrap func(http.Handler) http.Handler) (where Wh
 	return where, nil
 }
 
-func addrOf(l net.Listener) (at netip.AddrPort) {
-	if l != nil {
-		at = netip.MustParseAddrPort(l.Addr().String())
-	}
-	return at
-}
-
 // Stop ends it: requests under way have until ctx is done.
 func (s *Site) Stop(ctx context.Context) (err error) {
 	for _, server := range s.servers {

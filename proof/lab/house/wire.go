@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 )
@@ -58,4 +59,11 @@ func (w *wire) Write(line []byte) (int, error) {
 		w.late = append(w.late, said)
 	}
 	return len(line), nil
+}
+
+func addrOf(l net.Listener) (at netip.AddrPort) {
+	if l != nil {
+		at = netip.MustParseAddrPort(l.Addr().String())
+	}
+	return at
 }
