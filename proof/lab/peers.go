@@ -122,7 +122,9 @@ func cut(s *scene) []func(*dropper) {
 
 // troubled notes that an instance, as it is now, is not heard from now on.
 func (s *scene) troubled(i int) {
-	s.silent[s.House.Instances[i].Where.Peers.String()] = time.Now()
+	if at := s.House.Instances[i].Where.Peers.String(); s.hearable(at, time.Now()) {
+		s.silent[at] = time.Now()
+	}
 }
 
 // judge returns what the dropper got that came closest to its bound, P·L + (N+C−P)·f, and that. An instance that the machine
