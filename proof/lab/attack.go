@@ -113,12 +113,10 @@ func washedOut(s *scene) {
 }
 
 // acrossStarts does something before, and again after each of two instances has started anew.
-func acrossStarts(s *scene, do func()) { across(s, 2, nil, do) }
-
-func across(s *scene, starts int, end func(*house.Process) error, do func()) {
+func acrossStarts(s *scene, do func()) {
 	do()
-	for i := range starts {
-		if err := s.House.Restart(i, end); err != nil {
+	for i := range 2 {
+		if err := s.House.Restart(i, nil); err != nil {
 			s.Fail(err)
 			return
 		}

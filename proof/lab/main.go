@@ -19,6 +19,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -138,10 +139,12 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 		return nil
 	})
 	only := f.String("rows", "", "play these `rows` alone, by their names, with commas")
-	without := f.String("without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, inherit; and in a fleet header-copy, hand-back")
+	instances := f.Int("instances", 0, "`how many`, where not as many as the scale has")
+	without := f.String("without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, inherit, hearing; and in a fleet header-copy, hand-back")
 	if err := world.Parse(f, args, stderr); err != nil {
 		return false, err
 	}
+	sc.instances = cmp.Or(*instances, sc.instances)
 	broken, err := house.Named(*without)
 	if err != nil {
 		return false, err

@@ -100,7 +100,7 @@ func TestDefencesHaveTheirPlace(t *testing.T) {
 		_, _, err := b.Broken(filepath.Join("..", ".."))
 		require.NoError(t, err)
 	}
-	require.Equal(t, []string{"memory", "merge", "price", "strike", "binding", "trusted-proxies", "inherit", "header-copy", "hand-back"}, names)
+	require.Equal(t, []string{"memory", "merge", "price", "strike", "binding", "trusted-proxies", "inherit", "hearing", "header-copy", "hand-back"}, names)
 	lost := all[0]
 	lost.Old = "a line that nobody has written"
 	_, _, err = lost.Broken(filepath.Join("..", ".."))
@@ -113,7 +113,7 @@ func TestCommandLines(t *testing.T) {
 		status int
 		says   string
 	}{
-		{[]string{"-without", "luck"}, 2, "there are memory, merge, price, strike, binding, trusted-proxies, inherit, header-copy, hand-back"},
+		{[]string{"-without", "luck"}, 2, "there are memory, merge, price, strike, binding, trusted-proxies, inherit, hearing, header-copy, hand-back"},
 		{[]string{"attack", "-rows", "drop,luck"}, 2, `there is no row "luck"`},
 		{[]string{"drop"}, 2, "there are attack, fleet, price, serve, sim, soak"},
 		{[]string{"fleet", "drop"}, 2, `what is "drop"?`},

@@ -27,7 +27,10 @@ type result struct {
 	spent, bought          int64
 	most                   int64 // tallies for what was spent
 	serverCPU, labCPU      time.Duration
-	grown                  int64 // bytes of the largest heap
+	grown                  int64         // bytes of the largest heap
+	waited                 uint64        // requests, for peers
+	busy, late             int64         // honest requests that have waited in vain, and peers that others did not hear
+	longest                time.Duration // until a decision with peers
 }
 
 // holds reports whether all that is promised was kept.
@@ -39,11 +42,12 @@ type lab struct {
 	cluster *house.Cluster
 	scale   scale
 	redis   *program.Redis // of exact routes
+	silent  map[string]time.Time
 }
 
 // openLab starts the instances for some rows.
 func openLab(ctx context.Context, dir, made string, sc scale, all []row) (l *lab, err error) {
-	l = &lab{ctx: ctx, scale: sc}
+	l = &lab{ctx: ctx, scale: sc, silent: map[string]time.Time{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.close())
@@ -54,7 +58,7 @@ func openLab(ctx context.Context, dir, made string, sc scale, all []row) (l *lab
 	}
 	secret := "a secret that the lab shares with no other program"
 	serves := house.Config{
-		Now: time.Now().Truncate(window*time.Second).Unix() + 60, Secret: []byte(secret), Policies: []string{filepath.Join(dir, "policies.json")},
+		Now: time.Now().Truncate(window*time.Second).Unix() + 60, Secret: []byte(secret), Began: time.Now(), Policies: []string{filepath.Join(dir, "policies.json")},
 		Counters: map[string]string{theRedis: l.redis.URL()},
 	}
 	there := route{Quota: 1000, Work: leastWork, Crowd: 8, MaxClients: 4096, Instances: int64(sc.instances)}
@@ -82,10 +86,14 @@ func (l *lab) close() (err error) {
 // play plays one row.
 func (l *lab) play(r row, number int) (*result, error) {
 	route := r.routeOf(l.scale)
-	s := &scene{row: r.name, route: route, scale: l.scale, redis: l.redis, Stage: &court.Stage{
+	s := &scene{row: r.name, route: route, scale: l.scale, redis: l.redis, silent: l.silent, Stage: &court.Stage{
 		Ctx: l.ctx, Net: [2]byte{127, byte(16 + number)}, Oracle: court.NewOracle(map[string]*court.Terms{r.name: route.terms()}),
 	}}
-	s.Lost = func(_ court.Who, _ int64, why error) { s.Fail(why) }
+	s.Lost = func(_ court.Who, standing int64, why error) {
+		if s.Away.Stood(standing) {
+			s.Fail(why)
+		}
+	}
 	s.Open(l.cluster)
 	last, err := l.cluster.State()
 	if err != nil {
@@ -113,10 +121,16 @@ func (l *lab) play(r row, number int) (*result, error) {
 	}
 	gain := s.gained()
 	got := &result{
-		row: r, sent: s.sent.Load(), admitted: end.Counts[r.name+house.Attacker][house.Admitted], bound: r.bound(s),
+		row: r, sent: s.sent.Load(), admitted: end.Counts[r.name+house.Attacker][house.Admitted],
 		served: s.Served.Load(), refused: s.Refused.Load(), asked: s.Asked.Load(), explained: s.Verdict(),
 		spent: gain.Spent, bought: gain.Bought, most: levelOf(s.n(), max(1, route.Crowd), gain.Spent, s.seen.Load()),
 		serverCPU: end.CPU - last.CPU, labCPU: own, grown: int64(end.Heap) - int64(last.Heap),
+	}
+	if route.Parts > 0 {
+		got.admitted, got.bound = s.judge(end.Late)
+		got.waited, got.busy, got.longest, got.late = end.Waited-last.Waited, s.Busy.Load(), end.Longest, s.late
+	} else {
+		got.bound = r.bound(s)
 	}
 	got.unjust, got.first = s.Unjust.Read()
 	// A row in which nothing happened would hold whatever the servers do.
@@ -136,7 +150,7 @@ func (l *lab) play(r row, number int) (*result, error) {
 func writeTable(w io.Writer, sc scale, results []*result) error {
 	fmt.Fprintf(w, "N = %d instances behind nginx, L = %d unless a row says otherwise.\n\n", sc.instances, sc.quota)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "row\tthreats\tclient\tsent\tadmitted\tbound\t\tof formula\twork, W\ttallies\thonest: served\trefused\tasked to work\tunjust\tmemory full\tCPU: servers\tclients\theap grew, KiB")
+	fmt.Fprintln(t, "row\tthreats\tclient\tsent\tadmitted\tbound\t\tof formula\twork, W\ttallies\thonest: served\trefused\tasked to work\tunjust\tmemory full\twaited\tbusy\tlongest\tlate\tCPU: servers\tclients\theap grew, KiB")
 	for _, r := range results {
 		mark := "held"
 		if !r.holds() {
@@ -146,9 +160,9 @@ func writeTable(w io.Writer, sc scale, results []*result) error {
 		if r.spent > 0 {
 			work, tallies = fmt.Sprint(r.spent/leastWork), fmt.Sprintf("%d of %d", r.bought, r.most)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\n",
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%s\t%s\t%d\n",
 			r.row.name, r.row.threats, r.row.client, r.sent, r.admitted, r.bound, mark, r.row.formula, work, tallies,
-			r.served, r.refused, r.asked, r.unjust, r.explained,
+			r.served, r.refused, r.asked, r.unjust, r.explained, r.waited, r.busy, r.longest.Round(time.Millisecond), r.late,
 			r.serverCPU.Round(time.Millisecond), r.labCPU.Round(time.Millisecond), r.grown>>10)
 	}
 	if err := t.Flush(); err != nil {

@@ -14,11 +14,12 @@ type scale struct {
 	quota     int64
 	work      int64 // of a farm on each instance, in prices of the first tally
 	crowd     int64
+	trouble   time.Duration // that peers have
 }
 
 var (
-	short = scale{instances: 3, quota: 20, work: 12, crowd: 3}
-	whole = scale{instances: 5, quota: 60, work: 60, crowd: 8}
+	short = scale{instances: 3, quota: 20, work: 12, crowd: 3, trouble: 250 * time.Millisecond}
+	whole = scale{instances: 5, quota: 60, work: 60, crowd: 8, trouble: 3 * time.Second}
 )
 
 // window is the window of every limit, in seconds. The clocks stand a minute after its
@@ -42,6 +43,7 @@ type route struct {
 	Room        bool // to wait in
 	AtOnce      int  // requests of a tally that are served at once; 0 for any number
 	Instances   int64
+	Parts       int64 // of instances that hear each other, P; 0: none hears another
 }
 
 // Modes that are not the first, by the names of the policy file.
@@ -81,5 +83,5 @@ func (r route) policy(name string, counter string) map[string]any {
 
 // terms are what the oracle knows of the route.
 func (r route) terms() *court.Terms {
-	return &court.Terms{Window: window, Fixed: r.Fixed, Quota: court.NewQuotas(r.Quota), Sold: r.Mode == newcomers, Each: r.Mode == everyRequest}
+	return &court.Terms{Window: window, Fixed: r.Fixed, Quota: court.NewQuotas(r.Quota), Sold: r.Mode == newcomers, Each: r.Mode == everyRequest, Hears: r.Parts > 0}
 }

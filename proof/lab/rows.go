@@ -45,6 +45,12 @@ func rows() []row {
 	sells := route{Work: leastWork}
 	wants := route{Work: leastWork, Mode: newcomers}
 	return []row{
+		{name: "peers-quiet", threats: "T1", client: "drops, and peers hear each other", formula: "P·L + (N+C−P)·f", attack: hears(quiet), route: route{Parts: 1}},
+		{name: "peers-deploys", threats: "T42", client: "the same, while all are replaced", formula: "P·L + (N+C−P)·f", attack: hears(deploys), route: route{Parts: 1}},
+		{name: "peers-kills", threats: "T42", client: "the same, while some are killed", formula: "P·L + (N+C−P)·f", attack: hears(kills), route: route{Parts: 1}},
+		{name: "peers-list", threats: "T42", client: "the same, and the list is late", formula: "P·L + (N+C−P)·f", attack: hears(lateList), route: route{Parts: 1}},
+		{name: "peers-stopped", threats: "T1", client: "the same, while one stands still", formula: "P·L + (N+C−P)·f", attack: hears(stopped), route: route{Parts: 2}},
+		{name: "peers-cut", threats: "T1", client: "the same, while the network is cut", formula: "P·L + (N+C−P)·f", attack: hears(cut), route: route{Parts: 2}},
 		{name: "echo", threats: "T21", client: "echoes the newest token", formula: "L", attack: by(func(a *players.Attacker) { a.Echo(balancer) }), bound: times(1)},
 		{name: "parallel", threats: "T4", client: "the same, 6 at once with a browser's jar", formula: "(N+C)·L", attack: by(func(a *players.Attacker) { a.AtOnce(6, balancer) }), bound: nL},
 		{name: "drop", threats: "T1", client: "sends no token", formula: "(N+C)·L", attack: by(drop), bound: nL},

@@ -5,6 +5,7 @@ package main
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tallystick/tallystick/proof/lab/court"
 	"github.com/tallystick/tallystick/proof/lab/house"
@@ -23,12 +24,22 @@ type scene struct {
 
 	mu        sync.Mutex
 	attackers []*players.Attacker
+	droppers  []*dropper
+	silent    map[string]time.Time // addresses of peers, since when the lab keeps others from hearing them
+	late      int64                // peers that were not heard for another reason
 
 	sent   atomic.Int64 // by attackers
 	seen   atomic.Int64 // seconds that the clock has moved
 	turn   sync.Mutex   // of a client that moves the clock, or needs it to stand
 	hold   sync.RWMutex // the clock stands for those that read-lock it
 	starts atomic.Int64 // of instances in the window: C
+}
+
+// A dropper is a client that drops its tokens.
+type dropper struct {
+	*court.Client
+	starts int64  // of instances before it came
+	begin  func() // lets it ask
 }
 
 // n is the number of instances, those that have started since the beginning too: N+C.

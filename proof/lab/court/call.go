@@ -186,6 +186,10 @@ func (c *call) refused(d house.Decision) {
 		c.Asked.Add(1)
 		return
 	}
+	if c.t.Hears && d.Reason == string(middleware.Overloaded) {
+		c.Busy.Add(1)
+		return
+	}
 	c.Refused.Add(1)
 	if c.t.Exact != nil {
 		return // it has judged

@@ -25,6 +25,7 @@ type Oracle struct {
 	Served      atomic.Int64 // requests of honest clients
 	Refused     atomic.Int64
 	Asked       atomic.Int64 // to work first
+	Busy        atomic.Int64 // because peers did not answer in time
 	Ended       atomic.Int64 // tokens, by a clock that was wrong
 
 	Slack int64               // is added to every bound: for tests

@@ -12,6 +12,7 @@ type Terms struct {
 	Sold          bool  // an address has no tally for nothing, or not always: it has what it buys
 	Each          bool  // each request needs a proof, and is refused without one whatever has room
 	Many, Per     int64 // at most so many are admitted of all addresses for nothing, where of one Per count
+	Hears         bool  // a request may wait in vain for peers
 	Wrong         *Terms
 	Exact         *Exact // a counter decides
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 )
 
@@ -38,6 +39,8 @@ type Cluster struct {
 	ctx       context.Context
 	started   int64
 	before    State // what instances had seen that are no more
+
+	ListStands bool // the list of peers stays what it was when instances start
 }
 
 // Start starts instances, and the proxy in front of them.
@@ -63,7 +66,12 @@ func Start(ctx context.Context, plan Plan) (_ *Cluster, err error) {
 		if err != nil {
 			return nil, err
 		}
-		c.Instances = append(c.Instances, p)
+		if c.Instances = append(c.Instances, p); plan.Site.Secret != nil {
+			err = c.TellPeers()
+		}
+		if err != nil {
+			return nil, err
+		}
 		fronts = append(fronts, p.Where.Front)
 	}
 	if plan.Program != "" {
@@ -102,6 +110,9 @@ func (c *Cluster) Replace(i int) error {
 	p, err := c.start(i, c.Instances[i].Where)
 	if err == nil {
 		c.Instances[i] = p
+		if c.Site.Secret != nil && !c.ListStands {
+			err = c.TellPeers()
+		}
 	}
 	return err
 }
@@ -120,6 +131,7 @@ func (c *Cluster) Stop() (err error) {
 // State returns what all instances have seen, together.
 func (c *Cluster) State() (all State, err error) {
 	all.add(c.before)
+	c.before.Longest = 0
 	for _, p := range c.Instances {
 		s, err := p.State()
 		if err != nil {
@@ -142,6 +154,31 @@ func (c *Cluster) Advance(seconds int64) (err error) {
 // Set puts the clock of one instance.
 func (c *Cluster) Set(i int, now int64) error {
 	return c.Instances[i].Post("clock", "now", strconv.FormatInt(now, 10))
+}
+
+// TellPeers writes the list of all peers.
+func (c *Cluster) TellPeers() error {
+	var list []string
+	for _, p := range c.Instances {
+		list = append(list, p.Where.Peers.String())
+	}
+	return Put(filepath.Join(c.Dir, peersFile), strings.Join(list, "\n"))
+}
+
+// Cut cuts the wires between the first instances and the others; at 0 it mends all.
+func (c *Cluster) Cut(at int) error {
+	for i, p := range c.Instances {
+		var refused []string
+		for j, q := range c.Instances {
+			if at > 0 && (i < at) != (j < at) {
+				refused = append(refused, q.Where.Peers.String())
+			}
+		}
+		if err := p.Post("cut", "addresses", strings.Join(refused, " ")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Configure writes a file of policies, and that of their secrets. Proxies are believed which are on the addresses of instances.

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/middleware"
@@ -18,6 +19,7 @@ import (
 type passage struct {
 	w     http.ResponseWriter
 	leave func()
+	began time.Time
 }
 
 type passageKey struct{}
@@ -29,7 +31,7 @@ type passageKey struct{}
 func (s *Site) enter(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.gate.RLock()
-		q := &passage{w: w, leave: sync.OnceFunc(s.gate.RUnlock)}
+		q := &passage{w: w, leave: sync.OnceFunc(s.gate.RUnlock), began: time.Now()}
 		defer q.leave()
 		r = r.WithContext(context.WithValue(r.Context(), passageKey{}, q))
 		if !strings.HasPrefix(r.Header.Get(ClientHeader), Measured) {
@@ -59,6 +61,11 @@ func (s *Site) decided(ctx context.Context, d middleware.Decision) {
 			told.TokenErr = d.TokenErr.Error()
 		}
 		q.w.Header().Set(DecisionHeader, told.String())
+		if strings.HasPrefix(d.Policy, Hears) {
+			s.mu.Lock()
+			s.state.Longest = max(s.state.Longest, time.Since(q.began))
+			s.mu.Unlock()
+		}
 	}
 	if r, ok := d.Request(); ok && !d.Admitted {
 		s.count(r, string(d.Reason))

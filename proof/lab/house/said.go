@@ -45,11 +45,12 @@ type Config struct {
 	Policies []string          // the files that say what to serve
 	Counters map[string]string // by URLs of a Redis
 	Place    int               // of this one among them
-	Secret   []byte            // of calls to counters over HTTP
+	Secret   []byte            // of peers; nil: there are none
+	Began    time.Time         // since when their clocks go on
 }
 
-// Where is where an instance listens, for clients and for the lab.
-type Where struct{ Front, Back, Safe netip.AddrPort }
+// Where is where an instance listens, for clients, for the lab and for its peers.
+type Where struct{ Front, Back, Safe, Peers netip.AddrPort }
 
 // A State is what an instance has seen and used.
 type State struct {
@@ -64,6 +65,23 @@ type State struct {
 	Life        map[string]int64 // of tokens, in seconds, by the policy
 	Computed    []time.Duration  // for requests of the Measured, since it was asked before
 	Logged      []string         // lines, since it was asked before
+
+	Waited  uint64        // requests, for peers
+	Longest time.Duration // until a decision with peers, since it was asked before
+	Late    []Late        // since it has started
+}
+
+// Hears is how the name of a policy begins that counts with its peers.
+const Hears = "peers-"
+
+// peersFile has the addresses of all peers, in lines.
+const peersFile = "peers"
+
+// Late is a line of the log: an instance does not hear another one, or starts without its records.
+type Late struct {
+	Time         time.Time
+	Code, Member string
+	Self         string // where the instance is heard
 }
 
 // A Decision is what a response says of the decision about its request.
@@ -107,6 +125,9 @@ func (s *State) count(name, what string, n int64) {
 func (s *State) add(o State) {
 	s.CPU += o.CPU
 	s.Heap = max(s.Heap, o.Heap)
+	s.Waited += o.Waited
+	s.Longest = max(s.Longest, o.Longest)
+	s.Late = append(s.Late, o.Late...)
 	for name, counts := range o.Counts {
 		for what, n := range counts {
 			s.count(name, what, n)

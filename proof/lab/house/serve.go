@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -44,6 +45,11 @@ func (s *Site) start(cfg Config, wrap func(http.Handler) http.Handler) (where Wh
 			return where, err
 		}
 	}
+	if cfg.Secret != nil {
+		if where.Peers, err = s.join(); err != nil {
+			return where, err
+		}
+	}
 	for _, file := range cfg.Policies {
 		if err := s.mount(file); err != nil {
 			return where, err
@@ -58,7 +64,7 @@ func (s *Site) start(cfg Config, wrap func(http.Handler) http.Handler) (where Wh
 		}
 	}
 	front, back, safe := listeners[0], listeners[1], listeners[2]
-	where = Where{Front: addrOf(front), Back: addrOf(back), Safe: addrOf(safe)}
+	where.Front, where.Back, where.Safe = addrOf(front), addrOf(back), addrOf(safe)
 	s.door = &url.URL{Scheme: "http", Host: where.Back.String()}
 	handler := http.Handler(s.mux)
 	if wrap != nil {
@@ -86,19 +92,15 @@ func (s *Site) start(cfg Config, wrap func(http.Handler) http.Handler) (where Wh
 	return where, nil
 }
 
-func addrOf(l net.Listener) (at netip.AddrPort) {
-	if l != nil {
-		at = netip.MustParseAddrPort(l.Addr().String())
-	}
-	return at
-}
-
 // Stop ends it: requests under way have until ctx is done.
 func (s *Site) Stop(ctx context.Context) (err error) {
 	for _, server := range s.servers {
 		if e := server.Shutdown(ctx); e != nil { // the rest are slow readers
 			err = errors.Join(err, server.Close())
 		}
+	}
+	if s.group != nil {
+		_ = s.group.Close(ctx) // a peer that is not there has not heard all
 	}
 	for _, c := range s.counters {
 		if c, ok := c.(io.Closer); ok {
@@ -120,7 +122,11 @@ func (s *Site) mount(file string) error {
 	}
 	program := policyfile.Program{Policies: map[string]middleware.Config{}, Counters: s.counters, Logger: slog.New(slog.DiscardHandler)}
 	for policy := range names.Policies {
-		program.Policies[policy] = middleware.Config{PageHandler: keptform.Handler{}, OnDecision: s.decided, Logger: program.Logger, Now: s.clock}
+		c := middleware.Config{PageHandler: keptform.Handler{}, OnDecision: s.decided, Logger: program.Logger, Now: s.clock}
+		if strings.HasPrefix(policy, Hears) {
+			c.Peers = s.group
+		}
+		program.Policies[policy] = c
 	}
 	set, err := policyfile.Open(file, program)
 	if err != nil {
@@ -152,6 +158,7 @@ func (s *Site) back() http.Handler {
 		})
 	}
 	does("reload", func(*http.Request) error { return policyfile.Reload(s.all...) })
+	does("cut", func(r *http.Request) error { s.wire.refuse(strings.Fields(r.FormValue("addresses"))); return nil })
 	does("release", func(*http.Request) error { close(s.release); return nil })
 	does("clock", func(r *http.Request) error {
 		now, err := strconv.ParseInt(r.FormValue("now"), 10, 64)

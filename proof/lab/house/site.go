@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/peers"
 	"github.com/tallystick/tallystick/middleware/policyfile"
 )
 
@@ -25,6 +27,8 @@ type Site struct {
 	sets     map[string]*policyfile.Set // by the policy
 	all      []*policyfile.Set
 	counters map[string]exact.Counter
+	group    *peers.Group // nil: no policy hears peers
+	wire     wire
 	door     *url.URL // at the back
 	servers  []*http.Server
 	failed   chan error
@@ -85,8 +89,14 @@ func (s *Site) look(whole bool) State {
 	state := s.state
 	state.Counts = nil
 	state.add(State{Counts: s.state.Counts})
-	s.state.Computed, s.state.Logged = nil, nil
+	s.state.Computed, s.state.Logged, s.state.Longest = nil, nil, 0
 	state.CPU, state.Heap, state.Goroutines, state.Connections = Computed(syscall.RUSAGE_SELF), m.HeapAlloc, runtime.NumGoroutine(), s.connections.Load()
+	if s.group != nil {
+		state.Waited = s.group.Stats().Waited
+		s.wire.mu.Lock()
+		state.Late = slices.Clone(s.wire.late)
+		s.wire.mu.Unlock()
+	}
 	state.Life = map[string]int64{}
 	for policy, set := range s.sets {
 		m := set.Middleware(policy)
