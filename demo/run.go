@@ -35,7 +35,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closer.Close()) }() // when nobody asks it any more
+	defer func() { err = errors.Join(err, closer.Close()) }() // after the last request
 	handler, err := newInstances(o, secrets, counter)
 	if err != nil {
 		// The flags are checked, and all else of the configuration is constant.
@@ -87,7 +87,7 @@ func run(ctx context.Context, o options) (err error) {
 	// Not ctx, which has ended.
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	defer handler.metrics.refusals.Flush() // when nobody is refused any more
+	defer handler.metrics.refusals.Flush() // after the last refusal
 	if err := server.Shutdown(deadline); err != nil {
 		return errors.Join(fmt.Errorf("shutdown: %w", err), server.Close())
 	}

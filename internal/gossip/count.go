@@ -48,7 +48,7 @@ func (r *Records) Look(l Limit, quota int64) Heard {
 
 func (r *Records) slack(l Limit, quota int64) int64 {
 	if r.ready && r.live == 0 {
-		return math.MaxInt64 // nobody is waited for
+		return math.MaxInt64 // no peer is waited for
 	}
 	return Slack(quota, int64(len(r.peers)+1), l.Seconds == 0)
 }

@@ -35,7 +35,7 @@
 // # Why it is so
 //
 // Nobody is refused under the limit: each pair counts admissions that happened, no two pairs count the same, and what was given back
-// is subtracted by whoever has heard of it. So s is no more than the truth, and c is no more (docs/proof.md), and after an admission
+// is subtracted by each process that has heard of it. So s is no more than the truth, and c is no more (docs/proof.md), and after an admission
 // m + cost is no more.
 //
 // At most L + (N+C−1)·max(f, cost) is admitted in a window by N processes, of which C start in it. Let j admit last: then s ≤ L at j. Of
