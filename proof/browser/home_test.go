@@ -69,6 +69,7 @@ func (h home) look(state string) {
 		h.wear(l)
 		require.LessOrEqual(h.t, eval[int64](h.tab, `document.documentElement.scrollWidth`), l.width, "%s, %s", state, l.name)
 		if !strings.HasPrefix(l.name, "forced") {
+			h.axe()
 			require.Empty(h.t, eval[[]string](h.tab, contrasts), "%s, %s", state, l.name)
 		}
 		if dir := os.Getenv("TALLYSTICK_SHOTS"); dir != "" {
@@ -77,6 +78,10 @@ func (h home) look(state string) {
 			require.NoError(h.t, os.WriteFile(filepath.Join(dir, "home-"+state+"-"+l.name+".png"), picture, 0o600))
 		}
 	}
+	h.run(`(document.documentElement.dir = "rtl")`)
+	h.wear(look{"at 200 %, from right to left", nil, 640})
+	require.LessOrEqual(h.t, eval[int64](h.tab, `document.documentElement.scrollWidth`), int64(640), state)
+	h.run(`(document.documentElement.dir = "ltr")`)
 	h.wear(look{"desk", nil, 1280})
 }
 

@@ -52,6 +52,17 @@ func (b *tab) screen(width, height int64) {
 	require.NoError(b.t, err)
 }
 
+// axe requires that axe-core finds nothing on the page.
+func (b *tab) axe() {
+	b.t.Helper()
+	file, err := os.ReadFile("testdata/axe/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		kit.Unable(b.t, "there is no axe-core; .ci/need installs it: %v", err)
+	}
+	b.do(chromedp.Evaluate[chromedp.Void](string(file) + "; undefined"))
+	require.Empty(b.t, eval[[]string](b, `axe.run().then((found) => found.violations.map((v) => v.id + ": " + v.nodes.map((n) => n.html + n.failureSummary).join(" ")))`))
+}
+
 // camera returns what takes pictures of a page in all looks, for the directory TALLYSTICK_SHOTS.
 func camera(t *testing.T) func(b *tab, what string) {
 	t.Helper()
