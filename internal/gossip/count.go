@@ -65,7 +65,8 @@ func Slack(quota, processes int64, bought bool) int64 {
 func (r *Records) Add(now time.Time, l Limit, cost, slack int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := r.claim(now.UnixMicro(), l.Key, l.Seconds, l.Number)
+	r.wall = now.UnixMicro()
+	at := r.claim(r.wall, l.Key, l.Seconds, l.Number)
 	r.roll(at, l.Number)
 	rec := &r.all[at]
 	if rec.number != l.Number {

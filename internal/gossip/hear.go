@@ -26,6 +26,7 @@ func (r *Records) Hear(now time.Time, name uint64, batch []byte) (answer []byte,
 		return nil, 0, nil
 	}
 	place, us := r.placeOf(name), now.UnixMicro()
+	r.wall = us
 	for d := decode(batch); d.more(); {
 		d.window()
 		key, p := d.key(), d.pair()

@@ -108,18 +108,12 @@ func (r *Records) Drained() bool {
 	return len(r.dirty) == 0 && r.acked >= r.seq
 }
 
-// Next returns when Expire and Batch are to be called again. It is not ok where nothing is due.
-func (r *Records) Next(now time.Time) (at time.Time, ok bool) {
+// Next returns when Expire and Batch are to be called again, by the clock of pace, which does not step. It is not ok where
+// nothing is due.
+func (r *Records) Next() (at time.Time, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	first, us := int64(0), now.UnixMicro()
-	if us < r.seen { // the clock has stepped back
-		r.round = min(r.round, us)
-		for _, p := range r.peers {
-			p.last, p.owes = min(p.last, us), min(p.owes, us)
-		}
-	}
-	r.seen = us
+	first := int64(0)
 	due := func(us int64) {
 		if us = max(us, 1); first == 0 || us < first {
 			first = us
@@ -165,7 +159,7 @@ func (r *Records) Batch(now time.Time, name uint64) []byte {
 	for at := first; at > 0 && e.room(); at = r.all[at-1].up {
 		rec := &r.all[at-1]
 		p.flying = rec.told.seq
-		if !rec.over(us) {
+		if !rec.over(r.wall) {
 			e.window(rec.seconds, rec.number)
 			e.key(r.keys[at-1])
 			e.pair(rec.own)
@@ -247,7 +241,7 @@ func (r *Records) Stats() Stats {
 	defer r.mu.Unlock()
 	s := r.stats
 	for i := range r.all {
-		if rec := &r.all[i]; r.keys[i] != 0 && !rec.over(r.seen) {
+		if rec := &r.all[i]; r.keys[i] != 0 && !rec.over(r.wall) {
 			s.Records++
 			s.Unacked = max(s.Unacked, r.unacked(rec))
 		}

@@ -53,7 +53,7 @@ type Records struct {
 	dirty   []uint32
 	urgent  bool
 	round   int64 // when the last batches were begun, µs
-	seen    int64 // when Next was asked last, µs
+	wall    int64 // the newest time of windows, µs
 	ready   bool
 	leaving bool
 	waiting map[uint64]*waiting
@@ -232,7 +232,7 @@ func (r *Records) replace(name uint64) int {
 	r.oldest = (r.oldest + 1) % MostProcesses
 	for i := range r.all {
 		p := &r.pairsOf(i)[place]
-		if p.net() > 0 && !r.all[i].over(r.seen) {
+		if p.net() > 0 && !r.all[i].over(r.wall) {
 			r.stats.Evicted++
 		}
 		r.all[i].others -= uint64(p.net())

@@ -48,12 +48,12 @@ func look(r *gossip.Records, l gossip.Limit) gossip.Heard { return r.Look(l, 100
 func TestTells(t *testing.T) {
 	a, b := two()
 	a.Add(noon, minute(1), 1, 2)
-	_, due := a.Next(noon)
+	_, due := a.Next()
 	require.False(t, due, "one request of a tally is told nobody")
 	require.EqualValues(t, 1, look(a, minute(1)).Unacked)
 
 	a.Add(noon, minute(1), 1, 2)
-	next, due := a.Next(noon)
+	next, due := a.Next()
 	require.True(t, due)
 	require.False(t, next.After(noon), "the first after a while at once")
 	carry(t, noon, a, b, 1, 2)

@@ -200,7 +200,7 @@ func (p *process) pump() {
 		}
 	}
 	p.wake()
-	if at, ok := p.records.Next(p.clock()); ok {
+	if at, ok := p.records.Next(); ok {
 		next := max(p.w.now+50*time.Microsecond, at.Sub(time.Unix(epoch, 0))-p.off)
 		if p.planned <= p.w.now || next < p.planned {
 			p.planned = next

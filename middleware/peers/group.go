@@ -69,6 +69,7 @@ type Group struct {
 	peers     map[uint64]*peer
 	era       uint64
 	due       time.Time // when run looks again
+	opened    time.Time // where the clock of pace begins
 	listedAt  time.Time // when the list had this process last
 	counted   time.Time // when it was last looked for evicted records
 	evicted   uint64    // as there were then
@@ -253,7 +254,7 @@ func (g *Group) meet(w *wire) *peer {
 func (g *Group) begin(p *peer) {
 	g.era++
 	p.era = g.era
-	g.records.Joined(g.cfg.Now(), p.name)
+	g.records.Joined(g.pace(), p.name)
 }
 
 // say sends a peer how this process is.
@@ -329,11 +330,11 @@ func (g *Group) handle(p *peer, w *wire, kind byte, content []byte) bool {
 	case kind == answerFrame && p.asked:
 		p.asked = false
 		var back bool
-		if back, err = g.records.Answered(g.cfg.Now(), p.name, content); back {
+		if back, err = g.records.Answered(g.pace(), p.name, content); back {
 			p.late = false
 			g.ring(backAlarm, p.address)
 		}
-		if at, ok := g.records.Next(g.cfg.Now()); ok && at.Before(g.due) {
+		if at, ok := g.records.Next(); ok && at.Before(g.due) {
 			poke(g.wake)
 		}
 	case kind == statusFrame && len(content) == 25:
@@ -410,7 +411,7 @@ func (g *Group) forget(p *peer) {
 		p.wire.close()
 	}
 	delete(g.peers, p.name)
-	g.records.Gone(g.cfg.Now(), p.name)
+	g.records.Gone(g.pace(), p.name)
 }
 
 // run tells, and tends, until the group is closed.
@@ -431,15 +432,18 @@ func (g *Group) run() {
 	}
 }
 
+// pace is the clock of batches and of late peers. It does not step, whatever becomes of the clock of windows.
+func (g *Group) pace() time.Time { return g.opened.Add(time.Since(g.opened)) }
+
 // tell tells all peers what is due, and returns how long it is until the next is.
 func (g *Group) tell() time.Duration {
 	g.mu.Lock()
 	defer g.unlock()
-	now := g.cfg.Now()
-	if at, ok := g.records.Next(now); ok && !at.After(now) {
+	now := g.pace()
+	if at, ok := g.records.Next(); ok && !at.After(now) {
 		g.tellAll(now)
 	}
-	at, ok := g.records.Next(now)
+	at, ok := g.records.Next()
 	if !ok {
 		at = now.Add(tendEvery)
 	}

@@ -312,6 +312,28 @@ func TestAPeerIsMetDuringTheStart(t *testing.T) {
 	})
 }
 
+// Pace is no matter of the clock of windows: a process tells while that stands, and no peer is late where it goes ahead in leaps.
+func TestPaceHasAClockOfItsOwn(t *testing.T) {
+	for name, leap := range map[string]time.Duration{"stands": 0, "leaps": 400 * time.Millisecond} {
+		kit.RunBubble(t, name, func(t *testing.T) {
+			w, list := newWorld(t), addresses(2)
+			began, reads := time.Now(), new(atomic.Int64)
+			a := w.start(list[0], members(list...), func(c *Config) {
+				c.Now = func() time.Time { return began.Add(time.Duration(reads.Add(1)) * leap / 1000) }
+			})
+			b := w.start(list[1], members(list...))
+			time.Sleep(time.Second) // both have dialed, and one connection is left
+			for n := range 20 {
+				a.add(1)
+				time.Sleep(100 * time.Millisecond)
+				require.Equal(t, n+1, b.sum())
+				require.Empty(t, a.Stats().Silent)
+			}
+			closeAll(a, b)
+		})
+	}
+}
+
 // A clock that steps back, or ahead, does not keep a process from telling.
 func TestAClockSteps(t *testing.T) {
 	for name, step := range map[string]time.Duration{"back": -time.Hour, "ahead": time.Hour} {

@@ -46,7 +46,7 @@ func open(cfg Config, dns resolver) (*Group, error) {
 	cfg.Self = cmp.Or(cfg.Self, ":"+portOf([]string{listener.Addr().String()}))
 	g := &Group{
 		cfg: cfg, alarms: newAlarms(cfg.Logger), dns: dns, listener: listener,
-		wake: make(chan struct{}, 1), news: make(chan struct{}, 1), peers: make(map[uint64]*peer), listedAt: time.Now(),
+		wake: make(chan struct{}, 1), news: make(chan struct{}, 1), peers: make(map[uint64]*peer), listedAt: time.Now(), opened: time.Now(),
 	}
 	g.ctx, g.stop = context.WithCancel(context.Background())
 	var name [8]byte
@@ -167,7 +167,7 @@ func (g *Group) started(waited time.Duration, source **peer) bool {
 	case waiting > 0 || silent: // else there are no others, or all of them are starting
 		return false
 	}
-	g.records.Ready(g.cfg.Now())
+	g.records.Ready(g.pace())
 	for _, p := range g.peers {
 		if g.say(p); p.theirs != p.pulled { // it came later
 			g.pull(p)
@@ -195,7 +195,7 @@ func (g *Group) leave(ctx context.Context) (err error) {
 	g.leaving = true
 	g.mu.Unlock()
 	_ = g.listener.Close()
-	g.records.Farewell(g.cfg.Now())
+	g.records.Farewell(g.pace())
 	poke(g.wake)
 	if g.await(ctx, g.records.Drained); !g.records.Drained() {
 		err = errUntold
