@@ -23,7 +23,10 @@ type Program struct {
 
 // Start starts a program.
 func Start(cmd *exec.Cmd) (*Program, error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if cmd.SysProcAttr == nil { // else it may say as which user it runs
+		cmd.SysProcAttr = new(syscall.SysProcAttr)
+	}
+	cmd.SysProcAttr.Setpgid = true
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

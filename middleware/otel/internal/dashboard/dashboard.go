@@ -121,6 +121,23 @@ func Questions() []Question {
 			{"Age of the policies", "How long ago the policy file was read, by the instance that read it last and by the one that read it first. Two lines that stay apart: one instance did not get the signal.", "s", 0, []Query{
 				{"time() - max(tallystick_reload_time_seconds" + every + ")", "newest"}, {"time() - min(tallystick_reload_time_seconds" + every + ")", "oldest"}}},
 		}},
+		{"Do the instances hear each other?", []Panel{
+			{"Peers", "How many peers each instance hears, and how many it does not. silent is 0 but for deploys.", "short", 0, []Query{
+				{`min(tallystick_peers{job=~"$job", tallystick_peer_state="heard"})`, "heard, least"},
+				{`max(tallystick_peers{job=~"$job", tallystick_peer_state="heard"})`, "heard, most"},
+				{`max(tallystick_peers{job=~"$job", tallystick_peer_state="silent"})`, "silent"}}},
+			{"Peers gone, and strangers", "Peers that fell silent for 10 seconds, and connections to their port that showed no secret.", "ops", 0, []Query{
+				{sum("instance", rate("tallystick_peers_gone_total", every)), "gone {{instance}}"},
+				{sum("instance", rate("tallystick_peers_strangers_total", every)), "strangers {{instance}}"}}},
+			{"Requests that waited for peers", "Requests that were decided when peers had answered. busy are those that no peer had answered in time, and that were 503.", "ops", 0, []Query{
+				{"sum(" + rate("tallystick_peers_requests_waited_total", every) + ")", "waited"},
+				{"sum(" + rate("tallystick_peers_requests_busy_total", every) + ")", "busy"}}},
+			{"Slack in use", "The most of one tally that an instance has admitted and not all of its peers have heard of. A fleet that hears itself stays at the slack of its largest limit.", "short", 0, []Query{
+				{"max by (instance) (tallystick_peers_slack" + every + ")", "{{instance}}"}}},
+			{"Records of peers", "Tallies that are remembered of all instances, of 32,768. evicted are those that made room while they counted.", "short", 0, []Query{
+				{"max by (instance) (tallystick_peers_records" + every + ")", "{{instance}}"},
+				{sum("instance", rate("tallystick_peers_records_evicted_total", every)), "evicted {{instance}}"}}},
+		}},
 	}
 }
 
