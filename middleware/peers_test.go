@@ -85,7 +85,7 @@ func (f *peering) carry(stop chan struct{}) {
 		}
 		pause := time.Hour
 		for _, r := range f.records {
-			if at, ok := r.Next(time.Now()); ok {
+			if at, ok := r.Next(); ok {
 				pause = min(pause, max(time.Until(at), time.Millisecond))
 			}
 		}
