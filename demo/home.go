@@ -18,6 +18,7 @@ import (
 type home struct {
 	instances int
 	price     string       // a path: what a tally costs
+	first     picture      // of the plan that the page shows first: it is the same each time
 	open      atomic.Int64 // attacks that are under way
 	closed    chan struct{}
 	close     func() // ends them
@@ -27,8 +28,25 @@ const mostAttacks = 8 // at once; each takes some hundredths of a core
 
 func newHome(instances int) (*home, error) {
 	price, err := priceCurve(plotWidth, 120)
+	if err != nil {
+		return nil, err
+	}
+	first, err := played(defaultPlan, 2*windowFrames)
 	closed := make(chan struct{})
-	return &home{instances: instances, price: price, closed: closed, close: sync.OnceFunc(func() { close(closed) })}, err
+	return &home{instances: instances, price: price, first: first, closed: closed, close: sync.OnceFunc(func() { close(closed) })}, err
+}
+
+// played is an attack after so many frames.
+func played(p plan, frames int) (picture, error) {
+	a, err := newArena(p)
+	if err != nil {
+		return picture{}, err
+	}
+	defer a.close()
+	for range frames {
+		a.advance()
+	}
+	return a.picture(), nil
 }
 
 //go:embed quickstart/main.go
@@ -64,21 +82,12 @@ func planOf(r *http.Request) (p plan, err error) {
 }
 
 // show is the home page, with the first seconds of an attack.
-func (h *home) show(w http.ResponseWriter, _ *http.Request) { h.write(w, defaultPlan, windowFrames*2) }
+func (h *home) show(w http.ResponseWriter, _ *http.Request) { h.write(w, h.first) }
 
-func (h *home) write(w http.ResponseWriter, p plan, frames int) {
-	a, err := newArena(p)
-	if err != nil {
-		http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
-		return
-	}
-	defer a.close()
-	for range frames {
-		a.advance()
-	}
+func (h *home) write(w http.ResponseWriter, attack picture) {
 	const tall = 34 // what a box takes
 	shown := min(h.instances, mostAttacked)
-	view := &homeView{Attack: a.picture(), Contact: prefilled, Lines: firstLines, Height: max(3, shown) * tall, Price: h.price}
+	view := &homeView{Attack: attack, Contact: prefilled, Lines: firstLines, Height: max(3, shown) * tall, Price: h.price}
 	view.Middle = view.Height / 2
 	for n := range shown {
 		top := view.Middle - shown*tall/2 + n*tall + 3
@@ -104,7 +113,12 @@ func (h *home) attack(w http.ResponseWriter, r *http.Request) {
 	}
 	defer h.open.Add(-1)
 	if r.Header.Get("Accept") != "text/event-stream" {
-		h.write(w, p, attackFrames)
+		last, err := played(p, attackFrames)
+		if err != nil {
+			http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
+			return
+		}
+		h.write(w, last)
 		return
 	}
 	a, err := newArena(p)

@@ -61,7 +61,7 @@ func TestAttackIsAStreamOfPictures(t *testing.T) {
 
 func TestAttackEndsWithItsVisitor(t *testing.T) {
 	for name, end := range map[string]func(h *home, leave func()){
-		"who leaves":    func(_ *home, leave func()) { leave() },
+		"that leaves":   func(_ *home, leave func()) { leave() },
 		"with the demo": func(h *home, _ func()) { h.close() },
 	} {
 		t.Run(name, func(t *testing.T) {

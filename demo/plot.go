@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // The units of the plot are those of its SVG.
@@ -22,7 +21,6 @@ type picture struct {
 	Boxes   []*boxed
 	Clients []*contestant
 	Broken  string
-	Seconds int // of our time since it began
 	Width   int
 	Height  int
 	Curves  []curve
@@ -42,7 +40,7 @@ type level struct {
 }
 
 func (a *arena) picture() picture {
-	p := picture{plan: a.plan, Boxes: a.instances, Clients: a.clients, Broken: a.broken(), Seconds: a.frame * int(frame/time.Millisecond) / 1000, Width: plotWidth, Height: plotHeight}
+	p := picture{plan: a.plan, Boxes: a.instances, Clients: a.clients, Broken: a.broken(), Width: plotWidth, Height: plotHeight}
 	top := slices.MaxFunc(a.clients, func(c, d *contestant) int { return cmp.Compare(max(c.Bound, c.Most), max(d.Bound, d.Most)) })
 	scale := float64(plotHeight-24) / float64(max(top.Bound, top.Most))
 	y := func(admitted int64) float64 { return plotHeight - 1 - float64(admitted)*scale }

@@ -25,7 +25,7 @@ Ctrl-C stops it. -v shows what the limiters log; -attack plays the attack here.
 // run serves until ctx ends and the requests under way have finished.
 func run(ctx context.Context, o options) (err error) {
 	if o.secretFile == "" && isShared(o.counter) {
-		return errors.New("-counter serve and http needs a -secret-file, the same for all: nobody else has the secret of this process")
+		return errors.New("-counter serve and http needs a -secret-file, the same for all: no other process has the secret of this one")
 	}
 	secrets, err := loadSecrets(o)
 	if err != nil {

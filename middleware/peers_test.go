@@ -43,7 +43,7 @@ func newPeering(t *testing.T, n int, cfg middleware.Config) *peering {
 			}
 		}})
 		s.M.JoinPeers(r)
-		r.Ready(time.Now())
+		r.Ready()
 		f.sites, f.records = append(f.sites, s), append(f.records, r)
 	}
 	for i, r := range f.records {
@@ -79,8 +79,8 @@ func (f *peering) carry(stop chan struct{}) {
 			}
 			for _, l := range post {
 				time.Sleep(time.Millisecond)
-				_, _, _ = f.records[l.to].Hear(time.Now(), uint64(l.from+1), l.b)
-				_, _ = f.records[l.from].Answered(time.Now(), uint64(l.to+1), nil)
+				_, _ = f.records[l.to].Hear(time.Now(), uint64(l.from+1), l.b)
+				f.records[l.from].Answered(time.Now(), uint64(l.to+1))
 			}
 		}
 		pause := time.Hour
@@ -181,11 +181,11 @@ func TestPeersThatAreSlow(t *testing.T) {
 		require.Equal(t, 250*time.Millisecond, time.Since(began))
 		require.NotEmpty(t, resp.Header.Get("Retry-After"))
 		require.Equal(t, middleware.Overloaded, f.sites[0].Decisions.Last().Reason)
-		require.Equal(t, http.StatusOK, send(f.sites[0], from("192.0.2.9")).StatusCode, "nobody waits because of another's tally")
+		require.Equal(t, http.StatusOK, send(f.sites[0], from("192.0.2.9")).StatusCode, "no request waits because of another tally")
 		require.Equal(t, gossip.Stats{Records: 2, Unacked: 2, Waited: 1, Busy: 1}, f.records[0].Stats())
 
 		require.Equal(t, []uint64{2}, append(f.records[0].Expire(time.Now()), f.records[0].Expire(time.Now().Add(100*time.Millisecond))...))
-		require.Equal(t, http.StatusOK, send(f.sites[0]).StatusCode, "nobody waits for a peer that is late")
+		require.Equal(t, http.StatusOK, send(f.sites[0]).StatusCode, "no request waits for a late peer")
 		f.deaf.Store(false)
 		f.settles()
 		got := f.admit(100)
@@ -214,7 +214,7 @@ func TestPeersNoCrowdWaits(t *testing.T) {
 	})
 }
 
-// In shadow, and where it is only asked, nobody waits.
+// In shadow, and in a dry run, no request waits.
 func TestPeersNobodyWaitsInShadow(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		cfg := anHour(100)
@@ -418,7 +418,7 @@ func TestPeersHaveOnePrice(t *testing.T) {
 			bought(t, alone)
 		}
 		for _, s := range f.sites {
-			require.InDelta(t, float64(price(alone)), float64(price(s)), 1, "six sales are six, whoever made them")
+			require.InDelta(t, float64(price(alone)), float64(price(s)), 1, "six sales are six, on whichever instance")
 		}
 		f.deaf.Store(true)
 		token := redeemed(f.sites[0], solved(t, fetched(f.sites[0])))

@@ -34,7 +34,7 @@
 //
 // # Why it is so
 //
-// Nobody is refused under the limit: each pair counts admissions that happened, no two pairs count the same, and what was given back
+// No client is refused under the limit: each pair counts admissions that happened, no two pairs count the same, and what was given back
 // is subtracted by each process that has heard of it. So s is no more than the truth, and c is no more (docs/proof.md), and after an admission
 // m + cost is no more.
 //

@@ -6,13 +6,13 @@ import "time"
 
 const maxSkew = 5_000_000 // µs, see limiter
 
-// Hear takes a batch of a peer, or nothing of it, and returns the answer. Ahead is by how much the peer's clock is ahead of
-// this one at least, where that is more than the skew that is permitted: that part was not taken.
-func (r *Records) Hear(now time.Time, name uint64, batch []byte) (answer []byte, ahead time.Duration, err error) {
+// Hear takes a batch of a peer, or nothing of it. It is to be answered if there is no error: see Answered. Ahead is by how much
+// the peer's clock is ahead of this one at least, where that is more than the skew that is permitted: that part was not taken.
+func (r *Records) Hear(now time.Time, name uint64, batch []byte) (ahead time.Duration, err error) {
 	for d := decode(batch); ; {
 		if !d.more() {
 			if d.err != nil {
-				return nil, 0, d.err
+				return 0, d.err
 			}
 			break
 		}
@@ -23,7 +23,7 @@ func (r *Records) Hear(now time.Time, name uint64, batch []byte) (answer []byte,
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if name == r.name {
-		return nil, 0, nil
+		return 0, nil
 	}
 	place, us := r.placeOf(name), now.UnixMicro()
 	r.wall = us
@@ -38,7 +38,7 @@ func (r *Records) Hear(now time.Time, name uint64, batch []byte) (answer []byte,
 		}
 		r.stats.Heard++
 	}
-	return nil, ahead, nil
+	return ahead, nil
 }
 
 // at returns the place of a record that was told, or -1 where its window says nothing: it has passed, or is further ahead

@@ -30,7 +30,7 @@ func (r *Records) Joined(now time.Time, name uint64) {
 }
 
 // Gone has a peer neither told nor waited for. What it has counted stays.
-func (r *Records) Gone(_ time.Time, name uint64) {
+func (r *Records) Gone(name uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.peers[name]
@@ -75,7 +75,7 @@ func (r *Records) advance() {
 }
 
 // Ready says that the records of a peer were taken over, or that there is none. Before that, acknowledgements free nothing.
-func (r *Records) Ready(time.Time) {
+func (r *Records) Ready() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ready = true
@@ -90,7 +90,7 @@ func (r *Records) IsReady() bool {
 }
 
 // Farewell has all told that was not, at once.
-func (r *Records) Farewell(time.Time) {
+func (r *Records) Farewell() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.leaving = true
@@ -211,15 +211,15 @@ func (r *Records) Lost(name uint64) {
 	}
 }
 
-// Answered takes the answer to the batch under way. The peer is back if it was late, and is not any more.
-func (r *Records) Answered(now time.Time, name uint64, answer []byte) (back bool, err error) {
+// Answered says that a peer has taken the batch under way. The peer is back if it was late, and is not any more.
+func (r *Records) Answered(now time.Time, name uint64) (back bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.peers[name]
 	if p == nil || p.flying == 0 {
-		return false, nil
+		return false
 	}
-	return r.answered(now.UnixMicro(), p), nil
+	return r.answered(now.UnixMicro(), p)
 }
 
 func (r *Records) answered(now int64, p *peer) (back bool) {

@@ -248,7 +248,7 @@ func slackOf(n int, l int64) int64 {
 	return max(2, (l+49)/50)
 }
 
-// What clients get of processes that hear each other: nobody under its limit is refused, and no more is admitted than
+// What clients get of processes that hear each other: no client under its limit is refused, and no more is admitted than
 // L + (N+C−1)·max(f, cost) in a window, or P·L and as much where a cut makes P parts.
 func TestRule(t *testing.T) {
 	seeds := 1
@@ -312,7 +312,7 @@ func TestRule(t *testing.T) {
 	}
 }
 
-// Buckets that are told as counts of aligned windows: nobody is refused whose bucket has room by what all have admitted, and
+// Buckets that are told as counts of aligned windows: no client is refused whose bucket has room by what all have admitted, and
 // a window admits B + W/T + (N+C−1)·f.
 func TestRuleOfBuckets(t *testing.T) {
 	seeds := 5
@@ -430,7 +430,7 @@ func BenchmarkTake(b *testing.B) {
 			m := limiter.NewMemory(0, 1)
 			if n > 0 {
 				r := gossip.New(gossip.Config{Name: 100})
-				r.Ready(noon)
+				r.Ready()
 				for peer := range n - 1 {
 					r.Joined(noon, uint64(peer+1))
 				}

@@ -116,7 +116,7 @@ func newWorld(s setting, seed uint64) *world {
 		w.procs = append(w.procs, w.start(i))
 	}
 	for _, p := range w.procs {
-		p.records.Ready(p.clock())
+		p.records.Ready()
 		for _, o := range w.procs {
 			if o != p {
 				p.join(o)
@@ -219,7 +219,7 @@ func (p *process) tell(name uint64, l *link, b []byte) {
 		l.silent = w.now
 	}
 	w.send(p, l.to, func() {
-		answer, _, err := l.to.records.Hear(l.to.clock(), p.name, slices.Clone(b))
+		_, err := l.to.records.Hear(l.to.clock(), p.name, slices.Clone(b))
 		if err != nil {
 			panic(err)
 		}
@@ -229,9 +229,7 @@ func (p *process) tell(name uint64, l *link, b []byte) {
 				return
 			}
 			l.serial, l.silent = 0, 0
-			if _, err := p.records.Answered(p.clock(), name, answer); err != nil {
-				panic(err)
-			}
+			p.records.Answered(p.clock(), name)
 			p.pump()
 		})
 	})
@@ -240,7 +238,7 @@ func (p *process) tell(name uint64, l *link, b []byte) {
 			return
 		}
 		if w.now-l.silent > 2*time.Second { // dropped, until it answers a hello again
-			p.records.Gone(p.clock(), name)
+			p.records.Gone(name)
 			delete(p.links, name)
 			p.hello(l.to, true)
 			p.pump()
@@ -331,11 +329,11 @@ func (p *process) settle() {
 	}
 	switch {
 	case len(known) > 0:
-		p.pull(known[w.r.IntN(len(known))], 0, func() { p.records.Ready(p.clock()) })
+		p.pull(known[w.r.IntN(len(known))], 0, func() { p.records.Ready() })
 		w.after(200*time.Millisecond, p.settle) // it may die meanwhile
 	case w.now-p.began > time.Second: // all that knew have ended meanwhile
 		w.alone++
-		p.records.Ready(p.clock())
+		p.records.Ready()
 		p.wake()
 	default:
 		w.after(5*time.Millisecond, p.settle)
@@ -348,14 +346,14 @@ func (w *world) restart(place int, farewell bool) {
 	old.waits = nil
 	if farewell {
 		old.gone = true
-		old.records.Farewell(old.clock())
+		old.records.Farewell()
 		old.pump()
 		w.after(400*time.Millisecond, func() {
 			old.dead = true
 			for _, o := range w.all {
 				if !o.dead && o.links[old.name] != nil {
 					delete(o.links, old.name)
-					o.records.Gone(o.clock(), old.name)
+					o.records.Gone(old.name)
 					o.pump()
 				}
 			}

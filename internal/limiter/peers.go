@@ -64,7 +64,7 @@ func (m *Memory) raise(now int64, p *Policy, told *heard, t *Tally) {
 	}
 }
 
-// floor returns the state of which all processes together have counted no more than is true.
+// floor returns a state that counts no more than all processes together have admitted.
 func (r *rule) floor(now, at int64, a *gossip.Heard) State {
 	switch {
 	case a.Sum|a.Prev == 0:

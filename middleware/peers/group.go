@@ -328,9 +328,8 @@ func (g *Group) handle(p *peer, w *wire, kind byte, content []byte) bool {
 	case kind == tellFrame:
 		err = g.told(p, content)
 	case kind == answerFrame && p.asked:
-		p.asked = false
-		var back bool
-		if back, err = g.records.Answered(g.pace(), p.name, content); back {
+		p.asked, err = false, nil
+		if g.records.Answered(g.pace(), p.name) {
 			p.late = false
 			g.ring(backAlarm, p.address)
 		}
@@ -374,14 +373,14 @@ var errFrame = errors.New("a frame that it may not send now")
 
 // told hears a batch.
 func (g *Group) told(p *peer, batch []byte) error {
-	answer, ahead, err := g.records.Hear(g.cfg.Now(), p.name, batch)
+	ahead, err := g.records.Hear(g.cfg.Now(), p.name, batch)
 	if err != nil {
 		return err
 	}
 	if ahead != 0 {
 		g.ring(clockAlarm, p.address, "ahead", ahead.Round(100*time.Millisecond))
 	}
-	p.wire.send(answerFrame, nil, answer)
+	p.wire.send(answerFrame, nil, nil)
 	return nil
 }
 
@@ -411,7 +410,7 @@ func (g *Group) forget(p *peer) {
 		p.wire.close()
 	}
 	delete(g.peers, p.name)
-	g.records.Gone(g.pace(), p.name)
+	g.records.Gone(p.name)
 }
 
 // run tells, and tends, until the group is closed.

@@ -167,7 +167,7 @@ func (g *Group) started(waited time.Duration, source **peer) bool {
 	case waiting > 0 || silent: // else there are no others, or all of them are starting
 		return false
 	}
-	g.records.Ready(g.pace())
+	g.records.Ready()
 	for _, p := range g.peers {
 		if g.say(p); p.theirs != p.pulled { // it came later
 			g.pull(p)
@@ -195,7 +195,7 @@ func (g *Group) leave(ctx context.Context) (err error) {
 	g.leaving = true
 	g.mu.Unlock()
 	_ = g.listener.Close()
-	g.records.Farewell(g.pace())
+	g.records.Farewell()
 	poke(g.wake)
 	if g.await(ctx, g.records.Drained); !g.records.Drained() {
 		err = errUntold
