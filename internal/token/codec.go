@@ -290,8 +290,8 @@ func (c Codec) Format(f fmt.State, _ rune) {
 }
 
 // selfCheck signs a token of each kind by ourselves and by crypto/hmac, and compares: the definition and
-// its shortcut must agree in this very build, or nothing starts. Package tests hold both equal to golang-jwt,
-// which programs link only if they read tokens with it.
+// its shortcut must agree in this very build, or nothing starts. The tests of this package hold both equal
+// to golang-jwt, which programs link only if they read tokens with it.
 func (c *Codec) selfCheck() error {
 	holder := c.Holder([]byte("self-check"))
 	now := time.Unix(1<<31, 0)
@@ -304,9 +304,6 @@ func (c *Codec) selfCheck() error {
 		mac.Write([]byte(message))
 		if want := message + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)); token != want {
 			return errors.New("token: crypto/hmac signs a different token than we do; do not use this build")
-		}
-		if _, err := holder.Verify(now, token); err != nil {
-			return fmt.Errorf("token: cannot verify what we have signed (%w); do not use this build", err)
 		}
 	}
 	return nil
