@@ -38,7 +38,7 @@ addEventListener("tally-state", ({ target, detail }) => {
 // The states of the element, side by side.
 const states = document.querySelector(".states");
 states.hidden = false;
-states.querySelector("button").addEventListener("click", () => {
+states.querySelector(":scope > button").addEventListener("click", () => {
 	for (const check of states.querySelectorAll("tally-check")) {
 		check.reset();
 		check.verify();

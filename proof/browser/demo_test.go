@@ -139,7 +139,7 @@ func TestDemo(t *testing.T) {
 		b := open(t, browser, d.URL+"/forms")
 		states := `[...document.querySelectorAll(".states tally-check")].map((check) => [check.dataset.state, check.dataset.reason].join(" ").trim()).join(", ")`
 		b.wait(states + ` === "idle, idle, idle"`)
-		b.click(".states button[type=button]")
+		b.click(".states > button")
 		b.wait(states + ` === "done, error dear, error setup"`)
 		b.axe()
 		d.clean(t, b)
