@@ -163,6 +163,10 @@ func (q *question) decideWithWork() {
 		}
 		again, busy = q.repeats()
 	}
+	if !c.verdict.Admitted {
+		q.memory.GiveBack(q.shown.proof.spend)
+		busy = busy || q.shown.proof.busy
+	}
 	q.carriage.takeBackProofs(d, &q.shown.proof)
 	if open {
 		q.admitFromRoom(&pass, &room)

@@ -13,9 +13,6 @@ import (
 // admitted before it.
 const peersWait = 250 * time.Millisecond
 
-// outcomePause is when a request is decided anew that may wait for the outcome of another.
-const outcomePause = 10 * time.Millisecond
-
 // noteWait notes that a charge has to wait for peers, if it has; or that another was made in its place.
 func (q *question) noteWait(v *limiter.Verdict, l gossip.Limit) {
 	switch {
@@ -55,14 +52,9 @@ func (q *question) repeats() (again, busy bool) {
 		h.on = l
 		return true, false
 	}
-	var pause <-chan time.Time
-	if q.outcomes != nil {
-		pause = time.After(outcomePause)
-	}
 	select {
 	case <-h.freed:
 		h.freed = nil
-	case <-pause:
 	case <-h.timer.C:
 		q.endHearing(true)
 		return false, true

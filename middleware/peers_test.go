@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/gossip"
@@ -304,6 +305,142 @@ func TestPeersCountOutcomes(t *testing.T) {
 		require.GreaterOrEqual(t, wrong, 5)
 		require.LessOrEqual(t, wrong, 5+2, "the slack of a limit below 2N is one")
 	})
+}
+
+// Log-ins behind one address take their time, and none waits for another to end: what is under way was told. Those that fail are
+// the fleet's, and those that do not are given back to it.
+func TestPeersCountOutcomesUnderWay(t *testing.T) {
+	for name, handler := range map[string]http.HandlerFunc{"right": passwords, "slow to say so": func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(5 * time.Second)
+		passwords(w, r)
+	}} {
+		kit.RunBubble(t, name, func(t *testing.T) {
+			f := newPeering(t, 3, login(new(clock)))
+			for _, s := range f.sites {
+				s.Spy.Serve = func(w http.ResponseWriter, r *http.Request) { time.Sleep(time.Second); handler(w, r) }
+			}
+			for range 4 { // also where one begins in a minute and ends in the next
+				time.Sleep(50 * time.Second)
+				var wait sync.WaitGroup
+				for i := range 5 {
+					wait.Go(func() { assert.Equal(t, http.StatusSeeOther, send(f.sites[i/4], right).StatusCode, "%d", i) })
+				}
+				wait.Wait()
+			}
+			f.settles()
+			for _, r := range f.records {
+				require.Zero(t, r.Stats().Busy)
+			}
+		})
+	}
+	kit.RunBubble(t, "wrong", func(t *testing.T) {
+		f := newPeering(t, 3, login(new(clock)))
+		for _, s := range f.sites {
+			s.Spy.Serve = func(w http.ResponseWriter, r *http.Request) { time.Sleep(time.Second); passwords(w, r) }
+		}
+		var wrong, at atomic.Int64
+		for range 3 {
+			var wait sync.WaitGroup
+			for range 30 {
+				wait.Go(func() {
+					if send(f.sites[at.Add(1)%3]).StatusCode == http.StatusUnauthorized {
+						wrong.Add(1)
+					}
+				})
+			}
+			wait.Wait()
+		}
+		require.GreaterOrEqual(t, wrong.Load(), int64(5))
+		require.LessOrEqual(t, wrong.Load(), int64(5+2))
+	})
+}
+
+// A proof that buys a request buys one of all that hear each other, shown to them at once or one after the other.
+func TestPeersSpendAProofOnce(t *testing.T) {
+	every := func(t *testing.T, n int) *peering { return newPeering(t, n, challenging(new(clock), middleware.EveryRequest)) }
+	proof := func(t *testing.T, f *peering) option { return with(middleware.ProofHeader, solved(t, fetched(f.sites[0]))) }
+	kit.RunBubble(t, "one after the other", func(t *testing.T) {
+		f := every(t, 3)
+		for range 4 {
+			p := proof(t, f)
+			require.Equal(t, 1, f.admit(6, p))
+			require.Equal(t, middleware.ProofReplayed, f.sites[1].Decisions.Last().Reason)
+		}
+	})
+	kit.RunBubble(t, "at once", func(t *testing.T) {
+		f := every(t, 3)
+		for range 4 {
+			p, wait, passed := proof(t, f), sync.WaitGroup{}, atomic.Int64{}
+			for i := range 9 {
+				wait.Go(func() { passed.Add(int64(admitted(f.sites[i%3], 1, p))) })
+			}
+			wait.Wait()
+			require.LessOrEqual(t, passed.Load(), int64(1))
+			require.Zero(t, f.admit(3, p))
+		}
+	})
+	kit.RunBubble(t, "an honest client waits for milliseconds", func(t *testing.T) {
+		f := every(t, 3)
+		for i := range 5 {
+			began := time.Now()
+			requireStatus(t, http.StatusOK, send(f.sites[i%3], proof(t, f)))
+			require.Less(t, time.Since(began), 20*time.Millisecond)
+		}
+	})
+	kit.RunBubble(t, "in vain", func(t *testing.T) {
+		f := every(t, 2)
+		p := proof(t, f)
+		f.deaf.Store(true)
+		began := time.Now()
+		resp := requireStatus(t, http.StatusServiceUnavailable, send(f.sites[0], p))
+		require.Equal(t, peersWaitForTests, time.Since(began))
+		require.NotEmpty(t, resp.Header.Get("Retry-After"))
+		f.deaf.Store(false)
+		f.settles()
+		require.Equal(t, 1, f.admit(4, p), "it has stayed good, once")
+		for range 4 {
+			require.Equal(t, 1, f.admit(1, proof(t, f)), "the wait was not charged")
+		}
+		requireStatus(t, http.StatusTooManyRequests, send(f.sites[0]))
+	})
+	kit.RunBubble(t, "to late peers as to none", func(t *testing.T) {
+		f := every(t, 2)
+		p := proof(t, f)
+		f.deaf.Store(true)
+		var wait sync.WaitGroup
+		for i, s := range f.sites {
+			wait.Go(func() {
+				for range 3 {
+					f.records[i].Expire(time.Now())
+					time.Sleep(100 * time.Millisecond)
+				}
+			})
+			wait.Go(func() { assert.Equal(t, http.StatusOK, send(s, p).StatusCode) })
+		}
+		wait.Wait()
+		require.Zero(t, f.admit(4, p))
+	})
+}
+
+// A sale that has waited in vain is no refusal: the proof stays good, and buys what it was to buy a second later.
+func TestPeersSellLater(t *testing.T) {
+	for name, show := range map[string]func(*site, string) *http.Response{
+		"with a request":  func(s *site, p string) *http.Response { return send(s, with(middleware.ProofHeader, p)) },
+		"at the endpoint": func(s *site, p string) *http.Response { return redeemed(s, p) },
+	} {
+		kit.RunBubble(t, name, func(t *testing.T) {
+			f := newPeering(t, 2, challenging(new(clock), middleware.Newcomers))
+			first, second := solved(t, fetched(f.sites[0])), solved(t, fetched(f.sites[0]))
+			f.deaf.Store(true)
+			requireStatus(t, http.StatusOK, show(f.sites[0], first))
+			resp := requireStatus(t, http.StatusServiceUnavailable, show(f.sites[0], second))
+			require.NotEmpty(t, resp.Header.Get("Retry-After"))
+			require.Empty(t, resp.Header.Get(middleware.ChallengeHeader))
+			f.deaf.Store(false)
+			f.settles()
+			requireStatus(t, http.StatusOK, show(f.sites[0], second))
+		})
+	}
 }
 
 // A customer has the quota of its tier with all peers, and Reconfigure keeps what they count.

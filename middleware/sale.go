@@ -51,7 +51,7 @@ func (q *question) acceptProof(receipt *pow.Receipt) {
 	if q.challenge.mode != EveryRequest {
 		own, sale := q.redeem(receipt)
 		if !sale.Granted {
-			p.reason = saleReason(&sale)
+			p.reason, p.busy = saleReason(&sale), p.busy || sale.Waits.Key != 0
 			return
 		}
 		p.opened = true

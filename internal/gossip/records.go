@@ -17,6 +17,7 @@ const DefaultRecords = 1 << 15
 const (
 	setSize = 16
 	most    = 1<<31 - 1
+	paid    = 1 << 32 // the weight of a record that took work: no flood pushes it out for nothing
 )
 
 // MostProcesses is how many others a record tells apart, the dead among them. Fewer join at a time: then one has a place
@@ -76,6 +77,7 @@ func (p *pair) merge(o pair) (plus, minus uint32) {
 type record struct {
 	seconds, number uint32 // of the window; seconds 0: of something that ends at the Unix second number
 	own             pair
+	held            uint32 // of own: what requests hold whose outcome is not known
 	others          uint64 // the sum of their pairs
 	prev            uint32 // the sum of all in the window before
 	back, prevBack  uint32 // what others have given back since the tally was last looked at
@@ -148,6 +150,9 @@ func (r *Records) claim(now int64, key uint64, seconds, number uint32) int {
 		w := uint64(0)
 		if rec := &r.all[i]; r.keys[i] != 0 && !rec.over(now) {
 			w = 1 + uint64(max(rec.sum(), rec.prev))
+			if rec.seconds == 0 {
+				w += paid
+			}
 		}
 		if w < weight {
 			least, weight = i, w
@@ -183,12 +188,15 @@ func (r *Records) roll(at int, number uint32) {
 	}
 	next := record{seconds: rec.seconds, number: number, dirty: rec.dirty, news: rec.news, newsAt: rec.newsAt}
 	if number == rec.number+1 {
-		next.prev, next.prevBack = rec.sum(), rec.back
+		next.prev, next.prevBack = rec.sum()-rec.held, rec.back
 	}
+	next.held, next.own.plus = rec.held, rec.held
 	r.unlink(at)
 	r.clear(at)
-	r.release(r.keys[at]) // nothing of the new window is unacknowledged
-	*rec = next
+	r.release(r.keys[at]) // little of the new window is unacknowledged
+	if *rec = next; rec.held > 0 {
+		r.tell(at, true)
+	}
 }
 
 func (r *Records) pairsOf(at int) []pair { return r.pairs[at*r.room : (at+1)*r.room] }
