@@ -132,7 +132,7 @@ func TestHolds(t *testing.T) {
 	a.Hold(noon, minute(1), 3, 1)
 	carry(t, noon, a, b, 1, 2)
 	require.EqualValues(t, 3, look(b, minute(1)).Sum)
-	require.Zero(t, look(a, minute(1)).Sum, "who holds it knows of it")
+	require.Zero(t, look(a, minute(1)).Sum, "its own limiter counts what it holds")
 	require.Zero(t, look(a, minute(1)).Unacked)
 	a.Refund(minute(1), 1)
 	require.Zero(t, a.Settle(minute(1), 1, true))
