@@ -4,6 +4,7 @@ package middleware_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -357,8 +358,12 @@ func TestPeersCountOutcomesUnderWay(t *testing.T) {
 
 // A proof that buys a request buys one of all that hear each other, shown to them at once or one after the other.
 func TestPeersSpendAProofOnce(t *testing.T) {
-	every := func(t *testing.T, n int) *peering { return newPeering(t, n, challenging(new(clock), middleware.EveryRequest)) }
-	proof := func(t *testing.T, f *peering) option { return with(middleware.ProofHeader, solved(t, fetched(f.sites[0]))) }
+	every := func(t *testing.T, n int) *peering {
+		return newPeering(t, n, challenging(new(clock), middleware.EveryRequest))
+	}
+	proof := func(t *testing.T, f *peering) option {
+		return with(middleware.ProofHeader, solved(t, fetched(f.sites[0])))
+	}
 	kit.RunBubble(t, "one after the other", func(t *testing.T) {
 		f := every(t, 3)
 		for range 4 {
@@ -439,6 +444,70 @@ func TestPeersSellLater(t *testing.T) {
 			f.deaf.Store(false)
 			f.settles()
 			requireStatus(t, http.StatusOK, show(f.sites[0], second))
+		})
+	}
+}
+
+// Whatever counts is counted by all of three, and each of the others may have admitted a slack more.
+func TestPeersCountWhatCounts(t *testing.T) {
+	reg := &registry{limits: map[string][]middleware.Limit{"acme": minutely(50)}}
+	flooded := func(cfg middleware.Config, address string) func(*testing.T) (*peering, option) {
+		return func(t *testing.T) (*peering, option) { // from a network that has filled the memories of two before
+			cfg.MaxClients = 64
+			f := newPeering(t, 3, cfg)
+			for i := range 3000 {
+				send(f.sites[i%2], from(fmt.Sprintf(address, i%250, i/250)))
+			}
+			f.settles()
+			return f, from("192.0.2.7")
+		}
+	}
+	fresh := func(mode middleware.Mode) func(*testing.T) (*peering, option) {
+		return func(t *testing.T) (*peering, option) {
+			f := newPeering(t, 3, challenging(new(clock), mode))
+			return f, func(r *http.Request) { r.Header.Set(middleware.ProofHeader, solved(t, fetched(f.sites[0]))) }
+		}
+	}
+	for _, row := range []struct {
+		name        string
+		opened      func(*testing.T) (*peering, option)
+		asks        int
+		limit, more int
+	}{
+		{"a customer's own limit", func(t *testing.T) (*peering, option) {
+			cfg := contracts(new(clock), reg)
+			return newPeering(t, 3, cfg), customer("acme")
+		}, 200, 50, 2 * 2},
+		{"requests that each need a proof", func(t *testing.T) (*peering, option) {
+			f := newPeering(t, 3, challenging(new(clock), middleware.EveryRequest))
+			proofs := make(chan string, 9)
+			for range cap(proofs) {
+				proofs <- solved(t, fetched(f.sites[0]))
+			}
+			return f, func(r *http.Request) { r.Header.Set(middleware.ProofHeader, <-proofs) }
+		}, 9, 5, 2 * 1},
+		{"tallies of one quota, each bought by a request", fresh(middleware.Newcomers), 12, 12, 0},
+		{"the waiting room", func(t *testing.T) (*peering, option) {
+			f := newPeering(t, 3, waiting(new(clock), middleware.Newcomers))
+			tickets := make(chan string, 24)
+			for i := range cap(tickets) {
+				tickets <- waitCookieIn(t, send(f.sites[i%3], html))
+			}
+			time.Sleep(5 * time.Second)
+			return f, func(r *http.Request) { holding(<-tickets)(r) }
+		}, 24, laneQuota, 2 * 1},
+		{"a client while a /16 floods", flooded(anHour(100), "10.1.%d.%d"), 400, 100, 2 * 2},
+		{"a client while a /29 floods", flooded(anHour(100), "2001:db8:%x:%x::1"), 400, 100, 2 * 2},
+	} {
+		kit.RunBubble(t, row.name, func(t *testing.T) {
+			f, options := row.opened(t)
+			got := f.admit(row.asks, options)
+			require.GreaterOrEqual(t, got, row.limit)
+			require.LessOrEqual(t, got, row.limit+row.more)
+			f.settles()
+			for _, r := range f.records {
+				require.Zero(t, r.Stats().Busy)
+			}
 		})
 	}
 }
