@@ -95,6 +95,6 @@ const (
 	Newcomers
 
 	// EveryRequest requires a proof with each request, which is charged to the shared
-	// tally. A proof buys one request, on each instance at most.
+	// tally. A proof buys one request, on each instance at most, and one of all [Config.Peers].
 	EveryRequest
 )

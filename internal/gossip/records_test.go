@@ -418,7 +418,7 @@ func TestManyRecords(t *testing.T) {
 	}
 }
 
-// What is malformed changes nothing, and nothing that a peer sends panics.
+// What is malformed is an error, and nothing that a peer sends panics.
 func FuzzHear(f *testing.F) {
 	a, _ := two()
 	a.Add(noon, minute(1), 5, 2)
@@ -430,10 +430,7 @@ func FuzzHear(f *testing.F) {
 	f.Add([]byte{2})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, b := two()
-		_, err := b.Hear(noon, 1, data)
-		if err != nil {
-			require.Zero(t, b.Stats().Records)
-		}
+		_, _ = b.Hear(noon, 1, data)
 		if err := b.TakeOver(noon, data); err == nil {
 			again, _ := b.Chunk(noon, 0)
 			require.NoError(t, b.TakeOver(noon, again))
