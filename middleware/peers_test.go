@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
@@ -354,6 +355,53 @@ func TestPeersCountOutcomesUnderWay(t *testing.T) {
 		require.GreaterOrEqual(t, wrong.Load(), int64(5))
 		require.LessOrEqual(t, wrong.Load(), int64(5+2))
 	})
+}
+
+// Log-ins at random, which take their time over the ends of windows: no more fail in a window than one quota and a slack of each other
+// instance, and none is refused while the failures of the window, and what was under way a moment ago, leave room.
+func TestPeersOutcomesAtRandom(t *testing.T) {
+	const quota, n = 5, 3
+	for seed := range uint64(20) {
+		kit.RunBubble(t, fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 0))
+			f := newPeering(t, n, login(new(clock)))
+			for _, s := range f.sites {
+				s.Spy.Serve = func(w http.ResponseWriter, r *http.Request) {
+					takes, _ := time.ParseDuration(r.Header.Get("Takes"))
+					time.Sleep(takes)
+					passwords(w, r)
+				}
+			}
+			var mu sync.Mutex
+			failed, underWay := map[int64]int{}, 0
+			var wait sync.WaitGroup
+			for range 150 {
+				time.Sleep(time.Duration(r.ExpFloat64() * float64(time.Second) * 1.5))
+				site, word, takes := f.sites[r.IntN(n)], []string{"right", "right", "wrong"}[r.IntN(3)], r.Int64N(int64(3*time.Second))
+				wait.Go(func() {
+					mu.Lock()
+					underWay++
+					most, window := underWay-1, time.Now().Unix()/60
+					mu.Unlock()
+					resp := send(site, with("X-Password", word, "Takes", time.Duration(takes).String()))
+					mu.Lock()
+					defer mu.Unlock()
+					switch now := time.Now().Unix() / 60; resp.StatusCode {
+					case http.StatusUnauthorized:
+						failed[now]++
+						assert.LessOrEqual(t, failed[now], quota+n-1)
+					case http.StatusTooManyRequests:
+						assert.GreaterOrEqual(t, failed[window]+most, quota)
+					default:
+						assert.Equal(t, http.StatusSeeOther, resp.StatusCode)
+					}
+					time.AfterFunc(100*time.Millisecond, func() { mu.Lock(); underWay--; mu.Unlock() })
+				})
+			}
+			wait.Wait()
+			time.Sleep(time.Second)
+		})
+	}
 }
 
 // A proof that buys a request buys one of all that hear each other, shown to them at once or one after the other.

@@ -33,7 +33,7 @@
 //     beginning of this window, or of the one before, less what has leaked since.
 //  15. A sale counts in a record of its buyer, and a spent proof in one of its own. A proof is told first. It is spent when all live peers have
 //     acknowledged that, and no pair of another process is there: of two processes that are shown it at once, neither spends it, or one.
-//  16. In a full set of 16 records the smallest makes room, and last what took work. What it said is still in c.
+//  16. In a full set of 16 records the smallest makes room; of two that are alike, what took no work. What it said is still in c.
 //
 // # Why it is so
 //

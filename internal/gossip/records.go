@@ -17,7 +17,6 @@ const DefaultRecords = 1 << 15
 const (
 	setSize = 16
 	most    = 1<<31 - 1
-	paid    = 1 << 32 // the weight of a record that took work: no flood pushes it out for nothing
 )
 
 // MostProcesses is how many others a record tells apart, the dead among them. Fewer join at a time: then one has a place
@@ -149,9 +148,9 @@ func (r *Records) claim(now int64, key uint64, seconds, number uint32) int {
 		}
 		w := uint64(0)
 		if rec := &r.all[i]; r.keys[i] != 0 && !rec.over(now) {
-			w = 1 + uint64(max(rec.sum(), rec.prev))
-			if rec.seconds == 0 {
-				w += paid
+			w = 2 + 2*uint64(max(rec.sum(), rec.prev))
+			if rec.seconds == 0 { // it took work: no flood of single requests pushes it out
+				w++
 			}
 		}
 		if w < weight {
