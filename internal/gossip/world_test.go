@@ -440,8 +440,11 @@ func (p *process) decide(x *waiter) bool {
 		f := limiter.Candidate{Key: p.memory.Key([]byte("client")), Shown: x.token, Proof: x.proof}
 		t, v := p.memory.Take(p.clock(), w.policy, &f, x.cost)
 		if f.Waits.Key != 0 {
-			if x.freed != nil { // it has said so
+			if x.freed != nil && x.limit == f.Waits { // it has said so
 				return false
+			}
+			if x.freed != nil {
+				p.records.Left(x.limit, x.freed)
 			}
 			room := v.Least(w.policy.Len())
 			freed, ok := p.records.Wait(f.Waits, room)
