@@ -757,6 +757,15 @@ func TestPeersAreInTheBounds(t *testing.T) {
 		require.Equal(t, want, b.Instances)
 		require.Equal(t, 100+2*(want-1), b.Rows[1].Admitted, b.Rows[1].Client)
 	}
+	every := challenging(new(clock), middleware.EveryRequest)
+	every.Limits[0].Quota, every.Challenge.Work = 1_000_000, 1<<18
+	apart := newLimiter(t, every)
+	every.Peers = cfg.Peers
+	for m, want := range map[*middleware.Middleware]int64{apart: 284, newLimiter(t, every): 284} {
+		b := m.Bounds()
+		require.Equal(t, "works for 1 s of a core", b.Rows[2].Client)
+		require.Equal(t, want, b.Rows[2].Admitted, "a proof buys one request of all peers, N = %d", b.Instances)
+	}
 }
 
 // A group is for good, and for memories that count alone.
