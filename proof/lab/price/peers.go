@@ -40,7 +40,8 @@ func stalls(n int, tariff sale.Tariff, hear bool) (all []*stall, tell func(now i
 }
 
 // burst is what a client gets of stalls in one moment, with as many hashes for each: the tallies, and the requests of
-// a use that it makes of them, at all stalls. It asks all of them again and again while any answers, and they hear of each other in between.
+// a use that it makes of them, at all stalls. It asks all of them again and again while any answers, and they hear of each other in between. Of
+// each tally it spends all but one request at the first stall, so that each of the others admits one before it has heard of another.
 func burst(all []*stall, tell func(int64), u *use, purse int64) (tallies, requests int64) {
 	buyers := make([]attacker, len(all))
 	for i := range buyers {
@@ -53,21 +54,25 @@ func burst(all []*stall, tell func(int64), u *use, purse int64) (tallies, reques
 			tallies += buyers[i].bought
 		}
 	}
-	for before := int64(-1); before < requests; tell(0) {
-		before = requests
+	ask := func(stalls []*stall) {
 		for _, seller := range all {
 			for _, tally := range seller.sold {
-				for _, s := range all {
+				for _, s := range stalls {
 					f := limiter.Candidate{Key: tally, Ends: at(u.life)}
-					for {
-						if _, v := s.memory.Take(at(0), u.pass, &f, 1); !v.Admitted {
-							break
-						}
+					if _, v := s.memory.Take(at(0), u.pass, &f, 1); v.Admitted {
 						requests++
 					}
 				}
 			}
 		}
+		tell(0)
+	}
+	for range u.pass.Limit(0).Quota - 1 {
+		ask(all[:1])
+	}
+	for before := int64(-1); before < requests; {
+		before = requests
+		ask(all)
 	}
 	return tallies, requests
 }
