@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/gossip"
@@ -325,7 +324,7 @@ func TestPeersCountOutcomesUnderWay(t *testing.T) {
 				time.Sleep(50 * time.Second)
 				var wait sync.WaitGroup
 				for i := range 5 {
-					wait.Go(func() { assert.Equal(t, http.StatusSeeOther, send(f.sites[i/4], right).StatusCode, "%d", i) })
+					wait.Go(func() { require.Equal(t, http.StatusSeeOther, send(f.sites[i/4], right).StatusCode, "%d", i) })
 				}
 				wait.Wait()
 			}
@@ -389,11 +388,11 @@ func TestPeersOutcomesAtRandom(t *testing.T) {
 					switch now := time.Now().Unix() / 60; resp.StatusCode {
 					case http.StatusUnauthorized:
 						failed[now]++
-						assert.LessOrEqual(t, failed[now], quota+n-1)
+						require.LessOrEqual(t, failed[now], quota+n-1)
 					case http.StatusTooManyRequests:
-						assert.GreaterOrEqual(t, failed[window]+most, quota)
+						require.GreaterOrEqual(t, failed[window]+most, quota)
 					default:
-						assert.Equal(t, http.StatusSeeOther, resp.StatusCode)
+						require.Equal(t, http.StatusSeeOther, resp.StatusCode)
 					}
 					time.AfterFunc(100*time.Millisecond, func() { mu.Lock(); underWay--; mu.Unlock() })
 				})
@@ -468,7 +467,7 @@ func TestPeersSpendAProofOnce(t *testing.T) {
 					time.Sleep(100 * time.Millisecond)
 				}
 			})
-			wait.Go(func() { assert.Equal(t, http.StatusOK, send(s, p).StatusCode) })
+			wait.Go(func() { require.Equal(t, http.StatusOK, send(s, p).StatusCode) })
 		}
 		wait.Wait()
 		require.Zero(t, f.admit(4, p))

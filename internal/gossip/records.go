@@ -178,26 +178,6 @@ func (rec *record) over(now int64) bool {
 	return now/1_000_000/int64(rec.seconds) > int64(rec.number)+1
 }
 
-// roll brings a record to a window. One that is further ahead than the next was written under a clock that was wrong, and is
-// begun anew: what was counted here is in own counts.
-func (r *Records) roll(at int, number uint32) {
-	rec := &r.all[at]
-	if rec.seconds == 0 || number == rec.number || number+1 == rec.number {
-		return
-	}
-	next := record{seconds: rec.seconds, number: number, dirty: rec.dirty, news: rec.news, newsAt: rec.newsAt}
-	if number == rec.number+1 {
-		next.prev, next.prevBack = rec.sum()-rec.held, rec.back
-	}
-	next.held, next.own.plus = rec.held, rec.held
-	r.unlink(at)
-	r.clear(at)
-	r.release(r.keys[at]) // little of the new window is unacknowledged
-	if *rec = next; rec.held > 0 {
-		r.tell(at, true)
-	}
-}
-
 func (r *Records) pairsOf(at int) []pair { return r.pairs[at*r.room : (at+1)*r.room] }
 
 func (r *Records) clear(at int) { clear(r.pairsOf(at)) }
