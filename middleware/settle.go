@@ -230,9 +230,9 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 		defer e.outcomes.hold(now)()
 	}
 	q, f := e.reopen(now, dc)
-	issued, ok := q.issuedWith()
+	_, ok := q.issuedWith(&dc.reply.Fields.Values)
 	if e.memory == nil {
-		f.Shown = issued // nothing else knows
+		f.Shown, _ = q.issuedWith(dc.reply.Fields.Current()) // nothing else knows
 	}
 	p := q.who.tier.policy
 	if e.exact != nil {
@@ -396,11 +396,10 @@ func (e *engine) reopen(now time.Time, dc *decisionContext) (q *question, f limi
 	return q, q.sharedCandidate()
 }
 
-// issuedWith returns what the token says that was issued with the decision. It is not ok
+// issuedWith returns what the token says of the fields of a decision. It is not ok
 // if there is none, or if it is of another tally than was charged: a client that has bought
 // a tally keeps the token of that.
-func (q *question) issuedWith() (t limiter.Tally, ok bool) {
-	f := &q.dc.reply.Fields
+func (q *question) issuedWith(f *reply.Values) (t limiter.Tally, ok bool) {
 	text := f.Lines[reply.Token]
 	if text == "" {
 		_, text = q.who.cutCookie(f.Cookie)
