@@ -3,6 +3,7 @@
 package middleware_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -112,8 +113,8 @@ func TestSettleUnits(t *testing.T) {
 			errs []string
 		}{
 			{func(_ http.ResponseWriter, r *http.Request) []error {
-				return []error{middleware.Settle(r, 70, "tokens"), middleware.Settle(r, 1, "tokens"), middleware.Settle(r, 0)}
-			}, []int64{3, 30}, []string{"", "not charged", ""}},
+				return []error{middleware.Settle(r, 70, "tokens"), middleware.Settle(r, 1, "tokens"), middleware.Settle(r, 1, "tokens", ""), middleware.Settle(r, 0)}
+			}, []int64{3, 30}, []string{"", "not charged", "not charged", ""}},
 			{func(_ http.ResponseWriter, r *http.Request) []error {
 				return []error{middleware.Settle(r, 10, "tokens"), middleware.Settle(r, 2), middleware.Settle(r, 1, "bytes")}
 			}, []int64{1, 90}, []string{"", "", `no unit "bytes"`}},
@@ -158,6 +159,58 @@ func TestWhatCostsNothingIsNotSettled(t *testing.T) {
 	require.ErrorIs(t, err, exact.ErrNoRefund)
 	require.NoError(t, rest)
 	require.Equal(t, []int64{3, 100}, unitsLeft(t, m))
+}
+
+// A refusal that is remembered, here or in a token, is about the limit that refuses for longest and what the request costs on that.
+func TestRefusalsOfUnitsAreRemembered(t *testing.T) {
+	c := new(clock)
+	calls := 0
+	counter := memory.New(0, c.Now)
+	asked := &altered{Counter: counter, OnTake: func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+		calls++
+		return counter.Take(ctx, call)
+	}}
+	cfg := inTokens(paid(c, asked))
+	cfg.Limits[0].Quota = 10
+	here, elsewhere := newLimiter(t, cfg).Handler(new(spy)), newLimiter(t, cfg).Handler(new(spy))
+	requireStatus(t, 200, send(here, inputs(100)))
+	refused := requireStatus(t, 429, send(here, inputs(1)))
+	stamp := refused.Header.Get(middleware.TokenHeader)
+	require.NotEmpty(t, stamp)
+	before := calls
+	for _, h := range []http.Handler{here, elsewhere} {
+		requireStatus(t, 429, send(h, showing(stamp), inputs(1)))
+		requireStatus(t, 429, send(h, showing(stamp), inputs(30)))
+		require.Equal(t, before, calls, "nobody asks")
+		requireStatus(t, 200, send(h, showing(stamp), inputs(0)))
+		before = calls
+	}
+	for range 7 {
+		send(here, inputs(0))
+	}
+	before = calls
+	requireStatus(t, 429, send(here, inputs(0)))
+	requireStatus(t, 429, send(here, inputs(0)))
+	require.Equal(t, before+1, calls)
+}
+
+// A request that costs nothing in any unit peeks, and one that is too dear in a unit is told with that.
+func TestUnitsAtTheEdges(t *testing.T) {
+	c := new(clock)
+	for _, cfg := range []middleware.Config{contact(c), paid(c, memory.New(0, c.Now))} {
+		cfg = inTokens(cfg)
+		cfg.Units["requests"] = middleware.Unit{Limits: []string{"requests"}, Cost: cfg.Units["tokens"].Cost}
+		log := logTo(&cfg)
+		m := newLimiter(t, cfg)
+		h := m.Handler(new(spy))
+		require.Equal(t, 10, admitted(h, 10, inputs(0)))
+		require.Equal(t, []int64{3, 100}, unitsLeft(t, m))
+		require.Equal(t, 1, admitted(h, 3, inputs(2)))
+		requireStatus(t, 403, send(h, inputs(4)))
+		require.Contains(t, log.String(), "code=cost-above-quota cost=4 largest=3 tier=\"\" unit=requests")
+		m.HandlerCost(1000, h) // which is no cost of these limits
+		require.NotContains(t, log.String(), "cost=1000")
+	}
 }
 
 // What an inner policy refuses comes back in all units, what a shadow would refuse is not charged, and by outcome each counts its own.
