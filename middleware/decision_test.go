@@ -41,7 +41,7 @@ func TestDecisionReachesHandlerAndHook(t *testing.T) {
 	require.False(t, d.Saturated)
 	require.Equal(t, []middleware.LimitStatus{{
 		Limit:     middleware.Limit{Name: "contact", Algorithm: middleware.FixedWindow, Quota: 5, Window: time.Minute},
-		Remaining: 1, Reset: time.Minute,
+		Remaining: 1, Reset: time.Minute, Cost: 1,
 	}}, d.Limits())
 
 	spend(t, h, 1)

@@ -47,7 +47,7 @@ type leasing struct {
 // other limits than [storeless.FixedWindow] and [storeless.SlidingWindow], which have
 // windows, go through unleased: in a bucket, what was charged early would have leaked
 // out when it is used. Where blocks shrink below two calls, calls go through as well, and
-// so do those with Past, Ahead or Pause. A pause ends the block of the counter that it is asked
+// so do those with Costs, Past, Ahead or Pause. A pause, or a call with Costs, ends the block of the counter that it is asked
 // of; what others hold then is still admitted, up to a block each.
 //
 // A timer runs while keys are in use. Close gives back what is held, and returns the errors of what it could

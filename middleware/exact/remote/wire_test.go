@@ -63,6 +63,23 @@ func TestTheWireIsThatOfItsPage(t *testing.T) {
 	require.Equal(t, want, got.String())
 }
 
+// An owner of before refuses what costs something else on each limit: it must not charge the largest on all.
+func TestCostsAreNotReadAsOne(t *testing.T) {
+	p, err := exact.Compile("jobs", []storeless.Limit{{Name: "a", Quota: 9, Window: time.Minute}, {Name: "b", Quota: 9, Window: time.Minute}})
+	require.NoError(t, err)
+	is := exact.Call{Key: "k", Cost: 5, Costs: [storeless.MaxLimits]int64{1, 5}, Policy: p, ID: "x"}
+	c := requestOf([]group{{{ctx: t.Context(), op: opTake, call: is}}}).Calls[0]
+	require.Zero(t, c.Cost)
+	require.Equal(t, []int64{1, 5}, c.Costs)
+	read := exact.Call{}
+	require.NoError(t, c.priced(&read))
+	require.Equal(t, is.Costs, read.Costs)
+	require.Equal(t, is.Cost, read.Cost)
+	for _, wrong := range []call{{Cost: 5, Costs: []int64{1, 5}}, {Costs: make([]int64, storeless.MaxLimits+1)}} {
+		require.ErrorIs(t, wrong.priced(&read), errMalformed)
+	}
+}
+
 // Every member of the wire, and every error, is in the tables of the page, and nothing else is.
 func TestEveryMemberIsOnThePage(t *testing.T) {
 	_, all, err := pages.Read(page)
