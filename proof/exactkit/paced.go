@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
-	"sync"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -58,34 +56,6 @@ func paces(counter exact.Counter, service, runs string) error {
 		}
 		_ = resp.Body.Close()
 	}
-}
-
-// queues is a process whose callers all come at once. Each makes one call, waits for it as long as it takes, and is heard of
-// when it goes.
-func queues(counter exact.Counter, callers, _ string) error {
-	n, err := strconv.Atoi(callers)
-	if err != nil {
-		return err
-	}
-	cfg := paced(noting{counter})
-	cfg.MaxWait = exact.MaxAhead
-	p, err := pace.New(cfg)
-	if err != nil {
-		return err
-	}
-	errs := make([]error, n)
-	var wg sync.WaitGroup
-	for i := range n {
-		came := time.Now()
-		wg.Go(func() {
-			errs[i] = p.Schedule(context.Background(), func(context.Context) error {
-				fmt.Printf("waited %d\n", time.Since(came).Microseconds())
-				return nil
-			})
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
 }
 
 // A noting counter prints the moments that are booked, by the counter's clock.

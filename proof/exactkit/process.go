@@ -10,7 +10,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// Process is first in a TestMain: in a process that [Attempts], [Processes], [Paced] or [Queued] has started it does the job of that process, by
+// Process is first in a TestMain: in a process that [Attempts], [Processes] or [Paced] has started it does the job of that process, by
 // the counter that open opens, and ends it.
 func Process(open func(where string) (exact.Counter, error)) {
 	where := os.Getenv(envWhere)
@@ -30,4 +30,4 @@ func Process(open func(where string) (exact.Counter, error)) {
 }
 
 // jobs are what a process may do, by their names.
-var jobs = map[string]func(c exact.Counter, key, n string) error{"attempts": attempt, "paces": paces, "queues": queues}
+var jobs = map[string]func(c exact.Counter, key, n string) error{"attempts": attempt, "paces": paces}

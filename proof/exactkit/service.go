@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -38,26 +37,11 @@ func Paced(t *testing.T, where string, open func(where string) (exact.Counter, e
 	l := &limited{refuses: s.refuses, wait: s.wait}
 	service := httptest.NewServer(l)
 	defer service.Close()
-	said := runs(t, s.processes, where, "paces", service.URL, s.runs.String())
+	said := s.run(t, where, service.URL)
 	l.judge(t, s, said)
 	counter, err := open(where)
 	require.NoError(t, err)
 	leftNothing(t, counter, l.said.Add(s.wait))
-}
-
-// Queued plays the first example of package pace by real processes, a hundred times as fast: one call in 100 ms and not in ten
-// seconds, and fifty callers at once in five processes. All of them go, one after the other, and no two closer together.
-func Queued(t *testing.T, where string) {
-	t.Helper()
-	const processes, callers, apart = 5, 10, 100 * time.Millisecond
-	said := runs(t, processes, where, "queues", strconv.Itoa(callers), "")
-	moments := said.moments()
-	require.Len(t, said.waits, processes*callers, "each was served")
-	require.Len(t, moments, processes*callers, "and charged once")
-	for i := 1; i < len(moments); i++ {
-		require.GreaterOrEqual(t, moments[i].Sub(moments[i-1]), apart-time.Microsecond, "%d", i)
-	}
-	t.Logf("%d calls in %s; the longest wait %s", len(moments), moments[len(moments)-1].Sub(moments[0]).Round(time.Millisecond), slices.Max(said.waits).Round(time.Millisecond))
 }
 
 // said is what the processes say.
@@ -87,15 +71,15 @@ func (s *said) read(out []byte) {
 	}
 }
 
-// runs starts processes that do the same job, and returns what they have said when all have ended.
-func runs(t *testing.T, processes int, where string, job ...string) *said {
+// run starts the processes.
+func (s *scene) run(t *testing.T, where, service string) *said {
 	t.Helper()
 	all := &said{booked: map[string]time.Time{}}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	for range processes {
+	for range s.processes {
 		wg.Go(func() {
-			out, err := child(where, job...).Output()
+			out, err := child(where, "paces", service, s.runs.String()).Output()
 			if err != nil {
 				t.Errorf("a process: %v\n%s", err, out)
 			}

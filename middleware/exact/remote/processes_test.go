@@ -161,6 +161,3 @@ func TestPaced(t *testing.T) {
 	}
 	processes(t, func(t *testing.T, owner *exactkit.Server, _ bool) { exactkit.Paced(t, at(owner.Addr()), openAt) })
 }
-
-// Fifty callers at once, in five processes, wait for their turns at an owner.
-func TestFiftyCallersInFiveProcesses(t *testing.T) { exactkit.Queued(t, at(startServed(t).Addr())) }
