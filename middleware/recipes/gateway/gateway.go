@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"log"
+	"mime"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+)
+
+// A call is what the gateway reads of a request.
+type call struct {
+	body     []byte // for the upstream
+	asked    bool   // the client has asked for the usage of its stream
+	prompt   int64  // about how many tokens it has
+	estimate int64  // what it may cost
+}
+
+type callKey struct{}
+
+func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*call) }
+
+// Bounds of what a client may say. Without a number of its own an answer is estimated at usual.
+const (
+	maxBody   = 4 << 20
+	maxTokens = 1 << 20
+	usual     = 1000
+)
+
+// read reads a request. Four bytes are about a token.
+func read(body []byte) (*call, error) {
+	var fields map[string]json.RawMessage
+	var known struct {
+		Stream        bool           `json:"stream"`
+		StreamOptions map[string]any `json:"stream_options"`
+		MaxTokens     int64          `json:"max_tokens"`
+		MaxCompletion int64          `json:"max_completion_tokens"`
+		N             int64          `json:"n"`
+	}
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(body, &known); err != nil {
+		return nil, err
+	}
+	c := &call{body: body, prompt: int64(len(body)) / 4}
+	answer := cmp.Or(known.MaxCompletion, known.MaxTokens)
+	if answer < 1 {
+		answer = usual
+	}
+	c.estimate = 1 + c.prompt + min(answer, maxTokens)*max(1, min(known.N, 128))
+	if !known.Stream {
+		return c, nil
+	}
+	if c.asked, _ = known.StreamOptions["include_usage"].(bool); c.asked {
+		return c, nil
+	}
+	if known.StreamOptions == nil {
+		known.StreamOptions = map[string]any{}
+	}
+	known.StreamOptions["include_usage"] = true
+	var err error
+	if fields["stream_options"], err = json.Marshal(known.StreamOptions); err != nil {
+		return nil, err
+	}
+	c.body, err = json.Marshal(fields)
+	return c, err
+}
+
+// gateway reads a request, limits it, and passes it on.
+func gateway(l *limits, upstream *url.URL, key string) http.Handler {
+	limited := l.Handler(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(upstream)
+			r.Out.Header.Set("Authorization", "Bearer "+key)
+			r.Out.Header.Del("Accept-Encoding") // the transport has its own, and undoes it
+			c := callOf(r.In)
+			r.Out.Body, r.Out.ContentLength = io.NopCloser(bytes.NewReader(c.body)), int64(len(c.body))
+		},
+		ModifyResponse: func(resp *http.Response) error {
+			for name := range resp.Header { // they tell of our quota there
+				if strings.HasPrefix(name, "X-Ratelimit-") {
+					resp.Header.Del(name)
+				}
+			}
+			tell(resp.Header, standing(resp.Request))
+			return measure(resp)
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if r.Context().Err() == nil { // the upstream's fault, and not the client's
+				forget(w, r)
+				settled(settle(r, 0))
+			}
+			fail(w, http.StatusBadGateway, problem{Message: "The model does not answer.", Type: "server_error"})
+		},
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		if err != nil {
+			fail(w, http.StatusRequestEntityTooLarge, problem{Message: "The body cannot be read, or is too large.", Type: "invalid_request_error"})
+			return
+		}
+		c, err := read(body)
+		if err != nil {
+			fail(w, http.StatusBadRequest, problem{Message: "The body is no JSON of a request.", Type: "invalid_request_error"})
+			return
+		}
+		limited.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callKey{}, c)))
+	})
+}
+
+// usage is what the model says that it has used: of an answer, and of the last event of a stream.
+type usage struct {
+	Choices []json.RawMessage `json:"choices"`
+	Usage   *struct {
+		TotalTokens int64 `json:"total_tokens"`
+	} `json:"usage"`
+}
+
+// measure settles an answer. What says nothing of its usage has cost what it was estimated.
+func measure(resp *http.Response) error {
+	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media == "text/event-stream" {
+		resp.Body = &stream{body: resp.Body, lines: bufio.NewReader(resp.Body), request: resp.Request}
+		return nil
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	_ = resp.Body.Close()
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	var u usage
+	switch err := json.Unmarshal(body, &u); {
+	case resp.StatusCode != http.StatusOK:
+		settled(settle(resp.Request, 0))
+	case err == nil && u.Usage != nil:
+		settled(settle(resp.Request, u.Usage.TotalTokens))
+	}
+	return nil
+}
+
+func settled(err error) {
+	if err != nil { // the counter does not answer: the estimate stays
+		log.Print("gateway: ", err)
+	}
+}
+
+// A stream passes events on, and settles the request when it ends, or when the client has gone.
+type stream struct {
+	body    io.Closer
+	lines   *bufio.Reader
+	request *http.Request
+	line    []byte // what is not passed on yet
+	events  int64
+	total   int64
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	for len(s.line) == 0 {
+		line, err := s.lines.ReadBytes('\n')
+		if len(line) == 0 {
+			return 0, err
+		}
+		if s.passes(line) {
+			s.line = line
+		}
+	}
+	n := copy(p, s.line)
+	s.line = s.line[n:]
+	return n, nil
+}
+
+// passes reads an event, and reports whether it is for the client: usage that it has not asked for is not.
+func (s *stream) passes(line []byte) bool {
+	data, found := bytes.CutPrefix(line, []byte("data:"))
+	var u usage
+	if !found || json.Unmarshal(data, &u) != nil {
+		return true
+	}
+	s.events++
+	if u.Usage != nil {
+		s.total = u.Usage.TotalTokens
+	}
+	return len(u.Choices) > 0 || u.Usage == nil || callOf(s.request).asked
+}
+
+func (s *stream) Close() error {
+	settled(settle(s.request, cmp.Or(s.total, callOf(s.request).prompt+s.events)))
+	return s.body.Close()
+}
