@@ -26,7 +26,6 @@ func newLimits(cfg middleware.Config, customer func(key string) (string, bool)) 
 		return middleware.Identity{}, nil // 401
 	}, nil)
 	cfg.TokenTransport = middleware.MemoryOnly // these clients send none back
-	cfg.RefusalHandler = http.HandlerFunc(refuse)
 
 	cfg.Policy, cfg.Limits = "requests", []middleware.Limit{
 		{Name: "requests", Algorithm: middleware.TokenBucket, Quota: 60, Burst: 60, Window: time.Minute},

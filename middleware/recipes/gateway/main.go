@@ -28,8 +28,9 @@ func main() {
 		log.Fatal(err)
 	}
 	limits, err := newLimits(middleware.Config{
-		Secrets: [][]byte{[]byte(os.Getenv("TALLYSTICK_SECRET"))},                              // the same on every instance
-		Exact:   &middleware.Exact{Counter: memory.New(0, nil), Outage: middleware.FailClosed}, // several instances: exact/redis, say
+		Secrets:        [][]byte{[]byte(os.Getenv("TALLYSTICK_SECRET"))}, // the same on every instance
+		RefusalHandler: http.HandlerFunc(refuse),
+		Exact:          &middleware.Exact{Counter: memory.New(0, nil), Outage: middleware.FailClosed}, // several instances: exact/redis, say
 	}, func(key string) (customer string, ok bool) { // yours asks a database
 		return "ada", key == os.Getenv("CUSTOMER_KEY") && key != ""
 	})

@@ -64,10 +64,11 @@ func newSite(t *testing.T, upstream string) *site {
 	}
 	var err error
 	s.limits, err = newLimits(middleware.Config{
-		Secrets: [][]byte{loopback.Secret},
-		Now:     s.clock,
-		Exact:   &middleware.Exact{Counter: memory.New(0, s.clock), Outage: middleware.FailClosed, Deadline: 10 * time.Second},
-		Logger:  slog.New(slog.DiscardHandler),
+		Secrets:        [][]byte{loopback.Secret},
+		Now:            s.clock,
+		RefusalHandler: http.HandlerFunc(refuse),
+		Exact:          &middleware.Exact{Counter: memory.New(0, s.clock), Outage: middleware.FailClosed, Deadline: 10 * time.Second},
+		Logger:         slog.New(slog.DiscardHandler),
 	}, func(key string) (string, bool) { return strings.CutPrefix(key, "sk-") })
 	require.NoError(t, err)
 	at, err := url.Parse(upstream)
