@@ -16,7 +16,7 @@ import (
 )
 
 // Bounds are the rows of docs/bounds.md that apply to one configuration, with its numbers: what a client gets at most.
-// They hold for one identity and requests that cost 1, while the configuration stays as it is, the clocks agree and no
+// They hold for one identity and requests that cost 1, or anything in their units, while the configuration stays as it is, the clocks agree and no
 // instance starts anew: one that does counts as one more.
 type Bounds struct {
 	Policy string
@@ -35,6 +35,7 @@ type Bounds struct {
 type Bound struct {
 	Tier  string // "": Config.Limits
 	Limit Limit  // with its defaults filled in
+	Unit  string // that the limit counts, see [Config].Units; "": Cost
 
 	// Client says what the client does. Of work it says for how many seconds a core computes, at all instances
 	// together and for all that the client can show in the window: 74.7 million hashes a second, which a program in C
@@ -42,7 +43,7 @@ type Bound struct {
 	Client string
 
 	// Admitted is the number of requests in an aligned window of the limit, or in any span of that length if it is a
-	// bucket or a log. [math.MaxInt64] means: not limited.
+	// bucket or a log; of a unit, what all of them cost. [math.MaxInt64] means: not limited.
 	Admitted int64
 }
 
@@ -73,7 +74,7 @@ func (e *engine) bounds() (b Bounds, figures []any) {
 				if name == "" {
 					continue
 				}
-				row := Bound{t.name, t.limit(i), c.client, c.gain(i)}
+				row := Bound{t.name, t.limit(i), t.unit(i), c.client, c.gain(i)}
 				b.Rows = append(b.Rows, row)
 				defeated := b.Warning == "" && c.key != "" && c.key != "net48" && row.Admitted/absurd >= row.Limit.Quota
 				if defeated {
@@ -119,7 +120,12 @@ func (e *engine) claims(t *tier) (all []claim) {
 		}
 		if e.hearing { // what each of the others may have admitted unheard comes to it
 			bought := t.pass != nil && p == t.pass.policy
-			return func(i int) int64 { return one(p)(i) + (instances-1)*gossip.Slack(p.Limit(i).Quota, instances, bought) }
+			return func(i int) int64 {
+				if t.unit(i) != "" { // a request may cost all of it
+					return times(instances, one(p)(i))
+				}
+				return one(p)(i) + (instances-1)*gossip.Slack(p.Limit(i).Quota, instances, bought)
+			}
 		}
 		return func(i int) int64 { return times(instances, one(p)(i)) }
 	}
@@ -166,7 +172,12 @@ func (e *engine) claims(t *tier) (all []claim) {
 			if e.forgets {
 				shown = math.MaxInt64
 			}
-			return func(i int) int64 { return min(shared(i), times(work/c.work, shown)) }
+			return func(i int) int64 {
+				if t.unit(i) != "" {
+					return shared(i) // a proof buys one request, whatever that costs
+				}
+				return min(shared(i), times(work/c.work, shown))
+			}
 		}
 		return free.and(func(i int) int64 {
 			span := int64((t.limit(i).Window + c.passLife) / time.Second)
@@ -235,6 +246,9 @@ func (b *Bound) warning(e *engine) string {
 // meant is what the limit says.
 func (b *Bound) meant() string {
 	window := strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(b.Limit.Window.String())
+	if b.Unit != "" {
+		return figure(b.Limit.Quota) + " " + b.Unit + " in " + window
+	}
 	return figure(b.Limit.Quota) + " in " + window
 }
 
@@ -253,9 +267,9 @@ func figure(n int64) string {
 // String writes a table for each tier, of aligned lines: a client each, and a column for each limit.
 func (b Bounds) String() string {
 	var out strings.Builder
-	width := 0
+	width, column := 0, 18
 	for _, r := range b.Rows {
-		width = max(width, len(r.Client))
+		width, column = max(width, len(r.Client)), max(column, len(r.meant())+2)
 	}
 	last := Bound{Tier: "\n"} // which is no tier
 	for i, r := range b.Rows {
@@ -269,14 +283,14 @@ func (b Bounds) String() string {
 				if head.Tier != r.Tier || head.Client != r.Client {
 					break
 				}
-				fmt.Fprintf(&out, "%18s", head.meant())
+				fmt.Fprintf(&out, "%*s", column, head.meant())
 			}
 			out.WriteString("\n")
 		}
 		if r.Tier != last.Tier || r.Client != last.Client {
 			fmt.Fprintf(&out, "%-*s", width, r.Client)
 		}
-		fmt.Fprintf(&out, "%18s", figure(r.Admitted))
+		fmt.Fprintf(&out, "%*s", column, figure(r.Admitted))
 		if i+1 == len(b.Rows) || b.Rows[i+1].Client != r.Client || b.Rows[i+1].Tier != r.Tier {
 			out.WriteString("\n")
 		}

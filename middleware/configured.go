@@ -140,6 +140,15 @@ func (e *engine) warnOfDear(now time.Time, cost int64) {
 	}
 }
 
+// tellPrice tells of the first limit of a tier that may never be charged what a request costs.
+func (e *engine) tellPrice(now time.Time, t *tier, price limiter.Price) {
+	if i := t.policy.TooDear(price); i < 0 || t.units == nil || t.units[i] == "" {
+		e.tellDear(now, t, price.Cost)
+	} else {
+		e.checks.warn(now, costAboveQuota, "cost", price.Of(i), "largest", atOnce(t.policy.Limit(i)), "tier", t.name, "unit", t.units[i])
+	}
+}
+
 // tellDear tells that a tier may never use what a request costs. The base has no name.
 func (e *engine) tellDear(now time.Time, t *tier, cost int64) {
 	e.checks.warn(now, costAboveQuota, "cost", cost, "largest", t.most(), "tier", t.name)

@@ -46,6 +46,10 @@ func (q *question) decide() *Denial {
 			return nil
 		}
 	}
+	if q.units != nil && !q.costUnits() {
+		q.concludeUncharged(&verdict{reason: NegativeCost, status: http.StatusInternalServerError})
+		return nil
+	}
 	q.readTokens()
 	d.tokens, d.tokenErr = uint8(q.shown.accepted), q.shown.fault
 
@@ -80,8 +84,8 @@ func (q *question) decide() *Denial {
 	if d.Saturated {
 		q.checks.warn(q.at, salesFull)
 	}
-	if d.Reason == CostAboveQuota && q.r != nil && q.price == nil { // of a route it was told when it was mounted
-		q.tellDear(q.at, q.who.tier, d.Cost)
+	if d.Reason == CostAboveQuota && q.r != nil && (q.price == nil || q.each != nil) { // of a route it was told when it was mounted
+		q.tellPrice(q.at, q.who.tier, q.priceOf(d.Cost))
 	}
 	return nil
 }
@@ -174,7 +178,7 @@ func (q *question) decideWithWork() {
 		return
 	}
 
-	v, dear := proofWanted(), asked && q.who.tier.tooDear(d.Cost)
+	v, dear := proofWanted(), asked && q.who.tier.tooDear(q.priceOf(d.Cost))
 	if c.own != nil || !asked && q.challenge.sellsTallies() {
 		q.who.tier = q.who.tier.pass // these are the quotas that the answer is about
 	}

@@ -48,7 +48,7 @@ func (f Fields) names() (names []string) {
 
 // policyField returns the RateLimit-Policy field of a policy, a constant: "" where f has no such field. For a bucket, q is what
 // may pass at once and w the time in which it fills again, so that r never exceeds q. Shadows are left out.
-func policyField(f Fields, p *limiter.Policy) string {
+func policyField(f Fields, p *limiter.Policy, units []string) string {
 	if !f.has(RateLimitFields) {
 		return ""
 	}
@@ -66,6 +66,9 @@ func policyField(f Fields, p *limiter.Policy) string {
 			b = append(b, ", "...)
 		}
 		b = fmt.Appendf(b, "%q;q=%d;w=%d", l.Name, atOnce(l), w)
+		if units != nil && units[i] != "" {
+			b = fmt.Appendf(b, ";qu=%q", units[i])
+		}
 	}
 	return string(b)
 }

@@ -164,6 +164,7 @@ func check(cfg *Config) (c compiled, err error) {
 		c.late, problems = checkByOutcome(cfg, c.base.tokens)
 		err = errors.Join(err, errors.Join(problems...))
 	}
+	err = errors.Join(err, errors.Join(checkUnits(cfg, c.base.tokens)...))
 	if c.base.tokens == nil {
 		return c, errors.Join(err, told(token.CheckSecrets(cfg.Secrets)))
 	}

@@ -18,6 +18,9 @@ type Candidate struct {
 	// Shown is what the tokens of the tally show, merged; zero if none.
 	Shown Tally
 
+	// Costs, if not nil, are charged in place of the cost of the call, unless that is 0.
+	Costs *Costs
+
 	// Held is what was admitted for the tally and is not charged yet. It takes room in those
 	// limits of a policy that are charged later; see [Policy.Charging].
 	Held int64
@@ -49,6 +52,24 @@ type Candidate struct {
 	Provider uint64
 }
 
+// Costs are what one request costs on each limit, in the order of the policy. A limit at 0 is not charged and refuses nothing:
+// the caller sees to it that no client chooses so.
+type Costs [MaxLimits]int64
+
+// A Price is what a request costs: the same on each limit, or on each its own. A Cost of 0 charges nothing on any.
+type Price struct {
+	Cost int64
+	Each *Costs // nil: Cost
+}
+
+// Of returns what the i-th limit is charged.
+func (p Price) Of(i int) int64 {
+	if p.Each == nil || p.Cost == 0 {
+		return p.Cost
+	}
+	return p.Each[i]
+}
+
 // A Proof is a proof of work that buys a single request.
 type Proof struct {
 	Key     Key
@@ -66,6 +87,9 @@ type Network struct {
 
 // MaxNetworks is how many networks a tally may belong to: a /56 and a /48.
 const MaxNetworks = 2
+
+// price returns what a request of this cost costs on each limit.
+func (f *Candidate) price(cost int64) Price { return Price{cost, f.Costs} }
 
 // countNetworks panics if there are too many.
 func (f *Candidate) countNetworks() {

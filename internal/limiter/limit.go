@@ -63,6 +63,9 @@ func checkLimit(field string, l, given Limit) (errs []error) {
 	return errs
 }
 
+// ValidName reports whether s may name a limit, or a unit in which some count.
+func ValidName(s string) bool { return validName(s, 48) }
+
 // validName reports whether s is 1 to most of a-z, 0-9 and "-". The alphabet is
 // safe in a cookie name, a structured-field string, a URL and a log line.
 func validName(s string, most int) bool {

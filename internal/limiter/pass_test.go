@@ -226,7 +226,7 @@ func TestPassDoesNotComeBack(t *testing.T) {
 		require.Equal(t, merged, p.Merge(later, tally, half))
 		_, v = p.Step(later, merged, 1)
 		require.False(t, v.Admitted)
-		_, v = p.Step(later, p.Restore(later, before, merged, 1), 1)
+		_, v = p.Step(later, p.Restore(later, before, merged, limiter.Price{Cost: 1}), 1)
 		require.True(t, v.Admitted, "what is given back is there again")
 
 		scaled, share := p.Scale(2), p.Share(2)

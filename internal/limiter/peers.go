@@ -88,8 +88,8 @@ func (r *rule) floor(now, at int64, a *gossip.Heard) State {
 
 // waits returns a limit for which a request has to wait until peers have heard of what was admitted before, or none. Nothing
 // waits for a shadow.
-func (m *Memory) waits(p *Policy, f *Candidate, told *heard, cost, held int64) (l gossip.Limit) {
-	if m.peers == nil || cost == 0 || f.Hasty {
+func (m *Memory) waits(p *Policy, f *Candidate, told *heard, price Price, held int64) (l gossip.Limit) {
+	if m.peers == nil || price.Cost == 0 || f.Hasty {
 		return l
 	}
 	for i := range p.rules {
@@ -98,7 +98,7 @@ func (m *Memory) waits(p *Policy, f *Candidate, told *heard, cost, held int64) (
 		if r.later {
 			u += held
 		}
-		if u > 0 && u+cost > a.Slack && !r.limit.Shadow {
+		if cost := price.Of(i); u > 0 && cost > 0 && u+cost > a.Slack && !r.limit.Shadow {
 			return a.Limit
 		}
 	}
@@ -106,13 +106,13 @@ func (m *Memory) waits(p *Policy, f *Candidate, told *heard, cost, held int64) (
 }
 
 // admitted tells peers what was charged.
-func (m *Memory) admitted(now int64, p *Policy, told *heard, t *Tally, cost int64, v *Verdict) {
+func (m *Memory) admitted(now int64, p *Policy, told *heard, t *Tally, price Price, v *Verdict) {
 	if m.peers == nil {
 		return
 	}
 	for i := range p.rules {
-		r, a := &p.rules[i], &told[i]
-		if r.later || v.Limits[i].Blocked {
+		r, a, cost := &p.rules[i], &told[i], price.Of(i)
+		if r.later || v.Limits[i].Blocked || cost == 0 {
 			continue
 		}
 		l := a.Limit

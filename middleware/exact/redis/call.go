@@ -86,14 +86,15 @@ const onlyOther = ""
 
 // runTake runs take.lua, by a deadline in the server's time.
 func (e *batcher) runTake(ctx context.Context, p *exact.Policy, keys, args []string, call *exact.Call, charge, booked bool, deadline int64, clock *serverClock) (string, error) {
-	packed := pack(make([]byte, 0, 256), call.Cost)
+	each, serials := costsOf(p, call.Cost, call.Costs)
+	packed := pack(make([]byte, 0, 256), call.Cost, serials)
 	packed = append(packed, flag(charge), flag(call.Past || call.Cost == 0))
 	pause := (call.Pause + time.Microsecond - 1).Microseconds()
 	packed = pack(packed, pause, deadline, hold(p))
 	if booked {
 		packed = pack(packed, call.Ahead.Microseconds())
 	}
-	args[0] = string(numbers(packed, p))
+	args[0] = string(numbers(packed, p, &each))
 	return e.run(ctx, &job{script: e.scripts.of(p, booked).take, keys: keys, args: args, clock: clock, again: !charge || !slices.Contains(args, "")})
 }
 
@@ -108,7 +109,8 @@ func (e *batcher) Refund(ctx context.Context, r exact.Receipt) error {
 	}
 	tag, at := e.tag(r.Policy, r.Key), r.At.UnixMicro()
 	keys := append(trailKeys(nil, tag, r.Policy), tag+":r:"+strconv.FormatInt(is.number, 10)+":"+strconv.FormatInt(at, 10))
-	packed := numbers(pack(nil, is.number, at, r.Cost, hold(r.Policy)), r.Policy)
+	each, serials := costsOf(r.Policy, r.Cost, r.Costs)
+	packed := numbers(pack(nil, is.number, at, r.Cost, serials, hold(r.Policy)), r.Policy, &each)
 	args, booked := []string{string(packed), string(pack(nil, is.places...))}, is.places != nil
 	said, err := e.run(ctx, &job{script: e.scripts.of(r.Policy, booked).refund, keys: keys, args: args})
 	if err == nil && said == onlyOther && !booked {

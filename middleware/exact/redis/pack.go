@@ -12,12 +12,12 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// numbers appends the numbers of a policy's limits: for each its id, and the numbers of
+// numbers appends the numbers of a policy's limits: for each its id, what it is charged, and the numbers of
 // its kind; times in µs.
-func numbers(packed []byte, p *exact.Policy) []byte {
+func numbers(packed []byte, p *exact.Policy, each *costs) []byte {
 	for i := range p.Len() {
 		l := p.Limit(i)
-		packed = binary.LittleEndian.AppendUint32(packed, p.ID(i))
+		packed = pack(binary.LittleEndian.AppendUint32(packed, p.ID(i)), each[i])
 		window := l.Window.Microseconds()
 		switch l.Algorithm {
 		case storeless.TokenBucket, storeless.LeakyBucket:
@@ -30,6 +30,20 @@ func numbers(packed []byte, p *exact.Policy) []byte {
 		}
 	}
 	return packed
+}
+
+// Costs are what each limit is charged.
+type costs [storeless.MaxLimits]int64
+
+// costsOf returns what a call or receipt has each limit charged, and how many serials that takes: one, or one for each limit.
+func costsOf(p *exact.Policy, cost int64, own costs) (each costs, serials int64) {
+	if own != (costs{}) {
+		return own, int64(p.Len())
+	}
+	for i := range each {
+		each[i] = cost
+	}
+	return each, 1
 }
 
 // hold is for how long an account stands still where a clock has stepped back, in µs, see

@@ -66,9 +66,10 @@ func requestOf(groups []group) *request {
 	for i, g := range groups {
 		w := g[0]
 		c := call{
-			Op: w.op, Key: encode(w.call.Key), Cost: w.call.Cost, Past: w.call.Past,
+			Op: w.op, Key: encode(w.call.Key), Past: w.call.Past,
 			Ahead: w.call.Ahead.Microseconds(), Pause: w.call.Pause.Microseconds(), Receipt: w.receipt,
 		}
+		c.price(&w.call)
 		for c.Policy < len(policies) && policies[c.Policy] != w.call.Policy {
 			c.Policy++
 		}
@@ -203,6 +204,6 @@ func outcomeOf(w *waiter, v *verdict) (o outcome) {
 	if err != nil {
 		return outcome{err: fmt.Errorf("%w: a receipt without a time", exact.ErrMaybeCounted)}
 	}
-	o.verdict.Receipt = exact.Receipt{Key: w.call.Key, Cost: v.Cost, Policy: w.call.Policy, At: time.Unix(0, at), Serial: v.Receipt.Serial}
+	o.verdict.Receipt = exact.Receipt{Key: w.call.Key, Cost: v.Cost, Costs: w.call.Costs, Policy: w.call.Policy, At: time.Unix(0, at), Serial: v.Receipt.Serial}
 	return o
 }

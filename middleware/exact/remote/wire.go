@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -52,12 +53,31 @@ type call struct {
 	Wait    int64    `json:"wait"`   // ms that the caller waits for the answer
 	Policy  int      `json:"policy"` // which one of the request's
 	Key     string   `json:"key"`
-	Cost    int64    `json:"cost"`
-	IDs     []string `json:"ids,omitempty"` // of take: one for each call
+	Cost    int64    `json:"cost"`            // 0 with Costs, so that an owner that knows none refuses the call
+	Costs   []int64  `json:"costs,omitempty"` // of each limit
+	IDs     []string `json:"ids,omitempty"`   // of take: one for each call
 	Past    bool     `json:"past,omitempty"`
 	Ahead   int64    `json:"ahead,omitempty"`   // µs
 	Pause   int64    `json:"pause,omitempty"`   // µs
 	Receipt *receipt `json:"receipt,omitempty"` // of refund
+}
+
+// price sets what the call costs.
+func (c *call) price(is *exact.Call) {
+	if c.Cost = is.Cost; is.Costs != [storeless.MaxLimits]int64{} {
+		c.Cost, c.Costs = 0, is.Costs[:is.Policy.Len()]
+	}
+}
+
+// priced sets what a call costs that was read.
+func (c *call) priced(is *exact.Call) error {
+	if is.Cost = c.Cost; len(c.Costs) > 0 {
+		if c.Cost != 0 || copy(is.Costs[:], c.Costs) < len(c.Costs) {
+			return errMalformed
+		}
+		is.Cost = slices.Max(c.Costs)
+	}
+	return nil
 }
 
 // verdicts returns how many a call has.

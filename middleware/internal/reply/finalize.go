@@ -74,7 +74,7 @@ func (f *Fields) Lost(h http.Header) string {
 	if public, _ := publiclyCacheable(time.UnixMicro(f.Now), h); public && !f.precious() {
 		return "" // they were taken out
 	}
-	v := f.current()
+	v := f.Current()
 	for _, i := range [...]int{Token, RateLimit} {
 		if line := v.Lines[i]; line != "" && !slices.Contains(h[names[i]], line) {
 			return names[i]

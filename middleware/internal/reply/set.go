@@ -53,7 +53,7 @@ func (f *Fields) setCookies(h http.Header) {
 	if f.outer != nil {
 		f.outer.setCookies(h)
 	}
-	if cookie := f.current().Cookie; cookie != "" && !slices.Contains(h[SetCookie], cookie) {
+	if cookie := f.Current().Cookie; cookie != "" && !slices.Contains(h[SetCookie], cookie) {
 		h[SetCookie] = append(h[SetCookie], cookie)
 	}
 }
@@ -80,7 +80,7 @@ func (f *Fields) drop(h http.Header) {
 		}
 	}
 	for g := last; g != nil; g = g.outer {
-		replaceLine(h, SetCookie, g.current().Cookie, "")
+		replaceLine(h, SetCookie, g.Current().Cookie, "")
 	}
 }
 
@@ -93,13 +93,13 @@ func (f *Fields) takeOut(h http.Header) {
 		}
 	}
 	for g := last; g != nil; g = g.outer {
-		replaceLine(h, SetCookie, g.current().Cookie, "")
+		replaceLine(h, SetCookie, g.Current().Cookie, "")
 	}
 }
 
 // Copy returns the values that hold, to be changed and given to Reissue.
 func (f *Fields) Copy() *Values {
-	v := *f.current()
+	v := *f.Current()
 	if v.More != nil {
 		more := *v.More
 		v.More = &more

@@ -48,7 +48,7 @@ func (f *Fields) lines(i int, kept bool) (lines []string) {
 		return f.list(i, kept)
 	}
 	for g := f; g != nil && lines == nil; g = g.outer {
-		lines = g.current().line(i)
+		lines = g.Current().line(i)
 	}
 	return lines
 }
@@ -58,7 +58,7 @@ func (f *Fields) lines(i int, kept bool) (lines []string) {
 func (f *Fields) extent() (n int, kept bool) {
 	n, kept = numFields, f.original()
 	for g := f; g != nil; g = g.outer {
-		if g.current().More != nil {
+		if g.Current().More != nil {
 			n = len(names)
 		}
 	}
@@ -68,7 +68,7 @@ func (f *Fields) extent() (n int, kept bool) {
 // list returns the lines of a list, by what is kept of it if that holds.
 func (f *Fields) list(i int, kept bool) []string {
 	if f.outer == nil {
-		return f.current().line(i)
+		return f.Current().line(i)
 	}
 	if kept && f.lists != nil {
 		n := 0
@@ -78,5 +78,5 @@ func (f *Fields) list(i int, kept bool) []string {
 		return f.lists[i][:n:n]
 	}
 	list := f.outer.list(i, kept)
-	return append(list[:len(list):len(list)], f.current().line(i)...)
+	return append(list[:len(list):len(list)], f.Current().line(i)...)
 }

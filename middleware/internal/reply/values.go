@@ -123,8 +123,8 @@ type Fields struct {
 	lists *Lists // of all middlewares from the outermost to this; nil: alone, or they do not fit
 }
 
-// current returns the values that hold.
-func (f *Fields) current() *Values {
+// Current returns the values that hold.
+func (f *Fields) Current() *Values {
 	if v := f.reissued.Load(); v != nil {
 		return v
 	}

@@ -109,6 +109,26 @@ func Logged(a storeless.Algorithm) bool {
 	return a == storeless.SlidingLog || a == storeless.RollingDay
 }
 
+// Prices reports whether costs may stand in place of a cost: none, or of limits of the policy alone, with that as the largest.
+func (p *Plan) Prices(cost int64, costs *[storeless.MaxLimits]int64) bool {
+	most := int64(0)
+	for i, c := range costs {
+		if c < 0 || c > 0 && i >= len(p.Limits) {
+			return false
+		}
+		most = max(most, c)
+	}
+	return most == 0 || most == cost
+}
+
+// Price returns what a call or a receipt has each limit charged.
+func Price(cost int64, costs *[storeless.MaxLimits]int64) limiter.Price {
+	if *costs == [storeless.MaxLimits]int64{} {
+		return limiter.Price{Cost: cost}
+	}
+	return limiter.Price{Cost: cost, Each: (*limiter.Costs)(costs)}
+}
+
 // NameLength is how many bytes the name of an account has.
 const NameLength = 16
 
