@@ -15,11 +15,13 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+
+	"github.com/tallystick/tallystick/middleware"
 )
 
 // gateway reads a request, limits it, and passes it on.
-func gateway(l *limits, upstream *url.URL, key string) http.Handler {
-	limited := l.Handler(&httputil.ReverseProxy{
+func gateway(limit *middleware.Middleware, upstream *url.URL, key string) http.Handler {
+	limited := limit.Handler(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(upstream)
 			r.Out.Header.Set("Authorization", "Bearer "+key)
@@ -33,13 +35,13 @@ func gateway(l *limits, upstream *url.URL, key string) http.Handler {
 					resp.Header.Del(name)
 				}
 			}
-			tell(resp.Header, standing(resp.Request))
+			d, _ := middleware.FromContext(resp.Request.Context())
+			tell(resp.Header, d.Limits())
 			return measure(resp)
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if r.Context().Err() == nil { // the upstream's fault, and not the client's
-				forget(w, r)
-				settled(settle(r, 0))
+				settled(middleware.Refund(w, r))
 			}
 			fail(w, http.StatusBadGateway, problem{Message: "The model does not answer.", Type: "server_error"})
 		},
@@ -82,9 +84,9 @@ func measure(resp *http.Response) error {
 	var u usage
 	switch err := json.Unmarshal(body, &u); {
 	case resp.StatusCode != http.StatusOK:
-		settled(settle(resp.Request, 0))
+		settled(middleware.Settle(resp.Request, 0, "tokens"))
 	case err == nil && u.Usage != nil:
-		settled(settle(resp.Request, u.Usage.TotalTokens))
+		settled(middleware.Settle(resp.Request, u.Usage.TotalTokens, "tokens"))
 	}
 	return nil
 }
@@ -135,6 +137,6 @@ func (s *stream) passes(line []byte) bool {
 }
 
 func (s *stream) Close() error {
-	settled(settle(s.request, cmp.Or(s.total, callOf(s.request).prompt+s.events)))
+	settled(middleware.Settle(s.request, cmp.Or(s.total, callOf(s.request).prompt+s.events), "tokens"))
 	return s.body.Close()
 }

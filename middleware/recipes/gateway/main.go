@@ -27,7 +27,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	limits, err := newLimits(middleware.Config{
+	limit, err := newLimits(middleware.Config{
 		Secrets:        [][]byte{[]byte(os.Getenv("TALLYSTICK_SECRET"))}, // the same on every instance
 		RefusalHandler: http.HandlerFunc(refuse),
 		Exact:          &middleware.Exact{Counter: memory.New(0, nil), Outage: middleware.FailClosed}, // several instances: exact/redis, say
@@ -38,6 +38,6 @@ func main() {
 		log.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("POST /v1/chat/completions", gateway(limits, upstream, os.Getenv("OPENAI_API_KEY")))
+	mux.Handle("POST /v1/chat/completions", gateway(limit, upstream, os.Getenv("OPENAI_API_KEY")))
 	log.Fatal(http.ListenAndServe(":8080", mux))
 }

@@ -26,7 +26,6 @@ import (
 // A site is a gateway before a model, by a clock that only the test moves.
 type site struct {
 	url     string
-	limits  *limits
 	release func() // a model that holds its answers goes on
 	done    chan struct{}
 
@@ -62,8 +61,7 @@ func newSite(t *testing.T, upstream string) *site {
 	if upstream == "" {
 		upstream = loopback.Serve(t, http.HandlerFunc(s.model))
 	}
-	var err error
-	s.limits, err = newLimits(middleware.Config{
+	limit, err := newLimits(middleware.Config{
 		Secrets:        [][]byte{loopback.Secret},
 		Now:            s.clock,
 		RefusalHandler: http.HandlerFunc(refuse),
@@ -73,7 +71,7 @@ func newSite(t *testing.T, upstream string) *site {
 	require.NoError(t, err)
 	at, err := url.Parse(upstream)
 	require.NoError(t, err)
-	h := gateway(s.limits, at, "of the gateway")
+	h := gateway(limit, at, "of the gateway")
 	s.url = loopback.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/wait" { // a client that waits tells the clock
 			ms, _ := strconv.ParseFloat(r.FormValue("ms"), 64)
@@ -250,7 +248,7 @@ func TestTheModelIsAway(t *testing.T) {
 	}
 }
 
-// Tokens that refuse give the request back.
+// What the tokens refuse is no request: one decision charges both, or none.
 func TestARefusedRequestIsNotCounted(t *testing.T) {
 	s := newSite(t, "")
 	a := s.ask(t, "sk-ada", "use 90000", "")

@@ -3,10 +3,10 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
@@ -30,7 +30,7 @@ func fail(w http.ResponseWriter, status int, p problem) {
 func tell(h http.Header, limits []middleware.LimitStatus) {
 	least := map[string]middleware.LimitStatus{}
 	for _, l := range limits {
-		unit, _, _ := strings.Cut(l.Name, "-")
+		unit := cmp.Or(l.Unit, "requests")
 		if before, ok := least[unit]; !ok || l.Remaining < before.Remaining {
 			least[unit] = l
 		}
@@ -42,11 +42,10 @@ func tell(h http.Header, limits []middleware.LimitStatus) {
 	}
 }
 
-// refuse answers what a limit has refused. It gives the request back, if it was the tokens that refused.
+// refuse answers what a limit has refused.
 func refuse(w http.ResponseWriter, r *http.Request) {
-	forget(w, r)
 	d, _ := middleware.FromContext(r.Context())
-	tell(w.Header(), standing(r))
+	tell(w.Header(), d.Limits())
 	if d.RetryAfter == 0 || d.RetryAfter > time.Minute {
 		w.Header().Set("X-Should-Retry", "false")
 	}
@@ -60,13 +59,13 @@ func refuse(w http.ResponseWriter, r *http.Request) {
 		p.Message, p.Type, code = "The request may use more tokens than a limit ever permits: ask for fewer.", "tokens", "request_too_large"
 	case d.Reason == middleware.OverLimit:
 		for _, l := range d.Limits() {
-			unit, period, _ := strings.Cut(l.Name, "-")
 			if !l.Blocked {
 				continue
 			}
-			p.Message, p.Type, code = "Over the limit of "+unit+" per minute.", unit, "rate_limit_exceeded"
-			if period == "month" {
-				p.Message, code = "The quota of "+unit+" of thirty days is used up.", "insufficient_quota"
+			p.Type = cmp.Or(l.Unit, "requests")
+			p.Message, code = "Over the limit of "+p.Type+" per minute.", "rate_limit_exceeded"
+			if l.Window > time.Minute {
+				p.Message, code = "The quota of "+p.Type+" of thirty days is used up.", "insufficient_quota"
 				break
 			}
 		}
