@@ -108,6 +108,42 @@ func (q *question) costBy(price func(*http.Request) int64) (cost int64, ok bool)
 	return cost, true
 }
 
+// costUnits prices a request in each unit, unless it peeks. It is not ok where the program is at fault.
+func (q *question) costUnits() (ok bool) {
+	d := &q.dc.decision
+	if d.Cost == 0 {
+		return true
+	}
+	u, most := new(unitCosts), int64(0)
+	for i := range q.who.tier.units {
+		u.costs[i] = d.Cost
+	}
+	for _, unit := range q.units {
+		cost := int64(1)
+		if given, there := q.costs[unit.name]; there {
+			cost = given
+		} else if q.r != nil && unit.cost != nil {
+			if cost, ok = q.costBy(unit.cost); !ok {
+				return false
+			}
+		}
+		for i := range q.who.tier.units {
+			if has(unit.limits, i) {
+				u.costs[i] = cost
+			}
+		}
+	}
+	for i := range q.who.tier.units {
+		most = max(most, u.costs[i])
+	}
+	if most == 0 { // it peeks
+		d.Cost = 0
+		return true
+	}
+	d.withExtras().units, q.each = u, &u.costs
+	return true
+}
+
 // noteCharge is charge for a request that was admitted by c, and notes what of it depends
 // on the outcome.
 func (q *question) noteCharge(c *charged) {

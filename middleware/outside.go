@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/internal/reply"
@@ -56,6 +57,16 @@ func (e *engine) decideAsk(q question) (Answer, error) {
 		return Answer{Decision: dc.decided()}, nil
 	}
 	return Answer{Decision: dc.decided(), asked: dc}, nil
+}
+
+// knowsCosts reports whether costs are of units of the policy, and none is negative.
+func (e *engine) knowsCosts(costs map[string]int64) bool {
+	for name, cost := range costs {
+		if cost < 0 || !slices.ContainsFunc(e.units, func(u unit) bool { return u.name == name }) {
+			return false
+		}
+	}
+	return true
 }
 
 // An Answer is a [Decision] outside of HTTP, and what goes back to the client. The zero Answer

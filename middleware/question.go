@@ -54,6 +54,9 @@ func (q *question) proofLines() []string {
 	return nil
 }
 
+// priceOf returns what a request of this cost costs on each limit.
+func (q *question) priceOf(cost int64) limiter.Price { return limiter.Price{Cost: cost, Each: q.each} }
+
 // early reports whether a request came as TLS early data, by what a proxy says of it.
 func (q *question) early() bool { return q.r != nil && q.r.Header.Get("Early-Data") == "1" }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -191,6 +192,14 @@ type try struct {
 	call exact.Call // that charges more; its ID is "" until it is made
 	lost bool       // an answer: it may have been given back
 	back bool       // it was
+}
+
+// unitCosts are what a request costs on each limit, and what settlements have added to that.
+type unitCosts struct {
+	costs limiter.Costs
+
+	mu   sync.Mutex // for settlements of several units at once
+	more limiter.Costs
 }
 
 // Exceptions are those of the extras that a [Decision] has too.

@@ -101,6 +101,32 @@ func (dc *decisionContext) settle(ctx context.Context, w http.ResponseWriter, co
 	return err
 }
 
+// limitsIn returns the limits that count these units, "" being Config.Cost; of none, those that count Config.Cost.
+func (e *engine) limitsIn(units []string) (limits uint8, err error) {
+	all := uint8(1<<e.base.policy.Len() - 1)
+	byCost := all
+	for i := range e.units {
+		byCost &^= e.units[i].limits
+	}
+	if len(units) == 0 {
+		return byCost, nil
+	}
+	for _, name := range units {
+		i := slices.IndexFunc(e.units, func(u unit) bool { return u.name == name })
+		switch {
+		case i >= 0:
+			limits |= e.units[i].limits
+		case name == everyUnit[0]:
+			return all, nil
+		case name == "":
+			limits |= byCost
+		default:
+			return 0, fmt.Errorf("middleware: the policy has no unit %q", name)
+		}
+	}
+	return limits, nil
+}
+
 // A settlement has some limits, a bit for each, be charged a cost in place of what they were.
 type settlement struct {
 	limits uint8
@@ -262,6 +288,13 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 type changed struct {
 	more, less limiter.Costs
 	at, then   time.Time
+}
+
+// add adds what a settlement has changed.
+func (u *unitCosts) add(c *changed) {
+	for i := range u.more {
+		u.more[i] += c.of(i)
+	}
 }
 
 // of returns by how much the charge of a limit rises.

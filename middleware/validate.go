@@ -296,3 +296,36 @@ func checkByOutcome(cfg *Config, p *limiter.Policy) (late []int, errs []error) {
 	}
 	return late, errs
 }
+
+// checkUnits reports every problem of cfg.Units.
+func checkUnits(cfg *Config, p *limiter.Policy) (errs []error) {
+	var names []string
+	for i := 0; p != nil && i < p.Len(); i++ {
+		names = append(names, p.Limit(i).Name)
+	}
+	taken := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Units)) {
+		problem := func(format string, args ...any) {
+			errs = append(errs, &storeless.ConfigError{Field: fmt.Sprintf("Units[%q]", name), Problem: fmt.Sprintf(format, args...)})
+		}
+		if !limiter.ValidName(name) {
+			problem("must be named by 1 to 48 of a-z, 0-9 and -")
+		}
+		u := cfg.Units[name]
+		if len(u.Limits) == 0 {
+			problem("must name the Limits that count it")
+		}
+		for _, l := range u.Limits {
+			switch {
+			case p != nil && !slices.Contains(names, l):
+				problem("has the limit %q, which is none of %s", l, strings.Join(names, ", "))
+			case taken[l] != "":
+				problem("has the limit %q, which Units[%q] has too; a limit counts one unit", l, taken[l])
+			case cfg.ByOutcome != nil && slices.Contains(cfg.ByOutcome.Limits, l):
+				problem("has the limit %q, which ByOutcome has too; what counts by outcome counts Cost", l)
+			}
+			taken[l] = name
+		}
+	}
+	return errs
+}

@@ -52,24 +52,6 @@ type Candidate struct {
 	Provider uint64
 }
 
-// Costs are what one request costs on each limit, in the order of the policy. A limit at 0 is not charged and refuses nothing:
-// the caller sees to it that no client chooses so.
-type Costs [MaxLimits]int64
-
-// A Price is what a request costs: the same on each limit, or on each its own. A Cost of 0 charges nothing on any.
-type Price struct {
-	Cost int64
-	Each *Costs // nil: Cost
-}
-
-// Of returns what the i-th limit is charged.
-func (p Price) Of(i int) int64 {
-	if p.Each == nil || p.Cost == 0 {
-		return p.Cost
-	}
-	return p.Each[i]
-}
-
 // A Proof is a proof of work that buys a single request.
 type Proof struct {
 	Key     Key

@@ -42,6 +42,7 @@ type policyKeys struct {
 	Limits         []limitKeys                `json:"limits" validate:"required,min=1,max=8,dive" doc:"the limits, decided together"`
 	Secrets        *secretKeys                `json:"secrets" file:"apart" doc:"where the secrets of this policy are"`
 	Tiers          map[string]*tierKeys       `json:"tiers" file:"apart" validate:"omitempty,min=1,dive,keys,tier,endkeys,required" doc:"limits by the tier of the identity"`
+	Units          map[string]*unitKeys       `json:"units" file:"apart" validate:"omitempty,min=1,dive,keys,name,endkeys,required" doc:"what some limits count in place of the cost of a request, by name"`
 	LimitsFor      *limitsForKeys             `json:"limitsFor" doc:"how answers of the program's function are kept"`
 	Instances      *int64                     `json:"instances" validate:"omitempty,min=1,max=1048576" doc:"about how many instances serve"`
 	Identity       *identityKeys              `json:"identity" file:"apart" doc:"who is asking"`
@@ -68,6 +69,10 @@ type limitKeys struct {
 
 type tierKeys struct {
 	Limits []limitKeys `json:"limits" validate:"required,min=1,max=8,dive" doc:"the same limits with other quotas and bursts"`
+}
+
+type unitKeys struct {
+	Limits []string `json:"limits" validate:"required,min=1,max=8,dive,name" doc:"the names of these limits"`
 }
 
 type challengeKeys struct {

@@ -137,7 +137,7 @@ func TestOpenReportsAll(t *testing.T) {
 			"tokenTransport": "memory-only",
 			"advanced": {"insecureNoMemory": true}},
 		"paid": {
-			"limits": [{"quota": 5, "window": "1m"}],
+			"limits": [{"quota": 5, "window": "1m"}], "units": {"tokens": {"limits": ["inputs"]}},
 			"exact": {"counter": "nosuch", "deadline": "11s"},
 			"challenge": {"nonceOnly": true, "work": 16}},
 		"stray": {"limits": [{"quota": 5, "window": "1m"}]}}}
@@ -153,11 +153,12 @@ PATH:3: identity.trusted[1]: must be a network such as "10.0.0.0/8" or "2001:db8
 PATH:4: policies.upload: is missing: the program serves it
 PATH:8: policies.contact.limits[1].quota: must be at least 1, not 0
 PATH:8: policies.contact.limits[1].window: must be a duration such as "1s", "15m" or "24h"
-PATH:9: policies.contact.challange: is none of limits, secrets, tiers, limitsFor, instances, identity, tokenTransport, maxClients, challenge, exact, concurrency, byOutcome, quiet, fields, shadow, advanced
+PATH:9: policies.contact.challange: is none of limits, secrets, tiers, units, limitsFor, instances, identity, tokenTransport, maxClients, challenge, exact, concurrency, byOutcome, quiet, fields, shadow, advanced
 PATH:12: policies.login.limits[0].burst: belongs to a "token-bucket"; leave it out for a sliding-window
 PATH:15: policies.login.tiers["a.b"].limits[0].window: must be whole seconds, from 1s to 8784h0m0s, not 1.5s
 PATH:16: policies.login.byOutcome: cannot go with insecureNoMemory: what is charged after the response would be counted nowhere
 PATH:17: policies.login.tokenTransport: "memory-only" cannot go with insecureNoMemory: nothing would count
+PATH:20: policies.paid.units.tokens: has the limit "inputs", which is none of paid
 PATH:21: policies.paid.exact.outage: must be "fail-open" or "fail-closed"; there is no default
 PATH:21: policies.paid.exact.counter: is no counter of this program, which has redis
 PATH:21: policies.paid.exact.deadline: must be from 1ms to 10s, or 0 for the default of the counter, not 11s

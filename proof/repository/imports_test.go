@@ -121,6 +121,7 @@ var inTests = map[string][]string{
 		counters + "engine", counters + "memory", counters + "lease", // counters to ask, of every kind
 		module + "/proof/pages",    // the page with its table
 		module + "/proof/handlers", // what they send requests to
+		module + "/proof/truth",    // what each limit of several units admits
 	},
 	"proof/bounds": {
 		module + "/middleware", module + "/middleware/exact", counters + "memory", counters + "remote", module + "/middleware/client", module + "/pow", module + "/storeless",

@@ -63,6 +63,7 @@ func (s *Suite) Test() error {
 		{"exact on many keys", 0, manyKeys},
 		{"all limits or none", 0, allOrNone},
 		{"costs", 0, costs},
+		{"costs of each limit", 0, ownCosts},
 		{"peek charges nothing", 0, peek},
 		{"policies count apart", 0, policiesApart},
 		{"an ID is counted once", 0, ids},

@@ -80,7 +80,7 @@ counts = math.max(counts, untilOf(at, window$))
 --@ refund
 do
 	local score = int(untilOf(at, window$))
-	local m = not stale$ and now < untilOf(at, window$) and redis.call('ZRANGEBYSCORE', trail$, score, score)[1]
+	local m = cost$ > 0 and not stale$ and now < untilOf(at, window$) and redis.call('ZRANGEBYSCORE', trail$, score, score)[1]
 	if m then
 		local c = tonumber(string.match(m, ':(%d+)$'))
 		local back = math.min(c, cost$)
