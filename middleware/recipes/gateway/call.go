@@ -27,42 +27,37 @@ const (
 	usual     = 1000
 )
 
-// read reads a request. Four bytes are about a token.
+// read reads a request. Four bytes are about a token. It goes by the map, in which "MAX_TOKENS" is another name than "max_tokens",
+// and sends that on: so the model reads what the gateway has read, also where a name comes twice.
 func read(body []byte) (*call, error) {
 	var fields map[string]json.RawMessage
-	var known struct {
-		Stream        bool           `json:"stream"`
-		StreamOptions map[string]any `json:"stream_options"`
-		MaxTokens     int64          `json:"max_tokens"`
-		MaxCompletion int64          `json:"max_completion_tokens"`
-		N             int64          `json:"n"`
-	}
 	if err := json.Unmarshal(body, &fields); err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(body, &known); err != nil {
-		return nil, err
+	number := func(name string) (n int64) {
+		_ = json.Unmarshal(fields[name], &n) // what is no number the model refuses
+		return n
 	}
-	c := &call{body: body, prompt: int64(len(body)) / 4}
-	answer := cmp.Or(known.MaxCompletion, known.MaxTokens)
+	c := &call{prompt: int64(len(body)) / 4}
+	answer := cmp.Or(number("max_completion_tokens"), number("max_tokens"))
 	if answer < 1 {
 		answer = usual
 	}
-	c.estimate = 1 + c.prompt + min(answer, maxTokens)*max(1, min(known.N, 128))
-	if !known.Stream {
-		return c, nil
+	c.estimate = 1 + c.prompt + min(answer, maxTokens)*max(1, min(number("n"), 128))
+	var streams bool
+	if _ = json.Unmarshal(fields["stream"], &streams); streams {
+		var options map[string]json.RawMessage
+		_ = json.Unmarshal(fields["stream_options"], &options)
+		_ = json.Unmarshal(options["include_usage"], &c.asked)
+		if !c.asked {
+			if options == nil {
+				options = map[string]json.RawMessage{}
+			}
+			options["include_usage"] = json.RawMessage("true")
+			fields["stream_options"], _ = json.Marshal(options)
+		}
 	}
-	if c.asked, _ = known.StreamOptions["include_usage"].(bool); c.asked {
-		return c, nil
-	}
-	if known.StreamOptions == nil {
-		known.StreamOptions = map[string]any{}
-	}
-	known.StreamOptions["include_usage"] = true
 	var err error
-	if fields["stream_options"], err = json.Marshal(known.StreamOptions); err != nil {
-		return nil, err
-	}
 	c.body, err = json.Marshal(fields)
 	return c, err
 }

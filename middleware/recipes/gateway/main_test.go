@@ -181,11 +181,15 @@ func TestARequestIsSettled(t *testing.T) {
 		"an answer":                   {"use 42", "", usual, 200, 42},
 		"of a length":                 {"use 42", `,"max_tokens":500`, 500, 200, 42},
 		"of a length, newer":          {"use 42", `,"max_completion_tokens":700,"max_tokens":500`, 700, 200, 42},
+		"a length in other letters":   {"use 42", `,"max_tokens":500,"MAX_TOKENS":1`, 500, 200, 42},
+		"a length that comes twice":   {"use 42", `,"max_tokens":1,"max_tokens":500`, 500, 200, 42},
+		"a length that is none":       {"use 42", `,"max_tokens":"1","n":{}`, usual, 200, 42},
 		"several answers":             {"use 42", `,"max_tokens":500,"n":3`, 1500, 200, 42},
 		"more than was estimated":     {"use 5000", `,"max_tokens":10`, 10, 200, 5000},
 		"a length below none":         {"use 42", `,"max_tokens":-500,"n":-3`, usual, 200, 42},
 		"a stream":                    {"use 42", `,"stream":true`, usual, 200, 42},
 		"a stream that tells":         {"use 42", `,"stream":true,"stream_options":{"include_usage":true}`, usual, 200, 42},
+		"a stream without options":    {"use 42", `,"stream":true,"stream_options":null`, usual, 200, 42},
 		"a stream with other options": {"use 42", `,"stream":true,"stream_options":{"include_obfuscation":false}`, usual, 200, 42},
 		"a failure":                   {"fail", "", usual, 500, 0},
 	} {
@@ -219,6 +223,23 @@ func TestStreamsArePassedOn(t *testing.T) {
 		require.Equal(t, events, strings.Count(a.Body, "data: "), a.Body)
 		require.True(t, strings.HasSuffix(a.Body, "data: [DONE]\n\n"))
 	}
+}
+
+// What is no request of a model is not passed on, and not counted.
+func TestWhatIsNoRequest(t *testing.T) {
+	s := newSite(t, "")
+	for body, status := range map[string]int{
+		"":                             http.StatusBadRequest,
+		"[1]":                          http.StatusBadRequest,
+		`{"model":"m"`:                 http.StatusBadRequest,
+		strings.Repeat(" ", maxBody+1): http.StatusRequestEntityTooLarge,
+	} {
+		a := loopback.Send(t, http.MethodPost, s.url, body, "Authorization", "Bearer sk-ada")
+		require.Equal(t, status, a.Status)
+		require.Contains(t, a.Body, `"type":"invalid_request_error"`)
+	}
+	require.Empty(t, s.got)
+	require.EqualValues(t, 59, left(t, s.ask(t, "sk-ada", "use 42", ""), "Requests"))
 }
 
 // A client that hangs up is charged about what it has got.
