@@ -14,9 +14,10 @@ import (
 func (f *Fields) Set(h http.Header) {
 	last := f.last()
 	n, kept := last.extent()
+	begun := len(h) > 0
 	for i := range n {
 		ours := last.lines(i, kept)
-		if i == Token && len(h[TokenField]) > 0 {
+		if begun && i == Token && len(h[TokenField]) > 0 {
 			ours = beside(h[TokenField], ours)
 		}
 		if len(ours) > 0 {

@@ -44,7 +44,10 @@ func (f *Fields) original() bool {
 // outermost first; of the rest, the innermost value stands. Nothing can be appended in place: a handler's Add must not reach the
 // next value.
 func (f *Fields) lines(i int, kept bool) (lines []string) {
-	if i < listed && f.outer != nil {
+	if f.outer == nil {
+		return f.current().line(i)
+	}
+	if i < listed {
 		return f.list(i, kept)
 	}
 	for g := f; g != nil && lines == nil; g = g.outer {

@@ -91,13 +91,16 @@ func (v *Values) value(i int) string {
 
 // line returns what is sent of a field; nothing fits behind it.
 func (v *Values) line(i int) []string {
-	lines := v.Lines[:]
-	if i >= numFields {
-		if v.More == nil {
-			return nil
-		}
-		lines, i = v.More[:], i-numFields
+	if i < numFields {
+		return one(v.Lines[:], i)
 	}
+	if v.More == nil {
+		return nil
+	}
+	return one(v.More[:], i-numFields)
+}
+
+func one(lines []string, i int) []string {
 	if lines[i] == "" {
 		return nil
 	}
