@@ -21,7 +21,7 @@ func refused(t testing.TB, h *Holder, tok string) error {
 	if err == nil || got != (Token{}) { // require is slow in a loop of 50 000
 		require.Failf(t, "accepted", "%q: %v %v", tok, got, err)
 	}
-	if h.codec.Foreign(tok) != (err == ErrForeign) {
+	if rest, seen := h.codec.Glance(tok); seen != nil && (seen != err || rest != "") || seen == nil && (err == ErrForeign || err == ErrSecret) {
 		require.Failf(t, "at a glance", "%q: %v", tok, err)
 	}
 	return err
