@@ -11,13 +11,15 @@ import (
 )
 
 // Set puts the fields into h, in place of whatever stands there: for all middlewares of a stack.
-func (f *Fields) Set(h http.Header) {
+func (f *Fields) Set(h http.Header) { f.set(h, len(h) > 0) }
+
+// set is Set, where h may have tokens that are not of the stack.
+func (f *Fields) set(h http.Header, others bool) {
 	last := f.last()
 	n, kept := last.extent()
-	begun := len(h) > 0
 	for i := range n {
 		ours := last.lines(i, kept)
-		if begun && i == Token && len(h[TokenField]) > 0 {
+		if others && i == Token && len(h[TokenField]) > 0 {
 			ours = beside(h[TokenField], ours)
 		}
 		if len(ours) > 0 {

@@ -11,7 +11,8 @@ func (f *Fields) Within(outer *Fields, buf *Lists) {
 	f.outer, f.lists = outer, buf
 	kept := outer.original()
 	for i := 0; i < listed && buf != nil; i++ {
-		if all := append(append(buf[i][:0], outer.list(i, kept)...), f.Values.line(i)...); len(all) > usual {
+		all := append(append(buf[i][:0], outer.list(i, kept)...), f.Values.line(i)...)
+		if f.counts |= uint16(len(all)) << (4 * i); len(all) > usual {
 			f.lists = nil
 		}
 	}
@@ -74,10 +75,7 @@ func (f *Fields) list(i int, kept bool) []string {
 		return f.Current().line(i)
 	}
 	if kept && f.lists != nil {
-		n := 0
-		for n < usual && f.lists[i][n] != "" {
-			n++
-		}
+		n := f.counts >> (4 * i) & 15
 		return f.lists[i][:n:n]
 	}
 	list := f.outer.list(i, kept)

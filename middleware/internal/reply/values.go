@@ -115,6 +115,7 @@ type Fields struct {
 	reissued  atomic.Pointer[Values] // in their place; nil: none
 	Paid      bool                   // the token was bought with this very request
 	ahead     bool                   // they were set before the handler ran
+	counts    uint16                 // of what lists has, four bits each
 	finalized atomic.Bool            // they are what they are: the header is being written
 	Now       int64                  // of the request, in µs since 1970
 
