@@ -46,7 +46,7 @@ func (f *Fields) original() bool {
 // next value.
 func (f *Fields) lines(i int, kept bool) (lines []string) {
 	if f.outer == nil {
-		return f.current().line(i)
+		return f.Current().line(i)
 	}
 	if i < listed {
 		return f.list(i, kept)
