@@ -79,8 +79,8 @@ func (s *working) charge(cost int64) {
 	for i := range p.Limits {
 		of := &s.tally[i]
 		switch {
-		case plan.Logged(p.Limits[i].Algorithm):
-			s.logs[i].owe(until(&p.Limits[i], s.now), cost)
+		case p.Logged(i):
+			s.note(i, cost)
 		case p.Interval[i] > 0:
 			of.At = charged(p, i, max(of.At, s.moment), s.moment, cost)
 		default:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/internal/plan"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -44,8 +45,8 @@ func (s *working) decide(cost int64, charge bool) storeless.Verdict {
 	v.Admitted, v.Impossible, v.Wait = v.Admitted && of.Admitted, v.Impossible || of.Impossible, max(v.Wait, of.Wait)
 	if v.Admitted && charge {
 		for i := range p.Limits {
-			if plan.Logged(p.Limits[i].Algorithm) {
-				s.logs[i].charge(until(&p.Limits[i], s.now), cost)
+			if p.Logged(i) {
+				s.note(i, cost)
 			}
 		}
 		v.Limits = s.logStatus(0).Limits // how they stand now
@@ -96,7 +97,7 @@ func (s *working) setSteps(tally limiter.Tally) {
 func (s *working) logStatus(cost int64) (v storeless.Verdict) {
 	v.Admitted = true
 	for i := range s.policy.Limits {
-		if !plan.Logged(s.policy.Limits[i].Algorithm) {
+		if !s.policy.Logged(i) {
 			continue
 		}
 		quota := s.policy.Limits[i].Quota
@@ -111,13 +112,37 @@ func (s *working) logStatus(cost int64) (v storeless.Verdict) {
 	return v
 }
 
+// note charges the log of the i-th limit.
+//
+// Of a window of the calendar the later end holds, where a charge by another process has another end: its zone data may be
+// older. Which of two windows the other end is of, the beginning of this one tells. An end near to it is of the
+// window before, which is open for that much longer, and counts this charge; it does not become as long as both.
+func (s *working) note(i int, cost int64) {
+	t, c := &s.logs[i], s.policy.Calendars[i]
+	if c == nil {
+		t.charge(until(s.policy, i, s.now), cost, exact.MaxLog)
+		return
+	}
+	start, end := c.Around(s.now)
+	ends := end.UnixNano()
+	if len(t.entries) > 0 && t.entries[0].until < (start.Unix()+end.Unix())*int64(time.Second)/2 {
+		ends = t.entries[0].until
+	}
+	t.charge(ends, cost, 1)
+}
+
 // restore takes back what was charged at a time, but for buckets with a line.
 func (s *working) restore(at time.Time, cost int64) {
 	p := s.policy
 	for i := range s.logs {
-		if plan.Logged(p.Limits[i].Algorithm) {
-			s.logs[i].restore(until(&p.Limits[i], at), cost)
+		if !p.Logged(i) {
+			continue
 		}
+		end := until(p, i, at)
+		if last := len(s.logs[i].entries) - 1; p.Calendars[i] != nil && last >= 0 && end > s.now.UnixNano() {
+			end = s.logs[i].entries[last].until // which may be later by the time zones of another process
+		}
+		s.logs[i].restore(end, cost)
 	}
 	if p.Steps == nil {
 		return
@@ -150,7 +175,7 @@ func left(p *plan.Plan, i int, at, now, owed, cost int64) int64 {
 // ends returns the Unix second from which the i-th limit counts nothing.
 func (s *working) ends(i int) int64 {
 	p := s.policy
-	if plan.Logged(p.Limits[i].Algorithm) {
+	if p.Logged(i) {
 		if n := len(s.logs[i].entries); n > 0 {
 			return s.logs[i].entries[n-1].until/int64(time.Second) + 1
 		}
