@@ -26,7 +26,7 @@ func (l limits) sameShape(of limits) bool {
 // newTier compiles what follows from a set of limits.
 func newTier(cfg *Config, name string, l limits) tier {
 	p := l.tokens
-	t := tier{name: name, policy: p, field: policyField(cfg.Fields, p)}
+	t := tier{name: name, policy: p, field: policyField(cfg.Fields, p, l.exact)}
 	for i := range p.Len() {
 		name := p.Limit(i).Name
 		if p.Limit(i).Shadow { // it is told to nobody
@@ -65,7 +65,7 @@ func (e *engine) roomOf(cfg *Config, t *tier) tier {
 // passOf compiles what a tally that is bought may use, where tallies are sold.
 func (e *engine) passOf(t *tier) *tier {
 	p := t.policy.Pass(e.challenge.passTime)
-	return &tier{name: t.name, policy: p, field: policyField(e.carriage.fields, p), names: t.names, room: t.room}
+	return &tier{name: t.name, policy: p, field: policyField(e.carriage.fields, p, nil), names: t.names, room: t.room}
 }
 
 // chargeLate has the limits at some indexes count by outcome.
