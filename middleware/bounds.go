@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/calendar"
 	"github.com/tallystick/tallystick/internal/gossip"
 	"github.com/tallystick/tallystick/internal/limiter"
 )
@@ -135,7 +136,7 @@ func (e *engine) claims(t *tier) (all []claim) {
 		add("counted", "whatever it sends", counted)
 		outage := counted
 		if x.Outage == FailOpen || x.Contended == FailOpen {
-			outage = counted.and(fleet(t.fallback))
+			outage = counted.and(func(i int) int64 { return standsIn(t.exact.Limit(i), fleet(t.fallback)(i)) })
 		}
 		add("outage", "the same, and the counter does not answer", outage)
 		add("net48", wide+", each /64 a client", func(i int) int64 { return times(1<<16, counted(i)) })
@@ -202,6 +203,20 @@ func (e *engine) claims(t *tier) (all []claim) {
 	return all
 }
 
+// standsIn returns what clients get in one window of a counter's limit while token and memory decide, and admit most
+// in a window of theirs. For a window of the calendar the shortest such unit stands in, and begins at another time: at the
+// worst one of these ends as the month begins, a second one follows, and of a third there is the part by which the month is longer.
+func standsIn(l Limit, most int64) int64 {
+	switch {
+	case l.Calendar == "":
+		return most
+	case most > math.MaxInt64/3:
+		return math.MaxInt64
+	}
+	hours, more := int64(l.Window/time.Hour), int64((calendar.Longest(l.Calendar)-l.Window)/time.Hour)
+	return 2*most + most/hours*more + (most%hours*more+hours-1)/hours
+}
+
 // limit returns the i-th limit, as the program has it.
 func (t *tier) limit(i int) Limit {
 	if t.exact != nil {
@@ -249,6 +264,9 @@ func (b *Bound) warning(e *engine) string {
 // meant is what the limit says.
 func (b *Bound) meant() string {
 	window := strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(b.Limit.Window.String())
+	if b.Limit.Calendar != "" {
+		window = "a " + b.Limit.Calendar
+	}
 	if b.Unit != "" {
 		return figure(b.Limit.Quota) + " " + b.Unit + " in " + window
 	}

@@ -28,7 +28,7 @@ func (l limits) sameShape(of limits) bool {
 func newTier(cfg *Config, name string, l limits) tier {
 	p := l.tokens
 	t := tier{name: name, policy: p, units: unitsOf(cfg, p)}
-	t.field = policyField(cfg.Fields, p, t.units)
+	t.field = policyField(cfg.Fields, p, t.units, l.exact)
 	for i := range p.Len() {
 		name := p.Limit(i).Name
 		if p.Limit(i).Shadow { // it is told to nobody
@@ -67,7 +67,7 @@ func (e *engine) roomOf(cfg *Config, t *tier) tier {
 // passOf compiles what a tally that is bought may use, where tallies are sold.
 func (e *engine) passOf(t *tier) *tier {
 	p := t.policy.Pass(e.challenge.passTime)
-	return &tier{name: t.name, policy: p, field: policyField(e.carriage.fields, p, t.units), names: t.names, units: t.units, room: t.room}
+	return &tier{name: t.name, policy: p, field: policyField(e.carriage.fields, p, t.units, nil), names: t.names, units: t.units, room: t.room}
 }
 
 // chargeLate has the limits at some indexes count by outcome.

@@ -12,7 +12,7 @@ import (
 )
 
 // Limit is [storeless.Limit], so that most programs import this package alone: Quota requests
-// in each Window, by an Algorithm, with a Name if it may ever change, a Burst for a bucket,
+// in each Window, or with [Config].Exact in each Calendar month, by an Algorithm, with a Name if it may ever change, a Burst for a bucket,
 // and Shadow to try it.
 type Limit = storeless.Limit
 

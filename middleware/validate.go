@@ -93,7 +93,7 @@ func compileLimits(cfg *Config, list []Limit) (limits, error) {
 	if err != nil {
 		return limits{}, err
 	}
-	tokens, err := limiter.Compile(cfg.Policy, limiter.Carried(list))
+	tokens, err := limiter.Compile(cfg.Policy, limiter.Carried(cfg.Policy, list))
 	return limits{tokens, p}, told(err)
 }
 

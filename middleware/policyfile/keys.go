@@ -62,7 +62,9 @@ type limitKeys struct {
 	Name      *string              `json:"name" validate:"omitempty,name" doc:"the count follows the name"`
 	Algorithm *storeless.Algorithm `json:"algorithm" doc:"sliding-log and rolling-day need an exact counter"`
 	Quota     *int64               `json:"quota" validate:"required,min=1,max=2147483647" doc:"how much may pass in a window"`
-	Window    *time.Duration       `json:"window" validate:"required" doc:"whole seconds, up to 8784h"`
+	Window    *time.Duration       `json:"window" validate:"required_without=Calendar" doc:"whole seconds, up to 8784h"`
+	Calendar  *string              `json:"calendar" validate:"omitempty,calendar" doc:"in place of a window"`
+	Zone      *string              `json:"zone" validate:"omitempty,zone" doc:"of a calendar; default UTC"`
 	Burst     *int64               `json:"burst" validate:"omitempty,min=1,max=2147483647" doc:"how much a token-bucket lets pass at once"`
 	Shadow    *bool                `json:"shadow" doc:"on trial: it refuses no request"`
 }

@@ -134,8 +134,11 @@ func (s *schema) object(typ reflect.Type) map[string]any {
 	var required []string
 	for f := range typ.Fields() {
 		key := f.Tag.Get("json")
-		if strings.HasPrefix(f.Tag.Get("validate"), "required_without=") { // one of two
+		switch first, _, _ := strings.Cut(f.Tag.Get("validate"), ","); first {
+		case "required_without=File": // one of two
 			object["minProperties"], object["maxProperties"] = 1, 1
+		case "required_without=Calendar":
+			object["anyOf"] = []any{map[string]any{"required": []string{key}}, map[string]any{"required": []string{"calendar"}}}
 		}
 		property := s.of(f.Type, f.Tag.Get("validate"))
 		property["description"] = f.Tag.Get("doc")

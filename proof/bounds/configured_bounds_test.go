@@ -50,6 +50,8 @@ func configured(r *rand.Rand) middleware.Config {
 		}
 		if l := &cfg.Limits[0]; r.IntN(2) == 0 {
 			l.Algorithm, l.Burst, l.Window = storeless.RollingDay, 0, 24*time.Hour
+		} else if r.IntN(2) == 0 {
+			*l = middleware.Limit{Name: l.Name, Quota: l.Quota, Calendar: oneOf(r, "day", "week", "month"), Zone: oneOf(r, "", "UTC")}
 		}
 	default:
 		cfg.Challenge = &middleware.Challenge{
@@ -159,6 +161,9 @@ func plus(a, b *big.Int) *big.Int {
 	return new(big.Int).Add(a, b)
 }
 
+// longer is by how many hours the longest window of the calendar is longer than the shortest.
+var longer = map[string]int64{"day": 2, "week": 2, "month": 73}
+
 // of says what a client gets of a limit; nil is not limited.
 func (e *expectation) of(client string, l middleware.Limit) *big.Int {
 	const longest = 366 * 24 * 3600 * 1_000_000
@@ -176,7 +181,11 @@ func (e *expectation) of(client string, l middleware.Limit) *big.Int {
 			if x.Outage != middleware.FailOpen && x.Contended != middleware.FailOpen {
 				return one
 			}
-			return plus(one, e.fleet(part(q, e.cfg.Instances).In(q.Window)))
+			standIn := e.fleet(part(q, e.cfg.Instances).In(q.Window))
+			if hours, more := int64(l.Window/time.Hour), longer[l.Calendar]; more > 0 && standIn != nil { // 2 + d of it, rounded up
+				standIn = plus(new(big.Int).Lsh(standIn, 1), standIn.Mul(standIn, big.NewInt(more)).Add(standIn, big.NewInt(hours-1)).Div(standIn, big.NewInt(hours)))
+			}
+			return plus(one, standIn)
 		case "holds a whole IPv6 /48, each /64 a client":
 			return new(big.Int).Lsh(one, 16)
 		}

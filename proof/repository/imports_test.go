@@ -33,7 +33,7 @@ var arrows = map[string][]string{
 	"token":     {module + "/storeless", module + "/internal/limiter", module + "/internal/token", jwt},
 	"pow":       {},
 	"middleware": {
-		module + "/storeless", module + "/internal/gossip", module + "/internal/limiter", module + "/internal/sale", module + "/internal/token", module + "/pow", module + "/middleware/exact", module + "/middleware/peers",
+		module + "/storeless", module + "/internal/calendar", module + "/internal/gossip", module + "/internal/limiter", module + "/internal/sale", module + "/internal/token", module + "/pow", module + "/middleware/exact", module + "/middleware/peers",
 		inner + "assets", inner + "guardedcall", inner + "httpfield", inner + "load", inner + "lookup", inner + "page", inner + "reply", inner + "seen", inner + "slots", inner + "ticket",
 	},
 	"middleware/keptform":              {inner + "page", inner + "words"},
@@ -48,12 +48,12 @@ var arrows = map[string][]string{
 	"middleware/internal/slots":        {},
 	"middleware/internal/ticket":       {},
 	"middleware/internal/words":        {inner + "httpfield"},
-	"middleware/exact":                 {module + "/storeless", module + "/internal/limiter", counters + "internal/plan"},
+	"middleware/exact":                 {module + "/storeless", module + "/internal/calendar", module + "/internal/limiter", counters + "internal/plan"},
 	"middleware/exact/engine":          {module + "/storeless", module + "/internal/limiter", module + "/middleware/exact", counters + "internal/plan", counters + "internal/patience"},
 	"middleware/exact/memory":          {module + "/middleware/exact", counters + "engine"},
 	"middleware/exact/lease":           {module + "/storeless", module + "/middleware/exact", counters + "engine"},
 	"middleware/exact/exacttest":       {module + "/storeless", module + "/internal/limiter", module + "/middleware/exact", counters + "engine", counters + "memory"},
-	"middleware/exact/remote":          {module + "/storeless", module + "/middleware/exact", counters + "engine", counters + "internal/patience"},
+	"middleware/exact/remote":          {module + "/storeless", module + "/internal/calendar", module + "/middleware/exact", counters + "engine", counters + "internal/patience"},
 	"middleware/exact/pace":            {module + "/storeless", module + "/middleware/exact", inner + "httpfield"},
 	"middleware/exact/cas":             {module + "/storeless", module + "/middleware/exact", counters + "engine"},
 	"middleware/exact/cas/castest":     {module + "/middleware/exact/cas"},
@@ -70,7 +70,7 @@ var arrows = map[string][]string{
 	},
 	"internal/cells":       {},
 	"proof/model":          {module + "/storeless", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact"},
-	"internal/limiter":     {module + "/internal/cells", module + "/internal/gossip"}, // the engine knows none of its doors
+	"internal/limiter":     {module + "/internal/calendar", module + "/internal/cells", module + "/internal/gossip"}, // the engine knows none of its doors
 	"proof/mutants":        {},
 	"proof/exactkit":       {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", module + "/middleware/exact/pace", kitPackage, module + "/proof/program", testify, counters + "engine"},
 	"proof/exactkit/front": {exactkit, module + "/middleware", module + "/middleware/exact", testify},
@@ -79,21 +79,22 @@ var arrows = map[string][]string{
 		module + "/storeless", module + "/internal/limiter", module + "/pow", module + "/token", module + "/middleware", module + "/middleware/client", module + "/middleware/exact",
 		kitPackage, module + "/proof/fleet", jwt, testify,
 	},
-	"proof/bounds":     {}, // tests alone
-	"proof/threats":    {},
-	"proof/truth":      {}, // what it judges, it does not import
-	"internal/sale":    {module + "/internal/limiter", module + "/internal/cells", module + "/internal/gossip"},
-	"internal/token":   {module + "/internal/limiter", module + "/internal/siphash", jwt},
-	"internal/siphash": {},
-	"internal/gossip":  {module + "/internal/siphash"},
-	"proof/pages":      {},
-	"proof/kit":        {module + "/proof/program"},
+	"proof/bounds":      {}, // tests alone
+	"proof/threats":     {},
+	"proof/truth":       {}, // what it judges, it does not import
+	"internal/calendar": {},
+	"internal/sale":     {module + "/internal/limiter", module + "/internal/cells", module + "/internal/gossip"},
+	"internal/token":    {module + "/internal/limiter", module + "/internal/siphash", jwt},
+	"internal/siphash":  {},
+	"internal/gossip":   {module + "/internal/siphash"},
+	"proof/pages":       {},
+	"proof/kit":         {module + "/proof/program"},
 
 	"middleware/middlewaretest":                {module + "/middleware", module + "/middleware/client", module + "/pow"},
 	"internal/clienttest":                      {module + "/middleware", module + "/middleware/exact", module + "/pow", counters + "memory"},
 	"middleware/middlewaretest/cmd/clienttest": {module + "/internal/clienttest"},
 	"internal/npm":                             {},
-	"middleware/exact/internal/plan":           {module + "/storeless", module + "/internal/limiter"},
+	"middleware/exact/internal/plan":           {module + "/storeless", module + "/internal/calendar", module + "/internal/limiter"},
 	"middleware/exact/internal/patience":       {},
 	"internal/npm/write":                       {module + "/internal/npm"},
 }

@@ -253,7 +253,7 @@ func (a *Account) open(now time.Time, p *plan.Plan) (s working) {
 		e := a.entry(p.IDs[i])
 		switch {
 		case e == nil:
-		case plan.Logged(p.Limits[i].Algorithm):
+		case p.Logged(i):
 			s.logs[i] = e.log
 			s.logs[i].roll(now.UnixNano())
 		default:
@@ -317,7 +317,7 @@ func (a *Account) store(s *working) {
 			a.entries = append(a.entries, entry{id: id})
 			e = &a.entries[len(a.entries)-1]
 		}
-		if plan.Logged(s.policy.Limits[i].Algorithm) {
+		if s.policy.Logged(i) {
 			e.log = s.logs[i]
 		} else {
 			e.state = s.tally[i]
@@ -344,13 +344,13 @@ func countsUntil(p *plan.Plan, at time.Time, cost int64) (last int64) {
 	for i := range p.Limits {
 		l := &p.Limits[i]
 		w := int64(l.Window)
-		switch l.Algorithm {
-		case storeless.SlidingWindow:
+		switch {
+		case p.Logged(i):
+			last = max(last, until(p, i, at))
+		case l.Algorithm == storeless.SlidingWindow:
 			last = max(last, (at.UnixNano()/w+2)*w)
-		case storeless.FixedWindow:
+		case l.Algorithm == storeless.FixedWindow:
 			last = max(last, (at.UnixNano()/w+1)*w)
-		case storeless.SlidingLog, storeless.RollingDay:
-			last = max(last, until(l, at))
 		default:
 			owed := min(cost, plan.MaxDebt/p.Interval[i]) * p.Interval[i] * int64(time.Microsecond)
 			last = max(last, at.UnixNano()+max(w, owed))

@@ -27,6 +27,7 @@ func TestIdle(t *testing.T) {
 		"sliding":         {[]storeless.Limit{{Quota: 5, Window: time.Minute}}, 2 * time.Minute},
 		"log":             {[]storeless.Limit{{Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Minute}}, time.Minute + time.Second},
 		"day":             {[]storeless.Limit{{Algorithm: storeless.RollingDay, Quota: 5, Window: day}}, day + time.Minute + time.Second},
+		"a day of UTC":    {[]storeless.Limit{{Calendar: "day", Quota: 5}}, day + time.Second},
 		"fixed, then day": {[]storeless.Limit{minute, {Algorithm: storeless.RollingDay, Quota: 5, Window: day}}, day + time.Minute + time.Second},
 	} {
 		clock, a := exacttest.NewClock(), new(engine.Account)

@@ -81,8 +81,8 @@ func (s *working) charge(price limiter.Price) {
 		of, cost := &s.tally[i], price.Of(i)
 		switch {
 		case cost == 0:
-		case plan.Logged(p.Limits[i].Algorithm):
-			s.logs[i].owe(until(&p.Limits[i], s.now), cost)
+		case p.Logged(i):
+			s.note(i, cost)
 		case p.Interval[i] > 0:
 			of.At = charged(p, i, max(of.At, s.moment), s.moment, cost)
 		default:

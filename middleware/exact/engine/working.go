@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/internal/plan"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -44,8 +45,8 @@ func (s *working) decide(price limiter.Price, charge bool) storeless.Verdict {
 	v.Admitted, v.Impossible, v.Wait = v.Admitted && of.Admitted, v.Impossible || of.Impossible, max(v.Wait, of.Wait)
 	if v.Admitted && charge {
 		for i := range p.Limits {
-			if cost := price.Of(i); cost > 0 && plan.Logged(p.Limits[i].Algorithm) {
-				s.logs[i].charge(until(&p.Limits[i], s.now), cost)
+			if cost := price.Of(i); cost > 0 && p.Logged(i) {
+				s.note(i, cost)
 			}
 		}
 		v.Limits = s.logStatus(limiter.Price{}).Limits // how they stand now
@@ -108,7 +109,7 @@ func (s *working) setSteps(tally limiter.Tally) {
 func (s *working) logStatus(price limiter.Price) (v storeless.Verdict) {
 	v.Admitted = true
 	for i := range s.policy.Limits {
-		if !plan.Logged(s.policy.Limits[i].Algorithm) {
+		if !s.policy.Logged(i) {
 			continue
 		}
 		quota, cost := s.policy.Limits[i].Quota, price.Of(i)
@@ -123,13 +124,37 @@ func (s *working) logStatus(price limiter.Price) (v storeless.Verdict) {
 	return v
 }
 
+// note charges the log of the i-th limit.
+//
+// Of a window of the calendar the later end holds, where a charge by another process has another end: its zone data may be
+// older. Which of two windows the other end is of, the beginning of this one tells. An end near to it is of the
+// window before, which is open for that much longer, and counts this charge; it does not become as long as both.
+func (s *working) note(i int, cost int64) {
+	t, c := &s.logs[i], s.policy.Calendars[i]
+	if c == nil {
+		t.charge(until(s.policy, i, s.now), cost, exact.MaxLog)
+		return
+	}
+	start, end := c.Around(s.now)
+	ends := end.UnixNano()
+	if len(t.entries) > 0 && t.entries[0].until < (start.Unix()+end.Unix())*int64(time.Second)/2 {
+		ends = t.entries[0].until
+	}
+	t.charge(ends, cost, 1)
+}
+
 // restore takes back what was charged at a time, but for buckets with a line.
 func (s *working) restore(at time.Time, price limiter.Price) {
 	p := s.policy
 	for i := range s.logs {
-		if plan.Logged(p.Limits[i].Algorithm) {
-			s.logs[i].restore(until(&p.Limits[i], at), price.Of(i))
+		if !p.Logged(i) {
+			continue
 		}
+		end := until(p, i, at)
+		if last := len(s.logs[i].entries) - 1; p.Calendars[i] != nil && last >= 0 && end > s.now.UnixNano() {
+			end = s.logs[i].entries[last].until // which may be later by the time zones of another process
+		}
+		s.logs[i].restore(end, price.Of(i))
 	}
 	if p.Steps == nil {
 		return
@@ -162,7 +187,7 @@ func left(p *plan.Plan, i int, at, now, owed, cost int64) int64 {
 // ends returns the Unix second from which the i-th limit counts nothing.
 func (s *working) ends(i int) int64 {
 	p := s.policy
-	if plan.Logged(p.Limits[i].Algorithm) {
+	if p.Logged(i) {
 		if n := len(s.logs[i].entries); n > 0 {
 			return s.logs[i].entries[n-1].until/int64(time.Second) + 1
 		}

@@ -53,6 +53,11 @@ func newBlock(v exact.Verdict, from time.Time) *block {
 func untilWindowEnds(r *exact.Receipt) time.Duration {
 	least := storeless.MaxWindow
 	for i := range r.Policy.Len() {
+		if c := r.Policy.Plan().Calendars[i]; c != nil {
+			_, end := c.Around(r.At)
+			least = min(least, end.Sub(r.At))
+			continue
+		}
 		w := r.Policy.Limit(i).Window
 		if r.Policy.Limit(i).Algorithm == storeless.RollingDay {
 			w = time.Minute

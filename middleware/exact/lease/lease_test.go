@@ -196,13 +196,17 @@ func TestLeaseIsNeverOver(t *testing.T) {
 // What was taken ahead at the end of a window is not for the next one.
 func TestBlocksEndWithTheirWindow(t *testing.T) {
 	minute := storeless.Limit{Name: "minute", Algorithm: storeless.FixedWindow, Quota: 1000, Window: time.Minute}
-	for _, limits := range [][]storeless.Limit{{minute}, {minute, exactkit.Hourly(100_000)}, {exactkit.Hourly(100_000), minute}} {
+	for _, limits := range [][]storeless.Limit{{minute}, {minute, exactkit.Hourly(100_000)}, {exactkit.Hourly(100_000), minute}, {{Quota: 1000, Calendar: "day"}}} {
+		window := time.Minute
+		if limits[0].Calendar != "" {
+			window = 24 * time.Hour
+		}
 		synctest.Test(t, func(t *testing.T) {
 			p := exactkit.Compile(t, limits...)
 			m := memory.New(0, nil)
 			l := leased(t, m, lease.Config{Block: 50, Idle: time.Hour})
 			take := func() bool { return exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: p}).Admitted }
-			time.Sleep(time.Minute - time.Duration(time.Now().UnixNano()%int64(time.Minute)) - time.Second)
+			time.Sleep(window - time.Duration(time.Now().UnixNano()%int64(window)) - time.Second)
 			for range 3 {
 				require.True(t, take())
 			}

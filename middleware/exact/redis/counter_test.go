@@ -74,7 +74,8 @@ func TestScriptIsTheArithmetic(t *testing.T) {
 			storeless.Limit{Name: "fixed", Algorithm: storeless.FixedWindow, Quota: quota, Window: window},
 			storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: quota, Window: window, Burst: 1 + quota/2},
 			storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: min(quota, exact.MaxLog), Window: window},
-			storeless.Limit{Name: "day", Algorithm: storeless.RollingDay, Quota: quota, Window: 24 * time.Hour})
+			storeless.Limit{Name: "day", Algorithm: storeless.RollingDay, Quota: quota, Window: 24 * time.Hour},
+			storeless.Limit{Name: "calendar", Calendar: []string{"day", "week", "month"}[seed%3], Zone: "Europe/Berlin", Quota: quota})
 		one := exactkit.Compile(t, p.Limit(int(seed)%3))
 		var receipts []exact.Receipt
 		admitted := 0

@@ -50,13 +50,17 @@ type kind struct {
 var kinds = map[byte]kind{
 	'S': {file: "sliding", numbers: []string{"quota$", "window$"}, window: true},
 	'F': {file: "fixed", numbers: []string{"quota$", "window$"}, window: true},
+	'C': {file: "calendar", numbers: []string{"quota$", "starts$", "ends$"}, window: true},
 	'B': {file: "bucket", numbers: []string{"interval$", "empties$", "window$"}},
 	'T': {file: "trail", numbers: []string{"quota$", "window$"}, trail: true},
 }
 
-// kindOf returns the letter of a kind.
-func kindOf(a storeless.Algorithm) byte {
-	switch a {
+// kindOf returns the letter of the i-th limit's kind.
+func kindOf(p *exact.Policy, i int) byte {
+	if p.Plan().Calendars[i] != nil {
+		return 'C'
+	}
+	switch p.Limit(i).Algorithm {
 	case storeless.SlidingWindow:
 		return 'S'
 	case storeless.FixedWindow:
@@ -73,7 +77,7 @@ type shape [storeless.MaxLimits]byte
 
 func shapeOf(p *exact.Policy) (s shape) {
 	for i := range p.Len() {
-		s[i] = kindOf(p.Limit(i).Algorithm)
+		s[i] = kindOf(p, i)
 	}
 	return s
 }

@@ -37,13 +37,13 @@ func (e *batcher) tell(calls []exact.Call, charge, booked bool, said string) ([]
 	}
 	var limits [storeless.MaxLimits]engine.LimitSnapshot
 	before := engine.Snapshot{
-		Latest: latest * 1000, Hold: hold(p) * 1000, Limits: limits[:p.Len()],
+		Latest: latest * 1000, Hold: p.Plan().Hold, Limits: limits[:p.Len()],
 		Serial: uint64(words.double()), Paused: words.double() * 1000,
 	}
 	for i := range before.Limits {
 		of := &before.Limits[i]
 		of.ID, of.Ends = p.ID(i), math.MaxInt64
-		switch kindOf(p.Limit(i).Algorithm) {
+		switch kindOf(p, i) {
 		case 'T':
 			of.Used = words.double()
 			for range words.uint16() {
@@ -52,7 +52,7 @@ func (e *batcher) tell(calls []exact.Call, charge, booked bool, said string) ([]
 		case 'B':
 			of.At = words.double()
 		default:
-			of.At, of.Cur, of.Prev = int64(words.uint32()), words.uint32(), words.uint32()
+			window(of, words.uint32(), words.uint32(), words.uint32())
 		}
 	}
 	if booked {
@@ -92,7 +92,7 @@ func (e *batcher) tell(calls []exact.Call, charge, booked bool, said string) ([]
 func (r *reply) booked(p *exact.Policy, s *engine.Snapshot) {
 	s.Booked, s.Since = r.double(), uint64(r.double())
 	for i := range p.Len() {
-		if s.Booked == 0 || kindOf(p.Limit(i).Algorithm) != 'B' {
+		if s.Booked == 0 || kindOf(p, i) != 'B' {
 			continue
 		}
 		l := &s.Limits[i]

@@ -454,6 +454,9 @@ func randomPolicy(t testing.TB, rng *rand.Rand) *exact.Policy {
 		case storeless.RollingDay:
 			l.Window = 24 * time.Hour
 		}
+		if !buckets && rng.IntN(4) == 0 {
+			l = storeless.Limit{Name: l.Name, Quota: l.Quota, Calendar: []string{"day", "week", "month"}[rng.IntN(3)], Zone: []string{"", "Europe/Berlin", "Asia/Kathmandu"}[rng.IntN(3)]}
+		}
 		if rng.IntN(8) == 0 && l.Algorithm != storeless.SlidingLog {
 			l.Quota = storeless.MaxQuota - rng.Int64N(1000)
 		}

@@ -44,6 +44,7 @@ type waiter struct {
 	op      string
 	call    exact.Call
 	receipt *receipt     // of a refund
+	charged time.Time    // what it gives back
 	done    chan outcome // of one: nobody waits for who has left
 
 	sent, gone bool // lane.mu

@@ -138,7 +138,7 @@ func (o *owner) policy(raw []byte) (*exact.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	text := string(encodePolicy(p)) // what a caller wrote may be 128 KB of what nobody reads
+	text := string(encodePolicy(p, time.Time{})) // what a caller wrote may be 128 KB that is read nowhere
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if known := o.policies[text]; known != nil {

@@ -7,7 +7,8 @@
 -- those of the limits, with what each is charged. Then for each call its
 -- ID, hashed, or nothing.
 -- Returns a packed string. The time alone where nobody waits any more, and has counted
--- nothing: under load what is answered too late makes the next answer later still. Else
+-- nothing: under load what is answered too late makes the next answer later still. The time and
+-- the moment at which the account is decided, where a window of the calendar is of another. Else
 -- the time, when the account was last charged, or less than zero by how much a
 -- wrong clock was ahead that had charged it, the serial before, until when it was paused, the limits as they stood
 -- before, what is booked and the lines (booked.lua alone), and what became of each call, in one

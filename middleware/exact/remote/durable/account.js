@@ -3,7 +3,7 @@
 // the caller makes one transaction of it.
 
 import { Back, firstSerial, late } from './back.js'
-import { ID_LIFE, Line, Log, MAX_QUOTA, MAX_DEBT, Refusal, SECOND, charged, expires, left, remaining, roll, seconds, until, wait } from './limits.js'
+import { ID_LIFE, Line, Log, MAX_QUOTA, MAX_DEBT, Refusal, SECOND, charged, expires, laterEnd, left, remaining, roll, seconds, until, wait } from './limits.js'
 
 const MAX_IDS = 1 << 16 // that are known at a time: beyond it a key is busy
 const MAX_ENTRIES = 32
@@ -277,7 +277,8 @@ class Working {
 
 	owe(i, cost) {
 		this.logs[i].forget(this.rolled[i])
-		this.logs[i].owe(until(this.policy.limits[i], this.now), cost)
+		const l = this.policy.limits[i]
+		this.logs[i].owe(l.ends ? laterEnd(l, this.now, this.logs[i].entries.at(-1)) : until(l, this.now), cost, l.most)
 		this.rolled[i] = this.logs[i].rolled(this.now)
 	}
 
@@ -358,7 +359,9 @@ class Working {
 			if (cost === 0) return
 			if (l.logged) {
 				this.logs[i].forget(this.rolled[i])
-				this.logs[i].restore(until(l, r.at), cost)
+				const end = until(l, r.at)
+				const last = this.logs[i].entries.at(-1)
+				this.logs[i].restore(l.ends && last && end > this.now ? last[0] : end, cost)
 				this.rolled[i] = this.logs[i].rolled(this.now)
 			} else if (l.interval === 0) {
 				const passed = s.at - Math.floor(r.at / l.window)
