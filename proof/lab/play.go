@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -27,10 +29,11 @@ type result struct {
 	spent, bought          int64
 	most                   int64 // tallies for what was spent
 	serverCPU, labCPU      time.Duration
-	grown                  int64         // bytes of the largest heap
-	waited                 uint64        // requests, for peers
-	busy, late             int64         // honest requests that have waited in vain, and peers that others did not hear
-	longest                time.Duration // until a decision with peers
+	grown                  int64  // bytes of the largest heap
+	waited                 uint64 // requests, for peers
+	busy, late             int64  // honest requests that have waited in vain, and peers that others did not hear
+	rounds                 int64
+	took                   []time.Duration // until the requests that waited were decided: half of them, all but one of a hundred, all
 }
 
 // holds reports whether all that is promised was kept.
@@ -42,12 +45,11 @@ type lab struct {
 	cluster *house.Cluster
 	scale   scale
 	redis   *program.Redis // of exact routes
-	silent  map[string]time.Time
 }
 
 // openLab starts the instances for some rows.
 func openLab(ctx context.Context, dir, made string, sc scale, all []row) (l *lab, err error) {
-	l = &lab{ctx: ctx, scale: sc, silent: map[string]time.Time{}}
+	l = &lab{ctx: ctx, scale: sc}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.close())
@@ -86,7 +88,7 @@ func (l *lab) close() (err error) {
 // play plays one row.
 func (l *lab) play(r row, number int) (*result, error) {
 	route := r.routeOf(l.scale)
-	s := &scene{row: r.name, route: route, scale: l.scale, redis: l.redis, silent: l.silent, Stage: &court.Stage{
+	s := &scene{row: r.name, route: route, scale: l.scale, redis: l.redis, silent: map[string]time.Time{}, Stage: &court.Stage{
 		Ctx: l.ctx, Net: [2]byte{127, byte(16 + number)}, Oracle: court.NewOracle(map[string]*court.Terms{r.name: route.terms()}),
 	}}
 	s.Lost = func(_ court.Who, standing int64, why error) {
@@ -107,6 +109,13 @@ func (l *lab) play(r row, number int) (*result, error) {
 	case after:
 		r.attack(s)
 		s.honestly()
+	case always:
+		ctx, done := context.WithCancel(s.Ctx)
+		together(func() { defer done(); r.attack(s) }, func() {
+			for s.honestly(); ctx.Err() == nil; s.honestly() {
+				s.pause(s.scale.pause)
+			}
+		})
 	default:
 		together(func() { r.attack(s) }, s.honestly)
 		if r.honest == again {
@@ -127,8 +136,9 @@ func (l *lab) play(r row, number int) (*result, error) {
 		serverCPU: end.CPU - last.CPU, labCPU: own, grown: int64(end.Heap) - int64(last.Heap),
 	}
 	if route.Parts > 0 {
-		got.admitted, got.bound = s.judge(end.Late)
-		got.waited, got.busy, got.longest, got.late = end.Waited-last.Waited, s.Busy.Load(), end.Longest, s.late
+		got.admitted, got.bound, got.rounds, got.late = s.admitted, s.bound, s.rounds, s.late
+		got.waited, got.busy = end.Waited-last.Waited, s.Busy.Load()
+		got.took = slowest(last.Took, end.Took, int64(got.waited))
 	} else {
 		got.bound = r.bound(s)
 	}
@@ -146,11 +156,28 @@ func (l *lab) play(r row, number int) (*result, error) {
 	return got, nil
 }
 
+// slowest returns how long the slowest so many decisions took between two moments: half of them at most, all but one of a hundred, and
+// all. They are the ones that waited.
+func slowest(before, after map[int]int64, so int64) (took []time.Duration) {
+	var each []int
+	for ms, n := range after {
+		each = append(each, slices.Repeat([]int{ms}, int(n-before[ms]))...)
+	}
+	slices.Sort(each)
+	each = each[max(0, len(each)-int(so)):]
+	for _, percent := range []int{50, 99, 100} {
+		if n := len(each); n > 0 {
+			took = append(took, time.Duration(each[(n*percent+99)/100-1])*time.Millisecond)
+		}
+	}
+	return took
+}
+
 // writeTable writes what came of all rows, and after it what was not kept.
 func writeTable(w io.Writer, sc scale, results []*result) error {
 	fmt.Fprintf(w, "N = %d instances behind nginx, L = %d unless a row says otherwise.\n\n", sc.instances, sc.quota)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "row\tthreats\tclient\tsent\tadmitted\tbound\t\tof formula\twork, W\ttallies\thonest: served\trefused\tasked to work\tunjust\tmemory full\twaited\tbusy\tlongest\tlate\tCPU: servers\tclients\theap grew, KiB")
+	fmt.Fprintln(t, "row\tthreats\tclient\tsent\tadmitted\tbound\t\tof formula\twork, W\ttallies\thonest: served\trefused\tasked to work\tunjust\tmemory full\trounds\twaited\tfor\tbusy\tlate\tCPU: servers\tclients\theap grew, KiB")
 	for _, r := range results {
 		mark := "held"
 		if !r.holds() {
@@ -160,9 +187,9 @@ func writeTable(w io.Writer, sc scale, results []*result) error {
 		if r.spent > 0 {
 			work, tallies = fmt.Sprint(r.spent/leastWork), fmt.Sprintf("%d of %d", r.bought, r.most)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%s\t%s\t%d\n",
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%s\t%s\t%d\n",
 			r.row.name, r.row.threats, r.row.client, r.sent, r.admitted, r.bound, mark, r.row.formula, work, tallies,
-			r.served, r.refused, r.asked, r.unjust, r.explained, r.waited, r.busy, r.longest.Round(time.Millisecond), r.late,
+			r.served, r.refused, r.asked, r.unjust, r.explained, r.rounds, r.waited, strings.Trim(fmt.Sprint(r.took), "[]"), r.busy, r.late,
 			r.serverCPU.Round(time.Millisecond), r.labCPU.Round(time.Millisecond), r.grown>>10)
 	}
 	if err := t.Flush(); err != nil {

@@ -14,12 +14,17 @@ type scale struct {
 	quota     int64
 	work      int64 // of a farm on each instance, in prices of the first tally
 	crowd     int64
-	trouble   time.Duration // that peers have
+
+	rounds   int             // of deploys and of kills
+	troubles []time.Duration // that peers have
+	late     time.Duration   // their list, and what DNS says of them
+	pause    time.Duration   // of clients that come again and again
 }
 
 var (
-	short = scale{instances: 3, quota: 20, work: 12, crowd: 3, trouble: 250 * time.Millisecond}
-	whole = scale{instances: 5, quota: 60, work: 60, crowd: 8, trouble: 3 * time.Second}
+	short = scale{instances: 3, quota: 20, work: 12, crowd: 3, rounds: 1, troubles: []time.Duration{250 * time.Millisecond}, late: 250 * time.Millisecond, pause: 20 * time.Millisecond}
+	whole = scale{instances: 5, quota: 60, work: 60, crowd: 8, rounds: 2, troubles: []time.Duration{3 * time.Second}, late: 3 * time.Second, pause: 50 * time.Millisecond}
+	long  = scale{instances: 3, quota: 100, work: 60, crowd: 8, rounds: 100, troubles: []time.Duration{2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second}, late: 30 * time.Second, pause: 250 * time.Millisecond}
 )
 
 // window is the window of every limit, in seconds. The clocks stand a minute after its

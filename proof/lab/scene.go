@@ -24,9 +24,11 @@ type scene struct {
 
 	mu        sync.Mutex
 	attackers []*players.Attacker
-	droppers  []*dropper
 	silent    map[string]time.Time // addresses of peers, since when the lab keeps others from hearing them
-	late      int64                // peers that were not heard for another reason
+	rounds    int64                // of peers that hear each other, and what the dropper got that came closest to its bound
+	late      int64                // instances that were not heard for another reason
+	admitted  int64
+	bound     int64
 
 	sent   atomic.Int64 // by attackers
 	seen   atomic.Int64 // seconds that the clock has moved

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -38,9 +39,9 @@ type Cluster struct {
 	Clock     atomic.Int64 // Unix seconds, the same on all
 	ctx       context.Context
 	started   int64
-	before    State // what instances had seen that are no more
-
-	ListStands bool // the list of peers stays what it was when instances start
+	before    State  // what instances had seen that are no more
+	Names     *Names // of peers; nil: there are none
+	port      uint16 // where all of them hear each other
 }
 
 // Start starts instances, and the proxy in front of them.
@@ -52,7 +53,10 @@ func Start(ctx context.Context, plan Plan) (_ *Cluster, err error) {
 			err = errors.Join(err, c.Stop())
 		}
 	}()
-	if c.Roots, err = certify(plan.Dir); err != nil {
+	if c.Roots, err = certify(plan.Dir); err == nil && plan.Site.Secret != nil {
+		c.Names, err = serveNames()
+	}
+	if err != nil {
 		return nil, err
 	}
 	var fronts []netip.AddrPort
@@ -66,12 +70,7 @@ func Start(ctx context.Context, plan Plan) (_ *Cluster, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if c.Instances = append(c.Instances, p); plan.Site.Secret != nil {
-			err = c.TellPeers()
-		}
-		if err != nil {
-			return nil, err
-		}
+		c.Instances = append(c.Instances, p)
 		fronts = append(fronts, p.Where.Front)
 	}
 	if plan.Program != "" {
@@ -81,7 +80,7 @@ func Start(ctx context.Context, plan Plan) (_ *Cluster, err error) {
 }
 
 // start starts an instance.
-func (c *Cluster) start(place int, where Where) (*Process, error) {
+func (c *Cluster) start(place int, where Where) (p *Process, err error) {
 	c.started++
 	cfg := c.Site
 	cfg.Process, cfg.Place, cfg.Now, cfg.Listen, cfg.Safe, cfg.Keys = c.started, place, c.Clock.Load(), where.Front, where.Safe, c.Dir
@@ -89,12 +88,32 @@ func (c *Cluster) start(place int, where Where) (*Process, error) {
 		s, where, err := newSite(cfg, c.Wrap)
 		return &Process{site: s, Where: where}, err
 	}
-	return launch(c.ctx, c.Dir, c.Program, cfg)
+	if c.Names == nil {
+		return launch(c.ctx, c.Dir, c.Program, cfg)
+	}
+	pod := netip.AddrFrom4([4]byte{127, 9, byte(c.started >> 8), byte(c.started)})
+	cfg.Pod, cfg.Resolver = netip.AddrPortFrom(pod, c.port), c.Names.node(place)
+	c.Names.set(pod, starting)
+	if p, err = launch(c.ctx, c.Dir, c.Program, cfg); err == nil {
+		c.port = p.Where.Peers.Port()
+		c.Names.set(pod, ready)
+	}
+	return p, err
 }
 
 // Restart replaces an instance by one that remembers nothing. It is ended as end says; by nil, at once.
 func (c *Cluster) Restart(i int, end func(*Process) error) error {
-	last, err := c.Instances[i].State()
+	return errors.Join(c.end(c.Instances[i], end), c.Replace(i))
+}
+
+// Surge is Restart, but the other starts before this one ends, and both serve meanwhile.
+func (c *Cluster) Surge(i int, end func(*Process) error) error {
+	old := c.Instances[i]
+	return errors.Join(c.Replace(i), c.end(old, end))
+}
+
+func (c *Cluster) end(p *Process, end func(*Process) error) error {
+	last, err := p.State()
 	if err != nil {
 		return err
 	}
@@ -102,17 +121,18 @@ func (c *Cluster) Restart(i int, end func(*Process) error) error {
 	if end == nil {
 		end = (*Process).stop
 	}
-	return errors.Join(end(c.Instances[i]), c.Replace(i))
+	if c.Names != nil {
+		c.Names.set(p.Where.Peers.Addr(), terminating)
+		defer c.Names.gone(p.Where.Peers.Addr())
+	}
+	return end(p)
 }
 
-// Replace starts an instance where one has ended.
+// Replace starts an instance in the place of one.
 func (c *Cluster) Replace(i int) error {
 	p, err := c.start(i, c.Instances[i].Where)
 	if err == nil {
 		c.Instances[i] = p
-		if c.Site.Secret != nil && !c.ListStands {
-			err = c.TellPeers()
-		}
 	}
 	return err
 }
@@ -125,13 +145,15 @@ func (c *Cluster) Stop() (err error) {
 	for _, p := range c.Instances {
 		err = errors.Join(err, p.stop())
 	}
+	if c.Names != nil {
+		c.Names.close()
+	}
 	return err
 }
 
 // State returns what all instances have seen, together.
 func (c *Cluster) State() (all State, err error) {
 	all.add(c.before)
-	c.before.Longest = 0
 	for _, p := range c.Instances {
 		s, err := p.State()
 		if err != nil {
@@ -156,13 +178,20 @@ func (c *Cluster) Set(i int, now int64) error {
 	return c.Instances[i].Post("clock", "now", strconv.FormatInt(now, 10))
 }
 
-// TellPeers writes the list of all peers.
-func (c *Cluster) TellPeers() error {
-	var list []string
+// Hear reports whether each instance hears each other.
+func (c *Cluster) Hear() (all bool, err error) {
 	for _, p := range c.Instances {
-		list = append(list, p.Where.Peers.String())
+		var s State
+		if err := p.Get("state", &s); err != nil {
+			return false, err
+		}
+		for _, q := range c.Instances {
+			if p != q && !slices.Contains(s.Heard, q.Where.Peers.String()) {
+				return false, nil
+			}
+		}
 	}
-	return Put(filepath.Join(c.Dir, peersFile), strings.Join(list, "\n"))
+	return true, nil
 }
 
 // Cut cuts the wires between the first instances and the others; at 0 it mends all.

@@ -63,7 +63,7 @@ func (s *Site) decided(ctx context.Context, d middleware.Decision) {
 		q.w.Header().Set(DecisionHeader, told.String())
 		if strings.HasPrefix(d.Policy, Hears) {
 			s.mu.Lock()
-			s.state.Longest = max(s.state.Longest, time.Since(q.began))
+			s.state.Took[int(time.Since(q.began)/time.Millisecond)]++
 			s.mu.Unlock()
 		}
 	}

@@ -75,7 +75,11 @@ func (s *Site) Write(line []byte) (int, error) {
 // look is what the instance has seen; and, the whole, what it has used, while no decision is made.
 func (s *Site) look(whole bool) State {
 	if !whole {
-		return State{Connections: s.connections.Load()}
+		state := State{Connections: s.connections.Load()}
+		if s.group != nil {
+			state.Heard = s.group.Stats().Heard
+		}
+		return state
 	}
 	s.gate.Lock()
 	defer s.gate.Unlock()
@@ -87,9 +91,9 @@ func (s *Site) look(whole bool) State {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	state := s.state
-	state.Counts = nil
-	state.add(State{Counts: s.state.Counts})
-	s.state.Computed, s.state.Logged, s.state.Longest = nil, nil, 0
+	state.Counts, state.Took = nil, nil
+	state.add(State{Counts: s.state.Counts, Took: s.state.Took})
+	s.state.Computed, s.state.Logged = nil, nil
 	state.CPU, state.Heap, state.Goroutines, state.Connections = Computed(syscall.RUSAGE_SELF), m.HeapAlloc, runtime.NumGoroutine(), s.connections.Load()
 	if s.group != nil {
 		state.Waited = s.group.Stats().Waited

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package house
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Names are the DNS of a cluster, as Kubernetes has it for a headless Service. The server of the cluster has the pods that are ready,
+// and none that is terminating; with publishNotReadyAddresses it has all that are there. The cache of each node keeps an answer,
+// and for a sixth of that time that there is none: NodeLocal DNSCache does so for 30 s and 5 s, and the CoreDNS of kubeadm for 30 s.
+type Names struct {
+	mu        sync.Mutex
+	published bool
+	cached    time.Duration
+	pods      map[netip.Addr]phase
+	nodes     [3]struct {
+		net.PacketConn
+		kept []netip.Addr
+		at   time.Time
+	}
+}
+
+// A phase is where a pod is in its life. One that is gone has none.
+type phase int
+
+const (
+	starting phase = iota
+	ready
+	terminating
+)
+
+func serveNames() (n *Names, err error) {
+	n = &Names{pods: map[netip.Addr]phase{}}
+	for i := range n.nodes {
+		if n.nodes[i].PacketConn, err = net.ListenPacket("udp4", "127.0.0.1:0"); err != nil {
+			return nil, err
+		}
+		go n.serve(i)
+	}
+	return n, nil
+}
+
+func (n *Names) close() {
+	for i := range n.nodes {
+		_ = n.nodes[i].Close()
+	}
+}
+
+// Keep says for how long nodes keep an answer from now on, and whether publishNotReadyAddresses is set. They have asked just now.
+func (n *Names) Keep(cached time.Duration, published bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cached, n.published = cached, published
+	for i := range n.nodes {
+		n.ask(i)
+	}
+}
+
+func (n *Names) set(pod netip.Addr, is phase) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pods[pod] = is
+}
+
+func (n *Names) gone(pod netip.Addr) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.pods, pod)
+}
+
+// node is where the instance of a place asks.
+func (n *Names) node(place int) string { return n.nodes[place%len(n.nodes)].LocalAddr().String() }
+
+func (n *Names) serve(node int) {
+	query := make([]byte, 512)
+	for {
+		size, from, err := n.nodes[node].ReadFrom(query)
+		if err != nil {
+			return
+		}
+		if name := bytes.IndexByte(query[min(12, size):size], 0); name >= 0 && 12+name+5 <= size {
+			_, _ = n.nodes[node].WriteTo(answerOf(query[:12+name+5], n.look(node)), from)
+		}
+	}
+}
+
+// look is what a node knows.
+func (n *Names) look(node int) []netip.Addr {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c, keep := &n.nodes[node], n.cached
+	if c.kept == nil {
+		keep /= 6
+	}
+	if time.Since(c.at) >= keep {
+		n.ask(node)
+	}
+	return c.kept
+}
+
+func (n *Names) ask(node int) {
+	c := &n.nodes[node]
+	c.at, c.kept = time.Now(), nil
+	for pod, is := range n.pods {
+		if is == ready || n.published {
+			c.kept = append(c.kept, pod)
+		}
+	}
+}
+
+// answerOf answers a question with addresses, as RFC 1035, section 4, has it; or that there is no such name.
+func answerOf(question []byte, pods []netip.Addr) []byte {
+	flags := uint16(0x8580) // a response with authority, recursion desired and available
+	if len(pods) == 0 {
+		flags |= 3
+	}
+	b := bytes.Clone(question)
+	binary.BigEndian.PutUint16(b[2:], flags)
+	binary.BigEndian.PutUint16(b[4:], 1)
+	binary.BigEndian.PutUint16(b[6:], uint16(len(pods)))
+	binary.BigEndian.PutUint32(b[8:], 0)
+	for _, pod := range pods {
+		b = append(b, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 5, 0, 4) // the name of the question, A, IN, 5 s, 4 bytes
+		b = append(b, pod.AsSlice()...)
+	}
+	return b
+}
