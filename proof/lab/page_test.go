@@ -27,7 +27,7 @@ var played = map[string][]string{
 	"on an exact route":                           {"exact", "exact-outage"},
 	"holds many IPv4 addresses, or many IPv6 /48": {"addresses", "spoofed-through", "spoofed-around"}, // the last two are what it would take to have them for nothing
 	"new while the memory is full":                {"washed-out"},
-	"sends no token, or an old one":               {"peers-quiet", "peers-deploys", "peers-kills", "peers-dns", "peers-list", "peers-stopped", "peers-cut"},
+	"sends no token, or an old one":               {"peers-quiet", "peers-deploys", "peers-kills", "peers-dns", "peers-dns-last", "peers-list", "peers-stopped", "peers-cut"},
 }
 
 const worlds = "the worlds of internal/gossip and middleware/peers play it"

@@ -111,22 +111,25 @@ func deploys(s *scene, _ int) []func(*dropper) {
 	return restarts(s, len(s.House.Instances), (*house.Cluster).Restart, (*house.Process).End)
 }
 
-func kills(s *scene, _ int) []func(*dropper) {
-	return restarts(s, 2, (*house.Cluster).Restart, func(p *house.Process) error {
+// kills has what was killed start again at another address and, in every other round, at the same.
+func kills(s *scene, round int) []func(*dropper) {
+	restart := []func(*house.Cluster, int, func(*house.Process) error) error{(*house.Cluster).Restart, (*house.Cluster).Crash}[round%2]
+	return restarts(s, 2, restart, func(p *house.Process) error {
 		p.Kill()
 		return nil
 	})
 }
 
-// dns deploys where nodes keep the answers of DNS: each instance starts before the one ends that it replaces. In every other round the pods
-// that are not ready are published too.
-func dns(s *scene, round int) []func(*dropper) {
-	s.House.Names.Keep(s.scale.late, round%2 == 0)
-	return append(restarts(s, len(s.House.Instances), (*house.Cluster).Surge, (*house.Process).End), func(d *dropper) {
-		d.begin()
-		s.pause(s.scale.late)
-		s.House.Names.Keep(0, false)
-	})
+// dns deploys where nodes keep the answers of DNS. In every other round the pods that are not ready are published too.
+func dns(restart func(*house.Cluster, int, func(*house.Process) error) error) func(s *scene, round int) []func(*dropper) {
+	return func(s *scene, round int) []func(*dropper) {
+		s.House.Names.Keep(s.scale.late, round%2 == 0)
+		return append(restarts(s, len(s.House.Instances), restart, (*house.Process).End), func(d *dropper) {
+			d.begin()
+			s.pause(s.scale.late)
+			s.House.Names.Keep(0, false)
+		})
+	}
 }
 
 // lateList deploys while the list stays what it was, and stays that for a while.
@@ -172,9 +175,7 @@ func (s *scene) troubled(p *house.Process) {
 	}
 }
 
-// judge keeps what the dropper got that came closest to its bound, P·L + (N+C−P)·f, and that. An instance that the machine has kept from
-// answering for 100 ms, or that has started without records, is one more part of the fleet, as the page says. Where some instances
-// complain of some others, the fewer of the two explain it.
+// judge keeps what the dropper got that came closest to its bound, P·L + (N+C−P)·f, and that.
 func (s *scene) judge(droppers []*dropper, since time.Time) {
 	seen, err := s.House.State()
 	s.Fail(err)
@@ -182,17 +183,7 @@ func (s *scene) judge(droppers []*dropper, since time.Time) {
 	if s.route.Quota < 2*s.route.Instances {
 		slack = 1
 	}
-	alone, complain, late := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, l := range seen.Late {
-		switch {
-		case l.Time.Before(since) || !s.hearable(l.Self, l.Time) || !s.hearable(l.Member, l.Time):
-		case l.Member == "":
-			alone[l.Self] = true
-		default:
-			complain[l.Self], late[l.Member] = true, true
-		}
-	}
-	apart := int64(len(alone) + min(len(complain), len(late)))
+	apart := s.apart(seen.Late, since)
 	s.late += apart
 	for _, d := range droppers {
 		all := s.n() - d.starts
@@ -203,6 +194,23 @@ func (s *scene) judge(droppers []*dropper, since time.Time) {
 		}
 	}
 	s.rounds++
+}
+
+// apart is how many parts of the fleet there were since a moment that the lab has not made. An instance that the machine has kept from
+// answering for 100 ms, or that has started without records, is one, as the page says. Where some instances complain of others, the fewer
+// of the two explain it.
+func (s *scene) apart(lines []house.Late, since time.Time) int64 {
+	alone, complain, late := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, l := range lines {
+		switch {
+		case l.Time.Before(since) || !s.hearable(l.Self, l.Time) || !s.hearable(l.Member, l.Time):
+		case l.Member == "":
+			alone[l.Self] = true
+		default:
+			complain[l.Self], late[l.Member] = true, true
+		}
+	}
+	return int64(len(alone) + min(len(complain), len(late)))
 }
 
 func (s *scene) hearable(address string, at time.Time) bool {

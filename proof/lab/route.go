@@ -22,7 +22,7 @@ type scale struct {
 }
 
 var (
-	short = scale{instances: 3, quota: 20, work: 12, crowd: 3, rounds: 1, troubles: []time.Duration{250 * time.Millisecond}, late: 250 * time.Millisecond, pause: 20 * time.Millisecond}
+	short = scale{instances: 3, quota: 20, work: 12, crowd: 3, rounds: 2, troubles: []time.Duration{250 * time.Millisecond}, late: 250 * time.Millisecond, pause: 20 * time.Millisecond}
 	whole = scale{instances: 5, quota: 60, work: 60, crowd: 8, rounds: 2, troubles: []time.Duration{3 * time.Second}, late: 3 * time.Second, pause: 50 * time.Millisecond}
 	long  = scale{instances: 3, quota: 100, work: 60, crowd: 8, rounds: 100, troubles: []time.Duration{2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second}, late: 30 * time.Second, pause: 250 * time.Millisecond}
 )

@@ -6,6 +6,7 @@ import (
 	"cmp"
 
 	"github.com/tallystick/tallystick/proof/fleet"
+	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/players"
 )
 
@@ -54,7 +55,8 @@ func rows() []row {
 		hear("peers-quiet", "T1", "drops, and peers hear each other", hears(once, quiet), 1),
 		hear("peers-deploys", "T42", "the same, while all are replaced", hears(rounds, deploys), 1),
 		hear("peers-kills", "T42", "the same, while some are killed", hears(rounds, kills), 1),
-		hear("peers-dns", "T42", "the same, and DNS is cached", hears(dnsRounds, dns), 1),
+		hear("peers-dns", "T42", "the same, and DNS is cached", hears(dnsRounds, dns((*house.Cluster).Surge)), 1),
+		hear("peers-dns-last", "T42", "the same, each ends before another starts", hears(dnsRounds, dns((*house.Cluster).Restart)), 1),
 		hear("peers-list", "T42", "the same, and the list is late", hears(once, lateList), 1),
 		hear("peers-stopped", "T1", "the same, while one stands still", hears(each, stopped), 2),
 		hear("peers-cut", "T1", "the same, while the network is cut", hears(each, cut), 2),
