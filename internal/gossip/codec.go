@@ -12,7 +12,7 @@ const MaxBatch = 32 << 10
 
 const (
 	version   = 1
-	mostOfOne = 2*binary.MaxVarintLen32 + 9 + binary.MaxVarintLen32 + 1 + (MostProcesses+1)*(1+2*binary.MaxVarintLen32) // bytes of a record
+	mostOfOne = 2*binary.MaxVarintLen32 + 9 + binary.MaxVarintLen32 + 1 + (MostProcesses+2)*(1+2*binary.MaxVarintLen32) // bytes of a record
 )
 
 // An encoder writes records: of each window its length and number, and of each record in it a key of 8 bytes and counts.
@@ -123,17 +123,25 @@ func (d *decoder) pair() (p pair) {
 }
 
 // chunkOf reads a chunk. Its functions may be nil.
-func chunkOf(chunk []byte, process func(uint64), begin func(seconds, number uint32, key uint64, prev uint32), known func(int, pair)) error {
+func chunkOf(chunk []byte, process func(name uint64, ended bool), begin func(seconds, number uint32, key uint64, prev uint32), known func(int, pair)) error {
 	d := decode(chunk)
 	names := int(d.byte())
 	if names > MostProcesses+1 {
 		d.fail()
 	}
-	for range names {
-		if name := d.key(); process != nil {
-			process(name)
+	read := func(n int, ended bool) {
+		for range n {
+			if name := d.key(); process != nil {
+				process(name, ended)
+			}
 		}
 	}
+	read(names, false)
+	ended := d.count()
+	if ended > mostEnded {
+		d.fail()
+	}
+	read(int(min(ended, mostEnded)), true)
 	for d.more() {
 		d.window()
 		key, prev, pairs := d.key(), d.count(), int(d.byte())
@@ -142,7 +150,7 @@ func chunkOf(chunk []byte, process func(uint64), begin func(seconds, number uint
 		}
 		for range pairs {
 			i, p := int(d.byte()), d.pair()
-			if i >= names {
+			if i > names {
 				d.fail()
 			}
 			if known != nil && d.err == nil {

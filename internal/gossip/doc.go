@@ -31,6 +31,8 @@
 //  14. A bucket has a record of its aligned window: at any time its debt is at least what all have admitted since the
 //     beginning of this window, or of the one before, less what has leaked since.
 //  16. In a full set of 16 records the smallest makes room. What it said is still in c.
+//  17. A record tells 64 other processes apart. One that is gone gives up its place to another: what it has counted stays in the sum, and
+//     is passed on, but without its name. No pair of that name counts beside it. If the process is back, all without a name is forgotten.
 //
 // # Why it is so
 //

@@ -2,7 +2,10 @@
 
 package gossip
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 const maxSkew = 5_000_000 // µs, see limiter
 
@@ -86,13 +89,18 @@ func (r *Records) merge(at, place int, p pair) uint32 {
 	return plus
 }
 
-// Chunk returns records, all processes' pairs of each, from a place on, and where the next chunk begins; 0: this was the last.
+// Chunk returns records, all processes' pairs of each, from a place on, and where the next chunk begins; 0: this was the last. A last
+// pair is what those have counted that have no place any more.
 func (r *Records) Chunk(now time.Time, from uint32) (chunk []byte, next uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	names := append(append([]uint64(nil), r.others...), r.name)
 	e := encoder{b: append(make([]byte, 0, MaxBatch), version, byte(len(names)))}
 	for _, n := range names {
+		e.key(n)
+	}
+	e.count(uint32(len(r.ended)))
+	for _, n := range r.ended {
 		e.key(n)
 	}
 	us := now.UnixMicro()
@@ -108,13 +116,14 @@ func (r *Records) Chunk(now time.Time, from uint32) (chunk []byte, next uint32) 
 		e.key(r.keys[at])
 		e.count(rec.prev)
 		know := 0
-		for _, p := range append(append([]pair(nil), r.pairsOf(at)[:len(r.others)]...), rec.own) {
+		pairs := append(append([]pair(nil), r.pairsOf(at)[:len(r.others)]...), rec.own, pair{plus: uint32(min(r.nameless(at), most))})
+		for _, p := range pairs {
 			if p != (pair{}) {
 				know++
 			}
 		}
 		e.b = append(e.b, byte(know))
-		for i, p := range append(append([]pair(nil), r.pairsOf(at)[:len(r.others)]...), rec.own) {
+		for i, p := range pairs {
 			if p != (pair{}) {
 				e.b = append(e.b, byte(i))
 				e.pair(p)
@@ -131,14 +140,35 @@ func (r *Records) TakeOver(now time.Time, chunk []byte) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	us, at := now.UnixMicro(), -1
+	us, at, lives := now.UnixMicro(), -1, false
 	var names []uint64
-	return chunkOf(chunk, func(name uint64) { names = append(names, name) }, func(seconds, number uint32, key uint64, prev uint32) {
+	return chunkOf(chunk, func(name uint64, ended bool) {
+		switch {
+		case !ended:
+			names = append(names, name)
+		case r.peers[name] != nil || name == r.name:
+			lives = true
+		case !slices.Contains(r.ended, name) && len(r.ended) < mostEnded:
+			if i := slices.Index(r.others, name); i >= 0 {
+				r.end(i)
+			} else {
+				r.ended = append(r.ended, name)
+			}
+		case !slices.Contains(r.ended, name):
+			lives = true // as if it did
+		}
+	}, func(seconds, number uint32, key uint64, prev uint32) {
 		if at, _ = r.at(us, key, seconds, number); at >= 0 {
 			r.all[at].prev = max(r.all[at].prev, prev)
 		}
 	}, func(i int, p pair) {
-		if at >= 0 && names[i] != r.name {
+		switch {
+		case at < 0:
+		case i == len(names):
+			if n := r.nameless(at); !lives && uint64(p.plus) > n { // each has forgotten the names of some; the larger is a lower bound
+				r.all[at].others += uint64(p.plus) - n
+			}
+		case names[i] != r.name && !slices.Contains(r.ended, names[i]):
 			r.merge(at, r.placeOf(names[i]), p)
 		}
 	})
