@@ -71,6 +71,10 @@ func (s *scene) pause(d time.Duration) {
 // settled waits until all instances hear each other: a minute, where caches keep answers for half of one.
 func (s *scene) settled() bool {
 	clear(s.silent)
+	clear(s.there)
+	for _, p := range s.House.Instances {
+		s.there[p.Where.Peers.String()] = true
+	}
 	for began := time.Now(); s.Ctx.Err() == nil; s.pause(10 * time.Millisecond) {
 		if all, err := s.House.Hear(); all || err != nil {
 			s.Fail(err)
@@ -111,10 +115,8 @@ func deploys(s *scene, _ int) []func(*dropper) {
 	return restarts(s, len(s.House.Instances), (*house.Cluster).Restart, (*house.Process).End)
 }
 
-// kills has what was killed start again at another address and, in every other round, at the same.
-func kills(s *scene, round int) []func(*dropper) {
-	restart := []func(*house.Cluster, int, func(*house.Process) error) error{(*house.Cluster).Restart, (*house.Cluster).Crash}[round%2]
-	return restarts(s, 2, restart, func(p *house.Process) error {
+func kills(s *scene, _ int) []func(*dropper) {
+	return restarts(s, 2, (*house.Cluster).Restart, func(p *house.Process) error {
 		p.Kill()
 		return nil
 	})
@@ -177,13 +179,13 @@ func (s *scene) troubled(p *house.Process) {
 
 // judge keeps what the dropper got that came closest to its bound, P·L + (N+C−P)·f, and that.
 func (s *scene) judge(droppers []*dropper, since time.Time) {
-	seen, err := s.House.State()
+	lines, err := s.House.Lines()
 	s.Fail(err)
 	parts, slack := s.route.Parts, max(2, (s.route.Quota+49)/50)
 	if s.route.Quota < 2*s.route.Instances {
 		slack = 1
 	}
-	apart := s.apart(seen.Late, since)
+	apart := s.apart(lines, since)
 	s.late += apart
 	for _, d := range droppers {
 		all := s.n() - d.starts
@@ -198,15 +200,16 @@ func (s *scene) judge(droppers []*dropper, since time.Time) {
 
 // apart is how many parts of the fleet there were since a moment that the lab has not made. An instance that the machine has kept from
 // answering for 100 ms, or that has started without records, is one, as the page says. Where some instances complain of others, the fewer
-// of the two explain it.
-func (s *scene) apart(lines []house.Late, since time.Time) int64 {
+// of the two explain it. A log says so once in a minute: who complained within it of another that is still there may do so again.
+func (s *scene) apart(lines []house.Line, since time.Time) int64 {
 	alone, complain, late := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, l := range lines {
 		switch {
-		case l.Time.Before(since) || !s.hearable(l.Self, l.Time) || !s.hearable(l.Member, l.Time):
-		case l.Member == "":
+		case l.Time.Before(since) && (l.Time.Before(since.Add(-time.Minute)) || !s.there[l.Self] || !s.there[l.Member]):
+		case !s.hearable(l.Self, l.Time) || !s.hearable(l.Member, l.Time):
+		case l.Code == "peers-alone":
 			alone[l.Self] = true
-		default:
+		case l.Code == "peers-late":
 			complain[l.Self], late[l.Member] = true, true
 		}
 	}

@@ -44,7 +44,7 @@ type lab struct {
 	ctx     context.Context
 	cluster *house.Cluster
 	scale   scale
-	redis   *program.Redis // of exact routes
+	redis   *program.Server // of exact routes
 }
 
 // openLab starts the instances for some rows.
@@ -61,7 +61,7 @@ func openLab(ctx context.Context, dir, made string, sc scale, all []row) (l *lab
 	secret := "a secret that the lab shares with no other program"
 	serves := house.Config{
 		Now: time.Now().Truncate(window*time.Second).Unix() + 60, Secret: []byte(secret), Began: time.Now(), Policies: []string{filepath.Join(dir, "policies.json")},
-		Counters: map[string]string{theRedis: l.redis.URL()},
+		Counters: map[string]string{theRedis: "redis://" + l.redis.Addr()},
 	}
 	there := route{Quota: 1000, Work: leastWork, Crowd: 8, MaxClients: 4096, Instances: int64(sc.instances)}
 	policies := map[string]any{elsewhere: there.policy(elsewhere, "")}
@@ -88,7 +88,7 @@ func (l *lab) close() (err error) {
 // play plays one row.
 func (l *lab) play(r row, number int) (*result, error) {
 	route := r.routeOf(l.scale)
-	s := &scene{row: r.name, route: route, scale: l.scale, redis: l.redis, silent: map[string]time.Time{}, Stage: &court.Stage{
+	s := &scene{row: r.name, route: route, scale: l.scale, redis: l.redis, silent: map[string]time.Time{}, there: map[string]bool{}, Stage: &court.Stage{
 		Ctx: l.ctx, Net: [2]byte{127, byte(16 + number)}, Oracle: court.NewOracle(map[string]*court.Terms{r.name: route.terms()}),
 	}}
 	s.Lost = func(_ court.Who, standing int64, why error) {

@@ -61,24 +61,30 @@ func TestTable(t *testing.T) {
 // Where some complain of others, the fewer explain it; and nothing counts that the lab has done.
 func TestApart(t *testing.T) {
 	at := time.Unix(1000, 0)
-	late := func(self, member string, after int) house.Late {
-		return house.Late{Self: self, Member: member, Time: at.Add(time.Duration(after))}
+	late := func(self, member string, after int) house.Line {
+		code := "peers-late"
+		if member == "" {
+			code = "peers-alone"
+		}
+		return house.Line{Code: code, Self: self, Member: member, Time: at.Add(time.Duration(after))}
 	}
 	for _, c := range []struct {
 		name string
-		late []house.Late
+		late []house.Line
 		want int64
 	}{
 		{"nobody complains", nil, 0},
-		{"two of one", []house.Late{late("a", "c", 1), late("b", "c", 1)}, 1},
-		{"one of two", []house.Late{late("a", "b", 1), late("a", "c", 1)}, 1},
-		{"two of two", []house.Late{late("a", "b", 1), late("b", "a", 1)}, 2},
-		{"before", []house.Late{late("a", "b", -1)}, 0},
-		{"of what was killed", []house.Late{late("a", "killed", 3), late("killed", "a", 3)}, 0},
-		{"of what is killed later", []house.Late{late("a", "killed", 1)}, 1},
-		{"alone", []house.Late{late("a", "", 1), late("b", "a", 1)}, 2},
+		{"two of one", []house.Line{late("a", "c", 1), late("b", "c", 1)}, 1},
+		{"one of two", []house.Line{late("a", "b", 1), late("a", "c", 1)}, 1},
+		{"two of two", []house.Line{late("a", "b", 1), late("b", "a", 1)}, 2},
+		{"before, of one that is no more", []house.Line{late("a", "ended", -1)}, 0},
+		{"before, and perhaps still", []house.Line{late("a", "b", -1)}, 1},
+		{"long before", []house.Line{late("a", "b", -int(time.Hour))}, 0},
+		{"of what was killed", []house.Line{late("a", "killed", 3), late("killed", "a", 3)}, 0},
+		{"of what is killed later", []house.Line{late("a", "killed", 1)}, 1},
+		{"alone", []house.Line{late("a", "", 1), late("b", "a", 1)}, 2},
 	} {
-		s := &scene{silent: map[string]time.Time{"killed": at.Add(2)}}
+		s := &scene{silent: map[string]time.Time{"killed": at.Add(2)}, there: map[string]bool{"a": true, "b": true}}
 		require.Equal(t, c.want, s.apart(c.late, at), c.name)
 	}
 }

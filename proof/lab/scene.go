@@ -20,11 +20,12 @@ type scene struct {
 	row   string
 	route route
 	scale scale
-	redis *program.Redis
+	redis *program.Server
 
 	mu        sync.Mutex
 	attackers []*players.Attacker
 	silent    map[string]time.Time // addresses of peers, since when the lab keeps others from hearing them
+	there     map[string]bool      // addresses of peers, when the round began
 	rounds    int64                // of peers that hear each other, and what the dropper got that came closest to its bound
 	late      int64                // instances that were not heard for another reason
 	admitted  int64

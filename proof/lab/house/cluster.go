@@ -91,10 +91,7 @@ func (c *Cluster) start(place int, where Where) (p *Process, err error) {
 	if c.Names == nil {
 		return launch(c.ctx, c.Dir, c.Program, cfg)
 	}
-	pod := where.Peers.Addr()
-	if !pod.IsValid() {
-		pod = netip.AddrFrom4([4]byte{127, 9, byte(c.started >> 8), byte(c.started)})
-	}
+	pod := netip.AddrFrom4([4]byte{127, 9, byte(c.started >> 8), byte(c.started)})
 	cfg.Pod, cfg.Resolver = netip.AddrPortFrom(pod, c.port), c.Names.node(place)
 	c.Names.set(pod, starting)
 	if p, err = launch(c.ctx, c.Dir, c.Program, cfg); err == nil {
@@ -107,11 +104,6 @@ func (c *Cluster) start(place int, where Where) (p *Process, err error) {
 // Restart replaces an instance by one that remembers nothing. It is ended as end says; by nil, at once.
 func (c *Cluster) Restart(i int, end func(*Process) error) error {
 	return errors.Join(c.end(c.Instances[i], end), c.Replace(i))
-}
-
-// Crash kills an instance, and starts another at its address, as a container that has crashed.
-func (c *Cluster) Crash(i int, end func(*Process) error) error {
-	return errors.Join(c.end(c.Instances[i], end), c.replace(i, c.Instances[i].Where))
 }
 
 // Surge is Restart, but the other starts before this one ends, and both serve meanwhile.
@@ -138,13 +130,7 @@ func (c *Cluster) end(p *Process, end func(*Process) error) error {
 
 // Replace starts an instance in the place of one.
 func (c *Cluster) Replace(i int) error {
-	where := c.Instances[i].Where
-	where.Peers = netip.AddrPort{}
-	return c.replace(i, where)
-}
-
-func (c *Cluster) replace(i int, where Where) error {
-	p, err := c.start(i, where)
+	p, err := c.start(i, c.Instances[i].Where)
 	if err == nil {
 		c.Instances[i] = p
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -19,13 +21,17 @@ func (s *Site) join() (listener net.Listener, err error) {
 		return nil, err
 	}
 	at := addrOf(listener)
-	s.wire = wire{self: at.String(), open: map[string][]net.Conn{}}
+	s.wire.open = map[string][]net.Conn{}
+	said, err := os.OpenFile(filepath.Join(s.cfg.Keys, at.String()+peersLog), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return listener, err
+	}
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "udp4", s.cfg.Resolver)
 	}}
 	s.group, err = peers.Open(peers.Config{
-		DNS: fmt.Sprintf("peers.lab.:%d", at.Port()), Listener: listener, Self: s.wire.self, Secrets: [][]byte{s.cfg.Secret},
-		Dial: s.wire.dial, Now: s.pace, Logger: slog.New(slog.NewJSONHandler(&s.wire, nil)),
+		DNS: fmt.Sprintf("peers.lab.:%d", at.Port()), Listener: listener, Self: at.String(), Secrets: [][]byte{s.cfg.Secret},
+		Dial: s.wire.dial, Now: s.pace, Logger: slog.New(slog.NewJSONHandler(said, nil)),
 	})
 	return listener, err
 }

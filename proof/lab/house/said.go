@@ -70,19 +70,11 @@ type State struct {
 
 	Waited uint64        // requests, for peers
 	Took   map[int]int64 // decisions with peers, by their whole milliseconds
-	Late   []Late        // since it has started
 	Heard  []string      // peers
 }
 
 // Hears is how the name of a policy begins that counts with its peers.
 const Hears = "peers-"
-
-// Late is a line of the log: an instance does not hear another one, or starts without its records.
-type Late struct {
-	Time         time.Time
-	Code, Member string
-	Self         string // where the instance is heard
-}
 
 // A Decision is what a response says of the decision about its request.
 type Decision struct {
@@ -126,7 +118,6 @@ func (s *State) add(o State) {
 	s.CPU += o.CPU
 	s.Heap = max(s.Heap, o.Heap)
 	s.Waited += o.Waited
-	s.Late = append(s.Late, o.Late...)
 	if s.Took == nil {
 		s.Took = map[int]int64{}
 	}

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -97,9 +96,6 @@ func (s *Site) look(whole bool) State {
 	state.CPU, state.Heap, state.Goroutines, state.Connections = Computed(syscall.RUSAGE_SELF), m.HeapAlloc, runtime.NumGoroutine(), s.connections.Load()
 	if s.group != nil {
 		state.Waited = s.group.Stats().Waited
-		s.wire.mu.Lock()
-		state.Late = slices.Clone(s.wire.late)
-		s.wire.mu.Unlock()
 	}
 	state.Life = map[string]int64{}
 	for policy, set := range s.sets {

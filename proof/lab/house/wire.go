@@ -3,22 +3,25 @@
 package house
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 )
 
-// A wire is what an instance has to its peers, until the lab cuts it, and what its log says of them.
+// A wire is what an instance has to its peers, until the lab cuts it.
 type wire struct {
-	self string
 	mu   sync.Mutex
 	cut  []string
 	open map[string][]net.Conn
-	late []Late
 }
 
 func (w *wire) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -47,19 +50,32 @@ func (w *wire) refuse(addresses []string) {
 	}
 }
 
-// Write takes a line of the log.
-func (w *wire) Write(line []byte) (int, error) {
-	said := Late{Self: w.self}
-	if err := json.Unmarshal(line, &said); err != nil {
-		return 0, err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if said.Code == "peers-late" || said.Code == "peers-alone" {
-		w.late = append(w.late, said)
-	}
-	return len(line), nil
+// A Line is of the log of an instance about its peers.
+type Line struct {
+	Time         time.Time
+	Code, Member string
+	Self         string // where the instance is heard
 }
+
+// Lines are all of them that were written, also of instances that are no more.
+func (c *Cluster) Lines() (all []Line, err error) {
+	files, _ := filepath.Glob(filepath.Join(c.Dir, "*"+peersLog))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		for line := range bytes.Lines(text) {
+			l := Line{Self: strings.TrimSuffix(filepath.Base(file), peersLog)}
+			if json.Unmarshal(line, &l) == nil { // the last may not be whole
+				all = append(all, l)
+			}
+		}
+	}
+	return all, nil
+}
+
+const peersLog = ".peers"
 
 func addrOf(l net.Listener) (at netip.AddrPort) {
 	if l != nil {

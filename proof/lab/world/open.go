@@ -28,7 +28,7 @@ func openWorld(ctx context.Context, set settings) (_ *world, err error) {
 		return nil, err
 	}
 	plan := house.Plan{Dir: set.dir, Program: set.program, Size: instances, TLS: true, Spread: true, Site: house.Config{
-		Now: begin(w.exact), Counters: map[string]string{"shared": w.redis.URL()},
+		Now: begin(w.exact), Counters: map[string]string{"shared": "redis://" + w.redis.Addr()},
 		Policies: []string{filepath.Join(set.dir, "policies.json"), filepath.Join(set.dir, "exact.json")},
 	}}
 	if set.wrap != nil {

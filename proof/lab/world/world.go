@@ -42,7 +42,7 @@ type world struct {
 	life      map[bool]int64 // of tokens, in seconds: on exact routes, and on others
 	quotas    map[string]*court.Quotas
 	workFirst *court.Quotas // what workFirst says, which changes as a quota does
-	redis     *program.Redis
+	redis     *program.Server
 
 	operating     sync.Mutex // of what restarts instances or changes what they are configured by
 	configuration int
