@@ -93,10 +93,10 @@ func (c *Cluster) start(place int, where Where) (p *Process, err error) {
 	}
 	pod := netip.AddrFrom4([4]byte{127, 9, byte(c.started >> 8), byte(c.started)})
 	cfg.Pod, cfg.Resolver = netip.AddrPortFrom(pod, c.port), c.Names.node(place)
-	c.Names.set(pod, starting)
+	c.Names.set(pod, false)
 	if p, err = launch(c.ctx, c.Dir, c.Program, cfg); err == nil {
 		c.port = p.Where.Peers.Port()
-		c.Names.set(pod, ready)
+		c.Names.set(pod, true)
 	}
 	return p, err
 }
@@ -122,7 +122,7 @@ func (c *Cluster) end(p *Process, end func(*Process) error) error {
 		end = (*Process).stop
 	}
 	if c.Names != nil {
-		c.Names.set(p.Where.Peers.Addr(), terminating)
+		c.Names.set(p.Where.Peers.Addr(), false)
 		defer c.Names.gone(p.Where.Peers.Addr())
 	}
 	return end(p)

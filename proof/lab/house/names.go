@@ -18,7 +18,7 @@ type Names struct {
 	mu        sync.Mutex
 	published bool
 	cached    time.Duration
-	pods      map[netip.Addr]phase
+	pods      map[netip.Addr]bool // whether it is ready; it is not when it is terminating
 	nodes     [3]struct {
 		net.PacketConn
 		kept []netip.Addr
@@ -26,17 +26,8 @@ type Names struct {
 	}
 }
 
-// A phase is where a pod is in its life. One that is gone has none.
-type phase int
-
-const (
-	starting phase = iota
-	ready
-	terminating
-)
-
 func serveNames() (n *Names, err error) {
-	n = &Names{pods: map[netip.Addr]phase{}}
+	n = &Names{pods: map[netip.Addr]bool{}}
 	for i := range n.nodes {
 		if n.nodes[i].PacketConn, err = net.ListenPacket("udp4", "127.0.0.1:0"); err != nil {
 			return nil, err
@@ -62,10 +53,10 @@ func (n *Names) Keep(cached time.Duration, published bool) {
 	}
 }
 
-func (n *Names) set(pod netip.Addr, is phase) {
+func (n *Names) set(pod netip.Addr, ready bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.pods[pod] = is
+	n.pods[pod] = ready
 }
 
 func (n *Names) gone(pod netip.Addr) {
@@ -107,8 +98,8 @@ func (n *Names) look(node int) []netip.Addr {
 func (n *Names) ask(node int) {
 	c := &n.nodes[node]
 	c.at, c.kept = time.Now(), nil
-	for pod, is := range n.pods {
-		if is == ready || n.published {
+	for pod, ready := range n.pods {
+		if ready || n.published {
 			c.kept = append(c.kept, pod)
 		}
 	}
