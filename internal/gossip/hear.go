@@ -89,8 +89,8 @@ func (r *Records) merge(at, place int, p pair) uint32 {
 	return plus
 }
 
-// Chunk returns records, all processes' pairs of each, from a place on, and where the next chunk begins; 0: this was the last. A last
-// pair is what those have counted that have no place any more.
+// Chunk returns records, all processes' pairs of each, from a place on, and where the next chunk begins; 0: this was the last. The last
+// pair has no name: processes that have no place any more have counted it.
 func (r *Records) Chunk(now time.Time, from uint32) (chunk []byte, next uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,7 +165,7 @@ func (r *Records) TakeOver(now time.Time, chunk []byte) error {
 		switch {
 		case at < 0:
 		case i == len(names):
-			if n := r.nameless(at); !lives && uint64(p.plus) > n { // each has forgotten the names of some; the larger is a lower bound
+			if n := r.nameless(at); !lives && uint64(p.plus) > n { // processes have ended here that have a name there: the larger is a lower bound
 				r.all[at].others += uint64(p.plus) - n
 			}
 		case names[i] != r.name && !slices.Contains(r.ended, names[i]):

@@ -48,7 +48,7 @@ type Records struct {
 	room   int
 	others []uint64 // the names of the others, by their place in pairs
 	oldest int      // of those places
-	ended  []uint64 // the names that had a place. What they have counted is in others, and in no pair
+	ended  []uint64 // the names that had a place: their counts are in others, and in no pair
 
 	peers   map[uint64]*peer
 	live    int    // peers that are not late
@@ -253,7 +253,7 @@ func (r *Records) end(place int) {
 	}
 }
 
-// nameless returns what those have counted that have no place any more.
+// nameless returns what was counted by processes that have no place any more.
 func (r *Records) nameless(at int) uint64 {
 	n := r.all[at].others
 	for _, p := range r.pairsOf(at) {
@@ -279,7 +279,7 @@ func (r *Records) forget() {
 type Stats struct {
 	Records int    // in use
 	Unacked uint32 // the most of a tally that a live peer has not acknowledged
-	Evicted uint64 // records that were pushed out of a full set, and those of which forget has dropped something
+	Evicted uint64 // records that were pushed out of a full set, or that forget has made smaller
 	Told    uint64 // pairs, to all peers
 	Heard   uint64
 	Waited  uint64 // requests

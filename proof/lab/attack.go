@@ -190,7 +190,7 @@ func clockAndBack(s *scene) {
 func outage(s *scene) {
 	a := s.attacker()
 	a.Drain(fleet.Request{})
-	s.redis.Kill()
+	s.House.Redis.Kill()
 	drop(a.Attacker)
 }
 

@@ -172,14 +172,14 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 	if err != nil {
 		return false, err
 	}
-	l, err := openLab(ctx, dir, made, sc, chosen)
+	servers, err := open(ctx, dir, made, sc, chosen)
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, l.close()) }()
+	defer func() { err = errors.Join(err, servers.Stop()) }()
 	var results []*result
 	for i, r := range chosen {
-		got, err := l.play(r, i)
+		got, err := play(ctx, servers, sc, r, i)
 		if err != nil {
 			return false, err
 		}

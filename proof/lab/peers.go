@@ -200,7 +200,7 @@ func (s *scene) judge(droppers []*dropper, since time.Time) {
 
 // apart is how many parts of the fleet there were since a moment that the lab has not made. An instance that the machine has kept from
 // answering for 100 ms, or that has started without records, is one, as the page says. Where some instances complain of others, the fewer
-// of the two explain it. A log says so once in a minute: who complained within it of another that is still there may do so again.
+// of the two explain it. A log says so once in a minute: an instance that has complained of another within it may do so again.
 func (s *scene) apart(lines []house.Line, since time.Time) int64 {
 	alone, complain, late := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, l := range lines {

@@ -19,7 +19,6 @@ import (
 	"github.com/tallystick/tallystick/proof/lab/court"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/players"
-	"github.com/tallystick/tallystick/proof/program"
 	"github.com/tallystick/tallystick/proof/truth"
 )
 
@@ -43,65 +42,36 @@ type result struct {
 // holds reports whether all that is promised was kept.
 func (r *result) holds() bool { return r.admitted <= r.bound && r.unjust == 0 }
 
-// A lab plays rows on one cluster.
-type lab struct {
-	ctx     context.Context
-	cluster *house.Cluster
-	scale   scale
-	redis   *program.Server // of exact routes
-}
-
-// openLab starts the instances for some rows.
-func openLab(ctx context.Context, dir, made string, sc scale, all []row) (l *lab, err error) {
-	l = &lab{ctx: ctx, scale: sc}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, l.close())
-		}
-	}()
-	if l.redis, err = program.StartRedis(dir); err != nil {
-		return l, err
-	}
+// open starts the instances for some rows.
+func open(ctx context.Context, dir, made string, sc scale, all []row) (*house.Cluster, error) {
 	secret := "a secret that the lab shares with no other program"
 	serves := house.Config{
 		Now: time.Now().Truncate(window*time.Second).Unix() + 60, Secret: []byte(secret), Began: time.Now(), Policies: []string{filepath.Join(dir, "policies.json")},
-		Counters: map[string]string{theRedis: "redis://" + l.redis.Addr()},
 	}
 	there := route{Quota: 1000, Work: leastWork, Crowd: 8, MaxClients: 4096, Instances: int64(sc.instances)}
 	policies := map[string]any{elsewhere: there.policy(elsewhere, "")}
 	for _, r := range all {
 		policies[r.name] = r.routeOf(sc).policy(r.name, r.counter)
 	}
-	if err = house.Configure(dir, "policies.json", "secrets", secret, policies); err == nil {
-		l.cluster, err = house.Start(ctx, house.Plan{Dir: dir, Program: made, Size: sc.instances, Site: serves})
+	if err := house.Configure(dir, "policies.json", "secrets", secret, policies); err != nil {
+		return nil, err
 	}
-	return l, err
-}
-
-// close ends all.
-func (l *lab) close() (err error) {
-	if l.cluster != nil {
-		err = l.cluster.Stop()
-	}
-	if l.redis != nil {
-		l.redis.Kill()
-	}
-	return err
+	return house.Start(ctx, house.Plan{Dir: dir, Program: made, Size: sc.instances, Site: serves})
 }
 
 // play plays one row.
-func (l *lab) play(r row, number int) (*result, error) {
-	route := r.routeOf(l.scale)
-	s := &scene{row: r.name, route: route, scale: l.scale, redis: l.redis, silent: map[string]time.Time{}, there: map[string]bool{}, Stage: &court.Stage{
-		Ctx: l.ctx, Net: [2]byte{127, byte(16 + number)}, Oracle: court.NewOracle(map[string]*court.Terms{r.name: route.terms()}),
+func play(ctx context.Context, servers *house.Cluster, sc scale, r row, number int) (*result, error) {
+	route := r.routeOf(sc)
+	s := &scene{row: r.name, route: route, scale: sc, silent: map[string]time.Time{}, there: map[string]bool{}, Stage: &court.Stage{
+		Ctx: ctx, Net: [2]byte{127, byte(16 + number)}, Oracle: court.NewOracle(map[string]*court.Terms{r.name: route.terms()}),
 	}}
 	s.Lost = func(_ court.Who, standing int64, why error) {
 		if s.Away.Stood(standing) {
 			s.Fail(why)
 		}
 	}
-	s.Open(l.cluster)
-	last, err := l.cluster.State()
+	s.Open(servers)
+	last, err := servers.State()
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +98,7 @@ func (l *lab) play(r row, number int) (*result, error) {
 	}
 	own = house.Computed(syscall.RUSAGE_SELF) - own
 	s.Rest()
-	end, err := l.cluster.State()
+	end, err := servers.State()
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +186,6 @@ type scene struct {
 	row   string
 	route route
 	scale scale
-	redis *program.Server
 
 	mu        sync.Mutex
 	attackers []*players.Attacker

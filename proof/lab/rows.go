@@ -108,8 +108,8 @@ func rows() []row {
 		{name: "at-once", client: "at once, with Concurrency", formula: "N·Max", attack: atOnce, quota: 100,
 			route: route{AtOnce: 20},
 			bound: func(s *scene) int64 { return s.n() * int64(s.route.AtOnce) }},
-		{name: "exact", threats: "T1–T3", client: "on an exact route", formula: "L", attack: by(drop), counter: theRedis, bound: times(1)},
-		{name: "exact-outage", threats: "T33", client: "the same, without the counter", formula: "L + (N+C)·max(1, L/N)", attack: outage, honest: before, counter: theRedis,
+		{name: "exact", threats: "T1–T3", client: "on an exact route", formula: "L", attack: by(drop), counter: house.Shared, bound: times(1)},
+		{name: "exact-outage", threats: "T33", client: "the same, without the counter", formula: "L + (N+C)·max(1, L/N)", attack: outage, honest: before, counter: house.Shared,
 			bound: func(s *scene) int64 { return s.route.Quota + s.n()*max(1, s.route.Quota/s.route.Instances) }},
 		{name: "boundary", threats: "T16, T17", client: "drops around the end of a window", formula: "(N+C)·L in each of two", attack: boundary, honest: after,
 			route: route{Fixed: true}, bound: timesN(2)},
@@ -176,9 +176,6 @@ const (
 	everyRequest = "every-request"
 )
 
-// theRedis counts on exact routes.
-const theRedis = "shared"
-
 // policy is the route, as the policy file has it.
 func (r route) policy(name string, counter string) map[string]any {
 	limit := map[string]any{"quota": r.Quota, "window": fmt.Sprintf("%ds", window)}
@@ -193,7 +190,7 @@ func (r route) policy(name string, counter string) map[string]any {
 		}
 		p["challenge"] = c
 	}
-	if counter == theRedis {
+	if counter == house.Shared {
 		limit["window"] = court.ExactWindow(time.Now()).String()
 	}
 	if counter != "" { // a busy machine is no outage: what is answered at all is answered in time

@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+
+	"github.com/tallystick/tallystick/proof/program"
 )
 
 // A Plan is what a cluster is.
@@ -28,13 +30,18 @@ type Plan struct {
 	TLS     bool                            // they take it too
 	Spread  bool                            // the proxy leaves to chance where a request goes, and asks another one if that is not there
 	Wrap    func(http.Handler) http.Handler // within this process, in front of all handlers
+	Redis   []string                        // further arguments of the server that counts on exact routes
 }
+
+// Shared is the counter that it is.
+const Shared = "shared"
 
 // A Cluster is some instances of one site, and the proxy in front of them.
 type Cluster struct {
 	Plan
 	Instances []*Process
 	Proxy     *Proxy // nil within this process
+	Redis     *program.Server
 	Roots     *x509.CertPool
 	Clock     atomic.Int64 // Unix seconds, the same on all
 	ctx       context.Context
@@ -56,9 +63,13 @@ func Start(ctx context.Context, plan Plan) (_ *Cluster, err error) {
 	if c.Roots, err = certify(plan.Dir); err == nil && plan.Site.Secret != nil {
 		c.Names, err = serveNames()
 	}
+	if err == nil {
+		c.Redis, err = program.StartRedis(plan.Dir, plan.Redis...)
+	}
 	if err != nil {
 		return nil, err
 	}
+	c.Site.Counters = map[string]string{Shared: "redis://" + c.Redis.Addr()}
 	var fronts []netip.AddrPort
 	for i := range plan.Size {
 		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(10 + i)}), 0)
@@ -147,6 +158,9 @@ func (c *Cluster) Stop() (err error) {
 	}
 	if c.Names != nil {
 		c.Names.close()
+	}
+	if c.Redis != nil {
+		c.Redis.Kill()
 	}
 	return err
 }

@@ -185,7 +185,7 @@ func (s *Site) back() http.Handler {
 		if policy := r.FormValue("policy"); err == nil {
 			var call exact.Call
 			if call, err = s.sets[policy].Middleware(policy).CallFor(middleware.Address(address)); err == nil {
-				v, err = s.counters["shared"].Peek(r.Context(), call)
+				v, err = s.counters[Shared].Peek(r.Context(), call)
 			}
 		}
 		if err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/tallystick/tallystick/proof/lab/court"
 	"github.com/tallystick/tallystick/proof/lab/house"
-	"github.com/tallystick/tallystick/proof/program"
 )
 
 // openWorld starts all servers.
@@ -23,15 +22,11 @@ func openWorld(ctx context.Context, set settings) (_ *world, err error) {
 			w.close()
 		}
 	}()
-	if w.redis, err = program.StartRedis(set.dir, set.redis...); err != nil {
-		return nil, err
-	}
 	if err = w.write(); err != nil {
 		return nil, err
 	}
-	plan := house.Plan{Dir: set.dir, Program: set.program, Size: instances, TLS: true, Spread: true, Site: house.Config{
-		Now: begin(w.exact), Counters: map[string]string{"shared": "redis://" + w.redis.Addr()},
-		Policies: []string{filepath.Join(set.dir, "policies.json"), filepath.Join(set.dir, "exact.json")},
+	plan := house.Plan{Dir: set.dir, Program: set.program, Size: instances, TLS: true, Spread: true, Redis: set.redis, Site: house.Config{
+		Now: begin(w.exact), Policies: []string{filepath.Join(set.dir, "policies.json"), filepath.Join(set.dir, "exact.json")},
 	}}
 	if set.wrap != nil {
 		plan.Wrap = func(h http.Handler) http.Handler { return set.wrap(w, h) }
@@ -80,9 +75,6 @@ func (w *world) close() {
 		w.Fail(w.House.Stop())
 	}
 	w.Rest()
-	if w.redis != nil {
-		w.redis.Kill()
-	}
 }
 
 // settings are what a run is like. The last seven are for tests, which break one thing each.
@@ -115,7 +107,6 @@ type world struct {
 	life      map[bool]int64 // of tokens, in seconds: on exact routes, and on others
 	quotas    map[string]*court.Quotas
 	workFirst *court.Quotas // what workFirst says, which changes as a quota does
-	redis     *program.Server
 
 	operating     sync.Mutex // of what restarts instances or changes what they are configured by
 	configuration int
