@@ -5,7 +5,6 @@ package exactkit
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -32,17 +31,3 @@ func Process(open func(where string) (exact.Counter, error)) {
 
 // jobs are what a process may do, by their names.
 var jobs = map[string]func(c exact.Counter, key, n string) error{"attempts": attempt, "paces": paces}
-
-// The environment of a process that a test starts: by what the counter is opened, and what the process does with it.
-const (
-	envWhere = "TALLYSTICK_COUNTER"
-	envJob   = "TALLYSTICK_JOB"
-)
-
-// child makes a process ready.
-func child(where string, job ...string) *exec.Cmd {
-	c := exec.Command(os.Args[0])
-	c.Env = append(os.Environ(), envWhere+"="+where, envJob+"="+strings.Join(job, "\n"))
-	c.Stderr = os.Stderr
-	return c
-}

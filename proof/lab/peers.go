@@ -37,12 +37,12 @@ func hears(times func(scale) int, steps func(s *scene, round int) []func(*droppe
 					step(d)
 				}, func() {
 					for <-begun; !done.Load() && s.Ctx.Err() == nil; s.pause(s.scale.pause) {
-						d.everywhere()
+						d.Everywhere(1, fleet.Request{})
 					}
 				})
 			}
 			for _, d := range droppers {
-				d.everywhere()
+				d.Everywhere(1, fleet.Request{})
 			}
 			s.judge(droppers, since)
 			s.Rest()
@@ -53,13 +53,6 @@ func hears(times func(scale) int, steps func(s *scene, round int) []func(*droppe
 func once(scale) int      { return 1 }
 func each(sc scale) int   { return len(sc.troubles) }
 func rounds(sc scale) int { return sc.rounds }
-
-// dnsRounds are fewer: each lasts for as long as a cache.
-func dnsRounds(sc scale) int { return min(sc.rounds, 4) }
-
-func (d *dropper) everywhere() {
-	d.Together(d.Instances(), func(i int) { d.Drain(fleet.Request{To: i}) })
-}
 
 func (s *scene) pause(d time.Duration) {
 	select {

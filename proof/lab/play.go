@@ -10,16 +10,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/tallystick/tallystick/proof/lab/court"
 	"github.com/tallystick/tallystick/proof/lab/house"
-	"github.com/tallystick/tallystick/proof/players"
-	"github.com/tallystick/tallystick/proof/truth"
 )
 
 type result struct {
@@ -178,123 +174,4 @@ func writeTable(w io.Writer, sc scale, results []*result) error {
 		}
 	}
 	return nil
-}
-
-// A scene is one row while it is played: an attacker and honest clients on one route.
-type scene struct {
-	*court.Stage
-	row   string
-	route route
-	scale scale
-
-	mu        sync.Mutex
-	attackers []*players.Attacker
-	silent    map[string]time.Time // addresses of peers, since when the lab keeps others from hearing them
-	there     map[string]bool      // addresses of peers, when the round began
-	rounds    int64                // of peers that hear each other, and what the dropper got that came closest to its bound
-	late      int64                // instances that were not heard for another reason
-	admitted  int64
-	bound     int64
-
-	sent   atomic.Int64 // by attackers
-	seen   atomic.Int64 // seconds that the clock has moved
-	turn   sync.Mutex   // of a client that moves the clock, or needs it to stand
-	hold   sync.RWMutex // the clock stands for those that read-lock it
-	starts atomic.Int64 // of instances in the window: C
-}
-
-// A dropper is a client that drops its tokens.
-type dropper struct {
-	*court.Client
-	starts int64  // of instances before it came
-	begin  func() // lets it ask
-}
-
-// n is the number of instances, those that have started since the beginning too: N+C.
-func (s *scene) n() int64 { return int64(len(s.House.Instances)) + s.starts.Load() }
-
-// client returns one that asks for some more than it may have, so that a bound that does not hold is exceeded, and not only
-// reached.
-func (s *scene) client(name string, from ...string) *court.Client {
-	c := s.Client(s.row+name, s.row, from...)
-	c.Refusals, c.Endless = 3, 4*s.route.Quota+40
-	return c
-}
-
-// attacker returns one at some addresses, at a new one if there are none.
-func (s *scene) attacker(from ...string) *court.Client {
-	c := s.client(house.Attacker, from...)
-	c.Sent = &s.sent
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.attackers = append(s.attackers, c.Attacker)
-	return c
-}
-
-// honestName is how the name ends by which the instances count honest clients.
-const honestName = "/honest"
-
-// honest returns one of them.
-func (s *scene) honest(from ...string) *court.Client {
-	c := s.client(honestName, from...)
-	c.Honest = true
-	return c
-}
-
-// gained is what all attackers have got.
-func (s *scene) gained() (all players.Gain) {
-	for _, a := range s.attackers {
-		g := a.Gained()
-		all.Spent += g.Spent
-		all.Solved += g.Solved
-		all.Bought += g.Bought
-	}
-	return all
-}
-
-// levelOf returns how many tallies an identity can have bought for so much work on n instances,
-// each of which it paid with the same part: the most that can be.
-func levelOf(n, crowd, work, seen int64) int64 {
-	return truth.Tariff{Work: leastWork, Crowd: n * crowd, Leak: n * leak}.Most(work, seen)
-}
-
-// worth returns what an own tally may use on all instances: its quota on each.
-func (s *scene) worth() int64 { return s.n() * s.route.Quota }
-
-// own is what may be bought: F·(N+C)·L.
-func (s *scene) own() int64 {
-	got := s.gained()
-	return s.worth() * min(levelOf(s.n(), s.route.Crowd, got.Spent, s.seen.Load()), got.Bought)
-}
-
-// wait moves the clock of all instances.
-func (s *scene) wait(seconds int64) {
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	s.move(seconds)
-}
-
-// move is wait for a client whose turn it is. Challenges that honest clients are working on
-// must not end by it.
-func (s *scene) move(seconds int64) {
-	s.hold.Lock()
-	defer s.hold.Unlock()
-	s.Fail(s.House.Advance(seconds))
-	s.seen.Add(seconds)
-}
-
-// still does something while the clock stands.
-func (s *scene) still(f func()) {
-	s.hold.RLock()
-	defer s.hold.RUnlock()
-	f()
-}
-
-// together runs all, and waits for them.
-func together(fs ...func()) {
-	var wg sync.WaitGroup
-	for _, f := range fs {
-		wg.Go(f)
-	}
-	wg.Wait()
 }

@@ -70,15 +70,18 @@ func (a *Attacker) first() fleet.Request {
 // Replay gets one token of the first instance, and shows that for ever.
 func (a *Attacker) Replay() { a.Show(a.first()) }
 
-// Fork shows one token to all instances at once, twice to each.
-func (a *Attacker) Fork() {
-	r, n := a.first(), a.Instances()
-	a.Together(2*n, func(i int) {
+// Everywhere drains all instances at once with a request, each so many times.
+func (a *Attacker) Everywhere(times int, r fleet.Request) {
+	n := a.Instances()
+	a.Together(times*n, func(i int) {
 		mine := r
 		mine.To = i % n
 		a.Drain(mine)
 	})
 }
+
+// Fork shows one token to all instances at once, twice to each.
+func (a *Attacker) Fork() { a.Everywhere(2, a.first()) }
 
 // RollBack shows any two of the tokens that it was ever given, or none.
 func (a *Attacker) RollBack() {

@@ -5,6 +5,7 @@
 package house
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"encoding/json"
@@ -17,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/tallystick/tallystick/proof/program"
 )
@@ -32,9 +34,6 @@ type Plan struct {
 	Wrap    func(http.Handler) http.Handler // within this process, in front of all handlers
 	Redis   []string                        // further arguments of the server that counts on exact routes
 }
-
-// Shared is the counter that it is.
-const Shared = "shared"
 
 // A Cluster is some instances of one site, and the proxy in front of them.
 type Cluster struct {
@@ -206,6 +205,31 @@ func (c *Cluster) Hear() (all bool, err error) {
 		}
 	}
 	return true, nil
+}
+
+// A Line is of the log of an instance about its peers.
+type Line struct {
+	Time         time.Time
+	Code, Member string
+	Self         string // where the instance is heard
+}
+
+// Lines are all of them that were written, also of instances that are no more.
+func (c *Cluster) Lines() (all []Line, err error) {
+	files, _ := filepath.Glob(filepath.Join(c.Dir, "*"+peersLog))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		for line := range bytes.Lines(text) {
+			l := Line{Self: strings.TrimSuffix(filepath.Base(file), peersLog)}
+			if json.Unmarshal(line, &l) == nil { // the last may not be whole
+				all = append(all, l)
+			}
+		}
+	}
+	return all, nil
 }
 
 // Cut cuts the wires between the first instances and the others; at 0 it mends all.

@@ -4,9 +4,12 @@ package house
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
+	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
@@ -121,4 +124,46 @@ func answerOf(question []byte, pods []netip.Addr) []byte {
 		b = append(b, pod.AsSlice()...)
 	}
 	return b
+}
+
+// A wire is what an instance has to its peers, until the lab cuts it.
+type wire struct {
+	mu   sync.Mutex
+	cut  []string
+	open map[string][]net.Conn
+}
+
+func (w *wire) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if slices.Contains(w.cut, address) {
+		return nil, fmt.Errorf("the lab has cut the wire to %s", address)
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err == nil {
+		w.open[address] = append(w.open[address], conn)
+	}
+	return conn, err
+}
+
+// refuse cuts the wires to some addresses, and mends the others.
+func (w *wire) refuse(addresses []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut = addresses
+	for _, a := range addresses {
+		for _, conn := range w.open[a] {
+			_ = conn.Close()
+		}
+		delete(w.open, a)
+	}
+}
+
+const peersLog = ".peers"
+
+func addrOf(l net.Listener) (at netip.AddrPort) {
+	if l != nil {
+		at = netip.MustParseAddrPort(l.Addr().String())
+	}
+	return at
 }

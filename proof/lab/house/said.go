@@ -73,6 +73,9 @@ type State struct {
 	Heard  []string      // peers
 }
 
+// Shared is the counter of exact routes: a Redis.
+const Shared = "shared"
+
 // Hears is how the name of a policy begins that counts with its peers.
 const Hears = "peers-"
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"log/slog"
@@ -18,7 +17,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -196,38 +194,4 @@ func (s *Site) back() http.Handler {
 	})
 	mux.HandleFunc("/"+Proxied, upstream)
 	return mux
-}
-
-// drain is how long requests under way have, when a process is asked to end.
-const drain = 10 * time.Second
-
-// Serve is an instance as a process of its own, until ctx is done. It serves as a line of its standard input says, says where as a line of
-// JSON on the standard output, and ends with the process that holds the other end of the input.
-func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
-	var cfg Config
-	if err := json.NewDecoder(stdin).Decode(&cfg); err != nil {
-		return err
-	}
-	s, where, err := newSite(cfg, nil)
-	if err != nil {
-		return err
-	}
-	if err := json.NewEncoder(stdout).Encode(where); err != nil {
-		return err
-	}
-	gone := make(chan error, 1)
-	go func() {
-		_, err := stdin.Read(make([]byte, 1))
-		gone <- fmt.Errorf("the lab is gone: %w", errors.Join(err, io.EOF))
-	}()
-	select {
-	case err := <-gone:
-		return err
-	case err := <-s.failed:
-		return err
-	case <-ctx.Done():
-	}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), drain)
-	defer stop()
-	return s.Stop(ctx)
 }

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package house
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// drain is how long requests under way have, when a process is asked to end.
+const drain = 10 * time.Second
+
+// Serve is an instance as a process of its own, until ctx is done. It serves as a line of its standard input says, says where as a line of
+// JSON on the standard output, and ends with the process that holds the other end of the input.
+func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
+	var cfg Config
+	if err := json.NewDecoder(stdin).Decode(&cfg); err != nil {
+		return err
+	}
+	s, where, err := newSite(cfg, nil)
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(stdout).Encode(where); err != nil {
+		return err
+	}
+	gone := make(chan error, 1)
+	go func() {
+		_, err := stdin.Read(make([]byte, 1))
+		gone <- fmt.Errorf("the lab is gone: %w", errors.Join(err, io.EOF))
+	}()
+	select {
+	case err := <-gone:
+		return err
+	case err := <-s.failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer stop()
+	return s.Stop(ctx)
+}

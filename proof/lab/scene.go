@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tallystick/tallystick/proof/lab/court"
+	"github.com/tallystick/tallystick/proof/lab/house"
+	"github.com/tallystick/tallystick/proof/players"
+	"github.com/tallystick/tallystick/proof/truth"
+)
+
+// A scene is one row while it is played: an attacker and honest clients on one route.
+type scene struct {
+	*court.Stage
+	row   string
+	route route
+	scale scale
+
+	mu        sync.Mutex
+	attackers []*players.Attacker
+	silent    map[string]time.Time // addresses of peers, since when the lab keeps others from hearing them
+	there     map[string]bool      // addresses of peers, when the round began
+	rounds    int64                // of peers that hear each other, and what the dropper got that came closest to its bound
+	late      int64                // instances that were not heard for another reason
+	admitted  int64
+	bound     int64
+
+	sent   atomic.Int64 // by attackers
+	seen   atomic.Int64 // seconds that the clock has moved
+	turn   sync.Mutex   // of a client that moves the clock, or needs it to stand
+	hold   sync.RWMutex // the clock stands for those that read-lock it
+	starts atomic.Int64 // of instances in the window: C
+}
+
+// A dropper is a client that drops its tokens.
+type dropper struct {
+	*court.Client
+	starts int64  // of instances before it came
+	begin  func() // lets it ask
+}
+
+// n is the number of instances, those that have started since the beginning too: N+C.
+func (s *scene) n() int64 { return int64(len(s.House.Instances)) + s.starts.Load() }
+
+// client returns one that asks for some more than it may have, so that a bound that does not hold is exceeded, and not only
+// reached.
+func (s *scene) client(name string, from ...string) *court.Client {
+	c := s.Client(s.row+name, s.row, from...)
+	c.Refusals, c.Endless = 3, 4*s.route.Quota+40
+	return c
+}
+
+// attacker returns one at some addresses, at a new one if there are none.
+func (s *scene) attacker(from ...string) *court.Client {
+	c := s.client(house.Attacker, from...)
+	c.Sent = &s.sent
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.attackers = append(s.attackers, c.Attacker)
+	return c
+}
+
+// honestName is how the name ends by which the instances count honest clients.
+const honestName = "/honest"
+
+// honest returns one of them.
+func (s *scene) honest(from ...string) *court.Client {
+	c := s.client(honestName, from...)
+	c.Honest = true
+	return c
+}
+
+// gained is what all attackers have got.
+func (s *scene) gained() (all players.Gain) {
+	for _, a := range s.attackers {
+		g := a.Gained()
+		all.Spent += g.Spent
+		all.Solved += g.Solved
+		all.Bought += g.Bought
+	}
+	return all
+}
+
+// levelOf returns how many tallies an identity can have bought for so much work on n instances,
+// each of which it paid with the same part: the most that can be.
+func levelOf(n, crowd, work, seen int64) int64 {
+	return truth.Tariff{Work: leastWork, Crowd: n * crowd, Leak: n * leak}.Most(work, seen)
+}
+
+// worth returns what an own tally may use on all instances: its quota on each.
+func (s *scene) worth() int64 { return s.n() * s.route.Quota }
+
+// own is what may be bought: F·(N+C)·L.
+func (s *scene) own() int64 {
+	got := s.gained()
+	return s.worth() * min(levelOf(s.n(), s.route.Crowd, got.Spent, s.seen.Load()), got.Bought)
+}
+
+// wait moves the clock of all instances.
+func (s *scene) wait(seconds int64) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	s.move(seconds)
+}
+
+// move is wait for a client whose turn it is. Challenges that honest clients are working on
+// must not end by it.
+func (s *scene) move(seconds int64) {
+	s.hold.Lock()
+	defer s.hold.Unlock()
+	s.Fail(s.House.Advance(seconds))
+	s.seen.Add(seconds)
+}
+
+// still does something while the clock stands.
+func (s *scene) still(f func()) {
+	s.hold.RLock()
+	defer s.hold.RUnlock()
+	f()
+}
+
+// together runs all, and waits for them.
+func together(fs ...func()) {
+	var wg sync.WaitGroup
+	for _, f := range fs {
+		wg.Go(f)
+	}
+	wg.Wait()
+}
+
+type scale struct {
+	instances int
+	quota     int64
+	work      int64 // of a farm on each instance, in prices of the first tally
+	crowd     int64
+
+	rounds   int             // of deploys and of kills
+	troubles []time.Duration // that peers have
+	late     time.Duration   // their list, and what DNS says of them
+	pause    time.Duration   // of clients that come again and again
+}
+
+var (
+	short = scale{instances: 3, quota: 20, work: 12, crowd: 3, rounds: 2, troubles: []time.Duration{250 * time.Millisecond}, late: 250 * time.Millisecond, pause: 20 * time.Millisecond}
+	whole = scale{instances: 5, quota: 60, work: 60, crowd: 8, rounds: 2, troubles: []time.Duration{3 * time.Second}, late: 3 * time.Second, pause: 50 * time.Millisecond}
+	long  = scale{instances: 3, quota: 100, work: 60, crowd: 8, rounds: 100, troubles: []time.Duration{2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second}, late: 30 * time.Second, pause: 250 * time.Millisecond}
+)
+
+// window is the window of every limit, in seconds. The clocks stand a minute after its
+// beginning, and are moved by some seconds for a row.
+const window = 3600
+
+// leak is how many sales to an identity leak away on an instance in an hour: the default.
+const leak = 32
+
+// leastWork is the price of a tally: a few microseconds. Attackers are measured in multiples of it.
+const leastWork = 16
+
+// A route is what a row attacks.
+type route struct {
+	Quota       int64
+	Fixed       bool  // a fixed window, not a sliding one
+	Work, Crowd int64 // 0: nothing is sold
+	Mode        string
+	BindOwn     bool
+	MaxClients  int
+	Room        bool // to wait in
+	AtOnce      int  // requests of a tally that are served at once; 0 for any number
+	Instances   int64
+	Parts       int64 // of instances that hear each other, P; 0: none hears another
+}
+
+// Modes that are not the first, by the names of the policy file.
+const (
+	newcomers    = "newcomers"
+	everyRequest = "every-request"
+)
+
+// policy is the route, as the policy file has it.
+func (r route) policy(name string, counter string) map[string]any {
+	limit := map[string]any{"quota": r.Quota, "window": fmt.Sprintf("%ds", window)}
+	if r.Fixed {
+		limit["algorithm"] = "fixed-window"
+	}
+	p := map[string]any{"limits": []any{limit}, "maxClients": r.MaxClients, "instances": r.Instances}
+	if r.Work > 0 {
+		c := map[string]any{"work": r.Work, "crowd": r.Crowd, "bindOwn": r.BindOwn, "path": "/" + name + "/tally/", "noWaitingRoom": !r.Room && r.Mode != everyRequest}
+		if r.Mode != "" {
+			c["mode"] = r.Mode
+		}
+		p["challenge"] = c
+	}
+	if counter == house.Shared {
+		limit["window"] = court.ExactWindow(time.Now()).String()
+	}
+	if counter != "" { // a busy machine is no outage: what is answered at all is answered in time
+		p["exact"] = map[string]any{"counter": counter, "outage": "fail-open", "deadline": "10s"}
+	}
+	if r.AtOnce > 0 {
+		p["concurrency"] = map[string]any{"max": r.AtOnce, "maxHold": "1h"}
+	}
+	return p
+}
+
+// terms are what the oracle knows of the route.
+func (r route) terms() *court.Terms {
+	return &court.Terms{Window: window, Fixed: r.Fixed, Quota: court.NewQuotas(r.Quota), Sold: r.Mode == newcomers, Each: r.Mode == everyRequest, Hears: r.Parts > 0}
+}
