@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
@@ -25,6 +26,7 @@ type plan struct {
 	Instances int
 	Quota     int64 // of each window
 	Work      bool  // one attacker works, and buys tallies
+	Peers     bool  // the instances hear each other
 
 	memoryless bool // the instances remember nothing; for the test that shows that the plot can fail
 }
@@ -59,12 +61,14 @@ const (
 )
 
 // An arena is real middleware of several instances, honest visitors, and attackers. It moves by steps, one client
-// after the other, and reads no clock. So the same plan gives the same picture.
+// after the other, and reads no clock. So the same plan gives the same picture, unless instances hear each other.
 type arena struct {
 	plan
 	began, now time.Time
-	frame      int // how many have passed
+	clock      atomic.Int64 // now, for the peers
+	frame      int          // how many have passed
 	instances  []*boxed
+	peers      *network
 	clients    []*contestant
 	trouble    error // an attacker could not do what it meant to
 }
@@ -81,6 +85,7 @@ type contestant struct {
 	Class    string // of its line
 	Honest   bool
 	Bound    int64
+	alone    int64 // its bound where instances do not hear each other
 	Formula  string
 	Admitted int64 // in the window
 	Refused  int64 // in all
@@ -98,8 +103,15 @@ func newArena(p plan) (*arena, error) {
 	}
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) // where a window begins
 	a := &arena{plan: p, began: began, now: began}
-	for range p.Instances {
-		m, err := middleware.New(a.config())
+	a.clock.Store(began.UnixNano())
+	if p.Peers {
+		var err error
+		if a.peers, err = openNetwork(p.Instances, func() time.Time { return time.Unix(0, a.clock.Load()) }); err != nil {
+			return nil, err
+		}
+	}
+	for i := range p.Instances {
+		m, err := middleware.New(a.config(i))
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +121,7 @@ func newArena(p plan) (*arena, error) {
 		a.instances = append(a.instances, &boxed{Handler: mux})
 	}
 	// The curves are held to what the middleware says of this configuration, if it remembers.
-	cfg, admits := a.config(), map[string]int64{}
+	cfg, admits := a.config(0), map[string]int64{}
 	cfg.InsecureNoMemory = false
 	bounds, err := middleware.BoundsOf(cfg)
 	if err != nil {
@@ -122,20 +134,25 @@ func newArena(p plan) (*arena, error) {
 	for i := range 3 {
 		a.honest(fmt.Sprintf("192.0.2.%d:4711", i+1), i)
 	}
-	a.attacker("keeps its token, asks on", admits["echoes"], "L", "198.51.100.1:4711", func(c *players.Attacker) { c.Echo(c.Next) })
-	a.attacker("throws its token away", admits["drops"], "N·L", "198.51.100.2:4711", (*players.Attacker).Drop)
-	a.attacker("replays its first token", admits["drops"], "N·L", "198.51.100.3:4711", (*players.Attacker).Replay)
-	a.attacker("forks its token", admits["drops"], "N·L", "198.51.100.4:4711", (*players.Attacker).Fork)
+	shared, bought, all, tally := admits["drops"], admits["drops"], "N·L", "N·L"
+	alone := p.Quota * int64(p.Instances) // what instances admit that do not hear each other
+	if p.Peers {
+		bought, all, tally = p.Quota+int64(p.Instances)-1, "L + (N−1)·f", "L + N − 1"
+	}
+	a.attacker("keeps its token, asks on", admits["echoes"], p.Quota, "L", "198.51.100.1:4711", func(c *players.Attacker) { c.Echo(c.Next) })
+	a.attacker("throws its token away", shared, alone, all, "198.51.100.2:4711", (*players.Attacker).Drop)
+	a.attacker("replays its first token", shared, alone, all, "198.51.100.3:4711", (*players.Attacker).Replay)
+	a.attacker("forks its token", shared, alone, all, "198.51.100.4:4711", (*players.Attacker).Fork)
 	if p.Work {
-		a.attacker(fmt.Sprintf("works for %d tallies", purchases), admits["drops"]*(1+purchases), fmt.Sprintf("N·L·(1 + %d)", purchases), "198.51.100.5:4711",
-			func(c *players.Attacker) { c.Farm(purchases, 1) })
+		a.attacker(fmt.Sprintf("works for %d tallies", purchases), shared+purchases*bought, alone*(1+purchases), fmt.Sprintf("%s + %d·(%s)", all, purchases, tally),
+			"198.51.100.5:4711", func(c *players.Attacker) { c.Farm(purchases, 1) })
 	}
 	return a, nil
 }
 
 // config is one policy of every instance. Proofs are cheap: the attack is about counts.
-func (a *arena) config() middleware.Config {
-	return middleware.Config{
+func (a *arena) config(instance int) middleware.Config {
+	cfg := middleware.Config{
 		Policy: "arena", Limits: []middleware.Limit{{Quota: a.Quota, Window: attackWindow}},
 		Secrets:   [][]byte{[]byte("an arena has no secrets from its visitors")},
 		Challenge: &middleware.Challenge{Mode: middleware.WhenExhausted, Work: pow.MinWork, Path: "/tally/", NoWaitingRoom: true},
@@ -143,6 +160,10 @@ func (a *arena) config() middleware.Config {
 		Instances: int64(a.Instances), MaxClients: 1 << 10,
 		Now: func() time.Time { return a.now }, Logger: slog.New(slog.DiscardHandler),
 	}
+	if a.Peers {
+		cfg.Peers = a.peers.groups[instance]
+	}
+	return cfg
 }
 
 // honest adds a visitor that keeps its token, and sends in even steps: as much as a sliding window admits of such steps,
@@ -163,8 +184,8 @@ func (a *arena) honest(from string, i int) {
 }
 
 // attacker adds a client that does one thing again and again. Each of its requests is a turn.
-func (a *arena) attacker(name string, bound int64, formula, from string, play func(*players.Attacker)) {
-	c := &contestant{Name: name, Class: fmt.Sprintf("a%d", len(a.clients)-3), Bound: bound, Formula: formula}
+func (a *arena) attacker(name string, bound, alone int64, formula, from string, play func(*players.Attacker)) {
+	c := &contestant{Name: name, Class: fmt.Sprintf("a%d", len(a.clients)-3), Bound: bound, alone: alone, Formula: formula}
 	next, stop := iter.Pull(func(yield func(struct{}) bool) {
 		s := &seat{arena: a, contestant: c, yield: yield, playing: true}
 		for client := (&players.Attacker{Fleet: s, From: []string{from}}); s.playing; {
@@ -263,12 +284,22 @@ func (c *contestant) roll(now time.Time) {
 func (a *arena) advance() {
 	a.frame++
 	a.now = a.now.Add(faster * frame)
+	a.clock.Store(a.now.UnixNano())
 	for _, c := range a.clients {
 		c.roll(a.now)
 		c.step()
 		c.draw(a.frame)
 	}
+	for _, c := range a.clients {
+		if a.apart() && !c.Honest {
+			c.Bound, c.Formula = c.alone, "without peers"
+		}
+	}
 }
+
+// apart reports whether instances that are to hear each other have not, as on a machine that stood still. Then the bounds
+// without peers hold.
+func (a *arena) apart() bool { return a.peers != nil && a.peers.late.Load() }
 
 // A point says how much a client had been admitted in its window, from a frame on.
 type point struct {
@@ -299,11 +330,12 @@ func (a *arena) broken() string {
 	return ""
 }
 
-// close ends the attackers.
+// close ends the attackers, and then the peers.
 func (a *arena) close() {
 	for _, c := range a.clients {
 		c.end()
 	}
+	a.peers.close()
 }
 
 // A written answer keeps its fields.

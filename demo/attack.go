@@ -16,7 +16,7 @@ import (
 // attack plays the attack of the home page in the terminal, or draws its picture into a file. Its error says that a
 // client got more than its bound, or that an honest visitor was refused.
 func attack(ctx context.Context, o options) (err error) {
-	p := plan{Instances: min(o.instances, mostAttacked), Quota: defaultPlan.Quota, Work: true}
+	p := plan{Instances: min(o.instances, mostAttacked), Quota: defaultPlan.Quota, Work: true, Peers: o.peers}
 	if o.picture != "" {
 		p.Work = false
 	}
@@ -28,7 +28,11 @@ func attack(ctx context.Context, o options) (err error) {
 	if o.picture != "" {
 		return a.write(o.picture)
 	}
-	fmt.Fprintf(o.stdout, "%d instances share a secret and no store. Each admits %d requests a minute; the clock is %d times as fast. Ctrl-C stops.\n", p.Instances, p.Quota, faster)
+	store := "share a secret and no store"
+	if p.Peers {
+		store = "hear each other, and share no store"
+	}
+	fmt.Fprintf(o.stdout, "%d instances %s. Each admits %d requests a minute; the clock is %d times as fast. Ctrl-C stops.\n", p.Instances, store, p.Quota, faster)
 	tick := time.NewTicker(frame)
 	defer tick.Stop()
 	for range attackFrames {
@@ -46,6 +50,9 @@ func attack(ctx context.Context, o options) (err error) {
 	}
 	if broken := a.broken(); broken != "" {
 		return errors.New(broken)
+	}
+	if a.apart() {
+		fmt.Fprintln(o.stdout, "\nAn instance did not answer the others in time: the bounds are those without peers.")
 	}
 	fmt.Fprintln(o.stdout, "\nNothing above its bound, no honest visitor refused.")
 	return a.trouble

@@ -77,7 +77,7 @@ func planOf(r *http.Request) (p plan, err error) {
 	if err != nil {
 		return p, fmt.Errorf("instances and limit must be numbers")
 	}
-	p.Work = q.Get("work") != ""
+	p.Work, p.Peers = q.Get("work") != "", q.Get("peers") != ""
 	return p, p.check()
 }
 

@@ -21,6 +21,7 @@
 //
 //	go run ./demo
 //	go run ./demo -attack
+//	go run ./demo -attack -peers
 //	go run ./demo -instances 1
 //	go run ./demo -work 1048576 -crowd 1
 //	go run ./demo -counter file:counts.db
@@ -116,6 +117,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "listen on this `address`; port 0 takes a free port")
 	flags.BoolVar(&o.verbose, "v", false, "log what the limiters have to say when they start")
 	flags.BoolVar(&o.attack, "attack", false, "serve nothing: attack -instances for a minute, and print what each client got")
+	flags.BoolVar(&o.peers, "peers", false, "let the instances of -attack hear each other")
 	flags.StringVar(&o.picture, "picture", "", "serve nothing: write a picture of an attack on -instances to this `file`, as SVG")
 	flags.IntVar(&o.instances, "instances", 3, "how many instances take the requests in turn, sharing only the secrets")
 	flags.StringVar(&o.secretFile, "secret-file", "", "sign with the secrets in this `file`, one a line; without it, with a fresh random one")
@@ -139,6 +141,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	}
 	if err == nil {
 		err = checkCounter(o.counter)
+	}
+	if err == nil && o.peers && !o.attack {
+		err = errors.New("-peers is for -attack; the home page has a switch for it")
 	}
 	if err == nil && o.secretFile != "" && o.policyFile != "" {
 		err = errors.New("-secret-file and -policy-file: the policy file says where the secrets are")

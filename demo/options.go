@@ -14,6 +14,7 @@ type options struct {
 	addr       string
 	verbose    bool   // all that the limiters have to say
 	attack     bool   // no site: an attack, in the terminal
+	peers      bool   // the instances of the attack hear each other
 	picture    string // no site: a file for the picture of an attack
 	instances  int
 	secretFile string

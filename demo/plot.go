@@ -21,6 +21,7 @@ type picture struct {
 	Boxes   []*boxed
 	Clients []*contestant
 	Broken  string
+	Apart   bool // instances that are to hear each other have not
 	Width   int
 	Height  int
 	Curves  []curve
@@ -33,14 +34,15 @@ type curve struct {
 	Class, Path string
 }
 
-// A level is a dashed line: the bound of some clients.
+// A level is a dashed line: the bound of some clients. Its label begins at X.
 type level struct {
+	X     int
 	Y     float64
 	Label string
 }
 
 func (a *arena) picture() picture {
-	p := picture{plan: a.plan, Boxes: a.instances, Clients: a.clients, Broken: a.broken(), Width: plotWidth, Height: plotHeight}
+	p := picture{plan: a.plan, Boxes: a.instances, Clients: a.clients, Broken: a.broken(), Apart: a.apart(), Width: plotWidth, Height: plotHeight}
 	top := slices.MaxFunc(a.clients, func(c, d *contestant) int { return cmp.Compare(max(c.Bound, c.Most), max(d.Bound, d.Most)) })
 	scale := float64(plotHeight-24) / float64(max(top.Bound, top.Most))
 	y := func(admitted int64) float64 { return plotHeight - 1 - float64(admitted)*scale }
@@ -51,7 +53,11 @@ func (a *arena) picture() picture {
 	}
 	for i, c := range a.clients {
 		if i == 0 || c.Bound != a.clients[i-1].Bound {
-			p.Lines = append(p.Lines, level{y(c.Bound), fmt.Sprintf("%s = %d", c.Formula, c.Bound)})
+			next := level{4, y(c.Bound), fmt.Sprintf("%s = %d", c.Formula, c.Bound)}
+			if n := len(p.Lines); n > 0 && p.Lines[n-1].Y-next.Y < 14 { // two labels would lie on each other
+				next.X = plotWidth / 2
+			}
+			p.Lines = append(p.Lines, next)
 		}
 		if len(c.line) == 0 {
 			continue

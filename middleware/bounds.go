@@ -163,8 +163,11 @@ func (e *engine) claims(t *tier) (all []claim) {
 		work := seconds * coreHashes
 		if c.mode == EveryRequest {
 			shown := instances // how often a proof is good
-			if e.forgets {
+			switch {
+			case e.forgets:
 				shown = math.MaxInt64
+			case e.hearing:
+				shown = 1
 			}
 			return func(i int) int64 { return min(shared(i), times(work/c.work, shown)) }
 		}

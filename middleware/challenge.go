@@ -42,8 +42,8 @@ type Challenge struct {
 	Crowd int64
 
 	// SalesPerHour is how many sales to an address leak away in an hour, evenly, and the price comes
-	// down with them. So many newcomers behind it are served by each instance at the price of Work
-	// for as long as they come. With more, an attacker can buy more; with fewer, it shuts an address
+	// down with them. So many newcomers behind it are served by each instance, or by all
+	// [Config.Peers] together, at the price of Work for as long as they come. With more, an attacker can buy more; with fewer, it shuts an address
 	// for less, and since a sale keeps a place in memory until it has leaked, needs less work to
 	// fill all places, and then nothing more is sold. Default: 32. Permitted: 1 to 100000.
 	SalesPerHour int64
@@ -95,6 +95,6 @@ const (
 	Newcomers
 
 	// EveryRequest requires a proof with each request, which is charged to the shared
-	// tally. A proof buys one request, on each instance at most.
+	// tally. A proof buys one request, on each instance at most, and one of all [Config.Peers].
 	EveryRequest
 )

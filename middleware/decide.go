@@ -60,13 +60,7 @@ func (q *question) decide() *Denial {
 			break
 		}
 		var c charged
-		q.chargeShared(d.Cost, &c)
-		again, busy := q.repeats()
-		for ; again; again, busy = q.repeats() {
-			c = charged{}
-			q.chargeShared(d.Cost, &c)
-		}
-		if busy {
+		if q.untilHeard(func() { c = charged{}; q.chargeShared(d.Cost, &c) }) {
 			q.refuseAtOnce(overloaded())
 			break
 		}
@@ -155,13 +149,15 @@ func (q *question) decideWithWork() {
 		asked, open bool
 		pass        roomPass
 	)
-	again, busy := true, false
-	for again {
+	busy := q.untilHeard(func() {
 		if c, asked = q.chargeByMode(d.Cost); q.room != nil && !(asked && c.verdict.Admitted) && !q.waits() {
 			pass = q.readRoomPass(d.Cost)
 			room, open = q.chargeRoom(&pass, d.Cost)
 		}
-		again, busy = q.repeats()
+	})
+	if !c.verdict.Admitted {
+		q.memory.GiveBack(q.shown.proof.spend)
+		busy = busy || q.shown.proof.busy
 	}
 	q.carriage.takeBackProofs(d, &q.shown.proof)
 	if open {

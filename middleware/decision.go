@@ -230,7 +230,7 @@ const (
 	CounterDown Reason = "counter-down"
 
 	// Overloaded: as many calls wait for the exact counter as may, or it is full of
-	// live keys. 503.
+	// live keys; or [Config.Peers] have not answered in time. 503.
 	Overloaded Reason = "overloaded"
 
 	// NegativeCost: Config.Cost returned a negative number. 500.

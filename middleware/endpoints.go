@@ -327,9 +327,13 @@ func (q *question) answerRedeem(w http.ResponseWriter) {
 	}
 	q.dc.decision.noteProof(reason)
 	q.challenge.proofs.note(reason)
-	o := q.offer()
-	v := proofWanted().offering(o)
-	v.jitter()
+	var o offer
+	v := overloaded() // the proof stays good
+	if reason != Overloaded {
+		o = q.offer()
+		v = proofWanted().offering(o)
+		v.jitter()
+	}
 	q.dc.decision.conclude(&v)
 	q.writeTurnDown(w, o)
 }

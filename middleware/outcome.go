@@ -142,10 +142,12 @@ func (p *pending) charge(at time.Time) {
 	if p.state == stateCharged {
 		return
 	}
+	record := p.memory.Record
 	if p.state == stateHolding {
 		p.letGo()
+		record = p.memory.RecordHeld
 	}
-	p.memory.Record(at, p.late, &p.f, p.cost)
+	record(at, p.late, &p.f, p.cost)
 	p.state, p.at = stateCharged, at
 }
 
@@ -154,6 +156,7 @@ func (p *pending) pardon(now time.Time) {
 	switch p.state {
 	case stateHolding:
 		p.letGo()
+		p.memory.Hold(now, p.late, &p.f, -p.cost)
 	case stateCharged:
 		p.memory.Restore(now, p.at, p.late, &p.f, p.cost)
 	}
@@ -221,6 +224,7 @@ func (p *pending) resize(now time.Time, tally limiter.Tally, more int64) limiter
 	switch p.state {
 	case stateHolding:
 		p.of.add(&p.f, more)
+		p.memory.Hold(now, p.late, &p.f, more)
 	case stateCharged:
 		if more < 0 {
 			return p.memory.Restore(now, p.at, p.late, &p.f, -more)

@@ -13,9 +13,6 @@ import (
 // admitted before it.
 const peersWait = 250 * time.Millisecond
 
-// outcomePause is when a request is decided anew that may wait for the outcome of another.
-const outcomePause = 10 * time.Millisecond
-
 // noteWait notes that a charge has to wait for peers, if it has; or that another was made in its place.
 func (q *question) noteWait(v *limiter.Verdict, l gossip.Limit) {
 	switch {
@@ -29,58 +26,39 @@ func (q *question) noteWait(v *limiter.Verdict, l gossip.Limit) {
 // waits reports whether the last charge has to wait for peers. No other tally is charged in its place.
 func (q *question) waits() bool { return q.hears.limit.Key != 0 }
 
-// repeats reports whether a request is to be charged anew. If not, busy says whether it has waited in vain.
-func (q *question) repeats() (again, busy bool) {
+// untilHeard charges, and charges anew each time that peers have heard of something, until that does not have to wait. It reports
+// whether the request has waited in vain: then nothing is charged.
+func (q *question) untilHeard(charge func()) (busy bool) {
 	h := &q.hears
-	l := h.limit
 	h.limit = gossip.Limit{}
-	switch {
-	case l.Key == 0 && h.timer == nil:
-		return false, false
-	case l.Key == 0:
-		q.endHearing(false)
-		return false, false
-	case h.timer == nil:
-		if h.until.IsZero() {
-			h.until = time.Now().Add(peersWait)
+	if charge(); !q.waits() {
+		return false
+	}
+	if h.until.IsZero() {
+		h.until = time.Now().Add(peersWait)
+	}
+	timer := time.NewTimer(time.Until(h.until))
+	defer timer.Stop()
+	defer func() { q.peers.Waited(busy) }()
+	for q.waits() && !busy {
+		l := h.limit
+		freed, ok := q.peers.Wait(l, h.least)
+		if !ok {
+			return true
 		}
-		h.timer = time.NewTimer(time.Until(h.until))
-	}
-	if h.freed == nil {
-		var ok bool
-		if h.freed, ok = q.peers.Wait(l, h.least); !ok {
-			q.endHearing(true)
-			return false, true
+		h.limit = gossip.Limit{}
+		if charge(); h.limit == l { // it was not acknowledged in between
+			select {
+			case <-freed:
+				q.at = q.now()
+				q.dc.reply.Fields.Now = q.at.UnixMicro()
+			case <-timer.C:
+				busy = true
+			case <-q.ctx.Done():
+				busy = true
+			}
 		}
-		h.on = l
-		return true, false
+		q.peers.Left(l, freed)
 	}
-	var pause <-chan time.Time
-	if q.outcomes != nil {
-		pause = time.After(outcomePause)
-	}
-	select {
-	case <-h.freed:
-		h.freed = nil
-	case <-pause:
-	case <-h.timer.C:
-		q.endHearing(true)
-		return false, true
-	case <-q.ctx.Done():
-		q.endHearing(true)
-		return false, true
-	}
-	q.at = q.now()
-	q.dc.reply.Fields.Now = q.at.UnixMicro()
-	return true, false
-}
-
-// endHearing ends the wait.
-func (q *question) endHearing(busy bool) {
-	if q.hears.freed != nil {
-		q.peers.Left(q.hears.on, q.hears.freed)
-	}
-	q.hears.timer.Stop()
-	q.hears.timer, q.hears.freed = nil, nil
-	q.peers.Waited(busy)
+	return busy
 }

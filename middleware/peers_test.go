@@ -4,7 +4,9 @@ package middleware_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
@@ -306,6 +308,257 @@ func TestPeersCountOutcomes(t *testing.T) {
 	})
 }
 
+// Log-ins behind one address take their time, and none waits for another to end: what is under way was told. Those that fail are
+// the fleet's, and those that do not are given back to it.
+func TestPeersCountOutcomesUnderWay(t *testing.T) {
+	for name, handler := range map[string]http.HandlerFunc{"right": passwords, "slow to say so": func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(5 * time.Second)
+		passwords(w, r)
+	}} {
+		kit.RunBubble(t, name, func(t *testing.T) {
+			f := newPeering(t, 3, login(new(clock)))
+			for _, s := range f.sites {
+				s.Spy.Serve = func(w http.ResponseWriter, r *http.Request) { time.Sleep(time.Second); handler(w, r) }
+			}
+			for range 4 { // also where one begins in a minute and ends in the next
+				time.Sleep(50 * time.Second)
+				var wait sync.WaitGroup
+				for i := range 5 {
+					wait.Go(func() { require.Equal(t, http.StatusSeeOther, send(f.sites[i/4], right).StatusCode, "%d", i) })
+				}
+				wait.Wait()
+			}
+			f.settles()
+			for _, r := range f.records {
+				require.Zero(t, r.Stats().Busy)
+			}
+		})
+	}
+	kit.RunBubble(t, "wrong", func(t *testing.T) {
+		f := newPeering(t, 3, login(new(clock)))
+		for _, s := range f.sites {
+			s.Spy.Serve = func(w http.ResponseWriter, r *http.Request) { time.Sleep(time.Second); passwords(w, r) }
+		}
+		var wrong, at atomic.Int64
+		for range 3 {
+			var wait sync.WaitGroup
+			for range 30 {
+				wait.Go(func() {
+					if send(f.sites[at.Add(1)%3]).StatusCode == http.StatusUnauthorized {
+						wrong.Add(1)
+					}
+				})
+			}
+			wait.Wait()
+		}
+		require.GreaterOrEqual(t, wrong.Load(), int64(5))
+		require.LessOrEqual(t, wrong.Load(), int64(5+2))
+	})
+}
+
+// Log-ins at random, which take their time over the ends of windows: no more fail in a window than one quota and a slack of each other
+// instance, and none is refused while the failures of the window, and what was under way a moment ago, leave room.
+func TestPeersOutcomesAtRandom(t *testing.T) {
+	const quota, n = 5, 3
+	for seed := range uint64(20) {
+		kit.RunBubble(t, fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 0))
+			f := newPeering(t, n, login(new(clock)))
+			for _, s := range f.sites {
+				s.Spy.Serve = func(w http.ResponseWriter, r *http.Request) {
+					takes, _ := time.ParseDuration(r.Header.Get("Takes"))
+					time.Sleep(takes)
+					passwords(w, r)
+				}
+			}
+			var mu sync.Mutex
+			failed, underWay := map[int64]int{}, 0
+			var wait sync.WaitGroup
+			for range 150 {
+				time.Sleep(time.Duration(r.ExpFloat64() * float64(time.Second) * 1.5))
+				site, word, takes := f.sites[r.IntN(n)], []string{"right", "right", "wrong"}[r.IntN(3)], r.Int64N(int64(3*time.Second))
+				wait.Go(func() {
+					mu.Lock()
+					underWay++
+					most, window := underWay-1, time.Now().Unix()/60
+					mu.Unlock()
+					resp := send(site, with("X-Password", word, "Takes", time.Duration(takes).String()))
+					mu.Lock()
+					defer mu.Unlock()
+					switch now := time.Now().Unix() / 60; resp.StatusCode {
+					case http.StatusUnauthorized:
+						failed[now]++
+						require.LessOrEqual(t, failed[now], quota+n-1)
+					case http.StatusTooManyRequests:
+						require.GreaterOrEqual(t, failed[window]+most, quota)
+					default:
+						require.Equal(t, http.StatusSeeOther, resp.StatusCode)
+					}
+					time.AfterFunc(100*time.Millisecond, func() { mu.Lock(); underWay--; mu.Unlock() })
+				})
+			}
+			wait.Wait()
+			time.Sleep(time.Second)
+		})
+	}
+}
+
+// A proof that buys a request buys one of all that hear each other, shown to them at once or one after the other.
+func TestPeersSpendAProofOnce(t *testing.T) {
+	every := func(t *testing.T, n int) *peering {
+		return newPeering(t, n, challenging(new(clock), middleware.EveryRequest))
+	}
+	proof := func(t *testing.T, f *peering) option {
+		return with(middleware.ProofHeader, solved(t, fetched(f.sites[0])))
+	}
+	kit.RunBubble(t, "one after the other", func(t *testing.T) {
+		f := every(t, 3)
+		for range 4 {
+			p := proof(t, f)
+			require.Equal(t, 1, f.admit(6, p))
+			require.Equal(t, middleware.ProofReplayed, f.sites[1].Decisions.Last().Reason)
+		}
+	})
+	kit.RunBubble(t, "at once", func(t *testing.T) {
+		f := every(t, 3)
+		for range 4 {
+			p, wait, passed := proof(t, f), sync.WaitGroup{}, atomic.Int64{}
+			for i := range 9 {
+				wait.Go(func() { passed.Add(int64(admitted(f.sites[i%3], 1, p))) })
+			}
+			wait.Wait()
+			require.LessOrEqual(t, passed.Load(), int64(1))
+			require.Zero(t, f.admit(3, p))
+		}
+	})
+	kit.RunBubble(t, "an honest client waits for milliseconds", func(t *testing.T) {
+		f := every(t, 3)
+		for i := range 5 {
+			began := time.Now()
+			requireStatus(t, http.StatusOK, send(f.sites[i%3], proof(t, f)))
+			require.Less(t, time.Since(began), 20*time.Millisecond)
+		}
+	})
+	kit.RunBubble(t, "in vain", func(t *testing.T) {
+		f := every(t, 2)
+		p := proof(t, f)
+		f.deaf.Store(true)
+		began := time.Now()
+		resp := requireStatus(t, http.StatusServiceUnavailable, send(f.sites[0], p))
+		require.Equal(t, peersWaitForTests, time.Since(began))
+		require.NotEmpty(t, resp.Header.Get("Retry-After"))
+		f.deaf.Store(false)
+		f.settles()
+		require.Equal(t, 1, f.admit(4, p), "it has stayed good, once")
+		for range 4 {
+			require.Equal(t, 1, f.admit(1, proof(t, f)), "the wait was not charged")
+		}
+		requireStatus(t, http.StatusTooManyRequests, send(f.sites[0]))
+	})
+	kit.RunBubble(t, "to late peers as to none", func(t *testing.T) {
+		f := every(t, 2)
+		p := proof(t, f)
+		f.deaf.Store(true)
+		var wait sync.WaitGroup
+		for i, s := range f.sites {
+			wait.Go(func() {
+				for range 3 {
+					f.records[i].Expire(time.Now())
+					time.Sleep(100 * time.Millisecond)
+				}
+			})
+			wait.Go(func() { require.Equal(t, http.StatusOK, send(s, p).StatusCode) })
+		}
+		wait.Wait()
+		require.Zero(t, f.admit(4, p))
+	})
+}
+
+// A sale that has waited in vain is no refusal: the proof stays good, and buys what it was to buy a second later.
+func TestPeersSellLater(t *testing.T) {
+	for name, show := range map[string]func(*site, string) *http.Response{
+		"with a request":  func(s *site, p string) *http.Response { return send(s, with(middleware.ProofHeader, p)) },
+		"at the endpoint": func(s *site, p string) *http.Response { return redeemed(s, p) },
+	} {
+		kit.RunBubble(t, name, func(t *testing.T) {
+			f := newPeering(t, 2, challenging(new(clock), middleware.Newcomers))
+			first, second := solved(t, fetched(f.sites[0])), solved(t, fetched(f.sites[0]))
+			f.deaf.Store(true)
+			requireStatus(t, http.StatusOK, show(f.sites[0], first))
+			resp := requireStatus(t, http.StatusServiceUnavailable, show(f.sites[0], second))
+			require.NotEmpty(t, resp.Header.Get("Retry-After"))
+			require.Empty(t, resp.Header.Get(middleware.ChallengeHeader))
+			f.deaf.Store(false)
+			f.settles()
+			requireStatus(t, http.StatusOK, show(f.sites[0], second))
+		})
+	}
+}
+
+// Whatever counts is counted by all of three, and each of the others may have admitted a slack more.
+func TestPeersCountWhatCounts(t *testing.T) {
+	reg := &registry{limits: map[string][]middleware.Limit{"acme": minutely(50)}}
+	flooded := func(cfg middleware.Config, address string) func(*testing.T) (*peering, option) {
+		return func(t *testing.T) (*peering, option) { // from a network that has filled the memories of two before
+			cfg.MaxClients = 64
+			f := newPeering(t, 3, cfg)
+			for i := range 3000 {
+				send(f.sites[i%2], from(fmt.Sprintf(address, i%250, i/250)))
+			}
+			f.settles()
+			return f, from("192.0.2.7")
+		}
+	}
+	fresh := func(mode middleware.Mode) func(*testing.T) (*peering, option) {
+		return func(t *testing.T) (*peering, option) {
+			f := newPeering(t, 3, challenging(new(clock), mode))
+			return f, func(r *http.Request) { r.Header.Set(middleware.ProofHeader, solved(t, fetched(f.sites[0]))) }
+		}
+	}
+	for _, row := range []struct {
+		name        string
+		opened      func(*testing.T) (*peering, option)
+		asks        int
+		limit, more int
+	}{
+		{"a customer's own limit", func(t *testing.T) (*peering, option) {
+			cfg := contracts(new(clock), reg)
+			return newPeering(t, 3, cfg), customer("acme")
+		}, 200, 50, 2 * 2},
+		{"requests that each need a proof", func(t *testing.T) (*peering, option) {
+			f := newPeering(t, 3, challenging(new(clock), middleware.EveryRequest))
+			proofs := make(chan string, 9)
+			for range cap(proofs) {
+				proofs <- solved(t, fetched(f.sites[0]))
+			}
+			return f, func(r *http.Request) { r.Header.Set(middleware.ProofHeader, <-proofs) }
+		}, 9, 5, 2 * 1},
+		{"tallies of one quota, each bought by a request", fresh(middleware.Newcomers), 12, 12, 0},
+		{"the waiting room", func(t *testing.T) (*peering, option) {
+			f := newPeering(t, 3, waiting(new(clock), middleware.Newcomers))
+			tickets := make(chan string, 24)
+			for i := range cap(tickets) {
+				tickets <- waitCookieIn(t, send(f.sites[i%3], html))
+			}
+			time.Sleep(5 * time.Second)
+			return f, func(r *http.Request) { holding(<-tickets)(r) }
+		}, 24, laneQuota, 2 * 1},
+		{"a client while a /16 floods", flooded(anHour(100), "10.1.%d.%d"), 400, 100, 2 * 2},
+		{"a client while a /29 floods", flooded(anHour(100), "2001:db8:%x:%x::1"), 400, 100, 2 * 2},
+	} {
+		kit.RunBubble(t, row.name, func(t *testing.T) {
+			f, options := row.opened(t)
+			got := f.admit(row.asks, options)
+			require.GreaterOrEqual(t, got, row.limit)
+			require.LessOrEqual(t, got, row.limit+row.more)
+			f.settles()
+			for _, r := range f.records {
+				require.Zero(t, r.Stats().Busy)
+			}
+		})
+	}
+}
+
 // A customer has the quota of its tier with all peers, and Reconfigure keeps what they count.
 func TestPeersTiersAndReconfigure(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
@@ -502,6 +755,15 @@ func TestPeersAreInTheBounds(t *testing.T) {
 		b := newLimiter(t, cfg).Bounds()
 		require.Equal(t, want, b.Instances)
 		require.Equal(t, 100+2*(want-1), b.Rows[1].Admitted, b.Rows[1].Client)
+	}
+	every := challenging(new(clock), middleware.EveryRequest)
+	every.Limits[0].Quota, every.Challenge.Work = 1_000_000, 1<<18
+	apart := newLimiter(t, every)
+	every.Peers = cfg.Peers
+	for m, want := range map[*middleware.Middleware]int64{apart: 284, newLimiter(t, every): 284} {
+		b := m.Bounds()
+		require.Equal(t, "works for 1 s of a core", b.Rows[2].Client)
+		require.Equal(t, want, b.Rows[2].Admitted, "a proof buys one request of all peers, N = %d", b.Instances)
 	}
 }
 

@@ -54,13 +54,9 @@ func (q *question) proofLines() []string {
 // early reports whether a request came as TLS early data, by what a proxy says of it.
 func (q *question) early() bool { return q.r != nil && q.r.Header.Get("Early-Data") == "1" }
 
-// A hearing is how long a request waits for peers. It asks again after it has said that it waits, and then each time that
-// peers have heard of something.
+// A hearing says what a request waits for, see [question.untilHeard].
 type hearing struct {
 	limit gossip.Limit // that it has to wait for, as the last charge said; its Key is 0 if none
 	least int64        // how much all limits have room for
-	on    gossip.Limit
-	freed <-chan struct{}
-	timer *time.Timer
-	until time.Time // when it ends, also where one request waits several times
+	until time.Time    // when it ends, also where one request waits several times
 }

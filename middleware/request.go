@@ -102,6 +102,7 @@ type proof struct {
 	index  int            //
 	spend  *limiter.Proof // what is spent if the request is admitted; nil without memory
 	reason Reason         // why the last one was not accepted
+	busy   bool           // one has waited for peers in vain, and stays good
 
 	id       [4]byte   // of the challenge, for the name of its cookie
 	byCookie bool      //

@@ -51,7 +51,7 @@ func (q *question) acceptProof(receipt *pow.Receipt) {
 	if q.challenge.mode != EveryRequest {
 		own, sale := q.redeem(receipt)
 		if !sale.Granted {
-			p.reason = saleReason(&sale)
+			p.reason, p.busy = saleReason(&sale), p.busy || sale.Waits.Key != 0
 			return
 		}
 		p.opened = true
@@ -141,10 +141,10 @@ func (q *question) redeem(receipt *pow.Receipt) (token.Own, sale.Sale) {
 	// The sale is remembered for as long as the proof can be shown again, not as the
 	// tally lives: days of sales would fill the cells for them.
 	var sold sale.Sale
-	for again := true; again; again, _ = q.repeats() {
+	q.untilHeard(func() {
 		sold = q.challenge.prices.Redeem(q.at, q.challenge.memory, q.buyers(buyers[:0]), ownKey(q.challenge.memory, own.ID), receipt.Expires, int64(receipt.Work))
 		q.hears.limit, q.hears.least = sold.Waits, waitingSales
-	}
+	})
 	if sold.Granted && !sold.Held {
 		q.challenge.proofs.note(accepted)
 	}

@@ -47,6 +47,9 @@ var (
 // program that holds the secrets can also sign. It reports all problems of the secrets, each a
 // [github.com/tallystick/tallystick/storeless.ConfigError].
 func Keyfunc(policy string, secrets [][]byte) (jwt.Keyfunc, error) {
-	keyfunc, err := token.Keyfunc(policy, secrets)
-	return keyfunc, limiter.ProblemsAs[storeless.ConfigError](err)
+	key, err := token.KeyOf(policy, secrets)
+	if err != nil {
+		return nil, limiter.ProblemsAs[storeless.ConfigError](err)
+	}
+	return func(t *jwt.Token) (any, error) { return key(t.Header) }, nil
 }

@@ -32,5 +32,15 @@ for (const line of document.querySelectorAll("[data-tally]")) {
 addEventListener("tally-state", ({ target, detail }) => {
 	if (detail.state !== "done") return;
 	const line = target.parentElement.querySelector("[data-tally]");
-	if (detail.work) line.textContent = `Your browser has done ${effort(detail.work)}.`;
+	if (detail.work && line) line.textContent = `Your browser has done ${effort(detail.work)}.`;
+});
+
+// The states of the element, side by side.
+const states = document.querySelector(".states");
+states.hidden = false;
+states.querySelector(":scope > button").addEventListener("click", () => {
+	for (const check of states.querySelectorAll("tally-check")) {
+		check.reset();
+		check.verify();
+	}
 });

@@ -69,9 +69,7 @@ func decode(b []byte) decoder {
 
 func (d *decoder) more() bool { return d.err == nil && len(d.b) > 0 }
 
-func (d *decoder) fail() {
-	d.b, d.err = nil, errMalformed
-}
+func (d *decoder) fail() { d.b, d.err = nil, errMalformed }
 
 func (d *decoder) byte() byte {
 	if len(d.b) == 0 {
@@ -120,43 +118,4 @@ func (d *decoder) pair() (p pair) {
 		return pair{}
 	}
 	return p
-}
-
-// chunkOf reads a chunk. Its functions may be nil.
-func chunkOf(chunk []byte, process func(name uint64, ended bool), begin func(seconds, number uint32, key uint64, prev uint32), known func(int, pair)) error {
-	d := decode(chunk)
-	names := int(d.byte())
-	if names > MostProcesses+1 {
-		d.fail()
-	}
-	read := func(n int, ended bool) {
-		for range n {
-			if name := d.key(); process != nil {
-				process(name, ended)
-			}
-		}
-	}
-	read(names, false)
-	ended := d.count()
-	if ended > mostEnded {
-		d.fail()
-	}
-	read(int(min(ended, mostEnded)), true)
-	for d.more() {
-		d.window()
-		key, prev, pairs := d.key(), d.count(), int(d.byte())
-		if begin != nil {
-			begin(d.seconds, d.number, key, prev)
-		}
-		for range pairs {
-			i, p := int(d.byte()), d.pair()
-			if i > names {
-				d.fail()
-			}
-			if known != nil && d.err == nil {
-				known(i, p)
-			}
-		}
-	}
-	return d.err
 }

@@ -20,7 +20,7 @@ type Limit struct {
 // Heard is what is known of a limit of a tally.
 type Heard struct {
 	Number         uint32 // of the window: later than was asked where another's clock is ahead
-	Sum, Prev      uint32 // what all have admitted in it, and in the one before: lower bounds of the truth
+	Sum, Prev      uint32 // what all have admitted in it but for own holds, and in the one before: lower bounds of the truth
 	Back, PrevBack uint32 // how much others have given back since Look was last asked: own counts may hold it
 	News           uint32 // how much others have told since then that they admitted
 	NewsAt         uint32 // the Unix second of the last of it
@@ -39,7 +39,7 @@ func (r *Records) Look(l Limit, quota int64) Heard {
 	}
 	r.roll(at, l.Number)
 	rec := &r.all[at]
-	h.Number, h.Sum, h.Prev, h.Unacked = rec.number, rec.sum(), rec.prev, r.unacked(rec)
+	h.Number, h.Sum, h.Prev, h.Unacked = rec.number, rec.sum()-rec.held, rec.prev, r.unacked(rec)
 	h.Back, h.PrevBack = rec.back, rec.prevBack
 	h.News, h.NewsAt = rec.news, rec.newsAt
 	rec.back, rec.prevBack, rec.news = 0, 0, 0
@@ -72,6 +72,11 @@ func (r *Records) Add(now time.Time, l Limit, cost, slack int64) {
 	if rec.number != l.Number {
 		return // another's clock has begun the next window
 	}
+	r.add(at, cost, slack)
+}
+
+func (r *Records) add(at int, cost, slack int64) {
+	rec := &r.all[at]
 	rec.own.plus = uint32(min(int64(rec.own.plus)+cost, most))
 	if len(r.peers) == 0 && r.ready {
 		rec.base = rec.own // a process that joins takes it over
@@ -92,11 +97,41 @@ func (r *Records) Refund(l Limit, cost int64) {
 	}
 	switch rec := &r.all[at]; {
 	case rec.number == l.Number:
-		rec.own.minus += uint32(min(cost, int64(rec.own.net())))
+		rec.own.minus += uint32(min(cost, int64(rec.own.net()-rec.held)))
 		r.tell(at, true)
 	case rec.number == l.Number+1:
 		rec.prev -= uint32(min(cost, int64(rec.prev)))
 	}
+}
+
+// Hold counts what a request may turn out to use, until Settle: as admitted, so that no handler has to return before peers
+// have heard. What is held when a window ends is held in the next.
+func (r *Records) Hold(now time.Time, l Limit, cost, slack int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wall = now.UnixMicro()
+	at := r.claim(r.wall, l.Key, l.Seconds, l.Number)
+	r.roll(at, l.Number)
+	r.all[at].held = uint32(min(int64(r.all[at].held)+cost, most))
+	r.add(at, cost, slack)
+}
+
+// Settle ends a hold: the request has used it, or it is given back. It returns how much of it was not held.
+func (r *Records) Settle(l Limit, cost int64, used bool) (rest int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.find(l.Key)
+	if at < 0 {
+		return cost
+	}
+	rec := &r.all[at]
+	held := uint32(min(cost, int64(rec.held)))
+	rec.held -= held
+	if !used && held > 0 {
+		rec.own.minus += held
+		r.tell(at, true)
+	}
+	return cost - int64(held)
 }
 
 // Wait returns a channel that is closed when peers have acknowledged something of a limit, and has what is unsent told at once. It

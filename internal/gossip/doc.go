@@ -16,7 +16,8 @@
 //  4. A request is refused if and only if m, what of prev still weighs, and its cost are above the limit. Networks and bought tallies have
 //     records too.
 //  5. u is a process' own plus, less what all live peers have acknowledged. The slack f is max(2, ⌈L/50⌉), and 1 for a bought tally
-//     or where L < 2N. For limits that count by outcome, what is held counts in u.
+//     or where L < 2N. Where a limit counts by outcome, a request counts in plus from the beginning, and in minus if it
+//     turns out to be free. What is under way when a window ends counts in the next.
 //  6. A request is admitted if u = 0 or u + cost ≤ f. Else it waits, and is decided anew at each acknowledgement; after 250 ms
 //     it is answered 503, and nothing is counted. No more requests wait for a tally than have room.
 //  7. A process tells its pair when half of f is untold (two requests at least, where f is more than one), when a request waits, and
@@ -30,7 +31,9 @@
 //  13. A window that begins later than clocks may differ is not merged. One ahead within that has begun, as a token's has.
 //  14. A bucket has a record of its aligned window: at any time its debt is at least what all have admitted since the
 //     beginning of this window, or of the one before, less what has leaked since.
-//  16. In a full set of 16 records the smallest makes room. What it said is still in c.
+//  15. A sale counts in a record of its buyer, and a spent proof in one of its own. A proof is told first. It is spent when all live peers have
+//     acknowledged that, and no pair of another process is there: of two processes that are shown it at once, neither spends it, or one.
+//  16. In a full set of 16 records the smallest makes room; of two that are alike, what took no work. What it said is still in c.
 //  17. A record tells 64 other processes apart. One that is gone gives up its place to another: what it has counted stays in the sum, and
 //     is passed on, but without its name. No pair of that name counts beside it. If the process is back, all without a name is forgotten.
 //
@@ -45,6 +48,9 @@
 // it admitted for the last time: acknowledged means that all live peers have merged it. If j started later, it has what was acknowledged
 // from the records that it took over, and the rest it is told. A late peer is one that does not hear: where processes fall into P parts
 // that do not hear each other, each part has its last.
+//
+// A proof is spent once, for let i spend it first: each other has acknowledged the pair of i before, and so refuses it. In P parts it is
+// spent P times at most.
 //
 // An allowance that shrinks with what is left, max(f, ⌈(L−m)/2N⌉), tells less and waits less. With it a crash loses
 // that much: N processes of which C crash are within L + (N+C−1)·max(f, ⌈L/2N⌉, cost) only. It is not used.

@@ -9,39 +9,32 @@ import (
 
 const maxSkew = 5_000_000 // µs, see limiter
 
-// Hear takes a batch of a peer, or nothing of it. It is to be answered if there is no error: see Answered. Ahead is by how much
-// the peer's clock is ahead of this one at least, where that is more than the skew that is permitted: that part was not taken.
+// Hear takes a batch of a peer, up to what is malformed: pairs are absolute. It is to be answered if there is no error: see Answered.
+// Ahead is by how much the peer's clock is ahead of this one at least, where that is more than the skew that is permitted: that part
+// was not taken.
 func (r *Records) Hear(now time.Time, name uint64, batch []byte) (ahead time.Duration, err error) {
-	for d := decode(batch); ; {
-		if !d.more() {
-			if d.err != nil {
-				return 0, d.err
-			}
-			break
-		}
-		d.window()
-		d.key()
-		d.pair()
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	d := decode(batch)
 	if name == r.name {
-		return 0, nil
+		return 0, d.err
 	}
 	place, us := r.placeOf(name), now.UnixMicro()
 	r.wall = us
-	for d := decode(batch); d.more(); {
+	for d.more() {
 		d.window()
 		key, p := d.key(), d.pair()
+		if d.err != nil {
+			break
+		}
 		at, further := r.at(us, key, d.seconds, d.number)
 		ahead = max(ahead, further)
 		if at >= 0 {
-			plus := r.merge(at, place, p)
-			r.all[at].tellNews(us, plus)
+			r.all[at].tellNews(us, r.merge(at, place, p))
 		}
 		r.stats.Heard++
 	}
-	return ahead, nil
+	return ahead, d.err
 }
 
 // at returns the place of a record that was told, or -1 where its window says nothing: it has passed, or is further ahead
@@ -94,7 +87,7 @@ func (r *Records) merge(at, place int, p pair) uint32 {
 func (r *Records) Chunk(now time.Time, from uint32) (chunk []byte, next uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	names := append(append([]uint64(nil), r.others...), r.name)
+	names := append(slices.Clone(r.others), r.name)
 	e := encoder{b: append(make([]byte, 0, MaxBatch), version, byte(len(names)))}
 	for _, n := range names {
 		e.key(n)
@@ -115,16 +108,11 @@ func (r *Records) Chunk(now time.Time, from uint32) (chunk []byte, next uint32) 
 		e.window(rec.seconds, rec.number)
 		e.key(r.keys[at])
 		e.count(rec.prev)
-		know := 0
-		pairs := append(append([]pair(nil), r.pairsOf(at)[:len(r.others)]...), rec.own, pair{plus: uint32(min(r.nameless(at), most))})
-		for _, p := range pairs {
+		know := len(e.b)
+		e.b = append(e.b, 0)
+		for i, p := range append(slices.Clone(r.pairsOf(at)[:len(r.others)]), rec.own, pair{plus: uint32(min(r.nameless(at), most))}) {
 			if p != (pair{}) {
-				know++
-			}
-		}
-		e.b = append(e.b, byte(know))
-		for i, p := range pairs {
-			if p != (pair{}) {
+				e.b[know]++
 				e.b = append(e.b, byte(i))
 				e.pair(p)
 			}
@@ -133,43 +121,62 @@ func (r *Records) Chunk(now time.Time, from uint32) (chunk []byte, next uint32) 
 	return e.b, 0
 }
 
-// TakeOver takes a chunk, or nothing of it.
+// TakeOver takes a chunk, up to what is malformed.
 func (r *Records) TakeOver(now time.Time, chunk []byte) error {
-	if err := chunkOf(chunk, nil, nil, nil); err != nil {
-		return err
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	us, at, lives := now.UnixMicro(), -1, false
-	var names []uint64
-	return chunkOf(chunk, func(name uint64, ended bool) {
-		switch {
-		case !ended:
-			names = append(names, name)
-		case r.peers[name] != nil || name == r.name:
-			lives = true
-		case !slices.Contains(r.ended, name) && len(r.ended) < mostEnded:
-			if i := slices.Index(r.others, name); i >= 0 {
-				r.end(i)
-			} else {
-				r.ended = append(r.ended, name)
-			}
-		case !slices.Contains(r.ended, name):
-			lives = true // as if it did
+	us, d := now.UnixMicro(), decode(chunk)
+	names := make([]uint64, d.byte())
+	for i := range names {
+		names[i] = d.key()
+	}
+	lives := false
+	for n := d.count(); n > 0 && d.err == nil; n-- {
+		if name := d.key(); d.err == nil {
+			lives = !r.endedThere(name) || lives
 		}
-	}, func(seconds, number uint32, key uint64, prev uint32) {
-		if at, _ = r.at(us, key, seconds, number); at >= 0 {
+	}
+	for d.more() {
+		d.window()
+		key, prev, pairs, at := d.key(), d.count(), d.byte(), -1
+		if d.err == nil {
+			at, _ = r.at(us, key, d.seconds, d.number)
+		}
+		if at >= 0 {
 			r.all[at].prev = max(r.all[at].prev, prev)
 		}
-	}, func(i int, p pair) {
-		switch {
-		case at < 0:
-		case i == len(names):
-			if n := r.nameless(at); !lives && uint64(p.plus) > n { // processes have ended here that have a name there: the larger is a lower bound
-				r.all[at].others += uint64(p.plus) - n
+		for range pairs {
+			i, p := int(d.byte()), d.pair()
+			switch {
+			case i > len(names):
+				d.fail()
+			case at < 0 || d.err != nil:
+			case i == len(names):
+				if n := r.nameless(at); !lives && uint64(p.plus) > n { // processes have ended here that have a name there: the larger is a lower bound
+					r.all[at].others += uint64(p.plus) - n
+				}
+			case names[i] != r.name && !slices.Contains(r.ended, names[i]):
+				r.merge(at, r.placeOf(names[i]), p)
 			}
-		case names[i] != r.name && !slices.Contains(r.ended, names[i]):
-			r.merge(at, r.placeOf(names[i]), p)
 		}
-	})
+	}
+	return d.err
+}
+
+// endedThere takes a name that has no place with another process. It reports whether it has none here either from now on.
+func (r *Records) endedThere(name uint64) bool {
+	switch known := slices.Contains(r.ended, name); {
+	case r.peers[name] != nil || name == r.name:
+		return false // it lives
+	case known:
+		return true
+	case len(r.ended) == mostEnded:
+		return false
+	}
+	if i := slices.Index(r.others, name); i >= 0 {
+		r.end(i)
+	} else {
+		r.ended = append(r.ended, name)
+	}
+	return true
 }

@@ -81,6 +81,7 @@ func (p *pair) merge(o pair) (plus, minus uint32) {
 type record struct {
 	seconds, number uint32 // of the window; seconds 0: of something that ends at the Unix second number
 	own             pair
+	held            uint32 // of own: what requests hold whose outcome is not known
 	others          uint64 // the sum of their pairs
 	prev            uint32 // the sum of all in the window before
 	back, prevBack  uint32 // what others have given back since the tally was last looked at
@@ -152,7 +153,10 @@ func (r *Records) claim(now int64, key uint64, seconds, number uint32) int {
 		}
 		w := uint64(0)
 		if rec := &r.all[i]; r.keys[i] != 0 && !rec.over(now) {
-			w = 1 + uint64(max(rec.sum(), rec.prev))
+			w = 2 + 2*uint64(max(rec.sum(), rec.prev))
+			if rec.seconds == 0 { // it took work: no flood of single requests pushes it out
+				w++
+			}
 		}
 		if w < weight {
 			least, weight = i, w
@@ -177,23 +181,6 @@ func (rec *record) over(now int64) bool {
 		return int64(rec.number) < now/1_000_000
 	}
 	return now/1_000_000/int64(rec.seconds) > int64(rec.number)+1
-}
-
-// roll brings a record to a window. One that is further ahead than the next was written under a clock that was wrong, and is
-// begun anew: what was counted here is in own counts.
-func (r *Records) roll(at int, number uint32) {
-	rec := &r.all[at]
-	if rec.seconds == 0 || number == rec.number || number+1 == rec.number {
-		return
-	}
-	next := record{seconds: rec.seconds, number: number, dirty: rec.dirty, news: rec.news, newsAt: rec.newsAt}
-	if number == rec.number+1 {
-		next.prev, next.prevBack = rec.sum(), rec.back
-	}
-	r.unlink(at)
-	r.clear(at)
-	r.release(r.keys[at]) // nothing of the new window is unacknowledged
-	*rec = next
 }
 
 func (r *Records) pairsOf(at int) []pair { return r.pairs[at*r.room : (at+1)*r.room] }

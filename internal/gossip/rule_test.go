@@ -349,6 +349,66 @@ func TestRuleOfBuckets(t *testing.T) {
 }
 
 // Under another key a tally has another name, and another policy's has, too.
+// Proofs that are shown to all, at once and later, are spent once, or once in each part of a cut. A proof that is shown once is spent,
+// or stays good.
+func TestProofsAreSpentOnce(t *testing.T) {
+	seeds := 4
+	if kit.Whole() {
+		seeds = 40
+	}
+	for fi, fate := range fates {
+		spentOnce, busy := 0, 0
+		for seed := range seeds {
+			r := rand.New(rand.NewPCG(uint64(seed), uint64(fi)))
+			n := []int{2, 3, 5, 10}[r.IntN(4)]
+			s := setting{n: n, limits: []limiter.Limit{{Algorithm: limiter.FixedWindow, Quota: 1000, Window: 10 * sec}}}
+			if fate.set != nil {
+				fate.set(&s)
+			}
+			w := newWorld(s, uint64(100*seed+fi))
+			if fate.play != nil {
+				fate.play(w, r)
+			}
+			spent := map[int]int64{}
+			shows := func(k int) {
+				ends := time.Duration(k)*100*ms + 8*sec
+				if w.now > ends-sec {
+					return
+				}
+				proof := &limiter.Proof{Key: limiter.Key(k + 1), Expires: time.Unix(epoch, 0).Add(ends)}
+				w.show(r.IntN(n), &waiter{cost: 1, proof: proof, since: w.now, answer: func(ok bool, _ limiter.Tally) {
+					if ok {
+						spent[k]++
+					}
+				}})
+			}
+			each(w, 0, 20*sec, 100*ms, func(k int) {
+				if shows(k); k%2 == 0 {
+					return
+				}
+				for range 2 * n {
+					w.after(time.Duration(r.ExpFloat64()*float64([]time.Duration{ms, 100 * ms, sec}[r.IntN(3)])), func() { shows(k) })
+				}
+			})
+			w.run(26 * sec)
+			parts := fate.parts
+			if w.late+w.alone > 0 {
+				parts = max(parts, 2)
+			}
+			for k, times := range spent {
+				require.LessOrEqual(t, times, parts, "proof %d: %s, seed %d, N=%d", k, fate.name, seed, n)
+				spentOnce += 1 - k%2
+			}
+			if busy += w.busy; fate.play == nil && w.late == 0 && w.busy == 0 {
+				for k := 0; k < 200; k += 2 {
+					require.EqualValues(t, 1, spent[k], "proof %d: %s, seed %d, N=%d", k, fate.name, seed, n)
+				}
+			}
+		}
+		t.Logf("%s: of %d proofs that were shown once %d bought; busy %d", fate.name, 100*seeds, spentOnce, busy)
+	}
+}
+
 func TestKeysOfTallies(t *testing.T) {
 	key := func(secret byte, policy, identity string) uint64 {
 		return gossip.New(gossip.Config{Key: [16]byte{secret}, Records: 16}).Key(policy, []byte(identity))

@@ -76,6 +76,7 @@ type link struct {
 type waiter struct {
 	cost   int64
 	token  limiter.Tally
+	proof  *limiter.Proof
 	since  time.Duration
 	freed  <-chan struct{}
 	limit  gossip.Limit
@@ -382,13 +383,16 @@ func (w *world) ask(place int, cost int64, token limiter.Tally, answer func(bool
 	if answer == nil {
 		answer = func(bool, limiter.Tally) {}
 	}
+	w.show(place, &waiter{cost: cost, token: token, since: w.now, answer: answer})
+}
+
+func (w *world) show(place int, x *waiter) {
 	p := w.procs[place]
 	if p.gone || p.dead {
-		answer(false, token)
+		x.answer(false, x.token)
 		return
 	}
 	w.asked++
-	x := &waiter{cost: cost, token: token, since: w.now, answer: answer}
 	if !p.decide(x) {
 		w.waited++
 		p.waits = append(p.waits, x)
@@ -418,6 +422,7 @@ func (p *process) wake() {
 		switch {
 		case late:
 			p.records.Left(x.limit, x.freed)
+			p.memory.GiveBack(x.proof)
 			p.w.busy++
 			x.answer(false, x.token)
 		case !p.decide(x):
@@ -432,15 +437,19 @@ func (p *process) decide(x *waiter) bool {
 	w := p.w
 	x.freed = nil
 	for {
-		f := limiter.Candidate{Key: p.memory.Key([]byte("client")), Shown: x.token}
+		f := limiter.Candidate{Key: p.memory.Key([]byte("client")), Shown: x.token, Proof: x.proof}
 		t, v := p.memory.Take(p.clock(), w.policy, &f, x.cost)
 		if f.Waits.Key != 0 {
-			if x.freed != nil { // it has said so
+			if x.freed != nil && x.limit == f.Waits { // it has said so
 				return false
+			}
+			if x.freed != nil {
+				p.records.Left(x.limit, x.freed)
 			}
 			room := v.Least(w.policy.Len())
 			freed, ok := p.records.Wait(f.Waits, room)
 			if !ok {
+				p.memory.GiveBack(x.proof)
 				w.busy++
 				x.answer(false, t)
 				return true
@@ -452,7 +461,9 @@ func (p *process) decide(x *waiter) bool {
 			p.records.Left(x.limit, x.freed)
 		}
 		w.longest = max(w.longest, w.now-x.since)
-		w.judge(p, &t, &v, x.cost)
+		if !v.Spent {
+			w.judge(p, &t, &v, x.cost)
+		}
 		x.answer(v.Admitted, t)
 		return true
 	}

@@ -53,6 +53,7 @@ type Candidate struct {
 type Proof struct {
 	Key     Key
 	Expires time.Time // when it is worth nothing any more and can be forgotten
+	told    bool      // peers are, and it is neither spent nor given back
 }
 
 // A Network is what is counted beside a tally, in memory only: many clients that may do no more

@@ -162,7 +162,7 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 	start := c.recall(now, p, &at, from, &f.Shown, tally, &known)
 	m.raise(now, p, &told, tally)
 	p.check(now, tally, cost, f.Held, v, &v.Limits)
-	f.Waits = m.waits(p, f, &told, cost, f.Held)
+	f.Waits = m.waits(p, f, &told, cost)
 	for i := range f.Networks {
 		w, b := &f.Networks[i], &room[i]
 		m.ask(now, w.Policy, w.Key, from.network(i), &b.known, &b.heard)
@@ -172,7 +172,7 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 		}
 		m.raise(now, w.Policy, &b.heard, &b.tally)
 		if f.Waits.Key == 0 {
-			f.Waits = m.waits(w.Policy, f, &b.heard, cost, w.Held)
+			f.Waits = m.waits(w.Policy, f, &b.heard, cost)
 		}
 		w.Policy.check(now, &b.tally, cost, w.Held, v, &b.limits)
 		if p.shadows {
@@ -185,7 +185,7 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 		v.Admitted, v.Wait = false, time.Second
 	}
 	if charge && v.Admitted && cost > 0 && f.Proof != nil {
-		m.spend(now/1_000_000, f.Proof, v)
+		m.spend(now, f, v)
 	}
 	charged := charge && v.Admitted && cost > 0
 	if charged {
@@ -208,20 +208,26 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 	}
 }
 
-// spend spends the proof that goes with a tally whose limits admit it, or refuses.
-func (m *Memory) spend(now int64, proof *Proof, v *Verdict) {
-	if c := m.paid.Find(uint64(proof.Key), cells.SpentID, 0); c != nil && int64(c.Expires) > now {
-		v.Admitted, v.Spent = false, true
-		return
+// spend spends the proof that goes with a tally whose limits admit it, or refuses. Among peers it may have to wait.
+func (m *Memory) spend(now int64, f *Candidate, v *Verdict) {
+	proof, second := f.Proof, now/1_000_000
+	if !proof.told {
+		if c := m.paid.Find(uint64(proof.Key), cells.SpentID, 0); c != nil && int64(c.Expires) > second {
+			v.Admitted, v.Spent = false, true
+			return
+		}
+		ends := proof.Expires.Unix()
+		c := m.paid.Claim(second, uint64(proof.Key), cells.SpentID, 0, m.paid.Horizon(ends-second+cells.FarFuture))
+		if c == nil {
+			v.Admitted, v.Saturated = false, true
+			m.paid.Full.Add(1)
+			return
+		}
+		c.Expires = uint32(ends)
 	}
-	ends := proof.Expires.Unix()
-	c := m.paid.Claim(now, uint64(proof.Key), cells.SpentID, 0, m.paid.Horizon(ends-now+cells.FarFuture))
-	if c == nil {
-		v.Admitted, v.Saturated = false, true
-		m.paid.Full.Add(1)
-		return
+	if m.peers != nil {
+		m.tellSpent(now, f, v)
 	}
-	c.Expires = uint32(ends)
 }
 
 type start struct {

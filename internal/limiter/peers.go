@@ -29,6 +29,15 @@ func (a *asked) in(r *rule, at int64) gossip.Limit {
 	return l
 }
 
+// among returns the limit of a tally as peers know it.
+func (r *rule) among(now int64, k Key, ends int64) gossip.Limit {
+	l := gossip.Limit{Key: max(1, cells.Mix(uint64(k)^uint64(r.id)<<40)), Seconds: uint32(r.seconds), Number: uint32(now / r.window)}
+	if r.life > 0 {
+		l.Seconds, l.Number = 0, uint32(ends)
+	}
+	return l
+}
+
 // ask asks what is known of a tally, and takes from its cells what peers have given back. The stripe is locked.
 func (m *Memory) ask(now int64, p *Policy, k Key, from guest, known *found, told *heard) {
 	if m.peers == nil {
@@ -36,10 +45,7 @@ func (m *Memory) ask(now int64, p *Policy, k Key, from guest, known *found, told
 	}
 	for i := range p.rules {
 		r, a := &p.rules[i], &told[i]
-		a.Limit = gossip.Limit{Key: max(1, cells.Mix(uint64(k)^uint64(r.id)<<40)), Seconds: uint32(r.seconds), Number: uint32(now / r.window)}
-		if r.life > 0 {
-			a.Seconds, a.Limit.Number = 0, uint32(from.ends)
-		}
+		a.Limit = r.among(now, k, from.ends)
 		a.Heard = m.peers.Look(a.Limit, r.limit.Quota)
 		if own := known[i].cell; own != nil && a.Back|a.PrevBack > 0 {
 			s, _ := r.remembered(now, own)
@@ -88,31 +94,27 @@ func (r *rule) floor(now, at int64, a *gossip.Heard) State {
 
 // waits returns a limit for which a request has to wait until peers have heard of what was admitted before, or none. Nothing
 // waits for a shadow.
-func (m *Memory) waits(p *Policy, f *Candidate, told *heard, cost, held int64) (l gossip.Limit) {
+func (m *Memory) waits(p *Policy, f *Candidate, told *heard, cost int64) (l gossip.Limit) {
 	if m.peers == nil || cost == 0 || f.Hasty {
 		return l
 	}
 	for i := range p.rules {
-		r, a := &p.rules[i], &told[i]
-		u := int64(a.Unacked)
-		if r.later {
-			u += held
-		}
-		if u > 0 && u+cost > a.Slack && !r.limit.Shadow {
+		a := &told[i]
+		if u := int64(a.Unacked); u > 0 && u+cost > a.Slack && !p.rules[i].limit.Shadow {
 			return a.Limit
 		}
 	}
 	return l
 }
 
-// admitted tells peers what was charged.
+// admitted tells peers what was charged, and what is held.
 func (m *Memory) admitted(now int64, p *Policy, told *heard, t *Tally, cost int64, v *Verdict) {
 	if m.peers == nil {
 		return
 	}
 	for i := range p.rules {
 		r, a := &p.rules[i], &told[i]
-		if r.later || v.Limits[i].Blocked {
+		if v.Limits[i].Blocked {
 			continue
 		}
 		l := a.Limit
@@ -122,8 +124,74 @@ func (m *Memory) admitted(now int64, p *Policy, told *heard, t *Tally, cost int6
 		case r.life == 0:
 			l.Number = uint32(t[i].At)
 		}
+		if r.later {
+			m.peers.Hold(time.UnixMicro(now), l, cost, a.Slack)
+			continue
+		}
 		m.peers.Add(time.UnixMicro(now), l, cost, a.Slack)
 	}
+}
+
+// Hold changes among peers what requests hold of a tally and its networks, in those limits that p charges.
+func (m *Memory) Hold(now time.Time, p *Policy, f *Candidate, more int64) {
+	if m == nil || m.peers == nil {
+		return
+	}
+	one := func(p *Policy, k Key, ends int64) {
+		for i := range p.rules {
+			if r := &p.rules[i]; r.later {
+			} else if l := r.among(micros(now), k, ends); more < 0 {
+				m.peers.Settle(l, -more, false)
+			} else {
+				m.peers.Hold(now, l, more, 1)
+			}
+		}
+	}
+	one(p, f.Key, f.guest(micros(now), p).ends)
+	for i := range f.Networks {
+		one(f.Networks[i].Policy, f.Networks[i].Key, 0)
+	}
+}
+
+// tellSpent tells peers of a proof, and says when it is spent: once, where they hear each other. If it were spent before they have
+// heard, a client that shows it to all of them at once would spend it with each.
+func (m *Memory) tellSpent(now int64, f *Candidate, v *Verdict) {
+	proof := f.Proof
+	l, own := proof.among(), uint32(0)
+	if proof.told {
+		own = 1
+	}
+	h := m.peers.Look(l, 1)
+	if h.Sum > own {
+		v.Admitted, v.Spent, proof.told = false, true, false
+		return
+	}
+	if h.Sum == 0 { // also if it was pushed out
+		m.peers.Add(time.UnixMicro(now), l, 1, 1)
+		h = m.peers.Look(l, 1)
+	}
+	if proof.told = h.Unacked > 0 && !f.Hasty; proof.told {
+		f.Waits, v.Admitted, v.Wait = l, false, time.Second
+	}
+}
+
+func (p *Proof) among() gossip.Limit {
+	return gossip.Limit{Key: max(1, cells.Mix(uint64(p.Key)^cells.SpentID)), Number: uint32(p.Expires.Unix())}
+}
+
+// GiveBack has a proof be good again that peers were told of, and for which the request was not admitted.
+func (m *Memory) GiveBack(p *Proof) {
+	if p == nil || !p.told {
+		return
+	}
+	lock := &m.paid.Stripes[m.paid.Of(uint64(p.Key))]
+	lock.Lock()
+	defer lock.Unlock()
+	if c := m.paid.Find(uint64(p.Key), cells.SpentID, 0); c != nil {
+		c.Expires = 0
+	}
+	m.peers.Refund(p.among(), 1)
+	p.told = false
 }
 
 // A sale is counted among peers by the day, so that a record of it lasts; its level leaks by itself.

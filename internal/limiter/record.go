@@ -16,8 +16,19 @@ import (
 // counts on those limits that p charges, see [Policy.Charging], and returns the tally.
 // m may be nil. It panics as Take does if there are too many networks.
 func (m *Memory) Record(now time.Time, p *Policy, f *Candidate, cost int64) Tally {
+	return m.record(now, p, f, cost, func(_ gossip.Limit, cost int64) int64 { return cost })
+}
+
+// RecordHeld is Record of what the request held until now.
+func (m *Memory) RecordHeld(now time.Time, p *Policy, f *Candidate, cost int64) Tally {
+	return m.record(now, p, f, cost, func(l gossip.Limit, cost int64) int64 { return m.peers.Settle(l, cost, true) })
+}
+
+func (m *Memory) record(now time.Time, p *Policy, f *Candidate, cost int64, untold func(gossip.Limit, int64) int64) Tally {
 	return adjust(now, m, p, f, func(r *rule, us int64, s State) State { return r.record(us, s, cost) }, micros(now), func(l gossip.Limit, slack int64) {
-		m.peers.Add(now, l, min(cost, MaxQuota), slack)
+		if rest := untold(l, min(cost, MaxQuota)); rest > 0 {
+			m.peers.Add(now, l, rest, slack)
+		}
 	})
 }
 

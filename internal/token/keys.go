@@ -6,12 +6,14 @@ import (
 	"bytes"
 	"crypto/hkdf"
 	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
+
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/siphash"
-	"slices"
 )
 
 const (
@@ -38,7 +40,7 @@ const typ = "t+jwt"
 
 // A key is what one secret becomes for one policy.
 type key struct {
-	window []byte // the HS256 key, for golang-jwt
+	window []byte // the HS256 key, for readers of tokens
 	kid    string
 	fixed  string      // what each of its tokens begins with, fixedLen characters: one SHA-256 block
 	sign   mac         // HMAC under window, with fixed absorbed
@@ -61,6 +63,27 @@ func newRing(policy string, secrets [][]byte) ([]*key, error) {
 		}
 	}
 	return ring, nil
+}
+
+// KeyOf returns a function that finds the HS256 key of a window token of a policy by its header, for
+// programs that verify tokens by a library of their own.
+func KeyOf(policy string, secrets [][]byte) (func(header map[string]any) ([]byte, error), error) {
+	ring, err := newRing(policy, secrets)
+	if err != nil {
+		return nil, err
+	}
+	return func(header map[string]any) ([]byte, error) {
+		if header["alg"] != "HS256" || header["typ"] != typ {
+			return nil, fmt.Errorf("%w: not a window token", ErrMalformed)
+		}
+		kid, _ := header["kid"].(string)
+		for i := range ring {
+			if subtle.ConstantTimeCompare([]byte(kid), []byte(ring[i].kid)) == 1 {
+				return ring[i].window, nil
+			}
+		}
+		return nil, ErrForeign
+	}, nil
 }
 
 // CheckSecrets reports all problems of a ring of secrets, each a

@@ -139,23 +139,6 @@ func (fm *format) appendCounts(b []byte, exp int64, t *limiter.Tally) []byte {
 	return append(b, `]}`...)
 }
 
-// claims is the same for golang-jwt.
-func (fm *format) claims(subject []byte, own Own, exp int64, t *limiter.Tally) *Claims {
-	cl := &Claims{Policy: fm.policy.Name(), Expires: exp, Tally: []int64{}}
-	if own.Expires == 0 || own.Bound {
-		cl.Subject = string(subject)
-	}
-	if own.Expires != 0 {
-		cl.OwnTally = base64.RawURLEncoding.EncodeToString(own.ID[:])
-	}
-	for i := range fm.fields {
-		if f, s := &fm.fields[i], &t[i]; !f.blank(s) {
-			cl.Tally = append(cl.Tally, int64(f.id), f.age(exp, s), int64(s.Cur), int64(s.Prev))
-		}
-	}
-	return cl
-}
-
 // Ranges of what a payload may say. They keep every product of a decision far
 // from overflow, also where somebody else holds the key.
 const (

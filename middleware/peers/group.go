@@ -439,33 +439,29 @@ func (g *Group) tell() time.Duration {
 	g.mu.Lock()
 	defer g.unlock()
 	now := g.pace()
-	if at, ok := g.records.Next(); ok && !at.After(now) {
-		g.tellAll(now)
-	}
 	at, ok := g.records.Next()
+	if ok && !at.After(now) {
+		for _, name := range g.records.Expire(now) {
+			if p := g.peers[name]; p != nil {
+				p.late = true
+				g.ring(lateAlarm, p.address)
+			}
+		}
+		for name, p := range g.peers {
+			// A batch for a peer without a connection is under way until there is one: so the peer becomes late.
+			if batch := g.records.Batch(now, name); batch != nil {
+				if p.asked = true; p.wire != nil {
+					p.wire.send(tellFrame, nil, batch)
+				}
+			}
+		}
+		at, ok = g.records.Next()
+	}
 	if !ok {
 		at = now.Add(tendEvery)
 	}
 	g.due = at
 	return at.Sub(now)
-}
-
-// tellAll tells each peer what it is to be told.
-func (g *Group) tellAll(now time.Time) {
-	for _, name := range g.records.Expire(now) {
-		if p := g.peers[name]; p != nil {
-			p.late = true
-			g.ring(lateAlarm, p.address)
-		}
-	}
-	for name, p := range g.peers {
-		// A batch for a peer without a connection is under way until there is one: so the peer becomes late.
-		if batch := g.records.Batch(now, name); batch != nil {
-			if p.asked = true; p.wire != nil {
-				p.wire.send(tellFrame, nil, batch)
-			}
-		}
-	}
 }
 
 // tend greets what the list has and this process does not hear, and drops what is silent.

@@ -134,6 +134,17 @@ func TestDemo(t *testing.T) {
 		d.clean(t, b)
 	})
 
+	t.Run("the states of the element, side by side", func(t *testing.T) {
+		d := startDemo(t, stands, cheap...)
+		b := open(t, browser, d.URL+"/forms")
+		states := `[...document.querySelectorAll(".states tally-check")].map((check) => [check.dataset.state, check.dataset.reason].join(" ").trim()).join(", ")`
+		b.wait(states + ` === "idle, idle, idle"`)
+		b.click(".states > button")
+		b.wait(states + ` === "done, error dear, error setup"`)
+		b.axe()
+		d.clean(t, b)
+	})
+
 	t.Run("without JavaScript, after a wait", func(t *testing.T) {
 		d := startDemo(t, program)
 		b := open(t, browser, d.URL+"/forms")

@@ -107,6 +107,9 @@ func TestHome(t *testing.T) {
 		h.wait(`document.querySelectorAll(".boxes li").length === 10 && document.querySelector(".plot").textContent.includes("N·L = 50")`)
 		h.click("[name=work]")
 		h.wait(`document.querySelector("#arena").textContent.includes("works for 3 tallies")`)
+		h.click("[name=peers]")
+		h.wait(`document.querySelector(".plot").textContent.includes("L + (N−1)·f = 14") || document.querySelector(".verdict").textContent.includes("without peers")`)
+		h.look("heard")
 		h.click("#go")
 		h.demo.clean(t, h.tab)
 	})
@@ -133,11 +136,11 @@ func TestHome(t *testing.T) {
 		h := enter(t, browser, program)
 		h.wait(`!document.querySelector("#buy").hidden`)
 		var order []string
-		for len(order) < 11 {
+		for len(order) < 12 {
 			h.do(chromedp.KeyEvent(kb.Tab))
 			order = append(order, eval[string](h.tab, `document.activeElement.id || document.activeElement.name || document.activeElement.value || document.activeElement.tagName.toLowerCase()`))
 		}
-		require.Equal(t, []string{"a", "go", "instances", "limit", "work", "message", "1", "20", "throw", "buy", "pre"}, order)
+		require.Equal(t, []string{"a", "go", "instances", "limit", "work", "peers", "message", "1", "20", "throw", "buy", "pre"}, order)
 		require.NotEqual(t, "none", eval[string](h.tab, `getComputedStyle(document.activeElement).outlineStyle`), "the focus is seen")
 		h.run(`document.querySelector("#message").focus()`)
 		h.do(chromedp.KeyEvent(kb.Enter))

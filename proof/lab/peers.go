@@ -69,21 +69,18 @@ func (s *scene) settled() bool {
 		s.there[p.Where.Peers.String()] = true
 	}
 	for began := time.Now(); s.Ctx.Err() == nil; s.pause(10 * time.Millisecond) {
-		if all, err := s.House.Hear(); all || err != nil {
-			s.Fail(err)
-			return err == nil
+		all, err := s.House.Hear()
+		if err == nil && !all && time.Since(began) > time.Minute {
+			err = errors.New("instances do not hear each other within a minute")
 		}
-		if time.Since(began) > time.Minute {
-			s.Fail(errors.New("instances do not hear each other within a minute"))
-			return false
+		if s.Fail(err); all || err != nil {
+			return all
 		}
 	}
 	return false
 }
 
-func quiet(*scene, int) []func(*dropper) {
-	return []func(*dropper){func(*dropper) {}}
-}
+func quiet(*scene, int) []func(*dropper) { return []func(*dropper){func(*dropper) {}} }
 
 // restarts replaces so many instances, one after the other, each when half of a limit is used up.
 func restarts(s *scene, so int, restart func(*house.Cluster, int, func(*house.Process) error) error, end func(*house.Process) error) (steps []func(*dropper)) {

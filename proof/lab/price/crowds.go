@@ -35,12 +35,17 @@ type servers struct {
 	instances int
 	balance   balancer
 	tariff    sale.Tariff
+	peers     bool // they hear each other
 }
 
 // opened are stalls with the prices of the servers alone. A test holds that crowds meet the same at instances of the middleware.
 func (f *servers) opened() (all []counter) {
-	for range f.instances {
-		all = append(all, open(f.tariff, few))
+	list, tell := stalls(f.instances, f.tariff, f.peers)
+	for _, s := range list {
+		if f.peers {
+			s.told = tell
+		}
+		all = append(all, s)
 	}
 	return all
 }
@@ -89,6 +94,3 @@ func (c crowd) meets(f servers, opened func() []counter) welcome {
 	slices.Sort(worked)
 	return welcome{100 * len(worked) / (c.people * len(crowdSeeds)), worked[len(worked)/2]}
 }
-
-// small is what an address was sold by default while Crowd was the burst and the leak in one.
-var small = sale.Tariff{Work: work, Crowd: 8, SalesPerHour: leak}

@@ -4,13 +4,21 @@ package price
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/sale"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/kit"
 )
+
+// small is a tariff by which an address is sold little.
+var small = sale.Tariff{Work: work, Crowd: 8, SalesPerHour: leak}
+
+// byCookie keeps each client where it came first.
+func byCookie(_ *rand.Rand, n int, c *newcomer) int { return c.at % n }
 
 // By default an honest crowd gets in behind one address, whatever its balancer does: nobody attacks, and nobody is
 // locked out. What an address is sold before the burst was apart from the leak does not do that: see the table.
@@ -26,7 +34,7 @@ func TestCrowdsGetIn(t *testing.T) {
 					if kit.Brief() && (c.people > 600 || n == 3) {
 						continue
 					}
-					f := servers{n, balance, usual}
+					f := servers{n, balance, usual, false}
 					got := c.meets(f, f.opened)
 					require.GreaterOrEqual(t, got.percent, percent, "%s, N = %d, %s", c.name, n, name)
 					require.Less(t, float64(got.median), median*work, "%s, N = %d, %s", c.name, n, name)
@@ -39,7 +47,7 @@ func TestCrowdsGetIn(t *testing.T) {
 // Day after day no more get in than what leaks of the price in a day.
 func TestCarriersGetInAsItLeaks(t *testing.T) {
 	third := crowds[5]
-	f := servers{1, byAddress, usual}
+	f := servers{1, byAddress, usual, false}
 	got := third.meets(f, f.opened)
 	require.InDelta(t, 100*24*32/third.people, got.percent, 2)
 }
@@ -50,9 +58,9 @@ func TestCrowdsMeetTheSamePrices(t *testing.T) {
 		if kit.Brief() && i > 2 || !kit.Long() && i > 3 {
 			continue
 		}
-		fleets := []servers{{1, byAddress, small}, {1, byAddress, usual}, {3, byChance, usual}, {10, byCookie, usual}}
+		fleets := []servers{{1, byAddress, small, false}, {1, byAddress, usual, false}, {3, byChance, usual, false}, {10, byCookie, usual, false}}
 		if kit.Long() {
-			fleets = append(fleets, servers{3, byChance, small}, servers{3, byCookie, small}, servers{3, byCookie, usual}, servers{10, byChance, small}, servers{10, byChance, usual}, servers{10, byCookie, small})
+			fleets = append(fleets, servers{3, byChance, small, false}, servers{3, byCookie, small, false}, servers{3, byCookie, usual, false}, servers{10, byChance, small, false}, servers{10, byChance, usual, false}, servers{10, byCookie, small, false})
 		}
 		for _, c.phonesOnly = range []bool{false, true} {
 			for _, f := range fleets {
@@ -67,6 +75,6 @@ func TestCrowdsMeetTheSamePrices(t *testing.T) {
 
 // Of all that one balancer sends to one instance, the others sell nothing: it is the only one.
 func TestByAddressIsOne(t *testing.T) {
-	school, one, ten := crowds[2], servers{1, byCookie, small}, servers{10, byAddress, small}
+	school, one, ten := crowds[2], servers{1, byCookie, small, false}, servers{10, byAddress, small, false}
 	require.Equal(t, school.meets(one, one.opened), school.meets(ten, ten.opened))
 }

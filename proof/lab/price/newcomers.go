@@ -223,8 +223,5 @@ type balancer func(r *rand.Rand, n int, c *newcomer) int
 
 func byChance(r *rand.Rand, n int, _ *newcomer) int { return r.IntN(n) }
 
-// byCookie keeps each client where it came first.
-func byCookie(_ *rand.Rand, n int, c *newcomer) int { return c.at % n }
-
 // byAddress keeps all of an address on one.
 func byAddress(*rand.Rand, int, *newcomer) int { return 0 }

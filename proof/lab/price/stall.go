@@ -45,6 +45,8 @@ type stall struct {
 	memory *limiter.Memory
 	prices *sale.Prices
 	issued uint64 // challenges: each opens a tally of its own
+	sold   []limiter.Key
+	told   func(now int64) // carries what was sold to the others of a fleet; nil: there is none
 }
 
 // usual is what an address is sold by default.
@@ -75,9 +77,16 @@ func (s *stall) price(now int64, buyers []sale.Buyer) int64 {
 // redeem says whether work opens a tally at this moment.
 func (s *stall) redeem(now int64, buyers []sale.Buyer, work int64) bool {
 	s.issued++
-	sale := s.prices.Redeem(at(now), s.memory, buyers, s.key('t', s.issued), at(now+minute), work)
+	tally := s.key('t', s.issued)
+	sale := s.prices.Redeem(at(now), s.memory, buyers, tally, at(now+minute), work)
 	if sale.Saturated {
 		panic("price: the memory is too small for the simulation")
+	}
+	if sale.Granted {
+		s.sold = append(s.sold, tally)
+		if s.told != nil {
+			s.told(now)
+		}
 	}
 	return sale.Granted
 }

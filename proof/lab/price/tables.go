@@ -19,7 +19,7 @@ func Run(_ context.Context, args []string, stdout, stderr io.Writer) (held bool,
 
 // Tables are all that the page prints.
 func Tables() []pages.Made {
-	return []pages.Made{worthTable(), newcomersTable(), shutTable(), networksTable(), carriersTable(), crowdsTable(), yieldsTable()}
+	return []pages.Made{worthTable(), newcomersTable(), shutTable(), networksTable(), carriersTable(), crowdsTable(), burstTable(), yieldsTable()}
 }
 
 func table(name string, head ...string) pages.Made {
@@ -53,23 +53,22 @@ func worthTable() pages.Made {
 	return t
 }
 
-// networksTable: what a fleet sells to an address, now and by a smaller Crowd, and what a whole network is worth, in
-// tallies and in requests of the first policy.
+// networksTable: what a fleet sells to an address, and what a whole network is worth, in tallies and in requests of the
+// first policy.
 func networksTable() pages.Made {
 	t := table("networks", "who buys of how many instances", "tallies at once for 1,000 W", "in an hour for 10 s", "10 min", "10 h", "in a day for 10 s", "10 min", "10 h", "requests in a day for 10 h")
-	add := func(tariff sale.Tariff, p place, n int64, more string) {
+	add := func(p place, n int64) {
 		t.Add(n > 1, func() []any {
-			requests, _ := raids(tariff, p, purses[2]/n, day, uses()[0].admitted)
-			cells := []any{fmt.Sprintf("%s, %d%s", p.name, n, more), atOnce(tariff, p, n, 1000*work)}
-			return append(append(cells, raided(tariff, p, n, aTally)...), n*requests)
+			requests, _ := raids(usual, p, purses[2]/n, day, uses()[0].admitted)
+			cells := []any{fmt.Sprintf("%s, %d", p.name, n), atOnce(usual, p, n, 1000*work)}
+			return append(append(cells, raided(usual, p, n, aTally)...), n*requests)
 		})
 	}
 	for _, n := range []int64{1, 3, 10} {
-		add(small, oneAddress, n, ", `Crowd` 8")
-		add(usual, oneAddress, n, "")
+		add(oneAddress, n)
 	}
-	add(usual, whole56, 1, "")
-	add(usual, whole48, 1, "")
+	add(whole56, 1)
+	add(whole48, 1)
 	return t
 }
 
@@ -156,24 +155,39 @@ func carriersTable() pages.Made {
 	return t
 }
 
-// crowdsTable: what crowds meet.
+// crowdsTable: what crowds meet, at instances apart and at those that hear each other.
 func crowdsTable() pages.Made {
-	t := table("crowds", "behind one address", "who", "`Crowd`", "one instance, or any by address", "3, by chance", "3, by cookie", "10, by chance", "10, by cookie")
+	fleets := []servers{{1, byAddress, usual, false}, {3, byChance, usual, false}, {3, byChance, usual, true}, {10, byChance, usual, false}, {10, byChance, usual, true}}
+	t := table("crowds", "behind one address", "who", "one instance, or any by address", "3", "3 peers", "10", "10 peers")
 	for _, c := range crowds {
 		for _, phonesOnly := range []bool{true, false} {
 			c := c
 			c.phonesOnly = phonesOnly
-			for _, tariff := range []sale.Tariff{small, usual} {
-				t.Add(c.people <= 40, func() []any {
-					who := map[bool]string{true: "phones", false: "half phones"}[c.phonesOnly]
-					cells := []any{c.name, who, tariff.Crowd}
-					for _, f := range []servers{{1, byAddress, tariff}, {3, byChance, tariff}, {3, byCookie, tariff}, {10, byChance, tariff}, {10, byCookie, tariff}} {
-						cells = append(cells, c.meets(f, f.opened))
-					}
-					return cells
-				})
-			}
+			t.Add(c.people <= 40, func() []any {
+				cells := []any{c.name, map[bool]string{true: "phones", false: "half phones"}[phonesOnly]}
+				for _, f := range fleets {
+					cells = append(cells, c.meets(f, f.opened))
+				}
+				return cells
+			})
 		}
+	}
+	return t
+}
+
+// burstTable: what the work of a moment is worth at instances apart, and at those that hear each other.
+func burstTable() pages.Made {
+	t := table("burst", "a program computes on a core for each of ten", "one alone: tallies", "requests", "ten apart: tallies", "requests", "ten peers: tallies", "requests")
+	for _, seconds := range []int64{1, 60, 3600} {
+		t.Add(seconds == 1, func() []any {
+			cells := []any{fmt.Sprintf("%s s", pages.Figure(seconds))}
+			for _, f := range []servers{{instances: 1}, {instances: 10}, {instances: 10, peers: true}} {
+				all, tell := stalls(f.instances, usual, f.peers)
+				tallies, requests := burst(all, tell, uses()[2], seconds*native)
+				cells = append(cells, tallies, requests)
+			}
+			return cells
+		})
 	}
 	return t
 }

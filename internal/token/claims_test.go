@@ -4,15 +4,14 @@ package token
 
 import (
 	"crypto"
-	"crypto/subtle"
-	"fmt"
+	"encoding/base64"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	"github.com/tallystick/tallystick/internal/limiter"
 )
 
-// Claims are the claims of a window token, as golang-jwt sees them: what a
-// service needs that reads tokens with the stock parser. Their JSON form, in
+// Claims are the claims of a window token, as golang-jwt reads them. Their JSON form, in
 // this order and without spaces, is the payload; [Codec] writes and reads the
 // very same bytes without the detour.
 type Claims struct {
@@ -76,32 +75,28 @@ func hs256() *jwt.SigningMethodHMAC {
 	return &jwt.SigningMethodHMAC{Name: "HS256", Hash: crypto.SHA256}
 }
 
-// Keyfunc returns the key function with which stock golang-jwt verifies the
-// window tokens of a policy, for services that want to read what a client has
-// used. Parse with
-//
-//	jwt.ParseWithClaims(s, &token.Claims{}, keyfunc,
-//		jwt.WithValidMethods([]string{"HS256"}),
-//		jwt.WithAudience(policy), jwt.WithExpirationRequired())
-//
-// and remember that a token proves what was counted, not that nothing was
-// counted since: an older token of the same client verifies as well. A
-// program that holds the secrets can also sign.
+// claims is the same for golang-jwt.
+func (fm *format) claims(subject []byte, own Own, exp int64, t *limiter.Tally) *Claims {
+	cl := &Claims{Policy: fm.policy.Name(), Expires: exp, Tally: []int64{}}
+	if own.Expires == 0 || own.Bound {
+		cl.Subject = string(subject)
+	}
+	if own.Expires != 0 {
+		cl.OwnTally = base64.RawURLEncoding.EncodeToString(own.ID[:])
+	}
+	for i := range fm.fields {
+		if f, s := &fm.fields[i], &t[i]; !f.blank(s) {
+			cl.Tally = append(cl.Tally, int64(f.id), f.age(exp, s), int64(s.Cur), int64(s.Prev))
+		}
+	}
+	return cl
+}
+
+// Keyfunc is [KeyOf] for golang-jwt, as the public package has it.
 func Keyfunc(policy string, secrets [][]byte) (jwt.Keyfunc, error) {
-	ring, err := newRing(policy, secrets)
+	key, err := KeyOf(policy, secrets)
 	if err != nil {
 		return nil, err
 	}
-	return func(t *jwt.Token) (any, error) {
-		if t.Header["alg"] != "HS256" || t.Header["typ"] != typ {
-			return nil, fmt.Errorf("%w: not a window token", ErrMalformed)
-		}
-		kid, _ := t.Header["kid"].(string)
-		for i := range ring {
-			if subtle.ConstantTimeCompare([]byte(kid), []byte(ring[i].kid)) == 1 {
-				return ring[i].window, nil
-			}
-		}
-		return nil, ErrForeign
-	}, nil
+	return func(t *jwt.Token) (any, error) { return key(t.Header) }, nil
 }
