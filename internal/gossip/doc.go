@@ -34,6 +34,8 @@
 //  15. A sale counts in a record of its buyer, and a spent proof in one of its own. A proof is told first. It is spent when all live peers have
 //     acknowledged that, and no pair of another process is there: of two processes that are shown it at once, neither spends it, or one.
 //  16. In a full set of 16 records the smallest makes room; of two that are alike, what took no work. What it said is still in c.
+//  17. A record tells 64 other processes apart. One that is gone gives up its place to another: what it has counted stays in the sum, and
+//     is passed on, but without its name. No pair of that name counts beside it. If the process is back, all without a name is forgotten.
 //
 // # Why it is so
 //

@@ -17,7 +17,6 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -57,13 +56,7 @@ func Polite(t testing.TB) (*http.Client, *atomic.Int64) {
 }
 
 // InParallel calls f n times at once.
-func InParallel(n int, f func(i int)) {
-	var group sync.WaitGroup
-	for i := range n {
-		group.Go(func() { f(i) })
-	}
-	group.Wait()
-}
+var InParallel = kit.Together
 
 // ProxyTo is a reverse proxy in front of a server.
 func ProxyTo(t *testing.T, upstream string) http.Handler {

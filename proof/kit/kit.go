@@ -7,6 +7,7 @@ package kit
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 	"testing"
 )
 
@@ -40,4 +41,22 @@ func Unable(t testing.TB, format string, args ...any) {
 	}
 	fmt.Fprintf(os.Stderr, "*** SKIPPED %s: %s; TALLYSTICK_REQUIRE=1 makes this fail\n", t.Name(), why)
 	t.Skip(why)
+}
+
+// Outside skips a test under the race detector whose work is done by other programs, such as the
+// go command: the detector sees nothing of them. "make whole" runs it, without the detector.
+func Outside(t testing.TB) {
+	t.Helper()
+	if Race && !Long() {
+		t.Skip("other programs do the work, and the race detector sees nothing of them; make whole runs it")
+	}
+}
+
+// CollectLess is for a TestMain of tests that make memories of megabytes one after the other:
+// collecting them took up to a third of the time. GOGC in the environment is obeyed.
+func CollectLess() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+		debug.SetMemoryLimit(350 << 20) // of what two processors build beside it
+	}
 }
