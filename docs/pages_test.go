@@ -122,7 +122,7 @@ func TestEverythingPrintedHasATest(t *testing.T) {
 			case "TestYourTable":
 				runner = "docs/tables_test.go TestYourTable"
 			case "TestMistakesOfThePage":
-				runner = "middleware/policyfile/page_internal_test.go TestMistakesOfThePage"
+				runner = "middleware/policyfile/schema_internal_test.go TestMistakesOfThePage"
 			case "TestTheWireIsThatOfItsPage":
 				runner = "middleware/exact/remote/wire_test.go TestTheWireIsThatOfItsPage"
 			default:

@@ -3,6 +3,7 @@
 package repository_test
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -123,4 +124,74 @@ func TestLinkedModules(t *testing.T) {
 				"users of the package take other modules on trust than before: do without, or change the table above and say why in the commit")
 		})
 	}
+}
+
+// Every Go file of every module says by which licence it may be copied, because files are
+// copied without their LICENSE. REUSE.toml says it of the others, which browsers load.
+func TestFilesNameTheirLicence(t *testing.T) {
+	atRoot(t)
+	text, err := os.ReadFile("LICENSE")
+	require.NoError(t, err)
+	require.Contains(t, string(text), "Apache License\n                           Version 2.0")
+	among, err := os.ReadFile("LICENSES/Apache-2.0.txt") // where "reuse lint" looks for it
+	require.NoError(t, err)
+	require.Equal(t, string(text), string(among))
+	n := 0
+	require.NoError(t, filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "node_modules" || name != "." && strings.HasPrefix(d.Name(), ".")):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(name, ".go"):
+			return nil
+		}
+		n++
+		src, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.True(t, strings.HasPrefix(string(src), "// SPDX-License-Identifier: Apache-2.0\n\n"), name)
+		return nil
+	}))
+	require.Greater(t, n, 500)
+}
+
+// The reference of each package that others import shows how it is used, by code that compiles.
+func TestPackagesHaveExamples(t *testing.T) {
+	atRoot(t)
+	for line := range strings.Lines(output(t, "go", "run", "./.ci/names.go", ".")) {
+		pkg, counts, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if pkg == "all" || counts == "0 0" {
+			continue
+		}
+		tests, err := filepath.Glob(pkg + "/*_test.go")
+		require.NoError(t, err)
+		found := false
+		for _, file := range tests {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			found = found || strings.Contains(string(text), "\nfunc Example")
+		}
+		require.True(t, found, "%s has no Example: its first is what a caller does first", pkg)
+	}
+}
+
+// Which form of a test is wanted is for the kit to say, in one place: a test that asks for -short runs its whole form by
+// plain "go test". The module of the browser has no other form.
+func TestFormsAreAsked(t *testing.T) {
+	atRoot(t)
+	asked := "testing." + "Short()"
+	require.NoError(t, filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "node_modules" || name != "." && strings.HasPrefix(d.Name(), ".")):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(name, "_test.go") || filepath.ToSlash(name) == "proof/browser/chromium_test.go":
+			return nil
+		}
+		src, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.NotContains(t, string(src), asked, "%s: use kit.Whole or kit.OnlyWhole", name)
+		return nil
+	}))
 }

@@ -4,16 +4,26 @@ package redis_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
+	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/exactkit/front"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -177,4 +187,409 @@ func TestAccountIsWhatItsTableSays(t *testing.T) {
 	require.EqualValues(t, at/3600, binary.LittleEndian.Uint32([]byte(account[32:])))
 	require.EqualValues(t, 7, binary.LittleEndian.Uint32([]byte(account[36:])))
 	require.Zero(t, binary.LittleEndian.Uint32([]byte(account[40:])))
+}
+
+// both is a counter on a server and one in memory, by one clock, that must agree in everything.
+type both struct {
+	*server
+	clock  *exacttest.Clock
+	redis  timed
+	memory exact.Counter
+}
+
+func newBoth(t *testing.T) *both {
+	s, clock := startServer(t), ahead()
+	return &both{s, clock, timed{s.byKey(redis.Config{}), s, clock}, memory.New(0, clock.Now)}
+}
+
+// take takes a call, or peeks, and returns what both say of it, receipts and places on lines
+// included.
+func (b *both) take(call exact.Call, peek bool, of string) exact.Verdict {
+	b.t.Helper()
+	ask := exact.Counter.Take
+	if peek {
+		ask = exact.Counter.Peek
+	}
+	got, err := ask(b.redis, b.t.Context(), call)
+	require.NoError(b.t, err, "%s: %+v", of, call)
+	want, err := ask(b.memory, b.t.Context(), call)
+	require.NoError(b.t, err, "%s: %+v", of, call)
+	require.Equal(b.t, want.Receipt.At.UnixMicro(), got.Receipt.At.UnixMicro(), of)
+	got.Receipt.At = want.Receipt.At
+	require.Equal(b.t, want, got, of)
+	return got
+}
+
+func (b *both) refund(r exact.Receipt, of string) bool {
+	b.t.Helper()
+	want, got := b.memory.Refund(b.t.Context(), r), b.redis.Refund(b.t.Context(), r)
+	require.Equal(b.t, want, got, "%s: %+v", of, r)
+	return want == nil
+}
+
+// Random traces of calls that are booked, charged past the limit, paused, given back in part
+// and asked for again, of several policies on one account, by a clock that steps back: the
+// scripts say what an account in memory says, to the last place on a line.
+func TestScriptIsTheArithmeticOfBookings(t *testing.T) {
+	b := newBoth(t)
+	for seed := range uint64(16) {
+		rng := rand.New(rand.NewPCG(seed, 16))
+		window := []time.Duration{time.Second, time.Minute, time.Hour, 4 * time.Hour}[seed%4]
+		bucket := func(name string, quota, burst int64) storeless.Limit {
+			return storeless.Limit{Name: name, Algorithm: storeless.TokenBucket, Quota: quota, Window: window, Burst: burst}
+		}
+		slow, fast := bucket("slow", 10, 1+rng.Int64N(4)), bucket("fast", 100, 30)
+		leaky := storeless.Limit{Name: "leaky", Algorithm: storeless.LeakyBucket, Quota: 40, Window: window}
+		policies := []*exact.Policy{exactkit.Compile(t, slow), exactkit.Compile(t, slow, leaky, fast)}
+		if seed >= 8 {
+			policies = append(policies, exactkit.Compile(t, fast),
+				exactkit.Compile(t, storeless.Limit{Name: "fixed", Algorithm: storeless.FixedWindow, Quota: 1000, Window: window}, slow,
+					storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: 1000, Window: window}))
+		}
+		var receipts []exact.Receipt
+		var last exact.Call // that was admitted under an ID, and when
+		var asked time.Time
+		booked, back, holes, again := 0, 0, 0, 0
+		for step := range 600 {
+			of := fmt.Sprintf("seed %d, step %d", seed, step)
+			b.clock.Advance(time.Duration(rng.Float64() * rng.Float64() * float64(window) / 10).Truncate(time.Microsecond))
+			if rng.IntN(60) == 0 {
+				b.clock.Advance(window) // all that is booked may be over
+			}
+			p := policies[0]
+			if rng.IntN(3) == 0 {
+				p = policies[rng.IntN(len(policies))]
+			}
+			call := exact.Call{Key: fmt.Sprint("key ", seed), Cost: 1, Policy: p}
+			switch turn := rng.IntN(12); {
+			case step > 560 && turn < 3: // as much as a bucket can be owed, and more
+				call.Past, call.Cost = true, storeless.MaxQuota
+			case turn == 0:
+				call.Past, call.Cost = true, 1+rng.Int64N(3)
+			case turn == 1:
+				call.Pause, call.Cost = 1+time.Duration(rng.Int64N(int64(min(window, time.Hour)))), 0
+			case turn < 4:
+			default:
+				if len(policies) < 4 || p != policies[3] {
+					call.Ahead = min(exact.MaxAhead, 1+time.Duration(rng.Int64N(3*int64(window))))
+					call.Cost = 1 + rng.Int64N(slow.Burst+1)
+				}
+			}
+			if rng.IntN(4) == 0 && call.Pause == 0 {
+				call.ID = of
+			}
+			if call.ID == "" && rng.IntN(10) == 0 && call.Cost > 0 {
+				b.take(call, true, of)
+			}
+			v := b.take(call, false, of)
+			if v.Admitted && call.ID != "" {
+				last, asked = call, b.clock.Now()
+			}
+			if v.Admitted && v.Wait > 0 {
+				booked++
+			}
+			if v.Receipt.Cost > 0 {
+				receipts = append(receipts, v.Receipt)
+			}
+			if v.Admitted && rng.IntN(20) == 0 {
+				last.ID = "" // which is remembered for less or more then
+				b.clock.Advance(-time.Duration(rng.Int64N(int64(window / 4))).Truncate(time.Microsecond))
+			}
+			if rng.IntN(4) == 0 && len(receipts) > 0 {
+				r := receipts[len(receipts)-1-rng.IntN(min(len(receipts), 12))]
+				if rng.IntN(3) == 0 {
+					r.Cost = 1 + rng.Int64N(r.Cost)
+				}
+				if b.refund(r, of) {
+					back++
+					if strings.Contains(r.Serial, "_") {
+						holes++
+					}
+				}
+			}
+			if rng.IntN(3) == 0 && last.ID != "" && b.clock.Now().Sub(asked) < exact.IDLife {
+				require.True(t, b.take(last, false, of+", again").Replayed)
+				again++
+			}
+		}
+		t.Logf("seed %d: %d booked, %d given back, of them %d on lines, %d asked for again", seed, booked, back, holes, again)
+		require.Greater(t, booked, 20)
+		require.Greater(t, holes, 5)
+	}
+}
+
+// IDs of a busy account that have no room in it are found as long as all others: for
+// exact.IDLife at least, over both hashes, and where the clock steps back; and they take no more
+// room for that.
+func TestIDsOfABusyAccount(t *testing.T) {
+	s := startServer(t)
+	c := s.byKey(redis.Config{})
+	p := exactkit.PerYear(t, 1_000_000)
+	now := time.Now().Add(48 * time.Hour)
+	rng := rand.New(rand.NewPCG(1, 2))
+	type asked struct {
+		id      string
+		at      time.Time
+		receipt exact.Receipt
+	}
+	var all []asked
+	batch := func(ids []string) []exact.Verdict {
+		calls := make([]exact.Call, len(ids))
+		for i, id := range ids {
+			calls[i] = exact.Call{Key: "k", Cost: 1, Policy: p, ID: id}
+		}
+		v, err := c.Engine().TakeAll(t.Context(), calls)
+		require.NoError(t, err)
+		// The hashes expire by the server's own clock, which does not wait for a slow test.
+		s.eval(`for _, k in ipairs(redis.call('KEYS', '*:s:*')) do redis.call('PERSIST', k) end return '1'`)
+		return v
+	}
+	found := func(step int) {
+		var ids []string
+		var want []exact.Receipt
+		for _, a := range all {
+			if now.Sub(a.at) <= exact.IDLife {
+				ids, want = append(ids, a.id), append(want, a.receipt)
+			}
+		}
+		for len(ids) > 0 {
+			n := min(len(ids), 200)
+			for i, v := range batch(ids[:n]) {
+				require.True(t, v.Replayed, "step %d: %s", step, ids[i])
+				require.Equal(t, want[i].Serial, v.Receipt.Serial)
+				require.Equal(t, want[i].At.UnixMicro(), v.Receipt.At.UnixMicro())
+			}
+			ids, want = ids[n:], want[n:]
+		}
+	}
+	for step := range 60 {
+		now = now.Add(time.Duration(rng.Int64N(int64(3 * time.Second))))
+		s.at(now)
+		var ids []string
+		for range 1 + rng.IntN(60) {
+			ids = append(ids, fmt.Sprint("ID", len(all)+len(ids)))
+		}
+		for i, v := range batch(ids) {
+			require.True(t, v.Admitted)
+			require.False(t, v.Replayed)
+			all = append(all, asked{ids[i], now, v.Receipt})
+		}
+		found(step)
+	}
+	fields := func() int {
+		n, err := strconv.Atoi(s.eval(`local n = 0 for _, k in ipairs(redis.call('KEYS', '*:s:*')) do n = n + redis.call('HLEN', k) end return tostring(n)`))
+		require.NoError(t, err)
+		return n
+	}
+	require.Greater(t, len(all), 1500)
+	require.Positive(t, fields())
+	require.Less(t, fields(), len(all)/2, "those of long ago are gone")
+	for _, back := range []time.Duration{13 * time.Second, time.Hour} {
+		known := all[:0:0]
+		for _, a := range all {
+			if now.Sub(a.at) <= exact.IDLife {
+				known = append(known, a)
+			}
+		}
+		now = now.Add(-back)
+		s.at(now)
+		for i, v := range batch([]string{fmt.Sprint("back ", back), fmt.Sprint("again ", back)}) {
+			require.True(t, v.Admitted, i)
+		}
+		for range 3 {
+			var ids []string
+			for n := range 70 {
+				ids = append(ids, fmt.Sprint("back ", back, n, rng.Uint64()))
+			}
+			batch(ids)
+		}
+		all = known
+		for i := range all {
+			all[i].at = now
+		}
+		found(-1)
+	}
+}
+
+// An ID is found where it is one, and not where the bytes of others happen to hold its hash.
+func TestIDsAreNotFoundInOthers(t *testing.T) {
+	s, c := opened(t)
+	p := exactkit.PerYear(t, 100)
+	take := func(id string) exact.Verdict {
+		return exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p, ID: id})
+	}
+	for n := range 3 {
+		require.False(t, take(strconv.Itoa(n)).Replayed)
+	}
+	// The hash of another, over the numbers of the first.
+	other := sha256.Sum256([]byte("other"))
+	s.do("SETRANGE", c.Account(p, "k"), "62", string(other[:16]))
+	require.False(t, take("other").Replayed)
+	require.True(t, take("other").Replayed)
+	require.True(t, take("2").Replayed)
+}
+
+// Refusals under IDs are remembered, the last of them, and take no room for more: not in the
+// account, nor beside it.
+func TestRefusalsUnderIDsAreBounded(t *testing.T) {
+	s, c := opened(t)
+	p := exactkit.PerYear(t, 1)
+	take := func(key, id string, cost int64) exact.Verdict {
+		return exactkit.Take(t, c, exact.Call{Key: key, Cost: cost, Policy: p, ID: id})
+	}
+	require.True(t, take("k", "first", 1).Admitted)
+	for n := range 500 {
+		require.False(t, take("k", fmt.Sprint(n), 1).Admitted)
+	}
+	require.True(t, take("k", "first", 1).Replayed, "no refusal has displaced it")
+	for n := 490; n < 500; n++ {
+		require.True(t, take("k", fmt.Sprint(n), 1).Replayed)
+	}
+	require.LessOrEqual(t, s.size(c.Account(p, "k")), 44+32*40)
+	require.Equal(t, "1", s.eval(`return tostring(redis.call('HLEN', ARGV[1] .. ':s:0'))`, c.Account(p, "k")))
+
+	// A key that nothing was ever charged on is gone soon.
+	require.False(t, take("never", "an ID", 2).Admitted)
+	require.Equal(t, "1", s.eval(`local ttl = redis.call('TTL', ARGV[1]) return ttl > 0 and ttl <= 12 and '1' or tostring(ttl)`, c.Account(p, "never")))
+}
+
+// What comes back is a kilobyte of the account at most, and no key of its own; and it is what
+// package exact makes of it, whatever comes back, and when.
+func TestWhatComesBackTakesAKilobyte(t *testing.T) {
+	b := newBoth(t)
+	s, c, clock := b.server, b.redis, b.clock
+	s.at(clock.Now())
+	p := exactkit.PerYear(t, storeless.MaxQuota)
+	without := 27 + 17
+	batches := 80
+	if kit.Brief() {
+		batches = 40
+	}
+	for name, comes := range map[string]func(rng *rand.Rand, n int) (refunds, reach int){
+		"all":          func(*rand.Rand, int) (int, int) { return 251, 0 },
+		"some":         func(*rand.Rand, int) (int, int) { return 10, 600 },
+		"of long ago":  func(*rand.Rand, int) (int, int) { return 20, 9000 },
+		"many, at end": func(_ *rand.Rand, n int) (int, int) { return max(0, n-batches+4) * 700, 9000 },
+	} {
+		rng := rand.New(rand.NewPCG(1, 4))
+		memory := memory.New(0, clock.Now)
+		call := exact.Call{Key: name, Cost: 2, Policy: p}
+		var ours, theirs []exact.Receipt
+		for batch := range batches {
+			calls := make([]exact.Call, 251) // at any place of a byte
+			for i := range calls {
+				calls[i] = call
+				ours = append(ours, exactkit.Take(t, memory, call).Receipt)
+			}
+			verdicts, err := c.Engine().TakeAll(t.Context(), calls)
+			require.NoError(t, err)
+			for _, v := range verdicts {
+				theirs = append(theirs, v.Receipt)
+			}
+			refunds, reach := comes(rng, batch)
+			for n := range refunds {
+				i := len(ours) - 1 - n
+				if reach > 0 && n < refunds-1 { // and the newest
+					i = max(0, len(ours)-1-rng.IntN(reach))
+				}
+				require.Equal(t, memory.Refund(t.Context(), ours[i]), c.Counter.Refund(t.Context(), theirs[i]), "%s, batch %d, refund %d", name, batch, n)
+			}
+			size := s.size(c.Account(p, name))
+			require.LessOrEqual(t, size, without+1024, name)
+			if name == "all" {
+				require.Equal(t, without+10, size)
+			}
+		}
+		require.Equal(t, exactkit.Peek(t, memory, call), exactkit.Peek(t, c, call), name)
+		require.Equal(t, ":1", s.do("DEL", c.Account(p, name)))
+		require.Equal(t, ":1", s.do("DBSIZE"), "the clock")
+	}
+}
+
+// What versions before have kept of what came back, a mark for each receipt, still counts.
+func TestRefundsOfEarlierVersions(t *testing.T) {
+	s, c := opened(t)
+	p := exactkit.PerYear(t, 5)
+	call := exact.Call{Key: "k", Cost: 1, Policy: p}
+	var at time.Time
+	for range 3 {
+		at = exactkit.Take(t, c, call).Receipt.At
+	}
+	account := c.Account(p, "k")
+	double := func(n float64) string { return string(binary.LittleEndian.AppendUint64(nil, math.Float64bits(n))) }
+	for version, void := range map[string]float64{"\x02": 0, "\x03": 1} {
+		t.Run(fmt.Sprint(version[0]), func(t *testing.T) {
+			before := s.do("GET", account)
+			defer s.do("SET", account, before, "EX", "1000")
+			was := version + before[1:15] + double(3) + before[23:]
+			if version == "\x03" {
+				was += double(void) + double(0) + double(0) + "\x00\x00\x00\x00"
+			}
+			s.do("SET", account, was, "EX", "1000")
+			receipt := func(serial string) exact.Receipt {
+				return exact.Receipt{Key: "k", Cost: 1, Policy: p, At: at, Serial: serial}
+			}
+			s.do("SET", account+":r:2:"+strconv.FormatInt(at.UnixMicro(), 10), "1")
+			require.ErrorIs(t, c.Refund(t.Context(), receipt("2")), exact.ErrNoRefund, "it came back before")
+			if void == 0 {
+				require.NoError(t, c.Refund(t.Context(), receipt("1")))
+			}
+			require.ErrorIs(t, c.Refund(t.Context(), receipt("1")), exact.ErrNoRefund, "a wrong clock has charged it, or it came back")
+			require.NoError(t, c.Refund(t.Context(), receipt("3")))
+			require.ErrorIs(t, c.Refund(t.Context(), receipt("3")), exact.ErrNoRefund)
+			require.Equal(t, "\x04", s.do("GETRANGE", account, "0", "0"))
+			require.Equal(t, "4", exactkit.Take(t, c, call).Receipt.Serial)
+		})
+	}
+}
+
+// A server whose clock was a year ahead for one call: the account begins anew, which is
+// told once, and its keys end when they would have without.
+func TestServerClockThatWasAhead(t *testing.T) {
+	s := startServer(t)
+	log := new(front.Log)
+	c := s.byKey(redis.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	now := time.Now().Truncate(time.Second)
+	at := func(ahead time.Duration) { s.at(now.Add(ahead)) }
+	p := exactkit.Compile(t, storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Minute},
+		storeless.Limit{Name: "minute", Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Minute})
+	takeOf := func(p *exact.Policy) exact.Verdict {
+		return exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})
+	}
+	take := func() exact.Verdict { return takeOf(p) }
+	bucket := exactkit.Compile(t, storeless.Limit{Name: "other", Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Minute})
+	at(365 * 24 * time.Hour)
+	for range 5 {
+		require.True(t, take().Admitted)
+	}
+	require.True(t, takeOf(bucket).Admitted, "of the same name")
+	require.Zero(t, log.Count("clock"))
+	at(0)
+	for range 5 {
+		require.True(t, take().Admitted)
+	}
+	v := take()
+	require.False(t, v.Admitted)
+	require.LessOrEqual(t, v.Wait, time.Minute)
+	require.Equal(t, 1, log.Count("the clock of the redis server was wrong"))
+	require.Equal(t, 1, log.Count("ahead=8760h0m0s"))
+	s.expires(200)
+	require.True(t, takeOf(bucket).Admitted, "what it owed is forgotten too")
+	require.Equal(t, ":3", s.do("DBSIZE"), "the clock, the account and its log")
+}
+
+// What a bucket owes, and a pause, are no fault of a clock: an account stands still for them as well where
+// the clock steps back further than its window, as in memory.
+func TestDebtsAndPausesOutliveAClockThatStepsBack(t *testing.T) {
+	b := newBoth(t)
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 10, Window: time.Second})
+	for name, first := range map[string]exact.Call{"a debt": {Cost: 100_000, Past: true}, "a pause": {Pause: 3 * time.Hour}} {
+		first.Key, first.Policy = name, p
+		require.True(t, b.take(first, false, name).Admitted)
+		b.clock.Advance(-2 * time.Hour)
+		v := b.take(exact.Call{Key: name, Cost: 1, Policy: p}, false, name)
+		require.False(t, v.Admitted, name)
+		require.Greater(t, v.Wait, 2*time.Hour, name)
+		b.clock.Advance(2 * time.Hour)
+	}
 }

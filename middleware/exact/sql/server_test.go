@@ -5,19 +5,26 @@ package sql_test
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
+	stdsql "database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
+	_ "modernc.org/sqlite"
 
+	"github.com/tallystick/tallystick/middleware/exact/sql"
 	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/kit"
 )
@@ -45,7 +52,7 @@ func database(t testing.TB) (dsn string) {
 	if shared == nil {
 		shared = newServer(t)
 	}
-	db, err := sql.Open("pgx", shared.dsn("postgres"))
+	db, err := stdsql.Open("pgx", shared.dsn("postgres"))
 	require.NoError(t, err)
 	defer db.Close()
 	name := "of_" + strings.ToLower(rand.Text())
@@ -173,7 +180,7 @@ func (s *server) unwatched() {
 }
 
 func (s *server) ping(ctx context.Context) error {
-	db, err := sql.Open("pgx", s.dsn("postgres"))
+	db, err := stdsql.Open("pgx", s.dsn("postgres"))
 	if err != nil {
 		return err
 	}
@@ -229,4 +236,108 @@ func (s *server) children() (pids []int) {
 		}
 	}
 	return pids
+}
+
+// A tap is a driver between a store and its own: it counts statements, and does to answers what
+// a network does.
+type tap struct {
+	real driver.Driver
+	name string
+
+	loads, swaps atomic.Int64
+	lose         atomic.Bool // the answer of the next swap
+	broken       atomic.Bool // likewise, by the error that has the statement run again
+}
+
+// open opens a database of any driver through a tap.
+func (p *tap) open(driverName, name string) (*stdsql.DB, error) {
+	db, err := stdsql.Open(driverName, name)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	p.real, p.name = db.Driver(), name
+	return stdsql.OpenDB(p), nil
+}
+
+// Driver implements [driver.Connector].
+func (p *tap) Driver() driver.Driver { return p.real }
+
+// Connect implements [driver.Connector].
+func (p *tap) Connect(context.Context) (driver.Conn, error) {
+	c, err := p.real.Open(p.name)
+	if err != nil {
+		return nil, err
+	}
+	return &tapped{c, p}, nil
+}
+
+type tapped struct {
+	driver.Conn
+	tap *tap
+}
+
+func (c *tapped) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	c.tap.loads.Add(1)
+	return c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args)
+}
+
+func (c *tapped) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	c.tap.swaps.Add(1)
+	done, err := c.Conn.(driver.ExecerContext).ExecContext(ctx, query, args)
+	switch {
+	case err == nil && c.tap.lose.CompareAndSwap(true, false):
+		return nil, errors.New("the connection was cut")
+	case err == nil && c.tap.broken.CompareAndSwap(true, false):
+		return nil, driver.ErrBadConn
+	}
+	return done, err
+}
+
+func (c *tapped) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	return c.Conn.(driver.ConnBeginTx).BeginTx(ctx, opts)
+}
+
+// An engine is one of the two, with an empty database.
+type engine struct {
+	driver  string
+	dsn     string
+	dialect sql.Dialect
+}
+
+// onEach runs a test on both engines, at the same time.
+func onEach(t *testing.T, test func(t *testing.T, e engine)) {
+	t.Run("PostgreSQL", func(t *testing.T) {
+		e := engine{"pgx", database(t), sql.PostgreSQL}
+		t.Parallel()
+		test(t, e)
+	})
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		test(t, sqliteIn(t.TempDir()))
+	})
+}
+
+func sqliteIn(dir string) engine { return sqliteThatWaits(dir, 5000) }
+
+// sqliteThatWaits returns one whose connections wait for a lock for so many milliseconds.
+func sqliteThatWaits(dir string, busy int) engine {
+	path := fmt.Sprintf("file:%s?_pragma=busy_timeout(%d)&_pragma=journal_mode(wal)&_pragma=synchronous(normal)", filepath.Join(dir, "counts.db"), busy)
+	return engine{"sqlite", path, sql.SQLite}
+}
+
+// open opens a database of an engine, tapped, and a store in it.
+func (e engine) open(t testing.TB) (sql.Store, *tap, *stdsql.DB) {
+	t.Helper()
+	p := new(tap)
+	db, err := p.open(e.driver, e.dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	db.SetMaxIdleConns(16)
+	store, err := sql.Open(db, sql.Config{Dialect: e.dialect})
+	require.NoError(t, err)
+	require.NoError(t, store.CreateSchema(t.Context()))
+	p.loads.Store(0)
+	p.swaps.Store(0)
+	return store, p, db
 }

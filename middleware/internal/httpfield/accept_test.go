@@ -4,9 +4,11 @@ package httpfield
 
 import (
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -78,5 +80,11 @@ func TestTrim(t *testing.T) {
 			s = append(s, " \t\r\na\v\x00\u00a0"[r.IntN(8)])
 		}
 		require.Equal(t, strings.Trim(string(s), " \t"), Trim(string(s)), "%q", s)
+	}
+}
+
+func TestRetryAfterIsNeverNegative(t *testing.T) {
+	for _, value := range []string{"9223372036", "9223372037", "18446744073709551615", "18446744073709551616"} {
+		require.Equal(t, Forever, RetryAfter(time.Now(), http.Header{"Retry-After": {value}}), value)
 	}
 }

@@ -3,9 +3,12 @@
 package reply
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -69,4 +72,88 @@ func TestHeardFirst(t *testing.T) {
 		}
 	}
 	require.Greater(t, heard, 1000)
+}
+
+// TestStacksAreFinalizedOnce: where the outer ones only look, they would have changed nothing; and what
+// a stack says together is the same where it was not kept.
+func TestStacksAreFinalizedOnce(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 4))
+	pick := func(all ...string) string { return all[r.IntN(len(all))] }
+	looked := 0
+	for range 8_000 {
+		h, stack := http.Header{}, make([]Fields, 1+r.IntN(usual+2))
+		spoil := func() {
+			name := pick(slices.Concat(names[:], []string{SetCookie, "Content-Type", "Etag", expiresField, surrogate})...)
+			switch r.IntN(6) {
+			case 0:
+				h.Del(name)
+			case 1:
+				h.Set(name, pick("theirs", "public", "private, no-store", "max-age=9", tokenStart+"theirs.1"))
+			case 2:
+				h.Add(name, pick("theirs", "public"))
+			case 3:
+				clear(h)
+			}
+		}
+		for i := range stack {
+			f := &stack[i]
+			value := func(of int) string {
+				return pick("", fmt.Sprint(tokenStart, i, ".", of), fmt.Sprint(tokenStart, i, ".", of))
+			}
+			for of := range f.Lines {
+				f.Lines[of] = value(of)
+			}
+			if f.Lines[Cache] = pick("", NoStore, NoStore); r.IntN(4) == 0 {
+				f.Other(r.IntN(numMore), value(numFields))
+			}
+			f.Cookie, f.Paid = pick("", fmt.Sprint(i, "=1")), r.IntN(8) == 0
+			if i > 0 {
+				f.Within(&stack[i-1], pointer(r.IntN(4) > 0, new(Lists)))
+			}
+			if r.IntN(2) == 0 {
+				whole, own := h.Clone(), []string(nil)
+				if f.Lines[Cache] != "" {
+					_, own = publiclyCacheable(time.UnixMicro(f.Now), whole)
+					ForbidStoring(whole)
+				}
+				f.setBeside(whole, own)
+				f.SetAhead(h)
+				require.Equal(t, whole, h)
+			}
+			for r.IntN(4) == 0 {
+				spoil()
+			}
+			if r.IntN(16) == 0 {
+				then := f.Copy()
+				then.ReplaceToken(fmt.Sprint(tokenStart, i, ".reissued"), "")
+				f.Reissue(pointer(r.IntN(2) == 0, h), then)
+			}
+		}
+		last := &stack[len(stack)-1]
+		for i := range listed {
+			require.True(t, slices.Equal(last.lines(i, false), last.lines(i, last.original())))
+		}
+		for i := range stack {
+			f := &stack[len(stack)-1-i]
+			whole := h.Clone()
+			f.finalize(h)
+			f.compose(whole)
+			require.Equal(t, whole, h)
+			if last.stands(h) {
+				looked++
+			}
+			if r.IntN(8) == 0 {
+				spoil()
+			}
+		}
+	}
+	require.Greater(t, looked, 8_000)
+}
+
+// pointer returns v, or nothing.
+func pointer[T any](there bool, v T) (none T) {
+	if there {
+		return v
+	}
+	return none
 }
