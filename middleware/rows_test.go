@@ -173,8 +173,14 @@ var toFetch, toRedeem = both(method(http.MethodGet), path("/tally/challenge")), 
 func costly(cfg *middleware.Config)  { cfg.Cost = costOf }
 func quietly(cfg *middleware.Config) { cfg.Quiet = true }
 
-// both changes a request twice.
-func both(one, other option) option { return func(r *http.Request) { one(r); other(r) } }
+// both changes a request by each in turn.
+func both(options ...option) option {
+	return func(r *http.Request) {
+		for _, o := range options {
+			o(r)
+		}
+	}
+}
 
 // buys has a client buy a tally of the first instance; the first token has the name.
 func buys(name string, as ...option) func(*scene) {

@@ -28,14 +28,15 @@ type step struct {
 	after time.Duration // the clock moves on
 	do    func(*scene)  // and something else happens
 
-	times  int           // the request is sent; 0 is once
-	every  time.Duration // the clock moves on after each
-	on     int           // to the instance of this number
-	as     option        // it differs from POST / of 203.0.113.1
-	show   string        // it shows these tokens: names that steps have kept, or latest
-	cookie string        // it shows these tokens by cookie
-	hold   string        // it holds wait tickets of these names
-	prove  string        // it shows proofs for the challenges of these names; fresh is fetched for it
+	times  int                // the request is sent; 0 is once
+	every  time.Duration      // the clock moves on after each
+	on     int                // to the instance of this number
+	as     option             // it differs from POST / of 203.0.113.1
+	nth    func(i int) option // and the i-th of them, from 0, by this too
+	show   string             // it shows these tokens: names that steps have kept, or latest
+	cookie string             // it shows these tokens by cookie
+	hold   string             // it holds wait tickets of these names
+	prove  string             // it shows proofs for the challenges of these names; fresh is fetched for it
 
 	want   int               // each is answered with this status; with 0, see passes
 	passes int               // so many are answered 200
@@ -136,12 +137,12 @@ func (s *scene) step(number int, is step) {
 	if is.times == 0 && is.want != 0 {
 		is.times = 1
 	}
-	says := is.as != nil || is.show+is.cookie+is.hold+is.prove+is.keep != "" || is.reason+is.proof != "" || is.retry+is.passes+len(is.fields) > 0
+	says := is.as != nil || is.nth != nil || is.show+is.cookie+is.hold+is.prove+is.keep != "" || is.reason+is.proof != "" || is.retry+is.passes+len(is.fields) > 0
 	require.False(s, is.times == 0 && says, "a step without a status or a number sends nothing")
 	for range is.times {
 		s.site = s.instances[is.on]
+		s.last = send(h, s.request(is, asked)...)
 		asked++
-		s.last = send(h, s.request(is)...)
 		s.body = bodyOf(s, s.last)
 		if s.last.StatusCode == http.StatusOK {
 			passed++
@@ -161,11 +162,14 @@ func (s *scene) step(number int, is step) {
 	done = true
 }
 
-func (s *scene) request(is step) (options []option) {
+func (s *scene) request(is step, i int) (options []option) {
 	for _, o := range []option{s.common, is.as} {
 		if o != nil {
 			options = append(options, o)
 		}
+	}
+	if is.nth != nil {
+		options = append(options, is.nth(i))
 	}
 	for _, name := range strings.Fields(is.prove) {
 		if name == fresh {
