@@ -60,8 +60,8 @@ func read(t *testing.T, page string) ([]pages.Block, []pages.Table) {
 // demo's tests, on every page there is.
 var runners = map[string]string{
 	"go":      "docs/go_test.go TestGoBlocks",
-	"html":    "docs/blocks_test.go TestHTMLBlocks",
-	"json":    "docs/blocks_test.go TestJSONBlocks",
+	"html":    "docs/go_test.go TestHTMLBlocks",
+	"json":    "docs/go_test.go TestJSONBlocks",
 	"sh":      "demo/session_test.go TestSessions",
 	"console": "demo/session_test.go TestSessions",
 }
@@ -106,7 +106,7 @@ func TestEverythingPrintedHasATest(t *testing.T) {
 		blocks, tables := read(t, page)
 		for _, b := range blocks {
 			if b.From != "" {
-				requireTest(t, "docs/recipes_test.go TestBlocksStandInTheirFiles", page)
+				requireTest(t, "docs/go_test.go TestBlocksStandInTheirFiles", page)
 				continue
 			}
 			runner, known := runners[b.Language]

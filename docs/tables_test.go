@@ -4,6 +4,11 @@ package docs_test
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path"
 	"path/filepath"
@@ -242,4 +247,77 @@ func TestPassesAreTrue(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, life, policy.PassLife(memory), row)
 	}
+}
+
+// docs/wire.md shows what each constant sends, letter for letter.
+func TestChoicesOfFieldsAreTrue(t *testing.T) {
+	constants := map[string]middleware.Fields{
+		"`RateLimitFields`, the default": middleware.RateLimitFields,
+		"`XRateLimitInSeconds`":          middleware.XRateLimitInSeconds,
+	}
+	field := regexp.MustCompile("`([^`:]+): ([^`]+)`")
+	rows := tableOf(t, wirePage, "| `Config.Fields` |")
+	require.Len(t, rows, len(constants))
+	for _, row := range rows {
+		chosen, known := constants[row[0]]
+		require.True(t, known, row[0])
+		limit, err := middleware.New(middleware.Config{
+			Policy: "contact",
+			Limits: []middleware.Limit{
+				{Name: "minute", Algorithm: middleware.FixedWindow, Quota: 2, Window: time.Minute},
+				{Name: "day", Algorithm: middleware.FixedWindow, Quota: 5, Window: 24 * time.Hour},
+			},
+			Secrets: [][]byte{[]byte("a secret of a test, 32 bytes long")},
+			Fields:  chosen,
+			Now:     func() time.Time { return time.Unix(20_000*86_400+10, 0) },
+		})
+		require.NoError(t, err)
+		w := httptest.NewRecorder()
+		limit.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", nil))
+		shown, sent := map[string]string{}, map[string]string{}
+		for _, f := range field.FindAllStringSubmatch(row[1], -1) {
+			shown[strings.ToLower(f[1])] = f[2]
+		}
+		for name := range w.Header() {
+			if name = strings.ToLower(name); strings.Contains(name, "ratelimit") {
+				sent[name] = w.Header().Get(name)
+			}
+		}
+		require.Equal(t, sent, shown, row[0])
+	}
+}
+
+// The draft of the RateLimit fields is named once, in the documentation of package middleware, so that
+// the next one is one line. The choice of fields names the older ones that it spells.
+func TestDraftIsNamedOnce(t *testing.T) {
+	numbered := regexp.MustCompile(`(?i)(?:draft-ietf-httpapi-)?ratelimit-headers-[0-9]+|\bdraft[- ][0-9]+`)
+	var named []string
+	for _, page := range everyPage(t) {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		named = append(named, numbered.FindAllString(string(text), -1)...)
+	}
+	files, err := filepath.Glob("middleware/*.go")
+	require.NoError(t, err)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		require.NoError(t, err)
+		choices := slices.DeleteFunc(file.Decls, func(decl ast.Decl) bool {
+			group, ok := decl.(*ast.GenDecl)
+			if !ok || group.Tok != token.CONST {
+				return true
+			}
+			typ, ok := group.Specs[0].(*ast.ValueSpec).Type.(*ast.Ident)
+			return !ok || typ.Name != "Fields"
+		})
+		for _, comment := range file.Comments {
+			if !slices.ContainsFunc(choices, func(d ast.Decl) bool { return d.Pos() < comment.Pos() && comment.End() < d.End() }) {
+				named = append(named, numbered.FindAllString(comment.Text(), -1)...)
+			}
+		}
+	}
+	require.Equal(t, []string{"draft-ietf-httpapi-ratelimit-headers-11"}, named)
 }

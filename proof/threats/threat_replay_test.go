@@ -313,3 +313,5 @@ func TestThreatsOfPlantedCookies(t *testing.T) {
 		}
 	}
 }
+
+func TestMain(m *testing.M) { handlers.Main(m) }

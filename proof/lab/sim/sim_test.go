@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/cryptotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -179,4 +180,26 @@ func TestBusy(t *testing.T) {
 		require.InDelta(t, busy(at), busy(at+24*time.Hour), 1e-9)
 	}
 	require.InDelta(t, 24*60, sum, 0.001)
+}
+
+// The tables of the pages are those that this code makes. The quick rows are made anew in
+// every run, all of them where time does not matter: "make long" does that apart from its runs
+// with the race detector, which looks at how things are done and not at how often. One row of
+// each table is enough for it.
+//
+// The secrets of the instances come from a seed as well.
+func TestPrintedTables(t *testing.T) {
+	for _, table := range Tables(Seed) {
+		t.Run(table.Page+" "+table.Name, func(t *testing.T) {
+			made := 0
+			require.NoError(t, table.Compare("../../..", func(i int) bool {
+				if kit.Race && made > 0 && !table.Words || !table.Rows[i].Quick && (kit.Race || !kit.Long()) {
+					return false
+				}
+				made++
+				cryptotest.SetGlobalRandom(t, uint64(Seed))
+				return true
+			}))
+		})
+	}
 }
