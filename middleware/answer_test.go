@@ -279,8 +279,7 @@ func TestFieldsAreSetAhead(t *testing.T) {
 func TestRefundReachesTheFinalHeader(t *testing.T) {
 	for _, m := range []string{http.MethodGet, http.MethodPost} {
 		now := new(clock)
-		cfg := paid(now, newLedger(now))
-		h := newLimiter(t, cfg).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := newLimiter(t, paid(now, newLedger(now))).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			apart := httptest.NewRecorder() // as http.TimeoutHandler has it
 			if err := middleware.Refund(apart, r); err != nil {
 				t.Error(err)
@@ -300,8 +299,7 @@ func TestSwitchedProtocols(t *testing.T) {
 	upstream := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_ = upgraded(t, w).Close()
 	}))
-	cfg := contact(new(clock))
-	server := serve(t, newLimiter(t, cfg).Handler(proxyTo(t, upstream.URL)))
+	server := serve(t, newLimiter(t, contact(new(clock))).Handler(proxyTo(t, upstream.URL)))
 	for _, m := range []string{http.MethodGet, http.MethodPost} {
 		resp := oneShot(t, server, m+" / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\nContent-Length: 0\r\n\r\n")
 		require.Equal(t, http.StatusSwitchingProtocols, resp.StatusCode)
@@ -407,8 +405,7 @@ func TestFrameworks(t *testing.T) {
 		{"past our writer", false, http.MethodGet, "/public", false},
 	} {
 		t.Run(test.name+", "+test.method+" "+test.path, func(t *testing.T) {
-			cfg := contact(new(clock))
-			server := serve(t, adapted(newLimiter(t, cfg), test.whole, page))
+			server := serve(t, adapted(newLimiter(t, contact(new(clock))), test.whole, page))
 			resp := requireStatus(t, http.StatusOK, over(t, clientAt(t, "127.0.0.2"), server.URL+test.path, method(test.method)))
 			if test.fields {
 				requireWhole(t, resp)
@@ -420,8 +417,7 @@ func TestFrameworks(t *testing.T) {
 		})
 	}
 	t.Run("past our writer, with a proof", func(t *testing.T) {
-		cfg := challenging(new(clock), middleware.Newcomers)
-		site := newSite(t, cfg)
+		site := newSite(t, challenging(new(clock), middleware.Newcomers))
 		proof := solve(t, challengeIn(t, fetched(site)))
 		resp := requireStatus(t, http.StatusOK, send(adapted(site.M, false, page), proving(proof)))
 		require.NotEmpty(t, tokenIn(resp), "it has been paid for")

@@ -125,9 +125,7 @@ func TestGoodChallenges(t *testing.T) {
 		"EveryRequest": {Mode: middleware.EveryRequest, Work: 1 << 29, BindOwn: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := contact(new(clock))
-			cfg.Challenge = &challenge
-			h, _ := limited(t, cfg)
+			h, _ := limited(t, changed(contact(new(clock)), func(cfg *middleware.Config) { cfg.Challenge = &challenge }))
 			if challenge.Mode <= middleware.WhenBusy {
 				exhaust(t, h)
 			}
@@ -216,9 +214,7 @@ func TestClientInEveryMode(t *testing.T) {
 			"quiet":      func(cfg *middleware.Config) { cfg.Quiet = true },
 		} {
 			t.Run(name, func(t *testing.T) {
-				cfg := challenging(new(clock), test.mode)
-				change(&cfg)
-				h := newSite(t, cfg)
+				h := newSite(t, changed(challenging(new(clock), test.mode), change))
 				h.Spy.Serve = func(_ http.ResponseWriter, r *http.Request) {
 					body, err := io.ReadAll(r.Body)
 					if err != nil || !bytes.Equal(body, []byte("words")) {
@@ -241,9 +237,7 @@ func TestClientInEveryMode(t *testing.T) {
 func TestClientInParallel(t *testing.T) {
 	for name, mode := range allModes {
 		t.Run(name, func(t *testing.T) {
-			cfg := challenging(new(clock), mode)
-			cfg.Limits[0].Quota, cfg.Challenge.Crowd = 40, 8
-			h := newSite(t, cfg)
+			h := newSite(t, changed(challenging(new(clock), mode), func(cfg *middleware.Config) { cfg.Limits[0].Quota, cfg.Challenge.Crowd = 40, 8 }))
 			server := serve(t, h)
 			c, solves := polite(t)
 			inParallel(40, func(int) {
@@ -266,9 +260,7 @@ func TestClientInParallel(t *testing.T) {
 func TestClientWithSeveralPolicies(t *testing.T) {
 	now := new(clock)
 	policy := func(name string, mode middleware.Mode, quota int64) *middleware.Middleware {
-		cfg := challenging(now, mode)
-		cfg.Policy, cfg.Limits[0].Quota = name, quota
-		return newLimiter(t, cfg)
+		return newLimiter(t, changed(challenging(now, mode), func(cfg *middleware.Config) { cfg.Policy, cfg.Limits[0].Quota = name, quota }))
 	}
 	signup, feedback, contact := policy("signup", middleware.Newcomers, 3), policy("feedback", middleware.EveryRequest, 6), policy("contact", middleware.WhenExhausted, 2)
 	site := policy("site", middleware.Newcomers, 1000)
@@ -325,9 +317,7 @@ func TestClientThatMoves(t *testing.T) {
 // Sold out: the client is told when, and gives the refusal to its caller.
 func TestClientWhenSoldOut(t *testing.T) {
 	now := new(clock)
-	cfg := challenging(now, middleware.Newcomers)
-	cfg.Challenge.SalesPerHour = 480
-	h := newSite(t, cfg)
+	h := newSite(t, changed(challenging(now, middleware.Newcomers), func(cfg *middleware.Config) { cfg.Challenge.SalesPerHour = 480 }))
 	server := serve(t, h)
 	h.M.SellOut(now.Now(), middleware.Address(netip.MustParseAddr("127.0.0.1")))
 	c, solves := polite(t)

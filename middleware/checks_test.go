@@ -197,15 +197,11 @@ func troubles() map[string]trouble {
 	tiered.Tier = "pro"
 	return map[string]trouble{
 		"configured": func(t *testing.T) []string {
-			cfg := contactForm(new(clock))
-			cfg.MaxClients = 0
-			return startingWith(t, cfg)[:1]
+			return startingWith(t, changed(contactForm(new(clock)), func(cfg *middleware.Config) { cfg.MaxClients = 0 }))[:1]
 		},
 		"bounds": func(t *testing.T) []string { return startingWith(t, contactForm(new(clock)))[1:] },
 		"hour-unlimited": func(t *testing.T) []string {
-			cfg := contact(new(clock))
-			forms(middleware.Newcomers)(&cfg)
-			return startingWith(t, cfg)[2:]
+			return startingWith(t, changed(contact(new(clock)), forms(middleware.Newcomers)))[2:]
 		},
 		"secret-weak": around(func(cfg *middleware.Config) { cfg.Secrets = [][]byte{secret("a"), bytes.Repeat([]byte("k3X9"), 11)} }),
 		"limit-idle":  around(idleHour),
@@ -283,9 +279,7 @@ func troubles() map[string]trouble {
 		},
 		"cost-negative": around(func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return -1 } }, nil),
 		"secret-unknown": func(t *testing.T) []string {
-			cfg := contact(new(clock))
-			cfg.Secrets = [][]byte{secret("b")}
-			theirs, _ := limited(t, cfg)
+			theirs, _ := limited(t, changed(contact(new(clock)), func(cfg *middleware.Config) { cfg.Secrets = [][]byte{secret("b")} }))
 			var requests [][]option
 			for i := range 4 {
 				who := from(fmt.Sprintf("203.%d.113.1", i))
@@ -315,9 +309,7 @@ func troubles() map[string]trouble {
 			return log.Lines()
 		},
 		"sales-full": func(t *testing.T) []string {
-			cfg := challenging(new(clock), middleware.Newcomers)
-			cfg.MaxClients = 1
-			h := newSite(t, cfg)
+			h := newSite(t, changed(challenging(new(clock), middleware.Newcomers), func(cfg *middleware.Config) { cfg.MaxClients = 1 }))
 			for i := range 40 {
 				addr := from(fmt.Sprintf("198.%d.100.1", i))
 				send(h, addr, proving(solved(t, fetched(h, addr))))
@@ -326,9 +318,7 @@ func troubles() map[string]trouble {
 		},
 		"price-high": func(t *testing.T) []string {
 			now := new(clock)
-			cfg := challenging(now, middleware.Newcomers)
-			cfg.Challenge.Crowd = 8
-			h := newSite(t, cfg)
+			h := newSite(t, changed(challenging(now, middleware.Newcomers), func(cfg *middleware.Config) { cfg.Challenge.Crowd = 8 }))
 			h.M.SellOut(now.Now(), peerIdentity)
 			now.Advance(time.Hour)
 			for range 3 {
@@ -1018,9 +1008,7 @@ func TestConfiguredTellsNoSecret(t *testing.T) {
 // once a minute that it is more than people wait for.
 func TestAHighPriceIsSeen(t *testing.T) {
 	now := new(clock)
-	cfg := challenging(now, middleware.Newcomers)
-	cfg.Challenge.Crowd = 8
-	h := newSite(t, cfg)
+	h := newSite(t, changed(challenging(now, middleware.Newcomers), func(cfg *middleware.Config) { cfg.Challenge.Crowd = 8 }))
 	highest := func() uint64 { return h.M.Stats().HighestWork }
 	require.Zero(t, highest(), "nobody has asked")
 	challengeIn(t, send(h, from("203.0.113.9")))
@@ -1060,8 +1048,7 @@ func reasonOf(t *testing.T, h *site) middleware.Reason {
 // Of requests at once the highest is kept.
 func TestTheHighestPriceOfMany(t *testing.T) {
 	now := new(clock)
-	cfg := challenging(now, middleware.Newcomers)
-	h := newSite(t, cfg)
+	h := newSite(t, challenging(now, middleware.Newcomers))
 	h.M.SellOut(now.Now(), peerIdentity)
 	kit.Together(50, func(i int) {
 		if i == 25 {
@@ -1091,9 +1078,7 @@ func TestWhyNobodyCanBeTold(t *testing.T) {
 		"and a value": {func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("x"), down }, nil, "Decision.IdentityErr", "4711"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := contact(new(clock))
-			cfg.Identity = tt.identity
-			h := newSite(t, cfg)
+			h := newSite(t, changed(contact(new(clock)), func(cfg *middleware.Config) { cfg.Identity = tt.identity }))
 			require.Equal(t, http.StatusForbidden, send(h, tt.options...).StatusCode)
 			require.Contains(t, h.Log.Lines()[0], tt.because)
 			require.NotContains(t, h.Log.Lines()[0], "4711", "it may be the client's")

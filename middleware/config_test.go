@@ -408,9 +408,7 @@ func TestHandlerCost(t *testing.T) {
 		{"beside Config.Cost", func(*http.Request) int64 { return 2 }, `"contact";r=3;t=60`, `"contact";r=0;t=60`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			cfg := contact(new(clock))
-			cfg.Cost = test.cost
-			s := routes(t, cfg)
+			s := routes(t, changed(contact(new(clock)), func(cfg *middleware.Config) { cfg.Cost = test.cost }))
 			left := func() string { return send(s, method("GET"), path("/left")).Header.Get("RateLimit") }
 			require.Equal(t, `"contact";r=5`, left())
 			require.EqualValues(t, 0, s.Decisions.Last().Cost)

@@ -42,9 +42,7 @@ func TestEndpointsUnconfigured(t *testing.T) {
 		"no path":      func(cfg *middleware.Config) { cfg.Challenge.Path = "" },
 		"another path": func(cfg *middleware.Config) { cfg.Challenge.Path = "/elsewhere/" },
 	} {
-		cfg := challenging(new(clock), middleware.Newcomers)
-		spoil(&cfg)
-		m := newLimiter(t, cfg)
+		m := newLimiter(t, changed(challenging(new(clock), middleware.Newcomers), spoil))
 		h := m.Endpoints()
 		require.Equal(t, http.StatusNotFound, fetched(h).StatusCode, name)
 		require.Equal(t, http.StatusNotFound, redeemed(h, "x").StatusCode, name)
@@ -171,9 +169,7 @@ func TestEndpoints(t *testing.T) {
 func TestEndpointsInsideALimiter(t *testing.T) {
 	now := new(clock)
 	inner := newSite(t, challenging(now, middleware.Newcomers))
-	cfg := contact(now)
-	cfg.Policy, cfg.Limits[0].Quota = "work", 9
-	outer := newLimiter(t, cfg).Handler(inner)
+	outer := newLimiter(t, changed(contact(now), func(cfg *middleware.Config) { cfg.Policy, cfg.Limits[0].Quota = "work", 9 })).Handler(inner)
 	proof := solved(t, fetched(outer))
 	ok, no := redeemed(outer, proof), redeemed(outer, "x")
 	for want, resp := range map[int]*http.Response{200: ok, 403: no} {
@@ -402,9 +398,7 @@ func TestProofCookieOpensTheSameTally(t *testing.T) {
 // cookie of one that is spent goes away.
 func TestProofsOfTwoPages(t *testing.T) {
 	at := func(t *testing.T) (*site, []string, []*http.Cookie) {
-		cfg := challenging(new(clock), middleware.EveryRequest)
-		cfg.Limits[0].Quota = 8
-		h := newSite(t, cfg)
+		h := newSite(t, changed(challenging(new(clock), middleware.EveryRequest), func(cfg *middleware.Config) { cfg.Limits[0].Quota = 8 }))
 		var proofs []string
 		var cookies []*http.Cookie
 		for range 6 {
@@ -545,9 +539,7 @@ func asked(t testing.TB, h http.Handler, cost int64, options ...option) (needed 
 
 func TestChallengeEndpointKnowsTheCost(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
-		cfg := challenging(new(clock), mode)
-		cfg.Cost = postsCostThree
-		h := newSite(t, cfg)
+		h := newSite(t, changed(challenging(new(clock), mode), func(cfg *middleware.Config) { cfg.Cost = postsCostThree }))
 		var carried option = func(*http.Request) {}
 		for i := range 6 {
 			needed := asked(t, h, 3, carried)

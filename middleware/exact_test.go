@@ -786,9 +786,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 
 	t.Run("T34 a counter that is full is no outage", func(t *testing.T) {
 		c := new(clock)
-		cfg := paid(c, memory.New(1, c.Now))
-		cfg.Exact.Outage = middleware.FailOpen
-		h := newSite(t, cfg)
+		h := newSite(t, changed(paid(c, memory.New(1, c.Now)), func(cfg *middleware.Config) { cfg.Exact.Outage = middleware.FailOpen }))
 		seen := map[int]int{}
 		for n := range 2000 {
 			seen[send(h, from(fmt.Sprintf("198.18.%d.%d", n/250, n%250))).StatusCode]++

@@ -493,9 +493,7 @@ func TestRetryAfterIsTrue(t *testing.T) {
 	} {
 		t.Run(limit.Algorithm.String(), func(t *testing.T) {
 			now := new(clock)
-			cfg := contact(now)
-			cfg.Limits = []middleware.Limit{limit}
-			h, _ := limited(t, cfg)
+			h, _ := limited(t, changed(contact(now), func(cfg *middleware.Config) { cfg.Limits = []middleware.Limit{limit} }))
 			now.Advance(13*time.Second + 500*time.Millisecond)
 			admitted(h, 20)
 
@@ -618,8 +616,7 @@ func TestProxiedResponsesAreWhole(t *testing.T) {
 				{"expect and two 103", 3, []http.HandlerFunc{hintTwice}, []option{expecting}},
 			} {
 				t.Run(proto+" "+m+" "+test.name, func(t *testing.T) {
-					cfg := contact(new(clock))
-					server := gateway(t, newLimiter(t, cfg), reader(t, test.do...), proto == "HTTP/2.0")
+					server := gateway(t, newLimiter(t, contact(new(clock))), reader(t, test.do...), proto == "HTTP/2.0")
 					var hints []textproto.MIMEHeader
 					resp := over(t, server.Client(), server.URL, append(test.send, method(m), early(&hints))...)
 					require.Equal(t, proto, resp.Proto)

@@ -72,9 +72,7 @@ func FuzzCarriage(f *testing.F) {
 
 // FuzzAccept: the negotiation has two outcomes, whatever it is asked, and a bounded cost.
 func FuzzAccept(f *testing.F) {
-	cfg := contact(new(clock))
-	cfg.Limits[0].Quota = 1
-	h, _ := limited(f, cfg)
+	h, _ := limited(f, changed(contact(new(clock)), func(cfg *middleware.Config) { cfg.Limits[0].Quota = 1 }))
 	admitted(h, 1)
 	const problem, page = "application/problem+json", "text/html; charset=utf-8"
 	f.Fuzz(func(t *testing.T, accept string) {

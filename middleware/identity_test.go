@@ -260,9 +260,7 @@ func TestServiceCredential(t *testing.T) {
 	const old, fresh = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 	skip, err := middleware.ServiceCredential("Demo-Internal", old, fresh)
 	require.NoError(t, err)
-	cfg := contact(new(clock))
-	cfg.Skip = skip
-	h, _ := limited(t, cfg)
+	h, _ := limited(t, changed(contact(new(clock)), func(cfg *middleware.Config) { cfg.Skip = skip }))
 	require.Equal(t, 20, admitted(h, 20, with("Demo-Internal", old)))
 	require.Equal(t, 20, admitted(h, 20, with("Demo-Internal", fresh)))
 	require.Equal(t, 5, admitted(h, 20, with("Demo-Internal", old+"x")))
@@ -312,8 +310,7 @@ func TestIPv6PeerOverTheNetwork(t *testing.T) {
 	if err != nil {
 		t.Skip("this machine has no IPv6 loopback: ", err)
 	}
-	cfg := contact(new(clock))
-	h := newSite(t, cfg)
+	h := newSite(t, contact(new(clock)))
 	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: h}}
 	server.Start()
 	defer server.Close()

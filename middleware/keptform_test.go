@@ -605,17 +605,13 @@ func TestKeptFormLeavesTheRestAlone(t *testing.T) {
 		require.Equal(t, middleware.NoToken, problemIn(t, send(h, submitting(urlencoded, "a=b"), replace("Accept", "*/*"))).Reason)
 	})
 	t.Run("programs, as Config.RefusalHandler", func(t *testing.T) {
-		cfg := waiting(new(clock), middleware.Newcomers)
-		cfg.RefusalHandler = keptform.Handler{}
-		h := newSite(t, cfg)
+		h := newSite(t, changed(waiting(new(clock), middleware.Newcomers), func(cfg *middleware.Config) { cfg.RefusalHandler = keptform.Handler{} }))
 		require.Equal(t, middleware.NoToken, problemIn(t, send(h)).Reason)
 		require.Equal(t, middleware.NoToken, problemIn(t, send(h, form, replace("Accept", "*/*"))).Reason)
 		require.Contains(t, bodyOf(t, send(h, form)), "<form")
 	})
 	t.Run("refusals that sending again does not change", func(t *testing.T) {
-		cfg := keeping(new(clock), middleware.Newcomers)
-		cfg.Cost = costOf
-		h := newSite(t, cfg)
+		h := newSite(t, changed(keeping(new(clock), middleware.Newcomers), func(cfg *middleware.Config) { cfg.Cost = costOf }))
 		own := bought(t, h)
 		page := bodyOf(t, send(h, form, costing(100), showing(own)))
 		require.Contains(t, page, "This page cannot be opened")

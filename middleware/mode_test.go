@@ -290,9 +290,7 @@ func TestSeveralProofCookies(t *testing.T) {
 }
 
 func TestEveryRequestInParallel(t *testing.T) {
-	cfg := challenging(new(clock), middleware.EveryRequest)
-	cfg.Limits[0].Quota = 5000
-	h := newSite(t, cfg)
+	h := newSite(t, changed(challenging(new(clock), middleware.EveryRequest), func(cfg *middleware.Config) { cfg.Limits[0].Quota = 5000 }))
 	for range 3 {
 		require.Equal(t, 1, together(h, 1000, proving(solved(t, fetched(h)))), "of a thousand with one proof")
 	}
@@ -438,8 +436,7 @@ func TestRetryAfterIsTheNearerWay(t *testing.T) {
 // will be: to the second, and no challenge asks for more.
 func TestSoldOut(t *testing.T) {
 	now := new(clock)
-	cfg := challenging(now, middleware.Newcomers)
-	h := newSite(t, cfg)
+	h := newSite(t, challenging(now, middleware.Newcomers))
 	stock := []string{solved(t, fetched(h)), solved(t, fetched(h))}
 	h.M.SellOut(now.Now(), peerIdentity)
 	for name, resp := range map[string]*http.Response{

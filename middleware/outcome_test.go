@@ -513,9 +513,7 @@ func TestOutcomeOracle(t *testing.T) {
 
 func outcomeOracle(t *testing.T, echo bool) {
 	c := new(clock)
-	cfg := login(c)
-	cfg.Limits[0].Quota, cfg.Limits[1].Quota = 1<<30, 1<<30
-	m := newLimiter(t, cfg)
+	m := newLimiter(t, changed(login(c), func(cfg *middleware.Config) { cfg.Limits[0].Quota, cfg.Limits[1].Quota = 1<<30, 1<<30 }))
 	var counted atomic.Int64
 	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		counts := int64(0)

@@ -388,9 +388,7 @@ func TestAnswerSettle(t *testing.T) {
 }
 
 func TestShadowOutside(t *testing.T) {
-	cfg := contact(new(clock))
-	cfg.Shadow = true
-	m := newLimiter(t, cfg)
+	m := newLimiter(t, changed(contact(new(clock)), func(cfg *middleware.Config) { cfg.Shadow = true }))
 	require.Equal(t, 9, allowed(t, m, visitor, 9))
 	a := check(t, m, visitor, 1)
 	require.True(t, a.Allowed)
@@ -567,8 +565,7 @@ func TestProofsOutside(t *testing.T) {
 		require.NotEqual(t, http.StatusOK, send(h, proving(proof)).StatusCode)
 	})
 	t.Run("Newcomers", func(t *testing.T) {
-		cfg := challenging(new(clock), middleware.Newcomers)
-		m := newLimiter(t, cfg)
+		m := newLimiter(t, challenging(new(clock), middleware.Newcomers))
 		a := check(t, m, visitor, 1)
 		require.Equal(t, middleware.NoToken, a.Reason)
 		proof := solve(t, *a.Offered)
@@ -587,9 +584,7 @@ func TestProofsOutside(t *testing.T) {
 
 // What nobody waits in line for is not asked of a policy that has a line.
 func TestPeekBesideAConcurrency(t *testing.T) {
-	cfg := contact(new(clock))
-	cfg.Concurrency = &middleware.Concurrency{Max: 1}
-	m := newLimiter(t, cfg)
+	m := newLimiter(t, changed(contact(new(clock)), func(cfg *middleware.Config) { cfg.Concurrency = &middleware.Concurrency{Max: 1} }))
 	h := m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		d, err := m.Decide(r.Context(), middleware.Ask{Identity: visitor, DryRun: true})
 		require.NoError(t, err)

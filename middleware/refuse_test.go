@@ -332,9 +332,7 @@ func (f *brokenOff) Write(b []byte) (int, error) {
 }
 
 func TestBodyThatWasNotWrittenIsNotUsedAgain(t *testing.T) {
-	cfg := contact(new(clock))
-	cfg.Cost = costOf
-	h := newLimiter(t, cfg).Handler(new(spy))
+	h := newLimiter(t, changed(contact(new(clock)), func(cfg *middleware.Config) { cfg.Cost = costOf })).Handler(new(spy))
 	r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
 	from("203.0.113.1")(r)
 	costing(6)(r)
@@ -387,9 +385,7 @@ func TestFieldsOfEachReason(t *testing.T) {
 	none := func(*middleware.Config, *clock) {}
 	selling := func(mode middleware.Mode, play func(*testing.T, *site) *http.Response) func(*testing.T) *http.Response {
 		return func(t *testing.T) *http.Response {
-			cfg := challenging(new(clock), mode)
-			cfg.MaxClients = 1
-			s := newSite(t, cfg)
+			s := newSite(t, changed(challenging(new(clock), mode), func(cfg *middleware.Config) { cfg.MaxClients = 1 }))
 			resp := play(t, s)
 			last = s.Decisions.Last().Reason
 			return resp
@@ -402,9 +398,7 @@ func TestFieldsOfEachReason(t *testing.T) {
 	}{
 		middleware.WithinLimits: {200, asked + token + "Cache-Control", plain(none)},
 		middleware.OverLimit: {429, asked + refused + "Tallystick-Token Retry-After", func(t *testing.T) *http.Response {
-			cfg := contact(new(clock))
-			hear(&cfg)
-			h, _ := limited(t, cfg)
+			h, _ := limited(t, changed(contact(new(clock)), hear))
 			older := spend(t, h, 4)
 			spend(t, h, 1)
 			return send(h, showing(older))
@@ -432,10 +426,7 @@ func TestFieldsOfEachReason(t *testing.T) {
 			return send(s, proving(proof))
 		})},
 		middleware.TooManyAtOnce: {429, policy + refused + "Retry-After", func(t *testing.T) (resp *http.Response) {
-			cfg := contact(new(clock))
-			cfg.Concurrency = &middleware.Concurrency{Max: 1}
-			hear(&cfg)
-			m := newLimiter(t, cfg)
+			m := newLimiter(t, changed(contact(new(clock)), func(cfg *middleware.Config) { cfg.Concurrency = &middleware.Concurrency{Max: 1} }, hear))
 			send(m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { resp = send(m.Handler(new(spy))) })))
 			return resp
 		}},
@@ -732,9 +723,7 @@ func TestPageSaysHowLong(t *testing.T) {
 // it is loaded again.
 func TestPageBeforeItsScripts(t *testing.T) {
 	shown := func(t *testing.T, change func(*middleware.Config)) (text, noscript string) {
-		cfg := waiting(new(clock), middleware.Newcomers)
-		change(&cfg)
-		page := bodyOf(t, send(newSite(t, cfg), navigating()))
+		page := bodyOf(t, send(newSite(t, changed(waiting(new(clock), middleware.Newcomers), change)), navigating()))
 		for _, hidden := range regexp.MustCompile(`<p hidden>.*</p>\n`).FindAllString(page, -1) {
 			page = strings.Replace(page, hidden, "", 1)
 		}
@@ -756,9 +745,7 @@ func TestPageBeforeItsScripts(t *testing.T) {
 
 // A proxy that takes a prefix from the path, or http.StripPrefix, needs no more than the path that browsers see.
 func TestEndpointsBehindAPrefix(t *testing.T) {
-	cfg := waiting(new(clock), middleware.Newcomers)
-	cfg.Challenge.Path = "/app/tally/wiki/"
-	m := newLimiter(t, cfg)
+	m := newLimiter(t, changed(waiting(new(clock), middleware.Newcomers), func(cfg *middleware.Config) { cfg.Challenge.Path = "/app/tally/wiki/" }))
 	inside := http.NewServeMux()
 	inside.Handle("GET /wiki/", m.Handler(new(spy)))
 	inside.Handle("/tally/wiki/", m.Endpoints())

@@ -697,9 +697,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 		requireNoSecret(t, printed(m.Handler(new(spy))), secrets...)
 	})
 	t.Run("Middleware with a waiting room", func(t *testing.T) {
-		cfg := waiting(new(clock), middleware.Newcomers)
-		cfg.Secrets = secrets
-		h := newSite(t, cfg)
+		h := newSite(t, changed(waiting(new(clock), middleware.Newcomers), func(cfg *middleware.Config) { cfg.Secrets = secrets }))
 		requireNoSecret(t, printed(h.M), secrets...)
 		send(h, html)
 		requireNoSecret(t, printed(h.Decisions.Last()), secrets...)

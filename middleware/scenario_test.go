@@ -83,13 +83,15 @@ type change = func(*middleware.Config)
 
 // by is one of the configurations that tests share, with changes.
 func by(of func(*clock) middleware.Config, changes ...change) setup {
-	return func(s *scene) middleware.Config {
-		cfg := of(s.now)
-		for _, change := range changes {
-			change(&cfg)
-		}
-		return cfg
+	return func(s *scene) middleware.Config { return changed(of(s.now), changes...) }
+}
+
+// changed is a configuration with changes.
+func changed(cfg middleware.Config, changes ...change) middleware.Config {
+	for _, change := range changes {
+		change(&cfg)
 	}
+	return cfg
 }
 
 func play(t *testing.T, scenarios []scenario) {

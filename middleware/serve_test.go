@@ -339,10 +339,7 @@ func TestPlatforms(t *testing.T) {
 			platform, known := platforms[row.name]
 			require.True(t, known)
 			now := new(clock)
-			cfg := contact(now)
-			cfg.Limits[0].Window = time.Hour
-			cfg.Identity = row.build(t)
-			h := newSite(t, cfg)
+			h := newSite(t, changed(contact(now), func(cfg *middleware.Config) { cfg.Limits[0].Window = time.Hour; cfg.Identity = row.build(t) }))
 			client := func(addr string, madeUp func(i int) string) (passed int) {
 				for i := range 10 {
 					now.Advance(time.Second) // so that each is checked
@@ -523,8 +520,7 @@ func requireWhole(t *testing.T, resp *http.Response) {
 
 // behind serves a handler behind the limiter on a real server.
 func behind(t *testing.T, handler http.HandlerFunc, around ...func(http.Handler) http.Handler) *httptest.Server {
-	cfg := contact(new(clock))
-	h := newLimiter(t, cfg).Handler(handler)
+	h := newLimiter(t, contact(new(clock))).Handler(handler)
 	for _, wrap := range around {
 		h = wrap(h)
 	}

@@ -182,8 +182,7 @@ func TestSettleWithoutMemory(t *testing.T) {
 // TestSettleInTheWaitingRoom: the room's tally is settled, with its networks.
 func TestSettleInTheWaitingRoom(t *testing.T) {
 	c := new(clock)
-	cfg := waiting(c, middleware.Newcomers)
-	mw := newLimiter(t, cfg)
+	mw := newLimiter(t, waiting(c, middleware.Newcomers))
 	h := mw.Handler(settling(t, false))
 	client := from("2001:db8::1")
 	tickets := ticketsOf(t, h, 12, client)
@@ -315,9 +314,7 @@ func TestSettleGivesBackToNetworks(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := contact(new(clock))
-			cfg.Identity = identity
-			h := newLimiter(t, cfg).Handler(settling(t, false))
+			h := newLimiter(t, changed(contact(new(clock)), func(cfg *middleware.Config) { cfg.Identity = identity })).Handler(settling(t, false))
 			for i := range 100 {
 				require.Equal(t, http.StatusOK, send(h, from(fmt.Sprintf("2001:db8:0:%x::1", i)), settles(0)).StatusCode)
 			}

@@ -491,9 +491,7 @@ func TestRefusedInsideOfALogin(t *testing.T) {
 	for _, said := range []string{"nothing", "true", "false"} {
 		t.Run(said, func(t *testing.T) {
 			now := new(clock)
-			cfg := login(now)
-			cfg.Limits[0].Quota = 6
-			outer, inner := newLimiter(t, cfg), spentPage(t, now, nil)
+			outer, inner := newLimiter(t, changed(login(now), func(cfg *middleware.Config) { cfg.Limits[0].Quota = 6 })), spentPage(t, now, nil)
 			h := outer.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if said != "nothing" {
 					middleware.Charge(r, said == "true")

@@ -297,9 +297,7 @@ func TestRotationInEitherOrderKeepsTheTally(t *testing.T) {
 			now := new(clock)
 			var instances []http.Handler
 			for _, secrets := range rings {
-				cfg := contact(now)
-				cfg.Secrets = secrets
-				h, _ := limited(t, cfg)
+				h, _ := limited(t, changed(contact(now), func(cfg *middleware.Config) { cfg.Secrets = secrets }))
 				instances = append(instances, h)
 			}
 			h := inTurn(instances)
@@ -366,9 +364,7 @@ func TestTokens(t *testing.T) {
 
 // A browser opens six connections, all with the cookies of one jar.
 func TestSixParallelClientsWithOneCookieJar(t *testing.T) {
-	cfg := contact(new(clock))
-	cfg.Limits[0].Quota = 50
-	h, spy := limited(t, cfg)
+	h, spy := limited(t, changed(contact(new(clock)), func(cfg *middleware.Config) { cfg.Limits[0].Quota = 50 }))
 	url, client := browser(t, h)
 
 	var passed atomic.Int64
@@ -881,8 +877,7 @@ func TestCookieAttributes(t *testing.T) {
 // An insecure name is never read where a secure one is set: a sibling domain or
 // a plain-http attacker could have planted it.
 func TestOtherCookieNamesAreIgnored(t *testing.T) {
-	cfg := contact(new(clock))
-	h := newSite(t, cfg)
+	h := newSite(t, contact(new(clock)))
 	tok := spend(t, h, 1)
 	send(h, with("Cookie", "tallystick-contact="+tok))
 	require.Zero(t, h.Decisions.Last().Tokens)
