@@ -1015,7 +1015,8 @@ func TestAHighPriceIsSeen(t *testing.T) {
 	require.EqualValues(t, 16, highest())
 
 	h.M.SellOut(now.Now(), peerIdentity)
-	require.Equal(t, middleware.SoldOut, reasonOf(t, h))
+	require.NotEqual(t, http.StatusOK, send(h).StatusCode)
+	require.Equal(t, middleware.SoldOut, h.Decisions.Last().Reason)
 	require.EqualValues(t, 1<<32, highest(), "more than a challenge can ask for")
 	require.Equal(t, []string{"price-high"}, codesIn(h.Log.Lines()))
 
@@ -1037,12 +1038,6 @@ func TestAHighPriceIsSeen(t *testing.T) {
 	require.Less(t, asked, uint64(1<<24))
 	require.Equal(t, asked, highest())
 	require.Len(t, h.Log.Lines(), 3)
-}
-
-// reasonOf returns why a request is refused.
-func reasonOf(t *testing.T, h *site) middleware.Reason {
-	require.NotEqual(t, http.StatusOK, send(h).StatusCode)
-	return h.Decisions.Last().Reason
 }
 
 // Of requests at once the highest is kept.

@@ -520,14 +520,6 @@ func TestRedeemTellsWhetherCookiesAreKept(t *testing.T) {
 
 // What a page is told before it sends its form must be what becomes of the form.
 
-// postsCostThree makes each POST cost three.
-func postsCostThree(r *http.Request) int64 {
-	if r.Method == http.MethodPost {
-		return 3
-	}
-	return 1
-}
-
 // asked asks whether a request of a cost needs work.
 func asked(t testing.TB, h http.Handler, cost int64, options ...option) (needed bool) {
 	t.Helper()
@@ -539,7 +531,9 @@ func asked(t testing.TB, h http.Handler, cost int64, options ...option) (needed 
 
 func TestChallengeEndpointKnowsTheCost(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
-		h := newSite(t, changed(challenging(new(clock), mode), func(cfg *middleware.Config) { cfg.Cost = postsCostThree }))
+		h := newSite(t, changed(challenging(new(clock), mode), func(cfg *middleware.Config) {
+			cfg.Cost = func(r *http.Request) int64 { return map[bool]int64{true: 3, false: 1}[r.Method == http.MethodPost] }
+		}))
 		var carried option = func(*http.Request) {}
 		for i := range 6 {
 			needed := asked(t, h, 3, carried)

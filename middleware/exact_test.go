@@ -399,15 +399,6 @@ func (p *unhurried) Deadline() time.Duration { return p.wants }
 // believed is for how long a refusal is at most.
 const believed = 10 * time.Second
 
-// waitOf is the Retry-After of a refusal without its jitter, at most: that is a tenth, and thirty seconds.
-func waitOf(t *testing.T, resp *http.Response) (least, most time.Duration) {
-	t.Helper()
-	s, err := strconv.Atoi(resp.Header.Get("Retry-After"))
-	require.NoError(t, err)
-	wait := time.Duration(s) * time.Second
-	return wait - min(wait/10, 30*time.Second) - time.Second, wait
-}
-
 // estimating is a route with a month's quota of 1000: a request says what it is going to
 // cost, and what it has cost at last.
 func estimating(c *clock, counter exact.Counter) middleware.Config {
@@ -467,9 +458,9 @@ func TestSettledElsewhereIsHeardOf(t *testing.T) {
 				c.Advance(after)
 				for _, h := range []http.Handler{a, third} {
 					resp := requireStatus(t, http.StatusTooManyRequests, send(h, tok))
-					least, most := waitOf(t, resp)
-					require.Less(t, least, 30*24*time.Hour)
-					require.Greater(t, most, 24*time.Hour, "the true wait")
+					wait := retryAfter(t, resp) // with a jitter of a tenth and thirty seconds at most
+					require.Less(t, wait-min(wait/10, 30*time.Second)-time.Second, 30*24*time.Hour)
+					require.Greater(t, wait, 24*time.Hour, "the true wait")
 				}
 			}
 			require.Equal(t, calls, l.Count(), "without a call")
@@ -480,15 +471,6 @@ func TestSettledElsewhereIsHeardOf(t *testing.T) {
 			}
 		})
 	}
-}
-
-// spentKey is two instances, of which the first has refused a key that is spent, and told so by a token.
-func spentKey(t *testing.T) (c *clock, l *ledger, instances []*site, tok option) {
-	c = new(clock)
-	l = newLedger(c)
-	instances = sites(t, 2, estimating(c, l))
-	require.Equal(t, http.StatusOK, send(instances[0], costs(1000)).StatusCode)
-	return c, l, instances, tokenOf(send(instances[0]))
 }
 
 // estimatingNow is estimating by the clock of a bubble.
@@ -504,7 +486,11 @@ func estimatingNow() (*ledger, middleware.Config) {
 // half of that on instances that have not refused it themselves.
 func TestSpentKeyCostsACallInTenSeconds(t *testing.T) {
 	for _, shows := range []bool{false, true} {
-		c, l, instances, tok := spentKey(t)
+		c := new(clock)
+		l := newLedger(c)
+		instances := sites(t, 2, estimating(c, l)) // of which the first has refused a key that is spent, and told so by a token
+		require.Equal(t, http.StatusOK, send(instances[0], costs(1000)).StatusCode)
+		tok := tokenOf(send(instances[0]))
 		before := l.Count()
 		for range 600 { // a minute
 			for _, h := range instances {

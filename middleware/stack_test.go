@@ -287,13 +287,6 @@ func everybody(now *clock, quota int64) middleware.Config {
 	return cfg
 }
 
-// visitorOf is a policy with a tally for each address.
-func visitorOf(now *clock, quota int64) middleware.Config {
-	cfg := contact(now)
-	cfg.Policy, cfg.Limits[0].Quota = "visitor", quota
-	return cfg
-}
-
 func TestOneClientDoesNotUseUpTheLimitOfAll(t *testing.T) {
 	for _, m := range []string{http.MethodGet, http.MethodPost} {
 		for _, transport := range []middleware.TokenTransport{middleware.HeaderOrCookie, middleware.MemoryOnly} {
@@ -302,7 +295,7 @@ func TestOneClientDoesNotUseUpTheLimitOfAll(t *testing.T) {
 					now := new(clock)
 					cfg := everybody(now, 12)
 					cfg.TokenTransport = transport
-					all, client := newLimiter(t, cfg), newLimiter(t, visitorOf(now, 8))
+					all, client := newLimiter(t, cfg), newLimiter(t, changed(contact(now), func(cfg *middleware.Config) { cfg.Policy, cfg.Limits[0].Quota = "visitor", 8 }))
 					h := client.Handler(all.Handler(new(spy)))
 					if outside {
 						h = all.Handler(client.Handler(new(spy)))

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -217,7 +218,7 @@ func TestAnswerSpelling(t *testing.T) {
 	var n []uint32
 	for i := 0; text == ""; i++ {
 		c := issueWith(is, 1_790_000_000, alice, 40, nonce(fmt.Sprint("answers", i)))
-		if n = answersOf(t, is, c.Text); n[0] == 0 && !bytes.Contains(bytesOf(n[1:]), []byte{0}) {
+		if n = answersOf(t, is, c.Text); n[0] == 0 && !slices.ContainsFunc(n[1:], func(x uint32) bool { return byte(x) == 0 }) {
 			text = c.Text
 		}
 	}
@@ -289,30 +290,14 @@ func TestAnswerSpelling(t *testing.T) {
 	})
 }
 
-func bytesOf(n []uint32) []byte {
-	var b []byte
-	for _, x := range n {
-		b = append(b, byte(x))
-	}
-	return b
-}
-
 func TestLengthCap(t *testing.T) {
 	is := newIssuer(t, secretA)
 	_, err := is.Verify(epoch, alice, strings.Repeat("A", maxProofLen+1))
 	require.Equal(t, errLong, err)
 	_, err = is.Verify(epoch, alice, strings.Repeat("A", maxProofLen))
 	require.Equal(t, errNoTilde, err)
-	longest := appendProof(nil, strings.Repeat("A", maxText), largest(mostPuzzles))
+	longest := appendProof(nil, strings.Repeat("A", maxText), slices.Repeat([]uint32{math.MaxUint32}, mostPuzzles))
 	require.LessOrEqual(t, len(longest), maxProofLen, "room for the longest proof of the format")
-}
-
-func largest(n int) []uint32 {
-	numbers := make([]uint32, n)
-	for i := range numbers {
-		numbers[i] = math.MaxUint32
-	}
-	return numbers
 }
 
 func TestOtherCredentialsAreRefused(t *testing.T) {

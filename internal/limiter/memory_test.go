@@ -301,7 +301,7 @@ func TestFullSetsFollowPoisson(t *testing.T) {
 				got++
 			}
 		}
-		expected := probes * overChance(16*float64(live)/float64(6*tallies))
+		expected := probes * above(16, 16*float64(live)/float64(6*tallies))
 		if row.ratio {
 			got /= expected
 		}
@@ -315,8 +315,6 @@ func TestFullSetsFollowPoisson(t *testing.T) {
 // fullChance is the chance that a Poisson variable of the given mean is 16 or more,
 // overChance that it is 17 or more.
 func fullChance(mean float64) float64 { return above(15, mean) }
-func overChance(mean float64) float64 { return above(16, mean) }
-
 func above(most int, mean float64) float64 {
 	term, below := math.Exp(-mean), 0.0
 	for k := range most + 1 {

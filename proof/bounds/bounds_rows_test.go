@@ -308,11 +308,6 @@ func stampede(t testing.TB, n int, tr *client.Transport) herd {
 	return h
 }
 
-// sending chooses fields that the client does not read: it goes on as with Quiet.
-func sending(chosen middleware.Fields) func(*middleware.Config) {
-	return func(cfg *middleware.Config) { cfg.Fields = chosen }
-}
-
 // A thousand requests at once through one client. Each needs a send to meet the refusal and one to be let in; a tally
 // needs one more, by which the next that waits asks what it costs now.
 func TestHerd(t *testing.T) {
@@ -339,7 +334,7 @@ func TestHerd(t *testing.T) {
 		},
 		"uneven":                {mode: middleware.Newcomers, quota: 20, delay: uneven, ok: n, bought: [2]int{50, 55}, sends: 2400},
 		"quiet":                 {mode: middleware.Newcomers, quota: 20, quiet: true, ok: n, bought: [2]int{50, 55}, sends: 3000},
-		"X-RateLimit alone":     {mode: middleware.Newcomers, quota: 20, change: sending(middleware.XRateLimitInSeconds), ok: n, bought: [2]int{50, 55}, sends: 3000},
+		"X-RateLimit alone":     {mode: middleware.Newcomers, quota: 20, change: func(cfg *middleware.Config) { cfg.Fields = middleware.XRateLimitInSeconds }, ok: n, bought: [2]int{50, 55}, sends: 3000},
 		"WhenExhausted":         {mode: middleware.WhenExhausted, quota: 100, ok: n, bought: [2]int{9, 9}, sends: 2000},
 		"WhenExhausted, uneven": {mode: middleware.WhenExhausted, quota: 100, delay: uneven, ok: n, bought: [2]int{9, 10}, sends: 2100},
 		"EveryRequest":          {mode: middleware.EveryRequest, quota: 2000, ok: n, bought: [2]int{n, n}, sends: 2 * n},

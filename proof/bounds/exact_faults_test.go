@@ -34,12 +34,6 @@ type ailing struct {
 	on  context.Context
 }
 
-func newAiling(server *queue) *ailing {
-	a := &ailing{queued: queued{server: server}}
-	a.on, a.cut = context.WithCancelCause(context.Background())
-	return a
-}
-
 // falls has it be ill in some way, or well again.
 func (a *ailing) falls(do illness) {
 	a.ill.Lock()
@@ -212,7 +206,8 @@ func TestFaults(t *testing.T) {
 func befalls(t *testing.T, m *mishap, outage middleware.Outage, flood bool, lasts time.Duration) {
 	const strike = 503 * time.Millisecond // not when somebody asks
 	server := &queue{service: wellService}
-	a := newAiling(server)
+	a := &ailing{queued: queued{server: server}}
+	a.on, a.cut = context.WithCancelCause(context.Background())
 	s := &scene{over: make(chan struct{}), server: server}
 	s.add(t, a, middleware.Exact{Outage: outage, InFlight: 32})
 	payers, strangers := s.toll(), s.toll()

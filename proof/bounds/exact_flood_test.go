@@ -281,14 +281,6 @@ type cluster struct {
 	hang bool // the first
 }
 
-func newCluster() *cluster {
-	c := new(cluster)
-	for i := range c.nodes {
-		c.nodes[i].server = &queue{service: time.Millisecond}
-	}
-	return c
-}
-
 func (c *cluster) hangs(hang bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -313,7 +305,10 @@ func (c *cluster) Take(ctx context.Context, call exact.Call) (exact.Verdict, err
 // One node that hangs is an outage of its customers, and of no others.
 func TestOneHungNodeIsOneNodesOutage(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		c := newCluster()
+		c := new(cluster)
+		for i := range c.nodes {
+			c.nodes[i].server = &queue{service: time.Millisecond}
+		}
 		s := &scene{over: make(chan struct{}), server: new(queue)}
 		s.add(t, c, middleware.Exact{Outage: middleware.FailClosed})
 		var ill []string

@@ -21,12 +21,6 @@ import (
 	"github.com/tallystick/tallystick/proof/truth"
 )
 
-func fillWith(h http.Handler, n int) {
-	for i := range n {
-		handlers.Send(h, handlers.From(fmt.Sprintf("198.51.%d.%d", 100+i/256, i%256)))
-	}
-}
-
 // Addresses cost nothing, so very many of them can fill the memory. It gains nothing for anybody by that: also who is
 // new while the memory is full gets L on each instance, and perhaps less.
 func TestMemoryFull(t *testing.T) {
@@ -208,7 +202,9 @@ func TestAFloodTakesNothingFromPayers(t *testing.T) {
 			cfg.MaxClients = 8
 			h := handlers.NewSite(t, cfg)
 			for range 2 * 5 { // more than once what each may
-				fillWith(h, 400)
+				for i := range 400 {
+					handlers.Send(h, handlers.From(fmt.Sprintf("198.51.%d.%d", 100+i/256, i%256)))
+				}
 			}
 			proof := handlers.Solved(t, handlers.Fetched(h))
 			require.Equal(t, 5, handlers.Admitted(h, 20, handlers.Proving(proof)))

@@ -583,7 +583,7 @@ func (h history) windowFits(i int, l middleware.Limit, window, at, cost, skew in
 	w := l.Window.Microseconds()
 	var cur, prev int64
 	for _, e := range h {
-		for _, in := range distinct(e.at/w, (e.at+skew)/w) {
+		for _, in := range slices.Compact([]int64{e.at / w, (e.at + skew) / w}) {
 			switch in {
 			case window:
 				cur += e.cost
@@ -596,13 +596,6 @@ func (h history) windowFits(i int, l middleware.Limit, window, at, cost, skew in
 		prev = 0
 	}
 	return truth.Window{Quota: l.Quota, Length: w}.Fits(max(0, at-window*w), prev, cur, cost)
-}
-
-func distinct(a, b int64) []int64 {
-	if a == b {
-		return []int64{a}
-	}
-	return []int64{a, b}
 }
 
 // requireSpans checks a bucket in every span that ends with the last event: under several configurations, with the largest debt
@@ -1117,7 +1110,9 @@ func TestTraceIsTheSameOutside(t *testing.T) {
 				cfg.Challenge = &middleware.Challenge{Work: 64, Mode: middleware.Newcomers}
 			},
 			"exact": func(cfg *middleware.Config, c *handlers.Clock) {
-				*cfg = withLimits(handlers.Paid(c, handlers.NewLedger(c)), cfg.Limits, cfg.Tiers)
+				limits, tiers := cfg.Limits, cfg.Tiers
+				*cfg = handlers.Paid(c, handlers.NewLedger(c))
+				cfg.Limits, cfg.Tiers = limits, tiers
 			},
 			"quiet": func(cfg *middleware.Config, _ *handlers.Clock) {
 				cfg.Quiet, cfg.TokenTransport = true, middleware.MemoryOnly
@@ -1130,12 +1125,6 @@ func TestTraceIsTheSameOutside(t *testing.T) {
 			})
 		}
 	}
-}
-
-// withLimits returns cfg with other limits.
-func withLimits(cfg middleware.Config, limits []middleware.Limit, tiers map[string][]middleware.Limit) middleware.Config {
-	cfg.Limits, cfg.Tiers = limits, tiers
-	return cfg
 }
 
 func playTwice(t *testing.T, seed uint64, limits []middleware.Limit, change func(*middleware.Config, *handlers.Clock)) {

@@ -36,7 +36,7 @@ func TestThreatsOfTheToken(t *testing.T) {
 		first := handlers.Spend(t, h, 1)
 		for i := range 99 {
 			resp := handlers.Send(h, handlers.Showing(first))
-			require.Equal(t, fmt.Sprintf(`"contact";r=%d`, 98-i), withoutTime(resp.Header.Get("RateLimit")))
+			require.Contains(t, resp.Header.Get("RateLimit"), fmt.Sprintf(`"contact";r=%d;t=`, 98-i))
 		}
 		require.Zero(t, handlers.Admitted(h, 900, handlers.Showing(first)))
 	})
@@ -82,12 +82,6 @@ func TestThreatsOfTheToken(t *testing.T) {
 		tok := handlers.Spend(t, instances[0], 5)
 		require.Zero(t, handlers.Admitted(instances[1], 5, handlers.Showing(tok)))
 	})
-}
-
-// withoutTime cuts the t parameter from a RateLimit field of one item.
-func withoutTime(rateLimit string) string {
-	item, _, _ := strings.Cut(rateLimit, ";t=")
-	return item
 }
 
 func TestThreatsOfManyAddresses(t *testing.T) {

@@ -397,8 +397,6 @@ func TestDearRefusalCostsNoMoreThanACheapOne(t *testing.T) {
 }
 
 // Real processes share one limit on a server, each booking its calls.
-func TestPaced(t *testing.T) { exactkit.Paced(t, startServer(t).url(), opensAt(t)) }
-
-func opensAt(t *testing.T) func(url string) (exact.Counter, error) {
-	return func(url string) (exact.Counter, error) { return dialed(t, url) }
+func TestPaced(t *testing.T) {
+	exactkit.Paced(t, startServer(t).url(), func(url string) (exact.Counter, error) { return dialed(t, url) })
 }

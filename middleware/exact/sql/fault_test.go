@@ -165,7 +165,8 @@ func pooled(t *testing.T, of *server) (addr string) {
 	t.Helper()
 	bin, err := exec.LookPath("pgbouncer")
 	if err != nil {
-		if bin = "/usr/sbin/pgbouncer"; !exists(bin) {
+		bin = "/usr/sbin/pgbouncer"
+		if _, err := os.Stat(bin); err != nil {
 			kit.Unable(t, "there is no pgbouncer (Debian: apt-get install pgbouncer)")
 		}
 	}
@@ -186,11 +187,6 @@ default_pool_size = 4
 `, of.port, port, users), 0o644))
 		return of.command(bin, "-q", config)
 	}).Addr()
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 // Behind a pooler each statement may be on another connection than the one before, where what a
