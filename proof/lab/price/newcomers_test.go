@@ -81,65 +81,6 @@ func TestPercent(t *testing.T) {
 	require.Equal(t, "100/0", fared{came: [2]int64{desktop: 7}, in: [2]int64{desktop: 7}}.String())
 }
 
-// By default an honest crowd gets in behind one address, whatever its balancer does: nobody attacks, and nobody is
-// locked out. What an address is sold before the burst was apart from the leak does not do that: see the table.
-func TestCrowdsGetIn(t *testing.T) {
-	for _, c := range crowds[:5] {
-		percent, median := 99, 16.0
-		if c.people > 300 {
-			percent, median = 95, 32
-		}
-		for _, c.phonesOnly = range []bool{true, false} {
-			for _, n := range []int{1, 3, 10} {
-				for name, balance := range map[string]balancer{"by chance": byChance, "by cookie": byCookie, "by address": byAddress} {
-					if kit.Brief() && (c.people > 600 || n == 3) {
-						continue
-					}
-					f := servers{n, balance, usual}
-					got := c.meets(f, f.opened)
-					require.GreaterOrEqual(t, got.percent, percent, "%s, N = %d, %s", c.name, n, name)
-					require.Less(t, float64(got.median), median*work, "%s, N = %d, %s", c.name, n, name)
-				}
-			}
-		}
-	}
-}
-
-// Day after day no more get in than what leaks of the price in a day.
-func TestCarriersGetInAsItLeaks(t *testing.T) {
-	third := crowds[5]
-	f := servers{1, byAddress, usual}
-	got := third.meets(f, f.opened)
-	require.InDelta(t, 100*24*32/third.people, got.percent, 2)
-}
-
-// What crowds meet at the prices alone, they meet at the middleware: with all crowds, in long runs.
-func TestCrowdsMeetTheSamePrices(t *testing.T) {
-	for i, c := range crowds {
-		if kit.Brief() && i > 2 || !kit.Long() && i > 3 {
-			continue
-		}
-		fleets := []servers{{1, byAddress, small}, {1, byAddress, usual}, {3, byChance, usual}, {10, byCookie, usual}}
-		if kit.Long() {
-			fleets = append(fleets, servers{3, byChance, small}, servers{3, byCookie, small}, servers{3, byCookie, usual}, servers{10, byChance, small}, servers{10, byChance, usual}, servers{10, byCookie, small})
-		}
-		for _, c.phonesOnly = range []bool{false, true} {
-			for _, f := range fleets {
-				tills := func() []counter {
-					return openTills(f.instances, middleware.Challenge{Work: f.tariff.Work, Crowd: f.tariff.Crowd, SalesPerHour: f.tariff.SalesPerHour})
-				}
-				require.Equal(t, c.meets(f, f.opened).String(), c.meets(f, tills).String(), fmt.Sprint(c.name, " ", f.instances))
-			}
-		}
-	}
-}
-
-// Of all that one balancer sends to one instance, the others sell nothing: it is the only one.
-func TestByAddressIsOne(t *testing.T) {
-	school, one, ten := crowds[2], servers{1, byCookie, small}, servers{10, byAddress, small}
-	require.Equal(t, school.meets(one, one.opened), school.meets(ten, ten.opened))
-}
-
 // priceAt is what a newcomer from there is asked for.
 func priceAt(t *testing.T, c *players.Attacker, peer string) int64 {
 	offered, ok := c.Ask(fleet.Request{From: peer}).Challenge()

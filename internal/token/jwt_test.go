@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package token
+
+import (
+	"crypto"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/json"
+	"hash"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/internal/limiter"
+)
+
+// stock parses a token with golang-jwt as it comes, in the way that [Keyfunc]
+// recommends, with every further check the library has.
+func stock(t testing.TB, policy string, secrets [][]byte, tok string, at time.Time, more ...jwt.ParserOption) (*Claims, error) {
+	t.Helper()
+	keyfunc, err := Keyfunc(policy, secrets)
+	require.NoError(t, err)
+	claims := &Claims{}
+	parsed, err := jwt.ParseWithClaims(tok, claims, keyfunc, append([]jwt.ParserOption{
+		jwt.WithValidMethods([]string{"HS256"}),
+		jwt.WithAudience(policy),
+		jwt.WithAllAudiences(policy),
+		jwt.WithExpirationRequired(),
+		jwt.WithIssuedAt(),
+		jwt.WithStrictDecoding(),
+		jwt.WithTimeFunc(func() time.Time { return at }),
+	}, more...)...)
+	require.Equal(t, err == nil, parsed != nil && parsed.Valid)
+	return claims, err
+}
+
+// stockSign signs by golang-jwt as it comes.
+func stockSign(t testing.TB, k *key, claims jwt.Claims) string {
+	t.Helper()
+	tok := jwt.NewWithClaims(jwt.SigningMethodHS256, claims)
+	tok.Header["kid"], tok.Header["typ"] = k.kid, "t+jwt"
+	s, err := tok.SignedString(k.window)
+	require.NoError(t, err)
+	return s
+}
+
+// TestStockRandom: for random policies and tallies of every kind golang-jwt signs the
+// token we sign, byte for byte, and reads from it what we read.
+func TestStockRandom(t *testing.T) {
+	r := random(2)
+	secrets := [][]byte{secret("new"), secret("old")}
+	signed, seen, empty := 0, map[bool]int{}, false
+	n := rounds(150)
+	for range n {
+		c, p := randomCodec(t, r, secrets...)
+		h := c.Holder(randomBytes(r, r.IntN(40)))
+		for range 8 {
+			tally, own := randomTally(r, p, now), randomOwn(r, p)
+			ours := string(give(&h, own, &tally))
+			claims := c.format.claims(subjectOf(&h), own, expires(p, own, &tally), &tally)
+			if claims.Expires == 0 {
+				require.Empty(t, ours)
+				continue
+			}
+			signed++
+			seen[own.IsZero()]++
+			empty = empty || len(claims.Tally) == 0
+			require.Equal(t, stockSign(t, c.ring[0], claims), ours)
+			text, err := json.Marshal(claims)
+			require.NoError(t, err)
+			require.Equal(t, string(text), payload(t, ours))
+
+			theirs, err := stock(t, p.Name(), secrets, ours, now, subjectOption(own, &h))
+			require.NoError(t, err)
+			require.Equal(t, claims, theirs)
+
+			got, err := h.Verify(now, ours)
+			require.NoError(t, err)
+			require.Equal(t, own, got.Own)
+			require.Equal(t, claims, c.format.claims(subjectOf(&h), got.Own, got.Expires, &got.Tally))
+		}
+	}
+	require.Greater(t, signed, 4*n)
+	require.Greater(t, min(seen[true], seen[false]), n)
+	require.True(t, empty, "a tally that has counted nothing")
+}
+
+// subjectOption lets the stock parser compare the subject, where there is one.
+func subjectOption(own Own, h *Holder) jwt.ParserOption {
+	if own.IsZero() || own.Bound {
+		return jwt.WithSubject(string(subjectOf(h)))
+	}
+	return jwt.WithLeeway(0)
+}
+
+// TestStockOptions: each option of the stock parser bites on our claims.
+func TestStockOptions(t *testing.T) {
+	c, h := contact(t)
+	tally := used(t, c.format.policy, 2)
+	tok := string(h.Append(nil, &tally))
+	exp := c.format.policy.Expires(tally)
+	secrets := [][]byte{secret("a")}
+	last := unix(exp - 1)
+	own := bought(c.format.policy, "tally", false)
+	ownTok := string(h.AppendOwn(nil, own, &limiter.Tally{}))
+
+	for name, tt := range map[string]struct {
+		policy  string
+		secrets [][]byte
+		tok     string
+		at      time.Time
+		more    jwt.ParserOption
+		want    error
+	}{
+		"the last second":     {"contact", secrets, tok, last, jwt.WithLeeway(0), nil},
+		"expired":             {"contact", secrets, tok, unix(exp), jwt.WithLeeway(0), jwt.ErrTokenExpired},
+		"own, last second":    {"contact", secrets, ownTok, unix(own.Expires - 1), jwt.WithLeeway(0), nil},
+		"own, expired":        {"contact", secrets, ownTok, unix(own.Expires), jwt.WithLeeway(0), jwt.ErrTokenExpired},
+		"own has no subject":  {"contact", secrets, ownTok, now, jwt.WithSubject(string(subjectOf(&h))), jwt.ErrTokenRequiredClaimMissing},
+		"own, audience":       {"contact", secrets, ownTok, now, jwt.WithAudience("signup"), jwt.ErrTokenInvalidAudience},
+		"leeway":              {"contact", secrets, tok, unix(exp), jwt.WithLeeway(time.Second), nil},
+		"exp of zero":         {"contact", secrets, stockSign(t, c.ring[0], &Claims{Policy: "contact"}), now, jwt.WithLeeway(0), jwt.ErrTokenExpired},
+		"audience":            {"contact", secrets, tok, now, jwt.WithAudience("signup"), jwt.ErrTokenInvalidAudience},
+		"subject":             {"contact", secrets, tok, now, jwt.WithSubject("somebody"), jwt.ErrTokenInvalidSubject},
+		"issuer":              {"contact", secrets, tok, now, jwt.WithIssuer("us"), jwt.ErrTokenRequiredClaimMissing},
+		"not before":          {"contact", secrets, tok, now, jwt.WithNotBeforeRequired(), jwt.ErrTokenRequiredClaimMissing},
+		"method":              {"contact", secrets, tok, now, jwt.WithValidMethods([]string{"HS512"}), jwt.ErrTokenSignatureInvalid},
+		"key of a policy":     {"signup", secrets, tok, now, jwt.WithLeeway(0), ErrForeign},
+		"key of a deployment": {"contact", [][]byte{secret("b")}, tok, now, jwt.WithLeeway(0), ErrForeign},
+		"retired key":         {"contact", [][]byte{secret("b"), secret("a")}, tok, now, jwt.WithLeeway(0), nil},
+		"JSON numbers":        {"contact", secrets, tok, now, jwt.WithJSONNumber(), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := stock(t, tt.policy, tt.secrets, tt.tok, tt.at, tt.more)
+			require.ErrorIs(t, err, tt.want)
+		})
+	}
+}
+
+// TestKeyfuncRefuses: the key function gives no key to another kind of token,
+// whatever options its caller has forgotten.
+func TestKeyfuncRefuses(t *testing.T) {
+	c, _ := contact(t)
+	keyfunc, err := Keyfunc("contact", [][]byte{secret("a")})
+	require.NoError(t, err)
+	kid := c.ring[0].kid
+	for name, tt := range map[string]struct {
+		header map[string]any
+		want   error
+	}{
+		"ours":                {map[string]any{"alg": "HS256", "kid": kid, "typ": "t+jwt"}, nil},
+		"T10 alg none":        {map[string]any{"alg": "none", "kid": kid, "typ": "t+jwt"}, ErrMalformed},
+		"T10 alg HS512":       {map[string]any{"alg": "HS512", "kid": kid, "typ": "t+jwt"}, ErrMalformed},
+		"T10 no alg":          {map[string]any{"kid": kid, "typ": "t+jwt"}, ErrMalformed},
+		"T11 no kid":          {map[string]any{"alg": "HS256", "typ": "t+jwt"}, ErrForeign},
+		"T11 kid of nobody":   {map[string]any{"alg": "HS256", "kid": "../..", "typ": "t+jwt"}, ErrForeign},
+		"T11 kid is a number": {map[string]any{"alg": "HS256", "kid": 1, "typ": "t+jwt"}, ErrForeign},
+		"T15 another typ":     {map[string]any{"alg": "HS256", "kid": kid, "typ": "JWT"}, ErrMalformed},
+		"T15 no typ":          {map[string]any{"alg": "HS256", "kid": kid}, ErrMalformed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := keyfunc(&jwt.Token{Header: tt.header})
+			require.ErrorIs(t, err, tt.want)
+			if tt.want == nil {
+				require.Equal(t, c.ring[0].window, got)
+			} else {
+				require.Nil(t, got)
+			}
+		})
+	}
+}
+
+// acceptAll is a signing method that finds every signature good.
+type acceptAll struct{}
+
+func (acceptAll) Alg() string                            { return "HS256" }
+func (acceptAll) Sign(string, any) ([]byte, error)       { return make([]byte, 32), nil }
+func (acceptAll) Verify(_ string, _ []byte, _ any) error { return nil }
+
+// TestGlobals: golang-jwt and crypto have variables and registries that every
+// package of the program can change. None of them changes what we accept or
+// sign. Not parallel: each change is undone before the next test.
+func TestGlobals(t *testing.T) {
+	c, h := contact(t)
+	tally := used(t, c.format.policy, 2)
+	good := string(h.Append(nil, &tally))
+	forged := good[:len(good)-signatureLen] + strings.Repeat("A", signatureLen)
+	secrets := [][]byte{secret("a")}
+
+	for name, change := range map[string]func(*testing.T) (undo func()){
+		"T12 HS256 registered anew": func(t *testing.T) func() {
+			jwt.RegisterSigningMethod("HS256", func() jwt.SigningMethod { return acceptAll{} })
+			_, err := stock(t, "contact", secrets, forged, now)
+			require.NoError(t, err, "the change must really open the stock parser")
+			return func() { jwt.RegisterSigningMethod("HS256", func() jwt.SigningMethod { return jwt.SigningMethodHS256 }) }
+		},
+		"T12 SigningMethodHS256 replaced": func(t *testing.T) func() {
+			old := jwt.SigningMethodHS256
+			jwt.SigningMethodHS256 = &jwt.SigningMethodHMAC{Name: "HS256", Hash: crypto.SHA512}
+			return func() { jwt.SigningMethodHS256 = old }
+		},
+		"T12 SigningMethodHS256 changed in place": func(t *testing.T) func() {
+			old := *jwt.SigningMethodHS256
+			*jwt.SigningMethodHS256 = jwt.SigningMethodHMAC{Name: "none", Hash: crypto.MD5}
+			return func() { *jwt.SigningMethodHS256 = old }
+		},
+		"T12 TimePrecision": func(t *testing.T) func() {
+			old := jwt.TimePrecision
+			jwt.TimePrecision = time.Hour
+			return func() { jwt.TimePrecision = old }
+		},
+		"T12 MarshalSingleStringAsArray": func(t *testing.T) func() {
+			old := jwt.MarshalSingleStringAsArray
+			jwt.MarshalSingleStringAsArray = !old
+			return func() { jwt.MarshalSingleStringAsArray = old }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Cleanup(change(t))
+			anew, err := New(secrets, c.format.policy)
+			require.NoError(t, err)
+			holder := anew.Holder(alice)
+			for _, h := range []*Holder{&h, &holder} {
+				require.Equal(t, good, string(h.Append(nil, &tally)))
+				_, err = h.Verify(now, good)
+				require.NoError(t, err)
+				_, err = h.Verify(now, forged)
+				require.Equal(t, ErrForged, err)
+			}
+		})
+	}
+}
+
+// TestSelfCheck: where golang-jwt would no longer read what we sign, nothing
+// starts. crypto.RegisterHash is one way to get there.
+func TestSelfCheck(t *testing.T) {
+	c, h := contact(t)
+	tally := used(t, c.format.policy, 2)
+	good := string(h.Append(nil, &tally))
+
+	crypto.RegisterHash(crypto.SHA256, func() hash.Hash { return sha512.New512_256() })
+	t.Cleanup(func() { crypto.RegisterHash(crypto.SHA256, sha256.New) })
+	_, err := New([][]byte{secret("a")}, c.format.policy)
+	require.ErrorContains(t, err, "golang-jwt signs a different token than we do")
+	require.ErrorContains(t, err, "do not use this build")
+
+	// A codec that has started already is not touched.
+	require.Equal(t, good, string(h.Append(nil, &tally)))
+	_, err = h.Verify(now, good)
+	require.NoError(t, err)
+}
