@@ -72,8 +72,7 @@ func TestGoClient(t *testing.T) {
 			},
 		}}
 		post := func(path, form string) int {
-			a, err := c.Post(s.url+path, "application/x-www-form-urlencoded", strings.NewReader(form))
-			require.NoError(t, err)
+			a := kit.Must(c.Post(s.url+path, "application/x-www-form-urlencoded", strings.NewReader(form)))(t)
 			require.NoError(t, a.Body.Close())
 			return a.StatusCode
 		}

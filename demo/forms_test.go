@@ -24,6 +24,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/middlewaretest"
 	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // How the forms answer, in each way of sending and asking.
@@ -232,8 +233,7 @@ func handled(t *testing.T, count int) (http.Handler, *middlewaretest.Clock) {
 	clock := middlewaretest.NewClock()
 	o := standard(count)
 	o.now, o.log = clock.Now, slog.New(slog.DiscardHandler)
-	site, err := newInstances(o, [][]byte{[]byte(strings.Repeat("s", 32))}, memory.New(0, clock.Now))
-	require.NoError(t, err)
+	site := kit.Must(newInstances(o, [][]byte{[]byte(strings.Repeat("s", 32))}, memory.New(0, clock.Now)))(t)
 	return site, clock
 }
 
@@ -248,8 +248,7 @@ func filled(path, body, addr string) *http.Request {
 // text returns the body of a response.
 func text(t *testing.T, resp *http.Response) string {
 	t.Helper()
-	b, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	b := kit.Must(io.ReadAll(resp.Body))(t)
 	require.NoError(t, resp.Body.Close())
 	return string(b)
 }
@@ -257,10 +256,8 @@ func text(t *testing.T, resp *http.Response) string {
 // sent has a client send a form.
 func sent(t *testing.T, c *http.Client, path, body string) (*http.Response, string) {
 	t.Helper()
-	values, err := url.ParseQuery(body)
-	require.NoError(t, err)
-	resp, err := c.PostForm("http://localhost"+path, values)
-	require.NoError(t, err)
+	values := kit.Must(url.ParseQuery(body))(t)
+	resp := kit.Must(c.PostForm("http://localhost"+path, values))(t)
 	return resp, text(t, resp)
 }
 
@@ -292,8 +289,7 @@ func TestNewsletterSellsNothing(t *testing.T) {
 	refusal := middlewaretest.Spend(t, site, filled("/newsletter", goodNewsletter, "203.0.113.1"))
 	require.Empty(t, refusal.Header.Get(middleware.ChallengeHeader))
 	require.NotContains(t, text(t, refusal), "challenge")
-	resp, err := middlewaretest.Forgetful(site, "203.0.113.1").Get("http://localhost/tally/newsletter/challenge")
-	require.NoError(t, err)
+	resp := kit.Must(middlewaretest.Forgetful(site, "203.0.113.1").Get("http://localhost/tally/newsletter/challenge"))(t)
 	require.Equal(t, http.StatusNotFound, resp.StatusCode)
 }
 
@@ -402,8 +398,7 @@ func (a answer) challenge(t *testing.T) pow.Challenge {
 // prove solves the challenge of a refusal: the field to send.
 func (a answer) prove(t *testing.T) string {
 	t.Helper()
-	proof, err := pow.Solve(t.Context(), a.challenge(t).Text, pow.SolveOptions{})
-	require.NoError(t, err)
+	proof := kit.Must(pow.Solve(t.Context(), a.challenge(t).Text, pow.SolveOptions{}))(t)
 	return middleware.ProofHeader + ": " + proof
 }
 
@@ -591,8 +586,7 @@ func TestEndpointsSellTallies(t *testing.T) {
 		require.Equal(t, http.StatusOK, terms.StatusCode, terms.body)
 		var offered details
 		require.NoError(t, json.Unmarshal([]byte(terms.body), &offered))
-		proof, err := pow.Solve(t.Context(), offered.Challenge, pow.SolveOptions{})
-		require.NoError(t, err)
+		proof := kit.Must(pow.Solve(t.Context(), offered.Challenge, pow.SolveOptions{}))(t)
 
 		first := c.do("POST", tallyPath(policy)+"redeem", "", middleware.ProofHeader+": "+proof)
 		require.Equal(t, http.StatusOK, first.StatusCode, first.body)

@@ -130,12 +130,10 @@ func TestUnnamedCounterIsRemoved(t *testing.T) {
 	c, closer, err := openCounter("", time.Now, nil, io.Discard, slog.Default())
 	require.NoError(t, err)
 	require.NotNil(t, c)
-	inside, err := filepath.Glob(filepath.Join(os.TempDir(), "tallystick-demo-*", "counts"))
-	require.NoError(t, err)
+	inside := kit.Must(filepath.Glob(filepath.Join(os.TempDir(), "tallystick-demo-*", "counts")))(t)
 	require.Len(t, inside, 1)
 	require.NoError(t, closer.Close())
-	left, err := os.ReadDir(os.TempDir())
-	require.NoError(t, err)
+	left := kit.Must(os.ReadDir(os.TempDir()))(t)
 	require.Empty(t, left)
 }
 
@@ -164,9 +162,7 @@ func TestQuoteIsExactOnRedis(t *testing.T) {
 		require.Equal(t, http.StatusOK, a.StatusCode, a.body)
 		_, day, _ := strings.Cut(a.Header.Get("RateLimit"), `"day";r=`)
 		day, _, _ = strings.Cut(day, ";")
-		var err error
-		least, err = strconv.Atoi(day)
-		require.NoError(t, err)
+		least = kit.Must(strconv.Atoi(day))(t)
 	}
 	require.Equal(t, 1_000_000-40, least)
 }

@@ -66,10 +66,8 @@ func startChanging(t *testing.T, files map[string]string) *changing {
 	} else if _, ok := files["secrets"]; ok {
 		c.o.secretFile = filepath.Join(c.dir, "secrets")
 	}
-	secrets, err := loadSecrets(c.o)
-	require.NoError(t, err)
-	c.instances, err = newInstances(c.o, secrets, memory.New(0, nil))
-	require.NoError(t, err)
+	secrets := kit.Must(loadSecrets(c.o))(t)
+	c.instances = kit.Must(newInstances(c.o, secrets, memory.New(0, nil)))(t)
 	s := httptest.NewServer(c.instances)
 	t.Cleanup(s.Close)
 	c.url = s.URL
@@ -98,8 +96,7 @@ func (c *changing) change(files map[string]string) []string {
 // examplePolicies is the file that comes with the demo, with changes.
 func examplePolicies(t *testing.T, oldnew ...string) string {
 	t.Helper()
-	text, err := os.ReadFile("policies.json")
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile("policies.json"))(t)
 	return kit.Replace(t, string(text), oldnew...)
 }
 
@@ -235,10 +232,8 @@ func startProcess(t *testing.T, flags ...string) *process {
 	t.Helper()
 	program := kit.Build(t, ".", "o.now = time.Now\n", "o.now = func() time.Time { return time.Unix(1_800_000_000, 0) }\n")
 	p := &process{t: t, server: &server{}, cmd: exec.Command(program, append([]string{"-addr", "127.0.0.1:0", "-counter", "memory"}, flags...)...)}
-	stdout, err := p.cmd.StdoutPipe()
-	require.NoError(t, err)
-	stderr, err := p.cmd.StderrPipe()
-	require.NoError(t, err)
+	stdout := kit.Must(p.cmd.StdoutPipe())(t)
+	stderr := kit.Must(p.cmd.StderrPipe())(t)
 	require.NoError(t, p.cmd.Start())
 	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
 	p.listens(t, stdout)
@@ -394,23 +389,18 @@ const schemaFile = "../docs/policyfile.schema.json"
 // does. The files are drawn from the schema, with mistakes of every kind in some places: each
 // rule of the schema is at its bound, one before and one after.
 func TestSchemaAndReaderAgree(t *testing.T) {
-	text, err := os.ReadFile(schemaFile)
-	require.NoError(t, err)
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile(schemaFile))(t)
+	document := kit.Must(jsonschema.UnmarshalJSON(bytes.NewReader(text)))(t)
 	compiler := jsonschema.NewCompiler()
 	require.NoError(t, compiler.AddResource("policyfile", document))
-	schema, err := compiler.Compile("policyfile")
-	require.NoError(t, err)
+	schema := kit.Must(compiler.Compile("policyfile"))(t)
 
 	g := generator{rand.New(rand.NewPCG(18, 1)), document.(map[string]any), 0, map[string]*regexp.Regexp{}}
 	accepted, refused := 0, 0
 	for i := range 6000 {
 		g.mistakes = []int{0, 300, 60, 15}[i%4]
-		file, err := json.Marshal(g.value(g.root))
-		require.NoError(t, err)
-		read, err := jsonschema.UnmarshalJSON(bytes.NewReader(file))
-		require.NoError(t, err)
+		file := kit.Must(json.Marshal(g.value(g.root)))(t)
+		read := kit.Must(jsonschema.UnmarshalJSON(bytes.NewReader(file)))(t)
 		bySchema, byUs := schema.Validate(read), policyfile.Check("f", file)
 		require.Equal(t, bySchema == nil, byUs == nil, "%s\nschema: %v\npolicyfile: %v", file, bySchema, byUs)
 		if byUs == nil {

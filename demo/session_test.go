@@ -84,8 +84,7 @@ func newSession(t *testing.T) *session {
 	}})
 	t.Cleanup(s.front.Close)
 	for i := range s.quick {
-		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		require.NoError(t, err)
+		l := kit.Must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 		t.Cleanup(func() { _ = l.Close() })
 		s.quick[i] = l
 	}
@@ -93,15 +92,12 @@ func newSession(t *testing.T) *session {
 	t.Cleanup(stage.Close)
 
 	dir := t.TempDir()
-	solver, err := filepath.Abs("../pow")
-	require.NoError(t, err)
+	solver := kit.Must(filepath.Abs("../pow"))(t)
 	require.NoError(t, os.Symlink(solver, filepath.Join(dir, "pow")))
 	shell := exec.Command("bash", "--norc", "--noprofile")
 	shell.Dir, shell.Stderr, shell.Env = dir, s.said, append(os.Environ(), "STAGE="+stage.URL, "LC_ALL=C")
-	s.input, err = shell.StdinPipe()
-	require.NoError(t, err)
-	stdout, err := shell.StdoutPipe()
-	require.NoError(t, err)
+	s.input = kit.Must(shell.StdinPipe())(t)
+	stdout := kit.Must(shell.StdoutPipe())(t)
 	s.output = bufio.NewReader(stdout)
 	require.NoError(t, shell.Start())
 	t.Cleanup(func() {
@@ -253,14 +249,12 @@ func (s *session) play(b pages.Block) string {
 }
 
 func TestSessions(t *testing.T) {
-	files, err := filepath.Glob("../docs/*.md")
-	require.NoError(t, err)
+	files := kit.Must(filepath.Glob("../docs/*.md"))(t)
 	played := 0
 	for _, page := range append(files, "../README.md") {
 		blocks, _, err := pages.Read(page)
 		require.NoError(t, err)
-		text, err := os.ReadFile(page)
-		require.NoError(t, err)
+		text := kit.Must(os.ReadFile(page))(t)
 		fresh := string(text)
 		var s *session
 		for _, b := range blocks {
@@ -324,8 +318,7 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 	// The server asks for the body once the handler reads it: by then the
 	// request is under way.
 	buffer := make([]byte, 1024)
-	n, err := conn.Read(buffer)
-	require.NoError(t, err)
+	n := kit.Must(conn.Read(buffer))(t)
 	require.Contains(t, string(buffer[:n]), "100 Continue")
 	_, err = io.WriteString(conn, goodContact[:half])
 	require.NoError(t, err)
@@ -345,8 +338,7 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 	}
 	_, err = io.WriteString(conn, goodContact[half:])
 	require.NoError(t, err)
-	rest, err := io.ReadAll(conn)
-	require.NoError(t, err)
+	rest := kit.Must(io.ReadAll(conn))(t)
 	require.Contains(t, string(rest), "HTTP/1.1 200 OK")
 	require.Contains(t, string(rest), `{"accepted":true}`)
 	<-s.done
@@ -358,8 +350,7 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 // With -bounds the demo prints what clients get of each policy on its instances, and listens nowhere.
 func TestBoundsArePrinted(t *testing.T) {
 	var out bytes.Buffer
-	o, err := parse([]string{"-bounds", "-instances=10"}, io.Discard)
-	require.NoError(t, err)
+	o := kit.Must(parse([]string{"-bounds", "-instances=10"}, io.Discard))(t)
 	o.stdout, o.log, o.now = &out, slog.New(slog.DiscardHandler), time.Now
 	require.NoError(t, run(t.Context(), o))
 	for _, policy := range []string{"api", "contact", "feedback", "newsletter", "signup"} {
@@ -383,8 +374,7 @@ func TestCommandLine(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, options{addr: "127.0.0.1:8080", instances: 3, work: 1 << 22, crowd: 64}, o)
 
-	o, err = parse([]string{"-addr", "[::1]:0", "-instances=2", "-secret-file", "s", "-work=4096", "-crowd=2"}, io.Discard)
-	require.NoError(t, err)
+	o = kit.Must(parse([]string{"-addr", "[::1]:0", "-instances=2", "-secret-file", "s", "-work=4096", "-crowd=2"}, io.Discard))(t)
 	require.Equal(t, options{addr: "[::1]:0", instances: 2, secretFile: "s", work: 4096, crowd: 2}, o)
 
 	for _, bad := range []string{"-instances=0", "-instances=-1", "-instances=101", "-instances=x", "-nonsense", "stray",
@@ -466,8 +456,7 @@ func TestMetrics(t *testing.T) {
 	require.Empty(t, a.Header.Get("Demo-Instance"), "it is no instance's")
 	admitted := map[string]int{}
 	for _, m := range regexp.MustCompile(`(?m)^tallystick_decisions_total\{demo_instance="(\d)",http_route="/newsletter",tallystick_authenticated="false",tallystick_outcome="admitted",tallystick_policy="newsletter",tallystick_reason="within-limits"\} (\d+)$`).FindAllStringSubmatch(a.body, -1) {
-		n, err := strconv.Atoi(m[2])
-		require.NoError(t, err)
+		n := kit.Must(strconv.Atoi(m[2]))(t)
 		admitted[m[1]] = n
 	}
 	require.Equal(t, map[string]int{"1": 2, "2": 2}, admitted, a.body)

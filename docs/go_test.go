@@ -117,17 +117,14 @@ func wholeFile(t *testing.T, b pages.Block) string {
 // demo requires, by replace.
 func moduleHere(t *testing.T) string {
 	t.Helper()
-	root, err := filepath.Abs(".")
-	require.NoError(t, err)
-	mod, err := os.ReadFile("demo/go.mod")
-	require.NoError(t, err)
+	root := kit.Must(filepath.Abs("."))(t)
+	mod := kit.Must(os.ReadFile("demo/go.mod"))(t)
 	text := regexp.MustCompile(`(?m)^(module|replace) .*\n`).ReplaceAllString(string(mod), "")
 	text = "module example.com/printed\n" + text
 	for _, nested := range []string{"", "/middleware/exact/file", "/middleware/exact/redis", "/middleware/otel"} {
 		text += fmt.Sprintf("\nreplace %s%s => %s%s\n", module, nested, root, nested)
 	}
-	sum, err := os.ReadFile("demo/go.sum")
-	require.NoError(t, err)
+	sum := kit.Must(os.ReadFile("demo/go.sum"))(t)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "go.mod"), text)
 	write(t, filepath.Join(dir, "go.sum"), string(sum))
@@ -172,8 +169,7 @@ func TestGoBlocks(t *testing.T) {
 
 // The first program of the README is demo/quickstart.
 func TestFirstProgram(t *testing.T) {
-	source, err := os.ReadFile("demo/quickstart/main.go")
-	require.NoError(t, err)
+	source := kit.Must(os.ReadFile("demo/quickstart/main.go"))(t)
 	comment, program, found := strings.Cut(string(source), "package main\n")
 	require.True(t, found)
 	require.NotContains(t, strings.TrimPrefix(comment, "// SPDX-License-Identifier: Apache-2.0\n\n"), "\n\n")
@@ -186,8 +182,7 @@ func TestInstall(t *testing.T) {
 	kit.Outside(t)
 	kit.OnlyWhole(t, "builds the first program, with all its modules")
 	dir := t.TempDir()
-	root, err := filepath.Abs(".")
-	require.NoError(t, err)
+	root := kit.Must(filepath.Abs("."))(t)
 	require.NoError(t, os.Symlink(root, filepath.Join(dir, "tallystick")))
 	program := filepath.Join(dir, "form", "main.go")
 	write(t, program, blocksOf(t, "go")[0].Text)
@@ -225,8 +220,7 @@ func TestReplaceLines(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{module}, replaced, "the first program needs no other")
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
+	readme := kit.Must(os.ReadFile("README.md"))(t)
 	require.Contains(t, string(readme), "`"+module+"/middleware/recipes=../tallystick/middleware/recipes`")
 	own := []string{"middleware/recipes"}
 	for _, row := range tableOf(t, "README.md", "| package | what it is |") {
@@ -238,8 +232,7 @@ func TestReplaceLines(t *testing.T) {
 	}
 	require.Greater(t, len(own), 2)
 	for _, folder := range own {
-		mod, err := os.ReadFile(filepath.Join(folder, "go.mod"))
-		require.NoError(t, err)
+		mod := kit.Must(os.ReadFile(filepath.Join(folder, "go.mod")))(t)
 		require.Contains(t, string(mod), "module "+module+"/"+folder+"\n")
 	}
 }
@@ -262,14 +255,13 @@ func blocksOf(t *testing.T, language string) (found []pages.Block) {
 // signup is the limiter that sells tallies on the pages.
 func signup(t *testing.T) *middleware.Middleware {
 	t.Helper()
-	limit, err := middleware.New(middleware.Config{
+	limit := kit.Must(middleware.New(middleware.Config{
 		Policy:    "signup",
 		Limits:    []middleware.Limit{{Quota: 3, Window: 10 * time.Minute}},
 		Secrets:   [][]byte{[]byte(strings.Repeat("s", 32))},
 		Challenge: &middleware.Challenge{Mode: middleware.Newcomers, Path: "/tally/signup/"},
 		Logger:    slog.New(slog.DiscardHandler), // nobody has mounted the endpoints
-	})
-	require.NoError(t, err)
+	}))(t)
 	return limit
 }
 
@@ -372,8 +364,7 @@ func after(source, lines string) (rest string, ok bool) {
 // Each directory of the module of recipes is in the table of docs/recipes.md, and nothing else. What is
 // imported has a file to copy; what is a program has its main.
 func TestRecipesAreNamed(t *testing.T) {
-	directories, err := filepath.Glob("middleware/recipes/*/*.go")
-	require.NoError(t, err)
+	directories := kit.Must(filepath.Glob("middleware/recipes/*/*.go"))(t)
 	var there []string
 	for _, file := range directories {
 		there = append(there, path.Base(path.Dir(filepath.ToSlash(file))))

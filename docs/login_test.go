@@ -122,14 +122,12 @@ func TestLogin(t *testing.T) {
 // An instance is a limiter whose log is a file, a.log or b.log of a directory.
 func instance(t *testing.T, dir, name, secret string, ahead time.Duration, shadow bool) http.Handler {
 	t.Helper()
-	file, err := os.Create(filepath.Join(dir, name))
-	require.NoError(t, err)
+	file := kit.Must(os.Create(filepath.Join(dir, name)))(t)
 	t.Cleanup(func() { require.NoError(t, file.Close()) })
-	limit, err := middleware.New(middleware.Config{
+	limit := kit.Must(middleware.New(middleware.Config{
 		Policy: "contact", Limits: []middleware.Limit{{Quota: 5, Window: time.Minute}}, Secrets: [][]byte{[]byte(strings.Repeat(secret, 32))},
 		Shadow: shadow, Logger: slog.New(slog.NewTextHandler(file, nil)), Now: func() time.Time { return time.Unix(1_800_000_000, 0).Add(ahead) },
-	})
-	require.NoError(t, err)
+	}))(t)
 	return limit.Handler(http.NotFoundHandler())
 }
 
@@ -174,8 +172,7 @@ func TestBeforeYouGoLive(t *testing.T) {
 	for _, search := range searches[1:] {
 		require.Empty(t, find(well, search))
 	}
-	line, err := os.ReadFile(filepath.Join(well, "a.log"))
-	require.NoError(t, err)
+	line := kit.Must(os.ReadFile(filepath.Join(well, "a.log")))(t)
 	for _, word := range []string{" identity=middleware.PeerAddress ", " memory=", " instances="} {
 		require.Contains(t, string(line), word)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/pages"
 )
 
@@ -39,8 +40,7 @@ func everyPage(t *testing.T) []string {
 	require.NoError(t, noticed())
 	all := []string{"README.md"}
 	for _, pattern := range []string{"docs/*.md", "proof/*/README.md"} {
-		found, err := filepath.Glob(pattern)
-		require.NoError(t, err)
+		found := kit.Must(filepath.Glob(pattern))(t)
 		all = append(all, found...)
 	}
 	require.Contains(t, all, "docs/bounds.md")
@@ -77,8 +77,7 @@ func TestPagesAreShort(t *testing.T) {
 	words := 0
 	for _, page := range everyPage(t) {
 		if !strings.HasPrefix(page, "proof/") {
-			text, err := os.ReadFile(page)
-			require.NoError(t, err)
+			text := kit.Must(os.ReadFile(page))(t)
 			words += len(strings.Fields(string(text)))
 		}
 	}
@@ -147,8 +146,7 @@ var (
 // anchors are the fragments that GitHub gives the headings of a page.
 func anchors(t *testing.T, page string) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile(page))(t)
 	all := map[string]bool{}
 	for _, h := range heading.FindAllStringSubmatch(string(text), -1) {
 		kept := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(h[1]), "")
@@ -160,8 +158,7 @@ func anchors(t *testing.T, page string) map[string]bool {
 // Every link within the repository leads somewhere, to the heading.
 func TestLinksLeadSomewhere(t *testing.T) {
 	for _, page := range append(everyPage(t), "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md") {
-		text, err := os.ReadFile(page)
-		require.NoError(t, err)
+		text := kit.Must(os.ReadFile(page))(t)
 		for _, l := range link.FindAllStringSubmatch(code.ReplaceAllString(string(text), ""), -1) {
 			if strings.Contains(l[1], "://") {
 				continue

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -77,14 +78,11 @@ func shownBy(t *testing.T, cell string) (all []string) {
 // What work is worth in an hour, as docs/bounds.md has it, follows from what the simulation has of a minute, and
 // from how long a pass lives.
 func TestWorthOfWorkInAnHour(t *testing.T) {
-	policy, err := limiter.Compile("api", []storeless.Limit{{Quota: 100, Window: time.Minute}})
-	require.NoError(t, err)
+	policy := kit.Must(limiter.Compile("api", []storeless.Limit{{Quota: 100, Window: time.Minute}}))(t)
 	minutes := int(policy.PassLife(time.Hour) / time.Minute)
 	rows := tableOf(t, "proof/lab/README.md", "| work | N = 1 | N = 3 | N = 10 |")
-	bounds, err := os.ReadFile("docs/bounds.md")
-	require.NoError(t, err)
-	proof, err := os.ReadFile("docs/proof.md")
-	require.NoError(t, err)
+	bounds := kit.Must(os.ReadFile("docs/bounds.md"))(t)
+	proof := kit.Must(os.ReadFile("docs/proof.md"))(t)
 	for _, row := range rows {
 		admitted, _, _ := strings.Cut(row[3], " of ")
 		n, err := strconv.Atoi(strings.ReplaceAll(admitted, ",", ""))
@@ -103,8 +101,7 @@ func TestWorthOfWorkInAnHour(t *testing.T) {
 
 // The figures of bought requests that docs/bounds.md tells are those of the tables beside the tools.
 func TestTellingRowsAreTrue(t *testing.T) {
-	text, err := os.ReadFile("docs/bounds.md")
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile("docs/bounds.md"))(t)
 	words := strings.Join(strings.Fields(string(text)), " ")
 	bought := tableOf(t, "proof/lab/price/README.md", "| a program computes for |")
 	require.Contains(t, words, fmt.Sprintf("gets in %s times a day for nothing, %s times for a second of a core", bought[0][3], bought[1][3]))

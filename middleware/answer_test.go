@@ -338,8 +338,7 @@ func oneShot(t *testing.T, server *httptest.Server, request string) *http.Respon
 	_, err = io.WriteString(conn, request)
 	require.NoError(t, err)
 	for b := bufio.NewReader(conn); ; {
-		resp, err := http.ReadResponse(b, nil)
-		require.NoError(t, err)
+		resp := kit.Must(http.ReadResponse(b, nil))(t)
 		if resp.StatusCode == http.StatusSwitchingProtocols || resp.StatusCode >= 200 {
 			return resp
 		}
@@ -445,8 +444,7 @@ func TestTheLimitOfBodiesBelongsOutside(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			server := httptest.NewServer(test.h)
 			defer server.Close()
-			resp, err := server.Client().Post(server.URL, "text/plain", strings.NewReader(strings.Repeat("x", 1000)))
-			require.NoError(t, err)
+			resp := kit.Must(server.Client().Post(server.URL, "text/plain", strings.NewReader(strings.Repeat("x", 1000))))(t)
 			require.NoError(t, resp.Body.Close())
 			require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
 			require.NotEmpty(t, resp.Header.Get("Tallystick-Token"))
@@ -665,10 +663,8 @@ func TestChoicesAfterAnEarlyHint(t *testing.T) {
 			require.Empty(t, ofLimits(http.Header(h)), c.name)
 			return nil
 		}}
-		r, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodPost, srv.URL, nil)
-		require.NoError(t, err)
-		resp, err := srv.Client().Do(r)
-		require.NoError(t, err)
+		r := kit.Must(http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodPost, srv.URL, nil))(t)
+		resp := kit.Must(srv.Client().Do(r))(t)
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, 1, hints)
 		require.Equal(t, c.allowed, ofLimits(resp.Header), c.name)
@@ -725,8 +721,7 @@ func readInNode(t *testing.T, now time.Time, responses []map[string]string) []re
 	if err != nil {
 		kit.Unable(t, "there is no node (Debian: apt-get install nodejs)")
 	}
-	asked, err := json.Marshal(map[string]any{"now": now.UnixMilli(), "responses": responses})
-	require.NoError(t, err)
+	asked := kit.Must(json.Marshal(map[string]any{"now": now.UnixMilli(), "responses": responses}))(t)
 	cmd := exec.Command(node, "testdata/parsers/parse.mjs")
 	var complaint strings.Builder
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(asked), &complaint

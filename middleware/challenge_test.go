@@ -20,6 +20,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // Every refusal of a Challenge is one named error that says what is permitted.
@@ -329,8 +330,7 @@ func TestClientWhenSoldOut(t *testing.T) {
 }
 
 func TestProofFuzzSeedsAreThere(t *testing.T) {
-	files, err := os.ReadDir("testdata/fuzz/FuzzProofHeader")
-	require.NoError(t, err)
+	files := kit.Must(os.ReadDir("testdata/fuzz/FuzzProofHeader"))(t)
 	require.GreaterOrEqual(t, len(files), 16)
 }
 
@@ -512,8 +512,7 @@ func TestEveryBitFlipIsRefused(t *testing.T) {
 	h := newSite(t, cfg)
 	proof := solved(t, fetched(h))
 	text, answers, _ := strings.Cut(proof, "~")
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	require.NoError(t, err)
+	raw := kit.Must(base64.RawURLEncoding.DecodeString(text))(t)
 	require.Len(t, raw, 102)
 	refused := 0
 	refuse := func(forged string) {
@@ -688,12 +687,10 @@ func TestKindsDoNotMix(t *testing.T) {
 func TestSignedButCheap(t *testing.T) {
 	cfg := challenging(new(clock), middleware.Newcomers)
 	cfg.Challenge.Work = 1024
-	issuer, err := pow.New(pow.Config{Secrets: cfg.Secrets})
-	require.NoError(t, err)
+	issuer := kit.Must(pow.New(pow.Config{Secrets: cfg.Secrets}))(t)
 	for work, want := range map[uint64]middleware.Reason{0: "price-risen", 16: "price-risen", 544: "price-risen", 548: "", 1024: ""} {
 		t.Run(fmt.Sprint(work), func(t *testing.T) {
-			c, err := issuer.Issue(midnight, pow.Binding{Client: []byte("a\xcb\x00\x71\x01"), Route: "contact", Tier: "family"}, work)
-			require.NoError(t, err)
+			c := kit.Must(issuer.Issue(midnight, pow.Binding{Client: []byte("a\xcb\x00\x71\x01"), Route: "contact", Tier: "family"}, work))(t)
 			h := newSite(t, cfg)
 			send(h, proving(solve(t, c)))
 			require.Equal(t, want, h.Decisions.Last().Proof)

@@ -391,8 +391,7 @@ type section struct{ code, text, example string }
 
 func sections(t *testing.T) (all []section) {
 	t.Helper()
-	page, err := os.ReadFile("../docs/checks.md")
-	require.NoError(t, err)
+	page := kit.Must(os.ReadFile("../docs/checks.md"))(t)
 	example := regexp.MustCompile("(?s)```text\n(.*?)\n```")
 	for _, part := range strings.Split(string(page), "\n### ")[1:] {
 		code, text, _ := strings.Cut(part, "\n")
@@ -824,8 +823,7 @@ func TestWhatInstancesDisagreeAbout(t *testing.T) {
 			if scene.ahead > 0 {
 				_, by, _ := strings.Cut(p.second.Lines()[0], " ahead=")
 				by, _, _ = strings.Cut(by, " ")
-				ahead, err := time.ParseDuration(by)
-				require.NoError(t, err)
+				ahead := kit.Must(time.ParseDuration(by))(t)
 				require.LessOrEqual(t, ahead, scene.ahead)
 				require.Greater(t, ahead, scene.ahead-time.Minute, "to a window")
 			}

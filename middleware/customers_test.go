@@ -308,8 +308,7 @@ func TestCallForACustomer(t *testing.T) {
 	cfg := contracts(now, reg)
 	cfg.LimitsFor = patiently(reg.limitsFor)
 	cfg.Exact = counting(memory.New(0, now.Now))
-	call, err := newLimiter(t, cfg).CallFor(middleware.Principal("a"))
-	require.NoError(t, err)
+	call := kit.Must(newLimiter(t, cfg).CallFor(middleware.Principal("a")))(t)
 	require.EqualValues(t, 12, call.Policy.Limit(0).Quota)
 }
 

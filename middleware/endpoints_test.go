@@ -19,6 +19,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/keptform"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A site whose files are at "GET /" cannot have the endpoints at a pattern for all methods: net/http
@@ -63,10 +64,8 @@ func TestChallengeEndpoint(t *testing.T) {
 	server := serve(t, h)
 	client := clientAt(t, "127.0.0.1")
 	for _, m := range []string{http.MethodGet, http.MethodHead} {
-		r, err := http.NewRequest(m, server.URL+"/tally/challenge", http.NoBody)
-		require.NoError(t, err)
-		resp, err := client.Do(r)
-		require.NoError(t, err)
+		r := kit.Must(http.NewRequest(m, server.URL+"/tally/challenge", http.NoBody))(t)
+		resp := kit.Must(client.Do(r))(t)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		c := challengeIn(t, resp)
 		requireHeader(t, resp, "Content-Type", "application/json", "X-Content-Type-Options", "nosniff")
@@ -736,10 +735,8 @@ func TestAssetsAreServedUnderTwoNames(t *testing.T) {
 				body := bodyOf(t, resp)
 				require.Equal(t, strconv.Itoa(len(body)), resp.Header.Get("Content-Length"))
 				if resp.Header.Get("Content-Encoding") == "gzip" {
-					r, err := gzip.NewReader(strings.NewReader(body))
-					require.NoError(t, err)
-					text, err := io.ReadAll(r)
-					require.NoError(t, err)
+					r := kit.Must(gzip.NewReader(strings.NewReader(body)))(t)
+					text := kit.Must(io.ReadAll(r))(t)
 					require.Equal(t, whole, string(text))
 					require.Less(t, len(body), len(whole))
 				} else {
@@ -808,8 +805,7 @@ func TestAssetsAreSmall(t *testing.T) {
 	t.Logf("%d bytes in all, %d compressed", raw, compressed)
 	require.Less(t, raw, 36_700)
 	require.Less(t, compressed, 16_700)
-	text, err := os.ReadFile("../docs/forms.md")
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile("../docs/forms.md"))(t)
 	for _, size := range []int{raw, compressed} {
 		require.Contains(t, string(text), fmt.Sprintf("%.0f KB", float64(size)/1000), "the figure of the page is old")
 	}

@@ -284,13 +284,11 @@ func TestExactCallIsTheCallOfARequest(t *testing.T) {
 	call, err := h.M.CallFor(customer)
 	require.NoError(t, err)
 	for range 5 {
-		v, err := counter.Take(t.Context(), call)
-		require.NoError(t, err)
+		v := kit.Must(counter.Take(t.Context(), call))(t)
 		require.True(t, v.Admitted)
 	}
 	require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
-	v, err := counter.Peek(t.Context(), call)
-	require.NoError(t, err)
+	v := kit.Must(counter.Peek(t.Context(), call))(t)
 	require.Zero(t, v.Limits[0].Remaining)
 
 	_, err = h.M.CallFor(middleware.Identity{})
@@ -311,8 +309,7 @@ func TestResetForgetsOneCustomer(t *testing.T) {
 		"a network":  {middleware.Address(netip.MustParseAddr("2001:db8::1")), func(*middleware.Config) {}},
 		"one thing":  {middleware.APIKey("c1").For("maps"), func(*middleware.Config) {}},
 		"a lease": {middleware.Principal("c1"), func(cfg *middleware.Config) {
-			leased, err := lease.New(cfg.Exact.Counter, lease.Config{})
-			require.NoError(t, err)
+			leased := kit.Must(lease.New(cfg.Exact.Counter, lease.Config{}))(t)
 			cfg.Limits[0].Quota, cfg.Exact.Counter = 200, leased
 		}},
 		"five at once": {middleware.Principal("c1"), func(cfg *middleware.Config) { cfg.Concurrency = &middleware.Concurrency{Max: 5} }},
@@ -333,8 +330,7 @@ func TestResetForgetsOneCustomer(t *testing.T) {
 			require.Positive(t, spend(b))
 			asks = tc.id
 			require.Zero(t, spend(b))
-			d, err := a.Decide(t.Context(), middleware.Ask{Identity: tc.id, DryRun: true})
-			require.NoError(t, err)
+			d := kit.Must(a.Decide(t.Context(), middleware.Ask{Identity: tc.id, DryRun: true}))(t)
 			require.False(t, d.Admitted)
 			require.Positive(t, d.RetryAfter)
 			require.NoError(t, a.Reset(t.Context(), tc.id))
@@ -365,8 +361,7 @@ func TestResetThatCannotBe(t *testing.T) {
 // A counter that waits for a disk names its own deadline, and what stands around it has the same.
 func TestDeadlinesOfCounters(t *testing.T) {
 	lease := func(engine exact.Counter) exact.Counter {
-		leased, err := lease.New(engine, lease.Config{})
-		require.NoError(t, err)
+		leased := kit.Must(lease.New(engine, lease.Config{}))(t)
 		t.Cleanup(func() { _ = leased.Close() })
 		return leased
 	}
@@ -1074,8 +1069,7 @@ func TestAFullCounterSaysWhenToComeAgain(t *testing.T) {
 					cfg.Concurrency = &middleware.Concurrency{Max: 5}
 				}
 				resp := requireStatus(t, http.StatusServiceUnavailable, send(newSite(t, cfg)))
-				seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
-				require.NoError(t, err)
+				seconds := kit.Must(strconv.Atoi(resp.Header.Get("Retry-After")))(t)
 				require.GreaterOrEqual(t, seconds, tc.from)
 				require.LessOrEqual(t, seconds, tc.to)
 			})

@@ -22,6 +22,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/handlers"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -38,8 +39,7 @@ type forwarding struct {
 }
 
 func testForwarding(t *testing.T, header string, build func(...netip.Prefix) (middleware.IdentityFunc, error), tests []forwarding) {
-	identify, err := build(proxies...)
-	require.NoError(t, err)
+	identify := kit.Must(build(proxies...))(t)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			r := peerRequest(test.remote)
@@ -193,8 +193,7 @@ func TestTrustedNetworks(t *testing.T) {
 		mine := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 		identify := mustIdentity(middleware.ForwardedFor(mine...))
 		mine[0] = netip.MustParsePrefix("203.0.113.0/24")
-		id, err := identify(peerRequest(direct, "X-Forwarded-For", "198.51.100.7"))
-		require.NoError(t, err)
+		id := kit.Must(identify(peerRequest(direct, "X-Forwarded-For", "198.51.100.7")))(t)
 		require.Equal(t, address("203.0.113.9"), id)
 	})
 }
@@ -416,9 +415,7 @@ func requireFields(t testing.TB, resp *http.Response, limits int) {
 	require.Len(t, standing, limits)
 	wait := int64(0)
 	if resp.StatusCode == http.StatusTooManyRequests {
-		var err error
-		wait, err = strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 64)
-		require.NoError(t, err)
+		wait = kit.Must(strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 64))(t)
 		require.GreaterOrEqual(t, wait, int64(1))
 	} else {
 		require.Empty(t, resp.Header.Values("Retry-After"))
@@ -437,8 +434,7 @@ func requireFields(t testing.TB, resp *http.Response, limits int) {
 		}
 	}
 	if tok := tokenIn(resp); tok != "" {
-		parsed, err := httpsfv.UnmarshalItem([]string{tok})
-		require.NoError(t, err)
+		parsed := kit.Must(httpsfv.UnmarshalItem([]string{tok}))(t)
 		require.Equal(t, httpsfv.Token(tok), parsed.Value, "a bare sf-token, no parameters")
 		require.Empty(t, parsed.Params.Names())
 		require.LessOrEqual(t, len(tok), 512)
@@ -501,8 +497,7 @@ func TestRetryAfterIsTrue(t *testing.T) {
 			var wait int64
 			for range 1000 {
 				resp := send(h)
-				retry, err := strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 64)
-				require.NoError(t, err)
+				retry := kit.Must(strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 64))(t)
 				wait = structured(t, resp.Header.Values("RateLimit"), "r", "t")[0].params["t"]
 				least, most = min(least, retry), max(most, retry)
 			}

@@ -16,14 +16,14 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/handlers"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 // A fuzz test whose seeds are gone passes as well, and finds nothing.
 func TestFuzzSeedsAreThere(t *testing.T) {
 	for target, n := range map[string]int{"FuzzConfig": 10, "FuzzForwardedFor": 16, "FuzzCarriage": 12, "FuzzAccept": 12, "FuzzKeptForm": 16} {
-		files, err := os.ReadDir("testdata/fuzz/" + target)
-		require.NoError(t, err)
+		files := kit.Must(os.ReadDir("testdata/fuzz/" + target))(t)
 		require.GreaterOrEqual(t, len(files), n, target)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func peerRequest(remote string, pairs ...string) *http.Request {
@@ -258,8 +259,7 @@ func TestServiceCredential(t *testing.T) {
 	require.ErrorContains(t, err, "at least one")
 
 	const old, fresh = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
-	skip, err := middleware.ServiceCredential("Demo-Internal", old, fresh)
-	require.NoError(t, err)
+	skip := kit.Must(middleware.ServiceCredential("Demo-Internal", old, fresh))(t)
 	h, _ := limited(t, changed(contact(new(clock)), func(cfg *middleware.Config) { cfg.Skip = skip }))
 	require.Equal(t, 20, admitted(h, 20, with("Demo-Internal", old)))
 	require.Equal(t, 20, admitted(h, 20, with("Demo-Internal", fresh)))
@@ -531,8 +531,7 @@ func TestIdentityDoesNotPrintWho(t *testing.T) {
 	var b bytes.Buffer
 	slog.New(slog.NewTextHandler(&b, nil)).Info("x", "who", address("203.0.113.7"))
 	require.Contains(t, b.String(), `who=middleware.Identity(address)`)
-	text, err := json.Marshal(address("203.0.113.7"))
-	require.NoError(t, err)
+	text := kit.Must(json.Marshal(address("203.0.113.7")))(t)
 	require.JSONEq(t, `{"Tier":""}`, string(text))
 }
 

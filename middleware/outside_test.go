@@ -17,6 +17,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func TestAskIncorrect(t *testing.T) {
@@ -99,8 +100,7 @@ func TestDecide(t *testing.T) {
 	ctx := context.WithValue(t.Context(), key{}, "of the caller")
 
 	ask := func(id middleware.Identity, cost int64) middleware.Answer {
-		a, err := m.Decide(ctx, middleware.Ask{Identity: id, Cost: cost})
-		require.NoError(t, err)
+		a := kit.Must(m.Decide(ctx, middleware.Ask{Identity: id, Cost: cost}))(t)
 		return a
 	}
 	a := ask(visitor, 4)
@@ -342,8 +342,7 @@ func TestDecideInsideOfAHandler(t *testing.T) {
 		before, ok := middleware.FromContext(r.Context())
 		require.True(t, ok)
 		var err error
-		a, err = inner.Decide(r.Context(), middleware.Ask{Identity: middleware.Principal("alice")})
-		require.NoError(t, err)
+		a = kit.Must(inner.Decide(r.Context(), middleware.Ask{Identity: middleware.Principal("alice")}))(t)
 		_, err = inner.Decide(r.Context(), middleware.Ask{Identity: middleware.Principal("bob"), DryRun: true})
 		require.NoError(t, err)
 		again, err := m.Decide(r.Context(), middleware.Ask{Identity: visitor}) // and of the very policy
@@ -586,8 +585,7 @@ func TestProofsOutside(t *testing.T) {
 func TestPeekBesideAConcurrency(t *testing.T) {
 	m := newLimiter(t, changed(contact(new(clock)), func(cfg *middleware.Config) { cfg.Concurrency = &middleware.Concurrency{Max: 1} }))
 	h := m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		d, err := m.Decide(r.Context(), middleware.Ask{Identity: visitor, DryRun: true})
-		require.NoError(t, err)
+		d := kit.Must(m.Decide(r.Context(), middleware.Ask{Identity: visitor, DryRun: true}))(t)
 		require.True(t, d.Allowed, "the one slot is the request's; the limits have room")
 		require.EqualValues(t, 4, d.Limits()[0].Remaining)
 	}))

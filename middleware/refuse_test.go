@@ -27,6 +27,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/keptform"
 	"github.com/tallystick/tallystick/proof/handlers"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -34,8 +35,7 @@ import (
 // Retry-After is written WAIT in the file.
 func golden(t *testing.T, name string, resp *http.Response) {
 	t.Helper()
-	want, err := os.ReadFile("testdata/" + name)
-	require.NoError(t, err)
+	want := kit.Must(os.ReadFile("testdata/" + name))(t)
 	body := bodyOf(t, resp)
 	requireHeader(t, resp, "Content-Length", strconv.Itoa(len(body)), "X-Content-Type-Options", "nosniff", "Vary", "Accept")
 	if wait := resp.Header.Get("Retry-After"); wait != "" {
@@ -256,11 +256,9 @@ func TestRefusalHandlerWithoutAStatus(t *testing.T) {
 				server := serve(t, newLimiter(t, cfg).Handler(new(spy)))
 				client := clientAt(t, "127.0.0.1")
 				for _, want := range []int{http.StatusOK, test.want} {
-					r, err := http.NewRequest(http.MethodPost, server.URL, http.NoBody)
-					require.NoError(t, err)
+					r := kit.Must(http.NewRequest(http.MethodPost, server.URL, http.NoBody))(t)
 					r.Header.Set("Accept", "text/html")
-					resp, err := client.Do(r)
-					require.NoError(t, err)
+					resp := kit.Must(client.Do(r))(t)
 					require.NoError(t, resp.Body.Close())
 					require.Equal(t, want, resp.StatusCode)
 				}
@@ -434,8 +432,7 @@ func TestFieldsOfEachReason(t *testing.T) {
 		middleware.Overloaded:  {503, policy + refused + "Retry-After", plain(failing(exact.ErrFull))},
 		middleware.CounterDown: {503, policy + refused + "Retry-After Tallystick-Degraded", plain(failing(onFire(t.Context(), 0)))},
 	}
-	text, err := os.ReadFile("decision.go")
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile("decision.go"))(t)
 	for _, c := range regexp.MustCompile(`\t([A-Z]\w+) +Reason = "(.+)"`).FindAllStringSubmatch(string(text), -1) {
 		require.Contains(t, rows, middleware.Reason(c[2]), "a response of %s", c[1])
 	}
@@ -751,8 +748,7 @@ func TestEndpointsBehindAPrefix(t *testing.T) {
 	inside.Handle("/tally/wiki/", m.Endpoints())
 	program := httptest.NewServer(inside)
 	t.Cleanup(program.Close)
-	target, err := url.Parse(program.URL)
-	require.NoError(t, err)
+	target := kit.Must(url.Parse(program.URL))(t)
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.URL.Path = strings.TrimPrefix(r.Out.URL.Path, "/app")

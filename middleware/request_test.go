@@ -291,17 +291,14 @@ func filesLeft(t *testing.T, h http.Handler, status int, http2 bool) []os.DirEnt
 	server.StartTLS()
 	for range 5 {
 		body, contentType := formWithFile(100_000)
-		r, err := http.NewRequest(http.MethodPost, server.URL, bytes.NewReader(body))
-		require.NoError(t, err)
+		r := kit.Must(http.NewRequest(http.MethodPost, server.URL, bytes.NewReader(body)))(t)
 		r.Header = http.Header{"Content-Type": {contentType}, "Accept": {"text/html"}}
-		resp, err := server.Client().Do(r)
-		require.NoError(t, err)
+		resp := kit.Must(server.Client().Do(r))(t)
 		require.Equal(t, http2, resp.ProtoMajor == 2)
 		require.Equal(t, status, resp.StatusCode, bodyOf(t, resp))
 	}
 	server.Close()
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	left := kit.Must(os.ReadDir(dir))(t)
 	return left
 }
 
@@ -396,8 +393,7 @@ func TestUploadsBehindATimeout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := serve(t, h)
 			body, contentType := formWithFile(1000)
-			resp, err := server.Client().Post(server.URL, contentType, bytes.NewReader(body))
-			require.NoError(t, err)
+			resp := kit.Must(server.Client().Post(server.URL, contentType, bytes.NewReader(body)))(t)
 			require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, bodyOf(t, resp))
 			end <- struct{}{}
 			<-ended
@@ -429,8 +425,7 @@ func TestTrailersOfRequests(t *testing.T) {
 				defer func() { require.NoError(t, conn.Close()) }()
 				_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"+declared+"\r\n1\r\na\r\n0\r\nX-Sum: 7\r\n\r\n")
 				require.NoError(t, err)
-				resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-				require.NoError(t, err)
+				resp := kit.Must(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 				require.Equal(t, http.StatusOK, resp.StatusCode)
 				require.Equal(t, boolToInt(declared != ""), before)
 				require.Equal(t, "7", inside)
@@ -454,11 +449,9 @@ func TestProxiedTrailers(t *testing.T) {
 				h = newLimiter(t, open()).Handler(h)
 			}
 			server := serve(t, h)
-			r, err := http.NewRequest(http.MethodPost, server.URL, io.MultiReader(strings.NewReader("body")))
-			require.NoError(t, err)
+			r := kit.Must(http.NewRequest(http.MethodPost, server.URL, io.MultiReader(strings.NewReader("body"))))(t)
 			r.Trailer = trailer
-			resp, err := server.Client().Do(r)
-			require.NoError(t, err)
+			resp := kit.Must(server.Client().Do(r))(t)
 			require.Equal(t, http.StatusOK, resp.StatusCode, bodyOf(t, resp))
 		}
 		require.Equal(t, got[0], got[1])
@@ -712,10 +705,8 @@ func TestNothingPrintsASecret(t *testing.T) {
 		decisions := record(&cfg)
 		h, _ := limited(t, cfg)
 		send(h)
-		prk, err := hkdf.Extract(sha256.New, secrets[0], []byte("tallystick/v1"))
-		require.NoError(t, err)
-		key, err := hkdf.Expand(sha256.New, prk, "tallystick/v1/pseudonym", sha256.Size)
-		require.NoError(t, err)
+		prk := kit.Must(hkdf.Extract(sha256.New, secrets[0], []byte("tallystick/v1")))(t)
+		key := kit.Must(hkdf.Expand(sha256.New, prk, "tallystick/v1/pseudonym", sha256.Size))(t)
 		text := printed(struct{ d middleware.Decision }{decisions.Last()})
 		for _, verb := range []string{"%v", "%s", "%x", "%d"} {
 			require.False(t, strings.Contains(text, strings.Trim(fmt.Sprintf(verb, key[:]), "[]")), verb)

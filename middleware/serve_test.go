@@ -15,6 +15,7 @@ import (
 	"net/http/httputil"
 	"net/netip"
 	"net/textproto"
+	"net/url"
 	"os"
 	"regexp"
 	"strings"
@@ -27,7 +28,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/proof/handlers"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // siteWide is a policy around all of a site, and what is below it: a page, and with inside its own endpoints too.
@@ -98,10 +99,8 @@ func TestNoPathPassesUncounted(t *testing.T) {
 	_, h, _, page := siteWide(t, cfg, true)
 	server, client := serve(t, h), clientAt(t, "127.0.0.1")
 	status := func(raw string) int {
-		r, err := http.NewRequest(http.MethodGet, server.URL+raw, http.NoBody)
-		require.NoError(t, err)
-		resp, err := client.Do(r)
-		require.NoError(t, err)
+		r := kit.Must(http.NewRequest(http.MethodGet, server.URL+raw, http.NoBody))(t)
+		resp := kit.Must(client.Do(r))(t)
 		require.NoError(t, resp.Body.Close())
 		return resp.StatusCode
 	}
@@ -287,8 +286,7 @@ type platformRow struct{ name, trusted, identity string }
 
 func platformRows(t *testing.T) (rows []platformRow) {
 	t.Helper()
-	page, err := os.ReadFile("../docs/operations.md")
-	require.NoError(t, err)
+	page := kit.Must(os.ReadFile("../docs/operations.md"))(t)
 	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(line, "|")
 		if len(cells) != 6 || strings.HasPrefix(cells[1], "---") || strings.TrimSpace(cells[1]) == "Platform" {
@@ -679,7 +677,7 @@ func TestThreatsOfEarlyHints(t *testing.T) {
 		requireWhole(t, resp)
 	})
 	t.Run("T36 ReverseProxy, upstream is down", func(t *testing.T) {
-		down := httputil.NewSingleHostReverseProxy(handlers.MustURL(t, upstream.URL))
+		down := httputil.NewSingleHostReverseProxy(kit.Must(url.Parse(upstream.URL))(t))
 		down.Transport = failing{}
 		down.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
 		_, resp := hints(t, down.ServeHTTP)

@@ -17,6 +17,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -275,8 +276,7 @@ var theCrowd = middleware.Principal("everybody")
 // remaining returns what is left of the first limit.
 func remaining(t testing.TB, m *middleware.Middleware, id middleware.Identity) int64 {
 	t.Helper()
-	d, err := m.Decide(t.Context(), middleware.Ask{Identity: id, DryRun: true})
-	require.NoError(t, err)
+	d := kit.Must(m.Decide(t.Context(), middleware.Ask{Identity: id, DryRun: true}))(t)
 	return d.Limits()[0].Remaining
 }
 
@@ -495,8 +495,7 @@ func TestRefusedInsideOfALogin(t *testing.T) {
 				requireStatus(t, http.StatusTooManyRequests, send(h))
 			}
 			require.EqualValues(t, 5, failuresLeft(t, outer))
-			d, err := outer.Decide(t.Context(), middleware.Ask{Identity: peerIdentity, DryRun: true})
-			require.NoError(t, err)
+			d := kit.Must(outer.Decide(t.Context(), middleware.Ask{Identity: peerIdentity, DryRun: true}))(t)
 			require.EqualValues(t, 5, d.Limits()[0].Remaining, "the one that has asked for failures")
 			passed := 0
 			for range 9 {

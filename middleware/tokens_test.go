@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"regexp"
 	"runtime"
@@ -314,8 +315,7 @@ func TestEchoingClientOnThreeInstances(t *testing.T) {
 
 	refused := requireStatus(t, http.StatusTooManyRequests, send(h, showing(tok)), "the 6th")
 
-	wait, err := strconv.Atoi(refused.Header.Get("Retry-After"))
-	require.NoError(t, err)
+	wait := kit.Must(strconv.Atoi(refused.Header.Get("Retry-After")))(t)
 	now.Advance(time.Duration(wait) * time.Second)
 	require.Equal(t, http.StatusOK, send(h, showing(tok)).StatusCode, "after its Retry-After")
 }
@@ -365,12 +365,12 @@ func TestTokens(t *testing.T) {
 // A browser opens six connections, all with the cookies of one jar.
 func TestSixParallelClientsWithOneCookieJar(t *testing.T) {
 	h, spy := limited(t, changed(contact(new(clock)), func(cfg *middleware.Config) { cfg.Limits[0].Quota = 50 }))
-	url, client := browser(t, h)
+	where, client := browser(t, h)
 
 	var passed atomic.Int64
 	inParallel(6, func(int) {
 		for range 12 {
-			resp, err := client.Post(url, "text/plain", http.NoBody)
+			resp, err := client.Post(where, "text/plain", http.NoBody)
 			if err != nil {
 				t.Error(err)
 				return
@@ -383,7 +383,7 @@ func TestSixParallelClientsWithOneCookieJar(t *testing.T) {
 	})
 	require.EqualValues(t, 50, passed.Load(), "of 72")
 	require.EqualValues(t, 50, spy.Calls.Load())
-	jar := client.Jar.Cookies(handlers.MustURL(t, url))
+	jar := client.Jar.Cookies(kit.Must(url.Parse(where))(t))
 	require.Len(t, jar, 1)
 	require.Equal(t, "__Host-tallystick-contact", jar[0].Name)
 }
@@ -476,8 +476,7 @@ func (s straight) RoundTrip(r *http.Request) (*http.Response, error) {
 // keepingCookies is an honest browser.
 func keepingCookies(t *testing.T, h http.Handler) *http.Client {
 	t.Helper()
-	jar, err := cookiejar.New(nil)
-	require.NoError(t, err)
+	jar := kit.Must(cookiejar.New(nil))(t)
 	return &http.Client{Jar: jar, Transport: straight{h}}
 }
 
@@ -607,13 +606,10 @@ func TestBoughtTallyIsOfNoThing(t *testing.T) {
 	one, two := newSite(t, cfg), newSite(t, cfg)
 	c := keepingCookies(t, rounds(&round, one, two))
 	require.Equal(t, []int{0, 0}, byTurns(t, c, &round, 1, http.MethodPost, "/a", "/b"))
-	asked, err := c.Get("https://example.com/tally/challenge")
-	require.NoError(t, err)
-	req, err := http.NewRequest(http.MethodPost, "https://example.com/tally/redeem", nil)
-	require.NoError(t, err)
+	asked := kit.Must(c.Get("https://example.com/tally/challenge"))(t)
+	req := kit.Must(http.NewRequest(http.MethodPost, "https://example.com/tally/redeem", nil))(t)
 	proving(solved(t, asked))(req)
-	redeemed, err := c.Do(req)
-	require.NoError(t, err)
+	redeemed := kit.Must(c.Do(req))(t)
 	require.Equal(t, http.StatusOK, redeemed.StatusCode)
 	passed := byTurns(t, c, &round, 12, http.MethodPost, "/a", "/b")
 	require.Equal(t, 5, passed[0]+passed[1], "of one pass")
@@ -639,8 +635,7 @@ func TestSettledThingKeepsItsCookie(t *testing.T) {
 	}
 	lines, _ := of("/a")
 	require.Len(t, lines, 1)
-	cookie, err := http.ParseSetCookie(lines[0])
-	require.NoError(t, err)
+	cookie := kit.Must(http.ParseSetCookie(lines[0]))(t)
 	require.Regexp(t, `^__Host-tallystick-contact\.for\.[0-7]$`, cookie.Name)
 	require.Regexp(t, `^[0-9a-f]{8}~eyJ`, cookie.Value)
 	again, left := of("/a", with("Cookie", cookie.Name+"="+cookie.Value))
@@ -773,8 +768,7 @@ func visit(h http.Handler) {
 func BenchmarkTenants(b *testing.B) {
 	nothing := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	made := func(cfg middleware.Config) *middleware.Middleware {
-		m, err := middleware.New(cfg)
-		require.NoError(b, err)
+		m := kit.Must(middleware.New(cfg))(b)
 		return m
 	}
 	none := ownNumbers(false)
@@ -858,8 +852,7 @@ func TestCookieAttributes(t *testing.T) {
 			lines := resp.Header.Values("Set-Cookie")
 			require.Len(t, lines, 1)
 			require.LessOrEqual(t, len(lines[0]), 1024)
-			cookie, err := http.ParseSetCookie(lines[0])
-			require.NoError(t, err)
+			cookie := kit.Must(http.ParseSetCookie(lines[0]))(t)
 			require.NoError(t, cookie.Valid())
 			require.Empty(t, cookie.Unparsed)
 
@@ -897,14 +890,11 @@ func TestHandlersCookiesSurvive(t *testing.T) {
 
 // docs/operations.md says what a cookie adds to every request of the site.
 func TestCookieWeighsWhatThePageSays(t *testing.T) {
-	page, err := os.ReadFile("../docs/operations.md")
-	require.NoError(t, err)
+	page := kit.Must(os.ReadFile("../docs/operations.md"))(t)
 	said := regexp.MustCompile(`\bcookie\b[^.]* (\d+) bytes[^.]* (\d+) more[^.]* limit\b`).FindSubmatch(page)
 	require.NotNil(t, said)
-	one, err := strconv.Atoi(string(said[1]))
-	require.NoError(t, err)
-	further, err := strconv.Atoi(string(said[2]))
-	require.NoError(t, err)
+	one := kit.Must(strconv.Atoi(string(said[1])))(t)
+	further := kit.Must(strconv.Atoi(string(said[2])))(t)
 	for n := range 8 {
 		cfg := contact(new(clock))
 		for i := range n {

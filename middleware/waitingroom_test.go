@@ -621,8 +621,7 @@ func roomRowIn(t *testing.T, table, line string) bool {
 		return strings.Contains(table, line) // the head
 	}
 	number := func(s string) int {
-		n, err := strconv.Atoi(s)
-		require.NoError(t, err)
+		n := kit.Must(strconv.Atoi(s))(t)
 		return n
 	}
 	for _, got := range regexp.MustCompile(row).FindAllStringSubmatch(table, -1) {

@@ -159,23 +159,20 @@ func TestSolve(t *testing.T) {
 	for _, workers := range []int{-1, 0, 1, 2, 3, 8, 9, 100} {
 		t.Run(fmt.Sprint(workers, " workers"), func(t *testing.T) {
 			defer requireNoLeak(t)()
-			got, err := Solve(t.Context(), c.Text, SolveOptions{Workers: workers})
-			require.NoError(t, err)
+			got := kit.Must(Solve(t.Context(), c.Text, SolveOptions{Workers: workers}))(t)
 			require.Equal(t, want, got)
 		})
 	}
 	t.Run("work 0", func(t *testing.T) {
 		c := issued(t, is, 0)
-		got, err := Solve(t.Context(), c.Text, SolveOptions{})
-		require.NoError(t, err)
+		got := kit.Must(Solve(t.Context(), c.Text, SolveOptions{}))(t)
 		require.Equal(t, c.Text+"~", got)
 	})
 	for _, k := range []uint8{1, 3, 16} {
 		t.Run(fmt.Sprint("k ", k), func(t *testing.T) {
 			text := seal(is, 0, header{k: k, span: 50})
 			numbers := answersOf8(is, text)
-			got, err := Solve(t.Context(), text, SolveOptions{})
-			require.NoError(t, err)
+			got := kit.Must(Solve(t.Context(), text, SolveOptions{}))(t)
 			want := make([]uint32, k)
 			for i := range want {
 				want[i] = numbers[i%puzzles]
@@ -240,8 +237,7 @@ func TestSolveRefuses(t *testing.T) {
 // spoilt changes the target of one puzzle: it has no answer any more, up to a
 // chance of span/2^48.
 func spoilt(t *testing.T, text string, puzzle int) string {
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	require.NoError(t, err)
+	raw := kit.Must(base64.RawURLEncoding.DecodeString(text))(t)
 	raw[headerLen+targetLen*puzzle] ^= 1
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
@@ -465,8 +461,7 @@ func TestPriceOfSolving(t *testing.T) {
 		_, answers, _ := strings.Cut(proof, "~")
 		var numbers []uint32
 		for word := range strings.SplitSeq(answers, ".") {
-			n, err := strconv.ParseUint(word, 10, 32)
-			require.NoError(t, err)
+			n := kit.Must(strconv.ParseUint(word, 10, 32))(t)
 			numbers = append(numbers, uint32(n))
 		}
 		n := tries(numbers)

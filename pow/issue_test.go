@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func TestTerms(t *testing.T) {
@@ -43,11 +45,9 @@ func TestTerms(t *testing.T) {
 			ch := issued(t, is, c.work)
 			require.Equal(t, c.signed, ch.Work)
 			require.Equal(t, c.ttl, ch.TTL)
-			parsed, err := parse(ch.Text)
-			require.NoError(t, err)
+			parsed := kit.Must(parse(ch.Text))(t)
 			require.Equal(t, ch, parsed)
-			r, err := is.Verify(epoch, alice, proofOf(t, is, ch.Text))
-			require.NoError(t, err)
+			r := kit.Must(is.Verify(epoch, alice, proofOf(t, is, ch.Text)))(t)
 			require.Equal(t, c.signed, r.Work)
 			require.Equal(t, epoch.Add(c.ttl+time.Second).UTC(), r.Expires)
 		})
@@ -73,8 +73,7 @@ func TestMaxTTL(t *testing.T) {
 		{5 * time.Minute, 0, 10 * time.Second},
 	} {
 		t.Run(fmt.Sprint(c.longest, c.work), func(t *testing.T) {
-			is, err := New(config(c.longest))
-			require.NoError(t, err)
+			is := kit.Must(New(config(c.longest)))(t)
 			ch := issued(t, is, c.work)
 			require.Equal(t, c.ttl, ch.TTL)
 		})
@@ -132,10 +131,8 @@ func TestIssueRefuses(t *testing.T) {
 	}
 	for _, at := range []int64{0, math.MaxUint32} {
 		now := time.Unix(at, 999_999_999)
-		c, err := is.Issue(now, alice, 16)
-		require.NoError(t, err)
-		r, err := is.Verify(now, alice, proofOf(t, is, c.Text))
-		require.NoError(t, err)
+		c := kit.Must(is.Issue(now, alice, 16))(t)
+		r := kit.Must(is.Verify(now, alice, proofOf(t, is, c.Text)))(t)
 		require.Equal(t, at, r.Issued.Unix())
 	}
 }
@@ -226,8 +223,7 @@ func TestNoSecretIsPrinted(t *testing.T) {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%c", "%U"} {
 			requireNoSecret(t, fmt.Sprintf(verb, v), hide...)
 		}
-		j, err := json.Marshal(v)
-		require.NoError(t, err)
+		j := kit.Must(json.Marshal(v))(t)
 		requireNoSecret(t, string(j), hide...)
 		var out bytes.Buffer
 		for _, h := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
@@ -261,16 +257,13 @@ func requireNoSecret(t *testing.T, out string, secrets ...[]byte) {
 }
 
 func TestSubkeysDiffer(t *testing.T) {
-	k, err := derive(secretA)
-	require.NoError(t, err)
+	k := kit.Must(derive(secretA))(t)
 	require.NotEqual(t, k.mac, k.num)
 	require.NotEqual(t, k.mac, k.bind)
 	require.NotEqual(t, k.num, k.bind)
-	again, err := derive(secretA)
-	require.NoError(t, err)
+	again := kit.Must(derive(secretA))(t)
 	require.Equal(t, k, again)
-	other, err := derive(secretB)
-	require.NoError(t, err)
+	other := kit.Must(derive(secretB))(t)
 	require.NotEqual(t, k.mac, other.mac)
 }
 
@@ -301,8 +294,7 @@ func TestRotation(t *testing.T) {
 // TestKidCollision: one byte of kid collides for one pair of secrets in 256.
 func TestKidCollision(t *testing.T) {
 	kid := func(s []byte) byte {
-		k, err := derive(s)
-		require.NoError(t, err)
+		k := kit.Must(derive(s))(t)
 		return k.kid
 	}
 	twin := bytes.Repeat([]byte{7}, 32)

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // go test -run TestVectors -update ./pow writes the vectors and the seeds of the
@@ -85,8 +87,7 @@ func class(err error) string {
 }
 
 func (b boundTo) binding(t testing.TB) Binding {
-	client, err := hex.DecodeString(b.Client)
-	require.NoError(t, err)
+	client := kit.Must(hex.DecodeString(b.Client))(t)
 	return Binding{Client: client, Route: b.Route, Tier: b.Tier}
 }
 
@@ -101,26 +102,22 @@ func TestVectors(t *testing.T) {
 		require.NoError(t, os.WriteFile(vectorsFile, text.Bytes(), 0o644))
 		writeSeeds(t, made)
 	}
-	file, err := os.ReadFile(vectorsFile)
-	require.NoError(t, err)
+	file := kit.Must(os.ReadFile(vectorsFile))(t)
 	require.Equal(t, text.String(), string(file), "the committed vectors are not what this code makes")
 	var v vectors
 	require.NoError(t, json.Unmarshal(file, &v))
 
 	ring := make([][]byte, len(v.Secrets))
 	for i, s := range v.Secrets {
-		ring[i], err = hex.DecodeString(s)
-		require.NoError(t, err)
+		ring[i] = kit.Must(hex.DecodeString(s))(t)
 	}
 	is := newIssuer(t, ring...)
 	for _, c := range v.Issue {
 		t.Run("issue/"+c.Name, func(t *testing.T) {
-			n, err := hex.DecodeString(c.Nonce)
-			require.NoError(t, err)
+			n := kit.Must(hex.DecodeString(c.Nonce))(t)
 			got := issueWith(newIssuer(t, ring[c.Secret]), uint32(c.At), c.binding(t), c.Work, [nonceLen]byte(n))
 			require.Equal(t, c.Header, got.Header())
-			proof, err := Solve(t.Context(), got.Text, SolveOptions{})
-			require.NoError(t, err)
+			proof := kit.Must(Solve(t.Context(), got.Text, SolveOptions{}))(t)
 			require.Equal(t, c.Proof, proof)
 		})
 	}
@@ -194,8 +191,7 @@ func makeVectors(t *testing.T) vectors {
 	second := newIssuer(t, secretB)
 	old := issueWith(second, at, alice, 1000, nonce("second")).Text
 	foreign := issueWith(stranger, at, alice, 1000, nonce("stranger")).Text
-	raw, err := base64.RawURLEncoding.DecodeString(ch.Text)
-	require.NoError(t, err)
+	raw := kit.Must(base64.RawURLEncoding.DecodeString(ch.Text))(t)
 	changed := func(i int) string {
 		b := bytes.Clone(raw)
 		b[i] ^= 1

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func TestLayout(t *testing.T) {
@@ -50,8 +52,7 @@ func TestEveryBitIsSigned(t *testing.T) {
 		proof := proofOf(t, is, c.Text)
 		_, err := is.Verify(epoch, alice, proof)
 		require.NoError(t, err)
-		raw, err := base64.RawURLEncoding.DecodeString(c.Text)
-		require.NoError(t, err)
+		raw := kit.Must(base64.RawURLEncoding.DecodeString(c.Text))(t)
 		answers := strings.TrimPrefix(proof, c.Text)
 		for bit := range 8 * len(raw) {
 			raw[bit/8] ^= 1 << (bit % 8)
@@ -72,8 +73,7 @@ func TestOneSpelling(t *testing.T) {
 	is := newIssuer(t, secretA)
 	proof := solved(t, is, 16)
 	text, answers, _ := strings.Cut(proof, "~")
-	std, err := base64.RawURLEncoding.DecodeString(text)
-	require.NoError(t, err)
+	std := kit.Must(base64.RawURLEncoding.DecodeString(text))(t)
 	for i := range std[14:30] {
 		std[14+i] = 0xff // to have - and _ in it
 	}
@@ -181,8 +181,7 @@ func TestParseHeader(t *testing.T) {
 		"behind empty list members": " , ," + c.Header(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := ParseHeader(value)
-			require.NoError(t, err)
+			got := kit.Must(ParseHeader(value))(t)
 			require.Equal(t, c, got)
 		})
 	}
@@ -205,8 +204,7 @@ func TestParseHeader(t *testing.T) {
 		})
 	}
 	t.Run("as long as may be", func(t *testing.T) {
-		got, err := ParseHeader(c.Text + strings.Repeat(" ", maxField-len(c.Text)))
-		require.NoError(t, err)
+		got := kit.Must(ParseHeader(c.Text + strings.Repeat(" ", maxField-len(c.Text))))(t)
 		require.Equal(t, c, got)
 	})
 }

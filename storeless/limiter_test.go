@@ -10,16 +10,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 var noon = time.Unix(1_700_000_000, 0)
 
 func fiveAMinute(t *testing.T) *storeless.Limiter {
-	l, err := storeless.New(storeless.Config{
+	l := kit.Must(storeless.New(storeless.Config{
 		Policy: "jobs", Limits: []storeless.Limit{{Quota: 5, Window: time.Minute}}, MaxClients: 64,
-	})
-	require.NoError(t, err)
+	}))(t)
 	return l
 }
 
@@ -121,8 +121,7 @@ func TestAllocations(t *testing.T) {
 }
 
 func BenchmarkTake(b *testing.B) {
-	l, err := storeless.New(storeless.Config{Policy: "jobs", Limits: []storeless.Limit{{Quota: 1 << 30, Window: time.Minute}}})
-	require.NoError(b, err)
+	l := kit.Must(storeless.New(storeless.Config{Policy: "jobs", Limits: []storeless.Limit{{Quota: 1 << 30, Window: time.Minute}}}))(b)
 	var tally storeless.Tally
 	for b.Loop() {
 		tally, _ = l.Take(noon, "acme", tally, 1)

@@ -80,14 +80,11 @@ func TestOverHTTP(t *testing.T) {
 	server := httptest.NewServer(script)
 	defer server.Close()
 	get := func(path, accept string) (*http.Response, []byte) {
-		req, err := http.NewRequest(http.MethodGet, server.URL+path, nil)
-		require.NoError(t, err)
+		req := kit.Must(http.NewRequest(http.MethodGet, server.URL+path, nil))(t)
 		req.Header.Set("Accept", accept)
-		resp, err := server.Client().Do(req)
-		require.NoError(t, err)
+		resp := kit.Must(server.Client().Do(req))(t)
 		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
+		body := kit.Must(io.ReadAll(resp.Body))(t)
 		return resp, body
 	}
 	_, b := get("/cases", "*/*")
@@ -123,11 +120,9 @@ func TestOverHTTP(t *testing.T) {
 // By a clock that stands still nobody waits for long enough.
 func TestTheClockOfTheServer(t *testing.T) {
 	clock := middlewaretest.NewClock()
-	script, err := clienttest.New(clock.Now)
-	require.NoError(t, err)
+	script := kit.Must(clienttest.New(clock.Now))(t)
 	send := func(call int) int {
-		resp, err := middlewaretest.Script(script, "").Post(fmt.Sprintf("%s/run/wait?call=%d", home, call), "", nil)
-		require.NoError(t, err)
+		resp := kit.Must(middlewaretest.Script(script, "").Post(fmt.Sprintf("%s/run/wait?call=%d", home, call), "", nil))(t)
 		return resp.StatusCode
 	}
 	faults := func() (codes []string) {
@@ -153,11 +148,9 @@ func TestTheClockOfTheServer(t *testing.T) {
 func TestExpiredTokensNeedNotBeShown(t *testing.T) {
 	for passed, want := range map[time.Duration]string{time.Hour / 2: "failed", 3 * time.Hour: "passed"} {
 		clock := middlewaretest.NewClock()
-		script, err := clienttest.New(clock.Now)
-		require.NoError(t, err)
+		script := kit.Must(clienttest.New(clock.Now))(t)
 		for _, r := range script.Cases(home)[0].Requests {
-			resp, err := middlewaretest.Forgetful(script, "").Post(r.URL, "", strings.NewReader(r.Body))
-			require.NoError(t, err)
+			resp := kit.Must(middlewaretest.Forgetful(script, "").Post(r.URL, "", strings.NewReader(r.Body)))(t)
 			require.Equal(t, http.StatusOK, resp.StatusCode)
 			clock.Advance(passed)
 		}
@@ -189,8 +182,7 @@ func play(t testing.TB, script *clienttest.Server, client func(http.RoundTripper
 
 func newServer(t testing.TB) *clienttest.Server {
 	t.Helper()
-	script, err := clienttest.New(nil)
-	require.NoError(t, err)
+	script := kit.Must(clienttest.New(nil))(t)
 	return script
 }
 
@@ -219,8 +211,7 @@ func TestPageHasEveryCase(t *testing.T) {
 
 // The page has a row for each verdict and each fault of the package, in their order.
 func TestPageHasEveryCode(t *testing.T) {
-	all, err := pages.Constants(".")
-	require.NoError(t, err)
+	all := kit.Must(pages.Constants("."))(t)
 	want := map[string][]string{}
 	for _, c := range all {
 		want[c.Type] = append(want[c.Type], c.Value)

@@ -293,12 +293,10 @@ func runPython(t *testing.T, script *clienttest.Server, changes ...string) clien
 	if err != nil {
 		kit.Unable(t, "there is no python3: %v", err)
 	}
-	source, err := os.ReadFile("testdata/polite.py")
-	require.NoError(t, err)
+	source := kit.Must(os.ReadFile("testdata/polite.py"))(t)
 	file := filepath.Join(t.TempDir(), "client.py")
 	require.NoError(t, os.WriteFile(file, []byte(kit.Replace(t, string(source), changes...)), 0o600))
-	solver, err := filepath.Abs("../../pow/testdata")
-	require.NoError(t, err)
+	solver := kit.Must(filepath.Abs("../../pow/testdata"))(t)
 	server := httptest.NewServer(script)
 	defer server.Close()
 	cmd := exec.Command(python, "-B", file, solver)
@@ -330,8 +328,7 @@ func TestWrongPythonClientsAreFoundOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			clock := middlewaretest.NewClock()
 			clock.Advance(time.Since(clock.Now())) // it stands still now: no machine is too busy to be too early
-			script, err := clienttest.New(clock.Now)
-			require.NoError(t, err)
+			script := kit.Must(clienttest.New(clock.Now))(t)
 			report := runPython(t, script, test.changes...)
 			found := map[string]bool{}
 			for _, c := range report.Cases {

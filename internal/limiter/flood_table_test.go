@@ -125,8 +125,7 @@ func TestFloodTables(t *testing.T) {
 				continue
 			}
 			for j, got := range f.row(t, a, part) {
-				want, err := strconv.ParseFloat(strings.TrimSuffix(cells[2+j], " %"), 64)
-				require.NoError(t, err)
+				want := kit.Must(strconv.ParseFloat(strings.TrimSuffix(cells[2+j], " %"), 64))(t)
 				off := got - want
 				if f.ipv6 && isBucket(a) { // a network's request is a smaller debt: the floor is lower
 					off = [4]float64{min(off, 0), max(off, 0), min(off, 0), max(off, 0)}[j]
@@ -139,18 +138,15 @@ func TestFloodTables(t *testing.T) {
 
 // The sizes in docs/bounds.md are those of memories.
 func TestSizesOfThePage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/bounds.md")
-	require.NoError(t, err)
+	page := kit.Must(os.ReadFile("../../docs/bounds.md"))(t)
 	_, rest, ok := strings.Cut(string(page), "| `MaxClients` | 1 limit | 2 limits | 8 limits |\n|--:|--:|--:|--:|\n")
 	require.True(t, ok)
 	table, _, _ := strings.Cut(rest, "\n\n")
 	for line := range strings.Lines(table) {
 		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
-		clients, err := strconv.Atoi(strings.ReplaceAll(cells[0], ",", ""))
-		require.NoError(t, err)
+		clients := kit.Must(strconv.Atoi(strings.ReplaceAll(cells[0], ",", "")))(t)
 		for i, limits := range []int{1, 2, 8} {
-			printed, err := strconv.ParseFloat(strings.TrimSuffix(cells[1+i], " MiB"), 64)
-			require.NoError(t, err)
+			printed := kit.Must(strconv.ParseFloat(strings.TrimSuffix(cells[1+i], " MiB"), 64))(t)
 			if printed > 50 && kit.Brief() {
 				continue // clearing it is what takes the time, and its formula is that of the others
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A row is one request of a scenario, and what must come of it.
@@ -409,8 +410,7 @@ func TestExpiresWithTheLimitThatLooksFurthest(t *testing.T) {
 	day := limiter.Limit{Name: "day", Quota: 9, Window: 24 * time.Hour}
 	minute := limiter.Limit{Name: "minute", Quota: 9, Window: time.Minute}
 	for _, limits := range [][]limiter.Limit{{day, minute}, {minute, day}} {
-		p, err := limiter.Compile("p", limits)
-		require.NoError(t, err)
+		p := kit.Must(limiter.Compile("p", limits))(t)
 		tally, _ := p.Step(opening, limiter.Tally{}, 1)
 		require.Equal(t, opening.Add(48*time.Hour).Unix(), p.Expires(tally))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/sale"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/truth"
 )
 
@@ -280,8 +281,7 @@ func TestStrangersLeaveRoomForSales(t *testing.T) {
 // A ledger that lasts for longer than all that was sold before is no wrong clock's.
 func TestStrangersLeaveLongLedgers(t *testing.T) {
 	s := openStall(t, sale.Tariff{Work: 1000, Crowd: 4, SalesPerHour: 1}, 1)
-	short, err := sale.Tariff{Work: 1000, Crowd: 1, SalesPerHour: 240}.Compile()
-	require.NoError(t, err)
+	short := kit.Must(sale.Tariff{Work: 1000, Crowd: 1, SalesPerHour: 240}.Compile())(t)
 	require.True(t, short.Redeem(opening, s.m, s.address(1), s.ware(), opening.Add(time.Minute), 1000).Granted)
 	for range 30 { // they leak in more than a day
 		require.True(t, s.prices.Redeem(opening, s.m, s.address(0), 7, time.Unix(1, 0), 1<<40).Granted)

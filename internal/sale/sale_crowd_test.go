@@ -10,6 +10,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/sale"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A solver is a client that buys tallies: it asks for a price, works for it, and
@@ -151,8 +152,7 @@ func TestLeakChangedTwentyTimes(t *testing.T) {
 	for n := range 21 {
 		tariff := s.tariff
 		tariff.SalesPerHour = leaks[n%len(leaks)]
-		prices, err := tariff.Compile()
-		require.NoError(t, err)
+		prices := kit.Must(tariff.Compile())(t)
 		s.prices = prices
 		sold += s.spend(opening.Add(time.Duration(n)*50*time.Millisecond), s.address(0), work)
 	}
@@ -333,8 +333,7 @@ func TestTariffChanges(t *testing.T) {
 				s.buy(opening, s.address(0))
 			}
 			for crowd, price := range map[int64]int64{1: 500 << 8, 2: 500 << 4, 8: 500 << 1, 16: 750} {
-				prices, err := sale.Tariff{Work: 500, Crowd: crowd, SalesPerHour: to}.Compile()
-				require.NoError(t, err)
+				prices := kit.Must(sale.Tariff{Work: 500, Crowd: crowd, SalesPerHour: to}.Compile())(t)
 				require.Equal(t, price, prices.Quote(opening, s.m, s.address(0)).Price, "%v to %v", from, to)
 				gone := opening.Add(8*time.Hour/time.Duration(to) + time.Second)
 				require.Equal(t, int64(500), prices.Quote(gone, s.m, s.address(0)).Price)
@@ -344,7 +343,6 @@ func TestTariffChanges(t *testing.T) {
 	// A level that is higher than the new tariff's highest is cut down to it.
 	s := openStall(t, sale.Tariff{Work: 1000, Crowd: 255, SalesPerHour: 1020}, 1<<16)
 	s.buyOut(opening, s.address(0))
-	prices, err := plain(1).Compile()
-	require.NoError(t, err)
+	prices := kit.Must(plain(1).Compile())(t)
 	require.LessOrEqual(t, prices.Quote(opening, s.m, s.address(0)).Wait, 15*time.Minute)
 }

@@ -132,8 +132,7 @@ func TestHeldUntilItEnds(t *testing.T) {
 
 // Without a memory the base price is all there is, and nothing is remembered.
 func TestSaleWithoutMemory(t *testing.T) {
-	prices, err := plain(1).Compile()
-	require.NoError(t, err)
+	prices := kit.Must(plain(1).Compile())(t)
 	one := []sale.Buyer{{Key: 1, Crowds: 1}}
 	for range 100 {
 		require.Equal(t, sale.Sale{Price: 1000}, prices.Quote(opening, nil, one))

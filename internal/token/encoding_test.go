@@ -46,8 +46,7 @@ func oddNumbers(t *testing.T, c *Codec, h *Holder, names string) {
 
 	t.Run("a full count stays full", func(t *testing.T) {
 		window := now.Unix() / 60
-		got, err := h.Verify(now, token(exp, id(0), exp/60-window, limiter.MaxQuota, limiter.MaxQuota))
-		require.NoError(t, err)
+		got := kit.Must(h.Verify(now, token(exp, id(0), exp/60-window, limiter.MaxQuota, limiter.MaxQuota)))(t)
 		require.Equal(t, limiter.State{At: window, Cur: limiter.MaxQuota, Prev: limiter.MaxQuota}, got.Tally[0])
 		next, v := c.format.policy.Step(now, got.Tally, 1)
 		require.False(t, v.Admitted)
@@ -270,16 +269,14 @@ func ownOf(t testing.TB, v *vectorOwn) (own Own) {
 }
 
 func unhex(t testing.TB, s string) []byte {
-	b, err := hex.DecodeString(s)
-	require.NoError(t, err)
+	b := kit.Must(hex.DecodeString(s))(t)
 	return b
 }
 
 // TestVectors reads what an independent implementation wrote: valid tokens and
 // what they say, refused ones and why.
 func TestVectors(t *testing.T) {
-	text, err := os.ReadFile("testdata/vectors.json")
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile("testdata/vectors.json"))(t)
 	var file struct {
 		Policies []vectorPolicy
 		Vectors  []vector
@@ -337,8 +334,7 @@ func python(t *testing.T, program string, input []byte) []byte {
 // TestVectorsAreGenerated holds the committed vectors to their generator.
 func TestVectorsAreGenerated(t *testing.T) {
 	kit.OnlyWhole(t, "asks what no change of the package can break")
-	committed, err := os.ReadFile("testdata/vectors.json")
-	require.NoError(t, err)
+	committed := kit.Must(os.ReadFile("testdata/vectors.json"))(t)
 	generated := python(t, "vectors.py", nil)
 	require.True(t, bytes.Equal(committed, generated),
 		"testdata/vectors.json is not what testdata/vectors.py writes")
@@ -408,8 +404,7 @@ func TestPythonAgrees(t *testing.T) {
 		}
 	}
 
-	input, err := json.Marshal(requests)
-	require.NoError(t, err)
+	input := kit.Must(json.Marshal(requests))(t)
 	answers := json.NewDecoder(bytes.NewReader(python(t, "windowtoken.py", input)))
 	for i := range requests {
 		var got verdict

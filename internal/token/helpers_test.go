@@ -39,15 +39,13 @@ var contactLimits = []limiter.Limit{
 
 func compile(t testing.TB, name string, limits ...limiter.Limit) *limiter.Policy {
 	t.Helper()
-	p, err := limiter.Compile(name, limits)
-	require.NoError(t, err)
+	p := kit.Must(limiter.Compile(name, limits))(t)
 	return p
 }
 
 func newCodec(t testing.TB, p *limiter.Policy, secrets ...[]byte) *Codec {
 	t.Helper()
-	c, err := New(secrets, p)
-	require.NoError(t, err)
+	c := kit.Must(New(secrets, p))(t)
 	return c
 }
 
@@ -116,8 +114,7 @@ func header(k *key) string { return k.fixed[:strings.Index(k.fixed, ".")+1] }
 // payload returns the decoded second segment of a token.
 func payload(t testing.TB, tok string) string {
 	t.Helper()
-	b, err := base64.RawURLEncoding.DecodeString(tok[payloadAt : len(tok)-signatureLen-1])
-	require.NoError(t, err)
+	b := kit.Must(base64.RawURLEncoding.DecodeString(tok[payloadAt : len(tok)-signatureLen-1]))(t)
 	return string(b)
 }
 
@@ -200,8 +197,7 @@ func mark(l limiter.Limit) bool {
 func randomCodec(t testing.TB, r *rand.Rand, secrets ...[]byte) (*Codec, *limiter.Policy) {
 	t.Helper()
 	for range 100 {
-		p, err := limiter.Compile(fmt.Sprintf("policy-%d", r.IntN(1000)), randomLimits(r, limiter.MaxLimits))
-		require.NoError(t, err)
+		p := kit.Must(limiter.Compile(fmt.Sprintf("policy-%d", r.IntN(1000)), randomLimits(r, limiter.MaxLimits)))(t)
 		if c, err := New(secrets, p); err == nil {
 			return c, p
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // TestRotation walks the rotation of doc.go over a fleet. Whoever knows a secret
@@ -63,8 +64,7 @@ func rotate(t *testing.T, p *limiter.Policy, own Own) {
 			require.Equal(t, Token{expires(p, own, &tally), tally, own}, got)
 
 			// What is signed next is of the same tally, under the newest key.
-			next, err := fleet[j].Verify(now, string(repeat(&fleet[j], &got)))
-			require.NoError(t, err)
+			next := kit.Must(fleet[j].Verify(now, string(repeat(&fleet[j], &got))))(t)
 			require.Equal(t, got, next)
 
 			// The subject is looked up under the token's own key, and compared.
@@ -83,11 +83,9 @@ func rotate(t *testing.T, p *limiter.Policy, own Own) {
 // deriveOther derives a key for another purpose from a secret, as other kinds of
 // token do, and dresses it for the window tokens of a policy with another typ.
 func deriveOther(t testing.TB, purpose, typ, policy string, secret []byte) *key {
-	prk, err := hkdf.Extract(sha256.New, secret, []byte("tallystick/v1"))
-	require.NoError(t, err)
+	prk := kit.Must(hkdf.Extract(sha256.New, secret, []byte("tallystick/v1")))(t)
 	k := *deriveKey(policy, secret)
-	k.window, err = hkdf.Expand(sha256.New, prk, "tallystick/v1/"+purpose+"/"+policy, 32)
-	require.NoError(t, err)
+	k.window = kit.Must(hkdf.Expand(sha256.New, prk, "tallystick/v1/"+purpose+"/"+policy, 32))(t)
 	k.fixed = base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","kid":"`+k.kid+`","typ":"`+typ+`"}`)) + k.fixed[payloadAt-1:]
 	return &k
 }
@@ -193,8 +191,7 @@ func TestKeyIDsAreThoseOfTokens(t *testing.T) {
 	require.Len(t, ids, 2)
 	require.NotEqual(t, ids[0], ids[1])
 	h, tally := c.Holder(alice), used(t, p, 1)
-	header, err := base64.RawURLEncoding.DecodeString(string(h.Append(nil, &tally))[:payloadAt-1])
-	require.NoError(t, err)
+	header := kit.Must(base64.RawURLEncoding.DecodeString(string(h.Append(nil, &tally))[:payloadAt-1]))(t)
 	require.JSONEq(t, `{"alg":"HS256","kid":"`+ids[0]+`","typ":"t+jwt"}`, string(header))
 }
 

@@ -139,8 +139,7 @@ func TestSipHashVectors(t *testing.T) {
 // TestSubjectIsAHash: under half of the key that is derived for it, and of all of the
 // identity, whatever its length. A bit more or less is somebody else.
 func TestSubjectIsAHash(t *testing.T) {
-	bind, err := hkdf.Key(sha256.New, secret("a"), []byte("tallystick/v1"), "tallystick/v1/bind/contact", 32)
-	require.NoError(t, err)
+	bind := kit.Must(hkdf.Key(sha256.New, secret("a"), []byte("tallystick/v1"), "tallystick/v1/bind/contact", 32))(t)
 	key := siphash.New([16]byte(bind[:16]))
 	c, _ := contact(t)
 	r := random(11)
@@ -240,8 +239,7 @@ func TestNothingLeaks(t *testing.T) {
 	identity := []byte("\xf1\x9d\xfe\x83customer-key-of-alice")
 	c := newCodec(t, compile(t, "contact", contactLimits...), secret("a"), secret("b"))
 	h := c.Holder(identity)
-	keyfunc, err := Keyfunc("contact", [][]byte{secret("a")})
-	require.NoError(t, err)
+	keyfunc := kit.Must(Keyfunc("contact", [][]byte{secret("a")}))(t)
 
 	var secrets leak
 	for _, name := range []string{"a", "b"} {

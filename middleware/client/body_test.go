@@ -305,8 +305,7 @@ func TestTokensStayWithTheirOrigin(t *testing.T) {
 	defer s.Close()
 	c := &http.Client{Transport: new(Transport)}
 	for _, path := range []string{"/contact", "/away", "/contact"} {
-		resp, err := c.Get(s.URL + path)
-		require.NoError(t, err)
+		resp := kit.Must(c.Get(s.URL + path))(t)
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, 200, resp.StatusCode)
 	}

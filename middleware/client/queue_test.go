@@ -745,8 +745,7 @@ func TestDeadlineBeforeTheWaitEnds(t *testing.T) {
 			h, _ := script(answer(429, "Retry-After", "5"), answer(200))
 			c := &http.Client{Transport: &Transport{Base: inMemory{h}}, Timeout: timeout}
 			start := time.Now()
-			resp, err := c.Get("http://example.com")
-			require.NoError(t, err)
+			resp := kit.Must(c.Get("http://example.com"))(t)
 			require.Equal(t, want, resp.StatusCode)
 			if want == 429 {
 				require.Zero(t, time.Since(start))

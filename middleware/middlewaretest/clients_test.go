@@ -57,8 +57,7 @@ func TestTheHandlerSeesARequestOfAServer(t *testing.T) {
 	var body string
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen = r
-		b, err := io.ReadAll(r.Body)
-		require.NoError(t, err)
+		b := kit.Must(io.ReadAll(r.Body))(t)
 		body = string(b)
 		w.Header().Set("X-Seen", "1")
 		w.WriteHeader(http.StatusTeapot)
@@ -89,8 +88,7 @@ func TestDirectErrors(t *testing.T) {
 	require.ErrorContains(t, err, "middlewaretest: ")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://example.com", nil)
-	require.NoError(t, err)
+	req := kit.Must(http.NewRequestWithContext(ctx, http.MethodGet, "http://example.com", nil))(t)
 	_, err = middlewaretest.Forgetful(h, "").Do(req)
 	require.ErrorIs(t, err, context.Canceled)
 	fault := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("a fault of the handler") })
@@ -190,8 +188,7 @@ func TestSpentIsRefusedWhateverItShows(t *testing.T) {
 				require.Zero(t, admitted(t, c, 2))
 			}
 			require.Equal(t, 5, admitted(t, middlewaretest.Forgetful(site, "203.0.113.2"), 9), "nobody else is spent")
-			body, err := io.ReadAll(r.Body)
-			require.NoError(t, err)
+			body := kit.Must(io.ReadAll(r.Body))(t)
 			require.Equal(t, "words", string(body), "it can be sent again")
 
 			clock.Wait(t, refusal)
@@ -209,8 +206,7 @@ func TestSpendShowsItsTokens(t *testing.T) {
 			cfg := contact(middlewaretest.NewClock())
 			cfg.InsecureNoMemory, cfg.MaxClients, cfg.TokenTransport = true, 0, transport
 			calls := 0
-			limit, err := middleware.New(cfg)
-			require.NoError(t, err)
+			limit := kit.Must(middleware.New(cfg))(t)
 			h := limit.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls++ }))
 			middlewaretest.Spend(t, h, httptest.NewRequest("POST", "/", nil))
 			require.Equal(t, 5, calls)
@@ -349,8 +345,7 @@ func selling(clock *middlewaretest.Clock, mode middleware.Mode) middleware.Confi
 // newSite returns the limiter around a handler that says ok, with its endpoints.
 func newSite(t testing.TB, cfg middleware.Config) http.Handler {
 	t.Helper()
-	limit, err := middleware.New(cfg)
-	require.NoError(t, err)
+	limit := kit.Must(middleware.New(cfg))(t)
 	mux := http.NewServeMux()
 	mux.Handle("/", limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -378,13 +373,11 @@ func admitted(t testing.TB, c *http.Client, n int, fields ...string) (passed int
 // post sends one, with header fields: names and values in turn.
 func post(t testing.TB, c *http.Client, fields ...string) *http.Response {
 	t.Helper()
-	req, err := http.NewRequest(http.MethodPost, "https://example.com/", nil)
-	require.NoError(t, err)
+	req := kit.Must(http.NewRequest(http.MethodPost, "https://example.com/", nil))(t)
 	for i := 0; i < len(fields); i += 2 {
 		req.Header.Add(fields[i], fields[i+1])
 	}
-	resp, err := c.Do(req)
-	require.NoError(t, err)
+	resp := kit.Must(c.Do(req))(t)
 	require.NoError(t, resp.Body.Close())
 	return resp
 }

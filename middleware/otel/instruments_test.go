@@ -27,6 +27,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/otel"
 	"github.com/tallystick/tallystick/middleware/peers"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 var secret = []byte("0123456789abcdef0123456789abcdef")
@@ -46,8 +47,7 @@ func customer(r *http.Request) (middleware.Identity, error) {
 func observer(t *testing.T, all ...attribute.KeyValue) (*otel.Instruments, func() map[string]float64) {
 	t.Helper()
 	reader := metric.NewManualReader()
-	watch, err := otel.New(metric.NewMeterProvider(metric.WithReader(reader)), all...)
-	require.NoError(t, err)
+	watch := kit.Must(otel.New(metric.NewMeterProvider(metric.WithReader(reader)), all...))(t)
 	return watch, func() map[string]float64 {
 		var all metricdata.ResourceMetrics
 		require.NoError(t, reader.Collect(context.Background(), &all))
@@ -194,8 +194,7 @@ func TestAPolicyIsObservedOnce(t *testing.T) {
 	limiter := func(policy string, instance int) *middleware.Middleware {
 		cfg := contact(noon)
 		cfg.Policy, cfg.Secrets, cfg.Logger = policy, [][]byte{secret}, slog.New(slog.DiscardHandler).With("instance", instance)
-		m, err := middleware.New(cfg)
-		require.NoError(t, err)
+		m := kit.Must(middleware.New(cfg))(t)
 		return m
 	}
 	first := limiter("contact", 1)
@@ -205,15 +204,13 @@ func TestAPolicyIsObservedOnce(t *testing.T) {
 		_, err = watch.Observe(second)
 		require.ErrorContains(t, err, `otel: policy "contact" is observed already`)
 	}
-	other, err := watch.Observe(limiter("signup", 1))
-	require.NoError(t, err)
+	other := kit.Must(watch.Observe(limiter("signup", 1)))(t)
 	require.NoError(t, registered.Unregister())
 	require.NoError(t, registered.Unregister())
 	require.NotEmpty(t, values())
 	require.NoError(t, other.Unregister())
 	require.Empty(t, values())
-	again, err := watch.Observe(limiter("contact", 3))
-	require.NoError(t, err)
+	again := kit.Must(watch.Observe(limiter("contact", 3)))(t)
 	require.NoError(t, registered.Unregister(), "once more, which is nothing")
 	_, err = watch.Observe(first)
 	require.Error(t, err)
@@ -410,8 +407,7 @@ func TestEveryMetricIsOnThePage(t *testing.T) {
 	require.NotEmpty(t, made)
 	require.ElementsMatch(t, made, printed)
 
-	board, err := os.ReadFile("dashboard/grafana.json")
-	require.NoError(t, err)
+	board := kit.Must(os.ReadFile("dashboard/grafana.json"))(t)
 	for _, name := range made {
 		name, _, _ = strings.Cut(name, " ")
 		series := regexp.MustCompile(strings.ReplaceAll(name, ".", "_") + `(_seconds|_ratio)?(_total|_bucket|_count)?[^a-z_]`)
@@ -421,10 +417,8 @@ func TestEveryMetricIsOnThePage(t *testing.T) {
 
 // Each alert has a section of the page, which its runbook names.
 func TestEveryAlertIsOnThePage(t *testing.T) {
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
-	rules, err := os.ReadFile("dashboard/alerts.yml")
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile(page))(t)
+	rules := kit.Must(os.ReadFile("dashboard/alerts.yml"))(t)
 	var sections, alerts, runbooks []string
 	for _, m := range regexp.MustCompile(`(?m)^### (Tallystick\w+)$`).FindAllStringSubmatch(string(text), -1) {
 		sections = append(sections, m[1])

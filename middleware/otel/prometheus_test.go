@@ -143,8 +143,7 @@ func (s *server) query(t *testing.T, expr string, at time.Time) map[string]float
 		}
 		name := strings.Join(words, " ")
 		require.NotContains(t, values, name, expr)
-		values[name], err = strconv.ParseFloat(r.Value[1].(string), 64)
-		require.NoError(t, err)
+		values[name] = kit.Must(strconv.ParseFloat(r.Value[1].(string), 64))(t)
 	}
 	return values
 }
@@ -157,8 +156,7 @@ func TestPrometheusScrapes(t *testing.T) {
 	d.play(false)
 	site := httptest.NewServer(d.metrics)
 	defer site.Close()
-	target, err := url.Parse(site.URL)
-	require.NoError(t, err)
+	target := kit.Must(url.Parse(site.URL))(t)
 	s := serve(t, t.TempDir(), `
 global: {scrape_interval: 200ms, scrape_timeout: 200ms}
 scrape_configs:
@@ -170,8 +168,7 @@ scrape_configs:
 	every := time.NewTicker(100 * time.Millisecond)
 	defer every.Stop()
 	for {
-		body, err := s.get(ctx, "/api/v1/query?"+url.Values{"query": {`sum by (tallystick_policy) (tallystick_decisions_total{job="site", tallystick_policy="contact"})`}}.Encode())
-		require.NoError(t, err)
+		body := kit.Must(s.get(ctx, "/api/v1/query?"+url.Values{"query": {`sum by (tallystick_policy) (tallystick_decisions_total{job="site", tallystick_policy="contact"})`}}.Encode()))(t)
 		if strings.Contains(string(body), `"4"`) {
 			return
 		}

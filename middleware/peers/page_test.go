@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/pages"
 )
 
@@ -27,8 +28,7 @@ func TestTheWireIsThatOfItsPage(t *testing.T) {
 		}
 	}
 	unhex := func(name string) []byte {
-		b, err := hex.DecodeString(said[name])
-		require.NoError(t, err)
+		b := kit.Must(hex.DecodeString(said[name]))(t)
 		return b
 	}
 	secret := unhex("secret")

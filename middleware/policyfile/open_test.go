@@ -20,6 +20,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/policyfile"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -65,8 +66,7 @@ const contact = `"contact": {"limits": [{"name": "minute", "quota": 5, "window":
 func opened(t *testing.T, text string, names ...string) (folder, *policyfile.Set) {
 	t.Helper()
 	f := newFolder(t)
-	set, err := policyfile.Open(f.policies(text), serving(names...))
-	require.NoError(t, err)
+	set := kit.Must(policyfile.Open(f.policies(text), serving(names...)))(t)
 	return f, set
 }
 
@@ -99,16 +99,14 @@ func TestTheFileComesOnTop(t *testing.T) {
 		Limits:    []middleware.Limit{{Quota: 1, Window: 7e9}},
 		Challenge: &middleware.Challenge{Path: "/tally/api/", Crowd: 3},
 	}
-	set, err := policyfile.Open(f.policies(`"api": {"limits": [{"quota": 9, "window": "1m"}], "quiet": false, "fields": ["ratelimit"], "challenge": {"mode": "newcomers"}}`), p)
-	require.NoError(t, err)
+	set := kit.Must(policyfile.Open(f.policies(`"api": {"limits": [{"quota": 9, "window": "1m"}], "quiet": false, "fields": ["ratelimit"], "challenge": {"mode": "newcomers"}}`), p))(t)
 	w := get(set.Middleware("api"))
 	require.Equal(t, http.StatusForbidden, w.Code, "newcomers prove first")
 	require.Equal(t, `"api";q=9;w=60`, w.Header().Get("RateLimit-Policy"), "not quiet")
 	require.Contains(t, set.Middleware("api").ScriptURL(), "/tally/api/")
 	require.Equal(t, middleware.WhenExhausted, p.Policies["api"].Challenge.Mode, "the program's own block is left alone")
 
-	set, err = policyfile.Open(f.policies(`"api": {"limits": [{"quota": 9, "window": "1m"}], "shadow": true}`), p)
-	require.NoError(t, err)
+	set = kit.Must(policyfile.Open(f.policies(`"api": {"limits": [{"quota": 9, "window": "1m"}], "shadow": true}`), p))(t)
 	w = get(set.Middleware("api"))
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Empty(t, w.Header().Get("RateLimit-Policy"), "quiet")
@@ -261,8 +259,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 }
 
 func TestFuzzSeedsAreThere(t *testing.T) {
-	files, err := os.ReadDir("testdata/fuzz/FuzzReload")
-	require.NoError(t, err)
+	files := kit.Must(os.ReadDir("testdata/fuzz/FuzzReload"))(t)
 	require.GreaterOrEqual(t, len(files), 18, "files that are right, and with a mistake of each kind")
 }
 

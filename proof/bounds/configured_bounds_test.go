@@ -506,8 +506,7 @@ func TestBoundsArePlayed(t *testing.T) {
 	nearest := map[string]float64{}
 	for seed := range uint64(n) {
 		cfg := small(handlers.Random(seed))
-		bounds, err := middleware.BoundsOf(cfg)
-		require.NoError(t, err)
+		bounds := kit.Must(middleware.BoundsOf(cfg))(t)
 		played := map[string]*configuredFleet{}
 		for _, row := range bounds.Rows {
 			f := played[row.Client]

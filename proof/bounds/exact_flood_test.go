@@ -315,8 +315,7 @@ func TestOneHungNodeIsOneNodesOutage(t *testing.T) {
 		var well []string
 		for n := 0; len(ill) < 16 || len(well) < 32; n++ {
 			customer := fmt.Sprint("customer", n)
-			call, err := s.limits[0].CallFor(middleware.Principal(customer))
-			require.NoError(t, err)
+			call := kit.Must(s.limits[0].CallFor(middleware.Principal(customer)))(t)
 			if c.Part(call) == 0 {
 				ill = append(ill, customer)
 			} else {
@@ -362,15 +361,13 @@ func TestDeathOfTheProcessThatCounts(t *testing.T) {
 	secrets := remote.Config{Secrets: [][]byte{handlers.Secret("counter")}}
 	var process atomic.Pointer[http.Handler]
 	start := func() {
-		h, err := remote.Serve(memory.New(0, now.Now), secrets)
-		require.NoError(t, err)
+		h := kit.Must(remote.Serve(memory.New(0, now.Now), secrets))(t)
 		process.Store(&h)
 	}
 	start()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*process.Load()).ServeHTTP(w, r) }))
 	t.Cleanup(server.Close)
-	counter, err := remote.Open([]string{server.URL}, secrets)
-	require.NoError(t, err)
+	counter := kit.Must(remote.Open([]string{server.URL}, secrets))(t)
 	t.Cleanup(func() { require.NoError(t, counter.Close()) })
 
 	var fleet []http.Handler

@@ -895,8 +895,7 @@ func newWorld(t *testing.T, seed uint64, s setting) *world {
 	}
 	for variant := range w.shapes {
 		for tier := range w.shapes[variant] {
-			p, err := limiter.Compile("contact", w.limits(seed, variant, tier))
-			require.NoError(t, err)
+			p := kit.Must(limiter.Compile("contact", w.limits(seed, variant, tier)))(t)
 			w.shapes[variant][tier] = shape{limitsOf(p), limitsOf(p.Scale(w.nets)), limitsOf(p.Pass(time.Hour))}
 		}
 	}

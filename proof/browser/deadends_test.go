@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 type deadEnd struct {
@@ -343,8 +344,7 @@ func TestTimeLeft(t *testing.T) {
 		of := regexp.MustCompile(`^Encore (\d+) (seconde|minute)s? environ\.$`).FindStringSubmatch(strings.ReplaceAll(words, "\u00a0", " "))
 		require.Len(t, of, 3, words)
 		require.Equal(t, i == 0, heard.Lives[i] == "polite", "the first is read out, no other")
-		after, err := strconv.Atoi(of[1])
-		require.NoError(t, err)
+		after := kit.Must(strconv.Atoi(of[1]))(t)
 		rounds := 0
 		if of[2] == "minute" {
 			after, rounds = after*60, 60

@@ -22,6 +22,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/keptform"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // TestAcrossSites has a form in another site's frame, and an API on another site
@@ -117,8 +118,7 @@ func TestPartialPosts(t *testing.T) {
 // same answers, with workers and without.
 func TestVectors(t *testing.T) {
 	browser := launch(t)
-	text, err := os.ReadFile("../../pow/testdata/vectors.json")
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile("../../pow/testdata/vectors.json"))(t)
 	var vectors struct {
 		Issue []struct {
 			Name, Header, Proof string
@@ -148,8 +148,7 @@ func TestVectors(t *testing.T) {
 // own origin, which knows nothing of Tallystick, and calls an API of another one.
 func TestCopiedFiles(t *testing.T) {
 	browser := launch(t)
-	doc, err := os.ReadFile("../../docs/forms.md")
-	require.NoError(t, err)
+	doc := kit.Must(os.ReadFile("../../docs/forms.md"))(t)
 	list := regexp.MustCompile("(?:`[a-z]+\\.(?:js|css)`,?(?: and)?\\s+){3,}").FindAllString(string(doc), -1)
 	require.Len(t, list, 1, "lists of files")
 
@@ -157,11 +156,9 @@ func TestCopiedFiles(t *testing.T) {
 	s.redirects()
 	dir := t.TempDir()
 	for name := range strings.FieldsFuncSeq(strings.ReplaceAll(list[0], " and", ""), func(r rune) bool { return strings.ContainsRune("`, \n", r) }) {
-		resp, err := http.Get(s.URL + "/tally/api/" + name)
-		require.NoError(t, err)
+		resp := kit.Must(http.Get(s.URL + "/tally/api/" + name))(t)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
+		body := kit.Must(io.ReadAll(resp.Body))(t)
 		require.NoError(t, resp.Body.Close())
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), body, 0o600))
 	}
@@ -299,8 +296,7 @@ func TestPageBehindAPrefix(t *testing.T) {
 	browser := launch(t)
 	behind := func(t *testing.T, endpoints string) (*wiki, *tab) {
 		s := newWiki(t, func(c *middleware.Config) { c.Challenge.Path = endpoints })
-		target, err := url.Parse(s.URL)
-		require.NoError(t, err)
+		target := kit.Must(url.Parse(s.URL))(t)
 		outside := http.NewServeMux()
 		outside.Handle("/app/", http.StripPrefix("/app", &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}))
 		proxy := httptest.NewServer(outside)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/keptform"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // keepForms has forms kept that are refused, those of /plain to begin with.
@@ -83,8 +84,7 @@ func TestKeptForm(t *testing.T) {
 				require.Equal(t, !scripts, eval[bool](b, fmt.Sprintf("document.body.innerText.includes(%q)", want.wait)))
 				require.Equal(t, "544px", eval[string](b, `getComputedStyle(document.querySelector("main")).maxInlineSize`), "it has a style")
 
-				tree, err := chromedp.Call(b.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
-				require.NoError(t, err)
+				tree := kit.Must(chromedp.Call(b.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{}))(t)
 				names := map[string][]string{}
 				for _, node := range tree.Nodes {
 					if node.Ignored || node.Role == nil || node.Name == nil {
@@ -144,8 +144,7 @@ func TestTwoTabs(t *testing.T) {
 	b.wait(thanked)
 	require.Len(t, s.got(), 2)
 	require.Len(t, b.loaded("/redeem"), 2, "no proof was lost")
-	cookies, err := chromedp.Call(b.ctx, network.GetCookies, network.GetCookiesParams{})
-	require.NoError(t, err)
+	cookies := kit.Must(chromedp.Call(b.ctx, network.GetCookies, network.GetCookiesParams{}))(t)
 	for _, c := range cookies.Cookies {
 		require.NotContains(t, c.Name, ".proof.", "what is spent is taken away")
 	}

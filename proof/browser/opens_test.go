@@ -24,6 +24,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/keptform"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A wiki is a site whose pages are refused by GET to who has not worked.
@@ -122,8 +123,7 @@ func TestPageOpens(t *testing.T) {
 					there.DisableKeepAlives = true
 					client = &http.Client{Transport: there}
 				}
-				resp, err := client.Get(s.URL + "/wiki/before")
-				require.NoError(t, err)
+				resp := kit.Must(client.Get(s.URL + "/wiki/before"))(t)
 				require.NoError(t, resp.Body.Close())
 			}
 			b := open(t, browser, s.URL+"/elsewhere")
@@ -396,10 +396,8 @@ func TestBarOfThePage(t *testing.T) {
 	for look, dark := range map[string]bool{"dark": true, "light": false} {
 		b.emulate(390, &emulation.MediaFeature{Name: "prefers-color-scheme", Value: look})
 		end := eval[[2]float64](b, `(() => { const box = `+element+`.querySelector("progress").getBoundingClientRect(); return [box.right - 20, box.y + box.height / 2]; })()`)
-		shot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-		require.NoError(t, err)
-		picture, err := png.Decode(bytes.NewReader(shot))
-		require.NoError(t, err)
+		shot := kit.Must(chromedp.Run(b.ctx, chromedp.CaptureScreenshot()))(t)
+		picture := kit.Must(png.Decode(bytes.NewReader(shot)))(t)
 		level := color.GrayModel.Convert(picture.At(int(end[0]), int(end[1]))).(color.Gray).Y
 		require.Equal(t, dark, level < 128, "%s: %d", look, level)
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/middlewaretest"
 	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // strict is the policy that everything must run under.
@@ -91,8 +92,7 @@ func newLimit(t *testing.T, policy string, quota int64, change ...func(*middlewa
 			c(&cfg)
 		}
 	}
-	limit, err := middleware.New(cfg)
-	require.NoError(t, err)
+	limit := kit.Must(middleware.New(cfg))(t)
 	return limit
 }
 
@@ -385,8 +385,7 @@ func TestRates(t *testing.T) {
 	s := newSite(t)
 	s.hasTime("signup")
 	b := open(t, browser, s.URL+"/signup")
-	issuer, err := pow.New(pow.Config{Secrets: [][]byte{[]byte(strings.Repeat("s", 32))}})
-	require.NoError(t, err)
+	issuer := kit.Must(pow.New(pow.Config{Secrets: [][]byte{[]byte(strings.Repeat("s", 32))}}))(t)
 	who := pow.Binding{Client: []byte("somebody")}
 	b.module()
 
@@ -408,8 +407,7 @@ func TestRates(t *testing.T) {
 		}
 		for _, workers := range []int{1, 2} {
 			note(fmt.Sprintf("Go, %d", workers), func() string {
-				got, err := pow.Solve(context.Background(), c.Text, pow.SolveOptions{Workers: workers})
-				require.NoError(t, err)
+				got := kit.Must(pow.Solve(context.Background(), c.Text, pow.SolveOptions{Workers: workers}))(t)
 				return got
 			})
 			note(fmt.Sprintf("Chromium, %d", workers), func() string {
@@ -431,8 +429,7 @@ func TestRates(t *testing.T) {
 func tried(t *testing.T, proof string) (sum float64) {
 	_, answers, _ := strings.Cut(proof, "~")
 	for answer := range strings.SplitSeq(answers, ".") {
-		n, err := strconv.Atoi(answer)
-		require.NoError(t, err)
+		n := kit.Must(strconv.Atoi(answer))(t)
 		sum += float64(n + 1)
 	}
 	return sum

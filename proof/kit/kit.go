@@ -41,3 +41,14 @@ func Unable(t testing.TB, format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "*** SKIPPED %s: %s; TALLYSTICK_REQUIRE=1 makes this fail\n", t.Name(), why)
 	t.Skip(why)
 }
+
+// Must is for a call that a test takes for granted: Must(os.Open(name))(t) is the file, and an error ends the test.
+func Must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("an error that the test does not look for: %+v", err)
+		}
+		return v
+	}
+}

@@ -39,14 +39,12 @@ func TestWorlds(t *testing.T) {
 		if w.long && !kit.Long() || w.huge && kit.Race {
 			continue
 		}
-		r, err := w.world.Explore()
-		require.NoError(t, err)
+		r := kit.Must(w.world.Explore())(t)
 		if r.Broken != "" {
 			t.Errorf("%s broken by %d moves: %s\n%s", head, len(r.Trace), r.Broken, strings.Join(r.Trace, "\n"))
 			continue
 		}
-		bound, err := w.world.Bound()
-		require.NoError(t, err)
+		bound := kit.Must(w.world.Bound())(t)
 		if w.loose {
 			require.Less(t, r.Most, bound, head)
 		} else {
@@ -82,8 +80,7 @@ func TestLateAnswers(t *testing.T) {
 		if w.world.Client != model.Overwriting {
 			continue
 		}
-		r, err := w.world.Explore()
-		require.NoError(t, err)
+		r := kit.Must(w.world.Explore())(t)
 		require.Empty(t, r.Broken)
 		quota := int(w.world.Limit.Quota)
 		require.Greater(t, r.Most, w.world.AtOnce*quota+w.world.AtOnce-1)
@@ -102,8 +99,7 @@ func TestWindowsOfAClockThatIsBehind(t *testing.T) {
 		if w.who != early || w.long || w.world.Limit.Algorithm == storeless.TokenBucket {
 			continue
 		}
-		r, err := w.world.Explore()
-		require.NoError(t, err)
+		r := kit.Must(w.world.Explore())(t)
 		quota := int(w.world.Limit.Quota)
 		if w.world.Limit.Algorithm == storeless.FixedWindow {
 			require.Equal(t, 2*quota-1, r.Own)
@@ -132,8 +128,7 @@ func TestSpans(t *testing.T) {
 		{bucket(2), 1, []time.Duration{0, 4 * second, 8 * second, 9500 * time.Millisecond}, 2 + 4},
 	} {
 		w := model.World{Limit: tt.limit, Instances: tt.instances, Moments: tt.moments, Spans: true}
-		r, err := w.Explore()
-		require.NoError(t, err)
+		r := kit.Must(w.Explore())(t)
 		require.Empty(t, r.Broken, strings.Join(r.Trace, "\n"))
 		require.Equal(t, tt.want, r.Span, limitOf(w))
 	}
@@ -186,8 +181,7 @@ const (
 // cut returns what the page prints after a line, and what stands around it.
 func cut(t *testing.T, begin string) (head, table, tail string) {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile(page))(t)
 	head, rest, found := strings.Cut(string(text), begin)
 	require.True(t, found, "%s has no %s", page, begin)
 	table, tail, found = strings.Cut(rest, end)
@@ -211,11 +205,9 @@ func rewrite(t *testing.T, begin, table string) {
 // these rows alone.
 func TestWorldsOfBounds(t *testing.T) {
 	var checked map[string][]string
-	list, err := os.ReadFile("testdata/bounds.json")
-	require.NoError(t, err)
+	list := kit.Must(os.ReadFile("testdata/bounds.json"))(t)
 	require.NoError(t, json.Unmarshal(list, &checked))
-	table, err := os.ReadFile("../../docs/bounds.md")
-	require.NoError(t, err)
+	table := kit.Must(os.ReadFile("../../docs/bounds.md"))(t)
 	var known, named []string
 	for _, w := range worlds() {
 		known = append(known, w.who)
@@ -268,13 +260,11 @@ func fewest(t *testing.T, m *mutants.Mutant) string {
 	t.Helper()
 	file, text, err := m.Broken(".")
 	require.NoError(t, err)
-	original, err := filepath.Abs(file)
-	require.NoError(t, err)
+	original := kit.Must(filepath.Abs(file))(t)
 	dir := t.TempDir()
 	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
 	require.NoError(t, os.WriteFile(changed, text, 0o600))
-	list, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
-	require.NoError(t, err)
+	list := kit.Must(json.Marshal(map[string]any{"Replace": map[string]string{original: changed}}))(t)
 	require.NoError(t, os.WriteFile(overlay, list, 0o600))
 	cmd := exec.Command("go", "test", "-overlay="+overlay, "-vet=off", "-short", "-run=^TestWorlds$", ".")
 	cmd.Env = append(os.Environ(), "TALLYSTICK_LONG=")
@@ -284,8 +274,7 @@ func fewest(t *testing.T, m *mutants.Mutant) string {
 	}
 	least, what := 0, ""
 	for _, found := range broken.FindAllStringSubmatch(string(output), -1) {
-		n, err := strconv.Atoi(found[1])
-		require.NoError(t, err)
+		n := kit.Must(strconv.Atoi(found[1]))(t)
 		if least == 0 || n < least {
 			least, what = n, found[2]
 		}

@@ -8,13 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 func newExplorer(t *testing.T, w World) *explorer {
 	t.Helper()
-	e, err := w.explorer()
-	require.NoError(t, err)
+	e := kit.Must(w.explorer())(t)
 	return e
 }
 

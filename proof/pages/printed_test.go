@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func TestRead(t *testing.T) {
@@ -62,8 +64,7 @@ func TestConstants(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 	}
-	all, err := Constants(dir)
-	require.NoError(t, err)
+	all := kit.Must(Constants(dir))(t)
 	require.Equal(t, []Constant{{"A", "T", "", 1}, {"B", "T", "", 1}, {"C", "", "c", 1}, {"D", "", "", 1}, {"E", "T", "e", 2}}, all)
 }
 
@@ -112,14 +113,12 @@ func TestPrint(t *testing.T) {
 	require.ErrorContains(t, verb("-only", "a,b"), "no table is called b")
 	require.Error(t, verb("-none"))
 	require.NoError(t, verb("-only", "a", "-update", dir))
-	now, err := os.ReadFile(file)
-	require.NoError(t, err)
+	now := kit.Must(os.ReadFile(file))(t)
 	require.Equal(t, "before\n<!-- made by: make it; table: a -->\n| x | y |\n|---|--:|\n| 1 | 2,000 |\n| 3.5 | 4 |\n<!-- end of what is made -->\nafter\n", string(now))
 	for _, broken := range []string{"<!-- made by: make it; table: a -->\nold\n", "<!-- made by: make it; table: b -->\n<!-- end of what is made -->\n"} {
 		require.NoError(t, os.WriteFile(file, []byte(broken), 0o600))
 		require.ErrorContains(t, Print(&out, []Made{a}, nil, dir), "page.md: the page has no line")
-		now, err := os.ReadFile(file)
-		require.NoError(t, err)
+		now := kit.Must(os.ReadFile(file))(t)
 		require.Equal(t, broken, string(now))
 	}
 }

@@ -56,8 +56,7 @@ func buildStripped(t *testing.T, program, goos, goarch string) string {
 
 func size(t *testing.T, file string) int64 {
 	t.Helper()
-	info, err := os.Stat(file)
-	require.NoError(t, err)
+	info := kit.Must(os.Stat(file))(t)
 	return info.Size()
 }
 
@@ -68,8 +67,7 @@ func zipped(t *testing.T, file string) int64 {
 	if _, err := exec.LookPath("gzip"); err != nil {
 		kit.Unable(t, "there is no gzip: %v", err)
 	}
-	out, err := exec.Command("gzip", "-9", "-c", file).Output()
-	require.NoError(t, err)
+	out := kit.Must(exec.Command("gzip", "-9", "-c", file).Output())(t)
 	return int64(len(out))
 }
 
@@ -118,8 +116,7 @@ func TestLinkedModules(t *testing.T) {
 		t.Run(pkg, func(t *testing.T) {
 			list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./"+pkg)
 			list.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "GOFLAGS=") // a workspace changes versions, which are not asked
-			out, err := list.Output()
-			require.NoError(t, err)
+			out := kit.Must(list.Output())(t)
 			modules := strings.Fields(string(out))
 			slices.Sort(modules)
 			require.ElementsMatch(t, append(want, module), slices.Compact(modules),
@@ -149,8 +146,7 @@ func TestFilesNameTheirLicence(t *testing.T) {
 			return nil
 		}
 		n++
-		src, err := os.ReadFile(name)
-		require.NoError(t, err)
+		src := kit.Must(os.ReadFile(name))(t)
 		require.True(t, strings.HasPrefix(string(src), "// SPDX-License-Identifier: Apache-2.0\n\n"), name)
 		return nil
 	}))
@@ -165,12 +161,10 @@ func TestPackagesHaveExamples(t *testing.T) {
 		if pkg == "all" || counts == "0 0" {
 			continue
 		}
-		tests, err := filepath.Glob(pkg + "/*_test.go")
-		require.NoError(t, err)
+		tests := kit.Must(filepath.Glob(pkg + "/*_test.go"))(t)
 		found := false
 		for _, file := range tests {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
+			text := kit.Must(os.ReadFile(file))(t)
 			found = found || strings.Contains(string(text), "\nfunc Example")
 		}
 		require.True(t, found, "%s has no Example: its first is what a caller does first", pkg)
@@ -191,8 +185,7 @@ func TestFormsAreAsked(t *testing.T) {
 		case d.IsDir() || !strings.HasSuffix(name, "_test.go") || filepath.ToSlash(name) == "proof/browser/chromium_test.go":
 			return nil
 		}
-		src, err := os.ReadFile(name)
-		require.NoError(t, err)
+		src := kit.Must(os.ReadFile(name))(t)
 		require.NotContains(t, string(src), asked, "%s: use kit.Whole or kit.OnlyWhole", name)
 		return nil
 	}))

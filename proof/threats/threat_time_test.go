@@ -17,6 +17,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/handlers"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -193,8 +194,7 @@ func TestThreatsOfPolicyChanges(t *testing.T) {
 		tier = ""
 		resp := handlers.RequireStatus(t, http.StatusTooManyRequests, handlers.Send(h, handlers.Showing(tok)))
 		require.Equal(t, `"contact";r=0;t=60`, resp.Header.Get("RateLimit"))
-		wait, err := strconv.Atoi(resp.Header.Get("Retry-After"))
-		require.NoError(t, err)
+		wait := kit.Must(strconv.Atoi(resp.Header.Get("Retry-After")))(t)
 		require.GreaterOrEqual(t, wait, 60)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/handlers"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func TestThreatsOfHeaders(t *testing.T) {
@@ -219,7 +221,7 @@ func newSharedCache(t *testing.T, origin string) *sharedCache {
 	c.proxy = &httputil.ReverseProxy{
 		Transport: transport,
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(handlers.MustURL(t, origin))
+			r.SetURL(kit.Must(url.Parse(origin))(t))
 			r.SetXForwarded()
 		},
 		ModifyResponse: c.keep,

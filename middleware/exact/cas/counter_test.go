@@ -30,8 +30,7 @@ import (
 
 func open(t testing.TB, s cas.Store, cfg cas.Config) *cas.Counter {
 	t.Helper()
-	c, err := cas.New(s, cfg)
-	require.NoError(t, err)
+	c := kit.Must(cas.New(s, cfg))(t)
 	return c.(*cas.Counter)
 }
 
@@ -160,8 +159,7 @@ func attack(t *testing.T, limit storeless.Limit, seed uint64) {
 	wg.Wait()
 	require.EqualValues(t, 1000, admitted.Load())
 	require.Positive(t, lost.Load())
-	v, err := open(t, s, cas.Config{}).Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-	require.NoError(t, err)
+	v := kit.Must(open(t, s, cas.Config{}).Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p}))(t)
 	require.Zero(t, v.Limits[0].Remaining)
 }
 
@@ -214,8 +212,7 @@ func TestALostAnswerIsFoundByItsID(t *testing.T) {
 	require.EqualError(t, err, "exact: may have been counted: cut")
 	require.ErrorIs(t, err, exact.ErrMaybeCounted)
 	require.NotErrorIs(t, err, exact.ErrNotCounted)
-	v, err := open(t, s, cas.Config{}).Take(t.Context(), call)
-	require.NoError(t, err)
+	v := kit.Must(open(t, s, cas.Config{}).Take(t.Context(), call))(t)
 	require.True(t, v.Admitted && v.Replayed)
 	require.EqualValues(t, 1, v.Limits[0].Remaining, "it is counted once")
 	require.NoError(t, open(t, s, cas.Config{}).Refund(t.Context(), v.Receipt), "its receipt is good")
@@ -345,10 +342,8 @@ func TestAThrottledCallIsRepeatedOnce(t *testing.T) {
 
 // Package middleware asks for it by name, also where calls are leased ahead.
 func TestDeadline(t *testing.T) {
-	c, err := cas.New(struct{ cas.Store }{}, cas.Config{})
-	require.NoError(t, err)
-	leased, err := lease.New(c, lease.Config{})
-	require.NoError(t, err)
+	c := kit.Must(cas.New(struct{ cas.Store }{}, cas.Config{}))(t)
+	leased := kit.Must(lease.New(c, lease.Config{}))(t)
 	defer func() { require.NoError(t, leased.Close()) }()
 	for _, c := range []exact.Counter{c, leased} {
 		slow, ok := c.(interface{ Deadline() time.Duration })

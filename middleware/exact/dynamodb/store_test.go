@@ -51,8 +51,7 @@ func TestValuesExpire(t *testing.T) {
 		require.NoError(t, store.Swap(t.Context(), "n", revision, []byte("value"), keep))
 		item, err := c.GetItem(t.Context(), &sdk.GetItemInput{TableName: aws.String("tallies"), Key: key})
 		require.NoError(t, err)
-		at, err := strconv.ParseInt(item.Item["expires"].(*types.AttributeValueMemberN).Value, 10, 64)
-		require.NoError(t, err)
+		at := kit.Must(strconv.ParseInt(item.Item["expires"].(*types.AttributeValueMemberN).Value, 10, 64))(t)
 		require.GreaterOrEqual(t, at, before.Add(keep).Unix())
 		require.LessOrEqual(t, at, time.Now().Add(keep).Unix()+1)
 		_, revision, err = store.Load(t.Context(), "n")
@@ -254,7 +253,6 @@ func client(url string) *sdk.Client {
 
 func connect(t testing.TB, url string) cas.ListedStore {
 	t.Helper()
-	store, err := dynamodb.New(client(url), dynamodb.Config{Table: "tallies"})
-	require.NoError(t, err)
+	store := kit.Must(dynamodb.New(client(url), dynamodb.Config{Table: "tallies"}))(t)
 	return store
 }

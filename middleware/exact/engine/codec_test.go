@@ -25,6 +25,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -57,8 +58,7 @@ func busy(t testing.TB, seed uint64) (a engine.Account, clock *exacttest.Clock, 
 func TestAccountOutlivesItsBytes(t *testing.T) {
 	for seed := range uint64(24) {
 		a, clock, call, refunded := busy(t, seed)
-		b, err := a.AppendBinary([]byte("before"))
-		require.NoError(t, err)
+		b := kit.Must(a.AppendBinary([]byte("before")))(t)
 		require.Equal(t, "before", string(b[:6]))
 		var loaded engine.Account
 		require.NoError(t, loaded.UnmarshalBinary(b[6:]))
@@ -404,16 +404,14 @@ func (p *past) goesOn() (told []string) {
 
 // earlier returns the accounts of each history, by the version that has written them.
 func earlier(t testing.TB) map[string]map[string][]byte {
-	text, err := os.ReadFile("testdata/accounts.json")
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile("testdata/accounts.json"))(t)
 	var inHex map[string]map[string]string
 	require.NoError(t, json.Unmarshal(text, &inHex))
 	accounts := make(map[string]map[string][]byte)
 	for history, versions := range inHex {
 		accounts[history] = make(map[string][]byte)
 		for version, account := range versions {
-			accounts[history][version], err = hex.DecodeString(account)
-			require.NoError(t, err)
+			accounts[history][version] = kit.Must(hex.DecodeString(account))(t)
 		}
 	}
 	return accounts
@@ -470,8 +468,7 @@ func TestSnapshotIsAllOfAnAccount(t *testing.T) {
 		}
 		want := exactkit.Bytes(t, a)
 		s := a.Snapshot()
-		got, err := s.Account().AppendBinary(nil)
-		require.NoError(t, err)
+		got := kit.Must(s.Account().AppendBinary(nil))(t)
 		require.Equal(t, want, got, seed)
 	}
 }
@@ -509,8 +506,7 @@ func TestRecords(t *testing.T) {
 	// A record is a copy, of what its counter has and of what another has made of it.
 	var a engine.Account
 	require.True(t, a.Take(now, &call).Admitted)
-	r, err := engine.ReadRecord(p.AccountName("k"), exactkit.Bytes(t, &a))
-	require.NoError(t, err)
+	r := kit.Must(engine.ReadRecord(p.AccountName("k"), exactkit.Bytes(t, &a)))(t)
 	own := memory.New(0, clock)
 	require.NoError(t, own.Restore(t.Context(), r))
 	exactkit.Take(t, own, call)

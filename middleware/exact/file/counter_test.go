@@ -36,8 +36,7 @@ var every = []storeless.Limit{
 
 func open(t testing.TB, path string, cfg file.Config) *file.Counter {
 	t.Helper()
-	c, err := file.Open(path, cfg)
-	require.NoError(t, err)
+	c := kit.Must(file.Open(path, cfg))(t)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c.(*file.Counter)
 }
@@ -45,8 +44,7 @@ func open(t testing.TB, path string, cfg file.Config) *file.Counter {
 // openOn is open, on another disk.
 func openOn(t testing.TB, disk file.Disk, spare int64, cfg file.Config) *file.Counter {
 	t.Helper()
-	c, err := file.OpenOn(disk, memPath, spare, cfg)
-	require.NoError(t, err)
+	c := kit.Must(file.OpenOn(disk, memPath, spare, cfg))(t)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
 }
@@ -133,8 +131,7 @@ func TestCloseWaitsForWhatIsUnderWay(t *testing.T) {
 		require.NoError(t, c.Close())
 		wg.Wait()
 	}
-	v, err := open(t, path, file.Config{}).Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-	require.NoError(t, err)
+	v := kit.Must(open(t, path, file.Config{}).Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p}))(t)
 	require.EqualValues(t, storeless.MaxQuota-acknowledged.Load(), v.Limits[0].Remaining)
 }
 
@@ -144,14 +141,12 @@ func TestRefusalsWriteNothing(t *testing.T) {
 	c := open(t, path, file.Config{})
 	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 1), ID: "a"}
 	exactkit.Take(t, c, call)
-	before, err := os.ReadFile(path)
-	require.NoError(t, err)
+	before := kit.Must(os.ReadFile(path))(t)
 	for i := range 100 {
 		call.ID = strconv.Itoa(i)
 		require.False(t, exactkit.Take(t, c, call).Admitted)
 	}
-	after, err := os.ReadFile(path)
-	require.NoError(t, err)
+	after := kit.Must(os.ReadFile(path))(t)
 	require.Equal(t, before, after)
 }
 
@@ -234,14 +229,13 @@ func togetherOn(t *testing.T, open func(file.Config) (*file.Counter, error), clo
 	t.Helper()
 	var hold atomic.Bool
 	entered, release := make(chan struct{}), make(chan struct{})
-	c, err := open(file.Config{Keys: keys, Now: func() time.Time {
+	c := kit.Must(open(file.Config{Keys: keys, Now: func() time.Time {
 		if hold.Swap(false) {
 			close(entered)
 			<-release
 		}
 		return clock.Now()
-	}})
-	require.NoError(t, err)
+	}}))(t)
 	p := exactkit.PerHour(t, 5)
 	take := func(key string, cost int64) chan error {
 		done := make(chan error, 1)
@@ -300,8 +294,7 @@ func TestCreateDoesNotReplace(t *testing.T) {
 	exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})
 	require.NoError(t, file.Create(path))
 	require.NoError(t, c.Close())
-	v, err := open(t, path, file.Config{}).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-	require.NoError(t, err)
+	v := kit.Must(open(t, path, file.Config{}).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p}))(t)
 	require.EqualValues(t, 3, v.Limits[0].Remaining)
 }
 
@@ -400,11 +393,9 @@ func TestOneOfManyCreatesTheFile(t *testing.T) {
 	_, err := won[0].Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
 	require.NoError(t, err)
 	require.NoError(t, won[0].Close())
-	v, err := open(t, path, file.Config{}).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-	require.NoError(t, err)
+	v := kit.Must(open(t, path, file.Config{}).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p}))(t)
 	require.False(t, v.Admitted)
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	left := kit.Must(os.ReadDir(dir))(t)
 	require.Len(t, left, 1, "nothing else is left behind")
 }
 
@@ -417,14 +408,13 @@ func TestSlowDiskKeepsDeadlines(t *testing.T) {
 func slowDisk(t *testing.T) {
 	var slow atomic.Bool
 	entered, release := make(chan struct{}), make(chan struct{})
-	c, err := file.OpenOn(newMemDisk(), memPath, 1<<30, file.Config{Now: func() time.Time {
+	c := kit.Must(file.OpenOn(newMemDisk(), memPath, 1<<30, file.Config{Now: func() time.Time {
 		if slow.Swap(false) {
 			close(entered) // where the disk would be
 			<-release
 		}
 		return time.Now()
-	}})
-	require.NoError(t, err)
+	}}))(t)
 	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 1000)}
 	take := func(ctx context.Context) chan error {
 		done := make(chan error, 1)

@@ -29,8 +29,7 @@ func TestWhatIsNoCounterIsRefused(t *testing.T) {
 		_, err := file.Open(path, file.Config{})
 		require.ErrorIs(t, err, file.ErrDamaged, name)
 		require.ErrorContains(t, err, "restore a copy, or remove it")
-		kept, err := os.ReadFile(path)
-		require.NoError(t, err)
+		kept := kit.Must(os.ReadFile(path))(t)
 		require.Equal(t, content, string(kept), "it is left as it was")
 	}
 	_, err := file.Open(filepath.Join(dir, "no", "such", "directory"), file.Config{})
@@ -322,8 +321,7 @@ func TestPiecesOfOthersAreRefused(t *testing.T) {
 	// A sector that was not written, and that a group begins: the last, or not.
 	sectors := build(g('E', 1, numbers(0, 4096)), g('L', 2, file.AppendAccount(nil, "a", make([]byte, 410))),
 		g('L', 3, file.AppendAccount(nil, "b", make([]byte, 475))), g('L', 4, account("c")))
-	names, err = read(sectors)
-	require.NoError(t, err)
+	names = kit.Must(read(sectors))(t)
 	require.Equal(t, "abc", names)
 	require.Equal(t, "tyGL", string(sectors[512:516]))
 	clear(sectors[512:1024])
@@ -335,8 +333,7 @@ func TestPiecesOfOthersAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, file.ErrDamaged, "more was begun")
 	clear(sectors[1024:])
 	sectors[1030] = 7
-	names, err = read(sectors)
-	require.NoError(t, err)
+	names = kit.Must(read(sectors))(t)
 	require.Equal(t, "a", names)
 
 	// As many groups as can begin in a sector, and the end of the last behind it.

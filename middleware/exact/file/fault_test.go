@@ -225,8 +225,7 @@ func (m *mishap) inFront(t *testing.T, outage middleware.Outage) {
 	// What was answered is counted, and beside it no more than what may have been.
 	for n := range payers {
 		who := fmt.Sprint("payer", n)
-		call, err := site.Middleware.CallFor(middleware.APIKey(who))
-		require.NoError(t, err)
+		call := kit.Must(site.Middleware.CallFor(middleware.APIKey(who)))(t)
 		used := quota - exactkit.Left(t, c, call)
 		require.GreaterOrEqual(t, used, acknowledged[who], "%s: an answered count is lost", who)
 		require.LessOrEqual(t, used, acknowledged[who]+maybe[who], "%s: a count of nothing", who)

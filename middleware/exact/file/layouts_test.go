@@ -195,8 +195,7 @@ func TestKeptFilesAreRead(t *testing.T) {
 			b = append(b, file.Group(g.kind, nonce, uint64(i+1), g.payload)...)
 		}
 		b = append(b, make([]byte, 4096-len(b))...)
-		kept, err := os.ReadFile(fmt.Sprint("testdata/layout-", version))
-		require.NoError(t, err)
+		kept := kit.Must(os.ReadFile(fmt.Sprint("testdata/layout-", version)))(t)
 		require.Equal(t, b, kept)
 
 		disk := newMemDisk()
@@ -231,8 +230,7 @@ func TestOtherVersionsAreRefusedByName(t *testing.T) {
 
 // Where a file of the version before cannot be written anew, it is not opened, and left as it was.
 func TestUpgradeThatFails(t *testing.T) {
-	kept, err := os.ReadFile("testdata/layout-1")
-	require.NoError(t, err)
+	kept := kit.Must(os.ReadFile("testdata/layout-1"))(t)
 	for _, op := range []string{"create", "write", "reserve", "sync", "replace", "syncnames"} {
 		disk := newMemDisk()
 		disk.put(memPath, kept)
@@ -334,7 +332,6 @@ func TestFileThatIsMountedByItself(t *testing.T) {
 		kit.Unable(t, "no file can be mounted here: %s", said)
 	}
 	require.NoError(t, err, string(said))
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	left := kit.Must(os.ReadDir(dir))(t)
 	require.Len(t, left, 2)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -50,16 +51,14 @@ func TestMemoryFullOfLiveKeysRefusesNewOnesAndForgetsNobody(t *testing.T) {
 	require.GreaterOrEqual(t, len(live), 100)
 	require.Less(t, len(live), 1000, "64 shards of some ten keys")
 	for _, n := range live {
-		v, err := take(n)
-		require.NoError(t, err)
+		v := kit.Must(take(n))(t)
 		require.False(t, v.Admitted, "no fresh quota")
 	}
 	clock.Advance(2 * time.Minute)
 	_, err := take(9999)
 	require.ErrorIs(t, err, exact.ErrFull, "one moment is not believed")
 	clock.Advance(time.Minute)
-	v, err := take(9999)
-	require.NoError(t, err)
+	v := kit.Must(take(9999))(t)
 	require.True(t, v.Admitted, "what counts no more makes room")
 }
 
@@ -302,8 +301,7 @@ func TestFullMemoryOfAClockThatIsAheadForAMoment(t *testing.T) {
 	}
 	clock.Advance(-3 * day)
 	for _, key := range spent {
-		v, err := take(key)
-		require.NoError(t, err)
+		v := kit.Must(take(key))(t)
 		require.False(t, v.Admitted, "a fresh quota")
 	}
 }

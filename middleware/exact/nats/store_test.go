@@ -48,10 +48,8 @@ func TestValuesExpire(t *testing.T) {
 	require.NoError(t, store.Swap(t.Context(), "n", before, []byte("for a moment, in which a busy machine looks twice"), 3*time.Second))
 	_, last, err := store.Load(t.Context(), "n")
 	require.NoError(t, err)
-	stream, err := js.Stream(t.Context(), "KV_tallystick")
-	require.NoError(t, err)
-	m, err := stream.GetLastMsgForSubject(t.Context(), "$KV.tallystick.n")
-	require.NoError(t, err)
+	stream := kit.Must(js.Stream(t.Context(), "KV_tallystick"))(t)
+	m := kit.Must(stream.GetLastMsgForSubject(t.Context(), "$KV.tallystick.n"))(t)
 	require.Equal(t, "3s", m.Header.Get(jetstream.MsgTTLHeader))
 	var revision string
 	require.Eventually(t, func() bool {
@@ -63,8 +61,7 @@ func TestValuesExpire(t *testing.T) {
 	require.NoError(t, store.Swap(t.Context(), "n", revision, []byte("anew"), time.Minute))
 
 	// What a tool of NATS deletes is not there, and is replaced like anything else.
-	kv, err := js.KeyValue(t.Context(), "tallystick")
-	require.NoError(t, err)
+	kv := kit.Must(js.KeyValue(t.Context(), "tallystick"))(t)
 	require.NoError(t, kv.Delete(t.Context(), "n"))
 	value, revision, err := store.Load(t.Context(), "n")
 	require.NoError(t, err)
@@ -114,8 +111,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	// One that expires, with the markers of the tools, is counted in.
 	_, err = js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "theirs", LimitMarkerTTL: time.Second})
 	require.NoError(t, err)
-	theirs, err := nats.Open(t.Context(), js, nats.Config{Bucket: "theirs"})
-	require.NoError(t, err)
+	theirs := kit.Must(nats.Open(t.Context(), js, nats.Config{Bucket: "theirs"}))(t)
 	require.NoError(t, castest.TestStore(theirs, 1000))
 }
 
@@ -280,7 +276,6 @@ func connect(t testing.TB, addr string) (cas.ListedStore, jetstream.JetStream) {
 	c, js, err := dial(addr)
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
-	store, err := nats.Open(t.Context(), js, nats.Config{})
-	require.NoError(t, err)
+	store := kit.Must(nats.Open(t.Context(), js, nats.Config{}))(t)
 	return store, js
 }

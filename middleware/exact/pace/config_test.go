@@ -75,8 +75,7 @@ func TestWhatNewTakes(t *testing.T) {
 		"most patient":     {Name: "a", Counter: memory, Limits: second, MaxWait: time.Hour, Deadline: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := pace.New(cfg)
-			require.NoError(t, err)
+			p := kit.Must(pace.New(cfg))(t)
 			require.NoError(t, p.Wait(t.Context()))
 		})
 	}
@@ -145,8 +144,7 @@ func TestEveryRowOfThePageIsAConfig(t *testing.T) {
 		"2 or more in W, and short bursts help you": {2, func(l int64, w time.Duration) limits { return bucket(l-1, w, 1) }},
 		"a bucket with a burst":                     {1, func(l int64, w time.Duration) limits { return bucket(l, w, l) }},
 	}
-	page, err := os.ReadFile("../../../docs/counters.md")
-	require.NoError(t, err)
+	page := kit.Must(os.ReadFile("../../../docs/counters.md"))(t)
 	table := regexp.MustCompile(`(?s)\| the service permits \| write \|\n\|---\|---\|\n(.*?)\n\n`).FindSubmatch(page)
 	require.NotNil(t, table)
 	printed := regexp.MustCompile(`(?m)^\| (.*?) \|`).FindAllSubmatch(table[1], -1)

@@ -12,10 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/pace"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -33,8 +32,7 @@ func bucket(quota int64, window time.Duration, burst int64) limits {
 func process(t testing.TB, cfg pace.Config) *pace.Pacer {
 	t.Helper()
 	cfg.Name = cmp.Or(cfg.Name, "models")
-	p, err := pace.New(cfg)
-	require.NoError(t, err)
+	p := kit.Must(pace.New(cfg))(t)
 	return p
 }
 
@@ -45,10 +43,8 @@ func left(t *testing.T, c exact.Counter, unit string, of limits) int64 {
 	if unit != "" {
 		name += "-" + unit
 	}
-	p, err := exact.Compile(name, of)
-	require.NoError(t, err)
-	v, err := c.Peek(t.Context(), exact.Call{Key: "models", Cost: 1, Policy: p})
-	require.NoError(t, err)
+	p := kit.Must(exact.Compile(name, of))(t)
+	v := kit.Must(c.Peek(t.Context(), exact.Call{Key: "models", Cost: 1, Policy: p}))(t)
 	return v.Limits[0].Remaining
 }
 

@@ -170,8 +170,7 @@ func TestServerWithoutMemoryWritesNothing(t *testing.T) {
 	}
 	s.do("CONFIG", "SET", "maxmemory", "0")
 	require.Equal(t, before, all())
-	v, err := c.Peek(context.Background(), exact.Call{Key: "k", Cost: 1, Policy: p})
-	require.NoError(t, err)
+	v := kit.Must(c.Peek(context.Background(), exact.Call{Key: "k", Cost: 1, Policy: p}))(t)
 	require.EqualValues(t, 900, v.Limits[0].Remaining)
 }
 
@@ -341,8 +340,7 @@ func TestIDsOfABusyAccount(t *testing.T) {
 		for i, id := range ids {
 			calls[i] = exact.Call{Key: "k", Cost: 1, Policy: p, ID: id}
 		}
-		v, err := c.Engine().TakeAll(t.Context(), calls)
-		require.NoError(t, err)
+		v := kit.Must(c.Engine().TakeAll(t.Context(), calls))(t)
 		// The hashes expire by the server's own clock, which does not wait for a slow test.
 		s.eval(`for _, k in ipairs(redis.call('KEYS', '*:s:*')) do redis.call('PERSIST', k) end return '1'`)
 		return v
@@ -380,8 +378,7 @@ func TestIDsOfABusyAccount(t *testing.T) {
 		found(step)
 	}
 	fields := func() int {
-		n, err := strconv.Atoi(s.eval(`local n = 0 for _, k in ipairs(redis.call('KEYS', '*:s:*')) do n = n + redis.call('HLEN', k) end return tostring(n)`))
-		require.NoError(t, err)
+		n := kit.Must(strconv.Atoi(s.eval(`local n = 0 for _, k in ipairs(redis.call('KEYS', '*:s:*')) do n = n + redis.call('HLEN', k) end return tostring(n)`)))(t)
 		return n
 	}
 	require.Greater(t, len(all), 1500)
@@ -484,8 +481,7 @@ func TestWhatComesBackTakesAKilobyte(t *testing.T) {
 				calls[i] = call
 				ours = append(ours, exactkit.Take(t, memory, call).Receipt)
 			}
-			verdicts, err := c.Engine().TakeAll(t.Context(), calls)
-			require.NoError(t, err)
+			verdicts := kit.Must(c.Engine().TakeAll(t.Context(), calls))(t)
 			for _, v := range verdicts {
 				theirs = append(theirs, v.Receipt)
 			}
@@ -708,8 +704,7 @@ func TestEveryKeyOfBookingsExpires(t *testing.T) {
 	}
 	s.expires(0)
 	for _, key := range []string{":s:0", ":s:1"} {
-		ttl, err := strconv.Atoi(strings.TrimPrefix(s.do("TTL", c.Account(p, "k")+key), ":"))
-		require.NoError(t, err)
+		ttl := kit.Must(strconv.Atoi(strings.TrimPrefix(s.do("TTL", c.Account(p, "k")+key), ":")))(t)
 		require.LessOrEqual(t, ttl, 14, "IDs are kept for a short time")
 	}
 }
@@ -775,8 +770,7 @@ type form struct {
 }
 
 func forms(t testing.TB) (all map[string]form) {
-	b, err := os.ReadFile("testdata/forms.json")
-	require.NoError(t, err)
+	b := kit.Must(os.ReadFile("testdata/forms.json"))(t)
 	require.NoError(t, json.Unmarshal(b, &all))
 	return all
 }
@@ -921,11 +915,9 @@ func (p *player) restore(f form) {
 func TestFormsOfBefore(t *testing.T) {
 	today := newPlayer(t)
 	today.plays()
-	left, err := json.Marshal(form{today.dump(), today.serials})
-	require.NoError(t, err)
+	left := kit.Must(json.Marshal(form{today.dump(), today.serials}))(t)
 	kept := forms(t)
-	now, err := json.Marshal(kept["4"])
-	require.NoError(t, err)
+	now := kit.Must(json.Marshal(kept["4"]))(t)
 	require.JSONEq(t, string(now), string(left), "where the form is another one, this is what testdata/forms.json wants besides")
 	wantAll, wantBooked := today.goesOn()
 	for name, f := range kept {

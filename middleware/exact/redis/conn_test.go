@@ -182,8 +182,7 @@ func TestFloodThatStarvesTheInstance(t *testing.T) {
 // The start of a program reports that the server is away, not the first request.
 func TestAServerThatIsAwayIsTold(t *testing.T) {
 	var log bytes.Buffer
-	c, err := redis.Open("redis://user:the-password@127.0.0.1:"+kit.FreePort(t), redis.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	require.NoError(t, err)
+	c := kit.Must(redis.Open("redis://user:the-password@127.0.0.1:"+kit.FreePort(t), redis.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}))(t)
 	require.True(t, c.(*redis.Counter).Tried())
 	require.NoError(t, c.Close())
 	require.Equal(t, 1, strings.Count(log.String(), "\n"))
@@ -196,8 +195,7 @@ func TestAServerThatIsAwayIsTold(t *testing.T) {
 func TestAServerIsConnectedToAhead(t *testing.T) {
 	s := startServer(t)
 	var log bytes.Buffer
-	c, err := redis.Open(s.url(), redis.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	require.NoError(t, err)
+	c := kit.Must(redis.Open(s.url(), redis.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}))(t)
 	require.True(t, c.(*redis.Counter).Tried())
 	require.Greater(t, strings.Count(s.do("CLIENT", "LIST"), "\n"), 1, "the test's own, and another")
 	require.NoError(t, c.Close())
@@ -253,14 +251,12 @@ func TestRefusalsHearOfWhatIsChangedElsewhere(t *testing.T) {
 // that holds it.
 func private(t *testing.T) (tls.Certificate, string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
+	key := kit.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	about := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, about, about, key.Public(), key)
-	require.NoError(t, err)
+	der := kit.Must(x509.CreateCertificate(rand.Reader, about, about, key.Public(), key))(t)
 	file := filepath.Join(t.TempDir(), "ca & more.pem")
 	require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
@@ -341,11 +337,9 @@ func lonely(t *testing.T) (*server, *redis.Counter, func(id string) (exact.Verdi
 func TestLoneConnectionIsCut(t *testing.T) {
 	s, c, take := lonely(t)
 	alone := aloneOn(t, s, c, take)
-	before, err := take("before")
-	require.NoError(t, err)
+	before := kit.Must(take("before"))(t)
 	s.do("CLIENT", "KILL", "ID", alone)
-	after, err := take("after")
-	require.NoError(t, err)
+	after := kit.Must(take("after"))(t)
 	require.True(t, after.Admitted)
 	require.False(t, after.Replayed)
 	require.Equal(t, before.Limits[0].Remaining-1, after.Limits[0].Remaining)
@@ -371,8 +365,7 @@ func TestLoneCallWithoutAnIDIsNotRepeated(t *testing.T) {
 		p.Set(exactkit.Ways{})
 		id, ok := c.LoneID() // on a busy machine the call may have gone with the others
 		lost = !ok || id != alone
-		after, err := take("")
-		require.NoError(t, err)
+		after := kit.Must(take(""))(t)
 		require.Equal(t, before.Limits[0].Remaining-2, after.Limits[0].Remaining)
 	}
 }
@@ -409,11 +402,9 @@ func TestLoneCallKeepsItsDeadline(t *testing.T) {
 func TestLoneCallerLoadsScripts(t *testing.T) {
 	s, c, take := lonely(t)
 	aloneOn(t, s, c, take)
-	before, err := take("before")
-	require.NoError(t, err)
+	before := kit.Must(take("before"))(t)
 	s.do("SCRIPT", "FLUSH")
-	after, err := take("")
-	require.NoError(t, err)
+	after := kit.Must(take(""))(t)
 	require.Equal(t, before.Limits[0].Remaining-1, after.Limits[0].Remaining)
 }
 
@@ -477,8 +468,7 @@ func TestCluster(t *testing.T) {
 	}))
 	for _, s := range nodes {
 		size := s.do("DBSIZE")
-		n, err := strconv.Atoi(strings.TrimPrefix(size, ":"))
-		require.NoError(t, err)
+		n := kit.Must(strconv.Atoi(strings.TrimPrefix(size, ":")))(t)
 		require.Greater(t, n, 250, "every node has its part")
 	}
 }

@@ -48,11 +48,9 @@ func TestCounter(t *testing.T) {
 	test(exacttest.Suite{Open: func() (exact.Counter, error) { return dialed(t, throughProxy(p)) }, LoseAnswer: func(c exact.Counter) {
 		p.LoseNext("EVALSHA")
 	}})
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}})
-	require.NoError(t, err)
+	client := kit.Must(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}}))(t)
 	defer client.Close()
-	c, err := redis.New(client, redis.Config{Prefix: "mine:"})
-	require.NoError(t, err)
+	c := kit.Must(redis.New(client, redis.Config{Prefix: "mine:"}))(t)
 	connected(t, c)
 	test(exacttest.Suite{Open: func() (exact.Counter, error) { return c.(*redis.Counter).Engine(), nil }})
 	require.NoError(t, c.Close())

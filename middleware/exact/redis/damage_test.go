@@ -22,6 +22,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/exactkit/front"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -155,8 +156,7 @@ const evicting = "set maxmemory-policy to noeviction, or DangerouslyAllowEvictio
 func watched(t *testing.T, url string, every time.Duration) (take func() error, log *front.Log) {
 	t.Helper()
 	log = new(front.Log)
-	c, err := redis.Open(url, redis.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
-	require.NoError(t, err)
+	c := kit.Must(redis.Open(url, redis.Config{Logger: slog.New(slog.NewTextHandler(log, nil))}))(t)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	c.(*redis.Counter).AskEvery(every)
 	p := exactkit.PerYear(t, 1_000_000)
@@ -246,8 +246,7 @@ func TestServerThatComesBackEmptyIsTold(t *testing.T) {
 			}
 			s := startServer(t, args...)
 			log := new(front.Log)
-			c, err := redis.Open(s.url(), redis.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
-			require.NoError(t, err)
+			c := kit.Must(redis.Open(s.url(), redis.Config{Logger: slog.New(slog.NewTextHandler(log, nil))}))(t)
 			t.Cleanup(func() { require.NoError(t, c.Close()) })
 			c.(*redis.Counter).AskEvery(0)
 			p := exactkit.PerYear(t, 1_000_000)

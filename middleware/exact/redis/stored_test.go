@@ -24,6 +24,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -72,8 +73,7 @@ func TestStoredAccountIsTheSame(t *testing.T) {
 		want := a.Snapshot()
 		value, trails := packAccount(&want)
 		forms[value[2]/partForm%4]++
-		got, err := unpackAccount(string(value))
-		require.NoError(t, err)
+		got := kit.Must(unpackAccount(string(value)))(t)
 		for i := range got.Limits {
 			if id := got.Limits[i].ID; isTrail(id) {
 				got.Limits[i].Used, got.Limits[i].Charges = unpackTrail(trails[id])
@@ -81,8 +81,7 @@ func TestStoredAccountIsTheSame(t *testing.T) {
 			got.Limits[i].Ends = want.Limits[i].Ends // which is not stored
 		}
 		got.Hold = want.Hold
-		same, err := got.Account().AppendBinary(nil)
-		require.NoError(t, err)
+		same := kit.Must(got.Account().AppendBinary(nil))(t)
 		require.Equal(t, exactkit.Bytes(t, a), same, "seed %d", seed)
 	}
 	require.Positive(t, forms[formSome])
@@ -140,8 +139,7 @@ func TestSlots(t *testing.T) {
 
 // docs/checks.md prints each line as it is written, under the line's own code, and has no other of this package.
 func TestAlarmsAreOnThePage(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/checks.md")
-	require.NoError(t, err)
+	page := kit.Must(os.ReadFile("../../../docs/checks.md"))(t)
 	all := map[string]func(*alarms){
 		"redis-clock-jumped": func(a *alarms) { a.wrongClock(2*time.Hour + 3*time.Millisecond) },
 		"redis-away":         func(a *alarms) { a.away(errors.New("dial tcp 127.0.0.1:6379: connect: connection refused")) },
@@ -168,11 +166,9 @@ func TestAlarmsAreOnThePage(t *testing.T) {
 // codes are those that the source of the package tells of.
 func codes(t *testing.T) (all []string) {
 	t.Helper()
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
+	files := kit.Must(filepath.Glob("*.go"))(t)
 	for _, file := range files {
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-		require.NoError(t, err)
+		parsed := kit.Must(parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution))(t)
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if !ok || len(call.Args) < 3 {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/pages"
 )
 
@@ -63,8 +64,7 @@ func owners(t *testing.T, test func(t *testing.T, owner http.RoundTripper)) {
 	now := func() time.Time { return time.UnixMilli(1_900_000_000_000) }
 	t.Run("Serve", func(t *testing.T) {
 		began := now().Add(-time.Hour)
-		h, err := remote.Serve(memory.New(1, now), remote.Config{Secrets: [][]byte{secret("a"), secret("b")}, Now: func() time.Time { return began }})
-		require.NoError(t, err)
+		h := kit.Must(remote.Serve(memory.New(1, now), remote.Config{Secrets: [][]byte{secret("a"), secret("b")}, Now: func() time.Time { return began }}))(t)
 		began = now()
 		test(t, roundTrip(func(r *http.Request) (*http.Response, error) {
 			w := httptest.NewRecorder()
@@ -97,8 +97,7 @@ func call(t *testing.T, old, new string) string {
 
 // Every owner answers the request of the page by its answer.
 func TestOwnersAnswerAsThePageSays(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/counters.md")
-	require.NoError(t, err)
+	page := kit.Must(os.ReadFile("../../../docs/counters.md"))(t)
 	owners(t, func(t *testing.T, owner http.RoundTripper) {
 		body := call(t, "", "")
 		text := asked(t, owner, secret("a"), body)

@@ -25,8 +25,7 @@ var scripts embed.FS
 // counts is the folder that it keeps its counts in: storage in memory has no SQL.
 func startWorkerd(t testing.TB, config, counts string) *exactkit.Server {
 	t.Helper()
-	found, err := filepath.Glob("testdata/workerd/node_modules/@cloudflare/workerd-*/bin/workerd")
-	require.NoError(t, err)
+	found := kit.Must(filepath.Glob("testdata/workerd/node_modules/@cloudflare/workerd-*/bin/workerd"))(t)
 	if len(found) == 0 {
 		kit.Unable(t, "there is no workerd (.ci/need installs it, by npm)")
 	}

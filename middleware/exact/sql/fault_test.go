@@ -45,8 +45,7 @@ func TestNotConnectedIsNotCounted(t *testing.T) {
 	db, err := stdsql.Open("pgx", dsn("127.0.0.1:"+kit.FreePort(t), "postgres"))
 	require.NoError(t, err)
 	defer db.Close()
-	store, err := sql.Open(db, sql.Config{Dialect: sql.PostgreSQL})
-	require.NoError(t, err)
+	store := kit.Must(sql.Open(db, sql.Config{Dialect: sql.PostgreSQL}))(t)
 	_, err = exactkit.Count(t, store).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 5)})
 	require.ErrorIs(t, err, exact.ErrNotCounted)
 	require.ErrorIs(t, store.Swap(t.Context(), "n", "", []byte("v"), time.Hour), exact.ErrNotCounted)
@@ -193,8 +192,7 @@ default_pool_size = 4
 // driver has prepared is not. By the modes of pgx that the package names all is counted there; by its
 // default what fails says why, and is not counted. A PgBouncer from 1.21 on follows that too.
 func TestBehindAPooler(t *testing.T) {
-	config, err := pgx.ParseConfig(database(t))
-	require.NoError(t, err)
+	config := kit.Must(pgx.ParseConfig(database(t)))(t)
 	dsn := dsn(pooled(t, shared), config.Database)
 	for mode, all := range map[string]bool{"exec": true, "cache_describe": true, "simple_protocol": true, "cache_statement": false} {
 		t.Run(mode, func(t *testing.T) {
@@ -222,8 +220,7 @@ func TestBehindAPooler(t *testing.T) {
 			wg.Wait()
 			t.Logf("%d of 360 calls are counted", counted.Load())
 			store, _, _ := engine{"pgx", shared.dsn(config.Database), sql.PostgreSQL}.open(t)
-			v, err := exactkit.Count(t, store).Peek(t.Context(), exact.Call{Key: mode, Cost: 1, Policy: p})
-			require.NoError(t, err)
+			v := kit.Must(exactkit.Count(t, store).Peek(t.Context(), exact.Call{Key: mode, Cost: 1, Policy: p}))(t)
 			require.Equal(t, 1000-counted.Load(), v.Limits[0].Remaining)
 		})
 	}

@@ -93,8 +93,7 @@ func TestARefusalTakesNoLock(t *testing.T) {
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // one that waits does without end
 		defer cancel()
-		v, err := c.Take(ctx, call)
-		require.NoError(t, err)
+		v := kit.Must(c.Take(ctx, call))(t)
 		require.False(t, v.Admitted)
 		require.NoError(t, tx.Rollback())
 	})
@@ -112,8 +111,7 @@ func TestTheServersClockCounts(t *testing.T) {
 		require.False(t, now.Before(began), "a server of this machine")
 		require.False(t, now.After(time.Now().Add(time.Millisecond)))
 
-		v, err := exactkit.Count(t, store).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 5)})
-		require.NoError(t, err)
+		v := kit.Must(exactkit.Count(t, store).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 5)}))(t)
 		_, _, after, err := store.LoadAt(t.Context(), "none")
 		require.NoError(t, err)
 		require.False(t, v.Receipt.At.Before(now))
@@ -188,8 +186,7 @@ func TestExpiryGoesByTheIndex(t *testing.T) {
 	require.NoError(t, err)
 	_, err = db.ExecContext(t.Context(), "ANALYZE tallystick")
 	require.NoError(t, err)
-	rows, err := db.QueryContext(t.Context(), "EXPLAIN "+sql.Insert(sql.PostgreSQL), "n", []byte("v"), int64(1), int64(1))
-	require.NoError(t, err)
+	rows := kit.Must(db.QueryContext(t.Context(), "EXPLAIN "+sql.Insert(sql.PostgreSQL), "n", []byte("v"), int64(1), int64(1)))(t)
 	defer rows.Close()
 	var plan []string
 	for rows.Next() {
@@ -314,10 +311,8 @@ func nobody(t testing.TB) *syscall.Credential {
 	t.Helper()
 	for _, name := range []string{"postgres", "nobody"} {
 		if u, err := user.Lookup(name); err == nil {
-			uid, err := strconv.ParseUint(u.Uid, 10, 32)
-			require.NoError(t, err)
-			gid, err := strconv.ParseUint(u.Gid, 10, 32)
-			require.NoError(t, err)
+			uid := kit.Must(strconv.ParseUint(u.Uid, 10, 32))(t)
+			gid := kit.Must(strconv.ParseUint(u.Gid, 10, 32))(t)
 			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 		}
 	}
@@ -529,12 +524,10 @@ func sqliteThatWaits(dir string, busy int) engine {
 func (e engine) open(t testing.TB) (sql.Store, *tap, *stdsql.DB) {
 	t.Helper()
 	p := new(tap)
-	db, err := p.open(e.driver, e.dsn)
-	require.NoError(t, err)
+	db := kit.Must(p.open(e.driver, e.dsn))(t)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	db.SetMaxIdleConns(16)
-	store, err := sql.Open(db, sql.Config{Dialect: e.dialect})
-	require.NoError(t, err)
+	store := kit.Must(sql.Open(db, sql.Config{Dialect: e.dialect}))(t)
 	require.NoError(t, store.CreateSchema(t.Context()))
 	p.loads.Store(0)
 	p.swaps.Store(0)

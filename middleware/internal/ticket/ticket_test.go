@@ -30,8 +30,7 @@ var (
 const vector = "_QGSVNOTiAECAwQFBgcIBBSqG01tODVBn1RNHhkSPn5c"
 
 func TestVector(t *testing.T) {
-	keys, err := NewKeys("contact", [][]byte{testSecret("a")})
-	require.NoError(t, err)
+	keys := kit.Must(NewKeys("contact", [][]byte{testSecret("a")}))(t)
 	require.Equal(t, vector, keys.Sign(opensAt, holder))
 	got, ok := keys.Verify(vector, holder)
 	require.True(t, ok)
@@ -40,10 +39,8 @@ func TestVector(t *testing.T) {
 
 // Every bit of a ticket counts: of its time and serial, and of the whole MAC.
 func TestEveryBitCounts(t *testing.T) {
-	keys, err := NewKeys("contact", [][]byte{testSecret("a")})
-	require.NoError(t, err)
-	raw, err := base64.RawURLEncoding.DecodeString(vector)
-	require.NoError(t, err)
+	keys := kit.Must(NewKeys("contact", [][]byte{testSecret("a")}))(t)
+	raw := kit.Must(base64.RawURLEncoding.DecodeString(vector))(t)
 	for bit := range 8 * len(raw) {
 		raw[bit/8] ^= 1 << (bit % 8)
 		_, ok := keys.Verify(base64.RawURLEncoding.EncodeToString(raw), holder)
@@ -58,8 +55,7 @@ func TestTicketsOfOthers(t *testing.T) {
 		for _, name := range names {
 			secrets = append(secrets, testSecret(name))
 		}
-		keys, err := NewKeys(policy, secrets)
-		require.NoError(t, err)
+		keys := kit.Must(NewKeys(policy, secrets))(t)
 		return keys
 	}
 	verifies := func(keys Keys, text string, who []byte) bool {
@@ -87,13 +83,11 @@ func TestTicketsOfOthers(t *testing.T) {
 // Decoders skip line breaks. Where a MAC ends with a byte of zeros, what is left of a
 // ticket without its last character would be the same ticket in another spelling.
 func TestLineBreaksAreNoPartOfATicket(t *testing.T) {
-	keys, err := NewKeys("contact", [][]byte{testSecret("a")})
-	require.NoError(t, err)
+	keys := kit.Must(NewKeys("contact", [][]byte{testSecret("a")}))(t)
 	tried := 0
 	for serial := uint64(0); tried < 3; serial++ {
 		text := keys.Sign(Ticket{opensAt.Opens, serial}, holder)
-		raw, err := base64.RawURLEncoding.DecodeString(text)
-		require.NoError(t, err)
+		raw := kit.Must(base64.RawURLEncoding.DecodeString(text))(t)
 		if raw[len(raw)-1] != 0 {
 			continue
 		}
@@ -109,8 +103,7 @@ func TestLineBreaksAreNoPartOfATicket(t *testing.T) {
 
 // Nothing is decoded of what is longer than a ticket.
 func TestLongTickets(t *testing.T) {
-	keys, err := NewKeys("contact", [][]byte{testSecret("a")})
-	require.NoError(t, err)
+	keys := kit.Must(NewKeys("contact", [][]byte{testSecret("a")}))(t)
 	for _, text := range []string{vector + "A", vector + "AAAA", strings.Repeat("A", 1<<20)} {
 		_, ok := keys.Verify(text, holder)
 		require.False(t, ok)
@@ -123,8 +116,7 @@ func TestSeedsExist(t *testing.T) {
 
 // FuzzTicket: a ticket has one spelling, and nothing else is one.
 func FuzzTicket(f *testing.F) {
-	keys, err := NewKeys("contact", [][]byte{testSecret("b"), testSecret("a")})
-	require.NoError(f, err)
+	keys := kit.Must(NewKeys("contact", [][]byte{testSecret("b"), testSecret("a")}))(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		text = strings.Replace(text, "TICKET", vector, 1)
 		_, ok := keys.Verify(text, holder)

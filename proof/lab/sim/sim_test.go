@@ -158,16 +158,14 @@ func TestDaysOfAFullMemory(t *testing.T) {
 			require.Zero(t, r.early, d.name)
 		}
 	}
-	readme, err := os.ReadFile("../../../README.md")
-	require.NoError(t, err)
+	readme := kit.Must(os.ReadFile("../../../README.md"))(t)
 	require.Contains(t, strings.Join(strings.Fields(string(readme)), " "),
 		fmt.Sprintf("%s are wrongly refused at 5 a minute and 50 a day, %s at 10 a day, and there %s with twice the default `MaxClients`.", parts...))
 }
 
 // number reads one of a table.
 func number(t *testing.T, cell string) float64 {
-	n, err := strconv.ParseFloat(strings.ReplaceAll(cell, ",", ""), 64)
-	require.NoError(t, err)
+	n := kit.Must(strconv.ParseFloat(strings.ReplaceAll(cell, ",", ""), 64))(t)
 	return n
 }
 

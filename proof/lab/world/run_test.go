@@ -156,8 +156,7 @@ func TestSoakFindsFaults(t *testing.T) {
 			set.cycles = 1
 			set.dir = t.TempDir()
 			c.breaks(&set)
-			f, err := live(t.Context(), set)
-			require.NoError(t, err)
+			f := kit.Must(live(t.Context(), set))(t)
 			failed := ""
 			for _, r := range f.rows() {
 				if !r.OK {
@@ -222,8 +221,7 @@ func TestSoakIsInterrupted(t *testing.T) {
 			next.ServeHTTP(rw, r)
 		})
 	}
-	f, err := live(ctx, set)
-	require.NoError(t, err)
+	f := kit.Must(live(ctx, set))(t)
 	require.True(t, f.interrupted)
 	rows := f.rows()
 	require.True(t, Holds(rows), "%+v", rows)
