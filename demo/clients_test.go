@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -192,23 +191,19 @@ func TestReplayingTheFirstTokenGainsNoMore(t *testing.T) {
 func TestParallelClientsWithOneCookieJar(t *testing.T) {
 	c := start(t, 1).client(t).withJar()
 	var passed atomic.Int64
-	var clients sync.WaitGroup
-	for range 6 {
-		clients.Go(func() {
-			for range 3 {
-				a, err := c.http.Post(c.url+"/contact", "application/x-www-form-urlencoded", strings.NewReader(goodContact))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				_ = a.Body.Close()
-				if a.StatusCode == http.StatusOK {
-					passed.Add(1)
-				}
+	kit.Together(6, func(int) {
+		for range 3 {
+			a, err := c.http.Post(c.url+"/contact", "application/x-www-form-urlencoded", strings.NewReader(goodContact))
+			if err != nil {
+				t.Error(err)
+				return
 			}
-		})
-	}
-	clients.Wait()
+			_ = a.Body.Close()
+			if a.StatusCode == http.StatusOK {
+				passed.Add(1)
+			}
+		}
+	})
 	require.EqualValues(t, 5, passed.Load())
 }
 

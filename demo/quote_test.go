@@ -26,19 +26,15 @@ func (s *server) quotesAtOnce(t *testing.T) map[int]int {
 	t.Helper()
 	var mu sync.Mutex
 	statuses := map[int]int{}
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			c := s.client(t)
-			for range 10 {
-				status := c.do("GET", "/api/quote", "", bearer("demo-free")).StatusCode
-				mu.Lock()
-				statuses[status]++
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
+	kit.Together(8, func(int) {
+		c := s.client(t)
+		for range 10 {
+			status := c.do("GET", "/api/quote", "", bearer("demo-free")).StatusCode
+			mu.Lock()
+			statuses[status]++
+			mu.Unlock()
+		}
+	})
 	return statuses
 }
 

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -329,11 +328,6 @@ func TestClientWhenSoldOut(t *testing.T) {
 	require.Equal(t, http.StatusOK, posting(t, c, server.URL))
 }
 
-func TestProofFuzzSeedsAreThere(t *testing.T) {
-	files := kit.Must(os.ReadDir("testdata/fuzz/FuzzProofHeader"))(t)
-	require.GreaterOrEqual(t, len(files), 16)
-}
-
 // FuzzProofHeader: no field and no cookie that is not the answer to a challenge of this client buys anything, panics,
 // or is paid for with memory. TEXT stands for a fresh challenge, OTHER for a good proof of another client, OLD for
 // one that has expired, SPENT for one that has bought its request, TOKEN for a window token.
@@ -620,31 +614,21 @@ func TestSwapsAreRefused(t *testing.T) {
 // that differ, until its ttl has passed and its last second is over.
 func TestTimeEdges(t *testing.T) {
 	for name, mode := range allModes {
-		t.Run(name, func(t *testing.T) {
-			for at, good := range map[time.Duration]bool{
-				-time.Hour: false, -3 * time.Second: false, -2*time.Second - time.Millisecond: false,
-				-2 * time.Second: true, 0: true, 10 * time.Second: true, 11*time.Second - time.Nanosecond: true,
-				11 * time.Second: false, 12 * time.Second: false, time.Hour: false,
-			} {
-				now := new(clock)
-				now.Advance(time.Hour)
-				h := newSite(t, challenging(now, mode))
-				proof := solved(t, fetched(h))
-				now.Advance(at)
-				exhaustIn(t, mode, h)
-				resp := send(h, proving(proof))
-				require.Equal(t, good, resp.StatusCode == http.StatusOK, "%s after its issue", at)
-				switch {
-				case !good && at < 0:
-					require.Equal(t, middleware.Reason("clock-differs"), h.Decisions.Last().Proof)
-				case !good:
-					require.Equal(t, middleware.Reason("expired"), h.Decisions.Last().Proof)
-				}
-				if mode != middleware.EveryRequest {
-					require.Equal(t, good, redeemed(h, proof).StatusCode == http.StatusOK)
-				}
+		refused := map[bool]int{false: 403, true: 429}[mode == middleware.WhenExhausted]
+		for at, reason := range map[time.Duration]middleware.Reason{
+			-time.Hour: "clock-differs", -3 * time.Second: "clock-differs", -2*time.Second - time.Millisecond: "clock-differs",
+			-2 * time.Second: "", 0: "", 10 * time.Second: "", 11*time.Second - time.Nanosecond: "",
+			11 * time.Second: "expired", 12 * time.Second: "expired", time.Hour: "expired",
+		} {
+			steps := []step{
+				{after: time.Hour, as: toFetch, want: 200, keep: "offer"}, {after: at}, exhausting(mode),
+				{prove: "offer", want: map[bool]int{false: refused, true: 200}[reason == ""], proof: reason},
 			}
-		})
+			if mode != middleware.EveryRequest {
+				steps = append(steps, step{as: toRedeem, prove: "offer", want: map[bool]int{false: 403, true: 200}[reason == ""]})
+			}
+			play(t, []scenario{{fmt.Sprintf("%s, %s after its issue", name, at), working(mode), steps}})
+		}
 	}
 }
 

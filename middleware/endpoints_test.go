@@ -376,20 +376,21 @@ func TestBrowserPostsAForm(t *testing.T) {
 	})
 }
 
-// Where tallies are sold, a proof by cookie is for forms while the memory is full. It
-// opens the tally that the proof by field opens, and no other.
+// A proof that came by cookie opens the tally that it opens by field, for its client and for no other. While the memory is
+// full it stays for a while, and must not stand before what the client has besides.
 func TestProofCookieOpensTheSameTally(t *testing.T) {
+	stranger := from("203.0.113.77")
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
-		s := newSite(t, challenging(new(clock), mode))
-		exhaustIn(t, mode, s)
-		proof := solved(t, fetched(s))
-		cookie := with("Cookie", "__Host-tallystick-contact.proof.0badcafe="+proof)
-		require.Equal(t, 3, admitted(s, 3, cookie))
-		require.Equal(t, 2, admitted(s, 3, proving(proof)), "five in all")
-		require.Equal(t, 0, admitted(s, 3, cookie))
-		stranger := from("203.0.113.77")
-		exhaustIn(t, mode, s, stranger)
-		require.Equal(t, 0, admitted(s, 3, cookie, stranger), "nor is it good for others")
+		byCookie := ""
+		cookie := func(r *http.Request) { r.Header.Add("Cookie", "__Host-tallystick-contact.proof.0badcafe="+byCookie) }
+		kept := step{as: toFetch, want: 200, keep: "offer", see: all{func(s *scene) { byCookie = solve(s, s.challenges["offer"]) }}}
+		play(t, []scenario{
+			{"the same tally", working(mode), []step{
+				exhausting(mode), kept, {as: cookie, times: 3, passes: 3}, {prove: "offer", times: 3, passes: 2}, {as: cookie, times: 3, passes: 0}, // five in all
+				exhausting(mode, stranger), {as: both(cookie, stranger), times: 3, passes: 0},
+			}},
+			{"hides nothing", working(mode), []step{kept, {as: cookie, times: 5, passes: 5}, {do: buys("own"), as: cookie, cookie: "own", times: 5, passes: 5}}},
+		})
 	}
 }
 
@@ -624,62 +625,41 @@ func expiresIn(t testing.TB, resp *http.Response) int64 {
 	return body.ExpiresIn
 }
 
-// A proof that came by cookie while the memory was full stays for a while. It must not
-// stand before what the client has besides.
-func TestProofCookieHidesNothing(t *testing.T) {
-	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
-		h := newSite(t, challenging(new(clock), mode))
-		cookie := "__Host-tallystick-contact.proof.0badcafe=" + solved(t, fetched(h))
-		require.Equal(t, 5, admitted(h, 5, with("Cookie", cookie)), "the tally that it opens")
-		tok := bought(t, h)
-		require.Equal(t, 5, admitted(h, 5, with("Cookie", cookie+"; __Host-tallystick-contact="+tok)), "%v", mode)
-	}
-}
-
-// ticketed returns the answer of the ticket endpoint.
-func ticketed(h http.Handler, options ...option) *http.Response {
-	return send(h, append([]option{method("GET"), path("/tally/ticket")}, options...)...)
-}
-
 // A browser that runs a script and cannot do the work asks for a ticket, waits, and
 // sends its form: what was typed never leaves its page.
 func TestTicketEndpoint(t *testing.T) {
+	ticket := both(method(http.MethodGet), path("/tally/ticket"))
+	tells := func(body string) func(*scene) { return func(s *scene) { require.JSONEq(s, body, s.body) } }
+	refused := func(name string) step { return step{hold: name, times: 1} }
+	full := func(name string) step {
+		return step{as: ticket, hold: name, want: 200, see: all{func(s *scene) {
+			require.Regexp(s, `^\{"wait":[1-9][0-9]*,"carried":true\}`, s.body, "the room is full")
+			require.NotEmpty(s, waitCookieIn(s, s.last))
+		}}}
+	}
 	inAllModes(t, func(t *testing.T, mode middleware.Mode) {
-		now := new(clock)
-		h := newSite(t, waiting(now, mode))
-		spendShared(t, h, mode)
-
-		resp := requireStatus(t, http.StatusOK, ticketed(h))
-		cookie := waitCookieIn(t, resp)
-		require.Len(t, cookie, 44)
-		require.JSONEq(t, `{"wait":5,"carried":false}`, bodyOf(t, resp))
-
-		now.Advance(2 * time.Second)
-		early := ticketed(h, holding(cookie))
-		require.JSONEq(t, `{"wait":3,"carried":true}`, bodyOf(t, early))
-		require.Equal(t, cookie, waitCookieIn(t, early), "the same: its wait does not begin anew")
-		require.NotEqual(t, http.StatusOK, send(h, holding(cookie)).StatusCode)
-
-		now.Advance(3 * time.Second)
-		open := ticketed(h, holding(cookie))
-		require.JSONEq(t, `{"wait":0,"carried":true}`, bodyOf(t, open))
-		require.Empty(t, waitCookieIn(t, open), "nothing is charged, nothing has changed")
-		h.Spy.Calls.Store(0)
-		require.Equal(t, 1, admitted(h, laneQuota+1, holding(cookie)), "what one ticket is good for")
-
-		resp = ticketed(h, holding(cookie))
-		require.JSONEq(t, `{"wait":5,"carried":true}`, bodyOf(t, resp), "the next, though this one is used up")
-		require.NotEqual(t, cookie, waitCookieIn(t, resp))
-		spare, tickets := ticketsOf(t, h, 1)[0], ticketsOf(t, h, laneQuota)
-		now.Advance(5 * time.Second)
-		require.JSONEq(t, `{"wait":0,"carried":true}`, bodyOf(t, ticketed(h, holding(spare))))
-		require.Equal(t, laneQuota-1, admittedWith(h, tickets))
-		for what, held := range map[string]string{"used up": cookie, "open": spare} {
-			resp = ticketed(h, holding(held))
-			require.Regexp(t, `^\{"wait":[1-9][0-9]*,"carried":true\}`, bodyOf(t, resp), "the room is full: %s", what)
-			require.NotEmpty(t, waitCookieIn(t, resp), what)
-			require.NotEqual(t, http.StatusOK, send(h, holding(held)).StatusCode, "a form that is sent now is refused")
-		}
+		var others []string
+		play(t, []scenario{{"a ticket", roomed(mode), []step{
+			{do: func(s *scene) { spendShared(s, s.site, mode) }, as: ticket, want: 200, keep: "1", see: all{tells(`{"wait":5,"carried":false}`), func(s *scene) {
+				require.Len(s, s.tickets["1"], 44)
+			}}},
+			{after: 2 * time.Second, as: ticket, hold: "1", want: 200, see: all{tells(`{"wait":3,"carried":true}`), func(s *scene) {
+				require.Equal(s, s.tickets["1"], waitCookieIn(s, s.last), "the same: its wait does not begin anew")
+			}}},
+			refused("1"),
+			{after: 3 * time.Second, as: ticket, hold: "1", want: 200, see: all{tells(`{"wait":0,"carried":true}`), func(s *scene) {
+				require.Empty(s, waitCookieIn(s, s.last), "nothing is charged, nothing has changed")
+			}}},
+			{hold: "1", times: laneQuota + 1, passes: 1}, // what one ticket is good for
+			{as: ticket, hold: "1", want: 200, keep: "2", see: all{tells(`{"wait":5,"carried":true}`), func(s *scene) {
+				require.NotEqual(s, s.tickets["1"], s.tickets["2"], "the next, though this one is used up")
+				s.tickets["spare"], others = ticketsOf(s, s.site, 1)[0], ticketsOf(s, s.site, laneQuota)
+			}}},
+			{after: 5 * time.Second, as: ticket, hold: "spare", want: 200, see: all{tells(`{"wait":0,"carried":true}`), func(s *scene) {
+				require.Equal(s, laneQuota-1, admittedWith(s.site, others))
+			}}},
+			full("1"), refused("1"), full("spare"), refused("spare"), // a form that is sent now is refused
+		}}})
 	})
 }
 

@@ -216,34 +216,25 @@ func TestDenial(t *testing.T) {
 }
 
 func TestValidatedKey(t *testing.T) {
-	validate := func(r *http.Request) (middleware.Identity, error) {
+	validate := func(r *http.Request) (id middleware.Identity, err error) {
 		switch r.Header.Get("Api-Key") {
-		case "":
-			return middleware.Identity{}, nil
 		case "good":
-			id := middleware.APIKey("customer-17")
+			id = middleware.APIKey("customer-17")
 			id.Tier = "pro"
-			return id, nil
 		case "revoked":
-			return middleware.Identity{}, &middleware.Denial{Status: http.StatusUnauthorized}
+			err = &middleware.Denial{Status: http.StatusUnauthorized}
 		}
-		return middleware.Identity{}, nil // unknown: as if absent
+		return id, err // unknown: as if absent
 	}
-	cfg := contact(new(clock))
-	cfg.Identity = middleware.ValidatedKey(validate, middleware.PeerAddress)
-	cfg.Tiers = map[string][]middleware.Limit{"pro": {cfg.Limits[0]}}
-	cfg.Tiers["pro"][0].Quota = 7
-	h, _ := limited(t, cfg)
-
-	require.Equal(t, 7, admitted(h, 10, with("Api-Key", "good")))
-	require.Equal(t, 0, admitted(h, 10, with("Api-Key", "good"), from("198.51.100.1")), "the key is asking, from wherever")
-	require.Equal(t, http.StatusUnauthorized, send(h, with("Api-Key", "revoked")).StatusCode)
-	passed := 0
-	for i := range 100 {
-		passed += admitted(h, 1, with("Api-Key", fmt.Sprintf("invented-%d", i)))
-	}
-	require.Equal(t, 5, passed, "invented keys are no identities")
-	require.Equal(t, 5, admitted(h, 10, from("198.51.100.1")), "another address is")
+	good, elsewhere := with("Api-Key", "good"), from("198.51.100.1")
+	play(t, []scenario{{"keys and addresses", limiting(func(cfg *middleware.Config) {
+		cfg.Identity, cfg.Tiers = middleware.ValidatedKey(validate, middleware.PeerAddress), map[string][]middleware.Limit{"pro": {fixed(7, time.Minute)}}
+	}), []step{
+		{as: good, times: 10, passes: 7}, {as: both(good, elsewhere), times: 10, passes: 0}, // the key is asking, from wherever
+		{as: with("Api-Key", "revoked"), want: 401},
+		{nth: func(i int) option { return with("Api-Key", fmt.Sprintf("invented-%d", i)) }, times: 100, passes: 5}, // invented keys are no identities
+		{as: elsewhere, times: 10, passes: 5},                                                                      // another address is
+	}}})
 }
 
 func TestServiceCredential(t *testing.T) {

@@ -553,26 +553,22 @@ func outcomeOracle(t *testing.T, echo bool) {
 		}
 	}))
 	var tokens sync.Map
-	var all sync.WaitGroup
-	for i := range 8 {
-		all.Go(func() {
-			for n := range 300 {
-				tok, _ := tokens.Load(rand.IntN(8))
-				text, _ := tok.(string)
-				if !echo {
-					text = ""
-				}
-				func() {
-					defer func() { _ = recover() }()
-					resp := send(h, showing(text))
-					require.NotEqual(t, http.StatusTooManyRequests, resp.StatusCode)
-					if n%3 == 0 {
-						tokens.Store(i, resp.Header.Get(middleware.TokenHeader))
-					}
-				}()
+	kit.Together(8, func(i int) {
+		for n := range 300 {
+			tok, _ := tokens.Load(rand.IntN(8))
+			text, _ := tok.(string)
+			if !echo {
+				text = ""
 			}
-		})
-	}
-	all.Wait()
+			func() {
+				defer func() { _ = recover() }()
+				resp := send(h, showing(text))
+				require.NotEqual(t, http.StatusTooManyRequests, resp.StatusCode)
+				if n%3 == 0 {
+					tokens.Store(i, resp.Header.Get(middleware.TokenHeader))
+				}
+			}()
+		}
+	})
 	require.Equal(t, 1<<30-counted.Load(), failuresLeft(t, m))
 }

@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -294,22 +293,18 @@ func TestBodiesOfRefusalsAtOnce(t *testing.T) {
 	}
 	h := newLimiter(t, cfg).Handler(new(spy))
 	var got [clients][]string
-	var all sync.WaitGroup
-	for i := range got {
-		all.Go(func() {
-			for j := range rounds {
-				w := httptest.NewRecorder()
-				r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
-				from("203.0.113.1")(r)
-				for _, option := range refusedWays()[(i+j)%len(want)] {
-					option(r)
-				}
-				h.ServeHTTP(w, r)
-				got[i] = append(got[i], w.Body.String())
+	kit.Together(len(got), func(i int) {
+		for j := range rounds {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
+			from("203.0.113.1")(r)
+			for _, option := range refusedWays()[(i+j)%len(want)] {
+				option(r)
 			}
-		})
-	}
-	all.Wait()
+			h.ServeHTTP(w, r)
+			got[i] = append(got[i], w.Body.String())
+		}
+	})
 	for i := range got {
 		for j, body := range got[i] {
 			require.Equal(t, want[(i+j)%len(want)], body)

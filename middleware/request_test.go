@@ -237,15 +237,11 @@ func TestACopiedRequestIsWhole(t *testing.T) {
 func TestOneRequestForManyHandlers(t *testing.T) {
 	h := newLimiter(t, open()).Handler(newLimiter(t, open()).Handler(new(spy)))
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
-	var group sync.WaitGroup
-	for range 4 {
-		group.Go(func() {
-			for range 50 {
-				h.ServeHTTP(httptest.NewRecorder(), r)
-			}
-		})
-	}
-	group.Wait()
+	kit.Together(4, func(int) {
+		for range 50 {
+			h.ServeHTTP(httptest.NewRecorder(), r)
+		}
+	})
 	require.Nil(t, r.Trailer, "an allocation for nothing")
 }
 
@@ -554,21 +550,17 @@ func resetEarlyResponses(t *testing.T) {
 			defer server.Close()
 			var streams atomic.Int64
 			end := time.Now().Add(longest)
-			var group sync.WaitGroup
-			for range 8 {
-				group.Go(func() {
-					conn := dialHTTP2(t, server)
-					at := make(chan struct{}, 1)
-					moments.Store(conn.LocalAddr().String(), at)
-					for id := uint32(1); streams.Add(1) <= most && time.Now().Before(end); id += 2 {
-						conn.resetAt(t, at, id)
-					}
-					if err := conn.Close(); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			group.Wait()
+			kit.Together(8, func(int) {
+				conn := dialHTTP2(t, server)
+				at := make(chan struct{}, 1)
+				moments.Store(conn.LocalAddr().String(), at)
+				for id := uint32(1); streams.Add(1) <= most && time.Now().Before(end); id += 2 {
+					conn.resetAt(t, at, id)
+				}
+				if err := conn.Close(); err != nil {
+					t.Error(err)
+				}
+			})
 			t.Logf("%d streams", min(streams.Load(), most))
 		})
 	}

@@ -155,9 +155,9 @@ func signedBy(names ...string) change {
 func unaddressed(r *http.Request) { r.RemoteAddr = "@" }
 
 // exhausting uses up what a mode gives without work.
-func exhausting(mode middleware.Mode) step {
+func exhausting(mode middleware.Mode, as ...option) step {
 	if mode == middleware.WhenExhausted {
-		return step{times: 5, want: 200}
+		return step{times: 5, as: both(as...), want: 200}
 	}
 	return step{}
 }

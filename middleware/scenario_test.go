@@ -36,7 +36,7 @@ type step struct {
 	show   string             // it shows these tokens: names that steps have kept, or latest
 	cookie string             // it shows these tokens by cookie
 	hold   string             // it holds wait tickets of these names
-	prove  string             // it shows proofs for the challenges of these names; fresh is fetched for it
+	prove  string             // it shows the proofs, or those for the challenges, of these names; fresh is fetched for it
 
 	want   int               // each is answered with this status; with 0, see passes
 	passes int               // so many are answered 200
@@ -74,6 +74,7 @@ type scene struct {
 	tokens     map[string]string
 	tickets    map[string]string
 	challenges map[string]pow.Challenge
+	proofs     map[string]string // that are shown as they are
 }
 
 // A setup is the configuration of all instances of a scene.
@@ -101,7 +102,7 @@ func play(t *testing.T, scenarios []scenario) {
 }
 
 func (s scenario) play(in *scene) {
-	in.now, in.tokens, in.tickets, in.challenges = new(clock), map[string]string{}, map[string]string{}, map[string]pow.Challenge{}
+	in.now, in.tokens, in.tickets, in.challenges, in.proofs = new(clock), map[string]string{}, map[string]string{}, map[string]pow.Challenge{}, map[string]string{}
 	in.ledger = newLedger(in.now)
 	in.cfg = s.setup(in)
 	for i := range s.steps {
@@ -176,6 +177,10 @@ func (s *scene) request(is step, i int) (options []option) {
 	for _, name := range strings.Fields(is.prove) {
 		if name == fresh {
 			s.challenges[fresh] = challengeIn(s, fetched(s.site, append(options, toFetch)...))
+		}
+		if proof, made := s.proofs[name]; made {
+			options = append(options, proving(proof))
+			continue
 		}
 		require.Contains(s, s.challenges, name, "a challenge that a step has kept")
 		options = append(options, proving(solve(s, s.challenges[name])))

@@ -465,15 +465,11 @@ func TestThreatsOfWrapping(t *testing.T) {
 	t.Run("T36 the header is written once under concurrent writers", func(t *testing.T) {
 		raw := &writer{header: http.Header{}}
 		through(t, raw, http.MethodGet, func(w http.ResponseWriter, _ *http.Request) {
-			var group sync.WaitGroup
-			for range 8 {
-				group.Go(func() {
-					if _, err := w.Write([]byte("ok")); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			group.Wait()
+			kit.Together(8, func(int) {
+				if _, err := w.Write([]byte("ok")); err != nil {
+					t.Error(err)
+				}
+			})
 		})
 		require.Equal(t, 16, raw.written)
 		require.Len(t, raw.sent.Values(middleware.TokenHeader), 1)

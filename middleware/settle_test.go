@@ -231,15 +231,11 @@ func TestSettleOracle(t *testing.T) {
 					err = settle()
 				}
 			}))
-			var all sync.WaitGroup
-			for range 8 {
-				all.Go(func() {
-					for range 200 {
-						require.Equal(t, 1, admitted(h, 1, costs(1+rand.Int64N(9))))
-					}
-				})
-			}
-			all.Wait()
+			kit.Together(8, func(int) {
+				for range 200 {
+					require.Equal(t, 1, admitted(h, 1, costs(1+rand.Int64N(9))))
+				}
+			})
 			require.Equal(t, 1<<30-sum.Load(), leftOf(t, mw))
 		})
 	}

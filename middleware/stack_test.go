@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -104,18 +103,14 @@ func TestStackedPolicies(t *testing.T) {
 	t.Run("a handler in between serves several requests", func(t *testing.T) {
 		batch := func(h http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				var group sync.WaitGroup
-				for i := range 4 {
-					group.Go(func() {
-						resp := send(h, from(fmt.Sprintf("198.51.100.%d", i)), costing(int64(i)), func(part *http.Request) {
-							*part = *part.WithContext(r.Context())
-						})
-						if lines := resp.Header.Values("RateLimit"); len(lines) != 1 || !strings.Contains(lines[0], fmt.Sprintf("r=%d", 9-i)) {
-							t.Errorf("part %d: %q", i, lines)
-						}
+				kit.Together(4, func(i int) {
+					resp := send(h, from(fmt.Sprintf("198.51.100.%d", i)), costing(int64(i)), func(part *http.Request) {
+						*part = *part.WithContext(r.Context())
 					})
-				}
-				group.Wait()
+					if lines := resp.Header.Values("RateLimit"); len(lines) != 1 || !strings.Contains(lines[0], fmt.Sprintf("r=%d", 9-i)) {
+						t.Errorf("part %d: %q", i, lines)
+					}
+				})
 				w.WriteHeader(http.StatusOK)
 			})
 		}

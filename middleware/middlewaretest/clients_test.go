@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -137,11 +136,7 @@ func TestClock(t *testing.T) {
 	start := clock.Now()
 	require.Zero(t, start.Unix()%86_400)
 	require.Equal(t, start, middlewaretest.NewClock().Now(), "always the same")
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() { clock.Advance(time.Second); clock.Now() })
-	}
-	all.Wait()
+	kit.Together(8, func(int) { clock.Advance(time.Second); clock.Now() })
 	clock.Advance(-time.Second)
 	require.Equal(t, 7*time.Second, clock.Now().Sub(start))
 	require.Equal(t, time.Minute, clock.Wait(t, &http.Response{Header: http.Header{"Retry-After": {"60"}}}))

@@ -13,7 +13,6 @@ import (
 	"math/big"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -51,16 +50,12 @@ func TestOverTCP(t *testing.T) {
 				listeners[i], list[i] = l, l.Addr().String()
 			}
 			all, said := make([]*member, n), new(text)
-			var starting sync.WaitGroup
-			for i := range n {
-				starting.Go(func() {
-					g, err := Open(Config{Members: list, Listener: tapped{listeners[i], said}, Self: list[i], Secrets: secrets, TLS: secured, Logger: slog.New(slog.DiscardHandler)})
-					if err == nil {
-						all[i] = &member{Group: g}
-					}
-				})
-			}
-			starting.Wait()
+			kit.Together(n, func(i int) {
+				g, err := Open(Config{Members: list, Listener: tapped{listeners[i], said}, Self: list[i], Secrets: secrets, TLS: secured, Logger: slog.New(slog.DiscardHandler)})
+				if err == nil {
+					all[i] = &member{Group: g}
+				}
+			})
 			for _, m := range all {
 				require.NotNil(t, m)
 			}

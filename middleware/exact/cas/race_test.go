@@ -5,7 +5,6 @@ package cas_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -129,16 +128,12 @@ func TestCallsOfOneInstanceTravelTogether(t *testing.T) {
 		s.swapping = func(context.Context, int) error { time.Sleep(10 * time.Millisecond); return nil }
 		c := open(t, s, cas.Config{})
 		p := exactkit.PerYear(t, 1000)
-		var wg sync.WaitGroup
-		for range 100 {
-			wg.Go(func() {
-				v, err := c.Take(context.Background(), exact.Call{Key: "k", Cost: 1, Policy: p})
-				if err != nil || !v.Admitted {
-					t.Error(v, err)
-				}
-			})
-		}
-		wg.Wait()
+		kit.Together(100, func(int) {
+			v, err := c.Take(context.Background(), exact.Call{Key: "k", Cost: 1, Policy: p})
+			if err != nil || !v.Admitted {
+				t.Error(v, err)
+			}
+		})
 		_, swaps, done := s.figures()
 		require.Equal(t, []int{2, 2}, []int{swaps, done})
 	})

@@ -373,22 +373,18 @@ func TestOneOfManyCreatesTheFile(t *testing.T) {
 	p := exactkit.PerYear(t, 1)
 	var mu sync.Mutex
 	var won []engine.ArchiveCloser
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			c, err := file.Open(path, file.Config{})
-			if err != nil {
-				if !errors.Is(err, file.ErrInUse) {
-					t.Error(err)
-				}
-				return
+	kit.Together(8, func(int) {
+		c, err := file.Open(path, file.Config{})
+		if err != nil {
+			if !errors.Is(err, file.ErrInUse) {
+				t.Error(err)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			won = append(won, c)
-		})
-	}
-	wg.Wait()
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		won = append(won, c)
+	})
 	require.Len(t, won, 1)
 	_, err := won[0].Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
 	require.NoError(t, err)

@@ -372,18 +372,14 @@ func TestNothingRunsAfterClose(t *testing.T) {
 		p := exactkit.PerHour(t, 1<<30)
 		for range 20 {
 			c := openOn(t, disk, smallSpare, file.Config{Now: clock.Now})
-			var wg sync.WaitGroup
-			for w := range 8 {
-				wg.Go(func() {
-					for n := range 100 {
-						if _, err := c.Take(context.Background(), exact.Call{Key: strconv.Itoa(w * n), Cost: 1, Policy: p}); err != nil {
-							t.Error(err)
-							return
-						}
+			kit.Together(8, func(w int) {
+				for n := range 100 {
+					if _, err := c.Take(context.Background(), exact.Call{Key: strconv.Itoa(w * n), Cost: 1, Policy: p}); err != nil {
+						t.Error(err)
+						return
 					}
-				})
-			}
-			wg.Wait()
+				}
+			})
 			require.NoError(t, c.Close()) // the bubble waits for goroutines, and panics if one never ends
 		}
 		require.Equal(t, []string{memPath}, disk.left())

@@ -364,16 +364,12 @@ func TestFullDiskInMidWrite(t *testing.T) {
 		for round := range 10 {
 			// A group of some sectors, of which one half gets through.
 			disk.fails("write", full)
-			var wg sync.WaitGroup
-			for n := range 64 {
-				wg.Go(func() {
-					_, err := c.Take(t.Context(), exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: b.p, ID: "x"})
-					if !errors.Is(err, exact.ErrFull) {
-						t.Error(err)
-					}
-				})
-			}
-			wg.Wait()
+			kit.Together(64, func(n int) {
+				_, err := c.Take(t.Context(), exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: b.p, ID: "x"})
+				if !errors.Is(err, exact.ErrFull) {
+					t.Error(err)
+				}
+			})
 			after := openOn(t, disk.cut(rng(round)), 1<<30, file.Config{Now: clock.Now})
 			b.agree(after)
 			require.NoError(t, after.Close())

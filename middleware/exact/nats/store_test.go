@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -119,15 +118,11 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 func TestOpenAtOnce(t *testing.T) {
 	s := startServer(t)
 	_, js := connect(t, s.Addr())
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			if _, err := nats.Open(context.Background(), js, nats.Config{Bucket: "at-once"}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
+	kit.Together(8, func(int) {
+		if _, err := nats.Open(context.Background(), js, nats.Config{Bucket: "at-once"}); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // What a server answers: one replica and several name a lost race by different codes.

@@ -408,11 +408,7 @@ func TestAPauseThatTheCounterDoesNotHear(t *testing.T) {
 		require.ErrorIs(t, p.Pause(t.Context(), 5*time.Second), down)
 		counter.set(func(w *wire) { w.fail = nil })
 		var went log
-		var wg sync.WaitGroup
-		for range 30 {
-			wg.Go(func() { require.NoError(t, went.call(t.Context(), p, "")) })
-		}
-		wg.Wait()
+		kit.Together(30, func(int) { require.NoError(t, went.call(t.Context(), p, "")) })
 		require.GreaterOrEqual(t, went.went[0].Sub(began), 5*time.Second)
 		require.LessOrEqual(t, counter.calls.Load(), int64(30+2+10))
 	})

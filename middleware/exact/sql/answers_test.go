@@ -148,14 +148,10 @@ func TestCreateSchemaAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
 		_, _, db := e.open(t)
 		store := kit.Must(sql.Open(db, sql.Config{Dialect: e.dialect, Table: "at_once"}))(t)
-		var wg sync.WaitGroup
-		for range 8 {
-			wg.Go(func() {
-				if err := store.CreateSchema(context.Background()); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
+		kit.Together(8, func(int) {
+			if err := store.CreateSchema(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
 	})
 }
