@@ -54,14 +54,12 @@ func linesOf(b pages.Block) map[string]string {
 
 func unhex(t *testing.T, text string) []byte {
 	t.Helper()
-	b := kit.Must(hex.DecodeString(text))(t)
-	return b
+	return kit.Must(hex.DecodeString(text))(t)
 }
 
 func derived(t *testing.T, secret, salt, info string) []byte {
 	t.Helper()
-	key := kit.Must(hkdf.Key(sha256.New, unhex(t, secret), []byte(salt), info, 32))(t)
-	return key
+	return kit.Must(hkdf.Key(sha256.New, unhex(t, secret), []byte(salt), info, 32))(t)
 }
 
 func mac(key []byte, message ...[]byte) []byte {
@@ -136,8 +134,7 @@ func TestWireExamples(t *testing.T) {
 func peersExample(t *testing.T, said map[string]string) {
 	secret := unhex(t, said["secret"])
 	key := func(salt []byte, info string) []byte {
-		k := kit.Must(hkdf.Key(sha256.New, secret, salt, info, 32))(t)
-		return k
+		return kit.Must(hkdf.Key(sha256.New, secret, salt, info, 32))(t)
 	}
 	mac := func(key []byte, texts ...[]byte) []byte {
 		h := hmac.New(sha256.New, key)

@@ -100,8 +100,7 @@ func TestDecide(t *testing.T) {
 	ctx := context.WithValue(t.Context(), key{}, "of the caller")
 
 	ask := func(id middleware.Identity, cost int64) middleware.Answer {
-		a := kit.Must(m.Decide(ctx, middleware.Ask{Identity: id, Cost: cost}))(t)
-		return a
+		return kit.Must(m.Decide(ctx, middleware.Ask{Identity: id, Cost: cost}))(t)
 	}
 	a := ask(visitor, 4)
 	require.True(t, a.Allowed)

@@ -294,8 +294,7 @@ func filesLeft(t *testing.T, h http.Handler, status int, http2 bool) []os.DirEnt
 		require.Equal(t, status, resp.StatusCode, bodyOf(t, resp))
 	}
 	server.Close()
-	left := kit.Must(os.ReadDir(dir))(t)
-	return left
+	return kit.Must(os.ReadDir(dir))(t)
 }
 
 // TestUploadsLeaveNoFiles: a server removes the temporary files of the form of its own request,

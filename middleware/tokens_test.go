@@ -768,8 +768,7 @@ func visit(h http.Handler) {
 func BenchmarkTenants(b *testing.B) {
 	nothing := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	made := func(cfg middleware.Config) *middleware.Middleware {
-		m := kit.Must(middleware.New(cfg))(b)
-		return m
+		return kit.Must(middleware.New(cfg))(b)
 	}
 	none := ownNumbers(false)
 	none.LimitsFor = nil

@@ -621,8 +621,7 @@ func roomRowIn(t *testing.T, table, line string) bool {
 		return strings.Contains(table, line) // the head
 	}
 	number := func(s string) int {
-		n := kit.Must(strconv.Atoi(s))(t)
-		return n
+		return kit.Must(strconv.Atoi(s))(t)
 	}
 	for _, got := range regexp.MustCompile(row).FindAllStringSubmatch(table, -1) {
 		if slices.Equal(got[1:4], want[1:4]) {

@@ -25,8 +25,7 @@ var (
 
 func newIssuer(t testing.TB, secrets ...[]byte) *Issuer {
 	t.Helper()
-	is := kit.Must(New(Config{Secrets: secrets}))(t)
-	return is
+	return kit.Must(New(Config{Secrets: secrets}))(t)
 }
 
 // nonce makes the nonces of a test reproducible.
@@ -38,8 +37,7 @@ func nonce(name string) [nonceLen]byte {
 // issued issues to alice at epoch.
 func issued(t testing.TB, is *Issuer, work uint64) Challenge {
 	t.Helper()
-	c := kit.Must(is.Issue(epoch, alice, work))(t)
-	return c
+	return kit.Must(is.Issue(epoch, alice, work))(t)
 }
 
 // issueWith issues around a given nonce.
@@ -73,8 +71,7 @@ func proofOf(t testing.TB, is *Issuer, challenge string) string {
 // solved issues to alice at epoch and solves.
 func solved(t testing.TB, is *Issuer, work uint64) string {
 	t.Helper()
-	proof := kit.Must(Solve(context.Background(), issued(t, is, work).Text, SolveOptions{MaxWork: MaxWork}))(t)
-	return proof
+	return kit.Must(Solve(context.Background(), issued(t, is, work).Text, SolveOptions{MaxWork: MaxWork}))(t)
 }
 
 // seal signs a header of any content with the ring's key of that index: what a

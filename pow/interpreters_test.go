@@ -125,8 +125,7 @@ func runModule(t *testing.T, node, module, arg string) []byte {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "solver.mjs"), []byte(SolverJS()), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "run.mjs"), []byte(module), 0o600))
-	out := kit.Must(exec.CommandContext(t.Context(), node, filepath.Join(dir, "run.mjs"), arg).Output())(t)
-	return out
+	return kit.Must(exec.CommandContext(t.Context(), node, filepath.Join(dir, "run.mjs"), arg).Output())(t)
 }
 
 // A device that will hardly be in time stops early, and says how long it would have taken.

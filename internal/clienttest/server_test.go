@@ -182,8 +182,7 @@ func play(t testing.TB, script *clienttest.Server, client func(http.RoundTripper
 
 func newServer(t testing.TB) *clienttest.Server {
 	t.Helper()
-	script := kit.Must(clienttest.New(nil))(t)
-	return script
+	return kit.Must(clienttest.New(nil))(t)
 }
 
 // rows returns the rows of the table of docs/clients.md with this head, as "name: text".

@@ -31,8 +31,7 @@ const (
 
 func compile(t testing.TB, limits ...limiter.Limit) *limiter.Policy {
 	t.Helper()
-	p := kit.Must(limiter.Compile("test", limits))(t)
-	return p
+	return kit.Must(limiter.Compile("test", limits))(t)
 }
 
 // tiersOf returns policies of one shape as tiers, each of which knows the others.

@@ -57,8 +57,7 @@ func proofOf(key limiter.Key, life time.Duration) *limiter.Proof {
 
 func perMinute(t testing.TB, quota int64) *limiter.Policy {
 	t.Helper()
-	p := kit.Must(limiter.Compile("p", []limiter.Limit{{Quota: quota, Window: time.Minute}}))(t)
-	return p
+	return kit.Must(limiter.Compile("p", []limiter.Limit{{Quota: quota, Window: time.Minute}}))(t)
 }
 
 // address is an identity that belongs to no network.

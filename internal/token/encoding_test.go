@@ -269,8 +269,7 @@ func ownOf(t testing.TB, v *vectorOwn) (own Own) {
 }
 
 func unhex(t testing.TB, s string) []byte {
-	b := kit.Must(hex.DecodeString(s))(t)
-	return b
+	return kit.Must(hex.DecodeString(s))(t)
 }
 
 // TestVectors reads what an independent implementation wrote: valid tokens and

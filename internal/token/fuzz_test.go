@@ -116,8 +116,7 @@ func TestSeeds(t *testing.T) {
 	c, h, _ := fuzzCodec(t)
 	read := func(name string) string {
 		seed := kit.Must(os.ReadFile(filepath.Join("testdata", "fuzz", name)))(t)
-		text := kit.Must(seedString(string(seed)))(t)
-		return text
+		return kit.Must(seedString(string(seed)))(t)
 	}
 	for _, tok := range []string{
 		read("FuzzVerify/signed-by-the-second-key"), read("FuzzVerify/own"), read("FuzzVerify/own-and-bound"),

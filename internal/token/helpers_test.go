@@ -39,14 +39,12 @@ var contactLimits = []limiter.Limit{
 
 func compile(t testing.TB, name string, limits ...limiter.Limit) *limiter.Policy {
 	t.Helper()
-	p := kit.Must(limiter.Compile(name, limits))(t)
-	return p
+	return kit.Must(limiter.Compile(name, limits))(t)
 }
 
 func newCodec(t testing.TB, p *limiter.Policy, secrets ...[]byte) *Codec {
 	t.Helper()
-	c := kit.Must(New(secrets, p))(t)
-	return c
+	return kit.Must(New(secrets, p))(t)
 }
 
 // contact returns the codec of most tests, and a holder.

@@ -44,8 +44,7 @@ func stockSign(t testing.TB, k *key, claims jwt.Claims) string {
 	t.Helper()
 	tok := jwt.NewWithClaims(jwt.SigningMethodHS256, claims)
 	tok.Header["kid"], tok.Header["typ"] = k.kid, "t+jwt"
-	s := kit.Must(tok.SignedString(k.window))(t)
-	return s
+	return kit.Must(tok.SignedString(k.window))(t)
 }
 
 // TestStockRandom: for random policies and tallies of every kind golang-jwt signs the

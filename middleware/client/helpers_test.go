@@ -293,8 +293,7 @@ func do(t testing.TB, rt http.RoundTripper, req *http.Request) *http.Response {
 // request is one that a caller makes.
 func request(t testing.TB, method, url string, body io.Reader) *http.Request {
 	t.Helper()
-	req := kit.Must(http.NewRequest(method, url, body))(t)
-	return req
+	return kit.Must(http.NewRequest(method, url, body))(t)
 }
 
 // herd sends n requests at once, each with a number and as prepared, and returns how many of each

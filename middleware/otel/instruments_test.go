@@ -194,8 +194,7 @@ func TestAPolicyIsObservedOnce(t *testing.T) {
 	limiter := func(policy string, instance int) *middleware.Middleware {
 		cfg := contact(noon)
 		cfg.Policy, cfg.Secrets, cfg.Logger = policy, [][]byte{secret}, slog.New(slog.DiscardHandler).With("instance", instance)
-		m := kit.Must(middleware.New(cfg))(t)
-		return m
+		return kit.Must(middleware.New(cfg))(t)
 	}
 	first := limiter("contact", 1)
 	registered, err := watch.Observe(first)

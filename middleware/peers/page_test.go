@@ -28,8 +28,7 @@ func TestTheWireIsThatOfItsPage(t *testing.T) {
 		}
 	}
 	unhex := func(name string) []byte {
-		b := kit.Must(hex.DecodeString(said[name]))(t)
-		return b
+		return kit.Must(hex.DecodeString(said[name]))(t)
 	}
 	secret := unhex("secret")
 	asked := unhex("hello")

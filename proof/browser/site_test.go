@@ -92,8 +92,7 @@ func newLimit(t *testing.T, policy string, quota int64, change ...func(*middlewa
 			c(&cfg)
 		}
 	}
-	limit := kit.Must(middleware.New(cfg))(t)
-	return limit
+	return kit.Must(middleware.New(cfg))(t)
 }
 
 // byField has a policy carry tokens in fields alone.
@@ -407,8 +406,7 @@ func TestRates(t *testing.T) {
 		}
 		for _, workers := range []int{1, 2} {
 			note(fmt.Sprintf("Go, %d", workers), func() string {
-				got := kit.Must(pow.Solve(context.Background(), c.Text, pow.SolveOptions{Workers: workers}))(t)
-				return got
+				return kit.Must(pow.Solve(context.Background(), c.Text, pow.SolveOptions{Workers: workers}))(t)
 			})
 			note(fmt.Sprintf("Chromium, %d", workers), func() string {
 				return eval[string](b, fmt.Sprintf("solve(%q, { workers: %d })", c.Text, workers))

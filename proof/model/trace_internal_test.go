@@ -14,8 +14,7 @@ import (
 
 func newExplorer(t *testing.T, w World) *explorer {
 	t.Helper()
-	e := kit.Must(w.explorer())(t)
-	return e
+	return kit.Must(w.explorer())(t)
 }
 
 // Who is told of a broken rule must be able to follow: here the oracle believes in a smaller

@@ -253,6 +253,5 @@ func client(url string) *sdk.Client {
 
 func connect(t testing.TB, url string) cas.ListedStore {
 	t.Helper()
-	store := kit.Must(dynamodb.New(client(url), dynamodb.Config{Table: "tallies"}))(t)
-	return store
+	return kit.Must(dynamodb.New(client(url), dynamodb.Config{Table: "tallies"}))(t)
 }

@@ -32,8 +32,7 @@ func bucket(quota int64, window time.Duration, burst int64) limits {
 func process(t testing.TB, cfg pace.Config) *pace.Pacer {
 	t.Helper()
 	cfg.Name = cmp.Or(cfg.Name, "models")
-	p := kit.Must(pace.New(cfg))(t)
-	return p
+	return kit.Must(pace.New(cfg))(t)
 }
 
 // left returns how much of a limit of a unit is left, "" for requests.

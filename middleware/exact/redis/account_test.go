@@ -378,8 +378,7 @@ func TestIDsOfABusyAccount(t *testing.T) {
 		found(step)
 	}
 	fields := func() int {
-		n := kit.Must(strconv.Atoi(s.eval(`local n = 0 for _, k in ipairs(redis.call('KEYS', '*:s:*')) do n = n + redis.call('HLEN', k) end return tostring(n)`)))(t)
-		return n
+		return kit.Must(strconv.Atoi(s.eval(`local n = 0 for _, k in ipairs(redis.call('KEYS', '*:s:*')) do n = n + redis.call('HLEN', k) end return tostring(n)`)))(t)
 	}
 	require.Greater(t, len(all), 1500)
 	require.Positive(t, fields())

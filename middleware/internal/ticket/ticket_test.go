@@ -55,8 +55,7 @@ func TestTicketsOfOthers(t *testing.T) {
 		for _, name := range names {
 			secrets = append(secrets, testSecret(name))
 		}
-		keys := kit.Must(NewKeys(policy, secrets))(t)
-		return keys
+		return kit.Must(NewKeys(policy, secrets))(t)
 	}
 	verifies := func(keys Keys, text string, who []byte) bool {
 		_, ok := keys.Verify(text, who)

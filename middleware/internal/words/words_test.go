@@ -174,8 +174,7 @@ func inOrder(b *block) (keys []string) {
 func read(t *testing.T) []*block {
 	t.Helper()
 	text := kit.Must(os.ReadFile(source))(t)
-	blocks := kit.Must(parse(string(text)))(t)
-	return blocks
+	return kit.Must(parse(string(text)))(t)
 }
 
 // goOf returns the Go that is made of the file.

@@ -165,8 +165,7 @@ func TestDaysOfAFullMemory(t *testing.T) {
 
 // number reads one of a table.
 func number(t *testing.T, cell string) float64 {
-	n := kit.Must(strconv.ParseFloat(strings.ReplaceAll(cell, ",", ""), 64))(t)
-	return n
+	return kit.Must(strconv.ParseFloat(strings.ReplaceAll(cell, ",", ""), 64))(t)
 }
 
 // busy is a day's traffic: its mean is 1.
