@@ -374,34 +374,23 @@ func TestOwnTokenIsNotOverwritten(t *testing.T) {
 // Where the window's rest is shorter than the time until the price is below the highest,
 // that is what Retry-After says; where a tally is for sale first, it is that.
 func TestRetryAfterIsTheNearerWay(t *testing.T) {
-	for name, test := range map[string]struct {
-		window      time.Duration
-		leak        int64
-		least, most time.Duration
-	}{
-		"the window": {time.Minute, 4, time.Minute, 66 * time.Second},
-		"the sale":   {24 * time.Hour, 240, time.Second, 17 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			now := new(clock)
-			cfg := challenging(now, middleware.WhenExhausted)
-			cfg.Limits[0].Window, cfg.Challenge.Crowd, cfg.Challenge.SalesPerHour = test.window, 1, test.leak
-			h := newSite(t, cfg)
-			exhaust(t, h)
-			h.M.SellOut(now.Now(), peerIdentity)
-			resp := requireStatus(t, http.StatusTooManyRequests, send(h))
-			wait := retryAfter(t, resp)
-			require.GreaterOrEqual(t, wait, test.least)
-			require.LessOrEqual(t, wait, test.most)
-			requireNoChallenge(t, resp)
-			now.Advance(wait)
-			if name == "the sale" {
-				challengeIn(t, send(h))
-				return
-			}
-			require.Equal(t, http.StatusOK, send(h).StatusCode)
-		})
+	nearer := func(name string, window time.Duration, leak int64, least, most time.Duration, then step) scenario {
+		return scenario{name, working(middleware.WhenExhausted, func(cfg *middleware.Config) {
+			cfg.Limits[0].Window, cfg.Challenge.Crowd, cfg.Challenge.SalesPerHour = window, 1, leak
+		}), []step{
+			exhausting(middleware.WhenExhausted),
+			{do: func(s *scene) { s.site.M.SellOut(s.now.Now(), peerIdentity) }, want: 429, see: all{noChallenge, func(s *scene) {
+				wait := retryAfter(s, s.last)
+				require.GreaterOrEqual(s, wait, least)
+				require.LessOrEqual(s, wait, most)
+				s.now.Advance(wait)
+			}}}, then,
+		}}
 	}
+	play(t, []scenario{
+		nearer("the window", time.Minute, 4, time.Minute, 66*time.Second, step{want: 200}),
+		nearer("the sale", 24*time.Hour, 240, time.Second, 17*time.Second, step{want: 429, keep: "offer"}),
+	})
 }
 
 // Above the highest price nothing is for sale, and a newcomer is told when something

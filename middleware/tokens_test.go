@@ -308,37 +308,6 @@ func TestRotationInEitherOrderKeepsTheTally(t *testing.T) {
 	}
 }
 
-func TestEchoingClientOnThreeInstances(t *testing.T) {
-	now := new(clock)
-	h := inTurn(fleet(t, 3, contactForm(now)))
-	tok := spend(t, h, 5)
-
-	refused := requireStatus(t, http.StatusTooManyRequests, send(h, showing(tok)), "the 6th")
-
-	wait := kit.Must(strconv.Atoi(refused.Header.Get("Retry-After")))(t)
-	now.Advance(time.Duration(wait) * time.Second)
-	require.Equal(t, http.StatusOK, send(h, showing(tok)).StatusCode, "after its Retry-After")
-}
-
-func TestClientsThatDoNotEcho(t *testing.T) {
-	t.Run("5 on one instance", func(t *testing.T) {
-		require.Equal(t, 5, admitted(inTurn(fleet(t, 1, contactForm(new(clock)))), 60))
-	})
-	t.Run("at most 15 on three", func(t *testing.T) {
-		require.Equal(t, 15, admitted(inTurn(fleet(t, 3, contactForm(new(clock)))), 60))
-	})
-	t.Run("replaying the first token for ever, on one instance", func(t *testing.T) {
-		h := inTurn(fleet(t, 1, contactForm(new(clock))))
-		first := spend(t, h, 1)
-		require.Equal(t, 4, admitted(h, 60, showing(first)))
-	})
-	t.Run("replaying the first token for ever, on three", func(t *testing.T) {
-		h := inTurn(fleet(t, 3, contactForm(new(clock))))
-		first := spend(t, h, 1)
-		require.LessOrEqual(t, admitted(h, 60, showing(first)), 14)
-	})
-}
-
 func TestTokens(t *testing.T) {
 	alone := func(s *scene) {
 		require.Len(s, s.last.Header.Values(middleware.TokenHeader), 1)
@@ -353,6 +322,14 @@ func TestTokens(t *testing.T) {
 		{"a field of a handler's own is no token, and is replaced", limiting().serving(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set(middleware.TokenHeader, "upstream.s.own")
 		}), []step{{as: method("GET"), want: 200, see: all{alone}}, {want: 200, see: all{alone}}}},
+		{"a client that echoes, on three instances", by(contactForm), []step{
+			{show: latest, want: 200}, {on: 1, show: latest, want: 200}, {on: 2, show: latest, want: 200}, {show: latest, want: 200}, {on: 1, show: latest, want: 200},
+			{on: 2, show: latest, want: 429, see: all{func(s *scene) { s.now.Advance(retryAfter(s, s.last)) }}}, {show: latest, want: 200}, // the 6th, after its Retry-After
+		}},
+		{"clients that do not echo have five on each", by(contactForm), []step{{times: 20, passes: 5}, {on: 1, times: 20, passes: 5}, {on: 2, times: 20, passes: 5}}},
+		{"nor does the first token for ever bring more", by(contactForm), []step{
+			{want: 200, keep: "first"}, {show: "first", times: 60, passes: 4}, {on: 1, show: "first", times: 20, passes: 4}, {on: 2, show: "first", times: 20, passes: 4},
+		}},
 		{"a restart in the middle of a window leaves an echoed tally", limiting(), []step{
 			{times: 4, show: latest, want: 200, keep: "own"}, {after: 30 * time.Second, on: 1, show: "own", times: 10, passes: 1},
 		}},

@@ -369,42 +369,32 @@ func TestTicketsOfALargeRoom(t *testing.T) {
 // The waiting room is on by default where tallies are sold, and off in EveryRequest:
 // there even a fifth without work is more than the owner asked for.
 func TestWhereTheWaitingRoomIs(t *testing.T) {
-	offered := func(t *testing.T, cfg middleware.Config) bool {
-		h := newSite(t, cfg)
-		admitted(h, 20)
-		resp := send(h, html)
-		require.GreaterOrEqual(t, resp.StatusCode, 400)
-		require.Equal(t, waitCookieIn(t, resp) != "", h.Decisions.Last().RoomWait > 0)
-		return waitCookieIn(t, resp) != ""
+	spent := func(s *scene) { admitted(s.site, 20) }
+	where := func(name string, offered bool, of setup) scenario {
+		return scenario{name, of, []step{{do: spent, as: html, times: 1, see: all{func(s *scene) {
+			require.GreaterOrEqual(s, s.last.StatusCode, 400)
+			require.Equal(s, []bool{offered, offered}, []bool{waitCookieIn(s, s.last) != "", s.decision().RoomWait > 0})
+		}}}}}
 	}
-	for name, want := range map[string]bool{"WhenExhausted": true, "Newcomers": true, "EveryRequest": false} {
-		mode := allModes[name]
-		t.Run(name, func(t *testing.T) {
-			cfg := challenging(new(clock), mode)
-			require.Equal(t, want, offered(t, cfg))
-			cfg.Challenge.NoWaitingRoom = true
-			require.False(t, offered(t, cfg))
-			cfg.Challenge.NoWaitingRoom = false
-			cfg.TokenTransport = middleware.HeaderOnly
-			require.False(t, offered(t, cfg), "no cookie, no ticket")
-			cfg.InsecureNoMemory = true
-			if mode == middleware.Newcomers {
-				require.False(t, offered(t, cfg), "nothing would count it")
-			}
-			cfg.InsecureNoMemory, cfg.TokenTransport = false, middleware.HeaderOrCookie
-			cfg.Challenge.WaitingRoom = 3
-			require.True(t, offered(t, cfg))
-			cfg.Shadow = true
-			h := newSite(t, cfg)
-			admitted(h, 20)
-			require.Empty(t, waitCookieIn(t, send(h, html)), "shadow mode withholds it with the refusal")
-			require.False(t, h.Decisions.Last().Admitted)
-			require.Zero(t, h.Decisions.Last().RoomWait)
-		})
+	headerOnly := func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly }
+	three := func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom = 3 }
+	scenarios := []scenario{
+		where("no challenge", false, limiting()),
+		where("nothing would count it", false, working(middleware.Newcomers, headerOnly, func(cfg *middleware.Config) { cfg.InsecureNoMemory = true })),
 	}
-	t.Run("no challenge", func(t *testing.T) {
-		require.False(t, offered(t, contact(new(clock))))
-	})
+	for name, mode := range allModes {
+		scenarios = append(scenarios, where(name, mode != middleware.EveryRequest, working(mode)),
+			where(name+", NoWaitingRoom", false, working(mode, func(cfg *middleware.Config) { cfg.Challenge.NoWaitingRoom = true })),
+			where(name+", no cookie", false, working(mode, headerOnly)), where(name+", one in three", true, working(mode, three)),
+			scenario{name + ", in shadow mode it is withheld with the refusal", working(mode, three, func(cfg *middleware.Config) { cfg.Shadow = true }), []step{
+				{do: spent, as: html, want: 200, see: all{func(s *scene) {
+					require.Empty(s, waitCookieIn(s, s.last))
+					require.False(s, s.decision().Admitted)
+					require.Zero(s, s.decision().RoomWait)
+				}}},
+			}})
+	}
+	play(t, scenarios)
 }
 
 func TestBadWaitShares(t *testing.T) {
