@@ -74,6 +74,7 @@ var (
 	exhaustIn         = handlers.ExhaustIn
 	fetched           = handlers.Fetched
 	fixed             = handlers.Fixed
+	fleet             = handlers.Fleet
 	forgery           = handlers.Forgery
 	from              = handlers.From
 	hint              = handlers.Hint
