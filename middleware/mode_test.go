@@ -396,41 +396,30 @@ func TestRetryAfterIsTheNearerWay(t *testing.T) {
 // Above the highest price nothing is for sale, and a newcomer is told when something
 // will be: to the second, and no challenge asks for more.
 func TestSoldOut(t *testing.T) {
-	now := new(clock)
-	h := newSite(t, challenging(now, middleware.Newcomers))
-	stock := []string{solved(t, fetched(h)), solved(t, fetched(h))}
-	h.M.SellOut(now.Now(), peerIdentity)
-	for name, resp := range map[string]*http.Response{
-		"request": send(h), "challenge": fetched(h), "redeem": redeemed(h, stock[0]), "proof": send(h, proving(stock[1])),
-	} {
-		t.Run(name, func(t *testing.T) {
-			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
-			wait := retryAfter(t, resp)
-			require.LessOrEqual(t, wait, (450+30)*time.Second, "one sale leaks")
-			requireHeader(t, resp, "Cache-Control", "no-store", middleware.ChallengeHeader, "")
-			p := problemIn(t, resp)
-			require.Equal(t, "https://iana.org/assignments/http-problem-types#quota-exceeded", p.Type)
-			require.Empty(t, p.Challenge)
-			require.Empty(t, p.Violated)
-			require.NotEmpty(t, p.Detail)
-			if name == "redeem" || name == "proof" {
-				require.Equal(t, middleware.Reason("price-risen"), p.Reason)
-			} else {
-				require.Equal(t, middleware.SoldOut, p.Reason)
+	soldOut := func(as option, proof string, reason middleware.Reason) step {
+		return step{as: as, prove: proof, want: 429, fields: fields{"Cache-Control": "no-store", middleware.ChallengeHeader: ""}, see: all{
+			because(reason), typed("https://iana.org/assignments/http-problem-types#quota-exceeded"), waitsAtMost((450 + 30) * time.Second), func(s *scene) { // one sale leaks
+				p := problemIn(s, s.answer())
+				require.Empty(s, p.Challenge)
+				require.Empty(s, p.Violated)
+				require.NotEmpty(s, p.Detail)
+			},
+		}}
+	}
+	play(t, []scenario{{"by the address", working(middleware.Newcomers), []step{
+		{as: toFetch, want: 200, keep: "1"}, {as: toFetch, want: 200, keep: "2"}, {do: func(s *scene) { s.site.M.SellOut(s.now.Now(), peerIdentity) }},
+		soldOut(nil, "", middleware.SoldOut), soldOut(toFetch, "", middleware.SoldOut), soldOut(toRedeem, "1", "price-risen"), soldOut(nil, "2", "price-risen"),
+		{want: 429, reason: middleware.SoldOut, see: all{func(s *scene) {
+			require.Equal(s, http.StatusTooManyRequests, s.decision().Status)
+			for waited := 0; fetched(s.site).StatusCode == http.StatusTooManyRequests; waited++ {
+				require.Less(s, waited, 450)
+				s.now.Advance(time.Second)
 			}
-		})
-	}
-	send(h)
-	require.Equal(t, middleware.SoldOut, h.Decisions.Last().Reason)
-	require.Equal(t, http.StatusTooManyRequests, h.Decisions.Last().Status)
-
-	passed := 0
-	for fetched(h).StatusCode == http.StatusTooManyRequests {
-		now.Advance(time.Second)
-		passed++
-		require.LessOrEqual(t, passed, 450)
-	}
-	require.LessOrEqual(t, challengeIn(t, send(h)).Work, uint64(1<<32), "the next is for sale")
-	require.Greater(t, challengeIn(t, send(h)).Work, uint64(1<<31))
-	require.Equal(t, http.StatusForbidden, send(h, from("203.0.113.9")).StatusCode, "other addresses were never concerned")
+		}}},
+		{want: 403, keep: "next", see: all{func(s *scene) { // the next is for sale
+			require.LessOrEqual(s, s.challenges["next"].Work, uint64(1<<32))
+			require.Greater(s, s.challenges["next"].Work, uint64(1<<31))
+		}}},
+		{as: from("203.0.113.9"), want: 403}, // other addresses were never concerned
+	}}})
 }

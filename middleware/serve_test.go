@@ -78,24 +78,19 @@ func TestAPolicyNeverLimitsItsOwnEndpoints(t *testing.T) {
 // What is not one of these URLs is limited, however much its path looks like one: nothing reaches a handler
 // uncounted by its path.
 func TestNoPathPassesUncounted(t *testing.T) {
+	cfg := changed(contact(new(clock)), forms(middleware.WhenExhausted), func(cfg *middleware.Config) { cfg.Challenge.Path = "/tally/" })
 	for _, p := range []string{
 		"/tally", "/tally/", "/tally/contact", "/tally/challenge/", "/tally/challenge/x", "/tally//challenge", "//tally/challenge", "/tally/../contact",
 		"/tally/../tally/challenge", "/tally/challenge/../../contact", "/tally/x/../challenge", "/tally/./challenge", "/tally/Challenge", "/Tally/challenge",
 		"/tally/challenge;x", "/tally/challenge ", "/tally/challenge\x00", "/tally/%2e%2e/contact", "/tally/challenge%2f..", "/tally\\challenge", "/tally/\\challenge",
 		"/tally/tally.js/contact", "/tally/0123456789abcdef/", "/tally/0123456789abcdef/contact", "/tally/0123456789abcdef/../tally.js", "/x/tally/challenge", "tally/challenge", "",
 	} {
-		cfg := contact(new(clock))
-		forms(middleware.WhenExhausted)(&cfg)
-		cfg.Challenge.Path = "/tally/"
 		page := new(spy)
 		h := newLimiter(t, cfg).Handler(page) // which looks at no path
 		require.Equal(t, 5, admitted(h, 9, path(p)), "%q", p)
 		require.EqualValues(t, 5, page.Calls.Load(), "%q", p)
 	}
 	// As a server reads them off the wire: what is escaped is the same path, or none of these.
-	cfg := contact(new(clock))
-	forms(middleware.WhenExhausted)(&cfg)
-	cfg.Challenge.Path = "/tally/"
 	_, h, _, page := siteWide(t, cfg, true)
 	server, client := serve(t, h), clientAt(t, "127.0.0.1")
 	status := func(raw string) int {

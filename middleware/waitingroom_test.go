@@ -260,25 +260,20 @@ func TestStackedWaitingRooms(t *testing.T) {
 	s := new(spy)
 	h := newLimiter(t, outer).Handler(newLimiter(t, inner).Handler(s))
 	jar := map[string]string{}
+	carried := func(r *http.Request) {
+		for name, value := range jar {
+			r.Header.Add("Cookie", name+"="+value)
+		}
+	}
 	for range 2 {
-		resp := send(h, html, func(r *http.Request) {
-			for name, value := range jar {
-				r.Header.Add("Cookie", name+"="+value)
-			}
-		})
-		require.Equal(t, http.StatusForbidden, resp.StatusCode)
+		resp := requireStatus(t, http.StatusForbidden, send(h, html, carried))
 		for _, c := range resp.Cookies() {
 			jar[c.Name] = c.Value
 		}
 		now.Advance(5 * time.Second)
 	}
 	require.Len(t, jar, 2)
-	resp := send(h, func(r *http.Request) {
-		for name, value := range jar {
-			r.Header.Add("Cookie", name+"="+value)
-		}
-	})
-	require.Equal(t, http.StatusOK, resp.StatusCode)
+	resp := requireStatus(t, http.StatusOK, send(h, carried))
 	require.Len(t, resp.Cookies(), 2)
 	require.Equal(t, []string{`"contact";q=4;w=60`, `"inner";q=4;w=60`}, resp.Header.Values("RateLimit-Policy"))
 }
