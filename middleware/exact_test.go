@@ -27,6 +27,12 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
+func TestExactQuotaIsOneForAllInstances(t *testing.T) {
+	play(t, []scenario{{"of clients that show no token", byCounter(), []step{
+		{times: 5, passes: 5}, {on: 1, times: 5}, {on: 2, times: 5}, {on: 3, times: 5, see: all{charged(5)}},
+	}}})
+}
+
 func TestExactRoutes(t *testing.T) {
 	ahead := time.Duration(0) // of the clocks
 	silent := &altered{OnTake: func(context.Context, exact.Call) (v exact.Verdict, err error) {
@@ -34,9 +40,6 @@ func TestExactRoutes(t *testing.T) {
 		return v, nil
 	}}
 	play(t, []scenario{
-		{"the quota is one for all instances, also of clients that show no token", byCounter(), []step{
-			{times: 5, passes: 5}, {on: 1, times: 5}, {on: 2, times: 5}, {on: 3, times: 5, see: all{charged(5)}},
-		}},
 		{"counts of tokens are ignored", byCounter(), []step{
 			{do: func(s *scene) { // by an instance that did not ask the counter
 				open := paid(s.now, &altered{OnTake: notTaken(errEngine)})

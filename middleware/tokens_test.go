@@ -308,6 +308,22 @@ func TestRotationInEitherOrderKeepsTheTally(t *testing.T) {
 	}
 }
 
+func TestEchoingClientOnThreeInstances(t *testing.T) {
+	play(t, []scenario{{"the 6th waits, and passes after its Retry-After", by(contactForm), []step{
+		{show: latest, want: 200}, {on: 1, show: latest, want: 200}, {on: 2, show: latest, want: 200}, {show: latest, want: 200}, {on: 1, show: latest, want: 200},
+		{on: 2, show: latest, want: 429, see: all{func(s *scene) { s.now.Advance(retryAfter(s, s.last)) }}}, {show: latest, want: 200},
+	}}})
+}
+
+func TestClientsThatDoNotEcho(t *testing.T) {
+	play(t, []scenario{
+		{"clients that do not echo have five on each", by(contactForm), []step{{times: 20, passes: 5}, {on: 1, times: 20, passes: 5}, {on: 2, times: 20, passes: 5}}},
+		{"nor does the first token for ever bring more", by(contactForm), []step{
+			{want: 200, keep: "first"}, {show: "first", times: 60, passes: 4}, {on: 1, show: "first", times: 20, passes: 4}, {on: 2, show: "first", times: 20, passes: 4},
+		}},
+	})
+}
+
 func TestTokens(t *testing.T) {
 	alone := func(s *scene) {
 		require.Len(s, s.last.Header.Values(middleware.TokenHeader), 1)
@@ -322,14 +338,6 @@ func TestTokens(t *testing.T) {
 		{"a field of a handler's own is no token, and is replaced", limiting().serving(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set(middleware.TokenHeader, "upstream.s.own")
 		}), []step{{as: method("GET"), want: 200, see: all{alone}}, {want: 200, see: all{alone}}}},
-		{"a client that echoes, on three instances", by(contactForm), []step{
-			{show: latest, want: 200}, {on: 1, show: latest, want: 200}, {on: 2, show: latest, want: 200}, {show: latest, want: 200}, {on: 1, show: latest, want: 200},
-			{on: 2, show: latest, want: 429, see: all{func(s *scene) { s.now.Advance(retryAfter(s, s.last)) }}}, {show: latest, want: 200}, // the 6th, after its Retry-After
-		}},
-		{"clients that do not echo have five on each", by(contactForm), []step{{times: 20, passes: 5}, {on: 1, times: 20, passes: 5}, {on: 2, times: 20, passes: 5}}},
-		{"nor does the first token for ever bring more", by(contactForm), []step{
-			{want: 200, keep: "first"}, {show: "first", times: 60, passes: 4}, {on: 1, show: "first", times: 20, passes: 4}, {on: 2, show: "first", times: 20, passes: 4},
-		}},
 		{"a restart in the middle of a window leaves an echoed tally", limiting(), []step{
 			{times: 4, show: latest, want: 200, keep: "own"}, {after: 30 * time.Second, on: 1, show: "own", times: 10, passes: 1},
 		}},
