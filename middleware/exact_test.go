@@ -273,11 +273,8 @@ func TestExactCallIsTheCallOfARequest(t *testing.T) {
 	c := new(clock)
 	counter := memory.New(0, c.Now)
 	cfg := paid(c, counter)
-	pro := cfg.Limits[0]
-	pro.Quota = 9
-	cfg.Tiers = map[string][]middleware.Limit{"pro": {pro}}
-	customer := middleware.APIKey("c1").For("maps")
-	customer.Tier = "pro"
+	cfg.Tiers = map[string][]middleware.Limit{"pro": {fixed(9, time.Minute)}}
+	customer := pro(middleware.APIKey("c1").For("maps"))
 	cfg.Identity = only(customer)
 	h := newSite(t, cfg)
 	require.Equal(t, 4, admitted(h, 4))
@@ -413,13 +410,8 @@ func TestSettledElsewhereIsHeardOf(t *testing.T) {
 	for name, change := range map[string]func(*middleware.Config){
 		"an address": func(*middleware.Config) {},
 		"a tier": func(cfg *middleware.Config) {
-			pro := cfg.Limits[0]
-			cfg.Limits[0].Quota, cfg.Tiers = 5, map[string][]middleware.Limit{"pro": {pro}}
-			cfg.Identity = func(*http.Request) (middleware.Identity, error) {
-				id := middleware.APIKey("customer")
-				id.Tier = "pro"
-				return id, nil
-			}
+			cfg.Tiers, cfg.Identity = map[string][]middleware.Limit{"pro": {cfg.Limits[0]}}, only(pro(middleware.APIKey("customer")))
+			cfg.Limits[0].Quota = 5
 		},
 		"one thing": func(cfg *middleware.Config) {
 			cfg.Identity = only(middleware.Principal("customer").For("maps"))
