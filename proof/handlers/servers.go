@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/netip"
+	"net/url"
 	"os"
 	"runtime"
 	"strings"
@@ -62,7 +63,7 @@ var InParallel = kit.Together
 func ProxyTo(t *testing.T, upstream string) http.Handler {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	proxy := httputil.NewSingleHostReverseProxy(MustURL(t, upstream))
+	proxy := httputil.NewSingleHostReverseProxy(kit.Must(url.Parse(upstream))(t))
 	proxy.Transport = transport
 	return proxy
 }

@@ -11,6 +11,17 @@ import (
 	"testing"
 )
 
+// Must is for a call that a test takes for granted: Must(os.Open(name))(t) is the file, and an error ends the test.
+func Must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("an error that the test does not look for: %+v", err)
+		}
+		return v
+	}
+}
+
 // Whole says that a test has its whole form to run: all seeds, all sizes, other programs. It is asked for by
 // TALLYSTICK_WHOLE=1, as "make whole" does, so that plain "go test" is quick; -short, by which mutants are tried, refuses it.
 func Whole() bool { return (os.Getenv("TALLYSTICK_WHOLE") != "" || Long()) && !testing.Short() }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/pages"
 )
 
@@ -202,8 +203,7 @@ func TestImports(t *testing.T) {
 	seen := map[string]bool{}
 	files := goFiles(t)
 	for _, file := range files {
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
-		require.NoError(t, err)
+		parsed := kit.Must(parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly))(t)
 		pkg := path.Dir(file)
 		require.NotEqual(t, ".", pkg, "%s: the root holds no package", file)
 		if pkg == "docs" || pkg == "proof/repository" {
@@ -218,8 +218,7 @@ func TestImports(t *testing.T) {
 			may = slices.Concat(may, inTests[pkg], []string{testify, mutants, kitPackage, module + "/" + pkg})
 		}
 		for _, spec := range parsed.Imports {
-			name, err := strconv.Unquote(spec.Path.Value)
-			require.NoError(t, err)
+			name := kit.Must(strconv.Unquote(spec.Path.Value))(t)
 			if standard(name) {
 				continue
 			}
@@ -271,8 +270,7 @@ func TestProductDoesNotImportTheProof(t *testing.T) {
 		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
 			return nil
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
-		require.NoError(t, err)
+		parsed := kit.Must(parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly))(t)
 		for _, spec := range parsed.Imports {
 			if filepath.Dir(name) == "demo" && slices.Contains(shown, spec.Path.Value) {
 				continue
@@ -290,8 +288,7 @@ func TestProductDoesNotImportTheProof(t *testing.T) {
 // The whole list of what the root module needs, so that one more is a decision.
 func TestDependencies(t *testing.T) {
 	atRoot(t)
-	b, err := os.ReadFile("go.mod")
-	require.NoError(t, err)
+	b := kit.Must(os.ReadFile("go.mod"))(t)
 	var direct []string
 	for line := range strings.Lines(string(b)) {
 		fields := strings.Fields(line)
@@ -306,8 +303,7 @@ func TestDependencies(t *testing.T) {
 // Each module of the workspace adds its requirements to what "go test ./..." loads in a fresh clone: once they were 715 MB.
 func TestWorkspace(t *testing.T) {
 	atRoot(t)
-	b, err := os.ReadFile("go.work")
-	require.NoError(t, err)
+	b := kit.Must(os.ReadFile("go.work"))(t)
 	_, use, found := strings.Cut(string(b), "use (")
 	require.True(t, found)
 	require.Equal(t, []string{".", "./demo", "./proof/lab", ")"}, strings.Fields(use), "what does not run from the root is no part of go.work")
@@ -330,8 +326,7 @@ func TestPackagesAreNamed(t *testing.T) {
 		}
 		packages = append(packages, pkg)
 	}
-	nested, err := filepath.Glob("middleware/exact/*/go.mod")
-	require.NoError(t, err)
+	nested := kit.Must(filepath.Glob("middleware/exact/*/go.mod"))(t)
 	for _, file := range append(nested, "demo/go.mod", "middleware/otel/go.mod", "middleware/recipes/go.mod") {
 		packages = append(packages, path.Dir(filepath.ToSlash(file)))
 	}

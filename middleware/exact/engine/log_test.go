@@ -50,8 +50,7 @@ func TestLogsAgainstAModel(t *testing.T) {
 			storeless.Limit{Name: "day", Algorithm: storeless.RollingDay, Quota: 200, Window: day})
 		clock := exacttest.NewClock()
 		m := memory.New(0, clock.Now)
-		bucket, err := limiter.Compile("bucket", []storeless.Limit{p.Limit(1)})
-		require.NoError(t, err)
+		bucket := kit.Must(limiter.Compile("bucket", []storeless.Limit{p.Limit(1)}))(t)
 		var log []charged
 		var owed limiter.Tally
 		var by [3]int // refusals

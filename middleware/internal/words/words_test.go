@@ -20,6 +20,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 var update = flag.Bool("update", false, "make the Go and the JavaScript of words.txt anew")
@@ -171,11 +173,8 @@ func inOrder(b *block) (keys []string) {
 
 func read(t *testing.T) []*block {
 	t.Helper()
-	text, err := os.ReadFile(source)
-	require.NoError(t, err)
-	blocks, err := parse(string(text))
-	require.NoError(t, err)
-	return blocks
+	text := kit.Must(os.ReadFile(source))(t)
+	return kit.Must(parse(string(text)))(t)
 }
 
 // goOf returns the Go that is made of the file.
@@ -234,8 +233,7 @@ const (
 
 // textsOf returns texts.js with the words of the file.
 func textsOf(t *testing.T, blocks []*block) (was, made []byte) {
-	was, err := os.ReadFile(texts)
-	require.NoError(t, err)
+	was = kit.Must(os.ReadFile(texts))(t)
 	before, rest, found := strings.Cut(string(was), textsTop)
 	require.True(t, found)
 	_, after, found := strings.Cut(rest, textsEnd)
@@ -270,16 +268,14 @@ func TestGeneratedFromWords(t *testing.T) {
 		return
 	}
 	const cure = "run: go generate ./middleware/internal/words ./middleware/internal/assets"
-	now, err := os.ReadFile("tables.go")
-	require.NoError(t, err)
+	now := kit.Must(os.ReadFile("tables.go"))(t)
 	require.Equal(t, string(made), string(now), cure)
 	require.Equal(t, string(script), string(was), cure)
 }
 
 // Whatever a translator gets wrong, the line is named.
 func TestWrongWords(t *testing.T) {
-	text, err := os.ReadFile(source)
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile(source))(t)
 	lines := strings.SplitAfter(string(text), "\n")
 	find := func(from int, prefix string) int {
 		for i := from; i < len(lines); i++ {
