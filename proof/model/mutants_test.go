@@ -71,7 +71,7 @@ func fewest(t *testing.T, m *mutants.Mutant) string {
 	list, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(overlay, list, 0o600))
-	cmd := exec.Command("go", "test", "-overlay="+overlay, "-vet=off", "-short", "-run=^TestWorlds$", ".")
+	cmd := exec.Command("go", "test", "-overlay="+overlay, "-vet=off", "-short", "-run=^Test(Peer)?Worlds$", ".")
 	cmd.Env = append(os.Environ(), "TALLYSTICK_LONG=")
 	output, err := cmd.CombinedOutput()
 	if err == nil {
