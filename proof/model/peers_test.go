@@ -7,10 +7,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/maphash"
-	"math"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 	"unsafe"
 
@@ -160,7 +158,7 @@ type deed uint8
 const (
 	itTick deed = iota
 	itHasEndedInThePlaceOf
-	itCallsLate
+	itLooksWhoIsLate
 	itGivesBack
 	itEnds
 	itDrops
@@ -177,7 +175,7 @@ const (
 	itIsHeardLateBy
 )
 
-var deeds = [...]string{itTick: "tick", itHasEndedInThePlaceOf: "has ended, in the place of", itCallsLate: "calls late", itGivesBack: "gives back", itEnds: "ends", itDrops: "drops", itServesWithoutRecords: "serves without records", itAsk: "ask", itMeets: "meets", itIsCutOffFrom: "is cut off from", itAsksForTheRecordsOf: "asks for the records of", itTakesOverTheRecordsOf: "takes over the records of", itSendsABatchTo: "sends a batch to", itIsHeardBy: "is heard by", itHasAnAnswerOf: "has an answer of", itLosesWhatItHasSentTo: "loses what it has sent to", itIsHeardLateBy: "is heard late by"}
+var deeds = [...]string{itTick: "tick", itHasEndedInThePlaceOf: "has ended, in the place of", itLooksWhoIsLate: "looks for late peers", itGivesBack: "gives back", itEnds: "ends", itDrops: "drops", itServesWithoutRecords: "serves without records", itAsk: "ask", itMeets: "meets", itIsCutOffFrom: "is cut off from", itAsksForTheRecordsOf: "asks for the records of", itTakesOverTheRecordsOf: "takes over the records of", itSendsABatchTo: "sends a batch to", itIsHeardBy: "is heard by", itHasAnAnswerOf: "has an answer of", itLosesWhatItHasSentTo: "loses what it has sent to", itIsHeardLateBy: "is heard late by"}
 
 // An act is one thing that happens.
 type act struct {
@@ -526,6 +524,9 @@ func (e *explorer) explore() {
 	for first := 0; len(now) > 0 && e.broken == ""; {
 		var next []scene
 		for i := range now {
+			if e.broken != "" {
+				break
+			}
 			e.acts(&now[i], func(a act, s scene, fault string) {
 				if e.broken != "" {
 					return
@@ -605,14 +606,14 @@ func (e *explorer) acts(s *scene, yield func(act, scene, string)) {
 		}
 		if next := *s; int(s.lates) < e.lates && (i == 0 || !e.pauses) {
 			d := do(&next, i, step{kind: toExpire})
-			if d.late != 0 {
-				next.lates++
+			if next.node[i] != s.node[i] || d.late != 0 {
+				next.lates += uint8(min(1, d.late))
 				for j := range e.n {
 					if d.late>>s.name[j]&1 != 0 && j != i {
 						next.deaf[i][j] = true
 					}
 				}
-				yield(act{what: itCallsLate, a: uint8(i)}, next, e.check(&next))
+				yield(act{what: itLooksWhoIsLate, a: uint8(i)}, next, e.check(&next))
 			}
 		}
 		if next := *s; s.first[i] > 0 && int(s.refunds) < e.refunds && !s.leaving[i] {
@@ -802,7 +803,7 @@ func (e *explorer) asked(s, next *scene, i int, cost int64, d *done) string {
 	was, is := &e.all[s.node[i]], &e.all[next.node[i]]
 	switch {
 	case d.wait:
-		return e.waits(s, i)
+		return e.waits(s, i, is)
 	case !d.admitted:
 		for l := range e.limits {
 			if was.records[l].number == is.records[l].number && was.records[l].own != is.records[l].own {
@@ -911,7 +912,7 @@ func (e *explorer) ignorant(s *scene, i, l int, cost int64) string {
 }
 
 // waits holds a wait against what a process may wait for.
-func (e *explorer) waits(s *scene, i int) string {
+func (e *explorer) waits(s *scene, i int, after *node) string {
 	n := &e.all[s.node[i]]
 	live := 0
 	for j := range e.n {
@@ -927,20 +928,10 @@ func (e *explorer) waits(s *scene, i int) string {
 	if n.ready && live == 0 {
 		return "a request waits for no peer"
 	}
-	if s.losses > 0 || s.lates > 0 || s.deaths > 0 || s.cuts > 0 || e.carry {
-		return ""
+	if n.ready && after.drained {
+		return "a request waits, and nothing is to be told or answered"
 	}
-	for j := range e.n {
-		if j == i {
-			continue
-		}
-		for l := range e.limits {
-			if o := &e.all[s.node[j]].records[l]; s.flights[i][j].stage > 0 || o.pairs[s.name[i]] != n.records[l].own || o.number != n.records[l].number {
-				return ""
-			}
-		}
-	}
-	return "a request waits, and all peers have answered"
+	return ""
 }
 
 // refused holds a refusal against what is true.
@@ -1030,6 +1021,3 @@ func (e *explorer) check(s *scene) string {
 	}
 	return ""
 }
-
-var _ = math.MaxInt
-var _ = strings.Join
