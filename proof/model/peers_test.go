@@ -58,6 +58,7 @@ const (
 	lateAfter = 100 * time.Millisecond
 )
 
+// A kind of step is a method of the records, or of the memory.
 type kind uint8
 
 const (
@@ -79,13 +80,12 @@ const (
 
 // A step is a call of a process.
 type step struct {
-	kind     kind
-	moment   uint8
-	of       uint8 // the name that it is of, or the moment of a refund
-	cost     uint8
-	text     int16 // a batch, a chunk, or what is shown
-	chunk    int16 // with an answer
-	restless bool  // a request does not wait
+	kind   kind
+	moment uint8
+	of     uint8 // the name that it is of, or the moment of a refund
+	cost   uint8
+	text   int16 // a batch, a chunk, or what is shown
+	chunk  int16 // with an answer
 }
 
 // A node is what a process holds.
@@ -158,7 +158,7 @@ type deed uint8
 const (
 	itTick deed = iota
 	itHasEndedInThePlaceOf
-	itLooksWhoIsLate
+	itLooks
 	itGivesBack
 	itEnds
 	itDrops
@@ -175,15 +175,21 @@ const (
 	itIsHeardLateBy
 )
 
-var deeds = [...]string{itTick: "tick", itHasEndedInThePlaceOf: "has ended, in the place of", itLooksWhoIsLate: "looks for late peers", itGivesBack: "gives back", itEnds: "ends", itDrops: "drops", itServesWithoutRecords: "serves without records", itAsk: "ask", itMeets: "meets", itIsCutOffFrom: "is cut off from", itAsksForTheRecordsOf: "asks for the records of", itTakesOverTheRecordsOf: "takes over the records of", itSendsABatchTo: "sends a batch to", itIsHeardBy: "is heard by", itHasAnAnswerOf: "has an answer of", itLosesWhatItHasSentTo: "loses what it has sent to", itIsHeardLateBy: "is heard late by"}
+var deeds = [...]string{
+	itTick: "tick", itHasEndedInThePlaceOf: "has ended, in the place of", itLooks: "looks for late peers",
+	itGivesBack: "gives back", itEnds: "ends", itDrops: "drops",
+	itServesWithoutRecords: "serves without records", itAsk: "ask", itMeets: "meets",
+	itIsCutOffFrom: "is cut off from", itAsksForTheRecordsOf: "asks for the records of", itTakesOverTheRecordsOf: "takes over the records of",
+	itSendsABatchTo: "sends a batch to", itIsHeardBy: "is heard by", itHasAnAnswerOf: "has an answer of",
+	itLosesWhatItHasSentTo: "loses what it has sent to", itIsHeardLateBy: "is heard late by",
+}
 
 // An act is one thing that happens.
 type act struct {
-	what     deed
-	a, b     uint8 // processes
-	cost     uint8
-	restless bool
-	shows    bool
+	what  deed
+	a, b  uint8 // processes
+	cost  uint8
+	shows bool
 }
 
 type flight struct {
@@ -301,7 +307,7 @@ func (e *explorer) play(p *process, n *node, s *step) (d done) {
 	r := p.records
 	switch s.kind {
 	case toTake:
-		f := limiter.Candidate{Key: p.memory.Key([]byte("client")), Shown: e.tokens[s.text], Hasty: s.restless}
+		f := limiter.Candidate{Key: p.memory.Key([]byte("client")), Shown: e.tokens[s.text]}
 		if e.left {
 			quota, u := e.limits[0].Quota, int64(r.Stats().Unacked)
 			m := quota - p.memory.Peek(wall, e.policy, &f, 0).Limits[0].Remaining
@@ -613,7 +619,7 @@ func (e *explorer) acts(s *scene, yield func(act, scene, string)) {
 						next.deaf[i][j] = true
 					}
 				}
-				yield(act{what: itLooksWhoIsLate, a: uint8(i)}, next, e.check(&next))
+				yield(act{what: itLooks, a: uint8(i)}, next, e.check(&next))
 			}
 		}
 		if next := *s; s.first[i] > 0 && int(s.refunds) < e.refunds && !s.leaving[i] {
