@@ -70,7 +70,7 @@ var arrows = map[string][]string{
 		module + "/middleware", module + "/internal/sale", module + "/pow",
 	},
 	"internal/cells":       {},
-	"proof/model":          {module + "/storeless", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact"},
+	"proof/model":          {module + "/storeless", module + "/internal/gossip", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact", module + "/proof/truth"},
 	"internal/limiter":     {module + "/internal/calendar", module + "/internal/cells", module + "/internal/gossip"}, // the engine knows none of its doors
 	"proof/mutants":        {},
 	"proof/exactkit":       {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", module + "/middleware/exact/pace", kitPackage, module + "/proof/program", testify, counters + "engine"},
