@@ -5,9 +5,11 @@ package main
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strconv"
 	"strings"
 )
 
@@ -62,22 +64,42 @@ const (
 	cookieName = "__Host-tallystick-" + policy
 )
 
-// An asker is the client of a row: one that asks again and again, or many, one after the other.
+// A client has an address, and the lines of a field that it shows.
+type client struct {
+	address string
+	lines   []string
+}
+
+// population returns clients at addresses of their own, each with room for one token.
+func population(size int) []client {
+	all, tokens := make([]client, size), make([]string, size)
+	for i := range all {
+		all[i] = client{address(i), tokens[i : i+1]}
+	}
+	return all
+}
+
+// address returns the address and port of client i, of at most 300 millions. All have one length.
+func address(i int) string {
+	b, digits := make([]byte, 0, 20), 150 // each of three octets is one of 100 to 249
+	for _, octet := range [...]int{10 + i/(digits*digits*digits), 100 + i/(digits*digits)%digits, 100 + i/digits%digits, 100 + i%digits} {
+		b = append(strconv.AppendInt(b, int64(octet), 10), '.')
+	}
+	return string(append(b[:len(b)-1], ":40000"...))
+}
+
+// An asker asks for the clients of a row: for one again and again, or for many, one after the other.
 // It does as little as it can, for what it does is measured too; the row bare is that.
 type asker struct {
 	handlers []http.Handler // asked in turn
+	clients  []client       // that ask in turn
 	turn     int
 	request  *http.Request
 	w        recorder
 
-	shows  string     // a field
-	lines  [][]string // of it, shown in turn
-	echoes bool       // the newest tokens, from each answer
-
-	// Many clients come from a population, one after the other. nil: there is one.
-	population *population
-	next       int
-	renew      func() http.Handler // an instance that has met no client
+	field  string              // by which clients show their lines
+	echoes bool                // they show the newest tokens, from each answer
+	renew  func() http.Handler // an instance that has met no client, for each turn of all clients
 
 	want    int    // the status
 	channel string // by which the answer brings a token
@@ -91,6 +113,7 @@ type asker struct {
 func newAsker(method string, handlers ...http.Handler) *asker {
 	a := &asker{
 		handlers: handlers,
+		clients:  population(1),
 		request:  httptest.NewRequest(method, "http://bench.test/contact", http.NoBody),
 		w:        recorder{header: make(http.Header, 8)},
 		want:     http.StatusOK,
@@ -99,27 +122,21 @@ func newAsker(method string, handlers ...http.Handler) *asker {
 	return a
 }
 
-// show makes the client show lines of a field, from now on.
-func (a *asker) show(field string, lines ...[]string) {
-	a.shows, a.lines = field, lines
-	a.request.Header[field] = lines[0]
+// show makes the first client show lines of a field, from now on.
+func (a *asker) show(field string, lines ...string) {
+	a.field, a.clients[0].lines, a.request.Header[field] = field, lines, lines
 }
 
 // run sends n requests.
 func (a *asker) run(n int) {
 	a.taken = 0
 	for range n {
-		if a.population != nil {
-			at := a.next % len(a.population.addresses)
-			a.request.RemoteAddr = a.population.addresses[at]
-			if a.shows != "" {
-				a.lines[0] = a.population.tokens[at : at+1]
-				a.request.Header[a.shows] = a.lines[0]
+		c := &a.clients[0]
+		if all := len(a.clients); all > 1 {
+			c = &a.clients[a.turn%all]
+			if a.request.RemoteAddr = c.address; a.field != "" {
+				a.request.Header[a.field] = c.lines
 			}
-			a.next++
-		}
-		if len(a.lines) > 1 {
-			a.request.Header[a.shows] = a.lines[a.turn%len(a.lines)]
 		}
 		clear(a.w.header)
 		a.w.status, a.w.body = 0, 0
@@ -128,21 +145,20 @@ func (a *asker) run(n int) {
 			a.mistaken()
 		}
 		if a.echoes {
-			a.take()
+			a.take(c)
 		}
 		a.turn++
 	}
 }
 
-// take makes the newest tokens those that are shown next. There are as many in each answer.
-func (a *asker) take() {
-	line := a.lines[a.turn%len(a.lines)]
-	if v := a.w.header[byHeader]; a.shows == byHeader && len(v) == len(line) {
-		copy(line, v)
+// take makes the newest tokens those that a client shows next. There are as many in each answer.
+func (a *asker) take(c *client) {
+	if v := a.w.header[byHeader]; a.field == byHeader && len(v) == len(c.lines) {
+		copy(c.lines, v)
 		a.taken++
 	}
-	if v := a.w.header[setCookie]; a.shows == byCookie && len(v) == 1 {
-		line[0], _, _ = strings.Cut(v[0], ";")
+	if v := a.w.header[setCookie]; a.field == byCookie && len(v) == 1 {
+		c.lines[0], _, _ = strings.Cut(v[0], ";")
 		a.taken++
 	}
 }
@@ -170,14 +186,48 @@ func (a *asker) after(n int) error {
 	return nil
 }
 
+// ask sends n requests, all of which are answered as meant.
+func (a *asker) ask(n int) {
+	a.run(n)
+	check(a.after(n))
+}
+
+// newest has the client ask once, and show the newest tokens from then on.
+func (a *asker) newest(field string) *asker {
+	a.both, a.echoes = true, false
+	delete(a.request.Header, field)
+	a.ask(1)
+	a.both, a.echoes, a.channel, a.turn = false, true, field, 0
+	a.show(field, make([]string, len(a.w.header[byHeader]))...)
+	a.take(&a.clients[0])
+	return a
+}
+
+// visit has each client ask h once, and keep the token that it gets, in another order than later, lest what a limiter
+// keeps of them lies in memory in that order.
+func visit(clients []client, h http.Handler) {
+	a := newAsker(http.MethodPost, h)
+	a.clients, a.either = clients, true
+	for _, i := range rand.Perm(len(clients)) {
+		a.turn = i
+		a.ask(1)
+		clients[i].lines[0] = a.w.header.Get(byHeader)
+	}
+}
+
+// fresh takes a new instance where clients that have not asked the last one run out before n requests.
+func (a *asker) fresh(n int) {
+	if a.renew != nil && a.turn+n > len(a.clients) {
+		a.handlers, a.turn = []http.Handler{a.renew()}, 0
+	}
+}
+
 // slice sends n requests and adds what one of them took: at first the memory that it allocates, and then time of a
-// processor. New clients get a new instance where those of the last run out.
+// processor.
 func (a *asker) slice(n int) func(add func(unit string, figure float64)) {
 	var before, after runtime.MemStats
 	return func(add func(unit string, figure float64)) {
-		if a.renew != nil && a.next+n > len(a.population.addresses) {
-			a.handlers, a.next = []http.Handler{a.renew()}, 0
-		}
+		a.fresh(n)
 		if counts := before.Mallocs == 0; counts { // which stops the program, and so is not timed
 			runtime.ReadMemStats(&before)
 			a.run(n)

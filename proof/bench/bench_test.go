@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -46,7 +47,7 @@ func TestMain(m *testing.M) {
 func able(t *testing.T, do func()) {
 	t.Helper()
 	err := failing(do)
-	if errors.Is(err, errNoServer) {
+	if errors.Is(err, exec.ErrNotFound) {
 		kit.Unable(t, "%v", err)
 	}
 	require.NoError(t, err)
@@ -71,9 +72,7 @@ func TestLimitersAgree(t *testing.T) {
 			o := new(opening)
 			t.Cleanup(func() { require.NoError(t, o.close()) })
 			able(t, func() {
-				if strings.Contains(name, "redis") {
-					o.startRedis()
-				}
+				o.redisFor(name)
 				h := build(o, terms{quota, 365 * 24 * time.Hour, 2}) // no window ends meanwhile
 				ask := func(address string) *httptest.ResponseRecorder {
 					r := httptest.NewRequest(http.MethodPost, "http://bench.test/contact", http.NoBody)
@@ -105,20 +104,20 @@ func TestFloorAnswersAsWeDo(t *testing.T) {
 	clients := make([]*asker, 2)
 	for i, b := range []builder{ours(), newFloor} {
 		clients[i] = newAsker(http.MethodPost, b(o, terms), b(o, terms))
-		clients[i].shows, clients[i].lines = byHeader, [][]string{{""}}
+		clients[i].field = byHeader
 	}
 	us, floor := clients[0], clients[1]
 	for i := range 400 {
 		now = now.Add(time.Duration(i*i%797) * time.Second)
 		for _, a := range clients {
 			a.want = http.StatusOK
-			if a.lines[0][0] == "" || i%11 == 0 {
+			if a.clients[0].lines[0] == "" || i%11 == 0 {
 				delete(a.request.Header, byHeader)
 			} else {
-				a.show(byHeader, a.lines[0])
+				a.show(byHeader, a.clients[0].lines...)
 			}
 			a.run(1)
-			a.take()
+			a.take(&a.clients[0])
 		}
 		require.Equal(t, us.w.status, floor.w.status, i)
 		if us.w.status != http.StatusOK && us.request.Header[byHeader] == nil {
@@ -159,8 +158,7 @@ func TestFloorGuardsItsFields(t *testing.T) {
 	})
 	a := newAsker(http.MethodPost, f)
 	a.both = true
-	a.run(1)
-	require.NoError(t, a.after(1))
+	a.ask(1)
 	require.Equal(t, []string{"no-store"}, a.w.header["Cache-Control"])
 
 	// What is not the client's own token, and whole, is none.
@@ -180,10 +178,9 @@ func TestFloorGuardsItsFields(t *testing.T) {
 
 	// The last token is known, until something else is counted.
 	f.next = served()
-	a.show(byHeader, []string{tok})
+	a.show(byHeader, tok)
 	a.both, a.channel = false, byHeader
-	a.run(1)
-	require.NoError(t, a.after(1))
+	a.ask(1)
 	last := a.w.header.Get(byHeader)
 	key := func() uint64 {
 		var block [aes.BlockSize]byte
@@ -230,7 +227,7 @@ func TestRequestsAreWhatTheySay(t *testing.T) {
 	const n = 60
 	noon := time.Date(2026, 2, 3, 12, 0, 0, 0, time.UTC)
 	seen := map[string]bool{}
-	for _, q := range requests() {
+	for _, q := range requests {
 		t.Run(q.name, func(t *testing.T) {
 			require.False(t, seen[q.name])
 			seen[q.name] = true
@@ -291,7 +288,7 @@ func TestRequestsAreWhatTheySay(t *testing.T) {
 			}
 		})
 	}
-	for _, q := range requests() {
+	for _, q := range requests {
 		for _, name := range append(others, lowest) {
 			require.True(t, seen[name+q.beside], q.name)
 		}
@@ -322,7 +319,7 @@ func TestAskersNoticeWhatIsNotAsMeant(t *testing.T) {
 		{"no refusal", served(), func(a *asker) { a.want = http.StatusTooManyRequests }, "answered 200 with 2 bytes"},
 		{"a token where none was accepted", both, func(a *asker) { a.channel = byHeader }, "answered 200"},
 		{"no token", served(), func(a *asker) { a.both = true }, "answered 200"},
-		{"an answer without one", sometimes, func(a *asker) { a.show(byHeader, []string{"x"}); a.channel, a.echoes = byHeader, true }, "4 of 5 answers brought a token"},
+		{"an answer without one", sometimes, func(a *asker) { a.show(byHeader, "x"); a.channel, a.echoes = byHeader, true }, "4 of 5 answers brought a token"},
 	} {
 		a := newAsker(http.MethodPost, c.handler)
 		c.change(a)
@@ -341,11 +338,11 @@ func TestAskersNoticeWhatIsNotAsMeant(t *testing.T) {
 }
 
 func TestPopulation(t *testing.T) {
-	c := newPopulation(30_000)
-	visit(c, ours()(new(opening), plenty(30_000)))
+	all := population(30_000)
+	visit(all, ours()(new(opening), plenty(30_000)))
 	addresses, tokens := map[string]bool{}, map[string]bool{}
-	for i := range c.addresses {
-		addresses[c.addresses[i]], tokens[c.tokens[i]] = true, true
+	for _, c := range all {
+		addresses[c.address], tokens[c.lines[0]] = true, true
 	}
 	require.Len(t, addresses, 30_000)
 	require.Len(t, tokens, 30_000)
@@ -367,10 +364,10 @@ func TestTurns(t *testing.T) {
 		}})
 	}
 	s := &settings{groups: 2, part: 1, progress: io.Discard}
-	all := s.play(t.Context(), "x", rows, 0)
-	rounds := map[string]bool{}
+	all, rounds := samples{}, map[string]bool{}
+	s.play(t.Context(), "x", all, rows, 0)
 	for range 50 {
-		s.play(t.Context(), "x", rows, 0)
+		s.play(t.Context(), "x", samples{}, rows, 0)
 	}
 	for i := 0; i < order.Len(); i += 3 {
 		round := order.String()[i : i+3]
@@ -396,11 +393,11 @@ func TestSpread(t *testing.T) {
 	}
 	s.add("a", "ns", math.NaN())
 	s.add("a", "ns", math.Inf(1))
-	require.Equal(t, spread{3, 2, 4}, s.plain("ns", "a"))
-	require.Equal(t, "0.50 (0.50–0.50)", s.figure("ns/b", "a").String())
-	require.Equal(t, "3 (2–4)", s.figure("ns-a", "b").wide("%.0f", 1))
-	require.Equal(t, "–", s.figure("ns/c", "a").String(), "of other groups")
-	require.Equal(t, "–", s.plain("ns", "nobody").write("%.0f", 1))
+	require.Equal(t, "3 (2–4)", spread(s.figures("ns", "a"), "%.0f", 1))
+	require.Equal(t, "0.50 (0.50–0.50)", spread(s.figures("ns/b", "a"), "%.2f", 1))
+	require.Equal(t, "3 (2–4)", spread(s.figures("ns-a", "b"), "%.0f", 1))
+	require.Equal(t, "–", spread(s.figures("ns/c", "a"), "%.2f", 1), "of other groups")
+	require.Equal(t, "–", median(s.figures("ns", "unknown"), "%.0f", 1))
 }
 
 // Every counter counts for many at once, key by key, and what its server uses is seen.
@@ -410,7 +407,7 @@ func TestEveryEngineCounts(t *testing.T) {
 			o := new(opening)
 			t.Cleanup(func() { require.NoError(t, o.close()) })
 			able(t, func() {
-				take := e.open(o)
+				used, take := o.redisFor(e.name), e.open(o)
 				var group sync.WaitGroup
 				errs := make([]error, 8)
 				for i := range errs {
@@ -422,7 +419,7 @@ func TestEveryEngineCounts(t *testing.T) {
 				}
 				group.Wait()
 				check(errors.Join(errs...))
-				require.Equal(t, strings.HasPrefix(e.name, "redis"), o.server.used()["server"] > 0)
+				require.Equal(t, strings.HasPrefix(e.name, "redis"), used()["server"] > 0)
 			})
 		})
 	}
@@ -438,7 +435,7 @@ func TestFleetsAdmit(t *testing.T) {
 				times = 2
 			}
 			able(t, func() {
-				got := admitted(t.Context(), f.limiter, f.echoes, 2)
+				got := f.admits(t.Context(), 2)
 				most := times * dropperQuota
 				if f.limiter == ourName+"-peers" {
 					most += 2
@@ -454,16 +451,16 @@ func TestFleetsAdmit(t *testing.T) {
 // is written into its page.
 func TestEverythingIsMeasured(t *testing.T) {
 	kit.OnlyWhole(t, "starts a hundred processes")
-	able(t, func() { o := new(opening); o.startRedis(); check(o.close()) })
+	able(t, func() { o := new(opening); o.redisFor(redisRate); check(o.close()) })
 	sizes := fleetSizes
 	fleetSizes = []int{1, 2}
 	t.Cleanup(func() { fleetSizes = sizes })
 	dir := t.TempDir()
 	var out strings.Builder
 	require.NoError(t, run(t.Context(), []string{"-quick", "-span", "1ms"}, &out, io.Discard))
-	for _, made := range tables {
-		_, text, found := strings.Cut(out.String(), "## "+made.name+"\n")
-		require.True(t, found, made.name)
+	for name, want := range rowsOf() {
+		_, text, found := strings.Cut(out.String(), "## "+name+"\n")
+		require.True(t, found, name)
 		text, _, _ = strings.Cut(text, "\n## ")
 		page := filepath.Join(dir, "page.md")
 		require.NoError(t, os.WriteFile(page, []byte(text), 0o600))
@@ -475,10 +472,10 @@ func TestEverythingIsMeasured(t *testing.T) {
 			rows = append(rows, row[0])
 			for i, cell := range row[1:] {
 				lacking := cell == "" || slices.Contains(strings.Fields(cell), "–")
-				require.Equal(t, hasNone(made.name, row, head[i+1]), lacking, "%s: %s: %s: %q", made.name, row[0], head[i+1], cell)
+				require.Equal(t, hasNone(name, row, head[i+1]), lacking, "%s: %s: %s: %q", name, row[0], head[i+1], cell)
 			}
 		}
-		require.Equal(t, rowsOf()[made.name], rows, made.name)
+		require.Equal(t, want, rows, name)
 	}
 	require.Regexp(t, regexp.MustCompile(`\| .tallystick-dropped 2. \|.*\| 200 \|`), out.String())
 }
@@ -503,12 +500,12 @@ func TestPut(t *testing.T) {
 
 // For profiles of one row; what is printed is measured by the command.
 func BenchmarkRequest(b *testing.B) {
-	for _, q := range requests() {
+	for _, q := range requests {
 		b.Run(q.name, func(b *testing.B) {
 			a := q.open(new(opening))
 			b.ReportAllocs()
 			for b.Loop() {
-				a.next %= newcomers
+				a.fresh(1)
 				a.run(1)
 			}
 		})

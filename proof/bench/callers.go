@@ -18,7 +18,7 @@ type load struct {
 	used    func() map[string]float64 // the nanoseconds of processors that other processes have spent on it so far, by unit
 }
 
-// mostNoted is of how many calls a caller notes how long they took.
+// mostNoted limits the calls for which a caller notes how long they took.
 const mostNoted = 1 << 16
 
 // slice has the callers ask, after a sixth of the time that does not count, and adds what a call
@@ -33,8 +33,8 @@ func (l *load) slice(add func(unit string, figure float64)) {
 	}
 	const warming, counting, ended = 0, 1, 2
 	var phase, answered atomic.Int32
-	callers := make([]caller, l.callers)
 	var group sync.WaitGroup
+	callers := make([]caller, l.callers)
 	for i := range callers {
 		c := &callers[i]
 		c.took = make([]float64, 0, mostNoted)

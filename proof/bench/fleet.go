@@ -21,19 +21,21 @@ import (
 	"github.com/tallystick/tallystick/proof/program"
 )
 
-// fleets are the rows: the limiter of a fleet's processes, whether clients show the tokens that they get, and whether
-// one process is a fleet too.
-var fleets = []struct {
+// A kind of fleet is a row: the limiter of its processes, and whether clients show the tokens that they get.
+type kind struct {
 	name, limiter string
-	echoes, lone  bool
-}{
-	{none, "bare", false, true},
-	{reference, reference, false, true},
-	{ourName, ourName, true, true},
-	{ourName + "-dropped", ourName, false, false},
-	{ourName + "-peers", ourName + "-peers", false, false},
-	{ourName + "-redis", ourName + "-redis", false, false},
-	{redisRate, redisRate, false, true},
+	echoes        bool
+	least         int // processes
+}
+
+var fleets = []kind{
+	{none, "bare", false, 1},
+	{reference, reference, false, 1},
+	{ourName, ourName, true, 1},
+	{ourName + "-dropped", ourName, false, 2},
+	{ourName + "-peers", ourName + "-peers", false, 2},
+	{ourName + "-redis", ourName + "-redis", false, 2},
+	{redisRate, redisRate, false, 1},
 }
 
 var fleetSizes = []int{1, 2, 3, 10}
@@ -51,16 +53,16 @@ const (
 // inFleets names the rows of all fleets of some sizes.
 func inFleets(sizes ...int) (rows []string) {
 	for _, size := range sizes {
-		for _, f := range fleets {
-			if size > 1 || f.lone {
-				rows = append(rows, inFleet(f.name, size))
+		for _, k := range fleets {
+			if size >= k.least {
+				rows = append(rows, k.of(size))
 			}
 		}
 	}
 	return rows
 }
 
-func inFleet(name string, size int) string { return name + " " + strconv.Itoa(size) }
+func (k kind) of(size int) string { return k.name + " " + strconv.Itoa(size) }
 
 // measureFleet measures all fleets of each size beside each other.
 func measureFleet(ctx context.Context, s *settings, o *opening, long time.Duration) samples {
@@ -68,81 +70,78 @@ func measureFleet(ctx context.Context, s *settings, o *opening, long time.Durati
 	long /= time.Duration(len(fleetSizes))
 	for _, size := range fleetSizes {
 		var rows []row
-		for _, kind := range fleets {
-			name := inFleet(kind.name, size)
-			if size == 1 && !kind.lone || !s.wants(name) {
+		for _, k := range fleets {
+			name := k.of(size)
+			if size < k.least || !s.wants(name) {
 				continue
 			}
 			fmt.Fprintf(s.progress, "fleet: %s\n", name)
-			if kind.name != none {
-				all.add(name, "admitted", admitted(ctx, kind.limiter, kind.echoes, size))
+			if k.name != none {
+				all.add(name, "admitted", k.admits(ctx, size))
 			}
-			f := startFleet(ctx, o, kind.limiter, kind.echoes, size, plenty(1), connections)
-			l := load{callers: connections, every: pace, long: max(50*time.Millisecond, long/time.Duration(s.groups*leastRounds*len(fleets))), used: f.used}
-			l.ask = func(caller, _ int) error {
-				f.clients[caller].run(1)
-				return f.clients[caller].after(1)
-			}
+			clients, used := k.start(ctx, o, size, plenty(1), connections)
+			l := load{callers: connections, every: pace, long: max(50*time.Millisecond, long/time.Duration(s.groups*leastRounds*len(fleets))), used: used}
+			l.ask = func(caller, _ int) error { return failing(func() { clients[caller].ask(1) }) }
 			rows = append(rows, row{name, l.slice})
 		}
-		all.join(s.play(ctx, fmt.Sprintf("fleet of %d", size), rows, long))
+		s.play(ctx, fmt.Sprintf("fleet of %d", size), all, rows, long)
 		check(o.close())
 	}
 	return all
 }
 
-// admitted returns how many requests of one client a fleet lets through within a window: the client asks all processes, in
+// admits returns how many requests of one client a fleet lets through within a window: the client asks all processes, in
 // turn, for more than what all of them could let through.
-func admitted(ctx context.Context, limiter string, echoes bool, size int) (n float64) {
+func (k kind) admits(ctx context.Context, size int) (n float64) {
 	o := new(opening)
-	a := startFleet(ctx, o, limiter, echoes, size, terms{dropperQuota, dropperYear, 1}, 1).clients[0]
+	clients, _ := k.start(ctx, o, size, terms{dropperQuota, dropperYear, 1}, 1)
+	a := clients[0]
+	if k.echoes {
+		n++ // its first
+	}
 	for range size * dropperQuota * 5 / 4 {
 		a.run(1)
-		a.wrong = ""
 		if a.w.status == http.StatusOK {
 			n++
 		}
 	}
-	if check(o.close()); echoes {
-		n++ // its first
-	}
+	check(o.close())
 	return n
 }
 
-// A fleet is some processes, which serve, and clients that ask one after the other.
-type fleet struct {
-	ask     []func(list string) (used float64)
-	server  *redisServer // nil: it needs none
-	clients []*asker
-}
-
-// startFleet starts one, with clients at addresses of their own.
-func startFleet(ctx context.Context, o *opening, limiter string, echoes bool, size int, each terms, clients int) *fleet {
-	f, i := new(fleet), instance{Limiter: limiter, Quota: each.quota, Window: each.window}
-	if strings.Contains(limiter, "redis") {
-		o.startRedis()
-		f.server, i.Redis = o.server, o.redis
-	}
+// start starts a fleet: processes, which serve, and clients that ask one after the other, from addresses of their own. What
+// it has used are nanoseconds of processors.
+func (k kind) start(ctx context.Context, o *opening, size int, each terms, connections int) (clients []*asker, used func() map[string]float64) {
+	server := o.redisFor(k.limiter)
+	i := instance{Limiter: k.limiter, Quota: each.quota, Window: each.window, Redis: o.redis}
 	var addresses, members []string
+	var ask []func(list string) float64
 	for range size {
 		i.Self = net.JoinHostPort("127.0.0.1", must(program.FreePort()))
-		address, ask := i.start(ctx, o)
-		addresses, members, f.ask = append(addresses, address), append(members, i.Self), append(f.ask, ask)
+		address, one := i.start(ctx, o)
+		addresses, members, ask = append(addresses, address), append(members, i.Self), append(ask, one)
 	}
-	for _, ask := range f.ask {
+	for _, ask := range ask {
 		ask(strings.Join(members, " "))
 	}
-	for i := range clients {
+	for i := range connections {
 		a := newAsker(http.MethodPost)
-		for k := range addresses {
-			a.handlers = append(a.handlers, dial(o, net.IPv4(127, 0, 0, byte(2+i)), addresses[(i+k)%size]))
+		for n := range addresses {
+			a.handlers = append(a.handlers, dial(o, net.IPv4(127, 0, 0, byte(2+i)), addresses[(i+n)%size]))
 		}
-		if f.clients = append(f.clients, a); echoes {
-			a.newestOf(byHeader)
+		if clients = append(clients, a); k.echoes {
+			a.newest(byHeader)
 		}
 		a.either = true
 	}
-	return f
+	return clients, func() map[string]float64 {
+		used := server()
+		used["all"] = used["server"]
+		for _, ask := range ask {
+			used["all"] += ask("")
+		}
+		return used
+	}
 }
 
 // dial returns what is served at an address as a handler: its client keeps one connection, from an address of its own.
@@ -165,16 +164,6 @@ func dial(o *opening, from net.IP, address string) http.Handler {
 	})
 }
 
-// used returns the nanoseconds of processors that a fleet has used.
-func (f *fleet) used() map[string]float64 {
-	used := f.server.used()
-	used["all"] = used["server"]
-	for _, ask := range f.ask {
-		used["all"] += ask("")
-	}
-	return used
-}
-
 // An instance is a process of a fleet: this program, with what it has to serve in its environment.
 type instance struct {
 	Limiter string
@@ -188,7 +177,7 @@ const instanceVariable = "TALLYSTICK_BENCH_INSTANCE"
 
 // start starts the process, which serves at an address. To ask names its peers, or none, and returns the
 // nanoseconds of processors that it has used so far.
-func (i instance) start(ctx context.Context, o *opening) (address string, ask func(list string) (used float64)) {
+func (i instance) start(ctx context.Context, o *opening) (address string, ask func(list string) float64) {
 	c := exec.CommandContext(ctx, must(os.Executable()))
 	c.Env, c.Stderr = append(os.Environ(), instanceVariable+"="+string(must(json.Marshal(i)))), os.Stderr
 	in, out := must(c.StdinPipe()), bufio.NewScanner(must(c.StdoutPipe()))
@@ -198,7 +187,7 @@ func (i instance) start(ctx context.Context, o *opening) (address string, ask fu
 		return c.Wait()
 	})
 	out.Scan()
-	return out.Text(), func(list string) (used float64) {
+	return out.Text(), func(list string) float64 {
 		must(fmt.Fprintln(in, list))
 		out.Scan()
 		return must(strconv.ParseFloat(out.Text(), 64))

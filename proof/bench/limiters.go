@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"log/slog"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/go-chi/httprate"
 	"github.com/go-redis/redis_rate/v10"
-	goredis "github.com/redis/go-redis/v9"
 	"github.com/sethvargo/go-limiter/httplimit"
 	"github.com/sethvargo/go-limiter/memorystore"
 	"github.com/throttled/throttled/v2"
@@ -25,27 +25,85 @@ import (
 	"github.com/ulule/limiter/v3/drivers/store/memory"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/middleware/peers"
 	"github.com/tallystick/tallystick/proof/program"
 )
 
+// The names of the rows that others are compared with, and the beginning of ours.
+const (
+	reference = "httprate"
+	lowest    = "floor"
+	ourName   = "tallystick"
+	redisRate = "redis_rate"
+	none      = "none" // the handler alone, where requests are served for real
+)
+
+// All limiters of a row get the same terms.
+type terms struct {
+	quota   int // requests of one client in window, all of which may come at once
+	window  time.Duration
+	clients int // how many there are going to be, for a limiter that wants to know
+}
+
+// Under plenty every request is allowed.
+func plenty(clients int) terms { return terms{1_000_000_000, time.Hour, clients} }
+
+// A builder makes a limiter around the served handler.
+type builder func(*opening, terms) http.Handler
+
 // limiters are those that all do the same work for the same terms: count each address by itself.
 var limiters = map[string]builder{
 	"bare":             func(*opening, terms) http.Handler { return served() },
 	ourName:            ours(),
 	lowest:             newFloor,
-	reference:          newHTTPRate,
-	"throttled":        newThrottled,
-	"ulule":            newUlule,
-	"go-limiter":       newGoLimiter,
-	redisRate:          newRedisRate,
 	ourName + "-peers": newPeers,
 	ourName + "-redis": func(o *opening, t terms) http.Handler {
-		return ours(exactly(o.redisCounter()))(o, t)
+		return ours(func(cfg *middleware.Config) { // its deadline is long: late is no outage here
+			cfg.Exact = &middleware.Exact{Counter: o.redisCounter(), Outage: middleware.FailClosed, Deadline: time.Second}
+		})(o, t)
 	},
+	reference: func(_ *opening, t terms) http.Handler {
+		return httprate.LimitBy(t.quota, t.window, keyOf)(served())
+	},
+	"throttled": func(_ *opening, t terms) http.Handler {
+		quota := throttled.RateQuota{MaxRate: throttled.PerDuration(t.quota, t.window), MaxBurst: t.quota - 1}
+		l := must(throttled.NewGCRARateLimiterCtx(must(memstore.NewCtx(0)), quota))
+		l.SetMaxCASAttemptsLimit(1 << 20) // of 10, as it is by default, two processors at one key run out: 500
+		h := throttled.HTTPRateLimiterCtx{RateLimiter: l, VaryBy: byPeer{}}
+		return h.RateLimit(served())
+	},
+	"ulule": func(_ *opening, t terms) http.Handler {
+		l := limiter.New(memory.NewStore(), limiter.Rate{Period: t.window, Limit: int64(t.quota)})
+		return stdlib.NewMiddleware(l, stdlib.WithKeyGetter(byPeer{}.Key)).Handler(served())
+	},
+	"go-limiter": func(_ *opening, t terms) http.Handler {
+		store := must(memorystore.New(&memorystore.Config{Tokens: uint64(t.quota), Interval: t.window}))
+		return must(httplimit.NewMiddleware(store, keyOf)).Handle(served())
+	},
+	redisRate: newRedisRate,
+}
+
+// keyOf is the key of every limiter that can be told how to find it.
+func keyOf(r *http.Request) (string, error) {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	return host, err
+}
+
+// byPeer is the same for limiters that ask for no error.
+type byPeer struct{}
+
+func (byPeer) Key(r *http.Request) string { return must(keyOf(r)) }
+
+// secret is the same for all instances: tokens are issued by one and verified by others.
+func secret() []byte { return bytes.Repeat([]byte("0123456789abcdef"), 2) }
+
+// roomy is how many tallies a memory is made for that must remember all of the clients: at half
+// of its nominal load it has room for each of a million.
+func roomy(clients int) int {
+	const byDefault = 1 << 16
+	return max(byDefault, 1<<int(math.Ceil(math.Log2(float64(2*clients)))))
 }
 
 // ours returns the builder of our middleware, as a program gets it that sets nothing but policy,
@@ -66,13 +124,6 @@ func newOurs(o *opening, t terms, with ...func(*middleware.Config)) *middleware.
 	return must(middleware.New(cfg))
 }
 
-// exactly has a counter decide. Its deadline is long: late is no outage here.
-func exactly(c exact.Counter) func(*middleware.Config) {
-	return func(cfg *middleware.Config) {
-		cfg.Exact = &middleware.Exact{Counter: c, Outage: middleware.FailClosed, Deadline: time.Second}
-	}
-}
-
 // newPeers is ours, with peers. It is the only member until it is told of others.
 func newPeers(o *opening, t terms) http.Handler {
 	self := cmp.Or(o.self, net.JoinHostPort("127.0.0.1", must(program.FreePort())))
@@ -91,40 +142,6 @@ func newPeers(o *opening, t terms) http.Handler {
 	return ours(func(cfg *middleware.Config) { cfg.Peers = group })(o, t)
 }
 
-func newHTTPRate(_ *opening, t terms) http.Handler {
-	return httprate.LimitBy(t.quota, t.window, func(r *http.Request) (string, error) { return peer(r), nil })(served())
-}
-
-func newUlule(_ *opening, t terms) http.Handler {
-	l := limiter.New(memory.NewStore(), limiter.Rate{Period: t.window, Limit: int64(t.quota)})
-	return stdlib.NewMiddleware(l, stdlib.WithKeyGetter(peer)).Handler(served())
-}
-
-func newGoLimiter(_ *opening, t terms) http.Handler {
-	store := must(memorystore.New(&memorystore.Config{Tokens: uint64(t.quota), Interval: t.window}))
-	return must(httplimit.NewMiddleware(store, func(r *http.Request) (string, error) { return peer(r), nil })).Handle(served())
-}
-
-// byPeer is how throttled asks for the key.
-type byPeer struct{}
-
-func (byPeer) Key(r *http.Request) string { return peer(r) }
-
-func newThrottled(_ *opening, t terms) http.Handler {
-	quota := throttled.RateQuota{MaxRate: throttled.PerDuration(t.quota, t.window), MaxBurst: t.quota - 1}
-	l := must(throttled.NewGCRARateLimiterCtx(must(memstore.NewCtx(0)), quota))
-	l.SetMaxCASAttemptsLimit(1 << 20) // of 10, as it is by default, two processors at one key run out: 500
-	h := throttled.HTTPRateLimiterCtx{RateLimiter: l, VaryBy: byPeer{}}
-	return h.RateLimit(served())
-}
-
-// redisClient has the library's defaults, as users of such limiters have it.
-func (o *opening) redisClient() *goredis.Client {
-	client := goredis.NewClient(&goredis.Options{Addr: o.redis})
-	o.closing(client.Close)
-	return client
-}
-
 // redisCounter is ours, on the server that has been started.
 func (o *opening) redisCounter() engine.ArchiveCloser {
 	c := must(redis.Open("redis://"+o.redis+"/0", redis.Config{}))
@@ -135,12 +152,10 @@ func (o *opening) redisCounter() engine.ArchiveCloser {
 // newRedisRate limits by redis_rate. The library has no middleware; this one sends the fields that
 // those of the others send.
 func newRedisRate(o *opening, t terms) http.Handler {
-	l := redis_rate.NewLimiter(o.redisClient())
-	limit := redis_rate.Limit{Rate: t.quota, Burst: t.quota, Period: t.window}
+	l, limit := redis_rate.NewLimiter(o.redisClient()), redis_rate.Limit{Rate: t.quota, Burst: t.quota, Period: t.window}
 	seconds := func(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }
-	next := served()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		result, err := l.Allow(r.Context(), peer(r), limit)
+		result, err := l.Allow(r.Context(), byPeer{}.Key(r), limit)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -154,6 +169,6 @@ func newRedisRate(o *opening, t terms) http.Handler {
 			http.Error(w, http.StatusText(http.StatusTooManyRequests), http.StatusTooManyRequests)
 			return
 		}
-		next.ServeHTTP(w, r)
+		served().ServeHTTP(w, r)
 	})
 }

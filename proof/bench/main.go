@@ -78,14 +78,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	r := &results{here(), make(map[string]samples)}
 	check(s.measure(ctx, r))
 	for _, t := range tables {
-		text := t.write(r)
-		if text == "" {
-			continue
+		if text := t.write(r); text != "" {
+			must(io.WriteString(stdout, "## "+t.name+"\n\n"+text+"\n"))
+			if s.update {
+				check(os.WriteFile(t.page, must(t.put(must(os.ReadFile(t.page)), text)), 0o644))
+			}
 		}
-		must(io.WriteString(stdout, "## "+t.name+"\n\n"+text+"\n"))
-		if s.update && t.page != "" {
-			check(os.WriteFile(t.page, must(t.put(must(os.ReadFile(t.page)), text)), 0o644))
-		}
+	}
+	if text := r.budgets(); text != "" {
+		must(io.WriteString(stdout, "## budgets\n\n"+text+"\n"))
 	}
 	return nil
 }

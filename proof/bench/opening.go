@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
-	"net"
-	"net/http"
+	"os"
+	"runtime"
 	"slices"
+	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/program"
 )
 
 // An opening holds all that is open for a measurement.
 type opening struct {
 	closers []func() error
 	redis   string                                     // the address of a server
-	server  *redisServer                               // the same, if this process has started it
 	self    string                                     // where its peers hear this process, if it has any
 	members func(members []string)                     // tells it its peers, if any
 	now     func() time.Time                           // in tests; nil: the clock of the machine
 	tell    func(context.Context, middleware.Decision) // in tests: called for every decision of ours
 }
-
-// A redisServer is a redis-server that this process has started: on a loopback port, without
-// persistence. The time that it uses is for one row alone.
-type redisServer struct{ admin *redis.Client }
 
 // closing has f called at the end; what is opened last is closed first.
 func (o *opening) closing(f func() error) { o.closers = append(o.closers, f) }
@@ -43,45 +44,27 @@ func (o *opening) close() (err error) {
 	return err
 }
 
-// The names of the rows that others are compared with, and the beginning of ours.
-const (
-	reference = "httprate"
-	lowest    = "floor"
-	ourName   = "tallystick"
-	redisRate = "redis_rate"
-	none      = "none" // the handler alone, where requests are served for real
-)
-
-// All limiters of a row get the same terms.
-type terms struct {
-	quota   int // requests of one client in window, all of which may come at once
-	window  time.Duration
-	clients int // how many there are going to be, for a limiter that wants to know
+// redisClient has the library's defaults, as users of such limiters have it.
+func (o *opening) redisClient() *redis.Client {
+	client := redis.NewClient(&redis.Options{Addr: o.redis})
+	o.closing(client.Close)
+	return client
 }
 
-// Under plenty every request is allowed.
-func plenty(clients int) terms { return terms{1_000_000_000, time.Hour, clients} }
-
-// A builder makes a limiter around the served handler.
-type builder func(*opening, terms) http.Handler
-
-// secret is the same for all instances: tokens are issued by one and verified by others.
-func secret() []byte { return bytes.Repeat([]byte("0123456789abcdef"), 2) }
-
-// roomy is how many tallies a memory is made for that must remember all of the clients: at half
-// of its nominal load it has room for each of a million.
-func roomy(clients int) int {
-	const byDefault = 1 << 16
-	return max(byDefault, 1<<int(math.Ceil(math.Log2(float64(2*clients)))))
-}
-
-// peer is the key of every limiter that can be told how to find it.
-func peer(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
+// redisFor starts a Redis for a row, if its name says that it asks one: on a loopback port, without persistence. It returns
+// what reads how many nanoseconds of processors that server has used.
+func (o *opening) redisFor(name string) (used func() map[string]float64) {
+	if o.redis = ""; !strings.Contains(name, "redis") {
+		return func() map[string]float64 { return make(map[string]float64) }
 	}
-	return host
+	server := must(program.StartRedis(os.TempDir(), "--appendonly", "no"))
+	o.closing(func() error { server.Kill(); return nil })
+	o.redis = server.Addr
+	client := o.redisClient()
+	return func() map[string]float64 {
+		info := must(client.InfoMap(context.Background(), "cpu").Result())["CPU"]
+		return map[string]float64{"server": 1e9 * (must(strconv.ParseFloat(info["used_cpu_sys"], 64)) + must(strconv.ParseFloat(info["used_cpu_user"], 64)))}
+	}
 }
 
 // A failure ends the run: what cannot be measured is no figure.
@@ -114,4 +97,51 @@ func caught(err *error) {
 	default:
 		panic(p)
 	}
+}
+
+// processorTime returns what all threads of this process have spent on processors. Other
+// programs on the machine disturb it far less than the time on the wall.
+func processorTime() time.Duration {
+	var used syscall.Rusage
+	check(syscall.Getrusage(syscall.RUSAGE_SELF, &used))
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// here returns the machine, the Go version and the date, in one line: a figure is worth nothing
+// without them.
+func here() string {
+	processor := "unnamed processor"
+	info, _ := os.ReadFile("/proc/cpuinfo") // Linux alone has one
+	for line := range strings.Lines(string(info)) {
+		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == "model name" {
+			processor = strings.TrimSpace(value)
+		}
+	}
+	return fmt.Sprintf("%s, %d processors, %s %s/%s, %s", processor, runtime.NumCPU(), runtime.Version(),
+		runtime.GOOS, runtime.GOARCH, time.Now().Format(time.DateOnly))
+}
+
+// watch begins to watch what other programs do on the machine. What it returns tells which share
+// of all processors they have used since; NaN where that cannot be told.
+func watch() func() float64 {
+	used, total := ticks()
+	ours := processorTime()
+	return func() float64 {
+		usedNow, totalNow := ticks()
+		own := float64(processorTime()-ours) / 1e7 // a tick is a hundredth of a second
+		return max(0, (usedNow-used-own)/(totalNow-total))
+	}
+}
+
+// ticks returns how long all processors were at work since the machine was started, or were taken
+// away by others that share it, and how long they were at all: the first line of Linux's
+// /proc/stat. NaN where there is none. What guests used is among the first.
+func ticks() (used, total float64) {
+	var user, nice, system, idle, iowait, irq, softirq, steal float64
+	text, _ := os.ReadFile("/proc/stat")
+	if _, err := fmt.Sscanf(string(text), "cpu %g %g %g %g %g %g %g %g", &user, &nice, &system, &idle, &iowait, &irq, &softirq, &steal); err != nil {
+		return math.NaN(), math.NaN()
+	}
+	used = user + nice + system + irq + softirq + steal
+	return used, used + idle + iowait
 }

@@ -20,8 +20,10 @@ import (
 type request struct {
 	name, text string
 	beside     string // what the rows of others end in that it is compared with
-	open       func(*opening) *asker
+	open       opener
 }
+
+type opener func(*opening) *asker
 
 // What the others' rows end in.
 const (
@@ -31,12 +33,15 @@ const (
 	asMany    = "-many"  // meets many clients in turn
 )
 
-// others are the limiters of others in this process.
-var others = []string{reference, "throttled", "ulule", "go-limiter"}
+// others are the limiters of others in this process; keepers are all that keep something in it.
+var (
+	others  = []string{reference, "throttled", "ulule", "go-limiter"}
+	keepers = append([]string{ourName, lowest}, others...)
+)
 
 // requests are all rows, ours first.
-func requests() []request {
-	post, get := http.MethodPost, http.MethodGet
+var requests = func() []request {
+	const post, get = http.MethodPost, http.MethodGet
 	us := ours()
 	day := func(c *middleware.Config) {
 		c.Limits = append(c.Limits, middleware.Limit{Quota: c.Limits[0].Quota, Window: 24 * time.Hour})
@@ -55,29 +60,29 @@ func requests() []request {
 		{ourName + "-get", "GET, newest token by header", asAllowed, echo(get, byHeader, us)},
 		{ourName + "-cookie-post", "POST, newest token by cookie", asAllowed, echo(post, byCookie, us)},
 		{ourName + "-cookie-get", "GET, newest token by cookie", asAllowed, echo(get, byCookie, us)},
-		{ourName + "-no-token", "POST, no token", asAllowed, shown(us, nil)},
+		{ourName + "-no-token", "POST, no token", asAllowed, known(us)},
 		{ourName + asFirst, "POST, a new client each time", asFirst, first(us, true)},
 		{ourName + asMany, "POST, newest token, 50,000 clients in turn", asMany, inTurn(us, true)},
-		{ourName + "-forged-low", "a forged token that claims less than is known", asAllowed, shown(us, forgedLow)},
-		{ourName + "-forged-high", "a forged token that claims much more", asAllowed, shown(us, forgedHigh)},
-		{ourName + "-forged-long", "a forged token of the most bytes", asAllowed, shown(us, forgedLong)},
-		{ourName + "-forged-four", "four of them, as many as are looked at", asAllowed, shown(us, forgedFour)},
-		{ourName + "-foreign", "a good token of another policy", asAllowed, shown(us, foreign)},
-		{ourName + "-forged-thousand", "a thousand forged tokens", asAllowed, shown(us, forgedMany)},
-		{ourName + "-huge", "600 KB in place of a token", asAllowed, shown(us, said(strings.Repeat("A", huge)))},
-		{ourName + "-huge-list", "600 KB of commas", asAllowed, shown(us, said(strings.Repeat("A,", huge/2)))},
-		{ourName + "-huge-lines", "600 KB on 150 lines", asAllowed, shown(us, said(strings.Repeat(strings.Repeat("A,", 2<<10)+"\n", huge>>12)))},
-		{ourName + "-forged-cookie", "a forged token by cookie", asAllowed, shown(us, forgedCookie, byCookie)},
-		{ourName + "-huge-cookie", "600 KB in place of a cookie", asAllowed, shown(us, said(cookieName+"="+strings.Repeat("A", huge)), byCookie)},
-		{ourName + "-many-cookies", "4,096 cookies of others", asAllowed, shown(us, said(strings.Repeat("a=b;", 4<<10)), byCookie)},
-		{ourName + "-huge-cookies", "600 KB of them", asAllowed, shown(us, said(strings.Repeat("a=b;", huge/4)), byCookie)},
-		{ourName + "-refused", "POST over its quota, token by header", asRefused, refused(us, newest)},
-		{ourName + "-refused-garbage", "the same, a forged token", asRefused, refused(us, forgedLow)},
+		{ourName + "-forged-low", "a forged token that claims less than is known", asAllowed, showing(us, byHeader, forgedLow)},
+		{ourName + "-forged-high", "a forged token that claims much more", asAllowed, showing(us, byHeader, forgedHigh)},
+		{ourName + "-forged-long", "a forged token of the most bytes", asAllowed, showing(us, byHeader, forgedLong)},
+		{ourName + "-forged-four", "four of them, as many as are looked at", asAllowed, showing(us, byHeader, forgedFour)},
+		{ourName + "-foreign", "a good token of another policy", asAllowed, showing(us, byHeader, foreign)},
+		{ourName + "-forged-thousand", "a thousand forged tokens", asAllowed, showing(us, byHeader, forgedMany)},
+		{ourName + "-huge", "600 KB in place of a token", asAllowed, showing(us, byHeader, said("", "A", huge))},
+		{ourName + "-huge-list", "600 KB of commas", asAllowed, showing(us, byHeader, said("", "A,", huge/2))},
+		{ourName + "-huge-lines", "600 KB on 150 lines", asAllowed, showing(us, byHeader, said("", strings.Repeat("A,", 2<<10)+"\n", huge>>12))},
+		{ourName + "-forged-cookie", "a forged token by cookie", asAllowed, showing(us, byCookie, forgedCookie)},
+		{ourName + "-huge-cookie", "600 KB in place of a cookie", asAllowed, showing(us, byCookie, said(cookieName+"=", "A", huge))},
+		{ourName + "-many-cookies", "4,096 cookies of others", asAllowed, showing(us, byCookie, said("", "a=b;", 4<<10))},
+		{ourName + "-huge-cookies", "600 KB of them", asAllowed, showing(us, byCookie, said("", "a=b;", huge/4))},
+		{ourName + "-refused", "POST over its quota, token by header", asRefused, over(echo(post, byHeader, few(us)))},
+		{ourName + "-refused-garbage", "the same, a forged token", asRefused, over(showing(few(us), byHeader, forgedLow))},
 		{ourName + "-two-limits", "POST, two limits", asAllowed, echo(post, byHeader, ours(day))},
 		{ourName + "-ipv6", "POST, an address of IPv6", asAllowed, func(o *opening) *asker {
-			a := echo(post, byHeader, us)(o)
+			a := known(us)(o)
 			a.request.RemoteAddr = "[2001:db8:1:2::3]:40000"
-			return a.newestOf(byHeader)
+			return a.newest(byHeader)
 		}},
 		{ourName + "-key", "POST, an API key", asAllowed, echo(post, byHeader, ours(key))},
 		{ourName + "-tenant", "the same, limits of its own by LimitsFor", asAllowed, echo(post, byHeader, ours(key, tenant))},
@@ -86,44 +91,82 @@ func requests() []request {
 		{ourName + "-hundred", "POST, a hundred policies, each a route, in turn", asAllowed, hundred},
 		{lowest, "the least that does the same: POST, newest token by header", asAllowed, echo(post, byHeader, newFloor)},
 		{lowest + "-hop", "the same, two instances in turn", asAllowed, echo(post, byHeader, newFloor, newFloor)},
-		{lowest + asRefused, "over its quota", asRefused, refused(newFloor, newest)},
+		{lowest + asRefused, "over its quota", asRefused, over(echo(post, byHeader, few(newFloor)))},
 		{lowest + asFirst, "a new client each time", asFirst, first(newFloor, true)},
 		{lowest + asMany, "50,000 clients in turn", asMany, inTurn(newFloor, true)},
 	}
 	for _, name := range others {
 		b := limiters[name]
 		all = append(all,
-			request{name, "allowed", asAllowed, shown(b, nil)},
-			request{name + asRefused, "over its quota", asRefused, refused(b, nil)},
+			request{name, "allowed", asAllowed, known(b)},
+			request{name + asRefused, "over its quota", asRefused, over(known(few(b)))},
 			request{name + asFirst, "a new client each time", asFirst, first(b, false)},
 			request{name + asMany, "50,000 clients in turn", asMany, inTurn(b, false)},
 		)
 	}
-	return append(all, request{"bare", "no limiter: the handler and the harness", asAllowed, shown(limiters["bare"], nil)})
+	return append(all, request{"bare", "no limiter: the handler and the harness", asAllowed, known(limiters["bare"])})
+}()
+
+func names() (all []string) {
+	for _, r := range requests {
+		all = append(all, r.name)
+	}
+	return all
+}
+
+// requestOf returns the request of a name, if there is one.
+func requestOf(name string) request {
+	if i := slices.IndexFunc(requests, func(r request) bool { return r.name == name }); i >= 0 {
+		return requests[i]
+	}
+	return request{}
 }
 
 // echo is a client that shows the newest tokens, and goes from instance to instance.
-func echo(method, shows string, builders ...builder) func(*opening) *asker {
+func echo(method, field string, builders ...builder) opener {
 	return func(o *opening) *asker {
 		a := newAsker(method)
 		for _, b := range builders {
 			a.handlers = append(a.handlers, b(o, plenty(1)))
 		}
-		return a.newestOf(shows)
+		return a.newest(field)
 	}
 }
 
-// newestOf has a client ask once, and show the newest tokens from then on.
-func (a *asker) newestOf(shows string) *asker {
-	a.both, a.echoes, a.channel = true, false, shows
-	delete(a.request.Header, shows)
-	a.lines, a.turn = nil, 0
-	a.run(1)
-	check(a.after(1))
-	a.both, a.echoes, a.turn = false, true, 0
-	a.show(shows, make([]string, len(a.w.header[byHeader])))
-	a.take()
-	return a
+// known is a client that the limiter knows, from two requests, and that shows nothing.
+func known(b builder) opener {
+	return func(o *opening) *asker {
+		a := newAsker(http.MethodPost, b(o, plenty(1)))
+		a.run(2)
+		a.both = len(a.w.header[byHeader]) > 0
+		return a
+	}
+}
+
+// showing is the same client, which shows lines of a field that are not accepted.
+func showing(b builder, field string, lines func(*opening) string) opener {
+	return func(o *opening) *asker {
+		a := known(b)(o)
+		a.show(field, strings.Split(lines(o), "\n")...)
+		return a
+	}
+}
+
+// few is a builder of limiters that admit two requests.
+func few(b builder) builder {
+	return func(o *opening, _ terms) http.Handler { return b(o, terms{2, time.Hour, 1}) }
+}
+
+// over is a client that has had its two requests, and shows its newest token if it has one.
+func over(open opener) opener {
+	return func(o *opening) *asker {
+		a := open(o)
+		if a.echoes { // it has asked once
+			a.ask(1)
+		}
+		a.want, a.either, a.both, a.echoes, a.channel = http.StatusTooManyRequests, a.both, false, false, ""
+		return a
+	}
 }
 
 // stack is the builder of policies around one handler.
@@ -145,76 +188,37 @@ func named(i int) func(*middleware.Config) {
 // hundred is a client of a hundred policies. It has a token of each.
 func hundred(o *opening) *asker {
 	a := newAsker(http.MethodPost)
-	var lines [][]string
+	a.clients, a.echoes, a.field, a.channel = nil, true, byHeader, byHeader
 	small := func(c *middleware.Config) { c.MaxClients = 1024 } // or they are most of the heap of all
 	for i := range 100 {
 		one := echo(http.MethodPost, byHeader, ours(named(i), small))(o)
-		a.handlers, lines = append(a.handlers, one.handlers...), append(lines, one.lines...)
+		a.handlers, a.clients = append(a.handlers, one.handlers...), append(a.clients, one.clients...)
 	}
-	a.echoes, a.channel = true, byHeader
-	a.show(byHeader, lines...)
 	return a
 }
 
-// shown is a client that the limiter knows, from a hundred requests, and that shows nothing, or lines
-// that are not accepted, by the header of tokens or another field.
-func shown(b builder, shows func(*opening) string, field ...string) func(*opening) *asker {
-	return func(o *opening) *asker {
-		a := newAsker(http.MethodPost, b(o, plenty(1)))
-		a.run(100)
-		a.both = len(a.w.header[byHeader]) > 0
-		if shows != nil {
-			a.show(append(field, byHeader)[0], strings.Split(shows(o), "\n"))
-		}
-		return a
-	}
-}
-
-// refused is a client that has had its two requests, and shows a token if it has one.
-func refused(b builder, shows func(*opening) string) func(*opening) *asker {
-	return func(o *opening) *asker {
-		a := newAsker(http.MethodPost, b(o, terms{2, time.Hour, 1}))
-		for range 2 {
-			a.run(1)
-			if shows == nil {
-				continue
-			}
-			line := shows(o)
-			if a.either = line != ""; line == "" {
-				line = a.w.header.Get(byHeader)
-			}
-			a.show(byHeader, []string{line})
-		}
-		a.want = http.StatusTooManyRequests
-		return a
-	}
-}
-
-// newest stands for the token that the client has been given last.
-func newest(*opening) string { return "" }
-
-// newcomers is how many new clients an instance gets before another takes its place.
-const newcomers = 30_000
+// newcomers is how many new clients an instance gets before another takes its place; many is how many clients fill a limiter
+// whose heap is measured, or ask it one after the other.
+const newcomers, many = 30_000, 50_000
 
 // first is a new client for each request.
-func first(b builder, tokens bool) func(*opening) *asker {
+func first(b builder, tokens bool) opener {
 	return func(o *opening) *asker {
 		a := newAsker(http.MethodPost)
-		a.population, a.next, a.both = newPopulation(newcomers), newcomers, tokens
+		a.clients, a.turn, a.both = population(newcomers), newcomers, tokens
 		a.renew = func() http.Handler { return b(o, plenty(newcomers)) }
 		return a
 	}
 }
 
 // inTurn are many clients, each of which shows its newest token.
-func inTurn(b builder, tokens bool) func(*opening) *asker {
+func inTurn(b builder, tokens bool) opener {
 	return func(o *opening) *asker {
-		c, h := newPopulation(many), b(o, plenty(many))
-		visit(c, h)
-		a := newAsker(http.MethodPost, h)
-		if a.population = c; tokens {
-			a.show(byHeader, nil)
-			a.echoes, a.channel = true, byHeader
+		a := newAsker(http.MethodPost, b(o, plenty(many)))
+		a.clients = population(many)
+		visit(a.clients, a.handlers[0])
+		if tokens {
+			a.field, a.echoes, a.channel = byHeader, true, byHeader
 		}
 		return a
 	}
@@ -235,7 +239,9 @@ var (
 // huge is the default limit of net/http for a header, less some room.
 const huge = 600 << 10
 
-func said(lines string) func(*opening) string { return func(*opening) string { return lines } }
+func said(lead, what string, times int) func(*opening) string {
+	return func(*opening) string { return lead + strings.Repeat(what, times) }
+}
 
 // issued issues a good token of client 0 that says that it has used so much, and changes it.
 func issued(policy string, cost int64, change func(string) string) func(*opening) string {
@@ -245,8 +251,7 @@ func issued(policy string, cost int64, change func(string) string) func(*opening
 			c.Cost = func(*http.Request) int64 { return cost }
 		})(o, plenty(1)))
 		a.both = true
-		a.run(1)
-		check(a.after(1))
+		a.ask(1)
 		return change(a.w.header.Get(byHeader))
 	}
 }
@@ -279,7 +284,7 @@ func measureRequests(ctx context.Context, s *settings, o *opening, long time.Dur
 		long  time.Duration
 	}{{"requests", []string{asAllowed, asRefused}, long * 3 / 4}, {"many clients", []string{asFirst, asMany}, long / 4}} {
 		var rows []row
-		for _, r := range requests() {
+		for _, r := range requests {
 			if slices.Contains(part.meets, r.beside) && s.wants(r.name) {
 				rows = append(rows, row{r.name, r.open(o).slice(max(1, 1500/s.part))})
 			}
@@ -290,7 +295,39 @@ func measureRequests(ctx context.Context, s *settings, o *opening, long time.Dur
 		runtime.GC()
 		runtime.ReadMemStats(&m)
 		debug.SetGCPercent(max(1, int((8<<20)*100/m.HeapAlloc)))
-		all.join(s.play(ctx, part.name, rows, part.long))
+		s.play(ctx, part.name, all, rows, part.long)
 	}
 	return all
+}
+
+// measureMemory measures the heap of a limiter when it is new, and for each client that it has met.
+func measureMemory(ctx context.Context, s *settings, o *opening, long time.Duration) samples {
+	all, clients, rows := make(samples), population(many/s.part), []row(nil)
+	for _, name := range keepers {
+		rows = append(rows, row{name, func(add func(string, float64)) {
+			empty := heap()
+			h := limiters[name](o, plenty(len(clients)))
+			fresh := heap()
+			visit(clients, h)
+			for i := range clients {
+				clients[i].lines[0] = ""
+			}
+			add("new", fresh-empty)
+			add("client", (heap()-fresh)/float64(len(clients)))
+			runtime.KeepAlive(h)
+		}})
+	}
+	s.play(ctx, "memory", all, rows, long)
+	return all
+}
+
+// heap returns the bytes of the heap that are in use. The collector runs three times, because pools
+// give up what they hold only at the second.
+func heap() float64 {
+	for range 3 {
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -26,8 +27,22 @@ type settings struct {
 
 // wants reports whether a row is measured: those that others are compared with are always.
 func (s *settings) wants(row string) bool {
-	base, _, _ := strings.Cut(row, "-")
+	base := row[:strings.IndexAny(row+" ", "- ")]
 	return s.rows == nil || s.rows.MatchString(row) || slices.Contains([]string{reference, lowest, none, redisRate}, base)
+}
+
+// Samples are the figures of a part: by row and unit, one for each group of turns.
+type samples map[string]map[string][]float64
+
+// add notes a figure; one that is no number is none.
+func (s samples) add(row, unit string, figure float64) {
+	if math.IsNaN(figure) || math.IsInf(figure, 0) {
+		return
+	}
+	if s[row] == nil {
+		s[row] = make(map[string][]float64)
+	}
+	s[row][unit] = append(s[row][unit], figure)
 }
 
 // A row takes turns with others. A slice measures it once, and adds figures by their unit.
@@ -42,11 +57,11 @@ const (
 )
 
 // play measures rows in short slices, in an order that is drawn anew for each round, until their time is
-// up. What a busy machine does to one row it then does to all, and their ratios hold where their times do
+// up, and adds to all. What a busy machine does to one row it then does to all, and their ratios hold where their times do
 // not. A group of rounds gives one figure of each unit for each row; between groups is the
 // spread. Of times on a processor the figure is the 10th percentile, and else the median.
-func (s *settings) play(ctx context.Context, what string, rows []row, long time.Duration) samples {
-	all, began := make(samples), time.Now()
+func (s *settings) play(ctx context.Context, what string, all samples, rows []row, long time.Duration) {
+	began := time.Now()
 	for g := range s.groups {
 		each := (long - time.Since(began)) / time.Duration(s.groups-g)
 		fmt.Fprintf(s.progress, "%s: group %d of %d, %s\n", what, g+1, s.groups, each.Round(time.Millisecond))
@@ -73,5 +88,73 @@ func (s *settings) play(ctx context.Context, what string, rows []row, long time.
 			}
 		}
 	}
+}
+
+// figures returns those of a row, group by group: of a unit as they are, or divided by another row's (ns/floor), or less
+// those (all-none), or how many times as much above none as another has (all%redis_rate), or another row's (ns@floor).
+// All of a group were measured within moments of each other, and what the machine does from group to group touches all.
+func (s samples) figures(unit, row string) (all []float64) {
+	at := strings.IndexAny(unit, "/-%@")
+	if at < 0 {
+		return s[row][unit]
+	}
+	op, unit, other := unit[at], unit[:at], s.like(row, unit[at+1:])
+	x, y, zero := s[row][unit], s[other][unit], s[s.like(row, none)][unit]
+	switch {
+	case op == '@':
+		return y
+	case op != '%':
+		zero = make([]float64, len(x))
+	}
+	if len(x) != len(y) || len(x) != len(zero) {
+		return nil
+	}
+	for g := range x {
+		figure := (x[g] - zero[g]) / (y[g] - zero[g])
+		if op == '-' {
+			figure = x[g] - y[g]
+		}
+		all = append(all, figure)
+	}
 	return all
+}
+
+// like returns the row of another that does what a row of ours does: it ends in the same, or else in the same number, or in
+// the kind of the request.
+func (s samples) like(row, other string) string {
+	if same := other + strings.TrimPrefix(row, ourName); s[same] != nil {
+		return same
+	}
+	if number := strings.LastIndexByte(row, ' '); number >= 0 {
+		return other + row[number:]
+	}
+	return other + requestOf(row).beside
+}
+
+// quantile returns what a part of all is below, between two of them if need be; of none NaN.
+func quantile(all []float64, part float64) float64 {
+	if len(all) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(all))
+	at := part * float64(len(sorted)-1)
+	low := int(at)
+	high := min(low+1, len(sorted)-1)
+	return sorted[low] + (at-float64(low))*(sorted[high]-sorted[low])
+}
+
+// median writes the median by a format, after a factor; – is none.
+func median(all []float64, format string, factor float64) string {
+	if len(all) == 0 {
+		return "–"
+	}
+	return fmt.Sprintf(format, quantile(all, 0.5)*factor)
+}
+
+// spread writes the quartiles too.
+func spread(all []float64, format string, factor float64) string {
+	if len(all) == 0 {
+		return "–"
+	}
+	return median(all, format, factor) + fmt.Sprintf(" ("+format+"–"+format+")", quantile(all, 0.25)*factor, quantile(all, 0.75)*factor)
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -27,7 +26,7 @@ func TestWhatIsWrongEndsIt(t *testing.T) {
 	cancel()
 	play := func(ctx context.Context, slice func(func(string, float64))) error {
 		good := row{"good", func(func(string, float64)) {}}
-		return failing(func() { s.play(ctx, "x", []row{good, {"bad", slice}}, 0) })
+		return failing(func() { s.play(ctx, "x", samples{}, []row{good, {"bad", slice}}, 0) })
 	}
 	require.NoError(t, play(t.Context(), func(func(string, float64)) {}))
 	require.ErrorIs(t, play(over, func(func(string, float64)) {}), context.Canceled)
@@ -65,12 +64,12 @@ func TestLoadsKeepTheirPace(t *testing.T) {
 
 // New clients have an instance that has not met them.
 func TestNewClientsAreNew(t *testing.T) {
-	for _, q := range requests() {
+	for _, q := range requests {
 		if q.beside != asFirst {
 			continue
 		}
 		a := q.open(new(opening))
-		a.population, a.next = newPopulation(10), 10
+		a.clients, a.turn = population(10), 10
 		made, renew := 0, a.renew
 		a.renew = func() http.Handler { made++; return renew() }
 		slice := a.slice(4)
@@ -111,8 +110,11 @@ func TestPopulationsNoticeWhatIsNotAsMeant(t *testing.T) {
 	for _, b := range []builder{ours(), newFloor} {
 		a := inTurn(b, true)(new(opening))
 		require.NoError(t, failing(func() { a.slice(100)(func(string, float64) {}) }))
-		tokens := a.population.tokens
-		a.population.tokens = slices.Concat(tokens[1:], tokens[:1]) // each shows that of the next
+		first := a.clients[0].lines
+		for i, next := range a.clients[1:] {
+			a.clients[i].lines = next.lines // each shows the next one's
+		}
+		a.clients[len(a.clients)-1].lines = first
 		require.ErrorContains(t, failing(func() { a.slice(100)(func(string, float64) {}) }), "an answer is not as meant")
 	}
 }
@@ -120,27 +122,27 @@ func TestPopulationsNoticeWhatIsNotAsMeant(t *testing.T) {
 // Each budget is kept below its figure, and not above; of what was not measured the table says nothing.
 func TestBudgets(t *testing.T) {
 	for _, b := range budgets {
-		at := strings.IndexAny(b.figure, "/-%")
+		at := strings.IndexAny(b.unit, "/-%")
 		for verdict, factor := range map[string]float64{"kept": 0.99, "**not kept**": 1.01} {
 			s, measured := make(samples), factor*b.most
-			if b.figure[at] == '%' { // of one above none, where another is one above it
+			if b.unit[at] == '%' { // of one above none, where another is one above it
 				measured++
 			}
 			for _, rows := range rowsOf() {
 				for _, row := range rows {
 					row = strings.Trim(row, "`")
-					if delete(s, row); b.figure[at] == '%' && !strings.HasPrefix(row, none) {
-						s.add(row, b.figure[:at], 2)
+					if delete(s, row); b.unit[at] == '%' && !strings.HasPrefix(row, none) {
+						s.add(row, b.unit[:at], 2)
 					} else {
-						s.add(row, b.figure[:at], 1)
+						s.add(row, b.unit[:at], 1)
 					}
 				}
 			}
 			delete(s, b.row)
-			require.NotContains(t, budgetTable(&results{parts: map[string]samples{b.part: s}}), "| "+b.what+" |")
-			s.add(b.row, b.figure[:at], measured)
+			require.NotContains(t, (&results{parts: map[string]samples{b.part: s}}).budgets(), "| "+b.what+" |")
+			s.add(b.row, b.unit[:at], measured)
 			require.Regexp(t, `\| `+strings.NewReplacer("`", ".", "(", ".", ")", ".").Replace(b.what)+` \|[^\n]*\| `+strings.ReplaceAll(verdict, "*", `\*`)+` \|`,
-				budgetTable(&results{parts: map[string]samples{b.part: s}}))
+				(&results{parts: map[string]samples{b.part: s}}).budgets())
 		}
 	}
 }
