@@ -5,7 +5,6 @@ package main
 import (
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -22,7 +21,7 @@ type load struct {
 const mostNoted = 1 << 16
 
 // slice has the callers ask, after a sixth of the time that does not count, and adds what a call
-// took: on the wall, of the processors of this process, and of others.
+// took: on the wall, of the processors of this process, and of others. Each caller has at least one call that counts.
 func (l *load) slice(add func(unit string, figure float64)) {
 	runtime.GC() // of what came before
 	type caller struct {
@@ -31,51 +30,45 @@ func (l *load) slice(add func(unit string, figure float64)) {
 		err  error
 		_    [64]byte // the next one's are on another line of the cache
 	}
-	const warming, counting, ended = 0, 1, 2
-	var phase, answered atomic.Int32
-	var group sync.WaitGroup
-	callers := make([]caller, l.callers)
-	for i := range callers {
-		c := &callers[i]
-		c.took = make([]float64, 0, mostNoted)
-		group.Go(func() {
-			last := time.Now()
-			next := last.Add(l.every * time.Duration(i) / time.Duration(l.callers))
-			for call := 0; phase.Load() != ended; call++ {
-				if l.every > 0 {
-					time.Sleep(time.Until(next))
-					next, last = next.Add(l.every), time.Now()
-				}
-				if c.err = l.ask(i, call); c.err != nil {
-					answered.Add(1)
-					return
-				}
-				now := time.Now()
-				if phase.Load() == counting {
-					if c.n++; c.n == 1 {
-						answered.Add(1)
-					}
-					if len(c.took) < mostNoted {
-						c.took = append(c.took, float64(now.Sub(last)))
-					}
-				}
-				last = now
-			}
-		})
-	}
 	usage := func() map[string]float64 {
 		used := l.used()
 		used["client"] = float64(processorTime())
 		return used
 	}
-	time.Sleep(l.long / 6)
-	before, began := usage(), time.Now()
-	phase.Store(counting)
-	for time.Sleep(l.long); answered.Load() == 0; time.Sleep(l.long) {
+	callers, start := make([]caller, l.callers), time.Now()
+	begin, end := start.Add(l.long/6), start.Add(l.long/6+l.long)
+	var group sync.WaitGroup
+	for i := range callers {
+		c := &callers[i]
+		c.took = make([]float64, 0, mostNoted)
+		group.Go(func() {
+			next := start.Add(l.every * time.Duration(i) / time.Duration(l.callers))
+			for call, last := 0, start; c.n == 0 || next.Before(end); call++ {
+				if l.every > 0 {
+					time.Sleep(time.Until(next))
+					last = time.Now()
+				}
+				if c.err = l.ask(i, call); c.err != nil {
+					return
+				}
+				now := time.Now()
+				if now.After(begin) {
+					if c.n++; len(c.took) < mostNoted {
+						c.took = append(c.took, float64(now.Sub(last)))
+					}
+				}
+				if last = now; l.every > 0 {
+					next = next.Add(l.every)
+				} else {
+					next = now
+				}
+			}
+		})
 	}
-	phase.Store(ended)
-	wall, after := time.Since(began), usage()
+	time.Sleep(time.Until(begin))
+	before := usage()
 	group.Wait()
+	wall, after := time.Since(begin), usage()
 	var took []float64
 	n := 0.0
 	for _, c := range callers {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,7 +16,6 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tallystick/tallystick/proof/program"
@@ -113,16 +113,16 @@ func (k kind) admits(ctx context.Context, size int) (n float64) {
 // it has used are nanoseconds of processors.
 func (k kind) start(ctx context.Context, o *opening, size int, each terms, connections int) (clients []*asker, used func() map[string]float64) {
 	server := o.redisFor(k.limiter)
-	i := instance{Limiter: k.limiter, Quota: each.quota, Window: each.window, Redis: o.redis}
-	var addresses, members []string
-	var ask []func(list string) float64
-	for range size {
-		i.Self = net.JoinHostPort("127.0.0.1", must(program.FreePort()))
-		address, one := i.start(ctx, o)
-		addresses, members, ask = append(addresses, address), append(members, i.Self), append(ask, one)
+	instances, members := make([]func() string, size), make([]string, size)
+	for i := range members {
+		members[i] = net.JoinHostPort("127.0.0.1", must(program.FreePort()))
 	}
-	for _, ask := range ask {
-		ask(strings.Join(members, " "))
+	for i := range instances {
+		instances[i] = instance{k.limiter, each.quota, each.window, o.redis, slices.Concat(members[i:], members[:i])}.start(ctx, o)
+	}
+	addresses := make([]string, size)
+	for i, ask := range instances { // all are started by now, so that peers hear each other
+		addresses[i] = ask()
 	}
 	for i := range connections {
 		a := newAsker(http.MethodPost)
@@ -137,8 +137,8 @@ func (k kind) start(ctx context.Context, o *opening, size int, each terms, conne
 	return clients, func() map[string]float64 {
 		used := server()
 		used["all"] = used["server"]
-		for _, ask := range ask {
-			used["all"] += ask("")
+		for _, ask := range instances {
+			used["all"] += must(strconv.ParseFloat(ask(), 64))
 		}
 		return used
 	}
@@ -169,15 +169,14 @@ type instance struct {
 	Limiter string
 	Quota   int
 	Window  time.Duration
-	Redis   string // an address
-	Self    string // where its peers hear it, if it has any
+	Redis   string   // an address
+	Members []string // of the fleet
 }
 
 const instanceVariable = "TALLYSTICK_BENCH_INSTANCE"
 
-// start starts the process, which serves at an address. To ask names its peers, or none, and returns the
-// nanoseconds of processors that it has used so far.
-func (i instance) start(ctx context.Context, o *opening) (address string, ask func(list string) float64) {
+// start starts the process. Asked once, it tells where it serves; from then on, the nanoseconds of processors that it has used.
+func (i instance) start(ctx context.Context, o *opening) (ask func() string) {
 	c := exec.CommandContext(ctx, must(os.Executable()))
 	c.Env, c.Stderr = append(os.Environ(), instanceVariable+"="+string(must(json.Marshal(i)))), os.Stderr
 	in, out := must(c.StdinPipe()), bufio.NewScanner(must(c.StdoutPipe()))
@@ -186,11 +185,10 @@ func (i instance) start(ctx context.Context, o *opening) (address string, ask fu
 		in.Close()
 		return c.Wait()
 	})
-	out.Scan()
-	return out.Text(), func(list string) float64 {
-		must(fmt.Fprintln(in, list))
+	return func() string {
+		must(fmt.Fprintln(in))
 		out.Scan()
-		return must(strconv.ParseFloat(out.Text(), 64))
+		return out.Text()
 	}
 }
 
@@ -203,15 +201,12 @@ func serveAsTold(in io.Reader, out io.Writer) (told bool, err error) {
 	defer caught(&err)
 	var i instance
 	check(json.Unmarshal([]byte(text), &i))
-	o := &opening{redis: i.Redis, self: i.Self}
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))
-	go func() { check(http.Serve(listener, limiters[i.Limiter](o, terms{i.Quota, i.Window, 1}))) }()
-	fmt.Fprintln(out, listener.Addr())
-	for lines := bufio.NewScanner(in); lines.Scan(); { // they ask
-		if members := strings.Fields(lines.Text()); o.members != nil && slices.Contains(members, i.Self) {
-			o.members(members)
-		}
-		fmt.Fprintln(out, int64(processorTime()))
+	h := limiters[i.Limiter](&opening{redis: i.Redis, members: i.Members}, terms{i.Quota, i.Window, 1})
+	go func() { check(http.Serve(listener, h)) }()
+	answer := listener.Addr().String()
+	for asked := bufio.NewScanner(in); asked.Scan(); answer = "" {
+		fmt.Fprintln(out, cmp.Or(answer, strconv.Itoa(int(processorTime()))))
 	}
 	return true, nil
 }

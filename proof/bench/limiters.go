@@ -4,14 +4,12 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"log/slog"
 	"math"
 	"net"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-chi/httprate"
@@ -124,20 +122,18 @@ func newOurs(o *opening, t terms, with ...func(*middleware.Config)) *middleware.
 	return must(middleware.New(cfg))
 }
 
-// newPeers is ours, with peers. It is the only member until it is told of others.
+// newPeers is ours, with peers, all of which it has heard. It is the only member if there is no list of them.
 func newPeers(o *opening, t terms) http.Handler {
-	self := cmp.Or(o.self, net.JoinHostPort("127.0.0.1", must(program.FreePort())))
-	var list atomic.Pointer[[]string]
-	list.Store(&[]string{self})
+	if o.members == nil {
+		o.members = []string{net.JoinHostPort("127.0.0.1", must(program.FreePort()))}
+	}
 	group := must(peers.Open(peers.Config{
-		Self: self, Find: func(context.Context) ([]string, error) { return *list.Load(), nil },
+		Self: o.members[0], Find: func(context.Context) ([]string, error) { return o.members, nil },
 		Secrets: [][]byte{secret()}, Logger: slog.New(slog.DiscardHandler),
 	}))
 	o.closing(func() error { return group.Close(context.Background()) })
-	o.members = func(members []string) {
-		for list.Store(&members); len(group.Stats().Heard) < len(members)-1; {
-			time.Sleep(10 * time.Millisecond)
-		}
+	for len(group.Stats().Heard) < len(o.members)-1 {
+		time.Sleep(10 * time.Millisecond)
 	}
 	return ours(func(cfg *middleware.Config) { cfg.Peers = group })(o, t)
 }

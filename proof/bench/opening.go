@@ -27,8 +27,7 @@ import (
 type opening struct {
 	closers []func() error
 	redis   string                                     // the address of a server
-	self    string                                     // where its peers hear this process, if it has any
-	members func(members []string)                     // tells it its peers, if any
+	members []string                                   // where peers hear each other, this process first
 	now     func() time.Time                           // in tests; nil: the clock of the machine
 	tell    func(context.Context, middleware.Decision) // in tests: called for every decision of ours
 }
