@@ -96,7 +96,7 @@ func underLoads() (rows []string) {
 }
 
 // measureCounters measures all exact counters beside each other. All are open all the time.
-func measureCounters(ctx context.Context, s *settings, o *opening, long time.Duration) samples {
+func measureCounters(ctx context.Context, s *settings, o *opening, all samples, long time.Duration) {
 	var rows []row
 	names := underLoads()
 	for i, e := range engines {
@@ -112,7 +112,5 @@ func measureCounters(ctx context.Context, s *settings, o *opening, long time.Dur
 			rows = append(rows, row{names[i*len(loads)+k], l.slice})
 		}
 	}
-	all := make(samples)
 	s.play(ctx, "counters", all, rows, long)
-	return all
 }

@@ -65,8 +65,7 @@ func inFleets(sizes ...int) (rows []string) {
 func (k kind) of(size int) string { return k.name + " " + strconv.Itoa(size) }
 
 // measureFleet measures all fleets of each size beside each other.
-func measureFleet(ctx context.Context, s *settings, o *opening, long time.Duration) samples {
-	all := make(samples)
+func measureFleet(ctx context.Context, s *settings, o *opening, all samples, long time.Duration) {
 	long /= time.Duration(len(fleetSizes))
 	for _, size := range fleetSizes {
 		var rows []row
@@ -87,7 +86,6 @@ func measureFleet(ctx context.Context, s *settings, o *opening, long time.Durati
 		s.play(ctx, fmt.Sprintf("fleet of %d", size), all, rows, long)
 		check(o.close())
 	}
-	return all
 }
 
 // admits returns how many requests of one client a fleet lets through within a window: the client asks all processes, in

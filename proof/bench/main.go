@@ -15,6 +15,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -33,7 +34,7 @@ import (
 var parts = []struct {
 	name    string
 	long    time.Duration
-	measure func(ctx context.Context, s *settings, o *opening, long time.Duration) samples
+	measure func(ctx context.Context, s *settings, o *opening, all samples, long time.Duration)
 }{
 	{"requests", 90 * time.Second, measureRequests},
 	{"memory", 20 * time.Second, measureMemory},
@@ -59,56 +60,45 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	s := settings{part: 1, progress: stderr}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&s.only, "only", "", "measure these `parts`: requests, memory, counters, fleet; with commas")
-	rows := flags.String("rows", "", "measure rows whose names match this `pattern`, and those that they are compared with")
-	flags.DurationVar(&s.span, "span", 0, "measure each part for this `long`")
+	only := flags.String("only", "", "measure these `parts`: requests, memory, counters, fleet; with commas")
+	flags.Func("rows", "measure rows whose names match this `pattern`, and those that they are compared with", func(pattern string) (err error) {
+		s.rows, err = regexp.Compile(pattern)
+		return err
+	})
+	span := flags.Duration("span", 0, "measure each part for this `long`")
 	flags.IntVar(&s.groups, "groups", 6, "make so many groups of turns")
 	flags.BoolFunc("quick", "measure little of everything, but for what is said after this", func(string) error {
-		s.groups, s.span, s.part = 2, 100*time.Millisecond, 20
+		s.groups, *span, s.part = 2, 100*time.Millisecond, 20
 		return nil
 	})
-	flags.BoolVar(&s.update, "update", false, "write the tables into their pages")
+	update := flags.Bool("update", false, "write the tables into their pages")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	o, measured := new(opening), make(map[string]samples)
+	defer func() { err = errors.Join(err, o.close()) }()
 	defer caught(&err)
-	if *rows != "" {
-		s.rows = must(regexp.Compile(*rows))
+	for _, p := range parts {
+		if *only == "" || slices.Contains(strings.Split(*only, ","), p.name) {
+			measured[p.name] = make(samples)
+			p.measure(ctx, &s, o, measured[p.name], cmp.Or(*span, p.long))
+			check(o.close())
+		}
 	}
-	r := &results{here(), make(map[string]samples)}
-	check(s.measure(ctx, r))
+	if len(measured) == 0 {
+		return fmt.Errorf("no part is called %s", *only)
+	}
 	for _, t := range tables {
-		if text := t.write(r); text != "" {
+		if all := measured[t.part]; all != nil {
+			text := t.write(here(), all)
 			must(io.WriteString(stdout, "## "+t.name+"\n\n"+text+"\n"))
-			if s.update {
+			if *update {
 				check(os.WriteFile(t.page, must(t.put(must(os.ReadFile(t.page)), text)), 0o644))
 			}
 		}
 	}
-	if text := r.budgets(); text != "" {
+	if text := verdicts(measured); text != "" {
 		must(io.WriteString(stdout, "## budgets\n\n"+text+"\n"))
-	}
-	return nil
-}
-
-// measure measures the parts that are wanted.
-func (s *settings) measure(ctx context.Context, r *results) (err error) {
-	o := new(opening)
-	defer func() { err = errors.Join(err, o.close()) }()
-	defer caught(&err)
-	for _, p := range parts {
-		if s.only != "" && !slices.Contains(strings.Split(s.only, ","), p.name) {
-			continue
-		}
-		long := p.long
-		if s.span > 0 {
-			long = s.span
-		}
-		r.parts[p.name] = p.measure(ctx, s, o, long)
-		check(o.close())
-	}
-	if len(r.parts) == 0 {
-		return fmt.Errorf("no part is called %s", s.only)
 	}
 	return nil
 }

@@ -66,13 +66,13 @@ var requests = func() []request {
 		{ourName + "-forged-low", "a forged token that claims less than is known", asAllowed, showing(us, byHeader, forgedLow)},
 		{ourName + "-forged-high", "a forged token that claims much more", asAllowed, showing(us, byHeader, forgedHigh)},
 		{ourName + "-forged-long", "a forged token of the most bytes", asAllowed, showing(us, byHeader, forgedLong)},
-		{ourName + "-forged-four", "four of them, as many as are looked at", asAllowed, showing(us, byHeader, forgedFour)},
-		{ourName + "-foreign", "a good token of another policy", asAllowed, showing(us, byHeader, foreign)},
-		{ourName + "-forged-thousand", "a thousand forged tokens", asAllowed, showing(us, byHeader, forgedMany)},
+		{ourName + "-forged-four", "four of them, as many as are looked at", asAllowed, showing(us, byHeader, issued(policy, 1, func(tok string) string { return strings.Repeat(","+lengthen(tok), 4)[1:] }))},
+		{ourName + "-foreign", "a good token of another policy", asAllowed, showing(us, byHeader, issued("another", 1, strings.Clone))},
+		{ourName + "-forged-thousand", "a thousand forged tokens", asAllowed, showing(us, byHeader, issued(policy, 1, func(tok string) string { return strings.Repeat(lengthen(tok)+",", 1000) }))},
 		{ourName + "-huge", "600 KB in place of a token", asAllowed, showing(us, byHeader, said("", "A", huge))},
 		{ourName + "-huge-list", "600 KB of commas", asAllowed, showing(us, byHeader, said("", "A,", huge/2))},
 		{ourName + "-huge-lines", "600 KB on 150 lines", asAllowed, showing(us, byHeader, said("", strings.Repeat("A,", 2<<10)+"\n", huge>>12))},
-		{ourName + "-forged-cookie", "a forged token by cookie", asAllowed, showing(us, byCookie, forgedCookie)},
+		{ourName + "-forged-cookie", "a forged token by cookie", asAllowed, showing(us, byCookie, issued(policy, 1, func(tok string) string { return cookieName + "=" + forge(tok) }))},
 		{ourName + "-huge-cookie", "600 KB in place of a cookie", asAllowed, showing(us, byCookie, said(cookieName+"=", "A", huge))},
 		{ourName + "-many-cookies", "4,096 cookies of others", asAllowed, showing(us, byCookie, said("", "a=b;", 4<<10))},
 		{ourName + "-huge-cookies", "600 KB of them", asAllowed, showing(us, byCookie, said("", "a=b;", huge/4))},
@@ -229,11 +229,6 @@ var (
 	forgedLow  = issued(policy, 1, forge)
 	forgedHigh = issued(policy, 500_000_000, forge)
 	forgedLong = issued(policy, 1, lengthen)
-	forgedFour = issued(policy, 1, func(tok string) string { return strings.Repeat(","+lengthen(tok), 4)[1:] })
-	forgedMany = issued(policy, 1, func(tok string) string { return strings.Repeat(lengthen(tok)+",", 1000) })
-	foreign    = issued("another", 1, strings.Clone) // under the same secret
-
-	forgedCookie = issued(policy, 1, func(tok string) string { return cookieName + "=" + forge(tok) })
 )
 
 // huge is the default limit of net/http for a header, less some room.
@@ -274,10 +269,9 @@ func lengthen(tok string) string {
 
 // measureRequests measures requests on one processor: those of clients that the limiter knows and, apart, those of clients that
 // it meets for the first time, or of many, because the maps that they fill would make each collection dearer for all.
-func measureRequests(ctx context.Context, s *settings, o *opening, long time.Duration) samples {
+func measureRequests(ctx context.Context, s *settings, o *opening, all samples, long time.Duration) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	all := make(samples)
 	for _, part := range []struct {
 		name  string
 		meets []string
@@ -297,12 +291,11 @@ func measureRequests(ctx context.Context, s *settings, o *opening, long time.Dur
 		debug.SetGCPercent(max(1, int((8<<20)*100/m.HeapAlloc)))
 		s.play(ctx, part.name, all, rows, part.long)
 	}
-	return all
 }
 
 // measureMemory measures the heap of a limiter when it is new, and for each client that it has met.
-func measureMemory(ctx context.Context, s *settings, o *opening, long time.Duration) samples {
-	all, clients, rows := make(samples), population(many/s.part), []row(nil)
+func measureMemory(ctx context.Context, s *settings, o *opening, all samples, long time.Duration) {
+	clients, rows := population(many/s.part), []row(nil)
 	for _, name := range keepers {
 		rows = append(rows, row{name, func(add func(string, float64)) {
 			empty := heap()
@@ -318,7 +311,6 @@ func measureMemory(ctx context.Context, s *settings, o *opening, long time.Durat
 		}})
 	}
 	s.play(ctx, "memory", all, rows, long)
-	return all
 }
 
 // heap returns the bytes of the heap that are in use. The collector runs three times, because pools

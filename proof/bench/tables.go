@@ -10,12 +10,6 @@ import (
 	"github.com/tallystick/tallystick/proof/pages"
 )
 
-// Results hold the figures of a run, by part.
-type results struct {
-	head  string // the machine, and when
-	parts map[string]samples
-}
-
 // A table is one of a page, or of no page. It has those of its rows that were measured.
 type table struct {
 	name, page, part, more string
@@ -62,15 +56,11 @@ func label(row string) (text, name string) {
 	return "`" + row + "`", row
 }
 
-// write writes the table after lines that say on which machine and how busy it was; "" if its part was not measured.
-func (t *table) write(r *results) string {
-	all := r.parts[t.part]
-	if all == nil {
-		return ""
-	}
-	text, others := r.head+".\n", all[""]["others"]
-	if quantile(others, 0.75) < 0.05 {
-		text += median([]float64{quantile(others, 0.75)}, "The machine was quiet: others used at most %.0f %% of its processors.\n", 100)
+// write writes the table of samples after lines that say on which machine and how busy it was.
+func (t *table) write(machine string, all samples) string {
+	text, others := machine+".\n", all[""]["others"]
+	if high := quantile(others, 0.75); high < 0.05 {
+		text += fmt.Sprintf("The machine was quiet: others used at most %.0f %% of its processors.\n", 100*high)
 	} else if quantile(others, 0.5) > 0 {
 		text += median(others, "**The machine was busy: others used %.0f %% of its processors. Compare rows with each other; trust no time on the wall.**\n", 100)
 	}
@@ -147,10 +137,11 @@ var budgets = []struct {
 	{"a fleet's time above none, over redis_rate's", "fleet", ourName + " 2", "all%redis_rate", 0.25},
 }
 
-func (r *results) budgets() string {
+// verdicts is the table of those budgets whose figures were measured; "" for none.
+func verdicts(measured map[string]samples) string {
 	var rows [][]string
 	for _, b := range budgets {
-		if x := r.parts[b.part].figures(b.unit, b.row); x != nil {
+		if x := measured[b.part].figures(b.unit, b.row); x != nil {
 			kept := map[bool]string{true: "kept", false: "**not kept**"}[quantile(x, 0.5) <= b.most]
 			rows = append(rows, []string{b.what, fmt.Sprintf("%.2f", b.most), spread(x, "%.2f", 1), kept})
 		}

@@ -16,11 +16,8 @@ import (
 
 // Settings come from the command line.
 type settings struct {
-	only     string
 	rows     *regexp.Regexp
-	span     time.Duration
 	groups   int
-	update   bool
 	part     int // of what a slice has
 	progress io.Writer
 }
@@ -98,23 +95,23 @@ func (s samples) figures(unit, row string) (all []float64) {
 	if at < 0 {
 		return s[row][unit]
 	}
-	op, unit, other := unit[at], unit[:at], s.like(row, unit[at+1:])
+	unit, other, op := unit[:at], s.like(row, unit[at+1:]), unit[at]
 	x, y, zero := s[row][unit], s[other][unit], s[s.like(row, none)][unit]
-	switch {
-	case op == '@':
+	if op == '@' {
 		return y
-	case op != '%':
-		zero = make([]float64, len(x))
 	}
-	if len(x) != len(y) || len(x) != len(zero) {
+	if len(x) != len(y) || op == '%' && len(x) != len(zero) {
 		return nil
 	}
 	for g := range x {
-		figure := (x[g] - zero[g]) / (y[g] - zero[g])
-		if op == '-' {
-			figure = x[g] - y[g]
+		switch figure := x[g]; op {
+		case '/':
+			all = append(all, figure/y[g])
+		case '-':
+			all = append(all, figure-y[g])
+		case '%':
+			all = append(all, (figure-zero[g])/(y[g]-zero[g]))
 		}
-		all = append(all, figure)
 	}
 	return all
 }
@@ -137,13 +134,12 @@ func quantile(all []float64, part float64) float64 {
 		return math.NaN()
 	}
 	sorted := slices.Sorted(slices.Values(all))
-	at := part * float64(len(sorted)-1)
-	low := int(at)
-	high := min(low+1, len(sorted)-1)
-	return sorted[low] + (at-float64(low))*(sorted[high]-sorted[low])
+	low, rest := math.Modf(part * float64(len(sorted)-1))
+	at, next := sorted[int(low)], sorted[min(int(low)+1, len(sorted)-1)]
+	return at + rest*(next-at)
 }
 
-// median writes the median by a format, after a factor; – is none.
+// median writes the median by a format, after a factor; – is none. What spread writes has the quartiles too.
 func median(all []float64, format string, factor float64) string {
 	if len(all) == 0 {
 		return "–"
@@ -151,7 +147,6 @@ func median(all []float64, format string, factor float64) string {
 	return fmt.Sprintf(format, quantile(all, 0.5)*factor)
 }
 
-// spread writes the quartiles too.
 func spread(all []float64, format string, factor float64) string {
 	if len(all) == 0 {
 		return "–"

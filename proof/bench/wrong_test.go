@@ -139,10 +139,10 @@ func TestBudgets(t *testing.T) {
 				}
 			}
 			delete(s, b.row)
-			require.NotContains(t, (&results{parts: map[string]samples{b.part: s}}).budgets(), "| "+b.what+" |")
+			require.NotContains(t, verdicts(map[string]samples{b.part: s}), "| "+b.what+" |")
 			s.add(b.row, b.unit[:at], measured)
 			require.Regexp(t, `\| `+strings.NewReplacer("`", ".", "(", ".", ")", ".").Replace(b.what)+` \|[^\n]*\| `+strings.ReplaceAll(verdict, "*", `\*`)+` \|`,
-				(&results{parts: map[string]samples{b.part: s}}).budgets())
+				verdicts(map[string]samples{b.part: s}))
 		}
 	}
 }
