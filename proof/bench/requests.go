@@ -19,11 +19,13 @@ import (
 // A request is one row of what a request costs through ServeHTTP.
 type request struct {
 	name, text string
-	beside     string // what the rows of others end in that it is compared with
-	open       opener
+	beside     string    // what the rows of others end in that it is compared with
+	builders   []builder // of the instances, which are asked in turn
+	method     string
+	field      string                // by which the client shows the newest tokens, if any
+	lines      func(*opening) string // what it shows in their place
+	with       func(*asker)          // changes it before it asks
 }
-
-type opener func(*opening) *asker
 
 // What the others' rows end in.
 const (
@@ -42,7 +44,8 @@ var (
 // requests are all rows, ours first.
 var requests = func() []request {
 	const post, get = http.MethodPost, http.MethodGet
-	us := ours()
+	by := func(all ...builder) []builder { return all }
+	us, floor := by(ours()), by(newFloor)
 	day := func(c *middleware.Config) {
 		c.Limits = append(c.Limits, middleware.Limit{Quota: c.Limits[0].Quota, Window: 24 * time.Hour})
 	}
@@ -53,58 +56,59 @@ var requests = func() []request {
 		half := []middleware.Limit{{Quota: c.Limits[0].Quota / 2, Window: c.Limits[0].Window}}
 		c.LimitsFor = &middleware.LimitsFor{Func: func(context.Context, middleware.Identity) ([]middleware.Limit, error) { return half, nil }}
 	}
+	ipv6 := func(a *asker) { a.request.RemoteAddr = "[2001:db8:1:2::3]:40000" }
+	var hundred []builder
+	for i := range 100 {
+		hundred = append(hundred, ours(named(i), func(c *middleware.Config) { c.MaxClients = 1024 })) // or they are most of the heap of all
+	}
 	all := []request{
-		{ourName + "-post", "POST, newest token by header", asAllowed, echo(post, byHeader, us)},
-		{ourName + "-hop", "the same, two instances in turn", asAllowed, echo(post, byHeader, us, us)},
-		{ourName + "-hop-four", "the same, four instances", asAllowed, echo(post, byHeader, us, us, us, us)},
-		{ourName + "-get", "GET, newest token by header", asAllowed, echo(get, byHeader, us)},
-		{ourName + "-cookie-post", "POST, newest token by cookie", asAllowed, echo(post, byCookie, us)},
-		{ourName + "-cookie-get", "GET, newest token by cookie", asAllowed, echo(get, byCookie, us)},
-		{ourName + "-no-token", "POST, no token", asAllowed, known(us)},
-		{ourName + asFirst, "POST, a new client each time", asFirst, first(us, true)},
-		{ourName + asMany, "POST, newest token, 50,000 clients in turn", asMany, inTurn(us, true)},
-		{ourName + "-forged-low", "a forged token that claims less than is known", asAllowed, showing(us, byHeader, forgedLow)},
-		{ourName + "-forged-high", "a forged token that claims much more", asAllowed, showing(us, byHeader, forgedHigh)},
-		{ourName + "-forged-long", "a forged token of the most bytes", asAllowed, showing(us, byHeader, forgedLong)},
-		{ourName + "-forged-four", "four of them, as many as are looked at", asAllowed, showing(us, byHeader, issued(policy, 1, func(tok string) string { return strings.Repeat(","+lengthen(tok), 4)[1:] }))},
-		{ourName + "-foreign", "a good token of another policy", asAllowed, showing(us, byHeader, issued("another", 1, strings.Clone))},
-		{ourName + "-forged-thousand", "a thousand forged tokens", asAllowed, showing(us, byHeader, issued(policy, 1, func(tok string) string { return strings.Repeat(lengthen(tok)+",", 1000) }))},
-		{ourName + "-huge", "600 KB in place of a token", asAllowed, showing(us, byHeader, said("", "A", huge))},
-		{ourName + "-huge-list", "600 KB of commas", asAllowed, showing(us, byHeader, said("", "A,", huge/2))},
-		{ourName + "-huge-lines", "600 KB on 150 lines", asAllowed, showing(us, byHeader, said("", strings.Repeat("A,", 2<<10)+"\n", huge>>12))},
-		{ourName + "-forged-cookie", "a forged token by cookie", asAllowed, showing(us, byCookie, issued(policy, 1, func(tok string) string { return cookieName + "=" + forge(tok) }))},
-		{ourName + "-huge-cookie", "600 KB in place of a cookie", asAllowed, showing(us, byCookie, said(cookieName+"=", "A", huge))},
-		{ourName + "-many-cookies", "4,096 cookies of others", asAllowed, showing(us, byCookie, said("", "a=b;", 4<<10))},
-		{ourName + "-huge-cookies", "600 KB of them", asAllowed, showing(us, byCookie, said("", "a=b;", huge/4))},
-		{ourName + "-refused", "POST over its quota, token by header", asRefused, over(echo(post, byHeader, few(us)))},
-		{ourName + "-refused-garbage", "the same, a forged token", asRefused, over(showing(few(us), byHeader, forgedLow))},
-		{ourName + "-two-limits", "POST, two limits", asAllowed, echo(post, byHeader, ours(day))},
-		{ourName + "-ipv6", "POST, an address of IPv6", asAllowed, func(o *opening) *asker {
-			a := known(us)(o)
-			a.request.RemoteAddr = "[2001:db8:1:2::3]:40000"
-			return a.newest(byHeader)
-		}},
-		{ourName + "-key", "POST, an API key", asAllowed, echo(post, byHeader, ours(key))},
-		{ourName + "-tenant", "the same, limits of its own by LimitsFor", asAllowed, echo(post, byHeader, ours(key, tenant))},
-		{ourName + "-stack-two", "POST, two policies around one handler", asAllowed, echo(post, byHeader, stack(2))},
-		{ourName + "-stack-four", "POST, four of them", asAllowed, echo(post, byHeader, stack(4))},
-		{ourName + "-hundred", "POST, a hundred policies, each a route, in turn", asAllowed, hundred},
-		{lowest, "the least that does the same: POST, newest token by header", asAllowed, echo(post, byHeader, newFloor)},
-		{lowest + "-hop", "the same, two instances in turn", asAllowed, echo(post, byHeader, newFloor, newFloor)},
-		{lowest + asRefused, "over its quota", asRefused, over(echo(post, byHeader, few(newFloor)))},
-		{lowest + asFirst, "a new client each time", asFirst, first(newFloor, true)},
-		{lowest + asMany, "50,000 clients in turn", asMany, inTurn(newFloor, true)},
+		{ourName + "-post", "POST, newest token by header", asAllowed, us, post, byHeader, nil, nil},
+		{ourName + "-hop", "the same, two instances in turn", asAllowed, slices.Repeat(us, 2), post, byHeader, nil, nil},
+		{ourName + "-hop-four", "the same, four instances", asAllowed, slices.Repeat(us, 4), post, byHeader, nil, nil},
+		{ourName + "-get", "GET, newest token by header", asAllowed, us, get, byHeader, nil, nil},
+		{ourName + "-cookie-post", "POST, newest token by cookie", asAllowed, us, post, byCookie, nil, nil},
+		{ourName + "-cookie-get", "GET, newest token by cookie", asAllowed, us, get, byCookie, nil, nil},
+		{ourName + "-no-token", "POST, no token", asAllowed, us, post, "", nil, nil},
+		{ourName + asFirst, "POST, a new client each time", asFirst, us, post, byHeader, nil, nil},
+		{ourName + asMany, "POST, newest token, 50,000 clients in turn", asMany, us, post, byHeader, nil, nil},
+		{ourName + "-forged-low", "a forged token that claims less than is known", asAllowed, us, post, byHeader, forgedLow, nil},
+		{ourName + "-forged-high", "a forged token that claims much more", asAllowed, us, post, byHeader, forgedHigh, nil},
+		{ourName + "-forged-long", "a forged token of the most bytes", asAllowed, us, post, byHeader, forgedLong, nil},
+		{ourName + "-forged-four", "four of them, as many as are looked at", asAllowed, us, post, byHeader, issued(policy, 1, func(tok string) string { return strings.Repeat(","+lengthen(tok), 4)[1:] }), nil},
+		{ourName + "-foreign", "a good token of another policy", asAllowed, us, post, byHeader, issued("another", 1, strings.Clone), nil},
+		{ourName + "-forged-thousand", "a thousand forged tokens", asAllowed, us, post, byHeader, issued(policy, 1, func(tok string) string { return strings.Repeat(lengthen(tok)+",", 1000) }), nil},
+		{ourName + "-huge", "600 KB in place of a token", asAllowed, us, post, byHeader, said("", "A", huge), nil},
+		{ourName + "-huge-list", "600 KB of commas", asAllowed, us, post, byHeader, said("", "A,", huge/2), nil},
+		{ourName + "-huge-lines", "600 KB on 150 lines", asAllowed, us, post, byHeader, said("", strings.Repeat("A,", 2<<10)+"\n", huge>>12), nil},
+		{ourName + "-forged-cookie", "a forged token by cookie", asAllowed, us, post, byCookie, issued(policy, 1, func(tok string) string { return cookieName + "=" + forge(tok) }), nil},
+		{ourName + "-huge-cookie", "600 KB in place of a cookie", asAllowed, us, post, byCookie, said(cookieName+"=", "A", huge), nil},
+		{ourName + "-many-cookies", "4,096 cookies of others", asAllowed, us, post, byCookie, said("", "a=b;", 4<<10), nil},
+		{ourName + "-huge-cookies", "600 KB of them", asAllowed, us, post, byCookie, said("", "a=b;", huge/4), nil},
+		{ourName + "-refused", "POST over its quota, token by header", asRefused, us, post, byHeader, nil, nil},
+		{ourName + "-refused-garbage", "the same, a forged token", asRefused, us, post, byHeader, forgedLow, nil},
+		{ourName + "-two-limits", "POST, two limits", asAllowed, by(ours(day)), post, byHeader, nil, nil},
+		{ourName + "-ipv6", "POST, an address of IPv6", asAllowed, us, post, byHeader, nil, ipv6},
+		{ourName + "-key", "POST, an API key", asAllowed, by(ours(key)), post, byHeader, nil, nil},
+		{ourName + "-tenant", "the same, limits of its own by LimitsFor", asAllowed, by(ours(key, tenant)), post, byHeader, nil, nil},
+		{ourName + "-stack-two", "POST, two policies around one handler", asAllowed, by(stack(2)), post, byHeader, nil, nil},
+		{ourName + "-stack-four", "POST, four of them", asAllowed, by(stack(4)), post, byHeader, nil, nil},
+		{ourName + "-hundred", "POST, a hundred policies, each a route, in turn", asAllowed, hundred, post, byHeader, nil, apart},
+		{lowest, "the least that does the same: POST, newest token by header", asAllowed, floor, post, byHeader, nil, nil},
+		{lowest + "-hop", "the same, two instances in turn", asAllowed, slices.Repeat(floor, 2), post, byHeader, nil, nil},
+		{lowest + asRefused, "over its quota", asRefused, floor, post, byHeader, nil, nil},
+		{lowest + asFirst, "a new client each time", asFirst, floor, post, byHeader, nil, nil},
+		{lowest + asMany, "50,000 clients in turn", asMany, floor, post, byHeader, nil, nil},
 	}
 	for _, name := range others {
-		b := limiters[name]
+		b := by(limiters[name])
 		all = append(all,
-			request{name, "allowed", asAllowed, known(b)},
-			request{name + asRefused, "over its quota", asRefused, over(known(few(b)))},
-			request{name + asFirst, "a new client each time", asFirst, first(b, false)},
-			request{name + asMany, "50,000 clients in turn", asMany, inTurn(b, false)},
+			request{name, "allowed", asAllowed, b, post, "", nil, nil},
+			request{name + asRefused, "over its quota", asRefused, b, post, "", nil, nil},
+			request{name + asFirst, "a new client each time", asFirst, b, post, "", nil, nil},
+			request{name + asMany, "50,000 clients in turn", asMany, b, post, "", nil, nil},
 		)
 	}
-	return append(all, request{"bare", "no limiter: the handler and the harness", asAllowed, known(limiters["bare"])})
+	return append(all, request{"bare", "no limiter: the handler and the harness", asAllowed, by(limiters["bare"]), post, "", nil, nil})
 }()
 
 func names() (all []string) {
@@ -122,51 +126,57 @@ func requestOf(name string) request {
 	return request{}
 }
 
-// echo is a client that shows the newest tokens, and goes from instance to instance.
-func echo(method, field string, builders ...builder) opener {
-	return func(o *opening) *asker {
-		a := newAsker(method)
-		for _, b := range builders {
-			a.handlers = append(a.handlers, b(o, plenty(1)))
-		}
-		return a.newest(field)
+// newcomers is how many new clients an instance gets before another takes its place; many is how many clients fill a limiter
+// whose heap is measured, or ask it one after the other.
+const newcomers, many = 30_000, 50_000
+
+// apart has a client, with a token of its own, for each instance.
+func apart(a *asker) {
+	a.clients = nil
+	for _, h := range a.handlers {
+		a.clients = append(a.clients, newAsker(http.MethodPost, h).newest(byHeader).clients...)
 	}
 }
 
-// known is a client that the limiter knows, from two requests, and that shows nothing.
-func known(b builder) opener {
-	return func(o *opening) *asker {
-		a := newAsker(http.MethodPost, b(o, plenty(1)))
+// open returns what asks for the clients of a row. The limiter knows them, but for those that come for the first time.
+func (r request) open(o *opening) *asker {
+	a, t := newAsker(r.method), plenty(1)
+	switch r.beside {
+	case asRefused:
+		t.quota = 2
+	case asFirst:
+		a.clients, a.turn, a.both = population(newcomers), newcomers, r.field != ""
+		a.renew = func() http.Handler { return r.builders[0](o, plenty(newcomers)) }
+		return a
+	case asMany:
+		t, a.clients = plenty(many), population(many)
+	}
+	for _, b := range r.builders {
+		a.handlers = append(a.handlers, b(o, t))
+	}
+	if r.with != nil {
+		r.with(a)
+	} else if r.beside == asMany {
+		visit(a.clients, a.handlers[0])
+	}
+	switch {
+	case len(a.clients) > 1:
+		a.field, a.channel, a.echoes = r.field, r.field, r.field != ""
+	case r.field != "" && r.lines == nil:
+		a.newest(r.field)
+	default:
 		a.run(2)
-		a.both = len(a.w.header[byHeader]) > 0
-		return a
+		if a.both = len(a.w.header[byHeader]) > 0; r.lines != nil {
+			a.show(r.field, strings.Split(r.lines(o), "\n")...)
+		}
 	}
-}
-
-// showing is the same client, which shows lines of a field that are not accepted.
-func showing(b builder, field string, lines func(*opening) string) opener {
-	return func(o *opening) *asker {
-		a := known(b)(o)
-		a.show(field, strings.Split(lines(o), "\n")...)
-		return a
-	}
-}
-
-// few is a builder of limiters that admit two requests.
-func few(b builder) builder {
-	return func(o *opening, _ terms) http.Handler { return b(o, terms{2, time.Hour, 1}) }
-}
-
-// over is a client that has had its two requests, and shows its newest token if it has one.
-func over(open opener) opener {
-	return func(o *opening) *asker {
-		a := open(o)
+	if r.beside == asRefused {
 		if a.echoes { // it has asked once
 			a.ask(1)
 		}
 		a.want, a.either, a.both, a.echoes, a.channel = http.StatusTooManyRequests, a.both, false, false, ""
-		return a
 	}
+	return a
 }
 
 // stack is the builder of policies around one handler.
@@ -183,45 +193,6 @@ func stack(n int) builder {
 // named names one policy of many.
 func named(i int) func(*middleware.Config) {
 	return func(c *middleware.Config) { c.Policy += "-" + strconv.Itoa(i) }
-}
-
-// hundred is a client of a hundred policies. It has a token of each.
-func hundred(o *opening) *asker {
-	a := newAsker(http.MethodPost)
-	a.clients, a.echoes, a.field, a.channel = nil, true, byHeader, byHeader
-	small := func(c *middleware.Config) { c.MaxClients = 1024 } // or they are most of the heap of all
-	for i := range 100 {
-		one := echo(http.MethodPost, byHeader, ours(named(i), small))(o)
-		a.handlers, a.clients = append(a.handlers, one.handlers...), append(a.clients, one.clients...)
-	}
-	return a
-}
-
-// newcomers is how many new clients an instance gets before another takes its place; many is how many clients fill a limiter
-// whose heap is measured, or ask it one after the other.
-const newcomers, many = 30_000, 50_000
-
-// first is a new client for each request.
-func first(b builder, tokens bool) opener {
-	return func(o *opening) *asker {
-		a := newAsker(http.MethodPost)
-		a.clients, a.turn, a.both = population(newcomers), newcomers, tokens
-		a.renew = func() http.Handler { return b(o, plenty(newcomers)) }
-		return a
-	}
-}
-
-// inTurn are many clients, each of which shows its newest token.
-func inTurn(b builder, tokens bool) opener {
-	return func(o *opening) *asker {
-		a := newAsker(http.MethodPost, b(o, plenty(many)))
-		a.clients = population(many)
-		visit(a.clients, a.handlers[0])
-		if tokens {
-			a.field, a.echoes, a.channel = byHeader, true, byHeader
-		}
-		return a
-	}
 }
 
 // What a client shows that is none of the tokens that it has been given. Half of a plenty is much.

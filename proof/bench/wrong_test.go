@@ -108,7 +108,7 @@ func TestForgeriesClaimLittleAndMuch(t *testing.T) {
 // A population that shows tokens that are not its own is not measured.
 func TestPopulationsNoticeWhatIsNotAsMeant(t *testing.T) {
 	for _, b := range []builder{ours(), newFloor} {
-		a := inTurn(b, true)(new(opening))
+		a := request{beside: asMany, builders: []builder{b}, method: http.MethodPost, field: byHeader}.open(new(opening))
 		require.NoError(t, failing(func() { a.slice(100)(func(string, float64) {}) }))
 		first := a.clients[0].lines
 		for i, next := range a.clients[1:] {
