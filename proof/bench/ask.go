@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
-	"strconv"
 	"strings"
 )
 
@@ -59,6 +58,8 @@ func served() http.Handler {
 const (
 	byHeader   = "Tallystick-Token" // not imported, so that a change of it is noticed
 	byCookie   = "Cookie"
+	byBoth     = byHeader + byCookie
+	byAny      = "any" // or none
 	setCookie  = "Set-Cookie"
 	policy     = "contact"
 	cookieName = "__Host-tallystick-" + policy
@@ -81,11 +82,8 @@ func population(size int) []client {
 
 // address returns the address and port of client i, of at most 300 millions. All have one length.
 func address(i int) string {
-	b, digits := make([]byte, 0, 20), 150 // each of three octets is one of 100 to 249
-	for _, octet := range [...]int{10 + i/(digits*digits*digits), 100 + i/(digits*digits)%digits, 100 + i/digits%digits, 100 + i%digits} {
-		b = append(strconv.AppendInt(b, int64(octet), 10), '.')
-	}
-	return string(append(b[:len(b)-1], ":40000"...))
+	const n = 150 // each of three octets is one of 100 to 249
+	return fmt.Sprintf("%d.%d.%d.%d:40000", 10+i/(n*n*n), 100+i/(n*n)%n, 100+i/n%n, 100+i%n)
 }
 
 // An asker asks for the clients of a row: for one again and again, or for many, one after the other.
@@ -101,12 +99,10 @@ type asker struct {
 	echoes bool                // they show the newest tokens, from each answer
 	renew  func() http.Handler // an instance that has met no client, for each turn of all clients
 
-	want    int    // the status
-	channel string // by which the answer brings a token
-	both    bool   // by both channels: no token was accepted
-	either  bool   // as it likes
-	taken   int    // tokens, from answers
-	wrong   string // the first answer that was not as meant
+	want   int    // the status
+	brings string // by which the answer brings a token: byHeader, byCookie, byBoth if none was accepted, or "" for no token
+	taken  int    // tokens, from answers
+	wrong  string // the first answer that was not as meant
 }
 
 // newAsker returns one that asks handlers for client 0 of a population.
@@ -173,8 +169,14 @@ func (a *asker) mistaken() {
 // after says what was wrong with n answers, the last of which it looks at closely: an allowed
 // request is answered by the channel that its token came by, and by both where none was accepted.
 func (a *asker) after(n int) error {
-	header, cookie := len(a.w.header[byHeader]) > 0, len(a.w.header[setCookie]) > 0
-	if !a.either && (header != (a.both || a.channel == byHeader) || cookie != (a.both || a.channel == byCookie)) {
+	brought := ""
+	if a.w.header[byHeader] != nil {
+		brought = byHeader
+	}
+	if a.w.header[setCookie] != nil {
+		brought += byCookie
+	}
+	if a.brings != byAny && a.brings != brought {
 		a.mistaken()
 	}
 	switch {
@@ -194,10 +196,10 @@ func (a *asker) ask(n int) {
 
 // newest has the client ask once, and show the newest tokens from then on.
 func (a *asker) newest(field string) *asker {
-	a.both, a.echoes = true, false
+	a.brings, a.echoes = byBoth, false
 	delete(a.request.Header, field)
 	a.ask(1)
-	a.both, a.echoes, a.channel, a.turn = false, true, field, 0
+	a.brings, a.echoes, a.turn = field, true, 0
 	a.show(field, make([]string, len(a.w.header[byHeader]))...)
 	a.take(&a.clients[0])
 	return a
@@ -207,7 +209,7 @@ func (a *asker) newest(field string) *asker {
 // keeps of them lies in memory in that order.
 func visit(clients []client, h http.Handler) {
 	a := newAsker(http.MethodPost, h)
-	a.clients, a.either = clients, true
+	a.clients, a.brings = clients, byAny
 	for _, i := range rand.Perm(len(clients)) {
 		a.turn = i
 		a.ask(1)

@@ -157,7 +157,7 @@ func TestFloorGuardsItsFields(t *testing.T) {
 		require.NoError(t, err)
 	})
 	a := newAsker(http.MethodPost, f)
-	a.both = true
+	a.brings = byBoth
 	a.ask(1)
 	require.Equal(t, []string{"no-store"}, a.w.header["Cache-Control"])
 
@@ -179,7 +179,7 @@ func TestFloorGuardsItsFields(t *testing.T) {
 	// The last token is known, until something else is counted.
 	f.next = served()
 	a.show(byHeader, tok)
-	a.both, a.channel = false, byHeader
+	a.brings = byHeader
 	a.ask(1)
 	last := a.w.header.Get(byHeader)
 	key := func() uint64 {
@@ -317,9 +317,9 @@ func TestAskersNoticeWhatIsNotAsMeant(t *testing.T) {
 	}{
 		{"a refusal", refusing, func(*asker) {}, "answered 429 with 0 bytes"},
 		{"no refusal", served(), func(a *asker) { a.want = http.StatusTooManyRequests }, "answered 200 with 2 bytes"},
-		{"a token where none was accepted", both, func(a *asker) { a.channel = byHeader }, "answered 200"},
-		{"no token", served(), func(a *asker) { a.both = true }, "answered 200"},
-		{"an answer without one", sometimes, func(a *asker) { a.show(byHeader, "x"); a.channel, a.echoes = byHeader, true }, "4 of 5 answers brought a token"},
+		{"a token where none was accepted", both, func(a *asker) { a.brings = byHeader }, "answered 200"},
+		{"no token", served(), func(a *asker) { a.brings = byBoth }, "answered 200"},
+		{"an answer without one", sometimes, func(a *asker) { a.show(byHeader, "x"); a.brings, a.echoes = byHeader, true }, "4 of 5 answers brought a token"},
 	} {
 		a := newAsker(http.MethodPost, c.handler)
 		c.change(a)

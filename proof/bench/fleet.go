@@ -130,7 +130,7 @@ func (k kind) start(ctx context.Context, o *opening, size int, each terms, conne
 		if clients = append(clients, a); k.echoes {
 			a.newest(byHeader)
 		}
-		a.either = true
+		a.brings = byAny
 	}
 	return clients, func() map[string]float64 {
 		used := server()

@@ -145,7 +145,10 @@ func (r request) open(o *opening) *asker {
 	case asRefused:
 		t.quota = 2
 	case asFirst:
-		a.clients, a.turn, a.both = population(newcomers), newcomers, r.field != ""
+		a.clients, a.turn = population(newcomers), newcomers
+		if r.field != "" {
+			a.brings = byBoth
+		}
 		a.renew = func() http.Handler { return r.builders[0](o, plenty(newcomers)) }
 		return a
 	case asMany:
@@ -161,20 +164,25 @@ func (r request) open(o *opening) *asker {
 	}
 	switch {
 	case len(a.clients) > 1:
-		a.field, a.channel, a.echoes = r.field, r.field, r.field != ""
+		a.field, a.brings, a.echoes = r.field, r.field, r.field != ""
 	case r.field != "" && r.lines == nil:
 		a.newest(r.field)
 	default:
-		a.run(2)
-		if a.both = len(a.w.header[byHeader]) > 0; r.lines != nil {
+		if a.run(2); a.w.header[byHeader] != nil {
+			a.brings = byBoth
+		}
+		if r.lines != nil {
 			a.show(r.field, strings.Split(r.lines(o), "\n")...)
 		}
 	}
 	if r.beside == asRefused {
 		if a.echoes { // it has asked once
 			a.ask(1)
+			a.brings, a.echoes = "", false
+		} else if a.brings != "" {
+			a.brings = byAny
 		}
-		a.want, a.either, a.both, a.echoes, a.channel = http.StatusTooManyRequests, a.both, false, false, ""
+		a.want = http.StatusTooManyRequests
 	}
 	return a
 }
@@ -216,7 +224,7 @@ func issued(policy string, cost int64, change func(string) string) func(*opening
 			c.Policy, c.OnDecision = policy, nil
 			c.Cost = func(*http.Request) int64 { return cost }
 		})(o, plenty(1)))
-		a.both = true
+		a.brings = byBoth
 		a.ask(1)
 		return change(a.w.header.Get(byHeader))
 	}
