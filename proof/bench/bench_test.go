@@ -73,6 +73,7 @@ func TestLimitersAgree(t *testing.T) {
 			t.Cleanup(func() { require.NoError(t, o.close()) })
 			able(t, func() {
 				o.redisFor(name)
+				o.members = []string{"127.0.0.1:" + kit.FreePort(t)}
 				h := build(o, terms{quota, 365 * 24 * time.Hour, 2}) // no window ends meanwhile
 				ask := func(address string) *httptest.ResponseRecorder {
 					r := httptest.NewRequest(http.MethodPost, "http://bench.test/contact", http.NoBody)

@@ -26,7 +26,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/middleware/peers"
-	"github.com/tallystick/tallystick/proof/program"
 )
 
 // The names of the rows that others are compared with, and the beginning of ours.
@@ -122,11 +121,8 @@ func newOurs(o *opening, t terms, with ...func(*middleware.Config)) *middleware.
 	return must(middleware.New(cfg))
 }
 
-// newPeers is ours, with peers, all of which it has heard. It is the only member if there is no list of them.
+// newPeers is ours, with peers. It has heard all of them when it begins.
 func newPeers(o *opening, t terms) http.Handler {
-	if o.members == nil {
-		o.members = []string{net.JoinHostPort("127.0.0.1", must(program.FreePort()))}
-	}
 	group := must(peers.Open(peers.Config{
 		Self: o.members[0], Find: func(context.Context) ([]string, error) { return o.members, nil },
 		Secrets: [][]byte{secret()}, Logger: slog.New(slog.DiscardHandler),

@@ -145,10 +145,7 @@ func (r request) open(o *opening) *asker {
 	case asRefused:
 		t.quota = 2
 	case asFirst:
-		a.clients, a.turn = population(newcomers), newcomers
-		if r.field != "" {
-			a.brings = byBoth
-		}
+		a.clients, a.turn, a.brings = population(newcomers), newcomers, map[bool]string{true: byBoth}[r.field != ""]
 		a.renew = func() http.Handler { return r.builders[0](o, plenty(newcomers)) }
 		return a
 	case asMany:
@@ -168,10 +165,8 @@ func (r request) open(o *opening) *asker {
 	case r.field != "" && r.lines == nil:
 		a.newest(r.field)
 	default:
-		if a.run(2); a.w.header[byHeader] != nil {
-			a.brings = byBoth
-		}
-		if r.lines != nil {
+		a.run(2)
+		if a.brings = map[bool]string{true: byBoth}[a.w.header[byHeader] != nil]; r.lines != nil {
 			a.show(r.field, strings.Split(r.lines(o), "\n")...)
 		}
 	}
