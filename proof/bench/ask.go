@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// A recorder is a ResponseWriter that is used for one request after the other. It can what that
-// of net/http for HTTP/1 can, because middleware that wraps it has to keep that, and pays for it.
+// A recorder is a ResponseWriter that serves one request after the other. It has the methods of net/http's writer for HTTP/1,
+// because middleware that wraps a writer has to keep them, and pays for it.
 type recorder struct {
-	http.Flusher // these three are nil, and never called
+	http.Flusher // these three are nil: no limiter calls them
 	http.Hijacker
 	io.ReaderFrom
 
-	header http.Header // it keeps its size, as a map that net/http makes for each request would not
+	header http.Header // one map for all requests; net/http makes one for each
 	status int         // 0: nothing written
 	body   int         // bytes
 }
@@ -44,34 +44,34 @@ func (w *recorder) WriteString(s string) (int, error) {
 	return len(s), nil
 }
 
-// okay is the body of the limited handler, and of no refusal.
+// okay is the body of the limited handler. No refusal has it.
 var okay = []byte("ok")
 
 // served returns the handler that all limiters limit.
 func served() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write(okay) // the client sees what it gets
+		_, _ = w.Write(okay) // the client checks the body
 	})
 }
 
-// How clients show tokens, and how they get them: by the field of tokens, or by cookies.
+// The channels by which clients show and get tokens: the field for tokens, or cookies.
 const (
-	byHeader   = "Tallystick-Token" // not imported, so that a change of it is noticed
+	byHeader   = "Tallystick-Token" // not imported, so that a test notices a change
 	byCookie   = "Cookie"
 	byBoth     = byHeader + byCookie
-	byAny      = "any" // or none
+	byAny      = "any" // of them, or none
 	setCookie  = "Set-Cookie"
 	policy     = "contact"
 	cookieName = "__Host-tallystick-" + policy
 )
 
-// A client has an address, and the lines of a field that it shows.
+// A client has an address, and shows the lines of a field.
 type client struct {
 	address string
 	lines   []string
 }
 
-// population returns clients at addresses of their own, each with room for one token.
+// population returns clients. Each has its own address, and room for one token.
 func population(size int) []client {
 	all, tokens := make([]client, size), make([]string, size)
 	for i := range all {
@@ -80,32 +80,32 @@ func population(size int) []client {
 	return all
 }
 
-// address returns the address and port of client i, of at most 300 millions. All have one length.
+// address returns the address and port of client i, below 300 millions. All texts have the same length.
 func address(i int) string {
-	const n = 150 // each of three octets is one of 100 to 249
+	const n = 150 // three octets are numbers from 100 to 249
 	return fmt.Sprintf("%d.%d.%d.%d:40000", 10+i/(n*n*n), 100+i/(n*n)%n, 100+i/n%n, 100+i%n)
 }
 
-// An asker asks for the clients of a row: for one again and again, or for many, one after the other.
-// It does as little as it can, for what it does is measured too; the row bare is that.
+// An asker sends the requests of a row's clients: of one client again and again, or of many in turn.
+// It does as little as it can, because its own work is measured too, as the row bare.
 type asker struct {
 	handlers []http.Handler // asked in turn
-	clients  []client       // that ask in turn
+	clients  []client       // ask in turn
 	turn     int
 	request  *http.Request
 	w        recorder
 
-	field  string              // by which clients show their lines
-	echoes bool                // they show the newest tokens, from each answer
-	renew  func() http.Handler // an instance that has met no client, for each turn of all clients
+	field  string              // shows the lines of clients
+	echoes bool                // clients show the tokens of the last answer
+	renew  func() http.Handler // makes a new instance when all clients have asked
 
 	want   int    // the status
-	brings string // by which the answer brings a token: byHeader, byCookie, byBoth if none was accepted, or "" for no token
-	taken  int    // tokens, from answers
-	wrong  string // the first answer that was not as meant
+	brings string // the channel of an answer's token; byBoth where no token was accepted, "" for no token
+	taken  int    // tokens of answers
+	wrong  string // the first wrong answer
 }
 
-// newAsker returns one that asks handlers for client 0 of a population.
+// newAsker returns an asker for client 0 of a population.
 func newAsker(method string, handlers ...http.Handler) *asker {
 	a := &asker{
 		handlers: handlers,
@@ -118,7 +118,7 @@ func newAsker(method string, handlers ...http.Handler) *asker {
 	return a
 }
 
-// show makes the first client show lines of a field, from now on.
+// show makes the first client show lines of a field from now on.
 func (a *asker) show(field string, lines ...string) {
 	a.field, a.clients[0].lines, a.request.Header[field] = field, lines, lines
 }
@@ -147,7 +147,7 @@ func (a *asker) run(n int) {
 	}
 }
 
-// take makes the newest tokens those that a client shows next. There are as many in each answer.
+// take makes a client show the tokens of the last answer. Each answer has the same number of tokens.
 func (a *asker) take(c *client) {
 	if v := a.w.header[byHeader]; a.field == byHeader && len(v) == len(c.lines) {
 		copy(c.lines, v)
@@ -159,15 +159,15 @@ func (a *asker) take(c *client) {
 	}
 }
 
-// mistaken notes that the last answer is not as meant.
+// mistaken notes that the last answer is wrong.
 func (a *asker) mistaken() {
 	if a.wrong == "" {
 		a.wrong = fmt.Sprintf("answered %d with %d bytes: %v", a.w.status, a.w.body, a.w.header)
 	}
 }
 
-// after says what was wrong with n answers, the last of which it looks at closely: an allowed
-// request is answered by the channel that its token came by, and by both where none was accepted.
+// after returns the first mistake in n answers. It also checks the channels of the last one: an allowed request is answered
+// by the channel of its token, and by both channels where no token was accepted.
 func (a *asker) after(n int) error {
 	brought := ""
 	if a.w.header[byHeader] != nil {
@@ -188,13 +188,13 @@ func (a *asker) after(n int) error {
 	return nil
 }
 
-// ask sends n requests, all of which are answered as meant.
+// ask sends n requests and checks the answers.
 func (a *asker) ask(n int) {
 	a.run(n)
 	check(a.after(n))
 }
 
-// newest has the client ask once, and show the newest tokens from then on.
+// newest makes the client ask once, and show its newest tokens from then on.
 func (a *asker) newest(field string) *asker {
 	a.brings, a.echoes = byBoth, false
 	delete(a.request.Header, field)
@@ -205,8 +205,8 @@ func (a *asker) newest(field string) *asker {
 	return a
 }
 
-// visit has each client ask h once, and keep the token that it gets, in another order than later, lest what a limiter
-// keeps of them lies in memory in that order.
+// visit makes each client ask h once and keep its token. The order is random, so that a limiter's records of the clients do
+// not lie in memory in the order of later requests.
 func visit(clients []client, h http.Handler) {
 	a := newAsker(http.MethodPost, h)
 	a.clients, a.brings = clients, byAny
@@ -217,20 +217,20 @@ func visit(clients []client, h http.Handler) {
 	}
 }
 
-// fresh takes a new instance where clients that have not asked the last one run out before n requests.
+// fresh takes a new instance if fewer than n clients are left that the last one has not met.
 func (a *asker) fresh(n int) {
 	if a.renew != nil && a.turn+n > len(a.clients) {
 		a.handlers, a.turn = []http.Handler{a.renew()}, 0
 	}
 }
 
-// slice sends n requests and adds what one of them took: at first the memory that it allocates, and then time of a
-// processor.
+// slice sends n requests and adds the cost of one: the first slice adds the memory that it allocates, and all others the time of
+// a processor.
 func (a *asker) slice(n int) func(add func(unit string, figure float64)) {
 	var before, after runtime.MemStats
 	return func(add func(unit string, figure float64)) {
 		a.fresh(n)
-		if counts := before.Mallocs == 0; counts { // which stops the program, and so is not timed
+		if counts := before.Mallocs == 0; counts { // reading the memory stops the program, so this slice is not timed
 			runtime.ReadMemStats(&before)
 			a.run(n)
 			runtime.ReadMemStats(&after)

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// able does something, and skips a test if that wants a server that is not there.
+// able runs do, and skips the test if a server is not installed.
 func able(t *testing.T, do func()) {
 	t.Helper()
 	err := failing(do)
@@ -53,15 +53,15 @@ func able(t *testing.T, do func()) {
 	require.NoError(t, err)
 }
 
-// at is an opening whose clock a test sets.
+// at returns an opening with the clock of a test.
 func at(now *time.Time) *opening {
 	o := new(opening)
 	o.now = func() time.Time { return *now }
 	return o
 }
 
-// What is compared must do the same: count each address by itself, whatever the port, admit the
-// quota and refuse the next.
+// All limiters that are compared do the same work: they count the requests of each address whatever its port, admit the quota
+// and refuse the next request.
 func TestLimitersAgree(t *testing.T) {
 	const quota = 3
 	for name, build := range limiters {
@@ -74,7 +74,7 @@ func TestLimitersAgree(t *testing.T) {
 			able(t, func() {
 				o.redisFor(name)
 				o.members = []string{"127.0.0.1:" + kit.FreePort(t)}
-				h := build(o, terms{quota, 365 * 24 * time.Hour, 2}) // no window ends meanwhile
+				h := build(o, terms{quota, 365 * 24 * time.Hour, 2}) // no window ends during the test
 				ask := func(address string) *httptest.ResponseRecorder {
 					r := httptest.NewRequest(http.MethodPost, "http://bench.test/contact", http.NoBody)
 					r.RemoteAddr = address
@@ -96,8 +96,8 @@ func TestLimitersAgree(t *testing.T) {
 	}
 }
 
-// The floor answers what we answer, field by field, in every state of a sliding window, to a client
-// that goes from instance to instance and loses its token now and then.
+// The floor's answers have our fields in every state of a sliding window, for a client that alternates between instances and
+// sometimes loses its token.
 func TestFloorAnswersAsWeDo(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	o, terms := at(&now), terms{7, time.Hour, 1}
@@ -122,7 +122,7 @@ func TestFloorAnswersAsWeDo(t *testing.T) {
 		}
 		require.Equal(t, us.w.status, floor.w.status, i)
 		if us.w.status != http.StatusOK && us.request.Header[byHeader] == nil {
-			for _, a := range clients { // a client that is refused and has shown nothing may get its token, or not
+			for _, a := range clients { // a refused client that has shown no token may get one
 				delete(a.w.header, byHeader)
 				delete(a.w.header, setCookie)
 			}
@@ -134,7 +134,7 @@ func TestFloorAnswersAsWeDo(t *testing.T) {
 			case byHeader, setCookie:
 				require.Len(t, other[0], len(lines[0]), "%d: %s and %s", i, lines[0], other[0])
 				tokens[name]++
-			case "Retry-After", "Content-Length": // jitter, and a shorter text
+			case "Retry-After", "Content-Length": // these have jitter, and the floor's text is shorter
 			default:
 				require.Equal(t, lines, other, "%d: %s", i, name)
 			}
@@ -145,7 +145,7 @@ func TestFloorAnswersAsWeDo(t *testing.T) {
 	require.Greater(t, tokens[setCookie], 10)
 }
 
-// A handler finds the floor's decision, and what it does to the fields does not last.
+// A handler finds the floor's decision, and cannot change the fields.
 func TestFloorGuardsItsFields(t *testing.T) {
 	f := newFloor(new(opening), terms{5, time.Hour, 1}).(*floor)
 	f.next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -162,7 +162,7 @@ func TestFloorGuardsItsFields(t *testing.T) {
 	a.ask(1)
 	require.Equal(t, []string{"no-store"}, a.w.header["Cache-Control"])
 
-	// What is not the client's own token, and whole, is none.
+	// Only a whole token of the client itself is accepted.
 	now := time.Now().Unix()
 	tok, s := a.w.header.Get(byHeader), f.scratch.Get().(*scratch)
 	subject := func() (all [8]byte) { copy(all[:], must(strict.DecodeString(tok[57 : len(tok)-44]))[24:]); return all }()
@@ -177,7 +177,7 @@ func TestFloorGuardsItsFields(t *testing.T) {
 	_, ok = f.verify(s, tok, subject, now+7200)
 	require.False(t, ok, "expired")
 
-	// The last token is known, until something else is counted.
+	// The last token is known until another request is counted.
 	f.next = served()
 	a.show(byHeader, tok)
 	a.brings = byHeader
@@ -200,7 +200,7 @@ func TestFloorGuardsItsFields(t *testing.T) {
 	require.Equal(t, unknown, finds(last), "a request more is counted than it says")
 }
 
-// The floor's refusal has the body of ours, but for the number of units.
+// The floor's refusal has our body, except for the number of units.
 func TestFloorRefusesAsWeDo(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for _, window := range []time.Duration{10 * time.Second, time.Minute, 10 * time.Minute, 5 * time.Hour, 72 * time.Hour} {
@@ -223,7 +223,7 @@ func TestFloorRefusesAsWeDo(t *testing.T) {
 	}
 }
 
-// Every row of ours sends what it says: the middleware itself is asked.
+// Each of our rows sends the requests of its text: the decisions of the middleware say so.
 func TestRequestsAreWhatTheySay(t *testing.T) {
 	const n = 60
 	noon := time.Date(2026, 2, 3, 12, 0, 0, 0, time.UTC)
@@ -264,7 +264,7 @@ func TestRequestsAreWhatTheySay(t *testing.T) {
 				switch {
 				case strings.HasSuffix(kind, "thousand") || strings.HasPrefix(kind, "-huge") && !strings.Contains(kind, "cookie"):
 					tokens, want = 0, token.ErrMalformed
-				case kind == "-huge-cookie" || strings.HasSuffix(kind, "-cookies"): // no such line is searched
+				case kind == "-huge-cookie" || strings.HasSuffix(kind, "-cookies"): // such a line is not searched
 					tokens = 0
 				case strings.Contains(kind, "forged") || strings.Contains(kind, "garbage"):
 					tokens, want = 0, token.ErrForged
@@ -275,7 +275,7 @@ func TestRequestsAreWhatTheySay(t *testing.T) {
 				case each > 0:
 					want = token.ErrForeign // the other policy's
 				case kind != "-hundred" && q.beside == asAllowed:
-					// What was used goes along, from instance to instance.
+					// Counts go from instance to instance.
 					if i > 0 {
 						require.Equal(t, told[i-1].Limits()[0].Remaining-1, d.Limits()[0].Remaining)
 					}
@@ -296,7 +296,7 @@ func TestRequestsAreWhatTheySay(t *testing.T) {
 	}
 }
 
-// What goes wrong ends the measurement.
+// A wrong answer ends the measurement.
 func TestAskersNoticeWhatIsNotAsMeant(t *testing.T) {
 	refusing := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
 	both := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -351,7 +351,7 @@ func TestPopulation(t *testing.T) {
 	require.Len(t, address(299_999_999), len(address(0)))
 }
 
-// Rows take turns, in an order that is drawn anew; what they add is one figure for each group.
+// Rows take turns in a new order each round, and add one figure for each group.
 func TestTurns(t *testing.T) {
 	var order strings.Builder
 	var rows []row
@@ -401,7 +401,7 @@ func TestSpread(t *testing.T) {
 	require.Equal(t, "–", median(s.figures("ns", "unknown"), "%.0f", 1))
 }
 
-// Every counter counts for many at once, key by key, and what its server uses is seen.
+// Every counter counts the calls of many callers, key by key, and the time of its server is seen.
 func TestEveryEngineCounts(t *testing.T) {
 	for _, e := range engines {
 		t.Run(e.name, func(t *testing.T) {
@@ -426,8 +426,8 @@ func TestEveryEngineCounts(t *testing.T) {
 	}
 }
 
-// A client that drops its tokens gets the limit from each process; one that echoes them, or asks one Redis, once. Peers may
-// admit a slack of two more.
+// A client that drops its tokens gets the limit from each process. A client that echoes them, or a fleet over one Redis, gets
+// it once. Peers may admit a slack of two more.
 func TestFleetsAdmit(t *testing.T) {
 	for _, f := range fleets[1:] {
 		t.Run(f.name, func(t *testing.T) {
@@ -448,8 +448,7 @@ func TestFleetsAdmit(t *testing.T) {
 	}
 }
 
-// The whole of it, with little of everything: each table has its rows, each of them all figures, and
-// is written into its page.
+// A quick run of everything: each table has its rows, and each row has all its figures.
 func TestEverythingIsMeasured(t *testing.T) {
 	kit.OnlyWhole(t, "starts a hundred processes")
 	able(t, func() { o := new(opening); o.redisFor(redisRate); check(o.close()) })
@@ -481,14 +480,14 @@ func TestEverythingIsMeasured(t *testing.T) {
 	require.Regexp(t, regexp.MustCompile(`\| .tallystick-dropped 2. \|.*\| 200 \|`), out.String())
 }
 
-// hasNone reports whether a cell lacks a figure by rights: of a server or a Redis that is not asked, and of no limiter.
+// hasNone reports whether a cell may lack its figure: for a server or a Redis that is not asked, and for no limiter.
 func hasNone(table string, row []string, head string) bool {
 	server, bare := strings.Contains(row[0], "redis"), strings.HasPrefix(row[0], "`none")
 	return table != "budgets" && (strings.Contains(head, "server CPU") && !server || strings.HasPrefix(head, "of that Redis") && !server ||
 		bare && (strings.Contains(head, "above") || strings.HasPrefix(head, "a client gets")))
 }
 
-// A page keeps what was not measured, and what is around.
+// A page keeps the text around a table.
 func TestPut(t *testing.T) {
 	made := table{name: "x"}
 	const begin, end = "<!-- made by: make bench; table: x -->\n", "<!-- end of what is made -->\n"
@@ -499,7 +498,7 @@ func TestPut(t *testing.T) {
 	require.Error(t, err)
 }
 
-// For profiles of one row; what is printed is measured by the command.
+// For profiles of one row. The command measures the tables.
 func BenchmarkRequest(b *testing.B) {
 	for _, q := range requests {
 		b.Run(q.name, func(b *testing.B) {

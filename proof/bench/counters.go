@@ -22,13 +22,13 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A take counts one for a key, and reports whether it passes. Many ask at once.
+// A take counts a call for a key, and reports whether it passes. Many callers call it at once.
 type take func(key string) (bool, error)
 
-// most is everybody's quota, in an hour.
+// most is the quota of each key in an hour.
 const most = storeless.MaxQuota
 
-// engines are the rows of the table of counters. Those over Redis have a server of their own.
+// engines are the rows of the table of counters. Each row over Redis has its own server.
 var engines = []struct {
 	name string
 	open func(o *opening) take
@@ -41,7 +41,7 @@ var engines = []struct {
 		o.closing(f.Close)
 		return counting(f, false)
 	}},
-	{"remote", func(o *opening) take { // in memory, by HTTP over loopback; its server runs in this process
+	{"remote", func(o *opening) take { // a counter in memory, over HTTP on loopback; the server runs in this process
 		cfg := remote.Config{Secrets: [][]byte{secret()}}
 		s := httptest.NewServer(must(remote.Serve(memory.New(0, nil), cfg)))
 		o.closing(func() error { s.Close(); return nil })
@@ -51,7 +51,7 @@ var engines = []struct {
 	}},
 	{"redis", func(o *opening) take { return counting(o.redisCounter(), false) }},
 	{"redis/ids", func(o *opening) take { return counting(o.redisCounter(), true) }},
-	{redisRate, func(o *opening) take { // with a rate so low that a key, which expires when it has nothing to remember, lasts for an hour
+	{redisRate, func(o *opening) take { // a key expires when it has nothing to remember: at this rate it lasts for an hour
 		limiter, limit := redis_rate.NewLimiter(o.redisClient()), redis_rate.Limit{Rate: 1, Period: time.Hour, Burst: most}
 		return func(key string) (bool, error) {
 			r, err := limiter.Allow(context.Background(), key, limit)
@@ -60,8 +60,8 @@ var engines = []struct {
 	}},
 }
 
-// counting asks a counter of ours. If calls have IDs, as the middleware gives them, the answer to a call that is asked once
-// more is kept.
+// counting asks one of our counters. With IDs, as the middleware gives them to calls, the counter also keeps the answer for a
+// call that is repeated.
 func counting(of exact.Counter, ids bool) take {
 	p := must(exact.Compile("bench", []storeless.Limit{{Algorithm: storeless.FixedWindow, Quota: most, Window: time.Hour}}))
 	var last atomic.Uint64
@@ -82,10 +82,10 @@ func passed(passed bool, err error) error {
 	return err
 }
 
-// loads are how many callers ask a counter at once, and on how many keys.
+// loads are numbers of callers that ask a counter at once, and of their keys.
 var loads = []struct{ callers, keys int }{{1, 1}, {16, 1}, {128, 1}, {1, 10_000}, {16, 10_000}, {128, 10_000}}
 
-// underLoads names the rows of all counters, each under all loads.
+// underLoads names the rows: each counter under each load.
 func underLoads() (rows []string) {
 	for _, e := range engines {
 		for _, l := range loads {
@@ -95,7 +95,7 @@ func underLoads() (rows []string) {
 	return rows
 }
 
-// measureCounters measures all exact counters beside each other. All are open all the time.
+// measureCounters measures all exact counters in turn. All stay open.
 func measureCounters(ctx context.Context, s *settings, o *opening, all samples, long time.Duration) {
 	var rows []row
 	names := underLoads()
@@ -106,7 +106,7 @@ func measureCounters(ctx context.Context, s *settings, o *opening, all samples, 
 		used, take := o.redisFor(e.name), e.open(o)
 		for k, l := range loads {
 			ask := func(caller, call int) error {
-				return passed(take("customer-" + strconv.Itoa((caller+call*l.callers)*7919%l.keys))) // for another key than the next caller
+				return passed(take("customer-" + strconv.Itoa((caller+call*l.callers)*7919%l.keys))) // the next caller has another key
 			}
 			l := load{callers: l.callers, long: long / time.Duration(s.groups*leastRounds*len(names)), ask: ask, used: used}
 			rows = append(rows, row{names[i*len(loads)+k], l.slice})

@@ -21,11 +21,11 @@ import (
 	"github.com/tallystick/tallystick/proof/program"
 )
 
-// A kind of fleet is a row: the limiter of its processes, and whether clients show the tokens that they get.
+// A kind of fleet is a row: the limiter of its processes, and whether clients show their tokens.
 type kind struct {
 	name, limiter string
 	echoes        bool
-	least         int // processes
+	least         int // number of processes
 }
 
 var fleets = []kind{
@@ -40,9 +40,8 @@ var fleets = []kind{
 
 var fleetSizes = []int{1, 2, 3, 10}
 
-// A load below saturation: each of the connections sends a request every so often, which is 2,000 in a second. What one client
-// gets is counted with a quota and a window that is long enough that nothing of it comes back while a busy machine
-// starts processes.
+// A load below saturation: all connections together send 2,000 requests in a second. The count of a client's admitted requests
+// has a quota of its own, and a window so long that no quota comes back while a busy machine starts processes.
 const (
 	connections  = 16
 	pace         = 8 * time.Millisecond
@@ -50,7 +49,7 @@ const (
 	dropperYear  = 365 * 24 * time.Hour
 )
 
-// inFleets names the rows of all fleets of some sizes.
+// inFleets names the rows of all fleets of the given sizes.
 func inFleets(sizes ...int) (rows []string) {
 	for _, size := range sizes {
 		for _, k := range fleets {
@@ -64,7 +63,7 @@ func inFleets(sizes ...int) (rows []string) {
 
 func (k kind) of(size int) string { return k.name + " " + strconv.Itoa(size) }
 
-// measureFleet measures all fleets of each size beside each other.
+// measureFleet measures the fleets of each size in turn.
 func measureFleet(ctx context.Context, s *settings, o *opening, all samples, long time.Duration) {
 	long /= time.Duration(len(fleetSizes))
 	for _, size := range fleetSizes {
@@ -88,14 +87,14 @@ func measureFleet(ctx context.Context, s *settings, o *opening, all samples, lon
 	}
 }
 
-// admits returns how many requests of one client a fleet lets through within a window: the client asks all processes, in
-// turn, for more than what all of them could let through.
+// admits returns the number of requests of one client that a fleet admits within a window. The client asks all processes in
+// turn, and sends more requests than all of them together could admit.
 func (k kind) admits(ctx context.Context, size int) (n float64) {
 	o := new(opening)
 	clients, _ := k.start(ctx, o, size, terms{dropperQuota, dropperYear, 1}, 1)
 	a := clients[0]
 	if k.echoes {
-		n++ // its first
+		n++ // the client asked once at the start
 	}
 	for range size * dropperQuota * 5 / 4 {
 		a.run(1)
@@ -107,8 +106,8 @@ func (k kind) admits(ctx context.Context, size int) (n float64) {
 	return n
 }
 
-// start starts a fleet: processes, which serve, and clients that ask one after the other, from addresses of their own. What
-// it has used are nanoseconds of processors.
+// start starts the processes of a fleet, and their clients, each with its own address. It returns the clients, and a function
+// that reads the processors' nanoseconds that the fleet has used.
 func (k kind) start(ctx context.Context, o *opening, size int, each terms, connections int) (clients []*asker, used func() map[string]float64) {
 	server := o.redisFor(k.limiter)
 	instances, members := make([]func() string, size), make([]string, size)
@@ -119,7 +118,7 @@ func (k kind) start(ctx context.Context, o *opening, size int, each terms, conne
 		instances[i] = instance{k.limiter, each.quota, each.window, o.redis, slices.Concat(members[i:], members[:i])}.start(ctx, o)
 	}
 	addresses := make([]string, size)
-	for i, ask := range instances { // all are started by now, so that peers hear each other
+	for i, ask := range instances { // all have been started, so peers can hear each other
 		addresses[i] = ask()
 	}
 	for i := range connections {
@@ -142,7 +141,7 @@ func (k kind) start(ctx context.Context, o *opening, size int, each terms, conne
 	}
 }
 
-// dial returns what is served at an address as a handler: its client keeps one connection, from an address of its own.
+// dial returns a handler that sends requests to a server on one kept connection, from a given address.
 func dial(o *opening, from net.IP, address string) http.Handler {
 	t := &http.Transport{DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: from}}).DialContext, DisableCompression: true}
 	o.closing(func() error { t.CloseIdleConnections(); return nil })
@@ -155,25 +154,26 @@ func dial(o *opening, from net.IP, address string) http.Handler {
 			return
 		}
 		defer answer.Body.Close()
-		body, _ := io.ReadAll(answer.Body) // what is lacking is noticed
+		body, _ := io.ReadAll(answer.Body) // the asker notices a missing body
 		maps.Copy(w.Header(), answer.Header)
 		w.WriteHeader(answer.StatusCode)
 		_, _ = w.Write(body)
 	})
 }
 
-// An instance is a process of a fleet: this program, with what it has to serve in its environment.
+// An instance is a process of a fleet: this program, with the instance in its environment.
 type instance struct {
 	Limiter string
 	Quota   int
 	Window  time.Duration
 	Redis   string   // an address
-	Members []string // of the fleet
+	Members []string // addresses where peers hear each other, this process first
 }
 
 const instanceVariable = "TALLYSTICK_BENCH_INSTANCE"
 
-// start starts the process. Asked once, it tells where it serves; from then on, the nanoseconds of processors that it has used.
+// start starts the process. The first answer to ask is the address where it serves; all later answers are the processors'
+// nanoseconds that it has used.
 func (i instance) start(ctx context.Context, o *opening) (ask func() string) {
 	c := exec.CommandContext(ctx, must(os.Executable()))
 	c.Env, c.Stderr = append(os.Environ(), instanceVariable+"="+string(must(json.Marshal(i)))), os.Stderr
@@ -190,7 +190,7 @@ func (i instance) start(ctx context.Context, o *opening) (ask func() string) {
 	}
 }
 
-// serveAsTold serves if this process is an instance, until its input ends.
+// serveAsTold serves until its input ends, if this process is an instance.
 func serveAsTold(in io.Reader, out io.Writer) (told bool, err error) {
 	text := os.Getenv(instanceVariable)
 	if text == "" {

@@ -28,20 +28,20 @@ import (
 	"github.com/tallystick/tallystick/middleware/peers"
 )
 
-// The names of the rows that others are compared with, and the beginning of ours.
+// The names of the rows with which others are compared, and the beginning of the names of our rows.
 const (
 	reference = "httprate"
 	lowest    = "floor"
 	ourName   = "tallystick"
 	redisRate = "redis_rate"
-	none      = "none" // the handler alone, where requests are served for real
+	none      = "none" // the handler alone, in a fleet
 )
 
-// All limiters of a row get the same terms.
+// Terms are the same for all limiters of a row.
 type terms struct {
-	quota   int // requests of one client in window, all of which may come at once
+	quota   int // requests of one client in a window; all may come at once
 	window  time.Duration
-	clients int // how many there are going to be, for a limiter that wants to know
+	clients int // their number, for a limiter that needs it in advance
 }
 
 // Under plenty every request is allowed.
@@ -50,14 +50,14 @@ func plenty(clients int) terms { return terms{1_000_000_000, time.Hour, clients}
 // A builder makes a limiter around the served handler.
 type builder func(*opening, terms) http.Handler
 
-// limiters are those that all do the same work for the same terms: count each address by itself.
+// limiters all do the same work for the same terms: they count the requests of each address.
 var limiters = map[string]builder{
 	"bare":             func(*opening, terms) http.Handler { return served() },
 	ourName:            ours(),
 	lowest:             newFloor,
 	ourName + "-peers": newPeers,
 	ourName + "-redis": func(o *opening, t terms) http.Handler {
-		return ours(func(cfg *middleware.Config) { // its deadline is long: late is no outage here
+		return ours(func(cfg *middleware.Config) { // the deadline is long, because a late answer is no outage here
 			cfg.Exact = &middleware.Exact{Counter: o.redisCounter(), Outage: middleware.FailClosed, Deadline: time.Second}
 		})(o, t)
 	},
@@ -67,7 +67,7 @@ var limiters = map[string]builder{
 	"throttled": func(_ *opening, t terms) http.Handler {
 		quota := throttled.RateQuota{MaxRate: throttled.PerDuration(t.quota, t.window), MaxBurst: t.quota - 1}
 		l := must(throttled.NewGCRARateLimiterCtx(must(memstore.NewCtx(0)), quota))
-		l.SetMaxCASAttemptsLimit(1 << 20) // of 10, as it is by default, two processors at one key run out: 500
+		l.SetMaxCASAttemptsLimit(1 << 20) // with the default of 10, two processors at one key get a 500
 		h := throttled.HTTPRateLimiterCtx{RateLimiter: l, VaryBy: byPeer{}}
 		return h.RateLimit(served())
 	},
@@ -82,29 +82,29 @@ var limiters = map[string]builder{
 	redisRate: newRedisRate,
 }
 
-// keyOf is the key of every limiter that can be told how to find it.
+// keyOf returns the key that all limiters use.
 func keyOf(r *http.Request) (string, error) {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	return host, err
 }
 
-// byPeer is the same for limiters that ask for no error.
+// byPeer is the same for limiters whose keys have no error.
 type byPeer struct{}
 
 func (byPeer) Key(r *http.Request) string { return must(keyOf(r)) }
 
-// secret is the same for all instances: tokens are issued by one and verified by others.
+// secret is the same for all instances, which verify each other's tokens.
 func secret() []byte { return bytes.Repeat([]byte("0123456789abcdef"), 2) }
 
-// roomy is how many tallies a memory is made for that must remember all of the clients: at half
-// of its nominal load it has room for each of a million.
+// roomy returns the size of a memory that must remember all clients. A memory at half of its nominal load has room for each of
+// a million clients.
 func roomy(clients int) int {
 	const byDefault = 1 << 16
 	return max(byDefault, 1<<int(math.Ceil(math.Log2(float64(2*clients)))))
 }
 
-// ours returns the builder of our middleware, as a program gets it that sets nothing but policy,
-// limit and secret, but for a memory with room for all clients, and what with sets.
+// ours returns the builder of our middleware with the configuration of a program that sets only policy, limit and secret. The
+// memory has room for all clients, and with may change more.
 func ours(with ...func(*middleware.Config)) builder {
 	return func(o *opening, t terms) http.Handler { return newOurs(o, t, with...).Handler(served()) }
 }
@@ -121,7 +121,7 @@ func newOurs(o *opening, t terms, with ...func(*middleware.Config)) *middleware.
 	return must(middleware.New(cfg))
 }
 
-// newPeers is ours, with peers. It has heard all of them when it begins.
+// newPeers builds our middleware with peers, and waits until it has heard all of them.
 func newPeers(o *opening, t terms) http.Handler {
 	group := must(peers.Open(peers.Config{
 		Self: o.members[0], Find: func(context.Context) ([]string, error) { return o.members, nil },
@@ -134,15 +134,14 @@ func newPeers(o *opening, t terms) http.Handler {
 	return ours(func(cfg *middleware.Config) { cfg.Peers = group })(o, t)
 }
 
-// redisCounter is ours, on the server that has been started.
+// redisCounter opens our counter on the Redis of the row.
 func (o *opening) redisCounter() engine.ArchiveCloser {
 	c := must(redis.Open("redis://"+o.redis+"/0", redis.Config{}))
 	o.closing(c.Close)
 	return c
 }
 
-// newRedisRate limits by redis_rate. The library has no middleware; this one sends the fields that
-// those of the others send.
+// newRedisRate limits by redis_rate. The library has no middleware; this one sends the same fields as the other limiters.
 func newRedisRate(o *opening, t terms) http.Handler {
 	l, limit := redis_rate.NewLimiter(o.redisClient()), redis_rate.Limit{Rate: t.quota, Burst: t.quota, Period: t.window}
 	seconds := func(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench measures what the middleware costs beside other limiters, and beside the least program
-// that does the same, and prints it as Markdown. It is run in its folder, with GOWORK=off:
+// Command bench measures the cost of the middleware, of other limiters, and of the least program
+// that does the same work, and prints tables in Markdown. Run it in its folder, with GOWORK=off:
 //
 //	go run .
 //	go run . -quick
 //	go run . -only requests -update
 //	go run . -only counters -rows '^file$' -span 2m
 //
-// Its README says what each table is of. -update writes what was measured into the pages, between the
-// lines that say which table is there; what was not measured stays. All of it takes a quarter of an hour, on a
-// machine that should have nothing else to do, and needs redis-server. With -quick it
-// takes a minute, for figures that tell only whether it works.
+// Its README explains each table. -update writes the measured tables into the pages, between the lines that name them; the
+// other tables stay. A full run takes a quarter of an hour on a machine that should have nothing else to do, and needs
+// redis-server. A run with -quick takes a minute, and its figures tell only whether the program works.
 package main
 
 import (
@@ -30,7 +29,7 @@ import (
 	"time"
 )
 
-// parts are what is measured, and for how long.
+// parts are the parts of a run, and the time that each takes.
 var parts = []struct {
 	name    string
 	long    time.Duration
@@ -61,13 +60,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	only := flags.String("only", "", "measure these `parts`: requests, memory, counters, fleet; with commas")
-	flags.Func("rows", "measure rows whose names match this `pattern`, and those that they are compared with", func(pattern string) (err error) {
+	flags.Func("rows", "measure rows whose names match this `pattern`, and the rows that they are compared with", func(pattern string) (err error) {
 		s.rows, err = regexp.Compile(pattern)
 		return err
 	})
 	span := flags.Duration("span", 0, "measure each part for this `long`")
-	flags.IntVar(&s.groups, "groups", 6, "make so many groups of turns")
-	flags.BoolFunc("quick", "measure little of everything, but for what is said after this", func(string) error {
+	flags.IntVar(&s.groups, "groups", 6, "the number of groups of turns")
+	flags.BoolFunc("quick", "measure little of everything; flags after this one go further", func(string) error {
 		s.groups, *span, s.part = 2, 100*time.Millisecond, 20
 		return nil
 	})

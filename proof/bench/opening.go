@@ -23,16 +23,16 @@ import (
 	"github.com/tallystick/tallystick/proof/program"
 )
 
-// An opening holds all that is open for a measurement.
+// An opening holds everything that is open for a measurement.
 type opening struct {
 	closers []func() error
-	redis   string                                     // the address of a server
-	members []string                                   // where peers hear each other, this process first
+	redis   string                                     // the address of the row's server
+	members []string                                   // addresses where peers hear each other, this process first
 	now     func() time.Time                           // in tests; nil: the clock of the machine
 	tell    func(context.Context, middleware.Decision) // in tests: called for every decision of ours
 }
 
-// closing has f called at the end; what is opened last is closed first.
+// closing calls f at the end, the last f first.
 func (o *opening) closing(f func() error) { o.closers = append(o.closers, f) }
 
 func (o *opening) close() (err error) {
@@ -43,15 +43,15 @@ func (o *opening) close() (err error) {
 	return err
 }
 
-// redisClient has the library's defaults, as users of such limiters have it.
+// redisClient returns a client with the library's defaults, as its users have it.
 func (o *opening) redisClient() *redis.Client {
 	client := redis.NewClient(&redis.Options{Addr: o.redis})
 	o.closing(client.Close)
 	return client
 }
 
-// redisFor starts a Redis for a row, if its name says that it asks one: on a loopback port, without persistence. It returns
-// what reads how many nanoseconds of processors that server has used.
+// redisFor starts a Redis without persistence for a row whose name says that it needs one. It returns a function that reads
+// the processors' nanoseconds that the server has used.
 func (o *opening) redisFor(name string) (used func() map[string]float64) {
 	if o.redis = ""; !strings.Contains(name, "redis") {
 		return func() map[string]float64 { return make(map[string]float64) }
@@ -66,7 +66,7 @@ func (o *opening) redisFor(name string) (used func() map[string]float64) {
 	}
 }
 
-// A failure ends the run: what cannot be measured is no figure.
+// A failure ends the run: a run with a mistake has no figures.
 type failure struct{ error }
 
 func check(err error) {
@@ -80,14 +80,14 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// failing returns the error with which something fails.
+// failing returns the failure of do as an error.
 func failing(do func()) (err error) {
 	defer caught(&err)
 	do()
 	return nil
 }
 
-// caught gives a failure back as an error: defer caught(&err).
+// caught turns a failure into an error: defer caught(&err).
 func caught(err *error) {
 	switch p := recover().(type) {
 	case nil:
@@ -98,19 +98,18 @@ func caught(err *error) {
 	}
 }
 
-// processorTime returns what all threads of this process have spent on processors. Other
-// programs on the machine disturb it far less than the time on the wall.
+// processorTime returns the time that all threads of this process have spent on processors. Other programs on the machine
+// disturb it far less than the time on the wall.
 func processorTime() time.Duration {
 	var used syscall.Rusage
 	check(syscall.Getrusage(syscall.RUSAGE_SELF, &used))
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// here returns the machine, the Go version and the date, in one line: a figure is worth nothing
-// without them.
+// here returns the machine, the Go version and the date in one line. Without them a figure is worth nothing.
 func here() string {
 	processor := "unnamed processor"
-	info, _ := os.ReadFile("/proc/cpuinfo") // Linux alone has one
+	info, _ := os.ReadFile("/proc/cpuinfo") // only Linux has this file
 	for line := range strings.Lines(string(info)) {
 		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == "model name" {
 			processor = strings.TrimSpace(value)
@@ -120,8 +119,8 @@ func here() string {
 		runtime.GOOS, runtime.GOARCH, time.Now().Format(time.DateOnly))
 }
 
-// watch begins to watch what other programs do on the machine. What it returns tells which share
-// of all processors they have used since; NaN where that cannot be told.
+// watch begins to watch the other programs on the machine. It returns a function for the share of all processors that they
+// have used since, or NaN on a system that does not tell.
 func watch() func() float64 {
 	used, total := ticks()
 	ours := processorTime()
@@ -132,9 +131,8 @@ func watch() func() float64 {
 	}
 }
 
-// ticks returns how long all processors were at work since the machine was started, or were taken
-// away by others that share it, and how long they were at all: the first line of Linux's
-// /proc/stat. NaN where there is none. What guests used is among the first.
+// ticks returns the time that all processors have worked since the machine was started, with the time that a hypervisor took
+// away, and the total time: from the first line of Linux's /proc/stat, or NaN without it. The time of guests is part of user.
 func ticks() (used, total float64) {
 	var user, nice, system, idle, iowait, irq, softirq, steal float64
 	text, _ := os.ReadFile("/proc/stat")

@@ -12,7 +12,7 @@ import (
 	"github.com/tallystick/tallystick/proof/pages"
 )
 
-// rowsOf returns the first cells of what each table has.
+// rowsOf returns the first cells of each table.
 func rowsOf() map[string][]string {
 	all := map[string][]string{}
 	for _, t := range tables {
@@ -27,7 +27,7 @@ func rowsOf() map[string][]string {
 	return all
 }
 
-// Each table has its place on the page, and stands there; and the page has no row that is not measured.
+// Each table stands in its place on its page, and a page has only rows that are measured.
 func TestPagesNameRowsThatExist(t *testing.T) {
 	known, have := map[string]bool{}, map[string]bool{}
 	for _, rows := range rowsOf() {
@@ -64,7 +64,7 @@ func TestPagesNameRowsThatExist(t *testing.T) {
 	}
 }
 
-// The figures that the first page of the repository says in words are those of the tables.
+// The figures in the text of the first page of the repository come from the tables.
 func TestFiguresOfTheFirstPage(t *testing.T) {
 	page, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
@@ -89,6 +89,6 @@ func TestFiguresOfTheFirstPage(t *testing.T) {
 		"POST takes " + cell(short, "POST, allowed, one instance", 7) + " times",
 		"a refusal " + cell(short, "refused", 7) + " times",
 	} {
-		require.Contains(t, costs, says, "README.md: figures that are not of the table")
+		require.Contains(t, costs, says, "README.md: figures that the table does not have")
 	}
 }

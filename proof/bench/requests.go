@@ -16,18 +16,18 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// A request is one row of what a request costs through ServeHTTP.
+// A request is a row: a kind of request through ServeHTTP.
 type request struct {
 	name, text string
-	beside     string    // what the rows of others end in that it is compared with
-	builders   []builder // of the instances, which are asked in turn
+	beside     string    // the ending of the rows of others with which it is compared
+	builders   []builder // make the instances, which are asked in turn
 	method     string
-	field      string                // by which the client shows the newest tokens, if any
-	lines      func(*opening) string // what it shows in their place
-	with       func(*asker)          // changes it before it asks
+	field      string                // shows the client's newest tokens; "" for no tokens
+	lines      func(*opening) string // shown in place of the newest tokens
+	with       func(*asker)          // changes the asker before it asks
 }
 
-// What the others' rows end in.
+// The endings of the rows of others.
 const (
 	asAllowed = ""
 	asRefused = "-refused"
@@ -35,7 +35,7 @@ const (
 	asMany    = "-many"  // meets many clients in turn
 )
 
-// others are the limiters of others in this process; keepers are all that keep something in it.
+// others are the limiters of others that run in this process; keepers are all limiters that keep state in it.
 var (
 	others  = []string{reference, "throttled", "ulule", "go-limiter"}
 	keepers = append([]string{ourName, lowest}, others...)
@@ -59,7 +59,7 @@ var requests = func() []request {
 	ipv6 := func(a *asker) { a.request.RemoteAddr = "[2001:db8:1:2::3]:40000" }
 	var hundred []builder
 	for i := range 100 {
-		hundred = append(hundred, ours(named(i), func(c *middleware.Config) { c.MaxClients = 1024 })) // or they are most of the heap of all
+		hundred = append(hundred, ours(named(i), func(c *middleware.Config) { c.MaxClients = 1024 })) // or they would be most of the heap
 	}
 	all := []request{
 		{ourName + "-post", "POST, newest token by header", asAllowed, us, post, byHeader, nil, nil},
@@ -118,7 +118,7 @@ func names() (all []string) {
 	return all
 }
 
-// requestOf returns the request of a name, if there is one.
+// requestOf returns the request with a name, if it exists.
 func requestOf(name string) request {
 	if i := slices.IndexFunc(requests, func(r request) bool { return r.name == name }); i >= 0 {
 		return requests[i]
@@ -126,11 +126,11 @@ func requestOf(name string) request {
 	return request{}
 }
 
-// newcomers is how many new clients an instance gets before another takes its place; many is how many clients fill a limiter
-// whose heap is measured, or ask it one after the other.
+// newcomers is the number of new clients that an instance meets before the next one takes its place; many is the number of
+// clients that ask in turn, and that fill a limiter whose heap is measured.
 const newcomers, many = 30_000, 50_000
 
-// apart has a client, with a token of its own, for each instance.
+// apart gives each instance a client with its own token.
 func apart(a *asker) {
 	a.clients = nil
 	for _, h := range a.handlers {
@@ -138,7 +138,7 @@ func apart(a *asker) {
 	}
 }
 
-// open returns what asks for the clients of a row. The limiter knows them, but for those that come for the first time.
+// open returns the asker of a row. Its limiter has met the clients, except in the rows of new clients.
 func (r request) open(o *opening) *asker {
 	a, t := newAsker(r.method), plenty(1)
 	switch r.beside {
@@ -182,7 +182,7 @@ func (r request) open(o *opening) *asker {
 	return a
 }
 
-// stack is the builder of policies around one handler.
+// stack builds n policies around one handler.
 func stack(n int) builder {
 	return func(o *opening, t terms) http.Handler {
 		h := served()
@@ -198,21 +198,21 @@ func named(i int) func(*middleware.Config) {
 	return func(c *middleware.Config) { c.Policy += "-" + strconv.Itoa(i) }
 }
 
-// What a client shows that is none of the tokens that it has been given. Half of a plenty is much.
+// Tokens that no limiter gave to the client. Half of the quota of plenty is a high claim.
 var (
 	forgedLow  = issued(policy, 1, forge)
 	forgedHigh = issued(policy, 500_000_000, forge)
 	forgedLong = issued(policy, 1, lengthen)
 )
 
-// huge is the default limit of net/http for a header, less some room.
+// huge is a little less than the default limit of net/http for a header.
 const huge = 600 << 10
 
 func said(lead, what string, times int) func(*opening) string {
 	return func(*opening) string { return lead + strings.Repeat(what, times) }
 }
 
-// issued issues a good token of client 0 that says that it has used so much, and changes it.
+// issued issues a good token of client 0 for a request of a cost, and changes it.
 func issued(policy string, cost int64, change func(string) string) func(*opening) string {
 	return func(o *opening) string {
 		a := newAsker(http.MethodPost, ours(func(c *middleware.Config) {
@@ -234,15 +234,15 @@ func forge(tok string) string {
 	return tok[:len(tok)-2] + other + tok[len(tok)-1:]
 }
 
-// lengthen returns a forged token of the most bytes: with less of what all tokens of a key begin
-// with, no MAC is made.
+// lengthen returns a forged token of the greatest length. It keeps the beginning that all tokens of a key share, without which
+// no MAC is computed.
 func lengthen(tok string) string {
 	head, signature := tok[:64], tok[strings.LastIndexByte(tok, '.'):]
 	return head + strings.Repeat("A", token.MaxLen-len(head)-len(signature)) + signature
 }
 
-// measureRequests measures requests on one processor: those of clients that the limiter knows and, apart, those of clients that
-// it meets for the first time, or of many, because the maps that they fill would make each collection dearer for all.
+// measureRequests measures requests on one processor. New clients and many clients are measured apart, because the maps that
+// they fill would make each garbage collection more expensive for the other rows.
 func measureRequests(ctx context.Context, s *settings, o *opening, all samples, long time.Duration) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
@@ -257,8 +257,8 @@ func measureRequests(ctx context.Context, s *settings, o *opening, all samples, 
 				rows = append(rows, row{r.name, r.open(o).slice(max(1, 1500/s.part))})
 			}
 		}
-		// The collector comes as often as in a program in which there is nothing but one limiter of ours, with a memory of
-		// 7 MiB, whatever the rows of one process hold together.
+		// The collector runs as often as in a program whose heap is one limiter of ours, with a memory of 7 MiB, although all
+		// rows of this process together hold more.
 		var m runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&m)
@@ -267,7 +267,7 @@ func measureRequests(ctx context.Context, s *settings, o *opening, all samples, 
 	}
 }
 
-// measureMemory measures the heap of a limiter when it is new, and for each client that it has met.
+// measureMemory measures the heap of a new limiter, and the bytes for each client that it has met.
 func measureMemory(ctx context.Context, s *settings, o *opening, all samples, long time.Duration) {
 	clients, rows := population(many/s.part), []row(nil)
 	for _, name := range keepers {
@@ -288,7 +288,7 @@ func measureMemory(ctx context.Context, s *settings, o *opening, all samples, lo
 }
 
 // heap returns the bytes of the heap that are in use. The collector runs three times, because pools
-// give up what they hold only at the second.
+// release their contents only at the second.
 func heap() float64 {
 	for range 3 {
 		runtime.GC()

@@ -10,11 +10,11 @@ import (
 	"github.com/tallystick/tallystick/proof/pages"
 )
 
-// A table is one of a page, or of no page. It has those of its rows that were measured.
+// A table stands on a page. Rows that were not measured are left out.
 type table struct {
 	name, page, part, more string
-	rows                   func() []string // their names, or texts before a colon and a name
-	columns                []string        // the first is the head of rows; the others see cell
+	rows                   func() []string // names, or a text, a colon and a name
+	columns                []string        // the head of the rows' texts, then columns as cell reads them
 }
 
 const quartiles = "In brackets the quartiles of the groups."
@@ -37,7 +37,7 @@ var tables = []table{
 		"limiter", "p50, µs: p50", "p99, µs: p99", "CPU above `none`, µs: all-none"}},
 }
 
-// summed are the rows that answer most readers.
+// summed are the rows that answer the questions of most readers.
 func summed() []string {
 	return []string{
 		"POST, allowed, one instance: tallystick-post",
@@ -48,7 +48,7 @@ func summed() []string {
 	}
 }
 
-// label returns what stands first in a row, and the row's name.
+// label returns the first cell of a row, and the row's name.
 func label(row string) (text, name string) {
 	if text, name, found := strings.Cut(row, ": "); found {
 		return text, name
@@ -56,7 +56,7 @@ func label(row string) (text, name string) {
 	return "`" + row + "`", row
 }
 
-// write writes the table of samples after lines that say on which machine and how busy it was.
+// write writes the table after lines that name the machine and say how busy it was.
 func (t *table) write(machine string, all samples) string {
 	text, others := machine+".\n", all[""]["others"]
 	if high := quantile(others, 0.75); high < 0.05 {
@@ -84,7 +84,7 @@ func (t *table) write(machine string, all samples) string {
 	return text + t.more + "\n\n" + pages.Markdown(head, false, rows)
 }
 
-// put returns a page with another text of the table.
+// put returns a page with a new text in the place of the table.
 func (t *table) put(page []byte, text string) ([]byte, error) {
 	from, to, err := pages.Between(page, "<!-- made by: make bench; table: "+t.name+" -->", "<!-- end of what is made -->")
 	if err != nil {
@@ -93,8 +93,8 @@ func (t *table) put(page []byte, text string) ([]byte, error) {
 	return slices.Concat(page[:from], []byte("\n"+text+"\n"), page[to:]), nil
 }
 
-// cell writes the figures of a column, which is its head, a colon, and what [samples.figures] knows; without them it is a text.
-// Nanoseconds are written as microseconds where the head says µs.
+// cell writes a cell. A column is a head, a colon and a unit as [samples.figures] reads it; a column without a unit has the
+// request's text. Where the head says µs, nanoseconds become microseconds.
 func (s samples) cell(column, row string) string {
 	head, unit, found := strings.Cut(column, ": ")
 	switch x := s.figures(unit, row); {
@@ -117,7 +117,7 @@ func (s samples) cell(column, row string) string {
 	}
 }
 
-// budgets are ratios that the design allows. Whether one is kept is computed, and stands nowhere else.
+// budgets are the ratios that the design allows. A run computes whether each is kept.
 var budgets = []struct {
 	what, part, row, unit string
 	most                  float64
@@ -137,7 +137,7 @@ var budgets = []struct {
 	{"a fleet's time above none, over redis_rate's", "fleet", ourName + " 2", "all%redis_rate", 0.25},
 }
 
-// verdicts is the table of those budgets whose figures were measured; "" for none.
+// verdicts returns a table of the budgets whose figures were measured, or "" for none.
 func verdicts(measured map[string]samples) string {
 	var rows [][]string
 	for _, b := range budgets {

@@ -20,20 +20,20 @@ import (
 type settings struct {
 	rows     *regexp.Regexp
 	groups   int
-	part     int // of what a slice has
+	part     int // a slice has one part in this many
 	progress io.Writer
 }
 
-// wants reports whether a row is measured: those that others are compared with are always.
+// wants reports whether to measure a row. Rows that others are compared with are always measured.
 func (s *settings) wants(row string) bool {
 	base := row[:strings.IndexAny(row+" ", "- ")]
 	return s.rows == nil || s.rows.MatchString(row) || slices.Contains([]string{reference, lowest, none, redisRate}, base)
 }
 
-// Samples are the figures of a part: by row and unit, one for each group of turns.
+// Samples are the figures of a part, by row and unit: one for each group of turns.
 type samples map[string]map[string][]float64
 
-// add notes a figure; one that is no number is none.
+// add notes a figure, and drops NaN and infinities.
 func (s samples) add(row, unit string, figure float64) {
 	if math.IsNaN(figure) || math.IsInf(figure, 0) {
 		return
@@ -51,14 +51,14 @@ type row struct {
 }
 
 const (
-	leastRounds = 3                      // of a group, whatever the time
-	rest        = 200 * time.Millisecond // for which nothing is done, to see what others do
+	leastRounds = 3                      // of a group, even when its time is up
+	rest        = 200 * time.Millisecond // in which the program idles, to see what other programs use
 )
 
-// play measures rows in short slices, in an order that is drawn anew for each round, until their time is
-// up, and adds to all. What a busy machine does to one row it then does to all, and their ratios hold where their times do
-// not. A group of rounds gives one figure of each unit for each row; between groups is the
-// spread. Of times on a processor the figure is the 10th percentile, and else the median.
+// play measures rows in short slices until their time is up, and adds the figures to all. Each round draws a new order of the
+// rows. So a busy machine disturbs all rows alike, and their ratios hold where their times do not. A group of rounds gives one
+// figure of each unit for each row, and the spread is between groups. The figure of a processor's time is the 10th percentile;
+// all others are medians.
 func (s *settings) play(ctx context.Context, what string, all samples, rows []row, long time.Duration) {
 	began := time.Now()
 	for g := range s.groups {
@@ -89,27 +89,27 @@ func (s *settings) play(ctx context.Context, what string, all samples, rows []ro
 	}
 }
 
-// A load is some callers, each with one call at a time: one after the other, or one every so often.
+// A load is a number of callers. Each makes one call at a time: at once after the last, or one in each interval.
 type load struct {
 	callers int
 	every   time.Duration
 	long    time.Duration
 	ask     func(caller, call int) error
-	used    func() map[string]float64 // the nanoseconds of processors that other processes have spent on it so far, by unit
+	used    func() map[string]float64 // by unit: the processors' nanoseconds that other processes have spent on the load so far
 }
 
-// mostNoted limits the calls for which a caller notes how long they took.
+// mostNoted limits the calls whose duration a caller notes.
 const mostNoted = 1 << 16
 
-// slice has the callers ask, after a sixth of the time that does not count, and adds what a call
-// took: on the wall, of the processors of this process, and of others. Each caller has at least one call that counts.
+// slice runs the callers and adds the cost of a call: on the wall, on the processors by this process, and by others. The first
+// sixth of the time does not count. Each caller makes at least one call that counts.
 func (l *load) slice(add func(unit string, figure float64)) {
-	runtime.GC() // of what came before
+	runtime.GC() // the garbage of earlier slices
 	type caller struct {
 		took []float64
 		n    float64
 		err  error
-		_    [64]byte // the next one's are on another line of the cache
+		_    [64]byte // keeps the next caller's fields on another cache line
 	}
 	usage := func() map[string]float64 {
 		used := l.used()
@@ -164,9 +164,9 @@ func (l *load) slice(add func(unit string, figure float64)) {
 	}
 }
 
-// figures returns those of a row, group by group: of a unit as they are, or divided by another row's (ns/floor), or less
-// those (all-none), or how many times as much above none as another has (all%redis_rate), or another row's (ns@floor).
-// All of a group were measured within moments of each other, and what the machine does from group to group touches all.
+// figures returns the figures of a row in a unit, group by group. "ns/floor" divides them by another row's, "all-none" takes
+// another row's away, "all%redis_rate" divides the excess over none by another row's excess, and "ns@floor" is another row's.
+// Figures of one group were measured within moments of each other, so the machine's state is the same for all of them.
 func (s samples) figures(unit, row string) (all []float64) {
 	at := strings.IndexAny(unit, "/-%@")
 	if at < 0 {
@@ -193,8 +193,8 @@ func (s samples) figures(unit, row string) (all []float64) {
 	return all
 }
 
-// like returns the row of another that does what a row of ours does: it ends in the same, or else in the same number, or in
-// the kind of the request.
+// like returns the row of another limiter that compares with a row: it has the same ending, or else the same number, or else
+// the same kind of request.
 func (s samples) like(row, other string) string {
 	if same := other + strings.TrimPrefix(row, ourName); s[same] != nil {
 		return same
@@ -205,7 +205,7 @@ func (s samples) like(row, other string) string {
 	return other + requestOf(row).beside
 }
 
-// quantile returns what a part of all is below, between two of them if need be; of none NaN.
+// quantile interpolates the quantile of all figures; it is NaN for no figures.
 func quantile(all []float64, part float64) float64 {
 	if len(all) == 0 {
 		return math.NaN()
@@ -216,7 +216,7 @@ func quantile(all []float64, part float64) float64 {
 	return at + rest*(next-at)
 }
 
-// median writes the median by a format, after a factor; – is none. What spread writes has the quartiles too.
+// median formats the median times a factor; – stands for no figures. The text of spread has the quartiles too.
 func median(all []float64, format string, factor float64) string {
 	if len(all) == 0 {
 		return "–"

@@ -19,7 +19,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// What is wrong in a slice ends the measurement, and so does its context.
+// A mistake in a slice ends the measurement, and so does its context.
 func TestWhatIsWrongEndsIt(t *testing.T) {
 	wrong, s := errors.New("wrong"), &settings{groups: 1, part: 1, progress: io.Discard}
 	over, cancel := context.WithCancel(t.Context())
@@ -49,7 +49,7 @@ func TestWhatIsWrongEndsIt(t *testing.T) {
 	require.ErrorContains(t, passed(false, nil), "must pass")
 }
 
-// A load has as many calls as its pace permits.
+// A load makes as many calls as its pace permits.
 func TestLoadsKeepTheirPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int64
@@ -62,7 +62,7 @@ func TestLoadsKeepTheirPace(t *testing.T) {
 	})
 }
 
-// New clients have an instance that has not met them.
+// New clients ask an instance that has not met them.
 func TestNewClientsAreNew(t *testing.T) {
 	for _, q := range requests {
 		if q.beside != asFirst {
@@ -105,27 +105,27 @@ func TestForgeriesClaimLittleAndMuch(t *testing.T) {
 	require.Len(t, forgedLong(o), token.MaxLen)
 }
 
-// A population that shows tokens that are not its own is not measured.
+// Clients that show the tokens of others are not measured.
 func TestPopulationsNoticeWhatIsNotAsMeant(t *testing.T) {
 	for _, b := range []builder{ours(), newFloor} {
 		a := request{beside: asMany, builders: []builder{b}, method: http.MethodPost, field: byHeader}.open(new(opening))
 		require.NoError(t, failing(func() { a.slice(100)(func(string, float64) {}) }))
 		first := a.clients[0].lines
 		for i, next := range a.clients[1:] {
-			a.clients[i].lines = next.lines // each shows the next one's
+			a.clients[i].lines = next.lines // each client shows the next one's token
 		}
 		a.clients[len(a.clients)-1].lines = first
 		require.ErrorContains(t, failing(func() { a.slice(100)(func(string, float64) {}) }), "an answer is not as meant")
 	}
 }
 
-// Each budget is kept below its figure, and not above; of what was not measured the table says nothing.
+// A budget is kept below its figure and not above it. The table leaves out budgets that were not measured.
 func TestBudgets(t *testing.T) {
 	for _, b := range budgets {
 		at := strings.IndexAny(b.unit, "/-%")
 		for verdict, factor := range map[string]float64{"kept": 0.99, "**not kept**": 1.01} {
 			s, measured := make(samples), factor*b.most
-			if b.unit[at] == '%' { // of one above none, where another is one above it
+			if b.unit[at] == '%' { // the excess over none, where another row's excess is one
 				measured++
 			}
 			for _, rows := range rowsOf() {
