@@ -60,6 +60,15 @@ func at(now *time.Time) *opening {
 	return o
 }
 
+// post answers a request from an address.
+func post(h http.Handler, from string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, "http://bench.test/contact", http.NoBody)
+	r.RemoteAddr = from
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
 // All limiters that are compared do the same work: they count the requests of each address whatever its port, admit the quota
 // and refuse the next request.
 func TestLimitersAgree(t *testing.T) {
@@ -75,22 +84,15 @@ func TestLimitersAgree(t *testing.T) {
 				o.redisFor(name)
 				o.members = []string{"127.0.0.1:" + kit.FreePort(t)}
 				h := build(o, terms{quota, 365 * 24 * time.Hour, 2}) // no window ends during the test
-				ask := func(address string) *httptest.ResponseRecorder {
-					r := httptest.NewRequest(http.MethodPost, "http://bench.test/contact", http.NoBody)
-					r.RemoteAddr = address
-					w := httptest.NewRecorder()
-					h.ServeHTTP(w, r)
-					return w
-				}
 				for i := range quota {
-					w := ask(fmt.Sprintf("10.1.2.3:4000%d", i))
+					w := post(h, fmt.Sprintf("10.1.2.3:4000%d", i))
 					require.Equal(t, http.StatusOK, w.Code)
 					require.Equal(t, string(okay), w.Body.String())
 				}
 				for range 2 {
-					require.Equal(t, http.StatusTooManyRequests, ask("10.1.2.3:50000").Code)
+					require.Equal(t, http.StatusTooManyRequests, post(h, "10.1.2.3:50000").Code)
 				}
-				require.Equal(t, http.StatusOK, ask("10.1.2.4:40000").Code)
+				require.Equal(t, http.StatusOK, post(h, "10.1.2.4:40000").Code)
 			})
 		})
 	}
@@ -208,9 +210,7 @@ func TestFloorRefusesAsWeDo(t *testing.T) {
 		for _, b := range []builder{ours(), newFloor} {
 			h := b(at(&now), terms{1, window, 1})
 			for range 2 {
-				w := httptest.NewRecorder()
-				r := httptest.NewRequest(http.MethodPost, "http://bench.test/contact", http.NoBody)
-				h.ServeHTTP(w, r)
+				w := post(h, address(0))
 				if w.Code == http.StatusTooManyRequests {
 					require.Equal(t, w.Header().Get("Content-Length"), strconv.Itoa(w.Body.Len()))
 					bodies = append(bodies, regexp.MustCompile(`\d+ `).ReplaceAllString(w.Body.String(), "N "))

@@ -100,9 +100,10 @@ type floorFields struct {
 	token, limit, cookie, retry, length [1]string
 }
 
-var strict = base64.RawURLEncoding.Strict()
-
-var noStore = []string{"no-store"}
+var (
+	strict                                = base64.RawURLEncoding.Strict()
+	noStore, problemType, accept, noSniff = []string{"no-store"}, []string{"application/problem+json"}, []string{"Accept"}, []string{"nosniff"}
+)
 
 func newFloor(o *opening, t terms) http.Handler {
 	f := &floor{
@@ -164,8 +165,7 @@ func (f *floor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	// The counts of the token, and the remembered counts.
 	var shown counts
-	var text string
-	good := false
+	text, good := "", false
 	if lines := r.Header[byHeader]; len(lines) == 1 {
 		text = lines[0]
 	}
@@ -275,8 +275,6 @@ func (f *floor) problem(b []byte, wait int64) []byte {
 	return append(b, `.","violated-policies":["`+policy+`"]}`+"\n"...)
 }
 
-var problemType, accept, noSniff = []string{"application/problem+json"}, []string{"Accept"}, []string{"nosniff"}
-
 // verify returns the counts of a token, if we signed it for the subject and it has not expired.
 func (f *floor) verify(s *scratch, token string, subject [8]byte, unix int64) (c counts, ok bool) {
 	payload := len(token) - signature - 1
@@ -291,14 +289,7 @@ func (f *floor) verify(s *scratch, token string, subject [8]byte, unix int64) (c
 	n, err := strict.Decode(s.json[:], text[len(f.lead):payload])
 	p := parser{s.json[:n], err == nil}
 	p.expect(string(subject[:]))
-	p.expect(`","exp":`)
-	exp := p.integer()
-	p.expect(`,"t":[` + limitID)
-	age := p.integer()
-	p.expect(",")
-	cur := p.integer()
-	p.expect(",")
-	prev := p.integer()
+	exp, age, cur, prev := p.after(`","exp":`), p.after(`,"t":[`+limitID), p.after(","), p.after(",")
 	p.expect("]}")
 	ok = p.ok && len(p.rest) == 0 && exp > unix
 	return counts{int32(exp/f.window - age), uint32(cur), uint32(prev)}, ok
@@ -316,7 +307,9 @@ func (p *parser) expect(s string) {
 	}
 }
 
-func (p *parser) integer() (v int64) {
+// after reads an integer after a text.
+func (p *parser) after(s string) (v int64) {
+	p.expect(s)
 	n := 0
 	for n < len(p.rest) && n < 11 && p.rest[n]-'0' <= 9 {
 		v = v*10 + int64(p.rest[n]-'0')
