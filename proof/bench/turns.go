@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -102,7 +103,8 @@ type load struct {
 const mostNoted = 1 << 16
 
 // slice runs the callers and adds the cost of a call: on the wall, on the processors by this process, and by others. The first
-// sixth of the time does not count. Each caller makes at least one call that counts.
+// sixth of the time does not count. A slice lasts until a call has counted; calls that end later do not count, because a
+// caller that the scheduler has put aside for the others would make the slice long, and its call the longest.
 func (l *load) slice(add func(unit string, figure float64)) {
 	runtime.GC() // the garbage of earlier slices
 	type caller struct {
@@ -111,45 +113,51 @@ func (l *load) slice(add func(unit string, figure float64)) {
 		err  error
 		_    [64]byte // keeps the next caller's fields on another cache line
 	}
-	usage := func() map[string]float64 {
-		used := l.used()
-		used["client"] = float64(processorTime())
-		return used
-	}
-	callers, start := make([]caller, l.callers), time.Now()
-	begin, end := start.Add(l.long/6), start.Add(l.long/6+l.long)
+	const warming, counting, ended = 0, 1, 2
+	var phase, answered atomic.Int32
+	callers := make([]caller, l.callers)
 	var group sync.WaitGroup
 	for i := range callers {
 		c := &callers[i]
 		c.took = make([]float64, 0, mostNoted)
 		group.Go(func() {
-			next := start.Add(l.every * time.Duration(i) / time.Duration(l.callers))
-			for call, last := 0, start; c.n == 0 || next.Before(end); call++ {
+			last := time.Now()
+			next := last.Add(l.every * time.Duration(i) / time.Duration(l.callers))
+			for call := 0; phase.Load() != ended; call++ {
 				if l.every > 0 {
 					time.Sleep(time.Until(next))
-					last = time.Now()
+					next, last = next.Add(l.every), time.Now()
 				}
 				if c.err = l.ask(i, call); c.err != nil {
+					answered.Add(1)
 					return
 				}
 				now := time.Now()
-				if now.After(begin) {
-					if c.n++; len(c.took) < mostNoted {
+				if phase.Load() == counting {
+					if c.n++; c.n == 1 {
+						answered.Add(1)
+					}
+					if len(c.took) < mostNoted {
 						c.took = append(c.took, float64(now.Sub(last)))
 					}
 				}
-				if last = now; l.every > 0 {
-					next = next.Add(l.every)
-				} else {
-					next = now
-				}
+				last = now
 			}
 		})
 	}
-	time.Sleep(time.Until(begin))
-	before := usage()
+	usage := func() map[string]float64 {
+		used := l.used()
+		used["client"] = float64(processorTime())
+		return used
+	}
+	time.Sleep(l.long / 6)
+	before, began := usage(), time.Now()
+	phase.Store(counting)
+	for time.Sleep(l.long); answered.Load() == 0; time.Sleep(l.long) {
+	}
+	phase.Store(ended)
+	wall, after := time.Since(began), usage()
 	group.Wait()
-	wall, after := time.Since(begin), usage()
 	var took []float64
 	n := 0.0
 	for _, c := range callers {
