@@ -22,8 +22,9 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A take counts a call for a key, and reports whether it passes. Many callers call it at once.
-type take func(key string) (bool, error)
+// A take counts a call for a key. Many callers call it at once. A call that does not pass is an error, because the quota is enough
+// for all.
+type take func(key string) error
 
 // most is the quota of each key in an hour.
 const most = storeless.MaxQuota
@@ -53,9 +54,9 @@ var engines = []struct {
 	{"redis/ids", func(o *opening) take { return counting(o.redisCounter(), true) }},
 	{redisRate, func(o *opening) take { // a key expires when it has nothing to remember: at this rate it lasts for an hour
 		limiter, limit := redis_rate.NewLimiter(o.redisClient()), redis_rate.Limit{Rate: 1, Period: time.Hour, Burst: most}
-		return func(key string) (bool, error) {
+		return func(key string) error {
 			r, err := limiter.Allow(context.Background(), key, limit)
-			return err == nil && r.Allowed == 1, err
+			return passed(err == nil && r.Allowed == 1, err)
 		}
 	}},
 }
@@ -65,13 +66,13 @@ var engines = []struct {
 func counting(of exact.Counter, ids bool) take {
 	p := must(exact.Compile("bench", []storeless.Limit{{Algorithm: storeless.FixedWindow, Quota: most, Window: time.Hour}}))
 	var last atomic.Uint64
-	return func(key string) (bool, error) {
+	return func(key string) error {
 		call := exact.Call{Key: key, Cost: 1, Policy: p}
 		if ids {
 			call.ID = "0123456789abcdef" + strconv.FormatUint(last.Add(1), 36)
 		}
 		v, err := of.Take(context.Background(), call)
-		return v.Admitted, err
+		return passed(v.Admitted, err)
 	}
 }
 
@@ -105,8 +106,8 @@ func measureCounters(ctx context.Context, s *settings, o *opening, all samples, 
 		}
 		used, take := o.redisFor(e.name), e.open(o)
 		for k, l := range loads {
-			ask := func(caller, call int) error {
-				return passed(take("customer-" + strconv.Itoa((caller+call*l.callers)*7919%l.keys))) // the next caller has another key
+			ask := func(caller, call int) error { // the next caller has another key
+				return take("customer-" + strconv.Itoa((caller+call*l.callers)*7919%l.keys))
 			}
 			l := load{callers: l.callers, long: long / time.Duration(s.groups*leastRounds*len(names)), ask: ask, used: used}
 			rows = append(rows, row{names[i*len(loads)+k], l.slice})

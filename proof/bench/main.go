@@ -74,7 +74,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	o, measured := new(opening), make(map[string]samples)
+	o, measured, machine := new(opening), make(map[string]samples), here()
 	defer func() { err = errors.Join(err, o.close()) }()
 	defer caught(&err)
 	for _, p := range parts {
@@ -89,7 +89,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	for _, t := range tables {
 		if all := measured[t.part]; all != nil {
-			text := t.write(here(), all)
+			text := t.write(machine, all)
 			must(io.WriteString(stdout, "## "+t.name+"\n\n"+text+"\n"))
 			if *update {
 				check(os.WriteFile(t.page, must(t.put(must(os.ReadFile(t.page)), text)), 0o644))
