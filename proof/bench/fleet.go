@@ -41,7 +41,7 @@ var fleets = []kind{
 var fleetSizes = []int{1, 2, 3, 10}
 
 // A load below saturation: all connections together send 2,000 requests in a second. The count of a client's admitted requests
-// has a quota of its own, and a window so long that no quota comes back while a busy machine starts processes.
+// has a quota of its own, and a window long enough that no quota comes back while a busy machine starts processes.
 const (
 	connections  = 16
 	pace         = 8 * time.Millisecond

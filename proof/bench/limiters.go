@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"math"
@@ -27,28 +26,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/middleware/peers"
 )
-
-// The names of the rows with which others are compared, and the beginning of the names of our rows.
-const (
-	reference = "httprate"
-	lowest    = "floor"
-	ourName   = "tallystick"
-	redisRate = "redis_rate"
-	none      = "none" // the handler alone, in a fleet
-)
-
-// Terms are the same for all limiters of a row.
-type terms struct {
-	quota   int // requests of one client in a window; all may come at once
-	window  time.Duration
-	clients int // their number, for a limiter that needs it in advance
-}
-
-// Under plenty every request is allowed.
-func plenty(clients int) terms { return terms{1_000_000_000, time.Hour, clients} }
-
-// A builder makes a limiter around the served handler.
-type builder func(*opening, terms) http.Handler
 
 // limiters all do the same work for the same terms: they count the requests of each address.
 var limiters = map[string]builder{
@@ -92,16 +69,6 @@ func keyOf(r *http.Request) (string, error) {
 type byPeer struct{}
 
 func (byPeer) Key(r *http.Request) string { return must(keyOf(r)) }
-
-// secret is the same for all instances, which verify each other's tokens.
-func secret() []byte { return bytes.Repeat([]byte("0123456789abcdef"), 2) }
-
-// roomy returns the size of a memory that must remember all clients. A memory at half of its nominal load has room for each of
-// a million clients.
-func roomy(clients int) int {
-	const byDefault = 1 << 16
-	return max(byDefault, 1<<int(math.Ceil(math.Log2(float64(2*clients)))))
-}
 
 // ours returns the builder of our middleware with the configuration of a program that sets only policy, limit and secret. The
 // memory has room for all clients, and with may change more.

@@ -5,10 +5,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"os"
 	"runtime"
 	"slices"
@@ -64,6 +66,38 @@ func (o *opening) redisFor(name string) (used func() map[string]float64) {
 		info := must(client.InfoMap(context.Background(), "cpu").Result())["CPU"]
 		return map[string]float64{"server": 1e9 * (must(strconv.ParseFloat(info["used_cpu_sys"], 64)) + must(strconv.ParseFloat(info["used_cpu_user"], 64)))}
 	}
+}
+
+// The names of the rows with which others are compared, and the beginning of the names of our rows.
+const (
+	reference = "httprate"
+	lowest    = "floor"
+	ourName   = "tallystick"
+	redisRate = "redis_rate"
+	none      = "none" // the handler alone, in a fleet
+)
+
+// Terms are the same for all limiters of a row.
+type terms struct {
+	quota   int // requests of one client in a window; all may come at once
+	window  time.Duration
+	clients int // their number, for a limiter that needs it in advance
+}
+
+// Under plenty every request is allowed.
+func plenty(clients int) terms { return terms{1_000_000_000, time.Hour, clients} }
+
+// A builder makes a limiter around the served handler.
+type builder func(*opening, terms) http.Handler
+
+// secret is the same for all instances, which verify each other's tokens.
+func secret() []byte { return bytes.Repeat([]byte("0123456789abcdef"), 2) }
+
+// roomy returns the size of a memory that must remember all clients. A memory at half of its nominal load has room for each of
+// a million clients.
+func roomy(clients int) int {
+	const byDefault = 1 << 16
+	return max(byDefault, 1<<int(math.Ceil(math.Log2(float64(2*clients)))))
 }
 
 // A failure ends the run: a run with a mistake has no figures.

@@ -117,6 +117,62 @@ func (s samples) cell(column, row string) string {
 	}
 }
 
+// figures returns the figures of a row in a unit, group by group. "ns/floor" divides them by another row's, "all-none" takes
+// another row's away, "all%redis_rate" divides the excess over none by another row's excess, and "ns@floor" is another row's.
+// Figures of one group were measured within moments of each other, so the machine's state is the same for all of them.
+func (s samples) figures(unit, row string) (all []float64) {
+	at := strings.IndexAny(unit, "/-%@")
+	if at < 0 {
+		return s[row][unit]
+	}
+	unit, other, op := unit[:at], s.like(row, unit[at+1:]), unit[at]
+	x, y, zero := s[row][unit], s[other][unit], s[s.like(row, none)][unit]
+	if op == '@' {
+		return y
+	}
+	if len(x) != len(y) || op == '%' && len(x) != len(zero) {
+		return nil
+	}
+	for g := range x {
+		switch figure := x[g]; op {
+		case '/':
+			all = append(all, figure/y[g])
+		case '-':
+			all = append(all, figure-y[g])
+		case '%':
+			all = append(all, (figure-zero[g])/(y[g]-zero[g]))
+		}
+	}
+	return all
+}
+
+// like returns the row of another limiter that compares with a row: it has the same ending, or else the same number, or else
+// the same kind of request.
+func (s samples) like(row, other string) string {
+	if same := other + strings.TrimPrefix(row, ourName); s[same] != nil {
+		return same
+	}
+	if number := strings.LastIndexByte(row, ' '); number >= 0 {
+		return other + row[number:]
+	}
+	return other + requestOf(row).beside
+}
+
+// median formats the median times a factor; – stands for no figures. The text of spread has the quartiles too.
+func median(all []float64, format string, factor float64) string {
+	if len(all) == 0 {
+		return "–"
+	}
+	return fmt.Sprintf(format, quantile(all, 0.5)*factor)
+}
+
+func spread(all []float64, format string, factor float64) string {
+	if len(all) == 0 {
+		return "–"
+	}
+	return median(all, format, factor) + fmt.Sprintf(" ("+format+"–"+format+")", quantile(all, 0.25)*factor, quantile(all, 0.75)*factor)
+}
+
 // budgets are the ratios that the design allows. A run computes whether each is kept.
 var budgets = []struct {
 	what, part, row, unit string

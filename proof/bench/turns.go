@@ -113,8 +113,7 @@ func (l *load) slice(add func(unit string, figure float64)) {
 		err  error
 		_    [64]byte // keeps the next caller's fields on another cache line
 	}
-	const warming, counting, ended = 0, 1, 2
-	var phase, answered atomic.Int32
+	var counting, ended, answered atomic.Bool
 	callers := make([]caller, l.callers)
 	var group sync.WaitGroup
 	for i := range callers {
@@ -123,19 +122,19 @@ func (l *load) slice(add func(unit string, figure float64)) {
 		group.Go(func() {
 			last := time.Now()
 			next := last.Add(l.every * time.Duration(i) / time.Duration(l.callers))
-			for call := 0; phase.Load() != ended; call++ {
+			for call := 0; !ended.Load(); call++ {
 				if l.every > 0 {
 					time.Sleep(time.Until(next))
 					next, last = next.Add(l.every), time.Now()
 				}
 				if c.err = l.ask(i, call); c.err != nil {
-					answered.Add(1)
+					answered.Store(true)
 					return
 				}
 				now := time.Now()
-				if phase.Load() == counting {
+				if counting.Load() && !ended.Load() {
 					if c.n++; c.n == 1 {
-						answered.Add(1)
+						answered.Store(true)
 					}
 					if len(c.took) < mostNoted {
 						c.took = append(c.took, float64(now.Sub(last)))
@@ -152,10 +151,10 @@ func (l *load) slice(add func(unit string, figure float64)) {
 	}
 	time.Sleep(l.long / 6)
 	before, began := usage(), time.Now()
-	phase.Store(counting)
-	for time.Sleep(l.long); answered.Load() == 0; time.Sleep(l.long) {
+	counting.Store(true)
+	for time.Sleep(l.long); !answered.Load(); time.Sleep(l.long) {
 	}
-	phase.Store(ended)
+	ended.Store(true)
 	wall, after := time.Since(began), usage()
 	group.Wait()
 	var took []float64
@@ -172,47 +171,6 @@ func (l *load) slice(add func(unit string, figure float64)) {
 	}
 }
 
-// figures returns the figures of a row in a unit, group by group. "ns/floor" divides them by another row's, "all-none" takes
-// another row's away, "all%redis_rate" divides the excess over none by another row's excess, and "ns@floor" is another row's.
-// Figures of one group were measured within moments of each other, so the machine's state is the same for all of them.
-func (s samples) figures(unit, row string) (all []float64) {
-	at := strings.IndexAny(unit, "/-%@")
-	if at < 0 {
-		return s[row][unit]
-	}
-	unit, other, op := unit[:at], s.like(row, unit[at+1:]), unit[at]
-	x, y, zero := s[row][unit], s[other][unit], s[s.like(row, none)][unit]
-	if op == '@' {
-		return y
-	}
-	if len(x) != len(y) || op == '%' && len(x) != len(zero) {
-		return nil
-	}
-	for g := range x {
-		switch figure := x[g]; op {
-		case '/':
-			all = append(all, figure/y[g])
-		case '-':
-			all = append(all, figure-y[g])
-		case '%':
-			all = append(all, (figure-zero[g])/(y[g]-zero[g]))
-		}
-	}
-	return all
-}
-
-// like returns the row of another limiter that compares with a row: it has the same ending, or else the same number, or else
-// the same kind of request.
-func (s samples) like(row, other string) string {
-	if same := other + strings.TrimPrefix(row, ourName); s[same] != nil {
-		return same
-	}
-	if number := strings.LastIndexByte(row, ' '); number >= 0 {
-		return other + row[number:]
-	}
-	return other + requestOf(row).beside
-}
-
 // quantile interpolates the quantile of all figures; it is NaN for no figures.
 func quantile(all []float64, part float64) float64 {
 	if len(all) == 0 {
@@ -222,19 +180,4 @@ func quantile(all []float64, part float64) float64 {
 	low, rest := math.Modf(part * float64(len(sorted)-1))
 	at, next := sorted[int(low)], sorted[min(int(low)+1, len(sorted)-1)]
 	return at + rest*(next-at)
-}
-
-// median formats the median times a factor; – stands for no figures. The text of spread has the quartiles too.
-func median(all []float64, format string, factor float64) string {
-	if len(all) == 0 {
-		return "–"
-	}
-	return fmt.Sprintf(format, quantile(all, 0.5)*factor)
-}
-
-func spread(all []float64, format string, factor float64) string {
-	if len(all) == 0 {
-		return "–"
-	}
-	return median(all, format, factor) + fmt.Sprintf(" ("+format+"–"+format+")", quantile(all, 0.25)*factor, quantile(all, 0.75)*factor)
 }
