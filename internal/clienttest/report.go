@@ -58,6 +58,9 @@ const (
 	// proofForeign: a proof for another challenge than the refusal's.
 	proofForeign code = "proof-foreign"
 
+	// proofDropped: another proof or none, although a 503 did not say what became of the last.
+	proofDropped code = "proof-dropped"
+
 	// proofWrong: the answers of a proof are wrong, or it cannot be read.
 	proofWrong code = "proof-wrong"
 
