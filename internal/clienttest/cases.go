@@ -131,7 +131,7 @@ func scenes(secrets [2][]byte) []scene {
 		},
 		{
 			name: "proof-unread", method: http.MethodPut, calls: 2,
-			about: "The first proof is answered 503 with Retry-After. It is good after that. PUT may be repeated.",
+			about: "The first proof is answered 503 with Retry-After, and stays good. PUT may be repeated.",
 			set:   set(selling("proof-unread", middleware.Newcomers)),
 			away: func(s *stage) bool {
 				return slices.IndexFunc(s.judge.visits, func(v *visit) bool { return v.proof != "" }) == len(s.judge.visits)-1
