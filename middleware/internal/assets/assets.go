@@ -35,6 +35,11 @@ var fetchJS string
 //go:embed gzip/texts.js.gz
 var textsJS string
 
+// languages are lines, each a tag, a space, and the script with the texts of that language.
+//
+//go:embed gzip/languages.gz
+var languages string
+
 //go:embed gzip/solver.js.gz
 var solverJS string
 
@@ -60,17 +65,22 @@ func newFile(name, compressed string) File {
 	if strings.HasSuffix(name, ".css") {
 		contentType = "text/css; charset=utf-8"
 	}
-	return File{name, contentType, compressed, hash(compressed), sync.OnceValue(func() string {
+	return File{name, contentType, compressed, hash(compressed), unpacking(compressed)}
+}
+
+// unpacking returns a function that returns a text which is compressed.
+func unpacking(compressed string) func() string {
+	return sync.OnceValue(func() string {
 		var plain strings.Builder
 		r, err := gzip.NewReader(strings.NewReader(compressed))
 		if err == nil {
 			_, err = io.Copy(&plain, r)
 		}
 		if err != nil {
-			panic("assets: " + name + ": " + err.Error()) // a test has read them all
+			panic("assets: " + err.Error()) // a test has read them all
 		}
 		return plain.String()
-	})}
+	})
 }
 
 func hash(of ...string) string {
@@ -80,18 +90,19 @@ func hash(of ...string) string {
 
 // A Set is the files of one policy.
 type Set struct {
-	files   []File
-	version string // of all files, as a folder of their URLs
+	files     []File
+	languages func() string
+	version   string // of all files, as a folder of their URLs
 }
 
 // NewSet returns the files. Scripts import each other by relative names. So those in the folder of a version
 // import what never changes, as they do, and a copy of the files works wherever it lies.
 func NewSet() *Set {
-	all := &Set{files: []File{
+	all := &Set{languages: unpacking(languages), files: []File{
 		newFile("tally.js", tallyJS), newFile("fetch.js", fetchJS), newFile("texts.js", textsJS), newFile("solver.js", solverJS),
 		newFile("tally.css", tallyCSS), newFile("page.js", pageJS), newFile("page.css", pageCSS),
 	}}
-	all.version = hash(tallyJS, fetchJS, textsJS, solverJS, tallyCSS, pageJS, pageCSS)
+	all.version = hash(tallyJS, fetchJS, textsJS, languages, solverJS, tallyCSS, pageJS, pageCSS)
 	return all
 }
 
@@ -113,7 +124,22 @@ func (all *Set) Find(name string) (f *File, exact bool) {
 			return &all.files[i], version == all.version
 		}
 	}
-	return nil, false
+	return all.language(plain), version == all.version
+}
+
+// language returns the texts of a language, by the name of their file. They are served as they are: compressed one by
+// one they would save a browser 400 bytes, and cost every program 2 KB.
+func (all *Set) language(name string) *File {
+	tag, ok := strings.CutPrefix(strings.TrimSuffix(name, ".js"), "texts-")
+	if !ok || len(tag)+len("texts-.js") != len(name) || strings.Trim(tag, "abcdefghijklmnopqrstuvwxyz") != "" {
+		return nil
+	}
+	_, text, ok := strings.Cut(all.languages(), "\n"+tag+" ")
+	if !ok {
+		return nil
+	}
+	text, _, _ = strings.Cut(text, "\n")
+	return &File{name: name, contentType: all.files[0].contentType, tag: all.version + tag, plain: func() string { return text }}
 }
 
 // Serve answers a GET or HEAD, with 304 where the client has the same already.
@@ -138,7 +164,7 @@ func (f *File) Serve(w http.ResponseWriter, r *http.Request, exact bool) {
 	}
 	h.Add("Vary", "Accept-Encoding")
 	var body string
-	if httpfield.AcceptsGzip(r.Header["Accept-Encoding"]) {
+	if f.compressed != "" && httpfield.AcceptsGzip(r.Header["Accept-Encoding"]) {
 		body = f.compressed
 		h.Set("Etag", `"`+f.tag+`"`)
 		h.Set("Content-Encoding", "gzip")

@@ -6,9 +6,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,15 +43,40 @@ func minified(t *testing.T, source string) []byte {
 	return text
 }
 
+// minifiedLanguages returns the texts of all languages but English. A file begins with an end of a line, so that all
+// tags follow one.
+func minifiedLanguages(t *testing.T) []byte {
+	t.Helper()
+	sources, err := filepath.Glob("texts-*.js")
+	require.NoError(t, err)
+	require.NotEmpty(t, sources)
+	all := []byte("\n")
+	for _, source := range sources {
+		tag := strings.TrimSuffix(strings.TrimPrefix(source, "texts-"), ".js")
+		text := minified(t, source)
+		require.Equal(t, 1, bytes.Count(text, []byte("\n")), "%s", text)
+		all = fmt.Appendf(all, "%s %s", tag, text)
+	}
+	return all
+}
+
 // Bytes are compared after they are read, since compressors differ from one Go to the next. The header of gzip holds no
 // name and no time, so that one Go makes the same bytes each time.
 func TestServedAreTheSourcesMinified(t *testing.T) {
-	for _, f := range NewSet().files {
+	set := NewSet()
+	files := slices.Clone(set.files)
+	files = append(files, File{name: "languages", plain: set.languages})
+	for _, f := range files {
 		source := f.name
 		if f.name == "solver.js" {
 			source = "../../../pow/solver.js"
 		}
-		text := minified(t, source)
+		var text []byte
+		if f.name == "languages" {
+			text = minifiedLanguages(t)
+		} else {
+			text = minified(t, source)
+		}
 		if *update {
 			var b bytes.Buffer
 			w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)

@@ -67,7 +67,7 @@ func AppendPage(b []byte, refusal *Refusal, h http.Header, r *http.Request, site
 	}
 	b = appendSheet(b, refusal.PageStyle)
 	if script {
-		b = appendElement(b, refusal)
+		b = appendElement(b, refusal, language)
 		b = appendScript(b, refusal.PageScript)
 	}
 	more := ""
@@ -168,7 +168,7 @@ func appendReload(b []byte, w *words.Page) []byte {
 func AppendTop(b []byte, refusal *Refusal, language words.Language, element bool, title, site string, r *http.Request) []byte {
 	b = appendSheet(appendHead(b, language), refusal.PageStyle)
 	if element {
-		b = appendElement(b, refusal)
+		b = appendElement(b, refusal, language)
 	}
 	return appendTitle(b, title, "", site, r)
 }
@@ -193,14 +193,21 @@ func appendSheet(b []byte, url string) []byte {
 var modules = [...]string{"fetch.js", "texts.js", "solver.js"}
 
 // appendElement appends the style sheet and the script of the element.
-func appendElement(b []byte, refusal *Refusal) []byte {
+func appendElement(b []byte, refusal *Refusal, language words.Language) []byte {
 	b = appendScript(appendSheet(b, refusal.Style), refusal.Script)
 	folder := refusal.Script[:strings.LastIndexByte(refusal.Script, '/')+1]
 	for _, name := range modules {
-		b = append(b, `<link rel="modulepreload" href="`...)
-		b = append(append(AppendEscaped(b, folder), name...), "\">\n"...)
+		b = appendPreload(b, folder, name)
+	}
+	if language != words.English {
+		b = appendPreload(b, folder, "texts-"+language.Tag()+".js")
 	}
 	return b
+}
+
+func appendPreload(b []byte, folder, name string) []byte {
+	b = append(b, `<link rel="modulepreload" href="`...)
+	return append(append(AppendEscaped(b, folder), name...), "\">\n"...)
 }
 
 func appendScript(b []byte, url string) []byte {
