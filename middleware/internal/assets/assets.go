@@ -35,7 +35,7 @@ var fetchJS string
 //go:embed gzip/texts.js.gz
 var textsJS string
 
-// languages are lines, each a tag, a space, and the script with the texts of that language.
+// languages are lines, each the name of a file, a space, and the script with the texts of that language.
 //
 //go:embed gzip/languages.gz
 var languages string
@@ -54,55 +54,44 @@ var pageCSS string
 
 // A File is a file for browsers.
 type File struct {
-	name, contentType string
-	compressed        string
-	tag               string        // of the compressed bytes
-	plain             func() string // made when it is first asked for: browsers never ask
+	name       string
+	compressed string        // or ""
+	tag        string        // of its version
+	plain      func() string // made when it is first asked for: browsers never ask
 }
 
-func newFile(name, compressed string) File {
-	contentType := "text/javascript; charset=utf-8"
-	if strings.HasSuffix(name, ".css") {
-		contentType = "text/css; charset=utf-8"
-	}
-	return File{name, contentType, compressed, hash(compressed), unpacking(compressed)}
-}
-
-// unpacking returns a function that returns a text which is compressed.
-func unpacking(compressed string) func() string {
-	return sync.OnceValue(func() string {
+func newFile(name, compressed, tag string) File {
+	return File{name, compressed, tag, sync.OnceValue(func() string {
 		var plain strings.Builder
 		r, err := gzip.NewReader(strings.NewReader(compressed))
 		if err == nil {
 			_, err = io.Copy(&plain, r)
 		}
 		if err != nil {
-			panic("assets: " + err.Error()) // a test has read them all
+			panic("assets: " + name + ": " + err.Error()) // a test has read them all
 		}
 		return plain.String()
-	})
-}
-
-func hash(of ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(of, "")))
-	return hex.EncodeToString(sum[:8])
+	})}
 }
 
 // A Set is the files of one policy.
 type Set struct {
-	files     []File
-	languages func() string
-	version   string // of all files, as a folder of their URLs
+	files   []File // the languages are the last, and no file that is served
+	version string // of all files, as a folder of their URLs
 }
 
 // NewSet returns the files. Scripts import each other by relative names. So those in the folder of a version
 // import what never changes, as they do, and a copy of the files works wherever it lies.
 func NewSet() *Set {
-	all := &Set{languages: unpacking(languages), files: []File{
-		newFile("tally.js", tallyJS), newFile("fetch.js", fetchJS), newFile("texts.js", textsJS), newFile("solver.js", solverJS),
-		newFile("tally.css", tallyCSS), newFile("page.js", pageJS), newFile("page.css", pageCSS),
-	}}
-	all.version = hash(tallyJS, fetchJS, textsJS, languages, solverJS, tallyCSS, pageJS, pageCSS)
+	sum := sha256.Sum256([]byte(tallyJS + fetchJS + textsJS + solverJS + tallyCSS + pageJS + pageCSS + languages))
+	version := hex.EncodeToString(sum[:8])
+	all := &Set{version: version}
+	for _, f := range [...]struct{ name, compressed string }{
+		{"tally.js", tallyJS}, {"fetch.js", fetchJS}, {"texts.js", textsJS}, {"solver.js", solverJS},
+		{"tally.css", tallyCSS}, {"page.js", pageJS}, {"page.css", pageCSS}, {"", languages},
+	} {
+		all.files = append(all.files, newFile(f.name, f.compressed, version))
+	}
 	return all
 }
 
@@ -119,33 +108,34 @@ func (all *Set) Find(name string) (f *File, exact bool) {
 	} else if len(version) != len(all.version) || strings.Trim(version, "0123456789abcdef") != "" {
 		return nil, false
 	}
-	for i := range all.files {
+	exact = version == all.version
+	last := len(all.files) - 1
+	for i := range last {
 		if all.files[i].name == plain {
-			return &all.files[i], version == all.version
+			return &all.files[i], exact
 		}
 	}
-	return all.language(plain), version == all.version
-}
-
-// language returns the texts of a language, by the name of their file. They are served as they are: compressed one by
-// one they would save a browser 400 bytes, and cost every program 2 KB.
-func (all *Set) language(name string) *File {
-	tag, ok := strings.CutPrefix(strings.TrimSuffix(name, ".js"), "texts-")
-	if !ok || len(tag)+len("texts-.js") != len(name) || strings.Trim(tag, "abcdefghijklmnopqrstuvwxyz") != "" {
-		return nil
+	if !strings.HasPrefix(plain, "texts-") {
+		return nil, false
 	}
-	_, text, ok := strings.Cut(all.languages(), "\n"+tag+" ")
-	if !ok {
-		return nil
+	// Texts of a language are served as they are: compressed one by one they would save a browser 400 bytes, and cost
+	// every program 2 KB. No name finds a part of a text.
+	_, text, found := strings.Cut(all.files[last].plain(), "\n"+plain+" export ")
+	if !found {
+		return nil, false
 	}
-	text, _, _ = strings.Cut(text, "\n")
-	return &File{name: name, contentType: all.files[0].contentType, tag: all.version + tag, plain: func() string { return text }}
+	text, _, _ = strings.Cut("export "+text, "\n")
+	return &File{plain, "", all.version, func() string { return text }}, exact
 }
 
 // Serve answers a GET or HEAD, with 304 where the client has the same already.
 func (f *File) Serve(w http.ResponseWriter, r *http.Request, exact bool) {
 	h := w.Header()
-	h.Set("Content-Type", f.contentType)
+	contentType := "text/javascript; charset=utf-8"
+	if strings.HasSuffix(f.name, ".css") {
+		contentType = "text/css; charset=utf-8"
+	}
+	h.Set("Content-Type", contentType)
 	h.Set("X-Content-Type-Options", "nosniff")
 	if exact {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")

@@ -10,8 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,8 +41,8 @@ func minified(t *testing.T, source string) []byte {
 	return text
 }
 
-// minifiedLanguages returns the texts of all languages but English. A file begins with an end of a line, so that all
-// tags follow one.
+// minifiedLanguages returns the texts of all languages but English. They begin with an end of a line, so that all
+// names follow one.
 func minifiedLanguages(t *testing.T) []byte {
 	t.Helper()
 	sources, err := filepath.Glob("texts-*.js")
@@ -52,10 +50,9 @@ func minifiedLanguages(t *testing.T) []byte {
 	require.NotEmpty(t, sources)
 	all := []byte("\n")
 	for _, source := range sources {
-		tag := strings.TrimSuffix(strings.TrimPrefix(source, "texts-"), ".js")
 		text := minified(t, source)
 		require.Equal(t, 1, bytes.Count(text, []byte("\n")), "%s", text)
-		all = fmt.Appendf(all, "%s %s", tag, text)
+		all = fmt.Appendf(all, "%s %s", source, text)
 	}
 	return all
 }
@@ -63,16 +60,14 @@ func minifiedLanguages(t *testing.T) []byte {
 // Bytes are compared after they are read, since compressors differ from one Go to the next. The header of gzip holds no
 // name and no time, so that one Go makes the same bytes each time.
 func TestServedAreTheSourcesMinified(t *testing.T) {
-	set := NewSet()
-	files := slices.Clone(set.files)
-	files = append(files, File{name: "languages", plain: set.languages})
-	for _, f := range files {
+	for _, f := range NewSet().files {
 		source := f.name
 		if f.name == "solver.js" {
 			source = "../../../pow/solver.js"
 		}
 		var text []byte
-		if f.name == "languages" {
+		if f.name == "" {
+			f.name = "languages"
 			text = minifiedLanguages(t)
 		} else {
 			text = minified(t, source)

@@ -189,25 +189,25 @@ func appendSheet(b []byte, url string) []byte {
 }
 
 // modules are what the script of the element imports. A browser that is told of them early loads them along with it
-// and not after it.
-var modules = [...]string{"fetch.js", "texts.js", "solver.js"}
+// and not after it. The last place is for the texts of another language.
+var modules = [...]string{"fetch.js", "texts.js", "solver.js", ""}
 
 // appendElement appends the style sheet and the script of the element.
 func appendElement(b []byte, refusal *Refusal, language words.Language) []byte {
 	b = appendScript(appendSheet(b, refusal.Style), refusal.Script)
 	folder := refusal.Script[:strings.LastIndexByte(refusal.Script, '/')+1]
-	for _, name := range modules {
-		b = appendPreload(b, folder, name)
-	}
+	names := modules
 	if language != words.English {
-		b = appendPreload(b, folder, "texts-"+language.Tag()+".js")
+		names[len(names)-1] = "texts-" + language.Tag() + ".js"
+	}
+	for _, name := range names {
+		if name == "" {
+			break
+		}
+		b = append(b, `<link rel="modulepreload" href="`...)
+		b = append(append(AppendEscaped(b, folder), name...), "\">\n"...)
 	}
 	return b
-}
-
-func appendPreload(b []byte, folder, name string) []byte {
-	b = append(b, `<link rel="modulepreload" href="`...)
-	return append(append(AppendEscaped(b, folder), name...), "\">\n"...)
 }
 
 func appendScript(b []byte, url string) []byte {
