@@ -3,10 +3,11 @@
 // Package assets holds the files for browsers, each under a plain name and under one that changes with the
 // content of all.
 //
-// The sources lie here and in package pow, to be read. "go generate" minifies and compresses each by itself: a program
-// would have to link what compresses, and that weighs more than the files. A test makes them anew. Tests with a browser
-// run what is served. Files are not joined into one: pages, workers and scripts import different parts of them.
-// Brotli is not offered: it saves an eighth, once for each version, and costs a second copy of each file in every program.
+// The sources lie here and in package pow, to be read. "go generate" minifies and compresses each by itself, and the texts
+// of all languages but English together: a program would have to link what compresses, and that weighs more than the
+// files. A test makes them anew. Tests with a browser run what is served. Files are not joined into one: pages, workers and
+// scripts import different parts of them. Brotli is not offered: it saves an eighth, once for each version, and costs a
+// second copy of each file in every program.
 package assets
 
 import (
