@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // fought has an attack go on for so many frames.
 func fought(t *testing.T, p plan, frames int) *arena {
 	t.Helper()
-	a, err := newArena(p)
-	require.NoError(t, err)
+	a := kit.Must(newArena(p))(t)
 	t.Cleanup(a.close)
 	for range frames {
 		a.advance()

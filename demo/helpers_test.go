@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A server is a run of the demo on a free port, by a clock that stands still
@@ -77,12 +78,10 @@ func startWith(t *testing.T, o options) *server {
 func (s *server) listens(t *testing.T, output io.Reader) {
 	t.Helper()
 	lines := bufio.NewReader(output)
-	line, err := lines.ReadString('\n')
-	require.NoError(t, err)
+	line := kit.Must(lines.ReadString('\n'))(t)
 	if counter, found := strings.CutPrefix(line, "Counting for others on "); found {
 		s.counter = strings.TrimSpace(counter)
-		line, err = lines.ReadString('\n')
-		require.NoError(t, err)
+		line = kit.Must(lines.ReadString('\n'))(t)
 	}
 	require.Regexp(t, `^Listening on http://127\.0\.0\.1:\d+/\n$`, line)
 	s.url = strings.TrimSuffix(strings.TrimPrefix(line, "Listening on "), "/\n")
@@ -222,8 +221,7 @@ func admitted(t *testing.T, n int, send func() answer) int {
 // wait moves the clock to where a refusal says to return.
 func (s *server) wait(t *testing.T, a answer) {
 	t.Helper()
-	seconds, err := strconv.ParseInt(a.Header.Get("Retry-After"), 10, 64)
-	require.NoError(t, err)
+	seconds := kit.Must(strconv.ParseInt(a.Header.Get("Retry-After"), 10, 64))(t)
 	s.seconds.Add(seconds)
 }
 

@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func TestHomePageHasAnAttackBeforeAnyScript(t *testing.T) {
@@ -46,8 +48,7 @@ func pictures(body string) []string { return strings.Split(strings.TrimSpace(bod
 
 func TestAttackIsAStreamOfPictures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, err := newHome(3)
-		require.NoError(t, err)
+		h := kit.Must(newHome(3))(t)
 		w := httptest.NewRecorder()
 		h.attack(w, stream(t.Context(), "instances=3&limit=5&work=on"))
 		all := pictures(w.Body.String())
@@ -66,8 +67,7 @@ func TestAttackEndsWithItsVisitor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h, err := newHome(3)
-				require.NoError(t, err)
+				h := kit.Must(newHome(3))(t)
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
 				w := httptest.NewRecorder()
@@ -85,8 +85,7 @@ func TestAttackEndsWithItsVisitor(t *testing.T) {
 
 func TestAttacksAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, err := newHome(3)
-		require.NoError(t, err)
+		h := kit.Must(newHome(3))(t)
 		ctx, leave := context.WithCancel(t.Context())
 		for range mostAttacks {
 			go h.attack(httptest.NewRecorder(), stream(ctx, "instances=3&limit=5"))
@@ -117,10 +116,8 @@ func TestAttackInATerminal(t *testing.T) {
 func TestPictureOfTheReadme(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "attack.svg")
 	require.NoError(t, attack(t.Context(), options{instances: 3, picture: name}))
-	drawn, err := os.ReadFile(name)
-	require.NoError(t, err)
-	committed, err := os.ReadFile("../docs/attack.svg")
-	require.NoError(t, err)
+	drawn := kit.Must(os.ReadFile(name))(t)
+	committed := kit.Must(os.ReadFile("../docs/attack.svg"))(t)
 	require.Equal(t, string(committed), string(drawn), "go run ./demo -picture docs/attack.svg")
 }
 
@@ -132,8 +129,7 @@ func TestTheTerminalHasTheAddressFirst(t *testing.T) {
 
 // The seven lines that the home page shows are those of the README's first program.
 func TestTheSevenLinesAreTheReadmes(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
-	require.NoError(t, err)
+	readme := kit.Must(os.ReadFile("../README.md"))(t)
 	require.Contains(t, string(readme), "\t"+strings.ReplaceAll(firstLines, "\n", "\n\t"))
 	require.True(t, strings.HasPrefix(firstLines, "limit, err := middleware.New("))
 	require.True(t, strings.HasSuffix(firstLines, `http.Handle("POST /contact", limit.Handler(http.HandlerFunc(contact)))`))

@@ -3,12 +3,20 @@
 package main
 
 import (
+	"io"
+	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func bearer(key string) string { return "Authorization: Bearer " + key }
@@ -18,19 +26,15 @@ func (s *server) quotesAtOnce(t *testing.T) map[int]int {
 	t.Helper()
 	var mu sync.Mutex
 	statuses := map[int]int{}
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			c := s.client(t)
-			for range 10 {
-				status := c.do("GET", "/api/quote", "", bearer("demo-free")).StatusCode
-				mu.Lock()
-				statuses[status]++
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
+	kit.Together(8, func(int) {
+		c := s.client(t)
+		for range 10 {
+			status := c.do("GET", "/api/quote", "", bearer("demo-free")).StatusCode
+			mu.Lock()
+			statuses[status]++
+			mu.Unlock()
+		}
+	})
 	return statuses
 }
 
@@ -85,4 +89,102 @@ func TestQuoteDayIsExactAndProductsCountApart(t *testing.T) {
 	mail := c.do("GET", "/api/quote", "", bearer("demo-vendor/mail")).Header.Get("RateLimit")
 	require.Contains(t, maps, `"day";r=999998`)
 	require.Contains(t, mail, `"day";r=999999`)
+}
+
+// TestQuoteIsExactOnAFile is what TestQuoteIsExactAcrossInstances is in memory. A disk
+// that takes longer than the deadline costs an answer, never a request too many.
+func TestQuoteIsExactOnAFile(t *testing.T) {
+	o := standard(3)
+	o.counter = "file:" + filepath.Join(t.TempDir(), "counts")
+	statuses := startWith(t, o).quotesAtOnce(t)
+	require.LessOrEqual(t, statuses[http.StatusOK], 5)
+	require.GreaterOrEqual(t, statuses[http.StatusOK]+statuses[http.StatusServiceUnavailable], 5)
+}
+
+// A day's quota outlives the process in a file that was named, and that another process
+// cannot count in meanwhile.
+func TestCountsOutliveTheDemo(t *testing.T) {
+	o := standard(1)
+	o.counter = "file:" + filepath.Join(t.TempDir(), "counts")
+	first := startWith(t, o)
+	left := func(s *server) string {
+		a := s.client(t).do("GET", "/api/quote", "", bearer("demo-vendor/maps"))
+		require.Equal(t, http.StatusOK, a.StatusCode)
+		return a.Header.Get("RateLimit")
+	}
+	require.Contains(t, left(first), `"day";r=999999;`)
+	again := o
+	_, _, err := openCounter(again.counter, time.Now, nil, io.Discard, slog.Default())
+	require.ErrorContains(t, err, "another counter has it open")
+	first.stop()
+	<-first.done
+	require.Contains(t, left(startWith(t, o)), `"day";r=999998;`)
+}
+
+func TestUnnamedCounterIsRemoved(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	c, closer, err := openCounter("", time.Now, nil, io.Discard, slog.Default())
+	require.NoError(t, err)
+	require.NotNil(t, c)
+	inside := kit.Must(filepath.Glob(filepath.Join(os.TempDir(), "tallystick-demo-*", "counts")))(t)
+	require.Len(t, inside, 1)
+	require.NoError(t, closer.Close())
+	left := kit.Must(os.ReadDir(os.TempDir()))(t)
+	require.Empty(t, left)
+}
+
+func TestCounterFlag(t *testing.T) {
+	for _, spec := range []string{"", "memory", "file:counts.db", "redis://localhost:6379/0", "rediss://u:p@localhost", "serve:127.0.0.1:9000", "http://127.0.0.1:9000/"} {
+		require.NoError(t, checkCounter(spec))
+	}
+	for _, spec := range []string{"file:", "disk", "memory:", "counts.db", "serve:", "ring:a:1,b:1", "redis:u:secret@localhost"} {
+		require.EqualError(t, checkCounter(spec), "-counter must be memory, file:PATH, redis://HOST:PORT/DB, serve:HOST:PORT or http://HOST:PORT/")
+	}
+}
+
+// TestQuoteIsExactOnRedis has two processes of the demo, as it were, share a server.
+func TestQuoteIsExactOnRedis(t *testing.T) {
+	o := standard(2)
+	o.counter = "redis://" + kit.Redis(t) + "/0"
+	clients := []*client{startWith(t, o).client(t), startWith(t, o).client(t)}
+	for _, c := range clients { // an attempt to connect ends after a second, and that is not long where a machine is busy
+		eventually(t, "connected", func() bool {
+			return c.do("GET", "/api/quote", "", bearer("demo-vendor/mail")).StatusCode == http.StatusOK
+		})
+	}
+	var least int
+	for n := range 40 {
+		a := clients[n%2].do("GET", "/api/quote", "", bearer("demo-vendor/maps"))
+		require.Equal(t, http.StatusOK, a.StatusCode, a.body)
+		_, day, _ := strings.Cut(a.Header.Get("RateLimit"), `"day";r=`)
+		day, _, _ = strings.Cut(day, ";")
+		least = kit.Must(strconv.Atoi(day))(t)
+	}
+	require.Equal(t, 1_000_000-40, least)
+}
+
+// One process has the counter, and two others call it by HTTP. While the owner is away the route
+// is closed; it has counted nobody twice.
+func TestQuoteIsExactOverHTTP(t *testing.T) {
+	o := standard(1)
+	o.secretFile = filepath.Join(t.TempDir(), "secrets")
+	require.NoError(t, os.WriteFile(o.secretFile, []byte(strings.Repeat("demo", 10)), 0o600))
+	o.counter = "serve:127.0.0.1:0"
+	owner := startWith(t, o)
+	o.counter = owner.counter
+	clients := []*client{owner.client(t), startWith(t, o).client(t), startWith(t, o).client(t)}
+	passed := 0
+	for n := range 30 {
+		if clients[n%3].do("GET", "/api/quote", "", bearer("demo-free")).StatusCode == http.StatusOK {
+			passed++
+		}
+	}
+	require.Equal(t, 5, passed)
+	owner.stop()
+	<-owner.done
+	require.Equal(t, http.StatusServiceUnavailable, clients[1].do("GET", "/api/quote", "", bearer("demo-vendor/maps")).StatusCode)
+
+	o.secretFile = ""
+	o.stdout = io.Discard
+	require.ErrorContains(t, run(t.Context(), o), "needs a -secret-file")
 }

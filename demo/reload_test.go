@@ -3,19 +3,34 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
+	"github.com/tallystick/tallystick/middleware/policyfile"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -51,10 +66,8 @@ func startChanging(t *testing.T, files map[string]string) *changing {
 	} else if _, ok := files["secrets"]; ok {
 		c.o.secretFile = filepath.Join(c.dir, "secrets")
 	}
-	secrets, err := loadSecrets(c.o)
-	require.NoError(t, err)
-	c.instances, err = newInstances(c.o, secrets, memory.New(0, nil))
-	require.NoError(t, err)
+	secrets := kit.Must(loadSecrets(c.o))(t)
+	c.instances = kit.Must(newInstances(c.o, secrets, memory.New(0, nil)))(t)
 	s := httptest.NewServer(c.instances)
 	t.Cleanup(s.Close)
 	c.url = s.URL
@@ -83,8 +96,7 @@ func (c *changing) change(files map[string]string) []string {
 // examplePolicies is the file that comes with the demo, with changes.
 func examplePolicies(t *testing.T, oldnew ...string) string {
 	t.Helper()
-	text, err := os.ReadFile("policies.json")
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile("policies.json"))(t)
 	return kit.Replace(t, string(text), oldnew...)
 }
 
@@ -205,4 +217,321 @@ func TestNothingToReload(t *testing.T) {
 	c := d.client(t)
 	require.Equal(t, 5, admitted(t, 6, func() answer { return c.echo() }))
 	require.NotEmpty(t, c.last)
+}
+
+// A process is the demo as an operator runs it, by a clock that stands still: no window may
+// end while counts are compared.
+type process struct {
+	*server
+	t    *testing.T
+	cmd  *exec.Cmd
+	logs *bufio.Reader
+}
+
+func startProcess(t *testing.T, flags ...string) *process {
+	t.Helper()
+	program := kit.Build(t, ".", "o.now = time.Now\n", "o.now = func() time.Time { return time.Unix(1_800_000_000, 0) }\n")
+	p := &process{t: t, server: &server{}, cmd: exec.Command(program, append([]string{"-addr", "127.0.0.1:0", "-counter", "memory"}, flags...)...)}
+	stdout := kit.Must(p.cmd.StdoutPipe())(t)
+	stderr := kit.Must(p.cmd.StderrPipe())(t)
+	require.NoError(t, p.cmd.Start())
+	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
+	p.listens(t, stdout)
+	p.logs = bufio.NewReader(stderr)
+	return p
+}
+
+// hangUp sends the signal, and returns the line that says what came of it.
+func (p *process) hangUp() string {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGHUP))
+	for {
+		line, err := p.logs.ReadString('\n')
+		require.NoError(p.t, err)
+		if strings.Contains(line, "msg=reloaded") || strings.Contains(line, `msg="not reloaded`) {
+			return strings.TrimSpace(line)
+		}
+	}
+}
+
+// A sender is a client that sends without pause, echoes the newest token, and keeps its own count.
+type sender struct {
+	sent  atomic.Int64
+	wrong atomic.Pointer[string]
+}
+
+var (
+	quotaField = regexp.MustCompile(`^"contact";q=(\d+);w=86400$`)
+	leftField  = regexp.MustCompile(`^"contact";r=(\d+);`)
+)
+
+// send sends until stop is closed, or something is not as it should be: an admission, and exactly the
+// quota in force less what was sent left.
+func (s *sender) send(c *http.Client, url string, stop <-chan struct{}) {
+	token := ""
+	for n := int64(1); ; n++ {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		r, err := http.NewRequest("POST", url+"/contact", strings.NewReader(goodContact))
+		if err != nil {
+			s.fail("%v", err)
+			return
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if token != "" {
+			r.Header.Set(middleware.TokenHeader, token)
+		}
+		a, err := c.Do(r)
+		if err != nil {
+			s.fail("request %d: %v", n, err)
+			return
+		}
+		_ = a.Body.Close()
+		token = a.Header.Get(middleware.TokenHeader)
+		quota, left := quotaField.FindStringSubmatch(a.Header.Get("RateLimit-Policy")), leftField.FindStringSubmatch(a.Header.Get("RateLimit"))
+		if a.StatusCode != http.StatusOK || token == "" || quota == nil || left == nil {
+			s.fail("request %d: %d, %v", n, a.StatusCode, a.Header)
+			return
+		}
+		q, _ := strconv.ParseInt(quota[1], 10, 64)
+		if left[1] != strconv.FormatInt(q-n, 10) {
+			s.fail("request %d of %d: r=%s", n, q, left[1])
+			return
+		}
+		s.sent.Store(n)
+	}
+}
+
+func (s *sender) fail(format string, values ...any) {
+	what := fmt.Sprintf(format, values...)
+	s.wrong.Store(&what)
+}
+
+// TestReloadsUnderLoad rotates the secrets and changes the policy of the demo's process, by SIGHUP,
+// while eight clients send by three instances: no error, no refusal, every count right.
+func TestReloadsUnderLoad(t *testing.T) {
+	const clients = 8
+	var transports [clients]*http.Transport
+	for i := range transports { // each its own address, and so its own count
+		local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i))}
+		if probe, err := net.ListenTCP("tcp", local); err != nil {
+			kit.Unable(t, "there is no %s: %v", local.IP, err)
+		} else {
+			_ = probe.Close()
+		}
+		transports[i] = &http.Transport{DialContext: (&net.Dialer{LocalAddr: local}).DialContext}
+		t.Cleanup(transports[i].CloseIdleConnections)
+	}
+	policies := func(quota string) string {
+		return examplePolicies(t, contactLimits, `[{"name": "contact", "quota": `+quota+`, "window": "24h"}]`)
+	}
+	dir := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	write("secrets", secretA)
+	write("policies.json", policies("1000000"))
+	p := startProcess(t, "-instances", "3", "-policy-file", filepath.Join(dir, "policies.json"))
+
+	var all sync.WaitGroup
+	stop := make(chan struct{})
+	var senders [clients]sender
+	for i := range senders {
+		all.Go(func() { senders[i].send(&http.Client{Transport: transports[i], Timeout: patient}, p.url, stop) })
+	}
+	// Each client sends some more requests, so that each instance has answered it since.
+	onward := func(step string) {
+		t.Helper()
+		for i := range senders {
+			s := &senders[i]
+			from := s.sent.Load()
+			eventually(t, step, func() bool { return s.wrong.Load() != nil || s.sent.Load() >= from+30 })
+			if wrong := s.wrong.Load(); wrong != nil {
+				require.Fail(t, step, "client %d: %s", i+1, *wrong)
+			}
+		}
+	}
+	const fine = "level=INFO msg=reloaded"
+	onward("before")
+	for _, change := range []struct{ step, name, text, says string }{
+		{"the new secret last", "secrets", secretA + "\n" + secretB, fine},
+		{"a larger quota", "policies.json", policies("2000000"), fine},
+		{"a file that is wrong", "policies.json", policies("-1"), "not reloaded: nothing has changed"},
+		{"a smaller quota", "policies.json", policies("1500000"), fine},
+		{"the new secret first", "secrets", secretB + "\n" + secretA, fine},
+		{"without the old secret", "secrets", secretB, fine},
+		{"the quota of before", "policies.json", policies("1000000"), fine},
+	} {
+		write(change.name, change.text)
+		said := p.hangUp()
+		require.Contains(t, said, change.says, change.step)
+		onward(change.step)
+	}
+	close(stop)
+	all.Wait()
+	said := p.hangUp()
+	sent := int64(0)
+	for i := range senders {
+		require.Nil(t, senders[i].wrong.Load())
+		sent += senders[i].sent.Load()
+	}
+	require.Contains(t, said, fmt.Sprintf("since-start.decisions=%d since-start.token-errors=0", sent))
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, p.cmd.Wait())
+}
+
+const schemaFile = "../docs/policyfile.schema.json"
+
+// A validator that is not ours takes a file by the published schema if and only if policyfile
+// does. The files are drawn from the schema, with mistakes of every kind in some places: each
+// rule of the schema is at its bound, one before and one after.
+func TestSchemaAndReaderAgree(t *testing.T) {
+	text := kit.Must(os.ReadFile(schemaFile))(t)
+	document := kit.Must(jsonschema.UnmarshalJSON(bytes.NewReader(text)))(t)
+	compiler := jsonschema.NewCompiler()
+	require.NoError(t, compiler.AddResource("policyfile", document))
+	schema := kit.Must(compiler.Compile("policyfile"))(t)
+
+	g := generator{rand.New(rand.NewPCG(18, 1)), document.(map[string]any), 0, map[string]*regexp.Regexp{}}
+	accepted, refused := 0, 0
+	for i := range 6000 {
+		g.mistakes = []int{0, 300, 60, 15}[i%4]
+		file := kit.Must(json.Marshal(g.value(g.root)))(t)
+		read := kit.Must(jsonschema.UnmarshalJSON(bytes.NewReader(file)))(t)
+		bySchema, byUs := schema.Validate(read), policyfile.Check("f", file)
+		require.Equal(t, bySchema == nil, byUs == nil, "%s\nschema: %v\npolicyfile: %v", file, bySchema, byUs)
+		if byUs == nil {
+			accepted++
+		} else {
+			refused++
+		}
+		require.True(t, g.mistakes > 0 || byUs == nil, "%s\n%v", file, byUs)
+	}
+	require.Greater(t, accepted, 2000)
+	require.Greater(t, refused, 2000)
+}
+
+// A generator draws values that a schema permits, and one in so many places a mistake.
+type generator struct {
+	*rand.Rand
+	root     map[string]any
+	mistakes int // one in so many; 0: none
+
+	compiled map[string]*regexp.Regexp
+}
+
+// strays are values of every kind; strings of every form are among them.
+var strays = []any{
+	nil, true, 0, 1, -1, 1.5, 1e30, json.Number("1.0"), json.Number("2e1"), json.Number("10e-1"), json.Number("1e-1"), "", " ", "a", "A", "-", "peer", "header", "off", "fail-open", "1s", "1m", "24h", "1h30m",
+	"01m1s", "1d", "1.5h", "-1s", "1m1h", "ms", "1ms", "999999h", "sliding-window", "TALLYSTICK_SECRETS", "9A", "/run/secrets/tally", "X-Real-IP", "10.0.0.0/8", "2001:db8::/32", "10.0.0.0",
+	"/", "/tally/contact/", "/tally", "//", "tally/", "/t lly/", "contact", "Contact", strings.Repeat("a", 32), strings.Repeat("a", 33), strings.Repeat("a", 48), strings.Repeat("a", 49),
+	"a\n", "\u0000", "é", "\u2028", []any{}, []any{"a"}, map[string]any{}, map[string]any{"a": 1},
+}
+
+func (g *generator) wrong() bool { return g.mistakes > 0 && g.IntN(g.mistakes) == 0 }
+
+func (g *generator) value(schema map[string]any) any {
+	if ref, ok := schema["$ref"].(string); ok {
+		schema = g.root["$defs"].(map[string]any)[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any)
+	}
+	if g.wrong() {
+		return strays[g.IntN(len(strays))]
+	}
+	if words, ok := schema["enum"].([]any); ok {
+		return words[g.IntN(len(words))]
+	}
+	switch schema["type"] {
+	case "boolean":
+		return g.IntN(2) == 0
+	case "integer":
+		return g.number(schema, "minimum", "maximum")
+	case "string":
+		return g.text(schema)
+	case "array":
+		list := []any{}
+		for range g.count(schema, "minItems", "maxItems") {
+			list = append(list, g.value(schema["items"].(map[string]any)))
+		}
+		return list
+	}
+	object := map[string]any{}
+	if names, ok := schema["propertyNames"].(map[string]any); ok {
+		for range g.count(schema, "minProperties", "maxProperties") {
+			object[g.text(names)] = g.value(schema["additionalProperties"].(map[string]any))
+		}
+		return object
+	}
+	properties := schema["properties"].(map[string]any)
+	names := make([]string, 0, len(properties))
+	for name := range properties {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	g.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	required, _ := schema["required"].([]any)
+	for _, name := range names {
+		switch {
+		case slices.Contains(required, any(name)):
+			if g.wrong() {
+				continue
+			}
+		case schema["maxProperties"] != nil && len(object) > 0 && !g.wrong(), schema["maxProperties"] == nil && g.IntN(3) > 0:
+			continue
+		}
+		object[name] = g.value(properties[name].(map[string]any))
+	}
+	if g.wrong() {
+		object[[]string{"", "Limits", "limit", "x.y", "quota", "env"}[g.IntN(6)]] = strays[g.IntN(len(strays))]
+	}
+	return object
+}
+
+func bound(schema map[string]any, key string, otherwise int64) int64 {
+	if text, ok := schema[key].(json.Number); ok {
+		n, _ := text.Int64()
+		return n
+	}
+	return otherwise
+}
+
+// number draws a whole number, often at a bound; a mistake is one past it.
+func (g *generator) number(schema map[string]any, least, most string) int64 {
+	low, high := bound(schema, least, 0), bound(schema, most, 1<<40)
+	switch {
+	case g.wrong():
+		return []int64{low - 1, high + 1, -high}[g.IntN(3)]
+	case g.IntN(3) == 0:
+		return []int64{low, high}[g.IntN(2)]
+	}
+	return low + g.Int64N(high-low+1)
+}
+
+// count draws a length, small but for mistakes; a long one is a mistake or the bound.
+func (g *generator) count(schema map[string]any, least, most string) int64 {
+	low, high := bound(schema, least, 0), bound(schema, most, 1<<40)
+	switch {
+	case g.wrong() && high < 20:
+		return high + g.Int64N(2)
+	case g.wrong():
+		return max(0, low-1)
+	}
+	return low + g.Int64N(min(3, high-low+1))
+}
+
+func (g *generator) text(schema map[string]any) string {
+	pattern, _ := schema["pattern"].(string)
+	expression := g.compiled[pattern]
+	if expression == nil {
+		expression = regexp.MustCompile(pattern)
+		g.compiled[pattern] = expression
+	}
+	for {
+		text, is := strays[g.IntN(len(strays))].(string)
+		if is && (g.wrong() || expression.MatchString(text) && int64(len(text)) >= bound(schema, "minLength", 0)) {
+			return text
+		}
+	}
 }

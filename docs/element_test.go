@@ -30,14 +30,12 @@ func fromNode[T any](t *testing.T, file, module string) (said T) {
 		kit.Unable(t, "there is no node: %v", err)
 	}
 	require.NoError(t, noticed())
-	source, err := os.Open("middleware/internal/assets/" + file)
-	require.NoError(t, err)
+	source := kit.Must(os.Open("middleware/internal/assets/" + file))(t)
 	defer source.Close()
 	cmd := exec.Command("node", "--input-type=module", "--eval",
 		`import { readFileSync } from "node:fs"; const source = readFileSync(0, "utf8");`+module)
 	cmd.Stdin, cmd.Stderr = source, os.Stderr
-	text, err := cmd.Output()
-	require.NoError(t, err)
+	text := kit.Must(cmd.Output())(t)
 	require.NoError(t, json.Unmarshal(text, &said))
 	return said
 }
@@ -62,8 +60,7 @@ func elementTexts(t *testing.T) map[string]map[string]string {
 // TestElementTexts: the page names each text of the element, the reasons in their table.
 func TestElementTexts(t *testing.T) {
 	english := elementTexts(t)["en"]
-	page, err := os.ReadFile(elementPage)
-	require.NoError(t, err)
+	page := kit.Must(os.ReadFile(elementPage))(t)
 	reasons := map[string]bool{}
 	for _, row := range tableOf(t, elementPage, "| what stands in the way |") {
 		reason := plain(row[1])
@@ -91,8 +88,7 @@ func TestOneChoiceOfLanguages(t *testing.T) {
 			r.Header.Set("Accept", "text/html")
 			r.Header.Set("Accept-Language", language)
 			h.ServeHTTP(w, r)
-			body, err := io.ReadAll(w.Body)
-			require.NoError(t, err)
+			body := kit.Must(io.ReadAll(w.Body))(t)
 			if strings.Contains(string(body), `<html lang="`+language+`"`) {
 				pages = append(pages, language)
 			}

@@ -3,22 +3,29 @@
 package docs_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/policyfile"
 	"github.com/tallystick/tallystick/proof/kit"
-
 	"github.com/tallystick/tallystick/proof/pages"
 )
 
@@ -110,17 +117,14 @@ func wholeFile(t *testing.T, b pages.Block) string {
 // demo requires, by replace.
 func moduleHere(t *testing.T) string {
 	t.Helper()
-	root, err := filepath.Abs(".")
-	require.NoError(t, err)
-	mod, err := os.ReadFile("demo/go.mod")
-	require.NoError(t, err)
+	root := kit.Must(filepath.Abs("."))(t)
+	mod := kit.Must(os.ReadFile("demo/go.mod"))(t)
 	text := regexp.MustCompile(`(?m)^(module|replace) .*\n`).ReplaceAllString(string(mod), "")
 	text = "module example.com/printed\n" + text
 	for _, nested := range []string{"", "/middleware/exact/file", "/middleware/exact/redis", "/middleware/otel"} {
 		text += fmt.Sprintf("\nreplace %s%s => %s%s\n", module, nested, root, nested)
 	}
-	sum, err := os.ReadFile("demo/go.sum")
-	require.NoError(t, err)
+	sum := kit.Must(os.ReadFile("demo/go.sum"))(t)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "go.mod"), text)
 	write(t, filepath.Join(dir, "go.sum"), string(sum))
@@ -165,8 +169,7 @@ func TestGoBlocks(t *testing.T) {
 
 // The first program of the README is demo/quickstart.
 func TestFirstProgram(t *testing.T) {
-	source, err := os.ReadFile("demo/quickstart/main.go")
-	require.NoError(t, err)
+	source := kit.Must(os.ReadFile("demo/quickstart/main.go"))(t)
 	comment, program, found := strings.Cut(string(source), "package main\n")
 	require.True(t, found)
 	require.NotContains(t, strings.TrimPrefix(comment, "// SPDX-License-Identifier: Apache-2.0\n\n"), "\n\n")
@@ -179,8 +182,7 @@ func TestInstall(t *testing.T) {
 	kit.Outside(t)
 	kit.OnlyWhole(t, "builds the first program, with all its modules")
 	dir := t.TempDir()
-	root, err := filepath.Abs(".")
-	require.NoError(t, err)
+	root := kit.Must(filepath.Abs("."))(t)
 	require.NoError(t, os.Symlink(root, filepath.Join(dir, "tallystick")))
 	program := filepath.Join(dir, "form", "main.go")
 	write(t, program, blocksOf(t, "go")[0].Text)
@@ -218,8 +220,7 @@ func TestReplaceLines(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{module}, replaced, "the first program needs no other")
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
+	readme := kit.Must(os.ReadFile("README.md"))(t)
 	require.Contains(t, string(readme), "`"+module+"/middleware/recipes=../tallystick/middleware/recipes`")
 	own := []string{"middleware/recipes"}
 	for _, row := range tableOf(t, "README.md", "| package | what it is |") {
@@ -231,8 +232,150 @@ func TestReplaceLines(t *testing.T) {
 	}
 	require.Greater(t, len(own), 2)
 	for _, folder := range own {
-		mod, err := os.ReadFile(filepath.Join(folder, "go.mod"))
-		require.NoError(t, err)
+		mod := kit.Must(os.ReadFile(filepath.Join(folder, "go.mod")))(t)
 		require.Contains(t, string(mod), "module "+module+"/"+folder+"\n")
 	}
+}
+
+// blocksOf returns the blocks of a language on all pages.
+func blocksOf(t *testing.T, language string) (found []pages.Block) {
+	t.Helper()
+	for _, page := range everyPage(t) {
+		blocks, _ := read(t, page)
+		for _, b := range blocks {
+			if b.Language == language {
+				found = append(found, b)
+			}
+		}
+	}
+	require.NotEmpty(t, found)
+	return found
+}
+
+// signup is the limiter that sells tallies on the pages.
+func signup(t *testing.T) *middleware.Middleware {
+	t.Helper()
+	limit := kit.Must(middleware.New(middleware.Config{
+		Policy:    "signup",
+		Limits:    []middleware.Limit{{Quota: 3, Window: 10 * time.Minute}},
+		Secrets:   [][]byte{[]byte(strings.Repeat("s", 32))},
+		Challenge: &middleware.Challenge{Mode: middleware.Newcomers, Path: "/tally/signup/"},
+		Logger:    slog.New(slog.DiscardHandler), // nobody has mounted the endpoints
+	}))(t)
+	return limit
+}
+
+// What a page of HTML names below /tally/signup/ is served by the policy of the Go block
+// before it, and the element knows the attributes.
+func TestHTMLBlocks(t *testing.T) {
+	limit := signup(t)
+	status := func(url string) int {
+		w := httptest.NewRecorder()
+		limit.Endpoints().ServeHTTP(w, httptest.NewRequest(http.MethodGet, url, nil))
+		return w.Code
+	}
+	for _, b := range blocksOf(t, "html") {
+		files := regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(b.Text, -1)
+		require.NotEmpty(t, files, b.Text)
+		for _, file := range files {
+			require.Equal(t, http.StatusOK, status(file[1]), file[1])
+		}
+		element := regexp.MustCompile(`<tally-check endpoint="([^"]+)"></tally-check>`).FindStringSubmatch(b.Text)
+		require.NotNil(t, element, b.Text)
+		require.Equal(t, http.StatusOK, status(element[1]+"challenge"))
+		require.Contains(t, b.Text, `<form method="post" action="/signup">`)
+	}
+}
+
+// A file of tiers, or of policies, is one that policyfile takes; a problem has the members of a problem
+// that is sent.
+func TestJSONBlocks(t *testing.T) {
+	limit := signup(t)
+	w := httptest.NewRecorder()
+	limit.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/signup", nil))
+	var sent map[string]any
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &sent))
+	sent["challenge"] = "Aa8BCGsA8F8A…"
+	for _, b := range blocksOf(t, "json") {
+		var printed map[string]any
+		require.NoError(t, json.Unmarshal([]byte(b.Text), &printed), "%s:%d", b.Page, b.Line)
+		if _, file := printed["policies"]; file {
+			require.NoError(t, policyfile.Check("policies.json", []byte(b.Text)))
+			continue
+		}
+		if _, tiers := printed["tiers"]; tiers {
+			_, err := policyfile.Tiers("tiers.json", []byte(b.Text))
+			require.NoError(t, err)
+			continue
+		}
+		require.Equal(t, sent, printed, "%s:%d", b.Page, b.Line)
+	}
+}
+
+// A block that says from which file it comes stands in that file, line for line, at any
+// depth of tabs. The file is compiled and tested by its own module. "// ..." stands for what is left out.
+func TestBlocksStandInTheirFiles(t *testing.T) {
+	found := 0
+	for _, page := range everyPage(t) {
+		blocks, _ := read(t, page)
+		for _, b := range blocks {
+			if b.From == "" {
+				continue
+			}
+			found++
+			source, err := os.ReadFile(b.From)
+			require.NoError(t, err, "%s:%d", b.Page, b.Line)
+			require.True(t, standsIn(string(source), b), "%s:%d: %s has no such lines", b.Page, b.Line, b.From)
+		}
+	}
+	require.NotZero(t, found)
+}
+
+// standsIn reports whether the parts of a block follow each other in a file.
+func standsIn(source string, b pages.Block) bool {
+	for part := range strings.SplitSeq(b.Text, "// ...\n") {
+		rest, ok := after(source, strings.Trim(part, "\n")+"\n")
+		if !ok {
+			return false
+		}
+		source = rest
+	}
+	return true
+}
+
+// after returns what of a file follows some lines, which may stand deeper there.
+func after(source, lines string) (rest string, ok bool) {
+	for depth := range 4 {
+		tabs := strings.Repeat("\t", depth)
+		var deeper strings.Builder
+		for line := range strings.Lines(lines) {
+			if strings.TrimSpace(line) != "" {
+				deeper.WriteString(tabs)
+			}
+			deeper.WriteString(line)
+		}
+		if i := strings.Index("\n"+source, "\n"+deeper.String()); i >= 0 {
+			return source[i+deeper.Len():], true
+		}
+	}
+	return "", false
+}
+
+// Each directory of the module of recipes is in the table of docs/recipes.md, and nothing else. What is
+// imported has a file to copy; what is a program has its main.
+func TestRecipesAreNamed(t *testing.T) {
+	directories := kit.Must(filepath.Glob("middleware/recipes/*/*.go"))(t)
+	var there []string
+	for _, file := range directories {
+		there = append(there, path.Base(path.Dir(filepath.ToSlash(file))))
+	}
+	slices.Sort(there)
+	there = slices.Compact(there)
+	var named []string
+	for _, row := range tableOf(t, "docs/recipes.md", "| for |") {
+		for _, l := range link.FindAllStringSubmatch(row[2], -1) {
+			named = append(named, path.Base(l[1]))
+		}
+	}
+	require.ElementsMatch(t, there, named)
 }

@@ -3,14 +3,20 @@
 package docs_test
 
 import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -111,4 +117,77 @@ func TestLogin(t *testing.T) {
 		"400 400",
 		"",
 	}, "\n"), string(out))
+}
+
+// An instance is a limiter whose log is a file, a.log or b.log of a directory.
+func instance(t *testing.T, dir, name, secret string, ahead time.Duration, shadow bool) http.Handler {
+	t.Helper()
+	file := kit.Must(os.Create(filepath.Join(dir, name)))(t)
+	t.Cleanup(func() { require.NoError(t, file.Close()) })
+	limit := kit.Must(middleware.New(middleware.Config{
+		Policy: "contact", Limits: []middleware.Limit{{Quota: 5, Window: time.Minute}}, Secrets: [][]byte{[]byte(strings.Repeat(secret, 32))},
+		Shadow: shadow, Logger: slog.New(slog.NewTextHandler(file, nil)), Now: func() time.Time { return time.Unix(1_800_000_000, 0).Add(ahead) },
+	}))(t)
+	return limit.Handler(http.NotFoundHandler())
+}
+
+// The searches of the table find what is wrong with two instances, and nothing where nothing is; and the
+// line that they look at has the words that the table names.
+func TestBeforeYouGoLive(t *testing.T) {
+	if _, err := exec.LookPath("grep"); err != nil {
+		kit.Unable(t, "there is no grep: %v", err)
+	}
+	var searches []string
+	for _, row := range tableOf(t, "docs/operations.md", "| question |") {
+		for _, found := range regexp.MustCompile("`(grep [^`]*) \\*\\.log`").FindAllStringSubmatch(row[1], -1) {
+			searches = append(searches, found[1])
+		}
+	}
+	require.Len(t, searches, 4)
+	find := func(dir, search string) string {
+		var args []string
+		for _, word := range regexp.MustCompile(`'[^']*'|\S+`).FindAllString(search, -1) {
+			args = append(args, strings.Trim(word, "'"))
+		}
+		out, _ := exec.Command(args[0], append(args[1:], filepath.Join(dir, "a.log"), filepath.Join(dir, "b.log"))...).Output() // an error is: nothing
+		return strings.TrimSpace(string(out))
+	}
+	ask := func(h http.Handler, token string, forwarded ...string) string {
+		r, w := httptest.NewRequest(http.MethodPost, "/", nil), httptest.NewRecorder()
+		r.Header["X-Forwarded-For"], r.Header[middleware.TokenHeader] = forwarded, []string{token}
+		if len(forwarded) > 0 {
+			r.RemoteAddr = "10.0.0.1:4711"
+		}
+		h.ServeHTTP(w, r)
+		return w.Header().Get(middleware.TokenHeader)
+	}
+	kids, clocks, proxies, trial := searches[0], searches[1], searches[2], searches[3]
+
+	well := t.TempDir()
+	a, b := instance(t, well, "a.log", "a", 0, false), instance(t, well, "b.log", "a", 0, false)
+	ask(b, ask(a, ""))
+	lines := strings.Split(find(well, kids), "\n")
+	require.Len(t, lines, 2)
+	require.Equal(t, lines[0], lines[1])
+	for _, search := range searches[1:] {
+		require.Empty(t, find(well, search))
+	}
+	line := kit.Must(os.ReadFile(filepath.Join(well, "a.log")))(t)
+	for _, word := range []string{" identity=middleware.PeerAddress ", " memory=", " instances="} {
+		require.Contains(t, string(line), word)
+	}
+
+	ill := t.TempDir()
+	a, b = instance(t, ill, "a.log", "a", time.Hour, true), instance(t, ill, "b.log", "a", 0, false)
+	ask(b, "", "203.0.113.1") // one request a second is looked at
+	ask(b, ask(a, ""))
+	other := t.TempDir()
+	instance(t, other, "a.log", "a", 0, false)
+	instance(t, other, "b.log", "b", 0, false)
+	lines = strings.Split(find(other, kids), "\n")
+	require.Len(t, lines, 2)
+	require.NotEqual(t, lines[0], lines[1])
+	require.Contains(t, find(ill, clocks), "ahead=")
+	require.Contains(t, find(ill, proxies), "proxy-untrusted")
+	require.Contains(t, find(ill, trial), "a.log")
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/pages"
 )
 
@@ -39,8 +40,7 @@ func everyPage(t *testing.T) []string {
 	require.NoError(t, noticed())
 	all := []string{"README.md"}
 	for _, pattern := range []string{"docs/*.md", "proof/*/README.md"} {
-		found, err := filepath.Glob(pattern)
-		require.NoError(t, err)
+		found := kit.Must(filepath.Glob(pattern))(t)
 		all = append(all, found...)
 	}
 	require.Contains(t, all, "docs/bounds.md")
@@ -60,8 +60,8 @@ func read(t *testing.T, page string) ([]pages.Block, []pages.Table) {
 // demo's tests, on every page there is.
 var runners = map[string]string{
 	"go":      "docs/go_test.go TestGoBlocks",
-	"html":    "docs/blocks_test.go TestHTMLBlocks",
-	"json":    "docs/blocks_test.go TestJSONBlocks",
+	"html":    "docs/go_test.go TestHTMLBlocks",
+	"json":    "docs/go_test.go TestJSONBlocks",
 	"sh":      "demo/session_test.go TestSessions",
 	"console": "demo/session_test.go TestSessions",
 }
@@ -77,8 +77,7 @@ func TestPagesAreShort(t *testing.T) {
 	words := 0
 	for _, page := range everyPage(t) {
 		if !strings.HasPrefix(page, "proof/") {
-			text, err := os.ReadFile(page)
-			require.NoError(t, err)
+			text := kit.Must(os.ReadFile(page))(t)
 			words += len(strings.Fields(string(text)))
 		}
 	}
@@ -106,7 +105,7 @@ func TestEverythingPrintedHasATest(t *testing.T) {
 		blocks, tables := read(t, page)
 		for _, b := range blocks {
 			if b.From != "" {
-				requireTest(t, "docs/recipes_test.go TestBlocksStandInTheirFiles", page)
+				requireTest(t, "docs/go_test.go TestBlocksStandInTheirFiles", page)
 				continue
 			}
 			runner, known := runners[b.Language]
@@ -122,7 +121,7 @@ func TestEverythingPrintedHasATest(t *testing.T) {
 			case "TestYourTable":
 				runner = "docs/tables_test.go TestYourTable"
 			case "TestMistakesOfThePage":
-				runner = "middleware/policyfile/page_internal_test.go TestMistakesOfThePage"
+				runner = "middleware/policyfile/schema_internal_test.go TestMistakesOfThePage"
 			case "TestTheWireIsThatOfItsPage":
 				runner = "middleware/exact/remote/wire_test.go TestTheWireIsThatOfItsPage"
 			default:
@@ -147,8 +146,7 @@ var (
 // anchors are the fragments that GitHub gives the headings of a page.
 func anchors(t *testing.T, page string) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile(page))(t)
 	all := map[string]bool{}
 	for _, h := range heading.FindAllStringSubmatch(string(text), -1) {
 		kept := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(h[1]), "")
@@ -160,8 +158,7 @@ func anchors(t *testing.T, page string) map[string]bool {
 // Every link within the repository leads somewhere, to the heading.
 func TestLinksLeadSomewhere(t *testing.T) {
 	for _, page := range append(everyPage(t), "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md") {
-		text, err := os.ReadFile(page)
-		require.NoError(t, err)
+		text := kit.Must(os.ReadFile(page))(t)
 		for _, l := range link.FindAllStringSubmatch(code.ReplaceAllString(string(text), ""), -1) {
 			if strings.Contains(l[1], "://") {
 				continue

@@ -4,6 +4,11 @@ package docs_test
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path"
 	"path/filepath"
@@ -19,6 +24,7 @@ import (
 	"github.com/tallystick/tallystick/internal/gossip"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/pages"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -47,19 +53,16 @@ func TestBoundsAreOne(t *testing.T) {
 		name := plain(row[2])
 		var files []string
 		for _, dir := range []string{"proof/bounds", "proof/threats", "middleware"} {
-			tests, err := filepath.Glob(dir + "/*_test.go")
-			require.NoError(t, err)
+			tests := kit.Must(filepath.Glob(dir + "/*_test.go"))(t)
 			files = append(files, tests...)
 		}
 		require.True(t, slices.ContainsFunc(files, func(file string) bool {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
+			text := kit.Must(os.ReadFile(file))(t)
 			return strings.Contains(string(text), "\nfunc "+name+"(t *testing.T) {")
 		}), "no test of proof/bounds, proof/threats or middleware is called %s", name)
 	}
 
-	doc, err := os.ReadFile("middleware/doc.go")
-	require.NoError(t, err)
+	doc := kit.Must(os.ReadFile("middleware/doc.go"))(t)
 	_, rest, found := strings.Cut(string(doc), "// # What it does not promise\n")
 	require.True(t, found)
 	promise, _, _ := strings.Cut(rest, "\n// # ")
@@ -81,11 +84,9 @@ func TestPeersAreBounded(t *testing.T) {
 	for _, row := range tableOf(t, "docs/bounds.md", "| client | serverless |") {
 		name, shown := plain(row[4]), false
 		for _, dir := range []string{"middleware", "internal/gossip"} {
-			tests, err := filepath.Glob(dir + "/*_test.go")
-			require.NoError(t, err)
+			tests := kit.Must(filepath.Glob(dir + "/*_test.go"))(t)
 			shown = shown || slices.ContainsFunc(tests, func(file string) bool {
-				text, err := os.ReadFile(file)
-				require.NoError(t, err)
+				text := kit.Must(os.ReadFile(file))(t)
 				return strings.Contains(string(text), "\nfunc "+name+"(t *testing.T) {")
 			})
 		}
@@ -105,15 +106,13 @@ func TestPeersAreBounded(t *testing.T) {
 
 // The block of "Your table" is what is printed for the configuration of ExampleBoundsOf.
 func TestYourTable(t *testing.T) {
-	bounds, err := middleware.BoundsOf(middleware.Config{
+	bounds := kit.Must(middleware.BoundsOf(middleware.Config{
 		Policy:    "contact",
 		Limits:    []middleware.Limit{{Quota: 5, Window: time.Hour}, {Quota: 20, Window: 24 * time.Hour}},
 		Challenge: &middleware.Challenge{Mode: middleware.Newcomers},
 		Instances: 10,
-	})
-	require.NoError(t, err)
-	page, err := os.ReadFile("docs/bounds.md")
-	require.NoError(t, err)
+	}))(t)
+	page := kit.Must(os.ReadFile("docs/bounds.md"))(t)
 	require.Contains(t, string(page), "\n```text\n"+bounds.String()+"```\n", "go test -run ExampleBoundsOf ./middleware prints it")
 }
 
@@ -122,8 +121,7 @@ func TestYourTable(t *testing.T) {
 func constants(t *testing.T, dir, typ string) (names, values []string) {
 	t.Helper()
 	require.NoError(t, noticed())
-	all, err := pages.Constants(dir)
-	require.NoError(t, err)
+	all := kit.Must(pages.Constants(dir))(t)
 	for _, c := range all {
 		if c.Type == typ {
 			names, values = append(names, c.Name), append(values, c.Value)
@@ -168,8 +166,7 @@ func TestCountersAreNamed(t *testing.T) {
 		slow := slices.Contains([]string{"file", "cas", "nats", "dynamodb", "sql"}, path.Base(at)) // all but the first stand on cas
 		require.Equal(t, map[bool]string{true: "250 ms", false: "50 ms"}[slow], row[2], at)
 	}
-	modules, err := filepath.Glob("middleware/exact/*/go.mod")
-	require.NoError(t, err)
+	modules := kit.Must(filepath.Glob("middleware/exact/*/go.mod"))(t)
 	for _, file := range modules {
 		require.Contains(t, linked, path.Dir(filepath.ToSlash(file)))
 	}
@@ -212,16 +209,12 @@ func TestPassesAreTrue(t *testing.T) {
 		var limits []storeless.Limit
 		for i, text := range strings.Split(row[0], ", ") {
 			quota, window, _ := strings.Cut(text, "/")
-			n, err := strconv.ParseInt(quota, 10, 64)
-			require.NoError(t, err)
-			w, err := time.ParseDuration(window)
-			require.NoError(t, err)
+			n := kit.Must(strconv.ParseInt(quota, 10, 64))(t)
+			w := kit.Must(time.ParseDuration(window))(t)
 			limits = append(limits, storeless.Limit{Name: fmt.Sprint(i), Quota: n, Window: w})
 		}
-		memory, err := time.ParseDuration(row[1])
-		require.NoError(t, err)
-		policy, err := limiter.Compile("docs", limits)
-		require.NoError(t, err)
+		memory := kit.Must(time.ParseDuration(row[1]))(t)
+		policy := kit.Must(limiter.Compile("docs", limits))(t)
 		pass, now := policy.Pass(memory), time.Unix(0, 0)
 		var has []string
 		for i, text := range strings.Split(row[0], ", ") {
@@ -238,8 +231,76 @@ func TestPassesAreTrue(t *testing.T) {
 			}
 		}
 		require.Equal(t, row[2], strings.Join(has, ", "), row)
-		life, err := time.ParseDuration(row[3])
-		require.NoError(t, err)
+		life := kit.Must(time.ParseDuration(row[3]))(t)
 		require.Equal(t, life, policy.PassLife(memory), row)
 	}
+}
+
+// docs/wire.md shows what each constant sends, letter for letter.
+func TestChoicesOfFieldsAreTrue(t *testing.T) {
+	constants := map[string]middleware.Fields{
+		"`RateLimitFields`, the default": middleware.RateLimitFields,
+		"`XRateLimitInSeconds`":          middleware.XRateLimitInSeconds,
+	}
+	field := regexp.MustCompile("`([^`:]+): ([^`]+)`")
+	rows := tableOf(t, wirePage, "| `Config.Fields` |")
+	require.Len(t, rows, len(constants))
+	for _, row := range rows {
+		chosen, known := constants[row[0]]
+		require.True(t, known, row[0])
+		limit := kit.Must(middleware.New(middleware.Config{
+			Policy: "contact",
+			Limits: []middleware.Limit{
+				{Name: "minute", Algorithm: middleware.FixedWindow, Quota: 2, Window: time.Minute},
+				{Name: "day", Algorithm: middleware.FixedWindow, Quota: 5, Window: 24 * time.Hour},
+			},
+			Secrets: [][]byte{[]byte("a secret of a test, 32 bytes long")},
+			Fields:  chosen,
+			Now:     func() time.Time { return time.Unix(20_000*86_400+10, 0) },
+		}))(t)
+		w := httptest.NewRecorder()
+		limit.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", nil))
+		shown, sent := map[string]string{}, map[string]string{}
+		for _, f := range field.FindAllStringSubmatch(row[1], -1) {
+			shown[strings.ToLower(f[1])] = f[2]
+		}
+		for name := range w.Header() {
+			if name = strings.ToLower(name); strings.Contains(name, "ratelimit") {
+				sent[name] = w.Header().Get(name)
+			}
+		}
+		require.Equal(t, sent, shown, row[0])
+	}
+}
+
+// The draft of the RateLimit fields is named once, in the documentation of package middleware, so that
+// the next one is one line. The choice of fields names the older ones that it spells.
+func TestDraftIsNamedOnce(t *testing.T) {
+	numbered := regexp.MustCompile(`(?i)(?:draft-ietf-httpapi-)?ratelimit-headers-[0-9]+|\bdraft[- ][0-9]+`)
+	var named []string
+	for _, page := range everyPage(t) {
+		text := kit.Must(os.ReadFile(page))(t)
+		named = append(named, numbered.FindAllString(string(text), -1)...)
+	}
+	files := kit.Must(filepath.Glob("middleware/*.go"))(t)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file := kit.Must(parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution))(t)
+		choices := slices.DeleteFunc(file.Decls, func(decl ast.Decl) bool {
+			group, ok := decl.(*ast.GenDecl)
+			if !ok || group.Tok != token.CONST {
+				return true
+			}
+			typ, ok := group.Specs[0].(*ast.ValueSpec).Type.(*ast.Ident)
+			return !ok || typ.Name != "Fields"
+		})
+		for _, comment := range file.Comments {
+			if !slices.ContainsFunc(choices, func(d ast.Decl) bool { return d.Pos() < comment.Pos() && comment.End() < d.End() }) {
+				named = append(named, numbered.FindAllString(comment.Text(), -1)...)
+			}
+		}
+	}
+	require.Equal(t, []string{"draft-ietf-httpapi-ratelimit-headers-11"}, named)
 }

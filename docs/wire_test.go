@@ -34,6 +34,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/pages"
 )
 
@@ -53,16 +54,12 @@ func linesOf(b pages.Block) map[string]string {
 
 func unhex(t *testing.T, text string) []byte {
 	t.Helper()
-	b, err := hex.DecodeString(text)
-	require.NoError(t, err)
-	return b
+	return kit.Must(hex.DecodeString(text))(t)
 }
 
 func derived(t *testing.T, secret, salt, info string) []byte {
 	t.Helper()
-	key, err := hkdf.Key(sha256.New, unhex(t, secret), []byte(salt), info, 32)
-	require.NoError(t, err)
-	return key
+	return kit.Must(hkdf.Key(sha256.New, unhex(t, secret), []byte(salt), info, 32))(t)
 }
 
 func mac(key []byte, message ...[]byte) []byte {
@@ -117,8 +114,7 @@ var b64 = base64.RawURLEncoding
 
 func readJSON(t *testing.T, file string, into any) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile(file))(t)
 	require.NoError(t, json.Unmarshal(text, into))
 }
 
@@ -138,9 +134,7 @@ func TestWireExamples(t *testing.T) {
 func peersExample(t *testing.T, said map[string]string) {
 	secret := unhex(t, said["secret"])
 	key := func(salt []byte, info string) []byte {
-		k, err := hkdf.Key(sha256.New, secret, salt, info, 32)
-		require.NoError(t, err)
-		return k
+		return kit.Must(hkdf.Key(sha256.New, secret, salt, info, 32))(t)
 	}
 	mac := func(key []byte, texts ...[]byte) []byte {
 		h := hmac.New(sha256.New, key)
@@ -278,16 +272,14 @@ func proofExample(t *testing.T, said map[string]string) {
 		[]string{said["secret"], said["client"], said["route"], said["tier"], said["issued"], said["nonce"], said["challenge"], said["proof"]})
 
 	// The bytes lie where the table says.
-	raw, err := b64.DecodeString(challenge)
-	require.NoError(t, err)
+	raw := kit.Must(b64.DecodeString(challenge))(t)
 	k := int(raw[3])
 	field, end := map[string][]byte{}, 0
 	number := func(cell string) int {
 		total := 0
 		for part := range strings.SplitSeq(cell, "+") {
 			factor, times, _ := strings.Cut(part, "·")
-			n, err := strconv.Atoi(factor)
-			require.NoError(t, err)
+			n := kit.Must(strconv.Atoi(factor))(t)
 			if times == "k" {
 				n *= k
 			}
@@ -331,8 +323,7 @@ func proofExample(t *testing.T, said map[string]string) {
 	require.Len(t, answers, k)
 	r := value("R")
 	for i, answer := range answers {
-		n, err := strconv.ParseUint(answer, 10, 32)
-		require.NoError(t, err)
+		n := kit.Must(strconv.ParseUint(answer, 10, 32))(t)
 		require.Equal(t, uint64(binary.BigEndian.Uint32(numbers[4*i:]))*uint64(r)>>32, n)
 		require.Equal(t, field["bytes"][6*i:6*i+6], sum(seed, word(uint32(i)), word(uint32(n)))[:6])
 	}
@@ -377,15 +368,13 @@ func fieldsWritten(t *testing.T) map[string]bool {
 	var files []*ast.File
 	values := map[string][]string{} // of constants, and of tables of them, by package and name
 	for _, folder := range []string{"pow", "middleware", "middleware/internal/*"} {
-		found, err := filepath.Glob(folder + "/*.go")
-		require.NoError(t, err)
+		found := kit.Must(filepath.Glob(folder + "/*.go"))(t)
 		require.NotEmpty(t, found)
 		for _, file := range found {
 			if strings.HasSuffix(file, "_test.go") {
 				continue
 			}
-			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-			require.NoError(t, err)
+			parsed := kit.Must(parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution))(t)
 			files = append(files, parsed)
 		}
 	}
@@ -464,13 +453,11 @@ func fieldsSent(t *testing.T) map[string]bool {
 		Challenge: &middleware.Challenge{Work: 16, Path: "/tally/"},
 		Logger:    slog.New(slog.DiscardHandler),
 	}
-	limit, err := middleware.New(cfg)
-	require.NoError(t, err)
+	limit := kit.Must(middleware.New(cfg))(t)
 	cfg.Challenge = nil
 	cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.Principal("ada"), nil }
 	cfg.Exact = &middleware.Exact{Counter: brokenCounter{}, Outage: middleware.FailOpen}
-	exact, err := middleware.New(cfg)
-	require.NoError(t, err)
+	exact := kit.Must(middleware.New(cfg))(t)
 	sent := map[string]bool{}
 	send := func(h http.Handler, method, path, accept string) {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(method, path, nil)

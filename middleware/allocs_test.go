@@ -285,8 +285,7 @@ func BenchmarkParallel(b *testing.B) {
 
 func BenchmarkOutside(b *testing.B) {
 	m, ask := newLimiter(b, open()), middleware.Ask{Identity: visitor, Tokens: []string{earned(b, open())}}
-	d, err := m.Decide(b.Context(), middleware.Ask{Identity: visitor, DryRun: true})
-	require.NoError(b, err)
+	d := kit.Must(m.Decide(b.Context(), middleware.Ask{Identity: visitor, DryRun: true}))(b)
 	for name, f := range map[string]func() (middleware.Answer, error){
 		"Check":  func() (middleware.Answer, error) { return m.Decide(b.Context(), middleware.Ask{Identity: visitor}) },
 		"Decide": func() (middleware.Answer, error) { return m.Decide(b.Context(), ask) },

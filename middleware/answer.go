@@ -93,7 +93,7 @@ func (q *question) answer(fields answerFields, offers offerFields) {
 		f.Other(reply.Degraded, "?1")
 	}
 	if q.carriage.fields.has(XRateLimitInSeconds) && !q.carriage.quiet && fields.standings != nil {
-		answerX(&f.Values, q.who.tier.policy, fields.standings)
+		answerX(&f.Values, q.who.tier.policy, q.who.tier.units, fields.standings)
 	}
 }
 
@@ -150,7 +150,7 @@ func (q *question) note(d *record, fields answerFields, tok string) {
 	if q.sight == nil || d.tokens == 0 || fields.own != nil || q.dry {
 		return
 	}
-	if rest := q.codec.Rest(tok); rest != "" {
+	if rest, _ := q.codec.Glance(tok); rest != "" {
 		q.sight.Note(q.base.policy, q.who.key, rest, fields.tally)
 	}
 }
@@ -172,8 +172,8 @@ func (c *carriage) appendCookieEnd(b, tok []byte, maxAge int64) []byte {
 }
 
 // answerX fills in the X-RateLimit fields, which cost allocations of their own.
-func answerX(f *reply.Values, p *limiter.Policy, v *limiter.Verdict) {
-	tight := tightest(v, p.Len())
+func answerX(f *reply.Values, p *limiter.Policy, units []string, v *limiter.Verdict) {
+	tight := tightest(v, p, units)
 	s := &v.Limits[tight]
 	f.Other(reply.XLimit, strconv.FormatInt(atOnce(p.Limit(tight)), 10))
 	f.Other(reply.XRemaining, strconv.FormatInt(s.Remaining, 10))
@@ -181,15 +181,26 @@ func answerX(f *reply.Values, p *limiter.Policy, v *limiter.Verdict) {
 }
 
 // tightest returns the limit in force that leaves least, and of those the one that does
-// so for longest.
-func tightest(v *limiter.Verdict, n int) int {
+// so for longest. Where units differ, it is the one that has refused or leaves the smallest part of its quota.
+func tightest(v *limiter.Verdict, p *limiter.Policy, units []string) int {
 	best := 0
-	for i := 1; i < n; i++ {
+	left := func(i int) (int64, int64) { return v.Limits[i].Remaining, 1 }
+	if units != nil {
+		left = func(i int) (int64, int64) {
+			if v.Limits[i].Blocked {
+				return 0, 1
+			}
+			return v.Limits[i].Remaining, atOnce(p.Limit(i))
+		}
+	}
+	for i := 1; i < p.Len(); i++ {
 		a, b := &v.Limits[i], &v.Limits[best]
 		if a.Shadow || a.Remaining == unknown {
 			continue
 		}
-		if b.Shadow || b.Remaining == unknown || a.Remaining < b.Remaining || a.Remaining == b.Remaining && a.Reset > b.Reset {
+		n, of := left(i)
+		m, than := left(best)
+		if b.Shadow || b.Remaining == unknown || n*than < m*of || n*than == m*of && a.Reset > b.Reset {
 			best = i
 		}
 	}

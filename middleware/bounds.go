@@ -11,12 +11,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/calendar"
 	"github.com/tallystick/tallystick/internal/gossip"
 	"github.com/tallystick/tallystick/internal/limiter"
 )
 
 // Bounds are the rows of docs/bounds.md that apply to one configuration, with its numbers: what a client gets at most.
-// They hold for one identity and requests that cost 1, while the configuration stays as it is, the clocks agree and no
+// They hold for one identity and requests that cost 1, or anything in their units, while the configuration stays as it is, the clocks agree and no
 // instance starts anew: one that does counts as one more.
 type Bounds struct {
 	Policy string
@@ -35,6 +36,7 @@ type Bounds struct {
 type Bound struct {
 	Tier  string // "": Config.Limits
 	Limit Limit  // with its defaults filled in
+	Unit  string // that the limit counts, see [Config].Units; "": Cost
 
 	// Client says what the client does. Of work it says for how many seconds a core computes, at all instances
 	// together and for all that the client can show in the window: 74.7 million hashes a second, which a program in C
@@ -42,7 +44,7 @@ type Bound struct {
 	Client string
 
 	// Admitted is the number of requests in an aligned window of the limit, or in any span of that length if it is a
-	// bucket or a log. [math.MaxInt64] means: not limited.
+	// bucket or a log; of a unit, what all of them cost. [math.MaxInt64] means: not limited.
 	Admitted int64
 }
 
@@ -73,7 +75,7 @@ func (e *engine) bounds() (b Bounds, figures []any) {
 				if name == "" {
 					continue
 				}
-				row := Bound{t.name, t.limit(i), c.client, c.gain(i)}
+				row := Bound{t.name, t.limit(i), t.unit(i), c.client, c.gain(i)}
 				b.Rows = append(b.Rows, row)
 				defeated := b.Warning == "" && c.key != "" && c.key != "net48" && row.Admitted/absurd >= row.Limit.Quota
 				if defeated {
@@ -119,7 +121,12 @@ func (e *engine) claims(t *tier) (all []claim) {
 		}
 		if e.hearing { // what each of the others may have admitted unheard comes to it
 			bought := t.pass != nil && p == t.pass.policy
-			return func(i int) int64 { return one(p)(i) + (instances-1)*gossip.Slack(p.Limit(i).Quota, instances, bought) }
+			return func(i int) int64 {
+				if t.unit(i) != "" { // a request may cost all of it
+					return times(instances, one(p)(i))
+				}
+				return one(p)(i) + (instances-1)*gossip.Slack(p.Limit(i).Quota, instances, bought)
+			}
 		}
 		return func(i int) int64 { return times(instances, one(p)(i)) }
 	}
@@ -129,7 +136,7 @@ func (e *engine) claims(t *tier) (all []claim) {
 		add("counted", "whatever it sends", counted)
 		outage := counted
 		if x.Outage == FailOpen || x.Contended == FailOpen {
-			outage = counted.and(fleet(t.fallback))
+			outage = counted.and(func(i int) int64 { return standsIn(t.exact.Limit(i), fleet(t.fallback)(i)) })
 		}
 		add("outage", "the same, and the counter does not answer", outage)
 		add("net48", wide+", each /64 a client", func(i int) int64 { return times(1<<16, counted(i)) })
@@ -169,7 +176,12 @@ func (e *engine) claims(t *tier) (all []claim) {
 			case e.hearing:
 				shown = 1
 			}
-			return func(i int) int64 { return min(shared(i), times(work/c.work, shown)) }
+			return func(i int) int64 {
+				if t.unit(i) != "" {
+					return shared(i) // a proof buys one request, whatever that costs
+				}
+				return min(shared(i), times(work/c.work, shown))
+			}
 		}
 		return free.and(func(i int) int64 {
 			span := int64((t.limit(i).Window + c.passLife) / time.Second)
@@ -189,6 +201,20 @@ func (e *engine) claims(t *tier) (all []claim) {
 	}
 	add("", wide+", and works for 1 s", works(free48, fleet(t.net48), crowds48, 1))
 	return all
+}
+
+// standsIn returns what clients get in one window of a counter's limit while token and memory decide, and admit most
+// in a window of theirs. For a window of the calendar the shortest such unit stands in, and begins at another time: at the
+// worst one of these ends as the month begins, a second one follows, and of a third there is the part by which the month is longer.
+func standsIn(l Limit, most int64) int64 {
+	switch {
+	case l.Calendar == "":
+		return most
+	case most > math.MaxInt64/3:
+		return math.MaxInt64
+	}
+	hours, more := int64(l.Window/time.Hour), int64((calendar.Longest(l.Calendar)-l.Window)/time.Hour)
+	return 2*most + most/hours*more + (most%hours*more+hours-1)/hours
 }
 
 // limit returns the i-th limit, as the program has it.
@@ -238,6 +264,12 @@ func (b *Bound) warning(e *engine) string {
 // meant is what the limit says.
 func (b *Bound) meant() string {
 	window := strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(b.Limit.Window.String())
+	if b.Limit.Calendar != "" {
+		window = "a " + b.Limit.Calendar
+	}
+	if b.Unit != "" {
+		return figure(b.Limit.Quota) + " " + b.Unit + " in " + window
+	}
 	return figure(b.Limit.Quota) + " in " + window
 }
 
@@ -256,9 +288,9 @@ func figure(n int64) string {
 // String writes a table for each tier, of aligned lines: a client each, and a column for each limit.
 func (b Bounds) String() string {
 	var out strings.Builder
-	width := 0
+	width, column := 0, 18
 	for _, r := range b.Rows {
-		width = max(width, len(r.Client))
+		width, column = max(width, len(r.Client)), max(column, len(r.meant())+2)
 	}
 	last := Bound{Tier: "\n"} // which is no tier
 	for i, r := range b.Rows {
@@ -272,14 +304,14 @@ func (b Bounds) String() string {
 				if head.Tier != r.Tier || head.Client != r.Client {
 					break
 				}
-				fmt.Fprintf(&out, "%18s", head.meant())
+				fmt.Fprintf(&out, "%*s", column, head.meant())
 			}
 			out.WriteString("\n")
 		}
 		if r.Tier != last.Tier || r.Client != last.Client {
 			fmt.Fprintf(&out, "%-*s", width, r.Client)
 		}
-		fmt.Fprintf(&out, "%18s", figure(r.Admitted))
+		fmt.Fprintf(&out, "%*s", column, figure(r.Admitted))
 		if i+1 == len(b.Rows) || b.Rows[i+1].Client != r.Client || b.Rows[i+1].Tier != r.Tier {
 			out.WriteString("\n")
 		}

@@ -563,9 +563,7 @@ func TestWhenBusyIsSafeForConcurrentUse(t *testing.T) {
 func TestWaitingRoomOfStrangers(t *testing.T) {
 	const perSecond, many = 16, 300 // with less of a rate, two whose hashes meet count as one
 	now := new(clock)
-	cfg := waiting(now, middleware.WhenBusy)
-	cfg.Challenge.BusyPerSecond = perSecond
-	h := newSite(t, cfg)
+	h := newSite(t, changed(waiting(now, middleware.WhenBusy), func(cfg *middleware.Config) { cfg.Challenge.BusyPerSecond = perSecond }))
 	require.Equal(t, 10*perSecond+1, strangers(h, many))
 	tickets := map[int][]string{}
 	for i := range many {

@@ -68,7 +68,7 @@ func (q *question) choose(p *limiter.Policy, list []limiter.Candidate, cost int6
 
 // sharedCandidate returns the tally that everybody of the identity is in.
 func (q *question) sharedCandidate() (f limiter.Candidate) {
-	f.Shown, f.Hasty = q.shown.shared, q.shadow
+	f.Shown, f.Hasty, f.Costs = q.shown.shared, q.shadow, q.each
 	if q.memory != nil {
 		f.Key, f.Provider = q.who.key, q.who.id.provider()
 		networks := q.who.networks[:2]
@@ -90,7 +90,7 @@ func (q *question) ownCandidates() []limiter.Candidate {
 	list := make([]limiter.Candidate, len(own))
 	for i := range own {
 		list[i] = q.ownCandidate(&own[i].own)
-		list[i].Shown, list[i].Hasty = own[i].tally, q.shadow
+		list[i].Shown, list[i].Hasty, list[i].Costs = own[i].tally, q.shadow, q.each
 	}
 	return list
 }
@@ -118,13 +118,13 @@ func (e *engine) ownCandidate(own *token.Own) limiter.Candidate {
 func (q *question) chargeBought(cost int64) (c charged, ok bool) {
 	candidates, workFirst := q.ownCandidates(), q.workFirst()
 	if len(candidates) == 0 {
-		if workFirst && cost <= q.who.tier.most() { // else work would be in vain: no tally has so much
+		if workFirst && q.who.tier.policy.TooDear(q.priceOf(cost)) < 0 { // else work would be in vain: no tally has so much
 			return c, false
 		}
 		q.chargeShared(cost, &c)
 		return c, true
 	}
-	if q.who.tier.tooDear(cost) {
+	if q.who.tier.tooDear(q.priceOf(cost)) {
 		q.chargeShared(cost, &c)
 		return c, true
 	}

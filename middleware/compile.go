@@ -35,6 +35,7 @@ func compile(cfg Config) (*engine, error) {
 		forgets:   cfg.InsecureNoMemory,
 		hearing:   cfg.Peers != nil,
 		instances: cfg.Instances,
+		units:     compileUnits(&cfg, c.base.tokens),
 	}
 	if cfg.Exact != nil {
 		x := cfg.Exact.withDefaults()

@@ -5,6 +5,7 @@ package middleware
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/tallystick/tallystick/internal/limiter"
@@ -26,7 +27,8 @@ func (l limits) sameShape(of limits) bool {
 // newTier compiles what follows from a set of limits.
 func newTier(cfg *Config, name string, l limits) tier {
 	p := l.tokens
-	t := tier{name: name, policy: p, field: policyField(cfg.Fields, p)}
+	t := tier{name: name, policy: p, units: unitsOf(cfg, p)}
+	t.field = policyField(cfg.Fields, p, t.units, l.exact)
 	for i := range p.Len() {
 		name := p.Limit(i).Name
 		if p.Limit(i).Shadow { // it is told to nobody
@@ -65,12 +67,15 @@ func (e *engine) roomOf(cfg *Config, t *tier) tier {
 // passOf compiles what a tally that is bought may use, where tallies are sold.
 func (e *engine) passOf(t *tier) *tier {
 	p := t.policy.Pass(e.challenge.passTime)
-	return &tier{name: t.name, policy: p, field: policyField(e.carriage.fields, p), names: t.names, room: t.room}
+	return &tier{name: t.name, policy: p, field: policyField(e.carriage.fields, p, t.units, nil), names: t.names, units: t.units, room: t.room}
 }
 
 // chargeLate has the limits at some indexes count by outcome.
 func (t *tier) chargeLate(indexes []int) {
 	isLate := func(i int) bool { return slices.Contains(indexes, i) }
+	for _, i := range indexes {
+		t.lateLimits |= 1 << i
+	}
 	atDoor := func(i int) bool { return !isLate(i) }
 	t.late, t.policy = t.policy.Charging(isLate), t.policy.Charging(atDoor)
 	if t.net56 != nil {
@@ -96,4 +101,35 @@ func quotaHash(p *limiter.Policy) guardedcall.Key {
 		fmt.Fprintf(h, "%d %d;", l.Quota, l.Burst)
 	}
 	return guardedcall.Key(h.Sum(nil)[:16])
+}
+
+// unitsOf returns the unit of each limit, or nil if all count Config.Cost.
+func unitsOf(cfg *Config, p *limiter.Policy) (units []string) {
+	if len(cfg.Units) == 0 {
+		return nil
+	}
+	units = make([]string, p.Len())
+	for name, u := range cfg.Units {
+		for i := range units {
+			if slices.Contains(u.Limits, p.Limit(i).Name) {
+				units[i] = name
+			}
+		}
+	}
+	return units
+}
+
+// compileUnits returns the units in the order of their names, or nil.
+func compileUnits(cfg *Config, p *limiter.Policy) (units []unit) {
+	of := unitsOf(cfg, p)
+	for _, name := range slices.Sorted(maps.Keys(cfg.Units)) {
+		u := unit{name: name, cost: cfg.Units[name].Cost}
+		for i := range of {
+			if of[i] == name {
+				u.limits |= 1 << i
+			}
+		}
+		units = append(units, u)
+	}
+	return units
 }

@@ -61,6 +61,10 @@ type Config struct {
 	// one 500, and logged. See [Middleware.HandlerCost] for one price of a whole route.
 	Cost func(*http.Request) int64
 
+	// Units have some of Limits count another cost than Cost, such as the tokens of a model, by the name of the unit. All
+	// limits of all units are checked and charged in one step, or none is. Default: nil, all limits count Cost.
+	Units map[string]Unit
+
 	// Skip passes a request on unlimited and uncounted if it returns true. CORS preflights always are.
 	Skip func(*http.Request) bool
 

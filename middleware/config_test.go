@@ -22,6 +22,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/keptform"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -189,12 +190,11 @@ func TestZeroConfig(t *testing.T) {
 }
 
 func TestLeastConfig(t *testing.T) {
-	m, err := middleware.New(middleware.Config{
+	m := kit.Must(middleware.New(middleware.Config{
 		Policy:  "contact",
 		Limits:  []middleware.Limit{{Quota: 5, Window: time.Minute}, {Quota: 50, Window: 24 * time.Hour}},
 		Secrets: [][]byte{secret("a")},
-	})
-	require.NoError(t, err)
+	}))(t)
 	resp := requireStatus(t, http.StatusOK, send(m.Handler(new(spy))))
 	require.Equal(t, `"contact";q=5;w=60, "contact-24h";q=50;w=86400`, resp.Header.Get("RateLimit-Policy"))
 }
@@ -219,14 +219,12 @@ func TestConfigHasNoTags(t *testing.T) {
 func TestEveryFieldIsRead(t *testing.T) {
 	checks := regexp.MustCompile(`^(validate$|check|withDefaults)`)
 	read := map[string]bool{}
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
+	files := kit.Must(filepath.Glob("*.go"))(t)
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		require.NoError(t, err)
+		file := kit.Must(parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution))(t)
 		for _, d := range file.Decls {
 			f, ok := d.(*ast.FuncDecl)
 			if !ok || checks.MatchString(f.Name.Name) {
@@ -408,9 +406,7 @@ func TestHandlerCost(t *testing.T) {
 		{"beside Config.Cost", func(*http.Request) int64 { return 2 }, `"contact";r=3;t=60`, `"contact";r=0;t=60`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			cfg := contact(new(clock))
-			cfg.Cost = test.cost
-			s := routes(t, cfg)
+			s := routes(t, changed(contact(new(clock)), func(cfg *middleware.Config) { cfg.Cost = test.cost }))
 			left := func() string { return send(s, method("GET"), path("/left")).Header.Get("RateLimit") }
 			require.Equal(t, `"contact";r=5`, left())
 			require.EqualValues(t, 0, s.Decisions.Last().Cost)

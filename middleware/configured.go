@@ -18,6 +18,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/tallystick/tallystick/internal/calendar"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/token"
 )
@@ -30,7 +31,11 @@ func (e *engine) logConfigured(now time.Time, cfg *Config) {
 	}
 	var limits []string
 	for _, l := range cfg.Limits {
-		limits = append(limits, fmt.Sprintf("%d in %v", l.Quota, l.Window))
+		window := l.Window.String()
+		if l.Calendar != "" {
+			window = "a " + l.Calendar
+		}
+		limits = append(limits, fmt.Sprintf("%d in %s", l.Quota, window))
 	}
 	memory := "none"
 	if e.memory != nil {
@@ -140,6 +145,15 @@ func (e *engine) warnOfDear(now time.Time, cost int64) {
 	}
 }
 
+// tellPrice tells of the first limit of a tier that may never be charged what a request costs.
+func (e *engine) tellPrice(now time.Time, t *tier, price limiter.Price) {
+	if i := t.policy.TooDear(price); i < 0 || t.units == nil || t.units[i] == "" {
+		e.tellDear(now, t, price.Cost)
+	} else {
+		e.checks.warn(now, costAboveQuota, "cost", price.Of(i), "largest", atOnce(t.policy.Limit(i)), "tier", t.name, "unit", t.units[i])
+	}
+}
+
 // tellDear tells that a tier may never use what a request costs. The base has no name.
 func (e *engine) tellDear(now time.Time, t *tier, cost int64) {
 	e.checks.warn(now, costAboveQuota, "cost", cost, "largest", t.most(), "tier", t.name)
@@ -221,7 +235,7 @@ func idle(j, l limiter.Limit) bool {
 	if bucket(l) {
 		return quota*(1+1e-12) >= burst+rate*span
 	}
-	nested := j.Window%l.Window == 0 || l.Window%j.Window == 0
+	nested := (j.Window%l.Window == 0 || l.Window%j.Window == 0) && j.Calendar == l.Calendar
 	switch {
 	case !nested || j.Algorithm > limiter.FixedWindow || l.Algorithm > limiter.FixedWindow:
 		return quota >= most*(math.Ceil(2*span/window)+1) // of whatever two windows of j touch
@@ -243,8 +257,11 @@ func bucket(l limiter.Limit) bool {
 
 // grain is for how many seconds more than its window a limit counts.
 func grain(l limiter.Limit) float64 {
-	if l.Algorithm == limiter.RollingDay {
+	switch {
+	case l.Algorithm == limiter.RollingDay:
 		return 60
+	case l.Calendar != "":
+		return (calendar.Longest(l.Calendar) - l.Window).Seconds()
 	}
 	return 0
 }

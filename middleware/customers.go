@@ -115,6 +115,9 @@ func (e *engine) compileOwn(of *tier, list []Limit) (*tier, error) {
 	case !e.carries(l.tokens):
 		return nil, errors.New("the quotas of the answer are too long for a token; use fewer limits or a shorter policy name")
 	}
+	if e.exact != nil { // or each customer would keep its own copy of a zone, some kilobytes
+		l.exact.Plan().Calendars = e.base.exact.Plan().Calendars
+	}
 	numbers := numbersOf(of.name, l.tokens)
 	c.mu.Lock()
 	t := c.tiers[numbers]

@@ -62,6 +62,14 @@ func byCustomer(r *http.Request) (middleware.Identity, error) {
 	return id, nil
 }
 
+// addressesIn are the addresses of connections, each in one thing.
+func addressesIn(thing string) middleware.IdentityFunc {
+	return func(r *http.Request) (middleware.Identity, error) {
+		id, err := middleware.PeerAddress(r)
+		return id.For(thing), err
+	}
+}
+
 func customer(name string) option { return with("X-Customer", name) }
 
 // contracts is contact with the numbers of a registry, by the default deadline: what may wait for them is in a bubble.
@@ -122,10 +130,7 @@ func TestLimitsForACustomer(t *testing.T) {
 func TestLimitsForNoAddress(t *testing.T) {
 	reg := &registry{limits: map[string][]middleware.Limit{"": minutely(1000)}}
 	cfg := contracts(new(clock), reg)
-	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
-		id, err := middleware.PeerAddress(r)
-		return id.For("tenant"), err
-	}
+	cfg.Identity = addressesIn("tenant")
 	h, _ := limited(t, cfg)
 	for i := range 2000 {
 		send(h, from(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}).String()))
@@ -308,8 +313,7 @@ func TestCallForACustomer(t *testing.T) {
 	cfg := contracts(now, reg)
 	cfg.LimitsFor = patiently(reg.limitsFor)
 	cfg.Exact = counting(memory.New(0, now.Now))
-	call, err := newLimiter(t, cfg).CallFor(middleware.Principal("a"))
-	require.NoError(t, err)
+	call := kit.Must(newLimiter(t, cfg).CallFor(middleware.Principal("a")))(t)
 	require.EqualValues(t, 12, call.Policy.Limit(0).Quota)
 }
 

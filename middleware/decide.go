@@ -46,6 +46,10 @@ func (q *question) decide() *Denial {
 			return nil
 		}
 	}
+	if q.units != nil && !q.costUnits() {
+		q.concludeUncharged(&verdict{reason: NegativeCost, status: http.StatusInternalServerError})
+		return nil
+	}
 	q.readTokens()
 	d.tokens, d.tokenErr = uint8(q.shown.accepted), q.shown.fault
 
@@ -74,8 +78,8 @@ func (q *question) decide() *Denial {
 	if d.Saturated {
 		q.checks.warn(q.at, salesFull)
 	}
-	if d.Reason == CostAboveQuota && q.r != nil && q.price == nil { // of a route it was told when it was mounted
-		q.tellDear(q.at, q.who.tier, d.Cost)
+	if d.Reason == CostAboveQuota && q.r != nil && (q.price == nil || q.each != nil) { // of a route it was told when it was mounted
+		q.tellPrice(q.at, q.who.tier, q.priceOf(d.Cost))
 	}
 	return nil
 }
@@ -96,6 +100,42 @@ func (q *question) costBy(price func(*http.Request) int64) (cost int64, ok bool)
 		return cost, false
 	}
 	return cost, true
+}
+
+// costUnits prices a request in each unit, unless it peeks. It is not ok where the program is at fault.
+func (q *question) costUnits() (ok bool) {
+	d := &q.dc.decision
+	if d.Cost == 0 {
+		return true
+	}
+	u, most := new(unitCosts), int64(0)
+	for i := range q.who.tier.units {
+		u.costs[i] = d.Cost
+	}
+	for _, unit := range q.units {
+		cost := int64(1)
+		if given, there := q.costs[unit.name]; there {
+			cost = given
+		} else if q.r != nil && unit.cost != nil {
+			if cost, ok = q.costBy(unit.cost); !ok {
+				return false
+			}
+		}
+		for i := range q.who.tier.units {
+			if has(unit.limits, i) {
+				u.costs[i] = cost
+			}
+		}
+	}
+	for i := range q.who.tier.units {
+		most = max(most, u.costs[i])
+	}
+	if most == 0 { // it peeks
+		d.Cost = 0
+		return true
+	}
+	d.withExtras().units, q.each = u, &u.costs
+	return true
 }
 
 // noteCharge is charge for a request that was admitted by c, and notes what of it depends
@@ -170,7 +210,7 @@ func (q *question) decideWithWork() {
 		return
 	}
 
-	v, dear := proofWanted(), asked && q.who.tier.tooDear(d.Cost)
+	v, dear := proofWanted(), asked && q.who.tier.tooDear(q.priceOf(d.Cost))
 	if c.own != nil || !asked && q.challenge.sellsTallies() {
 		q.who.tier = q.who.tier.pass // these are the quotas that the answer is about
 	}

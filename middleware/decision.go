@@ -104,6 +104,7 @@ type Decision struct {
 	tier       *tier         // nil where the Identity is zero
 	pseudonyms *pseudonymKey // nil in the zero Decision
 	request    *http.Request
+	each       *limiter.Costs
 	statuses   [storeless.MaxLimits]packedStatus
 }
 
@@ -125,6 +126,8 @@ type LimitStatus struct {
 	Remaining int64         // cost that would still pass now
 	Reset     time.Duration // until Remaining next rises, or a blocked limit admits this cost
 	Blocked   bool          // the limit refused; a Shadow would have
+	Unit      string        // that the limit counts, see [Config].Units; "": Cost
+	Cost      int64         // of the request, in that unit
 }
 
 // Limits returns how each limit of the policy stands, those that are a Shadow too. It is
@@ -137,7 +140,7 @@ func (d Decision) Limits() []LimitStatus {
 	all := make([]LimitStatus, 0, d.tier.policy.Len())
 	for i := range cap(all) {
 		if s := d.statuses[i]; s.remaining != unknown {
-			all = append(all, LimitStatus{limiter.LimitAs[Limit](d.tier.policy.Limit(i)), int64(s.remaining), time.Duration(s.reset>>1) * time.Second, s.blocked()})
+			all = append(all, LimitStatus{limiter.LimitAs[Limit](d.tier.policy.Limit(i)), int64(s.remaining), time.Duration(s.reset>>1) * time.Second, s.blocked(), d.tier.unit(i), limiter.Price{Cost: d.Cost, Each: d.each}.Of(i)})
 		}
 	}
 	return all

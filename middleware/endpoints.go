@@ -137,7 +137,7 @@ func (q *question) answerChallenge(w http.ResponseWriter) {
 	left, enough, v := q.peek(cost)
 	needed := !enough || q.challenge.mode == EveryRequest
 	var o offer
-	dear := v.reason == OverLimit && q.who.tier.tooDear(cost) // no tally that is sold would do
+	dear := v.reason == OverLimit && q.who.tier.tooDear(q.priceOf(cost)) // no tally that is sold would do
 	if (q.challenge.mode != EveryRequest || enough) && !dear {
 		o = q.offer()
 		if v = v.offering(o); v.reason == SoldOut {
@@ -239,7 +239,7 @@ func (q *question) costAsked() int64 {
 func (q *question) peek(cost int64) (left int64, enough bool, v verdict) {
 	candidates := q.ownCandidates()
 	asksShared := !q.workFirst()
-	if q.who.tier.tooDear(cost) { // as chargeBought does
+	if q.who.tier.tooDear(q.priceOf(cost)) { // as chargeBought does
 		asksShared = asksShared || len(candidates) > 0
 		candidates = nil
 	}

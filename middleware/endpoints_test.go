@@ -3,10 +3,15 @@
 package middleware_test
 
 import (
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
+	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +20,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/keptform"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A site whose files are at "GET /" cannot have the endpoints at a pattern for all methods: net/http
@@ -38,9 +44,7 @@ func TestEndpointsUnconfigured(t *testing.T) {
 		"no path":      func(cfg *middleware.Config) { cfg.Challenge.Path = "" },
 		"another path": func(cfg *middleware.Config) { cfg.Challenge.Path = "/elsewhere/" },
 	} {
-		cfg := challenging(new(clock), middleware.Newcomers)
-		spoil(&cfg)
-		m := newLimiter(t, cfg)
+		m := newLimiter(t, changed(challenging(new(clock), middleware.Newcomers), spoil))
 		h := m.Endpoints()
 		require.Equal(t, http.StatusNotFound, fetched(h).StatusCode, name)
 		require.Equal(t, http.StatusNotFound, redeemed(h, "x").StatusCode, name)
@@ -61,10 +65,8 @@ func TestChallengeEndpoint(t *testing.T) {
 	server := serve(t, h)
 	client := clientAt(t, "127.0.0.1")
 	for _, m := range []string{http.MethodGet, http.MethodHead} {
-		r, err := http.NewRequest(m, server.URL+"/tally/challenge", http.NoBody)
-		require.NoError(t, err)
-		resp, err := client.Do(r)
-		require.NoError(t, err)
+		r := kit.Must(http.NewRequest(m, server.URL+"/tally/challenge", http.NoBody))(t)
+		resp := kit.Must(client.Do(r))(t)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		c := challengeIn(t, resp)
 		requireHeader(t, resp, "Content-Type", "application/json", "X-Content-Type-Options", "nosniff")
@@ -167,9 +169,7 @@ func TestEndpoints(t *testing.T) {
 func TestEndpointsInsideALimiter(t *testing.T) {
 	now := new(clock)
 	inner := newSite(t, challenging(now, middleware.Newcomers))
-	cfg := contact(now)
-	cfg.Policy, cfg.Limits[0].Quota = "work", 9
-	outer := newLimiter(t, cfg).Handler(inner)
+	outer := newLimiter(t, changed(contact(now), func(cfg *middleware.Config) { cfg.Policy, cfg.Limits[0].Quota = "work", 9 })).Handler(inner)
 	proof := solved(t, fetched(outer))
 	ok, no := redeemed(outer, proof), redeemed(outer, "x")
 	for want, resp := range map[int]*http.Response{200: ok, 403: no} {
@@ -377,20 +377,21 @@ func TestBrowserPostsAForm(t *testing.T) {
 	})
 }
 
-// Where tallies are sold, a proof by cookie is for forms while the memory is full. It
-// opens the tally that the proof by field opens, and no other.
+// A proof that came by cookie opens the tally that it opens by field, for its client and for no other. While the memory is
+// full it stays for a while, and must not stand before what the client has besides.
 func TestProofCookieOpensTheSameTally(t *testing.T) {
+	stranger := from("203.0.113.77")
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
-		s := newSite(t, challenging(new(clock), mode))
-		exhaustIn(t, mode, s)
-		proof := solved(t, fetched(s))
-		cookie := with("Cookie", "__Host-tallystick-contact.proof.0badcafe="+proof)
-		require.Equal(t, 3, admitted(s, 3, cookie))
-		require.Equal(t, 2, admitted(s, 3, proving(proof)), "five in all")
-		require.Equal(t, 0, admitted(s, 3, cookie))
-		stranger := from("203.0.113.77")
-		exhaustIn(t, mode, s, stranger)
-		require.Equal(t, 0, admitted(s, 3, cookie, stranger), "nor is it good for others")
+		byCookie := ""
+		cookie := func(r *http.Request) { r.Header.Add("Cookie", "__Host-tallystick-contact.proof.0badcafe="+byCookie) }
+		kept := step{as: toFetch, want: 200, keep: "offer", see: all{func(s *scene) { byCookie = solve(s, s.challenges["offer"]) }}}
+		play(t, []scenario{
+			{"the same tally", working(mode), []step{
+				exhausting(mode), kept, {as: cookie, times: 3, passes: 3}, {prove: "offer", times: 3, passes: 2}, {as: cookie, times: 3, passes: 0}, // five in all
+				exhausting(mode, stranger), {as: both(cookie, stranger), times: 3, passes: 0},
+			}},
+			{"hides nothing", working(mode), []step{kept, {as: cookie, times: 5, passes: 5}, {do: buys("own"), as: cookie, cookie: "own", times: 5, passes: 5}}},
+		})
 	}
 }
 
@@ -398,9 +399,7 @@ func TestProofCookieOpensTheSameTally(t *testing.T) {
 // cookie of one that is spent goes away.
 func TestProofsOfTwoPages(t *testing.T) {
 	at := func(t *testing.T) (*site, []string, []*http.Cookie) {
-		cfg := challenging(new(clock), middleware.EveryRequest)
-		cfg.Limits[0].Quota = 8
-		h := newSite(t, cfg)
+		h := newSite(t, changed(challenging(new(clock), middleware.EveryRequest), func(cfg *middleware.Config) { cfg.Limits[0].Quota = 8 }))
 		var proofs []string
 		var cookies []*http.Cookie
 		for range 6 {
@@ -522,14 +521,6 @@ func TestRedeemTellsWhetherCookiesAreKept(t *testing.T) {
 
 // What a page is told before it sends its form must be what becomes of the form.
 
-// postsCostThree makes each POST cost three.
-func postsCostThree(r *http.Request) int64 {
-	if r.Method == http.MethodPost {
-		return 3
-	}
-	return 1
-}
-
 // asked asks whether a request of a cost needs work.
 func asked(t testing.TB, h http.Handler, cost int64, options ...option) (needed bool) {
 	t.Helper()
@@ -541,9 +532,9 @@ func asked(t testing.TB, h http.Handler, cost int64, options ...option) (needed 
 
 func TestChallengeEndpointKnowsTheCost(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
-		cfg := challenging(new(clock), mode)
-		cfg.Cost = postsCostThree
-		h := newSite(t, cfg)
+		h := newSite(t, changed(challenging(new(clock), mode), func(cfg *middleware.Config) {
+			cfg.Cost = func(r *http.Request) int64 { return map[bool]int64{true: 3, false: 1}[r.Method == http.MethodPost] }
+		}))
 		var carried option = func(*http.Request) {}
 		for i := range 6 {
 			needed := asked(t, h, 3, carried)
@@ -635,62 +626,41 @@ func expiresIn(t testing.TB, resp *http.Response) int64 {
 	return body.ExpiresIn
 }
 
-// A proof that came by cookie while the memory was full stays for a while. It must not
-// stand before what the client has besides.
-func TestProofCookieHidesNothing(t *testing.T) {
-	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
-		h := newSite(t, challenging(new(clock), mode))
-		cookie := "__Host-tallystick-contact.proof.0badcafe=" + solved(t, fetched(h))
-		require.Equal(t, 5, admitted(h, 5, with("Cookie", cookie)), "the tally that it opens")
-		tok := bought(t, h)
-		require.Equal(t, 5, admitted(h, 5, with("Cookie", cookie+"; __Host-tallystick-contact="+tok)), "%v", mode)
-	}
-}
-
-// ticketed returns the answer of the ticket endpoint.
-func ticketed(h http.Handler, options ...option) *http.Response {
-	return send(h, append([]option{method("GET"), path("/tally/ticket")}, options...)...)
-}
-
 // A browser that runs a script and cannot do the work asks for a ticket, waits, and
 // sends its form: what was typed never leaves its page.
 func TestTicketEndpoint(t *testing.T) {
+	ticket := both(method(http.MethodGet), path("/tally/ticket"))
+	tells := func(body string) func(*scene) { return func(s *scene) { require.JSONEq(s, body, s.body) } }
+	refused := func(name string) step { return step{hold: name, times: 1} }
+	full := func(name string) step {
+		return step{as: ticket, hold: name, want: 200, see: all{func(s *scene) {
+			require.Regexp(s, `^\{"wait":[1-9][0-9]*,"carried":true\}`, s.body, "the room is full")
+			require.NotEmpty(s, waitCookieIn(s, s.last))
+		}}}
+	}
 	inAllModes(t, func(t *testing.T, mode middleware.Mode) {
-		now := new(clock)
-		h := newSite(t, waiting(now, mode))
-		spendShared(t, h, mode)
-
-		resp := requireStatus(t, http.StatusOK, ticketed(h))
-		cookie := waitCookieIn(t, resp)
-		require.Len(t, cookie, 44)
-		require.JSONEq(t, `{"wait":5,"carried":false}`, bodyOf(t, resp))
-
-		now.Advance(2 * time.Second)
-		early := ticketed(h, holding(cookie))
-		require.JSONEq(t, `{"wait":3,"carried":true}`, bodyOf(t, early))
-		require.Equal(t, cookie, waitCookieIn(t, early), "the same: its wait does not begin anew")
-		require.NotEqual(t, http.StatusOK, send(h, holding(cookie)).StatusCode)
-
-		now.Advance(3 * time.Second)
-		open := ticketed(h, holding(cookie))
-		require.JSONEq(t, `{"wait":0,"carried":true}`, bodyOf(t, open))
-		require.Empty(t, waitCookieIn(t, open), "nothing is charged, nothing has changed")
-		h.Spy.Calls.Store(0)
-		require.Equal(t, 1, admitted(h, laneQuota+1, holding(cookie)), "what one ticket is good for")
-
-		resp = ticketed(h, holding(cookie))
-		require.JSONEq(t, `{"wait":5,"carried":true}`, bodyOf(t, resp), "the next, though this one is used up")
-		require.NotEqual(t, cookie, waitCookieIn(t, resp))
-		spare, tickets := ticketsOf(t, h, 1)[0], ticketsOf(t, h, laneQuota)
-		now.Advance(5 * time.Second)
-		require.JSONEq(t, `{"wait":0,"carried":true}`, bodyOf(t, ticketed(h, holding(spare))))
-		require.Equal(t, laneQuota-1, admittedWith(h, tickets))
-		for what, held := range map[string]string{"used up": cookie, "open": spare} {
-			resp = ticketed(h, holding(held))
-			require.Regexp(t, `^\{"wait":[1-9][0-9]*,"carried":true\}`, bodyOf(t, resp), "the room is full: %s", what)
-			require.NotEmpty(t, waitCookieIn(t, resp), what)
-			require.NotEqual(t, http.StatusOK, send(h, holding(held)).StatusCode, "a form that is sent now is refused")
-		}
+		var others []string
+		play(t, []scenario{{"a ticket", roomed(mode), []step{
+			{do: func(s *scene) { spendShared(s, s.site, mode) }, as: ticket, want: 200, keep: "1", see: all{tells(`{"wait":5,"carried":false}`), func(s *scene) {
+				require.Len(s, s.tickets["1"], 44)
+			}}},
+			{after: 2 * time.Second, as: ticket, hold: "1", want: 200, see: all{tells(`{"wait":3,"carried":true}`), func(s *scene) {
+				require.Equal(s, s.tickets["1"], waitCookieIn(s, s.last), "the same: its wait does not begin anew")
+			}}},
+			refused("1"),
+			{after: 3 * time.Second, as: ticket, hold: "1", want: 200, see: all{tells(`{"wait":0,"carried":true}`), func(s *scene) {
+				require.Empty(s, waitCookieIn(s, s.last), "nothing is charged, nothing has changed")
+			}}},
+			{hold: "1", times: laneQuota + 1, passes: 1}, // what one ticket is good for
+			{as: ticket, hold: "1", want: 200, keep: "2", see: all{tells(`{"wait":5,"carried":true}`), func(s *scene) {
+				require.NotEqual(s, s.tickets["1"], s.tickets["2"], "the next, though this one is used up")
+				s.tickets["spare"], others = ticketsOf(s, s.site, 1)[0], ticketsOf(s, s.site, laneQuota)
+			}}},
+			{after: 5 * time.Second, as: ticket, hold: "spare", want: 200, see: all{tells(`{"wait":0,"carried":true}`), func(s *scene) {
+				require.Equal(s, laneQuota-1, admittedWith(s.site, others))
+			}}},
+			full("1"), refused("1"), full("spare"), refused("spare"), // a form that is sent now is refused
+		}}})
 	})
 }
 
@@ -714,4 +684,147 @@ func TestPurchasesThatComeAlong(t *testing.T) {
 		now.Advance(3 * time.Hour)
 		require.False(t, carried(t, h, bring), "it has ended")
 	})
+}
+
+func browserSite(t *testing.T) (http.Handler, *middleware.Middleware) {
+	t.Helper()
+	m := newLimiter(t, challenging(new(clock), middleware.Newcomers))
+	return m.Endpoints(), m
+}
+
+var assets = []string{"tally.js", "fetch.js", "texts.js", "solver.js", "page.js", "tally.css", "page.css"}
+
+func TestAssetsAreServedUnderTwoNames(t *testing.T) {
+	h, m := browserSite(t)
+	require.Regexp(t, `^/tally/[0-9a-f]{16}/tally\.js$`, m.ScriptURL())
+	folder := strings.TrimSuffix(m.ScriptURL(), "tally.js")
+	require.Equal(t, folder+"tally.css", m.StyleURL())
+	compressed, plainly := with("Accept-Encoding", "gzip, deflate, br, zstd"), with("Accept-Encoding", "gzip;q=0, br")
+	for _, name := range assets {
+		kind := "text/javascript; charset=utf-8"
+		if strings.HasSuffix(name, ".css") {
+			kind = "text/css; charset=utf-8"
+		}
+		var tags []string
+		var whole string
+		for _, encoding := range []option{plainly, compressed} {
+			plain, hashed := send(h, method("GET"), path("/tally/"+name), encoding), send(h, method("GET"), path(folder+name), encoding)
+			for url, resp := range map[string]*http.Response{"/tally/" + name: plain, folder + name: hashed} {
+				require.Equal(t, http.StatusOK, resp.StatusCode)
+				requireHeader(t, resp, "Content-Type", kind, "X-Content-Type-Options", "nosniff", "Vary", "Accept-Encoding")
+				require.Empty(t, resp.Cookies())
+				body := bodyOf(t, resp)
+				require.Equal(t, strconv.Itoa(len(body)), resp.Header.Get("Content-Length"))
+				if resp.Header.Get("Content-Encoding") == "gzip" {
+					r := kit.Must(gzip.NewReader(strings.NewReader(body)))(t)
+					text := kit.Must(io.ReadAll(r))(t)
+					require.Equal(t, whole, string(text))
+					require.Less(t, len(body), len(whole))
+				} else {
+					require.NotEmpty(t, body)
+					whole = body
+				}
+				again := requireStatus(t, http.StatusNotModified, send(h, method("GET"), path(url), encoding, with("If-None-Match", resp.Header.Get("Etag"))))
+				requireHeader(t, again, "Vary", "Accept-Encoding", "Content-Encoding", "")
+				head := send(h, method("HEAD"), path(url), encoding)
+				require.Equal(t, resp.Header.Get("Content-Length"), head.Header.Get("Content-Length"))
+				require.Empty(t, bodyOf(t, head))
+			}
+			// One range is served. Of several, each has a head of its own: whole is less.
+			ranged := requireStatus(t, http.StatusPartialContent, send(h, method("GET"), path("/tally/"+name), encoding, with("Range", "bytes=0-9")))
+			require.Len(t, bodyOf(t, ranged), 10)
+			for _, dear := range []option{with("Range", "bytes=0-0,1-1"), with("If-None-Match", strings.Repeat(`"",`, 85)+plain.Header.Get("Etag"))} {
+				require.Equal(t, http.StatusOK, send(h, method("GET"), path("/tally/"+name), encoding, dear).StatusCode)
+			}
+			require.Equal(t, "no-cache", plain.Header.Get("Cache-Control"))
+			require.Equal(t, "public, max-age=31536000, immutable", hashed.Header.Get("Cache-Control"))
+			tags = append(tags, hashed.Header.Get("Etag"))
+		}
+		require.NotEqual(t, tags[0], tags[1], "each encoding has a tag of its own")
+
+		// Another version's name gets this version, which may not be kept for ever.
+		resp := requireStatus(t, http.StatusOK, send(h, method("GET"), path("/tally/0123456789abcdef/"+name)))
+		require.Equal(t, "no-cache", resp.Header.Get("Cache-Control"))
+		require.Empty(t, resp.Header.Get("Content-Encoding"), "who says nothing may not know it")
+		for _, none := range []string{"x" + name, "0123456789abcdeg/" + name, "0123456789abcde/" + name, "/" + name, "0123456789abcdef/x/" + name} {
+			require.Equal(t, http.StatusNotFound, send(h, method("GET"), path("/tally/"+none)).StatusCode, none)
+		}
+		require.Equal(t, http.StatusMethodNotAllowed, send(h, method("POST"), path("/tally/"+name)).StatusCode)
+	}
+	require.Empty(t, newLimiter(t, contact(new(clock))).ScriptURL())
+}
+
+// Scripts import each other by names that are relative. So one of a version imports what is of it, and a
+// copy of the files works wherever it lies.
+func TestAssetsImportWhatIsBesideThem(t *testing.T) {
+	h, m := browserSite(t)
+	folder, seen := strings.TrimSuffix(m.ScriptURL(), "tally.js"), map[string]bool{}
+	for name := range strings.SplitSeq("tally.js page.js fetch.js texts.js solver.js", " ") {
+		text := bodyOf(t, send(h, method("GET"), path(folder+name)))
+		text = strings.ReplaceAll(text, "import(`./texts-${", "") // see TestOneFileForEachLanguage
+		for _, found := range regexp.MustCompile(`\b(?:import|from)\b\s*\(?\s*["'\x60]([^"'\x60]*)`).FindAllStringSubmatch(text, -1) {
+			file, beside := strings.CutPrefix(found[1], "./")
+			require.True(t, beside, "%s: %s", name, found[1])
+			require.Contains(t, assets, file)
+			seen[file] = true
+		}
+	}
+	require.Len(t, seen, 3, "fetch, texts, and one solver, by whichever way")
+}
+
+// TestOneFileForEachLanguage: a browser gets the texts of its page's language, and of no other. They are too small to be
+// worth compressing.
+func TestOneFileForEachLanguage(t *testing.T) {
+	h, m := browserSite(t)
+	folder := strings.TrimSuffix(m.ScriptURL(), "tally.js")
+	seen := map[string]bool{}
+	for tag := range strings.SplitSeq("de fr es it pt nl pl ja zh he ru ko tr uk", " ") {
+		name := "texts-" + tag + ".js"
+		plain := requireTarget(t, h, "/tally/"+name, "no-cache")
+		require.Equal(t, plain, requireTarget(t, h, folder+name, "public, max-age=31536000, immutable"))
+		require.Regexp(t, `(?s)^export default *\{idle:"",working:"[^"]+",.*cancel:"[^"]+"\};$`, plain)
+		require.Less(t, len(plain), 1400, tag)
+		require.False(t, seen[plain], tag)
+		seen[plain] = true
+	}
+	for _, none := range []string{"en", "xx", "", "d", "DE", "de export", "de\nfr", ".", "de.js", "de-AT"} {
+		target := "/tally/" + url.PathEscape("texts-"+none+".js")
+		require.Equal(t, http.StatusNotFound, send(h, method("GET"), path(target)).StatusCode, none)
+	}
+	require.Equal(t, http.StatusNotFound, send(h, method("GET"), path("/tally/texts-de")).StatusCode)
+}
+
+// requireTarget returns a script that is served as it is, with the same tag each time.
+func requireTarget(t *testing.T, h http.Handler, target, cached string) string {
+	t.Helper()
+	first := requireStatus(t, http.StatusOK, send(h, method("GET"), path(target), with("Accept-Encoding", "gzip")))
+	require.Empty(t, first.Header.Get("Content-Encoding"))
+	require.Equal(t, cached, first.Header.Get("Cache-Control"))
+	require.Equal(t, "text/javascript; charset=utf-8", first.Header.Get("Content-Type"))
+	tag := first.Header.Get("Etag")
+	require.NotEmpty(t, tag)
+	requireStatus(t, http.StatusNotModified, send(h, method("GET"), path(target), with("If-None-Match", tag)))
+	return bodyOf(t, first)
+}
+
+// TestAssetsAreSmall holds the files of the element together to what docs/forms.md says: 24 KB, and
+// 11 KB as browsers get them. A language takes 1 KB more.
+func TestAssetsAreSmall(t *testing.T) {
+	h, _ := browserSite(t)
+	raw, compressed := 0, 0
+	for _, file := range []string{"tally.js", "fetch.js", "texts.js", "solver.js", "tally.css"} {
+		whole := bodyOf(t, send(h, method("GET"), path("/tally/"+file)))
+		small := bodyOf(t, send(h, method("GET"), path("/tally/"+file), with("Accept-Encoding", "gzip")))
+		t.Logf("%s: %d bytes, %d compressed", file, len(whole), len(small))
+		raw += len(whole)
+		compressed += len(small)
+	}
+	t.Logf("%d bytes in all, %d compressed", raw, compressed)
+	require.Less(t, raw, 23_900)
+	require.Less(t, compressed, 10_900)
+	text := kit.Must(os.ReadFile("../docs/forms.md"))(t)
+	for _, size := range []int{raw, compressed} {
+		figure := fmt.Sprintf("%.0f KB", float64(size)/1000)
+		require.True(t, strings.Contains(string(text), figure), "docs/forms.md does not say %s", figure)
+	}
 }

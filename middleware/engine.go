@@ -40,6 +40,7 @@ type engine struct {
 	gate         *gate         // nil: any number at once
 	outcomes     *outcomes     // nil: no limit counts by outcome
 	customers    *customers    // nil: none has limits of its own
+	units        []unit        // that some limits count in place of Config.Cost
 	freeStatuses []int         // statuses that these limits do not count
 
 	hooks  hooks

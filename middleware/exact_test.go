@@ -273,24 +273,19 @@ func TestExactCallIsTheCallOfARequest(t *testing.T) {
 	c := new(clock)
 	counter := memory.New(0, c.Now)
 	cfg := paid(c, counter)
-	pro := cfg.Limits[0]
-	pro.Quota = 9
-	cfg.Tiers = map[string][]middleware.Limit{"pro": {pro}}
-	customer := middleware.APIKey("c1").For("maps")
-	customer.Tier = "pro"
+	cfg.Tiers = map[string][]middleware.Limit{"pro": {fixed(9, time.Minute)}}
+	customer := pro(middleware.APIKey("c1").For("maps"))
 	cfg.Identity = only(customer)
 	h := newSite(t, cfg)
 	require.Equal(t, 4, admitted(h, 4))
 	call, err := h.M.CallFor(customer)
 	require.NoError(t, err)
 	for range 5 {
-		v, err := counter.Take(t.Context(), call)
-		require.NoError(t, err)
+		v := kit.Must(counter.Take(t.Context(), call))(t)
 		require.True(t, v.Admitted)
 	}
 	require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
-	v, err := counter.Peek(t.Context(), call)
-	require.NoError(t, err)
+	v := kit.Must(counter.Peek(t.Context(), call))(t)
 	require.Zero(t, v.Limits[0].Remaining)
 
 	_, err = h.M.CallFor(middleware.Identity{})
@@ -311,8 +306,7 @@ func TestResetForgetsOneCustomer(t *testing.T) {
 		"a network":  {middleware.Address(netip.MustParseAddr("2001:db8::1")), func(*middleware.Config) {}},
 		"one thing":  {middleware.APIKey("c1").For("maps"), func(*middleware.Config) {}},
 		"a lease": {middleware.Principal("c1"), func(cfg *middleware.Config) {
-			leased, err := lease.New(cfg.Exact.Counter, lease.Config{})
-			require.NoError(t, err)
+			leased := kit.Must(lease.New(cfg.Exact.Counter, lease.Config{}))(t)
 			cfg.Limits[0].Quota, cfg.Exact.Counter = 200, leased
 		}},
 		"five at once": {middleware.Principal("c1"), func(cfg *middleware.Config) { cfg.Concurrency = &middleware.Concurrency{Max: 5} }},
@@ -333,8 +327,7 @@ func TestResetForgetsOneCustomer(t *testing.T) {
 			require.Positive(t, spend(b))
 			asks = tc.id
 			require.Zero(t, spend(b))
-			d, err := a.Decide(t.Context(), middleware.Ask{Identity: tc.id, DryRun: true})
-			require.NoError(t, err)
+			d := kit.Must(a.Decide(t.Context(), middleware.Ask{Identity: tc.id, DryRun: true}))(t)
 			require.False(t, d.Admitted)
 			require.Positive(t, d.RetryAfter)
 			require.NoError(t, a.Reset(t.Context(), tc.id))
@@ -365,8 +358,7 @@ func TestResetThatCannotBe(t *testing.T) {
 // A counter that waits for a disk names its own deadline, and what stands around it has the same.
 func TestDeadlinesOfCounters(t *testing.T) {
 	lease := func(engine exact.Counter) exact.Counter {
-		leased, err := lease.New(engine, lease.Config{})
-		require.NoError(t, err)
+		leased := kit.Must(lease.New(engine, lease.Config{}))(t)
 		t.Cleanup(func() { _ = leased.Close() })
 		return leased
 	}
@@ -399,15 +391,6 @@ func (p *unhurried) Deadline() time.Duration { return p.wants }
 // believed is for how long a refusal is at most.
 const believed = 10 * time.Second
 
-// waitOf is the Retry-After of a refusal without its jitter, at most: that is a tenth, and thirty seconds.
-func waitOf(t *testing.T, resp *http.Response) (least, most time.Duration) {
-	t.Helper()
-	s, err := strconv.Atoi(resp.Header.Get("Retry-After"))
-	require.NoError(t, err)
-	wait := time.Duration(s) * time.Second
-	return wait - min(wait/10, 30*time.Second) - time.Second, wait
-}
-
 // estimating is a route with a month's quota of 1000: a request says what it is going to
 // cost, and what it has cost at last.
 func estimating(c *clock, counter exact.Counter) middleware.Config {
@@ -427,13 +410,8 @@ func TestSettledElsewhereIsHeardOf(t *testing.T) {
 	for name, change := range map[string]func(*middleware.Config){
 		"an address": func(*middleware.Config) {},
 		"a tier": func(cfg *middleware.Config) {
-			pro := cfg.Limits[0]
-			cfg.Limits[0].Quota, cfg.Tiers = 5, map[string][]middleware.Limit{"pro": {pro}}
-			cfg.Identity = func(*http.Request) (middleware.Identity, error) {
-				id := middleware.APIKey("customer")
-				id.Tier = "pro"
-				return id, nil
-			}
+			cfg.Tiers, cfg.Identity = map[string][]middleware.Limit{"pro": {cfg.Limits[0]}}, only(pro(middleware.APIKey("customer")))
+			cfg.Limits[0].Quota = 5
 		},
 		"one thing": func(cfg *middleware.Config) {
 			cfg.Identity = only(middleware.Principal("customer").For("maps"))
@@ -467,9 +445,9 @@ func TestSettledElsewhereIsHeardOf(t *testing.T) {
 				c.Advance(after)
 				for _, h := range []http.Handler{a, third} {
 					resp := requireStatus(t, http.StatusTooManyRequests, send(h, tok))
-					least, most := waitOf(t, resp)
-					require.Less(t, least, 30*24*time.Hour)
-					require.Greater(t, most, 24*time.Hour, "the true wait")
+					wait := retryAfter(t, resp) // with a jitter of a tenth and thirty seconds at most
+					require.Less(t, wait-min(wait/10, 30*time.Second)-time.Second, 30*24*time.Hour)
+					require.Greater(t, wait, 24*time.Hour, "the true wait")
 				}
 			}
 			require.Equal(t, calls, l.Count(), "without a call")
@@ -480,15 +458,6 @@ func TestSettledElsewhereIsHeardOf(t *testing.T) {
 			}
 		})
 	}
-}
-
-// spentKey is two instances, of which the first has refused a key that is spent, and told so by a token.
-func spentKey(t *testing.T) (c *clock, l *ledger, instances []*site, tok option) {
-	c = new(clock)
-	l = newLedger(c)
-	instances = sites(t, 2, estimating(c, l))
-	require.Equal(t, http.StatusOK, send(instances[0], costs(1000)).StatusCode)
-	return c, l, instances, tokenOf(send(instances[0]))
 }
 
 // estimatingNow is estimating by the clock of a bubble.
@@ -504,7 +473,11 @@ func estimatingNow() (*ledger, middleware.Config) {
 // half of that on instances that have not refused it themselves.
 func TestSpentKeyCostsACallInTenSeconds(t *testing.T) {
 	for _, shows := range []bool{false, true} {
-		c, l, instances, tok := spentKey(t)
+		c := new(clock)
+		l := newLedger(c)
+		instances := sites(t, 2, estimating(c, l)) // of which the first has refused a key that is spent, and told so by a token
+		require.Equal(t, http.StatusOK, send(instances[0], costs(1000)).StatusCode)
+		tok := tokenOf(send(instances[0]))
 		before := l.Count()
 		for range 600 { // a minute
 			for _, h := range instances {
@@ -786,9 +759,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 
 	t.Run("T34 a counter that is full is no outage", func(t *testing.T) {
 		c := new(clock)
-		cfg := paid(c, memory.New(1, c.Now))
-		cfg.Exact.Outage = middleware.FailOpen
-		h := newSite(t, cfg)
+		h := newSite(t, changed(paid(c, memory.New(1, c.Now)), func(cfg *middleware.Config) { cfg.Exact.Outage = middleware.FailOpen }))
 		seen := map[int]int{}
 		for n := range 2000 {
 			seen[send(h, from(fmt.Sprintf("198.18.%d.%d", n/250, n%250))).StatusCode]++
@@ -1090,8 +1061,7 @@ func TestAFullCounterSaysWhenToComeAgain(t *testing.T) {
 					cfg.Concurrency = &middleware.Concurrency{Max: 5}
 				}
 				resp := requireStatus(t, http.StatusServiceUnavailable, send(newSite(t, cfg)))
-				seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
-				require.NoError(t, err)
+				seconds := kit.Must(strconv.Atoi(resp.Header.Get("Retry-After")))(t)
 				require.GreaterOrEqual(t, seconds, tc.from)
 				require.LessOrEqual(t, seconds, tc.to)
 			})

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
@@ -30,7 +31,7 @@ func (q *question) decideExact() {
 		// charged: RFC 8470 section 5.2.
 		q.concludeExact(verdict{reason: TooEarly, status: http.StatusTooEarly}, answerFields{})
 		return
-	case q.who.tier.policy.Capacity() < d.Cost:
+	case q.who.tier.policy.TooDear(q.priceOf(d.Cost)) >= 0:
 		q.concludeExact(verdictOf(&limiter.Verdict{Impossible: true}), answerFields{})
 		return
 	}
@@ -88,8 +89,12 @@ func (q *question) exactCall(cost int64) exactCall {
 	h.Write(q.who.bytes)
 	sum := h.Sum(nil)
 	f := q.sharedCandidate() // whose networks lie in q: the call outlives q, which is on the stack
-	c := exactCall{fallback: limiter.Candidate{Key: f.Key, Provider: f.Provider, Shown: f.Shown, Networks: append([]limiter.Network(nil), f.Networks...)}}
+	c := exactCall{fallback: limiter.Candidate{Key: f.Key, Provider: f.Provider, Shown: f.Shown, Costs: q.each, Networks: append([]limiter.Network(nil), f.Networks...)}}
 	c.Call = exact.Call{Key: base64.RawURLEncoding.EncodeToString(sum[:16]), Cost: max(cost, 1), Policy: q.who.tier.exact}
+	if q.each != nil && cost > 0 {
+		c.Costs = *q.each
+		c.Cost = slices.Max(c.Costs[:])
+	}
 	// A client that moves to a larger tier is not what was refused before.
 	for i := range c.refusal {
 		c.refusal[i] = sum[16+i] ^ q.who.tier.quotaHash[i]
@@ -129,8 +134,9 @@ func (q *question) concludeAnswer(c *exactCall, v *exact.Verdict, known *forekno
 		tally[q.exact.stamp] = limiter.State{}
 		fields.tally = &tally
 	case !q.dry:
-		said := guardedcall.Refusal{Cost: cost, Said: q.at.UnixMicro(), Until: q.at.Add(v.Wait).UnixMicro()}
+		said := guardedcall.Refusal{Said: q.at.UnixMicro(), Until: q.at.Add(v.Wait).UnixMicro()}
 		said.Limit, said.Remaining = longest(&is, len(q.who.tier.names))
+		said.Cost = q.priceOf(cost).Of(int(said.Limit))
 		if q.exact.refusals.Note(c.refusal, said, known.givenBack) {
 			fields.tally = q.stamped(c, cost, &said)
 		}

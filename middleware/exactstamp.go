@@ -78,7 +78,11 @@ func (q *question) recall(c *exactCall, cost int64) (known foreknown) {
 		return known
 	}
 	stamped := refusal(q.shown.shared[q.exact.stamp], &c.refusal)
-	known.Refusal, known.givenBack = q.exact.refusals.Look(q.at, c.refusal, cost)
+	price := q.priceOf(cost)
+	if stamped.Cost > price.Of(int(stamped.Limit)) { // of a limit that this request does not count in
+		stamped = guardedcall.Refusal{}
+	}
+	known.Refusal, known.givenBack = q.exact.refusals.Look(q.at, c.refusal, func(limit uint8) int64 { return price.Of(int(limit)) })
 	known.stale = max(known.Left(q.at), stamped.Left(q.at)) > 0
 	switch {
 	case !known.stale:
@@ -120,7 +124,7 @@ func longest(v *limiter.Verdict, limits int) (limit uint8, remaining int32) {
 // stamped returns what is shown with the stamp of a refusal, or nil if nobody would believe
 // it any more, or a cheaper request might pass.
 func (q *question) stamped(c *exactCall, cost int64, said *guardedcall.Refusal) *limiter.Tally {
-	if cost != 1 || !said.Fresh(q.at, stampFresh) {
+	if q.priceOf(cost).Of(int(said.Limit)) != 1 || !said.Fresh(q.at, stampFresh) {
 		return nil
 	}
 	tally := c.fallback.Shown

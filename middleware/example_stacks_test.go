@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A limit for everybody, and what docs/api.md says of it: in either order one client leaves the others theirs, and each
@@ -18,7 +19,7 @@ import (
 func TestLimitForEverybody(t *testing.T) {
 	now := new(clock)
 	build := func(outside bool) http.Handler {
-		all, err := middleware.New(middleware.Config{
+		all := kit.Must(middleware.New(middleware.Config{
 			Policy: "everybody",
 			Limits: []middleware.Limit{{Quota: 12, Window: time.Minute}},
 			Identity: func(*http.Request) (middleware.Identity, error) {
@@ -27,15 +28,13 @@ func TestLimitForEverybody(t *testing.T) {
 			TokenTransport: middleware.MemoryOnly, // no client carries the count of all
 			Secrets:        [][]byte{secret("a")},
 			Now:            now.Now,
-		})
-		require.NoError(t, err)
-		limit, err := middleware.New(middleware.Config{
+		}))(t)
+		limit := kit.Must(middleware.New(middleware.Config{
 			Policy:  "client",
 			Limits:  []middleware.Limit{{Quota: 8, Window: time.Minute}},
 			Secrets: [][]byte{secret("a")},
 			Now:     now.Now,
-		})
-		require.NoError(t, err)
+		}))(t)
 		search := http.Handler(new(spy))
 		if outside {
 			return all.Handler(limit.Handler(search))
@@ -70,13 +69,12 @@ func TestWorkFirstAndACap(t *testing.T) {
 			cfg := challenging(now, middleware.Newcomers)
 			cfg.Limits = []middleware.Limit{{Quota: 3, Window: 10 * time.Minute}}
 			limit := newLimiter(t, cfg)
-			most, err := middleware.New(middleware.Config{
+			most := kit.Must(middleware.New(middleware.Config{
 				Policy:  "signup-day",
 				Limits:  []middleware.Limit{{Quota: 20, Window: 24 * time.Hour}},
 				Secrets: [][]byte{secret("a")},
 				Now:     now.Now,
-			})
-			require.NoError(t, err)
+			}))(t)
 			mux, signup := http.NewServeMux(), new(spy)
 			mux.Handle("POST /signup", limit.Handler(most.Handler(signup)))
 			if outside {

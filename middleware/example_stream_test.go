@@ -14,13 +14,19 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 )
 
-// A stream costs what it has sent: it is estimated before, and settled when it ends.
+// A stream costs one request, and the tokens that it has sent: they are estimated before, and settled when it ends.
 func ExampleSettle() {
 	limit, err := middleware.New(middleware.Config{
-		Policy:  "model",
-		Limits:  []middleware.Limit{{Name: "tokens", Quota: 1000, Window: 24 * time.Hour}},
+		Policy: "model",
+		Limits: []middleware.Limit{
+			{Name: "requests", Quota: 60, Window: time.Minute},
+			{Name: "tokens", Quota: 1000, Window: 24 * time.Hour},
+		},
+		Units: map[string]middleware.Unit{"tokens": {
+			Limits: []string{"tokens"},
+			Cost:   func(*http.Request) int64 { return 300 }, // what most answers use
+		}},
 		Secrets: [][]byte{bytes.Repeat([]byte("s"), 32)},
-		Cost:    func(*http.Request) int64 { return 300 }, // what most answers use
 		Exact:   &middleware.Exact{Counter: memory.New(0, nil), Outage: middleware.FailClosed},
 	})
 	if err != nil {
@@ -31,7 +37,7 @@ func ExampleSettle() {
 		w.Header().Set("Content-Type", "text/event-stream")
 		used := int64(0)
 		defer func() { // also if the client hangs up
-			if err := middleware.Settle(r, used); err != nil {
+			if err := middleware.Settle(r, used, "tokens"); err != nil {
 				log.Print(err)
 			}
 		}()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/middleware/exact"
 )
 
 // Fields says by which response fields clients are told how the limits stand: values
@@ -47,8 +48,9 @@ func (f Fields) names() (names []string) {
 }
 
 // policyField returns the RateLimit-Policy field of a policy, a constant: "" where f has no such field. For a bucket, q is what
-// may pass at once and w the time in which it fills again, so that r never exceeds q. Shadows are left out.
-func policyField(f Fields, p *limiter.Policy) string {
+// may pass at once and w the time in which it fills again, so that r never exceeds q. Windows of the calendar, which a
+// counter has, have no w: they differ in length. Shadows are left out.
+func policyField(f Fields, p *limiter.Policy, units []string, x *exact.Policy) string {
 	if !f.has(RateLimitFields) {
 		return ""
 	}
@@ -65,7 +67,13 @@ func policyField(f Fields, p *limiter.Policy) string {
 		if len(b) > 0 {
 			b = append(b, ", "...)
 		}
-		b = fmt.Appendf(b, "%q;q=%d;w=%d", l.Name, atOnce(l), w)
+		b = fmt.Appendf(b, "%q;q=%d", l.Name, atOnce(l))
+		if x == nil || x.Limit(i).Calendar == "" {
+			b = fmt.Appendf(b, ";w=%d", w)
+		}
+		if units != nil && units[i] != "" {
+			b = fmt.Appendf(b, ";qu=%q", units[i])
+		}
 	}
 	return string(b)
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/handlers"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -38,8 +39,7 @@ type forwarding struct {
 }
 
 func testForwarding(t *testing.T, header string, build func(...netip.Prefix) (middleware.IdentityFunc, error), tests []forwarding) {
-	identify, err := build(proxies...)
-	require.NoError(t, err)
+	identify := kit.Must(build(proxies...))(t)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			r := peerRequest(test.remote)
@@ -70,12 +70,6 @@ func TestForwardedFor(t *testing.T) {
 		{"a v4-mapped proxy", "[::ffff:10.0.0.1]:80", []string{"203.0.113.5"}, "203.0.113.5"},
 		{"a zoned proxy", "[2001:db8:feed::1%eth0]:80", []string{"203.0.113.5"}, "203.0.113.5"},
 		{"a v4-mapped proxy in the list", proxy, []string{"203.0.113.5, ::ffff:10.0.0.2"}, "203.0.113.5"},
-		{"with a port", proxy, []string{"203.0.113.5:31337"}, "203.0.113.5"},
-		{"IPv6", proxy, []string{"2001:db8::5"}, "2001:db8::5"},
-		{"IPv6 in brackets", proxy, []string{"[2001:db8::5]"}, "2001:db8::5"},
-		{"IPv6 with a port", proxy, []string{"[2001:db8::5]:80"}, "2001:db8::5"},
-		{"IPv6 with a zone", proxy, []string{"fe80::5%eth0"}, "fe80::5"},
-		{"v4-mapped", proxy, []string{"::ffff:203.0.113.5"}, "203.0.113.5"},
 		{"v4-mapped with a port", proxy, []string{"[::ffff:203.0.113.5]:80"}, "203.0.113.5"},
 		{"tabs and spaces", proxy, []string{"198.51.100.7,\t 203.0.113.5 \t"}, "203.0.113.5"},
 		{"all trusted", proxy, []string{"10.0.0.3, 10.0.0.2"}, "10.0.0.1"},
@@ -95,8 +89,6 @@ func TestForwardedFor(t *testing.T) {
 		{"a host name", proxy, []string{"client.example"}, ""},
 		{"an address in octal", proxy, []string{"0313.0.113.5"}, ""},
 		{"a number", proxy, []string{"3405803781"}, ""},
-		{"a prefix", proxy, []string{"203.0.113.0/24"}, ""},
-		{"an IPv4 address in brackets", proxy, []string{"[203.0.113.5]"}, ""},
 		{"16 proxies", proxy, []string{"203.0.113.5" + strings.Repeat(", 10.0.0.2", 15)}, "203.0.113.5"},
 		{"a chain without end", proxy, []string{"203.0.113.5" + strings.Repeat(", 10.0.0.2", 16)}, ""},
 		{"600 kB", proxy, []string{strings.Repeat("9", 600<<10)}, ""},
@@ -121,9 +113,6 @@ func TestForwarded(t *testing.T) {
 		{"T8 spoofed through a quoted semicolon", proxy, []string{`for=203.0.113.5;host="x;for=198.51.100.7"`}, ""},
 		{"T8 an open quote to the left", proxy, []string{`for="198.51.100.7, for=203.0.113.5`}, "203.0.113.5"},
 		{"IPv4", proxy, []string{"for=203.0.113.5"}, "203.0.113.5"},
-		{"quoted", proxy, []string{`for="203.0.113.5"`}, "203.0.113.5"},
-		{"quoted with a port", proxy, []string{`for="203.0.113.5:80"`}, "203.0.113.5"},
-		{"IPv6", proxy, []string{`for="[2001:db8::5]"`}, "2001:db8::5"},
 		{"IPv6 with a port", proxy, []string{`For="[2001:db8::5]:4711"`}, "2001:db8::5"},
 		{"other parameters", proxy, []string{`proto=https;by=10.0.0.1;for=203.0.113.5;host="example.com"`}, "203.0.113.5"},
 		{"empty pairs, which are legal", proxy, []string{`;for=203.0.113.5;;`}, "203.0.113.5"},
@@ -135,7 +124,6 @@ func TestForwarded(t *testing.T) {
 		{"a long host", proxy, []string{"for=203.0.113.5;host=" + strings.Repeat("h", 255) + ";proto=https"}, "203.0.113.5"},
 		{"a host without end", proxy, []string{"for=203.0.113.5;host=" + strings.Repeat("h", 600<<10)}, ""},
 		{"pairs alone, which are empty", proxy, []string{"for=203.0.113.5, ;;"}, ""},
-		{"IPv6 without brackets", proxy, []string{`for="2001:db8::5"`}, ""},
 		{"IPv6 without quotes", proxy, []string{"for=[2001:db8::5]"}, ""},
 		{"a port without quotes", proxy, []string{"for=203.0.113.5:80"}, ""},
 		{"unknown", proxy, []string{"for=unknown"}, ""},
@@ -193,8 +181,7 @@ func TestTrustedNetworks(t *testing.T) {
 		mine := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 		identify := mustIdentity(middleware.ForwardedFor(mine...))
 		mine[0] = netip.MustParsePrefix("203.0.113.0/24")
-		id, err := identify(peerRequest(direct, "X-Forwarded-For", "198.51.100.7"))
-		require.NoError(t, err)
+		id := kit.Must(identify(peerRequest(direct, "X-Forwarded-For", "198.51.100.7")))(t)
 		require.Equal(t, address("203.0.113.9"), id)
 	})
 }
@@ -211,12 +198,8 @@ func TestAddressFromHeader(t *testing.T) {
 		{"T8 spoofed by a list", proxy, []string{"198.51.100.7, 203.0.113.5"}, ""},
 		{"T8 spoofed by an empty line", proxy, []string{"203.0.113.5", ""}, ""},
 		{"IPv4", proxy, []string{"203.0.113.5"}, "203.0.113.5"},
-		{"IPv6", proxy, []string{"2001:db8::5"}, "2001:db8::5"},
 		{"an IPv6 proxy", "[2001:db8:feed::1]:80", []string{"203.0.113.5"}, "203.0.113.5"},
 		{"a v4-mapped proxy", "[::ffff:10.0.0.1]:80", []string{"203.0.113.5"}, "203.0.113.5"},
-		{"v4-mapped", proxy, []string{"::ffff:203.0.113.5"}, "203.0.113.5"},
-		{"with a port", proxy, []string{"203.0.113.5:4711"}, "203.0.113.5"},
-		{"IPv6 with a port", proxy, []string{"[2001:db8::5]:4711"}, "2001:db8::5"},
 		{"tabs and spaces", proxy, []string{" \t203.0.113.5\t "}, "203.0.113.5"},
 		{"a client in the proxies' network", proxy, []string{"10.1.2.3"}, "10.1.2.3"},
 		{"missing", proxy, nil, "10.0.0.1"},
@@ -225,7 +208,6 @@ func TestAddressFromHeader(t *testing.T) {
 		{"garbage", proxy, []string{"<script>"}, ""},
 		{"a host name", proxy, []string{"client.example"}, ""},
 		{"an element of RFC 7239", proxy, []string{"for=203.0.113.5"}, ""},
-		{"a prefix", proxy, []string{"203.0.113.0/24"}, ""},
 		{"a comma alone", proxy, []string{"203.0.113.5,"}, ""},
 		{"600 kB", proxy, []string{strings.Repeat("9", 600<<10)}, ""},
 		{"600 kB of space", proxy, []string{strings.Repeat(" ", 600<<10) + "203.0.113.5"}, ""},
@@ -416,9 +398,7 @@ func requireFields(t testing.TB, resp *http.Response, limits int) {
 	require.Len(t, standing, limits)
 	wait := int64(0)
 	if resp.StatusCode == http.StatusTooManyRequests {
-		var err error
-		wait, err = strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 64)
-		require.NoError(t, err)
+		wait = kit.Must(strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 64))(t)
 		require.GreaterOrEqual(t, wait, int64(1))
 	} else {
 		require.Empty(t, resp.Header.Values("Retry-After"))
@@ -437,8 +417,7 @@ func requireFields(t testing.TB, resp *http.Response, limits int) {
 		}
 	}
 	if tok := tokenIn(resp); tok != "" {
-		parsed, err := httpsfv.UnmarshalItem([]string{tok})
-		require.NoError(t, err)
+		parsed := kit.Must(httpsfv.UnmarshalItem([]string{tok}))(t)
 		require.Equal(t, httpsfv.Token(tok), parsed.Value, "a bare sf-token, no parameters")
 		require.Empty(t, parsed.Params.Names())
 		require.LessOrEqual(t, len(tok), 512)
@@ -493,9 +472,7 @@ func TestRetryAfterIsTrue(t *testing.T) {
 	} {
 		t.Run(limit.Algorithm.String(), func(t *testing.T) {
 			now := new(clock)
-			cfg := contact(now)
-			cfg.Limits = []middleware.Limit{limit}
-			h, _ := limited(t, cfg)
+			h, _ := limited(t, changed(contact(now), func(cfg *middleware.Config) { cfg.Limits = []middleware.Limit{limit} }))
 			now.Advance(13*time.Second + 500*time.Millisecond)
 			admitted(h, 20)
 
@@ -503,8 +480,7 @@ func TestRetryAfterIsTrue(t *testing.T) {
 			var wait int64
 			for range 1000 {
 				resp := send(h)
-				retry, err := strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 64)
-				require.NoError(t, err)
+				retry := kit.Must(strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 64))(t)
 				wait = structured(t, resp.Header.Values("RateLimit"), "r", "t")[0].params["t"]
 				least, most = min(least, retry), max(most, retry)
 			}
@@ -618,8 +594,7 @@ func TestProxiedResponsesAreWhole(t *testing.T) {
 				{"expect and two 103", 3, []http.HandlerFunc{hintTwice}, []option{expecting}},
 			} {
 				t.Run(proto+" "+m+" "+test.name, func(t *testing.T) {
-					cfg := contact(new(clock))
-					server := gateway(t, newLimiter(t, cfg), reader(t, test.do...), proto == "HTTP/2.0")
+					server := gateway(t, newLimiter(t, contact(new(clock))), reader(t, test.do...), proto == "HTTP/2.0")
 					var hints []textproto.MIMEHeader
 					resp := over(t, server.Client(), server.URL, append(test.send, method(m), early(&hints))...)
 					require.Equal(t, proto, resp.Proto)

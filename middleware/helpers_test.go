@@ -26,6 +26,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/proof/handlers"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // Names of package handlers that many tests use. A helper that one file uses has its full name there.
@@ -172,8 +173,7 @@ func TestMain(m *testing.M) { handlers.Main(m) }
 // onSocket serves on a Unix socket, where no connection has an address, and returns its client.
 func onSocket(t testing.TB, h http.Handler) *http.Client {
 	t.Helper()
-	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	require.NoError(t, err)
+	listener := kit.Must(net.Listen("unix", filepath.Join(t.TempDir(), "s")))(t)
 	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: h}}
 	server.Start()
 	t.Cleanup(server.Close)
@@ -285,8 +285,7 @@ func requireNoChallenge(t testing.TB, resp *http.Response) {
 // hashed is solve, slowly, and says how many hashes it took.
 func hashed(t testing.TB, c pow.Challenge) (proof string, hashes int64) {
 	t.Helper()
-	b, err := base64.RawURLEncoding.DecodeString(c.Text)
-	require.NoError(t, err)
+	b := kit.Must(base64.RawURLEncoding.DecodeString(c.Text))(t)
 	seed := sha256.Sum256(b[:38])
 	var answers []string
 	for i := range uint32(b[3]) {

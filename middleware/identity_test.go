@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func peerRequest(remote string, pairs ...string) *http.Request {
@@ -215,34 +216,25 @@ func TestDenial(t *testing.T) {
 }
 
 func TestValidatedKey(t *testing.T) {
-	validate := func(r *http.Request) (middleware.Identity, error) {
+	validate := func(r *http.Request) (id middleware.Identity, err error) {
 		switch r.Header.Get("Api-Key") {
-		case "":
-			return middleware.Identity{}, nil
 		case "good":
-			id := middleware.APIKey("customer-17")
+			id = middleware.APIKey("customer-17")
 			id.Tier = "pro"
-			return id, nil
 		case "revoked":
-			return middleware.Identity{}, &middleware.Denial{Status: http.StatusUnauthorized}
+			err = &middleware.Denial{Status: http.StatusUnauthorized}
 		}
-		return middleware.Identity{}, nil // unknown: as if absent
+		return id, err // unknown: as if absent
 	}
-	cfg := contact(new(clock))
-	cfg.Identity = middleware.ValidatedKey(validate, middleware.PeerAddress)
-	cfg.Tiers = map[string][]middleware.Limit{"pro": {cfg.Limits[0]}}
-	cfg.Tiers["pro"][0].Quota = 7
-	h, _ := limited(t, cfg)
-
-	require.Equal(t, 7, admitted(h, 10, with("Api-Key", "good")))
-	require.Equal(t, 0, admitted(h, 10, with("Api-Key", "good"), from("198.51.100.1")), "the key is asking, from wherever")
-	require.Equal(t, http.StatusUnauthorized, send(h, with("Api-Key", "revoked")).StatusCode)
-	passed := 0
-	for i := range 100 {
-		passed += admitted(h, 1, with("Api-Key", fmt.Sprintf("invented-%d", i)))
-	}
-	require.Equal(t, 5, passed, "invented keys are no identities")
-	require.Equal(t, 5, admitted(h, 10, from("198.51.100.1")), "another address is")
+	good, elsewhere := with("Api-Key", "good"), from("198.51.100.1")
+	play(t, []scenario{{"keys and addresses", limiting(func(cfg *middleware.Config) {
+		cfg.Identity, cfg.Tiers = middleware.ValidatedKey(validate, middleware.PeerAddress), map[string][]middleware.Limit{"pro": {fixed(7, time.Minute)}}
+	}), []step{
+		{as: good, times: 10, passes: 7}, {as: both(good, elsewhere), times: 10, passes: 0}, // the key is asking, from wherever
+		{as: with("Api-Key", "revoked"), want: 401},
+		{nth: func(i int) option { return with("Api-Key", fmt.Sprintf("invented-%d", i)) }, times: 100, passes: 5}, // invented keys are no identities
+		{as: elsewhere, times: 10, passes: 5},                                                                      // another address is
+	}}})
 }
 
 func TestServiceCredential(t *testing.T) {
@@ -258,11 +250,8 @@ func TestServiceCredential(t *testing.T) {
 	require.ErrorContains(t, err, "at least one")
 
 	const old, fresh = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
-	skip, err := middleware.ServiceCredential("Demo-Internal", old, fresh)
-	require.NoError(t, err)
-	cfg := contact(new(clock))
-	cfg.Skip = skip
-	h, _ := limited(t, cfg)
+	skip := kit.Must(middleware.ServiceCredential("Demo-Internal", old, fresh))(t)
+	h, _ := limited(t, changed(contact(new(clock)), func(cfg *middleware.Config) { cfg.Skip = skip }))
 	require.Equal(t, 20, admitted(h, 20, with("Demo-Internal", old)))
 	require.Equal(t, 20, admitted(h, 20, with("Demo-Internal", fresh)))
 	require.Equal(t, 5, admitted(h, 20, with("Demo-Internal", old+"x")))
@@ -312,8 +301,7 @@ func TestIPv6PeerOverTheNetwork(t *testing.T) {
 	if err != nil {
 		t.Skip("this machine has no IPv6 loopback: ", err)
 	}
-	cfg := contact(new(clock))
-	h := newSite(t, cfg)
+	h := newSite(t, contact(new(clock)))
 	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: h}}
 	server.Start()
 	defer server.Close()
@@ -534,8 +522,7 @@ func TestIdentityDoesNotPrintWho(t *testing.T) {
 	var b bytes.Buffer
 	slog.New(slog.NewTextHandler(&b, nil)).Info("x", "who", address("203.0.113.7"))
 	require.Contains(t, b.String(), `who=middleware.Identity(address)`)
-	text, err := json.Marshal(address("203.0.113.7"))
-	require.NoError(t, err)
+	text := kit.Must(json.Marshal(address("203.0.113.7")))(t)
 	require.JSONEq(t, `{"Tier":""}`, string(text))
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/keptform"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // What people write, and worse.
@@ -188,15 +189,13 @@ func TestFormWithoutJavaScript(t *testing.T) {
 				got = append(got, fields)
 			})))
 			submit := func(fields []pair) (status int, page string) {
-				r, err := http.NewRequest(http.MethodPost, url+"/form?x=1", strings.NewReader(encoded(fields)))
-				require.NoError(t, err)
+				r := kit.Must(http.NewRequest(http.MethodPost, url+"/form?x=1", strings.NewReader(encoded(fields))))(t)
 				for name, value := range map[string]string{
 					"Accept": "text/html,*/*;q=0.8", "Content-Type": urlencoded, "Origin": url, "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate",
 				} {
 					r.Header.Set(name, value)
 				}
-				resp, err := client.Do(r)
-				require.NoError(t, err)
+				resp := kit.Must(client.Do(r))(t)
 				return resp.StatusCode, bodyOf(t, resp)
 			}
 			status := func(status int, _ string) int { return status }
@@ -343,8 +342,7 @@ func FuzzKeptForm(f *testing.F) {
 		fields, secret := fieldsIn(t, page)
 		var want []pair
 		for part := range strings.SplitSeq(body, "&") {
-			one, err := url.ParseQuery(part)
-			require.NoError(t, err)
+			one := kit.Must(url.ParseQuery(part))(t)
 			for name, value := range one {
 				want = append(want, pair{name, value[0]})
 			}
@@ -605,17 +603,13 @@ func TestKeptFormLeavesTheRestAlone(t *testing.T) {
 		require.Equal(t, middleware.NoToken, problemIn(t, send(h, submitting(urlencoded, "a=b"), replace("Accept", "*/*"))).Reason)
 	})
 	t.Run("programs, as Config.RefusalHandler", func(t *testing.T) {
-		cfg := waiting(new(clock), middleware.Newcomers)
-		cfg.RefusalHandler = keptform.Handler{}
-		h := newSite(t, cfg)
+		h := newSite(t, changed(waiting(new(clock), middleware.Newcomers), func(cfg *middleware.Config) { cfg.RefusalHandler = keptform.Handler{} }))
 		require.Equal(t, middleware.NoToken, problemIn(t, send(h)).Reason)
 		require.Equal(t, middleware.NoToken, problemIn(t, send(h, form, replace("Accept", "*/*"))).Reason)
 		require.Contains(t, bodyOf(t, send(h, form)), "<form")
 	})
 	t.Run("refusals that sending again does not change", func(t *testing.T) {
-		cfg := keeping(new(clock), middleware.Newcomers)
-		cfg.Cost = costOf
-		h := newSite(t, cfg)
+		h := newSite(t, changed(keeping(new(clock), middleware.Newcomers), func(cfg *middleware.Config) { cfg.Cost = costOf }))
 		own := bought(t, h)
 		page := bodyOf(t, send(h, form, costing(100), showing(own)))
 		require.Contains(t, page, "This page cannot be opened")

@@ -5,13 +5,14 @@ package middleware
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/tallystick/tallystick/storeless"
 )
 
 // Limit is [storeless.Limit], so that most programs import this package alone: Quota requests
-// in each Window, by an Algorithm, with a Name if it may ever change, a Burst for a bucket,
+// in each Window, or with [Config].Exact in each Calendar month, by an Algorithm, with a Name if it may ever change, a Burst for a bucket,
 // and Shadow to try it.
 type Limit = storeless.Limit
 
@@ -48,6 +49,28 @@ type ByOutcome struct {
 	// A handler that writes a body without a status answers 200. Permitted: 200 to 599, or none
 	// for a handler that always calls [Charge].
 	Free []int
+}
+
+// A Unit is what some limits of a policy count in place of [Config].Cost. It is plain data, like [Config].
+//
+//	Limits: []middleware.Limit{
+//		{Name: "requests", Quota: 60, Window: time.Minute},
+//		{Name: "tokens", Quota: 100_000, Window: time.Minute},
+//	},
+//	Units: map[string]middleware.Unit{"tokens": {Limits: []string{"tokens"}, Cost: estimate}},
+//
+// Its name is that of the unit in [Settle], in [Ask].Costs and, as qu, in RateLimit-Policy. Permitted: 1 to 48 of a-z, 0-9 and "-".
+type Unit struct {
+	_ [0]func()
+
+	// Limits are the names of the limits that count it. A limit counts one unit, and none that [ByOutcome] names
+	// counts another than Cost. Required.
+	Limits []string
+
+	// Cost estimates what a request costs; [Settle] corrects that. It is called once for a request, and not if the request costs 0 by
+	// [Config].Cost or [Middleware.HandlerCost]: then it peeks in all units. A limit at a cost of 0 is not charged, refuses
+	// nothing, and cannot be settled: a client must not be able to choose that, so estimate 1 at least. Default: 1.
+	Cost func(*http.Request) int64
 }
 
 // LimitsFor gives customers limits of their own, from a database for example. It is plain

@@ -4,6 +4,7 @@ package middleware_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -204,52 +205,31 @@ func TestModes(t *testing.T) {
 // The reason why a proof was not accepted goes to the client, the hook and the
 // body, in every mode; what is offered instead is fresh and good.
 func TestReasons(t *testing.T) {
-	type scene struct {
-		h   *site
-		now *clock
+	made := func(proof func(s *scene) string) []step {
+		return []step{{do: func(s *scene) { s.proofs["bad"] = proof(s) }}}
 	}
-	for _, test := range []struct {
-		reason middleware.Reason
-		proof  func(*testing.T, scene) string
-	}{
-		{"expired", func(t *testing.T, s scene) string {
-			proof := solved(t, fetched(s.h))
-			s.now.Advance(11 * time.Second)
-			return proof
-		}},
-		{"wrong-solution", func(t *testing.T, s scene) string {
-			return challengeIn(t, fetched(s.h)).Text + "~0.0.0.0.0.0.0.0"
-		}},
-		{"wrong-solution", func(*testing.T, scene) string { return "nonsense" }},
-		{"secret-unknown", func(t *testing.T, s scene) string { // forged, or so it looks
-			proof := solved(t, fetched(s.h))
-			return proof[:130] + strings.Map(func(c rune) rune { return 'A' + (c+1)%26 }, proof[130:136]) + proof[136:]
-		}},
-		{"client-changed", func(t *testing.T, s scene) string {
-			return solved(t, fetched(s.h, from("203.0.113.2")))
-		}},
-	} {
-		for name, mode := range allModes {
-			t.Run(string(test.reason)+"/"+name, func(t *testing.T) {
-				now := new(clock)
-				h := newSite(t, challenging(now, mode))
-				want := http.StatusForbidden
-				if mode == middleware.WhenExhausted {
-					exhaust(t, h)
-					want = http.StatusTooManyRequests
-				}
-				proof := test.proof(t, scene{h, now})
-				resp := requireStatus(t, want, send(h, proving(proof)))
-				d := h.Decisions.Last()
-				require.Equal(t, test.reason, d.Proof)
-				require.Equal(t, want, d.Status)
-				require.Equal(t, *d.Offered, challengeIn(t, resp))
-				require.Equal(t, test.reason, problemIn(t, resp).Reason)
-
-				redeem := requireStatus(t, http.StatusForbidden, redeemed(h, proof))
-				require.Equal(t, test.reason, problemIn(t, redeem).Reason)
-				require.Equal(t, http.StatusOK, send(h, proving(solved(t, resp))).StatusCode)
-			})
+	for name, mode := range allModes {
+		status := map[bool]int{false: 403, true: 429}[mode == middleware.WhenExhausted]
+		for _, bad := range []struct {
+			reason middleware.Reason
+			before []step
+		}{
+			{"expired", []step{{as: toFetch, want: 200, keep: "bad"}, {after: 11 * time.Second}}},
+			{"wrong-solution", made(func(s *scene) string { return challengeIn(s, fetched(s.site)).Text + "~0.0.0.0.0.0.0.0" })},
+			{"wrong-solution", made(func(*scene) string { return "nonsense" })},
+			{"secret-unknown", made(func(s *scene) string { // forged, or so it looks
+				proof := solved(s, fetched(s.site))
+				return proof[:130] + strings.Map(func(c rune) rune { return 'A' + (c+1)%26 }, proof[130:136]) + proof[136:]
+			})},
+			{"client-changed", []step{{as: both(toFetch, from("203.0.113.2")), want: 200, keep: "bad"}}},
+		} {
+			play(t, []scenario{{string(bad.reason) + "/" + name, working(mode), slices.Concat([]step{exhausting(mode)}, bad.before, []step{
+				{prove: "bad", want: status, proof: bad.reason, keep: "instead", see: all{because(bad.reason), func(s *scene) {
+					require.Equal(s, status, s.decision().Status)
+					require.Equal(s, *s.decision().Offered, s.challenges["instead"])
+				}}},
+				{as: toRedeem, prove: "bad", want: 403, see: all{because(bad.reason)}}, {prove: "instead", want: 200},
+			})}})
 		}
 	}
 }
@@ -290,9 +270,7 @@ func TestSeveralProofCookies(t *testing.T) {
 }
 
 func TestEveryRequestInParallel(t *testing.T) {
-	cfg := challenging(new(clock), middleware.EveryRequest)
-	cfg.Limits[0].Quota = 5000
-	h := newSite(t, cfg)
+	h := newSite(t, changed(challenging(new(clock), middleware.EveryRequest), func(cfg *middleware.Config) { cfg.Limits[0].Quota = 5000 }))
 	for range 3 {
 		require.Equal(t, 1, together(h, 1000, proving(solved(t, fetched(h)))), "of a thousand with one proof")
 	}
@@ -335,44 +313,36 @@ func TestShuttingEveryRequest(t *testing.T) {
 // An own tally is limited by its id, whoever shows it; where it is bound it is good for its buyer alone.
 func TestOwnTallyAndAddresses(t *testing.T) {
 	key := func(id string) option { return with("Key", id) }
-	byKey := middleware.ValidatedKey(func(r *http.Request) (middleware.Identity, error) {
-		return middleware.APIKey(r.Header.Get("Key")), nil
-	}, middleware.PeerAddress)
-	byUser := func(r *http.Request) (middleware.Identity, error) {
-		return middleware.Principal(r.Header.Get("Key")), nil
+	byKey := func(cfg *middleware.Config) {
+		cfg.Identity = middleware.ValidatedKey(func(r *http.Request) (middleware.Identity, error) {
+			return middleware.APIKey(r.Header.Get("Key")), nil
+		}, middleware.PeerAddress)
+	}
+	byUser := func(cfg *middleware.Config) {
+		cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
+			return middleware.Principal(r.Header.Get("Key")), nil
+		}
 	}
 	home, mobile := from("203.0.113.1"), from("2001:db8::1")
 	for _, test := range []struct {
 		name          string
-		cfg           func(*middleware.Config)
+		change        change
 		buyer, second option
-		bound         bool
+		left          int // for the second, when the buyer has used two
 	}{
-		{"by default", func(*middleware.Config) {}, home, mobile, false},
-		{"BindOwn", func(cfg *middleware.Config) { cfg.Challenge.BindOwn = true }, home, mobile, true},
-		{"keys", func(cfg *middleware.Config) { cfg.Identity = byKey }, key("a"), key("b"), true},
-		{"principals", func(cfg *middleware.Config) { cfg.Identity = byUser }, key("a"), key("b"), true},
-		{"a tally of no key, shown with one", func(cfg *middleware.Config) { cfg.Identity = byKey }, home, key("b"), true},
-		{"a tally of a key, shown without", func(cfg *middleware.Config) { cfg.Identity = byKey }, key("b"), home, true},
+		{"by default", func(*middleware.Config) {}, home, mobile, 3},
+		{"BindOwn", func(cfg *middleware.Config) { cfg.Challenge.BindOwn = true }, home, mobile, 0},
+		{"keys", byKey, key("a"), key("b"), 0},
+		{"principals", byUser, key("a"), key("b"), 0},
+		{"a tally of no key, shown with one", byKey, home, key("b"), 0},
+		{"a tally of a key, shown without", byKey, key("b"), home, 0},
 	} {
 		for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
-			t.Run(test.name, func(t *testing.T) {
-				cfg := challenging(new(clock), mode)
-				test.cfg(&cfg)
-				h := newSite(t, cfg)
-				if mode == middleware.WhenExhausted {
-					exhaust(t, h, test.buyer)
-					exhaust(t, h, test.second)
-				}
-				tok := bought(t, h, test.buyer)
-				require.Equal(t, 2, admitted(h, 2, showing(tok), test.buyer))
-				left := 3
-				if test.bound {
-					left = 0
-				}
-				require.Equal(t, left, admitted(h, 9, showing(tok), test.second))
-				require.Equal(t, 3-left, admitted(h, 9, showing(tok), test.buyer))
-			})
+			play(t, []scenario{{test.name, working(mode, test.change), []step{
+				exhausting(mode, test.buyer), exhausting(mode, test.second),
+				{do: buys("own", test.buyer), as: test.buyer, show: "own", times: 2, want: 200},
+				{as: test.second, show: "own", times: 9, passes: test.left}, {as: test.buyer, show: "own", times: 9, passes: 3 - test.left},
+			}}})
 		}
 	}
 }
@@ -404,75 +374,52 @@ func TestOwnTokenIsNotOverwritten(t *testing.T) {
 // Where the window's rest is shorter than the time until the price is below the highest,
 // that is what Retry-After says; where a tally is for sale first, it is that.
 func TestRetryAfterIsTheNearerWay(t *testing.T) {
-	for name, test := range map[string]struct {
-		window      time.Duration
-		leak        int64
-		least, most time.Duration
-	}{
-		"the window": {time.Minute, 4, time.Minute, 66 * time.Second},
-		"the sale":   {24 * time.Hour, 240, time.Second, 17 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			now := new(clock)
-			cfg := challenging(now, middleware.WhenExhausted)
-			cfg.Limits[0].Window, cfg.Challenge.Crowd, cfg.Challenge.SalesPerHour = test.window, 1, test.leak
-			h := newSite(t, cfg)
-			exhaust(t, h)
-			h.M.SellOut(now.Now(), peerIdentity)
-			resp := requireStatus(t, http.StatusTooManyRequests, send(h))
-			wait := retryAfter(t, resp)
-			require.GreaterOrEqual(t, wait, test.least)
-			require.LessOrEqual(t, wait, test.most)
-			requireNoChallenge(t, resp)
-			now.Advance(wait)
-			if name == "the sale" {
-				challengeIn(t, send(h))
-				return
-			}
-			require.Equal(t, http.StatusOK, send(h).StatusCode)
-		})
+	nearer := func(name string, window time.Duration, leak int64, least, most time.Duration, then step) scenario {
+		return scenario{name, working(middleware.WhenExhausted, func(cfg *middleware.Config) {
+			cfg.Limits[0].Window, cfg.Challenge.Crowd, cfg.Challenge.SalesPerHour = window, 1, leak
+		}), []step{
+			exhausting(middleware.WhenExhausted),
+			{do: func(s *scene) { s.site.M.SellOut(s.now.Now(), peerIdentity) }, want: 429, see: all{noChallenge, func(s *scene) {
+				wait := retryAfter(s, s.last)
+				require.GreaterOrEqual(s, wait, least)
+				require.LessOrEqual(s, wait, most)
+				s.now.Advance(wait)
+			}}}, then,
+		}}
 	}
+	play(t, []scenario{
+		nearer("the window", time.Minute, 4, time.Minute, 66*time.Second, step{want: 200}),
+		nearer("the sale", 24*time.Hour, 240, time.Second, 17*time.Second, step{want: 429, keep: "offer"}),
+	})
 }
 
 // Above the highest price nothing is for sale, and a newcomer is told when something
 // will be: to the second, and no challenge asks for more.
 func TestSoldOut(t *testing.T) {
-	now := new(clock)
-	cfg := challenging(now, middleware.Newcomers)
-	h := newSite(t, cfg)
-	stock := []string{solved(t, fetched(h)), solved(t, fetched(h))}
-	h.M.SellOut(now.Now(), peerIdentity)
-	for name, resp := range map[string]*http.Response{
-		"request": send(h), "challenge": fetched(h), "redeem": redeemed(h, stock[0]), "proof": send(h, proving(stock[1])),
-	} {
-		t.Run(name, func(t *testing.T) {
-			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
-			wait := retryAfter(t, resp)
-			require.LessOrEqual(t, wait, (450+30)*time.Second, "one sale leaks")
-			requireHeader(t, resp, "Cache-Control", "no-store", middleware.ChallengeHeader, "")
-			p := problemIn(t, resp)
-			require.Equal(t, "https://iana.org/assignments/http-problem-types#quota-exceeded", p.Type)
-			require.Empty(t, p.Challenge)
-			require.Empty(t, p.Violated)
-			require.NotEmpty(t, p.Detail)
-			if name == "redeem" || name == "proof" {
-				require.Equal(t, middleware.Reason("price-risen"), p.Reason)
-			} else {
-				require.Equal(t, middleware.SoldOut, p.Reason)
+	soldOut := func(as option, proof string, reason middleware.Reason) step {
+		return step{as: as, prove: proof, want: 429, fields: fields{"Cache-Control": "no-store", middleware.ChallengeHeader: ""}, see: all{
+			because(reason), typed("https://iana.org/assignments/http-problem-types#quota-exceeded"), waitsAtMost((450 + 30) * time.Second), func(s *scene) { // one sale leaks
+				p := problemIn(s, s.answer())
+				require.Empty(s, p.Challenge)
+				require.Empty(s, p.Violated)
+				require.NotEmpty(s, p.Detail)
+			},
+		}}
+	}
+	play(t, []scenario{{"by the address", working(middleware.Newcomers), []step{
+		{as: toFetch, want: 200, keep: "1"}, {as: toFetch, want: 200, keep: "2"}, {do: func(s *scene) { s.site.M.SellOut(s.now.Now(), peerIdentity) }},
+		soldOut(nil, "", middleware.SoldOut), soldOut(toFetch, "", middleware.SoldOut), soldOut(toRedeem, "1", "price-risen"), soldOut(nil, "2", "price-risen"),
+		{want: 429, reason: middleware.SoldOut, see: all{func(s *scene) {
+			require.Equal(s, http.StatusTooManyRequests, s.decision().Status)
+			for waited := 0; fetched(s.site).StatusCode == http.StatusTooManyRequests; waited++ {
+				require.Less(s, waited, 450)
+				s.now.Advance(time.Second)
 			}
-		})
-	}
-	send(h)
-	require.Equal(t, middleware.SoldOut, h.Decisions.Last().Reason)
-	require.Equal(t, http.StatusTooManyRequests, h.Decisions.Last().Status)
-
-	passed := 0
-	for fetched(h).StatusCode == http.StatusTooManyRequests {
-		now.Advance(time.Second)
-		passed++
-		require.LessOrEqual(t, passed, 450)
-	}
-	require.LessOrEqual(t, challengeIn(t, send(h)).Work, uint64(1<<32), "the next is for sale")
-	require.Greater(t, challengeIn(t, send(h)).Work, uint64(1<<31))
-	require.Equal(t, http.StatusForbidden, send(h, from("203.0.113.9")).StatusCode, "other addresses were never concerned")
+		}}},
+		{want: 403, keep: "next", see: all{func(s *scene) { // the next is for sale
+			require.LessOrEqual(s, s.challenges["next"].Work, uint64(1<<32))
+			require.Greater(s, s.challenges["next"].Work, uint64(1<<31))
+		}}},
+		{as: from("203.0.113.9"), want: 403}, // other addresses were never concerned
+	}}})
 }

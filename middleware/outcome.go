@@ -34,6 +34,7 @@ type pending struct {
 	of         *outcomes
 	memory     *limiter.Memory
 	late       *limiter.Policy
+	limits     uint8             // those, a bit for each
 	f          limiter.Candidate // its networks have the limits by outcome
 	cost       int64
 	since      time.Time
@@ -89,7 +90,7 @@ func (o *outcomes) take(now time.Time, m *limiter.Memory, t *tier, f *limiter.Ca
 	for _, w := range f.Networks {
 		held.Networks = append(held.Networks, limiter.Network{Key: w.Key, Policy: t.lateOf(w.Policy)})
 	}
-	p := &pending{of: o, memory: m, late: t.late, f: held, cost: cost, since: now, prev: o.last}
+	p := &pending{of: o, memory: m, late: t.late, limits: t.lateLimits, f: held, cost: cost, since: now, prev: o.last}
 	o.add(&p.f, cost)
 	if o.last = p; p.prev == nil {
 		o.first = p

@@ -513,9 +513,7 @@ func TestOutcomeOracle(t *testing.T) {
 
 func outcomeOracle(t *testing.T, echo bool) {
 	c := new(clock)
-	cfg := login(c)
-	cfg.Limits[0].Quota, cfg.Limits[1].Quota = 1<<30, 1<<30
-	m := newLimiter(t, cfg)
+	m := newLimiter(t, changed(login(c), func(cfg *middleware.Config) { cfg.Limits[0].Quota, cfg.Limits[1].Quota = 1<<30, 1<<30 }))
 	var counted atomic.Int64
 	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		counts := int64(0)
@@ -555,26 +553,22 @@ func outcomeOracle(t *testing.T, echo bool) {
 		}
 	}))
 	var tokens sync.Map
-	var all sync.WaitGroup
-	for i := range 8 {
-		all.Go(func() {
-			for n := range 300 {
-				tok, _ := tokens.Load(rand.IntN(8))
-				text, _ := tok.(string)
-				if !echo {
-					text = ""
-				}
-				func() {
-					defer func() { _ = recover() }()
-					resp := send(h, showing(text))
-					require.NotEqual(t, http.StatusTooManyRequests, resp.StatusCode)
-					if n%3 == 0 {
-						tokens.Store(i, resp.Header.Get(middleware.TokenHeader))
-					}
-				}()
+	kit.Together(8, func(i int) {
+		for n := range 300 {
+			tok, _ := tokens.Load(rand.IntN(8))
+			text, _ := tok.(string)
+			if !echo {
+				text = ""
 			}
-		})
-	}
-	all.Wait()
+			func() {
+				defer func() { _ = recover() }()
+				resp := send(h, showing(text))
+				require.NotEqual(t, http.StatusTooManyRequests, resp.StatusCode)
+				if n%3 == 0 {
+					tokens.Store(i, resp.Header.Get(middleware.TokenHeader))
+				}
+			}()
+		}
+	})
 	require.Equal(t, 1<<30-counted.Load(), failuresLeft(t, m))
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/internal/reply"
@@ -27,7 +28,7 @@ func (m *Middleware) Decide(ctx context.Context, ask Ask) (Answer, error) {
 	if ask.Cost == 0 {
 		ask.Cost = 1
 	}
-	return m.loaded().decideAsk(question{ctx: ctx, id: ask.Identity, cost: ask.Cost, dry: ask.DryRun, lines: ask.Tokens, proof: ask.Proof})
+	return m.loaded().decideAsk(question{ctx: ctx, id: ask.Identity, cost: ask.Cost, costs: ask.Costs, dry: ask.DryRun, lines: ask.Tokens, proof: ask.Proof})
 }
 
 // decideAsk decides about a question that is no HTTP request.
@@ -37,6 +38,8 @@ func (e *engine) decideAsk(q question) (Answer, error) {
 		return Answer{}, errors.New("middleware: nobody has no tally: the identity is zero")
 	case q.cost < 0:
 		return Answer{}, fmt.Errorf("middleware: nothing can cost %d", q.cost)
+	case !e.knowsCosts(q.costs):
+		return Answer{}, fmt.Errorf("middleware: Ask.Costs must be 0 and more, of the policy's units, not %v", q.costs)
 	case e.gate != nil && !q.dry:
 		return Answer{}, errors.New("middleware: the policy has a Concurrency, which counts HTTP requests alone: ask a policy without it")
 	case q.ctx.Err() != nil:
@@ -54,6 +57,16 @@ func (e *engine) decideAsk(q question) (Answer, error) {
 		return Answer{Decision: dc.decided()}, nil
 	}
 	return Answer{Decision: dc.decided(), asked: dc}, nil
+}
+
+// knowsCosts reports whether costs are of units of the policy, and none is negative.
+func (e *engine) knowsCosts(costs map[string]int64) bool {
+	for name, cost := range costs {
+		if cost < 0 || !slices.ContainsFunc(e.units, func(u unit) bool { return u.name == name }) {
+			return false
+		}
+	}
+	return true
 }
 
 // An Answer is a [Decision] outside of HTTP, and what goes back to the client. The zero Answer
@@ -99,12 +112,12 @@ func (a Answer) Charge(counts bool) {
 }
 
 // Settle says what it has cost, in place of the cost that was asked about, as [Settle] does for
-// a request. 0 gives all of it back.
-func (a Answer) Settle(cost int64) error {
+// a request. 0 gives all of it back, in these units.
+func (a Answer) Settle(cost int64, units ...string) error {
 	if a.asked == nil {
 		return errUncharged
 	}
-	return a.asked.settle(a.asked.Context, nil, cost)
+	return a.asked.settle(a.asked.Context, nil, cost, units)
 }
 
 // CallFor returns the call that a request by id makes to the counter of [Config.Exact], at a

@@ -17,6 +17,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func TestAskIncorrect(t *testing.T) {
@@ -99,9 +100,7 @@ func TestDecide(t *testing.T) {
 	ctx := context.WithValue(t.Context(), key{}, "of the caller")
 
 	ask := func(id middleware.Identity, cost int64) middleware.Answer {
-		a, err := m.Decide(ctx, middleware.Ask{Identity: id, Cost: cost})
-		require.NoError(t, err)
-		return a
+		return kit.Must(m.Decide(ctx, middleware.Ask{Identity: id, Cost: cost}))(t)
 	}
 	a := ask(visitor, 4)
 	require.True(t, a.Allowed)
@@ -342,8 +341,7 @@ func TestDecideInsideOfAHandler(t *testing.T) {
 		before, ok := middleware.FromContext(r.Context())
 		require.True(t, ok)
 		var err error
-		a, err = inner.Decide(r.Context(), middleware.Ask{Identity: middleware.Principal("alice")})
-		require.NoError(t, err)
+		a = kit.Must(inner.Decide(r.Context(), middleware.Ask{Identity: middleware.Principal("alice")}))(t)
 		_, err = inner.Decide(r.Context(), middleware.Ask{Identity: middleware.Principal("bob"), DryRun: true})
 		require.NoError(t, err)
 		again, err := m.Decide(r.Context(), middleware.Ask{Identity: visitor}) // and of the very policy
@@ -388,9 +386,7 @@ func TestAnswerSettle(t *testing.T) {
 }
 
 func TestShadowOutside(t *testing.T) {
-	cfg := contact(new(clock))
-	cfg.Shadow = true
-	m := newLimiter(t, cfg)
+	m := newLimiter(t, changed(contact(new(clock)), func(cfg *middleware.Config) { cfg.Shadow = true }))
 	require.Equal(t, 9, allowed(t, m, visitor, 9))
 	a := check(t, m, visitor, 1)
 	require.True(t, a.Allowed)
@@ -567,8 +563,7 @@ func TestProofsOutside(t *testing.T) {
 		require.NotEqual(t, http.StatusOK, send(h, proving(proof)).StatusCode)
 	})
 	t.Run("Newcomers", func(t *testing.T) {
-		cfg := challenging(new(clock), middleware.Newcomers)
-		m := newLimiter(t, cfg)
+		m := newLimiter(t, challenging(new(clock), middleware.Newcomers))
 		a := check(t, m, visitor, 1)
 		require.Equal(t, middleware.NoToken, a.Reason)
 		proof := solve(t, *a.Offered)
@@ -587,12 +582,9 @@ func TestProofsOutside(t *testing.T) {
 
 // What nobody waits in line for is not asked of a policy that has a line.
 func TestPeekBesideAConcurrency(t *testing.T) {
-	cfg := contact(new(clock))
-	cfg.Concurrency = &middleware.Concurrency{Max: 1}
-	m := newLimiter(t, cfg)
+	m := newLimiter(t, changed(contact(new(clock)), func(cfg *middleware.Config) { cfg.Concurrency = &middleware.Concurrency{Max: 1} }))
 	h := m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		d, err := m.Decide(r.Context(), middleware.Ask{Identity: visitor, DryRun: true})
-		require.NoError(t, err)
+		d := kit.Must(m.Decide(r.Context(), middleware.Ask{Identity: visitor, DryRun: true}))(t)
 		require.True(t, d.Allowed, "the one slot is the request's; the limits have room")
 		require.EqualValues(t, 4, d.Limits()[0].Remaining)
 	}))

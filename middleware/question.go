@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/gossip"
+	"github.com/tallystick/tallystick/internal/limiter"
 )
 
 // A question is a request under way: an HTTP request, or what a program asks about by [Middleware.Decide]. All
@@ -21,6 +22,8 @@ type question struct {
 	id    Identity
 	cost  int64                     // where Config.Cost is not asked
 	price func(*http.Request) int64 // of the route of r; nil: Config.Cost
+	costs map[string]int64          // of units, where no Unit.Cost is asked
+	each  *limiter.Costs            // of all limits; nil: they are the same
 	dry   bool                      // nothing is to be charged
 	lines []string                  // that may be lists of tokens
 	proof string                    // "": none is shown
@@ -50,6 +53,9 @@ func (q *question) proofLines() []string {
 	}
 	return nil
 }
+
+// priceOf returns what a request of this cost costs on each limit.
+func (q *question) priceOf(cost int64) limiter.Price { return limiter.Price{Cost: cost, Each: q.each} }
 
 // early reports whether a request came as TLS early data, by what a proxy says of it.
 func (q *question) early() bool { return q.r != nil && q.r.Header.Get("Early-Data") == "1" }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -49,6 +50,14 @@ func (d *record) withExtras() *extras {
 		d.extras = new(extras)
 	}
 	return d.extras
+}
+
+// units returns what the request costs on each limit, or nil if the same on all.
+func (d *record) units() *unitCosts {
+	if d.extras == nil {
+		return nil
+	}
+	return d.extras.units
 }
 
 // exceptions returns those that there are.
@@ -150,6 +159,9 @@ func (d *record) decision(r *http.Request) Decision {
 	}
 	if x := d.extras; x != nil {
 		made.IdentityErr, made.Proof, made.Offered, made.RoomWait = x.IdentityErr, x.Proof, x.Offered, x.RoomWait
+		if x.units != nil {
+			made.each = &x.units.costs
+		}
 		made.Inherited, made.Call, made.CallTook = x.Inherited, x.Call, x.CallTook
 	}
 	return made
@@ -163,6 +175,7 @@ type extras struct {
 	permit  *slots.Permit // of a request that is being served, where there is a Concurrency
 	counted *counted      // on an exact route; nil: nothing was
 	pending *pending      // what is charged when the outcome is known; nil: nothing
+	units   *unitCosts    // nil: the request costs the same in all limits
 }
 
 // A counted charge can be given back to the exact counter that has made it, and retried.
@@ -171,7 +184,22 @@ type counted struct {
 	receipt exact.Receipt // zero where the counter did not answer
 	at      time.Time     // for which token and memory have counted it
 	refusal guardedcall.Key
-	lost    bool // an answer: it may have been given back
+	tries   map[uint8]*try // of settlements, by the limits that they are about
+}
+
+// A try is a settlement whose answer may have been lost.
+type try struct {
+	call exact.Call // that charges more; its ID is "" until it is made
+	lost bool       // an answer: it may have been given back
+	back bool       // it was
+}
+
+// unitCosts are what a request costs on each limit, and what settlements have added to that.
+type unitCosts struct {
+	costs limiter.Costs
+
+	mu   sync.Mutex // for settlements of several units at once
+	more limiter.Costs
 }
 
 // Exceptions are those of the extras that a [Decision] has too.
@@ -199,13 +227,13 @@ type decisionContext struct {
 	context.Context
 	decision         record
 	reply            reply.Guard
-	own              *token.Own   // the own tally that was charged; nil: a shared one
-	settled          atomic.Bool  // it cannot be settled any more
-	charged          bool         // there is something to settle
-	negotiated, html bool         // HTML is preferred; if negotiated
-	asked            bool         // there is a request
-	address          [16]byte     // any but one that stands for another of IPv4
-	request          http.Request // that handlers are given
+	own              *token.Own    // the own tally that was charged; nil: a shared one
+	settled          atomic.Uint32 // the limits that cannot be settled any more
+	charged          bool          // there is something to settle
+	negotiated, html bool          // HTML is preferred; if negotiated
+	asked            bool          // there is a request
+	address          [16]byte      // any but one that stands for another of IPv4
+	request          http.Request  // that handlers are given
 }
 
 // newContext returns the context of a decision about a request. Inside of another middleware's it has

@@ -37,6 +37,10 @@ type Ask struct {
 	// Cost is what it costs, in place of Config.Cost. Default: 1. Permitted: 1 and more.
 	Cost int64
 
+	// Costs are what it costs in the units of the policy, in place of [Unit].Cost. Default: 1 in each. Permitted: 0 and more, of
+	// [Config].Units alone.
+	Costs map[string]int64
+
 	// Tokens are what the client shows of Tallystick-Token: a line each, whose tokens may
 	// be joined by commas, as a gRPC metadata value or a member of a message. They are the same
 	// tokens as over HTTP. A line that is none is as if absent. Default: none, the memory of this

@@ -6,10 +6,17 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"mime/multipart"
 	"net"
@@ -230,15 +237,11 @@ func TestACopiedRequestIsWhole(t *testing.T) {
 func TestOneRequestForManyHandlers(t *testing.T) {
 	h := newLimiter(t, open()).Handler(newLimiter(t, open()).Handler(new(spy)))
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
-	var group sync.WaitGroup
-	for range 4 {
-		group.Go(func() {
-			for range 50 {
-				h.ServeHTTP(httptest.NewRecorder(), r)
-			}
-		})
-	}
-	group.Wait()
+	kit.Together(4, func(int) {
+		for range 50 {
+			h.ServeHTTP(httptest.NewRecorder(), r)
+		}
+	})
 	require.Nil(t, r.Trailer, "an allocation for nothing")
 }
 
@@ -284,18 +287,14 @@ func filesLeft(t *testing.T, h http.Handler, status int, http2 bool) []os.DirEnt
 	server.StartTLS()
 	for range 5 {
 		body, contentType := formWithFile(100_000)
-		r, err := http.NewRequest(http.MethodPost, server.URL, bytes.NewReader(body))
-		require.NoError(t, err)
+		r := kit.Must(http.NewRequest(http.MethodPost, server.URL, bytes.NewReader(body)))(t)
 		r.Header = http.Header{"Content-Type": {contentType}, "Accept": {"text/html"}}
-		resp, err := server.Client().Do(r)
-		require.NoError(t, err)
+		resp := kit.Must(server.Client().Do(r))(t)
 		require.Equal(t, http2, resp.ProtoMajor == 2)
 		require.Equal(t, status, resp.StatusCode, bodyOf(t, resp))
 	}
 	server.Close()
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	return left
+	return kit.Must(os.ReadDir(dir))(t)
 }
 
 // TestUploadsLeaveNoFiles: a server removes the temporary files of the form of its own request,
@@ -389,8 +388,7 @@ func TestUploadsBehindATimeout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := serve(t, h)
 			body, contentType := formWithFile(1000)
-			resp, err := server.Client().Post(server.URL, contentType, bytes.NewReader(body))
-			require.NoError(t, err)
+			resp := kit.Must(server.Client().Post(server.URL, contentType, bytes.NewReader(body)))(t)
 			require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, bodyOf(t, resp))
 			end <- struct{}{}
 			<-ended
@@ -422,8 +420,7 @@ func TestTrailersOfRequests(t *testing.T) {
 				defer func() { require.NoError(t, conn.Close()) }()
 				_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"+declared+"\r\n1\r\na\r\n0\r\nX-Sum: 7\r\n\r\n")
 				require.NoError(t, err)
-				resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-				require.NoError(t, err)
+				resp := kit.Must(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 				require.Equal(t, http.StatusOK, resp.StatusCode)
 				require.Equal(t, boolToInt(declared != ""), before)
 				require.Equal(t, "7", inside)
@@ -447,11 +444,9 @@ func TestProxiedTrailers(t *testing.T) {
 				h = newLimiter(t, open()).Handler(h)
 			}
 			server := serve(t, h)
-			r, err := http.NewRequest(http.MethodPost, server.URL, io.MultiReader(strings.NewReader("body")))
-			require.NoError(t, err)
+			r := kit.Must(http.NewRequest(http.MethodPost, server.URL, io.MultiReader(strings.NewReader("body"))))(t)
 			r.Trailer = trailer
-			resp, err := server.Client().Do(r)
-			require.NoError(t, err)
+			resp := kit.Must(server.Client().Do(r))(t)
 			require.Equal(t, http.StatusOK, resp.StatusCode, bodyOf(t, resp))
 		}
 		require.Equal(t, got[0], got[1])
@@ -554,21 +549,17 @@ func resetEarlyResponses(t *testing.T) {
 			defer server.Close()
 			var streams atomic.Int64
 			end := time.Now().Add(longest)
-			var group sync.WaitGroup
-			for range 8 {
-				group.Go(func() {
-					conn := dialHTTP2(t, server)
-					at := make(chan struct{}, 1)
-					moments.Store(conn.LocalAddr().String(), at)
-					for id := uint32(1); streams.Add(1) <= most && time.Now().Before(end); id += 2 {
-						conn.resetAt(t, at, id)
-					}
-					if err := conn.Close(); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			group.Wait()
+			kit.Together(8, func(int) {
+				conn := dialHTTP2(t, server)
+				at := make(chan struct{}, 1)
+				moments.Store(conn.LocalAddr().String(), at)
+				for id := uint32(1); streams.Add(1) <= most && time.Now().Before(end); id += 2 {
+					conn.resetAt(t, at, id)
+				}
+				if err := conn.Close(); err != nil {
+					t.Error(err)
+				}
+			})
 			t.Logf("%d streams", min(streams.Load(), most))
 		})
 	}
@@ -635,3 +626,105 @@ func (c http2Conn) resetAt(t *testing.T, at <-chan struct{}, id uint32) {
 }
 
 var jitter atomic.Int64
+
+// requireNoSecret looks for four bytes of a secret in a row, in every spelling that fmt and slog have for bytes.
+func requireNoSecret(t *testing.T, text string, secrets ...[]byte) {
+	t.Helper()
+	for _, s := range secrets {
+		for i := range max(0, len(s)-3) {
+			four := s[i : i+4]
+			require.NotContains(t, text, string(four))
+			require.NotContains(t, strings.ToLower(text), hex.EncodeToString(four))
+			require.NotContains(t, text, strings.Trim(fmt.Sprint(four), "[]"))
+			require.NotContains(t, text, strings.Trim(fmt.Sprintf("%#v", four), "[]byte{}"))
+		}
+		require.NotContains(t, text, base64.StdEncoding.EncodeToString(s)[:8])
+		require.NotContains(t, text, base64.RawURLEncoding.EncodeToString(s)[:8])
+	}
+}
+
+// printed is v by every verb, logger and encoder that someone might try.
+func printed(v any) string {
+	var b bytes.Buffer
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d"} {
+		fmt.Fprintf(&b, verb+"\n", v)
+	}
+	slog.New(slog.NewTextHandler(&b, nil)).Info("x", "v", v)
+	slog.New(slog.NewJSONHandler(&b, nil)).Info("x", "v", v)
+	encoded, err := json.Marshal(v)
+	fmt.Fprintln(&b, string(encoded), err)
+	return b.String()
+}
+
+func TestNothingPrintsASecret(t *testing.T) {
+	secrets := [][]byte{secret("a"), secret("b")}
+	t.Run("the test would see one", func(t *testing.T) {
+		for _, verb := range []string{"%v", "%x", "%#v", "%s"} {
+			text := fmt.Sprintf(verb, secrets[0])
+			found := strings.Contains(text, string(secrets[0][:4])) ||
+				strings.Contains(text, hex.EncodeToString(secrets[0][:4])) ||
+				strings.Contains(text, strings.Trim(fmt.Sprint(secrets[0][:4]), "[]")) ||
+				strings.Contains(text, strings.Trim(fmt.Sprintf("%#v", secrets[0][:4]), "[]byte{}"))
+			require.True(t, found, verb)
+		}
+	})
+	cfg := contact(new(clock))
+	cfg.Secrets = secrets
+	t.Run("Config", func(t *testing.T) {
+		requireNoSecret(t, printed(cfg), secrets...)
+		requireNoSecret(t, printed(&cfg), secrets...)
+		require.Equal(t, "middleware.Config(contact)", fmt.Sprint(cfg))
+	})
+	t.Run("Middleware", func(t *testing.T) {
+		m := newLimiter(t, cfg)
+		requireNoSecret(t, printed(m), secrets...)
+		requireNoSecret(t, printed(m.Handler(new(spy))), secrets...)
+	})
+	t.Run("Middleware with a waiting room", func(t *testing.T) {
+		h := newSite(t, changed(waiting(new(clock), middleware.Newcomers), func(cfg *middleware.Config) { cfg.Secrets = secrets }))
+		requireNoSecret(t, printed(h.M), secrets...)
+		send(h, html)
+		requireNoSecret(t, printed(h.Decisions.Last()), secrets...)
+	})
+	t.Run("Decision", func(t *testing.T) {
+		decisions := record(&cfg)
+		h, _ := limited(t, cfg)
+		send(h, showing("garbage"))
+		requireNoSecret(t, printed(decisions.Last()), secrets...)
+	})
+	t.Run("a Decision where package fmt calls no method", func(t *testing.T) {
+		decisions := record(&cfg)
+		h, _ := limited(t, cfg)
+		send(h)
+		prk := kit.Must(hkdf.Extract(sha256.New, secrets[0], []byte("tallystick/v1")))(t)
+		key := kit.Must(hkdf.Expand(sha256.New, prk, "tallystick/v1/pseudonym", sha256.Size))(t)
+		text := printed(struct{ d middleware.Decision }{decisions.Last()})
+		for _, verb := range []string{"%v", "%s", "%x", "%d"} {
+			require.False(t, strings.Contains(text, strings.Trim(fmt.Sprintf(verb, key[:]), "[]")), verb)
+			require.False(t, strings.Contains(text, strings.Trim(fmt.Sprintf(verb, [32]byte(key)), "[]")), verb)
+		}
+	})
+	t.Run("errors", func(t *testing.T) {
+		wrong, _ := everythingWrong()
+		_, err := middleware.New(wrong)
+		for e := range eachError(err) {
+			requireNoSecret(t, printed(e), wrong.Secrets[:3]...)
+		}
+	})
+}
+
+// eachError yields an error and all that it wraps.
+func eachError(err error) func(yield func(error) bool) {
+	return func(yield func(error) bool) {
+		if !yield(err) {
+			return
+		}
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, e := range joined.Unwrap() {
+				eachError(e)(yield)
+			}
+		} else if inner := errors.Unwrap(err); inner != nil {
+			eachError(inner)(yield)
+		}
+	}
+}

@@ -155,9 +155,9 @@ func signedBy(names ...string) change {
 func unaddressed(r *http.Request) { r.RemoteAddr = "@" }
 
 // exhausting uses up what a mode gives without work.
-func exhausting(mode middleware.Mode) step {
+func exhausting(mode middleware.Mode, as ...option) step {
 	if mode == middleware.WhenExhausted {
-		return step{times: 5, want: 200}
+		return step{times: 5, as: both(as...), want: 200}
 	}
 	return step{}
 }
@@ -173,8 +173,14 @@ var toFetch, toRedeem = both(method(http.MethodGet), path("/tally/challenge")), 
 func costly(cfg *middleware.Config)  { cfg.Cost = costOf }
 func quietly(cfg *middleware.Config) { cfg.Quiet = true }
 
-// both changes a request twice.
-func both(one, other option) option { return func(r *http.Request) { one(r); other(r) } }
+// both changes a request by each in turn.
+func both(options ...option) option {
+	return func(r *http.Request) {
+		for _, o := range options {
+			o(r)
+		}
+	}
+}
 
 // buys has a client buy a tally of the first instance; the first token has the name.
 func buys(name string, as ...option) func(*scene) {

@@ -173,9 +173,7 @@ func TestHonestCrowd(t *testing.T) {
 	for name, mode := range map[string]middleware.Mode{"WhenExhausted": middleware.WhenExhausted, "Newcomers": middleware.Newcomers} {
 		site := func(t *testing.T) (*site, *clock) {
 			now := new(clock)
-			cfg := challenging(now, mode)
-			cfg.Challenge.Work, cfg.Challenge.Crowd = 64, 8
-			return newSite(t, cfg), now
+			return newSite(t, changed(challenging(now, mode), func(cfg *middleware.Config) { cfg.Challenge.Work, cfg.Challenge.Crowd = 64, 8 })), now
 		}
 		t.Run(name+"/beside one that floods without solving", func(t *testing.T) {
 			h, now := site(t)

@@ -28,14 +28,15 @@ type step struct {
 	after time.Duration // the clock moves on
 	do    func(*scene)  // and something else happens
 
-	times  int           // the request is sent; 0 is once
-	every  time.Duration // the clock moves on after each
-	on     int           // to the instance of this number
-	as     option        // it differs from POST / of 203.0.113.1
-	show   string        // it shows these tokens: names that steps have kept, or latest
-	cookie string        // it shows these tokens by cookie
-	hold   string        // it holds wait tickets of these names
-	prove  string        // it shows proofs for the challenges of these names; fresh is fetched for it
+	times  int                // the request is sent; 0 is once
+	every  time.Duration      // the clock moves on after each
+	on     int                // to the instance of this number
+	as     option             // it differs from POST / of 203.0.113.1
+	nth    func(i int) option // and the i-th of them, from 0, by this too
+	show   string             // it shows these tokens: names that steps have kept, or latest
+	cookie string             // it shows these tokens by cookie
+	hold   string             // it holds wait tickets of these names
+	prove  string             // it shows the proofs, or those for the challenges, of these names; fresh is fetched for it
 
 	want   int               // each is answered with this status; with 0, see passes
 	passes int               // so many are answered 200
@@ -73,6 +74,7 @@ type scene struct {
 	tokens     map[string]string
 	tickets    map[string]string
 	challenges map[string]pow.Challenge
+	proofs     map[string]string // that are shown as they are
 }
 
 // A setup is the configuration of all instances of a scene.
@@ -82,13 +84,15 @@ type change = func(*middleware.Config)
 
 // by is one of the configurations that tests share, with changes.
 func by(of func(*clock) middleware.Config, changes ...change) setup {
-	return func(s *scene) middleware.Config {
-		cfg := of(s.now)
-		for _, change := range changes {
-			change(&cfg)
-		}
-		return cfg
+	return func(s *scene) middleware.Config { return changed(of(s.now), changes...) }
+}
+
+// changed is a configuration with changes.
+func changed(cfg middleware.Config, changes ...change) middleware.Config {
+	for _, change := range changes {
+		change(&cfg)
 	}
+	return cfg
 }
 
 func play(t *testing.T, scenarios []scenario) {
@@ -98,7 +102,7 @@ func play(t *testing.T, scenarios []scenario) {
 }
 
 func (s scenario) play(in *scene) {
-	in.now, in.tokens, in.tickets, in.challenges = new(clock), map[string]string{}, map[string]string{}, map[string]pow.Challenge{}
+	in.now, in.tokens, in.tickets, in.challenges, in.proofs = new(clock), map[string]string{}, map[string]string{}, map[string]pow.Challenge{}, map[string]string{}
 	in.ledger = newLedger(in.now)
 	in.cfg = s.setup(in)
 	for i := range s.steps {
@@ -136,12 +140,12 @@ func (s *scene) step(number int, is step) {
 	if is.times == 0 && is.want != 0 {
 		is.times = 1
 	}
-	says := is.as != nil || is.show+is.cookie+is.hold+is.prove+is.keep != "" || is.reason+is.proof != "" || is.retry+is.passes+len(is.fields) > 0
+	says := is.as != nil || is.nth != nil || is.show+is.cookie+is.hold+is.prove+is.keep != "" || is.reason+is.proof != "" || is.retry+is.passes+len(is.fields) > 0
 	require.False(s, is.times == 0 && says, "a step without a status or a number sends nothing")
 	for range is.times {
 		s.site = s.instances[is.on]
+		s.last = send(h, s.request(is, asked)...)
 		asked++
-		s.last = send(h, s.request(is)...)
 		s.body = bodyOf(s, s.last)
 		if s.last.StatusCode == http.StatusOK {
 			passed++
@@ -161,15 +165,22 @@ func (s *scene) step(number int, is step) {
 	done = true
 }
 
-func (s *scene) request(is step) (options []option) {
+func (s *scene) request(is step, i int) (options []option) {
 	for _, o := range []option{s.common, is.as} {
 		if o != nil {
 			options = append(options, o)
 		}
 	}
+	if is.nth != nil {
+		options = append(options, is.nth(i))
+	}
 	for _, name := range strings.Fields(is.prove) {
 		if name == fresh {
 			s.challenges[fresh] = challengeIn(s, fetched(s.site, append(options, toFetch)...))
+		}
+		if proof, made := s.proofs[name]; made {
+			options = append(options, proving(proof))
+			continue
 		}
 		require.Contains(s, s.challenges, name, "a challenge that a step has kept")
 		options = append(options, proving(solve(s, s.challenges[name])))

@@ -15,6 +15,7 @@ import (
 	"net/http/httputil"
 	"net/netip"
 	"net/textproto"
+	"net/url"
 	"os"
 	"regexp"
 	"strings"
@@ -27,7 +28,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/proof/handlers"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // siteWide is a policy around all of a site, and what is below it: a page, and with inside its own endpoints too.
@@ -77,31 +78,24 @@ func TestAPolicyNeverLimitsItsOwnEndpoints(t *testing.T) {
 // What is not one of these URLs is limited, however much its path looks like one: nothing reaches a handler
 // uncounted by its path.
 func TestNoPathPassesUncounted(t *testing.T) {
+	cfg := changed(contact(new(clock)), forms(middleware.WhenExhausted), func(cfg *middleware.Config) { cfg.Challenge.Path = "/tally/" })
 	for _, p := range []string{
 		"/tally", "/tally/", "/tally/contact", "/tally/challenge/", "/tally/challenge/x", "/tally//challenge", "//tally/challenge", "/tally/../contact",
 		"/tally/../tally/challenge", "/tally/challenge/../../contact", "/tally/x/../challenge", "/tally/./challenge", "/tally/Challenge", "/Tally/challenge",
 		"/tally/challenge;x", "/tally/challenge ", "/tally/challenge\x00", "/tally/%2e%2e/contact", "/tally/challenge%2f..", "/tally\\challenge", "/tally/\\challenge",
 		"/tally/tally.js/contact", "/tally/0123456789abcdef/", "/tally/0123456789abcdef/contact", "/tally/0123456789abcdef/../tally.js", "/x/tally/challenge", "tally/challenge", "",
 	} {
-		cfg := contact(new(clock))
-		forms(middleware.WhenExhausted)(&cfg)
-		cfg.Challenge.Path = "/tally/"
 		page := new(spy)
 		h := newLimiter(t, cfg).Handler(page) // which looks at no path
 		require.Equal(t, 5, admitted(h, 9, path(p)), "%q", p)
 		require.EqualValues(t, 5, page.Calls.Load(), "%q", p)
 	}
 	// As a server reads them off the wire: what is escaped is the same path, or none of these.
-	cfg := contact(new(clock))
-	forms(middleware.WhenExhausted)(&cfg)
-	cfg.Challenge.Path = "/tally/"
 	_, h, _, page := siteWide(t, cfg, true)
 	server, client := serve(t, h), clientAt(t, "127.0.0.1")
 	status := func(raw string) int {
-		r, err := http.NewRequest(http.MethodGet, server.URL+raw, http.NoBody)
-		require.NoError(t, err)
-		resp, err := client.Do(r)
-		require.NoError(t, err)
+		r := kit.Must(http.NewRequest(http.MethodGet, server.URL+raw, http.NoBody))(t)
+		resp := kit.Must(client.Do(r))(t)
 		require.NoError(t, resp.Body.Close())
 		return resp.StatusCode
 	}
@@ -287,8 +281,7 @@ type platformRow struct{ name, trusted, identity string }
 
 func platformRows(t *testing.T) (rows []platformRow) {
 	t.Helper()
-	page, err := os.ReadFile("../docs/operations.md")
-	require.NoError(t, err)
+	page := kit.Must(os.ReadFile("../docs/operations.md"))(t)
 	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(line, "|")
 		if len(cells) != 6 || strings.HasPrefix(cells[1], "---") || strings.TrimSpace(cells[1]) == "Platform" {
@@ -339,10 +332,7 @@ func TestPlatforms(t *testing.T) {
 			platform, known := platforms[row.name]
 			require.True(t, known)
 			now := new(clock)
-			cfg := contact(now)
-			cfg.Limits[0].Window = time.Hour
-			cfg.Identity = row.build(t)
-			h := newSite(t, cfg)
+			h := newSite(t, changed(contact(now), func(cfg *middleware.Config) { cfg.Limits[0].Window = time.Hour; cfg.Identity = row.build(t) }))
 			client := func(addr string, madeUp func(i int) string) (passed int) {
 				for i := range 10 {
 					now.Advance(time.Second) // so that each is checked
@@ -470,15 +460,11 @@ func TestThreatsOfWrapping(t *testing.T) {
 	t.Run("T36 the header is written once under concurrent writers", func(t *testing.T) {
 		raw := &writer{header: http.Header{}}
 		through(t, raw, http.MethodGet, func(w http.ResponseWriter, _ *http.Request) {
-			var group sync.WaitGroup
-			for range 8 {
-				group.Go(func() {
-					if _, err := w.Write([]byte("ok")); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			group.Wait()
+			kit.Together(8, func(int) {
+				if _, err := w.Write([]byte("ok")); err != nil {
+					t.Error(err)
+				}
+			})
 		})
 		require.Equal(t, 16, raw.written)
 		require.Len(t, raw.sent.Values(middleware.TokenHeader), 1)
@@ -523,8 +509,7 @@ func requireWhole(t *testing.T, resp *http.Response) {
 
 // behind serves a handler behind the limiter on a real server.
 func behind(t *testing.T, handler http.HandlerFunc, around ...func(http.Handler) http.Handler) *httptest.Server {
-	cfg := contact(new(clock))
-	h := newLimiter(t, cfg).Handler(handler)
+	h := newLimiter(t, contact(new(clock))).Handler(handler)
 	for _, wrap := range around {
 		h = wrap(h)
 	}
@@ -683,7 +668,7 @@ func TestThreatsOfEarlyHints(t *testing.T) {
 		requireWhole(t, resp)
 	})
 	t.Run("T36 ReverseProxy, upstream is down", func(t *testing.T) {
-		down := httputil.NewSingleHostReverseProxy(handlers.MustURL(t, upstream.URL))
+		down := httputil.NewSingleHostReverseProxy(kit.Must(url.Parse(upstream.URL))(t))
 		down.Transport = failing{}
 		down.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
 		_, resp := hints(t, down.ServeHTTP)

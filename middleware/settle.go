@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
@@ -21,8 +22,11 @@ import (
 // fields that go with it. It is for a handler that could not do what the request has paid for,
 // and is called on the handler's goroutine. A proof of work that the request has spent stays spent.
 //
-// It is [Settle] with a cost of 0, and there the errors are told.
-func Refund(w http.ResponseWriter, r *http.Request) error { return settle(r, w, 0) }
+// It is [Settle] with a cost of 0 in every unit that is not settled yet, and there the errors are told.
+func Refund(w http.ResponseWriter, r *http.Request) error { return settle(r, w, 0, everyUnit) }
+
+// everyUnit stands for all units: no name has a blank.
+var everyUnit = []string{" "}
 
 // Settle says what the request has cost, in place of what Config.Cost said before: model
 // tokens, bytes, rows. What is too much is given back, within the windows it was charged in.
@@ -40,6 +44,13 @@ func Refund(w http.ResponseWriter, r *http.Request) error { return settle(r, w, 
 // clients that do not show the token that went out before, which says more.
 // On a route with an [Exact] counter neither matters: the counter knows.
 //
+// Where the policy has [Config].Units, it settles the limits that count Config.Cost, or those that count the units named, "" being
+// Config.Cost, and each unit once:
+//
+//	err := middleware.Settle(r, usage.Total, "tokens")
+//
+// A unit that the policy does not have is an error, and nothing was done.
+//
 // A request that cost 0 has charged nothing, and cannot be settled: estimate 1 at least. Where
 // several middlewares are stacked, the innermost is meant. It works once for each request; if
 // there is nothing to settle any more, or never was, the error is [exact.ErrNoRefund], and
@@ -50,32 +61,108 @@ func Refund(w http.ResponseWriter, r *http.Request) error { return settle(r, w, 
 // [exact.IDLife]. A client that another instance has refused meanwhile is refused there for ten
 // seconds after that at most, and one that shows a token which says so for five: that is for how
 // long a refusal is believed. A negative cost is an error.
-func Settle(r *http.Request, cost int64) error { return settle(r, nil, cost) }
+func Settle(r *http.Request, cost int64, units ...string) error { return settle(r, nil, cost, units) }
 
 // settle settles what a request has cost.
-func settle(r *http.Request, w http.ResponseWriter, cost int64) error {
+func settle(r *http.Request, w http.ResponseWriter, cost int64, units []string) error {
 	dc := contextOf(r.Context())
 	if dc == nil {
 		return errUncharged
 	}
-	return dc.settle(r.Context(), w, cost)
+	return dc.settle(r.Context(), w, cost, units)
 }
 
 // settle settles what was decided about. The guard sees to the token that it sends; w, if
 // not nil, may be of a handler that writes past it.
-func (dc *decisionContext) settle(ctx context.Context, w http.ResponseWriter, cost int64) error {
+func (dc *decisionContext) settle(ctx context.Context, w http.ResponseWriter, cost int64, units []string) error {
 	if cost < 0 {
 		return fmt.Errorf("middleware: a request cannot have cost %d", cost)
 	}
-	e := dc.decision.engine
-	if !dc.charged || !dc.settled.CompareAndSwap(false, true) {
+	limits, err := dc.decision.engine.limitsIn(units)
+	if err != nil {
+		return err
+	}
+	if !dc.charged {
 		return errUncharged
 	}
-	err := e.settle(ctx, dc, w, cost)
-	if again(err) {
-		dc.settled.Store(false) // nothing was done, or nobody knows: ask again
+	is := settlement{cost: min(cost, storeless.MaxQuota)}
+	for was := dc.settled.Load(); ; was = dc.settled.Load() {
+		is.limits = dc.decision.chargedOf(limits &^ uint8(was))
+		if is.limits == 0 || !slices.Equal(units, everyUnit) && is.limits != limits {
+			return errUncharged
+		}
+		if dc.settled.CompareAndSwap(was, was|uint32(is.limits)) {
+			break
+		}
+	}
+	if err = dc.decision.engine.settle(ctx, dc, w, is); again(err) {
+		dc.settled.And(^uint32(is.limits)) // nothing was done, or nobody knows: ask again
 	}
 	return err
+}
+
+// limitsIn returns the limits that count these units, "" being Config.Cost; of none, those that count Config.Cost.
+func (e *engine) limitsIn(units []string) (limits uint8, err error) {
+	all := uint8(1<<e.base.policy.Len() - 1)
+	byCost := all
+	for i := range e.units {
+		byCost &^= e.units[i].limits
+	}
+	if len(units) == 0 {
+		return byCost, nil
+	}
+	for _, name := range units {
+		i := slices.IndexFunc(e.units, func(u unit) bool { return u.name == name })
+		switch {
+		case i >= 0:
+			limits |= e.units[i].limits
+		case name == everyUnit[0]:
+			return all, nil
+		case name == "":
+			limits |= byCost
+		default:
+			return 0, fmt.Errorf("middleware: the policy has no unit %q", name)
+		}
+	}
+	return limits, nil
+}
+
+// A settlement has some limits, a bit for each, be charged a cost in place of what they were.
+type settlement struct {
+	limits uint8
+	cost   int64
+}
+
+// chargedOf returns those of some limits that have been charged anything.
+func (d *record) chargedOf(limits uint8) uint8 {
+	for i := range storeless.MaxLimits {
+		if d.price().Of(i) == 0 {
+			limits &^= 1 << i
+		}
+	}
+	return limits
+}
+
+// price is what the request has cost before it was settled.
+func (d *record) price() limiter.Price {
+	if u := d.units(); u != nil {
+		return limiter.Price{Cost: d.Cost, Each: &u.costs}
+	}
+	return limiter.Price{Cost: d.Cost}
+}
+
+// changes returns what is charged more, and what is given back.
+func (d *record) changes(is settlement) (more, less exact.Call) {
+	for i := range storeless.MaxLimits {
+		if change := is.cost - d.price().Of(i); !has(is.limits, i) {
+			continue
+		} else if change > 0 {
+			more.Cost, more.Costs[i] = max(more.Cost, change), change
+		} else {
+			less.Cost, less.Costs[i] = max(less.Cost, -change), -change
+		}
+	}
+	return more, less
 }
 
 // giveBackOutside gives back what the policies around this one have charged for a request that this one refuses: a refusal
@@ -91,8 +178,8 @@ func (dc *decisionContext) giveBackOutside(now time.Time, w http.ResponseWriter)
 		return
 	}
 	for o := contextOf(dc.Context); o != nil && o.reply.Answers(w); o = contextOf(o.Context) {
-		if o.charged && !o.settled.Load() && o.givesBack(now) {
-			_ = o.settle(o.Context, w, 0) // no counter is asked, so that nothing fails
+		if o.charged && o.settled.Load() == 0 && o.givesBack(now) {
+			_ = o.settle(o.Context, w, 0, everyUnit) // no counter is asked, so that nothing fails
 		}
 	}
 }
@@ -138,44 +225,51 @@ func (e *engine) reissueToken(now time.Time, dc *decisionContext) {
 // again reports whether what has failed with err may be tried again.
 func again(err error) bool { return err != nil && !errors.Is(err, exact.ErrNoRefund) }
 
-// settle changes the charge of a request to cost.
-func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.ResponseWriter, cost int64) error {
-	more := min(cost, storeless.MaxQuota) - dc.decision.Cost
-	now := e.now()
-	at := now // of what memory charges more, or has charged
-	if more < 0 {
-		at = time.UnixMicro(dc.reply.Fields.Now)
+// settle changes the charge of a request.
+func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.ResponseWriter, is settlement) error {
+	d := &dc.decision
+	more, less := d.changes(is)
+	change := changed{more: more.Costs, less: less.Costs}
+	if u := d.units(); u != nil {
+		u.mu.Lock()
+		defer u.mu.Unlock()
 	}
-	if dc.decision.extras != nil && dc.decision.extras.counted != nil {
-		if more == 0 {
+	now := e.now()
+	change.at, change.then = now, time.UnixMicro(dc.reply.Fields.Now)
+	if d.extras != nil && d.extras.counted != nil {
+		if more.Cost == 0 && less.Cost == 0 {
 			return nil // by this clock the token would lie in another window than the charge
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.exact.Deadline)
 		defer cancel()
-		var err error
-		if at, err = e.exact.settleCounted(ctx, now, dc.decision.extras.counted, more); err != nil {
+		c := d.extras.counted
+		if d.units() == nil {
+			more.Costs, less.Costs = limiter.Costs{}, limiter.Costs{}
+		}
+		if err := e.exact.settleCounted(ctx, c, is.limits, more, less); err != nil {
 			return err
 		}
 		now = e.now()
+		change.then, change.at = c.at, now
 	}
 	if e.outcomes != nil {
 		defer e.outcomes.hold(now)()
 	}
 	q, f := e.reopen(now, dc)
-	issued, ok := q.issuedWith()
+	_, ok := q.issuedWith(&dc.reply.Fields.Values)
 	if e.memory == nil {
-		f.Shown = issued // nothing else knows
+		f.Shown, _ = q.issuedWith(dc.reply.Fields.Current()) // nothing else knows
 	}
 	p := q.who.tier.policy
 	if e.exact != nil {
 		p = q.who.tier.fallback
 	}
 	p = dc.decision.charged(p, &f)
-	tally := adjust(e.memory, now, at, p, &f, more)
-	if p := dc.pending(); p != nil {
-		tally = p.resize(now, tally, more)
+	tally := change.adjust(e.memory, now, p, &f)
+	if p := dc.pending(); p != nil && is.limits&p.limits != 0 {
+		tally = p.resize(now, tally, is.cost-d.Cost)
 	}
-	fields := answerFields{standings: q.standings(&f, &tally, more), own: dc.own}
+	fields := answerFields{standings: q.standings(&f, &tally, &change), own: dc.own}
 	if ok {
 		fields.tally = &tally
 	}
@@ -184,17 +278,39 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 		h = w.Header()
 	}
 	q.reissue(fields, h)
+	if u := d.units(); u != nil {
+		u.add(&change)
+	}
 	return nil
 }
 
-// standings returns how the limits stand after more was charged for a request. The counter's are those of
+// A changed charge counts more on some limits, from a time on, and less on others, of what was counted then.
+type changed struct {
+	more, less limiter.Costs
+	at, then   time.Time
+}
+
+// add adds what a settlement has changed.
+func (u *unitCosts) add(c *changed) {
+	for i := range u.more {
+		u.more[i] += c.of(i)
+	}
+}
+
+// of returns by how much the charge of a limit rises.
+func (c *changed) of(i int) int64 { return c.more[i] - c.less[i] }
+
+// standings returns how the limits stand after the charge of a request was changed. The counter's are those of
 // the decision and what has changed: to ask it would be one more call.
-func (q *question) standings(f *limiter.Candidate, tally *limiter.Tally, more int64) *limiter.Verdict {
+func (q *question) standings(f *limiter.Candidate, tally *limiter.Tally, change *changed) *limiter.Verdict {
 	p, v := q.who.tier.policy, limiter.Verdict{Admitted: true}
-	switch {
-	case q.exact != nil && q.dc.decision.extras.counted != nil:
+	switch d := &q.dc.decision; {
+	case q.exact != nil && d.extras.counted != nil:
 		for i := range p.Len() {
-			s, l := q.dc.decision.statusOf(i), &v.Limits[i]
+			s, l, more := d.statusOf(i), &v.Limits[i], change.of(i)
+			if u := d.units(); u != nil {
+				more += u.more[i]
+			}
 			l.Remaining = min(max(0, int64(s.remaining)-more), atOnce(p.Limit(i)))
 			l.Shadow = p.Limit(i).Shadow
 			if l.Remaining < atOnce(p.Limit(i)) {
@@ -205,7 +321,7 @@ func (q *question) standings(f *limiter.Candidate, tally *limiter.Tally, more in
 	case q.exact != nil:
 		p = q.who.tier.fallback
 	}
-	f.Shown = *tally
+	f.Shown, f.Costs = *tally, nil
 	if q.outcomes != nil {
 		q.outcomes.noteHeld(f)
 	}
@@ -216,47 +332,63 @@ func (q *question) standings(f *limiter.Candidate, tally *limiter.Tally, more in
 	return &v
 }
 
-// adjust charges more for a request, or less than at the time at, in memory, and returns the tally.
-func adjust(memory *limiter.Memory, now, at time.Time, p *limiter.Policy, f *limiter.Candidate, more int64) limiter.Tally {
-	if more < 0 {
-		return memory.Restore(now, at, p, f, -more)
+// adjust changes in memory what a request was charged, and returns the tally.
+func (c *changed) adjust(memory *limiter.Memory, now time.Time, p *limiter.Policy, f *limiter.Candidate) limiter.Tally {
+	least := slices.Max(c.less[:])
+	if least > 0 {
+		f.Costs = &c.less
+		f.Shown = memory.Restore(now, c.then, p, f, least)
 	}
-	return memory.Record(at, p, f, more)
+	if most := slices.Max(c.more[:]); most > 0 || least == 0 {
+		f.Costs = &c.more
+		f.Shown = memory.Record(c.at, p, f, most)
+	}
+	return f.Shown
 }
 
-// settleCounted changes what the counter has charged, and returns for which time memory counts, or has counted, what changes.
-func (x *exactCounter) settleCounted(ctx context.Context, now time.Time, c *counted, more int64) (at time.Time, err error) {
-	switch {
-	case more > 0 && c.receipt == exact.Receipt{}:
-		return now, nil
-	case more > 0:
-		return x.chargePast(ctx, c, more)
-	case c.receipt == exact.Receipt{}:
-		return c.at, nil
+// settleCounted changes what the counter has charged on some limits.
+func (x *exactCounter) settleCounted(ctx context.Context, c *counted, limits uint8, more, less exact.Call) error {
+	if c.receipt == (exact.Receipt{}) {
+		return nil
 	}
-	receipt := c.receipt
-	receipt.Cost = -more
-	if err := x.giveBack(ctx, receipt, &c.lost); err != nil {
-		return c.at, fmt.Errorf("middleware: the exact counter gave nothing back: %w", err)
+	t := c.tries[limits]
+	if t == nil {
+		t = new(try)
+		if c.tries == nil {
+			c.tries = make(map[uint8]*try)
+		}
+		c.tries[limits] = t
 	}
-	x.refusals.Forget(c.refusal)
-	return c.at, nil
+	if less.Cost > 0 && !t.back {
+		receipt := c.receipt
+		receipt.Cost, receipt.Costs = less.Cost, less.Costs
+		if err := x.giveBack(ctx, receipt, &t.lost); err != nil {
+			return fmt.Errorf("middleware: the exact counter gave nothing back: %w", err)
+		}
+		t.back = true
+		x.refusals.Forget(c.refusal)
+	}
+	if more.Cost > 0 {
+		return x.chargePast(ctx, t, c.call, more)
+	}
+	return nil
 }
 
-// chargePast has the counter charge more, whether or not there is room, and returns for which time. It is the same
+// chargePast has the counter charge more, whether or not there is room. It is the same
 // call however often it is repeated.
-func (x *exactCounter) chargePast(ctx context.Context, c *counted, more int64) (at time.Time, err error) {
-	if !c.call.Past {
-		c.call.ID, c.call.Cost, c.call.Past = rand.Text(), more, true
+func (x *exactCounter) chargePast(ctx context.Context, t *try, call, more exact.Call) error {
+	if t.call.ID == "" {
+		t.call = call
+		t.call.ID, t.call.Cost, t.call.Costs, t.call.Past = rand.Text(), more.Cost, more.Costs, true
 	}
-	_, err = x.Counter.Take(ctx, c.call)
+	_, err := x.Counter.Take(ctx, t.call)
 	if err != nil && !errors.Is(err, exact.ErrNotCounted) && ctx.Err() == nil {
-		_, err = x.Counter.Take(ctx, c.call)
+		_, err = x.Counter.Take(ctx, t.call)
 	}
 	if err != nil {
-		return at, fmt.Errorf("middleware: the exact counter did not charge what was settled: %w", err)
+		return fmt.Errorf("middleware: the exact counter did not charge what was settled: %w", err)
 	}
-	return x.now(), nil
+	return nil
 }
 
 // giveBack has the counter give a charge back. If the answer is lost it asks once more, as
@@ -297,11 +429,10 @@ func (e *engine) reopen(now time.Time, dc *decisionContext) (q *question, f limi
 	return q, q.sharedCandidate()
 }
 
-// issuedWith returns what the token says that was issued with the decision. It is not ok
+// issuedWith returns what the token says of the fields of a decision. It is not ok
 // if there is none, or if it is of another tally than was charged: a client that has bought
 // a tally keeps the token of that.
-func (q *question) issuedWith() (t limiter.Tally, ok bool) {
-	f := &q.dc.reply.Fields
+func (q *question) issuedWith(f *reply.Values) (t limiter.Tally, ok bool) {
 	text := f.Lines[reply.Token]
 	if text == "" {
 		_, text = q.who.cutCookie(f.Cookie)
@@ -333,7 +464,7 @@ func (q *question) reissue(fields answerFields, h http.Header) {
 			then.Lines[reply.RateLimit] = string(appendRateLimit(nil, q.who.tier.names, fields.standings))
 		}
 		if q.carriage.fields.has(XRateLimitInSeconds) {
-			answerX(then, q.who.tier.policy, fields.standings)
+			answerX(then, q.who.tier.policy, q.who.tier.units, fields.standings)
 		}
 	}
 	f.Reissue(h, then)

@@ -41,23 +41,12 @@ func TestSettle(t *testing.T) {
 	sliding := metered(contact(c), 100)
 	sliding.Limits[0].Algorithm = storeless.SlidingWindow
 	key := metered(contact(c), 100)
-	key.Identity = func(*http.Request) (middleware.Identity, error) {
-		return middleware.APIKey("a key with a name that is longer than an address").For("maps"), nil
-	}
+	key.Identity = only(middleware.APIKey("a key with a name that is longer than an address").For("maps"))
 	narrow := metered(contact(c), 100)
-	narrow.Identity = func(r *http.Request) (middleware.Identity, error) {
-		id, err := middleware.PeerAddress(r)
-		return id.For("a product with a long name"), err
-	}
-	tiers := metered(contact(c), 5)
-	pro := tiers.Limits[0]
-	pro.Quota = 100
-	tiers.Tiers = map[string][]middleware.Limit{"pro": {pro}}
-	tiers.Identity = func(*http.Request) (middleware.Identity, error) {
-		id := middleware.Principal("p")
-		id.Tier = "pro"
-		return id, nil
-	}
+	narrow.Identity = addressesIn("a product with a long name")
+	tiers := metered(contact(c), 100)
+	tiers.Tiers, tiers.Identity = map[string][]middleware.Limit{"pro": {tiers.Limits[0]}}, only(pro(middleware.Principal("p")))
+	tiers.Limits[0].Quota = 5
 	v6 := from("2001:db8::1")
 	for name, test := range map[string]struct {
 		cfg    middleware.Config
@@ -182,8 +171,7 @@ func TestSettleWithoutMemory(t *testing.T) {
 // TestSettleInTheWaitingRoom: the room's tally is settled, with its networks.
 func TestSettleInTheWaitingRoom(t *testing.T) {
 	c := new(clock)
-	cfg := waiting(c, middleware.Newcomers)
-	mw := newLimiter(t, cfg)
+	mw := newLimiter(t, waiting(c, middleware.Newcomers))
 	h := mw.Handler(settling(t, false))
 	client := from("2001:db8::1")
 	tickets := ticketsOf(t, h, 12, client)
@@ -232,15 +220,11 @@ func TestSettleOracle(t *testing.T) {
 					err = settle()
 				}
 			}))
-			var all sync.WaitGroup
-			for range 8 {
-				all.Go(func() {
-					for range 200 {
-						require.Equal(t, 1, admitted(h, 1, costs(1+rand.Int64N(9))))
-					}
-				})
-			}
-			all.Wait()
+			kit.Together(8, func(int) {
+				for range 200 {
+					require.Equal(t, 1, admitted(h, 1, costs(1+rand.Int64N(9))))
+				}
+			})
 			require.Equal(t, 1<<30-sum.Load(), leftOf(t, mw))
 		})
 	}
@@ -308,16 +292,11 @@ func TestSettleIncorrect(t *testing.T) {
 // /56, which has eight times the quota of each.
 func TestSettleGivesBackToNetworks(t *testing.T) {
 	for name, identity := range map[string]middleware.IdentityFunc{
-		"addresses": middleware.PeerAddress,
-		"in one thing": func(r *http.Request) (middleware.Identity, error) {
-			id, err := middleware.PeerAddress(r)
-			return id.For("maps"), err
-		},
+		"addresses":    middleware.PeerAddress,
+		"in one thing": addressesIn("maps"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := contact(new(clock))
-			cfg.Identity = identity
-			h := newLimiter(t, cfg).Handler(settling(t, false))
+			h := newLimiter(t, changed(contact(new(clock)), func(cfg *middleware.Config) { cfg.Identity = identity })).Handler(settling(t, false))
 			for i := range 100 {
 				require.Equal(t, http.StatusOK, send(h, from(fmt.Sprintf("2001:db8:0:%x::1", i)), settles(0)).StatusCode)
 			}

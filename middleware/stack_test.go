@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -103,18 +103,14 @@ func TestStackedPolicies(t *testing.T) {
 	t.Run("a handler in between serves several requests", func(t *testing.T) {
 		batch := func(h http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				var group sync.WaitGroup
-				for i := range 4 {
-					group.Go(func() {
-						resp := send(h, from(fmt.Sprintf("198.51.100.%d", i)), costing(int64(i)), func(part *http.Request) {
-							*part = *part.WithContext(r.Context())
-						})
-						if lines := resp.Header.Values("RateLimit"); len(lines) != 1 || !strings.Contains(lines[0], fmt.Sprintf("r=%d", 9-i)) {
-							t.Errorf("part %d: %q", i, lines)
-						}
+				kit.Together(4, func(i int) {
+					resp := send(h, from(fmt.Sprintf("198.51.100.%d", i)), costing(int64(i)), func(part *http.Request) {
+						*part = *part.WithContext(r.Context())
 					})
-				}
-				group.Wait()
+					if lines := resp.Header.Values("RateLimit"); len(lines) != 1 || !strings.Contains(lines[0], fmt.Sprintf("r=%d", 9-i)) {
+						t.Errorf("part %d: %q", i, lines)
+					}
+				})
 				w.WriteHeader(http.StatusOK)
 			})
 		}
@@ -275,8 +271,7 @@ var theCrowd = middleware.Principal("everybody")
 // remaining returns what is left of the first limit.
 func remaining(t testing.TB, m *middleware.Middleware, id middleware.Identity) int64 {
 	t.Helper()
-	d, err := m.Decide(t.Context(), middleware.Ask{Identity: id, DryRun: true})
-	require.NoError(t, err)
+	d := kit.Must(m.Decide(t.Context(), middleware.Ask{Identity: id, DryRun: true}))(t)
 	return d.Limits()[0].Remaining
 }
 
@@ -284,13 +279,6 @@ func remaining(t testing.TB, m *middleware.Middleware, id middleware.Identity) i
 func everybody(now *clock, quota int64) middleware.Config {
 	cfg := contact(now)
 	cfg.Policy, cfg.Limits[0].Quota, cfg.Identity = "everybody", quota, only(theCrowd)
-	return cfg
-}
-
-// visitorOf is a policy with a tally for each address.
-func visitorOf(now *clock, quota int64) middleware.Config {
-	cfg := contact(now)
-	cfg.Policy, cfg.Limits[0].Quota = "visitor", quota
 	return cfg
 }
 
@@ -302,7 +290,7 @@ func TestOneClientDoesNotUseUpTheLimitOfAll(t *testing.T) {
 					now := new(clock)
 					cfg := everybody(now, 12)
 					cfg.TokenTransport = transport
-					all, client := newLimiter(t, cfg), newLimiter(t, visitorOf(now, 8))
+					all, client := newLimiter(t, cfg), newLimiter(t, changed(contact(now), func(cfg *middleware.Config) { cfg.Policy, cfg.Limits[0].Quota = "visitor", 8 }))
 					h := client.Handler(all.Handler(new(spy)))
 					if outside {
 						h = all.Handler(client.Handler(new(spy)))
@@ -491,9 +479,7 @@ func TestRefusedInsideOfALogin(t *testing.T) {
 	for _, said := range []string{"nothing", "true", "false"} {
 		t.Run(said, func(t *testing.T) {
 			now := new(clock)
-			cfg := login(now)
-			cfg.Limits[0].Quota = 6
-			outer, inner := newLimiter(t, cfg), spentPage(t, now, nil)
+			outer, inner := newLimiter(t, changed(login(now), func(cfg *middleware.Config) { cfg.Limits[0].Quota = 6 })), spentPage(t, now, nil)
 			h := outer.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if said != "nothing" {
 					middleware.Charge(r, said == "true")
@@ -504,8 +490,7 @@ func TestRefusedInsideOfALogin(t *testing.T) {
 				requireStatus(t, http.StatusTooManyRequests, send(h))
 			}
 			require.EqualValues(t, 5, failuresLeft(t, outer))
-			d, err := outer.Decide(t.Context(), middleware.Ask{Identity: peerIdentity, DryRun: true})
-			require.NoError(t, err)
+			d := kit.Must(outer.Decide(t.Context(), middleware.Ask{Identity: peerIdentity, DryRun: true}))(t)
 			require.EqualValues(t, 5, d.Limits()[0].Remaining, "the one that has asked for failures")
 			passed := 0
 			for range 9 {

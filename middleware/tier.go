@@ -3,6 +3,8 @@
 package middleware
 
 import (
+	"net/http"
+
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
@@ -14,12 +16,14 @@ type tier struct {
 	policy       *limiter.Policy
 	net56, net48 *limiter.Policy // for whole IPv6 networks
 	field        string          // RateLimit-Policy
+	units        []string        // that the limits count, "" being Config.Cost; nil: all do
 	names        []string        // of the limits; "" of shadows, which are told to nobody
 	room         *tier           // for the waiting room; nil: none
 	pass         *tier           // what a tally that is bought may use; nil: none is sold
 
 	// The limits that count by outcome, where there are any: all others are charged by those above.
 	late, late56, late48 *limiter.Policy
+	lateLimits           uint8 // a bit for each
 
 	// On an exact route alone.
 	exact     *exact.Policy
@@ -42,9 +46,11 @@ type ownLimits struct {
 	tier   *tier   // nil: not compiled yet
 }
 
-// tooDear reports whether a request of this cost is more than any pass has, so that no
+// tooDear reports whether a request of this price is more than any pass has, so that no
 // tally that is for sale can pay for it.
-func (t *tier) tooDear(cost int64) bool { return t.pass != nil && cost > t.pass.most() }
+func (t *tier) tooDear(price limiter.Price) bool {
+	return t.pass != nil && t.pass.policy.TooDear(price) >= 0
+}
 
 // lateOf returns the limits that count by outcome of the network that has the limits p at the door.
 func (t *tier) lateOf(p *limiter.Policy) *limiter.Policy {
@@ -54,5 +60,34 @@ func (t *tier) lateOf(p *limiter.Policy) *limiter.Policy {
 	return t.late48
 }
 
-// most returns the largest cost that a request may ever have.
-func (t *tier) most() int64 { return t.policy.Capacity() }
+// most returns the largest cost that a request may ever have, by what limits say that count Config.Cost.
+func (t *tier) most() int64 {
+	if t.units == nil {
+		return t.policy.Capacity()
+	}
+	most := int64(limiter.MaxQuota)
+	for i, unit := range t.units {
+		if unit == "" && !t.policy.Limit(i).Shadow {
+			most = min(most, t.policy.Most(i, 0))
+		}
+	}
+	return most
+}
+
+// unit returns the unit of the i-th limit.
+func (t *tier) unit(i int) string {
+	if t.units == nil {
+		return ""
+	}
+	return t.units[i]
+}
+
+// A unit is a compiled [Unit].
+type unit struct {
+	name   string
+	limits uint8 // a bit for each
+	cost   func(*http.Request) int64
+}
+
+// has reports whether the i-th of a set of limits is in it.
+func has(limits uint8, i int) bool { return limits>>i&1 != 0 }

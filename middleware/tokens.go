@@ -72,16 +72,14 @@ func (q *question) readToken(text string) bool {
 	if text == "" || q.shown.macs == maxTokens {
 		return false
 	}
-	var (
-		t   token.Token
-		err error
-	)
+	rest, err := q.codec.Glance(text)
+	if err == token.ErrForeign {
+		q.shown.fault = tokenForeign
+		return false
+	}
+	var t token.Token
 	garbage := q.shown.fault != tokenSound && q.shown.fault != tokenForeign // tokens of a stack's other policies come along
-	if garbage || !q.knows(text, &t.Tally) {
-		if q.codec.Foreign(text) {
-			q.shown.fault = tokenForeign
-			return false
-		}
+	if err == nil && (garbage || !q.knows(rest, &t.Tally)) {
 		t, err = q.who.holder.Verify(q.at, text)
 	}
 	fault, own := faultOf(err), t.Own.Expires != 0
@@ -120,15 +118,11 @@ func (q *question) readToken(text string) bool {
 	return true
 }
 
-// knows reports whether text is the token that who was sent last, and what it says. Nothing of it is read: it was
+// knows reports whether rest is of the token that who was sent last, and what that says. Nothing of it is read: it was
 // signed by this engine for this client, so all that could have become of it since is that it has expired. Own
 // tallies are not known by sight, because only the token says whose they are.
-func (q *question) knows(text string, says *limiter.Tally) bool {
-	if q.sight == nil {
-		return false
-	}
-	rest := q.codec.Rest(text)
-	return rest != "" && q.sight.Knows(q.base.policy, q.who.key, rest, says) && q.carried.Expires(*says) > q.at.Unix()
+func (q *question) knows(rest string, says *limiter.Tally) bool {
+	return q.sight != nil && rest != "" && q.sight.Knows(q.base.policy, q.who.key, rest, says) && q.carried.Expires(*says) > q.at.Unix()
 }
 
 // faultOfOwn returns why an own tally may not be charged for this request. Where

@@ -93,7 +93,8 @@ func TestKnownBySightBehindOtherTokens(t *testing.T) {
 	ours := string(who.holder.Append(nil, &tally))
 	theirs := string(other.about(context.Background(), now, Principal("alice")).who.holder.Append(nil, &tally))
 	forged := ours[:len(ours)-1] + "!" // refused if it is read
-	rest := e.codec.Rest(forged)
+	rest, err := e.codec.Glance(forged)
+	require.NoError(t, err)
 	require.NotEmpty(t, rest)
 	e.sight.Note(e.base.policy, who.key, rest, &tally)
 	for line, known := range map[string]int{forged: 1, theirs + ", " + forged: 1, "garbage, " + forged: 0} {

@@ -93,7 +93,7 @@ func compileLimits(cfg *Config, list []Limit) (limits, error) {
 	if err != nil {
 		return limits{}, err
 	}
-	tokens, err := limiter.Compile(cfg.Policy, limiter.Carried(list))
+	tokens, err := limiter.Compile(cfg.Policy, limiter.Carried(cfg.Policy, list))
 	return limits{tokens, p}, told(err)
 }
 
@@ -164,6 +164,7 @@ func check(cfg *Config) (c compiled, err error) {
 		c.late, problems = checkByOutcome(cfg, c.base.tokens)
 		err = errors.Join(err, errors.Join(problems...))
 	}
+	err = errors.Join(err, errors.Join(checkUnits(cfg, c.base.tokens)...))
 	if c.base.tokens == nil {
 		return c, errors.Join(err, told(token.CheckSecrets(cfg.Secrets)))
 	}
@@ -294,4 +295,37 @@ func checkByOutcome(cfg *Config, p *limiter.Policy) (late []int, errs []error) {
 		problem(".Limits", "must leave out at least one: what is free would not be limited at all")
 	}
 	return late, errs
+}
+
+// checkUnits reports every problem of cfg.Units.
+func checkUnits(cfg *Config, p *limiter.Policy) (errs []error) {
+	var names []string
+	for i := 0; p != nil && i < p.Len(); i++ {
+		names = append(names, p.Limit(i).Name)
+	}
+	taken := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Units)) {
+		problem := func(format string, args ...any) {
+			errs = append(errs, &storeless.ConfigError{Field: fmt.Sprintf("Units[%q]", name), Problem: fmt.Sprintf(format, args...)})
+		}
+		if !limiter.ValidName(name) {
+			problem("must be named by 1 to 48 of a-z, 0-9 and -")
+		}
+		u := cfg.Units[name]
+		if len(u.Limits) == 0 {
+			problem("must name the Limits that count it")
+		}
+		for _, l := range u.Limits {
+			switch {
+			case p != nil && !slices.Contains(names, l):
+				problem("has the limit %q, which is none of %s", l, strings.Join(names, ", "))
+			case taken[l] != "":
+				problem("has the limit %q, which Units[%q] has too; a limit counts one unit", l, taken[l])
+			case cfg.ByOutcome != nil && slices.Contains(cfg.ByOutcome.Limits, l):
+				problem("has the limit %q, which ByOutcome has too; what counts by outcome counts Cost", l)
+			}
+			taken[l] = name
+		}
+	}
+	return errs
 }

@@ -106,7 +106,7 @@ func (q *question) chargeRoom(pass *roomPass, cost int64) (c charged, ok bool) {
 // of the rest: else a network that fills the one would fill the others.
 func (q *question) roomCandidate(pass *roomPass) limiter.Candidate {
 	room := q.who.tier.room
-	f := limiter.Candidate{Key: q.room.memory.Key(pass.bytes), Shown: pass.tally, Hasty: q.shadow, Provider: q.who.id.provider()}
+	f := limiter.Candidate{Key: q.room.memory.Key(pass.bytes), Shown: pass.tally, Hasty: q.shadow, Costs: q.each, Provider: q.who.id.provider()}
 	if q.who.wide() {
 		f.Networks = []limiter.Network{
 			{Key: q.room.memory.Key(q.who.id.appendNet([]byte{kindRoom}, 56)), Policy: room.net56},

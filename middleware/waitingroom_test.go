@@ -260,25 +260,20 @@ func TestStackedWaitingRooms(t *testing.T) {
 	s := new(spy)
 	h := newLimiter(t, outer).Handler(newLimiter(t, inner).Handler(s))
 	jar := map[string]string{}
+	carried := func(r *http.Request) {
+		for name, value := range jar {
+			r.Header.Add("Cookie", name+"="+value)
+		}
+	}
 	for range 2 {
-		resp := send(h, html, func(r *http.Request) {
-			for name, value := range jar {
-				r.Header.Add("Cookie", name+"="+value)
-			}
-		})
-		require.Equal(t, http.StatusForbidden, resp.StatusCode)
+		resp := requireStatus(t, http.StatusForbidden, send(h, html, carried))
 		for _, c := range resp.Cookies() {
 			jar[c.Name] = c.Value
 		}
 		now.Advance(5 * time.Second)
 	}
 	require.Len(t, jar, 2)
-	resp := send(h, func(r *http.Request) {
-		for name, value := range jar {
-			r.Header.Add("Cookie", name+"="+value)
-		}
-	})
-	require.Equal(t, http.StatusOK, resp.StatusCode)
+	resp := requireStatus(t, http.StatusOK, send(h, carried))
 	require.Len(t, resp.Cookies(), 2)
 	require.Equal(t, []string{`"contact";q=4;w=60`, `"inner";q=4;w=60`}, resp.Header.Values("RateLimit-Policy"))
 }
@@ -369,42 +364,32 @@ func TestTicketsOfALargeRoom(t *testing.T) {
 // The waiting room is on by default where tallies are sold, and off in EveryRequest:
 // there even a fifth without work is more than the owner asked for.
 func TestWhereTheWaitingRoomIs(t *testing.T) {
-	offered := func(t *testing.T, cfg middleware.Config) bool {
-		h := newSite(t, cfg)
-		admitted(h, 20)
-		resp := send(h, html)
-		require.GreaterOrEqual(t, resp.StatusCode, 400)
-		require.Equal(t, waitCookieIn(t, resp) != "", h.Decisions.Last().RoomWait > 0)
-		return waitCookieIn(t, resp) != ""
+	spent := func(s *scene) { admitted(s.site, 20) }
+	where := func(name string, offered bool, of setup) scenario {
+		return scenario{name, of, []step{{do: spent, as: html, times: 1, see: all{func(s *scene) {
+			require.GreaterOrEqual(s, s.last.StatusCode, 400)
+			require.Equal(s, []bool{offered, offered}, []bool{waitCookieIn(s, s.last) != "", s.decision().RoomWait > 0})
+		}}}}}
 	}
-	for name, want := range map[string]bool{"WhenExhausted": true, "Newcomers": true, "EveryRequest": false} {
-		mode := allModes[name]
-		t.Run(name, func(t *testing.T) {
-			cfg := challenging(new(clock), mode)
-			require.Equal(t, want, offered(t, cfg))
-			cfg.Challenge.NoWaitingRoom = true
-			require.False(t, offered(t, cfg))
-			cfg.Challenge.NoWaitingRoom = false
-			cfg.TokenTransport = middleware.HeaderOnly
-			require.False(t, offered(t, cfg), "no cookie, no ticket")
-			cfg.InsecureNoMemory = true
-			if mode == middleware.Newcomers {
-				require.False(t, offered(t, cfg), "nothing would count it")
-			}
-			cfg.InsecureNoMemory, cfg.TokenTransport = false, middleware.HeaderOrCookie
-			cfg.Challenge.WaitingRoom = 3
-			require.True(t, offered(t, cfg))
-			cfg.Shadow = true
-			h := newSite(t, cfg)
-			admitted(h, 20)
-			require.Empty(t, waitCookieIn(t, send(h, html)), "shadow mode withholds it with the refusal")
-			require.False(t, h.Decisions.Last().Admitted)
-			require.Zero(t, h.Decisions.Last().RoomWait)
-		})
+	headerOnly := func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly }
+	three := func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom = 3 }
+	scenarios := []scenario{
+		where("no challenge", false, limiting()),
+		where("nothing would count it", false, working(middleware.Newcomers, headerOnly, func(cfg *middleware.Config) { cfg.InsecureNoMemory = true })),
 	}
-	t.Run("no challenge", func(t *testing.T) {
-		require.False(t, offered(t, contact(new(clock))))
-	})
+	for name, mode := range allModes {
+		scenarios = append(scenarios, where(name, mode != middleware.EveryRequest, working(mode)),
+			where(name+", NoWaitingRoom", false, working(mode, func(cfg *middleware.Config) { cfg.Challenge.NoWaitingRoom = true })),
+			where(name+", no cookie", false, working(mode, headerOnly)), where(name+", one in three", true, working(mode, three)),
+			scenario{name + ", in shadow mode it is withheld with the refusal", working(mode, three, func(cfg *middleware.Config) { cfg.Shadow = true }), []step{
+				{do: spent, as: html, want: 200, see: all{func(s *scene) {
+					require.Empty(s, waitCookieIn(s, s.last))
+					require.False(s, s.decision().Admitted)
+					require.Zero(s, s.decision().RoomWait)
+				}}},
+			}})
+	}
+	play(t, scenarios)
 }
 
 func TestBadWaitShares(t *testing.T) {
@@ -621,9 +606,7 @@ func roomRowIn(t *testing.T, table, line string) bool {
 		return strings.Contains(table, line) // the head
 	}
 	number := func(s string) int {
-		n, err := strconv.Atoi(s)
-		require.NoError(t, err)
-		return n
+		return kit.Must(strconv.Atoi(s))(t)
 	}
 	for _, got := range regexp.MustCompile(row).FindAllStringSubmatch(table, -1) {
 		if slices.Equal(got[1:4], want[1:4]) {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // The world of the tests. Time is an argument everywhere, so it stands still.
@@ -23,9 +25,7 @@ var (
 
 func newIssuer(t testing.TB, secrets ...[]byte) *Issuer {
 	t.Helper()
-	is, err := New(Config{Secrets: secrets})
-	require.NoError(t, err)
-	return is
+	return kit.Must(New(Config{Secrets: secrets}))(t)
 }
 
 // nonce makes the nonces of a test reproducible.
@@ -37,9 +37,7 @@ func nonce(name string) [nonceLen]byte {
 // issued issues to alice at epoch.
 func issued(t testing.TB, is *Issuer, work uint64) Challenge {
 	t.Helper()
-	c, err := is.Issue(epoch, alice, work)
-	require.NoError(t, err)
-	return c
+	return kit.Must(is.Issue(epoch, alice, work))(t)
 }
 
 // issueWith issues around a given nonce.
@@ -57,8 +55,7 @@ func answersOf(t testing.TB, is *Issuer, challenge string) []uint32 {
 	var h header
 	w := is.ring.get()
 	defer is.ring.put(w)
-	raw, err := h.decode(&w.raw, challenge)
-	require.NoError(t, err)
+	raw := kit.Must(h.decode(&w.raw, challenge))(t)
 	key := w.signer(h.kid, raw)
 	require.NotNil(t, key)
 	numbers := w.numbers(key, raw[:headerLen], h.span)
@@ -74,9 +71,7 @@ func proofOf(t testing.TB, is *Issuer, challenge string) string {
 // solved issues to alice at epoch and solves.
 func solved(t testing.TB, is *Issuer, work uint64) string {
 	t.Helper()
-	proof, err := Solve(context.Background(), issued(t, is, work).Text, SolveOptions{MaxWork: MaxWork})
-	require.NoError(t, err)
-	return proof
+	return kit.Must(Solve(context.Background(), issued(t, is, work).Text, SolveOptions{MaxWork: MaxWork}))(t)
 }
 
 // seal signs a header of any content with the ring's key of that index: what a

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -124,16 +125,13 @@ func runModule(t *testing.T, node, module, arg string) []byte {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "solver.mjs"), []byte(SolverJS()), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "run.mjs"), []byte(module), 0o600))
-	out, err := exec.CommandContext(t.Context(), node, filepath.Join(dir, "run.mjs"), arg).Output()
-	require.NoError(t, err)
-	return out
+	return kit.Must(exec.CommandContext(t.Context(), node, filepath.Join(dir, "run.mjs"), arg).Output())(t)
 }
 
 // A device that will hardly be in time stops early, and says how long it would have taken.
 func TestBrowserSolverForesees(t *testing.T) {
 	node := interpreter(t, "node")
-	c, err := newIssuer(t, secretA).Issue(time.Now(), alice, MaxWork)
-	require.NoError(t, err)
+	c := kit.Must(newIssuer(t, secretA).Issue(time.Now(), alice, MaxWork))(t)
 	out := runModule(t, node, runTooDear, c.Text)
 	var got struct {
 		Reason string
@@ -158,8 +156,7 @@ func TestBrowserSolverForgivesABadStart(t *testing.T) {
 
 func TestBrowserSolverAgreesOnVectors(t *testing.T) {
 	node := interpreter(t, "node")
-	text, err := os.ReadFile("testdata/vectors.json")
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile("testdata/vectors.json"))(t)
 	var all vectors
 	require.NoError(t, json.Unmarshal(text, &all))
 
@@ -183,8 +180,7 @@ func TestBrowserSolverAgreesOnVectors(t *testing.T) {
 	}
 	require.Greater(t, len(jobs), 10)
 
-	arg, err := json.Marshal(jobs)
-	require.NoError(t, err)
+	arg := kit.Must(json.Marshal(jobs))(t)
 	out := runModule(t, node, runSolver, string(arg))
 	var got []string
 	require.NoError(t, json.Unmarshal(out, &got))

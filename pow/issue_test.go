@@ -3,12 +3,22 @@
 package pow
 
 import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func TestTerms(t *testing.T) {
@@ -35,11 +45,9 @@ func TestTerms(t *testing.T) {
 			ch := issued(t, is, c.work)
 			require.Equal(t, c.signed, ch.Work)
 			require.Equal(t, c.ttl, ch.TTL)
-			parsed, err := parse(ch.Text)
-			require.NoError(t, err)
+			parsed := kit.Must(parse(ch.Text))(t)
 			require.Equal(t, ch, parsed)
-			r, err := is.Verify(epoch, alice, proofOf(t, is, ch.Text))
-			require.NoError(t, err)
+			r := kit.Must(is.Verify(epoch, alice, proofOf(t, is, ch.Text)))(t)
 			require.Equal(t, c.signed, r.Work)
 			require.Equal(t, epoch.Add(c.ttl+time.Second).UTC(), r.Expires)
 		})
@@ -65,8 +73,7 @@ func TestMaxTTL(t *testing.T) {
 		{5 * time.Minute, 0, 10 * time.Second},
 	} {
 		t.Run(fmt.Sprint(c.longest, c.work), func(t *testing.T) {
-			is, err := New(config(c.longest))
-			require.NoError(t, err)
+			is := kit.Must(New(config(c.longest)))(t)
 			ch := issued(t, is, c.work)
 			require.Equal(t, c.ttl, ch.TTL)
 		})
@@ -124,10 +131,8 @@ func TestIssueRefuses(t *testing.T) {
 	}
 	for _, at := range []int64{0, math.MaxUint32} {
 		now := time.Unix(at, 999_999_999)
-		c, err := is.Issue(now, alice, 16)
-		require.NoError(t, err)
-		r, err := is.Verify(now, alice, proofOf(t, is, c.Text))
-		require.NoError(t, err)
+		c := kit.Must(is.Issue(now, alice, 16))(t)
+		r := kit.Must(is.Verify(now, alice, proofOf(t, is, c.Text)))(t)
 		require.Equal(t, at, r.Issued.Unix())
 	}
 }
@@ -148,4 +153,175 @@ func TestTagIsKeyed(t *testing.T) {
 	a := issueWith(newIssuer(t, secretA), 1, alice, 16, nonce("n"))
 	b := issueWith(newIssuer(t, secretB), 1, alice, 16, nonce("n"))
 	require.NotEqual(t, headerOf(t, a.Text).tag, headerOf(t, b.Text).tag)
+}
+
+func TestNewRefuses(t *testing.T) {
+	short := []byte("hunter2-hunter2-hunter2-hunter2")
+	many := make([][]byte, 9)
+	for i := range many {
+		many[i] = bytes.Repeat([]byte{byte(i + 1)}, 32)
+	}
+	for _, c := range []struct {
+		name    string
+		secrets [][]byte
+		want    []string
+	}{
+		{"none", nil, []string{"Config.Secrets: 0 secrets, want 1 to 8"}},
+		{"too many", many, []string{"Config.Secrets: 9 secrets, want 1 to 8"}},
+		{"one byte short", [][]byte{short}, []string{"Config.Secrets[0]: 31 bytes, want at least 32"}},
+		{"empty", [][]byte{secretA, {}}, []string{"Config.Secrets[1]: 0 bytes, want at least 32"}},
+		{"nil", [][]byte{nil}, []string{"Config.Secrets[0]: 0 bytes, want at least 32"}},
+		{"all zeros", [][]byte{secretA, make([]byte, 40)}, []string{"Config.Secrets[1]: all zeros; fill it from crypto/rand"}},
+		{"repeated", [][]byte{secretA, secretB, bytes.Clone(secretA)}, []string{"Config.Secrets[2]: repeats Config.Secrets[0]"}},
+		{"all at once", [][]byte{secretA, short, short, secretA}, []string{
+			"Config.Secrets[1]: 31 bytes, want at least 32",
+			"Config.Secrets[2]: 31 bytes, want at least 32",
+			"Config.Secrets[2]: repeats Config.Secrets[1]",
+			"Config.Secrets[3]: repeats Config.Secrets[0]",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			is, err := New(Config{Secrets: c.secrets})
+			require.Nil(t, is)
+			require.Error(t, err)
+			lines := strings.Split(err.Error(), "\n")
+			require.Len(t, lines, len(c.want))
+			for i, want := range c.want {
+				require.Equal(t, "pow: "+want, lines[i])
+			}
+			requireNoSecret(t, err.Error(), short, secretA)
+		})
+	}
+	t.Run("eight are fine", func(t *testing.T) { newIssuer(t, many[:8]...) })
+}
+
+func TestNewKeepsNoSecret(t *testing.T) {
+	mine := bytes.Clone(secretA)
+	is := newIssuer(t, mine)
+	clear(mine)
+	proof := solved(t, newIssuer(t, secretA), 16)
+	_, err := is.Verify(epoch, alice, proof)
+	require.NoError(t, err, "the issuer must not depend on the caller's slice")
+}
+
+func TestNoSecretIsPrinted(t *testing.T) {
+	c := Config{Secrets: [][]byte{secretA, secretB}}
+	is := newIssuer(t, c.Secrets...)
+	// Use it once, so that keyed states exist.
+	solved(t, is, 16)
+	hide := [][]byte{secretA, secretB}
+	for _, k := range is.ring.keys {
+		hide = append(hide, k.mac, k.num, k.bind)
+	}
+	type holder struct {
+		C Config
+		P *Config
+		I *Issuer
+		V Issuer
+	}
+	for _, v := range []any{c, &c, is, *is, holder{c, &c, is, *is}, &holder{c, &c, is, *is}, []Config{c}, map[string]any{"c": c, "i": is}} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%c", "%U"} {
+			requireNoSecret(t, fmt.Sprintf(verb, v), hide...)
+		}
+		j := kit.Must(json.Marshal(v))(t)
+		requireNoSecret(t, string(j), hide...)
+		var out bytes.Buffer
+		for _, h := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
+			slog.New(h).InfoContext(context.Background(), "m", "v", v, slog.Group("g", "v", v))
+		}
+		requireNoSecret(t, out.String(), hide...)
+	}
+	require.Equal(t, "pow.Config{2 secrets}", fmt.Sprint(c))
+	require.Equal(t, "pow.Issuer", fmt.Sprint(is))
+}
+
+// requireNoSecret looks for a quarter of each secret in the spellings that
+// formatting produces.
+func requireNoSecret(t *testing.T, out string, secrets ...[]byte) {
+	t.Helper()
+	for _, s := range secrets {
+		part := s[:8]
+		for _, spelling := range []string{
+			string(part),
+			hex.EncodeToString(part),
+			strings.ToUpper(hex.EncodeToString(part)),
+			strings.Trim(fmt.Sprint(part), "[]"),
+			strings.TrimSuffix(fmt.Sprintf("%#v", part)[len("[]byte{"):], "}"),
+			base64.StdEncoding.EncodeToString(s[:6]),
+			base64.URLEncoding.EncodeToString(s[:6]),
+			strings.Trim(fmt.Sprintf("%q", part), `"`),
+		} {
+			require.NotContains(t, out, spelling)
+		}
+	}
+}
+
+func TestSubkeysDiffer(t *testing.T) {
+	k := kit.Must(derive(secretA))(t)
+	require.NotEqual(t, k.mac, k.num)
+	require.NotEqual(t, k.mac, k.bind)
+	require.NotEqual(t, k.num, k.bind)
+	again := kit.Must(derive(secretA))(t)
+	require.Equal(t, k, again)
+	other := kit.Must(derive(secretB))(t)
+	require.NotEqual(t, k.mac, other.mac)
+}
+
+func TestRotation(t *testing.T) {
+	a, b := newIssuer(t, secretA), newIssuer(t, secretB)
+	ab, ba := newIssuer(t, secretA, secretB), newIssuer(t, secretB, secretA)
+	for _, c := range []struct {
+		name     string
+		from, to *Issuer
+		want     error
+	}{
+		{"added behind: old signs, new ring verifies", a, ab, nil},
+		{"moved to the front: old still verifies", a, ba, nil},
+		{"new signs, instances not yet moved verify", ba, ab, nil},
+		{"old signs, instances already moved verify", ab, ba, nil},
+		{"removed: new signs, new verifies", ba, b, nil},
+		{"removed: old is forged", ab, b, ErrForged},
+		{"new is forged where it was never added", ba, a, ErrForged},
+		{"strangers", a, b, ErrForged},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := c.to.Verify(epoch, alice, solved(t, c.from, 16))
+			require.ErrorIs(t, err, c.want)
+		})
+	}
+}
+
+// TestKidCollision: one byte of kid collides for one pair of secrets in 256.
+func TestKidCollision(t *testing.T) {
+	kid := func(s []byte) byte {
+		k := kit.Must(derive(s))(t)
+		return k.kid
+	}
+	twin := bytes.Repeat([]byte{7}, 32)
+	for i := uint32(0); kid(twin) != kid(secretA); i++ {
+		binary.BigEndian.PutUint32(twin, i)
+	}
+	first := solved(t, newIssuer(t, secretA), 16)
+	second := solved(t, newIssuer(t, twin), 16)
+	for _, is := range []*Issuer{newIssuer(t, secretA, twin), newIssuer(t, twin, secretA)} {
+		for _, proof := range []string{first, second} {
+			_, err := is.Verify(epoch, alice, proof)
+			require.NoError(t, err)
+		}
+	}
+	_, err := newIssuer(t, twin).Verify(epoch, alice, first)
+	require.ErrorIs(t, err, ErrForged, "an equal kid is not a key")
+}
+
+// TestKidIsChecked: a good MAC under a kid that names another key.
+func TestKidIsChecked(t *testing.T) {
+	is := newIssuer(t, secretA, secretB)
+	h := headerOf(t, issueWith(is, 1_790_000_000, alice, 16, nonce("kid")).Text)
+	_, err := is.Verify(epoch, alice, proofOf(t, is, seal(is, 0, h)))
+	require.NoError(t, err)
+	good := seal(is, 0, h)
+	h.kid = is.ring.keys[1].kid
+	crossed := seal(is, 0, h)
+	_, err = is.Verify(epoch, alice, string(appendProof(nil, crossed, answersOf(t, is, good))))
+	require.ErrorIs(t, err, ErrForged)
 }

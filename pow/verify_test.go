@@ -18,8 +18,7 @@ func TestLifetimeEdges(t *testing.T) {
 	is := newIssuer(t, secretA)
 	for _, work := range []uint64{0, 16, 1 << 20} {
 		issued := epoch.Add(999 * time.Millisecond) // rounded down to epoch
-		c, err := is.Issue(issued, alice, work)
-		require.NoError(t, err)
+		c := kit.Must(is.Issue(issued, alice, work))(t)
 		proof := proofOf(t, is, c.Text)
 		last := epoch.Add(c.TTL)
 		for _, e := range []struct {
@@ -156,18 +155,15 @@ func TestBounds(t *testing.T) {
 func TestReceiptIsIdempotent(t *testing.T) {
 	is, peer := newIssuer(t, secretA), newIssuer(t, secretB, secretA)
 	proof := solved(t, is, 16)
-	first, err := is.Verify(epoch, alice, proof)
-	require.NoError(t, err)
+	first := kit.Must(is.Verify(epoch, alice, proof))(t)
 	require.NotZero(t, first.ID)
 	for _, now := range []time.Time{epoch, epoch.Add(-2 * time.Second), epoch.Add(10 * time.Second)} {
 		for _, v := range []*Issuer{is, peer} {
-			again, err := v.Verify(now, alice, proof)
-			require.NoError(t, err)
+			again := kit.Must(v.Verify(now, alice, proof))(t)
 			require.Equal(t, first, again)
 		}
 	}
-	other, err := is.Verify(epoch, alice, solved(t, is, 16))
-	require.NoError(t, err)
+	other := kit.Must(is.Verify(epoch, alice, solved(t, is, 16)))(t)
 	require.NotEqual(t, first.ID, other.ID)
 }
 

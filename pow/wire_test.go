@@ -5,11 +5,16 @@ package pow
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func TestLayout(t *testing.T) {
@@ -47,8 +52,7 @@ func TestEveryBitIsSigned(t *testing.T) {
 		proof := proofOf(t, is, c.Text)
 		_, err := is.Verify(epoch, alice, proof)
 		require.NoError(t, err)
-		raw, err := base64.RawURLEncoding.DecodeString(c.Text)
-		require.NoError(t, err)
+		raw := kit.Must(base64.RawURLEncoding.DecodeString(c.Text))(t)
 		answers := strings.TrimPrefix(proof, c.Text)
 		for bit := range 8 * len(raw) {
 			raw[bit/8] ^= 1 << (bit % 8)
@@ -69,8 +73,7 @@ func TestOneSpelling(t *testing.T) {
 	is := newIssuer(t, secretA)
 	proof := solved(t, is, 16)
 	text, answers, _ := strings.Cut(proof, "~")
-	std, err := base64.RawURLEncoding.DecodeString(text)
-	require.NoError(t, err)
+	std := kit.Must(base64.RawURLEncoding.DecodeString(text))(t)
 	for i := range std[14:30] {
 		std[14+i] = 0xff // to have - and _ in it
 	}
@@ -178,8 +181,7 @@ func TestParseHeader(t *testing.T) {
 		"behind empty list members": " , ," + c.Header(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := ParseHeader(value)
-			require.NoError(t, err)
+			got := kit.Must(ParseHeader(value))(t)
 			require.Equal(t, c, got)
 		})
 	}
@@ -202,8 +204,106 @@ func TestParseHeader(t *testing.T) {
 		})
 	}
 	t.Run("as long as may be", func(t *testing.T) {
-		got, err := ParseHeader(c.Text + strings.Repeat(" ", maxField-len(c.Text)))
-		require.NoError(t, err)
+		got := kit.Must(ParseHeader(c.Text + strings.Repeat(" ", maxField-len(c.Text))))(t)
 		require.Equal(t, c, got)
 	})
+}
+
+func TestAnswerSpelling(t *testing.T) {
+	is := newIssuer(t, secretA)
+	// A challenge whose first answer is zero and whose others are not.
+	var text string
+	var n []uint32
+	for i := 0; text == ""; i++ {
+		c := issueWith(is, 1_790_000_000, alice, 40, nonce(fmt.Sprint("answers", i)))
+		if n = answersOf(t, is, c.Text); n[0] == 0 && !slices.ContainsFunc(n[1:], func(x uint32) bool { return byte(x) == 0 }) {
+			text = c.Text
+		}
+	}
+	var words []string
+	for _, x := range n {
+		words = append(words, fmt.Sprint(x))
+	}
+	with := func(i int, s string) string {
+		w := append([]string(nil), words...)
+		w[i] = s
+		return strings.Join(w, ".")
+	}
+	all := strings.Join(words, ".")
+	for _, c := range []struct {
+		name, answers string
+		want          error
+	}{
+		{"right", all, nil},
+		{"off by one", with(3, fmt.Sprint(n[3]-1)), ErrWrong},
+		{"first wrong", with(0, "1"), ErrWrong},
+		{"last wrong", with(7, fmt.Sprint(n[7]+1)), ErrWrong},
+		{"all wrong", "9.9.9.9.9.9.9.9", ErrWrong},
+		{"R itself", with(7, "10"), ErrWrong},
+		{"2^32-1", with(7, "4294967295"), ErrWrong},
+		{"2^32", with(7, "4294967296"), ErrMalformed},
+		{"2^32 more", with(7, fmt.Sprint(uint64(n[7])+1<<32)), ErrMalformed},
+		{"2^64 more", with(7, "18446744073709551616"), ErrMalformed},
+		{"very long", with(7, strings.Repeat("9", 300)), ErrMalformed},
+		{"leading zero", with(7, "0"+words[7]), ErrMalformed},
+		{"zero twice", with(0, "00"), ErrMalformed},
+		{"plus", with(7, "+"+words[7]), ErrMalformed},
+		{"minus zero", with(0, "-0"), ErrMalformed},
+		{"space in front", " " + all, ErrMalformed},
+		{"space behind", all + " ", ErrMalformed},
+		{"space inside", with(3, words[3]+" "), ErrMalformed},
+		{"newline behind", all + "\n", ErrMalformed},
+		{"exponent", with(7, "1e3"), ErrMalformed},
+		{"hexadecimal", with(7, "0x1"), ErrMalformed},
+		{"underscore", with(7, "1_0"), ErrMalformed},
+		{"fraction", with(7, words[7]+".0"), ErrMalformed},
+		{"other digits", with(7, "\u0661"), ErrMalformed},
+		{"empty answer", with(3, ""), ErrMalformed},
+		{"one missing", strings.Join(words[:7], "."), ErrMalformed},
+		{"one extra", all + ".1", ErrMalformed},
+		{"dot behind", all + ".", ErrMalformed},
+		{"dot in front", "." + all, ErrMalformed},
+		{"commas", strings.Join(words, ","), ErrMalformed},
+		{"none", "", ErrMalformed},
+		{"tilde behind", all + "~", ErrMalformed},
+		{"second proof", all + "~" + text + "~" + all, ErrMalformed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := is.Verify(epoch, alice, text+"~"+c.answers)
+			require.ErrorIs(t, err, c.want)
+		})
+	}
+	t.Run("no tilde", func(t *testing.T) {
+		_, err := is.Verify(epoch, alice, text)
+		require.ErrorIs(t, err, ErrMalformed)
+	})
+	t.Run("work 0 takes none", func(t *testing.T) {
+		c := issued(t, is, 0)
+		_, err := is.Verify(epoch, alice, c.Text+"~")
+		require.NoError(t, err)
+		for _, bad := range []string{c.Text, c.Text + "~0", c.Text + "~~", c.Text + "~."} {
+			_, err := is.Verify(epoch, alice, bad)
+			require.ErrorIs(t, err, ErrMalformed)
+		}
+	})
+}
+
+func TestLengthCap(t *testing.T) {
+	is := newIssuer(t, secretA)
+	_, err := is.Verify(epoch, alice, strings.Repeat("A", maxProofLen+1))
+	require.Equal(t, errLong, err)
+	_, err = is.Verify(epoch, alice, strings.Repeat("A", maxProofLen))
+	require.Equal(t, errNoTilde, err)
+	longest := appendProof(nil, strings.Repeat("A", maxText), slices.Repeat([]uint32{math.MaxUint32}, mostPuzzles))
+	require.LessOrEqual(t, len(longest), maxProofLen, "room for the longest proof of the format")
+}
+
+func TestOtherCredentialsAreRefused(t *testing.T) {
+	is := newIssuer(t, secretA)
+	part := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
+	jwt := part(`{"alg":"HS256","typ":"t+jwt"}`) + "." + part(`{"aud":"contact","exp":1790000100}`) + "." + part(strings.Repeat("s", 32))
+	for _, bad := range []string{jwt, jwt + "~", jwt + "~1.2.3.4.5.6.7.8", "~" + jwt, "~", "", "Bearer " + jwt} {
+		_, err := is.Verify(epoch, alice, bad)
+		require.ErrorIs(t, err, ErrMalformed)
+	}
 }

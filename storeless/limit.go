@@ -76,8 +76,17 @@ type Limit struct {
 	Quota int64
 
 	// Window is aligned to the Unix epoch. Permitted: whole seconds, from one
-	// second to [MaxWindow].
+	// second to [MaxWindow]; none with a Calendar.
 	Window time.Duration
+
+	// Calendar counts in days, weeks or months of the calendar, in place of a Window: a fixed window that is as long as
+	// they are. For exact counters alone. Permitted: "day", "week" (from Monday on), "month", or "" for a Window; with an
+	// Algorithm of [FixedWindow], or none, and no Window and no Burst.
+	Calendar string
+
+	// Zone is where midnight is, for a Calendar: the name of a time zone, such as "Europe/Berlin". Its rules come
+	// from the system that the program runs on, or from import _ "time/tzdata". Default: UTC.
+	Zone string
 
 	// Burst is how much may pass at once through a full bucket. [TokenBucket]
 	// only, where it defaults to Quota. Permitted: 1 to [MaxQuota], and

@@ -17,7 +17,7 @@ type Config struct {
 	Policy string
 
 	// Limits are checked together: all of them are charged, or none is. Permitted: 1 to
-	// [MaxLimits], at least one of them in force (no Shadow); no [SlidingLog] and no [RollingDay].
+	// [MaxLimits], at least one of them in force (no Shadow); no [SlidingLog], no [RollingDay] and no Calendar.
 	Limits []Limit
 
 	// MaxClients is for how many active clients the memory is made. It is allocated at once and never

@@ -10,16 +10,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 var noon = time.Unix(1_700_000_000, 0)
 
 func fiveAMinute(t *testing.T) *storeless.Limiter {
-	l, err := storeless.New(storeless.Config{
+	l := kit.Must(storeless.New(storeless.Config{
 		Policy: "jobs", Limits: []storeless.Limit{{Quota: 5, Window: time.Minute}}, MaxClients: 64,
-	})
-	require.NoError(t, err)
+	}))(t)
 	return l
 }
 
@@ -107,4 +107,23 @@ func TestAlgorithmsAreThoseOfTheEngine(t *testing.T) {
 	require.Equal(t, "sliding-window fixed-window token-bucket leaky-bucket sliding-log rolling-day Algorithm(6)", fmt.Sprint(
 		storeless.SlidingWindow, " ", storeless.FixedWindow, " ", storeless.TokenBucket, " ", storeless.LeakyBucket, " ",
 		storeless.SlidingLog, " ", storeless.RollingDay, " ", storeless.Algorithm(6)))
+}
+
+// A decision leaves nothing for the garbage collector.
+func TestAllocations(t *testing.T) {
+	l, now, tally := fiveAMinute(t), noon, storeless.Tally{}
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		now = now.Add(time.Second)
+		shown, _ := l.Take(now, "a tenant of some name", tally, 1)
+		l.Peek(now, "a tenant of some name", shown, 1)
+		tally = l.Refund(now, now, "a tenant of some name", shown, 1)
+	}))
+}
+
+func BenchmarkTake(b *testing.B) {
+	l := kit.Must(storeless.New(storeless.Config{Policy: "jobs", Limits: []storeless.Limit{{Quota: 1 << 30, Window: time.Minute}}}))(b)
+	var tally storeless.Tally
+	for b.Loop() {
+		tally, _ = l.Take(noon, "acme", tally, 1)
+	}
 }

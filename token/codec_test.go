@@ -13,6 +13,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	engine "github.com/tallystick/tallystick/internal/token"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
@@ -24,12 +25,10 @@ var (
 )
 
 func TestTokensAreOfOneIdentity(t *testing.T) {
-	codec, err := token.New(jobs, ring)
-	require.NoError(t, err)
+	codec := kit.Must(token.New(jobs, ring))(t)
 	tally := storeless.Tally{{At: noon.Unix() / 60, Cur: 3, Prev: 1}}
 	tok := codec.Sign("alice", tally)
-	got, err := codec.Verify(noon, "alice", tok)
-	require.NoError(t, err)
+	got := kit.Must(codec.Verify(noon, "alice", tok))(t)
 	require.Equal(t, tally, got)
 
 	for name, refusal := range map[string]struct {
@@ -53,12 +52,9 @@ func TestTokensAreOfOneIdentity(t *testing.T) {
 
 // Package middleware sells tallies that belong to no identity. They are counted apart.
 func TestBoughtTalliesAreNoIdentitys(t *testing.T) {
-	codec, err := token.New(jobs, ring)
-	require.NoError(t, err)
-	policy, err := limiter.Compile(jobs.Policy, jobs.Limits)
-	require.NoError(t, err)
-	issuer, err := engine.New(ring, policy)
-	require.NoError(t, err)
+	codec := kit.Must(token.New(jobs, ring))(t)
+	policy := kit.Must(limiter.Compile(jobs.Policy, jobs.Limits))(t)
+	issuer := kit.Must(engine.New(ring, policy))(t)
 	holder := issuer.Holder([]byte("alice"))
 	for _, bound := range []bool{false, true} {
 		bought := holder.AppendOwn(nil, engine.Own{Expires: noon.Unix() + 3600, Bound: bound}, &limiter.Tally{{At: noon.Unix() / 60, Cur: 2}})
@@ -110,8 +106,7 @@ func TestSecretsThatCanBeGuessedAreRefused(t *testing.T) {
 }
 
 func TestCodecPrintsNoKey(t *testing.T) {
-	codec, err := token.New(jobs, ring)
-	require.NoError(t, err)
+	codec := kit.Must(token.New(jobs, ring))(t)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
 		require.Equal(t, "token.Codec(jobs)", fmt.Sprintf(verb, codec))
 		require.Equal(t, "token.Codec(jobs)", fmt.Sprintf(verb, *codec))

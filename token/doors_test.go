@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
@@ -48,12 +49,9 @@ type outcome struct {
 
 func newInstance(t *testing.T, cfg storeless.Config, secrets [][]byte, now *time.Time, behind time.Duration) *instance {
 	in := &instance{behind: behind}
-	var err error
-	in.limiter, err = storeless.New(cfg)
-	require.NoError(t, err)
-	in.codec, err = token.New(cfg, secrets)
-	require.NoError(t, err)
-	limit, err := middleware.New(middleware.Config{
+	in.limiter = kit.Must(storeless.New(cfg))(t)
+	in.codec = kit.Must(token.New(cfg, secrets))(t)
+	limit := kit.Must(middleware.New(middleware.Config{
 		Policy: cfg.Policy, Limits: cfg.Limits, Secrets: secrets, MaxClients: cfg.MaxClients, TokenTransport: middleware.HeaderOnly,
 		Identity: func(r *http.Request) (middleware.Identity, error) {
 			return identityOf(r.Header.Get("User")), nil
@@ -65,8 +63,7 @@ func newInstance(t *testing.T, cfg storeless.Config, secrets [][]byte, now *time
 		OnDecision: func(_ context.Context, d middleware.Decision) { in.decided = d },
 		Now:        func() time.Time { return now.Add(-behind) },
 		Logger:     slog.New(slog.DiscardHandler),
-	})
-	require.NoError(t, err)
+	}))(t)
 	in.handler = limit.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if settled, err := strconv.ParseInt(r.Header.Get("Settled"), 10, 64); err == nil {
 			*now = now.Add(3 * time.Second) // the work takes a while, and may end in another window

@@ -33,10 +33,8 @@ func TestAnOperator(t *testing.T) {
 	spend := func(spec, customer string, cost int64) {
 		counter, done, err := open(t.Context(), spec)
 		require.NoError(t, err)
-		limit, err := middleware.New(config(counter))
-		require.NoError(t, err)
-		a, err := limit.Decide(t.Context(), middleware.Ask{Identity: middleware.APIKey(customer), Cost: cost})
-		require.NoError(t, err)
+		limit := kit.Must(middleware.New(config(counter)))(t)
+		a := kit.Must(limit.Decide(t.Context(), middleware.Ask{Identity: middleware.APIKey(customer), Cost: cost}))(t)
 		require.True(t, a.Admitted)
 		require.NoError(t, done())
 	}
@@ -80,10 +78,8 @@ func startPostgres(t *testing.T) string {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	var as *syscall.SysProcAttr
 	if os.Getuid() == 0 {
-		u, err := user.Lookup("nobody")
-		require.NoError(t, err)
-		uid, err := strconv.Atoi(u.Uid)
-		require.NoError(t, err)
+		u := kit.Must(user.Lookup("nobody"))(t)
+		uid := kit.Must(strconv.Atoi(u.Uid))(t)
 		require.NoError(t, os.Chown(dir, uid, uid))
 		as = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 	}

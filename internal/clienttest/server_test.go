@@ -18,6 +18,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/client"
 	"github.com/tallystick/tallystick/middleware/middlewaretest"
 	"github.com/tallystick/tallystick/proof/kit"
+	"github.com/tallystick/tallystick/proof/pages"
 )
 
 // What happens to a client that does all right is what each case says.
@@ -80,14 +81,11 @@ func TestOverHTTP(t *testing.T) {
 	server := httptest.NewServer(script)
 	defer server.Close()
 	get := func(path, accept string) (*http.Response, []byte) {
-		req, err := http.NewRequest(http.MethodGet, server.URL+path, nil)
-		require.NoError(t, err)
+		req := kit.Must(http.NewRequest(http.MethodGet, server.URL+path, nil))(t)
 		req.Header.Set("Accept", accept)
-		resp, err := server.Client().Do(req)
-		require.NoError(t, err)
+		resp := kit.Must(server.Client().Do(req))(t)
 		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
+		body := kit.Must(io.ReadAll(resp.Body))(t)
 		return resp, body
 	}
 	_, b := get("/cases", "*/*")
@@ -123,11 +121,9 @@ func TestOverHTTP(t *testing.T) {
 // By a clock that stands still nobody waits for long enough.
 func TestTheClockOfTheServer(t *testing.T) {
 	clock := middlewaretest.NewClock()
-	script, err := clienttest.New(clock.Now)
-	require.NoError(t, err)
+	script := kit.Must(clienttest.New(clock.Now))(t)
 	send := func(call int) int {
-		resp, err := middlewaretest.Script(script, "").Post(fmt.Sprintf("%s/run/wait?call=%d", home, call), "", nil)
-		require.NoError(t, err)
+		resp := kit.Must(middlewaretest.Script(script, "").Post(fmt.Sprintf("%s/run/wait?call=%d", home, call), "", nil))(t)
 		return resp.StatusCode
 	}
 	faults := func() (codes []string) {
@@ -153,14 +149,80 @@ func TestTheClockOfTheServer(t *testing.T) {
 func TestExpiredTokensNeedNotBeShown(t *testing.T) {
 	for passed, want := range map[time.Duration]string{time.Hour / 2: "failed", 3 * time.Hour: "passed"} {
 		clock := middlewaretest.NewClock()
-		script, err := clienttest.New(clock.Now)
-		require.NoError(t, err)
+		script := kit.Must(clienttest.New(clock.Now))(t)
 		for _, r := range script.Cases(home)[0].Requests {
-			resp, err := middlewaretest.Forgetful(script, "").Post(r.URL, "", strings.NewReader(r.Body))
-			require.NoError(t, err)
+			resp := kit.Must(middlewaretest.Forgetful(script, "").Post(r.URL, "", strings.NewReader(r.Body)))(t)
 			require.Equal(t, http.StatusOK, resp.StatusCode)
 			clock.Advance(passed)
 		}
 		require.Equal(t, want, script.Report().Cases[0].Verdict)
+	}
+}
+
+const home = "http://home.example"
+
+// play has a client do all cases, and returns the report. The transport is what the client
+// sends by; its requests go straight to the server.
+func play(t testing.TB, script *clienttest.Server, client func(http.RoundTripper) http.RoundTripper) clienttest.Report {
+	t.Helper()
+	c := &http.Client{Transport: client(middlewaretest.Direct(script, "192.0.2.7"))}
+	for _, todo := range script.Cases(home) {
+		for _, r := range todo.Requests {
+			req, err := http.NewRequest(r.Method, r.URL, strings.NewReader(r.Body))
+			require.NoError(t, err)
+			resp, err := c.Do(req)
+			if err == nil {
+				_, err = io.Copy(io.Discard, resp.Body)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+			}
+		}
+	}
+	return script.Report()
+}
+
+func newServer(t testing.TB) *clienttest.Server {
+	t.Helper()
+	return kit.Must(clienttest.New(nil))(t)
+}
+
+// rows returns the rows of the table of docs/clients.md with this head, as "name: text".
+func rows(t *testing.T, head string) (all []string) {
+	t.Helper()
+	_, tables, err := pages.Read("../../docs/clients.md")
+	require.NoError(t, err)
+	for _, table := range tables {
+		if table.Head == head {
+			for _, row := range table.Rows {
+				all = append(all, strings.Trim(row[0], "`")+": "+strings.ReplaceAll(row[1], "`", ""))
+			}
+		}
+	}
+	return all
+}
+
+func TestPageHasEveryCase(t *testing.T) {
+	var want []string
+	for _, c := range newServer(t).Cases(home) {
+		want = append(want, c.Name+": "+c.About)
+	}
+	require.Equal(t, want, rows(t, "| case | what happens |"))
+}
+
+// The page has a row for each verdict and each fault of the package, in their order.
+func TestPageHasEveryCode(t *testing.T) {
+	all := kit.Must(pages.Constants("."))(t)
+	want := map[string][]string{}
+	for _, c := range all {
+		want[c.Type] = append(want[c.Type], c.Value)
+	}
+	for typ, head := range map[string]string{"verdict": "| verdict | what it says |", "code": "| code | what the client did |"} {
+		var named []string
+		for _, row := range rows(t, head) {
+			name, _, _ := strings.Cut(row, ": ")
+			named = append(named, name)
+		}
+		require.NotEmpty(t, want[typ])
+		require.Equal(t, want[typ], named)
 	}
 }

@@ -12,7 +12,7 @@ const MaxBatch = 32 << 10
 
 const (
 	version   = 1
-	mostOfOne = 2*binary.MaxVarintLen32 + 9 + binary.MaxVarintLen32 + 1 + (MostProcesses+1)*(1+2*binary.MaxVarintLen32) // bytes of a record
+	mostOfOne = 2*binary.MaxVarintLen32 + 9 + binary.MaxVarintLen32 + 1 + (MostProcesses+2)*(1+2*binary.MaxVarintLen32) // bytes of a record
 )
 
 // An encoder writes records: of each window its length and number, and of each record in it a key of 8 bytes and counts.

@@ -34,6 +34,8 @@
 //  15. A sale counts in a record of its buyer, and a spent proof in one of its own. A proof is told first. It is spent when all live peers have
 //     acknowledged that, and no pair of another process is there: of two processes that are shown it at once, neither spends it, or one.
 //  16. In a full set of 16 records the smallest makes room; of two that are alike, what took no work. What it said is still in c.
+//  17. A record tells 64 other processes apart. One that is gone gives up its place to another: what it has counted stays in the sum, and
+//     is passed on, but without its name. No pair of that name counts beside it. If the process is back, all without a name is forgotten.
 //
 // # Why it is so
 //
@@ -50,6 +52,20 @@
 // A proof is spent once, for let i spend it first: each other has acknowledged the pair of i before, and so refuses it. In P parts it is
 // spent P times at most.
 //
-// An allowance that shrinks with what is left, max(f, ⌈(L−m)/2N⌉), tells less and waits less. With it a crash loses
-// that much: N processes of which C crash are within L + (N+C−1)·max(f, ⌈L/2N⌉, cost) only. It is not used.
+// Processes that a process hears make the N of its f. While one is dropped, and 2(N-1) ≤ L < 2N, the others' f is 2: the bound has the largest f
+// in force in the window.
+//
+// # What was decided by the model
+//
+// proof/model explores this code, with two processes and three, in every order of messages, deaths and starts.
+//
+// An allowance that shrinks with what is left, A = max(f, ⌈(L−m)/2N⌉), tells less and waits less. The proof above gives it L + (N+C−1)·max(f, ⌈L/2N⌉, cost),
+// and that is met: of L = 12 and N = 2 it admits 15, where f = 2 admits 14. No crash and no lost message is needed. Process 1 admits 3, and its batch is slow.
+// Process 2 admits 12, two or three between batches; process 1 acknowledges each batch, and its answers do not say that it has admitted 3. So A = f.
+//
+// A process that was stopped, and comes back, is a part of its own: P = 2, also where it calls no peer late itself. Of L = 3 two processes admit 5, and L + f is 4, in eleven
+// moves: 2 tells 1, which has stopped; 2 calls 1 late, and admits the rest; 1 comes back, admits f, tells it, has an answer, and admits again before it has heard
+// the batch that waits for it. To withhold the answer while 1 is late does not help: 1 is back when it has acknowledged
+// what was put into batches, and 2 may have admitted more since. P = 1 holds in the model where an answer carries what its sender has admitted, untold
+// requests too, and where the process that was stopped calls no peer late; so does the small bound of A, in its worlds. The product's answers carry nothing.
 package gossip

@@ -82,13 +82,18 @@ func (r *Records) merge(at, place int, p pair) uint32 {
 	return plus
 }
 
-// Chunk returns records, all processes' pairs of each, from a place on, and where the next chunk begins; 0: this was the last.
+// Chunk returns records, all processes' pairs of each, from a place on, and where the next chunk begins; 0: this was the last. The last
+// pair has no name: processes that have no place any more have counted it.
 func (r *Records) Chunk(now time.Time, from uint32) (chunk []byte, next uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	names := append(slices.Clone(r.others), r.name)
 	e := encoder{b: append(make([]byte, 0, MaxBatch), version, byte(len(names)))}
 	for _, n := range names {
+		e.key(n)
+	}
+	e.count(uint32(len(r.ended)))
+	for _, n := range r.ended {
 		e.key(n)
 	}
 	us := now.UnixMicro()
@@ -105,7 +110,7 @@ func (r *Records) Chunk(now time.Time, from uint32) (chunk []byte, next uint32) 
 		e.count(rec.prev)
 		know := len(e.b)
 		e.b = append(e.b, 0)
-		for i, p := range append(slices.Clone(r.pairsOf(at)[:len(r.others)]), rec.own) {
+		for i, p := range append(slices.Clone(r.pairsOf(at)[:len(r.others)]), rec.own, pair{plus: uint32(min(r.nameless(at), most))}) {
 			if p != (pair{}) {
 				e.b[know]++
 				e.b = append(e.b, byte(i))
@@ -125,6 +130,12 @@ func (r *Records) TakeOver(now time.Time, chunk []byte) error {
 	for i := range names {
 		names[i] = d.key()
 	}
+	lives := false
+	for n := d.count(); n > 0 && d.err == nil; n-- {
+		if name := d.key(); d.err == nil {
+			lives = !r.endedThere(name) || lives
+		}
+	}
 	for d.more() {
 		d.window()
 		key, prev, pairs, at := d.key(), d.count(), d.byte(), -1
@@ -137,12 +148,35 @@ func (r *Records) TakeOver(now time.Time, chunk []byte) error {
 		for range pairs {
 			i, p := int(d.byte()), d.pair()
 			switch {
-			case i >= len(names):
+			case i > len(names):
 				d.fail()
-			case at >= 0 && names[i] != r.name && d.err == nil:
+			case at < 0 || d.err != nil:
+			case i == len(names):
+				if n := r.nameless(at); !lives && uint64(p.plus) > n { // processes have ended here that have a name there: the larger is a lower bound
+					r.all[at].others += uint64(p.plus) - n
+				}
+			case names[i] != r.name && !slices.Contains(r.ended, names[i]):
 				r.merge(at, r.placeOf(names[i]), p)
 			}
 		}
 	}
 	return d.err
+}
+
+// endedThere takes a name that has no place with another process. It reports whether it has none here either from now on.
+func (r *Records) endedThere(name uint64) bool {
+	switch known := slices.Contains(r.ended, name); {
+	case r.peers[name] != nil || name == r.name:
+		return false // it lives
+	case known:
+		return true
+	case len(r.ended) == mostEnded:
+		return false
+	}
+	if i := slices.Index(r.others, name); i >= 0 {
+		r.end(i)
+	} else {
+		r.ended = append(r.ended, name)
+	}
+	return true
 }

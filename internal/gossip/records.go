@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"slices"
 	"sync"
 
 	"github.com/tallystick/tallystick/internal/siphash"
@@ -22,6 +23,9 @@ const (
 // MostProcesses is how many others a record tells apart, the dead among them. Fewer join at a time: then one has a place
 // to give up.
 const MostProcesses = 64
+
+// mostEnded is how many of those that have given up their places are known by name. A chunk has all of them.
+const mostEnded = 1024
 
 // Config is what a process has to say of itself.
 type Config struct {
@@ -44,6 +48,7 @@ type Records struct {
 	room   int
 	others []uint64 // the names of the others, by their place in pairs
 	oldest int      // of those places
+	ended  []uint64 // the names that had a place: their counts are in others, and in no pair
 
 	peers   map[uint64]*peer
 	live    int    // peers that are not late
@@ -184,10 +189,11 @@ func (r *Records) clear(at int) { clear(r.pairsOf(at)) }
 
 // placeOf returns the place of another process in each record.
 func (r *Records) placeOf(name uint64) int {
-	for i, n := range r.others {
-		if n == name {
-			return i
-		}
+	if slices.Contains(r.ended, name) { // it is back, and counts from its start
+		r.forget()
+	}
+	if i := slices.Index(r.others, name); i >= 0 {
+		return i
 	}
 	if len(r.others) < r.room {
 		r.others = append(r.others, name)
@@ -209,31 +215,58 @@ func (r *Records) widen(room int) {
 	r.pairs, r.room = wide, room
 }
 
-// replace gives the place of a process that is gone to another, in the order in which they came. What the former has
-// counted is forgotten here, but for what this process has admitted since it heard of that.
+// replace gives the place of a process that is gone to another, in the order in which they came.
 func (r *Records) replace(name uint64) int {
 	for r.peers[r.others[r.oldest]] != nil {
 		r.oldest = (r.oldest + 1) % MostProcesses
 	}
 	place := r.oldest
 	r.oldest = (r.oldest + 1) % MostProcesses
-	for i := range r.all {
-		p := &r.pairsOf(i)[place]
-		if p.net() > 0 && !r.all[i].over(r.wall) {
-			r.stats.Evicted++
-		}
-		r.all[i].others -= uint64(p.net())
-		*p = pair{}
-	}
+	r.end(place)
 	r.others[place] = name
 	return place
+}
+
+// end has what the process of a place has counted stay without its name.
+func (r *Records) end(place int) {
+	for i := range r.all {
+		r.pairsOf(i)[place] = pair{}
+	}
+	if len(r.ended) == mostEnded {
+		r.forget()
+	}
+	if name := r.others[place]; !slices.Contains(r.ended, name) {
+		r.ended = append(r.ended, name)
+	}
+}
+
+// nameless returns what was counted by processes that have no place any more.
+func (r *Records) nameless(at int) uint64 {
+	n := r.all[at].others
+	for _, p := range r.pairsOf(at) {
+		n -= uint64(p.net())
+	}
+	return n
+}
+
+// forget drops that, where it could be counted again by its names.
+func (r *Records) forget() {
+	for i := range r.all {
+		if n := r.nameless(i); n > 0 {
+			r.all[i].others -= n
+			if !r.all[i].over(r.wall) {
+				r.stats.Evicted++
+			}
+		}
+	}
+	r.ended = nil
 }
 
 // Stats are counts since the start, but for the first two.
 type Stats struct {
 	Records int    // in use
 	Unacked uint32 // the most of a tally that a live peer has not acknowledged
-	Evicted uint64 // records that were pushed out of a full set, and pairs of processes that are gone, for others to have room
+	Evicted uint64 // records that were pushed out of a full set, or that forget has made smaller
 	Told    uint64 // pairs, to all peers
 	Heard   uint64
 	Waited  uint64 // requests

@@ -355,31 +355,64 @@ func TestFullRecords(t *testing.T) {
 	require.EqualValues(t, 1, look(r, proof).Sum, "what took work outlives single requests")
 }
 
-// More processes than a record has places for: the one that is gone for longest makes room.
+// More processes than a record has places for: the one that is gone for longest makes room, and what it has counted stays.
 func TestManyProcesses(t *testing.T) {
+	tells := func(r *gossip.Records, as, name uint64, admitted int64) {
+		o := gossip.New(gossip.Config{Name: name, Records: 16})
+		o.Ready()
+		o.Joined(noon, as)
+		o.Add(noon, minute(1), admitted, 2)
+		carry(t, noon, o, r, name, as)
+	}
+	took := func(from *gossip.Records, into *gossip.Records) uint32 {
+		chunk, next := from.Chunk(noon, 0)
+		require.Zero(t, next)
+		require.NoError(t, into.TakeOver(noon, chunk))
+		return look(into, minute(1)).Sum
+	}
 	r := gossip.New(gossip.Config{Name: 1, Records: 16})
 	r.Ready()
 	r.Joined(noon, 2)
+	few := gossip.New(gossip.Config{Name: 200, Records: 16})
 	for name := uint64(2); name < 70; name++ {
-		o := gossip.New(gossip.Config{Name: name, Records: 16})
-		o.Ready()
-		o.Joined(noon, 1)
-		o.Add(noon, minute(1), 10, 2)
-		carry(t, noon, o, r, name, 1)
+		tells(r, 1, name, 10)
+		if name < 60 {
+			tells(few, 200, name, 10)
+		}
 	}
-	require.EqualValues(t, 640, look(r, minute(1)).Sum)
-	require.EqualValues(t, 4, r.Stats().Evicted, "what four have counted is forgotten")
-	o := gossip.New(gossip.Config{Name: 2, Records: 16})
-	o.Joined(noon, 1)
-	o.Add(noon, minute(1), 11, 2)
-	carry(t, noon, o, r, 2, 1)
-	require.EqualValues(t, 641, look(r, minute(1)).Sum, "one that has joined keeps its place")
+	require.EqualValues(t, 680, look(r, minute(1)).Sum)
+	require.Zero(t, r.Stats().Evicted)
+	tells(r, 1, 2, 11)
+	require.EqualValues(t, 681, look(r, minute(1)).Sum, "one that has joined keeps its place")
+
+	// One that starts takes all of it over, whomever it asks and in whatever order.
+	starts := gossip.New(gossip.Config{Name: 201, Records: 16})
+	require.EqualValues(t, 681, took(r, starts))
+	require.EqualValues(t, 681, took(few, starts), "what has no name any more is not counted again by its name")
+	require.Zero(t, starts.Stats().Evicted)
+	starts = gossip.New(gossip.Config{Name: 202, Records: 16})
+	require.EqualValues(t, 580, took(few, starts))
+	require.EqualValues(t, 681, took(r, starts), "nor what has a name here, and none there")
+	require.EqualValues(t, 681, took(starts, r))
+
+	// One that is not gone, and so is counted by its name, makes what has no name worth nothing.
+	lives := gossip.New(gossip.Config{Name: 203, Records: 16})
+	lives.Joined(noon, 3)
+	tells(lives, 203, 3, 10)
+	require.LessOrEqual(t, took(r, lives), uint32(681))
+	require.GreaterOrEqual(t, look(lives, minute(1)).Sum, uint32(641))
+	tells(r, 1, 3, 12)
+	require.LessOrEqual(t, look(r, minute(1)).Sum, uint32(683), "nor is one that is back counted twice")
+	require.Positive(t, r.Stats().Evicted, "of what has no name it is not known how much is its own")
+
 	joined := 1
 	for name := uint64(100); joined < gossip.MostProcesses-1; name++ {
 		r.Joined(noon, name)
 		joined++
 	}
-	chunk, _ := o.Chunk(noon, 0)
+	two := gossip.New(gossip.Config{Name: 2, Records: 16})
+	two.Add(noon, minute(1), 13, 2)
+	chunk, _ := two.Chunk(noon, 0)
 	r.Gone(2)
 	r.Joined(noon, 99)
 	require.NoError(t, r.TakeOver(noon, chunk), "there is a place for one that has not joined")

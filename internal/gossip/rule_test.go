@@ -222,6 +222,18 @@ var fates = []fate{
 			w.at(time.Duration(r.Int64N(int64(20*sec))), func() { w.restart(r.IntN(w.n), r.IntN(2) == 0) })
 		}
 	}, 1},
+	{"a network of two clients", func(s *setting) { s.slow, s.network = 0.1, true }, func(w *world, r *rand.Rand) { inTurn(w, r, true) }, 1},
+	{"a full table of records", func(s *setting) { s.records = 16 }, func(w *world, r *rand.Rand) {
+		each(w, 0, 20*sec, 20*ms, func(k int) { // others ask for much, and push the client's records out
+			p := w.procs[r.IntN(w.n)]
+			if p.dead || p.gone {
+				return
+			}
+			f := limiter.Candidate{Key: p.memory.Key(fmt.Appendf(nil, "other %d", k%40)), Hasty: true}
+			p.memory.Take(p.clock(), w.policy, &f, 1+r.Int64N(w.limits[0].Quota/2))
+			p.pump()
+		})
+	}, 10},
 	{"two parts", nil, func(w *world, r *rand.Rand) {
 		from := time.Duration(r.Int64N(int64(10 * sec)))
 		to, half := from+time.Duration(r.Int64N(int64(10*sec))), 1+r.IntN(w.n-1)

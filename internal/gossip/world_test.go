@@ -47,6 +47,7 @@ type setting struct {
 	loss, slow float64       // how many messages
 	skew       time.Duration // of two clocks, at most
 	records    int
+	network    bool // requests come from two clients of a network, which has no more than one of them
 }
 
 const epoch = 1_800_000_000 // a multiple of the windows here
@@ -74,6 +75,7 @@ type link struct {
 }
 
 type waiter struct {
+	of     int
 	cost   int64
 	token  limiter.Tally
 	proof  *limiter.Proof
@@ -393,10 +395,22 @@ func (w *world) show(place int, x *waiter) {
 		return
 	}
 	w.asked++
+	x.of = w.asked
 	if !p.decide(x) {
 		w.waited++
 		p.waits = append(p.waits, x)
 		w.after(250*time.Millisecond, p.wake)
+	}
+}
+
+// candidate is what a request shows. A client of a network shows nothing.
+func (p *process) candidate(of int, shown limiter.Tally) limiter.Candidate {
+	if !p.w.network {
+		return limiter.Candidate{Key: p.memory.Key([]byte("client")), Shown: shown}
+	}
+	return limiter.Candidate{
+		Key:      p.memory.Key([]byte{byte(of % 2)}),
+		Networks: []limiter.Network{{Key: p.memory.Key([]byte("network")), Policy: p.w.policy.Scale(1)}},
 	}
 }
 
@@ -437,7 +451,8 @@ func (p *process) decide(x *waiter) bool {
 	w := p.w
 	x.freed = nil
 	for {
-		f := limiter.Candidate{Key: p.memory.Key([]byte("client")), Shown: x.token, Proof: x.proof}
+		f := p.candidate(x.of, x.token)
+		f.Proof = x.proof
 		t, v := p.memory.Take(p.clock(), w.policy, &f, x.cost)
 		if f.Waits.Key != 0 {
 			if x.freed != nil && x.limit == f.Waits { // it has said so
@@ -534,7 +549,7 @@ func (w *world) refund(p *process, then time.Time, cost int64) {
 	if p.dead || p.gone {
 		return
 	}
-	f := limiter.Candidate{Key: p.memory.Key([]byte("client"))}
+	f := p.candidate(0, limiter.Tally{})
 	p.memory.Restore(p.clock(), then, w.policy, &f, cost)
 	for i, l := range w.limits {
 		at := then.UnixMicro() / l.Window.Microseconds()

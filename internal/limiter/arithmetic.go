@@ -297,9 +297,9 @@ type statuses = [MaxLimits]LimitStatus
 // check says whether every limit in force has room, beside what is held of those that are charged
 // later. It fills in Admitted, Impossible and Wait of v, which says Admitted if nothing was checked before, else what
 // the limits said that were, and of each limit what is left before the charge and whether it is blocked, for status.
-func (p *Policy) check(now int64, t *Tally, cost, held int64, v *Verdict, limits *statuses) {
+func (p *Policy) check(now int64, t *Tally, price Price, held int64, v *Verdict, limits *statuses) {
 	for i := range p.rules {
-		r, s := &p.rules[i], &limits[i]
+		r, s, cost := &p.rules[i], &limits[i], price.Of(i)
 		s.Shadow, s.Remaining = r.limit.Shadow, r.remaining(now, t[i])
 		if r.later {
 			s.Remaining -= held
@@ -324,9 +324,9 @@ func (p *Policy) check(now int64, t *Tally, cost, held int64, v *Verdict, limits
 
 // charge charges what v has admitted. A limit that is blocked there is a shadow: it would
 // have refused, and refusals charge nothing.
-func (p *Policy) charge(now int64, t *Tally, cost int64, v *Verdict) {
+func (p *Policy) charge(now int64, t *Tally, price Price, v *Verdict) {
 	for i := range p.rules {
-		if r := &p.rules[i]; !r.later && !v.Limits[i].Blocked {
+		if r, cost := &p.rules[i], price.Of(i); cost > 0 && !r.later && !v.Limits[i].Blocked {
 			t[i] = r.charge(now, t[i], cost)
 		}
 	}
@@ -339,9 +339,9 @@ func (r *rule) blockedFor(now int64, s State, cost int64) time.Duration {
 }
 
 // status fills in how each limit stands, of which check has said what was left.
-func (p *Policy) status(now int64, t *Tally, cost int64, charged bool, v *Verdict) {
+func (p *Policy) status(now int64, t *Tally, price Price, charged bool, v *Verdict) {
 	for i := range p.rules {
-		r, s := &p.rules[i], &v.Limits[i]
+		r, s, cost := &p.rules[i], &v.Limits[i], price.Of(i)
 		r.leave(cost, charged, v.Admitted, s)
 		r.reset(now, t[i], cost, s)
 	}

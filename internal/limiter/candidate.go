@@ -18,6 +18,9 @@ type Candidate struct {
 	// Shown is what the tokens of the tally show, merged; zero if none.
 	Shown Tally
 
+	// Costs, if not nil, are charged in place of the cost of the call, unless that is 0.
+	Costs *Costs
+
 	// Held is what was admitted for the tally and is not charged yet. It takes room in those
 	// limits of a policy that are charged later; see [Policy.Charging].
 	Held int64
@@ -67,6 +70,9 @@ type Network struct {
 
 // MaxNetworks is how many networks a tally may belong to: a /56 and a /48.
 const MaxNetworks = 2
+
+// price returns what a request of this cost costs on each limit.
+func (f *Candidate) price(cost int64) Price { return Price{cost, f.Costs} }
 
 // countNetworks panics if there are too many.
 func (f *Candidate) countNetworks() {

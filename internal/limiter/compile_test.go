@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // problems lists an error of Compile the way the doc of ConfigError says.
@@ -176,8 +178,7 @@ func TestDefaults(t *testing.T) {
 		{"p", []l{{Quota: 5, Window: second}, {Quota: 5, Window: 90 * second}, {Quota: 5, Window: 90 * minute}, {Quota: 5, Window: 36 * hour}}, []string{"p", "p-90s", "p-90m", "p-36h"}},
 		{long, []l{{Quota: 5, Window: minute}, {Quota: 5, Window: limiter.MaxWindow - second}}, []string{long, long + "-31622399s"}},
 	} {
-		p, err := limiter.Compile(row.policy, row.limits)
-		require.NoError(t, err)
+		p := kit.Must(limiter.Compile(row.policy, row.limits))(t)
 		require.Equal(t, row.policy, p.Name())
 		require.Equal(t, len(row.names), p.Len())
 		for i, name := range row.names {
@@ -238,8 +239,7 @@ func TestSameShape(t *testing.T) {
 		require.Equal(t, row.same, p.SameShape(row.policy), row.name)
 		require.Equal(t, row.same, row.policy.SameShape(p), row.name)
 	}
-	p, err := limiter.Compile("other", base)
-	require.NoError(t, err)
+	p := kit.Must(limiter.Compile("other", base))(t)
 	require.True(t, p.SameShape(compile(t, base...)), "a policy's name is not its shape")
 }
 

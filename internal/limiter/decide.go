@@ -67,13 +67,16 @@ func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (tally
 // TakeInto is Take, and writes to a tally and a verdict that are zero.
 func (m *Memory) TakeInto(now time.Time, p *Policy, f *Candidate, cost int64, tally *Tally, v *Verdict) {
 	if m == nil {
-		*tally, *v = p.Step(now, f.Shown, cost)
+		us := micros(now)
+		*tally = f.Shown
+		p.roll(us, tally)
+		p.step(us, tally, f.price(cost), v)
 		return
 	}
 	if cost < 0 {
 		panic("limiter: negative cost")
 	}
-	us := micros(now)
+	us, price := micros(now), f.price(cost)
 	*tally, v.Admitted = f.Shown, true
 	p.roll(us, tally)
 
@@ -90,29 +93,30 @@ func (m *Memory) TakeInto(now time.Time, p *Policy, f *Candidate, cost int64, ta
 	var known found
 	c.look(p, &at, &known)
 	start := c.recall(us, p, &at, from, &f.Shown, tally, &known)
-	p.check(us, tally, cost, f.Held, v, &v.Limits)
+	p.check(us, tally, price, f.Held, v, &v.Limits)
 	charged := v.Admitted && cost > 0
 	if charged {
-		p.charge(us, tally, cost, v)
+		p.charge(us, tally, price, v)
 		c.keep(us, p, &at, from, tally, &known)
 	}
 	if start.cost > 0 {
 		m.note(v, start, cost > 0)
 	}
-	p.status(us, tally, cost, charged, v)
+	p.status(us, tally, price, charged, v)
 }
 
 // Peek says what the limits would say to Take, and charges nothing. It does not ask
 // whether a proof is spent.
 func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) (v Verdict) {
-	if m == nil {
-		return p.Peek(now, f.Shown, cost)
-	}
 	if cost < 0 {
 		panic("limiter: negative cost")
 	}
 	us, tally := micros(now), f.Shown
 	p.roll(us, &tally)
+	if m == nil {
+		p.peek(us, &tally, f.price(cost), &v)
+		return v
+	}
 	v.Admitted = true
 	m.takeAll(us, p, f, cost, false, &tally, &v)
 	return v
@@ -131,6 +135,7 @@ type beside struct {
 // is rolled, and v says Admitted and no more.
 func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge bool, tally *Tally, v *Verdict) {
 	f.countNetworks()
+	price := f.price(cost)
 	var (
 		room   [MaxNetworks]beside
 		locked cells.Locks
@@ -161,8 +166,8 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 	m.ask(now, p, f.Key, from, &known, &told)
 	start := c.recall(now, p, &at, from, &f.Shown, tally, &known)
 	m.raise(now, p, &told, tally)
-	p.check(now, tally, cost, f.Held, v, &v.Limits)
-	f.Waits = m.waits(p, f, &told, cost)
+	p.check(now, tally, price, f.Held, v, &v.Limits)
+	f.Waits = m.waits(p, f, &told, price)
 	for i := range f.Networks {
 		w, b := &f.Networks[i], &room[i]
 		m.ask(now, w.Policy, w.Key, from.network(i), &b.known, &b.heard)
@@ -172,9 +177,9 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 		}
 		m.raise(now, w.Policy, &b.heard, &b.tally)
 		if f.Waits.Key == 0 {
-			f.Waits = m.waits(w.Policy, f, &b.heard, cost)
+			f.Waits = m.waits(w.Policy, f, &b.heard, price)
 		}
-		w.Policy.check(now, &b.tally, cost, w.Held, v, &b.limits)
+		w.Policy.check(now, &b.tally, price, w.Held, v, &b.limits)
 		if p.shadows {
 			p.shadow(v, &b.limits)
 		}
@@ -189,22 +194,22 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 	}
 	charged := charge && v.Admitted && cost > 0
 	if charged {
-		p.charge(now, tally, cost, v)
+		p.charge(now, tally, price, v)
 		c.keep(now, p, &at, from, tally, &known)
-		m.admitted(now, p, &told, tally, cost, v)
+		m.admitted(now, p, &told, tally, price, v)
 		for i := range f.Networks {
 			w, b := &f.Networks[i], &room[i]
-			w.Policy.charge(now, &b.tally, cost, v)
+			w.Policy.charge(now, &b.tally, price, v)
 			c.keep(now, w.Policy, &b.at, from.network(i), &b.tally, &b.known)
-			m.admitted(now, w.Policy, &b.heard, &b.tally, cost, v)
+			m.admitted(now, w.Policy, &b.heard, &b.tally, price, v)
 		}
 	}
 	if start.cost > 0 {
 		m.note(v, start, charge && cost > 0)
 	}
-	p.status(now, tally, cost, charged, v)
+	p.status(now, tally, price, charged, v)
 	for i, w := range f.Networks {
-		w.Policy.narrow(now, &room[i].tally, cost, charged, v, &room[i].limits)
+		w.Policy.narrow(now, &room[i].tally, price, charged, v, &room[i].limits)
 	}
 }
 
@@ -298,7 +303,7 @@ func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Ta
 func (c *counts) keep(now int64, p *Policy, at *spot, from guest, t *Tally, known *found) {
 	for i := range p.rules {
 		r, own := &p.rules[i], known[i].cell
-		if own == nil && (r.later || r.limit.Shadow) && r.blank(t[i]) {
+		if own == nil && r.blank(t[i]) {
 			continue // nothing was counted, and nothing is to be left behind
 		}
 		// A newcomer in the same request, a tally or another network, may have taken it.

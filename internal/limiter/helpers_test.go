@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/kit"
 )
@@ -32,9 +31,7 @@ const (
 
 func compile(t testing.TB, limits ...limiter.Limit) *limiter.Policy {
 	t.Helper()
-	p, err := limiter.Compile("test", limits)
-	require.NoError(t, err)
-	return p
+	return kit.Must(limiter.Compile("test", limits))(t)
 }
 
 // tiersOf returns policies of one shape as tiers, each of which knows the others.

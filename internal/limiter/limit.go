@@ -6,15 +6,26 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/calendar"
 )
 
-// Carried returns what tokens and memories carry of the limits of an exact counter: a sliding
-// window of the same quota stands for a log, which they cannot.
-func Carried[L limit[A], A ~uint8](limits []L) []Limit {
+// Carried returns what tokens and memories carry of the limits of an exact counter, under a policy of this name: a
+// sliding window of the same quota stands for a log, which they cannot. For a window of the calendar it is as long as the
+// shortest of its kind.
+func Carried[L limit[A], A ~uint8](policy string, limits []L) []Limit {
 	carried := ownLimits(limits)
+	if !validName(policy, 32) {
+		policy = "policy" // as in Compile, which complains
+	}
+	names := withDefaults(policy, carried)
 	for i := range carried {
-		if a := &carried[i].Algorithm; *a == SlidingLog || *a == RollingDay {
-			*a = SlidingWindow
+		l := &carried[i]
+		if l.Algorithm == SlidingLog || l.Algorithm == RollingDay {
+			l.Algorithm = SlidingWindow
+		}
+		if l.Calendar != "" {
+			*l = Limit{Name: names[i].Name, Quota: l.Quota, Window: calendar.Shortest(l.Calendar), Burst: l.Burst, Shadow: l.Shadow}
 		}
 	}
 	return carried
@@ -39,8 +50,14 @@ func checkLimit(field string, l, given Limit) (errs []error) {
 	if !quotaOK {
 		problem("Quota", "must be from 1 to %d, not %d", MaxQuota, l.Quota)
 	}
+	switch {
+	case l.Calendar != "":
+		problem("Calendar", "needs an exact counter; a SlidingWindow of %s is what comes closest without one", calendar.Shortest(l.Calendar))
+	case l.Zone != "":
+		problem("Zone", "belongs to a Calendar; leave it empty without one")
+	}
 	windowOK := l.Window >= time.Second && l.Window <= MaxWindow && l.Window%time.Second == 0
-	if !windowOK {
+	if !windowOK && l.Calendar == "" {
 		hint := ""
 		if l.Window > 0 && l.Window < time.Microsecond {
 			hint = "; a bare number counts nanoseconds"
@@ -62,6 +79,9 @@ func checkLimit(field string, l, given Limit) (errs []error) {
 	}
 	return errs
 }
+
+// ValidName reports whether s may name a limit, or a unit in which some count.
+func ValidName(s string) bool { return validName(s, 48) }
 
 // validName reports whether s is 1 to most of a-z, 0-9 and "-". The alphabet is
 // safe in a cookie name, a structured-field string, a URL and a log line.
@@ -87,7 +107,7 @@ func withDefaults(policy string, limits []Limit) []Limit {
 		if l.Name == "" && plain {
 			l.Name, plain = policy, false
 		} else if l.Name == "" {
-			l.Name = policy + "-" + windowName(l.Window)
+			l.Name = policy + "-" + windowName(l)
 		}
 		switch {
 		case l.Algorithm == TokenBucket && l.Burst == 0:
@@ -99,15 +119,17 @@ func withDefaults(policy string, limits []Limit) []Limit {
 	return limits
 }
 
-// windowName spells a window in its largest whole unit: 90s, 5m, 24h.
-func windowName(w time.Duration) string {
-	switch {
+// windowName spells a window in its largest whole unit: 90s, 5m, 24h, month.
+func windowName(l *Limit) string {
+	switch w := l.Window; {
+	case l.Calendar != "":
+		return l.Calendar
 	case w > 0 && w%time.Hour == 0:
 		return fmt.Sprintf("%dh", w/time.Hour)
 	case w > 0 && w%time.Minute == 0:
 		return fmt.Sprintf("%dm", w/time.Minute)
 	}
-	return fmt.Sprintf("%ds", w/time.Second)
+	return fmt.Sprintf("%ds", l.Window/time.Second)
 }
 
 // mostBurst returns the largest burst whose bucket empties within [MaxWindow].

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
 	"github.com/tallystick/tallystick/internal/cells"
 	"github.com/tallystick/tallystick/proof/kit"
 )
@@ -19,8 +20,7 @@ import (
 func TestEveryStripeIsHeld(t *testing.T) {
 	// On one processor a goroutine that can run does so while this one yields.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	p, err := Compile("p", []Limit{{Quota: 1000, Window: time.Hour}})
-	require.NoError(t, err)
+	p := kit.Must(Compile("p", []Limit{{Quota: 1000, Window: time.Hour}}))(t)
 	m := NewMemory(1<<16, 1)
 	now := time.Unix(20_000*86_400, 0)
 	at := func(stripe int) Key { return Key(stripe)<<32*Key(1<<32/len(m.paid.Stripes)) | 1<<20 }
@@ -53,8 +53,7 @@ func TestEveryStripeIsHeld(t *testing.T) {
 // set has four; a tally's is nearly always the first, and a proof's.
 func TestFoundAtFirstLook(t *testing.T) {
 	const clients, line = 1 << 14, 64 / cells.Size
-	p, err := Compile("p", []Limit{{Quota: 5, Window: time.Hour}})
-	require.NoError(t, err)
+	p := kit.Must(Compile("p", []Limit{{Quota: 5, Window: time.Hour}}))(t)
 	m := NewMemory(clients, 1)
 	now := time.Unix(20_000*86_400, 0)
 	lines := func(set []cells.Cell, first, tag uint32) int {

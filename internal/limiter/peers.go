@@ -94,13 +94,13 @@ func (r *rule) floor(now, at int64, a *gossip.Heard) State {
 
 // waits returns a limit for which a request has to wait until peers have heard of what was admitted before, or none. Nothing
 // waits for a shadow.
-func (m *Memory) waits(p *Policy, f *Candidate, told *heard, cost int64) (l gossip.Limit) {
-	if m.peers == nil || cost == 0 || f.Hasty {
+func (m *Memory) waits(p *Policy, f *Candidate, told *heard, price Price) (l gossip.Limit) {
+	if m.peers == nil || price.Cost == 0 || f.Hasty {
 		return l
 	}
 	for i := range p.rules {
 		a := &told[i]
-		if u := int64(a.Unacked); u > 0 && u+cost > a.Slack && !p.rules[i].limit.Shadow {
+		if u, cost := int64(a.Unacked), price.Of(i); u > 0 && cost > 0 && u+cost > a.Slack && !p.rules[i].limit.Shadow {
 			return a.Limit
 		}
 	}
@@ -108,13 +108,13 @@ func (m *Memory) waits(p *Policy, f *Candidate, told *heard, cost int64) (l goss
 }
 
 // admitted tells peers what was charged, and what is held.
-func (m *Memory) admitted(now int64, p *Policy, told *heard, t *Tally, cost int64, v *Verdict) {
+func (m *Memory) admitted(now int64, p *Policy, told *heard, t *Tally, price Price, v *Verdict) {
 	if m.peers == nil {
 		return
 	}
 	for i := range p.rules {
-		r, a := &p.rules[i], &told[i]
-		if v.Limits[i].Blocked {
+		r, a, cost := &p.rules[i], &told[i], price.Of(i)
+		if v.Limits[i].Blocked || cost == 0 {
 			continue
 		}
 		l := a.Limit

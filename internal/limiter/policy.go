@@ -95,6 +95,16 @@ func (p *Policy) Capacity() int64 {
 	return least
 }
 
+// TooDear returns the first limit that can never admit a price, or -1. Shadows do not count.
+func (p *Policy) TooDear(price Price) int {
+	for i := range p.rules {
+		if r := &p.rules[i]; !r.limit.Shadow && price.Of(i) > r.capacity {
+			return i
+		}
+	}
+	return -1
+}
+
 // Most returns what one memory admits of one tally by the i-th limit within a span that is no longer than the window: the
 // quota, in aligned windows, or the burst of a bucket and what leaks meanwhile.
 func (p *Policy) Most(i int, span time.Duration) int64 { return p.rules[i].admits(span) }

@@ -25,7 +25,7 @@ func (m *Memory) RecordHeld(now time.Time, p *Policy, f *Candidate, cost int64) 
 }
 
 func (m *Memory) record(now time.Time, p *Policy, f *Candidate, cost int64, untold func(gossip.Limit, int64) int64) Tally {
-	return adjust(now, m, p, f, func(r *rule, us int64, s State) State { return r.record(us, s, cost) }, micros(now), func(l gossip.Limit, slack int64) {
+	return adjust(now, m, p, f, cost, (*rule).record, micros(now), func(l gossip.Limit, cost, slack int64) {
 		if rest := untold(l, min(cost, MaxQuota)); rest > 0 {
 			m.peers.Add(now, l, rest, slack)
 		}
@@ -39,19 +39,19 @@ func (m *Memory) record(now time.Time, p *Policy, f *Candidate, cost int64, unto
 // nil.
 func (m *Memory) Restore(now, then time.Time, p *Policy, f *Candidate, cost int64) Tally {
 	at := micros(then)
-	return adjust(now, m, p, f, func(r *rule, us int64, s State) State { return r.restore(us, at, s, cost) }, at, func(l gossip.Limit, _ int64) {
+	return adjust(now, m, p, f, cost, func(r *rule, us int64, s State, cost int64) State { return r.restore(us, at, s, cost) }, at, func(l gossip.Limit, cost, _ int64) {
 		m.peers.Refund(l, min(cost, MaxQuota))
 	})
 }
 
 // adjust changes the states of a tally and of its networks in one critical
-// section. change gets states that are rolled to now; tell tells peers, who know of it in the
+// section: each by what f.Costs say, or by cost. change gets states that are rolled to now; tell tells peers, who know of it in the
 // windows of the time at.
-func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule, int64, State) State, at int64, tell func(l gossip.Limit, slack int64)) Tally {
-	us, tally := micros(now), f.Shown
+func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, cost int64, change func(*rule, int64, State, int64) State, at int64, tell func(l gossip.Limit, cost, slack int64)) Tally {
+	us, tally, price := micros(now), f.Shown, f.price(cost)
 	p.roll(us, &tally)
 	if m == nil {
-		p.adjust(us, &tally, change)
+		p.adjust(us, &tally, price, change)
 		return tally
 	}
 	f.countNetworks()
@@ -74,11 +74,11 @@ func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule
 		m.ask(us, p, key, from, &known, &told)
 		c.recall(us, p, &own, from, shown, t, &known)
 		m.raise(us, p, &told, t)
-		p.adjust(us, t, change)
+		p.adjust(us, t, price, change)
 		c.keep(us, p, &own, from, t, &known)
 		for i := range p.rules {
-			if r := &p.rules[i]; m.peers != nil && !r.later {
-				tell(told[i].in(r, at), told[i].Slack)
+			if r, cost := &p.rules[i], price.Of(i); m.peers != nil && !r.later && cost > 0 {
+				tell(told[i].in(r, at), cost, told[i].Slack)
 			}
 		}
 	}
@@ -90,10 +90,10 @@ func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule
 	return tally
 }
 
-func (p *Policy) adjust(now int64, t *Tally, change func(*rule, int64, State) State) {
+func (p *Policy) adjust(now int64, t *Tally, price Price, change func(*rule, int64, State, int64) State) {
 	for i := range p.rules {
-		if r := &p.rules[i]; !r.later {
-			t[i] = change(r, now, t[i])
+		if r, cost := &p.rules[i], price.Of(i); !r.later && cost > 0 {
+			t[i] = change(r, now, t[i], cost)
 		}
 	}
 }

@@ -55,6 +55,8 @@ type Limit struct {
 	Algorithm Algorithm
 	Quota     int64
 	Window    time.Duration
+	Calendar  string
+	Zone      string
 	Burst     int64
 	Shadow    bool
 }
@@ -66,6 +68,8 @@ type limit[A ~uint8] interface {
 		Algorithm A
 		Quota     int64
 		Window    time.Duration
+		Calendar  string
+		Zone      string
 		Burst     int64
 		Shadow    bool
 	}
@@ -78,10 +82,12 @@ func LimitAs[To limit[B], From limit[A], A, B ~uint8](l From) To {
 		Algorithm A
 		Quota     int64
 		Window    time.Duration
+		Calendar  string
+		Zone      string
 		Burst     int64
 		Shadow    bool
 	}(l)
-	return To{from.Name, B(from.Algorithm), from.Quota, from.Window, from.Burst, from.Shadow}
+	return To{from.Name, B(from.Algorithm), from.Quota, from.Window, from.Calendar, from.Zone, from.Burst, from.Shadow}
 }
 
 // ownLimits returns limits as the engine's.

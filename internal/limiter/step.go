@@ -11,48 +11,63 @@ import (
 // cost of 0 peeks: it is always admitted and charges nothing. Step is pure; it
 // is all there is where no memory is kept. It panics if cost is negative.
 func (p *Policy) Step(now time.Time, t Tally, cost int64) (after Tally, v Verdict) {
+	return p.StepAt(now, t, Price{Cost: cost})
+}
+
+// StepAt is Step at a price.
+func (p *Policy) StepAt(now time.Time, t Tally, price Price) (after Tally, v Verdict) {
 	us := micros(now)
 	p.roll(us, &t)
-	p.step(us, &t, cost, &v)
+	p.step(us, &t, price, &v)
 	return t, v
 }
 
 // Peek says what Step would say to a request of the given cost, and charges nothing. It
 // panics if cost is negative.
 func (p *Policy) Peek(now time.Time, t Tally, cost int64) (v Verdict) {
-	if cost < 0 {
+	return p.PeekAt(now, t, Price{Cost: cost})
+}
+
+// PeekAt is Peek at a price.
+func (p *Policy) PeekAt(now time.Time, t Tally, price Price) (v Verdict) {
+	if price.Cost < 0 {
 		panic("limiter: negative cost")
 	}
 	us := micros(now)
 	p.roll(us, &t)
-	v.Admitted = true
-	p.check(us, &t, cost, 0, &v, &v.Limits)
-	p.status(us, &t, cost, false, &v)
+	p.peek(us, &t, price, &v)
 	return v
 }
 
 // Restore takes back from t what was counted at then, as [Memory.Restore] does.
-func (p *Policy) Restore(now, then time.Time, t Tally, cost int64) Tally {
+func (p *Policy) Restore(now, then time.Time, t Tally, price Price) Tally {
 	us, at := micros(now), micros(then)
 	p.roll(us, &t)
 	for i := range p.rules {
-		t[i] = p.rules[i].restore(us, at, t[i], cost)
+		t[i] = p.rules[i].restore(us, at, t[i], price.Of(i))
 	}
 	return t
 }
 
+// peek says how t stands, which is rolled.
+func (p *Policy) peek(now int64, t *Tally, price Price, v *Verdict) {
+	v.Admitted = true
+	p.check(now, t, price, 0, v, &v.Limits)
+	p.status(now, t, price, false, v)
+}
+
 // step checks all limits, then charges all of them or none. t is rolled.
-func (p *Policy) step(now int64, t *Tally, cost int64, v *Verdict) {
-	if cost < 0 {
+func (p *Policy) step(now int64, t *Tally, price Price, v *Verdict) {
+	if price.Cost < 0 {
 		panic("limiter: negative cost")
 	}
 	v.Admitted = true
-	p.check(now, t, cost, 0, v, &v.Limits)
-	charged := v.Admitted && cost > 0
+	p.check(now, t, price, 0, v, &v.Limits)
+	charged := v.Admitted && price.Cost > 0
 	if charged {
-		p.charge(now, t, cost, v)
+		p.charge(now, t, price, v)
 	}
-	p.status(now, t, cost, charged, v)
+	p.status(now, t, price, charged, v)
 }
 
 // Merge returns the element-wise maximum of two tallies shown at now, after

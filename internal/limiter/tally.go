@@ -19,3 +19,21 @@ type State struct {
 // policy's order; what lies beyond [Policy.Len] is zero. It says what was used,
 // never what remains, so a changed quota applies to it at once.
 type Tally [MaxLimits]State
+
+// Costs are what one request costs on each limit, in the order of the policy. A limit at 0 is not charged and refuses nothing:
+// the caller sees to it that no client chooses so.
+type Costs [MaxLimits]int64
+
+// A Price is what a request costs: the same on each limit, or on each its own. A Cost of 0 charges nothing on any.
+type Price struct {
+	Cost int64
+	Each *Costs // nil: Cost
+}
+
+// Of returns what the i-th limit is charged.
+func (p Price) Of(i int) int64 {
+	if p.Each == nil || p.Cost == 0 {
+		return p.Cost
+	}
+	return p.Each[i]
+}

@@ -14,9 +14,9 @@ func (p *Policy) shadow(v *Verdict, wide *statuses) {
 
 // narrow shows, limit by limit, the standing of a network, whose policy is p, where it leaves less
 // than the tally's own. Where both stand in the way, both must give way.
-func (p *Policy) narrow(now int64, t *Tally, cost int64, charged bool, v *Verdict, wide *statuses) {
+func (p *Policy) narrow(now int64, t *Tally, price Price, charged bool, v *Verdict, wide *statuses) {
 	for i := range p.rules {
-		r, own, other := &p.rules[i], &v.Limits[i], &wide[i]
+		r, own, other, cost := &p.rules[i], &v.Limits[i], &wide[i], price.Of(i)
 		r.leave(cost, charged, v.Admitted, other)
 		if own.Blocked && !other.Blocked || !own.Blocked && other.Remaining > own.Remaining {
 			continue // the network has room

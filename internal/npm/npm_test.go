@@ -47,11 +47,9 @@ func packed(t *testing.T) map[string]string {
 	dir := t.TempDir()
 	require.NoError(t, npm.Write(filepath.Join(dir, "made"), "1.2.3", root))
 	run(t, dir, nil, "npm", "pack", "./made", "--ignore-scripts", "--offline")
-	file, err := os.Open(filepath.Join(dir, "tallystick-tally-1.2.3.tgz"))
-	require.NoError(t, err)
+	file := kit.Must(os.Open(filepath.Join(dir, "tallystick-tally-1.2.3.tgz")))(t)
 	defer file.Close()
-	unzipped, err := gzip.NewReader(file)
-	require.NoError(t, err)
+	unzipped := kit.Must(gzip.NewReader(file))(t)
 	files := map[string]string{}
 	for archive := tar.NewReader(unzipped); ; {
 		header, err := archive.Next()
@@ -59,8 +57,7 @@ func packed(t *testing.T) map[string]string {
 			return files
 		}
 		require.NoError(t, err)
-		text, err := io.ReadAll(archive)
-		require.NoError(t, err)
+		text := kit.Must(io.ReadAll(archive))(t)
 		name, found := strings.CutPrefix(header.Name, "package/")
 		require.True(t, found, header.Name)
 		files[name] = string(text)
@@ -84,8 +81,7 @@ func TestPackedFilesAreTheSources(t *testing.T) {
 		if name == "solver.js" {
 			folder = "pow"
 		}
-		text, err := os.ReadFile(filepath.Join(root, folder, name))
-		require.NoError(t, err)
+		text := kit.Must(os.ReadFile(filepath.Join(root, folder, name)))(t)
 		return string(text)
 	}
 	files := packed(t)
@@ -150,8 +146,7 @@ func TestWriteRefuses(t *testing.T) {
 // tools returns a program that .ci/need has installed.
 func tools(t *testing.T, name string) string {
 	t.Helper()
-	file, err := filepath.Abs("testdata/tools/node_modules/.bin/" + name)
-	require.NoError(t, err)
+	file := kit.Must(filepath.Abs("testdata/tools/node_modules/.bin/" + name))(t)
 	if _, err := os.Stat(file); err != nil {
 		kit.Unable(t, "there is no %s; .ci/need installs it: %v", name, err)
 	}
@@ -206,8 +201,7 @@ func TestTypes(t *testing.T) {
 
 // The part without the element runs without a document, and does its part.
 func TestTallyFetchDoesItsPart(t *testing.T) {
-	script, err := clienttest.New(nil)
-	require.NoError(t, err)
+	script := kit.Must(clienttest.New(nil))(t)
 	server := httptest.NewServer(script)
 	defer server.Close()
 	run(t, installed(t), []string{"CLIENTTEST_URL=" + server.URL}, "node", "clienttest.mjs")

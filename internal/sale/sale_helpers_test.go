@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/sale"
 	"github.com/tallystick/tallystick/proof/kit"
@@ -29,8 +30,7 @@ type stall struct {
 
 func openStall(t testing.TB, tariff sale.Tariff, tallies int) *stall {
 	t.Helper()
-	prices, err := tariff.Compile()
-	require.NoError(t, err)
+	prices := kit.Must(tariff.Compile())(t)
 	return &stall{t: t, tariff: tariff, prices: prices, m: limiter.NewMemory(tallies, 1)}
 }
 
@@ -57,9 +57,7 @@ func proofOf(key limiter.Key, life time.Duration) *limiter.Proof {
 
 func perMinute(t testing.TB, quota int64) *limiter.Policy {
 	t.Helper()
-	p, err := limiter.Compile("p", []limiter.Limit{{Quota: quota, Window: time.Minute}})
-	require.NoError(t, err)
-	return p
+	return kit.Must(limiter.Compile("p", []limiter.Limit{{Quota: quota, Window: time.Minute}}))(t)
 }
 
 // address is an identity that belongs to no network.

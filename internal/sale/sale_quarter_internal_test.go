@@ -23,8 +23,7 @@ type landlord struct {
 }
 
 func newLandlord(t *testing.T, r *rand.Rand, clients int, tariff Tariff) *landlord {
-	p, err := tariff.Compile()
-	require.NoError(t, err)
+	p := kit.Must(tariff.Compile())(t)
 	return &landlord{Rand: r, m: limiter.NewMemory(clients, 1), p: p}
 }
 

@@ -149,17 +149,6 @@ func (h *Holder) append(dst []byte, own Own, exp int64, t *limiter.Tally) []byte
 	return append(dst, text...)
 }
 
-// Rest returns what follows in tok after the start that all tokens of the key that signs have in common, or "" if tok begins
-// otherwise, or is longer than tokens are.
-func (c *Codec) Rest(tok string) string {
-	lead := c.format.lead
-	n := fixedLen + len(lead)
-	if len(tok) <= n || len(tok) > MaxLen || tok[fixedLen:n] != lead || tok[:fixedLen] != c.ring[0].fixed {
-		return ""
-	}
-	return tok[n:]
-}
-
 // Verify returns what tok says, or why it says nothing: [ErrMalformed],
 // [ErrForeign] (perhaps [ErrSecret]), [ErrForged], [ErrExpired] or [ErrHolder], in this order, the
 // cheapest refusal first. Nothing of the token is decoded or parsed before its
@@ -231,11 +220,15 @@ func (h *Holder) Verify(now time.Time, tok string) (t Token, err error) {
 	return t, nil
 }
 
-// Foreign reports whether [Holder.Verify] refuses tok with [ErrForeign]. A client of a stack shows the tokens of all
-// its policies to each of them.
-func (c *Codec) Foreign(tok string) bool {
-	_, err := c.glance(tok)
-	return err == ErrForeign
+// Glance returns why [Holder.Verify] refuses tok at first sight: a client of a stack shows the tokens of all its policies
+// to each of them. Otherwise it returns what follows in tok after the start that all tokens of the key that signs have in
+// common, or "" if tok begins otherwise.
+func (c *Codec) Glance(tok string) (rest string, err error) {
+	k, err := c.glance(tok)
+	if k != c.ring[0] || !strings.HasPrefix(tok[fixedLen:], c.format.lead) {
+		return "", err
+	}
+	return tok[fixedLen+len(c.format.lead):], nil
 }
 
 // glance returns the key whose token tok may be, or why it is none of this policy.

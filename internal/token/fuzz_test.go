@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/siphash"
 	"github.com/tallystick/tallystick/proof/kit"
@@ -75,8 +76,7 @@ func FuzzPayload(f *testing.F) {
 		if !agree(t, &h, secrets, tok, now) {
 			return
 		}
-		got, err := h.Verify(now, tok)
-		require.NoError(t, err)
+		got := kit.Must(h.Verify(now, tok))(t)
 		again := string(repeat(&h, &got))
 		exp := expires(c.format.policy, got.Own, &got.Tally)
 		if exp == 0 || exp > maxExpires {
@@ -115,11 +115,8 @@ func TestSeeds(t *testing.T) {
 	kit.Seeds(t, 3, "FuzzVerify", "FuzzPayload", "FuzzMAC")
 	c, h, _ := fuzzCodec(t)
 	read := func(name string) string {
-		seed, err := os.ReadFile(filepath.Join("testdata", "fuzz", name))
-		require.NoError(t, err)
-		text, err := seedString(string(seed))
-		require.NoError(t, err)
-		return text
+		seed := kit.Must(os.ReadFile(filepath.Join("testdata", "fuzz", name)))(t)
+		return kit.Must(seedString(string(seed)))(t)
 	}
 	for _, tok := range []string{
 		read("FuzzVerify/signed-by-the-second-key"), read("FuzzVerify/own"), read("FuzzVerify/own-and-bound"),

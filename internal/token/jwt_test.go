@@ -11,7 +11,9 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
+
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // stock parses a token with golang-jwt as it comes, in the way that [Keyfunc]
@@ -39,9 +41,7 @@ func stockSign(t testing.TB, k *key, claims jwt.Claims) string {
 	t.Helper()
 	tok := jwt.NewWithClaims(jwt.SigningMethodHS256, claims)
 	tok.Header["kid"], tok.Header["typ"] = k.kid, "t+jwt"
-	s, err := tok.SignedString(k.window)
-	require.NoError(t, err)
-	return s
+	return kit.Must(tok.SignedString(k.window))(t)
 }
 
 // TestStockRandom: for random policies and tallies of every kind golang-jwt signs the
@@ -66,16 +66,13 @@ func TestStockRandom(t *testing.T) {
 			seen[own.IsZero()]++
 			empty = empty || len(claims.Tally) == 0
 			require.Equal(t, stockSign(t, c.ring[0], claims), ours)
-			text, err := json.Marshal(claims)
-			require.NoError(t, err)
+			text := kit.Must(json.Marshal(claims))(t)
 			require.Equal(t, string(text), payload(t, ours))
 
-			theirs, err := stock(t, p.Name(), secrets, ours, now, subjectOption(own, &h))
-			require.NoError(t, err)
+			theirs := kit.Must(stock(t, p.Name(), secrets, ours, now, subjectOption(own, &h)))(t)
 			require.Equal(t, claims, theirs)
 
-			got, err := h.Verify(now, ours)
-			require.NoError(t, err)
+			got := kit.Must(h.Verify(now, ours))(t)
 			require.Equal(t, own, got.Own)
 			require.Equal(t, claims, c.format.claims(subjectOf(&h), got.Own, got.Expires, &got.Tally))
 		}
@@ -141,8 +138,7 @@ func TestStockOptions(t *testing.T) {
 // whatever options its caller has forgotten.
 func TestKeyfuncRefuses(t *testing.T) {
 	c, _ := contact(t)
-	keyfunc, err := Keyfunc("contact", [][]byte{secret("a")})
-	require.NoError(t, err)
+	keyfunc := kit.Must(Keyfunc("contact", [][]byte{secret("a")}))(t)
 	kid := c.ring[0].kid
 	for name, tt := range map[string]struct {
 		header map[string]any

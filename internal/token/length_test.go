@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // fullest returns the tally whose token is the longest that a decision at now
@@ -73,8 +75,7 @@ func TestLongest(t *testing.T) {
 	started, closest, n := 0, MaxLen, rounds(250)
 	for i := range n {
 		name := []string{"contact", "contact1", "contact12"}[i%3] // each leaves another rest of a group
-		p, err := limiter.Compile(name, randomLimits(r, 6))
-		require.NoError(t, err)
+		p := kit.Must(limiter.Compile(name, randomLimits(r, 6)))(t)
 		tier := p.Scale(1 + r.Int64N(100))
 		c := &Codec{
 			ring:   []*key{deriveKey(name, secret("a"))},
@@ -90,8 +91,7 @@ func TestLongest(t *testing.T) {
 
 		h := c.Holder(alice)
 		check := func(q *limiter.Policy, at time.Time, own Own, tally limiter.Tally) {
-			said, err := json.Marshal(c.format.claims(subjectOf(&h), own, expires(q, own, &tally), &tally))
-			require.NoError(t, err)
+			said := kit.Must(json.Marshal(c.format.claims(subjectOf(&h), own, expires(q, own, &tally), &tally)))(t)
 			length := payloadAt + (len(said)*8+5)/6 + 1 + signatureLen
 			if length > longest {
 				require.Failf(t, "too long", "%d, not %d: %+v at %v, %+v", length, longest, describe(q), at.UnixMicro(), own)
@@ -102,8 +102,7 @@ func TestLongest(t *testing.T) {
 			}
 			tok := string(give(&h, own, &tally))
 			require.Len(t, tok, length)
-			got, err := h.Verify(at, tok)
-			require.NoError(t, err)
+			got := kit.Must(h.Verify(at, tok))(t)
 			require.Equal(t, Token{expires(q, own, &tally), tally, own}, got)
 		}
 		life := int64(ownLife(p) / time.Second)
@@ -234,8 +233,7 @@ func TestDecisionsFit(t *testing.T) {
 			tok := string(h.Append(nil, &tally))
 			if p.Expires(tally) != 0 {
 				require.NotEmpty(t, tok)
-				got, err := h.Verify(at, tok)
-				require.NoError(t, err)
+				got := kit.Must(h.Verify(at, tok))(t)
 				require.Equal(t, tally, p.Merge(at, tally, got.Tally))
 				candidate.Shown = got.Tally
 			}
@@ -268,8 +266,7 @@ func TestRealisticPoliciesFit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := compile(t, "policy-with-a-name-of-32-letters", limits...)
-			c, err := New([][]byte{secret("a")}, p)
-			require.NoError(t, err)
+			c := kit.Must(New([][]byte{secret("a")}, p))(t)
 			h, tally := c.Holder(alice), fullest(p, now, 0)
 			require.NotEmpty(t, h.Append(nil, &tally))
 			require.NotEmpty(t, h.AppendOwn(nil, bought(p, "tally", true), &tally))
@@ -339,8 +336,7 @@ func TestLongestOfPasses(t *testing.T) {
 	pass, fm := p.Pass(time.Hour), newFormat(p)
 	tally := limiter.NewMemory(1, p.Len()).Record(now, pass, &limiter.Candidate{}, 8)
 	own := Own{ID: [6]byte{1}, Expires: now.Unix() + 1, Bound: true}
-	said, err := json.Marshal(fm.claims([]byte("AAAAAAAA"), own, own.Expires, &tally))
-	require.NoError(t, err)
+	said := kit.Must(json.Marshal(fm.claims([]byte("AAAAAAAA"), own, own.Expires, &tally)))(t)
 	require.Contains(t, string(said), ",-18059000002,10861,0]", "two intervals of two hours, and a window")
 	length := payloadAt + (len(said)*8+5)/6 + 1 + signatureLen
 	require.LessOrEqual(t, length, fm.longest([]*limiter.Policy{p, pass}))

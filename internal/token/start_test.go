@@ -34,10 +34,13 @@ func TestStart(t *testing.T) {
 					got, err := reader.Verify(now, tok)
 					require.NoError(t, err, "%s %s", name, kind)
 					require.Equal(t, Token{exp, tally, own}, got, "%s %s", name, kind)
-					rest := reads.Rest(tok)
+					rest, err := reads.Glance(tok)
+					require.NoError(t, err)
 					require.Equal(t, reads == signs, rest != "", "%s %s", name, kind)
 					require.True(t, strings.HasSuffix(tok, rest))
-					require.Empty(t, reads.Rest(tok+strings.Repeat("A", MaxLen)), "as long as what it is asked about may be, so long it would be hashed")
+					rest, err = reads.Glance(tok + strings.Repeat("A", MaxLen))
+					require.Equal(t, ErrMalformed, err)
+					require.Empty(t, rest, "as long as what it is asked about may be, so long it would be hashed")
 
 					if kind != "own" {
 						got, err = stranger.Verify(now, tok)

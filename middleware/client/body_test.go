@@ -6,9 +6,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -192,3 +196,196 @@ func connectionsOfAPurchase(t *testing.T) int {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// The request of the caller is only read.
+func TestRequestIsNotChanged(t *testing.T) {
+	l := newLimiter(t, "contact", newcomers, 2)
+	tr := &Transport{Base: inMemory{l}}
+	req := request(t, http.MethodPost, "http://example.com/contact", strings.NewReader("words"))
+	req.Header.Set("X-Mine", "1")
+	header, url, body, ctx := req.Header.Clone(), *req.URL, req.Body, req.Context()
+	resp := do(t, tr, req)
+	require.Equal(t, 200, resp.StatusCode)
+	require.Equal(t, header, req.Header)
+	require.Equal(t, url, *req.URL)
+	require.True(t, body == req.Body)
+	require.Equal(t, ctx, req.Context())
+	require.Same(t, req, resp.Request, "no token is in it")
+}
+
+func TestNoHeader(t *testing.T) {
+	l := newLimiter(t, "contact", newcomers, 2)
+	tr := &Transport{Base: inMemory{l}}
+	req := request(t, http.MethodGet, "http://example.com/contact", nil)
+	req.Header = nil
+	require.Equal(t, 200, do(t, tr, req).StatusCode)
+	require.Nil(t, req.Header)
+}
+
+// An error of the network is the caller's, at whatever send; the body is closed.
+func TestErrorsOfBase(t *testing.T) {
+	broken := errors.New("broken")
+	for _, at := range []int{1, 2} {
+		n := 0
+		tr := &Transport{Base: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if n++; n == at {
+				_ = r.Body.Close()
+				return nil, broken
+			}
+			return inMemory{asking(t, 16)}.RoundTrip(r)
+		})}
+		req := request(t, http.MethodPost, "http://example.com", strings.NewReader("words"))
+		first := &plain{Reader: req.Body}
+		req.Body = first
+		resp, err := tr.RoundTrip(req)
+		require.Nil(t, resp)
+		require.Equal(t, broken, err, "not wrapped: http.Client looks at it")
+		require.Equal(t, at, n)
+		require.EqualValues(t, 1, first.closed.Load())
+		require.Empty(t, tr.queues.going)
+	}
+}
+
+func TestRequestWithoutURL(t *testing.T) {
+	body := &plain{Reader: strings.NewReader("words")}
+	_, err := new(Transport).RoundTrip(&http.Request{Body: body, Header: http.Header{}})
+	require.Error(t, err)
+	require.EqualValues(t, 1, body.closed.Load())
+}
+
+func TestBaseWithoutResponse(t *testing.T) {
+	tr := &Transport{Base: roundTripper(func(*http.Request) (*http.Response, error) { return nil, nil })}
+	_, err := (&http.Client{Transport: tr}).Get("http://example.com")
+	require.Error(t, err)
+}
+
+// Fields that the caller sets are his; so is what comes back.
+func TestCallerManaged(t *testing.T) {
+	for name, field := range map[string]string{"token": tokenField, "proof": pow.ProofField, "spelled otherwise": "tallystick-token"} {
+		t.Run(name, func(t *testing.T) {
+			l := newLimiter(t, "contact", newcomers, 9)
+			var seen events
+			tr := &Transport{Base: inMemory{l}, Observe: seen.observe}
+			require.Equal(t, 200, get(t, tr, "http://example.com/contact").StatusCode)
+			kept := shows(&tr.jar, "http://example.com 80", 0)
+
+			for _, values := range [][]string{{"mine"}, nil} {
+				var got http.Header
+				tr.Base = roundTripper(func(r *http.Request) (*http.Response, error) {
+					got = r.Header.Clone()
+					return inMemory{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						w.Header().Set(tokenField, tokenOf("contact", "of another", 1))
+						l.challenge(w)
+						w.WriteHeader(403)
+					})}.RoundTrip(r)
+				})
+				req := request(t, http.MethodGet, "http://example.com/contact", nil)
+				req.Header[field] = values
+				require.Equal(t, 403, do(t, tr, req).StatusCode)
+				require.Equal(t, http.Header{field: values}, got)
+				require.Equal(t, callerManaged, seen.all[len(seen.all)-1].Reason)
+				require.Equal(t, kept, shows(&tr.jar, "http://example.com 80", 0))
+			}
+		})
+	}
+}
+
+// Tokens go to the origin that they came from, also when one redirects to another.
+func TestTokensStayWithTheirOrigin(t *testing.T) {
+	var shown []string
+	stranger := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		shown = append(shown, r.Header.Values(tokenField)...)
+	}))
+	defer stranger.Close()
+	l := newLimiter(t, "contact", newcomers, 9)
+	mux := http.NewServeMux()
+	mux.Handle("/contact", l)
+	mux.Handle("/away", http.RedirectHandler(stranger.URL, http.StatusTemporaryRedirect))
+	s := httptest.NewServer(mux)
+	defer s.Close()
+	c := &http.Client{Transport: new(Transport)}
+	for _, path := range []string{"/contact", "/away", "/contact"} {
+		resp := kit.Must(c.Get(s.URL + path))(t)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, 200, resp.StatusCode)
+	}
+	require.Empty(t, shown)
+	require.Equal(t, 1, l.proofs)
+	require.Equal(t, 3, l.requests)
+	c.CloseIdleConnections()
+}
+
+// Two policies of one origin, each with its token in a line of its own.
+func TestPoliciesOfOneOrigin(t *testing.T) {
+	a, b := newLimiter(t, "a", newcomers, 9), newLimiter(t, "b", newcomers, 9)
+	mux := http.NewServeMux()
+	mux.Handle("/a", a)
+	mux.Handle("/b", b)
+	tr := &Transport{Base: inMemory{mux}}
+	for range 3 {
+		require.Equal(t, 200, get(t, tr, "http://example.com/a").StatusCode)
+		require.Equal(t, 200, get(t, tr, "http://example.com/b").StatusCode)
+	}
+	require.Equal(t, 1, a.proofs)
+	require.Equal(t, 1, b.proofs)
+	last := b.shown[len(b.shown)-1]
+	require.Len(t, last, 2)
+	require.Equal(t, claims{"b", claimsOf(last[0]).Tally, 2}, claimsOf(last[0]), "the route's own first")
+	require.Equal(t, 3, claimsOf(last[1]).N)
+}
+
+// More policies in turn than fit into one request: what was bought stays.
+func TestMorePoliciesThanAreShown(t *testing.T) {
+	mux := http.NewServeMux()
+	var all []*limiter
+	for i := range 9 {
+		l := newLimiter(t, fmt.Sprintf("p%d", i), newcomers, 9)
+		all = append(all, l)
+		mux.Handle(fmt.Sprintf("/%d", i), l)
+	}
+	tr := &Transport{Base: inMemory{mux}}
+	for range 3 {
+		for i := range all {
+			require.Equal(t, 200, get(t, tr, fmt.Sprintf("http://example.com/%d", i)).StatusCode)
+		}
+	}
+	for _, l := range all {
+		require.Equal(t, 1, l.proofs)
+	}
+}
+
+type closer struct {
+	inMemory
+	closed int
+}
+
+func (c *closer) CloseIdleConnections() { c.closed++ }
+
+func TestCloseIdleConnections(t *testing.T) {
+	base := new(closer)
+	(&http.Client{Transport: &Transport{Base: base}}).CloseIdleConnections()
+	require.Equal(t, 1, base.closed)
+	(&Transport{Base: inMemory{}}).CloseIdleConnections()
+}
+
+// Nothing of a request outlives it. In the bubbles of the other tests a goroutine
+// left behind is an error already; here are the sockets.
+func TestNoGoroutineIsLeft(t *testing.T) {
+	before := runtime.NumGoroutine()
+	l := newLimiter(t, "contact", everyRequest, 1000)
+	s := httptest.NewServer(l)
+	tr := &Transport{Base: &http.Transport{MaxIdleConnsPerHost: 20}}
+	for range 3 {
+		require.Equal(t, map[int]int{200: 20}, burst(t, tr, 20, s.URL))
+	}
+	tr.CloseIdleConnections()
+	s.Close()
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); runtime.Gosched() {
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+	}
+	stacks := make([]byte, 1<<20)
+	_, _ = os.Stderr.Write(stacks[:runtime.Stack(stacks, true)])
+	t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+}

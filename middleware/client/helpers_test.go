@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 var secret = bytes.Repeat([]byte("A7"), 16)
@@ -114,8 +115,7 @@ type limiter struct {
 }
 
 func newLimiter(t testing.TB, policy string, m mode, quota int) *limiter {
-	issuer, err := pow.New(pow.Config{Secrets: [][]byte{secret}})
-	require.NoError(t, err)
+	issuer := kit.Must(pow.New(pow.Config{Secrets: [][]byte{secret}}))(t)
 	return &limiter{
 		t: t, issuer: issuer, policy: policy, mode: m, quota: quota, work: 256,
 		used: map[string]int{}, sold: map[string]bool{},
@@ -283,10 +283,8 @@ func get(t testing.TB, rt http.RoundTripper, url string) *http.Response {
 // do sends a request and reads the response, whose body stays readable.
 func do(t testing.TB, rt http.RoundTripper, req *http.Request) *http.Response {
 	t.Helper()
-	resp, err := rt.RoundTrip(req)
-	require.NoError(t, err)
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	resp := kit.Must(rt.RoundTrip(req))(t)
+	body := kit.Must(io.ReadAll(resp.Body))(t)
 	require.NoError(t, resp.Body.Close())
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return resp
@@ -295,9 +293,7 @@ func do(t testing.TB, rt http.RoundTripper, req *http.Request) *http.Response {
 // request is one that a caller makes.
 func request(t testing.TB, method, url string, body io.Reader) *http.Request {
 	t.Helper()
-	req, err := http.NewRequest(method, url, body)
-	require.NoError(t, err)
-	return req
+	return kit.Must(http.NewRequest(method, url, body))(t)
 }
 
 // herd sends n requests at once, each with a number and as prepared, and returns how many of each

@@ -3,12 +3,21 @@
 package client
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // till is a queue before a jar, without requests.
@@ -298,5 +307,450 @@ func TestQueueNeverStalls(t *testing.T) {
 			step(false)
 		}
 		require.Empty(t, l.s.going)
+	}
+}
+
+// together lets requests pass only when n of them have come, then all.
+func together(n int, h http.Handler) http.Handler {
+	var come atomic.Int32
+	gate := make(chan struct{})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if come.Add(1) == int32(n) {
+			close(gate)
+		}
+		<-gate
+		h.ServeHTTP(w, r)
+	})
+}
+
+func TestOneBuysForAll(t *testing.T) {
+	for name, quiet := range map[string]bool{"by policy": false, "quiet, by route": true} {
+		t.Run(name, func(t *testing.T) {
+			kit.Bubble(t, func(t *testing.T) {
+				const n = 50
+				l := newLimiter(t, "contact", newcomers, n)
+				l.quiet, l.delay = quiet, time.Second
+				tr := &Transport{Base: inMemory{together(n, l)}}
+				require.Equal(t, map[int]int{200: n}, burst(t, tr, n, "http://example.com/contact"))
+				require.Equal(t, 1, l.proofs)
+				require.Equal(t, 2*n, l.requests)
+				require.Empty(t, tr.queues.going)
+			})
+		})
+	}
+}
+
+// On real sockets, and with the race detector.
+func TestOneBuysForAllOverTheNetwork(t *testing.T) {
+	const n = 50
+	l := newLimiter(t, "contact", newcomers, n)
+	s := httptest.NewServer(together(n, l))
+	defer s.Close()
+	base := s.Client().Transport.(*http.Transport)
+	base.MaxIdleConnsPerHost = n
+	tr := &Transport{Base: base}
+	require.Equal(t, map[int]int{200: n}, burst(t, tr, n, s.URL))
+	require.Equal(t, 1, l.proofs)
+}
+
+// A tally that is spent by the burst is followed by another, one at a time.
+func TestBurstLargerThanATally(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		const n = 30
+		l := newLimiter(t, "contact", newcomers, 10)
+		l.delay = time.Second
+		tr := &Transport{Base: inMemory{together(n, l)}, MaxAttempts: 2}
+		require.Equal(t, map[int]int{200: n}, burst(t, tr, n, "http://example.com/contact"))
+		require.Equal(t, 3, l.proofs)
+	})
+}
+
+// A proof for every request: what one has paid says so to the others.
+func TestEveryRequestPaysForItself(t *testing.T) {
+	for name, silent := range map[string]bool{"with tokens": false, "without tokens": true} {
+		t.Run(name, func(t *testing.T) {
+			kit.Bubble(t, func(t *testing.T) {
+				const n = 20
+				l := newLimiter(t, "feedback", everyRequest, 1000)
+				l.silent, l.delay = silent, time.Second
+				tr := &Transport{Base: inMemory{together(n, l)}}
+				start := time.Now()
+				require.Equal(t, map[int]int{200: n}, burst(t, tr, n, "http://example.com/feedback"))
+				require.Equal(t, 2*time.Second, time.Since(start), "the first, then all others at once")
+				require.Equal(t, n, l.proofs)
+				require.Equal(t, 2*n, l.requests)
+			})
+		})
+	}
+}
+
+func TestPurchasesOfDifferentKindsAreApart(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		a, b := newLimiter(t, "a", newcomers, 100), newLimiter(t, "b", newcomers, 100)
+		a.delay = time.Hour // a handler, not a purchase, that takes long
+		mux := http.NewServeMux()
+		mux.Handle("/a", a)
+		mux.Handle("/b", b)
+		tr := &Transport{Base: inMemory{mux}}
+		var wg sync.WaitGroup
+		wg.Go(func() { burst(t, tr, 1, "http://example.com/a") })
+		time.Sleep(time.Minute)
+		start := time.Now()
+		require.Equal(t, map[int]int{200: 1}, burst(t, tr, 1, "http://example.com/b"))
+		require.Zero(t, time.Since(start))
+		wg.Wait()
+	})
+}
+
+// A refusal that arrives after another's purchase needs no purchase.
+func TestLateRefusal(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		l := newLimiter(t, "contact", newcomers, 100)
+		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			l.ServeHTTP(w, r)
+			if r.Header.Get("Slow") != "" && len(r.Header.Values(tokenField)) == 0 {
+				time.Sleep(5 * time.Second)
+			}
+		})
+		tr := &Transport{Base: inMemory{h}}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			req, _ := http.NewRequest(http.MethodGet, "http://example.com/contact", nil)
+			req.Header.Set("Slow", "yes")
+			resp, err := tr.RoundTrip(req)
+			if err != nil || resp.StatusCode != 200 {
+				t.Error(resp, err)
+			}
+		})
+		time.Sleep(time.Second)
+		require.Equal(t, map[int]int{200: 1}, burst(t, tr, 1, "http://example.com/contact"))
+		wg.Wait()
+		require.Equal(t, 1, l.proofs)
+	})
+}
+
+// Purchases on one policy of a site are no reason to wait on another.
+func TestBusyPolicyBesideAnExhaustedOne(t *testing.T) {
+	busy, contact := newLimiter(t, "feedback", everyRequest, 1<<30), newLimiter(t, "contact", whenExhausted, 1)
+	mux := http.NewServeMux()
+	mux.Handle("/feedback", busy)
+	mux.Handle("/contact", contact)
+	tr := &Transport{Base: inMemory{mux}}
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for !stop.Load() {
+			burst(t, tr, 1, "http://example.com/feedback")
+		}
+	})
+	for range 20 {
+		require.Equal(t, map[int]int{200: 1}, burst(t, tr, 1, "http://example.com/contact"))
+	}
+	stop.Store(true)
+	wg.Wait()
+	require.Equal(t, 40-1, contact.requests)
+}
+
+func TestKinds(t *testing.T) {
+	of := func(route uint64, policies ...string) uint64 {
+		return kindOf(http.Header{"Ratelimit-Policy": policies}, route)
+	}
+	require.Equal(t, of(1, `"a";q=5`), of(2, `"a";q=5`))
+	require.NotEqual(t, of(1, `"a";q=5`), of(1, `"b";q=5`))
+	require.NotEqual(t, of(1, `"a";q=5`), of(1, `"a";q=5`, `"b";q=5`))
+	require.NotEqual(t, of(1), of(2))
+	require.Equal(t, of(1), of(1))
+}
+
+// A free turn is not given to a request that has gone.
+func TestTurn(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var tn turn
+	for range 50 {
+		require.ErrorIs(t, tn.take(ctx), context.Canceled)
+	}
+	require.NoError(t, tn.take(t.Context()))
+	tn.pass()
+}
+
+// The one that pays is cancelled: the next one pays.
+func TestPayerIsCancelled(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		l := newLimiter(t, "contact", newcomers, 100)
+		const n = 10
+		ctx, cancel := context.WithCancel(t.Context())
+		block := make(chan struct{})
+		h := firstProof(l, func(_ http.ResponseWriter, r *http.Request) bool {
+			close(block)
+			<-r.Context().Done() // the answer to the first proof never comes
+			return true
+		})
+		tr := &Transport{Base: inMemory{h}}
+		payer := make(chan error, 1)
+		go func() {
+			req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://example.com/contact", nil)
+			_, err := tr.RoundTrip(req)
+			payer <- err
+		}()
+		<-block
+		time.AfterFunc(2*time.Second, cancel)
+		start := time.Now()
+		require.Equal(t, map[int]int{200: n}, burst(t, tr, n, "http://example.com/contact"))
+		require.Equal(t, 2*time.Second, time.Since(start))
+		require.ErrorIs(t, <-payer, context.Canceled)
+		require.Equal(t, 1, l.proofs)
+		require.Empty(t, tr.queues.going)
+	})
+}
+
+// firstProof has another answer the first proof; if it does not, and all else, the limiter does.
+func firstProof(l *limiter, another func(http.ResponseWriter, *http.Request) bool) http.Handler {
+	var first atomic.Bool
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Tallystick-Proof") == "" || !first.CompareAndSwap(false, true) || !another(w, r) {
+			l.ServeHTTP(w, r)
+		}
+	})
+}
+
+// No request waits for a payer longer than a challenge lives, nor for a payer that is told to
+// wait.
+func TestPayerIsNotWaitedFor(t *testing.T) {
+	for name, test := range map[string]struct {
+		payer func(http.ResponseWriter, *http.Request) bool
+		wait  time.Duration
+	}{
+		"served slowly": {func(http.ResponseWriter, *http.Request) bool {
+			time.Sleep(time.Hour)
+			return false
+		}, 10 * time.Second},
+		"sold out, for this one": {func(w http.ResponseWriter, r *http.Request) bool {
+			time.Sleep(2 * time.Second)
+			answer(429, "Retry-After", "20")(w, r)
+			return true
+		}, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kit.Bubble(t, func(t *testing.T) {
+				l := newLimiter(t, "contact", newcomers, 100)
+				tr := &Transport{Base: inMemory{firstProof(l, test.payer)}}
+				var wg sync.WaitGroup
+				wg.Go(func() { burst(t, tr, 1, "http://example.com/contact") })
+				time.Sleep(time.Second)
+				start := time.Now()
+				require.Equal(t, map[int]int{200: 3}, burst(t, tr, 3, "http://example.com/contact"))
+				require.Equal(t, test.wait, time.Since(start))
+				wg.Wait()
+				require.Equal(t, 1, l.proofs)
+			})
+		})
+	}
+}
+
+// Requests that wait for a payer leave when their context ends.
+func TestContextEndsSharing(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		l := newLimiter(t, "contact", newcomers, 100)
+		tr := &Transport{Base: inMemory{l}}
+		req := request(t, http.MethodGet, "http://example.com/contact", nil)
+		_, kind := l.kind(req)
+		payer := &place{of: want{originOf(req), kind}, expires: time.Now().Add(time.Minute), called: make(chan role, 1)}
+		require.Equal(t, paying, tr.queues.come(time.Now(), payer, &tr.jar))
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		start := time.Now()
+		_, err := tr.RoundTrip(req.WithContext(ctx))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, 3*time.Second, time.Since(start))
+		tr.queues.leave(time.Now(), payer, gone)
+		require.Empty(t, tr.queues.going)
+	})
+}
+
+// kind is what a refusal of l is of.
+func (l *limiter) kind(r *http.Request) (int, uint64) {
+	w := httptest.NewRecorder()
+	served := r.Clone(r.Context())
+	served.Body = http.NoBody
+	status := l.decide(w, served)
+	return status, kindOf(w.Header(), routeOf(r))
+}
+
+// In a bubble the clock starts at midnight of 1 January 2000.
+func TestRetryAfter(t *testing.T) {
+	date := func(d time.Duration) string {
+		return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(d).Format(http.TimeFormat)
+	}
+	for name, c := range map[string]struct {
+		maxWait time.Duration
+		fields  []string
+		want    time.Duration // zero: returned at once
+		reason  string
+	}{
+		"seconds":               {0, []string{"Retry-After", "7"}, 7 * time.Second, ""},
+		"at the default cap":    {0, []string{"Retry-After", "30"}, 30 * time.Second, ""},
+		"beyond it":             {0, []string{"Retry-After", "31"}, 0, waitTooLong},
+		"at a cap":              {2 * time.Minute, []string{"Retry-After", "120"}, 2 * time.Minute, ""},
+		"beyond a cap":          {2 * time.Minute, []string{"Retry-After", "121"}, 0, waitTooLong},
+		"never":                 {-1, []string{"Retry-After", "1"}, 0, waitTooLong},
+		"zero":                  {0, []string{"Retry-After", "0"}, time.Second, ""},
+		"31 years":              {0, []string{"Retry-After", "999999999"}, 0, waitTooLong},
+		"31 years, cap as high": {1<<63 - 1, []string{"Retry-After", "999999999"}, 999999999 * time.Second, ""},
+		"more than 64 bits":     {0, []string{"Retry-After", "99999999999999999999"}, 0, waitTooLong},
+		"negative":              {0, []string{"Retry-After", "-1"}, 0, noAdvice},
+		"signed":                {0, []string{"Retry-After", "+1"}, 0, noAdvice},
+		"fraction":              {0, []string{"Retry-After", "1.5"}, 0, noAdvice},
+		"words":                 {0, []string{"Retry-After", "soon"}, 0, noAdvice},
+		"empty":                 {0, []string{"Retry-After", ""}, 0, noAdvice},
+		"none":                  {0, nil, 0, noAdvice},
+		"date":                  {0, []string{"Retry-After", date(9 * time.Second)}, 9 * time.Second, ""},
+		"date, with a Date":     {0, []string{"Retry-After", date(time.Hour), "Date", date(time.Hour - 9*time.Second)}, 9 * time.Second, ""},
+		"date, with a bad Date": {0, []string{"Retry-After", date(9 * time.Second), "Date", "today"}, 9 * time.Second, ""},
+		"date gone by":          {0, []string{"Retry-After", date(-time.Hour)}, time.Second, ""},
+		"date of another world": {0, []string{"Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT"}, 0, waitTooLong},
+		"date not in GMT":       {0, []string{"Retry-After", "Sat, 01 Jan 2000 00:00:09 CET"}, 0, noAdvice},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kit.Bubble(t, func(t *testing.T) {
+				h, requests := script(answer(429, c.fields...), answer(200))
+				var seen events
+				tr := &Transport{Base: inMemory{h}, MaxWait: c.maxWait, Observe: seen.observe}
+				start := time.Now()
+				resp := get(t, tr, "http://example.com")
+				took := time.Since(start)
+				if c.reason != "" {
+					require.Equal(t, 429, resp.StatusCode)
+					require.Zero(t, took)
+					require.Equal(t, 1, requests())
+					require.Equal(t, []string{"returning " + string(c.reason)}, seen.actions())
+					return
+				}
+				require.Equal(t, 200, resp.StatusCode)
+				require.GreaterOrEqual(t, took, c.want)
+				require.LessOrEqual(t, took, c.want+min(c.want/10, 3*time.Second))
+				require.Equal(t, []string{"waiting"}, seen.actions())
+				require.Equal(t, took, seen.all[0].Wait)
+				if c.maxWait > 0 {
+					require.LessOrEqual(t, took, c.maxWait)
+				}
+			})
+		})
+	}
+}
+
+func TestJitter(t *testing.T) {
+	distinct := map[time.Duration]bool{}
+	for range 200 {
+		d := jitter(10*time.Second, time.Hour)
+		require.GreaterOrEqual(t, d, 10*time.Second)
+		require.Less(t, d, 11*time.Second)
+		distinct[d] = true
+		require.Less(t, jitter(time.Hour, 2*time.Hour), time.Hour+3*time.Second)
+		require.LessOrEqual(t, jitter(10*time.Second, 10*time.Second+5), 10*time.Second+5)
+	}
+	require.Greater(t, len(distinct), 100)
+	require.Equal(t, time.Second, jitter(time.Second, time.Second))
+}
+
+// The waits of one request add up.
+func TestMaxWaitIsInAll(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		h, requests := script(answer(429, "Retry-After", "12"))
+		tr := &Transport{Base: inMemory{h}}
+		start := time.Now()
+		require.Equal(t, 429, get(t, tr, "http://example.com").StatusCode)
+		require.Equal(t, 3, requests(), "12 and 12 seconds fit into 30")
+		require.LessOrEqual(t, time.Since(start), 30*time.Second)
+	})
+}
+
+func TestMaxAttempts(t *testing.T) {
+	for limit, want := range map[int]int{0: 5, 1: 1, 2: 2, -1: 1, 9: 9} {
+		kit.Bubble(t, func(t *testing.T) {
+			h, requests := script(answer(429, "Retry-After", "1"))
+			var seen events
+			tr := &Transport{Base: inMemory{h}, MaxAttempts: limit, Observe: seen.observe}
+			require.Equal(t, 429, get(t, tr, "http://example.com").StatusCode)
+			require.Equal(t, want, requests())
+			last := seen.all[len(seen.all)-1]
+			require.Equal(t, noMoreAttempts, last.Reason)
+			require.Equal(t, want, last.Attempt)
+		})
+	}
+}
+
+// Which responses are taken for "not processed".
+func TestOnlyRefusalsAreSentAgain(t *testing.T) {
+	const retry = "Retry-After"
+	for name, c := range map[string]struct {
+		method string
+		first  http.HandlerFunc
+		again  bool
+		events []string
+	}{
+		"429 to a POST":                 {"POST", answer(429, retry, "1"), true, []string{"waiting"}},
+		"503 to a GET":                  {"GET", answer(503, retry, "1"), true, []string{"waiting"}},
+		"503 without a time":            {"GET", answer(503), false, nil},
+		"503 to a PUT":                  {"PUT", answer(503, retry, "1"), true, []string{"waiting"}},
+		"503 to a DELETE":               {"DELETE", answer(503, retry, "1"), true, []string{"waiting"}},
+		"503 to a POST":                 {"POST", answer(503, retry, "1"), false, []string{"returning maybe-processed"}},
+		"503 to a PATCH":                {"PATCH", answer(503, retry, "1"), false, []string{"returning maybe-processed"}},
+		"503 to a method of his own":    {"LOCK", answer(503, retry, "1"), false, []string{"returning maybe-processed"}},
+		"503 with a challenge":          {"POST", answer(503, retry, "1", pow.ChallengeField, "x"), false, []string{"returning maybe-processed"}},
+		"403":                           {"GET", answer(403), false, nil},
+		"403 with a time":               {"GET", answer(403, retry, "1"), false, nil},
+		"403, challenge cannot be read": {"GET", answer(403, pow.ChallengeField, "x", retry, "1"), false, []string{"returning bad-challenge"}},
+		"429, challenge cannot be read": {"GET", answer(429, pow.ChallengeField, "x", retry, "1"), true, []string{"waiting"}},
+		"500 with a time":               {"GET", answer(500, retry, "1"), false, nil},
+		"301 with a time":               {"GET", answer(301, retry, "1"), false, nil},
+		"200 with a challenge":          {"GET", answer(200, pow.ChallengeField, "x", retry, "1"), false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kit.Bubble(t, func(t *testing.T) {
+				h, requests := script(c.first, answer(200))
+				var seen events
+				tr := &Transport{Base: inMemory{h}, Observe: seen.observe}
+				req := request(t, c.method, "http://example.com", nil)
+				do(t, tr, req)
+				require.Equal(t, c.again, requests() == 2)
+				require.Equal(t, c.events, seen.actions())
+			})
+		})
+	}
+}
+
+func TestContextEndsAWait(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		h, requests := script(answer(429, "Retry-After", "20"))
+		tr := &Transport{Base: inMemory{h}}
+		why := errors.New("the user went home")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(3*time.Second, func() { cancel(why) })
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://example.com", nil)
+		require.NoError(t, err)
+		start := time.Now()
+		resp, err := tr.RoundTrip(req)
+		require.Nil(t, resp)
+		require.ErrorIs(t, err, why)
+		require.Equal(t, 3*time.Second, time.Since(start))
+		require.Equal(t, 1, requests())
+	})
+}
+
+// What cannot be over before the deadline is not begun.
+func TestDeadlineBeforeTheWaitEnds(t *testing.T) {
+	for timeout, want := range map[time.Duration]int{4 * time.Second: 429, 5 * time.Second: 429, 5*time.Second + 1: 200} {
+		kit.Bubble(t, func(t *testing.T) {
+			h, _ := script(answer(429, "Retry-After", "5"), answer(200))
+			c := &http.Client{Transport: &Transport{Base: inMemory{h}}, Timeout: timeout}
+			start := time.Now()
+			resp := kit.Must(c.Get("http://example.com"))(t)
+			require.Equal(t, want, resp.StatusCode)
+			if want == 429 {
+				require.Zero(t, time.Since(start))
+			}
+			require.NoError(t, resp.Body.Close())
+		})
 	}
 }

@@ -100,17 +100,14 @@ func TestPriceRisen(t *testing.T) {
 }
 
 func TestHostileChallenges(t *testing.T) {
-	issuer, err := pow.New(pow.Config{Secrets: [][]byte{secret}})
-	require.NoError(t, err)
+	issuer := kit.Must(pow.New(pow.Config{Secrets: [][]byte{secret}}))(t)
 	issue := func(work uint64) string {
-		c, err := issuer.Issue(time.Now(), pow.Binding{Client: []byte("c")}, work)
-		require.NoError(t, err)
+		c := kit.Must(issuer.Issue(time.Now(), pow.Binding{Client: []byte("c")}, work))(t)
 		return c.Text
 	}
 	// change changes bytes of a challenge.
 	change := func(text string, at int, bytes ...byte) string {
-		raw, err := base64.RawURLEncoding.DecodeString(text)
-		require.NoError(t, err)
+		raw := kit.Must(base64.RawURLEncoding.DecodeString(text))(t)
 		copy(raw[at:], bytes)
 		return base64.RawURLEncoding.EncodeToString(raw)
 	}
@@ -151,12 +148,9 @@ func TestHostileChallenges(t *testing.T) {
 
 // A ttl of 18 hours does not keep a solver for 18 hours.
 func TestLifeOfAChallengeIsBounded(t *testing.T) {
-	issuer, err := pow.New(pow.Config{Secrets: [][]byte{secret}})
-	require.NoError(t, err)
-	c, err := issuer.Issue(time.Now(), pow.Binding{Client: []byte("c")}, 16)
-	require.NoError(t, err)
-	raw, err := base64.RawURLEncoding.DecodeString(c.Text)
-	require.NoError(t, err)
+	issuer := kit.Must(pow.New(pow.Config{Secrets: [][]byte{secret}}))(t)
+	c := kit.Must(issuer.Issue(time.Now(), pow.Binding{Client: []byte("c")}, 16))(t)
+	raw := kit.Must(base64.RawURLEncoding.DecodeString(c.Text))(t)
 	raw[8], raw[9] = 255, 255
 	h := http.Header{pow.ChallengeField: {base64.RawURLEncoding.EncodeToString(raw)}}
 	require.Equal(t, 5*time.Minute, readChallenge(h).TTL)
@@ -169,8 +163,7 @@ func TestContextEndsASolve(t *testing.T) {
 	why := errors.New("the user went home")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://example.com", nil)
-	require.NoError(t, err)
+	req := kit.Must(http.NewRequestWithContext(ctx, http.MethodGet, "http://example.com", nil))(t)
 	done := make(chan error, 1)
 	go func() {
 		_, err := tr.RoundTrip(req)

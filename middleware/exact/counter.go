@@ -41,7 +41,8 @@ type Counter interface {
 
 	// Refund gives back what an admitted call was charged, on every limit in
 	// whose window it still counts; a receipt whose Cost was lowered gives back
-	// that much. It does so once: a second time, or when no window of the receipt
+	// that much, and one with Costs on some of the limits on these alone. It does so once for each charge, or each
+	// limit of a call with Costs: a second time, or when no window of the receipt
 	// is left, it changes nothing and returns [ErrNoRefund]. So it does for the zero
 	// Receipt, whose Policy is nil; and with [ErrLateRefund] for one that is not among the
 	// last 8192 charges of its Key, of which none is lost. After [ErrMaybeCounted] it
@@ -65,6 +66,12 @@ type Call struct {
 	// Cost is charged on every limit. Permitted: 1 and more, also to Peek; 0 with Pause;
 	// at most [storeless.MaxQuota] with Past.
 	Cost int64
+
+	// Costs, if any is not 0, are charged in place of Cost, each on the limit of its place in Policy: limits may count
+	// different things, such as requests and bytes. Cost is then the largest of them. A limit at 0 is not charged,
+	// and refuses nothing. Permitted: 0 and more; 0 beyond the limits of Policy; none without a Cost. A call that is repeated by its ID
+	// has the same Costs. Not with Ahead or Pause.
+	Costs [storeless.MaxLimits]int64
 
 	// Policy holds the limits.
 	Policy *Policy
@@ -124,6 +131,8 @@ func (c *Call) Check(ctx context.Context) error {
 		return fmt.Errorf("%w: Key must have 1 to 256 bytes", ErrCall)
 	case c.Cost < 1 && (c.Cost < 0 || c.Pause == 0):
 		return fmt.Errorf("%w: Cost must be at least 1, or 0 with a Pause", ErrCall)
+	case !c.Policy.plan.Prices(c.Cost, &c.Costs):
+		return fmt.Errorf("%w: Costs must be 0 and more, of the limits of Policy alone, and the largest must be Cost", ErrCall)
 	case c.Past && c.Cost > storeless.MaxQuota:
 		return fmt.Errorf("%w: Cost must be at most 2147483647 with Past", ErrCall)
 	case len(c.ID) > maxID:
@@ -132,6 +141,8 @@ func (c *Call) Check(ctx context.Context) error {
 		return fmt.Errorf("%w: Ahead must be from 0 to 1h", ErrCall)
 	case c.Ahead > 0 && (c.Past || c.Pause != 0):
 		return fmt.Errorf("%w: Ahead must be 0 with Past or Pause", ErrCall)
+	case (c.Ahead > 0 || c.Pause > 0) && c.Costs != [storeless.MaxLimits]int64{}:
+		return fmt.Errorf("%w: Ahead and Pause must be 0 with Costs", ErrCall)
 	case c.Ahead > 0 && !c.Policy.plan.BucketsOnly:
 		return fmt.Errorf("%w: Ahead needs a Policy that has no limits but a TokenBucket or LeakyBucket", ErrCall)
 	case c.Pause < 0 || c.Pause > MaxPause:
@@ -163,6 +174,7 @@ type Verdict struct {
 type Receipt struct {
 	Key    string
 	Cost   int64
+	Costs  [storeless.MaxLimits]int64 // as in Call
 	Policy *Policy
 	At     time.Time
 

@@ -5,7 +5,9 @@ package exact
 import (
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/tallystick/tallystick/internal/calendar"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/exact/internal/plan"
 	"github.com/tallystick/tallystick/storeless"
@@ -21,14 +23,22 @@ type Policy struct{ plan *plan.Plan }
 
 // Compile checks limits and compiles them. It reports all problems at once, each a
 // [storeless.ConfigError] whose Field starts at "Policy" or "Limits". Permitted: a name of 1 to 32
-// of a-z, 0-9 and "-"; 1 to [storeless.MaxLimits] limits; also [storeless.SlidingLog], of a Quota up to [MaxLog], and
-// [storeless.RollingDay], of a Window of 24 h. Not permitted: Shadow, because a counter charges all limits
+// of a-z, 0-9 and "-"; 1 to [storeless.MaxLimits] limits; also [storeless.SlidingLog], of a Quota up to [MaxLog],
+// [storeless.RollingDay], of a Window of 24 h, and limits with a Calendar, whose Window is then filled in: the shortest that
+// it can be. Not permitted: Shadow, because a counter charges all limits
 // or none.
 func Compile(name string, limits []storeless.Limit) (*Policy, error) {
-	carried := limiter.Carried(limits)
+	carried := limiter.Carried(name, limits)
 	var errs []error
+	var calendars [storeless.MaxLimits]*calendar.Calendar
 	for i := range carried {
 		l := &carried[i]
+		if limits[i].Calendar != "" {
+			c, problems := calendarOf(i, limits[i])
+			if errs = append(errs, problems...); i < len(calendars) {
+				calendars[i] = c
+			}
+		}
 		if l.Shadow {
 			errs = append(errs, &storeless.ConfigError{Field: fmt.Sprintf("Limits[%d].Shadow", i), Problem: "cannot go with an exact counter, which charges all limits or none"})
 			l.Shadow = false // complained of once
@@ -51,8 +61,33 @@ func Compile(name string, limits []storeless.Limit) (*Policy, error) {
 	for i := range limits {
 		full[i] = limiter.LimitAs[storeless.Limit](tokens.Limit(i))
 		full[i].Algorithm = limits[i].Algorithm
+		if calendars[i] != nil {
+			full[i].Algorithm, full[i].Calendar, full[i].Zone = storeless.FixedWindow, limits[i].Calendar, limits[i].Zone
+		}
 	}
-	return &Policy{plan.New(full, tokens)}, nil
+	return &Policy{plan.New(full, tokens, calendars)}, nil
+}
+
+// calendarOf returns the calendar of the i-th limit, or every problem of it.
+func calendarOf(i int, l storeless.Limit) (c *calendar.Calendar, errs []error) {
+	problem := func(name, format string, args ...any) {
+		errs = append(errs, &storeless.ConfigError{Field: fmt.Sprintf("Limits[%d].%s", i, name), Problem: fmt.Sprintf(format, args...)})
+	}
+	if l.Algorithm != storeless.FixedWindow && l.Algorithm != storeless.SlidingWindow {
+		problem("Algorithm", "of a limit with a Calendar is FixedWindow; leave it out, not %s", l.Algorithm)
+	}
+	if calendar.Number(l.Calendar) == 0 {
+		problem("Calendar", "must be day, week or month, not %q", l.Calendar)
+		return nil, errs
+	}
+	if l.Window != 0 && l.Window != calendar.Shortest(l.Calendar) {
+		problem("Window", "must be 0 with a Calendar, not %s", l.Window)
+	}
+	c, err := calendar.Load(l.Calendar, l.Zone)
+	if err != nil {
+		problem("Zone", "%s", err)
+	}
+	return c, errs
 }
 
 // AccountName names what is charged for a key under policies of this name: 16 bytes of a hash, by
@@ -70,13 +105,15 @@ func (p *Policy) Len() int { return len(p.plan.Limits) }
 func (p *Policy) Limit(i int) storeless.Limit { return p.plan.Limits[i] }
 
 // ID returns the number by which counters know the i-th limit: a hash of its
-// algorithm, window and name. A quota that changes keeps what was counted.
+// algorithm, window and name. A quota that changes keeps what was counted, and so does a zone: the window that is
+// open then ends when it would have ended later.
 func (p *Policy) ID(i int) uint32 { return p.plan.IDs[i] }
 
 // SameShape reports whether p and q have the same limits in the same order,
 // differing at most in quota and burst: an account of one is then an account of the other.
 func (p *Policy) SameShape(q *Policy) bool {
-	return p.plan.Tokens.SameShape(q.plan.Tokens) && p.plan.IDs == q.plan.IDs
+	sameZone := func(a, b storeless.Limit) bool { return a.Zone == b.Zone }
+	return p.plan.Tokens.SameShape(q.plan.Tokens) && p.plan.IDs == q.plan.IDs && slices.EqualFunc(p.plan.Limits, q.plan.Limits, sameZone)
 }
 
 // Plan returns the policy as package engine counts by it. Its type is internal: a counter of your

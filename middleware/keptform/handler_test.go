@@ -15,6 +15,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/keptform"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // The page has the element, which needs the endpoints: a program without them is told so, as with the built-in page. A
@@ -30,15 +31,14 @@ func TestMissingEndpointsAreTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
-			limit, err := middleware.New(middleware.Config{
+			limit := kit.Must(middleware.New(middleware.Config{
 				Policy:      "signup",
 				Limits:      []middleware.Limit{{Quota: 10, Window: time.Hour}},
 				Secrets:     [][]byte{bytes.Repeat([]byte("0123456789abcdef"), 2)},
 				Challenge:   &middleware.Challenge{Mode: middleware.Newcomers},
 				PageHandler: test.handler,
 				Logger:      slog.New(slog.NewTextHandler(&log, nil)),
-			})
-			require.NoError(t, err)
+			}))(t)
 			r := httptest.NewRequest(http.MethodPost, "/signup", strings.NewReader("a=b"))
 			r.Header.Set("Accept", "text/html")
 			limit.Handler(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), r)

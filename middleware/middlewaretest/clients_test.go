@@ -4,11 +4,13 @@ package middlewaretest_test
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -54,8 +56,7 @@ func TestTheHandlerSeesARequestOfAServer(t *testing.T) {
 	var body string
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen = r
-		b, err := io.ReadAll(r.Body)
-		require.NoError(t, err)
+		b := kit.Must(io.ReadAll(r.Body))(t)
 		body = string(b)
 		w.Header().Set("X-Seen", "1")
 		w.WriteHeader(http.StatusTeapot)
@@ -86,8 +87,7 @@ func TestDirectErrors(t *testing.T) {
 	require.ErrorContains(t, err, "middlewaretest: ")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://example.com", nil)
-	require.NoError(t, err)
+	req := kit.Must(http.NewRequestWithContext(ctx, http.MethodGet, "http://example.com", nil))(t)
 	_, err = middlewaretest.Forgetful(h, "").Do(req)
 	require.ErrorIs(t, err, context.Canceled)
 	fault := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("a fault of the handler") })
@@ -136,11 +136,7 @@ func TestClock(t *testing.T) {
 	start := clock.Now()
 	require.Zero(t, start.Unix()%86_400)
 	require.Equal(t, start, middlewaretest.NewClock().Now(), "always the same")
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() { clock.Advance(time.Second); clock.Now() })
-	}
-	all.Wait()
+	kit.Together(8, func(int) { clock.Advance(time.Second); clock.Now() })
 	clock.Advance(-time.Second)
 	require.Equal(t, 7*time.Second, clock.Now().Sub(start))
 	require.Equal(t, time.Minute, clock.Wait(t, &http.Response{Header: http.Header{"Retry-After": {"60"}}}))
@@ -162,4 +158,248 @@ func TestInABubble(t *testing.T) {
 		require.Equal(t, 5, admitted(t, c, 9))
 		require.True(t, middlewaretest.Buy(t, middlewaretest.Browser(site, "203.0.113.1"), "https://example.com/tally/"))
 	})
+}
+
+func TestSpentIsRefusedWhateverItShows(t *testing.T) {
+	for name, change := range map[string]func(*middleware.Config){
+		"as it is":       func(*middleware.Config) {},
+		"cookies alone":  func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly },
+		"fields alone":   func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly },
+		"when exhausted": func(cfg *middleware.Config) { cfg.Challenge = &middleware.Challenge{Work: 16} },
+		"a bucket":       func(cfg *middleware.Config) { cfg.Limits[0].Algorithm = middleware.TokenBucket },
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := middlewaretest.NewClock()
+			cfg := contact(clock)
+			change(&cfg)
+			site := newSite(t, cfg)
+			r := httptest.NewRequest("POST", "/", strings.NewReader("words"))
+			r.RemoteAddr = "203.0.113.1:4711"
+			refusal := middlewaretest.Spend(t, site, r)
+			require.Equal(t, http.StatusTooManyRequests, refusal.StatusCode)
+			for _, c := range []*http.Client{
+				middlewaretest.Browser(site, "203.0.113.1"), middlewaretest.Script(site, "203.0.113.1"), middlewaretest.Forgetful(site, "203.0.113.1"),
+			} {
+				require.Zero(t, admitted(t, c, 2))
+			}
+			require.Equal(t, 5, admitted(t, middlewaretest.Forgetful(site, "203.0.113.2"), 9), "nobody else is spent")
+			body := kit.Must(io.ReadAll(r.Body))(t)
+			require.Equal(t, "words", string(body), "it can be sent again")
+
+			clock.Wait(t, refusal)
+			require.Positive(t, admitted(t, middlewaretest.Forgetful(site, "203.0.113.1"), 1))
+		})
+	}
+}
+
+// Where nothing is remembered, the tokens alone are used up.
+func TestSpendShowsItsTokens(t *testing.T) {
+	for name, transport := range map[string]middleware.TokenTransport{
+		"either": middleware.HeaderOrCookie, "fields": middleware.HeaderOnly, "cookies": middleware.CookieOnly,
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := contact(middlewaretest.NewClock())
+			cfg.InsecureNoMemory, cfg.MaxClients, cfg.TokenTransport = true, 0, transport
+			calls := 0
+			limit := kit.Must(middleware.New(cfg))(t)
+			h := limit.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls++ }))
+			middlewaretest.Spend(t, h, httptest.NewRequest("POST", "/", nil))
+			require.Equal(t, 5, calls)
+		})
+	}
+}
+
+func TestSpendUsesUpWhatWasBought(t *testing.T) {
+	cfg := selling(middlewaretest.NewClock(), middleware.Newcomers)
+	site := newSite(t, cfg)
+	token := middlewaretest.OwnTokenAt(t, cfg, ada, 0)
+	r := httptest.NewRequest("POST", "/", nil)
+	r.RemoteAddr = "203.0.113.1:4711"
+	r.Header.Set(middleware.TokenHeader, token)
+	refusal := middlewaretest.Spend(t, site, r)
+	require.NotEmpty(t, refusal.Header.Get(middleware.ChallengeHeader))
+	require.Zero(t, admitted(t, middlewaretest.Forgetful(site, "203.0.113.1"), 2, middleware.TokenHeader, token))
+	require.Equal(t, token, r.Header.Get(middleware.TokenHeader), "the request is as it was")
+}
+
+func TestSpendSaysWhatIsNoLimit(t *testing.T) {
+	status := func(code int) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) })
+	}
+	for _, code := range []int{401, 403, 503} {
+		said := fails(t, func(t testing.TB) {
+			middlewaretest.Spend(t, status(code), httptest.NewRequest("POST", "/x", nil))
+		})
+		require.Contains(t, said, fmt.Sprintf("POST /x is answered %d ", code))
+	}
+	site := newSite(t, selling(middlewaretest.NewClock(), middleware.Newcomers))
+	said := fails(t, func(t testing.TB) { middlewaretest.Spend(t, site, httptest.NewRequest("POST", "/", nil)) })
+	require.Contains(t, said, "no-token", "work comes first")
+}
+
+// A token at count n leaves what n requests would have left, of each limit.
+func TestTokenAt(t *testing.T) {
+	for name, change := range map[string]func(*middleware.Config){
+		"one limit": func(*middleware.Config) {},
+		"two": func(cfg *middleware.Config) {
+			cfg.Limits = append(cfg.Limits, middleware.Limit{Quota: 6, Window: time.Hour})
+		},
+		"a bucket":  func(cfg *middleware.Config) { cfg.Limits[0].Algorithm = middleware.TokenBucket },
+		"exhausted": func(cfg *middleware.Config) { cfg.Challenge = &middleware.Challenge{Work: 16} },
+		"every request": func(cfg *middleware.Config) {
+			cfg.Challenge = &middleware.Challenge{Work: 16, Mode: middleware.EveryRequest}
+		},
+		"all else": func(cfg *middleware.Config) {
+			cfg.Quiet, cfg.Fields, cfg.InsecureCookie = true, middleware.RateLimitFields|middleware.XRateLimitInSeconds, true
+			cfg.Concurrency = &middleware.Concurrency{Max: 1}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for n := int64(1); n <= 5; n++ {
+				cfg := contact(middlewaretest.NewClock())
+				change(&cfg)
+				token := middlewaretest.TokenAt(t, cfg, ada, n)
+				if name == "every request" {
+					continue // the count is the same, and takes a proof to see
+				}
+				c := middlewaretest.Forgetful(newSite(t, cfg), "203.0.113.1")
+				require.EqualValues(t, 5-n, admitted(t, c, 9, middleware.TokenHeader, token), "at count %d", n)
+				require.Equal(t, 5, admitted(t, middlewaretest.Forgetful(newSite(t, cfg), "203.0.113.1"), 9), "no instance remembers it")
+			}
+		})
+	}
+}
+
+func TestTokenAtIsOfATier(t *testing.T) {
+	cfg := contact(middlewaretest.NewClock())
+	cfg.Tiers = map[string][]middleware.Limit{"gold": {{Algorithm: middleware.FixedWindow, Quota: 50, Window: time.Minute}}}
+	gold := middleware.Principal("ada")
+	gold.Tier = "gold"
+	require.NotEmpty(t, middlewaretest.TokenAt(t, cfg, gold, 50))
+	said := fails(t, func(t testing.TB) { middlewaretest.TokenAt(t, cfg, ada, 50) })
+	require.Contains(t, said, `no client of policy "contact" has a token at count 50: cost-above-quota`)
+}
+
+func TestOwnTokenAt(t *testing.T) {
+	for name, mode := range map[string]middleware.Mode{"newcomers": middleware.Newcomers, "when exhausted": middleware.WhenExhausted} {
+		t.Run(name, func(t *testing.T) {
+			for n := range int64(6) {
+				cfg := selling(middlewaretest.NewClock(), mode)
+				token := middlewaretest.OwnTokenAt(t, cfg, ada, n)
+				site := newSite(t, cfg)
+				if mode == middleware.WhenExhausted {
+					require.Equal(t, 5, admitted(t, middlewaretest.Forgetful(site, "203.0.113.1"), 9), "of what is shared")
+				}
+				elsewhere := middlewaretest.Forgetful(site, "203.0.113.1")
+				require.EqualValues(t, 5-n, admitted(t, elsewhere, 9, middleware.TokenHeader, token), "at count %d", n)
+			}
+		})
+	}
+}
+
+func TestTokensThatNobodyHas(t *testing.T) {
+	clock := middlewaretest.NewClock()
+	for said, f := range map[string]func(testing.TB){
+		"nothing is shared in Newcomers":    func(t testing.TB) { middlewaretest.TokenAt(t, selling(clock, middleware.Newcomers), ada, 1) },
+		"no client has a token at count 0":  func(t testing.TB) { middlewaretest.TokenAt(t, contact(clock), ada, 0) },
+		"has a token at count 6":            func(t testing.TB) { middlewaretest.TokenAt(t, contact(clock), ada, 6) },
+		"at count 1: identity-unknown":      func(t testing.TB) { middlewaretest.TokenAt(t, contact(clock), middleware.Identity{}, 1) },
+		`policy "contact" sells no tallies`: func(t testing.TB) { middlewaretest.OwnTokenAt(t, contact(clock), ada, 1) },
+		"contact\" sells no tallies":        func(t testing.TB) { middlewaretest.OwnTokenAt(t, selling(clock, middleware.EveryRequest), ada, 1) },
+		"contact\" has a token at count 6":  func(t testing.TB) { middlewaretest.OwnTokenAt(t, selling(clock, middleware.WhenExhausted), ada, 6) },
+		`policy "contact" has a counter`: func(t testing.TB) {
+			cfg := contact(clock)
+			cfg.Exact = new(middleware.Exact)
+			middlewaretest.TokenAt(t, cfg, ada, 1)
+		},
+		"Policy":                                 func(t testing.TB) { middlewaretest.TokenAt(t, middleware.Config{}, ada, 1) },
+		"the response () has no challenge":       func(t testing.TB) { middlewaretest.Prove(t, nothing) },
+		`the Retry-After of this response () is`: func(t testing.TB) { clock.Wait(t, nothing) },
+	} {
+		require.Contains(t, fails(t, f), said)
+	}
+}
+
+// contact is a policy of five a minute, in fixed windows.
+func contact(clock *middlewaretest.Clock) middleware.Config {
+	return middlewaretest.Quick(middleware.Config{
+		Policy:  "contact",
+		Limits:  []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 5, Window: time.Minute}},
+		Secrets: [][]byte{secret[:]},
+		Logger:  slog.New(slog.DiscardHandler),
+	}, clock)
+}
+
+// selling is the same, where tallies are sold.
+func selling(clock *middlewaretest.Clock, mode middleware.Mode) middleware.Config {
+	cfg := contact(clock)
+	cfg.Challenge = &middleware.Challenge{Mode: mode, Work: 16, Path: "/tally/"}
+	return cfg
+}
+
+// newSite returns the limiter around a handler that says ok, with its endpoints.
+func newSite(t testing.TB, cfg middleware.Config) http.Handler {
+	t.Helper()
+	limit := kit.Must(middleware.New(cfg))(t)
+	mux := http.NewServeMux()
+	mux.Handle("/", limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		fmt.Fprintf(w, "ok %s", body)
+	})))
+	mux.Handle("/tally/", limit.Endpoints())
+	return mux
+}
+
+// admitted sends n requests and returns how many were admitted.
+func admitted(t testing.TB, c *http.Client, n int, fields ...string) (passed int) {
+	t.Helper()
+	for range n {
+		if post(t, c, fields...).StatusCode < 400 {
+			passed++
+		}
+	}
+	return passed
+}
+
+// post sends one, with header fields: names and values in turn.
+func post(t testing.TB, c *http.Client, fields ...string) *http.Response {
+	t.Helper()
+	req := kit.Must(http.NewRequest(http.MethodPost, "https://example.com/", nil))(t)
+	for i := 0; i < len(fields); i += 2 {
+		req.Header.Add(fields[i], fields[i+1])
+	}
+	resp := kit.Must(c.Do(req))(t)
+	require.NoError(t, resp.Body.Close())
+	return resp
+}
+
+var ada = middleware.Address(netip.MustParseAddr("203.0.113.1"))
+
+// A failing is a test that is to fail.
+type failing struct {
+	testing.TB
+	said string
+}
+
+func (f *failing) Helper() {}
+
+func (f *failing) Fatalf(format string, args ...any) {
+	f.said = fmt.Sprintf(format, args...)
+	panic(f)
+}
+
+// fails requires that f fails its test, and returns what it says.
+func fails(t *testing.T, f func(testing.TB)) (said string) {
+	t.Helper()
+	doomed := &failing{TB: t}
+	defer func() {
+		require.Same(t, doomed, recover(), "it does not fail")
+		said = doomed.said
+	}()
+	f(doomed)
+	return ""
 }

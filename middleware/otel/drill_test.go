@@ -30,6 +30,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/otel"
 	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
@@ -65,11 +66,9 @@ func newDrill(t *testing.T) *drill {
 	t.Helper()
 	d := &drill{t: t, now: time.Unix(1_700_000_000, 0), mux: http.NewServeMux()}
 	registry := prometheus.NewRegistry()
-	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())
-	require.NoError(t, err)
+	reader := kit.Must(exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo()))(t)
 	d.metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
-	watch, err := otel.New(metric.NewMeterProvider(metric.WithReader(reader)))
-	require.NoError(t, err)
+	watch := kit.Must(otel.New(metric.NewMeterProvider(metric.WithReader(reader))))(t)
 	clock := func() time.Time { return d.now }
 	d.counter = &mortal{Counter: memory.New(0, clock), of: errDead}
 	d.store = &mortal{Counter: memory.New(0, clock), of: exact.ErrFull}
@@ -214,8 +213,7 @@ type panel struct {
 // first of their queries; those of others follow, with a mark.
 func askAll(t *testing.T, s *server, at time.Time) map[string]map[string]float64 {
 	t.Helper()
-	text, err := os.ReadFile("dashboard/grafana.json")
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile("dashboard/grafana.json"))(t)
 	var board struct{ Panels []panel }
 	require.NoError(t, json.Unmarshal(text, &board))
 	answers := map[string]map[string]float64{}
@@ -239,8 +237,7 @@ func askAll(t *testing.T, s *server, at time.Time) map[string]map[string]float64
 // alertsAt returns the alerts that are about to fire at a time, with their labels.
 func alertsAt(t *testing.T, s *server, at time.Time) (all []string) {
 	t.Helper()
-	body, err := s.get(t.Context(), "/api/v1/rules")
-	require.NoError(t, err)
+	body := kit.Must(s.get(t.Context(), "/api/v1/rules"))(t)
 	var rules struct {
 		Data struct {
 			Groups []struct {

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,6 +27,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/otel"
 	"github.com/tallystick/tallystick/middleware/peers"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 var secret = []byte("0123456789abcdef0123456789abcdef")
@@ -44,8 +47,7 @@ func customer(r *http.Request) (middleware.Identity, error) {
 func observer(t *testing.T, all ...attribute.KeyValue) (*otel.Instruments, func() map[string]float64) {
 	t.Helper()
 	reader := metric.NewManualReader()
-	watch, err := otel.New(metric.NewMeterProvider(metric.WithReader(reader)), all...)
-	require.NoError(t, err)
+	watch := kit.Must(otel.New(metric.NewMeterProvider(metric.WithReader(reader)), all...))(t)
 	return watch, func() map[string]float64 {
 		var all metricdata.ResourceMetrics
 		require.NoError(t, reader.Collect(context.Background(), &all))
@@ -192,9 +194,7 @@ func TestAPolicyIsObservedOnce(t *testing.T) {
 	limiter := func(policy string, instance int) *middleware.Middleware {
 		cfg := contact(noon)
 		cfg.Policy, cfg.Secrets, cfg.Logger = policy, [][]byte{secret}, slog.New(slog.DiscardHandler).With("instance", instance)
-		m, err := middleware.New(cfg)
-		require.NoError(t, err)
-		return m
+		return kit.Must(middleware.New(cfg))(t)
 	}
 	first := limiter("contact", 1)
 	registered, err := watch.Observe(first)
@@ -203,15 +203,13 @@ func TestAPolicyIsObservedOnce(t *testing.T) {
 		_, err = watch.Observe(second)
 		require.ErrorContains(t, err, `otel: policy "contact" is observed already`)
 	}
-	other, err := watch.Observe(limiter("signup", 1))
-	require.NoError(t, err)
+	other := kit.Must(watch.Observe(limiter("signup", 1)))(t)
 	require.NoError(t, registered.Unregister())
 	require.NoError(t, registered.Unregister())
 	require.NotEmpty(t, values())
 	require.NoError(t, other.Unregister())
 	require.Empty(t, values())
-	again, err := watch.Observe(limiter("contact", 3))
-	require.NoError(t, err)
+	again := kit.Must(watch.Observe(limiter("contact", 3)))(t)
 	require.NoError(t, registered.Unregister(), "once more, which is nothing")
 	_, err = watch.Observe(first)
 	require.Error(t, err)
@@ -387,4 +385,50 @@ func (m *mortal) Take(ctx context.Context, call exact.Call) (exact.Verdict, erro
 		return exact.Verdict{}, m.of
 	}
 	return m.Counter.Take(ctx, call)
+}
+
+const page = "../../docs/watching.md"
+
+// The page names every metric that there is, with its unit, and no other; and each is on a panel of the dashboard.
+func TestEveryMetricIsOnThePage(t *testing.T) {
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	var printed, made []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `(tallystick\\.[a-z_.]+)` \\| ([^|]+) \\|").FindAllStringSubmatch(string(text), -1) {
+		printed = append(printed, row[1]+" "+row[2])
+	}
+	_, err = otel.New(metric.NewMeterProvider(metric.WithReader(metric.NewManualReader()),
+		metric.WithView(func(i metric.Instrument) (as metric.Stream, matches bool) {
+			made = append(made, i.Name+" "+i.Unit)
+			return as, false
+		})))
+	require.NoError(t, err)
+	require.NotEmpty(t, made)
+	require.ElementsMatch(t, made, printed)
+
+	board := kit.Must(os.ReadFile("dashboard/grafana.json"))(t)
+	for _, name := range made {
+		name, _, _ = strings.Cut(name, " ")
+		series := regexp.MustCompile(strings.ReplaceAll(name, ".", "_") + `(_seconds|_ratio)?(_total|_bucket|_count)?[^a-z_]`)
+		require.Regexp(t, series, string(board), "no panel of the dashboard shows it")
+	}
+}
+
+// Each alert has a section of the page, which its runbook names.
+func TestEveryAlertIsOnThePage(t *testing.T) {
+	text := kit.Must(os.ReadFile(page))(t)
+	rules := kit.Must(os.ReadFile("dashboard/alerts.yml"))(t)
+	var sections, alerts, runbooks []string
+	for _, m := range regexp.MustCompile(`(?m)^### (Tallystick\w+)$`).FindAllStringSubmatch(string(text), -1) {
+		sections = append(sections, m[1])
+	}
+	for _, m := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(string(rules), -1) {
+		alerts = append(alerts, m[1])
+	}
+	for _, m := range regexp.MustCompile(`runbook_url: "https://github.com/tallystick/tallystick/blob/main/docs/watching.md#(\w+)"`).FindAllStringSubmatch(string(rules), -1) {
+		runbooks = append(runbooks, m[1])
+	}
+	require.Len(t, alerts, 17)
+	require.Equal(t, alerts, sections)
+	require.Equal(t, strings.ToLower(strings.Join(alerts, " ")), strings.Join(runbooks, " "))
 }

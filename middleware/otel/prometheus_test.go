@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -142,8 +143,39 @@ func (s *server) query(t *testing.T, expr string, at time.Time) map[string]float
 		}
 		name := strings.Join(words, " ")
 		require.NotContains(t, values, name, expr)
-		values[name], err = strconv.ParseFloat(r.Value[1].(string), 64)
-		require.NoError(t, err)
+		values[name] = kit.Must(strconv.ParseFloat(r.Value[1].(string), 64))(t)
 	}
 	return values
+}
+
+// A Prometheus finds the page by itself, and reads it: what the drill feeds it from a file is
+// what it would have read.
+func TestPrometheusScrapes(t *testing.T) {
+	needs(t, "prometheus")
+	d := newDrill(t)
+	d.play(false)
+	site := httptest.NewServer(d.metrics)
+	defer site.Close()
+	target := kit.Must(url.Parse(site.URL))(t)
+	s := serve(t, t.TempDir(), `
+global: {scrape_interval: 200ms, scrape_timeout: 200ms}
+scrape_configs:
+  - job_name: site
+    static_configs: [{targets: ["`+target.Host+`"]}]
+`)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	every := time.NewTicker(100 * time.Millisecond)
+	defer every.Stop()
+	for {
+		body := kit.Must(s.get(ctx, "/api/v1/query?"+url.Values{"query": {`sum by (tallystick_policy) (tallystick_decisions_total{job="site", tallystick_policy="contact"})`}}.Encode()))(t)
+		if strings.Contains(string(body), `"4"`) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			require.Fail(t, "it reads nothing", "%s", body)
+		case <-every.C:
+		}
+	}
 }

@@ -19,8 +19,7 @@ import (
 // docs/checks.md prints each line as it is written, under the line's own code, and has no other of this package. What
 // each line has beside its code is in the tests of what it tells.
 func TestAlarmsAreOnThePage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/checks.md")
-	require.NoError(t, err)
+	page := kit.Must(os.ReadFile("../../docs/checks.md"))(t)
 	const member = "10.0.0.8:9000"
 	list := []string{"10.0.0.7:9000", member}
 	all := map[*alarm][]any{
@@ -48,8 +47,7 @@ func TestAlarmsAreOnThePage(t *testing.T) {
 		require.Contains(t, string(page), "\n### "+a.code+"\n\n```text\n"+line+"```\n")
 	}
 	require.Len(t, regexp.MustCompile(`(?m)^### peers-`).FindAll(page, -1), len(all))
-	source, err := os.ReadFile("alarms.go")
-	require.NoError(t, err)
+	source := kit.Must(os.ReadFile("alarms.go"))(t)
 	require.Len(t, regexp.MustCompile(`= alarm\{slog\.`).FindAll(source, -1), len(all))
 }
 

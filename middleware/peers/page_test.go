@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/pages"
 )
 
@@ -27,9 +28,7 @@ func TestTheWireIsThatOfItsPage(t *testing.T) {
 		}
 	}
 	unhex := func(name string) []byte {
-		b, err := hex.DecodeString(said[name])
-		require.NoError(t, err)
-		return b
+		return kit.Must(hex.DecodeString(said[name]))(t)
 	}
 	secret := unhex("secret")
 	asked := unhex("hello")

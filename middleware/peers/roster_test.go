@@ -26,8 +26,7 @@ func TestLists(t *testing.T) {
 		_, err := listOf([]string{"a:1", bad})
 		require.ErrorContains(t, err, strconv.Quote(bad)+" must be host:port")
 	}
-	list, err := listOf([]string{"b:1", "a:1", "b:1", "[fd00::7]:9000"})
-	require.NoError(t, err)
+	list := kit.Must(listOf([]string{"b:1", "a:1", "b:1", "[fd00::7]:9000"}))(t)
 	require.Equal(t, []string{"[fd00::7]:9000", "a:1", "b:1"}, list)
 	r, now := new(roster), time.Now()
 	_, _, changed := r.adopt([]string{"a:1", "b:1"}, now)
@@ -189,8 +188,7 @@ func TestSelfIsFound(t *testing.T) {
 		require.Equal(t, 1, w.open(), "none to itself")
 		closeAll(a, b)
 	})
-	list, err := lookUp(t.Context(), whole{}, "a:1", ":9000")
-	require.NoError(t, err)
+	list := kit.Must(lookUp(t.Context(), whole{}, "a:1", ":9000"))(t)
 	require.Equal(t, []string{"10.0.0.1:1", "[fd00::1]:1"}, list)
 }
 

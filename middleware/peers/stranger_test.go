@@ -33,8 +33,7 @@ func (w *world) knock(address string) net.Conn {
 // lasts returns how long a connection stays open, and what it says.
 func lasts(t *testing.T, conn net.Conn) (time.Duration, []byte) {
 	began := time.Now()
-	said, err := io.ReadAll(conn)
-	require.NoError(t, err)
+	said := kit.Must(io.ReadAll(conn))(t)
 	return time.Since(began), said
 }
 

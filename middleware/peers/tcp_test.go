@@ -13,7 +13,6 @@ import (
 	"math/big"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,16 +23,13 @@ import (
 
 // authority returns a configuration of TLS in which each process shows a certificate that all trust.
 func authority(t *testing.T) *tls.Config {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
+	key := kit.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	cert := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
-	require.NoError(t, err)
-	parsed, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
+	der := kit.Must(x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key))(t)
+	parsed := kit.Must(x509.ParseCertificate(der))(t)
 	pool := x509.NewCertPool()
 	pool.AddCert(parsed)
 	return &tls.Config{
@@ -50,21 +46,16 @@ func TestOverTCP(t *testing.T) {
 			const n = 3
 			listeners, list := make([]net.Listener, n), make([]string, n)
 			for i := range n {
-				l, err := net.Listen("tcp", "127.0.0.1:0")
-				require.NoError(t, err)
+				l := kit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 				listeners[i], list[i] = l, l.Addr().String()
 			}
 			all, said := make([]*member, n), new(text)
-			var starting sync.WaitGroup
-			for i := range n {
-				starting.Go(func() {
-					g, err := Open(Config{Members: list, Listener: tapped{listeners[i], said}, Self: list[i], Secrets: secrets, TLS: secured, Logger: slog.New(slog.DiscardHandler)})
-					if err == nil {
-						all[i] = &member{Group: g}
-					}
-				})
-			}
-			starting.Wait()
+			kit.Together(n, func(i int) {
+				g, err := Open(Config{Members: list, Listener: tapped{listeners[i], said}, Self: list[i], Secrets: secrets, TLS: secured, Logger: slog.New(slog.DiscardHandler)})
+				if err == nil {
+					all[i] = &member{Group: g}
+				}
+			})
 			for _, m := range all {
 				require.NotNil(t, m)
 			}

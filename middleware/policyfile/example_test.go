@@ -56,5 +56,5 @@ func ExampleTiers_incorrect() {
 	// Output:
 	// tiers.json:2: tiers.free.limits[0].quota: must be at least 1, not 0
 	// tiers.json:2: tiers.free.limits[0].window: must be a duration such as "1s", "15m" or "24h"
-	// tiers.json:3: tiers.paid.limits[0].quoat: is none of name, algorithm, quota, window, burst, shadow
+	// tiers.json:3: tiers.paid.limits[0].quoat: is none of name, algorithm, quota, window, calendar, zone, burst, shadow
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/policyfile"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // What is no file is refused, whichever of the two it stands for: a pipe that nobody writes to
@@ -20,8 +21,7 @@ import (
 func TestOnlyRegularFilesAreRead(t *testing.T) {
 	f := newFolder(t)
 	path, ring := f.policies(contact), filepath.Join(f.dir, "ring")
-	set, err := policyfile.Open(path, serving("contact"))
-	require.NoError(t, err)
+	set := kit.Must(policyfile.Open(path, serving("contact")))(t)
 	for _, name := range []string{path, ring} {
 		kept := name + ".kept"
 		require.NoError(t, os.Rename(name, kept))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/policyfile"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // from sends a field that says who the client is. The peer is 192.0.2.1.
@@ -78,8 +79,7 @@ func TestIdentityByCodeStays(t *testing.T) {
 		return f.put("policies.json", `{"secrets": {"file": "ring"}, "identity": {"from": "forwarded-for", "trusted": ["192.0.2.0/24"]},
 			"policies": {"contact": {`+once+`}, "api": {`+once+identity+`}}}`)
 	}
-	set, err := policyfile.Open(file(""), p)
-	require.NoError(t, err)
+	set := kit.Must(policyfile.Open(file(""), p))(t)
 	for _, client := range []string{"203.0.113.1", "203.0.113.2"} {
 		require.Equal(t, http.StatusOK, get(set.Middleware("contact"), from("X-Forwarded-For", client)).Code)
 		require.Equal(t, http.StatusOK, get(set.Middleware("api"), from("Key", client)).Code)

@@ -42,6 +42,7 @@ type policyKeys struct {
 	Limits         []limitKeys                `json:"limits" validate:"required,min=1,max=8,dive" doc:"the limits, decided together"`
 	Secrets        *secretKeys                `json:"secrets" file:"apart" doc:"where the secrets of this policy are"`
 	Tiers          map[string]*tierKeys       `json:"tiers" file:"apart" validate:"omitempty,min=1,dive,keys,tier,endkeys,required" doc:"limits by the tier of the identity"`
+	Units          map[string]*unitKeys       `json:"units" file:"apart" validate:"omitempty,min=1,dive,keys,name,endkeys,required" doc:"what some limits count in place of the cost of a request, by name"`
 	LimitsFor      *limitsForKeys             `json:"limitsFor" doc:"how answers of the program's function are kept"`
 	Instances      *int64                     `json:"instances" validate:"omitempty,min=1,max=1048576" doc:"about how many instances serve"`
 	Identity       *identityKeys              `json:"identity" file:"apart" doc:"who is asking"`
@@ -61,13 +62,19 @@ type limitKeys struct {
 	Name      *string              `json:"name" validate:"omitempty,name" doc:"the count follows the name"`
 	Algorithm *storeless.Algorithm `json:"algorithm" doc:"sliding-log and rolling-day need an exact counter"`
 	Quota     *int64               `json:"quota" validate:"required,min=1,max=2147483647" doc:"how much may pass in a window"`
-	Window    *time.Duration       `json:"window" validate:"required" doc:"whole seconds, up to 8784h"`
+	Window    *time.Duration       `json:"window" validate:"required_without=Calendar" doc:"whole seconds, up to 8784h"`
+	Calendar  *string              `json:"calendar" validate:"omitempty,calendar" doc:"in place of a window"`
+	Zone      *string              `json:"zone" validate:"omitempty,zone" doc:"of a calendar; default UTC"`
 	Burst     *int64               `json:"burst" validate:"omitempty,min=1,max=2147483647" doc:"how much a token-bucket lets pass at once"`
 	Shadow    *bool                `json:"shadow" doc:"on trial: it refuses no request"`
 }
 
 type tierKeys struct {
 	Limits []limitKeys `json:"limits" validate:"required,min=1,max=8,dive" doc:"the same limits with other quotas and bursts"`
+}
+
+type unitKeys struct {
+	Limits []string `json:"limits" validate:"required,min=1,max=8,dive,name" doc:"the names of these limits"`
 }
 
 type challengeKeys struct {

@@ -4,6 +4,7 @@ package policyfile_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/policyfile"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -64,8 +66,7 @@ const contact = `"contact": {"limits": [{"name": "minute", "quota": 5, "window":
 func opened(t *testing.T, text string, names ...string) (folder, *policyfile.Set) {
 	t.Helper()
 	f := newFolder(t)
-	set, err := policyfile.Open(f.policies(text), serving(names...))
-	require.NoError(t, err)
+	set := kit.Must(policyfile.Open(f.policies(text), serving(names...)))(t)
 	return f, set
 }
 
@@ -98,16 +99,14 @@ func TestTheFileComesOnTop(t *testing.T) {
 		Limits:    []middleware.Limit{{Quota: 1, Window: 7e9}},
 		Challenge: &middleware.Challenge{Path: "/tally/api/", Crowd: 3},
 	}
-	set, err := policyfile.Open(f.policies(`"api": {"limits": [{"quota": 9, "window": "1m"}], "quiet": false, "fields": ["ratelimit"], "challenge": {"mode": "newcomers"}}`), p)
-	require.NoError(t, err)
+	set := kit.Must(policyfile.Open(f.policies(`"api": {"limits": [{"quota": 9, "window": "1m"}], "quiet": false, "fields": ["ratelimit"], "challenge": {"mode": "newcomers"}}`), p))(t)
 	w := get(set.Middleware("api"))
 	require.Equal(t, http.StatusForbidden, w.Code, "newcomers prove first")
 	require.Equal(t, `"api";q=9;w=60`, w.Header().Get("RateLimit-Policy"), "not quiet")
 	require.Contains(t, set.Middleware("api").ScriptURL(), "/tally/api/")
 	require.Equal(t, middleware.WhenExhausted, p.Policies["api"].Challenge.Mode, "the program's own block is left alone")
 
-	set, err = policyfile.Open(f.policies(`"api": {"limits": [{"quota": 9, "window": "1m"}], "shadow": true}`), p)
-	require.NoError(t, err)
+	set = kit.Must(policyfile.Open(f.policies(`"api": {"limits": [{"quota": 9, "window": "1m"}], "shadow": true}`), p))(t)
 	w = get(set.Middleware("api"))
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Empty(t, w.Header().Get("RateLimit-Policy"), "quiet")
@@ -137,7 +136,7 @@ func TestOpenReportsAll(t *testing.T) {
 			"tokenTransport": "memory-only",
 			"advanced": {"insecureNoMemory": true}},
 		"paid": {
-			"limits": [{"quota": 5, "window": "1m"}],
+			"limits": [{"quota": 5, "window": "1m"}], "units": {"tokens": {"limits": ["inputs"]}},
 			"exact": {"counter": "nosuch", "deadline": "11s"},
 			"challenge": {"nonceOnly": true, "work": 16}},
 		"stray": {"limits": [{"quota": 5, "window": "1m"}]}}}
@@ -153,11 +152,12 @@ PATH:3: identity.trusted[1]: must be a network such as "10.0.0.0/8" or "2001:db8
 PATH:4: policies.upload: is missing: the program serves it
 PATH:8: policies.contact.limits[1].quota: must be at least 1, not 0
 PATH:8: policies.contact.limits[1].window: must be a duration such as "1s", "15m" or "24h"
-PATH:9: policies.contact.challange: is none of limits, secrets, tiers, limitsFor, instances, identity, tokenTransport, maxClients, challenge, exact, concurrency, byOutcome, quiet, fields, shadow, advanced
+PATH:9: policies.contact.challange: is none of limits, secrets, tiers, units, limitsFor, instances, identity, tokenTransport, maxClients, challenge, exact, concurrency, byOutcome, quiet, fields, shadow, advanced
 PATH:12: policies.login.limits[0].burst: belongs to a "token-bucket"; leave it out for a sliding-window
 PATH:15: policies.login.tiers["a.b"].limits[0].window: must be whole seconds, from 1s to 8784h0m0s, not 1.5s
 PATH:16: policies.login.byOutcome: cannot go with insecureNoMemory: what is charged after the response would be counted nowhere
 PATH:17: policies.login.tokenTransport: "memory-only" cannot go with insecureNoMemory: nothing would count
+PATH:20: policies.paid.units.tokens: has the limit "inputs", which is none of paid
 PATH:21: policies.paid.exact.outage: must be "fail-open" or "fail-closed"; there is no default
 PATH:21: policies.paid.exact.counter: is no counter of this program, which has redis
 PATH:21: policies.paid.exact.deadline: must be from 1ms to 10s, or 0 for the default of the counter, not 11s
@@ -257,4 +257,55 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	require.ErrorContains(t, err, "ends too early")
 	_, err = policyfile.Open(f.put("policies.yaml", "policies:\n  contact:\n"), serving("contact"))
 	require.ErrorContains(t, err, "policies.yaml:1: must be JSON, one object that begins with {")
+}
+
+func TestFuzzSeedsAreThere(t *testing.T) {
+	files := kit.Must(os.ReadDir("testdata/fuzz/FuzzReload"))(t)
+	require.GreaterOrEqual(t, len(files), 18, "files that are right, and with a mistake of each kind")
+}
+
+// FuzzReload gives a running program any file: it takes the file and goes on, or says in which
+// line of it what is wrong and goes on as before. What Check refuses is never taken, and the
+// layout of the JSON makes no difference.
+func FuzzReload(f *testing.F) {
+	f.Fuzz(func(t *testing.T, text []byte) {
+		dir := newFolder(t)
+		p := serving("contact")
+		p.Policies["contact"] = middleware.Config{MaxClients: 64}
+		p.Counters = map[string]exact.Counter{"memory": memory.New(0, nil)}
+		path := dir.policies(contact)
+		set, err := policyfile.Open(path, p)
+		require.NoError(t, err)
+		limit := set.Middleware("contact")
+		before := get(limit).Header().Get("RateLimit-Policy")
+
+		dir.put("policies.json", string(text))
+		shape := policyfile.Check(path, text)
+		for problem := range storeless.ConfigErrors(shape) {
+			require.Regexp(t, `^`+path+`:\d+(: .+)?$`, problem.Field)
+		}
+		if json.Valid(text) {
+			var compact bytes.Buffer
+			require.NoError(t, json.Compact(&compact, text))
+			again := policyfile.Check(path, compact.Bytes())
+			require.Equal(t, shape == nil, again == nil)
+		} else {
+			require.Error(t, shape)
+		}
+
+		err = policyfile.Reload(set)
+		if seed := filepath.Base(t.Name()); strings.HasPrefix(seed, "right-") || strings.HasPrefix(seed, "wrong-") {
+			require.Equal(t, strings.HasPrefix(seed, "right-"), err == nil, "%v", err)
+		}
+		require.False(t, shape != nil && err == nil)
+		if err != nil {
+			for problem := range storeless.ConfigErrors(err) {
+				require.True(t, strings.HasPrefix(problem.Field, path+":"), problem.Field)
+				require.NotContains(t, problem.Error(), secretText)
+			}
+			require.Equal(t, before, get(limit).Header().Get("RateLimit-Policy"))
+			return
+		}
+		require.Contains(t, []int{http.StatusOK, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable}, get(limit).Code)
+	})
 }

@@ -3,6 +3,7 @@
 package policyfile
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 
@@ -66,6 +67,17 @@ func configOf(name string, keys *policyKeys, base middleware.Config) middleware.
 		base.Tiers = make(map[string][]middleware.Limit, len(keys.Tiers))
 		for tier, t := range keys.Tiers {
 			base.Tiers[tier] = limitsOf(t.Limits)
+		}
+	}
+	if keys.Units != nil {
+		base.Units = maps.Clone(base.Units) // the program has what each costs
+		for name, of := range keys.Units {
+			u := base.Units[name]
+			u.Limits = of.Limits
+			if base.Units == nil {
+				base.Units = make(map[string]middleware.Unit)
+			}
+			base.Units[name] = u
 		}
 	}
 	base.Secrets = slices.Clone(base.Secrets)

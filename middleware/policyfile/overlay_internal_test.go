@@ -3,6 +3,7 @@
 package policyfile
 
 import (
+	"net/http"
 	"reflect"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ const everyKey = `{"policies": {"api": {
 	"tiers": {"pro": {"limits": [
 		{"name": "burst", "algorithm": "token-bucket", "quota": 3, "window": "1s", "burst": 6},
 		{"name": "day", "quota": 300, "window": "24h", "shadow": true}]}},
+	"units": {"tokens": {"limits": ["burst"]}},
 	"limitsFor": {"life": "5m", "deadline": "20ms", "customers": 100},
 	"instances": 4, "tokenTransport": "cookie-only", "maxClients": 1024,
 	"advanced": {"net56Factor": 3, "net48Factor": 5,
@@ -45,6 +47,7 @@ func TestEveryKeySetsItsField(t *testing.T) {
 			{Name: "burst", Algorithm: middleware.TokenBucket, Quota: 3, Window: time.Second, Burst: 6},
 			{Name: "day", Quota: 300, Window: 24 * time.Hour, Shadow: true},
 		}},
+		Units:          map[string]middleware.Unit{"tokens": {Limits: []string{"burst"}}},
 		LimitsFor:      &middleware.LimitsFor{Life: 5 * time.Minute, Deadline: 20 * time.Millisecond, Customers: 100},
 		Instances:      4,
 		TokenTransport: middleware.CookieOnly,
@@ -98,14 +101,21 @@ func TestWhatTheFileLeavesOutStays(t *testing.T) {
 		Concurrency:    &middleware.Concurrency{Max: 3, Tiers: map[string]int{"pro": 8}},
 		Tiers:          map[string][]middleware.Limit{"pro": {{Quota: 9, Window: time.Minute}}},
 		Secrets:        [][]byte{[]byte("s")},
+		Units:          map[string]middleware.Unit{"bytes": {Cost: func(*http.Request) int64 { return 3 }, Limits: []string{"day"}}},
 	}
 	var f fileKeys
 	require.NoError(t, readShape("f", []byte(`{"policies": {"api": {"limits": [{"quota": 1, "window": "1m"}],
+		"units": {"bytes": {"limits": ["api"]}, "tokens": {"limits": ["api"]}},
 		"challenge": {"crowd": 2, "noWaitingRoom": false}, "shadow": false}}}`), &f).err())
 	got := configOf("api", f.Policies["api"], base)
 	want := base
 	want.Policy, want.Limits = "api", []middleware.Limit{{Quota: 1, Window: time.Minute}}
 	want.Challenge = &middleware.Challenge{Work: 77, Path: "/t/", Crowd: 2, WaitingRoom: 3}
+	require.EqualValues(t, 3, got.Units["bytes"].Cost(nil), "the program's")
+	require.Equal(t, []string{"api"}, got.Units["bytes"].Limits)
+	require.Equal(t, middleware.Unit{Limits: []string{"api"}}, got.Units["tokens"])
+	require.Equal(t, []string{"day"}, base.Units["bytes"].Limits)
+	want.Units, got.Units = nil, nil
 	require.Equal(t, want, got)
 	require.Zero(t, base.Challenge.Crowd)
 	require.NotSame(t, base.Challenge, got.Challenge)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/policyfile"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 const login = `"login": {"limits": [{"name": "minute", "quota": 5, "window": "1m"}], "maxClients": 2048}`
@@ -62,8 +63,7 @@ func TestReloadChangesAllOrNothing(t *testing.T) {
 			path := f.policies(contact + "," + login)
 			set, err := policyfile.Open(path, serving("contact", "login"))
 			require.NoError(t, err)
-			other, err := policyfile.Open(g.policies(contact), serving("contact"))
-			require.NoError(t, err)
+			other := kit.Must(policyfile.Open(g.policies(contact), serving("contact")))(t)
 			f.policies(row.contact + "," + row.login)
 			g.policies(strings.Replace(contact, `"quota": 5,`, `"quota": 9,`, 1))
 
@@ -104,8 +104,7 @@ func TestReloadIsTold(t *testing.T) {
 	set, err := policyfile.Open(path, p)
 	require.NoError(t, err)
 	require.Empty(t, log.String())
-	opened, err := set.LastReload()
-	require.NoError(t, err)
+	opened := kit.Must(set.LastReload())(t)
 	require.False(t, opened.IsZero())
 
 	f.policies(strings.Replace(contact, `"quota": 5,`, `"quota": 0,`, 1))
@@ -122,8 +121,7 @@ func TestReloadIsTold(t *testing.T) {
 	log.Reset()
 	f.policies(contact)
 	require.NoError(t, policyfile.Reload(set))
-	success, err = set.LastReload()
-	require.NoError(t, err)
+	success = kit.Must(set.LastReload())(t)
 	require.False(t, success.Before(opened))
 	require.Equal(t, 1, strings.Count(log.String(), "\n"))
 	require.Contains(t, log.String(), "level=INFO")
@@ -133,10 +131,8 @@ func TestReloadIsTold(t *testing.T) {
 // A set whose own file is right has not been reloaded either, if another's is wrong.
 func TestReloadOfSeveralIsTold(t *testing.T) {
 	f, g := newFolder(t), newFolder(t)
-	right, err := policyfile.Open(f.policies(contact), serving("contact"))
-	require.NoError(t, err)
-	wrong, err := policyfile.Open(g.policies(contact), serving("contact"))
-	require.NoError(t, err)
+	right := kit.Must(policyfile.Open(f.policies(contact), serving("contact")))(t)
+	wrong := kit.Must(policyfile.Open(g.policies(contact), serving("contact")))(t)
 	g.policies(`"contact": {}`)
 	failed := policyfile.Reload(right, wrong)
 	for _, set := range []*policyfile.Set{right, wrong} {
@@ -190,8 +186,7 @@ func TestNoRequestSeesHalfOfAConfiguration(t *testing.T) {
 		`"contact": {"limits": [{"name": "a", "quota": 1000000, "window": "1m"}], "fields": ["ratelimit", "x-ratelimit-in-seconds"], "tokenTransport": "header-only"}`,
 		`"contact": {"limits": [{"name": "b", "quota": 2000000, "window": "1m"}], "advanced": {"insecureCookie": true}, "tokenTransport": "cookie-only"}`,
 	}
-	set, err := policyfile.Open(f.policies(texts[0]), serving("contact"))
-	require.NoError(t, err)
+	set := kit.Must(policyfile.Open(f.policies(texts[0]), serving("contact")))(t)
 	limit := set.Middleware("contact")
 	var done atomic.Bool
 	var group sync.WaitGroup
@@ -232,8 +227,7 @@ func TestReloadReadsAFileOnce(t *testing.T) {
 	path := f.policies(contact)
 	var sets []*policyfile.Set
 	for range 3 {
-		set, err := policyfile.Open(path, serving("contact"))
-		require.NoError(t, err)
+		set := kit.Must(policyfile.Open(path, serving("contact")))(t)
 		sets = append(sets, set)
 	}
 	f.policies("]")
@@ -251,8 +245,7 @@ func TestLoggerOfTheProgram(t *testing.T) {
 	var log strings.Builder
 	p := serving("contact")
 	p.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	set, err := policyfile.Open(f.policies(strings.Replace(contact, `}]}`, `}], "challenge": {"path": "/tally/contact/", "mode": "newcomers"}}`, 1)), p)
-	require.NoError(t, err)
+	set := kit.Must(policyfile.Open(f.policies(strings.Replace(contact, `}]}`, `}], "challenge": {"path": "/tally/contact/", "mode": "newcomers"}}`, 1)), p))(t)
 	get(set.Middleware("contact"))
 	require.Contains(t, log.String(), "policy=contact")
 }

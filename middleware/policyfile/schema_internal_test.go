@@ -5,13 +5,20 @@ package policyfile
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 const schemaFile = "../../docs/policyfile.schema.json"
@@ -21,7 +28,7 @@ const schemaFile = "../../docs/policyfile.schema.json"
 //
 //	TALLYSTICK_SCHEMA=write go test -run TestSchema
 //
-// That both accept the same files is tested by demo/schema_test.go, with a validator that is
+// That both accept the same files is tested by demo/reload_test.go, with a validator that is
 // not ours.
 func TestSchema(t *testing.T) {
 	s := schema{defs: map[string]any{}}
@@ -134,8 +141,11 @@ func (s *schema) object(typ reflect.Type) map[string]any {
 	var required []string
 	for f := range typ.Fields() {
 		key := f.Tag.Get("json")
-		if strings.HasPrefix(f.Tag.Get("validate"), "required_without=") { // one of two
+		switch first, _, _ := strings.Cut(f.Tag.Get("validate"), ","); first {
+		case "required_without=File": // one of two
 			object["minProperties"], object["maxProperties"] = 1, 1
+		case "required_without=Calendar":
+			object["anyOf"] = []any{map[string]any{"required": []string{key}}, map[string]any{"required": []string{"calendar"}}}
 		}
 		property := s.of(f.Type, f.Tag.Get("validate"))
 		property["description"] = f.Tag.Get("doc")
@@ -148,4 +158,273 @@ func (s *schema) object(typ reflect.Type) map[string]any {
 		object["required"] = required
 	}
 	return object
+}
+
+const page = "../../docs/policyfile.md"
+
+func readPage(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// TestKeysAreOnThePage: the tables of the page have every key. They are made by
+//
+//	TALLYSTICK_SCHEMA=write go test -run TestKeysAreOnThePage
+func TestKeysAreOnThePage(t *testing.T) {
+	text := readPage(t)
+	explained := map[reflect.Type]bool{reflect.TypeFor[policyKeys](): true} // which has a table of its own
+	for i, typ := range []reflect.Type{reflect.TypeFor[fileKeys](), reflect.TypeFor[policyKeys]()} {
+		head := "| key of " + []string{"the file", "a policy"}[i] + " | what it is |\n"
+		table := head + "|---|---|\n" + rows(typ, "", explained)
+		found := regexp.MustCompile(regexp.QuoteMeta(head) + `(\|.*\n)*`)
+		if os.Getenv("TALLYSTICK_SCHEMA") == "write" {
+			text = found.ReplaceAllLiteralString(text, table)
+			require.NoError(t, os.WriteFile(page, []byte(text), 0o644))
+		}
+		require.Equal(t, table, found.FindString(text), "TALLYSTICK_SCHEMA=write go test -run TestKeysAreOnThePage makes it anew")
+	}
+}
+
+// rows are a table's lines for the keys of a type, and of what is below them, once for each type.
+func rows(typ reflect.Type, at string, explained map[reflect.Type]bool) (text string) {
+	for f := range typ.Fields() {
+		key := f.Tag.Get("json")
+		inner, suffix := f.Type, ""
+		for inner.Kind() != reflect.Struct {
+			switch inner.Kind() {
+			case reflect.Pointer:
+			case reflect.Slice:
+				suffix += "[]"
+			case reflect.Map:
+				suffix += ".*"
+			default:
+				inner = reflect.TypeFor[struct{}]()
+				continue
+			}
+			inner = inner.Elem()
+		}
+		text += fmt.Sprintf("| `%s%s` | %s%s |\n", at, key, f.Tag.Get("doc"), inBrackets(value(f.Type, f.Tag.Get("validate"))))
+		if !explained[inner] {
+			explained[inner] = inner.NumField() > 0
+			text += rows(inner, at+key+suffix+".", explained)
+		}
+	}
+	return text
+}
+
+// inBrackets puts what a key may have behind what it is. An object says it by its keys.
+func inBrackets(value string) string {
+	if value == "an object" {
+		return ""
+	}
+	value = regexp.MustCompile(`(\d) to (\d)`).ReplaceAllString(value, "$1–$2")
+	value = regexp.MustCompile(`^(an?|the) `).ReplaceAllString(value, "")
+	return " (" + strings.NewReplacer("true or false", "boolean", ", each the name of a tier", "").Replace(value) + ")"
+}
+
+// value says in a few words what a key may have.
+func value(typ reflect.Type, tag string) string {
+	r := ruleOf(tag)
+	if typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
+	if names, ok := words[typ]; ok {
+		var all []string
+		for _, w := range names {
+			all = append(all, "`"+w.text+"`")
+		}
+		return strings.Join(all, ", ")
+	}
+	if typ == reflect.TypeFor[time.Duration]() {
+		return "a duration"
+	}
+	must := strings.TrimPrefix(forms[r.form].must, "must be ")
+	switch typ.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64:
+		return r.least + " to " + r.most
+	case reflect.String:
+		if must != "" {
+			return must
+		}
+		return "a string"
+	case reflect.Slice:
+		count := "a list"
+		if r.least != "" {
+			count += " of " + r.least + " to " + r.most
+		}
+		if elem := typ.Elem(); elem.Kind() != reflect.Struct {
+			return count + ", each " + value(elem, r.each)
+		}
+		return count
+	case reflect.Map:
+		if typ.Elem().Kind() == reflect.Int {
+			return "an object, each " + value(typ.Elem(), r.each)
+		}
+	}
+	return "an object"
+}
+
+// openExample opens the example of the page with some of its text replaced, for the program that
+// the page prints.
+func openExample(t *testing.T, replace ...string) (*Set, error) {
+	_, text, found := strings.Cut(readPage(t), "```json\n")
+	require.True(t, found)
+	text, _, _ = strings.Cut(text, "```")
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(dir+"/ring", []byte(strings.Repeat("s", 32)), 0o400))
+	replace = append(replace, "/run/secrets/tallystick", "ring")
+	for i := 0; i < len(replace); i += 2 {
+		require.Contains(t, text, replace[i])
+		text = strings.Replace(text, replace[i], replace[i+1], 1)
+	}
+	require.NoError(t, os.WriteFile(dir+"/policies.json", []byte(text), 0o600))
+	t.Chdir(dir)
+	return Open("policies.json", Program{
+		Policies: map[string]middleware.Config{"contact": {}, "login": {}, "api": {}},
+		Counters: map[string]exact.Counter{"shared": memory.New(0, nil)},
+	})
+}
+
+func TestExampleOfThePage(t *testing.T) {
+	text := readPage(t)
+	set, err := openExample(t)
+	require.NoError(t, err)
+	require.Contains(t, set.Middleware("contact").ScriptURL(), "/tally/contact/")
+	require.NoError(t, Reload(set))
+	for name := range set.limits {
+		require.Contains(t, text, `"`+name+`": `)
+	}
+}
+
+// The mistakes of the page are what Open says of the example with these mistakes in it. The page
+// cuts a line that is long.
+func TestMistakesOfThePage(t *testing.T) {
+	printed := regexp.MustCompile(`(?m)^policies\.json:.*$`).FindAllString(readPage(t), -1)
+	_, err := openExample(t, `"quota": 50,`, `"quota": 0,`, `"challenge"`, `"challange"`, `, "outage": "fail-open"`, ``)
+	lines := strings.Split(err.Error(), "\n")
+	require.Len(t, printed, len(lines))
+	for i, line := range printed {
+		line, cut := strings.CutSuffix(line, "…")
+		if !cut {
+			require.Equal(t, lines[i], line)
+		}
+		require.True(t, strings.HasPrefix(lines[i], line), "%s\n%s", lines[i], line)
+	}
+}
+
+// Every field of these types has a key of its name and type, or is named here with the reason
+// why a file cannot have it. A new field needs a key, or a line.
+func TestEveryFieldHasAKey(t *testing.T) {
+	covers(t, reflect.TypeFor[middleware.Config](), reflect.TypeFor[policyKeys](), "", map[string]string{
+		"Policy":         "it is the name under which the policy stands",
+		"Cost":           "code",
+		"Peers":          "a group of the program",
+		"LimitsFor.Func": "code",
+		"Skip":           "code",
+		"RefusalHandler": "code",
+		"PageHandler":    "code",
+		"OnDecision":     "code",
+		"Logger":         "code",
+		"Now":            "code",
+	})
+}
+
+// covers checks that keys have what of has, and nothing else.
+func covers(t *testing.T, of, keys reflect.Type, at string, exempt map[string]string) {
+	t.Helper()
+	for f := range of.Fields() {
+		path := at + f.Name
+		key, there := keys.FieldByName(f.Name)
+		if _, is := exempt[path]; is || f.Name == "_" {
+			require.False(t, is && there, "%s has a key", path)
+			continue
+		}
+		require.True(t, there, "%s has neither a key in keys.go nor a line here", path)
+		require.Equal(t, strings.ToLower(f.Name[:1])+f.Name[1:], key.Tag.Get("json"), path)
+		require.NotEmpty(t, key.Tag.Get("doc"), path)
+		if key.Tag.Get("file") == "apart" {
+			continue
+		}
+		bare := func(typ reflect.Type) reflect.Type {
+			for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice && (typ.Elem().Kind() == reflect.Struct || words[typ.Elem()] != nil) {
+				typ = typ.Elem()
+			}
+			return typ
+		}
+		if to, from := bare(f.Type), bare(key.Type); to.Kind() == reflect.Struct {
+			covers(t, to, from, path+".", exempt)
+		} else {
+			require.Equal(t, to, from, path)
+		}
+	}
+	for f := range keys.Fields() {
+		_, there := of.FieldByName(f.Name)
+		require.True(t, there, "%s%s sets no field", at, f.Name)
+	}
+}
+
+// Every constant has a word: middleware knows no value after the last.
+func TestWords(t *testing.T) {
+	type config = middleware.Config
+	for typ, set := range map[reflect.Type]func(*config, uint8){
+		reflect.TypeFor[storeless.Algorithm](): func(c *config, v uint8) { c.Limits[0].Algorithm = storeless.Algorithm(v) },
+		reflect.TypeFor[middleware.Mode](): func(c *config, v uint8) {
+			c.Challenge = &middleware.Challenge{Mode: middleware.Mode(v)}
+			if c.Challenge.Mode == middleware.WhenBusy {
+				c.Challenge.BusyAtOnce = 1
+			}
+		},
+		reflect.TypeFor[middleware.TokenTransport](): func(c *config, v uint8) { c.TokenTransport = middleware.TokenTransport(v) },
+		reflect.TypeFor[middleware.Fields]():         func(c *config, v uint8) { c.Fields = middleware.Fields(v) },
+		reflect.TypeFor[middleware.Outage]():         func(c *config, v uint8) { c.Exact.Outage = middleware.Outage(v) },
+	} {
+		problem := func(value uint8) error {
+			c := config{
+				Policy: "p", Limits: []middleware.Limit{{Quota: 1, Window: 24 * time.Hour}}, Secrets: [][]byte{[]byte(strings.Repeat("s", 32))},
+			}
+			if typ == reflect.TypeFor[middleware.Outage]() || typ == reflect.TypeFor[storeless.Algorithm]() {
+				c.Exact = &middleware.Exact{Counter: memory.New(0, nil), Outage: middleware.FailOpen}
+			}
+			set(&c, value)
+			return new(middleware.Middleware).Validate(c)
+		}
+		last := uint8(0)
+		texts := map[string]bool{}
+		for _, w := range words[typ] {
+			require.NoError(t, problem(w.value), "%s %s", typ, w.text)
+			texts[w.text], last = true, max(last, w.value)
+			if v, ok := reflect.ValueOf(w.value).Convert(typ).Interface().(fmt.Stringer); ok {
+				require.Equal(t, v.String(), w.text)
+			}
+		}
+		require.Len(t, texts, len(words[typ]))
+		next := last + 1
+		if typ == reflect.TypeFor[middleware.Fields]() { // bits
+			next = last << 1
+		}
+		require.Error(t, problem(next), "%s has more values than words", typ)
+	}
+}
+
+func TestPathsOfFields(t *testing.T) {
+	for field, want := range map[string]string{
+		"Policy":                     "policy",
+		"Limits[1].Quota":            "limits[1].quota",
+		`Tiers["pro"]`:               "tiers.pro",
+		`Tiers["pro"][0].Quota`:      "tiers.pro.limits[0].quota",
+		`Tiers["a\"].[0]"][0].Burst`: `tiers["a\"].[0]"].limits[0].burst`,
+		`Tiers[""]`:                  `tiers[""]`,
+		"Challenge.WaitingRoom":      "challenge.waitingRoom",
+		"ByOutcome":                  "byOutcome",
+		`Concurrency.Tiers["pro"]`:   "concurrency.tiers.pro",
+		"XRateLimit":                 "xRateLimit",
+		"Secrets[3]":                 "secrets[3]",
+		"":                           "",
+	} {
+		require.Equal(t, want, pathOf(field), field)
+	}
 }

@@ -66,7 +66,7 @@ func (s *shape) check(keys any) {
 	errors.As(rules().Struct(keys), &broken)
 	for _, e := range broken {
 		path, there := s.paths[e.Namespace()]
-		if object := s.paths[strings.TrimSuffix(e.Namespace(), "."+e.Field())]; e.Tag() == "required_without" || e.Tag() == "excluded_with" {
+		if object := s.paths[strings.TrimSuffix(e.Namespace(), "."+e.Field())]; e.Param() == "File" {
 			if path = object; s.below(path) {
 				continue
 			}
@@ -90,6 +90,9 @@ func demandOf(e validator.FieldError) string {
 	case "required":
 		return "is required"
 	case "required_without", "excluded_with":
+		if e.Param() == "Calendar" {
+			return "is required, or a calendar"
+		}
 		return "must have one of env, file"
 	case "min", "max":
 		bound := map[string]string{"min": "at least", "max": "at most"}[tag]

@@ -80,6 +80,8 @@ var forms = map[string]form{
 	// Not all that time.ParseDuration takes: every unit once, from the largest, so that one
 	// expression says it.
 	"duration": {regexp.MustCompile(`^([0-9]{1,5}h)?([0-9]{1,7}m)?([0-9]{1,9}s)?([0-9]{1,9}ms)?$`), `must be a duration such as "1s", "15m" or "24h"`, 2},
+	"calendar": {regexp.MustCompile(`^(day|week|month)$`), "must be day, week or month", 0},
+	"zone":     {regexp.MustCompile(`^[A-Za-z0-9_+/-]{1,64}$`), `must be the name of a time zone such as "Europe/Berlin"`, 0},
 	"env":      {regexp.MustCompile(`^[A-Z_][A-Z0-9_]{0,99}$`), "must be the name of an environment variable, of A-Z, 0-9 and _", 0},
 	"filename": {regexp.MustCompile(`^[^\x00-\x1f]{1,999}$`), "must be the path of a file", 0},
 	"field":    {regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$"), "must be the name of a header field", 0},

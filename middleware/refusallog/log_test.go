@@ -42,7 +42,7 @@ func newScene(t testing.TB, cfg refusallog.Config, policies ...string) *scene {
 	cfg.Now = func() time.Time { return s.now }
 	s.log = refusallog.New(cfg)
 	for _, policy := range policies {
-		m, err := middleware.New(middleware.Config{
+		m := kit.Must(middleware.New(middleware.Config{
 			Policy:  policy,
 			Limits:  []middleware.Limit{{Quota: 1, Window: time.Hour}},
 			Secrets: [][]byte{[]byte("0123456789abcdef0123456789abcdef")},
@@ -57,8 +57,7 @@ func newScene(t testing.TB, cfg refusallog.Config, policies ...string) *scene {
 				s.log.OnDecision(ctx, d)
 			},
 			Logger: slog.New(slog.DiscardHandler),
-		})
-		require.NoError(t, err)
+		}))(t)
 		s.h[policy] = m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	}
 	return s

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/pages"
 )
 
@@ -42,10 +43,8 @@ func TestPagesNameRowsThatExist(t *testing.T) {
 		if made.page == "" {
 			continue
 		}
-		page, err := os.ReadFile(made.page)
-		require.NoError(t, err)
-		without, err := made.put(page, "")
-		require.NoError(t, err)
+		page := kit.Must(os.ReadFile(made.page))(t)
+		without := kit.Must(made.put(page, ""))(t)
 		require.Greater(t, strings.Count(string(page), "\n|---"), strings.Count(string(without), "\n|---"), "%s: nothing stands in its place", made.name)
 	}
 	for _, page := range []string{"README.md", "../../README.md"} {

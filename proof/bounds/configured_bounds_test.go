@@ -3,16 +3,29 @@
 package bounds_test
 
 import (
+	"cmp"
+	"context"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
+	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/truth"
@@ -50,6 +63,8 @@ func configured(r *rand.Rand) middleware.Config {
 		}
 		if l := &cfg.Limits[0]; r.IntN(2) == 0 {
 			l.Algorithm, l.Burst, l.Window = storeless.RollingDay, 0, 24*time.Hour
+		} else if r.IntN(2) == 0 {
+			*l = middleware.Limit{Name: l.Name, Quota: l.Quota, Calendar: oneOf(r, "day", "week", "month"), Zone: oneOf(r, "", "UTC")}
 		}
 	default:
 		cfg.Challenge = &middleware.Challenge{
@@ -159,6 +174,9 @@ func plus(a, b *big.Int) *big.Int {
 	return new(big.Int).Add(a, b)
 }
 
+// longer is by how many hours the longest window of the calendar is longer than the shortest.
+var longer = map[string]int64{"day": 2, "week": 2, "month": 73}
+
 // of says what a client gets of a limit; nil is not limited.
 func (e *expectation) of(client string, l middleware.Limit) *big.Int {
 	const longest = 366 * 24 * 3600 * 1_000_000
@@ -176,7 +194,11 @@ func (e *expectation) of(client string, l middleware.Limit) *big.Int {
 			if x.Outage != middleware.FailOpen && x.Contended != middleware.FailOpen {
 				return one
 			}
-			return plus(one, e.fleet(part(q, e.cfg.Instances).In(q.Window)))
+			standIn := e.fleet(part(q, e.cfg.Instances).In(q.Window))
+			if hours, more := int64(l.Window/time.Hour), longer[l.Calendar]; more > 0 && standIn != nil { // 2 + d of it, rounded up
+				standIn = plus(new(big.Int).Lsh(standIn, 1), standIn.Mul(standIn, big.NewInt(more)).Add(standIn, big.NewInt(hours-1)).Div(standIn, big.NewInt(hours)))
+			}
+			return plus(one, standIn)
 		case "holds a whole IPv6 /48, each /64 a client":
 			return new(big.Int).Lsh(one, 16)
 		}
@@ -263,4 +285,263 @@ func TestBoundsAreTheFormulas(t *testing.T) {
 		}
 	}
 	require.Len(t, clients, 11)
+}
+
+// small invents a configuration that can be played: limits that few requests fill, and a price of which a second of a
+// core pays a few dozen.
+func small(r *rand.Rand) middleware.Config {
+	cfg := handlers.Contact(new(handlers.Clock))
+	cfg.Instances, cfg.MaxClients, cfg.Limits = 1+r.Int64N(4), 1<<12, nil
+	cfg.Net56Factor, cfg.Net48Factor = 2, 3
+	for i, window := range []time.Duration{time.Minute, 10 * time.Minute, time.Hour}[r.IntN(2):][:1+r.IntN(2)] {
+		cfg.Limits = append(cfg.Limits, middleware.Limit{Name: fmt.Sprint("l", i), Quota: 1 + r.Int64N(8), Window: window,
+			Algorithm: oneOf(r, storeless.SlidingWindow, storeless.FixedWindow, storeless.TokenBucket, storeless.LeakyBucket)})
+	}
+	if r.IntN(4) == 0 {
+		cfg.Exact = &middleware.Exact{Outage: oneOf(r, middleware.FailOpen, middleware.FailClosed), Deadline: 10 * time.Second}
+	} else if r.IntN(4) > 0 {
+		cfg.Challenge = &middleware.Challenge{
+			Mode: oneOf(r, middleware.WhenExhausted, middleware.Newcomers, middleware.EveryRequest), Path: "/tally/", NoWaitingRoom: true,
+			Work: 1<<22 + r.Int64N(1<<23), Crowd: 1 + r.Int64N(8), SalesPerHour: 1 + r.Int64N(8), PassTime: oneOf(r, time.Minute, 30*time.Minute, time.Hour),
+		}
+	}
+	return cfg
+}
+
+// A configuredFleet is instances of a configuration, whose counter may be down. A request is noted in the window in which it was admitted.
+type configuredFleet struct {
+	t         *testing.T
+	cfg       middleware.Config
+	now       *handlers.Clock
+	instances []http.Handler
+	down      bool
+	admitted  []time.Time
+}
+
+func newFleet(t *testing.T, cfg middleware.Config) *configuredFleet {
+	f := &configuredFleet{t: t, now: new(handlers.Clock), cfg: cfg}
+	f.cfg.Now, f.cfg.Logger = f.now.Now, slog.New(slog.DiscardHandler)
+	if cfg.Exact != nil {
+		x, counter := *cfg.Exact, memory.New(1<<10, f.now.Now)
+		x.Counter = &handlers.Altered{Counter: counter, OnTake: func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+			if f.down {
+				return exact.Verdict{}, exact.ErrMaybeCounted
+			}
+			return counter.Take(ctx, call)
+		}}
+		f.cfg.Exact = &x
+	}
+	for range cfg.Instances {
+		f.instances = append(f.instances, handlers.NewSite(t, f.cfg))
+	}
+	return f
+}
+
+// ask sends one request, and notes when it was admitted.
+func (f *configuredFleet) ask(instance int, options ...handlers.Option) (next string, ok bool) {
+	got := handlers.Send(f.instances[instance], options...)
+	if ok = got.StatusCode == http.StatusOK; ok {
+		f.admitted = append(f.admitted, f.now.Now())
+	}
+	return handlers.TokenIn(got), ok
+}
+
+// drain asks each instance until it refuses.
+func (f *configuredFleet) drain(options ...handlers.Option) {
+	for i := range f.instances {
+		for ok := true; ok; {
+			_, ok = f.ask(i, options...)
+		}
+	}
+}
+
+// through plays an hour: at the begin, in the middle, and at the end of each ten minutes and each of their first minutes.
+func (f *configuredFleet) through(play func()) {
+	for range 6 {
+		for _, after := range []time.Duration{0, 30 * time.Second, 29 * time.Second, 9*time.Minute - time.Second} {
+			f.now.Advance(after)
+			play()
+		}
+		f.now.Advance(2 * time.Second)
+	}
+}
+
+// most is the most that was admitted in an aligned window of a limit.
+func (f *configuredFleet) most(l middleware.Limit) (most int64) {
+	counts := map[int64]int64{}
+	for _, at := range f.admitted {
+		counts[at.Unix()/int64(l.Window/time.Second)]++
+	}
+	for _, n := range counts {
+		most = max(most, n)
+	}
+	return most
+}
+
+// buy spends a purse in many small steps, each at the instance where a tally costs least, and returns the tokens. The work
+// is counted and not done: the secret says the answers, as docs/wire.md hides them.
+func (f *configuredFleet) buy(purse int64, from func(i int) string) (tokens []string) {
+	for {
+		best, least := -1, pow.Challenge{Work: math.MaxUint32}
+		addr := from(len(tokens))
+		for i := range f.instances {
+			if c := f.challenge(i, addr); c.Text != "" && c.Work < least.Work {
+				best, least = i, c
+			}
+		}
+		if purse -= int64(least.Work); best < 0 || purse < 0 {
+			return tokens
+		}
+		resp := handlers.RequireStatus(f.t, http.StatusOK, handlers.Redeemed(f.instances[best], f.answer(least.Text), handlers.From(addr)))
+		tokens = append(tokens, handlers.TokenIn(resp))
+	}
+}
+
+// challenge is what an instance offers an address, if it does.
+func (f *configuredFleet) challenge(instance int, addr string) (c pow.Challenge) {
+	if field := handlers.Fetched(f.instances[instance], handlers.From(addr)).Header.Get(middleware.ChallengeHeader); field != "" {
+		var err error
+		c, err = pow.ParseHeader(field)
+		require.NoError(f.t, err)
+	}
+	return c
+}
+
+// proof shows a proof of what an instance offers, or nothing.
+func (f *configuredFleet) proof(instance int, addr string) handlers.Option {
+	if c := f.challenge(instance, addr); c.Text != "" {
+		return handlers.Proving(f.answer(c.Text))
+	}
+	return func(*http.Request) {}
+}
+
+func (f *configuredFleet) answer(challenge string) string {
+	raw, err := base64.RawURLEncoding.DecodeString(challenge)
+	require.NoError(f.t, err)
+	key, err := hkdf.Key(sha256.New, f.cfg.Secrets[0], nil, "tallystick/pow/num/1", sha256.Size)
+	require.NoError(f.t, err)
+	mac := hmac.New(sha256.New, key)
+	mac.Write(make([]byte, 4))
+	mac.Write(raw[:38])
+	sum, span, numbers := mac.Sum(nil), uint64(binary.BigEndian.Uint32(raw[10:])), make([]string, 8)
+	for i := range numbers {
+		numbers[i] = fmt.Sprint(uint64(binary.BigEndian.Uint32(sum[4*i:])) * span >> 32)
+	}
+	return challenge + "~" + strings.Join(numbers, ".")
+}
+
+// anAddress and ofNetwork are where a client asks from: 9 /64 of each of 3 /56.
+func anAddress(int) string   { return "2001:db8::1" }
+func ofNetwork(i int) string { return fmt.Sprintf("2001:db8:0:%x::1", i%3<<8|i/3%9) }
+func workOf(client string) int64 {
+	if strings.HasSuffix(client, "1 s of a core") || strings.HasSuffix(client, "works for 1 s") {
+		return 74_700_000
+	}
+	return 0
+}
+
+// play plays a client of a row, and reports whether it can be played.
+func (f *configuredFleet) play(client string) bool {
+	from, addresses := anAddress, 1
+	if strings.HasPrefix(client, "holds a whole IPv6 /48") {
+		from, addresses = ofNetwork, 27
+	}
+	work := workOf(client)
+	drop := func() {
+		for i := range addresses {
+			f.drain(handlers.From(from(i)))
+		}
+	}
+	switch {
+	case client == "echoes its newest token":
+		token := ""
+		if c := f.cfg.Challenge; c != nil && c.Mode == middleware.Newcomers {
+			token = cmp.Or(f.buy(c.Work, from)...)
+		}
+		f.through(func() {
+			for i := range 40 {
+				options := []handlers.Option{handlers.From(from(0)), handlers.Showing(token)}
+				if c := f.cfg.Challenge; c != nil && c.Mode == middleware.EveryRequest {
+					options = append(options, f.proof(0, from(0)))
+				}
+				next, _ := f.ask(i%len(f.instances), options...)
+				token = cmp.Or(next, token)
+			}
+		})
+	case client == "the same, and the counter does not answer":
+		f.through(func() {
+			for _, f.down = range []bool{false, true} {
+				drop()
+			}
+		})
+	case work == 0 && strings.HasPrefix(client, "works for"):
+		return false
+	case work > 0 && f.cfg.Challenge.Mode == middleware.EveryRequest:
+		f.now.Advance(time.Hour - 30*time.Second)
+		var proofs [][]handlers.Option
+		for n := range work / f.cfg.Challenge.Work {
+			proofs = append(proofs, []handlers.Option{handlers.From(from(int(n))), f.proof(0, from(int(n)))})
+		}
+		f.now.Advance(29 * time.Second)
+		for range 2 {
+			for _, shown := range proofs {
+				f.drain(shown...)
+			}
+			f.now.Advance(time.Second)
+		}
+	case work > 0:
+		tokens := f.buy(work/4, from) // what it buys early costs less
+		f.now.Advance(time.Hour - time.Second)
+		tokens = append(tokens, f.buy(work-work/4, from)...)
+		f.through(func() {
+			drop()
+			for i, token := range tokens {
+				f.drain(handlers.From(from(i)), handlers.Showing(token))
+			}
+		})
+	default:
+		f.through(drop)
+	}
+	return true
+}
+
+// Of two hundred configurations whatever Bounds says is played against real handlers on a clock that is moved: none gets
+// more, and each kind of client gets all of it somewhere, or nearly.
+func TestBoundsArePlayed(t *testing.T) {
+	n := 10
+	if kit.Whole() {
+		n = 200
+	}
+	nearest := map[string]float64{}
+	for seed := range uint64(n) {
+		cfg := small(handlers.Random(seed))
+		bounds := kit.Must(middleware.BoundsOf(cfg))(t)
+		played := map[string]*configuredFleet{}
+		for _, row := range bounds.Rows {
+			f := played[row.Client]
+			if f == nil {
+				f = newFleet(t, cfg)
+				if !f.play(row.Client) {
+					continue
+				}
+				played[row.Client] = f
+			}
+			got := f.most(row.Limit)
+			require.LessOrEqual(t, got, row.Admitted, "seed %d: %s, of %v, N = %d", seed, row.Client, row.Limit, cfg.Instances)
+			if row.Admitted > 0 {
+				nearest[row.Client] = max(nearest[row.Client], float64(got)/float64(row.Admitted))
+			}
+		}
+	}
+	t.Log(nearest)
+	for client, near := range nearest {
+		least := 1.
+		switch {
+		case strings.HasSuffix(client, "each /64 a client"):
+			least = 27. / (1 << 16) // so many are played
+		case workOf(client) > 0:
+			least = .75 // its buyer does not buy as cleverly as can be
+		}
+		require.GreaterOrEqual(t, near, least, client)
+	}
 }

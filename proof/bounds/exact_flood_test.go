@@ -3,14 +3,22 @@
 package bounds_test
 
 import (
+	"context"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
+	"github.com/tallystick/tallystick/middleware/exact/remote"
 	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 )
@@ -158,4 +166,228 @@ func TestACheapPolicyShieldsAnExactOne(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A server that does nothing for a moment, as for a fork or a packet that is sent again,
+// costs those requests that could not be answered in time, and is no outage.
+func TestAStallIsNoOutage(t *testing.T) {
+	const deadline = 50 * time.Millisecond
+	for _, rate := range []int{100, 500, 2000} {
+		for _, stall := range []time.Duration{40 * time.Millisecond, 60 * time.Millisecond, 120 * time.Millisecond, 250 * time.Millisecond} {
+			kit.RunBubble(t, fmt.Sprintf("%s at %d a second", stall, rate), func(t *testing.T) {
+				server := &queue{service: 100 * time.Microsecond}
+				s := newScene(t, 1, server, middleware.Exact{Outage: middleware.FailClosed})
+				customers := s.toll()
+				s.stream(customers, rate, func(n int, r *http.Request) { r.Header.Set("Payer", fmt.Sprint(n)) })
+				long := 2 * time.Second
+				if !kit.Whole() {
+					long = 1200 * time.Millisecond
+				}
+				s.lasts(long, func(at time.Duration) {
+					if at == 500*time.Millisecond {
+						server.stall(stall)
+					}
+				})
+				t.Logf("%s; the last refused after %s; %d alarms", customers, customers.lastRefused-500*time.Millisecond, s.alarms())
+				unavoidable := int(max(0, stall-deadline)) * rate / int(time.Second)
+				if stall < 4*deadline {
+					require.LessOrEqual(t, customers.refused, unavoidable+max(5, rate/40), "and those of a deadline's half at most")
+					require.Zero(t, s.alarms())
+					require.Less(t, customers.lastRefused, 500*time.Millisecond+stall+deadline)
+				} else { // that is an outage, and soon over
+					require.LessOrEqual(t, customers.refused, unavoidable+rate/7)
+					require.Less(t, customers.lastRefused, 500*time.Millisecond+stall+3*deadline)
+				}
+			})
+		}
+	}
+}
+
+// An open breaker holds calls back however long the deadline is.
+func TestABreakerHoldsBackByALongDeadline(t *testing.T) {
+	for _, deadline := range []time.Duration{50 * time.Millisecond, time.Second, 3 * time.Second} {
+		kit.Bubble(t, func(t *testing.T) {
+			var calls atomic.Int64
+			c := &handlers.Altered{OnTake: func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+				calls.Add(1)
+				return never(ctx, call)
+			}}
+			s := &scene{over: make(chan struct{}), server: new(queue)}
+			s.add(t, c, middleware.Exact{Outage: middleware.FailClosed, Deadline: deadline})
+			customers := s.toll()
+			s.stream(customers, 20, func(n int, r *http.Request) { r.Header.Set("Payer", fmt.Sprint(n)) })
+			s.lasts(4*deadline+10*time.Second, nil)
+			t.Logf("deadline %s: %d calls of %d requests", deadline, calls.Load(), customers.refused)
+			require.Equal(t, 1, s.alarms())
+			require.Less(t, int(calls.Load()), 20*5*int(deadline)/int(time.Second)+40, "a probe a second after that")
+			require.LessOrEqual(t, customers.longest, deadline)
+		})
+	}
+}
+
+// A far counter is another one at a distance: a round trip takes so long, and up to a tenth more.
+type far struct {
+	exact.Counter
+	away time.Duration
+
+	mu  sync.Mutex
+	rng *rand.Rand
+}
+
+func (f *far) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	f.mu.Lock()
+	way := f.away + time.Duration(f.rng.Int64N(int64(f.away)/10))
+	f.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return exact.Verdict{}, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, ctx.Err())
+	case <-time.After(way):
+		return f.Counter.Take(ctx, call)
+	}
+}
+
+// With a deadline of four round trips everybody passes, however far the server is. Of one that is about as far
+// as the deadline most answers come too late, and many of the requests are load: 503, FailOpen or not.
+func TestDeadlinesAndDistances(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		for _, away := range []time.Duration{5 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond} {
+			for _, trips := range []int{1, 2, 4} {
+				server := &queue{service: wellService}
+				s := &scene{over: make(chan struct{}), server: server}
+				counter := &far{Counter: &queued{server: server}, away: away * 95 / 100, rng: rand.New(rand.NewPCG(1, uint64(away)))}
+				s.add(t, counter, middleware.Exact{Outage: middleware.FailOpen, Deadline: time.Duration(trips) * away})
+				toll := s.toll()
+				s.stream(toll, 250, addresses)
+				s.lasts(5*time.Second, nil)
+				t.Logf("%s away, a deadline of %d round trips: %s, %d lines", away, trips, toll, len(s.told("code=")))
+				if trips == 4 {
+					require.Zero(t, toll.fallback+toll.refused)
+				}
+				if trips == 1 {
+					require.Less(t, toll.passed, toll.refused+toll.fallback)
+					require.NotEmpty(t, s.told("code=counter-"), "and the log says so")
+				}
+			}
+		}
+	})
+}
+
+// A cluster is a counter on three servers, of which a call's key chooses one.
+type cluster struct {
+	exact.Counter
+	nodes [3]queued
+
+	mu   sync.Mutex
+	hang bool // the first
+}
+
+func (c *cluster) hangs(hang bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hang = hang
+}
+
+// Part implements [engine.Parted].
+func (c *cluster) Part(call exact.Call) int { return int(call.Key[0]) % len(c.nodes) }
+
+// Take implements [exact.Counter].
+func (c *cluster) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	n := c.Part(call)
+	c.mu.Lock()
+	hang := c.hang && n == 0
+	c.mu.Unlock()
+	if hang {
+		return never(ctx, exact.Call{})
+	}
+	return c.nodes[n].Take(ctx, call)
+}
+
+// One node that hangs is an outage of its customers, and of no others.
+func TestOneHungNodeIsOneNodesOutage(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		c := new(cluster)
+		for i := range c.nodes {
+			c.nodes[i].server = &queue{service: time.Millisecond}
+		}
+		s := &scene{over: make(chan struct{}), server: new(queue)}
+		s.add(t, c, middleware.Exact{Outage: middleware.FailClosed})
+		var ill []string
+		var well []string
+		for n := 0; len(ill) < 16 || len(well) < 32; n++ {
+			customer := fmt.Sprint("customer", n)
+			call := kit.Must(s.limits[0].CallFor(middleware.Principal(customer)))(t)
+			if c.Part(call) == 0 {
+				ill = append(ill, customer)
+			} else {
+				well = append(well, customer)
+			}
+		}
+		healthy, sick := s.toll(), s.toll()
+		c.hangs(true)
+		s.flood(healthy, 32, func(n int, r *http.Request) { r.Header.Set("Payer", well[n%len(well)]) })
+		s.flood(sick, 200, func(n int, r *http.Request) { r.Header.Set("Payer", ill[n%len(ill)]) })
+		s.lasts(3*time.Second, func(at time.Duration) {
+			if at == 2*time.Second {
+				c.hangs(false)
+			}
+		})
+		t.Logf("on healthy nodes: %s, longest %s; on the hung one: %s, the last refused after %s", healthy, healthy.longest, sick, sick.lastRefused)
+		require.Zero(t, healthy.refused)
+		says := promises[rowNode]
+		require.LessOrEqual(t, healthy.longest, says.grows)
+		require.LessOrEqual(t, sick.longest, says.grows)
+		require.Positive(t, sick.refused)
+		require.Positive(t, sick.passed, "it recovers")
+		require.Equal(t, 1, s.alarms(), "one alarm")
+		require.Len(t, s.told("requests for the keys of one part are refused"), 1)
+		require.LessOrEqual(t, s.told("does not answer")[0].Sub(healthy.began), says.alarm)
+		end := s.allClear(t, healthy.began.Add(2*time.Second))
+		require.GreaterOrEqual(t, end, time.Duration(0), "the other nodes answer all the time")
+		require.LessOrEqual(t, end, says.well)
+	})
+}
+
+// never answers, until the caller has had enough.
+func never(ctx context.Context, _ exact.Call) (exact.Verdict, error) {
+	<-ctx.Done()
+	return exact.Verdict{}, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, ctx.Err())
+}
+
+// One process counts for all, in its memory. Each time that it dies, a client that drops its tokens gets the limit once
+// more, and no more than that.
+func TestDeathOfTheProcessThatCounts(t *testing.T) {
+	const quota, instances, deaths = 5, 3, 2
+	now := new(handlers.Clock)
+	secrets := remote.Config{Secrets: [][]byte{handlers.Secret("counter")}}
+	var process atomic.Pointer[http.Handler]
+	start := func() {
+		h := kit.Must(remote.Serve(memory.New(0, now.Now), secrets))(t)
+		process.Store(&h)
+	}
+	start()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*process.Load()).ServeHTTP(w, r) }))
+	t.Cleanup(server.Close)
+	counter := kit.Must(remote.Open([]string{server.URL}, secrets))(t)
+	t.Cleanup(func() { require.NoError(t, counter.Close()) })
+
+	var fleet []http.Handler
+	for range instances {
+		cfg := handlers.Contact(now)
+		cfg.Limits = []middleware.Limit{{Quota: quota, Window: time.Hour}}
+		cfg.Exact = &middleware.Exact{Counter: counter, Outage: middleware.FailClosed, Deadline: 10 * time.Second}
+		fleet = append(fleet, handlers.NewLimiter(t, cfg).Handler(new(handlers.Spy)))
+	}
+	got := 0
+	for life := range 1 + deaths {
+		if life > 0 {
+			start()
+			now.Advance(11 * time.Second) // a refusal is remembered for ten
+		}
+		for n := range 10 * instances {
+			if handlers.Send(fleet[n%instances]).StatusCode == http.StatusOK {
+				got++
+			}
+		}
+		require.Equal(t, quota*(1+life), got)
+	}
 }

@@ -3,22 +3,23 @@
 package bounds_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"regexp"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/handlers"
+	"github.com/tallystick/tallystick/proof/kit"
+	"github.com/tallystick/tallystick/proof/players"
+	"github.com/tallystick/tallystick/proof/truth"
 )
-
-func fillWith(h http.Handler, n int) {
-	for i := range n {
-		handlers.Send(h, handlers.From(fmt.Sprintf("198.51.%d.%d", 100+i/256, i%256)))
-	}
-}
 
 // Addresses cost nothing, so very many of them can fill the memory. It gains nothing for anybody by that: also who is
 // new while the memory is full gets L on each instance, and perhaps less.
@@ -190,4 +191,146 @@ func TestAQuarterOfTheSalesForAProvider(t *testing.T) {
 var providers = map[string]struct{ mine, other string }{
 	"IPv4": {"10.1.%d.%d", "10.2.%d.%d"},
 	"IPv6": {"2001:db8:%x%02x::1", "2a00:1:%x%02x::1"},
+}
+
+// Addresses cost nothing, and fill the memory. What a client has paid for
+// with work has cells of its own there: it is worth what was paid, however many come.
+func TestAFloodTakesNothingFromPayers(t *testing.T) {
+	for name, mode := range map[string]middleware.Mode{"WhenExhausted": middleware.WhenExhausted, "Newcomers": middleware.Newcomers} {
+		t.Run(name, func(t *testing.T) {
+			cfg := handlers.Challenging(new(handlers.Clock), mode)
+			cfg.MaxClients = 8
+			h := handlers.NewSite(t, cfg)
+			for range 2 * 5 { // more than once what each may
+				for i := range 400 {
+					handlers.Send(h, handlers.From(fmt.Sprintf("198.51.%d.%d", 100+i/256, i%256)))
+				}
+			}
+			proof := handlers.Solved(t, handlers.Fetched(h))
+			require.Equal(t, 5, handlers.Admitted(h, 20, handlers.Proving(proof)))
+		})
+	}
+}
+
+// A pass has what it has for all of its life, also where strangers take its cells: what
+// the others have counted fades at midnight, and a pass's does not.
+func TestPassesOutliveTheirWindowsInAFullMemory(t *testing.T) {
+	seeds := uint64(20)
+	if kit.Brief() {
+		seeds = 3
+	}
+	for name, row := range map[string]struct {
+		limits []middleware.Limit
+		memory time.Duration
+		pass   int // in all
+	}{
+		"a day, fixed": {[]middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 50, Window: 24 * time.Hour}}, time.Hour, 3},
+		"a day":        {[]middleware.Limit{{Quota: 50, Window: 24 * time.Hour}}, time.Hour, 3},
+		"two minutes":  {[]middleware.Limit{{Quota: 6, Window: 2 * time.Minute}}, time.Minute, 3},
+		"a bucket":     {[]middleware.Limit{{Algorithm: middleware.TokenBucket, Quota: 72, Window: 24 * time.Hour}}, time.Hour, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			most := 0
+			for seed := range seeds {
+				r, now := handlers.Random(seed), new(handlers.Clock)
+				now.Advance(24*time.Hour - time.Minute)
+				cfg := handlers.Challenging(now, middleware.WhenExhausted)
+				cfg.Limits, cfg.MaxClients, cfg.Challenge.PassTime = row.limits, 1, row.memory
+				h := handlers.NewSite(t, cfg)
+				token, own := handlers.Bought(t, h), 0
+				for range 100 {
+					for range r.IntN(40) {
+						handlers.Send(h, handlers.From(fmt.Sprintf("198.51.%d.%d", r.IntN(256), r.IntN(256))))
+					}
+					for range r.IntN(3) {
+						if handlers.Send(h, handlers.Showing(token)).StatusCode == http.StatusOK && h.Decisions.Last().Own {
+							own++
+						}
+					}
+					now.Advance(time.Duration(r.Int64N(int64(time.Minute))))
+				}
+				most = max(most, own)
+			}
+			require.Equal(t, row.pass, most)
+		})
+	}
+}
+
+// What passes have used stays where the configuration changes, as all counts do.
+func TestReconfigureKeepsWhatPassesHaveUsed(t *testing.T) {
+	cfg := handlers.Challenging(new(handlers.Clock), middleware.WhenExhausted)
+	var log bytes.Buffer
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	h := handlers.NewSite(t, cfg)
+	token := handlers.Bought(t, h)
+	require.Equal(t, 2*5, handlers.Admitted(h, 20, handlers.Showing(token)), "the pass, and what all share")
+	require.NoError(t, h.M.Reconfigure(cfg))
+	require.Zero(t, handlers.Admitted(h, 20, handlers.Showing(token)))
+
+	sizes := regexp.MustCompile(`memory="[^"]+"`).FindAllString(log.String(), -1)
+	require.Len(t, sizes, 2, "at New, and at Reconfigure")
+	require.Equal(t, sizes[0], sizes[1], "the room for passes is there before the first is sold")
+}
+
+// The holder of a whole network has any number of addresses, each of which pays the base price.
+// The price of the network bounds what they buy together: a /56 pays as two addresses
+// would, a /48 as eight. In one moment, on one instance, nothing leaks.
+func TestWholeNetworksThatWork(t *testing.T) {
+	const crowd, work = 2, 16
+	for name, c := range map[string]struct {
+		crowds int64
+		addr   func(n int) string
+	}{
+		"one address": {1, func(int) string { return "2001:db8::1" }},
+		"a /56":       {2, func(n int) string { return fmt.Sprintf("2001:db8:0:%x::1", n%256) }},
+		"a /48":       {8, func(n int) string { return fmt.Sprintf("2001:db8:0:%x::1", n%256<<8|n>>8) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := handlers.Challenging(new(handlers.Clock), middleware.WhenExhausted)
+			cfg.MaxClients = 1 << 14 // a sale that cannot be remembered is none
+			s := handlers.NewSite(t, cfg)
+			paid, tallies := int64(0), int64(0)
+			for range 120 {
+				addr := handlers.From(c.addr(int(tallies)))
+				challenge := handlers.ChallengeIn(t, handlers.Fetched(s, addr))
+				if challenge.Work > 1<<12 {
+					break
+				}
+				resp := handlers.RequireStatus(t, http.StatusOK, handlers.Redeemed(s, handlers.Solve(t, challenge), addr))
+				require.Equal(t, 5, handlers.Admitted(s, 5, addr, handlers.Showing(handlers.TokenIn(resp))), "of the tally that was bought")
+				paid += int64(challenge.Work)
+				tallies++
+			}
+			bound := truth.Tariff{Work: work, Crowd: crowd * c.crowds}.Most(paid, 0)
+			require.LessOrEqual(t, tallies, bound)
+			require.GreaterOrEqual(t, tallies, bound-2*crowd*c.crowds, "work buys what it may")
+		})
+	}
+}
+
+// A pass has a quota on each instance, wherever its challenge came from and its proof was shown: (N+C)·L for a
+// client that shows its first token, and L for one that echoes. Config.Instances changes nothing.
+func TestAPassIsWholeOnEachInstance(t *testing.T) {
+	const n, quota = 10, 100
+	start := func(mode middleware.Mode) (*fleet.Moved, *players.Attacker) {
+		cfg := handlers.Challenging(nil, mode)
+		cfg.Limits = []middleware.Limit{{Quota: quota, Window: time.Minute}}
+		f := fleet.New(n, cfg)
+		require.EqualValues(t, n, f.Site.Instances)
+		return f, &players.Attacker{Fleet: f, From: []string{fleet.V4(0)}}
+	}
+	i := truth.Instances{N: n, C: 1}
+	for mode, bound := range map[middleware.Mode]int64{middleware.WhenExhausted: i.Adds(quota, 1), middleware.Newcomers: i.Buys(quota, 1)} {
+		f, a := start(mode)
+		a.Farm(1, 1)
+		f.Scale(n + 1)
+		a.Farm(1, 1) // it has one already
+		require.Equal(t, bound, a.Gained().Admitted, "whole on each, in mode %d", mode)
+	}
+	_, a := start(middleware.Newcomers)
+	h := players.Honest{Attacker: a, Token: a.Buy(3)}
+	for range quota + 1 {
+		h.Want(a.Next)
+	}
+	require.EqualValues(t, quota, h.Admitted, "a client that echoes has L of it")
 }

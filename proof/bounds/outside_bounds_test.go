@@ -184,8 +184,7 @@ func TestDecideInAHandlerOfTheSamePolicy(t *testing.T) {
 	now := new(handlers.Clock)
 	m := handlers.NewLimiter(t, handlers.Login(now))
 	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a, err := m.Decide(r.Context(), middleware.Ask{Identity: handlers.Visitor})
-		require.NoError(t, err)
+		a := kit.Must(m.Decide(r.Context(), middleware.Ask{Identity: handlers.Visitor}))(t)
 		require.True(t, a.Allowed)
 		a.Charge(true)
 		a.Charge(false)

@@ -3,9 +3,12 @@
 package bounds_test
 
 import (
+	"context"
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
@@ -15,9 +18,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/sale"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
+	"github.com/tallystick/tallystick/proof/truth"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // shown are the tokens that a client shows: the newest, if it is honest.
@@ -488,4 +496,700 @@ func TestBoundsUnderAttack(t *testing.T) {
 	}
 	require.Greater(t, busy, 100, "busy instances")
 	require.Greater(t, calm, 100, "and calm ones")
+}
+
+// An event is one request in the log of a tally or of a network. What was not
+// admitted, or cost nothing, has no cost: somebody has looked.
+type event struct {
+	at     int64 // by the clock of the instance that admitted it, µs
+	cost   int64
+	limits []middleware.Limit // in force
+	owes   []int64            // the most that any tier's bucket can be owed there, µs
+	life   *life              // to which the request went
+	back   bool               // it was counted, and given back as a policy inside refused it: the instance remembers the client
+}
+
+// A history is every request, in the order in which they happened. What it
+// says of a limit is worked out anew for each question, from the definitions.
+type history []event
+
+func bucket(l middleware.Limit) bool { return l.Burst > 0 }
+
+func bucketOf(l middleware.Limit) truth.Bucket {
+	return truth.Bucket{Quota: l.Quota, Window: l.Window.Microseconds(), Burst: l.Burst}
+}
+
+func interval(l middleware.Limit) int64 { return bucketOf(l).Interval() }
+
+// mayPass says whether a memory that saw all of h would have let the last event
+// of it pass. It is the bound: an instance remembers at least this much.
+func (h history) mayPass(i int) bool {
+	before, last := h[:len(h)-1], h[len(h)-1]
+	l := last.limits[i]
+	if !bucket(l) {
+		return before.windowFits(i, l, last.at/l.Window.Microseconds(), last.at, last.cost, 0)
+	}
+	return h.mark(i)-last.at <= interval(l)*l.Burst
+}
+
+// mark is the mark of a bucket, after all of h, in the token of a client that shows
+// the newest and in the memory of the instance that it came to last.
+func (h history) mark(i int) (mark int64) {
+	memories := map[*life]int64{}
+	for _, e := range h {
+		// By this configuration, and whatever the clocks permit, nobody owes more.
+		most := e.owes[i] + maxSkew(e.limits[i:i+1]).Microseconds()
+		memory, known := memories[e.life]
+		if memory-e.at > most {
+			memory = e.at + e.owes[i]
+			memories[e.life] = memory
+		}
+		switch {
+		case mark-e.at > most && known:
+			mark = memory
+		case mark-e.at > most:
+			mark = e.at + e.owes[i]
+			memories[e.life] = mark
+		}
+		mark = max(mark, memory, e.at)
+		if e.back {
+			memories[e.life] = memory
+		}
+		if e.cost > 0 {
+			mark += e.cost * interval(e.limits[i])
+			memories[e.life] = mark
+		}
+	}
+	return mark
+}
+
+// mustPass says whether a tally with this history is under a limit even if all
+// of it is known, and counted in whichever window is worse.
+func (h history) mustPass(i int, l middleware.Limit, at, cost, skew int64) bool {
+	if !bucket(l) {
+		w := l.Window.Microseconds()
+		return cost == 0 || h.windowFits(i, l, at/w, at, cost, skew) && h.windowFits(i, l, (at+skew)/w, at, cost, skew)
+	}
+	mark := int64(0)
+	for _, e := range h {
+		mark = max(mark, e.at) + e.cost*interval(e.limits[i])
+	}
+	return cost == 0 || bucketOf(l).Fits(mark-at, cost)
+}
+
+// windowFits says whether cost fits into a window. An event counts in the window
+// of its time, and with skew in the next one too if that is near.
+func (h history) windowFits(i int, l middleware.Limit, window, at, cost, skew int64) bool {
+	w := l.Window.Microseconds()
+	var cur, prev int64
+	for _, e := range h {
+		for _, in := range slices.Compact([]int64{e.at / w, (e.at + skew) / w}) {
+			switch in {
+			case window:
+				cur += e.cost
+			case window - 1:
+				prev += e.cost
+			}
+		}
+	}
+	if l.Algorithm == middleware.FixedWindow {
+		prev = 0
+	}
+	return truth.Window{Quota: l.Quota, Length: w}.Fits(max(0, at-window*w), prev, cur, cost)
+}
+
+// requireSpans checks a bucket in every span that ends with the last event: under several configurations, with the largest debt
+// and the smallest step.
+func (h history) requireSpans(t require.TestingT, owes, step int64) {
+	last, sum := h[len(h)-1].at, int64(0)
+	for i := len(h) - 1; i >= 0; i-- {
+		sum += h[i].cost
+		require.LessOrEqual(t, sum, (owes+last-h[i].at)/step)
+	}
+}
+
+// inCore sums what one aligned window has admitted, leaving out its last
+// moments, when by another clock the next one may have begun.
+func (h history) inCore(l middleware.Limit, window, skew int64) (sum int64) {
+	w := l.Window.Microseconds()
+	for _, e := range h {
+		if e.at/w == window && e.at+skew < (window+1)*w {
+			sum += e.cost
+		}
+	}
+	return sum
+}
+
+// inAll sums all that was admitted.
+func (h history) inAll() (sum int64) {
+	for _, e := range h {
+		sum += e.cost
+	}
+	return sum
+}
+
+// maxSkew is how far clocks may differ for a limit: DESIGN says min(5 s, W/10).
+func maxSkew(limits []middleware.Limit) time.Duration {
+	least := 5 * time.Second
+	for _, l := range limits {
+		least = min(least, l.Window/10)
+	}
+	return least
+}
+
+// A work is a challenge that a client fetched, and its proof once it is solved.
+type work struct {
+	pow.Challenge
+	addr   string // that it is bound to
+	issued time.Time
+	proof  string // "" until solved
+}
+
+// tally is the id of what a challenge opens, by the definition of its bytes.
+func (c *work) tally() string {
+	raw, _ := base64.RawURLEncoding.DecodeString(c.Text)
+	return base64.RawURLEncoding.EncodeToString(raw[14 : 14+6])
+}
+
+// ends is when the tally ends, in Unix seconds: an hour after the challenge.
+func (c *work) ends() int64 { return c.issued.Unix() + 3600 }
+
+// reason is why a proof is no good for an address at a time; "" if it is good.
+func (c *work) reason(addr string, now time.Time) middleware.Reason {
+	issued := c.issued.Truncate(time.Second)
+	switch {
+	case now.Before(issued.Add(-2*time.Second)) || !now.Before(issued.Add(c.TTL+time.Second)):
+		return "expired"
+	case addr != c.addr:
+		return "client-changed"
+	}
+	return ""
+}
+
+// A sold is a tally that an instance has opened: when, by its clock, and for what work.
+type sold struct{ second, work int64 }
+
+// fetch gets a challenge, for now or for the stock, unless it is dear.
+func (w *world) fetch(c *visitor) {
+	resp := handlers.Fetched(w.anywhere().h, handlers.From(c.addr))
+	if resp.Header.Get(middleware.ChallengeHeader) == "" {
+		return
+	}
+	if offered := handlers.ChallengeIn(w.t, resp); offered.Work <= 1<<14 {
+		c.works = append(c.works, &work{Challenge: offered, addr: c.addr, issued: w.now.Now()})
+	}
+}
+
+// anyProof picks a proof of a client's, mostly a late one, and solves it if need
+// be; nil if there is none.
+func (w *world) anyProof(c *visitor) *work {
+	if len(c.works) == 0 {
+		return nil
+	}
+	i := len(c.works) - 1
+	if w.r.IntN(2) == 0 {
+		i = w.r.IntN(len(c.works))
+	}
+	if c.works[i].proof == "" {
+		c.works[i].proof = handlers.Solve(w.t, c.works[i].Challenge)
+	}
+	return c.works[i]
+}
+
+// expected is what becomes of a proof that a client shows to an instance, where that is known. If it opens a tally, that is
+// written down.
+func (w *world) expected(l *life, p *work, addr string) middleware.Reason {
+	reason := p.reason(addr, w.now.Now())
+	if reason != "" || w.mode == middleware.EveryRequest || l.opened[p.tally()] {
+		return reason
+	}
+	// The books of prices are another memory: what it sells is checked in its package.
+	if !l.prices.Redeem(w.now.Now(), l.shop, l.buyers(addr), l.shop.Key([]byte(p.tally())), w.now.Now(), int64(p.Work)).Granted {
+		return "price-risen"
+	}
+	w.sale(l, p)
+	return ""
+}
+
+func (l *life) buyers(addr string) []sale.Buyer {
+	return []sale.Buyer{{Key: l.shop.Key([]byte(addr)), Crowds: 1}}
+}
+
+// sale writes down that a tally is open on an instance.
+func (w *world) sale(l *life, p *work) {
+	if w.tallies[p.tally()] = p; l.opened[p.tally()] {
+		return
+	}
+	l.opened[p.tally()] = true
+	l.sold[p.addr] = append(l.sold[p.addr], sold{w.at(l).Unix(), int64(p.Work)})
+	w.sales++
+	w.requirePaid(l.sold[p.addr], p.addr)
+}
+
+// requirePaid checks what an instance has sold to an address: in any span that ends with the last sale no
+// more than leaks in it, and what the work in it buys.
+func (w *world) requirePaid(list []sold, addr string) {
+	tariff := truth.Tariff{Work: w.tariff.Work, Crowd: w.tariff.Crowd, Leak: w.tariff.SalesPerHour}
+	paid := int64(0)
+	for i := len(list) - 1; i >= 0; i-- {
+		paid += list[i].work
+		span := list[len(list)-1].second - list[i].second + 1
+		require.LessOrEqual(w.t, int64(len(list)-i), tariff.Most(paid, span), "%s bought too much for %d hashes in %d s", addr, paid, span)
+	}
+}
+
+// redeem asks for a tally's first token: one instance or all, and, where it is known what must come of it, once or many times.
+func (w *world) redeem(c *visitor) {
+	p, to, times := w.anyProof(c), w.fleet, 1
+	if p == nil || w.mode == middleware.EveryRequest {
+		return
+	}
+	if w.r.IntN(2) == 0 {
+		to = []*life{w.anywhere()}
+	}
+	if w.known() {
+		times += 7 * w.r.IntN(2)
+	}
+	for _, l := range to {
+		reason := middleware.Reason("")
+		if w.known() {
+			reason = w.expected(l, p, c.addr)
+		}
+		answers := make([]*http.Response, times)
+		handlers.InParallel(times, func(i int) { answers[i] = handlers.Redeemed(l.h, p.proof, handlers.From(c.addr)) })
+		for _, resp := range answers {
+			if resp.StatusCode != http.StatusOK {
+				if w.known() {
+					require.Equal(w.t, reason, handlers.ProblemIn(w.t, resp).Reason)
+				}
+				continue
+			}
+			require.Empty(w.t, reason)
+			w.sale(l, p)
+			claims := handlers.ClaimsIn(w.t, handlers.TokenIn(resp))
+			require.Equal(w.t, p.tally(), claims.Fam, "derived from the challenge alone")
+			require.Empty(w.t, claims.T)
+			if w.known() {
+				require.Equal(w.t, p.ends(), claims.Exp, "and so is its end")
+				require.Equal(w.t, handlers.TokenIn(answers[0]), handlers.TokenIn(resp))
+			}
+			c.tokens = append(c.tokens, handlers.TokenIn(resp))
+		}
+	}
+}
+
+// flood fills the memory: strangers come once each.
+func (w *world) flood() {
+	for range 20 + w.r.IntN(100) {
+		handlers.Send(w.anywhere().h, handlers.From(fmt.Sprintf("198.51.%d.%d", w.r.IntN(256), w.r.IntN(256))))
+	}
+}
+
+// A life is one instance between two starts: all it ever remembered.
+type life struct {
+	m       *middleware.Middleware
+	h       http.Handler
+	variant int           // of the quotas that it runs
+	stage   int           // of the rotation that it has reached
+	offset  time.Duration // of its clock
+	logs    map[string]history
+	last    middleware.Decision // where requests come one after the other
+
+	// What it sells.
+	opened map[string]bool   // tallies
+	spent  map[string]bool   // proofs that bought a request
+	sold   map[string][]sold // by address
+	shop   *limiter.Memory   // the books of a world in which all is known
+	prices *sale.Prices
+}
+
+// A visitor is a client behind an address, perhaps together with others, and forgets nothing that it ever got.
+type visitor struct {
+	addr   string
+	tokens []string
+	works  []*work
+}
+
+// A setting is what may come together in a trace.
+type setting struct {
+	mode     middleware.Mode
+	sells    bool // there is a challenge
+	honest   bool // a client shows its newest token
+	skewed   bool // clocks differ
+	refusing bool // a policy inside refuses, also requests that are under way at once
+	full     bool // the memory is tiny, and strangers fill it
+}
+
+// A shape is the limits of a client, of a network, and of a tally that is bought, with their defaults.
+type shape [3][]middleware.Limit
+
+const (
+	shared = iota
+	wide
+	own
+)
+
+// A world is some instances that share secrets, some clients, and the log of
+// all that was admitted.
+type world struct {
+	setting
+	t       *testing.T
+	r       *rand.Rand
+	now     *handlers.Clock
+	skew    time.Duration
+	nets    int64       // Net56Factor and Net48Factor
+	shapes  [2][2]shape // by variant and tier
+	tariff  middleware.Challenge
+	fleet   []*life
+	lives   []*life            // all there ever were
+	logs    map[string]history // of each tally
+	clients []*visitor
+	tallies map[string]*work // that were opened
+	doing   middleware.Mode  // the mode, and with WhenBusy that of an instance at the moment it is asked, if that is known
+	stage   int              // that all instances have reached, or are reaching
+	since   time.Time        // when the last of them did
+
+	refused, passed, inside, sales int
+	calm, busy                     int // how often instances were, with WhenBusy
+}
+
+var (
+	tiers = [2]string{"", "pro"}
+	// addresses are two of IPv4, and three of one IPv6 /56.
+	traceAddresses = []string{"203.0.113.1", "203.0.113.2", "2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:0:3::1"}
+)
+
+func networksOf(addr string) []string {
+	if addr[:4] == "2001" {
+		return []string{"/56", "/48"}
+	}
+	return nil
+}
+
+// Limits of two tiers where the clocks of instances that sell differ: short windows, a day's quota beside one, a bucket,
+// a window that is longer than a pass.
+var skewedPolicies = [][2][]middleware.Limit{
+	{{{Quota: 5, Window: time.Minute}}, {{Quota: 7, Window: time.Minute}}},
+	{
+		{handlers.Fixed(4, time.Minute), {Quota: 30, Window: 24 * time.Hour}},
+		{handlers.Fixed(3, time.Minute), {Quota: 100, Window: 24 * time.Hour}},
+	},
+	{
+		{{Algorithm: middleware.TokenBucket, Quota: 6, Burst: 3, Window: time.Minute}},
+		{{Algorithm: middleware.TokenBucket, Quota: 6, Burst: 5, Window: time.Minute}},
+	},
+	{{handlers.Fixed(4, 90*time.Minute)}, {handlers.Fixed(6, 90*time.Minute)}},
+}
+
+// known says that an oracle knows what each instance decides: clocks agree, and nobody is forgotten.
+func (w *world) known() bool { return !w.skewed && !w.full }
+
+func newWorld(t *testing.T, seed uint64, s setting) *world {
+	w := &world{
+		setting: s, t: t, r: handlers.Random(seed), now: new(handlers.Clock), nets: 2,
+		logs: map[string]history{}, tallies: map[string]*work{}, doing: s.mode,
+	}
+	addresses, clients, most := traceAddresses, len(traceAddresses), 4
+	if s.sells {
+		w.nets, clients, most = 1000, 6, 3
+	}
+	for variant := range w.shapes {
+		for tier := range w.shapes[variant] {
+			p := kit.Must(limiter.Compile("contact", w.limits(seed, variant, tier)))(t)
+			w.shapes[variant][tier] = shape{limitsOf(p), limitsOf(p.Scale(w.nets)), limitsOf(p.Pass(time.Hour))}
+		}
+	}
+	if s.skewed {
+		w.skew = maxSkew(w.shapes[0][0][shared])
+	}
+	if s.sells {
+		if w.known() {
+			addresses = addresses[:3] // the one of IPv6 is alone in its networks, which are cheaper
+		} else {
+			w.now.Advance(24*time.Hour - time.Minute) // what a pass has does not come back at midnight
+		}
+		w.tariff = middleware.Challenge{Mode: s.mode, Work: 16, Crowd: 1 + w.r.Int64N(3), SalesPerHour: 4 + 9*int64(seed%5), BindOwn: seed%2 == 1, Path: "/tally/", NoWaitingRoom: true}
+		if s.mode == middleware.WhenBusy {
+			w.tariff.BusyPerSecond = 1
+		}
+	}
+	for i := range clients {
+		w.clients = append(w.clients, &visitor{addr: addresses[i%len(addresses)]})
+	}
+	for range 1 + w.r.IntN(most) {
+		w.fleet = append(w.fleet, nil)
+		w.restart(len(w.fleet) - 1)
+	}
+	return w
+}
+
+// limits are those of a variant and a tier.
+func (w *world) limits(seed uint64, variant, tier int) (limits []middleware.Limit) {
+	switch {
+	case w.sells && w.known():
+		return []middleware.Limit{handlers.Fixed(3+w.r.Int64N(3), time.Minute)}
+	case w.sells:
+		return skewedPolicies[seed%uint64(len(skewedPolicies))][tier]
+	}
+	for i, a := range [][]storeless.Algorithm{
+		{storeless.SlidingWindow}, {middleware.FixedWindow}, {middleware.TokenBucket}, {storeless.LeakyBucket},
+		{storeless.SlidingWindow, middleware.FixedWindow, middleware.TokenBucket},
+	}[seed%5] {
+		l := middleware.Limit{Algorithm: a, Quota: 2 + w.r.Int64N(6), Window: time.Duration(10+20*i) * time.Second}
+		if a == middleware.TokenBucket {
+			l.Burst = 1 + w.r.Int64N(2*l.Quota)
+			if tier == 1 && w.r.IntN(2) == 0 { // far more than the other tier can be owed
+				l.Burst *= 10
+			}
+		}
+		limits = append(limits, l)
+	}
+	return limits
+}
+
+func limitsOf(p *limiter.Policy) (all []middleware.Limit) {
+	for i := range p.Len() {
+		all = append(all, limiter.LimitAs[middleware.Limit](p.Limit(i)))
+	}
+	return all
+}
+
+// owes is the most that a bucket of any tier can be owed, limit by limit, µs.
+func (w *world) owes(variant, scope int) []int64 {
+	most := make([]int64, len(w.shapes[variant][0][scope]))
+	for _, tier := range w.shapes[variant] {
+		for i, l := range tier[scope] {
+			most[i] = max(most[i], l.Burst*interval(l))
+		}
+	}
+	return most
+}
+
+func (w *world) config(l *life) middleware.Config {
+	cfg := handlers.Contact(nil)
+	cfg.Now = func() time.Time { return w.at(l) }
+	cfg.Cost, cfg.Net56Factor, cfg.Net48Factor, cfg.MaxClients = handlers.CostOf, w.nets, w.nets, 4096
+	cfg.Limits = w.shapes[l.variant][0][shared]
+	cfg.Tiers = map[string][]middleware.Limit{"pro": w.shapes[l.variant][1][shared]}
+	cfg.Identity = handlers.ByTier(middleware.PeerAddress)
+	if w.full {
+		cfg.MaxClients = 1
+	}
+	if w.sells {
+		challenge := w.tariff
+		cfg.Challenge = &challenge
+	}
+	if w.sells && !w.known() {
+		cfg.OnDecision = func(_ context.Context, d middleware.Decision) { l.last = d }
+	}
+	// Stages: the new secret joins; it signs; the old one goes, if no tally that was bought needs it.
+	n := l.stage / 3
+	secret := func(n int) []byte { return handlers.Secret(fmt.Sprint(n)) }
+	cfg.Secrets = [][][]byte{{secret(n)}, {secret(n), secret(n + 1)}, {secret(n + 1), secret(n)}}[l.stage%3]
+	for older := n - 1; w.sells && older >= 0; older-- {
+		cfg.Secrets = append(cfg.Secrets, secret(older))
+	}
+	return cfg
+}
+
+// at is the time by the clock of an instance.
+func (w *world) at(l *life) time.Time { return w.now.Now().Add(l.offset) }
+
+// restart is a cold start. It may come back with another clock.
+func (w *world) restart(i int) {
+	l := &life{logs: map[string]history{}, stage: w.stage, opened: map[string]bool{}, spent: map[string]bool{}, sold: map[string][]sold{}}
+	if before := w.fleet[i]; before != nil {
+		l.variant, l.stage = before.variant, before.stage
+	}
+	if w.skew > 0 {
+		l.offset = time.Duration(w.r.Int64N(int64(w.skew)))
+	}
+	if w.sells && w.known() {
+		var err error
+		l.shop = limiter.NewMemory(0, 1)
+		l.prices, err = sale.Tariff{Work: w.tariff.Work, Crowd: w.tariff.Crowd, SalesPerHour: w.tariff.SalesPerHour}.Compile()
+		require.NoError(w.t, err)
+	}
+	l.m = handlers.NewLimiter(w.t, w.config(l))
+	mux := http.NewServeMux()
+	mux.Handle("/", l.m.Handler(refusingInside(w.t)))
+	mux.Handle("/tally/", l.m.Endpoints())
+	l.h = mux
+	w.fleet[i] = l
+	w.lives = append(w.lives, l)
+}
+
+// insideRefuses is how refusingInside refuses.
+const insideRefuses = http.StatusTeapot
+
+// refusingInside is a policy that refuses what says so, and counts nothing.
+func refusingInside(t *testing.T) http.Handler {
+	cfg := handlers.Contact(new(handlers.Clock))
+	cfg.Policy, cfg.TokenTransport = "inside", middleware.MemoryOnly
+	cfg.Cost = func(r *http.Request) int64 {
+		if r.Header.Get("Inside") == "true" {
+			return cfg.Limits[0].Quota + 1
+		}
+		return 0
+	}
+	cfg.RefusalHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(insideRefuses) })
+	return handlers.NewLimiter(t, cfg).Handler(new(handlers.Spy))
+}
+
+// requote has an instance run its other quotas.
+func (w *world) requote() {
+	l := w.anywhere()
+	l.variant = 1 - l.variant
+	require.NoError(w.t, l.m.Reconfigure(w.config(l)))
+}
+
+// rotate moves one instance to the next stage. No secret goes before two of the
+// longest windows have passed, so that nobody loses a token over it.
+func (w *world) rotate() {
+	for _, l := range w.fleet {
+		if l.stage < w.stage {
+			l.stage++
+			require.NoError(w.t, l.m.Reconfigure(w.config(l)))
+			w.since = w.now.Now()
+			return
+		}
+	}
+	if w.sells && w.stage < 18 || !w.sells && (w.stage%3 != 2 || w.now.Now().Sub(w.since) > 2*50*time.Second) {
+		w.stage++
+	}
+}
+
+func (w *world) anywhere() *life { return w.fleet[w.r.IntN(len(w.fleet))] }
+
+func (w *world) anybody() *visitor { return w.clients[w.r.IntN(len(w.clients))] }
+
+// A twin is one configuration twice, with two memories and one clock: one instance is
+// asked over HTTP, the other outside of it.
+type twin struct {
+	seen    *handlers.Recorded // over HTTP
+	h       http.Handler
+	outside *middleware.Middleware
+}
+
+func newTwin(t *testing.T, cfg func() middleware.Config) twin {
+	t.Helper()
+	there := cfg()
+	there.Identity = func(r *http.Request) (middleware.Identity, error) {
+		id, err := middleware.PeerAddress(r)
+		id.Tier = r.Header.Get("Tier")
+		return id.For(r.Header.Get("Thing")), err
+	}
+	there.Cost = func(r *http.Request) int64 {
+		n, _ := strconv.ParseInt(r.Header.Get("Cost"), 10, 64)
+		return n
+	}
+	seen := handlers.Record(&there)
+	return twin{seen, handlers.NewLimiter(t, there).Handler(new(handlers.Spy)), handlers.NewLimiter(t, cfg())}
+}
+
+// The same trace gives the same decisions, counts and tokens, over HTTP and outside of it:
+// random clients, tiers, costs and pauses, which show any of the tokens that anybody was ever
+// sent, by either way, own tallies among them.
+func TestTraceIsTheSameOutside(t *testing.T) {
+	seeds := uint64(8)
+	if !kit.Whole() {
+		seeds = 3
+	}
+	limits := map[string][]middleware.Limit{
+		"fixed":   {{Algorithm: middleware.FixedWindow, Quota: 4, Window: 7 * time.Second}},
+		"sliding": {{Quota: 5, Window: 8 * time.Second}, {Name: "long", Quota: 9, Window: 40 * time.Second}},
+		"buckets": {{Algorithm: middleware.TokenBucket, Quota: 10, Window: 30 * time.Second, Burst: 4}},
+	}
+	for name, l := range limits {
+		for kind, change := range map[string]func(*middleware.Config, *handlers.Clock){
+			"plain":     func(*middleware.Config, *handlers.Clock) {},
+			"shadow":    func(cfg *middleware.Config, _ *handlers.Clock) { cfg.Shadow = true },
+			"exhausted": func(cfg *middleware.Config, _ *handlers.Clock) { cfg.Challenge = &middleware.Challenge{Work: 64} },
+			"newcomers": func(cfg *middleware.Config, _ *handlers.Clock) {
+				cfg.Challenge = &middleware.Challenge{Work: 64, Mode: middleware.Newcomers}
+			},
+			"exact": func(cfg *middleware.Config, c *handlers.Clock) {
+				limits, tiers := cfg.Limits, cfg.Tiers
+				*cfg = handlers.Paid(c, handlers.NewLedger(c))
+				cfg.Limits, cfg.Tiers = limits, tiers
+			},
+			"quiet": func(cfg *middleware.Config, _ *handlers.Clock) {
+				cfg.Quiet, cfg.TokenTransport = true, middleware.MemoryOnly
+			},
+		} {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				for seed := range seeds {
+					playTwice(t, seed, l, change)
+				}
+			})
+		}
+	}
+}
+
+func playTwice(t *testing.T, seed uint64, limits []middleware.Limit, change func(*middleware.Config, *handlers.Clock)) {
+	c, rnd := new(handlers.Clock), handlers.Random(seed)
+	large := append([]middleware.Limit(nil), limits...)
+	large[0].Quota *= 2
+	cfg := func() middleware.Config {
+		cfg := handlers.Contact(c)
+		cfg.Limits, cfg.Tiers = limits, map[string][]middleware.Limit{"pro": large}
+		change(&cfg, c)
+		cfg.TokenTransport = middleware.HeaderOnly
+		if cfg.Challenge != nil {
+			cfg.Challenge.Path = "/tally/"
+		}
+		return cfg
+	}
+	w := newTwin(t, cfg)
+	addresses := []string{"203.0.113.1", "203.0.113.2", "2001:db8::1", "2001:db8:0:1::1"}
+	tokens, offered := []string{""}, 0
+	for step := range 150 {
+		c.Advance(time.Duration(rnd.IntN(3)) * time.Second)
+		addr, tier, thing := addresses[rnd.IntN(len(addresses))], []string{"", "pro", "none"}[rnd.IntN(3)], []string{"", "", "shop"}[rnd.IntN(3)]
+		cost := 1 + rnd.Int64N(3)
+		shown := make([]string, rnd.IntN(3))
+		for i := range shown {
+			shown[i] = tokens[rnd.IntN(len(tokens))]
+		}
+		id := handlers.Address(addr).For(thing)
+		id.Tier = tier
+		resp := handlers.Send(w.h, handlers.From(addr), handlers.With("Tier", tier, "Thing", thing, "Cost", fmt.Sprint(cost)), handlers.Showing(shown...))
+		over := w.seen.Last()
+		ask := middleware.Ask{Identity: id, Cost: cost, Tokens: shown, DryRun: true}
+		dry := handlers.Decided(t, w.outside, ask)
+		ask.DryRun = false
+		a := handlers.Decided(t, w.outside, ask)
+		at := fmt.Sprintf("seed %d, step %d: %s %s %s for %d with %d tokens", seed, step, addr, tier, thing, cost, len(shown))
+		require.Equal(t, over.Reason, a.Reason, at)
+		require.Equal(t, a.Reason, dry.Reason, at)
+		require.Equal(t, a.Status, dry.Status, at)
+		require.Equal(t, a.Allowed, dry.Allowed, at)
+		require.Empty(t, dry.Token(), at)
+		require.Equal(t, over.Allowed, a.Allowed, at)
+		require.Equal(t, over.Admitted, a.Admitted, at)
+		require.Equal(t, over.Status, a.Status, at)
+		require.Equal(t, over.Own, a.Own, at)
+		require.Equal(t, over.Tier, a.Tier, at)
+		require.Equal(t, over.Tokens, a.Tokens, at)
+		require.Equal(t, over.TokenErr, a.TokenErr, at)
+		require.Equal(t, over.Limits(), a.Limits(), at)
+		require.Equal(t, over.Pseudonym(), a.Pseudonym(), at)
+		require.Equal(t, handlers.TokenIn(resp), a.Token(), at)
+		require.Equal(t, over.Offered == nil, a.Offered == nil, at)
+		if tok := a.Token(); tok != "" {
+			tokens = append(tokens, tok)
+		}
+		if over.Offered != nil && offered < 6 && rnd.IntN(3) == 0 {
+			// A proof buys a tally: one challenge for both, so that they sell the same.
+			offered++
+			proof := handlers.Solve(t, *over.Offered)
+			a := handlers.Decided(t, w.outside, middleware.Ask{Identity: id, Proof: proof})
+			resp := handlers.Send(w.h, handlers.From(addr), handlers.With("Tier", tier, "Thing", thing, "Cost", "1"), handlers.Proving(proof))
+			require.Equal(t, w.seen.Last().Own, a.Own, at)
+			require.Equal(t, w.seen.Last().Limits(), a.Limits(), at)
+			require.Equal(t, handlers.TokenIn(resp), a.Token(), at)
+			tokens = append(tokens, a.Token())
+		}
+	}
+	require.Greater(t, len(tokens), 0)
 }

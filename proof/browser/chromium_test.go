@@ -64,8 +64,7 @@ func launch(t *testing.T, flags ...chromedp.ExecAllocatorOption) context.Context
 // any more.
 func profile(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "profile")
-	require.NoError(t, err)
+	dir := kit.Must(os.MkdirTemp("", "profile"))(t)
 	t.Cleanup(func() {
 		require.Eventually(t, func() bool { return os.RemoveAll(dir) == nil }, patience, 20*time.Millisecond)
 	})

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 type deadEnd struct {
@@ -61,12 +62,6 @@ func (b *tab) reach(state string) {
 	b.wait(element + `.dataset.state === "` + state + `"`)
 }
 
-// spend makes the one request that there is, so that the next has to wait for an hour.
-func spend(s *site, b *tab) {
-	b.send("#send")
-	b.visit(s.URL + "/feedback")
-}
-
 // unsent is what a screen reader is told where nothing goes on by itself.
 func unsent(why string) []string {
 	return []string{`form "Message"`, `status "` + why + ` Nothing was sent." live=polite`, `timer ""`, `button "Send again" focused`}
@@ -89,7 +84,11 @@ var deadEnds = []deadEnd{
 	{
 		name: "too many, no room",
 		page: "feedback", change: func(c *middleware.Config) { c.Limits[0].Quota = min(c.Limits[0].Quota, 1) },
-		meet: func(s *site, b *tab) { spend(s, b); b.reach("error") },
+		meet: func(s *site, b *tab) { // the one request that there is, so that the next has to wait for an hour
+			b.send("#send")
+			b.visit(s.URL + "/feedback")
+			b.reach("error")
+		},
 		tree: []string{
 			`form "Message"`, `status "Too many requests. Nothing was sent." live=polite`, `timer "Try again in N minutes." live=polite`,
 		},
@@ -345,8 +344,7 @@ func TestTimeLeft(t *testing.T) {
 		of := regexp.MustCompile(`^Encore (\d+) (seconde|minute)s? environ\.$`).FindStringSubmatch(strings.ReplaceAll(words, "\u00a0", " "))
 		require.Len(t, of, 3, words)
 		require.Equal(t, i == 0, heard.Lives[i] == "polite", "the first is read out, no other")
-		after, err := strconv.Atoi(of[1])
-		require.NoError(t, err)
+		after := kit.Must(strconv.Atoi(of[1]))(t)
 		rounds := 0
 		if of[2] == "minute" {
 			after, rounds = after*60, 60

@@ -33,17 +33,14 @@ type demo struct {
 func startDemo(t *testing.T, program string, flags ...string) *demo {
 	t.Helper()
 	process := exec.Command(program, append([]string{"-addr", "127.0.0.1:0"}, flags...)...)
-	stdout, err := process.StdoutPipe()
-	require.NoError(t, err)
+	stdout := kit.Must(process.StdoutPipe())(t)
 	require.NoError(t, process.Start())
 	t.Cleanup(func() {
 		_ = process.Process.Signal(syscall.SIGTERM)
 		_ = process.Wait()
 	})
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(t, err)
-	backend, err := url.Parse(strings.TrimSpace(strings.TrimPrefix(line, "Listening on ")))
-	require.NoError(t, err)
+	line := kit.Must(bufio.NewReader(stdout).ReadString('\n'))(t)
+	backend := kit.Must(url.Parse(strings.TrimSpace(strings.TrimPrefix(line, "Listening on "))))(t)
 
 	d := new(demo)
 	proxy := &httputil.ReverseProxy{

@@ -6,17 +6,19 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -171,6 +173,212 @@ func TestFetch(t *testing.T) {
 		})()`))
 		require.Empty(t, b.loaded("/redeem"))
 	})
+}
+
+// A stranger is another origin that permits every page to send it our fields, and
+// notes each request with those that it got, or that a preflight has asked for.
+type stranger struct {
+	*httptest.Server
+
+	mu   sync.Mutex
+	seen []string
+}
+
+func newStranger(t *testing.T) *stranger {
+	s := new(stranger)
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var fields []string
+		for name := range r.Header {
+			if strings.HasPrefix(name, "Tallystick-") {
+				fields = append(fields, name)
+			}
+		}
+		sort.Strings(fields)
+		fields = append(fields, r.Header["Access-Control-Request-Headers"]...)
+		s.mu.Lock()
+		s.seen = append(s.seen, strings.TrimSpace(r.Method+" "+strings.Join(fields, " ")))
+		s.mu.Unlock()
+		if !permit(w, r) {
+			_, _ = io.WriteString(w, "stranger")
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// permit lets scripts of any origin send our fields, and read them. It returns whether that is all that
+// the request asks.
+func permit(w http.ResponseWriter, r *http.Request) (asked bool) {
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
+	h.Set("Access-Control-Allow-Credentials", "true")
+	h.Set("Access-Control-Allow-Headers", strings.Join(middleware.CORSAllowHeaders(), ", "))
+	h.Set("Access-Control-Expose-Headers", strings.Join(middleware.CORSExposeHeaders(), ", "))
+	return r.Method == http.MethodOptions
+}
+
+// redirects adds /redirect/<policy>, which counts a request and then sends it on.
+func (s *site) redirects() {
+	for _, policy := range []string{"api", "contact"} {
+		handler := s.limits[policy].Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			to, status := r.FormValue("to"), 0
+			if to == "" {
+				_, _ = io.WriteString(w, "here")
+				return
+			}
+			_, _ = fmt.Sscan(r.FormValue("status"), &status)
+			http.Redirect(w, r, to, status)
+		}))
+		s.mux.HandleFunc("/redirect/"+policy, func(w http.ResponseWriter, r *http.Request) {
+			if !permit(w, r) {
+				handler.ServeHTTP(w, r)
+			}
+		})
+	}
+}
+
+// TestRedirects has tallyFetch sent on to an origin that would take our fields. They
+// are for the origin of the request and for no other, unless the caller has said so.
+func TestRedirects(t *testing.T) {
+	browser := launch(t)
+	type fields = []string
+	const redirected = "redirected" // the reason of the error
+	for name, c := range map[string]struct {
+		own     bool // from the page's own origin, or else from another one
+		within  bool // to the origin it came from, or else to the stranger
+		cookies bool // the policy that carries tokens by cookie too
+		status  int
+		earlier int // requests: the first brings a token, the third needs a proof
+		init    string
+		options string
+		want    string
+		seen    fields // by the stranger
+	}{
+		"another origin, 301":                    {status: 301, earlier: 1, want: redirected},
+		"another origin, 302":                    {status: 302, earlier: 1, want: redirected},
+		"another origin, 303":                    {status: 303, earlier: 1, want: redirected},
+		"another origin, 307":                    {status: 307, earlier: 1, want: redirected},
+		"another origin, 308":                    {status: 308, earlier: 1, want: redirected},
+		"another origin, the first request":      {status: 307, want: redirected},
+		"another origin, with a proof":           {status: 307, earlier: 2, want: redirected},
+		"another origin, by cookie with a proof": {status: 307, earlier: 2, init: `credentials: "include"`, want: redirected},
+		"another origin, within it":              {status: 307, earlier: 1, within: true, want: redirected},
+		"another origin, within it, followed":    {status: 307, earlier: 1, within: true, init: `redirect: "follow"`, want: "200 here"},
+		"another origin, followed": {status: 307, earlier: 1, init: `redirect: "follow"`, want: "200 stranger",
+			seen: fields{"OPTIONS tallystick-token", "POST Tallystick-Token"}},
+		"another origin, by hand":          {status: 307, earlier: 1, init: `redirect: "manual"`, want: "opaqueredirect"},
+		"another origin, an error":         {status: 307, earlier: 1, init: `redirect: "error"`, want: "TypeError"},
+		"another origin, without CORS":     {status: 307, init: `mode: "no-cors"`, want: "opaque", seen: fields{"POST"}},
+		"own origin, 307":                  {own: true, status: 307, earlier: 1, options: `header: true`, want: "TypeError"},
+		"own origin, 303":                  {own: true, status: 303, earlier: 1, options: `header: true`, want: "TypeError"},
+		"own origin, the first request":    {own: true, status: 307, options: `header: true`, want: "TypeError"},
+		"own origin, with a proof":         {own: true, status: 307, earlier: 2, options: `header: true`, want: "TypeError"},
+		"own origin, within it":            {own: true, within: true, status: 303, earlier: 1, options: `header: true`, want: "200 here"},
+		"own origin, within it, a proof":   {own: true, within: true, status: 303, earlier: 2, options: `header: true`, want: "200 here"},
+		"own origin, by cookie":            {own: true, cookies: true, status: 307, earlier: 1, want: "200 stranger", seen: fields{"POST"}},
+		"own origin, by cookie, a proof":   {own: true, cookies: true, status: 307, earlier: 2, want: "TypeError"},
+		"own origin, by cookie, within it": {own: true, cookies: true, within: true, status: 303, earlier: 2, want: "200 here"},
+		"own origin, followed": {own: true, status: 307, earlier: 1, options: `header: true`, init: `redirect: "follow"`, want: "200 stranger",
+			seen: fields{"OPTIONS tallystick-token", "POST Tallystick-Token"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, third := newSite(t), newStranger(t)
+			s.redirects()
+			from, policy := strings.Replace(s.URL, "127.0.0.1", "localhost", 1), "api"
+			if c.own {
+				from = s.URL
+			}
+			if c.cookies {
+				policy = "contact"
+			}
+			from += "/redirect/" + policy
+			to := third.URL
+			if c.within {
+				to = from
+			}
+			b := open(t, browser, s.URL+"/signup?csp="+url.QueryEscape("default-src 'self'; connect-src 'self' "+from+" "+third.URL))
+			b.module()
+			got := eval[string](b, fmt.Sprintf(`(async () => {
+				const send = (url) => tallyFetch(url, { method: "POST", %s }, { %s });
+				for (let i = 0; i < %d; i++) await send(%q);
+				try {
+					const response = await send(%q);
+					return response.status ? response.status + " " + await response.text() : response.type;
+				} catch (error) {
+					return error.reason ?? error.name;
+				}
+			})()`, c.init, c.options, c.earlier, from, from+"?"+url.Values{"to": {to}, "status": {fmt.Sprint(c.status)}}.Encode()))
+			third.mu.Lock()
+			defer third.mu.Unlock()
+			require.Equal(t, c.seen, third.seen)
+			require.Equal(t, c.want, got)
+		})
+	}
+}
+
+// TestRedeemIsNotRedirected has the endpoint itself send the proof elsewhere.
+func TestRedeemIsNotRedirected(t *testing.T) {
+	s, third := newSite(t), newStranger(t)
+	s.mux.HandleFunc("GET /moved/challenge", func(w http.ResponseWriter, r *http.Request) {
+		r.URL.Path = "/tally/signup/challenge"
+		s.limits["signup"].Endpoints().ServeHTTP(w, r)
+	})
+	s.mux.Handle("/moved/redeem", http.RedirectHandler(third.URL, http.StatusTemporaryRedirect))
+	b := open(t, launch(t), s.URL+"/signup?csp="+url.QueryEscape("default-src 'self'; connect-src 'self' "+third.URL))
+	b.module()
+	got := eval[string](b, `prove("/moved/").then(() => "bought", (error) => error.name)`)
+	third.mu.Lock()
+	defer third.mu.Unlock()
+	require.Empty(t, third.seen)
+	require.Equal(t, "TypeError", got)
+}
+
+// TestFetchInAFrameWithoutAURL: what a frame of the page's own markup calls its own
+// origin is not in its location.
+func TestFetchInAFrameWithoutAURL(t *testing.T) {
+	s := newSite(t)
+	s.redirects()
+	s.mux.HandleFunc("GET /framed.js", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/javascript")
+		_, _ = fmt.Fprintf(w, `import { tallyFetch } from %q;
+parent.framed = location.origin + " " + await (await tallyFetch("/redirect/contact?status=303&to=/redirect/contact", { method: "POST" })).text();`, s.limits["contact"].ScriptURL())
+	})
+	b := open(t, launch(t), s.URL+"/elsewhere")
+	b.run(`document.body.append(Object.assign(document.createElement("iframe"), { srcdoc: '<script type="module" src="/framed.js"></script>' }))`)
+	b.wait(`window.framed`)
+	require.Equal(t, "null here", eval[string](b, `framed`))
+}
+
+// TestFetchKeepsWhatIsAskedFor: the referrer, whose default differs from page to page,
+// and the Origin field, by which servers know their own pages.
+func TestFetchKeepsWhatIsAskedFor(t *testing.T) {
+	browser := launch(t)
+	for name, c := range map[string]struct {
+		page, init, options string
+		referrer, origin    string // %s is the page's own origin
+	}{
+		"nothing":                  {referrer: "%s/signup", origin: "%s"},
+		"a field":                  {options: `header: true`, referrer: "%s/signup", origin: "%s"},
+		"no referrer":              {init: `referrerPolicy: "no-referrer"`, origin: "%s"},
+		"an empty one":             {init: `referrer: ""`, origin: "%s"},
+		"another one":              {init: `referrer: "/other"`, referrer: "%s/other", origin: "%s"},
+		"a page without":           {page: "no-referrer", origin: "%s"},
+		"a page without, by field": {page: "no-referrer", options: `header: true`, referrer: "%s/signup", origin: "%s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			var got http.Header
+			s.mux.HandleFunc("POST /note", func(_ http.ResponseWriter, r *http.Request) { got = r.Header })
+			b := open(t, browser, s.URL+"/signup")
+			if c.page != "" {
+				b.run(`document.head.append(Object.assign(document.createElement("meta"), { name: "referrer", content: "` + c.page + `" }))`)
+			}
+			b.module()
+			b.run(`tallyFetch("/note", { method: "POST", ` + c.init + ` }, { ` + c.options + ` })`)
+			require.Equal(t, strings.ReplaceAll(c.referrer, "%s", s.URL), got.Get("Referer"))
+			require.Equal(t, strings.ReplaceAll(c.origin, "%s", s.URL), got.Get("Origin"))
+		})
+	}
 }
 
 // busyOnce has a path answer the first proof by 503 and pass the rest on. It returns the proofs that came.

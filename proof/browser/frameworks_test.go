@@ -22,10 +22,8 @@ import (
 // programs for browsers, and what a server renders for each framework.
 func bundled(t *testing.T) (dist string, rendered map[string]string) {
 	t.Helper()
-	frameworks, err := filepath.Abs("testdata/frameworks")
-	require.NoError(t, err)
-	esbuild, err := filepath.Abs("../../internal/npm/testdata/tools/node_modules/.bin/esbuild")
-	require.NoError(t, err)
+	frameworks := kit.Must(filepath.Abs("testdata/frameworks"))(t)
+	esbuild := kit.Must(filepath.Abs("../../internal/npm/testdata/tools/node_modules/.bin/esbuild"))(t)
 	for _, tool := range []string{esbuild, frameworks + "/node_modules"} {
 		if _, err := os.Stat(tool); err != nil {
 			kit.Unable(t, ".ci/need installs it: %v", err)

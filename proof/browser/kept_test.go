@@ -5,6 +5,7 @@ package browser
 import (
 	"encoding/json"
 	"fmt"
+	"html/template"
 	"net/http"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/keptform"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // keepForms has forms kept that are refused, those of /plain to begin with.
@@ -82,8 +84,7 @@ func TestKeptForm(t *testing.T) {
 				require.Equal(t, !scripts, eval[bool](b, fmt.Sprintf("document.body.innerText.includes(%q)", want.wait)))
 				require.Equal(t, "544px", eval[string](b, `getComputedStyle(document.querySelector("main")).maxInlineSize`), "it has a style")
 
-				tree, err := chromedp.Call(b.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
-				require.NoError(t, err)
+				tree := kit.Must(chromedp.Call(b.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{}))(t)
 				names := map[string][]string{}
 				for _, node := range tree.Nodes {
 					if node.Ignored || node.Role == nil || node.Name == nil {
@@ -143,8 +144,7 @@ func TestTwoTabs(t *testing.T) {
 	b.wait(thanked)
 	require.Len(t, s.got(), 2)
 	require.Len(t, b.loaded("/redeem"), 2, "no proof was lost")
-	cookies, err := chromedp.Call(b.ctx, network.GetCookies, network.GetCookiesParams{})
-	require.NoError(t, err)
+	cookies := kit.Must(chromedp.Call(b.ctx, network.GetCookies, network.GetCookiesParams{}))(t)
 	for _, c := range cookies.Cookies {
 		require.NotContains(t, c.Name, ".proof.", "what is spent is taken away")
 	}
@@ -164,5 +164,51 @@ func TestKeptFormScreenshots(t *testing.T) {
 			b.refusedForm(s)
 			shoot(b, fmt.Sprintf("kept %s scripts %v", language, scripts))
 		}
+	}
+}
+
+var plain = template.Must(template.New("plain").Parse(`<!doctype html><title>plain</title>
+<form method="post" action="/{{.}}?from=plain">
+<input name="message" value="a &amp; b"><input name="message" value="twice"><input name="password" type="password" value="secret">
+<button id="send" name="as" value="draft">Send</button>
+</form>`))
+
+// TestKeptFormIsSentOn refuses forms that know nothing of work. The page in between
+// keeps what was written, works, and sends it on.
+func TestKeptFormIsSentOn(t *testing.T) {
+	browser := launch(t)
+	for policy, visits := range map[string]int{"signup": 1, "contact": 3, "feedback": 1} {
+		t.Run(policy, func(t *testing.T) {
+			s := newSite(t, func(c *middleware.Config) { c.PageHandler = keptform.Handler{} })
+			s.mux.HandleFunc("GET /plain", func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/html")
+				_ = plain.Execute(w, policy)
+			})
+			var b *tab
+			for n := range visits {
+				if b == nil {
+					b = open(t, browser, s.URL+"/plain")
+				} else {
+					b.visit(s.URL + "/plain")
+				}
+				b.click("#send")
+				if n < visits-1 {
+					b.wait(thanked) // the shared tally has some
+				}
+			}
+			b.wait(`document.title.startsWith("Not sent yet") && ` + element + `?.dataset.state === "idle"`)
+			require.Equal(t, "", eval[string](b, `document.querySelector("[type=password]").value`), "asked for again")
+			require.NotContains(t, eval[string](b, "document.documentElement.outerHTML"), "secret\"")
+			b.fill("[type=password]", "secret")
+			b.click("form button:not([type=button])")
+			b.wait(thanked)
+			last := s.got()[len(s.got())-1]
+			require.Equal(t, fmt.Sprintf("/%s?from=plain", policy), last.path)
+			require.Equal(t, []string{"a & b", "twice"}, last.values["message"])
+			require.Equal(t, []string{"secret"}, last.values["password"])
+			require.Equal(t, []string{"draft"}, last.values["as"])
+			require.Len(t, b.loaded("/redeem"), 1)
+			s.clean()
+		})
 	}
 }

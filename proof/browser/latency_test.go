@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A budget is the requests that follow each other, in rounds: no answer of a round goes out before all its requests
@@ -195,8 +196,7 @@ func TestRequestsInARow(t *testing.T) {
 		require.Equal(t, 5, b.done())
 	})
 	t.Run("a form", func(t *testing.T) {
-		doc, err := os.ReadFile("../../docs/forms.md")
-		require.NoError(t, err)
+		doc := kit.Must(os.ReadFile("../../docs/forms.md"))(t)
 		snippet := regexp.MustCompile("(?s)```html\n(.*?)```").FindSubmatch(doc)
 		require.NotNil(t, snippet)
 		s := newSite(t, byDefault)

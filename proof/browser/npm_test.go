@@ -48,8 +48,7 @@ func (b *tab) works(s *site) []string {
 // gets there. The page is of another origin than the API.
 func TestBundles(t *testing.T) {
 	browser := launch(t)
-	app, err := filepath.Abs("../../internal/npm/testdata/app")
-	require.NoError(t, err)
+	app := kit.Must(filepath.Abs("../../internal/npm/testdata/app"))(t)
 	tool := func(t *testing.T, dir, name string, args ...string) {
 		t.Helper()
 		file, err := filepath.Abs("../../internal/npm/testdata/tools/node_modules/.bin/" + name)
@@ -130,8 +129,7 @@ func TestTallyFetchDoesItsPart(t *testing.T) {
 	browser := launch(t)
 	for name, options := range map[string]string{"cookies": "{}", "fields": "{ header: true }"} {
 		t.Run(name, func(t *testing.T) {
-			script, err := clienttest.New(nil)
-			require.NoError(t, err)
+			script := kit.Must(clienttest.New(nil))(t)
 			limit := newLimit(t, "page", 1, func(c *middleware.Config) { c.Challenge = &middleware.Challenge{Path: "/tally/"} })
 			mux := http.NewServeMux()
 			mux.Handle("/", script)

@@ -24,6 +24,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/keptform"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A wiki is a site whose pages are refused by GET to who has not worked.
@@ -122,8 +123,7 @@ func TestPageOpens(t *testing.T) {
 					there.DisableKeepAlives = true
 					client = &http.Client{Transport: there}
 				}
-				resp, err := client.Get(s.URL + "/wiki/before")
-				require.NoError(t, err)
+				resp := kit.Must(client.Get(s.URL + "/wiki/before"))(t)
 				require.NoError(t, resp.Body.Close())
 			}
 			b := open(t, browser, s.URL+"/elsewhere")
@@ -396,10 +396,8 @@ func TestBarOfThePage(t *testing.T) {
 	for look, dark := range map[string]bool{"dark": true, "light": false} {
 		b.emulate(390, &emulation.MediaFeature{Name: "prefers-color-scheme", Value: look})
 		end := eval[[2]float64](b, `(() => { const box = `+element+`.querySelector("progress").getBoundingClientRect(); return [box.right - 20, box.y + box.height / 2]; })()`)
-		shot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-		require.NoError(t, err)
-		picture, err := png.Decode(bytes.NewReader(shot))
-		require.NoError(t, err)
+		shot := kit.Must(chromedp.Run(b.ctx, chromedp.CaptureScreenshot()))(t)
+		picture := kit.Must(png.Decode(bytes.NewReader(shot)))(t)
 		level := color.GrayModel.Convert(picture.At(int(end[0]), int(end[1]))).(color.Gray).Y
 		require.Equal(t, dark, level < 128, "%s: %d", look, level)
 	}
@@ -422,4 +420,78 @@ func TestPageScreenshots(t *testing.T) {
 	b.do(chromedp.Navigate(dear.URL + "/wiki/Ada"))
 	b.wait(`document.querySelector("main")`)
 	shoot(b, "page noscript")
+}
+
+// TestPrivatePages: what a handler lets a browser store for its user is stored, and asked about
+// with a validator. What comes from there brings no older token back: not its cookie, and not
+// its field, because tallyFetch asks where it carries tokens.
+func TestPrivatePages(t *testing.T) {
+	browser := launch(t)
+	for name, test := range map[string]struct {
+		fetch  string
+		shown  func(*http.Request) string
+		news   func(http.Header) string
+		served int // of three loads
+	}{
+		"by cookie": {
+			"fetch(url).then((r) => r.status)",
+			func(r *http.Request) string {
+				c, err := r.Cookie("__Host-tallystick-private")
+				if err != nil {
+					return ""
+				}
+				return c.Value
+			},
+			func(h http.Header) string {
+				value, _, _ := strings.Cut(strings.TrimPrefix(h.Get("Set-Cookie"), "__Host-tallystick-private="), ";")
+				return value
+			},
+			1,
+		},
+		"by field": {
+			"tallyFetch(url, {}, { header: true }).then((r) => r.status)",
+			func(r *http.Request) string { return r.Header.Get(middleware.TokenHeader) },
+			func(h http.Header) string { return h.Get(middleware.TokenHeader) },
+			3,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			limit := newLimit(t, "private", 100)
+			var newest string
+			served, unchanged := map[string]int{}, 0
+			handler := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				served[r.URL.Path]++
+				if r.URL.Path == "/private" {
+					w.Header().Set("Cache-Control", "private, max-age=300")
+					w.Header().Set("ETag", `"1"`)
+					if r.Header.Get("If-None-Match") != "" {
+						unchanged++
+						w.WriteHeader(http.StatusNotModified)
+					}
+				}
+			}))
+			note := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if newest != "" && test.shown(r) != newest {
+					t.Errorf("%s shows another token than the newest", r.URL.Path)
+				}
+				handler.ServeHTTP(w, r)
+				newest = test.news(w.Header())
+			})
+			s.mux.Handle("/private", note)
+			s.mux.Handle("/other", note)
+			b := openAPI(t, browser, s)
+			load := func(url string) {
+				b.run(`window.url = "` + url + `"`)
+				require.Equal(t, 200, eval[int](b, test.fetch))
+			}
+			for range 3 {
+				load("/private")
+				load("/other")
+			}
+			require.Equal(t, map[string]int{"/private": test.served, "/other": 3}, served)
+			require.Equal(t, test.served-1, unchanged)
+			s.clean()
+		})
+	}
 }

@@ -73,8 +73,7 @@ func camera(t *testing.T) func(b *tab, what string) {
 	return func(b *tab, what string) {
 		for _, l := range looks() {
 			b.wear(l)
-			picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
-			require.NoError(t, err)
+			picture := kit.Must(chromedp.Run(b.ctx, chromedp.FullScreenshot(100)))(t)
 			name := strings.NewReplacer(" ", "-", ",", "").Replace(what) + "-" + l.name + ".png"
 			require.NoError(t, os.WriteFile(filepath.Join(dir, name), picture, 0o600))
 		}

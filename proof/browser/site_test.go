@@ -3,23 +3,31 @@
 package browser
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"html/template"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/middlewaretest"
+	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // strict is the policy that everything must run under.
@@ -84,9 +92,7 @@ func newLimit(t *testing.T, policy string, quota int64, change ...func(*middlewa
 			c(&cfg)
 		}
 	}
-	limit, err := middleware.New(cfg)
-	require.NoError(t, err)
-	return limit
+	return kit.Must(middleware.New(cfg))(t)
 }
 
 // byField has a policy carry tokens in fields alone.
@@ -300,4 +306,129 @@ func (s *site) clean() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	require.Empty(s.t, s.reports)
+}
+
+// spoken are the roles of the element that a screen reader tells of, and what each
+// line of its tree says: role, name, whether it is live, and has the focus.
+var spoken = map[string]bool{"form": true, "status": true, "timer": true, "button": true, "progressbar": true}
+
+// tree returns the accessibility tree of the form, as far as the element has a part in
+// it: a line for each node, in their order. The form's own buttons are left out.
+func (b *tab) tree() (lines []string) {
+	b.t.Helper()
+	result, err := chromedp.Call(b.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	require.NoError(b.t, err)
+	full := result.Nodes
+	byID := map[accessibility.NodeID]*accessibility.Node{}
+	for _, n := range full {
+		byID[n.NodeID] = n
+	}
+	var text func(n *accessibility.Node) string
+	text = func(n *accessibility.Node) (words string) {
+		if !n.Ignored && said(n.Role) == "StaticText" {
+			return said(n.Name)
+		}
+		for _, id := range n.ChildIDs {
+			if child := byID[id]; child != nil {
+				words += text(child)
+			}
+		}
+		return words
+	}
+	var walk func(n *accessibility.Node)
+	walk = func(n *accessibility.Node) {
+		role := said(n.Role)
+		if name := said(n.Name); !n.Ignored && spoken[role] && !(role == "button" && (name == "Send" || name == "Save" || name == "Reset")) {
+			words := []string{role}
+			if role == "status" || role == "timer" {
+				name = text(n)
+			}
+			words = append(words, fmt.Sprintf("%q", name))
+			for _, p := range n.Properties {
+				switch value := said(p.Value); {
+				case p.Name == "live" && value != "":
+					words = append(words, "live="+value)
+				case p.Name == "focused" && value == "true":
+					words = append(words, "focused")
+				}
+			}
+			lines = append(lines, strings.Join(words, " "))
+		}
+		for _, id := range n.ChildIDs {
+			if child := byID[id]; child != nil {
+				walk(child)
+			}
+		}
+	}
+	walk(full[0])
+	return lines
+}
+
+// said is a value as text.
+func said(v *accessibility.Value) string {
+	if v == nil {
+		return ""
+	}
+	var any any
+	if json.Unmarshal(v.Value, &any) != nil || any == nil { // not there
+		return ""
+	}
+	return fmt.Sprint(any)
+}
+
+// TestRates reports how fast the solver of browsers is beside that of Go, in one
+// run, and requires that each finds the same answers. Which is how fast depends on
+// who else uses the machine; the best of some rounds is told, and no answer comes too late.
+func TestRates(t *testing.T) {
+	browser := launch(t)
+	s := newSite(t)
+	s.hasTime("signup")
+	b := open(t, browser, s.URL+"/signup")
+	issuer := kit.Must(pow.New(pow.Config{Secrets: [][]byte{[]byte(strings.Repeat("s", 32))}}))(t)
+	who := pow.Binding{Client: []byte("somebody")}
+	b.module()
+
+	best := map[string]float64{}
+	for range 3 {
+		issued := time.Now()
+		c, err := issuer.Issue(issued, who, 1<<20)
+		require.NoError(t, err)
+		var proof string
+		note := func(name string, solve func() string) {
+			start := time.Now()
+			got := solve()
+			rate := tried(t, got) / time.Since(start).Seconds() / 1e6
+			best[name] = max(best[name], rate)
+			if proof == "" {
+				proof = got
+			}
+			require.Equal(t, proof, got, name)
+		}
+		for _, workers := range []int{1, 2} {
+			note(fmt.Sprintf("Go, %d", workers), func() string {
+				return kit.Must(pow.Solve(context.Background(), c.Text, pow.SolveOptions{Workers: workers}))(t)
+			})
+			note(fmt.Sprintf("Chromium, %d", workers), func() string {
+				return eval[string](b, fmt.Sprintf("solve(%q, { workers: %d })", c.Text, workers))
+			})
+		}
+		note("Chromium, main thread", func() string {
+			return eval[string](b, fmt.Sprintf("solve(%q, { workers: 0 })", c.Text))
+		})
+		_, err = issuer.Verify(issued, who, proof)
+		require.NoError(t, err)
+	}
+	for name, rate := range best {
+		t.Logf("%-22s %5.2f million hashes a second", name, rate)
+	}
+}
+
+// tried counts the candidates that led to a proof.
+func tried(t *testing.T, proof string) (sum float64) {
+	_, answers, _ := strings.Cut(proof, "~")
+	for answer := range strings.SplitSeq(answers, ".") {
+		n := kit.Must(strconv.Atoi(answer))(t)
+		sum += float64(n + 1)
+	}
+	return sum
 }

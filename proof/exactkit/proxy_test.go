@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // echo starts a server that answers with what it is told.
 func echo(t *testing.T) (addr string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := kit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -58,8 +59,7 @@ func TestProxy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := StartProxy(t, echo(t))
 			test.do(p)
-			c, err := net.Dial("tcp", p.Addr().String())
-			require.NoError(t, err)
+			c := kit.Must(net.Dial("tcp", p.Addr().String()))(t)
 			defer c.Close()
 			for _, want := range test.want {
 				require.Equal(t, want, hear(t, c, "ping"))
@@ -92,8 +92,7 @@ func TestProxySwallows(t *testing.T) {
 		require.NotEqual(t, "ping", <-released, f.Name)
 		require.NoError(t, c.Close())
 
-		c, err = net.Dial("tcp", p.Addr().String())
-		require.NoError(t, err)
+		c = kit.Must(net.Dial("tcp", p.Addr().String()))(t)
 		require.Equal(t, "ping", hear(t, c, "ping"), f.Name)
 		require.NoError(t, c.Close())
 	}

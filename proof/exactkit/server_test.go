@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A server whose port somebody else has ends, and has another one.
@@ -21,8 +22,7 @@ func TestStartServerTriesAnotherPort(t *testing.T) {
 		if ports = append(ports, port); len(ports) < 3 {
 			return exec.Command("false")
 		}
-		l, err := net.Listen("tcp", "127.0.0.1:"+port)
-		require.NoError(t, err)
+		l := kit.Must(net.Listen("tcp", "127.0.0.1:"+port))(t)
 		t.Cleanup(func() { _ = l.Close() })
 		return exec.Command("sleep", "60")
 	})

@@ -77,7 +77,7 @@ func stepsOf(p *exact.Policy) *limiter.Policy {
 	for i := range limits {
 		limits[i] = p.Limit(i)
 	}
-	steps, err := limiter.Compile(p.Name(), limiter.Carried(limits))
+	steps, err := limiter.Compile(p.Name(), limiter.Carried(p.Name(), limits))
 	if err != nil {
 		panic(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -291,14 +290,6 @@ func (l *Logged) Count(what string) int { return len(l.Told(what)) }
 
 // Random returns a generator with a fixed seed: a failure repeats itself.
 func Random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 2)) }
-
-// MustURL reads a URL that is sound.
-func MustURL(t testing.TB, s string) *url.URL {
-	t.Helper()
-	u, err := url.Parse(s)
-	require.NoError(t, err)
-	return u
-}
 
 // Fleet returns n instances that share nothing but the secrets.
 func Fleet(t testing.TB, n int, cfg middleware.Config) []http.Handler {

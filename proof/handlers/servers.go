@@ -14,10 +14,10 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/netip"
+	"net/url"
 	"os"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -57,19 +57,13 @@ func Polite(t testing.TB) (*http.Client, *atomic.Int64) {
 }
 
 // InParallel calls f n times at once.
-func InParallel(n int, f func(i int)) {
-	var group sync.WaitGroup
-	for i := range n {
-		group.Go(func() { f(i) })
-	}
-	group.Wait()
-}
+var InParallel = kit.Together
 
 // ProxyTo is a reverse proxy in front of a server.
 func ProxyTo(t *testing.T, upstream string) http.Handler {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	proxy := httputil.NewSingleHostReverseProxy(MustURL(t, upstream))
+	proxy := httputil.NewSingleHostReverseProxy(kit.Must(url.Parse(upstream))(t))
 	proxy.Transport = transport
 	return proxy
 }

@@ -7,8 +7,20 @@ package kit
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 	"testing"
 )
+
+// Must is for a call that a test takes for granted: Must(os.Open(name))(t) is the file, and an error ends the test.
+func Must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("an error that the test does not look for: %+v", err)
+		}
+		return v
+	}
+}
 
 // Whole says that a test has its whole form to run: all seeds, all sizes, other programs. It is asked for by
 // TALLYSTICK_WHOLE=1, as "make whole" does, so that plain "go test" is quick; -short, by which mutants are tried, refuses it.
@@ -40,4 +52,22 @@ func Unable(t testing.TB, format string, args ...any) {
 	}
 	fmt.Fprintf(os.Stderr, "*** SKIPPED %s: %s; TALLYSTICK_REQUIRE=1 makes this fail\n", t.Name(), why)
 	t.Skip(why)
+}
+
+// Outside skips a test under the race detector whose work is done by other programs, such as the
+// go command: the detector sees nothing of them. "make whole" runs it, without the detector.
+func Outside(t testing.TB) {
+	t.Helper()
+	if Race && !Long() {
+		t.Skip("other programs do the work, and the race detector sees nothing of them; make whole runs it")
+	}
+}
+
+// CollectLess is for a TestMain of tests that make memories of megabytes one after the other:
+// collecting them took up to a third of the time. GOGC in the environment is obeyed.
+func CollectLess() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+		debug.SetMemoryLimit(350 << 20) // of what two processors build beside it
+	}
 }

@@ -21,5 +21,5 @@ func Redis(t testing.TB) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Kill)
-	return server.Addr
+	return server.Addr()
 }

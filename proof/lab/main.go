@@ -138,6 +138,10 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 		sc = short
 		return nil
 	})
+	f.BoolFunc("long", "the rows of peers alone: a hundred deploys and kills, what stands still for 20 s, a list that is 30 s late", func(string) error {
+		sc = long
+		return nil
+	})
 	only := f.String("rows", "", "play these `rows` alone, by their names, with commas")
 	instances := f.Int("instances", 0, "`how many`, where not as many as the scale has")
 	without := f.String("without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, inherit, hearing; and in a fleet header-copy, hand-back")
@@ -150,6 +154,9 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 		return false, err
 	}
 	chosen, err := chosen(*only)
+	if *only == "" && sc.rounds == long.rounds {
+		chosen = slices.DeleteFunc(chosen, func(r row) bool { return r.route.Parts == 0 })
+	}
 	if err == nil {
 		err = stands()
 	}
@@ -165,14 +172,14 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 	if err != nil {
 		return false, err
 	}
-	l, err := openLab(ctx, dir, made, sc, chosen)
+	servers, err := open(ctx, dir, made, sc, chosen)
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, l.close()) }()
+	defer func() { err = errors.Join(err, servers.Stop()) }()
 	var results []*result
 	for i, r := range chosen {
-		got, err := l.play(r, i)
+		got, err := play(ctx, servers, sc, r, i)
 		if err != nil {
 			return false, err
 		}

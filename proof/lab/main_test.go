@@ -62,8 +62,7 @@ func TestFleetServes(t *testing.T) {
 // With any one of the defences broken the lab fails, and names the row. The long form plays all rows.
 func TestBrokenDefencesAreFoundOut(t *testing.T) {
 	requireLab(t)
-	all, err := house.Breakages()
-	require.NoError(t, err)
+	all := kit.Must(house.Breakages())(t)
 	for _, b := range all {
 		t.Run(b.Name, func(t *testing.T) {
 			args, says := []string{"attack", "-short", "-without", b.Name}, "\nrow "+b.Row+": "
@@ -129,8 +128,7 @@ func TestCommandLines(t *testing.T) {
 		require.Contains(t, stderr.String(), c.says)
 		require.Empty(t, stdout.String())
 	}
-	some, err := chosen("drop,farm")
-	require.NoError(t, err)
+	some := kit.Must(chosen("drop,farm"))(t)
 	require.Len(t, some, 2)
 	require.Equal(t, "farm", some[1].name)
 }

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -27,7 +29,7 @@ var played = map[string][]string{
 	"on an exact route":                           {"exact", "exact-outage"},
 	"holds many IPv4 addresses, or many IPv6 /48": {"addresses", "spoofed-through", "spoofed-around"}, // the last two are what it would take to have them for nothing
 	"new while the memory is full":                {"washed-out"},
-	"sends no token, or an old one":               {"peers-quiet", "peers-deploys", "peers-kills", "peers-list", "peers-stopped", "peers-cut"},
+	"sends no token, or an old one":               {"peers-quiet", "peers-deploys", "peers-kills", "peers-dns", "peers-dns-last", "peers-list", "peers-stopped", "peers-cut"},
 }
 
 const worlds = "the worlds of internal/gossip and middleware/peers play it"
@@ -81,4 +83,33 @@ func TestRowsAreThoseOfThePage(t *testing.T) {
 	}
 	require.Empty(t, left, "rows that play nobody of the page")
 	require.Empty(t, reasons, "clients that the page no longer has")
+}
+
+// The table of the long runs has each row, at both sizes, and no row that did not hold.
+func TestPeersTable(t *testing.T) {
+	_, tables, err := pages.Read("README.md")
+	require.NoError(t, err)
+	i := slices.IndexFunc(tables, func(t pages.Table) bool { return strings.HasPrefix(t.Head, "| instances, row |") })
+	require.GreaterOrEqual(t, i, 0)
+	left := tables[i].Rows
+	for _, n := range []int{3, 10} {
+		for _, r := range rows() {
+			if r.route.Parts == 0 {
+				continue
+			}
+			require.NotEmpty(t, left, r.name)
+			cells := left[0]
+			left = left[1:]
+			require.True(t, strings.HasPrefix(cells[0], fmt.Sprintf("%d, `%s`: ", n, r.name)), cells[0])
+			want := map[string]int{"peers-deploys": long.rounds, "peers-kills": long.rounds, "peers-quiet": 1, "peers-list": 1}[r.name]
+			require.Equal(t, fmt.Sprint(cmp.Or(want, len(long.troubles))), cells[1])
+			var admitted, bound int
+			_, err := fmt.Sscanf(cells[2], "%d of %d", &admitted, &bound)
+			require.NoError(t, err)
+			require.LessOrEqual(t, admitted, bound, cells[0])
+			require.GreaterOrEqual(t, bound, int(long.quota)+2*(n-1), cells[0])
+			require.Equal(t, "0", cells[4], "%s: refused under the limit", cells[0])
+		}
+	}
+	require.Empty(t, left)
 }

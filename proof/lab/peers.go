@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,34 +15,44 @@ import (
 // Instances that hear each other, while something happens to them. Their clocks stand as all do; what they tell each other goes
 // by the time of day.
 
-// hears has a dropper for each step of some trouble: it asks all instances at once, again and again until that step is done,
-// and once more when all are.
-func hears(steps func(s *scene) []func(*dropper)) func(*scene) {
+// hears plays rounds of some trouble. A round begins when all instances hear each other. It has a dropper for each step, which asks all
+// instances at once, again and again until that step is done, and once more when all are. The round is judged by its droppers,
+// of which one has met all starts of the round.
+func hears(times func(scale) int, steps func(s *scene, round int) []func(*dropper)) func(*scene) {
 	return func(s *scene) {
-		for _, step := range steps(s) {
-			begun := make(chan struct{})
-			d := &dropper{s.attacker(), s.starts.Load(), sync.OnceFunc(func() { close(begun) })}
-			s.droppers = append(s.droppers, d)
-			var done atomic.Bool
-			together(func() {
-				defer d.begin()
-				defer done.Store(true)
-				step(d)
-			}, func() {
-				for <-begun; !done.Load() && s.Ctx.Err() == nil; s.pause(20 * time.Millisecond) {
-					d.everywhere()
-				}
-			})
-		}
-		for _, d := range s.droppers {
-			d.everywhere()
+		for round := range times(s.scale) {
+			if !s.settled() {
+				return
+			}
+			since := time.Now()
+			var droppers []*dropper
+			for _, step := range steps(s, round) {
+				begun := make(chan struct{})
+				d := &dropper{s.attacker(), s.starts.Load(), sync.OnceFunc(func() { close(begun) })}
+				droppers = append(droppers, d)
+				var done atomic.Bool
+				together(func() {
+					defer d.begin()
+					defer done.Store(true)
+					step(d)
+				}, func() {
+					for <-begun; !done.Load() && s.Ctx.Err() == nil; s.pause(s.scale.pause) {
+						d.Everywhere(1, fleet.Request{})
+					}
+				})
+			}
+			for _, d := range droppers {
+				d.Everywhere(1, fleet.Request{})
+			}
+			s.judge(droppers, since)
+			s.Rest()
 		}
 	}
 }
 
-func (d *dropper) everywhere() {
-	d.Together(d.Instances(), func(i int) { d.Drain(fleet.Request{To: i}) })
-}
+func once(scale) int      { return 1 }
+func each(sc scale) int   { return len(sc.troubles) }
+func rounds(sc scale) int { return sc.rounds }
 
 func (s *scene) pause(d time.Duration) {
 	select {
@@ -50,22 +61,39 @@ func (s *scene) pause(d time.Duration) {
 	}
 }
 
-func quiet(*scene) []func(*dropper) {
-	return []func(*dropper){func(*dropper) {}}
+// settled waits until all instances hear each other: a minute, where caches keep answers for half of one.
+func (s *scene) settled() bool {
+	clear(s.silent)
+	clear(s.there)
+	for _, p := range s.House.Instances {
+		s.there[p.Where.Peers.String()] = true
+	}
+	for began := time.Now(); s.Ctx.Err() == nil; s.pause(10 * time.Millisecond) {
+		all, err := s.House.Hear()
+		if err == nil && !all && time.Since(began) > time.Minute {
+			err = errors.New("instances do not hear each other within a minute")
+		}
+		if s.Fail(err); all || err != nil {
+			return all
+		}
+	}
+	return false
 }
 
+func quiet(*scene, int) []func(*dropper) { return []func(*dropper){func(*dropper) {}} }
+
 // restarts replaces so many instances, one after the other, each when half of a limit is used up.
-func restarts(s *scene, so int, end func(*house.Process) error) (steps []func(*dropper)) {
+func restarts(s *scene, so int, restart func(*house.Cluster, int, func(*house.Process) error) error, end func(*house.Process) error) (steps []func(*dropper)) {
 	for i := range so {
 		steps = append(steps, func(d *dropper) {
 			s.Away.Change()
 			defer s.Away.Change()
 			s.starts.Add(1)
-			s.Fail(s.House.Restart(i, func(p *house.Process) error {
-				for d.begin(); d.Gained().Admitted < s.route.Quota/2 && s.Ctx.Err() == nil; {
-					s.pause(time.Millisecond)
-				}
-				s.troubled(i)
+			for d.begin(); d.Gained().Admitted < s.route.Quota/2 && s.Ctx.Err() == nil; {
+				s.pause(time.Millisecond)
+			}
+			s.Fail(restart(s.House, i, func(p *house.Process) error {
+				s.troubled(p)
 				return end(p)
 			}))
 		})
@@ -73,81 +101,109 @@ func restarts(s *scene, so int, end func(*house.Process) error) (steps []func(*d
 	return steps
 }
 
-func deploys(s *scene) []func(*dropper) {
-	return restarts(s, len(s.House.Instances), (*house.Process).End)
+func deploys(s *scene, _ int) []func(*dropper) {
+	return restarts(s, len(s.House.Instances), (*house.Cluster).Restart, (*house.Process).End)
 }
 
-func kills(s *scene) []func(*dropper) {
-	return restarts(s, 2, func(p *house.Process) error {
+func kills(s *scene, _ int) []func(*dropper) {
+	return restarts(s, 2, (*house.Cluster).Restart, func(p *house.Process) error {
 		p.Kill()
 		return nil
 	})
 }
 
+// dns deploys where nodes keep the answers of DNS. In every other round the pods that are not ready are published too.
+func dns(restart func(*house.Cluster, int, func(*house.Process) error) error) func(s *scene, round int) []func(*dropper) {
+	return func(s *scene, round int) []func(*dropper) {
+		s.House.Names.Keep(s.scale.late, round%2 == 0)
+		return append(restarts(s, len(s.House.Instances), restart, (*house.Process).End), func(d *dropper) {
+			d.begin()
+			s.pause(s.scale.late)
+			s.House.Names.Keep(0, false)
+		})
+	}
+}
+
 // lateList deploys while the list stays what it was, and stays that for a while.
-func lateList(s *scene) []func(*dropper) {
-	return append([]func(*dropper){func(*dropper) { s.House.ListStands = true }}, append(restarts(s, 2, (*house.Process).End), func(d *dropper) {
-		d.begin()
-		s.pause(s.scale.trouble)
-		s.House.ListStands = false
-		s.Fail(s.House.TellPeers())
-	})...)
+func lateList(s *scene, _ int) []func(*dropper) {
+	return append([]func(*dropper){func(*dropper) { s.House.Names.Keep(time.Hour, false) }},
+		append(restarts(s, 2, (*house.Cluster).Restart, (*house.Process).End), func(d *dropper) {
+			d.begin()
+			s.pause(s.scale.late)
+			s.House.Names.Keep(0, false)
+		})...)
 }
 
 // stopped has an instance stand still, and go on.
-func stopped(s *scene) []func(*dropper) {
+func stopped(s *scene, round int) []func(*dropper) {
 	return []func(*dropper){func(d *dropper) {
-		s.troubled(0)
-		p := s.House.Instances[0]
+		p := s.House.Instances[round%len(s.House.Instances)]
+		s.troubled(p)
 		d.begin()
 		s.Fail(p.Freeze())
-		s.pause(s.scale.trouble)
+		s.pause(s.scale.troubles[round])
 		s.Fail(p.Thaw())
 	}}
 }
 
 // cut has two parts of the fleet that do not hear each other.
-func cut(s *scene) []func(*dropper) {
+func cut(s *scene, round int) []func(*dropper) {
 	n := len(s.House.Instances)
 	return []func(*dropper){func(d *dropper) {
 		d.begin()
-		for i := range n / 2 {
-			s.troubled(i)
+		for _, p := range s.House.Instances[:n/2] {
+			s.troubled(p)
 		}
 		s.Fail(s.House.Cut(n / 2))
-		s.pause(s.scale.trouble)
+		s.pause(s.scale.troubles[round])
 		s.Fail(s.House.Cut(0))
 	}}
 }
 
-// troubled notes that an instance, as it is now, is not heard from now on.
-func (s *scene) troubled(i int) {
-	if at := s.House.Instances[i].Where.Peers.String(); s.hearable(at, time.Now()) {
+// troubled notes that an instance is not heard from now on.
+func (s *scene) troubled(p *house.Process) {
+	if at := p.Where.Peers.String(); s.hearable(at, time.Now()) {
 		s.silent[at] = time.Now()
 	}
 }
 
-// judge returns what the dropper got that came closest to its bound, P·L + (N+C−P)·f, and that. An instance that the machine
-// has kept from answering for 100 ms is one more part of the fleet, as the page says: each such line of the log is counted in P.
-func (s *scene) judge(late []house.Late) (admitted, bound int64) {
+// judge keeps what the dropper got that came closest to its bound, P·L + (N+C−P)·f, and that.
+func (s *scene) judge(droppers []*dropper, since time.Time) {
+	lines, err := s.House.Lines()
+	s.Fail(err)
 	parts, slack := s.route.Parts, max(2, (s.route.Quota+49)/50)
 	if s.route.Quota < 2*s.route.Instances {
 		slack = 1
 	}
-	for _, l := range late {
-		if s.hearable(l.Self, l.Time) && s.hearable(l.Member, l.Time) {
-			s.late++
-		}
-	}
-	for _, d := range s.droppers {
+	apart := s.apart(lines, since)
+	s.late += apart
+	for _, d := range droppers {
 		all := s.n() - d.starts
-		p := min(all, parts+s.late)
+		p := min(all, parts+apart)
 		got, most := d.Gained().Admitted, p*s.route.Quota+(all-p)*slack
-		if bound == 0 || got-most > admitted-bound {
-			admitted, bound = got, most
+		if s.bound == 0 || got-most > s.admitted-s.bound {
+			s.admitted, s.bound = got, most
 		}
 	}
-	return admitted, bound
+	s.rounds++
+}
+
+// apart is how many parts of the fleet there were since a moment that the lab has not made. An instance that the machine has kept from
+// answering for 100 ms, or that has started without records, is one, as the page says. Where some instances complain of others, the fewer
+// of the two explain it. A log says so once in a minute: an instance that has complained of another within it may do so again.
+func (s *scene) apart(lines []house.Line, since time.Time) int64 {
+	alone, complain, late := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, l := range lines {
+		switch {
+		case l.Time.Before(since) && (l.Time.Before(since.Add(-time.Minute)) || !s.there[l.Self] || !s.there[l.Member]):
+		case !s.hearable(l.Self, l.Time) || !s.hearable(l.Member, l.Time):
+		case l.Code == "peers-alone":
+			alone[l.Self] = true
+		case l.Code == "peers-late":
+			complain[l.Self], late[l.Member] = true, true
+		}
+	}
+	return int64(len(alone) + min(len(complain), len(late)))
 }
 
 func (s *scene) hearable(address string, at time.Time) bool {

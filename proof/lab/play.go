@@ -8,13 +8,14 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/tallystick/tallystick/proof/lab/court"
 	"github.com/tallystick/tallystick/proof/lab/house"
-	"github.com/tallystick/tallystick/proof/program"
 )
 
 type result struct {
@@ -27,75 +28,46 @@ type result struct {
 	spent, bought          int64
 	most                   int64 // tallies for what was spent
 	serverCPU, labCPU      time.Duration
-	grown                  int64         // bytes of the largest heap
-	waited                 uint64        // requests, for peers
-	busy, late             int64         // honest requests that have waited in vain, and peers that others did not hear
-	longest                time.Duration // until a decision with peers
+	grown                  int64  // bytes of the largest heap
+	waited                 uint64 // requests, for peers
+	busy, late             int64  // honest requests that have waited in vain, and peers that others did not hear
+	rounds                 int64
+	took                   []time.Duration // until the requests that waited were decided: half of them, all but one of a hundred, all
 }
 
 // holds reports whether all that is promised was kept.
 func (r *result) holds() bool { return r.admitted <= r.bound && r.unjust == 0 }
 
-// A lab plays rows on one cluster.
-type lab struct {
-	ctx     context.Context
-	cluster *house.Cluster
-	scale   scale
-	redis   *program.Redis // of exact routes
-	silent  map[string]time.Time
-}
-
-// openLab starts the instances for some rows.
-func openLab(ctx context.Context, dir, made string, sc scale, all []row) (l *lab, err error) {
-	l = &lab{ctx: ctx, scale: sc, silent: map[string]time.Time{}}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, l.close())
-		}
-	}()
-	if l.redis, err = program.StartRedis(dir); err != nil {
-		return l, err
-	}
+// open starts the instances for some rows.
+func open(ctx context.Context, dir, made string, sc scale, all []row) (*house.Cluster, error) {
 	secret := "a secret that the lab shares with no other program"
 	serves := house.Config{
 		Now: time.Now().Truncate(window*time.Second).Unix() + 60, Secret: []byte(secret), Began: time.Now(), Policies: []string{filepath.Join(dir, "policies.json")},
-		Counters: map[string]string{theRedis: l.redis.URL()},
 	}
 	there := route{Quota: 1000, Work: leastWork, Crowd: 8, MaxClients: 4096, Instances: int64(sc.instances)}
 	policies := map[string]any{elsewhere: there.policy(elsewhere, "")}
 	for _, r := range all {
 		policies[r.name] = r.routeOf(sc).policy(r.name, r.counter)
 	}
-	if err = house.Configure(dir, "policies.json", "secrets", secret, policies); err == nil {
-		l.cluster, err = house.Start(ctx, house.Plan{Dir: dir, Program: made, Size: sc.instances, Site: serves})
+	if err := house.Configure(dir, "policies.json", "secrets", secret, policies); err != nil {
+		return nil, err
 	}
-	return l, err
-}
-
-// close ends all.
-func (l *lab) close() (err error) {
-	if l.cluster != nil {
-		err = l.cluster.Stop()
-	}
-	if l.redis != nil {
-		l.redis.Kill()
-	}
-	return err
+	return house.Start(ctx, house.Plan{Dir: dir, Program: made, Size: sc.instances, Site: serves})
 }
 
 // play plays one row.
-func (l *lab) play(r row, number int) (*result, error) {
-	route := r.routeOf(l.scale)
-	s := &scene{row: r.name, route: route, scale: l.scale, redis: l.redis, silent: l.silent, Stage: &court.Stage{
-		Ctx: l.ctx, Net: [2]byte{127, byte(16 + number)}, Oracle: court.NewOracle(map[string]*court.Terms{r.name: route.terms()}),
+func play(ctx context.Context, servers *house.Cluster, sc scale, r row, number int) (*result, error) {
+	route := r.routeOf(sc)
+	s := &scene{row: r.name, route: route, scale: sc, silent: map[string]time.Time{}, there: map[string]bool{}, Stage: &court.Stage{
+		Ctx: ctx, Net: [2]byte{127, byte(16 + number)}, Oracle: court.NewOracle(map[string]*court.Terms{r.name: route.terms()}),
 	}}
 	s.Lost = func(_ court.Who, standing int64, why error) {
 		if s.Away.Stood(standing) {
 			s.Fail(why)
 		}
 	}
-	s.Open(l.cluster)
-	last, err := l.cluster.State()
+	s.Open(servers)
+	last, err := servers.State()
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +79,13 @@ func (l *lab) play(r row, number int) (*result, error) {
 	case after:
 		r.attack(s)
 		s.honestly()
+	case always:
+		ctx, done := context.WithCancel(s.Ctx)
+		together(func() { defer done(); r.attack(s) }, func() {
+			for s.honestly(); ctx.Err() == nil; s.honestly() {
+				s.pause(s.scale.pause)
+			}
+		})
 	default:
 		together(func() { r.attack(s) }, s.honestly)
 		if r.honest == again {
@@ -115,7 +94,7 @@ func (l *lab) play(r row, number int) (*result, error) {
 	}
 	own = house.Computed(syscall.RUSAGE_SELF) - own
 	s.Rest()
-	end, err := l.cluster.State()
+	end, err := servers.State()
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +106,9 @@ func (l *lab) play(r row, number int) (*result, error) {
 		serverCPU: end.CPU - last.CPU, labCPU: own, grown: int64(end.Heap) - int64(last.Heap),
 	}
 	if route.Parts > 0 {
-		got.admitted, got.bound = s.judge(end.Late)
-		got.waited, got.busy, got.longest, got.late = end.Waited-last.Waited, s.Busy.Load(), end.Longest, s.late
+		got.admitted, got.bound, got.rounds, got.late = s.admitted, s.bound, s.rounds, s.late
+		got.waited, got.busy = end.Waited-last.Waited, s.Busy.Load()
+		got.took = slowest(last.Took, end.Took, int64(got.waited))
 	} else {
 		got.bound = r.bound(s)
 	}
@@ -146,11 +126,28 @@ func (l *lab) play(r row, number int) (*result, error) {
 	return got, nil
 }
 
+// slowest returns how long the slowest so many decisions took between two moments: half of them at most, all but one of a hundred, and
+// all. They are the ones that waited.
+func slowest(before, after map[int]int64, so int64) (took []time.Duration) {
+	var each []int
+	for ms, n := range after {
+		each = append(each, slices.Repeat([]int{ms}, int(n-before[ms]))...)
+	}
+	slices.Sort(each)
+	each = each[max(0, len(each)-int(so)):]
+	for _, percent := range []int{50, 99, 100} {
+		if n := len(each); n > 0 {
+			took = append(took, time.Duration(each[(n*percent+99)/100-1])*time.Millisecond)
+		}
+	}
+	return took
+}
+
 // writeTable writes what came of all rows, and after it what was not kept.
 func writeTable(w io.Writer, sc scale, results []*result) error {
 	fmt.Fprintf(w, "N = %d instances behind nginx, L = %d unless a row says otherwise.\n\n", sc.instances, sc.quota)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "row\tthreats\tclient\tsent\tadmitted\tbound\t\tof formula\twork, W\ttallies\thonest: served\trefused\tasked to work\tunjust\tmemory full\twaited\tbusy\tlongest\tlate\tCPU: servers\tclients\theap grew, KiB")
+	fmt.Fprintln(t, "row\tthreats\tclient\tsent\tadmitted\tbound\t\tof formula\twork, W\ttallies\thonest: served\trefused\tasked to work\tunjust\tmemory full\trounds\twaited\tfor\tbusy\tlate\tCPU: servers\tclients\theap grew, KiB")
 	for _, r := range results {
 		mark := "held"
 		if !r.holds() {
@@ -160,9 +157,9 @@ func writeTable(w io.Writer, sc scale, results []*result) error {
 		if r.spent > 0 {
 			work, tallies = fmt.Sprint(r.spent/leastWork), fmt.Sprintf("%d of %d", r.bought, r.most)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%s\t%s\t%d\n",
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%s\t%s\t%d\n",
 			r.row.name, r.row.threats, r.row.client, r.sent, r.admitted, r.bound, mark, r.row.formula, work, tallies,
-			r.served, r.refused, r.asked, r.unjust, r.explained, r.waited, r.busy, r.longest.Round(time.Millisecond), r.late,
+			r.served, r.refused, r.asked, r.unjust, r.explained, r.rounds, r.waited, strings.Trim(fmt.Sprint(r.took), "[]"), r.busy, r.late,
 			r.serverCPU.Round(time.Millisecond), r.labCPU.Round(time.Millisecond), r.grown>>10)
 	}
 	if err := t.Flush(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -55,4 +56,42 @@ func TestTable(t *testing.T) {
 	}
 	require.NotContains(t, b.String(), "row held:")
 	require.Equal(t, 2, strings.Count(b.String(), "NOT HELD"))
+}
+
+// Where some complain of others, the fewer explain it; and nothing counts that the lab has done.
+func TestApart(t *testing.T) {
+	at := time.Unix(1000, 0)
+	late := func(self, member string, after int) house.Line {
+		code := "peers-late"
+		if member == "" {
+			code = "peers-alone"
+		}
+		return house.Line{Code: code, Self: self, Member: member, Time: at.Add(time.Duration(after))}
+	}
+	for _, c := range []struct {
+		name string
+		late []house.Line
+		want int64
+	}{
+		{"nobody complains", nil, 0},
+		{"two of one", []house.Line{late("a", "c", 1), late("b", "c", 1)}, 1},
+		{"one of two", []house.Line{late("a", "b", 1), late("a", "c", 1)}, 1},
+		{"two of two", []house.Line{late("a", "b", 1), late("b", "a", 1)}, 2},
+		{"before, of one that is no more", []house.Line{late("a", "ended", -1)}, 0},
+		{"before, and perhaps still", []house.Line{late("a", "b", -1)}, 1},
+		{"long before", []house.Line{late("a", "b", -int(time.Hour))}, 0},
+		{"of what was killed", []house.Line{late("a", "killed", 3), late("killed", "a", 3)}, 0},
+		{"of what is killed later", []house.Line{late("a", "killed", 1)}, 1},
+		{"alone", []house.Line{late("a", "", 1), late("b", "a", 1)}, 2},
+	} {
+		s := &scene{silent: map[string]time.Time{"killed": at.Add(2)}, there: map[string]bool{"a": true, "b": true}}
+		require.Equal(t, c.want, s.apart(c.late, at), c.name)
+	}
+}
+
+func TestSlowest(t *testing.T) {
+	before, after := map[int]int64{0: 5}, map[int]int64{0: 100, 3: 2, 40: 1, 250: 1}
+	require.Equal(t, []time.Duration{3 * time.Millisecond, 250 * time.Millisecond, 250 * time.Millisecond}, slowest(before, after, 4))
+	require.Equal(t, []time.Duration{0, 250 * time.Millisecond, 250 * time.Millisecond}, slowest(before, after, 95))
+	require.Empty(t, slowest(nil, nil, 0))
 }

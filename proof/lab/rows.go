@@ -6,6 +6,7 @@ import (
 	"cmp"
 
 	"github.com/tallystick/tallystick/proof/fleet"
+	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/players"
 )
 
@@ -31,7 +32,8 @@ const (
 	beside honestTime = iota
 	before
 	after
-	again // beside, and once more after
+	again  // beside, and once more after
+	always // beside, again and again
 )
 
 // The bounds that several rows have.
@@ -40,17 +42,24 @@ func nothing(*scene) int64                { return 0 }
 func times(k int64) func(s *scene) int64  { return func(s *scene) int64 { return k * s.route.Quota } }
 func timesN(k int64) func(s *scene) int64 { return func(s *scene) int64 { return k * nL(s) } }
 
+// hear is a row of instances that hear each other, or would in so many parts.
+func hear(name, threats, client string, attack func(*scene), parts int64) row {
+	return row{name: name, threats: threats, client: client, formula: "P·L + (N+C−P)·f", attack: attack, route: route{Parts: parts}, honest: always}
+}
+
 // rows are all of them, in the order in which they are played.
 func rows() []row {
 	sells := route{Work: leastWork}
 	wants := route{Work: leastWork, Mode: newcomers}
 	return []row{
-		{name: "peers-quiet", threats: "T1", client: "drops, and peers hear each other", formula: "P·L + (N+C−P)·f", attack: hears(quiet), route: route{Parts: 1}},
-		{name: "peers-deploys", threats: "T42", client: "the same, while all are replaced", formula: "P·L + (N+C−P)·f", attack: hears(deploys), route: route{Parts: 1}},
-		{name: "peers-kills", threats: "T42", client: "the same, while some are killed", formula: "P·L + (N+C−P)·f", attack: hears(kills), route: route{Parts: 1}},
-		{name: "peers-list", threats: "T42", client: "the same, and the list is late", formula: "P·L + (N+C−P)·f", attack: hears(lateList), route: route{Parts: 1}},
-		{name: "peers-stopped", threats: "T1", client: "the same, while one stands still", formula: "P·L + (N+C−P)·f", attack: hears(stopped), route: route{Parts: 2}},
-		{name: "peers-cut", threats: "T1", client: "the same, while the network is cut", formula: "P·L + (N+C−P)·f", attack: hears(cut), route: route{Parts: 2}},
+		hear("peers-quiet", "T1", "drops, and peers hear each other", hears(once, quiet), 1),
+		hear("peers-deploys", "T42", "the same, while all are replaced", hears(rounds, deploys), 1),
+		hear("peers-kills", "T42", "the same, while some are killed", hears(rounds, kills), 1),
+		hear("peers-dns", "T42", "the same, and DNS is cached", hears(each, dns((*house.Cluster).Surge)), 1),
+		hear("peers-dns-last", "T42", "the same, each ends before another starts", hears(each, dns((*house.Cluster).Restart)), 1),
+		hear("peers-list", "T42", "the same, and the list is late", hears(once, lateList), 1),
+		hear("peers-stopped", "T1", "the same, while one stands still", hears(each, stopped), 2),
+		hear("peers-cut", "T1", "the same, while the network is cut", hears(each, cut), 2),
 		{name: "echo", threats: "T21", client: "echoes the newest token", formula: "L", attack: by(func(a *players.Attacker) { a.Echo(balancer) }), bound: times(1)},
 		{name: "parallel", threats: "T4", client: "the same, 6 at once with a browser's jar", formula: "(N+C)·L", attack: by(func(a *players.Attacker) { a.AtOnce(6, balancer) }), bound: nL},
 		{name: "drop", threats: "T1", client: "sends no token", formula: "(N+C)·L", attack: by(drop), bound: nL},
@@ -96,8 +105,8 @@ func rows() []row {
 		{name: "at-once", client: "at once, with Concurrency", formula: "N·Max", attack: atOnce, quota: 100,
 			route: route{AtOnce: 20},
 			bound: func(s *scene) int64 { return s.n() * int64(s.route.AtOnce) }},
-		{name: "exact", threats: "T1–T3", client: "on an exact route", formula: "L", attack: by(drop), counter: theRedis, bound: times(1)},
-		{name: "exact-outage", threats: "T33", client: "the same, without the counter", formula: "L + (N+C)·max(1, L/N)", attack: outage, honest: before, counter: theRedis,
+		{name: "exact", threats: "T1–T3", client: "on an exact route", formula: "L", attack: by(drop), counter: house.Shared, bound: times(1)},
+		{name: "exact-outage", threats: "T33", client: "the same, without the counter", formula: "L + (N+C)·max(1, L/N)", attack: outage, honest: before, counter: house.Shared,
 			bound: func(s *scene) int64 { return s.route.Quota + s.n()*max(1, s.route.Quota/s.route.Instances) }},
 		{name: "boundary", threats: "T16, T17", client: "drops around the end of a window", formula: "(N+C)·L in each of two", attack: boundary, honest: after,
 			route: route{Fixed: true}, bound: timesN(2)},

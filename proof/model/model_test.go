@@ -3,8 +3,12 @@
 package model_test
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,14 +35,12 @@ func TestWorlds(t *testing.T) {
 		if w.long && !kit.Long() || w.huge && kit.Race {
 			continue
 		}
-		r, err := w.world.Explore()
-		require.NoError(t, err)
+		r := kit.Must(w.world.Explore())(t)
 		if r.Broken != "" {
 			t.Errorf("%s broken by %d moves: %s\n%s", head, len(r.Trace), r.Broken, strings.Join(r.Trace, "\n"))
 			continue
 		}
-		bound, err := w.world.Bound()
-		require.NoError(t, err)
+		bound := kit.Must(w.world.Bound())(t)
 		if w.loose {
 			require.Less(t, r.Most, bound, head)
 		} else {
@@ -74,8 +76,7 @@ func TestLateAnswers(t *testing.T) {
 		if w.world.Client != model.Overwriting {
 			continue
 		}
-		r, err := w.world.Explore()
-		require.NoError(t, err)
+		r := kit.Must(w.world.Explore())(t)
 		require.Empty(t, r.Broken)
 		quota := int(w.world.Limit.Quota)
 		require.Greater(t, r.Most, w.world.AtOnce*quota+w.world.AtOnce-1)
@@ -94,8 +95,7 @@ func TestWindowsOfAClockThatIsBehind(t *testing.T) {
 		if w.who != early || w.long || w.world.Limit.Algorithm == storeless.TokenBucket {
 			continue
 		}
-		r, err := w.world.Explore()
-		require.NoError(t, err)
+		r := kit.Must(w.world.Explore())(t)
 		quota := int(w.world.Limit.Quota)
 		if w.world.Limit.Algorithm == storeless.FixedWindow {
 			require.Equal(t, 2*quota-1, r.Own)
@@ -124,8 +124,7 @@ func TestSpans(t *testing.T) {
 		{bucket(2), 1, []time.Duration{0, 4 * second, 8 * second, 9500 * time.Millisecond}, 2 + 4},
 	} {
 		w := model.World{Limit: tt.limit, Instances: tt.instances, Moments: tt.moments, Spans: true}
-		r, err := w.Explore()
-		require.NoError(t, err)
+		r := kit.Must(w.Explore())(t)
 		require.Empty(t, r.Broken, strings.Join(r.Trace, "\n"))
 		require.Equal(t, tt.want, r.Span, limitOf(w))
 	}
@@ -163,4 +162,58 @@ func limitOf(w model.World) (text string) {
 		text = fmt.Sprintf("bucket, burst %d", l.Burst)
 	}
 	return text
+}
+
+func TestMain(m *testing.M) {
+	kit.CollectLess()
+	os.Exit(m.Run())
+}
+
+const (
+	page = "README.md"
+	end  = "<!-- end of what is generated -->\n"
+)
+
+// cut returns what the page prints after a line, and what stands around it.
+func cut(t *testing.T, begin string) (head, table, tail string) {
+	t.Helper()
+	text := kit.Must(os.ReadFile(page))(t)
+	head, rest, found := strings.Cut(string(text), begin)
+	require.True(t, found, "%s has no %s", page, begin)
+	table, tail, found = strings.Cut(rest, end)
+	require.True(t, found, "%s has no %s", page, end)
+	return head, table, tail
+}
+
+func tableOf(t *testing.T, begin string) string {
+	t.Helper()
+	_, table, _ := cut(t, begin)
+	return table
+}
+
+func rewrite(t *testing.T, begin, table string) {
+	t.Helper()
+	head, _, tail := cut(t, begin)
+	require.NoError(t, os.WriteFile(page, []byte(head+begin+table+end+tail), 0o644))
+}
+
+// testdata/bounds.json says which worlds check which row of docs/bounds.md, and that page says "model-checked" of
+// these rows alone.
+func TestWorldsOfBounds(t *testing.T) {
+	var checked map[string][]string
+	list := kit.Must(os.ReadFile("testdata/bounds.json"))(t)
+	require.NoError(t, json.Unmarshal(list, &checked))
+	table := kit.Must(os.ReadFile("../../docs/bounds.md"))(t)
+	var known, named []string
+	for _, w := range worlds() {
+		known = append(known, w.who)
+	}
+	for row, who := range checked {
+		require.Regexp(t, `(?m)^\| `+regexp.QuoteMeta(row)+` \| .*\bmodel-checked\b`, string(table))
+		named = append(named, who...)
+	}
+	require.Len(t, regexp.MustCompile(`(?m)^\|.*\bmodel-checked\b`).FindAll(table, -1), len(checked))
+	slices.Sort(known)
+	slices.Sort(named)
+	require.Equal(t, slices.Compact(known), named, "each world checks one row")
 }

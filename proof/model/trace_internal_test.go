@@ -8,14 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 func newExplorer(t *testing.T, w World) *explorer {
 	t.Helper()
-	e, err := w.explorer()
-	require.NoError(t, err)
-	return e
+	return kit.Must(w.explorer())(t)
 }
 
 // Who is told of a broken rule must be able to follow: here the oracle believes in a smaller

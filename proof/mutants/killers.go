@@ -20,7 +20,7 @@ import (
 // fault: then all tests are asked. A test of another package stands there with the directory of that,
 // relative to the package: "../proof/bounds.TestX". The file is made by
 //
-//	TALLYSTICK_MUTANTS_KILLERS=write go test -run TestMutants
+//	TALLYSTICK_MUTANTS_KILLERS=write make mutants
 type killers struct {
 	file string
 

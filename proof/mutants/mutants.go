@@ -9,11 +9,8 @@
 // of [Mutant] under testdata/mutants, and so cannot rot in silence: a change that no
 // longer finds its place fails. A declaration may move to another file.
 //
-//	func TestMutants(t *testing.T) {
-//		mutants.Run(t, ".", mutants.Load(t, "testdata/mutants/*.json"))
-//	}
-//
-// It imports the standard library only. Tests import it, and the lab, to build servers with a defence broken.
+// TestMutants of this package tries them all. The package imports the standard library only; the lab imports it too, to
+// build servers with a defence broken.
 package mutants
 
 import (

@@ -22,10 +22,8 @@ var plain *bench
 func plainly(t *testing.T) *bench {
 	t.Helper()
 	if plain == nil {
-		dir, err := os.MkdirTemp("", "bench")
-		require.NoError(t, err)
-		plain, err = newBench(sample, dir, "../user")
-		require.NoError(t, err)
+		dir := kit.Must(os.MkdirTemp("", "bench"))(t)
+		plain = kit.Must(newBench(sample, dir, "../user"))(t)
 	}
 	return plain
 }
@@ -64,13 +62,11 @@ func TestTry(t *testing.T) {
 		"change is harmless":  {&Mutant{In: "Spin", Old: "i++", New: "i += 1"}, survived, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before, err := os.ReadFile(filepath.Join(sample, "sample.go"))
-			require.NoError(t, err)
+			before := kit.Must(os.ReadFile(filepath.Join(sample, "sample.go")))(t)
 			r := b.try(t.TempDir(), tt.mutant, test{})
 			require.Equal(t, tt.want, r.outcome, r.output)
 			require.Equal(t, testOf(tt.by), r.by, r.output)
-			after, err := os.ReadFile(filepath.Join(sample, "sample.go"))
-			require.NoError(t, err)
+			after := kit.Must(os.ReadFile(filepath.Join(sample, "sample.go")))(t)
 			require.Equal(t, before, after, "the file itself is never touched")
 		})
 	}
@@ -155,8 +151,7 @@ func TestPlan(t *testing.T) {
 	}
 
 	for text, want := range map[string]time.Duration{"": 0, "90s": 90 * time.Second, "2h": 2 * time.Hour} {
-		p, err := planned(func(string) string { return text })
-		require.NoError(t, err)
+		p := kit.Must(planned(func(string) string { return text }))(t)
 		require.Equal(t, plan{time: want, since: text}, p)
 	}
 	_, err := planned(func(string) string { return "90" })

@@ -22,8 +22,8 @@ const parallel = 2
 // Run checks that every mutant of a package finds its place. Asked for by name, as
 // in
 //
-//	go test -run TestMutants ./token
-//	go test -run 'TestMutants/name_of_one' ./token
+//	go test -run 'TestMutants/^token$' ./proof/mutants
+//	go test -run 'TestMutants/^internal.token$/name_of_one' ./proof/mutants
 //
 // it also tries every mutant, each as a subtest, which fails if the tests of the
 // package pass, and also if the mutant does not compile: it is the tests that must
@@ -31,8 +31,7 @@ const parallel = 2
 // package once for each mutant, and nobody's plain "go test ./..." should judge
 // tests. Nor does it with -short, whatever is asked for.
 //
-// pkg is the package to break and to test, relative to the caller's directory:
-// "." for the caller's own. others are packages that use it, relative to pkg: their tests are
+// pkg is the package to break and to test, relative to the caller's directory. others are packages that use it, relative to pkg: their tests are
 // asked where those of pkg notice nothing, or first where one of them noticed before.
 // Tests run with -short: a test that is to kill mutants must not skip itself then.
 func Run(t *testing.T, pkg string, specs []Mutant, others ...string) {

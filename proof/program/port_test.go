@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/program"
 )
 
@@ -18,15 +19,12 @@ import (
 func TestFind(t *testing.T) {
 	seen := map[string]bool{}
 	for range 50 {
-		port, err := program.FreePort()
-		require.NoError(t, err)
-		number, err := strconv.Atoi(port)
-		require.NoError(t, err)
+		port := kit.Must(program.FreePort())(t)
+		number := kit.Must(strconv.Atoi(port))(t)
 		require.Less(t, number, 32_768)
 		require.False(t, seen[port], "it is not found again")
 		seen[port] = true
-		l, err := net.Listen("tcp4", "127.0.0.1:"+port)
-		require.NoError(t, err)
+		l := kit.Must(net.Listen("tcp4", "127.0.0.1:"+port))(t)
 		defer l.Close()
 	}
 }

@@ -39,8 +39,7 @@ func TestNoFileCycles(t *testing.T) {
 			packages := map[string][]string{}
 			for _, file := range goFiles(t) {
 				// One name can be declared once for each build tag.
-				built, err := build.Default.MatchFile(path.Split(file))
-				require.NoError(t, err)
+				built := kit.Must(build.Default.MatchFile(path.Split(file)))(t)
 				if built && !strings.HasSuffix(file, "_test.go") {
 					packages[path.Dir(file)] = append(packages[path.Dir(file)], file)
 				}
@@ -100,8 +99,7 @@ func fileUses(t *testing.T, imp types.Importer, pkg string, files []string) map[
 	fset := token.NewFileSet()
 	var parsed []*ast.File
 	for _, file := range files {
-		f, err := parser.ParseFile(fset, file, nil, parser.SkipObjectResolution)
-		require.NoError(t, err)
+		f := kit.Must(parser.ParseFile(fset, file, nil, parser.SkipObjectResolution))(t)
 		parsed = append(parsed, f)
 	}
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
@@ -174,8 +172,7 @@ func exportData(t *testing.T) types.Importer {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}", "./...")
 	cmd.Env = append(os.Environ(), "GOWORK=off")
-	out, err := cmd.Output()
-	require.NoError(t, err)
+	out := kit.Must(cmd.Output())(t)
 	built := map[string]string{}
 	for line := range strings.Lines(string(out)) {
 		name, file, _ := strings.Cut(strings.TrimSpace(line), "\t")

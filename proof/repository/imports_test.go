@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/pages"
 )
 
@@ -33,7 +34,7 @@ var arrows = map[string][]string{
 	"token":     {module + "/storeless", module + "/internal/limiter", module + "/internal/token", jwt},
 	"pow":       {},
 	"middleware": {
-		module + "/storeless", module + "/internal/gossip", module + "/internal/limiter", module + "/internal/sale", module + "/internal/token", module + "/pow", module + "/middleware/exact", module + "/middleware/peers",
+		module + "/storeless", module + "/internal/calendar", module + "/internal/gossip", module + "/internal/limiter", module + "/internal/sale", module + "/internal/token", module + "/pow", module + "/middleware/exact", module + "/middleware/peers",
 		inner + "assets", inner + "guardedcall", inner + "httpfield", inner + "load", inner + "lookup", inner + "page", inner + "reply", inner + "seen", inner + "slots", inner + "ticket",
 	},
 	"middleware/keptform":              {inner + "page", inner + "words"},
@@ -48,12 +49,12 @@ var arrows = map[string][]string{
 	"middleware/internal/slots":        {},
 	"middleware/internal/ticket":       {},
 	"middleware/internal/words":        {inner + "httpfield"},
-	"middleware/exact":                 {module + "/storeless", module + "/internal/limiter", counters + "internal/plan"},
+	"middleware/exact":                 {module + "/storeless", module + "/internal/calendar", module + "/internal/limiter", counters + "internal/plan"},
 	"middleware/exact/engine":          {module + "/storeless", module + "/internal/limiter", module + "/middleware/exact", counters + "internal/plan", counters + "internal/patience"},
 	"middleware/exact/memory":          {module + "/middleware/exact", counters + "engine"},
 	"middleware/exact/lease":           {module + "/storeless", module + "/middleware/exact", counters + "engine"},
 	"middleware/exact/exacttest":       {module + "/storeless", module + "/internal/limiter", module + "/middleware/exact", counters + "engine", counters + "memory"},
-	"middleware/exact/remote":          {module + "/storeless", module + "/middleware/exact", counters + "engine", counters + "internal/patience"},
+	"middleware/exact/remote":          {module + "/storeless", module + "/internal/calendar", module + "/middleware/exact", counters + "engine", counters + "internal/patience"},
 	"middleware/exact/pace":            {module + "/storeless", module + "/middleware/exact", inner + "httpfield"},
 	"middleware/exact/cas":             {module + "/storeless", module + "/middleware/exact", counters + "engine"},
 	"middleware/exact/cas/castest":     {module + "/middleware/exact/cas"},
@@ -69,8 +70,8 @@ var arrows = map[string][]string{
 		module + "/middleware", module + "/internal/sale", module + "/pow",
 	},
 	"internal/cells":       {},
-	"proof/model":          {module + "/storeless", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact"},
-	"internal/limiter":     {module + "/internal/cells", module + "/internal/gossip"}, // the engine knows none of its doors
+	"proof/model":          {module + "/storeless", module + "/internal/gossip", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact", module + "/proof/truth"},
+	"internal/limiter":     {module + "/internal/calendar", module + "/internal/cells", module + "/internal/gossip"}, // the engine knows none of its doors
 	"proof/mutants":        {},
 	"proof/exactkit":       {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", module + "/middleware/exact/pace", kitPackage, module + "/proof/program", testify, counters + "engine"},
 	"proof/exactkit/front": {exactkit, module + "/middleware", module + "/middleware/exact", testify},
@@ -79,21 +80,22 @@ var arrows = map[string][]string{
 		module + "/storeless", module + "/internal/limiter", module + "/pow", module + "/token", module + "/middleware", module + "/middleware/client", module + "/middleware/exact",
 		kitPackage, module + "/proof/fleet", jwt, testify,
 	},
-	"proof/bounds":     {}, // tests alone
-	"proof/threats":    {},
-	"proof/truth":      {}, // what it judges, it does not import
-	"internal/sale":    {module + "/internal/limiter", module + "/internal/cells", module + "/internal/gossip"},
-	"internal/token":   {module + "/internal/limiter", module + "/internal/siphash", jwt},
-	"internal/siphash": {},
-	"internal/gossip":  {module + "/internal/siphash"},
-	"proof/pages":      {},
-	"proof/kit":        {module + "/proof/program"},
+	"proof/bounds":      {}, // tests alone
+	"proof/threats":     {},
+	"proof/truth":       {}, // what it judges, it does not import
+	"internal/calendar": {},
+	"internal/sale":     {module + "/internal/limiter", module + "/internal/cells", module + "/internal/gossip"},
+	"internal/token":    {module + "/internal/limiter", module + "/internal/siphash", jwt},
+	"internal/siphash":  {},
+	"internal/gossip":   {module + "/internal/siphash"},
+	"proof/pages":       {},
+	"proof/kit":         {module + "/proof/program"},
 
 	"middleware/middlewaretest":                {module + "/middleware", module + "/middleware/client", module + "/pow"},
 	"internal/clienttest":                      {module + "/middleware", module + "/middleware/exact", module + "/pow", counters + "memory"},
 	"middleware/middlewaretest/cmd/clienttest": {module + "/internal/clienttest"},
 	"internal/npm":                             {},
-	"middleware/exact/internal/plan":           {module + "/storeless", module + "/internal/limiter"},
+	"middleware/exact/internal/plan":           {module + "/storeless", module + "/internal/calendar", module + "/internal/limiter"},
 	"middleware/exact/internal/patience":       {},
 	"internal/npm/write":                       {module + "/internal/npm"},
 }
@@ -121,6 +123,7 @@ var inTests = map[string][]string{
 		counters + "engine", counters + "memory", counters + "lease", // counters to ask, of every kind
 		module + "/proof/pages",    // the page with its table
 		module + "/proof/handlers", // what they send requests to
+		module + "/proof/truth",    // what each limit of several units admits
 	},
 	"proof/bounds": {
 		module + "/middleware", module + "/middleware/exact", counters + "memory", counters + "remote", module + "/middleware/client", module + "/pow", module + "/storeless",
@@ -200,8 +203,7 @@ func TestImports(t *testing.T) {
 	seen := map[string]bool{}
 	files := goFiles(t)
 	for _, file := range files {
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
-		require.NoError(t, err)
+		parsed := kit.Must(parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly))(t)
 		pkg := path.Dir(file)
 		require.NotEqual(t, ".", pkg, "%s: the root holds no package", file)
 		if pkg == "docs" || pkg == "proof/repository" {
@@ -216,8 +218,7 @@ func TestImports(t *testing.T) {
 			may = slices.Concat(may, inTests[pkg], []string{testify, mutants, kitPackage, module + "/" + pkg})
 		}
 		for _, spec := range parsed.Imports {
-			name, err := strconv.Unquote(spec.Path.Value)
-			require.NoError(t, err)
+			name := kit.Must(strconv.Unquote(spec.Path.Value))(t)
 			if standard(name) {
 				continue
 			}
@@ -269,8 +270,7 @@ func TestProductDoesNotImportTheProof(t *testing.T) {
 		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
 			return nil
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
-		require.NoError(t, err)
+		parsed := kit.Must(parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly))(t)
 		for _, spec := range parsed.Imports {
 			if filepath.Dir(name) == "demo" && slices.Contains(shown, spec.Path.Value) {
 				continue
@@ -288,8 +288,7 @@ func TestProductDoesNotImportTheProof(t *testing.T) {
 // The whole list of what the root module needs, so that one more is a decision.
 func TestDependencies(t *testing.T) {
 	atRoot(t)
-	b, err := os.ReadFile("go.mod")
-	require.NoError(t, err)
+	b := kit.Must(os.ReadFile("go.mod"))(t)
 	var direct []string
 	for line := range strings.Lines(string(b)) {
 		fields := strings.Fields(line)
@@ -304,8 +303,7 @@ func TestDependencies(t *testing.T) {
 // Each module of the workspace adds its requirements to what "go test ./..." loads in a fresh clone: once they were 715 MB.
 func TestWorkspace(t *testing.T) {
 	atRoot(t)
-	b, err := os.ReadFile("go.work")
-	require.NoError(t, err)
+	b := kit.Must(os.ReadFile("go.work"))(t)
 	_, use, found := strings.Cut(string(b), "use (")
 	require.True(t, found)
 	require.Equal(t, []string{".", "./demo", "./proof/lab", ")"}, strings.Fields(use), "what does not run from the root is no part of go.work")
@@ -328,8 +326,7 @@ func TestPackagesAreNamed(t *testing.T) {
 		}
 		packages = append(packages, pkg)
 	}
-	nested, err := filepath.Glob("middleware/exact/*/go.mod")
-	require.NoError(t, err)
+	nested := kit.Must(filepath.Glob("middleware/exact/*/go.mod"))(t)
 	for _, file := range append(nested, "demo/go.mod", "middleware/otel/go.mod", "middleware/recipes/go.mod") {
 		packages = append(packages, path.Dir(filepath.ToSlash(file)))
 	}

@@ -35,8 +35,7 @@ func TestReadingList(t *testing.T) {
 	lines := 0
 	for _, file := range listed {
 		require.Contains(t, ran, file, "no request of testdata/request runs through %s: take it off the reading list of CONTRIBUTING.md", file)
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := kit.Must(os.ReadFile(file))(t)
 		lines += strings.Count(string(text), "\n")
 	}
 	t.Logf("the reading list: %d files, %d lines", len(listed), lines)
@@ -46,8 +45,7 @@ func TestReadingList(t *testing.T) {
 // readingList returns the files of the list in CONTRIBUTING.
 func readingList(t *testing.T) (files []string) {
 	t.Helper()
-	text, err := os.ReadFile("CONTRIBUTING.md")
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile("CONTRIBUTING.md"))(t)
 	_, list, found := strings.Cut(string(text), "### A request, in this order\n")
 	require.True(t, found)
 	list, _, _ = strings.Cut(list, "\n#")
@@ -90,20 +88,17 @@ func blocks(t *testing.T, dir, program, requests string) map[string]int {
 	require.NoError(t, os.Mkdir(data, 0o755))
 	run := exec.Command(program, requests)
 	run.Env = append(os.Environ(), "GOCOVERDIR="+data)
-	out, err := run.Output()
-	require.NoError(t, err)
+	out := kit.Must(run.Output())(t)
 	if requests == "4" {
 		require.Equal(t, "200\n200\n200\n429\n", string(out))
 	}
 	profile := filepath.Join(dir, requests+".txt")
 	output(t, "go", "tool", "covdata", "textfmt", "-i="+data, "-o="+profile)
-	text, err := os.ReadFile(profile)
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile(profile))(t)
 	counts := map[string]int{}
 	for line := range strings.Lines(string(text)) {
 		if fields := strings.Fields(line); len(fields) == 3 {
-			counts[fields[0]], err = strconv.Atoi(fields[2])
-			require.NoError(t, err)
+			counts[fields[0]] = kit.Must(strconv.Atoi(fields[2]))(t)
 		}
 	}
 	return counts

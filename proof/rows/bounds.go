@@ -43,6 +43,7 @@ func Bounds() []Bound {
 		{"at once, with `Concurrency` (`MaxHold` H, the oldest request has the age A)", "N·(1+F)·Max·(1 + A/H); with `CancelHeld` N·(1+F)·Max", "TestIdleRequestsHoldASlotNoLongerThanMaxHold", Also{}, false},
 		{"the same on an exact route", "Max; in an outage with `FailOpen` N·Max", "TestSlotsOfAllInstances", Also{}, false},
 		{"on an exact route", "L; in an outage with `FailOpen`, + (N+C)·max(1, L/`Instances`)", "TestExactQuotaIsOneForAllInstances", Also{Simulated: true}, true},
+		{"the same, by the calendar", "L; in an outage with `FailOpen`, + (N+C)·(2 + d)·max(1, L/`Instances`), by sliding windows of 23 h, 167 h or 28 days; d is 2/23, 2/167 or 73/672", "TestOutageOfACalendar", Also{}, false},
 		{"on an exact route whose counter is the memory of one process, which dies D times", "L·(1+D)", "TestDeathOfTheProcessThatCounts", Also{}, false},
 		{"works, where that comes first only while an instance is busy (`WhenBusy`)", "(1+F)·(N+C)·L, whatever the load was", "TestBoundWhenBusy", Also{}, false},
 		{"holds many IPv4 addresses, or many IPv6 /48", "(N+C)·L for each address, (N+C)·64·L for each /48, before work", "TestManyAddresses", Also{}, false},

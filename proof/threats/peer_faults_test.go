@@ -13,6 +13,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/handlers"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -41,8 +42,7 @@ func TestFaultsOfPeers(t *testing.T) {
 		require.Equal(t, 5, passed)
 	})
 	t.Run("XFF random, real from an untrusted peer", func(t *testing.T) { // 100 admitted
-		identify, err := middleware.ForwardedFor(handlers.Proxies...)
-		require.NoError(t, err)
+		identify := kit.Must(middleware.ForwardedFor(handlers.Proxies...))(t)
 		cfg := handlers.Contact(new(handlers.Clock))
 		cfg.Identity = identify
 		h, _ := handlers.Limited(t, cfg)
@@ -53,8 +53,7 @@ func TestFaultsOfPeers(t *testing.T) {
 		require.Equal(t, 5, passed)
 	})
 	t.Run("configured header absent or misspelt", func(t *testing.T) { // no limit at all
-		identify, err := middleware.ForwardedFor(handlers.Proxies...)
-		require.NoError(t, err)
+		identify := kit.Must(middleware.ForwardedFor(handlers.Proxies...))(t)
 		cfg := handlers.Contact(new(handlers.Clock))
 		cfg.Identity = identify
 		log := handlers.LogTo(&cfg)
@@ -103,8 +102,7 @@ func TestFaultsOfPeers(t *testing.T) {
 		h, _ := handlers.Limited(t, handlers.Contact(now))
 		now.Advance(48 * time.Second)
 		handlers.Admitted(h, 5)
-		wait, err := strconv.Atoi(handlers.Send(h).Header.Get("Retry-After"))
-		require.NoError(t, err)
+		wait := kit.Must(strconv.Atoi(handlers.Send(h).Header.Get("Retry-After")))(t)
 		require.GreaterOrEqual(t, wait, 12)
 		require.LessOrEqual(t, wait, 13, "what is left of the window, and jitter")
 		now.Advance(time.Duration(wait) * time.Second)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
@@ -35,7 +36,7 @@ func TestThreatsOfTheToken(t *testing.T) {
 		first := handlers.Spend(t, h, 1)
 		for i := range 99 {
 			resp := handlers.Send(h, handlers.Showing(first))
-			require.Equal(t, fmt.Sprintf(`"contact";r=%d`, 98-i), withoutTime(resp.Header.Get("RateLimit")))
+			require.Contains(t, resp.Header.Get("RateLimit"), fmt.Sprintf(`"contact";r=%d;t=`, 98-i))
 		}
 		require.Zero(t, handlers.Admitted(h, 900, handlers.Showing(first)))
 	})
@@ -81,12 +82,6 @@ func TestThreatsOfTheToken(t *testing.T) {
 		tok := handlers.Spend(t, instances[0], 5)
 		require.Zero(t, handlers.Admitted(instances[1], 5, handlers.Showing(tok)))
 	})
-}
-
-// withoutTime cuts the t parameter from a RateLimit field of one item.
-func withoutTime(rateLimit string) string {
-	item, _, _ := strings.Cut(rateLimit, ";t=")
-	return item
 }
 
 func TestThreatsOfManyAddresses(t *testing.T) {
@@ -138,3 +133,179 @@ func TestThreatsOfManyAddresses(t *testing.T) {
 		require.LessOrEqual(t, through(h, 256, 7, "2001:db8:1:%x::1"), 3*5*net56)
 	})
 }
+
+// requireAbsent checks that what is shown changes nothing: the response is the one that a request without token gets.
+func requireAbsent(t *testing.T, shown ...string) {
+	t.Helper()
+	cfg := handlers.Contact(new(handlers.Clock))
+	h := handlers.NewSite(t, cfg)
+	handlers.Spend(t, h, 2)
+	for i, how := range []handlers.Option{handlers.Showing(shown...), handlers.ShowingCookie(shown...)} {
+		resp := handlers.RequireStatus(t, http.StatusOK, handlers.Send(h, how))
+		require.Equal(t, fmt.Sprintf(`"contact";r=%d;t=60`, 2-i), resp.Header.Get("RateLimit"), shown)
+		require.Zero(t, h.Decisions.Last().Tokens, shown)
+	}
+}
+
+func TestThreatsOfForgery(t *testing.T) {
+	tok, header, payload := handlers.Genuine(t, 1)
+	require.Equal(t, tok, handlers.Thief(t, header, payload), "the test signs as the server does")
+	parts := strings.Split(tok, ".")
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+	t.Run("T9 change any character", func(t *testing.T) {
+		cfg := handlers.Contact(new(handlers.Clock))
+		cfg.Limits[0].Quota = 1 << 20
+		h := handlers.NewSite(t, cfg)
+		for i := range tok {
+			for bit := range 8 {
+				forged := []byte(tok)
+				forged[i] ^= 1 << bit
+				handlers.Send(h, handlers.Showing(string(forged)))
+				require.Zero(t, h.Decisions.Last().Tokens, "bit %d of byte %d", bit, i)
+				require.Error(t, h.Decisions.Last().TokenErr)
+			}
+		}
+		handlers.Send(h, handlers.Showing(tok))
+		require.Equal(t, 1, h.Decisions.Last().Tokens)
+	})
+	t.Run("T10 choose the algorithm", func(t *testing.T) {
+		for _, alg := range []string{"none", "None", "NONE", "nOnE", "HS384", "HS512", "hs256", "RS256", "ES256", ""} {
+			other := strings.Replace(header, "HS256", alg, 1)
+			requireAbsent(t, handlers.Encode(other)+"."+parts[1]+".")
+			requireAbsent(t, handlers.Encode(other)+"."+parts[1]+"."+parts[2])
+			requireAbsent(t, handlers.Thief(t, other, payload))
+		}
+	})
+	t.Run("T11 inject header parameters", func(t *testing.T) {
+		end := len(header) - 1
+		for _, extra := range []string{
+			`,"jku":"https://attacker.example/keys"`, `,"x5u":"https://attacker.example/c"`, `,"crit":["exp"]`, `,"zip":"DEF"`, ` `,
+		} {
+			requireAbsent(t, handlers.Thief(t, header[:end]+extra+header[end:], payload))
+		}
+		for _, kid := range []string{"../..", "%00\r\n", "' OR 1", strings.Repeat("k", 10<<10)} {
+			at := strings.Index(header, `"kid":"`) + 7
+			requireAbsent(t, handlers.Encode(header[:at]+kid+header[at+4:])+"."+parts[1]+"."+parts[2])
+		}
+	})
+	t.Run("T12 replace golang-jwt's HS256", func(t *testing.T) {
+		genuineMethod := jwt.SigningMethodHS256
+		jwt.RegisterSigningMethod("HS256", func() jwt.SigningMethod { return jwt.SigningMethodNone })
+		defer jwt.RegisterSigningMethod("HS256", func() jwt.SigningMethod { return genuineMethod })
+		requireAbsent(t, parts[0]+"."+parts[1]+".")
+		requireAbsent(t, parts[0]+"."+parts[1]+"."+strings.Repeat("A", 43))
+	})
+	t.Run("T13 sign with a stolen key", func(t *testing.T) {
+		cfg := handlers.Contact(new(handlers.Clock))
+		h := handlers.NewSite(t, cfg)
+		require.Equal(t, 5, handlers.Admitted(h, 5))
+		less := handlers.Thief(t, header, strings.Replace(payload, ",1,0]}", ",0,0]}", 1))
+		require.NotEqual(t, tok, less)
+		require.Zero(t, handlers.Admitted(h, 10, handlers.Showing(less)), "a token only makes the limiter stricter")
+		require.Equal(t, 1, h.Decisions.Last().Tokens, "although it is accepted")
+	})
+	t.Run("T14 spell a token differently", func(t *testing.T) {
+		last := strings.IndexByte(alphabet, tok[len(tok)-1])
+		for spare := 1; spare < 4; spare++ {
+			requireAbsent(t, tok[:len(tok)-1]+string(alphabet[last^spare]))
+		}
+		requireAbsent(t, tok+"=")
+		requireAbsent(t, tok+"\r\n")
+		requireAbsent(t, tok[:len(tok)-9]+"\r\n"+tok[len(tok)-9:])
+		requireAbsent(t, tok+".")
+		requireAbsent(t, parts[0]+"."+parts[1]+".."+parts[2])
+		requireAbsent(t, `"`+tok+`"`)
+	})
+	t.Run("T15 show a token of another policy or secret", func(t *testing.T) {
+		now := new(handlers.Clock)
+		kinds := map[string]middleware.Config{}
+		for _, policy := range []string{"contact", "newsletter"} {
+			for _, name := range []string{"a", "b"} {
+				cfg := handlers.Contact(now)
+				cfg.Policy, cfg.Secrets = policy, [][]byte{handlers.Secret(name)}
+				kinds[policy+" "+name] = cfg
+			}
+		}
+		for issuer, cfg := range kinds {
+			h, _ := handlers.Limited(t, cfg)
+			tok := handlers.Spend(t, h, 1)
+			for verifier, cfg := range kinds {
+				h := handlers.NewSite(t, cfg)
+				handlers.Send(h, handlers.Showing(tok))
+				require.Equal(t, issuer == verifier, h.Decisions.Last().Tokens == 1, "%s shown to %s", issuer, verifier)
+			}
+		}
+	})
+}
+
+// TestWhatWasPaidForIsNotLost: a client that proves its work with the request itself gets its token by the response
+// to that, and by nothing else. If it is lost the client pays again for each request, at a price that rises.
+func TestWhatWasPaidForIsNotLost(t *testing.T) {
+	replying := func(change func(w http.ResponseWriter)) func(*testing.T) http.Handler {
+		return func(t *testing.T) http.Handler {
+			h := handlers.NewSite(t, handlers.Challenging(new(handlers.Clock), middleware.Newcomers))
+			h.Spy.Serve = func(w http.ResponseWriter, _ *http.Request) { change(w) }
+			return h
+		}
+	}
+	field := func(name, value string) func(*testing.T) http.Handler {
+		return replying(func(w http.ResponseWriter) { w.Header().Set(name, value) })
+	}
+	for name, make := range map[string]func(*testing.T) http.Handler{
+		"public":                field("Cache-Control", "public, max-age=60"),
+		"public, revalidated":   field("Cache-Control", "public, max-age=0, must-revalidate"),
+		"a CDN's own field":     field("CDN-Cache-Control", "max-age=60"),
+		"Expires 0":             field("Expires", "0"),
+		"Expires in the past":   field("Expires", "Thu, 01 Jan 1970 00:00:00 GMT"),
+		"the handler clears":    replying(func(w http.ResponseWriter) { clear(w.Header()) }),
+		"nothing in particular": replying(func(http.ResponseWriter) {}),
+		"a proxy and an early hint": func(t *testing.T) http.Handler {
+			h := handlers.NewSite(t, handlers.Challenging(new(handlers.Clock), middleware.Newcomers))
+			h.Spy.Serve = handlers.ProxyTo(t, handlers.Reader(t, handlers.Hint)).ServeHTTP
+			return h
+		},
+		"a limiter in front of a proxy": func(t *testing.T) http.Handler {
+			app := handlers.Challenging(new(handlers.Clock), middleware.Newcomers)
+			app.TokenTransport = middleware.HeaderOnly
+			edge := handlers.Contact(new(handlers.Clock))
+			edge.Policy, edge.Limits[0].Quota = "edge", 1000
+			return handlers.NewLimiter(t, edge).Handler(handlers.ProxyTo(t, handlers.Serve(t, handlers.NewSite(t, app)).URL))
+		},
+	} {
+		for _, m := range []string{http.MethodGet, http.MethodPost} {
+			t.Run(name+" "+m, func(t *testing.T) {
+				server := handlers.Serve(t, make(t))
+				c, solves := handlers.Polite(t)
+				for i := range 10 {
+					resp := handlers.RequireStatus(t, http.StatusOK, handlers.Over(t, c, server.URL, handlers.Method(m)), i)
+					if m == http.MethodGet && handlers.TokenIn(resp) != "" { // of others the handler has the last word
+						require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
+						require.Empty(t, resp.Header.Get("CDN-Cache-Control"), "which would be heard before that")
+					}
+				}
+				require.LessOrEqual(t, solves.Load(), int64(2), "five requests for each proof")
+			})
+		}
+	}
+}
+
+// TestThreatsOfPlantedCookies: any sibling domain may set an ordinary cookie whose value
+// spells our name, as often as it fits.
+func TestThreatsOfPlantedCookies(t *testing.T) {
+	for mode, suffix := range map[middleware.Mode]string{middleware.Newcomers: "", middleware.EveryRequest: ".proof.0badcafe"} {
+		h := handlers.NewSite(t, handlers.Challenging(new(handlers.Clock), mode))
+		planted := "x=" + strings.Repeat("__Host-tallystick-contact"+suffix, 300)
+		var cousins []string // policies whose names begin like this one
+		for i := range 40 {
+			cousins = append(cousins, "__Host-tallystick-contact"+suffix+"-"+strings.Repeat("a", i)+"=eyJ")
+		}
+		for _, before := range []string{planted, strings.Join(cousins, "; ")} {
+			resp := handlers.RequireStatus(t, http.StatusOK, handlers.Redeemed(h, handlers.Solved(t, handlers.Fetched(h))))
+			mine := resp.Cookies()[0]
+			require.Equal(t, http.StatusOK, handlers.Send(h, handlers.With("Cookie", before+"; "+mine.Name+"="+mine.Value)).StatusCode)
+		}
+	}
+}
+
+func TestMain(m *testing.M) { handlers.Main(m) }

@@ -3,8 +3,11 @@
 package threats_test
 
 import (
+	"context"
+	"io"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +17,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/handlers"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -190,8 +194,234 @@ func TestThreatsOfPolicyChanges(t *testing.T) {
 		tier = ""
 		resp := handlers.RequireStatus(t, http.StatusTooManyRequests, handlers.Send(h, handlers.Showing(tok)))
 		require.Equal(t, `"contact";r=0;t=60`, resp.Header.Get("RateLimit"))
-		wait, err := strconv.Atoi(resp.Header.Get("Retry-After"))
-		require.NoError(t, err)
+		wait := kit.Must(strconv.Atoi(resp.Header.Get("Retry-After")))(t)
 		require.GreaterOrEqual(t, wait, 60)
 	})
+}
+
+func TestThreatsOfRequests(t *testing.T) {
+	t.Run("T37 the client goes away before reading", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		s := &handlers.Spy{Serve: func(_ http.ResponseWriter, r *http.Request) {
+			cancel()
+			require.Equal(t, ctx.Err(), r.Context().Err(), "the handler sees the client go")
+		}}
+		h := handlers.NewLimiter(t, handlers.Contact(new(handlers.Clock))).Handler(s)
+		handlers.Send(h, func(r *http.Request) { *r = *r.WithContext(ctx) })
+		s.Serve = nil
+		require.Equal(t, 4, handlers.Admitted(h, 10), "charged all the same")
+	})
+	t.Run("T39 preflights are neither charged nor refused", func(t *testing.T) {
+		cfg := handlers.Contact(new(handlers.Clock))
+		h := handlers.NewSite(t, cfg)
+		preflight := []handlers.Option{handlers.Method(http.MethodOptions), handlers.With("Origin", "https://app.example", "Access-Control-Request-Method", "POST")}
+		for range 20 {
+			resp := handlers.RequireStatus(t, http.StatusOK, handlers.Send(h, preflight...))
+			require.Empty(t, resp.Header.Values(middleware.TokenHeader))
+			require.Empty(t, resp.Header.Values("Cache-Control"), "the response is the handler's alone")
+		}
+		require.EqualValues(t, 20, h.Spy.Calls.Load())
+		require.Empty(t, h.Decisions.All)
+		require.Equal(t, 5, handlers.Admitted(h, 10))
+		require.Equal(t, http.StatusOK, handlers.Send(h, preflight...).StatusCode, "not even of the spent")
+	})
+	t.Run("T39 no browser sends a preflight with credentials or a body", func(t *testing.T) {
+		preflight := []handlers.Option{handlers.Method(http.MethodOptions), handlers.With("Origin", "https://app.example", "Access-Control-Request-Method", "POST")}
+		for _, more := range []handlers.Option{
+			handlers.With("Cookie", "session=1"), handlers.With("Authorization", "Bearer x"), handlers.With("Proxy-Authorization", "Basic x"), handlers.With("X-Api-Key", "k"),
+			handlers.With(middleware.TokenHeader, "t"), handlers.With(middleware.ProofHeader, "p"),
+			handlers.With("X-HTTP-Method-Override", "POST"), handlers.With("X-HTTP-Method", "POST"), handlers.With("X-Method-Override", "POST"),
+			func(r *http.Request) { r.ContentLength = 5 }, func(r *http.Request) { r.ContentLength = -1 },
+		} {
+			h, spy := handlers.Limited(t, handlers.Contact(new(handlers.Clock)))
+			handlers.Admitted(h, 20, append(preflight, more)...)
+			require.EqualValues(t, 5, spy.Calls.Load())
+			require.Equal(t, http.StatusTooManyRequests, handlers.Send(h).StatusCode)
+		}
+	})
+	t.Run("T39 what merely looks like a preflight is charged", func(t *testing.T) {
+		for name, options := range map[string][]handlers.Option{
+			"OPTIONS":                {handlers.Method(http.MethodOptions)},
+			"OPTIONS with Origin":    {handlers.Method(http.MethodOptions), handlers.With("Origin", "https://app.example")},
+			"OPTIONS without Origin": {handlers.Method(http.MethodOptions), handlers.With("Access-Control-Request-Method", "POST")},
+			"POST with both":         {handlers.With("Origin", "https://app.example", "Access-Control-Request-Method", "POST")},
+			"lower case":             {handlers.Method("options"), handlers.With("Origin", "https://app.example", "Access-Control-Request-Method", "POST")},
+			"HEAD":                   {handlers.Method(http.MethodHead)},
+			"TRACE":                  {handlers.Method(http.MethodTrace)},
+			"an unknown method":      {handlers.Method("BREW")},
+		} {
+			h, _ := handlers.Limited(t, handlers.Contact(new(handlers.Clock)))
+			require.Equal(t, 5, handlers.Admitted(h, 10, options...), name)
+			require.Zero(t, handlers.Admitted(h, 1), name)
+		}
+	})
+	t.Run("T44 the body is not read", func(t *testing.T) {
+		h, _ := handlers.Limited(t, handlers.Contact(new(handlers.Clock)))
+		huge := func(r *http.Request) { r.Body = io.NopCloser(unreadable{t}) }
+		require.Equal(t, 5, handlers.Admitted(h, 10, huge))
+	})
+	t.Run("T47 control bytes in a token", func(t *testing.T) {
+		cfg := handlers.Contact(new(handlers.Clock))
+		cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, nil }
+		h := handlers.NewSite(t, cfg)
+		evil := "evil\r\nlevel=ERROR msg=\"\x1b[31mowned\""
+		handlers.Send(h, handlers.Showing(evil), handlers.ShowingCookie(evil), handlers.With("User-Agent", evil, "X-Forwarded-For", evil), handlers.Path("/"+evil))
+		require.Len(t, h.Log.Lines(), 1)
+		require.NotContains(t, h.Log.Lines()[0], "evil")
+		require.NotContains(t, h.Log.Lines()[0], "\x1b")
+	})
+	t.Run("T47 nothing is logged of a token that is refused", func(t *testing.T) {
+		cfg := handlers.Contact(new(handlers.Clock))
+		h := handlers.NewSite(t, cfg)
+		handlers.Admitted(h, 10, handlers.Showing("evil", strings.Repeat("evil", 1000)))
+		require.Empty(t, h.Log.Lines())
+	})
+}
+
+type unreadable struct{ t *testing.T }
+
+func (u unreadable) Read([]byte) (int, error) {
+	u.t.Error("the body was read")
+	return 0, io.EOF
+}
+
+// ServeMux cleans paths and decodes them: what reaches the handler by whatever
+// spelling has been charged, and what is redirected has not reached it.
+func TestThreatsOfPaths(t *testing.T) {
+	now := new(handlers.Clock)
+	cfg := handlers.Contact(now)
+	cfg.Limits[0].Quota = 1
+	s := new(handlers.Spy)
+	login := handlers.NewLimiter(t, cfg).Handler(s)
+	mux := http.NewServeMux()
+	mux.Handle("GET /login", login)
+	mux.Handle("POST /login", login)
+	server := handlers.Serve(t, mux)
+
+	for _, test := range []struct {
+		method, path string
+		status       int
+	}{
+		{"GET", "/login", 200},
+		{"POST", "/login", 200},
+		{"HEAD", "/login", 200},
+		{"POST", "/%6cogin", 200},
+		{"POST", "/login?x=/../other", 200},
+		{"POST", "/login%2f", 404},
+		{"POST", "//login", 307},
+		{"POST", "/./login", 307},
+		{"POST", "/x/../login", 307},
+		{"POST", "/login/", 404},
+		{"POST", "/LOGIN", 404},
+		{"PUT", "/login", 405},
+	} {
+		t.Run("T41 "+test.method+" "+test.path, func(t *testing.T) {
+			s.Calls.Store(0)
+			client := handlers.ClientAt(t, "127.0.0.2")
+			now.Advance(cfg.Limits[0].Window)
+			require.Equal(t, test.status, handlers.Over(t, client, server.URL+test.path, handlers.Method(test.method)).StatusCode)
+			reached := test.status == http.StatusOK
+			require.Equal(t, handlers.BoolToInt(reached), int(s.Calls.Load()))
+
+			again := handlers.Over(t, client, server.URL+"/login", handlers.Method("GET"))
+			require.Equal(t, reached, again.StatusCode == http.StatusTooManyRequests, "charged if, and only if, it got through")
+		})
+	}
+}
+
+func TestThreatsOfFloods(t *testing.T) {
+	const strangers = 20_000
+	victim := handlers.With("Victim", "1")
+
+	t.Run("T29 refusals cost no memory", func(t *testing.T) {
+		cfg := handlers.Contact(new(handlers.Clock))
+		h, _ := handlers.Limited(t, cfg)
+		handlers.Admitted(h, 5)
+		r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
+		handlers.From("203.0.113.1")(r)
+		w := &handlers.Sink{Fields: http.Header{}}
+		before := handlers.Heap()
+		for range strangers {
+			clear(w.Fields)
+			h.ServeHTTP(w, r)
+		}
+		require.Less(t, handlers.Heap()-before, int64(64<<10))
+		require.Contains(t, w.Fields, "Retry-After")
+	})
+	t.Run("T30 forged tokens count for nothing", func(t *testing.T) {
+		tok, _, _ := handlers.Genuine(t, 1)
+		cfg := handlers.Contact(new(handlers.Clock))
+		h := handlers.NewSite(t, cfg)
+		for i := range 100 {
+			forged := tok[:64] + strings.Repeat(string(rune('A'+i%26)), len(tok)-64-44) + "." + strings.Repeat("A", 43)
+			handlers.Send(h, handlers.Showing(forged, forged, forged, forged, forged, forged))
+			require.ErrorContains(t, h.Decisions.Last().TokenErr, "bad signature")
+		}
+		require.EqualValues(t, 5, h.Spy.Calls.Load())
+	})
+	t.Run("T31 a flood of strangers does not wash out a count", func(t *testing.T) {
+		f := handlers.NewFlood(handlers.Contact(new(handlers.Clock)))
+		log, decisions := handlers.LogTo(&f.Cfg), handlers.Recorded{}
+		f.Cfg.OnDecision = func(_ context.Context, d middleware.Decision) { decisions.All = append(decisions.All[:0], d) }
+		m := handlers.NewLimiter(t, f.Cfg)
+		h := m.Handler(new(handlers.Spy))
+		require.Equal(t, 5, handlers.Admitted(h, 10, victim))
+
+		f.Send(h, 1000)
+		before := handlers.Heap()
+		f.Send(h, strangers)
+		require.Less(t, handlers.Heap()-before, int64(64<<10), "twenty times what the memory is made for")
+		require.Positive(t, decisions.Last().Inherited, "which the decision says")
+		require.Positive(t, m.Stats().Inherited)
+		require.Zero(t, m.Stats().Saturations)
+		require.Len(t, log.Lines(), 1, "one line")
+		require.Contains(t, log.Lines()[0], "saturated")
+		require.Zero(t, handlers.Admitted(h, 10, victim), "the victim of the wash-out is still counted")
+	})
+	t.Run("T31 alarms do not flood the log", func(t *testing.T) {
+		now := new(handlers.Clock)
+		f := handlers.NewFlood(handlers.Contact(now))
+		f.Cfg.MaxClients = 1
+		log := handlers.LogTo(&f.Cfg)
+		h := handlers.NewLimiter(t, f.Cfg).Handler(new(handlers.Spy))
+		for minute := range 3 {
+			f.Send(h, 1000)
+			require.Len(t, log.Lines(), minute+1)
+			now.Advance(59 * time.Second)
+			f.Send(h, 1000)
+			require.Len(t, log.Lines(), minute+1, "not before a minute has passed")
+			now.Advance(-time.Second)
+			f.Send(h, 1000)
+			require.Len(t, log.Lines(), minute+1, "nor because a clock trembles")
+			now.Advance(2 * time.Second)
+		}
+		now.Advance(-time.Hour)
+		f.Send(h, 1000)
+		require.Len(t, log.Lines(), 5, "but a clock that was an hour fast does not silence it for the hour")
+		require.Contains(t, log.Lines()[3], "code=clock-jumped", "and is told of itself, before what comes of it")
+	})
+	t.Run("T31 a saturated memory still goes by the token", func(t *testing.T) {
+		f := handlers.NewFlood(handlers.Contact(new(handlers.Clock)))
+		f.Cfg.MaxClients = 1
+		m := handlers.NewLimiter(t, f.Cfg)
+		h := m.Handler(new(handlers.Spy))
+		f.Send(h, 20)
+		tok := handlers.Spend(t, handlers.NewLimiter(t, f.Cfg).Handler(new(handlers.Spy)), 5, victim)
+		require.Equal(t, http.StatusTooManyRequests, handlers.Send(h, victim, handlers.Showing(tok)).StatusCode)
+		require.Equal(t, http.StatusOK, handlers.Send(h, victim).StatusCode, "whose bearer is new here")
+	})
+}
+
+func TestWithoutMemory(t *testing.T) {
+	cfg := handlers.Contact(new(handlers.Clock))
+	cfg.InsecureNoMemory = true
+	h := handlers.NewSite(t, cfg)
+	stats := h.M.Stats()
+	require.Empty(t, handlers.Noted(stats.Proofs))
+	require.Empty(t, handlers.Noted(stats.Tokens))
+	require.Equal(t, middleware.Stats{Policy: "contact", Proofs: stats.Proofs, Tokens: stats.Tokens, KeyIDs: []string{"83YK"}, TokenLife: stats.TokenLife}, stats)
+	require.Equal(t, 100, handlers.Admitted(h, 100), "no memory, no bound: as its name says")
+	tok := handlers.Spend(t, h, 5)
+	require.Zero(t, handlers.Admitted(h, 5, handlers.Showing(tok)), "but for who echoes")
+	require.Equal(t, 6, handlers.Admitted(h, 6, handlers.From("2001:db8::1")), "IPv6 networks are counted in memory only")
 }

@@ -13,23 +13,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/truth"
 )
 
 // A definition that imported what it judges would share its mistakes.
 func TestImportsNothingOfTheProduct(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
+	files := kit.Must(filepath.Glob("*.go"))(t)
 	read := 0
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
-		require.NoError(t, err)
+		f := kit.Must(parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly))(t)
 		for _, i := range f.Imports {
-			path, err := strconv.Unquote(i.Path.Value)
-			require.NoError(t, err)
+			path := kit.Must(strconv.Unquote(i.Path.Value))(t)
 			require.NotContains(t, path, ".", "%s: the standard library alone", name)
 		}
 		read++

@@ -18,6 +18,11 @@ CONTACT = {"name": "contact", "limits": [
     limit("contact-24h", "sliding-window", 50, DAY),
     limit("burst", "token-bucket", 60, HOUR, 5),
 ]}
+MODEL = {"name": "model", "limits": [
+    limit("requests", "sliding-window", 60, MINUTE),
+    limit("tokens", "token-bucket", 100_000, MINUTE, 20_000),
+    limit("month", "fixed-window", 10_000_000, 30 * DAY),
+]}
 SIGNUP = {"name": "signup", "limits": CONTACT["limits"]}
 SMALLER = {"name": "contact", "limits": CONTACT["limits"][1:]}
 TURNED = {"name": "contact", "limits": CONTACT["limits"][::-1]}

@@ -15,7 +15,7 @@ sys.dont_write_bytecode = True
 import ownvectors  # noqa: E402
 import windowtoken as wt  # noqa: E402
 from cases import (  # noqa: E402
-    A, ALICE, B, BOB, C, CONTACT, DAY, EIGHT, FRESH, HOUR, MINUTE, NOW, SIGNUP, SMALLER, TURNED, invalid, own, spare_bits, state, valid)
+    A, ALICE, B, BOB, C, CONTACT, DAY, EIGHT, FRESH, HOUR, MINUTE, MODEL, NOW, SIGNUP, SMALLER, TURNED, invalid, own, spare_bits, state, valid)
 
 
 def valids():
@@ -30,6 +30,8 @@ def valids():
     yield valid("all three", FRESH)
     yield valid("a window that begins within the clock skew", [state(minute + 1, 1), state(), state()])
     yield valid("eight limits, used to the full", full, EIGHT)
+    yield valid("requests and tokens, whose costs differ", [state(minute, 3, 41), state(us + 7_200_600), state(NOW // (30 * DAY), 1_902_114)], MODEL)
+    yield valid("tokens alone", [state(), state(us + 600), state(NOW // (30 * DAY), 1)], MODEL)
     yield valid("counts of a quota that was lowered", [state(minute, 2**31 - 1, 2**31 - 1), state(), state()])
     yield valid("another identity", FRESH, identity=BOB)
     yield valid("an identity longer than a block", FRESH, identity=bytes(range(256)) * 8)

@@ -3,11 +3,15 @@
 package dynamodb_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +19,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/require"
@@ -46,8 +51,7 @@ func TestValuesExpire(t *testing.T) {
 		require.NoError(t, store.Swap(t.Context(), "n", revision, []byte("value"), keep))
 		item, err := c.GetItem(t.Context(), &sdk.GetItemInput{TableName: aws.String("tallies"), Key: key})
 		require.NoError(t, err)
-		at, err := strconv.ParseInt(item.Item["expires"].(*types.AttributeValueMemberN).Value, 10, 64)
-		require.NoError(t, err)
+		at := kit.Must(strconv.ParseInt(item.Item["expires"].(*types.AttributeValueMemberN).Value, 10, 64))(t)
 		require.GreaterOrEqual(t, at, before.Add(keep).Unix())
 		require.LessOrEqual(t, at, time.Now().Add(keep).Unix()+1)
 		_, revision, err = store.Load(t.Context(), "n")
@@ -167,3 +171,87 @@ func TestAnswerOfAClosedConnection(t *testing.T) {
 type answers func(*http.Request) (*http.Response, error)
 
 func (a answers) Do(r *http.Request) (*http.Response, error) { return a(r) }
+
+func TestMain(m *testing.M) {
+	exactkit.Process(func(url string) (exact.Counter, error) {
+		store, err := dynamodb.New(client(url), dynamodb.Config{Table: "tallies"})
+		if err != nil {
+			return nil, err
+		}
+		return cas.New(store, cas.Config{})
+	})
+	os.Exit(m.Run())
+}
+
+// TestExactAcrossProcesses has four processes make 5000 attempts at a limit of 1000: exactly
+// 1000 pass, and exactly 1000 are counted also when the way back loses answers.
+func TestExactAcrossProcesses(t *testing.T) {
+	kit.OnlyWhole(t, "starts processes for half a minute")
+	s := startServer(t)
+	exactkit.AcrossProcesses(t, 2, 100, s.Addr(), url, exactkit.Count(t, connect(t, url(s.Addr()))))
+}
+
+// A fault befalls a server, or the way to it, in the middle of a load, and passes. Meanwhile
+// calls fail by their deadlines; what was answered stays counted, nothing is counted twice
+// under its ID, and the limit holds.
+func TestFaults(t *testing.T) {
+	kit.OnlyWhole(t, "takes half a minute")
+	s := startServer(t)
+	p := exactkit.StartProxy(t, s.Addr())
+	exactkit.AmidALoad(t, exactkit.OfAServer(p, s.Kill, s.Start, s.Freeze, s.Thaw), time.Second, func(t *testing.T) exact.Counter {
+		return exactkit.Count(t, connect(t, url(p.Addr().String())))
+	})
+}
+
+// url is where a server, or a proxy before it, is asked.
+func url(addr string) string { return "http://" + addr }
+
+// startServer starts a dynalite of one test, which speaks the protocol of DynamoDB and keeps its
+// tables in a folder.
+func startServer(t testing.TB) *exactkit.Server {
+	t.Helper()
+	cli := filepath.Join("testdata", "dynalite", "node_modules", "dynalite", "cli.js")
+	if _, err := os.Stat(cli); err != nil {
+		kit.Unable(t, "there is no dynalite (.ci/need installs it, by npm)")
+	}
+	if _, err := exec.LookPath("node"); err != nil {
+		kit.Unable(t, "there is no node (Debian: apt-get install nodejs)")
+	}
+	dir := t.TempDir()
+	s := exactkit.StartServer(t, func(port string) *exec.Cmd {
+		c := exec.Command("node", cli, "--host", "127.0.0.1", "--port", port, "--path", dir, "--createTableMs", "1")
+		c.Stderr = os.Stderr
+		return c
+	})
+	c := client(url(s.Addr()))
+	_, err := c.CreateTable(t.Context(), &sdk.CreateTableInput{
+		TableName:            aws.String("tallies"),
+		BillingMode:          types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("name"), AttributeType: types.ScalarAttributeTypeS}},
+		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("name"), KeyType: types.KeyTypeHash}},
+	})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		d, err := c.DescribeTable(context.Background(), &sdk.DescribeTableInput{TableName: aws.String("tallies")})
+		return err == nil && d.Table.TableStatus == types.TableStatusActive
+	}, exactkit.Patient, 20*time.Millisecond)
+	return s
+}
+
+// client returns a client as programs make one, with the retries that are the SDK's default. It gives idle connections up
+// before the server does, after five seconds: what a busy machine sends on one that was just closed may have been counted.
+func client(url string) *sdk.Client {
+	return sdk.New(sdk.Options{
+		Region:       "eu-central-1",
+		BaseEndpoint: aws.String(url),
+		HTTPClient:   awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.IdleConnTimeout = time.Second }),
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "nobody", SecretAccessKey: "of a test"}, nil
+		}),
+	})
+}
+
+func connect(t testing.TB, url string) cas.ListedStore {
+	t.Helper()
+	return kit.Must(dynamodb.New(client(url), dynamodb.Config{Table: "tallies"}))(t)
+}

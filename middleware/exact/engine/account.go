@@ -83,8 +83,9 @@ func (a *Account) Take(now time.Time, call *exact.Call) exact.Verdict {
 			a.serial = firstSerial(at)
 			a.back.floor = a.serial
 		}
-		a.serial++
-		v.Receipt = exact.Receipt{Key: call.Key, Cost: call.Cost, Policy: call.Policy, At: at, Serial: s.serialOf(a.serial, call.Cost)}
+		price := plan.Price(call.Cost, &call.Costs)
+		a.serial += numbersOf(price, call.Policy)
+		v.Receipt = exact.Receipt{Key: call.Key, Cost: call.Cost, Costs: call.Costs, Policy: call.Policy, At: at, Serial: s.serialOf(a.serial, price)}
 		if s.moment > unixMicro(at) {
 			v.Receipt.At = time.UnixMicro(s.moment)
 		}
@@ -110,9 +111,9 @@ func (a *Account) Peek(now time.Time, call *exact.Call) exact.Verdict {
 // Replay completes what [Idempotency] has found: with how the limits stand now, which
 // would be long to keep, and with how long a call that was booked has to wait still.
 func (a *Account) Replay(now time.Time, v exact.Verdict, call *exact.Call) exact.Verdict {
-	asks := exact.Call{Key: call.Key, Cost: call.Cost, Policy: call.Policy}
+	asks := exact.Call{Key: call.Key, Cost: call.Cost, Costs: call.Costs, Policy: call.Policy}
 	if v.Admitted {
-		asks.Cost = 0
+		asks.Cost, asks.Costs = 0, limiter.Costs{}
 		if _, at := a.at(now); v.Receipt.At.After(at) { // or it was charged before a clock stepped back
 			v.Wait = v.Receipt.At.Sub(now)
 		}
@@ -135,18 +136,43 @@ func (a *Account) Refund(now time.Time, r *exact.Receipt) error {
 		return exact.ErrNoRefund // made up, or of an account before this one
 	}
 	from, now := a.at(now)
+	left := *r
 	switch {
 	case from != a || countsUntil(r.Policy.Plan(), r.At, r.Cost) <= now.UnixNano():
 		return exact.ErrNoRefund
-	case a.serial-is.number >= Refundable:
+	case a.serial-is.number+numbersOf(plan.Price(r.Cost, &r.Costs), r.Policy) > Refundable:
 		return exact.ErrLateRefund
-	case !a.back.give(is.number, a.serial): // it was before, or a clock that was wrong has charged it
+	case !a.give(is.number, &left): // it was before, or a clock that was wrong has charged it
 		return exact.ErrNoRefund
 	}
 	s := a.open(now, r.Policy.Plan())
-	s.refund(r, is)
+	s.refund(&left, is)
 	a.store(&s)
 	return nil
+}
+
+// numbersOf returns how many numbers a charge has: if it costs something else on each limit, a number for each, so that it
+// comes back on each once. The last is that of the first limit. Of such charges fewer are among the last [Refundable].
+func numbersOf(price limiter.Price, p *exact.Policy) uint64 {
+	if price.Each == nil {
+		return 1
+	}
+	return uint64(p.Len())
+}
+
+// give notes what comes back of a charge, and leaves in r what did not before. It reports whether there is any.
+func (a *Account) give(number uint64, r *exact.Receipt) (any bool) {
+	if r.Costs == (limiter.Costs{}) {
+		return a.back.give(number, a.serial)
+	}
+	for i := range r.Costs {
+		if of := number - uint64(i); r.Costs[i] > 0 && of < number+1 && a.back.give(of, a.serial) {
+			any = true
+		} else {
+			r.Costs[i] = 0
+		}
+	}
+	return any
 }
 
 // Expires returns from when on nothing of the account counts any more, by the clock that it
@@ -227,7 +253,7 @@ func (a *Account) open(now time.Time, p *plan.Plan) (s working) {
 		e := a.entry(p.IDs[i])
 		switch {
 		case e == nil:
-		case plan.Logged(p.Limits[i].Algorithm):
+		case p.Logged(i):
 			s.logs[i] = e.log
 			s.logs[i].roll(now.UnixNano())
 		default:
@@ -291,7 +317,7 @@ func (a *Account) store(s *working) {
 			a.entries = append(a.entries, entry{id: id})
 			e = &a.entries[len(a.entries)-1]
 		}
-		if plan.Logged(s.policy.Limits[i].Algorithm) {
+		if s.policy.Logged(i) {
 			e.log = s.logs[i]
 		} else {
 			e.state = s.tally[i]
@@ -318,13 +344,13 @@ func countsUntil(p *plan.Plan, at time.Time, cost int64) (last int64) {
 	for i := range p.Limits {
 		l := &p.Limits[i]
 		w := int64(l.Window)
-		switch l.Algorithm {
-		case storeless.SlidingWindow:
+		switch {
+		case p.Logged(i):
+			last = max(last, until(p, i, at))
+		case l.Algorithm == storeless.SlidingWindow:
 			last = max(last, (at.UnixNano()/w+2)*w)
-		case storeless.FixedWindow:
+		case l.Algorithm == storeless.FixedWindow:
 			last = max(last, (at.UnixNano()/w+1)*w)
-		case storeless.SlidingLog, storeless.RollingDay:
-			last = max(last, until(l, at))
 		default:
 			owed := min(cost, plan.MaxDebt/p.Interval[i]) * p.Interval[i] * int64(time.Microsecond)
 			last = max(last, at.UnixNano()+max(w, owed))

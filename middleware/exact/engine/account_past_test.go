@@ -28,6 +28,7 @@ func TestADebtHasAnEnd(t *testing.T) {
 		"slow":    {storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1, Window: storeless.MaxWindow}, storeless.MaxWindow},
 		"meter":   {storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 5, Window: time.Hour}, storeless.MaxWindow},
 		"log":     {storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Hour}, time.Hour},
+		"month":   {storeless.Limit{Calendar: "month", Quota: 5}, 31 * day},
 		"day":     {storeless.Limit{Algorithm: storeless.RollingDay, Quota: 5, Window: day}, day + time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {

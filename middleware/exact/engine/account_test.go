@@ -3,6 +3,10 @@
 package engine_test
 
 import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -11,7 +15,10 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/middleware/exact/lease"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -27,6 +34,7 @@ func TestIdle(t *testing.T) {
 		"sliding":         {[]storeless.Limit{{Quota: 5, Window: time.Minute}}, 2 * time.Minute},
 		"log":             {[]storeless.Limit{{Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Minute}}, time.Minute + time.Second},
 		"day":             {[]storeless.Limit{{Algorithm: storeless.RollingDay, Quota: 5, Window: day}}, day + time.Minute + time.Second},
+		"a day of UTC":    {[]storeless.Limit{{Calendar: "day", Quota: 5}}, day + time.Second},
 		"fixed, then day": {[]storeless.Limit{minute, {Algorithm: storeless.RollingDay, Quota: 5, Window: day}}, day + time.Minute + time.Second},
 	} {
 		clock, a := exacttest.NewClock(), new(engine.Account)
@@ -121,4 +129,244 @@ func TestAccountIsBounded(t *testing.T) {
 	clock.Advance(day)
 	a.Take(clock.Now(), &kept)
 	require.Less(t, len(exactkit.Bytes(t, a)), 50, "what has ended is forgotten")
+}
+
+// An account answers an ID with the admission of that time, for IDLife and no longer, and
+// for the last 128 of them.
+func TestAnAccountRemembersWhomItAdmitted(t *testing.T) {
+	clock := exacttest.NewClock()
+	var a engine.Account
+	call := exact.Call{Key: "k", Cost: 2, Policy: exactkit.Compile(t, storeless.Limit{Quota: 1000, Window: time.Hour}), ID: "0"}
+	first := a.Take(clock.Now(), &call)
+	reload(t, &a)
+	clock.Advance(exact.IDLife - time.Nanosecond)
+	call.Cost = 7 // whatever else it says
+	again := a.Take(clock.Now(), &call)
+	require.True(t, again.Admitted && again.Replayed)
+	require.True(t, first.Receipt.At.Equal(again.Receipt.At))
+	require.Equal(t, first.Receipt.Serial, again.Receipt.Serial)
+	require.EqualValues(t, 2, again.Receipt.Cost)
+	require.EqualValues(t, 998, again.Limits[0].Remaining)
+	clock.Advance(time.Nanosecond)
+	late := a.Take(clock.Now(), &call)
+	require.False(t, late.Replayed)
+	require.EqualValues(t, 991, late.Limits[0].Remaining)
+
+	call.Cost = 1
+	for i := range 128 {
+		call.ID = strconv.Itoa(i + 1)
+		require.False(t, a.Take(clock.Now(), &call).Replayed)
+	}
+	reload(t, &a)
+	call.ID = "1"
+	require.True(t, a.Take(clock.Now(), &call).Replayed)
+	call.ID = "0"
+	require.False(t, a.Take(clock.Now(), &call).Replayed, "it is the 129th, counted from the last")
+	call.ID = "1"
+	require.False(t, a.Take(clock.Now(), &call).Replayed)
+	require.Less(t, len(exactkit.Bytes(t, &a)), 128*31+100)
+}
+
+// A refusal is not remembered, and stores nothing.
+func TestAnAccountRemembersNoRefusal(t *testing.T) {
+	clock, a := exacttest.NewClock(), new(engine.Account)
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Quota: 1, Window: time.Hour}), ID: "a"}
+	r := a.Take(clock.Now(), &call).Receipt
+	before := exactkit.Bytes(t, a)
+	call.ID = "b"
+	require.False(t, a.Take(clock.Now(), &call).Admitted)
+	require.Equal(t, before, exactkit.Bytes(t, a))
+	require.NoError(t, a.Refund(clock.Now(), &r))
+	v := a.Take(clock.Now(), &call)
+	require.True(t, v.Admitted && !v.Replayed)
+}
+
+// An account says when it expires: at that moment it is idle, and just before it is not.
+func TestAnAccountSaysWhenItExpires(t *testing.T) {
+	meter := storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 1, Window: time.Second}
+	for name, row := range map[string]struct {
+		limit storeless.Limit
+		call  exact.Call
+		after time.Duration
+	}{
+		"a window":          {storeless.Limit{Quota: 5, Window: time.Minute}, exact.Call{Cost: 1}, 2 * time.Minute},
+		"a log":             {storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Minute}, exact.Call{Cost: 1}, time.Minute + time.Second},
+		"a debt":            {meter, exact.Call{Cost: 100, Past: true}, 102 * time.Second},
+		"a pause":           {meter, exact.Call{Pause: time.Hour}, time.Hour},
+		"an ID":             {meter, exact.Call{Cost: 1, ID: "a"}, exact.IDLife},
+		"an ID of a window": {storeless.Limit{Quota: 5, Window: time.Minute}, exact.Call{Cost: 1, ID: "a"}, 2 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock, a := exacttest.NewClock(), new(engine.Account)
+			require.True(t, a.Expires().IsZero())
+			row.call.Key, row.call.Policy = "k", exactkit.Compile(t, row.limit)
+			require.True(t, a.Take(clock.Now(), &row.call).Admitted)
+			require.Equal(t, row.after, a.Expires().Sub(clock.Now()))
+			require.False(t, idleAt(a, a.Expires().Add(-time.Nanosecond)))
+			require.True(t, idleAt(a, a.Expires()))
+		})
+	}
+}
+
+// A key that is charged under a tier of a small bucket keeps what it owes to a large
+// one, however large: an account has one clock, which does not step back.
+func TestDebtOfALargerTierStaysInTheAccount(t *testing.T) {
+	start := time.Unix(1_800_000_000, 0)
+	for name, more := range map[string][]storeless.Limit{
+		"buckets alone": nil,
+		"with a log":    {{Name: "log", Algorithm: storeless.SlidingLog, Quota: exact.MaxLog, Window: time.Hour}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bucket := func(quota, burst int64) *exact.Policy {
+				p, err := exact.Compile("api", append([]storeless.Limit{
+					{Name: "b", Algorithm: storeless.TokenBucket, Quota: quota, Burst: burst, Window: time.Minute}}, more...))
+				require.NoError(t, err)
+				return p
+			}
+			large, small := bucket(1, 600), bucket(60, 1) // ten hours of debt, and a second
+			var a engine.Account
+			require.True(t, a.Take(start, &exact.Call{Key: "k", Cost: 600, Policy: large}).Admitted)
+			v := a.Take(start, &exact.Call{Key: "k", Cost: 1, Policy: small})
+			require.False(t, v.Admitted)
+			require.Equal(t, 10*time.Hour, v.Wait)
+
+			passed := start.Add(10 * time.Hour)
+			require.True(t, a.Take(passed, &exact.Call{Key: "k", Cost: 1, Policy: small}).Admitted)
+			require.Equal(t, int64(599), a.Peek(passed, &exact.Call{Key: "k", Cost: 1, Policy: large}).Limits[0].Remaining)
+		})
+	}
+}
+
+// idleAt reports whether an account is idle by a clock that said so and an hour more.
+func idleAt(a *engine.Account, at time.Time) bool {
+	var h engine.Hindsight
+	h.See(at)
+	h.See(at.Add(time.Hour))
+	return h.Idle(a)
+}
+
+// A clock that is ahead, or behind, for a moment has nobody forgotten, however often it is asked; one
+// that has passed has, after a second, a minute or an hour, as the longest window is.
+func TestNoSingleMomentIsBelieved(t *testing.T) {
+	for window, while := range map[time.Duration]time.Duration{
+		time.Second: time.Second, 59 * time.Second: time.Second, time.Minute: time.Minute, 59 * time.Minute: time.Minute,
+		time.Hour: time.Hour, 30 * day: time.Hour,
+	} {
+		for _, ahead := range []time.Duration{3 * day, year, -3 * day, -year} {
+			clock := exacttest.NewClock()
+			var h engine.Hindsight
+			var a engine.Account
+			require.True(t, a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: window})}).Admitted)
+			step := func(by time.Duration, n int) (idle bool) {
+				for range n {
+					clock.Advance(by / time.Duration(n))
+					h.See(clock.Now())
+					idle = idle || h.Idle(&a)
+				}
+				return idle
+			}
+			require.False(t, step(0, 5))
+			var begins engine.Hindsight
+			begins.See(clock.Now().Add(ahead))
+			require.False(t, begins.Idle(&a), "%s, %s: the first moment", window, ahead)
+			clock.Advance(ahead)
+			require.False(t, step(while-1, 9), "%s, %s", window, ahead)
+			clock.Advance(-ahead)
+			require.False(t, step(while-1, 9), "%s, %s", window, ahead)
+			clock.Advance(a.Expires().Sub(clock.Now()))
+			require.False(t, step(while-1, 9), "%s, %s: it has just ended", window, ahead)
+			require.True(t, step(while+2, 9), "%s, %s", window, ahead)
+		}
+	}
+}
+
+// What wraps an engine is parted as it is.
+func TestPartsShowThroughWrappers(t *testing.T) {
+	call := exact.Call{Key: "four"}
+	for want, of := range map[int]engine.Batcher{4: parted{}, 0: whole{}} {
+		merged := engine.Merge(of)
+		require.Equal(t, want, merged.(engine.Parted).Part(call))
+		leased, err := lease.New(merged, lease.Config{})
+		require.NoError(t, err)
+		require.Equal(t, want, leased.(engine.Parted).Part(call))
+	}
+}
+
+// whole is a batcher that nobody calls.
+type whole struct{ exact.Counter }
+
+func (whole) TakeAll(context.Context, []exact.Call) ([]exact.Verdict, error) {
+	return nil, exact.ErrNotCounted
+}
+
+// parted has a part for each length of keys.
+type parted struct{ whole }
+
+func (parted) Part(call exact.Call) int { return len(call.Key) }
+
+func inUse() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// A memory is of fixed size, whatever is refused with IDs, on one key or on many.
+func TestRefusalsWithIDsTakeNoMemory(t *testing.T) {
+	calls, shapes := 1_000_000, []int{1, 1000}
+	if kit.Brief() {
+		calls, shapes = 150_000, shapes[:1] // with a thousand keys they are all within the bound
+	}
+	for _, keys := range shapes {
+		p := exactkit.PerHour(t, 5)
+		m := memory.New(0, exacttest.NewClock().Now)
+		ask := func(n int) exact.Verdict {
+			v, err := m.Take(t.Context(), exact.Call{Key: strconv.Itoa(n % keys), Cost: 1, Policy: p, ID: fmt.Sprintf("%026d", n)})
+			if err != nil {
+				require.NoError(t, err)
+			}
+			return v
+		}
+		for n := range 5 * keys {
+			require.True(t, ask(n).Admitted)
+		}
+		before := inUse()
+		for n := range calls {
+			require.False(t, ask(5*keys+n).Admitted)
+		}
+		after := inUse()
+		t.Logf("%d keys: %d B for %d refused calls", keys, int64(after-before), calls)
+		require.Less(t, int64(after-before), int64(32<<20)*int64(calls)/1_000_000)
+		require.True(t, ask(5*keys+calls-1).Replayed, "the last is remembered")
+		require.True(t, ask(0).Admitted, "what was admitted is remembered, however many are refused")
+		require.True(t, ask(0).Replayed)
+		runtime.KeepAlive(m)
+	}
+}
+
+// What is remembered of a refusal is its verdict, but for how the limits stand.
+func TestRefusalIsRememberedWithItsWait(t *testing.T) {
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Minute})
+	clock := exacttest.NewClock()
+	m := memory.New(0, clock.Now)
+	take := func(cost int64, id string) exact.Verdict {
+		return exactkit.Take(t, m, exact.Call{Key: "k", Cost: cost, Policy: p, ID: id})
+	}
+	four := take(4, "four")
+	require.True(t, four.Admitted)
+	refused, impossible := take(2, "refused"), take(6, "impossible")
+	require.True(t, impossible.Impossible)
+	clock.Advance(3 * time.Second)
+	require.True(t, take(1, "one").Admitted)
+	again := take(2, "refused")
+	require.True(t, again.Replayed)
+	require.False(t, again.Admitted)
+	require.False(t, again.Impossible)
+	require.Equal(t, refused.Wait, again.Wait)
+	require.Zero(t, again.Limits[0].Remaining, "as it stands now")
+	require.True(t, again.Limits[0].Blocked)
+	again = take(6, "impossible")
+	require.True(t, again.Replayed && again.Impossible && !again.Admitted)
+	require.Zero(t, again.Wait)
+	require.Zero(t, again.Receipt)
 }

@@ -44,7 +44,7 @@ func (r answers) find(now time.Time, call *exact.Call) (v exact.Verdict, found b
 		}
 		v.Admitted = true
 		if r[i].cost > 0 {
-			v.Receipt = exact.Receipt{Key: call.Key, Cost: r[i].cost, Policy: call.Policy, At: time.Unix(0, r[i].at), Serial: r[i].serial}
+			v.Receipt = exact.Receipt{Key: call.Key, Cost: r[i].cost, Costs: call.Costs, Policy: call.Policy, At: time.Unix(0, r[i].at), Serial: r[i].serial}
 		}
 		return v, true
 	}

@@ -16,6 +16,7 @@ import (
 // take decides a call as it asks for it: now, whether there is room or not, or ahead. It
 // charges what it admits, if charge is set.
 func (s *working) take(call *exact.Call, charge bool) (v storeless.Verdict) {
+	price := plan.Price(call.Cost, &call.Costs)
 	rest := max(0, s.paused-s.now.UnixNano())
 	if call.Pause > 0 && charge {
 		s.paused = max(s.paused, s.now.Add(call.Pause).UnixNano())
@@ -23,20 +24,20 @@ func (s *working) take(call *exact.Call, charge bool) (v storeless.Verdict) {
 	switch {
 	case call.Past || call.Cost == 0:
 		if charge {
-			s.charge(call.Cost)
+			s.charge(price)
 		}
-		v = s.decide(0, false)
+		v = s.decide(limiter.Price{}, false)
 	case call.Ahead > 0:
 		v = s.book(call, charge)
 	case rest > 0:
-		v = s.decide(call.Cost, false)
+		v = s.decide(price, false)
 		v.Admitted = false
 		if !v.Impossible {
 			v.Wait = max(v.Wait, wholeSeconds(rest))
 		}
 	default:
 		s.behind()
-		v = s.decide(call.Cost, charge)
+		v = s.decide(price, charge)
 	}
 	s.still(&v)
 	return v
@@ -66,9 +67,9 @@ func (s *working) behind() {
 }
 
 // charge charges every limit, whether it has room or not.
-func (s *working) charge(cost int64) {
+func (s *working) charge(price limiter.Price) {
 	p := s.policy
-	if cost == 0 {
+	if price.Cost == 0 {
 		return
 	}
 	s.behind()
@@ -77,10 +78,11 @@ func (s *working) charge(cost int64) {
 		s.setSteps(tally)
 	}
 	for i := range p.Limits {
-		of := &s.tally[i]
+		of, cost := &s.tally[i], price.Of(i)
 		switch {
-		case plan.Logged(p.Limits[i].Algorithm):
-			s.logs[i].owe(until(&p.Limits[i], s.now), cost)
+		case cost == 0:
+		case p.Logged(i):
+			s.note(i, cost)
 		case p.Interval[i] > 0:
 			of.At = charged(p, i, max(of.At, s.moment), s.moment, cost)
 		default:
@@ -93,7 +95,7 @@ func (s *working) charge(cost int64) {
 // before the pause is over, if that is near enough.
 func (s *working) book(call *exact.Call, charge bool) storeless.Verdict {
 	p, now := s.policy, s.moment
-	v := s.decide(call.Cost, false)
+	v := s.decide(limiter.Price{Cost: call.Cost}, false)
 	if v.Impossible {
 		return v
 	}
@@ -118,7 +120,7 @@ func (s *working) book(call *exact.Call, charge bool) storeless.Verdict {
 	if charge {
 		s.place(tally, at, call.Cost)
 	}
-	v = s.decide(0, false)
+	v = s.decide(limiter.Price{}, false)
 	v.Wait = max(0, time.UnixMicro(at).Sub(s.now))
 	return v
 }
@@ -164,18 +166,23 @@ func charged(p *plan.Plan, i int, from, at, cost int64) int64 {
 	return start + min(cost, max(0, at+plan.MaxDebt-start)/p.Interval[i])*p.Interval[i]
 }
 
-// maxSerial is how long a serial of an account is at most: ten numbers, each with what
+// maxSerial is how long a serial of an account is at most: 18 numbers, each with what
 // separates it.
-const maxSerial = (2 + storeless.MaxLimits) * 14
+const maxSerial = (2 + 2*storeless.MaxLimits) * 14
 
 // serialOf writes what a receipt must tell: its number, and where its charge is, from what
-// it cost and where it begins on the line of each limit.
-func (s *working) serialOf(number uint64, cost int64) string {
+// it cost and where it begins on the line of each limit; and what it cost there, where that differs.
+func (s *working) serialOf(number uint64, price limiter.Price) string {
 	b := strconv.AppendUint(make([]byte, 0, 24), number, 36)
 	if s.paid != nil {
-		b = strconv.AppendInt(append(b, '_'), cost, 36)
+		b = strconv.AppendInt(append(b, '_'), price.Cost, 36)
 		for _, from := range s.paid {
 			b = strconv.AppendInt(append(b, '_'), from-s.moment, 36)
+		}
+		for i := range s.paid {
+			if price.Each != nil {
+				b = strconv.AppendInt(append(b, '_'), price.Each[i], 36)
+			}
 		}
 	}
 	return string(b)
@@ -185,6 +192,7 @@ func (s *working) serialOf(number uint64, cost int64) string {
 type paid struct {
 	number uint64
 	cost   int64
+	each   []int64 // on each line; nil: the same
 	from   []int64 // on the lines of its limits, before its moment if negative; nil: it is on none
 }
 
@@ -196,7 +204,8 @@ func parseSerial(r *exact.Receipt) (is paid, ok bool) {
 		return is, err == nil
 	}
 	words := strings.Split(rest, "_")
-	if len(words) != 1+len(r.Policy.Plan().Limits) {
+	limits := len(r.Policy.Plan().Limits)
+	if len(words) != 1+limits && len(words) != 1+2*limits {
 		return is, false
 	}
 	is.from = make([]int64, len(words)-1)
@@ -206,33 +215,38 @@ func parseSerial(r *exact.Receipt) (is paid, ok bool) {
 			is.from[i], err = strconv.ParseInt(words[1+i], 36, 64)
 		}
 	}
+	is.from, is.each = is.from[:limits], is.from[limits:]
 	return is, err == nil && is.cost >= r.Cost && is.cost <= storeless.MaxQuota
 }
 
 // refund takes back what was charged at a moment. While calls are booked, what is given back
 // leaves the others where they are.
 func (s *working) refund(r *exact.Receipt, is paid) {
-	p := s.policy
-	s.restore(r.At, r.Cost)
+	p, price := s.policy, plan.Price(r.Cost, &r.Costs)
+	s.restore(r.At, price)
 	if s.lines == nil {
 		return
 	}
 	now, at := s.moment, unixMicro(r.At)
 	for i := range p.Limits {
-		if p.Interval[i] == 0 {
+		cost := price.Of(i)
+		if p.Interval[i] == 0 || cost == 0 {
 			continue
 		}
 		l := &s.lines[i]
 		var back span
 		if is.from != nil && is.number > s.since {
-			from := at + is.from[i]
-			back = span{from, charged(p, i, from, at, is.cost)}
-			if r.Cost < is.cost {
-				back.from = max(from, back.to-min(r.Cost, plan.MaxDebt/p.Interval[i])*p.Interval[i])
+			from, whole := at+is.from[i], is.cost
+			if len(is.each) > 0 {
+				whole = is.each[i]
+			}
+			back = span{from, charged(p, i, from, at, whole)}
+			if cost < whole {
+				back.from = max(from, back.to-min(cost, plan.MaxDebt/p.Interval[i])*p.Interval[i])
 			}
 		} else { // the last of what was charged before any was booked
 			back.to = l.base
-			l.base -= left(p, i, at, now, max(0, l.base-now), r.Cost)
+			l.base -= left(p, i, at, now, max(0, l.base-now), cost)
 			back.from = l.base
 		}
 		if s.tally[i].At = l.free(back, s.tally[i].At); s.tally[i].At <= now {

@@ -35,6 +35,7 @@ func TestClockThatStepsBackByMoreThanAnAccountLasts(t *testing.T) {
 		"the longest window":   {limits: []storeless.Limit{minute, {Name: "hour", Quota: 50, Window: time.Hour}}, holds: time.Hour},
 		"bucket":               {limits: []storeless.Limit{bucket}, holds: time.Hour},
 		"day":                  {limits: []storeless.Limit{{Algorithm: storeless.RollingDay, Quota: 5, Window: day}}, holds: day},
+		"a month":              {limits: []storeless.Limit{{Calendar: "month", Quota: 5}}, holds: 31*day + time.Hour},
 		"with a longer policy": {limits: []storeless.Limit{minute}, before: []storeless.Limit{{Name: "hour", Quota: 50, Window: time.Hour}}, holds: time.Hour},
 	} {
 		for by, fresh := range map[time.Duration]bool{tt.holds: false, tt.holds + time.Second: true} {

@@ -3,9 +3,18 @@
 package engine_test
 
 import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,7 +23,9 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -47,8 +58,7 @@ func busy(t testing.TB, seed uint64) (a engine.Account, clock *exacttest.Clock, 
 func TestAccountOutlivesItsBytes(t *testing.T) {
 	for seed := range uint64(24) {
 		a, clock, call, refunded := busy(t, seed)
-		b, err := a.AppendBinary([]byte("before"))
-		require.NoError(t, err)
+		b := kit.Must(a.AppendBinary([]byte("before")))(t)
 		require.Equal(t, "before", string(b[:6]))
 		var loaded engine.Account
 		require.NoError(t, loaded.UnmarshalBinary(b[6:]))
@@ -182,4 +192,333 @@ func reload(t testing.TB, a *engine.Account) {
 	b := exactkit.Bytes(t, a)
 	*a = engine.Account{}
 	require.NoError(t, a.UnmarshalBinary(b))
+}
+
+// A table is an engine that can keep some bytes for a key, with a transaction at a time.
+type table struct {
+	mu   sync.Mutex
+	rows map[string][]byte
+}
+
+// A stored counter is what a user would write for it: one of several processes on a table.
+type stored struct {
+	*table
+	now func() time.Time
+
+	lose   bool  // the answer of the next commit
+	failed error // what it is taken for
+	twice  bool  // it keeps no IDs
+}
+
+var errCut = errors.New("the connection was cut")
+
+// change loads an account, has it changed, and stores it if it was.
+func (s *stored) change(name string, change func(*engine.Account) bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var a engine.Account
+	if b := s.rows[name]; b != nil {
+		if err := a.UnmarshalBinary(b); err != nil {
+			return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
+		}
+	}
+	if !change(&a) {
+		return nil
+	}
+	b, err := a.AppendBinary(nil)
+	if err != nil {
+		return err
+	}
+	s.rows[name] = b
+	if s.lose {
+		s.lose = false
+		return s.failed
+	}
+	return nil
+}
+
+func (s *stored) Take(ctx context.Context, call exact.Call) (v exact.Verdict, err error) {
+	if err := call.Check(ctx); err != nil {
+		return v, err
+	}
+	if s.twice {
+		call.ID = ""
+	}
+	err = s.change(call.Policy.AccountName(call.Key), func(a *engine.Account) bool {
+		v = a.Take(s.now(), &call)
+		if v.Admitted && a.Expires().IsZero() {
+			panic("what was charged expires")
+		}
+		return v.Admitted && !v.Replayed
+	})
+	if err != nil {
+		return exact.Verdict{}, err
+	}
+	return v, nil
+}
+
+func (s *stored) Peek(ctx context.Context, call exact.Call) (v exact.Verdict, err error) {
+	if err := call.Check(ctx); err != nil {
+		return v, err
+	}
+	return v, s.change(call.Policy.AccountName(call.Key), func(a *engine.Account) bool {
+		v = a.Peek(s.now(), &call)
+		return false
+	})
+}
+
+func (s *stored) Refund(_ context.Context, r exact.Receipt) error {
+	if r.Policy == nil {
+		return exact.ErrNoRefund
+	}
+	var refused error
+	err := s.change(r.Policy.AccountName(r.Key), func(a *engine.Account) bool {
+		refused = a.Refund(s.now(), &r)
+		return refused == nil
+	})
+	return cmp.Or(err, refused)
+}
+
+// suiteOf tests stored counters on one table.
+func suiteOf(change func(*stored)) error {
+	clock, shared := exacttest.NewClock(), &table{rows: map[string][]byte{}}
+	return (&exacttest.Suite{
+		Open: func() (exact.Counter, error) {
+			s := &stored{table: shared, now: clock.Now, failed: fmt.Errorf("%w: %w", exact.ErrMaybeCounted, errCut)}
+			if change != nil {
+				change(s)
+			}
+			return s, nil
+		},
+		Clock:      clock,
+		LoseAnswer: func(c exact.Counter) { c.(*stored).lose = true },
+	}).Test()
+}
+
+// An engine that stores accounts, and no more, counts exactly: over several processes, and
+// where the answer of a commit is lost.
+func TestStoredAccountsAreACounter(t *testing.T) { require.NoError(t, suiteOf(nil)) }
+
+// The suite names what such an engine does wrong.
+func TestSuiteCatchesBrokenEngines(t *testing.T) {
+	err := suiteOf(func(s *stored) { s.failed = exact.ErrNotCounted })
+	require.ErrorContains(t, err, "an answer that is lost: a call that was counted")
+	require.ErrorContains(t, err, "an answer of a refund that is lost: a refund that was given")
+	err = suiteOf(func(s *stored) { s.twice = true })
+	require.ErrorContains(t, err, "an answer that is lost: a call whose answer was lost, asked for again")
+	require.ErrorContains(t, err, "an ID is known to all: ")
+	err = suiteOf(func(s *stored) { s.table = &table{rows: map[string][]byte{}} })
+	require.ErrorContains(t, err, "an ID is known to all: ")
+	require.NotContains(t, err.Error(), "an answer that is lost")
+}
+
+// What an author reads first counts exactly.
+func TestTheExampleCountsExactly(t *testing.T) {
+	clock := exacttest.NewClock()
+	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) {
+		return &drawer{bytes: map[string][]byte{}, now: clock.Now}, nil
+	}, clock))
+}
+
+// histories are what the accounts in testdata/accounts.json have behind them, as each version has written them.
+// A new version adds its own, which TestAccountsOfEarlierVersionsAreRead prints where it finds none.
+var histories = map[string]func(*testing.T, *past){
+	// Of every limit: five calls, 7 s apart, of which the third was given back. The second version has first
+	// kept, in a log, the part that came back, as the first did.
+	"plain": func(t *testing.T, p *past) {
+		p.call = exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, every...)}
+		for n := range 5 {
+			p.clock.Advance(7 * time.Second)
+			p.take(p.call)
+			if n == 2 {
+				require.NoError(t, p.refund(n))
+			}
+		}
+	},
+	// Ten calls under IDs, of which all but the first are booked; two that were given back; a pause.
+	"booked": func(t *testing.T, p *past) {
+		p.call = exact.Call{Key: "k", Cost: 1, Ahead: exact.MaxAhead, Policy: exactkit.Compile(t,
+			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute, Burst: 2},
+			storeless.Limit{Name: "slow", Algorithm: storeless.LeakyBucket, Quota: 3600, Window: time.Hour})}
+		for n := range 10 {
+			p.call.ID = strconv.Itoa(n)
+			p.take(p.call)
+		}
+		require.NoError(t, p.refund(4))
+		require.NoError(t, p.refund(6))
+		p.account.Take(p.clock.Now(), &exact.Call{Key: "k", Policy: p.call.Policy, Pause: 2 * time.Second})
+	},
+}
+
+// A past is an account, and the receipts of its calls.
+type past struct {
+	account  engine.Account
+	clock    *exacttest.Clock
+	call     exact.Call
+	receipts []exact.Receipt
+}
+
+func (p *past) take(call exact.Call) exact.Verdict {
+	v := p.account.Take(p.clock.Now(), &call)
+	if v.Admitted && !v.Replayed {
+		p.receipts = append(p.receipts, v.Receipt)
+	}
+	return v
+}
+
+func (p *past) refund(n int) error { return p.account.Refund(p.clock.Now(), &p.receipts[n]) }
+
+// numbered gives receipts the serials that a version before gave: from 1 on.
+func (p *past) numbered(from int64) {
+	for i := range p.receipts {
+		r := &p.receipts[i]
+		_, rest, booked := strings.Cut(r.Serial, "_")
+		r.Serial = strconv.FormatInt(from+int64(i), 36)
+		if booked {
+			r.Serial += "_" + rest
+		}
+	}
+}
+
+// goesOn tells what becomes of it: what came back does so once, IDs are known, and what is counted is.
+func (p *past) goesOn() (told []string) {
+	tell := func(v exact.Verdict) {
+		said := fmt.Sprint(v.Admitted, v.Replayed, v.Wait)
+		for _, l := range v.Limits {
+			said += fmt.Sprint(" ", l.Remaining, l.Reset)
+		}
+		told = append(told, said)
+	}
+	tell(p.take(p.call))
+	for n := range 5 {
+		told = append(told, fmt.Sprint(p.refund(n)))
+	}
+	for range 5 {
+		p.clock.Advance(time.Second)
+		call := p.call
+		call.ID = ""
+		tell(p.take(call))
+	}
+	return told
+}
+
+// earlier returns the accounts of each history, by the version that has written them.
+func earlier(t testing.TB) map[string]map[string][]byte {
+	text := kit.Must(os.ReadFile("testdata/accounts.json"))(t)
+	var inHex map[string]map[string]string
+	require.NoError(t, json.Unmarshal(text, &inHex))
+	accounts := make(map[string]map[string][]byte)
+	for history, versions := range inHex {
+		accounts[history] = make(map[string][]byte)
+		for version, account := range versions {
+			accounts[history][version] = kit.Must(hex.DecodeString(account))(t)
+		}
+	}
+	return accounts
+}
+
+// What an earlier version has stored is read, and counted on with as what this one stores.
+func TestAccountsOfEarlierVersionsAreRead(t *testing.T) {
+	for history, versions := range earlier(t) {
+		play := func() *past {
+			p := &past{clock: exacttest.NewClock()}
+			histories[history](t, p)
+			return p
+		}
+		today := play()
+		require.Equal(t, hex.EncodeToString(versions["4"]), hex.EncodeToString(exactkit.Bytes(t, &today.account)), history)
+		want := today.goesOn()
+		for version, b := range versions {
+			require.Equal(t, version[0]-'0', b[0])
+			p := play()
+			p.account = engine.Account{}
+			require.NoError(t, p.account.UnmarshalBinary(b), "%s, version %s", history, version)
+			if version < "4" {
+				p.numbered(1)
+			}
+			require.Equal(t, want, p.goesOn(), "%s, version %s", history, version)
+			require.EqualValues(t, 4, exactkit.Bytes(t, &p.account)[0], "what came back is said anew")
+		}
+	}
+}
+
+// A snapshot is all of an account, but for the IDs that it remembers.
+func TestSnapshotIsAllOfAnAccount(t *testing.T) {
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		limits := []storeless.Limit{{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 1 << 10, Window: time.Second}}
+		if seed%2 == 0 {
+			limits = append(limits, storeless.Limit{Name: "sliding", Quota: 1 << 20, Window: time.Hour},
+				storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: exact.MaxLog, Window: time.Second})
+		}
+		p := exactkit.Compile(t, limits...)
+		now, a := time.Unix(1_800_000_000, 0), new(engine.Account)
+		for range []int{1, 30, 3_000}[seed%3] {
+			now = now.Add(time.Duration(rng.Int64N(int64(3 * time.Millisecond))))
+			call := exact.Call{Key: "k", Cost: 1, Policy: p}
+			if seed%2 == 1 && rng.IntN(3) == 0 {
+				call.Ahead = time.Minute
+			}
+			if v := a.Take(now, &call); v.Admitted && rng.IntN(3) == 0 {
+				require.NoError(t, a.Refund(now, &v.Receipt))
+			}
+		}
+		if seed%5 == 0 {
+			a.Take(now, &exact.Call{Key: "k", Policy: p, Pause: time.Hour})
+		}
+		want := exactkit.Bytes(t, a)
+		s := a.Snapshot()
+		got := kit.Must(s.Account().AppendBinary(nil))(t)
+		require.Equal(t, want, got, seed)
+	}
+}
+
+// A record is of an account that has a name, and is the caller's own.
+func TestRecords(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	clock := func() time.Time { return now }
+	from, to := memory.New(0, clock), memory.New(0, clock)
+	p := exactkit.Compile(t, storeless.Limit{Quota: 10, Window: time.Hour, Algorithm: storeless.FixedWindow})
+	call := exact.Call{Key: "k", Cost: 1, Policy: p, ID: "an ID"}
+	exactkit.Take(t, from, call)
+	copied, kept, err := engine.Copy(t.Context(), to, from)
+	require.NoError(t, err)
+	require.Equal(t, [2]int{1, 0}, [2]int{copied, kept})
+	v := exactkit.Take(t, to, call)
+	require.False(t, v.Replayed, "IDs are not copied")
+	require.EqualValues(t, 8, v.Limits[0].Remaining)
+	require.EqualValues(t, 9, exactkit.Left(t, from, call), "each counts for itself")
+
+	exactkit.Take(t, to, exact.Call{Key: "another", Cost: 1, Policy: p})
+	copied, kept, err = engine.Copy(t.Context(), to, from)
+	require.NoError(t, err)
+	require.Equal(t, [2]int{0, 1}, [2]int{copied, kept})
+	copied, kept, err = engine.Copy(t.Context(), from, to)
+	require.NoError(t, err)
+	require.Equal(t, [2]int{1, 1}, [2]int{copied, kept})
+
+	now = now.Add(2 * time.Hour)
+	late := memory.New(0, clock)
+	_, _, err = engine.Copy(t.Context(), late, from)
+	require.NoError(t, err)
+	require.NoError(t, late.Each(t.Context(), func(engine.Record) error { t.Error("it counts nothing any more"); return nil }))
+
+	// A record is a copy, of what its counter has and of what another has made of it.
+	var a engine.Account
+	require.True(t, a.Take(now, &call).Admitted)
+	r := kit.Must(engine.ReadRecord(p.AccountName("k"), exactkit.Bytes(t, &a)))(t)
+	own := memory.New(0, clock)
+	require.NoError(t, own.Restore(t.Context(), r))
+	exactkit.Take(t, own, call)
+	v = r.Account.Take(now, &call)
+	require.False(t, v.Replayed, "no ID is in it")
+	require.EqualValues(t, 8, v.Limits[0].Remaining)
+
+	for _, r := range []engine.Record{{}, {Name: p.AccountName("k")}, {Name: "k", Account: new(engine.Account)}} {
+		require.ErrorIs(t, to.Restore(t.Context(), r), exact.ErrNotCounted)
+	}
+	_, err = engine.ReadRecord("k", nil)
+	require.ErrorContains(t, err, "named by 16 bytes, not 1")
+	_, err = engine.ReadRecord(p.AccountName("k"), []byte{99})
+	require.ErrorContains(t, err, "later version")
 }

@@ -7,14 +7,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/internal/plan"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 // A chargeLog is what a sliding log or a rolling day remembers: charges in the order in
 // which they end. Their sum is kept beside them, so that a decision, far from the
-// limit and near it, looks at no more of them than have ended since the last.
+// limit and near it, looks at no more of them than have ended since the last. A window of the calendar
+// is a log of one entry, that ends with the window.
 type chargeLog struct {
 	entries []logEntry
 	used    int64 // their sum
@@ -29,11 +29,16 @@ type logEntry struct {
 // minute is the grain of a rolling day.
 const minute = time.Minute
 
-// until returns the moment from which a charge does not count any more. In a
+// until returns the moment from which a charge of the i-th limit does not count any more. In a
 // rolling day that is when the end of its minute is a day old: a minute holds no
 // order of what is in it, and to count it for too short would be over the limit.
-func until(l *storeless.Limit, at time.Time) int64 {
-	if l.Algorithm == storeless.RollingDay {
+func until(p *plan.Plan, i int, at time.Time) int64 {
+	l := &p.Limits[i]
+	switch {
+	case p.Calendars[i] != nil:
+		_, end := p.Calendars[i].Around(at)
+		return end.UnixNano()
+	case l.Algorithm == storeless.RollingDay:
 		return at.Truncate(minute).Add(minute + plan.Day).UnixNano()
 	}
 	return at.Add(l.Window).UnixNano()
@@ -51,27 +56,25 @@ func (t *chargeLog) roll(now int64) {
 	}
 }
 
-// charge adds cost. No earlier charge ends later: time does not step back.
-func (t *chargeLog) charge(until, cost int64) {
+// charge adds cost, although there may be no room for it, up to what a count can hold. What is above the most
+// entries joins the last of them, which then ends with it: or calls that are always admitted ([exact.Call.Past]) would
+// make all others dear. Neither is given back then. No earlier charge ends later, but in a window of the calendar: time does
+// not step back.
+func (t *chargeLog) charge(until, cost int64, most int) {
+	if cost = min(cost, storeless.MaxQuota-t.used); cost <= 0 {
+		return
+	}
 	t.used += cost
-	if last := len(t.entries) - 1; last >= 0 && t.entries[last].until == until {
+	last := len(t.entries) - 1
+	if last+1 >= most {
+		t.entries[last].until = max(t.entries[last].until, until)
+		until = t.entries[last].until
+	}
+	if last >= 0 && t.entries[last].until == until {
 		t.entries[last].cost += cost
 		return
 	}
 	t.entries = append(t.entries, logEntry{until, cost})
-}
-
-// owe adds cost although there may be no room for it, up to what a count can hold. What is
-// above MaxLog charges joins the last of them, which then ends with it: or calls that are
-// always admitted would make all others dear. Neither is given back then.
-func (t *chargeLog) owe(until, cost int64) {
-	if cost = min(cost, storeless.MaxQuota-t.used); cost <= 0 {
-		return
-	}
-	if len(t.entries) >= exact.MaxLog {
-		t.entries[len(t.entries)-1].until = until
-	}
-	t.charge(until, cost)
 }
 
 // restore takes cost back from what ends at a moment.

@@ -50,8 +50,7 @@ func TestLogsAgainstAModel(t *testing.T) {
 			storeless.Limit{Name: "day", Algorithm: storeless.RollingDay, Quota: 200, Window: day})
 		clock := exacttest.NewClock()
 		m := memory.New(0, clock.Now)
-		bucket, err := limiter.Compile("bucket", []storeless.Limit{p.Limit(1)})
-		require.NoError(t, err)
+		bucket := kit.Must(limiter.Compile("bucket", []storeless.Limit{p.Limit(1)}))(t)
 		var log []charged
 		var owed limiter.Tally
 		var by [3]int // refusals
@@ -150,4 +149,31 @@ func TestWaitOfADearCallIsNeverTooShort(t *testing.T) {
 		}
 		require.Equal(t, tt.exactly, longer == 0, "%d of 200 are rounded up", longer)
 	}
+}
+
+// Beside a log the other limits have places of their own, and costs too.
+func TestCostsBesideALog(t *testing.T) {
+	p, err := exact.Compile("p", []storeless.Limit{
+		{Name: "log", Algorithm: storeless.SlidingLog, Quota: 100, Window: time.Minute},
+		{Name: "window", Algorithm: storeless.FixedWindow, Quota: 100, Window: time.Hour},
+		{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Hour, Burst: 60},
+	})
+	require.NoError(t, err)
+	now, a := time.Unix(1_800_000_000, 0), new(engine.Account)
+	left := func(v exact.Verdict) (n [3]int64) {
+		for i := range n {
+			n[i] = v.Limits[i].Remaining
+		}
+		return n
+	}
+	call := exact.Call{Key: "k", Policy: p, Cost: 50, Costs: [storeless.MaxLimits]int64{50, 7, 3}}
+	first := a.Take(now, &call)
+	require.Equal(t, [3]int64{50, 93, 57}, left(first))
+	call.Costs, call.Past = [storeless.MaxLimits]int64{0, 50, 1}, true
+	require.Equal(t, [3]int64{50, 43, 56}, left(a.Take(now, &call)))
+	back := first.Receipt
+	back.Cost, back.Costs = 7, [storeless.MaxLimits]int64{0, 7, 2}
+	require.NoError(t, a.Refund(now, &back))
+	require.ErrorIs(t, a.Refund(now, &back), exact.ErrNoRefund)
+	require.Equal(t, [3]int64{50, 50, 58}, left(a.Peek(now, &exact.Call{Key: "k", Policy: p, Cost: 1})))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/internal/patience"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // A Batcher is an [exact.Counter] that can take several calls in one go, which is what
@@ -75,6 +76,7 @@ type mergeable struct {
 	key    string
 	policy *exact.Policy
 	cost   int64
+	costs  [storeless.MaxLimits]int64
 	past   bool
 	ahead  time.Duration
 	pause  time.Duration
@@ -122,7 +124,7 @@ func (m *merged) Take(ctx context.Context, call exact.Call) (exact.Verdict, erro
 	if err := call.Check(ctx); err != nil {
 		return exact.Verdict{}, err
 	}
-	k := mergeable{call.Key, call.Policy, call.Cost, call.Past, call.Ahead, call.Pause}
+	k := mergeable{call.Key, call.Policy, call.Cost, call.Costs, call.Past, call.Ahead, call.Pause}
 	m.mu.Lock()
 	q, out := m.queues[k]
 	if !out {

@@ -19,6 +19,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -164,17 +165,13 @@ func TestMergedCallsEndWithTheirDeadlines(t *testing.T) {
 		_, m := merging(time.Hour)
 		p := exactkit.Compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
 		began := time.Now()
-		var wg sync.WaitGroup
-		for range 50 {
-			wg.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				if _, err := m.Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: p}); err == nil {
-					t.Error("an answer, in an hour's less")
-				}
-			})
-		}
-		wg.Wait()
+		kit.Together(50, func(int) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if _, err := m.Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: p}); err == nil {
+				t.Error("an answer, in an hour's less")
+			}
+		})
 		require.LessOrEqual(t, time.Since(began), time.Second)
 	})
 }
@@ -215,15 +212,11 @@ func TestMergeHandsOnErrors(t *testing.T) {
 		d, m := merging(time.Millisecond)
 		d.fault = broken
 		p := exactkit.Compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
-		var wg sync.WaitGroup
-		for range 10 {
-			wg.Go(func() {
-				if _, err := m.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p}); !errors.Is(err, broken) {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
+		kit.Together(10, func(int) {
+			if _, err := m.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p}); !errors.Is(err, broken) {
+				t.Error(err)
+			}
+		})
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/internal/plan"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -31,24 +32,24 @@ type working struct {
 
 // decide checks every limit, and if charge is set and all of them have room charges
 // all.
-func (s *working) decide(cost int64, charge bool) storeless.Verdict {
+func (s *working) decide(price limiter.Price, charge bool) storeless.Verdict {
 	p := s.policy
 	if !p.HasLog {
-		return s.step(p.Steps, cost, charge)
+		return s.step(p.Steps, price, charge)
 	}
-	v := s.logStatus(cost)
+	v := s.logStatus(price)
 	of := storeless.Verdict{Admitted: true}
 	if p.Steps != nil {
-		of = s.step(p.Steps, cost, charge && v.Admitted)
+		of = s.step(p.Steps, price, charge && v.Admitted)
 	}
 	v.Admitted, v.Impossible, v.Wait = v.Admitted && of.Admitted, v.Impossible || of.Impossible, max(v.Wait, of.Wait)
 	if v.Admitted && charge {
 		for i := range p.Limits {
-			if plan.Logged(p.Limits[i].Algorithm) {
-				s.logs[i].charge(until(&p.Limits[i], s.now), cost)
+			if cost := price.Of(i); cost > 0 && p.Logged(i) {
+				s.note(i, cost)
 			}
 		}
-		v.Limits = s.logStatus(0).Limits // how they stand now
+		v.Limits = s.logStatus(limiter.Price{}).Limits // how they stand now
 	}
 	for j, i := range p.Place {
 		v.Limits[i] = of.Limits[j]
@@ -60,12 +61,12 @@ func (s *working) decide(cost int64, charge bool) storeless.Verdict {
 }
 
 // step decides by the limits that keep no log: all of the policy, or its steps.
-func (s *working) step(p *limiter.Policy, cost int64, charge bool) (v storeless.Verdict) {
-	tally := s.steps()
+func (s *working) step(p *limiter.Policy, price limiter.Price, charge bool) (v storeless.Verdict) {
+	tally, price := s.steps(), s.stepsPrice(price)
 	if !charge {
-		return limiter.VerdictAs[storeless.Verdict](p.Peek(s.now, tally, cost))
+		return limiter.VerdictAs[storeless.Verdict](p.PeekAt(s.now, tally, price))
 	}
-	tally, is := p.Step(s.now, tally, cost)
+	tally, is := p.StepAt(s.now, tally, price)
 	s.setSteps(tally)
 	return limiter.VerdictAs[storeless.Verdict](is)
 }
@@ -82,6 +83,18 @@ func (s *working) steps() limiter.Tally {
 	return tally
 }
 
+// stepsPrice returns the price where the compiled steps of the policy have their limits.
+func (s *working) stepsPrice(price limiter.Price) limiter.Price {
+	if !s.policy.HasLog || price.Each == nil {
+		return price
+	}
+	var each limiter.Costs
+	for j, i := range s.policy.Place {
+		each[j] = price.Each[i]
+	}
+	return limiter.Price{Cost: price.Cost, Each: &each}
+}
+
 func (s *working) setSteps(tally limiter.Tally) {
 	if !s.policy.HasLog {
 		s.tally = tally
@@ -93,13 +106,13 @@ func (s *working) setSteps(tally limiter.Tally) {
 }
 
 // logStatus says what the logs say of a call.
-func (s *working) logStatus(cost int64) (v storeless.Verdict) {
+func (s *working) logStatus(price limiter.Price) (v storeless.Verdict) {
 	v.Admitted = true
 	for i := range s.policy.Limits {
-		if !plan.Logged(s.policy.Limits[i].Algorithm) {
+		if !s.policy.Logged(i) {
 			continue
 		}
-		quota := s.policy.Limits[i].Quota
+		quota, cost := s.policy.Limits[i].Quota, price.Of(i)
 		of := s.logs[i].status(s.now.UnixNano(), quota, cost)
 		v.Limits[i] = of
 		v.Admitted = v.Admitted && !of.Blocked
@@ -111,27 +124,51 @@ func (s *working) logStatus(cost int64) (v storeless.Verdict) {
 	return v
 }
 
+// note charges the log of the i-th limit.
+//
+// Of a window of the calendar the later end holds, where a charge by another process has another end: its zone data may be
+// older. Which of two windows the other end is of, the beginning of this one tells. An end near to it is of the
+// window before, which is open for that much longer, and counts this charge; it does not become as long as both.
+func (s *working) note(i int, cost int64) {
+	t, c := &s.logs[i], s.policy.Calendars[i]
+	if c == nil {
+		t.charge(until(s.policy, i, s.now), cost, exact.MaxLog)
+		return
+	}
+	start, end := c.Around(s.now)
+	ends := end.UnixNano()
+	if len(t.entries) > 0 && t.entries[0].until < (start.Unix()+end.Unix())*int64(time.Second)/2 {
+		ends = t.entries[0].until
+	}
+	t.charge(ends, cost, 1)
+}
+
 // restore takes back what was charged at a time, but for buckets with a line.
-func (s *working) restore(at time.Time, cost int64) {
+func (s *working) restore(at time.Time, price limiter.Price) {
 	p := s.policy
 	for i := range s.logs {
-		if plan.Logged(p.Limits[i].Algorithm) {
-			s.logs[i].restore(until(&p.Limits[i], at), cost)
+		if !p.Logged(i) {
+			continue
 		}
+		end := until(p, i, at)
+		if last := len(s.logs[i].entries) - 1; p.Calendars[i] != nil && last >= 0 && end > s.now.UnixNano() {
+			end = s.logs[i].entries[last].until // which may be later by the time zones of another process
+		}
+		s.logs[i].restore(end, price.Of(i))
 	}
 	if p.Steps == nil {
 		return
 	}
 	tally, _ := p.Steps.Step(s.now, s.steps(), 0)
 	then, now := unixMicro(at), unixMicro(s.now)
-	back := p.Steps.Restore(s.now, at, tally, cost)
+	back := p.Steps.Restore(s.now, at, tally, s.stepsPrice(price))
 	for j, i := range p.Place {
 		if p.Interval[i] == 0 {
 			continue
 		}
 		back[j] = tally[j] // which may have been charged more than it has room for
 		if s.lines == nil {
-			back[j].At -= left(p, i, then, now, max(0, tally[j].At-now), cost)
+			back[j].At -= left(p, i, then, now, max(0, tally[j].At-now), price.Of(i))
 		}
 		if back[j].At <= now {
 			back[j].At = 0
@@ -150,7 +187,7 @@ func left(p *plan.Plan, i int, at, now, owed, cost int64) int64 {
 // ends returns the Unix second from which the i-th limit counts nothing.
 func (s *working) ends(i int) int64 {
 	p := s.policy
-	if plan.Logged(p.Limits[i].Algorithm) {
+	if p.Logged(i) {
 		if n := len(s.logs[i].entries); n > 0 {
 			return s.logs[i].entries[n-1].until/int64(time.Second) + 1
 		}

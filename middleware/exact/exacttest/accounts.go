@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -49,22 +50,36 @@ func (r *run) isOfAccounts(between func(r *run, step int, name string)) {
 				call.Ahead = time.Duration(rng.Int64N(int64(10*time.Second)) + 1)
 			case ask < 66:
 				call.Past = true
+				apart(rng, &call)
 			case ask < 67:
 				call.Cost, call.Pause = 0, time.Duration(rng.Int64N(int64(2*time.Second))+1000)/1000*1000
 			case ask < 85 && len(held) > 0:
 				i := rng.IntN(len(held))
-				err := r.Refund(context.Background(), held[i])
+				back, is := held[i], ours[i]
+				if back.Costs != ([storeless.MaxLimits]int64{}) && rng.IntN(2) == 0 { // of some limits
+					for l := range back.Costs {
+						back.Costs[l] = rng.Int64N(back.Costs[l] + 1)
+					}
+					back.Cost = slices.Max(back.Costs[:])
+					is.Cost, is.Costs = back.Cost, back.Costs
+				}
+				if back.Cost == 0 {
+					continue
+				}
+				err := r.Refund(context.Background(), back)
 				if err != nil && !errors.Is(err, exact.ErrNoRefund) {
 					r.no(err)
 				}
-				if ours := a.Refund(r.clock.Now(), &ours[i]); (ours == nil) != (err == nil) {
+				if ours := a.Refund(r.clock.Now(), &is); (ours == nil) != (err == nil) {
 					r.fail("a refund: %v, of the account: %v", err, ours)
 				}
 				continue
+			default:
+				apart(rng, &call)
 			}
 			want := a.Take(r.clock.Now(), &call)
 			got := r.call(call)
-			if got.Verdict != want.Verdict || !got.Receipt.At.Equal(want.Receipt.At) {
+			if got.Receipt.Costs != want.Receipt.Costs || got.Verdict != want.Verdict || !got.Receipt.At.Equal(want.Receipt.At) {
 				r.fail("%+v:\n%+v, want\n%+v", call, got, want)
 			}
 			if got.Admitted && call.Cost > 0 {
@@ -72,4 +87,62 @@ func (r *run) isOfAccounts(between func(r *run, step int, name string)) {
 			}
 		}
 	}
+}
+
+// apart has a call cost something else on each limit, now and then.
+func apart(rng *rand.Rand, call *exact.Call) {
+	if rng.IntN(2) == 0 {
+		return
+	}
+	for i := range call.Policy.Len() {
+		call.Costs[i] = rng.Int64N(3)
+	}
+	call.Cost = max(1, slices.Max(call.Costs[:])) // of all at 0 each costs 1
+}
+
+// ownCosts charges each limit its own cost, in one step, and gives back each by itself, once.
+func ownCosts(r *run) {
+	p := policy(fixed(3, long), storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 100, Window: long}, fixed3(100))
+	take := func(id string, admitted bool, left [3]int64, costs ...int64) exact.Verdict {
+		call := exact.Call{Key: r.key(0), Policy: p, ID: id, Cost: slices.Max(costs)}
+		copy(call.Costs[:], costs)
+		v := r.call(call)
+		for i, n := range left {
+			if v.Admitted != admitted || v.Limits[i].Remaining != n {
+				r.fail("costs %v: admitted is %t, and limit %d has %d remaining; want %t, %d", costs, v.Admitted, i, v.Limits[i].Remaining, admitted, n)
+			}
+		}
+		return v
+	}
+	first := take("a", true, [3]int64{2, 40, 95}, 1, 60, 5)
+	take("", false, [3]int64{2, 40, 95}, 1, 41, 5)
+	take("", false, [3]int64{2, 40, 95}, 1, 1, 96)
+	take("", true, [3]int64{2, 0, 0}, 0, 40, 95)
+	take("", false, [3]int64{2, 0, 0}, 1, 0, 1)
+	take("", true, [3]int64{1, 0, 0}, 1, 0, 0)
+	if again := take("a", true, [3]int64{1, 0, 0}, 1, 60, 5); !again.Replayed || again.Receipt.Costs != first.Receipt.Costs {
+		r.fail("the same call: %+v", again)
+	}
+	part := first.Receipt
+	part.Costs = [storeless.MaxLimits]int64{0, 50}
+	part.Cost = 50
+	r.in("50 of 60 of one limit").back(part)
+	r.in("the same limit again").gone(part)
+	r.in("the others").back(first.Receipt)
+	r.in("all again").gone(first.Receipt)
+	take("", true, [3]int64{0, 0, 0}, 2, 50, 5)
+	own := func(cost int64, costs ...int64) (call exact.Call) {
+		call = exact.Call{Key: r.key(0), Policy: p, Cost: cost}
+		copy(call.Costs[:], costs)
+		return call
+	}
+	r.mistaken(map[string]exact.Call{
+		"costs below the cost": own(10, 1, 9), "a cost below its costs": own(8, 1, 9), "a negative one of the costs": own(10, -1, 10),
+		"costs of no limit": own(10, 1, 1, 1, 10), "costs without a cost": own(0, 1),
+	})
+}
+
+// fixed3 is a third limit.
+func fixed3(quota int64) storeless.Limit {
+	return storeless.Limit{Name: "third", Algorithm: storeless.FixedWindow, Quota: quota, Window: long}
 }

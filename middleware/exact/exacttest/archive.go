@@ -65,16 +65,20 @@ func emptied(r *run) {
 		return
 	}
 	n := 0
+	limits := []storeless.Limit{calendar(1, "day", "UTC")}
 	for algorithm := range storeless.RollingDay + 1 {
 		l := storeless.Limit{Algorithm: algorithm, Quota: 1, Window: time.Second}
 		if algorithm == storeless.RollingDay {
 			l.Window = 24 * time.Hour
 		}
+		limits = append(limits, l)
+	}
+	for _, l := range limits {
 		p := policy(l)
 		for _, from := range []engine.Archive{c, memory.New(0, r.clock.Now)} {
 			for _, is := range []struct{ back, paused bool }{{true, false}, {true, true}, {false, true}} {
 				n++
-				r.in("%v, from %T, given back: %t, paused: %t", algorithm, from, is.back, is.paused).movesEmpty(c, from, p, r.key(n), is.back, is.paused)
+				r.in("%v %s, from %T, given back: %t, paused: %t", l.Algorithm, l.Calendar, from, is.back, is.paused).movesEmpty(c, from, p, r.key(n), is.back, is.paused)
 			}
 		}
 	}

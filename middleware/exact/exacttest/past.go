@@ -15,9 +15,9 @@ import (
 func each(quota int64) []storeless.Limit {
 	var limits []storeless.Limit
 	for _, a := range []storeless.Algorithm{storeless.SlidingWindow, storeless.FixedWindow, storeless.TokenBucket, storeless.SlidingLog, storeless.RollingDay} {
-		limits = append(limits, storeless.Limit{Name: a.String(), Algorithm: a, Quota: quota, Window: 24 * time.Hour})
+		limits = append(limits, storeless.Limit{Name: a.String(), Algorithm: a, Quota: quota, Window: day})
 	}
-	return limits
+	return append(limits, calendar(quota, "day", "UTC"))
 }
 
 // past charges without asking for room, and gives it back.
@@ -94,7 +94,7 @@ func settled(r *run) {
 					r.in("%s", l.Algorithm).no(err)
 				}
 			default:
-				windows[now.Unix()/int64(l.Window/time.Second)] += cost
+				windows[now.Unix()/int64(day/time.Second)] += cost
 				admitted = append(admitted, now.Sub(began))
 				r.in("%s", l.Algorithm).call(exact.Call{Key: key, Cost: cost - estimate, Policy: p, Past: true})
 			}
@@ -109,7 +109,7 @@ func settled(r *run) {
 		}
 		for i, first := range admitted {
 			for j, last := range admitted[i:] {
-				most := quota + int64((last-first)/(l.Window/quota)) + cost - estimate
+				most := quota + int64((last-first)/(day/quota)) + cost - estimate
 				if sum := int64(j+1) * cost; sum > most && l.Algorithm == storeless.TokenBucket {
 					r.fail("%s: what was admitted in %s cost %d, more than %d", l.Algorithm, last-first, sum, most)
 				}

@@ -91,6 +91,12 @@ func fixed(quota int64, window time.Duration) storeless.Limit {
 	return storeless.Limit{Algorithm: storeless.FixedWindow, Quota: quota, Window: window}
 }
 
+func calendar(quota int64, unit, zone string) storeless.Limit {
+	return storeless.Limit{Name: "calendar", Quota: quota, Calendar: unit, Zone: zone}
+}
+
+const day = 24 * time.Hour
+
 // long is a window whose end no check meets.
 const long = 365 * 24 * time.Hour
 

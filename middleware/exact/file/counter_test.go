@@ -4,6 +4,7 @@ package file_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -15,10 +16,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/file"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -33,8 +36,7 @@ var every = []storeless.Limit{
 
 func open(t testing.TB, path string, cfg file.Config) *file.Counter {
 	t.Helper()
-	c, err := file.Open(path, cfg)
-	require.NoError(t, err)
+	c := kit.Must(file.Open(path, cfg))(t)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c.(*file.Counter)
 }
@@ -42,8 +44,7 @@ func open(t testing.TB, path string, cfg file.Config) *file.Counter {
 // openOn is open, on another disk.
 func openOn(t testing.TB, disk file.Disk, spare int64, cfg file.Config) *file.Counter {
 	t.Helper()
-	c, err := file.OpenOn(disk, memPath, spare, cfg)
-	require.NoError(t, err)
+	c := kit.Must(file.OpenOn(disk, memPath, spare, cfg))(t)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
 }
@@ -130,8 +131,7 @@ func TestCloseWaitsForWhatIsUnderWay(t *testing.T) {
 		require.NoError(t, c.Close())
 		wg.Wait()
 	}
-	v, err := open(t, path, file.Config{}).Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-	require.NoError(t, err)
+	v := kit.Must(open(t, path, file.Config{}).Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p}))(t)
 	require.EqualValues(t, storeless.MaxQuota-acknowledged.Load(), v.Limits[0].Remaining)
 }
 
@@ -141,14 +141,12 @@ func TestRefusalsWriteNothing(t *testing.T) {
 	c := open(t, path, file.Config{})
 	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 1), ID: "a"}
 	exactkit.Take(t, c, call)
-	before, err := os.ReadFile(path)
-	require.NoError(t, err)
+	before := kit.Must(os.ReadFile(path))(t)
 	for i := range 100 {
 		call.ID = strconv.Itoa(i)
 		require.False(t, exactkit.Take(t, c, call).Admitted)
 	}
-	after, err := os.ReadFile(path)
-	require.NoError(t, err)
+	after := kit.Must(os.ReadFile(path))(t)
 	require.Equal(t, before, after)
 }
 
@@ -218,4 +216,252 @@ func TestAFolderThatIsMissingIsNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "missing", "counts")
 	_, err := file.Open(path, file.Config{})
 	require.ErrorContains(t, err, path+": make its folder first: ")
+}
+
+// together has calls written in one commit: they queue behind one that is held up, and
+// that is refused, so that it writes nothing.
+func together(t *testing.T, path string, clock *exacttest.Clock, keys int64, names ...string) (errs []error) {
+	t.Helper()
+	return togetherOn(t, func(cfg file.Config) (*file.Counter, error) { return file.OpenSpare(path, 1<<30, cfg) }, clock, keys, names...)
+}
+
+func togetherOn(t *testing.T, open func(file.Config) (*file.Counter, error), clock *exacttest.Clock, keys int64, names ...string) (errs []error) {
+	t.Helper()
+	var hold atomic.Bool
+	entered, release := make(chan struct{}), make(chan struct{})
+	c := kit.Must(open(file.Config{Keys: keys, Now: func() time.Time {
+		if hold.Swap(false) {
+			close(entered)
+			<-release
+		}
+		return clock.Now()
+	}}))(t)
+	p := exactkit.PerHour(t, 5)
+	take := func(key string, cost int64) chan error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.Take(t.Context(), exact.Call{Key: key, Cost: cost, Policy: p})
+			done <- err
+		}()
+		return done
+	}
+	hold.Store(true)
+	before := take(names[0], 6)
+	<-entered
+	var waiting []chan error
+	for i, key := range names {
+		waiting = append(waiting, take(key, 1))
+		require.Eventually(t, func() bool { return c.Waiting() == i+1 }, 5*time.Minute, time.Millisecond)
+	}
+	clock.Advance(time.Hour) // one moment is not believed, and the search for room is once a second
+	close(release)
+	require.NoError(t, <-before)
+	for _, done := range waiting {
+		errs = append(errs, <-done)
+	}
+	require.NoError(t, c.Close())
+	return errs
+}
+
+// Of two new keys in one commit, the last place is for one.
+func TestLastPlaceIsForOne(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "counts")
+	errs := together(t, path, exacttest.NewClock(), 1, "b", "c")
+	require.NoError(t, errs[0])
+	require.ErrorIs(t, errs[1], exact.ErrFull)
+}
+
+// A key that is idle, but asked for in the very commit that looks for room, stays in
+// the books.
+func TestKeyInUseIsNotForgotten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "counts")
+	clock := exacttest.NewClock()
+	require.NoError(t, together(t, path, clock, 1, "a")[0])
+	clock.Advance(24 * time.Hour)
+	errs := together(t, path, clock, 1, "a", "c")
+	require.NoError(t, errs[0])
+	require.ErrorIs(t, errs[1], exact.ErrFull)
+	_, err := open(t, path, file.Config{Now: clock.Now}).Take(t.Context(), exact.Call{Key: "a", Cost: 1, Policy: exactkit.PerHour(t, 5)})
+	require.NoError(t, err, "the books agree")
+}
+
+// Who comes second to create a file does not take its name.
+func TestCreateDoesNotReplace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "counts")
+	require.NoError(t, file.Create(path))
+	p := exactkit.PerYear(t, 5)
+	c := open(t, path, file.Config{})
+	exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.NoError(t, file.Create(path))
+	require.NoError(t, c.Close())
+	v := kit.Must(open(t, path, file.Config{}).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p}))(t)
+	require.EqualValues(t, 3, v.Limits[0].Remaining)
+}
+
+// However much waits to be written, at most a megabyte and one account are written
+// before a call.
+func TestLargeAccountsAreNotWrittenTogether(t *testing.T) {
+	clock := exacttest.NewClock()
+	var large engine.Account
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 10_000, Window: time.Hour})
+	for n := range 10_000 {
+		require.True(t, large.Take(clock.Now().Add(time.Duration(n)*time.Second/3), &exact.Call{Key: "k", Cost: 1, Policy: p}).Admitted)
+	}
+	blob := exactkit.Bytes(t, &large)
+	const keys, nonce = 60, 5
+	require.Greater(t, keys*len(blob), 3<<20)
+	b := append(file.AppendHead(nil, nonce), make([]byte, file.GroupAt-24)...)
+	var names []string
+	for n := range uint64(keys) {
+		names = append(names, strconv.Itoa(int(n)))
+		b = append(b, file.Group('S', nonce, n+1, file.AppendAccount(nil, p.AccountName(names[n]), blob))...)
+	}
+	size := uint64(len(b) + 4096)
+	b = append(b, file.Group('E', nonce, keys+1, file.AppendNumber(file.AppendNumber(nil, 'n', keys), 'r', size))...)
+	disk := newMemDisk()
+	disk.put(memPath, append(b, make([]byte, int(size)-len(b))...))
+	open := func(cfg file.Config) (*file.Counter, error) { return file.OpenOn(disk, memPath, 1<<30, cfg) }
+	for _, err := range togetherOn(t, open, clock, 0, names...) {
+		require.NoError(t, err)
+	}
+	require.Less(t, disk.largest, 1<<20+2*len(blob))
+	require.Greater(t, disk.largest, 1<<20-2*len(blob), "but many are")
+}
+
+// A clock that was once ahead locks no key out for as long, with any algorithm: what it charged from further
+// ahead than the account lasts is forgotten, also after the file was opened anew. From less far it holds, and
+// the wait is the true one.
+func TestClockThatWasAhead(t *testing.T) {
+	for algorithm, window := range map[storeless.Algorithm]time.Duration{
+		storeless.FixedWindow: time.Minute, storeless.SlidingWindow: time.Minute, storeless.TokenBucket: time.Minute,
+		storeless.LeakyBucket: time.Minute, storeless.SlidingLog: time.Minute, storeless.RollingDay: 24 * time.Hour,
+	} {
+		call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Algorithm: algorithm, Quota: 5, Window: window})}
+		for ahead, held := range map[time.Duration]bool{365 * 24 * time.Hour: false, 10 * time.Second: true} {
+			disk, clock := newMemDisk(), exacttest.NewClock()
+			c := openOn(t, disk, 1<<30, file.Config{Now: clock.Now})
+			clock.Advance(ahead)
+			for exactkit.Take(t, c, call).Admitted {
+			}
+			clock.Advance(-ahead)
+			require.NoError(t, c.Close())
+			c = openOn(t, disk, 1<<30, file.Config{Now: clock.Now})
+			v := exactkit.Take(t, c, call)
+			require.Equal(t, !held, v.Admitted, "%s, %s ahead", algorithm, ahead)
+			if held {
+				clock.Advance(v.Wait - time.Millisecond)
+				require.False(t, exactkit.Take(t, c, call).Admitted, "%s: the wait is too long", algorithm)
+				clock.Advance(time.Millisecond)
+				require.True(t, exactkit.Take(t, c, call).Admitted, "%s: the wait is too short", algorithm)
+			}
+		}
+	}
+}
+
+func TestSecondOpenerIsTold(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "counts")
+	open(t, path, file.Config{})
+	_, err := file.Open(path, file.Config{})
+	require.ErrorIs(t, err, file.ErrInUse)
+	require.EqualError(t, err, path+": file: another counter has it open; only one process can count in a file, several want a server such as exact/redis")
+}
+
+// If many create a file at once, one gets it, and none counts elsewhere.
+func TestOneOfManyCreatesTheFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "counts")
+	p := exactkit.PerYear(t, 1)
+	var mu sync.Mutex
+	var won []engine.ArchiveCloser
+	kit.Together(8, func(int) {
+		c, err := file.Open(path, file.Config{})
+		if err != nil {
+			if !errors.Is(err, file.ErrInUse) {
+				t.Error(err)
+			}
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		won = append(won, c)
+	})
+	require.Len(t, won, 1)
+	_, err := won[0].Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.NoError(t, err)
+	require.NoError(t, won[0].Close())
+	v := kit.Must(open(t, path, file.Config{}).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p}))(t)
+	require.False(t, v.Admitted)
+	left := kit.Must(os.ReadDir(dir))(t)
+	require.Len(t, left, 1, "nothing else is left behind")
+}
+
+// A disk that is slow costs a caller no more than its patience: who is under way may be
+// counted, who waits is not.
+func TestSlowDiskKeepsDeadlines(t *testing.T) {
+	kit.Bubble(t, slowDisk) // who waits for ever is noticed at once
+}
+
+func slowDisk(t *testing.T) {
+	var slow atomic.Bool
+	entered, release := make(chan struct{}), make(chan struct{})
+	c := kit.Must(file.OpenOn(newMemDisk(), memPath, 1<<30, file.Config{Now: func() time.Time {
+		if slow.Swap(false) {
+			close(entered) // where the disk would be
+			<-release
+		}
+		return time.Now()
+	}}))(t)
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 1000)}
+	take := func(ctx context.Context) chan error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.Take(ctx, call)
+			done <- err
+		}()
+		return done
+	}
+	slow.Store(true)
+	ctx, cancel := context.WithCancel(t.Context())
+	first := take(ctx)
+	<-entered
+	second, third := take(ctx), take(t.Context())
+	cancel()
+	require.ErrorIs(t, <-first, exact.ErrMaybeCounted)
+	require.ErrorIs(t, <-second, exact.ErrNotCounted)
+	close(release)
+	require.NoError(t, <-third)
+	require.Contains(t, []int64{998, 999}, exactkit.Left(t, c, call))
+}
+
+// A swappedDisk has something happen before a file is locked, once.
+type swappedDisk struct {
+	*memDisk
+	before func()
+}
+
+func (d *swappedDisk) Lock(path string, f file.Handle) (bool, error) {
+	if before := d.before; before != nil {
+		d.before = nil
+		before()
+	}
+	return d.memDisk.Lock(path, f)
+}
+
+// Who waits for a file that is made smaller meanwhile, and then let go of, opens the one
+// that has its name, and not the one that had it.
+func TestOpenerWaitsForTheFileOfThatName(t *testing.T) {
+	disk := &swappedDisk{memDisk: newMemDisk()}
+	p := exactkit.PerYear(t, 5)
+	take := func() int64 {
+		c := openOn(t, disk, 1<<30, file.Config{})
+		v := exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})
+		require.NoError(t, c.Close())
+		return v.Limits[0].Remaining
+	}
+	require.EqualValues(t, 4, take())
+	disk.before = func() {
+		disk.put(memPath, disk.bytes(memPath)) // another file of this name
+		require.EqualValues(t, 3, take())
+	}
+	require.EqualValues(t, 2, take())
 }

@@ -5,6 +5,7 @@ package file_test
 import (
 	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -28,8 +29,7 @@ func TestWhatIsNoCounterIsRefused(t *testing.T) {
 		_, err := file.Open(path, file.Config{})
 		require.ErrorIs(t, err, file.ErrDamaged, name)
 		require.ErrorContains(t, err, "restore a copy, or remove it")
-		kept, err := os.ReadFile(path)
-		require.NoError(t, err)
+		kept := kit.Must(os.ReadFile(path))(t)
 		require.Equal(t, content, string(kept), "it is left as it was")
 	}
 	_, err := file.Open(filepath.Join(dir, "no", "such", "directory"), file.Config{})
@@ -272,4 +272,175 @@ func TestDiskThatCannotBeRead(t *testing.T) {
 		require.ErrorIs(t, err, failed)
 		require.NotErrorIs(t, err, file.ErrDamaged)
 	}
+}
+
+// Pieces of a file that hold, each for itself, but not where they are.
+func TestPiecesOfOthersAreRefused(t *testing.T) {
+	const nonce = 77
+	account := func(name string) []byte { return file.AppendAccount(nil, name, []byte("x")) }
+	numbers := func(n, size uint64) []byte {
+		return file.AppendNumber(file.AppendNumber(nil, 'n', n), 'r', size)
+	}
+	build := func(groups ...[]byte) []byte {
+		b := append(file.AppendHead(nil, nonce), make([]byte, file.GroupAt-24)...)
+		for _, g := range groups {
+			b = append(b, g...)
+		}
+		return append(b, make([]byte, 4096-len(b))...)
+	}
+	g := func(kind byte, sequence uint64, payload []byte) []byte {
+		return file.Group(kind, nonce, sequence, payload)
+	}
+	read := func(b []byte) (names string, err error) {
+		_, err = file.ReadLog(memFileOf(b), int64(len(b)), func(name, _ []byte) { names += string(name) })
+		return names, err
+	}
+	names, err := read(build(g('S', 1, account("a")), g('E', 2, numbers(1, 4096)), g('L', 3, account("b"))))
+	require.NoError(t, err)
+	require.Equal(t, "ab", names)
+	for what, groups := range map[string][][]byte{
+		"no snapshot":                {g('L', 1, account("a"))},
+		"a snapshot without an end":  {g('S', 1, account("a"))},
+		"one of other length":        {g('S', 1, account("a")), g('E', 2, numbers(2, 4096))},
+		"one that is shorter":        {g('S', 1, account("a")), g('E', 2, numbers(1, 4097))},
+		"two ends":                   {g('E', 1, numbers(0, 4096)), g('E', 2, numbers(0, 4096))},
+		"a snapshot in the log":      {g('E', 1, numbers(0, 4096)), g('S', 2, account("a"))},
+		"a group is missing":         {g('E', 1, numbers(0, 4096)), g('L', 3, account("a"))},
+		"a group twice":              {g('E', 1, numbers(0, 4096)), g('L', 2, account("a")), g('L', 2, account("a"))},
+		"a group of another file":    {g('E', 1, numbers(0, 4096)), file.Group('L', nonce+1, 2, account("a")), g('L', 3, account("b"))},
+		"the last of another file":   {g('E', 1, numbers(0, 4096)), file.Group('L', nonce+1, 2, account("a"))},
+		"a kind that is not known":   {g('E', 1, numbers(0, 4096)), g('X', 2, account("a"))},
+		"a record that is not known": {g('E', 1, numbers(0, 4096)), g('L', 2, []byte("zz"))},
+		"half a record":              {g('E', 1, numbers(0, 4096)), g('L', 2, account("abc")[:3])},
+		"an end without numbers":     {g('E', 1, nil)},
+		"an account in the end":      {g('E', 1, append(numbers(0, 4096), account("a")...))},
+	} {
+		_, err := read(build(groups...))
+		require.ErrorIs(t, err, file.ErrDamaged, what)
+	}
+	// A sector that was not written, and that a group begins: the last, or not.
+	sectors := build(g('E', 1, numbers(0, 4096)), g('L', 2, file.AppendAccount(nil, "a", make([]byte, 410))),
+		g('L', 3, file.AppendAccount(nil, "b", make([]byte, 475))), g('L', 4, account("c")))
+	names = kit.Must(read(sectors))(t)
+	require.Equal(t, "abc", names)
+	require.Equal(t, "tyGL", string(sectors[512:516]))
+	clear(sectors[512:1024])
+	_, err = read(sectors)
+	require.ErrorIs(t, err, file.ErrDamaged, "more follows")
+	require.Equal(t, "tyGL", string(sectors[1024:1028]))
+	clear(sectors[1024+len(g('L', 4, account("c")))-8:])
+	_, err = read(sectors)
+	require.ErrorIs(t, err, file.ErrDamaged, "more was begun")
+	clear(sectors[1024:])
+	sectors[1030] = 7
+	names = kit.Must(read(sectors))(t)
+	require.Equal(t, "a", names)
+
+	// As many groups as can begin in a sector, and the end of the last behind it.
+	groups := [][]byte{g('E', 1, numbers(0, 4096)), g('L', 2, file.AppendAccount(nil, "a", make([]byte, 410)))}
+	for n := range uint64(13) {
+		groups = append(groups, g('L', 3+n, file.AppendNumber(nil, 'r', 4096)))
+	}
+	b := build(groups...)
+	_, err = read(b)
+	require.NoError(t, err)
+	clear(b[512:1024])
+	require.Equal(t, groups[14][32:], b[1024:1032])
+	require.Equal(t, make([]byte, 3064), b[1032:])
+	_, err = read(b)
+	require.ErrorIs(t, err, file.ErrDamaged, "the end of one of them is left")
+	clear(b[1024:])
+	names, err = read(b)
+	require.NoError(t, err, "nothing is left")
+	require.Equal(t, "a", names)
+
+	b = build(g('E', 1, numbers(0, 4096)))
+	b = append(file.AppendHead(nil, nonce), b[24:]...)
+	b[11] = 3
+	_, err = read(b)
+	require.ErrorIs(t, err, file.ErrDamaged, "a version that was damaged")
+	binary.LittleEndian.PutUint32(b[20:], crc32.Checksum(b[:20], crc32.MakeTable(crc32.Castagnoli)))
+	_, err = read(b)
+	require.ErrorContains(t, err, "written in layout 3")
+	require.NotErrorIs(t, err, file.ErrDamaged)
+
+	// An account that only a later version can read is no damage, and not fresh.
+	disk := newMemDisk()
+	disk.put(memPath, build(g('S', 1, file.AppendAccount(nil, "a", []byte{99})), g('E', 2, numbers(1, 4096))))
+	_, err = file.OpenOn(disk, memPath, 1<<30, file.Config{})
+	require.ErrorContains(t, err, "of a later version")
+	require.NotErrorIs(t, err, file.ErrDamaged)
+}
+
+// read reads a file, and returns its accounts.
+func read(b []byte) (file.Place, map[string]string, error) {
+	all := map[string]string{}
+	place, err := file.ReadLog(memFileOf(b), int64(len(b)), func(name, account []byte) { all[string(name)] = string(account) })
+	return place, all, err
+}
+
+// FuzzReadLog reads anything: it is refused, or says where more goes; and what is mended
+// and written on is read again, with what was there before.
+func FuzzReadLog(f *testing.F) {
+	f.Fuzz(func(t *testing.T, b []byte) {
+		place, before, err := read(b)
+		if err != nil {
+			return
+		}
+		require.LessOrEqual(t, place.End, int64(len(b)))
+		require.LessOrEqual(t, place.Reserved, int64(len(b)))
+		mended := append([]byte(nil), b...)
+		clear(mended[place.End:])
+		again, after, err := read(mended)
+		require.NoError(t, err)
+		require.Equal(t, before, after)
+		require.Equal(t, place.End, again.End)
+		require.Zero(t, again.Torn)
+	})
+}
+
+// FuzzDamagedLog writes something over a part of a file, or moves a part: it is refused,
+// or has what was counted, up to where a crash may have left what it has now: the last
+// group, torn, or sectors of zeros, as a disk leaves them that says it has written what it
+// has not.
+func FuzzDamagedLog(f *testing.F) {
+	whole, err := os.ReadFile("testdata/layout-2")
+	require.NoError(f, err)
+	end, want, err := read(whole)
+	require.NoError(f, err)
+	upTo := map[int64]map[string]string{end.End: want} // the accounts of all groups before
+	last := int64(0)
+	for at := end.End - 8; at > 0; at -= 8 {
+		cut := append([]byte(nil), whole...)
+		clear(cut[at:])
+		if place, accounts, err := read(cut); err == nil && place.End == at && place.Torn == 0 {
+			upTo[at], last = accounts, max(last, at)
+		}
+	}
+	require.Len(f, upTo, 4)
+	f.Add(uint32(0), uint32(0), uint32(0), []byte{0})
+	f.Add(uint32(last), uint32(0), uint32(0), make([]byte, 512))
+	f.Add(uint32(last), uint32(24), uint32(512), []byte{})
+	f.Add(uint32(last+24), uint32(0), uint32(0), []byte("\xff"))
+	f.Add(uint32(last-40), uint32(0), uint32(0), make([]byte, 700))
+	f.Fuzz(func(t *testing.T, to, from, n uint32, over []byte) {
+		b := append([]byte(nil), whole...)
+		at := int(to) % len(b)
+		copy(b[at:], b[min(int(from), len(b)):min(int(from)+int(n%4096), len(b))])
+		copy(b[at:], over)
+		place, accounts, err := read(b)
+		if err != nil {
+			if at > 11 || at+max(len(over), int(n%4096)) < 11 { // else it may be of another version
+				require.ErrorIs(t, err, file.ErrDamaged)
+			}
+			return
+		}
+		require.Contains(t, upTo, place.End)
+		require.Equal(t, upTo[place.End], accounts)
+		if place.End < last {
+			sector := b[place.End : place.End/512*512+512]
+			require.Equal(t, make([]byte, len(sector)), sector)
+			require.NotEqual(t, whole[end.End-8:end.End], b[end.End-8:end.End], "the last group has ended there")
+		}
+	})
 }

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,6 +23,8 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/file"
 	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // A layout says how the groups of a file lie in its sectors. A counter writes together
@@ -191,8 +195,7 @@ func TestKeptFilesAreRead(t *testing.T) {
 			b = append(b, file.Group(g.kind, nonce, uint64(i+1), g.payload)...)
 		}
 		b = append(b, make([]byte, 4096-len(b))...)
-		kept, err := os.ReadFile(fmt.Sprint("testdata/layout-", version))
-		require.NoError(t, err)
+		kept := kit.Must(os.ReadFile(fmt.Sprint("testdata/layout-", version)))(t)
 		require.Equal(t, b, kept)
 
 		disk := newMemDisk()
@@ -227,8 +230,7 @@ func TestOtherVersionsAreRefusedByName(t *testing.T) {
 
 // Where a file of the version before cannot be written anew, it is not opened, and left as it was.
 func TestUpgradeThatFails(t *testing.T) {
-	kept, err := os.ReadFile("testdata/layout-1")
-	require.NoError(t, err)
+	kept := kit.Must(os.ReadFile("testdata/layout-1"))(t)
 	for _, op := range []string{"create", "write", "reserve", "sync", "replace", "syncnames"} {
 		disk := newMemDisk()
 		disk.put(memPath, kept)
@@ -242,4 +244,94 @@ func TestUpgradeThatFails(t *testing.T) {
 		c := openOn(t, disk, 1<<30, file.Config{})
 		require.NoError(t, c.Close())
 	}
+}
+
+// A file that has accounts of all earlier versions opens, and counts on with them.
+func TestAccountsOfEarlierVersionsAreRead(t *testing.T) {
+	accounts := exactkit.Earlier(t)
+	p := exactkit.Compile(t, storeless.Limit{Name: "fixed", Algorithm: storeless.FixedWindow, Quota: 600, Window: time.Hour})
+	const nonce = 77
+	var payload []byte
+	for version, value := range accounts {
+		payload = file.AppendAccount(payload, p.AccountName(version), value)
+	}
+	b := append(file.AppendHead(nil, nonce), file.Group('S', nonce, 1, payload)...)
+	ends := file.AppendNumber(file.AppendNumber(nil, 'n', uint64(len(accounts))), 'r', 4096)
+	b = append(b, file.Group('E', nonce, 2, ends)...)
+	disk, clock := newMemDisk(), exacttest.NewClock()
+	disk.put(memPath, append(b, make([]byte, 4096-len(b))...))
+	clock.Advance(35 * time.Second)
+	c := openOn(t, disk, 1<<30, file.Config{Now: clock.Now})
+	for version := range accounts {
+		require.EqualValues(t, 595, exactkit.Take(t, c, exact.Call{Key: version, Cost: 1, Policy: p}).Limits[0].Remaining, "version %s: four of five, and this one", version)
+	}
+}
+
+// A file that could never be made smaller is refused when it is opened: where nothing may be made
+// beside it, removed, or where it is mounted by itself. That a disk is full, or knows no links, is no
+// such thing.
+func TestFileThatCannotBeReplacedIsRefused(t *testing.T) {
+	for _, tc := range []struct {
+		op      string
+		err     error
+		refused bool
+	}{
+		{"create", syscall.EACCES, true},
+		{"create", syscall.EROFS, true},
+		{"remove", syscall.EPERM, true},
+		{"name", syscall.EXDEV, true},
+		{"create", syscall.ENOSPC, false},
+		{"create", syscall.EDQUOT, false},
+		{"name", syscall.EPERM, false},
+		{"name", syscall.ENOTSUP, false},
+		{"name", syscall.ENOSPC, false},
+	} {
+		t.Run(fmt.Sprint(tc.op, " ", tc.err), func(t *testing.T) {
+			disk := newMemDisk()
+			c := openOn(t, disk, 1<<30, file.Config{})
+			require.NoError(t, c.Close())
+			disk.fail = func(op, path string) error {
+				if op == tc.op && strings.HasSuffix(path, ".next") {
+					return tc.err
+				}
+				return nil
+			}
+			c, err := file.OpenOn(disk, memPath, 1<<30, file.Config{})
+			if disk.fail = nil; tc.refused {
+				require.ErrorIs(t, err, file.ErrFixed)
+				require.ErrorIs(t, err, tc.err)
+				require.ErrorContains(t, err, "give it a directory of its own")
+				c, err = file.OpenOn(disk, memPath, 1<<30, file.Config{})
+			}
+			require.NoError(t, err)
+			require.NoError(t, c.Close())
+			require.Equal(t, []string{memPath}, disk.left())
+		})
+	}
+}
+
+// mountedBy is set in the process that TestFileThatIsMountedByItself starts in a mount namespace.
+const mountedBy = "TALLYSTICK_TEST_MOUNTED"
+
+// A real mount of the file by itself, as docker run -v counts.db:/counts.db makes.
+func TestFileThatIsMountedByItself(t *testing.T) {
+	if path := os.Getenv(mountedBy); path != "" {
+		_, err := file.Open(path, file.Config{})
+		require.ErrorIs(t, err, file.ErrFixed)
+		return
+	}
+	dir := t.TempDir()
+	there, mounted := filepath.Join(dir, "there"), filepath.Join(dir, "mounted")
+	require.NoError(t, file.Create(there))
+	require.NoError(t, os.WriteFile(mounted, nil, 0o600))
+	mount := `mount --bind "$1" "$2" || exit 77; exec "$3" -test.run '^TestFileThatIsMountedByItself$'`
+	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "--map-root-user", "sh", "-c", mount, "sh", there, mounted, os.Args[0])
+	cmd.Env = append(os.Environ(), mountedBy+"="+mounted)
+	said, err := cmd.CombinedOutput()
+	if code := cmd.ProcessState; code == nil || code.ExitCode() == 77 || strings.Contains(string(said), "unshare") {
+		kit.Unable(t, "no file can be mounted here: %s", said)
+	}
+	require.NoError(t, err, string(said))
+	left := kit.Must(os.ReadDir(dir))(t)
+	require.Len(t, left, 2)
 }

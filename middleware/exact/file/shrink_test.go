@@ -18,6 +18,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/file"
 	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -95,19 +96,16 @@ func TestShrunkFileIsTheSameToOthers(t *testing.T) {
 	defer first.Close()
 	before, err := first.Stat() // of one that is open: no other can have its number
 	require.NoError(t, err)
-	c, err := file.OpenSpare(link, smallSpare, file.Config{Now: clock.Now})
-	require.NoError(t, err)
+	c := kit.Must(file.OpenSpare(link, smallSpare, file.Config{Now: clock.Now}))(t)
 	b := booksOf(t, nil, nil, 0, c)
 	for n := range 300 {
 		require.NoError(t, b.take(strconv.Itoa(n%10), ""))
 	}
 	settled(t, c)
-	after, err := os.Lstat(path)
-	require.NoError(t, err)
+	after := kit.Must(os.Lstat(path))(t)
 	require.False(t, os.SameFile(before, after), "it was replaced")
 	require.Equal(t, before.Mode(), after.Mode())
-	to, err := os.Readlink(link)
-	require.NoError(t, err)
+	to := kit.Must(os.Readlink(link))(t)
 	require.Equal(t, "counts", to)
 	for _, name := range []string{path, link} {
 		_, err = file.Open(name, file.Config{})

@@ -49,11 +49,19 @@ func newBlock(v exact.Verdict, from time.Time) *block {
 }
 
 // untilWindowEnds returns for how long a charge stays in the windows it was made in,
-// counted from before it was made: by no clock but the engine's.
+// counted from before it was made: by no clock but the engine's. A rolling day counts by the minute.
 func untilWindowEnds(r *exact.Receipt) time.Duration {
 	least := storeless.MaxWindow
 	for i := range r.Policy.Len() {
+		if c := r.Policy.Plan().Calendars[i]; c != nil {
+			_, end := c.Around(r.At)
+			least = min(least, end.Sub(r.At))
+			continue
+		}
 		w := r.Policy.Limit(i).Window
+		if r.Policy.Limit(i).Algorithm == storeless.RollingDay {
+			w = time.Minute
+		}
 		least = min(least, w-time.Duration(r.At.UnixNano()%int64(w)))
 	}
 	return least

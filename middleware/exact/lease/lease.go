@@ -43,11 +43,11 @@ type leasing struct {
 //     held, and its ID is known to this counter alone, not to others of the engine:
 //     do not lease where clients choose IDs.
 //
-// A block is good in the window it was taken in, by the engine's clock. Policies with
-// other limits than [storeless.FixedWindow] and [storeless.SlidingWindow], which have
-// windows, go through unleased: in a bucket, what was charged early would have leaked
-// out when it is used. Where blocks shrink below two calls, calls go through as well, and
-// so do those with Past, Ahead or Pause. A pause ends the block of the counter that it is asked
+// A block is good in the window it was taken in, by the engine's clock; under a [storeless.RollingDay],
+// in the minute. Policies with a [storeless.SlidingLog] or a bucket go through unleased. In a bucket, what
+// was charged early would have leaked out when it is used: docs/counters.md has more. Where blocks
+// shrink below two calls, calls go through as well, and so do those with Costs, Past, Ahead or Pause. A
+// pause, or a call with Costs, ends the block of the counter that it is asked
 // of; what others hold then is still admitted, up to a block each.
 //
 // A timer runs while keys are in use. Close gives back what is held, and returns the errors of what it could

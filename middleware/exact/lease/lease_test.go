@@ -196,13 +196,17 @@ func TestLeaseIsNeverOver(t *testing.T) {
 // What was taken ahead at the end of a window is not for the next one.
 func TestBlocksEndWithTheirWindow(t *testing.T) {
 	minute := storeless.Limit{Name: "minute", Algorithm: storeless.FixedWindow, Quota: 1000, Window: time.Minute}
-	for _, limits := range [][]storeless.Limit{{minute}, {minute, exactkit.Hourly(100_000)}, {exactkit.Hourly(100_000), minute}} {
+	for _, limits := range [][]storeless.Limit{{minute}, {minute, exactkit.Hourly(100_000)}, {exactkit.Hourly(100_000), minute}, {{Quota: 1000, Calendar: "day"}}} {
+		window := time.Minute
+		if limits[0].Calendar != "" {
+			window = 24 * time.Hour
+		}
 		synctest.Test(t, func(t *testing.T) {
 			p := exactkit.Compile(t, limits...)
 			m := memory.New(0, nil)
 			l := leased(t, m, lease.Config{Block: 50, Idle: time.Hour})
 			take := func() bool { return exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: p}).Admitted }
-			time.Sleep(time.Minute - time.Duration(time.Now().UnixNano()%int64(time.Minute)) - time.Second)
+			time.Sleep(window - time.Duration(time.Now().UnixNano()%int64(window)) - time.Second)
 			for range 3 {
 				require.True(t, take())
 			}
@@ -230,6 +234,66 @@ func TestLeaseOfABucketGoesThrough(t *testing.T) {
 		}
 		require.EqualValues(t, 20, d.trips.Load(), a)
 	}
+}
+
+// Far from the limit a hundred calls are three of the engine, where a block may be held: the figures of docs/counters.md.
+func TestFarFromTheLimit(t *testing.T) {
+	day := storeless.Limit{Name: "day", Algorithm: storeless.RollingDay, Quota: 100_000, Window: 24 * time.Hour}
+	for name, c := range map[string]struct {
+		limits []storeless.Limit
+		apart  time.Duration
+		idle   time.Duration
+		trips  int64
+	}{
+		"a sliding window":                  {[]storeless.Limit{exactkit.Hourly(100_000)}, 0, 0, 3},
+		"a rolling day":                     {[]storeless.Limit{day}, 0, 0, 3},
+		"a rolling day, five a second":      {[]storeless.Limit{day}, 200 * time.Millisecond, 0, 3},
+		"a rolling day, one each 3 s":       {[]storeless.Limit{day}, 2900 * time.Millisecond, 0, 100},
+		"a rolling day, one each 3 s, kept": {[]storeless.Limit{day}, 2900 * time.Millisecond, time.Minute, 6},
+		"a rolling day of two hundred":      {[]storeless.Limit{{Algorithm: storeless.RollingDay, Quota: 200, Window: 24 * time.Hour}}, 0, 0, 16},
+		"a rolling day and a token bucket":  {[]storeless.Limit{day, {Algorithm: storeless.TokenBucket, Quota: 50, Window: time.Second, Burst: 200}}, 0, 0, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, l := afar(t, lease.Config{Idle: c.idle})
+				call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, c.limits...)}
+				for range 100 {
+					require.True(t, exactkit.Take(t, l, call).Admitted)
+					time.Sleep(c.apart)
+				}
+				require.Equal(t, c.trips, d.trips.Load())
+				require.NoError(t, l.Close())
+				require.EqualValues(t, call.Policy.Limit(0).Quota-100, exactkit.Left(t, d, call), "what was not used is back")
+			})
+		})
+	}
+}
+
+// A block of a rolling day ends with its minute: a counter that is asked for each call admits all that is admitted by blocks, also
+// when the first minute of them ceases to count.
+func TestBlocksEndWithTheirMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		day := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.RollingDay, Quota: 1000, Window: 24 * time.Hour})
+		oracle := memory.New(0, nil)
+		l := leased(t, memory.New(0, nil), lease.Config{Idle: time.Hour})
+		take := func(calls int) (admitted int) {
+			for range calls {
+				call := exact.Call{Key: "k", Cost: 1, Policy: day}
+				if exactkit.Take(t, l, call).Admitted {
+					admitted++
+					require.True(t, exactkit.Take(t, oracle, call).Admitted)
+				}
+			}
+			return admitted
+		}
+		time.Sleep(59 * time.Second)
+		require.Equal(t, 3, take(3))
+		time.Sleep(time.Second)
+		require.Greater(t, take(1200), 900)
+		time.Sleep(24 * time.Hour)
+		require.LessOrEqual(t, take(1200), 100)
+		require.NoError(t, l.Close())
+	})
 }
 
 // A call within a block can be refunded once while the block is held.

@@ -12,13 +12,15 @@ import (
 )
 
 // leasable reports whether a call asks for what may be in a block: something now, of limits
-// that all have windows.
+// that all have windows, or count by the minute.
 func leasable(c *exact.Call) bool {
-	if c.Past || c.Ahead != 0 || c.Pause != 0 {
+	if c.Past || c.Ahead != 0 || c.Pause != 0 || c.Costs != [storeless.MaxLimits]int64{} {
 		return false
 	}
 	for i := range c.Policy.Len() {
-		if a := c.Policy.Limit(i).Algorithm; a != storeless.FixedWindow && a != storeless.SlidingWindow {
+		switch c.Policy.Limit(i).Algorithm {
+		case storeless.FixedWindow, storeless.SlidingWindow, storeless.RollingDay:
+		default:
 			return false
 		}
 	}
@@ -30,7 +32,7 @@ func (l *leasing) Take(ctx context.Context, call exact.Call) (exact.Verdict, err
 	if err := call.Check(ctx); err != nil {
 		return exact.Verdict{}, err
 	}
-	if call.Pause > 0 {
+	if call.Pause > 0 || call.Costs != [storeless.MaxLimits]int64{} { // of which no block has any
 		l.giveUpKey(call.Policy.AccountName(call.Key))
 	}
 	if !leasable(&call) {

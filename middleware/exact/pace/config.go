@@ -148,7 +148,8 @@ const (
 
 // noMoment says why there is no waiting for a limit, and what to write in its place.
 func noMoment(l storeless.Limit) string {
+	window := cmp.Or(l.Calendar, l.Window.String())
 	return fmt.Sprintf("must be LeakyBucket or TokenBucket, not %s: a window gives no moment to wait for, only a time after which less of it is used, and then all that wait for it wake together; "+
 		"LeakyBucket{%d a %s} never lets more than %d through in any %s, TokenBucket at most its Burst more",
-		l.Algorithm, l.Quota, l.Window, l.Quota, l.Window)
+		l.Algorithm, l.Quota, window, l.Quota, window)
 }

@@ -5,14 +5,13 @@
 //
 //	p, err := pace.New(pace.Config{
 //		Counter: counter, // of package exact/redis, say
-//		Name:    "models",
-//		Limits:  []storeless.Limit{{Algorithm: storeless.LeakyBucket, Quota: 500, Window: time.Minute}},
-//		Units: map[string][]storeless.Limit{
-//			"tokens": {{Algorithm: storeless.TokenBucket, Quota: 80_000, Window: time.Minute, Burst: 10_000}},
-//		},
+//		Name:    "reports",
+//		// The service permits one call in ten seconds. The network may delay one and not the next.
+//		Limits:  []storeless.Limit{{Algorithm: storeless.LeakyBucket, Quota: 1, Window: 11 * time.Second}},
+//		MaxWait: exact.MaxAhead, // an hour: fifty callers at once wait nine minutes
 //	})
 //	...
-//	err = p.Wait(ctx, pace.Cost{Unit: "tokens", N: 1200}) // nil: go
+//	err = p.Wait(ctx) // nil: go
 //
 // [Pacer.Wait] waits, [Pacer.Schedule] waits and calls, [Transport] is an http.RoundTripper
 // that does it for each request.

@@ -66,3 +66,26 @@ func TestFiftyProcesses(t *testing.T) {
 		})
 	}
 }
+
+// The first example: one in ten seconds, and fifty callers at once in five processes. Each waits as long as
+// it takes. With the MaxWait of a minute that a Config has otherwise, all but a few would be refused.
+func TestFiftyCallersOfOneInTenSeconds(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		counter := &wire{Counter: memory.New(0, nil), trip: 3 * time.Millisecond}
+		var went log
+		var wg sync.WaitGroup
+		began := time.Now()
+		for range 5 {
+			p, err := oneInTenSeconds(counter)
+			require.NoError(t, err)
+			for range 10 {
+				wg.Go(func() { require.NoError(t, went.call(t.Context(), p, "")) })
+			}
+		}
+		wg.Wait()
+		require.Len(t, went.went, 50)
+		require.EqualValues(t, 1, went.most(10*time.Second), "in any ten seconds")
+		require.InDelta(t, 49*11, time.Since(began).Seconds(), 0.1, "no turn is lost")
+		t.Logf("%.2f calls of the counter each", float64(counter.calls.Load())/50)
+	})
+}

@@ -88,14 +88,11 @@ func TestTransportPassesOnWhatTheServiceSays(t *testing.T) {
 			one := &pace.Transport{Pacer: process(t, cfg), Base: s}
 			other := &pace.Transport{Pacer: process(t, cfg), Base: s}
 			began := time.Now()
-			req, err := http.NewRequest("GET", "http://models.example/", nil)
-			require.NoError(t, err)
-			resp, err := one.RoundTrip(req)
-			require.NoError(t, err)
+			req := kit.Must(http.NewRequest("GET", "http://models.example/", nil))(t)
+			resp := kit.Must(one.RoundTrip(req))(t)
 			require.Equal(t, c.answer.StatusCode, resp.StatusCode)
 			for _, tr := range []*pace.Transport{other, one} {
-				resp, err := tr.RoundTrip(req)
-				require.NoError(t, err)
+				resp := kit.Must(tr.RoundTrip(req))(t)
 				require.Equal(t, 200, resp.StatusCode)
 				require.GreaterOrEqual(t, time.Since(began), c.least)
 				require.LessOrEqual(t, time.Since(began), c.most)
@@ -133,16 +130,13 @@ func TestTransportRepeatsWhatIsSafe(t *testing.T) {
 			limit := bucket(1000, time.Hour, 50)
 			memory := memory.New(0, nil)
 			tr := &pace.Transport{Pacer: process(t, pace.Config{Counter: memory, Limits: limit}), Base: s, Repeats: c.repeats}
-			req, err := http.NewRequest(c.method, "http://models.example/", c.body)
-			require.NoError(t, err)
+			req := kit.Must(http.NewRequest(c.method, "http://models.example/", c.body))(t)
 			for i := 0; i < len(c.fields); i += 2 {
 				req.Header.Set(c.fields[i], c.fields[i+1])
 			}
-			resp, err := tr.RoundTrip(req)
-			require.NoError(t, err)
+			resp := kit.Must(tr.RoundTrip(req))(t)
 			require.Equal(t, c.status, resp.StatusCode)
-			body, err := io.ReadAll(resp.Body)
-			require.NoError(t, err)
+			body := kit.Must(io.ReadAll(resp.Body))(t)
 			require.Equal(t, "words", string(body))
 			require.Equal(t, c.bodies, s.bodies)
 			require.Equal(t, len(c.bodies)-1, s.closed)
@@ -200,14 +194,12 @@ func TestTransportReturnsTheErrorOfItsBase(t *testing.T) {
 
 	s := &service{script: []*http.Response{answer(503)}}
 	tr.Base = s
-	req, err = http.NewRequest("PUT", "http://models.example/", strings.NewReader("words"))
-	require.NoError(t, err)
+	req = kit.Must(http.NewRequest("PUT", "http://models.example/", strings.NewReader("words")))(t)
 	req.GetBody = func() (io.ReadCloser, error) { return nil, broken }
 	resp, err := tr.RoundTrip(req)
 	require.NoError(t, err, "the refusal is worth more")
 	require.Equal(t, 503, resp.StatusCode)
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	body := kit.Must(io.ReadAll(resp.Body))(t)
 	require.Equal(t, "words", string(body))
 }
 
@@ -228,10 +220,8 @@ func TestTransportInAClient(t *testing.T) {
 		require.LessOrEqual(t, tries, 20, "a connection serves again, but one that a busy machine held while it was written to")
 		clear(addresses)
 		n = 0
-		resp, err := c.Get(server.URL)
-		require.NoError(t, err)
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
+		resp := kit.Must(c.Get(server.URL))(t)
+		body := kit.Must(io.ReadAll(resp.Body))(t)
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, "words", string(body))
 		require.Equal(t, 2, n)

@@ -4,16 +4,29 @@ package redis_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
+	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/exactkit/front"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -157,8 +170,7 @@ func TestServerWithoutMemoryWritesNothing(t *testing.T) {
 	}
 	s.do("CONFIG", "SET", "maxmemory", "0")
 	require.Equal(t, before, all())
-	v, err := c.Peek(context.Background(), exact.Call{Key: "k", Cost: 1, Policy: p})
-	require.NoError(t, err)
+	v := kit.Must(c.Peek(context.Background(), exact.Call{Key: "k", Cost: 1, Policy: p}))(t)
 	require.EqualValues(t, 900, v.Limits[0].Remaining)
 }
 
@@ -177,4 +189,748 @@ func TestAccountIsWhatItsTableSays(t *testing.T) {
 	require.EqualValues(t, at/3600, binary.LittleEndian.Uint32([]byte(account[32:])))
 	require.EqualValues(t, 7, binary.LittleEndian.Uint32([]byte(account[36:])))
 	require.Zero(t, binary.LittleEndian.Uint32([]byte(account[40:])))
+}
+
+// both is a counter on a server and one in memory, by one clock, that must agree in everything.
+type both struct {
+	*server
+	clock  *exacttest.Clock
+	redis  timed
+	memory exact.Counter
+}
+
+func newBoth(t *testing.T) *both {
+	s, clock := startServer(t), ahead()
+	return &both{s, clock, timed{s.byKey(redis.Config{}), s, clock}, memory.New(0, clock.Now)}
+}
+
+// take takes a call, or peeks, and returns what both say of it, receipts and places on lines
+// included.
+func (b *both) take(call exact.Call, peek bool, of string) exact.Verdict {
+	b.t.Helper()
+	ask := exact.Counter.Take
+	if peek {
+		ask = exact.Counter.Peek
+	}
+	got, err := ask(b.redis, b.t.Context(), call)
+	require.NoError(b.t, err, "%s: %+v", of, call)
+	want, err := ask(b.memory, b.t.Context(), call)
+	require.NoError(b.t, err, "%s: %+v", of, call)
+	require.Equal(b.t, want.Receipt.At.UnixMicro(), got.Receipt.At.UnixMicro(), of)
+	got.Receipt.At = want.Receipt.At
+	require.Equal(b.t, want, got, of)
+	return got
+}
+
+func (b *both) refund(r exact.Receipt, of string) bool {
+	b.t.Helper()
+	want, got := b.memory.Refund(b.t.Context(), r), b.redis.Refund(b.t.Context(), r)
+	require.Equal(b.t, want, got, "%s: %+v", of, r)
+	return want == nil
+}
+
+// Random traces of calls that are booked, charged past the limit, paused, given back in part
+// and asked for again, of several policies on one account, by a clock that steps back: the
+// scripts say what an account in memory says, to the last place on a line.
+func TestScriptIsTheArithmeticOfBookings(t *testing.T) {
+	b := newBoth(t)
+	for seed := range uint64(16) {
+		rng := rand.New(rand.NewPCG(seed, 16))
+		window := []time.Duration{time.Second, time.Minute, time.Hour, 4 * time.Hour}[seed%4]
+		bucket := func(name string, quota, burst int64) storeless.Limit {
+			return storeless.Limit{Name: name, Algorithm: storeless.TokenBucket, Quota: quota, Window: window, Burst: burst}
+		}
+		slow, fast := bucket("slow", 10, 1+rng.Int64N(4)), bucket("fast", 100, 30)
+		leaky := storeless.Limit{Name: "leaky", Algorithm: storeless.LeakyBucket, Quota: 40, Window: window}
+		policies := []*exact.Policy{exactkit.Compile(t, slow), exactkit.Compile(t, slow, leaky, fast)}
+		if seed >= 8 {
+			policies = append(policies, exactkit.Compile(t, fast),
+				exactkit.Compile(t, storeless.Limit{Name: "fixed", Algorithm: storeless.FixedWindow, Quota: 1000, Window: window}, slow,
+					storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: 1000, Window: window}))
+		}
+		var receipts []exact.Receipt
+		var last exact.Call // that was admitted under an ID, and when
+		var asked time.Time
+		booked, back, holes, again := 0, 0, 0, 0
+		for step := range 600 {
+			of := fmt.Sprintf("seed %d, step %d", seed, step)
+			b.clock.Advance(time.Duration(rng.Float64() * rng.Float64() * float64(window) / 10).Truncate(time.Microsecond))
+			if rng.IntN(60) == 0 {
+				b.clock.Advance(window) // all that is booked may be over
+			}
+			p := policies[0]
+			if rng.IntN(3) == 0 {
+				p = policies[rng.IntN(len(policies))]
+			}
+			call := exact.Call{Key: fmt.Sprint("key ", seed), Cost: 1, Policy: p}
+			switch turn := rng.IntN(12); {
+			case step > 560 && turn < 3: // as much as a bucket can be owed, and more
+				call.Past, call.Cost = true, storeless.MaxQuota
+			case turn == 0:
+				call.Past, call.Cost = true, 1+rng.Int64N(3)
+			case turn == 1:
+				call.Pause, call.Cost = 1+time.Duration(rng.Int64N(int64(min(window, time.Hour)))), 0
+			case turn < 4:
+			default:
+				if len(policies) < 4 || p != policies[3] {
+					call.Ahead = min(exact.MaxAhead, 1+time.Duration(rng.Int64N(3*int64(window))))
+					call.Cost = 1 + rng.Int64N(slow.Burst+1)
+				}
+			}
+			if rng.IntN(4) == 0 && call.Pause == 0 {
+				call.ID = of
+			}
+			if call.ID == "" && rng.IntN(10) == 0 && call.Cost > 0 {
+				b.take(call, true, of)
+			}
+			v := b.take(call, false, of)
+			if v.Admitted && call.ID != "" {
+				last, asked = call, b.clock.Now()
+			}
+			if v.Admitted && v.Wait > 0 {
+				booked++
+			}
+			if v.Receipt.Cost > 0 {
+				receipts = append(receipts, v.Receipt)
+			}
+			if v.Admitted && rng.IntN(20) == 0 {
+				last.ID = "" // which is remembered for less or more then
+				b.clock.Advance(-time.Duration(rng.Int64N(int64(window / 4))).Truncate(time.Microsecond))
+			}
+			if rng.IntN(4) == 0 && len(receipts) > 0 {
+				r := receipts[len(receipts)-1-rng.IntN(min(len(receipts), 12))]
+				if rng.IntN(3) == 0 {
+					r.Cost = 1 + rng.Int64N(r.Cost)
+				}
+				if b.refund(r, of) {
+					back++
+					if strings.Contains(r.Serial, "_") {
+						holes++
+					}
+				}
+			}
+			if rng.IntN(3) == 0 && last.ID != "" && b.clock.Now().Sub(asked) < exact.IDLife {
+				require.True(t, b.take(last, false, of+", again").Replayed)
+				again++
+			}
+		}
+		t.Logf("seed %d: %d booked, %d given back, of them %d on lines, %d asked for again", seed, booked, back, holes, again)
+		require.Greater(t, booked, 20)
+		require.Greater(t, holes, 5)
+	}
+}
+
+// IDs of a busy account that have no room in it are found as long as all others: for
+// exact.IDLife at least, over both hashes, and where the clock steps back; and they take no more
+// room for that.
+func TestIDsOfABusyAccount(t *testing.T) {
+	s := startServer(t)
+	c := s.byKey(redis.Config{})
+	p := exactkit.PerYear(t, 1_000_000)
+	now := time.Now().Add(48 * time.Hour)
+	rng := rand.New(rand.NewPCG(1, 2))
+	type asked struct {
+		id      string
+		at      time.Time
+		receipt exact.Receipt
+	}
+	var all []asked
+	batch := func(ids []string) []exact.Verdict {
+		calls := make([]exact.Call, len(ids))
+		for i, id := range ids {
+			calls[i] = exact.Call{Key: "k", Cost: 1, Policy: p, ID: id}
+		}
+		v := kit.Must(c.Engine().TakeAll(t.Context(), calls))(t)
+		// The hashes expire by the server's own clock, which does not wait for a slow test.
+		s.eval(`for _, k in ipairs(redis.call('KEYS', '*:s:*')) do redis.call('PERSIST', k) end return '1'`)
+		return v
+	}
+	found := func(step int) {
+		var ids []string
+		var want []exact.Receipt
+		for _, a := range all {
+			if now.Sub(a.at) <= exact.IDLife {
+				ids, want = append(ids, a.id), append(want, a.receipt)
+			}
+		}
+		for len(ids) > 0 {
+			n := min(len(ids), 200)
+			for i, v := range batch(ids[:n]) {
+				require.True(t, v.Replayed, "step %d: %s", step, ids[i])
+				require.Equal(t, want[i].Serial, v.Receipt.Serial)
+				require.Equal(t, want[i].At.UnixMicro(), v.Receipt.At.UnixMicro())
+			}
+			ids, want = ids[n:], want[n:]
+		}
+	}
+	for step := range 60 {
+		now = now.Add(time.Duration(rng.Int64N(int64(3 * time.Second))))
+		s.at(now)
+		var ids []string
+		for range 1 + rng.IntN(60) {
+			ids = append(ids, fmt.Sprint("ID", len(all)+len(ids)))
+		}
+		for i, v := range batch(ids) {
+			require.True(t, v.Admitted)
+			require.False(t, v.Replayed)
+			all = append(all, asked{ids[i], now, v.Receipt})
+		}
+		found(step)
+	}
+	fields := func() int {
+		return kit.Must(strconv.Atoi(s.eval(`local n = 0 for _, k in ipairs(redis.call('KEYS', '*:s:*')) do n = n + redis.call('HLEN', k) end return tostring(n)`)))(t)
+	}
+	require.Greater(t, len(all), 1500)
+	require.Positive(t, fields())
+	require.Less(t, fields(), len(all)/2, "those of long ago are gone")
+	for _, back := range []time.Duration{13 * time.Second, time.Hour} {
+		known := all[:0:0]
+		for _, a := range all {
+			if now.Sub(a.at) <= exact.IDLife {
+				known = append(known, a)
+			}
+		}
+		now = now.Add(-back)
+		s.at(now)
+		for i, v := range batch([]string{fmt.Sprint("back ", back), fmt.Sprint("again ", back)}) {
+			require.True(t, v.Admitted, i)
+		}
+		for range 3 {
+			var ids []string
+			for n := range 70 {
+				ids = append(ids, fmt.Sprint("back ", back, n, rng.Uint64()))
+			}
+			batch(ids)
+		}
+		all = known
+		for i := range all {
+			all[i].at = now
+		}
+		found(-1)
+	}
+}
+
+// An ID is found where it is one, and not where the bytes of others happen to hold its hash.
+func TestIDsAreNotFoundInOthers(t *testing.T) {
+	s, c := opened(t)
+	p := exactkit.PerYear(t, 100)
+	take := func(id string) exact.Verdict {
+		return exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p, ID: id})
+	}
+	for n := range 3 {
+		require.False(t, take(strconv.Itoa(n)).Replayed)
+	}
+	// The hash of another, over the numbers of the first.
+	other := sha256.Sum256([]byte("other"))
+	s.do("SETRANGE", c.Account(p, "k"), "62", string(other[:16]))
+	require.False(t, take("other").Replayed)
+	require.True(t, take("other").Replayed)
+	require.True(t, take("2").Replayed)
+}
+
+// Refusals under IDs are remembered, the last of them, and take no room for more: not in the
+// account, nor beside it.
+func TestRefusalsUnderIDsAreBounded(t *testing.T) {
+	s, c := opened(t)
+	p := exactkit.PerYear(t, 1)
+	take := func(key, id string, cost int64) exact.Verdict {
+		return exactkit.Take(t, c, exact.Call{Key: key, Cost: cost, Policy: p, ID: id})
+	}
+	require.True(t, take("k", "first", 1).Admitted)
+	for n := range 500 {
+		require.False(t, take("k", fmt.Sprint(n), 1).Admitted)
+	}
+	require.True(t, take("k", "first", 1).Replayed, "no refusal has displaced it")
+	for n := 490; n < 500; n++ {
+		require.True(t, take("k", fmt.Sprint(n), 1).Replayed)
+	}
+	require.LessOrEqual(t, s.size(c.Account(p, "k")), 44+32*40)
+	require.Equal(t, "1", s.eval(`return tostring(redis.call('HLEN', ARGV[1] .. ':s:0'))`, c.Account(p, "k")))
+
+	// A key that nothing was ever charged on is gone soon.
+	require.False(t, take("never", "an ID", 2).Admitted)
+	require.Equal(t, "1", s.eval(`local ttl = redis.call('TTL', ARGV[1]) return ttl > 0 and ttl <= 12 and '1' or tostring(ttl)`, c.Account(p, "never")))
+}
+
+// What comes back is a kilobyte of the account at most, and no key of its own; and it is what
+// package exact makes of it, whatever comes back, and when.
+func TestWhatComesBackTakesAKilobyte(t *testing.T) {
+	b := newBoth(t)
+	s, c, clock := b.server, b.redis, b.clock
+	s.at(clock.Now())
+	p := exactkit.PerYear(t, storeless.MaxQuota)
+	without := 27 + 17
+	batches := 80
+	if kit.Brief() {
+		batches = 40
+	}
+	for name, comes := range map[string]func(rng *rand.Rand, n int) (refunds, reach int){
+		"all":          func(*rand.Rand, int) (int, int) { return 251, 0 },
+		"some":         func(*rand.Rand, int) (int, int) { return 10, 600 },
+		"of long ago":  func(*rand.Rand, int) (int, int) { return 20, 9000 },
+		"many, at end": func(_ *rand.Rand, n int) (int, int) { return max(0, n-batches+4) * 700, 9000 },
+	} {
+		rng := rand.New(rand.NewPCG(1, 4))
+		memory := memory.New(0, clock.Now)
+		call := exact.Call{Key: name, Cost: 2, Policy: p}
+		var ours, theirs []exact.Receipt
+		for batch := range batches {
+			calls := make([]exact.Call, 251) // at any place of a byte
+			for i := range calls {
+				calls[i] = call
+				ours = append(ours, exactkit.Take(t, memory, call).Receipt)
+			}
+			verdicts := kit.Must(c.Engine().TakeAll(t.Context(), calls))(t)
+			for _, v := range verdicts {
+				theirs = append(theirs, v.Receipt)
+			}
+			refunds, reach := comes(rng, batch)
+			for n := range refunds {
+				i := len(ours) - 1 - n
+				if reach > 0 && n < refunds-1 { // and the newest
+					i = max(0, len(ours)-1-rng.IntN(reach))
+				}
+				require.Equal(t, memory.Refund(t.Context(), ours[i]), c.Counter.Refund(t.Context(), theirs[i]), "%s, batch %d, refund %d", name, batch, n)
+			}
+			size := s.size(c.Account(p, name))
+			require.LessOrEqual(t, size, without+1024, name)
+			if name == "all" {
+				require.Equal(t, without+10, size)
+			}
+		}
+		require.Equal(t, exactkit.Peek(t, memory, call), exactkit.Peek(t, c, call), name)
+		require.Equal(t, ":1", s.do("DEL", c.Account(p, name)))
+		require.Equal(t, ":1", s.do("DBSIZE"), "the clock")
+	}
+}
+
+// What versions before have kept of what came back, a mark for each receipt, still counts.
+func TestRefundsOfEarlierVersions(t *testing.T) {
+	s, c := opened(t)
+	p := exactkit.PerYear(t, 5)
+	call := exact.Call{Key: "k", Cost: 1, Policy: p}
+	var at time.Time
+	for range 3 {
+		at = exactkit.Take(t, c, call).Receipt.At
+	}
+	account := c.Account(p, "k")
+	double := func(n float64) string { return string(binary.LittleEndian.AppendUint64(nil, math.Float64bits(n))) }
+	for version, void := range map[string]float64{"\x02": 0, "\x03": 1} {
+		t.Run(fmt.Sprint(version[0]), func(t *testing.T) {
+			before := s.do("GET", account)
+			defer s.do("SET", account, before, "EX", "1000")
+			was := version + before[1:15] + double(3) + before[23:]
+			if version == "\x03" {
+				was += double(void) + double(0) + double(0) + "\x00\x00\x00\x00"
+			}
+			s.do("SET", account, was, "EX", "1000")
+			receipt := func(serial string) exact.Receipt {
+				return exact.Receipt{Key: "k", Cost: 1, Policy: p, At: at, Serial: serial}
+			}
+			s.do("SET", account+":r:2:"+strconv.FormatInt(at.UnixMicro(), 10), "1")
+			require.ErrorIs(t, c.Refund(t.Context(), receipt("2")), exact.ErrNoRefund, "it came back before")
+			if void == 0 {
+				require.NoError(t, c.Refund(t.Context(), receipt("1")))
+			}
+			require.ErrorIs(t, c.Refund(t.Context(), receipt("1")), exact.ErrNoRefund, "a wrong clock has charged it, or it came back")
+			require.NoError(t, c.Refund(t.Context(), receipt("3")))
+			require.ErrorIs(t, c.Refund(t.Context(), receipt("3")), exact.ErrNoRefund)
+			require.Equal(t, "\x04", s.do("GETRANGE", account, "0", "0"))
+			require.Equal(t, "4", exactkit.Take(t, c, call).Receipt.Serial)
+		})
+	}
+}
+
+// A server whose clock was a year ahead for one call: the account begins anew, which is
+// told once, and its keys end when they would have without.
+func TestServerClockThatWasAhead(t *testing.T) {
+	s := startServer(t)
+	log := new(front.Log)
+	c := s.byKey(redis.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	now := time.Now().Truncate(time.Second)
+	at := func(ahead time.Duration) { s.at(now.Add(ahead)) }
+	p := exactkit.Compile(t, storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Minute},
+		storeless.Limit{Name: "minute", Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Minute})
+	takeOf := func(p *exact.Policy) exact.Verdict {
+		return exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})
+	}
+	take := func() exact.Verdict { return takeOf(p) }
+	bucket := exactkit.Compile(t, storeless.Limit{Name: "other", Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Minute})
+	at(365 * 24 * time.Hour)
+	for range 5 {
+		require.True(t, take().Admitted)
+	}
+	require.True(t, takeOf(bucket).Admitted, "of the same name")
+	require.Zero(t, log.Count("clock"))
+	at(0)
+	for range 5 {
+		require.True(t, take().Admitted)
+	}
+	v := take()
+	require.False(t, v.Admitted)
+	require.LessOrEqual(t, v.Wait, time.Minute)
+	require.Equal(t, 1, log.Count("the clock of the redis server was wrong"))
+	require.Equal(t, 1, log.Count("ahead=8760h0m0s"))
+	s.expires(200)
+	require.True(t, takeOf(bucket).Admitted, "what it owed is forgotten too")
+	require.Equal(t, ":3", s.do("DBSIZE"), "the clock, the account and its log")
+}
+
+// What a bucket owes, and a pause, are no fault of a clock: an account stands still for them as well where
+// the clock steps back further than its window, as in memory.
+func TestDebtsAndPausesOutliveAClockThatStepsBack(t *testing.T) {
+	b := newBoth(t)
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 10, Window: time.Second})
+	for name, first := range map[string]exact.Call{"a debt": {Cost: 100_000, Past: true}, "a pause": {Pause: 3 * time.Hour}} {
+		first.Key, first.Policy = name, p
+		require.True(t, b.take(first, false, name).Admitted)
+		b.clock.Advance(-2 * time.Hour)
+		v := b.take(exact.Call{Key: name, Cost: 1, Policy: p}, false, name)
+		require.False(t, v.Admitted, name)
+		require.Greater(t, v.Wait, 2*time.Hour, name)
+		b.clock.Advance(2 * time.Hour)
+	}
+}
+
+// An account is longer while calls are booked, and as short as ever when none is any more:
+// because all was given back, or because the moment of the last has come.
+func TestAccountIsShortAgainAfterBookings(t *testing.T) {
+	b := newBoth(t)
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Second})
+	account := b.redis.Account(p, "k")
+	size := func() int { return b.size(account) }
+	plain := exact.Call{Key: "k", Cost: 1, Policy: p}
+	ahead := plain
+	ahead.Ahead = time.Minute
+	require.True(t, b.take(ahead, false, "the first").Admitted)
+	require.Equal(t, 40, size(), "for now: nothing is booked")
+	require.Equal(t, "embstr", b.do("OBJECT", "ENCODING", account))
+	var booked []exact.Verdict
+	for range 3 {
+		booked = append(booked, b.take(ahead, false, "ahead"))
+	}
+	require.Equal(t, 74, size())
+	const back = 11 // bytes of what came back
+	require.True(t, b.refund(booked[1].Receipt, "a hole"))
+	require.Equal(t, 74+16+back, size())
+	require.False(t, b.take(plain, false, "behind what is booked").Admitted)
+	require.Equal(t, 74+16+back, size())
+	for _, i := range []int{0, 2} {
+		require.True(t, b.refund(booked[i].Receipt, "all"))
+	}
+	require.Equal(t, 40+back, size())
+
+	for range 3 {
+		b.take(ahead, false, "ahead")
+	}
+	b.clock.Advance(time.Second)
+	require.True(t, b.take(plain, false, "when they are over").Admitted)
+	require.Equal(t, 40+back, size())
+}
+
+// Of more places than a line has, the first is forgotten: the account has a bound.
+func TestLinesHaveSoManyHoles(t *testing.T) {
+	b := newBoth(t)
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Second})
+	call := exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: exact.MaxAhead}
+	var booked []exact.Receipt
+	for range 2 * 70 {
+		booked = append(booked, b.take(call, false, "booked").Receipt)
+	}
+	for i := 1; i < len(booked); i += 2 {
+		require.True(t, b.refund(booked[i-1], "every other"))
+	}
+	require.Equal(t, 40+20+14+64*16+28, b.size(b.redis.Account(p, "k")), "and what came back")
+	for i := range 66 {
+		b.take(call, false, fmt.Sprint("into hole ", i))
+	}
+}
+
+// Charges of a wrong clock are never refunded, also when their time has come; bookings are,
+// before their time.
+func TestRefundsOfAWrongClock(t *testing.T) {
+	for name, bookings := range map[string]bool{"charged": false, "booked": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBoth(t)
+			p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 10, Window: time.Hour, Burst: 5})
+			call := exact.Call{Key: "k", Cost: 1, Policy: p}
+			if bookings {
+				call.Ahead = exact.MaxAhead
+			}
+			var wrong exact.Receipt
+			b.clock.Advance(48 * time.Hour)
+			for range 7 {
+				if v := b.take(call, false, "by a wrong clock"); v.Admitted {
+					wrong = v.Receipt
+				}
+			}
+			b.clock.Advance(-48 * time.Hour)
+			require.False(t, b.refund(wrong, "before anything is charged"))
+			for range 5 {
+				require.True(t, b.take(call, false, "anew").Admitted)
+			}
+			require.False(t, b.refund(wrong, "of a wrong clock"))
+			right := b.take(exact.Call{Key: "k", Cost: 1, Policy: p, Past: true}, false, "past").Receipt
+			b.clock.Advance(time.Minute)
+			require.True(t, b.refund(right, "after it"))
+			b.clock.Advance(48*time.Hour - time.Minute)
+			for range 5 {
+				require.True(t, b.take(call, false, "when its time has come").Admitted)
+			}
+			require.False(t, b.refund(wrong, "when its time has come"))
+		})
+	}
+}
+
+// Keys of accounts with bookings expire as others do, also those of IDs; and an ID is known
+// to both scripts.
+func TestEveryKeyOfBookingsExpires(t *testing.T) {
+	s, c := opened(t)
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 60, Window: time.Minute})
+	for i := range 50 {
+		call := exact.Call{Key: "k", Cost: 1, Policy: p, ID: strconv.Itoa(i), Ahead: exact.MaxAhead}
+		v := exactkit.Take(t, c, call)
+		require.True(t, v.Admitted)
+		again := exactkit.Take(t, c, call)
+		require.True(t, again.Replayed)
+		require.Equal(t, v.Receipt, again.Receipt)
+		call.Ahead = 0
+		require.Equal(t, v.Receipt, exactkit.Take(t, c, call).Receipt, "by the other script")
+		if i%3 == 0 {
+			require.NoError(t, c.Refund(t.Context(), v.Receipt))
+			require.ErrorIs(t, c.Refund(t.Context(), v.Receipt), exact.ErrNoRefund)
+		}
+	}
+	s.expires(0)
+	for _, key := range []string{":s:0", ":s:1"} {
+		ttl := kit.Must(strconv.Atoi(strings.TrimPrefix(s.do("TTL", c.Account(p, "k")+key), ":")))(t)
+		require.LessOrEqual(t, ttl, 14, "IDs are kept for a short time")
+	}
+}
+
+// Serials that were made up give nothing back, and break nothing.
+func TestSerialsOfBookingsThatAreMadeUp(t *testing.T) {
+	b := newBoth(t)
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Second}), Ahead: time.Minute}
+	var real exact.Receipt
+	for range 5 {
+		real = b.take(call, false, "booked").Receipt
+	}
+	for _, serial := range []string{"", "_", "5_", "5_1", "5_1_0_0", "5_0_0", "5_1_!", "5_1_0 ", "x_1_0", "6_1_0", "0_1_0", "5_zzzzzzzz_0", "-5_1_0"} {
+		made := real
+		made.Serial = serial
+		require.False(t, b.refund(made, serial), "serial %q", serial)
+	}
+	require.True(t, b.refund(real, "the real one"))
+}
+
+// A serial that tells of a place before its line gives back what is on the line alone.
+func TestPlacesBeforeTheirLine(t *testing.T) {
+	b := newBoth(t)
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 10, Window: time.Second, Burst: 4})
+	call := exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: time.Minute}
+	var made exact.Receipt
+	for range 6 {
+		made = b.take(call, false, "booked").Receipt
+	}
+	number, _, _ := strings.Cut(made.Serial, "_")
+	made.Serial = number + "_1_-zzzz"
+	require.True(t, b.refund(made, "made up"))
+	for i := range 8 {
+		b.take(call, false, fmt.Sprint("behind it ", i))
+	}
+}
+
+// Lines that a clock that was wrong has left are forgotten, also those of other policies.
+func TestLinesOfAWrongClock(t *testing.T) {
+	b := newBoth(t)
+	book := func(name string, size int) {
+		p := exactkit.Compile(t, storeless.Limit{Name: name, Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Second})
+		c := b.redis
+		b.at(b.clock.Now())
+		call := exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: time.Minute}
+		both, err := c.Engine().TakeAll(t.Context(), []exact.Call{call, call}) // as one step
+		require.NoError(t, err)
+		require.Equal(t, 100*time.Millisecond, both[1].Wait)
+		require.Equal(t, size, b.size(c.Account(p, "k")), name)
+	}
+	b.clock.Advance(48 * time.Hour)
+	book("wrong", 74)
+	b.clock.Advance(-48 * time.Hour)
+	book("right", 84) // and of which serials nothing comes back
+}
+
+// A form is what a version of this package has left on a server after the calls of [plays], and the
+// serials of their receipts. testdata/forms.json has that of each version; a new one adds its own, which
+// the test prints that finds none.
+type form struct {
+	Keys    [][]string // SET with a value in hex, HSET or ZADD
+	Serials map[string][]string
+}
+
+func forms(t testing.TB) (all map[string]form) {
+	b := kit.Must(os.ReadFile("testdata/forms.json"))(t)
+	require.NoError(t, json.Unmarshal(b, &all))
+	return all
+}
+
+// begins is when the calls begin: a server would forget at once what has expired.
+var begins = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// A player makes calls by a clock on a server.
+type player struct {
+	t       *testing.T
+	s       *server
+	c       *redis.Counter
+	now     time.Time
+	serials map[string][]string
+	ats     map[string][]time.Time
+}
+
+func newPlayer(t *testing.T) *player {
+	p := &player{t: t, s: startServer(t), now: begins, serials: map[string][]string{}, ats: map[string][]time.Time{}}
+	p.c = p.s.byKey(redis.Config{})
+	return p
+}
+
+func (p *player) take(call exact.Call) exact.Verdict {
+	p.s.at(p.now)
+	v := exactkit.Take(p.t, p.c, call)
+	if v.Admitted && !v.Replayed {
+		p.serials[call.Key], p.ats[call.Key] = append(p.serials[call.Key], v.Receipt.Serial), append(p.ats[call.Key], v.Receipt.At)
+	}
+	return v
+}
+
+// refund gives the nth charge of a call back.
+func (p *player) refund(call exact.Call, n int) error {
+	return p.c.Refund(p.t.Context(), exact.Receipt{Key: call.Key, Policy: call.Policy, Cost: call.Cost, Serial: p.serials[call.Key][n], At: p.ats[call.Key][n]})
+}
+
+// calls are of a policy of every kind of limit, and of one that can be booked.
+func calls(t testing.TB) (all, booked exact.Call) {
+	year := 366 * 24 * time.Hour
+	return exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, exactkit.Yearly(10),
+			storeless.Limit{Name: "sliding", Quota: 20, Window: year},
+			storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 30, Window: year},
+			storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: 40, Window: time.Hour},
+			storeless.Limit{Name: "day", Algorithm: storeless.RollingDay, Quota: 50, Window: 24 * time.Hour})},
+		exact.Call{Key: "b", Cost: 1, Ahead: exact.MaxAhead, Policy: exactkit.Compile(t,
+			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute, Burst: 2},
+			storeless.Limit{Name: "slow", Algorithm: storeless.LeakyBucket, Quota: 3600, Window: time.Hour})}
+}
+
+// plays makes five calls, 7 s apart, of which the third comes back, one that is refused, and ten that
+// are booked, of which two come back.
+func (p *player) plays() {
+	all, booked := calls(p.t)
+	for n := range 5 {
+		p.now = begins.Add(time.Duration(n) * 7 * time.Second)
+		asks := all
+		asks.ID = fmt.Sprint("ID", n)
+		require.True(p.t, p.take(asks).Admitted)
+	}
+	require.NoError(p.t, p.refund(all, 2))
+	all.Cost, all.ID = 9, "refused"
+	require.False(p.t, p.take(all).Admitted)
+	for range 10 {
+		require.True(p.t, p.take(booked).Admitted)
+	}
+	require.NoError(p.t, p.refund(booked, 4))
+	require.NoError(p.t, p.refund(booked, 6))
+}
+
+// goesOn tells what becomes of what [player.plays] has left.
+func (p *player) goesOn() (all, booked []string) {
+	tell := func(v exact.Verdict) string {
+		said := fmt.Sprint(v.Admitted, v.Replayed, v.Wait)
+		for _, l := range v.Limits[:5] {
+			said += fmt.Sprint(" ", l.Remaining, l.Reset)
+		}
+		return said
+	}
+	call, ahead := calls(p.t)
+	dear := call
+	dear.Cost = 9
+	p.now = begins.Add(30 * time.Second)
+	all = append(all, tell(p.take(call)), fmt.Sprint(p.refund(call, 1), p.refund(call, 2), p.refund(call, 1)), tell(p.take(dear)))
+	for n := range 3 {
+		all = append(all, tell(p.take(call)))
+		if p.serials["b"] != nil {
+			booked = append(booked, tell(p.take(ahead)), fmt.Sprint(p.refund(ahead, n+4)))
+		}
+		p.now = p.now.Add(time.Second)
+	}
+	return all, booked
+}
+
+// dump returns the keys of the server.
+func (p *player) dump() (keys [][]string) {
+	said := p.s.do("EVAL", `local all = {}
+		local names = redis.call('KEYS', 'tallystick:*')
+		table.sort(names)
+		for i, key in ipairs(names) do
+			local words, kind = {}, redis.call('TYPE', key).ok
+			if kind == 'string' then
+				words = { 'SET', key, (string.gsub(redis.call('GET', key), '.', function(c) return string.format('%02x', string.byte(c)) end)) }
+			elseif kind == 'hash' then
+				words = redis.call('HGETALL', key)
+				table.insert(words, 1, key)
+				table.insert(words, 1, 'HSET')
+			else
+				words = { 'ZADD', key }
+				local members = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
+				for m = 1, #members, 2 do
+					words[#words + 1], words[#words + 2] = members[m + 1], members[m]
+				end
+			end
+			all[i] = words
+		end
+		return cjson.encode(all)`, "0")
+	require.NoError(p.t, json.Unmarshal([]byte(said), &keys))
+	return keys
+}
+
+// restore puts a form on the server.
+func (p *player) restore(f form) {
+	for _, words := range f.Keys {
+		if words[0] == "SET" {
+			value, err := hex.DecodeString(words[2])
+			require.NoError(p.t, err)
+			words = []string{"SET", words[1], string(value)}
+		}
+		p.s.do(words...)
+	}
+	p.serials = f.Serials
+	for n := range 5 {
+		p.ats["k"] = append(p.ats["k"], begins.Add(time.Duration(n)*7*time.Second))
+	}
+	for n := range f.Serials["b"] {
+		p.ats["b"] = append(p.ats["b"], begins.Add(time.Duration(28+n)*time.Second))
+	}
+}
+
+// What each version before has left is counted on with as what this one leaves.
+func TestFormsOfBefore(t *testing.T) {
+	today := newPlayer(t)
+	today.plays()
+	left := kit.Must(json.Marshal(form{today.dump(), today.serials}))(t)
+	kept := forms(t)
+	now := kit.Must(json.Marshal(kept["4"]))(t)
+	require.JSONEq(t, string(now), string(left), "where the form is another one, this is what testdata/forms.json wants besides")
+	wantAll, wantBooked := today.goesOn()
+	for name, f := range kept {
+		t.Run(name, func(t *testing.T) {
+			p := newPlayer(t)
+			p.restore(f)
+			all, booked := p.goesOn()
+			require.Equal(t, wantAll, all)
+			if f.Serials["b"] != nil {
+				require.Equal(t, wantBooked, booked)
+			}
+			again, _ := calls(t)
+			again.ID = "ID4"
+			require.Equal(t, name != "hash", p.take(again).Replayed, "a hash had no IDs")
+		})
+	}
 }

@@ -46,6 +46,10 @@ const maxOut = 512
 // counted.
 const onlyTime = 8
 
+// otherTime is the length of its answer to a call whose windows of the calendar are of another moment than the account is
+// decided at: the time, and that moment. Nothing was counted.
+const otherTime = 16
+
 // A job is a script to run.
 type job struct {
 	script     *script

@@ -59,12 +59,16 @@ func (e *batcher) take(ctx context.Context, calls []exact.Call, charge bool) ([]
 		keys = append(keys, tag+":s:0", tag+":s:1")
 	}
 	clock := &e.node(tag).clock
-	deadline := int64(0)
+	deadline, now := int64(0), time.Now()
 	if end, ok := ctx.Deadline(); ok {
-		deadline = clock.at(time.Now(), end)
+		deadline = clock.at(now, end)
+	}
+	at := now // as nearly as is known
+	if us := clock.at(now, now); us > 0 {
+		at = time.UnixMicro(us)
 	}
 	for booked := call.Ahead > 0; ; {
-		said, err := e.runTake(ctx, p, keys, args, call, charge, booked, deadline, clock)
+		said, err := e.runTake(ctx, p, keys, args, call, charge, booked, deadline, at, clock)
 		switch {
 		case err != nil:
 			return nil, err
@@ -74,6 +78,9 @@ func (e *batcher) take(ctx context.Context, calls []exact.Call, charge bool) ([]
 		// node: the call is retried without a deadline.
 		case len(said) == onlyTime && deadline > 0:
 			deadline = 0
+		case len(said) == otherTime && ctx.Err() == nil:
+			words := reply{rest: said[onlyTime:]}
+			at = time.UnixMicro(words.double())
 		default:
 			return e.tell(calls, charge, booked, said)
 		}
@@ -85,15 +92,16 @@ func (e *batcher) take(ctx context.Context, calls []exact.Call, charge bool) ([]
 const onlyOther = ""
 
 // runTake runs take.lua, by a deadline in the server's time.
-func (e *batcher) runTake(ctx context.Context, p *exact.Policy, keys, args []string, call *exact.Call, charge, booked bool, deadline int64, clock *serverClock) (string, error) {
-	packed := pack(make([]byte, 0, 256), call.Cost)
+func (e *batcher) runTake(ctx context.Context, p *exact.Policy, keys, args []string, call *exact.Call, charge, booked bool, deadline int64, at time.Time, clock *serverClock) (string, error) {
+	each, serials := costsOf(p, call.Cost, call.Costs)
+	packed := pack(make([]byte, 0, 256), call.Cost, serials)
 	packed = append(packed, flag(charge), flag(call.Past || call.Cost == 0))
 	pause := (call.Pause + time.Microsecond - 1).Microseconds()
 	packed = pack(packed, pause, deadline, hold(p))
 	if booked {
 		packed = pack(packed, call.Ahead.Microseconds())
 	}
-	args[0] = string(numbers(packed, p))
+	args[0] = string(numbers(packed, p, &each, at))
 	return e.run(ctx, &job{script: e.scripts.of(p, booked).take, keys: keys, args: args, clock: clock, again: !charge || !slices.Contains(args, "")})
 }
 
@@ -108,7 +116,8 @@ func (e *batcher) Refund(ctx context.Context, r exact.Receipt) error {
 	}
 	tag, at := e.tag(r.Policy, r.Key), r.At.UnixMicro()
 	keys := append(trailKeys(nil, tag, r.Policy), tag+":r:"+strconv.FormatInt(is.number, 10)+":"+strconv.FormatInt(at, 10))
-	packed := numbers(pack(nil, is.number, at, r.Cost, hold(r.Policy)), r.Policy)
+	each, serials := costsOf(r.Policy, r.Cost, r.Costs)
+	packed := numbers(pack(nil, is.number, at, r.Cost, serials, hold(r.Policy)), r.Policy, &each, r.At)
 	args, booked := []string{string(packed), string(pack(nil, is.places...))}, is.places != nil
 	said, err := e.run(ctx, &job{script: e.scripts.of(r.Policy, booked).refund, keys: keys, args: args})
 	if err == nil && said == onlyOther && !booked {

@@ -3,20 +3,30 @@
 package redis_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"os"
+	"regexp"
+	"runtime"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/lease"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/exactkit/front"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -38,11 +48,9 @@ func TestCounter(t *testing.T) {
 	test(exacttest.Suite{Open: func() (exact.Counter, error) { return dialed(t, throughProxy(p)) }, LoseAnswer: func(c exact.Counter) {
 		p.LoseNext("EVALSHA")
 	}})
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}})
-	require.NoError(t, err)
+	client := kit.Must(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}}))(t)
 	defer client.Close()
-	c, err := redis.New(client, redis.Config{Prefix: "mine:"})
-	require.NoError(t, err)
+	c := kit.Must(redis.New(client, redis.Config{Prefix: "mine:"}))(t)
 	connected(t, c)
 	test(exacttest.Suite{Open: func() (exact.Counter, error) { return c.(*redis.Counter).Engine(), nil }})
 	require.NoError(t, c.Close())
@@ -74,7 +82,8 @@ func TestScriptIsTheArithmetic(t *testing.T) {
 			storeless.Limit{Name: "fixed", Algorithm: storeless.FixedWindow, Quota: quota, Window: window},
 			storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: quota, Window: window, Burst: 1 + quota/2},
 			storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: min(quota, exact.MaxLog), Window: window},
-			storeless.Limit{Name: "day", Algorithm: storeless.RollingDay, Quota: quota, Window: 24 * time.Hour})
+			storeless.Limit{Name: "day", Algorithm: storeless.RollingDay, Quota: quota, Window: 24 * time.Hour},
+			storeless.Limit{Name: "calendar", Calendar: []string{"day", "week", "month"}[seed%3], Zone: "Europe/Berlin", Quota: quota})
 		one := exactkit.Compile(t, p.Limit(int(seed)%3))
 		var receipts []exact.Receipt
 		admitted := 0
@@ -213,4 +222,180 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	require.EqualError(t, err, "Prefix: must hold no braces: a cluster makes hash tags of them")
 	_, err = redis.New(nil, redis.Config{})
 	require.EqualError(t, err, "client: is nil")
+}
+
+func TestMain(m *testing.M) {
+	exactkit.Process(func(where string) (exact.Counter, error) { return redis.Open(where, redis.Config{}) })
+	os.Exit(m.Run())
+}
+
+// TestExactAcrossProcesses has four processes make 5000 attempts at a limit of 1000, 20
+// times: exactly 1000 pass, also when the way back loses answers.
+func TestExactAcrossProcesses(t *testing.T) {
+	kit.OnlyWhole(t, "takes most of a minute")
+	s := startServer(t)
+	require.Zero(t, exactkit.AcrossProcesses(t, 20, 40, s.Addr(), redisAt, open(t, s.url())), "nobody is charged twice")
+}
+
+// A flood that meets a server which hardly answers is load: 503, and never the fallback.
+func TestFloodIsNoOutage(t *testing.T) {
+	s := startServer(t)
+	p := exactkit.StartProxy(t, s.Addr())
+	counter := open(t, throughProxy(p))
+	site := front.NewSite(t, counter, middleware.FailOpen, limit, deadline)
+	site.Ask("warm")
+	p.Set(exactkit.Ways{Delay: deadline / 4})
+	var overloaded, degraded, admitted atomic.Int64
+	var wg sync.WaitGroup
+	for n := range 2000 {
+		wg.Go(func() {
+			status, fallback := site.Ask(fmt.Sprint("flood", n))
+			if status == http.StatusServiceUnavailable {
+				overloaded.Add(1)
+			}
+			if status == http.StatusOK {
+				admitted.Add(1)
+			}
+			if fallback {
+				degraded.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	require.Positive(t, overloaded.Load())
+	require.Zero(t, degraded.Load())
+	require.Zero(t, site.Log.Count("does not answer"))
+	p.Set(exactkit.Ways{})
+	site.Recovers(t)
+	t.Logf("%d overloaded, %d admitted, %d degraded", overloaded.Load(), admitted.Load(), degraded.Load())
+}
+
+// A flood on a server that is frozen keeps its deadlines too, though the client has no
+// more places for what is unanswered.
+func TestFloodOnAFrozenServerKeepsDeadlines(t *testing.T) {
+	s, counter := opened(t)
+	site := front.NewSite(t, counter, middleware.FailOpen, limit, deadline)
+	site.Ask("warm")
+	s.Freeze()
+	defer s.Thaw()
+	before := runtime.NumGoroutine()
+	var degraded, most atomic.Int64
+	var wg sync.WaitGroup
+	for w := range 250 {
+		wg.Go(func() {
+			// After a second it is an outage.
+			for n := 0; n < 20 || degraded.Load() == 0; n++ {
+				if _, fallback := site.Ask(fmt.Sprint("flood", w, "-", n)); fallback {
+					degraded.Add(1)
+				}
+				now := int64(runtime.NumGoroutine())
+				for was := most.Load(); now > was && !most.CompareAndSwap(was, now); was = most.Load() {
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+	ends(t, &wg)
+	t.Logf("%d degraded, %d goroutines", degraded.Load(), most.Load())
+	require.Less(t, most.Load(), int64(before+2*250+2*512))
+}
+
+// A silent server holds a fixed number of calls: the next one is told at once that it
+// was not counted.
+func TestUnansweredCallsHaveABound(t *testing.T) {
+	s := startServer(t)
+	p := exactkit.StartProxy(t, s.Addr())
+	counter := open(t, throughProxy(p))
+	policy := exactkit.PerYear(t, 5)
+	exactkit.Peek(t, counter, exact.Call{Key: "k", Cost: 1, Policy: policy})
+	p.Set(exactkit.Ways{Swallow: true})
+	var busy atomic.Int64
+	var wg sync.WaitGroup
+	for n := range 2048 {
+		wg.Go(func() {
+			call := exact.Call{Key: fmt.Sprint("k", n), Cost: 1, Policy: policy}
+			if _, err := counter.Take(t.Context(), call); errors.Is(err, exact.ErrBusy) {
+				busy.Add(1)
+			}
+		})
+	}
+	ends(t, &wg)
+	t.Logf("%d of 2048 calls found no place", busy.Load())
+	require.Positive(t, busy.Load())
+}
+
+// spent is what the commands of a kind have cost the server: how many, and the time of all.
+func (s *server) spent(command string) (calls, usec int) {
+	stats := s.do("INFO", "commandstats")
+	m := regexp.MustCompile(`cmdstat_` + command + `:calls=(\d+),usec=(\d+)`).FindStringSubmatch(stats)
+	if m == nil {
+		return 0, 0
+	}
+	calls, _ = strconv.Atoi(m[1])
+	usec, _ = strconv.Atoi(m[2])
+	return calls, usec
+}
+
+// A dear refusal of a full sliding log looks at as many marks as a cheap one, within a
+// bound, and says the same as the memory does: never a wait that is too short.
+func TestDearRefusalCostsNoMoreThanACheapOne(t *testing.T) {
+	b := newBoth(t)
+	s, c, clock, memory := b.server, b.redis, b.clock, b.memory
+	const quota = 4000
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: quota, Window: time.Hour})
+	rng := rand.New(rand.NewPCG(1, 1))
+	both := func(cost int64, p *exact.Policy) exact.Verdict {
+		return b.take(exact.Call{Key: "k", Cost: cost, Policy: p}, false, fmt.Sprint("cost ", cost))
+	}
+	marks := 0
+	var some []exact.Receipt
+	for {
+		clock.Advance(100 * time.Millisecond)
+		v := both(1+rng.Int64N(3), p)
+		if !v.Admitted {
+			break
+		}
+		marks++
+		some = append(some, v.Receipt)
+	}
+	require.Greater(t, marks, 1500)
+	for n := 0; n < len(some); n += 7 { // holes, which are no marks
+		r := some[n]
+		require.NoError(t, c.Refund(t.Context(), r))
+		require.NoError(t, memory.Refund(t.Context(), r))
+	}
+	for v := both(1, p); v.Admitted; v = both(1, p) {
+	}
+	for range 200 {
+		clock.Advance(time.Duration(rng.Int64N(int64(200 * time.Millisecond))))
+		cost := 1 + rng.Int64N(quota)
+		if v := both(cost, p); !v.Admitted {
+			require.LessOrEqual(t, v.Wait, time.Hour)
+		}
+	}
+	lowered := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: quota / 3, Window: time.Hour})
+	for _, cost := range []int64{1, 10, quota / 6, quota / 3, quota / 2} {
+		require.False(t, both(cost, lowered).Admitted)
+	}
+
+	refuse := func(cost int64) (pages, usec int) {
+		const times = 20
+		before, _ := s.spent("zrangebyscore")
+		_, from := s.spent("evalsha")
+		for range times {
+			require.False(t, exactkit.Peek(t, c, exact.Call{Key: "k", Cost: cost, Policy: p}).Admitted)
+		}
+		after, _ := s.spent("zrangebyscore")
+		_, to := s.spent("evalsha")
+		return (after - before) / times, (to - from) / times
+	}
+	both(quota, p) // what has ended is gone
+	cheap, cheapTime := refuse(quota - 1)
+	t.Logf("a refusal at cost %d of %d, %d marks: %d pages, %d us of the server", quota-1, quota, marks, cheap, cheapTime)
+	require.LessOrEqual(t, cheap, 5)
+}
+
+// Real processes share one limit on a server, each booking its calls.
+func TestPaced(t *testing.T) {
+	exactkit.Paced(t, startServer(t).url(), func(url string) (exact.Counter, error) { return dialed(t, url) })
 }

@@ -4,8 +4,12 @@ package redis_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +21,8 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/exactkit/front"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -141,4 +147,205 @@ func TestAccountsThatWereCut(t *testing.T) {
 			require.GreaterOrEqual(t, damaged, 3*len(whole)-2)
 		})
 	}
+}
+
+const evicting = "set maxmemory-policy to noeviction, or DangerouslyAllowEviction"
+
+// watched is a counter that asks so often whether the server evicts, its log, and a way to
+// make a call.
+func watched(t *testing.T, url string, every time.Duration) (take func() error, log *front.Log) {
+	t.Helper()
+	log = new(front.Log)
+	c := kit.Must(redis.Open(url, redis.Config{Logger: slog.New(slog.NewTextHandler(log, nil))}))(t)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	c.(*redis.Counter).AskEvery(every)
+	p := exactkit.PerYear(t, 1_000_000)
+	return func() error {
+		_, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+		return err
+	}, log
+}
+
+// becomes waits until calls fail because of eviction, or pass again.
+func becomes(t *testing.T, take func() error, refused bool) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		err := take()
+		if refused {
+			return err != nil && strings.Contains(err.Error(), evicting)
+		}
+		return err == nil
+	}, patient, 5*time.Millisecond)
+}
+
+// A server is told to evict later.
+func TestServerThatBeginsToEvictIsRefused(t *testing.T) {
+	s := startServer(t, "--maxmemory", "100mb")
+	take, log := watched(t, s.url(), 0)
+	becomes(t, take, false)
+	for range 20 {
+		require.NoError(t, take())
+	}
+	require.Zero(t, log.Count("evict"))
+	s.do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	becomes(t, take, true)
+	require.ErrorIs(t, take(), exact.ErrNotCounted)
+	require.Equal(t, 1, log.Count("level=ERROR"), "once: accounts may be gone already")
+	s.do("CONFIG", "SET", "maxmemory-policy", "noeviction")
+	becomes(t, take, false)
+}
+
+// A server restarts and evicts: that is asked with the new connection, not at the next time.
+func TestServerThatEvictsAfterARestartIsRefused(t *testing.T) {
+	s := startServer(t, "--maxmemory", "100mb")
+	take, _ := watched(t, s.url(), time.Hour)
+	becomes(t, take, false)
+	s.Kill()
+	s.args = append(s.args, "--maxmemory-policy", "allkeys-lru")
+	s.Start()
+	becomes(t, take, true)
+}
+
+// A user without INFO cannot ask, which is told; one of the documented list can, and so can the default user.
+func TestUserThatCannotAskWhetherAServerEvicts(t *testing.T) {
+	const documented = "TIME GET SET HGETALL HMGET HSET EXPIRE EXPIREAT EXISTS DEL UNLINK ZADD ZREM ZRANGE ZRANGEBYSCORE ZREMRANGEBYSCORE EVAL EVALSHA"
+	s := startServer(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	user := func(name, commands string) string {
+		words := []string{"ACL", "SETUSER", name, "on", ">secret", "~*", "-@all"}
+		for command := range strings.FieldsSeq(commands) {
+			words = append(words, "+"+command)
+		}
+		require.Equal(t, "+OK", s.do(words...))
+		return strings.Replace(s.url(), "redis://", "redis://"+name+":secret@", 1)
+	}
+	take, log := watched(t, user("silent", documented), 0)
+	becomes(t, take, false)
+	for range 20 {
+		require.NoError(t, take())
+	}
+	require.Equal(t, 1, log.Count("does not say whether it evicts keys"), "once a minute")
+	require.Equal(t, 1, log.Count("NOPERM"))
+
+	for _, url := range []string{user("asking", documented+" INFO"), s.url()} {
+		take, log = watched(t, url, time.Hour)
+		becomes(t, take, true)
+		err := take()
+		require.ErrorIs(t, err, exact.ErrNotCounted)
+		require.ErrorContains(t, err, evicting)
+		require.Zero(t, log.Count("does not say"))
+	}
+}
+
+// A server that comes back without its data has given quotas back, which is told; one that comes back with it has not.
+func TestServerThatComesBackEmptyIsTold(t *testing.T) {
+	for name, kept := range map[string]bool{"empty": false, "with its data": true} {
+		t.Run(name, func(t *testing.T) {
+			args := []string{"--appendonly", "no"}
+			if kept {
+				args = []string{"--appendonly", "yes", "--appendfsync", "always"}
+			}
+			s := startServer(t, args...)
+			log := new(front.Log)
+			c := kit.Must(redis.Open(s.url(), redis.Config{Logger: slog.New(slog.NewTextHandler(log, nil))}))(t)
+			t.Cleanup(func() { require.NoError(t, c.Close()) })
+			c.(*redis.Counter).AskEvery(0)
+			p := exactkit.PerYear(t, 1_000_000)
+			take := func(key string) error {
+				_, err := c.Take(t.Context(), exact.Call{Key: key, Cost: 1, Policy: p})
+				return err
+			}
+			for n := range 40 {
+				require.Eventually(t, func() bool { return take(fmt.Sprint(n)) == nil }, patient, 5*time.Millisecond)
+			}
+			s.Kill()
+			s.Start()
+			for n := range 20 {
+				require.Eventually(t, func() bool { return take(fmt.Sprint("after", n)) == nil }, patient, 5*time.Millisecond)
+			}
+			want := 1
+			if kept {
+				want = 0
+			}
+			require.Equal(t, want, log.Count("code=redis-emptied had="))
+		})
+	}
+}
+
+// namesOf returns the names of all accounts of a counter.
+func namesOf(t *testing.T, c engine.Archive) []string {
+	t.Helper()
+	names := map[string]int{}
+	require.NoError(t, c.Each(t.Context(), func(r engine.Record) error { names[r.Name]++; return nil }))
+	for name, n := range names {
+		require.Equal(t, 1, n, "%x", name)
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// Accounts are found among whatever else there is, also of a hash of before, and also where what
+// begins the names has bytes that a pattern has.
+func TestAccountsAreFoundAmongOtherKeys(t *testing.T) {
+	s := startServer(t)
+	p := exactkit.PerYear(t, 10)
+	for _, prefix := range []string{"", "a", `a*[b]?\:`} {
+		c, err := redis.Open(s.url(), redis.Config{Prefix: prefix})
+		require.NoError(t, err)
+		defer c.Close() //nolint:errcheck // of a test
+		connected(t, c)
+		var want []string
+		for n := range 30 {
+			exactkit.Take(t, c, exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: p, ID: strconv.Itoa(n)})
+			want = append(want, p.AccountName(strconv.Itoa(n)))
+		}
+		old := c.(*redis.Counter).Account(p, "old")
+		s.do("HSET", old, ".t", strconv.FormatInt(time.Now().UnixMicro(), 10), ".n", "3", ".e", strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10), strconv.FormatUint(uint64(p.ID(0)), 36), strconv.FormatInt(time.Now().Unix()/int64(p.Limit(0).Window.Seconds()), 10)+" 4 0")
+		want = append(want, p.AccountName("old"))
+		s.do("SET", old+":t:x", "1")
+		s.do("SET", "a{0123456789012345678901", "1")
+		s.do("SET", prefix+"{!!!!!!!!!!!!!!!!!!!!!!}", "1")
+		require.Equal(t, slices.Sorted(slices.Values(want)), namesOf(t, c))
+
+		m := memory.New(0, nil)
+		copied, kept, err := engine.Copy(t.Context(), m, c)
+		require.NoError(t, err)
+		require.Equal(t, [2]int{31, 0}, [2]int{copied, kept})
+		for key, remaining := range map[string]int64{"7": 9, "old": 6, "none": 10} {
+			require.Equal(t, remaining, exactkit.Left(t, m, exact.Call{Key: key, Cost: 1, Policy: p}), key)
+		}
+	}
+}
+
+// What has come back of many charges, in any order, is known to the server when an account was
+// moved there, and to the next when it was moved on.
+func TestMovedAccountKnowsWhatCameBack(t *testing.T) {
+	c := open(t, startServer(t).url())
+	p := exactkit.PerYear(t, 1<<20)
+	now, a := time.Now(), new(engine.Account)
+	var receipts []exact.Receipt
+	for n := range 9_000 {
+		v := a.Take(now, &exact.Call{Key: "k", Cost: 1, Policy: p})
+		if receipts = append(receipts, v.Receipt); n%3 == 0 {
+			require.NoError(t, a.Refund(now, &v.Receipt))
+		}
+	}
+	name := p.AccountName("k")
+	require.NoError(t, c.Restore(t.Context(), engine.Record{Name: name, Account: a}))
+	require.ErrorIs(t, c.Restore(t.Context(), engine.Record{Name: name, Account: a}), engine.ErrKept)
+	for i := 0; i < len(receipts); i += 7 {
+		want := a.Refund(now, &receipts[i])
+		got := c.Refund(t.Context(), receipts[i])
+		require.Equal(t, want == nil, got == nil, "%d: %v, %v", i, want, got)
+		require.Equal(t, errors.Is(want, exact.ErrLateRefund), errors.Is(got, exact.ErrLateRefund), i)
+	}
+	m := memory.New(0, nil)
+	copied, _, err := engine.Copy(t.Context(), m, c)
+	require.NoError(t, err)
+	require.Equal(t, 1, copied)
+	for i := range receipts {
+		want := a.Refund(now, &receipts[i])
+		got := m.Refund(t.Context(), receipts[i])
+		require.Equal(t, want == nil, got == nil, "%d: %v, %v", i, want, got)
+	}
+	require.NoError(t, c.Forget(t.Context(), name))
+	require.Empty(t, namesOf(t, c))
 }

@@ -7,23 +7,26 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// numbers appends the numbers of a policy's limits: for each its id, and the numbers of
-// its kind; times in µs.
-func numbers(packed []byte, p *exact.Policy) []byte {
+// numbers appends the numbers of a policy's limits: for each its id, what it is charged, and the numbers of
+// its kind; times in µs. Windows of the calendar are those around a moment.
+func numbers(packed []byte, p *exact.Policy, each *costs, at time.Time) []byte {
 	for i := range p.Len() {
 		l := p.Limit(i)
-		packed = binary.LittleEndian.AppendUint32(packed, p.ID(i))
-		window := l.Window.Microseconds()
-		switch l.Algorithm {
-		case storeless.TokenBucket, storeless.LeakyBucket:
-			interval := intervalOf(&l)
-			packed = pack(packed, interval, l.Burst*interval, window)
-		case storeless.RollingDay:
+		packed = pack(binary.LittleEndian.AppendUint32(packed, p.ID(i)), each[i])
+		window, plan := l.Window.Microseconds(), p.Plan()
+		switch {
+		case plan.Calendars[i] != nil:
+			start, end := plan.Calendars[i].Around(at)
+			packed = pack(packed, l.Quota, start.UnixMicro(), end.UnixMicro())
+		case plan.Interval[i] > 0:
+			packed = pack(packed, plan.Interval[i], plan.Empties[i], window)
+		case l.Algorithm == storeless.RollingDay:
 			packed = pack(packed, l.Quota, 0)
 		default:
 			packed = pack(packed, l.Quota, window)
@@ -32,23 +35,23 @@ func numbers(packed []byte, p *exact.Policy) []byte {
 	return packed
 }
 
-// hold is for how long an account stands still where a clock has stepped back, in µs, see
-// [engine.Account].
-func hold(p *exact.Policy) (longest int64) {
-	for i := range p.Len() {
-		l := p.Limit(i)
-		longest = max(longest, l.Window.Microseconds())
-		if l.Burst > 0 {
-			longest = max(longest, l.Burst*intervalOf(&l))
-		}
+// Costs are what each limit is charged.
+type costs [storeless.MaxLimits]int64
+
+// costsOf returns what a call or receipt has each limit charged, and how many serials that takes: one, or one for each limit.
+func costsOf(p *exact.Policy, cost int64, own costs) (each costs, serials int64) {
+	if own != (costs{}) {
+		return own, int64(p.Len())
 	}
-	return longest
+	for i := range each {
+		each[i] = cost
+	}
+	return each, 1
 }
 
-// intervalOf returns how much of a bucket one call fills, in µs.
-func intervalOf(l *storeless.Limit) int64 {
-	return (l.Window.Microseconds() + l.Quota - 1) / l.Quota
-}
+// hold is for how long an account stands still where a clock has stepped back, in µs, see
+// [engine.Account].
+func hold(p *exact.Policy) int64 { return p.Plan().Hold / 1000 }
 
 // pack appends numbers as scripts read them.
 func pack(packed []byte, numbers ...int64) []byte {

@@ -50,13 +50,17 @@ type kind struct {
 var kinds = map[byte]kind{
 	'S': {file: "sliding", numbers: []string{"quota$", "window$"}, window: true},
 	'F': {file: "fixed", numbers: []string{"quota$", "window$"}, window: true},
+	'C': {file: "calendar", numbers: []string{"quota$", "starts$", "ends$"}, window: true},
 	'B': {file: "bucket", numbers: []string{"interval$", "empties$", "window$"}},
 	'T': {file: "trail", numbers: []string{"quota$", "window$"}, trail: true},
 }
 
-// kindOf returns the letter of a kind.
-func kindOf(a storeless.Algorithm) byte {
-	switch a {
+// kindOf returns the letter of the i-th limit's kind.
+func kindOf(p *exact.Policy, i int) byte {
+	if p.Plan().Calendars[i] != nil {
+		return 'C'
+	}
+	switch p.Limit(i).Algorithm {
 	case storeless.SlidingWindow:
 		return 'S'
 	case storeless.FixedWindow:
@@ -73,7 +77,7 @@ type shape [storeless.MaxLimits]byte
 
 func shapeOf(p *exact.Policy) (s shape) {
 	for i := range p.Len() {
-		s[i] = kindOf(p.Limit(i).Algorithm)
+		s[i] = kindOf(p, i)
 	}
 	return s
 }
@@ -194,7 +198,7 @@ func number(text string, limit int) string {
 // lists are the words that begin with @ in the texts: lists of variables of all limits, and
 // the formats by which they are packed.
 func lists(of form) *strings.Replacer {
-	var numbers, formats, entries, found, same, counts, zero, read, write, keep, stands, stood, froms []string
+	var numbers, formats, entries, found, same, counts, zero, read, write, keep, stands, stood, froms, costs, wholes []string
 	size, trails := 0, 0
 	for i, letter := range of.shape {
 		if letter == 0 {
@@ -206,8 +210,10 @@ func lists(of form) *strings.Replacer {
 				*list = append(*list, number(name, i))
 			}
 		}
-		add(&numbers, append([]string{"id$"}, k.numbers...)...)
-		add(&formats, "I4"+strings.Repeat("d", len(k.numbers)))
+		add(&numbers, append([]string{"id$", "cost$"}, k.numbers...)...)
+		add(&costs, "cost$")
+		add(&wholes, "whole$")
+		add(&formats, "I4d"+strings.Repeat("d", len(k.numbers)))
 		add(&same, "has$ == id$")
 		add(&froms, "from$")
 		switch {
@@ -253,7 +259,7 @@ func lists(of form) *strings.Replacer {
 		within, asks = ", within", "d"
 	}
 	return strings.NewReplacer(
-		"@within", within, "@asks", asks, "@froms", comma(froms), "@places", strings.Repeat("d", len(froms)),
+		"@within", within, "@asks", asks, "@froms", comma(froms), "@wholes", comma(wholes), "@costs", comma(costs), "@places", strings.Repeat("d", len(froms)),
 		"@numbers", comma(numbers), "@formats", strings.Join(formats, ""), "@entries", strings.Join(entries, ""),
 		"@size", strconv.Itoa(size), "@found", comma(found), "@same", strings.Join(same, " and "),
 		"@counts", comma(counts), "@zero", comma(zero), "@read", comma(read), "@write", comma(write), "@keep", comma(keep),

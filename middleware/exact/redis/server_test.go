@@ -114,8 +114,7 @@ func open(t testing.TB, url string) *redis.Counter {
 // unconnected opens a counter on a server that does not answer, or is not believed.
 func unconnected(t testing.TB, url string) *redis.Counter {
 	t.Helper()
-	c, err := redis.Open(url, redis.Config{})
-	require.NoError(t, err)
+	c := kit.Must(redis.Open(url, redis.Config{}))(t)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c.(*redis.Counter)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tallystick/tallystick/middleware/exact/engine"
+	"github.com/tallystick/tallystick/middleware/exact/internal/plan"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -33,8 +34,18 @@ const (
 
 var errStored = fmt.Errorf("%w: it is not as it was written, or of a later version of this package", ErrUnreadable)
 
-// isTrail tells the ID of a limit that keeps a log, see [exact.Policy.ID].
-func isTrail(id uint32) bool { return id>>24 != 0 }
+// isTrail tells the ID of a limit that keeps a log, see [exact.Policy.ID]. The log of a window of the calendar is in the account.
+func isTrail(id uint32) bool { return id>>24 != 0 && !plan.IsCalendar(id) }
+
+// window reads a window: where the ID of a limit is of the calendar, the second in which it ends, and what it counts.
+func window(of *engine.LimitSnapshot, at, cur, prev uint32) {
+	switch {
+	case !plan.IsCalendar(of.ID):
+		of.At, of.Cur, of.Prev = int64(at), cur, prev
+	case cur > 0:
+		of.Used, of.Charges = int64(cur), [][2]int64{{int64(at) * 1e9, int64(cur)}}
+	}
+}
 
 // A tail is taken from its end.
 type tail struct {
@@ -99,7 +110,7 @@ func unpackAccount(v string) (*engine.Snapshot, error) {
 	for len(entries.rest) > 0 && !entries.short {
 		of := engine.LimitSnapshot{ID: entries.uint32(), Ends: expires}
 		if entries.byte() == 'w' {
-			of.At, of.Cur, of.Prev = int64(entries.uint32()), entries.uint32(), entries.uint32()
+			window(&of, entries.uint32(), entries.uint32(), entries.uint32())
 		} else if n := entries.double(); !isTrail(of.ID) {
 			of.At = n
 		}
@@ -163,6 +174,9 @@ func packAccount(s *engine.Snapshot) (value []byte, trails map[uint32]string) {
 	for i := range s.Limits {
 		of := &s.Limits[i]
 		switch {
+		case len(of.Charges) > 0 && plan.IsCalendar(of.ID):
+			value = le.AppendUint32(append(le.AppendUint32(value, of.ID), 'w'), uint32(of.Charges[0][0]/1e9))
+			value = le.AppendUint32(le.AppendUint32(value, uint32(of.Used)), 0)
 		case len(of.Charges) > 0:
 			value = pack(append(le.AppendUint32(value, of.ID), 'n'), of.Used)
 			trails[of.ID] = packTrail(of.Charges)

@@ -5,6 +5,7 @@ package redis
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,13 +37,13 @@ func (e *batcher) tell(calls []exact.Call, charge, booked bool, said string) ([]
 	}
 	var limits [storeless.MaxLimits]engine.LimitSnapshot
 	before := engine.Snapshot{
-		Latest: latest * 1000, Hold: hold(p) * 1000, Limits: limits[:p.Len()],
+		Latest: latest * 1000, Hold: p.Plan().Hold, Limits: limits[:p.Len()],
 		Serial: uint64(words.double()), Paused: words.double() * 1000,
 	}
 	for i := range before.Limits {
 		of := &before.Limits[i]
 		of.ID, of.Ends = p.ID(i), math.MaxInt64
-		switch kindOf(p.Limit(i).Algorithm) {
+		switch kindOf(p, i) {
 		case 'T':
 			of.Used = words.double()
 			for range words.uint16() {
@@ -51,7 +52,7 @@ func (e *batcher) tell(calls []exact.Call, charge, booked bool, said string) ([]
 		case 'B':
 			of.At = words.double()
 		default:
-			of.At, of.Cur, of.Prev = int64(words.uint32()), words.uint32(), words.uint32()
+			window(of, words.uint32(), words.uint32(), words.uint32())
 		}
 	}
 	if booked {
@@ -91,7 +92,7 @@ func (e *batcher) tell(calls []exact.Call, charge, booked bool, said string) ([]
 func (r *reply) booked(p *exact.Policy, s *engine.Snapshot) {
 	s.Booked, s.Since = r.double(), uint64(r.double())
 	for i := range p.Len() {
-		if s.Booked == 0 || kindOf(p.Limit(i).Algorithm) != 'B' {
+		if s.Booked == 0 || kindOf(p, i) != 'B' {
 			continue
 		}
 		l := &s.Limits[i]
@@ -120,15 +121,20 @@ func (r *reply) receipt(call *exact.Call, booked bool) exact.Receipt {
 		for range limits {
 			written = strconv.AppendInt(append(written, '_'), r.double(), 36)
 		}
+		for i := range limits {
+			if call.Costs != (costs{}) {
+				written = strconv.AppendInt(append(written, '_'), call.Costs[i], 36)
+			}
+		}
 	}
-	return exact.Receipt{Key: call.Key, Policy: call.Policy, At: time.UnixMicro(at), Serial: string(written), Cost: cost}
+	return exact.Receipt{Key: call.Key, Policy: call.Policy, At: time.UnixMicro(at), Serial: string(written), Cost: cost, Costs: call.Costs}
 }
 
 // A paid receipt holds what its serial tells: its number and, if calls were booked when it was
-// charged, its cost and its place on the line of each limit, from its moment.
+// charged, its cost, its place on the line of each limit, from its moment, and its cost there.
 type paid struct {
 	number int64
-	places []int64 // the cost, and then those; or nil
+	places []int64 // the cost, and then those and the costs; or nil
 }
 
 // parseSerial reads the serial of a receipt, as an [engine.Account] writes it.
@@ -148,5 +154,8 @@ func parseSerial(r *exact.Receipt) (is paid, ok bool) {
 		}
 		is.places = append(is.places, n)
 	}
-	return is, len(is.places) == 1+r.Policy.Len() && is.places[0] >= r.Cost && is.places[0] <= storeless.MaxQuota
+	if n := r.Policy.Len(); len(is.places) == 1+n { // it cost the same on each
+		is.places = append(is.places, slices.Repeat(is.places[:1], n)...)
+	}
+	return is, len(is.places) == 1+2*r.Policy.Len() && is.places[0] >= r.Cost && is.places[0] <= storeless.MaxQuota
 }

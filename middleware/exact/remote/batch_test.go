@@ -26,16 +26,53 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
+// pipes are a listener without a network: in a bubble its clock tells how long a connection lasts. Make them with
+// newPipes, in the bubble.
+type pipes struct {
+	dialed chan net.Conn
+	closed chan struct{}
+	close  func()
+}
+
+// newPipes returns a listener for one server.
+func newPipes() *pipes {
+	closed := make(chan struct{})
+	return &pipes{make(chan net.Conn), closed, sync.OnceFunc(func() { close(closed) })}
+}
+
+// Dial returns a connection once the server accepts it.
+func (p *pipes) Dial() net.Conn {
+	here, there := net.Pipe()
+	p.dialed <- there
+	return here
+}
+
+// Accept implements [net.Listener].
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.dialed:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements [net.Listener].
+func (p *pipes) Close() error { p.close(); return nil }
+
+// Addr implements [net.Listener].
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
 // A piped server is one of net/http whose connections are pipes: time is virtual in its bubble.
 type piped struct {
-	*kit.Pipes
+	*pipes
 	asked atomic.Int64 // requests
 }
 
 // pipe serves a counter, and returns who asks it.
 func pipe(t *testing.T, counter exact.Counter) (*piped, engine.CounterCloser) {
 	t.Helper()
-	p := &piped{Pipes: kit.NewPipes()}
+	p := &piped{pipes: newPipes()}
 	h, err := remote.Serve(counter, secrets)
 	require.NoError(t, err)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

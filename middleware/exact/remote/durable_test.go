@@ -14,6 +14,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -186,6 +187,12 @@ func TestTheDurableObjectAnswersByteForByte(t *testing.T) {
 		case n < 35 && len(receipts) > 0:
 			r := receipts[max(0, len(receipts)-1-rng.IntN(20))]
 			r.Cost = 1 + rng.Int64N(r.Cost)
+			if r.Costs != ([storeless.MaxLimits]int64{}) {
+				for i := range r.Costs {
+					r.Costs[i] = rng.Int64N(r.Costs[i] + 1)
+				}
+				r.Cost = max(1, slices.Max(r.Costs[:])) // of none the whole receipt
+			}
 			if err = c.Refund(t.Context(), r); errors.Is(err, exact.ErrNoRefund) {
 				err = nil
 			}
@@ -204,6 +211,12 @@ func TestTheDurableObjectAnswersByteForByte(t *testing.T) {
 				if ahead.Check(t.Context()) == nil {
 					call = ahead
 				}
+			}
+			if n%2 == 0 && call.Ahead == 0 && call.Pause == 0 {
+				for i := range call.Policy.Len() {
+					call.Costs[i] = rng.Int64N(call.Cost + 1)
+				}
+				call.Costs[rng.IntN(call.Policy.Len())] = call.Cost
 			}
 			var v exact.Verdict
 			if v, err = c.Take(t.Context(), call); err == nil && v.Receipt.Policy != nil {
@@ -440,6 +453,9 @@ func randomPolicy(t testing.TB, rng *rand.Rand) *exact.Policy {
 			l.Burst = 1 + rng.Int64N(12)
 		case storeless.RollingDay:
 			l.Window = 24 * time.Hour
+		}
+		if !buckets && rng.IntN(4) == 0 {
+			l = storeless.Limit{Name: l.Name, Quota: l.Quota, Calendar: []string{"day", "week", "month"}[rng.IntN(3)], Zone: []string{"", "Europe/Berlin", "Asia/Kathmandu"}[rng.IntN(3)]}
 		}
 		if rng.IntN(8) == 0 && l.Algorithm != storeless.SlidingLog {
 			l.Quota = storeless.MaxQuota - rng.Int64N(1000)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/internal/patience"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // A lane is where calls to one owner wait for each other, whatever their keys: a request costs
@@ -43,6 +44,7 @@ type waiter struct {
 	op      string
 	call    exact.Call
 	receipt *receipt     // of a refund
+	charged time.Time    // what it gives back
 	done    chan outcome // of one: nobody waits for who has left
 
 	sent, gone bool // lane.mu
@@ -62,6 +64,7 @@ type mergeable struct {
 	key    string
 	policy *exact.Policy
 	cost   int64
+	costs  [storeless.MaxLimits]int64
 	past   bool
 	ahead  time.Duration
 	pause  time.Duration
@@ -97,7 +100,7 @@ func (l *lane) do(w *waiter) (exact.Verdict, error) {
 
 // wait puts a call where it leaves with others. l.mu is held.
 func (l *lane) wait(w *waiter) {
-	k := mergeable{w.op, w.call.Key, w.call.Policy, w.call.Cost, w.call.Past, w.call.Ahead, w.call.Pause}
+	k := mergeable{w.op, w.call.Key, w.call.Policy, w.call.Cost, w.call.Costs, w.call.Past, w.call.Ahead, w.call.Pause}
 	i, known := l.at[k]
 	if !known {
 		i, l.groups = len(l.groups), append(l.groups, nil)

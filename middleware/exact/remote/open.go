@@ -105,8 +105,8 @@ func (c *calling) Refund(ctx context.Context, r exact.Receipt) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 	}
-	w := &waiter{ctx: ctx, op: opRefund, call: exact.Call{Key: r.Key, Cost: r.Cost, Policy: r.Policy}}
-	w.receipt = &receipt{r.Serial, strconv.FormatInt(r.At.UnixNano(), 10)}
+	w := &waiter{ctx: ctx, op: opRefund, call: exact.Call{Key: r.Key, Cost: r.Cost, Costs: r.Costs, Policy: r.Policy}}
+	w.charged, w.receipt = r.At, &receipt{r.Serial, strconv.FormatInt(r.At.UnixNano(), 10)}
 	o := c.owners[c.Part(w.call)]
 	_, err := o.refunds.do(w)
 	return o.fault(err)

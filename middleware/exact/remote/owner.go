@@ -105,11 +105,11 @@ func (o *owner) callOf(q *request, c *call) (is exact.Call, each []exact.Call, e
 		return is, nil, err
 	}
 	is = exact.Call{
-		Key: key, Cost: c.Cost, Policy: policy, Past: c.Past,
+		Key: key, Policy: policy, Past: c.Past,
 		Ahead: time.Duration(c.Ahead) * time.Microsecond, Pause: time.Duration(c.Pause) * time.Microsecond,
 	}
-	if c.Op != opTake {
-		return is, nil, nil
+	if err = c.priced(&is); err != nil || c.Op != opTake {
+		return is, nil, err
 	}
 	if len(c.IDs) == 0 {
 		return is, nil, errNoID
@@ -138,7 +138,7 @@ func (o *owner) policy(raw []byte) (*exact.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	text := string(encodePolicy(p)) // what a caller wrote may be 128 KB of what nobody reads
+	text := string(encodePolicy(p, time.Time{})) // what a caller wrote may be 128 KB that is read nowhere
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if known := o.policies[text]; known != nil {
@@ -177,7 +177,7 @@ func (o *owner) refund(ctx context.Context, call *exact.Call, r *receipt) error 
 	if err != nil {
 		return exact.ErrNoRefund
 	}
-	return o.counter.Refund(ctx, exact.Receipt{Key: call.Key, Cost: call.Cost, Policy: call.Policy, At: time.Unix(0, at), Serial: r.Serial})
+	return o.counter.Refund(ctx, exact.Receipt{Key: call.Key, Cost: call.Cost, Costs: call.Costs, Policy: call.Policy, At: time.Unix(0, at), Serial: r.Serial})
 }
 
 // verdictOf writes what became of a call; without a policy, whether it failed. That an engine

@@ -5,6 +5,7 @@ package remote_test
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"embed"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +23,8 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
+	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/pages"
 )
 
@@ -63,8 +68,7 @@ func owners(t *testing.T, test func(t *testing.T, owner http.RoundTripper)) {
 	now := func() time.Time { return time.UnixMilli(1_900_000_000_000) }
 	t.Run("Serve", func(t *testing.T) {
 		began := now().Add(-time.Hour)
-		h, err := remote.Serve(memory.New(1, now), remote.Config{Secrets: [][]byte{secret("a"), secret("b")}, Now: func() time.Time { return began }})
-		require.NoError(t, err)
+		h := kit.Must(remote.Serve(memory.New(1, now), remote.Config{Secrets: [][]byte{secret("a"), secret("b")}, Now: func() time.Time { return began }}))(t)
 		began = now()
 		test(t, roundTrip(func(r *http.Request) (*http.Response, error) {
 			w := httptest.NewRecorder()
@@ -97,8 +101,7 @@ func call(t *testing.T, old, new string) string {
 
 // Every owner answers the request of the page by its answer.
 func TestOwnersAnswerAsThePageSays(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/counters.md")
-	require.NoError(t, err)
+	page := kit.Must(os.ReadFile("../../../docs/counters.md"))(t)
 	owners(t, func(t *testing.T, owner http.RoundTripper) {
 		body := call(t, "", "")
 		text := asked(t, owner, secret("a"), body)
@@ -144,6 +147,11 @@ func TestOwnersRefuseByName(t *testing.T) {
 			{window, `"algorithm":"sliding-log","quota":10001,"window":3600`, "malformed"},
 			{window, `"algorithm":"rolling-day","quota":5,"window":3600`, "malformed"},
 			{window, `"algorithm":"token-bucket","quota":1,"window":31622400,"burst":2`, "malformed"},
+			{window, `"algorithm":"calendar-year","quota":5,"window":2419200,"ends":[1,2,3]`, "algorithm"},
+			{window, `"algorithm":"calendar-month","quota":5,"window":2419200`, "malformed"},
+			{window, `"algorithm":"calendar-month","quota":5,"window":3600,"ends":[1,2,3]`, "malformed"},
+			{window, `"algorithm":"calendar-month","quota":5,"window":2419200,"ends":[1900000000,1900000000,1900000001]`, "malformed"},
+			{window, `"algorithm":"calendar-month","quota":5,"window":2419200,"ends":[1900000000,1900000001,4294967297]`, "malformed"},
 			{`"policy":0`, `"policy":1`, "malformed"},
 			{`"policy":0`, `"policy":-1`, "malformed"},
 			{`"calls"`, `"cells"`, "malformed"},
@@ -253,3 +261,34 @@ func TestOwnersHearOnlyWhoHasASecret(t *testing.T) {
 		require.Contains(t, text, `"limits":[[4,800,0]]`, "nothing was counted before")
 	})
 }
+
+// scripts are embedded, so that a mutant is what runs.
+//
+//go:embed durable testdata/workerd/clocked.js testdata/workerd/clocked.capnp
+var scripts embed.FS
+
+// startWorkerd starts the runtime of Cloudflare's Workers, with durable/owner.js in it, by a configuration.
+// counts is the folder that it keeps its counts in: storage in memory has no SQL.
+func startWorkerd(t testing.TB, config, counts string) *exactkit.Server {
+	t.Helper()
+	found := kit.Must(filepath.Glob("testdata/workerd/node_modules/@cloudflare/workerd-*/bin/workerd"))(t)
+	if len(found) == 0 {
+		kit.Unable(t, "there is no workerd (.ci/need installs it, by npm)")
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, scripts))
+	return exactkit.StartServer(t, func(port string) *exec.Cmd {
+		c := exec.Command(found[0], "serve", filepath.Join(dir, config), "--directory-path", "counts="+counts, "--socket-addr", "http=127.0.0.1:"+port)
+		c.Env = append(os.Environ(), "SECRETS="+base64.StdEncoding.EncodeToString(secret("a"))+"\n"+base64.StdEncoding.EncodeToString(secret("b")))
+		c.Stderr = os.Stderr
+		return c
+	})
+}
+
+// at is the URL of an owner at an address.
+func at(addr string) string { return "http://" + addr + "/" }
+
+const (
+	clocked = "testdata/workerd/clocked.capnp"
+	shipped = "durable/workerd.capnp"
+)

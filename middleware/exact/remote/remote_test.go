@@ -127,12 +127,13 @@ func TestCounter(t *testing.T) {
 			continue // one of three owners is one
 		}
 		clock := exacttest.NewClock()
+		cfg := secrets
+		cfg.Now = clock.Now // it is the counter's
 		var owners []string
 		for range n {
-			owners = append(owners, owner(t, memory.New(0, clock.Now), secrets))
+			owners = append(owners, owner(t, memory.New(0, clock.Now), cfg))
 		}
 		w := new(wire)
-		cfg := secrets
 		cfg.Transport = w
 		require.NoError(t, (&exacttest.Suite{
 			Open:       func() (exact.Counter, error) { return remote.Open(owners, cfg) },

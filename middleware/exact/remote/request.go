@@ -45,9 +45,9 @@ func (s *sender) send(ctx context.Context, o *peer, groups []group, heard func()
 		return nil
 	}
 	q := requestOf(groups)
-	err := s.ask(ctx, o, q, tell)
+	err := s.ask(ctx, o, q, groups, tell)
 	if errors.Is(err, errStale) {
-		err = s.ask(ctx, o, q, tell)
+		err = s.ask(ctx, o, q, groups, tell)
 	}
 	if err == nil {
 		err = fmt.Errorf("%w: the answer was cut", exact.ErrMaybeCounted)
@@ -59,23 +59,16 @@ func (s *sender) send(ctx context.Context, o *peer, groups []group, heard func()
 	}
 }
 
-// requestOf writes calls down.
+// requestOf writes calls down, without their policies.
 func requestOf(groups []group) *request {
 	q := &request{Calls: make([]call, len(groups))}
-	var policies []*exact.Policy
 	for i, g := range groups {
 		w := g[0]
 		c := call{
-			Op: w.op, Key: encode(w.call.Key), Cost: w.call.Cost, Past: w.call.Past,
+			Op: w.op, Key: encode(w.call.Key), Past: w.call.Past,
 			Ahead: w.call.Ahead.Microseconds(), Pause: w.call.Pause.Microseconds(), Receipt: w.receipt,
 		}
-		for c.Policy < len(policies) && policies[c.Policy] != w.call.Policy {
-			c.Policy++
-		}
-		if c.Policy == len(policies) {
-			policies = append(policies, w.call.Policy)
-			q.Policies = append(q.Policies, encodePolicy(w.call.Policy))
-		}
+		c.price(&w.call)
 		for _, w := range g {
 			if w.op != opTake {
 				break
@@ -98,17 +91,39 @@ func requestOf(groups []group) *request {
 	return q
 }
 
+// date adds the time and the policies: each once, as it is then or, for a refund, was when the charge was made.
+func (q *request) date(now time.Time, groups []group) {
+	type dated struct {
+		policy *exact.Policy
+		at     int64
+	}
+	var policies []dated
+	q.At, q.Policies = now.UnixMilli(), nil
+	for i, g := range groups {
+		of, at := dated{policy: g[0].call.Policy}, now
+		if g[0].receipt != nil && of.policy.Plan().HasCalendar {
+			at, of.at = g[0].charged, g[0].charged.UnixNano()
+		}
+		c := &q.Calls[i]
+		if c.Policy = slices.Index(policies, of); c.Policy < 0 {
+			c.Policy = len(policies)
+			policies = append(policies, of)
+			q.Policies = append(q.Policies, encodePolicy(of.policy, at))
+		}
+	}
+}
+
 // errStale says that an owner has another time than we thought.
 var errStale = fmt.Errorf("%w: the owner says %q", exact.ErrNotCounted, staleError)
 
 // ask sends a request, and tells of each line that its owner has signed.
-func (s *sender) ask(ctx context.Context, o *peer, q *request, tell func(*answer) error) (err error) {
+func (s *sender) ask(ctx context.Context, o *peer, q *request, groups []group, tell func(*answer) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil { // of a Transport; in this goroutine it would end the program
 			err = fmt.Errorf("%w: the transport panics: %v", exact.ErrMaybeCounted, r)
 		}
 	}()
-	q.At = s.now().UnixMilli() + o.ahead.Load()
+	q.date(s.now().Add(time.Duration(o.ahead.Load())*time.Millisecond), groups)
 	text, err := json.Marshal(q)
 	if err != nil {
 		panic(err) // strings and integers
@@ -203,6 +218,6 @@ func outcomeOf(w *waiter, v *verdict) (o outcome) {
 	if err != nil {
 		return outcome{err: fmt.Errorf("%w: a receipt without a time", exact.ErrMaybeCounted)}
 	}
-	o.verdict.Receipt = exact.Receipt{Key: w.call.Key, Cost: v.Cost, Policy: w.call.Policy, At: time.Unix(0, at), Serial: v.Receipt.Serial}
+	o.verdict.Receipt = exact.Receipt{Key: w.call.Key, Cost: v.Cost, Costs: w.call.Costs, Policy: w.call.Policy, At: time.Unix(0, at), Serial: v.Receipt.Serial}
 	return o
 }

@@ -30,7 +30,8 @@ type served struct {
 
 // Serve returns a handler that lets [Open] call a counter. Only those are answered who have
 // a secret. It reports all problems of cfg, each a [storeless.ConfigError].
-// Calls that come together it makes at once, each for itself.
+// Calls that come together it makes at once, each for itself. The clock of the counter must agree with
+// cfg.Now, by which callers tell of windows of the calendar.
 func Serve(counter exact.Counter, cfg Config) (http.Handler, error) {
 	errs := cfg.check()
 	if counter == nil {

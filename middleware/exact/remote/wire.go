@@ -7,8 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/calendar"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -52,12 +55,31 @@ type call struct {
 	Wait    int64    `json:"wait"`   // ms that the caller waits for the answer
 	Policy  int      `json:"policy"` // which one of the request's
 	Key     string   `json:"key"`
-	Cost    int64    `json:"cost"`
-	IDs     []string `json:"ids,omitempty"` // of take: one for each call
+	Cost    int64    `json:"cost"`            // 0 with Costs, so that an owner that knows none refuses the call
+	Costs   []int64  `json:"costs,omitempty"` // of each limit
+	IDs     []string `json:"ids,omitempty"`   // of take: one for each call
 	Past    bool     `json:"past,omitempty"`
 	Ahead   int64    `json:"ahead,omitempty"`   // µs
 	Pause   int64    `json:"pause,omitempty"`   // µs
 	Receipt *receipt `json:"receipt,omitempty"` // of refund
+}
+
+// price sets what the call costs.
+func (c *call) price(is *exact.Call) {
+	if c.Cost = is.Cost; is.Costs != [storeless.MaxLimits]int64{} {
+		c.Cost, c.Costs = 0, is.Costs[:is.Policy.Len()]
+	}
+}
+
+// priced sets what a call costs that was read.
+func (c *call) priced(is *exact.Call) error {
+	if is.Cost = c.Cost; len(c.Costs) > 0 {
+		if c.Cost != 0 || copy(is.Costs[:], c.Costs) < len(c.Costs) {
+			return errMalformed
+		}
+		is.Cost = slices.Max(c.Costs)
+	}
+	return nil
 }
 
 // verdicts returns how many a call has.
@@ -123,14 +145,21 @@ type wirePolicy struct {
 
 type wireLimit struct {
 	Name      string `json:"name"`
-	Algorithm string `json:"algorithm"` // as String of [storeless.Algorithm]
+	Algorithm string `json:"algorithm"` // as String of [storeless.Algorithm], or "calendar-day", -week or -month
 	Quota     int64  `json:"quota"`
 	Window    int64  `json:"window"` // seconds
 	Burst     int64  `json:"burst,omitempty"`
+
+	// Ends are of a window of the calendar, and no zone: when the window of the call begins and ends, and when the next one
+	// ends, in Unix seconds.
+	Ends []int64 `json:"ends,omitempty"`
 }
 
-// encodePolicy writes a policy, always with the same bytes.
-func encodePolicy(p *exact.Policy) json.RawMessage {
+// calendarPrefix begins the name of an algorithm that owners before windows of the calendar do not know.
+const calendarPrefix = "calendar-"
+
+// encodePolicy writes a policy as it is around a moment, always with the same bytes.
+func encodePolicy(p *exact.Policy, at time.Time) json.RawMessage {
 	w := wirePolicy{Name: p.Name()}
 	for i := range p.Len() {
 		l := p.Limit(i)
@@ -138,7 +167,11 @@ func encodePolicy(p *exact.Policy) json.RawMessage {
 		if l.Algorithm != storeless.TokenBucket {
 			burst = 0 // it is a default
 		}
-		w.Limits = append(w.Limits, wireLimit{l.Name, l.Algorithm.String(), l.Quota, int64(l.Window / time.Second), burst})
+		algorithm, ends := l.Algorithm.String(), []int64(nil)
+		if c := p.Plan().Calendars[i]; c != nil {
+			algorithm, ends = calendarPrefix+l.Calendar, c.Tell(at)
+		}
+		w.Limits = append(w.Limits, wireLimit{l.Name, algorithm, l.Quota, int64(l.Window / time.Second), burst, ends})
 	}
 	b, err := json.Marshal(w)
 	if err != nil {
@@ -155,10 +188,13 @@ func decodePolicy(raw []byte) (*exact.Policy, error) {
 	}
 	limits := make([]storeless.Limit, len(w.Limits))
 	for i, l := range w.Limits {
-		if algorithmOf(l.Algorithm) > storeless.RollingDay {
+		limits[i] = storeless.Limit{Name: l.Name, Algorithm: algorithmOf(l.Algorithm), Quota: l.Quota, Burst: l.Burst}
+		if unit, ok := strings.CutPrefix(l.Algorithm, calendarPrefix); ok && calendar.Number(unit) > 0 {
+			limits[i].Algorithm, limits[i].Calendar = storeless.FixedWindow, unit
+		}
+		if limits[i].Algorithm > storeless.RollingDay {
 			return nil, errAlgorithm
 		}
-		limits[i] = storeless.Limit{Name: l.Name, Algorithm: algorithmOf(l.Algorithm), Quota: l.Quota, Burst: l.Burst}
 		if l.Window < 1 || l.Window > int64(storeless.MaxWindow/time.Second) {
 			return nil, errMalformed
 		}
@@ -167,6 +203,14 @@ func decodePolicy(raw []byte) (*exact.Policy, error) {
 	p, err := exact.Compile(w.Name, limits)
 	if err != nil {
 		return nil, errMalformed
+	}
+	for i, l := range limits {
+		if l.Calendar == "" {
+			continue
+		}
+		if p.Plan().Calendars[i], err = calendar.Told(l.Calendar, w.Limits[i].Ends); err != nil { // nothing else has the plan yet
+			return nil, errMalformed
+		}
 	}
 	return p, nil
 }

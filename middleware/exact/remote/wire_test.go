@@ -63,6 +63,23 @@ func TestTheWireIsThatOfItsPage(t *testing.T) {
 	require.Equal(t, want, got.String())
 }
 
+// An owner of before refuses what costs something else on each limit: it must not charge the largest on all.
+func TestCostsAreNotReadAsOne(t *testing.T) {
+	p, err := exact.Compile("jobs", []storeless.Limit{{Name: "a", Quota: 9, Window: time.Minute}, {Name: "b", Quota: 9, Window: time.Minute}})
+	require.NoError(t, err)
+	is := exact.Call{Key: "k", Cost: 5, Costs: [storeless.MaxLimits]int64{1, 5}, Policy: p, ID: "x"}
+	c := requestOf([]group{{{ctx: t.Context(), op: opTake, call: is}}}).Calls[0]
+	require.Zero(t, c.Cost)
+	require.Equal(t, []int64{1, 5}, c.Costs)
+	read := exact.Call{}
+	require.NoError(t, c.priced(&read))
+	require.Equal(t, is.Costs, read.Costs)
+	require.Equal(t, is.Cost, read.Cost)
+	for _, wrong := range []call{{Cost: 5, Costs: []int64{1, 5}}, {Costs: make([]int64, storeless.MaxLimits+1)}} {
+		require.ErrorIs(t, wrong.priced(&read), errMalformed)
+	}
+}
+
 // Every member of the wire, and every error, is in the tables of the page, and nothing else is.
 func TestEveryMemberIsOnThePage(t *testing.T) {
 	_, all, err := pages.Read(page)
@@ -123,7 +140,7 @@ func TestCallsMustHaveIDs(t *testing.T) {
 	require.NoError(t, err)
 	p := exactkit.PerHour(t, 5)
 	for what, ids := range map[string][]string{"none": nil, "an empty one": {""}, "one of two": {"YQ", ""}, "no base64url": {"="}} {
-		body, err := json.Marshal(request{At: now().UnixMilli(), Policies: []json.RawMessage{encodePolicy(p)}, Calls: []call{{Op: opTake, Wait: 50, Key: "azE", Cost: 1, IDs: ids}}})
+		body, err := json.Marshal(request{At: now().UnixMilli(), Policies: []json.RawMessage{encodePolicy(p, now())}, Calls: []call{{Op: opTake, Wait: 50, Key: "azE", Cost: 1, IDs: ids}}})
 		require.NoError(t, err)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, signed(cfg, body))
@@ -237,7 +254,7 @@ func (b *trickle) Close() error { return nil }
 // Members that nobody knows are nothing to keep: a policy is kept as it is always written.
 func TestPoliciesAreKeptAsTheyAreWritten(t *testing.T) {
 	o := owner{policies: make(map[string]*exact.Policy)}
-	text := encodePolicy(exactkit.Compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Hour}))
+	text := encodePolicy(exactkit.Compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Hour}), time.Time{})
 	want, err := o.policy(text)
 	require.NoError(t, err)
 	for i := range 10 {
@@ -248,6 +265,38 @@ func TestPoliciesAreKeptAsTheyAreWritten(t *testing.T) {
 	}
 	require.Len(t, o.policies, 1)
 	require.Contains(t, o.policies, string(text))
+}
+
+// A window of the calendar is on the wire as its two ends and the next, and without its zone. A refund is dated by its
+// charge. An owner that knows no calendar takes it for no window of another length: it does not know the algorithm.
+func TestWindowsOfTheCalendarOnTheWire(t *testing.T) {
+	p := exactkit.Compile(t, storeless.Limit{Name: "month", Quota: 5, Calendar: "month", Zone: "Europe/Berlin"})
+	now := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
+	const text = `{"name":"api","limits":[{"name":"month","algorithm":"calendar-month","quota":5,"window":2419200,"ends":[1772319600,1774994400,1777586400]}]}`
+	require.Equal(t, text, string(encodePolicy(p, now)))
+	read, err := decodePolicy([]byte(text))
+	require.NoError(t, err)
+	require.Equal(t, text, string(encodePolicy(read, time.Time{})), "it is passed on as it is")
+	require.Equal(t, p.ID(0), read.ID(0))
+
+	w := &waiter{ctx: t.Context(), op: opRefund, call: exact.Call{Policy: p}, charged: now.AddDate(0, 0, -30), receipt: new(receipt)}
+	peek := &waiter{ctx: t.Context(), op: opPeek, call: exact.Call{Policy: p}}
+	groups := []group{{w}, {peek}, {peek}}
+	q := requestOf(groups)
+	q.date(now, groups)
+	require.Equal(t, []int{0, 1, 1}, []int{q.Calls[0].Policy, q.Calls[1].Policy, q.Calls[2].Policy})
+	require.Contains(t, string(q.Policies[0]), `"ends":[1769900400,1772319600,1774994400]`)
+	require.Equal(t, text, string(q.Policies[1]))
+
+	for wrong, want := range map[string]error{
+		strings.Replace(text, "1772319600", "1774994400", 1):   errMalformed,
+		strings.Replace(text, ",1777586400", "", 1):            errMalformed,
+		strings.Replace(text, "2419200", "2678400", 1):         errMalformed,
+		strings.Replace(text, "calendar-month", "calendar", 1): errAlgorithm,
+	} {
+		_, err := decodePolicy([]byte(wrong))
+		require.ErrorIs(t, err, want, wrong)
+	}
 }
 
 // signed makes the request of a body.

@@ -17,6 +17,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/sql"
 	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 type state string
@@ -97,8 +98,7 @@ func TestNoSerializationFailureIsLeft(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("%d of 320 calls lost all their races", contended.Load())
-	v, err := exactkit.Count(t, store).Peek(t.Context(), exact.Call{Key: "hot", Cost: 1, Policy: p})
-	require.NoError(t, err)
+	v := kit.Must(exactkit.Count(t, store).Peek(t.Context(), exact.Call{Key: "hot", Cost: 1, Policy: p}))(t)
 	require.Equal(t, 100-admitted.Load(), v.Limits[0].Remaining, "what was admitted is what is counted")
 }
 
@@ -147,16 +147,11 @@ func TestTables(t *testing.T) {
 func TestCreateSchemaAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
 		_, _, db := e.open(t)
-		store, err := sql.Open(db, sql.Config{Dialect: e.dialect, Table: "at_once"})
-		require.NoError(t, err)
-		var wg sync.WaitGroup
-		for range 8 {
-			wg.Go(func() {
-				if err := store.CreateSchema(context.Background()); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
+		store := kit.Must(sql.Open(db, sql.Config{Dialect: e.dialect, Table: "at_once"}))(t)
+		kit.Together(8, func(int) {
+			if err := store.CreateSchema(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
 	})
 }

@@ -5,12 +5,22 @@ package sql_test
 import (
 	"context"
 	stdsql "database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/sql"
 	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/kit"
@@ -35,8 +45,7 @@ func TestNotConnectedIsNotCounted(t *testing.T) {
 	db, err := stdsql.Open("pgx", dsn("127.0.0.1:"+kit.FreePort(t), "postgres"))
 	require.NoError(t, err)
 	defer db.Close()
-	store, err := sql.Open(db, sql.Config{Dialect: sql.PostgreSQL})
-	require.NoError(t, err)
+	store := kit.Must(sql.Open(db, sql.Config{Dialect: sql.PostgreSQL}))(t)
 	_, err = exactkit.Count(t, store).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 5)})
 	require.ErrorIs(t, err, exact.ErrNotCounted)
 	require.ErrorIs(t, store.Swap(t.Context(), "n", "", []byte("v"), time.Hour), exact.ErrNotCounted)
@@ -75,4 +84,144 @@ func TestALockedFileIsContended(t *testing.T) {
 	require.EqualValues(t, 16, tap.swaps.Load())
 	require.NoError(t, tx.Rollback())
 	require.EqualValues(t, 4, exactkit.Take(t, c, call).Limits[0].Remaining)
+}
+
+func TestMain(m *testing.M) {
+	exactkit.Process(openAt)
+	code := m.Run()
+	if shared != nil {
+		shared.end()
+	}
+	os.Exit(code)
+}
+
+// openAt opens a counter for good: where is the driver, a space, and the data source.
+func openAt(where string) (exact.Counter, error) {
+	driver, name, _ := strings.Cut(where, " ")
+	db, err := stdsql.Open(driver, name)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxIdleConns(16)
+	dialect := sql.PostgreSQL
+	if driver == "sqlite" {
+		dialect = sql.SQLite
+	}
+	store, err := sql.Open(db, sql.Config{Dialect: dialect})
+	if err != nil {
+		return nil, err
+	}
+	return cas.New(store, cas.Config{})
+}
+
+// TestExactAcrossProcesses has four processes make 5000 attempts at a limit of 1000: exactly
+// 1000 pass, and exactly 1000 are counted also when the way back loses answers.
+func TestExactAcrossProcesses(t *testing.T) {
+	kit.OnlyWhole(t, "starts processes for some seconds")
+	s := startServer(t)
+	t.Run("PostgreSQL", func(t *testing.T) {
+		store, _, _ := engine{"pgx", s.dsn("postgres"), sql.PostgreSQL}.open(t)
+		exactkit.AcrossProcesses(t, 3, 100, s.addr(), func(addr string) string { return "pgx " + dsn(addr, "postgres") }, exactkit.Count(t, store))
+	})
+	t.Run("SQLite", func(t *testing.T) {
+		e := sqliteIn(t.TempDir())
+		store, _, _ := e.open(t)
+		exactkit.Processes(t, 3, "sqlite "+e.dsn, exactkit.Count(t, store), nil)
+	})
+}
+
+// endless is a key for a process that will not come to its end.
+const endless = "endless"
+
+// A process that is killed while it writes leaves nothing half written, and no lock: what it has
+// charged stays charged, and another goes on from there.
+func TestAKilledWriterLeavesNoLock(t *testing.T) {
+	kit.OnlyWhole(t, "starts processes")
+	onEach(t, func(t *testing.T, e engine) {
+		store, _, _ := e.open(t)
+		c, p := exactkit.Count(t, store), exactkit.PerYear(t, 1_000_000)
+		for round := range int64(3) {
+			child := exactkit.Attempts(e.driver+" "+e.dsn, endless, 1_000_000)
+			require.NoError(t, child.Start())
+			used := func() int64 {
+				return 1_000_000 - exactkit.Left(t, c, exact.Call{Key: endless, Cost: 1, Policy: p})
+			}
+			before := used()
+			require.Eventually(t, func() bool { return used() > before+100*(round+1) }, exactkit.Patient, time.Millisecond)
+			require.NoError(t, child.Process.Kill())
+			require.Error(t, child.Wait(), "it has not come to its end")
+			require.Eventually(t, func() bool { // a server may still be at its last statement
+				at := used()
+				return 1_000_000-exactkit.Take(t, c, exact.Call{Key: endless, Cost: 1, Policy: p}).Limits[0].Remaining == at+1
+			}, exactkit.Patient, time.Millisecond)
+		}
+	})
+}
+
+// pooled starts a PgBouncer before the shared server, which gives each transaction whichever of a
+// few connections is free, and ends it with the test by its process id. It returns where.
+func pooled(t *testing.T, of *server) (addr string) {
+	t.Helper()
+	bin, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		bin = "/usr/sbin/pgbouncer"
+		if _, err := os.Stat(bin); err != nil {
+			kit.Unable(t, "there is no pgbouncer (Debian: apt-get install pgbouncer)")
+		}
+	}
+	return exactkit.StartServer(t, func(port string) *exec.Cmd {
+		config := filepath.Join(of.dir, "pgbouncer-"+port+".ini")
+		users := config + ".users"
+		require.NoError(t, os.WriteFile(users, []byte(`"tallystick" ""`), 0o644))
+		require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `[databases]
+* = host=127.0.0.1 port=%s
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = %s
+unix_socket_dir =
+auth_type = trust
+auth_file = %s
+pool_mode = transaction
+default_pool_size = 4
+`, of.port, port, users), 0o644))
+		return of.command(bin, "-q", config)
+	}).Addr()
+}
+
+// Behind a pooler each statement may be on another connection than the one before, where what a
+// driver has prepared is not. By the modes of pgx that the package names all is counted there; by its
+// default what fails says why, and is not counted. A PgBouncer from 1.21 on follows that too.
+func TestBehindAPooler(t *testing.T) {
+	config := kit.Must(pgx.ParseConfig(database(t)))(t)
+	dsn := dsn(pooled(t, shared), config.Database)
+	for mode, all := range map[string]bool{"exec": true, "cache_describe": true, "simple_protocol": true, "cache_statement": false} {
+		t.Run(mode, func(t *testing.T) {
+			p := exactkit.PerYear(t, 1000)
+			var counters []exact.Counter
+			for range 3 { // instances
+				store, _, _ := engine{"pgx", dsn + "&default_query_exec_mode=" + mode, sql.PostgreSQL}.open(t)
+				counters = append(counters, exactkit.Count(t, store))
+			}
+			var wg sync.WaitGroup
+			var counted atomic.Int64
+			for i := range 12 {
+				wg.Go(func() {
+					for n := range 30 {
+						_, err := counters[i%3].Take(context.Background(), exact.Call{Key: mode, Cost: 1, Policy: p, ID: fmt.Sprint(i, n)})
+						switch {
+						case err == nil:
+							counted.Add(1)
+						case !errors.Is(err, exact.ErrContended) && (all || !errors.Is(err, sql.ErrPooled)):
+							t.Error(err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			t.Logf("%d of 360 calls are counted", counted.Load())
+			store, _, _ := engine{"pgx", shared.dsn(config.Database), sql.PostgreSQL}.open(t)
+			v := kit.Must(exactkit.Count(t, store).Peek(t.Context(), exact.Call{Key: mode, Cost: 1, Policy: p}))(t)
+			require.Equal(t, 1000-counted.Load(), v.Limits[0].Remaining)
+		})
+	}
 }

@@ -21,7 +21,7 @@ const Believed = 10 * time.Second
 // are compared.
 type Key [16]byte
 
-// A Refusal says that a request of this cost, or more, will not pass before Until. A
+// A Refusal says that a request of this cost, or more, in the unit of its Limit, will not pass before Until. A
 // cheaper one may. The zero Refusal says nothing.
 type Refusal struct {
 	Cost        int64
@@ -69,14 +69,14 @@ type keyedRefusal struct {
 	Refusal
 }
 
-// Look returns what is remembered of a request for key at cost, and what [Refusals.Note] has
+// Look returns what is remembered of a request for key at these costs, by the limit, and what [Refusals.Note] has
 // to be told of the answer, if the counter is asked all the same.
-func (r *Refusals) Look(now time.Time, key Key, cost int64) (known Refusal, givenBack uint64) {
+func (r *Refusals) Look(now time.Time, key Key, cost func(limit uint8) int64) (known Refusal, givenBack uint64) {
 	set := r.set(key)
 	set.mu.Lock()
 	defer set.mu.Unlock()
 	for i := range set.ways {
-		if w := &set.ways[i]; w.key == key && cost >= w.Cost && w.Left(now) > 0 {
+		if w := &set.ways[i]; w.key == key && cost(w.Limit) >= w.Cost && w.Left(now) > 0 {
 			return w.Refusal, set.givenBack
 		}
 	}

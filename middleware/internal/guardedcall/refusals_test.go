@@ -11,15 +11,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// at is a request of this cost, by whatever limit.
+func at(cost int64) func(uint8) int64 { return func(uint8) int64 { return cost } }
+
 // note has a key be refused at a time, for a wait.
 func note(r *Refusals, now time.Time, key Key, cost int64, wait time.Duration) bool {
-	_, given := r.Look(now, key, cost)
+	_, given := r.Look(now, key, at(cost))
 	return r.Note(key, Refusal{Cost: cost, Said: now.UnixMicro(), Until: now.Add(wait).UnixMicro()}, given)
 }
 
 // left returns for how long a key is known to be refused.
 func left(r *Refusals, now time.Time, key Key, cost int64) time.Duration {
-	known, _ := r.Look(now, key, cost)
+	known, _ := r.Look(now, key, func(uint8) int64 { return cost })
 	return known.Left(now)
 }
 
@@ -56,10 +59,10 @@ func TestRefusalsAreNotNotedAfterARefund(t *testing.T) {
 	r, now := new(Refusals), breakerStart
 	a, elsewhere := Key{0: 1}, Key{0: 2}
 	said := Refusal{Cost: 1, Said: now.UnixMicro(), Until: now.Add(time.Minute).UnixMicro()}
-	_, given := r.Look(now, a, 1)
+	_, given := r.Look(now, a, at(1))
 	r.Forget(elsewhere)
 	require.True(t, r.Note(a, said, given))
-	_, given = r.Look(now, a, 1)
+	_, given = r.Look(now, a, at(1))
 	r.Forget(a)
 	require.False(t, r.Note(a, said, given))
 	require.Zero(t, left(r, now, a, 1))

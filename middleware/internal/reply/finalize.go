@@ -16,8 +16,10 @@ func (f *Fields) SetAhead(h http.Header) {
 	var own []string
 	switch {
 	case len(h) == 0 || f.Lines[Cache] == "":
-	case f.outer != nil && f.outer.stands(h): // as nearly always: nothing else is there for caches to hear
+	case f.outer != nil && f.outer.stands(h): // as nearly always: nothing else is there for caches to hear, nor beside our tokens
 		delete(h, expiresField)
+		f.set(h, len(f.outer.list(Token, true)) == 0)
+		return
 	default:
 		_, own = publiclyCacheable(time.UnixMicro(f.Now), h)
 		ForbidStoring(h)
@@ -74,7 +76,7 @@ func (f *Fields) Lost(h http.Header) string {
 	if public, _ := publiclyCacheable(time.UnixMicro(f.Now), h); public && !f.precious() {
 		return "" // they were taken out
 	}
-	v := f.current()
+	v := f.Current()
 	for _, i := range [...]int{Token, RateLimit} {
 		if line := v.Lines[i]; line != "" && !slices.Contains(h[names[i]], line) {
 			return names[i]

@@ -63,7 +63,7 @@ func (g *guard) finalize(status int) {
 // must call Final first. g is locked.
 func (g *guard) settle(status int) {
 	g.Fields.finalized.Store(true)
-	if status == 0 {
+	if status == 0 || g.Fields.outer == nil {
 		return // it may be flushed, in vain
 	}
 	if o, ok := g.ResponseWriter.(interface{ self() *guard }); ok && o.self().Final == nil && &o.self().Fields == g.Fields.outer {

@@ -11,12 +11,15 @@ import (
 )
 
 // Set puts the fields into h, in place of whatever stands there: for all middlewares of a stack.
-func (f *Fields) Set(h http.Header) {
+func (f *Fields) Set(h http.Header) { f.set(h, len(h) > 0) }
+
+// set is Set, where h may have tokens that are not of the stack.
+func (f *Fields) set(h http.Header, others bool) {
 	last := f.last()
 	n, kept := last.extent()
 	for i := range n {
 		ours := last.lines(i, kept)
-		if i == Token && len(h[TokenField]) > 0 {
+		if others && i == Token && len(h[TokenField]) > 0 {
 			ours = beside(h[TokenField], ours)
 		}
 		if len(ours) > 0 {
@@ -53,7 +56,7 @@ func (f *Fields) setCookies(h http.Header) {
 	if f.outer != nil {
 		f.outer.setCookies(h)
 	}
-	if cookie := f.current().Cookie; cookie != "" && !slices.Contains(h[SetCookie], cookie) {
+	if cookie := f.Current().Cookie; cookie != "" && !slices.Contains(h[SetCookie], cookie) {
 		h[SetCookie] = append(h[SetCookie], cookie)
 	}
 }
@@ -80,7 +83,7 @@ func (f *Fields) drop(h http.Header) {
 		}
 	}
 	for g := last; g != nil; g = g.outer {
-		replaceLine(h, SetCookie, g.current().Cookie, "")
+		replaceLine(h, SetCookie, g.Current().Cookie, "")
 	}
 }
 
@@ -93,13 +96,13 @@ func (f *Fields) takeOut(h http.Header) {
 		}
 	}
 	for g := last; g != nil; g = g.outer {
-		replaceLine(h, SetCookie, g.current().Cookie, "")
+		replaceLine(h, SetCookie, g.Current().Cookie, "")
 	}
 }
 
 // Copy returns the values that hold, to be changed and given to Reissue.
 func (f *Fields) Copy() *Values {
-	v := *f.current()
+	v := *f.Current()
 	if v.More != nil {
 		more := *v.More
 		v.More = &more

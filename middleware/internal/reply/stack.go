@@ -11,7 +11,8 @@ func (f *Fields) Within(outer *Fields, buf *Lists) {
 	f.outer, f.lists = outer, buf
 	kept := outer.original()
 	for i := 0; i < listed && buf != nil; i++ {
-		if all := append(append(buf[i][:0], outer.list(i, kept)...), f.Values.line(i)...); len(all) > usual {
+		all := append(append(buf[i][:0], outer.list(i, kept)...), f.Values.line(i)...)
+		if f.counts |= uint16(len(all)) << (4 * i); len(all) > usual {
 			f.lists = nil
 		}
 	}
@@ -44,11 +45,14 @@ func (f *Fields) original() bool {
 // outermost first; of the rest, the innermost value stands. Nothing can be appended in place: a handler's Add must not reach the
 // next value.
 func (f *Fields) lines(i int, kept bool) (lines []string) {
-	if i < listed && f.outer != nil {
+	if f.outer == nil {
+		return f.Current().line(i)
+	}
+	if i < listed {
 		return f.list(i, kept)
 	}
 	for g := f; g != nil && lines == nil; g = g.outer {
-		lines = g.current().line(i)
+		lines = g.Current().line(i)
 	}
 	return lines
 }
@@ -58,7 +62,7 @@ func (f *Fields) lines(i int, kept bool) (lines []string) {
 func (f *Fields) extent() (n int, kept bool) {
 	n, kept = numFields, f.original()
 	for g := f; g != nil; g = g.outer {
-		if g.current().More != nil {
+		if g.Current().More != nil {
 			n = len(names)
 		}
 	}
@@ -68,15 +72,12 @@ func (f *Fields) extent() (n int, kept bool) {
 // list returns the lines of a list, by what is kept of it if that holds.
 func (f *Fields) list(i int, kept bool) []string {
 	if f.outer == nil {
-		return f.current().line(i)
+		return f.Current().line(i)
 	}
 	if kept && f.lists != nil {
-		n := 0
-		for n < usual && f.lists[i][n] != "" {
-			n++
-		}
+		n := f.counts >> (4 * i) & 15
 		return f.lists[i][:n:n]
 	}
 	list := f.outer.list(i, kept)
-	return append(list[:len(list):len(list)], f.current().line(i)...)
+	return append(list[:len(list):len(list)], f.Current().line(i)...)
 }

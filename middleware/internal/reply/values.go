@@ -91,13 +91,16 @@ func (v *Values) value(i int) string {
 
 // line returns what is sent of a field; nothing fits behind it.
 func (v *Values) line(i int) []string {
-	lines := v.Lines[:]
-	if i >= numFields {
-		if v.More == nil {
-			return nil
-		}
-		lines, i = v.More[:], i-numFields
+	if i < numFields {
+		return one(v.Lines[:], i)
 	}
+	if v.More == nil {
+		return nil
+	}
+	return one(v.More[:], i-numFields)
+}
+
+func one(lines []string, i int) []string {
 	if lines[i] == "" {
 		return nil
 	}
@@ -112,6 +115,7 @@ type Fields struct {
 	reissued  atomic.Pointer[Values] // in their place; nil: none
 	Paid      bool                   // the token was bought with this very request
 	ahead     bool                   // they were set before the handler ran
+	counts    uint16                 // of what lists has, four bits each
 	finalized atomic.Bool            // they are what they are: the header is being written
 	Now       int64                  // of the request, in µs since 1970
 
@@ -123,8 +127,8 @@ type Fields struct {
 	lists *Lists // of all middlewares from the outermost to this; nil: alone, or they do not fit
 }
 
-// current returns the values that hold.
-func (f *Fields) current() *Values {
+// Current returns the values that hold.
+func (f *Fields) Current() *Values {
 	if v := f.reissued.Load(); v != nil {
 		return v
 	}

@@ -22,6 +22,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 var update = flag.Bool("update", false, "make the Go and the JavaScript of words.txt anew")
@@ -173,11 +175,8 @@ func inOrder(b *block) (keys []string) {
 
 func read(t *testing.T) []*block {
 	t.Helper()
-	text, err := os.ReadFile(source)
-	require.NoError(t, err)
-	blocks, err := parse(string(text))
-	require.NoError(t, err)
-	return blocks
+	text := kit.Must(os.ReadFile(source))(t)
+	return kit.Must(parse(string(text)))(t)
 }
 
 // goOf returns the Go that is made of the file.
@@ -291,8 +290,7 @@ func TestGeneratedFromWords(t *testing.T) {
 
 // Whatever a translator gets wrong, the line is named.
 func TestWrongWords(t *testing.T) {
-	text, err := os.ReadFile(source)
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile(source))(t)
 	lines := strings.SplitAfter(string(text), "\n")
 	find := func(from int, prefix string) int {
 		for i := from; i < len(lines); i++ {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -164,8 +165,7 @@ func TestRoomIsThatOfTheLibrary(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l.Quota, l.Window = 7, time.Minute
-			p, err := limiter.Compile("p", []storeless.Limit{l})
-			require.NoError(t, err)
+			p := kit.Must(limiter.Compile("p", []storeless.Limit{l}))(t)
 			random := rand.New(rand.NewPCG(1, 2))
 			terms, quota := &Terms{Window: 60, Fixed: name == "fixed", Burst: l.Burst}, Spread{7, 7}
 			u := &used{by: map[place]int64{}}

@@ -5,6 +5,7 @@
 package house
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"encoding/json"
@@ -13,9 +14,13 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
+
+	"github.com/tallystick/tallystick/proof/program"
 )
 
 // A Plan is what a cluster is.
@@ -27,6 +32,7 @@ type Plan struct {
 	TLS     bool                            // they take it too
 	Spread  bool                            // the proxy leaves to chance where a request goes, and asks another one if that is not there
 	Wrap    func(http.Handler) http.Handler // within this process, in front of all handlers
+	Redis   []string                        // further arguments of the server that counts on exact routes
 }
 
 // A Cluster is some instances of one site, and the proxy in front of them.
@@ -34,13 +40,14 @@ type Cluster struct {
 	Plan
 	Instances []*Process
 	Proxy     *Proxy // nil within this process
+	Redis     *program.Server
 	Roots     *x509.CertPool
 	Clock     atomic.Int64 // Unix seconds, the same on all
 	ctx       context.Context
 	started   int64
-	before    State // what instances had seen that are no more
-
-	ListStands bool // the list of peers stays what it was when instances start
+	before    State  // what instances had seen that are no more
+	Names     *Names // of peers; nil: there are none
+	port      uint16 // where all of them hear each other
 }
 
 // Start starts instances, and the proxy in front of them.
@@ -52,9 +59,16 @@ func Start(ctx context.Context, plan Plan) (_ *Cluster, err error) {
 			err = errors.Join(err, c.Stop())
 		}
 	}()
-	if c.Roots, err = certify(plan.Dir); err != nil {
+	if c.Roots, err = certify(plan.Dir); err == nil && plan.Site.Secret != nil {
+		c.Names, err = serveNames()
+	}
+	if err == nil {
+		c.Redis, err = program.StartRedis(plan.Dir, plan.Redis...)
+	}
+	if err != nil {
 		return nil, err
 	}
+	c.Site.Counters = map[string]string{Shared: "redis://" + c.Redis.Addr()}
 	var fronts []netip.AddrPort
 	for i := range plan.Size {
 		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(10 + i)}), 0)
@@ -66,12 +80,7 @@ func Start(ctx context.Context, plan Plan) (_ *Cluster, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if c.Instances = append(c.Instances, p); plan.Site.Secret != nil {
-			err = c.TellPeers()
-		}
-		if err != nil {
-			return nil, err
-		}
+		c.Instances = append(c.Instances, p)
 		fronts = append(fronts, p.Where.Front)
 	}
 	if plan.Program != "" {
@@ -81,7 +90,7 @@ func Start(ctx context.Context, plan Plan) (_ *Cluster, err error) {
 }
 
 // start starts an instance.
-func (c *Cluster) start(place int, where Where) (*Process, error) {
+func (c *Cluster) start(place int, where Where) (p *Process, err error) {
 	c.started++
 	cfg := c.Site
 	cfg.Process, cfg.Place, cfg.Now, cfg.Listen, cfg.Safe, cfg.Keys = c.started, place, c.Clock.Load(), where.Front, where.Safe, c.Dir
@@ -89,12 +98,32 @@ func (c *Cluster) start(place int, where Where) (*Process, error) {
 		s, where, err := newSite(cfg, c.Wrap)
 		return &Process{site: s, Where: where}, err
 	}
-	return launch(c.ctx, c.Dir, c.Program, cfg)
+	if c.Names == nil {
+		return launch(c.ctx, c.Dir, c.Program, cfg)
+	}
+	pod := netip.AddrFrom4([4]byte{127, 9, byte(c.started >> 8), byte(c.started)})
+	cfg.Pod, cfg.Resolver = netip.AddrPortFrom(pod, c.port), c.Names.node(place)
+	c.Names.set(pod, false)
+	if p, err = launch(c.ctx, c.Dir, c.Program, cfg); err == nil {
+		c.port = p.Where.Peers.Port()
+		c.Names.set(pod, true)
+	}
+	return p, err
 }
 
 // Restart replaces an instance by one that remembers nothing. It is ended as end says; by nil, at once.
 func (c *Cluster) Restart(i int, end func(*Process) error) error {
-	last, err := c.Instances[i].State()
+	return errors.Join(c.end(c.Instances[i], end), c.Replace(i))
+}
+
+// Surge is Restart, but the other starts before this one ends, and both serve meanwhile.
+func (c *Cluster) Surge(i int, end func(*Process) error) error {
+	old := c.Instances[i]
+	return errors.Join(c.Replace(i), c.end(old, end))
+}
+
+func (c *Cluster) end(p *Process, end func(*Process) error) error {
+	last, err := p.State()
 	if err != nil {
 		return err
 	}
@@ -102,17 +131,18 @@ func (c *Cluster) Restart(i int, end func(*Process) error) error {
 	if end == nil {
 		end = (*Process).stop
 	}
-	return errors.Join(end(c.Instances[i]), c.Replace(i))
+	if c.Names != nil {
+		c.Names.set(p.Where.Peers.Addr(), false)
+		defer c.Names.gone(p.Where.Peers.Addr())
+	}
+	return end(p)
 }
 
-// Replace starts an instance where one has ended.
+// Replace starts an instance in the place of one.
 func (c *Cluster) Replace(i int) error {
 	p, err := c.start(i, c.Instances[i].Where)
 	if err == nil {
 		c.Instances[i] = p
-		if c.Site.Secret != nil && !c.ListStands {
-			err = c.TellPeers()
-		}
 	}
 	return err
 }
@@ -125,13 +155,18 @@ func (c *Cluster) Stop() (err error) {
 	for _, p := range c.Instances {
 		err = errors.Join(err, p.stop())
 	}
+	if c.Names != nil {
+		c.Names.close()
+	}
+	if c.Redis != nil {
+		c.Redis.Kill()
+	}
 	return err
 }
 
 // State returns what all instances have seen, together.
 func (c *Cluster) State() (all State, err error) {
 	all.add(c.before)
-	c.before.Longest = 0
 	for _, p := range c.Instances {
 		s, err := p.State()
 		if err != nil {
@@ -156,13 +191,45 @@ func (c *Cluster) Set(i int, now int64) error {
 	return c.Instances[i].Post("clock", "now", strconv.FormatInt(now, 10))
 }
 
-// TellPeers writes the list of all peers.
-func (c *Cluster) TellPeers() error {
-	var list []string
+// Hear reports whether each instance hears each other.
+func (c *Cluster) Hear() (all bool, err error) {
 	for _, p := range c.Instances {
-		list = append(list, p.Where.Peers.String())
+		var s State
+		if err := p.Get("state", &s); err != nil {
+			return false, err
+		}
+		for _, q := range c.Instances {
+			if p != q && !slices.Contains(s.Heard, q.Where.Peers.String()) {
+				return false, nil
+			}
+		}
 	}
-	return Put(filepath.Join(c.Dir, peersFile), strings.Join(list, "\n"))
+	return true, nil
+}
+
+// A Line is of the log of an instance about its peers.
+type Line struct {
+	Time         time.Time
+	Code, Member string
+	Self         string // where the instance is heard
+}
+
+// Lines are all of them that were written, also of instances that are no more.
+func (c *Cluster) Lines() (all []Line, err error) {
+	files, _ := filepath.Glob(filepath.Join(c.Dir, "*"+peersLog))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		for line := range bytes.Lines(text) {
+			l := Line{Self: strings.TrimSuffix(filepath.Base(file), peersLog)}
+			if json.Unmarshal(line, &l) == nil { // the last may not be whole
+				all = append(all, l)
+			}
+		}
+	}
+	return all, nil
 }
 
 // Cut cuts the wires between the first instances and the others; at 0 it mends all.

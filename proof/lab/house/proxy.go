@@ -21,7 +21,7 @@ import (
 // A Proxy is a real nginx that hands each request to the next instance.
 type Proxy struct {
 	Plain, Safe string // where it speaks HTTP, and where HTTPS
-	*program.Program
+	*program.Server
 }
 
 // FindNginx returns the program.
@@ -82,8 +82,7 @@ http {
 }
 `
 
-// startProxy starts the proxy, and waits until it accepts connections. Its ports are free a moment before, which is no
-// promise: it has further tries.
+// startProxy starts the proxy, and waits until it accepts connections.
 func startProxy(ctx context.Context, dir string, spread bool, instances []netip.AddrPort) (p *Proxy, err error) {
 	nginx, err := FindNginx()
 	if err != nil {
@@ -98,29 +97,23 @@ func startProxy(ctx context.Context, dir string, spread bool, instances []netip.
 	for _, i := range instances {
 		fmt.Fprintf(&upstream, "\t\tserver %s max_fails=0;\n", i)
 	}
-	for range 5 {
-		var ports [2]string
-		for i := range ports {
-			if ports[i], err = program.FreePort(); err != nil {
-				return nil, err
-			}
-		}
-		p = &Proxy{Plain: "127.0.0.1:" + ports[0], Safe: "127.0.0.1:" + ports[1]}
-		file := filepath.Join(dir, "nginx.conf")
-		text := fmt.Sprintf(configuration, dir, upstream.String(), p.Plain, p.Safe, another)
-		if err = os.WriteFile(file, []byte(text), 0o600); err != nil {
-			return nil, err
-		}
-		cmd := exec.CommandContext(ctx, nginx, "-e", filepath.Join(dir, "nginx.log"), "-p", dir, "-c", file)
-		cmd.Stderr = &said
-		if p.Program, err = program.Start(cmd); err != nil {
-			return nil, err
-		}
-		if err = p.Ready(func() bool { return program.Accepts(p.Safe) }); err == nil {
-			return p, nil
-		}
+	plain, err := program.FreePort()
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("nginx ends: %w\n%s", err, said.String())
+	p = &Proxy{Plain: "127.0.0.1:" + plain}
+	file := filepath.Join(dir, "nginx.conf")
+	p.Server, err = program.Serve(func(safe string) *exec.Cmd {
+		p.Safe = "127.0.0.1:" + safe
+		err := os.WriteFile(file, fmt.Appendf(nil, configuration, dir, upstream.String(), p.Plain, p.Safe, another), 0o600)
+		cmd := exec.CommandContext(ctx, nginx, "-e", filepath.Join(dir, "nginx.log"), "-p", dir, "-c", file)
+		cmd.Stderr, cmd.Err = &said, errors.Join(cmd.Err, err)
+		return cmd
+	}, program.Accepts)
+	if err != nil {
+		return nil, fmt.Errorf("nginx ends: %w\n%s", err, said.String())
+	}
+	return p, nil
 }
 
 // certify writes the certificate of net/http's own tests, which is for this machine, and returns who believes it.

@@ -46,6 +46,8 @@ type Config struct {
 	Counters map[string]string // by URLs of a Redis
 	Place    int               // of this one among them
 	Secret   []byte            // of peers; nil: there are none
+	Pod      netip.AddrPort    // where peers hear it
+	Resolver string            // the DNS that knows them
 	Began    time.Time         // since when their clocks go on
 }
 
@@ -66,23 +68,16 @@ type State struct {
 	Computed    []time.Duration  // for requests of the Measured, since it was asked before
 	Logged      []string         // lines, since it was asked before
 
-	Waited  uint64        // requests, for peers
-	Longest time.Duration // until a decision with peers, since it was asked before
-	Late    []Late        // since it has started
+	Waited uint64        // requests, for peers
+	Took   map[int]int64 // decisions with peers, by their whole milliseconds
+	Heard  []string      // peers
 }
+
+// Shared is the counter of exact routes: a Redis.
+const Shared = "shared"
 
 // Hears is how the name of a policy begins that counts with its peers.
 const Hears = "peers-"
-
-// peersFile has the addresses of all peers, in lines.
-const peersFile = "peers"
-
-// Late is a line of the log: an instance does not hear another one, or starts without its records.
-type Late struct {
-	Time         time.Time
-	Code, Member string
-	Self         string // where the instance is heard
-}
 
 // A Decision is what a response says of the decision about its request.
 type Decision struct {
@@ -126,8 +121,12 @@ func (s *State) add(o State) {
 	s.CPU += o.CPU
 	s.Heap = max(s.Heap, o.Heap)
 	s.Waited += o.Waited
-	s.Longest = max(s.Longest, o.Longest)
-	s.Late = append(s.Late, o.Late...)
+	if s.Took == nil {
+		s.Took = map[int]int64{}
+	}
+	for ms, n := range o.Took {
+		s.Took[ms] += n
+	}
 	for name, counts := range o.Counts {
 		for what, n := range counts {
 			s.count(name, what, n)

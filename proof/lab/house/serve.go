@@ -29,7 +29,7 @@ import (
 func newSite(cfg Config, wrap func(http.Handler) http.Handler) (*Site, Where, error) {
 	s := &Site{
 		cfg: cfg, mux: http.NewServeMux(), sets: map[string]*policyfile.Set{}, counters: map[string]exact.Counter{}, failed: make(chan error, 4),
-		release: make(chan struct{}), served: map[string]int64{},
+		release: make(chan struct{}), served: map[string]int64{}, state: State{Took: map[int]int64{}},
 	}
 	s.now.Store(cfg.Now)
 	where, err := s.start(cfg, wrap)
@@ -46,7 +46,8 @@ func (s *Site) start(cfg Config, wrap func(http.Handler) http.Handler) (where Wh
 		}
 	}
 	if cfg.Secret != nil {
-		if where.Peers, err = s.join(); err != nil {
+		heard, err := s.join()
+		if where.Peers = addrOf(heard); err != nil {
 			return where, err
 		}
 	}
@@ -58,7 +59,11 @@ func (s *Site) start(cfg Config, wrap func(http.Handler) http.Handler) (where Wh
 	var listeners [3]net.Listener
 	for i, at := range []netip.AddrPort{cfg.Listen, netip.MustParseAddrPort("127.0.0.1:0"), cfg.Safe} {
 		if at.IsValid() {
-			if listeners[i], err = net.Listen("tcp4", at.String()); err != nil {
+			var c net.ListenConfig
+			if cfg.Secret != nil {
+				c.Control = sharing
+			}
+			if listeners[i], err = c.Listen(context.Background(), "tcp4", at.String()); err != nil {
 				return where, err
 			}
 		}
@@ -178,7 +183,7 @@ func (s *Site) back() http.Handler {
 		if policy := r.FormValue("policy"); err == nil {
 			var call exact.Call
 			if call, err = s.sets[policy].Middleware(policy).CallFor(middleware.Address(address)); err == nil {
-				v, err = s.counters["shared"].Peek(r.Context(), call)
+				v, err = s.counters[Shared].Peek(r.Context(), call)
 			}
 		}
 		if err != nil {

@@ -80,3 +80,18 @@ func TestLiveHeapSeesWhatIsKept(t *testing.T) {
 	}
 	require.InEpsilon(t, 64<<20, s.look(true).Heap-before, 0.1)
 }
+
+func TestDecisionsAreReadAsTheyWereWritten(t *testing.T) {
+	for _, d := range []Decision{
+		{Reason: "within-limits", Own: true, Call: "none"},
+		{Reason: "over-limit", Room: true, Inherited: 7, Call: "answered", TokenErr: "token: expired", Late: true, At: 5},
+	} {
+		read, ok := Parse(http.Header{DecisionHeader: {d.String()}})
+		require.True(t, ok)
+		require.Equal(t, d, read)
+	}
+	for _, text := range []string{"", "over-limit", `{"Reason": 7}`} {
+		_, ok := Parse(http.Header{DecisionHeader: {text}})
+		require.False(t, ok, text)
+	}
+}

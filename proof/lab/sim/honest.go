@@ -160,3 +160,129 @@ func honestTable(seed rows.Seed) pages.Made {
 	}
 	return t
 }
+
+// grieved has 20 holders of tallies use half of them. Then a neighbour at their address spends its purse, uses up all
+// that it has bought and all that the address has for nothing. Then the holders go on, and a newcomer comes. It returns
+// what became of the holders, with the proofs that they were asked for afterwards, and what the newcomer paid, in hashes; 0 if it was
+// not let in.
+func grieved(seed rows.Seed, mode middleware.Mode, budget int64) (holders players.Fared, newcomer int64) {
+	// Chance is the same for all budgets: the holders go to the same instances.
+	f, r := fleet.New(10, rows.Selling(mode)), seed.Random(fmt.Sprint("grief", mode))
+	here := func(int) string { return fleet.V4(0) }
+	p := gathered(f, r, 20, here)
+	seller, neighbour := p.attacker(fleet.V4(0)), p.attacker(fleet.V4(0))
+	for _, c := range p.all {
+		c.Token, c.Owns = seller.Buy(seller.Next()), true
+	}
+	half := func() {
+		for range rows.Quota / 2 {
+			for _, c := range p.all {
+				c.Want(p.any)
+			}
+		}
+	}
+	half()
+	for b := rows.Places[0].Buyer(neighbour); b.Buy(budget*rows.W) != ""; {
+	}
+	neighbour.Drop()
+	neighbour.Use(1)
+	before := p.fared().Proofs
+	half()
+	holders = p.fared()
+	holders.Proofs -= before
+	late := gathered(f, r, 1, here)
+	late.all[0].Want(p.any)
+	return holders, late.fared().Admitted * late.fared().Dearest
+}
+
+// griefTable: what a neighbour's work does to those that have paid.
+func griefTable(seed rows.Seed) pages.Made {
+	t := table("grief", "a neighbour pays", "requests of 20 holders", "admitted", "refused under their limit", "proofs asked of them", "a newcomer then pays")
+	for _, budget := range []int64{0, 8, 32, 1200, 20_000} {
+		t.Add(budget < 1000, func() []any {
+			f, newcomer := grieved(seed, middleware.WhenExhausted, budget)
+			return []any{pages.Figure(budget) + " W", f.Requests, f.Admitted, early(f), f.Proofs, inW(newcomer)}
+		})
+	}
+	return t
+}
+
+// A presser wants an instance to be busy, so that others have to work. It comes from its addresses by turns. At the first
+// of them it buys tallies, and shows them at all.
+type presser struct {
+	name  string
+	from  func(n int) string
+	buys  int   // at so many addresses
+	oneIn int64 // of the threshold: so much it sends for each of these addresses, and one request more
+}
+
+func pressers() []presser {
+	return []presser{
+		{"one IPv4 address", func(int) string { return fleet.V4(0) }, 1, 1},
+		{"a whole IPv6 /48", func(n int) string { return fmt.Sprintf("[2001:db8:1:%x::1]:4711", n%5000) }, 1, 1},
+		{"5,000 addresses of one /16", func(n int) string { return fmt.Sprintf("60.0.%d.%d:4711", n%5000>>8, n&255) }, 1, 1},
+		{"15 addresses of 15 networks", func(n int) string { return fmt.Sprintf("60.%d.0.1:4711", n%15) }, 15, 12},
+		{"30 addresses of 10 networks", func(n int) string { return fmt.Sprintf("60.%d.0.%d:4711", n%10, n%30) }, 30, 12},
+	}
+}
+
+// pressed is in how many of 10 minutes a stranger of another network is asked for work, and what the presser pays.
+func pressed(p *presser, perSecond, quota int64) (asked int, paid int64) {
+	s := rows.Selling(middleware.WhenBusy)
+	s.Limits, s.MaxClients, s.Challenge.BusyPerSecond = rows.PerMinute(quota).Limits, 1<<14, perSecond
+	f := fleet.New(1, s)
+	buyers, farms := make([]*players.Attacker, p.buys), make([][]string, p.buys)
+	for i := range buyers {
+		buyers[i] = &players.Attacker{Fleet: f, From: []string{p.from(i)}}
+	}
+	n := 0
+	for second := range 10 * 60 {
+		spent := make([]int, p.buys) // tallies, in this second
+		for range int64(p.buys) * (perSecond/p.oneIn + 1) {
+			i, from := n%p.buys, p.from(n)
+			n++
+			for !press(f, farms[i], &spent[i], from) && len(farms[i]) < 64 {
+				farms[i] = append(farms[i], buyers[i].Buy(0))
+			}
+		}
+		if second%60 == 59 && !f.Ask(fleet.Request{From: fmt.Sprintf("9.9.%d.1:4711", second/60)}).Admitted() {
+			asked++
+		}
+		f.Advance(time.Second)
+	}
+	for _, a := range buyers {
+		paid += a.Gained().Spent
+	}
+	return asked, paid
+}
+
+// press sends a request with the first of some tallies that is not spent, or with none.
+func press(f *fleet.Moved, farm []string, spent *int, from string) bool {
+	for ; *spent <= len(farm); *spent++ {
+		r := fleet.Request{From: from}
+		if *spent < len(farm) {
+			r.Tokens = farm[*spent : *spent+1]
+		}
+		if f.Ask(r).Admitted() {
+			return true
+		}
+	}
+	*spent = len(farm)
+	return false
+}
+
+// busyTable: who makes an instance busy, and what holding it so costs.
+func busyTable() pages.Made {
+	t := table("busy", "who", "R = 5, L = 60: asked", "it pays", "R = 50, L = 60: asked", "it pays", "R = 50, L = 600: asked", "it pays")
+	for i, p := range pressers() {
+		t.Add(i == 0, func() []any {
+			cells := []any{p.name}
+			for _, at := range [][2]int64{{5, 60}, {50, 60}, {50, 600}} {
+				asked, paid := pressed(&p, at[0], at[1])
+				cells = append(cells, fmt.Sprintf("%d of 10", asked), inW(paid))
+			}
+			return cells
+		})
+	}
+	return t
+}

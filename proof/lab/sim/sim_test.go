@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/cryptotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -157,17 +158,14 @@ func TestDaysOfAFullMemory(t *testing.T) {
 			require.Zero(t, r.early, d.name)
 		}
 	}
-	readme, err := os.ReadFile("../../../README.md")
-	require.NoError(t, err)
+	readme := kit.Must(os.ReadFile("../../../README.md"))(t)
 	require.Contains(t, strings.Join(strings.Fields(string(readme)), " "),
 		fmt.Sprintf("%s are wrongly refused at 5 a minute and 50 a day, %s at 10 a day, and there %s with twice the default `MaxClients`.", parts...))
 }
 
 // number reads one of a table.
 func number(t *testing.T, cell string) float64 {
-	n, err := strconv.ParseFloat(strings.ReplaceAll(cell, ",", ""), 64)
-	require.NoError(t, err)
-	return n
+	return kit.Must(strconv.ParseFloat(strings.ReplaceAll(cell, ",", ""), 64))(t)
 }
 
 // busy is a day's traffic: its mean is 1.
@@ -179,4 +177,26 @@ func TestBusy(t *testing.T) {
 		require.InDelta(t, busy(at), busy(at+24*time.Hour), 1e-9)
 	}
 	require.InDelta(t, 24*60, sum, 0.001)
+}
+
+// The tables of the pages are those that this code makes. The quick rows are made anew in
+// every run, all of them where time does not matter: "make long" does that apart from its runs
+// with the race detector, which looks at how things are done and not at how often. One row of
+// each table is enough for it.
+//
+// The secrets of the instances come from a seed as well.
+func TestPrintedTables(t *testing.T) {
+	for _, table := range Tables(Seed) {
+		t.Run(table.Page+" "+table.Name, func(t *testing.T) {
+			made := 0
+			require.NoError(t, table.Compare("../../..", func(i int) bool {
+				if kit.Race && made > 0 && !table.Words || !table.Rows[i].Quick && (kit.Race || !kit.Long()) {
+					return false
+				}
+				made++
+				cryptotest.SetGlobalRandom(t, uint64(Seed))
+				return true
+			}))
+		})
+	}
 }

@@ -34,7 +34,7 @@ func (w *world) villains(ctx context.Context) (all []func(t turn)) {
 	do(windowed, "forks", 0, forks)
 	do(fixed, "forks", 1, forks)
 	do(windowed, "rolls-back", 0, func(c *court.Client, _ turn) { c.Replay() })
-	do(login, "guesses", 0, func(c *court.Client, _ turn) { everywhere(c, fleet.Request{Fields: []string{house.Wrong, "1"}}) })
+	do(login, "guesses", 0, func(c *court.Client, _ turn) { c.Everywhere(1, fleet.Request{Fields: []string{house.Wrong, "1"}}) })
 	do(form, "keeps forms", 0, func(c *court.Client, _ turn) { // that a refusal has to keep
 		for i := range 2 * instances {
 			c.Say(fleet.Request{To: i, From: c.From[0], Fields: []string{
@@ -48,7 +48,7 @@ func (w *world) villains(ctx context.Context) (all []func(t turn)) {
 			owned = append(owned, c.Token)
 		}
 		for _, own := range owned {
-			everywhere(c, fleet.Request{Tokens: []string{own}})
+			c.Everywhere(1, fleet.Request{Tokens: []string{own}})
 		}
 	})
 	turns := 0
@@ -67,15 +67,6 @@ func (w *world) villains(ctx context.Context) (all []func(t turn)) {
 		})
 	}
 	return all
-}
-
-// everywhere shows something to every instance.
-func everywhere(c *court.Client, r fleet.Request) {
-	c.Together(instances, func(i int) {
-		r := r
-		r.To = i
-		c.Drain(r)
-	})
 }
 
 // hammer asks all instances at once.

@@ -62,7 +62,7 @@ func (w *world) configure(policy string, n int) object {
 	case paid, open:
 		p["instances"] = instances
 		// A busy machine is no outage: what is answered at all is answered in time.
-		p["exact"] = object{"counter": "shared", "outage": map[string]string{paid: "fail-closed", open: "fail-open"}[policy], "deadline": fmt.Sprintf("%ds", 10-n%2)}
+		p["exact"] = object{"counter": house.Shared, "outage": map[string]string{paid: "fail-closed", open: "fail-open"}[policy], "deadline": fmt.Sprintf("%ds", 10-n%2)}
 	}
 	p["limits"] = limits
 	if w.set.configured != nil {

@@ -3,10 +3,20 @@
 package world
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"mime/multipart"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptrace"
+	"net/textproto"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/tallystick/tallystick/proof/fleet"
@@ -255,3 +265,166 @@ func (w *world) office() func(t turn) {
 
 func overTLS(p *http.Protocols)    { p.SetHTTP2(true) }
 func withoutTLS(p *http.Protocols) { p.SetUnencryptedHTTP2(true) }
+
+const payerEach = 8 // requests of a round
+
+// payers are honest clients of the exact routes, each of which asks one instance after the other: new ones for each cycle, and
+// some of the last ones stay, so that what they were charged is looked at when all is over. strike is called when
+// half of a turn is done.
+func (w *world) payers(strike func()) (all []func(t turn)) {
+	const each = 4
+	var done atomic.Int64
+	for _, policy := range []string{paid, open} {
+		for i := range each {
+			c := w.friend(policy, "payer", i)
+			all = append(all, func(t turn) {
+				for n := range t.share(payerEach) {
+					w.send(c, i+n, "")
+					if done.Add(1)%(2*each*payerEach) == each*payerEach {
+						strike()
+					}
+				}
+			})
+		}
+	}
+	return all
+}
+
+// keptMost is how many accounts of old payers stay open.
+const keptMost = 64
+
+// settle compares what the server has of the accounts with what was acknowledged; but for some
+// that stay open, if not all are to be closed.
+func (w *world) settle(ctx context.Context, all bool) {
+	for _, policy := range []string{paid, open} {
+		list := w.Accounts(policy)
+		if !all && len(list) > keptMost {
+			list = list[:len(list)-keptMost]
+		} else if !all {
+			continue
+		}
+		for _, address := range list {
+			var left int64
+			ask := fmt.Sprintf("account?policy=%s&address=%s", policy, address)
+			err := w.House.Instances[0].Get(ask, &left)
+			for end := time.Now().Add(patience); err != nil && time.Now().Before(end) && ctx.Err() == nil; {
+				time.Sleep(10 * time.Millisecond)
+				err = w.House.Instances[0].Get(ask, &left)
+			}
+			if err != nil {
+				w.Fail(fmt.Errorf("what the server has of an account: %w", err))
+				return
+			}
+			w.Compare(policy, address, exactQuota-left)
+		}
+	}
+}
+
+// Clients that do to bodies and streams what a network may, by HTTP/1.1, and HTTP/2 with TLS and without.
+
+// streams returns what each does in a turn.
+func (w *world) streams() (all []func(t turn)) {
+	all = append(all, w.uploads(w.friend(upload, "uploader", 0), fleet.Balancer))
+	for i, protocol := range []func(*http.Protocols){overTLS, withoutTLS} {
+		safe := i == 0
+		visitor := func(policy, kind string) (*court.Client, *http.Transport) {
+			c := w.caller(policy, kind, i+1)
+			return c, w.over(c, safe, protocol)
+		}
+		c, _ := visitor(upload, "uploader")
+		c.Honest = true
+		all = append(all, w.uploads(c, i))
+		for _, policy := range []string{early, proxied} {
+			for _, slowly := range []bool{false, true} {
+				c, t := visitor(policy, "caller")
+				if c.Slow = slowly; slowly { // the process waits for it
+					t.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}
+				}
+				all = append(all, func(t turn) { w.calls(c, t) })
+			}
+			c, _ := visitor(policy, "resets")
+			all = append(all, func(t turn) { w.resets(c, t) })
+		}
+	}
+	return all
+}
+
+// uploads sends files: whole, cut in the middle, and whole but gone before the answer.
+func (w *world) uploads(c *court.Client, to int) func(t turn) {
+	var form bytes.Buffer
+	m := multipart.NewWriter(&form)
+	part, _ := m.CreateFormFile("file", "letter.txt") // a Buffer takes all
+	_, _ = part.Write(bytes.Repeat([]byte("letter\n"), 10_000))
+	_ = m.Close()
+	ask := fleet.Request{To: to, From: c.From[0], Fields: []string{"Content-Type", m.FormDataContentType()}}
+	return func(t turn) {
+		for range t.share(1) {
+			if a := c.Say(ask, form.String()); a.Status != 0 && a.Status != http.StatusNoContent {
+				w.Broken.Note("%s: %d", c.Name, a.Status)
+			}
+			hasty, stop := context.WithCancel(c.Ctx)
+			_, _ = c.Try(hasty, ask, io.MultiReader(bytes.NewReader(form.Bytes()[:form.Len()/2]), failing{}))
+			_, _ = c.Try(hasty, ask, io.MultiReader(bytes.NewReader(form.Bytes()), hanging{stop}))
+			stop()
+			w.Cut.Add(2)
+		}
+	}
+}
+
+// failing is the rest of a body that does not come; hanging is its end, at which the client goes.
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errors.New("cut") }
+
+type hanging struct{ up func() }
+
+func (h hanging) Read([]byte) (int, error) {
+	time.AfterFunc(rand.N(2*time.Millisecond), h.up)
+	return 0, io.EOF
+}
+
+// calls is an honest client of HTTP/2: it wants each answer whole, after a 103, and the trailer.
+func (w *world) calls(c *court.Client, t turn) {
+	for i := range t.share(2) {
+		body := strings.Repeat("x", i*1000)
+		var first atomic.Int64
+		ctx := httptrace.WithClientTrace(c.Ctx, &httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error {
+			first.Add(1)
+			return nil
+		}})
+		there := w.Away.Now()
+		a, err := c.Try(ctx, fleet.Request{To: i, From: c.From[0], Fields: []string{"Expect", "100-continue"}}, strings.NewReader(body))
+		switch {
+		case err != nil || a.Status != http.StatusOK:
+			if w.Away.Stood(there) {
+				w.NoAnswer.Note("%s on /%s: %d %v", c.Name, c.Policy, a.Status, err)
+			}
+		case first.Load() == 0:
+			w.Broken.Note("%s: no 103", c.Name)
+		case len(a.Body) != house.Size || a.Token() == "":
+			w.Broken.Note("%s: of %d bytes %d came; token %q", c.Name, house.Size, len(a.Body), a.Token())
+		case c.Policy == proxied && a.Trailer.Get(house.Sum) != strconv.Itoa(len(body)):
+			w.Broken.Note("%s: trailers %v after %d bytes", c.Name, a.Trailer, len(body))
+		}
+	}
+}
+
+// resets opens streams by the handful, and resets them: at once, at a 103, or while the answer comes.
+func (w *world) resets(c *court.Client, t turn) {
+	for i := range t.share(2) {
+		c.Together(8, func(n int) {
+			hasty, stop := context.WithCancel(c.Ctx)
+			defer stop()
+			if n%4 == 0 {
+				hasty = httptrace.WithClientTrace(hasty, &httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error {
+					stop()
+					return nil
+				}})
+			} else {
+				time.AfterFunc(rand.N(6*time.Millisecond), stop)
+			}
+			_, _ = c.Try(hasty, fleet.Request{To: i, From: c.From[0]}, strings.NewReader("x"))
+			w.Cut.Add(1)
+		})
+	}
+}

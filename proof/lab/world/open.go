@@ -10,7 +10,6 @@ import (
 
 	"github.com/tallystick/tallystick/proof/lab/court"
 	"github.com/tallystick/tallystick/proof/lab/house"
-	"github.com/tallystick/tallystick/proof/program"
 )
 
 // openWorld starts all servers.
@@ -21,15 +20,11 @@ func openWorld(ctx context.Context, set settings) (_ *world, err error) {
 			w.close()
 		}
 	}()
-	if w.redis, err = program.StartRedis(set.dir, set.redis...); err != nil {
-		return nil, err
-	}
 	if err = w.write(); err != nil {
 		return nil, err
 	}
-	plan := house.Plan{Dir: set.dir, Program: set.program, Size: instances, TLS: true, Spread: true, Site: house.Config{
-		Now: begin(w.exact), Counters: map[string]string{"shared": w.redis.URL()},
-		Policies: []string{filepath.Join(set.dir, "policies.json"), filepath.Join(set.dir, "exact.json")},
+	plan := house.Plan{Dir: set.dir, Program: set.program, Size: instances, TLS: true, Spread: true, Redis: set.redis, Site: house.Config{
+		Now: begin(w.exact), Policies: []string{filepath.Join(set.dir, "policies.json"), filepath.Join(set.dir, "exact.json")},
 	}}
 	if set.wrap != nil {
 		plan.Wrap = func(h http.Handler) http.Handler { return set.wrap(w, h) }
@@ -78,7 +73,4 @@ func (w *world) close() {
 		w.Fail(w.House.Stop())
 	}
 	w.Rest()
-	if w.redis != nil {
-		w.redis.Kill()
-	}
 }

@@ -113,13 +113,13 @@ func (w *world) restart(ctx context.Context, i int) {
 // kill kills Redis: from the moment before, no answer is promised.
 func (w *world) kill() {
 	w.Down.Change()
-	w.redis.Kill()
+	w.House.Redis.Kill()
 	w.Kills.Add(1)
 }
 
 // revive starts Redis again, and waits until every instance has it back, for good.
 func (w *world) revive(ctx context.Context) {
-	if err := w.redis.Start(); err != nil {
+	if err := w.House.Redis.Start(); err != nil {
 		w.Fail(err)
 		return
 	}

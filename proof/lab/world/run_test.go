@@ -18,6 +18,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/kit"
+	"github.com/tallystick/tallystick/proof/lab/court"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/program"
 )
@@ -155,8 +156,7 @@ func TestSoakFindsFaults(t *testing.T) {
 			set.cycles = 1
 			set.dir = t.TempDir()
 			c.breaks(&set)
-			f, err := live(t.Context(), set)
-			require.NoError(t, err)
+			f := kit.Must(live(t.Context(), set))(t)
 			failed := ""
 			for _, r := range f.rows() {
 				if !r.OK {
@@ -221,12 +221,72 @@ func TestSoakIsInterrupted(t *testing.T) {
 			next.ServeHTTP(rw, r)
 		})
 	}
-	f, err := live(ctx, set)
-	require.NoError(t, err)
+	f := kit.Must(live(ctx, set))(t)
 	require.True(t, f.interrupted)
 	rows := f.rows()
 	require.True(t, Holds(rows), "%+v", rows)
 	var text bytes.Buffer
 	require.NoError(t, f.write(&text, rows))
 	require.Contains(t, text.String(), ", interrupted")
+}
+
+// set makes the field be found so often.
+func (f field) set(n int64) {
+	switch x := f.value.(type) {
+	case *Count:
+		x.Store(n)
+	case *int64:
+		*x = n
+	case *court.Complaints:
+		for range n {
+			x.Note("what it was")
+		}
+	}
+}
+
+// Happen has all happen that must, in tests of what judges.
+func Happen(of any) {
+	for f := range fields(of) {
+		f.set(f.least)
+	}
+}
+
+// Breakages are all ways in which one field can be wrong, for the same tests. Each returns the row that must say so.
+func Breakages[T any](of *T) (all []func(*T) string) {
+	for f := range fields(of) {
+		all = append(all, func(of *T) string {
+			for other := range fields(of) {
+				if other.what == f.what {
+					other.set(max(1, f.least) - min(1, f.least))
+				}
+			}
+			return f.what
+		})
+	}
+	return all
+}
+
+func TestGrowth(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		at   func(i int) float64
+		want float64
+	}{
+		{"flat", func(int) float64 { return 7 }, 0},
+		{"warms up, and is flat", func(i int) float64 { return float64(min(i, 30)) }, 0},
+		{"grows by 2 each time", func(i int) float64 { return float64(2 * i) }, 98},
+		{"shrinks", func(i int) float64 { return float64(-i) }, -49},
+		{"grows at the end", func(i int) float64 { return float64(max(0, i-50)) }, 49},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var s Series
+			for i := range 100 {
+				s = append(s, c.at(i))
+			}
+			require.InDelta(t, c.want, s.Growth(), 1e-6)
+		})
+	}
+	require.Zero(t, Series{1, 2, 3, 4}.Growth(), "too few to say")
+	require.Zero(t, Series(nil).Quarter(0.5))
+	require.InDelta(t, 2.5, Series{1, 1, 2, 3, 9, 9, 9, 9}.Quarter(0.25), 1e-6)
 }

@@ -2,6 +2,12 @@
 
 package world
 
+import (
+	"crypto/rand"
+	"slices"
+	"time"
+)
+
 // A run is cycles of eight rounds. In a round the clock stands, but for what the round does to
 // it, and all clients do what they always do; then it is put forward by one window. Every other
 // cycle is a flood.
@@ -31,3 +37,81 @@ func (t turn) share(n int) int { return n*(t.part+1)/t.parts - n*t.part/t.parts 
 
 // canBuy says that a challenge of one instance is good for another one, and no instance is restarted.
 func (t turn) canBuy() bool { return t.calm && t.agree }
+
+// window is the length of every window here, in seconds, and middle is where in it a round
+// begins: far enough from both ends that clocks which disagree as they may are in one window.
+//
+// Clocks are moved by hand between rounds: so what is admitted hangs on counts, and not on how fast the machine is.
+const (
+	window = 60
+	middle = 20
+)
+
+// begin is where the clocks begin: in the middle of a window of the exact routes, in or about 2026.
+func begin(exact int64) int64 {
+	return time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC).Unix()/exact*exact + halfway(exact)
+}
+
+func halfway(exact int64) int64 { return exact/2/window*window + middle }
+
+// pass is by how much the clocks are put forward until all tokens have ended, those of the exact routes too, and
+// again into the middle of a window of theirs: no cycle may see two of them.
+func pass(exact, now int64) int64 { return 3*exact + halfway(exact) - now%exact }
+
+// A ring is the secrets of all instances while they are rotated as docs/operations.md says: the
+// new one is added last, everywhere; then it is moved first, everywhere; the old one is
+// dropped when the tokens that it has signed are dead.
+//
+// Each step is one Reconfigure of all instances, so next is called when the last step is
+// in force everywhere.
+type ring struct {
+	secrets []string
+	dead    map[string]int64 // by the secret: when its last token is dead
+	fresh   string           // was added, and does not sign yet
+	wanted  bool
+
+	added, led, dropped int64
+}
+
+// ringMost is how many secrets a Config takes.
+const ringMost = 8
+
+func newRing() *ring {
+	return &ring{secrets: []string{secret()}, dead: map[string]int64{}}
+}
+
+func secret() string { return rand.Text() + rand.Text() }
+
+// rotate begins a rotation with the next step, or as soon as there is room.
+func (r *ring) rotate() { r.wanted = true }
+
+// next takes the next step at a time, where life is that of the longest-lived token, and returns
+// what is to be in force.
+func (r *ring) next(now, life int64) []string {
+	switch {
+	case r.fresh != "": // all have it
+		old := r.secrets[0]
+		r.secrets = slices.Insert(slices.DeleteFunc(r.secrets, r.isFresh), 0, r.fresh)
+		// Requests that are under way while this comes into force are signed by the old one
+		// still, at the same time: the clock stands meanwhile, or has moved by less than this.
+		r.dead[old] = now + life + window
+		r.fresh = ""
+		r.led++
+	case r.wanted && len(r.secrets) < ringMost:
+		r.fresh, r.wanted = secret(), false
+		r.secrets = append(r.secrets, r.fresh)
+		r.added++
+	}
+	r.secrets = slices.DeleteFunc(r.secrets, func(s string) bool {
+		dead, old := r.dead[s]
+		if !old || now < dead {
+			return false
+		}
+		delete(r.dead, s)
+		r.dropped++
+		return true
+	})
+	return slices.Clone(r.secrets)
+}
+
+func (r *ring) isFresh(s string) bool { return s == r.fresh }

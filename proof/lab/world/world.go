@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/proof/lab/court"
-	"github.com/tallystick/tallystick/proof/program"
 )
 
 // settings are what a run is like. The last seven are for tests, which break one thing each.
@@ -42,7 +41,6 @@ type world struct {
 	life      map[bool]int64 // of tokens, in seconds: on exact routes, and on others
 	quotas    map[string]*court.Quotas
 	workFirst *court.Quotas // what workFirst says, which changes as a quota does
-	redis     *program.Redis
 
 	operating     sync.Mutex // of what restarts instances or changes what they are configured by
 	configuration int

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/calendar"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -28,6 +29,10 @@ type Plan struct {
 	Place  []int
 	HasLog bool
 
+	// Of windows of the calendar; nil of others.
+	Calendars   [storeless.MaxLimits]*calendar.Calendar
+	HasCalendar bool
+
 	// Of buckets: the time in which one unit of cost leaks out, and a full one empties,
 	// in µs; 0 of others.
 	Interval, Empties [storeless.MaxLimits]int64
@@ -42,8 +47,8 @@ type Plan struct {
 const MaxDebt = int64(storeless.MaxWindow / time.Microsecond)
 
 // New assumes checked limits, and the same for tokens.
-func New(limits []storeless.Limit, tokens *limiter.Policy) *Plan {
-	p := &Plan{Limits: limits, Tokens: tokens, BucketsOnly: true}
+func New(limits []storeless.Limit, tokens *limiter.Policy, calendars [storeless.MaxLimits]*calendar.Calendar) *Plan {
+	p := &Plan{Limits: limits, Tokens: tokens, Calendars: calendars, BucketsOnly: true}
 	var steps []storeless.Limit
 	for i, l := range limits {
 		p.BucketsOnly = p.BucketsOnly && l.Burst > 0
@@ -54,10 +59,14 @@ func New(limits []storeless.Limit, tokens *limiter.Policy) *Plan {
 			p.Hold = max(p.Hold, p.Empties[i]*int64(time.Microsecond))
 		}
 		p.IDs[i] = tokens.ID(i)
-		if Logged(l.Algorithm) {
+		if p.Logged(i) {
 			// Not the count of the sliding window that stands for it in tokens.
 			p.IDs[i] |= uint32(l.Algorithm) << 24
 			p.HasLog = true
+			if calendars[i] != nil {
+				p.IDs[i] = tokens.ID(i) | uint32(calendar.Number(l.Calendar))<<calendarBits
+				p.Hold, p.HasCalendar = max(p.Hold, int64(calendar.Longest(l.Calendar))), true
+			}
 			continue
 		}
 		steps, p.Place = append(steps, l), append(p.Place, i)
@@ -103,11 +112,38 @@ func buckets(limits []storeless.Limit) []storeless.Limit {
 	return limits
 }
 
-// Logged reports whether a limit keeps what was charged, and when, rather than a
-// state of fixed size.
-func Logged(a storeless.Algorithm) bool {
-	return a == storeless.SlidingLog || a == storeless.RollingDay
+// Logged reports whether a limit keeps what was charged, and until when it counts, rather than a state as in a token. A window
+// of the calendar is a log of one entry.
+func (p *Plan) Logged(i int) bool {
+	a := p.Limits[i].Algorithm
+	return a == storeless.SlidingLog || a == storeless.RollingDay || p.Calendars[i] != nil
 }
+
+// Prices reports whether costs may stand in place of a cost: none, or of limits of the policy alone, with that as the largest.
+func (p *Plan) Prices(cost int64, costs *[storeless.MaxLimits]int64) bool {
+	most := int64(0)
+	for i, c := range costs {
+		if c < 0 || c > 0 && i >= len(p.Limits) {
+			return false
+		}
+		most = max(most, c)
+	}
+	return most == 0 || most == cost
+}
+
+// Price returns what a call or a receipt has each limit charged.
+func Price(cost int64, costs *[storeless.MaxLimits]int64) limiter.Price {
+	if *costs == [storeless.MaxLimits]int64{} {
+		return limiter.Price{Cost: cost}
+	}
+	return limiter.Price{Cost: cost, Each: (*limiter.Costs)(costs)}
+}
+
+// calendarBits is where the ID of a limit has the number of its calendar. The bits below it tell the logs apart.
+const calendarBits = 28
+
+// IsCalendar reports whether an ID is of a limit with windows of the calendar.
+func IsCalendar(id uint32) bool { return id>>calendarBits != 0 }
 
 // NameLength is how many bytes the name of an account has.
 const NameLength = 16

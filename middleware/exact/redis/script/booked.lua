@@ -88,8 +88,8 @@ end
 --@ each refund
 if booked > 0 then
 	-- Where it is on the lines; but one of before the first that is booked is on none.
-	local whole, @froms
-	if given > before and ARGV[2] ~= '' then whole, @froms = struct.unpack('<d@places', ARGV[2]) end
+	local whole, @froms, @wholes
+	if given > before and ARGV[2] ~= '' then whole, @froms, @wholes = struct.unpack('<d@places@places', ARGV[2]) end
 	local quiet = true -- all was given back
 	--@ each back
 	if quiet then booked = 0 end

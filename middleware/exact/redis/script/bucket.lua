@@ -11,15 +11,15 @@ end
 if at$ <= now or at$ - now > HORIZON then at$ = 0 end
 
 --@ fits
-if math.max(0, at$ - now) + cost * interval$ > empties$ then fits = false end
+if cost$ > 0 and math.max(0, at$ - now) + cost$ * interval$ > empties$ then fits = false end
 
 --@ hold
 hold = math.max(hold, at$ - latest)
 
 --@ charge
-do
+if cost$ > 0 then
 	local from = math.max(at$, now)
-	at$ = from + math.min(cost, math.floor(math.max(0, now + HORIZON - from) / interval$)) * interval$
+	at$ = from + math.min(cost$, math.floor(math.max(0, now + HORIZON - from) / interval$)) * interval$
 end
 
 --@ last
@@ -35,7 +35,7 @@ counts = math.max(counts, at + math.max(window$, math.min(cost, math.floor(HORIZ
 --@ refund
 do
 	-- Not what has leaked out since.
-	local back = math.min(cost, math.floor(HORIZON / interval$)) * interval$ - math.max(0, now - at)
+	local back = math.min(cost$, math.floor(HORIZON / interval$)) * interval$ - math.max(0, now - at)
 	at$ = at$ - math.max(0, math.min(at$ - now, back))
 end
 
@@ -91,12 +91,12 @@ do
 	if whole then
 		from = at + from$
 		to = math.max(from, at)
-		to = to + math.min(whole, math.floor(math.max(0, at + HORIZON - to) / interval$)) * interval$
-		if cost < whole then from = math.max(from, to - cost * interval$) end
+		to = to + math.min(whole$, math.floor(math.max(0, at + HORIZON - to) / interval$)) * interval$
+		if cost$ < whole$ then from = math.max(from, to - cost$ * interval$) end
 	else
 		-- The last of what was charged before any was booked, and not what has leaked out since.
 		to = line$[1]
-		local back = math.min(cost, math.floor(HORIZON / interval$)) * interval$ - math.max(0, now - at)
+		local back = math.min(cost$, math.floor(HORIZON / interval$)) * interval$ - math.max(0, now - at)
 		from = to - math.max(0, math.min(to - now, back))
 		line$[1] = from
 	end

@@ -13,12 +13,12 @@ do
 end
 
 --@ fits
-if cost + cur$ > quota$ then fits = false end
+if cost$ > 0 and cost$ + cur$ > quota$ then fits = false end
 
 --@ hold
 
 --@ charge
-cur$ = math.min(cur$ + cost, MOST)
+cur$ = math.min(cur$ + cost$, MOST)
 
 --@ last
 last = math.max(last, (at$ + 1) * window$)
@@ -31,7 +31,7 @@ last = math.max(last, (at$ + 1) * window$)
 counts = math.max(counts, (div(at, window$) + 1) * window$)
 
 --@ refund
-if at$ == div(at, window$) then cur$ = cur$ - math.min(cur$, cost) end
+if at$ == div(at, window$) then cur$ = cur$ - math.min(cur$, cost$) end
 
 --@ paid
 paid[#paid + 1] = 0

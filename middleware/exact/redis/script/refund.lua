@@ -1,13 +1,13 @@
 -- refund: what a receipt says, once, while it counts.
 --
 -- KEYS: the account, its trails, and a mark of the receipt, which versions before 4 have left.
--- ARGV: numbers, packed: serial, time and cost of the receipt, hold (see load), and those of
--- the limits. Where the receipt says where it is on the lines of its limits: what it cost, and
--- from where on it is there, as distances from its time; packed as well.
+-- ARGV: numbers, packed: serial, time and cost of the receipt, how many serials it has, hold (see load), and those of
+-- the limits, with what each gives back. Where the receipt says where it is on the lines of its limits: what it cost,
+-- from where on it is there, as distances from its time, and what it cost on each; packed as well.
 -- Returns 1 if it gave back, 0 if there was nothing, and 2 if that was too long ago; or nothing,
 -- see plain.lua.
 
-local given, at, cost, hold, @numbers = struct.unpack('<dddd@formats', ARGV[1])
+local given, at, cost, serials, hold, @numbers = struct.unpack('<ddddd@formats', ARGV[1])
 local time = redis.call('TIME')
 time = time[1] * 1000000 + time[2]
 --@ load
@@ -15,9 +15,17 @@ time = time[1] * 1000000 + time[2]
 local counts = 0 -- until when
 --@ each counts
 if ahead > 0 or now >= counts or given < 1 or given > serial then return '0' end
-if serial - given >= REFUNDABLE then return '2' end
-form, back = gave(given, serial, form, back)
-if not form or redis.call('EXISTS', KEYS[@hashes]) == 1 then return '0' end
+if serial - given + serials > REFUNDABLE then return '2' end
+if redis.call('EXISTS', KEYS[@hashes]) == 1 then return '0' end
+-- Each serial is that of a limit, the last that of the first, if there are several.
+local costs, any = { @costs }, false
+for i = 1, serials do
+	local f, b
+	if costs[i] > 0 then f, b = gave(given - i + 1, serial, form, back) end
+	if f then form, back, any = f, b, true elseif serials > 1 then costs[i] = 0 end
+end
+if not any then return '0' end
+@costs = unpack(costs)
 local block = ''
 --@ mode back
 --@ mode store

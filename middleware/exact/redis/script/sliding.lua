@@ -15,12 +15,12 @@ do
 end
 
 --@ fits
-if cost + cur$ + prev$ > quota$ and cost > quota$ - cur$ - muldivup(prev$, window$ - (now - at$ * window$), window$) then fits = false end
+if cost$ > 0 and cost$ + cur$ + prev$ > quota$ and cost$ > quota$ - cur$ - muldivup(prev$, window$ - (now - at$ * window$), window$) then fits = false end
 
 --@ hold
 
 --@ charge
-cur$ = math.min(cur$ + cost, MOST)
+cur$ = math.min(cur$ + cost$, MOST)
 
 --@ last
 last = math.max(last, (at$ + 2) * window$)
@@ -36,9 +36,9 @@ counts = math.max(counts, (div(at, window$) + 2) * window$)
 do
 	local ago = at$ - div(at, window$)
 	if ago == 0 then
-		cur$ = cur$ - math.min(cur$, cost)
+		cur$ = cur$ - math.min(cur$, cost$)
 	elseif ago == 1 then
-		prev$ = prev$ - math.min(prev$, cost)
+		prev$ = prev$ - math.min(prev$, cost$)
 	end
 end
 

@@ -1,13 +1,14 @@
 -- take: calls of one key, policy and cost, in order, as one step.
 --
 -- KEYS: the account, its trails, and if a call has an ID, the two hashes for IDs.
--- ARGV: numbers, packed: the cost, 1 to charge or 0 to peek, 1 where what has no room is charged
+-- ARGV: numbers, packed: the cost, the largest where limits have their own, how many serials a charge has, 1 to charge or 0 to peek, 1 where what has no room is charged
 -- as well, for how long to pause, the time after which nobody
 -- waits for the answer or 0, hold (see load), how far ahead to book (booked.lua alone), and
--- those of the limits. Then for each call its
+-- those of the limits, with what each is charged. Then for each call its
 -- ID, hashed, or nothing.
 -- Returns a packed string. The time alone where nobody waits any more, and has counted
--- nothing: under load what is answered too late makes the next answer later still. Else
+-- nothing: under load what is answered too late makes the next answer later still. The time and
+-- the moment at which the account is decided, where a window of the calendar is of another. Else
 -- the time, when the account was last charged, or less than zero by how much a
 -- wrong clock was ahead that had charged it, the serial before, until when it was paused, the limits as they stood
 -- before, what is booked and the lines (booked.lua alone), and what became of each call, in one
@@ -16,7 +17,7 @@
 -- one byte, the same three, the moment it was admitted for, and from where on it is on each line.
 -- Or nothing, see plain.lua.
 
-local cost, charge, past, pauses, deadline, hold@within, @numbers = struct.unpack('<dBBddd@asks@formats', ARGV[1])
+local cost, serials, charge, past, pauses, deadline, hold@within, @numbers = struct.unpack('<ddBBddd@asks@formats', ARGV[1])
 local time = redis.call('TIME')
 time = time[1] * 1000000 + time[2]
 if deadline > 0 and time > deadline then return struct.pack('<d', time) end
@@ -55,7 +56,7 @@ for i = 2, #ARGV do
 		reply[#reply + 1] = fits and '\1' or '\0'
 		if fits and charge == 1 then
 			changed, paused = true, math.max(paused, pauses > 0 and now + pauses or 0)
-			if cost > 0 then serial, form, back = charged(serial, form, back, now) end
+			for _ = 1, cost > 0 and serials or 0 do serial, form, back = charged(serial, form, back, now) end
 			--@ mode charge
 		end
 		if id ~= '' then

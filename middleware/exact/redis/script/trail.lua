@@ -24,15 +24,15 @@ do
 	-- When there is room for 1, and if calls are refused when there is for the first of
 	-- those: after it nothing is charged.
 	local room = quota$ - used$
-	local wants, fit = { math.max(0, -room) + 1 }, math.max(0, math.floor(room / cost))
+	local wants, fit = { math.max(0, -room) + 1 }, cost$ == 0 and calls or math.max(0, math.floor(room / cost$))
 	if past == 1 then
 		-- After each call, when there is room for 1 again.
 		for i = 1, calls do
-			local want = math.min(used$ + i * cost, MOST) + 1 - quota$
+			local want = math.min(used$ + i * cost$, MOST) + 1 - quota$
 			if want > wants[#wants] and want <= used$ then wants[#wants + 1] = want end
 		end
-	elseif cost <= quota$ and fit < calls then
-		wants[2] = (fit + 1) * cost - room
+	elseif cost$ <= quota$ and fit < calls then
+		wants[2] = (fit + 1) * cost$ - room
 	end
 	local found, freed = used$ > 0 and waits(trail$, used$, ended$, wants, now) or {}, 0
 	local parts = {}
@@ -46,12 +46,12 @@ do
 end
 
 --@ fits
-if cost > quota$ - used$ - owed$ then fits = false end
+if cost$ > 0 and cost$ > quota$ - used$ - owed$ then fits = false end
 
 --@ hold
 
 --@ charge
-owed$ = math.min(owed$ + cost, MOST - used$)
+owed$ = math.min(owed$ + cost$, MOST - used$)
 
 --@ last
 last = math.max(last, untilOf(now, window$))
@@ -80,10 +80,10 @@ counts = math.max(counts, untilOf(at, window$))
 --@ refund
 do
 	local score = int(untilOf(at, window$))
-	local m = not stale$ and now < untilOf(at, window$) and redis.call('ZRANGEBYSCORE', trail$, score, score)[1]
+	local m = cost$ > 0 and not stale$ and now < untilOf(at, window$) and redis.call('ZRANGEBYSCORE', trail$, score, score)[1]
 	if m then
 		local c = tonumber(string.match(m, ':(%d+)$'))
-		local back = math.min(c, cost)
+		local back = math.min(c, cost$)
 		-- In this order: a set that is empty for a moment loses its time to live.
 		if c > back then redis.call('ZADD', trail$, score, score .. ':' .. int(c - back)) end
 		redis.call('ZREM', trail$, m)

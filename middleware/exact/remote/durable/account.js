@@ -3,7 +3,7 @@
 // the caller makes one transaction of it.
 
 import { Back, firstSerial, late } from './back.js'
-import { ID_LIFE, Line, Log, MAX_QUOTA, MAX_DEBT, Refusal, SECOND, charged, expires, left, remaining, roll, seconds, until, wait } from './limits.js'
+import { ID_LIFE, Line, Log, MAX_QUOTA, MAX_DEBT, Refusal, SECOND, charged, expires, laterEnd, left, remaining, roll, seconds, until, wait } from './limits.js'
 
 const MAX_IDS = 1 << 16 // that are known at a time: beyond it a key is busy
 const MAX_ENTRIES = 32
@@ -43,8 +43,8 @@ export class Account {
 		}
 		if (call.cost > 0) {
 			if (this.serial === 0) this.back.floor = this.serial = firstSerial(at)
-			this.serial++
-			v.receipt = { serial: s.serialOf(this.serial, call.cost), at: Math.max(at, s.moment) }
+			this.serial += numbersOf(call)
+			v.receipt = { serial: s.serialOf(this.serial, call), at: Math.max(at, s.moment) }
 			v.cost = call.cost
 		}
 		this.latest = at
@@ -79,12 +79,21 @@ export class Account {
 		if (!is || r.cost < 1 || is.number < 1 || is.number > this.serial) return 'no-refund'
 		const [from, at] = this.at(now)
 		if (from !== this || countsUntil(r.policy, r.at, r.cost) <= at) return 'no-refund'
-		if (late(is.number, this.serial)) return 'late-refund'
-		if (!this.back.give(is.number, this.serial)) return 'no-refund'
+		if (late(is.number - numbersOf(r) + 1, this.serial)) return 'late-refund'
+		r = this.give(is.number, r)
+		if (!r) return 'no-refund'
 		this.store.gaveBack(this.back)
 		const s = new Working(this, at, r.policy)
 		s.refund(r, is)
 		this.keep(s)
+	}
+
+	// give notes what comes back of a charge, and returns what did not before. A charge with costs of its own on each limit has a
+	// number for each, the last that of the first.
+	give(number, r) {
+		if (!r.costs) return this.back.give(number, this.serial) && r
+		const costs = r.costs.map((cost, i) => (cost > 0 && number > i && this.back.give(number - i, this.serial) ? cost : 0))
+		return costs.some((cost) => cost > 0) && { ...r, costs }
 	}
 
 	// expires returns from when on nothing of the account counts any more.
@@ -207,17 +216,17 @@ class Working {
 		if (call.pause > 0 && charge) this.paused = Math.max(this.paused, this.now + call.pause)
 		let v
 		if (call.past || call.cost === 0) {
-			if (charge) this.charge(call.cost)
-			v = this.decide(0, false)
+			if (charge) this.charge(call)
+			v = this.decide(nothing, false)
 		} else if (call.ahead > 0) {
 			v = this.book(call, charge)
 		} else if (rest > 0) {
-			v = this.decide(call.cost, false)
+			v = this.decide(call, false)
 			v.admitted = false
 			if (!v.impossible) v.wait = Math.max(v.wait, seconds(rest))
 		} else {
 			this.behind()
-			v = this.decide(call.cost, charge)
+			v = this.decide(call, charge)
 		}
 		const still = this.paused - this.now
 		if (still > 0) for (const of of v.limits) Object.assign(of, { remaining: 0, reset: Math.max(of.reset, seconds(still)), blocked: !v.admitted })
@@ -235,10 +244,11 @@ class Working {
 	}
 
 	// decide checks every limit, and charges all if all of them have room and charge is set.
-	decide(cost, charge) {
+	decide(call, charge) {
 		const { limits } = this.policy
 		const v = { admitted: true, impossible: false, wait: 0, limits: [] }
 		limits.forEach((l, i) => {
+			const cost = costOf(call, i)
 			const impossible = cost > l.capacity
 			const blocked = impossible || (cost > 0 && cost > this.room(i))
 			v.limits.push({ remaining: 0, reset: 0, blocked })
@@ -249,13 +259,15 @@ class Working {
 		if (v.impossible) v.wait = 0
 		if (v.admitted && charge) {
 			limits.forEach((l, i) => {
+				const cost = costOf(call, i)
+				if (cost === 0) return
 				if (l.logged) this.owe(i, cost)
 				else if (l.interval > 0) this.states[i].at = Math.max(this.states[i].at, this.now) + cost * l.interval
 				else this.states[i].cur += cost
 			})
 		}
 		limits.forEach((l, i) => {
-			const of = v.limits[i]
+			const [of, cost] = [v.limits[i], costOf(call, i)]
 			of.remaining = Math.max(0, this.room(i))
 			if (of.blocked && cost <= l.capacity) of.reset = seconds(Math.max(1, this.wait(i, cost)))
 			else if (of.remaining < l.capacity && !(of.blocked && l.logged)) of.reset = seconds(this.wait(i, of.remaining + 1))
@@ -265,7 +277,8 @@ class Working {
 
 	owe(i, cost) {
 		this.logs[i].forget(this.rolled[i])
-		this.logs[i].owe(until(this.policy.limits[i], this.now), cost)
+		const l = this.policy.limits[i]
+		this.logs[i].owe(l.ends ? laterEnd(l, this.now, this.logs[i].entries.at(-1)) : until(l, this.now), cost, l.most)
 		this.rolled[i] = this.logs[i].rolled(this.now)
 	}
 
@@ -273,11 +286,12 @@ class Working {
 	behind() { if (this.lines) this.paid = this.states.map((s) => Math.max(s.at, this.moment)) }
 
 	// charge charges every limit, whether it has room or not.
-	charge(cost) {
-		if (cost === 0) return
+	charge(call) {
+		if (call.cost === 0) return
 		this.behind()
 		this.policy.limits.forEach((l, i) => {
-			const s = this.states[i]
+			const [s, cost] = [this.states[i], costOf(call, i)]
+			if (cost === 0) return
 			if (l.logged) this.owe(i, cost)
 			else if (l.interval > 0) s.at = charged(l, Math.max(s.at, this.moment), this.moment, cost)
 			else s.cur = Math.min(s.cur + cost, MAX_QUOTA)
@@ -290,7 +304,7 @@ class Working {
 	// enough.
 	book(call, charge) {
 		const { limits } = this.policy
-		const v = this.decide(call.cost, false)
+		const v = this.decide(call, false)
 		if (v.impossible) return v
 		const fits = limits.map((l) => ({ length: call.cost * l.interval, empties: l.empties }))
 		let at = Math.max(this.moment, this.paused)
@@ -309,7 +323,7 @@ class Working {
 			return v
 		}
 		if (charge) this.place(at, fits)
-		const booked = this.decide(0, false)
+		const booked = this.decide(nothing, false)
 		booked.wait = Math.max(0, at - this.now)
 		return booked
 	}
@@ -332,26 +346,29 @@ class Working {
 	}
 
 	// serialOf writes what a receipt must tell: its number, and where its charge is.
-	serialOf(number, cost) {
+	serialOf(number, { cost, costs = [] }) {
 		if (!this.paid) return number.toString(36)
-		return [number, cost, ...this.paid.map((from) => from - this.moment)].map((n) => n.toString(36)).join('_')
+		return [number, cost, ...this.paid.map((from) => from - this.moment), ...costs].map((n) => n.toString(36)).join('_')
 	}
 
 	// refund takes back what was charged at a moment.
 	refund(r, is) {
 		const { limits } = this.policy
 		limits.forEach((l, i) => {
-			const s = this.states[i]
+			const [s, cost] = [this.states[i], costOf(r, i)]
+			if (cost === 0) return
 			if (l.logged) {
 				this.logs[i].forget(this.rolled[i])
-				this.logs[i].restore(until(l, r.at), r.cost)
+				const end = until(l, r.at)
+				const last = this.logs[i].entries.at(-1)
+				this.logs[i].restore(l.ends && last && end > this.now ? last[0] : end, cost)
 				this.rolled[i] = this.logs[i].rolled(this.now)
 			} else if (l.interval === 0) {
 				const passed = s.at - Math.floor(r.at / l.window)
-				if (passed === 0) s.cur -= Math.min(s.cur, r.cost)
-				if (passed === 1) s.prev -= Math.min(s.prev, r.cost)
+				if (passed === 0) s.cur -= Math.min(s.cur, cost)
+				if (passed === 1) s.prev -= Math.min(s.prev, cost)
 			} else if (!this.lines) {
-				s.at -= left(l, r.at, this.now, Math.max(0, s.at - this.now), r.cost)
+				s.at -= left(l, r.at, this.now, Math.max(0, s.at - this.now), cost)
 			} else {
 				this.refundLine(i, r, is)
 			}
@@ -363,14 +380,15 @@ class Working {
 
 	refundLine(i, r, is) {
 		const [l, s, line] = [this.policy.limits[i], this.states[i], this.lines[i]]
+		const [cost, whole] = [costOf(r, i), is.costs?.[i] ?? is.cost]
 		let from, to
 		if (is.from && is.number > this.since) {
 			from = r.at + is.from[i]
-			to = charged(l, from, r.at, is.cost)
-			if (r.cost < is.cost) from = Math.max(from, to - r.cost * l.interval)
+			to = charged(l, from, r.at, whole)
+			if (cost < whole) from = Math.max(from, to - cost * l.interval)
 		} else { // the last of what was charged before any was booked
 			to = line.base
-			line.base -= left(l, r.at, this.now, Math.max(0, line.base - this.now), r.cost)
+			line.base -= left(l, r.at, this.now, Math.max(0, line.base - this.now), cost)
 			from = line.base
 		}
 		s.at = line.free(from, to, s.at)
@@ -385,13 +403,23 @@ class Working {
 	}
 }
 
+// nothing is the price of a call that only looks.
+const nothing = { cost: 0 }
+
+// costOf returns what a call has a limit charged.
+function costOf({ cost, costs }, i) { return costs ? costs[i] : cost }
+
+// numbersOf returns how many numbers a charge has.
+function numbersOf({ costs }) { return costs ? costs.length : 1 }
+
 // parseSerial reads what serialOf has written; nothing of what it has not.
 function parseSerial(r) {
 	if (!/^[0-9a-z]{1,13}(_-?[0-9a-z]{1,13})*$/.test(r.serial)) return undefined
 	const [number, cost, ...from] = r.serial.split('_').map((word) => parseInt(word, 36))
 	if (cost === undefined) return { number }
-	if (from.length !== r.policy.limits.length || cost < r.cost || cost > MAX_QUOTA) return undefined
-	return { number, cost, from }
+	const { length } = r.policy.limits
+	if ((from.length !== length && from.length !== 2 * length) || cost < r.cost || cost > MAX_QUOTA) return undefined
+	return { number, cost, from: from.slice(0, length), costs: from.length > length ? from.slice(length) : undefined }
 }
 
 // countsUntil returns from when a charge made at a time counts in no window, and no bucket

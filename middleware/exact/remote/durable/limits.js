@@ -11,7 +11,10 @@ export const MAX_DEBT = MAX_WINDOW * SECOND // how much a bucket owes at the mos
 export const ID_LIFE = 10 * SECOND // for how long the ID of an admitted call is known
 const MAX_LOG = 10_000 // charges that a log keeps
 
-const ALGORITHMS = ['sliding-window', 'fixed-window', 'token-bucket', 'leaky-bucket', 'sliding-log', 'rolling-day']
+// How long the windows of the calendar are, in seconds: the shortest, as a policy has it, and the longest.
+const CALENDARS = { 'calendar-day': [82800, 90000], 'calendar-week': [601200, 608400], 'calendar-month': [2419200, 2682000] }
+
+const ALGORITHMS = [...Object.keys(CALENDARS), 'sliding-window', 'fixed-window', 'token-bucket', 'leaky-bucket', 'sliding-log', 'rolling-day']
 
 // A Refusal is an error of the wire: nothing was counted.
 export class Refusal extends Error {}
@@ -36,17 +39,19 @@ export function compile(p) {
 function limit(l) {
 	if (!named(l?.name, 48) || typeof l.algorithm !== 'string') throw new Refusal('malformed')
 	if (!ALGORITHMS.includes(l.algorithm)) throw new Refusal('algorithm')
-	const { name, algorithm, quota, window: seconds } = l
-	const logged = algorithm === 'sliding-log' || algorithm === 'rolling-day'
+	const { name, algorithm, quota, window: seconds, ends } = l
+	const [shortest, longest] = CALENDARS[algorithm] ?? []
+	const logged = algorithm === 'sliding-log' || algorithm === 'rolling-day' || shortest > 0
 	const bucket = algorithm === 'token-bucket'
 	const burst = l.burst || (bucket ? quota : 0)
 	if (!whole(quota, 1, algorithm === 'sliding-log' ? MAX_LOG : MAX_QUOTA) || !whole(seconds, 1, MAX_WINDOW) ||
 		(algorithm === 'rolling-day' && seconds !== 86400) ||
+		(shortest && (seconds !== shortest || !Array.isArray(ends) || ends.length !== 3 || !ends.every((e, i) => whole(e, i > 0 ? ends[i - 1] + 1 : 0, 2 ** 32)))) ||
 		(bucket ? !whole(burst, 1, MAX_QUOTA) || burst > Math.floor((MAX_WINDOW * quota) / seconds) : burst !== 0)) throw new Refusal('malformed')
-	const window = seconds * SECOND
+	const window = (longest ?? seconds) * SECOND
 	const interval = bucket || algorithm === 'leaky-bucket' ? Math.floor((window + quota - 1) / quota) : 0
 	const capacity = bucket ? burst : interval > 0 ? 1 : quota
-	return { id: `${algorithm} ${seconds} ${name}`, name, algorithm, quota, window, interval, capacity, empties: interval > 0 ? capacity * interval : 0, logged }
+	return { id: `${algorithm} ${seconds} ${name}`, name, algorithm, quota, window, interval, capacity, empties: interval > 0 ? capacity * interval : 0, logged, ends: shortest && ends, most: shortest ? 1 : MAX_LOG }
 }
 
 // seconds rounds up to whole seconds; what has passed is zero.
@@ -103,13 +108,24 @@ export function left(l, at, now, owed, cost) {
 	return Math.max(0, Math.min(owed, back))
 }
 
-// until returns the moment from which a charge of a log does not count any more.
+// until returns the moment from which a charge of a log does not count any more. Where a window of the calendar
+// ends the call says, and of the next: beyond that one it is the longest that it can be.
 export function until(l, at) {
+	if (l.ends) return (l.ends.find((end) => at < end * SECOND) ?? Math.floor(at / SECOND) + l.window / SECOND) * SECOND
 	return l.algorithm === 'rolling-day' ? Math.floor(at / MINUTE) * MINUTE + MINUTE + DAY : at + l.window
 }
 
+// laterEnd returns when a charge of the calendar ends, in the window that is open, if one is. An end that is near to the
+// beginning of the call's own window is of the one before, which is open for that much longer by other time zones.
+export function laterEnd(l, at, open) {
+	const end = until(l, at)
+	const start = l.ends.map((e) => e * SECOND).findLast((e) => e <= at) ?? Math.min(at, l.ends[0] * SECOND - l.window)
+	if (open && 2 * open[0] < start + end) return open[0]
+	return Math.max(end, open?.[0] ?? 0)
+}
+
 // A Log is what a sliding log or a rolling day remembers: charges in the order in which they
-// end, and their sum. dirty says which of them storage does not know yet.
+// end, and their sum. A window of the calendar is a log of one entry. dirty says which of them storage does not know yet.
 export class Log {
 	constructor(entries = []) {
 		this.entries = entries // [until, cost]
@@ -130,12 +146,12 @@ export class Log {
 		this.used = used
 	}
 
-	// owe adds cost, up to what a count can hold. What is above MAX_LOG charges joins the last.
-	owe(end, cost) {
+	// owe adds cost, up to what a count can hold. What is above the most entries joins the last.
+	owe(end, cost, most) {
 		cost = Math.min(cost, MAX_QUOTA - this.used)
 		if (cost <= 0) return
 		let last = this.entries.at(-1)
-		if (last && last[0] !== end && this.entries.length >= MAX_LOG) {
+		if (last && last[0] !== end && this.entries.length >= most) {
 			this.dirty.push([last[0], 0])
 			last[0] = end
 		}

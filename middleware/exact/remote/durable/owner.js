@@ -140,7 +140,7 @@ export class Tally extends DurableObject {
 			const { serial, at } = q.receipt ?? {}
 			if (typeof serial !== 'string' || !/^-?\d{1,19}$/.test(at)) throw new Refusal('no-refund')
 			this.mayBegin(q)
-			const refused = this.account.refund(now, { policy, serial, at: Number(BigInt(at) / 1000n), cost: q.cost })
+			const refused = this.account.refund(now, { policy, serial, at: Number(BigInt(at) / 1000n), ...priceOf(q, policy) })
 			if (refused) throw new Refusal(refused)
 			return [{}]
 		}
@@ -179,12 +179,20 @@ export class Tally extends DurableObject {
 // callOf returns the call of a request.
 function callOf(q) {
 	const policy = compile(q.policy)
-	const { cost, past = false, ahead = 0, pause = 0 } = q
+	const { past = false, ahead = 0, pause = 0 } = q
+	const { cost, costs } = priceOf(q, policy)
 	if (!Number.isInteger(cost) || !Number.isInteger(ahead) || !Number.isInteger(pause) || typeof past !== 'boolean' || ahead > MAX_AHEAD || pause > MAX_PAUSE) throw new Refusal('malformed')
-	const wrong = !whole(bytes(q.key).length, 1, 256) || cost < 0 || (cost === 0 && pause === 0) || (past && cost > MAX_QUOTA) ||
+	const wrong = !whole(bytes(q.key).length, 1, 256) || cost < 0 || (cost === 0 && pause === 0) || (costs && (ahead !== 0 || pause !== 0)) || (past && cost > MAX_QUOTA) ||
 		ahead < 0 || (ahead > 0 && (past || pause !== 0 || !policy.bucketsOnly)) || pause < 0 || (pause > 0 && cost > 0 && !past)
 	if (wrong) throw new Refusal('call')
-	return { policy, cost, past, ahead, pause }
+	return { policy, cost, costs, past, ahead, pause }
+}
+
+// priceOf returns what a call costs: on each limit its own, if it says so, and cost is then the largest of them.
+function priceOf({ cost, costs }, policy) {
+	if (costs === undefined) return { cost }
+	if (cost !== 0 || !Array.isArray(costs) || costs.length > policy.limits.length || !costs.every((c) => Number.isInteger(c) && c >= 0)) throw new Refusal('malformed')
+	return { cost: Math.max(...costs), costs: policy.limits.map((_, i) => costs[i] ?? 0) }
 }
 
 // verdict writes a verdict. Its members come in the order that Go writes them in.

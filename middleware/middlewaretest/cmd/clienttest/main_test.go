@@ -17,6 +17,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/clienttest"
 	"github.com/tallystick/tallystick/middleware/client"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // TestMain is the client too: the program starts this one again.
@@ -68,8 +69,7 @@ func play(transport http.RoundTripper) {
 }
 
 func TestWithACommand(t *testing.T) {
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := kit.Must(os.Executable())(t)
 	for kind, test := range map[string]struct {
 		args []string
 		said string
@@ -99,10 +99,8 @@ func TestServing(t *testing.T) {
 	out, stdout := io.Pipe()
 	done := make(chan error)
 	go func() { done <- run(ctx, nil, stdout, io.Discard) }()
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
-	resp, err := http.Get(strings.TrimSpace(line))
-	require.NoError(t, err)
+	line := kit.Must(bufio.NewReader(out).ReadString('\n'))(t)
+	resp := kit.Must(http.Get(strings.TrimSpace(line)))(t)
 	var cases []clienttest.Case
 	require.NoError(t, json.NewDecoder(resp.Body).Decode(&cases))
 	require.NoError(t, resp.Body.Close())

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/otel/internal/dashboard"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 //go:generate go test -run TestDashboardIsGenerated -update
@@ -19,20 +20,17 @@ var update = flag.Bool("update", false, "write the dashboard")
 const file = "../../dashboard/grafana.json"
 
 func TestDashboardIsGenerated(t *testing.T) {
-	want, err := dashboard.JSON()
-	require.NoError(t, err)
+	want := kit.Must(dashboard.JSON())(t)
 	if *update {
 		require.NoError(t, os.WriteFile(file, want, 0o644))
 	}
-	got, err := os.ReadFile(file)
-	require.NoError(t, err)
+	got := kit.Must(os.ReadFile(file))(t)
 	require.Equal(t, string(want), string(got), "GOWORK=off go generate ./internal/dashboard")
 }
 
 // What Grafana needs of a dashboard, and readers of its panels.
 func TestDashboardIsSound(t *testing.T) {
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile(file))(t)
 	var d struct {
 		UID           string
 		Title         string
