@@ -67,7 +67,7 @@ func AppendPage(b []byte, refusal *Refusal, h http.Header, r *http.Request, site
 	}
 	b = appendSheet(b, refusal.PageStyle)
 	if script {
-		b = appendElement(b, refusal, language)
+		b = appendElement(b, refusal)
 		b = appendScript(b, refusal.PageScript)
 	}
 	more := ""
@@ -168,7 +168,7 @@ func appendReload(b []byte, w *words.Page) []byte {
 func AppendTop(b []byte, refusal *Refusal, language words.Language, element bool, title, site string, r *http.Request) []byte {
 	b = appendSheet(appendHead(b, language), refusal.PageStyle)
 	if element {
-		b = appendElement(b, refusal, language)
+		b = appendElement(b, refusal)
 	}
 	return appendTitle(b, title, "", site, r)
 }
@@ -189,21 +189,14 @@ func appendSheet(b []byte, url string) []byte {
 }
 
 // modules are what the script of the element imports. A browser that is told of them early loads them along with it
-// and not after it. The last place is for the texts of another language.
-var modules = [...]string{"fetch.js", "texts.js", "solver.js", ""}
+// and not after it.
+var modules = [...]string{"fetch.js", "texts.js", "solver.js"}
 
 // appendElement appends the style sheet and the script of the element.
-func appendElement(b []byte, refusal *Refusal, language words.Language) []byte {
+func appendElement(b []byte, refusal *Refusal) []byte {
 	b = appendScript(appendSheet(b, refusal.Style), refusal.Script)
 	folder := refusal.Script[:strings.LastIndexByte(refusal.Script, '/')+1]
-	names := modules
-	if language != words.English {
-		names[len(names)-1] = "texts-" + language.Tag() + ".js"
-	}
-	for _, name := range names {
-		if name == "" {
-			break
-		}
+	for _, name := range modules {
 		b = append(b, `<link rel="modulepreload" href="`...)
 		b = append(append(AppendEscaped(b, folder), name...), "\">\n"...)
 	}

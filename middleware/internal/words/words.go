@@ -42,9 +42,6 @@ func For(h http.Header, r *http.Request) Language {
 	return English
 }
 
-// Tag returns the language's tag, such as de.
-func (l Language) Tag() string { return tags[l] }
-
 // AppendAttributes appends the attributes of the html element: its language and, if that is written from right to left,
 // its direction.
 func (l Language) AppendAttributes(b []byte) []byte {
