@@ -50,6 +50,7 @@ var unplayed = map[string]string{
 	"echoes the newest token, one request after another":                                "honest clients of all rows do",
 	"the same, of a bucket":                                                             worlds,
 	"shows proofs, where each request needs one (`EveryRequest`)":                       worlds,
+	"the same, by the calendar":                                                         "no outage of the lab lasts a day",
 	"shows a bought tally":                                                              worlds,
 	"buys tallies":                                                                      worlds,
 	"pushes its records out of the full table of peers":                                 worlds,
