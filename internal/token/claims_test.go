@@ -3,7 +3,6 @@
 package token
 
 import (
-	"crypto"
 	"encoding/base64"
 	"time"
 
@@ -66,13 +65,6 @@ func (c *Claims) GetSubject() (string, error) { return c.Subject, nil }
 // GetAudience implements [jwt.Claims].
 func (c *Claims) GetAudience() (jwt.ClaimStrings, error) {
 	return jwt.ClaimStrings{c.Policy}, nil
-}
-
-// hs256 is our own value of golang-jwt's method. The package's registry and its
-// variable jwt.SigningMethodHS256 can be replaced by any package in the program;
-// after that a forged token would pass.
-func hs256() *jwt.SigningMethodHMAC {
-	return &jwt.SigningMethodHMAC{Name: "HS256", Hash: crypto.SHA256}
 }
 
 // claims is the same for golang-jwt.
