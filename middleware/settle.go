@@ -55,7 +55,7 @@ var everyUnit = []string{" "}
 // several middlewares are stacked, the innermost is meant. It works once for each request; if
 // there is nothing to settle any more, or never was, the error is [exact.ErrNoRefund], and
 // [exact.ErrLateRefund] where the charge is not one of the last 8192 of this client. Any other
-// is the counter's: after it Settle may be called again with the same cost. After [exact.ErrNotCounted] nothing was done; else the answer was
+// is the counter's: after it Settle may be called again with the same cost and units. After [exact.ErrNotCounted] nothing was done; else the answer was
 // lost, also when it was asked for once more, and the next call finds out: a counter gives a
 // charge back once, however often it is asked, and knows a charge that is repeated within
 // [exact.IDLife]. A client that another instance has refused meanwhile is refused there for ten
@@ -226,7 +226,7 @@ func (e *engine) reissueToken(now time.Time, dc *decisionContext) {
 func again(err error) bool { return err != nil && !errors.Is(err, exact.ErrNoRefund) }
 
 // settle changes the charge of a request.
-func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.ResponseWriter, is settlement) error {
+func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.ResponseWriter, is settlement) (late error) {
 	d := &dc.decision
 	more, less := d.changes(is)
 	change := changed{more: more.Costs, less: less.Costs}
@@ -246,8 +246,11 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 		if d.units() == nil {
 			more.Costs, less.Costs = limiter.Costs{}, limiter.Costs{}
 		}
-		if err := e.exact.settleCounted(ctx, c, is.limits, more, less); err != nil {
-			return err
+		if late = e.exact.settleCounted(ctx, c, is.limits, more, less); late != nil {
+			if again(late) || more.Cost == 0 {
+				return late
+			}
+			change.less = limiter.Costs{}
 		}
 		now = e.now()
 		change.then, change.at = c.at, now
@@ -281,7 +284,7 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 	if u := d.units(); u != nil {
 		u.add(&change)
 	}
-	return nil
+	return late
 }
 
 // A changed charge counts more on some limits, from a time on, and less on others, of what was counted then.
@@ -346,7 +349,8 @@ func (c *changed) adjust(memory *limiter.Memory, now time.Time, p *limiter.Polic
 	return f.Shown
 }
 
-// settleCounted changes what the counter has charged on some limits.
+// settleCounted changes what the counter has charged on some limits. What comes back no more on one of them is charged on another
+// all the same, and then told.
 func (x *exactCounter) settleCounted(ctx context.Context, c *counted, limits uint8, more, less exact.Call) error {
 	if c.receipt == (exact.Receipt{}) {
 		return nil
@@ -362,16 +366,23 @@ func (x *exactCounter) settleCounted(ctx context.Context, c *counted, limits uin
 	if less.Cost > 0 && !t.back {
 		receipt := c.receipt
 		receipt.Cost, receipt.Costs = less.Cost, less.Costs
-		if err := x.giveBack(ctx, receipt, &t.lost); err != nil {
-			return fmt.Errorf("middleware: the exact counter gave nothing back: %w", err)
+		err := x.giveBack(ctx, receipt, &t.lost)
+		if err != nil {
+			err = fmt.Errorf("middleware: the exact counter gave nothing back: %w", err)
+		} else {
+			x.refusals.Forget(c.refusal)
 		}
-		t.back = true
-		x.refusals.Forget(c.refusal)
+		if again(err) {
+			return err
+		}
+		t.back, t.late = true, err
 	}
 	if more.Cost > 0 {
-		return x.chargePast(ctx, t, c.call, more)
+		if err := x.chargePast(ctx, t, c.call, more); err != nil {
+			return err
+		}
 	}
-	return nil
+	return t.late
 }
 
 // chargePast has the counter charge more, whether or not there is room. It is the same
