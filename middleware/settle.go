@@ -25,8 +25,10 @@ import (
 // It is [Settle] with a cost of 0 in every unit that is not settled yet, and there the errors are told.
 func Refund(w http.ResponseWriter, r *http.Request) error { return settle(r, w, 0, everyUnit) }
 
-// everyUnit stands for all units: no name has a blank.
-var everyUnit = []string{" "}
+// everyUnit stands for all units, by its place: a caller may name any string.
+var everyUnit = []string{""}
+
+func isEvery(units []string) bool { return len(units) > 0 && &units[0] == &everyUnit[0] }
 
 // Settle says what the request has cost, in place of what Config.Cost said before: model
 // tokens, bytes, rows. What is too much is given back, within the windows it was charged in.
@@ -88,7 +90,7 @@ func (dc *decisionContext) settle(ctx context.Context, w http.ResponseWriter, co
 	is := settlement{cost: min(cost, storeless.MaxQuota)}
 	for was := dc.settled.Load(); ; was = dc.settled.Load() {
 		is.limits = dc.decision.chargedOf(limits &^ uint8(was))
-		if is.limits == 0 || !slices.Equal(units, everyUnit) && is.limits != limits {
+		if is.limits == 0 || !isEvery(units) && is.limits != limits {
 			return errUncharged
 		}
 		if dc.settled.CompareAndSwap(was, was|uint32(is.limits)) {
@@ -108,16 +110,17 @@ func (e *engine) limitsIn(units []string) (limits uint8, err error) {
 	for i := range e.units {
 		byCost &^= e.units[i].limits
 	}
-	if len(units) == 0 {
+	switch {
+	case len(units) == 0:
 		return byCost, nil
+	case isEvery(units):
+		return all, nil
 	}
 	for _, name := range units {
 		i := slices.IndexFunc(e.units, func(u unit) bool { return u.name == name })
 		switch {
 		case i >= 0:
 			limits |= e.units[i].limits
-		case name == everyUnit[0]:
-			return all, nil
 		case name == "":
 			limits |= byCost
 		default:

@@ -116,8 +116,8 @@ func TestSettleUnits(t *testing.T) {
 				return []error{middleware.Settle(r, 70, "tokens"), middleware.Settle(r, 1, "tokens"), middleware.Settle(r, 1, "tokens", ""), middleware.Settle(r, 0)}
 			}, []int64{3, 30}, []string{"", "not charged", "not charged", ""}},
 			{func(_ http.ResponseWriter, r *http.Request) []error {
-				return []error{middleware.Settle(r, 10, "tokens"), middleware.Settle(r, 2), middleware.Settle(r, 1, "bytes")}
-			}, []int64{1, 90}, []string{"", "", `no unit "bytes"`}},
+				return []error{middleware.Settle(r, 10, "tokens"), middleware.Settle(r, 2), middleware.Settle(r, 1, "bytes"), middleware.Settle(r, 1, " ")}
+			}, []int64{1, 90}, []string{"", "", `no unit "bytes"`, `no unit " "`}},
 			{func(w http.ResponseWriter, r *http.Request) []error {
 				return []error{middleware.Settle(r, 50, "tokens"), middleware.Refund(w, r), middleware.Refund(w, r)}
 			}, []int64{3, 50}, []string{"", "", "not charged"}},
