@@ -76,6 +76,51 @@ func TestCalendarMonthsInAnOutage(t *testing.T) {
 	require.Equal(t, 3, admitted(h, 9))
 }
 
+// A month of tokens in one decision with a minute of requests: what is spent refuses nothing that costs none of it, a settlement
+// after the month is over is of the next, and what is above the part of an instance has to wait for the counter.
+func TestCalendarMonthsInTokens(t *testing.T) {
+	now := time.Date(2026, 1, 31, 22, 59, 0, 0, time.UTC)
+	down := false
+	cfg := monthly(&now, 1000)
+	counter := cfg.Exact.Counter
+	cfg.Exact.Outage, cfg.Instances = middleware.FailOpen, 4
+	cfg.Exact.Counter = &altered{Counter: counter, OnTake: func(ctx context.Context, call exact.Call) (v exact.Verdict, err error) {
+		if down {
+			return v, exact.ErrMaybeCounted
+		}
+		return counter.Take(ctx, call)
+	}}
+	cfg.Units = map[string]middleware.Unit{"tokens": {Limits: []string{"month"}, Cost: inTokens(cfg).Units["tokens"].Cost}}
+	m := newLimiter(t, cfg)
+	h := m.Handler(new(spy))
+	resp := requireStatus(t, 200, send(h, inputs(900)))
+	require.Equal(t, `"minute";q=600;w=60, "month";q=1000;qu="tokens"`, resp.Header.Get("RateLimit-Policy"))
+	require.Contains(t, resp.Header.Get("RateLimit"), `"month";r=100;t=60`)
+	requireStatus(t, 429, send(h, inputs(101)))
+	requireStatus(t, 200, send(h, inputs(0)))
+	settling := func(n int64, want error) http.Handler {
+		return m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			now = now.Add(2 * time.Minute)
+			require.ErrorIs(t, middleware.Settle(r, n, "tokens"), want)
+		}))
+	}
+	requireStatus(t, 200, send(settling(10, exact.ErrNoRefund), inputs(100)))
+	require.Equal(t, []int64{600, 1000}, unitsLeft(t, m), "the month of the charge is over")
+	now = time.Date(2026, 2, 28, 22, 59, 0, 0, time.UTC)
+	requireStatus(t, 200, send(settling(130, nil), inputs(100)))
+	require.Equal(t, []int64{600, 970}, unitsLeft(t, m), "30 more, in March")
+
+	down, now = true, now.AddDate(0, 2, 0)
+	log := logTo(&cfg)
+	h = newLimiter(t, cfg).Handler(new(spy))
+	requireStatus(t, 503, send(h, inputs(251)))
+	requireStatus(t, 200, send(h, inputs(250)))
+	require.NotContains(t, log.String(), "cost-above-quota", "it may pass when the counter answers")
+	down = false
+	requireStatus(t, 403, send(h, inputs(1001)))
+	require.Contains(t, log.String(), "code=cost-above-quota cost=1001 largest=1000")
+}
+
 func TestCalendarMistakes(t *testing.T) {
 	for problem, change := range map[string]func(*middleware.Config){
 		"Limits[1].Calendar: needs an exact counter; a SlidingWindow of 672h0m0s is what comes closest without one": func(cfg *middleware.Config) { cfg.Exact = nil },

@@ -75,7 +75,7 @@ const (
 	_ Outage = iota // no default
 
 	// FailOpen decides by token and memory, as if there were no counter, each
-	// instance by its share of the quota, see [Config.Instances].
+	// instance by its share of the quota, see [Config.Instances]. A cost above that share is answered 503.
 	FailOpen
 
 	// FailClosed answers 503.

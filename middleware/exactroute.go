@@ -188,6 +188,10 @@ func (q *question) concludeFallback(c *exactCall) {
 		return
 	}
 	tally, v := q.takeFrom(q.who.tier.fallback, &c.fallback, d.Cost)
+	if v.Impossible { // above the part of an instance; the counter may admit it
+		q.concludeExact(counterDown(), answerFields{})
+		return
+	}
 	capOutageWait(&v)
 	if v.Admitted {
 		q.dc.charge(nil)

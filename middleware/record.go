@@ -191,7 +191,8 @@ type counted struct {
 type try struct {
 	call exact.Call // that charges more; its ID is "" until it is made
 	lost bool       // an answer: it may have been given back
-	back bool       // it was
+	back bool       // it was, or never will be
+	late error      // says that nothing came back
 }
 
 // unitCosts are what a request costs on each limit, and what settlements have added to that.

@@ -25,8 +25,10 @@ import (
 // It is [Settle] with a cost of 0 in every unit that is not settled yet, and there the errors are told.
 func Refund(w http.ResponseWriter, r *http.Request) error { return settle(r, w, 0, everyUnit) }
 
-// everyUnit stands for all units: no name has a blank.
-var everyUnit = []string{" "}
+// everyUnit stands for all units, by its place: a caller may name any string.
+var everyUnit = []string{""}
+
+func isEvery(units []string) bool { return len(units) > 0 && &units[0] == &everyUnit[0] }
 
 // Settle says what the request has cost, in place of what Config.Cost said before: model
 // tokens, bytes, rows. What is too much is given back, within the windows it was charged in.
@@ -55,7 +57,7 @@ var everyUnit = []string{" "}
 // several middlewares are stacked, the innermost is meant. It works once for each request; if
 // there is nothing to settle any more, or never was, the error is [exact.ErrNoRefund], and
 // [exact.ErrLateRefund] where the charge is not one of the last 8192 of this client. Any other
-// is the counter's: after it Settle may be called again with the same cost. After [exact.ErrNotCounted] nothing was done; else the answer was
+// is the counter's: after it Settle may be called again with the same cost and units. After [exact.ErrNotCounted] nothing was done; else the answer was
 // lost, also when it was asked for once more, and the next call finds out: a counter gives a
 // charge back once, however often it is asked, and knows a charge that is repeated within
 // [exact.IDLife]. A client that another instance has refused meanwhile is refused there for ten
@@ -88,7 +90,7 @@ func (dc *decisionContext) settle(ctx context.Context, w http.ResponseWriter, co
 	is := settlement{cost: min(cost, storeless.MaxQuota)}
 	for was := dc.settled.Load(); ; was = dc.settled.Load() {
 		is.limits = dc.decision.chargedOf(limits &^ uint8(was))
-		if is.limits == 0 || !slices.Equal(units, everyUnit) && is.limits != limits {
+		if is.limits == 0 || !isEvery(units) && is.limits != limits {
 			return errUncharged
 		}
 		if dc.settled.CompareAndSwap(was, was|uint32(is.limits)) {
@@ -108,16 +110,17 @@ func (e *engine) limitsIn(units []string) (limits uint8, err error) {
 	for i := range e.units {
 		byCost &^= e.units[i].limits
 	}
-	if len(units) == 0 {
+	switch {
+	case len(units) == 0:
 		return byCost, nil
+	case isEvery(units):
+		return all, nil
 	}
 	for _, name := range units {
 		i := slices.IndexFunc(e.units, func(u unit) bool { return u.name == name })
 		switch {
 		case i >= 0:
 			limits |= e.units[i].limits
-		case name == everyUnit[0]:
-			return all, nil
 		case name == "":
 			limits |= byCost
 		default:
@@ -226,7 +229,7 @@ func (e *engine) reissueToken(now time.Time, dc *decisionContext) {
 func again(err error) bool { return err != nil && !errors.Is(err, exact.ErrNoRefund) }
 
 // settle changes the charge of a request.
-func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.ResponseWriter, is settlement) error {
+func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.ResponseWriter, is settlement) (late error) {
 	d := &dc.decision
 	more, less := d.changes(is)
 	change := changed{more: more.Costs, less: less.Costs}
@@ -246,8 +249,11 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 		if d.units() == nil {
 			more.Costs, less.Costs = limiter.Costs{}, limiter.Costs{}
 		}
-		if err := e.exact.settleCounted(ctx, c, is.limits, more, less); err != nil {
-			return err
+		if late = e.exact.settleCounted(ctx, c, is.limits, more, less); late != nil {
+			if again(late) || more.Cost == 0 {
+				return late
+			}
+			change.less = limiter.Costs{}
 		}
 		now = e.now()
 		change.then, change.at = c.at, now
@@ -281,7 +287,7 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 	if u := d.units(); u != nil {
 		u.add(&change)
 	}
-	return nil
+	return late
 }
 
 // A changed charge counts more on some limits, from a time on, and less on others, of what was counted then.
@@ -346,7 +352,8 @@ func (c *changed) adjust(memory *limiter.Memory, now time.Time, p *limiter.Polic
 	return f.Shown
 }
 
-// settleCounted changes what the counter has charged on some limits.
+// settleCounted changes what the counter has charged on some limits. What comes back no more on one of them is charged on another
+// all the same, and then told.
 func (x *exactCounter) settleCounted(ctx context.Context, c *counted, limits uint8, more, less exact.Call) error {
 	if c.receipt == (exact.Receipt{}) {
 		return nil
@@ -362,16 +369,23 @@ func (x *exactCounter) settleCounted(ctx context.Context, c *counted, limits uin
 	if less.Cost > 0 && !t.back {
 		receipt := c.receipt
 		receipt.Cost, receipt.Costs = less.Cost, less.Costs
-		if err := x.giveBack(ctx, receipt, &t.lost); err != nil {
-			return fmt.Errorf("middleware: the exact counter gave nothing back: %w", err)
+		err := x.giveBack(ctx, receipt, &t.lost)
+		if err != nil {
+			err = fmt.Errorf("middleware: the exact counter gave nothing back: %w", err)
+		} else {
+			x.refusals.Forget(c.refusal)
 		}
-		t.back = true
-		x.refusals.Forget(c.refusal)
+		if again(err) {
+			return err
+		}
+		t.back, t.late = true, err
 	}
 	if more.Cost > 0 {
-		return x.chargePast(ctx, t, c.call, more)
+		if err := x.chargePast(ctx, t, c.call, more); err != nil {
+			return err
+		}
 	}
-	return nil
+	return t.late
 }
 
 // chargePast has the counter charge more, whether or not there is room. It is the same

@@ -116,8 +116,8 @@ func TestSettleUnits(t *testing.T) {
 				return []error{middleware.Settle(r, 70, "tokens"), middleware.Settle(r, 1, "tokens"), middleware.Settle(r, 1, "tokens", ""), middleware.Settle(r, 0)}
 			}, []int64{3, 30}, []string{"", "not charged", "not charged", ""}},
 			{func(_ http.ResponseWriter, r *http.Request) []error {
-				return []error{middleware.Settle(r, 10, "tokens"), middleware.Settle(r, 2), middleware.Settle(r, 1, "bytes")}
-			}, []int64{1, 90}, []string{"", "", `no unit "bytes"`}},
+				return []error{middleware.Settle(r, 10, "tokens"), middleware.Settle(r, 2), middleware.Settle(r, 1, "bytes"), middleware.Settle(r, 1, " ")}
+			}, []int64{1, 90}, []string{"", "", `no unit "bytes"`, `no unit " "`}},
 			{func(w http.ResponseWriter, r *http.Request) []error {
 				return []error{middleware.Settle(r, 50, "tokens"), middleware.Refund(w, r), middleware.Refund(w, r)}
 			}, []int64{3, 50}, []string{"", "", "not charged"}},
@@ -159,6 +159,22 @@ func TestWhatCostsNothingIsNotSettled(t *testing.T) {
 	require.ErrorIs(t, err, exact.ErrNoRefund)
 	require.NoError(t, rest)
 	require.Equal(t, []int64{3, 100}, unitsLeft(t, m))
+}
+
+// One settlement may give back on one limit and charge on another: what comes too late to be given back takes nothing from the charge.
+func TestSettledTooLateInOneUnit(t *testing.T) {
+	for _, late := range []error{exact.ErrNoRefund, exact.ErrLateRefund} {
+		c := new(clock)
+		cfg := inTokens(paid(c, &altered{Counter: memory.New(0, c.Now), OnRefund: notRefunded(late)}))
+		cfg.Limits = append(cfg.Limits, middleware.Limit{Name: "bytes", Quota: 100, Window: time.Minute, Algorithm: middleware.FixedWindow})
+		cfg.Units["bytes"] = middleware.Unit{Limits: []string{"bytes"}, Cost: func(*http.Request) int64 { return 40 }}
+		m := newLimiter(t, cfg)
+		requireStatus(t, 200, send(m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			require.ErrorIs(t, middleware.Settle(r, 50, "tokens", "bytes"), late)
+			require.ErrorContains(t, middleware.Settle(r, 50, "tokens", "bytes"), "not charged")
+		})), inputs(60)))
+		require.Equal(t, []int64{2, 40, 50}, unitsLeft(t, m))
+	}
 }
 
 // A refusal that is remembered, here or in a token, is about the limit that refuses for longest and what the request costs on that.

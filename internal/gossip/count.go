@@ -21,6 +21,7 @@ type Limit struct {
 type Heard struct {
 	Number         uint32 // of the window: later than was asked where another's clock is ahead
 	Sum, Prev      uint32 // what all have admitted in it but for own holds, and in the one before: lower bounds of the truth
+	Own            uint32 // what of Sum this process has admitted
 	Back, PrevBack uint32 // how much others have given back since Look was last asked: own counts may hold it
 	News           uint32 // how much others have told since then that they admitted
 	NewsAt         uint32 // the Unix second of the last of it
@@ -39,7 +40,7 @@ func (r *Records) Look(l Limit, quota int64) Heard {
 	}
 	r.roll(at, l.Number)
 	rec := &r.all[at]
-	h.Number, h.Sum, h.Prev, h.Unacked = rec.number, rec.sum()-rec.held, rec.prev, r.unacked(rec)
+	h.Number, h.Sum, h.Own, h.Prev, h.Unacked = rec.number, rec.sum()-rec.held, rec.own.net()-rec.held, rec.prev, r.unacked(rec)
 	h.Back, h.PrevBack = rec.back, rec.prevBack
 	h.News, h.NewsAt = rec.news, rec.newsAt
 	rec.back, rec.prevBack, rec.news = 0, 0, 0

@@ -421,6 +421,31 @@ func TestProofsAreSpentOnce(t *testing.T) {
 	}
 }
 
+// A process whose record of a proof had to make room for others does not take a peer's record for its own: the peer has spent the proof.
+func TestAProofOfAPeerIsNoneOfOurs(t *testing.T) {
+	a, b := two()
+	p, err := limiter.Compile("p", []limiter.Limit{{Quota: 10, Window: time.Minute}})
+	require.NoError(t, err)
+	taker := func(of *gossip.Records) func() limiter.Verdict {
+		m := limiter.NewMemory(100, 1)
+		m.Join(of, "p")
+		proof := &limiter.Proof{Key: 7, Expires: noon.Add(time.Hour)}
+		return func() limiter.Verdict {
+			_, v := m.Take(noon, p, &limiter.Candidate{Key: 1, Proof: proof}, 1)
+			return v
+		}
+	}
+	here, there := taker(a), taker(b)
+	require.False(t, here().Admitted, "it waits for the peer")
+	for key := uint64(1); a.Stats().Evicted == 0 || a.Stats().Records < 64; key++ {
+		a.Add(noon, gossip.Limit{Key: key << 54, Seconds: 60, Number: minute(1).Number}, 9, 100)
+	}
+	require.False(t, there().Admitted, "it waits for the peer")
+	carry(t, noon, b, a, 2, 1)
+	require.True(t, there().Admitted)
+	require.True(t, here().Spent)
+}
+
 func TestKeysOfTallies(t *testing.T) {
 	key := func(secret byte, policy, identity string) uint64 {
 		return gossip.New(gossip.Config{Key: [16]byte{secret}, Records: 16}).Key(policy, []byte(identity))

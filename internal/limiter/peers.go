@@ -157,16 +157,13 @@ func (m *Memory) Hold(now time.Time, p *Policy, f *Candidate, more int64) {
 // heard, a client that shows it to all of them at once would spend it with each.
 func (m *Memory) tellSpent(now int64, f *Candidate, v *Verdict) {
 	proof := f.Proof
-	l, own := proof.among(), uint32(0)
-	if proof.told {
-		own = 1
-	}
+	l := proof.among()
 	h := m.peers.Look(l, 1)
-	if h.Sum > own {
+	if h.Sum > h.Own || h.Own > 0 && !proof.told {
 		v.Admitted, v.Spent, proof.told = false, true, false
 		return
 	}
-	if h.Sum == 0 { // also if it was pushed out
+	if h.Own == 0 { // also if it was pushed out
 		m.peers.Add(time.UnixMicro(now), l, 1, 1)
 		h = m.peers.Look(l, 1)
 	}

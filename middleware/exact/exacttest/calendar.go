@@ -3,10 +3,15 @@
 package exacttest
 
 import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
 	"time"
 	_ "time/tzdata" // a test must not hang on the system that it runs on
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // at moves the clock to a moment. The dates of these checks lie far ahead: what has ended an engine may forget by a clock of
@@ -43,47 +48,121 @@ func windowEnds(r *run) {
 	}
 }
 
-// calendars compares a counter with the dates of its charges.
+// A dated limit is what a check knows of one with windows of the calendar: what each date has counted.
+type dated struct {
+	of   storeless.Limit
+	in   *time.Location
+	used map[string]int64
+}
+
+// date names the window of a moment.
+func (d *dated) date(at time.Time) string {
+	local := at.In(d.in)
+	switch d.of.Calendar {
+	case "month":
+		return local.Format("2006-01")
+	case "week":
+		local = local.AddDate(0, 0, -int(local.Weekday()+6)%7)
+	}
+	return local.Format("2006-01-02")
+}
+
+// A paid call is one that was admitted, and what of it has not come back.
+type paidCall struct {
+	receipt exact.Receipt
+	left    [storeless.MaxLimits]int64
+}
+
+// calendars compares a counter with the dates of its charges: with a cost on each limit, past the limit and with what comes back
+// of one limit and another, in the window of the charge and after it.
 func calendars(r *run) {
-	dates := map[string]string{"day": "2006-01-02", "month": "2006-01"}
 	for n, of := range []struct {
 		unit, zone string
 		begin      time.Month
 		step       time.Duration
 	}{{"day", "Europe/Berlin", time.March, 15 * time.Hour}, {"day", "America/Santiago", time.August, 15 * time.Hour}, {"week", "Australia/Sydney", time.September, 4 * day}, {"month", "UTC", time.November, 20 * day}} {
-		const quota = 6
-		p, in := policy(calendar(quota, of.unit, of.zone)), location(r, of.zone)
+		month := calendar(40, "month", "Pacific/Auckland")
+		month.Name = "month"
+		limits := []storeless.Limit{calendar(6, of.unit, of.zone), month, {Name: "sum", Algorithm: storeless.FixedWindow, Quota: 1 << 20, Window: long}}
+		p, rng := policy(limits[:2+n%2]...), rand.New(rand.NewPCG(uint64(n), 7))
+		var kept []dated
+		for _, l := range limits[:2] {
+			kept = append(kept, dated{l, location(r, l.Zone), map[string]int64{}})
+		}
 		r.at(time.Date(2095, of.begin, 20, 0, 0, 0, 0, time.UTC))
-		window, used := "", int64(0)
-		var last exact.Receipt
-		for step := range 150 {
+		var held []paidCall
+		for step := range 400 {
 			r := r.in("%s in %s, step %d", of.unit, of.zone, step)
-			r.clock.Advance(of.step * time.Duration(step*step%11) / 11)
-			local := r.clock.Now().In(in)
-			is := local.Format(dates[of.unit])
-			if of.unit == "week" {
-				is = local.AddDate(0, 0, -int(local.Weekday()+6)%7).Format("2006-01-02")
+			r.clock.Advance(of.step * time.Duration(step*step%11) / 33)
+			now := r.clock.Now()
+			if len(held) > 0 && rng.IntN(3) == 0 {
+				r.comesBack(&held[rng.IntN(len(held))], kept, rng)
 			}
-			if is != window {
-				window, used = is, 0
-				if last.Policy != nil {
-					r.in("the window of the charge is over").gone(last)
+			call := exact.Call{Key: r.key(n), Cost: 1 + rng.Int64N(3), Policy: p, Past: rng.IntN(8) == 0}
+			apart(rng, &call)
+			costs, fits := costsOf(&call), true
+			for i, d := range kept {
+				fits = fits && (costs[i] == 0 || d.used[d.date(now)]+costs[i] <= d.of.Quota)
+			}
+			v := r.call(call)
+			if fits = fits || call.Past; fits {
+				for i, d := range kept {
+					d.used[d.date(now)] += costs[i]
 				}
+				held = append(held, paidCall{v.Receipt, costs})
 			}
-			cost := int64(1 + step%3)
-			v := r.take(p, r.key(n), cost)
-			if v.Admitted {
-				last = v.Receipt
-				if used += cost; step%7 == 3 {
-					r.back(last)
-					used -= cost
-					continue
+			for i, d := range kept {
+				if left := max(0, d.of.Quota-d.used[d.date(now)]); v.Admitted != fits || v.Limits[i].Remaining != left {
+					r.fail("costs %v: %+v, want admitted to be %t, and %d remaining in the %s", costs, v.Verdict, fits, left, d.of.Calendar)
 				}
-			}
-			if fits := used+cost <= quota; !v.Admitted && fits || used > quota || v.Limits[0].Remaining != quota-used {
-				r.fail("%+v, with %d used of %d in the window of %s", v.Verdict, used, quota, is)
 			}
 		}
+	}
+}
+
+// costsOf returns what a call costs on each limit.
+func costsOf(call *exact.Call) (costs [storeless.MaxLimits]int64) {
+	if costs = call.Costs; costs == ([storeless.MaxLimits]int64{}) {
+		for i := range call.Policy.Len() {
+			costs[i] = call.Cost
+		}
+	}
+	return costs
+}
+
+// comesBack gives back what is left of a call, or some limits of it: where the window of the charge is over, for nothing.
+func (r *run) comesBack(of *paidCall, kept []dated, rng *rand.Rand) {
+	back := of.receipt
+	if back.Costs != ([storeless.MaxLimits]int64{}) {
+		for i := range back.Costs {
+			back.Costs[i] *= rng.Int64N(2)
+		}
+		back.Cost = slices.Max(back.Costs[:])
+	}
+	if back.Cost == 0 {
+		return
+	}
+	err := r.Refund(context.Background(), back)
+	if !errors.Is(err, exact.ErrNoRefund) {
+		r.no(err)
+	}
+	open := back.Policy.Len() > len(kept) && back.At.UnixNano()/int64(long) == r.clock.Now().UnixNano()/int64(long)
+	for _, d := range kept {
+		open = open || d.date(back.At) == d.date(r.clock.Now())
+	}
+	costs, left := costsOf(&exact.Call{Cost: back.Cost, Costs: back.Costs, Policy: back.Policy}), false
+	for i := range costs {
+		cost := min(costs[i], of.left[i])
+		if !open || cost == 0 {
+			continue
+		}
+		left, of.left[i] = true, 0
+		if i < len(kept) && kept[i].date(back.At) == kept[i].date(r.clock.Now()) {
+			kept[i].used[kept[i].date(back.At)] -= cost
+		}
+	}
+	if left != (err == nil) {
+		r.fail("%v of a charge at %s, with %v left to give back", err, back.At, of.left)
 	}
 }
 
