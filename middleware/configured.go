@@ -30,12 +30,12 @@ func (e *engine) logConfigured(now time.Time, cfg *Config) {
 		return
 	}
 	var limits []string
-	for _, l := range cfg.Limits {
-		window := l.Window.String()
-		if l.Calendar != "" {
-			window = "a " + l.Calendar
+	for i, l := range cfg.Limits {
+		unit := ""
+		if e.base.units != nil {
+			unit = e.base.units[i]
 		}
-		limits = append(limits, fmt.Sprintf("%d in %s", l.Quota, window))
+		limits = append(limits, meant(l, unit))
 	}
 	memory := "none"
 	if e.memory != nil {
