@@ -54,7 +54,7 @@ func (a *arena) picture() picture {
 	for i, c := range a.clients {
 		if i == 0 || c.Bound != a.clients[i-1].Bound {
 			next := level{4, y(c.Bound), fmt.Sprintf("%s = %d", c.Formula, c.Bound)}
-			if n := len(p.Lines); n > 0 && p.Lines[n-1].Y-next.Y < 14 { // two labels would lie on each other
+			if n := len(p.Lines); n > 0 && p.Lines[n-1].Y-next.Y < 26 { // two labels would lie on each other
 				next.X = plotWidth / 2
 			}
 			p.Lines = append(p.Lines, next)

@@ -262,15 +262,18 @@ func (b *Bound) warning(e *engine) string {
 }
 
 // meant is what the limit says.
-func (b *Bound) meant() string {
-	window := strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(b.Limit.Window.String())
-	if b.Limit.Calendar != "" {
-		window = "a " + b.Limit.Calendar
+func (b *Bound) meant() string { return meant(b.Limit, b.Unit) }
+
+// meant is what a limit of a unit says.
+func meant(l Limit, unit string) string {
+	window := strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(l.Window.String())
+	if l.Calendar != "" {
+		window = "a " + l.Calendar
 	}
-	if b.Unit != "" {
-		return figure(b.Limit.Quota) + " " + b.Unit + " in " + window
+	if unit != "" {
+		return figure(l.Quota) + " " + unit + " in " + window
 	}
-	return figure(b.Limit.Quota) + " in " + window
+	return figure(l.Quota) + " in " + window
 }
 
 // figure writes a number with a comma at each thousand.

@@ -516,6 +516,10 @@ func TestNoCheckWithoutTrouble(t *testing.T) {
 			return h.Log.Lines()
 		},
 		"limits that each can refuse": around(func(cfg *middleware.Config) { cfg.Limits = contactForm(nil).Limits }),
+		"a limit of another unit": around(func(cfg *middleware.Config) {
+			cfg.Limits = []middleware.Limit{{Name: "requests", Quota: 60, Window: time.Minute}, {Name: "tokens", Quota: 1000, Window: time.Minute}}
+			cfg.Units = map[string]middleware.Unit{"tokens": {Limits: []string{"tokens"}}}
+		}),
 		"a limit that a tier needs": around(func(cfg *middleware.Config) {
 			cfg.Limits, cfg.Tiers = anHourOfLess, map[string][]middleware.Limit{"pro": anHourOfMore}
 		}),

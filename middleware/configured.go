@@ -30,12 +30,12 @@ func (e *engine) logConfigured(now time.Time, cfg *Config) {
 		return
 	}
 	var limits []string
-	for _, l := range cfg.Limits {
-		window := l.Window.String()
-		if l.Calendar != "" {
-			window = "a " + l.Calendar
+	for i, l := range cfg.Limits {
+		unit := ""
+		if e.base.units != nil {
+			unit = e.base.units[i]
 		}
-		limits = append(limits, fmt.Sprintf("%d in %s", l.Quota, window))
+		limits = append(limits, meant(l, unit))
 	}
 	memory := "none"
 	if e.memory != nil {
@@ -87,8 +87,9 @@ func nameOf(identity IdentityFunc) string {
 // change while the other stays; but somebody has meant something by it. What is not certain
 // is not told: the bounds below are of the worst that the other lets through.
 
-// warnOfIdle tells of the first limit that can never refuse, in no tier.
+// warnOfIdle tells of the first limit that can never refuse, in no tier. Limits of two units never meet.
 func (e *engine) warnOfIdle(now time.Time) {
+	units := e.base.units
 	if e.outcomes != nil || e.customers != nil {
 		return // some limits count some of the requests, or a customer has numbers that are not known here
 	}
@@ -98,7 +99,7 @@ func (e *engine) warnOfIdle(now time.Time) {
 			before := func(set limitSet) bool {
 				return idle(set(j), set(i)) && (j > i || !idle(set(i), set(j))) // of two that are the same the later
 			}
-			if i == j || name == "" || by == "" || !all(sets, before) {
+			if i == j || units != nil && units[i] != units[j] || name == "" || by == "" || !all(sets, before) {
 				continue
 			}
 			e.checks.warn(now, limitIdle, "limit", name, "first", by)

@@ -69,3 +69,13 @@ func (a *alarms) ring(of alarm, member string, args ...any) {
 	}
 	a.log.Log(context.Background(), of.level, "tallystick: "+of.message, append(append(line, args...), "remedy", of.remedy, "page", page+of.code)...)
 }
+
+// over reports whether an alarm about a member has rung since it was last over. The next one rings at once.
+func (a *alarms) over(of alarm, member string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	key := [2]string{of.code, member}
+	_, rang := a.rang[key]
+	delete(a.rang, key)
+	return rang
+}

@@ -225,7 +225,7 @@ func (g *Group) meet(w *wire) *peer {
 		p = &peer{name: name, address: w.theirs.address}
 		g.peers[name] = p
 		g.begin(p)
-		if g.alone {
+		if g.alarms.over(goneAlarm, p.address) || g.alone {
 			g.alone = false
 			g.ring(backAlarm, p.address)
 		}

@@ -160,9 +160,7 @@ func TestASilentPeerHoldsUpNoOther(t *testing.T) {
 			})
 			require.Less(t, took, 2*time.Second)
 			synctest.Wait()
-			if test.code == "peers-late" {
-				require.Contains(t, all[0].log.String(), "code=peers-back member=10.0.0.3:9000 ")
-			}
+			require.Contains(t, all[0].log.String(), "code=peers-back member=10.0.0.3:9000 ")
 			time.Sleep(time.Second)
 			require.Equal(t, 3, w.open())
 			closeAll(all...)
