@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -42,9 +43,18 @@ func fromNode[T any](t *testing.T, file, module string) (said T) {
 // elementTexts returns the texts of the element by language and name.
 func elementTexts(t *testing.T) map[string]map[string]string {
 	t.Helper()
-	return fromNode[map[string]map[string]string](t, "texts.js", `
-		const { TEXTS } = await import("data:text/javascript," + encodeURIComponent(source));
+	all := fromNode[map[string]map[string]string](t, "texts.js", `
+		const { TEXTS } = await import("data:text/javascript," + encodeURIComponent(source + "export { TEXTS };"));
 		console.log(JSON.stringify(TEXTS));`)
+	files, err := filepath.Glob("middleware/internal/assets/texts-*.js")
+	require.NoError(t, err)
+	for _, file := range files {
+		language := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "texts-"), ".js")
+		all[language] = fromNode[map[string]string](t, filepath.Base(file), `
+			const { default: texts } = await import("data:text/javascript," + encodeURIComponent(source));
+			console.log(JSON.stringify(texts));`)
+	}
+	return all
 }
 
 // TestElementTexts: the page names each text of the element, the reasons in their table.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"regexp"
 	"strconv"
@@ -760,6 +761,7 @@ func TestAssetsImportWhatIsBesideThem(t *testing.T) {
 	folder, seen := strings.TrimSuffix(m.ScriptURL(), "tally.js"), map[string]bool{}
 	for name := range strings.SplitSeq("tally.js page.js fetch.js texts.js solver.js", " ") {
 		text := bodyOf(t, send(h, method("GET"), path(folder+name)))
+		text = strings.ReplaceAll(text, "import(`./texts-${", "") // see TestOneFileForEachLanguage
 		for _, found := range regexp.MustCompile(`\b(?:import|from)\b\s*\(?\s*["'\x60]([^"'\x60]*)`).FindAllStringSubmatch(text, -1) {
 			file, beside := strings.CutPrefix(found[1], "./")
 			require.True(t, beside, "%s: %s", name, found[1])
@@ -770,8 +772,43 @@ func TestAssetsImportWhatIsBesideThem(t *testing.T) {
 	require.Len(t, seen, 3, "fetch, texts, and one solver, by whichever way")
 }
 
-// TestAssetsAreSmall holds the files of the element together to what docs/forms.md says: 37 KB, and
-// 17 KB as browsers get them. A language takes 1 KB, and half of that as browsers get it.
+// TestOneFileForEachLanguage: a browser gets the texts of its page's language, and of no other. They are too small to be
+// worth compressing.
+func TestOneFileForEachLanguage(t *testing.T) {
+	h, m := browserSite(t)
+	folder := strings.TrimSuffix(m.ScriptURL(), "tally.js")
+	seen := map[string]bool{}
+	for tag := range strings.SplitSeq("de fr es it pt nl pl ja zh he ru ko tr uk", " ") {
+		name := "texts-" + tag + ".js"
+		plain := requireTarget(t, h, "/tally/"+name, "no-cache")
+		require.Equal(t, plain, requireTarget(t, h, folder+name, "public, max-age=31536000, immutable"))
+		require.Regexp(t, `(?s)^export default *\{idle:"",working:"[^"]+",.*cancel:"[^"]+"\};$`, plain)
+		require.Less(t, len(plain), 1400, tag)
+		require.False(t, seen[plain], tag)
+		seen[plain] = true
+	}
+	for _, none := range []string{"en", "xx", "", "d", "DE", "de export", "de\nfr", ".", "de.js", "de-AT"} {
+		target := "/tally/" + url.PathEscape("texts-"+none+".js")
+		require.Equal(t, http.StatusNotFound, send(h, method("GET"), path(target)).StatusCode, none)
+	}
+	require.Equal(t, http.StatusNotFound, send(h, method("GET"), path("/tally/texts-de")).StatusCode)
+}
+
+// requireTarget returns a script that is served as it is, with the same tag each time.
+func requireTarget(t *testing.T, h http.Handler, target, cached string) string {
+	t.Helper()
+	first := requireStatus(t, http.StatusOK, send(h, method("GET"), path(target), with("Accept-Encoding", "gzip")))
+	require.Empty(t, first.Header.Get("Content-Encoding"))
+	require.Equal(t, cached, first.Header.Get("Cache-Control"))
+	require.Equal(t, "text/javascript; charset=utf-8", first.Header.Get("Content-Type"))
+	tag := first.Header.Get("Etag")
+	require.NotEmpty(t, tag)
+	requireStatus(t, http.StatusNotModified, send(h, method("GET"), path(target), with("If-None-Match", tag)))
+	return bodyOf(t, first)
+}
+
+// TestAssetsAreSmall holds the files of the element together to what docs/forms.md says: 24 KB, and
+// 11 KB as browsers get them. A language takes 1 KB more.
 func TestAssetsAreSmall(t *testing.T) {
 	h, _ := browserSite(t)
 	raw, compressed := 0, 0
@@ -783,10 +820,11 @@ func TestAssetsAreSmall(t *testing.T) {
 		compressed += len(small)
 	}
 	t.Logf("%d bytes in all, %d compressed", raw, compressed)
-	require.Less(t, raw, 36_700)
-	require.Less(t, compressed, 16_700)
+	require.Less(t, raw, 23_900)
+	require.Less(t, compressed, 10_900)
 	text := kit.Must(os.ReadFile("../docs/forms.md"))(t)
 	for _, size := range []int{raw, compressed} {
-		require.Contains(t, string(text), fmt.Sprintf("%.0f KB", float64(size)/1000), "the figure of the page is old")
+		figure := fmt.Sprintf("%.0f KB", float64(size)/1000)
+		require.True(t, strings.Contains(string(text), figure), "docs/forms.md does not say %s", figure)
 	}
 }

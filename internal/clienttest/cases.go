@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
@@ -127,6 +128,14 @@ func scenes(secrets [2][]byte) []scene {
 			name: "work-each-time", calls: 3,
 			about: "Every request needs a proof of its own.",
 			set:   set(selling("work-each-time", middleware.EveryRequest)),
+		},
+		{
+			name: "proof-unread", method: http.MethodPut, calls: 2,
+			about: "The first proof is answered 503 with Retry-After, and stays good. PUT may be repeated.",
+			set:   set(selling("proof-unread", middleware.Newcomers)),
+			away: func(s *stage) bool {
+				return slices.IndexFunc(s.judge.visits, func(v *visit) bool { return v.proof != "" }) == len(s.judge.visits)-1
+			},
 		},
 		{
 			name: "expired", calls: 2,

@@ -4,6 +4,7 @@ package clienttest
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -81,10 +82,13 @@ func (j *judge) again(v, before *visit) {
 	if v.method != before.method || v.body != before.body {
 		j.blame(v, changed, "")
 	}
-	proofs := 0
+	if before.proof != "" && before.status == http.StatusServiceUnavailable && v.proof != before.proof {
+		j.blame(v, proofDropped, "")
+	}
+	proofs := make(map[string]bool)
 	for _, other := range j.visits {
 		if other.call == v.call && other.proof != "" {
-			proofs++
+			proofs[other.proof] = true
 		}
 	}
 	switch {
@@ -92,8 +96,8 @@ func (j *judge) again(v, before *visit) {
 	case before.status >= 300 && before.status < 400: // redirected to itself
 	case !before.refused():
 		j.blame(v, sentAgain, "it was admitted")
-	case proofs > most:
-		j.blame(v, endless, fmt.Sprintf("proof number %d", proofs))
+	case len(proofs) > most:
+		j.blame(v, endless, fmt.Sprintf("proof number %d", len(proofs)))
 	case v.proof != "" && before.challenge != "":
 		if !strings.HasPrefix(v.proof, before.challenge+"~") {
 			j.blame(v, proofForeign, "")

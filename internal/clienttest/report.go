@@ -58,6 +58,9 @@ const (
 	// proofForeign: a proof for another challenge than the refusal's.
 	proofForeign code = "proof-foreign"
 
+	// proofDropped: another proof or none, after the last was answered 503.
+	proofDropped code = "proof-dropped"
+
 	// proofWrong: the answers of a proof are wrong, or it cannot be read.
 	proofWrong code = "proof-wrong"
 

@@ -36,6 +36,7 @@ func TestCasesAreWhatTheySay(t *testing.T) {
 		"work":           "403:no-token 200:proof 200 200",
 		"work-or-wait":   "200 200 200 200 429:over-limit:wait 200:proof 200",
 		"work-each-time": "403:no-token 200:proof 403:no-token 200:proof 403:no-token 200:proof",
+		"proof-unread":   "403:no-token 503:identity-unavailable:wait:proof 200:proof 200",
 		"expired":        "403:no-token 403:expired:proof 200:proof 200",
 		"price-risen":    "403:no-token 403:price-risen:proof 200:proof 200",
 		"never-accepted": "403:no-token 403:expired:proof 403:expired:proof 403:expired:proof",

@@ -26,6 +26,7 @@ type scene struct {
 	before      func(s *stage, send int, v *visit) // the send is answered, counted from 1; nil: nothing happens
 	cut         func(send int) bool                // the connection, after the request was decided
 	redirect    func(send int) bool                // to another origin
+	away        func(s *stage) bool                // the identity function cannot tell now; nil: it can
 	thing       func(call int) string              // what is asked for; nil: one thing
 }
 
@@ -81,6 +82,9 @@ func (s *stage) config(cfg middleware.Config) middleware.Config {
 		addr, err := netip.ParseAddr(r.Header.Get(others))
 		if err != nil {
 			addr = client
+		}
+		if s.away != nil && s.away(s) {
+			return middleware.Identity{}, middleware.ErrIdentityUnavailable
 		}
 		id := middleware.Address(addr)
 		if last := s.judge.last(); last != nil {

@@ -94,7 +94,7 @@ func TestWrongClientsAreFoundOut(t *testing.T) {
 		in     []string // the cases
 	}{
 		"drops its tokens": {below(sending(func(r *http.Request) { r.Header.Del(middleware.TokenHeader) })), "token-dropped", []string{
-			"echo", "two-policies", "two-things", "rotation", "lost-answer", "other-origin", "wait", "unavailable", "degraded", "work", "work-or-wait", "work-each-time", "expired", "price-risen",
+			"echo", "two-policies", "two-things", "rotation", "lost-answer", "other-origin", "wait", "unavailable", "degraded", "work", "work-or-wait", "work-each-time", "proof-unread", "expired", "price-risen",
 		}},
 		"keeps its first token": {keepsFirst, "token-stale", []string{
 			"echo", "two-policies", "two-things", "rotation", "wait", "degraded", "work", "work-or-wait", "work-each-time",
@@ -107,26 +107,27 @@ func TestWrongClientsAreFoundOut(t *testing.T) {
 		"shows its tokens to everybody": {showsEverybody, "token-leaked", []string{"other-origin"}},
 		"does not wait": {repeating(func(r *http.Response) bool {
 			return field(r, "Retry-After") != "" && field(r, middleware.ChallengeHeader) == ""
-		}), "too-early", []string{"wait", "unavailable"}},
+		}), "too-early", []string{"wait", "unavailable", "proof-unread"}},
 		"waits where that does not help": {repeating(func(r *http.Response) bool {
 			return r.StatusCode == http.StatusForbidden && field(r, middleware.ChallengeHeader) == ""
 		}), "sent-again", []string{"never"}},
 		"sends twice": {repeating(func(r *http.Response) bool { return r.StatusCode == http.StatusOK }), "sent-again", []string{
-			"echo", "two-policies", "two-things", "rotation", "lost-answer", "other-origin", "wait", "unavailable", "degraded", "work", "work-or-wait", "work-each-time", "expired", "price-risen",
+			"echo", "two-policies", "two-things", "rotation", "lost-answer", "other-origin", "wait", "unavailable", "degraded", "work", "work-or-wait", "work-each-time", "proof-unread", "expired", "price-risen",
 		}},
 		"loses the body": {below(sending(func(r *http.Request) {
 			if r.Header.Get(middleware.ProofHeader) != "" {
 				r.Body = http.NoBody
 			}
-		})), "changed", []string{"work", "work-or-wait", "work-each-time", "expired", "price-risen", "never-accepted", "memory-full"}},
+		})), "changed", []string{"work", "work-or-wait", "work-each-time", "proof-unread", "expired", "price-risen", "never-accepted", "memory-full"}},
 		"solves wrongly": {below(sending(func(r *http.Request) {
 			if proof := r.Header.Get(middleware.ProofHeader); proof != "" {
 				r.Header.Set(middleware.ProofHeader, proof[:strings.Index(proof, "~")]+"~1.1.1.1.1.1.1.1")
 			}
-		})), "proof-wrong", []string{"work", "work-or-wait", "work-each-time", "expired", "price-risen", "memory-full"}},
+		})), "proof-wrong", []string{"work", "work-or-wait", "work-each-time", "proof-unread", "expired", "price-risen", "memory-full"}},
 		"answers an old challenge": {oldProofs, "proof-foreign", []string{
 			"work-each-time", "expired", "price-risen", "never-accepted", "memory-full",
 		}},
+		"solves again after a 503": {below(dropsProof()), "proof-dropped", []string{"proof-unread"}},
 		"never gives up": {func(base http.RoundTripper) http.RoundTripper {
 			return &client.Transport{Base: base, Workers: 1, MaxSolves: 4, MaxAttempts: 20}
 		}, "endless", []string{"never-accepted", "memory-full"}},
@@ -208,6 +209,18 @@ func showsEverybody(base http.RoundTripper) http.RoundTripper {
 	}))(base)
 }
 
+// dropsProof takes a proof away that was sent before.
+func dropsProof() layer {
+	sent := map[string]bool{}
+	return sending(func(r *http.Request) {
+		proof := r.Header.Get(middleware.ProofHeader)
+		if sent[proof] {
+			r.Header.Del(middleware.ProofHeader)
+		}
+		sent[proof] = true
+	})
+}
+
 // oldProofs answers every challenge of a URL path as it answered the first.
 func oldProofs(base http.RoundTripper) http.RoundTripper {
 	first := map[string]string{}
@@ -259,7 +272,7 @@ func TestABrowserPasses(t *testing.T) {
 		})
 	})
 	require.True(t, report.OK(), "%s", report)
-	require.Equal(t, 7, report.Returned, "%s", report)
+	require.Equal(t, 8, report.Returned, "%s", report)
 }
 
 // Our own client, in a bubble: what it waits for is over at once.

@@ -4,6 +4,7 @@ package npm
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -44,7 +45,11 @@ func Write(dir, version, root string) error {
 		return fmt.Errorf("npm: %q is no version such as 1.2.3", version)
 	}
 	files := make(map[string]string)
-	for _, name := range slices.Concat(sources, beside) {
+	languages, err := fs.Glob(os.DirFS(root), "middleware/internal/assets/texts-*.js")
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Concat(sources, languages, beside) {
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
 		if err != nil {
 			return err

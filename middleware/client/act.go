@@ -96,14 +96,17 @@ func (x *exchange) queue(m move) (role, error) {
 	}
 }
 
-// pay solves the challenge, while that lives.
+// pay solves the challenge, while that lives, unless there is a proof that another request has left.
 func (x *exchange) pay(m move) (string, error) {
+	if x.paid = x.mem.jar.take(x.origin, x.route, time.Now()); x.paid.proof != "" {
+		return "", nil
+	}
 	ctx, cancel := context.WithDeadline(x.req.Context(), m.expires)
 	defer cancel()
 	proof, err := x.solve(ctx, &m.challenge)
 	switch {
 	case err == nil:
-		x.proof, x.answered = proof, m.challenge.Text
+		x.paid, x.answered = paid{proof, x.route, m.kind, m.expires}, m.challenge.Text
 		return "", nil
 	case x.req.Context().Err() != nil:
 		return "", context.Cause(x.req.Context())

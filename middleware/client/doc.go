@@ -42,8 +42,10 @@
 // Tallystick-Token field of its own. First come the tokens that were last received on the
 // same method and path, and among them the tokens of a tally that has something left. Then
 // come the newest. No other origin ever gets them: a redirect is a new request to a
-// RoundTripper, and its origin is looked at again. The answer to a challenge is sent once, in
-// a Tallystick-Proof field, with the request that met the challenge a moment before.
+// RoundTripper, and its origin is looked at again. The answer to a challenge is sent in
+// a Tallystick-Proof field, with the request that met the challenge a moment before. If that gets
+// no answer, or a refusal without a challenge, the proof may still be good: until it expires, the
+// next request of the same method and path shows it again.
 //
 // For each policy the newest token of each of up to three tallies is kept, so that a late
 // answer to an earlier request does not cost what was bought. The newest token is the one in

@@ -43,7 +43,7 @@ type exchange struct {
 
 	sent     uint64 // number of the last send
 	kind     uint64 // of the challenge met last
-	proof    string // for the next send
+	paid     paid   // for the next send
 	answered string // the challenge answered last
 	place    *place // in the queue for the last challenge, or nil
 	shared   bool   // the last send showed what another had bought
@@ -76,19 +76,25 @@ func (x *exchange) send(body io.ReadCloser) (*http.Response, error) {
 	// body is read.
 	r := x.req.WithContext(x.req.Context())
 	r.Body = body
-	proof := x.proof
-	x.proof = ""
+	p := x.paid
+	x.paid = paid{}
 	if x.origin != "" {
-		r.Header = x.fields(proof)
+		if p.proof == "" && x.place == nil { // one that was called is to show what another has bought
+			p = x.mem.jar.take(x.origin, x.route, time.Now())
+		}
+		r.Header = x.fields(p.proof)
 	}
 	x.attempts++
 	resp, err := x.opts.base.RoundTrip(r)
 	if err != nil || resp == nil {
+		if p.proof != "" {
+			x.mem.jar.putBack(x.origin, p)
+		}
 		return resp, err
 	}
 	resp.Request = x.req
 	if x.origin != "" {
-		x.keep(resp, proof != "")
+		x.keep(resp, p)
 	}
 	return resp, nil
 }
@@ -113,12 +119,17 @@ func (x *exchange) fields(proof string) http.Header {
 	return h
 }
 
-// keep files the tokens of a response to a request with or without a proof.
-func (x *exchange) keep(resp *http.Response, proved bool) {
+// keep files the tokens of a response to a request with or without a proof. It puts the proof back where the
+// response is a refusal without another challenge: the proof was not looked at, or it buys the same again.
+func (x *exchange) keep(resp *http.Response, p paid) {
 	r, refused := readRefusal(resp)
+	proved := p.proof != ""
+	if proved && refused && !r.challenged {
+		x.mem.jar.putBack(x.origin, p)
+	}
 	// With two policies around a handler, one may refuse what satisfies the
 	// other.
-	passed := !refused || r.challenged && kindOf(resp.Header, x.route) != x.kind
+	passed := !refused || r.challenged && kindOf(resp.Header, x.route) != p.kind
 	left := remaining(resp.Header)
 	if refused && left == unknown {
 		left = 0
@@ -127,7 +138,7 @@ func (x *exchange) keep(resp *http.Response, proved bool) {
 	for _, t := range readTokens(resp.Header) {
 		k := kept{windowToken: t, sent: x.sent, route: x.route, room: left, spent: left == 0}
 		if proved && passed {
-			k.kind = x.kind
+			k.kind = p.kind
 		}
 		tokens = append(tokens, k)
 	}
@@ -135,7 +146,7 @@ func (x *exchange) keep(resp *http.Response, proved bool) {
 	switch {
 	case !proved || !passed:
 	case sold && x.place == nil:
-		x.mem.queues.restock(time.Now(), want{x.origin, x.kind})
+		x.mem.queues.restock(time.Now(), want{x.origin, p.kind})
 	case sold:
 		x.quit(bought)
 	case resp.StatusCode < http.StatusInternalServerError: // else who knows

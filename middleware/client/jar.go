@@ -6,6 +6,7 @@ import (
 	"container/list"
 	"slices"
 	"sync"
+	"time"
 )
 
 // The bounds of a jar.
@@ -14,6 +15,7 @@ const (
 	maxTokens  = 16 // of an origin
 	maxTallies = 3  // of a policy
 	maxShown   = 4  // tokens in one request
+	maxPaid    = 16 // proofs of an origin
 )
 
 // jar keeps the newest tokens of each origin. The zero value is empty.
@@ -33,6 +35,15 @@ type jar struct {
 type site struct {
 	origin string
 	tokens []kept // the last to come in front
+	paid   []paid // the last to come at the end
+}
+
+// paid is a proof, and what it answers. In the jar are proofs whose answer was lost, or says nothing of them.
+type paid struct {
+	proof   string
+	route   uint64 // of the request that it goes along with
+	kind    uint64 // of its challenge
+	expires time.Time
 }
 
 // kept is a token in the jar.
@@ -106,6 +117,31 @@ func (j *jar) keep(origin string, tokens []kept) (sold bool) {
 		s.put(k)
 	}
 	return sold
+}
+
+// putBack keeps a proof for the next request of its route.
+func (j *jar) putBack(origin string, p paid) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := j.site(origin)
+	if s == nil {
+		s = j.open(origin)
+	}
+	s.paid = append(s.paid[max(0, len(s.paid)+1-maxPaid):], p)
+}
+
+// take takes a proof of a route that is still good, if there is one.
+func (j *jar) take(origin string, route uint64, now time.Time) (p paid) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if s := j.site(origin); s != nil {
+		s.paid = slices.DeleteFunc(s.paid, func(o paid) bool { return !now.Before(o.expires) })
+		if i := slices.IndexFunc(s.paid, func(o paid) bool { return o.route == route }); i >= 0 {
+			p = s.paid[i]
+			s.paid = slices.Delete(s.paid, i, i+1)
+		}
+	}
+	return p
 }
 
 // boughtSince reports whether an answer to a challenge of that kind has bought a

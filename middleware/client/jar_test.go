@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -249,6 +250,19 @@ func TestOrigin(t *testing.T) {
 	require.Empty(t, of("https://a", strings.Repeat("a", 300)))
 	require.Empty(t, originOf(&http.Request{}))
 	require.Empty(t, of("mailto:somebody", ""))
+}
+
+// What waits for its next request is bounded, whatever servers answer.
+func TestProofsThatWaitAreBounded(t *testing.T) {
+	var j jar
+	now := time.Now()
+	for i := range uint64(2 * maxPaid) {
+		j.putBack("origin", paid{proof: "p", route: i, expires: now.Add(time.Minute)})
+	}
+	for i := range uint64(2 * maxPaid) {
+		require.Equal(t, i >= maxPaid, j.take("origin", i, now).proof != "", "the last are kept")
+		require.Empty(t, j.take("origin", i, now).proof)
+	}
 }
 
 func TestReadTokens(t *testing.T) {

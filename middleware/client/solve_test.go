@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -192,4 +193,87 @@ func TestExpiredChallengeIsExchanged(t *testing.T) {
 		require.Equal(t, 3, l.requests)
 		require.Equal(t, 1, l.proofs)
 	})
+}
+
+// A server that cannot tell now has not looked at the proof, or opens the same tally for it once more. So the proof goes
+// along with the next request to the same place, whether that is sent here or by the caller, and only that one.
+func TestProofOutlivesItsAnswer(t *testing.T) {
+	busy := answer(503, "Retry-After", "1")
+	lost := errors.New("the answer is lost")
+	for name, c := range map[string]struct {
+		method string
+		mode   mode
+		first  http.HandlerFunc // answers the first proof; nil: the network fails
+		spent  bool             // the first proof is refused when it comes again
+		after  time.Duration    // the caller tries again
+		next   string           // there
+		want   []int            // what the caller gets; 0: an error
+		solves int
+		sends  int
+	}{
+		"503 to a GET":            {"GET", newcomers, busy, false, 0, "", []int{200}, 1, 3},
+		"503 to a POST":           {"POST", newcomers, busy, false, time.Second, "/contact", []int{503, 200}, 1, 3},
+		"one for each request":    {"POST", everyRequest, busy, false, time.Second, "/contact", []int{503, 200}, 1, 3},
+		"too many at once":        {"POST", everyRequest, answer(429, "Retry-After", "1"), false, 0, "", []int{200}, 1, 3},
+		"its answer is lost":      {"POST", newcomers, nil, false, 0, "/contact", []int{0, 200}, 1, 3},
+		"its challenge expires":   {"POST", newcomers, busy, false, time.Minute, "/contact", []int{503, 200}, 2, 4},
+		"it is spent":             {"POST", everyRequest, busy, true, time.Second, "/contact", []int{503, 200}, 2, 4},
+		"elsewhere is not shown":  {"POST", everyRequest, busy, false, time.Second, "/else", []int{503, 200}, 2, 4},
+		"another challenge comes": {"GET", newcomers, asking(t, 16), false, 0, "", []int{200}, 2, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kit.Bubble(t, func(t *testing.T) {
+				l := newLimiter(t, "contact", c.mode, 9)
+				var proofs []string
+				sends := 0
+				base := func(r *http.Request) (*http.Response, error) {
+					sends++
+					proof := r.Header.Get(pow.ProofField)
+					again := slices.Contains(proofs, proof)
+					if proof != "" {
+						proofs = append(proofs, proof)
+					}
+					switch {
+					case len(proofs) == 1 && proof != "" && c.first == nil:
+						return nil, lost
+					case len(proofs) == 1 && proof != "":
+						return inMemory{c.first}.RoundTrip(r)
+					case again && c.spent:
+						return inMemory{asking(t, 16)}.RoundTrip(r)
+					}
+					return inMemory{l}.RoundTrip(r)
+				}
+				var seen events
+				tr := &Transport{Base: roundTripper(base), Observe: seen.observe}
+				var got []int
+				for _, path := range []string{"/contact", c.next} {
+					if path == "" {
+						break
+					}
+					resp, err := tr.RoundTrip(request(t, c.method, "http://example.com"+path, strings.NewReader("body")))
+					if err != nil {
+						require.ErrorIs(t, err, lost)
+						got = append(got, 0)
+					} else {
+						require.NoError(t, resp.Body.Close())
+						got = append(got, resp.StatusCode)
+					}
+					time.Sleep(c.after)
+				}
+				require.Equal(t, c.want, got)
+				require.Equal(t, c.sends, sends)
+				shown := 2
+				if c.spent {
+					shown = 3
+				}
+				require.Len(t, proofs, shown)
+				solved := slices.DeleteFunc(seen.actions(), func(a string) bool { return a != toSolve })
+				require.Len(t, solved, c.solves, "%v", seen.actions())
+				if c.mode == newcomers { // what it has bought is kept
+					require.Equal(t, 200, get(t, tr, "http://example.com/contact").StatusCode)
+					require.Equal(t, c.sends+1, sends)
+				}
+			})
+		})
+	}
 }

@@ -5,20 +5,21 @@ package main
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
 )
 
-// A recorder is a ResponseWriter that is used for one request after the other. It can what that
-// of net/http for HTTP/1 can, because middleware that wraps it has to keep that, and pays for it.
+// A recorder is a ResponseWriter that serves one request after the other. It has the methods of net/http's writer for HTTP/1,
+// because middleware that wraps a writer has to keep them, and pays for it.
 type recorder struct {
-	http.Flusher // these three are nil, and never called
+	http.Flusher // these three are nil: no limiter calls them
 	http.Hijacker
 	io.ReaderFrom
 
-	header http.Header // it keeps its size, as a map that net/http makes for each request would not
+	header http.Header // one map for all requests; net/http makes one for each
 	status int         // 0: nothing written
 	body   int         // bytes
 }
@@ -43,54 +44,72 @@ func (w *recorder) WriteString(s string) (int, error) {
 	return len(s), nil
 }
 
-// okay is the body of the limited handler, and of no refusal.
+// okay is the body of the limited handler. No refusal has it.
 var okay = []byte("ok")
 
 // served returns the handler that all limiters limit.
 func served() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write(okay) // the client sees what it gets
+		_, _ = w.Write(okay) // the client checks the body
 	})
 }
 
-// How clients show tokens, and how they get them: by the field of tokens, or by cookies.
+// The channels by which clients show and get tokens: the field for tokens, or cookies.
 const (
-	byHeader   = "Tallystick-Token" // not imported, so that a change of it is noticed
+	byHeader   = "Tallystick-Token" // not imported, so that a test notices a change
 	byCookie   = "Cookie"
+	byBoth     = byHeader + byCookie
+	byAny      = "any" // of them, or none
 	setCookie  = "Set-Cookie"
 	policy     = "contact"
 	cookieName = "__Host-tallystick-" + policy
 )
 
-// An asker is the client of a row: one that asks again and again, or many, one after the other.
-// It does as little as it can, for what it does is measured too; the row bare is that.
+// A client has an address, and shows the lines of a field.
+type client struct {
+	address string
+	lines   []string
+}
+
+// population returns clients. Each has its own address, and room for one token.
+func population(size int) []client {
+	all, tokens := make([]client, size), make([]string, size)
+	for i := range all {
+		all[i] = client{address(i), tokens[i : i+1]}
+	}
+	return all
+}
+
+// address returns the address and port of client i, below 300 millions. All texts have the same length.
+func address(i int) string {
+	const n = 150 // three octets are numbers from 100 to 249
+	return fmt.Sprintf("%d.%d.%d.%d:40000", 10+i/(n*n*n), 100+i/(n*n)%n, 100+i/n%n, 100+i%n)
+}
+
+// An asker sends the requests of a row's clients: of one client again and again, or of many in turn.
+// It does as little as it can, because its own work is measured too, as the row bare.
 type asker struct {
 	handlers []http.Handler // asked in turn
+	clients  []client       // ask in turn
 	turn     int
 	request  *http.Request
 	w        recorder
 
-	shows  string     // a field
-	lines  [][]string // of it, shown in turn
-	echoes bool       // the newest tokens, from each answer
+	field  string              // shows the lines of clients
+	echoes bool                // clients show the tokens of the last answer
+	renew  func() http.Handler // makes a new instance when all clients have asked
 
-	// Many clients come from a population, one after the other. nil: there is one.
-	population *population
-	next       int
-	renew      func() http.Handler // an instance that has met no client
-
-	want    int    // the status
-	channel string // by which the answer brings a token
-	both    bool   // by both channels: no token was accepted
-	either  bool   // as it likes
-	taken   int    // tokens, from answers
-	wrong   string // the first answer that was not as meant
+	want   int    // the status
+	brings string // the channel of an answer's token; byBoth where no token was accepted, "" for no token
+	taken  int    // tokens of answers
+	wrong  string // the first wrong answer
 }
 
-// newAsker returns one that asks handlers for client 0 of a population.
+// newAsker returns an asker for client 0 of a population.
 func newAsker(method string, handlers ...http.Handler) *asker {
 	a := &asker{
 		handlers: handlers,
+		clients:  population(1),
 		request:  httptest.NewRequest(method, "http://bench.test/contact", http.NoBody),
 		w:        recorder{header: make(http.Header, 8)},
 		want:     http.StatusOK,
@@ -99,27 +118,21 @@ func newAsker(method string, handlers ...http.Handler) *asker {
 	return a
 }
 
-// show makes the client show lines of a field, from now on.
-func (a *asker) show(field string, lines ...[]string) {
-	a.shows, a.lines = field, lines
-	a.request.Header[field] = lines[0]
+// show makes the first client show lines of a field from now on.
+func (a *asker) show(field string, lines ...string) {
+	a.field, a.clients[0].lines, a.request.Header[field] = field, lines, lines
 }
 
 // run sends n requests.
 func (a *asker) run(n int) {
 	a.taken = 0
 	for range n {
-		if a.population != nil {
-			at := a.next % len(a.population.addresses)
-			a.request.RemoteAddr = a.population.addresses[at]
-			if a.shows != "" {
-				a.lines[0] = a.population.tokens[at : at+1]
-				a.request.Header[a.shows] = a.lines[0]
+		c := &a.clients[0]
+		if all := len(a.clients); all > 1 {
+			c = &a.clients[a.turn%all]
+			if a.request.RemoteAddr = c.address; a.field != "" {
+				a.request.Header[a.field] = c.lines
 			}
-			a.next++
-		}
-		if len(a.lines) > 1 {
-			a.request.Header[a.shows] = a.lines[a.turn%len(a.lines)]
 		}
 		clear(a.w.header)
 		a.w.status, a.w.body = 0, 0
@@ -128,37 +141,42 @@ func (a *asker) run(n int) {
 			a.mistaken()
 		}
 		if a.echoes {
-			a.take()
+			a.take(c)
 		}
 		a.turn++
 	}
 }
 
-// take makes the newest tokens those that are shown next. There are as many in each answer.
-func (a *asker) take() {
-	line := a.lines[a.turn%len(a.lines)]
-	if v := a.w.header[byHeader]; a.shows == byHeader && len(v) == len(line) {
-		copy(line, v)
+// take makes a client show the tokens of the last answer. Each answer has the same number of tokens.
+func (a *asker) take(c *client) {
+	if v := a.w.header[byHeader]; a.field == byHeader && len(v) == len(c.lines) {
+		copy(c.lines, v)
 		a.taken++
 	}
-	if v := a.w.header[setCookie]; a.shows == byCookie && len(v) == 1 {
-		line[0], _, _ = strings.Cut(v[0], ";")
+	if v := a.w.header[setCookie]; a.field == byCookie && len(v) == 1 {
+		c.lines[0], _, _ = strings.Cut(v[0], ";")
 		a.taken++
 	}
 }
 
-// mistaken notes that the last answer is not as meant.
+// mistaken notes that the last answer is wrong.
 func (a *asker) mistaken() {
 	if a.wrong == "" {
 		a.wrong = fmt.Sprintf("answered %d with %d bytes: %v", a.w.status, a.w.body, a.w.header)
 	}
 }
 
-// after says what was wrong with n answers, the last of which it looks at closely: an allowed
-// request is answered by the channel that its token came by, and by both where none was accepted.
+// after returns the first mistake in n answers. It also checks the channels of the last one: an allowed request is answered
+// by the channel of its token, and by both channels where no token was accepted.
 func (a *asker) after(n int) error {
-	header, cookie := len(a.w.header[byHeader]) > 0, len(a.w.header[setCookie]) > 0
-	if !a.either && (header != (a.both || a.channel == byHeader) || cookie != (a.both || a.channel == byCookie)) {
+	brought := ""
+	if a.w.header[byHeader] != nil {
+		brought = byHeader
+	}
+	if a.w.header[setCookie] != nil {
+		brought += byCookie
+	}
+	if a.brings != byAny && a.brings != brought {
 		a.mistaken()
 	}
 	switch {
@@ -170,15 +188,49 @@ func (a *asker) after(n int) error {
 	return nil
 }
 
-// slice sends n requests and adds what one of them took: at first the memory that it allocates, and then time of a
-// processor. New clients get a new instance where those of the last run out.
+// ask sends n requests and checks the answers.
+func (a *asker) ask(n int) {
+	a.run(n)
+	check(a.after(n))
+}
+
+// newest makes the client ask once, and show its newest tokens from then on.
+func (a *asker) newest(field string) *asker {
+	a.brings, a.echoes = byBoth, false
+	delete(a.request.Header, field)
+	a.ask(1)
+	a.brings, a.echoes, a.turn = field, true, 0
+	a.show(field, make([]string, len(a.w.header[byHeader]))...)
+	a.take(&a.clients[0])
+	return a
+}
+
+// visit makes each client ask h once and keep its token. The order is random, so that a limiter's records of the clients do
+// not lie in memory in the order of later requests.
+func visit(clients []client, h http.Handler) {
+	a := newAsker(http.MethodPost, h)
+	a.clients, a.brings = clients, byAny
+	for _, i := range rand.Perm(len(clients)) {
+		a.turn = i
+		a.ask(1)
+		clients[i].lines[0] = a.w.header.Get(byHeader)
+	}
+}
+
+// fresh takes a new instance if fewer than n clients are left that the last one has not met.
+func (a *asker) fresh(n int) {
+	if a.renew != nil && a.turn+n > len(a.clients) {
+		a.handlers, a.turn = []http.Handler{a.renew()}, 0
+	}
+}
+
+// slice sends n requests and adds the cost of one: the first slice adds the memory that it allocates, and all others the time of
+// a processor.
 func (a *asker) slice(n int) func(add func(unit string, figure float64)) {
 	var before, after runtime.MemStats
 	return func(add func(unit string, figure float64)) {
-		if a.renew != nil && a.next+n > len(a.population.addresses) {
-			a.handlers, a.next = []http.Handler{a.renew()}, 0
-		}
-		if counts := before.Mallocs == 0; counts { // which stops the program, and so is not timed
+		a.fresh(n)
+		if counts := before.Mallocs == 0; counts { // reading the memory stops the program, so this slice is not timed
 			runtime.ReadMemStats(&before)
 			a.run(n)
 			runtime.ReadMemStats(&after)

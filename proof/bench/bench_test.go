@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -42,25 +43,34 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// able does something, and skips a test if that wants a server that is not there.
+// able runs do, and skips the test if a server is not installed.
 func able(t *testing.T, do func()) {
 	t.Helper()
 	err := failing(do)
-	if errors.Is(err, errNoServer) {
+	if errors.Is(err, exec.ErrNotFound) {
 		kit.Unable(t, "%v", err)
 	}
 	require.NoError(t, err)
 }
 
-// at is an opening whose clock a test sets.
+// at returns an opening with the clock of a test.
 func at(now *time.Time) *opening {
 	o := new(opening)
 	o.now = func() time.Time { return *now }
 	return o
 }
 
-// What is compared must do the same: count each address by itself, whatever the port, admit the
-// quota and refuse the next.
+// post answers a request from an address.
+func post(h http.Handler, from string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, "http://bench.test/contact", http.NoBody)
+	r.RemoteAddr = from
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// All limiters that are compared do the same work: they count the requests of each address whatever its port, admit the quota
+// and refuse the next request.
 func TestLimitersAgree(t *testing.T) {
 	const quota = 3
 	for name, build := range limiters {
@@ -71,33 +81,25 @@ func TestLimitersAgree(t *testing.T) {
 			o := new(opening)
 			t.Cleanup(func() { require.NoError(t, o.close()) })
 			able(t, func() {
-				if strings.Contains(name, "redis") {
-					o.startRedis()
-				}
-				h := build(o, terms{quota, 365 * 24 * time.Hour, 2}) // no window ends meanwhile
-				ask := func(address string) *httptest.ResponseRecorder {
-					r := httptest.NewRequest(http.MethodPost, "http://bench.test/contact", http.NoBody)
-					r.RemoteAddr = address
-					w := httptest.NewRecorder()
-					h.ServeHTTP(w, r)
-					return w
-				}
+				o.redisFor(name)
+				o.members = []string{"127.0.0.1:" + kit.FreePort(t)}
+				h := build(o, terms{quota, 365 * 24 * time.Hour, 2}) // no window ends during the test
 				for i := range quota {
-					w := ask(fmt.Sprintf("10.1.2.3:4000%d", i))
+					w := post(h, fmt.Sprintf("10.1.2.3:4000%d", i))
 					require.Equal(t, http.StatusOK, w.Code)
 					require.Equal(t, string(okay), w.Body.String())
 				}
 				for range 2 {
-					require.Equal(t, http.StatusTooManyRequests, ask("10.1.2.3:50000").Code)
+					require.Equal(t, http.StatusTooManyRequests, post(h, "10.1.2.3:50000").Code)
 				}
-				require.Equal(t, http.StatusOK, ask("10.1.2.4:40000").Code)
+				require.Equal(t, http.StatusOK, post(h, "10.1.2.4:40000").Code)
 			})
 		})
 	}
 }
 
-// The floor answers what we answer, field by field, in every state of a sliding window, to a client
-// that goes from instance to instance and loses its token now and then.
+// The floor's answers have our fields in every state of a sliding window, for a client that alternates between instances and
+// sometimes loses its token.
 func TestFloorAnswersAsWeDo(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	o, terms := at(&now), terms{7, time.Hour, 1}
@@ -105,24 +107,24 @@ func TestFloorAnswersAsWeDo(t *testing.T) {
 	clients := make([]*asker, 2)
 	for i, b := range []builder{ours(), newFloor} {
 		clients[i] = newAsker(http.MethodPost, b(o, terms), b(o, terms))
-		clients[i].shows, clients[i].lines = byHeader, [][]string{{""}}
+		clients[i].field = byHeader
 	}
 	us, floor := clients[0], clients[1]
 	for i := range 400 {
 		now = now.Add(time.Duration(i*i%797) * time.Second)
 		for _, a := range clients {
 			a.want = http.StatusOK
-			if a.lines[0][0] == "" || i%11 == 0 {
+			if a.clients[0].lines[0] == "" || i%11 == 0 {
 				delete(a.request.Header, byHeader)
 			} else {
-				a.show(byHeader, a.lines[0])
+				a.show(byHeader, a.clients[0].lines...)
 			}
 			a.run(1)
-			a.take()
+			a.take(&a.clients[0])
 		}
 		require.Equal(t, us.w.status, floor.w.status, i)
 		if us.w.status != http.StatusOK && us.request.Header[byHeader] == nil {
-			for _, a := range clients { // a client that is refused and has shown nothing may get its token, or not
+			for _, a := range clients { // a refused client that has shown no token may get one
 				delete(a.w.header, byHeader)
 				delete(a.w.header, setCookie)
 			}
@@ -134,7 +136,7 @@ func TestFloorAnswersAsWeDo(t *testing.T) {
 			case byHeader, setCookie:
 				require.Len(t, other[0], len(lines[0]), "%d: %s and %s", i, lines[0], other[0])
 				tokens[name]++
-			case "Retry-After", "Content-Length": // jitter, and a shorter text
+			case "Retry-After", "Content-Length": // these have jitter, and the floor's text is shorter
 			default:
 				require.Equal(t, lines, other, "%d: %s", i, name)
 			}
@@ -145,7 +147,7 @@ func TestFloorAnswersAsWeDo(t *testing.T) {
 	require.Greater(t, tokens[setCookie], 10)
 }
 
-// A handler finds the floor's decision, and what it does to the fields does not last.
+// A handler finds the floor's decision, and cannot change the fields.
 func TestFloorGuardsItsFields(t *testing.T) {
 	f := newFloor(new(opening), terms{5, time.Hour, 1}).(*floor)
 	f.next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -158,12 +160,11 @@ func TestFloorGuardsItsFields(t *testing.T) {
 		require.NoError(t, err)
 	})
 	a := newAsker(http.MethodPost, f)
-	a.both = true
-	a.run(1)
-	require.NoError(t, a.after(1))
+	a.brings = byBoth
+	a.ask(1)
 	require.Equal(t, []string{"no-store"}, a.w.header["Cache-Control"])
 
-	// What is not the client's own token, and whole, is none.
+	// Only a whole token of the client itself is accepted.
 	now := time.Now().Unix()
 	tok, s := a.w.header.Get(byHeader), f.scratch.Get().(*scratch)
 	subject := func() (all [8]byte) { copy(all[:], must(strict.DecodeString(tok[57 : len(tok)-44]))[24:]); return all }()
@@ -178,12 +179,11 @@ func TestFloorGuardsItsFields(t *testing.T) {
 	_, ok = f.verify(s, tok, subject, now+7200)
 	require.False(t, ok, "expired")
 
-	// The last token is known, until something else is counted.
+	// The last token is known until another request is counted.
 	f.next = served()
-	a.show(byHeader, []string{tok})
-	a.both, a.channel = false, byHeader
-	a.run(1)
-	require.NoError(t, a.after(1))
+	a.show(byHeader, tok)
+	a.brings = byHeader
+	a.ask(1)
 	last := a.w.header.Get(byHeader)
 	key := func() uint64 {
 		var block [aes.BlockSize]byte
@@ -202,7 +202,7 @@ func TestFloorGuardsItsFields(t *testing.T) {
 	require.Equal(t, unknown, finds(last), "a request more is counted than it says")
 }
 
-// The floor's refusal has the body of ours, but for the number of units.
+// The floor's refusal has our body, except for the number of units.
 func TestFloorRefusesAsWeDo(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for _, window := range []time.Duration{10 * time.Second, time.Minute, 10 * time.Minute, 5 * time.Hour, 72 * time.Hour} {
@@ -210,9 +210,7 @@ func TestFloorRefusesAsWeDo(t *testing.T) {
 		for _, b := range []builder{ours(), newFloor} {
 			h := b(at(&now), terms{1, window, 1})
 			for range 2 {
-				w := httptest.NewRecorder()
-				r := httptest.NewRequest(http.MethodPost, "http://bench.test/contact", http.NoBody)
-				h.ServeHTTP(w, r)
+				w := post(h, address(0))
 				if w.Code == http.StatusTooManyRequests {
 					require.Equal(t, w.Header().Get("Content-Length"), strconv.Itoa(w.Body.Len()))
 					bodies = append(bodies, regexp.MustCompile(`\d+ `).ReplaceAllString(w.Body.String(), "N "))
@@ -225,12 +223,12 @@ func TestFloorRefusesAsWeDo(t *testing.T) {
 	}
 }
 
-// Every row of ours sends what it says: the middleware itself is asked.
+// Each of our rows sends the requests of its text: the decisions of the middleware say so.
 func TestRequestsAreWhatTheySay(t *testing.T) {
 	const n = 60
 	noon := time.Date(2026, 2, 3, 12, 0, 0, 0, time.UTC)
 	seen := map[string]bool{}
-	for _, q := range requests() {
+	for _, q := range requests {
 		t.Run(q.name, func(t *testing.T) {
 			require.False(t, seen[q.name])
 			seen[q.name] = true
@@ -266,7 +264,7 @@ func TestRequestsAreWhatTheySay(t *testing.T) {
 				switch {
 				case strings.HasSuffix(kind, "thousand") || strings.HasPrefix(kind, "-huge") && !strings.Contains(kind, "cookie"):
 					tokens, want = 0, token.ErrMalformed
-				case kind == "-huge-cookie" || strings.HasSuffix(kind, "-cookies"): // no such line is searched
+				case kind == "-huge-cookie" || strings.HasSuffix(kind, "-cookies"): // such a line is not searched
 					tokens = 0
 				case strings.Contains(kind, "forged") || strings.Contains(kind, "garbage"):
 					tokens, want = 0, token.ErrForged
@@ -277,7 +275,7 @@ func TestRequestsAreWhatTheySay(t *testing.T) {
 				case each > 0:
 					want = token.ErrForeign // the other policy's
 				case kind != "-hundred" && q.beside == asAllowed:
-					// What was used goes along, from instance to instance.
+					// Counts go from instance to instance.
 					if i > 0 {
 						require.Equal(t, told[i-1].Limits()[0].Remaining-1, d.Limits()[0].Remaining)
 					}
@@ -291,14 +289,14 @@ func TestRequestsAreWhatTheySay(t *testing.T) {
 			}
 		})
 	}
-	for _, q := range requests() {
+	for _, q := range requests {
 		for _, name := range append(others, lowest) {
 			require.True(t, seen[name+q.beside], q.name)
 		}
 	}
 }
 
-// What goes wrong ends the measurement.
+// A wrong answer ends the measurement.
 func TestAskersNoticeWhatIsNotAsMeant(t *testing.T) {
 	refusing := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
 	both := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -320,9 +318,9 @@ func TestAskersNoticeWhatIsNotAsMeant(t *testing.T) {
 	}{
 		{"a refusal", refusing, func(*asker) {}, "answered 429 with 0 bytes"},
 		{"no refusal", served(), func(a *asker) { a.want = http.StatusTooManyRequests }, "answered 200 with 2 bytes"},
-		{"a token where none was accepted", both, func(a *asker) { a.channel = byHeader }, "answered 200"},
-		{"no token", served(), func(a *asker) { a.both = true }, "answered 200"},
-		{"an answer without one", sometimes, func(a *asker) { a.show(byHeader, []string{"x"}); a.channel, a.echoes = byHeader, true }, "4 of 5 answers brought a token"},
+		{"a token where none was accepted", both, func(a *asker) { a.brings = byHeader }, "answered 200"},
+		{"no token", served(), func(a *asker) { a.brings = byBoth }, "answered 200"},
+		{"an answer without one", sometimes, func(a *asker) { a.show(byHeader, "x"); a.brings, a.echoes = byHeader, true }, "4 of 5 answers brought a token"},
 	} {
 		a := newAsker(http.MethodPost, c.handler)
 		c.change(a)
@@ -341,11 +339,11 @@ func TestAskersNoticeWhatIsNotAsMeant(t *testing.T) {
 }
 
 func TestPopulation(t *testing.T) {
-	c := newPopulation(30_000)
-	visit(c, ours()(new(opening), plenty(30_000)))
+	all := population(30_000)
+	visit(all, ours()(new(opening), plenty(30_000)))
 	addresses, tokens := map[string]bool{}, map[string]bool{}
-	for i := range c.addresses {
-		addresses[c.addresses[i]], tokens[c.tokens[i]] = true, true
+	for _, c := range all {
+		addresses[c.address], tokens[c.lines[0]] = true, true
 	}
 	require.Len(t, addresses, 30_000)
 	require.Len(t, tokens, 30_000)
@@ -353,7 +351,7 @@ func TestPopulation(t *testing.T) {
 	require.Len(t, address(299_999_999), len(address(0)))
 }
 
-// Rows take turns, in an order that is drawn anew; what they add is one figure for each group.
+// Rows take turns in a new order each round, and add one figure for each group.
 func TestTurns(t *testing.T) {
 	var order strings.Builder
 	var rows []row
@@ -367,10 +365,10 @@ func TestTurns(t *testing.T) {
 		}})
 	}
 	s := &settings{groups: 2, part: 1, progress: io.Discard}
-	all := s.play(t.Context(), "x", rows, 0)
-	rounds := map[string]bool{}
+	all, rounds := samples{}, map[string]bool{}
+	s.play(t.Context(), "x", all, rows, 0)
 	for range 50 {
-		s.play(t.Context(), "x", rows, 0)
+		s.play(t.Context(), "x", samples{}, rows, 0)
 	}
 	for i := 0; i < order.Len(); i += 3 {
 		round := order.String()[i : i+3]
@@ -396,40 +394,40 @@ func TestSpread(t *testing.T) {
 	}
 	s.add("a", "ns", math.NaN())
 	s.add("a", "ns", math.Inf(1))
-	require.Equal(t, spread{3, 2, 4}, s.plain("ns", "a"))
-	require.Equal(t, "0.50 (0.50–0.50)", s.figure("ns/b", "a").String())
-	require.Equal(t, "3 (2–4)", s.figure("ns-a", "b").wide("%.0f", 1))
-	require.Equal(t, "–", s.figure("ns/c", "a").String(), "of other groups")
-	require.Equal(t, "–", s.plain("ns", "nobody").write("%.0f", 1))
+	require.Equal(t, "3 (2–4)", spread(s.figures("ns", "a"), "%.0f", 1))
+	require.Equal(t, "0.50 (0.50–0.50)", spread(s.figures("ns/b", "a"), "%.2f", 1))
+	require.Equal(t, "3 (2–4)", spread(s.figures("ns-a", "b"), "%.0f", 1))
+	require.Equal(t, "–", spread(s.figures("ns/c", "a"), "%.2f", 1), "of other groups")
+	require.Equal(t, "–", median(s.figures("ns", "unknown"), "%.0f", 1))
 }
 
-// Every counter counts for many at once, key by key, and what its server uses is seen.
+// Every counter counts the calls of many callers, key by key, and the time of its server is seen.
 func TestEveryEngineCounts(t *testing.T) {
 	for _, e := range engines {
 		t.Run(e.name, func(t *testing.T) {
 			o := new(opening)
 			t.Cleanup(func() { require.NoError(t, o.close()) })
 			able(t, func() {
-				take := e.open(o)
+				used, take := o.redisFor(e.name), e.open(o)
 				var group sync.WaitGroup
 				errs := make([]error, 8)
 				for i := range errs {
 					group.Go(func() {
 						for n := 0; n < 50 && errs[i] == nil; n++ {
-							errs[i] = passed(take([]string{"a", "b"}[(i+n)%2]))
+							errs[i] = take([]string{"a", "b"}[(i+n)%2])
 						}
 					})
 				}
 				group.Wait()
 				check(errors.Join(errs...))
-				require.Equal(t, strings.HasPrefix(e.name, "redis"), o.server.used()["server"] > 0)
+				require.Equal(t, strings.HasPrefix(e.name, "redis"), used()["server"] > 0)
 			})
 		})
 	}
 }
 
-// A client that drops its tokens gets the limit from each process; one that echoes them, or asks one Redis, once. Peers may
-// admit a slack of two more.
+// A client that drops its tokens gets the limit from each process. A client that echoes them, or a fleet over one Redis, gets
+// it once. Peers may admit a slack of two more.
 func TestFleetsAdmit(t *testing.T) {
 	for _, f := range fleets[1:] {
 		t.Run(f.name, func(t *testing.T) {
@@ -438,7 +436,7 @@ func TestFleetsAdmit(t *testing.T) {
 				times = 2
 			}
 			able(t, func() {
-				got := admitted(t.Context(), f.limiter, f.echoes, 2)
+				got := f.admits(t.Context(), 2)
 				most := times * dropperQuota
 				if f.limiter == ourName+"-peers" {
 					most += 2
@@ -450,20 +448,19 @@ func TestFleetsAdmit(t *testing.T) {
 	}
 }
 
-// The whole of it, with little of everything: each table has its rows, each of them all figures, and
-// is written into its page.
+// A quick run of everything: each table has its rows, and each row has all its figures.
 func TestEverythingIsMeasured(t *testing.T) {
 	kit.OnlyWhole(t, "starts a hundred processes")
-	able(t, func() { o := new(opening); o.startRedis(); check(o.close()) })
+	able(t, func() { o := new(opening); o.redisFor(redisRate); check(o.close()) })
 	sizes := fleetSizes
 	fleetSizes = []int{1, 2}
 	t.Cleanup(func() { fleetSizes = sizes })
 	dir := t.TempDir()
 	var out strings.Builder
 	require.NoError(t, run(t.Context(), []string{"-quick", "-span", "1ms"}, &out, io.Discard))
-	for _, made := range tables {
-		_, text, found := strings.Cut(out.String(), "## "+made.name+"\n")
-		require.True(t, found, made.name)
+	for name, want := range rowsOf() {
+		_, text, found := strings.Cut(out.String(), "## "+name+"\n")
+		require.True(t, found, name)
 		text, _, _ = strings.Cut(text, "\n## ")
 		page := filepath.Join(dir, "page.md")
 		require.NoError(t, os.WriteFile(page, []byte(text), 0o600))
@@ -475,22 +472,22 @@ func TestEverythingIsMeasured(t *testing.T) {
 			rows = append(rows, row[0])
 			for i, cell := range row[1:] {
 				lacking := cell == "" || slices.Contains(strings.Fields(cell), "–")
-				require.Equal(t, hasNone(made.name, row, head[i+1]), lacking, "%s: %s: %s: %q", made.name, row[0], head[i+1], cell)
+				require.Equal(t, hasNone(name, row, head[i+1]), lacking, "%s: %s: %s: %q", name, row[0], head[i+1], cell)
 			}
 		}
-		require.Equal(t, rowsOf()[made.name], rows, made.name)
+		require.Equal(t, want, rows, name)
 	}
 	require.Regexp(t, regexp.MustCompile(`\| .tallystick-dropped 2. \|.*\| 200 \|`), out.String())
 }
 
-// hasNone reports whether a cell lacks a figure by rights: of a server or a Redis that is not asked, and of no limiter.
+// hasNone reports whether a cell may lack its figure: for a server or a Redis that is not asked, and for no limiter.
 func hasNone(table string, row []string, head string) bool {
 	server, bare := strings.Contains(row[0], "redis"), strings.HasPrefix(row[0], "`none")
 	return table != "budgets" && (strings.Contains(head, "server CPU") && !server || strings.HasPrefix(head, "of that Redis") && !server ||
 		bare && (strings.Contains(head, "above") || strings.HasPrefix(head, "a client gets")))
 }
 
-// A page keeps what was not measured, and what is around.
+// A page keeps the text around a table.
 func TestPut(t *testing.T) {
 	made := table{name: "x"}
 	const begin, end = "<!-- made by: make bench; table: x -->\n", "<!-- end of what is made -->\n"
@@ -501,14 +498,14 @@ func TestPut(t *testing.T) {
 	require.Error(t, err)
 }
 
-// For profiles of one row; what is printed is measured by the command.
+// For profiles of one row. The command measures the tables.
 func BenchmarkRequest(b *testing.B) {
-	for _, q := range requests() {
+	for _, q := range requests {
 		b.Run(q.name, func(b *testing.B) {
 			a := q.open(new(opening))
 			b.ReportAllocs()
 			for b.Loop() {
-				a.next %= newcomers
+				a.fresh(1)
 				a.run(1)
 			}
 		})

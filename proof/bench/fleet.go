@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,32 +16,32 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tallystick/tallystick/proof/program"
 )
 
-// fleets are the rows: the limiter of a fleet's processes, whether clients show the tokens that they get, and whether
-// one process is a fleet too.
-var fleets = []struct {
+// A kind of fleet is a row: the limiter of its processes, and whether clients show their tokens.
+type kind struct {
 	name, limiter string
-	echoes, lone  bool
-}{
-	{none, "bare", false, true},
-	{reference, reference, false, true},
-	{ourName, ourName, true, true},
-	{ourName + "-dropped", ourName, false, false},
-	{ourName + "-peers", ourName + "-peers", false, false},
-	{ourName + "-redis", ourName + "-redis", false, false},
-	{redisRate, redisRate, false, true},
+	echoes        bool
+	least         int // number of processes
+}
+
+var fleets = []kind{
+	{none, "bare", false, 1},
+	{reference, reference, false, 1},
+	{ourName, ourName, true, 1},
+	{ourName + "-dropped", ourName, false, 2},
+	{ourName + "-peers", ourName + "-peers", false, 2},
+	{ourName + "-redis", ourName + "-redis", false, 2},
+	{redisRate, redisRate, false, 1},
 }
 
 var fleetSizes = []int{1, 2, 3, 10}
 
-// A load below saturation: each of the connections sends a request every so often, which is 2,000 in a second. What one client
-// gets is counted with a quota and a window that is long enough that nothing of it comes back while a busy machine
-// starts processes.
+// A load below saturation: all connections together send 2,000 requests in a second. The count of a client's admitted requests
+// has a quota of its own, and a window long enough that no quota comes back while a busy machine starts processes.
 const (
 	connections  = 16
 	pace         = 8 * time.Millisecond
@@ -48,104 +49,99 @@ const (
 	dropperYear  = 365 * 24 * time.Hour
 )
 
-// inFleets names the rows of all fleets of some sizes.
+// inFleets names the rows of all fleets of the given sizes.
 func inFleets(sizes ...int) (rows []string) {
 	for _, size := range sizes {
-		for _, f := range fleets {
-			if size > 1 || f.lone {
-				rows = append(rows, inFleet(f.name, size))
+		for _, k := range fleets {
+			if size >= k.least {
+				rows = append(rows, k.of(size))
 			}
 		}
 	}
 	return rows
 }
 
-func inFleet(name string, size int) string { return name + " " + strconv.Itoa(size) }
+func (k kind) of(size int) string { return k.name + " " + strconv.Itoa(size) }
 
-// measureFleet measures all fleets of each size beside each other.
-func measureFleet(ctx context.Context, s *settings, o *opening, long time.Duration) samples {
-	all := make(samples)
+// measureFleet measures the fleets of each size in turn.
+func measureFleet(ctx context.Context, s *settings, o *opening, all samples, long time.Duration) {
 	long /= time.Duration(len(fleetSizes))
 	for _, size := range fleetSizes {
 		var rows []row
-		for _, kind := range fleets {
-			name := inFleet(kind.name, size)
-			if size == 1 && !kind.lone || !s.wants(name) {
+		for _, k := range fleets {
+			name := k.of(size)
+			if size < k.least || !s.wants(name) {
 				continue
 			}
 			fmt.Fprintf(s.progress, "fleet: %s\n", name)
-			if kind.name != none {
-				all.add(name, "admitted", admitted(ctx, kind.limiter, kind.echoes, size))
+			if k.name != none {
+				all.add(name, "admitted", k.admits(ctx, size))
 			}
-			f := startFleet(ctx, o, kind.limiter, kind.echoes, size, plenty(1), connections)
-			l := load{callers: connections, every: pace, long: max(50*time.Millisecond, long/time.Duration(s.groups*leastRounds*len(fleets))), used: f.used}
-			l.ask = func(caller, _ int) error {
-				f.clients[caller].run(1)
-				return f.clients[caller].after(1)
-			}
+			clients, used := k.start(ctx, o, size, plenty(1), connections)
+			l := load{callers: connections, every: pace, long: max(50*time.Millisecond, long/time.Duration(s.groups*leastRounds*len(fleets))), used: used}
+			l.ask = func(caller, _ int) error { return failing(func() { clients[caller].ask(1) }) }
 			rows = append(rows, row{name, l.slice})
 		}
-		all.join(s.play(ctx, fmt.Sprintf("fleet of %d", size), rows, long))
+		s.play(ctx, fmt.Sprintf("fleet of %d", size), all, rows, long)
 		check(o.close())
 	}
-	return all
 }
 
-// admitted returns how many requests of one client a fleet lets through within a window: the client asks all processes, in
-// turn, for more than what all of them could let through.
-func admitted(ctx context.Context, limiter string, echoes bool, size int) (n float64) {
+// admits returns the number of requests of one client that a fleet admits within a window. The client asks all processes in
+// turn, and sends more requests than all of them together could admit.
+func (k kind) admits(ctx context.Context, size int) (n float64) {
 	o := new(opening)
-	a := startFleet(ctx, o, limiter, echoes, size, terms{dropperQuota, dropperYear, 1}, 1).clients[0]
+	clients, _ := k.start(ctx, o, size, terms{dropperQuota, dropperYear, 1}, 1)
+	a := clients[0]
+	if k.echoes {
+		n++ // the client asked once at the start
+	}
 	for range size * dropperQuota * 5 / 4 {
 		a.run(1)
-		a.wrong = ""
 		if a.w.status == http.StatusOK {
 			n++
 		}
 	}
-	if check(o.close()); echoes {
-		n++ // its first
-	}
+	check(o.close())
 	return n
 }
 
-// A fleet is some processes, which serve, and clients that ask one after the other.
-type fleet struct {
-	ask     []func(list string) (used float64)
-	server  *redisServer // nil: it needs none
-	clients []*asker
-}
-
-// startFleet starts one, with clients at addresses of their own.
-func startFleet(ctx context.Context, o *opening, limiter string, echoes bool, size int, each terms, clients int) *fleet {
-	f, i := new(fleet), instance{Limiter: limiter, Quota: each.quota, Window: each.window}
-	if strings.Contains(limiter, "redis") {
-		o.startRedis()
-		f.server, i.Redis = o.server, o.redis
+// start starts the processes of a fleet, and their clients, each with its own address. It returns the clients, and a function
+// that reads the processors' nanoseconds that the fleet has used.
+func (k kind) start(ctx context.Context, o *opening, size int, each terms, connections int) (clients []*asker, used func() map[string]float64) {
+	server := o.redisFor(k.limiter)
+	instances, members := make([]func() string, size), make([]string, size)
+	for i := range members {
+		members[i] = net.JoinHostPort("127.0.0.1", must(program.FreePort()))
 	}
-	var addresses, members []string
-	for range size {
-		i.Self = net.JoinHostPort("127.0.0.1", must(program.FreePort()))
-		address, ask := i.start(ctx, o)
-		addresses, members, f.ask = append(addresses, address), append(members, i.Self), append(f.ask, ask)
+	for i := range instances {
+		instances[i] = instance{k.limiter, each.quota, each.window, o.redis, slices.Concat(members[i:], members[:i])}.start(ctx, o)
 	}
-	for _, ask := range f.ask {
-		ask(strings.Join(members, " "))
+	addresses := make([]string, size)
+	for i, ask := range instances { // all have been started, so peers can hear each other
+		addresses[i] = ask()
 	}
-	for i := range clients {
+	for i := range connections {
 		a := newAsker(http.MethodPost)
-		for k := range addresses {
-			a.handlers = append(a.handlers, dial(o, net.IPv4(127, 0, 0, byte(2+i)), addresses[(i+k)%size]))
+		for n := range addresses {
+			a.handlers = append(a.handlers, dial(o, net.IPv4(127, 0, 0, byte(2+i)), addresses[(i+n)%size]))
 		}
-		if f.clients = append(f.clients, a); echoes {
-			a.newestOf(byHeader)
+		if clients = append(clients, a); k.echoes {
+			a.newest(byHeader)
 		}
-		a.either = true
+		a.brings = byAny
 	}
-	return f
+	return clients, func() map[string]float64 {
+		used := server()
+		used["all"] = used["server"]
+		for _, ask := range instances {
+			used["all"] += must(strconv.ParseFloat(ask(), 64))
+		}
+		return used
+	}
 }
 
-// dial returns what is served at an address as a handler: its client keeps one connection, from an address of its own.
+// dial returns a handler that sends requests to a server on one kept connection, from a given address.
 func dial(o *opening, from net.IP, address string) http.Handler {
 	t := &http.Transport{DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: from}}).DialContext, DisableCompression: true}
 	o.closing(func() error { t.CloseIdleConnections(); return nil })
@@ -158,37 +154,27 @@ func dial(o *opening, from net.IP, address string) http.Handler {
 			return
 		}
 		defer answer.Body.Close()
-		body, _ := io.ReadAll(answer.Body) // what is lacking is noticed
+		body, _ := io.ReadAll(answer.Body) // the asker notices a missing body
 		maps.Copy(w.Header(), answer.Header)
 		w.WriteHeader(answer.StatusCode)
 		_, _ = w.Write(body)
 	})
 }
 
-// used returns the nanoseconds of processors that a fleet has used.
-func (f *fleet) used() map[string]float64 {
-	used := f.server.used()
-	used["all"] = used["server"]
-	for _, ask := range f.ask {
-		used["all"] += ask("")
-	}
-	return used
-}
-
-// An instance is a process of a fleet: this program, with what it has to serve in its environment.
+// An instance is a process of a fleet: this program, with the instance in its environment.
 type instance struct {
 	Limiter string
 	Quota   int
 	Window  time.Duration
-	Redis   string // an address
-	Self    string // where its peers hear it, if it has any
+	Redis   string   // an address
+	Members []string // addresses where peers hear each other, this process first
 }
 
 const instanceVariable = "TALLYSTICK_BENCH_INSTANCE"
 
-// start starts the process, which serves at an address. To ask names its peers, or none, and returns the
-// nanoseconds of processors that it has used so far.
-func (i instance) start(ctx context.Context, o *opening) (address string, ask func(list string) (used float64)) {
+// start starts the process. The first answer to ask is the address where it serves; all later answers are the processors'
+// nanoseconds that it has used.
+func (i instance) start(ctx context.Context, o *opening) (ask func() string) {
 	c := exec.CommandContext(ctx, must(os.Executable()))
 	c.Env, c.Stderr = append(os.Environ(), instanceVariable+"="+string(must(json.Marshal(i)))), os.Stderr
 	in, out := must(c.StdinPipe()), bufio.NewScanner(must(c.StdoutPipe()))
@@ -197,15 +183,14 @@ func (i instance) start(ctx context.Context, o *opening) (address string, ask fu
 		in.Close()
 		return c.Wait()
 	})
-	out.Scan()
-	return out.Text(), func(list string) (used float64) {
-		must(fmt.Fprintln(in, list))
+	return func() string {
+		must(fmt.Fprintln(in))
 		out.Scan()
-		return must(strconv.ParseFloat(out.Text(), 64))
+		return out.Text()
 	}
 }
 
-// serveAsTold serves if this process is an instance, until its input ends.
+// serveAsTold serves until its input ends, if this process is an instance.
 func serveAsTold(in io.Reader, out io.Writer) (told bool, err error) {
 	text := os.Getenv(instanceVariable)
 	if text == "" {
@@ -214,15 +199,12 @@ func serveAsTold(in io.Reader, out io.Writer) (told bool, err error) {
 	defer caught(&err)
 	var i instance
 	check(json.Unmarshal([]byte(text), &i))
-	o := &opening{redis: i.Redis, self: i.Self}
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))
-	go func() { check(http.Serve(listener, limiters[i.Limiter](o, terms{i.Quota, i.Window, 1}))) }()
-	fmt.Fprintln(out, listener.Addr())
-	for lines := bufio.NewScanner(in); lines.Scan(); { // they ask
-		if members := strings.Fields(lines.Text()); o.members != nil && slices.Contains(members, i.Self) {
-			o.members(members)
-		}
-		fmt.Fprintln(out, int64(processorTime()))
+	h := limiters[i.Limiter](&opening{redis: i.Redis, members: i.Members}, terms{i.Quota, i.Window, 1})
+	go func() { check(http.Serve(listener, h)) }()
+	answer := listener.Addr().String()
+	for asked := bufio.NewScanner(in); asked.Scan(); answer = "" {
+		fmt.Fprintln(out, cmp.Or(answer, strconv.Itoa(int(processorTime()))))
 	}
 	return true, nil
 }

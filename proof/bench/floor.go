@@ -25,26 +25,26 @@ import (
 
 // A floor is the least program that does for a request, honestly, what the middleware does. It
 // reads the address and the token of the client, counts in a sliding window, signs the next token,
-// sets the same fields, puts the decision into the request's context, and sees to it that what the
-// handler does to the fields does not last. It knows the last token of a client by a keyed hash
-// beside the client's counts, and verifies only others. It has one limit, one key, IPv4 addresses
-// and tokens by header. It is no rival: it has no challenges, no networks, and no configuration.
+// sets the same fields, puts the decision into the request's context, and guards the fields against
+// the handler. It knows the last token of a client by a keyed hash beside the client's counts, and
+// verifies only others. It has one limit, one key, IPv4 addresses and tokens by header. It is no
+// rival: it has no challenges, no networks, and no configuration.
 type floor struct {
 	next          http.Handler
 	quota, window int64  // seconds
-	lead          string // what all tokens begin with; a block of SHA-256 of it is absorbed below
+	lead          string // the beginning of all tokens; its first block of SHA-256 is absorbed below
 	inner, outer  []byte
 	subject       cipher.Block // a keyed hash of addresses: one block of AES
-	policy        []string     // the value of a field
-	seed          uint64       // of where clients lie in memory
-	texts         maphash.Seed // of hashes of tokens
+	policy        []string     // the value of RateLimit-Policy
+	seed          uint64       // of the places of clients in memory
+	texts         maphash.Seed // of the hashes of tokens
 	stripes       [1024]sync.Mutex
 	cells         []cell
 	scratch       sync.Pool
 	now           func() time.Time
 }
 
-// A cell remembers one client: its counts, of a window and the one before, and the token that says them.
+// A cell remembers a client: its counts of a window and the one before, and the token with these counts.
 type cell struct {
 	tag uint32
 	counts
@@ -63,7 +63,7 @@ const (
 	limitID   = `422800,`
 )
 
-// Scratch serves one decision, and keeps nothing of it.
+// Scratch serves one decision, and nothing of it is used again.
 type scratch struct {
 	hash  hash.Hash
 	state encoding.BinaryUnmarshaler // hash again
@@ -84,25 +84,26 @@ type floorDecision struct {
 
 type floorKey struct{}
 
-// A floorRequest is all that outlives the decision: the context with the decision in it, the
-// request with that context, the writer that guards the fields, and their values.
+// A floorRequest outlives the decision: it is the context with the decision, the request with that context, the writer that
+// guards the fields, and the values of the fields.
 type floorRequest struct {
 	context.Context
 	http.ResponseWriter
 	floorFields
 	decision floorDecision
 	request  http.Request
-	header   bool // has gone
+	header   bool // was sent
 }
 
-// floorFields are the values of the fields that are computed; a refusal has no more than these.
+// floorFields are the computed values of fields. A refusal keeps only these.
 type floorFields struct {
 	token, limit, cookie, retry, length [1]string
 }
 
-var strict = base64.RawURLEncoding.Strict()
-
-var noStore = []string{"no-store"}
+var (
+	strict                                = base64.RawURLEncoding.Strict()
+	noStore, problemType, accept, noSniff = []string{"no-store"}, []string{"application/problem+json"}, []string{"Accept"}, []string{"nosniff"}
+)
 
 func newFloor(o *opening, t terms) http.Handler {
 	f := &floor{
@@ -123,7 +124,7 @@ func newFloor(o *opening, t terms) http.Handler {
 	return f
 }
 
-// absorb returns the state of a hash that has read a padded key and a text.
+// absorb returns the state of a hash after a padded key and a text.
 func absorb(pad byte, text string) []byte {
 	var block [sha256.BlockSize]byte
 	copy(block[:], secret())
@@ -136,7 +137,7 @@ func absorb(pad byte, text string) []byte {
 	return must(h.(encoding.BinaryMarshaler).MarshalBinary())
 }
 
-// authenticate writes the MAC of a text, whose first block is absorbed already.
+// authenticate writes the MAC of a text whose first block is absorbed already.
 func (f *floor) authenticate(s *scratch, text []byte) {
 	for _, part := range []struct{ state, text []byte }{{f.inner, text[absorbed:]}, {f.outer, s.sum[:]}} {
 		check(s.state.UnmarshalBinary(part.state))
@@ -162,10 +163,9 @@ func (f *floor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var subject [8]byte
 	base64.RawURLEncoding.Encode(subject[:], s.block[:6])
 
-	// What the token says, and what is remembered.
+	// The counts of the token, and the remembered counts.
 	var shown counts
-	var text string
-	good := false
+	text, good := "", false
 	if lines := r.Header[byHeader]; len(lines) == 1 {
 		text = lines[0]
 	}
@@ -181,13 +181,13 @@ func (f *floor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	allowed := found == hasRoom
 
 	used := int64(c.cur) + (int64(c.prev)*(f.window-into)+f.window-1)/f.window
-	room := used - 1 // when is there one more?
+	room := used - 1 // until one more request fits
 	if !allowed {
 		room = f.quota - 1
 	}
 	d := floorDecision{who.Addr(), allowed, max(0, f.quota-used), f.until(c, into, room)}
 
-	// One string has all values.
+	// One string holds all values.
 	b := s.text[:0]
 	if allowed || good && before != shown {
 		exp := (int64(c.window) + 2) * f.window
@@ -229,7 +229,7 @@ func (f *floor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h["Retry-After"], h["Content-Length"] = fields.retry[:], fields.length[:]
 		h["Content-Type"], h["Vary"], h["X-Content-Type-Options"] = problemType, accept, noSniff
 		w.WriteHeader(http.StatusTooManyRequests)
-		_, _ = w.Write(body) // the client is gone if it fails
+		_, _ = w.Write(body) // an error means that the client is gone
 		f.scratch.Put(s)
 		return
 	}
@@ -245,7 +245,7 @@ func (v *floorFields) cut(all string, token, limit, cookie int) {
 	v.token[0], v.limit[0], v.cookie[0] = all[:token], all[token:limit], all[limit:cookie]
 }
 
-// set sets the fields that are in every answer.
+// set sets the fields of every answer.
 func (v *floorFields) set(h http.Header) {
 	h["Ratelimit"], h["Cache-Control"] = v.limit[:], noStore
 	if v.token[0] != "" {
@@ -275,9 +275,7 @@ func (f *floor) problem(b []byte, wait int64) []byte {
 	return append(b, `.","violated-policies":["`+policy+`"]}`+"\n"...)
 }
 
-var problemType, accept, noSniff = []string{"application/problem+json"}, []string{"Accept"}, []string{"nosniff"}
-
-// verify returns what a token says of the subject, if it is one of ours and in force.
+// verify returns the counts of a token, if we signed it for the subject and it has not expired.
 func (f *floor) verify(s *scratch, token string, subject [8]byte, unix int64) (c counts, ok bool) {
 	payload := len(token) - signature - 1
 	if payload <= len(f.lead) || len(token) > len(s.text) || token[:absorbed] != f.lead[:absorbed] || token[payload] != '.' {
@@ -291,20 +289,13 @@ func (f *floor) verify(s *scratch, token string, subject [8]byte, unix int64) (c
 	n, err := strict.Decode(s.json[:], text[len(f.lead):payload])
 	p := parser{s.json[:n], err == nil}
 	p.expect(string(subject[:]))
-	p.expect(`","exp":`)
-	exp := p.integer()
-	p.expect(`,"t":[` + limitID)
-	age := p.integer()
-	p.expect(",")
-	cur := p.integer()
-	p.expect(",")
-	prev := p.integer()
+	exp, age, cur, prev := p.after(`","exp":`), p.after(`,"t":[`+limitID), p.after(","), p.after(",")
 	p.expect("]}")
 	ok = p.ok && len(p.rest) == 0 && exp > unix
 	return counts{int32(exp/f.window - age), uint32(cur), uint32(prev)}, ok
 }
 
-// A parser eats a payload from the left and remembers whether it ever choked.
+// A parser reads a payload from the left and remembers whether all of it was as expected.
 type parser struct {
 	rest []byte
 	ok   bool
@@ -316,7 +307,9 @@ func (p *parser) expect(s string) {
 	}
 }
 
-func (p *parser) integer() (v int64) {
+// after reads an integer after a text.
+func (p *parser) after(s string) (v int64) {
+	p.expect(s)
 	n := 0
 	for n < len(p.rest) && n < 11 && p.rest[n]-'0' <= 9 {
 		v = v*10 + int64(p.rest[n]-'0')
@@ -327,7 +320,7 @@ func (p *parser) integer() (v int64) {
 	return v
 }
 
-// roll brings counts to a window. Those of one to come are none.
+// roll moves counts to a window. Counts of a later window are dropped.
 func (c *counts) roll(window int32) {
 	switch c.window {
 	case window:
@@ -338,24 +331,24 @@ func (c *counts) roll(window int32) {
 	}
 }
 
-// hash is the keyed hash of a token that begins as all do.
+// hash is the keyed hash of a token, without the beginning of all tokens.
 func (f *floor) hash(token []byte) uint64 { return maphash.Bytes(f.texts, token[len(f.lead):]) }
 
-// seal puts counts into the hash of a token, which thereby says no others.
+// seal binds the hash of a token to its counts.
 func (c counts) seal(hash uint64) uint64 {
 	hi, lo := bits.Mul64(hash^uint64(c.cur)<<32^uint64(c.prev), 0x9e3779b97f4a7c15^uint64(c.window))
 	return hash ^ hi ^ lo
 }
 
-// What take found: no room, room, or a token that it does not know.
+// The results of take: no room, room, or an unknown token.
 const (
 	noRoom = iota
 	hasRoom
 	unknown
 )
 
-// take merges, checks and charges in one step, and returns what is remembered before and after. A token that is not
-// known must be verified before.
+// take merges, checks and charges in one step, and returns the counts before and after. The caller must verify a token that is
+// unknown.
 func (f *floor) take(key uint64, token string, shown counts, window int32, into int64) (at *cell, after, before counts, found int) {
 	sets := uint64(len(f.cells) / setSize)
 	set := key % sets
@@ -370,7 +363,7 @@ func (f *floor) take(key uint64, token string, shown counts, window int32, into 
 			break
 		}
 		if all[i].window < at.window || all[i].window == at.window && all[i].cur < at.cur {
-			at = &all[i] // the one that is missed least, where the client is in none
+			at = &all[i] // if no cell has the client, it gets the cell whose loss costs least
 		}
 	}
 	if token != "" {
@@ -394,7 +387,7 @@ func (f *floor) take(key uint64, token string, shown counts, window int32, into 
 	return at, c, before, found
 }
 
-// until returns in how many seconds no more than room is used, if no request comes.
+// until returns the seconds until no more than room is used, if no request comes.
 func (f *floor) until(c counts, into, room int64) int64 {
 	cur, prev := int64(c.cur), int64(c.prev)
 	if cur <= room && prev > 0 {
@@ -413,7 +406,7 @@ func (st *floorRequest) Value(key any) any {
 	return st.Context.Value(key)
 }
 
-// guard sets again, before the header goes, what the handler may have lost.
+// guard restores the fields, which the handler may have changed, before the header is sent.
 func (st *floorRequest) guard() {
 	if st.header {
 		return

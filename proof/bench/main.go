@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench measures what the middleware costs beside other limiters, and beside the least program
-// that does the same, and prints it as Markdown. It is run in its folder, with GOWORK=off:
+// Command bench measures the cost of the middleware, of other limiters, and of the least program
+// that does the same work, and prints tables in Markdown. Run it in its folder, with GOWORK=off:
 //
 //	go run .
 //	go run . -quick
 //	go run . -only requests -update
 //	go run . -only counters -rows '^file$' -span 2m
 //
-// Its README says what each table is of. -update writes what was measured into the pages, between the
-// lines that say which table is there; what was not measured stays. All of it takes a quarter of an hour, on a
-// machine that should have nothing else to do, and needs redis-server. With -quick it
-// takes a minute, for figures that tell only whether it works.
+// Its README explains each table. -update writes the measured tables into the pages, between the lines that name them; the
+// other tables stay. A full run takes a quarter of an hour on a machine that should have nothing else to do, and needs
+// redis-server. A run with -quick takes a minute, and its figures tell only whether the program works.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -29,11 +29,11 @@ import (
 	"time"
 )
 
-// parts are what is measured, and for how long.
+// parts are the parts of a run, and the time that each takes.
 var parts = []struct {
 	name    string
 	long    time.Duration
-	measure func(ctx context.Context, s *settings, o *opening, long time.Duration) samples
+	measure func(ctx context.Context, s *settings, o *opening, all samples, long time.Duration)
 }{
 	{"requests", 90 * time.Second, measureRequests},
 	{"memory", 20 * time.Second, measureMemory},
@@ -59,55 +59,45 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	s := settings{part: 1, progress: stderr}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&s.only, "only", "", "measure these `parts`: requests, memory, counters, fleet; with commas")
-	rows := flags.String("rows", "", "measure rows whose names match this `pattern`, and those that they are compared with")
-	flags.DurationVar(&s.span, "span", 0, "measure each part for this `long`")
-	flags.IntVar(&s.groups, "groups", 6, "make so many groups of turns")
-	flags.BoolFunc("quick", "measure little of everything, but for what is said after this", func(string) error {
-		s.groups, s.span, s.part = 2, 100*time.Millisecond, 20
+	only := flags.String("only", "", "measure these `parts`: requests, memory, counters, fleet; with commas")
+	flags.Func("rows", "measure rows whose names match this `pattern`, and the rows that they are compared with", func(pattern string) (err error) {
+		s.rows, err = regexp.Compile(pattern)
+		return err
+	})
+	span := flags.Duration("span", 0, "measure each part for this `long`")
+	flags.IntVar(&s.groups, "groups", 6, "the number of groups of turns")
+	flags.BoolFunc("quick", "measure little of everything; flags after this one go further", func(string) error {
+		s.groups, *span, s.part = 2, 100*time.Millisecond, 20
 		return nil
 	})
-	flags.BoolVar(&s.update, "update", false, "write the tables into their pages")
+	update := flags.Bool("update", false, "write the tables into their pages")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	defer caught(&err)
-	if *rows != "" {
-		s.rows = must(regexp.Compile(*rows))
-	}
-	r := &results{here(), make(map[string]samples)}
-	check(s.measure(ctx, r))
-	for _, t := range tables {
-		text := t.write(r)
-		if text == "" {
-			continue
-		}
-		must(io.WriteString(stdout, "## "+t.name+"\n\n"+text+"\n"))
-		if s.update && t.page != "" {
-			check(os.WriteFile(t.page, must(t.put(must(os.ReadFile(t.page)), text)), 0o644))
-		}
-	}
-	return nil
-}
-
-// measure measures the parts that are wanted.
-func (s *settings) measure(ctx context.Context, r *results) (err error) {
-	o := new(opening)
+	o, measured, machine := new(opening), make(map[string]samples), here()
 	defer func() { err = errors.Join(err, o.close()) }()
 	defer caught(&err)
 	for _, p := range parts {
-		if s.only != "" && !slices.Contains(strings.Split(s.only, ","), p.name) {
-			continue
+		if *only == "" || slices.Contains(strings.Split(*only, ","), p.name) {
+			measured[p.name] = make(samples)
+			p.measure(ctx, &s, o, measured[p.name], cmp.Or(*span, p.long))
+			check(o.close())
 		}
-		long := p.long
-		if s.span > 0 {
-			long = s.span
-		}
-		r.parts[p.name] = p.measure(ctx, s, o, long)
-		check(o.close())
 	}
-	if len(r.parts) == 0 {
-		return fmt.Errorf("no part is called %s", s.only)
+	if len(measured) == 0 {
+		return fmt.Errorf("no part is called %s", *only)
+	}
+	for _, t := range tables {
+		if all := measured[t.part]; all != nil {
+			text := t.write(machine, all)
+			must(io.WriteString(stdout, "## "+t.name+"\n\n"+text+"\n"))
+			if *update {
+				check(os.WriteFile(t.page, must(t.put(must(os.ReadFile(t.page)), text)), 0o644))
+			}
+		}
+	}
+	if text := verdicts(measured); text != "" {
+		must(io.WriteString(stdout, "## budgets\n\n"+text+"\n"))
 	}
 	return nil
 }

@@ -4,50 +4,87 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/tallystick/tallystick/proof/pages"
 )
 
-// A table is one of a page, or of no page. It is "" where its part was not measured.
+// A table stands on a page. Rows that were not measured are left out.
 type table struct {
-	name, page, part string
-	text             func(r *results) string
+	name, page, part, more string
+	rows                   func() []string // names, or a text, a colon and a name
+	columns                []string        // the head of the rows' texts, then columns as cell reads them
 }
+
+const quartiles = "In brackets the quartiles of the groups."
 
 var tables = []table{
-	{"summary", "README.md", "requests", summaryTable},
-	{"requests", "README.md", "requests", func(r *results) string {
-		return r.rows("requests", quartiles, names(requests()), "a request", "ns: ns", "× floor: ns/floor", "× httprate: ns/httprate", "bytes: bytes", "allocations: objects")
-	}},
-	{"memory", "README.md", "memory", func(r *results) string {
-		return r.rows("memory", "`tallystick` and `floor` have room for all clients from the start.", keepers, "heap when new, MB: new", "and for each client, B: client")
-	}},
-	{"counters", "README.md", "counters", func(r *results) string {
-		return r.rows("counters", quartiles+" The numbers after a name are those of callers and of keys, and CPU is that of one call.", underLoads(),
-			"calls/s: rate", "× redis_rate: rate/redis_rate", "p50, µs: p50", "p99, µs: p99", "client CPU, µs: client", "server CPU, µs: server", "× redis_rate, server CPU: server/redis_rate")
-	}},
-	{"fleet", "README.md", "fleet", func(r *results) string {
-		return r.rows("fleet", quartiles+" The number after a name is that of processes, and CPU that of all of them for one request.\nThe last column is what one client gets of a limit of 100.",
-			inFleets(fleetSizes...), "CPU above `none`, µs: all-none", "of that Redis, µs: server", "p50, µs: p50", "p99, µs: p99", "a client gets: admitted")
-	}},
-	{"whole", "../../README.md", "fleet", func(r *results) string {
-		return r.rows("fleet", "A whole request on a kept connection, 2,000 in a second, to one process of a real server.", inFleets(1), "p50, µs: p50", "p99, µs: p99", "CPU above `none`, µs: all-none")
-	}},
-	{"budgets", "", "", budgetTable},
+	{"summary", "README.md", "requests", "Time of one processor. " + quartiles, summed, []string{
+		"a request", "Tallystick: ns@tallystick", "the floor: ns@floor", "httprate: ns@httprate", "throttled: ns@throttled", "ulule: ns@ulule",
+		"go-limiter: ns@go-limiter", "× the floor: ns/floor", "× httprate: ns/httprate"}},
+	{"requests", "README.md", "requests", quartiles, names, []string{
+		"limiter", "a request", "ns: ns", "× floor: ns/floor", "× httprate: ns/httprate", "bytes: bytes", "allocations: objects"}},
+	{"memory", "README.md", "memory", "`tallystick` and `floor` have room for all clients from the start.", func() []string { return keepers }, []string{
+		"limiter", "heap when new, MB: new", "and for each client, B: client"}},
+	{"counters", "README.md", "counters", quartiles + " The numbers after a name are those of callers and of keys, and CPU is that of one call.", underLoads, []string{
+		"limiter", "calls/s: rate", "× redis_rate: rate/redis_rate", "p50, µs: p50", "p99, µs: p99", "client CPU, µs: client", "server CPU, µs: server",
+		"× redis_rate, server CPU: server/redis_rate"}},
+	{"fleet", "README.md", "fleet", quartiles + " The number after a name is that of processes, and CPU that of all of them for one request.\n" +
+		"The last column is what one client gets of a limit of 100.", func() []string { return inFleets(fleetSizes...) }, []string{
+		"limiter", "CPU above `none`, µs: all-none", "of that Redis, µs: server", "p50, µs: p50", "p99, µs: p99", "a client gets: admitted"}},
+	{"whole", "../../README.md", "fleet", "A whole request on a kept connection, 2,000 in a second, to one process of a real server.", func() []string { return inFleets(1) }, []string{
+		"limiter", "p50, µs: p50", "p99, µs: p99", "CPU above `none`, µs: all-none"}},
 }
 
-func (t *table) write(r *results) string {
-	if t.part != "" && r.parts[t.part] == nil {
-		return ""
+// summed are the rows that answer the questions of most readers.
+func summed() []string {
+	return []string{
+		"POST, allowed, one instance: tallystick-post",
+		"the same, a client that alternates between two: tallystick-hop",
+		"refused: tallystick-refused",
+		"a new client each time: tallystick-first",
+		"50,000 clients in turn: tallystick-many",
 	}
-	return t.text(r)
 }
 
-// put returns a page with another text of the table.
+// label returns the first cell of a row, and the row's name.
+func label(row string) (text, name string) {
+	if text, name, found := strings.Cut(row, ": "); found {
+		return text, name
+	}
+	return "`" + row + "`", row
+}
+
+// write writes the table after lines that name the machine and say how busy it was.
+func (t *table) write(machine string, all samples) string {
+	text, others := machine+".\n", all[""]["others"]
+	if high := quantile(others, 0.75); high < 0.05 {
+		text += fmt.Sprintf("The machine was quiet: others used at most %.0f %% of its processors.\n", 100*high)
+	} else if quantile(others, 0.5) > 0 {
+		text += median(others, "**The machine was busy: others used %.0f %% of its processors. Compare rows with each other; trust no time on the wall.**\n", 100)
+	}
+	var head []string
+	var rows [][]string
+	for _, c := range t.columns {
+		name, _, _ := strings.Cut(c, ": ")
+		head = append(head, name)
+	}
+	for _, row := range t.rows() {
+		text, name := label(row)
+		if all[name] == nil {
+			continue
+		}
+		cells := []string{text}
+		for _, c := range t.columns[1:] {
+			cells = append(cells, all.cell(c, name))
+		}
+		rows = append(rows, cells)
+	}
+	return text + t.more + "\n\n" + pages.Markdown(head, false, rows)
+}
+
+// put returns a page with a new text in the place of the table.
 func (t *table) put(page []byte, text string) ([]byte, error) {
 	from, to, err := pages.Between(page, "<!-- made by: make bench; table: "+t.name+" -->", "<!-- end of what is made -->")
 	if err != nil {
@@ -56,36 +93,61 @@ func (t *table) put(page []byte, text string) ([]byte, error) {
 	return slices.Concat(page[:from], []byte("\n"+text+"\n"), page[to:]), nil
 }
 
-// made writes the head of a table, which says on which machine and how busy it was, and its rows.
-func (r *results) made(part, more string, head []string, rows [][]string) string {
-	text, others := r.head+".\n", r.parts[part].plain("others", "")
-	if others.high < 0.05 {
-		text += fmt.Sprintf("The machine was quiet: others used at most %.0f %% of its processors.\n", 100*others.high)
-	} else if others.mid > 0 {
-		text += fmt.Sprintf("**The machine was busy: others used %.0f %% of its processors. Compare rows with each other; trust no time on the wall.**\n", 100*others.mid)
+// cell writes a cell. A column is a head, a colon and a unit as [samples.figures] reads it; a column without a unit has the
+// request's text. Where the head says µs, nanoseconds become microseconds.
+func (s samples) cell(column, row string) string {
+	head, unit, found := strings.Cut(column, ": ")
+	switch x := s.figures(unit, row); {
+	case !found:
+		return requestOf(row).text
+	case strings.HasPrefix(row, none) && strings.ContainsAny(unit, "/-%"):
+		return ""
+	case strings.ContainsAny(unit, "/%"):
+		return spread(x, "%.2f", 1)
+	case strings.Contains(unit, "@"):
+		return median(x, "%.0f ns", 1)
+	case strings.Contains(unit, "-"):
+		return spread(x, "%.1f", 1e-3)
+	case strings.HasSuffix(head, "µs"):
+		return median(x, "%.1f", 1e-3)
+	case strings.HasSuffix(head, "MB"):
+		return median(x, "%.2f", 1e-6)
+	default:
+		return median(x, "%.0f", 1)
 	}
-	return text + more + "\n\n" + pages.Markdown(head, false, rows)
 }
 
-// figure returns a figure of a row: a unit as it is, or divided by another row's (ns/floor), or less that
-// (all-none), or how many times as much above none as another has (all%redis_rate).
-func (s samples) figure(unit, row string) spread {
-	at := strings.IndexAny(unit, "/-%")
+// figures returns the figures of a row in a unit, group by group. "ns/floor" divides them by another row's, "all-none" takes
+// another row's away, "all%redis_rate" divides the excess over none by another row's excess, and "ns@floor" is another row's.
+// Figures of one group were measured within moments of each other, so the machine's state is the same for all of them.
+func (s samples) figures(unit, row string) (all []float64) {
+	at := strings.IndexAny(unit, "/-%@")
 	if at < 0 {
-		return s.plain(unit, row)
+		return s[row][unit]
 	}
-	op, other := unit[at], s.like(row, unit[at+1:])
-	switch unit = unit[:at]; op {
-	case '-':
-		return s.over(unit, func(x []float64) float64 { return x[0] - x[1] }, row, other)
-	case '%':
-		return s.over(unit, func(x []float64) float64 { return (x[0] - x[1]) / (x[2] - x[1]) }, row, s.like(row, none), other)
+	unit, other, op := unit[:at], s.like(row, unit[at+1:]), unit[at]
+	x, y, zero := s[row][unit], s[other][unit], s[s.like(row, none)][unit]
+	if op == '@' {
+		return y
 	}
-	return s.over(unit, func(x []float64) float64 { return x[0] / x[1] }, row, other)
+	if len(x) != len(y) || op == '%' && len(x) != len(zero) {
+		return nil
+	}
+	for g := range x {
+		switch figure := x[g]; op {
+		case '/':
+			all = append(all, figure/y[g])
+		case '-':
+			all = append(all, figure-y[g])
+		case '%':
+			all = append(all, (figure-zero[g])/(y[g]-zero[g]))
+		}
+	}
+	return all
 }
 
-// like returns the row of another that does what a row of ours does: it ends in the same, or else in the kind of the request, or
-// in the same number.
+// like returns the row of another limiter that compares with a row: it has the same ending, or else the same number, or else
+// the same kind of request.
 func (s samples) like(row, other string) string {
 	if same := other + strings.TrimPrefix(row, ourName); s[same] != nil {
 		return same
@@ -93,99 +155,28 @@ func (s samples) like(row, other string) string {
 	if number := strings.LastIndexByte(row, ' '); number >= 0 {
 		return other + row[number:]
 	}
-	return other + byName()[row].beside
+	return other + requestOf(row).beside
 }
 
-// byName returns the request of a name.
-var byName = sync.OnceValue(func() map[string]request {
-	all := make(map[string]request)
-	for _, q := range requests() {
-		all[q.name] = q
+// median formats the median times a factor; – stands for no figures. The text of spread has the quartiles too.
+func median(all []float64, format string, factor float64) string {
+	if len(all) == 0 {
+		return "–"
 	}
-	return all
-})
-
-// cell writes a figure in a column, which is its head, a colon, and the figure; without one it is a text.
-// Nanoseconds are written as microseconds where the head says µs.
-func (s samples) cell(column, row string) string {
-	head, unit, found := strings.Cut(column, ": ")
-	switch x := s.figure(unit, row); {
-	case !found:
-		return byName()[row].text
-	case strings.HasPrefix(row, none) && strings.ContainsAny(unit, "/-%"):
-		return ""
-	case strings.ContainsAny(unit, "/%"):
-		return x.String()
-	case strings.Contains(unit, "-"):
-		return x.wide("%.1f", 1e-3)
-	case strings.HasSuffix(head, "µs"):
-		return x.write("%.1f", 1e-3)
-	case strings.HasSuffix(head, "MB"):
-		return x.write("%.2f", 1e-6)
-	default:
-		return x.write("%.0f", 1)
-	}
+	return fmt.Sprintf(format, quantile(all, 0.5)*factor)
 }
 
-const quartiles = "In brackets the quartiles of the groups."
-
-// rows writes a table of those rows of a part that were measured.
-func (r *results) rows(part, more string, names []string, columns ...string) string {
-	all, head, rows := r.parts[part], []string{"limiter"}, [][]string(nil)
-	for _, c := range columns {
-		name, _, _ := strings.Cut(c, ": ")
-		head = append(head, name)
+func spread(all []float64, format string, factor float64) string {
+	if len(all) == 0 {
+		return "–"
 	}
-	for _, name := range names {
-		if all[name] == nil {
-			continue
-		}
-		row := []string{"`" + name + "`"}
-		for _, c := range columns {
-			row = append(row, all.cell(c, name))
-		}
-		rows = append(rows, row)
-	}
-	return r.made(part, more, head, rows)
+	return median(all, format, factor) + fmt.Sprintf(" ("+format+"–"+format+")", quantile(all, 0.25)*factor, quantile(all, 0.75)*factor)
 }
 
-func names(all []request) (names []string) {
-	for _, q := range all {
-		names = append(names, q.name)
-	}
-	return names
-}
-
-// summed are the rows of ours that the summary has.
-var summed = []struct{ text, end string }{
-	{"POST, allowed, one instance", "-post"},
-	{"the same, a client that alternates between two", "-hop"},
-	{"refused", asRefused},
-	{"a new client each time", asFirst},
-	{"50,000 clients in turn", asMany},
-}
-
-// summaryTable answers most readers.
-func summaryTable(r *results) string {
-	var rows [][]string
-	all := r.parts["requests"]
-	for _, q := range summed {
-		us, row := ourName+q.end, []string{q.text}
-		for _, name := range append([]string{us, lowest}, others...) {
-			if name != us {
-				name = all.like(us, name)
-			}
-			row = append(row, all.plain("ns", name).write("%.0f ns", 1))
-		}
-		rows = append(rows, append(row, all.figure("ns/floor", us).String(), all.figure("ns/httprate", us).String()))
-	}
-	return r.made("requests", "Time of one processor. "+quartiles, slices.Concat([]string{"a request", "Tallystick", "the floor"}, others, []string{"× the floor", "× httprate"}), rows)
-}
-
-// budgets are ratios that the design allows. Whether one is kept is computed, and stands nowhere else.
+// budgets are the ratios that the design allows. A run computes whether each is kept.
 var budgets = []struct {
-	what, part, row, figure string
-	most                    float64
+	what, part, row, unit string
+	most                  float64
 }{
 	{"POST, over the floor's", "requests", ourName + "-post", "ns/floor", 1.6},
 	{"a client that hops, over the floor's", "requests", ourName + "-hop", "ns/floor", 1.5},
@@ -202,11 +193,13 @@ var budgets = []struct {
 	{"a fleet's time above none, over redis_rate's", "fleet", ourName + " 2", "all%redis_rate", 0.25},
 }
 
-func budgetTable(r *results) string {
-	rows := [][]string(nil)
+// verdicts returns a table of the budgets whose figures were measured, or "" for none.
+func verdicts(measured map[string]samples) string {
+	var rows [][]string
 	for _, b := range budgets {
-		if x := r.parts[b.part].figure(b.figure, b.row); !math.IsNaN(x.mid) {
-			rows = append(rows, []string{b.what, fmt.Sprintf("%.2f", b.most), x.String(), map[bool]string{true: "kept", false: "**not kept**"}[x.mid <= b.most]})
+		if x := measured[b.part].figures(b.unit, b.row); x != nil {
+			kept := map[bool]string{true: "kept", false: "**not kept**"}[quantile(x, 0.5) <= b.most]
+			rows = append(rows, []string{b.what, fmt.Sprintf("%.2f", b.most), spread(x, "%.2f", 1), kept})
 		}
 	}
 	if rows == nil {

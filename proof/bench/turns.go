@@ -6,28 +6,43 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // Settings come from the command line.
 type settings struct {
-	only     string
 	rows     *regexp.Regexp
-	span     time.Duration
 	groups   int
-	update   bool
-	part     int // of what a slice has
+	part     int // a slice has one part in this many
 	progress io.Writer
 }
 
-// wants reports whether a row is measured: those that others are compared with are always.
+// wants reports whether to measure a row. Rows that others are compared with are always measured.
 func (s *settings) wants(row string) bool {
-	base, _, _ := strings.Cut(row, "-")
+	base := row[:strings.IndexAny(row+" ", "- ")]
 	return s.rows == nil || s.rows.MatchString(row) || slices.Contains([]string{reference, lowest, none, redisRate}, base)
+}
+
+// Samples are the figures of a part, by row and unit: one for each group of turns.
+type samples map[string]map[string][]float64
+
+// add notes a figure, and drops NaN and infinities.
+func (s samples) add(row, unit string, figure float64) {
+	if math.IsNaN(figure) || math.IsInf(figure, 0) {
+		return
+	}
+	if s[row] == nil {
+		s[row] = make(map[string][]float64)
+	}
+	s[row][unit] = append(s[row][unit], figure)
 }
 
 // A row takes turns with others. A slice measures it once, and adds figures by their unit.
@@ -37,16 +52,16 @@ type row struct {
 }
 
 const (
-	leastRounds = 3                      // of a group, whatever the time
-	rest        = 200 * time.Millisecond // for which nothing is done, to see what others do
+	leastRounds = 3                      // of a group, even when its time is up
+	rest        = 200 * time.Millisecond // in which the program idles, to see what other programs use
 )
 
-// play measures rows in short slices, in an order that is drawn anew for each round, until their time is
-// up. What a busy machine does to one row it then does to all, and their ratios hold where their times do
-// not. A group of rounds gives one figure of each unit for each row; between groups is the
-// spread. Of times on a processor the figure is the 10th percentile, and else the median.
-func (s *settings) play(ctx context.Context, what string, rows []row, long time.Duration) samples {
-	all, began := make(samples), time.Now()
+// play measures rows in short slices until their time is up, and adds the figures to all. Each round draws a new order of the
+// rows. So a busy machine disturbs all rows alike, and their ratios hold where their times do not. A group of rounds gives one
+// figure of each unit for each row, and the spread is between groups. The figure of a processor's time is the 10th percentile;
+// all others are medians.
+func (s *settings) play(ctx context.Context, what string, all samples, rows []row, long time.Duration) {
+	began := time.Now()
 	for g := range s.groups {
 		each := (long - time.Since(began)) / time.Duration(s.groups-g)
 		fmt.Fprintf(s.progress, "%s: group %d of %d, %s\n", what, g+1, s.groups, each.Round(time.Millisecond))
@@ -73,5 +88,96 @@ func (s *settings) play(ctx context.Context, what string, rows []row, long time.
 			}
 		}
 	}
-	return all
+}
+
+// A load is a number of callers. Each makes one call at a time: at once after the last, or one in each interval.
+type load struct {
+	callers int
+	every   time.Duration
+	long    time.Duration
+	ask     func(caller, call int) error
+	used    func() map[string]float64 // by unit: the processors' nanoseconds that other processes have spent on the load so far
+}
+
+// mostNoted limits the calls whose duration a caller notes.
+const mostNoted = 1 << 16
+
+// slice runs the callers and adds the cost of a call: on the wall, on the processors by this process, and by others. The first
+// sixth of the time does not count. A slice lasts until a call has counted; calls that end later do not count, because a
+// caller that the scheduler has put aside for the others would make the slice long, and its call the longest.
+func (l *load) slice(add func(unit string, figure float64)) {
+	runtime.GC() // the garbage of earlier slices
+	type caller struct {
+		took []float64
+		n    float64
+		err  error
+		_    [64]byte // keeps the next caller's fields on another cache line
+	}
+	var counting, ended, answered atomic.Bool
+	callers := make([]caller, l.callers)
+	var group sync.WaitGroup
+	for i := range callers {
+		c := &callers[i]
+		c.took = make([]float64, 0, mostNoted)
+		group.Go(func() {
+			last := time.Now()
+			next := last.Add(l.every * time.Duration(i) / time.Duration(l.callers))
+			for call := 0; !ended.Load(); call++ {
+				if l.every > 0 {
+					time.Sleep(time.Until(next))
+					next, last = next.Add(l.every), time.Now()
+				}
+				if c.err = l.ask(i, call); c.err != nil {
+					answered.Store(true)
+					return
+				}
+				now := time.Now()
+				if counting.Load() && !ended.Load() {
+					if c.n++; c.n == 1 {
+						answered.Store(true)
+					}
+					if len(c.took) < mostNoted {
+						c.took = append(c.took, float64(now.Sub(last)))
+					}
+				}
+				last = now
+			}
+		})
+	}
+	usage := func() map[string]float64 {
+		used := l.used()
+		used["client"] = float64(processorTime())
+		return used
+	}
+	time.Sleep(l.long / 6)
+	before, began := usage(), time.Now()
+	counting.Store(true)
+	for time.Sleep(l.long); !answered.Load(); time.Sleep(l.long) {
+	}
+	ended.Store(true)
+	wall, after := time.Since(began), usage()
+	group.Wait()
+	var took []float64
+	n := 0.0
+	for _, c := range callers {
+		check(c.err)
+		took, n = append(took, c.took...), n+c.n
+	}
+	add("rate", 1e9*n/float64(wall))
+	add("p50", quantile(took, 0.5))
+	add("p99", quantile(took, 0.99))
+	for unit := range after {
+		add(unit, (after[unit]-before[unit])/n)
+	}
+}
+
+// quantile interpolates the quantile of all figures; it is NaN for no figures.
+func quantile(all []float64, part float64) float64 {
+	if len(all) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(all))
+	low, rest := math.Modf(part * float64(len(sorted)-1))
+	at, next := sorted[int(low)], sorted[min(int(low)+1, len(sorted)-1)]
+	return at + rest*(next-at)
 }

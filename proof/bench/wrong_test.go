@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,14 +19,14 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// What is wrong in a slice ends the measurement, and so does its context.
+// A mistake in a slice ends the measurement, and so does its context.
 func TestWhatIsWrongEndsIt(t *testing.T) {
 	wrong, s := errors.New("wrong"), &settings{groups: 1, part: 1, progress: io.Discard}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	play := func(ctx context.Context, slice func(func(string, float64))) error {
 		good := row{"good", func(func(string, float64)) {}}
-		return failing(func() { s.play(ctx, "x", []row{good, {"bad", slice}}, 0) })
+		return failing(func() { s.play(ctx, "x", samples{}, []row{good, {"bad", slice}}, 0) })
 	}
 	require.NoError(t, play(t.Context(), func(func(string, float64)) {}))
 	require.ErrorIs(t, play(over, func(func(string, float64)) {}), context.Canceled)
@@ -50,7 +49,7 @@ func TestWhatIsWrongEndsIt(t *testing.T) {
 	require.ErrorContains(t, passed(false, nil), "must pass")
 }
 
-// A load has as many calls as its pace permits.
+// A load makes as many calls as its pace permits.
 func TestLoadsKeepTheirPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int64
@@ -63,14 +62,14 @@ func TestLoadsKeepTheirPace(t *testing.T) {
 	})
 }
 
-// New clients have an instance that has not met them.
+// New clients ask an instance that has not met them.
 func TestNewClientsAreNew(t *testing.T) {
-	for _, q := range requests() {
+	for _, q := range requests {
 		if q.beside != asFirst {
 			continue
 		}
 		a := q.open(new(opening))
-		a.population, a.next = newPopulation(10), 10
+		a.clients, a.turn = population(10), 10
 		made, renew := 0, a.renew
 		a.renew = func() http.Handler { made++; return renew() }
 		slice := a.slice(4)
@@ -106,41 +105,44 @@ func TestForgeriesClaimLittleAndMuch(t *testing.T) {
 	require.Len(t, forgedLong(o), token.MaxLen)
 }
 
-// A population that shows tokens that are not its own is not measured.
+// Clients that show the tokens of others are not measured.
 func TestPopulationsNoticeWhatIsNotAsMeant(t *testing.T) {
 	for _, b := range []builder{ours(), newFloor} {
-		a := inTurn(b, true)(new(opening))
+		a := request{beside: asMany, builders: []builder{b}, method: http.MethodPost, field: byHeader}.open(new(opening))
 		require.NoError(t, failing(func() { a.slice(100)(func(string, float64) {}) }))
-		tokens := a.population.tokens
-		a.population.tokens = slices.Concat(tokens[1:], tokens[:1]) // each shows that of the next
+		first := a.clients[0].lines
+		for i, next := range a.clients[1:] {
+			a.clients[i].lines = next.lines // each client shows the next one's token
+		}
+		a.clients[len(a.clients)-1].lines = first
 		require.ErrorContains(t, failing(func() { a.slice(100)(func(string, float64) {}) }), "an answer is not as meant")
 	}
 }
 
-// Each budget is kept below its figure, and not above; of what was not measured the table says nothing.
+// A budget is kept below its figure and not above it. The table leaves out budgets that were not measured.
 func TestBudgets(t *testing.T) {
 	for _, b := range budgets {
-		at := strings.IndexAny(b.figure, "/-%")
+		at := strings.IndexAny(b.unit, "/-%")
 		for verdict, factor := range map[string]float64{"kept": 0.99, "**not kept**": 1.01} {
 			s, measured := make(samples), factor*b.most
-			if b.figure[at] == '%' { // of one above none, where another is one above it
+			if b.unit[at] == '%' { // the excess over none, where another row's excess is one
 				measured++
 			}
 			for _, rows := range rowsOf() {
 				for _, row := range rows {
 					row = strings.Trim(row, "`")
-					if delete(s, row); b.figure[at] == '%' && !strings.HasPrefix(row, none) {
-						s.add(row, b.figure[:at], 2)
+					if delete(s, row); b.unit[at] == '%' && !strings.HasPrefix(row, none) {
+						s.add(row, b.unit[:at], 2)
 					} else {
-						s.add(row, b.figure[:at], 1)
+						s.add(row, b.unit[:at], 1)
 					}
 				}
 			}
 			delete(s, b.row)
-			require.NotContains(t, budgetTable(&results{parts: map[string]samples{b.part: s}}), "| "+b.what+" |")
-			s.add(b.row, b.figure[:at], measured)
+			require.NotContains(t, verdicts(map[string]samples{b.part: s}), "| "+b.what+" |")
+			s.add(b.row, b.unit[:at], measured)
 			require.Regexp(t, `\| `+strings.NewReplacer("`", ".", "(", ".", ")", ".").Replace(b.what)+` \|[^\n]*\| `+strings.ReplaceAll(verdict, "*", `\*`)+` \|`,
-				budgetTable(&results{parts: map[string]samples{b.part: s}}))
+				verdicts(map[string]samples{b.part: s}))
 		}
 	}
 }

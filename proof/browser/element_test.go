@@ -105,13 +105,43 @@ func TestLanguages(t *testing.T) {
 			require.Equal(t, want, eval[string](b, element+`.querySelector("[role=timer]").dir`))
 		})
 	}
-	t.Run("complete", func(t *testing.T) {
-		s := newSite(t)
-		b := open(t, browser, s.URL+"/signup")
-		want := eval[[]string](b, `import("/tally/signup/texts.js").then((m) => Object.keys(m.TEXTS.en))`)
-		for _, lang := range eval[[]string](b, `import("/tally/signup/texts.js").then((m) => Object.keys(m.TEXTS))`) {
-			require.Equal(t, want, eval[[]string](b, `import("/tally/signup/texts.js").then((m) => Object.keys(m.TEXTS.`+lang+`))`), lang)
-		}
+	t.Run("one file", func(t *testing.T) {
+		s := newSite(t, noRoom)
+		b := open(t, browser, s.URL+"/signup?lang=de-AT")
+		require.Len(t, b.loaded("/texts-"), 1)
+		require.Len(t, b.loaded("/texts-de.js"), 1)
+		b.visit(s.URL + "/signup?lang=fi")
+		b.visit(s.URL + "/signup?lang=en")
+		require.Len(t, b.loaded("/texts-"), 1, "others speak English")
+
+		// The page changes its language.
+		s.breakDown(http.StatusTooManyRequests, "900")
+		b.run(`(document.documentElement.lang = "fr")`)
+		b.reach("error")
+		b.wait(element + `.textContent.includes("Trop de demandes.")`)
+		require.Len(t, b.loaded("/texts-fr.js"), 1)
+		s.clean()
+	})
+	// What is said before the texts are here is said in English, and then once more: each part of the element.
+	t.Run("late", func(t *testing.T) {
+		s := newSite(t, noRoom)
+		come := make(chan struct{})
+		endpoints := s.limits["signup"].Endpoints()
+		s.mux.HandleFunc("GET /tally/signup/{version}/texts-de.js", func(w http.ResponseWriter, r *http.Request) {
+			<-come
+			endpoints.ServeHTTP(w, r)
+		})
+		b := open(t, browser, s.URL+"/signup?lang=de")
+		s.breakDown(http.StatusForbidden, "")
+		b.reach("error")
+		parts := `[":scope > span > span", "button", "progress"].map((part) => {
+			const node = ` + element + `.querySelector(part);
+			return (node.getAttribute("aria-label") ?? node.textContent) + " " + node.lang;
+		})`
+		require.Equal(t, []string{"The site refuses this request. Nothing was sent. ", "Send again en", "Checking… en"}, eval[[]string](b, parts))
+		close(come)
+		b.wait(element + `.textContent.includes("Die Website")`)
+		require.Equal(t, []string{"Die Website lehnt diese Anfrage ab. Nichts gesendet. ", "Erneut senden ", "Prüfung läuft… "}, eval[[]string](b, parts))
 	})
 }
 

@@ -269,7 +269,7 @@ func TestElementUnderANonce(t *testing.T) {
 			limit := s.limits["signup"]
 			s.mux.HandleFunc("GET /nonce", func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "text/html")
-				_, _ = io.WriteString(w, strings.NewReplacer("{{STYLE}}", limit.StyleURL(), "{{SCRIPT}}", limit.ScriptURL()).Replace(`<!doctype html><title>nonce</title>
+				_, _ = io.WriteString(w, strings.NewReplacer("{{STYLE}}", limit.StyleURL(), "{{SCRIPT}}", limit.ScriptURL()).Replace(`<!doctype html><html lang="de"><title>nonce</title>
 <link rel="stylesheet" href="{{STYLE}}">
 <script nonce="r4nd0m">
 	window.crew = 0;
@@ -281,6 +281,8 @@ func TestElementUnderANonce(t *testing.T) {
 			})
 			b := open(t, browser, under(s.URL+"/nonce", "csp", policies[name]))
 			require.True(t, eval[bool](b, element+`.matches(":defined")`))
+			b.click("[name=message]")
+			b.wait(element + `.querySelector("progress").ariaLabel === "Prüfung läuft…"`) // a module that a module asks for
 			b.click("#send")
 			b.wait(thanked)
 			require.Len(t, b.loaded("/redeem"), 1)

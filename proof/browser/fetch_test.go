@@ -3,6 +3,7 @@
 package browser
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -17,7 +19,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -376,6 +377,87 @@ func TestFetchKeepsWhatIsAskedFor(t *testing.T) {
 			b.run(`tallyFetch("/note", { method: "POST", ` + c.init + ` }, { ` + c.options + ` })`)
 			require.Equal(t, strings.ReplaceAll(c.referrer, "%s", s.URL), got.Get("Referer"))
 			require.Equal(t, strings.ReplaceAll(c.origin, "%s", s.URL), got.Get("Origin"))
+		})
+	}
+}
+
+// busyOnce has a path answer the first proof by 503 and pass the rest on. It returns the proofs that came.
+func busyOnce(s *site, path string, next http.Handler) (proofs func() []string) {
+	var mu sync.Mutex
+	var came []string
+	s.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
+		if permit(w, r) {
+			return
+		}
+		mu.Lock()
+		proof := r.Header.Get(middleware.ProofHeader)
+		if proof != "" {
+			came = append(came, proof)
+		}
+		busy := proof != "" && len(came) == 1
+		mu.Unlock()
+		if busy {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "busy", http.StatusServiceUnavailable)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(came)
+	}
+}
+
+// TestProofOutlivesItsAnswer: instances that hear each other answer 503 where they cannot tell now, and the proof stays
+// good. Whatever comes next to the same place shows it, and only that.
+func TestProofOutlivesItsAnswer(t *testing.T) {
+	browser := launch(t)
+	const (
+		twice   = `const first = await prove("/tally/signup/").catch((e) => e);`
+		refused = `first.status + " " + first.wait`
+		post    = `(await tallyFetch(api, { method: "POST" })).status`
+	)
+	for name, test := range map[string]struct {
+		path, do, want string // in the API if "api"
+		proofs         int    // that are solved
+		shown          int
+	}{
+		"a form waits":              {"redeem", "", "", 1, 2},
+		"a script asks again":       {"redeem", twice + `const bought = await prove("/tally/signup/"); return ` + refused + ` + " " + bought.needed + " " + (bought["expires-in"] > 0)`, "503 1 true true", 1, 2},
+		"it expires meanwhile":      {"redeem", twice + `const { now } = Date; Date.now = () => now() + 6e5; await prove("/tally/signup/"); return ` + refused, "503 1", 2, 2},
+		"a request is sent again":   {"api", `return ` + post + ` + " " + ` + post, "503 200", 1, 2},
+		"it goes to nowhere else":   {"api", `return ` + post + ` + " " + await (await tallyFetch(api + "/else", { method: "POST" })).text() + " " + ` + post, "503 none 200", 1, 2},
+		"it has expired since then": {"api", `const first = ` + post + `; const { now } = Date; Date.now = () => now() + 6e5; return first + " " + ` + post, "503 200", 2, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, func(c *middleware.Config) { c.Challenge.Mode = middleware.Newcomers })
+			s.mux.HandleFunc("/api/else", func(w http.ResponseWriter, r *http.Request) {
+				if !permit(w, r) {
+					_, _ = io.WriteString(w, cmp.Or(r.Header.Get(middleware.ProofHeader), "none"))
+				}
+			})
+			var proofs func() []string
+			if test.path == "api" {
+				proofs = busyOnce(s, "/api", s.limits["api"].Handler(http.HandlerFunc(s.receive)))
+			} else {
+				proofs = busyOnce(s, "/tally/signup/redeem", s.limits["signup"].Endpoints())
+			}
+			b := openAPI(t, browser, s)
+			if test.do == "" {
+				b.click("#send")
+				b.wait(thanked)
+				require.Len(t, s.got(), 1)
+			} else {
+				require.Equal(t, test.want, eval[string](b, `(async () => {`+test.do+`})().then(String)`))
+			}
+			require.Len(t, proofs(), test.shown)
+			require.Len(t, slices.Compact(proofs()), test.proofs)
+			if test.path == "redeem" {
+				require.Len(t, b.loaded("/challenge"), test.proofs)
+			}
+			s.clean()
 		})
 	}
 }

@@ -50,6 +50,8 @@ var unplayed = map[string]string{
 	"sends CORS preflights (`OPTIONS`, no credentials, no body)":                        "nothing is promised",
 	"echoes the newest token, one request after another":                                "honest clients of all rows do",
 	"the same, of a bucket":                                                             worlds,
+	"shows proofs, where each request needs one (`EveryRequest`)":                       worlds,
+	"the same, by the calendar":                                                         "no outage of the lab lasts a day",
 	"shows a bought tally":                                                              worlds,
 	"buys tallies":                                                                      worlds,
 	"pushes its records out of the full table of peers":                                 worlds,

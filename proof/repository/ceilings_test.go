@@ -23,7 +23,7 @@ var ceilings = []struct {
 	cure          string
 }{
 	{
-		"lines of proof/ without tests", 17_673, 10_500, linesOfTheProof,
+		"lines of proof/ without tests", 17_401, 10_500, linesOfTheProof,
 		"a bound or a threat is a row of what exists; a new type in the proof needs a reason in the commit",
 	},
 	{
@@ -35,7 +35,7 @@ var ceilings = []struct {
 		"a file is a theme, a test file stands beside its code file, and a test of the whole system belongs to proof/",
 	},
 	{
-		"constructions that plain English avoids", 1050, 0, bannedConstructions,
+		"constructions that plain English avoids", 1025, 0, bannedConstructions,
 		"one fact per sentence, with a noun as its subject; .ci/banned.go lists the constructions",
 	},
 }

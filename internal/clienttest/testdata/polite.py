@@ -68,7 +68,8 @@ class Client:
             response = self.send(method, url, body, proof)
             challenge = response.headers.get("Tallystick-Challenge")
             wait = int(response.headers.get("Retry-After", "0"))
-            proof = None
+            if challenge:
+                proof = None  # without one it was not looked at, or is good for the same again
             if response.status in (403, 429) and challenge and proofs < MAX_PROOFS:
                 try:
                     proof, proofs = self.solve(challenge.split(";")[0], MAX_WORK), proofs + 1

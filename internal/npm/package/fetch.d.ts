@@ -11,7 +11,8 @@ export interface TallyFetchOptions extends Omit<SolveOptions, "signal"> {
 
 /**
  * Is fetch, but echoes tokens, and where a refusal offers a challenge it solves it and sends the
- * request again. What it cannot answer it returns as it is.
+ * request again. What it cannot answer it returns as it is. A proof that the server fails to answer
+ * goes along with the next request of the same method and path.
  *
  * Of another origin it follows no redirects, unless `redirect` is set: then it throws a TypeError
  * with the `reason` "redirected".
@@ -59,7 +60,7 @@ export interface TallyError extends Error {
 /**
  * Makes sure that the next request is admitted, as far as a proof can: asks the endpoint (the
  * server's Challenge.Path) and, if work is needed, solves and redeems, so that a cookie
- * carries what was bought. Throws a {@link TallyError}.
+ * carries what was bought. Throws a {@link TallyError}; what was solved by then is used by the next call.
  */
 export function prove(endpoint: string, options?: ProveOptions): Promise<Terms>;
 

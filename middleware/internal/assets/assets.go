@@ -3,10 +3,11 @@
 // Package assets holds the files for browsers, each under a plain name and under one that changes with the
 // content of all.
 //
-// The sources lie here and in package pow, to be read. "go generate" minifies and compresses each by itself: a program
-// would have to link what compresses, and that weighs more than the files. A test makes them anew. Tests with a browser
-// run what is served. Files are not joined into one: pages, workers and scripts import different parts of them.
-// Brotli is not offered: it saves an eighth, once for each version, and costs a second copy of each file in every program.
+// The sources lie here and in package pow, to be read. "go generate" minifies and compresses each by itself, and the texts
+// of all languages but English together: a program would have to link what compresses, and that weighs more than the
+// files. A test makes them anew. Tests with a browser run what is served. Files are not joined into one: pages, workers and
+// scripts import different parts of them. Brotli is not offered: it saves an eighth, once for each version, and costs a
+// second copy of each file in every program.
 package assets
 
 import (
@@ -35,6 +36,11 @@ var fetchJS string
 //go:embed gzip/texts.js.gz
 var textsJS string
 
+// languages are lines, each the name of a file, a space, and the script with the texts of that language.
+//
+//go:embed gzip/languages.gz
+var languages string
+
 //go:embed gzip/solver.js.gz
 var solverJS string
 
@@ -49,18 +55,14 @@ var pageCSS string
 
 // A File is a file for browsers.
 type File struct {
-	name, contentType string
-	compressed        string
-	tag               string        // of the compressed bytes
-	plain             func() string // made when it is first asked for: browsers never ask
+	name       string
+	compressed string        // or ""
+	tag        string        // of its version
+	plain      func() string // made when it is first asked for: browsers never ask
 }
 
-func newFile(name, compressed string) File {
-	contentType := "text/javascript; charset=utf-8"
-	if strings.HasSuffix(name, ".css") {
-		contentType = "text/css; charset=utf-8"
-	}
-	return File{name, contentType, compressed, hash(compressed), sync.OnceValue(func() string {
+func newFile(name, compressed, tag string) File {
+	return File{name, compressed, tag, sync.OnceValue(func() string {
 		var plain strings.Builder
 		r, err := gzip.NewReader(strings.NewReader(compressed))
 		if err == nil {
@@ -73,25 +75,24 @@ func newFile(name, compressed string) File {
 	})}
 }
 
-func hash(of ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(of, "")))
-	return hex.EncodeToString(sum[:8])
-}
-
 // A Set is the files of one policy.
 type Set struct {
-	files   []File
+	files   []File // the languages are the last, and no file that is served
 	version string // of all files, as a folder of their URLs
 }
 
 // NewSet returns the files. Scripts import each other by relative names. So those in the folder of a version
 // import what never changes, as they do, and a copy of the files works wherever it lies.
 func NewSet() *Set {
-	all := &Set{files: []File{
-		newFile("tally.js", tallyJS), newFile("fetch.js", fetchJS), newFile("texts.js", textsJS), newFile("solver.js", solverJS),
-		newFile("tally.css", tallyCSS), newFile("page.js", pageJS), newFile("page.css", pageCSS),
-	}}
-	all.version = hash(tallyJS, fetchJS, textsJS, solverJS, tallyCSS, pageJS, pageCSS)
+	sum := sha256.Sum256([]byte(tallyJS + fetchJS + textsJS + solverJS + tallyCSS + pageJS + pageCSS + languages))
+	version := hex.EncodeToString(sum[:8])
+	all := &Set{version: version}
+	for _, f := range [...]struct{ name, compressed string }{
+		{"tally.js", tallyJS}, {"fetch.js", fetchJS}, {"texts.js", textsJS}, {"solver.js", solverJS},
+		{"tally.css", tallyCSS}, {"page.js", pageJS}, {"page.css", pageCSS}, {"", languages},
+	} {
+		all.files = append(all.files, newFile(f.name, f.compressed, version))
+	}
 	return all
 }
 
@@ -108,18 +109,34 @@ func (all *Set) Find(name string) (f *File, exact bool) {
 	} else if len(version) != len(all.version) || strings.Trim(version, "0123456789abcdef") != "" {
 		return nil, false
 	}
-	for i := range all.files {
+	exact = version == all.version
+	last := len(all.files) - 1
+	for i := range last {
 		if all.files[i].name == plain {
-			return &all.files[i], version == all.version
+			return &all.files[i], exact
 		}
 	}
-	return nil, false
+	if !strings.HasPrefix(plain, "texts-") {
+		return nil, false
+	}
+	// Texts of a language are served as they are: compressed one by one they would save a browser 400 bytes, and cost
+	// every program 2 KB. No name finds a part of a text.
+	_, text, found := strings.Cut(all.files[last].plain(), "\n"+plain+" export ")
+	if !found {
+		return nil, false
+	}
+	text, _, _ = strings.Cut("export "+text, "\n")
+	return &File{plain, "", all.version, func() string { return text }}, exact
 }
 
 // Serve answers a GET or HEAD, with 304 where the client has the same already.
 func (f *File) Serve(w http.ResponseWriter, r *http.Request, exact bool) {
 	h := w.Header()
-	h.Set("Content-Type", f.contentType)
+	contentType := "text/javascript; charset=utf-8"
+	if strings.HasSuffix(f.name, ".css") {
+		contentType = "text/css; charset=utf-8"
+	}
+	h.Set("Content-Type", contentType)
 	h.Set("X-Content-Type-Options", "nosniff")
 	if exact {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
@@ -138,7 +155,7 @@ func (f *File) Serve(w http.ResponseWriter, r *http.Request, exact bool) {
 	}
 	h.Add("Vary", "Accept-Encoding")
 	var body string
-	if httpfield.AcceptsGzip(r.Header["Accept-Encoding"]) {
+	if f.compressed != "" && httpfield.AcceptsGzip(r.Header["Accept-Encoding"]) {
 		body = f.compressed
 		h.Set("Etag", `"`+f.tag+`"`)
 		h.Set("Content-Encoding", "gzip")

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,6 +41,22 @@ func minified(t *testing.T, source string) []byte {
 	return text
 }
 
+// minifiedLanguages returns the texts of all languages but English. They begin with an end of a line, so that all
+// names follow one.
+func minifiedLanguages(t *testing.T) []byte {
+	t.Helper()
+	sources, err := filepath.Glob("texts-*.js")
+	require.NoError(t, err)
+	require.NotEmpty(t, sources)
+	all := []byte("\n")
+	for _, source := range sources {
+		text := minified(t, source)
+		require.Equal(t, 1, bytes.Count(text, []byte("\n")), "%s", text)
+		all = fmt.Appendf(all, "%s %s", source, text)
+	}
+	return all
+}
+
 // Bytes are compared after they are read, since compressors differ from one Go to the next. The header of gzip holds no
 // name and no time, so that one Go makes the same bytes each time.
 func TestServedAreTheSourcesMinified(t *testing.T) {
@@ -48,7 +65,13 @@ func TestServedAreTheSourcesMinified(t *testing.T) {
 		if f.name == "solver.js" {
 			source = "../../../pow/solver.js"
 		}
-		text := minified(t, source)
+		var text []byte
+		if f.name == "" {
+			f.name = "languages"
+			text = minifiedLanguages(t)
+		} else {
+			text = minified(t, source)
+		}
 		if *update {
 			var b bytes.Buffer
 			w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)

@@ -1,7 +1,7 @@
 // <tally-check>, an element that proves work for the form it is in: docs/forms.md.
 
 import { prove, tallyFetch, ticket } from "./fetch.js";
-import { coarse, direction, duration, inTime, known, text } from "./texts.js";
+import { coarse, direction, duration, inTime, known, load, text } from "./texts.js";
 
 export { solve } from "./solver.js";
 export { prove, tallyFetch, ticket };
@@ -107,6 +107,9 @@ export class TallyCheck extends (globalThis.HTMLElement ?? Object) {
   #frame = 0;       // in which progress was shown
   #long = false;    // the check has shown itself
   #left = Infinity; // the seconds that are shown
+  #keys = [];       // of what was said last
+  #offered = "";    // the key of what the button says
+  #spoke = "";      // the language that was
 
   // React, Vue, Preact and Svelte assign what is "in" an element, and set attributes for the rest.
   // So each public name that is not a method can be written.
@@ -468,6 +471,16 @@ export class TallyCheck extends (globalThis.HTMLElement ?? Object) {
       if ((found = at.closest("[lang]"))) return found.lang;
   }
 
+  // #speak fetches the texts of the page's language. What was said in English meanwhile is said once more.
+  #speak() {
+    load(this.#lang).then(() => {
+      if (!this.#built || this.#spoke === known(this.#lang)) return;
+      this.#mark(this.#bar, "working").setAttribute("aria-label", this.#text("working"));
+      this.#say(...this.#keys);
+      if (!this.#button.hidden) this.#offer(this.#offered);
+    });
+  }
+
   #text(key) { return this.getAttribute(`text-${key}`) ?? text(known(this.#lang), key); }
 
   #timed(key, words, seconds) {
@@ -488,6 +501,8 @@ export class TallyCheck extends (globalThis.HTMLElement ?? Object) {
   // #say changes what is read out, once, and #clock what only stands there. The first
   // time is read out too.
   #say(...keys) {
+    this.#keys = keys;
+    this.#spoke = known(this.#lang);
     const parts = keys.filter((key) => key && this.#text(key)).flatMap((key) => {
       const part = this.#mark(document.createElement("span"), key);
       part.textContent = this.#text(key);
@@ -505,6 +520,7 @@ export class TallyCheck extends (globalThis.HTMLElement ?? Object) {
   }
 
   #offer(key) {
+    this.#offered = key;
     this.#button.textContent = this.#text(key);
     this.#mark(this.#button, key);
     this.#button.hidden = false;
@@ -541,6 +557,7 @@ export class TallyCheck extends (globalThis.HTMLElement ?? Object) {
     if (reason) this.dataset.reason = reason;
     else delete this.dataset.reason;
     this.#form?.[state === "working" ? "setAttribute" : "removeAttribute"]("aria-busy", "true");
+    this.#speak();
     if (state !== "idle" || this.#text("idle")) this.#build();
     this.#button.hidden = this.#bar.hidden = true;
     this.#clock("");

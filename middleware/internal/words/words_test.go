@@ -10,9 +10,11 @@ import (
 	"html"
 	"net/http"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -227,50 +229,63 @@ func goOf(t *testing.T, blocks []*block) []byte {
 // What stands between these lines of texts.js is made of the file.
 const (
 	texts    = "../assets/texts.js"
+	textsOne = "../assets/texts-%s.js"
 	textsTop = "// Made of words.txt by go generate: change that.\n"
 	textsEnd = "// So far.\n"
 )
 
-// textsOf returns texts.js with the words of the file.
-func textsOf(t *testing.T, blocks []*block) (was, made []byte) {
-	was = kit.Must(os.ReadFile(texts))(t)
+// scriptsOf returns texts.js with the words of the file, and a script for each further language.
+func scriptsOf(t *testing.T, blocks []*block) (made map[string]string) {
+	was, err := os.ReadFile(texts)
+	require.NoError(t, err)
 	before, rest, found := strings.Cut(string(was), textsTop)
 	require.True(t, found)
 	_, after, found := strings.Cut(rest, textsEnd)
 	require.True(t, found)
-	var b strings.Builder
-	b.WriteString(before + textsTop + "export const TEXTS = {\n")
-	var leftwards []string
-	for _, block := range blocks {
-		fmt.Fprintf(&b, "  %s: {\n", block.tag)
+	made = make(map[string]string)
+	var leftwards, others []string
+	for i, block := range blocks {
+		var b strings.Builder
 		for _, key := range inOrder(block) {
 			if name, is := strings.CutPrefix(key, "element."); is {
 				fmt.Fprintf(&b, "    %s: \"%s\",\n", name, block.says[key])
 			}
 		}
-		b.WriteString("  },\n")
 		if block.says["direction"] == "rtl" {
-			leftwards = append(leftwards, `"`+block.tag+`"`)
+			leftwards = append(leftwards, strconv.Quote(block.tag))
 		}
+		if i == 0 {
+			before += textsTop + "const TEXTS = {\n  en: {\n" + b.String() + "  },\n};\n\n"
+			continue
+		}
+		others = append(others, strconv.Quote(block.tag))
+		made[fmt.Sprintf(textsOne, block.tag)] = textsTop + "export default {\n" + strings.ReplaceAll(b.String(), "    ", "  ") + "};\n"
 	}
-	fmt.Fprintf(&b, "};\n\nconst LEFTWARDS = [%s];\n%s%s", strings.Join(leftwards, ", "), textsEnd, after)
-	return was, []byte(b.String())
+	made[texts] = fmt.Sprintf("%sconst OTHERS = [%s], LEFTWARDS = [%s];\n%s%s", before, strings.Join(others, ", "), strings.Join(leftwards, ", "), textsEnd, after)
+	return made
 }
 
 // The Go and the JavaScript say what the file says.
 func TestGeneratedFromWords(t *testing.T) {
 	blocks := read(t)
 	made := goOf(t, blocks)
-	was, script := textsOf(t, blocks)
+	files := scriptsOf(t, blocks)
+	files["tables.go"] = string(made)
 	if *update {
-		require.NoError(t, os.WriteFile("tables.go", made, 0o666))
-		require.NoError(t, os.WriteFile(texts, script, 0o666))
+		for name, text := range files {
+			require.NoError(t, os.WriteFile(name, []byte(text), 0o666))
+		}
 		return
 	}
+	there, err := filepath.Glob(fmt.Sprintf(textsOne, "*"))
+	require.NoError(t, err)
+	require.Len(t, files, 2+len(there), "a script of no language")
 	const cure = "run: go generate ./middleware/internal/words ./middleware/internal/assets"
-	now := kit.Must(os.ReadFile("tables.go"))(t)
-	require.Equal(t, string(made), string(now), cure)
-	require.Equal(t, string(script), string(was), cure)
+	for name, text := range files {
+		now, err := os.ReadFile(name)
+		require.NoError(t, err, cure)
+		require.Equal(t, text, string(now), cure)
+	}
 }
 
 // Whatever a translator gets wrong, the line is named.
