@@ -39,7 +39,6 @@ var unplayed = map[string]string{
 	"the same, and works": "the price of networks is internal/sale's",
 	"on an exact route whose counter is the memory of one process, which dies D times": "the counter of the lab is a Redis",
 	"the same on an exact route":                                                        "slots of all instances are the counter's",
-	"the same, by the calendar":                                                         "TestOutageOfACalendar of proof/bounds plays it: the lab has no month to wait",
 	"has its costs settled afterwards":                                                  "no attacker does that, the program does",
 	"with `FixedWindow`, while clocks differ by the permitted skew":                     "the model plays it: honest clients of the lab would be refused around a boundary",
 	"is refused by a policy inside of this one":                                         "the traces of middleware play it",
@@ -55,7 +54,6 @@ var unplayed = map[string]string{
 	"shows a bought tally":                                                              worlds,
 	"buys tallies":                                                                      worlds,
 	"pushes its records out of the full table of peers":                                 worlds,
-	"shows proofs, where each request needs one (`EveryRequest`)":                       "TestPeersSpendAProofOnce of middleware plays it",
 }
 
 // Every client of the page is played, or it is said why not; and every row plays one of them.
