@@ -39,7 +39,6 @@ import (
 	"context"
 	"expvar"
 	"net/http"
-	"time"
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -57,7 +56,6 @@ var (
 	requests           *exact.Policy
 	counter            exact.Counter
 	forgiven           map[string]string
-	newApp             func(func() time.Time) http.Handler
 )
 
 func passwordOf(string) (password string) { return }
@@ -70,7 +68,6 @@ func contracted(ctx context.Context, customer string) (quota int64, err error) {
 // imported are the packages that fragments may name.
 var imported = map[string]string{
 	"context": "context", "fmt": "fmt", "slices": "slices", "slog": "log/slog", "strconv": "strconv", "strings": "strings", "json": "encoding/json", "log": "log", "http": "net/http", "netip": "net/netip", "url": "net/url", "time": "time",
-	"testing": "testing", "httptest": "net/http/httptest", "middlewaretest": module + "/middleware/middlewaretest",
 	"middleware": module + "/middleware", "client": module + "/middleware/client", "keptform": module + "/middleware/keptform",
 	"storeless": module + "/storeless", "exact": module + "/middleware/exact", "engine": module + "/middleware/exact/engine", "memory": module + "/middleware/exact/memory", "lease": module + "/middleware/exact/lease", "pace": module + "/middleware/exact/pace",
 	"otel": module + "/middleware/otel", "refusallog": module + "/middleware/refusallog",

@@ -81,7 +81,7 @@ func TestPagesAreShort(t *testing.T) {
 			words += len(strings.Fields(string(text)))
 		}
 	}
-	require.LessOrEqual(t, words, 35_000, "README.md and docs/*.md: say less twice, or move figures beside the tool that makes them")
+	require.LessOrEqual(t, words, 32_900, "README.md and docs/*.md: say less twice, or move figures beside the tool that makes them")
 }
 
 // requireTest checks that "file name" names a test that exists, and returns it.

@@ -201,14 +201,6 @@ func rows(t *testing.T, head string) (all []string) {
 	return all
 }
 
-func TestPageHasEveryCase(t *testing.T) {
-	var want []string
-	for _, c := range newServer(t).Cases(home) {
-		want = append(want, c.Name+": "+c.About)
-	}
-	require.Equal(t, want, rows(t, "| case | what happens |"))
-}
-
 // The page has a row for each verdict and each fault of the package, in their order.
 func TestPageHasEveryCode(t *testing.T) {
 	all := kit.Must(pages.Constants("."))(t)
