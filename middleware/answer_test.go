@@ -520,7 +520,7 @@ func ofLimits(h http.Header) map[string]string {
 	return told
 }
 
-// A choice is one that clients of some kind understand, and what they are told.
+// A choice is a form of answer for one kind of client.
 type choice struct {
 	name             string
 	fields           middleware.Fields
@@ -703,7 +703,7 @@ func TestChoicesInAStack(t *testing.T) {
 	}
 }
 
-// A reading is what the packages of npm make of a response.
+// A reading holds what the packages of npm make of a response.
 type reading struct {
 	Parsed *struct { // by ratelimit-header-parser; a NaN is null
 		Limit, Used, Remaining, Reset *int64

@@ -105,10 +105,10 @@ func (e *engine) ownCandidate(own *token.Own) limiter.Candidate {
 // chargeBought charges an own tally or the shared one, as the mode permits. It is not
 // ok, and nothing is charged, if a proof is wanted first.
 //
-// Own tallies come before the shared one, which is for those who have none or
-// have used it up: its quota is everybody's, and the answer to a client that has paid
-// must be a token of what it has paid for. Among own tallies the one with most left
-// is charged, so that a spent token, planted or not, locks nobody out.
+// Own tallies come before the shared one, which is for clients that have none or have used it up:
+// all clients of the address share its quota, and the answer to a client that has paid must be a
+// token of the tally that it has paid for. Among own tallies the one with most left is charged, so
+// that a spent token, planted or not, locks no client out.
 //
 // An own tally is a pass: where a limit is longer than PassTime it has a part of the
 // quota. A request that costs more than a pass has is charged to the shared tally, in
@@ -118,7 +118,7 @@ func (e *engine) ownCandidate(own *token.Own) limiter.Candidate {
 func (q *question) chargeBought(cost int64) (c charged, ok bool) {
 	candidates, workFirst := q.ownCandidates(), q.workFirst()
 	if len(candidates) == 0 {
-		if workFirst && q.who.tier.policy.TooDear(q.priceOf(cost)) < 0 { // else work would be in vain: no tally has so much
+		if workFirst && q.who.tier.policy.TooDear(q.priceOf(cost)) < 0 { // else work would be in vain: no tally is that large
 			return c, false
 		}
 		q.chargeShared(cost, &c)
@@ -147,9 +147,9 @@ func (q *question) chargeBought(cost int64) (c charged, ok bool) {
 	return c, true
 }
 
-// chargeProof charges the shared tally for a request that comes with a proof of
-// its own. Without one it is not ok, unless a proof would not help. Of several proofs
-// the first that is not spent is: a browser sends those of all its pages along.
+// chargeProof charges the shared tally for a request that comes with a proof of its own. Without
+// one it is not ok, unless a proof would not help. Of several proofs the first unspent one is
+// taken: a browser sends the proofs of all its pages along.
 func (q *question) chargeProof(cost int64) (c charged, ok bool) {
 	f := q.sharedCandidate()
 	for p := &q.shown.proof; p.good; {

@@ -99,8 +99,8 @@ func (c *carriage) showsCookie(r *http.Request) bool {
 	return false
 }
 
-// programOf returns what a request says of its program, if it comes from id itself, a
-// private address, and has no field of a proxy: such requests could be anybody's.
+// programOf returns what a request says of its program, if it comes from id itself, a private
+// address, and has no field of a proxy: any client could be behind such requests.
 func programOf(r *http.Request, id *Identity) string {
 	program := r.UserAgent()
 	if from, _ := peer(r); !near(from) || firstAddrOf(from) != id.firstAddr() || namesAnother(r) {
@@ -165,9 +165,9 @@ func customary() [9]string {
 	}
 }
 
-// Behind a proxy that the identity function does not know of, all clients are one: they
-// share a quota, and nothing fails. So where an identity is an address one thing is asked: does the
-// request name somebody beyond it, as proxies do?
+// Behind a proxy that the identity function does not know of, all clients are one: they share a
+// quota, and nothing fails. So where an identity is an address one thing is asked: does the request
+// name a client beyond it, as proxies do?
 //
 //   - An address that proxies of one's own have, and clients from the Internet do not,
 //     is told of at once.

@@ -639,7 +639,7 @@ func TestNoClientWritesTheLog(t *testing.T) {
 	}
 }
 
-// What the log says of proxies: nobody has spent the quota, and a request comes each second.
+// What the log says of proxies: no client has spent the quota, and a request comes each second.
 func TestProxiesAreLogged(t *testing.T) {
 	// named is a request of an address, with a field that names the i-th client of a network.
 	named := func(addr, field, client string) func(i int) option {
@@ -752,12 +752,12 @@ func (p *twins) visitor(i int) option {
 	return from(fmt.Sprintf("203.%d.113.1", i))
 }
 
-// codes are those of the lines of both logs.
+// codes are the codes in both logs.
 func (p *twins) codes() []string {
 	return append(codesIn(p.first.Lines()), codesIn(p.second.Lines())...)
 }
 
-// asked counts requests, and notes which was the first that somebody was told of.
+// asked counts requests, and notes the first that the log told of.
 func (p *twins) asked(n int) {
 	if p.requests += n; p.told == 0 && len(p.codes()) > 0 {
 		p.told = p.requests
@@ -958,7 +958,8 @@ func TestOneClientRaisesNoAlarmOfSecrets(t *testing.T) {
 	}
 }
 
-// A few in a day are tokens that somebody has kept since a secret was retired. One request a second is looked at, as for proxies.
+// A few in a day are tokens that clients have kept since a secret was retired. One request a second is looked at, as
+// for proxies.
 func TestSecretsOfLongAgoAreNotTold(t *testing.T) {
 	// toldOf has n visitors come, of networks of their own, with tokens of a secret that is retired; each some time after
 	// the one before. It returns the log.

@@ -291,7 +291,7 @@ func TestShadowOfTooManyAtOnce(t *testing.T) {
 		d, told := newDoor(false), record(&cfg)
 		h := newLimiter(t, cfg).Handler(d)
 		come(h, 2)
-		come(h, 2) // later: of those who come at once nobody knows who is heard of last
+		come(h, 2) // later: of clients that come at once it is not known which is heard of last
 		require.EqualValues(t, 4, d.live.Load())
 		require.Equal(t, middleware.TooManyAtOnce, told.Last().Reason)
 		require.True(t, told.Last().Allowed)

@@ -13,9 +13,9 @@ import (
 
 // Each thing of [Identity.For] has a cookie of its own. In one cookie for all, the token of a thing
 // would replace that of another, and a browser that asks for two things by turns would get the
-// quota of each instance. The names are few, and the value says whose it is: a name for each
-// thing would fill the Cookie field of who visits many, until servers refuse all requests. So
-// the ninth thing takes the place of one of the others, of which the memory knows.
+// quota of each instance. The names are few, and the value says whose it is: a name for each thing
+// would fill the Cookie field of a client that visits many, until servers refuse all its requests.
+// So the ninth thing takes the place of one of the others, which the memory still knows.
 const (
 	thingSuffix = ".for."
 	maxThings   = 8 // 5 KB at most for each policy; the usual servers and proxies take 8 in all
@@ -72,7 +72,7 @@ func (q *question) appendCookieStart(b []byte, own *token.Own) []byte {
 	return append(b, '=')
 }
 
-// cutCookie cuts a cookie that was made for who before its token and after it.
+// cutCookie splits a cookie that was made for who into the parts before and after its token.
 func (who *subject) cutCookie(cookie string) (start, tok string) {
 	name, value, _ := strings.Cut(cookie, "=")
 	value, _, _ = strings.Cut(value, ";")

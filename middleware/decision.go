@@ -12,7 +12,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A Decision is what the middleware did with a request, and why.
+// A Decision tells what the middleware did with a request, and why.
 type Decision struct {
 	Policy string
 	Tier   string // the tier that applied; "" for Config.Limits
@@ -202,8 +202,8 @@ const (
 	// the request shows neither. 403 with a challenge; 429 for a page.
 	NoToken Reason = "no-token"
 
-	// SoldOut: the same, and until RetryAfter the price is above 2³² hashes, the most
-	// that a challenge can ask for: somebody behind the address has paid almost as much. 429.
+	// SoldOut: the same, and until RetryAfter the price is above 2³² hashes, the most that a
+	// challenge can ask for: a client behind the address has paid almost as much. 429.
 	SoldOut Reason = "sold-out"
 
 	// MemoryFull: the memory has no room to remember what is paid for with work, so that
@@ -224,8 +224,8 @@ const (
 	// TooManyAtOnce: as many requests of the tally are being served as [Concurrency] permits. 429.
 	TooManyAtOnce Reason = "too-many-at-once"
 
-	// TooEarly: the request came as TLS early data, which anybody may replay, and
-	// every replay would be charged on an exact counter. 425.
+	// TooEarly: the request came as TLS early data, which an attacker may replay, and every replay
+	// would be charged on an exact counter. 425.
 	TooEarly Reason = "too-early"
 
 	// CounterDown: the exact counter did not answer, and the policy says

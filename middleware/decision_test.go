@@ -145,9 +145,9 @@ func TestTokensOfRefusals(t *testing.T) {
 	}
 }
 
-// TestRefusedWithoutTokenIsHeldToItsQuota: who has been refused without a token is a client like any other, on
-// whatever instance it comes to next. A browser that keeps cookies has its address' quota once, and who
-// keeps none has it once on each instance, as without refusals.
+// TestRefusedWithoutTokenIsHeldToItsQuota: a client that was refused without a token is a client like any
+// other, on whatever instance it comes to next. A browser that keeps cookies has its address' quota once. A
+// client that keeps none has it once on each instance, as without refusals.
 func TestRefusedWithoutTokenIsHeldToItsQuota(t *testing.T) {
 	for _, keeps := range []bool{true, false} {
 		now := new(clock)

@@ -74,11 +74,10 @@
 //	Tallystick-Degraded   ?1, on exact routes while the counter does not answer
 //	Retry-After           on refusals that may be tried again: whole seconds
 //
-// The RateLimit fields are those of draft-ietf-httpapi-ratelimit-headers-11 (expired on 24 November 2026): r is the cost that
-// would still pass, as this instance sees it. Within t seconds a client can use no more than r;
-// on a refusal, t is the wait. Config.Fields chooses other spellings, and Config.Quiet hides
-// numbers. A token that is wrong in any way is as if absent, and the response is the same, byte
-// for byte.
+// The RateLimit fields follow draft-ietf-httpapi-ratelimit-headers-11 (expired on 24 November 2026): r is the cost that
+// would still pass, as this instance sees it. Within t seconds a client can use no more than r; on a refusal, t is the
+// wait. Config.Fields chooses other spellings, and Config.Quiet hides numbers. A token that is wrong in any way is as
+// if absent, and the response is the same, byte for byte.
 //
 // A refusal is 429 over a limit; 403 where a proof of work comes first (429 for a page), where
 // the request costs more than a quota, or where the server cannot tell who is asking; 401, 403 or
@@ -101,11 +100,11 @@
 //
 // With Config.Exact a counter that all instances share decides. If it does not answer, the choice
 // is [FailOpen], by token and memory, or [FailClosed], 503. Load is 503 whatever the choice, so
-// that nobody can flood the counter to get past it. docs/counters.md has the counters.
+// that flooding the counter is no way past it. docs/counters.md has the counters.
 //
 // # Trying, changing, watching
 //
-// Config.Shadow decides and counts but refuses nobody. [Middleware.Reconfigure] replaces
+// Config.Shadow decides and counts but does not refuse. [Middleware.Reconfigure] replaces
 // everything while serving, except the policy's name and MaxClients, and keeps what was counted.
 // [Middleware.Decide] decides outside of HTTP, by the same limits.
 //
