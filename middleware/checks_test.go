@@ -1067,7 +1067,7 @@ func TestWhyNobodyCanBeTold(t *testing.T) {
 	}{
 		"no address":  {nil, []option{from("@")}, "the connection has no address, as on a Unix socket; set Config.Identity", "no address"},
 		"bad hop":     {forwarded, []option{from("192.0.2.1"), with("X-Forwarded-For", "banana")}, "X-Forwarded-For from a trusted proxy holds something that is not an address", "X-Forwarded-For"},
-		"nobody":      {only(middleware.Identity{}), nil, "returned nobody", ""},
+		"nobody":      {only(middleware.Identity{}), nil, "returned the zero Identity", ""},
 		"a failure":   {func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, down }, nil, "Decision.IdentityErr", "4711"},
 		"and a value": {func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("x"), down }, nil, "Decision.IdentityErr", "4711"},
 	} {

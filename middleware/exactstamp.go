@@ -38,7 +38,7 @@ func stampOf(said *guardedcall.Refusal, k *guardedcall.Key) limiter.State {
 	return limiter.State{At: said.Said, Cur: uint32(min(seconds, storeless.MaxQuota)), Prev: uint32(about)}
 }
 
-// limitBits are those of a limit, [guardedcall.NoLimit] among them.
+// limitBits are the bits of a limit, [guardedcall.NoLimit] among them.
 const limitBits = 7
 
 // refusal returns what a stamp says of k, if it does.
@@ -95,7 +95,7 @@ func (q *question) recall(c *exactCall, cost int64) (known foreknown) {
 }
 
 // standings writes how the limits stand that a refusal names: one, as nothing is known of the others any more. It
-// reports whether there is one, of so many.
+// reports whether the policy, with this many limits, has that one.
 func standings(v *limiter.Verdict, known *guardedcall.Refusal, limits int) bool {
 	if int(known.Limit) >= limits {
 		return false
@@ -121,8 +121,8 @@ func longest(v *limiter.Verdict, limits int) (limit uint8, remaining int32) {
 	return limit, remaining
 }
 
-// stamped returns what is shown with the stamp of a refusal, or nil if nobody would believe
-// it any more, or a cheaper request might pass.
+// stamped returns what is shown with the stamp of a refusal, or nil if no instance would believe it
+// any more, or a cheaper request might pass.
 func (q *question) stamped(c *exactCall, cost int64, said *guardedcall.Refusal) *limiter.Tally {
 	if q.priceOf(cost).Of(int(said.Limit)) != 1 || !said.Fresh(q.at, stampFresh) {
 		return nil

@@ -61,7 +61,7 @@ func TestLimitForEverybody(t *testing.T) {
 	}
 }
 
-// Work first, and at most so many a day: what asks for work is not charged to the cap, in either order.
+// Work first, and a cap a day: what asks for work is not charged to the cap, in either order.
 func TestWorkFirstAndACap(t *testing.T) {
 	for _, outside := range []bool{true, false} {
 		t.Run(fmt.Sprint(outside), func(t *testing.T) {

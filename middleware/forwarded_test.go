@@ -31,7 +31,7 @@ const (
 	direct = "203.0.113.9:4711"
 )
 
-// A forwarding is a request by way of proxies, and who is told from it; "" is nobody.
+// A forwarding is a request by way of proxies, and the client that it names; "" is none.
 type forwarding struct {
 	name, remote string
 	lines        []string
@@ -140,8 +140,8 @@ func TestForwarded(t *testing.T) {
 	})
 }
 
-// Whoever tries a proxy on its own machine is a trusted address by the field too: it is there, and the line
-// does not say that it is missing.
+// An operator that tries a proxy on its own machine has a trusted address in the field too: it is there,
+// and the line does not say that it is missing.
 func TestForwardedForOfTrustedAddressesIsLogged(t *testing.T) {
 	for lines, says := range map[string]string{
 		"10.0.0.7":              "X-Forwarded-For names trusted proxies alone",
@@ -577,8 +577,8 @@ func early(into *[]textproto.MIMEHeader) option {
 var ourFields = []string{middleware.TokenHeader, "RateLimit", "RateLimit-Policy", "Set-Cookie", "Cache-Control"}
 
 // A reverse proxy passes on what its upstream sends before the response, from the same header map, and then clears
-// it. What was in the map by then would go out with the 1xx, which nobody keeps, and be missing from the response: an
-// honest client would then begin anew on every instance.
+// it. What was in the map by then would go out with the 1xx, which clients do not keep, and be missing from the
+// response: an honest client would then begin anew on every instance.
 func TestProxiedResponsesAreWhole(t *testing.T) {
 	for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {

@@ -33,9 +33,9 @@ const (
 // and a request that is not answered after 10 seconds, whatever comes of it. For a
 // handler whose status does not tell there is [Charge].
 //
-// Tokens say only what is charged. What is held is known to this instance alone, in a map of
-// its live requests; a refusal for that alone says Retry-After 1, because nobody knows when
-// they end. The RateLimit fields are written before the outcome is known, and tell of the charge.
+// Tokens say only what is charged. What is held is known to this instance alone, in a map of its
+// live requests; a refusal for that alone says Retry-After 1, because it is not known when they
+// end. The RateLimit fields are written before the outcome is known, and tell of the charge.
 type ByOutcome struct {
 	_ [0]func()
 
@@ -44,14 +44,14 @@ type ByOutcome struct {
 	// names or making the server hash passwords would be free. Required.
 	Limits []string
 
-	// Free are the statuses that do not count: those of success alone, such as 303. A
-	// status that is free is a question that can be asked for ever, so that each is named.
-	// A handler that writes a body without a status answers 200. Permitted: 200 to 599, or none
-	// for a handler that always calls [Charge].
+	// Free are the statuses that do not count: statuses of success alone, such as 303. A status
+	// that is free is a question that can be asked for ever, so that each is named. A handler that
+	// writes a body without a status answers 200. Permitted: 200 to 599, or none for a handler that
+	// always calls [Charge].
 	Free []int
 }
 
-// A Unit is what some limits of a policy count in place of [Config].Cost. It is plain data, like [Config].
+// A Unit is what some limits of a policy count in place of [Config].Cost. It is plain data, like Config.
 //
 //	Limits: []middleware.Limit{
 //		{Name: "requests", Quota: 60, Window: time.Minute},
@@ -59,7 +59,8 @@ type ByOutcome struct {
 //	},
 //	Units: map[string]middleware.Unit{"tokens": {Limits: []string{"tokens"}, Cost: estimate}},
 //
-// Its name is that of the unit in [Settle], in [Ask].Costs and, as qu, in RateLimit-Policy. Permitted: 1 to 48 of a-z, 0-9 and "-".
+// Its key in the map is the unit's name in [Settle], in [Ask].Costs and, as qu, in RateLimit-Policy. Permitted: 1 to 48
+// of a-z, 0-9 and "-".
 type Unit struct {
 	_ [0]func()
 
@@ -76,18 +77,18 @@ type Unit struct {
 // LimitsFor gives customers limits of their own, from a database for example. It is plain
 // data, like [Config].
 //
-// It is asked about identities that [APIKey] and [Principal] made, and never about an address: a
-// flood from many addresses must drive no database. Neither is it asked about names of more than 1024
-// bytes, with what [Identity.For] has added. But a name that is typed and not yet proved, as at
-// a log-in, is asked about like any other: limit those by a policy without LimitsFor. A customer's limits are in force wherever those of
-// its tier would be, in the RateLimit fields too. What was counted stays when they change.
+// It is asked about identities that [APIKey] and [Principal] made, and never about an address: a flood from many
+// addresses must drive no database. Neither is it asked about names of more than 1024 bytes, with what [Identity.For]
+// has added. But a name that is typed and not yet proved, as at a log-in, is asked about like any other: limit those by
+// a policy without LimitsFor. A customer's limits are in force wherever its tier's would be, in the RateLimit fields
+// too. What was counted stays when they change.
 //
-// While nothing is known of a customer, a request waits for the answer, and all others of
-// the same customer for the same call. An answer serves for Life. After that a request has it asked
-// for anew and goes on with the old one; after two lives it waits again. If the function fails,
-// panics, is late, or answers limits that are not sound, that is logged, what it said last applies,
-// and else the limits of the identity's Tier, or Config.Limits. Then it is asked again after a
-// tenth of Life, one second at least, and nobody waits for that.
+// While nothing is known of a customer, a request waits for the answer, and all others of the same
+// customer for the same call. An answer serves for Life. After that a request has it asked for anew
+// and goes on with the old one; after two lives it waits again. If the function fails, panics, is
+// late, or answers limits that are not sound, that is logged, what it said last applies, and else
+// the limits of the identity's Tier, or Config.Limits. Then it is asked again after a tenth of
+// Life, one second at least, and no request waits for that.
 //
 // After [Middleware.Reconfigure] each customer is asked about anew, and what was known
 // before applies if no answer comes: this makes a change known at once.
@@ -95,8 +96,8 @@ type LimitsFor struct {
 	_ [0]func()
 
 	// Func returns the limits of a customer: with the names, algorithms and windows of
-	// Config.Limits, in that order, and a Quota and a Burst of its own. No limits and no
-	// error mean those of its Tier. [Identity.Name] says who it is. Required.
+	// Config.Limits, in that order, and a Quota and a Burst of its own. No limits and no error mean
+	// the limits of its Tier. [Identity.Name] names the customer. Required.
 	//
 	// Its context ends at Deadline, and has the values of the request that asked first. It
 	// runs on a goroutine of its own: one call at a time for each customer, and 16 for all

@@ -61,14 +61,14 @@ func New(cfg Config) (*Middleware, error) {
 // Reconfigure replaces the whole configuration while requests are served: those
 // under way keep the old one. If cfg is faulty nothing changes.
 //
-// What was counted stays, in memory and tokens, for every limit that keeps its name,
-// algorithm and window, whatever its quota is now. A limit that changes one of them
-// is a new one, and begins at zero; so does a counter that takes over, or is gone,
-// with Exact. What was sold lives as long as it was sold for: a bought tally goes on with its
-// count and the new quotas, whatever PassTime is now, and also where the Challenge was off meanwhile.
-// While it is off, tokens of bought tallies are as if absent. Policy cannot change, because tokens are made out to it. MaxClients
-// and Peers cannot change either. Each limit has cells of its own for so many clients: the memory
-// grows and shrinks with the number of limits.
+// What was counted stays, in memory and tokens, for every limit that keeps its name, algorithm and
+// window, whatever its quota is now. A limit that changes one of them is a new one, and begins at
+// zero; so does a counter that takes over, or is gone, with Exact. What was sold lives as long as
+// it was sold for: a bought tally goes on with its count and the new quotas, whatever PassTime is
+// now, and also where the Challenge was off meanwhile. While it is off, tokens of bought tallies
+// are as if absent. Policy cannot change, because tokens are made out to it. MaxClients and Peers
+// cannot change either. Each limit has cells of its own for MaxClients clients: the memory grows
+// and shrinks with the number of limits.
 func (m *Middleware) Reconfigure(cfg Config) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -96,7 +96,7 @@ func (dc *decisionContext) settle(ctx context.Context, w http.ResponseWriter, co
 		}
 	}
 	if err = dc.decision.engine.settle(ctx, dc, w, is); again(err) {
-		dc.settled.And(^uint32(is.limits)) // nothing was done, or nobody knows: ask again
+		dc.settled.And(^uint32(is.limits)) // nothing was done, or it is not known: ask again
 	}
 	return err
 }
@@ -133,7 +133,7 @@ type settlement struct {
 	cost   int64
 }
 
-// chargedOf returns those of some limits that have been charged anything.
+// chargedOf returns the limits among these that were charged anything.
 func (d *record) chargedOf(limits uint8) uint8 {
 	for i := range storeless.MaxLimits {
 		if d.price().Of(i) == 0 {
@@ -300,8 +300,8 @@ func (u *unitCosts) add(c *changed) {
 // of returns by how much the charge of a limit rises.
 func (c *changed) of(i int) int64 { return c.more[i] - c.less[i] }
 
-// standings returns how the limits stand after the charge of a request was changed. The counter's are those of
-// the decision and what has changed: to ask it would be one more call.
+// standings returns how the limits stand after the charge of a request was changed. The counter's follow from
+// the decision and the change: to ask it would be one more call.
 func (q *question) standings(f *limiter.Candidate, tally *limiter.Tally, change *changed) *limiter.Verdict {
 	p, v := q.who.tier.policy, limiter.Verdict{Admitted: true}
 	switch d := &q.dc.decision; {
@@ -441,8 +441,8 @@ func (q *question) issuedWith(f *reply.Values) (t limiter.Tally, ok bool) {
 	return said.Tally, err == nil && said.Own.IsZero() == (q.dc.own == nil)
 }
 
-// reissue puts these fields in place of those of the decision, wherever they stand. A
-// tally that has counted nothing has no token; then none is sent. What was sent already is left as it is.
+// reissue puts these fields in place of the decision's, wherever they stand. A tally that has
+// counted nothing has no token; then none is sent. What was sent already is left as it is.
 func (q *question) reissue(fields answerFields, h http.Header) {
 	f := &q.dc.reply.Fields
 	if f.Finalized() {

@@ -217,8 +217,8 @@ func TestShadowIsToldToNobody(t *testing.T) {
 	}
 }
 
-// A shadow that refuses all, in all windows and for all networks, loosens nothing: (N+C)·L
-// holds for who drops its token, and nothing is kept for those who give back.
+// A shadow that refuses all, in all windows and for all networks, loosens nothing: (N+C)·L holds
+// for a client that drops its token, and no refund is kept for one that gives back.
 func TestShadowLoosensNothing(t *testing.T) {
 	for seed := range uint64(20) {
 		now, rnd := new(clock), random(seed)
