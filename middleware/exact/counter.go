@@ -28,25 +28,24 @@ type Counter interface {
 	// it may do. A counter that cannot do one of them is none. Only a call that is admitted
 	// changes what is stored: a refusal needs no write.
 	//
-	// A call whose ID the counter has admitted within [IDLife] for this Key gets that
-	// admission again, Replayed, with the same Receipt and the limits as they stand now,
-	// whatever else it says, and is not charged again; of a call that was booked, with what
-	// it has to wait still. How many IDs are remembered, and by which processes, is for the
-	// engine to say. A refusal may be remembered too, by its Wait and whether it was
-	// Impossible, no more; otherwise it is decided anew, which charges nobody twice.
+	// A call whose ID the counter has admitted within [IDLife] for this Key gets that admission
+	// again, Replayed, with the same Receipt and the limits as they stand now, whatever else it
+	// says, and is not charged again; of a call that was booked, with what it has to wait still.
+	// How many IDs are remembered, and by which processes, is for the engine to say. A refusal may
+	// be remembered too, by its Wait and whether it was Impossible, no more; otherwise it is
+	// decided anew, and no call is charged twice.
 	Take(ctx context.Context, call Call) (Verdict, error)
 
 	// Peek says what Take would, and charges nothing. ID does not count.
 	Peek(ctx context.Context, call Call) (Verdict, error)
 
-	// Refund gives back what an admitted call was charged, on every limit in
-	// whose window it still counts; a receipt whose Cost was lowered gives back
-	// that much, and one with Costs on some of the limits on these alone. It does so once for each charge, or each
-	// limit of a call with Costs: a second time, or when no window of the receipt
-	// is left, it changes nothing and returns [ErrNoRefund]. So it does for the zero
-	// Receipt, whose Policy is nil; and with [ErrLateRefund] for one that is not among the
-	// last 8192 charges of its Key, of which none is lost. After [ErrMaybeCounted] it
-	// may be asked again.
+	// Refund gives back what an admitted call was charged, on every limit in whose window it still
+	// counts; a receipt whose Cost was lowered gives back that much, and one with Costs on some of
+	// the limits on these alone. It does so once for each charge, or each limit of a call with
+	// Costs: a second time, or when no window of the receipt is left, it changes nothing and
+	// returns [ErrNoRefund]. So it does for the zero Receipt, whose Policy is nil; and with
+	// [ErrLateRefund] for a receipt that is not among the last 8192 charges of its Key. None of
+	// these is lost. After [ErrMaybeCounted] it may be asked again.
 	Refund(ctx context.Context, r Receipt) error
 }
 
@@ -87,21 +86,21 @@ type Call struct {
 	// [storeless.MaxQuota], and no bucket is emptied later than [storeless.MaxWindow] from now.
 	Past bool
 
-	// Ahead books the call: it is admitted for later, as soon as there is room behind what
-	// was booked before it, at most so long from now. Wait of the verdict says how long from
-	// now, 0 for at once, in microseconds; no other admission has any. A refusal says when
-	// to ask again with the same Ahead. Refund before its time gives it back whole: what was
-	// last is as if it had never been, and the place of another is taken by the next call with
-	// Ahead, while there is time. 64 such places are kept for a key; of more, those that come
-	// first are lost until their moment has passed. Permitted: up to [MaxAhead], without Past and
-	// Pause, where all limits are a [storeless.TokenBucket] or [storeless.LeakyBucket]: what
-	// counts in windows has no first moment at which there is room, but only less of it used.
+	// Ahead books the call: it is admitted for later, as soon as there is room behind what was
+	// booked before it, at most this long from now. Wait of the verdict says how long from now, 0
+	// for at once, in microseconds; no other admission has any. A refusal says when to ask again
+	// with the same Ahead. Refund before its time gives it back whole: what was last is as if it
+	// had never been, and the place of another is taken by the next call with Ahead, while there is
+	// time. 64 such places are kept for a key; of more, those that come first are lost until their
+	// moment has passed. Permitted: up to [MaxAhead], without Past and Pause, where all limits are
+	// a [storeless.TokenBucket] or [storeless.LeakyBucket]: what counts in windows has no first
+	// moment at which there is room, but only less of it used.
 	Ahead time.Duration
 
-	// Pause has nothing of the key admitted, and nothing booked for a moment, before so long
-	// from now: for a service that said that it wants to be left alone. A longer pause stays,
-	// and so do bookings that were granted before. Permitted: up to [MaxPause], with Past or
-	// with a Cost of 0, so that it does not hang on there being room.
+	// Pause blocks the key for this long: no call is admitted, nor booked for a moment within it.
+	// It is for a service that asked to be left alone. A longer pause stays, and so do bookings
+	// that were granted before. Permitted: up to [MaxPause], with Past or with a Cost of 0, so that
+	// it does not hang on there being room.
 	Pause time.Duration
 }
 
@@ -110,9 +109,8 @@ const (
 	MaxKey = 256
 	maxID  = 64
 
-	// MaxAhead is how far ahead a call may be booked. Nobody waits longer with a request in
-	// his hand; and a booking that a process took and did not live to use or give back is
-	// lost to the others.
+	// MaxAhead is how far ahead a call may be booked. No caller waits longer than this. A booking
+	// of a process that ended before it used it or gave it back is lost to the others.
 	MaxAhead = time.Hour
 
 	// MaxPause is how long a pause may be: the Retry-After of a service that counts by days.
@@ -156,8 +154,8 @@ func (c *Call) Check(ctx context.Context) error {
 	return nil
 }
 
-// A Verdict is what a Counter answers. Its Wait is that of a refusal, in whole seconds, or
-// that of a call that was booked, see Call.Ahead.
+// A Verdict is the answer of a Counter. Its Wait is the wait of a refusal, in whole seconds, or of
+// a booked call, see Call.Ahead.
 type Verdict struct {
 	storeless.Verdict
 
@@ -196,10 +194,10 @@ var (
 	// [ErrNotCounted], and load rather than failure, like [ErrFull].
 	ErrBusy = fmt.Errorf("%w: too many calls are under way", ErrNotCounted)
 
-	// ErrContended says that a call has lost every race for its key against other calls,
-	// where a counter stores only what nobody else has changed meanwhile. It is
-	// [ErrNotCounted], and load rather than failure, like [ErrFull]: each race that is
-	// lost was won by another call, so that the engine works.
+	// ErrContended says that a call has lost every race for its key against other calls, where a
+	// counter stores a key only if no other call has changed it meanwhile. It is [ErrNotCounted],
+	// and load rather than failure, like [ErrFull]: each race that is lost was won by another call,
+	// so that the engine works.
 	ErrContended = fmt.Errorf("%w: too many others change this key at once", ErrNotCounted)
 
 	// ErrMaybeCounted says that a call may have been counted: its answer was

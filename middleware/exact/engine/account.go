@@ -12,10 +12,10 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// An Account is what one key has counted under the policies of one name: all of a
-// counter but where it is kept. It is for those who write an [exact.Counter] for an engine
-// that can keep some bytes: load, decide, store. It is pure, and the clock is an
-// argument; it is not safe for concurrent use. The zero Account has counted nothing.
+// An Account holds what one key has counted under the policies of one name: all of a counter but
+// where it is kept. It is for authors of an [exact.Counter] on an engine that can keep some bytes:
+// load, decide, store. It is pure, and the clock is an argument; it is not safe for concurrent use.
+// The zero Account has counted nothing.
 //
 // Its time does not step back, or an earlier window would be a fresh quota: where the
 // clock has, the account stands still until the clock is there again, and the waits that
@@ -151,8 +151,9 @@ func (a *Account) Refund(now time.Time, r *exact.Receipt) error {
 	return nil
 }
 
-// numbersOf returns how many numbers a charge has: if it costs something else on each limit, a number for each, so that it
-// comes back on each once. The last is that of the first limit. Of such charges fewer are among the last [Refundable].
+// numbersOf returns how many numbers a charge has: if it costs something else on each limit, a number for each, so
+// that it comes back on each once. The last belongs to the first limit. Fewer charges of this kind fit among the last
+// [Refundable] numbers.
 func numbersOf(price limiter.Price, p *exact.Policy) uint64 {
 	if price.Each == nil {
 		return 1

@@ -245,8 +245,9 @@ func idleAt(a *engine.Account, at time.Time) bool {
 	return h.Idle(a)
 }
 
-// A clock that is ahead, or behind, for a moment has nobody forgotten, however often it is asked; one
-// that has passed has, after a second, a minute or an hour, as the longest window is.
+// No account is forgotten because a clock is ahead, or behind, for a moment, however often it is
+// asked. Time that has really passed has accounts forgotten after a second, a minute or an hour, as
+// the longest window is.
 func TestNoSingleMomentIsBelieved(t *testing.T) {
 	for window, while := range map[time.Duration]time.Duration{
 		time.Second: time.Second, 59 * time.Second: time.Second, time.Minute: time.Minute, 59 * time.Minute: time.Minute,
@@ -292,7 +293,7 @@ func TestPartsShowThroughWrappers(t *testing.T) {
 	}
 }
 
-// whole is a batcher that nobody calls.
+// whole is a batcher that is never called.
 type whole struct{ exact.Counter }
 
 func (whole) TakeAll(context.Context, []exact.Call) ([]exact.Verdict, error) {

@@ -99,9 +99,8 @@ func (r answers) append(b []byte, latest int64, serial uint64) []byte {
 	return b
 }
 
-// UnmarshalBinary implements [encoding.BinaryUnmarshaler]. It keeps nothing of b. It
-// tells other bytes from those of an account as well as their form does; whether
-// they have changed since is for the engine to know.
+// UnmarshalBinary implements [encoding.BinaryUnmarshaler]. It keeps nothing of b. It recognizes the
+// bytes of an account by their form alone; the engine must know whether they have changed since.
 func (a *Account) UnmarshalBinary(b []byte) error {
 	if len(b) == 0 || b[0] < 1 {
 		return errAccount
