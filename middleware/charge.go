@@ -110,11 +110,11 @@ func (e *engine) ownCandidate(own *token.Own) limiter.Candidate {
 // token of the tally that it has paid for. Among own tallies the one with most left is charged, so
 // that a spent token, planted or not, locks no client out.
 //
-// An own tally is a pass: where a limit is longer than PassTime it has a part of the
-// quota. A request that costs more than a pass has is charged to the shared tally, in
-// [Newcomers] too, for a client that has an own one. To refuse it would lock out
-// all who send such requests, for ever; and a pass that took it all the same, or as much as
-// such a request costs, would be the whole quota again, for sale every hour.
+// An own tally is a pass: where a limit is longer than PassTime it has a part of the quota. A
+// request that costs more than a pass has is charged to the shared tally, in [Newcomers] too, for a
+// client that has an own one. A refusal would lock out all clients that send such requests, for
+// ever. A pass that took it all the same, or as much as such a request costs, would be the whole
+// quota again, for sale every hour.
 func (q *question) chargeBought(cost int64) (c charged, ok bool) {
 	candidates, workFirst := q.ownCandidates(), q.workFirst()
 	if len(candidates) == 0 {

@@ -100,7 +100,7 @@ var findings = [numFindings]struct{ code, message, remedy string }{
 	identityUnknown: {"identity-unknown", "cannot tell who is asking; refused", "mend what because names"},
 	identityAway:    {"identity-unavailable", "cannot tell now who is asking; refused", "mend what the identity function asks"},
 	tierUnknown:     {"tier-unknown", "identity has an unknown tier; the limits of Config.Limits apply", "add it to Config.Tiers, or mend the identity function"},
-	limitsFailed:    {"limits-failed", "LimitsFor has no answer; the limits that it gave last apply, or those of the tier", "mend the function, or what it asks"},
+	limitsFailed:    {"limits-failed", "LimitsFor has no answer; the limits that it gave last apply, or else the tier's", "mend the function, or what it asks"},
 	proxyUntrusted:  {"proxy-untrusted", "the client is a private address that names another, as proxies do: all of its clients share one quota", trustProxy},
 	proxySuspected: {"proxy-suspected", "one client names many others, as proxies do: all of its clients share one quota",
 		"if it is a proxy of yours, " + trustProxy + "; if not, leave it: a client can write this field"},
@@ -132,7 +132,7 @@ var findings = [numFindings]struct{ code, message, remedy string }{
 	costNegative: {"cost-negative", "Config.Cost returned a negative cost; refused", "mend the function: 0 peeks, and Refund gives back"},
 
 	secretUnknown: {"secret-unknown", "clients of several networks show what another secret has signed", "give all instances the same Config.Secrets, also after a restart, and drop an old one after TokenLife only"},
-	clockDiffers:  {"clock-differs", "an instance has signed what begins later than now: the clock of this one is behind, or that of the other is ahead", "have all instances keep their clocks by NTP"},
+	clockDiffers:  {"clock-differs", "an instance has signed what begins later than now: the clock of this one is behind, or the clock of the other is ahead", "have all instances keep their clocks by NTP"},
 
 	clockJumped: {"clock-jumped", "the clock has stepped back: it was wrong before, or is now", "have it slewed, not stepped"},
 	memoryFull:  {"memory-full", "memory saturated: clients that it does not know begin with the smallest counts of others, and may be refused early", moreClients},

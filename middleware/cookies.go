@@ -12,7 +12,7 @@ import (
 )
 
 // Each thing of [Identity.For] has a cookie of its own. In one cookie for all, the token of a thing
-// would replace that of another, and a browser that asks for two things by turns would get the
+// would replace another thing's, and a browser that asks for two things by turns would get the
 // quota of each instance. The names are few, and the value says whose it is: a name for each thing
 // would fill the Cookie field of a client that visits many, until servers refuse all its requests.
 // So the ninth thing takes the place of one of the others, which the memory still knows.
@@ -72,7 +72,7 @@ func (q *question) appendCookieStart(b []byte, own *token.Own) []byte {
 	return append(b, '=')
 }
 
-// cutCookie splits a cookie that was made for who into the parts before and after its token.
+// cutCookie splits a cookie of this client and thing into the parts before and after its token.
 func (who *subject) cutCookie(cookie string) (start, tok string) {
 	name, value, _ := strings.Cut(cookie, "=")
 	value, _, _ = strings.Cut(value, ";")

@@ -187,7 +187,7 @@ func TestIdleLimitsNeverRefuse(t *testing.T) {
 
 // TestStampsFit: a token that fits has room to tell its client of a refusal, for as long as a
 // counter can refuse: also where short windows are beside a bucket that owes for a year, and the
-// tokens of shared tallies are longer than those of bought ones.
+// tokens of shared tallies are longer than the tokens of bought ones.
 func TestStampsFit(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0).UnixMicro()
 	longest := 0

@@ -89,7 +89,7 @@ func (e *engine) knowSubject(ctx context.Context, now time.Time, id *Identity, b
 	e.seat(who, nil)
 }
 
-// seat fills in where who is counted, whose bytes begin with prefix.
+// seat fills in where a subject is counted. Its bytes begin with prefix.
 func (e *engine) seat(who *subject, prefix []byte) {
 	who.holder = e.codec.Holder(who.bytes)
 	if e.memory == nil {

@@ -23,8 +23,8 @@ import (
 type Identity struct {
 	_ [0]func()
 
-	// Tier chooses among Config.Tiers. It is no part of who is asking: a client
-	// that moves to another tier keeps its counts.
+	// Tier chooses among Config.Tiers. It is no part of the identity: a client that moves to
+	// another tier keeps its counts.
 	Tier string
 
 	// Small, because each decision holds one: every request allocates it.

@@ -51,7 +51,8 @@ type ByOutcome struct {
 	Free []int
 }
 
-// A Unit is what some limits of a policy count in place of [Config].Cost. It is plain data, like Config.
+// A Unit lets some limits of a policy count something else than [Config].Cost. It is plain data, like
+// Config.
 //
 //	Limits: []middleware.Limit{
 //		{Name: "requests", Quota: 60, Window: time.Minute},

@@ -227,8 +227,9 @@ func (m *Middleware) Stats() Stats {
 	return s
 }
 
-// BoundsOf returns what clients get at most under cfg, without serving anything. It needs neither Secrets nor Identity nor
-// Exact.Counter, and knows nothing of LimitsFor. Its errors are those of [New].
+// BoundsOf returns what clients get at most under cfg, without serving anything. It needs neither
+// Secrets nor Identity nor Exact.Counter, and knows nothing of LimitsFor. It returns the same
+// errors as [New].
 func BoundsOf(cfg Config) (Bounds, error) {
 	cfg.LimitsFor = nil
 	if len(cfg.Secrets) == 0 {

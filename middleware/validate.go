@@ -255,7 +255,7 @@ func checkByOutcome(cfg *Config, p *limiter.Policy) (late []int, errs []error) {
 		problem("", "cannot go with InsecureNoMemory: what is charged after the response would be counted nowhere")
 	}
 	if c := cfg.Challenge; c != nil && c.Mode != EveryRequest {
-		problem("", "cannot go with a Challenge but EveryRequest: each tally that is bought would be so many guesses more")
+		problem("", "cannot go with a Challenge but EveryRequest: each bought tally would allow as many guesses again")
 	}
 	if c := cfg.Challenge; c != nil && c.WaitingRoom != 0 {
 		problem("", "cannot go with a waiting room, which would be guesses for a wait; leave Challenge.WaitingRoom 0")

@@ -20,7 +20,7 @@ func from(field, client string) func(*http.Request) {
 
 const once = `"limits": [{"quota": 1, "window": "1h"}]`
 
-// Each source believes what it should, and of whom it should.
+// Each source believes the peers and fields that it should.
 func TestIdentities(t *testing.T) {
 	for identity, field := range map[string]string{
 		`{"from": "forwarded-for", "trusted": ["192.0.2.0/24"]}`:                               "X-Forwarded-For",

@@ -682,8 +682,8 @@ func TestRefundsOfAWrongClock(t *testing.T) {
 	}
 }
 
-// Keys of accounts with bookings expire as others do, also those of IDs; and an ID is known
-// to both scripts.
+// Keys of accounts with bookings expire as others do, also the keys of IDs; and an ID is known to
+// both scripts.
 func TestEveryKeyOfBookingsExpires(t *testing.T) {
 	s, c := opened(t)
 	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 60, Window: time.Minute})
@@ -760,9 +760,9 @@ func TestLinesOfAWrongClock(t *testing.T) {
 	book("right", 84) // and the serials that do not come back
 }
 
-// A form is what a version of this package has left on a server after the calls of [plays], and the
-// serials of their receipts. testdata/forms.json has each version's; a new one adds its own, which the
-// test prints that finds none.
+// A form holds what a version of this package has left on a server after the calls of [plays], and
+// the serials of their receipts. testdata/forms.json has each version's; a new one adds its own,
+// which the test prints that finds none.
 type form struct {
 	Keys    [][]string // SET with a value in hex, HSET or ZADD
 	Serials map[string][]string

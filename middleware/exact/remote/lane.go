@@ -27,7 +27,7 @@ type lane struct {
 	at     map[mergeable]int // where a group of takes is
 	n      int               // of them all
 
-	out   int           // requests of which nothing was heard yet
+	out   int           // requests without an answer yet
 	last  int           // the number of the last one that left
 	left  time.Time     // when it did
 	usual time.Duration // that it takes until something is heard

@@ -36,9 +36,9 @@ func (r *Refusal) Opens(asked *http.Request) bool {
 	return Opens(asked) && !r.Setup && r.HasScript() && (r.Embedded || !framedByAnother(asked))
 }
 
-// AppendPage appends a page for people in answer to a request, to be sent with the fields h;
-// site is the name of the site, "" for that of its host. In place of a page that was asked
-// for it has the browser do what there is to do, and open that one.
+// AppendPage appends a page for people in answer to a request, to be sent with the fields h; site
+// is the name of the site, "" for its host. In place of a page that was asked for it has the
+// browser do what there is to do, and open that one.
 //
 // Nothing tells search engines to keep out: they store no refusal, and would apply the
 // rule to the page behind.

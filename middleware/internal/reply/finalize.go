@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// SetAhead is set before the handler runs: for handlers that write past our writer, as
-// those of a framework's adapter may. Some outer middleware may have told the caches to
-// store all of a site; what the handler says is another matter.
+// SetAhead is set before the handler runs: for handlers that write past our writer, as a
+// framework's adapter may. Some outer middleware may have told the caches to store all of a site;
+// what the handler says is another matter.
 func (f *Fields) SetAhead(h http.Header) {
 	f.ahead = true
 	var own []string

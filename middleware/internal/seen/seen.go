@@ -56,7 +56,8 @@ type namer struct {
 	named few[netip.Addr]
 }
 
-// Note notes that who has named another, and reports whether it has named many within a day.
+// Note notes that one peer, who, has named another, and reports whether it has named many within a
+// day.
 func (n *Namers) Note(now time.Time, who, named netip.Addr) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -48,7 +48,7 @@ func TestMany(t *testing.T) {
 	}
 }
 
-// Of those who name others the first eight have a place, until a day is over.
+// The first eight peers that name others have a place, until a day is over.
 func TestNamersHaveEightPlaces(t *testing.T) {
 	var all Namers
 	now := time.Unix(1_800_000_000, 0)

@@ -35,8 +35,8 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// ticketField tells the MCP server of which HTTP request a message is. The SDK hands on the header, and no
-// context, of the request that a message of a session came by.
+// ticketField tells the MCP server the HTTP request of a message. For a message of a session the SDK hands
+// on its request's header, and no context.
 const ticketField = "Tallystick-Caller"
 
 // A Limiter limits the tools of a server. Make it with [New].
