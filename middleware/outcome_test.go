@@ -295,8 +295,8 @@ func TestByOutcomeIncorrect(t *testing.T) {
 			cfg.Exact = &middleware.Exact{Counter: memory.New(0, c.Now), Outage: middleware.FailClosed}
 		}, "cannot go with Exact"},
 		{"ByOutcome", func(cfg *middleware.Config) { cfg.InsecureNoMemory = true }, "cannot go with InsecureNoMemory"},
-		{"ByOutcome", challenge(middleware.WhenExhausted, 0), "so many guesses more"},
-		{"ByOutcome", challenge(middleware.Newcomers, 0), "so many guesses more"},
+		{"ByOutcome", challenge(middleware.WhenExhausted, 0), "as many guesses again"},
+		{"ByOutcome", challenge(middleware.Newcomers, 0), "as many guesses again"},
 		{"ByOutcome", challenge(middleware.EveryRequest, 5), "guesses for a wait"},
 	})
 	cfg := login(c)
