@@ -630,8 +630,8 @@ func TestShadowsAreInNoChoice(t *testing.T) {
 	}
 }
 
-// The guard sees to the fields of any choice: a header that was cleared gets them back, what
-// the handler says itself stands, and what everybody may store has none.
+// The guard sees to the fields of any choice: a header that was cleared gets them back, what the
+// handler says itself stands, and a response that shared caches may store has none.
 func TestChoicesOnTheFinalResponse(t *testing.T) {
 	for _, c := range choices() {
 		for name, test := range map[string]struct {

@@ -12,7 +12,7 @@ import (
 // Check and charge of one tally, all its limits and networks together, are one atomic
 // step in memory. Which tally is charged is decided here.
 
-// chargeShared charges the tally that everybody of the identity shares.
+// chargeShared charges the tally that all clients of the identity share.
 func (q *question) chargeShared(cost int64, c *charged) {
 	f := q.sharedCandidate()
 	q.take(&f, cost, c)
@@ -66,7 +66,7 @@ func (q *question) choose(p *limiter.Policy, list []limiter.Candidate, cost int6
 	return best, tally, v
 }
 
-// sharedCandidate returns the tally that everybody of the identity is in.
+// sharedCandidate returns the tally that all clients of the identity share.
 func (q *question) sharedCandidate() (f limiter.Candidate) {
 	f.Shown, f.Hasty, f.Costs = q.shown.shared, q.shadow, q.each
 	if q.memory != nil {

@@ -665,7 +665,7 @@ func TestProxiesAreLogged(t *testing.T) {
 	ofLoadBalancer := func(n int, see ...func(*scene)) step { return asks(n, named("35.191.0.5", list, "192.0.2.%d"), see...) }
 	fly := mustIdentity(middleware.ForwardedFor(netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("fdaa::/16")))
 	scenarios := []scenario{
-		// Fly.io ends the list with the app's own address: to ForwardedFor, that is everybody.
+		// Fly.io ends the list with the app's own address: to ForwardedFor, that is every client.
 		{"a list that ends with the same public address", by(fly), []step{
 			asks(3, named("172.16.4.2", list, "203.0.113.%d, 66.241.125.1"), told()), asks(1, named("172.16.4.2", list, "203.0.113.9, 66.241.125.1"), shared),
 		}},

@@ -108,7 +108,7 @@ func TestEverySlotIsGivenBack(t *testing.T) {
 	require.Equal(t, 100, n)
 }
 
-// Five connections without any work shut everybody behind their address out for MaxHold, and no longer.
+// Five connections without any work shut all clients of their address out for MaxHold, and no longer.
 func TestIdleRequestsHoldASlotNoLongerThanMaxHold(t *testing.T) {
 	for _, ends := range []bool{false, true} {
 		kit.Bubble(t, func(t *testing.T) {

@@ -45,9 +45,9 @@ type Config struct {
 	// Default: nil, token and memory decide.
 	Exact *Exact
 
-	// Peers has all processes of a group count together: a client that drops its tokens gets L and a little, and not L of
-	// each; see docs/bounds.md. One group serves all policies of a program. Default: nil, each process counts alone. Not for Reconfigure to
-	// change. Prohibited with Exact and InsecureNoMemory.
+	// Peers has all processes of a group count together: a client that drops its tokens gets a little more than L,
+	// instead of L from each; see docs/bounds.md. One group serves all policies of a program. Default: nil, each
+	// process counts alone. Not for Reconfigure to change. Prohibited with Exact and InsecureNoMemory.
 	Peers *peers.Group
 
 	// Tiers are Limits with other quotas and bursts, in the same order. The Tier of the [Identity]

@@ -160,10 +160,10 @@ func (d Decision) Format(f fmt.State, _ rune) {
 // all requests that share its quota, on every instance, after a restart, whatever the tier,
 // and in every policy that has the same secret. "" if it could not be told who was asking.
 //
-// It is a keyed hash under the first of Config.Secrets. To whom has none of them it says nothing.
-// A holder of one can try all IPv4 addresses: for the law it is personal data still. It changes
-// once in a rotation of secrets, when the new one is moved to the front. Then an old
-// log is read with a Middleware that has the old secret first, and a dry run of [Middleware.Decide].
+// It is a keyed hash under the first of Config.Secrets. It says nothing without one of them. A
+// holder of one can try all IPv4 addresses, so by law it is still personal data. It changes once in
+// a rotation of secrets, when the new one is moved to the front. After that, read an old log with a
+// Middleware that has the old secret first, and a dry run of [Middleware.Decide].
 //
 // It is computed when it is asked for, which takes about a microsecond.
 func (d Decision) Pseudonym() string {

@@ -2,8 +2,9 @@
 
 // Package middleware limits HTTP requests without a store. The server hands each client a signed
 // token that carries the client's own counts: its tally. The client sends it back; the server
-// verifies it, counts, and signs again. Each process also remembers the highest counts that it
-// has seen, in a memory of fixed size. That bounds the clients that drop or replay their token.
+// verifies it, counts, and signs again. Each process also remembers the highest counts that it has
+// seen, in a memory of fixed size. So a client that drops or replays its token gets at most one
+// quota from each process.
 //
 // # What it does not promise
 //
@@ -91,8 +92,8 @@
 //
 // # Work, waiting, and exact counters
 //
-// With a [Challenge] a client can buy a tally of its own by proof of work. It is called a pass,
-// and stands beside the shared tally that everybody behind the address has for nothing. The Mode
+// With a [Challenge] a client can buy a tally of its own by proof of work. It is called a pass, and
+// stands beside the shared tally, which all clients behind the address have for nothing. The Mode
 // says when: [WhenExhausted], [Newcomers], [WhenBusy] or [EveryRequest]. [Middleware.Endpoints]
 // serves the scripts that do it in a browser. A visitor whose browser cannot work may wait: the
 // waiting room is one further tally of the address, with a fifth of each quota, unless
@@ -110,9 +111,9 @@
 //
 // Config.OnDecision sees each [Decision], [FromContext] hands it to the handler, and
 // [Middleware.Stats] has what to watch. The log has at most one line a minute for each kind of
-// trouble, and docs/checks.md the cure. Nothing that is logged or printed shows a secret, and no
-// Identity or Decision that is printed shows who was asking. But fmt calls no method of an
-// unexported field: do not print a struct that holds one of them so.
+// trouble, and docs/checks.md the cure. Nothing that is logged or printed shows a secret, and a
+// printed Identity or Decision does not show the client. But fmt calls no method of an unexported
+// field: do not print a struct that holds one of them so.
 //
 // [docs/bounds.md]: https://github.com/tallystick/tallystick/blob/main/docs/bounds.md
 package middleware

@@ -31,13 +31,13 @@ type Exact struct {
 	// its own key through all instances at once then gets these on top. Default: FailClosed.
 	Contended Outage
 
-	// Deadline is how long a request waits for the counter, in line and for the answer.
-	// It should be at least four times of what a call takes, the way to the server and back included:
-	// of calls that take more than half of it few can be out at once. With twice of it some
-	// requests are 503 as load, and most where the server is as far as the deadline, whatever
-	// Outage says. Default: what the counter says by a method Deadline() time.Duration:
-	// exact/file and exact/cas, which wait for a disk, say 250 ms. A counter of yours around one of them needs that
-	// method too. Of others 50 ms, for a server 12 ms away. Permitted: from 1 ms to 10 s.
+	// Deadline is how long a request waits for the counter, in line and for the answer. It should
+	// be at least four times as long as a call takes, with the way to the server and back: if calls
+	// take more than half of it, few can be out at once. At twice as long some requests are
+	// answered 503 as load, and at once as long most are, whatever Outage says. Default: what the
+	// counter says by a method Deadline() time.Duration: exact/file and exact/cas, which wait for a
+	// disk, say 250 ms. A counter of yours around one of them needs that method too. Other counters
+	// have 50 ms, for a server 12 ms away. Permitted: from 1 ms to 10 s.
 	Deadline time.Duration
 
 	// InFlight is how many calls may wait for the counter at once, or for each part of one that is

@@ -14,8 +14,8 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// A limit for everybody, and what docs/api.md says of it: in either order one client leaves the others theirs, and each
-// instance admits the limit.
+// A limit for all clients, and what docs/api.md says of it: in either order one client leaves the others theirs, and
+// each instance admits the limit.
 func TestLimitForEverybody(t *testing.T) {
 	now := new(clock)
 	build := func(outside bool) http.Handler {

@@ -25,17 +25,17 @@ const (
 // ByOutcome has some limits count by outcome, such as the wrong passwords of a log-in. It is
 // plain data, like [Config].
 //
-// A request is admitted if all limits have room for its cost. In a limit that counts by
-// outcome it then holds that room, and is charged when the response header is written, unless
-// its status is free: so a thousand requests at once get no more than the quota, and the
-// quota is how many can be under way at once, too. Everything else is charged: a handler that
-// panics, takes the connection over or writes no status, a client that has gone by then,
-// and a request that is not answered after 10 seconds, whatever comes of it. For a
-// handler whose status does not tell there is [Charge].
+// A request is admitted if all limits have room for its cost. In a limit that counts by outcome it
+// then holds that room, and is charged when the response header is written, unless its status is
+// free: so a thousand requests at once get no more than the quota. This also means that at most the
+// quota can be under way at once. Everything else is charged: a handler that panics, takes the
+// connection over or writes no status, a client that has gone by then, and a request that is not
+// answered after 10 seconds, whatever comes of it. For a handler whose status does not tell there
+// is [Charge].
 //
-// Tokens say only what is charged. What is held is known to this instance alone, in a map of its
-// live requests; a refusal for that alone says Retry-After 1, because it is not known when they
-// end. The RateLimit fields are written before the outcome is known, and tell of the charge.
+// Tokens say only what is charged. Only this instance knows what is held, in a map of its live
+// requests; a refusal for that alone says Retry-After 1, because it is not known when they end. The
+// RateLimit fields are written before the outcome is known, and tell of the charge.
 type ByOutcome struct {
 	_ [0]func()
 
@@ -113,9 +113,9 @@ type LimitsFor struct {
 	// serves the next. Default: 100 ms. Permitted: from 1 ms to 10 s.
 	Deadline time.Duration
 
-	// Customers is of how many customers the answers are kept: about 1 KB each where all their
-	// numbers differ, less where some have the same. One more takes the place of
-	// one that has not asked for long. Default: 65536. Permitted: 1 to 1048576.
+	// Customers is how many customers' answers are kept: about 1 KB each where all their numbers
+	// differ, less where some have the same. One more takes the place of a customer that has not
+	// asked for long. Default: 65536. Permitted: 1 to 1048576.
 	Customers int
 }
 

@@ -58,17 +58,17 @@ func New(cfg Config) (*Middleware, error) {
 	return m, nil
 }
 
-// Reconfigure replaces the whole configuration while requests are served: those
-// under way keep the old one. If cfg is faulty nothing changes.
+// Reconfigure replaces the whole configuration while requests are served. Requests under way keep
+// the old one. If cfg is faulty nothing changes.
 //
 // What was counted stays, in memory and tokens, for every limit that keeps its name, algorithm and
 // window, whatever its quota is now. A limit that changes one of them is a new one, and begins at
-// zero; so does a counter that takes over, or is gone, with Exact. What was sold lives as long as
-// it was sold for: a bought tally goes on with its count and the new quotas, whatever PassTime is
-// now, and also where the Challenge was off meanwhile. While it is off, tokens of bought tallies
-// are as if absent. Policy cannot change, because tokens are made out to it. MaxClients and Peers
-// cannot change either. Each limit has cells of its own for MaxClients clients: the memory grows
-// and shrinks with the number of limits.
+// zero; so does a counter that takes over, or is gone, with Exact. A bought tally lives as long as
+// it was sold for. It goes on with its count and the new quotas, whatever PassTime is now, and also
+// where the Challenge was off meanwhile. While it is off, tokens of bought tallies are as if
+// absent. Policy cannot change, because tokens are made out to it. MaxClients and Peers cannot
+// change either. Each limit has cells of its own for MaxClients clients: the memory grows and
+// shrinks with the number of limits.
 func (m *Middleware) Reconfigure(cfg Config) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -340,8 +340,8 @@ func (m *Middleware) StyleURL() string {
 // A page that checks before it sends, see docs/forms.md, names the same number: the
 // endpoint does not know which route it asks for.
 //
-// It panics if next is nil, or if cost is negative or above [storeless.MaxQuota]: mistakes in the
-// program. A cost that a tier, or everybody, may never use is logged: quotas may come from a file, and change.
+// It panics if next is nil, or if cost is negative or above [storeless.MaxQuota]: mistakes in the program. A
+// cost that a tier, or every client, may never use is logged: quotas may come from a file, and change.
 func (m *Middleware) HandlerCost(cost int64, next http.Handler) http.Handler {
 	e := m.loaded()
 	requireHandler(next)

@@ -91,7 +91,7 @@ func TestModes(t *testing.T) {
 		}), []step{{want: 403, reason: middleware.NoToken, keep: "offer", see: all{func(s *scene) {
 			require.Equal(s, s.challenges["offer"].Text, s.last.Header.Get("Offered"))
 		}}}}},
-		// On responses that everybody may cache there is no place for a token.
+		// A response that shared caches may store has no place for a token.
 		{"no cache stores a challenge, or what was paid for", working(middleware.Newcomers).serving(public), []step{
 			{as: method("GET"), want: 403, keep: "offer", see: all{func(s *scene) { challengeIn(s, s.answer()) }}},
 			{as: method("GET"), prove: fresh, want: 200, keep: "own", fields: fields{middleware.TokenHeader: anything, "Cache-Control": "no-store"}},

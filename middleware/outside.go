@@ -100,9 +100,9 @@ func (a Answer) Fields() iter.Seq2[string, string] {
 	}
 }
 
-// Charge says whether what was asked about counts in the limits of [ByOutcome], as in [Charge].
-// What is said nothing of counts ten seconds after the decision.
-// It does nothing after a refusal, and where no limit counts by outcome.
+// Charge says whether the attempt counts in the limits of [ByOutcome], as in [Charge]. Without it
+// the attempt counts ten seconds after the decision. It does nothing after a refusal, and where no
+// limit counts by outcome.
 func (a Answer) Charge(counts bool) {
 	if a.asked == nil {
 		return

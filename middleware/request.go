@@ -50,10 +50,10 @@ type Ask struct {
 	// Proof is what the client shows of Tallystick-Proof. Default: none.
 	Proof string
 
-	// DryRun asks what the answer would be. It charges nothing, the memory does not remember it, Config.OnDecision is not
-	// told, Proof is not looked at, and the Answer has a Decision alone, of the limits without Concurrency. Its Limits stand as they do
-	// without Cost. It does not see that a counter has no room for a new key. Others may be charged before the next call: what must
-	// hold is decided by a call without DryRun.
+	// DryRun asks what the answer would be. It charges nothing, the memory does not remember it, Config.OnDecision is
+	// not told, Proof is not looked at, and the Answer has a Decision alone, of the limits without Concurrency. Its
+	// Limits stand as they do without Cost. It does not see that a counter has no room for a new key. Others may be
+	// charged before the next call: to rely on the answer, decide without DryRun.
 	DryRun bool
 }
 

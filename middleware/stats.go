@@ -53,8 +53,9 @@ type Stats struct {
 	// nothing is sold.
 	Tokens map[string]uint64
 
-	// KeyIDs are the ids of Config.Secrets for this policy, in their order: the kid of tokens. They are public. Where
-	// one instance has another first than some other knows, clients lose with each change of instance what they have counted or bought.
+	// KeyIDs are the ids of Config.Secrets for this policy, in their order: the kid of tokens. They are public. If the
+	// first secret of one instance is unknown to another, a client that moves between them loses its counts, and the
+	// tallies that it has bought.
 	KeyIDs []string
 
 	// TokenLife is for how long a token that is signed now may be worth something: two of the

@@ -11,13 +11,12 @@ import (
 	"github.com/tallystick/tallystick/middleware/internal/ticket"
 )
 
-// The waiting room is for people whose browser cannot work. A client that is refused a
-// page gets a ticket with it, waits, and sends the request again. The room is one more
-// tally that everybody of the identity shares, with a part of each quota. A ticket
-// founds no tally and changes no price. It lets in a quarter of the room's quota, at
-// least one request, and what it lets in brings the next ticket. It can be shown by any
-// number of clients, to any number of instances, and so can any number of tickets: what
-// they get together is the room's quota, on each instance.
+// The waiting room is for people whose browser cannot work. A client that is refused a page gets a
+// ticket with it, waits, and sends the request again. The room is one more tally that all clients
+// of the identity share, with a part of each quota. A ticket founds no tally and changes no price.
+// It lets in a quarter of the room's quota, at least one request, and what it lets in brings the
+// next ticket. It can be shown by any number of clients, to any number of instances, and so can any
+// number of tickets: what they get together is the room's quota, on each instance.
 //
 // Waiting is free, and many can wait at once. So of two with one ticket each the chances are even,
 // but a script that holds most tickets gets most of the room. No rule helps there: what tells

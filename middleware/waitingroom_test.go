@@ -296,7 +296,7 @@ func TestWaitPage(t *testing.T) {
 	}
 }
 
-// A GET whose response is for everybody to cache carries no ticket and no tally.
+// A GET with a response that shared caches may store carries no ticket and no tally.
 func TestWaitingRoomAndSharedCaches(t *testing.T) {
 	now := new(clock)
 	h := newSite(t, waiting(now, middleware.Newcomers))

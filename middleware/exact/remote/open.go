@@ -24,8 +24,8 @@ type calling struct {
 }
 
 // Open returns a counter that calls the owners of these URLs, each http or https. Every key has one
-// owner: every process must have the same list, in any order. It calls no owner yet. It reports all
-// problems of owners and cfg, each a [storeless.ConfigError].
+// owner: every process must have the same list, in any order. Open itself calls none. It reports
+// all problems of owners and cfg, each a [storeless.ConfigError].
 //
 // The counter is an [engine.Parted]: an owner that hangs is an outage for its own keys alone. It is safe for
 // concurrent use. Close closes the idle connections; a Transport of the caller's is the caller's to close.

@@ -91,7 +91,7 @@ type Only struct {
 }
 
 // Note notes which program an address has sent a request by, "" for one that says nothing of
-// proxies, and reports whether everybody turns out to be this address.
+// proxies, and reports whether all clients turn out to be this address.
 func (o *Only) Note(now time.Time, who netip.Addr, program string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -82,7 +82,7 @@ func TestEachShape(t *testing.T) {
 	}
 }
 
-// The trap: by the default identity everybody behind a load balancer is refused.
+// The trap: by the default identity every client behind a load balancer is refused.
 func TestALBWithoutAnIdentity(t *testing.T) {
 	fn := function(loopback.New(t, loopback.Config("contact", 2)).Handler(http.HandlerFunc(contact)), "alb")
 	a := shapes["alb"](t, fn, "192.0.2.1", "")
