@@ -550,7 +550,7 @@ func TestSwapsAreRefused(t *testing.T) {
 		name   string
 		issuer func(*middleware.Config)
 		other  func(*middleware.Config)
-		client option // who shows the proof
+		client option // that shows the proof
 		reason middleware.Reason
 	}{
 		{"policy", nil, func(cfg *middleware.Config) { cfg.Policy = "signup" }, nil, "client-changed"},

@@ -95,9 +95,10 @@ func (q *question) ownCandidates() []limiter.Candidate {
 	return list
 }
 
-// ownCandidate returns an own tally as it may be charged. An instance that has never met a tally has to believe
-// that nothing was used of it. No rule makes what one client may use depend on what its neighbours do: all that
-// were tried, such as a ceiling for the tallies of an address, let a neighbour lock those out who have paid.
+// ownCandidate returns an own tally as it may be charged. An instance that has never met a tally has to
+// believe that nothing was used of it. No rule makes what one client may use depend on what its neighbours
+// do: all that were tried, such as a ceiling for the tallies of an address, let a neighbour lock out clients
+// that have paid.
 func (e *engine) ownCandidate(own *token.Own) limiter.Candidate {
 	return limiter.Candidate{Key: ownKey(e.memory, own.ID), Ends: time.Unix(own.Expires, 0)}
 }
@@ -148,8 +149,8 @@ func (q *question) chargeBought(cost int64) (c charged, ok bool) {
 }
 
 // chargeProof charges the shared tally for a request that comes with a proof of its own. Without
-// one it is not ok, unless a proof would not help. Of several proofs the first unspent one is
-// taken: a browser sends the proofs of all its pages along.
+// one it is not ok, unless a proof would not help. The first unspent proof is taken: a browser
+// sends the proofs of all its pages along.
 func (q *question) chargeProof(cost int64) (c charged, ok bool) {
 	f := q.sharedCandidate()
 	for p := &q.shown.proof; p.good; {

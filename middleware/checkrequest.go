@@ -36,7 +36,8 @@ func (e *engine) checkRequest(now time.Time, r *http.Request, dc *decisionContex
 	}
 }
 
-// checkWork checks whether who is to work can: a browser that shows a page, or sends a form, needs the endpoints.
+// checkWork checks whether a client that is to work can: a browser that shows a page, or sends a form, needs the
+// endpoints.
 func (e *engine) checkWork(now time.Time, r *http.Request, dc *decisionContext) {
 	if e.challenge.path != "" && e.carriage.transport != HeaderOnly || e.hooks.refused != nil {
 		return
@@ -192,7 +193,7 @@ func (c *checks) proxy(now time.Time, id *Identity, r *http.Request) {
 			return
 		}
 		if who == from && listed(&t, lines, id) {
-			continue // an adapter has told who it is, and gateways have written themselves to its right
+			continue // an adapter has named the client, and gateways have written themselves to its right
 		}
 		self, other := id.firstAddr(), firstAddrOf(named)
 		if named.IsGlobalUnicast() && !near(named) && other != self && c.namers.Note(now, self, other) {
@@ -202,8 +203,8 @@ func (c *checks) proxy(now time.Time, id *Identity, r *http.Request) {
 	}
 }
 
-// beyond finds id in a request, at the connection's other end or in the field, and whom
-// the field names beyond it. Of what is found, named is invalid if it is no address.
+// beyond finds id in a request, at the connection's other end or in the field, and the client that
+// the field names beyond it. named is invalid if that is no address.
 func beyond(t *httpfield.AddressField, lines []string, id *Identity, from netip.Addr) (who, named netip.Addr, found bool) {
 	if firstAddrOf(from) == id.firstAddr() {
 		who = from

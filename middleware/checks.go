@@ -170,7 +170,7 @@ type checks struct {
 
 	namers        seen.Namers
 	only          seen.Only
-	strangers     seen.Clients // who show what another secret has signed
+	strangers     seen.Clients // that show what another secret has signed
 	strangerCheck throttle
 }
 

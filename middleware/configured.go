@@ -118,8 +118,8 @@ func (e *engine) warnOfFree(now time.Time, b *ByOutcome) {
 	}
 }
 
-// warnOfSecrets tells of the first secret that a program has hardly drawn at random. It is no error: who develops may have
-// it so.
+// warnOfSecrets tells of the first secret that a program has hardly drawn at random. It is no error: a developer may
+// have it so.
 func (e *engine) warnOfSecrets(now time.Time, secrets [][]byte) {
 	if i := slices.IndexFunc(secrets, token.Weak); i >= 0 {
 		e.checks.warn(now, secretWeak, "secret", fmt.Sprintf("Secrets[%d]", i))
@@ -267,12 +267,13 @@ func grain(l limiter.Limit) float64 {
 	return 0
 }
 
-// Two middlewares of one policy count apart: who asks both gets the limit twice, as from two machines.
-// No request tells that they are in one process, unless it passes both (policy-twice), and a mark in tokens
-// would be on the wire for the sake of a mistake at home. What outlives both has to know of both. So
-// this is the one thing that the package remembers beside its values. It decides nothing, and its pointers are weak:
-// it keeps no middleware. One that was dropped counts until it is collected: until then it may be in use,
-// and its counts are lost either way, which Reconfigure would have kept.
+// Two middlewares of one policy count apart: a client of both gets the limit twice, as from two
+// machines. No request tells that they are in one process, unless it passes both (policy-twice), and a
+// mark in tokens would be on the wire for the sake of a mistake at home. What outlives both has to
+// know of both. So this is the one thing that the package remembers beside its values. It decides
+// nothing, and its pointers are weak: it keeps no middleware. One that was dropped counts until it is
+// collected: until then it may be in use, and its counts are lost either way, which Reconfigure would
+// have kept.
 var inUse register
 
 // A register knows the middlewares of a process that are in use.

@@ -21,8 +21,8 @@ const (
 	maxThings   = 8 // 5 KB at most for each policy; the usual servers and proxies take 8 in all
 )
 
-// mark returns what the cookie of the thing of id begins with, and "" for an identity that was
-// not narrowed. It is no secret: who gets it has asked for the thing.
+// mark returns what the cookie of the thing of id begins with, and "" for an identity that was not
+// narrowed. It is no secret: the client that gets it has asked for the thing.
 func (id *Identity) mark() string {
 	thing := id.text[id.named:]
 	if thing == "" {

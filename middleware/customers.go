@@ -58,7 +58,8 @@ func (c customer) kept() customer {
 	return c
 }
 
-// ownTierOf gives who, of the tier whose name its identity bears, limits of its own if it has them.
+// ownTierOf gives a subject limits of its own, if it has them, in place of the tier that its
+// identity names.
 func (e *engine) ownTierOf(ctx context.Context, now time.Time, who *subject) {
 	c, ok := customerOf(who.id)
 	if !ok {

@@ -411,7 +411,7 @@ func (reg *registry) says(limits []middleware.Limit, err error) {
 	}
 }
 
-// Who has waited for its limits asks when it has them: it may be another window by then.
+// A request that has waited for its limits asks when it has them: it may be another window by then.
 func TestLimitsForAreWaitedFor(t *testing.T) {
 	now := new(clock)
 	cfg := contact(now)

@@ -124,8 +124,8 @@ func TestDecisions(t *testing.T) {
 	})
 }
 
-// A refusal carries a token only if the client has something to learn from it, and has shown that it
-// keeps tokens. Who shows none, or garbage, is signed nothing for.
+// A refusal carries a token only if the client has something to learn from it, and has shown that
+// it keeps tokens. A client that shows none, or garbage, gets no signature.
 func TestTokensOfRefusals(t *testing.T) {
 	h, _ := limited(t, contact(new(clock)))
 	older := spend(t, h, 4)

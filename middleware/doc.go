@@ -80,11 +80,11 @@
 // wait. Config.Fields chooses other spellings, and Config.Quiet hides numbers. A token that is wrong in any way is as
 // if absent, and the response is the same, byte for byte.
 //
-// A refusal is 429 over a limit; 403 where a proof of work comes first (429 for a page), where
-// the request costs more than a quota, or where the server cannot tell who is asking; 401, 403 or
-// 503 as the identity function says; 425 for TLS early data on an exact route; 503 where the
-// exact counter is down or overloaded; 500 for a negative cost. The body is problem details (RFC
-// 9457), or a page where Accept prefers HTML. docs/wire.md specifies all of it.
+// A refusal is 429 over a limit; 403 where a proof of work comes first (429 for a page), where the
+// request costs more than a quota, or where the server cannot tell the client; 401, 403 or 503 as
+// the identity function says; 425 for TLS early data on an exact route; 503 where the exact counter
+// is down or overloaded; 500 for a negative cost. The body is problem details (RFC 9457), or a page
+// where Accept prefers HTML. docs/wire.md specifies all of it.
 //
 // The fields stand in the final response, even if the handler clears the header map. A response
 // that shared caches may store carries none of them, and no token. The handler's ResponseWriter

@@ -204,8 +204,9 @@ func TestExactTrailsWantACounter(t *testing.T) {
 	}, ": must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone\n"}})
 }
 
-// A refusal that is remembered says what the counter's own says of the limit that refuses for longest: on the instance
-// that was told, and by its token on another. Of the others nothing is known any more.
+// A refusal that is remembered says what the counter's own says of the limit that refuses for
+// longest: on the instance that was told, and by its token on another. Nothing is known any more of
+// the other limits.
 func TestExactRefusalThatIsRememberedNamesItsLimit(t *testing.T) {
 	two := []middleware.Limit{{Name: "minute", Quota: 3, Window: time.Minute}, {Name: "day", Quota: 3, Window: 24 * time.Hour}}
 	problem := func(t *testing.T, resp *http.Response) string {
@@ -871,7 +872,7 @@ func TestLoadThatDoesNotEndIsTold(t *testing.T) {
 	}
 }
 
-// A counter that has no room is told of at the first customer whom it refuses, and once a minute, with
+// A counter that has no room is told of at the first customer that it refuses, and once a minute, with
 // what it says: others pass, so that it need never be most of them. It is no outage.
 func TestAFullCounterIsTold(t *testing.T) {
 	for name, leased := range map[string]bool{"a call": false, "a lease": true} {

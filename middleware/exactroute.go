@@ -169,8 +169,8 @@ func (q *question) concludeOutage(c *exactCall) {
 	}
 }
 
-// concludeContended concludes a request whose call has lost every race for its key. The
-// client may be who hammers it: it gets the fallback only where the program has said so.
+// concludeContended concludes a request whose call has lost every race for its key. The client
+// itself may hammer the key, so it gets the fallback only where the program has said so.
 func (q *question) concludeContended(c *exactCall) {
 	if q.exact.Contended != FailOpen {
 		q.concludeExact(overloaded(), answerFields{})

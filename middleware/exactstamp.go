@@ -29,9 +29,9 @@ func withStamp(p *limiter.Policy) []limiter.Limit {
 	return append(limits, limiter.Limit{Name: stampName, Algorithm: limiter.LeakyBucket, Quota: 1, Window: guardedcall.Believed})
 }
 
-// stampOf returns the stamp of a refusal of cost 1: when it was said, for how many seconds, by which limit, and whom
-// and which quotas it is about, so that a client that has moved to a larger tier is not held
-// to what the smaller one refused. Limit and key have 16 bits together: each digit makes the longest token longer.
+// stampOf returns the stamp of a refusal of cost 1: when it was said, for how many seconds, by which limit, and the
+// client and the quotas that it is about, so that a client that has moved to a larger tier is not held to what the
+// smaller one refused. Limit and key have 16 bits together: each digit makes the longest token longer.
 func stampOf(said *guardedcall.Refusal, k *guardedcall.Key) limiter.State {
 	seconds := (said.Until - said.Said + 999_999) / 1_000_000
 	about := binary.BigEndian.Uint16(k[:])&^limitBits | uint16(said.Limit)
@@ -50,7 +50,7 @@ func refusal(stamp limiter.State, k *guardedcall.Key) (said guardedcall.Refusal)
 	return said
 }
 
-// merged merges what two tokens say. Of two stamps the newer one counts, whole.
+// merged merges what two tokens say. The newer of two stamps counts, whole.
 func (e *engine) merged(now time.Time, a, b limiter.Tally) limiter.Tally {
 	both := e.carried.Merge(now, a, b)
 	if e.exact != nil {

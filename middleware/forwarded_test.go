@@ -216,8 +216,8 @@ func TestAddressFromHeader(t *testing.T) {
 	})
 }
 
-// Without an address of the connection the field alone says who asks; with one, it is as
-// if the name had no Insecure in it.
+// Without an address of the connection the field alone names the client; with one, it is as if the
+// name had no Insecure in it.
 func TestInsecureNoPeer(t *testing.T) {
 	for name, test := range map[string]struct {
 		header  string
@@ -612,7 +612,7 @@ func TestProxiedResponsesAreWhole(t *testing.T) {
 	}
 }
 
-// TestProxiedFleet is the promise of the first line of the table: who echoes the newest
+// TestProxiedFleet is the promise of the first line of the table: a client that echoes the newest
 // token gets L, whatever stands between.
 func TestProxiedFleet(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -36,7 +36,7 @@ type Identity struct {
 	doubt *doubt   // what the operator should know of the proxy that was believed; nil: nothing
 }
 
-// A doubt is about whom an identity function has believed.
+// A doubt is about a peer that an identity function has believed.
 type doubt struct {
 	sometimes bool // it is about some requests, and not about others
 	message   string
@@ -251,8 +251,8 @@ func (id *Identity) translated() bool { return string(id.addr[:6]) == "\x00\x64\
 type pseudonymKey struct{ key *[sha256.Size]byte }
 
 // newPseudonymKey derives the key by HKDF-SHA256 (RFC 5869), from a label that no other purpose
-// has. The policy is no part of it: an operator follows a client from policy to policy,
-// and has the addresses anyway. Of what clients see, nothing is made with this key.
+// has. The policy is no part of it: an operator follows a client from policy to policy, and has the
+// addresses anyway. Clients see nothing that is made with this key.
 func newPseudonymKey(secret []byte) (*pseudonymKey, error) {
 	k, err := hkdf.Key(sha256.New, secret, []byte("tallystick/v1"), "tallystick/v1/pseudonym", sha256.Size)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/tallystick/tallystick/middleware/internal/reply"
 )
 
-// Decide decides outside of HTTP: for interceptors, queues, messages of a connection, and
-// handlers that learn from the body who asks. It takes the same steps as [Middleware.Handler], by
-// the same limits, tiers, memory, tokens, proofs and counter, and tells Config.OnDecision.
+// Decide decides outside of HTTP: for interceptors, queues, messages of a connection, and handlers
+// that learn the client from the body. It takes the same steps as [Middleware.Handler], by the same
+// limits, tiers, memory, tokens, proofs and counter, and tells Config.OnDecision.
 //
 // Config.Identity, Cost and Skip are about HTTP requests and are not called; cookies, pages and the
 // waiting room do not apply. It is an error, and nothing is decided, if the identity is zero, if

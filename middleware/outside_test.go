@@ -396,8 +396,8 @@ func TestShadowOutside(t *testing.T) {
 	require.False(t, peeked(t, m, visitor).Admitted)
 }
 
-// Of a log-in by user name failures alone count, whatever address they come from: right passwords
-// leave nothing, and an attempt without a verdict counts in the end.
+// Only the failures of a log-in by user name count, whatever address they come from: right
+// passwords leave nothing, and an attempt without a verdict counts in the end.
 func TestLogInByName(t *testing.T) {
 	c := new(clock)
 	alice := middleware.Principal("alice")

@@ -30,8 +30,8 @@ const (
 type Ask struct {
 	_ [0]func()
 
-	// Identity says who asks. Config.Identity is not asked. Required: the zero Identity is an
-	// error.
+	// Identity is the client that asks. Config.Identity is not called. Required: the zero Identity
+	// is an error.
 	Identity Identity
 
 	// Cost is what it costs, in place of Config.Cost. Default: 1. Permitted: 1 and more.
@@ -69,7 +69,7 @@ type subject struct {
 	mark     string                               // of the thing of id; "": none
 }
 
-// wide reports whether who is in networks that are limited too.
+// wide reports whether a subject is in networks that are limited too.
 func (who *subject) wide() bool { return who.networks[0].Policy != nil }
 
 // Credentials are what a request shows for itself. Tokens of one tally are merged.

@@ -20,8 +20,8 @@ import (
 	"github.com/tallystick/tallystick/token"
 )
 
-// Buying tallies costs what the formula says: counted, hash by hash, for a buyer
-// who always goes to the cheapest instance.
+// Buying tallies costs what the formula says: counted, hash by hash, for a buyer that always goes
+// to the cheapest instance.
 func TestOwnTalliesCostTheFormula(t *testing.T) {
 	const work, crowd = 512, 8
 	for _, n := range []int{1, 3} {
@@ -117,8 +117,8 @@ func TestNetworksBuyToo(t *testing.T) {
 	}
 }
 
-// Who has bought stays in mind for as long as the proof, not as the tally: else days
-// of honest newcomers, or one patient network, would leave no room for others.
+// A buyer stays in mind for as long as the proof, not as the tally: else days of honest newcomers,
+// or one patient network, would leave no room for others.
 func TestSalesMakeRoomForTheNext(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.Newcomers)

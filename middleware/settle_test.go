@@ -258,7 +258,7 @@ func (l *lossy) Refund(ctx context.Context, r exact.Receipt) error {
 	return err
 }
 
-// Of a client that is alone, with a crash between any two requests, the token is exact.
+// The token of a client that is alone is exact, with a crash between any two requests.
 func TestSettleOverCrashes(t *testing.T) {
 	cfg := metered(contact(new(clock)), 1<<30)
 	sum, tok := int64(0), from("203.0.113.1")

@@ -176,8 +176,8 @@ func TestShadowLimitIncorrect(t *testing.T) {
 	})
 }
 
-// Of a shadow no client hears: not in any dialect of the fields, nor in a refusal, as JSON or as
-// a page, nor from the endpoints. Its window and its quota are nowhere.
+// No client hears of a shadow: not in any dialect of the fields, nor in a refusal, as JSON or as a
+// page, nor from the endpoints. Its window and its quota are nowhere.
 func TestShadowIsToldToNobody(t *testing.T) {
 	for _, fields := range []middleware.Fields{
 		middleware.RateLimitFields,

@@ -120,7 +120,7 @@ func (q *question) enterExact() (v verdict, ok bool) {
 // to notice it.
 const leaseMargin = time.Second
 
-// callerOf says whether who asks pays.
+// callerOf says whether the client pays.
 func (q *question) callerOf() guardedcall.Caller {
 	pays := q.who.id.kind != kindAddress
 	if q.exact.PayingTiers != nil {

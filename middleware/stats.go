@@ -41,9 +41,9 @@ type Stats struct {
 	HighestWork uint64
 
 	// Proofs are how many proofs have bought something, "accepted", each once for a tally, and how
-	// many requests had one that was not accepted, by the Reason of Decision.Proof. No client can raise
-	// "clock-differs". Of "client-changed" docs/clients.md says who these are, and what
-	// it means where they are many.
+	// many requests had one that was not accepted, by the Reason of Decision.Proof. No client can
+	// raise "clock-differs". docs/clients.md says which clients raise "client-changed", and what it
+	// means where they are many.
 	Proofs map[string]uint64
 
 	// Tokens are how many tokens of this policy were shown, with requests and at the endpoints,
@@ -165,7 +165,7 @@ func (c *proofCounts) stats() map[string]uint64 {
 // tokenCounts count tokens, by what is wrong with each. They belong to a Middleware, as proofCounts do.
 type tokenCounts [len(tokenErrs)]atomic.Uint64
 
-// note counts one token. Of one that is ahead of this clock it is the clock that is wrong.
+// note counts one token. If a token is ahead of this clock, the clock is wrong.
 func (c *tokenCounts) note(fault tokenFault, ahead bool) {
 	if ahead {
 		fault = tokenLate

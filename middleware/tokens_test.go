@@ -207,8 +207,8 @@ func TestKnownBySightSaysWhatItSays(t *testing.T) {
 	require.Equal(t, ahead[1], ahead[0])
 }
 
-// Who was never wrong has no cell in a limit that counts by outcome, and its token says nothing of it: it is known all
-// the same.
+// A client that was never wrong has no cell in a limit that counts by outcome, and its token says nothing of it: it is
+// known all the same.
 func TestKnownBySightWithoutACell(t *testing.T) {
 	c := new(clock)
 	cfg := contact(c)

@@ -308,7 +308,7 @@ func TestWaitingRoomAndSharedCaches(t *testing.T) {
 	require.Equal(t, laneQuota-1, admittedWith(h, tickets, method("GET")), "the memory counts")
 }
 
-// Of several tallies of the room the highest counts, in whatever order they are shown.
+// The highest of several tallies of the room counts, in whatever order they are shown.
 func TestSeveralTalliesOfARoom(t *testing.T) {
 	h, now, tickets := handlers.Opened(t, middleware.Newcomers)
 	low := waitCookieIn(t, send(h, holding(tickets[0])))

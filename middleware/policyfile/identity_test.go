@@ -13,7 +13,7 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// from sends a field that says who the client is. The peer is 192.0.2.1.
+// from sends a field that names the client. The peer is 192.0.2.1.
 func from(field, client string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set(field, client) }
 }

@@ -24,14 +24,14 @@ import (
 // that was wrong, and begins anew, once: or one wrong second would lock its key out for as
 // long as the clock was ahead.
 //
-// It carries what else there is to know of its key: debts beyond the limits (Call.Past), which
-// no clock takes for its own fault, so that it stands still for them as well; what is booked
-// (Call.Ahead) and what of that was given back, in 64 places for each limit at most; the end of
-// a pause; and the last 128 admitted calls with an ID, each for [exact.IDLife], so that a call is
-// counted once whichever process asks again. Of more than 128 in that time the oldest are
-// forgotten early, and would be charged again. An ID takes some 30 bytes of what is stored. And it
-// knows which of the last [Refundable] charges came back: that takes a kilobyte at most, some bytes
-// where all of them do, and none where none does.
+// It carries what else there is to know of its key: debts beyond the limits (Call.Past), which no
+// clock takes for its own fault, so that it stands still for them as well; what is booked
+// (Call.Ahead) and what of that was given back, in 64 places for each limit at most; the end of a
+// pause; and the last 128 admitted calls with an ID, each for [exact.IDLife], so that a call is
+// counted once whichever process asks again. If there are more than 128 in that time, the oldest
+// are forgotten early, and would be charged again. An ID takes some 30 bytes of what is stored. And
+// it knows which of the last [Refundable] charges came back: that takes a kilobyte at most, some
+// bytes where all of them do, and none where none does.
 //
 // What a policy does not have, it leaves alone: requests under an old configuration
 // and a new one may be on their way at the same time. Only a charge or a refund

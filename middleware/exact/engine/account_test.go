@@ -114,8 +114,7 @@ func TestPoliciesOfOneNameLeaveEachOtherAlone(t *testing.T) {
 	}
 }
 
-// Of configurations that come and go an account keeps some thirty limits, and of those
-// what ends last.
+// While configurations come and go, an account keeps some thirty limits: the ones that end last.
 func TestAccountIsBounded(t *testing.T) {
 	clock, a := exacttest.NewClock(), new(engine.Account)
 	kept := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Name: "kept", Quota: 10, Window: 30 * day})}

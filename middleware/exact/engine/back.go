@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Refundable is how many of the last charges of a key can be given back, each once. Of an
-// earlier one nothing comes back, see [exact.ErrLateRefund].
+// Refundable is how many of the last charges of a key can be given back, each once. An earlier one
+// does not come back, see [exact.ErrLateRefund].
 const Refundable = 8192
 
 // The numbers of an account's charges begin at a multiple of Refundable, near to the microseconds

@@ -10,7 +10,7 @@ import (
 )
 
 // Idempotency remembers what became of calls that have an ID, for [exact.IDLife] at least and twice
-// that at most. Of refusals it remembers the last 4096 at least and twice that at most: admissions
+// that at most. It remembers the last 4096 refusals at least and twice as many at most: admissions
 // are bounded by quotas, and refusals by nothing. One that is forgotten early is decided anew, and
 // no call is charged twice. It is for an engine of one process: an [Account] holds what several
 // processes must know of each other's calls. It is not safe for concurrent use. The zero

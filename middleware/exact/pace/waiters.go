@@ -114,7 +114,7 @@ func (ws *waiters) remove(w *waiter) {
 	}
 }
 
-// holder returns who has a place, or nil.
+// holder returns the waiter that has a place, or nil.
 func (ws waiters) holder(pl *place) *waiter {
 	for _, w := range ws {
 		if w.place == pl {
@@ -124,7 +124,7 @@ func (ws waiters) holder(pl *place) *waiter {
 	return nil
 }
 
-// next returns the first for whom nothing is booked or being booked, or nil. Asked are the
+// next returns the first waiter for which nothing is booked or being booked, or nil. asked are the
 // costs that are being booked.
 func (ws waiters) next(asked []costs) *waiter {
 	asked = slices.Clone(asked)

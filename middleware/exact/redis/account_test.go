@@ -93,8 +93,8 @@ func TestOldAccountsAreTakenOver(t *testing.T) {
 	require.Equal(t, "1", s.eval(`return redis.call('TTL', ARGV[1]) > 300 * 86400 and '1' or '0'`, account))
 }
 
-// Policies of one name take turns on one account, and each keeps what it has counted. Of very
-// many, those that were charged long ago are forgotten.
+// Policies of one name take turns on one account, and each keeps what it has counted. If there are
+// very many, the ones that were charged long ago are forgotten.
 func TestPoliciesOfOneNameShareAnAccount(t *testing.T) {
 	s, c := opened(t)
 	var policies []*exact.Policy
@@ -628,7 +628,7 @@ func TestAccountIsShortAgainAfterBookings(t *testing.T) {
 	require.Equal(t, 40+back, size())
 }
 
-// Of more places than a line has, the first is forgotten: the account has a bound.
+// If there are more places than a line has, the first is forgotten: the account has a bound.
 func TestLinesHaveSoManyHoles(t *testing.T) {
 	b := newBoth(t)
 	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Second})

@@ -69,7 +69,7 @@ type piped struct {
 	asked atomic.Int64 // requests
 }
 
-// pipe serves a counter, and returns who asks it.
+// pipe serves a counter, and returns a caller of it.
 func pipe(t *testing.T, counter exact.Counter) (*piped, engine.CounterCloser) {
 	t.Helper()
 	p := &piped{pipes: newPipes()}
@@ -192,7 +192,7 @@ func TestASlowKeyHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// Of calls that leave together each has an outcome of its own.
+// Each call of those that leave together has an outcome of its own.
 func TestCallsOfOneRequestFailAlone(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		m := memory.New(0, nil)
@@ -216,7 +216,7 @@ func TestCallsOfOneRequestFailAlone(t *testing.T) {
 		defer cancel()
 		var wg sync.WaitGroup
 		for n := range 50 {
-			wg.Go(func() { // who looks is not charged
+			wg.Go(func() { // a peek is not charged
 				if v, err := c.Peek(ctx, exact.Call{Key: "k", Cost: 1, Policy: p}); err != nil || v.Receipt.Policy != nil {
 					t.Errorf("a look: %v %v", v, err)
 				}
@@ -282,8 +282,8 @@ func TestRefundsLeaveTogether(t *testing.T) {
 	})
 }
 
-// Who gives up before its call has left was not counted; who does after may have been. The
-// others of the request are not cut.
+// A caller that gives up before its call has left was not counted; one that does after may have
+// been. The others of the request are not cut.
 func TestWhoGivesUpAmongOthers(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		_, c := pipe(t, after(func(exact.Call) time.Duration { return 20 * time.Millisecond }))

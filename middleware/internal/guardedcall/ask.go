@@ -23,7 +23,7 @@ type Guard struct {
 	strain strain
 }
 
-// maxParts is how many parts of a counter are guarded apart. Of more, some share.
+// maxParts is how many parts of a counter are guarded apart. If there are more, some share.
 const maxParts = 32
 
 // Take has the counter charge a call. If the answer was lost, the call is retried once

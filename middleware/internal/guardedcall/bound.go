@@ -5,9 +5,9 @@ package guardedcall
 import "time"
 
 const (
-	// firstBound is how many calls are out at once before anything is known of the
-	// counter. It doubles with each round trip, where that is quick. Of each instance at
-	// once, more would be a queue as long as the deadline where a call takes some ms.
+	// firstBound is how many calls are out at once before anything is known of the counter. It
+	// doubles with each round trip, where that is quick. If each instance began with more at once,
+	// the queue would be as long as the deadline where a call takes some ms.
 	firstBound = 4
 
 	// unit is one place of a bound, which grows by less.

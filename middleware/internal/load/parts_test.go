@@ -23,7 +23,8 @@ func counted(m *strangers, at load.Threshold) int64 {
 	return 10*at.PerSecond + 1 - missing
 }
 
-// Of a client, and of a tally wherever it is shown, a sixteenth counts, and of a network a quarter.
+// A client, and a tally wherever it is shown, counts for at most a sixteenth, and a network for a
+// quarter.
 func TestMeterCountsAPartOfEach(t *testing.T) {
 	at := load.Threshold{PerSecond: 64}
 	for name, row := range map[string]struct {

@@ -19,7 +19,7 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// A database answers as a test says, and counts who asks.
+// A database answers as a test says, and counts the calls.
 type database struct {
 	mu     sync.Mutex
 	answer func(ctx context.Context, k string) (int, error)
@@ -229,7 +229,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// Who hangs up goes at once, and ends nothing that others wait for.
+// A caller that hangs up goes at once, and ends nothing that others wait for.
 func TestHangingUpEndsNoCall(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var d database

@@ -48,7 +48,7 @@ func AppendPage(b []byte, refusal *Refusal, h http.Header, r *http.Request, site
 	script := refusal.Opens(r)
 	title, ancestors := w.Refused, ""
 	if script && !refusal.Embedded {
-		ancestors = "'self'" // not every browser says who frames it, see framedByAnother
+		ancestors = "'self'" // not every browser names the page that frames it, see framedByAnother
 	}
 	if refusal.PageStyle != "" { // else it loads nothing
 		SetPolicy(h, ancestors)

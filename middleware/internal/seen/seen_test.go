@@ -13,7 +13,8 @@ import (
 
 func address(n int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}) }
 
-// Each memory notes the n-th value of one whom it knows already, and reports whether it has had many.
+// Each memory notes the n-th value of a client that it knows already, and reports whether it has had
+// many.
 func TestMany(t *testing.T) {
 	for name, row := range map[string]struct {
 		many, life int

@@ -89,7 +89,7 @@ func TestNothingIsKeptOfEndedSlots(t *testing.T) {
 	require.Nil(t, table.Try(start, 2, 0))
 	s = table.Try(start, 1, 1)
 	require.NotNil(t, table.Try(start.Add(time.Minute), 2, 1))
-	require.Nil(t, table.Try(start.Add(time.Minute), 1, 0)) // who asks ends what has lasted too long
+	require.Nil(t, table.Try(start.Add(time.Minute), 1, 0)) // a request for a slot ends what has lasted too long
 	table.Leave(start.Add(time.Minute), s)
 	require.Equal(t, 1, table.Live())
 }

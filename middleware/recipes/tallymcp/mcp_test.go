@@ -170,7 +170,7 @@ func TestStrangers(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, loopback.Send(t, http.MethodPost, serve(t, nobody, 2, false), "{}").Status)
 }
 
-// Who forgets Handler refuses every call, and does not believe the client's field.
+// A program that forgets Handler refuses every call, and does not believe the client's field.
 func TestWithoutHandler(t *testing.T) {
 	tools := tallymcp.New(loopback.New(t, loopback.Config("tools", 2)), middleware.PeerAddress, nil)
 	s := server(tools.Receive)
@@ -180,7 +180,7 @@ func TestWithoutHandler(t *testing.T) {
 	require.Equal(t, "It cannot be told who is calling.", text)
 }
 
-// Over stdio there is one caller, who has started the server.
+// Over stdio there is one caller, which has started the server.
 func TestWithoutHTTP(t *testing.T) {
 	tools := tallymcp.New(loopback.New(t, loopback.Config("tools", 1)), middleware.PeerAddress, nil)
 	here, there := mcp.NewInMemoryTransports()
