@@ -42,8 +42,8 @@ func (q *question) answerCharge(c *charged) {
 }
 
 // answer writes all fields of a decision that a limit could be asked about; for all else see
-// concludeUncharged. What is computed is cut from a single string, so that a request costs one
-// allocation for it.
+// concludeUncharged. All computed values are cut from a single string, so that they cost a request
+// one allocation.
 func (q *question) answer(fields answerFields, offers offerFields) {
 	d, f := &q.dc.decision, &q.dc.reply.Fields
 	var stack [768]byte // of a token and its cookie, but for the longest; zeroing it costs

@@ -107,7 +107,8 @@ func (e *engine) claims(t *tier) (all []claim) {
 	const wide = "holds a whole IPv6 /48"
 	instances := e.instances
 	none := gain(func(int) int64 { return 0 })
-	// What one memory admits of a tally, and what the memories of all instances admit of one that they hear nothing of.
+	// The most that one memory admits of a tally, and that the memories of all instances admit of a tally without a
+	// token.
 	one := func(p *limiter.Policy) gain {
 		life := time.Duration(limiter.MaxWindow)
 		if t.pass != nil && p == t.pass.policy {

@@ -12,7 +12,7 @@ import (
 
 // In WhenBusy a token of the shared tally is of no use while the instance is busy. Honouring it
 // would exempt the very clients that caused the load: they were admitted, so each of their
-// addresses has one. What it has counted stays, in it and in memory.
+// addresses has one. Its count stays, in the token and in memory.
 
 // workFirst reports whether a client that has no tally of its own proves work first. For a
 // request this is decided once, when it is charged. Whether it may stand in line before that,

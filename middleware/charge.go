@@ -140,7 +140,7 @@ func (q *question) chargeBought(cost int64) (c charged, ok bool) {
 	if v.Admitted || q.shown.proof.opened || workFirst || q.waits() {
 		return c, true
 	}
-	// What is used up for good is no nearer way than the shared tally.
+	// A tally that is used up for good is no nearer way than the shared one.
 	var s charged
 	if q.chargeShared(cost, &s); s.verdict.Admitted || s.verdict.Wait < v.Wait || v.Wait >= left {
 		return s, true

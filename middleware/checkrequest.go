@@ -67,8 +67,8 @@ func (e *engine) checkCookies(now time.Time, r *http.Request) {
 	}
 }
 
-// pageScheme returns the scheme of the page of this very site that has sent a request, as
-// the browser says, or "". What r.TLS says is of the last connection alone.
+// pageScheme returns the scheme of the page of this very site that has sent a request, as the
+// browser says, or "". r.TLS is about the last connection alone.
 func pageScheme(r *http.Request) string {
 	for _, name := range [...]string{"Origin", "Referer"} {
 		if len(r.Header[name]) != 1 {

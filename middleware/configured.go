@@ -268,12 +268,12 @@ func grain(l limiter.Limit) float64 {
 }
 
 // Two middlewares of one policy count apart: a client of both gets the limit twice, as from two
-// machines. No request tells that they are in one process, unless it passes both (policy-twice), and a
-// mark in tokens would be on the wire for the sake of a mistake at home. What outlives both has to
-// know of both. So this is the one thing that the package remembers beside its values. It decides
-// nothing, and its pointers are weak: it keeps no middleware. One that was dropped counts until it is
-// collected: until then it may be in use, and its counts are lost either way, which Reconfigure would
-// have kept.
+// machines. No request tells that they are in one process, unless it passes both (policy-twice),
+// and a mark in tokens would be on the wire for the sake of a mistake at home. So a table that
+// outlives both has to know of both. It is the one thing that the package remembers beside its
+// values. It decides nothing, and its pointers are weak: it keeps no middleware. One that was
+// dropped counts until it is collected: until then it may be in use, and its counts are lost either
+// way, which Reconfigure would have kept.
 var inUse register
 
 // A register knows the middlewares of a process that are in use.

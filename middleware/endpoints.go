@@ -16,10 +16,10 @@ import (
 	"github.com/tallystick/tallystick/pow"
 )
 
-// answers reports whether a path is one of the policy's own URLs. A policy that is wrapped around a whole site answers
-// these itself: it would challenge its own script, and lock all out. To pass them to what is inside would leave a
-// handler that looks at no path without a limit. What else is below the path is limited like any other: a file that
-// there is not, and the pages of a site that has put the endpoints beside them.
+// answers reports whether a path is one of the policy's own URLs. A policy that is wrapped around a whole site
+// answers these itself: it would challenge its own script, and lock all clients out. Passing them to the handler
+// inside would leave a handler that looks at no path without a limit. Any other URL below the path is limited as
+// usual: a file that does not exist, and the pages of a site that has put the endpoints beside them.
 func (c *challenger) answers(asked string) bool {
 	name, below := strings.CutPrefix(asked, c.path)
 	if !below || c.path == "" {

@@ -78,11 +78,12 @@ type Unit struct {
 // LimitsFor gives customers limits of their own, from a database for example. It is plain
 // data, like [Config].
 //
-// It is asked about identities that [APIKey] and [Principal] made, and never about an address: a flood from many
-// addresses must drive no database. Neither is it asked about names of more than 1024 bytes, with what [Identity.For]
-// has added. But a name that is typed and not yet proved, as at a log-in, is asked about like any other: limit those by
-// a policy without LimitsFor. A customer's limits are in force wherever its tier's would be, in the RateLimit fields
-// too. What was counted stays when they change.
+// It is asked about identities that [APIKey] and [Principal] made, and never about an address: a
+// flood from many addresses must drive no database. Neither is it asked about names of more than
+// 1024 bytes, with what [Identity.For] has added. But a name that is typed and not yet proved, as
+// at a log-in, is asked about like any other: limit those by a policy without LimitsFor. A
+// customer's limits are in force wherever its tier's would be, in the RateLimit fields too. Counts
+// stay when they change.
 //
 // While nothing is known of a customer, a request waits for the answer, and all others of the same
 // customer for the same call. An answer serves for Life. After that a request has it asked for anew

@@ -61,14 +61,14 @@ func New(cfg Config) (*Middleware, error) {
 // Reconfigure replaces the whole configuration while requests are served. Requests under way keep
 // the old one. If cfg is faulty nothing changes.
 //
-// What was counted stays, in memory and tokens, for every limit that keeps its name, algorithm and
-// window, whatever its quota is now. A limit that changes one of them is a new one, and begins at
-// zero; so does a counter that takes over, or is gone, with Exact. A bought tally lives as long as
-// it was sold for. It goes on with its count and the new quotas, whatever PassTime is now, and also
-// where the Challenge was off meanwhile. While it is off, tokens of bought tallies are as if
-// absent. Policy cannot change, because tokens are made out to it. MaxClients and Peers cannot
-// change either. Each limit has cells of its own for MaxClients clients: the memory grows and
-// shrinks with the number of limits.
+// Counts stay, in memory and tokens, for every limit that keeps its name, algorithm and window,
+// whatever its quota is now. A limit that changes one of them is a new one, and begins at zero; so
+// does a counter that takes over, or is gone, with Exact. A bought tally lives as long as it was
+// sold for. It goes on with its count and the new quotas, whatever PassTime is now, and also where
+// the Challenge was off meanwhile. While it is off, tokens of bought tallies are as if absent.
+// Policy cannot change, because tokens are made out to it. MaxClients and Peers cannot change
+// either. Each limit has cells of its own for MaxClients clients: the memory grows and shrinks with
+// the number of limits.
 func (m *Middleware) Reconfigure(cfg Config) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -304,13 +304,12 @@ func (m *Middleware) Endpoints() http.Handler {
 //	<link rel="stylesheet" href="{{.StyleURL}}">
 //	<script type="module" src="{{.ScriptURL}}"></script>
 //
-// It changes with the content of the files, and the response may be cached for ever;
-// tally.js below Challenge.Path is the same under a name that never changes. It is "" without
-// Challenge.Path. The files are served by [Middleware.Endpoints]: plain JavaScript
-// without WebAssembly, blob: URLs, inline code or styles, which needs no more than
-// Content-Security-Policy: default-src 'self'. If worker-src does not allow it, the
-// work is done on the page's own thread, in slices too short to be felt. What the script
-// offers is in docs/forms.md.
+// It changes with the content of the files, and the response may be cached for ever; tally.js below
+// Challenge.Path is the same under a name that never changes. It is "" without Challenge.Path. The
+// files are served by [Middleware.Endpoints]: plain JavaScript without WebAssembly, blob: URLs,
+// inline code or styles, which needs no more than Content-Security-Policy: default-src 'self'. If
+// worker-src does not allow it, the work is done on the page's own thread, in slices too short to
+// be felt. docs/forms.md says what the script offers.
 func (m *Middleware) ScriptURL() string {
 	if c := m.loaded().challenge; c != nil {
 		return c.script

@@ -127,7 +127,7 @@ func (a Answer) Settle(cost int64, units ...string) error {
 // is for what only a counter can do, such as a call that is booked for later.
 //
 // The quotas belong to the identity's tier, or are its own: [LimitsFor] may be asked. The caller
-// makes the call, by a deadline of its own. What it charges is given back by the receipt alone.
+// makes the call, by a deadline of its own. Only the receipt gives its charge back.
 //
 // It is an error if id is zero, or if the policy has no counter.
 func (m *Middleware) CallFor(id Identity) (exact.Call, error) {
@@ -150,10 +150,10 @@ func (e *engine) hasAccount(id Identity) error {
 }
 
 // Reset has the counter of [Config.Exact] forget what id has used, under every limit of the policy:
-// its next request finds all of its quotas, on this instance at once. Another that has refused it,
-// and a token that says so, are believed for ten seconds still. What is given back later for a
-// request of before is [exact.ErrNoRefund]. What token and memory have counted for an outage stays.
-// A dry run of [Middleware.Decide] says what id has used.
+// its next request finds all of its quotas, on this instance at once. Another instance that has
+// refused it, and a token that says so, are believed for ten more seconds. A later refund for an
+// earlier request is [exact.ErrNoRefund]. The counts of token and memory, which serve in an outage,
+// stay. A dry run of [Middleware.Decide] says what id has used.
 //
 // It is an error if id is zero, if the policy has no counter, and if that cannot forget an account. An
 // error of the counter is returned; to ask again is safe. ctx bounds how long it takes.

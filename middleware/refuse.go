@@ -154,8 +154,8 @@ func causeOf(reason Reason) page.Cause {
 }
 
 // writeRefusal writes the built-in page, or the built-in problem details, and returns the body that
-// it has made in buf. What is no page does not get one, though it may prefer HTML. The error comes
-// from the write: the client is gone, and no answer reaches it.
+// it has made in buf. A request that is not for a page does not get one, though it may prefer HTML.
+// The error comes from the write: the client is gone, and no answer reaches it.
 func (e *engine) writeRefusal(w http.ResponseWriter, r *http.Request, refusal *page.Refusal, a *refusalFields, buf []byte, html bool, site string) (body []byte, err error) {
 	h := w.Header()
 	body, contentType := buf, "application/problem+json"

@@ -92,7 +92,7 @@ func (c *carriage) proofCookie(id [4]byte, proof string, age int64) string {
 }
 
 // proofReason names the refusals of package pow for clients and logs, and tells the log of what no
-// client can be blamed for. What is malformed is no different to a client from what is wrong.
+// client can be blamed for. To a client a malformed proof is no different from a wrong one.
 func (q *question) proofReason(receipt *pow.Receipt, err error) Reason {
 	switch {
 	case errors.Is(err, pow.ErrForged):

@@ -168,7 +168,7 @@ func (d *record) changes(is settlement) (more, less exact.Call) {
 // charges nothing. Else one client that is refused here would use up the limit of all. It is for their own response alone: a
 // handler that serves a batch has done its work, whatever becomes of a part of it.
 //
-// What an outer policy has charged stays where it bounds what a refusal like this one costs the program: a guess at
+// The charge of an outer policy stays where it bounds what a refusal like this one costs the program: a guess at
 // credentials, and a call of an exact counter. For what else stays see givesBack.
 func (dc *decisionContext) giveBackOutside(now time.Time, w http.ResponseWriter) {
 	switch d := &dc.decision; {
@@ -390,9 +390,9 @@ func (x *exactCounter) chargePast(ctx context.Context, t *try, call, more exact.
 	return nil
 }
 
-// giveBack has the counter give a charge back. If the answer is lost it asks once more, as
-// for a charge. Where an answer was lost before, here or by the caller's last attempt,
-// nothing to give back means that it was given back then. What comes too late is counted.
+// giveBack has the counter give a charge back. If the answer is lost it asks once more, as for a
+// charge. Where an answer was lost before, here or by the caller's last attempt, nothing to give
+// back means that it was given back then. LateRefunds counts refunds that come too late.
 func (x *exactCounter) giveBack(ctx context.Context, receipt exact.Receipt, lost *bool) error {
 	for first := true; ; first = false {
 		err := x.Counter.Refund(ctx, receipt)
@@ -441,7 +441,8 @@ func (q *question) issuedWith(f *reply.Values) (t limiter.Tally, ok bool) {
 }
 
 // reissue puts these fields in place of the decision's, wherever they stand. A tally that has
-// counted nothing has no token; then none is sent. What was sent already is left as it is.
+// counted nothing has no token; then none is sent. Fields that were sent already are left as they
+// are.
 func (q *question) reissue(fields answerFields, h http.Header) {
 	f := &q.dc.reply.Fields
 	if f.Finalized() {

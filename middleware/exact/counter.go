@@ -11,16 +11,15 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A Counter counts exactly for all that share it, instances of a program or
-// several. It must be safe for concurrent use. What it must do exactly is told
-// by package exacttest, which any Counter can run against itself.
+// A Counter counts exactly for all that share it, instances of a program or several. It must be
+// safe for concurrent use. Package exacttest says what exactly it must do, and tests any Counter
+// for it.
 //
-// A refusal is a Verdict. An error means that there is no verdict: it is, by
-// [errors.Is], [ErrNotCounted] if nothing was charged, and [ErrMaybeCounted] if
-// that is not known; an error that is neither counts as the latter. What fails at a commit
-// is the latter, unless the engine says for certain that it has not happened: a
-// transaction that was rolled back, a condition that did not hold. A call obeys
-// the deadline of its context, which is what keeps a stuck engine from sticking
+// A refusal is a Verdict. An error means that there is no verdict: it is, by [errors.Is],
+// [ErrNotCounted] if nothing was charged, and [ErrMaybeCounted] if that is not known; an error that
+// is neither counts as the latter. A failed commit is the latter, unless the engine says for
+// certain that it has not happened: a transaction that was rolled back, a condition that did not
+// hold. A call obeys the deadline of its context, which is what keeps a stuck engine from sticking
 // the requests too. Errors are logged: none may hold a key.
 type Counter interface {
 	// Take charges the call on every limit of its policy, or on none if one of
@@ -113,8 +112,8 @@ const (
 	// of a process that ended before it used it or gave it back is lost to the others.
 	MaxAhead = time.Hour
 
-	// MaxPause is how long a pause may be: the Retry-After of a service that counts by days.
-	// What one process has misread stops all of them for no longer.
+	// MaxPause is how long a pause may be: the Retry-After of a service that counts by days. A date
+	// that one process has misread stops all of them for no longer.
 	MaxPause = 24 * time.Hour
 )
 

@@ -33,8 +33,8 @@
 // Ahead it is booked for the moment at which there is room. With Pause it has nothing of its
 // key admitted for a while.
 //
-// To admit k at once, take a [storeless.SlidingLog] of Quota k, and give the receipt back
-// when what was admitted ends. What never ends counts for one Window.
+// To admit k at once, take a [storeless.SlidingLog] of Quota k, and give the receipt back when the
+// admitted work ends. Work that never ends counts for one Window.
 //
 // # A counter of your own
 //

@@ -33,10 +33,9 @@ import (
 // it knows which of the last [Refundable] charges came back: that takes a kilobyte at most, some
 // bytes where all of them do, and none where none does.
 //
-// What a policy does not have, it leaves alone: requests under an old configuration
-// and a new one may be on their way at the same time. Only a charge or a refund
-// changes anything: a clock that was wrong for a moment, while nothing was charged,
-// leaves no trace.
+// A policy leaves limits alone that it does not have: requests under an old configuration and a new
+// one may be on their way at the same time. Only a charge or a refund changes anything: a clock
+// that was wrong for a moment, while nothing was charged, leaves no trace.
 type Account struct {
 	entries []entry
 	latest  int64  // Unix ns of the last charge: time does not step back behind it
@@ -195,9 +194,9 @@ func (a *Account) Expires() (at time.Time) {
 	return time.Unix(0, last)
 }
 
-// at returns the account as it is to be decided, and when: now, or the latest time seen
-// where a clock has stepped back. What a clock that was wrong has charged counts nothing,
-// but no serial is given twice, and no refund.
+// at returns the account as it is to be decided, and when: now, or the latest time seen where a
+// clock has stepped back. Charges by a clock that was wrong count nothing, but no serial is given
+// twice, and no refund.
 func (a *Account) at(now time.Time) (*Account, time.Time) {
 	switch ns := now.UnixNano(); {
 	case ns >= a.latest:

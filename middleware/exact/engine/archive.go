@@ -26,10 +26,10 @@ type Archive interface {
 	// that cannot be read ends it.
 	Each(ctx context.Context, f func(Record) error) error
 
-	// Restore begins an account with what another counter has counted. It is not added to what
-	// is there: where the name has an account, Restore changes nothing and returns [ErrKept]. So a
-	// copy that was broken off can be begun anew, and nothing that was counted here is lost.
-	// What counts nothing any more is left out.
+	// Restore begins an account with what another counter has counted. It is not added to what is
+	// there: where the name has an account, Restore changes nothing and returns [ErrKept]. So a
+	// copy that was broken off can be begun anew, and nothing that was counted here is lost. An
+	// account that counts nothing any more is left out.
 	Restore(ctx context.Context, r Record) error
 
 	// Forget forgets the account of a name ([exact.Policy.AccountName]): its next call finds all of
@@ -70,10 +70,10 @@ const NameLength = plan.NameLength
 // ErrKept says that an account was not restored, because there is one of its name already.
 var ErrKept = fmt.Errorf("%w: an account of this name counts already, and stays as it is", exact.ErrNotCounted)
 
-// Copy copies every account of a counter to another, and says how many it has, and how many it
-// has not because that one counts them already. What the first admits while it is being copied, and
-// until the second takes its place, is admitted once more: stop what counts, copy, and
-// start it on the other. Clocks must be right, as on instances of one counter.
+// Copy copies every account of a counter to another, and says how many it has, and how many it has
+// not because that one counts them already. Whatever the first admits during the copy, and until
+// the second takes its place, the second admits once more: stop what counts, copy, and start it on
+// the other. Clocks must be right, as on instances of one counter.
 func Copy(ctx context.Context, to, from Archive) (copied, kept int, err error) {
 	err = from.Each(ctx, func(r Record) error {
 		err := to.Restore(ctx, r)

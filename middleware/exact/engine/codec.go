@@ -24,9 +24,9 @@ const moreParts = 4
 
 var errAccount = errors.New("exact: not the bytes of an account")
 
-// AppendBinary implements [encoding.BinaryAppender]: a version, then integers of
-// variable length. What ends when is written as the distance from what ended before
-// it, so that a minute of a rolling day takes some seven bytes. It cannot fail.
+// AppendBinary implements [encoding.BinaryAppender]: a version, then integers of variable length.
+// Each end is written as the distance from the end before it, so that a minute of a rolling day
+// takes some seven bytes. It cannot fail.
 func (a *Account) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, version)
 	b = binary.AppendVarint(b, a.latest)

@@ -15,8 +15,8 @@ import (
 // line, and what empties. That holds in whatever order they were made, which is why a charge
 // that was given back may be made anew where it was.
 //
-// It is only kept while calls are booked. What is charged now, and given back now, needs no
-// place: it is the end of the line.
+// It is only kept while calls are booked. A charge of now, and its refund, needs no place: it is
+// the end of the line.
 type line struct {
 	base  int64  // Unix µs: what is before it was charged before the first that was booked
 	holes []span // that were given back, in order, between base and the mark

@@ -56,10 +56,10 @@ func (t *chargeLog) roll(now int64) {
 	}
 }
 
-// charge adds cost, although there may be no room for it, up to what a count can hold. What is above the most
-// entries joins the last of them, which then ends with it: or calls that are always admitted ([exact.Call.Past]) would
-// make all others dear. Neither is given back then. No earlier charge ends later, but in a window of the calendar: time does
-// not step back.
+// charge adds cost, although there may be no room for it, up to what a count can hold. A charge beyond the most entries
+// joins the last of them, which then ends with it. Otherwise calls that are always admitted ([exact.Call.Past]) would
+// make all others dear. Neither is given back then. No earlier charge ends later, but in a window of the calendar: time
+// does not step back.
 func (t *chargeLog) charge(until, cost int64, most int) {
 	if cost = min(cost, storeless.MaxQuota-t.used); cost <= 0 {
 		return

@@ -56,8 +56,8 @@ type LimitSnapshot struct {
 	// Of a sliding log or a rolling day: Used is the sum of all that counts, and Charges are the charges
 	// that end first, each with the time of its end, in Unix ns, and its cost. There are as many as the
 	// waits of the calls depend on: one for calls that are admitted, and else enough that the dearest has
-	// room without them. What ends between two moments that waits depend on may be one of them, which ends
-	// at the later.
+	// room without them. Charges that end between two moments that waits depend on may be summed in one,
+	// which ends at the later.
 	Used    int64
 	Charges [][2]int64 // until, cost
 

@@ -11,8 +11,9 @@
 //		}
 //	}
 //
-// What a counter keeps when its engine fails is for tests that know how to make it fail. One
-// such fault is worth a hook of a [Suite], LoseAnswer: what is done, and not known to be done.
+// It does not test what a counter keeps when its engine fails: that is for tests that know how to
+// make it fail. One such fault is worth a hook of a [Suite], LoseAnswer: a call is done, and is not
+// known to be done.
 package exacttest
 
 import (

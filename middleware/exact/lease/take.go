@@ -70,7 +70,7 @@ func (l *leasing) within(call *exact.Call) (v exact.Verdict, done bool, size int
 		_, asked = l.replies.Find(now, "?"+name, call.ID)
 	}
 	h := l.holder(now, name)
-	// What was asked of the engine before may be counted there: ask again, there.
+	// The engine may have counted this call before: ask it again.
 	if !asked && h.has(now, call) {
 		v = h.count(now, call)
 		l.keep(now, name, call, v)

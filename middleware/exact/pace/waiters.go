@@ -51,9 +51,9 @@ func (pl *place) lacks(waits *[maxUnits]time.Duration) int {
 	return next
 }
 
-// add books one more unit. The place is good at the latest of the moments. What is booked for
-// long before that is returned, and is not booked any more: used then, it would come on top of
-// what others have booked for then.
+// add books one more unit. The place is good at the latest of the moments. A booking for long
+// before that is returned: used at the later moment, it would come on top of the bookings of others
+// for then.
 func (pl *place) add(h held, late time.Duration) (stale []held) {
 	if h.moment.After(pl.moment) {
 		pl.moment = h.moment

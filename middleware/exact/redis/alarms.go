@@ -34,8 +34,8 @@ func (a *alarms) wrongClock(ahead time.Duration) {
 	}
 }
 
-// away tells of a server that could not be reached when the counter was opened. What comes after
-// is for the calls to tell.
+// away tells of a server that could not be reached when the counter was opened. Later failures are
+// for the calls to tell.
 func (a *alarms) away(err error) {
 	a.tell(slog.LevelWarn, "redis-away", "the redis server cannot be reached yet: each call will try again", "start it, or mend the URL", "error", err)
 }

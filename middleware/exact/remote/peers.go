@@ -17,7 +17,7 @@ type peer struct {
 	name  string       // the same in errors: without a query, which may have a secret
 	ahead atomic.Int64 // ms that its clock is ahead of ours, by its last answer
 
-	// What is given back leaves apart: a request with a refund is never repeated unseen.
+	// Refunds leave apart: a request with a refund is never repeated unseen.
 	calls, refunds lane
 }
 

@@ -99,7 +99,7 @@ type answer struct {
 	Verdicts []verdict `json:"verdicts,omitempty"`
 }
 
-// The errors of an answer, and of a verdict. What is none of them may have been counted.
+// The errors of an answer, and of a verdict. After any other error the call may have been counted.
 const (
 	staleError     = "stale"       // At is too far from the owner's time, or before it began; not counted
 	busyError      = "busy"        // load; not counted
@@ -232,7 +232,8 @@ func decode(s string) (string, error) {
 	return string(b), err
 }
 
-// named are the errors that come out as they went in. What is another of them too comes before that.
+// named are the errors that come out as they went in. An error that is also another of them stands
+// before that one.
 var named = []struct {
 	name string
 	err  error
