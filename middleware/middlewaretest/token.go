@@ -17,8 +17,8 @@ import (
 // instances take it for their own if they have the Policy and the Secrets of cfg. It says
 // nothing of the memory of any instance: to use up what an instance remembers, call [Spend].
 //
-// n is from 1 to the smallest quota, of buckets the smallest burst; the quotas are those of
-// id's tier. The test fails where no client can have such a token: in Newcomers, with Exact,
+// n is from 1 to the smallest quota, of buckets the smallest burst; the quotas of id's tier
+// count. The test fails where no client can have such a token: in Newcomers, with Exact,
 // and without an identity.
 func TokenAt(t testing.TB, cfg middleware.Config, id middleware.Identity, n int64) string {
 	t.Helper()
