@@ -33,7 +33,7 @@ type Counter interface {
 	// whatever else it says, and is not charged again; of a call that was booked, with what
 	// it has to wait still. How many IDs are remembered, and by which processes, is for the
 	// engine to say. A refusal may be remembered too, by its Wait and whether it was
-	// Impossible, no more; otherwise it is decided anew, which charges nobody twice.
+	// Impossible, no more; otherwise it is decided anew, which charges no key twice.
 	Take(ctx context.Context, call Call) (Verdict, error)
 
 	// Peek says what Take would, and charges nothing. ID does not count.
@@ -45,7 +45,7 @@ type Counter interface {
 	// limit of a call with Costs: a second time, or when no window of the receipt
 	// is left, it changes nothing and returns [ErrNoRefund]. So it does for the zero
 	// Receipt, whose Policy is nil; and with [ErrLateRefund] for one that is not among the
-	// last 8192 charges of its Key, of which none is lost. After [ErrMaybeCounted] it
+	// last 8192 charges of its Key. None of these is lost. After [ErrMaybeCounted] it
 	// may be asked again.
 	Refund(ctx context.Context, r Receipt) error
 }
@@ -88,7 +88,7 @@ type Call struct {
 	Past bool
 
 	// Ahead books the call: it is admitted for later, as soon as there is room behind what
-	// was booked before it, at most so long from now. Wait of the verdict says how long from
+	// was booked before it, at most Ahead from now. Wait of the verdict says how long from
 	// now, 0 for at once, in microseconds; no other admission has any. A refusal says when
 	// to ask again with the same Ahead. Refund before its time gives it back whole: what was
 	// last is as if it had never been, and the place of another is taken by the next call with
@@ -98,8 +98,8 @@ type Call struct {
 	// counts in windows has no first moment at which there is room, but only less of it used.
 	Ahead time.Duration
 
-	// Pause has nothing of the key admitted, and nothing booked for a moment, before so long
-	// from now: for a service that said that it wants to be left alone. A longer pause stays,
+	// Pause blocks the key for this long: nothing is admitted, and nothing is booked for a
+	// moment before its end. It is for a service that asked to be left alone. A longer pause stays,
 	// and so do bookings that were granted before. Permitted: up to [MaxPause], with Past or
 	// with a Cost of 0, so that it does not hang on there being room.
 	Pause time.Duration
@@ -110,8 +110,8 @@ const (
 	MaxKey = 256
 	maxID  = 64
 
-	// MaxAhead is how far ahead a call may be booked. Nobody waits longer with a request in
-	// his hand; and a booking that a process took and did not live to use or give back is
+	// MaxAhead is how far ahead a call may be booked. No caller waits longer than this; and a
+	// booking of a process that died before it used or returned it is
 	// lost to the others.
 	MaxAhead = time.Hour
 
@@ -156,8 +156,8 @@ func (c *Call) Check(ctx context.Context) error {
 	return nil
 }
 
-// A Verdict is what a Counter answers. Its Wait is that of a refusal, in whole seconds, or
-// that of a call that was booked, see Call.Ahead.
+// A Verdict is the answer of a Counter. Its Wait is for a refusal, in whole seconds, or for
+// a call that was booked, see Call.Ahead.
 type Verdict struct {
 	storeless.Verdict
 
@@ -197,7 +197,7 @@ var (
 	ErrBusy = fmt.Errorf("%w: too many calls are under way", ErrNotCounted)
 
 	// ErrContended says that a call has lost every race for its key against other calls,
-	// where a counter stores only what nobody else has changed meanwhile. It is
+	// where a counter stores only what no other call has changed meanwhile. It is
 	// [ErrNotCounted], and load rather than failure, like [ErrFull]: each race that is
 	// lost was won by another call, so that the engine works.
 	ErrContended = fmt.Errorf("%w: too many others change this key at once", ErrNotCounted)

@@ -12,8 +12,8 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// An Account is what one key has counted under the policies of one name: all of a
-// counter but where it is kept. It is for those who write an [exact.Counter] for an engine
+// An Account holds the counts of one key under the policies of one name: all of a
+// counter but its storage. It is for authors of an [exact.Counter] for an engine
 // that can keep some bytes: load, decide, store. It is pure, and the clock is an
 // argument; it is not safe for concurrent use. The zero Account has counted nothing.
 //
@@ -152,7 +152,7 @@ func (a *Account) Refund(now time.Time, r *exact.Receipt) error {
 }
 
 // numbersOf returns how many numbers a charge has: if it costs something else on each limit, a number for each, so that it
-// comes back on each once. The last is that of the first limit. Of such charges fewer are among the last [Refundable].
+// comes back on each once. The last is the first limit's. Of such charges fewer are among the last [Refundable].
 func numbersOf(price limiter.Price, p *exact.Policy) uint64 {
 	if price.Each == nil {
 		return 1

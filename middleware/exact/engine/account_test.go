@@ -245,7 +245,7 @@ func idleAt(a *engine.Account, at time.Time) bool {
 	return h.Idle(a)
 }
 
-// A clock that is ahead, or behind, for a moment has nobody forgotten, however often it is asked; one
+// A clock that is ahead, or behind, for a moment has no account forgotten, however often it is asked; one
 // that has passed has, after a second, a minute or an hour, as the longest window is.
 func TestNoSingleMomentIsBelieved(t *testing.T) {
 	for window, while := range map[time.Duration]time.Duration{
@@ -292,7 +292,7 @@ func TestPartsShowThroughWrappers(t *testing.T) {
 	}
 }
 
-// whole is a batcher that nobody calls.
+// whole is a batcher that is never called.
 type whole struct{ exact.Counter }
 
 func (whole) TakeAll(context.Context, []exact.Call) ([]exact.Verdict, error) {

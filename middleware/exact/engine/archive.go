@@ -14,8 +14,8 @@ import (
 )
 
 // An Archive is an [exact.Counter] whose accounts an operator can list, forget one by one, and move to a
-// counter on another engine ([Copy]). All counters of Tallystick are, but those of [Merge] and of
-// package remote: there the engine, or the owners, are asked.
+// counter on another engine ([Copy]). All counters of Tallystick are, except the ones of [Merge]
+// and of package remote: there, ask the engine or the owners.
 type Archive interface {
 	exact.Counter
 
@@ -54,8 +54,8 @@ type ArchiveCloser interface {
 
 // A Record is an account out of a counter.
 type Record struct {
-	// Name is [exact.Policy.AccountName] of policy and key: a hash. It says neither, but who guesses
-	// both can tell.
+	// Name is [exact.Policy.AccountName] of policy and key: a hash. It reveals neither, but a guess of
+	// both can be checked.
 	Name string
 
 	// Account is a copy, without the IDs that it remembers for [exact.IDLife]: a call that is repeated
@@ -63,7 +63,7 @@ type Record struct {
 	Account *Account
 }
 
-// NameLength is how many bytes the name of an account has, 16: that of [exact.Policy.AccountName].
+// NameLength is the length in bytes of an account's name, see [exact.Policy.AccountName].
 const NameLength = plan.NameLength
 
 // ErrKept says that an account was not restored, because there is one of its name already.

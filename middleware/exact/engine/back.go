@@ -51,7 +51,7 @@ func (b *back) give(number, serial uint64) bool {
 	return true
 }
 
-// lowestOf returns the floor below which nothing comes back, for there were so many charges since.
+// lowestOf returns the floor below which nothing can be refunded, because too many charges followed.
 func lowestOf(serial uint64) uint64 { return max(serial, Refundable) - Refundable }
 
 // follow raises the floor, and over all that was given back without a gap.

@@ -100,8 +100,8 @@ func (r answers) append(b []byte, latest int64, serial uint64) []byte {
 }
 
 // UnmarshalBinary implements [encoding.BinaryUnmarshaler]. It keeps nothing of b. It
-// tells other bytes from those of an account as well as their form does; whether
-// they have changed since is for the engine to know.
+// rejects bytes that have not the form of an account. Whether they have changed
+// since is for the engine to know.
 func (a *Account) UnmarshalBinary(b []byte) error {
 	if len(b) == 0 || b[0] < 1 {
 		return errAccount

@@ -5,17 +5,17 @@ package engine
 import "time"
 
 // A Hindsight tells an engine which accounts it may forget. A clock that is ahead for a moment
-// finds all of them idle, and who is forgotten has a fresh quota. So it believes no single moment:
+// finds all of them idle, and a key that is forgotten has a fresh quota. So it believes no single moment:
 // an account is idle that was by all that the clock has said for a while, of the time that really
 // passes. That is a second, a minute or an hour, the longest of these that no window of the account
-// is shorter than all of; so an account stays at most twice so long after it has ended, and the first
+// is shorter than all of; so an account stays at most twice that time after it has ended, and the first
 // ones when an engine has run for that while. The zero Hindsight has seen nothing. It is not safe for
 // concurrent use.
 type Hindsight struct{ rungs [len(whiles)]rung }
 
 var whiles = [...]time.Duration{time.Second, time.Minute, time.Hour}
 
-// A rung is what the clock has said within a while, and the one before it.
+// A rung keeps what the clock has said within one period and the period before.
 type rung struct {
 	since      time.Time
 	said, were readings

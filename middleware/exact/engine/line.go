@@ -26,7 +26,7 @@ type line struct {
 type span struct{ from, to int64 }
 
 // maxHoles is how many holes a line has at most. Beyond it the one that is over first is
-// forgotten: nobody has its place then.
+// forgotten: its place is lost.
 const maxHoles = 64
 
 // A fit is a call on one line: how long it is there, and how long before its end it may be

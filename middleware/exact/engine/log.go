@@ -11,7 +11,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A chargeLog is what a sliding log or a rolling day remembers: charges in the order in
+// A chargeLog is the memory of a sliding log or a rolling day: charges in the order in
 // which they end. Their sum is kept beside them, so that a decision, far from the
 // limit and near it, looks at no more of them than have ended since the last. A window of the calendar
 // is a log of one entry, that ends with the window.
@@ -95,8 +95,8 @@ func (t *chargeLog) restore(until, cost int64) {
 // dear the call is. The redis package has the same number.
 const lookedAt = 256
 
-// wait returns for how long, in ns, so much cost has no room in a quota that is at
-// least as large; zero or less if it has. Beyond lookedAt entries it is rounded up: each of
+// wait returns for how long, in ns, a cost has no room in a quota that is at least
+// as large; zero or less if it has. Beyond lookedAt entries it is rounded up: each of
 // the others holds at least 1, so that no more of them need end than what is still over.
 func (t *chargeLog) wait(now, quota, cost int64) int64 {
 	over, last, i := t.used+cost-quota, now, 0

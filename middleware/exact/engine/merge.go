@@ -33,9 +33,9 @@ const maxMerged = 256
 // Merge makes one call of concurrent calls for the same key that differ in nothing but their ID. It is
 // as exact as its engine and holds nothing back: the first call goes through at
 // once, and those that come while it is out leave together when it is back, or when it
-// has been out for a third of the time that it had until its deadline. What a hot key
-// costs is then so many round trips as fit one after the other, or four at once, not one
-// for each call; and what a call takes is two of them at most, and where they are long
+// has been out for a third of the time that it had until its deadline. A hot key then
+// costs as many round trips as fit one after the other, or four at once, not one for each
+// call; and a call takes two of them at most, and where they are long
 // one and a third of the deadline: a deadline of one round trip and a half is kept.
 //
 // Calls that wait are not counted yet: one whose context ends then returns
@@ -91,8 +91,8 @@ type queue struct {
 	waiting []*waiter
 	out     int           // calls
 	left    time.Time     // when the last of them did
-	patient time.Duration // for so long the next waits for it at most; 0: without end
-	timer   *time.Timer   // of the next; nil: nobody waits for it
+	patient time.Duration // the next waits for it at most this long; 0: without end
+	timer   *time.Timer   // of the next; nil: no call waits for it
 }
 
 // leaves notes that a call goes out by a deadline, if it has one.
@@ -111,7 +111,7 @@ func (q *queue) leaves(ctx context.Context) {
 type waiter struct {
 	ctx  context.Context
 	call exact.Call
-	done chan outcome // of one: nobody waits for who has left
+	done chan outcome // of one: a call that has left is not waited for
 }
 
 type outcome struct {
@@ -153,7 +153,7 @@ func (m *merged) Take(ctx context.Context, call exact.Call) (exact.Verdict, erro
 	return exact.Verdict{}, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, ctx.Err())
 }
 
-// arm has those who wait go without the call that is out, when that takes long. m.mu is
+// arm lets the waiting calls go without the call that is out, when that takes long. m.mu is
 // held.
 func (m *merged) arm(k mergeable, q *queue) {
 	if q.timer != nil || q.patient == 0 || q.out >= maxApart || len(q.waiting) == 0 {
@@ -181,7 +181,7 @@ func (m *merged) next(k mergeable) {
 	}
 }
 
-// sendAll sends a batch, and those who have waited for it, until nobody has.
+// sendAll sends a batch, and then the calls that have waited for it, until none waits.
 func (m *merged) sendAll(k mergeable, b *batch) {
 	for ; b != nil; b = m.back(k) {
 		m.send(b)
@@ -189,7 +189,7 @@ func (m *merged) sendAll(k mergeable, b *batch) {
 }
 
 // back notes that a call is back, and takes the next batch from the queue, or closes the
-// queue of a key that nobody waits for.
+// queue of a key if no call waits.
 func (m *merged) back(k mergeable) *batch {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -209,7 +209,7 @@ type batch struct {
 	cancel  context.CancelFunc
 }
 
-// board takes the next batch from the queue, if anybody waits. m.mu is held.
+// board takes the next batch from the queue, if any call waits. m.mu is held.
 func (m *merged) board(k mergeable, q *queue) *batch {
 	n := min(len(q.waiting), maxMerged)
 	if n == 0 {

@@ -13,6 +13,6 @@ type Parted interface {
 	exact.Counter
 
 	// Part names the part that a call goes to: any number, the same for all calls of
-	// one part. It may change, as nodes do. It must be quick, and ask nobody.
+	// one part. It may change, as nodes do. It must be quick, without a call over the network.
 	Part(call exact.Call) int
 }

@@ -55,8 +55,8 @@ type LimitSnapshot struct {
 
 	// Of a sliding log or a rolling day: Used is the sum of all that counts, and Charges are those that end
 	// first, each with when that is, in Unix ns, and what it cost: as many as the waits of the calls depend
-	// on: one for calls that are admitted, and so many that there is room for the
-	// dearest without them. What ends between two moments that waits depend on may be
+	// on: one for calls that are admitted, otherwise enough to make room for the
+	// dearest. What ends between two moments that waits depend on may be
 	// one of them, which ends at the later.
 	Used    int64
 	Charges [][2]int64 // until, cost

@@ -24,7 +24,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// A Suite is what is tested, and how far.
+// A Suite describes a counter under test.
 type Suite struct {
 	_ [0]func() // fields may be added: only keyed literals, no comparison
 
@@ -38,7 +38,7 @@ type Suite struct {
 
 	// LoseAnswer has the next call that the counter makes of its engine be done there, and its
 	// answer be lost: a commit that says that it failed, a connection that is cut after the
-	// command was read. Nil for a counter that can lose none, because it calls nobody.
+	// command was read. Nil for a counter that can lose none, because it calls no server.
 	LoseAnswer func(exact.Counter)
 
 	// OneProcess says that an ID is known to the counter that has taken it alone, and not to
@@ -46,7 +46,7 @@ type Suite struct {
 	OneProcess bool
 }
 
-// TestCounter runs a [Suite] of a counter that calls nobody, whose answers could be lost.
+// TestCounter runs a [Suite] of a counter that calls no server, so that no answer can be lost.
 func TestCounter(open func() (exact.Counter, error), clock *Clock) error {
 	return (&Suite{Open: open, Clock: clock, OneProcess: true}).Test()
 }
@@ -75,7 +75,7 @@ func (s *Suite) Test() error {
 		{"mistaken calls", 0, mistakes},
 		{"a context that has ended", 0, ended},
 		{"a larger quota applies at once", 0, upgrade},
-		{"every algorithm is that of storeless", aClock, algorithms},
+		{"every algorithm decides as in storeless", aClock, algorithms},
 		{"a sliding log is a log", aClock, slidingLog},
 		{"a rolling day is never over", aClock, rollingDay},
 		{"when a log says to come back", aClock, logWaits},
@@ -100,7 +100,7 @@ func (s *Suite) Test() error {
 		{"a pause", 0, pauses},
 		{"a pause ends", aClock, pauseEnds},
 		{"mistaken calls for later", 0, mistakesAhead},
-		{"every call is that of an account", aClock, accounts},
+		{"every call does as an account does", aClock, accounts},
 		{"an account that moves is the same", aClock, archives},
 		{"an account that counts nothing moves", aClock, emptied},
 		{"an account that is forgotten", 0, forgotten},
@@ -115,7 +115,7 @@ func (s *Suite) Test() error {
 	return errors.Join(errs...)
 }
 
-// A need is what a check cannot do without.
+// A need is a precondition of a check.
 type need uint8
 
 const (

@@ -11,7 +11,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A leaseholder is what a leasing holds of a key.
+// A leaseholder is the state of a key in a leasing.
 type leaseholder struct {
 	said    exact.Verdict // by the engine, last
 	of      *exact.Policy // under which it said so; nil: it has said nothing yet
@@ -30,7 +30,7 @@ func (h *leaseholder) hasArrived() {
 	}
 }
 
-// A block is what was taken ahead by one call.
+// A block is the quota that one call took ahead.
 type block struct {
 	verdict     exact.Verdict // of that call
 	left        int64

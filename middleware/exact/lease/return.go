@@ -74,7 +74,7 @@ func (l *leasing) arm() {
 	}
 }
 
-// tidy gives back what nobody has used since it last looked, and looks again later.
+// tidy gives back what was not used since it last looked, and looks again later.
 func (l *leasing) tidy() {
 	defer l.tidying.Done()
 	ctx, cancel := context.WithTimeout(context.Background(), l.terms.Idle+time.Second)

@@ -32,7 +32,7 @@ func (l *leasing) Take(ctx context.Context, call exact.Call) (exact.Verdict, err
 	if err := call.Check(ctx); err != nil {
 		return exact.Verdict{}, err
 	}
-	if call.Pause > 0 || call.Costs != [storeless.MaxLimits]int64{} { // of which no block has any
+	if call.Pause > 0 || call.Costs != [storeless.MaxLimits]int64{} { // no block has any of these
 		l.giveUpKey(call.Policy.AccountName(call.Key))
 	}
 	if !leasable(&call) {
@@ -100,11 +100,11 @@ func least(v *exact.Verdict, n int) int64 {
 }
 
 // lostPause is for how long no block is asked for after one was lost: else an engine
-// that answers too late would be drained by blocks that nobody has.
+// that answers too late would be drained by lost blocks.
 const lostPause = time.Second
 
-// ahead asks for a block, and counts the call within it. It is not done where the
-// engine has refused so much: then it may still admit less.
+// ahead asks for a block, and counts the call within it. done is false if the engine
+// refused the block: it may still admit less.
 func (l *leasing) ahead(ctx context.Context, call *exact.Call, size int64) (v exact.Verdict, done bool, err error) {
 	name, from := call.Policy.AccountName(call.Key), l.terms.Now()
 	defer func() { // also if the engine panics
@@ -169,7 +169,7 @@ func (l *leasing) through(ctx context.Context, call *exact.Call) (exact.Verdict,
 	said := v
 	if v = l.settle(call, v); v.Replayed && said.Admitted && !same(&v.Receipt, &said.Receipt) {
 		// Counted twice, within a block and without. If it cannot be given back it
-		// stays so, which harms nobody else.
+		// stays so, which harms only this key.
 		_ = l.engine.Refund(ctx, said.Receipt)
 	}
 	return v, nil
@@ -220,8 +220,8 @@ func same(r, as *exact.Receipt) bool {
 	return r.Serial == as.Serial && r.At.Equal(as.At)
 }
 
-// settle takes note of what the engine has said of one call, and returns what becomes
-// of it: what was said before, if somebody was faster with the same ID.
+// settle takes note of what the engine has said of one call, and returns its answer:
+// the earlier one, if another call was faster with the same ID.
 func (l *leasing) settle(call *exact.Call, v exact.Verdict) exact.Verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -95,7 +95,7 @@ func TestDamagedAccounts(t *testing.T) {
 }
 
 // An account of any kind that has lost a byte, or more at an end, is never taken for maybe counted; and it
-// is refused, but for the few that nobody could tell: one whose last entry is gone is an account.
+// is refused, but for the few that cannot be told: one whose last entry is gone is an account.
 func TestAccountsThatWereCut(t *testing.T) {
 	s, c := opened(t)
 	bucket := storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 1000, Window: time.Hour}

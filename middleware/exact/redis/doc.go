@@ -67,7 +67,7 @@
 // calls still.
 //
 // While calls are booked ([exact.Call] with Ahead) an account also holds the line of each bucket:
-// 14 bytes, and 16 for each returned place, of which it keeps at most 64. The IDs of charges in
+// 14 bytes, and 16 for each returned place. It keeps at most 64 places. The IDs of charges in
 // that time are in {tag}:s:0 and {tag}:s:1. Calls with Ahead have scripts of their own. Other
 // calls stay as cheap; if one is booked on their key, they ask again with the script that knows.
 //

@@ -227,7 +227,7 @@ func (s *server) size(account string) int {
 	return n
 }
 
-// sentInTime has calls be made that a frozen server does not answer, each of which may be counted. A machine that stands
+// sentInTime makes calls that a frozen server does not answer. Each may be counted. A machine that stands
 // still until the deadline has sent some of them not at all, and knows so: then they are made once more.
 func sentInTime(t *testing.T, calls func() []error) {
 	t.Helper()

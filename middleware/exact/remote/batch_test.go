@@ -86,7 +86,7 @@ func pipe(t *testing.T, counter exact.Counter) (*piped, engine.CounterCloser) {
 	t.Cleanup(func() {
 		to.CloseIdleConnections()
 		_ = server.Close()
-		time.Sleep(time.Second) // for so long net/http looks after connections that it has closed
+		time.Sleep(time.Second) // net/http keeps connections that it has closed for this long
 	})
 	return p, open(t, cfg, "http://owner/")
 }
@@ -95,7 +95,7 @@ func pipe(t *testing.T, counter exact.Counter) (*piped, engine.CounterCloser) {
 type taking struct {
 	exact.Counter
 	take    func(ctx context.Context, call exact.Call) (exact.Verdict, error)
-	refunds error // nil: those of the counter
+	refunds error // nil: the counter's
 }
 
 func (c taking) Refund(ctx context.Context, r exact.Receipt) error {
@@ -109,7 +109,7 @@ func (c taking) Take(ctx context.Context, call exact.Call) (exact.Verdict, error
 	return c.take(ctx, call)
 }
 
-// after is a counter in memory whose calls take so long.
+// after is a counter in memory whose calls take a while.
 func after(d func(exact.Call) time.Duration) taking {
 	m := memory.New(0, nil)
 	return taking{Counter: m, take: func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
@@ -348,8 +348,8 @@ func TestARequestEndsWithItsLastCaller(t *testing.T) {
 	})
 }
 
-// A body that does not come is not waited for: not at all without a secret, and no longer than
-// anybody waits for an answer where somebody sends again what he has recorded.
+// A body that does not come is not waited for: not at all without a secret, and no longer than a
+// caller waits for an answer if an attacker sends a recorded call again.
 func TestABodyThatDoesNotCome(t *testing.T) {
 	body := strings.Repeat("x", 128<<10)
 	for what, c := range map[string]struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A Config is what both ends agree on. It is plain data.
+// Both ends have the same Config. It is plain data.
 type Config struct {
 	_ [0]func() // fields may be added: only keyed literals, no comparison
 
@@ -29,7 +29,7 @@ type Config struct {
 	Logger *slog.Logger
 
 	// Now is the clock by which calls are told from recorded ones, [time.Now] by default. It
-	// need not agree with those of the owners: their answers say what time it is.
+	// need not agree with the owners' clocks: their answers say what time it is.
 	Now func() time.Time
 }
 

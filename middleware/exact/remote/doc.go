@@ -6,17 +6,17 @@
 //
 // It is as exact as the counter behind it, and loses what that loses: one of package memory
 // all, with its process; a file next to nothing. While the owner of a key is away, its calls
-// fail; nobody takes over, or there would be two counts. With several owners each key has
+// fail; no other owner takes over, or there would be two counts. With several owners each key has
 // one, by rendezvous hashing over a list that must be the same everywhere: change it, and
 // most keys stay, but those that move begin at zero.
 //
 //	owner:  http.Handle("POST /counter", must(remote.Serve(counter, remote.Config{Secrets: secrets})))
 //	others: counter, err := remote.Open([]string{"http://10.0.0.7:9000/counter"}, remote.Config{Secrets: secrets})
 //
-// Calls and answers are authenticated by a secret that both ends share, and nobody is admitted by
-// repeating a call that was recorded: an owner takes none that is more than four seconds from
-// its own time, and knows those that were admitted by their IDs for longer. They are not encrypted: whoever can
-// listen learns keys, which package middleware hashes, and counts, and can charge a key what was refused a
+// Calls and answers are authenticated by a secret that both ends share. Repeating a recorded call
+// admits no request: an owner takes none that is more than four seconds from
+// its own time, and knows those that were admitted by their IDs for longer. They are not encrypted: an
+// eavesdropper learns keys, which package middleware hashes, and counts, and can charge a key what was refused a
 // moment ago, see docs/counters.md. Use https across networks that are not yours.
 //
 // Calls that come while a request is out leave together when it is answered, or when that takes

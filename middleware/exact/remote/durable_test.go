@@ -299,7 +299,7 @@ func TestTheDurableObjectWaitsForNoBody(t *testing.T) {
 	}
 }
 
-// A key of which nothing counts any more leaves nothing behind, and one that was only refused or
+// A key with no count left leaves nothing behind, and one that was only refused or
 // looked at never did. What still counts is kept, and looked at again later.
 func TestTheDurableObjectForgetsAKey(t *testing.T) {
 	clock := exacttest.NewClock()

@@ -14,8 +14,8 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A lane is where calls to one owner wait for each other, whatever their keys: a request costs
-// some twenty times what a call in it does. Nobody is held back for company. A call goes at once
+// In a lane calls to one owner wait for each other, whatever their keys: a request costs some
+// twenty times what a call in it does. No call is held back for company. A call goes at once
 // if no request is out. Those that come while one is leave together when it is answered, or when
 // that takes longer than answers do, so that no slow one holds up who is not in it; or when they
 // are as many as have room.
@@ -27,11 +27,11 @@ type lane struct {
 	at     map[mergeable]int // where a group of takes is
 	n      int               // of them all
 
-	out   int           // requests of which nothing was heard yet
+	out   int           // requests without an answer yet
 	last  int           // the number of the last one that left
 	left  time.Time     // when it did
 	usual time.Duration // that it takes until something is heard
-	timer *time.Timer   // by which those leave who wait; nil if nobody does
+	timer *time.Timer   // after which the waiting calls leave; nil if none waits
 }
 
 // soonest is how long those wait for an answer who wait, at least. On a busy machine it is as
@@ -45,7 +45,7 @@ type waiter struct {
 	call    exact.Call
 	receipt *receipt     // of a refund
 	charged time.Time    // what it gives back
-	done    chan outcome // of one: nobody waits for who has left
+	done    chan outcome // of one: a call that has left is not waited for
 
 	sent, gone bool // lane.mu
 }
@@ -118,8 +118,8 @@ func (l *lane) wait(w *waiter) {
 	}
 }
 
-// arm has those who wait leave without an answer, when that takes much longer than usual, or a
-// third of the time that the first of them has. l.mu is held.
+// arm lets the waiting calls leave without an answer, when that takes much longer than usual, or
+// a third of the time that the first of them has. l.mu is held.
 func (l *lane) arm(first context.Context) {
 	wait := max(soonest, 4*l.usual)
 	if end, ok := first.Deadline(); ok {
@@ -136,7 +136,7 @@ func (l *lane) arm(first context.Context) {
 	l.timer = timer
 }
 
-// leave sends all who wait, if anybody does. l.mu is held.
+// leave sends all waiting calls, if there are any. l.mu is held.
 func (l *lane) leave() {
 	if l.timer != nil {
 		l.timer.Stop()

@@ -24,11 +24,11 @@ type calling struct {
 }
 
 // Open returns a counter that calls the owners of these URLs, each http or https. Every key
-// has one owner: every process must have the same list, in any order. Nobody is called
-// yet. It reports all problems of owners and cfg, each a [storeless.ConfigError].
+// has one owner: every process must have the same list, in any order. Open calls no
+// owner. It reports all problems of owners and cfg, each a [storeless.ConfigError].
 //
 // The counter is an [engine.Parted]: an owner that hangs is an outage for its own keys alone. It is safe for
-// concurrent use. Close closes the connections that nobody uses; a Transport of the caller's is the caller's
+// concurrent use. Close closes the idle connections; a Transport of the caller's is the caller's
 // to close.
 func Open(owners []string, cfg Config) (engine.CounterCloser, error) {
 	errs := cfg.check()

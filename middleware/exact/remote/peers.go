@@ -21,7 +21,7 @@ type peer struct {
 	calls, refunds lane
 }
 
-// fault names the owner that an error is about: of ten, somebody must find the one.
+// fault names the owner that an error is about: an operator must find the one of ten.
 func (o *peer) fault(err error) error {
 	if err == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// A served counter hears those who have a secret.
+// A served counter hears callers that have a secret.
 type served struct {
 	owner owner
 	keys  ring
@@ -101,8 +101,8 @@ func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.owner.answer(r.Context(), q, func(some []verdict, last bool) { say(answer{Verdicts: some}, last) })
 }
 
-// tellOfSecrets tells, once a minute, that somebody asks in our words, by another secret: that one hears of it in
-// its errors, but whoever runs this process has no other sign.
+// tellOfSecrets logs, once a minute, that a caller speaks our protocol with another secret. The caller sees that in
+// its errors, but the operator of this process has no other sign.
 func (s *served) tellOfSecrets() {
 	last, now := s.rang.Load(), s.now().Unix()
 	if now >= last && now < last+60 || !s.rang.CompareAndSwap(last, now) {
@@ -124,9 +124,9 @@ func dismiss(w http.ResponseWriter, why string, status int) {
 // firstRoom is how much room a body has at most before it comes.
 const firstRoom = 4 << 10
 
-// readBody reads a body that somebody with a secret has signed. One that was recorded may be
-// sent again and never come or end: it has no longer than anybody waits for an answer, and room
-// as it comes.
+// readBody reads a body that a holder of a secret has signed. A recorded one may be sent again
+// and never come or end: it has no longer than a caller waits for an answer, and room as it
+// comes.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	connection := http.NewResponseController(w)
 	_ = connection.SetReadDeadline(time.Now().Add(maxWait)) // where there is a connection

@@ -85,7 +85,7 @@ func (c *call) priced(is *exact.Call) error {
 // verdicts returns how many a call has.
 func (c *call) verdicts() int { return max(1, len(c.IDs)) }
 
-// A receipt is what a refund gives back, but for what the call says already.
+// A receipt says what a refund gives back, but for what the call says already.
 type receipt struct {
 	Serial string `json:"serial"`
 	At     string `json:"at"` // Unix ns, in decimal digits: more than a double holds
@@ -119,10 +119,10 @@ var (
 	errMalformed = errors.New("remote: a call that cannot be read")
 )
 
-// A verdict is what became of one ID of a take, of a peek, or of a refund, of which it says no
-// more than the error.
+// A verdict is the answer to one ID of a take, to a peek, or to a refund. For a refund it has
+// only the error.
 type verdict struct {
-	N          int        `json:"n"` // which one of all those of the request
+	N          int        `json:"n"` // which call of the request
 	Error      string     `json:"error,omitempty"`
 	Admitted   bool       `json:"admitted,omitempty"`
 	Impossible bool       `json:"impossible,omitempty"`

@@ -13,7 +13,7 @@ import (
 )
 
 // A counter in a database that the program has anyhow, by connections of its own: a flood of
-// calls does not take those of its pages.
+// calls does not take the connections of its pages.
 func ExampleOpen() {
 	db, err := stdsql.Open("pgx", "postgres://counts@localhost/site") // import _ "github.com/jackc/pgx/v5/stdlib"
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-// A call is what the gateway reads of a request.
+// A call has the parts of a request that the gateway reads.
 type call struct {
 	body     []byte // for the upstream
 	asked    bool   // the client has asked for the usage of its stream

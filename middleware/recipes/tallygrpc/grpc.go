@@ -45,8 +45,8 @@ type Interceptor struct {
 	// Limit decides. Required. It must have no Concurrency.
 	Limit *middleware.Middleware
 
-	// Identity tells who calls. If it is nobody or there is an error, the call is
-	// UNAUTHENTICATED, or what a status error says. Default: [Peer].
+	// Identity names the caller. If the name is empty or there is an error, the
+	// call is UNAUTHENTICATED, or what a status error says. Default: [Peer].
 	Identity func(ctx context.Context, method string) (middleware.Identity, error)
 
 	// Cost prices a call by its full method, such as "/acme.Reports/Make", and a message if Messages is set.

@@ -35,7 +35,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// ticketField tells the MCP server of which HTTP request a message is. The SDK hands on the header, and no
+// ticketField names, for the MCP server, the HTTP request of a message. The SDK hands on the header, and no
 // context, of the request that a message of a session came by.
 const ticketField = "Tallystick-Caller"
 

@@ -83,7 +83,7 @@ func requireFound(t *testing.T, session *mcp.ClientSession, tool string) {
 	require.Equal(t, "found", text)
 }
 
-// bearers are who the bearer tokens belong to; an address without one.
+// bearers are the owners of the bearer tokens; an address without one.
 func bearers(r *http.Request) (middleware.Identity, error) {
 	name, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !found {
@@ -127,7 +127,7 @@ func TestANewSessionIsNoNewCaller(t *testing.T) {
 	}
 }
 
-// A session is nobody's: each call is its sender's, whoever has initialized it.
+// A session has no owner: each call is its sender's, not the initializer's.
 func TestEachCallIsItsSenders(t *testing.T) {
 	url := serve(t, bearers, 1, false)
 	var sender atomic.Value

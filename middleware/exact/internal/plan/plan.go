@@ -42,8 +42,8 @@ type Plan struct {
 	Hold int64 // for how long an account stands still behind a clock, in ns
 }
 
-// MaxDebt is how much a bucket may owe at the most, in µs, and by how much its mark may be
-// ahead: as much as the largest that can be configured.
+// MaxDebt is the largest debt of a bucket, in µs, and the most that its mark may be ahead:
+// the largest bucket that can be configured owes as much.
 const MaxDebt = int64(storeless.MaxWindow / time.Microsecond)
 
 // New assumes checked limits, and the same for tokens.
