@@ -32,7 +32,7 @@ type instance struct {
 	decided middleware.Decision // by the handler
 }
 
-// A request goes to both doors.
+// A request is put to both doors.
 type request struct {
 	user, shown string
 	cost        int64

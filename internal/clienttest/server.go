@@ -22,7 +22,7 @@ type Case struct {
 	Requests []Request `json:"requests"`
 }
 
-// A Request is part of a Case.
+// A Request is one step of a Case.
 type Request struct {
 	Method string `json:"method"`
 	URL    string `json:"url"`

@@ -202,7 +202,7 @@ func TestFixedWindowAcrossSkew(t *testing.T) {
 	require.LessOrEqual(t, admitted, int64(2*2*quota), "the sum is right")
 }
 
-// Who spends a large tier's burst and shows that to a fresh instance in a small
+// A client that spends a large tier's burst and shows that to a fresh instance in a small
 // tier does not get a fresh bucket there.
 func TestDebtOfALargerTierIsOwed(t *testing.T) {
 	bucket := func(quota, burst int64) *limiter.Policy {

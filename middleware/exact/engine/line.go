@@ -110,5 +110,5 @@ func (l *line) close(at, mark int64) int64 {
 	return mark
 }
 
-// unixMicro is the clock of buckets, which like that of internal/limiter does not go before 1970.
+// unixMicro is the clock of buckets, which does not go before 1970, as in internal/limiter.
 func unixMicro(at time.Time) int64 { return max(0, at.UnixMicro()) }
