@@ -32,7 +32,7 @@ type instance struct {
 	decided middleware.Decision // by the handler
 }
 
-// A request is put to both doors.
+// A request is asked of both doors.
 type request struct {
 	user, shown string
 	cost        int64

@@ -538,7 +538,7 @@ func TestBoundsArePlayed(t *testing.T) {
 		least := 1.
 		switch {
 		case strings.HasSuffix(client, "each /64 a client"):
-			least = 27. / (1 << 16) // how many are played
+			least = 27. / (1 << 16) // the share that is played
 		case workOf(client) > 0:
 			least = .75 // its buyer does not buy as cleverly as can be
 		}

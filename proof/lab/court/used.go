@@ -16,7 +16,7 @@ type Terms struct {
 	Quota         *Quotas
 	Sold          bool  // an address has no tally for nothing, or not always: it has what it buys
 	Each          bool  // each request needs a proof, and is refused without one whatever has room
-	Many, Per     int64 // at most Many are admitted of all addresses for nothing, and at most Per of one count
+	Many, Per     int64 // at most Many are admitted for nothing, of all addresses together; of one at most Per count towards it
 	Hears         bool  // a request may wait in vain for peers
 	Wrong         *Terms
 	Exact         *Exact // a counter decides

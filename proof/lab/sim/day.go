@@ -27,7 +27,7 @@ type traffic struct {
 	skew      time.Duration        // clocks are wrong by up to this, either way
 	deploys   []time.Duration      // after which every instance is replaced, within ten minutes
 	autoscale bool                 // instances follow the traffic, from a tenth of them
-	each      int                  // requests of each client. No client comes again: the third day of such; 0: some come often
+	each      int                  // requests of each client, on the third day of clients that never return; 0: some return often
 }
 
 // A visitor is one of the million.

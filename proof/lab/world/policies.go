@@ -39,7 +39,7 @@ const (
 	ownPart     = 2  // of them, that is a sixteenth, one address has: what it sends beyond makes no instance busy
 )
 
-// quotas are the quotas of the first and the third of three configurations, and of the second.
+// quotas has two quotas a policy: the first for the first and the third of three configurations, the second for the second.
 var quotas = map[string][2]int64{
 	windowed: {40, 60}, fixed: {40, 50}, bucket: {40, 50}, login: {40, 50}, form: {27, 30}, busy: {20, 24},
 	slow: {10_000, 10_000}, crew: {10_000, 10_000}, upload: {10_000, 10_000}, early: {10_000, 10_000}, proxied: {10_000, 10_000},
