@@ -21,7 +21,7 @@ import (
 // that its visitors cannot reach: it tells an attacker what works.
 const metricsPath = "/metrics"
 
-// metrics are what operators see: a page for Prometheus, and a line a minute of who is refused.
+// metrics are for operators: a page for Prometheus, and a line a minute about refused clients.
 type metrics struct {
 	http.Handler
 	provider *metric.MeterProvider

@@ -49,7 +49,7 @@
 //
 // # Waiting
 //
-// [Verdict].Wait is true: at now+Wait the same request passes if nobody else of the identity asks, and a second
+// [Verdict].Wait is true: at now+Wait the same request passes if the identity sends no other, and a second
 // earlier it does not. If you send it to clients, add jitter, and only upwards. [LimitStatus].Reset is the same for one limit;
 // for a limit that has room it is the time until Remaining next rises.
 //

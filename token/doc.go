@@ -50,8 +50,8 @@
 //     slowest bucket empties (Burst·Window/Quota), because of what is settled above its burst.
 //     Where tallies are sold, it is after an hour at least.
 //
-// Between neighbouring steps every instance reads the tokens of every other, and nobody's
-// tally is lost: a subject is recomputed under the key that signed the token, a tally is
+// Between neighbouring steps every instance reads the tokens of every other, and no tally
+// is lost: a subject is recomputed under the key that signed the token, a tally is
 // the same under every key, and the next token is signed by the first. Dropping a secret
 // early costs clients their tokens, and with them the tallies that they have bought. The
 // servers keep their memory. After a leak, do all three steps at once.

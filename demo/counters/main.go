@@ -42,7 +42,7 @@ func main() {
 	}
 }
 
-// config is that of the program whose counter it is: its policy's name and limits.
+// config is the configuration of the program whose counter this is: the policy's name and its limits.
 func config(counter exact.Counter) middleware.Config {
 	return middleware.Config{
 		Policy: "api",

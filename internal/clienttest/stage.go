@@ -97,7 +97,7 @@ func (s *stage) config(cfg middleware.Config) middleware.Config {
 }
 
 // others is the field by which a script speaks for other clients. A client that sends it
-// fools nobody but itself.
+// fools only itself.
 const others = "X-Clienttest-Address"
 
 // other sends a request of another client, and returns what it is answered.

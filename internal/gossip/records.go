@@ -65,7 +65,7 @@ type Records struct {
 	stats   Stats
 }
 
-// A pair is what one process has admitted of a tally in one window, and what it has given back.
+// A pair counts what one process has admitted of a tally in one window, and what it has refunded.
 type pair struct{ plus, minus uint32 }
 
 func (p pair) net() uint32 { return p.plus - p.minus }

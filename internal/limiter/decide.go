@@ -13,7 +13,7 @@ import (
 // Choose decides one request of the given cost, charging the tally with most
 // left; at a tie the earlier one. Callers list own tallies before the shared
 // one. That order, and taking the most rather than the first, is what keeps a
-// planted or spent token from locking anybody out.
+// planted or spent token from locking a client out.
 //
 // It returns the index of the tally that was charged (or that would have the
 // shortest wait), its tally after the decision, and the verdict. m may be nil:

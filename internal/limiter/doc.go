@@ -116,10 +116,10 @@
 // A mark is a time, so an overdraft could be the fault of a clock (see Clocks). Therefore a
 // [State] says, apart from the mark, by how many seconds that is an overdraft, and as time pays it
 // says less. No more than that is believed beyond a bucket's burst; a tally that has no overdraft
-// says 0, and a wrong clock costs it what it did without any. Rejected were: to believe so much of
-// every mark, or of all that are flagged, which would make a client wait for up to an overdraft
-// because a clock was wrong; to count the overdraft in units beside the mark, of which the
-// maximum of two tallies would not be a lower bound any more, since both numbers fade; to
+// says 0, and a wrong clock costs it what it did without any. Rejected were: to believe as much of
+// every mark, or of every flagged mark, which would make a client wait for up to an overdraft
+// because a clock was wrong; to count the overdraft in units beside the mark, because the
+// maximum of two tallies would no longer be a lower bound, since both numbers fade; to
 // keep it in memory alone, where the next instance would not hear of it; and no end of it, by
 // which one settlement that was a mistake would lock a client out, and keep its cell, for as
 // long as 2³¹ takes.
@@ -131,11 +131,11 @@
 //
 //	windows   A tally that is ahead of the clock by no more than the skew is
 //	          evaluated at the start of its own window, which so begins early for
-//	          that tally: the window is that of the clock that is ahead. Close to
+//	          that tally: the clock that is ahead sets the window. Close to
 //	          the limit a request may be refused, or admitted, in the seconds
 //	          around a boundary. A window further ahead is as if absent.
 //	buckets   A mark is an absolute time, so a difference of D between two clocks
-//	          is D of debt that nobody owes on the instance that is behind: the
+//	          is D of debt that does not exist, on the instance that is behind: the
 //	          burst is smaller there by ⌈D/T⌉. A tally is refused under its limit
 //	          only if it would be with that much more debt. Of a LeakyBucket D
 //	          must be less than what the time between two requests exceeds T by.
@@ -149,7 +149,7 @@
 // time in which it empties, see [Policy.Among]), what it says of an overdraft, and the skew,
 // is from a clock that went wrong. Where a memory knows the tally, it says nothing: what the memory
 // has counted decides, so that to echo is no worse than to drop the tally. Where
-// none does, it is cut down to what that bucket can be owed at the most, and the overdraft,
+// none does, it is cut down to the largest debt of that bucket plus the overdraft,
 // which is remembered, and is news for the client ([Policy.Exceeds]).
 //
 // A memory cannot dismiss what it holds. When the clock has stepped back by more
@@ -179,8 +179,8 @@
 // 8,200 bytes, for what is paid for with work. Passes ([Policy.Pass]) are counted apart, in ⌈3·F/16⌉ sets for each limit that
 // they have, which take as much a set: a flood that pays nothing cannot fill them, and what a
 // pass has used does not fade while it lives. [Memory.Size] is all of it: 7.7 MiB for the default of 65,536 clients with one
-// limit, 14.1 MiB with two. Each limit has cells of its own; [Memory.Retain] keeps
-// those of limits that stay, and of passes that live, where a configuration changes. A client takes one cell for each
+// limit, 14.1 MiB with two. Each limit has cells of its own; When a configuration
+// changes, [Memory.Retain] keeps the cells of limits that stay and of passes that live. A client takes one cell for each
 // limit, and one more for each [Network]: two for the networks of IPv6.
 //
 // Nothing runs in the background: a cell is free when its windows have passed, two of
@@ -206,7 +206,7 @@
 //
 // or 2.6·10⁻⁸ when the memory carries as many clients of IPv4 as it was made for, and 0.8 %
 // with as many of IPv6 that are in no network together. Tallies are known by a 64-bit hash
-// under a seed of the memory's own, of which a cell keeps 32 bits.
+// under a seed of the memory's own. A cell keeps 32 bits of the hash.
 //
 // # Units
 //

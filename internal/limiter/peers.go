@@ -76,8 +76,8 @@ func (r *rule) floor(now, at int64, a *gossip.Heard) State {
 	case a.Sum|a.Prev == 0:
 		return State{}
 	case r.interval > 0:
-		// What was admitted since the beginning of a window has leaked since then at most; so has what was since that
-		// of the window before.
+		// What was admitted since the beginning of a window has leaked since then at most. The same holds for the
+		// window before.
 		begin := int64(a.Number) * r.window
 		mark := begin + r.leaks(int64(a.Sum), max(0, now-begin)+r.owes)
 		if begin -= r.window; a.Prev > 0 {

@@ -24,7 +24,7 @@ type Tally [MaxLimits]State
 // the caller sees to it that no client chooses so.
 type Costs [MaxLimits]int64
 
-// A Price is what a request costs: the same on each limit, or on each its own. A Cost of 0 charges nothing on any.
+// A Price is the cost of a request: one for all limits, or one for each. A Cost of 0 charges nothing on any.
 type Price struct {
 	Cost int64
 	Each *Costs // nil: Cost

@@ -191,7 +191,7 @@ func BodyOf(t testing.TB, resp *http.Response) string {
 	return string(b)
 }
 
-// Spend uses up n of somebody's quota and returns the newest token.
+// Spend uses up n of a client's quota and returns the newest token.
 func Spend(t testing.TB, h http.Handler, n int, options ...Option) (tok string) {
 	t.Helper()
 	for range n {
@@ -234,7 +234,7 @@ func (d *Recorded) Last() middleware.Decision {
 // startLine is a line of a start that says nothing amiss, but for the small puzzles of tests.
 var startLine = regexp.MustCompile(` code=(configured|bounds|hour-unlimited) `)
 
-// Logged are the lines that a configuration's logger wrote, and when. Those of startLine are left out: their own tests
+// Logged are the lines that a configuration's logger wrote, and when. Lines of startLine are left out: their own tests
 // alone look for them.
 type Logged struct {
 	mu    sync.Mutex

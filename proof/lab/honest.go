@@ -59,7 +59,7 @@ func (s *scene) browser() {
 	})
 }
 
-// polite returns the Go client of this repository, and what sends so many of its requests, one after the other.
+// polite returns the Go client of this repository, and a function that sends its requests, one after the other.
 func (s *scene) polite(from func() string) (post func(n int)) {
 	c := s.honest(from())
 	polite := c.Polite(from)

@@ -34,7 +34,7 @@ func FindNginx() (string, error) {
 	return "", errors.New("nginx is not here (on Debian: apt-get install nginx)")
 }
 
-// One worker, so that the turns are those of the whole, and no instance is left out because
+// One worker, so that all requests take turns, and no instance is left out because
 // it was slow. The peer is appended to what the client says of itself, as most do.
 const configuration = `
 daemon off;
