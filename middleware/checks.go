@@ -132,7 +132,7 @@ var findings = [numFindings]struct{ code, message, remedy string }{
 	costNegative: {"cost-negative", "Config.Cost returned a negative cost; refused", "mend the function: 0 peeks, and Refund gives back"},
 
 	secretUnknown: {"secret-unknown", "clients of several networks show what another secret has signed", "give all instances the same Config.Secrets, also after a restart, and drop an old one after TokenLife only"},
-	clockDiffers:  {"clock-differs", "an instance has signed what begins later than now: the clock of this one is behind, or the clock of the other is ahead", "have all instances keep their clocks by NTP"},
+	clockDiffers:  {"clock-differs", "an instance has signed what begins later than now: its clock is ahead, or this one's is behind", "have all instances keep their clocks by NTP"},
 
 	clockJumped: {"clock-jumped", "the clock has stepped back: it was wrong before, or is now", "have it slewed, not stepped"},
 	memoryFull:  {"memory-full", "memory saturated: clients that it does not know begin with the smallest counts of others, and may be refused early", moreClients},

@@ -30,7 +30,7 @@ var (
 	strangerAlarm  = alarm{slog.LevelWarn, "peers-stranger", "a connection comes from no peer: its hello is not signed by any of our Secrets", "if it is a process of yours, give it the same Secrets; if not, close the port to it"}
 	secretsAlarm   = alarm{slog.LevelWarn, "peers-secrets-differ", "a peer has other Secrets, or has them in another order: neither counts what the other admits", "have the same Secrets in one order everywhere; while they are rotated, do nothing"}
 	versionAlarm   = alarm{slog.LevelWarn, "peers-version", "a peer speaks another version: neither hears the other", "deploy one version everywhere"}
-	clockAlarm     = alarm{slog.LevelWarn, "peers-clock", "the clock of a peer is ahead, or the clock of this process is behind: a window that one of them has not begun is counted apart", "have all processes keep their clocks by NTP"}
+	clockAlarm     = alarm{slog.LevelWarn, "peers-clock", "a peer's clock is ahead, or this process's is behind: a window that one of them has not begun is counted apart", "have all processes keep their clocks by NTP"}
 	malformedAlarm = alarm{slog.LevelError, "peers-malformed", "a peer sends what this process cannot read", "deploy one version everywhere; if that is so, look at that process"}
 	fullAlarm      = alarm{slog.LevelWarn, "peers-full", "the table of what peers have told is full: a client whose record is evicted may get the limit from each process", "see that no client makes up identities"}
 	manyAlarm      = alarm{slog.LevelError, "peers-many", "there are more than 64 processes: a peer is not heard", "use an exact counter"}
