@@ -83,19 +83,19 @@
 //
 // A cost above the quota (of buckets: the burst) is refused as [Verdict].Impossible.
 //
-// A debt is time, and is owed under any tier. A smaller tier that
-// looks at a tally therefore forgives it nothing, if it has been told of the larger
-// one ([Policy.Among]). Where no tier has a bucket for so large a debt any more, it is
-// cut down to a full one and its overdraft.
+// A debt is stored as time, so it survives a change of tier. A
+// smaller tier forgives a tally nothing if it knows the larger one ([Policy.Among]).
+// If no tier has a bucket for a debt of this size any more, it is cut down to a full
+// bucket and its overdraft.
 //
 // A cost of 0 peeks: it is admitted and charges nothing. A negative cost panics.
 //
 // # Settled costs
 //
-// What a request has cost may be known later. [Memory.Record] charges the rest, whether or not
-// there is room, and [Memory.Restore] takes back what was too much. A count then goes beyond its
-// quota. A bucket has an overdraft: beyond its burst it is owed at most B·T + W, as much as it
-// admits in a window, and what is above that is lost. So the debt is never more than 2·B·T + W,
+// The cost of a request may be known later. [Memory.Record] charges the rest, whether or not
+// there is room, and [Memory.Restore] refunds what was too much. A count then goes beyond its
+// quota. A bucket may go into debt beyond its burst by at most B·T + W, as much as it admits in
+// a window. The rest is lost. So the debt is never more than 2·B·T + W,
 // and is waited for and paid like any other.
 //
 // Let U be the most that the requests under way at one time were estimated too low. Then what one

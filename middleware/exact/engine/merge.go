@@ -174,7 +174,7 @@ func (m *merged) arm(k mergeable, q *queue) {
 	q.timer = timer
 }
 
-// next lets those go who have waited for a call that is back, if there are any.
+// next sends the calls that have waited for a call that is back, if there are any.
 func (m *merged) next(k mergeable) {
 	if b := m.back(k); b != nil {
 		go m.sendAll(k, b)
@@ -202,7 +202,7 @@ func (m *merged) back(k mergeable) *batch {
 	return b
 }
 
-// A batch is waiters who leave together.
+// A batch has the waiters that leave together.
 type batch struct {
 	waiters []*waiter
 	ctx     context.Context
@@ -227,7 +227,7 @@ func (m *merged) board(k mergeable, q *queue) *batch {
 	return b
 }
 
-// send makes one call of a batch. Who is less patient than the others leaves.
+// send makes one call of a batch. A waiter that is less patient than the others leaves.
 func (m *merged) send(b *batch) {
 	defer b.cancel()
 	calls := make([]exact.Call, len(b.waiters))

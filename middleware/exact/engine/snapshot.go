@@ -35,9 +35,9 @@ type Snapshot struct {
 	Booked int64
 	Since  uint64
 
-	// Floor is the Serial up to which nothing comes back any more, and Back which of those
-	// above it came back, a bit for each, by Serial modulo 8, from the byte of the first on.
-	// Who only takes calls needs neither.
+	// Floor is the Serial up to which nothing can be refunded any more, and Back tells which
+	// charges above it were refunded, a bit for each, by Serial modulo 8, from the byte of the first on.
+	// An engine without refunds needs neither.
 	Floor uint64
 	Back  []byte
 }

@@ -395,10 +395,10 @@ func TestOneOfManyCreatesTheFile(t *testing.T) {
 	require.Len(t, left, 1, "nothing else is left behind")
 }
 
-// A disk that is slow costs a caller no more than its patience: who is under way may be
-// counted, who waits is not.
+// A disk that is slow costs a caller no more than its patience: a call under way may be
+// counted, a waiting call is not.
 func TestSlowDiskKeepsDeadlines(t *testing.T) {
-	kit.Bubble(t, slowDisk) // who waits for ever is noticed at once
+	kit.Bubble(t, slowDisk) // a caller that waits for ever is noticed at once
 }
 
 func slowDisk(t *testing.T) {

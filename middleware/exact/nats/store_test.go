@@ -68,8 +68,8 @@ func TestValuesExpire(t *testing.T) {
 	require.NoError(t, store.Swap(t.Context(), "n", revision, []byte("anew"), time.Minute))
 }
 
-// A bucket that is full, and a value that is too large, are load: who makes up keys must not
-// be able to have the server taken for dead.
+// A bucket that is full, and a value that is too large, are load: a client that invents keys
+// must not make the server look dead.
 func TestFullIsLoad(t *testing.T) {
 	s := startServer(t)
 	_, js := connect(t, s.Addr())

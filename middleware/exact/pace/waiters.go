@@ -114,7 +114,7 @@ func (ws *waiters) remove(w *waiter) {
 	}
 }
 
-// holder returns who has a place, or nil.
+// holder returns the waiter that has a place, or nil.
 func (ws waiters) holder(pl *place) *waiter {
 	for _, w := range ws {
 		if w.place == pl {

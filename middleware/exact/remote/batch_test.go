@@ -69,7 +69,7 @@ type piped struct {
 	asked atomic.Int64 // requests
 }
 
-// pipe serves a counter, and returns who asks it.
+// pipe serves a counter, and returns its client.
 func pipe(t *testing.T, counter exact.Counter) (*piped, engine.CounterCloser) {
 	t.Helper()
 	p := &piped{pipes: newPipes()}
@@ -216,7 +216,7 @@ func TestCallsOfOneRequestFailAlone(t *testing.T) {
 		defer cancel()
 		var wg sync.WaitGroup
 		for n := range 50 {
-			wg.Go(func() { // who looks is not charged
+			wg.Go(func() { // a look is not charged
 				if v, err := c.Peek(ctx, exact.Call{Key: "k", Cost: 1, Policy: p}); err != nil || v.Receipt.Policy != nil {
 					t.Errorf("a look: %v %v", v, err)
 				}
@@ -282,7 +282,7 @@ func TestRefundsLeaveTogether(t *testing.T) {
 	})
 }
 
-// Who gives up before its call has left was not counted; who does after may have been. The
+// A caller that gives up before its call has left was not counted; one that gives up later may have been. The
 // others of the request are not cut.
 func TestWhoGivesUpAmongOthers(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {

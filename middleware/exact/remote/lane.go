@@ -16,14 +16,14 @@ import (
 
 // In a lane calls to one owner wait for each other, whatever their keys: a request costs some
 // twenty times what a call in it does. No call is held back for company. A call goes at once
-// if no request is out. Those that come while one is leave together when it is answered, or when
-// that takes longer than answers do, so that no slow one holds up who is not in it; or when they
-// are as many as have room.
+// if no request is out. Calls that come while one is out leave together: when it is answered; when
+// that takes longer than usual, so that a slow request holds up only its own calls; or when they
+// fill a request.
 type lane struct {
 	send func(ctx context.Context, groups []group, heard func())
 
 	mu     sync.Mutex
-	groups []group           // who leaves next
+	groups []group           // the calls that leave next
 	at     map[mergeable]int // where a group of takes is
 	n      int               // of them all
 
@@ -34,11 +34,11 @@ type lane struct {
 	timer *time.Timer   // after which the waiting calls leave; nil if none waits
 }
 
-// soonest is how long those wait for an answer who wait, at least. On a busy machine it is as
-// long as answers take, or requests would be the more, and the dearer, the busier it is.
+// soonest is the shortest wait of a waiting call. On a busy machine calls wait as long as
+// answers take. Otherwise a busy machine would send more requests, each at a higher cost.
 const soonest = time.Millisecond
 
-// A waiter waits for what becomes of its call.
+// A waiter waits for the answer to its call.
 type waiter struct {
 	ctx     context.Context
 	op      string

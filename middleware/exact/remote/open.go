@@ -55,7 +55,7 @@ func Open(owners []string, cfg Config) (engine.CounterCloser, error) {
 	c := new(calling)
 	by := &sender{keys: newRing(cfg.Secrets), transport: cfg.Transport, now: cfg.clock()}
 	if cfg.Transport == nil {
-		// Who asks no more does not end a dial: an owner that swallows them would be dialled by each call for minutes.
+		// The end of a call does not end its dial: each call to an owner that swallows dials would dial for minutes.
 		dialer := &net.Dialer{Timeout: maxWait}
 		t := &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, ForceAttemptHTTP2: true, DisableCompression: true}
 		by.transport, c.idle = t, t

@@ -28,10 +28,10 @@ type served struct {
 	rang atomic.Int64 // when a caller with another secret was told of last, in Unix seconds
 }
 
-// Serve returns a handler that lets [Open] call a counter. Only those are answered who have
+// Serve returns a handler that lets [Open] call a counter. It answers only callers that have
 // a secret. It reports all problems of cfg, each a [storeless.ConfigError].
-// Calls that come together it makes at once, each for itself. The clock of the counter must agree with
-// cfg.Now, by which callers tell of windows of the calendar.
+// Calls that come together are made at once, each for itself. The clock of the counter must agree with
+// cfg.Now, because callers name windows of the calendar.
 func Serve(counter exact.Counter, cfg Config) (http.Handler, error) {
 	errs := cfg.check()
 	if counter == nil {

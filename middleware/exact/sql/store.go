@@ -138,8 +138,8 @@ func (s *store) Each(ctx context.Context, f func(name string, value []byte) erro
 	}
 }
 
-// exec runs a statement, and says whether it was run at all: who has waited in vain for a
-// connection has sent nothing.
+// exec runs a statement, and says whether it was run at all: a caller that has waited in
+// vain for a connection has sent nothing.
 func (s *store) exec(ctx context.Context, statement string, args []any) (changed int64, err error) {
 	for range tries {
 		changed, err = s.execOnce(ctx, statement, args)

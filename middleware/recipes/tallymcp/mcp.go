@@ -6,9 +6,9 @@
 //	server.AddReceivingMiddleware(tools.Receive)
 //	http.Handle("/mcp", tools.Handler(mcp.NewStreamableHTTPHandler(…)))
 //
-// The caller is who sends the HTTP request: an address, or what the identity function makes
-// of the credentials. It is not the session. Sessions are free: a client that loops initialize, call, drop gets a new one each
-// time, and the same tally. Every other method, such as initialize and tools/list, is not limited by
+// The caller is the sender of the HTTP request: an address, or what the identity function
+// makes of the credentials. It is not the session. Sessions are free: a client that loops initialize, call, drop gets a new
+// one each time, and the same tally. Every other method, such as initialize and tools/list, is not limited by
 // this: put a policy of its own around the endpoint if that matters.
 //
 // What bites: model clients send no token back, so the memory of each instance counts, (N+C)·L;
@@ -47,15 +47,15 @@ type Limiter struct {
 	callers  sync.Map // of the requests under way: ticket to middleware.Identity
 }
 
-// New returns a limiter by a policy, which must have no Concurrency. identity tells who sends a
-// request; Config.Identity is not asked. costs are the tools of the server, and what a call costs. A
+// New returns a limiter by a policy, which must have no Concurrency. identity names the sender of
+// a request; Config.Identity is not asked. costs are the tools of the server, and what a call costs. A
 // tool that is not among them has no tally of its own: names that clients make up would be as many
 // quotas. All of these share one tally of their caller, at a cost of 1. A tool that costs 0 is not limited.
 func New(limit *middleware.Middleware, identity middleware.IdentityFunc, costs map[string]int64) *Limiter {
 	return &Limiter{limit: limit, identity: identity, costs: maps.Clone(costs)}
 }
 
-// Handler wraps the HTTP handler of the MCP server, and sees who is asking.
+// Handler wraps the HTTP handler of the MCP server, and sees the caller.
 func (l *Limiter) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := l.identity(r)
