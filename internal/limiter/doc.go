@@ -17,10 +17,10 @@
 //     up to (N+C)·L in that window, where an honest one gets L. Exact totals over
 //     instances need a shared counter, which this is not.
 //   - An honest client that sends B requests at once to N instances gets up to
-//     min(B, N+C)·L, for none of them has seen the others yet, if it keeps the tally that has
-//     counted most; up to (N+C)·L if a late answer takes its place.
-//   - A [Memory] that is full of live counts may refuse new tallies early, and says
-//     with how much they began ([Verdict.Inherited]). It never counts one too low.
+//     min(B, N+C)·L, because none of them has seen the others yet, if it keeps the tally with
+//     the highest count. It gets up to (N+C)·L if a late answer replaces that tally.
+//   - A [Memory] that is full of live counts may refuse new tallies early, and
+//     reports the count with which they began ([Verdict.Inherited]). It never counts one too low.
 //   - A clock that jumps forward makes time pass; quotas come back with it. One
 //     that stepped back and comes to a window again grants its quota again.
 //
@@ -36,12 +36,12 @@
 // A limit ([Limit]) is a quota per window, with an algorithm. A policy ([Policy])
 // is a named set of limits; all of them are checked, then all are charged, or
 // none is. Its tiers are policies of the same shape ([Policy.SameShape]): the
-// same limits, which differ in quota and burst only. A tally ([Tally]) is what one client,
-// or all behind one address, has used of each limit: never what remains, so that a changed
-// quota applies at once. All tokens that descend from one first token are of one tally. A
-// candidate ([Candidate]) is a tally as a request shows it. A network ([Network]) is what is counted beside a tally, of many clients. A memory ([Memory]) holds the highest counts seen of each
-// tally. It is never a source of truth, only a floor: a decision is made on the
-// larger of what is shown and what is remembered, number by number, and both
+// same limits, which differ in quota and burst only. A tally ([Tally]) says how much of each
+// limit one client, or all clients behind one address, has used. It never says what remains,
+// so that a changed quota applies at once. All tokens that descend from one first token
+// belong to one tally. A candidate ([Candidate]) is a tally as a request shows it. A network ([Network]) is a count of many
+// clients, beside their tallies. A memory ([Memory]) holds the highest counts seen of each tally. It is never a source of
+// truth, only a floor: a decision is made on the larger of what is shown and what is remembered, number by number, and both
 // count parts of what was admitted, so the larger does not exceed the truth.
 //
 // # Algorithms
@@ -59,8 +59,8 @@
 //
 // Windows are aligned to the Unix epoch. The sliding window counter is the one
 // that Cloudflare described in 2017 (Julien Desgats, "How we built rate limiting
-// capable of scaling to millions of domains"): of the previous window as much
-// counts as still lies within the last W, as if its requests had been spread
+// capable of scaling to millions of domains"): the part of the previous window
+// that still lies within the last W counts, as if its requests had been spread
 // evenly. A request of some cost, e after the start of the present window,
 // passes if and only if
 //
@@ -77,9 +77,9 @@
 //	debt + cost·T ≤ B·T        and then TAT = max(TAT, now) + cost·T
 //
 // T is W/L rounded up to a microsecond, so rounding never admits more than L; it
-// may admit less: a quota of 7 a minute comes every 8.571429 s, one above a
-// million a second comes at a million a second. A new rate or a larger burst applies at once to what comes after; under a smaller burst the client
-// waits until the debt fits.
+// may admit less: a quota of 7 a minute is one every 8.571429 s, and a quota
+// above a million a second admits a million a second. A new rate or a larger burst applies at once. Under a smaller burst
+// the client waits until the debt fits.
 //
 // A cost above the quota (of buckets: the burst) is refused as [Verdict].Impossible.
 //
@@ -98,8 +98,8 @@
 // a window. The rest is lost. So the debt is never more than 2·B·T + W,
 // and is waited for and paid like any other.
 //
-// Let U be the most that the requests under way at one time were estimated too low. Then what one
-// memory admits has cost, in the end, at most
+// Let U be the largest sum by which the requests under way at one time were underestimated. Then
+// the requests that one memory admits have cost, in the end, at most
 //
 //	windows   L + U in an aligned window
 //	buckets   B + ⌊t/T⌋ + U in any span t up to W; in a longer one max(0, U − B − ⌊W/T⌋)

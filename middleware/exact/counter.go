@@ -12,41 +12,40 @@ import (
 )
 
 // A Counter counts exactly for all that share it, instances of a program or
-// several. It must be safe for concurrent use. What it must do exactly is told
-// by package exacttest, which any Counter can run against itself.
+// several. It must be safe for concurrent use. Package exacttest tests what a
+// Counter must do.
 //
 // A refusal is a Verdict. An error means that there is no verdict: it is, by
 // [errors.Is], [ErrNotCounted] if nothing was charged, and [ErrMaybeCounted] if
-// that is not known; an error that is neither counts as the latter. What fails at a commit
-// is the latter, unless the engine says for certain that it has not happened: a
-// transaction that was rolled back, a condition that did not hold. A call obeys
-// the deadline of its context, which is what keeps a stuck engine from sticking
-// the requests too. Errors are logged: none may hold a key.
+// that is not known; an error that is neither counts as the latter. A failed commit is the
+// latter, unless the engine is certain that nothing happened: a transaction that
+// was rolled back, a condition that did not hold. A call obeys the deadline of
+// its context, so that a stuck engine does not block the requests. Errors are
+// logged: none may contain a key.
 type Counter interface {
 	// Take charges the call on every limit of its policy, or on none if one of
-	// them has no room, as one atomic step; Past, Ahead and Pause of the call say what else
-	// it may do. A counter that cannot do one of them is none. Only a call that is admitted
-	// changes what is stored: a refusal needs no write.
+	// them has no room, as one atomic step; Past, Ahead and Pause change that, and every
+	// Counter must support them. Only an admitted call changes the stored state: a refusal
+	// needs no write.
 	//
 	// A call whose ID the counter has admitted within [IDLife] for this Key gets that
 	// admission again, Replayed, with the same Receipt and the limits as they stand now,
-	// whatever else it says, and is not charged again; of a call that was booked, with what
-	// it has to wait still. How many IDs are remembered, and by which processes, is for the
-	// engine to say. A refusal may be remembered too, by its Wait and whether it was
-	// Impossible, no more; otherwise it is decided anew, which charges no key twice.
+	// whatever else it says, and is not charged again. A booked call gets the rest of its
+	// Wait. Each engine says how many IDs are remembered, and by which processes. A refusal may be remembered too, by its
+	// Wait and whether it was Impossible, no more; otherwise it is decided anew, which charges no key twice.
 	Take(ctx context.Context, call Call) (Verdict, error)
 
 	// Peek says what Take would, and charges nothing. ID does not count.
 	Peek(ctx context.Context, call Call) (Verdict, error)
 
-	// Refund gives back what an admitted call was charged, on every limit in
-	// whose window it still counts; a receipt whose Cost was lowered gives back
-	// that much, and one with Costs on some of the limits on these alone. It does so once for each charge, or each
-	// limit of a call with Costs: a second time, or when no window of the receipt
-	// is left, it changes nothing and returns [ErrNoRefund]. So it does for the zero
-	// Receipt, whose Policy is nil; and with [ErrLateRefund] for one that is not among the
-	// last 8192 charges of its Key. None of these is lost. After [ErrMaybeCounted] it
-	// may be asked again.
+	// Refund gives back the charge of an admitted call, on every limit in
+	// whose window it still counts. If Cost of the receipt was lowered, it gives
+	// back that much; if Costs are set on some of the limits, on these alone. It does so once for each charge, or
+	// each limit of a call with Costs. A second time, or when no window of the
+	// receipt is left, it changes nothing and returns [ErrNoRefund]. The zero Receipt,
+	// whose Policy is nil, gets the same error. A charge can be refunded until its Key was
+	// charged 8192 more times; after that Refund returns [ErrLateRefund]. After
+	// [ErrMaybeCounted] it may be called again.
 	Refund(ctx context.Context, r Receipt) error
 }
 
@@ -89,13 +88,13 @@ type Call struct {
 
 	// Ahead books the call: it is admitted for later, as soon as there is room behind what
 	// was booked before it, at most Ahead from now. Wait of the verdict says how long from
-	// now, 0 for at once, in microseconds; no other admission has any. A refusal says when
-	// to ask again with the same Ahead. Refund before its time gives it back whole: what was
-	// last is as if it had never been, and the place of another is taken by the next call with
-	// Ahead, while there is time. 64 such places are kept for a key; of more, those that come
-	// first are lost until their moment has passed. Permitted: up to [MaxAhead], without Past and
-	// Pause, where all limits are a [storeless.TokenBucket] or [storeless.LeakyBucket]: what
-	// counts in windows has no first moment at which there is room, but only less of it used.
+	// now, in microseconds; 0 is at once. No other admission has a Wait. The Wait of a
+	// refusal says when to ask again with the same Ahead. A Refund before the booked moment
+	// gives the place back whole. If it was the last booking, it leaves no trace. Otherwise the
+	// next call with Ahead takes its place, while there is time. A key keeps 64 such places; of
+	// more, the earliest are lost until their moment has passed. Permitted: up to [MaxAhead],
+	// without Past and Pause, if all limits are a [storeless.TokenBucket] or
+	// [storeless.LeakyBucket]: a window has no first moment at which there is room.
 	Ahead time.Duration
 
 	// Pause blocks the key for this long: nothing is admitted, and nothing is booked for a

@@ -68,8 +68,8 @@ func fields(of any) iter.Seq[field] {
 	}
 }
 
-// Rows returns a row for each field of a struct that has a tag `what`, in their order. A [Count] or an integer with a
-// tag `least` must have happened that often; another integer and [Complaints] must be none.
+// Rows returns a row for each field of a struct that has a tag `what`. A [Count] or an integer with a tag `least` must
+// have happened that often. Another integer and [Complaints] must be none.
 func Rows(of any, prefix string, interrupted bool) (rows []Row) {
 	for f := range fields(of) {
 		var n int64
