@@ -141,26 +141,26 @@
 //	          must be less than what the time between two requests exceeds T by.
 //
 // Use a window if your clocks do not agree to within T. No tolerance is taken off a
-// mark: a client that goes to and fro between two instances would gain it each time.
-// [Verdict].Wait is by the clock of the instance that says it; on another one, that is
-// behind by D, a client that returns on the dot may have to wait D more.
+// mark: a client that alternates between two instances would gain it each time.
+// [Verdict].Wait is by the clock of the instance that answers. At an instance that is
+// behind by D, a client that returns on time may have to wait D more.
 //
 // A mark that is further ahead than the largest bucket among the tiers can be owed (the
 // time in which it empties, see [Policy.Among]), what it says of an overdraft, and the skew,
-// is from a clock that went wrong. Where a memory knows the tally, it says nothing: what the memory
-// has counted decides, so that to echo is no worse than to drop the tally. Where
-// none does, it is cut down to the largest debt of that bucket plus the overdraft,
+// is from a clock that went wrong. If the memory knows the tally, it ignores the mark and decides by
+// its own count, so that echoing a tally is no worse than dropping it. Otherwise
+// the mark is cut down to the largest debt of that bucket plus the overdraft,
 // which is remembered, and is news for the client ([Policy.Exceeds]).
 //
 // A memory cannot dismiss what it holds. When the clock has stepped back by more
 // than the skew, counts are moved to the present window, the fuller of the two
 // for the present one; and a bucket's mark, where it is further ahead than the
 // bucket that wrote it can owe, by up to twice its time, is moved to where that
-// bucket is spent. So a step back hands out no quota, and every client that shows
-// its newest tally, or none, is back to normal within two windows and the skew of its
-// next request; of a bucket, within the time in which it empties, and the skew, or the
-// largest among the tiers, where only its token tells; and one that has an overdraft within
-// twice the time that it owes. Cells that end more than a
+// bucket is spent. So a step back hands out no quota. Every client that shows its
+// newest tally, or none, is back to normal within two windows and the skew of its next
+// request. For a bucket it takes the time in which the bucket empties and the skew; if
+// only the token knows the debt, the largest bucket among the tiers counts. A client with an
+// overdraft is back within twice the time that it owes. Cells that end more than a
 // day later than any limit in use can reach were written under a wrong clock, and
 // are free.
 //
@@ -178,29 +178,29 @@
 // from the start and for ever, and besides 8 bytes a client for a [Sight], and 3·⌈F/4⌉ cells of 16 bytes and
 // 8,200 bytes, for what is paid for with work. Passes ([Policy.Pass]) are counted apart, in ⌈3·F/16⌉ sets for each limit that
 // they have, which take as much a set: a flood that pays nothing cannot fill them, and what a
-// pass has used does not fade while it lives. [Memory.Size] is all of it: 7.7 MiB for the default of 65,536 clients with one
-// limit, 14.1 MiB with two. Each limit has cells of its own; When a configuration
+// pass has used does not fade while it lives. [Memory.Size] is the sum: 7.7 MiB for the default of 65,536 clients with one
+// limit, 14.1 MiB with two. Each limit has cells of its own. When a configuration
 // changes, [Memory.Retain] keeps the cells of limits that stay and of passes that live. A client takes one cell for each
 // limit, and one more for each [Network]: two for the networks of IPv6.
 //
 // Nothing runs in the background: a cell is free when its windows have passed, two of
 // them after the last count. A tally that finds its set full takes the cell with the
-// smallest count, of sliding windows as it weighs now. What that cell had counted raises the
-// floor of its set, number by number to the larger one, and a tally that has no cell
-// begins with the floor. So for each tally, at any time, its cell or the floor counts no
-// less than what was admitted for it: by induction over what is taken. It is so whichever
-// cell is taken; to take the smallest keeps the floor low. This is Space-Saving (Metwally,
+// smallest count (for sliding windows by its present weight). The old count of that cell
+// raises the floor of its set, number by number to the larger one. A tally that has no
+// cell begins with the floor. So for each tally, at any time, its cell or the floor counts no
+// less than what was admitted for it: by induction over the evictions. This holds for any
+// choice of the cell; the smallest keeps the floor low. This is Space-Saving (Metwally,
 // Agrawal and El Abbadi, 2005) for counts that fade. There the newcomer goes on from the count
-// that it takes, which is enough where counts only grow. Of two counts that fade, the larger
-// can be the smaller one later, and a cell that has expired would begin at zero: both would give
-// the tally that was forgotten first a second quota.
+// that it takes, which is enough if counts only grow. But the larger of two fading counts can
+// be the smaller one later, and an expired cell would begin at zero: both would give the tally
+// that was forgotten first a second quota.
 //
 // While sets are full, the newcomers of one [Candidate.Provider] that has claimed a quarter
 // of a limit's cells within two windows, and of all that was claimed, take no more cells from
 // others: they share one in each set, and its count, with the same limit. So a network can
 // raise the floor for others by one cell a set beyond its quarter.
 //
-// A tally's set is full with the probability, where f cells of the limit are in use beside c,
+// If f of c cells of the limit are in use, a tally's set is full with the probability
 //
 //	P(X ≥ 16), X Poisson of mean 16·f/c
 //

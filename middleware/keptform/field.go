@@ -19,8 +19,8 @@ const (
 )
 
 // A fieldWriter writes the inputs that send a form again. It takes only what a page in UTF-8
-// gives back as it was, with its line breaks as CR LF. Of all else net/url would drop a part, or
-// a browser would change it, and the form that is sent again would say something else.
+// gives back as it was, with its line breaks as CR LF. In any other body net/url would drop a
+// part, or a browser would change it, and the form that is sent again would differ.
 type fieldWriter struct {
 	page     []byte
 	most     int // bytes of the page

@@ -151,8 +151,8 @@ func (a *Account) Refund(now time.Time, r *exact.Receipt) error {
 	return nil
 }
 
-// numbersOf returns how many numbers a charge has: if it costs something else on each limit, a number for each, so that it
-// comes back on each once. The last is the first limit's. Of such charges fewer are among the last [Refundable].
+// numbersOf returns how many numbers a charge has. A charge with a cost for each limit has a number for each, so that each
+// can be refunded once. The last is the first limit's. Then fewer charges are among the last [Refundable].
 func numbersOf(price limiter.Price, p *exact.Policy) uint64 {
 	if price.Each == nil {
 		return 1
@@ -175,8 +175,8 @@ func (a *Account) give(number uint64, r *exact.Receipt) (any bool) {
 	return any
 }
 
-// Expires returns from when on nothing of the account counts any more, by the clock that it
-// was charged by: the zero time if it counts nothing. An engine may then forget it, and
+// Expires returns when the last count of the account ends, by the clock that charged it: the
+// zero time if it counts nothing. An engine may then forget it, and
 // can leave that to a time to live or an index of its store; one that sweeps has a [Hindsight].
 // Store it again with what
 // Expires says after each Take that admits and each Refund: it may be sooner than before.

@@ -99,8 +99,8 @@ func (r answers) append(b []byte, latest int64, serial uint64) []byte {
 	return b
 }
 
-// UnmarshalBinary implements [encoding.BinaryUnmarshaler]. It keeps nothing of b. It
-// rejects bytes that have not the form of an account. Whether they have changed
+// UnmarshalBinary implements [encoding.BinaryUnmarshaler]. It does not retain b. It
+// rejects bytes without the form of an account. Whether they have changed
 // since is for the engine to know.
 func (a *Account) UnmarshalBinary(b []byte) error {
 	if len(b) == 0 || b[0] < 1 {

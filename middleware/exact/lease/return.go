@@ -40,8 +40,8 @@ func (l *leasing) Refund(ctx context.Context, r exact.Receipt) error {
 	return nil
 }
 
-// giveUp puts what is left of a block where it is given back. Of a window that is over
-// nothing comes back, of longer ones it does.
+// giveUp queues the rest of a block for its refund. A window that is over gets nothing
+// back; longer ones do.
 func (l *leasing) giveUp(h *leaseholder) {
 	if h.block != nil && h.block.left > 0 {
 		r := h.block.verdict.Receipt

@@ -69,7 +69,7 @@ type usage struct {
 	} `json:"usage"`
 }
 
-// measure settles an answer. What says nothing of its usage has cost what it was estimated.
+// measure settles an answer. An answer without its usage costs the estimate.
 func measure(resp *http.Response) error {
 	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media == "text/event-stream" {
 		resp.Body = &stream{body: resp.Body, lines: bufio.NewReader(resp.Body), request: resp.Request}
