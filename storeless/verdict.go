@@ -7,16 +7,16 @@ import "time"
 // A Verdict is the outcome of one decision.
 type Verdict struct {
 	// Admitted says that every limit in force had room for the cost, and that all were
-	// charged, but for shadows that had none. Otherwise none was.
+	// charged, except shadows without room. Otherwise none was.
 	Admitted bool
 
 	// Impossible says that the cost is above the capacity of a limit: the
 	// request can never pass, however long the client waits.
 	Impossible bool
 
-	// Inherited is what a newcomer to a full memory began with, a count that is not its
-	// own, in cost, under one limit of its own or of its networks: the one with the largest
-	// part of its quota used. Zero for a tally that the memory knows, or has room for, and of an exact counter.
+	// Inherited is the count, in cost, with which a newcomer to a full memory began. It
+	// is from one limit of its own or of its networks: the one with the largest part of its
+	// quota used. Zero for a tally that the memory knows, or has room for, and for an exact counter.
 	Inherited int64
 
 	// Saturated belongs to package middleware: the memory had no room to remember that the proof is spent,

@@ -32,7 +32,7 @@
 //     reads its counts. It holds no address and no name. But its subject is the
 //     same in every token of a holder while the key lasts: a pseudonym, and personal data
 //     where the law says so.
-//   - It does not say who is asking. The program says that, and the token is good
+//   - It does not identify the client. The program does that, and the token is good
 //     for that identity alone.
 //
 // A thief of a secret can sign a count of zero, which is no more than to show no token, or a full count for a client that the thief can

@@ -66,7 +66,7 @@ func (s *stage) limits(cfg middleware.Config) error {
 	return nil
 }
 
-// client is who all clients are: a test is no place for what proxies say.
+// client is the address of all clients: proxies are tested elsewhere.
 var client = netip.AddrFrom4([4]byte{192, 0, 2, 1})
 
 // config fills in what all policies have.

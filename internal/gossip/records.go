@@ -20,8 +20,8 @@ const (
 	most    = 1<<31 - 1
 )
 
-// MostProcesses is how many others a record tells apart, the dead among them. Fewer join at a time: then one has a place
-// to give up.
+// MostProcesses is how many other processes a record tells apart, dead ones too. Fewer join at a time: then one has a
+// place to give up.
 const MostProcesses = 64
 
 // mostEnded is how many of those that have given up their places are known by name. A chunk has all of them.

@@ -347,8 +347,8 @@ func (p *Policy) status(now int64, t *Tally, price Price, charged bool, v *Verdi
 	}
 }
 
-// leave fills in what is left after the charge. Of a limit that is charged later, what is held
-// counts, and the request itself if it is admitted.
+// leave fills in what is left after the charge. For a limit that is charged later, reservations
+// count, and the request itself if it is admitted.
 func (r *rule) leave(cost int64, charged, admitted bool, s *LimitStatus) {
 	if charged && !s.Blocked || r.later && admitted {
 		s.Remaining -= cost

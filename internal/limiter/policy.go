@@ -204,7 +204,7 @@ func (p *Policy) ID(i int) uint32 { return p.rules[i].id }
 // the package documentation. For a window it is 0.
 func (p *Policy) Owes(i int) time.Duration { return time.Duration(p.rules[i].owes) * time.Microsecond }
 
-// Share returns a policy of the same shape for one of n who share what p admits:
+// Share returns a policy of the same shape for one of n clients that share p:
 // quotas and bursts are divided and rounded down, and are at least 1, so that n
 // shares of a quota below n admit n. Like the result of [Policy.Scale] it has no
 // tiers. It panics if n is below 1.

@@ -429,7 +429,7 @@ func TestOverdraftIsNoClaim(t *testing.T) {
 	}
 }
 
-// TestOverdraftInAFullMemory: who lost a cell with an overdraft begins with no less.
+// TestOverdraftInAFullMemory: a client that lost a cell with an overdraft begins with no less.
 func TestOverdraftInAFullMemory(t *testing.T) {
 	p := compile(t, limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 60, Window: minute, Burst: 10})
 	m := limiter.NewMemory(1, 1)

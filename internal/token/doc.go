@@ -88,10 +88,10 @@
 // its own tokens, and nothing is counted by subject: of a million clients two share one
 // with a chance of 1 in 560, and neither notices. If a client shows a token of another
 // client with the same subject, it takes that count for its own, which makes the limiter
-// stricter, never looser. An attacker who wants a token that a given client would take has
+// stricter, never looser. An attacker that wants a token that a given client would take has
 // to try some 2⁴⁸ addresses, and only a server's answer tells the subject of each. Then the
-// attacker has to plant the token in that client. Who asks for all networks of 64 bits in
-// an IPv6 /32 succeeds with 2⁻¹⁶. A bound own tally is good for another given client with
+// attacker has to plant the token in that client. An attacker that asks for all networks of
+// 64 bits in an IPv6 /32 succeeds with 2⁻¹⁶. A bound own tally is good for another given client with
 // 2⁻⁴⁸, and has one count for both.
 //
 // SipHash is not an algorithm that FIPS 140-3 approves. No authenticity rests on it: the

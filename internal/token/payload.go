@@ -168,8 +168,8 @@ func (fm *format) parseStart(p *parser, t *Token) (subject []byte, own bool) {
 }
 
 // parseCounts reads the rest. Together they read what we write and nothing else: the payload
-// has passed its MAC, so any other form was signed by someone who is not this
-// package. Entries of limits that the policy does not have are skipped.
+// has passed its MAC, so any other form was signed by another program. Entries of limits that the policy does not have are
+// skipped.
 func (fm *format) parseCounts(p *parser, t *Token, own bool) (ok bool) {
 	t.Expires = p.integer(1, maxExpires)
 	if own {

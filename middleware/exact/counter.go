@@ -23,9 +23,9 @@ import (
 // the requests too. Errors are logged: none may hold a key.
 type Counter interface {
 	// Take charges the call on every limit of its policy, or on none if one of
-	// them has no room, as one atomic step; Past, Ahead and Pause of the call say what else
-	// it may do. A counter that cannot do one of them is none. Only a call that is admitted
-	// changes what is stored: a refusal needs no write.
+	// them has no room, as one atomic step; Past, Ahead and Pause change that, and every
+	// Counter must support them. Only an admitted call changes the stored state: a refusal
+	// needs no write.
 	//
 	// A call whose ID the counter has admitted within [IDLife] for this Key gets that admission
 	// again, Replayed, with the same Receipt and the limits as they stand now, whatever else it

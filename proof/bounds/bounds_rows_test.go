@@ -398,7 +398,7 @@ func TestHerdBeforeTwoPolicies(t *testing.T) {
 	})
 }
 
-// Windows that roll over while requests wait: who looks finds room, and nothing is bought that is not needed.
+// Windows that roll over while requests wait: a client that looks finds room, and nothing is bought that is not needed.
 func TestHerdFindsRoomAfterAll(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		cfg := handlers.Challenging(new(handlers.Clock), middleware.WhenExhausted)

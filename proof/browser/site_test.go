@@ -377,8 +377,8 @@ func said(v *accessibility.Value) string {
 }
 
 // TestRates reports how fast the solver of browsers is beside the one of Go, in
-// one run, and requires that each finds the same answers. Which is how fast depends on
-// who else uses the machine; the best of some rounds is told, and no answer comes too late.
+// one run, and requires that each finds the same answers. The speeds depend on the load
+// of the machine; the best of some rounds is told, and no answer comes too late.
 func TestRates(t *testing.T) {
 	browser := launch(t)
 	s := newSite(t)

@@ -69,7 +69,7 @@ func amidALoad(t *testing.T, f Fault, deadline time.Duration, policy *exact.Poli
 				id, began := fmt.Sprint(w, "-", n), time.Now()
 				err := take(id)
 				counted := errors.Is(err, exact.ErrMaybeCounted)
-				for early := true; early && err != nil; { // a busy machine is late before the fault: who waited for its cure would wait for good
+				for early := true; early && err != nil; { // a busy machine is late before the fault: a caller that waited for its cure would wait for good
 					select {
 					case <-struck:
 						early = false

@@ -69,7 +69,7 @@ func NewLimiter(t testing.TB, cfg middleware.Config) *middleware.Middleware {
 	return m
 }
 
-// A Spy is the handler behind the limiter. It counts who got through.
+// A Spy is the handler behind the limiter. It counts the requests that got through.
 type Spy struct {
 	Calls atomic.Int64
 	Serve http.HandlerFunc // nil: writes "ok"

@@ -328,7 +328,7 @@ func imports(s *scene) {
 	}
 }
 
-// stolen is a thief, who shows the token that an honest client has bought, from another address. What the victim uses is
+// stolen is a thief that shows the token that an honest client has bought, from another address. What the victim uses is
 // not the thief's where tallies are bound; else it uses nothing.
 func stolen(s *scene) {
 	victim, thief := s.honest(), s.attacker()

@@ -137,7 +137,7 @@ func (s *scene) slowPhone() {
 	}
 }
 
-// neighbours are four holders of tallies of their own behind the address of an attacker, who must
+// neighbours are four holders of tallies of their own behind the address of an attacker. They must
 // not notice it. They buy at once, and use what they have when use is called.
 func (s *scene) neighbours(address string) (use func()) {
 	var all []func()

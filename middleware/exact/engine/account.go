@@ -175,8 +175,8 @@ func (a *Account) give(number uint64, r *exact.Receipt) (any bool) {
 	return any
 }
 
-// Expires returns from when on nothing of the account counts any more, by the clock that it
-// was charged by: the zero time if it counts nothing. An engine may then forget it, and
+// Expires returns when the last count of the account ends, by the clock that charged it: the
+// zero time if it counts nothing. An engine may then forget it, and
 // can leave that to a time to live or an index of its store; one that sweeps has a [Hindsight].
 // Store it again with what
 // Expires says after each Take that admits and each Refund: it may be sooner than before.

@@ -113,6 +113,6 @@ func (r *Record) Check(ctx context.Context) error {
 	return nil
 }
 
-// Counts reports whether anything of the account counts still, by what the clock says now. Who
-// forgets accounts by themselves goes by [Hindsight], as clocks are wrong for a moment.
+// Counts reports whether anything of the account still counts at now. An engine that forgets
+// accounts uses [Hindsight], because a clock may be wrong for a moment.
 func (a *Account) Counts(now time.Time) bool { return a.Expires().After(now) }

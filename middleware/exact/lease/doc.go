@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package lease takes blocks of quota from an exact counter ahead, and counts within them in the
-// process. [New] returns such a counter. It saves most round trips to a hot key, and refuses some
-// calls too early near the limit: you choose. To merge calls costs nothing of that, and the counters of
-// packages cas and redis do it by themselves.
+// process. [New] returns such a counter. It saves most round trips to a hot key, but refuses some
+// calls too early near the limit. The counters of packages cas and redis merge calls, which saves round
+// trips without early refusals.
 package lease

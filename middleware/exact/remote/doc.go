@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package remote serves a counter over HTTP, and calls one that is served: the embedded
-// counter of one process, past that process, without Redis. It uses nothing but the
-// standard library.
+// Package remote serves a counter over HTTP, and calls a served one: other processes
+// share the embedded counter of one process, without Redis. It uses only the standard
+// library.
 //
 // It is as exact as the counter behind it, and loses what that loses: a counter of package memory
 // loses all with its process, a file next to nothing. While the owner of a key is away, its calls
@@ -20,7 +20,7 @@
 // across networks that are not yours.
 //
 // Calls that come while a request is out leave together when it is answered, or when that takes
-// long: one request to each owner, whatever their keys. The owner makes them at once, and answers
-// each when it is done. The wire is in docs/counters.md, so that an owner can be written in another
+// long: one request to each owner for all keys. The owner makes them concurrently, and answers each
+// when it is done. The wire is in docs/counters.md, so that an owner can be written in another
 // language. One is in durable/, for Cloudflare's Workers: a Durable Object for each key.
 package remote

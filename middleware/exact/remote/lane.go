@@ -38,7 +38,7 @@ type lane struct {
 // answers take, or requests would be the more, and the dearer, the busier it is.
 const soonest = time.Millisecond
 
-// A waiter waits for what becomes of its call.
+// A waiter waits for the answer to its call.
 type waiter struct {
 	ctx     context.Context
 	op      string

@@ -248,8 +248,7 @@ func (c *Cluster) Cut(at int) error {
 	return nil
 }
 
-// Configure writes a file of policies, and the file of their secrets. Proxies are believed which are on the addresses of
-// instances.
+// Configure writes a file of policies, and one of their secrets. Proxies on the addresses of instances are trusted.
 func Configure(dir, file, secrets, ring string, policies map[string]any) error {
 	text, err := json.Marshal(map[string]any{
 		"secrets":  map[string]any{"file": secrets},

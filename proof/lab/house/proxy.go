@@ -116,7 +116,7 @@ func startProxy(ctx context.Context, dir string, spread bool, instances []netip.
 	return p, nil
 }
 
-// certify writes the certificate of net/http's own tests, which is for this machine, and returns who believes it.
+// certify writes the certificate of net/http's own tests, which is for this machine, and returns a pool that trusts it.
 func certify(dir string) (*x509.CertPool, error) {
 	known := httptest.NewTLSServer(nil)
 	defer known.Close()

@@ -280,7 +280,7 @@ func quotas(n float64) string {
 	return fmt.Sprintf("%.2f L", n)
 }
 
-// Passers are clients who come once, for some requests within twenty minutes: in this step and others of 120.
+// Passers are clients that come once, for some requests within twenty minutes: in this step and others of 120.
 type passers struct {
 	step, last int
 	due        [120][]int

@@ -173,8 +173,8 @@ func (w *world) owns(c *court.Client, seller int, t turn) bool {
 	return c.Token != ""
 }
 
-// hold is a holder of a tally, who asks for all that it is good for, and its address, and some more. Its balancer spreads what
-// it sends evenly or, of the first holder, keeps it on another instance than the one that has sold its tally.
+// hold is a holder of a tally that asks for all that it is good for, and its address, and some more. Its balancer spreads
+// what it sends evenly or, of the first holder, keeps it on another instance than the one that has sold its tally.
 func (w *world) hold(c *court.Client, i int, t turn) {
 	at := i + int(t.round/ofCycle) // in the next cycle it is put on another one
 	if !w.owns(c, at+1, t) {
@@ -241,7 +241,7 @@ func (w *world) metered(policy, carrier string) func(t turn) {
 	}
 }
 
-// office is people behind one address, who buy what that does not have, by the Go client of this repository.
+// office is people behind one address that buy what it does not have, by the Go client of this repository.
 func (w *world) office() func(t turn) {
 	const people = 6
 	c := w.caller(form, "buys", 0) // its tokens may have ended: its clock is the machine's

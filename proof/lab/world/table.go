@@ -45,8 +45,7 @@ func AtLeast(what string, n, least int64, interrupted bool) Row {
 	return Row{What: what, After: fmt.Sprint(n), Allowed: fmt.Sprintf("at least %d", least), OK: interrupted || n >= least}
 }
 
-// A field is one of a struct of findings that has a tag `what`. With a tag `least` it must happen as often; without, it
-// must not happen.
+// A field of a struct of findings has a tag `what`. With a tag `least` it must happen that often; without, never.
 type field struct {
 	what  string
 	least int64
@@ -68,8 +67,8 @@ func fields(of any) iter.Seq[field] {
 	}
 }
 
-// Rows returns a row for each field of a struct that has a tag `what`, in their order. A [Count] or an integer with a
-// tag `least` must have happened that often; another integer and [Complaints] must be none.
+// Rows returns a row for each field of a struct that has a tag `what`. A [Count] or an integer with a tag `least` must
+// have happened that often. Another integer and [Complaints] must be none.
 func Rows(of any, prefix string, interrupted bool) (rows []Row) {
 	for f := range fields(of) {
 		var n int64
@@ -152,7 +151,7 @@ func (s Series) Quarter(from float64) float64 {
 	return sum / float64(len(some))
 }
 
-// Flat is the row of a series: by how much it has grown, and may have.
+// Flat is the row of a series that has grown, and of the growth allowed.
 func (s Series) Flat(what, unit string, per, grown, allowed float64) Row {
 	return Row{
 		What: what + ", by quarters", Before: fmt.Sprintf("%.1f%s, %.1f, %.1f", s.Quarter(0)/per, unit, s.Quarter(0.25)/per, s.Quarter(0.5)/per),

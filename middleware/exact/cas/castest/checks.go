@@ -87,7 +87,7 @@ func oneWins(r *run) {
 			}
 		}
 		if winner < 0 {
-			r.fail("of %d who race, none wins", racers)
+			r.fail("of %d racing callers none wins", racers)
 		}
 		r.holds(fmt.Sprint("round ", round, " of ", winner))
 	}
