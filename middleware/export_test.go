@@ -51,7 +51,9 @@ const ChecksPage = checksPage
 // KnowsBySight reports whether m would not read a token that id shows, and what it says.
 func (m *Middleware) KnowsBySight(id Identity, tok string) (says limiter.Tally, ok bool) {
 	e := m.loaded()
-	return says, e.about(context.Background(), e.now(), id).knows(tok, &says)
+	rest, err := e.codec.Glance(tok)
+	ok = err == nil && e.about(context.Background(), e.now(), id).knows(rest, &says)
+	return says, ok
 }
 
 // ReadAlways has m read every token, until it is configured anew.
