@@ -107,8 +107,8 @@ func (e *engine) claims(t *tier) (all []claim) {
 	const wide = "holds a whole IPv6 /48"
 	instances := e.instances
 	none := gain(func(int) int64 { return 0 })
-	// The most that one memory admits of a tally, and that the memories of all instances admit of a tally without a
-	// token.
+	// one returns what one memory admits of a tally at most. fleet returns the same for the memories of all
+	// instances, where no token carries the count.
 	one := func(p *limiter.Policy) gain {
 		life := time.Duration(limiter.MaxWindow)
 		if t.pass != nil && p == t.pass.policy {

@@ -76,7 +76,7 @@ func (l *leasing) within(call *exact.Call) (v exact.Verdict, done bool, size int
 		l.keep(now, name, call, v)
 		return v, true, 0
 	}
-	// As if it were admitted: of refusals some are forgotten early.
+	// As if it were admitted, because some refusals are forgotten early.
 	l.keep(now, "?"+name, call, exact.Verdict{Verdict: storeless.Verdict{Admitted: true}})
 	if asked || l.closed || h.arrives != nil || now.Before(h.rest) || h.of == nil || !samePolicy(h.of, call.Policy) {
 		return exact.Verdict{}, false, 0
