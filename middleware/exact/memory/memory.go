@@ -158,7 +158,7 @@ func (m *counter) shardOf(name string) *shard {
 
 // room reports whether there is room for another key, and makes some of what
 // counts no more. It looks at most once a second, so that a full memory does not
-// cost everybody a search.
+// cost every client a search.
 func (s *shard) room(now time.Time) bool {
 	if len(s.accounts) < s.most {
 		return true

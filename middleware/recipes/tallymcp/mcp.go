@@ -49,7 +49,7 @@ type Limiter struct {
 
 // New returns a limiter by a policy, which must have no Concurrency. identity names the sender of
 // a request; Config.Identity is not asked. costs are the tools of the server, and what a call costs. A
-// tool that is not among them has no tally of its own: names that clients make up would be as many
+// tool that is not among them has no tally of its own: names that clients invent would be as many
 // quotas. All of these share one tally of their caller, at a cost of 1. A tool that costs 0 is not limited.
 func New(limit *middleware.Middleware, identity middleware.IdentityFunc, costs map[string]int64) *Limiter {
 	return &Limiter{limit: limit, identity: identity, costs: maps.Clone(costs)}
