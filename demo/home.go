@@ -64,7 +64,7 @@ var firstLines = func() string {
 	return lines.String()
 }()
 
-// defaultPlan is what the page shows first.
+// The page shows defaultPlan first.
 var defaultPlan = plan{Instances: 3, Quota: 5}
 
 // planOf reads a plan from the query of a request.

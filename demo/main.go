@@ -70,7 +70,7 @@ import (
 	"github.com/tallystick/tallystick/pow"
 )
 
-// maxWork is what middleware permits: the price can double three times before it
+// maxWork is the maximum of middleware: the price can double three times before it
 // reaches the most that a challenge can ask for.
 const maxWork = 1 << 29
 

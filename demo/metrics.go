@@ -52,7 +52,7 @@ func (i *instruments) hook(next func(context.Context, middleware.Decision)) func
 	}
 }
 
-// counted is what tells an operator whether a rotation went well: the limiter tells no client that
+// counted tells an operator whether a rotation went well: the limiter tells no client that
 // its token was not accepted.
 type counted struct{ decisions, tokenErrors atomic.Uint64 }
 

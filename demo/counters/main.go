@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command counters is what an operator does with an exact counter: it says what a customer has used,
+// Command counters is for operators of an exact counter: it says what a customer has used,
 // forgets one, counts accounts, and copies them to another engine. A program of yours has its own
 // policy in place of the one here, and the engines that it uses.
 //

@@ -17,7 +17,7 @@ type Limit struct {
 	Number  uint32 // of the window since 1970; or the Unix second of that end
 }
 
-// Heard is what is known of a limit of a tally.
+// Heard has the known counts of a limit of a tally.
 type Heard struct {
 	Number         uint32 // of the window: later than was asked where another's clock is ahead
 	Sum, Prev      uint32 // what all have admitted in it but for own holds, and in the one before: lower bounds of the truth

@@ -27,7 +27,7 @@ const MostProcesses = 64
 // mostEnded is how many of those that have given up their places are known by name. A chunk has all of them.
 const mostEnded = 1024
 
-// Config is what a process has to say of itself.
+// Config describes a process.
 type Config struct {
 	Name    uint64   // of this start of the process: random, not 0
 	Key     [16]byte // of the hash that names tallies: the same in all processes
@@ -35,7 +35,7 @@ type Config struct {
 	Wake    func()   // is called, under a lock, when Next is earlier than it was; nil: nothing is
 }
 
-// Records are what one process knows of the counts of all. They are safe for concurrent use.
+// Records hold what one process knows of the counts of all. They are safe for concurrent use.
 type Records struct {
 	hash siphash.Key
 	wake func()

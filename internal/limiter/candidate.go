@@ -15,7 +15,7 @@ type Candidate struct {
 	// a memory need different keys.
 	Key Key
 
-	// Shown is what the tokens of the tally show, merged; zero if none.
+	// Shown merges the tokens of the tally; zero if none.
 	Shown Tally
 
 	// Costs, if not nil, are charged in place of the cost of the call, unless that is 0.

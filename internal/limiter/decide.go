@@ -249,7 +249,7 @@ func (m *Memory) note(v *Verdict, s start, asks bool) {
 	}
 }
 
-// recall merges what the memory holds of a tally into t, which is what is shown,
+// recall merges the memory's count of a tally into t, the shown one,
 // rolled and cut down.
 //
 // A mark that is moved because of a wrong clock is stored, also by a refusal.

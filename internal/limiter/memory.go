@@ -16,7 +16,7 @@ import (
 const DefaultClients = 1 << 16
 
 // A Memory is a fixed-size table of the highest tallies seen: never a source of
-// truth, only a floor. It is what bounds dropped, replayed, rolled back and
+// truth, only a floor. It bounds dropped, replayed, rolled back and
 // forked tokens to one quota on each instance. Safe for concurrent use.
 //
 // It never grows with clients, and does no work in the background: a cell whose

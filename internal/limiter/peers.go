@@ -12,7 +12,7 @@ import (
 // What peers have admitted of a tally is a floor under it, as what a token shows is: a lower bound of the truth. How much
 // of what was admitted here they may be ignorant of, package gossip says.
 
-// heard is what is known of the limits of a tally among peers.
+// heard has the counts of a tally that peers know.
 type heard [MaxLimits]asked
 
 type asked struct {

@@ -51,7 +51,7 @@ func (p *Policy) seal(text uint64, t *Tally) uint64 {
 	return text ^ h>>32
 }
 
-// told is what a token says of s: of a limit in which nothing is counted it says nothing, nor in which window that is.
+// told returns the part of s that a token says: for a limit without a count it says nothing, not even the window.
 func (r *rule) told(s State) State {
 	if r.blank(s) {
 		return State{}

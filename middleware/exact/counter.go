@@ -56,7 +56,7 @@ const IDLife = 10 * time.Second
 // A Call asks for something to be counted: now if there is room (the zero values of Past,
 // Ahead and Pause), or whether there is room or not, or as soon as there is.
 type Call struct {
-	// Key is what is counted: one customer, one product of a customer's. Permitted: 1 to
+	// Key names the thing counted: one customer, one product of a customer's. Permitted: 1 to
 	// [MaxKey] bytes of any kind. Counters of the same Key under policies of
 	// different names are different.
 	Key string
@@ -186,7 +186,7 @@ var (
 	// ErrFull says that a counter has no room for another key. Wait of the verdict beside it
 	// may say how long until there is, 0 that this is not known. It is
 	// [ErrNotCounted], and load rather than failure: the engine works, and a client
-	// that makes up keys must not be able to have it taken for dead.
+	// that invents keys must not be able to make it look dead.
 	ErrFull = fmt.Errorf("%w: the counter is full of live keys; give it more room", ErrNotCounted)
 
 	// ErrBusy says that a counter has more calls under way than it may. It is
@@ -214,7 +214,7 @@ var (
 	// ErrCall says that there is a mistake in a [Call]. It is [ErrNotCounted], and goes on with the field and what is permitted.
 	ErrCall = fmt.Errorf("%w: a mistake in the Call", ErrNotCounted)
 
-	// ErrLateRefund says that a charge does not come back any more: its key
-	// was charged 8192 times since, or its account has begun anew; or the receipt was made up. It is [ErrNoRefund].
+	// ErrLateRefund says that a charge can no longer be refunded: its key was
+	// charged 8192 times since, or its account has begun anew, or the receipt is invented. It is [ErrNoRefund].
 	ErrLateRefund = fmt.Errorf("%w: it is not one of the last 8192 charges of its key", ErrNoRefund)
 )

@@ -316,7 +316,7 @@ func RequireStatus(t testing.TB, want int, resp *http.Response, message ...any) 
 	return resp
 }
 
-// Only has everybody be one identity.
+// Only gives all clients one identity.
 func Only(id middleware.Identity) middleware.IdentityFunc {
 	return func(*http.Request) (middleware.Identity, error) { return id, nil }
 }

@@ -71,7 +71,7 @@ func (m *merged) Deadline() time.Duration {
 	return 0
 }
 
-// mergeable is what calls must have in common.
+// mergeable has what calls must have in common.
 type mergeable struct {
 	key    string
 	policy *exact.Policy

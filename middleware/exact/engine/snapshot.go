@@ -20,7 +20,7 @@ type Snapshot struct {
 	// owes more is seen to.
 	Latest, Hold int64
 
-	// Limits are what each has counted.
+	// Limits has the count of each limit.
 	Limits []LimitSnapshot
 
 	// Serial of the last receipt.

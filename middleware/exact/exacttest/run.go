@@ -26,7 +26,7 @@ type run struct {
 	loseAnswer func(exact.Counter)
 }
 
-// wrong is what a check has found.
+// wrong is a finding of a check.
 type wrong struct{ error }
 
 // fail ends the check.

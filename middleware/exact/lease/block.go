@@ -112,7 +112,7 @@ func (h *leaseholder) hear(now time.Time, v exact.Verdict, p *exact.Policy) {
 	h.said, h.of, h.at = v, p, now
 }
 
-// statuses are what the engine has said, and what is held beside it, for a call that
+// statuses returns the statuses of the engine, and the blocks beside them, for a call that
 // is admitted.
 func (h *leaseholder) statuses(now time.Time, p *exact.Policy) [storeless.MaxLimits]storeless.LimitStatus {
 	limits := h.said.Limits

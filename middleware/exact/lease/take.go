@@ -248,7 +248,7 @@ func (l *leasing) settle(call *exact.Call, v exact.Verdict) exact.Verdict {
 }
 
 // failed forgets a key that an engine has not counted, if nothing is held of it:
-// a client that makes up keys must not fill our memory with them.
+// a client that invents keys must not fill our memory with them.
 func (l *leasing) failed(name string, call *exact.Call, h *leaseholder, err error) {
 	if !errors.Is(err, exact.ErrNotCounted) {
 		return

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// alarms are what a counter tells beside its errors, each at most once a minute. The zero
+// alarms are the log lines of a counter beside its errors, each at most once a minute. The zero
 // time is of an alarm that has not rung.
 type alarms struct {
 	log *slog.Logger

@@ -58,7 +58,7 @@ type outcome struct {
 // A group is waiters whose calls differ in nothing but their ID.
 type group []*waiter
 
-// mergeable is what the takes of a group have in common.
+// mergeable has what the takes of a group have in common.
 type mergeable struct {
 	op     string
 	key    string

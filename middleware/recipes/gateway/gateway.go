@@ -61,7 +61,7 @@ func gateway(limit *middleware.Middleware, upstream *url.URL, key string) http.H
 	})
 }
 
-// usage is what the model says that it has used: of an answer, and of the last event of a stream.
+// usage is the usage that the model reports: in an answer, and in the last event of a stream.
 type usage struct {
 	Choices []json.RawMessage `json:"choices"`
 	Usage   *struct {

@@ -40,7 +40,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// An Interceptor limits calls. Its methods are what grpc.NewServer takes.
+// An Interceptor limits calls. Pass its methods to grpc.NewServer.
 type Interceptor struct {
 	// Limit decides. Required. It must have no Concurrency.
 	Limit *middleware.Middleware

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan is what the arithmetic of exact counters needs of a policy, worked out once. Package
+// Package plan compiles a policy, once, for the arithmetic of exact counters. Package
 // exact makes plans, and package engine counts by them.
 package plan
 
