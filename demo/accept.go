@@ -9,8 +9,7 @@ import (
 )
 
 // wantsHTML reports whether the client prefers a page to JSON. Browsers name
-// text/html first; who sends JSON, or says nothing of what it wants, is a
-// script. The limiter's built-in answer decides alike.
+// text/html first; a client that sends JSON, or names no type, is a script. The limiter's built-in answer decides alike.
 func wantsHTML(r *http.Request) bool {
 	if mediaType(r) == "application/json" {
 		return false

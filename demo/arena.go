@@ -21,7 +21,7 @@ import (
 	"github.com/tallystick/tallystick/proof/players"
 )
 
-// A plan is what a visitor of the home page chooses for an attack.
+// A plan holds the choices of a visitor of the home page for an attack.
 type plan struct {
 	Instances int
 	Quota     int64 // of each window
@@ -262,7 +262,7 @@ func (a *arena) serve(r fleet.Request) fleet.Answer {
 	return got
 }
 
-// note counts an answer, in the aligned window: the bounds are those of one.
+// note counts an answer, in the aligned window: the bounds are for one such window.
 func (c *contestant) note(now time.Time, admitted bool) {
 	c.roll(now)
 	if !admitted {

@@ -12,7 +12,7 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// fought has an attack go on for so many frames.
+// fought runs an attack for a number of frames.
 func fought(t *testing.T, p plan, frames int) *arena {
 	t.Helper()
 	a := kit.Must(newArena(p))(t)

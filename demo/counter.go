@@ -47,7 +47,7 @@ func isRedis(spec string) bool {
 }
 
 // openCounter opens the counter that -counter names, which all instances share:
-// memory, file:PATH, the URL of a Redis, or that of another demo. Without a name it is a file of
+// memory, file:PATH, the URL of a Redis, or the URL of another demo. Without a name it is a file of
 // a fresh directory, which goes when the counter is closed; with serve:HOST:PORT the same, for other
 // processes too.
 func openCounter(spec string, now func() time.Time, secrets [][]byte, stdout io.Writer, log *slog.Logger) (exact.Counter, io.Closer, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/go-playground/validator/v10"
 )
 
-// A form is what one of the HTML forms sends. Its fields have JSON names
+// A form holds the fields of one of the HTML forms. Its fields have JSON names
 // for both carriers and are checked by the tags that validator knows.
 type form interface {
 	inputs() map[string]*string               // by name

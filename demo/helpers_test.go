@@ -36,10 +36,10 @@ type server struct {
 	err     error         // what it returned
 }
 
-// cheap is the price of a proof in tests, of which most are about what follows.
+// cheap is the price of a proof in tests: most of them test what follows a proof.
 const cheap = 1 << 10
 
-// start runs the demo with so many instances, a fresh secret and cheap proofs.
+// start runs the demo with a fresh secret and cheap proofs.
 func start(t *testing.T, instances int) *server {
 	t.Helper()
 	return startWith(t, standard(instances))
@@ -91,7 +91,7 @@ func (s *server) listens(t *testing.T, output io.Reader) {
 // long, and no test judges how long.
 const patient = 5 * time.Minute
 
-// A client is somebody with an address, perhaps with cookies.
+// A client has an address and perhaps cookies.
 type client struct {
 	t    *testing.T
 	http http.Client

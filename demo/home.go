@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// The home page has an attack, which the server draws, and a form to try. A home is what all instances share of it.
+// The home page has an attack, which the server draws, and a form to try. All instances share one home.
 type home struct {
 	instances int
 	price     string       // a path: what a tally costs
@@ -36,7 +36,7 @@ func newHome(instances int) (*home, error) {
 	return &home{instances: instances, price: price, first: first, closed: closed, close: sync.OnceFunc(func() { close(closed) })}, err
 }
 
-// played is an attack after so many frames.
+// played is an attack after a number of frames.
 func played(p plan, frames int) (picture, error) {
 	a, err := newArena(p)
 	if err != nil {
@@ -64,7 +64,7 @@ var firstLines = func() string {
 	return lines.String()
 }()
 
-// defaultPlan is what the page shows first.
+// The page shows defaultPlan first.
 var defaultPlan = plan{Instances: 3, Quota: 5}
 
 // planOf reads a plan from the query of a request.

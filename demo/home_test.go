@@ -127,7 +127,7 @@ func TestTheTerminalHasTheAddressFirst(t *testing.T) {
 	require.Less(t, strings.Count(rest, "\n"), 9)
 }
 
-// The seven lines that the home page shows are those of the README's first program.
+// The home page shows the same seven lines as the README's first program.
 func TestTheSevenLinesAreTheReadmes(t *testing.T) {
 	readme := kit.Must(os.ReadFile("../README.md"))(t)
 	require.Contains(t, string(readme), "\t"+strings.ReplaceAll(firstLines, "\n", "\n\t"))

@@ -42,5 +42,5 @@ func (f *feedback) inputs() map[string]*string {
 // passwordInput is the one input whose every character counts.
 const passwordInput = "password"
 
-// prefilled is what the form says, so that there is nothing to type.
+// prefilled fills the form, so that there is nothing to type.
 var prefilled = contact{Name: "Ada", Email: "ada@example.org", Message: "Who keeps the count?"}

@@ -39,18 +39,18 @@
 //
 // With -policy-file all policies come from a file such as policies.json, which says
 // where the secrets are, too; see package policyfile. SIGHUP has the demo read that file and
-// the secrets again, or those of -secret-file. All instances go on with them and keep their
+// the secrets again, or the secrets in -secret-file. All instances go on with them and keep their
 // counts; if anything is wrong nothing changes, and each problem is logged. A counter that is shared
 // by -counter serve or http keeps the secrets of the start.
 //
-// With -work a proof costs that many expected hashes, and with -crowd so many
-// tallies are sold to an address before the price doubles. Without JavaScript a
+// -work sets the expected hashes of a proof, and -crowd the number of tallies
+// that an address buys before the price doubles. Without JavaScript a
 // form can be sent after a wait instead, a fifth as often. With -work 0 feedback
 // wants a round trip alone; the other two keep the default, because a tally that
 // costs nothing would be no limit. The endpoints of a policy are below
 // /tally/<policy>/.
 //
-// With -bounds it prints what clients get at most by each policy, on so many instances, and ends.
+// With -bounds it prints what clients get at most under each policy with -instances instances, and exits.
 //
 // It speaks plain HTTP and keeps nothing of what it is sent.
 package main
@@ -70,7 +70,7 @@ import (
 	"github.com/tallystick/tallystick/pow"
 )
 
-// maxWork is what middleware permits: the price can double three times before it
+// maxWork is the maximum of middleware: the price can double three times before it
 // reaches the most that a challenge can ask for.
 const maxWork = 1 << 29
 
@@ -121,10 +121,10 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.picture, "picture", "", "serve nothing: write a picture of an attack on -instances to this `file`, as SVG")
 	flags.IntVar(&o.instances, "instances", 3, "how many instances take the requests in turn, sharing only the secrets")
 	flags.StringVar(&o.secretFile, "secret-file", "", "sign with the secrets in this `file`, one a line; without it, with a fresh random one")
-	flags.StringVar(&o.policyFile, "policy-file", "", "take policies and secrets from this `file`, and read it again upon SIGHUP; without it, those of the program")
+	flags.StringVar(&o.policyFile, "policy-file", "", "take policies and secrets from this `file`, and read it again upon SIGHUP; without it, the program's own are used")
 	flags.Int64Var(&o.work, "work", 1<<22, "what a proof costs, in expected `hashes`, by default enough to see the check at work; 0: none for /feedback, the library's default for the others")
 	flags.StringVar(&o.counter, "counter", "", "what counts /api/quote: `memory`, file:PATH, redis://HOST:PORT/DB, serve:HOST:PORT for other processes too, or http://HOST:PORT/ of the one that does; without it, a file that is removed at exit")
-	flags.Int64Var(&o.crowd, "crowd", 64, "how many honest `clients` an address may hide: so many tallies are sold to it before the price doubles")
+	flags.Int64Var(&o.crowd, "crowd", 64, "how many honest `clients` an address may hide, which is the number of tallies that it buys before the price doubles")
 	flags.BoolVar(&o.bounds, "bounds", false, "print what clients get at most by each policy, and end")
 	err := flags.Parse(args)
 	if err == nil && flags.NArg() > 0 {

@@ -21,7 +21,7 @@ import (
 // that its visitors cannot reach: it tells an attacker what works.
 const metricsPath = "/metrics"
 
-// metrics are what operators see: a page for Prometheus, and a line a minute of who is refused.
+// metrics are for operators: a page for Prometheus, and a line a minute about refused clients.
 type metrics struct {
 	http.Handler
 	provider *metric.MeterProvider
@@ -52,7 +52,7 @@ func (i *instruments) hook(next func(context.Context, middleware.Decision)) func
 	}
 }
 
-// counted is what tells an operator whether a rotation went well: the limiter tells no client that
+// counted tells an operator whether a rotation went well: the limiter tells no client that
 // its token was not accepted.
 type counted struct{ decisions, tokenErrors atomic.Uint64 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// options are what a run of the demo depends on; nothing else is global.
+// A run of the demo depends on its options; nothing else is global.
 type options struct {
 	addr       string
 	verbose    bool   // all that the limiters have to say

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The units of the plot are those of its SVG.
+// The plot and its SVG have the same units.
 const (
 	plotWidth  = 640
 	plotHeight = 240

@@ -15,8 +15,8 @@ import (
 //go:embed tiers.json
 var tiersJSON []byte
 
-// products are those that a vendor's key may name, each with a quota of its own. A
-// name that anybody may make up would be a quota that anybody may make up.
+// products lists the names that a vendor's key may use, each with a quota of its
+// own. If a vendor could invent a name, it could invent a quota.
 var products = map[string]bool{"maps": true, "search": true, "mail": true}
 
 // quote returns the policy of the paid route: its quotas are exact, because every instance

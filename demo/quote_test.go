@@ -164,7 +164,7 @@ func TestQuoteIsExactOnRedis(t *testing.T) {
 }
 
 // One process has the counter, and two others call it by HTTP. While the owner is away the route
-// is closed; it has counted nobody twice.
+// is closed. No request is counted twice.
 func TestQuoteIsExactOverHTTP(t *testing.T) {
 	o := standard(1)
 	o.secretFile = filepath.Join(t.TempDir(), "secrets")

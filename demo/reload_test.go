@@ -414,11 +414,11 @@ func TestSchemaAndReaderAgree(t *testing.T) {
 	require.Greater(t, refused, 2000)
 }
 
-// A generator draws values that a schema permits, and one in so many places a mistake.
+// A generator draws values that a schema permits, and sometimes a mistake.
 type generator struct {
 	*rand.Rand
 	root     map[string]any
-	mistakes int // one in so many; 0: none
+	mistakes int // one value in this many is a mistake; 0: none
 
 	compiled map[string]*regexp.Regexp
 }

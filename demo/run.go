@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// welcome is what a terminal says: the address first, what to try, and how to stop.
+// welcome is the text for a terminal: the address first, what to try, and how to stop.
 const welcome = `Listening on http://%[1]s/
   /       attackers against real middleware, and a form to try
   /forms  four forms, one for each way to ask for work

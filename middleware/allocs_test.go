@@ -74,7 +74,7 @@ func newLoad(t testing.TB, cfg middleware.Config, want middleware.Reason, tokens
 	return l
 }
 
-// open is a configuration that refuses nobody soon; shut is one that refuses after the first.
+// open has quotas that no test uses up; shut refuses after the first request.
 func open() middleware.Config {
 	cfg := contact(new(clock))
 	cfg.Limits[0].Quota = 1 << 30

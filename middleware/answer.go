@@ -24,10 +24,10 @@ type answerFields struct {
 // answerFields, whose pointers must not reach the heap with them.
 type offerFields struct{ challenge, roomCookie string }
 
-// answerFieldsOf returns the fields about a charge. A refusal charges nothing: it has news only for a
-// client that showed less than we know. One that showed nothing good gets no token of it: what it
-// would be told it may drop again, as it has dropped, or never had, what came before; and who sends
-// garbage would have us sign for each piece.
+// answerFieldsOf returns the fields about a charge. A refusal charges nothing, so it has news only
+// for a client that showed less than we know. A client that showed no good token gets none with a
+// refusal: it may drop that one too, and a client that sends garbage would have us sign for each
+// piece.
 func (q *question) answerFieldsOf(c *charged) answerFields {
 	fields := answerFields{standings: &c.verdict}
 	if c.verdict.Admitted || q.shown.good() && c.tally != c.shown && q.who.tier.policy.Exceeds(q.at, c.tally, c.shown) {
@@ -42,8 +42,8 @@ func (q *question) answerCharge(c *charged) {
 }
 
 // answer writes all fields of a decision that a limit could be asked about; for all else see
-// concludeUncharged. What is computed is cut from a single string, so that a request costs one
-// allocation for it.
+// concludeUncharged. All computed values are cut from a single string, so that they cost a request
+// one allocation.
 func (q *question) answer(fields answerFields, offers offerFields) {
 	d, f := &q.dc.decision, &q.dc.reply.Fields
 	var stack [768]byte // of a token and its cookie, but for the longest; zeroing it costs
@@ -97,8 +97,8 @@ func (q *question) answer(fields answerFields, offers offerFields) {
 	}
 }
 
-// concludeUncharged concludes a request that no limit can be asked about, by nobody or at a
-// negative cost. Who asks is told no more than when to come again.
+// concludeUncharged concludes a request that no limit can be asked about: its client is unknown, or
+// its cost is negative. The client learns only when to come again.
 func (q *question) concludeUncharged(v *verdict) {
 	q.dc.decision.conclude(v)
 	if v.retryAfter > 0 && !q.shadow {
@@ -127,10 +127,10 @@ func (c *carriage) channels(shown *credentials) (header, cookie bool) {
 	return true, true
 }
 
-// navigates reports whether the request is a browser's own, for a page: by a link, a form or
-// the address bar. The answer's fields are for nobody to read, but its cookie is kept.
-// Scripts cannot say so (Fetch Metadata; the name is a forbidden request-header), and a program
-// that does shall keep cookies.
+// navigates reports whether the request is a browser's own, for a page: by a link, a form or the
+// address bar. No script reads the answer's fields, but the browser keeps its cookie. Scripts
+// cannot say so (Fetch Metadata; the name is a forbidden request-header), and a program that does
+// shall keep cookies.
 func navigates(h http.Header) bool {
 	mode := h["Sec-Fetch-Mode"]
 	return len(mode) == 1 && mode[0] == "navigate"
@@ -144,8 +144,8 @@ func (who *subject) appendToken(b []byte, own *token.Own, tally *limiter.Tally) 
 	return who.holder.Append(b, tally)
 }
 
-// note has the token that is sent known by sight, if the client has shown a good one: who drops tokens drops this one
-// too, and who comes but once would cost a look at a place in memory that nobody has looked at for long.
+// note has the token that is sent known by sight, if the client has shown a good one. A client that drops tokens
+// drops this one too, and for a client that comes once the note would cost a read of cold memory.
 func (q *question) note(d *record, fields answerFields, tok string) {
 	if q.sight == nil || d.tokens == 0 || fields.own != nil || q.dry {
 		return
@@ -163,7 +163,7 @@ func (e *engine) expires(fields answerFields) int64 {
 	return e.carried.Expires(*fields.tally)
 }
 
-// appendCookieEnd appends a token to the start of its cookie, and the rest, which is that of cookieParts.
+// appendCookieEnd appends a token to the start of its cookie, and the attributes of cookieParts.
 func (c *carriage) appendCookieEnd(b, tok []byte, maxAge int64) []byte {
 	b = append(b, tok...)
 	b = append(b, "; Max-Age="...)

@@ -520,7 +520,7 @@ func ofLimits(h http.Header) map[string]string {
 	return told
 }
 
-// A choice is one that clients of some kind understand, and what they are told.
+// A choice is a form of answer for one kind of client.
 type choice struct {
 	name             string
 	fields           middleware.Fields
@@ -630,8 +630,8 @@ func TestShadowsAreInNoChoice(t *testing.T) {
 	}
 }
 
-// The guard sees to the fields of any choice: a header that was cleared gets them back, what
-// the handler says itself stands, and what everybody may store has none.
+// The guard sees to the fields of any choice: a header that was cleared gets them back, what the
+// handler says itself stands, and a response that shared caches may store has none.
 func TestChoicesOnTheFinalResponse(t *testing.T) {
 	for _, c := range choices() {
 		for name, test := range map[string]struct {
@@ -703,7 +703,7 @@ func TestChoicesInAStack(t *testing.T) {
 	}
 }
 
-// A reading is what the packages of npm make of a response.
+// A reading holds what the packages of npm make of a response.
 type reading struct {
 	Parsed *struct { // by ratelimit-header-parser; a NaN is null
 		Limit, Used, Remaining, Reset *int64

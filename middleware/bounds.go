@@ -32,7 +32,7 @@ type Bounds struct {
 	Warning string
 }
 
-// A Bound is what a client gets of one limit at most. It is plain data.
+// A Bound tells how much a client gets of one limit at most. It is plain data.
 type Bound struct {
 	Tier  string // "": Config.Limits
 	Limit Limit  // with its defaults filled in
@@ -51,10 +51,10 @@ type Bound struct {
 // coreHashes are the hashes that a core makes in a second: see [Bound].Client.
 const coreHashes = 74_700_000
 
-// absurd is how many times the quota is more than anybody means by a limit.
+// absurd is a multiple of the quota that no operator means by a limit.
 const absurd = 2000
 
-// A gain is what a client gets of the i-th limit.
+// A gain tells how much a client gets of the i-th limit.
 type gain func(i int) int64
 
 // A claim is a row of all limits of a tier. A figure of the log has its key.
@@ -107,7 +107,8 @@ func (e *engine) claims(t *tier) (all []claim) {
 	const wide = "holds a whole IPv6 /48"
 	instances := e.instances
 	none := gain(func(int) int64 { return 0 })
-	// What one memory admits of a tally, and what the memories of all instances admit of one that they hear nothing of.
+	// one returns what one memory admits of a tally at most. fleet returns the same for the memories of all
+	// instances, where no token carries the count.
 	one := func(p *limiter.Policy) gain {
 		life := time.Duration(limiter.MaxWindow)
 		if t.pass != nil && p == t.pass.policy {
@@ -164,8 +165,8 @@ func (e *engine) claims(t *tier) (all []claim) {
 		add("net48", wide, free48)
 		return all
 	}
-	// What work adds, from an address or a network that is expected to hide so many crowds. A tally that is shown in the
-	// window was bought in it, or in the life of a tally before.
+	// What work adds, from an address or a network that is expected to hide this many crowds. A tally that is shown in
+	// the window was bought in it, or in the life of a tally before.
 	works := func(free, shared gain, crowds, seconds int64) gain {
 		work := seconds * coreHashes
 		if c.mode == EveryRequest {

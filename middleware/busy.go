@@ -10,9 +10,9 @@ import (
 	"github.com/tallystick/tallystick/middleware/internal/slots"
 )
 
-// In WhenBusy a token of the shared tally is of no use while the instance is busy. To
-// honour it would exempt those who have made it busy, of all clients: they were admitted, so
-// each of their addresses has one. What it has counted stays, in it and in memory.
+// In WhenBusy a token of the shared tally is of no use while the instance is busy. Honouring it
+// would exempt the very clients that caused the load: they were admitted, so each of their
+// addresses has one. Its count stays, in the token and in memory.
 
 // workFirst reports whether a client that has no tally of its own proves work first. For a
 // request this is decided once, when it is charged. Whether it may stand in line before that,
@@ -21,9 +21,9 @@ func (q *question) workFirst() bool {
 	return q.challenge.mode == Newcomers || q.challenge.mode == WhenBusy && q.challenge.load.BusyFor(q.at, q.challenge.busyAt, q.loadOf(nil).Network)
 }
 
-// noteLoad counts a request that was admitted. What was refused is none of the load: else a
-// flood of what costs its sender nothing would keep the instance busy. What costs 0 is
-// not either: anybody may send any number.
+// noteLoad counts a request that was admitted. Refused requests do not count: else a flood that
+// costs its sender nothing would keep the instance busy. Requests of cost 0 do not count either: a
+// client may send any number.
 func (q *question) noteLoad(charge *charged) {
 	if q.challenge.mode != WhenBusy || !charge.verdict.Admitted || q.dry || q.dc.decision.Cost == 0 {
 		return
@@ -44,11 +44,11 @@ func (q *question) noteLoad(charge *charged) {
 	}
 }
 
-// loadOf says of whom a request is a part of the load: no client may make an instance busy, by
-// what it has bought neither. One client is an IPv4 address or, as they are to be had for nothing, an IPv6
-// /48. Its network is the IPv4 /16 or IPv6 /29: a
-// member of a registry gets a /29 for the asking, and hosts that rent addresses by the hour have them in few /16s. What nobody has any number of is
-// its own network: keys, users, and the addresses of a network of one's own.
+// loadOf names the client and the network that a request counts for in the load. No client may make an instance busy
+// alone, nor by the tallies that it has bought. One client is an IPv4 address or an IPv6 /48, as smaller prefixes are
+// to be had for nothing. Its network is the IPv4 /16 or IPv6 /29: a member of a registry gets a /29 for the asking, and
+// hosts that rent addresses by the hour have them in few /16s. Keys, users and the addresses of a network of one's own
+// cannot be had in any number: each is its own network.
 func (q *question) loadOf(own *token.Own) (from load.Source) {
 	id := q.who.id
 	if own != nil {

@@ -21,10 +21,10 @@ func busyFrom(c *clock, perSecond, atOnce int64) middleware.Config {
 	return cfg
 }
 
-// stranger is the address of nobody who was here before, in a network of its own.
+// stranger is the address of a new client, in a network of its own.
 func stranger(i int) option { return from(fmt.Sprintf("%d.%d.7.1", 20+i>>8, i&255)) }
 
-// strangers has so many strangers come, one request each, and returns how many were admitted.
+// strangers sends one request from each of n strangers, and returns how many were admitted.
 func strangers(h http.Handler, n int) (passed int) {
 	for i := range n {
 		passed += admitted(h, 1, stranger(i))
@@ -54,7 +54,8 @@ func TestWhenBusy(t *testing.T) {
 	}}})
 }
 
-// What is refused, and what costs nothing, makes nobody busy; what is admitted does, whoever admits it.
+// Refused requests, and requests that cost nothing, are no load. Admitted ones are, in every mode that
+// admits them.
 func TestWhatMakesAnInstanceBusy(t *testing.T) {
 	const enough = 201 // of 20 a second: some of their hashes meet
 	flooded := func(_ *testing.T, h *site, _ *clock) { strangers(h, enough) }
@@ -142,8 +143,8 @@ func TestARefusedFloodLetsItCalmDown(t *testing.T) {
 	require.Positive(t, strangers(h, 1))
 }
 
-// many is how many requests are under way on a busy instance: so many that nine may share a hash, and ten never do. Of
-// half as many five were one too many, once in 40,000 runs.
+// many is how many requests are under way on a busy instance: enough that nine of them may share a hash, and ten never
+// do. With half of it, five shared one hash once in 40,000 runs, which was one too many.
 const many = 160
 
 // comeFromAfar has strangers come, one request each.
@@ -338,8 +339,8 @@ func TestOneClientsConnectionsMakeNobodyBusy(t *testing.T) {
 	}
 }
 
-// A network with more than a quarter of the load is busy for its own clients, and for nobody else: its addresses may be
-// a million. Five such networks make the instance busy, and four do not.
+// A network with more than a quarter of the load is busy for its own clients alone: its addresses may be a million.
+// Five such networks make the instance busy, and four do not.
 func TestABusyNetwork(t *testing.T) {
 	const perSecond = 20
 	now := new(clock)
@@ -370,8 +371,8 @@ func TestABusyNetwork(t *testing.T) {
 }
 
 // An attacker can make an instance busy, with requests that are admitted, and keep it so for as long as it pays for
-// them. That costs others work, and locks nobody out: a newcomer proves work once, at the price of its own address,
-// and is served as ever; a client that has bought a tally notices nothing.
+// them. That costs others work, and locks no client out: a newcomer proves work once, at the price of its own
+// address, and is served as ever; a client that has bought a tally notices nothing.
 func TestAnAttackerWhoMakesAnInstanceBusyLocksNobodyOut(t *testing.T) {
 	const perSecond, attackers = 10, 24
 	for name, addr := range map[string]string{"of its own": "", "that the attacker has too": "60.0.7.1"} {

@@ -12,14 +12,13 @@ type Challenge struct {
 	// Mode says when. Default: [WhenExhausted].
 	Mode Mode
 
-	// BusyPerSecond and BusyAtOnce are the load from which this instance is busy, for
-	// [WhenBusy]: so many requests that are admitted in a second, in the mean over some ten
-	// seconds, or so many HTTP requests under way in the handler. Those of this policy count that
-	// were admitted and cost more than 0; what is refused does not. It is calm again when both
-	// are below half, after ten seconds at the earliest. Of one address, IPv6 /48, key or bought tally
-	// a sixteenth counts at most, and one request at least. Of an IPv4 /16 or IPv6 /29 a quarter does, from which it is
-	// busy for its own clients. Default: 0, not set. Permitted: 1 to
-	// 1000000 in WhenBusy, which needs one of them. Prohibited in the other modes.
+	// BusyPerSecond and BusyAtOnce are the load from which this instance is busy, for [WhenBusy]: admitted requests per
+	// second, in the mean over some ten seconds, or HTTP requests under way in the handler. Only requests of this
+	// policy count that were admitted and cost more than 0. The instance is calm again when both are below half, after
+	// ten seconds at the earliest. Each address, IPv6 /48, key or bought tally contributes at most a sixteenth, and at
+	// least one request. Each IPv4 /16 or IPv6 /29 contributes at most a quarter, and from there it is busy for its own
+	// clients. Default: 0, not set. Permitted: 1 to 1000000 in WhenBusy, which needs one of them. Prohibited in the
+	// other modes.
 	BusyPerSecond, BusyAtOnce int64
 
 	// Work is the price in expected hashes: of a tally while few are sold to its identity or, in
@@ -41,11 +40,11 @@ type Challenge struct {
 	// than 7/8: with a Crowd of 1 any other sale in between costs it. Default: 64. Permitted: 1 to 255.
 	Crowd int64
 
-	// SalesPerHour is how many sales to an address leak away in an hour, evenly, and the price comes
-	// down with them. So many newcomers behind it are served by each instance, or by all
-	// [Config.Peers] together, at the price of Work for as long as they come. With more, an attacker can buy more; with fewer, it shuts an address
-	// for less, and since a sale keeps a place in memory until it has leaked, needs less work to
-	// fill all places, and then nothing more is sold. Default: 32. Permitted: 1 to 100000.
+	// SalesPerHour is how many sales to an address leak away in an hour, evenly. The price comes down with them. Each
+	// instance, or all [Config.Peers] together, serves this many newcomers behind the address an hour at the price of
+	// Work. A higher value lets an attacker buy more. A lower one makes it cheaper to price others out; and since a
+	// sale keeps a place in memory until it has leaked, it needs less work to fill all places, and then nothing more is
+	// sold. Default: 32. Permitted: 1 to 100000.
 	SalesPerHour int64
 
 	// PassTime is the time that a bought tally is for: of a limit with a longer window it has only
@@ -59,9 +58,9 @@ type Challenge struct {
 	// principals are always bound.
 	BindOwn bool
 
-	// WaitingRoom is the part of each quota, one in so many and at least 1, that an identity may
-	// use without work, after a wait, on top of the quotas: for people whose browser cannot work,
-	// see docs/forms.md. NoWaitingRoom is for routes where nothing may be had without work.
+	// WaitingRoom is the part of each quota, 1/WaitingRoom of it and at least 1, that an identity
+	// may use without work, after a wait, on top of the quotas: for people whose browser cannot
+	// work, see docs/forms.md. NoWaitingRoom is for routes where nothing may be had without work.
 	// Default: 5; no room in [EveryRequest]. [HeaderOnly] and InsecureNoMemory prohibit one.
 	// Permitted: 1 to 2147483647.
 	WaitingRoom   int64

@@ -96,7 +96,7 @@ func TestBadChallenges(t *testing.T) {
 	})
 }
 
-// All at once, beside those of the rest.
+// All at once, beside the problems of the rest.
 func TestAllProblemsOfAChallenge(t *testing.T) {
 	cfg, want := everythingWrong()
 	cfg.Challenge = &middleware.Challenge{
@@ -283,7 +283,8 @@ func TestClientWithSeveralPolicies(t *testing.T) {
 	require.EqualValues(t, 10, s.Calls.Load())
 }
 
-// Two clients of one address: a tally belongs to who has its token, and neither uses up the other's.
+// Two clients of one address: a tally belongs to the client that has its token, and neither client
+// uses up the other's.
 func TestTwoClientsOfOneAddress(t *testing.T) {
 	h := newSite(t, challenging(new(clock), middleware.Newcomers))
 	server := serve(t, h)
@@ -549,7 +550,7 @@ func TestSwapsAreRefused(t *testing.T) {
 		name   string
 		issuer func(*middleware.Config)
 		other  func(*middleware.Config)
-		client option // who shows the proof
+		client option // that shows the proof
 		reason middleware.Reason
 	}{
 		{"policy", nil, func(cfg *middleware.Config) { cfg.Policy = "signup" }, nil, "client-changed"},

@@ -12,7 +12,7 @@ import (
 // Check and charge of one tally, all its limits and networks together, are one atomic
 // step in memory. Which tally is charged is decided here.
 
-// chargeShared charges the tally that everybody of the identity shares.
+// chargeShared charges the tally that all clients of the identity share.
 func (q *question) chargeShared(cost int64, c *charged) {
 	f := q.sharedCandidate()
 	q.take(&f, cost, c)
@@ -66,7 +66,7 @@ func (q *question) choose(p *limiter.Policy, list []limiter.Candidate, cost int6
 	return best, tally, v
 }
 
-// sharedCandidate returns the tally that everybody of the identity is in.
+// sharedCandidate returns the tally that all clients of the identity share.
 func (q *question) sharedCandidate() (f limiter.Candidate) {
 	f.Shown, f.Hasty, f.Costs = q.shown.shared, q.shadow, q.each
 	if q.memory != nil {
@@ -95,9 +95,10 @@ func (q *question) ownCandidates() []limiter.Candidate {
 	return list
 }
 
-// ownCandidate returns an own tally as it may be charged. An instance that has never met a tally has to believe
-// that nothing was used of it. No rule makes what one client may use depend on what its neighbours do: all that
-// were tried, such as a ceiling for the tallies of an address, let a neighbour lock those out who have paid.
+// ownCandidate returns an own tally as it may be charged. An instance that has never met a tally has to
+// believe that nothing was used of it. No rule makes what one client may use depend on what its neighbours
+// do: all that were tried, such as a ceiling for the tallies of an address, let a neighbour lock out clients
+// that have paid.
 func (e *engine) ownCandidate(own *token.Own) limiter.Candidate {
 	return limiter.Candidate{Key: ownKey(e.memory, own.ID), Ends: time.Unix(own.Expires, 0)}
 }
@@ -105,20 +106,20 @@ func (e *engine) ownCandidate(own *token.Own) limiter.Candidate {
 // chargeBought charges an own tally or the shared one, as the mode permits. It is not
 // ok, and nothing is charged, if a proof is wanted first.
 //
-// Own tallies come before the shared one, which is for those who have none or
-// have used it up: its quota is everybody's, and the answer to a client that has paid
-// must be a token of what it has paid for. Among own tallies the one with most left
-// is charged, so that a spent token, planted or not, locks nobody out.
+// Own tallies come before the shared one, which is for clients that have none or have used it up:
+// all clients of the address share its quota, and the answer to a client that has paid must be a
+// token of the tally that it has paid for. Among own tallies the one with most left is charged, so
+// that a spent token, planted or not, locks no client out.
 //
-// An own tally is a pass: where a limit is longer than PassTime it has a part of the
-// quota. A request that costs more than a pass has is charged to the shared tally, in
-// [Newcomers] too, for a client that has an own one. To refuse it would lock out
-// all who send such requests, for ever; and a pass that took it all the same, or as much as
-// such a request costs, would be the whole quota again, for sale every hour.
+// An own tally is a pass: where a limit is longer than PassTime it has a part of the quota. A
+// request that costs more than a pass has is charged to the shared tally, in [Newcomers] too, for a
+// client that has an own one. A refusal would lock out all clients that send such requests, for
+// ever. A pass that took it all the same, or as much as such a request costs, would be the whole
+// quota again, for sale every hour.
 func (q *question) chargeBought(cost int64) (c charged, ok bool) {
 	candidates, workFirst := q.ownCandidates(), q.workFirst()
 	if len(candidates) == 0 {
-		if workFirst && q.who.tier.policy.TooDear(q.priceOf(cost)) < 0 { // else work would be in vain: no tally has so much
+		if workFirst && q.who.tier.policy.TooDear(q.priceOf(cost)) < 0 { // else work would be in vain: no tally is that large
 			return c, false
 		}
 		q.chargeShared(cost, &c)
@@ -139,7 +140,7 @@ func (q *question) chargeBought(cost int64) (c charged, ok bool) {
 	if v.Admitted || q.shown.proof.opened || workFirst || q.waits() {
 		return c, true
 	}
-	// What is used up for good is no nearer way than the shared tally.
+	// A tally that is used up for good is no nearer way than the shared one.
 	var s charged
 	if q.chargeShared(cost, &s); s.verdict.Admitted || s.verdict.Wait < v.Wait || v.Wait >= left {
 		return s, true
@@ -147,9 +148,9 @@ func (q *question) chargeBought(cost int64) (c charged, ok bool) {
 	return c, true
 }
 
-// chargeProof charges the shared tally for a request that comes with a proof of
-// its own. Without one it is not ok, unless a proof would not help. Of several proofs
-// the first that is not spent is: a browser sends those of all its pages along.
+// chargeProof charges the shared tally for a request that comes with a proof of its own. Without
+// one it is not ok, unless a proof would not help. The first unspent proof is taken: a browser
+// sends the proofs of all its pages along.
 func (q *question) chargeProof(cost int64) (c charged, ok bool) {
 	f := q.sharedCandidate()
 	for p := &q.shown.proof; p.good; {

@@ -36,7 +36,8 @@ func (e *engine) checkRequest(now time.Time, r *http.Request, dc *decisionContex
 	}
 }
 
-// checkWork checks whether who is to work can: a browser that shows a page, or sends a form, needs the endpoints.
+// checkWork checks whether a client that is to work can: a browser that shows a page, or sends a form, needs the
+// endpoints.
 func (e *engine) checkWork(now time.Time, r *http.Request, dc *decisionContext) {
 	if e.challenge.path != "" && e.carriage.transport != HeaderOnly || e.hooks.refused != nil {
 		return
@@ -66,8 +67,8 @@ func (e *engine) checkCookies(now time.Time, r *http.Request) {
 	}
 }
 
-// pageScheme returns the scheme of the page of this very site that has sent a request, as
-// the browser says, or "". What r.TLS says is of the last connection alone.
+// pageScheme returns the scheme of the page of this very site that has sent a request, as the
+// browser says, or "". r.TLS is about the last connection alone.
 func pageScheme(r *http.Request) string {
 	for _, name := range [...]string{"Origin", "Referer"} {
 		if len(r.Header[name]) != 1 {
@@ -99,8 +100,8 @@ func (c *carriage) showsCookie(r *http.Request) bool {
 	return false
 }
 
-// programOf returns what a request says of its program, if it comes from id itself, a
-// private address, and has no field of a proxy: such requests could be anybody's.
+// programOf returns what a request says of its program, if it comes from id itself, a private
+// address, and has no field of a proxy: any client could be behind such requests.
 func programOf(r *http.Request, id *Identity) string {
 	program := r.UserAgent()
 	if from, _ := peer(r); !near(from) || firstAddrOf(from) != id.firstAddr() || namesAnother(r) {
@@ -165,9 +166,9 @@ func customary() [9]string {
 	}
 }
 
-// Behind a proxy that the identity function does not know of, all clients are one: they
-// share a quota, and nothing fails. So where an identity is an address one thing is asked: does the
-// request name somebody beyond it, as proxies do?
+// Behind a proxy that the identity function does not know of, all clients are one: they share a
+// quota, and nothing fails. So where an identity is an address one thing is asked: does the request
+// name a client beyond it, as proxies do?
 //
 //   - An address that proxies of one's own have, and clients from the Internet do not,
 //     is told of at once.
@@ -192,7 +193,7 @@ func (c *checks) proxy(now time.Time, id *Identity, r *http.Request) {
 			return
 		}
 		if who == from && listed(&t, lines, id) {
-			continue // an adapter has told who it is, and gateways have written themselves to its right
+			continue // an adapter has named the client, and gateways have written themselves to its right
 		}
 		self, other := id.firstAddr(), firstAddrOf(named)
 		if named.IsGlobalUnicast() && !near(named) && other != self && c.namers.Note(now, self, other) {
@@ -202,8 +203,8 @@ func (c *checks) proxy(now time.Time, id *Identity, r *http.Request) {
 	}
 }
 
-// beyond finds id in a request, at the connection's other end or in the field, and whom
-// the field names beyond it. Of what is found, named is invalid if it is no address.
+// beyond finds id in a request, at the connection's other end or in the field, and the client that
+// the field names beyond it. named is invalid if that is no address.
 func beyond(t *httpfield.AddressField, lines []string, id *Identity, from netip.Addr) (who, named netip.Addr, found bool) {
 	if firstAddrOf(from) == id.firstAddr() {
 		who = from

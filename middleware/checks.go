@@ -154,7 +154,7 @@ const checksPage = "https://github.com/tallystick/tallystick/blob/main/docs/chec
 // each finding, so that an attack cannot fill the disk. They outlive its configurations: else each
 // Reconfigure would tell all of it anew, and leave an outage without its end. They decide nothing.
 type checks struct {
-	second throttle // of which one request is checked
+	second throttle // one request in each second is checked
 	policy string
 	log    atomic.Pointer[slog.Logger]
 	wrote  [numFindings]throttle
@@ -170,11 +170,11 @@ type checks struct {
 
 	namers        seen.Namers
 	only          seen.Only
-	strangers     seen.Clients // who show what another secret has signed
+	strangers     seen.Clients // that show what another secret has signed
 	strangerCheck throttle
 }
 
-// A throttle is due once in so many seconds.
+// A throttle is due once in its number of seconds.
 type throttle struct{ last atomic.Int64 }
 
 // due reports whether it is, and when it was before, in Unix seconds. A clock that has stepped back by
@@ -223,7 +223,7 @@ func (c *checks) write(level slog.Level, f finding, more string, args ...any) {
 	c.log.Load().Log(context.Background(), level, "tallystick: "+line.message+more, append(args, "page", checksPage+line.code)...)
 }
 
-// doubts tells of whom an identity function has believed.
+// doubts tells which peer an identity function has believed.
 func (c *checks) doubts(now time.Time, d *doubt) {
 	f := proxySilent
 	if d.sometimes {
@@ -236,12 +236,14 @@ func (c *checks) doubts(now time.Time, d *doubt) {
 
 // What instances disagree about. Each decides by itself, and sees of the others only what they have signed:
 //
-//   - By another secret. Anybody can write a token or a challenge that looks like that, for one client or for a
-//     /48. So clients of several networks have to show such ones. One of them a second is noted.
-//   - Under another clock. A window, or a challenge, that begins later than now and that a secret of ours has
-//     signed cannot be made up: the first one is told of. What has expired says nothing, as anybody may keep it.
+//   - By another secret. Any client can write a token or a challenge that looks like that, for one
+//     client or for a /48. So clients of several networks have to show such ones. One of them a
+//     second is noted.
+//   - Under another clock. A window, or a challenge, that begins later than now and that a secret
+//     of ours has signed cannot be made up: the first one is told of. An expired one says nothing,
+//     as any client may keep it.
 
-// clockAhead tells of a clock that was ahead of now by so much, at least.
+// clockAhead tells of a clock that was ahead of now, at least by this.
 func (c *checks) clockAhead(now time.Time, by time.Duration) {
 	if c.mayWrite(now, clockDiffers) { // nothing is allocated for each token of a fleet that is all wrong
 		c.write(slog.LevelWarn, clockDiffers, "", "ahead", by.Truncate(time.Second))
@@ -311,7 +313,7 @@ func (c *checks) counterAnswers(now time.Time, guard *guardedcall.Guard) {
 }
 
 // counterRefuses tells of load that does not end, but of none that passes; and at once of a counter that
-// has no room: somebody can give it more.
+// has no room: an operator can give it more.
 func (c *checks) counterRefuses(now time.Time, outcome guardedcall.Outcome, err error, guard *guardedcall.Guard) {
 	switch outcome {
 	case guardedcall.Answered:
@@ -334,8 +336,9 @@ func (c *checks) counterRefuses(now time.Time, outcome guardedcall.Outcome, err 
 // longestCustomer is how many bytes of a customer's name are kept.
 const longestCustomer = 64
 
-// clientOf returns what is counted as one client of id. Of the Internet that is what one customer of a
-// host may have at once, an IPv4 /16 or IPv6 /29, see loadOf; of networks of one's own, where nobody has many, an address.
+// clientOf returns the part of id that counts as one client. On the Internet that is an IPv4 /16 or IPv6 /29, which one
+// customer of a host may have at once (see loadOf). In networks of one's own, where no client has many addresses, it is
+// an address.
 func clientOf(id *Identity) seen.Client {
 	if id.kind != kindAddress {
 		return seen.Client{Name: strings.Clone(id.text[:min(int(id.named), longestCustomer)])} // one customer, whatever it asks for
@@ -352,8 +355,8 @@ func clientOf(id *Identity) seen.Client {
 	return seen.Client{Network: network}
 }
 
-// near reports whether an address is one that proxies of one's own have, and clients
-// from the Internet do not: private, loopback, link-local, or shared (RFC 6598).
+// near reports whether proxies of one's own have such an address, and clients from the Internet do
+// not: private, loopback, link-local, or shared (RFC 6598).
 func near(addr netip.Addr) bool {
 	addr = addr.Unmap()
 	return addr.IsPrivate() || addr.IsLoopback() || addr.IsLinkLocalUnicast() || shared.Contains(addr)

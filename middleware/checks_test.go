@@ -643,7 +643,7 @@ func TestNoClientWritesTheLog(t *testing.T) {
 	}
 }
 
-// What the log says of proxies: nobody has spent the quota, and a request comes each second.
+// What the log says of proxies: no client has spent the quota, and a request comes each second.
 func TestProxiesAreLogged(t *testing.T) {
 	// named is a request of an address, with a field that names the i-th client of a network.
 	named := func(addr, field, client string) func(i int) option {
@@ -669,7 +669,7 @@ func TestProxiesAreLogged(t *testing.T) {
 	ofLoadBalancer := func(n int, see ...func(*scene)) step { return asks(n, named("35.191.0.5", list, "192.0.2.%d"), see...) }
 	fly := mustIdentity(middleware.ForwardedFor(netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("fdaa::/16")))
 	scenarios := []scenario{
-		// Fly.io ends the list with the app's own address: to ForwardedFor, that is everybody.
+		// Fly.io ends the list with the app's own address: to ForwardedFor, that is every client.
 		{"a list that ends with the same public address", by(fly), []step{
 			asks(3, named("172.16.4.2", list, "203.0.113.%d, 66.241.125.1"), told()), asks(1, named("172.16.4.2", list, "203.0.113.9, 66.241.125.1"), shared),
 		}},
@@ -756,12 +756,12 @@ func (p *twins) visitor(i int) option {
 	return from(fmt.Sprintf("203.%d.113.1", i))
 }
 
-// codes are those of the lines of both logs.
+// codes are the codes in both logs.
 func (p *twins) codes() []string {
 	return append(codesIn(p.first.Lines()), codesIn(p.second.Lines())...)
 }
 
-// asked counts requests, and notes which was the first that somebody was told of.
+// asked counts requests, and notes the first that the log told of.
 func (p *twins) asked(n int) {
 	if p.requests += n; p.told == 0 && len(p.codes()) > 0 {
 		p.told = p.requests
@@ -962,7 +962,8 @@ func TestOneClientRaisesNoAlarmOfSecrets(t *testing.T) {
 	}
 }
 
-// A few in a day are tokens that somebody has kept since a secret was retired. One request a second is looked at, as for proxies.
+// A few in a day are tokens that clients have kept since a secret was retired. One request a second is looked at, as
+// for proxies.
 func TestSecretsOfLongAgoAreNotTold(t *testing.T) {
 	// toldOf has n visitors come, of networks of their own, with tokens of a secret that is retired; each some time after
 	// the one before. It returns the log.
@@ -1070,7 +1071,7 @@ func TestWhyNobodyCanBeTold(t *testing.T) {
 	}{
 		"no address":  {nil, []option{from("@")}, "the connection has no address, as on a Unix socket; set Config.Identity", "no address"},
 		"bad hop":     {forwarded, []option{from("192.0.2.1"), with("X-Forwarded-For", "banana")}, "X-Forwarded-For from a trusted proxy holds something that is not an address", "X-Forwarded-For"},
-		"nobody":      {only(middleware.Identity{}), nil, "returned nobody", ""},
+		"nobody":      {only(middleware.Identity{}), nil, "returned the zero Identity", ""},
 		"a failure":   {func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, down }, nil, "Decision.IdentityErr", "4711"},
 		"and a value": {func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("x"), down }, nil, "Decision.IdentityErr", "4711"},
 	} {

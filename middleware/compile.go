@@ -92,7 +92,7 @@ func compile(cfg Config) (*engine, error) {
 	return e, nil
 }
 
-// openRoom compiles the waiting room of a policy, and that of each tier, where it is on.
+// openRoom compiles the waiting room of a policy, and the room of each tier, where it is on.
 func (e *engine) openRoom(cfg *Config) error {
 	if e.challenge == nil || e.challenge.share == 0 {
 		return nil

@@ -72,8 +72,8 @@ func (c *challenger) bindsOwn(id *Identity) bool {
 	return id.kind != kindAddress || c.bindOwn
 }
 
-// newChallenger reports every problem of cfg.Challenge. Those of the secrets
-// are left to the codec.
+// newChallenger reports every problem of cfg.Challenge. The codec reports the problems of the
+// secrets.
 func newChallenger(cfg *Config) (*challenger, error) {
 	c := *cfg.Challenge
 	if c.Work == 0 {
@@ -183,7 +183,7 @@ func plainPath(p string) bool {
 		!strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("{}\"\\<>?#%", r) })
 }
 
-// defaultShare is the part of each quota that the waiting room has, one in so many.
+// defaultShare is the divisor for the waiting room's part of each quota.
 const defaultShare = 5
 
 // roomShare checks the waiting room of c, and returns its share, 0 for none.

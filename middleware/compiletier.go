@@ -19,7 +19,7 @@ type limits struct {
 	exact  *exact.Policy
 }
 
-// sameShape reports whether tallies and accounts of one are those of the other.
+// sameShape reports whether tallies and accounts of one serve for the other.
 func (l limits) sameShape(of limits) bool {
 	return l.tokens.SameShape(of.tokens) && (l.exact == nil || l.exact.SameShape(of.exact))
 }
@@ -31,7 +31,7 @@ func newTier(cfg *Config, name string, l limits) tier {
 	t.field = policyField(cfg.Fields, p, t.units, l.exact)
 	for i := range p.Len() {
 		name := p.Limit(i).Name
-		if p.Limit(i).Shadow { // it is told to nobody
+		if p.Limit(i).Shadow { // no client hears of it
 			name = ""
 		}
 		t.names = append(t.names, name)
@@ -93,7 +93,7 @@ func (e *engine) tiersOf() []*tier {
 	return all
 }
 
-// quotaHash tells the quotas of one tier from those of another.
+// quotaHash tells the quotas of different tiers apart.
 func quotaHash(p *limiter.Policy) guardedcall.Key {
 	h := sha256.New()
 	for i := range p.Len() {

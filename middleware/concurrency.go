@@ -15,15 +15,15 @@ import (
 // limits, which count how many there are. A request that finds no room is answered 429 with
 // the reason [TooManyAtOnce], and is charged nothing. It is plain data, like [Config].
 //
-// Who is asking is told as for the limits: all behind an address share what Max permits,
+// Clients are told apart as for the limits: all clients behind an address share what Max permits,
 // and each tally that a [Challenge] sells has as many of its own.
 //
-// Without an [Exact] counter each instance counts for itself. With one no more than Max are
-// served by all instances together; that costs a round trip to the counter before the
-// handler, and one after it. Then the context of a request ends, with a cause
-// that wraps [context.DeadlineExceeded], a second before MaxHold: the others are told by then that it is over. A
-// process that is frozen, or a handler that does not look at its context, exceeds Max by
-// what it goes on to do. In an outage each instance counts for itself under [FailOpen].
+// Without an [Exact] counter each instance counts for itself. With one, all instances together
+// serve at most Max. That costs a round trip to the counter before the handler, and one after it.
+// Then the context of a request ends, with a cause that wraps [context.DeadlineExceeded], a second
+// before MaxHold: the others are told by then that it is over. A process that is frozen, or a
+// handler that does not look at its context, exceeds Max by what it goes on to do. In an outage
+// each instance counts for itself under [FailOpen].
 //
 // In shadow mode no request is ended.
 type Concurrency struct {

@@ -108,7 +108,7 @@ func TestEverySlotIsGivenBack(t *testing.T) {
 	require.Equal(t, 100, n)
 }
 
-// Five connections without any work shut everybody behind their address out for MaxHold, and no longer.
+// Five connections without any work shut all clients of their address out for MaxHold, and no longer.
 func TestIdleRequestsHoldASlotNoLongerThanMaxHold(t *testing.T) {
 	for _, ends := range []bool{false, true} {
 		kit.Bubble(t, func(t *testing.T) {
@@ -291,7 +291,7 @@ func TestShadowOfTooManyAtOnce(t *testing.T) {
 		d, told := newDoor(false), record(&cfg)
 		h := newLimiter(t, cfg).Handler(d)
 		come(h, 2)
-		come(h, 2) // later: of those who come at once nobody knows who is heard of last
+		come(h, 2) // later: of clients that come at once it is not known which is heard of last
 		require.EqualValues(t, 4, d.live.Load())
 		require.Equal(t, middleware.TooManyAtOnce, told.Last().Reason)
 		require.True(t, told.Last().Allowed)

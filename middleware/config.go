@@ -45,16 +45,17 @@ type Config struct {
 	// Default: nil, token and memory decide.
 	Exact *Exact
 
-	// Peers has all processes of a group count together: a client that drops its tokens gets L and a little, and not L of
-	// each; see docs/bounds.md. One group serves all policies of a program. Default: nil, each process counts alone. Not for Reconfigure to
-	// change. Prohibited with Exact and InsecureNoMemory.
+	// Peers has all processes of a group count together: a client that drops its tokens gets a little more than L,
+	// instead of L from each; see docs/bounds.md. One group serves all policies of a program. Default: nil, each
+	// process counts alone. Not for Reconfigure to change. Prohibited with Exact and InsecureNoMemory.
 	Peers *peers.Group
 
 	// Tiers are Limits with other quotas and bursts, in the same order. The Tier of the [Identity]
 	// chooses; without one, or with one not listed here (which is logged), it gets Limits.
 	Tiers map[string][]Limit
 
-	// LimitsFor gives customers limits of their own. Default: nil, those of their tier. Needs an Identity.
+	// LimitsFor gives customers limits of their own. Default: nil, the limits of their tier. Needs an
+	// Identity.
 	LimitsFor *LimitsFor
 
 	// Cost prices a request. Default: 1. A cost of 0 peeks and counts nothing, so round up; one above a quota is answered 403, a negative
@@ -94,8 +95,8 @@ type Config struct {
 	// a policy. A client that decodes the token still finds the counts: see [MemoryOnly].
 	Quiet bool
 
-	// Shadow decides, counts and tells OnDecision, but refuses nobody, to try a policy on real traffic.
-	// An identity function that denies a request is obeyed all the same.
+	// Shadow decides, counts and tells OnDecision, but does not refuse. Use it to try a policy on real
+	// traffic. An identity function that denies a request is obeyed all the same.
 	Shadow bool
 
 	// RefusalHandler answers refused requests in place of the built-in problem details and page. The
@@ -108,8 +109,9 @@ type Config struct {
 	// gets no built-in page. Prohibited with RefusalHandler.
 	PageHandler http.Handler
 
-	// OnDecision is called once for every decision, before the handler runs, on the request's goroutine,
-	// and must not block. The context is the request's, or that of [Middleware.Decide].
+	// OnDecision is called once for every decision, before the handler runs, on the request's
+	// goroutine, and must not block. The context is the request's, or the caller's of
+	// [Middleware.Decide].
 	OnDecision func(context.Context, Decision)
 
 	// Logger receives at most one line a minute for each kind of trouble, with a stable code
@@ -159,9 +161,9 @@ type Advanced struct {
 type TokenTransport uint8
 
 const (
-	// HeaderOrCookie reads both channels and answers on the one an accepted token came
-	// by. If there was none, it answers a browser's navigation (Sec-Fetch-Mode: navigate),
-	// whose fields nobody can read, by cookie, and all else on both.
+	// HeaderOrCookie reads both channels and answers on the one an accepted token came by. If there
+	// was none, it answers a browser's navigation (Sec-Fetch-Mode: navigate) by cookie, as no
+	// script can read its fields, and all else on both.
 	HeaderOrCookie TokenTransport = iota
 
 	// HeaderOnly uses the Tallystick-Token field alone.

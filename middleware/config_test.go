@@ -302,7 +302,7 @@ func TestOptions(t *testing.T) {
 		}},
 		{"Shadow", limiting(func(cfg *middleware.Config) { cfg.Shadow, cfg.Limits[0].Quota = true, 1 }), []step{
 			ok(`"contact";r=0;t=60`),
-			ok(`"contact";r=0;t=60`).expect(middleware.TokenHeader, planted), // as a refusal of who shows nothing
+			ok(`"contact";r=0;t=60`).expect(middleware.TokenHeader, planted), // as a refusal without a token
 		}},
 		{"HeaderOnly", limiting(func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly }), []step{
 			ok(anything).expect("Set-Cookie", "session=1"),
@@ -442,8 +442,8 @@ func TestHandlerCostIncorrect(t *testing.T) {
 	}
 }
 
-// A route that can never be served is told when it is mounted: an error if no client may ever use so much, and a warning if
-// a tier may not.
+// A route that can never be served is told when it is mounted: an error if no client may ever use its cost, and a
+// warning if a tier may not.
 func TestRoutesThatNobodyCanAfford(t *testing.T) {
 	five := middleware.Limit{Algorithm: middleware.FixedWindow, Quota: 5, Window: time.Minute}
 	nobody := func(largest int64) string {
@@ -526,7 +526,7 @@ func shadowOf(l middleware.Limit) middleware.Limit {
 	return l
 }
 
-// failuresOf counts attempts, of which there are plenty, and failures by outcome.
+// failuresOf counts attempts, with plenty allowed, and failures by outcome.
 func failuresOf(quota int64) ([]middleware.Limit, *middleware.ByOutcome) {
 	return []middleware.Limit{{Name: "attempts", Quota: 100, Window: time.Minute}, {Name: "failures", Quota: quota, Window: time.Minute}},
 		&middleware.ByOutcome{Limits: []string{"failures"}}

@@ -23,8 +23,9 @@ import (
 	"github.com/tallystick/tallystick/internal/token"
 )
 
-// logConfigured says in one line what a policy runs with, so that somebody can see whether all instances
-// run with the same, and who is believed. cfg has its defaults, and none of its secrets is told.
+// logConfigured says in one line what a policy runs with, so that an operator can see whether all
+// instances run with the same, and which proxies are believed. cfg has its defaults, and none of its
+// secrets is told.
 func (e *engine) logConfigured(now time.Time, cfg *Config) {
 	if !e.checks.log.Load().Enabled(context.Background(), slog.LevelInfo) {
 		return
@@ -65,8 +66,8 @@ func (e *engine) logBounds() {
 	e.checks.write(level, bounds, more, append([]any{"instances", b.Instances}, figures...)...)
 }
 
-// nameOf returns the name of an identity function as its package has it. What believes a field of
-// proxies is a function inside of one: its own name, and not that of the field.
+// nameOf returns the name of an identity function as its package has it. A function that believes a
+// field of proxies lies inside of an exported one, so the name is the exported function's.
 func nameOf(identity IdentityFunc) string {
 	f := runtime.FuncForPC(reflect.ValueOf(identity).Pointer())
 	if f == nil {
@@ -82,10 +83,10 @@ func nameOf(identity IdentityFunc) string {
 	return name
 }
 
-// A limit that another always reaches first never refuses anybody: 1000 a minute beside 10 a
-// minute, or 1000 an hour beside 5 a minute. It does no harm, and is no error, since quotas
-// change while the other stays; but somebody has meant something by it. What is not certain
-// is not told: the bounds below are of the worst that the other lets through.
+// A limit that is never reached before another has no effect: 1000 a minute beside 10 a minute, or
+// 1000 an hour beside 5 a minute. It does no harm, and is no error, since quotas change while the
+// other stays; but its author meant something by it. Only certain cases are told: the bounds below
+// assume the worst that the other lets through.
 
 // warnOfIdle tells of the first limit that can never refuse, in no tier. Limits of two units never meet.
 func (e *engine) warnOfIdle(now time.Time) {
@@ -118,8 +119,8 @@ func (e *engine) warnOfFree(now time.Time, b *ByOutcome) {
 	}
 }
 
-// warnOfSecrets tells of the first secret that a program has hardly drawn at random. It is no error: who develops may have
-// it so.
+// warnOfSecrets tells of the first secret that a program has hardly drawn at random. It is no error: a developer may
+// have it so.
 func (e *engine) warnOfSecrets(now time.Time, secrets [][]byte) {
 	if i := slices.IndexFunc(secrets, token.Weak); i >= 0 {
 		e.checks.warn(now, secretWeak, "secret", fmt.Sprintf("Secrets[%d]", i))
@@ -127,8 +128,8 @@ func (e *engine) warnOfSecrets(now time.Time, secrets [][]byte) {
 }
 
 // warnOfDear tells of the first tier, by name, that may never use what a route costs, or that no tier may. It does not
-// panic: the quotas may stand in a file, which somebody else edits and a reload mends. The limits that customers have of
-// their own are not known here.
+// panic: the quotas may stand in a file, which another person edits and a reload mends. Limits of single customers are
+// not known here.
 func (e *engine) warnOfDear(now time.Time, cost int64) {
 	tiers := e.tiersOf()
 	slices.SortFunc(tiers, func(a, b *tier) int { return strings.Compare(a.name, b.name) })
@@ -163,9 +164,9 @@ func (e *engine) tellDear(now time.Time, t *tier, cost int64) {
 // minutes are windows that are over several times while a tally lives, which is an hour at least.
 const minutes = 10 * time.Minute
 
-// adviseHour tells of tallies that are sold without a limit that bounds what each is worth. Nothing is wrong: a
-// quota of a minute is what somebody has asked for. But a tally of 5 a minute is worth 241 requests, and with 50 an
-// hour beside it 50 in any hour.
+// adviseHour tells of tallies that are sold without a limit that bounds what each is worth. Nothing is wrong: the
+// configuration asks for a quota of a minute. But a tally of 5 a minute is worth 241 requests, and with 50 an hour
+// beside it 50 in any hour.
 func (e *engine) adviseHour(now time.Time) {
 	if !e.challenge.sellsTallies() {
 		return
@@ -267,12 +268,13 @@ func grain(l limiter.Limit) float64 {
 	return 0
 }
 
-// Two middlewares of one policy count apart: who asks both gets the limit twice, as from two machines.
-// No request tells that they are in one process, unless it passes both (policy-twice), and a mark in tokens
-// would be on the wire for the sake of a mistake at home. What outlives both has to know of both. So
-// this is the one thing that the package remembers beside its values. It decides nothing, and its pointers are weak:
-// it keeps no middleware. One that was dropped counts until it is collected: until then it may be in use,
-// and its counts are lost either way, which Reconfigure would have kept.
+// Two middlewares of one policy count apart: a client of both gets the limit twice, as from two
+// machines. No request tells that they are in one process, unless it passes both (policy-twice),
+// and a mark in tokens would be on the wire for the sake of a mistake at home. So a table that
+// outlives both has to know of both. It is the one thing that the package remembers beside its
+// values. It decides nothing, and its pointers are weak: it keeps no middleware. One that was
+// dropped counts until it is collected: until then it may be in use, and its counts are lost either
+// way, which Reconfigure would have kept.
 var inUse register
 
 // A register knows the middlewares of a process that are in use.
@@ -281,20 +283,20 @@ type register struct {
 	all []entry
 }
 
-// An entry is a middleware of a policy of a program: of those who log to one logger. Tests, and fleets that
-// are played in one process, have loggers of their own.
+// An entry is a middleware of a policy among all that log to one logger. Tests, and fleets that are played
+// in one process, have loggers of their own.
 type entry struct {
 	policy string
 	log    weak.Pointer[slog.Logger]
 	of     weak.Pointer[checks]
 }
 
-// second adds the middleware that checks are of, strikes those who are gone, and reports whether it
-// is the second of its policy.
+// second adds the middleware that checks are of, strikes those that are gone, and reports whether
+// it is the second of its policy.
 func (r *register) second(of *checks) bool {
 	log := of.log.Load()
 	if !log.Enabled(context.Background(), slog.LevelWarn) {
-		return false // nobody would read of it
+		return false // no log would tell of it
 	}
 	e, others := entry{of.policy, weak.Make(log), weak.Make(of)}, 0
 	r.mu.Lock()

@@ -12,17 +12,17 @@ import (
 )
 
 // Each thing of [Identity.For] has a cookie of its own. In one cookie for all, the token of a thing
-// would replace that of another, and a browser that asks for two things by turns would get the
-// quota of each instance. The names are few, and the value says whose it is: a name for each
-// thing would fill the Cookie field of who visits many, until servers refuse all requests. So
-// the ninth thing takes the place of one of the others, of which the memory knows.
+// would replace another thing's, and a browser that asks for two things by turns would get the
+// quota of each instance. The names are few, and the value says whose it is: a name for each thing
+// would fill the Cookie field of a client that visits many, until servers refuse all its requests.
+// So the ninth thing takes the place of one of the others, which the memory still knows.
 const (
 	thingSuffix = ".for."
 	maxThings   = 8 // 5 KB at most for each policy; the usual servers and proxies take 8 in all
 )
 
-// mark returns what the cookie of the thing of id begins with, and "" for an identity that was
-// not narrowed. It is no secret: who gets it has asked for the thing.
+// mark returns what the cookie of the thing of id begins with, and "" for an identity that was not
+// narrowed. It is no secret: the client that gets it has asked for the thing.
 func (id *Identity) mark() string {
 	thing := id.text[id.named:]
 	if thing == "" {
@@ -72,7 +72,7 @@ func (q *question) appendCookieStart(b []byte, own *token.Own) []byte {
 	return append(b, '=')
 }
 
-// cutCookie cuts a cookie that was made for who before its token and after it.
+// cutCookie splits a cookie of this client and thing into the parts before and after its token.
 func (who *subject) cutCookie(cookie string) (start, tok string) {
 	name, value, _ := strings.Cut(cookie, "=")
 	value, _, _ = strings.Cut(value, ";")

@@ -41,12 +41,12 @@ func (c *customers) adopt(was *customers) {
 	c.answers.Adopt(was.answers, func(o ownLimits) ownLimits { return ownLimits{limits: o.limits} })
 }
 
-// longestName is that of a customer, with what it is narrowed to. A name may be what somebody
-// has typed, of megabytes: so many entries would be all of the machine's memory.
+// longestName bounds the name of a customer, with what it is narrowed to. A client may have typed a
+// name of megabytes, and a table of such entries would take all of the machine's memory.
 const longestName = 1024
 
-// customerOf returns the customer that id is, if it may have limits of its own. An address
-// never is one, whatever it is narrowed to: everybody has as many as it likes.
+// customerOf returns the customer that id is, if it may have limits of its own. An address never is
+// one, whatever it is narrowed to: a client has as many as it likes.
 func customerOf(id *Identity) (c customer, ok bool) {
 	ok = id.kind == kindKey || id.kind == kindPrincipal
 	return customer{id.kind, id.named, id.text, id.Tier}, ok && len(id.text) <= longestName
@@ -58,7 +58,8 @@ func (c customer) kept() customer {
 	return c
 }
 
-// ownTierOf gives who, of the tier whose name its identity bears, limits of its own if it has them.
+// ownTierOf gives a subject limits of its own, if it has them, in place of the tier that its
+// identity names.
 func (e *engine) ownTierOf(ctx context.Context, now time.Time, who *subject) {
 	c, ok := customerOf(who.id)
 	if !ok {
@@ -172,7 +173,7 @@ func (e *engine) carries(p *limiter.Policy) bool {
 	return e.codec.Carries(p)
 }
 
-// forget makes the tiers that customers share those of the configuration alone.
+// forget reduces the tiers that customers share to the tiers of the configuration.
 func (c *customers) forget(e *engine) {
 	c.tiers = make(map[string]*tier, len(e.tiers)+1)
 	for _, t := range e.tiersOf() {
@@ -180,7 +181,7 @@ func (c *customers) forget(e *engine) {
 	}
 }
 
-// numbersOf tells the limits of one customer from those of another in the same policy.
+// numbersOf tells the limits of different customers of a policy apart.
 func numbersOf(tier string, p *limiter.Policy) string {
 	b := append([]byte(tier), 0)
 	for i := range p.Len() {

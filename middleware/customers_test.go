@@ -277,7 +277,7 @@ func TestLimitsForWithEverything(t *testing.T) {
 			own := append([]middleware.Limit(nil), cfg.Limits...)
 			own[0].Quota = 12
 			if len(own) > 1 {
-				own[1].Quota = 4 // failures, of which there are none
+				own[1].Quota = 4 // failures, and there are none
 			}
 			reg.limits["a"] = own
 			h := newSite(t, cfg)
@@ -411,7 +411,7 @@ func (reg *registry) says(limits []middleware.Limit, err error) {
 	}
 }
 
-// Who has waited for its limits asks when it has them: it may be another window by then.
+// A request that has waited for its limits asks when it has them: it may be another window by then.
 func TestLimitsForAreWaitedFor(t *testing.T) {
 	now := new(clock)
 	cfg := contact(now)
@@ -427,8 +427,8 @@ func TestLimitsForAreWaitedFor(t *testing.T) {
 	}
 }
 
-// Names that are typed, such as that of a log-in, are as long as a client likes: none that is
-// longer than a customer's drives the database, or is kept.
+// Names that are typed, as at a log-in, are as long as a client likes: none that is longer than a
+// customer's drives the database, or is kept.
 func TestLimitsForNoEndlessName(t *testing.T) {
 	reg := &registry{limits: map[string][]middleware.Limit{}}
 	cfg := contracts(new(clock), reg)
@@ -452,8 +452,8 @@ func TestLimitsForNoEndlessName(t *testing.T) {
 	}
 }
 
-// A flood of strangers with invalid keys, or with none, asks the database nothing, and those
-// who have accounts get a customer's numbers neither away nor down, however many they are.
+// A flood of strangers with invalid keys, or with none, asks the database nothing. However many
+// strangers have accounts, they neither evict nor lower a customer's numbers.
 func TestLimitsForInAFlood(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		now, reg := new(clock), &registry{limits: map[string][]middleware.Limit{"paying": minutely(20)}}
@@ -490,8 +490,8 @@ func TestLimitsForInAFlood(t *testing.T) {
 	})
 }
 
-// A customer whose numbers nobody can find keeps others waiting for no longer than the
-// deadline, and those that are known not at all.
+// A customer whose numbers cannot be found keeps others waiting for no longer than the deadline,
+// and known customers not at all.
 func TestLimitsForSlowCustomersKeepNobody(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		now, reg := new(clock), &registry{limits: map[string][]middleware.Limit{"known": minutely(20)}}

@@ -183,8 +183,9 @@ func sizeOf(h http.Header) (n int) {
 	return n
 }
 
-// What a request may cost, for each 16 KB that its client has begun to send: what 20 ordinary ones allocate without a
-// token. What counts of bytes is that they are so many times those that were sent, whatever is in them.
+// What a request may cost, for each 16 KB that its client has begun to send: what 20 ordinary ones
+// allocate without a token. Bytes are bounded by a multiple of the bytes that were sent, whatever is in
+// them.
 const (
 	mostAllocations = 20 * 3
 	mostTimesSent   = 6

@@ -12,9 +12,9 @@ import (
 //
 // The order of the steps is the security argument:
 //
-//  1. Who asks. It is the cheapest question, and all that follows is made out to the
-//     answer. A request by nobody ends here: a shared blank identity would let
-//     strangers spend each other's quota.
+//  1. Who asks. It is the cheapest question, and all that follows is made out to the answer. A
+//     request without an identity ends here: a shared blank identity would let strangers spend each
+//     other's quota.
 //  2. What it costs. A negative cost must not reach the arithmetic.
 //  3. What it shows. A MAC comes before all parsing, at most four of them are computed,
 //     and what is not ours is as if absent, with the same answer whatever is wrong.

@@ -12,13 +12,13 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A Decision is what the middleware did with a request, and why.
+// A Decision tells what the middleware did with a request, and why.
 type Decision struct {
 	Policy string
 	Tier   string // the tier that applied; "" for Config.Limits
 	Cost   int64
 
-	// Identity is who was asking. It is zero if that could not be told, or was denied. It
+	// Identity is the client that was asking. It is zero if the client was unknown, or denied. It
 	// prints without its address or name: logs want the [Decision.Pseudonym].
 	Identity Identity
 
@@ -73,9 +73,9 @@ type Decision struct {
 	Tokens   int
 	TokenErr error
 
-	// IdentityErr is the error of the identity function that could not tell who is
-	// asking, or nil. It goes neither to the client nor, unless it wraps
-	// [ErrIdentityUnavailable], to the log: it may hold what the client has sent.
+	// IdentityErr is the error of an identity function that could not tell the client, or nil. It
+	// goes neither to the client nor, unless it wraps [ErrIdentityUnavailable], to the log: it may
+	// hold what the client has sent.
 	IdentityErr error
 
 	// Proof is why the proof of the request was not accepted; "" if it was, or if there was none:
@@ -97,8 +97,8 @@ type Decision struct {
 	// 0: none.
 	RoomWait time.Duration
 
-	// Inherited is the count, in cost, with which a full memory had a new client begin. Of several
-	// limits it is the one where that is the largest part of the quota. 0: none.
+	// Inherited is the count, in cost, with which a full memory had a new client begin. It is about
+	// the limit where that is the largest part of the quota. 0: none.
 	Inherited int64
 
 	tier       *tier         // nil where the Identity is zero
@@ -130,9 +130,9 @@ type LimitStatus struct {
 	Cost      int64         // of the request, in that unit
 }
 
-// Limits returns how each limit of the policy stands, those that are a Shadow too. It is
-// empty if the decision was made without asking them. Of a refusal that an exact counter made within the
-// last ten seconds it has the limit alone that refused for longest.
+// Limits returns how each limit of the policy stands, shadows too. It is empty if the decision was made
+// without the limits. If an exact counter has refused within the last ten seconds, it has only the limit
+// that refused for longest.
 func (d Decision) Limits() []LimitStatus {
 	if !d.decided {
 		return nil
@@ -156,14 +156,14 @@ func (d Decision) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "middleware.Decision(%s %s)", d.Policy, d.Reason)
 }
 
-// Pseudonym returns 16 letters and digits that stand for the Identity in logs: the same for
-// all requests that share its quota, on every instance, after a restart, whatever the tier,
-// and in every policy that has the same secret. "" if it could not be told who was asking.
+// Pseudonym returns 16 letters and digits that stand for the Identity in logs: the same for all
+// requests that share its quota, on every instance, after a restart, whatever the tier, and in
+// every policy that has the same secret. It is "" if the client was unknown.
 //
-// It is a keyed hash under the first of Config.Secrets. To whom has none of them it says nothing.
-// A holder of one can try all IPv4 addresses: for the law it is personal data still. It changes
-// once in a rotation of secrets, when the new one is moved to the front. Then an old
-// log is read with a Middleware that has the old secret first, and a dry run of [Middleware.Decide].
+// It is a keyed hash under the first of Config.Secrets. It says nothing without one of them. A
+// holder of one can try all IPv4 addresses, so by law it is still personal data. It changes once in
+// a rotation of secrets, when the new one is moved to the front. After that, read an old log with a
+// Middleware that has the old secret first, and a dry run of [Middleware.Decide].
 //
 // It is computed when it is asked for, which takes about a microsecond.
 func (d Decision) Pseudonym() string {
@@ -173,8 +173,8 @@ func (d Decision) Pseudonym() string {
 	return d.pseudonyms.of(d.Identity.append(nil))
 }
 
-// A Reason says why a request was admitted or not. Of the words of [Decision].Proof, which are listed
-// there, it is ProofReplayed alone.
+// A Reason says why a request was admitted or not. Decision.Proof is a Reason too, with words listed
+// there; only ProofReplayed is a reason of a decision.
 type Reason string
 
 const (
@@ -202,8 +202,8 @@ const (
 	// the request shows neither. 403 with a challenge; 429 for a page.
 	NoToken Reason = "no-token"
 
-	// SoldOut: the same, and until RetryAfter the price is above 2³² hashes, the most
-	// that a challenge can ask for: somebody behind the address has paid almost as much. 429.
+	// SoldOut: the same, and until RetryAfter the price is above 2³² hashes, the most that a
+	// challenge can ask for: a client behind the address has paid almost as much. 429.
 	SoldOut Reason = "sold-out"
 
 	// MemoryFull: the memory has no room to remember what is paid for with work, so that
@@ -224,8 +224,8 @@ const (
 	// TooManyAtOnce: as many requests of the tally are being served as [Concurrency] permits. 429.
 	TooManyAtOnce Reason = "too-many-at-once"
 
-	// TooEarly: the request came as TLS early data, which anybody may replay, and
-	// every replay would be charged on an exact counter. 425.
+	// TooEarly: the request came as TLS early data, which an attacker may replay, and every replay
+	// would be charged on an exact counter. 425.
 	TooEarly Reason = "too-early"
 
 	// CounterDown: the exact counter did not answer, and the policy says

@@ -124,8 +124,8 @@ func TestDecisions(t *testing.T) {
 	})
 }
 
-// A refusal carries a token only if the client has something to learn from it, and has shown that it
-// keeps tokens. Who shows none, or garbage, is signed nothing for.
+// A refusal carries a token only if the client has something to learn from it, and has shown that
+// it keeps tokens. A client that shows none, or garbage, gets no signature.
 func TestTokensOfRefusals(t *testing.T) {
 	h, _ := limited(t, contact(new(clock)))
 	older := spend(t, h, 4)
@@ -145,9 +145,9 @@ func TestTokensOfRefusals(t *testing.T) {
 	}
 }
 
-// TestRefusedWithoutTokenIsHeldToItsQuota: who has been refused without a token is a client like any other, on
-// whatever instance it comes to next. A browser that keeps cookies has its address' quota once, and who
-// keeps none has it once on each instance, as without refusals.
+// TestRefusedWithoutTokenIsHeldToItsQuota: a client that was refused without a token is a client like any
+// other, on whatever instance it comes to next. A browser that keeps cookies has its address' quota once. A
+// client that keeps none has it once on each instance, as without refusals.
 func TestRefusedWithoutTokenIsHeldToItsQuota(t *testing.T) {
 	for _, keeps := range []bool{true, false} {
 		now := new(clock)

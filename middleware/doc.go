@@ -2,8 +2,9 @@
 
 // Package middleware limits HTTP requests without a store. The server hands each client a signed
 // token that carries the client's own counts: its tally. The client sends it back; the server
-// verifies it, counts, and signs again. Each process also remembers the highest counts that it
-// has seen, in a memory of fixed size. That bounds the clients that drop or replay their token.
+// verifies it, counts, and signs again. Each process also remembers the highest counts that it has
+// seen, in a memory of fixed size. So a client that drops or replays its token gets at most one
+// quota from each process.
 //
 // # What it does not promise
 //
@@ -74,17 +75,16 @@
 //	Tallystick-Degraded   ?1, on exact routes while the counter does not answer
 //	Retry-After           on refusals that may be tried again: whole seconds
 //
-// The RateLimit fields are those of draft-ietf-httpapi-ratelimit-headers-11 (expired on 24 November 2026): r is the cost that
-// would still pass, as this instance sees it. Within t seconds a client can use no more than r;
-// on a refusal, t is the wait. Config.Fields chooses other spellings, and Config.Quiet hides
-// numbers. A token that is wrong in any way is as if absent, and the response is the same, byte
-// for byte.
+// The RateLimit fields follow draft-ietf-httpapi-ratelimit-headers-11 (expired on 24 November 2026): r is the cost that
+// would still pass, as this instance sees it. Within t seconds a client can use no more than r; on a refusal, t is the
+// wait. Config.Fields chooses other spellings, and Config.Quiet hides numbers. A token that is wrong in any way is as
+// if absent, and the response is the same, byte for byte.
 //
-// A refusal is 429 over a limit; 403 where a proof of work comes first (429 for a page), where
-// the request costs more than a quota, or where the server cannot tell who is asking; 401, 403 or
-// 503 as the identity function says; 425 for TLS early data on an exact route; 503 where the
-// exact counter is down or overloaded; 500 for a negative cost. The body is problem details (RFC
-// 9457), or a page where Accept prefers HTML. docs/wire.md specifies all of it.
+// A refusal is 429 over a limit; 403 where a proof of work comes first (429 for a page), where the
+// request costs more than a quota, or where the server cannot tell the client; 401, 403 or 503 as
+// the identity function says; 425 for TLS early data on an exact route; 503 where the exact counter
+// is down or overloaded; 500 for a negative cost. The body is problem details (RFC 9457), or a page
+// where Accept prefers HTML. docs/wire.md specifies all of it.
 //
 // The fields stand in the final response, even if the handler clears the header map. A response
 // that shared caches may store carries none of them, and no token. The handler's ResponseWriter
@@ -92,8 +92,8 @@
 //
 // # Work, waiting, and exact counters
 //
-// With a [Challenge] a client can buy a tally of its own by proof of work. It is called a pass,
-// and stands beside the shared tally that everybody behind the address has for nothing. The Mode
+// With a [Challenge] a client can buy a tally of its own by proof of work. It is called a pass, and
+// stands beside the shared tally, which all clients behind the address have for nothing. The Mode
 // says when: [WhenExhausted], [Newcomers], [WhenBusy] or [EveryRequest]. [Middleware.Endpoints]
 // serves the scripts that do it in a browser. A visitor whose browser cannot work may wait: the
 // waiting room is one further tally of the address, with a fifth of each quota, unless
@@ -101,19 +101,19 @@
 //
 // With Config.Exact a counter that all instances share decides. If it does not answer, the choice
 // is [FailOpen], by token and memory, or [FailClosed], 503. Load is 503 whatever the choice, so
-// that nobody can flood the counter to get past it. docs/counters.md has the counters.
+// that flooding the counter is no way past it. docs/counters.md has the counters.
 //
 // # Trying, changing, watching
 //
-// Config.Shadow decides and counts but refuses nobody. [Middleware.Reconfigure] replaces
+// Config.Shadow decides and counts but does not refuse. [Middleware.Reconfigure] replaces
 // everything while serving, except the policy's name and MaxClients, and keeps what was counted.
 // [Middleware.Decide] decides outside of HTTP, by the same limits.
 //
 // Config.OnDecision sees each [Decision], [FromContext] hands it to the handler, and
 // [Middleware.Stats] has what to watch. The log has at most one line a minute for each kind of
-// trouble, and docs/checks.md the cure. Nothing that is logged or printed shows a secret, and no
-// Identity or Decision that is printed shows who was asking. But fmt calls no method of an
-// unexported field: do not print a struct that holds one of them so.
+// trouble, and docs/checks.md the cure. Nothing that is logged or printed shows a secret, and a
+// printed Identity or Decision does not show the client. But fmt calls no method of an unexported
+// field: do not print a struct that holds one of them so.
 //
 // [docs/bounds.md]: https://github.com/tallystick/tallystick/blob/main/docs/bounds.md
 package middleware

@@ -16,10 +16,10 @@ import (
 	"github.com/tallystick/tallystick/pow"
 )
 
-// answers reports whether a path is one of the policy's own URLs. A policy that is wrapped around a whole site answers
-// these itself: it would challenge its own script, and lock all out. To pass them to what is inside would leave a
-// handler that looks at no path without a limit. What else is below the path is limited like any other: a file that
-// there is not, and the pages of a site that has put the endpoints beside them.
+// answers reports whether a path is one of the policy's own URLs. A policy that is wrapped around a whole site
+// answers these itself: it would challenge its own script, and lock all clients out. Passing them to the handler
+// inside would leave a handler that looks at no path without a limit. Any other URL below the path is limited as
+// usual: a file that does not exist, and the pages of a site that has put the endpoints beside them.
 func (c *challenger) answers(asked string) bool {
 	name, below := strings.CutPrefix(asked, c.path)
 	if !below || c.path == "" {
@@ -126,10 +126,10 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 	answer(q, w)
 }
 
-// answerChallenge answers a fresh challenge, at the price of this moment, and what
-// a page must know to decide whether to take it on: "needed", "left" where the
-// limits say something, and "carried" where something bought came along. Where nobody
-// sells, or no proof would help, it is the refusal that the next request would get.
+// answerChallenge answers a fresh challenge, at the price of this moment, and what a page must know
+// to decide whether to take it on: "needed", "left" where the limits say something, and "carried"
+// where something bought came along. Where nothing is for sale, or no proof would help, it is the
+// refusal that the next request would get.
 func (q *question) answerChallenge(w http.ResponseWriter) {
 	d := &q.dc.decision
 	q.readTokens()
@@ -213,9 +213,9 @@ func (q *question) answerTicket(w http.ResponseWriter) {
 // longestQuery is how long the query of an endpoint may be that says a cost.
 const longestQuery = 1 << 10
 
-// costAsked returns what the request that the client has in mind is going to cost. Only
-// the client knows: Config.Cost has seen no such request. A lie misleads nobody else.
-// Nothing else of the query is parsed: digits need no escaping.
+// costAsked returns what the request that the client has in mind is going to cost. Only the client
+// knows: Config.Cost has seen no such request. A lie misleads the client alone. Nothing else of the
+// query is parsed: digits need no escaping.
 func (q *question) costAsked() int64 {
 	query := q.r.URL.RawQuery
 	if len(query) > longestQuery {
@@ -291,8 +291,8 @@ func (q *question) writeTurnDown(w http.ResponseWriter, o offer) {
 	q.refuse(w, q.dc.asking(q.r), q.dc, nil)
 }
 
-// setFields puts the fields into the response, beside those of a limiter that the endpoints are
-// mounted in.
+// setFields puts the fields into the response, beside the fields of a limiter that the endpoints
+// are mounted in.
 func (q *question) setFields(w http.ResponseWriter) {
 	dc := q.dc
 	if outer := contextOf(dc.Context); outer != nil && dc.joins(outer, w, q.r) {

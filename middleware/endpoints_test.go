@@ -186,8 +186,8 @@ func TestEndpointsInsideALimiter(t *testing.T) {
 	require.Equal(t, http.StatusOK, send(outer, showing(ok.Header.Values(middleware.TokenHeader)...)).StatusCode)
 }
 
-// An outer middleware, or a cache, may have been told to store all of a site, errors and other methods too. Anybody
-// can cause these errors, and none of them may stand in the place of a challenge, a purchase or a script.
+// An outer middleware, or a cache, may have been told to store all of a site, errors and other methods too. Any
+// client can cause these errors, and none of them may stand in the place of a challenge, a purchase or a script.
 func TestErrorsOfEndpointsAreNotStored(t *testing.T) {
 	cfg := challenging(new(clock), middleware.WhenExhausted)
 	h := newSite(t, cfg)
@@ -577,8 +577,9 @@ func TestHeldFormSaysWhatItCosts(t *testing.T) {
 	}
 }
 
-// While the memory is full a form goes the way that it always goes: who is told that nothing is needed passes
-// without, and who buys a tally passes with it, though what they have left is less.
+// While the memory is full a form goes the way that it always goes: a client that is told that nothing is
+// needed passes without a tally, and a client that buys one passes with it, though what they have left is
+// less.
 func TestFormsPassWhileTheMemoryIsFull(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
 		now := new(clock)

@@ -121,13 +121,13 @@ func (x *exactCounter) consequence() string {
 	return "each instance decides" + of + " by its tokens and memory until it does"
 }
 
-// customers are the compiled [LimitsFor]: those who have limits of their own.
+// customers are the compiled [LimitsFor]: the customers with limits of their own.
 type customers struct {
 	LimitsFor
-	cfg     Config // of which their limits are compiled; without secrets
+	cfg     Config // from which their limits are compiled; without secrets
 	late    []int  // the limits that count by outcome
 	answers *lookup.Table[customer, ownLimits]
 
 	mu    sync.Mutex
-	tiers map[string]*tier // by tier and numbers: most customers have those of others
+	tiers map[string]*tier // by tier and numbers: most customers share theirs
 }

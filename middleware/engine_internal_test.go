@@ -185,9 +185,9 @@ func TestIdleLimitsNeverRefuse(t *testing.T) {
 	require.Len(t, found, 14, "all pairs of algorithms are tried, but a meter, which no window fits in: %v", found)
 }
 
-// TestStampsFit: whoever has a token that fits can be told by it of a refusal, for as long as a
+// TestStampsFit: a token that fits has room to tell its client of a refusal, for as long as a
 // counter can refuse: also where short windows are beside a bucket that owes for a year, and the
-// tokens of shared tallies are longer than those of bought ones.
+// tokens of shared tallies are longer than the tokens of bought ones.
 func TestStampsFit(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0).UnixMicro()
 	longest := 0
@@ -227,8 +227,8 @@ func TestStampsFit(t *testing.T) {
 	require.Greater(t, longest, token.MaxLen-8)
 }
 
-// The runtime allocates in sizes: the one after 704 bytes is 768, and 8 of them are its own. With one word too many each
-// request costs 64 bytes more, and what clears and collects them. Sizes are those of 64-bit machines; on
+// The runtime allocates in sizes: the one after 704 bytes is 768, and 8 of them are its own. With one word too many
+// each request costs 64 bytes more, and the time to clear and collect them. The sizes hold for 64-bit machines; on
 // others all is smaller.
 func TestWhatARequestKeepsFitsItsAllocation(t *testing.T) {
 	if kit.Race {
@@ -414,8 +414,8 @@ func FuzzForwardedFor(f *testing.F) {
 	})
 }
 
-// The engine is embedded in a question, and so are others elsewhere: a name of both would mean one thing in a step, and
-// another where somebody reads the engine. The compiler does not tell.
+// The engine is embedded in a question, and so are others elsewhere: a name of both would mean one
+// thing in a step, and another where code reads the engine. The compiler does not tell.
 func TestNothingHidesANameOfWhatItEmbeds(t *testing.T) {
 	parse := func(name string, text any) *ast.File {
 		file, err := parser.ParseFile(gotoken.NewFileSet(), name, text, parser.SkipObjectResolution)

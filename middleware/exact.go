@@ -20,33 +20,31 @@ type Exact struct {
 	// Counter counts. Required. Several policies may share one.
 	Counter exact.Counter
 
-	// Outage says what becomes of requests while the counter does not answer.
-	// There is no default: either choice is wrong for somebody. Required.
+	// Outage says what becomes of requests while the counter does not answer. There is no default:
+	// either choice is wrong for some programs. Required.
 	Outage Outage
 
-	// Contended says what becomes of a request whose call has lost every race for its key,
-	// with [exact.ErrContended]: on a counter that stores only what nobody else has changed
-	// meanwhile, as those of package exact/cas. That is load and no outage. FailClosed
-	// answers 503. FailOpen decides as in an outage, by the fallback quotas: who hammers its
-	// own key through all instances at once is then admitted so much more. Default:
-	// FailClosed.
+	// Contended says what becomes of a request whose call has lost every race for its key, with
+	// [exact.ErrContended]: on a counter that stores a key only if no other call has changed it
+	// meanwhile, such as the counters of package exact/cas. That is load and no outage. FailClosed
+	// answers 503. FailOpen decides as in an outage, by the fallback quotas: a client that hammers
+	// its own key through all instances at once then gets these on top. Default: FailClosed.
 	Contended Outage
 
-	// Deadline is how long a request waits for the counter, in line and for the answer.
-	// It should be at least four times of what a call takes, the way to the server and back included:
-	// of calls that take more than half of it few can be out at once. With twice of it some
-	// requests are 503 as load, and most where the server is as far as the deadline, whatever
-	// Outage says. Default: what the counter says by a method Deadline() time.Duration:
-	// exact/file and exact/cas, which wait for a disk, say 250 ms. A counter of yours around one of them needs that
-	// method too. Of others 50 ms, for a server 12 ms away. Permitted: from 1 ms to 10 s.
+	// Deadline is how long a request waits for the counter, in line and for the answer. It should
+	// be at least four times as long as a call takes, with the way to the server and back: if calls
+	// take more than half of it, few can be out at once. At twice as long some requests are
+	// answered 503 as load, and at once as long most are, whatever Outage says. Default: what the
+	// counter says by a method Deadline() time.Duration: exact/file and exact/cas, which wait for a
+	// disk, say 250 ms. A counter of yours around one of them needs that method too. Other counters
+	// have 50 ms, for a server 12 ms away. Permitted: from 1 ms to 10 s.
 	Deadline time.Duration
 
-	// InFlight is how many calls may wait for the counter at once, or for each part of
-	// one that is Parted (package engine). One more is answered 503, whatever Outage says: load
-	// is no outage, and nobody must be able to flood the counter to get into the fallback.
-	// Strangers have three quarters of the places, so that a flood of them leaves room for
-	// those who pay, see PayingTiers; no identity has more places than are left, which is
-	// half of them for one alone.
+	// InFlight is how many calls may wait for the counter at once, or for each part of one that is
+	// Parted (package engine). One more is answered 503, whatever Outage says: load is no outage,
+	// else a flood of the counter would open the fallback. Strangers have three quarters of the
+	// places, so that a flood of them leaves room for paying clients (see PayingTiers). No identity
+	// has more places than are left, so one alone has half of them.
 	//
 	// How many of those calls are sent at once follows the round trip: fewer, where an
 	// answer takes near half of Deadline. The others stand in line. The queue of a server
@@ -55,15 +53,15 @@ type Exact struct {
 	// of Deadline: 2 · instances · (time of one call) < Deadline/2. With 4 instances and
 	// 50 ms that is a call of 3 ms.
 	//
-	// A call that times out among more than half of InFlight, or where others stood in
-	// line, is load too, unless the counter has answered nobody for a second; and where this
-	// process notices deadlines late, by 10 ms or an eighth of them, unless it has
-	// answered nobody for ten. Default: 256. Permitted: 1 to 65536.
+	// A call that times out among more than half of InFlight, or where others stood in line, is
+	// load too, unless the counter has answered no call for a second. Where this process notices
+	// deadlines late, by 10 ms or an eighth of them, the timeout is load unless the counter has
+	// answered none for ten seconds. Default: 256. Permitted: 1 to 65536.
 	InFlight int64
 
-	// PayingTiers are the names of those Config.Tiers that pay: whoever is in none of them is a
-	// stranger, and takes turns with strangers. Say it where an API key costs nothing, or who
-	// has many of them leaves no room for your customers. Default: nil, addresses are
+	// PayingTiers are the names of those Config.Tiers that pay: a client of any other tier is a
+	// stranger, and takes turns with strangers. Set it where an API key costs nothing, or else a
+	// client that has many keys leaves no room for your customers. Default: nil, addresses are
 	// strangers, and all others pay.
 	PayingTiers []string
 }

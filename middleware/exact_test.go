@@ -204,8 +204,9 @@ func TestExactTrailsWantACounter(t *testing.T) {
 	}, ": must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone\n"}})
 }
 
-// A refusal that is remembered says what the counter's own says of the limit that refuses for longest: on the instance
-// that was told, and by its token on another. Of the others nothing is known any more.
+// A refusal that is remembered says what the counter's own says of the limit that refuses for
+// longest: on the instance that was told, and by its token on another. Nothing is known any more of
+// the other limits.
 func TestExactRefusalThatIsRememberedNamesItsLimit(t *testing.T) {
 	two := []middleware.Limit{{Name: "minute", Quota: 3, Window: time.Minute}, {Name: "day", Quota: 3, Window: 24 * time.Hour}}
 	problem := func(t *testing.T, resp *http.Response) string {
@@ -289,13 +290,13 @@ func TestExactCallIsTheCallOfARequest(t *testing.T) {
 	require.Zero(t, v.Limits[0].Remaining)
 
 	_, err = h.M.CallFor(middleware.Identity{})
-	require.ErrorContains(t, err, "nobody")
+	require.ErrorContains(t, err, "has no account")
 	_, err = newLimiter(t, contact(c)).CallFor(customer)
 	require.ErrorContains(t, err, "Config.Exact")
 }
 
 // An operator sees what a customer has used, and has it forgotten: on the instance that is asked at
-// once, on others and by tokens within ten seconds. Nobody else's is.
+// once, on others and by tokens within ten seconds. No other customer's use is forgotten.
 func TestResetForgetsOneCustomer(t *testing.T) {
 	address := middleware.Address(netip.MustParseAddr("192.0.2.1"))
 	for name, tc := range map[string]struct {
@@ -346,7 +347,7 @@ func TestResetForgetsOneCustomer(t *testing.T) {
 func TestResetThatCannotBe(t *testing.T) {
 	c := new(clock)
 	m := newLimiter(t, paid(c, memory.New(0, c.Now)))
-	require.ErrorContains(t, m.Reset(t.Context(), middleware.Identity{}), "nobody")
+	require.ErrorContains(t, m.Reset(t.Context(), middleware.Identity{}), "has no account")
 	require.NoError(t, m.Reset(t.Context(), middleware.Principal("was never here")))
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -475,7 +476,7 @@ func TestSpentKeyCostsACallInTenSeconds(t *testing.T) {
 	for _, shows := range []bool{false, true} {
 		c := new(clock)
 		l := newLedger(c)
-		instances := sites(t, 2, estimating(c, l)) // of which the first has refused a key that is spent, and told so by a token
+		instances := sites(t, 2, estimating(c, l)) // the first has refused a key that is spent, and told so by a token
 		require.Equal(t, http.StatusOK, send(instances[0], costs(1000)).StatusCode)
 		tok := tokenOf(send(instances[0]))
 		before := l.Count()
@@ -578,8 +579,8 @@ func TestRefusalsUnderClocksThatAreApart(t *testing.T) {
 	}
 }
 
-// A refund of somebody else, on its way together with a refusal, does not have it forgotten:
-// a gateway that settles all the time would ask for spent keys with every request.
+// A refund to another client, on its way together with a refusal, does not have the refusal
+// forgotten: a gateway that settles all the time would ask for spent keys with every request.
 func TestRefundsOfOthersLeaveARefusalAlone(t *testing.T) {
 	c := new(clock)
 	l := newLedger(c)
@@ -611,7 +612,8 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 			play(t, c, l, newSite(t, cfg))
 		})
 	}
-	// flood sends a hundred requests at once, of so many addresses, and counts the answers by their status.
+	// flood sends a hundred requests at once from this many addresses, and counts the answers by their
+	// status.
 	flood := func(h http.Handler, addresses int) map[int]int {
 		codes, seen := make(chan int, 100), map[int]int{}
 		for n := range 100 {
@@ -870,7 +872,7 @@ func TestLoadThatDoesNotEndIsTold(t *testing.T) {
 	}
 }
 
-// A counter that has no room is told of at the first customer whom it refuses, and once a minute, with
+// A counter that has no room is told of at the first customer that it refuses, and once a minute, with
 // what it says: others pass, so that it need never be most of them. It is no outage.
 func TestAFullCounterIsTold(t *testing.T) {
 	for name, leased := range map[string]bool{"a call": false, "a lease": true} {
@@ -957,14 +959,15 @@ func TestLoadThatIsNotTold(t *testing.T) {
 	})
 }
 
-// A client that hammers its own key, so that its calls lose every race for it, has neither the fallback nor an alarm
-// of an outage, however long it goes on: unless the program has chosen to be open by name. Then it has the fallback's
-// quota, and no such alarm either. Where nobody else asks, it is told of as load that does not end.
+// A client that hammers its own key, so that its calls lose every race for it, has neither the
+// fallback nor an alarm of an outage, however long it goes on: unless the program has chosen to be
+// open by name. Then it has the fallback's quota, and no such alarm either. Where no other client
+// asks, the log calls it load that does not end.
 func TestAHammeredKeyIsNoOutage(t *testing.T) {
 	for _, tc := range []struct {
 		outage, contended middleware.Outage
 		admitted, refused int // of 40
-		status            int // of who is refused
+		status            int // of the refused
 	}{
 		{middleware.FailOpen, 0, 0, 40, http.StatusServiceUnavailable},
 		{middleware.FailOpen, middleware.FailClosed, 0, 40, http.StatusServiceUnavailable},

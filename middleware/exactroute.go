@@ -20,15 +20,15 @@ import (
 //  4. A refusal that is remembered refuses without a call, for a while. Then one request asks
 //     again, and others of its key wait for that answer. Else the counter decides. Its
 //     verdict counts; what token and memory hold serves the fallback alone.
-//  5. The verdict: the counter's or, in an outage, what the policy has chosen for it.
-//     Load is no outage, so that nobody can flood the way into the fallback.
+//  5. The verdict: the counter's or, in an outage, what the policy has chosen for it. Load is no
+//     outage, so that no flood opens the way into the fallback.
 //  6. The answer, and what settling changes.
 func (q *question) decideExact() {
 	x, d := q.exact, &q.dc.decision
 	switch {
 	case q.early():
-		// TLS early data may be replayed by anybody, and each replay would be
-		// charged: RFC 8470 section 5.2.
+		// An attacker may replay TLS early data, and each replay would be charged: RFC 8470 section
+		// 5.2.
 		q.concludeExact(verdict{reason: TooEarly, status: http.StatusTooEarly}, answerFields{})
 		return
 	case q.who.tier.policy.TooDear(q.priceOf(d.Cost)) >= 0:
@@ -169,8 +169,8 @@ func (q *question) concludeOutage(c *exactCall) {
 	}
 }
 
-// concludeContended concludes a request whose call has lost every race for its key. The
-// client may be who hammers it: it gets the fallback only where the program has said so.
+// concludeContended concludes a request whose call has lost every race for its key. The client
+// itself may hammer the key, so it gets the fallback only where the program has said so.
 func (q *question) concludeContended(c *exactCall) {
 	if q.exact.Contended != FailOpen {
 		q.concludeExact(overloaded(), answerFields{})

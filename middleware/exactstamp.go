@@ -29,16 +29,16 @@ func withStamp(p *limiter.Policy) []limiter.Limit {
 	return append(limits, limiter.Limit{Name: stampName, Algorithm: limiter.LeakyBucket, Quota: 1, Window: guardedcall.Believed})
 }
 
-// stampOf returns the stamp of a refusal of cost 1: when it was said, for how many seconds, by which limit, and whom
-// and which quotas it is about, so that a client that has moved to a larger tier is not held
-// to what the smaller one refused. Limit and key have 16 bits together: each digit makes the longest token longer.
+// stampOf returns the stamp of a refusal of cost 1: when it was said, for how many seconds, by which limit, and the
+// client and the quotas that it is about, so that a client that has moved to a larger tier is not held to what the
+// smaller one refused. Limit and key have 16 bits together: each digit makes the longest token longer.
 func stampOf(said *guardedcall.Refusal, k *guardedcall.Key) limiter.State {
 	seconds := (said.Until - said.Said + 999_999) / 1_000_000
 	about := binary.BigEndian.Uint16(k[:])&^limitBits | uint16(said.Limit)
 	return limiter.State{At: said.Said, Cur: uint32(min(seconds, storeless.MaxQuota)), Prev: uint32(about)}
 }
 
-// limitBits are those of a limit, [guardedcall.NoLimit] among them.
+// limitBits are the bits of a limit, [guardedcall.NoLimit] among them.
 const limitBits = 7
 
 // refusal returns what a stamp says of k, if it does.
@@ -50,7 +50,7 @@ func refusal(stamp limiter.State, k *guardedcall.Key) (said guardedcall.Refusal)
 	return said
 }
 
-// merged merges what two tokens say. Of two stamps the newer one counts, whole.
+// merged merges what two tokens say. The newer of two stamps counts, whole.
 func (e *engine) merged(now time.Time, a, b limiter.Tally) limiter.Tally {
 	both := e.carried.Merge(now, a, b)
 	if e.exact != nil {
@@ -95,7 +95,7 @@ func (q *question) recall(c *exactCall, cost int64) (known foreknown) {
 }
 
 // standings writes how the limits stand that a refusal names: one, as nothing is known of the others any more. It
-// reports whether there is one, of so many.
+// reports whether the policy, with this many limits, has that one.
 func standings(v *limiter.Verdict, known *guardedcall.Refusal, limits int) bool {
 	if int(known.Limit) >= limits {
 		return false
@@ -121,8 +121,8 @@ func longest(v *limiter.Verdict, limits int) (limit uint8, remaining int32) {
 	return limit, remaining
 }
 
-// stamped returns what is shown with the stamp of a refusal, or nil if nobody would believe
-// it any more, or a cheaper request might pass.
+// stamped returns what is shown with the stamp of a refusal, or nil if no instance would believe it
+// any more, or a cheaper request might pass.
 func (q *question) stamped(c *exactCall, cost int64, said *guardedcall.Refusal) *limiter.Tally {
 	if q.priceOf(cost).Of(int(said.Limit)) != 1 || !said.Fresh(q.at, stampFresh) {
 		return nil

@@ -11,10 +11,9 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// Wrong: an identity made of what the client says. A key that nobody has
-// validated is whatever a script cares to invent, and so is the first entry of
-// X-Forwarded-For; each new one is a new client with a quota of its own. What
-// looks like a limit for each key is no limit at all.
+// Wrong: an identity made of what the client says. A key that the program has not validated is
+// whatever a script cares to invent, and so is the first entry of X-Forwarded-For; each new one is
+// a new client with a quota of its own. What looks like a limit for each key is no limit at all.
 //
 // Right: see [middleware.ValidatedKey] and [middleware.ForwardedFor].
 func ExampleConfig_incorrectIdentity() {
@@ -40,7 +39,7 @@ func ExampleConfig_incorrectIdentity() {
 		if key := r.Header.Get("X-Api-Key"); issued[key] {
 			return middleware.APIKey(key), nil
 		}
-		return middleware.Identity{}, nil // nobody: go by address
+		return middleware.Identity{}, nil // no key: go by address
 	}, middleware.PeerAddress))
 
 	attack := func(h http.Handler) (passed int) {

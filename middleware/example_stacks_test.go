@@ -14,8 +14,8 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// A limit for everybody, and what docs/api.md says of it: in either order one client leaves the others theirs, and each
-// instance admits the limit.
+// A limit for all clients, and what docs/api.md says of it: in either order one client leaves the others theirs, and
+// each instance admits the limit.
 func TestLimitForEverybody(t *testing.T) {
 	now := new(clock)
 	build := func(outside bool) http.Handler {
@@ -61,7 +61,7 @@ func TestLimitForEverybody(t *testing.T) {
 	}
 }
 
-// Work first, and at most so many a day: what asks for work is not charged to the cap, in either order.
+// Work first, and a cap a day: what asks for work is not charged to the cap, in either order.
 func TestWorkFirstAndACap(t *testing.T) {
 	for _, outside := range []bool{true, false} {
 		t.Run(fmt.Sprint(outside), func(t *testing.T) {

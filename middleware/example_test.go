@@ -63,13 +63,13 @@ func Example() {
 	fmt.Println(resp.Status)
 	fmt.Println(resp.Header.Get("RateLimit-Policy"))
 	fmt.Println(resp.Header.Get("RateLimit"))
-	fmt.Println(post(mux, "203.0.113.9").Status, "for somebody else")
+	fmt.Println(post(mux, "203.0.113.9").Status, "for another client")
 
 	// Output:
 	// 429 Too Many Requests
 	// "contact";q=5;w=60, "contact-24h";q=50;w=86400
 	// "contact";r=0;t=72, "contact-24h";r=45
-	// 200 OK for somebody else
+	// 200 OK for another client
 }
 
 // Behind a reverse proxy every connection comes from the proxy. Name its
@@ -103,9 +103,8 @@ func ExampleForwardedFor() {
 	// 429 and comes without the proxy
 }
 
-// Customers are limited by their key, with the quota of their plan; everybody
-// else by address. The program validates the key, because an identity that
-// anybody can invent is no identity.
+// Customers are limited by their key, with the quota of their plan; other clients by address. The
+// program validates the key, because an identity that a client can invent is no identity.
 func ExampleValidatedKey() {
 	type customer struct{ id, plan string }
 	customers := map[string]customer{"s3cr3t": {"customer-17", "pro"}}
@@ -113,7 +112,7 @@ func ExampleValidatedKey() {
 	byKey := func(r *http.Request) (middleware.Identity, error) {
 		key, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if !ok {
-			return middleware.Identity{}, nil // nobody yet: go by address
+			return middleware.Identity{}, nil // no key: go by address
 		}
 		c, ok := customers[key] // in a program: a lookup of the key's hash
 		if !ok {
@@ -228,7 +227,7 @@ func ExampleCORSExposeHeaders() {
 	// Access-Control-Expose-Headers: Tallystick-Token, Tallystick-Challenge, RateLimit, RateLimit-Policy, Retry-After, Tallystick-Degraded
 }
 
-// A new policy can be tried on real traffic before it refuses anybody.
+// A new policy can be tried on real traffic before it refuses any request.
 func ExampleConfig_shadow() {
 	limit, err := middleware.New(middleware.Config{
 		Policy:  "contact",

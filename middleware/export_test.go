@@ -37,7 +37,7 @@ func (m *Middleware) BusyFor(now time.Time, id Identity) bool {
 	return e.about(context.Background(), now, id).workFirst()
 }
 
-// Codes are those of the lines in the log; docs/checks.md explains each.
+// Codes are the codes of lines in the log; docs/checks.md explains each.
 func Codes() (codes []string) {
 	for _, f := range findings {
 		codes = append(codes, f.code)

@@ -31,7 +31,7 @@ const (
 	direct = "203.0.113.9:4711"
 )
 
-// A forwarding is a request by way of proxies, and who is told from it; "" is nobody.
+// A forwarding is a request by way of proxies, and the client that it names; "" is none.
 type forwarding struct {
 	name, remote string
 	lines        []string
@@ -140,8 +140,8 @@ func TestForwarded(t *testing.T) {
 	})
 }
 
-// Whoever tries a proxy on its own machine is a trusted address by the field too: it is there, and the line
-// does not say that it is missing.
+// An operator that tries a proxy on its own machine has a trusted address in the field too: it is there,
+// and the line does not say that it is missing.
 func TestForwardedForOfTrustedAddressesIsLogged(t *testing.T) {
 	for lines, says := range map[string]string{
 		"10.0.0.7":              "X-Forwarded-For names trusted proxies alone",
@@ -216,8 +216,8 @@ func TestAddressFromHeader(t *testing.T) {
 	})
 }
 
-// Without an address of the connection the field alone says who asks; with one, it is as
-// if the name had no Insecure in it.
+// Without an address of the connection the field alone names the client; with one, it is as if the
+// name had no Insecure in it.
 func TestInsecureNoPeer(t *testing.T) {
 	for name, test := range map[string]struct {
 		header  string
@@ -577,8 +577,8 @@ func early(into *[]textproto.MIMEHeader) option {
 var ourFields = []string{middleware.TokenHeader, "RateLimit", "RateLimit-Policy", "Set-Cookie", "Cache-Control"}
 
 // A reverse proxy passes on what its upstream sends before the response, from the same header map, and then clears
-// it. What was in the map by then would go out with the 1xx, which nobody keeps, and be missing from the response: an
-// honest client would then begin anew on every instance.
+// it. What was in the map by then would go out with the 1xx, which clients do not keep, and be missing from the
+// response: an honest client would then begin anew on every instance.
 func TestProxiedResponsesAreWhole(t *testing.T) {
 	for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
@@ -612,7 +612,7 @@ func TestProxiedResponsesAreWhole(t *testing.T) {
 	}
 }
 
-// TestProxiedFleet is the promise of the first line of the table: who echoes the newest
+// TestProxiedFleet is the promise of the first line of the table: a client that echoes the newest
 // token gets L, whatever stands between.
 func TestProxiedFleet(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -304,8 +304,8 @@ func hashed(t testing.TB, c pow.Challenge) (proof string, hashes int64) {
 // peerIdentity is the identity of a client that send speaks for, if nothing else is said.
 var peerIdentity = middleware.Address(netip.MustParseAddr("203.0.113.1"))
 
-// priceAfter is what the next tally costs, and so what its challenge asks for, when so
-// many were sold and none has leaked.
+// priceAfter is the price of the next tally, which its challenge asks for, after sold sales, none
+// leaked.
 func priceAfter(sold, crowd int, work uint64) uint64 {
 	doubled, rest := work<<(sold/crowd), uint64(sold%crowd)
 	price := doubled + (doubled*rest+uint64(crowd)-1)/uint64(crowd)

@@ -12,9 +12,9 @@ import (
 	"github.com/tallystick/tallystick/internal/limiter"
 )
 
-// identify tells who is asking, and what the steps need of it. Nothing else of the
-// request has been looked at. It is not ok where nobody can be told, or the identity
-// function refuses: then the verdict is a refusal. The identity is noted in dc, and its bytes.
+// identify tells who is asking, and what the steps need of it. Nothing else of the request has been
+// looked at. It is not ok if the client is unknown, or the identity function refuses: then the
+// verdict is a refusal. The identity is noted in dc, and its bytes.
 func (q *question) identify() (v verdict, ok bool) {
 	id, err := &q.dc.decision.Identity, error(nil)
 	if q.r != nil {
@@ -36,7 +36,7 @@ func (q *question) identify() (v verdict, ok bool) {
 	return verdict{}, true
 }
 
-// nobody is the verdict where nobody can be told.
+// The verdict for a request whose client is unknown.
 func (q *question) nobody(asking context.Context, err error) verdict {
 	if errors.Is(err, ErrIdentityUnavailable) {
 		if asking.Err() == nil { // else the client has hung up while it was looked for
@@ -58,7 +58,7 @@ func denialIn(err error) *Denial {
 	return d
 }
 
-// whyNobody says why nobody can be told, in words that are ours: those of an error may be the client's.
+// whyNobody says why the client is unknown, in words of ours: an error may quote the client's.
 func whyNobody(err error) string {
 	var own nobodyError
 	switch {
@@ -70,7 +70,7 @@ func whyNobody(err error) string {
 		}
 		return fmt.Sprintf("the identity function failed with a %T; Decision.IdentityErr is its error, see ErrIdentityUnavailable", err)
 	}
-	return "the identity function returned nobody"
+	return "the identity function returned the zero Identity"
 }
 
 // about is a question about an identity that shows nothing.
@@ -89,7 +89,7 @@ func (e *engine) knowSubject(ctx context.Context, now time.Time, id *Identity, b
 	e.seat(who, nil)
 }
 
-// seat fills in where who is counted, whose bytes begin with prefix.
+// seat fills in where a subject is counted. Its bytes begin with prefix.
 func (e *engine) seat(who *subject, prefix []byte) {
 	who.holder = e.codec.Holder(who.bytes)
 	if e.memory == nil {

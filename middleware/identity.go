@@ -14,29 +14,29 @@ import (
 	"strings"
 )
 
-// An Identity says which client the server thinks is asking. All clients with the same
-// identity share a quota. Make one with [Address], [APIKey] or [Principal]; the
-// zero Identity is nobody, and a request by nobody is refused.
+// An Identity says which client the server thinks is asking. All clients with the same identity
+// share a quota. Make one with [Address], [APIKey] or [Principal]; the zero Identity names no
+// client, and its requests are refused.
 //
 // Identities cannot be compared or be the keys of a map: two addresses of one /64 are one
 // client. [Decision.Pseudonym] is the same for all that share a quota.
 type Identity struct {
 	_ [0]func()
 
-	// Tier chooses among Config.Tiers. It is no part of who is asking: a client
-	// that moves to another tier keeps its counts.
+	// Tier chooses among Config.Tiers. It is no part of the identity: a client that moves to
+	// another tier keeps its counts.
 	Tier string
 
 	// Small, because each decision holds one: every request allocates it.
-	kind  byte // 0: nobody
+	kind  byte // 0: none
 	is4   bool
 	named uint32   // how much of the text is the name
 	addr  [16]byte // an IPv4 address has four
 	text  string   // the name, and what [Identity.For] has narrowed it to
-	doubt *doubt   // what the operator should know of whom was believed; nil: nothing
+	doubt *doubt   // what the operator should know of the proxy that was believed; nil: nothing
 }
 
-// A doubt is about whom an identity function has believed.
+// A doubt is about a peer that an identity function has believed.
 type doubt struct {
 	sometimes bool // it is about some requests, and not about others
 	message   string
@@ -57,11 +57,11 @@ const (
 	inFull   byte = 0x20 // of the kinds above, and not of one whose name is hashed
 )
 
-// Address returns the identity of the client that holds addr: one IPv4 address or one
-// IPv6 /64, the least that is ever handed out. IPv4-mapped addresses and those of
-// 64:ff9b::/96 are IPv4 addresses; each address of 64:ff9b:1::/48 stands for an IPv4
-// address, and is an identity of its own; zones are dropped. The /56 and /48 of an IPv6
-// address are limited too, see Config.Advanced.Net56Factor. An invalid addr gives nobody.
+// Address returns the identity of the client that holds addr: one IPv4 address or one IPv6 /64, the
+// least that is ever handed out. IPv4-mapped addresses and addresses in 64:ff9b::/96 are IPv4
+// addresses; each address of 64:ff9b:1::/48 stands for an IPv4 address, and is an identity of its
+// own; zones are dropped. The /56 and /48 of an IPv6 address are limited too, see
+// Config.Advanced.Net56Factor. An invalid addr gives the zero Identity.
 func Address(addr netip.Addr) Identity {
 	addr = addr.Unmap().WithZone("")
 	if !addr.IsValid() {
@@ -107,9 +107,9 @@ func masked(addr netip.Addr, bits int) netip.Addr {
 	return netip.PrefixFrom(addr, bits).Masked().Addr()
 }
 
-// Addr returns the address that [Address] was given, for lists of networks: whole, also
-// where the client is a /64, without its zone, and as IPv4 where it stands for an IPv4
-// address. It is the zero Addr, which no [netip.Prefix] contains, for keys, principals and nobody.
+// Addr returns the address that [Address] was given, for lists of networks: whole, also where the
+// client is a /64, without its zone, and as IPv4 where it stands for an IPv4 address. For keys,
+// principals and the zero Identity it is the zero Addr, which no [netip.Prefix] contains.
 func (id Identity) Addr() netip.Addr {
 	switch {
 	case id.kind != kindAddress:
@@ -146,13 +146,13 @@ func (id Identity) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "middleware.Identity(%s)", kind)
 }
 
-// APIKey returns the identity of the holder of an API key that the program has
-// validated: unvalidated ones would be as many identities as a client cares to
-// invent. The id should name the key, not be the key. An empty id gives nobody.
+// APIKey returns the identity of the holder of an API key that the program has validated:
+// unvalidated ones would be as many identities as a client cares to invent. The id should name the
+// key, not be the key. An empty id gives the zero Identity.
 func APIKey(id string) Identity { return named(kindKey, id) }
 
-// Principal returns the identity of an authenticated user or service. An empty
-// id gives nobody.
+// Principal returns the identity of an authenticated user or service. An empty id gives the zero
+// Identity.
 func Principal(id string) Identity { return named(kindPrincipal, id) }
 
 func named(kind byte, id string) Identity {
@@ -180,7 +180,7 @@ func (id Identity) For(thing string) Identity {
 	return id
 }
 
-// IsZero reports whether id is nobody.
+// IsZero reports whether id is the zero Identity, which names no client.
 func (id Identity) IsZero() bool { return id.kind == 0 }
 
 // longestInFull is how long a name may be that stands for itself, in bytes. All that is made out to
@@ -225,9 +225,9 @@ func (id *Identity) appendNet(b []byte, bits int) []byte {
 	return append(append(b, kindNet, byte(bits)), a[:8]...)
 }
 
-// provider returns a number for whom an address comes from: the first 16 bits of an IPv4
-// address, 29 of an IPv6 address, which is what a provider gets for the asking. 0 stands
-// for identities that nobody can have any number of, such as keys and users.
+// provider returns a number for the provider of an address: the first 16 bits of an IPv4 address,
+// or 29 of an IPv6 address, which a provider gets for the asking. 0 stands for identities that no
+// client can have in any number, such as keys and users.
 func (id *Identity) provider() uint64 {
 	switch {
 	case id.kind&^narrowed != kindAddress:
@@ -251,8 +251,8 @@ func (id *Identity) translated() bool { return string(id.addr[:6]) == "\x00\x64\
 type pseudonymKey struct{ key *[sha256.Size]byte }
 
 // newPseudonymKey derives the key by HKDF-SHA256 (RFC 5869), from a label that no other purpose
-// has. The policy is no part of it: an operator follows a client from policy to policy,
-// and has the addresses anyway. Of what clients see, nothing is made with this key.
+// has. The policy is no part of it: an operator follows a client from policy to policy, and has the
+// addresses anyway. Clients see nothing that is made with this key.
 func newPseudonymKey(secret []byte) (*pseudonymKey, error) {
 	k, err := hkdf.Key(sha256.New, secret, []byte("tallystick/v1"), "tallystick/v1/pseudonym", sha256.Size)
 	if err != nil {

@@ -19,12 +19,11 @@ import (
 // An IdentityFunc tells who is asking. It runs for every request, before
 // anything of the request is trusted.
 //
-// If it cannot tell, it returns nobody, the zero Identity: the request is then
-// refused with 403, because a shared blank identity would let strangers spend
-// each other's quota, and no identity at all would be no limit. To refuse in its
-// own words it returns a [Denial]; if it cannot tell now, an error that wraps
-// [ErrIdentityUnavailable]. Any other error counts as nobody. It is in Decision.IdentityErr,
-// and of it the log has the type of its cause alone.
+// If it cannot tell, it returns the zero Identity: the request is then refused with 403, because a
+// shared blank identity would let strangers spend each other's quota, and no identity at all would
+// be no limit. To refuse in its own words it returns a [Denial]; if it cannot tell now, an error
+// that wraps [ErrIdentityUnavailable]. Any other error counts like the zero Identity. It is in
+// Decision.IdentityErr, and the log has no more of it than the type of its cause.
 type IdentityFunc func(*http.Request) (Identity, error)
 
 // ErrIdentityUnavailable is wrapped by the error of an identity function that cannot tell now who is
@@ -69,11 +68,10 @@ const (
 	errNoAddress nobodyError = "RemoteAddr holds no address: a middleware outside may have changed it"
 )
 
-// PeerAddress identifies by the address of the connection's other end, which
-// cannot be forged. Behind a reverse proxy that is the proxy: use
-// [ForwardedFor] or [AddressFromHeader] there. On a Unix socket, and behind adapters that
-// leave RemoteAddr empty, nobody has an address and every request is refused: see
-// [InsecureNoPeer]. A peer that looks like a proxy is logged.
+// PeerAddress identifies by the address of the connection's other end, which cannot be forged.
+// Behind a reverse proxy that is the proxy: use [ForwardedFor] or [AddressFromHeader] there. On a
+// Unix socket, and behind adapters that leave RemoteAddr empty, no client has an address and every
+// request is refused: see [InsecureNoPeer]. A peer that looks like a proxy is logged.
 func PeerAddress(r *http.Request) (Identity, error) {
 	if addr, ok := dotted(r.RemoteAddr); ok {
 		id := Identity{kind: kindAddress, is4: true}
@@ -144,17 +142,16 @@ func port(s string) bool {
 	return true
 }
 
-// unnamed reports whether a RemoteAddr is that of a connection without an address: empty,
-// or as net/http spells a client of a Unix socket that has no name. Everything else that
-// is no address may have come from anywhere.
+// unnamed reports whether a RemoteAddr belongs to a connection without an address: it is empty, or
+// as net/http spells a client of a Unix socket that has no name. Everything else that is no address
+// may have come from anywhere.
 func unnamed(remote string) bool { return remote == "" || remote == "@" }
 
-// ValidatedKey identifies by API key, and a client that shows none by otherwise. The
-// program validates: validate returns the identity that [APIKey] or [Principal] made of
-// the key's owner, with its tier; nobody if there is no key or the key is not
-// known, and otherwise decides; or an error, such as a [Denial], to refuse.
-// If otherwise is nil, a client that shows no key is refused with 401. It panics if
-// validate is nil.
+// ValidatedKey identifies by API key, and a client that shows none by otherwise. The program
+// validates: validate returns the identity that [APIKey] or [Principal] made of the key's owner,
+// with its tier; the zero Identity if there is no key or the key is not known, and then otherwise
+// decides; or an error, such as a [Denial], to refuse. If otherwise is nil, a client that shows no
+// key is refused with 401. It panics if validate is nil.
 func ValidatedKey(validate IdentityFunc, otherwise IdentityFunc) IdentityFunc {
 	if validate == nil {
 		panic("middleware: ValidatedKey needs a function that validates")
@@ -170,12 +167,11 @@ func ValidatedKey(validate IdentityFunc, otherwise IdentityFunc) IdentityFunc {
 	}
 }
 
-// There is no such thing as the real address of a client behind proxies, only a
-// decision whom to believe. These functions believe the proxies they are told
-// of, and read the list from the right: the last entry was written by the proxy
-// that connected to us, the one before by the proxy that connected to that one.
-// The first that is no trusted proxy is the client; all to its left is hearsay.
-// The leftmost entry, which so many programs take, is whatever the client says.
+// There is no such thing as the real address of a client behind proxies, only a decision whom to
+// believe. These functions believe the proxies they are told of, and read the list from the right:
+// the last entry was written by the proxy that connected to us, the one before by the proxy that
+// connected to that one. The first that is no trusted proxy is the client; all to its left is
+// hearsay. The leftmost entry, which many programs take, is whatever the client says.
 
 // ForwardedFor is [AddressFromHeader] for X-Forwarded-For.
 func ForwardedFor(trusted ...netip.Prefix) (IdentityFunc, error) {
@@ -260,10 +256,10 @@ func checkTrusted(trusted []netip.Prefix) error {
 // times: then it may be that the clients write it.
 //
 // X-Forwarded-For and Forwarded (RFC 7239) are lists. The client is the last address that is not
-// trusted; if all are, it is the peer, which is logged too. An entry that is no
-// address ends the walk: nobody can be told, and the request is refused. So does an empty entry
-// before an address; a field of empty entries alone is as if missing. An obfuscated or
-// unknown "for", which the RFC allows, is no address.
+// trusted; if all are, it is the peer, which is logged too. An entry that is no address ends the
+// walk: the client is unknown, and the request is refused. So does an empty entry before an
+// address; a field of empty entries alone is as if missing. An obfuscated or unknown "for", which
+// the RFC allows, is no address.
 //
 // Any other header, such as Fly-Client-IP, CF-Connecting-IP or X-Real-IP, is one line that holds
 // one address. More lines than one, a list, an empty value and whatever else is no address are
@@ -282,9 +278,9 @@ func AddressFromHeader(header string, trusted ...netip.Prefix) (IdentityFunc, er
 // on a Unix socket, or where an adapter leaves RemoteAddr empty, as those for Lambda
 // behind an ALB do. trusted may be empty. There, a request without the header is refused.
 //
-// Nothing is known of who wrote the header. Whatever reaches the handler by another way
-// than that proxy can pose as anyone and has no limit: who may connect to the socket, or
-// invoke the function, is all that protects it.
+// The writer of the header is unknown. A request that reaches the handler by another way than that
+// proxy can pose as anyone and has no limit. Its only protection is the permission to connect to
+// the socket, or to invoke the function.
 func InsecureNoPeer(header string, trusted ...netip.Prefix) (IdentityFunc, error) {
 	t, err := addressField(header)
 	if len(trusted) > 0 {

@@ -223,7 +223,7 @@ func TestFormWithoutJavaScript(t *testing.T) {
 	}
 }
 
-// The page speaks the language of the browser, or that of the site where the program has said which that is.
+// The page speaks the language of the browser, or the site's language where the program has set it.
 func TestKeptFormSpeaks(t *testing.T) {
 	h := newSite(t, keeping(new(clock), middleware.Newcomers))
 	german := with("Accept-Language", "de-CH,de;q=0.9,en;q=0.8")

@@ -25,17 +25,17 @@ const (
 // ByOutcome has some limits count by outcome, such as the wrong passwords of a log-in. It is
 // plain data, like [Config].
 //
-// A request is admitted if all limits have room for its cost. In a limit that counts by
-// outcome it then holds that room, and is charged when the response header is written, unless
-// its status is free: so a thousand requests at once get no more than the quota, and the
-// quota is how many can be under way at once, too. Everything else is charged: a handler that
-// panics, takes the connection over or writes no status, a client that has gone by then,
-// and a request that is not answered after 10 seconds, whatever comes of it. For a
-// handler whose status does not tell there is [Charge].
+// A request is admitted if all limits have room for its cost. In a limit that counts by outcome it
+// then holds that room, and is charged when the response header is written, unless its status is
+// free: so a thousand requests at once get no more than the quota. This also means that at most the
+// quota can be under way at once. Everything else is charged: a handler that panics, takes the
+// connection over or writes no status, a client that has gone by then, and a request that is not
+// answered after 10 seconds, whatever comes of it. For a handler whose status does not tell there
+// is [Charge].
 //
-// Tokens say only what is charged. What is held is known to this instance alone, in a map of
-// its live requests; a refusal for that alone says Retry-After 1, because nobody knows when
-// they end. The RateLimit fields are written before the outcome is known, and tell of the charge.
+// Tokens say only what is charged. Only this instance knows what is held, in a map of its live
+// requests; a refusal for that alone says Retry-After 1, because it is not known when they end. The
+// RateLimit fields are written before the outcome is known, and tell of the charge.
 type ByOutcome struct {
 	_ [0]func()
 
@@ -44,14 +44,15 @@ type ByOutcome struct {
 	// names or making the server hash passwords would be free. Required.
 	Limits []string
 
-	// Free are the statuses that do not count: those of success alone, such as 303. A
-	// status that is free is a question that can be asked for ever, so that each is named.
-	// A handler that writes a body without a status answers 200. Permitted: 200 to 599, or none
-	// for a handler that always calls [Charge].
+	// Free are the statuses that do not count: statuses of success alone, such as 303. A status
+	// that is free is a question that can be asked for ever, so that each is named. A handler that
+	// writes a body without a status answers 200. Permitted: 200 to 599, or none for a handler that
+	// always calls [Charge].
 	Free []int
 }
 
-// A Unit is what some limits of a policy count in place of [Config].Cost. It is plain data, like [Config].
+// A Unit lets some limits of a policy count something else than [Config].Cost. It is plain data, like
+// Config.
 //
 //	Limits: []middleware.Limit{
 //		{Name: "requests", Quota: 60, Window: time.Minute},
@@ -59,7 +60,8 @@ type ByOutcome struct {
 //	},
 //	Units: map[string]middleware.Unit{"tokens": {Limits: []string{"tokens"}, Cost: estimate}},
 //
-// Its name is that of the unit in [Settle], in [Ask].Costs and, as qu, in RateLimit-Policy. Permitted: 1 to 48 of a-z, 0-9 and "-".
+// Its key in the map is the unit's name in [Settle], in [Ask].Costs and, as qu, in RateLimit-Policy. Permitted: 1 to 48
+// of a-z, 0-9 and "-".
 type Unit struct {
 	_ [0]func()
 
@@ -77,17 +79,18 @@ type Unit struct {
 // data, like [Config].
 //
 // It is asked about identities that [APIKey] and [Principal] made, and never about an address: a
-// flood from many addresses must drive no database. Neither is it asked about names of more than 1024
-// bytes, with what [Identity.For] has added. But a name that is typed and not yet proved, as at
-// a log-in, is asked about like any other: limit those by a policy without LimitsFor. A customer's limits are in force wherever those of
-// its tier would be, in the RateLimit fields too. What was counted stays when they change.
+// flood from many addresses must drive no database. Neither is it asked about names of more than
+// 1024 bytes, with what [Identity.For] has added. But a name that is typed and not yet proved, as
+// at a log-in, is asked about like any other: limit those by a policy without LimitsFor. A
+// customer's limits are in force wherever its tier's would be, in the RateLimit fields too. Counts
+// stay when they change.
 //
-// While nothing is known of a customer, a request waits for the answer, and all others of
-// the same customer for the same call. An answer serves for Life. After that a request has it asked
-// for anew and goes on with the old one; after two lives it waits again. If the function fails,
-// panics, is late, or answers limits that are not sound, that is logged, what it said last applies,
-// and else the limits of the identity's Tier, or Config.Limits. Then it is asked again after a
-// tenth of Life, one second at least, and nobody waits for that.
+// While nothing is known of a customer, a request waits for the answer, and all others of the same
+// customer for the same call. An answer serves for Life. After that a request has it asked for anew
+// and goes on with the old one; after two lives it waits again. If the function fails, panics, is
+// late, or answers limits that are not sound, that is logged, what it said last applies, and else
+// the limits of the identity's Tier, or Config.Limits. Then it is asked again after a tenth of
+// Life, one second at least, and no request waits for that.
 //
 // After [Middleware.Reconfigure] each customer is asked about anew, and what was known
 // before applies if no answer comes: this makes a change known at once.
@@ -95,8 +98,8 @@ type LimitsFor struct {
 	_ [0]func()
 
 	// Func returns the limits of a customer: with the names, algorithms and windows of
-	// Config.Limits, in that order, and a Quota and a Burst of its own. No limits and no
-	// error mean those of its Tier. [Identity.Name] says who it is. Required.
+	// Config.Limits, in that order, and a Quota and a Burst of its own. No limits and no error mean
+	// the limits of its Tier. [Identity.Name] names the customer. Required.
 	//
 	// Its context ends at Deadline, and has the values of the request that asked first. It
 	// runs on a goroutine of its own: one call at a time for each customer, and 16 for all
@@ -111,9 +114,9 @@ type LimitsFor struct {
 	// serves the next. Default: 100 ms. Permitted: from 1 ms to 10 s.
 	Deadline time.Duration
 
-	// Customers is of how many customers the answers are kept: about 1 KB each where all their
-	// numbers differ, less where some have the same. One more takes the place of
-	// one that has not asked for long. Default: 65536. Permitted: 1 to 1048576.
+	// Customers is how many customers' answers are kept: about 1 KB each where all their numbers
+	// differ, less where some have the same. One more takes the place of a customer that has not
+	// asked for long. Default: 65536. Permitted: 1 to 1048576.
 	Customers int
 }
 

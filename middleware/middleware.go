@@ -58,17 +58,17 @@ func New(cfg Config) (*Middleware, error) {
 	return m, nil
 }
 
-// Reconfigure replaces the whole configuration while requests are served: those
-// under way keep the old one. If cfg is faulty nothing changes.
+// Reconfigure replaces the whole configuration while requests are served. Requests under way keep
+// the old one. If cfg is faulty nothing changes.
 //
-// What was counted stays, in memory and tokens, for every limit that keeps its name,
-// algorithm and window, whatever its quota is now. A limit that changes one of them
-// is a new one, and begins at zero; so does a counter that takes over, or is gone,
-// with Exact. What was sold lives as long as it was sold for: a bought tally goes on with its
-// count and the new quotas, whatever PassTime is now, and also where the Challenge was off meanwhile.
-// While it is off, tokens of bought tallies are as if absent. Policy cannot change, because tokens are made out to it. MaxClients
-// and Peers cannot change either. Each limit has cells of its own for so many clients: the memory
-// grows and shrinks with the number of limits.
+// Counts stay, in memory and tokens, for every limit that keeps its name, algorithm and window,
+// whatever its quota is now. A limit that changes one of them is a new one, and begins at zero; so
+// does a counter that takes over, or is gone, with Exact. A bought tally lives as long as it was
+// sold for. It goes on with its count and the new quotas, whatever PassTime is now, and also where
+// the Challenge was off meanwhile. While it is off, tokens of bought tallies are as if absent.
+// Policy cannot change, because tokens are made out to it. MaxClients and Peers cannot change
+// either. Each limit has cells of its own for MaxClients clients: the memory grows and shrinks with
+// the number of limits.
 func (m *Middleware) Reconfigure(cfg Config) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -227,8 +227,9 @@ func (m *Middleware) Stats() Stats {
 	return s
 }
 
-// BoundsOf returns what clients get at most under cfg, without serving anything. It needs neither Secrets nor Identity nor
-// Exact.Counter, and knows nothing of LimitsFor. Its errors are those of [New].
+// BoundsOf returns what clients get at most under cfg, without serving anything. It needs neither
+// Secrets nor Identity nor Exact.Counter, and knows nothing of LimitsFor. It returns the same
+// errors as [New].
 func BoundsOf(cfg Config) (Bounds, error) {
 	cfg.LimitsFor = nil
 	if len(cfg.Secrets) == 0 {
@@ -303,13 +304,12 @@ func (m *Middleware) Endpoints() http.Handler {
 //	<link rel="stylesheet" href="{{.StyleURL}}">
 //	<script type="module" src="{{.ScriptURL}}"></script>
 //
-// It changes with the content of the files, and the response may be cached for ever;
-// tally.js below Challenge.Path is the same under a name that never changes. It is "" without
-// Challenge.Path. The files are served by [Middleware.Endpoints]: plain JavaScript
-// without WebAssembly, blob: URLs, inline code or styles, which needs no more than
-// Content-Security-Policy: default-src 'self'. If worker-src does not allow it, the
-// work is done on the page's own thread, in slices too short to be felt. What the script
-// offers is in docs/forms.md.
+// It changes with the content of the files, and the response may be cached for ever; tally.js below
+// Challenge.Path is the same under a name that never changes. It is "" without Challenge.Path. The
+// files are served by [Middleware.Endpoints]: plain JavaScript without WebAssembly, blob: URLs,
+// inline code or styles, which needs no more than Content-Security-Policy: default-src 'self'. If
+// worker-src does not allow it, the work is done on the page's own thread, in slices too short to
+// be felt. docs/forms.md says what the script offers.
 func (m *Middleware) ScriptURL() string {
 	if c := m.loaded().challenge; c != nil {
 		return c.script
@@ -339,8 +339,8 @@ func (m *Middleware) StyleURL() string {
 // A page that checks before it sends, see docs/forms.md, names the same number: the
 // endpoint does not know which route it asks for.
 //
-// It panics if next is nil, or if cost is negative or above [storeless.MaxQuota]: mistakes in the
-// program. A cost that a tier, or everybody, may never use is logged: quotas may come from a file, and change.
+// It panics if next is nil, or if cost is negative or above [storeless.MaxQuota]: mistakes in the program. A
+// cost that a tier, or every client, may never use is logged: quotas may come from a file, and change.
 func (m *Middleware) HandlerCost(cost int64, next http.Handler) http.Handler {
 	e := m.loaded()
 	requireHandler(next)

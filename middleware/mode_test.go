@@ -20,7 +20,7 @@ func TestModes(t *testing.T) {
 	}
 	nonce := func(cfg *middleware.Config) { cfg.Challenge.Work, cfg.Challenge.NonceOnly = 0, true }
 	public := func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "public, max-age=60") }
-	paysFor := func(n int) []step { // so many requests, each by work of its own
+	paysFor := func(n int) []step { // n requests, each by work of its own
 		return []step{{times: n, prove: fresh, want: 200}}
 	}
 	for name, mode := range allModes {
@@ -91,7 +91,7 @@ func TestModes(t *testing.T) {
 		}), []step{{want: 403, reason: middleware.NoToken, keep: "offer", see: all{func(s *scene) {
 			require.Equal(s, s.challenges["offer"].Text, s.last.Header.Get("Offered"))
 		}}}}},
-		// On responses that everybody may cache there is no place for a token.
+		// A response that shared caches may store has no place for a token.
 		{"no cache stores a challenge, or what was paid for", working(middleware.Newcomers).serving(public), []step{
 			{as: method("GET"), want: 403, keep: "offer", see: all{func(s *scene) { challengeIn(s, s.answer()) }}},
 			{as: method("GET"), prove: fresh, want: 200, keep: "own", fields: fields{middleware.TokenHeader: anything, "Cache-Control": "no-store"}},
@@ -276,8 +276,8 @@ func TestEveryRequestInParallel(t *testing.T) {
 	}
 }
 
-// In EveryRequest whoever proves L times a window shuts the address, to all who work too: for L·W a window, and with
-// NonceOnly for nothing. The table of what shutting costs says so.
+// In EveryRequest a client that proves L times a window shuts the address, to other working clients too: for L·W a
+// window, and with NonceOnly for nothing. The table of what shutting costs says so.
 func TestShuttingEveryRequest(t *testing.T) {
 	for name, nonce := range map[string]bool{"L·W a window": false, "nothing": true} {
 		t.Run(name, func(t *testing.T) {
@@ -310,7 +310,8 @@ func TestShuttingEveryRequest(t *testing.T) {
 	}
 }
 
-// An own tally is limited by its id, whoever shows it; where it is bound it is good for its buyer alone.
+// An own tally is limited by its id, whichever client shows it; where it is bound it is good for its
+// buyer alone.
 func TestOwnTallyAndAddresses(t *testing.T) {
 	key := func(id string) option { return with("Key", id) }
 	byKey := func(cfg *middleware.Config) {
@@ -354,7 +355,7 @@ func TestOwnTokenIsNotOverwritten(t *testing.T) {
 	h := newSite(t, challenging(now, middleware.WhenExhausted))
 	jar := bought(t, h)
 	for minute := range 55 {
-		for i := range 10 { // its own five, and the shared five that nobody else wants
+		for i := range 10 { // its own five, and the shared five that no other client wants
 			resp := requireStatus(t, http.StatusOK, send(h, showingCookie(jar)), "minute %d, request %d", minute, i)
 			require.Equal(t, i < 5, h.Decisions.Last().Own)
 			if c := cookieIn(resp); c != nil {

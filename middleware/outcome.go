@@ -40,7 +40,7 @@ type pending struct {
 	since      time.Time
 	state      outcomeState
 	at         time.Time // when it was charged
-	byStatus   bool      // its status has decided, and nobody else
+	byStatus   bool      // its status has decided, and no Charge
 	returned   bool      // the handler has
 	prev, next *pending
 
@@ -196,10 +196,10 @@ func (p *pending) reissueAfter(was outcomeState, now time.Time) {
 	}
 }
 
-// conclude is told the status of the response while its header can still be changed. It is 0
-// if the handler has said none. A client that has gone has seen no status. A second status takes
-// the place of the first, which nobody has seen (a flush that has failed), or which says nothing
-// any more (a connection that was taken over).
+// conclude is told the status of the response while its header can still be changed. It is 0 if the
+// handler has said none. A client that has gone has seen no status. A second status takes the place
+// of the first, which no client has seen (a flush that has failed), or which says nothing any more
+// (a connection that was taken over).
 func (p *pending) conclude(status int) {
 	now := p.now()
 	defer p.of.hold(now)()

@@ -295,8 +295,8 @@ func TestByOutcomeIncorrect(t *testing.T) {
 			cfg.Exact = &middleware.Exact{Counter: memory.New(0, c.Now), Outage: middleware.FailClosed}
 		}, "cannot go with Exact"},
 		{"ByOutcome", func(cfg *middleware.Config) { cfg.InsecureNoMemory = true }, "cannot go with InsecureNoMemory"},
-		{"ByOutcome", challenge(middleware.WhenExhausted, 0), "so many guesses more"},
-		{"ByOutcome", challenge(middleware.Newcomers, 0), "so many guesses more"},
+		{"ByOutcome", challenge(middleware.WhenExhausted, 0), "as many guesses again"},
+		{"ByOutcome", challenge(middleware.Newcomers, 0), "as many guesses again"},
 		{"ByOutcome", challenge(middleware.EveryRequest, 5), "guesses for a wait"},
 	})
 	cfg := login(c)
@@ -331,11 +331,11 @@ func served(t testing.TB, m *middleware.Middleware, n int, who func(i int) optio
 	return served.Load()
 }
 
-// one is the client of most tests, whoever asks.
+// one is the single client of most tests.
 func one(int) option { return from("203.0.113.1") }
 
-// A thousand wrong passwords at once, each of which is still being hashed when the last is
-// decided: at most L are tried on each instance, and exactly L are counted.
+// A thousand wrong passwords at once, all still being hashed when the last is decided: at most L
+// are tried on each instance, and exactly L are counted.
 func TestOutcomeOfAThousandWrongPasswords(t *testing.T) {
 	for range 2 {
 		m := newLimiter(t, login(new(clock)))
@@ -435,7 +435,7 @@ func TestOutcomeOfSlowSocketsIsCharged(t *testing.T) {
 	require.EqualValues(t, 5, failuresLeft(t, m, local))
 }
 
-// What was held for too long counts from when it was due, also if nobody asked for an hour.
+// What was held for too long counts from when it was due, also if no request came for an hour.
 func TestOutcomeIsChargedWhenItIsDue(t *testing.T) {
 	c := new(clock)
 	m := newLimiter(t, login(c))
@@ -503,8 +503,8 @@ func TestOutcomeOfANetwork(t *testing.T) {
 }
 
 // TestOutcomeOracle: requests of every kind, all at once, which show any token that any of them has got, are counted
-// as one after the other would be. What is given back after it was charged is in the tokens that others got
-// meanwhile, and counts on with those who show them (docs/api.md): such requests are among those that show none.
+// as one after the other would be. A charge that is given back later is in the tokens that others got meanwhile, and
+// counts on for the clients that show them (docs/api.md): so requests with such charges show no token.
 func TestOutcomeOracle(t *testing.T) {
 	for _, echo := range []bool{false, true} {
 		t.Run(fmt.Sprintf("echo %t", echo), func(t *testing.T) { outcomeOracle(t, echo) })

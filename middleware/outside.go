@@ -13,17 +13,18 @@ import (
 	"github.com/tallystick/tallystick/middleware/internal/reply"
 )
 
-// Decide decides outside of HTTP: for interceptors, queues, messages of a connection, and
-// handlers that learn from the body who asks. It takes the same steps as [Middleware.Handler], by
-// the same limits, tiers, memory, tokens, proofs and counter, and tells Config.OnDecision.
+// Decide decides outside of HTTP: for interceptors, queues, messages of a connection, and handlers
+// that learn the client from the body. It takes the same steps as [Middleware.Handler], by the same
+// limits, tiers, memory, tokens, proofs and counter, and tells Config.OnDecision.
 //
-// Config.Identity, Cost and Skip are about HTTP requests and are not called; cookies, pages
-// and the waiting room do not apply. It is an error, and nothing is decided, if the identity is
-// nobody, if the cost is negative, if ctx has ended, and where the policy has a Concurrency,
-// which counts HTTP requests under way, unless it is a dry run. The Answer of an error allows nothing. A refusal is
-// no error. A client that shows no proof is refused in the modes [Newcomers] and [EveryRequest], and
-// in [WhenBusy] while the instance is busy. An [Exact] counter is waited for as long as Exact.Deadline permits, also if ctx
-// ends meanwhile: else a client that hangs up would look like an outage.
+// Config.Identity, Cost and Skip are about HTTP requests and are not called; cookies, pages and the
+// waiting room do not apply. It is an error, and nothing is decided, if the identity is zero, if
+// the cost is negative, if ctx has ended, and where the policy has a Concurrency, which counts HTTP
+// requests under way, unless it is a dry run. The Answer of an error allows nothing. A refusal is
+// no error. A client that shows no proof is refused in the modes [Newcomers] and [EveryRequest],
+// and in [WhenBusy] while the instance is busy. An [Exact] counter is waited for as long as
+// Exact.Deadline permits, also if ctx ends meanwhile: else a client that hangs up would look like
+// an outage.
 func (m *Middleware) Decide(ctx context.Context, ask Ask) (Answer, error) {
 	if ask.Cost == 0 {
 		ask.Cost = 1
@@ -35,7 +36,7 @@ func (m *Middleware) Decide(ctx context.Context, ask Ask) (Answer, error) {
 func (e *engine) decideAsk(q question) (Answer, error) {
 	switch {
 	case q.id.IsZero():
-		return Answer{}, errors.New("middleware: nobody has no tally: the identity is zero")
+		return Answer{}, errors.New("middleware: the identity is zero: it names no client, and has no tally")
 	case q.cost < 0:
 		return Answer{}, fmt.Errorf("middleware: nothing can cost %d", q.cost)
 	case !e.knowsCosts(q.costs):
@@ -99,9 +100,9 @@ func (a Answer) Fields() iter.Seq2[string, string] {
 	}
 }
 
-// Charge says whether what was asked about counts in the limits of [ByOutcome], as in [Charge].
-// What is said nothing of counts ten seconds after the decision.
-// It does nothing after a refusal, and where no limit counts by outcome.
+// Charge says whether the attempt counts in the limits of [ByOutcome], as in [Charge]. Without it
+// the attempt counts ten seconds after the decision. It does nothing after a refusal, and where no
+// limit counts by outcome.
 func (a Answer) Charge(counts bool) {
 	if a.asked == nil {
 		return
@@ -125,10 +126,10 @@ func (a Answer) Settle(cost int64, units ...string) error {
 // this call and does all else that belongs to it: deadline, outage, refusals remembered. CallFor
 // is for what only a counter can do, such as a call that is booked for later.
 //
-// The quotas are those of the identity's tier, or its own: [LimitsFor] may be asked. The caller
-// makes the call, by a deadline of its own. What it charges is given back by the receipt alone.
+// The quotas belong to the identity's tier, or are its own: [LimitsFor] may be asked. The caller
+// makes the call, by a deadline of its own. Only the receipt gives its charge back.
 //
-// It is an error if id is nobody, or if the policy has no counter.
+// It is an error if id is zero, or if the policy has no counter.
 func (m *Middleware) CallFor(id Identity) (exact.Call, error) {
 	e := m.loaded()
 	if err := e.hasAccount(id); err != nil {
@@ -143,18 +144,18 @@ func (e *engine) hasAccount(id Identity) error {
 	case e.exact == nil:
 		return errors.New("middleware: the policy has no exact counter: set Config.Exact")
 	case id.IsZero():
-		return errors.New("middleware: nobody has no account: the identity is zero")
+		return errors.New("middleware: the identity is zero: it names no client, and has no account")
 	}
 	return nil
 }
 
 // Reset has the counter of [Config.Exact] forget what id has used, under every limit of the policy:
-// its next request finds all of its quotas, on this instance at once. Another that has refused it,
-// and a token that says so, are believed for ten seconds still. What is given back later for a
-// request of before is [exact.ErrNoRefund]. What token and memory have counted for an outage stays.
-// A dry run of [Middleware.Decide] says what id has used.
+// its next request finds all of its quotas, on this instance at once. Another instance that has
+// refused it, and a token that says so, are believed for ten more seconds. A later refund for an
+// earlier request is [exact.ErrNoRefund]. The counts of token and memory, which serve in an outage,
+// stay. A dry run of [Middleware.Decide] says what id has used.
 //
-// It is an error if id is nobody, if the policy has no counter, and if that cannot forget an account. An
+// It is an error if id is zero, if the policy has no counter, and if that cannot forget an account. An
 // error of the counter is returned; to ask again is safe. ctx bounds how long it takes.
 func (m *Middleware) Reset(ctx context.Context, id Identity) error {
 	e := m.loaded()

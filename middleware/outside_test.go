@@ -33,9 +33,9 @@ func TestAskIncorrect(t *testing.T) {
 		problem string
 		peeks   bool
 	}{
-		{"nobody", nil, t.Context(), middleware.Identity{}, 1, "nobody has no tally", false},
-		{"nobody with a tier", nil, t.Context(), middleware.Identity{Tier: "pro"}, 1, "nobody has no tally", false},
-		{"a name that is empty", nil, t.Context(), middleware.Principal(""), 1, "nobody has no tally", false},
+		{"nobody", nil, t.Context(), middleware.Identity{}, 1, "has no tally", false},
+		{"nobody with a tier", nil, t.Context(), middleware.Identity{Tier: "pro"}, 1, "has no tally", false},
+		{"a name that is empty", nil, t.Context(), middleware.Principal(""), 1, "has no tally", false},
 		{"a negative cost", nil, t.Context(), visitor, -1, "nothing can cost -1", true},
 		{"an ended context", nil, ended, visitor, 1, "nothing was decided: context canceled", false},
 		{"a Concurrency", atOnce, t.Context(), visitor, 1, "has a Concurrency", true},
@@ -247,7 +247,7 @@ func TestTokensOutsideThatDoNotCount(t *testing.T) {
 	}
 }
 
-// The fields of an answer are those of a response, without what is about responses.
+// An answer has the fields of a response, without those about responses.
 func TestAnswerFields(t *testing.T) {
 	changes := map[string]func(*middleware.Config){
 		"plain":         func(*middleware.Config) {},
@@ -396,8 +396,8 @@ func TestShadowOutside(t *testing.T) {
 	require.False(t, peeked(t, m, visitor).Admitted)
 }
 
-// Of a log-in by user name failures alone count, whatever address they come from: right passwords
-// leave nothing, and what nobody has said anything of counts in the end.
+// Only the failures of a log-in by user name count, whatever address they come from: right
+// passwords leave nothing, and an attempt without a verdict counts in the end.
 func TestLogInByName(t *testing.T) {
 	c := new(clock)
 	alice := middleware.Principal("alice")
@@ -580,7 +580,7 @@ func TestProofsOutside(t *testing.T) {
 	})
 }
 
-// What nobody waits in line for is not asked of a policy that has a line.
+// A dry run waits in no line, so a policy that has one answers it too.
 func TestPeekBesideAConcurrency(t *testing.T) {
 	m := newLimiter(t, changed(contact(new(clock)), func(cfg *middleware.Config) { cfg.Concurrency = &middleware.Concurrency{Max: 1} }))
 	h := m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -615,7 +615,7 @@ func TestForgiving(t *testing.T) {
 	require.Equal(t, 8*5-5-1, passed, "the /56 counts for all of it")
 }
 
-// Nobody carries the token of a name, so each of two instances tries five wrong passwords of
+// No client carries the token of a name, so each of two instances tries five wrong passwords of
 // docs/api.md; with a counter five pass together. Right ones are free on both.
 func TestWrongPasswordsOfANameOnTwoInstances(t *testing.T) {
 	ann := middleware.Principal("ann")

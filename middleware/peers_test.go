@@ -28,7 +28,7 @@ import (
 type peering struct {
 	sites   []*site
 	records []*gossip.Records
-	deaf    atomic.Bool // nothing is carried, and nobody notices
+	deaf    atomic.Bool // nothing is carried, and no end notices
 	wake    chan struct{}
 }
 

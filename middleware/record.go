@@ -23,8 +23,8 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A record is kept of each decision. Every request allocates one, so it is small: a
-// [Decision] is made of it for those who ask. Fields that both have mean the same.
+// A record is kept of each decision. Every request allocates one, so it is small: a [Decision] is
+// made of it on demand. Fields that both have mean the same.
 type record struct {
 	Identity   Identity
 	Cost       int64
@@ -203,7 +203,7 @@ type unitCosts struct {
 	more limiter.Costs
 }
 
-// Exceptions are those of the extras that a [Decision] has too.
+// Exceptions are the extras that a [Decision] has too.
 type exceptions struct {
 	IdentityErr error
 	Proof       Reason

@@ -153,9 +153,9 @@ func causeOf(reason Reason) page.Cause {
 	return page.Other
 }
 
-// writeRefusal writes the built-in page, or the built-in problem details, and returns the body
-// that it has made in buf. What is no page does not get one, though it may prefer HTML. The
-// error is that of the write: the client is gone, and there is nobody to tell.
+// writeRefusal writes the built-in page, or the built-in problem details, and returns the body that
+// it has made in buf. A request that is not for a page does not get one, though it may prefer HTML.
+// The error comes from the write: the client is gone, and no answer reaches it.
 func (e *engine) writeRefusal(w http.ResponseWriter, r *http.Request, refusal *page.Refusal, a *refusalFields, buf []byte, html bool, site string) (body []byte, err error) {
 	h := w.Header()
 	body, contentType := buf, "application/problem+json"
@@ -176,9 +176,10 @@ func (e *engine) writeRefusal(w http.ResponseWriter, r *http.Request, refusal *p
 	return body, err
 }
 
-// newBody makes a buffer for the body of a refusal, which is used again for the next: a ResponseWriter
-// keeps nothing of what it has written (see [io.Writer]). That of net/http may, where it returns
-// an error: for HTTP/2 another goroutine writes. Pages with a form in them are made apart.
+// newBody makes a buffer for the body of a refusal, which is used again for the next: a
+// ResponseWriter keeps nothing of what it has written (see [io.Writer]). The one of net/http may,
+// where it returns an error: for HTTP/2 another goroutine writes. Pages with a form in them are
+// made apart.
 func newBody() any {
 	body := make([]byte, 0, 2<<10)
 	return &body
@@ -190,8 +191,8 @@ type refusalFields struct {
 	n      int
 }
 
-// set sets a field in place of whatever stands there, to a slice of capacity
-// one, so that nobody's Add reaches the next value.
+// set sets a field in place of whatever stands there, to a slice of capacity one, so that no Add
+// reaches the next value.
 func (a *refusalFields) set(h http.Header, name, value string) {
 	a.values[a.n] = value
 	a.n++

@@ -275,7 +275,7 @@ func TestPageUnderThePolicyOfItsSite(t *testing.T) {
 	})
 }
 
-// How long it takes is one answer, and that of the price; where nothing is for sale it does not speak of work.
+// The page says how long the price takes; where nothing is for sale it does not speak of work.
 func TestPageSaysHowLong(t *testing.T) {
 	for work, want := range map[int64]string{
 		16: "1 second", 1 << 18: "1 second", 1 << 20: "2 seconds", 1 << 22: "6 seconds", 1 << 24: "25 seconds", 3 << 24: "75 seconds", 1 << 28: "7 minutes", 1 << 29: "13 minutes",
@@ -648,8 +648,8 @@ func TestBodiesOfRefusalsAtOnce(t *testing.T) {
 	}
 }
 
-// A brokenOff is a writer that fails and still has what it was given to send, as that of HTTP/2
-// has when the client resets the stream in the middle of it.
+// A brokenOff is a writer that fails and still has what it was given to send, as net/http's for
+// HTTP/2 has when the client resets the stream in the middle of it.
 type brokenOff struct {
 	sink
 	given []byte

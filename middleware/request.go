@@ -25,13 +25,13 @@ const (
 	ProofHeader     = pow.ProofField
 )
 
-// An Ask is what [Middleware.Decide] decides about: a call, a message, an attempt. It is plain
-// data, like [Config].
+// An Ask describes what [Middleware.Decide] decides about: a call, a message, an attempt. It is
+// plain data, like [Config].
 type Ask struct {
 	_ [0]func()
 
-	// Identity says who asks. Config.Identity is not asked. Required: nobody, the zero
-	// Identity, is an error.
+	// Identity is the client that asks. Config.Identity is not called. Required: the zero Identity
+	// is an error.
 	Identity Identity
 
 	// Cost is what it costs, in place of Config.Cost. Default: 1. Permitted: 1 and more.
@@ -50,10 +50,10 @@ type Ask struct {
 	// Proof is what the client shows of Tallystick-Proof. Default: none.
 	Proof string
 
-	// DryRun asks what the answer would be. It charges nothing, the memory does not remember it, Config.OnDecision is not
-	// told, Proof is not looked at, and the Answer has a Decision alone, of the limits without Concurrency. Its Limits stand as they do
-	// without Cost. It does not see that a counter has no room for a new key. Others may be charged before the next call: what must
-	// hold is decided by a call without DryRun.
+	// DryRun asks what the answer would be. It charges nothing, the memory does not remember it, Config.OnDecision is
+	// not told, Proof is not looked at, and the Answer has a Decision alone, of the limits without Concurrency. Its
+	// Limits stand as they do without Cost. It does not see that a counter has no room for a new key. Others may be
+	// charged before the next call: to rely on the answer, decide without DryRun.
 	DryRun bool
 }
 
@@ -69,7 +69,7 @@ type subject struct {
 	mark     string                               // of the thing of id; "": none
 }
 
-// wide reports whether who is in networks that are limited too.
+// wide reports whether a subject is in networks that are limited too.
 func (who *subject) wide() bool { return who.networks[0].Policy != nil }
 
 // Credentials are what a request shows for itself. Tokens of one tally are merged.
@@ -92,7 +92,7 @@ type credentials struct {
 // good reports whether a token or a proof is accepted.
 func (c *credentials) good() bool { return c.accepted > 0 || c.proof.good }
 
-// An ownTally is one that was bought.
+// An ownTally was bought.
 type ownTally struct {
 	own   token.Own
 	tally limiter.Tally
@@ -110,7 +110,7 @@ type proof struct {
 
 	id       [4]byte   // of the challenge, for the name of its cookie
 	byCookie bool      //
-	rest     []string  // proofs that nobody has looked at yet
+	rest     []string  // proofs not looked at yet
 	used     [][4]byte // whose cookies are of no use any more
 }
 
@@ -136,7 +136,7 @@ type charged struct {
 // An exactCall is a request on its way to the counter.
 type exactCall struct {
 	exact.Call
-	refusal  guardedcall.Key   // of whom and what a refusal is about
+	refusal  guardedcall.Key   // the client and the limits that a refusal is about
 	fallback limiter.Candidate // what counts while the counter does not answer
 }
 

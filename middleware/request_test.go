@@ -459,8 +459,8 @@ func TestProxiedTrailers(t *testing.T) {
 const ofResets = "TALLYSTICK_TEST_RESETS"
 
 // TestResetsOfEarlyResponses: net/http's HTTP/2 server encodes a 1xx from the live header map, on a goroutine of its
-// own, and waits for it no longer once the client has reset the stream (golang/go#67940). Nobody must find the map
-// being written, whoever writes to it then. More threads than there are cores have the system stop one in the middle.
+// own, and waits for it no longer once the client has reset the stream (golang/go#67940). net/http must not find the
+// map being written, by any of its writers. More threads than there are cores have the system stop one in the middle.
 func TestResetsOfEarlyResponses(t *testing.T) {
 	if os.Getenv(ofResets) != "" {
 		resetEarlyResponses(t)

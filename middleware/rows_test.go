@@ -125,7 +125,7 @@ func err(err error) func(*scene) {
 	return func(s *scene) { require.Equal(s, err, s.decision().TokenErr) }
 }
 
-// becomes gives the first instance another configuration: that of the scene, changed.
+// becomes gives the first instance another configuration: the scene's, changed.
 func becomes(changes ...change) func(*scene) {
 	return func(s *scene) {
 		s.cfg.Limits = slices.Clone(s.cfg.Limits)
@@ -162,7 +162,7 @@ func exhausting(mode middleware.Mode, as ...option) step {
 	return step{}
 }
 
-// same is a token that is that of a name, byte for byte.
+// same checks that the last token equals the named one, byte for byte.
 func same(name string) func(*scene) {
 	return func(s *scene) { require.Equal(s, s.tokens[name], tokenIn(s.last)) }
 }

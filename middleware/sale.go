@@ -65,9 +65,9 @@ func (q *question) acceptProof(receipt *pow.Receipt) {
 	}
 }
 
-// proofsIn returns the first proofs of the fields, of which a proxy may have joined
-// several by commas, or else of the cookies that the redeem endpoint has set, for
-// browsers that cannot send fields along with a form.
+// proofsIn returns the first proofs of the fields (a proxy may have joined several by commas), or
+// else of the cookies that the redeem endpoint has set, for browsers that cannot send fields along
+// with a form.
 func proofsIn(q *question, shown *credentials) (texts []string, byCookie bool) {
 	lines := q.proofLines()
 	if len(lines) == 0 {
@@ -92,7 +92,7 @@ func (c *carriage) proofCookie(id [4]byte, proof string, age int64) string {
 }
 
 // proofReason names the refusals of package pow for clients and logs, and tells the log of what no
-// client can be blamed for. What is malformed is no different to a client from what is wrong.
+// client can be blamed for. To a client a malformed proof is no different from a wrong one.
 func (q *question) proofReason(receipt *pow.Receipt, err error) Reason {
 	switch {
 	case errors.Is(err, pow.ErrForged):
@@ -109,13 +109,12 @@ func (q *question) proofReason(receipt *pow.Receipt, err error) Reason {
 	return proofWrong
 }
 
-// The crowds of an IPv6 /56 and /48, where an address is one: so many honest clients,
-// times Challenge.Crowd, each is expected to hide. They are no quota factors. Work is not
-// bought by the /64: a home has a /56 and a tunnel broker gives a /48 away, and each
-// with as many crowds as quotas would buy 64 times what an address can. A carrier that
-// gives each subscriber one /64 has hundreds of them in a /56 and thousands in a /48:
-// they pay a higher price when many are new within the hour, and are served. What each
-// choice costs either side is in proof/lab/price/README.md.
+// The crowds of an IPv6 /56 and /48, where an address is one: each is expected to hide this many
+// times Challenge.Crowd honest clients. They are no quota factors. Work is not bought by the /64: a
+// home has a /56 and a tunnel broker gives a /48 away, and each with as many crowds as quotas would
+// buy 64 times what an address can. A carrier that gives each subscriber one /64 has hundreds of
+// them in a /56 and thousands in a /48: they pay a higher price when many are new within the hour,
+// and are served. What each choice costs either side is in proof/lab/price/README.md.
 const (
 	crowds56 = 2
 	crowds48 = 8
@@ -195,8 +194,8 @@ func ownKey(m *limiter.Memory, id [6]byte) limiter.Key {
 // highPrice is half a minute of a phone: more than most people wait for.
 const highPrice = 1 << 24
 
-// seePrice tells of a price that has risen so far that newcomers go away. A crowd and one who buys in bulk do the
-// same to it, and a school that locks itself out would do so unseen.
+// seePrice tells of a price that has risen so far that newcomers go away. A crowd and a bulk buyer do the same to
+// it, and a school that locks itself out would do so unseen.
 func (c *challenger) seePrice(now time.Time, s *sale.Sale) {
 	price := s.Price
 	if price == 0 {

@@ -20,8 +20,8 @@ import (
 	"github.com/tallystick/tallystick/token"
 )
 
-// Buying tallies costs what the formula says: counted, hash by hash, for a buyer
-// who always goes to the cheapest instance.
+// Buying tallies costs what the formula says: counted, hash by hash, for a buyer that always goes
+// to the cheapest instance.
 func TestOwnTalliesCostTheFormula(t *testing.T) {
 	const work, crowd = 512, 8
 	for _, n := range []int{1, 3} {
@@ -53,7 +53,7 @@ func TestOwnTalliesCostTheFormula(t *testing.T) {
 	}
 }
 
-// hourly buys as many tallies below a price as can be had in so many steps of time.
+// hourly buys as many tallies below a price as can be had in a number of steps of time.
 func hourly(t *testing.T, h http.Handler, now *clock, most uint64, steps int, step time.Duration) (sales []time.Duration) {
 	for i := range steps {
 		for {
@@ -86,8 +86,8 @@ func TestLeakHoldsInEverySpan(t *testing.T) {
 	}
 }
 
-// Behind an IPv6 /56 and a /48 the price rises as well, as for so many addresses
-// as they are taken for; and what it costs there is not asked elsewhere.
+// The price rises behind an IPv6 /56 and a /48 as well, as for the number of addresses that each
+// counts for. The price of one network is not asked in another.
 func TestNetworksBuyToo(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -117,8 +117,8 @@ func TestNetworksBuyToo(t *testing.T) {
 	}
 }
 
-// Who has bought stays in mind for as long as the proof, not as the tally: else days
-// of honest newcomers, or one patient network, would leave no room for others.
+// A buyer stays in mind for as long as the proof, not as the tally: else days of honest newcomers,
+// or one patient network, would leave no room for others.
 func TestSalesMakeRoomForTheNext(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.Newcomers)
@@ -543,8 +543,8 @@ func TestPassTraces(t *testing.T) {
 	require.Greater(t, full, int(seeds), "passes are used up")
 }
 
-// An own tally's answers tell the numbers of its pass, wherever they stand, and those of
-// the shared tally what that one has.
+// An own tally's answers tell the numbers of its pass, wherever they stand, and the shared tally's
+// answers tell its own.
 func TestPassIsTold(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.WhenExhausted)
@@ -766,7 +766,7 @@ func TestAPassIsRememberedForItsOwnLife(t *testing.T) {
 }
 
 // Requests that come while the challenge goes off and on are decided by one or the other, and
-// those of a bought tally that are under way are not forgotten.
+// requests of a bought tally that are under way are not forgotten.
 func TestReconfigureWhileBoughtTalliesAreUsed(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.Newcomers)

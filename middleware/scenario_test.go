@@ -39,9 +39,9 @@ type step struct {
 	prove  string             // it shows the proofs, or those for the challenges, of these names; fresh is fetched for it
 
 	want   int               // each is answered with this status; with 0, see passes
-	passes int               // so many are answered 200
+	passes int               // this number is answered 200
 	fields fields            // each answer has these fields
-	retry  int               // each has a Retry-After of so many seconds before jitter
+	retry  int               // each has a Retry-After of this before jitter, in seconds
 	reason middleware.Reason // each decision has this reason
 	proof  middleware.Reason // and says this of the proof
 	keep   string            // the token, the challenge and the ticket of the last answer have this name from now on

@@ -70,7 +70,7 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	if dc.decision.extras != nil && dc.decision.extras.permit != nil {
 		dc.reply.TakenOver = dc.decision.extras.permit.TakenOver
 	}
-	defer dc.reply.Finalize() // wrote nothing, or panicked: the fields are for whoever recovers
+	defer dc.reply.Finalize() // wrote nothing, or panicked: the fields are for the code that recovers
 	if p := dc.pending(); p != nil {
 		dc.reply.Final = p.conclude
 		defer p.end()
@@ -114,11 +114,10 @@ func preflight(r *http.Request) bool {
 // Access-Control-Allow-Headers.
 func CORSAllowHeaders() []string { return []string{TokenHeader, ProofHeader} }
 
-// CORSExposeHeaders returns the response header fields that a CORS
-// configuration must expose for scripts of other origins to read: the list for
-// Access-Control-Expose-Headers. It is that of the default, or of all that the policies of
-// the program have in Config.Fields. The CORS middleware belongs outside of this
-// one, so that refusals carry its fields too.
+// CORSExposeHeaders returns the response header fields that a CORS configuration must expose for
+// scripts of other origins to read: the list for Access-Control-Expose-Headers. It has the default
+// fields, or all that the policies of the program have in Config.Fields. The CORS middleware
+// belongs outside of this one, so that refusals carry its fields too.
 func CORSExposeHeaders(chosen ...Fields) []string {
 	var sent Fields
 	for _, f := range chosen {

@@ -276,7 +276,7 @@ func lambdaClient(r *http.Request) (middleware.Identity, error) {
 	return middleware.Address(addr), err
 }
 
-// A platformRow is what the documentation says of a platform.
+// A platformRow holds what the documentation says of a platform.
 type platformRow struct{ name, trusted, identity string }
 
 func platformRows(t *testing.T) (rows []platformRow) {

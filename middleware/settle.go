@@ -30,21 +30,21 @@ var everyUnit = []string{""}
 
 func isEvery(units []string) bool { return len(units) > 0 && &units[0] == &everyUnit[0] }
 
-// Settle says what the request has cost, in place of what Config.Cost said before: model
-// tokens, bytes, rows. What is too much is given back, within the windows it was charged in.
-// What is too little is charged, past the limit where it has no room: the client is refused until
-// its limits have room again. So a limit of L admits L in a window, and on top of that what
-// its requests under way were estimated too low. A bucket is owed beyond its burst, by as much at
-// most as it admits in a window: what a settlement charges above that is lost; on an exact counter
+// Settle says what the request has cost, in place of what Config.Cost said before: model tokens,
+// bytes, rows. If the estimate was too high, the rest is given back, in the windows in which it was
+// charged. If it was too low, the rest is charged, even past the limit. Then the client is refused
+// until its limits have room again. So a limit of L admits L in a window, plus the amount by which
+// requests under way were underestimated. A bucket may go into debt beyond its burst, by at most
+// what it admits in a window. What a settlement charges above that is lost; on an exact counter,
 // only what is above a year's. [Concurrency] bounds how many are under way.
 //
-// It may be called at any time, after the response too, from any goroutine. While the
-// response header is not yet written, the token and the RateLimit fields that go with it say what was settled.
-// After that only the memory of this instance knows. Other instances hear of what was
-// charged by the client's next token from here: a client that spreads its requests over N instances
-// may use up to what one that drops its tokens can, N times L. What was given back comes back to
-// clients that do not show the token that went out before, which says more.
-// On a route with an [Exact] counter neither matters: the counter knows.
+// It may be called at any time, after the response too, from any goroutine. While the response
+// header is not yet written, the token and the RateLimit fields that go with it say what was
+// settled. After that only the memory of this instance knows. Other instances learn of the charge
+// from the client's next token from here. So a client that spreads its requests over N instances
+// may use N times L, as one that drops its tokens can. A refund is lost for a client that still
+// shows the token sent before, because that token says more. On a route with an [Exact] counter
+// neither matters: the counter knows.
 //
 // Where the policy has [Config].Units, it settles the limits that count Config.Cost, or those that count the units named, "" being
 // Config.Cost, and each unit once:
@@ -53,16 +53,15 @@ func isEvery(units []string) bool { return len(units) > 0 && &units[0] == &every
 //
 // A unit that the policy does not have is an error, and nothing was done.
 //
-// A request that cost 0 has charged nothing, and cannot be settled: estimate 1 at least. Where
-// several middlewares are stacked, the innermost is meant. It works once for each request; if
-// there is nothing to settle any more, or never was, the error is [exact.ErrNoRefund], and
-// [exact.ErrLateRefund] where the charge is not one of the last 8192 of this client. Any other
-// is the counter's: after it Settle may be called again with the same cost and units. After [exact.ErrNotCounted] nothing was done; else the answer was
-// lost, also when it was asked for once more, and the next call finds out: a counter gives a
-// charge back once, however often it is asked, and knows a charge that is repeated within
-// [exact.IDLife]. A client that another instance has refused meanwhile is refused there for ten
-// seconds after that at most, and one that shows a token which says so for five: that is for how
-// long a refusal is believed. A negative cost is an error.
+// A request that cost 0 has charged nothing, and cannot be settled: estimate 1 at least. Where several middlewares are
+// stacked, the innermost is meant. It works once for each request; if there is nothing to settle any more, or never
+// was, the error is [exact.ErrNoRefund], and [exact.ErrLateRefund] where the charge is not one of the last 8192 of this
+// client. Any other error is the counter's: after it Settle may be called again with the same cost and units. After
+// [exact.ErrNotCounted] nothing was done. Otherwise the answer was lost twice, and the next call finds out: a counter
+// gives a charge back once, however often it is asked, and recognizes a charge that is repeated within [exact.IDLife].
+// A refusal is believed for some seconds. So another instance that has refused the client meanwhile refuses it for at
+// most ten seconds more, and for five if the client shows a token that tells of the refusal. A negative cost is an
+// error.
 func Settle(r *http.Request, cost int64, units ...string) error { return settle(r, nil, cost, units) }
 
 // settle settles what a request has cost.
@@ -98,7 +97,7 @@ func (dc *decisionContext) settle(ctx context.Context, w http.ResponseWriter, co
 		}
 	}
 	if err = dc.decision.engine.settle(ctx, dc, w, is); again(err) {
-		dc.settled.And(^uint32(is.limits)) // nothing was done, or nobody knows: ask again
+		dc.settled.And(^uint32(is.limits)) // nothing was done, or it is not known: ask again
 	}
 	return err
 }
@@ -136,7 +135,7 @@ type settlement struct {
 	cost   int64
 }
 
-// chargedOf returns those of some limits that have been charged anything.
+// chargedOf returns the limits among these that were charged anything.
 func (d *record) chargedOf(limits uint8) uint8 {
 	for i := range storeless.MaxLimits {
 		if d.price().Of(i) == 0 {
@@ -172,7 +171,7 @@ func (d *record) changes(is settlement) (more, less exact.Call) {
 // charges nothing. Else one client that is refused here would use up the limit of all. It is for their own response alone: a
 // handler that serves a batch has done its work, whatever becomes of a part of it.
 //
-// What an outer policy has charged stays where it bounds what a refusal like this one costs the program: a guess at
+// The charge of an outer policy stays where it bounds what a refusal like this one costs the program: a guess at
 // credentials, and a call of an exact counter. For what else stays see givesBack.
 func (dc *decisionContext) giveBackOutside(now time.Time, w http.ResponseWriter) {
 	switch d := &dc.decision; {
@@ -203,11 +202,11 @@ func (dc *decisionContext) givesBack(now time.Time) bool {
 var errUncharged = fmt.Errorf("%w: this request was not charged, is settled already, or is not the one that the limiter has passed on", exact.ErrNoRefund)
 
 // Charge says whether the request counts in the limits of [ByOutcome], whatever its status is: for
-// handlers whose status does not tell, such as those that redirect in either case, or stream. The
-// last word holds, also after the response and after the ten seconds; only a handler that panics is
-// charged all the same. The token says it if the response header is not yet written; else the memory
-// of this instance alone knows. Where several middlewares are stacked, all are told. It does nothing
-// where no limit counts by outcome, and may be called from any goroutine.
+// handlers whose status does not tell, because they redirect in either case, or stream. The last
+// call holds, also after the response and after the ten seconds; only a handler that panics is
+// charged all the same. The token says it if the response header is not yet written; otherwise only
+// the memory of this instance knows. Where several middlewares are stacked, all are told. It does
+// nothing where no limit counts by outcome, and may be called from any goroutine.
 func Charge(r *http.Request, counts bool) {
 	// A log-in has a policy for the address and one for the account, and the guess was one in both.
 	for dc := contextOf(r.Context()); dc != nil; dc = dc.outer() {
@@ -306,8 +305,8 @@ func (u *unitCosts) add(c *changed) {
 // of returns by how much the charge of a limit rises.
 func (c *changed) of(i int) int64 { return c.more[i] - c.less[i] }
 
-// standings returns how the limits stand after the charge of a request was changed. The counter's are those of
-// the decision and what has changed: to ask it would be one more call.
+// standings returns how the limits stand after the charge of a request was changed. The counter's follow from
+// the decision and the change: to ask it would be one more call.
 func (q *question) standings(f *limiter.Candidate, tally *limiter.Tally, change *changed) *limiter.Verdict {
 	p, v := q.who.tier.policy, limiter.Verdict{Admitted: true}
 	switch d := &q.dc.decision; {
@@ -405,9 +404,9 @@ func (x *exactCounter) chargePast(ctx context.Context, t *try, call, more exact.
 	return nil
 }
 
-// giveBack has the counter give a charge back. If the answer is lost it asks once more, as
-// for a charge. Where an answer was lost before, here or by the caller's last attempt,
-// nothing to give back means that it was given back then. What comes too late is counted.
+// giveBack has the counter give a charge back. If the answer is lost it asks once more, as for a
+// charge. Where an answer was lost before, here or by the caller's last attempt, nothing to give
+// back means that it was given back then. LateRefunds counts refunds that come too late.
 func (x *exactCounter) giveBack(ctx context.Context, receipt exact.Receipt, lost *bool) error {
 	for first := true; ; first = false {
 		err := x.Counter.Refund(ctx, receipt)
@@ -455,8 +454,9 @@ func (q *question) issuedWith(f *reply.Values) (t limiter.Tally, ok bool) {
 	return said.Tally, err == nil && said.Own.IsZero() == (q.dc.own == nil)
 }
 
-// reissue puts these fields in place of those of the decision, wherever they stand. A
-// tally that has counted nothing has no token; then none is sent. What was sent already is left as it is.
+// reissue puts these fields in place of the decision's, wherever they stand. A tally that has
+// counted nothing has no token; then none is sent. Fields that were sent already are left as they
+// are.
 func (q *question) reissue(fields answerFields, h http.Header) {
 	f := &q.dc.reply.Fields
 	if f.Finalized() {

@@ -121,7 +121,7 @@ func TestSettlements(t *testing.T) {
 				see: all{left(70, "own"), elsewhere(70, "a"), left(100, "")}},
 			{as: both(costs(10), settles(0)), show: "a", want: 200, keep: "b", see: all{elsewhere(70, "b")}},
 			{as: both(costs(1), settles(500)), show: "own", want: 200},
-			// More than the pass has: the shared tally pays, and the token stays that of the own one.
+			// More than the pass has: the shared tally pays, and the token stays the own one's.
 			{as: both(costs(50), settles(60)), show: "own", want: 200, fields: fields{"RateLimit": `"contact";r=40;t=60`, middleware.TokenHeader: ""}, see: all{left(40, "")}},
 		}},
 		{"a token that was bought with the very request stays", working(middleware.WhenExhausted, of(100), func(cfg *middleware.Config) {
@@ -258,7 +258,7 @@ func (l *lossy) Refund(ctx context.Context, r exact.Receipt) error {
 	return err
 }
 
-// Of a client that is alone, with a crash between any two requests, the token is exact.
+// The token of a client that is alone is exact, with a crash between any two requests.
 func TestSettleOverCrashes(t *testing.T) {
 	cfg := metered(contact(new(clock)), 1<<30)
 	sum, tok := int64(0), from("203.0.113.1")
@@ -428,7 +428,7 @@ func TestRateLimitSaysWhatIsSettled(t *testing.T) {
 	}
 }
 
-// Each policy of a stack has its line, and that of the innermost says what was settled.
+// Each policy of a stack has its line, and the innermost's says what was settled.
 func TestRateLimitOfAStackSaysWhatIsSettled(t *testing.T) {
 	for _, m := range []string{http.MethodGet, http.MethodPost} {
 		_, _, h := stack(t, new(clock), plain, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -518,13 +518,13 @@ type losing struct {
 	asked int
 }
 
-// A fate is what becomes of a refund's answer.
+// A fate decides what becomes of a refund's answer.
 type fate int
 
 const (
 	arrives fate = iota
 	lostAtOnce
-	lostInTime // until the deadline nobody says anything
+	lostInTime // no answer until the deadline
 	notCounted
 	otherError
 )
@@ -686,7 +686,7 @@ func TestExactRefundOpensASpentKey(t *testing.T) {
 	require.Equal(t, 1, admitted(h, 2), "what was given back can be had")
 }
 
-// A refusal that was on its way while somebody gave back is told, and not remembered.
+// A refusal that was on its way during a refund is told, and not remembered.
 func TestExactRefusalDoesNotOvertakeARefund(t *testing.T) {
 	c := new(clock)
 	var taken atomic.Int64

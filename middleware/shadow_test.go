@@ -176,8 +176,8 @@ func TestShadowLimitIncorrect(t *testing.T) {
 	})
 }
 
-// Of a shadow no client hears: not in any dialect of the fields, nor in a refusal, as JSON or as
-// a page, nor from the endpoints. Its window and its quota are nowhere.
+// No client hears of a shadow: not in any dialect of the fields, nor in a refusal, as JSON or as a
+// page, nor from the endpoints. Its window and its quota are nowhere.
 func TestShadowIsToldToNobody(t *testing.T) {
 	for _, fields := range []middleware.Fields{
 		middleware.RateLimitFields,
@@ -217,8 +217,8 @@ func TestShadowIsToldToNobody(t *testing.T) {
 	}
 }
 
-// A shadow that refuses all, in all windows and for all networks, loosens nothing: (N+C)·L
-// holds for who drops its token, and nothing is kept for those who give back.
+// A shadow that refuses all, in all windows and for all networks, loosens nothing: (N+C)·L holds
+// for a client that drops its token, and no refund is kept for one that gives back.
 func TestShadowLoosensNothing(t *testing.T) {
 	for seed := range uint64(20) {
 		now, rnd := new(clock), random(seed)

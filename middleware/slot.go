@@ -59,9 +59,8 @@ func (q *question) refuseAtOnce(v verdict) {
 	q.answer(fields, offerFields{})
 }
 
-// enterExact leases a slot from the counter, and reports whether there is one; if not, v is
-// what becomes of the request. A refusal is not remembered: nobody knows when a request is
-// going to end.
+// enterExact leases a slot from the counter, and reports whether there is one; if not, v is what
+// becomes of the request. A refusal is not remembered, because it is not known when a request ends.
 func (q *question) enterExact() (v verdict, ok bool) {
 	g := q.gate
 	if g == nil || q.r == nil {
@@ -121,7 +120,7 @@ func (q *question) enterExact() (v verdict, ok bool) {
 // to notice it.
 const leaseMargin = time.Second
 
-// callerOf says whether who asks pays.
+// callerOf says whether the client pays.
 func (q *question) callerOf() guardedcall.Caller {
 	pays := q.who.id.kind != kindAddress
 	if q.exact.PayingTiers != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// stack puts the limiter of a site around that of a page.
+// stack puts the limiter of a site around a page's.
 func stack(t *testing.T, now *clock, between func(http.Handler) http.Handler, handler http.Handler) (site, page *middleware.Middleware, h http.Handler) {
 	cfg := contact(now)
 	cfg.Policy, cfg.Limits[0].Quota = "site", 7
@@ -33,8 +33,8 @@ func stack(t *testing.T, now *clock, between func(http.Handler) http.Handler, ha
 
 func plain(h http.Handler) http.Handler { return h }
 
-// Where several middlewares are stacked, each policy has its line in the
-// response, and its cookie, whatever the method and whoever writes.
+// Where several middlewares are stacked, each policy has its line in the response, and its cookie,
+// whatever the method and whichever handler writes.
 func TestStackedPolicies(t *testing.T) {
 	for _, m := range []string{http.MethodGet, http.MethodPost} {
 		for name, handler := range map[string]http.HandlerFunc{
@@ -167,7 +167,8 @@ func hidden(h http.Handler) http.Handler {
 	})
 }
 
-// TestPoliciesOfAnAddressAndOfAKey: whatever hides the writer of the outer one, and whoever each takes the client for.
+// TestPoliciesOfAnAddressAndOfAKey: whatever hides the writer of the outer one, and whatever identity each gives the
+// client.
 func TestPoliciesOfAnAddressAndOfAKey(t *testing.T) {
 	for name, between := range map[string]func(http.Handler) http.Handler{
 		"nothing between":     plain,

@@ -41,26 +41,28 @@ type Stats struct {
 	HighestWork uint64
 
 	// Proofs are how many proofs have bought something, "accepted", each once for a tally, and how
-	// many requests had one that was not accepted, by the Reason of Decision.Proof. No client can raise
-	// "clock-differs". Of "client-changed" docs/clients.md says who these are, and what
-	// it means where they are many.
+	// many requests had one that was not accepted, by the Reason of Decision.Proof. No client can
+	// raise "clock-differs". docs/clients.md says which clients raise "client-changed", and what it
+	// means where they are many.
 	Proofs map[string]uint64
 
-	// Tokens are how many tokens of this policy were shown, with requests and at the endpoints, each
-	// by the first of these that holds: "clock-differs", by more than the skew that is allowed, which no client can raise;
-	// "accepted"; "secret-unknown", which anybody can write; "expired"; "forged"; and
-	// "client-changed", those of another client, and bought ones where nothing is sold.
+	// Tokens are how many tokens of this policy were shown, with requests and at the endpoints,
+	// each by the first of these that holds: "clock-differs", by more than the skew that is
+	// allowed, which no client can raise; "accepted"; "secret-unknown", which any client can write;
+	// "expired"; "forged"; and "client-changed", tokens of another client, and bought ones where
+	// nothing is sold.
 	Tokens map[string]uint64
 
-	// KeyIDs are the ids of Config.Secrets for this policy, in their order: the kid of tokens. They are public. Where
-	// one instance has another first than some other knows, clients lose with each change of instance what they have counted or bought.
+	// KeyIDs are the ids of Config.Secrets for this policy, in their order: the kid of tokens. They are public. If the
+	// first secret of one instance is unknown to another, a client that moves between them loses its counts, and the
+	// tallies that it has bought.
 	KeyIDs []string
 
-	// TokenLife is for how long a token that is signed now may be worth something:
-	// two of the longest windows; of the buckets of Limits and Tiers three, and twice what the slowest takes
-	// to empty, for what is settled above its burst; and where a [Challenge] sells tallies an hour at least, and
-	// the longest life of any that this middleware has sold.
-	// A secret that signs no more should stay in Config.Secrets for so long.
+	// TokenLife is for how long a token that is signed now may be worth something: two of the
+	// longest windows; of the buckets of Limits and Tiers three, and twice what the slowest takes
+	// to empty, for what is settled above its burst; and where a [Challenge] sells tallies an hour
+	// at least, and the longest life of any that this middleware has sold. A secret that signs no
+	// more should stay in Config.Secrets for this time.
 	TokenLife time.Duration
 
 	// Busy says that this instance is busy, and asks newcomers for work; false but in
@@ -76,18 +78,18 @@ type Stats struct {
 type CounterStats struct {
 	_ [0]func() // fields may be added
 
-	// Down says that the counter, or a node of it, does not answer, and that Exact.Outage
-	// decides. Of a node that nobody has asked for a minute nothing is known.
+	// Down says that the counter, or a node of it, does not answer, and that Exact.Outage decides.
+	// Nothing is known of a node that was not asked for a minute.
 	Down bool
 
-	// Refusing says that the counter answers, and in most of the last ten seconds in which it
-	// was asked most requests were refused as [Overloaded]: no burst, which passes, but a
-	// table that is throttled, a disk that is full, a database that somebody has locked.
+	// Refusing says that the counter answers, and in most of the last ten seconds in which it was
+	// asked most requests were refused as [Overloaded]: no burst, which passes, but a table that is
+	// throttled, a disk that is full, a database that is locked.
 	Refusing bool
 
 	// Utilization is the share of the places of Exact.InFlight that are taken, by calls that are
 	// out or in line, from 0 to 1: of the node where it is largest. Requests are refused as
-	// [Overloaded] when it is 1, those of addresses at three quarters.
+	// [Overloaded] when it is 1, and requests of addresses at three quarters.
 	Utilization float64
 
 	// LateRefunds is how many charges were to be given back and did not come back any more:
@@ -109,7 +111,7 @@ type proofCounts struct {
 	results      [len(proofResults)]atomic.Uint64
 }
 
-// issue counts a challenge that asks for so much work.
+// issue counts a challenge and the work that it asks for.
 func (c *proofCounts) issue(now time.Time, work int64) {
 	c.issued.Add(1)
 	c.work.Add(uint64(work))
@@ -144,7 +146,7 @@ func (p *peak) highest(now time.Time) (n uint64) {
 	return n
 }
 
-// note counts one proof, or one request, of which reason is Decision.Proof.
+// note counts one proof, or one request, by its reason, which is Decision.Proof.
 func (c *proofCounts) note(reason Reason) {
 	if i := slices.Index(proofResults[:], reason); i >= 0 {
 		c.results[i].Add(1)
@@ -163,7 +165,7 @@ func (c *proofCounts) stats() map[string]uint64 {
 // tokenCounts count tokens, by what is wrong with each. They belong to a Middleware, as proofCounts do.
 type tokenCounts [len(tokenErrs)]atomic.Uint64
 
-// note counts one token. Of one that is ahead of this clock it is the clock that is wrong.
+// note counts one token. If a token is ahead of this clock, the clock is wrong.
 func (c *tokenCounts) note(fault tokenFault, ahead bool) {
 	if ahead {
 		fault = tokenLate

@@ -118,9 +118,9 @@ func (q *question) readToken(text string) bool {
 	return true
 }
 
-// knows reports whether rest is of the token that who was sent last, and what that says. Nothing of it is read: it was
-// signed by this engine for this client, so all that could have become of it since is that it has expired. Own
-// tallies are not known by sight, because only the token says whose they are.
+// knows reports whether rest belongs to the token that the client was sent last, and what that says. Nothing of it is
+// read: it was signed by this engine for this client, so all that could have become of it since is that it has
+// expired. Own tallies are not known by sight, because only the token says whose they are.
 func (q *question) knows(rest string, says *limiter.Tally) bool {
 	return q.sight != nil && rest != "" && q.sight.Knows(q.base.policy, q.who.key, rest, says) && q.carried.Expires(*says) > q.at.Unix()
 }

@@ -50,8 +50,8 @@ func TestShownTokensOfAnOwnTallyAreMerged(t *testing.T) {
 	}
 }
 
-// A token of an own tally that lives longer than any that is sold was signed by
-// whoever has stolen the key: he gets no more than the rest of a tally's life.
+// A token of an own tally that lives longer than any that is sold was signed by a thief of the key,
+// who gets no more than the rest of a tally's life.
 func TestOwnTokensThatLiveTooLongAreNotBelieved(t *testing.T) {
 	m := selling(t, &Challenge{})
 	e := m.engine.Load()
@@ -78,8 +78,9 @@ func TestOwnTokensWhereNothingIsSold(t *testing.T) {
 	}
 }
 
-// A client of several policies shows the tokens of all to each: those of the others hide from none of them that it knows
-// its own. Behind what is broken nothing is known by sight: whoever sends garbage pays for no more than is read.
+// A client of several policies shows the tokens of all to each: the tokens of the others do not keep a policy from
+// knowing its own. Behind a broken token nothing is known by sight: a client that sends garbage costs no more than the
+// read.
 func TestKnownBySightBehindOtherTokens(t *testing.T) {
 	compiled := func(policy string) *engine {
 		m, err := New(Config{Policy: policy, Limits: []Limit{{Quota: 5, Window: time.Minute}}, Secrets: [][]byte{[]byte(strings.Repeat("k", 32))}, Logger: slog.New(slog.DiscardHandler)})

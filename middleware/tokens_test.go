@@ -30,8 +30,9 @@ import (
 )
 
 // Whether a token is known by sight or read makes no difference: the same trace gives the same answers, decisions and
-// counts. Clients of several tiers and things show any of the tokens that anybody was ever sent, also broken ones, by
-// header and cookie; costs are given back and settled; secrets and limits change; instances start anew, and clocks step.
+// counts. Clients of several tiers and things show any of the tokens that any client was ever sent, also broken ones,
+// by header and cookie; costs are given back and settled; secrets and limits change; instances start anew, and clocks
+// step.
 func TestKnownBySightIsRead(t *testing.T) {
 	seeds := uint64(12)
 	if !kit.Whole() {
@@ -128,7 +129,7 @@ func playKnown(t *testing.T, seed uint64, limits []middleware.Limit, change func
 			limits[0].Quota = 3 + rnd.Int64N(4)
 			start(false)
 		case 3:
-			c.Advance(15 * time.Second) // the newest token has expired, whose cells nobody has taken
+			c.Advance(15 * time.Second) // the newest token has expired, whose cells are not taken yet
 		case 4:
 			start(rnd.IntN(2) == 0)
 		}
@@ -206,8 +207,8 @@ func TestKnownBySightSaysWhatItSays(t *testing.T) {
 	require.Equal(t, ahead[1], ahead[0])
 }
 
-// Who was never wrong has no cell in a limit that counts by outcome, and its token says nothing of it: it is known all
-// the same.
+// A client that was never wrong has no cell in a limit that counts by outcome, and its token says nothing of it: it is
+// known all the same.
 func TestKnownBySightWithoutACell(t *testing.T) {
 	c := new(clock)
 	cfg := contact(c)
@@ -465,7 +466,7 @@ func keepingCookies(t *testing.T, h http.Handler) *http.Client {
 	return &http.Client{Jar: jar, Transport: straight{h}}
 }
 
-// byPath has each path but those of the endpoints a quota of its own.
+// byPath gives each path a quota of its own, except for the endpoints' paths.
 func byPath(cfg middleware.Config) middleware.Config {
 	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
 		id, err := middleware.PeerAddress(r)
@@ -585,7 +586,7 @@ func TestThingsFillNoCookieField(t *testing.T) {
 }
 
 // What was bought for nothing in particular is good for each thing, and is counted once: its cookie
-// is that of no thing.
+// belongs to no thing.
 func TestBoughtTallyIsOfNoThing(t *testing.T) {
 	cfg, round := byPath(challenging(new(clock), middleware.Newcomers)), 0
 	one, two := newSite(t, cfg), newSite(t, cfg)
@@ -631,8 +632,8 @@ func TestSettledThingKeepsItsCookie(t *testing.T) {
 	require.Empty(t, lines, "nothing was used")
 }
 
-// Of the cookies of other things nothing is believed, whatever they say of themselves, and those of
-// things are none for who has no thing.
+// A cookie of another thing is not believed, whatever it says of itself, and an identity without a
+// thing believes no cookie of a thing.
 func TestCookieOfAnotherThing(t *testing.T) {
 	cfg := byPath(contact(new(clock)))
 	cfg.Limits[0].Quota = 50
@@ -696,7 +697,7 @@ func TestThingsAtOnce(t *testing.T) {
 // tenants is how many tenants docs/api.md speaks of.
 const tenants = 10_000
 
-// numbersOf are those of one tenant: all different, or those of one of five plans.
+// numbersOf are the numbers of one tenant: all different, or from one of five plans.
 func numbersOf(i int, plans bool) []middleware.Limit {
 	quota := int64(100 + i)
 	if plans {

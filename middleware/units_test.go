@@ -24,7 +24,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// inTokens gives a policy a limit of requests and one of tokens, of which X-Tokens says how many a request costs.
+// inTokens gives a policy a limit of requests and one of tokens. X-Tokens says how many tokens a request costs.
 func inTokens(cfg middleware.Config) middleware.Config {
 	cfg.Limits = []middleware.Limit{
 		{Name: "requests", Quota: 3, Window: time.Minute, Algorithm: middleware.FixedWindow},

@@ -184,7 +184,7 @@ func check(cfg *Config) (c compiled, err error) {
 		c.carried = marked
 		for i, p := range all {
 			if all[i], problem = limiter.Compile(cfg.Policy, withStamp(p)); problem != nil {
-				return c, errors.Join(err, told(problem)) // the shape is that of the base
+				return c, errors.Join(err, told(problem)) // the base has the same shape
 			}
 		}
 	}
@@ -206,7 +206,7 @@ func check(cfg *Config) (c compiled, err error) {
 	return c, errors.Join(err, told(problem))
 }
 
-// most is the largest Max, which is that of a sliding log.
+// most is the largest Max, which a sliding log sets.
 const most = exact.MaxLog
 
 // check reports every problem of c, which has its defaults.
@@ -255,7 +255,7 @@ func checkByOutcome(cfg *Config, p *limiter.Policy) (late []int, errs []error) {
 		problem("", "cannot go with InsecureNoMemory: what is charged after the response would be counted nowhere")
 	}
 	if c := cfg.Challenge; c != nil && c.Mode != EveryRequest {
-		problem("", "cannot go with a Challenge but EveryRequest: each tally that is bought would be so many guesses more")
+		problem("", "cannot go with a Challenge but EveryRequest: each bought tally would allow as many guesses again")
 	}
 	if c := cfg.Challenge; c != nil && c.WaitingRoom != 0 {
 		problem("", "cannot go with a waiting room, which would be guesses for a wait; leave Challenge.WaitingRoom 0")

@@ -44,7 +44,8 @@ func overloaded() verdict {
 	return verdict{reason: Overloaded, status: http.StatusServiceUnavailable, retryAfter: jittered(time.Second)}
 }
 
-// noRoom is the verdict where the counter has no room for a new key, by its word for so long, or 0.
+// noRoom is the verdict where the counter has no room for a new key. wait is how long by its word,
+// or 0.
 func noRoom(wait time.Duration) verdict {
 	v := overloaded()
 	if wait > 0 {
@@ -53,7 +54,8 @@ func noRoom(wait time.Duration) verdict {
 	return v
 }
 
-// noRoomWait is the longest that a full counter sends anybody away for: an operator may give it room any time.
+// noRoomWait is the longest that a full counter sends a client away for: an operator may give it room any
+// time.
 const noRoomWait = time.Hour
 
 // counterDown is the verdict where an outage refuses.
@@ -67,8 +69,8 @@ func tooManyAtOnce() verdict {
 	return verdict{reason: TooManyAtOnce, status: http.StatusTooManyRequests, retryAfter: time.Duration(1+rand.Int64N(3)) * time.Second}
 }
 
-// An offer is what a refused client can do instead of waiting: solve a challenge, or
-// come back when a tally is for sale.
+// An offer tells a refused client what it can do instead of waiting: solve a challenge, or come
+// back when a tally is for sale.
 type offer struct {
 	challenge *pow.Challenge
 	field     string // the same, as a response field
@@ -102,7 +104,7 @@ func (v *verdict) helpedByProof(mode Mode) bool {
 	return false
 }
 
-// jitter spreads the return of those who were refused by a limit.
+// jitter spreads the return of clients that a limit has refused.
 func (v *verdict) jitter() {
 	if v.status == http.StatusTooManyRequests {
 		v.retryAfter = jittered(v.retryAfter)
@@ -121,8 +123,8 @@ func wholeSeconds(d time.Duration) time.Duration {
 	return (d + time.Second - 1).Truncate(time.Second)
 }
 
-// outageWait is the longest that an outage sends anybody away for: the share of an
-// instance may be spent for a day, and the counter be back in a second.
+// outageWait is the longest that an outage sends a client away for: the share of an instance may be
+// spent for a day, and the counter be back in a second.
 const outageWait = time.Minute
 
 // capOutageWait shortens what a verdict of the fallback says of when to come again.
@@ -140,8 +142,8 @@ func restOf(now time.Time, own *token.Own) time.Duration {
 	return wholeSeconds(time.Unix(own.Expires, 0).Sub(now))
 }
 
-// capWaits shortens what a verdict on an own tally says of later than its end: after that
-// it stands in nobody's way, and nothing comes back to it.
+// capWaits shortens what a verdict on an own tally says of later than its end: after that it stands
+// in no client's way, and nothing comes back to it.
 func capWaits(v *limiter.Verdict, rest time.Duration) {
 	v.Wait = min(v.Wait, rest)
 	for i := range v.Limits {

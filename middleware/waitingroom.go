@@ -11,24 +11,21 @@ import (
 	"github.com/tallystick/tallystick/middleware/internal/ticket"
 )
 
-// The waiting room is for people whose browser cannot work. A client that is refused a
-// page gets a ticket with it, waits, and sends the request again. The room is one more
-// tally that everybody of the identity shares, with a part of each quota. A ticket
-// founds no tally and changes no price. It lets in a quarter of the room's quota, at
-// least one request, and what it lets in brings the next ticket. It can be shown by any
-// number of clients, to any number of instances, and so can any number of tickets: what
-// they get together is the room's quota, on each instance.
+// The waiting room is for people whose browser cannot work. A client that is refused a page gets a
+// ticket with it, waits, and sends the request again. The room is one more tally that all clients
+// of the identity share, with a part of each quota. A ticket founds no tally and changes no price.
+// It lets in a quarter of the room's quota, at least one request, and what it lets in brings the
+// next ticket. It can be shown by any number of clients, to any number of instances, and so can any
+// number of tickets: what they get together is the room's quota, on each instance.
 //
-// Waiting is free, and many can wait at once. So of two with one ticket each the chances
-// are even, but a script that holds most tickets gets most of the room. No rule helps
-// there: what tells clients of one address apart is free too. (Work for each ticket was
-// tried. Then the room is that of the client that works most, and those that cannot
-// work have none.)
+// Waiting is free, and many can wait at once. So of two with one ticket each the chances are even,
+// but a script that holds most tickets gets most of the room. No rule helps there: what tells
+// clients of one address apart is free too. (Work for each ticket was tried. Then the client that
+// works most has the room, and clients that cannot work have none.)
 //
-// Ticket and tally travel in a cookie of their own, because a request for a page
-// has no other place for them (its body is never read, and a URL is logged), and
-// because the tally cookie has room for one tally, of which the client may have
-// another.
+// Ticket and tally travel in a cookie of their own, because a request for a page has no other place
+// for them (its body is never read, and a URL is logged), and because the tally cookie has room for
+// one tally, and the client may have another one there.
 
 const (
 	// firstWait is long enough to be a nuisance to scripts and short enough not to be
@@ -102,8 +99,8 @@ func (q *question) chargeRoom(pass *roomPass, cost int64) (c charged, ok bool) {
 	return c, c.verdict.Admitted
 }
 
-// roomCandidate returns the tally of the room. Its networks are counted apart from those
-// of the rest: else a network that fills the one would fill the others.
+// roomCandidate returns the tally of the room. Its networks are counted apart from the networks of
+// other tallies: else a network that fills the room would fill these too.
 func (q *question) roomCandidate(pass *roomPass) limiter.Candidate {
 	room := q.who.tier.room
 	f := limiter.Candidate{Key: q.room.memory.Key(pass.bytes), Shown: pass.tally, Hasty: q.shadow, Costs: q.each, Provider: q.who.id.provider()}
@@ -116,10 +113,10 @@ func (q *question) roomCandidate(pass *roomPass) limiter.Candidate {
 	return f
 }
 
-// issueTicket returns the pass that goes with the refusal of a page, and how long until
-// it admits; 0 if none would help. Where the room has space it opens after the first
-// wait. Where the room is full it opens at a random time after the room does: else all
-// who wait would come at once, and a script that comes on the dot be first for ever.
+// issueTicket returns the pass that goes with the refusal of a page, and how long until it admits;
+// 0 if none would help. Where the room has space it opens after the first wait. Where the room is
+// full it opens at a random time after the room does: else all waiting clients would come at once,
+// and a script that comes on the dot would always be first.
 func (q *question) issueTicket(pass roomPass, cost int64) (roomPass, time.Duration) {
 	if pass.bytes == nil {
 		pass = q.newRoomPass()

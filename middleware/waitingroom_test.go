@@ -278,7 +278,7 @@ func TestStackedWaitingRooms(t *testing.T) {
 	require.Equal(t, []string{`"contact";q=4;w=60`, `"inner";q=4;w=60`}, resp.Header.Values("RateLimit-Policy"))
 }
 
-// The built-in page, of which nothing inline needs leave.
+// The built-in page; nothing inline in it needs leave of a content policy.
 func TestWaitPage(t *testing.T) {
 	h := newSite(t, waiting(new(clock), middleware.Newcomers))
 	page := bodyOf(t, send(h, html))
@@ -296,7 +296,7 @@ func TestWaitPage(t *testing.T) {
 	}
 }
 
-// A GET whose response is for everybody to cache carries no ticket and no tally.
+// A GET with a response that shared caches may store carries no ticket and no tally.
 func TestWaitingRoomAndSharedCaches(t *testing.T) {
 	now := new(clock)
 	h := newSite(t, waiting(now, middleware.Newcomers))
@@ -308,7 +308,7 @@ func TestWaitingRoomAndSharedCaches(t *testing.T) {
 	require.Equal(t, laneQuota-1, admittedWith(h, tickets, method("GET")), "the memory counts")
 }
 
-// Of several tallies of the room the highest counts, in whatever order they are shown.
+// The highest of several tallies of the room counts, in whatever order they are shown.
 func TestSeveralTalliesOfARoom(t *testing.T) {
 	h, now, tickets := handlers.Opened(t, middleware.Newcomers)
 	low := waitCookieIn(t, send(h, holding(tickets[0])))
@@ -318,8 +318,8 @@ func TestSeveralTalliesOfARoom(t *testing.T) {
 	}
 }
 
-// Where the room is full, tickets open at random times after it has space again: nobody
-// can know that one of them is the first. Asking again with one does not change it.
+// Where the room is full, tickets open at random times after it has space again: no client can know
+// that one of them is the first. Asking again with one does not change it.
 func TestTicketsOfAFullRoomOpenAtRandom(t *testing.T) {
 	cryptotest.SetGlobalRandom(t, 1)
 	now := new(clock)
@@ -503,8 +503,8 @@ func (q *lobby) ask(t *testing.T, at time.Duration, w *waiter) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// rush lets the script take what it can. It comes on the second, before anybody else, with one open ticket after the
-// other until the room is full, and draws a new one for each that it has used.
+// rush lets the script take what it can. It comes on the second, before any other client, with one open ticket after
+// the other until the room is full, and draws a new one for each that it has used.
 func (q *lobby) rush(t *testing.T, at time.Duration) {
 	for i := range q.script {
 		w := &q.script[i]
@@ -597,8 +597,8 @@ func TestWaitingRoomTable(t *testing.T) {
 	}
 }
 
-// roomRowIn reports whether a table has a row like line. The draws of tickets are those of crypto/rand, whose stream
-// for a seed another Go release may change: what they decide may be off by as much as another seed would make it.
+// roomRowIn reports whether a table has a row like line. Tickets draw from crypto/rand, and another Go release may
+// change its stream for a seed: numbers that the draws decide may differ by as much as another seed would make them.
 func roomRowIn(t *testing.T, table, line string) bool {
 	const row = `(?m)^\| (.*) \| (\d+) \| (\d+) \| (\d+) % \| (\d+) \|$`
 	want := regexp.MustCompile(row).FindStringSubmatch(line)

@@ -285,7 +285,7 @@ func TestSolveGivesUpTogether(t *testing.T) {
 	require.False(t, open, "the last one says that it was the last")
 }
 
-// impatient is a context that is looked at so many times before it ends.
+// impatient is a context that ends after it was looked at a number of times.
 type impatient struct {
 	context.Context
 	looks int
@@ -347,7 +347,7 @@ func TestSolveProgress(t *testing.T) {
 
 // TestSolveStops: cancelled at the first sign of life it must not go on to the
 // end of its 64 million candidates. How far it is by then is left open: a busy machine
-// may delay the one who cancels. [TestSolveLooksAtItsContext] counts.
+// may delay the caller that cancels. [TestSolveLooksAtItsContext] counts.
 func TestSolveStops(t *testing.T) {
 	raw := make([]byte, rawLen(16))
 	h := header{k: 16, span: 1 << 22}
@@ -386,7 +386,7 @@ func TestSolveStops(t *testing.T) {
 	})
 	t.Run("progress panics", func(t *testing.T) {
 		defer requireNoLeak(t)()
-		s := unanswerable(16, 1<<26) // half a minute of hashing at the least, were it not stopped
+		s := unanswerable(16, 1<<26) // at least half a minute of hashing, were it not stopped
 		func() {
 			defer func() {
 				require.Zero(t, s.live.Load(), "workers alive")
@@ -474,7 +474,7 @@ func TestPriceOfSolving(t *testing.T) {
 }
 
 // TestEachPuzzleIsUniform: no puzzle is easier than another, and zero is as
-// likely as any number, so nobody gains by starting elsewhere.
+// likely as any number, so starting elsewhere gains nothing.
 func TestEachPuzzleIsUniform(t *testing.T) {
 	kit.OnlyWhole(t, "takes many samples")
 	const samples, cells = 16_000, 16

@@ -21,7 +21,7 @@ type Binding struct {
 }
 
 // tag returns the eight bytes that stand for b in a challenge. It is keyed, so a
-// challenge does not tell who it is for, and lengths go in front of the parts,
+// challenge does not tell its client, and lengths go in front of the parts,
 // so no two bindings are the same bytes. Eight bytes suffice: a second binding
 // with the same tag is a guess at 2^-64 that can only be tried against the
 // issuer, once for every challenge.

@@ -21,7 +21,7 @@ const maxField = 4096
 var errField = fmt.Errorf("%w: header field longer than %d bytes", ErrMalformed, maxField)
 
 // Challenge is a challenge and its terms. From [Issuer.Issue] the terms are true;
-// from [ParseHeader] they are what the sender claims.
+// from [ParseHeader] they are claims of the sender.
 type Challenge struct {
 	// Text is the challenge in base64url: what [Solve] takes.
 	Text string

@@ -87,7 +87,7 @@ func ExampleIssuer_Verify_refusals() {
 }
 
 // WRONG: a server that believes ParseHeader. It has no key and reads whatever it is
-// given; anybody can write a challenge that claims work which nobody did.
+// given: a client can write a challenge that claims work that was never done.
 func ExampleParseHeader_wrongOnAServer() {
 	stranger, err := pow.New(pow.Config{Secrets: [][]byte{[]byte("the secret of somebody else, yes")}})
 	if err != nil {

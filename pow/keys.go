@@ -17,7 +17,7 @@ const (
 	maxSecrets = 8
 )
 
-// Config is what an [Issuer] is made of. Formatted or marshalled it shows how
+// Config configures an [Issuer]. Formatted or marshalled it shows how
 // many secrets it has and nothing of them; but package fmt calls no method of
 // what lies in an unexported field, so do not print what you hide a Config in.
 type Config struct {
@@ -70,7 +70,7 @@ func (c Config) check() error {
 	return errors.Join(problems...)
 }
 
-// subkeys are what one secret is turned into, one key for each purpose: a MAC of
+// subkeys are derived from one secret, one key for each purpose: a MAC of
 // one kind must never be of use as a MAC of another (here: of a window token, a
 // binding, or the hidden numbers).
 type subkeys struct {

@@ -52,7 +52,7 @@ func workOf(k uint8, span uint32) uint64 {
 // ttlOf returns the lifetime in whole seconds: the worst case (twice the work)
 // on the slowest client, rounded up, plus the slack, within [minTTL, longest].
 // Where the upper bound wins (above 2.1 million hashes for a minute, 11 million for
-// five) the slowest clients may fail; a longer life would let everybody else
+// five) the slowest clients may fail; a longer life would let all others
 // stock-pile answers.
 func ttlOf(work uint64, longest uint16) uint16 {
 	return uint16(min(max((2*work+slowest-1)/slowest+slack, minTTL), uint64(longest)))

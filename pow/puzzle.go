@@ -8,7 +8,7 @@ import (
 	"encoding/binary"
 )
 
-// message is what the client hashes: seed, puzzle, candidate. Its 40 bytes are
+// The client hashes a message: seed, puzzle, candidate. Its 40 bytes are
 // one SHA-256 block with the padding.
 type message [sha256.Size + 4 + 4]byte
 

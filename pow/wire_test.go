@@ -136,7 +136,7 @@ func TestPuzzleCount(t *testing.T) {
 	}
 }
 
-// TestDetail: the class is for programs, the detail for whoever reads the log.
+// TestDetail: the class is for programs, the detail for readers of the log.
 func TestDetail(t *testing.T) {
 	is := newIssuer(t, secretA)
 	proof := solved(t, is, 16)

@@ -50,7 +50,7 @@ type states struct {
 // maxScratch is the largest scratch, in bytes, that goes back into the pool.
 const maxScratch = 4096
 
-// workspace is what one call needs and would otherwise allocate: whatever is
+// workspace has what one call needs and would otherwise allocate: whatever is
 // handed to a hash through its interface escapes to the heap.
 type workspace struct {
 	keys    []states

@@ -14,20 +14,20 @@
 //		// refused: the same request passes after verdict.Wait
 //	}
 //
-// In a queue, the client puts the token into its next job; the example below has it whole. Where nothing goes back, each
-// instance counts alone.
+// In a queue, the client puts the token into its next job; see the example. If no token goes back, each instance counts
+// alone.
 //
 // There is no store. The client carries what it has used, its tally, as a signed token (package token), and
 // each instance remembers the highest count of each identity in a fixed amount of memory. A decision
-// counts by whichever says more.
+// uses the higher of the two.
 //
 // # What is promised
 //
-// An identity that brings its newest tally back gets L of a quota of L, on whichever instances. One that drops its tally, or brings
-// an older one, gets at most (N+C)·L in a window from N instances with C restarts, and so does one that sends
-// requests to several instances at once. A tally under its limit is not refused, unless it is new to a memory
-// that is full ([Verdict].Inherited). docs/bounds.md has the table. To count to the one across instances, use a counter
-// of package middleware/exact, which takes the same limits.
+// An identity that brings its newest tally back gets L of a quota of L, on any instances. One that drops its tally, or
+// brings an older one, gets at most (N+C)·L in a window from N instances with C restarts. The same bound holds for one
+// that sends requests to several instances at once. A tally under its limit is not refused, unless it is new to
+// a memory that is full ([Verdict].Inherited). docs/bounds.md has the table. For exact counts across instances, use a
+// counter of package middleware/exact, which takes the same limits.
 //
 // All limits of a policy are checked, then all are charged, or none is. A refusal charges
 // nothing. Time is an argument: the package reads no clock and starts no goroutine.
@@ -49,15 +49,15 @@
 //
 // # Waiting
 //
-// [Verdict].Wait is true: at now+Wait the same request passes if nobody else of the identity asks, and a second
+// [Verdict].Wait is true: at now+Wait the same request passes if the identity sends no other, and a second
 // earlier it does not. If you send it to clients, add jitter, and only upwards. [LimitStatus].Reset is the same for one limit;
 // for a limit that has room it is the time until Remaining next rises.
 //
 // # Clocks
 //
 // The clocks of instances may differ by min(5 s, W/10) for each limit. A window then begins early for a tally that
-// comes from a clock ahead; of a bucket, a difference of D is D of debt on the instance that is behind, so use a window if your
-// clocks do not agree to within T.
+// comes from a clock ahead. For a bucket, a difference of D is D of debt on the instance that is behind, so use a window if
+// your clocks do not agree to within T.
 //
 // # Units
 //

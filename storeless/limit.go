@@ -93,7 +93,7 @@ type Limit struct {
 	// Burst·Window/Quota at most [MaxWindow].
 	Burst int64
 
-	// Shadow has the limit refuse nobody: to try a number beside those that are in force.
+	// Shadow evaluates the limit without refusing: use it to try a number beside the limits that are in force.
 	// It is decided and charged as if it were in force: a request that it would refuse is
 	// not counted in it, and is Blocked in the verdict; one that a limit in force refuses is
 	// counted nowhere. So it promises nothing. Its counts lie in memory and tokens like all

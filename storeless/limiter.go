@@ -31,7 +31,7 @@ const mostClients = 1 << 24
 // A Limiter decides by what a client shows and by what it remembers of the client, whichever says
 // more. It is safe for concurrent use. It reads no clock: each method is told the time.
 //
-// An identity is what is limited: an account, a device, a tenant. It may be any string, and is
+// An identity is the thing limited: an account, a device, a tenant. It may be any string, and is
 // remembered as a hash under a seed that differs in each process.
 type Limiter struct {
 	policy *limiter.Policy

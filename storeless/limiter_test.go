@@ -102,7 +102,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	require.ErrorContains(t, err, "MaxClients")
 }
 
-// The numbers of the algorithms are those of the engine, which names them.
+// The algorithms have the same numbers as in the engine, which names them.
 func TestAlgorithmsAreThoseOfTheEngine(t *testing.T) {
 	require.Equal(t, "sliding-window fixed-window token-bucket leaky-bucket sliding-log rolling-day Algorithm(6)", fmt.Sprint(
 		storeless.SlidingWindow, " ", storeless.FixedWindow, " ", storeless.TokenBucket, " ", storeless.LeakyBucket, " ",

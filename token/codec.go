@@ -42,9 +42,9 @@ func (c *Codec) Sign(identity string, tally storeless.Tally) string {
 	return string(h.Append(nil, &t))
 }
 
-// Verify returns what tok says that the identity has used. Of a token that is refused it
-// returns the zero tally and why: treat it as if the client had brought none, and do not tell the client which of the
-// errors it was. An empty tok, of a client that brings none, is [ErrMalformed].
+// Verify returns what tok says that the identity has used. For a refused token it returns
+// the zero tally and the reason: treat it as if the client had brought none, and do not tell the client the reason. An
+// empty tok, from a client that brings none, is [ErrMalformed].
 //
 // A tally that was bought with work, which package middleware sells, is no tally of an identity: its token is
 // refused with [ErrHolder].

@@ -32,7 +32,7 @@
 //     reads its counts. It holds no address and no name. But its subject is the
 //     same in every token of a holder while the key lasts: a pseudonym, and personal data
 //     where the law says so.
-//   - It does not say who is asking. The program says that, and the token is good
+//   - It does not identify the client. The program does that, and the token is good
 //     for that identity alone.
 //
 // A thief of a secret can sign a count of zero, which is no more than to show no token, or a full count for a client that the thief can
@@ -50,8 +50,8 @@
 //     slowest bucket empties (Burst·Window/Quota), because of what is settled above its burst.
 //     Where tallies are sold, it is after an hour at least.
 //
-// Between neighbouring steps every instance reads the tokens of every other, and nobody's
-// tally is lost: a subject is recomputed under the key that signed the token, a tally is
+// Between neighbouring steps every instance reads the tokens of every other, and no tally
+// is lost: a subject is recomputed under the key that signed the token, a tally is
 // the same under every key, and the next token is signed by the first. Dropping a secret
 // early costs clients their tokens, and with them the tallies that they have bought. The
 // servers keep their memory. After a leak, do all three steps at once.

@@ -32,14 +32,14 @@ type instance struct {
 	decided middleware.Decision // by the handler
 }
 
-// A request is what both doors are asked.
+// A request is asked of both doors.
 type request struct {
 	user, shown string
 	cost        int64
 	settled     int64 // what it has cost in the end; below cost there is a refund
 }
 
-// An outcome is what a door answers.
+// An outcome is the answer of a door.
 type outcome struct {
 	admitted, impossible bool
 	limits               [storeless.MaxLimits]storeless.LimitStatus // before a refund

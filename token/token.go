@@ -21,7 +21,7 @@ var (
 	ErrForeign = token.ErrForeign
 
 	// ErrSecret is the [ErrForeign] of a token that a secret outside of the ring has signed for this
-	// policy, as far as can be told without that secret: anybody can write one.
+	// policy, as far as can be told without that secret: such a token is easy to forge.
 	ErrSecret = token.ErrSecret
 
 	// ErrForged: the header names one of our keys, the signature is not its.
@@ -31,8 +31,8 @@ var (
 	// life of its own tally.
 	ErrExpired = token.ErrExpired
 
-	// ErrHolder: signed by us for somebody else. A token of an own tally that is
-	// not bound is signed for nobody in particular.
+	// ErrHolder: signed by us for another client. A token of an own tally that is
+	// not bound has no holder.
 	ErrHolder = token.ErrHolder
 )
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command counters is what an operator does with an exact counter: it says what a customer has used,
+// Command counters is for operators of an exact counter: it says what a customer has used,
 // forgets one, counts accounts, and copies them to another engine. A program of yours has its own
 // policy in place of the one here, and the engines that it uses.
 //
@@ -42,7 +42,7 @@ func main() {
 	}
 }
 
-// config is that of the program whose counter it is: its policy's name and limits.
+// config is the configuration of the program whose counter this is: the policy's name and its limits.
 func config(counter exact.Counter) middleware.Config {
 	return middleware.Config{
 		Policy: "api",

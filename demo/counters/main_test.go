@@ -67,7 +67,7 @@ func TestWrongUse(t *testing.T) {
 	}
 }
 
-// startPostgres starts a server, by somebody who is not root, as it demands.
+// startPostgres starts a server under a user other than root, as PostgreSQL demands.
 func startPostgres(t *testing.T) string {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
 	if len(found) == 0 {

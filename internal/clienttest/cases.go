@@ -21,7 +21,7 @@ const work = 256
 
 // scenes are the cases, in the order in which they are tried.
 func scenes(secrets [2][]byte) []scene {
-	// contact is a policy of so many requests at once, and one more each second.
+	// contact is a policy of a burst of requests, and one more each second.
 	contact := func(name string, quota int64) middleware.Config {
 		return middleware.Config{
 			Policy: name,

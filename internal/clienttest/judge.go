@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// early is how much too early a timer may fire: those of some runtimes do by a millisecond,
+// early is how much too early a timer may fire: the timers of some runtimes do so by a millisecond,
 // and clocks are read at two ends. Whole seconds are asked for.
 const early = 50 * time.Millisecond
 
@@ -40,7 +40,7 @@ func (j *judge) last() *visit {
 	return j.visits[len(j.visits)-1]
 }
 
-// waited reports whether so much time has passed since a refusal as it asked for.
+// waited reports whether the wait that a refusal asked for has passed.
 func waited(refusal *visit, at time.Time) bool {
 	return at.Sub(refusal.answered) >= time.Duration(refusal.retryAfter)*time.Second-early
 }
@@ -140,7 +140,7 @@ func (j *judge) verdict(calls int, hopeless bool) string {
 	return verdict
 }
 
-// policies returns those of which there are tokens of a thing.
+// policies returns the policies that have tokens of a scope.
 func (j *judge) policies(thing string) (all []string) {
 	for key := range j.newest {
 		if key.thing == thing {

@@ -14,16 +14,15 @@ import (
 	"time"
 )
 
-// A Case is what a client has to do: to send requests, one after another. What is answered,
-// an error of the network too, does not matter to who calls the client: the next request
-// follows.
+// A Case lists the requests that a client sends, one after another. The next request follows
+// whatever the answer was, even after an error of the network.
 type Case struct {
 	Name     string    `json:"name"`
 	About    string    `json:"about"`
 	Requests []Request `json:"requests"`
 }
 
-// A Request is one that a client has to send.
+// A Request is one step of a Case.
 type Request struct {
 	Method string `json:"method"`
 	URL    string `json:"url"`

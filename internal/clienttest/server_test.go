@@ -118,7 +118,7 @@ func TestOverHTTP(t *testing.T) {
 	require.Error(t, err, "the second is cut off")
 }
 
-// By a clock that stands still nobody waits for long enough.
+// While the clock stands still no wait ever ends.
 func TestTheClockOfTheServer(t *testing.T) {
 	clock := middlewaretest.NewClock()
 	script := kit.Must(clienttest.New(clock.Now))(t)

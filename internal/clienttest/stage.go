@@ -67,7 +67,7 @@ func (s *stage) limits(cfg middleware.Config) error {
 	return nil
 }
 
-// client is who all clients are: a test is no place for what proxies say.
+// client is the address of all clients: proxies are tested elsewhere.
 var client = netip.AddrFrom4([4]byte{192, 0, 2, 1})
 
 // config fills in what all policies have.
@@ -101,7 +101,7 @@ func (s *stage) config(cfg middleware.Config) middleware.Config {
 }
 
 // others is the field by which a script speaks for other clients. A client that sends it
-// fools nobody but itself.
+// fools only itself.
 const others = "X-Clienttest-Address"
 
 // other sends a request of another client, and returns what it is answered.

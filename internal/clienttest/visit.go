@@ -62,7 +62,7 @@ func readToken(text string) windowToken {
 
 const cookiePrefix = "tallystick-"
 
-// unmarked returns the token in a cookie: before that of a thing stands whose it is.
+// unmarked returns the token in a cookie: a scope's token is preceded by its owner.
 func unmarked(c *http.Cookie) string {
 	_, tok, marked := strings.Cut(c.Value, "~")
 	if marked && strings.Contains(c.Name, ".for.") {

@@ -17,7 +17,7 @@ type Limit struct {
 	Number  uint32 // of the window since 1970; or the Unix second of that end
 }
 
-// Heard is what is known of a limit of a tally.
+// Heard has the known counts of a limit of a tally.
 type Heard struct {
 	Number         uint32 // of the window: later than was asked where another's clock is ahead
 	Sum, Prev      uint32 // what all have admitted in it but for own holds, and in the one before: lower bounds of the truth
@@ -54,7 +54,7 @@ func (r *Records) slack(l Limit, quota int64) int64 {
 	return Slack(quota, int64(len(r.peers)+1), l.Seconds == 0)
 }
 
-// Slack returns how much of a limit a process may admit before its peers have acknowledged it, among so many processes.
+// Slack returns how much of a limit a process may admit before its peers have acknowledged it.
 func Slack(quota, processes int64, bought bool) int64 {
 	if bought || quota < 2*processes {
 		return 1
@@ -136,7 +136,7 @@ func (r *Records) Settle(l Limit, cost int64, used bool) (rest int64) {
 }
 
 // Wait returns a channel that is closed when peers have acknowledged something of a limit, and has what is unsent told at once. It
-// is not ok where so many requests wait that the limit has no room for more. Ask again after Wait before
+// is not ok if the requests that wait already fill the rest of the limit. Ask again after Wait before
 // you wait: an acknowledgement may have come in between. A request that gives up calls Left.
 func (r *Records) Wait(l Limit, room int64) (freed <-chan struct{}, ok bool) {
 	r.mu.Lock()

@@ -43,11 +43,11 @@
 // is subtracted by each process that has heard of it. So s is no more than the truth, and c is no more (docs/proof.md), and after an admission
 // m + cost is no more.
 //
-// At most L + (N+C−1)·max(f, cost) is admitted in a window by N processes, of which C start in it. Let j admit last: then s ≤ L at j. Of
-// each other process, dead or alive, j lacks what that has admitted and j has not acknowledged. That was at most f, or one request, when
-// it admitted for the last time: acknowledged means that all live peers have merged it. If j started later, it has what was acknowledged
-// from the records that it took over, and the rest it is told. A late peer is one that does not hear: where processes fall into P parts
-// that do not hear each other, each part has its last.
+// N processes admit at most L + (N+C−1)·max(f, cost) in a window in which C of them start. Let j admit last: then s ≤ L at
+// j. Of each other process, dead or alive, j lacks what that has admitted and j has not acknowledged. That was at most f,
+// or one request, when it admitted for the last time: acknowledged means that all live peers have merged it. If j started
+// later, it has what was acknowledged from the records that it took over, and the rest it is told. A late peer is one that
+// does not hear: where processes fall into P parts that do not hear each other, each part has its last.
 //
 // A proof is spent once, for let i spend it first: each other has acknowledged the pair of i before, and so refuses it. In P parts it is
 // spent P times at most.

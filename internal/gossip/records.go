@@ -20,14 +20,14 @@ const (
 	most    = 1<<31 - 1
 )
 
-// MostProcesses is how many others a record tells apart, the dead among them. Fewer join at a time: then one has a place
-// to give up.
+// MostProcesses is how many other processes a record tells apart, dead ones too. Fewer join at a time: then one has a
+// place to give up.
 const MostProcesses = 64
 
 // mostEnded is how many of those that have given up their places are known by name. A chunk has all of them.
 const mostEnded = 1024
 
-// Config is what a process has to say of itself.
+// Config describes a process.
 type Config struct {
 	Name    uint64   // of this start of the process: random, not 0
 	Key     [16]byte // of the hash that names tallies: the same in all processes
@@ -35,7 +35,7 @@ type Config struct {
 	Wake    func()   // is called, under a lock, when Next is earlier than it was; nil: nothing is
 }
 
-// Records are what one process knows of the counts of all. They are safe for concurrent use.
+// Records hold what one process knows of the counts of all. They are safe for concurrent use.
 type Records struct {
 	hash siphash.Key
 	wake func()
@@ -65,7 +65,7 @@ type Records struct {
 	stats   Stats
 }
 
-// A pair is what one process has admitted of a tally in one window, and what it has given back.
+// A pair counts what one process has admitted of a tally in one window, and what it has refunded.
 type pair struct{ plus, minus uint32 }
 
 func (p pair) net() uint32 { return p.plus - p.minus }

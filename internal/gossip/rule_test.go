@@ -201,7 +201,7 @@ var players = []player{
 	}},
 }
 
-// A fate is what becomes of the processes and of their network.
+// A fate lists the faults of the processes and of their network.
 type fate struct {
 	name  string
 	set   func(s *setting)

@@ -40,7 +40,7 @@ type world struct {
 	longest                                         time.Duration
 }
 
-// A setting is what a world is made of.
+// A setting has the parameters of a world.
 type setting struct {
 	n          int
 	limits     []limiter.Limit

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// latestAhead is the last µs of which Ahead tells: later ones are no time.Duration away.
+// latestAhead is the last µs that Ahead reports: the distance to a later one overflows time.Duration.
 const latestAhead = math.MaxInt64 / 1000
 
 // Skew returns by how much clocks may differ that all count on the limits of p alike.
@@ -19,8 +19,8 @@ func (p *Policy) Skew() time.Duration {
 	return time.Duration(least) * time.Microsecond
 }
 
-// Ahead returns by how much at least the clock under which t was counted is ahead of now, where that
-// is more than the skew that is allowed: a window of t begins so much later. 0 where no window shows it. The
+// Ahead returns a lower bound of how far the clock that counted t is ahead of now, if that is more
+// than the allowed skew: a window of t begins that much later. 0 where no window shows it. The
 // mark of a bucket shows nothing: it is ahead by what is owed, perhaps under a larger burst than p knows of.
 func (p *Policy) Ahead(now time.Time, t *Tally) time.Duration {
 	us, most := micros(now), int64(0)

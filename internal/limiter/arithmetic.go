@@ -65,9 +65,9 @@ func (r *rule) wait(now int64, s State, cost int64) int64 {
 }
 
 // shown prepares a state from outside, a token, for a decision at now (µs): as
-// [rule.seen] does, and a mark from a clock that went wrong is cut down to what
-// can be owed at the most. Not to nothing: a clock that steps back, or a burst that
-// is lowered with a new start, would hand out a burst to everybody.
+// [rule.seen] does, and a mark from a clock that went wrong is cut down to the
+// largest possible debt. It is not cut to nothing: then a clock that steps back, or a
+// restart with a lower burst, would give every client a burst.
 func (r *rule) shown(now int64, s State) State {
 	if r.beyond(now, s) {
 		s.At = now + r.most(s)
@@ -232,7 +232,7 @@ func (r *rule) load(now int64, c *cells.Cell) State {
 }
 
 // store writes s to c at now. A pass that ends, in Unix seconds, is remembered until then and
-// no longer: those of the dead would fill the memory of a day's limit for two days.
+// no longer: otherwise dead passes would fill the memory of a day's limit for two days.
 func (r *rule) store(now int64, c *cells.Cell, s State, ends int64) {
 	c.Expires = uint32(r.expires(s))
 	switch {
@@ -256,8 +256,8 @@ func (r *rule) store(now int64, c *cells.Cell, s State, ends int64) {
 // remembered prepares a state of our own memory, which cannot be dismissed: a
 // clock that has stepped back must not hand out a fresh quota. What was counted
 // further ahead than the skew allowed is moved to the present window, its
-// fuller window for its present one; a mark that nobody could owe when it was
-// written is moved to where its writer's bucket is spent, or the largest of all
+// fuller window for its present one; a mark that no client could owe when it
+// was written is moved to where its writer's bucket is spent, or the largest of all
 // tiers, if that has become smaller. (Keeping it as it is until the clock is there
 // again would lock clients out for as long as the clock was off.)
 func (r *rule) remembered(now int64, c *cells.Cell) (s State, moved bool) {
@@ -268,7 +268,7 @@ func (r *rule) remembered(now int64, c *cells.Cell) (s State, moved bool) {
 	return r.held(now, c, min(owed(c), most))
 }
 
-// held is what a cell holds, of which no more can be owed than owes.
+// held is the content of a cell, and owes the largest part of it that can be owed.
 func (r *rule) held(now int64, c *cells.Cell, owes int64) (s State, moved bool) {
 	s = r.load(now, c)
 	switch {
@@ -333,12 +333,12 @@ func (p *Policy) charge(now int64, t *Tally, price Price, v *Verdict) {
 }
 
 // blockedFor returns for how long a limit blocks a cost within its capacity, in whole
-// seconds. Where only what is held stands in the way nobody knows: it may be gone at once.
+// seconds. If only a reservation stands in the way, the wait is unknown: the reservation may end at once.
 func (r *rule) blockedFor(now int64, s State, cost int64) time.Duration {
 	return wholeSeconds(max(1, r.wait(now, s, cost)))
 }
 
-// status fills in how each limit stands, of which check has said what was left.
+// status fills in the state of each limit, from what check has found left.
 func (p *Policy) status(now int64, t *Tally, price Price, charged bool, v *Verdict) {
 	for i := range p.rules {
 		r, s, cost := &p.rules[i], &v.Limits[i], price.Of(i)
@@ -347,8 +347,8 @@ func (p *Policy) status(now int64, t *Tally, price Price, charged bool, v *Verdi
 	}
 }
 
-// leave fills in what is left after the charge. Of a limit that is charged later, what is held
-// counts, and the request itself if it is admitted.
+// leave fills in what is left after the charge. For a limit that is charged later, reservations
+// count, and the request itself if it is admitted.
 func (r *rule) leave(cost int64, charged, admitted bool, s *LimitStatus) {
 	if charged && !s.Blocked || r.later && admitted {
 		s.Remaining -= cost
@@ -407,7 +407,7 @@ func wholeSeconds(us int64) time.Duration {
 	return time.Duration(max(0, (us+999_999)/1_000_000)) * time.Second
 }
 
-// record adds a cost that nobody was asked about. A count goes beyond the quota, and a debt
+// record adds a cost without a check. A count goes beyond the quota, and a debt
 // beyond the burst, by no more than the overdraft: what is above that is lost.
 func (r *rule) record(now int64, s State, cost int64) State {
 	if r.interval > 0 {

@@ -15,7 +15,7 @@ type Candidate struct {
 	// a memory need different keys.
 	Key Key
 
-	// Shown is what the tokens of the tally show, merged; zero if none.
+	// Shown merges the tokens of the tally; zero if none.
 	Shown Tally
 
 	// Costs, if not nil, are charged in place of the cost of the call, unless that is 0.
@@ -44,11 +44,10 @@ type Candidate struct {
 	// Hasty has the request not wait: it is admitted, although peers have not heard.
 	Hasty bool
 
-	// Provider is any number that stands for whom the client has its address from, such
-	// as the first bits of the address; 0 if there is nobody. Newcomers of a provider
+	// Provider is any number that stands for the provider of the client's address, such
+	// as the first bits of the address; 0 if there is none. Newcomers of a provider
 	// that has claimed a quarter of the memory's cells take no more from others where the
-	// memory is full, but share one in each set. So nobody can fill the memory on behalf
-	// of all from one network.
+	// memory is full, but share one in each set. So no single network can fill the memory.
 	Provider uint64
 }
 
@@ -59,11 +58,11 @@ type Proof struct {
 	told    bool      // peers are, and it is neither spent nor given back
 }
 
-// A Network is what is counted beside a tally, in memory only: many clients that may do no more
-// together, see [Policy.Scale]. An IPv6 /56 or /48 is one, whose holder has any number of /64s. A
+// A Network is counted beside a tally, in memory only. It is a group of clients with a limit that
+// they share, see [Policy.Scale]. An IPv6 /56 or /48 is one, whose holder has any number of /64s. A
 // request has to fit into its policy too, and is charged to it too.
 type Network struct {
-	Key    Key     // its own: not that of a tally
+	Key    Key     // its own: not the key of a tally
 	Policy *Policy // of the limits of the tally's
 	Held   int64   // as in Candidate
 }
@@ -82,5 +81,5 @@ func (f *Candidate) countNetworks() {
 }
 
 // A Key names a tally in a [Memory]: a hash under the memory's own seed, so
-// that nobody outside can aim two tallies at one place. See [Memory.Key].
+// that no outsider can aim two tallies at one place. See [Memory.Key].
 type Key uint64

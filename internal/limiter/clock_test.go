@@ -14,7 +14,7 @@ import (
 )
 
 // A clock that steps back, NTP's correction or a resumed machine, hands out no
-// fresh quota, and nobody stays locked out until the clock is there again.
+// fresh quota, and locks no client out until the clock is there again.
 func TestClockStepsBack(t *testing.T) {
 	for _, a := range algorithms {
 		for _, window := range []time.Duration{second, 10 * second, minute, hour, day} {
@@ -118,7 +118,7 @@ func TestSmallerTierForgivesNothing(t *testing.T) {
 	require.Equal(t, int64(1000), admitted)
 
 	// And a real step back is told apart, by whichever tier looks first: the debt
-	// is then that of the spent bucket that it was, and no less.
+	// is then the debt of the spent bucket that it was, and no less.
 	v := take(m, small, midnight.Add(-hour), 1, 1)
 	require.Equal(t, 1000*second, v.Wait)
 	require.Zero(t, drain(m, large, midnight.Add(-hour), limiter.Candidate{Key: 1}), "the small tier has forgiven nothing")
@@ -202,7 +202,7 @@ func TestFixedWindowAcrossSkew(t *testing.T) {
 	require.LessOrEqual(t, admitted, int64(2*2*quota), "the sum is right")
 }
 
-// Who spends a large tier's burst and shows that to a fresh instance in a small
+// A client that spends a large tier's burst and shows that to a fresh instance in a small
 // tier does not get a fresh bucket there.
 func TestDebtOfALargerTierIsOwed(t *testing.T) {
 	bucket := func(quota, burst int64) *limiter.Policy {
@@ -218,8 +218,8 @@ func TestDebtOfALargerTierIsOwed(t *testing.T) {
 	require.Equal(t, 40*time.Second, v.Wait)
 }
 
-// An echoer is an honest client: it shows the newest tally it was given, which is
-// that of an admission, or of a refusal that had news for it.
+// An echoer is an honest client: it shows the newest tally it was given, by an
+// admission, or by a refusal that had news for it.
 type echoer struct {
 	p     *limiter.Policy
 	holds limiter.Tally
@@ -244,7 +244,7 @@ func (c *echoer) refusedFor(t *testing.T, m *limiter.Memory, now time.Time) time
 	}
 }
 
-// After a step back nobody waits longer than a spent bucket needs: not a client
+// After a step back no client waits longer than a spent bucket needs: not a client
 // that echoes the mark of the clock that was wrong, even one that takes nothing
 // from refusals, and to whatever instance it goes.
 func TestStepBackForEchoers(t *testing.T) {
@@ -439,7 +439,7 @@ func TestDebtOutlivesAVisitAndAClock(t *testing.T) {
 			require.False(t, v.Admitted, "%s ahead", ahead)
 		}
 	}
-	// A configuration without the large bucket has nobody who could owe so much.
+	// Without the large bucket no client can owe this much.
 	alone := bucket(20)
 	spent, _ := large.Step(midnight, limiter.Tally{}, 1000)
 	held, v := alone.Step(midnight, spent, 1)

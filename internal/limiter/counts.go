@@ -46,7 +46,7 @@ const (
 	boughtPerClient = 3
 )
 
-// make makes room for so many cells of each limit, and columns for so many limits.
+// make allocates the cells of each limit, and the columns of the limits.
 func (c *counts) make(size, limits int, salt uint64) {
 	c.stripes, c.sets = cells.StripesFor((size + cells.SetSize - 1) / cells.SetSize)
 	c.salt = salt
@@ -82,7 +82,7 @@ func (c *counts) column(i int, id uint32) *column {
 	return c.adopt(id)
 }
 
-// adopt gives a limit that nobody has met a column. Limits come from a configuration,
+// adopt gives a new limit a column. Limits come from a configuration,
 // not from clients, so this grows with nothing that a client does.
 func (c *counts) adopt(id uint32) *column {
 	c.adopting.Lock()
@@ -144,7 +144,7 @@ func (c *counts) retain(policies []*Policy, alive func(*column) bool) {
 	c.columns.Store(&columns)
 }
 
-// alive reports whether a column holds a count that somebody needs. The stripes are locked.
+// alive reports whether a column holds a count that still matters. The stripes are locked.
 func (col *column) alive(now int64) bool {
 	needed := func(c cells.Cell) bool { return !c.Free(now, col.reach.Load()) }
 	return slices.ContainsFunc(col.cells, needed) || slices.ContainsFunc(col.floors, needed)

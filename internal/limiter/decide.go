@@ -13,7 +13,7 @@ import (
 // Choose decides one request of the given cost, charging the tally with most
 // left; at a tie the earlier one. Callers list own tallies before the shared
 // one. That order, and taking the most rather than the first, is what keeps a
-// planted or spent token from locking anybody out.
+// planted or spent token from locking a client out.
 //
 // It returns the index of the tally that was charged (or that would have the
 // shortest wait), its tally after the decision, and the verdict. m may be nil:
@@ -249,15 +249,15 @@ func (m *Memory) note(v *Verdict, s start, asks bool) {
 	}
 }
 
-// recall merges what the memory holds of a tally into t, which is what is shown,
+// recall merges the memory's count of a tally into t, the shown one,
 // rolled and cut down.
 //
-// What is moved for a clock that was wrong is written down, also by a refusal:
-// else the move would be made anew at every look, and the debt would follow the
-// clock for ever. That goes for a mark of the memory, and for one that is shown
-// by a tally that the memory does not know. Of one that it knows, it knows also
-// what was admitted here, and a shown mark from a wrong clock adds nothing to
-// that: to obey must be no worse than to drop the token.
+// A mark that is moved because of a wrong clock is stored, also by a refusal.
+// Otherwise every look would move it again, and the debt would follow the clock
+// for ever. This applies to a mark in the memory, and to a mark that is shown by
+// a tally that the memory does not know. For a tally that it knows, the memory
+// also knows what was admitted here, and a shown mark from a wrong clock adds
+// nothing: obeying must be no worse than dropping the token.
 //
 // It returns what a tally begins with that the memory has no cell for. known are the
 // cells that it had at a look.

@@ -195,7 +195,7 @@ func TestChooseFallsThrough(t *testing.T) {
 }
 
 // Two clients get exactly what the limits say, no more and no less, request by
-// request: the honest one, who echoes the newest tally to whatever instance, even
+// request: the honest one, which echoes the newest tally to whatever instance, even
 // one that has just started; and any other, on one instance that keeps running.
 func TestExactlyTheQuota(t *testing.T) {
 	clients := []struct {

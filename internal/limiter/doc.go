@@ -17,10 +17,10 @@
 //     up to (N+C)·L in that window, where an honest one gets L. Exact totals over
 //     instances need a shared counter, which this is not.
 //   - An honest client that sends B requests at once to N instances gets up to
-//     min(B, N+C)·L, for none of them has seen the others yet, if it keeps the tally that has
-//     counted most; up to (N+C)·L if a late answer takes its place.
-//   - A [Memory] that is full of live counts may refuse new tallies early, and says
-//     with how much they began ([Verdict.Inherited]). It never counts one too low.
+//     min(B, N+C)·L, because none of them has seen the others yet, if it keeps the tally with
+//     the highest count. It gets up to (N+C)·L if a late answer replaces that tally.
+//   - A [Memory] that is full of live counts may refuse new tallies early, and
+//     reports the count with which they began ([Verdict.Inherited]). It never counts one too low.
 //   - A clock that jumps forward makes time pass; quotas come back with it. One
 //     that stepped back and comes to a window again grants its quota again.
 //
@@ -36,12 +36,12 @@
 // A limit ([Limit]) is a quota per window, with an algorithm. A policy ([Policy])
 // is a named set of limits; all of them are checked, then all are charged, or
 // none is. Its tiers are policies of the same shape ([Policy.SameShape]): the
-// same limits, which differ in quota and burst only. A tally ([Tally]) is what one client,
-// or all behind one address, has used of each limit: never what remains, so that a changed
-// quota applies at once. All tokens that descend from one first token are of one tally. A
-// candidate ([Candidate]) is a tally as a request shows it. A network ([Network]) is what is counted beside a tally, of many clients. A memory ([Memory]) holds the highest counts seen of each
-// tally. It is never a source of truth, only a floor: a decision is made on the
-// larger of what is shown and what is remembered, number by number, and both
+// same limits, which differ in quota and burst only. A tally ([Tally]) says how much of each
+// limit one client, or all clients behind one address, has used. It never says what remains,
+// so that a changed quota applies at once. All tokens that descend from one first token
+// belong to one tally. A candidate ([Candidate]) is a tally as a request shows it. A network ([Network]) is a count of many
+// clients, beside their tallies. A memory ([Memory]) holds the highest counts seen of each tally. It is never a source of
+// truth, only a floor: a decision is made on the larger of what is shown and what is remembered, number by number, and both
 // count parts of what was admitted, so the larger does not exceed the truth.
 //
 // # Algorithms
@@ -59,8 +59,8 @@
 //
 // Windows are aligned to the Unix epoch. The sliding window counter is the one
 // that Cloudflare described in 2017 (Julien Desgats, "How we built rate limiting
-// capable of scaling to millions of domains"): of the previous window as much
-// counts as still lies within the last W, as if its requests had been spread
+// capable of scaling to millions of domains"): the part of the previous window
+// that still lies within the last W counts, as if its requests had been spread
 // evenly. A request of some cost, e after the start of the present window,
 // passes if and only if
 //
@@ -77,29 +77,29 @@
 //	debt + cost·T ≤ B·T        and then TAT = max(TAT, now) + cost·T
 //
 // T is W/L rounded up to a microsecond, so rounding never admits more than L; it
-// may admit less: a quota of 7 a minute comes every 8.571429 s, one above a
-// million a second comes at a million a second. A new rate or a larger burst applies at once to what comes after; under a smaller burst the client
-// waits until the debt fits.
+// may admit less: a quota of 7 a minute is one every 8.571429 s, and a quota
+// above a million a second admits a million a second. A new rate or a larger burst applies at once. Under a smaller burst
+// the client waits until the debt fits.
 //
 // A cost above the quota (of buckets: the burst) is refused as [Verdict].Impossible.
 //
-// A debt is time, and is owed under any tier. A smaller tier that
-// looks at a tally therefore forgives it nothing, if it has been told of the larger
-// one ([Policy.Among]). Where no tier has a bucket for so large a debt any more, it is
-// cut down to a full one and its overdraft.
+// A debt is stored as time, so it survives a change of tier. A
+// smaller tier forgives a tally nothing if it knows the larger one ([Policy.Among]).
+// If no tier has a bucket for a debt of this size any more, it is cut down to a full
+// bucket and its overdraft.
 //
 // A cost of 0 peeks: it is admitted and charges nothing. A negative cost panics.
 //
 // # Settled costs
 //
-// What a request has cost may be known later. [Memory.Record] charges the rest, whether or not
-// there is room, and [Memory.Restore] takes back what was too much. A count then goes beyond its
-// quota. A bucket has an overdraft: beyond its burst it is owed at most B·T + W, as much as it
-// admits in a window, and what is above that is lost. So the debt is never more than 2·B·T + W,
+// The cost of a request may be known later. [Memory.Record] charges the rest, whether or not
+// there is room, and [Memory.Restore] refunds what was too much. A count then goes beyond its
+// quota. A bucket may go into debt beyond its burst by at most B·T + W, as much as it admits in
+// a window. The rest is lost. So the debt is never more than 2·B·T + W,
 // and is waited for and paid like any other.
 //
-// Let U be the most that the requests under way at one time were estimated too low. Then what one
-// memory admits has cost, in the end, at most
+// Let U be the largest sum by which the requests under way at one time were underestimated. Then
+// the requests that one memory admits have cost, in the end, at most
 //
 //	windows   L + U in an aligned window
 //	buckets   B + ⌊t/T⌋ + U in any span t up to W; in a longer one max(0, U − B − ⌊W/T⌋)
@@ -116,10 +116,10 @@
 // A mark is a time, so an overdraft could be the fault of a clock (see Clocks). Therefore a
 // [State] says, apart from the mark, by how many seconds that is an overdraft, and as time pays it
 // says less. No more than that is believed beyond a bucket's burst; a tally that has no overdraft
-// says 0, and a wrong clock costs it what it did without any. Rejected were: to believe so much of
-// every mark, or of all that are flagged, which would make a client wait for up to an overdraft
-// because a clock was wrong; to count the overdraft in units beside the mark, of which the
-// maximum of two tallies would not be a lower bound any more, since both numbers fade; to
+// says 0, and a wrong clock costs it what it did without any. Rejected were: to believe as much of
+// every mark, or of every flagged mark, which would make a client wait for up to an overdraft
+// because a clock was wrong; to count the overdraft in units beside the mark, because the
+// maximum of two tallies would no longer be a lower bound, since both numbers fade; to
 // keep it in memory alone, where the next instance would not hear of it; and no end of it, by
 // which one settlement that was a mistake would lock a client out, and keep its cell, for as
 // long as 2³¹ takes.
@@ -131,36 +131,36 @@
 //
 //	windows   A tally that is ahead of the clock by no more than the skew is
 //	          evaluated at the start of its own window, which so begins early for
-//	          that tally: the window is that of the clock that is ahead. Close to
+//	          that tally: the clock that is ahead sets the window. Close to
 //	          the limit a request may be refused, or admitted, in the seconds
 //	          around a boundary. A window further ahead is as if absent.
 //	buckets   A mark is an absolute time, so a difference of D between two clocks
-//	          is D of debt that nobody owes on the instance that is behind: the
+//	          is D of debt that does not exist, on the instance that is behind: the
 //	          burst is smaller there by ⌈D/T⌉. A tally is refused under its limit
 //	          only if it would be with that much more debt. Of a LeakyBucket D
 //	          must be less than what the time between two requests exceeds T by.
 //
 // Use a window if your clocks do not agree to within T. No tolerance is taken off a
-// mark: a client that goes to and fro between two instances would gain it each time.
-// [Verdict].Wait is by the clock of the instance that says it; on another one, that is
-// behind by D, a client that returns on the dot may have to wait D more.
+// mark: a client that alternates between two instances would gain it each time.
+// [Verdict].Wait is by the clock of the instance that answers. At an instance that is
+// behind by D, a client that returns on time may have to wait D more.
 //
 // A mark that is further ahead than the largest bucket among the tiers can be owed (the
 // time in which it empties, see [Policy.Among]), what it says of an overdraft, and the skew,
-// is from a clock that went wrong. Where a memory knows the tally, it says nothing: what the memory
-// has counted decides, so that to echo is no worse than to drop the tally. Where
-// none does, it is cut down to what that bucket can be owed at the most, and the overdraft,
+// is from a clock that went wrong. If the memory knows the tally, it ignores the mark and decides by
+// its own count, so that echoing a tally is no worse than dropping it. Otherwise
+// the mark is cut down to the largest debt of that bucket plus the overdraft,
 // which is remembered, and is news for the client ([Policy.Exceeds]).
 //
 // A memory cannot dismiss what it holds. When the clock has stepped back by more
 // than the skew, counts are moved to the present window, the fuller of the two
 // for the present one; and a bucket's mark, where it is further ahead than the
 // bucket that wrote it can owe, by up to twice its time, is moved to where that
-// bucket is spent. So a step back hands out no quota, and every client that shows
-// its newest tally, or none, is back to normal within two windows and the skew of its
-// next request; of a bucket, within the time in which it empties, and the skew, or the
-// largest among the tiers, where only its token tells; and one that has an overdraft within
-// twice the time that it owes. Cells that end more than a
+// bucket is spent. So a step back hands out no quota. Every client that shows its
+// newest tally, or none, is back to normal within two windows and the skew of its next
+// request. For a bucket it takes the time in which the bucket empties and the skew; if
+// only the token knows the debt, the largest bucket among the tiers counts. A client with an
+// overdraft is back within twice the time that it owes. Cells that end more than a
 // day later than any limit in use can reach were written under a wrong clock, and
 // are free.
 //
@@ -178,35 +178,35 @@
 // from the start and for ever, and besides 8 bytes a client for a [Sight], and 3·⌈F/4⌉ cells of 16 bytes and
 // 8,200 bytes, for what is paid for with work. Passes ([Policy.Pass]) are counted apart, in ⌈3·F/16⌉ sets for each limit that
 // they have, which take as much a set: a flood that pays nothing cannot fill them, and what a
-// pass has used does not fade while it lives. [Memory.Size] is all of it: 7.7 MiB for the default of 65,536 clients with one
-// limit, 14.1 MiB with two. Each limit has cells of its own; [Memory.Retain] keeps
-// those of limits that stay, and of passes that live, where a configuration changes. A client takes one cell for each
+// pass has used does not fade while it lives. [Memory.Size] is the sum: 7.7 MiB for the default of 65,536 clients with one
+// limit, 14.1 MiB with two. Each limit has cells of its own. When a configuration
+// changes, [Memory.Retain] keeps the cells of limits that stay and of passes that live. A client takes one cell for each
 // limit, and one more for each [Network]: two for the networks of IPv6.
 //
 // Nothing runs in the background: a cell is free when its windows have passed, two of
 // them after the last count. A tally that finds its set full takes the cell with the
-// smallest count, of sliding windows as it weighs now. What that cell had counted raises the
-// floor of its set, number by number to the larger one, and a tally that has no cell
-// begins with the floor. So for each tally, at any time, its cell or the floor counts no
-// less than what was admitted for it: by induction over what is taken. It is so whichever
-// cell is taken; to take the smallest keeps the floor low. This is Space-Saving (Metwally,
+// smallest count (for sliding windows by its present weight). The old count of that cell
+// raises the floor of its set, number by number to the larger one. A tally that has no
+// cell begins with the floor. So for each tally, at any time, its cell or the floor counts no
+// less than what was admitted for it: by induction over the evictions. This holds for any
+// choice of the cell; the smallest keeps the floor low. This is Space-Saving (Metwally,
 // Agrawal and El Abbadi, 2005) for counts that fade. There the newcomer goes on from the count
-// that it takes, which is enough where counts only grow. Of two counts that fade, the larger
-// can be the smaller one later, and a cell that has expired would begin at zero: both would give
-// the tally that was forgotten first a second quota.
+// that it takes, which is enough if counts only grow. But the larger of two fading counts can
+// be the smaller one later, and an expired cell would begin at zero: both would give the tally
+// that was forgotten first a second quota.
 //
 // While sets are full, the newcomers of one [Candidate.Provider] that has claimed a quarter
 // of a limit's cells within two windows, and of all that was claimed, take no more cells from
 // others: they share one in each set, and its count, with the same limit. So a network can
 // raise the floor for others by one cell a set beyond its quarter.
 //
-// A tally's set is full with the probability, where f cells of the limit are in use beside c,
+// If f of c cells of the limit are in use, a tally's set is full with the probability
 //
 //	P(X ≥ 16), X Poisson of mean 16·f/c
 //
 // or 2.6·10⁻⁸ when the memory carries as many clients of IPv4 as it was made for, and 0.8 %
 // with as many of IPv6 that are in no network together. Tallies are known by a 64-bit hash
-// under a seed of the memory's own, of which a cell keeps 32 bits.
+// under a seed of the memory's own. A cell keeps 32 bits of the hash.
 //
 // # Units
 //

@@ -59,8 +59,8 @@ func (f flood) client(m *limiter.Memory, kind byte, n int, wide [2]*limiter.Poli
 
 // suffer lets a flood pass over a memory that is made for 65,536 clients, or for the given
 // part of them under the same part of the flood, and returns what newcomers have left
-// before their first request, on average, and which share of them has nothing. Nobody
-// may get more than the quota, whoever drops its token.
+// before their first request, on average, and the share of them that has nothing. No
+// client may get more than the quota, with or without its token.
 func (f flood) suffer(t *testing.T, a limiter.Algorithm, quota int64, part int) (left, refused float64) {
 	p := compile(t, limiter.Limit{Algorithm: a, Quota: quota, Window: hour})
 	wide := [2]*limiter.Policy{p.Scale(8), p.Scale(64)}
@@ -136,7 +136,7 @@ func TestFloodTables(t *testing.T) {
 	}
 }
 
-// The sizes in docs/bounds.md are those of memories.
+// The sizes in docs/bounds.md are sizes of memories.
 func TestSizesOfThePage(t *testing.T) {
 	page := kit.Must(os.ReadFile("../../docs/bounds.md"))(t)
 	_, rest, ok := strings.Cut(string(page), "| `MaxClients` | 1 limit | 2 limits | 8 limits |\n|--:|--:|--:|--:|\n")
@@ -148,7 +148,7 @@ func TestSizesOfThePage(t *testing.T) {
 		for i, limits := range []int{1, 2, 8} {
 			printed := kit.Must(strconv.ParseFloat(strings.TrimSuffix(cells[1+i], " MiB"), 64))(t)
 			if printed > 50 && kit.Brief() {
-				continue // clearing it is what takes the time, and its formula is that of the others
+				continue // clearing it takes the time, and its formula is the same
 			}
 			size := float64(limiter.NewMemory(clients, limits).Size()) / (1 << 20)
 			if size >= 100 {
@@ -246,8 +246,8 @@ func loads() []load {
 	}
 }
 
-// wrongByFar are the loads of which the page has rows for wrong clocks as well. Of the others it has
-// the permitted difference alone: all are played.
+// wrongByFar are the loads that have rows for wrong clocks on the page, too. The other loads have rows
+// for the permitted difference alone. All are played.
 var wrongByFar = map[string]bool{"SlidingWindow 60/min, 95 %": true, "FixedWindow 60/min, 95 %": true, "TokenBucket 60/min, burst 60, 80 %": true, "LeakyBucket 60/min, one each 3 s": true}
 
 // clocks are how far the clocks of three instances are ahead of the true time.

@@ -34,7 +34,7 @@ func compile(t testing.TB, limits ...limiter.Limit) *limiter.Policy {
 	return kit.Must(limiter.Compile("test", limits))(t)
 }
 
-// tiersOf returns policies of one shape as tiers, each of which knows the others.
+// tiersOf returns policies of one shape as tiers. Each knows the others.
 func tiersOf(policies ...*limiter.Policy) []*limiter.Policy {
 	tiers := make([]*limiter.Policy, len(policies))
 	for i, p := range policies {

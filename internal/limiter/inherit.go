@@ -13,7 +13,7 @@ import (
 // It takes the cell of the smallest count, and what that cell had counted is not
 // forgotten: it raises the set's floor, from which every tally begins that has no cell
 // in the set. So a tally is counted by its cell, or by a floor that is no lower than
-// what it had when it lost its cell: nobody is ever counted too low, in whatever order
+// what it had when it lost its cell: no tally is ever counted too low, in whatever order
 // cells are taken. (Space-Saving, of Metwally, Agrawal and El Abbadi, 2005, in which the
 // newcomer goes on from the count of the cell that it takes, needs no floor: its counts
 // only grow. Here they fade, each at its own speed, and the smallest of all can be
@@ -23,7 +23,7 @@ import (
 // it, all cells of the set must be raised.
 
 type guest struct {
-	provider uint64 // 0: nobody
+	provider uint64 // 0: none
 	level    uint32 // 0: a tally; from 1 on its networks
 	ends     int64  // the Unix second at which a pass is forgotten; 0: it is none
 }
@@ -52,8 +52,8 @@ func (g guest) network(i int) guest {
 }
 
 // hash returns the provider's number in the memory, by which its claims are counted, and
-// the tag of the one cell in a full set that those of its newcomers share that come
-// when it has claimed a quarter.
+// the tag of the one cell in a full set that its newcomers share once it has claimed
+// a quarter.
 func (g guest) hash(salt uint64) (number uint64, tag uint32) {
 	number = cells.Provider(g.provider, salt)
 	return number, uint32(number) + g.level
@@ -90,7 +90,7 @@ func (c *counts) begin(now int64, r *rule, col *column, at *spot, g guest) State
 }
 
 // claim returns the cell in which a tally is counted: its own, or a free one; in a full
-// set that of the smallest count or, where the tally's provider has claimed a quarter,
+// set the cell of the smallest count or, where the tally's provider has claimed a quarter,
 // one that all its newcomers share. The stripe is locked.
 func (c *counts) claim(now int64, r *rule, col *column, at *spot, g guest) *cells.Cell {
 	horizon, set := col.reach.Load(), at.in(col)

@@ -12,8 +12,8 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// busySets are memories of one set, in which so many cells are left: the others
-// belong to tallies that have used so much that nobody takes theirs.
+// busySets are memories of one set, with a few cells left: the others belong to
+// tallies with counts too large to be replaced.
 func busySet(t *testing.T, cells int, heavy *limiter.Policy) (m *limiter.Memory, keep func(now time.Time)) {
 	t.Helper()
 	m = limiter.NewMemory(1, 1)
@@ -24,9 +24,9 @@ func busySet(t *testing.T, cells int, heavy *limiter.Policy) (m *limiter.Memory,
 	}
 }
 
-// Whoever asks, in whatever order, and however many cells there are: a request
-// that the memory admits would be admitted by one that forgets nothing. So it is for
-// tallies of which a request shows nothing, what is old or the newest, with providers and networks.
+// For every order of clients and every number of cells: a request that the
+// memory admits would be admitted by one that forgets nothing. This holds for requests
+// that show nothing, an old tally or the newest one, with providers and networks.
 func TestNobodyIsCountedTooLow(t *testing.T) {
 	const quota = 20
 	window := 10 * second
@@ -269,7 +269,7 @@ func TestANetworksCellIsTaken(t *testing.T) {
 		}
 	}
 
-	// A bucket of a larger tier, of which the tally's cell has not been told, owes longer.
+	// A bucket of a larger tier that the tally's cell does not know yet owes longer.
 	tiers := []*limiter.Policy{compile(t, limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 6, Window: minute, Burst: 600}),
 		compile(t, limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 6, Window: minute})}
 	m := limiter.NewMemory(1, 1)

@@ -16,14 +16,14 @@ import (
 const DefaultClients = 1 << 16
 
 // A Memory is a fixed-size table of the highest tallies seen: never a source of
-// truth, only a floor. It is what bounds dropped, replayed, rolled back and
+// truth, only a floor. It bounds dropped, replayed, rolled back and
 // forked tokens to one quota on each instance. Safe for concurrent use.
 //
 // It never grows with clients, and does no work in the background: a cell whose
 // windows have passed is free for the next tally. Each limit has cells of its own, in
 // sets of 16. A tally that finds its set full takes the cell of the smallest count
 // there, and begins with what those had counted whose cells were taken before
-// ([Verdict.Inherited]): it may be refused early, and nobody is ever counted too low. To
+// ([Verdict.Inherited]): it may be refused early, but no tally is ever counted too low. To
 // forget a count instead would let a flood of strangers wash out a victim's, as in
 // CVE-2024-21662.
 //
@@ -34,7 +34,7 @@ const DefaultClients = 1 << 16
 // each. Cells carry a 32-bit tag; that a tally meets another's tag in its set, and is
 // counted with it, has a chance below 16/2³².
 //
-// What was paid for with work has cells of its own, which nobody can fill for nothing: sales
+// What was paid for with work has cells of its own, which cannot be filled for nothing: sales
 // and spent proofs, and the counts of the tallies that were bought (see [Policy.Pass]).
 type Memory struct {
 	seed   maphash.Seed

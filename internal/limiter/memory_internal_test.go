@@ -14,8 +14,8 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// Whoever holds any one of the stripes that a request needs holds the request
-// up: check and charge, of all levels, are one step. Races would tell the same,
+// A goroutine that holds any one of the stripes that a request needs holds the
+// request up: check and charge, of all levels, are one step. Races would tell the same,
 // now and then.
 func TestEveryStripeIsHeld(t *testing.T) {
 	// On one processor a goroutine that can run does so while this one yields.

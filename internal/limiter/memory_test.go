@@ -172,7 +172,7 @@ func TestMemorySize(t *testing.T) {
 	require.Panics(t, func() { limiter.NewMemory(1, -1) })
 }
 
-// Nobody outside can aim at a place in the memory: keys have the memory's seed.
+// An outsider cannot aim at a place in the memory: keys have the memory's seed.
 func TestKeysAreSeeded(t *testing.T) {
 	a, b := limiter.NewMemory(1, 1), limiter.NewMemory(1, 1)
 	require.Equal(t, a.Key([]byte("x")), a.Key([]byte("x")))
@@ -180,7 +180,7 @@ func TestKeysAreSeeded(t *testing.T) {
 	require.NotEqual(t, a.Key([]byte("x")), b.Key([]byte("x")))
 }
 
-// Many tallies at once, each with its own count: nobody pays for another.
+// Many tallies at once, each with its own count: no tally pays for another.
 func TestTalliesAreApart(t *testing.T) {
 	const tallies, workers = 2000, 8
 	p := compile(t, limiter.Limit{Quota: 5, Window: minute})
@@ -250,8 +250,8 @@ func TestAFullSet(t *testing.T) {
 	}
 }
 
-// Each limit has cells of its own. A flood that fills those of a long one leaves those of
-// a short one alone.
+// Each limit has cells of its own. A flood that fills the cells of a long limit leaves the
+// cells of a short limit alone.
 func TestLimitsHaveCellsOfTheirOwn(t *testing.T) {
 	long := limiter.Limit{Name: "long", Quota: 50, Window: day}
 	short := limiter.Limit{Name: "short", Quota: 3, Window: minute}

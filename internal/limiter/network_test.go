@@ -20,7 +20,7 @@ func TestNetworkIsCapped(t *testing.T) {
 	for _, a := range algorithms {
 		t.Run(a.String(), func(t *testing.T) {
 			p := compile(t, limiter.Limit{Algorithm: a, Quota: 5, Window: minute})
-			m := limiter.NewMemory(0, 1) // with room to spare: nobody here goes unremembered
+			m := limiter.NewMemory(0, 1) // with room to spare: no client here is forgotten
 			wide := []limiter.Network{{Key: m.Key([]byte("/56")), Policy: p.Scale(8)}, {Key: m.Key([]byte("/48")), Policy: p.Scale(64)}}
 			admitted := int64(0)
 			for i := range 300 {
@@ -103,7 +103,7 @@ func TestNetworkMakesImpossible(t *testing.T) {
 	require.Zero(t, v.Wait)
 }
 
-// Where tally and network both refuse, the wait is that of who gives way last.
+// Where tally and network both refuse, the longer wait counts.
 func TestWaitOfTheLastToGiveWay(t *testing.T) {
 	p := compile(t, limiter.Limit{Quota: 5, Window: minute})
 	for _, spent := range []struct {
@@ -285,8 +285,8 @@ func begun(m *limiter.Memory, p *limiter.Policy, provider uint64) float64 {
 	return float64(sum) / looks
 }
 
-// One network can fill a quarter of the memory. What it sends beyond that raises nobody's
-// start but its own.
+// One network can fill a quarter of the memory. What it sends beyond that raises only its
+// own start.
 func TestAQuarterForAProvider(t *testing.T) {
 	const quota, clients = 50, 2000 // 12,000 cells
 	p := compile(t, limiter.Limit{Quota: quota, Window: minute})
@@ -359,7 +359,7 @@ func TestALoneProviderLosesNothing(t *testing.T) {
 	require.LessOrEqual(t, full, 3)
 }
 
-// A flood from everywhere is nobody's, however large: no provider holds a quarter of it.
+// A flood from everywhere has no provider, however large: no provider holds a quarter of it.
 func TestAFloodFromEverywhereIsNobodys(t *testing.T) {
 	const quota = 1000
 	p := compile(t, limiter.Limit{Quota: quota, Window: minute})

@@ -30,7 +30,7 @@ func (p *Policy) PassLife(memory time.Duration) time.Duration {
 // it does not come back at a boundary of the window. A client that needs more buys the next
 // pass.
 //
-// The other limits are those of p. A [Memory] counts passes in cells of their own. Pass panics if memory is below a second.
+// The other limits are p's. A [Memory] counts passes in cells of their own. Pass panics if memory is below a second.
 func (p *Policy) Pass(memory time.Duration) *Policy {
 	if memory < time.Second {
 		panic(fmt.Sprintf("limiter: no pass for %s", memory))
@@ -74,7 +74,7 @@ func (r *rule) passBucket(quota, life int64) rule {
 	// The largest burst b with b + ⌊life·b/window⌋ ≤ quota.
 	burst := ((quota+1)*r.seconds - 1) / (r.seconds + life/1_000_000)
 	burst = max(1, min(burst, r.limit.Burst))
-	// The smallest interval of which no more than quota − burst fit into life.
+	// The smallest interval that fits into life at most quota − burst times.
 	interval := max(r.interval, life/(quota-burst+1)+1)
 	l := r.limit
 	l.Quota, l.Burst = max(1, r.window/interval), burst

@@ -464,8 +464,8 @@ func TestDeadPassesLeaveTheirCells(t *testing.T) {
 	}
 }
 
-// Where more passes are alive than there are cells, nobody is counted too low for all of a
-// pass's life: what the memory admits, one that forgets nothing would admit. So it is over
+// Where more passes are alive than there are cells, no pass is counted too low in all of its
+// life: what the memory admits, one that forgets nothing would admit. So it is over
 // boundaries of the windows, under any tier, and for buckets of other intervals.
 func TestNoPassIsCountedTooLow(t *testing.T) {
 	for _, a := range algorithms {
@@ -488,7 +488,7 @@ func TestNoPassIsCountedTooLow(t *testing.T) {
 					ends := map[int]time.Time{}
 					for i := range 3000 {
 						now = now.Add(time.Duration(r.Int64N(int64(life / 200))))
-						if i%12 == 0 { // somebody buys
+						if i%12 == 0 { // a purchase
 							alive = append(alive, i)
 							ends[i] = now.Add(life)
 						}

@@ -12,7 +12,7 @@ import (
 // What peers have admitted of a tally is a floor under it, as what a token shows is: a lower bound of the truth. How much
 // of what was admitted here they may be ignorant of, package gossip says.
 
-// heard is what is known of the limits of a tally among peers.
+// heard has the counts of a tally that peers know.
 type heard [MaxLimits]asked
 
 type asked struct {
@@ -76,8 +76,8 @@ func (r *rule) floor(now, at int64, a *gossip.Heard) State {
 	case a.Sum|a.Prev == 0:
 		return State{}
 	case r.interval > 0:
-		// What was admitted since the beginning of a window has leaked since then at most; so has what was since that
-		// of the window before.
+		// What was admitted since the beginning of a window has leaked since then at most. The same holds for the
+		// window before.
 		begin := int64(a.Number) * r.window
 		mark := begin + r.leaks(int64(a.Sum), max(0, now-begin)+r.owes)
 		if begin -= r.window; a.Prev > 0 {

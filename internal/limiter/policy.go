@@ -22,7 +22,7 @@ type Policy struct {
 // problems at once, each a [Problem] whose Field starts at "Policy" or
 // "Limits".
 //
-// The limits may be those of package storeless: it is here that they become the engine's.
+// The limits may come from package storeless: here they become the engine's.
 //
 // Permitted: a name of 1 to 32 of a-z, 0-9 and "-"; 1 to [MaxLimits] limits.
 func Compile[L limit[A], A ~uint8](name string, limits []L) (*Policy, error) {
@@ -109,7 +109,7 @@ func (p *Policy) TooDear(price Price) int {
 // quota, in aligned windows, or the burst of a bucket and what leaks meanwhile.
 func (p *Policy) Most(i int, span time.Duration) int64 { return p.rules[i].admits(span) }
 
-// Most is that of [Policy.Most], for a limit of a counter.
+// Most is [Policy.Most] for a limit of a counter.
 func (l Limit) Most(span time.Duration) int64 {
 	r := compile(l)
 	return r.admits(span)
@@ -133,7 +133,7 @@ func (p *Policy) SameShape(q *Policy) bool {
 
 // Among returns p as one of several tiers: policies of its shape that decide about
 // the same tallies. What a bucket of any of them may be owed is then believed
-// under p too. A debt beyond that of the largest bucket is taken for a fault of a
+// under p too. A debt beyond the largest bucket's is taken for a fault of a
 // clock and cut down (see Clocks in the package documentation), so that a tier
 // that has not been told of a larger one would forgive what that one is owed. What
 // a tier has been told itself, it passes on. Among panics if one of tiers has
@@ -179,8 +179,8 @@ func (p *Policy) Scale(factor int64) *Policy {
 	return scaled
 }
 
-// Charging returns a policy with the limits of p of which only some are charged: those
-// for whose place only is true, and that p charges. The others are checked, together with what is held
+// Charging returns a policy with the limits of p that charges only some of them: a limit
+// is charged if only is true for its place and p charges it. The others are checked, together with what is held
 // ([Candidate].Held), and left as they are: it is known later whether they are charged. So two
 // of them make one limiter whose requests are charged in part when they are admitted, by
 // [Memory.Take] under one, and in part when their outcome is known, by [Memory.Record] under
@@ -204,9 +204,9 @@ func (p *Policy) ID(i int) uint32 { return p.rules[i].id }
 // the package documentation. For a window it is 0.
 func (p *Policy) Owes(i int) time.Duration { return time.Duration(p.rules[i].owes) * time.Microsecond }
 
-// Share returns a policy of the same shape for one of n who share what p admits:
+// Share returns a policy of the same shape for one of n clients that share p:
 // quotas and bursts are divided and rounded down, and are at least 1, so that n
-// shares of a quota below n admit n. Like that of [Policy.Scale] it knows of no
+// shares of a quota below n admit n. Like the result of [Policy.Scale] it has no
 // tiers. It panics if n is below 1.
 func (p *Policy) Share(n int64) *Policy {
 	if n < 1 {

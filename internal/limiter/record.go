@@ -45,7 +45,7 @@ func (m *Memory) Restore(now, then time.Time, p *Policy, f *Candidate, cost int6
 }
 
 // adjust changes the states of a tally and of its networks in one critical
-// section: each by what f.Costs say, or by cost. change gets states that are rolled to now; tell tells peers, who know of it in the
+// section: each by f.Costs, or by cost. change gets states that are rolled to now. tell tells peers, which count it in the
 // windows of the time at.
 func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, cost int64, change func(*rule, int64, State, int64) State, at int64, tell func(l gossip.Limit, cost, slack int64)) Tally {
 	us, tally, price := micros(now), f.Shown, f.price(cost)

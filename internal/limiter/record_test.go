@@ -420,7 +420,7 @@ func TestOverdraftIsNoClaim(t *testing.T) {
 	spent, _ := p.Step(midnight.Add(5*second), limiter.Tally{}, 10)
 	held, _ := p.Step(midnight, spent, 0)
 	require.Equal(t, limiter.State{At: midnight.Add(15 * second).UnixMicro()}, held[0])
-	// Of two tokens the mark and the overdraft that go together are those of the one that owes.
+	// Of two tokens, the mark and the overdraft both come from the one that owes.
 	owing := (*limiter.Memory)(nil).Record(midnight, p, &limiter.Candidate{}, 40)
 	wrong := limiter.Tally{{At: midnight.Add(hour).UnixMicro()}}
 	for _, shown := range []limiter.Tally{p.Merge(midnight, owing, wrong), p.Merge(midnight, wrong, owing)} {
@@ -429,7 +429,7 @@ func TestOverdraftIsNoClaim(t *testing.T) {
 	}
 }
 
-// TestOverdraftInAFullMemory: who lost a cell with an overdraft begins with no less.
+// TestOverdraftInAFullMemory: a client that lost a cell with an overdraft begins with no less.
 func TestOverdraftInAFullMemory(t *testing.T) {
 	p := compile(t, limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 60, Window: minute, Burst: 10})
 	m := limiter.NewMemory(1, 1)

@@ -52,7 +52,7 @@ func compile(l Limit) rule {
 // owe sets the most that any tier's bucket may be owed.
 func (r *rule) owe(most int64) {
 	r.owes = most
-	// An overdraft is what is owed and a window once more: of buckets the last window is that.
+	// An overdraft adds one more window to the debt: for buckets the last window is the debt.
 	r.reach = 3*r.seconds + 2*r.owes/1_000_000 + cells.FarFuture
 }
 

@@ -104,7 +104,7 @@ type LimitStatus struct {
 	Remaining int64         // cost that would still pass now; never negative
 	Reset     time.Duration // whole seconds until a blocked limit admits this cost, else until Remaining next rises; 0 if it is full
 	Blocked   bool          // this limit refused, or would have if it is a shadow
-	Shadow    bool          // this limit refuses nobody
+	Shadow    bool          // this limit never refuses
 }
 
 // A Verdict is the outcome of one decision.

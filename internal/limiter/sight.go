@@ -9,8 +9,8 @@ import (
 	"github.com/tallystick/tallystick/internal/cells"
 )
 
-// A Sight knows again the text that a client was sent last, such as a token, and what it says, without reading it. Of
-// each client a memory keeps one hash, of the text and of the tally that it says, under a key that nobody knows. The
+// A Sight recognizes the text that a client was sent last, such as a token, and what it says, without reading it. For
+// each client a memory keeps one hash, of the text and of the tally that it says, under a random key. The
 // tally is not kept: it is in the client's cells. So a text is known only while they hold, to the bit, what it says:
 // not after a further charge or a refund, not in a cell that was another's meanwhile, and not when its place went to
 // another client, or another Sight. A text that is none is known with a chance of 2⁻⁶⁴.
@@ -51,7 +51,7 @@ func (p *Policy) seal(text uint64, t *Tally) uint64 {
 	return text ^ h>>32
 }
 
-// told is what a token says of s: of a limit in which nothing is counted it says nothing, nor in which window that is.
+// told returns the part of s that a token says: for a limit without a count it says nothing, not even the window.
 func (r *rule) told(s State) State {
 	if r.blank(s) {
 		return State{}

@@ -105,7 +105,7 @@ func (p *Policy) Exceeds(now time.Time, a, b Tally) bool {
 	return false
 }
 
-// Life returns for how long a tally that is charged now may matter, at the most.
+// Life returns the longest time for which a tally that is charged now may matter.
 func (p *Policy) Life() time.Duration {
 	var life time.Duration
 	for i := range p.rules {

@@ -20,11 +20,11 @@ type State struct {
 // never what remains, so a changed quota applies to it at once.
 type Tally [MaxLimits]State
 
-// Costs are what one request costs on each limit, in the order of the policy. A limit at 0 is not charged and refuses nothing:
-// the caller sees to it that no client chooses so.
+// Costs are the costs of one request on each limit, in the order of the policy. A limit at 0 is not charged and refuses
+// nothing: the caller sees to it that no client chooses so.
 type Costs [MaxLimits]int64
 
-// A Price is what a request costs: the same on each limit, or on each its own. A Cost of 0 charges nothing on any.
+// A Price is the cost of a request: one for all limits, or one for each. A Cost of 0 charges nothing on any.
 type Price struct {
 	Cost int64
 	Each *Costs // nil: Cost

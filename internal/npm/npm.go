@@ -35,7 +35,7 @@ const (
 	writtenOut = `new Worker(new URL("./solver.js", import.meta.url), { type: "module", name: "tallystick-solver" })`
 )
 
-// versions are those that npm takes and the Go command too: vX.Y.Z without the v.
+// versions are accepted by npm and by the Go command: vX.Y.Z without the v.
 var versions = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
 
 // Write writes the package into an empty directory, to be packed by "npm pack". root is the

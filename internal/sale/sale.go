@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sale says who may buy a tally, and at what price. It knows no HTTP, does no I/O and
+// Package sale says which clients may buy a tally, and at what price. It knows no HTTP, does no I/O and
 // reads no clock. A [limiter.Memory] remembers the sales.
 //
 // Clients that share an address share its tally. A client can buy a tally of its own: it

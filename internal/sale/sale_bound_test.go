@@ -19,7 +19,7 @@ import (
 // A record is a sale as an onlooker writes it down.
 type record struct {
 	second int64
-	life   int // of which instance
+	life   int // of the instance
 	work   int64
 }
 

@@ -48,8 +48,8 @@ func (c *solver) act(s *stall, buyers []sale.Buyer) {
 	c.ready = now.Add(time.Duration(q.Price * int64(time.Second) / c.rate))
 }
 
-// market lets all act in the order of time until then, or until all have bought
-// who want but one; at a tie the earlier in the list.
+// market lets all buyers act in the order of time until then, or until each that
+// wants one tally has bought it; at a tie the earlier in the list.
 func market(s *stall, buyers []sale.Buyer, until time.Time, all []*solver) {
 	for {
 		var next *solver

@@ -90,7 +90,7 @@ func FuzzLedger(f *testing.F) {
 		wide := []*diary{{crowds: 2}, {crowds: 3}} // small networks, so that they become dear
 		diaries := [2][]*diary{{{crowds: 1}, wide[0], wide[1]}, {{crowds: 1}, wide[0], wide[1]}}
 		now := opening
-		sell := func(who int, parts int64) { // for so many quarters of the price
+		sell := func(who int, parts int64) { // parts: quarters of the price
 			buyers := s.host(who, 0, 0)
 			buyers[1].Crowds, buyers[2].Crowds = 2, 3
 			least, most, behind := int64(0), int64(0), false

@@ -76,7 +76,7 @@ const maxLevel = 1<<31 - 1
 
 // crowdOf returns the crowd of a buyer, in parts. No crowd counts as one: a mistake
 // must be no free pass and no lockout. The largest crowd is one whose highest level
-// fits a cell: some 2000 sales at the least Work and 4000 at the default.
+// fits a cell: some 2000 sales at the lowest Work and 4000 at the default.
 func (p *Prices) crowdOf(crowds int64) int64 {
 	largest := maxLevel/(p.doublings+2) - salePart
 	return min(p.crowd*min(max(crowds, 1), maxLevel), largest/salePart) * salePart
@@ -123,8 +123,8 @@ func (k leak) in(seconds int64) int64 { return seconds * k.parts / k.within }
 // time returns the seconds in which some parts leak, rounded up.
 func (k leak) time(parts int64) int64 { return (parts*k.within + k.parts - 1) / k.parts }
 
-// Most returns the most tallies that so many instances sell within so many seconds to a buyer of so many crowds, for so
-// much work in all. It is the bound of the package documentation, which is largest where the buyer spends as much at each
+// Most returns the most tallies that the instances sell within a time to a buyer of some crowds, for an amount of work in
+// all. It is the bound of the package documentation, which is largest where the buyer spends as much at each
 // instance; no tally costs less than Work, and no level rises beyond the highest price.
 func (p *Prices) Most(instances, crowds, seconds, work int64) int64 {
 	parts := p.crowdOf(crowds)

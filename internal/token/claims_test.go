@@ -35,7 +35,7 @@ type Claims struct {
 	//
 	// id is the limit's ([limiter.Policy.ID]). For window algorithms, age is
 	// how many windows before the one that Expires begins the counts belong to,
-	// and the counts are those of that window and the one before it; of a limit that
+	// and the counts of that window and the one before it; of a limit that
 	// an own tally has a part of ([limiter.Policy.Pass]), of all before it. For GCRA,
 	// age is how many microseconds before Expires the theoretical arrival time
 	// lies; current is its overdraft in seconds (see [limiter.State]), mostly 0, and

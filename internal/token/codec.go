@@ -28,7 +28,7 @@ type Codec struct {
 // documentation of the public package.
 //
 // It reports all problems at once, each a [limiter.Problem] without a
-// byte of a secret: those of [CheckSecrets], and a policy whose fullest token
+// byte of a secret: the problems that [CheckSecrets] finds, and a policy whose fullest token
 // would be longer than [MaxLen]. tiers are further policies of the same shape
 // whose quotas tokens may carry.
 func New(secrets [][]byte, policy *limiter.Policy, tiers ...*limiter.Policy) (*Codec, error) {
@@ -211,7 +211,7 @@ func (h *Holder) Verify(now time.Time, tok string) (t Token, err error) {
 	}
 	holder := h.subject
 	if k != c.ring[0] {
-		// The subject of an older key: rotation must change nobody's tally.
+		// The subject of an older key: rotation must change no client's tally.
 		holder = k.subject(h.identity)
 	}
 	if subtle.ConstantTimeCompare(holder[:], subject) != 1 {

@@ -6,7 +6,7 @@
 // # Checks, and their order
 //
 // [Holder.Verify] checks the length and the place of the last dot ([ErrMalformed]); the
-// header and the seven characters after its dot, byte for byte, against those of the ring
+// header and the seven characters after its dot, byte for byte, against the ring's
 // ([ErrForeign]); the MAC, in constant time and as it is spelled ([ErrForged]); the form of
 // the payload and its aud ([ErrMalformed]); exp ([ErrExpired]); sub, where there is one,
 // recomputed under the key that signed ([ErrHolder]).
@@ -45,7 +45,7 @@
 // (RFC 9651 section 3.3.4): 56 of the header, 411 of the payload, 43 of the signature, and two dots. The header, its dot, and what every payload
 // begins with ({"aud", which is eyJhdWQ when it is encoded) are 64 bytes, one SHA-256 block. It is the same in
 // all tokens of a key, and is hashed once, at start. An age takes fewer digits than a time. No state lies before 1970 or after 2³³, so every number
-// is exact in a float64, and no product in a decision exceeds 64 bits, whoever signed the token.
+// is exact in a float64, and no product in a decision exceeds 64 bits, even if a thief of the key signed the token.
 //
 // Nothing in the first token of an own tally depends on when, where or how often its challenge is redeemed, so that a
 // replay is worth nothing.
@@ -70,8 +70,8 @@
 // # Subjects
 //
 // A subject is the first 6 of the 8 bytes of SipHash-2-4 of the identity, lowest first, in
-// the order of the paper. Nobody but the server computes it, so a pseudorandom function is
-// enough: without the key, nobody can tell whose a subject is, say whether two subjects
+// the order of the paper. Only the server computes it, so a pseudorandom function is enough:
+// without the key, an attacker cannot tell whose a subject is, say whether two subjects
 // under different keys are of one client, or make one that fits. SipHash was made for that,
 // with a key of 128 bits and inputs as short as addresses, and it is several times faster
 // than SHA-256 of key and identity, or HMAC. It would not do for a hash without a key, and
@@ -88,14 +88,14 @@
 // its own tokens, and nothing is counted by subject: of a million clients two share one
 // with a chance of 1 in 560, and neither notices. If a client shows a token of another
 // client with the same subject, it takes that count for its own, which makes the limiter
-// stricter, never looser. An attacker who wants a token that a given client would take has
+// stricter, never looser. An attacker that wants a token that a given client would take has
 // to try some 2⁴⁸ addresses, and only a server's answer tells the subject of each. Then the
-// attacker has to plant the token in that client. Who asks for all networks of 64 bits in
-// an IPv6 /32 succeeds with 2⁻¹⁶. A bound own tally is good for another given client with
+// attacker has to plant the token in that client. An attacker that asks for all networks of
+// 64 bits in an IPv6 /32 succeeds with 2⁻¹⁶. A bound own tally is good for another given client with
 // 2⁻⁴⁸, and has one count for both.
 //
 // SipHash is not an algorithm that FIPS 140-3 approves. No authenticity rests on it: the
-// MAC covers the subject, too. It hides an address from somebody who reads another's token,
+// MAC covers the subject, too. It hides an address from a reader of another client's token,
 // and nothing else.
 //
 // # Sources

@@ -393,7 +393,7 @@ func TestPythonAgrees(t *testing.T) {
 		ask(&hOld, old, now.Unix(), tok, "a", "b")
 		for range 4 {
 			ask(&h, c, now.Unix(), damage(r, tok), "b", "a")
-			// Behind the subject: a damaged one is somebody else's, to us.
+			// Behind the subject: a damaged one is another client's, to us.
 			text := payload(t, tok)
 			rest := strings.Index(text, string(subjectOf(&h))) + subjectLen
 			if own != (Own{}) && !own.Bound {

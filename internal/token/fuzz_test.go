@@ -250,7 +250,7 @@ func agree(t testing.TB, h *Holder, secrets [][]byte, tok string, now time.Time)
 }
 
 // TestReference compares over damaged tokens and over damaged payloads that are
-// signed, of which some are good.
+// signed. Some of these are good.
 func TestReference(t *testing.T) {
 	r := random(10)
 	secrets := [][]byte{secret("new"), secret("old")}

@@ -38,7 +38,7 @@ const kidLen = 4
 // foreign here, as these are there.
 const typ = "t+jwt"
 
-// A key is what one secret becomes for one policy.
+// A key is derived from one secret for one policy.
 type key struct {
 	window []byte // the HS256 key, for readers of tokens
 	kid    string
@@ -141,7 +141,7 @@ func Weak(secret []byte) bool {
 		func(word string) bool { return bytes.Contains(lower, []byte(word)) })
 }
 
-// CheckStrength reports the secrets that are [Weak], for callers that have no log. [CheckSecrets] reports those of no length.
+// CheckStrength reports the secrets that are [Weak], for callers that have no log. [CheckSecrets] reports empty ones.
 func CheckStrength(secrets [][]byte) error {
 	var errs []error
 	for i, secret := range secrets {

@@ -23,8 +23,8 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// TestRotation walks the rotation of doc.go over a fleet. Whoever knows a secret
-// reads what it signed, in either order; between neighbouring steps, which is
+// TestRotation walks the rotation of doc.go over a fleet. An instance that knows a
+// secret reads what it signed, in either order; between neighbouring steps, which is
 // all that a rollout mixes, everybody reads everybody.
 func TestRotation(t *testing.T) {
 	p := compile(t, "contact", contactLimits...)
@@ -268,7 +268,7 @@ func TestEmptySecretIsExplained(t *testing.T) {
 	require.EqualError(t, CheckSecrets([][]byte{[]byte("")}), "Secrets[0]: is empty: is the variable set? `openssl rand -base64 32` makes one")
 }
 
-// TestWeakSecrets: what somebody has typed is told from what was drawn, and what was drawn is never called weak.
+// TestWeakSecrets: a typed secret is told from a drawn one, and what was drawn is never called weak.
 func TestWeakSecrets(t *testing.T) {
 	for _, weak := range []string{
 		strings.Repeat("a", 40), strings.Repeat("0123456789abcdef", 2), strings.Repeat("k3X9", 11), strings.Repeat("secret", 6), "changeme-changeme-changeme-changeme",

@@ -26,8 +26,8 @@ func (fm *format) longest(policies []*limiter.Policy) int {
 		full, over := fm.owes(policies, i)
 		ahead = max(ahead, 3*fm.fields[i].seconds+(full+over)/1_000_000+1)
 	}
-	// An own one has all of its life before it, or nearly none: at most that of a
-	// pass which has all limits whole.
+	// An own one has all of its life before it, or nearly none: at most the life of
+	// a pass which has all limits whole.
 	life := int64(fm.policy.PassLife(limiter.MaxWindow)/time.Second) + lag
 
 	shared := len(`sub":"","`) + subjectLen
@@ -59,7 +59,7 @@ func (fm *format) longest(policies []*limiter.Policy) int {
 }
 
 // owes returns how many microseconds the i-th limit takes to empty when it is
-// full, under that of the policies where it takes longest, and how many it may owe
+// full, under the policy where it takes longest, and how many it may owe
 // besides, see [limiter.Policy.Owes]; 0 for a window.
 func (fm *format) owes(policies []*limiter.Policy, i int) (full, over int64) {
 	if !fm.fields[i].mark {

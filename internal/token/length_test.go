@@ -200,8 +200,8 @@ func TestLongestAtTheEdge(t *testing.T) {
 	}
 }
 
-// TestLongestOfTiers: the longest token is that of the tier whose buckets take
-// longest to empty, wherever it stands.
+// TestLongestOfTiers: the longest token belongs to the tier with the buckets
+// that take longest to empty, wherever it stands.
 func TestLongestOfTiers(t *testing.T) {
 	bucket := func(burst int64) *limiter.Policy {
 		return compile(t, "contact", limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 1, Window: time.Second, Burst: burst})
@@ -242,8 +242,7 @@ func TestDecisionsFit(t *testing.T) {
 	}
 }
 
-// TestRealisticPoliciesFit: nobody whose limits are those of a real site meets
-// the length limit.
+// TestRealisticPoliciesFit: no realistic policy meets the length limit.
 func TestRealisticPoliciesFit(t *testing.T) {
 	for name, limits := range map[string][]limiter.Limit{
 		"eight limits of an API": {
@@ -322,8 +321,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestLongestOfPasses: a pass may leak more slowly than any quota of its window can say, and is
-// owed so much more.
+// TestLongestOfPasses: a pass may leak more slowly than any quota of its window can say, and its
+// debt is larger by as much.
 func TestLongestOfPasses(t *testing.T) {
 	limits := []limiter.Limit{{Quota: 1, Window: time.Hour}}
 	for n := 0; len(limits) < limiter.MaxLimits; n++ {

@@ -49,15 +49,15 @@ type scratch struct {
 	text  [textMax]byte
 }
 
-// Scratches are those of all codecs: one for each would not stay in the caches of a process with a
+// All codecs share the scratches: one for each codec would not stay in the caches of a process with a
 // hundred policies.
 var scratches = sync.Pool{New: func() any {
 	h := sha256.New()
 	return &scratch{hash: h, state: h.(encoding.BinaryUnmarshaler)}
 }}
 
-// authenticate returns the MAC of a message, of which the prefix is absorbed already. It
-// is good until the next.
+// authenticate returns the MAC of a message with a prefix that is absorbed already. The
+// result is valid until the next call.
 func (s *scratch) authenticate(m *mac, message []byte) []byte {
 	s.restore(m.inner)
 	s.hash.Write(message)

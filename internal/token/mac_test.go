@@ -27,8 +27,8 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// sameMAC requires that our MAC of a message in parts is that of crypto/hmac. Theirs is
-// exempt from GODEBUG=fips140=only, where it panics at a key of less than 14 bytes; keys
+// sameMAC requires that our MAC of a message in parts equals the one of crypto/hmac.
+// Theirs is exempt from GODEBUG=fips140=only, where it panics at a key of less than 14 bytes; keys
 // are derived and have 32, but the arithmetic is right for any length, and is held to it.
 func sameMAC(t testing.TB, key []byte, prefix string, parts ...[]byte) {
 	t.Helper()
@@ -137,7 +137,7 @@ func TestSipHashVectors(t *testing.T) {
 }
 
 // TestSubjectIsAHash: under half of the key that is derived for it, and of all of the
-// identity, whatever its length. A bit more or less is somebody else.
+// identity, whatever its length. A bit more or less is another client.
 func TestSubjectIsAHash(t *testing.T) {
 	bind := kit.Must(hkdf.Key(sha256.New, secret("a"), []byte("tallystick/v1"), "tallystick/v1/bind/contact", 32))(t)
 	key := siphash.New([16]byte(bind[:16]))

@@ -140,14 +140,14 @@ func (fm *format) appendCounts(b []byte, exp int64, t *limiter.Tally) []byte {
 }
 
 // Ranges of what a payload may say. They keep every product of a decision far
-// from overflow, also where somebody else holds the key.
+// from overflow, even if an attacker holds the key.
 const (
 	maxExpires = 1 << 33 // the year 2242
 	maxAge     = 1 << 53
 )
 
-// parseStart reads what a payload says before the digits of exp: of which holder it is, and of
-// which own tally if it is of one. subject is nil if the token names none.
+// parseStart reads what a payload says before the digits of exp: its holder, and its own tally
+// if there is one. subject is nil if the token names none.
 func (fm *format) parseStart(p *parser, t *Token) (subject []byte, own bool) {
 	p.expect(fm.prefix)
 	if p.next('s') {
@@ -168,8 +168,8 @@ func (fm *format) parseStart(p *parser, t *Token) (subject []byte, own bool) {
 }
 
 // parseCounts reads the rest. Together they read what we write and nothing else: the payload
-// has passed its MAC, so any other form was signed by someone who is not this
-// package. Entries of limits that the policy does not have are skipped.
+// has passed its MAC, so any other form was signed by another program. Entries of limits that the policy does not have are
+// skipped.
 func (fm *format) parseCounts(p *parser, t *Token, own bool) (ok bool) {
 	t.Expires = p.integer(1, maxExpires)
 	if own {

@@ -12,8 +12,8 @@ import (
 )
 
 // TestStart: wherever in a group of base64 the name of a policy ends, tokens of each kind
-// are what encoding/json makes of their claims, and are good for their holder and nobody
-// else, whether the key that signed is the first of the ring or not.
+// are what encoding/json makes of their claims, and are good for their holder alone,
+// whether the key that signed is the first of the ring or not.
 func TestStart(t *testing.T) {
 	rests := map[int]bool{}
 	for _, name := range []string{"a", "ab", "abc", "contact", "contact1", "contact12", strings.Repeat("n", 30), strings.Repeat("n", 31), strings.Repeat("n", 32)} {
@@ -54,8 +54,8 @@ func TestStart(t *testing.T) {
 	require.Equal(t, map[int]bool{0: true, 1: true, 2: true}, rests, "bytes that whole groups leave over")
 }
 
-// TestStartOfAnotherKey: a subject counts under the key that signed. Where one under another
-// key of the ring is equal, it is somebody else's.
+// TestStartOfAnotherKey: a subject counts under the key that signed. An equal subject under
+// another key of the ring is another client's.
 func TestStartOfAnotherKey(t *testing.T) {
 	for _, name := range []string{"contact", "contact1", "contact12"} {
 		p := compile(t, name, contactLimits...)

@@ -296,8 +296,8 @@ func TestOwnForm(t *testing.T) {
 }
 
 // TestNames changes each byte of a signed payload up to exp, for policies whose
-// names end at each place of a group of base64. A subject may become somebody
-// else's, a tally another; all other bytes are fixed.
+// names end at each place of a group of base64. A subject may become another
+// client's, a tally another; all other bytes are fixed.
 func TestNames(t *testing.T) {
 	for _, name := range []string{"contact", "contact1", "contact12"} {
 		p := compile(t, name, contactLimits...)

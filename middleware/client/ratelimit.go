@@ -20,11 +20,10 @@ const maxRateLimit = 4 << 10
 // remaining returns the smallest r of a response's RateLimit fields, or
 // unknown.
 //
-// The field is a List of Strings with parameters, of which r, an Integer not below zero, is
-// the remaining quota units (RFC 9651; section 4.1 of the draft that package middleware
-// names). A malformed member voids the whole list, as in RFC 9651: half a list would name
-// the wrong smallest. The Dictionary of older drafts is void too. A limit without r is
-// ignored.
+// The field is a List of Strings with parameters. The parameter r, an Integer not below zero, is
+// the remaining quota units (RFC 9651; section 4.1 of the draft that package middleware names). A
+// malformed member voids the whole list, as in RFC 9651: half a list would name the wrong smallest.
+// The Dictionary of older drafts is void too. A limit without r is ignored.
 func remaining(h http.Header) int {
 	least, size := unknown, 0
 	for _, line := range h["Ratelimit"] {

@@ -26,8 +26,8 @@ const (
 type windowToken struct {
 	text   string
 	policy string
-	// tally is a hash of what tells the tallies of a policy apart: "fam" of one
-	// that was bought, else "sub". What collides replaces each other.
+	// tally is a hash of what tells the tallies of a policy apart: "fam" of one that was bought,
+	// else "sub". Tokens that collide replace each other.
 	tally uint64
 	own   bool // it has a "fam": a tally that was bought
 }

@@ -11,42 +11,40 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A Counter counts exactly for all that share it, instances of a program or
-// several. It must be safe for concurrent use. What it must do exactly is told
-// by package exacttest, which any Counter can run against itself.
+// A Counter counts exactly for all that share it, instances of a program or several. It must be
+// safe for concurrent use. Package exacttest says what exactly it must do, and tests any Counter
+// for it.
 //
-// A refusal is a Verdict. An error means that there is no verdict: it is, by
-// [errors.Is], [ErrNotCounted] if nothing was charged, and [ErrMaybeCounted] if
-// that is not known; an error that is neither counts as the latter. What fails at a commit
-// is the latter, unless the engine says for certain that it has not happened: a
-// transaction that was rolled back, a condition that did not hold. A call obeys
-// the deadline of its context, which is what keeps a stuck engine from sticking
+// A refusal is a Verdict. An error means that there is no verdict: it is, by [errors.Is],
+// [ErrNotCounted] if nothing was charged, and [ErrMaybeCounted] if that is not known; an error that
+// is neither counts as the latter. A failed commit is the latter, unless the engine says for
+// certain that it has not happened: a transaction that was rolled back, a condition that did not
+// hold. A call obeys the deadline of its context, which is what keeps a stuck engine from sticking
 // the requests too. Errors are logged: none may hold a key.
 type Counter interface {
 	// Take charges the call on every limit of its policy, or on none if one of
-	// them has no room, as one atomic step; Past, Ahead and Pause of the call say what else
-	// it may do. A counter that cannot do one of them is none. Only a call that is admitted
-	// changes what is stored: a refusal needs no write.
+	// them has no room, as one atomic step; Past, Ahead and Pause change that, and every
+	// Counter must support them. Only an admitted call changes the stored state: a refusal
+	// needs no write.
 	//
-	// A call whose ID the counter has admitted within [IDLife] for this Key gets that
-	// admission again, Replayed, with the same Receipt and the limits as they stand now,
-	// whatever else it says, and is not charged again; of a call that was booked, with what
-	// it has to wait still. How many IDs are remembered, and by which processes, is for the
-	// engine to say. A refusal may be remembered too, by its Wait and whether it was
-	// Impossible, no more; otherwise it is decided anew, which charges nobody twice.
+	// A call whose ID the counter has admitted within [IDLife] for this Key gets that admission
+	// again, Replayed, with the same Receipt and the limits as they stand now, whatever else it
+	// says, and is not charged again; of a call that was booked, with what it has to wait still.
+	// How many IDs are remembered, and by which processes, is for the engine to say. A refusal may
+	// be remembered too, by its Wait and whether it was Impossible, no more; otherwise it is
+	// decided anew, and no call is charged twice.
 	Take(ctx context.Context, call Call) (Verdict, error)
 
 	// Peek says what Take would, and charges nothing. ID does not count.
 	Peek(ctx context.Context, call Call) (Verdict, error)
 
-	// Refund gives back what an admitted call was charged, on every limit in
-	// whose window it still counts; a receipt whose Cost was lowered gives back
-	// that much, and one with Costs on some of the limits on these alone. It does so once for each charge, or each
-	// limit of a call with Costs: a second time, or when no window of the receipt
-	// is left, it changes nothing and returns [ErrNoRefund]. So it does for the zero
-	// Receipt, whose Policy is nil; and with [ErrLateRefund] for one that is not among the
-	// last 8192 charges of its Key, of which none is lost. After [ErrMaybeCounted] it
-	// may be asked again.
+	// Refund gives back what an admitted call was charged, on every limit in whose window it still
+	// counts; a receipt whose Cost was lowered gives back that much, and one with Costs on some of
+	// the limits on these alone. It does so once for each charge, or each limit of a call with
+	// Costs: a second time, or when no window of the receipt is left, it changes nothing and
+	// returns [ErrNoRefund]. So it does for the zero Receipt, whose Policy is nil; and with
+	// [ErrLateRefund] for a receipt that is not among the last 8192 charges of its Key. None of
+	// these is lost. After [ErrMaybeCounted] it may be asked again.
 	Refund(ctx context.Context, r Receipt) error
 }
 
@@ -58,7 +56,7 @@ const IDLife = 10 * time.Second
 // A Call asks for something to be counted: now if there is room (the zero values of Past,
 // Ahead and Pause), or whether there is room or not, or as soon as there is.
 type Call struct {
-	// Key is what is counted: one customer, one product of a customer's. Permitted: 1 to
+	// Key names the thing counted: one customer, one product of a customer's. Permitted: 1 to
 	// [MaxKey] bytes of any kind. Counters of the same Key under policies of
 	// different names are different.
 	Key string
@@ -87,21 +85,21 @@ type Call struct {
 	// [storeless.MaxQuota], and no bucket is emptied later than [storeless.MaxWindow] from now.
 	Past bool
 
-	// Ahead books the call: it is admitted for later, as soon as there is room behind what
-	// was booked before it, at most so long from now. Wait of the verdict says how long from
-	// now, 0 for at once, in microseconds; no other admission has any. A refusal says when
-	// to ask again with the same Ahead. Refund before its time gives it back whole: what was
-	// last is as if it had never been, and the place of another is taken by the next call with
-	// Ahead, while there is time. 64 such places are kept for a key; of more, those that come
-	// first are lost until their moment has passed. Permitted: up to [MaxAhead], without Past and
-	// Pause, where all limits are a [storeless.TokenBucket] or [storeless.LeakyBucket]: what
-	// counts in windows has no first moment at which there is room, but only less of it used.
+	// Ahead books the call: it is admitted for later, as soon as there is room behind what was
+	// booked before it, at most this long from now. Wait of the verdict says how long from now, 0
+	// for at once, in microseconds; no other admission has any. A refusal says when to ask again
+	// with the same Ahead. Refund before its time gives it back whole: what was last is as if it
+	// had never been, and the place of another is taken by the next call with Ahead, while there is
+	// time. 64 such places are kept for a key; of more, those that come first are lost until their
+	// moment has passed. Permitted: up to [MaxAhead], without Past and Pause, where all limits are
+	// a [storeless.TokenBucket] or [storeless.LeakyBucket]: what counts in windows has no first
+	// moment at which there is room, but only less of it used.
 	Ahead time.Duration
 
-	// Pause has nothing of the key admitted, and nothing booked for a moment, before so long
-	// from now: for a service that said that it wants to be left alone. A longer pause stays,
-	// and so do bookings that were granted before. Permitted: up to [MaxPause], with Past or
-	// with a Cost of 0, so that it does not hang on there being room.
+	// Pause blocks the key for this long: no call is admitted, nor booked for a moment within it.
+	// It is for a service that asked to be left alone. A longer pause stays, and so do bookings
+	// that were granted before. Permitted: up to [MaxPause], with Past or with a Cost of 0, so that
+	// it does not hang on there being room.
 	Pause time.Duration
 }
 
@@ -110,13 +108,12 @@ const (
 	MaxKey = 256
 	maxID  = 64
 
-	// MaxAhead is how far ahead a call may be booked. Nobody waits longer with a request in
-	// his hand; and a booking that a process took and did not live to use or give back is
-	// lost to the others.
+	// MaxAhead is how far ahead a call may be booked. No caller waits longer than this. A booking
+	// of a process that ended before it used it or gave it back is lost to the others.
 	MaxAhead = time.Hour
 
-	// MaxPause is how long a pause may be: the Retry-After of a service that counts by days.
-	// What one process has misread stops all of them for no longer.
+	// MaxPause is how long a pause may be: the Retry-After of a service that counts by days. A date
+	// that one process has misread stops all of them for no longer.
 	MaxPause = 24 * time.Hour
 )
 
@@ -156,8 +153,8 @@ func (c *Call) Check(ctx context.Context) error {
 	return nil
 }
 
-// A Verdict is what a Counter answers. Its Wait is that of a refusal, in whole seconds, or
-// that of a call that was booked, see Call.Ahead.
+// A Verdict is the answer of a Counter. Its Wait is the wait of a refusal, in whole seconds, or of
+// a booked call, see Call.Ahead.
 type Verdict struct {
 	storeless.Verdict
 
@@ -189,17 +186,17 @@ var (
 	// ErrFull says that a counter has no room for another key. Wait of the verdict beside it
 	// may say how long until there is, 0 that this is not known. It is
 	// [ErrNotCounted], and load rather than failure: the engine works, and a client
-	// that makes up keys must not be able to have it taken for dead.
+	// that invents keys must not be able to make it look dead.
 	ErrFull = fmt.Errorf("%w: the counter is full of live keys; give it more room", ErrNotCounted)
 
 	// ErrBusy says that a counter has more calls under way than it may. It is
 	// [ErrNotCounted], and load rather than failure, like [ErrFull].
 	ErrBusy = fmt.Errorf("%w: too many calls are under way", ErrNotCounted)
 
-	// ErrContended says that a call has lost every race for its key against other calls,
-	// where a counter stores only what nobody else has changed meanwhile. It is
-	// [ErrNotCounted], and load rather than failure, like [ErrFull]: each race that is
-	// lost was won by another call, so that the engine works.
+	// ErrContended says that a call has lost every race for its key against other calls, where a
+	// counter stores a key only if no other call has changed it meanwhile. It is [ErrNotCounted],
+	// and load rather than failure, like [ErrFull]: each race that is lost was won by another call,
+	// so that the engine works.
 	ErrContended = fmt.Errorf("%w: too many others change this key at once", ErrNotCounted)
 
 	// ErrMaybeCounted says that a call may have been counted: its answer was
@@ -217,7 +214,7 @@ var (
 	// ErrCall says that there is a mistake in a [Call]. It is [ErrNotCounted], and goes on with the field and what is permitted.
 	ErrCall = fmt.Errorf("%w: a mistake in the Call", ErrNotCounted)
 
-	// ErrLateRefund says that a charge does not come back any more: its key
-	// was charged 8192 times since, or its account has begun anew; or the receipt was made up. It is [ErrNoRefund].
+	// ErrLateRefund says that a charge can no longer be refunded: its key was
+	// charged 8192 times since, or its account has begun anew, or the receipt is invented. It is [ErrNoRefund].
 	ErrLateRefund = fmt.Errorf("%w: it is not one of the last 8192 charges of its key", ErrNoRefund)
 )

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package exact counts where a count is worth money: "1000 a day" means 1000, whichever
-// instance is asked.
+// Package exact counts where a count is worth money: "1000 a day" means 1000 over all
+// instances.
 //
 // A program compiles a [Policy], opens a [Counter] and takes a [Call]:
 //
@@ -13,14 +13,14 @@
 //		// do the job; if it fails, counter.Refund(ctx, v.Receipt)
 //	}
 //
-// A route of package middleware needs the counter alone: its Config.Exact makes the calls.
+// For a route of package middleware, set Config.Exact to the counter: the middleware makes the calls.
 //
 // # Which counter
 //
 // The packages below this one are the counters. Package memory counts in one process, file on one
 // disk, redis, sql, nats and dynamodb on a server, cas on a store of your own, remote in
-// processes that hear each other over HTTP. Package lease stands in front of any of them, and makes fewer
-// calls. Package pace makes of a counter a queue for the calls of many processes.
+// processes that hear each other over HTTP. Package lease wraps any of them, and makes fewer calls. Package
+// pace turns a counter into a queue for the calls of many processes.
 //
 // A counter is as exact as its engine. An engine that loses what it has acknowledged, in a
 // crash or a failover, forgets that much. Each package says what its engine can lose. A counter
@@ -29,14 +29,13 @@
 //
 // # Past, ahead, pause
 //
-// With Past a [Call] charges what was used already, although there is no room for it. With
-// Ahead it is booked for the moment at which there is room. With Pause it has nothing of its
-// key admitted for a while.
+// With Past a [Call] charges what was used already, even if there is no room. With Ahead it
+// is booked for the moment at which there is room. With Pause it blocks its key for a while.
 //
-// To admit k at once, take a [storeless.SlidingLog] of Quota k, and give the receipt back
-// when what was admitted ends. What never ends counts for one Window.
+// To admit k at once, take a [storeless.SlidingLog] of Quota k, and give the receipt back when the
+// admitted work ends. Work that never ends counts for one Window.
 //
 // # A counter of your own
 //
-// Package engine is for its author, and package exacttest says whether it counts exactly.
+// Package engine has its parts, and package exacttest tests whether it counts exactly.
 package exact

@@ -18,9 +18,9 @@ const (
 	maxNames  = 2 << 10
 )
 
-// A fieldWriter writes the inputs that send a form again. It takes only what a page in UTF-8
-// gives back as it was, with its line breaks as CR LF. Of all else net/url would drop a part, or
-// a browser would change it, and the form that is sent again would say something else.
+// A fieldWriter writes the inputs that send a form again. It takes only what a page in UTF-8 gives
+// back as it was, with its line breaks as CR LF. net/url would drop a part of anything else, or a
+// browser would change it, and the form that is sent again would say something else.
 type fieldWriter struct {
 	page     []byte
 	most     int // bytes of the page

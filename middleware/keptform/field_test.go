@@ -15,7 +15,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/internal/words"
 )
 
-// written are the inputs for a body, as a page of at most so many bytes has them.
+// written are the inputs for a body, as a page with room for most bytes has them.
 func written(body string, most int) (string, why) {
 	f := fieldWriter{most: most, words: words.English.Form()}
 	why := f.write([]byte(body))
@@ -109,7 +109,7 @@ func TestFieldsAreEscaped(t *testing.T) {
 		written("n%22%3C=v%22%3C", true), "without its value")
 }
 
-// People read what they know; where nobody knows it, the name.
+// People read a label that they know; a field without one shows its name.
 func TestLabelsOfSecrets(t *testing.T) {
 	speaking := func(tag string) words.Language {
 		return words.For(http.Header{"Content-Language": {tag}}, new(http.Request))

@@ -43,9 +43,9 @@ func (kind secretKind) label(w *words.Form) string {
 	return ""
 }
 
-// secretNames are the words by which fields are known to be secret. A form says nothing of the
-// types of its inputs, so names must do, and one too many is better than one too few: it is
-// merely typed again. But they are whole words, or two of them, where they are short:
+// secretNames are the words by which fields are known to be secret. A form does not send the
+// types of its inputs, so only names are left. One name too many is better than one too few:
+// its value is merely typed again. But they are whole words, or two of them, where they are short:
 // "shipping" has no PIN, nor "discard" a card.
 var secretNames = [...]struct {
 	kind  secretKind

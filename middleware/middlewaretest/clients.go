@@ -44,9 +44,9 @@ func (b browsing) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Script returns an honest program at an address, see [Direct]: it shows the tokens that it
-// was given, in the Tallystick-Token field. What is refused comes back as it is, without
-// work or a wait; for a client that does both see [Direct].
+// Script returns an honest program at an address, see [Direct]: it shows the tokens that it was
+// given, in the Tallystick-Token field. A refusal comes back as it is, without work or a wait; for
+// a client that does both see [Direct].
 func Script(h http.Handler, addr string) *http.Client {
 	return &http.Client{Transport: &client.Transport{Base: Direct(h, addr), MaxSolves: -1, MaxWait: -1}}
 }

@@ -37,7 +37,7 @@ func Quick(cfg middleware.Config, clock *Clock) middleware.Config {
 	return cfg
 }
 
-// leastWork is what Challenge.Work permits, in expected hashes.
+// leastWork is the minimum of Challenge.Work, in expected hashes.
 const leastWork = 16
 
 // Prove solves the challenge of a refusal, and returns the proof: the value of a

@@ -27,8 +27,8 @@ const most = 1 << 20
 //
 //	refusal := middlewaretest.Spend(t, limit.Handler(http.NotFoundHandler()), r)
 //
-// Make r by [httptest.NewRequest], and set its RemoteAddr or credentials: who is asking is
-// told from that. If r has a token of a tally that was bought, that is used up, and in
+// Make r by [httptest.NewRequest], and set its RemoteAddr or credentials: they identify the
+// client. If r has a token of a bought tally, Spend uses up that tally, and in
 // WhenExhausted the quota of the address too. r can be sent again. The test fails on any
 // other refusal, which no number of requests would cause: 401, 403 and 503.
 func Spend(t testing.TB, h http.Handler, r *http.Request) *http.Response {

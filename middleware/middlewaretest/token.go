@@ -12,14 +12,14 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// TokenAt returns a token of what everybody behind id shares, at count n of every limit of
+// TokenAt returns a token of the tally that all clients of id share, at count n of every limit of
 // cfg: what a client has that has sent n requests of cost 1 by now, which is cfg.Now. Other
-// instances take it for their own if they have the Policy and the Secrets of cfg. It says
-// nothing of the memory of any instance: to use up what an instance remembers, call [Spend].
+// instances take it for their own if they have the Policy and the Secrets of cfg. It says nothing
+// of the memory of any instance: to use up what an instance remembers, call [Spend].
 //
-// n is from 1 to the smallest quota, of buckets the smallest burst; the quotas are those of
-// id's tier. The test fails where no client can have such a token: in Newcomers, with Exact,
-// and without an identity.
+// n is from 1 to the smallest quota, of buckets the smallest burst, with the quotas of id's tier.
+// The test fails where no client can have such a token: in Newcomers, with Exact, and without an
+// identity.
 func TokenAt(t testing.TB, cfg middleware.Config, id middleware.Identity, n int64) string {
 	t.Helper()
 	if cfg.Challenge != nil && cfg.Challenge.Mode == middleware.Newcomers {

@@ -40,8 +40,8 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 //
 //   - contact is flooded, by 50 addresses that ask 25 times as often as they may;
 //   - the exact counter of api is dead;
-//   - that of store is full;
-//   - news has a small memory, and meets more strangers than that has room for;
+//   - the exact counter of store is full;
+//   - news has a small memory, and meets more strangers than it has room for;
 //   - three of four phones that want to sign up bring their proofs too late.
 type drill struct {
 	t       *testing.T
@@ -53,7 +53,7 @@ type drill struct {
 	dump    bytes.Buffer // of all scrapes, with their times
 	phones  [2][]string  // proofs of those that are slow: of this step, and of the one before
 	quick   uint32       // how many phones were not slow
-	next    uint32       // address that nobody had yet
+	next    uint32       // the next stranger's address
 }
 
 const (
@@ -119,7 +119,7 @@ func (d *drill) ask(method, path string, address uint32, header ...string) *http
 	return w
 }
 
-// stranger returns an address that nobody had yet, in a network of its own.
+// stranger returns a new address, in a network of its own.
 func (d *drill) stranger() uint32 {
 	d.next++
 	return 1<<24 + d.next*2654435761%(200<<24)
@@ -209,8 +209,8 @@ type panel struct {
 	Targets []struct{ Expr string }
 }
 
-// ask asks every query of the dashboard at a time: titles, and the answers by labels of the
-// first of their queries; those of others follow, with a mark.
+// ask asks every query of the dashboard at a time: titles, and the answers by labels of the first
+// of their queries; the answers of other queries follow, with a mark.
 func askAll(t *testing.T, s *server, at time.Time) map[string]map[string]float64 {
 	t.Helper()
 	text := kit.Must(os.ReadFile("dashboard/grafana.json"))(t)
@@ -305,7 +305,7 @@ func TestAnOperatorSeesFromTheDashboardAlone(t *testing.T) {
 	a = askAll(t, s, d.now)
 
 	// Who is limited, and why? Strangers at /contact, and some at /news, because they are over
-	// their limits; no customer, and nobody elsewhere.
+	// their limits; no customer, and no client elsewhere.
 	require.Greater(t, a["Refused, by route"]["/contact contact"], 0.9)
 	require.Zero(t, a["Refused, by route"]["/calm calm"])
 	require.Zero(t, a["Refused, by route"]["/api api"])
@@ -318,22 +318,22 @@ func TestAnOperatorSeesFromTheDashboardAlone(t *testing.T) {
 	require.Zero(t, a["Refused, customers and strangers"]["true"])
 	require.Greater(t, a["Refused, customers and strangers"]["false"], 0.6)
 
-	// Is it an attack? More than seventy refusals of strangers a second, and what gets
-	// through is what 50 addresses may, six times a minute each, and those who ask less.
+	// Is it an attack? More than seventy refusals of strangers a second, and what gets through is
+	// the quota of 50 addresses, six times a minute each, and clients that ask less.
 	require.Greater(t, a["Strangers refused"]["contact"], 70.)
 	require.LessOrEqual(t, a["Admitted, now and an hour ago"]["contact"], 50*6/60.+4*each)
 	require.InDelta(t, 3*each, a["Admitted, now and an hour ago"]["calm"], 1e-9)
 	require.Greater(t, a["Price of a tally"]["signup"], 15.)
 
-	// Is the counter healthy? That of api is not: it answers nothing, and all is decided without
-	// it. That of store answers, and refuses everybody.
+	// Is the counter healthy? The one of api is not: it answers nothing, and all is decided without
+	// it. The one of store answers, and refuses every call.
 	require.Equal(t, map[string]float64{"api": 1, "store": 0, "api'": 0, "store'": 1}, a["Down, or refusing"])
 	require.InDeltaMapValues(t, map[string]float64{"api": 1, "store": 0}, a["Decided without it"], 1e-9)
 	require.Zero(t, a["Calls, by result"]["answered api"])
 	require.InDelta(t, 3*each, a["Calls, by result"]["full store"], 1e-9)
 	require.InDelta(t, 6*each, sum(a["Calls, by result"]), 1e-9)
 
-	// Is the memory filling? That of news is full, and newcomers begin with most of a quota.
+	// Is the memory filling? The one of news is full, and newcomers begin with most of a quota.
 	require.Greater(t, a["Memory in use"]["news"], 0.9)
 	require.Less(t, a["Memory in use"]["calm"], 0.05)
 	require.Greater(t, a["What newcomers begin with"]["news"], 0.5)

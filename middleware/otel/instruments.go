@@ -47,9 +47,9 @@ type Instruments struct {
 	observed sync.Map // what has series of Stats by now
 }
 
-// New returns instruments of a provider, or of the global one if that is nil. The attributes
-// are added to all that is told: for several sets of policies of the same names in one
-// program. Those of a process belong into the provider's resource.
+// New returns instruments of a provider, or of the global one if that is nil. The attributes are
+// added to all that is told: for several sets of policies of the same names in one program. A
+// process's own attributes belong into the provider's resource.
 func New(provider metric.MeterProvider, attributes ...attribute.KeyValue) (*Instruments, error) {
 	if provider == nil {
 		provider = otel.GetMeterProvider()
@@ -74,7 +74,7 @@ func New(provider metric.MeterProvider, attributes ...attribute.KeyValue) (*Inst
 	return i, nil
 }
 
-// workBounds are powers of two: the default is 2¹⁸, and a browser does 2²⁸ at the most.
+// workBounds are powers of two: the default is 2¹⁸, and a browser does at most 2²⁸.
 func workBounds() (bounds []float64) {
 	for bits := 10; bits <= 32; bits += 2 {
 		bounds = append(bounds, float64(uint64(1)<<bits))

@@ -52,8 +52,8 @@ func (i *Instruments) Observe(m *middleware.Middleware) (metric.Registration, er
 }
 
 // ObserveReloads tells, whenever the metrics are read, whether the last reload of a policy file has
-// succeeded, and when one has last. It is for a policyfile.Set, of which it does not need the package.
-// Each further Set needs Instruments of its own, with different attributes.
+// succeeded, and when one has last. It is for a policyfile.Set, but does not need that package. Each
+// further Set needs Instruments of its own, with different attributes.
 func (i *Instruments) ObserveReloads(of interface {
 	LastReload() (success time.Time, err error)
 }) (metric.Registration, error) {
@@ -100,7 +100,7 @@ func (i *Instruments) register(what string, f metric.Callback, of ...metric.Obse
 	return &registration{r, end}, nil
 }
 
-// A registration is one that makes room for another, once.
+// A registration makes room for another when it ends, once.
 type registration struct {
 	metric.Registration
 	end func()

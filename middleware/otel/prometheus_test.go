@@ -148,8 +148,8 @@ func (s *server) query(t *testing.T, expr string, at time.Time) map[string]float
 	return values
 }
 
-// A Prometheus finds the page by itself, and reads it: what the drill feeds it from a file is
-// what it would have read.
+// A Prometheus finds the page by itself, and reads it: the drill feeds it from a file what it would
+// have read.
 func TestPrometheusScrapes(t *testing.T) {
 	needs(t, "prometheus")
 	d := newDrill(t)

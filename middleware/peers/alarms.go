@@ -12,7 +12,7 @@ import (
 // page is where each code is explained.
 const page = "https://github.com/tallystick/tallystick/blob/main/docs/checks.md#"
 
-// An alarm is what the log says of one kind of trouble.
+// An alarm holds what the log says of one kind of trouble.
 type alarm struct {
 	level                 slog.Level
 	code, message, remedy string

@@ -22,9 +22,10 @@
 //
 // # What a stranger can do
 //
-// The port belongs into a network of your own. A stranger there gets no answer: its first message must have a MAC under a
-// secret. At most 256 connections that have shown none are open, each for two seconds; a newer one takes the place of the oldest. Each frame
-// of a peer has a MAC over its running number, under keys from nonces of both ends, so that a recording is worth nothing.
-// Frames are not encrypted unless Config.TLS says so: a listener on the wire reads counts, and keyed hashes for names.
-// docs/wire.md has each byte. A member that is hostile can refuse anybody: it has the secrets, as all have.
+// The port belongs into a network of your own. A stranger there gets no answer: its first message must have
+// a MAC under a secret. At most 256 connections that have shown none are open, each for two seconds; a
+// newer one takes the place of the oldest. Each frame of a peer has a MAC over its running number, under
+// keys from nonces of both ends, so that a recording is worth nothing. Frames are not encrypted unless
+// Config.TLS says so: a listener on the wire reads counts, and keyed hashes for names. docs/wire.md has
+// each byte. A hostile member can refuse any client: it has the secrets, as all have.
 package peers

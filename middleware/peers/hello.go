@@ -114,7 +114,7 @@ func verify(secrets [][]byte, asked, b []byte) (h hello, secret []byte, err erro
 	return h, nil, errStranger
 }
 
-// A session is what two hellos have agreed upon.
+// A session holds what two hellos have agreed upon.
 type session struct {
 	theirs  hello
 	in, out *seal

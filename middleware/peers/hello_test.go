@@ -147,7 +147,7 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// FuzzFrame has an end read what somebody on the wire has written after one frame that is good.
+// FuzzFrame has an end read what an attacker on the wire has written after one good frame.
 func FuzzFrame(f *testing.F) {
 	key := secretOf(3)
 	out := newSeal(key)

@@ -63,8 +63,8 @@ type resolver interface {
 	LookupSRV(ctx context.Context, service, proto, name string) (string, []*net.SRV, error)
 }
 
-// lookUp returns the list by DNS. Of a host with addresses of both families each process has two: those of the family of
-// Self count, if it has one.
+// lookUp returns the list by DNS. A process of a host with addresses of both families has two: the addresses in the
+// family of Self count, if it has one.
 func lookUp(ctx context.Context, dns resolver, name, self string) (list []string, err error) {
 	if strings.HasPrefix(name, "_") {
 		_, records, err := dns.LookupSRV(ctx, "", "", name)

@@ -281,7 +281,7 @@ func counted() gossip.Limit {
 	return gossip.Limit{Key: 1, Seconds: 1 << 30, Number: uint32(time.Now().Unix() >> 30)}
 }
 
-// add admits something, of which a request waits for the others to hear.
+// add admits n; a request then waits until the others have heard of it.
 func (m *member) add(n int64) {
 	m.records.Add(time.Now(), counted(), n, 1)
 	if freed, ok := m.records.Wait(counted(), 1); ok {

@@ -10,8 +10,8 @@ import (
 )
 
 // Bounds returns what clients get at most by each policy of a file, see [middleware.BoundsOf]. It needs neither the
-// program nor the secrets, so that a change is judged before it goes live. All problems are reported, as [Open] does. The
-// name is that of the file, for the errors alone.
+// program nor the secrets, so that a change is judged before it goes live. All problems are reported, as [Open] does.
+// The name is the file's, for the errors alone.
 func Bounds(name string, text []byte) ([]middleware.Bounds, error) {
 	f := new(file)
 	f.problems = readShape(name, text, &f.keys)

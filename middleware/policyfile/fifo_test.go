@@ -16,8 +16,8 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// What is no file is refused, whichever of the two it stands for: a pipe that nobody writes to
-// would have Reload wait for ever. Kubernetes' links to files are files.
+// What is no file is refused, whichever of the two it stands for: a pipe without a writer would
+// have Reload wait for ever. Kubernetes' links to files are files.
 func TestOnlyRegularFilesAreRead(t *testing.T) {
 	f := newFolder(t)
 	path, ring := f.policies(contact), filepath.Join(f.dir, "ring")

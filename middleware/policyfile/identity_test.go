@@ -13,14 +13,14 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// from sends a field that says who the client is. The peer is 192.0.2.1.
+// from sends a field that names the client. The peer is 192.0.2.1.
 func from(field, client string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set(field, client) }
 }
 
 const once = `"limits": [{"quota": 1, "window": "1h"}]`
 
-// Each source believes what it should, and of whom it should.
+// Each source believes the peers and fields that it should.
 func TestIdentities(t *testing.T) {
 	for identity, field := range map[string]string{
 		`{"from": "forwarded-for", "trusted": ["192.0.2.0/24"]}`:                               "X-Forwarded-For",

@@ -171,7 +171,8 @@ PATH:23: policies.stray: is no policy of this program, which has contact, login,
 	}
 }
 
-// A mistake in one part of a file hides none in another: all are told, so that nobody starts a program once for each.
+// A mistake in one part of a file hides none in another: all are told, so that no operator starts a program once for
+// each.
 func TestNoMistakeHidesAnother(t *testing.T) {
 	f := newFolder(t)
 	path := f.put("policies.json", `{

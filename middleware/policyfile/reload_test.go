@@ -94,7 +94,7 @@ func (w afterStart) Write(line []byte) (int, error) {
 	return w.Writer.Write(line)
 }
 
-// Whoever reads the log, or asks, knows what became of the last reload.
+// The log, and LastReload, tell what became of the last reload.
 func TestReloadIsTold(t *testing.T) {
 	f := newFolder(t)
 	var log bytes.Buffer
@@ -178,8 +178,7 @@ func TestSecretsRotate(t *testing.T) {
 	require.Equal(t, http.StatusOK, get(limit).Code)
 }
 
-// Under load each answer is that of one configuration: what one has with what the other has
-// is never in one answer.
+// Under load each answer comes from one configuration: no answer mixes two.
 func TestNoRequestSeesHalfOfAConfiguration(t *testing.T) {
 	f := newFolder(t)
 	texts := []string{

@@ -53,7 +53,7 @@ func TestSchema(t *testing.T) {
 
 type schema struct{ defs map[string]any }
 
-// A rule is what a tag asks of a value, of the names in it, and of each thing in it.
+// A rule holds what a tag asks of a value, of the names in it, and of each thing in it.
 type rule struct{ least, most, form, names, each string }
 
 func ruleOf(tag string) (r rule) {

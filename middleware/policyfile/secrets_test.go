@@ -101,7 +101,8 @@ func TestSecretsFromTheEnvironment(t *testing.T) {
 	require.NoError(t, err, "those of all are asked for by nobody")
 }
 
-// Who may write the file may sign tokens; who may read it too, but containers mount secrets so.
+// A user that may write the file may sign tokens. So may a user that may read it, but containers
+// mount secrets so.
 func TestSecretsThatOthersMayUse(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no such bits")

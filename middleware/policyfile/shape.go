@@ -26,8 +26,8 @@ type shape struct {
 	paths map[string]string // by what validator calls a value
 }
 
-// readShape reads text into a pointer to one of the types of keys.go. What is wrong is left
-// out, and the problems are not nil.
+// readShape reads text into a pointer to one of the types of keys.go. Wrong values are left out,
+// and the problems are not nil.
 func readShape(name string, text []byte, to any) *problems {
 	p := &problems{name: name, places: map[string]place{}}
 	root, err := parse(text)
@@ -237,8 +237,8 @@ func (s *shape) readNumber(n node, to reflect.Value, path string) {
 	}
 }
 
-// whole returns the whole number that JSON text is, which 1.0 and 1e3 are too: a schema does
-// not see how a number is written. What has more digits than any number of ours is none.
+// whole returns the whole number that JSON text is, which 1.0 and 1e3 are too: a schema does not
+// see how a number is written. A text with more digits than any number of ours is none.
 func whole(text string) (int64, bool) {
 	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return i, true

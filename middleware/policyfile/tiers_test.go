@@ -93,7 +93,7 @@ func TestTiersErrors(t *testing.T) {
 	}
 }
 
-// TestTiersReportsAll: nobody should have to start a program six times.
+// TestTiersReportsAll: an operator should not have to start a program six times.
 func TestTiersReportsAll(t *testing.T) {
 	_, err := policyfile.Tiers("t.json", []byte(`{"tears": {}, "tiers": {
 		"a": {"limits": [{"quota": -200, "window": "1d"}]},

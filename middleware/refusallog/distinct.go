@@ -25,8 +25,8 @@ func (c *distinct) add(hash uint64) {
 	c[at] = max(c[at], rank)
 }
 
-// about returns the estimate. Of few clients it is made from the registers that are empty
-// still, and is almost exact.
+// about returns the estimate. For few clients it is made from the registers that are still empty,
+// and is almost exact.
 func (c *distinct) about() uint64 {
 	sum, empty := 0.0, 0.0
 	for _, rank := range c {

@@ -201,7 +201,7 @@ func TestAClockThatStepsBack(t *testing.T) {
 	require.Len(t, s.lines(t), 1)
 }
 
-// Nobody has no pseudonym, and is counted.
+// The zero Identity has no pseudonym, and is counted.
 func TestNobodyIsCounted(t *testing.T) {
 	s := newScene(t, refusallog.Config{}, "contact")
 	s.id = middleware.Identity{}
@@ -213,8 +213,8 @@ func TestNobodyIsCounted(t *testing.T) {
 	require.Empty(t, lines[0].Most)
 }
 
-// What a flood costs: a line a minute, the same memory whoever it is, and the client that is
-// behind a hundredth of it is found among a million others.
+// What a flood costs: a line a minute, the same memory for any clients, and a client behind a
+// hundredth of it is found among a million others.
 func TestAFloodCannotFloodTheLog(t *testing.T) {
 	requests := 1_000_000
 	if kit.Brief() {

@@ -65,8 +65,8 @@ func (p *policy) due(now time.Time, every time.Duration) int64 {
 	return at.UnixNano()
 }
 
-// passed reports whether a time has come. What is further ahead than a line can be due is the
-// mark of a clock that has stepped back.
+// passed reports whether a time has come. A time further ahead than a line can be due is the mark
+// of a clock that has stepped back.
 func passed(now time.Time, at int64, every time.Duration) bool {
 	ahead := time.Duration(at - now.UnixNano())
 	return ahead <= 0 || ahead > every

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is printed holds for whoever writes the stream: no count is too high, and no client
+// What is printed holds for any stream, an attacker's too: no count is too high, and no client
 // above 1 in 128 is missing.
 func TestOffendersAreNeitherMissedNorAccusedOfTooMuch(t *testing.T) {
 	for seed := range uint64(50) {

@@ -153,8 +153,8 @@ func TestEveryRequestAdmitsWhatIsShown(t *testing.T) {
 	require.Equal(t, N*(L-2), shown(proofs), "(N+C)·L in all")
 }
 
-// In EveryRequest an address has one quota, and no tally of anybody's own: who spends L times the work shuts it
-// on all instances for the rest of the window. With Work 0 that costs nothing.
+// In EveryRequest an address has one quota, and no client has a tally of its own: a client that spends L times
+// the work shuts it on all instances for the rest of the window. With Work 0 that costs nothing.
 func TestEveryRequestIsShutByAQuotaOfWork(t *testing.T) {
 	const L, N = 5, 3
 	for name, change := range map[string]func(*middleware.Challenge){
@@ -182,7 +182,7 @@ func TestEveryRequestIsShutByAQuotaOfWork(t *testing.T) {
 	}
 }
 
-// F counts tallies, whoever has bought them: what four addresses buy one can use, unless they are bound.
+// F counts tallies of all buyers: one client can use what four addresses buy, unless tallies are bound.
 func TestTalliesOfOthersCount(t *testing.T) {
 	const L = 5
 	for _, bound := range []bool{false, true} {
@@ -203,7 +203,7 @@ func TestFixedWindowOfTwoClocks(t *testing.T) {
 	const L = 60
 	const skew = 5 * time.Second
 	play := func(t *testing.T, algorithm storeless.Algorithm, instances int) (passed int) {
-		now := new(handlers.Clock) // the true time, and that of the last instance
+		now := new(handlers.Clock) // the true time, which the last instance has
 		var all []http.Handler
 		for i := range instances {
 			cfg := handlers.Contact(now)
@@ -242,7 +242,7 @@ type tube struct {
 
 	mu               sync.Mutex
 	sends            int
-	proofs, accepted int // requests with a proof, and those of them that were served
+	proofs, accepted int // requests with a proof, and how many of them were served
 }
 
 func (w *tube) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -398,7 +398,7 @@ func TestHerdBeforeTwoPolicies(t *testing.T) {
 	})
 }
 
-// Windows that roll over while requests wait: who looks finds room, and nothing is bought that is not needed.
+// Windows that roll over while requests wait: a client that looks finds room, and nothing is bought that is not needed.
 func TestHerdFindsRoomAfterAll(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		cfg := handlers.Challenging(new(handlers.Clock), middleware.WhenExhausted)

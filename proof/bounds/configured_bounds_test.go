@@ -105,7 +105,7 @@ func quotaOf(l middleware.Limit) truth.Quota {
 	return q
 }
 
-// An expectation is what the truth says of one configuration.
+// An expectation holds the bounds that package truth gives for one configuration.
 type expectation struct {
 	cfg            middleware.Config
 	life           time.Duration // of a pass
@@ -287,8 +287,8 @@ func TestBoundsAreTheFormulas(t *testing.T) {
 	require.Len(t, clients, 11)
 }
 
-// small invents a configuration that can be played: limits that few requests fill, and a price of which a second of a
-// core pays a few dozen.
+// small invents a configuration that can be played: limits that few requests fill, and a price that a second of a core
+// pays a few dozen times.
 func small(r *rand.Rand) middleware.Config {
 	cfg := handlers.Contact(new(handlers.Clock))
 	cfg.Instances, cfg.MaxClients, cfg.Limits = 1+r.Int64N(4), 1<<12, nil
@@ -538,7 +538,7 @@ func TestBoundsArePlayed(t *testing.T) {
 		least := 1.
 		switch {
 		case strings.HasSuffix(client, "each /64 a client"):
-			least = 27. / (1 << 16) // so many are played
+			least = 27. / (1 << 16) // the share that is played
 		case workOf(client) > 0:
 			least = .75 // its buyer does not buy as cleverly as can be
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// An illness is what becomes of a call, instead of what the counter would answer.
+// An illness replaces the counter's answer to a call.
 type illness func(ctx context.Context, answer func() (exact.Verdict, error)) (exact.Verdict, error)
 
 // An ailing counter does what an illness has it do.
@@ -95,7 +95,7 @@ type mishap struct {
 	strike    func(a *ailing, lasts time.Duration)
 	cure      func(a *ailing)
 	lasts     time.Duration // 0: some seconds
-	load      bool          // nobody is decided by the fallback
+	load      bool          // the fallback decides no request
 }
 
 // The rows of what a fault costs.
@@ -108,8 +108,8 @@ const (
 	rowNode    = "one node of a cluster hangs"
 )
 
-// A promise is what a fault costs at most: by how much the p99 of payers grows, after what time the log says
-// that there is an outage (0: it never does), and after what time from the cure all is well, which is told ten seconds later.
+// A promise bounds the cost of a fault: by how much the p99 of payers grows, when the log reports an outage
+// (0: never), and how long after the cure all is well. The log reports the end ten seconds later.
 type promise struct{ grows, alarm, well time.Duration }
 
 // The promises are for 50 requests of payers and 200 of strangers a second, with the default deadline. What an
@@ -204,7 +204,7 @@ func TestFaults(t *testing.T) {
 }
 
 func befalls(t *testing.T, m *mishap, outage middleware.Outage, flood bool, lasts time.Duration) {
-	const strike = 503 * time.Millisecond // not when somebody asks
+	const strike = 503 * time.Millisecond // between two requests
 	server := &queue{service: wellService}
 	a := &ailing{queued: queued{server: server}}
 	a.on, a.cut = context.WithCancelCause(context.Background())
@@ -375,7 +375,7 @@ func (c *queued) Take(ctx context.Context, call exact.Call) (exact.Verdict, erro
 	return v, nil
 }
 
-// A scene is instances of a route that share a server, and those who ask them, in virtual time.
+// A scene has the instances of a route that share a server, and their clients, in virtual time.
 type scene struct {
 	sites  []http.Handler
 	limits []*middleware.Middleware
@@ -421,8 +421,8 @@ func payerOr(r *http.Request) (middleware.Identity, error) {
 	return middleware.PeerAddress(r)
 }
 
-// flood has so many clients at each instance ask again as soon as they have an answer, or
-// 10 ms after one that says no.
+// flood starts clients at each instance. Each asks again as soon as it has an answer, or 10
+// ms after a refusal.
 func (s *scene) flood(toll *toll, clients int, set func(int, *http.Request)) {
 	for n := range clients * len(s.sites) {
 		s.actors.Go(func() {
@@ -435,7 +435,7 @@ func (s *scene) flood(toll *toll, clients int, set func(int, *http.Request)) {
 	}
 }
 
-// stream has so many requests come in a second, whatever becomes of those before them.
+// stream sends requests at a rate, without regard to earlier answers.
 func (s *scene) stream(toll *toll, rate int, set func(int, *http.Request)) {
 	s.actors.Go(func() {
 		for n := 0; s.lastsStill(); n++ {
@@ -552,7 +552,7 @@ func (c *toll) String() string {
 	return fmt.Sprintf("%d passed, %d by the fallback, %d refused", c.passed, c.fallback, c.refused)
 }
 
-// addresses are those of strangers, each a few of many.
+// addresses returns addresses of strangers, each with a few of many.
 func addresses(n int, r *http.Request) {
 	r.RemoteAddr = fmt.Sprintf("198.18.%d.%d:1", n/250%250, n%250)
 }
@@ -562,7 +562,7 @@ func paying(name string) func(int, *http.Request) {
 	return func(_ int, r *http.Request) { r.Header.Set("Payer", name) }
 }
 
-// briefly is so long, or half of it where time is short.
+// briefly returns this time, or half of it where time is short.
 func briefly(long time.Duration) time.Duration {
 	if !kit.Whole() {
 		long /= 2

@@ -24,7 +24,7 @@ import (
 )
 
 // A flood never gets into the fallback, however slow it makes the server, and however many
-// instances ask it. Those who are known pass beside it.
+// instances ask it. Known clients pass beside it.
 func TestFloodsReachNoFallback(t *testing.T) {
 	for _, row := range []struct {
 		name      string
@@ -97,8 +97,8 @@ func TestOneKeyDoesNotStarveAnother(t *testing.T) {
 	})
 }
 
-// Keys that are to be had for nothing, by the hundred, are strangers where the program has
-// said which tiers pay: as addresses are, they leave room for those who do.
+// Keys that cost nothing, by the hundred, are strangers if the program has said which tiers
+// pay: like addresses, they leave room for the clients that pay.
 func TestFreeKeysDoNotStarvePayers(t *testing.T) {
 	for _, row := range []struct {
 		service   time.Duration
@@ -225,7 +225,7 @@ func TestABreakerHoldsBackByALongDeadline(t *testing.T) {
 	}
 }
 
-// A far counter is another one at a distance: a round trip takes so long, and up to a tenth more.
+// A far counter is another one at a distance: a round trip takes this long, and up to a tenth more.
 type far struct {
 	exact.Counter
 	away time.Duration
@@ -272,7 +272,7 @@ func TestDeadlinesAndDistances(t *testing.T) {
 	})
 }
 
-// A cluster is a counter on three servers, of which a call's key chooses one.
+// A cluster is a counter on three servers. A call's key chooses one.
 type cluster struct {
 	exact.Counter
 	nodes [3]queued

@@ -21,8 +21,8 @@ import (
 	"github.com/tallystick/tallystick/proof/truth"
 )
 
-// Addresses cost nothing, so very many of them can fill the memory. It gains nothing for anybody by that: also who is
-// new while the memory is full gets L on each instance, and perhaps less.
+// Addresses cost nothing, so a flood of them can fill the memory. No client gains by that: also a new client gets L on
+// each instance while the memory is full, and perhaps less.
 func TestMemoryFull(t *testing.T) {
 	const L, N, C = 5, 3, 1
 	bucket := middleware.Limit{Algorithm: middleware.TokenBucket, Quota: L, Window: time.Hour}
@@ -75,8 +75,8 @@ func TestMemoryFull(t *testing.T) {
 	}
 }
 
-// Whoever pays can fill the cells of what is bought: then its next tallies begin with
-// what it has used, and none is worth more than what was paid for.
+// A client that pays can fill the cells of bought tallies: then its next tallies begin
+// with what it has used, and none is worth more than its price.
 func TestBuyingWhileTheMemoryIsFull(t *testing.T) {
 	now := new(handlers.Clock)
 	cfg := handlers.Challenging(now, middleware.WhenExhausted)
@@ -99,7 +99,7 @@ func TestBuyingWhileTheMemoryIsFull(t *testing.T) {
 }
 
 // An IPv4 /16, or an IPv6 /29, that has claimed a quarter of a memory that is full takes no
-// more of it from others. What its newcomers share they do not get from anybody else.
+// more of it from others. What its newcomers share they take from no other network.
 func TestAQuarterForAProvider(t *testing.T) {
 	for name, row := range providers {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestAQuarterForAProvider(t *testing.T) {
 	}
 }
 
-// Those who paid can fill the rest: then nothing more is sold, for a sale that is
+// Clients that paid can fill the rest: then nothing more is sold, for a sale that is
 // not remembered would raise no price.
 func TestRegisterFull(t *testing.T) {
 	handlers.InAllModes(t, func(t *testing.T, mode middleware.Mode) {
@@ -161,7 +161,7 @@ func TestRegisterFull(t *testing.T) {
 	})
 }
 
-// An IPv4 /16, or an IPv6 /29, shuts nobody out who comes from elsewhere, however many tallies its hosts buy. Its own
+// An IPv4 /16, or an IPv6 /29, shuts no client of other networks out, however many tallies its hosts buy. Its own
 // newcomers pay a price, and buy.
 func TestAQuarterOfTheSalesForAProvider(t *testing.T) {
 	for name, row := range providers {
@@ -187,7 +187,7 @@ func TestAQuarterOfTheSalesForAProvider(t *testing.T) {
 	}
 }
 
-// providers are networks of which each has a quarter of the room, with hosts of theirs and of others.
+// providers are networks that each have a quarter of the room, with hosts of theirs and of others.
 var providers = map[string]struct{ mine, other string }{
 	"IPv4": {"10.1.%d.%d", "10.2.%d.%d"},
 	"IPv6": {"2001:db8:%x%02x::1", "2a00:1:%x%02x::1"},
@@ -272,7 +272,7 @@ func TestReconfigureKeepsWhatPassesHaveUsed(t *testing.T) {
 	require.Equal(t, sizes[0], sizes[1], "the room for passes is there before the first is sold")
 }
 
-// The holder of a whole network has any number of addresses, each of which pays the base price.
+// The holder of a whole network has any number of addresses, and each pays the base price.
 // The price of the network bounds what they buy together: a /56 pays as two addresses
 // would, a /48 as eight. In one moment, on one instance, nothing leaks.
 func TestWholeNetworksThatWork(t *testing.T) {

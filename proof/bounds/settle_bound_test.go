@@ -20,7 +20,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A spending is what somebody was admitted for, in order, and what it has cost in truth.
+// A spending lists what a client was admitted for, in order, and what it has cost in truth.
 type spending struct {
 	bills  []*bill
 	events int
@@ -131,8 +131,8 @@ func TestSettleFarAboveABurst(t *testing.T) {
 	}
 }
 
-// TestSettleBound: L and what the requests under way at once were estimated too low, for every algorithm, whoever
-// keeps the count, whatever is shown, and whenever it is settled: in the handler, after it, or much later with others
+// TestSettleBound: L and what the requests under way at once were estimated too low, for every algorithm and every
+// counter, whatever is shown, and whenever it is settled: in the handler, after it, or much later with others
 // under way. Costs are 0 (Refund), below the estimate, above it, and far above all there is.
 func TestSettleBound(t *testing.T) {
 	seeds := uint64(4)

@@ -232,7 +232,7 @@ func (w *world) requireSold(a *attempt, bought string, passed bool) {
 }
 
 // requireBound checks the bound at the last event of a history. Where clocks
-// differ it is that of the aligned window, under the largest quota there is.
+// differ the bound of the aligned window holds, under the largest quota there is.
 func (w *world) requireBound(h history, scope int, what string) {
 	last := h[len(h)-1]
 	for i, l := range last.limits {
@@ -498,8 +498,8 @@ func TestBoundsUnderAttack(t *testing.T) {
 	require.Greater(t, calm, 100, "and calm ones")
 }
 
-// An event is one request in the log of a tally or of a network. What was not
-// admitted, or cost nothing, has no cost: somebody has looked.
+// An event is one request in the log of a tally or of a network. A refused
+// request has no cost, and neither has a look.
 type event struct {
 	at     int64 // by the clock of the instance that admitted it, µs
 	cost   int64
@@ -537,7 +537,7 @@ func (h history) mayPass(i int) bool {
 func (h history) mark(i int) (mark int64) {
 	memories := map[*life]int64{}
 	for _, e := range h {
-		// By this configuration, and whatever the clocks permit, nobody owes more.
+		// By this configuration, and whatever the clocks permit, no client owes more.
 		most := e.owes[i] + maxSkew(e.limits[i:i+1]).Microseconds()
 		memory, known := memories[e.life]
 		if memory-e.at > most {
@@ -810,7 +810,7 @@ type visitor struct {
 	works  []*work
 }
 
-// A setting is what may come together in a trace.
+// A setting has the parameters of a trace.
 type setting struct {
 	mode     middleware.Mode
 	sells    bool // there is a challenge
@@ -845,7 +845,7 @@ type world struct {
 	logs    map[string]history // of each tally
 	clients []*visitor
 	tallies map[string]*work // that were opened
-	doing   middleware.Mode  // the mode, and with WhenBusy that of an instance at the moment it is asked, if that is known
+	doing   middleware.Mode  // the mode, and with WhenBusy the mode of an instance at the moment it is asked, if it is known
 	stage   int              // that all instances have reached, or are reaching
 	since   time.Time        // when the last of them did
 
@@ -881,7 +881,7 @@ var skewedPolicies = [][2][]middleware.Limit{
 	{{handlers.Fixed(4, 90*time.Minute)}, {handlers.Fixed(6, 90*time.Minute)}},
 }
 
-// known says that an oracle knows what each instance decides: clocks agree, and nobody is forgotten.
+// known says that an oracle knows what each instance decides: clocks agree, and no client is forgotten.
 func (w *world) known() bool { return !w.skewed && !w.full }
 
 func newWorld(t *testing.T, seed uint64, s setting) *world {
@@ -923,7 +923,7 @@ func newWorld(t *testing.T, seed uint64, s setting) *world {
 	return w
 }
 
-// limits are those of a variant and a tier.
+// limits returns the limits of a variant and a tier.
 func (w *world) limits(seed uint64, variant, tier int) (limits []middleware.Limit) {
 	switch {
 	case w.sells && w.known():
@@ -1044,7 +1044,7 @@ func (w *world) requote() {
 }
 
 // rotate moves one instance to the next stage. No secret goes before two of the
-// longest windows have passed, so that nobody loses a token over it.
+// longest windows have passed, so that no client loses a token over it.
 func (w *world) rotate() {
 	for _, l := range w.fleet {
 		if l.stage < w.stage {
@@ -1088,8 +1088,8 @@ func newTwin(t *testing.T, cfg func() middleware.Config) twin {
 }
 
 // The same trace gives the same decisions, counts and tokens, over HTTP and outside of it:
-// random clients, tiers, costs and pauses, which show any of the tokens that anybody was ever
-// sent, by either way, own tallies among them.
+// random clients, tiers, costs and pauses, which show any of the tokens that were ever sent to
+// a client, by either way, own tallies among them.
 func TestTraceIsTheSameOutside(t *testing.T) {
 	seeds := uint64(8)
 	if !kit.Whole() {

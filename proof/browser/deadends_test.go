@@ -173,7 +173,7 @@ var setUpWrongly = []string{
 	`form "Message"`, `status "This site is set up wrongly. Please tell its owner. Nothing was sent." live=polite`, `timer ""`, `button "Send again" focused`,
 }
 
-// redeemElsewhere has instances redeem proofs in turn: "signup", that of the site, or "other", which has
+// redeemElsewhere has instances redeem proofs in turn: "signup", the site's own, or "other", which has
 // another secret.
 func (s *site) redeemElsewhere(names ...string) {
 	other, err := middleware.New(middleware.Config{
@@ -191,7 +191,7 @@ func (s *site) redeemElsewhere(names ...string) {
 var number = regexp.MustCompile(`\b\d+\b`)
 
 // requireTree requires what a screen reader is told, with N for numbers. A wait that begins anew is read out once more:
-// the tree may be that of this moment.
+// the tree may show this moment.
 func (b *tab) requireTree(want ...string) {
 	b.t.Helper()
 	var lines []string
@@ -339,7 +339,7 @@ func TestTimeLeft(t *testing.T) {
 	told := heard.Told[:len(heard.Told)-1]
 	require.Empty(t, heard.Told[len(told)])
 	t.Log(told)
-	before, least := math.MaxInt, math.MaxInt // of which the words are
+	before, least := math.MaxInt, math.MaxInt // the words of the estimate
 	for i, words := range told {
 		of := regexp.MustCompile(`^Encore (\d+) (seconde|minute)s? environ\.$`).FindStringSubmatch(strings.ReplaceAll(words, "\u00a0", " "))
 		require.Len(t, of, 3, words)

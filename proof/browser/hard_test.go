@@ -155,7 +155,7 @@ func TestNoJIT(t *testing.T) {
 	s.clean()
 }
 
-// TestNoLongTask: nobody feels the work, neither with workers nor without. A busy machine
+// TestNoLongTask: no user feels the work, neither with workers nor without. A busy machine
 // makes any task long, so the longest is held against all of the work, which without
 // slices would be one task or, with one for each of the eight puzzles, an eighth. A machine that
 // stands still for a moment makes one of those too, but not each time.

@@ -20,7 +20,7 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// keepForms has forms kept that are refused, those of /plain to begin with.
+// keepForms has refused forms kept, the forms of /plain to begin with.
 func keepForms(t *testing.T) *site {
 	s := newSite(t, func(c *middleware.Config) { c.PageHandler = keptform.Handler{} })
 	s.mux.HandleFunc("GET /plain", func(w http.ResponseWriter, _ *http.Request) {

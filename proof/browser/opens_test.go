@@ -27,7 +27,7 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// A wiki is a site whose pages are refused by GET to who has not worked.
+// A wiki is a site whose pages are refused by GET to a client that has not worked.
 type wiki struct {
 	*site
 	limit  *middleware.Middleware
@@ -285,7 +285,7 @@ func TestPagesInTabs(t *testing.T) {
 }
 
 // TestPageWithoutWorkers says how far it is, and how long it still takes, and goes on to the end, on
-// its own thread. The end is that of another page: work that is long enough for an estimate is too
+// its own thread. The end is tested on another page: work that is long enough for an estimate is too
 // much for a device that others keep busy as well.
 func TestPageWithoutWorkers(t *testing.T) {
 	browser := launch(t)
@@ -304,7 +304,7 @@ func TestPageWithoutWorkers(t *testing.T) {
 	require.Len(t, b.loaded("/redeem"), 1)
 }
 
-// TestBackToThePage: somebody who goes away while it works, and comes back, finds it at work.
+// TestBackToThePage: a user that goes away while it works, and comes back, finds it at work.
 func TestBackToThePage(t *testing.T) {
 	browser := launch(t)
 	s := newWiki(t, endless)

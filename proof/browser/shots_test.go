@@ -129,8 +129,7 @@ func TestNoSidewaysScroll(t *testing.T) {
 	}
 }
 
-// TestNoSignWithoutScript: an element that nobody has defined shows what stands in it, and
-// no sign.
+// TestNoSignWithoutScript: an undefined element shows what stands in it, and no sign.
 func TestNoSignWithoutScript(t *testing.T) {
 	browser := launch(t)
 	s := newSite(t)

@@ -61,7 +61,7 @@ type site struct {
 	redeeming func() // is called before a proof arrives; nil: nothing
 }
 
-// clock is that of all sites. It stands until a test moves it: no window ends and no ticket opens while a busy
+// All sites share this clock. It stands until a test moves it: no window ends and no ticket opens while a busy
 // machine is late. Half of an hour is over: where one begins, a quota that is used up comes back in more than two hours,
 // and the page says hours where else it says minutes.
 var clock = halfPast()
@@ -72,13 +72,13 @@ func halfPast() *middlewaretest.Clock {
 	return c
 }
 
-// opensRooms has so much time pass that a ticket for the waiting room opens.
+// opensRooms moves the clock until a ticket for the waiting room opens.
 func opensRooms() { clock.Advance(5 * time.Second) }
 
 // work is cheap: most tests are about what happens, not how long it takes.
 const work = 1 << 14
 
-// newLimit returns a limiter of so many requests an hour, as changed.
+// newLimit returns a limiter of a number of requests an hour, as changed.
 func newLimit(t *testing.T, policy string, quota int64, change ...func(*middleware.Config)) *middleware.Middleware {
 	t.Helper()
 	cfg := middleware.Config{
@@ -376,9 +376,9 @@ func said(v *accessibility.Value) string {
 	return fmt.Sprint(any)
 }
 
-// TestRates reports how fast the solver of browsers is beside that of Go, in one
-// run, and requires that each finds the same answers. Which is how fast depends on
-// who else uses the machine; the best of some rounds is told, and no answer comes too late.
+// TestRates reports how fast the solver of browsers is beside the one of Go, in
+// one run, and requires that each finds the same answers. The speeds depend on the load
+// of the machine; the best of some rounds is told, and no answer comes too late.
 func TestRates(t *testing.T) {
 	browser := launch(t)
 	s := newSite(t)

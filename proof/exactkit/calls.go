@@ -84,8 +84,8 @@ func Left(t testing.TB, c exact.Counter, call exact.Call) int64 {
 	return Peek(t, c, call).Limits[0].Remaining
 }
 
-// Admitted makes so many calls from each of some callers at once, all of which must be answered, and
-// returns how many were admitted. call returns the nth of a caller, and whom it asks.
+// Admitted makes n calls from each of some callers at once, requires an answer to each, and returns
+// how many were admitted. call returns the nth of a caller, and the counter that it asks.
 func Admitted(t testing.TB, callers, times int, call func(caller, n int) (exact.Counter, exact.Call)) int64 {
 	t.Helper()
 	var admitted atomic.Int64
@@ -109,7 +109,7 @@ func Admitted(t testing.TB, callers, times int, call func(caller, n int) (exact.
 	return admitted.Load()
 }
 
-// Bytes are those of an account.
+// Bytes returns the bytes of an account.
 func Bytes(t testing.TB, a *engine.Account) []byte {
 	t.Helper()
 	b, err := a.AppendBinary(nil)
@@ -117,8 +117,8 @@ func Bytes(t testing.TB, a *engine.Account) []byte {
 	return b
 }
 
-// Earlier are the bytes that each version has written of an account, after five calls of which one came back,
-// of a package beside exact.
+// Earlier are the bytes that each version has written of an account, after five calls and one refund, for a
+// package beside exact.
 func Earlier(t testing.TB) map[string][]byte {
 	t.Helper()
 	text, err := os.ReadFile("../engine/testdata/accounts.json")

@@ -24,7 +24,7 @@ type Fault struct {
 	Forgets      bool // the IDs of before
 }
 
-// OfAServer are those of the way to it, and its own.
+// OfAServer has the faults of the network to it, and its own.
 func OfAServer(p *Proxy, kill, start, freeze, thaw func()) []Fault {
 	return []Fault{
 		{Name: "cut in the middle of answers", Strike: func() { p.Set(Ways{CutAfter: 2}); p.Cut() }, Heal: func() { p.Set(Ways{}) }},
@@ -44,7 +44,7 @@ func AmidALoad(t *testing.T, all []Fault, deadline time.Duration, open func(t *t
 	}
 }
 
-// The load: callers that make a hundred calls each, of which the quota is less than half.
+// The load: callers that make a hundred calls each. The quota is less than half of the calls.
 const callers, quota = 8, 300
 
 func amidALoad(t *testing.T, f Fault, deadline time.Duration, policy *exact.Policy, c exact.Counter) {
@@ -69,7 +69,7 @@ func amidALoad(t *testing.T, f Fault, deadline time.Duration, policy *exact.Poli
 				id, began := fmt.Sprint(w, "-", n), time.Now()
 				err := take(id)
 				counted := errors.Is(err, exact.ErrMaybeCounted)
-				for early := true; early && err != nil; { // a busy machine is late before the fault: who waited for its cure would wait for good
+				for early := true; early && err != nil; { // a busy machine is late before the fault: a caller that waited for its cure would wait for good
 					select {
 					case <-struck:
 						early = false
@@ -107,7 +107,7 @@ func amidALoad(t *testing.T, f Fault, deadline time.Duration, policy *exact.Poli
 	f.Heal()
 	close(healed)
 	wg.Wait()
-	t.Logf("%d calls failed, of which %d may have been counted", failed.Load(), maybe.Load())
+	t.Logf("%d calls failed; %d of them may have been counted", failed.Load(), maybe.Load())
 	got := admitted.Load()
 	switch {
 	case f.Loses:

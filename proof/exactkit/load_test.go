@@ -15,7 +15,7 @@ import (
 )
 
 // A failing counter answers twenty calls, the third of them too late, and then waits for its fault. While that
-// lasts it counts every other call, and tells nobody.
+// lasts it counts every other call, without an answer.
 type failing struct {
 	exact.Counter
 	calls, mute    atomic.Int64

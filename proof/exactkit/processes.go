@@ -69,11 +69,11 @@ func Attempts(where, key string, quota int64) *exec.Cmd {
 	return child(where, "attempts", key, strconv.FormatInt(quota, 10))
 }
 
-// Processes has four processes make 5000 attempts at a quota of 1000, so many times: exactly
-// 1000 pass and are counted, as c tells. Where the way back loses answers, which lossy counts, exactly
+// Processes has four processes make 5000 attempts at a quota of 1000, for a number of rounds:
+// in each exactly 1000 pass and are counted, as c tells. Where the way back loses answers, which lossy counts, exactly
 // 1000 are counted; of those, one whose ID more than 128 others have overtaken until its
-// process asked again may have been charged twice, and nobody got what it was charged first: so many
-// it returns. lossy may be nil.
+// process asked again may have been charged twice, and the first charge served no caller. It returns
+// how many. lossy may be nil.
 func Processes(t *testing.T, times int, where string, c exact.Counter, lossy *Proxy) (twice int64) {
 	p := PerYear(t, 1000)
 	for round := range times {
@@ -114,7 +114,7 @@ func Processes(t *testing.T, times int, where string, c exact.Counter, lossy *Pr
 	return twice
 }
 
-// AcrossProcesses runs [Processes] directly, and where the way back loses one of so many answers. where
+// AcrossProcesses runs [Processes] directly, and where the way back loses some answers. where
 // names the counter at an address.
 func AcrossProcesses(t *testing.T, times, loses int, addr string, where func(addr string) string, c exact.Counter) (twice int64) {
 	t.Run("directly", func(t *testing.T) { Processes(t, times, where(addr), c, nil) })

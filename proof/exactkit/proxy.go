@@ -19,8 +19,8 @@ import (
 type Ways struct {
 	Delay     time.Duration // before each answer
 	Swallow   bool          // answers, all of them
-	LoseEvery int           // after so many reads of answers, cut the connection instead
-	CutAfter  int           // cut in the middle, after so many bytes of an answer
+	LoseEvery int           // after this many reads of answers, cut the connection instead
+	CutAfter  int           // cut in the middle, after this many bytes of an answer
 }
 
 // A Proxy stands between a counter and its server, and does to answers what a network may.

@@ -69,7 +69,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// A swallowed answer leaves the connection; who waits for it is released by Cut, and what
+// A swallowed answer leaves the connection; a caller that waits for it is released by Cut, and what
 // comes after the fault is passed on again.
 func TestProxySwallows(t *testing.T) {
 	p := StartProxy(t, echo(t))

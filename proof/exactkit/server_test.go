@@ -15,7 +15,7 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// A server whose port somebody else has ends, and has another one.
+// A server ends if its port is taken, and is started on another one.
 func TestStartServerTriesAnotherPort(t *testing.T) {
 	var ports []string
 	s := exactkit.StartServer(t, func(port string) *exec.Cmd {

@@ -31,10 +31,10 @@ type Fleet interface {
 	Fail(error)
 }
 
-// Balancer is the Request.To of those who leave it to the balancer which instance answers.
+// Balancer is the Request.To of a client that leaves the choice of the instance to the balancer.
 const Balancer = -1
 
-// Paths below that of a route, for Request.Path.
+// Paths below a route's own, for Request.Path.
 const (
 	ChallengePath = "/tally/challenge"
 	RedeemPath    = "/tally/redeem"
@@ -46,7 +46,7 @@ type Request struct {
 	To     int      // the instance, or Balancer
 	From   string   // the address of the client, as the fleet writes addresses
 	Method string   // "": POST
-	Path   string   // below that of the route; "" is what is limited
+	Path   string   // below the route's path; "" is the limited handler
 	Tokens []string // each in a field of its own; "" is none
 	Proof  string
 	Cookie string   // all of them; a client with cookies asks for a page
@@ -77,7 +77,7 @@ func (r Request) Header() http.Header {
 	return h
 }
 
-// An Answer is what a client is told.
+// An Answer is the response to a client.
 type Answer struct {
 	Status int
 	Header http.Header

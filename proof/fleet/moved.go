@@ -33,7 +33,7 @@ func (c *Clock) Now() time.Time { return Midnight.Add(time.Duration(c.Offset.Loa
 // Advance moves it.
 func (c *Clock) Advance(by time.Duration) { c.Offset.Add(int64(by)) }
 
-// To moves it to so long after midnight.
+// To moves it to a time since midnight.
 func (c *Clock) To(since time.Duration) { c.Offset.Store(int64(since)) }
 
 // Moved is a fleet of this process whose clock is moved by hand: the real middleware and its endpoints, without
@@ -49,7 +49,7 @@ type Moved struct {
 	balanced atomic.Int64
 }
 
-// Secret is shared by the instances of a fleet, and with nobody else.
+// Secret is shared by the instances of a fleet alone.
 var Secret = []byte("a secret that the simulation shares with nobody")
 
 // New starts n instances of a site. What the site leaves open is the same for all fleets. An exact route without a

@@ -129,7 +129,7 @@ func Genuine(t testing.TB, n int) (tok, header, payload string) {
 	return tok, decoded(parts[0]), decoded(parts[1])
 }
 
-// Allocated returns how many bytes f allocates, at the least of a few runs.
+// Allocated returns how many bytes f allocates: the smallest of a few runs.
 func Allocated(f func()) uint64 {
 	least := ^uint64(0)
 	var before, after runtime.MemStats

@@ -69,7 +69,7 @@ func NewLimiter(t testing.TB, cfg middleware.Config) *middleware.Middleware {
 	return m
 }
 
-// A Spy is the handler behind the limiter. It counts who got through.
+// A Spy is the handler behind the limiter. It counts the requests that got through.
 type Spy struct {
 	Calls atomic.Int64
 	Serve http.HandlerFunc // nil: writes "ok"
@@ -191,7 +191,7 @@ func BodyOf(t testing.TB, resp *http.Response) string {
 	return string(b)
 }
 
-// Spend uses up n of somebody's quota and returns the newest token.
+// Spend uses up n of a client's quota and returns the newest token.
 func Spend(t testing.TB, h http.Handler, n int, options ...Option) (tok string) {
 	t.Helper()
 	for range n {
@@ -234,7 +234,7 @@ func (d *Recorded) Last() middleware.Decision {
 // startLine is a line of a start that says nothing amiss, but for the small puzzles of tests.
 var startLine = regexp.MustCompile(` code=(configured|bounds|hour-unlimited) `)
 
-// Logged are the lines that a configuration's logger wrote, and when. Those of startLine are left out: their own tests
+// Logged are the lines that a configuration's logger wrote, and when. Lines of startLine are left out: their own tests
 // alone look for them.
 type Logged struct {
 	mu    sync.Mutex
@@ -316,7 +316,7 @@ func RequireStatus(t testing.TB, want int, resp *http.Response, message ...any) 
 	return resp
 }
 
-// Only has everybody be one identity.
+// Only gives all clients one identity.
 func Only(id middleware.Identity) middleware.IdentityFunc {
 	return func(*http.Request) (middleware.Identity, error) { return id, nil }
 }

@@ -150,7 +150,7 @@ func ProblemIn(t testing.TB, resp *http.Response) (p Problem) {
 	return p
 }
 
-// ClaimsIn returns what a token says to whoever reads it.
+// ClaimsIn returns what a token says to its reader.
 func ClaimsIn(t testing.TB, tok string) (claims struct {
 	Sub, Fam string
 	Exp      int64
@@ -173,7 +173,7 @@ func ExhaustIn(t testing.TB, mode middleware.Mode, h http.Handler, options ...Op
 	}
 }
 
-// To gives a site another configuration, whose decisions it hears like those of the first.
+// To gives a site another configuration, whose decisions it hears, too.
 func (s *Site) To(t testing.TB, cfg middleware.Config) {
 	t.Helper()
 	s.Decisions.Hear(&cfg)

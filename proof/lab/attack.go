@@ -35,7 +35,7 @@ func drop(a *players.Attacker) {
 	a.Drain(fleet.Request{To: fleet.Balancer})
 }
 
-// more is how often one quota is asked for, where nobody looks at the answers.
+// more is how often one quota is asked for, where the answers are not looked at.
 func (s *scene) more() int { return int(s.route.Quota) + 3 }
 
 // each calls do for every instance, so often.
@@ -74,8 +74,8 @@ func spoofed(s *scene, to func(i int) int) {
 	}
 }
 
-// network returns an attacker that has all of a network of IPv6, of which it uses so many /64s
-// of as many /56s: more than may be let in.
+// network returns an attacker that has all of a network of IPv6. It uses n /64s of n /56s: more
+// than may be let in.
 func network(nets, each int) func(s *scene) {
 	return func(s *scene) {
 		var from []string
@@ -235,8 +235,8 @@ func oversized(s *scene) {
 	})
 }
 
-// cached fills a shared cache, in the middle of which it is refused. Those who come after it get
-// neither what is its own, nor its refusals.
+// cached fills a shared cache, and is refused in the middle. Later clients get neither its own
+// responses, nor its refusals.
 func cached(s *scene) {
 	first, second := s.attacker(), s.honest()
 	get := func(c *court.Client, i int) fleet.Answer {
@@ -328,7 +328,7 @@ func imports(s *scene) {
 	}
 }
 
-// stolen is a thief, who shows the token that an honest client has bought, from another address. What the victim uses is
+// stolen is a thief that shows the token that an honest client has bought, from another address. What the victim uses is
 // not the thief's where tallies are bound; else it uses nothing.
 func stolen(s *scene) {
 	victim, thief := s.honest(), s.attacker()

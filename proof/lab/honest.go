@@ -59,7 +59,7 @@ func (s *scene) browser() {
 	})
 }
 
-// polite returns the Go client of this repository, and what sends so many of its requests, one after the other.
+// polite returns the Go client of this repository, and a function that sends its requests, one after the other.
 func (s *scene) polite(from func() string) (post func(n int)) {
 	c := s.honest(from())
 	polite := c.Polite(from)
@@ -137,7 +137,7 @@ func (s *scene) slowPhone() {
 	}
 }
 
-// neighbours are four holders of tallies of their own behind the address of an attacker, who must
+// neighbours are four holders of tallies of their own behind the address of an attacker. They must
 // not notice it. They buy at once, and use what they have when use is called.
 func (s *scene) neighbours(address string) (use func()) {
 	var all []func()

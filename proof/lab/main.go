@@ -49,7 +49,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// A verb is what a lab can do. It reports whether all was kept that is promised.
+// A verb is a command of the lab. It reports whether all promises were kept.
 type verb func(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error)
 
 var verbs = map[string]verb{"attack": attack, "fleet": runFleet, "price": price.Run, "serve": serve, "sim": sim.Run, "soak": soak}

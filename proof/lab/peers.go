@@ -16,8 +16,8 @@ import (
 // by the time of day.
 
 // hears plays rounds of some trouble. A round begins when all instances hear each other. It has a dropper for each step, which asks all
-// instances at once, again and again until that step is done, and once more when all are. The round is judged by its droppers,
-// of which one has met all starts of the round.
+// instances at once, again and again until that step is done, and once more when all are. The round is judged by its
+// droppers. One of them has met all starts of the round.
 func hears(times func(scale) int, steps func(s *scene, round int) []func(*dropper)) func(*scene) {
 	return func(s *scene) {
 		for round := range times(s.scale) {
@@ -82,7 +82,7 @@ func (s *scene) settled() bool {
 
 func quiet(*scene, int) []func(*dropper) { return []func(*dropper){func(*dropper) {}} }
 
-// restarts replaces so many instances, one after the other, each when half of a limit is used up.
+// restarts replaces some instances, one after the other, each when half of a limit is used up.
 func restarts(s *scene, so int, restart func(*house.Cluster, int, func(*house.Process) error) error, end func(*house.Process) error) (steps []func(*dropper)) {
 	for i := range so {
 		steps = append(steps, func(d *dropper) {

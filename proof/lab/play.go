@@ -126,8 +126,8 @@ func play(ctx context.Context, servers *house.Cluster, sc scale, r row, number i
 	return got, nil
 }
 
-// slowest returns how long the slowest so many decisions took between two moments: half of them at most, all but one of a hundred, and
-// all. They are the ones that waited.
+// slowest returns the times of the slowest decisions between two moments: the median, the 99th percentile and the maximum.
+// They are the ones that waited.
 func slowest(before, after map[int]int64, so int64) (took []time.Duration) {
 	var each []int
 	for ms, n := range after {

@@ -42,7 +42,7 @@ func nothing(*scene) int64                { return 0 }
 func times(k int64) func(s *scene) int64  { return func(s *scene) int64 { return k * s.route.Quota } }
 func timesN(k int64) func(s *scene) int64 { return func(s *scene) int64 { return k * nL(s) } }
 
-// hear is a row of instances that hear each other, or would in so many parts.
+// hear is a row of instances that hear each other, or are split into parts that do.
 func hear(name, threats, client string, attack func(*scene), parts int64) row {
 	return row{name: name, threats: threats, client: client, formula: "P·L + (N+C−P)·f", attack: attack, route: route{Parts: parts}, honest: always}
 }

@@ -86,8 +86,8 @@ func (s *scene) gained() (all players.Gain) {
 	return all
 }
 
-// levelOf returns how many tallies an identity can have bought for so much work on n instances,
-// each of which it paid with the same part: the most that can be.
+// levelOf returns the most tallies that an identity can have bought for some work on n instances:
+// it paid the same part to each.
 func levelOf(n, crowd, work, seen int64) int64 {
 	return truth.Tariff{Work: leastWork, Crowd: n * crowd, Leak: n * leak}.Most(work, seen)
 }
@@ -161,7 +161,7 @@ const leak = 32
 // leastWork is the price of a tally: a few microseconds. Attackers are measured in multiples of it.
 const leastWork = 16
 
-// A route is what a row attacks.
+// A route is the target of a row.
 type route struct {
 	Quota       int64
 	Fixed       bool  // a fixed window, not a sliding one

@@ -3,7 +3,7 @@
 package model
 
 // bound is what the table of bounds says of a tally by one limit: no more is admitted for it in one
-// window by so many lives of memories.
+// window by a number of lives of memories.
 func (w *compiled) bound(f, limit, lives int) int {
 	one := w.one(f, limit)
 	most := lives * one
@@ -57,7 +57,7 @@ func (w World) Bound() (all int, err error) {
 	lives := w.Instances + w.Restarts
 	switch {
 	case w.Step < 0:
-		return c.one(c.carried(), 0), nil // of one memory: what is true of all together, nobody knows
+		return c.one(c.carried(), 0), nil // of one memory: the truth of all together is unknown
 	case w.networks():
 		return lives * min(c.one(tallies+1, 0), min(c.one(tallies, 0), 2*c.one(shared, 0))+c.one(shared, 0)), nil
 	}

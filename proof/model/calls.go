@@ -4,7 +4,7 @@ package model
 
 import "time"
 
-// A call is what reaches an instance, at a time of its clock.
+// A call is a request to an instance, at a time of its clock.
 type call struct {
 	clock time.Duration
 	kind  kind
@@ -63,10 +63,10 @@ type answer struct {
 	fault    string
 }
 
-// A sight is all that an instance says at one time, to who looks and charges nothing.
+// A sight is all that an instance says at one time, to a client that looks and charges nothing.
 type sight struct {
 	tally [tallies]pair
-	left  [tallies]int64 // for who shows nothing
+	left  [tallies]int64 // for a client that shows nothing
 	price [tallies]int64 // to each address, in a Shop
 	spent group          // proofs
 }

@@ -84,7 +84,7 @@ func (w *World) ruleOf(f int, l, pass limiter.Limit) rule {
 	return r
 }
 
-// law is that of the first configuration.
+// law is the first configuration's.
 func (w *compiled) law(f int) law { return w.laws[0][f] }
 
 // merge is what two tokens say together at a time.
@@ -100,7 +100,7 @@ func (w *compiled) beside(f int) []int {
 	case !w.networks():
 		return nil
 	case f == tallies-1:
-		return networks[1:] // another /56, of which it is all
+		return networks[1:] // another /56, all of it
 	}
 	return networks[:]
 }

@@ -6,7 +6,7 @@
 // reconfigured. In each state the table of bounds must hold, and no client may be refused that is under its limit.
 //
 // Each request is one of HTTP to a real Middleware, by a clock that is moved by hand, and shows real tokens: which
-// tally goes first and what the modes do is that of package middleware. What is true is kept
+// tally goes first and what the modes do is decided by package middleware. What is true is kept
 // beside it, by other arithmetic; see truth.go, rules.go and bounds.go. README.md prints what was explored, and
 // docs/proof.md lists what is left out.
 //

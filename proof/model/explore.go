@@ -9,7 +9,7 @@ import (
 	"github.com/tallystick/tallystick/internal/limiter"
 )
 
-// A Result is what an exploration found.
+// A Result has the findings of an exploration.
 type Result struct {
 	States, Moves int // distinct states, and what leads from one to another
 	Most          int // requests that were admitted in one window, of all tallies
@@ -34,8 +34,8 @@ type explorer struct {
 	ways  []way
 }
 
-// A fingerprint stands for a state: 128 bits, so that of a hundred million states no two
-// have the same but by a chance below 1 in 10²². A state itself is several times as large.
+// A fingerprint stands for a state: 128 bits: two of a hundred million states have the
+// same with a chance below 1 in 10²². A state itself is several times as large.
 type fingerprint [2]uint64
 
 // A way is how a state was reached first.

@@ -17,7 +17,7 @@ import (
 	"github.com/tallystick/tallystick/pow"
 )
 
-// A client asks for a tally: that of its address, or one that it has bought.
+// A client asks for a tally: its address's, or one that it has bought.
 type client struct {
 	address string
 	holder  token.Holder
@@ -32,7 +32,7 @@ type life struct {
 	at        *process
 	elsewhere *process // which issues the challenges that this one has not
 	clients   [tallies]client
-	challenge [tallies]string // of which a bought tally was made
+	challenge [tallies]string // that a bought tally was made from
 	proofs    []string        // of EveryRequest: the last is for looking
 	issued    group           // challenges of its own
 	sold      group
@@ -70,7 +70,7 @@ func (l *life) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// nothing is what is asked for by who only looks.
+// nothing is the demand of a client that only looks.
 var nothing = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 
 // A response has no body.
@@ -116,7 +116,7 @@ func solved(challenge string) string {
 	return proof
 }
 
-// learn makes a tally that of a challenge: it follows from 6 bytes of that, and from when it was issued.
+// learn makes a tally the one of a challenge: it follows from 6 bytes of the challenge, and from when it was issued.
 func (l *life) learn(f int, challenge string) {
 	b, err := base64.RawURLEncoding.DecodeString(challenge)
 	if err != nil {
@@ -183,7 +183,7 @@ func (l *life) peek(clock time.Duration, f int) (says pair, left int64) {
 	)
 	if !l.isShared(f) {
 		if l.off(l.variant) {
-			return pair{}, 0 // nobody believes in bought tallies
+			return pair{}, 0 // no instance believes in bought tallies
 		}
 		tokens = []string{l.token(f, pair{})}
 	}

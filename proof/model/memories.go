@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A content is what a memory holds.
+// A content is the state of a memory.
 type content struct {
 	calls []call // that lead there
 	seen

@@ -22,7 +22,7 @@ import (
 // memory were given. So each step is made once, by the real code, and noted, as of instances that do not talk. The
 // network, what is true, and the bound are the model's.
 
-// A fleet is what is explored.
+// A fleet is a world of processes that are peers.
 type fleet struct {
 	limits  []storeless.Limit // two at most, of windows that differ
 	n       int               // processes, 2 or 3
@@ -88,7 +88,7 @@ type step struct {
 	chunk  int16 // with an answer
 }
 
-// A node is what a process holds.
+// A node is the state of a process.
 type node struct {
 	slot, name     uint8
 	steps          []step

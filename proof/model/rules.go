@@ -57,7 +57,7 @@ func (w *explorer) asked(s *state, in *instance, c *call, a *answer) string {
 // is counted.
 func (w *explorer) compare(s *state, in *instance, c *call, a *answer) string {
 	if w.Step < 0 {
-		return "" // what was counted under a wrong clock is moved, and nobody knows what is true
+		return "" // what was counted under a wrong clock is moved, and the truth is unknown
 	}
 	f, laws := int(a.tally), &w.laws[in.variant]
 	t := s.tallies[f].truth

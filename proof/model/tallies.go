@@ -17,7 +17,7 @@ func (p pair) whole() (t limiter.Tally) {
 	return t
 }
 
-// A count is the number of what somebody was told of a tally.
+// A count numbers what a client was told of a tally.
 type count int8
 
 const (

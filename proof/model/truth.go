@@ -4,7 +4,7 @@ package model
 
 import "time"
 
-// What is true of a tally, as only somebody knows who sees all instances. It is kept by
+// What is true of a tally, as only an observer of all instances knows. It is kept by
 // arithmetic of its own: a mistake of package limiter must not excuse itself.
 type truth [2]used
 
@@ -16,14 +16,14 @@ type used struct {
 
 const tenth = 100 * time.Millisecond
 
-// A law is what the limits of a world mean for one of the things that are counted.
+// A law has the limits of a world for one of the things that are counted.
 type law []rule
 
 type rule struct {
 	quota    int64
 	window   time.Duration
 	interval time.Duration // of a bucket; else 0
-	first    int64         // the number of the window before that of the start
+	first    int64         // the number of the window before the window of the start
 	slides   bool
 	lasting  bool // what is used does not come back in this world
 }
@@ -116,7 +116,7 @@ func (l law) in(t *truth, p pair) (is pair) {
 	return is
 }
 
-// room reports whether p has room for so many requests more.
+// room reports whether p has room for n requests more.
 func (l law) room(clock time.Duration, p pair, more int64) bool {
 	now := base.Add(clock)
 	for i, s := range p[:len(l)] {

@@ -8,7 +8,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A World is what is explored: a small fleet, its clients and its time. All of it is finite.
+// A World is a small fleet, its clients and its time, to be explored. All of it is finite.
 type World struct {
 	Limit     storeless.Limit
 	Second    storeless.Limit // beside it; zero: there is none
@@ -76,7 +76,7 @@ const (
 	Dropping
 )
 
-// A Mode is what work buys, as in package middleware.
+// A Mode says what work buys, as in package middleware.
 type Mode uint8
 
 // The modes. In Never nothing is for sale.
@@ -90,7 +90,7 @@ const (
 const (
 	maxInstances = 3
 	maxMoments   = 4
-	tallies      = 3 // the shared tally, and two that are bought; or those of three addresses
+	tallies      = 3 // the shared tally, and two that are bought; or the tallies of three addresses
 	shared       = 0
 	bought       = 1           // the first of those
 	counted      = tallies + 2 // the tallies, and the networks that are counted beside them on one instance
@@ -99,13 +99,13 @@ const (
 // base is the start of a window of any length that the worlds have.
 var base = time.Unix(1_699_999_200, 0)
 
-// price is that of a tally where nobody buys.
+// price is the price of a tally while no client buys.
 const price = 64
 
 // leak is how many sales to an address leak away in an hour. Its Crowd is one, as small as can be.
 const leak = 240
 
-// name is the policy's, and secrets are those of every instance.
+// name is the policy's, and every instance has these secrets.
 const name = "model"
 
 var secrets = [][]byte{[]byte("every instance of the model has this")}
@@ -115,10 +115,10 @@ func (w *World) off(variant uint8) bool { return variant == 1 && w.Off }
 
 func (w *World) networks() bool { return w.Networks[0] > 0 }
 
-// isShared reports whether a tally is one that somebody gets for nothing.
+// isShared reports whether a tally is free.
 func (w *World) isShared(f int) bool { return f == shared || w.networks() }
 
-// limitsOf are those of a configuration.
+// limitsOf returns the limits of a configuration.
 func (w *World) limitsOf(variant uint8) []storeless.Limit {
 	l := []storeless.Limit{w.Limit}
 	if variant == 1 && w.Quota > 0 {

@@ -80,7 +80,7 @@ const (
 	proofs    = "any, `EveryRequest`, S = "
 	proofsTwo = "any, `EveryRequest`, in two windows, S = "
 
-	// Those of a bought tally.
+	// The worlds of a bought tally.
 	ownEcho  = "one that echoes a bought tally"
 	ownMany  = "one that echoes the highest of it, B = 2"
 	ownEarly = "any, `Newcomers`; a clock goes ahead by the skew"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package mutants checks that tests check: it breaks a package on purpose, one
-// small change at a time, and fails if its tests do not notice, nor those of other packages that are asked too.
+// small change at a time, and fails if neither its tests notice, nor the tests of other packages that are asked too.
 //
 // A test suite can run every line and still not care. The changes are written by
 // hand, one for each step that security hangs on, so that a test that is lost or

@@ -28,11 +28,11 @@ const parallel = 2
 // it also tries every mutant, each as a subtest, which fails if the tests of the
 // package pass, and also if the mutant does not compile: it is the tests that must
 // notice, not the compiler. Not asked, it skips that and says so: it compiles the
-// package once for each mutant, and nobody's plain "go test ./..." should judge
+// package once for each mutant, and a plain "go test ./..." should not judge
 // tests. Nor does it with -short, whatever is asked for.
 //
 // pkg is the package to break and to test, relative to the caller's directory. others are packages that use it, relative to pkg: their tests are
-// asked where those of pkg notice nothing, or first where one of them noticed before.
+// asked where the tests of pkg notice nothing, or first where one of them noticed before.
 // Tests run with -short: a test that is to kill mutants must not skip itself then.
 func Run(t *testing.T, pkg string, specs []Mutant, others ...string) {
 	t.Helper()
@@ -75,7 +75,7 @@ func planned(getenv func(string) string) (plan, error) {
 	return plan{d, getenv("TALLYSTICK_MUTANTS_SINCE")}, nil
 }
 
-// begins says whether the n-th mutant is begun after so long. The first is, always:
+// begins says whether the n-th mutant is begun after this time. The first is, always:
 // a run that tries nothing finds nothing.
 func (p plan) begins(n int64, spent time.Duration) bool {
 	return n == 1 || p.time == 0 || spent <= p.time

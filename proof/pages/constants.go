@@ -18,7 +18,7 @@ type Constant struct {
 	Group int    // the same for all of one declaration
 }
 
-// Constants returns those of the package in a directory, for tables that must name them, in order.
+// Constants returns the constants of the package in a directory, for tables that must name them, in order.
 func Constants(dir string) (all []Constant, err error) {
 	files, err := filepath.Glob(dir + "/*.go")
 	if err != nil {

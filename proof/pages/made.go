@@ -140,7 +140,7 @@ func (t *Made) Compare(root string, wanted func(i int) bool) error {
 	return nil
 }
 
-// Print makes tables, those of these names if there are any, and prints them. Into the repository below root, if
+// Print makes tables, only the named ones if there are names, and prints them. Into the repository below root, if
 // that is not "", it writes them too.
 func Print(out io.Writer, tables []Made, names []string, root string) error {
 	for _, name := range names {

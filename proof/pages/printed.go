@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// A Block is what stands between two fences.
+// A Block is the text between two fences.
 type Block struct {
 	Page     string
 	Line     int    // of the first fence

@@ -35,7 +35,7 @@ type Attacker struct {
 	gain Gain
 }
 
-// A Gain is what an attacker has got, and what it has done for that.
+// A Gain counts what an attacker has got, and what it has done for that.
 type Gain struct {
 	Admitted int64 // requests, each by its cost
 	Spent    int64 // expected hashes

@@ -18,7 +18,7 @@ import (
 
 const quota, work = 10, 32
 
-// newSite starts three instances, each of which admits ten requests, and which serve at once.
+// newSite starts three instances that serve at once. Each admits ten requests.
 func newSite(challenge *middleware.Challenge) *fleet.Moved {
 	s := fleet.New(3, middleware.Config{Limits: []middleware.Limit{{Quota: quota, Window: time.Minute}}, Cost: fleet.CostOf, Challenge: challenge})
 	s.AtOnce = true
@@ -97,7 +97,7 @@ func TestBuyer(t *testing.T) {
 	require.Empty(t, (&Buyer{a: a}).Buy(1<<40), "nobody sells")
 }
 
-// Where nothing limits, nobody asks for ever; where nothing is sold, that is told.
+// Where nothing limits, no player asks for ever; where nothing is sold, that is told.
 func TestAttackersEnd(t *testing.T) {
 	open := fleet.New(1, middleware.Config{Limits: []middleware.Limit{{Quota: 1 << 30, Window: time.Minute}}})
 	open.AtOnce = true

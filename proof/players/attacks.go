@@ -16,7 +16,7 @@ import (
 // Echo is an honest client that shows the newest token, and does not stop when it is refused.
 func (a *Attacker) Echo(to func() int) { a.AtOnce(1, to) }
 
-// AtOnce is the same with so many connections: requests that are sent together show what it had before, and it
+// AtOnce is the same with several connections: requests that are sent together show what it had before, and it
 // keeps the last answer.
 func (a *Attacker) AtOnce(connections int, to func() int) {
 	var mu sync.Mutex
@@ -70,7 +70,7 @@ func (a *Attacker) first() fleet.Request {
 // Replay gets one token of the first instance, and shows that for ever.
 func (a *Attacker) Replay() { a.Show(a.first()) }
 
-// Everywhere drains all instances at once with a request, each so many times.
+// Everywhere drains all instances at once with a request, each a number of times.
 func (a *Attacker) Everywhere(times int, r fleet.Request) {
 	n := a.Instances()
 	a.Together(times*n, func(i int) {

@@ -22,7 +22,7 @@ type Honest struct {
 	used int64
 }
 
-// A Fared is what became of the requests of an honest client, or of many.
+// A Fared counts the outcomes of the requests of an honest client, or of many.
 type Fared struct {
 	Requests, Admitted int64
 	Early              int64 // refused, though the client had a tally under its limit
@@ -68,7 +68,7 @@ func (h *Honest) Want(to func() int) fleet.Answer {
 	return got
 }
 
-// Connections sends so many requests over six connections, of which each shows what the client had before all six. The
+// Connections sends requests over six connections. Each shows what the client had before all six. The
 // first request goes alone.
 func (h *Honest) Connections(requests int, to func() int) {
 	h.Want(to)

@@ -15,7 +15,7 @@ import (
 	"github.com/tallystick/tallystick/proof/program"
 )
 
-// Who finds a port can listen on it, and nobody is given it by asking for any.
+// The finder of a port can listen on it, and no request for any free port gets it.
 func TestFind(t *testing.T) {
 	seen := map[string]bool{}
 	for range 50 {
@@ -29,7 +29,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A port is its finder's before anybody listens there, and while a server is started again.
+// A port is its finder's before there is a listener, and while a server is started again.
 func TestAPortIsFoundOnce(t *testing.T) {
 	port, err := program.FreePort()
 	require.NoError(t, err)

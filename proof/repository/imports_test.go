@@ -119,7 +119,7 @@ var inTests = map[string][]string{
 		module + "/token",                                            // what Decision.TokenErr is
 		httpsfv,                                                      // an independent parser for the RateLimit fields
 		module + "/middleware/client",                                // the other end
-		module + "/middleware/keptform",                              // one more page, of which it says what needs a script
+		module + "/middleware/keptform",                              // one more page, which says what needs a script
 		counters + "engine", counters + "memory", counters + "lease", // counters to ask, of every kind
 		module + "/proof/pages",    // the page with its table
 		module + "/proof/handlers", // what they send requests to
@@ -174,8 +174,8 @@ func standard(name string) bool {
 	return !strings.Contains(first, ".")
 }
 
-// goFiles yields the Go files of the root module: not those of nested modules,
-// of testdata, or of hidden directories.
+// goFiles yields the Go files of the root module: not in nested modules,
+// testdata or hidden directories.
 func goFiles(t *testing.T) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
@@ -228,7 +228,7 @@ func TestImports(t *testing.T) {
 			}
 		}
 	}
-	// A row without its package is one that was planned, or is gone: it permits what nobody looks at.
+	// A row without its package is one that was planned, or is gone: it permits an import without a review.
 	for _, rows := range []map[string][]string{arrows, inTests, linked} {
 		for pkg := range rows {
 			require.True(t, seen[pkg], "the tables have a row for %s, which is no package", pkg)

@@ -22,7 +22,7 @@ const (
 	W = 32
 
 	Crowd = 64  // the default of Challenge.Crowd
-	Quota = 100 // the limit of most rows: so many requests in each minute
+	Quota = 100 // the limit of most rows: requests in each minute
 )
 
 // A Seed is where all begins that chance decides.
@@ -35,7 +35,7 @@ func (s Seed) Random(row string) *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(s), second.Sum64()))
 }
 
-// A Site is what an operator configures.
+// A Site is an operator's configuration.
 type Site = middleware.Config
 
 // PerMinute is a site of one limit.
@@ -50,7 +50,7 @@ func Selling(mode middleware.Mode) Site {
 	return s
 }
 
-// A Place is what an attacker holds: an address, or a network of IPv6.
+// A Place is the origin of an attack: an address, or a network of IPv6.
 type Place struct {
 	Name   string
 	Crowds int                // how many crowds it is expected to hide: the middleware's
@@ -83,7 +83,7 @@ type Attack struct {
 	admits func(i truth.Instances) int64
 }
 
-// Attacks are those of Bounds that a client can play alone.
+// Attacks are the rows of Bounds that a client can play alone.
 func Attacks() []Attack {
 	const farm = 8
 	plain, one, whole56, whole48 := PerMinute(Quota), Places[0].Free, Places[1].Free, Places[2].Free

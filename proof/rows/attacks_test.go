@@ -19,7 +19,7 @@ import (
 
 // What stands in the page as a bound is one: no attacker gets more.
 func TestNoBoundIsExceeded(t *testing.T) {
-	seeds := []Seed{100, 101, 102} // others than that of the tables
+	seeds := []Seed{100, 101, 102} // other seeds than the tables'
 	if kit.Brief() {
 		seeds = seeds[:1]
 	}

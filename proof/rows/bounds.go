@@ -69,7 +69,7 @@ func (a Also) String() string {
 	return strings.Join(all, ", ")
 }
 
-// Tables are those of bounds.md and of the README.
+// Tables are the tables of bounds.md and of the README.
 func Tables() []pages.Made {
 	all := pages.Made{Name: "bounds", Page: "docs/bounds.md", By: "make bounds", Head: []string{"client", "requests admitted", "tested by", "and"}, Words: true}
 	few := pages.Made{Name: "bounds", Page: "README.md", By: "make bounds", Head: []string{"client", "requests admitted"}, Words: true}

@@ -121,7 +121,7 @@ func TestOneProofManyInstances(t *testing.T) {
 	require.Equal(t, truth.Instances{N: 4}.Buys(5, 12), a.Gained().Admitted)
 }
 
-// What a client shows costs at most a few MACs and no memory, whoever made it.
+// What a client shows costs at most a few MACs and no memory, also if it is forged.
 func TestForgedProofsAreCheap(t *testing.T) {
 	if kit.Race {
 		t.Skip("the race detector allocates on its own")

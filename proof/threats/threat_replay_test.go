@@ -19,7 +19,7 @@ import (
 	"github.com/tallystick/tallystick/proof/truth"
 )
 
-// The numbers T1 to T47, here and elsewhere, are those of docs/threats.md.
+// The numbers T1 to T47, here and elsewhere, are from docs/threats.md.
 func TestThreatsOfTheToken(t *testing.T) {
 	hundred := func() middleware.Config {
 		cfg := handlers.Contact(new(handlers.Clock))

@@ -152,7 +152,7 @@ func TestThreatsOfNumbers(t *testing.T) {
 }
 
 func TestThreatsOfPolicyChanges(t *testing.T) {
-	// change has a client use so much, and then the limits be others.
+	// change has a client use a part of its quota, and then changes the limits.
 	change := func(t *testing.T, used int, limits ...middleware.Limit) (h *handlers.Site, shown handlers.Option) {
 		cfg := handlers.Contact(new(handlers.Clock))
 		h = handlers.NewSite(t, cfg)

@@ -371,7 +371,7 @@ func TestThreatsOfCaches(t *testing.T) {
 			require.NotEmpty(t, handlers.TokenIn(his))
 			require.NotEqual(t, handlers.TokenIn(hers), handlers.TokenIn(his))
 			require.NotEqual(t, handlers.CookieIn(hers).Value, handlers.CookieIn(his).Value)
-			own := map[string][]string{ // of which shared caches store nothing
+			own := map[string][]string{ // responses that shared caches do not store
 				"/private":       {"private, max-age=60"},
 				"/private/twice": {"private", "private, max-age=60"},
 				"/unstored":      {"no-store, max-age=0, must-revalidate"},

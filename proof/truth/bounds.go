@@ -4,7 +4,7 @@ package truth
 
 import "math/big"
 
-// A Quota is a limit of docs/bounds.md in numbers: so much in a window, or a bucket, if it has a burst.
+// A Quota is a limit of docs/bounds.md in numbers: a quota in a window, or a bucket, if it has a burst.
 type Quota struct{ Quota, Window, Burst int64 }
 
 // In returns what one memory admits of a tally within a span, which is no longer than the window: L, or b + W/T.
@@ -16,7 +16,7 @@ func (q Quota) In(span int64) *big.Int {
 	return most
 }
 
-// Times returns so many quotas for a network, as far as a limit goes: 2³¹−1, and what a bucket loses in the longest window.
+// Times returns n quotas for a network, as far as a limit goes: 2³¹−1, and what a bucket loses in the longest window.
 func (q Quota) Times(factor, longest int64) Quota {
 	capped := func(of, by, most int64) int64 {
 		if p := product(of, by); p.Cmp(big.NewInt(most)) < 0 {
@@ -37,7 +37,7 @@ func (q Quota) Pass(passTime, least int64) Quota {
 	return Quota{min(q.Quota, max(least, part.Int64())), q.Window, 0}
 }
 
-// Sold returns F for all instances, and a network that hides so many crowds: by [Tariff.Most], where no tally costs less
+// Sold returns F for all instances, and a network that hides several crowds: by [Tariff.Most], where no tally costs less
 // than Work, and none more than 2³² hashes.
 func (t Tariff) Sold(instances, crowds, seconds, hashes int64) int64 {
 	k, price, crowd := int64(0), t.Work, t.Crowd*crowds

@@ -7,7 +7,7 @@ import "math/big"
 // A Bucket leaks a unit in each interval, Quota of them in a Window, and holds Burst.
 type Bucket struct{ Quota, Window, Burst int64 }
 
-// A Drop is a charge of a bucket. The interval is that of the bucket by which it was charged, which may have changed since.
+// A Drop is a charge of a bucket. The interval belongs to the bucket that charged it, which may have changed since.
 type Drop struct{ At, Cost, Interval int64 }
 
 // Interval returns T, the time in which a unit leaks: W/L, rounded up, so that rounding never admits more than L.
@@ -19,7 +19,7 @@ func (b Bucket) Interval() int64 {
 	return t.Int64()
 }
 
-// Fits reports whether a cost passes where so much time is owed: owed + cost·T ≤ B·T.
+// Fits reports whether a cost passes while a time is owed: owed + cost·T ≤ B·T.
 func (b Bucket) Fits(owed, cost int64) bool {
 	t := b.Interval()
 	asked := product(cost, t)

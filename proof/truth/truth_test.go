@@ -35,7 +35,7 @@ func TestImportsNothingOfTheProduct(t *testing.T) {
 	require.Greater(t, read, 2)
 }
 
-// A request is what a timeline of brute force is made of.
+// A request is an event on a timeline of brute force.
 type request struct{ at, cost int64 }
 
 // requests makes a short timeline of what a fuzzer has invented.
@@ -49,7 +49,7 @@ func requests(data []byte) (all []request) {
 }
 
 // FuzzWindow compares with a count of pieces: each request of the window before is cut into as many pieces as the window
-// has moments, of which one falls out of sight with each moment that has passed.
+// has moments. One piece falls out of sight with each moment that passes.
 func FuzzWindow(f *testing.F) {
 	f.Add([]byte{1, 1, 5, 2, 3, 3, 9, 1, 4, 2, 7, 1}, uint8(5), uint8(12), true)
 	f.Add([]byte{0, 3, 0, 3, 0, 3, 12, 1, 1, 1, 15, 3}, uint8(9), uint8(3), false)

@@ -8,8 +8,8 @@ import "math/big"
 // how much of it lies within the last Length; a fixed window counts nothing of it.
 type Window struct{ Quota, Length int64 }
 
-// Fits reports whether a cost passes so long after the beginning of a window, in which now was counted, and before in the
-// one before: before·(W−e) + (now+cost)·W ≤ L·W.
+// Fits reports whether a cost passes at a time e after the beginning of a window. now was counted in it, and before in the
+// window before: before·(W−e) + (now+cost)·W ≤ L·W.
 func (w Window) Fits(elapsed, before, now, cost int64) bool {
 	asked := product(before, w.Length-elapsed)
 	asked.Add(asked, product(now, w.Length))

@@ -13,7 +13,7 @@ const (
 	// while the winner goes on winning.
 	doublings = 3
 
-	// shortest is what a try is taken to last at least, so that there is a pause at all.
+	// shortest is the assumed minimum length of a try, so that there is a pause at all.
 	shortest = 100 * time.Microsecond
 )
 

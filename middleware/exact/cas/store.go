@@ -22,12 +22,11 @@ type Store interface {
 	// more then, while there is time.
 	Load(ctx context.Context, name string) (value []byte, revision string, err error)
 
-	// Swap replaces the value of a name, as one atomic step, if its revision is still the
-	// one that Load has returned. The new one differs from all that the name has had,
-	// also before it was forgotten, and also for the same bytes: else two who have read at
-	// different times could both win. The store keeps the value for as long as keep, by
-	// whole seconds, from now on, however long it was to keep the one before; soon after
-	// that it may forget it.
+	// Swap replaces the value of a name, as one atomic step, if its revision is still the one that
+	// Load has returned. The new one differs from all that the name has had, also before it was
+	// forgotten, and also for the same bytes: else two callers that have read at different times
+	// could both win. The store keeps the value for as long as keep, by whole seconds, from now on,
+	// however long it was to keep the one before; soon after that it may forget it.
 	//
 	// If the revision is another one, nothing changes and the error is [ErrChanged]. An
 	// error that is [exact.ErrNotCounted] says that nothing was changed and never will be;

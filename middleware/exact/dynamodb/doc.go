@@ -18,7 +18,7 @@
 //
 // The program needs dynamodb:GetItem and dynamodb:PutItem on it.
 //
-// What it promises, and what not:
+// What it promises, and what it does not:
 //
 //   - An item is put on the condition that its revision is the one that was read, by a
 //     consistent read. A revision is random: one that was deleted and made anew has another.

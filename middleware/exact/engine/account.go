@@ -12,10 +12,10 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// An Account is what one key has counted under the policies of one name: all of a
-// counter but where it is kept. It is for those who write an [exact.Counter] for an engine
-// that can keep some bytes: load, decide, store. It is pure, and the clock is an
-// argument; it is not safe for concurrent use. The zero Account has counted nothing.
+// An Account holds what one key has counted under the policies of one name: all of a counter but
+// where it is kept. It is for authors of an [exact.Counter] on an engine that can keep some bytes:
+// load, decide, store. It is pure, and the clock is an argument; it is not safe for concurrent use.
+// The zero Account has counted nothing.
 //
 // Its time does not step back, or an earlier window would be a fresh quota: where the
 // clock has, the account stands still until the clock is there again, and the waits that
@@ -24,19 +24,18 @@ import (
 // that was wrong, and begins anew, once: or one wrong second would lock its key out for as
 // long as the clock was ahead.
 //
-// It carries what else there is to know of its key: debts beyond the limits (Call.Past), which
-// no clock takes for its own fault, so that it stands still for them as well; what is booked
-// (Call.Ahead) and what of that was given back, in 64 places for each limit at most; the end of
-// a pause; and the last 128 admitted calls with an ID, each for [exact.IDLife], so that a call is
-// counted once whichever process asks again. Of more than 128 in that time the oldest are
-// forgotten early, and would be charged again. An ID takes some 30 bytes of what is stored. And it
-// knows which of the last [Refundable] charges came back: that takes a kilobyte at most, some bytes
-// where all of them do, and none where none does.
+// It carries what else there is to know of its key: debts beyond the limits (Call.Past), which no
+// clock takes for its own fault, so that it stands still for them as well; what is booked
+// (Call.Ahead) and what of that was given back, in 64 places for each limit at most; the end of a
+// pause; and the last 128 admitted calls with an ID, each for [exact.IDLife], so that a call is
+// counted once whichever process asks again. If there are more than 128 in that time, the oldest
+// are forgotten early, and would be charged again. An ID takes some 30 bytes of what is stored. And
+// it knows which of the last [Refundable] charges came back: that takes a kilobyte at most, some
+// bytes where all of them do, and none where none does.
 //
-// What a policy does not have, it leaves alone: requests under an old configuration
-// and a new one may be on their way at the same time. Only a charge or a refund
-// changes anything: a clock that was wrong for a moment, while nothing was charged,
-// leaves no trace.
+// A policy leaves limits alone that it does not have: requests under an old configuration and a new
+// one may be on their way at the same time. Only a charge or a refund changes anything: a clock
+// that was wrong for a moment, while nothing was charged, leaves no trace.
 type Account struct {
 	entries []entry
 	latest  int64  // Unix ns of the last charge: time does not step back behind it
@@ -151,8 +150,9 @@ func (a *Account) Refund(now time.Time, r *exact.Receipt) error {
 	return nil
 }
 
-// numbersOf returns how many numbers a charge has: if it costs something else on each limit, a number for each, so that it
-// comes back on each once. The last is that of the first limit. Of such charges fewer are among the last [Refundable].
+// numbersOf returns how many numbers a charge has: if it costs something else on each limit, a number for each, so
+// that it comes back on each once. The last belongs to the first limit. Fewer charges of this kind fit among the last
+// [Refundable] numbers.
 func numbersOf(price limiter.Price, p *exact.Policy) uint64 {
 	if price.Each == nil {
 		return 1
@@ -175,8 +175,8 @@ func (a *Account) give(number uint64, r *exact.Receipt) (any bool) {
 	return any
 }
 
-// Expires returns from when on nothing of the account counts any more, by the clock that it
-// was charged by: the zero time if it counts nothing. An engine may then forget it, and
+// Expires returns when the last count of the account ends, by the clock that charged it: the
+// zero time if it counts nothing. An engine may then forget it, and
 // can leave that to a time to live or an index of its store; one that sweeps has a [Hindsight].
 // Store it again with what
 // Expires says after each Take that admits and each Refund: it may be sooner than before.
@@ -194,9 +194,9 @@ func (a *Account) Expires() (at time.Time) {
 	return time.Unix(0, last)
 }
 
-// at returns the account as it is to be decided, and when: now, or the latest time seen
-// where a clock has stepped back. What a clock that was wrong has charged counts nothing,
-// but no serial is given twice, and no refund.
+// at returns the account as it is to be decided, and when: now, or the latest time seen where a
+// clock has stepped back. Charges by a clock that was wrong count nothing, but no serial is given
+// twice, and no refund.
 func (a *Account) at(now time.Time) (*Account, time.Time) {
 	switch ns := now.UnixNano(); {
 	case ns >= a.latest:

@@ -114,8 +114,7 @@ func TestPoliciesOfOneNameLeaveEachOtherAlone(t *testing.T) {
 	}
 }
 
-// Of configurations that come and go an account keeps some thirty limits, and of those
-// what ends last.
+// While configurations come and go, an account keeps some thirty limits: the ones that end last.
 func TestAccountIsBounded(t *testing.T) {
 	clock, a := exacttest.NewClock(), new(engine.Account)
 	kept := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Name: "kept", Quota: 10, Window: 30 * day})}
@@ -245,8 +244,9 @@ func idleAt(a *engine.Account, at time.Time) bool {
 	return h.Idle(a)
 }
 
-// A clock that is ahead, or behind, for a moment has nobody forgotten, however often it is asked; one
-// that has passed has, after a second, a minute or an hour, as the longest window is.
+// No account is forgotten because a clock is ahead, or behind, for a moment, however often it is
+// asked. Time that has really passed has accounts forgotten after a second, a minute or an hour, as
+// the longest window is.
 func TestNoSingleMomentIsBelieved(t *testing.T) {
 	for window, while := range map[time.Duration]time.Duration{
 		time.Second: time.Second, 59 * time.Second: time.Second, time.Minute: time.Minute, 59 * time.Minute: time.Minute,
@@ -292,7 +292,7 @@ func TestPartsShowThroughWrappers(t *testing.T) {
 	}
 }
 
-// whole is a batcher that nobody calls.
+// whole is a batcher that is never called.
 type whole struct{ exact.Counter }
 
 func (whole) TakeAll(context.Context, []exact.Call) ([]exact.Verdict, error) {

@@ -54,7 +54,7 @@ func (r answers) find(now time.Time, call *exact.Call) (v exact.Verdict, found b
 // over reports whether an answer need not be remembered any more.
 func (r *answer) over(now time.Time) bool { return now.UnixNano()-r.given >= int64(exact.IDLife) }
 
-// keep returns r with an answer more, without what is over, and at the most without the oldest.
+// keep returns r with an answer more, without what is over, and without the oldest if it is full.
 func (r answers) keep(now time.Time, id string, receipt *exact.Receipt) answers {
 	n := 0
 	for n < len(r) && (r[n].over(now) || len(r)-n >= keptAnswers) {

@@ -13,9 +13,9 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/internal/plan"
 )
 
-// An Archive is an [exact.Counter] whose accounts an operator can list, forget one by one, and move to a
-// counter on another engine ([Copy]). All counters of Tallystick are, but those of [Merge] and of
-// package remote: there the engine, or the owners, are asked.
+// An Archive is an [exact.Counter] whose accounts an operator can list, forget one by one, and move
+// to a counter on another engine ([Copy]). All counters of Tallystick are archives, except the
+// counters of [Merge] and of package remote: ask their engine, or the owners.
 type Archive interface {
 	exact.Counter
 
@@ -26,10 +26,10 @@ type Archive interface {
 	// that cannot be read ends it.
 	Each(ctx context.Context, f func(Record) error) error
 
-	// Restore begins an account with what another counter has counted. It is not added to what
-	// is there: where the name has an account, Restore changes nothing and returns [ErrKept]. So a
-	// copy that was broken off can be begun anew, and nothing that was counted here is lost.
-	// What counts nothing any more is left out.
+	// Restore begins an account with what another counter has counted. It is not added to what is
+	// there: where the name has an account, Restore changes nothing and returns [ErrKept]. So a
+	// copy that was broken off can be begun anew, and nothing that was counted here is lost. An
+	// account that counts nothing any more is left out.
 	Restore(ctx context.Context, r Record) error
 
 	// Forget forgets the account of a name ([exact.Policy.AccountName]): its next call finds all of
@@ -54,8 +54,8 @@ type ArchiveCloser interface {
 
 // A Record is an account out of a counter.
 type Record struct {
-	// Name is [exact.Policy.AccountName] of policy and key: a hash. It says neither, but who guesses
-	// both can tell.
+	// Name is [exact.Policy.AccountName] of policy and key: a hash. It says neither, but a guess of
+	// both can be checked.
 	Name string
 
 	// Account is a copy, without the IDs that it remembers for [exact.IDLife]: a call that is repeated
@@ -63,16 +63,17 @@ type Record struct {
 	Account *Account
 }
 
-// NameLength is how many bytes the name of an account has, 16: that of [exact.Policy.AccountName].
+// NameLength is how many bytes the name of an account has, 16, as [exact.Policy.AccountName] makes
+// it.
 const NameLength = plan.NameLength
 
 // ErrKept says that an account was not restored, because there is one of its name already.
 var ErrKept = fmt.Errorf("%w: an account of this name counts already, and stays as it is", exact.ErrNotCounted)
 
-// Copy copies every account of a counter to another, and says how many it has, and how many it
-// has not because that one counts them already. What the first admits while it is being copied, and
-// until the second takes its place, is admitted once more: stop what counts, copy, and
-// start it on the other. Clocks must be right, as on instances of one counter.
+// Copy copies every account of a counter to another, and says how many it has, and how many it has
+// not because that one counts them already. Whatever the first admits during the copy, and until
+// the second takes its place, the second admits once more: stop what counts, copy, and start it on
+// the other. Clocks must be right, as on instances of one counter.
 func Copy(ctx context.Context, to, from Archive) (copied, kept int, err error) {
 	err = from.Each(ctx, func(r Record) error {
 		err := to.Restore(ctx, r)
@@ -112,6 +113,6 @@ func (r *Record) Check(ctx context.Context) error {
 	return nil
 }
 
-// Counts reports whether anything of the account counts still, by what the clock says now. Who
-// forgets accounts by themselves goes by [Hindsight], as clocks are wrong for a moment.
+// Counts reports whether anything of the account still counts at now. An engine that forgets
+// accounts uses [Hindsight], because a clock may be wrong for a moment.
 func (a *Account) Counts(now time.Time) bool { return a.Expires().After(now) }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Refundable is how many of the last charges of a key can be given back, each once. Of an
-// earlier one nothing comes back, see [exact.ErrLateRefund].
+// Refundable is how many of the last charges of a key can be given back, each once. An earlier one
+// does not come back, see [exact.ErrLateRefund].
 const Refundable = 8192
 
 // The numbers of an account's charges begin at a multiple of Refundable, near to the microseconds
@@ -51,7 +51,7 @@ func (b *back) give(number, serial uint64) bool {
 	return true
 }
 
-// lowestOf returns the floor below which nothing comes back, for there were so many charges since.
+// lowestOf returns the floor: no charge up to it comes back, as [Refundable] charges came after it.
 func lowestOf(serial uint64) uint64 { return max(serial, Refundable) - Refundable }
 
 // follow raises the floor, and over all that was given back without a gap.

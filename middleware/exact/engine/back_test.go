@@ -35,7 +35,8 @@ var patterns = map[string]func(rng *rand.Rand, n int) (comes bool, later int){
 	"the last is not":      func(_ *rand.Rand, n int) (bool, int) { return n%64 > 0, engine.Refundable - 1 },
 }
 
-// sizes returns how many bytes an account takes at most when so many are charged, by a pattern.
+// sizes returns how many bytes an account takes at most when it is charged as often, and refunded
+// by a pattern.
 func sizes(t *testing.T, charges int, pattern func(*rand.Rand, int) (bool, int)) (most, last int, a engine.Account) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	clock := exacttest.NewClock()
@@ -210,8 +211,8 @@ func TestRefundsOfEarlierVersions(t *testing.T) {
 	}
 }
 
-// The serials of an account of before begin at one, and so do those of a clock that was never set.
-// Its 8192nd charge is in a byte more than a kilobyte has.
+// The serials of an account of before begin at one, and so do serials by a clock that was never
+// set. Its 8192nd charge is in a byte more than a kilobyte has.
 func TestRefundsOfTheFirstSerials(t *testing.T) {
 	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Quota: storeless.MaxQuota, Window: day})}
 	at := time.Unix(0, 0)

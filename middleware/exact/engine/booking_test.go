@@ -227,8 +227,8 @@ func TestARefundLeavesBookingsWhereTheyAre(t *testing.T) {
 	require.Equal(t, 500*time.Millisecond, a.Take(clock.Now(), &ahead).Wait)
 }
 
-// A key has 64 holes at most: the room of more is lost, until its moment has passed, and
-// nobody has it twice.
+// A key has 64 holes at most: the room of more is lost, until its moment has passed, and no two
+// calls get it.
 func TestAKeyHasSoManyHoles(t *testing.T) {
 	clock := exacttest.NewClock()
 	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 1, Window: time.Second})

@@ -20,9 +20,9 @@ const (
 	year = 365 * day
 )
 
-// A clock that steps back by no more than the account counts for gives nobody a fresh
-// quota; from further ahead it begins anew. A bucket counts for as long as it empties, and
-// a policy of the same name for as long as the longer of both.
+// A clock that steps back by no more than the account counts for gives no key a fresh quota; from
+// further ahead the account begins anew. A bucket counts for as long as it empties, and a policy of
+// the same name for as long as the longer of both.
 func TestClockThatStepsBackByMoreThanAnAccountLasts(t *testing.T) {
 	minute := storeless.Limit{Name: "minute", Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Minute}
 	bucket := storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 1, Window: time.Minute, Burst: 60}

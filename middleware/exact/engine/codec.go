@@ -24,9 +24,9 @@ const moreParts = 4
 
 var errAccount = errors.New("exact: not the bytes of an account")
 
-// AppendBinary implements [encoding.BinaryAppender]: a version, then integers of
-// variable length. What ends when is written as the distance from what ended before
-// it, so that a minute of a rolling day takes some seven bytes. It cannot fail.
+// AppendBinary implements [encoding.BinaryAppender]: a version, then integers of variable length.
+// Each end is written as the distance from the end before it, so that a minute of a rolling day
+// takes some seven bytes. It cannot fail.
 func (a *Account) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, version)
 	b = binary.AppendVarint(b, a.latest)
@@ -99,9 +99,8 @@ func (r answers) append(b []byte, latest int64, serial uint64) []byte {
 	return b
 }
 
-// UnmarshalBinary implements [encoding.BinaryUnmarshaler]. It keeps nothing of b. It
-// tells other bytes from those of an account as well as their form does; whether
-// they have changed since is for the engine to know.
+// UnmarshalBinary implements [encoding.BinaryUnmarshaler]. It keeps nothing of b. It recognizes the
+// bytes of an account by their form alone; the engine must know whether they have changed since.
 func (a *Account) UnmarshalBinary(b []byte) error {
 	if len(b) == 0 || b[0] < 1 {
 		return errAccount

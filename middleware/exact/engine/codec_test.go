@@ -323,8 +323,8 @@ func TestTheExampleCountsExactly(t *testing.T) {
 // histories are what the accounts in testdata/accounts.json have behind them, as each version has written them.
 // A new version adds its own, which TestAccountsOfEarlierVersionsAreRead prints where it finds none.
 var histories = map[string]func(*testing.T, *past){
-	// Of every limit: five calls, 7 s apart, of which the third was given back. The second version has first
-	// kept, in a log, the part that came back, as the first did.
+	// Of every limit: five calls, 7 s apart. The third was given back. The second version has first kept, in
+	// a log, the part that came back, as the first did.
 	"plain": func(t *testing.T, p *past) {
 		p.call = exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, every...)}
 		for n := range 5 {
@@ -335,7 +335,7 @@ var histories = map[string]func(*testing.T, *past){
 			}
 		}
 	},
-	// Ten calls under IDs, of which all but the first are booked; two that were given back; a pause.
+	// Ten calls under IDs, all but the first booked; two that were given back; a pause.
 	"booked": func(t *testing.T, p *past) {
 		p.call = exact.Call{Key: "k", Cost: 1, Ahead: exact.MaxAhead, Policy: exactkit.Compile(t,
 			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute, Burst: 2},

@@ -11,7 +11,7 @@ type decoder struct {
 	failed  bool
 }
 
-// bytes returns so many of the rest, or none.
+// bytes returns the first n of the rest, or none.
 func (d *decoder) bytes(n int) []byte {
 	if n > len(d.rest) {
 		d.failed, n = true, 0

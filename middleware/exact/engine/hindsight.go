@@ -4,18 +4,18 @@ package engine
 
 import "time"
 
-// A Hindsight tells an engine which accounts it may forget. A clock that is ahead for a moment
-// finds all of them idle, and who is forgotten has a fresh quota. So it believes no single moment:
-// an account is idle that was by all that the clock has said for a while, of the time that really
-// passes. That is a second, a minute or an hour, the longest of these that no window of the account
-// is shorter than all of; so an account stays at most twice so long after it has ended, and the first
-// ones when an engine has run for that while. The zero Hindsight has seen nothing. It is not safe for
+// A Hindsight tells an engine which accounts it may forget. A clock that is ahead for a moment finds
+// all of them idle, and a forgotten key has a fresh quota. So a Hindsight believes no single moment:
+// an account is idle if it was idle by all that the clock has said for a while, in time that really
+// passes. The while is a second, a minute or an hour: the longest of these that the account's longest
+// window reaches. So an account stays at most two whiles after it has ended, and the first accounts
+// stay until an engine has run for one. The zero Hindsight has seen nothing. It is not safe for
 // concurrent use.
 type Hindsight struct{ rungs [len(whiles)]rung }
 
 var whiles = [...]time.Duration{time.Second, time.Minute, time.Hour}
 
-// A rung is what the clock has said within a while, and the one before it.
+// A rung holds what the clock has said within a while, and within the one before it.
 type rung struct {
 	since      time.Time
 	said, were readings

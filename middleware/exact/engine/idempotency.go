@@ -9,13 +9,12 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// Idempotency remembers what became of calls that have an ID, for [exact.IDLife] at least and
-// twice that at most. Of refusals it remembers the last 4096 at least and twice that at
-// most: admissions are bounded by quotas, and refusals by nothing. One that is forgotten
-// early is decided anew, which charges nobody twice. It is for an engine of one process: what
-// several processes must know of each other's calls is in [Account]. It is
-// not safe for concurrent use. The zero Idempotency remembers
-// nothing yet.
+// Idempotency remembers what became of calls that have an ID, for [exact.IDLife] at least and twice
+// that at most. It remembers the last 4096 refusals at least and twice as many at most: admissions
+// are bounded by quotas, and refusals by nothing. One that is forgotten early is decided anew, and
+// no call is charged twice. It is for an engine of one process: an [Account] holds what several
+// processes must know of each other's calls. It is not safe for concurrent use. The zero
+// Idempotency remembers nothing yet.
 type Idempotency struct {
 	admitted [2]map[asked]exact.Receipt // of the last IDLife, and of the one before
 	refused  [2]map[asked]refusal       // the same, or of the last keptRefusals
@@ -23,13 +22,11 @@ type Idempotency struct {
 	seeds    [2]maphash.Seed
 }
 
-// keptRefusals are so many that a call whose answer was lost finds its refusal within a
-// deadline of 40 ms at 100,000 of them a second. Of the two maps, one entry takes some
-// 50 bytes.
+// keptRefusals are enough for a call whose answer was lost to find its refusal within a deadline of
+// 40 ms, at 100,000 refusals a second. An entry of one of the two maps takes some 50 bytes.
 const keptRefusals = 4096
 
-// asked is a hash of what a call asked for, by seeds that nobody knows: 128 bits, so that no
-// two are the same.
+// asked is a hash of what a call asked for, by secret seeds: 128 bits, so that no two are the same.
 type asked [2]uint64
 
 // A refusal is its wait in seconds, twice, and 1 more where it was Impossible.

@@ -15,8 +15,8 @@ import (
 // line, and what empties. That holds in whatever order they were made, which is why a charge
 // that was given back may be made anew where it was.
 //
-// It is only kept while calls are booked. What is charged now, and given back now, needs no
-// place: it is the end of the line.
+// It is only kept while calls are booked. A charge of now, and its refund, needs no place: it is
+// the end of the line.
 type line struct {
 	base  int64  // Unix µs: what is before it was charged before the first that was booked
 	holes []span // that were given back, in order, between base and the mark
@@ -25,8 +25,8 @@ type line struct {
 // A span of a line, in Unix µs.
 type span struct{ from, to int64 }
 
-// maxHoles is how many holes a line has at most. Beyond it the one that is over first is
-// forgotten: nobody has its place then.
+// maxHoles is how many holes a line has at most. Beyond it the one that is over first is forgotten:
+// no call gets its place then.
 const maxHoles = 64
 
 // A fit is a call on one line: how long it is there, and how long before its end it may be
@@ -110,5 +110,5 @@ func (l *line) close(at, mark int64) int64 {
 	return mark
 }
 
-// unixMicro is the clock of buckets, which like that of internal/limiter does not go before 1970.
+// unixMicro is the clock of buckets, which like internal/limiter's does not go before 1970.
 func unixMicro(at time.Time) int64 { return max(0, at.UnixMicro()) }

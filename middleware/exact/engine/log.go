@@ -11,10 +11,10 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A chargeLog is what a sliding log or a rolling day remembers: charges in the order in
-// which they end. Their sum is kept beside them, so that a decision, far from the
-// limit and near it, looks at no more of them than have ended since the last. A window of the calendar
-// is a log of one entry, that ends with the window.
+// A chargeLog holds what a sliding log or a rolling day remembers: charges in the order in which
+// they end. Their sum is kept beside them, so that a decision, far from the limit and near it,
+// looks at no more of them than have ended since the last. A window of the calendar is a log of one
+// entry, that ends with the window.
 type chargeLog struct {
 	entries []logEntry
 	used    int64 // their sum
@@ -56,10 +56,10 @@ func (t *chargeLog) roll(now int64) {
 	}
 }
 
-// charge adds cost, although there may be no room for it, up to what a count can hold. What is above the most
-// entries joins the last of them, which then ends with it: or calls that are always admitted ([exact.Call.Past]) would
-// make all others dear. Neither is given back then. No earlier charge ends later, but in a window of the calendar: time does
-// not step back.
+// charge adds cost, although there may be no room for it, up to what a count can hold. A charge beyond the most entries
+// joins the last of them, which then ends with it. Otherwise calls that are always admitted ([exact.Call.Past]) would
+// make all others dear. Neither is given back then. No earlier charge ends later, but in a window of the calendar: time
+// does not step back.
 func (t *chargeLog) charge(until, cost int64, most int) {
 	if cost = min(cost, storeless.MaxQuota-t.used); cost <= 0 {
 		return
@@ -95,9 +95,9 @@ func (t *chargeLog) restore(until, cost int64) {
 // dear the call is. The redis package has the same number.
 const lookedAt = 256
 
-// wait returns for how long, in ns, so much cost has no room in a quota that is at
-// least as large; zero or less if it has. Beyond lookedAt entries it is rounded up: each of
-// the others holds at least 1, so that no more of them need end than what is still over.
+// wait returns for how long, in ns, a cost has no room in a quota that is at least as large; zero
+// or less if it has. Beyond lookedAt entries it is rounded up: each of the others holds at least 1,
+// so that no more of them need end than what is still over.
 func (t *chargeLog) wait(now, quota, cost int64) int64 {
 	over, last, i := t.used+cost-quota, now, 0
 	for ; over > 0 && i < len(t.entries) && i < lookedAt; i++ {

@@ -74,7 +74,7 @@ func TestLogsAgainstAModel(t *testing.T) {
 					by[i]++
 				}
 			}
-			if !v.Admitted { // and the bucket stands as if nobody had asked
+			if !v.Admitted { // and the bucket stands as if there was no call
 				want := (*limiter.Memory)(nil).Peek(now, bucket, &limiter.Candidate{Shown: owed}, cost)
 				require.Equal(t, storeless.LimitStatus(want.Limits[0]), v.Limits[1])
 				continue

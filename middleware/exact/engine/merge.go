@@ -30,13 +30,13 @@ type Batcher interface {
 // maxMerged is how many calls [Merge] makes one of at most.
 const maxMerged = 256
 
-// Merge makes one call of concurrent calls for the same key that differ in nothing but their ID. It is
-// as exact as its engine and holds nothing back: the first call goes through at
-// once, and those that come while it is out leave together when it is back, or when it
-// has been out for a third of the time that it had until its deadline. What a hot key
-// costs is then so many round trips as fit one after the other, or four at once, not one
-// for each call; and what a call takes is two of them at most, and where they are long
-// one and a third of the deadline: a deadline of one round trip and a half is kept.
+// Merge makes one call of concurrent calls for the same key that differ in nothing but their ID. It
+// is as exact as its engine and holds nothing back: the first call goes through at once, and calls
+// that come while it is out leave together when it is back, or when it has been out for a third of
+// the time that it had until its deadline. A hot key then costs as many round trips as fit one
+// after the other, or four at once, not one for each call. A call takes two round trips at most;
+// where they are long, one and a third of the deadline. So a deadline of one round trip and a half
+// is kept.
 //
 // Calls that wait are not counted yet: one whose context ends then returns
 // [exact.ErrNotCounted]. A goroutine runs for a key as long as calls wait for it.
@@ -71,7 +71,7 @@ func (m *merged) Deadline() time.Duration {
 	return 0
 }
 
-// mergeable is what calls must have in common.
+// mergeable has what calls must have in common.
 type mergeable struct {
 	key    string
 	policy *exact.Policy
@@ -91,8 +91,8 @@ type queue struct {
 	waiting []*waiter
 	out     int           // calls
 	left    time.Time     // when the last of them did
-	patient time.Duration // for so long the next waits for it at most; 0: without end
-	timer   *time.Timer   // of the next; nil: nobody waits for it
+	patient time.Duration // the longest that the next wait for it; 0: without end
+	timer   *time.Timer   // of the next; nil: none waits for it
 }
 
 // leaves notes that a call goes out by a deadline, if it has one.
@@ -111,7 +111,7 @@ func (q *queue) leaves(ctx context.Context) {
 type waiter struct {
 	ctx  context.Context
 	call exact.Call
-	done chan outcome // of one: nobody waits for who has left
+	done chan outcome // of one: a waiter that has left does not read it
 }
 
 type outcome struct {
@@ -153,8 +153,7 @@ func (m *merged) Take(ctx context.Context, call exact.Call) (exact.Verdict, erro
 	return exact.Verdict{}, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, ctx.Err())
 }
 
-// arm has those who wait go without the call that is out, when that takes long. m.mu is
-// held.
+// arm has the waiters go without the call that is out, when that takes long. m.mu is held.
 func (m *merged) arm(k mergeable, q *queue) {
 	if q.timer != nil || q.patient == 0 || q.out >= maxApart || len(q.waiting) == 0 {
 		return
@@ -174,22 +173,22 @@ func (m *merged) arm(k mergeable, q *queue) {
 	q.timer = timer
 }
 
-// next lets those go who have waited for a call that is back, if there are any.
+// next sends the waiters for a call that is back, if there are any.
 func (m *merged) next(k mergeable) {
 	if b := m.back(k); b != nil {
 		go m.sendAll(k, b)
 	}
 }
 
-// sendAll sends a batch, and those who have waited for it, until nobody has.
+// sendAll sends a batch, then the waiters that came meanwhile, until there are none.
 func (m *merged) sendAll(k mergeable, b *batch) {
 	for ; b != nil; b = m.back(k) {
 		m.send(b)
 	}
 }
 
-// back notes that a call is back, and takes the next batch from the queue, or closes the
-// queue of a key that nobody waits for.
+// back notes that a call is back, and takes the next batch from the queue, or closes the queue of a
+// key without waiters.
 func (m *merged) back(k mergeable) *batch {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -202,14 +201,14 @@ func (m *merged) back(k mergeable) *batch {
 	return b
 }
 
-// A batch is waiters who leave together.
+// A batch holds waiters that leave together.
 type batch struct {
 	waiters []*waiter
 	ctx     context.Context
 	cancel  context.CancelFunc
 }
 
-// board takes the next batch from the queue, if anybody waits. m.mu is held.
+// board takes the next batch from the queue, if any waiter is there. m.mu is held.
 func (m *merged) board(k mergeable, q *queue) *batch {
 	n := min(len(q.waiting), maxMerged)
 	if n == 0 {
@@ -227,7 +226,7 @@ func (m *merged) board(k mergeable, q *queue) *batch {
 	return b
 }
 
-// send makes one call of a batch. Who is less patient than the others leaves.
+// send makes one call of a batch. A waiter with less patience than the others leaves.
 func (m *merged) send(b *batch) {
 	defer b.cancel()
 	calls := make([]exact.Call, len(b.waiters))

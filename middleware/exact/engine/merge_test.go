@@ -71,7 +71,7 @@ func (d *distant) TakeAll(ctx context.Context, calls []exact.Call) ([]exact.Verd
 	return verdicts, d.fault
 }
 
-// merging merges calls to an engine that so long takes to reach.
+// merging merges calls to an engine that a trip takes to reach.
 func merging(trip time.Duration) (*distant, exact.Counter) {
 	d := &distant{Archive: memory.New(0, nil), trip: trip}
 	return d, engine.Merge(d)
@@ -124,8 +124,8 @@ func TestMergeKeepsApartWhatDiffers(t *testing.T) {
 	})
 }
 
-// Whoever leaves the queue was not counted; whoever leaves a call that is out, may
-// have been; and neither takes anybody with him.
+// A waiter that leaves the queue was not counted. A waiter that leaves a call that is out may have
+// been. Neither takes others along.
 func TestMergeKeepsEachContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, m := merging(time.Second)
@@ -159,7 +159,7 @@ func TestMergeKeepsEachContext(t *testing.T) {
 	})
 }
 
-// The patience of a batch is that of the most patient.
+// A batch is as patient as its most patient waiter.
 func TestMergedCallsEndWithTheirDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, m := merging(time.Hour)

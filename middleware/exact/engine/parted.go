@@ -12,7 +12,7 @@ import (
 type Parted interface {
 	exact.Counter
 
-	// Part names the part that a call goes to: any number, the same for all calls of
-	// one part. It may change, as nodes do. It must be quick, and ask nobody.
+	// Part names the part that a call goes to: any number, the same for all calls of one part. It
+	// may change, as nodes do. It must be quick, and ask no other process.
 	Part(call exact.Call) int
 }

@@ -20,7 +20,7 @@ type Snapshot struct {
 	// owes more is seen to.
 	Latest, Hold int64
 
-	// Limits are what each has counted.
+	// Limits has the count of each limit.
 	Limits []LimitSnapshot
 
 	// Serial of the last receipt.
@@ -35,9 +35,9 @@ type Snapshot struct {
 	Booked int64
 	Since  uint64
 
-	// Floor is the Serial up to which nothing comes back any more, and Back which of those
-	// above it came back, a bit for each, by Serial modulo 8, from the byte of the first on.
-	// Who only takes calls needs neither.
+	// Floor is the Serial up to which nothing comes back any more, and Back which of those above it
+	// came back, a bit for each, by Serial modulo 8, from the byte of the first on. An engine that
+	// only takes calls needs neither.
 	Floor uint64
 	Back  []byte
 }
@@ -53,11 +53,11 @@ type LimitSnapshot struct {
 	At        int64
 	Cur, Prev uint32
 
-	// Of a sliding log or a rolling day: Used is the sum of all that counts, and Charges are those that end
-	// first, each with when that is, in Unix ns, and what it cost: as many as the waits of the calls depend
-	// on: one for calls that are admitted, and so many that there is room for the
-	// dearest without them. What ends between two moments that waits depend on may be
-	// one of them, which ends at the later.
+	// Of a sliding log or a rolling day: Used is the sum of all that counts, and Charges are the charges
+	// that end first, each with the time of its end, in Unix ns, and its cost. There are as many as the
+	// waits of the calls depend on: one for calls that are admitted, and else enough that the dearest has
+	// room without them. Charges that end between two moments that waits depend on may be summed in one,
+	// which ends at the later.
 	Used    int64
 	Charges [][2]int64 // until, cost
 

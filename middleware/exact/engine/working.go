@@ -126,9 +126,9 @@ func (s *working) logStatus(price limiter.Price) (v storeless.Verdict) {
 
 // note charges the log of the i-th limit.
 //
-// Of a window of the calendar the later end holds, where a charge by another process has another end: its zone data may be
-// older. Which of two windows the other end is of, the beginning of this one tells. An end near to it is of the
-// window before, which is open for that much longer, and counts this charge; it does not become as long as both.
+// If a charge by another process has another end of a calendar window, because its zone data is older, the later end holds.
+// The beginning of this window tells the two windows apart: an end near to it belongs to the window before. That
+// window then stays open longer, and counts this charge. It does not become as long as both.
 func (s *working) note(i int, cost int64) {
 	t, c := &s.logs[i], s.policy.Calendars[i]
 	if c == nil {

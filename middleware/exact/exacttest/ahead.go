@@ -123,8 +123,8 @@ func bookingsBack(r *run) {
 	next("when all is given back", time.Minute)
 }
 
-// bookingsWait checks that a booking's moment is when a call would be admitted that nobody
-// booked, and that a booking is spent when its moment has come.
+// bookingsWait checks that a booking's moment is when a call that is not booked would be admitted,
+// and that a booking is spent when its moment has come.
 func bookingsWait(r *run) {
 	p, key := policy(storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 4, Window: time.Second}), r.key(0)
 	first := r.book(p, key, "")

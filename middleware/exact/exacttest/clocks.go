@@ -29,7 +29,7 @@ func stepBack(r *run) {
 	r.in("40 s back, before the wait is over").want(p, r.key(0), 1, false, 0)
 	r.clock.Advance(2 * time.Second)
 	r.want(p, r.key(0), 5, true, 0)
-	// A refusal, or a peek, in the next window, and back: nobody has a quota twice.
+	// A refusal, or a peek, in the next window, and back: no key has a quota twice.
 	for n, l := range []storeless.Limit{fixed(5, time.Minute), {Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Minute},
 		{Quota: 5, Window: time.Minute}, {Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Minute}} {
 		p, key := policy(l), r.key(1+n)
@@ -70,7 +70,7 @@ func owedBack(r *run) {
 	}
 }
 
-// momentAhead has a clock be days ahead while others are counted: nobody has a fresh quota then.
+// momentAhead has a clock be days ahead while others are counted: no key has a fresh quota then.
 func momentAhead(r *run) {
 	const keys = 64
 	start := r.clock.Now()

@@ -11,8 +11,9 @@
 //		}
 //	}
 //
-// What a counter keeps when its engine fails is for tests that know how to make it fail. One
-// such fault is worth a hook of a [Suite], LoseAnswer: what is done, and not known to be done.
+// It does not test what a counter keeps when its engine fails: that is for tests that know how to
+// make it fail. One such fault is worth a hook of a [Suite], LoseAnswer: a call is done, and is not
+// known to be done.
 package exacttest
 
 import (
@@ -24,7 +25,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// A Suite is what is tested, and how far.
+// A Suite says what is tested, and how far.
 type Suite struct {
 	_ [0]func() // fields may be added: only keyed literals, no comparison
 
@@ -37,8 +38,8 @@ type Suite struct {
 	Clock *Clock
 
 	// LoseAnswer has the next call that the counter makes of its engine be done there, and its
-	// answer be lost: a commit that says that it failed, a connection that is cut after the
-	// command was read. Nil for a counter that can lose none, because it calls nobody.
+	// answer be lost: a commit that says that it failed, a connection that is cut after the command
+	// was read. Nil for a counter that can lose none, because it calls no engine.
 	LoseAnswer func(exact.Counter)
 
 	// OneProcess says that an ID is known to the counter that has taken it alone, and not to
@@ -46,7 +47,7 @@ type Suite struct {
 	OneProcess bool
 }
 
-// TestCounter runs a [Suite] of a counter that calls nobody, whose answers could be lost.
+// TestCounter runs a [Suite] of a counter that calls no engine, so that no answers can be lost.
 func TestCounter(open func() (exact.Counter, error), clock *Clock) error {
 	return (&Suite{Open: open, Clock: clock, OneProcess: true}).Test()
 }
@@ -75,7 +76,7 @@ func (s *Suite) Test() error {
 		{"mistaken calls", 0, mistakes},
 		{"a context that has ended", 0, ended},
 		{"a larger quota applies at once", 0, upgrade},
-		{"every algorithm is that of storeless", aClock, algorithms},
+		{"every algorithm agrees with storeless", aClock, algorithms},
 		{"a sliding log is a log", aClock, slidingLog},
 		{"a rolling day is never over", aClock, rollingDay},
 		{"when a log says to come back", aClock, logWaits},
@@ -100,7 +101,7 @@ func (s *Suite) Test() error {
 		{"a pause", 0, pauses},
 		{"a pause ends", aClock, pauseEnds},
 		{"mistaken calls for later", 0, mistakesAhead},
-		{"every call is that of an account", aClock, accounts},
+		{"every call agrees with an account", aClock, accounts},
 		{"an account that moves is the same", aClock, archives},
 		{"an account that counts nothing moves", aClock, emptied},
 		{"an account that is forgotten", 0, forgotten},
@@ -115,7 +116,7 @@ func (s *Suite) Test() error {
 	return errors.Join(errs...)
 }
 
-// A need is what a check cannot do without.
+// A need names what a check cannot do without.
 type need uint8
 
 const (

@@ -48,7 +48,7 @@ func ids(r *run) {
 
 func idsAtOnce(r *run) {
 	p := policy(fixed(1000, long))
-	got := r.flood(2000, func(n int) exact.Call { // those of one ID within [exact.IDLife], however long all of them take
+	got := r.flood(2000, func(n int) exact.Call { // the calls of one ID within [exact.IDLife], however long all of them take
 		return exact.Call{Key: r.key(0), Cost: 1, Policy: p, ID: strconv.Itoa(n / 20)}
 	})
 	if got != 2000 {

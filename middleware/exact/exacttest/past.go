@@ -11,7 +11,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// each has one limit of each algorithm, all of so much in a day.
+// each has one limit of each algorithm, all with this quota a day.
 func each(quota int64) []storeless.Limit {
 	var limits []storeless.Limit
 	for _, a := range []storeless.Algorithm{storeless.SlidingWindow, storeless.FixedWindow, storeless.TokenBucket, storeless.SlidingLog, storeless.RollingDay} {
@@ -48,7 +48,7 @@ func past(r *run) {
 		r.in("%s: given back", l.Algorithm).back(second.Receipt)
 		r.in("%s: given back twice", l.Algorithm).gone(first.Receipt)
 		if l.Algorithm == storeless.TokenBucket {
-			continue // what leaks meanwhile is not given back: so little that nobody can tell how much
+			continue // what leaks meanwhile is not given back: too little to tell how much
 		}
 		r.in("%s", l.Algorithm).want(p, key, 5, true, 0)
 	}

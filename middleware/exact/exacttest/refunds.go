@@ -43,7 +43,7 @@ func partRefunds(r *run) {
 	r.want(p, r.key(0), 2, true, 0)
 }
 
-// refundsOfLongAgo gives back the last charge but so many, and the one before it.
+// refundsOfLongAgo gives back the oldest charge that may come back, and the one before it.
 func refundsOfLongAgo(r *run) {
 	const between = engine.Refundable - 2
 	p := policy(storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 3 * engine.Refundable, Window: long}) // not leased

@@ -15,7 +15,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A run is one check of one counter. What is wrong ends it: see [run.fail].
+// A run is one check of one counter. Its first failure ends it: see [run.fail].
 type run struct {
 	exact.Counter
 	clock *Clock
@@ -26,7 +26,7 @@ type run struct {
 	loseAnswer func(exact.Counter)
 }
 
-// wrong is what a check has found.
+// wrong is a finding of a check.
 type wrong struct{ error }
 
 // fail ends the check.

@@ -66,7 +66,7 @@ type counter struct {
 // much longer on a busy machine. Package middleware asks by this name.
 func (c *counter) Deadline() time.Duration { return 250 * time.Millisecond }
 
-// left lets Close go on when nothing of a closed counter runs any more. c.mu is held.
+// left lets Close go on when no call of a closed counter runs any more. c.mu is held.
 func (c *counter) left() {
 	if c.closed && !c.writing && !c.shrinking {
 		close(c.idle)

@@ -285,7 +285,7 @@ func TestKeyInUseIsNotForgotten(t *testing.T) {
 	require.NoError(t, err, "the books agree")
 }
 
-// Who comes second to create a file does not take its name.
+// The second process that creates a file does not take its name.
 func TestCreateDoesNotReplace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "counts")
 	require.NoError(t, file.Create(path))
@@ -395,10 +395,10 @@ func TestOneOfManyCreatesTheFile(t *testing.T) {
 	require.Len(t, left, 1, "nothing else is left behind")
 }
 
-// A disk that is slow costs a caller no more than its patience: who is under way may be
-// counted, who waits is not.
+// A disk that is slow costs a caller no more than its patience: a call under way may be counted, a
+// waiting one is not.
 func TestSlowDiskKeepsDeadlines(t *testing.T) {
-	kit.Bubble(t, slowDisk) // who waits for ever is noticed at once
+	kit.Bubble(t, slowDisk) // a caller that waits for ever is noticed at once
 }
 
 func slowDisk(t *testing.T) {
@@ -447,7 +447,7 @@ func (d *swappedDisk) Lock(path string, f file.Handle) (bool, error) {
 	return d.memDisk.Lock(path, f)
 }
 
-// Who waits for a file that is made smaller meanwhile, and then let go of, opens the one
+// A process that waits for a file that is made smaller meanwhile, and then let go of, opens the one
 // that has its name, and not the one that had it.
 func TestOpenerWaitsForTheFileOfThatName(t *testing.T) {
 	disk := &swappedDisk{memDisk: newMemDisk()}

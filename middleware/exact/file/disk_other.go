@@ -15,5 +15,5 @@ func (*osDisk) Replace(now, _ handle, _, _ string) (handle, error) { return now,
 
 var fullDisk []error
 
-// otherMount is what it says when a name would be on another mount than its file.
+// otherMount is the error if a name would be on another mount than its file.
 var otherMount error = errors.ErrUnsupported

@@ -37,5 +37,5 @@ func (*osDisk) Replace(now, next handle, from, to string) (handle, error) {
 // fullDisk are the errors of a full disk or a used-up disk quota.
 var fullDisk = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}
 
-// otherMount is what it says when a name would be on another mount than its file.
+// otherMount is the error if a name would be on another mount than its file.
 var otherMount error = syscall.EXDEV

@@ -44,5 +44,5 @@ func (d *osDisk) Replace(now, next handle, from, to string) (handle, error) {
 // fullDisk are the errors of a full disk or a used-up disk quota.
 var fullDisk = []error{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL, windows.ERROR_DISK_QUOTA_EXCEEDED}
 
-// otherMount is what it says when a name would be on another mount than its file.
+// otherMount is the error if a name would be on another mount than its file.
 var otherMount error = windows.ERROR_NOT_SAME_DEVICE

@@ -259,8 +259,8 @@ type books struct {
 	counts map[string]int64
 }
 
-// newBooks opens a counter on a disk of its own, whose file is made smaller when it is so much larger than
-// its accounts.
+// newBooks opens a counter on a disk of its own, whose file is made smaller when it is larger than its
+// accounts by spare bytes.
 func newBooks(t *testing.T, spare int64) *books {
 	t.Helper()
 	disk, clock := newMemDisk(), exacttest.NewClock()
@@ -362,7 +362,7 @@ func TestFullDiskInMidWrite(t *testing.T) {
 		b := newBooks(t, 1<<30)
 		disk, clock, c := b.disk, b.clock, b.c
 		for round := range 10 {
-			// A group of some sectors, of which one half gets through.
+			// One half of a group of some sectors gets through.
 			disk.fails("write", full)
 			kit.Together(64, func(n int) {
 				_, err := c.Take(t.Context(), exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: b.p, ID: "x"})

@@ -89,7 +89,7 @@ func parseHead(b []byte) (is byte, nonce uint64, err error) {
 	return is, little.Uint64(b[len(magic)+1:]), nil
 }
 
-// boltMagic is what a file of bbolt begins with, which this package used before its first
+// boltMagic begins a file of bbolt, which this package used before its first
 // release.
 const boltMagic = 0xED0CDAED
 

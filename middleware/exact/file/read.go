@@ -161,9 +161,9 @@ func (s *state) tail(r io.ReaderAt, size int64) error {
 	g, ok := parseGroupHead(b, seed(s.nonce))
 	torn := false
 	if !ok {
-		// The sector of its head was not written, or no more than a part of the head. As
-		// heads are aligned, they are in one sector, or in two. What is behind it is of no
-		// later group, see lastByte.
+		// The sector of its head was not written, or no more than a part of the head. As heads are
+		// aligned, they are in one sector, or in two. The bytes behind it belong to no later group,
+		// see lastByte.
 		first := int(sector - s.end%sector)
 		torn = last < s.end+groupHeadSize || allZero(b[:min(first, len(b))]) ||
 			first < groupHeadSize && allZero(b[first:min(first+sector, len(b))])

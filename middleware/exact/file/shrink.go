@@ -12,9 +12,9 @@ import (
 	"path/filepath"
 )
 
-// A file is made smaller by writing another, of the accounts that count, beside it, while
-// calls are written to the old one. What changes meanwhile is written after it, again and
-// again, until little is left. For that, and to give the new file its name, calls wait.
+// A file is made smaller by writing another, of the accounts that count, beside it, while calls are
+// written to the old one. Accounts that change meanwhile are written after it, again and again,
+// until little is left. Calls wait for the last write, and until the new file has its name.
 
 // spare is by how much a file may be larger than twice its accounts: below it, it is not
 // worth the work. It takes a tenth of a second to read.

@@ -11,7 +11,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A leaseholder is what a leasing holds of a key.
+// A leaseholder holds what a leasing knows of a key.
 type leaseholder struct {
 	said    exact.Verdict // by the engine, last
 	of      *exact.Policy // under which it said so; nil: it has said nothing yet
@@ -22,7 +22,7 @@ type leaseholder struct {
 	touched time.Time
 }
 
-// hasArrived lets those go on that wait for a block.
+// hasArrived wakes the calls that wait for a block.
 func (h *leaseholder) hasArrived() {
 	if h.arrives != nil {
 		close(h.arrives)
@@ -30,7 +30,7 @@ func (h *leaseholder) hasArrived() {
 	}
 }
 
-// A block is what was taken ahead by one call.
+// A block was taken ahead by one call.
 type block struct {
 	verdict     exact.Verdict // of that call
 	left        int64
@@ -112,7 +112,7 @@ func (h *leaseholder) hear(now time.Time, v exact.Verdict, p *exact.Policy) {
 	h.said, h.of, h.at = v, p, now
 }
 
-// statuses are what the engine has said, and what is held beside it, for a call that
+// statuses returns the statuses of the engine, and the blocks beside them, for a call that
 // is admitted.
 func (h *leaseholder) statuses(now time.Time, p *exact.Policy) [storeless.MaxLimits]storeless.LimitStatus {
 	limits := h.said.Limits

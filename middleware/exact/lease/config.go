@@ -19,9 +19,9 @@ type Config struct {
 	// to 65536.
 	Block int64
 
-	// Instances is how many of them share the engine: a block is at most the
-	// twentieth part of an even share of what is left. What a killed process strands of a
-	// small quota falls with it. Default: 1.
+	// Instances is how many of them share the engine: a block is at most the twentieth part of an
+	// even share of what is left. With a larger number a killed process strands less of a small
+	// quota. Default: 1.
 	Instances int64
 
 	// Idle is how long a block may lie unused before it is given back. Default:

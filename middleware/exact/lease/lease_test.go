@@ -327,7 +327,7 @@ func TestLeaseAsksAgainWhereItAsked(t *testing.T) {
 	_, err := l.Take(t.Context(), call)
 	require.ErrorIs(t, err, exact.ErrMaybeCounted)
 	d.fault = nil
-	for range 2 { // somebody takes a block
+	for range 2 { // other calls take a block
 		exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: p})
 	}
 	for range 3 {
@@ -366,7 +366,7 @@ func TestBlocksAreOfTheirLimits(t *testing.T) {
 	})
 }
 
-// An engine that fails is not asked for a block by those who wait for one.
+// Calls that wait for a block do not ask for one when the engine fails.
 func TestLeaseHandsOnErrors(t *testing.T) {
 	d := &distant{Archive: memory.New(0, nil), fault: errors.New("broken")}
 	l := leased(t, d, lease.Config{})

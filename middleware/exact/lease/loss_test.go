@@ -59,7 +59,7 @@ func TestLeftoversComeBack(t *testing.T) {
 	})
 }
 
-// An engine that answers too late is not drained by blocks that nobody has.
+// An engine that answers too late is not drained by blocks that are lost.
 func TestLostBlocksAreFew(t *testing.T) {
 	d, l := afar(t, lease.Config{})
 	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 1000)}

@@ -40,8 +40,8 @@ func (l *leasing) Refund(ctx context.Context, r exact.Receipt) error {
 	return nil
 }
 
-// giveUp puts what is left of a block where it is given back. Of a window that is over
-// nothing comes back, of longer ones it does.
+// giveUp puts what is left of a block where it is given back. A charge does not come back in a
+// window that is over, but in longer ones.
 func (l *leasing) giveUp(h *leaseholder) {
 	if h.block != nil && h.block.left > 0 {
 		r := h.block.verdict.Receipt
@@ -74,7 +74,7 @@ func (l *leasing) arm() {
 	}
 }
 
-// tidy gives back what nobody has used since it last looked, and looks again later.
+// tidy gives back blocks not used since it last looked, and looks again later.
 func (l *leasing) tidy() {
 	defer l.tidying.Done()
 	ctx, cancel := context.WithTimeout(context.Background(), l.terms.Idle+time.Second)

@@ -32,7 +32,7 @@ func (l *leasing) Take(ctx context.Context, call exact.Call) (exact.Verdict, err
 	if err := call.Check(ctx); err != nil {
 		return exact.Verdict{}, err
 	}
-	if call.Pause > 0 || call.Costs != [storeless.MaxLimits]int64{} { // of which no block has any
+	if call.Pause > 0 || call.Costs != [storeless.MaxLimits]int64{} { // no block has any of these
 		l.giveUpKey(call.Policy.AccountName(call.Key))
 	}
 	if !leasable(&call) {
@@ -70,13 +70,13 @@ func (l *leasing) within(call *exact.Call) (v exact.Verdict, done bool, size int
 		_, asked = l.replies.Find(now, "?"+name, call.ID)
 	}
 	h := l.holder(now, name)
-	// What was asked of the engine before may be counted there: ask again, there.
+	// The engine may have counted this call before: ask it again.
 	if !asked && h.has(now, call) {
 		v = h.count(now, call)
 		l.keep(now, name, call, v)
 		return v, true, 0
 	}
-	// As if it were admitted: of refusals some are forgotten early.
+	// As if it were admitted, because some refusals are forgotten early.
 	l.keep(now, "?"+name, call, exact.Verdict{Verdict: storeless.Verdict{Admitted: true}})
 	if asked || l.closed || h.arrives != nil || now.Before(h.rest) || h.of == nil || !samePolicy(h.of, call.Policy) {
 		return exact.Verdict{}, false, 0
@@ -99,12 +99,12 @@ func least(v *exact.Verdict, n int) int64 {
 	return least
 }
 
-// lostPause is for how long no block is asked for after one was lost: else an engine
-// that answers too late would be drained by blocks that nobody has.
+// lostPause is for how long no block is asked for after one was lost: else an engine that answers
+// too late would be drained by lost blocks.
 const lostPause = time.Second
 
-// ahead asks for a block, and counts the call within it. It is not done where the
-// engine has refused so much: then it may still admit less.
+// ahead asks for a block, and counts the call within it. It is not done where the engine has
+// refused this size: then it may still admit less.
 func (l *leasing) ahead(ctx context.Context, call *exact.Call, size int64) (v exact.Verdict, done bool, err error) {
 	name, from := call.Policy.AccountName(call.Key), l.terms.Now()
 	defer func() { // also if the engine panics
@@ -168,8 +168,8 @@ func (l *leasing) through(ctx context.Context, call *exact.Call) (exact.Verdict,
 	}
 	said := v
 	if v = l.settle(call, v); v.Replayed && said.Admitted && !same(&v.Receipt, &said.Receipt) {
-		// Counted twice, within a block and without. If it cannot be given back it
-		// stays so, which harms nobody else.
+		// Counted twice, within a block and without. If it cannot be given back it stays so, which
+		// harms no other key.
 		_ = l.engine.Refund(ctx, said.Receipt)
 	}
 	return v, nil
@@ -220,8 +220,8 @@ func same(r, as *exact.Receipt) bool {
 	return r.Serial == as.Serial && r.At.Equal(as.At)
 }
 
-// settle takes note of what the engine has said of one call, and returns what becomes
-// of it: what was said before, if somebody was faster with the same ID.
+// settle takes note of what the engine has said of one call, and returns what becomes of it: what
+// was said before, if another call was faster with the same ID.
 func (l *leasing) settle(call *exact.Call, v exact.Verdict) exact.Verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -248,7 +248,7 @@ func (l *leasing) settle(call *exact.Call, v exact.Verdict) exact.Verdict {
 }
 
 // failed forgets a key that an engine has not counted, if nothing is held of it:
-// a client that makes up keys must not fill our memory with them.
+// a client that invents keys must not fill our memory with them.
 func (l *leasing) failed(name string, call *exact.Call, h *leaseholder, err error) {
 	if !errors.Is(err, exact.ErrNotCounted) {
 		return

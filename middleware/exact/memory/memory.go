@@ -156,9 +156,8 @@ func (m *counter) shardOf(name string) *shard {
 	return &m.shards[maphash.String(m.seed, name)%memoryShards]
 }
 
-// room reports whether there is room for another key, and makes some of what
-// counts no more. It looks at most once a second, so that a full memory does not
-// cost everybody a search.
+// room reports whether there is room for another key, and makes some of what counts no more. It
+// looks at most once a second, so that a full memory does not cost every call a search.
 func (s *shard) room(now time.Time) bool {
 	if len(s.accounts) < s.most {
 		return true

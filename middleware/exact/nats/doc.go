@@ -11,16 +11,15 @@
 // messages, and JetStream. The connection is the caller's: give it a short ReconnectWait, as
 // no call is made while there is none.
 //
-// What it promises, and what not:
+// What it promises, and what it does not:
 //
 //   - A value is replaced on the condition that its sequence number in the stream is the
 //     last of its subject, which the leader of the stream checks. It is read from the leader.
-//   - A server that is killed loses nothing that it has answered: it was handed to the
-//     operating system. What a power cut or a crash of the system loses is another matter:
-//     by default the server has the disk write every two minutes (sync_interval), and
-//     answers before that. With one replica a power cut gives back up to two minutes of
-//     charges. "sync_interval: always" in the server's configuration gives back none, and
-//     an admitted call then takes what the disk takes.
+//   - A server that is killed loses nothing that it has answered: it was handed to the operating
+//     system. A power cut or a crash of the system may lose more: by default the server has the
+//     disk write every two minutes (sync_interval), and answers before that. With one replica a
+//     power cut gives back up to two minutes of charges. "sync_interval: always" in the server's
+//     configuration gives back none, and an admitted call then takes what the disk takes.
 //   - With three replicas a majority has a value before it is answered, in the memory of
 //     the operating system: one machine may lose power, and a majority at once may not.
 //   - Each value has a time to live, renewed by each charge. A bucket that was made without

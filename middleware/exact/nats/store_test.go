@@ -68,8 +68,8 @@ func TestValuesExpire(t *testing.T) {
 	require.NoError(t, store.Swap(t.Context(), "n", revision, []byte("anew"), time.Minute))
 }
 
-// A bucket that is full, and a value that is too large, are load: who makes up keys must not
-// be able to have the server taken for dead.
+// A bucket that is full, and a value that is too large, are load: a client that makes up keys must
+// not be able to have the server taken for dead.
 func TestFullIsLoad(t *testing.T) {
 	s := startServer(t)
 	_, js := connect(t, s.Addr())
@@ -254,7 +254,7 @@ func serve(port string) int {
 	return 0
 }
 
-// dial connects, for as long as it takes and lasts. A server has two seconds to say who it is if nothing else is said,
+// dial connects, for as long as it takes and lasts. A server has two seconds to say its name if nothing else is said,
 // which a busy machine may need.
 func dial(addr string) (*natsgo.Conn, jetstream.JetStream, error) {
 	c, err := natsgo.Connect("nats://"+addr, natsgo.ReconnectWait(5*time.Millisecond), natsgo.MaxReconnects(-1), natsgo.PingInterval(time.Second), natsgo.Timeout(time.Minute))

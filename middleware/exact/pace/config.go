@@ -24,7 +24,7 @@ const (
 // A Config says what is limited, and which calls may wait for it. It is plain data; [New]
 // checks it and copies it.
 type Config struct {
-	// Counter is what all processes share. Required.
+	// Counter is shared by all processes. Required.
 	Counter exact.Counter
 
 	// Name names the limited service. Processes that give the same Name, Key and Limits to

@@ -16,7 +16,7 @@
 // [Pacer.Wait] waits, [Pacer.Schedule] waits and calls, [Transport] is an http.RoundTripper
 // that does it for each request.
 //
-// # Who is next
+// # Order
 //
 // A call is booked at the counter once. The answer is the moment at which it may go, after all
 // earlier bookings of all processes. It sleeps until then. No call polls, and calls wake

@@ -254,8 +254,8 @@ func TestFairBetweenProcesses(t *testing.T) {
 		})
 		wg.Wait()
 		t.Logf("the forty: %d, mean %s; the one: %d, longest %s", len(many.went), many.mean(), len(few.went), few.longest())
-		// Mostly 1.1 or 1.2 s. Of those that come at one moment no order is given: some of the forty
-		// may book first.
+		// Mostly 1.1 or 1.2 s. Calls that come at one moment have no order: some of the forty may
+		// book first.
 		require.LessOrEqual(t, few.longest(), many.mean()/2)
 		require.GreaterOrEqual(t, len(few.went), 25)
 		require.LessOrEqual(t, many.longest(), 2*many.mean())

@@ -340,7 +340,7 @@ func TestOrderIsKeptThroughAPause(t *testing.T) {
 	})
 }
 
-// A longer pause stays, and many who are told the same tell the counter once.
+// A longer pause stays, and many callers that are told the same tell the counter once.
 func TestPauses(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		counter := &wire{Counter: memory.New(0, nil)}

@@ -38,8 +38,8 @@ func serveCounter(t *testing.T) string {
 	return server.URL
 }
 
-// Real processes share a counter that is served to them; those of package exact/redis share a
-// Redis.
+// Real processes share a counter that is served to them; the processes of package exact/redis share
+// a Redis.
 func TestPaced(t *testing.T) {
 	t.Parallel()
 	exactkit.Paced(t, serveCounter(t), open)

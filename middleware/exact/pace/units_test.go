@@ -105,7 +105,7 @@ type wire struct {
 	calls, takes, refunds atomic.Int64
 
 	mu   sync.Mutex
-	lose int   // so many answers
+	lose int   // this number of answers
 	fail error // if set, instead of a call
 	hang bool  // until the end of the context
 }

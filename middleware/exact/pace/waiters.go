@@ -51,9 +51,9 @@ func (pl *place) lacks(waits *[maxUnits]time.Duration) int {
 	return next
 }
 
-// add books one more unit. The place is good at the latest of the moments. What is booked for
-// long before that is returned, and is not booked any more: used then, it would come on top of
-// what others have booked for then.
+// add books one more unit. The place is good at the latest of the moments. A booking for long
+// before that is returned: used at the later moment, it would come on top of the bookings of others
+// for then.
 func (pl *place) add(h held, late time.Duration) (stale []held) {
 	if h.moment.After(pl.moment) {
 		pl.moment = h.moment
@@ -114,7 +114,7 @@ func (ws *waiters) remove(w *waiter) {
 	}
 }
 
-// holder returns who has a place, or nil.
+// holder returns the waiter that has a place, or nil.
 func (ws waiters) holder(pl *place) *waiter {
 	for _, w := range ws {
 		if w.place == pl {
@@ -124,7 +124,7 @@ func (ws waiters) holder(pl *place) *waiter {
 	return nil
 }
 
-// next returns the first for whom nothing is booked or being booked, or nil. Asked are the
+// next returns the first waiter for which nothing is booked or being booked, or nil. asked are the
 // costs that are being booked.
 func (ws waiters) next(asked []costs) *waiter {
 	asked = slices.Clone(asked)

@@ -93,8 +93,8 @@ func TestOldAccountsAreTakenOver(t *testing.T) {
 	require.Equal(t, "1", s.eval(`return redis.call('TTL', ARGV[1]) > 300 * 86400 and '1' or '0'`, account))
 }
 
-// Policies of one name take turns on one account, and each keeps what it has counted. Of very
-// many, those that were charged long ago are forgotten.
+// Policies of one name take turns on one account, and each keeps what it has counted. If there are
+// very many, the ones that were charged long ago are forgotten.
 func TestPoliciesOfOneNameShareAnAccount(t *testing.T) {
 	s, c := opened(t)
 	var policies []*exact.Policy
@@ -628,7 +628,7 @@ func TestAccountIsShortAgainAfterBookings(t *testing.T) {
 	require.Equal(t, 40+back, size())
 }
 
-// Of more places than a line has, the first is forgotten: the account has a bound.
+// If there are more places than a line has, the first is forgotten: the account has a bound.
 func TestLinesHaveSoManyHoles(t *testing.T) {
 	b := newBoth(t)
 	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Second})
@@ -682,8 +682,8 @@ func TestRefundsOfAWrongClock(t *testing.T) {
 	}
 }
 
-// Keys of accounts with bookings expire as others do, also those of IDs; and an ID is known
-// to both scripts.
+// Keys of accounts with bookings expire as others do, also the keys of IDs; and an ID is known to
+// both scripts.
 func TestEveryKeyOfBookingsExpires(t *testing.T) {
 	s, c := opened(t)
 	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 60, Window: time.Minute})
@@ -741,7 +741,7 @@ func TestPlacesBeforeTheirLine(t *testing.T) {
 	}
 }
 
-// Lines that a clock that was wrong has left are forgotten, also those of other policies.
+// Lines that a wrong clock has left are forgotten, also the lines of other policies.
 func TestLinesOfAWrongClock(t *testing.T) {
 	b := newBoth(t)
 	book := func(name string, size int) {
@@ -757,12 +757,12 @@ func TestLinesOfAWrongClock(t *testing.T) {
 	b.clock.Advance(48 * time.Hour)
 	book("wrong", 74)
 	b.clock.Advance(-48 * time.Hour)
-	book("right", 84) // and of which serials nothing comes back
+	book("right", 84) // and the serials that do not come back
 }
 
-// A form is what a version of this package has left on a server after the calls of [plays], and the
-// serials of their receipts. testdata/forms.json has that of each version; a new one adds its own, which
-// the test prints that finds none.
+// A form holds what a version of this package has left on a server after the calls of [plays], and
+// the serials of their receipts. testdata/forms.json has each version's; a new one adds its own,
+// which the test prints that finds none.
 type form struct {
 	Keys    [][]string // SET with a value in hex, HSET or ZADD
 	Serials map[string][]string
@@ -820,8 +820,8 @@ func calls(t testing.TB) (all, booked exact.Call) {
 			storeless.Limit{Name: "slow", Algorithm: storeless.LeakyBucket, Quota: 3600, Window: time.Hour})}
 }
 
-// plays makes five calls, 7 s apart, of which the third comes back, one that is refused, and ten that
-// are booked, of which two come back.
+// plays makes five calls, 7 s apart, and gives back the third; one that is refused; and ten that are
+// booked, and gives back two of them.
 func (p *player) plays() {
 	all, booked := calls(p.t)
 	for n := range 5 {

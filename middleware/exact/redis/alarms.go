@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// alarms are what a counter tells beside its errors, each at most once a minute. The zero
+// alarms are the log lines of a counter beside its errors, each at most once a minute. The zero
 // time is of an alarm that has not rung.
 type alarms struct {
 	log *slog.Logger
@@ -34,8 +34,8 @@ func (a *alarms) wrongClock(ahead time.Duration) {
 	}
 }
 
-// away tells of a server that could not be reached when the counter was opened. What comes after
-// is for the calls to tell.
+// away tells of a server that could not be reached when the counter was opened. Later failures are
+// for the calls to tell.
 func (a *alarms) away(err error) {
 	a.tell(slog.LevelWarn, "redis-away", "the redis server cannot be reached yet: each call will try again", "start it, or mend the URL", "error", err)
 }

@@ -212,7 +212,7 @@ func TestFaults(t *testing.T) {
 		exactkit.Fault{Name: "memory full", Strike: func() { s.do("CONFIG", "SET", "maxmemory", "1") }, Heal: func() { s.do("CONFIG", "SET", "maxmemory", "0") }},
 		exactkit.Fault{Name: "read-only replica", Strike: func() { s.do("REPLICAOF", "127.0.0.1", "1") }, Heal: func() { s.do("REPLICAOF", "NO", "ONE") }},
 		exactkit.Fault{Name: "loads", Strike: func() {
-			// Some thousand keys, of which each takes some ms to load.
+			// Some thousand keys; each takes some ms to load.
 			s.do("EVAL", "for i = 1, 10000 do redis.call('SET', 'filler' .. i, i) end", "0")
 			// What is counted is saved: nothing is between here and the kill, which ends the pause.
 			require.Equal(t, "+OK", s.do("CLIENT", "PAUSE", "3600000", "WRITE"))
@@ -247,8 +247,7 @@ func TestRefusalsHearOfWhatIsChangedElsewhere(t *testing.T) {
 	front.Elsewhere(t, c, func() { s.do("FLUSHALL") })
 }
 
-// private returns a certificate for this machine that nobody else has signed, and the file
-// that holds it.
+// private returns a certificate for this machine that is self-signed, and the file that holds it.
 func private(t *testing.T) (tls.Certificate, string) {
 	t.Helper()
 	key := kit.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
@@ -430,7 +429,7 @@ func startCluster(t *testing.T) [3]*server {
 	kit.OnlyWhole(t, "waits for a cluster to form, for seconds")
 	var nodes [3]*server
 	for i := range nodes {
-		// Of a node that is silent for longer the others say CLUSTERDOWN, and answer nobody.
+		// If a node is silent for longer, the others say CLUSTERDOWN, and answer no client.
 		nodes[i] = startServer(t, "--cluster-enabled", "yes", "--cluster-port", kit.FreePort(t), "--cluster-node-timeout", "600000")
 	}
 	for i, s := range nodes {

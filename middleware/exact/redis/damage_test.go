@@ -94,8 +94,9 @@ func TestDamagedAccounts(t *testing.T) {
 	require.EqualValues(t, 18, exactkit.Left(t, c, exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 50)}), "the last was not counted")
 }
 
-// An account of any kind that has lost a byte, or more at an end, is never taken for maybe counted; and it
-// is refused, but for the few that nobody could tell: one whose last entry is gone is an account.
+// An account of any kind that has lost a byte, or more at an end, is never taken for maybe counted;
+// and it is refused, except for the few that cannot be told: one whose last entry is gone is an
+// account.
 func TestAccountsThatWereCut(t *testing.T) {
 	s, c := opened(t)
 	bucket := storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 1000, Window: time.Hour}

@@ -67,9 +67,9 @@
 // calls still.
 //
 // While calls are booked ([exact.Call] with Ahead) an account also holds the line of each bucket:
-// 14 bytes, and 16 for each returned place, of which it keeps at most 64. The IDs of charges in
-// that time are in {tag}:s:0 and {tag}:s:1. Calls with Ahead have scripts of their own. Other
-// calls stay as cheap; if one is booked on their key, they ask again with the script that knows.
+// 14 bytes, and 16 for each returned place. It keeps at most 64 of these. The IDs of charges in
+// that time are in {tag}:s:0 and {tag}:s:1. Calls with Ahead have scripts of their own. Other calls
+// stay as cheap; if one is booked on their key, they ask again with the script that knows.
 //
 // It does not run under GODEBUG=fips140=only: the client names scripts by SHA-1, as Redis
 // does, and panics there.

@@ -49,9 +49,8 @@ func saidOf(err error, words []string) bool {
 	return ok && slices.ContainsFunc(words, func(word string) bool { return begins(said.Error(), word) })
 }
 
-// begins reports whether an error of the server begins with a word. What a script
-// failed with is said after it, or before it: "OOM ... script: f_1", or "ERR Error
-// running script ... -OOM ...".
+// begins reports whether an error of the server begins with a word. The error of a script stands
+// after it, or before it: "OOM ... script: f_1", or "ERR Error running script ... -OOM ...".
 func begins(said, word string) bool {
 	return len(said) > len(word) && said[:len(word)] == word && (said[len(word)] == ' ' || said[len(word)] == ':')
 }

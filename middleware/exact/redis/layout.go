@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxNodes is how many nodes are told apart. Of more, some share.
+	// maxNodes is how many nodes are told apart. If there are more, some share.
 	maxNodes = 32
 
 	slots = 16384

@@ -227,8 +227,8 @@ func (s *server) size(account string) int {
 	return n
 }
 
-// sentInTime has calls be made that a frozen server does not answer, each of which may be counted. A machine that stands
-// still until the deadline has sent some of them not at all, and knows so: then they are made once more.
+// sentInTime makes calls that a frozen server does not answer. Each of them may be counted. A machine that stands still
+// until the deadline has not sent some of them, and knows it: then they are made once more.
 func sentInTime(t *testing.T, calls func() []error) {
 	t.Helper()
 	for tries := 1; ; tries++ {

@@ -69,7 +69,7 @@ type piped struct {
 	asked atomic.Int64 // requests
 }
 
-// pipe serves a counter, and returns who asks it.
+// pipe serves a counter, and returns a caller of it.
 func pipe(t *testing.T, counter exact.Counter) (*piped, engine.CounterCloser) {
 	t.Helper()
 	p := &piped{pipes: newPipes()}
@@ -86,7 +86,7 @@ func pipe(t *testing.T, counter exact.Counter) (*piped, engine.CounterCloser) {
 	t.Cleanup(func() {
 		to.CloseIdleConnections()
 		_ = server.Close()
-		time.Sleep(time.Second) // for so long net/http looks after connections that it has closed
+		time.Sleep(time.Second) // net/http looks after connections that it has closed for this time
 	})
 	return p, open(t, cfg, "http://owner/")
 }
@@ -95,7 +95,7 @@ func pipe(t *testing.T, counter exact.Counter) (*piped, engine.CounterCloser) {
 type taking struct {
 	exact.Counter
 	take    func(ctx context.Context, call exact.Call) (exact.Verdict, error)
-	refunds error // nil: those of the counter
+	refunds error // nil: the counter's
 }
 
 func (c taking) Refund(ctx context.Context, r exact.Receipt) error {
@@ -109,7 +109,7 @@ func (c taking) Take(ctx context.Context, call exact.Call) (exact.Verdict, error
 	return c.take(ctx, call)
 }
 
-// after is a counter in memory whose calls take so long.
+// after is a counter in memory whose calls take d.
 func after(d func(exact.Call) time.Duration) taking {
 	m := memory.New(0, nil)
 	return taking{Counter: m, take: func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
@@ -192,7 +192,7 @@ func TestASlowKeyHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// Of calls that leave together each has an outcome of its own.
+// Each call of those that leave together has an outcome of its own.
 func TestCallsOfOneRequestFailAlone(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		m := memory.New(0, nil)
@@ -216,7 +216,7 @@ func TestCallsOfOneRequestFailAlone(t *testing.T) {
 		defer cancel()
 		var wg sync.WaitGroup
 		for n := range 50 {
-			wg.Go(func() { // who looks is not charged
+			wg.Go(func() { // a peek is not charged
 				if v, err := c.Peek(ctx, exact.Call{Key: "k", Cost: 1, Policy: p}); err != nil || v.Receipt.Policy != nil {
 					t.Errorf("a look: %v %v", v, err)
 				}
@@ -282,8 +282,8 @@ func TestRefundsLeaveTogether(t *testing.T) {
 	})
 }
 
-// Who gives up before its call has left was not counted; who does after may have been. The
-// others of the request are not cut.
+// A caller that gives up before its call has left was not counted; one that does after may have
+// been. The others of the request are not cut.
 func TestWhoGivesUpAmongOthers(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		_, c := pipe(t, after(func(exact.Call) time.Duration { return 20 * time.Millisecond }))
@@ -348,8 +348,8 @@ func TestARequestEndsWithItsLastCaller(t *testing.T) {
 	})
 }
 
-// A body that does not come is not waited for: not at all without a secret, and no longer than
-// anybody waits for an answer where somebody sends again what he has recorded.
+// A body that does not come is not waited for: not at all without a secret, and no longer than a
+// caller waits for an answer where an attacker replays a recorded call.
 func TestABodyThatDoesNotCome(t *testing.T) {
 	body := strings.Repeat("x", 128<<10)
 	for what, c := range map[string]struct {

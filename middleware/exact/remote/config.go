@@ -12,7 +12,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A Config is what both ends agree on. It is plain data.
+// A Config holds what both ends agree on. It is plain data.
 type Config struct {
 	_ [0]func() // fields may be added: only keyed literals, no comparison
 
@@ -28,8 +28,8 @@ type Config struct {
 	// Logger is told by [Serve] of callers with other secrets. Default: slog.Default().
 	Logger *slog.Logger
 
-	// Now is the clock by which calls are told from recorded ones, [time.Now] by default. It
-	// need not agree with those of the owners: their answers say what time it is.
+	// Now is the clock by which calls are told from recorded ones, [time.Now] by default. It need
+	// not agree with the owners' clocks: their answers say what time it is.
 	Now func() time.Time
 }
 

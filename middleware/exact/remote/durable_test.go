@@ -299,8 +299,8 @@ func TestTheDurableObjectWaitsForNoBody(t *testing.T) {
 	}
 }
 
-// A key of which nothing counts any more leaves nothing behind, and one that was only refused or
-// looked at never did. What still counts is kept, and looked at again later.
+// A key without a count that still matters leaves nothing behind, and a key that was only refused
+// or looked at never did. What still counts is kept, and looked at again later.
 func TestTheDurableObjectForgetsAKey(t *testing.T) {
 	clock := exacttest.NewClock()
 	edge := startEdge(t, clock.Now)

@@ -14,38 +14,38 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A lane is where calls to one owner wait for each other, whatever their keys: a request costs
-// some twenty times what a call in it does. Nobody is held back for company. A call goes at once
-// if no request is out. Those that come while one is leave together when it is answered, or when
-// that takes longer than answers do, so that no slow one holds up who is not in it; or when they
+// A lane is where calls to one owner wait for each other, whatever their keys: a request costs some
+// twenty times what a call in it does. No call is held back for company. A call goes at once if no
+// request is out. Calls that come while one is out leave together when it is answered, or when that
+// takes longer than answers do, so that a slow request holds up no call outside of it; or when they
 // are as many as have room.
 type lane struct {
 	send func(ctx context.Context, groups []group, heard func())
 
 	mu     sync.Mutex
-	groups []group           // who leaves next
+	groups []group           // that leave next
 	at     map[mergeable]int // where a group of takes is
 	n      int               // of them all
 
-	out   int           // requests of which nothing was heard yet
+	out   int           // requests without an answer yet
 	last  int           // the number of the last one that left
 	left  time.Time     // when it did
 	usual time.Duration // that it takes until something is heard
-	timer *time.Timer   // by which those leave who wait; nil if nobody does
+	timer *time.Timer   // by which the waiters leave; nil if there are none
 }
 
-// soonest is how long those wait for an answer who wait, at least. On a busy machine it is as
-// long as answers take, or requests would be the more, and the dearer, the busier it is.
+// soonest is how long a waiter waits for an answer at least. On a busy machine it is as long as
+// answers take, or requests would be the more, and the dearer, the busier it is.
 const soonest = time.Millisecond
 
-// A waiter waits for what becomes of its call.
+// A waiter waits for the answer to its call.
 type waiter struct {
 	ctx     context.Context
 	op      string
 	call    exact.Call
 	receipt *receipt     // of a refund
 	charged time.Time    // what it gives back
-	done    chan outcome // of one: nobody waits for who has left
+	done    chan outcome // of one: a waiter that has left does not read it
 
 	sent, gone bool // lane.mu
 }
@@ -58,7 +58,7 @@ type outcome struct {
 // A group is waiters whose calls differ in nothing but their ID.
 type group []*waiter
 
-// mergeable is what the takes of a group have in common.
+// mergeable has what the takes of a group have in common.
 type mergeable struct {
 	op     string
 	key    string
@@ -118,8 +118,8 @@ func (l *lane) wait(w *waiter) {
 	}
 }
 
-// arm has those who wait leave without an answer, when that takes much longer than usual, or a
-// third of the time that the first of them has. l.mu is held.
+// arm has the waiters leave without an answer, when that takes much longer than usual, or a third
+// of the time that the first of them has. l.mu is held.
 func (l *lane) arm(first context.Context) {
 	wait := max(soonest, 4*l.usual)
 	if end, ok := first.Deadline(); ok {
@@ -136,7 +136,7 @@ func (l *lane) arm(first context.Context) {
 	l.timer = timer
 }
 
-// leave sends all who wait, if anybody does. l.mu is held.
+// leave sends all waiters, if there are any. l.mu is held.
 func (l *lane) leave() {
 	if l.timer != nil {
 		l.timer.Stop()

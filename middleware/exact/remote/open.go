@@ -23,13 +23,12 @@ type calling struct {
 	idle   interface{ CloseIdleConnections() } // nil if the transport is not its own
 }
 
-// Open returns a counter that calls the owners of these URLs, each http or https. Every key
-// has one owner: every process must have the same list, in any order. Nobody is called
-// yet. It reports all problems of owners and cfg, each a [storeless.ConfigError].
+// Open returns a counter that calls the owners of these URLs, each http or https. Every key has one
+// owner: every process must have the same list, in any order. Open itself calls none. It reports
+// all problems of owners and cfg, each a [storeless.ConfigError].
 //
 // The counter is an [engine.Parted]: an owner that hangs is an outage for its own keys alone. It is safe for
-// concurrent use. Close closes the connections that nobody uses; a Transport of the caller's is the caller's
-// to close.
+// concurrent use. Close closes the idle connections; a Transport of the caller's is the caller's to close.
 func Open(owners []string, cfg Config) (engine.CounterCloser, error) {
 	errs := cfg.check()
 	if len(owners) == 0 {
@@ -55,7 +54,8 @@ func Open(owners []string, cfg Config) (engine.CounterCloser, error) {
 	c := new(calling)
 	by := &sender{keys: newRing(cfg.Secrets), transport: cfg.Transport, now: cfg.clock()}
 	if cfg.Transport == nil {
-		// Who asks no more does not end a dial: an owner that swallows them would be dialled by each call for minutes.
+		// A caller that gives up does not end a dial: an owner that swallows them would be dialled by each call for
+		// minutes.
 		dialer := &net.Dialer{Timeout: maxWait}
 		t := &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, ForceAttemptHTTP2: true, DisableCompression: true}
 		by.transport, c.idle = t, t

@@ -152,7 +152,8 @@ func (o *owner) policy(raw []byte) (*exact.Policy, error) {
 }
 
 // take makes a call for each ID at once: one after the other they would have the time of one
-// between them. What counters can take in one go they merge again, with that of other requests.
+// between them. A counter that can take calls in one go merges them again, with calls of other
+// requests.
 func (o *owner) take(ctx context.Context, calls []exact.Call, tell func(n int, v verdict)) {
 	var others sync.WaitGroup
 	for i := range calls {

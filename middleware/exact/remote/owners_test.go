@@ -63,7 +63,7 @@ func asked(t *testing.T, owner http.RoundTripper, by []byte, body string) (text 
 	return text
 }
 
-// owners runs a test with each owner there is, by a clock that stands still at that of the page.
+// owners runs a test with each owner there is, by a clock that stands still at the page's time.
 func owners(t *testing.T, test func(t *testing.T, owner http.RoundTripper)) {
 	now := func() time.Time { return time.UnixMilli(1_900_000_000_000) }
 	t.Run("Serve", func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestOwnersAnswerEachCall(t *testing.T) {
 	})
 }
 
-// Without a secret nobody is heard by any owner, nor with a body of another kind.
+// No owner hears a caller without a secret, nor a body of another kind.
 func TestOwnersHearOnlyWhoHasASecret(t *testing.T) {
 	owners(t, func(t *testing.T, owner http.RoundTripper) {
 		body := call(t, "", "")
@@ -262,7 +262,7 @@ func TestOwnersHearOnlyWhoHasASecret(t *testing.T) {
 	})
 }
 
-// scripts are embedded, so that a mutant is what runs.
+// scripts are embedded, so that a mutant of them runs.
 //
 //go:embed durable testdata/workerd/clocked.js testdata/workerd/clocked.capnp
 var scripts embed.FS

@@ -17,11 +17,11 @@ type peer struct {
 	name  string       // the same in errors: without a query, which may have a secret
 	ahead atomic.Int64 // ms that its clock is ahead of ours, by its last answer
 
-	// What is given back leaves apart: a request with a refund is never repeated unseen.
+	// Refunds leave apart: a request with a refund is never repeated unseen.
 	calls, refunds lane
 }
 
-// fault names the owner that an error is about: of ten, somebody must find the one.
+// fault names the owner that an error is about: an operator must find the one among ten.
 func (o *peer) fault(err error) error {
 	if err == nil {
 		return nil

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	if port := os.Getenv(envServe); port != "" {
 		h, err := remote.Serve(memory.New(0, nil), secrets)
 		if err == nil {
-			go func() { _, _ = io.Copy(io.Discard, os.Stdin); os.Exit(0) }() // until whoever has started it is gone
+			go func() { _, _ = io.Copy(io.Discard, os.Stdin); os.Exit(0) }() // until its parent is gone
 			err = http.ListenAndServe("127.0.0.1:"+port, h)
 		}
 		fmt.Fprintln(os.Stderr, err)

@@ -55,7 +55,7 @@ func open(t testing.TB, cfg remote.Config, owners ...string) engine.CounterClose
 
 // A wire is a transport whose answers can be lost, and that keeps what was sent.
 type wire struct {
-	to http.RoundTripper // nil for that of net/http
+	to http.RoundTripper // nil for net/http's
 
 	mu    sync.Mutex
 	lose  int
@@ -120,7 +120,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Every call is that of the counter behind it, over one owner and over three.
+// Every call does what the counter behind it does, over one owner and over three.
 func TestCounter(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		if n == 1 && !kit.Whole() {
@@ -214,7 +214,7 @@ func TestAHandlerDoesNotShowItsKeys(t *testing.T) {
 	}
 }
 
-// Without a secret nobody is heard, and nothing is believed that was changed on the way.
+// No caller is heard without a secret, and nothing is believed that was changed on the way.
 func TestOnlyWhoHasASecretIsHeard(t *testing.T) {
 	counter := memory.New(0, nil)
 	url := owner(t, counter, secrets)
@@ -235,7 +235,7 @@ func TestOnlyWhoHasASecretIsHeard(t *testing.T) {
 	long, _ := exchange(t, http.DefaultTransport, http.MethodPost, url, nil, strings.NewReader(strings.Repeat("x", 1<<20)))
 	require.Equal(t, http.StatusUnauthorized, long)
 
-	// An answer is changed, cut, or that of another call.
+	// An answer is changed, cut, or belongs to another call.
 	w := new(wire)
 	cfg := secrets
 	cfg.Transport = w
@@ -354,7 +354,7 @@ func failing(err error) taking {
 	return taking{take: func(context.Context, exact.Call) (exact.Verdict, error) { return exact.Verdict{}, err }, refunds: err}
 }
 
-// The deadline of a call is the owner's too: what nobody waits for is not begun.
+// The deadline of a call is the owner's too: a call without a waiter is not begun.
 func TestTheDeadlineArrives(t *testing.T) {
 	left := make(chan time.Duration, 1)
 	url := owner(t, taking{take: func(ctx context.Context, _ exact.Call) (exact.Verdict, error) {
@@ -506,8 +506,8 @@ func wandering() func() time.Time {
 
 var silent = slog.New(slog.DiscardHandler)
 
-// The owner tells once a minute that somebody asks by another secret, in the words of docs/checks.md, and of no stranger
-// who does not speak as a caller does.
+// The owner tells once a minute that a caller has another secret, in the words of docs/checks.md. It does not tell of
+// strangers that do not speak as a caller does.
 func TestTheOwnerTellsOfOtherSecrets(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/checks.md")
 	require.NoError(t, err)

@@ -151,9 +151,9 @@ func (s *sender) ask(ctx context.Context, o *peer, q *request, groups []group, t
 		line := lines.Bytes()
 		switch {
 		case resp.StatusCode == http.StatusUnauthorized:
-			return fmt.Errorf("%w: it answers 401: its secrets differ from those of this process", exact.ErrMaybeCounted)
+			return fmt.Errorf("%w: it answers 401: its secrets differ from this process's", exact.ErrMaybeCounted)
 		case n == maxIDs, len(line) < macLen+1, line[macLen] != ' ', !s.keys.verifies(answerLabel, sum, line[macLen+1:], string(line[:macLen])):
-			// A proxy's page. Nobody who knows has said anything.
+			// A proxy's page. The owner has said nothing.
 			return fmt.Errorf("%w: the answer, with status %d, is not signed with a secret of this process: is it the counter?", exact.ErrMaybeCounted, resp.StatusCode)
 		case json.Unmarshal(line[macLen+1:], &a) != nil:
 			return fmt.Errorf("%w: the answer is malformed", exact.ErrMaybeCounted)

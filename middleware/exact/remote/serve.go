@@ -17,7 +17,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// A served counter hears those who have a secret.
+// A served counter hears callers that have a secret.
 type served struct {
 	owner owner
 	keys  ring
@@ -28,10 +28,10 @@ type served struct {
 	rang atomic.Int64 // when a caller with another secret was told of last, in Unix seconds
 }
 
-// Serve returns a handler that lets [Open] call a counter. Only those are answered who have
-// a secret. It reports all problems of cfg, each a [storeless.ConfigError].
-// Calls that come together it makes at once, each for itself. The clock of the counter must agree with
-// cfg.Now, by which callers tell of windows of the calendar.
+// Serve returns a handler that lets [Open] call a counter. It answers only callers that have a secret.
+// It makes calls that come together at once, each for itself. The clock of the counter must agree with
+// cfg.Now, because callers say by it which windows of the calendar they mean. Serve reports all
+// problems of cfg, each a [storeless.ConfigError].
 func Serve(counter exact.Counter, cfg Config) (http.Handler, error) {
 	errs := cfg.check()
 	if counter == nil {
@@ -101,8 +101,8 @@ func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.owner.answer(r.Context(), q, func(some []verdict, last bool) { say(answer{Verdicts: some}, last) })
 }
 
-// tellOfSecrets tells, once a minute, that somebody asks in our words, by another secret: that one hears of it in
-// its errors, but whoever runs this process has no other sign.
+// tellOfSecrets tells, once a minute, that a caller asks in our words, by another secret. The caller hears of it
+// in its errors, but the operator of this process has no other sign.
 func (s *served) tellOfSecrets() {
 	last, now := s.rang.Load(), s.now().Unix()
 	if now >= last && now < last+60 || !s.rang.CompareAndSwap(last, now) {
@@ -124,9 +124,8 @@ func dismiss(w http.ResponseWriter, why string, status int) {
 // firstRoom is how much room a body has at most before it comes.
 const firstRoom = 4 << 10
 
-// readBody reads a body that somebody with a secret has signed. One that was recorded may be
-// sent again and never come or end: it has no longer than anybody waits for an answer, and room
-// as it comes.
+// readBody reads a body that a caller with a secret has signed. A recorded one may be sent again
+// and never come or end: it has no longer than a caller waits for an answer, and room as it comes.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	connection := http.NewResponseController(w)
 	_ = connection.SetReadDeadline(time.Now().Add(maxWait)) // where there is a connection

@@ -19,8 +19,8 @@ const (
 	digestField = "Content-Digest"
 )
 
-// What is signed begins with what it is, so that no request is an answer. An answer names
-// the request that it is for: else one that was recorded would answer another.
+// A signed text begins with its kind, so that no request is an answer. An answer names its request:
+// else a recorded one would answer another.
 const (
 	requestLabel = "tallystick/v1/remote request\n"
 	answerLabel  = "tallystick/v1/remote answer\n"

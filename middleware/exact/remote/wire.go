@@ -85,7 +85,7 @@ func (c *call) priced(is *exact.Call) error {
 // verdicts returns how many a call has.
 func (c *call) verdicts() int { return max(1, len(c.IDs)) }
 
-// A receipt is what a refund gives back, but for what the call says already.
+// A receipt holds what a refund gives back, but for what the call says already.
 type receipt struct {
 	Serial string `json:"serial"`
 	At     string `json:"at"` // Unix ns, in decimal digits: more than a double holds
@@ -99,7 +99,7 @@ type answer struct {
 	Verdicts []verdict `json:"verdicts,omitempty"`
 }
 
-// The errors of an answer, and of a verdict. What is none of them may have been counted.
+// The errors of an answer, and of a verdict. After any other error the call may have been counted.
 const (
 	staleError     = "stale"       // At is too far from the owner's time, or before it began; not counted
 	busyError      = "busy"        // load; not counted
@@ -119,10 +119,10 @@ var (
 	errMalformed = errors.New("remote: a call that cannot be read")
 )
 
-// A verdict is what became of one ID of a take, of a peek, or of a refund, of which it says no
-// more than the error.
+// A verdict tells what became of one ID of a take, of a peek, or of a refund. Of a refund it has
+// the error alone.
 type verdict struct {
-	N          int        `json:"n"` // which one of all those of the request
+	N          int        `json:"n"` // which one of the request's
 	Error      string     `json:"error,omitempty"`
 	Admitted   bool       `json:"admitted,omitempty"`
 	Impossible bool       `json:"impossible,omitempty"`
@@ -232,7 +232,8 @@ func decode(s string) (string, error) {
 	return string(b), err
 }
 
-// named are the errors that come out as they went in. What is another of them too comes before that.
+// named are the errors that come out as they went in. An error that is also another of them stands
+// before that one.
 var named = []struct {
 	name string
 	err  error

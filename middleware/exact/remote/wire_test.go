@@ -251,7 +251,7 @@ func (b *trickle) Read(p []byte) (int, error) {
 
 func (b *trickle) Close() error { return nil }
 
-// Members that nobody knows are nothing to keep: a policy is kept as it is always written.
+// Unknown members are nothing to keep: a policy is kept as it is always written.
 func TestPoliciesAreKeptAsTheyAreWritten(t *testing.T) {
 	o := owner{policies: make(map[string]*exact.Policy)}
 	text := encodePolicy(exactkit.Compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Hour}), time.Time{})
@@ -312,7 +312,8 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Each error of the wire is an error of package exact, and what nobody knows may be counted.
+// Each error of the wire is an error of package exact, and after an unknown one the call may have
+// been counted.
 func TestEveryErrorIsOneOfACounter(t *testing.T) {
 	for name, want := range map[string]error{
 		staleError: exact.ErrNotCounted, contendedError: exact.ErrContended, busyError: exact.ErrBusy, fullError: exact.ErrFull, notCounted: exact.ErrNotCounted, noRefundError: exact.ErrNoRefund, lateRefund: exact.ErrLateRefund,

@@ -19,8 +19,8 @@ const (
 	diskFull       = "53100"
 	tooManyClients = "53300"
 
-	// What a driver has prepared is not on the connection that a pooler gives it for this statement, or
-	// is there before it has prepared it.
+	// A statement that a driver has prepared is not on the connection that a pooler gives it, or is
+	// there before the driver has prepared it.
 	preparedBefore = "42P05"
 	notPrepared    = "26000"
 )

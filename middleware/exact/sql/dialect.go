@@ -13,7 +13,7 @@ const (
 	SQLite
 )
 
-// Statements are what is said to a server. Their parameters: $1 the name, $2 the account, $3 the
+// Statements are sent to a server. Their parameters: $1 the name, $2 the account, $3 the
 // revision that it gets, $4 for how many microseconds it is kept, $5 the revision that it has.
 type statements struct {
 	schema []string

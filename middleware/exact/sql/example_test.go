@@ -12,8 +12,8 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/sql"
 )
 
-// A counter in a database that the program has anyhow, by connections of its own: a flood of
-// calls does not take those of its pages.
+// A counter in a database that the program has anyhow, by connections of its own: a flood of calls
+// does not take its pages' connections.
 func ExampleOpen() {
 	db, err := stdsql.Open("pgx", "postgres://counts@localhost/site") // import _ "github.com/jackc/pgx/v5/stdlib"
 	if err != nil {

@@ -51,7 +51,7 @@ func TestNotConnectedIsNotCounted(t *testing.T) {
 	require.ErrorIs(t, store.Swap(t.Context(), "n", "", []byte("v"), time.Hour), exact.ErrNotCounted)
 }
 
-// Who waits in vain for one of the caller's connections has sent nothing.
+// A call that waits in vain for one of the caller's connections has sent nothing.
 func TestWaitingForAConnectionIsNotCounted(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
 		store, tap, db := e.open(t)

@@ -138,7 +138,7 @@ func (s *store) Each(ctx context.Context, f func(name string, value []byte) erro
 	}
 }
 
-// exec runs a statement, and says whether it was run at all: who has waited in vain for a
+// exec runs a statement, and says whether it was run at all: a call that has waited in vain for a
 // connection has sent nothing.
 func (s *store) exec(ctx context.Context, statement string, args []any) (changed int64, err error) {
 	for range tries {

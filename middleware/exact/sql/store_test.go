@@ -225,8 +225,8 @@ func TestRevisionsAreDrawn(t *testing.T) {
 	}
 }
 
-// A server is a PostgreSQL of one test: a cluster of its own on a free port, run by somebody who
-// is not root, as it demands.
+// A server is a PostgreSQL of one test: a cluster of its own on a free port, run by a user other
+// than root, as it demands.
 type server struct {
 	t    testing.TB
 	bin  string
@@ -514,7 +514,7 @@ func onEach(t *testing.T, test func(t *testing.T, e engine)) {
 
 func sqliteIn(dir string) engine { return sqliteThatWaits(dir, 5000) }
 
-// sqliteThatWaits returns one whose connections wait for a lock for so many milliseconds.
+// sqliteThatWaits returns one whose connections wait for a lock for busy milliseconds.
 func sqliteThatWaits(dir string, busy int) engine {
 	path := fmt.Sprintf("file:%s?_pragma=busy_timeout(%d)&_pragma=journal_mode(wal)&_pragma=synchronous(normal)", filepath.Join(dir, "counts.db"), busy)
 	return engine{"sqlite", path, sql.SQLite}

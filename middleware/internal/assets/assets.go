@@ -171,7 +171,7 @@ func (f *File) Serve(w http.ResponseWriter, r *http.Request, exact bool) {
 const longestCondition = 256
 
 // asked returns r, as far as [http.ServeContent] may read it. 16 KB of ranges of one byte each
-// would be answered with 600 KB; who asks for several may be sent the whole (RFC 9110,
+// would be answered with 600 KB; a client that asks for several may be sent the whole (RFC 9110,
 // section 14.2).
 func asked(r *http.Request) *http.Request {
 	for _, name := range [...]string{"If-Match", "If-None-Match", "If-Range", "Range"} {

@@ -23,7 +23,7 @@ type Guard struct {
 	strain strain
 }
 
-// maxParts is how many parts of a counter are guarded apart. Of more, some share.
+// maxParts is how many parts of a counter are guarded apart. If there are more, some share.
 const maxParts = 32
 
 // Take has the counter charge a call. If the answer was lost, the call is retried once
@@ -144,10 +144,10 @@ func (g *Guard) part(call *exact.Call) *part {
 	return &g.parts[uint(n)%maxParts]
 }
 
-// A bell rings at the deadline of a call. When it rings late, this process had no turn for
-// it: no processor, a quota of them that was used up, a machine that was suspended. An answer
-// may have been there in time. What an engine takes to come back after that tells nothing: it
-// may be saying good-bye to a server that is dead.
+// A bell rings at the deadline of a call. When it rings late, this process had no turn for it: no
+// processor, a quota of them that was used up, a machine that was suspended. An answer may have
+// been there in time. How long an engine takes to come back after that tells nothing: it may be
+// saying good-bye to a server that is dead.
 type bell struct {
 	due   time.Time
 	rang  atomic.Int64 // how late, in ns; 0: not yet

@@ -5,9 +5,9 @@ package guardedcall
 import "time"
 
 const (
-	// firstBound is how many calls are out at once before anything is known of the
-	// counter. It doubles with each round trip, where that is quick. Of each instance at
-	// once, more would be a queue as long as the deadline where a call takes some ms.
+	// firstBound is how many calls are out at once before anything is known of the counter. It
+	// doubles with each round trip, where that is quick. If each instance began with more at once,
+	// the queue would be as long as the deadline where a call takes some ms.
 	firstBound = 4
 
 	// unit is one place of a bound, which grows by less.
@@ -45,7 +45,7 @@ type bound struct {
 	lone   time.Duration // the least round trip
 	recent time.Duration // the longest one of late
 	sent   uint64        // calls that went out
-	shrunk uint64        // those of them that went out before it shrank last
+	shrunk uint64        // the number of the last call before it shrank
 
 	slow    int // answers to calls that were alone and took long, in a row
 	slowest time.Duration
@@ -65,7 +65,7 @@ func (b *bound) reserve(deadline time.Duration) time.Duration {
 	return min(b.recent+b.recent/4, 7*deadline/8)
 }
 
-// pressed reports whether answers take so long that there must be a queue.
+// pressed reports whether answers take long enough that there must be a queue.
 func (b *bound) pressed(deadline time.Duration) bool { return 2*(b.recent-b.lone) > deadline-b.lone }
 
 // answered notes how long an answer to the nth call has taken. needed says that the

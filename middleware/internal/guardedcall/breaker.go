@@ -45,7 +45,7 @@ func span(deadline time.Duration) time.Duration { return min(4*deadline, breakPa
 // open reports whether the breaker is open.
 func (b *breaker) open() bool { return b.until != 0 }
 
-// admits reports whether a call may be made now. Of an open breaker it is a probe, and
+// admits reports whether a call may be made now. If the breaker is open the call is a probe, and
 // must be followed by succeeded or failed; none goes out while it may be on its way.
 func (b *breaker) admits(now time.Time, deadline time.Duration) bool {
 	us := now.UnixMicro()

@@ -212,8 +212,8 @@ func TestBoundIsNotWhatOneKeyMakesOfIt(t *testing.T) {
 	require.Equal(t, 2*firstBound, b.places(256))
 }
 
-// A counter that takes long without a queue, of which few calls are out in vain, is let
-// have more again.
+// A counter that takes long without a queue is let have more calls again, after few were out in
+// vain.
 func TestBoundLearnsWhatACallTakes(t *testing.T) {
 	var b bound
 	trip(&b, time.Millisecond)
@@ -253,8 +253,8 @@ func times(t *testing.T, p *part, long, pause time.Duration, delay func(n int) t
 	return load, choice, 0
 }
 
-// Deadlines that this process notices late are its own load, and those around them; but a
-// counter that has answered nobody for ten seconds is out, however busy the process is.
+// Deadlines that this process notices late are its own load, and those around them; but a counter
+// that has answered no call for ten seconds is out, however busy the process is.
 func TestLateDeadlinesAreLoad(t *testing.T) {
 	const slow, busy = 10 * time.Millisecond, 10 * time.Second // as docs/counters.md has it
 	for name, row := range map[string]struct {

@@ -22,7 +22,7 @@ type strain struct {
 	err         error
 }
 
-// Of the last strainSeconds, most must be load.
+// Most of the last strainSeconds must be load.
 const strainSeconds = 10
 
 // note counts a call.

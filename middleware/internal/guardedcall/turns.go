@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Caller says whether who asks pays.
+// A Caller says whether the client pays.
 type Caller uint8
 
 const (

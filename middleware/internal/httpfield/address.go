@@ -45,8 +45,8 @@ func AddressFieldNamed(name string) AddressField {
 	return AddressField{name, false, longestAddress, parseForwardedFor}
 }
 
-// Client reads who the client is: the last address that is not trusted. It is invalid if
-// there is none, and not ok if it cannot be told.
+// Client reads the client's address: the last one that is not trusted. It is invalid if there is
+// none, and not ok if it cannot be told.
 func (f *AddressField) Client(lines []string, trusts func(netip.Addr) bool) (_ netip.Addr, ok bool) {
 	if !f.List {
 		return f.Only(lines)
@@ -57,9 +57,9 @@ func (f *AddressField) Client(lines []string, trusts func(netip.Addr) bool) (_ n
 			return netip.Addr{}, false
 		}
 		if entry == "" {
-			// RFC 9110 section 5.6.1.2 has recipients ignore empty elements. That is about
-			// reading a list, not about whom to believe: a proxy that knows no address may
-			// have written this one, and all to its left is then hearsay.
+			// RFC 9110 section 5.6.1.2 has recipients ignore empty elements. That is about reading
+			// a list, not about which proxy to believe: one that knows no address may have written
+			// this one, and all to its left is then hearsay.
 			empty = true
 			continue
 		}

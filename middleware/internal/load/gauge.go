@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Threshold is the load from which an instance is busy. What is 0 is not set.
+// A Threshold is the load from which an instance is busy. A field of 0 is not set.
 type Threshold struct {
 	// PerSecond is how many requests are admitted in a second, in the mean over ten
 	// seconds or so. Permitted: up to 1000000.

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A Source says whom a request is from, by hashes of [Meter.Hash].
+// A Source names the sender of a request, by hashes of [Meter.Hash].
 type Source struct {
 	// Tally is the hash of a bought tally; 0: none.
 	Tally uint64

@@ -53,8 +53,8 @@ func (c *strangers) End() {
 	end()
 }
 
-// steadily admits so many requests a second, evenly, until the answer changes, and returns after
-// how long it did; or not within an hour.
+// steadily admits perSecond requests a second, evenly, until the answer changes, and returns how
+// long that took. It is not ok if it took an hour.
 func steadily(m *strangers, from time.Time, at load.Threshold, perSecond float64) (changed time.Duration, ok bool) {
 	began := m.Busy(from, at)
 	each := time.Duration(float64(time.Second) / perSecond)
@@ -181,8 +181,8 @@ func (s *spells) admit(now time.Time) {
 	}
 }
 
-// at tells whether the instance is busy: not if in the span from some request of this spell,
-// or from its begin, that lasted ten seconds at the least, half the rate was not reached.
+// at tells whether the instance is busy: not if in the span from some request of this spell, or
+// from its begin, that lasted at least ten seconds, half the rate was not reached.
 func (s *spells) at(now time.Time) bool {
 	if !s.busy {
 		return false
@@ -330,8 +330,8 @@ func TestMeterWhenTheThresholdChanges(t *testing.T) {
 	require.True(t, calm.Busy(opening, load.Threshold{AtOnce: 5}))
 }
 
-// A clock that is set back or forward leaves an instance busy, or calm, for ten seconds too
-// long at most, also where nothing is admitted and nobody but readers ask.
+// A clock that is set back or forward leaves an instance busy, or calm, for ten seconds too long at
+// most, also where nothing is admitted and only readers ask.
 func TestMeterWhenTheClockIsSet(t *testing.T) {
 	at := load.Threshold{PerSecond: 10}
 	for _, step := range []time.Duration{-100 * 365 * 24 * time.Hour, -time.Hour, -11 * time.Second, -5 * time.Second, -time.Millisecond, time.Millisecond, time.Hour} {

@@ -14,7 +14,7 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// counted is how many requests of some the meter has counted in one moment: it is busy so many sooner.
+// counted is how many requests the meter has counted in one moment: each brings it one nearer to busy.
 func counted(m *strangers, at load.Threshold) int64 {
 	missing := int64(0)
 	for ; !m.Busy(opening, at); missing++ {
@@ -23,7 +23,8 @@ func counted(m *strangers, at load.Threshold) int64 {
 	return 10*at.PerSecond + 1 - missing
 }
 
-// Of a client, and of a tally wherever it is shown, a sixteenth counts, and of a network a quarter.
+// A client, and a tally wherever it is shown, counts for at most a sixteenth, and a network for a
+// quarter.
 func TestMeterCountsAPartOfEach(t *testing.T) {
 	at := load.Threshold{PerSecond: 64}
 	for name, row := range map[string]struct {
@@ -48,8 +49,8 @@ func TestMeterCountsAPartOfEach(t *testing.T) {
 	}
 }
 
-// Whatever 16 clients send, whatever all clients of four networks do, and however they time it, they make nobody
-// busy; nor do three clients their own network. 17 clients of five networks make the instance busy.
+// Whatever 16 clients send, whatever all clients of four networks do, and however they time it, they make no
+// instance busy; nor do three clients their own network. 17 clients of five networks make the instance busy.
 func TestMeterByHowMany(t *testing.T) {
 	for name, row := range map[string]struct {
 		clients, networks uint64
@@ -196,7 +197,7 @@ func TestMeterBoundsWhatCalmNetworksAdmit(t *testing.T) {
 	}
 }
 
-// Requests under way: a client has a sixteenth, a network a quarter, and nobody is left behind.
+// Requests under way: a client has a sixteenth, a network a quarter, and no count is left behind.
 func TestMeterOfPartsUnderWay(t *testing.T) {
 	at := load.Threshold{AtOnce: 200}
 	m := newStrangers()

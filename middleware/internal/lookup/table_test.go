@@ -19,7 +19,7 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// A database answers as a test says, and counts who asks.
+// A database answers as a test says, and counts the calls.
 type database struct {
 	mu     sync.Mutex
 	answer func(ctx context.Context, k string) (int, error)
@@ -57,12 +57,12 @@ func (d *database) failures() (n int) {
 
 var noon = time.Unix(1_800_000_000, 0)
 
-// An answer serves for a life; then nobody waits for the next; then somebody does.
+// An answer serves for a life; then no caller waits for the next; then one does.
 func TestAnAnswerServes(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var d database
 		d.answer = func(context.Context, string) (int, error) {
-			time.Sleep(time.Millisecond) // nobody is answered before the request goes on
+			time.Sleep(time.Millisecond) // no answer comes before the request goes on
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			return d.asked["a"], nil
@@ -91,7 +91,7 @@ func TestAnAnswerServes(t *testing.T) {
 	})
 }
 
-// Whoever asks about the same waits for the same call, and for no other.
+// Callers that ask about the same key wait for the same call, and for no other.
 func TestOneCallForAKey(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var d database
@@ -110,8 +110,8 @@ func TestOneCallForAKey(t *testing.T) {
 	})
 }
 
-// A function that is late makes nobody wait for longer than the deadline, nobody twice, and
-// is not called again while it is out; its answer serves when it comes.
+// A function that is late makes no caller wait for longer than the deadline, and none twice, and is
+// not called again while it is out; its answer serves when it comes.
 func TestALateAnswer(t *testing.T) {
 	for _, obeys := range []bool{true, false} {
 		kit.Bubble(t, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestALateAnswer(t *testing.T) {
 	}
 }
 
-// A call that nobody waits for is told of when it is late, by who asks next.
+// A late call without a waiter is told of by the next caller.
 func TestALateRefreshIsTold(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var d database
@@ -171,8 +171,8 @@ func TestALateRefreshIsTold(t *testing.T) {
 	})
 }
 
-// What fails, in whatever way, leaves the last answer, makes nobody wait again, and is
-// asked again after a tenth of a life.
+// What fails, in whatever way, leaves the last answer, makes no caller wait again, and is asked
+// again after a tenth of a life.
 func TestFailures(t *testing.T) {
 	for name, fail := range map[string]func() (int, error){
 		"an error":  func() (int, error) { return 0, errors.New("no database") },
@@ -229,7 +229,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// Who hangs up goes at once, and ends nothing that others wait for.
+// A caller that hangs up goes at once, and ends nothing that others wait for.
 func TestHangingUpEndsNoCall(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var d database

@@ -5,7 +5,7 @@
 // refused.
 //
 // No page holds a script or a style, but their URLs, nor a URL of another origin, so that
-// Content-Security-Policy: default-src 'self' lets it pass. Nothing in them depends on why a
-// token was not accepted. What comes from a request is escaped, and stands in attributes,
-// labels and the name of the site alone. Pages speak some languages, problem details English.
+// Content-Security-Policy: default-src 'self' lets it pass. Nothing in them depends on why a token
+// was not accepted. Text from a request is escaped, and stands only in attributes, labels and the
+// name of the site. Pages speak some languages, problem details English.
 package page

@@ -27,7 +27,7 @@ func TestEscaping(t *testing.T) {
 	}
 }
 
-// The name of the site is whatever somebody has sent as a host.
+// The name of the site is whatever the client has sent as a host.
 func TestSiteIsEscaped(t *testing.T) {
 	title := func(host string) string { return string(appendTitle(nil, "T", "", "", &http.Request{Host: host})) }
 	require.Equal(t, "<title>T – &lt;b&gt;&amp;</title>\n<main>\n<p>&lt;b&gt;&amp;</p>\n<h1>T</h1>\n", title("<b>&:80"))

@@ -15,10 +15,9 @@ const (
 // SetPolicy puts our policy for a page in the place of the policy of the site: a browser obeys both, and one that names
 // scripts by a nonce forbids ours. The page needs none of what the site permits, and is better off without.
 //
-// What the site says about others stays: which pages may frame it, where violations are reported, and that
-// forms go over TLS. The rest is about what the site's own pages do, and goes: a sandbox that is for what users have
-// uploaded, or trusted types that the site's scripts make, would only stop this page. A policy on trial would report our
-// scripts as the site's.
+// Directives about others stay: which pages may frame it, where violations are reported, and that forms go over TLS.
+// Directives about the site's own pages go: a sandbox that is for what users have uploaded, or trusted types that
+// the site's scripts make, would only stop this page. A policy on trial would report our scripts as the site's.
 //
 // A policy that is set later, by a proxy or a writer outside, holds beside ours.
 func SetPolicy(h http.Header, ancestors string) {

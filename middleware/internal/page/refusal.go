@@ -69,8 +69,7 @@ func (r *Refusal) HasScript() bool {
 	return r.Script != "" && (r.Challenge.Text != "" || r.RoomWait > 0)
 }
 
-// Wait returns how long a person has to wait who does no work; 0 if waiting does not
-// help.
+// Wait returns how long a person has to wait without work; 0 if waiting does not help.
 func (r *Refusal) Wait() time.Duration {
 	if r.RoomWait > 0 && (r.RetryAfter == 0 || r.RoomWait < r.RetryAfter) {
 		return r.RoomWait

@@ -11,9 +11,9 @@ import (
 	"github.com/tallystick/tallystick/middleware/internal/words"
 )
 
-// Navigates reports whether r asks for a page to be shown, as far as the browser says, and
-// not for something in a page: a script, a style sheet or an image is never answered by
-// one. What is embedded has content of its own for a refusal.
+// Navigates reports whether r asks for a page to be shown, as far as the browser says, and not for
+// something in a page: a script, a style sheet or an image is never answered by one. An embedded
+// document has content of its own for a refusal.
 func Navigates(r *http.Request) bool {
 	mode, dest := r.Header["Sec-Fetch-Mode"], r.Header["Sec-Fetch-Dest"]
 	return (len(mode) == 0 || mode[0] == "navigate") && (len(dest) == 0 || dest[0] != "embed" && dest[0] != "object")
@@ -36,9 +36,9 @@ func (r *Refusal) Opens(asked *http.Request) bool {
 	return Opens(asked) && !r.Setup && r.HasScript() && (r.Embedded || !framedByAnother(asked))
 }
 
-// AppendPage appends a page for people in answer to a request, to be sent with the fields h;
-// site is the name of the site, "" for that of its host. In place of a page that was asked
-// for it has the browser do what there is to do, and open that one.
+// AppendPage appends a page for people in answer to a request, to be sent with the fields h; site
+// is the name of the site, "" for its host. In place of a page that was asked for it has the
+// browser do what there is to do, and open that one.
 //
 // Nothing tells search engines to keep out: they store no refusal, and would apply the
 // rule to the page behind.
@@ -48,7 +48,7 @@ func AppendPage(b []byte, refusal *Refusal, h http.Header, r *http.Request, site
 	script := refusal.Opens(r)
 	title, ancestors := w.Refused, ""
 	if script && !refusal.Embedded {
-		ancestors = "'self'" // not every browser says who frames it, see framedByAnother
+		ancestors = "'self'" // not every browser names the page that frames it, see framedByAnother
 	}
 	if refusal.PageStyle != "" { // else it loads nothing
 		SetPolicy(h, ancestors)
@@ -92,9 +92,9 @@ func AppendPage(b []byte, refusal *Refusal, h http.Header, r *http.Request, site
 	return append(b, "</main>\n"...)
 }
 
-// appendSolving appends what has the page opened that was asked for. It is true where no script runs: what the script
-// does is hidden until it does it. What stands in the element is for a browser that does not run it, because it has
-// none, or a policy, a proxy or a blocker keeps it away. The link is for everybody.
+// appendSolving appends what has the page opened that was asked for. It is true where no script runs: what the
+// script does is hidden until it does it. The content of the element is for a browser that does not run it, because
+// it has no scripts, or a policy, a proxy or a blocker keeps the script away. The link is for all.
 func appendSolving(b []byte, refusal *Refusal, language words.Language) []byte {
 	w := language.Page()
 	b = append(b, "<p hidden>"...)

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// SetAhead is set before the handler runs: for handlers that write past our writer, as
-// those of a framework's adapter may. Some outer middleware may have told the caches to
-// store all of a site; what the handler says is another matter.
+// SetAhead is set before the handler runs: for handlers that write past our writer, as a
+// framework's adapter may. Some outer middleware may have told the caches to store all of a site;
+// what the handler says is another matter.
 func (f *Fields) SetAhead(h http.Header) {
 	f.ahead = true
 	var own []string
@@ -37,8 +37,8 @@ func (f *Fields) setBeside(h http.Header, own []string) {
 	}
 }
 
-// finalize brings h into the state in which it is sent. Of a stack the innermost that writes does so
-// for all, and the others only look whether that stands.
+// finalize brings h into the state in which it is sent. In a stack the innermost that writes does so
+// for all, and the others only check that it stands.
 func (f *Fields) finalize(h http.Header) {
 	if last := f.last(); (f.ahead || last != f) && last.stands(h) {
 		return

@@ -41,8 +41,8 @@ func (g *guard) Finalize() { g.finalize(0) }
 // Unwrap is for http.ResponseController.
 func (g *guard) Unwrap() http.ResponseWriter { return g.ResponseWriter }
 
-// finalize brings the header into its final state, once. What comes second
-// waits until that is done, being about to have the header written.
+// finalize brings the header into its final state, once. A second caller waits until that is done,
+// as it is about to write the header.
 func (g *guard) finalize(status int) {
 	f := &g.Fields
 	if f.finalized.Load() {

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A server is what is below a guard. It shows the header map with which each WriteHeader came.
+// A server stands below a guard. It shows the header map with which each WriteHeader came.
 type server struct {
 	header http.Header
 	came   []http.Header
@@ -30,7 +30,7 @@ func (s *server) Write(b []byte) (int, error) { return len(b), nil }
 func (s *server) WriteHeader(int)             { s.came = append(s.came, maps.Clone(s.header)) }
 
 // TestEarlyResponsesAreCopied: HTTP/2 encodes a copy of a map that has a Transfer-Encoding or a
-// Content-Length, and else the map itself, whoever writes to it meanwhile.
+// Content-Length, and else the map itself, which others may write to meanwhile.
 func TestEarlyResponsesAreCopied(t *testing.T) {
 	for name, own := range map[string]http.Header{
 		"neither":             {},
@@ -195,8 +195,8 @@ func TestDropTakesOurCookieAlone(t *testing.T) {
 	require.Empty(t, h, "no empty list of cookies")
 }
 
-// A handler that serves several requests by one limiter, on one writer, leaves the last
-// token alone, beside that of an upstream.
+// A handler that serves several requests by one limiter, on one writer, leaves only the last token,
+// beside an upstream's.
 func TestOldTokensOfOursAreReplaced(t *testing.T) {
 	const ours, theirs = tokenStart + "aaaaa.", tokenStart + "bbbbb."
 	h := http.Header{}

@@ -56,7 +56,8 @@ type namer struct {
 	named few[netip.Addr]
 }
 
-// Note notes that who has named another, and reports whether it has named many within a day.
+// Note notes that one peer, who, has named another, and reports whether it has named many within a
+// day.
 func (n *Namers) Note(now time.Time, who, named netip.Addr) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -90,7 +91,7 @@ type Only struct {
 }
 
 // Note notes which program an address has sent a request by, "" for one that says nothing of
-// proxies, and reports whether everybody turns out to be this address.
+// proxies, and reports whether all clients turn out to be this address.
 func (o *Only) Note(now time.Time, who netip.Addr, program string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

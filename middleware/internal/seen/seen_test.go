@@ -13,7 +13,8 @@ import (
 
 func address(n int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}) }
 
-// Each memory notes the n-th value of one whom it knows already, and reports whether it has had many.
+// Each memory notes the n-th value of a client that it knows already, and reports whether it has had
+// many.
 func TestMany(t *testing.T) {
 	for name, row := range map[string]struct {
 		many, life int
@@ -48,7 +49,7 @@ func TestMany(t *testing.T) {
 	}
 }
 
-// Of those who name others the first eight have a place, until a day is over.
+// The first eight peers that name others have a place, until a day is over.
 func TestNamersHaveEightPlaces(t *testing.T) {
 	var all Namers
 	now := time.Unix(1_800_000_000, 0)

@@ -17,8 +17,8 @@ import (
 
 var start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Against a plain list of who holds what since when: never more than there are, never
-// fewer, and nothing is kept of who is gone.
+// Against a plain list of the holders and their times: never more than there are, never fewer, and
+// nothing is kept of a holder that is gone.
 func TestSlotsAgainstAList(t *testing.T) {
 	const hold = 30 * time.Second
 	for seed := range uint64(200) {
@@ -89,7 +89,7 @@ func TestNothingIsKeptOfEndedSlots(t *testing.T) {
 	require.Nil(t, table.Try(start, 2, 0))
 	s = table.Try(start, 1, 1)
 	require.NotNil(t, table.Try(start.Add(time.Minute), 2, 1))
-	require.Nil(t, table.Try(start.Add(time.Minute), 1, 0)) // who asks ends what has lasted too long
+	require.Nil(t, table.Try(start.Add(time.Minute), 1, 0)) // a request for a slot ends what has lasted too long
 	table.Leave(start.Add(time.Minute), s)
 	require.Equal(t, 1, table.Live())
 }
@@ -106,7 +106,7 @@ func TestWithoutHold(t *testing.T) {
 
 var errTooLong = errors.New("too long")
 
-// A permit is given back once, whoever does it first.
+// A permit is given back once, by the first that does it.
 func TestAPermitIsGivenBackOnce(t *testing.T) {
 	freed := 0
 	p := NewPermit(func() { freed++ })

@@ -81,7 +81,7 @@ func NewKeys(policy string, secrets [][]byte) (Keys, error) {
 	return keys, nil
 }
 
-// Sign returns the text of a ticket for a holder, who is the bytes of an identity.
+// Sign returns the text of a ticket for a holder: the bytes of an identity.
 func (keys Keys) Sign(t Ticket, holder []byte) string {
 	var raw [serialEnd + macLen]byte
 	var opens [8]byte

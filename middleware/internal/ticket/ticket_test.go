@@ -170,7 +170,7 @@ func TestUses(t *testing.T) {
 		u.GiveBack(now, opensAt, 2)
 		require.False(t, u.Left(now, opensAt, 3, 4))
 		require.True(t, u.Left(now, opensAt, 2, 4))
-		u.GiveBack(now, Ticket{Serial: 9}, 2) // of which nothing is known
+		u.GiveBack(now, Ticket{Serial: 9}, 2) // this ticket is not known
 	})
 	t.Run("forgotten when the ticket ends", func(t *testing.T) {
 		u := new(Uses)

@@ -31,7 +31,7 @@ var update = flag.Bool("update", false, "make the Go and the JavaScript of words
 // source is the file of the translators.
 const source = "words.txt"
 
-// A block is what the file says in one language.
+// A block holds what the file says in one language.
 type block struct {
 	tag  string
 	line int               // of its head

@@ -45,7 +45,8 @@ type tool struct {
 	run          http.Handler
 }
 
-// budget serves each tool at its name. What the agents of a tree call takes from the budget in cfg, and from the tree's quota of the tool.
+// budget serves each tool at its name. Calls of the agents of a tree take from the budget in cfg, and from the tree's
+// quota of the tool.
 func budget(cfg middleware.Config, secret []byte, tools map[string]tool) (http.Handler, error) {
 	cfg.Policy, cfg.Identity = "tree", tree(secret)
 	all, err := middleware.New(cfg)

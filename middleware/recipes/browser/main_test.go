@@ -22,7 +22,7 @@ func TestRefusals(t *testing.T) {
 		body   string // a pattern
 		got    func(testing.TB, loopback.Answer, string)
 	}{
-		// htmx.js of 4.0.1 sends these; that of 2.0 leaves Accept to XMLHttpRequest, which says */*.
+		// htmx.js of 4.0.1 sends these; version 2.0 leaves Accept to XMLHttpRequest, which says */*.
 		{"htmx 4", []string{"HX-Request", "true", "Accept", "text/html"}, "text/html; charset=utf-8", `^<p role="alert">Too many messages. Try again in 6\d seconds.</p>$`, loopback.RequireFields},
 		{"htmx 2, told what to accept", []string{"HX-Request", "true", "Accept", "text/html"}, "text/html; charset=utf-8", `^<p role="alert">`, loopback.RequireFields},
 		{"htmx 2", []string{"HX-Request", "true", "Accept", "*/*"}, "application/problem+json", `^\{"type":`, loopback.RequireFields},

@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-// A call is what the gateway reads of a request.
+// A call holds what the gateway reads of a request.
 type call struct {
 	body     []byte // for the upstream
 	asked    bool   // the client has asked for the usage of its stream

@@ -61,7 +61,7 @@ func gateway(limit *middleware.Middleware, upstream *url.URL, key string) http.H
 	})
 }
 
-// usage is what the model says that it has used: of an answer, and of the last event of a stream.
+// usage is the usage that the model reports: in an answer, and in the last event of a stream.
 type usage struct {
 	Choices []json.RawMessage `json:"choices"`
 	Usage   *struct {
@@ -69,7 +69,7 @@ type usage struct {
 	} `json:"usage"`
 }
 
-// measure settles an answer. What says nothing of its usage has cost what it was estimated.
+// measure settles an answer. An answer without a usage has cost what was estimated.
 func measure(resp *http.Response) error {
 	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media == "text/event-stream" {
 		resp.Body = &stream{body: resp.Body, lines: bufio.NewReader(resp.Body), request: resp.Request}

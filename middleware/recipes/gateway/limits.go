@@ -10,8 +10,8 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// newLimits makes the limits of what the program says of its instances, and of who has a key. A bucket of a minute lets a client go on as soon
-// as there is room for its next request, as OpenAI's own limits do.
+// newLimits makes the limits. The program gives cfg for its instances, and customer for its keys. A bucket of a minute
+// lets a client go on as soon as there is room for its next request, as OpenAI's own limits do.
 func newLimits(cfg middleware.Config, customer func(key string) (string, bool)) (*middleware.Middleware, error) {
 	cfg.Policy = "model"
 	cfg.Identity = middleware.ValidatedKey(func(r *http.Request) (middleware.Identity, error) {

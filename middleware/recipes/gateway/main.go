@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gateway serves the chat completions of a model to customers who have keys: so many requests and tokens in a minute and in
-// thirty days, and five requests at once. Clients of OpenAI's API use it with another base URL. The documentation prints parts of it, in
-// docs/recipes.md.
+// Command gateway serves the chat completions of a model to customers that have keys, with limits on requests and
+// tokens in a minute and in thirty days, and on requests at once. Clients of OpenAI's API use it with another base URL.
+// The documentation prints parts of it, in docs/recipes.md.
 //
 // A request is charged what it may use, and settled when the model says what it has used: with the answer, or with the last event of a
 // stream, which the gateway asks for if the client does not.

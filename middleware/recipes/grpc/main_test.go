@@ -55,7 +55,7 @@ func TestClientBringsItsToken(t *testing.T) {
 	}
 }
 
-// serve serves a policy of so many calls a minute until the test ends, and returns a connection to it.
+// serve serves a policy of quota calls a minute until the test ends, and returns a connection to it.
 func serve(t *testing.T, quota int64, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	s := server(loopback.New(t, loopback.Config("calls", quota)))

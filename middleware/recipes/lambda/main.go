@@ -38,7 +38,7 @@ func main() {
 	lambda.Start(function(limit.Handler(http.HandlerFunc(contact)), os.Getenv("EVENTS")))
 }
 
-// identify says who is asking, by the kind of events that the function gets.
+// identify names the client, by the kind of events that the function gets.
 func identify(cfg *middleware.Config, events string) (err error) {
 	if events == "alb" { // nothing but the load balancer may invoke the function
 		cfg.Identity, err = middleware.InsecureNoPeer("X-Forwarded-For")

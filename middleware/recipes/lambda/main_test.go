@@ -74,7 +74,7 @@ func TestEachShape(t *testing.T) {
 				token = a.headers.Get(middleware.TokenHeader)
 				require.NotEmpty(t, token)
 			}
-			// Another instance of the function, which has seen nobody: the token says it.
+			// Another instance of the function, which has seen no client: the token says it.
 			require.Equal(t, http.StatusTooManyRequests,
 				send(t, function(loopback.New(t, cfg).Handler(http.HandlerFunc(contact)), kind), "192.0.2.1", token).status)
 			require.Equal(t, http.StatusOK, send(t, fn, "192.0.2.2", "").status, "another client")
@@ -82,7 +82,7 @@ func TestEachShape(t *testing.T) {
 	}
 }
 
-// The trap: by the default identity everybody behind a load balancer is refused.
+// The trap: by the default identity every client behind a load balancer is refused.
 func TestALBWithoutAnIdentity(t *testing.T) {
 	fn := function(loopback.New(t, loopback.Config("contact", 2)).Handler(http.HandlerFunc(contact)), "alb")
 	a := shapes["alb"](t, fn, "192.0.2.1", "")

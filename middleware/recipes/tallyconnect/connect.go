@@ -29,8 +29,8 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// Refused returns a Config.RefusalHandler for clients that speak Connect, gRPC or gRPC-Web. Any
-// other gets the decision's Status and a line of text. The options are those of the handlers it is used with.
+// Refused returns a Config.RefusalHandler for clients that speak Connect, gRPC or gRPC-Web. Any other gets
+// the decision's Status and a line of text. Pass the options of the handlers that it is used with.
 func Refused(opts ...connect.HandlerOption) http.Handler {
 	writer := connect.NewErrorWriter(opts...)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +45,7 @@ func Refused(opts ...connect.HandlerOption) http.Handler {
 				refused.AddDetail(detail)
 			}
 		}
-		_ = writer.Write(w, r, refused) // the client has gone: there is nobody to tell
+		_ = writer.Write(w, r, refused) // the client has gone: no answer reaches it
 	})
 }
 

@@ -26,7 +26,7 @@ type (
 	response = connect.Response[wrapperspb.StringValue]
 )
 
-// refusing is a policy of so many calls, whose refusals clients understand.
+// refusing is a policy of quota calls, whose refusals clients understand.
 func refusing(quota int64) middleware.Config {
 	cfg := loopback.Config("calls", quota)
 	cfg.RefusalHandler = tallyconnect.Refused()

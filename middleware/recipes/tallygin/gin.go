@@ -64,9 +64,9 @@ type writer struct {
 	said               bool // the handler has said a status
 }
 
-// conclude tells the limiter a status that nobody has sent yet, as after c.Status(204): gin
-// sends it when all handlers have returned, by a writer that the limiter does not see. A
-// chain with errors may get another status outside of the limiter: then nobody knows it.
+// conclude tells the limiter a status that is not sent yet, as after c.Status(204): gin sends it
+// when all handlers have returned, by a writer that the limiter does not see. A chain with errors
+// may get another status outside of the limiter: then the limiter does not know it.
 func (w *writer) conclude(failed bool) {
 	if w.said && !failed && !w.Written() {
 		w.limited.WriteHeader(w.Status())

@@ -40,13 +40,13 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// An Interceptor limits calls. Its methods are what grpc.NewServer takes.
+// An Interceptor limits calls. Pass its methods to grpc.NewServer.
 type Interceptor struct {
 	// Limit decides. Required. It must have no Concurrency.
 	Limit *middleware.Middleware
 
-	// Identity tells who calls. If it is nobody or there is an error, the call is
-	// UNAUTHENTICATED, or what a status error says. Default: [Peer].
+	// Identity names the caller. If it is zero or there is an error, the call is UNAUTHENTICATED,
+	// or what a status error says. Default: [Peer].
 	Identity func(ctx context.Context, method string) (middleware.Identity, error)
 
 	// Cost prices a call by its full method, such as "/acme.Reports/Make", and a message if Messages is set.

@@ -98,7 +98,7 @@ func TestUnary(t *testing.T) {
 	requireRefused(t, err)
 	require.Len(t, refusal["retry-after"], 1)
 
-	// Another instance, which has seen nobody: the token says it.
+	// Another instance, which has seen no client: the token says it.
 	other := serve(t, tallygrpc.Interceptor{Limit: loopback.New(t, cfg)})
 	_, err = unary(metadata.AppendToOutgoingContext(t.Context(), tokens, spent), other)
 	requireRefused(t, err)

@@ -6,10 +6,10 @@
 //	server.AddReceivingMiddleware(tools.Receive)
 //	http.Handle("/mcp", tools.Handler(mcp.NewStreamableHTTPHandler(…)))
 //
-// The caller is who sends the HTTP request: an address, or what the identity function makes
-// of the credentials. It is not the session. Sessions are free: a client that loops initialize, call, drop gets a new one each
-// time, and the same tally. Every other method, such as initialize and tools/list, is not limited by
-// this: put a policy of its own around the endpoint if that matters.
+// The caller is the sender of the HTTP request: an address, or what the identity function makes of
+// the credentials. It is not the session. Sessions are free: a client that loops initialize, call,
+// drop gets a new one each time, and the same tally. Every other method, such as initialize and
+// tools/list, is not limited by this: put a policy of its own around the endpoint if that matters.
 //
 // What bites: model clients send no token back, so the memory of each instance counts, (N+C)·L;
 // use Config.Exact where a call costs money. A refused call is a result with isError, which the
@@ -35,8 +35,8 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// ticketField tells the MCP server of which HTTP request a message is. The SDK hands on the header, and no
-// context, of the request that a message of a session came by.
+// ticketField tells the MCP server the HTTP request of a message. For a message of a session the SDK hands
+// on its request's header, and no context.
 const ticketField = "Tallystick-Caller"
 
 // A Limiter limits the tools of a server. Make it with [New].
@@ -47,15 +47,16 @@ type Limiter struct {
 	callers  sync.Map // of the requests under way: ticket to middleware.Identity
 }
 
-// New returns a limiter by a policy, which must have no Concurrency. identity tells who sends a
+// New returns a limiter by a policy, which must have no Concurrency. identity names the sender of a
 // request; Config.Identity is not asked. costs are the tools of the server, and what a call costs. A
 // tool that is not among them has no tally of its own: names that clients make up would be as many
-// quotas. All of these share one tally of their caller, at a cost of 1. A tool that costs 0 is not limited.
+// quotas. All of these share one tally of their caller, at a cost of 1. A tool that costs 0 is not
+// limited.
 func New(limit *middleware.Middleware, identity middleware.IdentityFunc, costs map[string]int64) *Limiter {
 	return &Limiter{limit: limit, identity: identity, costs: maps.Clone(costs)}
 }
 
-// Handler wraps the HTTP handler of the MCP server, and sees who is asking.
+// Handler wraps the HTTP handler of the MCP server, and sees its senders.
 func (l *Limiter) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := l.identity(r)

@@ -83,7 +83,7 @@ func requireFound(t *testing.T, session *mcp.ClientSession, tool string) {
 	require.Equal(t, "found", text)
 }
 
-// bearers are who the bearer tokens belong to; an address without one.
+// bearers returns the owner of the bearer token, or the address if there is none.
 func bearers(r *http.Request) (middleware.Identity, error) {
 	name, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !found {
@@ -127,7 +127,7 @@ func TestANewSessionIsNoNewCaller(t *testing.T) {
 	}
 }
 
-// A session is nobody's: each call is its sender's, whoever has initialized it.
+// A session has no owner: each call is its sender's, whichever client has initialized it.
 func TestEachCallIsItsSenders(t *testing.T) {
 	url := serve(t, bearers, 1, false)
 	var sender atomic.Value
@@ -170,7 +170,7 @@ func TestStrangers(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, loopback.Send(t, http.MethodPost, serve(t, nobody, 2, false), "{}").Status)
 }
 
-// Who forgets Handler refuses every call, and does not believe the client's field.
+// A program that forgets Handler refuses every call, and does not believe the client's field.
 func TestWithoutHandler(t *testing.T) {
 	tools := tallymcp.New(loopback.New(t, loopback.Config("tools", 2)), middleware.PeerAddress, nil)
 	s := server(tools.Receive)
@@ -180,7 +180,7 @@ func TestWithoutHandler(t *testing.T) {
 	require.Equal(t, "It cannot be told who is calling.", text)
 }
 
-// Over stdio there is one caller, who has started the server.
+// Over stdio there is one caller, which has started the server.
 func TestWithoutHTTP(t *testing.T) {
 	tools := tallymcp.New(loopback.New(t, loopback.Config("tools", 1)), middleware.PeerAddress, nil)
 	here, there := mcp.NewInMemoryTransports()

@@ -132,8 +132,8 @@ const (
 )
 
 // Of has the middleware stand in front of a counter that faults befall, amid clients. Meanwhile it does what it
-// was told by name, and is loud, once; the counter decides again when it is back, which is told, once. Nobody gets
-// more than the counter's quota and the fallback's.
+// was told by name, and is loud, once; the counter decides again when it is back, which is told, once. No client
+// gets more than the counter's quota and the fallback's.
 func Of(t *testing.T, c exact.Counter, all []exactkit.Fault) {
 	for _, f := range all {
 		for outage, name := range Outages {
@@ -231,7 +231,7 @@ func (s *Site) ill(t *testing.T, outage middleware.Outage) (goroutines int) {
 	return goroutines
 }
 
-// Elsewhere has something be given back to a spent key of which the middleware does not hear: by its receipt, and by
+// Elsewhere refunds to a spent key without the middleware: by its receipt, and by
 // what deletes all accounts, where there is a way. Ten seconds later it is let in: by the instance that has refused it,
 // and by one that is shown its token.
 func Elsewhere(t *testing.T, c exact.Counter, deletes func()) {

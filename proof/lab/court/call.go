@@ -56,7 +56,7 @@ func (o *Oracle) begin(l *Who, from string, r *http.Request) *call {
 	return c
 }
 
-// bought returns the bought tallies of which there is a token. No key is needed to read that.
+// bought returns the bought tallies that have a token. No key is needed to read that.
 func (c *call) bought(h http.Header, cookies []*http.Cookie) (all []tally) {
 	tokens := h.Values(middleware.TokenHeader)
 	for _, cookie := range cookies {
@@ -206,7 +206,7 @@ func (c *call) refused(d house.Decision) {
 	c.note(d, roomy...)
 }
 
-// note notes a refusal of a client of which some tallies had room.
+// note notes a refusal of a client although some of its tallies had room.
 func (c *call) note(d house.Decision, roomy ...*used) {
 	if len(roomy) > 0 {
 		c.early = append(c.early, early{roomy, fmt.Sprintf("%s on /%s: %s", c.l.Name, c.l.Policy, d)})

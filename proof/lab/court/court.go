@@ -58,7 +58,7 @@ type Oracle struct {
 	TokenErrors Complaints `what:"honest: a token not accepted"` // where Strict
 	Strict      bool
 	Touched     atomic.Bool // some clock was wrong by far, so that a tally may have counts of other windows
-	Apart       atomic.Bool // some clock differs by what it may, so that a bucket may have been charged so much later
+	Apart       atomic.Bool // some clock differs by what it may, so that a bucket may have been charged later by as much
 	Down, Away  Outage      // of the exact counter, and of an instance
 	Decisions   atomic.Int64
 	Served      atomic.Int64 // requests of honest clients
@@ -89,7 +89,7 @@ type start struct {
 	at       int64
 }
 
-// An early refusal is one of a client of which some tally had room.
+// An early refusal refuses a client although one of its tallies had room.
 type early struct {
 	roomy []*used
 	how   string

@@ -18,7 +18,7 @@ import (
 	"github.com/tallystick/tallystick/proof/players"
 )
 
-// A Line is what a client sees of one policy of a stage. It is a fleet to package players.
+// A Line is a client's view of one policy of a stage. It is a fleet to package players.
 type Line struct {
 	*Stage
 	Who
@@ -36,7 +36,7 @@ type Line struct {
 type Client struct {
 	*players.Attacker
 	*Line
-	Token string // the newest, or that of its own tally
+	Token string // the newest, or its own tally's
 }
 
 // Client returns a client of a policy at some addresses, at a new one if there are none.
@@ -220,7 +220,7 @@ func (c *Client) Lives() string {
 	return c.Token
 }
 
-// Send shows the token of an honest client while that lives, and keeps the next: that of its own tally, if it has one.
+// Send shows the token of an honest client while that lives, and keeps the next: its own tally's, if it has one.
 func (c *Client) Send(to int, body string, fields ...string) Answer {
 	a := c.Say(fleet.Request{To: to, From: c.Attacker.From[0], Tokens: []string{c.Lives()}, Fields: fields}, body)
 	c.Keep(a.Token())

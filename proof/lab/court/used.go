@@ -11,12 +11,12 @@ import (
 
 // Terms are what a policy promises, as far as a verdict asks. Its times are in seconds.
 type Terms struct {
-	Window, Burst int64 // Burst is that of a bucket, and 0 where windows are counted
+	Window, Burst int64 // Burst is a bucket's burst, and 0 where windows are counted
 	Fixed         bool
 	Quota         *Quotas
 	Sold          bool  // an address has no tally for nothing, or not always: it has what it buys
 	Each          bool  // each request needs a proof, and is refused without one whatever has room
-	Many, Per     int64 // at most so many are admitted of all addresses for nothing, where of one Per count
+	Many, Per     int64 // at most Many are admitted for nothing, of all addresses together; of one at most Per count towards it
 	Hears         bool  // a request may wait in vain for peers
 	Wrong         *Terms
 	Exact         *Exact // a counter decides
@@ -24,7 +24,7 @@ type Terms struct {
 
 // Exact is what is promised on a policy that asks a counter, and what was found.
 type Exact struct {
-	Fallback int64 // all instances together may admit so much to an address without the counter
+	Fallback int64 // all instances together may admit this much to an address without the counter
 
 	Acknowledged int64 `what:"acknowledged" least:"1"`
 	Checked      int64 `what:"accounts compared with Redis" least:"1"`
@@ -39,7 +39,7 @@ type Exact struct {
 	Most, MostFell      int64 // of one address
 }
 
-// A tally is what an address has for nothing under a policy, what its waiting room gives, or what was bought.
+// A tally of a policy is an address's free one, one from its waiting room, or a bought one.
 type tally struct {
 	policy string
 	part   part

@@ -23,7 +23,7 @@ import (
 	"github.com/tallystick/tallystick/proof/program"
 )
 
-// A Plan is what a cluster is.
+// A Plan describes a cluster.
 type Plan struct {
 	Dir     string // for all files
 	Program string // that Build has built; "": the instances are within this process, and there is no proxy
@@ -248,7 +248,7 @@ func (c *Cluster) Cut(at int) error {
 	return nil
 }
 
-// Configure writes a file of policies, and that of their secrets. Proxies are believed which are on the addresses of instances.
+// Configure writes a file of policies, and one of their secrets. Proxies on the addresses of instances are trusted.
 func Configure(dir, file, secrets, ring string, policies map[string]any) error {
 	text, err := json.Marshal(map[string]any{
 		"secrets":  map[string]any{"file": secrets},

@@ -126,7 +126,7 @@ func answerOf(question []byte, pods []netip.Addr) []byte {
 	return b
 }
 
-// A wire is what an instance has to its peers, until the lab cuts it.
+// A wire connects an instance to its peers, until the lab cuts it.
 type wire struct {
 	mu   sync.Mutex
 	cut  []string

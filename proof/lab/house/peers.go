@@ -36,7 +36,7 @@ func (s *Site) join() (listener net.Listener, err error) {
 	return listener, err
 }
 
-// pace is the clock of what peers tell each other: it goes on while that of decisions stands, alike on all.
+// pace is the clock of what peers tell each other: it goes on, alike on all, while the clock of decisions stands.
 func (s *Site) pace() time.Time { return s.clock().Add(time.Since(s.cfg.Began)) }
 
 // sharing has an instance listen where the one listens that it replaces. 15 is SO_REUSEPORT on Linux.

@@ -34,7 +34,7 @@ func FindNginx() (string, error) {
 	return "", errors.New("nginx is not here (on Debian: apt-get install nginx)")
 }
 
-// One worker, so that the turns are those of the whole, and no instance is left out because
+// One worker, so that all requests take turns, and no instance is left out because
 // it was slow. The peer is appended to what the client says of itself, as most do.
 const configuration = `
 daemon off;
@@ -116,7 +116,7 @@ func startProxy(ctx context.Context, dir string, spread bool, instances []netip.
 	return p, nil
 }
 
-// certify writes the certificate of net/http's own tests, which is for this machine, and returns who believes it.
+// certify writes the certificate of net/http's own tests, which is for this machine, and returns a pool that trusts it.
 func certify(dir string) (*x509.CertPool, error) {
 	known := httptest.NewTLSServer(nil)
 	defer known.Close()

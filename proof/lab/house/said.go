@@ -17,12 +17,12 @@ const (
 	Sum            = "Lab-Sum"      // the trailer of Proxied: how long the body was
 
 	Attacker = "/attacker" // how the name of an attacker ends
-	Measured = "steady"    // how the name of a client begins of whose requests the CPU time is measured
+	Measured = "steady"    // how the name of a client begins if the CPU time of its requests is measured
 	Admitted = "admitted"  // how an admitted request is counted; the others by the reason of the refusal
 	Size     = 200_000     // how long the answers of Early and Proxied are
 )
 
-// The policies of which the handler is no plain one. Of the last three nothing stands between net/http and the middleware:
+// The policies whose handler is no plain one. Of the last three nothing stands between net/http and the middleware:
 // what either does to a request, the other one sees.
 const (
 	Cached  = "cached"  // the proxy keeps answers for all, and GET is answered so that it may
@@ -35,7 +35,7 @@ const (
 	Proxied = "proxied" // a ReverseProxy, whose upstream sends a 103, asks for the body by 100, and has a trailer
 )
 
-// A Config is what one instance serves.
+// A Config describes what one instance serves.
 type Config struct {
 	Process  int64             // its number, which none has had before it
 	Listen   netip.AddrPort    // also for HTTP/2
@@ -54,7 +54,7 @@ type Config struct {
 // Where is where an instance listens, for clients, for the lab and for its peers.
 type Where struct{ Front, Back, Safe, Peers netip.AddrPort }
 
-// A State is what an instance has seen and used.
+// A State counts what an instance has seen and used.
 type State struct {
 	Counts     map[string]map[string]int64 // by the name that a client gives itself, by what became of its requests
 	CPU        time.Duration
@@ -79,7 +79,7 @@ const Shared = "shared"
 // Hears is how the name of a policy begins that counts with its peers.
 const Hears = "peers-"
 
-// A Decision is what a response says of the decision about its request.
+// A Decision is the part of a response about the decision.
 type Decision struct {
 	Reason   string
 	Admitted bool   `json:",omitempty"`
@@ -105,7 +105,7 @@ func Parse(h http.Header) (d Decision, ok bool) {
 	return d, json.Unmarshal([]byte(h.Get(DecisionHeader)), &d) == nil
 }
 
-// count counts so many requests of a client that names itself so.
+// count counts requests of a client of this name.
 func (s *State) count(name, what string, n int64) {
 	if s.Counts == nil {
 		s.Counts = map[string]map[string]int64{}

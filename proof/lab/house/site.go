@@ -48,7 +48,7 @@ type Site struct {
 	served      map[string]int64
 }
 
-// clock is that of decisions.
+// clock is the clock of decisions.
 func (s *Site) clock() time.Time { return time.Unix(s.now.Load(), 0) }
 
 func (s *Site) count(r *http.Request, what string) {
@@ -134,7 +134,7 @@ type passage struct {
 type passageKey struct{}
 
 // enter is in front of a middleware. Of some clients it measures what the middleware and
-// the handler have computed: the goroutine is locked to its thread for so long, and the
+// the handler have computed: the goroutine is locked to its thread meanwhile, and the
 // kernel says how long that thread has run. So what a flood computes meanwhile on other
 // threads is not in it.
 func (s *Site) enter(next http.Handler) http.Handler {

@@ -53,7 +53,7 @@ func (f *servers) opened() (all []counter) {
 // patience is how long the people of a crowd wait.
 const patience = 2 * minute
 
-// crowdSeeds are those of each figure: their heads are counted together.
+// crowdSeeds are the seeds of each figure: their heads are counted together.
 var crowdSeeds = []uint64{1, 2, 3}
 
 // A welcome is how a crowd fared at a fleet.

@@ -20,8 +20,8 @@ var small = sale.Tariff{Work: work, Crowd: 8, SalesPerHour: leak}
 // byCookie keeps each client where it came first.
 func byCookie(_ *rand.Rand, n int, c *newcomer) int { return c.at % n }
 
-// By default an honest crowd gets in behind one address, whatever its balancer does: nobody attacks, and nobody is
-// locked out. What an address is sold before the burst was apart from the leak does not do that: see the table.
+// By default an honest crowd gets in behind one address, whatever its balancer does: there is no attacker, and no
+// client is locked out. What an address is sold before the burst was apart from the leak does not do that: see the table.
 func TestCrowdsGetIn(t *testing.T) {
 	for _, c := range crowds[:5] {
 		percent, median := 99, 16.0

@@ -48,7 +48,7 @@ func hashes(r *rand.Rand, work int64) (n int64) {
 	return n
 }
 
-// arrivals are the newcomers of so many days: so many a day on average, half of them
+// arrivals are the newcomers of some days: an average number a day, half of them
 // phones. comes names the buyers that a newcomer is.
 func arrivals(r *rand.Rand, days, daily int64, comes func() []sale.Buyer) []newcomer {
 	var all int64

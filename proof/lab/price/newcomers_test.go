@@ -93,8 +93,8 @@ func sellerOf(c middleware.Challenge) *players.Attacker {
 	return &players.Attacker{Fleet: openTills(1, c)[0].(*till).Moved}
 }
 
-// What is simulated is what users get: the middleware with its defaults asks newcomers for what
-// a stall of the simulation does, whoever has bought before, and when.
+// What is simulated is what users get: the middleware with its defaults asks newcomers for what a
+// stall of the simulation does, whatever was bought before, and when.
 func TestDefaultsAreTheMiddlewares(t *testing.T) {
 	require.EqualValues(t, work, priceAt(t, sellerOf(middleware.Challenge{}), "192.0.2.1:1"))
 
@@ -242,7 +242,7 @@ type till struct {
 	instance int
 }
 
-// openTills starts n. Their waiting rooms are shut, so that all who get in have bought.
+// openTills starts n. Their waiting rooms are shut, so that every client that gets in has bought.
 func openTills(n int, c middleware.Challenge) (all []counter) {
 	c.Mode, c.Path, c.NoWaitingRoom = middleware.Newcomers, "/tally/", true
 	f := fleet.New(n, middleware.Config{Limits: []middleware.Limit{slide(5, time.Minute)}, Challenge: &c})

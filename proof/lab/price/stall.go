@@ -34,7 +34,7 @@ const (
 	crowds48 = 8
 )
 
-// An offer is what a challenge asks for. The zero one is none.
+// An offer is the demand of a challenge. The zero offer is none.
 type offer struct {
 	work      int64
 	challenge string // of the middleware
@@ -55,7 +55,7 @@ var usual = sale.Tariff{Work: work, Crowd: expected, SalesPerHour: leak}
 // few are as many clients as a memory has to have room for in a simulation of one address.
 const few = 1 << 14
 
-// open returns a stall with room for so many clients.
+// open returns a stall with room for a number of clients.
 func open(tariff sale.Tariff, clients int) *stall {
 	prices, err := tariff.Compile()
 	if err != nil {
@@ -129,6 +129,6 @@ var (
 	subscribers64 = place{"a /48 of subscribers with a /64 each", 1 << 16, (*stall).v6, first64, few}
 	busy56        = place{"a /56 of subscribers with a /64 each", 1 << 8, (*stall).v6, first64, few}
 	subscribers56 = place{"a /48 of subscribers with a /56 each", 1<<8 - 1, func(s *stall, n int64) []sale.Buyer { return s.v6((1 + n) << 8) }, first56, few}
-	whole56       = place{"a whole /56", 0, nil, first56, few}                                                                      // nobody but an attacker
+	whole56       = place{"a whole /56", 0, nil, first56, few}                                                                      // only an attacker
 	whole48       = place{"a whole /48", 0, nil, func(s *stall, n int64) []sale.Buyer { return s.v6(n%(1<<8)<<8 | n>>8) }, 1 << 18} // each /56 in turn, and a new /64 in it
 )

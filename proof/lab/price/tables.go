@@ -79,8 +79,8 @@ type size struct {
 	runs  int
 }
 
-// inBySize returns what share of newcomers gets in, for each size, if an attacker in their place spends so many seconds
-// of a core an hour.
+// inBySize returns what share of newcomers gets in, for each size, if an attacker in their place spends seconds of a core
+// each hour.
 func inBySize(p place, patience, spends int64, sizes ...size) (cells []any) {
 	for _, size := range sizes {
 		g := siege{p, size.daily, patience * second, spends * vector, size.runs}
@@ -103,7 +103,7 @@ func newcomersTable() pages.Made {
 	return t
 }
 
-// budget is an attacker that spends so many seconds of a core an hour, by its name.
+// budget is an attacker that spends seconds of a core each hour, by its name.
 func budget(seconds int64, who string) string {
 	if seconds == 0 {
 		return "none"
@@ -192,7 +192,7 @@ func burstTable() pages.Made {
 	return t
 }
 
-// yieldsTable: what a program gets for its work, for those who have a site.
+// yieldsTable: what a program gets for its work, for owners of a site.
 func yieldsTable() pages.Made {
 	t := table("yields", "a program computes for", "requests in a minute", "in an hour", "in a day", "visits, by Anubis", "forms, by Cap", "forms, by ALTCHA")
 	add := func(name string, purse int64) {

@@ -13,7 +13,7 @@ import (
 	"github.com/tallystick/tallystick/proof/truth"
 )
 
-// attackTable: what each attacker gets of so many instances, and where all of ten start anew, beside the bound.
+// attackTable: what each attacker gets of one and more instances, and where all of ten start anew, beside the bound.
 func attackTable(s rows.Seed, name string, sizes []int64, anew bool) pages.Made {
 	t := table(name, "client")
 	var all []truth.Instances
@@ -54,8 +54,8 @@ func harvested(s rows.Seed, n int64, p rows.Place, purse int64) players.Gain {
 	return got
 }
 
-// most is what docs/bounds.md says of F, and what n instances then admit: so many hashes from a place. No challenge asks
-// for less than W.
+// most is what docs/bounds.md says of F, and what n instances then admit, for a number of hashes from a place. No challenge
+// asks for less than W.
 func most(n int64, p rows.Place, hashes int64) (tallies, admitted int64) {
 	tariff := truth.Tariff{Work: rows.W, Crowd: n * int64(p.Crowds) * rows.Crowd}
 	tallies = min(hashes/rows.W, tariff.Most(hashes, 0))

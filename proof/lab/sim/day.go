@@ -27,7 +27,7 @@ type traffic struct {
 	skew      time.Duration        // clocks are wrong by up to this, either way
 	deploys   []time.Duration      // after which every instance is replaced, within ten minutes
 	autoscale bool                 // instances follow the traffic, from a tenth of them
-	each      int                  // requests of each client, none of whom comes again: the third day of such; 0: some come often
+	each      int                  // requests of each client, on the third day of clients that never return; 0: some return often
 }
 
 // A visitor is one of the million.
@@ -140,7 +140,7 @@ func (d *traffic) play(r *rand.Rand) (t toll) {
 	return t
 }
 
-// ask sends one request of a visitor to an instance, by the clock of which it is there.
+// ask sends one request of a visitor to an instance, by the clock of that instance.
 func (d *traffic) ask(t *toll, p *limiter.Policy, limits []storeless.Limit, m *limiter.Memory, v *visitor, id int, now, there time.Time) {
 	t.requests++
 	c := limiter.Candidate{Key: v.key}
@@ -178,7 +178,7 @@ func (d *traffic) ask(t *toll, p *limiter.Policy, limits []storeless.Limit, m *l
 	}
 }
 
-// A mark is what one client was ever admitted, as one limit sees it, by package truth.
+// A mark has all that one client was ever admitted, as one limit sees it, by package truth.
 type mark struct {
 	at        int64 // of windows the number of the last, of buckets when it is empty again, in µs
 	cur, prev int32
@@ -272,7 +272,7 @@ func dayTable(s rows.Seed) pages.Made {
 	return t
 }
 
-// quotas writes so many quotas; 0 is that of no limit.
+// quotas writes a number of quotas; 0 is "no limit".
 func quotas(n float64) string {
 	if n == 0 {
 		return "-"
@@ -280,14 +280,14 @@ func quotas(n float64) string {
 	return fmt.Sprintf("%.2f L", n)
 }
 
-// Passers are clients who come once, for some requests within twenty minutes: in this step and others of 120.
+// Passers are clients that come once, for some requests within twenty minutes: in this step and others of 120.
 type passers struct {
 	step, last int
 	due        [120][]int
 }
 
-// next returns who comes in the next step, of so many requests on average, and begins with those who are new. Each
-// has the number of one that came so many ago.
+// next returns the clients of the next step, by an average number of requests, and begins with new ones. Each has
+// the number of one that came a while ago.
 func (p *passers) next(r *rand.Rand, requests, each, numbers int, begin func(id int)) (here []int) {
 	p.step++
 	for range requests {
@@ -316,10 +316,10 @@ func compiled(limits ...storeless.Limit) *limiter.Policy {
 	return p
 }
 
-// Each client has been admitted so many requests in the window.
+// Each client has been admitted this many requests in the window.
 const eachAdmitted = 2
 
-// filled has so many clients come to a memory that is made for room of them: of IPv4, or of
+// filled sends clients to a memory that is made for room of them: of IPv4, or of
 // IPv6 with networks of their own. The keys are chance of ours: the memory's own seed decides
 // nothing. It returns the share of cells in use then, of newcomers the share that begins with a count, and
 // what these begin with on average.

@@ -21,7 +21,7 @@ type people struct {
 	all    []*players.Honest
 }
 
-// gathered returns so many people.
+// gathered returns n people.
 func gathered(f *fleet.Moved, r *rand.Rand, n int, addr func(int) string) *people {
 	p := &people{Moved: f, random: r}
 	for i := range n {
@@ -128,7 +128,7 @@ func roaming(p *people, each int) {
 	})
 }
 
-// scalingTo has instances start until there are so many at the end of the window.
+// scalingTo has instances start until the number is reached at the end of the window.
 func scalingTo(last int) func(p *people, each int) {
 	return func(p *people, each int) {
 		n, all, first := 0, each*len(p.all), p.Instances()
@@ -212,8 +212,8 @@ func griefTable(seed rows.Seed) pages.Made {
 type presser struct {
 	name  string
 	from  func(n int) string
-	buys  int   // at so many addresses
-	oneIn int64 // of the threshold: so much it sends for each of these addresses, and one request more
+	buys  int   // at how many addresses
+	oneIn int64 // of the threshold: the part that it sends for each of these addresses, and one request more
 }
 
 func pressers() []presser {

@@ -21,7 +21,7 @@ import (
 	"github.com/tallystick/tallystick/proof/rows"
 )
 
-// seeds are others than that of the tables: what holds for all must hold for these.
+// seeds differ from the tables' seed: what holds for all must hold for these.
 func seeds() []rows.Seed {
 	if kit.Brief() {
 		return []rows.Seed{100}
@@ -29,8 +29,8 @@ func seeds() []rows.Seed {
 	return []rows.Seed{100, 101, 102}
 }
 
-// fit is how many tallies n instances sell at once for so many W, from a crowd of each on: the first 7/8 of a crowd cost
-// W each, the next what the first one has made of the price, up to twice as much, and so on.
+// fit is how many tallies n instances sell at once for a number of W, from a crowd of each on: the first 7/8 of a crowd
+// cost W each, the next what the first one has made of the price, up to twice as much, and so on.
 func fit(n int64, budget float64) float64 {
 	const crowd = rows.Crowd
 	const first, doubled = crowd*7/8 + 1, 1.5 * crowd * (1 + 1./(3*crowd)) // W: a crowd while the price goes from 1 to 2
@@ -91,8 +91,8 @@ func TestNeighboursDoNotNotice(t *testing.T) {
 }
 
 // The days of the table, with less of everything: many clients that meet the quota of the day,
-// and few that meet that of the minute. While the clocks agree each that echoes is admitted
-// exactly where the oracle says so, and nobody is refused early. One that drops gets N+C quotas
+// and few that meet the quota of the minute. While the clocks agree each that echoes is admitted
+// exactly where the oracle says so, and none is refused early. One that drops gets N+C quotas
 // at most.
 func TestDays(t *testing.T) {
 	for _, d := range days() {

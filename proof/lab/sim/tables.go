@@ -21,10 +21,10 @@ import (
 	"github.com/tallystick/tallystick/proof/rows"
 )
 
-// Seed is that of the printed tables.
+// Seed is the seed of the printed tables.
 const Seed rows.Seed = 1
 
-// Tables are all that is made here: those of bounds.md and of the README first.
+// Tables are all that is made here: the tables of bounds.md and of the README first.
 func Tables(s rows.Seed) []pages.Made {
 	thousand := attackTable(s, "thousand", []int64{1000}, false)
 	thousand.Alone = true

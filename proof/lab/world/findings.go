@@ -109,8 +109,8 @@ const (
 	cpuLength = time.Minute
 )
 
-// These two kinds of bounds must have been looked at: that of a farm which shows each of its tallies everywhere, and
-// that of all addresses together.
+// These two kinds of bounds must have been looked at: for a farm which shows each of its tallies everywhere, and for
+// all addresses together.
 const (
 	farmed = "farms on /" + form + ", " + "bought"
 	rushed = court.Everybody + " on /" + busy
@@ -202,8 +202,8 @@ func (f *findings) grown() []Row {
 		times = growthShort
 	}
 	return append(rows,
-		f.heap.Flat("live heap above that of the first quarter", " MiB", 1<<20, f.heap.Quarter(0.75)-f.heap.Quarter(0), heapMargin*times),
-		f.goroutines.Flat("goroutines above those of the first quarter", "", 1, f.goroutines.Quarter(0.75)-f.goroutines.Quarter(0), goroutinesMargin*times))
+		f.heap.Flat("live heap above the first quarter's", " MiB", 1<<20, f.heap.Quarter(0.75)-f.heap.Quarter(0), heapMargin*times),
+		f.goroutines.Flat("goroutines above the first quarter's", "", 1, f.goroutines.Quarter(0.75)-f.goroutines.Quarter(0), goroutinesMargin*times))
 }
 
 // write writes the table, and after it what did not hold.

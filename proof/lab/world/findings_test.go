@@ -42,14 +42,14 @@ func sound() *findings {
 	return f
 }
 
-// grow has a series grow by so much over its second half.
+// grow has a series grow over its second half.
 func grow(s Series, by float64) {
 	for i := range s {
 		s[i] += float64(i) * by / 13
 	}
 }
 
-// rise has a series grow by so much after its first quarter, and no more.
+// rise has a series grow once, after its first quarter.
 func rise(s Series, by float64) {
 	for i := len(s) / 4; i < len(s); i++ {
 		s[i] += by
@@ -135,7 +135,7 @@ func TestShortRunsCompareNoTime(t *testing.T) {
 	require.True(t, Holds(f.rows()))
 }
 
-// What a run did not come to is no failure if somebody has ended it; what it has seen is.
+// What a run did not come to is no failure if it was ended early; what it has seen is.
 func TestInterrupted(t *testing.T) {
 	f := sound()
 	f.interrupted, f.most = true, 0
@@ -196,7 +196,7 @@ var kept [][]byte
 func TestGoroutinesThatAreLeft(t *testing.T) {
 	before := runtime.NumGoroutine()
 	stay := make(chan struct{})
-	for range 100 { // more than those of other tests that may end meanwhile
+	for range 100 { // more than the goroutines of other tests that may end meanwhile
 		go func() { <-stay }()
 	}
 	require.GreaterOrEqual(t, left(before, 0), before+90)

@@ -173,8 +173,8 @@ func (w *world) owns(c *court.Client, seller int, t turn) bool {
 	return c.Token != ""
 }
 
-// hold is a holder of a tally, who asks for all that it is good for, and its address, and some more. Its balancer spreads what
-// it sends evenly or, of the first holder, keeps it on another instance than the one that has sold its tally.
+// hold is a holder of a tally that asks for all that it is good for, and its address, and some more. Its balancer spreads
+// what it sends evenly or, of the first holder, keeps it on another instance than the one that has sold its tally.
 func (w *world) hold(c *court.Client, i int, t turn) {
 	at := i + int(t.round/ofCycle) // in the next cycle it is put on another one
 	if !w.owns(c, at+1, t) {
@@ -204,7 +204,7 @@ func (w *world) arrive(i int) {
 	}
 	busy := during().Most == 0
 	if busy && !w.flooding.Load() {
-		w.wants(c, a, "asked for work though nobody else has come")
+		w.wants(c, a, "asked for work though no other client has come")
 	}
 	if proof := c.Solve(a); proof != "" {
 		a = c.Ask(fleet.Request{To: i, Proof: proof})
@@ -241,10 +241,10 @@ func (w *world) metered(policy, carrier string) func(t turn) {
 	}
 }
 
-// office is people behind one address, who buy what that does not have, by the Go client of this repository.
+// office is people behind one address that buy what it does not have, by the Go client of this repository.
 func (w *world) office() func(t turn) {
 	const people = 6
-	c := w.caller(form, "buys", 0) // its tokens may have ended: its clock is that of the machine
+	c := w.caller(form, "buys", 0) // its tokens may have ended: its clock is the machine's
 	var clients [people]*http.Client
 	for i := range clients {
 		clients[i] = c.Polite(func() string { return c.From[0] })
@@ -268,7 +268,7 @@ func withoutTLS(p *http.Protocols) { p.SetUnencryptedHTTP2(true) }
 
 const payerEach = 8 // requests of a round
 
-// payers are honest clients of the exact routes, each of which asks one instance after the other: new ones for each cycle, and
+// payers are honest clients of the exact routes. Each asks one instance after the other: new ones for each cycle, and
 // some of the last ones stay, so that what they were charged is looked at when all is over. strike is called when
 // half of a turn is done.
 func (w *world) payers(strike func()) (all []func(t turn)) {

@@ -19,8 +19,8 @@ const (
 	login    = house.LogIn   // wrong passwords have a limit of their own
 	form     = "form"        // tallies are sold, and there is a waiting room
 	busy     = "busy"        // the same, where work comes first only while the instance is busy
-	slow     = house.Slow    // bodies, and so many at once
-	crew     = house.Busy    // so many at once, for a while each
+	slow     = house.Slow    // bodies, and a limit of concurrent requests
+	crew     = house.Busy    // concurrent requests, for a while each
 	upload   = house.Upload  // files
 	early    = house.Early   // a 103 comes first
 	proxied  = house.Proxied // another server answers
@@ -36,10 +36,10 @@ const (
 	atOnce      = 4
 	work        = 64 // of a tally: it is a multiple of the price that counts
 	perSecond   = 4  // from which an instance is busy on /busy. Ten seconds' worth are more than all but a flood send in a round
-	ownPart     = 2  // of them, that is a sixteenth, one address has: what it sends beyond makes nobody busy
+	ownPart     = 2  // of them, that is a sixteenth, one address has: what it sends beyond makes no instance busy
 )
 
-// quotas are those of the first and the third of three configurations, and of the second.
+// quotas has two quotas a policy: the first for the first and the third of three configurations, the second for the second.
 var quotas = map[string][2]int64{
 	windowed: {40, 60}, fixed: {40, 50}, bucket: {40, 50}, login: {40, 50}, form: {27, 30}, busy: {20, 24},
 	slow: {10_000, 10_000}, crew: {10_000, 10_000}, upload: {10_000, 10_000}, early: {10_000, 10_000}, proxied: {10_000, 10_000},
@@ -100,6 +100,6 @@ const (
 	newcomers = instances // to /busy, in a round
 
 	// onTheirWay is how many requests may have been found in time on /busy, and not have been counted yet, when
-	// an instance gets busy: none of those who send there without work sends two at once.
+	// an instance gets busy: no client that sends there without work sends two at once.
 	onTheirWay = flooders + newcomers
 )

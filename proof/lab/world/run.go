@@ -4,8 +4,8 @@
 // their policies are changed, Redis is killed, instances are replaced and clocks are wrong, and says whether anything was lost, or grew.
 //
 // There are two houses that it may live in. In one all runs in one process, over loopback, so that heap and goroutines
-// are those of all. In the other the instances are processes that were built for the race detector, behind nginx. The
-// CPU time of honest requests is that of the thread which serves them, to which the goroutine is locked meanwhile: what
+// are counted for all. In the other the instances are processes that were built for the race detector, behind nginx. The
+// CPU time of honest requests is measured on the thread which serves them, to which the goroutine is locked meanwhile: what
 // attackers cost is not in it.
 //
 // Tallies are sold on two policies. On one holders and a farm use all of them. On the other work comes first while the instance is busy, or whatever the load, as the configuration says.
@@ -31,8 +31,8 @@ import (
 	"github.com/tallystick/tallystick/proof/lab/house"
 )
 
-// Run has a world go on for so long as a command line says, and reports whether all held. build builds the program of an instance,
-// with a defence broken if one is named; nil: the instances are in this process.
+// Run runs a world for as long as a command line says, and reports whether all held. build builds the program of an
+// instance, with a defence broken if one is named; nil: the instances are in this process.
 func Run(ctx context.Context, verb string, args []string, stdout, stderr io.Writer, build func(dir, without string) (program string, err error)) (held bool, err error) {
 	f := flag.NewFlagSet(verb, flag.ContinueOnError)
 	length := f.Duration("for", 5*time.Minute, "how long; longer where the machine is too slow for one of everything")
@@ -76,7 +76,7 @@ func Parse(f *flag.FlagSet, args []string, stderr io.Writer) error {
 	return nil
 }
 
-// settingsFor are those of a run: what happens every second, or every 20, happens more often in
+// settingsFor returns the settings of a run: what happens every second, or every 20, happens more often in
 // a short one.
 func settingsFor(length time.Duration) settings {
 	return settings{
@@ -119,7 +119,7 @@ func left(before int, patience time.Duration) int {
 const (
 	back     = 3 * window  // by how much a clock is wrong
 	leap     = 20 * window // of all clocks, after a cycle
-	passEach = 6           // after so many cycles all tokens end
+	passEach = 6           // after this many cycles all tokens end
 )
 
 // minima are what must have happened before a run is over, however slow the machine is.
@@ -177,9 +177,9 @@ func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
 			ticket = waiter.Ask(fleet.Request{Method: http.MethodGet, Path: fleet.TicketPath}).Ticket()
 		case killed:
 			strike = w.kill
-			wg.Go(func() { // somebody without a script, who comes back with a ticket
+			wg.Go(func() { // a visitor without a script, which comes back with a ticket
 				if ticket == "" {
-					w.Unjust.Note("somebody without a script gets no ticket")
+					w.Unjust.Note("a visitor without a script gets no ticket")
 				} else {
 					w.wants(waiter, waiter.Ask(fleet.Request{To: 1, Cookie: ticket}), "")
 				}
@@ -243,7 +243,7 @@ func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
 	w.Close(w.House.Clock.Load())
 }
 
-// endRound looks at the instances while nobody sends anything, and goes on to the next window.
+// endRound looks at the instances while no client sends anything, and goes on to the next window.
 func (w *world) endRound() {
 	w.standing.Lock()
 	defer w.standing.Unlock()

@@ -63,7 +63,7 @@ func TestSoakFindsFaults(t *testing.T) {
 	}{
 		{"Redis forgets when it is killed", func(s *settings) { s.redis = []string{"--appendonly", "no"} }, "/paid: acknowledged, and not in Redis", ""},
 		// By more than the quotas of two configurations differ: a busy machine may go from one to the
-		// other so often meanwhile that nobody comes near the higher one.
+		// other so often meanwhile that no client comes near the higher one.
 		{"bounds are lower", func(s *settings) { s.slack = quotaOf(windowed, 0) - quotaOf(windowed, 1) - 1 }, "admitted by an instance in a window, most: drops", ""},
 		{"a goroutine is kept", func(s *settings) {
 			var once atomic.Bool
@@ -142,7 +142,7 @@ func TestSoakFindsFaults(t *testing.T) {
 			s.configured = ofPolicy(busy, func(p object) {
 				p["challenge"].(object)["mode"], p["challenge"].(object)["busyPerSecond"] = "newcomers", 0
 			})
-		}, "honest: refused with room", "asked for work though nobody else has come"},
+		}, "honest: refused with room", "asked for work though no other client has come"},
 		{"work lets nobody in", func(s *settings) {
 			s.cycles, s.byLoad = 2, true
 			s.wrap = withoutProofs("newcomer")
@@ -206,7 +206,7 @@ func refuseSome(while func(*world) bool) func(*world, http.Handler) http.Handler
 	}
 }
 
-// Somebody who ends it gets the table of what was seen, and nothing stays behind.
+// An operator that ends it gets the table of what was seen, and nothing stays behind.
 func TestSoakIsInterrupted(t *testing.T) {
 	requireRedis(t)
 	kit.OnlyWhole(t, "serves for some seconds, with the race detector")

@@ -30,7 +30,7 @@ func Say(what, before, format string, of ...any) Row {
 	return Row{What: what, Before: before, After: fmt.Sprintf(format, of...), OK: true, Report: true}
 }
 
-// Most is the row of what a bound must not be exceeded by, or must be reached, if nobody has ended the run before.
+// Most is the row of what a bound must not be exceeded by, or must be reached, unless the run was ended before.
 func Most(what string, n, bound int64, reached, interrupted bool) Row {
 	r := Row{What: what, After: fmt.Sprint(n), Allowed: fmt.Sprint(bound), OK: n <= bound}
 	if reached {
@@ -40,12 +40,12 @@ func Most(what string, n, bound int64, reached, interrupted bool) Row {
 	return r
 }
 
-// AtLeast is the row of what must have happened, if nobody has ended the run before.
+// AtLeast is the row of what must have happened, unless the run was ended before.
 func AtLeast(what string, n, least int64, interrupted bool) Row {
 	return Row{What: what, After: fmt.Sprint(n), Allowed: fmt.Sprintf("at least %d", least), OK: interrupted || n >= least}
 }
 
-// A field is one of a struct of findings that has a tag `what`. Of one with a tag `least` so much must happen; of another there may be none.
+// A field of a struct of findings has a tag `what`. With a tag `least` it must happen that often; without, never.
 type field struct {
 	what  string
 	least int64
@@ -67,8 +67,8 @@ func fields(of any) iter.Seq[field] {
 	}
 }
 
-// Rows are those of the fields of a struct that have a tag `what`, in their order: of a [Count] or an integer with a
-// tag `least` that so much of it has happened, of another integer and of [Complaints] that there is none.
+// Rows returns a row for each field of a struct that has a tag `what`. A [Count] or an integer with a tag `least` must
+// have happened that often. Another integer and [Complaints] must be none.
 func Rows(of any, prefix string, interrupted bool) (rows []Row) {
 	for f := range fields(of) {
 		var n int64
@@ -151,7 +151,7 @@ func (s Series) Quarter(from float64) float64 {
 	return sum / float64(len(some))
 }
 
-// Flat is the row of a series that has grown by so much, and may have by another.
+// Flat is the row of a series that has grown, and of the growth allowed.
 func (s Series) Flat(what, unit string, per, grown, allowed float64) Row {
 	return Row{
 		What: what + ", by quarters", Before: fmt.Sprintf("%.1f%s, %.1f, %.1f", s.Quarter(0)/per, unit, s.Quarter(0.25)/per, s.Quarter(0.5)/per),

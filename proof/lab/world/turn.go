@@ -18,7 +18,7 @@ const (
 	skewed    // one is ahead, as far as it may be
 	restarted // one is replaced by another, and a file of policies is broken
 	stepped   // one is set back by three windows, and forward again
-	afterward // for so long it may show
+	afterward // it may show for this long
 	settling
 	ofCycle
 )
@@ -54,7 +54,7 @@ func begin(exact int64) int64 {
 
 func halfway(exact int64) int64 { return exact/2/window*window + middle }
 
-// pass is by how much the clocks are put forward until all tokens have ended, those of the exact routes too, and
+// pass is by how much the clocks are put forward until all tokens have ended, on the exact routes too, and
 // again into the middle of a window of theirs: no cycle may see two of them.
 func pass(exact, now int64) int64 { return 3*exact + halfway(exact) - now%exact }
 
@@ -85,7 +85,7 @@ func secret() string { return rand.Text() + rand.Text() }
 // rotate begins a rotation with the next step, or as soon as there is room.
 func (r *ring) rotate() { r.wanted = true }
 
-// next takes the next step at a time, where life is that of the longest-lived token, and returns
+// next takes the next step at a time, where life is the life of the longest-lived token, and returns
 // what is to be in force.
 func (r *ring) next(now, life int64) []string {
 	switch {

@@ -87,7 +87,7 @@ func oneWins(r *run) {
 			}
 		}
 		if winner < 0 {
-			r.fail("of %d who race, none wins", racers)
+			r.fail("of %d racing callers none wins", racers)
 		}
 		r.holds(fmt.Sprint("round ", round, " of ", winner))
 	}
@@ -159,7 +159,7 @@ func keeps(r *run) {
 		r.no("a value that was to be kept for a second, and then for a minute, after a second and a half",
 			r.found(func(r *run) { r.holds("for a minute") }))
 	}
-	// Whether it is there or not: who reads and swaps wins.
+	// Whether it is there or not: an instance that reads and swaps wins.
 	r.put("afterwards")
 }
 

@@ -28,7 +28,7 @@ func newRun(store cas.Store) *run {
 // forAMinute is how long a value is to be kept, where no check is about that.
 const forAMinute = time.Minute
 
-// wrong is what a check has found.
+// wrong is a finding of a check.
 type wrong struct{ error }
 
 // fail ends the check.

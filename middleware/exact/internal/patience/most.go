@@ -9,8 +9,8 @@ import (
 )
 
 // Most returns a context that ends when the most patient of some callers gives up: by the last of
-// their deadlines or, if one has none, when all have gone, or who hangs would hold the call for good.
-// Where one cannot go, it has no end. It has the values of the first.
+// their deadlines or, if one has none, when all have gone, so that one stuck caller cannot hold the
+// call for good. If a caller cannot be cancelled, it never ends. It has the values of the first.
 func Most(callers []context.Context) (context.Context, context.CancelFunc) {
 	ctx := context.WithoutCancel(callers[0])
 	var last time.Time

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan is what the arithmetic of exact counters needs of a policy, worked out once. Package
+// Package plan compiles a policy, once, for the arithmetic of exact counters. Package
 // exact makes plans, and package engine counts by them.
 package plan
 
@@ -42,8 +42,8 @@ type Plan struct {
 	Hold int64 // for how long an account stands still behind a clock, in ns
 }
 
-// MaxDebt is how much a bucket may owe at the most, in µs, and by how much its mark may be
-// ahead: as much as the largest that can be configured.
+// MaxDebt is how much a bucket may owe at most, in µs, and by how much its mark may be ahead: as
+// much as the largest that can be configured.
 const MaxDebt = int64(storeless.MaxWindow / time.Microsecond)
 
 // New assumes checked limits, and the same for tokens.

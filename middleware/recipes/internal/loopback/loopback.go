@@ -24,7 +24,7 @@ var Secret = []byte(strings.Repeat("s", 32))
 // Start is the time at which the clock stands: the beginning of a minute, an hour and a day.
 var Start = time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 
-// Config has a policy of so many requests in each minute of the clock, by a clock that stands still.
+// Config has a policy of quota requests in each minute of the clock, by a clock that stands still.
 func Config(policy string, quota int64) middleware.Config {
 	return middleware.Config{
 		Policy:  policy,
