@@ -8,9 +8,6 @@ require (
 	golang.org/x/sys v0.49.0
 )
 
-require (
-	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
-	go.yaml.in/yaml/v3 v3.0.5 // indirect
-)
+require go.yaml.in/yaml/v3 v3.0.5 // indirect
 
 replace github.com/tallystick/tallystick => ../../..
