@@ -36,7 +36,11 @@ func monthly(now *time.Time, quota int64) middleware.Config {
 // A month that is spent on the 30th of January comes back on the first of February, and the response says so: docs/api.md.
 func TestCalendarMonths(t *testing.T) {
 	now := time.Date(2026, 1, 30, 12, 0, 0, 0, time.UTC)
-	h := newLimiter(t, monthly(&now, 3)).Handler(new(spy))
+	m := newLimiter(t, monthly(&now, 3))
+	d, err := m.Decide(t.Context(), middleware.Ask{Identity: address("192.0.2.1"), DryRun: true})
+	require.NoError(t, err)
+	require.Equal(t, "Europe/Berlin", d.Limits()[1].Zone, "a decision has the limits of the configuration, not what stands in for them")
+	h := m.Handler(new(spy))
 	for left := range 3 {
 		resp := send(h)
 		require.Equal(t, http.StatusOK, resp.StatusCode)

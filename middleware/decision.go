@@ -140,7 +140,7 @@ func (d Decision) Limits() []LimitStatus {
 	all := make([]LimitStatus, 0, d.tier.policy.Len())
 	for i := range cap(all) {
 		if s := d.statuses[i]; s.remaining != unknown {
-			all = append(all, LimitStatus{limiter.LimitAs[Limit](d.tier.policy.Limit(i)), int64(s.remaining), time.Duration(s.reset>>1) * time.Second, s.blocked(), d.tier.unit(i), limiter.Price{Cost: d.Cost, Each: d.each}.Of(i)})
+			all = append(all, LimitStatus{d.tier.limit(i), int64(s.remaining), time.Duration(s.reset>>1) * time.Second, s.blocked(), d.tier.unit(i), limiter.Price{Cost: d.Cost, Each: d.each}.Of(i)})
 		}
 	}
 	return all

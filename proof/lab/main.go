@@ -179,6 +179,7 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 	defer func() { err = errors.Join(err, servers.Stop()) }()
 	var results []*result
 	for i, r := range chosen {
+		fmt.Fprintf(stderr, "attack: row %d of %d, %s\n", i+1, len(chosen), r.name)
 		got, err := play(ctx, servers, sc, r, i)
 		if err != nil {
 			return false, err

@@ -23,9 +23,9 @@ func newLimits(cfg middleware.Config, customer func(key string) (string, bool)) 
 	}, nil)
 	cfg.Limits = []middleware.Limit{
 		{Name: "requests", Algorithm: middleware.TokenBucket, Quota: 60, Burst: 60, Window: time.Minute},
-		{Name: "requests-month", Quota: 20_000, Window: 30 * 24 * time.Hour},
+		{Name: "requests-month", Quota: 20_000, Calendar: "month"},
 		{Name: "tokens", Algorithm: middleware.TokenBucket, Quota: 90_000, Burst: 90_000, Window: time.Minute},
-		{Name: "tokens-month", Quota: 10_000_000, Window: 30 * 24 * time.Hour},
+		{Name: "tokens-month", Quota: 10_000_000, Calendar: "month"},
 	}
 	cfg.Units = map[string]middleware.Unit{"tokens": {
 		Limits: []string{"tokens", "tokens-month"},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command gateway serves the chat completions of a model to customers that have keys, with limits on requests and
-// tokens in a minute and in thirty days, and on requests at once. Clients of OpenAI's API use it with another base URL.
+// tokens in a minute and in a month of the calendar, and on requests at once. Clients of OpenAI's API use it with another base URL.
 // The documentation prints parts of it, in docs/recipes.md.
 //
 // A request is charged what it may use, and settled when the model says what it has used: with the answer, or with the last event of a

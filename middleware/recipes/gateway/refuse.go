@@ -64,8 +64,8 @@ func refuse(w http.ResponseWriter, r *http.Request) {
 			}
 			p.Type = cmp.Or(l.Unit, "requests")
 			p.Message, code = "Over the limit of "+p.Type+" per minute.", "rate_limit_exceeded"
-			if l.Window > time.Minute {
-				p.Message, code = "The quota of "+p.Type+" of thirty days is used up.", "insufficient_quota"
+			if l.Calendar != "" {
+				p.Message, code = "The quota of "+p.Type+" of this month is used up.", "insufficient_quota"
 				break
 			}
 		}
