@@ -75,7 +75,7 @@ func TestWithACommand(t *testing.T) {
 		said string
 		err  string
 	}{
-		"polite":    {[]string{self}, "16 passed, 2 returned, 0 failed, 0 missing\n", ""},
+		"polite":    {[]string{self}, "16 passed, 3 returned, 0 failed, 0 missing\n", ""},
 		"forgetful": {[]string{"-json", self}, `"code": "token-dropped"`, errFound.Error()},
 		"broken":    {[]string{self}, "", "exit status 3"},
 	} {
