@@ -137,7 +137,9 @@ func newArena(p plan) (*arena, error) {
 	shared, bought, all, tally := admits["drops"], admits["drops"], "N·L", "N·L"
 	alone := p.Quota * int64(p.Instances) // what instances admit that do not hear each other
 	if p.Peers {
-		bought, all, tally = p.Quota+int64(p.Instances)-1, "L + (N−1)·f", "L + N − 1"
+		others := int64(p.Instances) - 1
+		bought, tally = p.Quota+others, "L + N − 1"
+		all = fmt.Sprintf("L + (N−1)·%d", (shared-p.Quota)/max(1, others)) // of what the others may not have heard yet
 	}
 	a.attacker("keeps its token, asks on", admits["echoes"], p.Quota, "L", "198.51.100.1:4711", func(c *players.Attacker) { c.Echo(c.Next) })
 	a.attacker("throws its token away", shared, alone, all, "198.51.100.2:4711", (*players.Attacker).Drop)

@@ -108,7 +108,7 @@ func TestHome(t *testing.T) {
 		h.click("[name=work]")
 		h.wait(`document.querySelector("#arena").textContent.includes("works for 3 tallies")`)
 		h.click("[name=peers]")
-		h.wait(`document.querySelector(".plot").textContent.includes("L + (N−1)·f = 14") || document.querySelector(".verdict").textContent.includes("without peers")`)
+		h.wait(`document.querySelector(".plot").textContent.includes("L + (N−1)·1 = 14") || document.querySelector(".verdict").textContent.includes("without peers")`)
 		h.look("heard")
 		h.click("#go")
 		h.demo.clean(t, h.tab)
