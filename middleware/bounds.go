@@ -218,14 +218,6 @@ func standsIn(l Limit, most int64) int64 {
 	return 2*most + most/hours*more + (most%hours*more+hours-1)/hours
 }
 
-// limit returns the i-th limit, as the program has it.
-func (t *tier) limit(i int) Limit {
-	if t.exact != nil {
-		return t.exact.Limit(i)
-	}
-	return limiter.LimitAs[Limit](t.policy.Limit(i))
-}
-
 // and returns what a client gets by both.
 func (g gain) and(more gain) gain {
 	return func(i int) int64 {

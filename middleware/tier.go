@@ -74,6 +74,14 @@ func (t *tier) most() int64 {
 	return most
 }
 
+// limit returns the i-th limit, as the program has it.
+func (t *tier) limit(i int) Limit {
+	if t.exact != nil {
+		return t.exact.Limit(i)
+	}
+	return limiter.LimitAs[Limit](t.policy.Limit(i))
+}
+
 // unit returns the unit of the i-th limit.
 func (t *tier) unit(i int) string {
 	if t.units == nil {

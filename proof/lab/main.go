@@ -12,10 +12,9 @@
 //
 // A further verb, serve, is one server: attack and fleet start the lab with it.
 //
-// Without a verb it is attack. All is on the loopback network, where each client has an address of its own.
-//
-// The status is 1 if something was not kept: more was admitted than may be, or an honest client was refused that had
-// room. It is 2 if the lab could not do its work.
+// Without a verb it is attack. All is on the loopback network, where each client has an address of its own. The status is 1
+// if something was not kept: more was admitted than may be, or an honest client was refused that had room. It is 2 if the
+// lab could not do its work.
 package main
 
 import (
