@@ -86,7 +86,7 @@ func TestOneKeyDoesNotStarveAnother(t *testing.T) {
 		s.flood(free, 300, paying("free"))
 		s.flood(strangers, 300, addresses)
 		s.stream(payers, 50, paying("one"))
-		long := briefly(time.Second)
+		long := time.Second // two payers at most are refused before the key that floods is known
 		s.lasts(long, nil)
 		t.Logf("payers %s, free %s, strangers %s", payers, free, strangers)
 		require.Less(t, payers.refused*20, payers.passed, "more than 95 % of payers pass")
