@@ -158,9 +158,10 @@ func TestDaysOfAFullMemory(t *testing.T) {
 			require.Zero(t, r.early, d.name)
 		}
 	}
+	require.Equal(t, "0 %", parts[0])
 	readme := kit.Must(os.ReadFile("../../../README.md"))(t)
 	require.Contains(t, strings.Join(strings.Fields(string(readme)), " "),
-		fmt.Sprintf("%s are wrongly refused at 5 a minute and 50 a day, %s at 10 a day, and there %s with twice the default `MaxClients`.", parts...))
+		fmt.Sprintf("At 5 a minute and 50 a day none is wrongly refused. At 10 a day %s are, or %s with twice the default `MaxClients`.", parts[1:]...))
 }
 
 // number reads one of a table.
