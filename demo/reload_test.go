@@ -425,7 +425,7 @@ type generator struct {
 
 // strays are values of every kind; strings of every form are among them.
 var strays = []any{
-	nil, true, 0, 1, -1, 1.5, 1e30, json.Number("1.0"), json.Number("2e1"), json.Number("10e-1"), json.Number("1e-1"), "", " ", "a", "A", "-", "peer", "header", "off", "fail-open", "1s", "1m", "24h", "1h30m",
+	nil, true, 0, 1, -1, 1.5, 1e30, json.Number("1.0"), json.Number("2e1"), json.Number("10e-1"), json.Number("1e-1"), "", " ", "a", "A", "-", "peer", "header", "off", "fail-open", "month", "Europe/Berlin", "1s", "1m", "24h", "1h30m",
 	"01m1s", "1d", "1.5h", "-1s", "1m1h", "ms", "1ms", "999999h", "sliding-window", "TALLYSTICK_SECRETS", "9A", "/run/secrets/tally", "X-Real-IP", "10.0.0.0/8", "2001:db8::/32", "10.0.0.0",
 	"/", "/tally/contact/", "/tally", "//", "tally/", "/t lly/", "contact", "Contact", strings.Repeat("a", 32), strings.Repeat("a", 33), strings.Repeat("a", 48), strings.Repeat("a", 49),
 	"a\n", "\u0000", "é", "\u2028", []any{}, []any{"a"}, map[string]any{}, map[string]any{"a": 1},
@@ -472,6 +472,9 @@ func (g *generator) value(schema map[string]any) any {
 	slices.Sort(names)
 	g.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	required, _ := schema["required"].([]any)
+	if ways, ok := schema["anyOf"].([]any); ok {
+		required = slices.Concat(required, ways[g.IntN(len(ways))].(map[string]any)["required"].([]any))
+	}
 	for _, name := range names {
 		switch {
 		case slices.Contains(required, any(name)):
@@ -528,7 +531,10 @@ func (g *generator) text(schema map[string]any) string {
 		expression = regexp.MustCompile(pattern)
 		g.compiled[pattern] = expression
 	}
-	for {
+	for tries := 0; ; tries++ {
+		if tries == 100_000 {
+			panic("strays has no text of the form " + pattern)
+		}
 		text, is := strays[g.IntN(len(strays))].(string)
 		if is && (g.wrong() || expression.MatchString(text) && int64(len(text)) >= bound(schema, "minLength", 0)) {
 			return text
