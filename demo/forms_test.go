@@ -619,7 +619,9 @@ func TestEndpointsRefuse(t *testing.T) {
 func TestBrowserIsToldWhatToDo(t *testing.T) {
 	c := start(t, 1).client(t)
 	const notice = "This wants a little work from your browser first."
-	require.Equal(t, 3, strings.Count(c.do("GET", "/forms", "", likeBrowser).body, "<tally-check "))
+	forms := c.do("GET", "/forms", "", likeBrowser).body
+	require.Equal(t, 3, strings.Count(forms, `/"><noscript>`), "three forms have the element, and say what comes without a script")
+	require.Equal(t, 3+3, strings.Count(forms, "<tally-check "), "and three show its states")
 	for _, path := range []string{"/signup", "/feedback"} {
 		a := c.do("POST", path, "", urlencoded, likeBrowser)
 		require.Equal(t, http.StatusForbidden, a.StatusCode)
