@@ -46,8 +46,7 @@ func elementTexts(t *testing.T) map[string]map[string]string {
 	all := fromNode[map[string]map[string]string](t, "texts.js", `
 		const { TEXTS } = await import("data:text/javascript," + encodeURIComponent(source + "export { TEXTS };"));
 		console.log(JSON.stringify(TEXTS));`)
-	files, err := filepath.Glob("middleware/internal/assets/texts-*.js")
-	require.NoError(t, err)
+	files := kit.Must(filepath.Glob("middleware/internal/assets/texts-*.js"))(t)
 	for _, file := range files {
 		language := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "texts-"), ".js")
 		all[language] = fromNode[map[string]string](t, filepath.Base(file), `

@@ -301,8 +301,7 @@ func TestJSONBlocks(t *testing.T) {
 			continue
 		}
 		if _, tiers := printed["tiers"]; tiers {
-			_, err := policyfile.Tiers("tiers.json", []byte(b.Text))
-			require.NoError(t, err)
+			kit.Must(policyfile.Tiers("tiers.json", []byte(b.Text)))(t)
 			continue
 		}
 		require.Equal(t, sent, printed, "%s:%d", b.Page, b.Line)

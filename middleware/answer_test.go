@@ -332,11 +332,9 @@ func (unhijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, 
 // oneShot sends a request as it is spelled, and reads the header of the first response to it that is final.
 func oneShot(t *testing.T, server *httptest.Server, request string) *http.Response {
 	t.Helper()
-	conn, err := net.Dial("tcp", server.Listener.Addr().String())
-	require.NoError(t, err)
+	conn := kit.Must(net.Dial("tcp", server.Listener.Addr().String()))(t)
 	defer func() { require.NoError(t, conn.Close()) }()
-	_, err = io.WriteString(conn, request)
-	require.NoError(t, err)
+	kit.Must(io.WriteString(conn, request))(t)
 	for b := bufio.NewReader(conn); ; {
 		resp := kit.Must(http.ReadResponse(b, nil))(t)
 		if resp.StatusCode == http.StatusSwitchingProtocols || resp.StatusCode >= 200 {

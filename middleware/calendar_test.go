@@ -15,6 +15,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -37,8 +38,7 @@ func monthly(now *time.Time, quota int64) middleware.Config {
 func TestCalendarMonths(t *testing.T) {
 	now := time.Date(2026, 1, 30, 12, 0, 0, 0, time.UTC)
 	m := newLimiter(t, monthly(&now, 3))
-	d, err := m.Decide(t.Context(), middleware.Ask{Identity: address("192.0.2.1"), DryRun: true})
-	require.NoError(t, err)
+	d := kit.Must(m.Decide(t.Context(), middleware.Ask{Identity: address("192.0.2.1"), DryRun: true}))(t)
 	require.Equal(t, "Europe/Berlin", d.Limits()[1].Zone, "a decision has the limits of the configuration, not what stands in for them")
 	h := m.Handler(new(spy))
 	for left := range 3 {
@@ -50,8 +50,7 @@ func TestCalendarMonths(t *testing.T) {
 	resp := send(h)
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 	require.Contains(t, resp.Header.Get("RateLimit"), `"month";r=0;t=126000`)
-	wait, err := strconv.Atoi(resp.Header.Get("Retry-After"))
-	require.NoError(t, err)
+	wait := kit.Must(strconv.Atoi(resp.Header.Get("Retry-After")))(t)
 	require.GreaterOrEqual(t, wait, 126000)
 	require.LessOrEqual(t, wait, 126030, "to spread those who return together")
 
@@ -152,8 +151,7 @@ func TestCalendarBounds(t *testing.T) {
 	var now time.Time
 	cfg := monthly(&now, 1000)
 	cfg.Instances, cfg.Exact.Outage = 10, middleware.FailOpen
-	b, err := middleware.BoundsOf(cfg)
-	require.NoError(t, err)
+	b := kit.Must(middleware.BoundsOf(cfg))(t)
 	require.Contains(t, b.String(), "1,000 in a month")
 	require.EqualValues(t, 1000, b.Rows[1].Admitted)
 	require.EqualValues(t, 1000+2*1000+109, b.Rows[3].Admitted)

@@ -4,7 +4,6 @@ package middleware_test
 
 import (
 	"bytes"
-	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
@@ -186,10 +185,8 @@ func TestChallengeIsCopied(t *testing.T) {
 // post sends a form and returns the status.
 func posting(t testing.TB, c *http.Client, url string) int {
 	t.Helper()
-	resp, err := c.Post(url, "text/plain", strings.NewReader("words"))
-	require.NoError(t, err)
-	_, err = io.Copy(io.Discard, resp.Body)
-	require.NoError(t, err)
+	resp := kit.Must(c.Post(url, "text/plain", strings.NewReader("words")))(t)
+	kit.Must(io.Copy(io.Discard, resp.Body))(t)
 	require.NoError(t, resp.Body.Close())
 	return resp.StatusCode
 }
@@ -233,29 +230,6 @@ func TestClientInEveryMode(t *testing.T) {
 	}
 }
 
-// Many requests at once, by one client: none is lost, and no more is bought than the quota makes necessary.
-func TestClientInParallel(t *testing.T) {
-	for name, mode := range allModes {
-		t.Run(name, func(t *testing.T) {
-			h := newSite(t, changed(challenging(new(clock), mode), func(cfg *middleware.Config) { cfg.Limits[0].Quota, cfg.Challenge.Crowd = 40, 8 }))
-			server := serve(t, h)
-			c, solves := polite(t)
-			inParallel(40, func(int) {
-				if status := posting(t, c, server.URL); status != http.StatusOK {
-					t.Errorf("status %d", status)
-				}
-			})
-			require.EqualValues(t, 40, h.Spy.Calls.Load())
-			most := map[middleware.Mode]int64{middleware.WhenExhausted: 0, middleware.Newcomers: 40, middleware.EveryRequest: 40 * 3}[mode]
-			require.LessOrEqual(t, solves.Load(), most)
-			tallies := map[middleware.Mode]uint64{middleware.Newcomers: priceAfter(1, 8, 16)}[mode]
-			if tallies > 0 {
-				require.Equal(t, tallies, challengeIn(t, fetched(h, from("127.0.0.1"))).Work, "one was bought for one client")
-			}
-		})
-	}
-}
-
 // Several policies of one origin, some of them around each other.
 func TestClientWithSeveralPolicies(t *testing.T) {
 	now := new(clock)
@@ -281,38 +255,6 @@ func TestClientWithSeveralPolicies(t *testing.T) {
 	require.Equal(t, http.StatusOK, posting(t, c, server.URL+"/both"))
 	require.EqualValues(t, 6+1, solves.Load(), "one more of signup; contact has some left")
 	require.EqualValues(t, 10, s.Calls.Load())
-}
-
-// Two clients of one address: a tally belongs to the client that has its token, and neither client
-// uses up the other's.
-func TestTwoClientsOfOneAddress(t *testing.T) {
-	h := newSite(t, challenging(new(clock), middleware.Newcomers))
-	server := serve(t, h)
-	alice, ofAlice := polite(t)
-	bob, ofBob := polite(t)
-	for range 5 {
-		require.Equal(t, http.StatusOK, posting(t, alice, server.URL))
-		require.Equal(t, http.StatusOK, posting(t, bob, server.URL))
-	}
-	require.EqualValues(t, 1, ofAlice.Load())
-	require.EqualValues(t, 1, ofBob.Load())
-}
-
-// A client that moves keeps what it bought; where it is bound, it buys again.
-func TestClientThatMoves(t *testing.T) {
-	for _, bind := range []bool{false, true} {
-		cfg := challenging(new(clock), middleware.Newcomers)
-		cfg.Challenge.BindOwn = bind
-		cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
-			return address(r.Header.Get("Where")), nil
-		}
-		server := serve(t, newSite(t, cfg))
-		c, solves := polite(t)
-		for _, where := range []string{"203.0.113.1", "203.0.113.1", "198.51.100.1", "2001:db8::1"} {
-			requireStatus(t, http.StatusOK, over(t, c, server.URL, with("Where", where)))
-		}
-		require.EqualValues(t, map[bool]int{false: 1, true: 3}[bind], solves.Load())
-	}
 }
 
 // Sold out: the client is told when, and gives the refusal to its caller.
@@ -385,37 +327,6 @@ func FuzzProofHeader(f *testing.F) {
 	})
 }
 
-// One challenge is one tally, however often it is redeemed, and the first token is the same bytes on every instance.
-func TestThousandRedeemsOfOneChallenge(t *testing.T) {
-	now := new(clock)
-	for _, bind := range []bool{false, true} {
-		cfg := challenging(now, middleware.Newcomers)
-		cfg.Challenge.BindOwn = bind
-		sites := []*site{newSite(t, cfg), newSite(t, cfg)}
-		proof := solved(t, fetched(sites[0]))
-		tokens := make([]string, 1000)
-		inParallel(len(tokens), func(i int) {
-			resp := redeemed(sites[i%2], proof)
-			if resp.StatusCode == http.StatusOK {
-				tokens[i] = tokenIn(resp)
-			}
-		})
-		for _, tok := range tokens {
-			require.Equal(t, tokens[0], tok, "byte for byte")
-		}
-		require.NotEmpty(t, tokens[0])
-		claims := claimsIn(t, tokens[0])
-		require.Empty(t, claims.T, "it has counted nothing")
-		require.Equal(t, bind, claims.Sub != "")
-		for _, h := range sites {
-			require.Equal(t, 5, admitted(h, 20, showing(tokens[0])), "one tally")
-			require.EqualValues(t, 24, challengeIn(t, fetched(h)).Work, "one sale")
-			bought(t, h)
-			require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work)
-		}
-	}
-}
-
 // The same with requests in the place of redeems: one tally, one quota.
 func TestThousandRequestsWithOneProof(t *testing.T) {
 	for name, mode := range map[string]middleware.Mode{"WhenExhausted": middleware.WhenExhausted, "Newcomers": middleware.Newcomers} {
@@ -429,106 +340,6 @@ func TestThousandRequestsWithOneProof(t *testing.T) {
 			require.EqualValues(t, 24, challengeIn(t, fetched(h)).Work, "one sale")
 		})
 	}
-}
-
-// A solution replayed for its whole life, to all instances at once, whatever stands beside it.
-func TestSolutionReplayedForItsWholeLife(t *testing.T) {
-	const instances = 3
-	for name, mode := range allModes {
-		t.Run(name, func(t *testing.T) {
-			now := new(clock)
-			now.Advance(30 * time.Second)
-			var sites []*site
-			for range instances {
-				s := newSite(t, challenging(now, mode))
-				if mode == middleware.WhenExhausted {
-					exhaust(t, s)
-					exhaust(t, s, from("203.0.113.9"))
-					s.Spy.Calls.Store(0)
-				}
-				sites = append(sites, s)
-			}
-			proof := solved(t, fetched(sites[0]))
-			first := tokenIn(redeemed(sites[0], proof))
-			for range 13 {
-				for _, s := range sites {
-					admitted(s, 8, proving(proof))
-					admitted(s, 8, proving(proof), showing(first))
-					admitted(s, 8, proving(proof), from("203.0.113.9"))
-					admitted(s, 8, showing(first))
-				}
-				now.Advance(time.Second)
-			}
-			most := int64(5)
-			if mode == middleware.EveryRequest {
-				most = 1
-			}
-			for _, s := range sites {
-				require.Equal(t, most, s.Spy.Calls.Load(), "on each of %d instances", instances)
-			}
-		})
-	}
-}
-
-// A thousand challenges fetched while the price was low, solved, and redeemed at
-// once, on endpoints and with requests.
-func TestStockpiledChallenges(t *testing.T) {
-	cfg := challenging(new(clock), middleware.Newcomers)
-	cfg.Challenge.Crowd = 8
-	for name, redeem := range map[string]func(*site, string) bool{
-		"endpoint": func(h *site, proof string) bool { return redeemed(h, proof).StatusCode == http.StatusOK },
-		"requests": func(h *site, proof string) bool { return send(h, proving(proof)).StatusCode == http.StatusOK },
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := newSite(t, cfg)
-			proofs := make([]string, 1000)
-			inParallel(len(proofs), func(i int) { proofs[i] = solved(t, fetched(h)) })
-			granted := make([]bool, len(proofs))
-			inParallel(len(proofs), func(i int) { granted[i] = redeem(h, proofs[i]) })
-			tallies := 0
-			for _, ok := range granted {
-				if ok {
-					tallies++
-				}
-			}
-			require.Equal(t, 8, tallies, "a crowd, until the price has doubled, and none of the rest")
-			require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work)
-			for i, ok := range granted {
-				require.Equal(t, ok, redeem(h, proofs[i]), "and it stays that way")
-			}
-		})
-	}
-}
-
-// Every single bit of a proof is part of what was signed or answered.
-func TestEveryBitFlipIsRefused(t *testing.T) {
-	cfg := challenging(new(clock), middleware.Newcomers)
-	cfg.Challenge.Work = 4096 // long answers; a wrong one is not right by chance
-	h := newSite(t, cfg)
-	proof := solved(t, fetched(h))
-	text, answers, _ := strings.Cut(proof, "~")
-	raw := kit.Must(base64.RawURLEncoding.DecodeString(text))(t)
-	require.Len(t, raw, 102)
-	refused := 0
-	refuse := func(forged string) {
-		require.Equal(t, http.StatusForbidden, send(h, proving(forged)).StatusCode, forged)
-		require.Contains(t, []middleware.Reason{"wrong-solution", "secret-unknown"}, h.Decisions.Last().Proof)
-		require.Equal(t, http.StatusForbidden, redeemed(h, forged).StatusCode, forged)
-		refused++
-	}
-	for bit := range 8 * len(raw) {
-		raw[bit/8] ^= 1 << (bit % 8)
-		refuse(base64.RawURLEncoding.EncodeToString(raw) + "~" + answers)
-		raw[bit/8] ^= 1 << (bit % 8)
-	}
-	for i := range 8 * len(proof) { // and of the spelling
-		flipped := []byte(proof)
-		flipped[i/8] ^= 1 << (i % 8)
-		refuse(string(flipped))
-	}
-	t.Logf("%d of %d bit flips refused", refused, 8*(len(raw)+len(proof)))
-	require.Zero(t, h.Spy.Calls.Load())
-	require.Equal(t, http.StatusOK, send(h, proving(proof)).StatusCode, "it was good all along")
 }
 
 // A proof is good for the client, the policy, the kind and the key that it was made for.

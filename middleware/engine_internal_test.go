@@ -33,12 +33,11 @@ import (
 // A debugger's %+v of what New has compiled follows no pointer to a key.
 func TestEnginePrintsNoSecret(t *testing.T) {
 	secret := sha256.Sum256([]byte("a"))
-	e, err := compile(Config{
+	e := kit.Must(compile(Config{
 		Policy:  "contact",
 		Limits:  []Limit{{Quota: 5, Window: time.Minute}},
 		Secrets: [][]byte{secret[:]},
-	})
-	require.NoError(t, err)
+	}))(t)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
 		for _, v := range []any{e, e.base, e.codec, *e.codec} {
 			text := fmt.Sprintf(verb, v)
@@ -158,8 +157,7 @@ func TestIdleLimitsNeverRefuse(t *testing.T) {
 	found := map[[2]limiter.Algorithm]int{}
 	for range 1500 {
 		j, l := pick("idle"), pick("first")
-		both, err := limiter.Compile("both", []limiter.Limit{j, l})
-		require.NoError(t, err)
+		both := kit.Must(limiter.Compile("both", []limiter.Limit{j, l}))(t)
 		if !idle(both.Limit(0), both.Limit(1)) {
 			continue
 		}
@@ -198,16 +196,13 @@ func TestStampsFit(t *testing.T) {
 			limits := []storeless.Limit{bucket}
 			for i := 0; len(limits) < storeless.MaxLimits-1; i++ {
 				l := storeless.Limit{Name: fmt.Sprint("w", i), Quota: quota, Window: time.Second}
-				p, err := limiter.Compile(name, []storeless.Limit{l})
-				require.NoError(t, err)
+				p := kit.Must(limiter.Compile(name, []storeless.Limit{l}))(t)
 				if p.ID(0) >= 10_000_000 { // an id with all of its digits
 					limits = append(limits, l)
 				}
 			}
-			p, err := limiter.Compile(name, limits)
-			require.NoError(t, err)
-			marked, err := limiter.Compile(name, withStamp(p))
-			require.NoError(t, err)
+			p := kit.Must(limiter.Compile(name, limits))(t)
+			marked := kit.Must(limiter.Compile(name, withStamp(p)))(t)
 			codec, err := token.New([][]byte{bytes.Repeat([]byte("ab"), 16)}, marked)
 			if err != nil {
 				continue
@@ -297,8 +292,7 @@ func TestEveryTierKnowsTheLargestBucket(t *testing.T) {
 			"/48":      func(t *tier) *limiter.Policy { return t.net48 },
 		}},
 	} {
-		e, err := compile(row.cfg)
-		require.NoError(t, err)
+		e := kit.Must(compile(row.cfg))(t)
 		now := time.Unix(1_800_000_000, 0)
 		for role, policy := range row.roles {
 			for _, small := range []*tier{&e.base, e.tiers["trial"]} {
@@ -353,8 +347,7 @@ func TestDottedAgreesWithNetip(t *testing.T) {
 func BenchmarkForwardedFor(b *testing.B) {
 	for name, line := range map[string]string{"short": "198.51.100.7, 203.0.113.5", "900 KB": strings.Repeat("9", 900<<10)} {
 		b.Run(name, func(b *testing.B) {
-			identify, err := ForwardedFor(netip.MustParsePrefix("10.0.0.0/8"))
-			require.NoError(b, err)
+			identify := kit.Must(ForwardedFor(netip.MustParsePrefix("10.0.0.0/8")))(b)
 			r := &http.Request{RemoteAddr: "10.0.0.1:4711", Header: http.Header{"X-Forwarded-For": {line}}}
 			for b.Loop() {
 				_, _ = identify(r)
@@ -367,10 +360,8 @@ func BenchmarkForwardedFor(b *testing.B) {
 // none of a trusted network unless it is the peer itself, and which nothing that a client writes can change.
 func FuzzForwardedFor(f *testing.F) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8:feed::/48")}
-	forwardedFor, err := ForwardedFor(trusted...)
-	require.NoError(f, err)
-	forwarded, err := AddressFromHeader("Forwarded", trusted...)
-	require.NoError(f, err)
+	forwardedFor := kit.Must(ForwardedFor(trusted...))(f)
+	forwarded := kit.Must(AddressFromHeader("Forwarded", trusted...))(f)
 	f.Fuzz(func(t *testing.T, remote, first, second string, rfc7239 bool) {
 		identify, header := forwardedFor, "X-Forwarded-For"
 		if rfc7239 {
@@ -404,12 +395,10 @@ func FuzzForwardedFor(f *testing.F) {
 		} else if rfc7239 {
 			plain = "for=" + plain
 		}
-		again, err := ask(plain)
-		require.NoError(t, err)
+		again := kit.Must(ask(plain))(t)
 		require.Equal(t, id, again, "idempotent")
 		// What a client writes lands to the left of what the proxy writes.
-		again, err = ask(first, second+","+first, "198.51.100.99", plain)
-		require.NoError(t, err)
+		again = kit.Must(ask(first, second+","+first, "198.51.100.99", plain))(t)
 		require.Equal(t, id, again, "hearsay is believed")
 	})
 }
@@ -418,8 +407,7 @@ func FuzzForwardedFor(f *testing.F) {
 // thing in a step, and another where code reads the engine. The compiler does not tell.
 func TestNothingHidesANameOfWhatItEmbeds(t *testing.T) {
 	parse := func(name string, text any) *ast.File {
-		file, err := parser.ParseFile(gotoken.NewFileSet(), name, text, parser.SkipObjectResolution)
-		require.NoError(t, err)
+		file := kit.Must(parser.ParseFile(gotoken.NewFileSet(), name, text, parser.SkipObjectResolution))(t)
 		return file
 	}
 	require.ElementsMatch(t, []string{"question.price", "question.note", "question.name"}, hiddenNames(parse("", `package p
@@ -430,8 +418,7 @@ func TestNothingHidesANameOfWhatItEmbeds(t *testing.T) {
 		type other struct { name string }
 		func (q question) note() {}`)))
 
-	names, err := filepath.Glob("[a-z]*.go")
-	require.NoError(t, err)
+	names := kit.Must(filepath.Glob("[a-z]*.go"))(t)
 	var files []*ast.File
 	for _, name := range names {
 		if !strings.HasSuffix(name, "_test.go") {

@@ -191,9 +191,7 @@ func browser(t testing.TB, h http.Handler) (url string, client *http.Client) {
 	server := httptest.NewTLSServer(h)
 	t.Cleanup(server.Close)
 	client = server.Client()
-	var err error
-	client.Jar, err = cookiejar.New(nil)
-	require.NoError(t, err)
+	client.Jar = kit.Must(cookiejar.New(nil))(t)
 	return server.URL, client
 }
 

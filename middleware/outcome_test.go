@@ -410,11 +410,9 @@ func TestOutcomeOfSlowSocketsIsCharged(t *testing.T) {
 	waiting.Add(5)
 	done.Add(5)
 	for range 5 {
-		conn, err := net.Dial("tcp", server.Listener.Addr().String())
-		require.NoError(t, err)
+		conn := kit.Must(net.Dial("tcp", server.Listener.Addr().String()))(t)
 		defer conn.Close()
-		_, err = fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: login\r\nX-Slow: 1\r\nContent-Length: 100\r\n\r\np")
-		require.NoError(t, err)
+		kit.Must(fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: login\r\nX-Slow: 1\r\nContent-Length: 100\r\n\r\np"))(t)
 		slow = append(slow, conn)
 	}
 	waiting.Wait()
@@ -428,8 +426,7 @@ func TestOutcomeOfSlowSocketsIsCharged(t *testing.T) {
 	c.Advance(50 * time.Second)
 	require.EqualValues(t, 5, failuresLeft(t, m, local), "no longer than five wrong passwords")
 	for _, conn := range slow {
-		_, err := fmt.Fprint(conn, strings.Repeat("p", 99))
-		require.NoError(t, err)
+		kit.Must(fmt.Fprint(conn, strings.Repeat("p", 99)))(t)
 	}
 	done.Wait()
 	require.EqualValues(t, 5, failuresLeft(t, m, local))

@@ -689,8 +689,7 @@ func groups(t *testing.T, n int, log *slog.Logger) []*peers.Group {
 	t.Helper()
 	listeners, members := make([]net.Listener, n), make([]string, n)
 	for i := range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
+		l := kit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 		listeners[i], members[i] = l, l.Addr().String()
 	}
 	all := make([]*peers.Group, n)

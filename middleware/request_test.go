@@ -415,11 +415,9 @@ func TestTrailersOfRequests(t *testing.T) {
 					h.ServeHTTP(w, r)
 					outside = r.Trailer.Get("X-Sum")
 				}))
-				conn, err := net.Dial("tcp", server.Listener.Addr().String())
-				require.NoError(t, err)
+				conn := kit.Must(net.Dial("tcp", server.Listener.Addr().String()))(t)
 				defer func() { require.NoError(t, conn.Close()) }()
-				_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"+declared+"\r\n1\r\na\r\n0\r\nX-Sum: 7\r\n\r\n")
-				require.NoError(t, err)
+				kit.Must(io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"+declared+"\r\n1\r\na\r\n0\r\nX-Sum: 7\r\n\r\n"))(t)
 				resp := kit.Must(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 				require.Equal(t, http.StatusOK, resp.StatusCode)
 				require.Equal(t, boolToInt(declared != ""), before)
@@ -585,8 +583,7 @@ func (a *announcing) WriteHeader(status int) {
 type http2Conn struct{ net.Conn }
 
 func dialHTTP2(t *testing.T, server *httptest.Server) http2Conn {
-	conn, err := net.Dial("tcp", server.Listener.Addr().String())
-	require.NoError(t, err)
+	conn := kit.Must(net.Dial("tcp", server.Listener.Addr().String()))(t)
 	if server.TLS != nil {
 		cfg := server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 		cfg.NextProtos, cfg.ServerName = []string{"h2"}, "example.com"
@@ -595,8 +592,7 @@ func dialHTTP2(t *testing.T, server *httptest.Server) http2Conn {
 	go func() { _, _ = io.Copy(io.Discard, conn) }()
 	c := http2Conn{conn}
 	// SETTINGS, and that the server's are fine, in one piece: it waits for two seconds.
-	_, err = io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x04\x01\x00\x00\x00\x00")
-	require.NoError(t, err)
+	kit.Must(io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x04\x01\x00\x00\x00\x00"))(t)
 	return c
 }
 

@@ -5,7 +5,6 @@ package middleware_test
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
 	"testing"
@@ -15,107 +14,9 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/pow"
-	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
-
-// Buying tallies costs what the formula says: counted, hash by hash, for a buyer that always goes
-// to the cheapest instance.
-func TestOwnTalliesCostTheFormula(t *testing.T) {
-	const work, crowd = 512, 8
-	for _, n := range []int{1, 3} {
-		cfg := challenging(new(clock), middleware.Newcomers)
-		cfg.Challenge.Work, cfg.Challenge.Crowd = work, crowd
-		var sites []*site
-		for range n {
-			sites = append(sites, newSite(t, cfg))
-		}
-		var asked, spent int64
-		most := 4 * crowd * n
-		for f := 1; f <= most; f++ {
-			h := sites[(f-1)/crowd%n] // a Crowd from each, then the next Crowd
-			c := challengeIn(t, fetched(h))
-			proof, hashes := hashed(t, c)
-			require.Equal(t, http.StatusOK, redeemed(h, proof).StatusCode)
-			asked, spent = asked+int64(c.Work), spent+hashes
-			least := crowd * work * float64(n) * (math.Exp2(float64(f)/float64(n*crowd)) - 1)
-			require.GreaterOrEqual(t, float64(asked), least, "%d tallies of %d instances", f, n)
-			if f%(crowd*n) == 0 {
-				require.InEpsilon(t, 1.44*least, float64(asked), 0.04, "a straight line between doublings is above the curve, and Crowds are bought one by one")
-				t.Logf("%d instances: %2d tallies: formula %6.0f, asked %6d, counted %6d hashes", n, f, least, asked, spent)
-			}
-		}
-		require.InEpsilon(t, asked, spent, 0.25, "the price is what solving takes, on average")
-		for _, h := range sites {
-			require.EqualValues(t, 16*work, challengeIn(t, fetched(h)).Work)
-		}
-	}
-}
-
-// hourly buys as many tallies below a price as can be had in a number of steps of time.
-func hourly(t *testing.T, h http.Handler, now *clock, most uint64, steps int, step time.Duration) (sales []time.Duration) {
-	for i := range steps {
-		for {
-			c := challengeIn(t, fetched(h))
-			if c.Work > most {
-				break
-			}
-			require.Equal(t, http.StatusOK, redeemed(h, solve(t, c)).StatusCode)
-			sales = append(sales, time.Duration(i)*step)
-		}
-		now.Advance(step)
-	}
-	return sales
-}
-
-// Whenever one looks: below a price of 16 W four Crowds are sold at once, and then as many
-// as leak, whatever the Crowd.
-func TestLeakHoldsInEverySpan(t *testing.T) {
-	for _, crowd := range []int64{1, 2, 9} {
-		now := new(clock)
-		cfg := challenging(now, middleware.Newcomers)
-		cfg.Challenge.Crowd, cfg.Challenge.SalesPerHour = crowd, 480
-		sales := hourly(t, newSite(t, cfg), now, 16*16, 400, 3*time.Second)
-		for i, first := range sales {
-			for n, later := range sales[i:] {
-				require.LessOrEqual(t, float64(n), float64(4*crowd)+1+8*(later-first).Minutes(), "from %s to %s", first, later)
-			}
-		}
-		require.Greater(t, len(sales), 8*19, "and they go on being sold")
-	}
-}
-
-// The price rises behind an IPv6 /56 and a /48 as well, as for the number of addresses that each
-// counts for. The price of one network is not asked in another.
-func TestNetworksBuyToo(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		addr  func(i int) string
-		crowd int // tallies until the price doubles
-	}{
-		{"/64", func(int) string { return "2001:db8::1" }, 2},
-		{"/56", func(i int) string { return fmt.Sprintf("2001:db8:0:%x::1", i) }, 2 * 2},
-		{"/48", func(i int) string { return fmt.Sprintf("2001:db8:0:%x00::1", i) }, 2 * 8},
-		{"unrelated", func(i int) string { return fmt.Sprintf("2001:db8:%x::1", i) }, 1 << 40},
-		{"IPv4", func(i int) string { return fmt.Sprintf("203.0.113.%d", i) }, 1 << 40},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			cfg := challenging(new(clock), middleware.Newcomers)
-			cfg.MaxClients = 0 // so that no network has its part of what is for sale
-			h := newSite(t, cfg)
-			for i := range min(60, 5*test.crowd) {
-				want := uint64(16)
-				if test.crowd < 1<<40 {
-					want = priceAfter(i, test.crowd, 16)
-				}
-				require.Equal(t, want, challengeIn(t, fetched(h, from(test.addr(i)))).Work, "tally %d", i)
-				bought(t, h, from(test.addr(i)))
-			}
-			require.EqualValues(t, 16, challengeIn(t, fetched(h, from("2001:db8:ffff::1"))).Work, "nobody else pays for it")
-		})
-	}
-}
 
 // A buyer stays in mind for as long as the proof, not as the tally: else days of honest newcomers,
 // or one patient network, would leave no room for others.
@@ -166,80 +67,6 @@ func (c *honest) price() (last uint64) {
 		last = c.prices[len(c.prices)-1]
 	}
 	return last
-}
-
-// Twenty honest clients behind one address, with a Crowd of eight.
-func TestHonestCrowd(t *testing.T) {
-	for name, mode := range map[string]middleware.Mode{"WhenExhausted": middleware.WhenExhausted, "Newcomers": middleware.Newcomers} {
-		site := func(t *testing.T) (*site, *clock) {
-			now := new(clock)
-			return newSite(t, changed(challenging(now, mode), func(cfg *middleware.Config) { cfg.Challenge.Work, cfg.Challenge.Crowd = 64, 8 })), now
-		}
-		t.Run(name+"/beside one that floods without solving", func(t *testing.T) {
-			h, now := site(t)
-			clients := make([]honest, 20)
-			var highest uint64
-			for i := range clients {
-				admitted(h, 50) // the flood: all that can be had for nothing
-				for range 3 {
-					require.True(t, clients[i].ask(t, h), "client %d", i)
-				}
-				highest = max(highest, clients[i].price())
-			}
-			require.LessOrEqual(t, highest, priceAfter(19, 8, 64), "five and a half times the base price")
-			for range 10 { // and so it goes on, without another purchase
-				now.Advance(time.Minute)
-				for i := range clients {
-					admitted(h, 20)
-					paid := len(clients[i].prices)
-					require.True(t, clients[i].ask(t, h))
-					require.Len(t, clients[i].prices, paid, "what was bought lasts")
-				}
-			}
-			t.Logf("the last of 20 paid %d times the base price", highest/64)
-		})
-		t.Run(name+"/all at once", func(t *testing.T) {
-			h, _ := site(t)
-			exhaustIn(t, mode, h)
-			clients := make([]honest, 20)
-			inParallel(len(clients), func(i int) {
-				if !clients[i].ask(t, h) {
-					t.Error("not admitted")
-				}
-			})
-			var highest, most uint64
-			for i := range clients {
-				total := uint64(0)
-				for _, price := range clients[i].prices {
-					total += price
-				}
-				highest, most = max(highest, clients[i].price()), max(most, total)
-			}
-			require.LessOrEqual(t, highest, priceAfter(19, 8, 64))
-			require.LessOrEqual(t, most, uint64(11*64), "with what was solved in vain as the price rose")
-			t.Logf("of 20 at once the unluckiest paid %d times the base price in all", most/64)
-		})
-		t.Run(name+"/beside one that also buys", func(t *testing.T) {
-			h, _ := site(t)
-			exhaustIn(t, mode, h)
-			greedy := func(n int) {
-				for range n {
-					var c honest
-					c.ask(t, h)
-				}
-			}
-			clients := make([]honest, 20)
-			through := 0
-			for i := range clients {
-				greedy(1)
-				if clients[i].ask(t, h) {
-					through++
-				}
-			}
-			require.Equal(t, 20, through, "all")
-			t.Logf("the last of 20 paid %d times the base price", clients[19].price()/64)
-		})
-	}
 }
 
 func TestSales(t *testing.T) {
@@ -365,96 +192,6 @@ func TestThreatOfSlowPhones(t *testing.T) {
 	})
 }
 
-// A greedyBuyer is one client behind one address that buys every tally for up to four
-// times the first one's price, and uses each to the last request.
-type greedyBuyer struct {
-	t    *testing.T
-	h    *site
-	now  *clock
-	work uint64            // the first price
-	held map[string]string // the newest token of each tally that is alive, by its id
-}
-
-// buy buys all that it can pay, and returns how many tallies that was.
-func (b *greedyBuyer) buy() (tallies int) {
-	for {
-		c := challengeIn(b.t, fetched(b.h))
-		if c.Work > 4*b.work {
-			return tallies
-		}
-		resp := redeemed(b.h, solve(b.t, c))
-		require.Equal(b.t, http.StatusOK, resp.StatusCode)
-		b.held[claimsIn(b.t, tokenIn(resp)).Fam] = tokenIn(resp)
-		tallies++
-	}
-}
-
-// spend sends what each tally, and the shared one, admits at this moment.
-func (b *greedyBuyer) spend() (passed int) {
-	for send(b.h).StatusCode == http.StatusOK {
-		passed++
-	}
-	for id, tok := range b.held {
-		if claimsIn(b.t, tok).Exp <= b.now.Now().Unix() {
-			delete(b.held, id)
-			continue
-		}
-		for {
-			resp := send(b.h, showing(tok))
-			if resp.StatusCode != http.StatusOK {
-				break
-			}
-			passed++
-			if next := tokenIn(resp); claimsIn(b.t, next).Fam == id {
-				tok = next
-			}
-		}
-		b.held[id] = tok
-	}
-	return passed
-}
-
-// A day's quota is not for sale every hour: what a tally is worth is a pass, on the third day as on the first. (When
-// a tally had the whole quota and lived for two days, this buyer had 19,250, 37,295 and 45,744 requests of 50 a day.)
-func TestThreeDaysOfBuying(t *testing.T) {
-	pause := 5 * time.Minute
-	if kit.Brief() {
-		pause = time.Hour
-	}
-	minute := middleware.Limit{Name: "minute", Quota: 5, Window: time.Minute}
-	day := middleware.Limit{Name: "day", Quota: 50, Window: 24 * time.Hour}
-	for name, test := range map[string]struct {
-		limits []middleware.Limit
-		pass   int
-	}{
-		"50 a day":                 {[]middleware.Limit{day}, 3},
-		"5 a minute and 50 a day":  {[]middleware.Limit{minute, day}, 5},
-		"50 a day, a fixed window": {[]middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 50, Window: 24 * time.Hour}}, 3},
-		"50 a day, a bucket":       {[]middleware.Limit{{Algorithm: middleware.TokenBucket, Quota: 50, Window: 24 * time.Hour}}, 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			now := new(clock)
-			cfg := challenging(now, middleware.WhenExhausted)
-			cfg.Limits, cfg.Challenge.Crowd, cfg.Challenge.NoWaitingRoom = test.limits, 8, true
-			b := &greedyBuyer{t, newSite(t, cfg), now, uint64(cfg.Challenge.Work), map[string]string{}}
-			shared := &greedyBuyer{t, newSite(t, cfg), now, 0, nil} // what the address has for nothing
-			for day := 1; day <= 3; day++ {
-				tallies, passed, free := 0, 0, 0
-				for range 24 {
-					tallies += b.buy()
-					for range time.Hour / pause {
-						passed += b.spend()
-						free += shared.spend()
-						now.Advance(pause)
-					}
-				}
-				t.Logf("day %d: %d tallies, %d requests admitted", day, tallies, passed)
-				require.Equal(t, tallies*test.pass+free, passed, "day %d: %d tallies of %d requests", day, tallies, test.pass)
-			}
-		})
-	}
-}
-
 // priced takes the cost and the tier of a request from the request.
 func priced(cfg *middleware.Config) {
 	cfg.Cost = costOf
@@ -462,86 +199,6 @@ func priced(cfg *middleware.Config) {
 }
 
 func query(q string) option { return func(r *http.Request) { r.URL.RawQuery = q } }
-
-// Whatever is shown to whichever instance, none admits more to an own tally in its life
-// than the pass of the tier states: over random traces of clients that echo, drop, roll back
-// and fork, with restarts, tiers and boundaries of the day.
-func TestPassTraces(t *testing.T) {
-	seeds := uint64(60)
-	if kit.Brief() {
-		seeds = 12
-	}
-	full := 0
-	for seed := range seeds {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			r, now := random(seed), new(clock)
-			algorithm := []storeless.Algorithm{storeless.SlidingWindow, middleware.FixedWindow, middleware.TokenBucket}[r.IntN(3)]
-			// A minute's limit or none, and the day's; what a pass has in each tier.
-			limits := func(minute, day int64) (l []middleware.Limit, pass int64) {
-				pass = (day + 23) / 24
-				if seed%2 == 0 {
-					l = append(l, fixed(minute, time.Minute))
-					pass = max(pass, minute)
-				}
-				return append(l, middleware.Limit{Name: "day", Algorithm: algorithm, Quota: day, Window: 24 * time.Hour}), pass
-			}
-			cfg := challenging(now, []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers}[r.IntN(2)])
-			cfg.Challenge.Crowd, cfg.TokenTransport = 8, middleware.HeaderOnly
-			passes := map[string]int64{}
-			cfg.Limits, passes[""] = limits(3+r.Int64N(5), 20+r.Int64N(300))
-			var pro []middleware.Limit
-			pro, passes["pro"] = limits(8+r.Int64N(5), 400+r.Int64N(300))
-			cfg.Tiers = map[string][]middleware.Limit{"pro": pro}
-			priced(&cfg)
-
-			fleet, counts := make([]*site, 1+r.IntN(3)), make([]map[string]int64, 3)
-			start := func(i int) { fleet[i], counts[i] = newSite(t, cfg), map[string]int64{} }
-			for i := range fleet {
-				start(i)
-			}
-			now.Advance(24*time.Hour - time.Duration(r.Int64N(int64(time.Hour))))
-			tiers := []string{"", "", "pro"}
-			if algorithm == middleware.TokenBucket {
-				// A bucket's debt is time: what a faster tier has admitted is worth less of
-				// it, and no number of requests bounds a mix of tiers.
-				tiers = []string{tiers[r.IntN(len(tiers))]}
-			}
-			tokens, used := []string{}, 0
-			for range 1000 {
-				i, tier := r.IntN(len(fleet)), tiers[r.IntN(len(tiers))]
-				switch op := r.IntN(100); {
-				case op == 0:
-					start(i)
-				case op < 4:
-					now.Advance(time.Duration(r.Int64N(int64(6 * time.Minute))))
-				case op < 5 && fetched(fleet[i]).StatusCode == http.StatusOK:
-					tokens = append(tokens, bought(t, fleet[i], with("Tier", tier)))
-				case len(tokens) > 0:
-					shown := tokens[len(tokens)-1]
-					if r.IntN(3) == 0 {
-						shown = tokens[r.IntN(len(tokens))]
-					}
-					cost := 1 + r.Int64N(2)
-					resp := send(fleet[i], showing(shown), with("Tier", tier), costing(cost))
-					if resp.StatusCode != http.StatusOK || !fleet[i].Decisions.Last().Own {
-						continue
-					}
-					claims := claimsIn(t, tokenIn(resp))
-					require.Less(t, now.Now().Unix(), claims.Exp)
-					tokens = append(tokens, tokenIn(resp))
-					counts[i][claims.Fam] += cost
-					require.LessOrEqual(t, counts[i][claims.Fam], passes[tier], "tier %q of %v", tier, passes)
-					used++
-					if counts[i][claims.Fam] == passes[tier] {
-						full++
-					}
-				}
-			}
-			require.Positive(t, used)
-		})
-	}
-	require.Greater(t, full, int(seeds), "passes are used up")
-}
 
 // An own tally's answers tell the numbers of its pass, wherever they stand, and the shared tally's
 // answers tell its own.
@@ -741,28 +398,6 @@ func TestPassTimeChangesNothingThatWasSold(t *testing.T) {
 			require.Equal(t, http.StatusForbidden, send(r, showing(tok)).StatusCode, "it has lived")
 		})
 	}
-}
-
-// What a pass has used is known for as long as it lives, though those live shorter that are sold
-// by now, and though these would have had its cell.
-func TestAPassIsRememberedForItsOwnLife(t *testing.T) {
-	now := new(clock)
-	cfg := challenging(now, middleware.Newcomers)
-	cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 50, Window: 24 * time.Hour}}
-	cfg.MaxClients, cfg.Challenge.Crowd, cfg.Challenge.NoWaitingRoom = 1, 255, true
-	cfg.Challenge.PassTime = 24 * time.Hour
-	r := newSite(t, cfg)
-	tok := bought(t, r)
-	challenge := *cfg.Challenge
-	challenge.PassTime, cfg.Challenge = time.Hour, &challenge
-	r.To(t, cfg)
-	require.EqualValues(t, 3, r.Uses(tok, 5))
-	now.Advance(2 * time.Hour)
-	for range 16 { // as many as there are cells
-		require.EqualValues(t, 1, r.Uses(bought(t, r), 1))
-		now.Advance(time.Minute)
-	}
-	require.Zero(t, r.Uses(tok, 5))
 }
 
 // Requests that come while the challenge goes off and on are decided by one or the other, and

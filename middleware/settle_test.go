@@ -136,17 +136,6 @@ func TestSettlements(t *testing.T) {
 	})
 }
 
-// L and what was under-reserved in flight: k requests at once, each estimated at 1 and
-// settled at 7, are let in as long as the estimates fit.
-func TestSettleAtOnce(t *testing.T) {
-	const quota, actual = 10, 7
-	mw := newLimiter(t, metered(contact(new(clock)), quota))
-	require.EqualValues(t, quota, served(t, mw, 100, one, func(_ http.ResponseWriter, r *http.Request) {
-		require.NoError(t, middleware.Settle(r, actual))
-	}))
-	require.Equal(t, http.StatusTooManyRequests, send(mw.Handler(new(spy))).StatusCode)
-}
-
 // Without memory the token is all there is.
 func TestSettleWithoutMemory(t *testing.T) {
 	for name, carry := range map[string]middleware.TokenTransport{"header": middleware.HeaderOnly, "cookie": middleware.CookieOnly} {
@@ -256,20 +245,6 @@ func (l *lossy) Refund(ctx context.Context, r exact.Receipt) error {
 		return fmt.Errorf("%w: lost", exact.ErrMaybeCounted)
 	}
 	return err
-}
-
-// The token of a client that is alone is exact, with a crash between any two requests.
-func TestSettleOverCrashes(t *testing.T) {
-	cfg := metered(contact(new(clock)), 1<<30)
-	sum, tok := int64(0), from("203.0.113.1")
-	for range 200 {
-		mw := newLimiter(t, cfg) // knows nothing
-		actual := rand.Int64N(20)
-		sum += actual
-		resp := send(mw.Handler(settling(t, false)), costs(10), settles(actual), tok)
-		tok = tokenOf(resp)
-		require.Equal(t, 1<<30-sum, leftOf(t, newLimiter(t, cfg), tok))
-	}
 }
 
 func TestSettleIncorrect(t *testing.T) {

@@ -18,18 +18,18 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/token"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // selling is a limiter with a challenge, and nothing else that matters.
 func selling(t *testing.T, challenge *Challenge) *Middleware {
 	t.Helper()
-	m, err := New(Config{
+	m := kit.Must(New(Config{
 		Policy:    "contact",
 		Limits:    []Limit{{Quota: 9, Window: time.Minute}},
 		Secrets:   [][]byte{[]byte("0123456789abcdef0123456789abcdef")},
 		Challenge: challenge,
-	})
-	require.NoError(t, err)
+	}))(t)
 	return m
 }
 
@@ -94,8 +94,7 @@ func TestKnownBySightBehindOtherTokens(t *testing.T) {
 	ours := string(who.holder.Append(nil, &tally))
 	theirs := string(other.about(context.Background(), now, Principal("alice")).who.holder.Append(nil, &tally))
 	forged := ours[:len(ours)-1] + "!" // refused if it is read
-	rest, err := e.codec.Glance(forged)
-	require.NoError(t, err)
+	rest := kit.Must(e.codec.Glance(forged))(t)
 	require.NotEmpty(t, rest)
 	e.sight.Note(e.base.policy, who.key, rest, &tally)
 	for line, known := range map[string]int{forged: 1, theirs + ", " + forged: 1, "garbage, " + forged: 0} {
@@ -139,8 +138,7 @@ func knownAsRead(t *testing.T, r *rand.Rand, vary func(*Config)) (known int) {
 		vary(&cfg)
 		return cfg
 	}
-	m, err := New(configured())
-	require.NoError(t, err)
+	m := kit.Must(New(configured()))(t)
 	handler := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		switch r.IntN(6) {
 		case 0:
@@ -175,8 +173,7 @@ func knownAsRead(t *testing.T, r *rand.Rand, vary func(*Config)) (known int) {
 		}
 		e := m.loaded()
 		if _, met := subjects[q.RemoteAddr]; !met {
-			id, err := PeerAddress(q)
-			require.NoError(t, err)
+			id := kit.Must(PeerAddress(q))(t)
 			subjects[q.RemoteAddr] = e.about(context.Background(), now, id)
 		}
 		w := httptest.NewRecorder()
@@ -188,8 +185,7 @@ func knownAsRead(t *testing.T, r *rand.Rand, vary func(*Config)) (known int) {
 				var says limiter.Tally
 				q.at = now
 				if rest, err := e.codec.Glance(one.token); err == nil && q.knows(rest, &says) {
-					read, err := q.who.holder.Verify(now, one.token)
-					require.NoError(t, err)
+					read := kit.Must(q.who.holder.Verify(now, one.token))(t)
 					require.Equal(t, one.to, name)
 					require.True(t, read.Own.IsZero())
 					require.Equal(t, read.Tally, says)

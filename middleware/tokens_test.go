@@ -9,14 +9,12 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -346,32 +344,6 @@ func TestTokens(t *testing.T) {
 			{times: 4, show: latest, want: 200}, {after: 30 * time.Second, on: 1, times: 10, passes: 5},
 		}},
 	})
-}
-
-// A browser opens six connections, all with the cookies of one jar.
-func TestSixParallelClientsWithOneCookieJar(t *testing.T) {
-	h, spy := limited(t, changed(contact(new(clock)), func(cfg *middleware.Config) { cfg.Limits[0].Quota = 50 }))
-	where, client := browser(t, h)
-
-	var passed atomic.Int64
-	inParallel(6, func(int) {
-		for range 12 {
-			resp, err := client.Post(where, "text/plain", http.NoBody)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				passed.Add(1)
-			}
-		}
-	})
-	require.EqualValues(t, 50, passed.Load(), "of 72")
-	require.EqualValues(t, 50, spy.Calls.Load())
-	jar := client.Jar.Cookies(kit.Must(url.Parse(where))(t))
-	require.Len(t, jar, 1)
-	require.Equal(t, "__Host-tallystick-contact", jar[0].Name)
 }
 
 // The second middleware of a policy that is in use writes a line, and nothing else does.

@@ -340,8 +340,7 @@ func TestBoundsOfUnits(t *testing.T) {
 }
 
 func leased(t *testing.T, of exact.Counter, c *clock) exact.Counter {
-	l, err := lease.New(of, lease.Config{Instances: 2, Now: c.Now})
-	require.NoError(t, err)
+	l := kit.Must(lease.New(of, lease.Config{Instances: 2, Now: c.Now}))(t)
 	return l
 }
 

@@ -584,8 +584,7 @@ func TestWaitingRoomTable(t *testing.T) {
 	}
 	t.Log("\n" + b.String())
 
-	page, err := os.ReadFile(roomPage)
-	require.NoError(t, err)
+	page := kit.Must(os.ReadFile(roomPage))(t)
 	from, to, err := pages.Between(page, roomBegin, roomEnd)
 	require.NoError(t, err)
 	if *update {

@@ -97,7 +97,6 @@ func headerOf(t testing.TB, challenge string) header {
 	t.Helper()
 	var h header
 	var raw [maxRaw]byte
-	_, err := h.decode(&raw, challenge)
-	require.NoError(t, err)
+	kit.Must(h.decode(&raw, challenge))(t)
 	return h
 }

@@ -85,10 +85,8 @@ func TestWindowsDivideTime(t *testing.T) {
 					continue
 				}
 			}
-			c, err := calendar.Load(unit, zone)
-			require.NoError(t, err)
-			in, err := time.LoadLocation(zone)
-			require.NoError(t, err)
+			c := kit.Must(calendar.Load(unit, zone))(t)
+			in := kit.Must(time.LoadLocation(zone))(t)
 			short, long, last := time.Duration(1<<62), time.Duration(0), -1
 			check := func(at, start, end time.Time) {
 				s, e := c.Around(at)
@@ -144,10 +142,8 @@ func TestOddWindows(t *testing.T) {
 		{"day", "Asia/Pyongyang", "2018-05-04T15:00:00Z", "2018-05-04T15:00:00Z", "2018-05-05T15:00:00Z"},   // 23:30, and then 00:00
 		{"day", "America/St_Johns", "2006-10-29T02:30:30Z", "2006-10-28T02:30:00Z", "2006-10-29T03:30:00Z"}, // 00:00:30, and then 23:01
 	} {
-		c, err := calendar.Load(of.unit, of.zone)
-		require.NoError(t, err)
-		at, err := time.Parse(time.RFC3339, of.at)
-		require.NoError(t, err)
+		c := kit.Must(calendar.Load(of.unit, of.zone))(t)
+		at := kit.Must(time.Parse(time.RFC3339, of.at))(t)
 		start, end := c.Around(at)
 		require.Equal(t, [2]string{of.start, of.end}, [2]string{start.UTC().Format(time.RFC3339), end.UTC().Format(time.RFC3339)}, "%+v", of)
 	}
@@ -157,12 +153,10 @@ func TestOddWindows(t *testing.T) {
 // nothing ends too early.
 func TestWhatIsToldHolds(t *testing.T) {
 	for _, unit := range []string{"day", "week", "month"} {
-		c, err := calendar.Load(unit, "Europe/Berlin")
-		require.NoError(t, err)
+		c := kit.Must(calendar.Load(unit, "Europe/Berlin"))(t)
 		at := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
 		tells := c.Tell(at)
-		told, err := calendar.Told(unit, tells)
-		require.NoError(t, err)
+		told := kit.Must(calendar.Told(unit, tells))(t)
 		require.Equal(t, tells, told.Tell(at), "it is told on")
 		start, end := c.Around(at)
 		_, next := c.Around(end)

@@ -168,12 +168,10 @@ func play(t testing.TB, script *clienttest.Server, client func(http.RoundTripper
 	c := &http.Client{Transport: client(middlewaretest.Direct(script, "192.0.2.7"))}
 	for _, todo := range script.Cases(home) {
 		for _, r := range todo.Requests {
-			req, err := http.NewRequest(r.Method, r.URL, strings.NewReader(r.Body))
-			require.NoError(t, err)
+			req := kit.Must(http.NewRequest(r.Method, r.URL, strings.NewReader(r.Body)))(t)
 			resp, err := c.Do(req)
 			if err == nil {
-				_, err = io.Copy(io.Discard, resp.Body)
-				require.NoError(t, err)
+				kit.Must(io.Copy(io.Discard, resp.Body))(t)
 				require.NoError(t, resp.Body.Close())
 			}
 		}

@@ -241,10 +241,8 @@ func TestRequestsOutOfTurn(t *testing.T) {
 	script := newServer(t)
 	c := middlewaretest.Script(script, "")
 	send := func(url string) {
-		resp, err := c.Post(home+url, "text/plain", bytes.NewReader(nil))
-		require.NoError(t, err)
-		_, err = io.Copy(io.Discard, resp.Body)
-		require.NoError(t, err)
+		resp := kit.Must(c.Post(home+url, "text/plain", bytes.NewReader(nil)))(t)
+		kit.Must(io.Copy(io.Discard, resp.Body))(t)
 	}
 	echo := func() clienttest.Result {
 		all := script.Report().Cases

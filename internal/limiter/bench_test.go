@@ -66,36 +66,6 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-func BenchmarkTakeParallel(b *testing.B) {
-	p := compile(b, unlimited)
-	for _, bench := range []struct {
-		name    string
-		tallies int
-	}{{"hot", 1}, {"many", 1 << 15}} {
-		b.Run(bench.name, func(b *testing.B) {
-			m := limiter.NewMemory(0, 1)
-			keys := make([]limiter.Key, bench.tallies)
-			for i := range keys {
-				keys[i] = stranger(m, i)
-			}
-			b.ReportAllocs()
-			var worker, total atomic.Int64
-			b.RunParallel(func(pb *testing.PB) {
-				n := int(worker.Add(1)) * len(keys) / runtime.GOMAXPROCS(0) // apart from each other
-				asked := int64(0)
-				for pb.Next() {
-					f := limiter.Candidate{Key: keys[n%len(keys)]}
-					m.Take(midnight, p, &f, 1)
-					n++
-					asked++
-				}
-				total.Add(asked)
-			})
-			requireWorkload(b, m, p, keys, total.Load())
-		})
-	}
-}
-
 // requireWorkload checks that the tallies were charged with what was asked: a
 // benchmark of keys that are all the same, or forgotten, measures nothing.
 func requireWorkload(b *testing.B, m *limiter.Memory, p *limiter.Policy, keys []limiter.Key, asked int64) {

@@ -193,8 +193,7 @@ const (
 
 // table returns what the page has behind a line, which becomes what is made anew if that is asked for.
 func table(t *testing.T, begin string, anew func() string) string {
-	page, err := os.ReadFile(tables)
-	require.NoError(t, err)
+	page := kit.Must(os.ReadFile(tables))(t)
 	from, to, err := pages.Between(page, begin, tableEnd)
 	require.NoError(t, err)
 	if *update {

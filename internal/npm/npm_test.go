@@ -99,8 +99,7 @@ func TestPackedFilesAreTheSources(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	languages, err := filepath.Glob(root + "/middleware/internal/assets/texts-*.js")
-	require.NoError(t, err)
+	languages := kit.Must(filepath.Glob(root + "/middleware/internal/assets/texts-*.js"))(t)
 	require.Len(t, languages, 14)
 	for i := range languages {
 		languages[i] = filepath.Base(languages[i])

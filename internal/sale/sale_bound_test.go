@@ -184,20 +184,6 @@ func TestGreedyBuyersCostTheFormula(t *testing.T) {
 	t.Logf("greedy buyers come to %.2f of the formula", nearest)
 }
 
-// The ladder in a straight line between doublings, to the hash, at the middle and the
-// end of a crowd.
-func TestLadderToTheHash(t *testing.T) {
-	s, paid := openStall(t, plain(8), 1<<12), int64(0)
-	var prices []int64
-	for range 33 {
-		prices = append(prices, s.quote(opening, s.address(0)).Price)
-		paid += s.buy(opening, s.address(0))
-	}
-	require.Equal(t, []int64{1000, 1125, 1250, 1375, 1500, 1625, 1750, 1875, 2000, 2250}, prices[:10])
-	require.Equal(t, []int64{4000, 8000, 16000}, []int64{prices[16], prices[24], prices[32]})
-	require.Equal(t, int64(172500+16000), paid)
-}
-
 // A level falls by SalesPerHour in every hour, to the second and whatever the crowd, and with it the
 // price.
 func TestSalesLeakAway(t *testing.T) {

@@ -214,34 +214,6 @@ func TestLongestOfTiers(t *testing.T) {
 	require.Equal(t, want, c.format.longest([]*limiter.Policy{large, small}))
 }
 
-// TestDecisionsFit runs real decisions, by the same policy and by tiers, until
-// everything is full: the tokens fit.
-func TestDecisionsFit(t *testing.T) {
-	r := random(8)
-	for range rounds(200) {
-		c, p := randomCodec(t, r, secret("a"))
-		h, m := c.Holder(alice), limiter.NewMemory(4, p.Len())
-		candidate := limiter.Candidate{Key: m.Key(alice)}
-		at := now
-		for range 40 {
-			tally, v := m.Take(at, p, &candidate, 0)
-			cost := v.Least(p.Len())
-			if cost > 0 {
-				tally, v = m.Take(at, p, &candidate, 1+r.Int64N(cost))
-				require.True(t, v.Admitted)
-			}
-			tok := string(h.Append(nil, &tally))
-			if p.Expires(tally) != 0 {
-				require.NotEmpty(t, tok)
-				got := kit.Must(h.Verify(at, tok))(t)
-				require.Equal(t, tally, p.Merge(at, tally, got.Tally))
-				candidate.Shown = got.Tally
-			}
-			at = at.Add(time.Duration(r.Int64N(int64(windows[r.IntN(8)] * 1e9))))
-		}
-	}
-}
-
 // TestRealisticPoliciesFit: no realistic policy meets the length limit.
 func TestRealisticPoliciesFit(t *testing.T) {
 	for name, limits := range map[string][]limiter.Limit{

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // TestStart: wherever in a group of base64 the name of a policy ends, tokens of each kind
@@ -26,16 +28,14 @@ func TestStart(t *testing.T) {
 				h := signs.Holder(alice)
 				tok := string(give(&h, own, &tally))
 				exp := expires(p, own, &tally)
-				said, err := json.Marshal(signs.format.claims(subjectOf(&h), own, exp, &tally))
-				require.NoError(t, err)
+				said := kit.Must(json.Marshal(signs.format.claims(subjectOf(&h), own, exp, &tally)))(t)
 				require.Equal(t, sign(signs.ring[0], string(said)), tok, "%s %s", name, kind)
 				for _, reads := range []*Codec{newer, older} {
 					reader, stranger := reads.Holder(alice), reads.Holder([]byte("stranger"))
 					got, err := reader.Verify(now, tok)
 					require.NoError(t, err, "%s %s", name, kind)
 					require.Equal(t, Token{exp, tally, own}, got, "%s %s", name, kind)
-					rest, err := reads.Glance(tok)
-					require.NoError(t, err)
+					rest := kit.Must(reads.Glance(tok))(t)
 					require.Equal(t, reads == signs, rest != "", "%s %s", name, kind)
 					require.True(t, strings.HasSuffix(tok, rest))
 					rest, err = reads.Glance(tok + strings.Repeat("A", MaxLen))
@@ -69,8 +69,7 @@ func TestStartOfAnotherKey(t *testing.T) {
 			for signs, k := range c.ring {
 				for of, named := range c.ring {
 					subject := named.subject(alice)
-					said, err := json.Marshal(c.format.claims(subject[:], own, expires(p, own, &tally), &tally))
-					require.NoError(t, err)
+					said := kit.Must(json.Marshal(c.format.claims(subject[:], own, expires(p, own, &tally), &tally)))(t)
 					got, err := h.Verify(now, sign(k, string(said)))
 					if signs == of {
 						require.NoError(t, err, "%s %s", name, kind)

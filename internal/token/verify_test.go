@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // refused requires that a token is refused, by one of our errors and with
@@ -42,8 +43,7 @@ func TestRoundTrip(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Token{Expires: exp, Tally: tally}, got)
 
-	_, err = h.Verify(time.Unix(exp, 0).Add(-1), string(tok))
-	require.NoError(t, err)
+	kit.Must(h.Verify(time.Unix(exp, 0).Add(-1), string(tok)))(t)
 	_, err = h.Verify(time.Unix(exp, 0), string(tok))
 	require.Equal(t, ErrExpired, err)
 
@@ -62,8 +62,7 @@ func TestForm(t *testing.T) {
 	require.True(t, strings.HasPrefix(segments[1], "eyJhdWQ"), segments[1])
 	require.Len(t, segments[2], 43)
 
-	header, err := base64.RawURLEncoding.DecodeString(segments[0])
-	require.NoError(t, err)
+	header := kit.Must(base64.RawURLEncoding.DecodeString(segments[0]))(t)
 	require.Len(t, header, 42)
 	require.Equal(t, fmt.Sprintf(`{"alg":"HS256","kid":"%s","typ":"t+jwt"}`, c.ring[0].kid), string(header))
 
@@ -87,8 +86,7 @@ func TestEveryChange(t *testing.T) {
 }
 
 func everyChange(t *testing.T, h *Holder, good string) {
-	_, err := h.Verify(now, good)
-	require.NoError(t, err)
+	kit.Must(h.Verify(now, good))(t)
 
 	t.Run("T9 every character by every other", func(t *testing.T) { // so every single bit as well
 		b := []byte(good)
@@ -132,13 +130,11 @@ func everyChange(t *testing.T, h *Holder, good string) {
 		}
 	})
 	t.Run("T14 the four spellings of the last character", func(t *testing.T) {
-		want, err := base64.RawURLEncoding.DecodeString(good[len(good)-signatureLen:])
-		require.NoError(t, err)
+		want := kit.Must(base64.RawURLEncoding.DecodeString(good[len(good)-signatureLen:]))(t)
 		spellings := 0
 		for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" {
 			tok := good[:len(good)-1] + string(c)
-			got, err := base64.RawURLEncoding.DecodeString(tok[len(tok)-signatureLen:])
-			require.NoError(t, err)
+			got := kit.Must(base64.RawURLEncoding.DecodeString(tok[len(tok)-signatureLen:]))(t)
 			if string(got) != string(want) {
 				continue
 			}
@@ -229,8 +225,7 @@ func TestOwnRoundTrip(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, want, got)
 
-			_, err = h.Verify(unix(own.Expires).Add(-1), tok)
-			require.NoError(t, err)
+			kit.Must(h.Verify(unix(own.Expires).Add(-1), tok))(t)
 			_, err = h.Verify(unix(own.Expires), tok)
 			require.Equal(t, ErrExpired, err)
 
@@ -262,8 +257,7 @@ func TestRedeemIsDeterministic(t *testing.T) {
 		first := newCodec(t, p, secret("a"), secret("b")).Holder(alice)
 		want := string(first.AppendOwn(nil, own, &limiter.Tally{}))
 
-		tiers, err := New([][]byte{secret("a")}, compile(t, "contact", contactLimits...), p.Scale(3))
-		require.NoError(t, err)
+		tiers := kit.Must(New([][]byte{secret("a")}, compile(t, "contact", contactLimits...), p.Scale(3)))(t)
 		second := tiers.Holder(alice)
 		tally := used(t, p, 5)
 		second.AppendOwn(nil, own, &tally)
@@ -367,8 +361,7 @@ func TestOwnIsNeverSilent(t *testing.T) {
 		tok := string(h.AppendOwn(nil, own, &limiter.Tally{}))
 		ends := unix(own.Expires)
 		for at := now.Add(-2 * time.Second); at.Before(ends); {
-			got, err := h.Verify(at, tok)
-			require.NoError(t, err)
+			got := kit.Must(h.Verify(at, tok))(t)
 			require.Equal(t, own, got.Own)
 			candidate.Shown = got.Tally
 			tally, v := m.Take(at, p, &candidate, 0)
@@ -378,8 +371,7 @@ func TestOwnIsNeverSilent(t *testing.T) {
 			}
 			tok = string(h.AppendOwn(nil, own, &tally))
 			require.NotEmpty(t, tok, "%+v at %v of %d", describe(p), at.Sub(now), life)
-			got, err = h.Verify(at, tok)
-			require.NoError(t, err)
+			got = kit.Must(h.Verify(at, tok))(t)
 			require.Equal(t, p.Merge(at, tally, tally), p.Merge(at, got.Tally, got.Tally))
 
 			left := ends.Sub(at)

@@ -62,16 +62,14 @@ func TestTheHandlerSeesARequestOfAServer(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 		w.Header().Set("X-Seen", "2")
 	})
-	resp, err := middlewaretest.Forgetful(h, "").Post("https://example.com/a%2Fb?c=d#e", "text/plain", strings.NewReader("words"))
-	require.NoError(t, err)
+	resp := kit.Must(middlewaretest.Forgetful(h, "").Post("https://example.com/a%2Fb?c=d#e", "text/plain", strings.NewReader("words")))(t)
 	require.Equal(t, http.StatusTeapot, resp.StatusCode)
 	require.Equal(t, "1", resp.Header.Get("X-Seen"), "what was sent")
 	require.Equal(t, "https://example.com/a%2Fb?c=d#e", resp.Request.URL.String())
 	require.Equal(t, []any{"192.0.2.1:1234", "example.com", "/a%2Fb?c=d", "", "/a/b", true, "words"},
 		[]any{seen.RemoteAddr, seen.Host, seen.RequestURI, seen.URL.Host, seen.URL.Path, seen.TLS != nil, body})
 
-	_, err = middlewaretest.Browser(h, "::1").Get("http://example.com")
-	require.NoError(t, err)
+	kit.Must(middlewaretest.Browser(h, "::1").Get("http://example.com"))(t)
 	require.Nil(t, seen.TLS)
 	require.Equal(t, "[::1]:1234", seen.RemoteAddr)
 	require.Equal(t, "/", seen.RequestURI)

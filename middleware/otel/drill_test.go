@@ -95,10 +95,8 @@ func newDrill(t *testing.T) *drill {
 			Logger: slog.New(slog.DiscardHandler),
 		}
 		change(&cfg)
-		m, err := middleware.New(cfg)
-		require.NoError(t, err)
-		_, err = watch.Observe(m)
-		require.NoError(t, err)
+		m := kit.Must(middleware.New(cfg))(t)
+		kit.Must(watch.Observe(m))(t)
 		d.mux.Handle("POST /"+policy, m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 		if cfg.Challenge != nil {
 			d.mux.Handle("/tally/", m.Endpoints())

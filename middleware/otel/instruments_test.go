@@ -102,10 +102,8 @@ func watched(t *testing.T, cfg middleware.Config) (*middleware.Middleware, func(
 	t.Helper()
 	watch, values := observer(t, attribute.String("cell", "b"))
 	cfg.Secrets, cfg.OnDecision = [][]byte{secret}, watch.OnDecision
-	m, err := middleware.New(cfg)
-	require.NoError(t, err)
-	_, err = watch.Observe(m)
-	require.NoError(t, err)
+	m := kit.Must(middleware.New(cfg))(t)
+	kit.Must(watch.Observe(m))(t)
 	return m, values
 }
 
@@ -391,18 +389,16 @@ const page = "../../docs/watching.md"
 
 // The page names every metric that there is, with its unit, and no other; and each is on a panel of the dashboard.
 func TestEveryMetricIsOnThePage(t *testing.T) {
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile(page))(t)
 	var printed, made []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `(tallystick\\.[a-z_.]+)` \\| ([^|]+) \\|").FindAllStringSubmatch(string(text), -1) {
 		printed = append(printed, row[1]+" "+row[2])
 	}
-	_, err = otel.New(metric.NewMeterProvider(metric.WithReader(metric.NewManualReader()),
+	kit.Must(otel.New(metric.NewMeterProvider(metric.WithReader(metric.NewManualReader()),
 		metric.WithView(func(i metric.Instrument) (as metric.Stream, matches bool) {
 			made = append(made, i.Name+" "+i.Unit)
 			return as, false
-		})))
-	require.NoError(t, err)
+		}))))(t)
 	require.NotEmpty(t, made)
 	require.ElementsMatch(t, made, printed)
 

@@ -18,6 +18,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -46,8 +47,7 @@ func TestSchema(t *testing.T) {
 	if os.Getenv("TALLYSTICK_SCHEMA") == "write" {
 		require.NoError(t, os.WriteFile(schemaFile, text.Bytes(), 0o644))
 	}
-	published, err := os.ReadFile(schemaFile)
-	require.NoError(t, err)
+	published := kit.Must(os.ReadFile(schemaFile))(t)
 	require.Equal(t, string(published), text.String(), "TALLYSTICK_SCHEMA=write go test -run TestSchema makes it anew")
 }
 
@@ -164,8 +164,7 @@ const page = "../../docs/policyfile.md"
 
 func readPage(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile(page))(t)
 	return string(text)
 }
 
@@ -291,8 +290,7 @@ func openExample(t *testing.T, replace ...string) (*Set, error) {
 
 func TestExampleOfThePage(t *testing.T) {
 	text := readPage(t)
-	set, err := openExample(t)
-	require.NoError(t, err)
+	set := kit.Must(openExample(t))(t)
 	require.Contains(t, set.Middleware("contact").ScriptURL(), "/tally/contact/")
 	require.NoError(t, Reload(set))
 	for name := range set.limits {

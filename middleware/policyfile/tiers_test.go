@@ -12,18 +12,18 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/policyfile"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 func TestTiers(t *testing.T) {
-	tiers, err := policyfile.Tiers("tiers.json", []byte(`{"tiers": {
+	tiers := kit.Must(policyfile.Tiers("tiers.json", []byte(`{"tiers": {
 		"free": {"limits": [
 			{"name": "burst", "algorithm": "token-bucket", "quota": 2, "window": "1s", "burst": 5},
 			{"name": "day", "quota": 200, "window": "24h"}]},
 		"pro": {"limits": [
 			{"name": "burst", "algorithm": "token-bucket", "quota": 10, "window": "1s", "burst": 30},
-			{"name": "day", "algorithm": "sliding-window", "quota": 5000, "window": "1440m"}]}}}`))
-	require.NoError(t, err)
+			{"name": "day", "algorithm": "sliding-window", "quota": 5000, "window": "1440m"}]}}}`)))(t)
 	require.Equal(t, map[string][]middleware.Limit{
 		"free": {
 			{Name: "burst", Algorithm: middleware.TokenBucket, Quota: 2, Window: time.Second, Burst: 5},
@@ -34,10 +34,9 @@ func TestTiers(t *testing.T) {
 			{Name: "day", Quota: 5000, Window: 24 * time.Hour},
 		},
 	}, tiers)
-	_, err = middleware.New(middleware.Config{
+	kit.Must(middleware.New(middleware.Config{
 		Policy: "api", Limits: tiers["free"], Tiers: tiers, Secrets: [][]byte{[]byte("0123456789abcdef0123456789abcdef")},
-	})
-	require.NoError(t, err)
+	}))(t)
 }
 
 // TestTiersErrors says for each mistake the file, the line, the path and what is allowed.

@@ -156,8 +156,7 @@ func TestFloorGuardsItsFields(t *testing.T) {
 		require.EqualValues(t, 4, d.Remaining)
 		w.Header().Set("Cache-Control", "public")
 		w.Header().Del(byHeader)
-		_, err := w.Write(okay)
-		require.NoError(t, err)
+		kit.Must(w.Write(okay))(t)
 	})
 	a := newAsker(http.MethodPost, f)
 	a.brings = byBoth

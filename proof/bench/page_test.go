@@ -65,8 +65,7 @@ func TestPagesNameRowsThatExist(t *testing.T) {
 
 // The figures in the text of the first page of the repository come from the tables.
 func TestFiguresOfTheFirstPage(t *testing.T) {
-	page, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
+	page := kit.Must(os.ReadFile("../../README.md"))(t)
 	_, costs, _ := strings.Cut(string(page), "\n## What it costs\n")
 	costs, _, _ = strings.Cut(costs, "\n## ")
 	_, found, err := pages.Read("README.md")

@@ -153,35 +153,6 @@ func TestEveryRequestAdmitsWhatIsShown(t *testing.T) {
 	require.Equal(t, N*(L-2), shown(proofs), "(N+C)·L in all")
 }
 
-// In EveryRequest an address has one quota, and no client has a tally of its own: a client that spends L times
-// the work shuts it on all instances for the rest of the window. With Work 0 that costs nothing.
-func TestEveryRequestIsShutByAQuotaOfWork(t *testing.T) {
-	const L, N = 5, 3
-	for name, change := range map[string]func(*middleware.Challenge){
-		"by work":   func(*middleware.Challenge) {},
-		"by nonces": func(c *middleware.Challenge) { c.Work, c.NonceOnly = 0, true },
-	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := handlers.Challenging(new(handlers.Clock), middleware.EveryRequest)
-			change(cfg.Challenge)
-			var sites []*handlers.Site
-			for range N {
-				sites = append(sites, handlers.NewSite(t, cfg))
-			}
-			neighbour := handlers.Solved(t, handlers.Fetched(sites[0]))
-			for range L {
-				proof := handlers.Solved(t, handlers.Fetched(sites[0]))
-				for _, s := range sites {
-					require.Equal(t, http.StatusOK, handlers.Send(s, handlers.Proving(proof)).StatusCode)
-				}
-			}
-			for _, s := range sites {
-				require.Equal(t, http.StatusTooManyRequests, handlers.Send(s, handlers.Proving(neighbour)).StatusCode)
-			}
-		})
-	}
-}
-
 // F counts tallies of all buyers: one client can use what four addresses buy, unless tallies are bound.
 func TestTalliesOfOthersCount(t *testing.T) {
 	const L = 5

@@ -103,8 +103,7 @@ func open(t *testing.T, browser context.Context, url string) *tab {
 			b.requests = append(b.requests, sent.Request.Method+" "+sent.Request.URL)
 		}
 	}))
-	_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
-	require.NoError(t, err)
+	kit.Must(chromedp.Call(ctx, network.Enable, network.EnableParams{}))(t)
 	b.visit(url)
 	return b
 }

@@ -51,8 +51,7 @@ func TestBundles(t *testing.T) {
 	app := kit.Must(filepath.Abs("../../internal/npm/testdata/app"))(t)
 	tool := func(t *testing.T, dir, name string, args ...string) {
 		t.Helper()
-		file, err := filepath.Abs("../../internal/npm/testdata/tools/node_modules/.bin/" + name)
-		require.NoError(t, err)
+		file := kit.Must(filepath.Abs("../../internal/npm/testdata/tools/node_modules/.bin/" + name))(t)
 		if _, err := os.Stat(file); err != nil {
 			kit.Unable(t, "there is no %s; .ci/need installs it: %v", name, err)
 		}

@@ -35,8 +35,7 @@ func echo(t *testing.T) (addr string) {
 // said is what comes back through the proxy, until the connection ends or as much as was
 // said has come.
 func hear(t *testing.T, c net.Conn, what string) string {
-	_, err := io.WriteString(c, what)
-	require.NoError(t, err)
+	kit.Must(io.WriteString(c, what))(t)
 	b := make([]byte, len(what))
 	n, _ := io.ReadFull(c, b)
 	return string(b[:n])
@@ -78,15 +77,13 @@ func TestProxySwallows(t *testing.T) {
 	for _, f := range faults {
 		f.Strike()
 		before := p.Lost.Load()
-		c, err := net.Dial("tcp", p.Addr().String())
-		require.NoError(t, err)
+		c := kit.Must(net.Dial("tcp", p.Addr().String()))(t)
 		released := make(chan string)
 		go func() {
 			b, _ := io.ReadAll(c)
 			released <- string(b)
 		}()
-		_, err = io.WriteString(c, "ping")
-		require.NoError(t, err)
+		kit.Must(io.WriteString(c, "ping"))(t)
 		require.Eventually(t, func() bool { return p.Lost.Load() > before }, Patient, time.Millisecond, f.Name)
 		f.Heal()
 		require.NotEqual(t, "ping", <-released, f.Name)

@@ -70,13 +70,11 @@ func fewest(t *testing.T, m *mutants.Mutant, of string) string {
 	t.Helper()
 	file, text, err := m.Broken(".")
 	require.NoError(t, err)
-	original, err := filepath.Abs(file)
-	require.NoError(t, err)
+	original := kit.Must(filepath.Abs(file))(t)
 	dir := t.TempDir()
 	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
 	require.NoError(t, os.WriteFile(changed, text, 0o600))
-	list, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
-	require.NoError(t, err)
+	list := kit.Must(json.Marshal(map[string]any{"Replace": map[string]string{original: changed}}))(t)
 	require.NoError(t, os.WriteFile(overlay, list, 0o600))
 	cmd := exec.Command("go", "test", "-overlay="+overlay, "-vet=off", "-short", "-run=^"+of+"$", ".")
 	cmd.Env = append(os.Environ(), "TALLYSTICK_LONG=")
@@ -86,8 +84,7 @@ func fewest(t *testing.T, m *mutants.Mutant, of string) string {
 	}
 	least, what := 0, ""
 	for _, found := range broken.FindAllStringSubmatch(string(output), -1) {
-		n, err := strconv.Atoi(found[1])
-		require.NoError(t, err)
+		n := kit.Must(strconv.Atoi(found[1]))(t)
 		if least == 0 || n < least {
 			least, what = n, found[2]
 		}

@@ -54,8 +54,7 @@ func TestCeilings(t *testing.T) {
 
 func listing(t *testing.T, pattern string) (files []string) {
 	t.Helper()
-	matches, err := filepath.Glob(pattern)
-	require.NoError(t, err)
+	matches := kit.Must(filepath.Glob(pattern))(t)
 	for _, name := range matches {
 		if info, err := os.Stat(name); err == nil && !info.IsDir() {
 			files = append(files, name)
@@ -67,8 +66,7 @@ func listing(t *testing.T, pattern string) (files []string) {
 func bannedConstructions(t *testing.T) int {
 	t.Helper()
 	lines := strings.Fields(output(t, "go", "run", "./.ci/banned.go", "."))
-	n, err := strconv.Atoi(lines[len(lines)-1])
-	require.NoError(t, err)
+	n := kit.Must(strconv.Atoi(lines[len(lines)-1]))(t)
 	return n
 }
 
@@ -102,8 +100,7 @@ func exportedNames(t *testing.T) (names int) {
 			continue
 		}
 		for _, n := range fields[1:] {
-			count, err := strconv.Atoi(n)
-			require.NoError(t, err)
+			count := kit.Must(strconv.Atoi(n))(t)
 			names += count
 		}
 	}

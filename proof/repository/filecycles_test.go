@@ -76,7 +76,7 @@ func TestFileCyclesAreSeen(t *testing.T) {
 // modules returns the folders of this repository that have a go.mod.
 func modules(t *testing.T) (dirs []string) {
 	t.Helper()
-	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -86,8 +86,7 @@ func modules(t *testing.T) (dirs []string) {
 			return fs.SkipDir
 		}
 		return nil
-	})
-	require.NoError(t, err)
+	}))
 	require.Contains(t, dirs, "proof/lab")
 	return dirs
 }

@@ -178,7 +178,7 @@ func standard(name string) bool {
 // testdata or hidden directories.
 func goFiles(t *testing.T) (files []string) {
 	t.Helper()
-	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -193,8 +193,7 @@ func goFiles(t *testing.T) (files []string) {
 			files = append(files, filepath.ToSlash(name))
 		}
 		return nil
-	})
-	require.NoError(t, err)
+	}))
 	return files
 }
 
@@ -261,7 +260,7 @@ func TestArrowsPointDown(t *testing.T) {
 func TestProductDoesNotImportTheProof(t *testing.T) {
 	atRoot(t)
 	shown, looked := []string{`"` + module + `/proof/players"`, `"` + module + `/proof/fleet"`}, 0
-	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -280,8 +279,7 @@ func TestProductDoesNotImportTheProof(t *testing.T) {
 		}
 		looked++
 		return nil
-	})
-	require.NoError(t, err)
+	}))
 	require.Greater(t, looked, 300)
 }
 
@@ -313,8 +311,7 @@ func TestWorkspace(t *testing.T) {
 // is internal or in proof/ is not for others.
 func TestPackagesAreNamed(t *testing.T) {
 	atRoot(t)
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
+	readme := kit.Must(os.ReadFile("README.md"))(t)
 	var packages []string
 	for pkg := range arrows {
 		if strings.Contains("/"+pkg, "/internal/") || strings.HasPrefix(pkg, "proof/") {

@@ -131,8 +131,7 @@ func TestLinkedModules(t *testing.T) {
 // copied without their LICENSE. REUSE.toml says it of the others, which browsers load.
 func TestFilesNameTheirLicence(t *testing.T) {
 	atRoot(t)
-	text, err := os.ReadFile("LICENSE")
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile("LICENSE"))(t)
 	require.Contains(t, string(text), "Apache License\n                           Version 2.0")
 	among, err := os.ReadFile("LICENSES/Apache-2.0.txt") // where "reuse lint" looks for it
 	require.NoError(t, err)

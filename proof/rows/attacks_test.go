@@ -73,8 +73,7 @@ func TestBulkIsWorthAsMuch(t *testing.T) {
 // that its own test explores, in which some way leads to the bound and none beyond.
 // That the row's test exists, a test of the root holds.
 func TestMarksAreBacked(t *testing.T) {
-	text, err := os.ReadFile("../../docs/proof.md")
-	require.NoError(t, err)
+	text := kit.Must(os.ReadFile("../../docs/proof.md"))(t)
 	_, tables, err := pages.Read("../model/README.md")
 	require.NoError(t, err)
 	table := func(head string) pages.Table {

@@ -57,8 +57,7 @@ func TestValuesExpire(t *testing.T) {
 		_, revision, err = store.Load(t.Context(), "n")
 		require.NoError(t, err)
 	}
-	_, err := c.DeleteItem(t.Context(), &sdk.DeleteItemInput{TableName: aws.String("tallies"), Key: key})
-	require.NoError(t, err)
+	kit.Must(c.DeleteItem(t.Context(), &sdk.DeleteItemInput{TableName: aws.String("tallies"), Key: key}))(t)
 	require.ErrorIs(t, store.Swap(t.Context(), "n", revision, []byte("late"), time.Hour), cas.ErrChanged)
 	for range 3 { // as often as before, and once more
 		_, last, err := store.Load(t.Context(), "n")
@@ -144,7 +143,7 @@ func TestConfigErrors(t *testing.T) {
 func TestAnswerOfAClosedConnection(t *testing.T) {
 	for closed, want := range map[int]int{0: 1, 1: 2, 2: 2, 3: 2} {
 		calls := 0
-		store, err := dynamodb.New(sdk.New(sdk.Options{
+		store := kit.Must(dynamodb.New(sdk.New(sdk.Options{
 			Region:      "eu-central-1",
 			Credentials: aws.AnonymousCredentials{},
 			HTTPClient: answers(func(r *http.Request) (*http.Response, error) {
@@ -155,8 +154,7 @@ func TestAnswerOfAClosedConnection(t *testing.T) {
 				}
 				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(body), Request: r}, nil
 			}),
-		}), dynamodb.Config{Table: "tallies"})
-		require.NoError(t, err)
+		}), dynamodb.Config{Table: "tallies"}))(t)
 		value, _, err := store.Load(t.Context(), "a")
 		require.Nil(t, value)
 		require.Equal(t, want, calls, "%d times closed", closed)
@@ -224,13 +222,12 @@ func startServer(t testing.TB) *exactkit.Server {
 		return c
 	})
 	c := client(url(s.Addr()))
-	_, err := c.CreateTable(t.Context(), &sdk.CreateTableInput{
+	kit.Must(c.CreateTable(t.Context(), &sdk.CreateTableInput{
 		TableName:            aws.String("tallies"),
 		BillingMode:          types.BillingModePayPerRequest,
 		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("name"), AttributeType: types.ScalarAttributeTypeS}},
 		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("name"), KeyType: types.KeyTypeHash}},
-	})
-	require.NoError(t, err)
+	}))(t)
 	require.Eventually(t, func() bool {
 		d, err := c.DescribeTable(context.Background(), &sdk.DescribeTableInput{TableName: aws.String("tallies")})
 		return err == nil && d.Table.TableStatus == types.TableStatusActive

@@ -217,9 +217,8 @@ func TestDebtOfALargerTierStaysInTheAccount(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bucket := func(quota, burst int64) *exact.Policy {
-				p, err := exact.Compile("api", append([]storeless.Limit{
-					{Name: "b", Algorithm: storeless.TokenBucket, Quota: quota, Burst: burst, Window: time.Minute}}, more...))
-				require.NoError(t, err)
+				p := kit.Must(exact.Compile("api", append([]storeless.Limit{
+					{Name: "b", Algorithm: storeless.TokenBucket, Quota: quota, Burst: burst, Window: time.Minute}}, more...)))(t)
 				return p
 			}
 			large, small := bucket(1, 600), bucket(60, 1) // ten hours of debt, and a second
@@ -286,8 +285,7 @@ func TestPartsShowThroughWrappers(t *testing.T) {
 	for want, of := range map[int]engine.Batcher{4: parted{}, 0: whole{}} {
 		merged := engine.Merge(of)
 		require.Equal(t, want, merged.(engine.Parted).Part(call))
-		leased, err := lease.New(merged, lease.Config{})
-		require.NoError(t, err)
+		leased := kit.Must(lease.New(merged, lease.Config{}))(t)
 		require.Equal(t, want, leased.(engine.Parted).Part(call))
 	}
 }

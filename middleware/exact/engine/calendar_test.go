@@ -70,8 +70,7 @@ func TestAccountsAreTheDates(t *testing.T) {
 		steps = 2500
 	}
 	for n, zone := range zones {
-		in, err := time.LoadLocation(zone.name)
-		require.NoError(t, err)
+		in := kit.Must(time.LoadLocation(zone.name))(t)
 		rng := rand.New(rand.NewPCG(uint64(n), 42))
 		begin := time.Date(zone.from, 1, 1, 0, 0, 0, 0, time.UTC)
 		limits := []storeless.Limit{{Name: "a", Quota: 5, Calendar: "day", Zone: zone.name}, {Name: "b", Quota: 20, Calendar: "week", Zone: zone.name}, {Name: "c", Quota: 60, Calendar: "month", Zone: zone.name}}

@@ -153,12 +153,11 @@ func TestWaitOfADearCallIsNeverTooShort(t *testing.T) {
 
 // Beside a log the other limits have places of their own, and costs too.
 func TestCostsBesideALog(t *testing.T) {
-	p, err := exact.Compile("p", []storeless.Limit{
+	p := kit.Must(exact.Compile("p", []storeless.Limit{
 		{Name: "log", Algorithm: storeless.SlidingLog, Quota: 100, Window: time.Minute},
 		{Name: "window", Algorithm: storeless.FixedWindow, Quota: 100, Window: time.Hour},
 		{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Hour, Burst: 60},
-	})
-	require.NoError(t, err)
+	}))(t)
 	now, a := time.Unix(1_800_000_000, 0), new(engine.Account)
 	left := func(v exact.Verdict) (n [3]int64) {
 		for i := range n {

@@ -216,8 +216,7 @@ func killed(t *testing.T, fails string) {
 	for n := range crashes() {
 		child := exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), crashChild+"="+path, crashFails+"="+fails)
-		out, err := child.StdoutPipe()
-		require.NoError(t, err)
+		out := kit.Must(child.StdoutPipe())(t)
 		require.NoError(t, child.Start())
 		timer := time.AfterFunc(time.Duration(rand.IntN(int(200*time.Millisecond))), func() { _ = child.Process.Kill() })
 		lines := bufio.NewScanner(out)

@@ -342,8 +342,7 @@ func TestPiecesOfOthersAreRefused(t *testing.T) {
 		groups = append(groups, g('L', 3+n, file.AppendNumber(nil, 'r', 4096)))
 	}
 	b := build(groups...)
-	_, err = read(b)
-	require.NoError(t, err)
+	kit.Must(read(b))(t)
 	clear(b[512:1024])
 	require.Equal(t, groups[14][32:], b[1024:1032])
 	require.Equal(t, make([]byte, 3064), b[1032:])
@@ -404,8 +403,7 @@ func FuzzReadLog(f *testing.F) {
 // group, torn, or sectors of zeros, as a disk leaves them that says it has written what it
 // has not.
 func FuzzDamagedLog(f *testing.F) {
-	whole, err := os.ReadFile("testdata/layout-2")
-	require.NoError(f, err)
+	whole := kit.Must(os.ReadFile("testdata/layout-2"))(f)
 	end, want, err := read(whole)
 	require.NoError(f, err)
 	upTo := map[int64]map[string]string{end.End: want} // the accounts of all groups before

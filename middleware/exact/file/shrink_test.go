@@ -91,8 +91,7 @@ func TestShrunkFileIsTheSameToOthers(t *testing.T) {
 	require.NoError(t, file.Create(path))
 	require.NoError(t, os.Chmod(path, 0o640))
 	require.NoError(t, os.Symlink("counts", link))
-	first, err := os.Open(path)
-	require.NoError(t, err)
+	first := kit.Must(os.Open(path))(t)
 	defer first.Close()
 	before, err := first.Stat() // of one that is open: no other can have its number
 	require.NoError(t, err)

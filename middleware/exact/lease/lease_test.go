@@ -21,13 +21,13 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/lease"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 func leased(t testing.TB, engine exact.Counter, l lease.Config) engine.ArchiveCloser {
 	t.Helper()
-	c, err := lease.New(engine, l)
-	require.NoError(t, err)
+	c := kit.Must(lease.New(engine, l))(t)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
 }
@@ -64,8 +64,7 @@ func TestACallWaitsForTheBlockThatHasTheRest(t *testing.T) {
 		}
 		hasty, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		v, err := l.Take(hasty, call)
-		require.NoError(t, err)
+		v := kit.Must(l.Take(hasty, call))(t)
 		require.False(t, v.Admitted, "it cannot wait")
 		require.Equal(t, time.Second, v.Wait, "the block may come back")
 		require.True(t, exactkit.Take(t, l, call).Admitted, "the second of the block")
@@ -180,8 +179,7 @@ func TestLeaseIsNeverOver(t *testing.T) {
 		for range 30_000 {
 			time.Sleep(time.Duration(rng.Int64N(int64(80 * time.Millisecond))))
 			cost := 1 + rng.Int64N(3)
-			v, err := instances[rng.IntN(5)].Take(t.Context(), exact.Call{Key: "k", Cost: cost, Policy: p})
-			require.NoError(t, err)
+			v := kit.Must(instances[rng.IntN(5)].Take(t.Context(), exact.Call{Key: "k", Cost: cost, Policy: p}))(t)
 			if v.Admitted {
 				now := time.Now().Unix()
 				fixed[now/60] += cost
@@ -378,8 +376,7 @@ func TestLeaseHandsOnErrors(t *testing.T) {
 
 // What wraps a counter that is no archive is none either.
 func TestLeaseOfNoArchive(t *testing.T) {
-	l, err := lease.New(struct{ exact.Counter }{memory.New(0, nil)}, lease.Config{})
-	require.NoError(t, err)
+	l := kit.Must(lease.New(struct{ exact.Counter }{memory.New(0, nil)}, lease.Config{}))(t)
 	require.ErrorIs(t, l.Each(t.Context(), nil), exact.ErrNoArchive)
 	require.ErrorIs(t, l.Restore(t.Context(), engine.Record{}), exact.ErrNoArchive)
 	require.ErrorIs(t, l.Forget(t.Context(), ""), exact.ErrNoArchive)

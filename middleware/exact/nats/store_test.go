@@ -108,8 +108,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		require.ErrorContains(t, err, tc.said)
 	}
 	// One that expires, with the markers of the tools, is counted in.
-	_, err = js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "theirs", LimitMarkerTTL: time.Second})
-	require.NoError(t, err)
+	kit.Must(js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "theirs", LimitMarkerTTL: time.Second}))(t)
 	theirs := kit.Must(nats.Open(t.Context(), js, nats.Config{Bucket: "theirs"}))(t)
 	require.NoError(t, castest.TestStore(theirs, 1000))
 }

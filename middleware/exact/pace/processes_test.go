@@ -76,8 +76,7 @@ func TestFiftyCallersOfOneInTenSeconds(t *testing.T) {
 		var wg sync.WaitGroup
 		began := time.Now()
 		for range 5 {
-			p, err := oneInTenSeconds(counter)
-			require.NoError(t, err)
+			p := kit.Must(oneInTenSeconds(counter))(t)
 			for range 10 {
 				wg.Go(func() { require.NoError(t, went.call(t.Context(), p, "")) })
 			}

@@ -429,10 +429,8 @@ func TestAPauseThatTheCounterWasToldOfInPart(t *testing.T) {
 				wg.Go(func() { require.NoError(t, went.call(t.Context(), p, "")) })
 			}
 			time.Sleep(100 * time.Millisecond)
-			gate, err := exact.Compile("models-pause", meter(1, time.Second))
-			require.NoError(t, err)
-			_, err = memory.Take(t.Context(), exact.Call{Key: "models", Policy: gate, Pause: pause})
-			require.NoError(t, err)
+			gate := kit.Must(exact.Compile("models-pause", meter(1, time.Second)))(t)
+			kit.Must(memory.Take(t.Context(), exact.Call{Key: "models", Policy: gate, Pause: pause}))(t)
 			wg.Wait()
 			require.GreaterOrEqual(t, went.went[0].Sub(began), pause+100*time.Millisecond)
 			require.LessOrEqual(t, went.went[0].Sub(began), pause+time.Second)

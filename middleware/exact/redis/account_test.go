@@ -576,22 +576,6 @@ func TestServerClockThatWasAhead(t *testing.T) {
 	require.Equal(t, ":3", s.do("DBSIZE"), "the clock, the account and its log")
 }
 
-// What a bucket owes, and a pause, are no fault of a clock: an account stands still for them as well where
-// the clock steps back further than its window, as in memory.
-func TestDebtsAndPausesOutliveAClockThatStepsBack(t *testing.T) {
-	b := newBoth(t)
-	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 10, Window: time.Second})
-	for name, first := range map[string]exact.Call{"a debt": {Cost: 100_000, Past: true}, "a pause": {Pause: 3 * time.Hour}} {
-		first.Key, first.Policy = name, p
-		require.True(t, b.take(first, false, name).Admitted)
-		b.clock.Advance(-2 * time.Hour)
-		v := b.take(exact.Call{Key: name, Cost: 1, Policy: p}, false, name)
-		require.False(t, v.Admitted, name)
-		require.Greater(t, v.Wait, 2*time.Hour, name)
-		b.clock.Advance(2 * time.Hour)
-	}
-}
-
 // An account is longer while calls are booked, and as short as ever when none is any more:
 // because all was given back, or because the moment of the last has come.
 func TestAccountIsShortAgainAfterBookings(t *testing.T) {

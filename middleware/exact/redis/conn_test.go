@@ -316,8 +316,7 @@ func aloneOn(t *testing.T, s *server, c *redis.Counter, take func(id string) (ex
 		var made bool
 		alone, made = c.LoneID()
 		n++
-		_, err := take("warm" + strconv.Itoa(n))
-		require.NoError(t, err)
+		kit.Must(take("warm" + strconv.Itoa(n)))(t)
 		return made && slices.Contains(s.clientsOf("evalsha"), alone)
 	}, patient, 10*time.Millisecond)
 	return alone
@@ -393,8 +392,7 @@ func TestLoneCallKeepsItsDeadline(t *testing.T) {
 		connected(t, c) // where it froze for a second, the client has given the connections up
 		return errs
 	})
-	_, err := take("well")
-	require.NoError(t, err)
+	kit.Must(take("well"))(t)
 }
 
 // A lone caller finds its scripts where the server has lost them.

@@ -289,8 +289,7 @@ func TestAccountsAreFoundAmongOtherKeys(t *testing.T) {
 	s := startServer(t)
 	p := exactkit.PerYear(t, 10)
 	for _, prefix := range []string{"", "a", `a*[b]?\:`} {
-		c, err := redis.Open(s.url(), redis.Config{Prefix: prefix})
-		require.NoError(t, err)
+		c := kit.Must(redis.Open(s.url(), redis.Config{Prefix: prefix}))(t)
 		defer c.Close() //nolint:errcheck // of a test
 		connected(t, c)
 		var want []string

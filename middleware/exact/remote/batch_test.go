@@ -73,8 +73,7 @@ type piped struct {
 func pipe(t *testing.T, counter exact.Counter) (*piped, engine.CounterCloser) {
 	t.Helper()
 	p := &piped{pipes: newPipes()}
-	h, err := remote.Serve(counter, secrets)
-	require.NoError(t, err)
+	h := kit.Must(remote.Serve(counter, secrets))(t)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.asked.Add(1)
 		h.ServeHTTP(w, r)

@@ -110,8 +110,7 @@ func (a *accounts) Refund(_ context.Context, r exact.Receipt) error {
 func TestTheDurableObjectAnswersByteForByte(t *testing.T) {
 	clock := exacttest.NewClock()
 	edge := startEdge(t, clock.Now)
-	h, err := remote.Serve(&accounts{now: clock.Now, of: map[string]*engine.Account{}}, remote.Config{Secrets: secrets.Secrets, Now: clock.Now})
-	require.NoError(t, err)
+	h := kit.Must(remote.Serve(&accounts{now: clock.Now, of: map[string]*engine.Account{}}, remote.Config{Secrets: secrets.Secrets, Now: clock.Now}))(t)
 
 	var sent []byte
 	answers := map[string]int{}
@@ -237,11 +236,10 @@ func TestTheDurableObjectAnswersByteForByte(t *testing.T) {
 // asking is a request with one call, for a policy of one fixed window of some days.
 func asking(t *testing.T, at time.Time, quota, days int64, call map[string]any) string {
 	call["policy"] = 0
-	body, err := json.Marshal(map[string]any{
+	body := kit.Must(json.Marshal(map[string]any{
 		"at": at.UnixMilli(), "calls": []any{call},
 		"policies": []any{map[string]any{"name": "api", "limits": []any{map[string]any{"name": "api", "algorithm": "fixed-window", "quota": quota, "window": 86400 * days}}}},
-	})
-	require.NoError(t, err)
+	}))(t)
 	return string(body)
 }
 
@@ -288,8 +286,7 @@ func TestTheDurableObjectWaitsForNoBody(t *testing.T) {
 		defer context.AfterFunc(ctx, func() { _ = more.Close() })() // net/http waits for what it reads
 		defer more.Close()
 		go func() { _, _ = io.WriteString(more, came) }()
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, at(edge.Addr()), body)
-		require.NoError(t, err)
+		r := kit.Must(http.NewRequestWithContext(ctx, http.MethodPost, at(edge.Addr()), body))(t)
 		r.Header = signedBy(secret("a"), "recorded")
 		r.Header.Set("Patience", "20")
 		resp, err := http.DefaultTransport.RoundTrip(r)
@@ -422,8 +419,7 @@ func TestTheDurableObjectKeepsWhatCameBack(t *testing.T) {
 	// As it was kept once, a row for each: it is read, and kept as it is now.
 	clock.Advance(exact.IDLife)
 	look("CREATE TABLE refunded (serial INTEGER PRIMARY KEY, ends INTEGER NOT NULL)")
-	serial, err := strconv.ParseInt(all[len(all)-6].Serial, 36, 64)
-	require.NoError(t, err)
+	serial := kit.Must(strconv.ParseInt(all[len(all)-6].Serial, 36, 64))(t)
 	look(fmt.Sprintf("INSERT INTO refunded VALUES (%d, 1), (%d, 1), (3, 1)", serial, serial+1))
 	look("DROP TABLE back")
 	look(`UPDATE account SET state = json_remove(json_set(state, '$.void', 0), '$.floor')`)

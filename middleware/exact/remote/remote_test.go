@@ -38,8 +38,7 @@ var secrets = remote.Config{Secrets: [][]byte{secret("a")}}
 // owner serves a counter, and returns its URL.
 func owner(t testing.TB, counter exact.Counter, cfg remote.Config) string {
 	t.Helper()
-	h, err := remote.Serve(counter, cfg)
-	require.NoError(t, err)
+	h := kit.Must(remote.Serve(counter, cfg))(t)
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	return server.URL
@@ -47,8 +46,7 @@ func owner(t testing.TB, counter exact.Counter, cfg remote.Config) string {
 
 func open(t testing.TB, cfg remote.Config, owners ...string) engine.CounterCloser {
 	t.Helper()
-	c, err := remote.Open(owners, cfg)
-	require.NoError(t, err)
+	c := kit.Must(remote.Open(owners, cfg))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -76,16 +74,13 @@ func (w *wire) loses(exact.Counter) {
 // exchange sends a request of a header and a body, and returns what is answered.
 func exchange(t *testing.T, by http.RoundTripper, method, url string, header http.Header, body io.Reader) (status int, text string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
-	require.NoError(t, err)
+	r := kit.Must(http.NewRequestWithContext(t.Context(), method, url, body))(t)
 	if header != nil {
 		r.Header = header.Clone()
 	}
-	resp, err := by.RoundTrip(r)
-	require.NoError(t, err)
+	resp := kit.Must(by.RoundTrip(r))(t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	b := kit.Must(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, string(b)
 }
 
@@ -193,22 +188,19 @@ func TestARecordedRequestIsWorthNothingAfterARestart(t *testing.T) {
 
 	// Where the owner's clock steps back behind its beginning, it goes on.
 	clock.Advance(-time.Hour)
-	v, err := open(t, cfg, url).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-	require.NoError(t, err)
+	v := kit.Must(open(t, cfg, url).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p}))(t)
 	require.True(t, v.Admitted)
 	clock.Advance(time.Hour)
 
 	// A caller whose clock is behind asks once more, and is heard.
 	cfg.Now = func() time.Time { return clock.Now().Add(-3 * time.Second) }
-	v, err = open(t, cfg, url).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-	require.NoError(t, err)
+	v = kit.Must(open(t, cfg, url).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p}))(t)
 	require.True(t, v.Admitted)
 }
 
 // No log of a handler shows its keys.
 func TestAHandlerDoesNotShowItsKeys(t *testing.T) {
-	h, err := remote.Serve(memory.New(1, nil), secrets)
-	require.NoError(t, err)
+	h := kit.Must(remote.Serve(memory.New(1, nil), secrets))(t)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%x", "%s"} {
 		require.Equal(t, "remote.Serve", fmt.Sprintf(verb, h), verb)
 	}
@@ -375,8 +367,7 @@ func TestTheDeadlineArrives(t *testing.T) {
 // give back would be the answer.
 func TestAConnectionThatWasClosed(t *testing.T) {
 	counter := memory.New(0, nil)
-	inner, err := remote.Serve(counter, secrets)
-	require.NoError(t, err)
+	inner := kit.Must(remote.Serve(counter, secrets))(t)
 	var closing atomic.Bool
 	var kept sync.Map // connections by their addresses: on a busy machine net/http keeps one that it used, or does not
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -509,8 +500,7 @@ var silent = slog.New(slog.DiscardHandler)
 // The owner tells once a minute that a caller has another secret, in the words of docs/checks.md. It does not tell of
 // strangers that do not speak as a caller does.
 func TestTheOwnerTellsOfOtherSecrets(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/checks.md")
-	require.NoError(t, err)
+	page := kit.Must(os.ReadFile("../../../docs/checks.md"))(t)
 	var said bytes.Buffer
 	var late atomic.Int64
 	cfg := remote.Config{Secrets: secrets.Secrets, Logger: slog.New(slog.NewTextHandler(&said, nil)), Now: func() time.Time { return time.Now().Add(time.Duration(late.Load())) }}

@@ -21,6 +21,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/pages"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -39,8 +40,7 @@ func TestTheWireIsThatOfItsPage(t *testing.T) {
 	}
 	now := func() time.Time { return time.UnixMilli(1_900_000_000_000) }
 	cfg := Config{Secrets: [][]byte{[]byte(strings.Repeat("a", 32))}, Now: now}
-	h, err := Serve(memory.New(1, now), cfg)
-	require.NoError(t, err)
+	h := kit.Must(Serve(memory.New(1, now), cfg))(t)
 	p := exactkit.PerHour(t, 5)
 
 	var got strings.Builder
@@ -56,8 +56,7 @@ func TestTheWireIsThatOfItsPage(t *testing.T) {
 		got.WriteString(text + "\n" + digestField + ": " + r.Header.Get(digestField) + "\n" + macField + ": " + r.Header.Get(macField) + "\n" + w.Body.String())
 		return nil, io.EOF
 	})
-	c, err := Open([]string{"http://owner/"}, cfg)
-	require.NoError(t, err)
+	c := kit.Must(Open([]string{"http://owner/"}, cfg))(t)
 	_, err = c.Take(t.Context(), exact.Call{Key: "k1", Cost: 1, Policy: p, ID: "0123456789abcdef"})
 	require.ErrorIs(t, err, io.EOF)
 	require.Equal(t, want, got.String())
@@ -65,8 +64,7 @@ func TestTheWireIsThatOfItsPage(t *testing.T) {
 
 // An owner of before refuses what costs something else on each limit: it must not charge the largest on all.
 func TestCostsAreNotReadAsOne(t *testing.T) {
-	p, err := exact.Compile("jobs", []storeless.Limit{{Name: "a", Quota: 9, Window: time.Minute}, {Name: "b", Quota: 9, Window: time.Minute}})
-	require.NoError(t, err)
+	p := kit.Must(exact.Compile("jobs", []storeless.Limit{{Name: "a", Quota: 9, Window: time.Minute}, {Name: "b", Quota: 9, Window: time.Minute}}))(t)
 	is := exact.Call{Key: "k", Cost: 5, Costs: [storeless.MaxLimits]int64{1, 5}, Policy: p, ID: "x"}
 	c := requestOf([]group{{{ctx: t.Context(), op: opTake, call: is}}}).Calls[0]
 	require.Zero(t, c.Cost)
@@ -119,8 +117,7 @@ func TestEveryMemberIsOnThePage(t *testing.T) {
 			}
 		}
 	}
-	constants, err := pages.Constants(".")
-	require.NoError(t, err)
+	constants := kit.Must(pages.Constants("."))(t)
 	at := slices.IndexFunc(constants, func(c pages.Constant) bool { return c.Value == staleError })
 	var errs []string
 	for _, c := range constants {
@@ -136,8 +133,7 @@ func TestCallsMustHaveIDs(t *testing.T) {
 	now := func() time.Time { return time.UnixMilli(1_900_000_000_000) }
 	counter := memory.New(1, now)
 	cfg := Config{Secrets: [][]byte{[]byte(strings.Repeat("a", 32))}, Now: now}
-	h, err := Serve(counter, cfg)
-	require.NoError(t, err)
+	h := kit.Must(Serve(counter, cfg))(t)
 	p := exactkit.PerHour(t, 5)
 	for what, ids := range map[string][]string{"none": nil, "an empty one": {""}, "one of two": {"YQ", ""}, "no base64url": {"="}} {
 		body, err := json.Marshal(request{At: now().UnixMilli(), Policies: []json.RawMessage{encodePolicy(p, now())}, Calls: []call{{Op: opTake, Wait: 50, Key: "azE", Cost: 1, IDs: ids}}})
@@ -206,8 +202,7 @@ func TestWhatIsNoMACIsNotChecked(t *testing.T) {
 	} {
 		var cost [2]float64
 		for i, secrets := range [][][]byte{{make([]byte, 32)}, {make([]byte, 32), make([]byte, 32), make([]byte, 32), make([]byte, 32)}} {
-			h, err := Serve(memory.New(1, nil), Config{Secrets: secrets})
-			require.NoError(t, err)
+			h := kit.Must(Serve(memory.New(1, nil), Config{Secrets: secrets}))(t)
 			r := httptest.NewRequest(http.MethodPost, "/", nil)
 			r.Header.Set(digestField, of.digest)
 			r.Header.Set(macField, of.mac)
@@ -220,8 +215,7 @@ func TestWhatIsNoMACIsNotChecked(t *testing.T) {
 // A body has room as it comes, whatever its length is said to be.
 func TestABodyHasRoomAsItComes(t *testing.T) {
 	cfg := Config{Secrets: [][]byte{make([]byte, 32)}}
-	h, err := Serve(memory.New(1, nil), cfg)
-	require.NoError(t, err)
+	h := kit.Must(Serve(memory.New(1, nil), cfg))(t)
 	for _, length := range []int64{maxRequest, 1 << 40} {
 		r := signed(cfg, nil)
 		body := &trickle{t: t}
@@ -255,12 +249,10 @@ func (b *trickle) Close() error { return nil }
 func TestPoliciesAreKeptAsTheyAreWritten(t *testing.T) {
 	o := owner{policies: make(map[string]*exact.Policy)}
 	text := encodePolicy(exactkit.Compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Hour}), time.Time{})
-	want, err := o.policy(text)
-	require.NoError(t, err)
+	want := kit.Must(o.policy(text))(t)
 	for i := range 10 {
 		long := append(bytes.TrimSuffix(bytes.Clone(text), []byte("}")), `,"x":"`+strings.Repeat("x", 1000*i)+`"}`...)
-		got, err := o.policy(long)
-		require.NoError(t, err)
+		got := kit.Must(o.policy(long))(t)
 		require.Same(t, want, got, "calls of one policy are merged")
 	}
 	require.Len(t, o.policies, 1)
@@ -274,8 +266,7 @@ func TestWindowsOfTheCalendarOnTheWire(t *testing.T) {
 	now := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
 	const text = `{"name":"api","limits":[{"name":"month","algorithm":"calendar-month","quota":5,"window":2419200,"ends":[1772319600,1774994400,1777586400]}]}`
 	require.Equal(t, text, string(encodePolicy(p, now)))
-	read, err := decodePolicy([]byte(text))
-	require.NoError(t, err)
+	read := kit.Must(decodePolicy([]byte(text)))(t)
 	require.Equal(t, text, string(encodePolicy(read, time.Time{})), "it is passed on as it is")
 	require.Equal(t, p.ID(0), read.ID(0))
 

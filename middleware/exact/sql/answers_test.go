@@ -119,8 +119,7 @@ func TestTables(t *testing.T) {
 		_, _, db := e.open(t)
 		names := []string{"order", "user"}
 		if e.dialect == sql.PostgreSQL {
-			_, err := db.ExecContext(t.Context(), `CREATE SCHEMA "select"`)
-			require.NoError(t, err)
+			kit.Must(db.ExecContext(t.Context(), `CREATE SCHEMA "select"`))(t)
 			names = append(names, "select.order")
 		}
 		for _, name := range names {

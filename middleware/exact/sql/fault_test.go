@@ -75,8 +75,7 @@ func TestALockedFileIsContended(t *testing.T) {
 	c, call := exactkit.Count(t, store), exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 5), ID: "one"}
 	tx, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
-	_, err = tx.ExecContext(t.Context(), "DELETE FROM tallystick")
-	require.NoError(t, err)
+	kit.Must(tx.ExecContext(t.Context(), "DELETE FROM tallystick"))(t)
 	tap.swaps.Store(0)
 	_, err = c.Take(t.Context(), call)
 	require.ErrorIs(t, err, exact.ErrContended)

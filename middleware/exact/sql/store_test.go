@@ -87,10 +87,8 @@ func TestARefusalTakesNoLock(t *testing.T) {
 		store, _, db := e.open(t)
 		c, call := exactkit.Count(t, store), exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 1)}
 		exactkit.Take(t, c, call)
-		tx, err := db.BeginTx(t.Context(), nil)
-		require.NoError(t, err)
-		_, err = tx.ExecContext(t.Context(), "UPDATE tallystick SET expires = expires")
-		require.NoError(t, err)
+		tx := kit.Must(db.BeginTx(t.Context(), nil))(t)
+		kit.Must(tx.ExecContext(t.Context(), "UPDATE tallystick SET expires = expires"))(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // one that waits does without end
 		defer cancel()
 		v := kit.Must(c.Take(ctx, call))(t)
@@ -152,12 +150,10 @@ func TestExpiredRowsGo(t *testing.T) {
 		var least int64
 		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT min(expires) FROM tallystick").Scan(&least))
 		require.Greater(t, time.Until(time.UnixMicro(least)), 59*time.Minute)
-		_, err = db.ExecContext(t.Context(), "DELETE FROM tallystick WHERE name IN ('x', 'y')")
-		require.NoError(t, err)
+		kit.Must(db.ExecContext(t.Context(), "DELETE FROM tallystick WHERE name IN ('x', 'y')"))(t)
 		_, err = db.ExecContext(t.Context(), "UPDATE tallystick SET expires = 60000000 + expires % 60000000 WHERE name <> 'e'") // an hour passes
 		require.NoError(t, err)
-		_, err = db.ExecContext(t.Context(), "UPDATE tallystick SET expires = expires + 60000000 WHERE name = 'd'")
-		require.NoError(t, err)
+		kit.Must(db.ExecContext(t.Context(), "UPDATE tallystick SET expires = expires + 60000000 WHERE name = 'd'"))(t)
 		_, revision, err := store.Load(t.Context(), "a")
 		require.NoError(t, err)
 		require.NoError(t, store.Swap(t.Context(), "a", revision, []byte("charged"), time.Hour))
@@ -184,8 +180,7 @@ func TestExpiryGoesByTheIndex(t *testing.T) {
 	_, _, db := e.open(t)
 	_, err := db.ExecContext(t.Context(), "INSERT INTO tallystick SELECT md5(n::text), 'a', n, 4102444800000000 + n FROM generate_series(1, 20000) AS n")
 	require.NoError(t, err)
-	_, err = db.ExecContext(t.Context(), "ANALYZE tallystick")
-	require.NoError(t, err)
+	kit.Must(db.ExecContext(t.Context(), "ANALYZE tallystick"))(t)
 	rows := kit.Must(db.QueryContext(t.Context(), "EXPLAIN "+sql.Insert(sql.PostgreSQL), "n", []byte("v"), int64(1), int64(1)))(t)
 	defer rows.Close()
 	var plan []string
@@ -248,12 +243,10 @@ func database(t testing.TB) (dsn string) {
 	if shared == nil {
 		shared = newServer(t)
 	}
-	db, err := stdsql.Open("pgx", shared.dsn("postgres"))
-	require.NoError(t, err)
+	db := kit.Must(stdsql.Open("pgx", shared.dsn("postgres")))(t)
 	defer db.Close()
 	name := "of_" + strings.ToLower(rand.Text())
-	_, err = db.ExecContext(t.Context(), "CREATE DATABASE "+name)
-	require.NoError(t, err)
+	kit.Must(db.ExecContext(t.Context(), "CREATE DATABASE "+name))(t)
 	return shared.dsn(name)
 }
 

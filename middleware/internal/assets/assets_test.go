@@ -45,8 +45,7 @@ func minified(t *testing.T, source string) []byte {
 // names follow one.
 func minifiedLanguages(t *testing.T) []byte {
 	t.Helper()
-	sources, err := filepath.Glob("texts-*.js")
-	require.NoError(t, err)
+	sources := kit.Must(filepath.Glob("texts-*.js"))(t)
 	require.NotEmpty(t, sources)
 	all := []byte("\n")
 	for _, source := range sources {
@@ -74,10 +73,8 @@ func TestServedAreTheSourcesMinified(t *testing.T) {
 		}
 		if *update {
 			var b bytes.Buffer
-			w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-			require.NoError(t, err)
-			_, err = w.Write(text)
-			require.NoError(t, err)
+			w := kit.Must(gzip.NewWriterLevel(&b, gzip.BestCompression))(t)
+			kit.Must(w.Write(text))(t)
 			require.NoError(t, w.Close())
 			require.NoError(t, os.WriteFile(filepath.Join("gzip", f.name+".gz"), b.Bytes(), 0o666))
 			continue

@@ -236,8 +236,7 @@ const (
 
 // scriptsOf returns texts.js with the words of the file, and a script for each further language.
 func scriptsOf(t *testing.T, blocks []*block) (made map[string]string) {
-	was, err := os.ReadFile(texts)
-	require.NoError(t, err)
+	was := kit.Must(os.ReadFile(texts))(t)
 	before, rest, found := strings.Cut(string(was), textsTop)
 	require.True(t, found)
 	_, after, found := strings.Cut(rest, textsEnd)
@@ -277,8 +276,7 @@ func TestGeneratedFromWords(t *testing.T) {
 		}
 		return
 	}
-	there, err := filepath.Glob(fmt.Sprintf(textsOne, "*"))
-	require.NoError(t, err)
+	there := kit.Must(filepath.Glob(fmt.Sprintf(textsOne, "*")))(t)
 	require.Len(t, files, 2+len(there), "a script of no language")
 	const cure = "run: go generate ./middleware/internal/words ./middleware/internal/assets"
 	for name, text := range files {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/recipes/internal/loopback"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // zones are what the name server of the test knows.
@@ -48,8 +49,7 @@ func reversed(last, first string) string {
 // nameServer answers over loopback, and counts what it is asked.
 func nameServer(t *testing.T) (*net.Resolver, *atomic.Int64) {
 	t.Helper()
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	require.NoError(t, err)
+	conn := kit.Must(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	asked := new(atomic.Int64)
 	go func() {
@@ -130,12 +130,10 @@ func TestCrawlers(t *testing.T) {
 
 func serve(t *testing.T, resolver *net.Resolver) string {
 	t.Helper()
-	identity, err := middleware.ForwardedFor(netip.MustParsePrefix("127.0.0.0/8"))
-	require.NoError(t, err)
+	identity := kit.Must(middleware.ForwardedFor(netip.MustParsePrefix("127.0.0.0/8")))(t)
 	cfg := loopback.Config("visitors", 1)
 	cfg.Identity = identity
-	h, err := site(cfg, resolver, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	require.NoError(t, err)
+	h := kit.Must(site(cfg, resolver, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))(t)
 	return loopback.Serve(t, h)
 }
 

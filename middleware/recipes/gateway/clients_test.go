@@ -150,8 +150,7 @@ func TestTheClientOfNPM(t *testing.T) {
 			before := s.requests()
 			cmd := exec.CommandContext(t.Context(), "node", "testdata/openai/client.mjs", s.url, does)
 			cmd.Stderr = os.Stderr
-			out, err := cmd.Output()
-			require.NoError(t, err)
+			out := kit.Must(cmd.Output())(t)
 			require.Equal(t, c.prints, strings.TrimSpace(string(out)))
 			require.Equal(t, c.sends, s.requests()-before)
 		})

@@ -61,16 +61,14 @@ func newSite(t *testing.T, upstream string) *site {
 	if upstream == "" {
 		upstream = loopback.Serve(t, http.HandlerFunc(s.model))
 	}
-	limit, err := newLimits(middleware.Config{
+	limit := kit.Must(newLimits(middleware.Config{
 		Secrets:        [][]byte{loopback.Secret},
 		Now:            s.clock,
 		RefusalHandler: http.HandlerFunc(refuse),
 		Exact:          &middleware.Exact{Counter: memory.New(0, s.clock), Outage: middleware.FailClosed, Deadline: 10 * time.Second},
 		Logger:         slog.New(slog.DiscardHandler),
-	}, func(key string) (string, bool) { return strings.CutPrefix(key, "sk-") })
-	require.NoError(t, err)
-	at, err := url.Parse(upstream)
-	require.NoError(t, err)
+	}, func(key string) (string, bool) { return strings.CutPrefix(key, "sk-") }))(t)
+	at := kit.Must(url.Parse(upstream))(t)
 	h := gateway(limit, at, "of the gateway")
 	s.url = loopback.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/wait" { // a client that waits tells the clock
@@ -245,13 +243,10 @@ func TestWhatIsNoRequest(t *testing.T) {
 // A client that hangs up is charged about what it has got.
 func TestAClientThatHangsUp(t *testing.T) {
 	s := newSite(t, "")
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url, strings.NewReader(ask("hold", `,"stream":true`)))
-	require.NoError(t, err)
+	r := kit.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, s.url, strings.NewReader(ask("hold", `,"stream":true`))))(t)
 	r.Header.Set("Authorization", "Bearer sk-ada")
-	resp, err := http.DefaultTransport.RoundTrip(r)
-	require.NoError(t, err)
-	_, err = io.ReadFull(resp.Body, make([]byte, 300))
-	require.NoError(t, err)
+	resp := kit.Must(http.DefaultTransport.RoundTrip(r))(t)
+	kit.Must(io.ReadFull(resp.Body, make([]byte, 300)))(t)
 	require.NoError(t, resp.Body.Close())
 	used := int64(len(ask("hold", `,"stream":true`)))/4 + 3
 	require.Eventually(t, func() bool {

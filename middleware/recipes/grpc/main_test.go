@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tallystick/tallystick/middleware/recipes/internal/loopback"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func TestServer(t *testing.T) {
@@ -59,13 +60,11 @@ func TestClientBringsItsToken(t *testing.T) {
 func serve(t *testing.T, quota int64, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	s := server(loopback.New(t, loopback.Config("calls", quota)))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := kit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	done := make(chan error)
 	go func() { done <- s.Serve(listener) }()
 	t.Cleanup(func() { s.Stop(); require.NoError(t, <-done) })
-	conn, err := grpc.NewClient(listener.Addr().String(), append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-	require.NoError(t, err)
+	conn := kit.Must(grpc.NewClient(listener.Addr().String(), append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }

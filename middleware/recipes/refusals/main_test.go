@@ -18,6 +18,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/recipes/internal/loopback"
 	"github.com/tallystick/tallystick/middleware/refusallog"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // The page names the clients that were refused, the worst first, by the pseudonyms that it tells of their addresses.
@@ -26,8 +27,7 @@ func TestThePageNamesTheRefused(t *testing.T) {
 	now := loopback.Start
 	p := newPage(refusallog.Config{Now: func() time.Time { return now }}, &logged)
 	cfg := loopback.Config("contact", 2)
-	identity, err := middleware.ForwardedFor(netip.MustParsePrefix("127.0.0.0/8"))
-	require.NoError(t, err)
+	identity := kit.Must(middleware.ForwardedFor(netip.MustParsePrefix("127.0.0.0/8")))(t)
 	cfg.Identity, cfg.OnDecision = identity, p.refusals.OnDecision
 	limit := loopback.New(t, cfg)
 	site := loopback.Serve(t, limit.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
@@ -64,8 +64,7 @@ func reversed(lines string) (out string) {
 func TestThePageKeepsAHundredLines(t *testing.T) {
 	p := new(page)
 	for n := range 150 {
-		_, err := fmt.Fprintln(p, n)
-		require.NoError(t, err)
+		kit.Must(fmt.Fprintln(p, n))(t)
 	}
 	require.Len(t, p.lines, 100)
 	require.Equal(t, "50\n", string(p.lines[0]))

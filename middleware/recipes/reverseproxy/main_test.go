@@ -20,8 +20,7 @@ import (
 
 func parse(t *testing.T, text string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(text)
-	require.NoError(t, err)
+	u := kit.Must(url.Parse(text))(t)
 	return u
 }
 
@@ -96,13 +95,10 @@ func TestConcurrencyOfSwitchedConnections(t *testing.T) {
 	cfg := loopback.Config("api", 9)
 	cfg.Concurrency = &middleware.Concurrency{Max: 1, CancelHeld: true}
 	front := loopback.Serve(t, loopback.New(t, cfg).Handler(proxy(parse(t, behind))))
-	conn, err := net.Dial("tcp", parse(t, front).Host)
-	require.NoError(t, err)
+	conn := kit.Must(net.Dial("tcp", parse(t, front).Host))(t)
 	defer conn.Close()
-	_, err = fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-	require.NoError(t, err)
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	require.NoError(t, err)
+	kit.Must(fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"))(t)
+	resp := kit.Must(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	require.Equal(t, http.StatusSwitchingProtocols, resp.StatusCode)
 	require.NotEmpty(t, resp.Header.Get(middleware.TokenHeader))
 	refused := loopback.Send(t, http.MethodGet, front, "")

@@ -17,6 +17,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/recipes/internal/loopback"
 	"github.com/tallystick/tallystick/middleware/recipes/tallyconnect"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 const greet, count = "/acme.Greeter/Greet", "/acme.Greeter/Count"
@@ -70,8 +71,7 @@ func requireRefused(t *testing.T, err error) {
 	require.Equal(t, connect.CodeResourceExhausted, refused.Code())
 	require.NotEmpty(t, refused.Meta().Get("Retry-After"))
 	require.Len(t, refused.Details(), 1)
-	detail, err := refused.Details()[0].Value()
-	require.NoError(t, err)
+	detail := kit.Must(refused.Details()[0].Value())(t)
 	require.GreaterOrEqual(t, detail.(*errdetails.RetryInfo).RetryDelay.AsDuration(), time.Minute)
 }
 
@@ -85,8 +85,7 @@ func TestUnary(t *testing.T) {
 			require.Equal(t, `"calls";r=1;t=60`, first.Header().Get("RateLimit"))
 			again := connect.NewRequest(wrapperspb.String("ann"))
 			again.Header().Set(middleware.TokenHeader, first.Header().Get(middleware.TokenHeader))
-			second, err := client.CallUnary(t.Context(), again)
-			require.NoError(t, err)
+			second := kit.Must(client.CallUnary(t.Context(), again))(t)
 			require.Equal(t, `"calls";r=0;t=60`, second.Header().Get("RateLimit"))
 			_, err = client.CallUnary(t.Context(), connect.NewRequest(wrapperspb.String("ann")))
 			requireRefused(t, err)
@@ -98,8 +97,7 @@ func TestStreams(t *testing.T) {
 	for name, opts := range protocols {
 		t.Run(name, func(t *testing.T) {
 			client := dial(t, refusing(1), count, opts...)
-			stream, err := client.CallServerStream(t.Context(), connect.NewRequest(wrapperspb.String("")))
-			require.NoError(t, err)
+			stream := kit.Must(client.CallServerStream(t.Context(), connect.NewRequest(wrapperspb.String(""))))(t)
 			for _, word := range []string{"one", "two"} {
 				require.True(t, stream.Receive(), "%v", stream.Err())
 				require.Equal(t, word, stream.Msg().Value)

@@ -17,6 +17,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/recipes/internal/loopback"
 	"github.com/tallystick/tallystick/middleware/recipes/tallygin"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 func engine() *gin.Engine {
@@ -163,8 +164,7 @@ func TestStreams(t *testing.T) {
 			}
 		})
 	})
-	resp, err := http.Get(loopback.Serve(t, router))
-	require.NoError(t, err)
+	resp := kit.Must(http.Get(loopback.Serve(t, router)))(t)
 	defer resp.Body.Close()
 	require.Equal(t, `"gin";r=4;t=60`, resp.Header.Get("RateLimit"))
 	require.NotEmpty(t, resp.Header.Get(middleware.TokenHeader))
@@ -206,17 +206,13 @@ func TestHijack(t *testing.T) {
 		}()
 	})
 	url := loopback.Serve(t, router)
-	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	require.NoError(t, err)
+	conn := kit.Must(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
 	defer conn.Close()
-	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello\n")
-	require.NoError(t, err)
+	kit.Must(io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello\n"))(t)
 	in := bufio.NewReader(conn)
-	resp, err := http.ReadResponse(in, nil)
-	require.NoError(t, err)
+	resp := kit.Must(http.ReadResponse(in, nil))(t)
 	require.Equal(t, http.StatusSwitchingProtocols, resp.StatusCode)
-	echo, err := in.ReadString('\n')
-	require.NoError(t, err)
+	echo := kit.Must(in.ReadString('\n'))(t)
 	require.Equal(t, "hello\n", echo)
 	// The handler has returned, or is about to. The connection counts for as long as it is open.
 	require.Equal(t, http.StatusTooManyRequests, loopback.Send(t, http.MethodGet, url, "").Status)

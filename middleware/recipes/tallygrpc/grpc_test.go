@@ -23,6 +23,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/recipes/internal/loopback"
 	"github.com/tallystick/tallystick/middleware/recipes/tallygrpc"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 const (
@@ -54,13 +55,11 @@ func serve(t *testing.T, calls tallygrpc.Interceptor) *grpc.ClientConn {
 	server := grpc.NewServer(grpc.UnaryInterceptor(calls.Unary), grpc.StreamInterceptor(calls.Stream))
 	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
 	server.RegisterService(&echoes, nil)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := kit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	done := make(chan error)
 	go func() { done <- server.Serve(listener) }()
 	t.Cleanup(func() { server.Stop(); require.NoError(t, <-done) })
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
+	conn := kit.Must(grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -85,13 +84,11 @@ func requireRefused(t *testing.T, err error) {
 func TestUnary(t *testing.T) {
 	cfg := loopback.Config("calls", 2)
 	conn := serve(t, tallygrpc.Interceptor{Limit: loopback.New(t, cfg)})
-	md, err := unary(t.Context(), conn)
-	require.NoError(t, err)
+	md := kit.Must(unary(t.Context(), conn))(t)
 	require.Equal(t, []string{`"calls";r=1;t=60`}, md["ratelimit"])
 	require.Equal(t, []string{`"calls";q=2;w=60`}, md["ratelimit-policy"])
 	require.Len(t, md[tokens], 1)
-	md, err = unary(metadata.AppendToOutgoingContext(t.Context(), tokens, md[tokens][0]), conn)
-	require.NoError(t, err)
+	md = kit.Must(unary(metadata.AppendToOutgoingContext(t.Context(), tokens, md[tokens][0]), conn))(t)
 	require.Equal(t, []string{`"calls";r=0;t=60`}, md["ratelimit"])
 	spent := md[tokens][0]
 	refusal, err := unary(t.Context(), conn)
@@ -113,8 +110,7 @@ func TestCallsAndRequestsShareAPolicy(t *testing.T) {
 	answer, err := limit.Decide(t.Context(), middleware.Ask{Identity: middleware.Address(loopback.Here)})
 	require.NoError(t, err)
 	require.True(t, answer.Allowed)
-	_, err = unary(t.Context(), conn)
-	require.NoError(t, err)
+	kit.Must(unary(t.Context(), conn))(t)
 	_, err = unary(t.Context(), conn)
 	requireRefused(t, err)
 }
@@ -148,8 +144,7 @@ func TestWhoCallsAndWhatItCosts(t *testing.T) {
 	_, err = unary(as("wrong"), conn)
 	require.Equal(t, codes.PermissionDenied, status.Code(err))
 	for _, name := range []string{"ann", "bob"} {
-		_, err = unary(as(name), conn)
-		require.NoError(t, err)
+		kit.Must(unary(as(name), conn))(t)
 		_, err = unary(as(name), conn)
 		requireRefused(t, err)
 	}
@@ -161,8 +156,7 @@ func TestSkip(t *testing.T) {
 		Skip:  func(method string) bool { return method == check },
 	})
 	for range 5 {
-		md, err := unary(t.Context(), conn)
-		require.NoError(t, err)
+		md := kit.Must(unary(t.Context(), conn))(t)
 		require.Empty(t, md["ratelimit"])
 	}
 }
@@ -178,8 +172,7 @@ func TestAboveTheQuota(t *testing.T) {
 // open opens a stream, and returns what sends a message and waits for its echo.
 func open(t *testing.T, conn *grpc.ClientConn) (grpc.ClientStream, func() error) {
 	t.Helper()
-	stream, err := conn.NewStream(t.Context(), &echoes.Streams[0], talk)
-	require.NoError(t, err)
+	stream := kit.Must(conn.NewStream(t.Context(), &echoes.Streams[0], talk))(t)
 	return stream, func() error {
 		if err := stream.SendMsg(wrapperspb.String("hello")); err != nil && err != io.EOF {
 			return err
@@ -195,8 +188,7 @@ func TestStreamsAreChargedWhenOpened(t *testing.T) {
 	for range 5 {
 		require.NoError(t, say())
 	}
-	md, err := stream.Header()
-	require.NoError(t, err)
+	md := kit.Must(stream.Header())(t)
 	require.Equal(t, []string{`"calls";r=0;t=60`}, md["ratelimit"])
 	require.Len(t, md[tokens], 1)
 	_, say = open(t, conn)
@@ -219,8 +211,7 @@ func TestMessagesAreCharged(t *testing.T) {
 // all that a trailer was ever set to, and clients refuse a long one.
 func TestTrailerIsOfTheLastMessage(t *testing.T) {
 	conn := serve(t, tallygrpc.Interceptor{Limit: loopback.New(t, loopback.Config("calls", 100)), Messages: true})
-	stream, err := conn.NewStream(t.Context(), &echoes.Streams[0], talk)
-	require.NoError(t, err)
+	stream := kit.Must(conn.NewStream(t.Context(), &echoes.Streams[0], talk))(t)
 	for range 50 {
 		require.NoError(t, stream.SendMsg(wrapperspb.String("hello")))
 		require.NoError(t, stream.RecvMsg(new(wrapperspb.StringValue)))

@@ -15,6 +15,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/recipes/internal/loopback"
 	"github.com/tallystick/tallystick/middleware/recipes/tallymcp"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // server returns an MCP server with two tools.
@@ -54,8 +55,7 @@ func (a as) RoundTrip(r *http.Request) (*http.Response, error) {
 func connect(t *testing.T, url, name string) *mcp.ClientSession {
 	t.Helper()
 	client := mcp.NewClient(&mcp.Implementation{Name: "model", Version: "v1"}, nil)
-	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: as(name)}}, nil)
-	require.NoError(t, err)
+	session := kit.Must(client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: as(name)}}, nil))(t)
 	t.Cleanup(func() { _ = session.Close() })
 	return session
 }
@@ -63,8 +63,7 @@ func connect(t *testing.T, url, name string) *mcp.ClientSession {
 // call calls a tool, and returns what the model reads.
 func call(t *testing.T, session *mcp.ClientSession, tool string) (text string, refused bool) {
 	t.Helper()
-	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool})
-	require.NoError(t, err)
+	result := kit.Must(session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool}))(t)
 	require.Len(t, result.Content, 1)
 	return result.Content[0].(*mcp.TextContent).Text, result.IsError
 }
@@ -184,11 +183,9 @@ func TestWithoutHandler(t *testing.T) {
 func TestWithoutHTTP(t *testing.T) {
 	tools := tallymcp.New(loopback.New(t, loopback.Config("tools", 1)), middleware.PeerAddress, nil)
 	here, there := mcp.NewInMemoryTransports()
-	running, err := server(tools.Receive).Connect(t.Context(), there, nil)
-	require.NoError(t, err)
+	running := kit.Must(server(tools.Receive).Connect(t.Context(), there, nil))(t)
 	defer running.Close()
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "model", Version: "v1"}, nil).Connect(t.Context(), here, nil)
-	require.NoError(t, err)
+	session := kit.Must(mcp.NewClient(&mcp.Implementation{Name: "model", Version: "v1"}, nil).Connect(t.Context(), here, nil))(t)
 	defer session.Close()
 	for range 3 {
 		requireFound(t, session, "search")
