@@ -4,15 +4,10 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"iter"
-	"log/slog"
-	"net/http"
-	"net/url"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
@@ -64,20 +59,16 @@ const (
 // after the other, and reads no clock. So the same plan gives the same picture, unless instances hear each other.
 type arena struct {
 	plan
-	began, now time.Time
-	clock      atomic.Int64 // now, for the peers
-	frame      int          // how many have passed
-	instances  []*boxed
-	peers      *network
-	clients    []*contestant
-	trouble    error // an attacker could not do what it meant to
+	fleet   *fleet.Moved
+	frame   int     // how many have passed
+	boxes   []boxed // the instances
+	peers   *network
+	clients []*contestant
+	trouble error // an attacker could not do what it meant to
 }
 
 // A boxed instance counts what it has answered.
-type boxed struct {
-	http.Handler
-	Admitted, Refused int
-}
+type boxed struct{ Admitted, Refused int }
 
 // A contestant is a client, and what it got.
 type contestant struct {
@@ -101,32 +92,34 @@ func newArena(p plan) (*arena, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) // where a window begins
-	a := &arena{plan: p, began: began, now: began}
-	a.clock.Store(began.UnixNano())
+	a := &arena{plan: p, boxes: make([]boxed, p.Instances)}
+	// One policy of every instance. Proofs are cheap: the attack is about counts.
+	a.fleet = fleet.New(0, middleware.Config{
+		Policy: "arena", Limits: []middleware.Limit{{Quota: a.Quota, Window: attackWindow}},
+		Challenge: &middleware.Challenge{Mode: middleware.WhenExhausted, Work: pow.MinWork, Path: "/tally/", NoWaitingRoom: true},
+		Advanced:  middleware.Advanced{InsecureNoMemory: a.memoryless}, MaxClients: 1 << 10,
+	})
+	site := &a.fleet.Site
+	site.Instances = int64(a.Instances)
 	if p.Peers {
 		var err error
-		if a.peers, err = openNetwork(p.Instances, func() time.Time { return time.Unix(0, a.clock.Load()) }); err != nil {
+		if a.peers, err = openNetwork(p.Instances, a.fleet.Now); err != nil {
 			return nil, err
 		}
 	}
 	for i := range p.Instances {
-		m, err := middleware.New(a.config(i))
-		if err != nil {
-			return nil, err
+		if p.Peers {
+			site.Peers = a.peers.groups[i]
 		}
-		mux := http.NewServeMux()
-		mux.Handle("/", m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
-		mux.Handle("/tally/", m.Endpoints())
-		a.instances = append(a.instances, &boxed{Handler: mux})
+		a.fleet.Scale(i + 1)
 	}
 	// The curves are held to what the middleware says of this configuration, if it remembers.
-	cfg, admits := a.config(0), map[string]int64{}
-	cfg.InsecureNoMemory = false
-	bounds, err := middleware.BoundsOf(cfg)
+	site.Advanced.InsecureNoMemory = false
+	bounds, err := middleware.BoundsOf(*site)
 	if err != nil {
 		return nil, err
 	}
+	admits := map[string]int64{}
 	for _, row := range bounds.Rows {
 		first, _, _ := strings.Cut(row.Client, " ")
 		admits[first] = row.Admitted
@@ -152,34 +145,18 @@ func newArena(p plan) (*arena, error) {
 	return a, nil
 }
 
-// config is one policy of every instance. Proofs are cheap: the attack is about counts.
-func (a *arena) config(instance int) middleware.Config {
-	cfg := middleware.Config{
-		Policy: "arena", Limits: []middleware.Limit{{Quota: a.Quota, Window: attackWindow}},
-		Secrets:   [][]byte{[]byte("an arena has no secrets from its visitors")},
-		Challenge: &middleware.Challenge{Mode: middleware.WhenExhausted, Work: pow.MinWork, Path: "/tally/", NoWaitingRoom: true},
-		Advanced:  middleware.Advanced{InsecureNoMemory: a.memoryless},
-		Instances: int64(a.Instances), MaxClients: 1 << 10,
-		Now: func() time.Time { return a.now }, Logger: slog.New(slog.DiscardHandler),
-	}
-	if a.Peers {
-		cfg.Peers = a.peers.groups[instance]
-	}
-	return cfg
-}
-
 // honest adds a visitor that keeps its token, and sends in even steps: as much as a sliding window admits of such steps,
 // wherever they fall, and at most four fifths of the quota.
 func (a *arena) honest(from string, i int) {
 	every := attackWindow / time.Duration(min(a.Quota-2, a.Quota*4/5))
-	due, shown, turn := a.began.Add(time.Duration(i)*every/3), "", i
+	due, shown, turn := fleet.Midnight.Add(time.Duration(i)*every/3), "", i
 	c := &contestant{Name: fmt.Sprintf("honest visitor %d", i+1), Class: "honest", Honest: true, Bound: a.Quota, Formula: "L", end: func() {}}
 	c.step = func() {
-		for ; !due.After(a.now); due = due.Add(every) {
-			got := a.serve(fleet.Request{To: turn % a.Instances, From: from, Tokens: []string{shown}})
+		for ; !due.After(a.fleet.Now()); due = due.Add(every) {
+			got := a.ask(fleet.Request{To: turn % a.Instances, From: from, Tokens: []string{shown}})
 			turn++
 			shown = cmp.Or(got.Token(), shown)
-			c.note(a.now, got.Admitted())
+			c.note(a.fleet.Now(), got.Admitted())
 		}
 	}
 	a.clients = append(a.clients, c)
@@ -189,7 +166,7 @@ func (a *arena) honest(from string, i int) {
 func (a *arena) attacker(name string, bound, alone int64, formula, from string, play func(*players.Attacker)) {
 	c := &contestant{Name: name, Class: fmt.Sprintf("a%d", len(a.clients)-3), Bound: bound, alone: alone, Formula: formula}
 	next, stop := iter.Pull(func(yield func(struct{}) bool) {
-		s := &seat{arena: a, contestant: c, yield: yield, playing: true}
+		s := &seat{Moved: a.fleet, arena: a, contestant: c, yield: yield, playing: true}
 		for client := (&players.Attacker{Fleet: s, From: []string{from}}); s.playing; {
 			play(client)
 		}
@@ -206,60 +183,42 @@ func (a *arena) attacker(name string, bound, alone int64, formula, from string, 
 
 // A seat is the fleet as one attacker sees it. It waits for the attacker's turn before each request.
 type seat struct {
-	*arena
+	*fleet.Moved
+	arena *arena
 	*contestant
 	yield   func(struct{}) bool
 	playing bool
 }
 
-// Instances implements [fleet.Fleet].
-func (s *seat) Instances() int { return s.plan.Instances }
-
 // Ask implements [fleet.Fleet].
 func (s *seat) Ask(r fleet.Request) fleet.Answer {
+	s.playing = s.playing && s.yield(struct{}{})
 	if !s.playing {
 		return fleet.Answer{}
 	}
-	if s.playing = s.yield(struct{}{}); !s.playing {
-		return fleet.Answer{}
-	}
-	got := s.serve(r)
+	got := s.arena.ask(r)
 	if r.Path == "" {
-		s.note(s.now, got.Admitted())
+		s.note(s.Now(), got.Admitted())
 	}
 	return got
-}
-
-// Together implements [fleet.Fleet]: in order.
-func (s *seat) Together(n int, do func(i int)) {
-	for i := range n {
-		do(i)
-	}
 }
 
 // Fail implements [fleet.Fleet].
 func (s *seat) Fail(err error) {
 	if s.playing {
-		s.trouble = errors.Join(s.trouble, fmt.Errorf("%s: %w", s.Name, err))
+		s.arena.trouble = errors.Join(s.arena.trouble, fmt.Errorf("%s: %w", s.Name, err))
 	}
 }
 
-// serve has an instance answer a request.
-func (a *arena) serve(r fleet.Request) fleet.Answer {
-	path := cmp.Or(r.Path, "/")
-	box, w := a.instances[r.To], &written{header: http.Header{}}
-	request := &http.Request{
-		Method: cmp.Or(r.Method, http.MethodPost), URL: &url.URL{Path: path}, RequestURI: path, Header: r.Header(),
-		Host: "example.org", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody, RemoteAddr: r.From,
-	}
-	box.ServeHTTP(w, request.WithContext(context.Background()))
-	got := fleet.Answer{Status: cmp.Or(w.status, http.StatusOK), Header: w.header}
-	if r.Path == "" {
-		if got.Admitted() {
-			box.Admitted++
-		} else {
-			box.Refused++
-		}
+// ask has an instance answer a request.
+func (a *arena) ask(r fleet.Request) fleet.Answer {
+	got := a.fleet.Ask(r)
+	switch box := &a.boxes[r.To]; {
+	case r.Path != "":
+	case got.Admitted():
+		box.Admitted++
+	default:
+		box.Refused++
 	}
 	return got
 }
@@ -285,10 +244,9 @@ func (c *contestant) roll(now time.Time) {
 // advance moves the clock by a frame and gives each client its turns.
 func (a *arena) advance() {
 	a.frame++
-	a.now = a.now.Add(faster * frame)
-	a.clock.Store(a.now.UnixNano())
+	a.fleet.Advance(faster * frame)
 	for _, c := range a.clients {
-		c.roll(a.now)
+		c.roll(a.fleet.Now())
 		c.step()
 		c.draw(a.frame)
 	}
@@ -338,26 +296,4 @@ func (a *arena) close() {
 		c.end()
 	}
 	a.peers.close()
-}
-
-// A written answer keeps its fields.
-type written struct {
-	header http.Header
-	status int
-}
-
-// Header implements [http.ResponseWriter].
-func (w *written) Header() http.Header { return w.header }
-
-// Write implements [http.ResponseWriter].
-func (w *written) Write(b []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
-	return len(b), nil
-}
-
-// WriteHeader implements [http.ResponseWriter].
-func (w *written) WriteHeader(status int) {
-	if w.status == 0 && status >= 200 {
-		w.status = status
-	}
 }

@@ -74,16 +74,13 @@ func TestBrowserIsRedirectedToAPage(t *testing.T) {
 
 func TestWhatTheClientPrefers(t *testing.T) {
 	for accept, html := range map[string]bool{
-		likeBrowser:                                      true,
-		"Accept: text/html":                              true,
-		"Accept: TEXT/HTML":                              true,
-		"Accept: application/json":                       false,
-		"Accept: application/json, text/html;q=0.9":      false,
-		"Accept: application/json;q=0.5, text/html":      true,
-		"Accept: application/problem+json, */*":          false,
-		"Accept: text/html;q=0":                          false,
-		"Accept: */*":                                    false,
-		"Accept: text/html;q=nonsense, application/json": false,
+		likeBrowser:                                 true,
+		"Accept: text/html":                         true,
+		"Accept: TEXT/HTML":                         true,
+		"Accept: application/json":                  false,
+		"Accept: application/json;q=0.5, text/html": true,
+		"Accept: application/problem+json, */*":     false,
+		"Accept: */*":                               false,
 	} {
 		name, value, _ := strings.Cut(accept, ": ")
 		r := &http.Request{Header: http.Header{name: {value}}}

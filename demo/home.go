@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,7 +28,7 @@ type home struct {
 const mostAttacks = 8 // at once; each takes some hundredths of a core
 
 func newHome(instances int) (*home, error) {
-	price, err := priceCurve(plotWidth, 120)
+	price, err := priceCurve(plotWidth, 200)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (h *home) show(w http.ResponseWriter, _ *http.Request) { h.write(w, h.first
 func (h *home) write(w http.ResponseWriter, attack picture) {
 	const tall = 34 // what a box takes
 	shown := min(h.instances, mostAttacked)
-	view := &homeView{Attack: attack, Contact: prefilled, Lines: firstLines, Height: max(3, shown) * tall, Price: h.price}
+	view := &homeView{Attack: attack, Lines: firstLines, Height: max(3, shown) * tall, Price: h.price}
 	view.Middle = view.Height / 2
 	for n := range shown {
 		top := view.Middle - shown*tall/2 + n*tall + 3
@@ -141,7 +142,7 @@ func (h *home) attack(w http.ResponseWriter, r *http.Request) {
 		}
 		// The server's WriteTimeout is for answers that end.
 		_ = out.SetWriteDeadline(time.Now().Add(10 * time.Second))
-		if _, err := w.Write(event("", drawn.Bytes())); err != nil || out.Flush() != nil {
+		if _, err := w.Write(event("message", drawn.Bytes())); err != nil || out.Flush() != nil {
 			return
 		}
 		select {
@@ -152,20 +153,10 @@ func (h *home) attack(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	_, _ = w.Write(event("end", []byte(" ")))
+	_, _ = w.Write(event("end", nil))
 }
 
 // event is a message of a stream.
 func event(name string, data []byte) []byte {
-	var b bytes.Buffer
-	if name != "" {
-		b.WriteString("event: " + name + "\n")
-	}
-	for line := range bytes.Lines(data) {
-		b.WriteString("data: ")
-		b.Write(bytes.TrimRight(line, "\r\n"))
-		b.WriteByte('\n')
-	}
-	b.WriteByte('\n')
-	return b.Bytes()
+	return slices.Concat([]byte("event: "+name+"\ndata: "), bytes.ReplaceAll(data, []byte("\n"), []byte("\ndata: ")), []byte("\n\n"))
 }

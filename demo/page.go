@@ -7,6 +7,7 @@ import (
 	"embed"
 	"html/template"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
@@ -20,14 +21,7 @@ var web embed.FS
 type page struct {
 	Title string
 
-	Contact            contact
-	ContactProblems    map[string]string
-	Newsletter         newsletter
-	NewsletterProblems map[string]string
-	Signup             signup
-	SignupProblems     map[string]string
-	Feedback           feedback
-	FeedbackProblems   map[string]string
+	Forms []form
 
 	Problem *problem
 
@@ -36,13 +30,12 @@ type page struct {
 
 // A homeView feeds the template of the home page.
 type homeView struct {
-	Attack  picture
-	Contact contact
-	Boxes   []box // of the form to try
-	Height  int   // of their picture
-	Middle  int
-	Lines   string
-	Price   string // a path: what a tally costs
+	Attack picture
+	Boxes  []box // of the form to try
+	Height int   // of their picture
+	Middle int
+	Lines  string
+	Price  string // a path: what a tally costs
 }
 
 // A box is an instance in the picture of the form.
@@ -61,10 +54,6 @@ type problem struct {
 	Work   bool                     `json:"-"`
 }
 
-func unprocessable(problems map[string]string) *problem {
-	return &problem{Status: http.StatusUnprocessableEntity, Detail: "Some fields are not valid.", Errors: problems}
-}
-
 var templates = func() map[string]*template.Template {
 	all := make(map[string]*template.Template)
 	words := template.FuncMap{"window": inWords, "inc": func(n int) int { return n + 1 }, "row": func(n int) int { return 40 + 24*n }}
@@ -75,15 +64,9 @@ var templates = func() map[string]*template.Template {
 	return all
 }()
 
-func showForms(w http.ResponseWriter, _ *http.Request) {
-	writePage(w, http.StatusOK, "forms", page{
-		Title: "Four forms", Contact: prefilled, Newsletter: newsletter{prefilled.Email},
-		Signup: signup{Name: prefilled.Name, Email: prefilled.Email}, Feedback: feedback{prefilled.Email, "It counts."},
-	})
-}
-
-func showAccepted(w http.ResponseWriter, _ *http.Request) {
-	writePage(w, http.StatusOK, "accepted", page{Title: "Accepted"})
+// shows returns the handler of a page that is always the same.
+func shows(name string, p page) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { writePage(w, http.StatusOK, name, p) }
 }
 
 // writePage renders before it writes, so that a template that fails leaves no
@@ -105,15 +88,12 @@ func inWords(window time.Duration) string {
 	switch window {
 	case time.Minute:
 		return "minute"
-	case 10 * time.Minute:
-		return "10 minutes"
 	case time.Hour:
 		return "hour"
 	case 24 * time.Hour:
 		return "day"
-	default:
-		return window.String()
 	}
+	return strings.TrimSuffix(window.String(), "0s")
 }
 
 // serveFile serves one file, where a file server would list its folder.

@@ -18,7 +18,7 @@ const (
 // A picture is an arena as its template draws it.
 type picture struct {
 	plan
-	Boxes   []*boxed
+	Boxes   []boxed
 	Clients []*contestant
 	Broken  string
 	Apart   bool // instances that are to hear each other have not
@@ -42,7 +42,7 @@ type level struct {
 }
 
 func (a *arena) picture() picture {
-	p := picture{plan: a.plan, Boxes: a.instances, Clients: a.clients, Broken: a.broken(), Apart: a.apart(), Width: plotWidth, Height: plotHeight}
+	p := picture{plan: a.plan, Boxes: a.boxes, Clients: a.clients, Broken: a.broken(), Apart: a.apart(), Width: plotWidth, Height: plotHeight}
 	top := slices.MaxFunc(a.clients, func(c, d *contestant) int { return cmp.Compare(max(c.Bound, c.Most), max(d.Bound, d.Most)) })
 	scale := float64(plotHeight-24) / float64(max(top.Bound, top.Most))
 	y := func(admitted int64) float64 { return plotHeight - 1 - float64(admitted)*scale }
@@ -53,9 +53,9 @@ func (a *arena) picture() picture {
 	}
 	for i, c := range a.clients {
 		if i == 0 || c.Bound != a.clients[i-1].Bound {
-			next := level{4, y(c.Bound), fmt.Sprintf("%s = %d", c.Formula, c.Bound)}
+			next := level{72, y(c.Bound), fmt.Sprintf("%s = %d", c.Formula, c.Bound)}
 			if n := len(p.Lines); n > 0 && p.Lines[n-1].Y-next.Y < 26 { // two labels would lie on each other
-				next.X = plotWidth / 2
+				next.X = plotWidth * 5 / 9
 			}
 			p.Lines = append(p.Lines, next)
 		}

@@ -18,7 +18,7 @@ func priceCurve(width, height int) (string, error) {
 	}
 	defer a.close()
 	const tallies, top = 256, 16 // W
-	buyer := &players.Attacker{Fleet: &seat{arena: a, contestant: new(contestant), playing: true, yield: func(struct{}) bool { return true }}, From: []string{"198.51.100.9:4711"}}
+	buyer := &players.Attacker{Fleet: &seat{Moved: a.fleet, arena: a, contestant: new(contestant), playing: true, yield: func(struct{}) bool { return true }}, From: []string{"198.51.100.9:4711"}}
 	var path strings.Builder
 	for n := range tallies + 1 {
 		before := buyer.Gained().Spent

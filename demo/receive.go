@@ -2,39 +2,99 @@
 
 package main
 
-import "net/http"
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+)
 
-// receive returns the handler of a form.
-func receive(newForm func() form) http.Handler {
+// maxBody is far above what the longest valid form takes.
+const maxBody = 64 << 10
+
+// receive returns the handler of one of the forms. By the time it
+// runs the request has been counted, so a mistyped address costs as much as a good one: else a
+// script could probe for free.
+func receive(all []form, i int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f := newForm()
-		// A page of its own, so that reloading it sends nothing again.
-		answerForm(w, r, f, "/accepted", func(p *problem) {
-			again := page{Title: "Please check the form"}
-			f.fill(&again, p.Errors)
-			writePage(w, p.Status, "forms", again)
-		})
+		shown := slices.Clone(all)
+		shown[i].Fields = slices.Clone(all[i].Fields)
+		p := read(w, r, shown[i].Fields)
+		switch {
+		case p != nil && p.Errors != nil && wantsHTML(r):
+			writePage(w, p.Status, "forms", page{Title: "Please check the form", Problem: p, Forms: shown})
+		case p != nil:
+			writeProblem(w, r, p)
+		case wantsHTML(r):
+			// A page of its own, so that reloading it sends nothing again.
+			http.Redirect(w, r, "/accepted", http.StatusSeeOther)
+		default:
+			writeJSON(w, http.StatusOK, "application/json", map[string]bool{"accepted": true})
+		}
 	})
 }
 
-// answerForm reads a form and answers it: a browser goes to next, or gets its page again. By the time it
-// runs the request has been counted, so a mistyped address costs as much as a good one: else a
-// script could probe for free.
-func answerForm(w http.ResponseWriter, r *http.Request, f form, next string, again func(*problem)) {
-	p := decode(w, r, f)
-	if p == nil {
-		if problems := check(f); problems != nil {
-			p = unprocessable(problems)
+// read reads the fields from the body of r: a form in either of its encodings, or a
+// JSON object. What else is there is ignored. It returns nil if all went well.
+func read(w http.ResponseWriter, r *http.Request, fields []field) *problem {
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	var err error
+	values := map[string]any{}
+	switch mediaType(r) {
+	case "application/json":
+		var body []byte
+		if body, err = io.ReadAll(r.Body); err == nil {
+			err = json.Unmarshal(body, &values)
+		}
+	case "multipart/form-data":
+		// maxBody is below what is kept in memory: no file is ever written.
+		err = r.ParseMultipartForm(maxBody)
+	case "application/x-www-form-urlencoded", "":
+		err = r.ParseForm() // without a type there is nothing: an empty form
+	default:
+		return &problem{Status: http.StatusUnsupportedMediaType, Detail: "Send a form or JSON."}
+	}
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return &problem{Status: http.StatusRequestEntityTooLarge, Detail: "Send at most 64 KiB."}
+	case err != nil:
+		return &problem{Status: http.StatusBadRequest, Detail: "The body cannot be read."}
+	}
+	for name := range r.PostForm {
+		values[name] = r.PostForm.Get(name)
+	}
+	problems := map[string]string{}
+	for i := range fields {
+		f := &fields[i]
+		if f.take(values[f.Name]); f.Problem != "" {
+			problems[f.Name] = f.Problem
 		}
 	}
-	switch {
-	case p != nil && p.Errors != nil && wantsHTML(r):
-		again(p)
-	case p != nil:
-		writeProblem(w, r, p)
-	case wantsHTML(r):
-		http.Redirect(w, r, next, http.StatusSeeOther)
-	default:
-		writeJSON(w, http.StatusOK, "application/json", map[string]bool{"accepted": true})
+	if len(problems) == 0 {
+		return nil
 	}
+	return &problem{Status: http.StatusUnprocessableEntity, Detail: "Some fields are not valid.", Errors: problems}
+}
+
+// mediaType returns the type of the body without parameters, "" if there is
+// none, and something that matches nothing if it cannot be told.
+func mediaType(r *http.Request) string {
+	header := r.Header.Get("Content-Type")
+	if header == "" {
+		return ""
+	}
+	t, _, err := mime.ParseMediaType(header)
+	if err != nil {
+		return "?"
+	}
+	return t
+}
+
+// wantsHTML reports whether the client is a browser, which names text/html. A client that sends JSON is a script.
+func wantsHTML(r *http.Request) bool {
+	return mediaType(r) != "application/json" && strings.Contains(strings.ToLower(strings.Join(r.Header["Accept"], ",")), "text/html")
 }

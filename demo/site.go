@@ -5,29 +5,10 @@ package main
 import (
 	"cmp"
 	"net/http"
-	"time"
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 )
-
-// routes are the site's forms, one for each way to ask for work.
-func routes(o options) []route {
-	return []route{
-		{"contact", func() form { return new(contact) },
-			[]middleware.Limit{{Quota: 5, Window: time.Minute}, {Quota: 50, Window: 24 * time.Hour}},
-			o.challenge("contact", middleware.WhenExhausted)},
-		{"newsletter", func() form { return new(newsletter) },
-			[]middleware.Limit{{Quota: 10, Window: time.Minute}},
-			nil},
-		{"signup", func() form { return new(signup) },
-			[]middleware.Limit{{Quota: 3, Window: 10 * time.Minute}},
-			o.challenge("signup", middleware.Newcomers)},
-		{"feedback", func() form { return new(feedback) },
-			[]middleware.Limit{{Quota: 20, Window: time.Hour}},
-			o.challenge("feedback", middleware.EveryRequest)},
-	}
-}
 
 // A site is one instance: a handler, and the limiters in it.
 type site struct {
@@ -43,10 +24,10 @@ func newSite(o options, number int, secrets [][]byte, counter exact.Counter, hom
 	if err != nil {
 		return nil, err
 	}
-	forms := routes(o)
+	forms := forms(o)
 	configs := []middleware.Config{paid}
-	for _, to := range forms {
-		configs = append(configs, o.form(to))
+	for _, f := range forms {
+		configs = append(configs, o.form(f))
 	}
 	watch, err := o.metrics.instance(number)
 	if err != nil {
@@ -57,8 +38,8 @@ func newSite(o options, number int, secrets [][]byte, counter exact.Counter, hom
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /forms", showForms)
-	mux.HandleFunc("GET /accepted", showAccepted)
+	mux.HandleFunc("GET /forms", shows("forms", page{Title: "Four forms", Forms: forms}))
+	mux.HandleFunc("GET /accepted", shows("accepted", page{Title: "Accepted"}))
 	for _, name := range []string{"style.css", "home.css", "home.js", "tallies.js", "icon.svg"} {
 		mux.HandleFunc("GET /"+name, serveFile("web/"+name))
 	}
@@ -66,11 +47,11 @@ func newSite(o options, number int, secrets [][]byte, counter exact.Counter, hom
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte("ok\n"))
 	})
-	for _, to := range forms {
-		limit := limits.of[to.policy]
-		mux.Handle("POST /"+to.policy, limit.Handler(receive(to.form)))
-		if to.challenge != nil {
-			mux.Handle(tallyPath(to.policy), limit.Endpoints())
+	for i, f := range forms {
+		limit := limits.of[f.Policy]
+		mux.Handle("POST /"+f.Policy, limit.Handler(receive(forms, i)))
+		if f.Challenge != nil {
+			mux.Handle(tallyPath(f.Policy), limit.Endpoints())
 		}
 	}
 	mux.HandleFunc("GET /{$}", home.show)

@@ -73,7 +73,7 @@ function mark(instance, admitted) {
 	li.className = admitted ? "in" : "out";
 	li.innerHTML = `<span class="unseen">${admitted ? "admitted" : "refused"} by instance </span>${+instance}`;
 	marks.append(li);
-	while (marks.children.length > 60) marks.firstElementChild.remove();
+	while (marks.children.length > 34) marks.firstElementChild.remove();
 }
 
 async function sendForm(count) {
