@@ -70,11 +70,8 @@ func (a *arena) print(w io.Writer) {
 
 // write writes a picture of three windows, for pages that are not this site's.
 func (a *arena) write(name string) error {
-	for range shownFrames {
-		a.advance()
-	}
 	var b bytes.Buffer
-	if err := templates["home"].ExecuteTemplate(&b, "picture", a.picture()); err != nil {
+	if err := templates["home"].ExecuteTemplate(&b, "picture", a.played(shownFrames)); err != nil {
 		return err
 	}
 	return errors.Join(os.WriteFile(name, b.Bytes(), 0o644), a.trouble)

@@ -3,12 +3,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -20,80 +23,81 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/remote"
 )
 
-// checkCounter says what is wrong with the value of -counter, before anything is
-// opened.
-func checkCounter(spec string) error {
-	path, file := strings.CutPrefix(spec, "file:")
-	addr, serve := strings.CutPrefix(spec, "serve:")
-	if spec == "" || spec == "memory" || file && path != "" || serve && addr != "" || isRedis(spec) || isRemote(spec) {
-		return nil
-	}
-	// Not the text itself: it may be a URL with a password, mistyped.
-	return errors.New("-counter must be memory, file:PATH, redis://HOST:PORT/DB, serve:HOST:PORT or http://HOST:PORT/")
-}
+// counters are the values of -counter.
+var counters = regexp.MustCompile(`^(memory|file:.+|serve:.+|rediss?://.*|https?://.*)?$`)
 
 // isShared reports whether processes of the demo ask each other, and so need one secret.
 func isShared(spec string) bool {
-	return isRemote(spec) || strings.HasPrefix(spec, "serve:")
-}
-
-// isRemote reports whether another demo has the counter, by -counter serve.
-func isRemote(spec string) bool {
-	return strings.HasPrefix(spec, "http://") || strings.HasPrefix(spec, "https://")
-}
-
-func isRedis(spec string) bool {
-	return strings.HasPrefix(spec, "redis://") || strings.HasPrefix(spec, "rediss://")
+	return strings.HasPrefix(spec, "http") || strings.HasPrefix(spec, "serve:")
 }
 
 // openCounter opens the counter that -counter names, which all instances share:
 // memory, file:PATH, the URL of a Redis, or the URL of another demo. Without a name it is a file of
 // a fresh directory, which goes when the counter is closed; with serve:HOST:PORT the same, for other
-// processes too.
-func openCounter(spec string, now func() time.Time, secrets [][]byte, stdout io.Writer, log *slog.Logger) (exact.Counter, io.Closer, error) {
-	addr, serve := strings.CutPrefix(spec, "serve:")
+// processes too. It returns what closes the counter.
+func openCounter(spec string, now func() time.Time, secrets [][]byte, stdout io.Writer) (exact.Counter, func() error, error) {
 	var c engine.CounterCloser
 	var err error
-	switch {
-	case spec == "memory":
-		return memory.New(0, now), closers(nil), nil
-	case serve:
-		counter, after, err := openCounter("", now, secrets, stdout, log)
-		if err != nil {
-			return nil, nil, err
-		}
-		served, err := serveCounter(counter, addr, secrets, stdout)
-		if err != nil {
-			return nil, nil, errors.Join(fmt.Errorf("-counter: %w", err), after.Close())
-		}
-		return counter, closers{served.Close, after.Close}, nil
-	case isRedis(spec):
-		c, err = redis.Open(spec, redis.Config{})
-	case isRemote(spec):
-		c, err = remote.Open([]string{spec}, remote.Config{Secrets: secrets})
-	default:
-		return openFile(spec, now)
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("-counter: %w", err)
-	}
-	return c, c, nil
-}
-
-// openFile opens a counter in file:PATH or, without a name, in a directory that goes with it.
-func openFile(spec string, now func() time.Time) (exact.Counter, io.Closer, error) {
-	path, named := strings.CutPrefix(spec, "file:")
-	var after closers
-	if !named {
+	switch scheme, rest, _ := strings.Cut(spec, ":"); scheme {
+	case "":
 		dir, err := os.MkdirTemp("", "tallystick-demo-")
 		if err != nil {
 			return nil, nil, err
 		}
-		path, after = filepath.Join(dir, "counts"), closers{func() error { return os.RemoveAll(dir) }}
+		return with(func() error { return os.RemoveAll(dir) })(openCounter("file:"+filepath.Join(dir, "counts"), now, secrets, stdout))
+	case "memory":
+		return memory.New(0, now), func() error { return nil }, nil
+	case "serve":
+		counter, done, err := openCounter("", now, secrets, stdout)
+		if err != nil {
+			return nil, nil, err
+		}
+		return with(done)(serveCounter(counter, rest, secrets, stdout))
+	case "file":
+		c, err = file.Open(rest, file.Config{Now: now})
+	case "redis", "rediss":
+		c, err = redis.Open(spec, redis.Config{})
+	default:
+		c, err = remote.Open([]string{spec}, remote.Config{Secrets: secrets})
 	}
-	c, err := file.Open(path, file.Config{Now: now})
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("-counter: %w", err), after.Close())
+		return nil, nil, fmt.Errorf("-counter: %w", err)
 	}
-	return c, append(closers{c.Close}, after...), nil
+	return c, c.Close, nil
+}
+
+// with has something done after a counter is closed, or at once if it was not opened.
+func with(after func() error) func(exact.Counter, func() error, error) (exact.Counter, func() error, error) {
+	return func(c exact.Counter, closed func() error, err error) (exact.Counter, func() error, error) {
+		if err != nil {
+			return nil, nil, errors.Join(err, after())
+		}
+		return c, func() error { return errors.Join(closed(), after()) }, nil
+	}
+}
+
+// serveCounter serves a counter to other processes of the demo, which have the same
+// -secret-file. It returns what ends that.
+func serveCounter(counter exact.Counter, addr string, secrets [][]byte, stdout io.Writer) (exact.Counter, func() error, error) {
+	owner, err := remote.Serve(counter, remote.Config{Secrets: secrets})
+	if err != nil {
+		return nil, nil, fmt.Errorf("-counter: %w", err)
+	}
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		return nil, nil, fmt.Errorf("-counter: %w", err)
+	}
+	server := &http.Server{Handler: owner, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, IdleTimeout: time.Minute}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	fmt.Fprintf(stdout, "Counting for others on http://%s/\n", listener.Addr())
+	return counter, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		err := server.Shutdown(ctx)
+		if why := <-served; !errors.Is(why, http.ErrServerClosed) {
+			err = errors.Join(err, why)
+		}
+		return err
+	}, nil
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/mail"
@@ -83,7 +82,6 @@ func (o options) form(f form) middleware.Config {
 		// A real site leaves this out.
 		Advanced:    middleware.Advanced{InsecureCookie: true},
 		PageHandler: page,
-		OnDecision:  func(_ context.Context, d middleware.Decision) { o.counted.note(d) },
 		Logger:      o.log,
 		Now:         o.now,
 	}

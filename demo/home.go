@@ -32,22 +32,13 @@ func newHome(instances int) (*home, error) {
 	if err != nil {
 		return nil, err
 	}
-	first, err := played(defaultPlan, 2*windowFrames)
-	closed := make(chan struct{})
-	return &home{instances: instances, price: price, first: first, closed: closed, close: sync.OnceFunc(func() { close(closed) })}, err
-}
-
-// played is an attack after a number of frames.
-func played(p plan, frames int) (picture, error) {
-	a, err := newArena(p)
+	a, err := newArena(defaultPlan)
 	if err != nil {
-		return picture{}, err
+		return nil, err
 	}
 	defer a.close()
-	for range frames {
-		a.advance()
-	}
-	return a.picture(), nil
+	closed := make(chan struct{})
+	return &home{instances: instances, price: price, first: a.played(2 * windowFrames), closed: closed, close: sync.OnceFunc(func() { close(closed) })}, nil
 }
 
 //go:embed quickstart/main.go
@@ -55,14 +46,9 @@ var firstProgram string
 
 // firstLines are the lines of the first program that limit a form, as the README has them.
 var firstLines = func() string {
-	_, text, _ := strings.Cut(firstProgram, "\tlimit, err := ")
-	text, last, _ := strings.Cut("\tlimit, err := "+text, "\thttp.Handle(")
-	last, _, _ = strings.Cut("\thttp.Handle("+last, "\n")
-	var lines strings.Builder
-	for line := range strings.Lines(text + last) {
-		lines.WriteString(strings.TrimPrefix(line, "\t"))
-	}
-	return lines.String()
+	_, text, _ := strings.Cut(firstProgram, "func main() {")
+	text, _, _ = strings.Cut(text, "\tlog.Fatal(http.")
+	return strings.TrimSpace(strings.ReplaceAll(text, "\n\t", "\n"))
 }()
 
 // The page shows defaultPlan first.
@@ -113,21 +99,16 @@ func (h *home) attack(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.open.Add(-1)
-	if r.Header.Get("Accept") != "text/event-stream" {
-		last, err := played(p, attackFrames)
-		if err != nil {
-			http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
-			return
-		}
-		h.write(w, last)
-		return
-	}
 	a, err := newArena(p)
 	if err != nil {
 		http.Error(w, "the attack cannot be shown", http.StatusInternalServerError)
 		return
 	}
 	defer a.close()
+	if r.Header.Get("Accept") != "text/event-stream" {
+		h.write(w, a.played(attackFrames))
+		return
+	}
 	head := w.Header()
 	head.Set("Content-Type", "text/event-stream")
 	head.Set("Cache-Control", "no-store")

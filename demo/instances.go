@@ -5,6 +5,7 @@ package main
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/policyfile"
 	"github.com/tallystick/tallystick/middleware/refusallog"
 )
 
@@ -24,21 +26,18 @@ const maxInstances = 100
 // go to them in turn. They share the secrets and, for the paid route alone, the
 // counter.
 type instances struct {
-	all  []*site
-	turn atomic.Uint64
-	home *home
-
-	counted *counted
+	all     []*site
+	turn    atomic.Uint64
+	home    *home
 	metrics *metrics
 }
 
-func newInstances(o options, secrets [][]byte, counter exact.Counter) (*instances, error) {
-	var err error
-	if o.metrics, err = newMetrics(o); err != nil {
+func newInstances(o options, secrets [][]byte, counter exact.Counter) (b *instances, err error) {
+	b = new(instances)
+	if b.metrics, err = newMetrics(o); err != nil {
 		return nil, err
 	}
-	o.counted = new(counted)
-	b := &instances{counted: o.counted, metrics: o.metrics}
+	o.metrics = b.metrics
 	if b.home, err = newHome(o.instances); err != nil {
 		return nil, err
 	}
@@ -61,6 +60,38 @@ func (b *instances) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i := (b.turn.Add(1) - 1) % uint64(len(b.all))
 	w.Header().Set("Demo-Instance", strconv.FormatUint(i+1, 10))
 	b.all[i].ServeHTTP(w, r)
+}
+
+// reload reads the policy file and its secrets again, and has every limiter of every instance go on
+// with them: what was counted stays, and no request waits. If anything is wrong with either,
+// nothing changes, and each problem is logged in a line of its own.
+func (b *instances) reload(o options) {
+	if o.policyFile == "" {
+		o.log.Warn("nothing to reload: there is no -policy-file")
+		return
+	}
+	var files []*policyfile.Set
+	for _, site := range b.all {
+		files = append(files, site.file)
+	}
+	if err := policyfile.Reload(files...); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			o.log.Error("not reloaded: nothing has changed", "problem", line)
+		}
+		return
+	}
+	o.log.Info("reloaded")
+}
+
+// metricsPath is where a Prometheus of the operator's reads. A real site serves it on an address
+// that its visitors cannot reach: it tells an attacker what works.
+const metricsPath = "/metrics"
+
+// metrics are for operators: a page for Prometheus, and a line a minute about refused clients.
+type metrics struct {
+	http.Handler
+	provider *metric.MeterProvider
+	refusals *refusallog.Log
 }
 
 func newMetrics(o options) (*metrics, error) {

@@ -9,15 +9,12 @@
 //	/signup      3 per 10 minutes; work comes first (Newcomers)
 //	/feedback    20 per hour; work for each (EveryRequest)
 //
-// and with a paid route, /api/quote, whose quotas are exact across instances. It
+// The quotas of a paid route, /api/quote, are exact across instances. It
 // wants "Authorization: Bearer" with demo-free, demo-researcher, demo-compliance,
 // demo-vendor, or demo-vendor/ and one of the products maps, search and mail; the
 // tiers are in tiers.json. Services of the site's own pass unlimited by the field
 // Demo-Internal, if the environment variable DEMO_INTERNAL has their credential, of
-// at least 32 characters. Its counter is a file that is removed at exit; with -counter
-// file:PATH one that stays, with -counter memory none, and with -counter
-// redis://HOST:PORT/DB a server that other processes can share. With -counter serve:HOST:PORT
-// it lets others use its own, which have the same -secret-file and -counter http://HOST:PORT/.
+// at least 32 characters.
 //
 //	go run ./demo
 //	go run ./demo -attack
@@ -26,31 +23,21 @@
 //	go run ./demo -work 1048576 -crowd 1
 //	go run ./demo -counter file:counts.db
 //
-// With -instances N, 3 if nothing is said, it is N servers behind a load balancer, in one process: N
-// sets of middleware that share nothing but the secrets. Requests go to them in
+// It is -instances servers behind a load balancer, in one process: each is a
+// set of middleware of its own, and they share nothing but the secrets. Requests go to them in
 // turn, and every response names its instance in the Demo-Instance field.
 //
-// With -secret-file it signs with the secrets of a file, so that tokens outlive
-// the process and other processes accept them. Each line is one secret of at
-// least 32 characters, for instance from "openssl rand -base64 32", and its
-// characters are the secret: nothing is decoded. The first signs, all verify.
-// Empty lines and lines that begin with "#" are skipped. A file that is not
-// text, as from "openssl rand 32", is one secret.
+// The lines of a -secret-file are secrets of at least 32 characters, for instance from "openssl rand -base64 32".
+// Nothing is decoded. The first signs, all verify, so tokens outlive the process and other processes accept them.
 //
 // With -policy-file all policies come from a file such as policies.json, which says
 // where the secrets are, too; see package policyfile. SIGHUP has the demo read that file and
-// the secrets again, or the secrets in -secret-file. All instances go on with them and keep their
-// counts; if anything is wrong nothing changes, and each problem is logged. A counter that is shared
-// by -counter serve or http keeps the secrets of the start.
+// the secrets again. All instances go on with them and keep their
+// counts; if anything is wrong nothing changes, and each problem is logged.
 //
-// -work sets the expected hashes of a proof, and -crowd the number of tallies
-// that an address buys before the price doubles. Without JavaScript a
-// form can be sent after a wait instead, a fifth as often. With -work 0 feedback
+// Without JavaScript a form can be sent after a wait instead of work, a fifth as often. With -work 0 feedback
 // wants a round trip alone; the other two keep the default, because a tally that
-// costs nothing would be no limit. The endpoints of a policy are below
-// /tally/<policy>/.
-//
-// With -bounds it prints what clients get at most under each policy with -instances instances, and exits.
+// costs nothing would be no limit.
 //
 // It speaks plain HTTP and keeps nothing of what it is sent.
 package main
@@ -127,27 +114,19 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.Int64Var(&o.crowd, "crowd", 64, "how many honest `clients` an address may hide, which is the number of tallies that it buys before the price doubles")
 	flags.BoolVar(&o.bounds, "bounds", false, "print what clients get at most by each policy, and end")
 	err := flags.Parse(args)
-	if err == nil && flags.NArg() > 0 {
-		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	must := func(right bool, format string, args ...any) {
+		if err == nil && !right {
+			err = fmt.Errorf(format, args...)
+		}
 	}
-	if err == nil && (o.instances < 1 || o.instances > maxInstances) {
-		err = fmt.Errorf("-instances is %d; it must be from 1 to %d", o.instances, maxInstances)
-	}
-	if err == nil && o.work != 0 && (o.work < pow.MinWork || o.work > maxWork) {
-		err = fmt.Errorf("-work is %d; it must be from %d to %d expected hashes, or 0", o.work, pow.MinWork, maxWork)
-	}
-	if err == nil && (o.crowd < 1 || o.crowd > 255) {
-		err = fmt.Errorf("-crowd is %d; it must be from 1 to 255", o.crowd)
-	}
-	if err == nil {
-		err = checkCounter(o.counter)
-	}
-	if err == nil && o.peers && !o.attack {
-		err = errors.New("-peers is for -attack; the home page has a switch for it")
-	}
-	if err == nil && o.secretFile != "" && o.policyFile != "" {
-		err = errors.New("-secret-file and -policy-file: the policy file says where the secrets are")
-	}
+	must(flags.NArg() == 0, "unexpected argument %q", flags.Arg(0))
+	must(o.instances >= 1 && o.instances <= maxInstances, "-instances is %d; it must be from 1 to %d", o.instances, maxInstances)
+	must(o.work == 0 || o.work >= pow.MinWork && o.work <= maxWork, "-work is %d; it must be from %d to %d expected hashes, or 0", o.work, pow.MinWork, maxWork)
+	must(o.crowd >= 1 && o.crowd <= 255, "-crowd is %d; it must be from 1 to 255", o.crowd)
+	// Not the text itself: it may be a URL with a password, mistyped.
+	must(counters.MatchString(o.counter), "-counter must be memory, file:PATH, redis://HOST:PORT/DB, serve:HOST:PORT or http://HOST:PORT/")
+	must(o.attack || !o.peers, "-peers is for -attack; the home page has a switch for it")
+	must(o.secretFile == "" || o.policyFile == "", "-secret-file and -policy-file: the policy file says where the secrets are")
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(stderr, "demo:", err)
 	}

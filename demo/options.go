@@ -23,7 +23,6 @@ type options struct {
 	crowd      int64
 	bounds     bool   // print what clients get at most, and end
 	counter    string // see openCounter
-	counted    *counted
 	metrics    *metrics
 	reload     <-chan os.Signal // each has the files read again; nil: none
 	internal   string           // the credential of services of our own; "": none

@@ -4,7 +4,6 @@ package main
 
 import (
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -114,7 +113,7 @@ func TestCountsOutliveTheDemo(t *testing.T) {
 	}
 	require.Contains(t, left(first), `"day";r=999999;`)
 	again := o
-	_, _, err := openCounter(again.counter, time.Now, nil, io.Discard, slog.Default())
+	_, _, err := openCounter(again.counter, time.Now, nil, io.Discard)
 	require.ErrorContains(t, err, "another counter has it open")
 	first.stop()
 	<-first.done
@@ -123,22 +122,23 @@ func TestCountsOutliveTheDemo(t *testing.T) {
 
 func TestUnnamedCounterIsRemoved(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	c, closer, err := openCounter("", time.Now, nil, io.Discard, slog.Default())
+	c, done, err := openCounter("", time.Now, nil, io.Discard)
 	require.NoError(t, err)
 	require.NotNil(t, c)
 	inside := kit.Must(filepath.Glob(filepath.Join(os.TempDir(), "tallystick-demo-*", "counts")))(t)
 	require.Len(t, inside, 1)
-	require.NoError(t, closer.Close())
+	require.NoError(t, done())
 	left := kit.Must(os.ReadDir(os.TempDir()))(t)
 	require.Empty(t, left)
 }
 
 func TestCounterFlag(t *testing.T) {
 	for _, spec := range []string{"", "memory", "file:counts.db", "redis://localhost:6379/0", "rediss://u:p@localhost", "serve:127.0.0.1:9000", "http://127.0.0.1:9000/"} {
-		require.NoError(t, checkCounter(spec))
+		kit.Must(parse([]string{"-counter", spec}, io.Discard))(t)
 	}
 	for _, spec := range []string{"file:", "disk", "memory:", "counts.db", "serve:", "ring:a:1,b:1", "redis:u:secret@localhost"} {
-		require.EqualError(t, checkCounter(spec), "-counter must be memory, file:PATH, redis://HOST:PORT/DB, serve:HOST:PORT or http://HOST:PORT/")
+		_, err := parse([]string{"-counter", spec}, io.Discard)
+		require.EqualError(t, err, "-counter must be memory, file:PATH, redis://HOST:PORT/DB, serve:HOST:PORT or http://HOST:PORT/")
 	}
 }
 

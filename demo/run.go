@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -31,11 +33,11 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	counter, closer, err := openCounter(o.counter, o.now, secrets, o.stdout, o.log)
+	counter, done, err := openCounter(o.counter, o.now, secrets, o.stdout)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closer.Close()) }() // after the last request
+	defer func() { err = errors.Join(err, done()) }() // after the last request
 	handler, err := newInstances(o, secrets, counter)
 	if err != nil {
 		// The flags are checked, and all else of the configuration is constant.
@@ -45,8 +47,9 @@ func run(ctx context.Context, o options) (err error) {
 		return fmt.Errorf("-secret-file %s: %w", o.secretFile, err)
 	}
 	if o.bounds {
-		for _, limit := range handler.all[0].sorted() {
-			fmt.Fprintln(o.stdout, limit.Bounds())
+		limits := handler.all[0].limits
+		for _, policy := range slices.Sorted(maps.Keys(limits)) {
+			fmt.Fprintln(o.stdout, limits[policy].Bounds())
 		}
 		return nil
 	}

@@ -4,16 +4,26 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"errors"
+	"maps"
 	"net/http"
+	"slices"
+	"strconv"
+
+	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/otel"
+	"github.com/tallystick/tallystick/middleware/policyfile"
 )
 
 // A site is one instance: a handler, and the limiters in it.
 type site struct {
 	http.Handler
-	*limiters
+	limits map[string]*middleware.Middleware // by policy
+	file   *policyfile.Set                   // says how they are; nil: the program does
 }
 
 // newSite returns the instance of this number, with limiters of its own, a counter
@@ -24,20 +34,36 @@ func newSite(o options, number int, secrets [][]byte, counter exact.Counter, hom
 	if err != nil {
 		return nil, err
 	}
-	forms := forms(o)
-	configs := []middleware.Config{paid}
+	// All instances are in one process: so their metrics have the number.
+	watch, err := otel.New(o.metrics.provider, attribute.String("demo.instance", strconv.Itoa(number)))
+	if err != nil {
+		return nil, err
+	}
+	forms, own := forms(o), []middleware.Config{paid}
 	for _, f := range forms {
-		configs = append(configs, o.form(f))
+		own = append(own, o.form(f))
 	}
-	watch, err := o.metrics.instance(number)
-	if err != nil {
+	program := policyfile.Program{Policies: map[string]middleware.Config{}, Logger: o.log}
+	for _, cfg := range own {
+		cfg.Secrets, cfg.Instances = secrets, int64(o.instances)
+		cfg.OnDecision = func(ctx context.Context, d middleware.Decision) {
+			watch.OnDecision(ctx, d)
+			o.metrics.refusals.OnDecision(ctx, d)
+		}
+		program.Policies[cfg.Policy] = cfg
+	}
+	s := &site{limits: map[string]*middleware.Middleware{}}
+	if err := s.open(o.policyFile, program); err != nil {
 		return nil, err
 	}
-	limits, err := newLimiters(o, secrets, configs, watch)
-	if err != nil {
-		return nil, err
+	for _, limit := range s.limits {
+		if _, err := watch.Observe(limit); err != nil {
+			return nil, err
+		}
 	}
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", home.show)
+	mux.HandleFunc("GET /attack", home.attack)
 	mux.HandleFunc("GET /forms", shows("forms", page{Title: "Four forms", Forms: forms}))
 	mux.HandleFunc("GET /accepted", shows("accepted", page{Title: "Accepted"}))
 	for _, name := range []string{"style.css", "home.css", "home.js", "tallies.js", "icon.svg"} {
@@ -48,21 +74,39 @@ func newSite(o options, number int, secrets [][]byte, counter exact.Counter, hom
 		_, _ = w.Write([]byte("ok\n"))
 	})
 	for i, f := range forms {
-		limit := limits.of[f.Policy]
+		limit := s.limits[f.Policy]
 		mux.Handle("POST /"+f.Policy, limit.Handler(receive(forms, i)))
 		if f.Challenge != nil {
 			mux.Handle(tallyPath(f.Policy), limit.Endpoints())
 		}
 	}
-	mux.HandleFunc("GET /{$}", home.show)
-	mux.HandleFunc("GET /attack", home.attack)
-	mux.Handle("GET /api/quote", limits.of["api"].Handler(http.HandlerFunc(quote)))
+	mux.Handle("GET /api/quote", s.limits["api"].Handler(http.HandlerFunc(quote)))
 
 	// Outside of the limiters: a form that another site sends in a visitor's
 	// name is refused before it can spend that visitor's quota.
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(refuseForeign))
-	return &site{secured(origin.Handler(mux)), limits}, nil
+	s.Handler = secured(origin.Handler(mux))
+	return s, nil
+}
+
+// open makes the limiters as the program has them or, if there is a policy file, as that says.
+func (s *site) open(policyFile string, program policyfile.Program) (err error) {
+	if policyFile != "" {
+		if s.file, err = policyfile.Open(policyFile, program); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for _, policy := range slices.Sorted(maps.Keys(program.Policies)) {
+		if s.file != nil {
+			s.limits[policy] = s.file.Middleware(policy)
+			continue
+		}
+		limit, err := middleware.New(program.Policies[policy])
+		s.limits[policy], errs = limit, append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // secured sets what every response should have.

@@ -116,36 +116,41 @@ func look(ctx context.Context, counter exact.Counter, customer string, out io.Wr
 
 // open opens a counter, and returns what closes it.
 func open(ctx context.Context, spec string) (engine.Archive, func() error, error) {
+	var c interface {
+		engine.Archive
+		io.Closer
+	}
+	var err error
 	switch kind, rest, _ := strings.Cut(spec, ":"); kind {
 	case "file":
-		c, err := file.Open(rest, file.Config{})
-		if err != nil {
-			return nil, nil, err
-		}
-		return c, c.Close, nil
+		c, err = file.Open(rest, file.Config{})
 	case "redis", "rediss":
-		c, err := redis.Open(spec, redis.Config{})
-		if err != nil {
-			return nil, nil, err
-		}
-		return c, c.Close, nil
+		c, err = redis.Open(spec, redis.Config{})
 	case "postgres":
-		db, err := stdsql.Open("pgx", spec)
-		if err != nil {
-			return nil, nil, err
-		}
-		store, err := sql.Open(db, sql.Config{Dialect: sql.PostgreSQL})
-		if err == nil {
-			err = store.CreateSchema(ctx)
-		}
-		if err != nil {
-			return nil, nil, errors.Join(err, db.Close())
-		}
-		c, err := cas.New(store, cas.Config{})
-		if err != nil {
-			return nil, nil, errors.Join(err, db.Close())
-		}
-		return c, db.Close, nil
+		return openPostgres(ctx, spec)
+	default:
+		err = errors.New("a counter is file:PATH, redis://HOST:PORT/DB or postgres://USER@HOST/DB")
 	}
-	return nil, nil, errors.New("a counter is file:PATH, redis://HOST:PORT/DB or postgres://USER@HOST/DB")
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, c.Close, nil
+}
+
+func openPostgres(ctx context.Context, spec string) (c engine.Archive, done func() error, err error) {
+	db, err := stdsql.Open("pgx", spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := sql.Open(db, sql.Config{Dialect: sql.PostgreSQL})
+	if err == nil {
+		err = store.CreateSchema(ctx)
+	}
+	if err == nil {
+		c, err = cas.New(store, cas.Config{})
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	return c, db.Close, nil
 }
