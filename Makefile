@@ -23,9 +23,6 @@ COVERAGE := 95
 # How long "make soak" takes.
 SOAK ?= 5m
 
-# How long "make fleet" takes.
-FLEET ?= 1h
-
 # How often "make long" runs every test.
 LONGCOUNT ?= 10
 
@@ -39,7 +36,7 @@ SPOILED := $(foreach m,$(NESTED),$(if $(shell grep -rlE --include='*_test.go' '\
 # A target for each nested module: all its tests, with the race detector.
 RACES := $(NESTED:%=race@%)
 
-.PHONY: test fips whole race nested lint need vuln known mutants fuzz bench lab fleet soak bounds long newest sbom release rehearse size help
+.PHONY: test fips whole race nested lint need vuln known mutants fuzz bench lab soak bounds long newest sbom release rehearse size help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
@@ -115,10 +112,7 @@ bounds: ## the tables of README.md, docs/bounds.md, proof/lab/README.md and that
 lab: need ## every attacker against real instances behind a real nginx, beside what is promised
 	@GOWORK= go run ./proof/lab attack
 
-fleet: need ## FLEET=1h: the same as soak, of processes behind nginx
-	@GOWORK= go run ./proof/lab fleet -for "$(FLEET)"
-
-soak: need ## SOAK=5m: rotations, reloads, kills, wrong clocks and floods at once, with the race detector
+soak: need ## SOAK=5m: rotations, reloads, restarts, wrong clocks and floods at once, with the race detector
 	@GOWORK= CGO_ENABLED=1 go run -race ./proof/lab soak -for "$(SOAK)"
 
 long: need ## every test LONGCOUNT times, every mutant, half an hour of fuzzing

@@ -5,12 +5,11 @@
 //
 //	go run ./proof/lab attack             every attacker against real servers behind a real proxy, one row after the other
 //	go run ./proof/lab attack -without X  the same with a defence broken, which must be found out
-//	go run -race ./proof/lab soak         three instances in one process, where all goes wrong at once
-//	go run ./proof/lab fleet -for 1h      the same with processes, under the race detector
+//	go run -race ./proof/lab soak -for 1h three instances under the race detector, where all goes wrong at once
 //	go run ./proof/lab sim                tables of what attackers and honest clients get, by a clock that is moved by hand; -update DIRECTORY
 //	go run ./proof/lab price              tables of what a tally costs and is worth
 //
-// A further verb, serve, is one server: attack and fleet start the lab with it.
+// A further verb, serve, is one server: attack and soak start the lab with it.
 //
 // Without a verb it is attack. All is on the loopback network, where each client has an address of its own. The status is 1
 // if something was not kept: more was admitted than may be, or an honest client was refused that had room. It is 2 if the
@@ -25,7 +24,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"os"
 	"os/signal"
 	"slices"
@@ -36,7 +34,6 @@ import (
 	"github.com/tallystick/tallystick/proof/lab/price"
 	"github.com/tallystick/tallystick/proof/lab/sim"
 	"github.com/tallystick/tallystick/proof/lab/world"
-	"github.com/tallystick/tallystick/proof/program"
 )
 
 func main() {
@@ -51,7 +48,7 @@ func main() {
 // A verb is a command of the lab. It reports whether all promises were kept.
 type verb func(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error)
 
-var verbs = map[string]verb{"attack": attack, "fleet": runFleet, "price": price.Run, "serve": serve, "sim": sim.Run, "soak": soak}
+var verbs = map[string]verb{"attack": attack, "price": price.Run, "serve": serve, "sim": sim.Run, "soak": world.Run}
 
 // run is main, and returns its status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -92,42 +89,9 @@ func chosen(names string) (some []row, err error) {
 	return some, nil
 }
 
-// stands says why the lab cannot stand on this machine, or nil.
-func stands() error {
-	_, proxy := house.FindNginx()
-	_, counter := program.FindRedis()
-	if err := errors.Join(proxy, counter); err != nil {
-		return err
-	}
-	l, err := net.Listen("tcp4", "127.16.0.1:0")
-	if err != nil {
-		return fmt.Errorf("every client needs a loopback address of its own, as Linux has them: %w", err)
-	}
-	return l.Close()
-}
-
 // serve is an instance, in a process of its own.
 func serve(ctx context.Context, _ []string, stdout, _ io.Writer) (held bool, err error) {
 	return true, house.Serve(ctx, os.Stdin, stdout)
-}
-
-// soak has a world live in this process.
-func soak(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error) {
-	return world.Run(ctx, "soak", args, stdout, stderr, nil)
-}
-
-// runFleet has a world live in processes that are built for the race detector, behind the proxy.
-func runFleet(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error) {
-	return world.Run(ctx, "fleet", args, stdout, stderr, func(dir, without string) (string, error) {
-		broken, err := house.Named(without)
-		if err == nil {
-			err = stands()
-		}
-		if err != nil {
-			return "", err
-		}
-		return house.Build(ctx, dir, broken, "-race")
-	})
 }
 
 // attack plays the rows.
@@ -143,7 +107,7 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 	})
 	only := f.String("rows", "", "play these `rows` alone, by their names, with commas")
 	instances := f.Int("instances", 0, "`how many`, where not as many as the scale has")
-	without := f.String("without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, inherit, hearing; and in a fleet header-copy, hand-back")
+	without := f.String("without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, inherit, hearing; and in a soak header-copy, hand-back")
 	if err := world.Parse(f, args, stderr); err != nil {
 		return false, err
 	}
@@ -157,7 +121,7 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 		chosen = slices.DeleteFunc(chosen, func(r row) bool { return r.route.Parts == 0 })
 	}
 	if err == nil {
-		err = stands()
+		err = house.Stands()
 	}
 	if err != nil {
 		return false, err

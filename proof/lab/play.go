@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -42,14 +41,14 @@ func (r *result) holds() bool { return r.admitted <= r.bound && r.unjust == 0 }
 func open(ctx context.Context, dir, made string, sc scale, all []row) (*house.Cluster, error) {
 	secret := "a secret that the lab shares with no other program"
 	serves := house.Config{
-		Now: time.Now().Truncate(window*time.Second).Unix() + 60, Secret: []byte(secret), Began: time.Now(), Policies: []string{filepath.Join(dir, "policies.json")},
+		Now: time.Now().Truncate(window*time.Second).Unix() + 60, Secret: []byte(secret), Began: time.Now(),
 	}
 	there := route{Quota: 1000, Work: leastWork, Crowd: 8, MaxClients: 4096, Instances: int64(sc.instances)}
 	policies := map[string]any{elsewhere: there.policy(elsewhere, "")}
 	for _, r := range all {
 		policies[r.name] = r.routeOf(sc).policy(r.name, r.counter)
 	}
-	if err := house.Configure(dir, "policies.json", "secrets", secret, policies); err != nil {
+	if err := house.Configure(dir, secret, policies); err != nil {
 		return nil, err
 	}
 	return house.Start(ctx, house.Plan{Dir: dir, Program: made, Size: sc.instances, Site: serves})

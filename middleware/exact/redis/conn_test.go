@@ -231,6 +231,9 @@ func TestFaults(t *testing.T) {
 	all[2].Loses = true
 	before := runtime.NumGoroutine()
 	exactkit.AmidALoad(t, all, deadline, func(t *testing.T) exact.Counter { return open(t, throughProxy(p)) })
+	kept := startServer(t, "--appendonly", "yes", "--appendfsync", "always")
+	exactkit.AmidALoad(t, []exactkit.Fault{{Name: "killed and restarted, where each write is kept", Strike: kept.Kill, Heal: kept.Start}}, deadline,
+		func(t *testing.T) exact.Counter { return open(t, kept.url()) })
 	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+8 }, patient, 20*time.Millisecond, "goroutines end")
 }
 

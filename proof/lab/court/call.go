@@ -32,12 +32,11 @@ func (w *Who) kind() string {
 // A call is a request on its way.
 type call struct {
 	*Oracle
-	l        *Who
-	t        *Terms
-	mine     tally
-	own      []tally
-	quota    func() Spread
-	standing int64
+	l     *Who
+	t     *Terms
+	mine  tally
+	own   []tally
+	quota func() Spread
 }
 
 // begin notes that a request is on its way; nil if its policy is not judged, or is not asked.
@@ -46,7 +45,7 @@ func (o *Oracle) begin(l *Who, from string, r *http.Request) *call {
 	if t == nil || strings.Contains(r.URL.Path, "/tally/") {
 		return nil
 	}
-	c := &call{Oracle: o, l: l, t: t, mine: tally{l.Policy, shared, from}, quota: t.Quota.Begin(), standing: o.Down.Now()}
+	c := &call{Oracle: o, l: l, t: t, mine: tally{l.Policy, shared, from}, quota: t.Quota.Begin()}
 	c.own = c.bought(r.Header, r.Cookies())
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -132,9 +131,6 @@ func (c *call) end(resp *http.Response) {
 			u.inherited = true
 		}
 	}
-	if c.t.Exact != nil {
-		c.exact(d)
-	}
 	if d.Admitted {
 		c.admitted(d, resp.StatusCode, append(brought, c.own...))
 	} else if c.l.Honest {
@@ -164,10 +160,11 @@ func (c *call) admitted(d house.Decision, status int, own []tally) {
 			}
 		}
 	}
-	if c.t.Exact == nil || !d.Degraded {
-		c.charge(t, d, quota)
-		u.owe(c.t, d.At+c.apart(), quota)
+	if d.Degraded {
+		return // no counter has decided
 	}
+	c.charge(t, d, quota)
+	u.owe(c.t, d.At+c.apart(), quota)
 	if status != http.StatusOK && c.t.Wrong != nil {
 		t.part = wrong
 		c.charge(t, d, c.t.Wrong.Quota.Begin()())
@@ -176,6 +173,9 @@ func (c *call) admitted(d house.Decision, status int, own []tally) {
 
 func (c *call) charge(t tally, d house.Decision, quota Spread) {
 	u, window := c.of(t), d.At/c.t.Window
+	if c.t.Exact {
+		d.Place = everywhere
+	}
 	u.by[place{d.Place, window}]++
 	u.most[window] = max(u.most[window], quota.Most)
 	u.kind = c.l.kind()
@@ -186,14 +186,11 @@ func (c *call) refused(d house.Decision) {
 		c.Asked.Add(1)
 		return
 	}
-	if c.t.Hears && d.Reason == string(middleware.Overloaded) {
+	if d.Degraded || (c.t.Hears || c.t.Exact) && d.Reason == string(middleware.Overloaded) {
 		c.Busy.Add(1)
 		return
 	}
 	c.Refused.Add(1)
-	if c.t.Exact != nil {
-		return // it has judged
-	}
 	if w := c.t.Wrong; w != nil && !c.of(tally{c.l.Policy, wrong, c.mine.of}).room(w, d.At, 0, w.Quota.Begin()(), c.Touched.Load()) {
 		return
 	}
@@ -210,40 +207,5 @@ func (c *call) refused(d house.Decision) {
 func (c *call) note(d house.Decision, roomy ...*used) {
 	if len(roomy) > 0 {
 		c.early = append(c.early, early{roomy, fmt.Sprintf("%s on /%s: %s", c.l.Name, c.l.Policy, d)})
-	}
-}
-
-// exact notes what a counter has decided, or that it has not.
-func (c *call) exact(d house.Decision) {
-	x, u, window := c.t.Exact, c.of(c.mine), d.At/c.t.Window
-	u.kind = c.l.kind()
-	switch d.Call {
-	case "busy", "full", "contended":
-		x.Load++
-		u.unanswered[window]++ // a call that met its deadline may have been charged
-	case "skipped", "failed", "down":
-		x.Unknown++
-		u.unanswered[window]++
-		if c.Down.Stood(c.standing) {
-			x.Unexplained++
-		}
-	}
-	quota := c.quota().Least
-	switch {
-	case d.Admitted && d.Degraded:
-		u.fell++
-		x.Fell++
-		x.MostFell = max(x.MostFell, u.fell)
-		if u.fell > x.Fallback {
-			x.OverOutage++
-		}
-	case d.Admitted:
-		x.Acknowledged++
-		x.Most = max(x.Most, u.known(window)+1)
-		if u.known(window) >= quota {
-			x.OverQuota++
-		}
-	case d.Reason == string(middleware.OverLimit) && !d.Degraded && u.all()+u.underway < quota:
-		x.Unjust++
 	}
 }

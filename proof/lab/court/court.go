@@ -12,24 +12,37 @@ import (
 	"sync/atomic"
 )
 
-// Complaints count what was found wrong, and keep the first.
-type Complaints struct {
+// A Count counts what has happened, and keeps what was noted of the first.
+type Count struct {
 	mu    sync.Mutex
 	n     int64
 	first string
 }
 
-// Note notes one.
-func (c *Complaints) Note(format string, of ...any) {
+// Note counts one, and says what it is.
+func (c *Count) Note(format string, of ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.n++; c.n == 1 {
+	if c.n++; c.first == "" {
 		c.first = fmt.Sprintf(format, of...)
 	}
 }
 
-// Read returns how many were noted, and the first.
-func (c *Complaints) Read() (n int64, first string) {
+// Add counts some.
+func (c *Count) Add(n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n += n
+}
+
+// Load returns how many there are.
+func (c *Count) Load() int64 {
+	n, _ := c.Read()
+	return n
+}
+
+// Read returns how many there are, and what was noted of the first.
+func (c *Count) Read() (n int64, first string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.n, c.first
@@ -53,19 +66,19 @@ func (o *Outage) Change() { o.state.Add(1) }
 // gets, of attackers too. So it says of a refusal whether the client had room, and of an admission whether it had none. It errs
 // in favour of the servers: a request under way, or without an answer, may have been charged.
 type Oracle struct {
-	Unjust      Complaints `what:"honest: refused with room"`
-	Excess      Complaints `what:"honest: admitted without room"`
-	TokenErrors Complaints `what:"honest: a token not accepted"` // where Strict
+	Unjust      Count `what:"honest: refused with room"`
+	Excess      Count `what:"honest: admitted without room"`
+	TokenErrors Count `what:"honest: a token not accepted"` // where Strict
 	Strict      bool
 	Touched     atomic.Bool // some clock was wrong by far, so that a tally may have counts of other windows
 	Apart       atomic.Bool // some clock differs by what it may, so that a bucket may have been charged later by as much
-	Down, Away  Outage      // of the exact counter, and of an instance
-	Decisions   atomic.Int64
-	Served      atomic.Int64 // requests of honest clients
-	Refused     atomic.Int64
-	Asked       atomic.Int64 // to work first
-	Busy        atomic.Int64 // because peers did not answer in time
-	Ended       atomic.Int64 // tokens, by a clock that was wrong
+	Away        Outage      // of an instance
+	Decisions   Count
+	Served      Count // requests of honest clients
+	Refused     Count
+	Asked       Count // to work first
+	Busy        Count // because peers, or the counter, did not answer in time
+	Ended       Count // tokens, by a clock that was wrong
 
 	Slack int64               // is added to every bound: for tests
 	Worst map[string]*Reached // how close clients of each kind came to their bounds
@@ -130,38 +143,6 @@ func (o *Oracle) Verdict() (explained int64) {
 	return explained
 }
 
-// Charged returns how many requests were charged to an address on a policy.
-func (o *Oracle) Charged(policy, address string) int64 {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.of(tally{policy, shared, address}).all()
-}
-
-// Accounts are the addresses whose accounts of a policy are open.
-func (o *Oracle) Accounts(policy string) (list []string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for t := range o.used {
-		if t.policy == policy {
-			list = append(list, t.of)
-		}
-	}
-	return list
-}
-
-// Compare notes what the counter has of an account, which is closed with that.
-func (o *Oracle) Compare(policy, address string, has int64) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	t, x := tally{policy, shared, address}, o.terms[policy].Exact
-	u := o.of(t)
-	acknowledged := u.known(0)
-	x.Checked++
-	x.Lost += max(0, acknowledged-has)
-	x.Invented += max(0, has-u.all())
-	delete(o.used, t)
-}
-
 // Restart notes that an instance began anew: by a start, or because its clock was set back past the beginning of a window
 // and forward again, docs/bounds.md.
 func (o *Oracle) Restart(instance int, at int64) {
@@ -186,9 +167,6 @@ func (o *Oracle) Close(before int64) {
 	all := map[crowd]int64{}
 	for t, u := range o.used {
 		terms := o.terms[t.policy]
-		if terms.Exact != nil {
-			continue // the counter's window is longer than a run
-		}
 		for at, n := range u.by {
 			if at.window >= before/terms.Window {
 				continue

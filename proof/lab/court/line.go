@@ -187,7 +187,14 @@ func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Header.Set("X-Forwarded-For", from)
 	}
 	c := w.l.begin(&w.l.Who, from, r)
-	resp, err := base.RoundTrip(r)
+	var resp *http.Response
+	var err error
+	if w.l.Tamper != nil {
+		resp = w.l.Tamper(r)
+	}
+	if resp == nil {
+		resp, err = base.RoundTrip(r)
+	}
 	if c != nil {
 		c.end(resp)
 	}

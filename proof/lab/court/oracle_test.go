@@ -5,6 +5,7 @@ package court
 import (
 	"encoding/base64"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -324,59 +325,25 @@ func TestBoundOfMany(t *testing.T) {
 	}
 }
 
+// An exact policy has one count for all instances, and its tallies are judged when all is over.
 func TestExact(t *testing.T) {
-	yes := house.Decision{Reason: "x", Admitted: true, Call: "answered"}
-	over := house.Decision{Reason: string(middleware.OverLimit), Call: "answered"}
-	down := house.Decision{Reason: string(middleware.CounterDown), Call: "down"}
-	fell := house.Decision{Reason: "x", Admitted: true, Degraded: true, Call: "skipped"}
-	spent := house.Decision{Reason: string(middleware.OverLimit), Degraded: true, Call: "skipped"}
-	load := house.Decision{Reason: string(middleware.Overloaded), Call: "busy"}
-	for _, c := range []struct {
-		name      string
-		closed    bool
-		decisions []house.Decision
-		underway  int
-		fallen    bool
-		has       int64
-		want      Exact
-	}{
-		{name: "all is well", decisions: []house.Decision{yes, yes, over}, has: 2, want: Exact{Acknowledged: 2, Most: 2}},
-		{name: "lost", decisions: []house.Decision{yes, yes}, has: 1, want: Exact{Acknowledged: 2, Lost: 1, Most: 2}},
-		{name: "invented", decisions: []house.Decision{yes}, has: 2, want: Exact{Acknowledged: 1, Invented: 1, Most: 1}},
-		{name: "an answer that was lost was counted", fallen: true, decisions: []house.Decision{yes, down}, has: 2, want: Exact{Acknowledged: 1, Unknown: 1, Most: 1}},
-		{name: "more than the quota", decisions: []house.Decision{yes, yes, yes}, has: 3, want: Exact{Acknowledged: 3, OverQuota: 1, Most: 3}},
-		{name: "refused with room", decisions: []house.Decision{yes, over}, has: 1, want: Exact{Acknowledged: 1, Unjust: 1, Most: 1}},
-		{name: "one is under way", underway: 1, decisions: []house.Decision{yes, over}, has: 1, want: Exact{Acknowledged: 1, Most: 1}},
-		{name: "no answer though it stood", decisions: []house.Decision{down}, want: Exact{Unknown: 1, Unexplained: 1}},
-		{name: "load is no failure", decisions: []house.Decision{load}, want: Exact{Load: 1}},
-		{name: "the fallback", fallen: true, decisions: []house.Decision{fell, spent}, want: Exact{Unknown: 2, Fell: 1, MostFell: 1}},
-		{name: "more than the fallback", fallen: true, decisions: []house.Decision{fell, fell}, want: Exact{Unknown: 2, Fell: 2, OverOutage: 1, MostFell: 2}},
-		{name: "closed is closed", fallen: true, closed: true, decisions: []house.Decision{fell}, want: Exact{Unknown: 1, Fell: 1, OverOutage: 1, MostFell: 1}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			x := &Exact{Fallback: 1}
-			if c.closed {
-				x.Fallback = 0
-			}
-			o, l := judges(&Terms{Window: 1 << 50, Quota: NewQuotas(2), Exact: x})
-			if c.fallen {
-				o.Down.Change()
-			}
-			for range c.underway {
-				o.begin(l, "10.0.0.1", httptest.NewRequest(http.MethodPost, "/p", nil))
-			}
-			for _, d := range c.decisions {
-				status := no
-				if d.Admitted {
-					status = ok
-				}
-				asks(o, l, step{"", status, d, ""})
-			}
-			require.Equal(t, []string{"10.0.0.1"}, o.Accounts("p"))
-			o.Compare("p", "10.0.0.1", c.has)
-			c.want.Checked, c.want.Fallback = 1, x.Fallback
-			require.Equal(t, c.want, *x)
-			require.Empty(t, o.Accounts("p"), "it is closed")
-		})
+	for n, want := range map[int]Reached{2: {2, 2, 0}, 3: {3, 2, 1}} {
+		o, l := judges(&Terms{Window: 1 << 50, Quota: NewQuotas(2), Exact: true})
+		o.Restart(0, 60)
+		for i := range n {
+			asks(o, l, step{"", ok, house.Decision{Reason: "x", Place: i, At: 60}, ""})
+		}
+		asks(o, l, step{"", ok, house.Decision{Reason: "x", Degraded: true}, ""})
+		o.Close(120)
+		require.Empty(t, o.Worst)
+		o.Close(math.MaxInt64)
+		require.Equal(t, map[string]*Reached{"drops on /p": &want}, o.Worst, "what no counter has decided is not in it")
 	}
+	o, l := judges(&Terms{Window: 1 << 50, Quota: NewQuotas(2), Exact: true})
+	l.Honest = true
+	asks(o, l, step{"", no, house.Decision{Reason: string(middleware.Overloaded)}, ""})
+	asks(o, l, step{"", http.StatusServiceUnavailable, house.Decision{Reason: string(middleware.CounterDown), Degraded: true}, ""})
+	require.Empty(t, o.early, "load is no failure")
+	asks(o, l, step{"", no, house.Decision{Reason: string(middleware.OverLimit)}, ""})
+	require.Len(t, o.early, 1, "refused with room")
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
@@ -20,10 +19,11 @@ import (
 // A Stage is the servers, and the networks of their clients.
 type Stage struct {
 	*Oracle
-	Ctx   context.Context
-	House *house.Cluster
-	Net   [2]byte                                  // the first bytes of the addresses of clients
-	Lost  func(who Who, standing int64, why error) // is told of a request without an answer
+	Ctx    context.Context
+	House  *house.Cluster
+	Net    [2]byte                                  // the first bytes of the addresses of clients
+	Lost   func(who Who, standing int64, why error) // is told of a request without an answer
+	Tamper func(r *http.Request) *http.Response     // may change a request on its way, or answer it; may be nil
 
 	where []house.Where // in which no instance changes when it starts anew
 	hosts atomic.Uint32
@@ -95,10 +95,7 @@ func (s *Stage) Where(to int) house.Where { return s.where[to%len(s.where)] }
 // At is the URL of an instance, or of the site as all clients see it.
 func (s *Stage) At(to int) string {
 	if to == fleet.Balancer {
-		if s.House.Proxy != nil {
-			return "http://" + s.House.Proxy.Plain
-		}
-		to = rand.IntN(len(s.where))
+		return "http://" + s.House.Proxy.Plain
 	}
 	return "http://" + s.Where(to).Front.String()
 }

@@ -19,24 +19,7 @@ type Terms struct {
 	Many, Per     int64 // at most Many are admitted for nothing, of all addresses together; of one at most Per count towards it
 	Hears         bool  // a request may wait in vain for peers
 	Wrong         *Terms
-	Exact         *Exact // a counter decides
-}
-
-// Exact is what is promised on a policy that asks a counter, and what was found.
-type Exact struct {
-	Fallback int64 // all instances together may admit this much to an address without the counter
-
-	Acknowledged int64 `what:"acknowledged" least:"1"`
-	Checked      int64 `what:"accounts compared with Redis" least:"1"`
-	Lost         int64 `what:"acknowledged, and not in Redis"`
-	Invented     int64 `what:"in Redis, and never charged"`
-	OverQuota    int64 `what:"acknowledged beyond the quota"`
-	OverOutage   int64 `what:"admitted beyond what an outage permits"`
-	Unjust       int64 `what:"refused by a counter that had room"`
-	Unexplained  int64 `what:"no answer, though Redis stood"`
-
-	Fell, Unknown, Load int64 // admitted without the counter; without its answer; where it had too much to do
-	Most, MostFell      int64 // of one address
+	Exact         bool // a counter decides, for all instances
 }
 
 // A tally of a policy is an address's free one, one from its waiting room, or a bought one.
@@ -66,7 +49,6 @@ type used struct {
 	most       map[int64]int64 // by the window: the highest quota meanwhile
 	ends       int64           // its tokens, in seconds; 0 for never
 	inherited  bool            // it has begun with a count of others, somewhere
-	fell       int64           // admitted without the exact counter
 }
 
 // A place is an instance and a window of its clock.
@@ -74,6 +56,9 @@ type place struct {
 	instance int
 	window   int64
 }
+
+// everywhere is the instance of a policy that has one count for all.
+const everywhere = -1
 
 // in returns how many may have been charged in a window.
 func (u *used) in(window int64) int64 { return u.known(window) + u.unanswered[window] }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package house is what the lab attacks: instances of a site, within this process or as processes behind a real nginx, and
-// what they and the lab tell each other. It builds, starts, kills and restarts them.
+// Package house is what the lab attacks: instances of a site, as processes behind a real nginx, and what they and the lab tell each
+// other. It builds, starts, kills and restarts them.
 package house
 
 import (
@@ -10,7 +10,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -26,20 +25,18 @@ import (
 // A Plan describes a cluster.
 type Plan struct {
 	Dir     string // for all files
-	Program string // that Build has built; "": the instances are within this process, and there is no proxy
+	Program string // that Build has built
 	Size    int
-	Site    Config                          // what all of them serve
-	TLS     bool                            // they take it too
-	Spread  bool                            // the proxy leaves to chance where a request goes, and asks another one if that is not there
-	Wrap    func(http.Handler) http.Handler // within this process, in front of all handlers
-	Redis   []string                        // further arguments of the server that counts on exact routes
+	Site    Config // what all of them serve
+	TLS     bool   // they take it too
+	Spread  bool   // the proxy leaves to chance where a request goes, and asks another one if that is not there
 }
 
 // A Cluster is some instances of one site, and the proxy in front of them.
 type Cluster struct {
 	Plan
 	Instances []*Process
-	Proxy     *Proxy // nil within this process
+	Proxy     *Proxy
 	Redis     *program.Server
 	Roots     *x509.CertPool
 	Clock     atomic.Int64 // Unix seconds, the same on all
@@ -63,7 +60,7 @@ func Start(ctx context.Context, plan Plan) (_ *Cluster, err error) {
 		c.Names, err = serveNames()
 	}
 	if err == nil {
-		c.Redis, err = program.StartRedis(plan.Dir, plan.Redis...)
+		c.Redis, err = program.StartRedis(plan.Dir)
 	}
 	if err != nil {
 		return nil, err
@@ -83,9 +80,7 @@ func Start(ctx context.Context, plan Plan) (_ *Cluster, err error) {
 		c.Instances = append(c.Instances, p)
 		fronts = append(fronts, p.Where.Front)
 	}
-	if plan.Program != "" {
-		c.Proxy, err = startProxy(ctx, plan.Dir, plan.Spread, fronts)
-	}
+	c.Proxy, err = startProxy(ctx, plan.Dir, plan.Spread, fronts)
 	return c, err
 }
 
@@ -93,11 +88,7 @@ func Start(ctx context.Context, plan Plan) (_ *Cluster, err error) {
 func (c *Cluster) start(place int, where Where) (p *Process, err error) {
 	c.started++
 	cfg := c.Site
-	cfg.Process, cfg.Place, cfg.Now, cfg.Listen, cfg.Safe, cfg.Keys = c.started, place, c.Clock.Load(), where.Front, where.Safe, c.Dir
-	if c.Program == "" {
-		s, where, err := newSite(cfg, c.Wrap)
-		return &Process{site: s, Where: where}, err
-	}
+	cfg.Process, cfg.Place, cfg.Now, cfg.Listen, cfg.Safe, cfg.Dir = c.started, place, c.Clock.Load(), where.Front, where.Safe, c.Dir
 	if c.Names == nil {
 		return launch(c.ctx, c.Dir, c.Program, cfg)
 	}
@@ -248,14 +239,17 @@ func (c *Cluster) Cut(at int) error {
 	return nil
 }
 
-// Configure writes a file of policies, and one of their secrets. Proxies on the addresses of instances are trusted.
-func Configure(dir, file, secrets, ring string, policies map[string]any) error {
+// Policies is the file that says what all instances of a folder serve.
+const Policies = "policies.json"
+
+// Configure writes it, and the secrets. Proxies on the addresses of instances are trusted.
+func Configure(dir, secrets string, policies map[string]any) error {
 	text, err := json.Marshal(map[string]any{
-		"secrets":  map[string]any{"file": secrets},
+		"secrets":  map[string]any{"file": "secrets"},
 		"identity": map[string]any{"from": "forwarded-for", "trusted": []string{"127.0.0.0/24"}},
 		"policies": policies,
 	})
-	return errors.Join(err, Put(filepath.Join(dir, secrets), ring), Put(filepath.Join(dir, file), string(text)))
+	return errors.Join(err, Put(filepath.Join(dir, "secrets"), secrets), Put(filepath.Join(dir, Policies), string(text)))
 }
 
 // Put writes a file that instances are configured by, whole or not at all.

@@ -22,7 +22,7 @@ func (s *Site) join() (listener net.Listener, err error) {
 	}
 	at := addrOf(listener)
 	s.wire.open = map[string][]net.Conn{}
-	said, err := os.OpenFile(filepath.Join(s.cfg.Keys, at.String()+peersLog), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	said, err := os.OpenFile(filepath.Join(s.cfg.Dir, at.String()+peersLog), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return listener, err
 	}

@@ -25,7 +25,6 @@ type Process struct {
 	*program.Program
 	stdin io.Closer // the process ends with it
 	files string    // the folder of its temporary files
-	site  *Site     // within this process
 }
 
 // launch starts an instance as a process.
@@ -72,33 +71,13 @@ func (p *Process) Said() string {
 
 // stop ends an instance, at once.
 func (p *Process) stop() error {
-	if p.site != nil {
-		ctx, stop := context.WithCancel(context.Background())
-		stop()
-		return p.site.Stop(ctx)
-	}
 	_ = p.stdin.Close()
 	p.Kill()
 	return nil
 }
 
 // End asks an instance to end, and says what is wrong with how it does.
-func (p *Process) End() error {
-	if p.site != nil {
-		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
-		defer stop()
-		return p.site.Stop(ctx)
-	}
-	return p.Program.End(time.Minute)
-}
-
-// Died reports whether it has ended by itself.
-func (p *Process) Died() bool {
-	if p.site != nil {
-		return len(p.site.failed) > 0
-	}
-	return p.Ended()
-}
+func (p *Process) End() error { return p.Program.End(time.Minute) }
 
 // State asks an instance what it has seen.
 func (p *Process) State() (s State, err error) { return s, p.Get("state?whole=1", &s) }

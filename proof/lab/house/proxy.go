@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net"
 	"net/http/httptest"
 	"net/netip"
 	"os"
@@ -24,14 +25,28 @@ type Proxy struct {
 	*program.Server
 }
 
-// FindNginx returns the program.
-func FindNginx() (string, error) {
+// findNginx returns the program.
+func findNginx() (string, error) {
 	for _, name := range []string{"nginx", "/usr/sbin/nginx"} { // where no path of a user leads
 		if program, err := exec.LookPath(name); err == nil {
 			return program, nil
 		}
 	}
 	return "", errors.New("nginx is not here (on Debian: apt-get install nginx)")
+}
+
+// Stands says why the lab cannot stand on this machine, or nil.
+func Stands() error {
+	_, proxy := findNginx()
+	_, counter := program.FindRedis()
+	if err := errors.Join(proxy, counter); err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp4", "127.16.0.1:0")
+	if err != nil {
+		return fmt.Errorf("every client needs a loopback address of its own, as Linux has them: %w", err)
+	}
+	return l.Close()
 }
 
 // One worker, so that all requests take turns, and no instance is left out because
@@ -84,7 +99,7 @@ http {
 
 // startProxy starts the proxy, and waits until it accepts connections.
 func startProxy(ctx context.Context, dir string, spread bool, instances []netip.AddrPort) (p *Proxy, err error) {
-	nginx, err := FindNginx()
+	nginx, err := findNginx()
 	if err != nil {
 		return nil, err
 	}

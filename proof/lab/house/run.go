@@ -8,6 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"runtime"
+	"runtime/pprof"
+	"strings"
 	"time"
 )
 
@@ -21,18 +25,19 @@ func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	if err := json.NewDecoder(stdin).Decode(&cfg); err != nil {
 		return err
 	}
-	s, where, err := newSite(cfg, nil)
+	gone := make(chan error, 1)
+	go func() {
+		_, err := stdin.Read(make([]byte, 1))
+		gone <- fmt.Errorf("the lab is gone: %w", errors.Join(err, io.EOF))
+	}()
+	before := runtime.NumGoroutine()
+	s, where, err := newSite(cfg)
 	if err != nil {
 		return err
 	}
 	if err := json.NewEncoder(stdout).Encode(where); err != nil {
 		return err
 	}
-	gone := make(chan error, 1)
-	go func() {
-		_, err := stdin.Read(make([]byte, 1))
-		gone <- fmt.Errorf("the lab is gone: %w", errors.Join(err, io.EOF))
-	}()
 	select {
 	case err := <-gone:
 		return err
@@ -42,5 +47,18 @@ func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer stop()
-	return s.Stop(ctx)
+	return errors.Join(s.Stop(ctx), left(before, drain))
+}
+
+// left waits for goroutines that are about to end, and says which others there are.
+func left(before int, patience time.Duration) error {
+	http.DefaultClient.CloseIdleConnections() // of the ReverseProxy
+	for end := time.Now().Add(patience); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			var all strings.Builder
+			_ = pprof.Lookup("goroutine").WriteTo(&all, 1)
+			return fmt.Errorf("%d goroutines are left, of %d before: %s", runtime.NumGoroutine(), before, all.String())
+		}
+	}
+	return nil
 }

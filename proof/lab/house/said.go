@@ -40,9 +40,8 @@ type Config struct {
 	Process  int64             // its number, which none has had before it
 	Listen   netip.AddrPort    // also for HTTP/2
 	Safe     netip.AddrPort    // with TLS too, if it is one
-	Keys     string            // the folder with certificate.pem and key.pem
+	Dir      string            // with what to serve, certificate.pem and key.pem
 	Now      int64             // Unix seconds, where the clock stands
-	Policies []string          // the files that say what to serve
 	Counters map[string]string // by URLs of a Redis
 	Place    int               // of this one among them
 	Secret   []byte            // of peers; nil: there are none
@@ -61,12 +60,11 @@ type State struct {
 	Heap       uint64
 	Goroutines int
 
-	Connections int64            // that it has
-	Busy        []string         // policies where it is
-	Served      int64            // at once to one client of Slow, the most ever
-	Life        map[string]int64 // of tokens, in seconds, by the policy
-	Computed    []time.Duration  // for requests of the Measured, since it was asked before
-	Logged      []string         // lines, since it was asked before
+	Busy     []string         // policies where it is
+	Served   int64            // at once to one client of Slow, the most ever
+	Life     map[string]int64 // of tokens, in seconds, by the policy
+	Computed []time.Duration  // for requests of the Measured, since it was asked before
+	Logged   []string         // lines, since it was asked before
 
 	Waited uint64        // requests, for peers
 	Took   map[int]int64 // decisions with peers, by their whole milliseconds

@@ -25,21 +25,21 @@ import (
 	"github.com/tallystick/tallystick/middleware/policyfile"
 )
 
-// newSite starts one. wrap may put something in front of its handlers.
-func newSite(cfg Config, wrap func(http.Handler) http.Handler) (*Site, Where, error) {
+// newSite starts one.
+func newSite(cfg Config) (*Site, Where, error) {
 	s := &Site{
-		cfg: cfg, mux: http.NewServeMux(), sets: map[string]*policyfile.Set{}, counters: map[string]exact.Counter{}, failed: make(chan error, 4),
+		cfg: cfg, mux: http.NewServeMux(), policies: map[string]*middleware.Middleware{}, counters: map[string]exact.Counter{}, failed: make(chan error, 4),
 		release: make(chan struct{}), served: map[string]int64{}, state: State{Took: map[int]int64{}},
 	}
 	s.now.Store(cfg.Now)
-	where, err := s.start(cfg, wrap)
+	where, err := s.start(cfg)
 	if err != nil {
 		return nil, where, errors.Join(err, s.Stop(context.Background()))
 	}
 	return s, where, nil
 }
 
-func (s *Site) start(cfg Config, wrap func(http.Handler) http.Handler) (where Where, err error) {
+func (s *Site) start(cfg Config) (where Where, err error) {
 	for name, at := range cfg.Counters {
 		if s.counters[name], err = redis.Open(at, redis.Config{}); err != nil {
 			return where, err
@@ -51,10 +51,8 @@ func (s *Site) start(cfg Config, wrap func(http.Handler) http.Handler) (where Wh
 			return where, err
 		}
 	}
-	for _, file := range cfg.Policies {
-		if err := s.mount(file); err != nil {
-			return where, err
-		}
+	if err := s.mount(filepath.Join(cfg.Dir, Policies)); err != nil {
+		return where, err
 	}
 	var listeners [3]net.Listener
 	for i, at := range []netip.AddrPort{cfg.Listen, netip.MustParseAddrPort("127.0.0.1:0"), cfg.Safe} {
@@ -71,11 +69,7 @@ func (s *Site) start(cfg Config, wrap func(http.Handler) http.Handler) (where Wh
 	front, back, safe := listeners[0], listeners[1], listeners[2]
 	where.Front, where.Back, where.Safe = addrOf(front), addrOf(back), addrOf(safe)
 	s.door = &url.URL{Scheme: "http", Host: where.Back.String()}
-	handler := http.Handler(s.mux)
-	if wrap != nil {
-		handler = wrap(handler)
-	}
-	server := &http.Server{Handler: handler, Protocols: new(http.Protocols), ErrorLog: log.New(s, "", 0), ConnState: s.connected}
+	server := &http.Server{Handler: s.mux, Protocols: new(http.Protocols), ErrorLog: log.New(s, "", 0)}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetHTTP2(true)
 	server.Protocols.SetUnencryptedHTTP2(true)
@@ -91,7 +85,7 @@ func (s *Site) start(cfg Config, wrap func(http.Handler) http.Handler) (where Wh
 	serve(func() error { return s.servers[1].Serve(back) })
 	if safe != nil {
 		serve(func() error {
-			return server.ServeTLS(safe, filepath.Join(cfg.Keys, "certificate.pem"), filepath.Join(cfg.Keys, "key.pem"))
+			return server.ServeTLS(safe, filepath.Join(cfg.Dir, "certificate.pem"), filepath.Join(cfg.Dir, "key.pem"))
 		})
 	}
 	return where, nil
@@ -137,11 +131,11 @@ func (s *Site) mount(file string) error {
 	if err != nil {
 		return err
 	}
-	s.all = append(s.all, set)
+	s.set = set
 	for policy := range names.Policies {
-		s.sets[policy] = set
 		handler, plain := s.handler(policy)
 		m := set.Middleware(policy)
+		s.policies[policy] = m
 		handler = m.Handler(handler)
 		if !plain {
 			handler = s.enter(handler)
@@ -162,7 +156,7 @@ func (s *Site) back() http.Handler {
 			}
 		})
 	}
-	does("reload", func(*http.Request) error { return policyfile.Reload(s.all...) })
+	does("reload", func(*http.Request) error { return policyfile.Reload(s.set) })
 	does("cut", func(r *http.Request) error { s.wire.refuse(strings.Fields(r.FormValue("addresses"))); return nil })
 	does("release", func(*http.Request) error { close(s.release); return nil })
 	does("clock", func(r *http.Request) error {
@@ -176,21 +170,6 @@ func (s *Site) back() http.Handler {
 	})
 	mux.HandleFunc("GET /state", func(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(s.look(r.FormValue("whole") != ""))
-	})
-	mux.HandleFunc("GET /account", func(w http.ResponseWriter, r *http.Request) { // what is left of it
-		address, err := netip.ParseAddr(r.FormValue("address"))
-		var v exact.Verdict
-		if policy := r.FormValue("policy"); err == nil {
-			var call exact.Call
-			if call, err = s.sets[policy].Middleware(policy).CallFor(middleware.Address(address)); err == nil {
-				v, err = s.counters[Shared].Peek(r.Context(), call)
-			}
-		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusConflict)
-			return
-		}
-		_ = json.NewEncoder(w).Encode(v.Limits[0].Remaining)
 	})
 	mux.HandleFunc("/"+Proxied, upstream)
 	return mux

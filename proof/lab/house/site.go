@@ -5,7 +5,6 @@ package house
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"net/url"
 	"runtime"
@@ -22,13 +21,13 @@ import (
 	"github.com/tallystick/tallystick/middleware/policyfile"
 )
 
-// A Site is an instance that serves the policies of some files, with the middleware before them as users mount it, and has a
+// A Site is an instance that serves the policies of a file, with the middleware before them as users mount it, and has a
 // door at the back for the lab. Its clock stands where the lab has put it, so that no window ends by itself.
 type Site struct {
 	cfg      Config
 	mux      *http.ServeMux
-	sets     map[string]*policyfile.Set // by the policy
-	all      []*policyfile.Set
+	set      *policyfile.Set
+	policies map[string]*middleware.Middleware
 	counters map[string]exact.Counter
 	group    *peers.Group // nil: no policy hears peers
 	wire     wire
@@ -42,10 +41,9 @@ type Site struct {
 	gate sync.RWMutex
 	now  atomic.Int64 // Unix seconds
 
-	connections atomic.Int64
-	mu          sync.Mutex
-	state       State
-	served      map[string]int64
+	mu     sync.Mutex
+	state  State
+	served map[string]int64
 }
 
 // clock is the clock of decisions.
@@ -55,16 +53,6 @@ func (s *Site) count(r *http.Request, what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state.count(r.Header.Get(ClientHeader), what, 1)
-}
-
-// connected counts the connections.
-func (s *Site) connected(_ net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		s.connections.Add(1)
-	case http.StateClosed, http.StateHijacked:
-		s.connections.Add(-1)
-	}
 }
 
 // Write takes a line that the server logs: a panic of a handler is one.
@@ -78,11 +66,7 @@ func (s *Site) Write(line []byte) (int, error) {
 // look is what the instance has seen; and, the whole, what it has used, while no decision is made.
 func (s *Site) look(whole bool) State {
 	if !whole {
-		state := State{Connections: s.connections.Load()}
-		if s.group != nil {
-			state.Heard = s.group.Stats().Heard
-		}
-		return state
+		return State{Heard: s.group.Stats().Heard}
 	}
 	s.gate.Lock()
 	defer s.gate.Unlock()
@@ -97,13 +81,12 @@ func (s *Site) look(whole bool) State {
 	state.Counts, state.Took = nil, nil
 	state.add(State{Counts: s.state.Counts, Took: s.state.Took})
 	s.state.Computed, s.state.Logged = nil, nil
-	state.CPU, state.Heap, state.Goroutines, state.Connections = Computed(syscall.RUSAGE_SELF), m.HeapAlloc, runtime.NumGoroutine(), s.connections.Load()
+	state.CPU, state.Heap, state.Goroutines = Computed(syscall.RUSAGE_SELF), m.HeapAlloc, runtime.NumGoroutine()
 	if s.group != nil {
 		state.Waited = s.group.Stats().Waited
 	}
 	state.Life = map[string]int64{}
-	for policy, set := range s.sets {
-		m := set.Middleware(policy)
+	for policy, m := range s.policies {
 		state.Life[policy] = int64(m.Stats().TokenLife / time.Second)
 		if m.Stats().Busy {
 			state.Busy = append(state.Busy, policy)

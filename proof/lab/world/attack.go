@@ -57,25 +57,8 @@ func (w *world) villains(ctx context.Context) (all []func(t turn)) {
 		c.Wait(min(4, turns), func() {})
 	})
 	do(slow, "hangs-up", 0, func(c *court.Client, _ turn) { w.hang(ctx, c) })
-	for _, policy := range []string{paid, open} {
-		do(policy, "hammers", 0, func(c *court.Client, _ turn) { hammer(c, 12) })
-		// Before Redis is killed: some answers are lost with that, and may have been charged, so that a hammer may never reach its quota.
-		do(policy, "devours", 0, func(c *court.Client, t turn) {
-			if t.round%ofCycle == calmly {
-				hammer(c, exactQuota/instances+1)
-			}
-		})
-	}
+	do(paid, "hammers", 0, func(c *court.Client, _ turn) { c.Everywhere(4, fleet.Request{}) })
 	return all
-}
-
-// hammer asks all instances at once.
-func hammer(c *court.Client, each int) {
-	c.Together(instances, func(i int) {
-		for range each {
-			c.Ask(fleet.Request{To: i})
-		}
-	})
 }
 
 // hang opens as many requests as are served at once, sends none of their bodies, sees that

@@ -5,10 +5,11 @@ package world
 import (
 	"errors"
 	"fmt"
-	"maps"
+	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/proof/lab/court"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -25,8 +26,8 @@ func (s settings) workFirst(n int) int64 {
 // before it, in what may change while requests are served.
 func (w *world) configure(policy string, n int) object {
 	l := limitOf(policy, quotaOf(policy, n))
-	if exact(policy) {
-		l.Algorithm, l.Window = storeless.FixedWindow, time.Duration(w.exact)*time.Second
+	if policy == paid {
+		l.Algorithm, l.Window = storeless.FixedWindow, court.ExactWindow(time.Now())
 	}
 	limit := object{"name": l.Name, "algorithm": l.Algorithm.String(), "quota": l.Quota, "window": l.Window.String()}
 	limits := []any{limit}
@@ -59,10 +60,9 @@ func (w *world) configure(policy string, n int) object {
 		}
 	case slow, crew:
 		p["concurrency"] = object{"max": atOnce, "maxHold": "1h", "cancelHeld": n%2 == 1}
-	case paid, open:
-		p["instances"] = instances
+	case paid:
 		// A busy machine is no outage: what is answered at all is answered in time.
-		p["exact"] = object{"counter": house.Shared, "outage": map[string]string{paid: "fail-closed", open: "fail-open"}[policy], "deadline": fmt.Sprintf("%ds", 10-n%2)}
+		p["exact"] = object{"counter": house.Shared, "outage": "fail-closed", "deadline": fmt.Sprintf("%ds", 10-n%2)}
 	}
 	p["limits"] = limits
 	if w.set.configured != nil {
@@ -71,15 +71,13 @@ func (w *world) configure(policy string, n int) object {
 	return p
 }
 
-// write writes the files that instances are configured by. Those whose tokens live for two of the exact routes' windows have secrets of their own.
+// write writes the files that instances are configured by.
 func (w *world) write() error {
-	files := map[bool]object{false: {}, true: {}}
-	for policy := range maps.Keys(quotas) {
-		files[exact(policy)][policy] = w.configure(policy, w.configuration)
+	policies := object{}
+	for policy := range quotas {
+		policies[policy] = w.configure(policy, w.configuration)
 	}
-	return errors.Join(
-		house.Configure(w.set.dir, "policies.json", "secrets", strings.Join(w.short.secrets, "\n"), files[false]),
-		house.Configure(w.set.dir, "exact.json", "exact-secrets", strings.Join(w.long.secrets, "\n"), files[true]))
+	return house.Configure(w.set.dir, strings.Join(w.ring.secrets, "\n"), policies)
 }
 
 // reconfigure goes on to the next configuration, and the next step of a rotation, on every
@@ -88,18 +86,15 @@ func (w *world) reconfigure() error {
 	w.operating.Lock()
 	defer w.operating.Unlock()
 	w.configuration++
-	n, now := w.configuration, w.House.Clock.Load()
+	n := w.configuration
 	if w.set.hasty {
-		w.life = map[bool]int64{false: -window, true: -window}
+		w.life = -window
 	}
-	w.short.next(now, w.life[false])
-	w.long.next(now, w.life[true])
+	w.ring.next(w.House.Clock.Load(), w.life)
 	for policy, q := range w.quotas {
 		defer q.Change(quotaOf(policy, n))()
 	}
 	defer w.workFirst.Change(w.set.workFirst(n))()
-	w.Led.Store(w.short.led)
-	w.Dropped.Store(w.short.dropped)
 	w.Reconfigured.Add(1)
 	return errors.Join(w.write(), w.reload())
 }
@@ -117,7 +112,7 @@ func (w *world) wrong() error {
 	w.operating.Lock()
 	defer w.operating.Unlock()
 	for _, text := range []string{`{"policies": {`, strings.Repeat(" ", 100) + `{"policies": {"window": {"limits": [{"quota": 0, "window": "1s"}]}}}`} {
-		if err := house.Put(w.set.dir+"/policies.json", text); err != nil {
+		if err := house.Put(filepath.Join(w.set.dir, house.Policies), text); err != nil {
 			return err
 		}
 		for _, p := range w.House.Instances {

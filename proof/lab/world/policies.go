@@ -24,13 +24,11 @@ const (
 	upload   = house.Upload  // files
 	early    = house.Early   // a 103 comes first
 	proxied  = house.Proxied // another server answers
-	paid     = "paid"        // an exact counter, fail-closed
-	open     = "open"        // an exact counter, fail-open
+	paid     = "paid"        // an exact counter
 )
 
 const (
 	instances   = 3
-	exactQuota  = 60
 	failedQuota = 12
 	burst       = 8
 	atOnce      = 4
@@ -43,7 +41,7 @@ const (
 var quotas = map[string][2]int64{
 	windowed: {40, 60}, fixed: {40, 50}, bucket: {40, 50}, login: {40, 50}, form: {27, 30}, busy: {20, 24},
 	slow: {10_000, 10_000}, crew: {10_000, 10_000}, upload: {10_000, 10_000}, early: {10_000, 10_000}, proxied: {10_000, 10_000},
-	paid: {exactQuota, exactQuota}, open: {exactQuota, exactQuota},
+	paid: {60, 60},
 }
 
 // quotaOf is the quota of a policy in the n-th configuration.
@@ -53,9 +51,6 @@ func quotaOf(policy string, n int) int64 {
 	}
 	return quotas[policy][0]
 }
-
-// exact reports whether a counter decides on a policy.
-func exact(policy string) bool { return policy == paid || policy == open }
 
 // limitOf is the first limit of a policy, with some quota.
 func limitOf(policy string, quota int64) middleware.Limit {
@@ -82,14 +77,12 @@ func termsOf(policy string, quota *court.Quotas) *court.Terms {
 	case busy:
 		t.Many, t.Per = perSecond*(permitted+10)+onTheirWay, ownPart
 	case paid:
-		t.Window, t.Exact = always, &court.Exact{}
-	case open:
-		t.Window, t.Exact = always, &court.Exact{Fallback: instances * (exactQuota / instances)}
+		t.Window, t.Exact = always, true
 	}
 	return t
 }
 
-// always is longer than there are seconds: the window of the exact routes is longer than a run.
+// always is longer than there are seconds: the window of the exact route is longer than a run.
 const always = 1 << 50
 
 // permitted is how many seconds clocks may differ by.

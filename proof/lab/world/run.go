@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package world has some instances serve honest clients and attackers for minutes, while their secrets are rotated,
-// their policies are changed, Redis is killed, instances are replaced and clocks are wrong, and says whether anything was lost, or grew.
+// their policies are changed, instances are replaced and clocks are wrong, and says whether anything was lost, or grew.
 //
-// There are two houses that it may live in. In one all runs in one process, over loopback, so that heap and goroutines
-// are counted for all. In the other the instances are processes that were built for the race detector, behind nginx. The
-// CPU time of honest requests is measured on the thread which serves them, to which the goroutine is locked meanwhile: what
-// attackers cost is not in it.
+// The instances are processes that were built for the race detector, behind nginx. The CPU time of honest requests is measured on
+// the thread which serves them, to which the goroutine is locked meanwhile: what attackers cost is not in it.
 //
 // Tallies are sold on two policies. On one holders and a farm use all of them. On the other work comes first while the instance is busy, or whatever the load, as the configuration says.
 package world
@@ -20,10 +18,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"runtime"
-	"runtime/pprof"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -31,32 +26,22 @@ import (
 	"github.com/tallystick/tallystick/proof/lab/house"
 )
 
-// Run runs a world for as long as a command line says, and reports whether all held. build builds the program of an
-// instance, with a defence broken if one is named; nil: the instances are in this process.
-func Run(ctx context.Context, verb string, args []string, stdout, stderr io.Writer, build func(dir, without string) (program string, err error)) (held bool, err error) {
-	f := flag.NewFlagSet(verb, flag.ContinueOnError)
+// Run runs a world for as long as a command line says, and reports whether all held.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error) {
+	f := flag.NewFlagSet("soak", flag.ContinueOnError)
 	length := f.Duration("for", 5*time.Minute, "how long; longer where the machine is too slow for one of everything")
-	without := ""
-	if build != nil {
-		f.StringVar(&without, "without", "", "break this `defence`")
-	}
+	without := f.String("without", "", "break this `defence`")
 	if err := Parse(f, args, stderr); err != nil {
 		return false, err
 	}
 	if *length <= 0 {
 		return false, errors.New("-for must be more than 0")
 	}
-	set := settingsFor(*length)
-	if set.dir, err = os.MkdirTemp("", "tallystick-lab"); err != nil {
+	broken, err := house.Named(*without)
+	if err != nil {
 		return false, err
 	}
-	defer os.RemoveAll(set.dir)
-	if build != nil {
-		if set.program, err = build(set.dir, without); err != nil {
-			return false, err
-		}
-	}
-	found, err := live(ctx, set)
+	found, err := live(ctx, settingsFor(*length), broken)
 	if err != nil {
 		return false, err
 	}
@@ -79,47 +64,35 @@ func Parse(f *flag.FlagSet, args []string, stderr io.Writer) error {
 // settingsFor returns the settings of a run: what happens every second, or every 20, happens more often in
 // a short one.
 func settingsFor(length time.Duration) settings {
-	return settings{
-		length: length, round: min(time.Second, length/40), reconfigure: time.Second, rotate: min(20*time.Second, max(2*time.Second, length/8)),
-		patience: patience, redis: []string{"--appendonly", "yes", "--appendfsync", "always"}, // a kill must not lose what was acknowledged
-	}
+	return settings{length: length, round: min(time.Second, length/40), reconfigure: time.Second, rotate: min(20*time.Second, max(2*time.Second, length/8))}
 }
 
 // live runs a world from its beginning to its end, and returns what was found.
-func live(ctx context.Context, set settings) (*findings, error) {
-	http.DefaultClient.CloseIdleConnections()
-	runtime.GC()
-	before := runtime.NumGoroutine()
+func live(ctx context.Context, set settings, broken *house.Breakage) (_ *findings, err error) {
+	if err := house.Stands(); err != nil {
+		return nil, err
+	}
+	if set.dir, err = os.MkdirTemp("", "tallystick-lab"); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(set.dir)
+	if set.program, err = house.Build(ctx, set.dir, broken, "-race"); err != nil {
+		return nil, err
+	}
 	began := time.Now()
 	w, err := openWorld(ctx, set)
 	if err != nil {
 		return nil, err
 	}
 	w.play(ctx)
-	w.interrupted, w.length, w.processes = ctx.Err() != nil, time.Since(began), set.program != ""
+	w.interrupted, w.length = ctx.Err() != nil, time.Since(began)
 	w.end()
-	http.DefaultClient.CloseIdleConnections()
-	w.goroutinesBefore, w.goroutinesLeft = before, left(before, set.patience)
-	if w.goroutinesLeft > before {
-		var all strings.Builder
-		_ = pprof.Lookup("goroutine").WriteTo(&all, 1)
-		w.leaked = all.String()
-	}
 	return &w.findings, w.Failed()
 }
 
-// left returns how many goroutines there are, when those that are about to end have.
-func left(before int, patience time.Duration) int {
-	for end := time.Now().Add(patience); runtime.NumGoroutine() > before && time.Now().Before(end); {
-		time.Sleep(10 * time.Millisecond)
-	}
-	return runtime.NumGoroutine()
-}
-
 const (
-	back     = 3 * window  // by how much a clock is wrong
-	leap     = 20 * window // of all clocks, after a cycle
-	passEach = 6           // after this many cycles all tokens end
+	back = 3 * window  // by how much a clock is wrong
+	leap = 20 * window // of all clocks, after a cycle
 )
 
 // minima are what must have happened before a run is over, however slow the machine is.
@@ -151,8 +124,7 @@ func (w *world) play(ctx context.Context) {
 }
 
 func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
-	strike := func() {}
-	clients := slices.Concat(honest, w.villains(ctx), w.payers(func() { strike() }))
+	clients := slices.Concat(honest, w.villains(ctx), w.payers())
 	waiter := w.friend(form, "waiter", 0)
 	ticket := ""
 	var floods sync.WaitGroup
@@ -170,13 +142,11 @@ func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
 		pace := time.NewTimer(w.set.round)
 		w.Touched.Store(kind >= stepped)
 		t := turn{calm: kind < stepped, agree: true, parts: 1, round: w.rounds}
-		strike = func() {}
 		var wg sync.WaitGroup
 		switch kind {
 		case calmly:
 			ticket = waiter.Ask(fleet.Request{Method: http.MethodGet, Path: fleet.TicketPath}).Ticket()
-		case killed:
-			strike = w.kill
+		case again:
 			wg.Go(func() { // a visitor without a script, which comes back with a ticket
 				if ticket == "" {
 					w.Unjust.Note("a visitor without a script gets no ticket")
@@ -186,7 +156,6 @@ func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
 			})
 		case wobbling:
 			t.agree = false
-			wg.Go(func() { w.revive(ctx) })
 			wg.Go(func() { w.wobble(int(number) % instances) })
 		case skewed:
 			t.agree = false
@@ -196,7 +165,7 @@ func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
 			w.restarting.Store(true)
 			wg.Go(func() {
 				defer w.restarting.Store(false)
-				w.restart(ctx, 1+int(number)%(instances-1))
+				w.restart(1 + int(number)%(instances-1))
 				w.Fail(w.wrong())
 			})
 		case stepped:
@@ -225,21 +194,11 @@ func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
 			}
 			wg.Wait()
 		}
-		if w.Down.Now()%2 == 1 && kind != killed && ctx.Err() == nil {
-			w.revive(ctx)
-		}
 		w.endRound()
 	}
 	w.flooding.Store(false)
 	floods.Wait()
-	if ctx.Err() == nil {
-		w.settle(ctx, false)
-	}
-	if (number+1)%passEach == 0 {
-		w.Fail(w.House.Advance(pass(w.exact, w.House.Clock.Load())))
-	} else {
-		w.Fail(w.House.Advance(leap))
-	}
+	w.Fail(w.House.Advance(leap))
 	w.Close(w.House.Clock.Load())
 }
 
@@ -247,18 +206,6 @@ func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
 func (w *world) endRound() {
 	w.standing.Lock()
 	defer w.standing.Unlock()
-	for end := time.Now().Add(patience); w.House.Proxy == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
-		w.Rest()
-		n := int64(0)
-		for _, p := range w.House.Instances {
-			var s house.State
-			w.Fail(p.Get("state", &s))
-			n += s.Connections
-		}
-		if n == 0 {
-			break
-		}
-	}
 	first := w.hear()
 	w.heap = append(w.heap, float64(first.Heap))
 	w.goroutines = append(w.goroutines, float64(first.Goroutines))

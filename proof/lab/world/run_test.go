@@ -7,9 +7,7 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,133 +18,77 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/lab/court"
 	"github.com/tallystick/tallystick/proof/lab/house"
-	"github.com/tallystick/tallystick/proof/program"
+	"github.com/tallystick/tallystick/proof/mutants"
 )
 
-func requireRedis(t *testing.T) {
+func requireHouse(t *testing.T) {
 	t.Helper()
-	if _, err := program.FindRedis(); err != nil {
+	if err := house.Stands(); err != nil {
 		kit.Unable(t, "%v", err)
 	}
 }
 
-// A short soak: all that the long one has, each at least once. It hangs on counts alone, so a
-// machine that is busy takes longer, and comes to the same.
-//
-// It is run once, with the race detector: that is what it is for.
-func TestSoak(t *testing.T) {
-	requireRedis(t)
-	kit.OnlyWhole(t, "serves for some seconds, with the race detector")
-	var stdout, stderr bytes.Buffer
-	held, err := Run(t.Context(), "soak", []string{"-for", "5s"}, &stdout, &stderr, nil)
-	t.Logf("%s%s", &stdout, &stderr)
-	require.NoError(t, err)
-	require.True(t, held)
-	require.NotContains(t, stdout.String(), "FAILED")
-}
-
 // With one thing broken a soak says so, and says what.
 func TestSoakFindsFaults(t *testing.T) {
-	requireRedis(t)
-	kit.OnlyWhole(t, "serves for some seconds; what judges has tests of its own, which are quick")
-	release, before := make(chan struct{}), runtime.NumGoroutine()
-	t.Cleanup(func() {
-		close(release)
-		require.LessOrEqual(t, left(before, patience), before, "the next test may count them")
-	})
-	t.Cleanup(func() { kept = nil })
+	requireHouse(t)
+	kit.OnlyWhole(t, "builds a server for the race detector, and has it serve; what judges has tests of its own, which are quick")
 	for i, c := range []struct {
 		name   string
 		breaks func(*settings)
 		row    string
 		why    string // where several things are in one row
+		server string // what each plain handler of a server does too, where it is the server that is broken
 	}{
-		{"Redis forgets when it is killed", func(s *settings) { s.redis = []string{"--appendonly", "no"} }, "/paid: acknowledged, and not in Redis", ""},
 		// By more than the quotas of two configurations differ: a busy machine may go from one to the
 		// other so often meanwhile that no client comes near the higher one.
-		{"bounds are lower", func(s *settings) { s.slack = quotaOf(windowed, 0) - quotaOf(windowed, 1) - 1 }, "admitted by an instance in a window, most: drops", ""},
-		{"a goroutine is kept", func(s *settings) {
-			var once atomic.Bool
-			s.patience = 2 * time.Second
-			s.wrap = func(_ *world, next http.Handler) http.Handler {
-				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if once.CompareAndSwap(false, true) {
-						go func() { <-release }()
-					}
-					next.ServeHTTP(w, r)
-				})
-			}
-		}, "goroutines before", ""},
-		{"a map grows", func(s *settings) {
-			var mu sync.Mutex
-			s.wrap = func(_ *world, next http.Handler) http.Handler {
-				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-					if strings.HasPrefix(r.Header.Get(house.ClientHeader), "steady") {
-						mu.Lock()
-						kept = append(kept, make([]byte, 128<<10))
-						mu.Unlock()
-					}
-					next.ServeHTTP(rw, r)
-				})
-			}
-		}, "live heap", ""},
+		{"bounds are lower", func(s *settings) { s.slack = quotaOf(windowed, 0) - quotaOf(windowed, 1) - 1 }, "admitted by an instance in a window, most: drops", "", ""},
+		{"a goroutine is kept", nil, "instances that died, or that left goroutines", "goroutines are left", `go func() { select {} }()`},
+		{"a map grows", nil, "live heap", "", `if strings.HasPrefix(r.Header.Get(ClientHeader), Measured) { s.count(r, strings.Repeat(time.Now().String(), 4000)) }`},
+		{"a handler panics", nil, "servers: lines logged", "", `if r.Header.Get(ClientHeader) == "guesses 0" { panic("a test") }`},
 		{"a client is refused that has room", func(s *settings) {
-			s.wrap = refuseSome(func(w *world) bool { return true })
-		}, "honest: refused with room", "steady"},
+			s.tamper = refuseSome(func(*world) bool { return true })
+		}, "honest: refused with room", "steady", ""},
 		{"a flood starves honest clients", func(s *settings) {
 			s.cycles = 2
-			s.wrap = refuseSome(func(w *world) bool { return w.flooding.Load() })
-		}, "steady clients, quiet and flood", ""},
+			s.tamper = refuseSome(func(w *world) bool { return w.flooding.Load() })
+		}, "steady clients, quiet and flood", "", ""},
 		{"an answer is cut", func(s *settings) {
 			var n atomic.Int64
-			s.wrap = func(_ *world, next http.Handler) http.Handler {
-				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if strings.HasPrefix(r.Header.Get(house.ClientHeader), "body") && n.Add(1) == 5 {
-						r.Body = io.NopCloser(io.LimitReader(r.Body, 1000))
-					}
-					next.ServeHTTP(w, r)
-				})
-			}
-		}, "a body or an answer that was cut", ""},
+			s.tamper = of("body", func(r *http.Request) {
+				if n.Add(1) == 5 {
+					r.Body, r.ContentLength = io.NopCloser(io.LimitReader(r.Body, 1000)), 1000
+				}
+			})
+		}, "a body or an answer that was cut", "", ""},
 		{"a token is forged on its way", func(s *settings) {
-			s.wrap = func(_ *world, next http.Handler) http.Handler {
-				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if token := r.Header.Get(middleware.TokenHeader); token != "" && strings.HasPrefix(r.Header.Get(house.ClientHeader), "full") {
-						r.Header.Set(middleware.TokenHeader, token[:len(token)-4]+"AAAA")
-					}
-					next.ServeHTTP(w, r)
-				})
-			}
-		}, "honest: a token not accepted", "full"},
+			s.tamper = of("full", func(r *http.Request) {
+				if token := r.Header.Get(middleware.TokenHeader); token != "" {
+					r.Header.Set(middleware.TokenHeader, token[:len(token)-4]+"AAAA")
+				}
+			})
+		}, "honest: a token not accepted", "full", ""},
 		{"secrets are dropped at once", func(s *settings) {
 			s.reconfigure, s.rotate = 100*time.Millisecond, 100*time.Millisecond
 			s.hasty = true
-		}, "honest: a token not accepted", ""},
-		{"a handler panics", func(s *settings) {
-			var once atomic.Bool
-			s.wrap = func(_ *world, next http.Handler) http.Handler {
-				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if once.CompareAndSwap(false, true) {
-						panic("a test")
-					}
-					next.ServeHTTP(w, r)
-				})
-			}
-		}, "servers: lines logged", ""},
-		{"nobody notices that it is busy", func(s *settings) {
+		}, "honest: a token not accepted", "", ""},
+		{"no instance notices that it is busy", func(s *settings) {
 			s.cycles, s.byLoad = 2, true
 			s.configured = ofPolicy(busy, func(p object) { p["challenge"].(object)["busyPerSecond"] = 1_000_000 })
-		}, "admitted by an instance in a window, most: all, without work", ""},
+		}, "admitted by an instance in a window, most: all, without work", "", ""},
 		{"a calm instance asks for work", func(s *settings) {
 			s.byLoad = true
 			s.configured = ofPolicy(busy, func(p object) {
 				p["challenge"].(object)["mode"], p["challenge"].(object)["busyPerSecond"] = "newcomers", 0
 			})
-		}, "honest: refused with room", "asked for work though no other client has come"},
-		{"work lets nobody in", func(s *settings) {
+		}, "honest: refused with room", "asked for work though no other client has come", ""},
+		{"work lets no client in", func(s *settings) {
 			s.cycles, s.byLoad = 2, true
-			s.wrap = withoutProofs("newcomer")
-		}, "honest: refused with room", "not let in with its work"},
+			s.tamper = of("newcomer", func(r *http.Request) {
+				if !strings.Contains(r.URL.Path, "/tally/") {
+					r.Header.Del(middleware.ProofHeader)
+				}
+			})
+		}, "honest: refused with room", "not let in with its work", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if !kit.Long() && i > 0 {
@@ -154,9 +96,15 @@ func TestSoakFindsFaults(t *testing.T) {
 			}
 			set := settingsFor(10 * time.Second)
 			set.cycles = 1
-			set.dir = t.TempDir()
-			c.breaks(&set)
-			f := kit.Must(live(t.Context(), set))(t)
+			if c.breaks != nil {
+				c.breaks(&set)
+			}
+			var broken *house.Breakage
+			if c.server != "" {
+				const place = "s.count(r, Admitted)"
+				broken = &house.Breakage{Mutant: mutants.Mutant{Name: c.name, In: "proof/lab/house/Site.handler", Old: place, New: place + "\n" + c.server}}
+			}
+			f := kit.Must(live(t.Context(), set, broken))(t)
 			failed := ""
 			for _, r := range f.rows() {
 				if !r.OK {
@@ -180,48 +128,41 @@ func ofPolicy(policy string, change func(object)) func(string, object) {
 	}
 }
 
-// withoutProofs takes the proofs out of the requests of some clients, but not those with which they redeem.
-func withoutProofs(kind string) func(*world, http.Handler) http.Handler {
-	return func(_ *world, next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if strings.HasPrefix(r.Header.Get(house.ClientHeader), kind) && !strings.Contains(r.URL.Path, "/tally/") {
-				r.Header.Del(middleware.ProofHeader)
-			}
-			next.ServeHTTP(w, r)
-		})
+// of changes the requests of one kind of clients.
+func of(kind string, change func(*http.Request)) func(*world, *http.Request) *http.Response {
+	return func(_ *world, r *http.Request) *http.Response {
+		if strings.HasPrefix(r.Header.Get(house.ClientHeader), kind) {
+			change(r)
+		}
+		return nil
 	}
 }
 
 // refuseSome refuses every twentieth request of the steady clients, while a world is so.
-func refuseSome(while func(*world) bool) func(*world, http.Handler) http.Handler {
+func refuseSome(while func(*world) bool) func(*world, *http.Request) *http.Response {
 	var n atomic.Int64
-	return func(w *world, next http.Handler) http.Handler {
-		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			if strings.HasPrefix(r.Header.Get(house.ClientHeader), "steady") && while(w) && n.Add(1)%20 == 0 {
-				http.Error(rw, "no", http.StatusTooManyRequests)
-				return
-			}
-			next.ServeHTTP(rw, r)
-		})
+	return func(w *world, r *http.Request) *http.Response {
+		if strings.HasPrefix(r.Header.Get(house.ClientHeader), "steady") && while(w) && n.Add(1)%20 == 0 {
+			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{}, Body: http.NoBody, Request: r}
+		}
+		return nil
 	}
 }
 
 // An operator that ends it gets the table of what was seen, and nothing stays behind.
 func TestSoakIsInterrupted(t *testing.T) {
-	requireRedis(t)
-	kit.OnlyWhole(t, "serves for some seconds, with the race detector")
+	requireHouse(t)
+	kit.OnlyWhole(t, "builds a server for the race detector, and has it serve")
 	ctx, stop := context.WithCancel(t.Context())
 	set := settingsFor(time.Hour)
-	set.round, set.dir = 0, t.TempDir()
-	set.wrap = func(w *world, next http.Handler) http.Handler {
-		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			if w.Kills.Load() > 0 { // Redis is away
-				stop()
-			}
-			next.ServeHTTP(rw, r)
-		})
+	set.round = 0
+	set.tamper = func(w *world, _ *http.Request) *http.Response {
+		if w.restarting.Load() {
+			stop()
+		}
+		return nil
 	}
-	f := kit.Must(live(ctx, set))(t)
+	f := kit.Must(live(ctx, set, nil))(t)
 	require.True(t, f.interrupted)
 	rows := f.rows()
 	require.True(t, Holds(rows), "%+v", rows)
@@ -232,15 +173,9 @@ func TestSoakIsInterrupted(t *testing.T) {
 
 // set makes the field be found so often.
 func (f field) set(n int64) {
-	switch x := f.value.(type) {
-	case *Count:
-		x.Store(n)
-	case *int64:
-		*x = n
-	case *court.Complaints:
-		for range n {
-			x.Note("what it was")
-		}
+	*f.Count = court.Count{}
+	for range n {
+		f.Note("what it was")
 	}
 }
 
@@ -266,27 +201,9 @@ func Breakages[T any](of *T) (all []func(*T) string) {
 	return all
 }
 
-func TestGrowth(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		at   func(i int) float64
-		want float64
-	}{
-		{"flat", func(int) float64 { return 7 }, 0},
-		{"warms up, and is flat", func(i int) float64 { return float64(min(i, 30)) }, 0},
-		{"grows by 2 each time", func(i int) float64 { return float64(2 * i) }, 98},
-		{"shrinks", func(i int) float64 { return float64(-i) }, -49},
-		{"grows at the end", func(i int) float64 { return float64(max(0, i-50)) }, 49},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			var s Series
-			for i := range 100 {
-				s = append(s, c.at(i))
-			}
-			require.InDelta(t, c.want, s.Growth(), 1e-6)
-		})
-	}
-	require.Zero(t, Series{1, 2, 3, 4}.Growth(), "too few to say")
+func TestQuarters(t *testing.T) {
 	require.Zero(t, Series(nil).Quarter(0.5))
 	require.InDelta(t, 2.5, Series{1, 1, 2, 3, 9, 9, 9, 9}.Quarter(0.25), 1e-6)
+	require.False(t, Series{1, 1, 2, 3, 9, 9, 9, 9}.Flat("", "", 1, 7.9).OK)
+	require.True(t, Series{1, 1, 2, 3, 9, 9, 9, 9}.Flat("", "", 1, 8).OK)
 }

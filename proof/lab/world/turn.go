@@ -5,7 +5,8 @@ package world
 import (
 	"crypto/rand"
 	"slices"
-	"time"
+
+	"github.com/tallystick/tallystick/proof/lab/court"
 )
 
 // A run is cycles of eight rounds. In a round the clock stands, but for what the round does to
@@ -13,8 +14,8 @@ import (
 // cycle is a flood.
 const (
 	calmly    = iota
-	killed    // Redis is killed in the middle
-	wobbling  // Redis is back; clocks go to and fro, as far as they may
+	again     // as before
+	wobbling  // clocks go to and fro, as far as they may
 	skewed    // one is ahead, as far as it may be
 	restarted // one is replaced by another, and a file of policies is broken
 	stepped   // one is set back by three windows, and forward again
@@ -41,22 +42,12 @@ func (t turn) canBuy() bool { return t.calm && t.agree }
 // window is the length of every window here, in seconds, and middle is where in it a round
 // begins: far enough from both ends that clocks which disagree as they may are in one window.
 //
-// Clocks are moved by hand between rounds: so what is admitted hangs on counts, and not on how fast the machine is.
+// Clocks are moved by hand between rounds: so what is admitted hangs on counts, and not on how fast the machine is. They begin today:
+// so a window of the exact routes is as far from its end as [court.ExactWindow] says.
 const (
 	window = 60
 	middle = 20
 )
-
-// begin is where the clocks begin: in the middle of a window of the exact routes, in or about 2026.
-func begin(exact int64) int64 {
-	return time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC).Unix()/exact*exact + halfway(exact)
-}
-
-func halfway(exact int64) int64 { return exact/2/window*window + middle }
-
-// pass is by how much the clocks are put forward until all tokens have ended, on the exact routes too, and
-// again into the middle of a window of theirs: no cycle may see two of them.
-func pass(exact, now int64) int64 { return 3*exact + halfway(exact) - now%exact }
 
 // A ring is the secrets of all instances while they are rotated as docs/operations.md says: the
 // new one is added last, everywhere; then it is moved first, everywhere; the old one is
@@ -70,14 +61,14 @@ type ring struct {
 	fresh   string           // was added, and does not sign yet
 	wanted  bool
 
-	added, led, dropped int64
+	led, dropped *court.Count
 }
 
 // ringMost is how many secrets a Config takes.
 const ringMost = 8
 
-func newRing() *ring {
-	return &ring{secrets: []string{secret()}, dead: map[string]int64{}}
+func newRing(led, dropped *court.Count) *ring {
+	return &ring{secrets: []string{secret()}, dead: map[string]int64{}, led: led, dropped: dropped}
 }
 
 func secret() string { return rand.Text() + rand.Text() }
@@ -85,9 +76,8 @@ func secret() string { return rand.Text() + rand.Text() }
 // rotate begins a rotation with the next step, or as soon as there is room.
 func (r *ring) rotate() { r.wanted = true }
 
-// next takes the next step at a time, where life is the life of the longest-lived token, and returns
-// what is to be in force.
-func (r *ring) next(now, life int64) []string {
+// next takes the next step at a time, where life is the life of the longest-lived token.
+func (r *ring) next(now, life int64) {
 	switch {
 	case r.fresh != "": // all have it
 		old := r.secrets[0]
@@ -96,11 +86,10 @@ func (r *ring) next(now, life int64) []string {
 		// still, at the same time: the clock stands meanwhile, or has moved by less than this.
 		r.dead[old] = now + life + window
 		r.fresh = ""
-		r.led++
+		r.led.Add(1)
 	case r.wanted && len(r.secrets) < ringMost:
 		r.fresh, r.wanted = secret(), false
 		r.secrets = append(r.secrets, r.fresh)
-		r.added++
 	}
 	r.secrets = slices.DeleteFunc(r.secrets, func(s string) bool {
 		dead, old := r.dead[s]
@@ -108,10 +97,9 @@ func (r *ring) next(now, life int64) []string {
 			return false
 		}
 		delete(r.dead, s)
-		r.dropped++
+		r.dropped.Add(1)
 		return true
 	})
-	return slices.Clone(r.secrets)
 }
 
 func (r *ring) isFresh(s string) bool { return s == r.fresh }

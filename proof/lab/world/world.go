@@ -3,31 +3,31 @@
 package world
 
 import (
+	"context"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/tallystick/tallystick/proof/lab/court"
+	"github.com/tallystick/tallystick/proof/lab/house"
 )
 
-// settings are what a run is like. The last seven are for tests, which break one thing each.
+// settings are what a run is like. The last six are for tests, which break one thing each.
 type settings struct {
 	length      time.Duration
 	round       time.Duration // at least, so that the machine is not the only pace
 	reconfigure time.Duration
 	rotate      time.Duration
-	patience    time.Duration // with goroutines that should end
-	program     string        // that the instances are, as processes; "": they are in this one
+	program     string // that the instances are
 	dir         string
 
-	wrap       func(*world, http.Handler) http.Handler
-	configured func(policy string, p object) // may change what is configured
-	byLoad     bool                          // work never comes first on /busy while it is calm
-	hasty      bool                          // secrets are dropped while their tokens live
-	redis      []string                      // further arguments of the server
-	cycles     int64                         // how many there are, in place of a length
-	slack      int64                         // added to every bound
+	tamper     func(*world, *http.Request) *http.Response // may change a request on its way, or answer it
+	configured func(policy string, p object)              // may change what is configured
+	byLoad     bool                                       // work never comes first on /busy while it is calm
+	hasty      bool                                       // secrets are dropped while their tokens live
+	cycles     int64                                      // how many there are, in place of a length
+	slack      int64                                      // added to every bound
 }
 
 // A world is everything that runs.
@@ -35,10 +35,8 @@ type world struct {
 	findings
 	*court.Stage
 	set       settings
-	exact     int64          // seconds: the window of the exact routes
-	short     *ring          // of the policies whose tokens live an hour
-	long      *ring          // of those whose tokens live for two of the exact routes' windows
-	life      map[bool]int64 // of tokens, in seconds: on exact routes, and on others
+	ring      *ring
+	life      int64 // of tokens, in seconds; no client keeps a token of the exact route until that ends
 	quotas    map[string]*court.Quotas
 	workFirst *court.Quotas // what workFirst says, which changes as a quota does
 
@@ -47,6 +45,53 @@ type world struct {
 	flooding      atomic.Bool
 	restarting    atomic.Bool
 	standing      sync.RWMutex // read-locked by clients that go on through all rounds
+}
+
+// openWorld starts all servers.
+func openWorld(ctx context.Context, set settings) (*world, error) {
+	w := newWorld(set)
+	if err := w.write(); err != nil {
+		return nil, err
+	}
+	// The instances are ended by the world, not with the time of their clients.
+	servers, err := house.Start(context.WithoutCancel(ctx), house.Plan{Dir: set.dir, Program: set.program, Size: instances, TLS: true, Spread: true, Site: house.Config{
+		Now: time.Now().Unix()/window*window + middle,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	w.Open(servers)
+	state, err := servers.Instances[0].State()
+	for policy, life := range state.Life {
+		if policy != paid {
+			w.life = max(w.life, life)
+		}
+	}
+	w.Fail(err)
+	return w, nil
+}
+
+// newWorld returns a world without servers.
+func newWorld(set settings) *world {
+	w := &world{set: set, quotas: map[string]*court.Quotas{}, workFirst: court.NewQuotas(set.workFirst(0))}
+	w.ring = newRing(&w.Led, &w.Dropped)
+	terms := map[string]*court.Terms{}
+	for policy := range quotas {
+		w.quotas[policy] = court.NewQuotas(quotaOf(policy, 0))
+		terms[policy] = termsOf(policy, w.quotas[policy])
+	}
+	w.oracle = court.NewOracle(terms)
+	w.oracle.Strict, w.oracle.Slack = true, set.slack
+	w.Stage = &court.Stage{Oracle: w.oracle, Ctx: context.Background(), Net: [2]byte{10}}
+	if set.tamper != nil {
+		w.Tamper = func(r *http.Request) *http.Response { return set.tamper(w, r) }
+	}
+	w.Lost = func(who court.Who, standing int64, why error) {
+		if who.Honest && w.Away.Stood(standing) {
+			w.NoAnswer.Note("%s on /%s: %v", who.Name, who.Policy, why)
+		}
+	}
+	return w
 }
 
 func (w *world) phase() *phase {
