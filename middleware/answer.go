@@ -46,8 +46,7 @@ func (q *question) answerCharge(c *charged) {
 // one allocation.
 func (q *question) answer(fields answerFields, offers offerFields) {
 	d, f := &q.dc.decision, &q.dc.reply.Fields
-	var stack [768]byte // of a token and its cookie, but for the longest; zeroing it costs
-	b := stack[:0]
+	b := q.space.text[:0]
 
 	if !q.carriage.quiet {
 		f.Lines[reply.Policy] = q.who.tier.field

@@ -28,7 +28,7 @@ func compile(cfg Config) (*engine, error) {
 		life:      c.life,
 		challenge: c.challenge,
 		hooks:     hooks{identity: cfg.Identity, cost: cfg.Cost, skip: cfg.Skip, refused: cfg.RefusalHandler, page: cfg.PageHandler, onDecision: cfg.OnDecision},
-		bodies:    &sync.Pool{New: newBody},
+		spaces:    &sync.Pool{New: func() any { return new(workspace) }},
 		now:       cfg.Now,
 		carriage:  carriage{transport: cfg.TokenTransport, quiet: cfg.Quiet, fields: cfg.Fields, embedded: cfg.EmbeddedCookie},
 		shadow:    cfg.Shadow,

@@ -4,7 +4,6 @@ package middleware
 
 import (
 	"net/http"
-	"time"
 )
 
 // decide decides a request, of HTTP or not, and fills q.dc: the decision, and the fields that
@@ -147,7 +146,6 @@ func (q *question) noteCharge(c *charged) {
 	}
 	if p := c.pending; p != nil {
 		p.now, p.freeStatuses, p.ctx = e.now, e.freeStatuses, dc.Context
-		p.reissue = func(now time.Time) { e.reissueToken(now, dc) }
 		dc.decision.withExtras().pending = p
 	}
 }

@@ -106,17 +106,15 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 		http.Error(reply.Unstored{ResponseWriter: w}, http.StatusText(http.StatusForbidden), http.StatusForbidden)
 		return
 	}
-	dc := &decisionContext{Context: r.Context()}
-	defer dc.handBack(r)
-	d := &dc.decision
+	q := &question{engine: e, ctx: r.Context(), r: r, cost: 1}
+	q.begin(new(workspace), e.now())
+	defer q.dc.handBack(r)
+	d := &q.dc.decision
 	d.engine, d.Cost = e, 1
-	q := &question{engine: e, ctx: r.Context(), r: r, cost: 1, at: e.now(), dc: dc}
 	v, ok := q.identify()
 	if !ok {
 		q.concludeUncharged(&v)
-		reply.ForbidStoring(w.Header())
-		dc.reply.Fields.Set(w.Header())
-		e.refuse(w, dc.asking(r), dc, v.denial)
+		q.space.refuse(w, q.dc.asking(r), q.dc, v.denial)
 		return
 	}
 	d.tier = q.who.tier
@@ -286,19 +284,22 @@ func (q *question) writeTurnDown(w http.ResponseWriter, o offer) {
 		q.dc.decision.withExtras().Offered = o.challenge
 	}
 	q.answer(answerFields{}, offerFields{challenge: o.field})
-	reply.ForbidStoring(w.Header())
-	q.setFields(w)
-	q.refuse(w, q.dc.asking(q.r), q.dc, nil)
+	q.joinOuter(w)
+	q.space.refuse(w, q.dc.asking(q.r), q.dc, nil)
 }
 
 // setFields puts the fields into the response, beside the fields of a limiter that the endpoints
 // are mounted in.
 func (q *question) setFields(w http.ResponseWriter) {
-	dc := q.dc
-	if outer := contextOf(dc.Context); outer != nil && dc.joins(outer, w, q.r) {
-		dc.reply.Fields.Within(&outer.reply.Fields, nil)
+	q.joinOuter(w)
+	q.dc.reply.Fields.Set(w.Header())
+}
+
+// joinOuter puts the fields beside those of a limiter that the endpoints are mounted in.
+func (q *question) joinOuter(w http.ResponseWriter) {
+	if outer := contextOf(q.ctx); outer != nil && q.dc.joins(outer, w, q.r) {
+		q.dc.reply.Fields.Within(&outer.reply.Fields, nil)
 	}
-	dc.reply.Fields.Set(w.Header())
 }
 
 // answerRedeem answers the token, or the cookie, that a proof buys.

@@ -44,7 +44,7 @@ type engine struct {
 	freeStatuses []int         // statuses that these limits do not count
 
 	hooks  hooks
-	bodies *sync.Pool // of refusals
+	spaces *sync.Pool // in which requests are decided
 	now    func() time.Time
 
 	carriage carriage

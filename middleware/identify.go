@@ -32,7 +32,7 @@ func (q *question) identify() (v verdict, ok bool) {
 	case id.doubt != nil:
 		q.checks.doubts(q.at, id.doubt)
 	}
-	q.knowSubject(q.ctx, q.at, id, q.dc.address[:0], &q.who)
+	q.knowSubject(q.ctx, q.at, id, q.space.address[:0], &q.who)
 	return verdict{}, true
 }
 

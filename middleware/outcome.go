@@ -48,7 +48,7 @@ type pending struct {
 	now          func() time.Time
 	freeStatuses []int           // statuses
 	ctx          context.Context // of the request
-	reissue      func(time.Time) // has the token say what is counted by now
+	asked        *decisionContext
 }
 
 type outcomeState uint8
@@ -192,7 +192,7 @@ func (p *pending) sayAtOnce(charged bool) {
 // reissueAfter has the token say what is counted, unless it has never said otherwise.
 func (p *pending) reissueAfter(was outcomeState, now time.Time) {
 	if was == stateCharged || p.state == stateCharged {
-		p.reissue(now)
+		p.asked.decision.engine.reissueToken(now, p.asked)
 	}
 }
 

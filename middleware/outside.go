@@ -46,11 +46,13 @@ func (e *engine) decideAsk(q question) (Answer, error) {
 	case q.ctx.Err() != nil:
 		return Answer{}, fmt.Errorf("middleware: nothing was decided: %w", q.ctx.Err())
 	}
-	dc, now := &decisionContext{Context: q.ctx}, e.now()
-	dc.reply.Fields.Now = now.UnixMicro()
-	q.engine, q.at, q.dc = e, now, dc
+	space := e.spaces.Get().(*workspace)
+	q.engine = e
+	q.begin(space, e.now())
 	q.decide()
-	e.allow(dc, nil)
+	e.allow(q.dc, nil)
+	dc, _ := q.dc.keep(nil)
+	space.leave(e)
 	if e.hooks.onDecision != nil && !q.dry {
 		e.hooks.onDecision(q.ctx, dc.decided())
 	}
