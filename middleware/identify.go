@@ -33,6 +33,7 @@ func (q *question) identify() (v verdict, ok bool) {
 		q.checks.doubts(q.at, id.doubt)
 	}
 	q.knowSubject(q.ctx, q.at, id, q.space.address[:0], &q.who)
+	q.who.holder.Scratch = q.space.scratch
 	return verdict{}, true
 }
 

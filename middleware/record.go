@@ -242,6 +242,7 @@ type workspace struct {
 	address [16]byte  // any but one that stands for another of IPv4
 	text    [768]byte // of a token and its cookie, but for the longest
 	body    []byte    // of a refusal
+	scratch *token.Scratch
 }
 
 // begin begins a decision.
