@@ -51,7 +51,14 @@ func (r *Records) slack(l Limit, quota int64) int64 {
 	if r.ready && r.live == 0 {
 		return math.MaxInt64 // no peer is waited for
 	}
-	return Slack(quota, int64(len(r.peers)+1), l.Seconds == 0)
+	n := len(r.peers) + 1
+	for _, f := range r.fell { // the largest first: it may have admitted as much as each of that many
+		if f.at >= int64(l.Number)*int64(l.Seconds) {
+			n = max(n, f.from)
+			break
+		}
+	}
+	return Slack(quota, int64(n), l.Seconds == 0)
 }
 
 // Slack returns how much of a limit a process may admit before its peers have acknowledged it.

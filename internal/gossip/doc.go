@@ -52,8 +52,8 @@
 // A proof is spent once, for let i spend it first: each other has acknowledged the pair of i before, and so refuses it. In P parts it is
 // spent P times at most.
 //
-// Processes that a process hears make the N of its f. While one is dropped, and 2(N-1) ≤ L < 2N, the others' f is 2: the bound has the largest f
-// in force in the window.
+// The N of f is the most processes that a process has heard at once since the window began: f of 5 stays 1 while one of three is replaced.
+// A process that starts when one was dropped has not heard that one, and a fleet that grows had less: the bound has the largest f in force in the window.
 //
 // # What was decided by the model
 //

@@ -2,7 +2,10 @@
 
 package gossip
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // The pace of what is told, and for how long a peer may owe an answer.
 const (
@@ -29,14 +32,15 @@ func (r *Records) Joined(now time.Time, name uint64) {
 	r.wake()
 }
 
-// Gone has a peer neither told nor waited for. What it has counted stays.
-func (r *Records) Gone(name uint64) {
+// Gone has a peer neither told nor waited for, from a time of windows on. What it has counted stays.
+func (r *Records) Gone(now time.Time, name uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := r.peers[name]
+	p, n := r.peers[name], len(r.peers)+1
 	if p == nil {
 		return
 	}
+	r.fell = append(slices.DeleteFunc(r.fell, func(f fall) bool { return f.from <= n }), fall{n, now.Unix()})
 	delete(r.peers, name)
 	if !p.late {
 		r.live--

@@ -52,6 +52,7 @@ type Records struct {
 
 	peers   map[uint64]*peer
 	live    int    // peers that are not late
+	fell    []fall // of the number of processes, while that was larger than since
 	seq     uint64 // of the last pair that was put into batches
 	acked   uint64 // what all live peers have acknowledged
 	head    uint32 // of the list of what was told: 1 + its place in all, the newest at the head
@@ -280,6 +281,12 @@ type peer struct {
 	owes   int64  // since when it owes an answer, µs; 0: it owes none
 	last   int64  // when it was sent a batch, µs
 	late   bool
+}
+
+// A fall is a number of processes, and the Unix second in which one of them was gone.
+type fall struct {
+	from int
+	at   int64
 }
 
 // Waiting requests are of one limit.

@@ -220,8 +220,8 @@ func TestLatePeers(t *testing.T) {
 	require.NotNil(t, a.Batch(at(400*ms), 3))
 	back = a.Answered(at(400*ms), 3)
 	require.True(t, back)
-	a.Gone(2)
-	a.Gone(3)
+	a.Gone(noon, 2)
+	a.Gone(noon, 3)
 	a.Add(noon, minute(1), 50, 2)
 	require.Zero(t, look(a, minute(1)).Unacked, "there is no peer to wait for")
 }
@@ -413,7 +413,7 @@ func TestManyProcesses(t *testing.T) {
 	two := gossip.New(gossip.Config{Name: 2, Records: 16})
 	two.Add(noon, minute(1), 13, 2)
 	chunk, _ := two.Chunk(noon, 0)
-	r.Gone(2)
+	r.Gone(noon, 2)
 	r.Joined(noon, 99)
 	require.NoError(t, r.TakeOver(noon, chunk), "there is a place for one that has not joined")
 }
@@ -514,4 +514,32 @@ func TestALatePeerIsBackUnderLoad(t *testing.T) {
 		}
 	}
 	require.Fail(t, "it is late for ever")
+}
+
+// The slack goes by the most processes of a window: one that is gone may have admitted as much as the others did beside it.
+func TestTheSlackOfAWindowDoesNotGrow(t *testing.T) {
+	const quota = 5 // f is 1 of three processes, and 2 of two
+	a, _ := two()
+	a.Joined(noon, 3)
+	slack := func(windows uint32) int64 {
+		l := minute(1)
+		l.Number += windows
+		return a.Look(l, quota).Slack
+	}
+	require.EqualValues(t, 1, slack(0))
+	a.Gone(at(10*time.Second), 3)
+	require.EqualValues(t, 1, slack(0), "of the window in which one was gone")
+	require.EqualValues(t, 2, slack(1))
+
+	a.Joined(at(70*time.Second), 4)
+	a.Joined(at(70*time.Second), 5)
+	require.EqualValues(t, 1, slack(1))
+	a.Gone(at(80*time.Second), 5)
+	a.Gone(at(130*time.Second), 4)
+	for windows, want := range []int64{1, 1, 1, 2} {
+		require.Equal(t, want, slack(uint32(windows)), "%d windows later", windows)
+	}
+	day := gossip.Limit{Key: 9, Seconds: 86_400, Number: uint32(noon.Unix() / 86_400)}
+	require.EqualValues(t, 1, a.Look(day, 7).Slack, "of the four that there were on this day")
+	require.EqualValues(t, 2, a.Look(day, 8).Slack)
 }

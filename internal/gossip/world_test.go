@@ -241,7 +241,7 @@ func (p *process) tell(name uint64, l *link, b []byte) {
 			return
 		}
 		if w.now-l.silent > 2*time.Second { // dropped, until it answers a hello again
-			p.records.Gone(name)
+			p.records.Gone(p.clock(), name)
 			delete(p.links, name)
 			p.hello(l.to, true)
 			p.pump()
@@ -356,7 +356,7 @@ func (w *world) restart(place int, farewell bool) {
 			for _, o := range w.all {
 				if !o.dead && o.links[old.name] != nil {
 					delete(o.links, old.name)
-					o.records.Gone(old.name)
+					o.records.Gone(o.clock(), old.name)
 					o.pump()
 				}
 			}

@@ -410,7 +410,7 @@ func (g *Group) forget(p *peer) {
 		p.wire.close()
 	}
 	delete(g.peers, p.name)
-	g.records.Gone(p.name)
+	g.records.Gone(g.cfg.Now(), p.name)
 }
 
 // run tells, and tends, until the group is closed.

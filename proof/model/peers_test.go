@@ -341,7 +341,7 @@ func (e *explorer) play(p *process, n *node, s *step) (d done) {
 	case toJoined:
 		r.Joined(pace, of)
 	case toGone:
-		r.Gone(of)
+		r.Gone(wall, of)
 	case toChunk:
 		b, _ := r.Chunk(wall, 0)
 		d.text = e.text(b)
@@ -457,6 +457,15 @@ func (e *explorer) look(n *node, p *process, moment uint8) {
 			since(number(o, "owes"), lateAfter)
 			since(number(o, "last"), tellsOnce)
 			put(number(o, "late"))
+		}
+	}
+	fell, here := r.FieldByName("fell"), peers.Len()+1
+	for i := range fell.Len() { // what makes a slack smaller than the processes of now do
+		from, at := int(number(fell.Index(i), "from")), int64(number(fell.Index(i), "at"))
+		for _, l := range e.limits {
+			if w := int64(l.Window / time.Second); at/w == e.wall(moment, n.slot).Unix()/w && slackOf(l.Quota, from) != slackOf(l.Quota, here) {
+				put(3000 + uint64(from))
+			}
 		}
 	}
 	dirty := r.FieldByName("dirty")
