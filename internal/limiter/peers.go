@@ -197,23 +197,22 @@ func salesOf(now int64, buyer Key) gossip.Limit {
 	return gossip.Limit{Key: max(1, cells.Mix(uint64(buyer)^cells.SalesID)), Seconds: day, Number: uint32(now / day)}
 }
 
-// SoldElsewhere returns how many tallies peers have sold to a buyer since it was last asked, and the Unix second of the last sale; and
-// which limit a sale to it has to wait for, until peers have heard of the sale before.
-func (m *Memory) SoldElsewhere(now int64, buyer Key) (sold, last int64, waits gossip.Limit) {
+// SoldElsewhere returns how many tallies peers have sold to a buyer since it was last asked, and the Unix second of the last sale;
+// where a sale to it counts, for Sold: later than by this clock where a peer's day has begun; and whether it has to wait until peers
+// have heard of the sale before.
+func (m *Memory) SoldElsewhere(now int64, buyer Key) (sold, last int64, of gossip.Limit, waits bool) {
 	if m.peers == nil {
-		return 0, 0, waits
+		return 0, 0, of, false
 	}
-	l := salesOf(now, buyer)
-	h := m.peers.Look(l, 1)
-	if h.Unacked > 0 {
-		waits = l
-	}
-	return int64(h.News), int64(h.NewsAt), waits
+	of = salesOf(now, buyer)
+	h := m.peers.Look(of, 1)
+	of.Number = h.Number
+	return int64(h.News), int64(h.NewsAt), of, h.Unacked > 0
 }
 
 // Sold tells peers of a sale.
-func (m *Memory) Sold(now time.Time, buyer Key) {
+func (m *Memory) Sold(now time.Time, of gossip.Limit) {
 	if m.peers != nil {
-		m.peers.Add(now, salesOf(now.Unix(), buyer), 1, 1)
+		m.peers.Add(now, of, 1, 1)
 	}
 }

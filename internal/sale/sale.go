@@ -158,7 +158,7 @@ func (p *Prices) Redeem(now time.Time, m *limiter.Memory, buyers []Buyer, tally 
 		return s
 	}
 	for i := range buyers {
-		m.Sold(now, buyers[i].Key)
+		m.Sold(now, known.told[i])
 	}
 	return s
 }
@@ -172,8 +172,9 @@ func enough(price int64) int64 { return (8*price + 14) / 15 }
 // Books are the ledgers of all buyers.
 type books struct {
 	ledgers [MaxBuyers]ledger
-	own     [MaxBuyers]bool // the ledger is this buyer's alone
-	least   int64           // the least work that opens a tally
+	own     [MaxBuyers]bool         // the ledger is this buyer's alone
+	least   int64                   // the least work that opens a tally
+	told    [MaxBuyers]gossip.Limit // where peers count a sale
 
 	provider uint64 // of the first; 0: none
 	full     bool   // it has its share of the cells
@@ -287,9 +288,9 @@ func (t table) quote(now int64, p *Prices, m *limiter.Memory, buyers []Buyer) (s
 		c := t.Find(uint64(b.Key), cells.SalesID, 0)
 		known.own[i] = live(now, c)
 		*l = p.read(now, c, crowd)
-		sold, last, waits := m.SoldElsewhere(now, b.Key)
-		if waits.Key != 0 && !b.Hasty {
-			s.Waits = waits
+		sold, last, told, waits := m.SoldElsewhere(now, b.Key)
+		if known.told[i] = told; waits && !b.Hasty {
+			s.Waits = told
 		}
 		if sold > 0 && !known.full {
 			if c = t.Claim(now, uint64(b.Key), cells.SalesID, 0, t.Horizon(ledgerReach(p, crowd))); c != nil {
