@@ -77,13 +77,11 @@ func (r *Records) roll(at int, number uint32) {
 	if rec.seconds == 0 || number == rec.number || number+1 == rec.number {
 		return
 	}
-	next := record{seconds: rec.seconds, number: number, dirty: rec.dirty, news: rec.news, newsAt: rec.newsAt}
+	next := record{seconds: rec.seconds, number: number, dirty: rec.dirty, news: rec.news, newsAt: rec.newsAt, pairs: rec.pairs[:0]}
 	if number == rec.number+1 {
 		next.prev, next.prevBack = rec.sum()-rec.held, rec.back
 	}
 	next.held, next.own.plus = rec.held, rec.held
-	r.unlink(at)
-	r.clear(at)
 	r.release(r.keys[at]) // little of the new window is unacknowledged
 	if *rec = next; rec.held > 0 {
 		r.tell(at, true)

@@ -74,13 +74,9 @@ func (r *Records) Add(now time.Time, l Limit, cost, slack int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.wall = now.UnixMicro()
-	at := r.claim(r.wall, l.Key, l.Seconds, l.Number)
-	r.roll(at, l.Number)
-	rec := &r.all[at]
-	if rec.number != l.Number {
-		return // another's clock has begun the next window
+	if at := r.claim(r.wall, l.Key, l.Seconds, l.Number); r.all[at].number == l.Number { // else another's clock has begun the next window
+		r.add(at, cost, slack)
 	}
-	r.add(at, cost, slack)
 }
 
 func (r *Records) add(at int, cost, slack int64) {
@@ -119,7 +115,6 @@ func (r *Records) Hold(now time.Time, l Limit, cost, slack int64) {
 	defer r.mu.Unlock()
 	r.wall = now.UnixMicro()
 	at := r.claim(r.wall, l.Key, l.Seconds, l.Number)
-	r.roll(at, l.Number)
 	r.all[at].held = uint32(min(int64(r.all[at].held)+cost, most))
 	r.add(at, cost, slack)
 }

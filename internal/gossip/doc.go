@@ -55,17 +55,5 @@
 // The N of f is the most processes that a process has heard at once since the window began: f of 5 stays 1 while one of three is replaced.
 // A process that starts when one was dropped has not heard that one, and a fleet that grows had less: the bound has the largest f in force in the window.
 //
-// # What was decided by the model
-//
-// proof/model explores this code, with two processes and three, in every order of messages, deaths and starts.
-//
-// An allowance that shrinks with what is left, A = max(f, ⌈(L−m)/2N⌉), tells less and waits less. The proof above gives it L + (N+C−1)·max(f, ⌈L/2N⌉, cost),
-// and that is met: of L = 12 and N = 2 it admits 15, where f = 2 admits 14. No crash and no lost message is needed. Process 1 admits 3, and its batch is slow.
-// Process 2 admits 12, two or three between batches; process 1 acknowledges each batch, and its answers do not say that it has admitted 3. So A = f.
-//
-// A process that was stopped, and comes back, is a part of its own: P = 2, also where it calls no peer late itself. Of L = 3 two processes admit 5, and L + f is 4, in eleven
-// moves: 2 tells 1, which has stopped; 2 calls 1 late, and admits the rest; 1 comes back, admits f, tells it, has an answer, and admits again before it has heard
-// the batch that waits for it. To withhold the answer while 1 is late does not help: 1 is back when it has acknowledged
-// what was put into batches, and 2 may have admitted more since. P = 1 holds in the model where an answer carries what its sender has admitted, untold
-// requests too, and where the process that was stopped calls no peer late; so does the small bound of A, in its worlds. The product's answers carry nothing.
+// proof/model explores this code, with two processes and three, in every order of messages, deaths and starts, and says what that has decided.
 package gossip

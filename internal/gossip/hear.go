@@ -32,7 +32,6 @@ func (r *Records) Hear(now time.Time, name uint64, batch []byte) (ahead time.Dur
 		if at >= 0 {
 			r.all[at].tellNews(us, r.merge(at, place, p))
 		}
-		r.stats.Heard++
 	}
 	return ahead, d.err
 }
@@ -59,7 +58,6 @@ func (r *Records) at(now int64, key uint64, seconds, number uint32) (at int, ahe
 		return -1, 0
 	}
 	at = r.claim(now, key, seconds, number)
-	r.roll(at, number)
 	if rec := &r.all[at]; rec.seconds != seconds || rec.number != number {
 		return -1, 0
 	}
@@ -76,7 +74,7 @@ func (rec *record) tellNews(now int64, plus uint32) {
 // merge takes a pair of another process, and returns by how much its plus has risen.
 func (r *Records) merge(at, place int, p pair) uint32 {
 	rec := &r.all[at]
-	plus, minus := r.pairsOf(at)[place].merge(p)
+	plus, minus := rec.pairOf(place).merge(p)
 	rec.others += uint64(plus) - uint64(minus)
 	rec.back = min(rec.back+minus, most)
 	return plus
@@ -110,13 +108,18 @@ func (r *Records) Chunk(now time.Time, from uint32) (chunk []byte, next uint32) 
 		e.count(rec.prev)
 		know := len(e.b)
 		e.b = append(e.b, 0)
-		for i, p := range append(slices.Clone(r.pairsOf(at)[:len(r.others)]), rec.own, pair{plus: uint32(min(r.nameless(at), most))}) {
+		put := func(i int, p pair) {
 			if p != (pair{}) {
 				e.b[know]++
 				e.b = append(e.b, byte(i))
 				e.pair(p)
 			}
 		}
+		for i, p := range rec.pairs {
+			put(i, p)
+		}
+		put(len(r.others), rec.own)
+		put(len(names), pair{plus: uint32(min(r.nameless(at), most))})
 	}
 	return e.b, 0
 }

@@ -3,6 +3,7 @@
 package gossip
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -86,13 +87,6 @@ func (r *Records) Ready() {
 	r.free()
 }
 
-// IsReady reports whether Ready was called.
-func (r *Records) IsReady() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.ready
-}
-
 // Farewell has all told that was not, at once.
 func (r *Records) Farewell() {
 	r.mu.Lock()
@@ -155,19 +149,17 @@ func (r *Records) Batch(now time.Time, name uint64) []byte {
 		return nil
 	}
 	r.begin(us)
-	first := uint32(0)
-	for at := r.head; at > 0 && r.all[at-1].told.seq > p.acked; at = r.all[at-1].down {
-		first = at
-	}
 	var e encoder
-	for at := first; at > 0 && e.room(); at = r.all[at-1].up {
-		rec := &r.all[at-1]
-		p.flying = rec.told.seq
-		if !rec.over(r.wall) {
+	from, _ := slices.BinarySearchFunc(r.log, p.acked+1, func(l entry, seq uint64) int { return cmp.Compare(l.seq, seq) })
+	for _, l := range r.log[from:] {
+		if !e.room() {
+			break
+		}
+		rec := &r.all[l.at]
+		if p.flying = l.seq; rec.told.seq == l.seq && !rec.over(r.wall) {
 			e.window(rec.seconds, rec.number)
-			e.key(r.keys[at-1])
+			e.key(r.keys[l.at])
 			e.pair(rec.own)
-			r.stats.Told++
 		}
 	}
 	if len(e.b) == 0 { // nothing of it counts any more
@@ -194,9 +186,12 @@ func (r *Records) begin(now int64) {
 			rec.older = rec.told
 		}
 		r.seq++
-		r.unlink(int(at))
 		rec.told = told{r.seq, rec.own}
-		r.link(int(at))
+		r.log = append(r.log, entry{r.seq, at})
+	}
+	if len(r.log) > 2*len(r.all) { // the last stays: what is told is acknowledged up to there
+		last := len(r.log) - 1
+		r.log = append(slices.DeleteFunc(r.log[:last:last], func(l entry) bool { return r.all[l.at].told.seq != l.seq }), r.log[last])
 	}
 	r.dirty, r.urgent, r.round = r.dirty[:0], false, now
 	for _, p := range r.peers {

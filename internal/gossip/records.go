@@ -44,18 +44,16 @@ type Records struct {
 	name   uint64
 	keys   []uint64 // of all, in sets; 0: free
 	all    []record
-	pairs  []pair // of the others: as many for each record as there is room for processes
-	room   int
-	others []uint64 // the names of the others, by their place in pairs
+	others []uint64 // the names of the others, by their place in the pairs of a record
 	oldest int      // of those places
 	ended  []uint64 // the names that had a place: their counts are in others, and in no pair
 
 	peers   map[uint64]*peer
-	live    int    // peers that are not late
-	fell    []fall // of the number of processes, while that was larger than since
-	seq     uint64 // of the last pair that was put into batches
-	acked   uint64 // what all live peers have acknowledged
-	head    uint32 // of the list of what was told: 1 + its place in all, the newest at the head
+	live    int     // peers that are not late
+	fell    []fall  // of the number of processes, while that was larger than since
+	seq     uint64  // of the last pair that was put into batches
+	acked   uint64  // what all live peers have acknowledged
+	log     []entry // of what was put into batches, in order
 	dirty   []uint32
 	urgent  bool
 	round   int64 // when the last batches were begun, µs
@@ -83,6 +81,7 @@ type record struct {
 	seconds, number uint32 // of the window; seconds 0: of something that ends at the Unix second number
 	own             pair
 	held            uint32 // of own: what requests hold whose outcome is not known
+	pairs           []pair // of the others, by their places; of those beyond it is 0
 	others          uint64 // the sum of their pairs
 	prev            uint32 // the sum of all in the window before
 	back, prevBack  uint32 // what others have given back since the tally was last looked at
@@ -92,14 +91,27 @@ type record struct {
 	told  told // last
 	older told // not acknowledged by all when told was told; seq 0: none
 
-	up, down uint32 // in the list of what was told: 1 + the place of the next newer and the next older
-	dirty    bool   // it is to be told
+	dirty bool // it is to be told
+}
+
+// pairOf returns the pair of the process of a place.
+func (rec *record) pairOf(place int) *pair {
+	for len(rec.pairs) <= place {
+		rec.pairs = append(rec.pairs, pair{})
+	}
+	return &rec.pairs[place]
 }
 
 // A told pair was put into batches.
 type told struct {
 	seq uint64 // 0: it was not
 	own pair
+}
+
+// An entry of the log is of the record at a place, unless that was told again, or its place is another's.
+type entry struct {
+	seq uint64
+	at  uint32
 }
 
 // New returns the records of a process that has heard nothing.
@@ -144,12 +156,13 @@ func (r *Records) find(key uint64) int {
 	return -1
 }
 
-// claim returns the place of a record, which may be a new one. In a full set the smallest makes room.
+// claim returns the place of a record, which may be a new one, and brings it to a window. In a full set the smallest makes room.
 func (r *Records) claim(now int64, key uint64, seconds, number uint32) int {
 	at := r.place(key)
 	least, weight := -1, uint64(math.MaxUint64)
 	for i := at; i < at+setSize; i++ {
 		if r.keys[i] == key {
+			r.roll(i, number)
 			return i
 		}
 		w := uint64(0)
@@ -166,10 +179,8 @@ func (r *Records) claim(now int64, key uint64, seconds, number uint32) int {
 	if weight > 0 {
 		r.stats.Evicted++
 	}
-	r.unlink(least)
-	r.clear(least)
 	r.release(r.keys[least])
-	r.keys[least], r.all[least] = key, record{seconds: seconds, number: number, dirty: r.all[least].dirty}
+	r.keys[least], r.all[least] = key, record{seconds: seconds, number: number, dirty: r.all[least].dirty, pairs: r.all[least].pairs[:0]}
 	return least
 }
 
@@ -184,10 +195,6 @@ func (rec *record) over(now int64) bool {
 	return now/1_000_000/int64(rec.seconds) > int64(rec.number)+1
 }
 
-func (r *Records) pairsOf(at int) []pair { return r.pairs[at*r.room : (at+1)*r.room] }
-
-func (r *Records) clear(at int) { clear(r.pairsOf(at)) }
-
 // placeOf returns the place of another process in each record.
 func (r *Records) placeOf(name uint64) int {
 	if slices.Contains(r.ended, name) { // it is back, and counts from its start
@@ -196,24 +203,11 @@ func (r *Records) placeOf(name uint64) int {
 	if i := slices.Index(r.others, name); i >= 0 {
 		return i
 	}
-	if len(r.others) < r.room {
+	if len(r.others) < MostProcesses {
 		r.others = append(r.others, name)
 		return len(r.others) - 1
 	}
-	if r.room < MostProcesses {
-		r.widen(max(4, 2*r.room))
-		return r.placeOf(name)
-	}
 	return r.replace(name)
-}
-
-// widen makes room for more processes in each record.
-func (r *Records) widen(room int) {
-	wide := make([]pair, len(r.all)*room)
-	for i := range r.all {
-		copy(wide[i*room:], r.pairsOf(i))
-	}
-	r.pairs, r.room = wide, room
 }
 
 // replace gives the place of a process that is gone to another, in the order in which they came.
@@ -231,7 +225,7 @@ func (r *Records) replace(name uint64) int {
 // end has what the process of a place has counted stay without its name.
 func (r *Records) end(place int) {
 	for i := range r.all {
-		r.pairsOf(i)[place] = pair{}
+		*r.all[i].pairOf(place) = pair{}
 	}
 	if len(r.ended) == mostEnded {
 		r.forget()
@@ -244,7 +238,7 @@ func (r *Records) end(place int) {
 // nameless returns what was counted by processes that have no place any more.
 func (r *Records) nameless(at int) uint64 {
 	n := r.all[at].others
-	for _, p := range r.pairsOf(at) {
+	for _, p := range r.all[at].pairs {
 		n -= uint64(p.net())
 	}
 	return n
@@ -268,8 +262,6 @@ type Stats struct {
 	Records int    // in use
 	Unacked uint32 // the most of a tally that a live peer has not acknowledged
 	Evicted uint64 // records that were pushed out of a full set, or that forget has made smaller
-	Told    uint64 // pairs, to all peers
-	Heard   uint64
 	Waited  uint64 // requests
 	Busy    uint64 // requests that have waited in vain
 }
@@ -301,31 +293,4 @@ func (r *Records) release(key uint64) {
 		close(w.freed)
 		delete(r.waiting, key)
 	}
-}
-
-// link puts a record at the head of the list of what was told.
-func (r *Records) link(at int) {
-	rec, place := &r.all[at], uint32(at)+1
-	rec.up, rec.down = 0, r.head
-	if r.head > 0 {
-		r.all[r.head-1].up = place
-	}
-	r.head = place
-}
-
-// unlink takes a record out of that list, if it is in there.
-func (r *Records) unlink(at int) {
-	rec := &r.all[at]
-	if rec.told.seq == 0 {
-		return
-	}
-	if rec.up > 0 {
-		r.all[rec.up-1].down = rec.down
-	} else {
-		r.head = rec.down
-	}
-	if rec.down > 0 {
-		r.all[rec.down-1].up = rec.up
-	}
-	rec.up, rec.down, rec.told = 0, 0, told{}
 }

@@ -261,7 +261,7 @@ func TestNewcomers(t *testing.T) {
 	chunk, next := b.Chunk(at(sec), 0)
 	require.Zero(t, next)
 	require.NoError(t, c.TakeOver(at(sec), chunk))
-	require.False(t, c.IsReady())
+	require.EqualValues(t, 2, look(c, minute(1)).Unacked)
 	c.Ready()
 	require.EqualValues(t, 10+5+2, look(c, minute(1)).Sum)
 	require.Zero(t, look(c, minute(1)).Unacked)
@@ -542,4 +542,22 @@ func TestTheSlackOfAWindowDoesNotGrow(t *testing.T) {
 	day := gossip.Limit{Key: 9, Seconds: 86_400, Number: uint32(noon.Unix() / 86_400)}
 	require.EqualValues(t, 1, a.Look(day, 7).Slack, "of the four that there were on this day")
 	require.EqualValues(t, 2, a.Look(day, 8).Slack)
+}
+
+// What has rolled while a batch was under way is acknowledged with what comes before it: else a process would look for it without end.
+func TestAWindowEndsBeforeItIsTold(t *testing.T) {
+	a, b := two()
+	a.Joined(noon, 3)
+	a.Add(noon, minute(1), 2, 2)
+	require.NotNil(t, a.Batch(noon, 2), "is under way")
+	a.Add(noon, minute(2), 2, 2)
+	carry(t, at(50*time.Millisecond), a, b, 1, 3)
+	next := minute(2)
+	next.Number++
+	look(a, next)
+	a.Answered(at(60*time.Millisecond), 2)
+	require.Nil(t, a.Batch(at(60*time.Millisecond), 2))
+	require.True(t, a.Drained())
+	_, due := a.Next()
+	require.False(t, due)
 }

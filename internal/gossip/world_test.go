@@ -63,6 +63,7 @@ type process struct {
 	waits      []*waiter
 	began      time.Duration
 	dead, gone bool
+	isReady    bool
 	planned    time.Duration
 }
 
@@ -119,7 +120,7 @@ func newWorld(s setting, seed uint64) *world {
 		w.procs = append(w.procs, w.start(i))
 	}
 	for _, p := range w.procs {
-		p.records.Ready()
+		p.ready()
 		for _, o := range w.procs {
 			if o != p {
 				p.join(o)
@@ -157,6 +158,11 @@ func (w *world) start(place int) *process {
 }
 
 func (p *process) clock() time.Time { return time.Unix(epoch, 0).Add(p.w.now + p.off) }
+
+func (p *process) ready() {
+	p.isReady = true
+	p.records.Ready()
+}
 
 func (p *process) join(o *process) {
 	if l := p.links[o.name]; l != nil && l.joined {
@@ -310,7 +316,7 @@ func (p *process) pull(o *process, from uint32, done func()) {
 
 // settle waits for the answers to a newcomer's hello, and takes over records.
 func (p *process) settle() {
-	if p.dead || p.records.IsReady() {
+	if p.dead || p.isReady {
 		return
 	}
 	w := p.w
@@ -322,7 +328,7 @@ func (p *process) settle() {
 		}
 		switch l := p.links[o.name]; {
 		case l != nil && l.joined:
-			if o.records.IsReady() {
+			if o.isReady {
 				known = append(known, o)
 			}
 		case waits:
@@ -332,11 +338,11 @@ func (p *process) settle() {
 	}
 	switch {
 	case len(known) > 0:
-		p.pull(known[w.r.IntN(len(known))], 0, func() { p.records.Ready() })
+		p.pull(known[w.r.IntN(len(known))], 0, p.ready)
 		w.after(200*time.Millisecond, p.settle) // it may die meanwhile
 	case w.now-p.began > time.Second: // all that knew have ended meanwhile
 		w.alone++
-		p.records.Ready()
+		p.ready()
 		p.wake()
 	default:
 		w.after(5*time.Millisecond, p.settle)

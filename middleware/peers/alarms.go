@@ -5,7 +5,6 @@ package peers
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 )
 
@@ -39,41 +38,32 @@ var (
 
 // alarms tell each trouble of each member at most once a minute.
 type alarms struct {
-	log *slog.Logger
-
-	mu   sync.Mutex
-	rang map[[2]string]time.Time // by code and member
+	log   *slog.Logger
+	rang  map[[2]string]time.Time // by code and member
+	lines []func()                // to be written
 }
 
-func newAlarms(log *slog.Logger) *alarms {
-	return &alarms{log: log, rang: make(map[[2]string]time.Time)}
-}
-
-// ring writes a line about a member, or, where that is "", about this process.
+// ring has a line written about a member, or, where that is "", about this process.
 func (a *alarms) ring(of alarm, member string, args ...any) {
-	a.mu.Lock()
 	now, key := time.Now(), [2]string{of.code, member}
 	last, known := a.rang[key]
 	if known && now.Sub(last) < time.Minute {
-		a.mu.Unlock()
 		return
 	}
 	if len(a.rang) > 4*maxMembers {
 		clear(a.rang)
 	}
 	a.rang[key] = now
-	a.mu.Unlock()
 	line := []any{"code", of.code}
 	if member != "" {
 		line = append(line, "member", member)
 	}
-	a.log.Log(context.Background(), of.level, "tallystick: "+of.message, append(append(line, args...), "remedy", of.remedy, "page", page+of.code)...)
+	line = append(append(line, args...), "remedy", of.remedy, "page", page+of.code)
+	a.lines = append(a.lines, func() { a.log.Log(context.Background(), of.level, "tallystick: "+of.message, line...) })
 }
 
 // over reports whether an alarm about a member has rung since it was last over. The next one rings at once.
 func (a *alarms) over(of alarm, member string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	key := [2]string{of.code, member}
 	_, rang := a.rang[key]
 	delete(a.rang, key)

@@ -42,7 +42,10 @@ func TestAlarmsAreOnThePage(t *testing.T) {
 	}
 	for a, args := range all {
 		var log bytes.Buffer
-		newAlarms(slog.New(slog.NewTextHandler(&log, nil))).ring(*a, args[0].(string), args[1:]...)
+		g := Group{alarms: alarms{log: slog.New(slog.NewTextHandler(&log, nil)), rang: map[[2]string]time.Time{}}}
+		g.mu.Lock()
+		g.ring(*a, args[0].(string), args[1:]...)
+		g.unlock()
 		line := regexp.MustCompile(`(?m)^time=\S+ `).ReplaceAllString(log.String(), "")
 		require.Contains(t, string(page), "\n### "+a.code+"\n\n```text\n"+line+"```\n")
 	}
@@ -55,8 +58,8 @@ func TestAlarmsAreOnThePage(t *testing.T) {
 func TestAlarmsAreRare(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		log := new(text)
-		a := newAlarms(slog.New(slog.NewTextHandler(log, nil)))
-		lines := func() int { return bytes.Count([]byte(log.String()), []byte("\n")) }
+		a := alarms{log: slog.New(slog.NewTextHandler(log, nil)), rang: map[[2]string]time.Time{}}
+		lines := func() int { return len(a.lines) }
 		for range 3 {
 			a.ring(lateAlarm, "a:1")
 			a.ring(lateAlarm, "b:1")

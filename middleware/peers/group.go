@@ -51,7 +51,6 @@ type Group struct {
 	cfg      Config
 	records  *gossip.Records
 	ours     hello
-	alarms   *alarms
 	dns      resolver
 	listener net.Listener
 	wake     chan struct{} // something is to be told
@@ -63,8 +62,8 @@ type Group struct {
 	once  sync.Once
 	err   error // of Close
 
-	mu        sync.Mutex
-	rings     []func() // alarms that are written when mu is unlocked: a log may be slow
+	mu sync.Mutex
+	alarms
 	roster    roster
 	peers     map[uint64]*peer
 	era       uint64
@@ -73,6 +72,7 @@ type Group struct {
 	listedAt  time.Time // when the list had this process last
 	counted   time.Time // when it was last looked for evicted records
 	evicted   uint64    // as there were then
+	ready     byte      // 1: it has the records of its fleet, or must do without
 	leaving   bool
 	alone     bool                // the log says so, and no peer has answered since
 	unknown   [strangers]net.Conn // connections that have not shown a secret
@@ -81,19 +81,14 @@ type Group struct {
 	gone      uint64
 }
 
-// unlock unlocks mu, and writes what there is to say.
+// unlock unlocks mu, and writes what there is to say: a log may be slow.
 func (g *Group) unlock() {
-	rings := g.rings
-	g.rings = nil
+	lines := g.lines
+	g.lines = nil
 	g.mu.Unlock()
-	for _, ring := range rings {
-		ring()
+	for _, write := range lines {
+		write()
 	}
-}
-
-// ring has an alarm written by unlock.
-func (g *Group) ring(of alarm, member string, args ...any) {
-	g.rings = append(g.rings, func() { g.alarms.ring(of, member, args...) })
 }
 
 // accept takes connections until the listener is closed.
@@ -200,7 +195,9 @@ func (g *Group) shake(conn net.Conn, address string, say func(io.ReadWriter, hel
 		return nil, err
 	}
 	if err != nil {
-		g.alarms.ring(versionAlarm, s.theirs.address, "error", err)
+		g.mu.Lock()
+		g.ring(versionAlarm, s.theirs.address, "error", err)
+		g.unlock()
 	}
 	return newWire(s, conn, secured, address != ""), err
 }
@@ -225,7 +222,7 @@ func (g *Group) meet(w *wire) *peer {
 		p = &peer{name: name, address: w.theirs.address}
 		g.peers[name] = p
 		g.begin(p)
-		if g.alarms.over(goneAlarm, p.address) || g.alone {
+		if g.over(goneAlarm, p.address) || g.alone {
 			g.alone = false
 			g.ring(backAlarm, p.address)
 		}
@@ -266,11 +263,7 @@ func (g *Group) say(p *peer) {
 	b := binary.BigEndian.AppendUint64(nil, uint64(g.cfg.Now().UnixMilli()))
 	b = binary.BigEndian.AppendUint64(b, g.roster.digest)
 	b = binary.BigEndian.AppendUint64(b, p.era)
-	ready := byte(0)
-	if g.records.IsReady() {
-		ready = 1
-	}
-	p.wire.send(statusFrame, append(b, ready), nil)
+	p.wire.send(statusFrame, append(b, g.ready), nil)
 	var heard []string
 	for _, o := range g.peers {
 		if o.wire != nil && o != p {
@@ -323,12 +316,19 @@ func (g *Group) handle(p *peer, w *wire, kind byte, content []byte) bool {
 		return false
 	}
 	p.heard = time.Now()
-	err := errFrame
+	var err error
 	switch {
 	case kind == tellFrame:
-		err = g.told(p, content)
+		var ahead time.Duration
+		if ahead, err = g.records.Hear(g.cfg.Now(), p.name, content); err != nil {
+			break
+		}
+		if ahead != 0 {
+			g.ring(clockAlarm, p.address, "ahead", ahead.Round(100*time.Millisecond))
+		}
+		w.send(answerFrame, nil, nil)
 	case kind == answerFrame && p.asked:
-		p.asked, err = false, nil
+		p.asked = false
 		if g.records.Answered(g.pace(), p.name) {
 			p.late = false
 			g.ring(backAlarm, p.address)
@@ -338,14 +338,11 @@ func (g *Group) handle(p *peer, w *wire, kind byte, content []byte) bool {
 		}
 	case kind == statusFrame && len(content) == 25:
 		g.learn(p, content)
-		err = nil
 	case kind == peersFrame:
 		g.roster.hear(string(content), p.heard)
-		err = nil
 	case kind == wantFrame && len(content) == 4:
 		chunk, next := g.records.Chunk(g.cfg.Now(), binary.BigEndian.Uint32(content))
 		w.send(chunkFrame, binary.BigEndian.AppendUint32(content, next), chunk)
-		err = nil
 	case kind == chunkFrame && len(content) >= 8 && p.pulling && p.place == binary.BigEndian.Uint32(content):
 		if err = g.records.TakeOver(g.cfg.Now(), content[8:]); err == nil {
 			if p.place = binary.BigEndian.Uint32(content[4:]); p.place == 0 {
@@ -360,6 +357,8 @@ func (g *Group) handle(p *peer, w *wire, kind byte, content []byte) bool {
 			g.roster.targets[i].answered = p.heard.Add(patience) // lists have it for a while
 		}
 		return false
+	default:
+		err = errFrame
 	}
 	if err != nil {
 		g.ring(malformedAlarm, p.address, "error", err)
@@ -370,19 +369,6 @@ func (g *Group) handle(p *peer, w *wire, kind byte, content []byte) bool {
 }
 
 var errFrame = errors.New("a frame that it may not send now")
-
-// told hears a batch.
-func (g *Group) told(p *peer, batch []byte) error {
-	ahead, err := g.records.Hear(g.cfg.Now(), p.name, batch)
-	if err != nil {
-		return err
-	}
-	if ahead != 0 {
-		g.ring(clockAlarm, p.address, "ahead", ahead.Round(100*time.Millisecond))
-	}
-	p.wire.send(answerFrame, nil, nil)
-	return nil
-}
 
 // learn reads how a peer is. A frame may be read late, but never before it was written: so a clock that seems behind is
 // for the other end to tell.
@@ -399,7 +385,7 @@ func (g *Group) learn(p *peer, content []byte) {
 		g.ring(listsAlarm, p.address, "ours", g.roster.list)
 	}
 	p.theirs, p.ready = binary.BigEndian.Uint64(content[16:]), content[24] == 1
-	if p.theirs != p.pulled && g.records.IsReady() {
+	if p.theirs != p.pulled && g.ready == 1 {
 		g.pull(p)
 	}
 }

@@ -118,7 +118,7 @@ func TestAloneAfterASecond(t *testing.T) {
 			m := w.start(list[0], members(list...))
 			require.InDelta(t, time.Second, m.took, float64(100*time.Millisecond))
 			require.Contains(t, m.log.String(), "code=peers-alone")
-			require.True(t, m.records.IsReady())
+			require.EqualValues(t, 1, m.ready)
 			time.Sleep(silence)
 			require.Contains(t, m.log.String(), "code=peers-gone member=10.0.0.2:9000 ")
 			w.cut(nil)

@@ -45,7 +45,7 @@ func open(cfg Config, dns resolver) (*Group, error) {
 	}
 	cfg.Self = cmp.Or(cfg.Self, ":"+portOf([]string{listener.Addr().String()}))
 	g := &Group{
-		cfg: cfg, alarms: newAlarms(cfg.Logger), dns: dns, listener: listener,
+		cfg: cfg, alarms: alarms{log: cfg.Logger, rang: make(map[[2]string]time.Time)}, dns: dns, listener: listener,
 		wake: make(chan struct{}, 1), news: make(chan struct{}, 1), peers: make(map[uint64]*peer), listedAt: time.Now(), opened: time.Now(),
 	}
 	g.ctx, g.stop = context.WithCancel(context.Background())
@@ -62,7 +62,9 @@ func open(cfg Config, dns resolver) (*Group, error) {
 		g.ask()
 		g.ended.Go(g.follow)
 	}
-	g.start()
+	var source *peer
+	began := time.Now()
+	g.await(g.ctx, func() bool { return g.started(time.Since(began), &source) })
 	return g, nil
 }
 
@@ -81,7 +83,9 @@ func (g *Group) ask() {
 	switch {
 	case g.ctx.Err() != nil:
 	case err != nil:
-		g.alarms.ring(listAwayAlarm, "", "error", err)
+		g.mu.Lock()
+		g.ring(listAwayAlarm, "", "error", err)
+		g.unlock()
 	default:
 		g.adopt(list)
 	}
@@ -109,19 +113,6 @@ func (g *Group) adopt(list []string) {
 	}
 	g.unlock()
 	g.tend()
-}
-
-// start takes over the records of a peer.
-func (g *Group) start() {
-	var source *peer
-	for began := time.Now(); !g.started(time.Since(began), &source); {
-		look := time.NewTimer(tendEvery / 5)
-		select {
-		case <-g.news:
-		case <-look.C:
-		}
-		look.Stop()
-	}
 }
 
 // started reports whether this process has the records of its fleet, or must do without. Source is the peer that is asked
@@ -168,6 +159,7 @@ func (g *Group) started(waited time.Duration, source **peer) bool {
 		return false
 	}
 	g.records.Ready()
+	g.ready = 1
 	for _, p := range g.peers {
 		if g.say(p); p.theirs != p.pulled { // it came later
 			g.pull(p)
@@ -230,13 +222,14 @@ func (g *Group) leave(ctx context.Context) (err error) {
 	return err
 }
 
-// await waits until something is so.
+// await waits until something is so. It looks whenever there is news, and at times.
 func (g *Group) await(ctx context.Context, so func() bool) {
 	for !so() {
 		select {
 		case <-ctx.Done():
 			return
 		case <-g.news:
+		case <-time.After(tendEvery / 5):
 		}
 	}
 }

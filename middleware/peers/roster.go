@@ -119,18 +119,14 @@ func (r *roster) adopt(list []string, now time.Time) (came, went []string, chang
 	}
 	for _, address := range list {
 		r.target(address, now).listed = true
-		if !slices.Contains(r.list, address) {
-			came = append(came, address)
-		}
 	}
-	for _, address := range r.list {
-		if !slices.Contains(list, address) {
-			went = append(went, address)
-		}
-	}
-	changed = r.list != nil
+	came, went, changed = without(list, r.list), without(r.list, list), r.list != nil
 	r.list = list
 	return came, went, changed
+}
+
+func without(list, other []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(address string) bool { return slices.Contains(other, address) })
 }
 
 // target returns the target of an address, which may be a new one.

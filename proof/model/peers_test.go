@@ -418,7 +418,7 @@ func (e *explorer) look(n *node, p *process, moment uint8) {
 		o := peers.MapIndex(k).Elem()
 		numbers = append(numbers, number(o, "acked"), number(o, "flying"))
 	}
-	keys, all, pairs, room := r.FieldByName("keys"), r.FieldByName("all"), r.FieldByName("pairs"), int(number(r, "room"))
+	keys, all := r.FieldByName("keys"), r.FieldByName("all")
 	others := r.FieldByName("others")
 	numbers = append(numbers, number(r, "seq"), number(r, "acked"))
 	for at := range keys.Len() {
@@ -493,8 +493,12 @@ func (e *explorer) look(n *node, p *process, moment uint8) {
 			pair(rec.FieldByName(f).FieldByName("own"))
 		}
 		k.sum = int(k.own[0]) - int(k.own[1]) + int(number(rec, "others"))
-		for i := range others.Len() {
-			k.pairs[others.Index(i).Uint()-1] = pair(pairs.Index(at*room + i))
+		for i, pairs := 0, rec.FieldByName("pairs"); i < others.Len(); i++ {
+			if i < pairs.Len() {
+				k.pairs[others.Index(i).Uint()-1] = pair(pairs.Index(i))
+			} else {
+				b = append(b, 0, 0)
+			}
 		}
 		for i, l := range e.limits {
 			if uint64(l.Window/time.Second) == number(rec, "seconds") {
@@ -514,7 +518,7 @@ func (e *explorer) look(n *node, p *process, moment uint8) {
 			}
 		}
 	}
-	n.ready, n.drained, n.print = p.records.IsReady(), p.records.Drained(), string(b)
+	n.ready, n.drained, n.print = number(r, "ready") == 1, p.records.Drained(), string(b)
 }
 
 func (e *explorer) start() scene {
