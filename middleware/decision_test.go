@@ -145,36 +145,6 @@ func TestTokensOfRefusals(t *testing.T) {
 	}
 }
 
-// TestRefusedWithoutTokenIsHeldToItsQuota: a client that was refused without a token is a client like any
-// other, on whatever instance it comes to next. A browser that keeps cookies has its address' quota once. A
-// client that keeps none has it once on each instance, as without refusals.
-func TestRefusedWithoutTokenIsHeldToItsQuota(t *testing.T) {
-	for _, keeps := range []bool{true, false} {
-		now := new(clock)
-		instances := make([]http.Handler, 3)
-		for i := range instances {
-			instances[i] = newLimiter(t, contact(now)).Handler(new(spy))
-		}
-		require.Equal(t, 5, admitted(instances[0], 9), "a neighbour")
-		var kept option = showing()
-		passed := 0
-		for i := range 60 {
-			resp := send(instances[i%3], kept)
-			if resp.StatusCode == http.StatusOK {
-				passed++
-			}
-			if c := cookieIn(resp); c != nil && keeps {
-				kept = showingCookie(c.Value)
-			}
-		}
-		if keeps {
-			require.Equal(t, 2, passed, "until the first shows it what the neighbour has used")
-		} else {
-			require.Equal(t, 2*5, passed)
-		}
-	}
-}
-
 // A request keeps less than a Decision has. What is kept apart, because few have it, is in the
 // Decision of those that do.
 

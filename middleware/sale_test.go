@@ -359,47 +359,6 @@ func TestReconfigureForgetsNothingThatWasSold(t *testing.T) {
 	}
 }
 
-// What was sold lives as long as it was sold for, and what it has used is known for as long.
-func TestPassTimeChangesNothingThatWasSold(t *testing.T) {
-	for name, row := range map[string]struct {
-		sold, then    time.Duration
-		first, second int64
-		lives         time.Duration
-	}{
-		"longer":         {time.Hour, 24 * time.Hour, 3, 47, time.Hour},
-		"shorter":        {24 * time.Hour, time.Hour, 50, 0, 48 * time.Hour},
-		"not used":       {24 * time.Hour, time.Hour, 0, 3, 48 * time.Hour},
-		"longer, unused": {time.Hour, 24 * time.Hour, 0, 50, time.Hour},
-	} {
-		t.Run(name, func(t *testing.T) {
-			now := new(clock)
-			cfg := challenging(now, middleware.Newcomers)
-			cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 50, Window: 24 * time.Hour}}
-			cfg.Challenge.PassTime, cfg.Challenge.NoWaitingRoom, cfg.MaxClients = row.sold, true, 1
-			r := newSite(t, cfg)
-			tok, start := bought(t, r), now.Now()
-			require.Equal(t, row.first, r.Uses(tok, int(row.first)))
-			challenge := *cfg.Challenge
-			challenge.PassTime, cfg.Challenge = row.then, &challenge
-			r.To(t, cfg)
-			require.Equal(t, row.second, r.Uses(tok, 60))
-			for now.Now().Sub(start) < row.lives-31*time.Minute {
-				now.Advance(30 * time.Minute)
-				for i := range 2 { // others take the cells of the dead
-					other := from(fmt.Sprintf("198.51.100.%d", i))
-					require.Equal(t, 1, admitted(r, 1, other, showing(bought(t, r, other))))
-					require.True(t, r.Decisions.Last().Own)
-				}
-				require.Zero(t, r.Uses(tok, 2), "it has been used up %s ago", now.Now().Sub(start))
-				require.Equal(t, http.StatusForbidden, send(r).StatusCode)
-				require.Equal(t, http.StatusTooManyRequests, send(r, showing(tok)).StatusCode, "it lives")
-			}
-			now.Advance(31 * time.Minute)
-			require.Equal(t, http.StatusForbidden, send(r, showing(tok)).StatusCode, "it has lived")
-		})
-	}
-}
-
 // Requests that come while the challenge goes off and on are decided by one or the other, and
 // requests of a bought tally that are under way are not forgotten.
 func TestReconfigureWhileBoughtTalliesAreUsed(t *testing.T) {

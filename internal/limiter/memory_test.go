@@ -115,30 +115,6 @@ func TestShortLimitsSpareLongOnes(t *testing.T) {
 	}
 }
 
-// A reload changes limits; the memory, and what it counted, stays.
-func TestLimitsChangeUnderMemory(t *testing.T) {
-	a := limiter.Limit{Name: "a", Quota: 5, Window: minute}
-	b := limiter.Limit{Name: "b", Quota: 7, Window: hour}
-	c := limiter.Limit{Name: "c", Algorithm: limiter.TokenBucket, Quota: 9, Window: minute}
-	remaining := func(p *limiter.Policy, m *limiter.Memory) []int64 {
-		v := take(m, p, midnight, 1, 0)
-		left := []int64{}
-		for i := range p.Len() {
-			left = append(left, v.Limits[i].Remaining)
-		}
-		return left
-	}
-	m := limiter.NewMemory(4, 2)
-	require.True(t, take(m, compile(t, a, b), midnight, 1, 3).Admitted)
-	require.Equal(t, []int64{4, 9, 2}, remaining(compile(t, b, c, a), m), "added and reordered")
-	require.True(t, take(m, compile(t, b, c, a), midnight, 1, 1).Admitted)
-	require.Equal(t, []int64{1, 3}, remaining(compile(t, a, b), m), "and taken away")
-	a.Quota = 50
-	require.Equal(t, []int64{46}, remaining(compile(t, a), m), "raised")
-	a.Name = "other"
-	require.Equal(t, []int64{50}, remaining(compile(t, a), m), "renamed: from zero")
-}
-
 // anotherSize is what to do where a memory is not as large as its formula says.
 const anotherSize = "a memory takes another size than the formula here. An operator plans with it: if that is meant, change the formula,\n" +
 	"the table of sizes in docs/bounds.md and the doc of NewMemory together; a memory of the same cells that grew needs a reason in the commit."

@@ -156,25 +156,6 @@ func TestNetworksInParallel(t *testing.T) {
 	}
 }
 
-// TestNetworksAtOnce is the same for the hosts of one network.
-func TestNetworksAtOnce(t *testing.T) {
-	host, network := perMinute(t, 1000), perMinute(t, 800)
-	m := limiter.NewMemory(1<<12, 1)
-	for round := range 20 {
-		wide := []limiter.Network{{Key: numbered(m, 'n', round), Policy: network}}
-		var admitted atomic.Int64
-		kit.Together(4, func(g int) {
-			f := limiter.Candidate{Key: numbered(m, 'h', round<<8+g), Networks: wide}
-			for range 400 {
-				if _, v := m.Take(opening, host, &f, 1); v.Admitted {
-					admitted.Add(1)
-				}
-			}
-		})
-		require.EqualValues(t, 800, admitted.Load())
-	}
-}
-
 // insideOf returns a tally in a network that has a policy.
 func insideOf(k limiter.Key, shown limiter.Tally, p *limiter.Policy) limiter.Candidate {
 	return limiter.Candidate{Key: k, Shown: shown, Networks: []limiter.Network{{Key: ^k, Policy: p}}}
@@ -230,35 +211,6 @@ func TestRefusalsTakeNothingOfANetworkThatIsChargedLater(t *testing.T) {
 	require.True(t, v.Limits[0].Blocked)
 	require.False(t, v.Limits[1].Blocked)
 	require.EqualValues(t, 3, v.Limits[1].Remaining)
-}
-
-// A tally in two networks: each of the three is asked, and charged.
-func TestEachNetworkIsAsked(t *testing.T) {
-	p := compile(t, limiter.Limit{Quota: 100, Window: minute})
-	of := func(quota int64) *limiter.Policy {
-		return compile(t, limiter.Limit{Quota: quota, Window: minute})
-	}
-	for _, test := range []struct {
-		name               string
-		own, near, far, is int64
-	}{
-		{"the tally", 9, 30, 40, 9},
-		{"the /56", 100, 7, 40, 7},
-		{"the /48", 100, 30, 6, 6},
-	} {
-		m := limiter.NewMemory(64, 1)
-		f := insideOf(m.Key([]byte(test.name)), limiter.Tally{}, of(test.near))
-		f.Networks = append(f.Networks, limiter.Network{Key: m.Key([]byte("/48")), Policy: of(test.far)})
-		require.Equal(t, test.is, drain(m, of(test.own), midnight, f), test.name)
-		require.Len(t, f.Networks, limiter.MaxNetworks)
-	}
-	m := limiter.NewMemory(64, 1)
-	require.Panics(t, func() {
-		m.Take(midnight, p, &limiter.Candidate{Networks: make([]limiter.Network, limiter.MaxNetworks+1)}, 1)
-	})
-	f := insideOf(1, limiter.Tally{}, of(1))
-	_, v := (*limiter.Memory)(nil).Take(midnight, p, &f, 5)
-	require.True(t, v.Admitted, "without a memory no network is counted")
 }
 
 // guests ask once each, from one provider, or from as many as there are guests.

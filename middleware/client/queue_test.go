@@ -340,19 +340,6 @@ func TestOneBuysForAll(t *testing.T) {
 	}
 }
 
-// On real sockets, and with the race detector.
-func TestOneBuysForAllOverTheNetwork(t *testing.T) {
-	const n = 50
-	l := newLimiter(t, "contact", newcomers, n)
-	s := httptest.NewServer(together(n, l))
-	defer s.Close()
-	base := s.Client().Transport.(*http.Transport)
-	base.MaxIdleConnsPerHost = n
-	tr := &Transport{Base: base}
-	require.Equal(t, map[int]int{200: n}, burst(t, tr, n, s.URL))
-	require.Equal(t, 1, l.proofs)
-}
-
 // A tally that is spent by the burst is followed by another, one at a time.
 func TestBurstLargerThanATally(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
@@ -402,33 +389,6 @@ func TestPurchasesOfDifferentKindsAreApart(t *testing.T) {
 	})
 }
 
-// A refusal that arrives after another's purchase needs no purchase.
-func TestLateRefusal(t *testing.T) {
-	kit.Bubble(t, func(t *testing.T) {
-		l := newLimiter(t, "contact", newcomers, 100)
-		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			l.ServeHTTP(w, r)
-			if r.Header.Get("Slow") != "" && len(r.Header.Values(tokenField)) == 0 {
-				time.Sleep(5 * time.Second)
-			}
-		})
-		tr := &Transport{Base: inMemory{h}}
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			req, _ := http.NewRequest(http.MethodGet, "http://example.com/contact", nil)
-			req.Header.Set("Slow", "yes")
-			resp, err := tr.RoundTrip(req)
-			if err != nil || resp.StatusCode != 200 {
-				t.Error(resp, err)
-			}
-		})
-		time.Sleep(time.Second)
-		require.Equal(t, map[int]int{200: 1}, burst(t, tr, 1, "http://example.com/contact"))
-		wg.Wait()
-		require.Equal(t, 1, l.proofs)
-	})
-}
-
 // Purchases on one policy of a site are no reason to wait on another.
 func TestBusyPolicyBesideAnExhaustedOne(t *testing.T) {
 	busy, contact := newLimiter(t, "feedback", everyRequest, 1<<30), newLimiter(t, "contact", whenExhausted, 1)
@@ -474,36 +434,6 @@ func TestTurn(t *testing.T) {
 	tn.pass()
 }
 
-// The one that pays is cancelled: the next one pays.
-func TestPayerIsCancelled(t *testing.T) {
-	kit.Bubble(t, func(t *testing.T) {
-		l := newLimiter(t, "contact", newcomers, 100)
-		const n = 10
-		ctx, cancel := context.WithCancel(t.Context())
-		block := make(chan struct{})
-		h := firstProof(l, func(_ http.ResponseWriter, r *http.Request) bool {
-			close(block)
-			<-r.Context().Done() // the answer to the first proof never comes
-			return true
-		})
-		tr := &Transport{Base: inMemory{h}}
-		payer := make(chan error, 1)
-		go func() {
-			req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://example.com/contact", nil)
-			_, err := tr.RoundTrip(req)
-			payer <- err
-		}()
-		<-block
-		time.AfterFunc(2*time.Second, cancel)
-		start := time.Now()
-		require.Equal(t, map[int]int{200: n}, burst(t, tr, n, "http://example.com/contact"))
-		require.Equal(t, 2*time.Second, time.Since(start))
-		require.ErrorIs(t, <-payer, context.Canceled)
-		require.Equal(t, 1, l.proofs)
-		require.Empty(t, tr.queues.going)
-	})
-}
-
 // firstProof has another answer the first proof; if it does not, and all else, the limiter does.
 func firstProof(l *limiter, another func(http.ResponseWriter, *http.Request) bool) http.Handler {
 	var first atomic.Bool
@@ -546,26 +476,6 @@ func TestPayerIsNotWaitedFor(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Requests that wait for a payer leave when their context ends.
-func TestContextEndsSharing(t *testing.T) {
-	kit.Bubble(t, func(t *testing.T) {
-		l := newLimiter(t, "contact", newcomers, 100)
-		tr := &Transport{Base: inMemory{l}}
-		req := request(t, http.MethodGet, "http://example.com/contact", nil)
-		_, kind := l.kind(req)
-		payer := &place{of: want{originOf(req), kind}, expires: time.Now().Add(time.Minute), called: make(chan role, 1)}
-		require.Equal(t, paying, tr.queues.come(time.Now(), payer, &tr.jar))
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		start := time.Now()
-		_, err := tr.RoundTrip(req.WithContext(ctx))
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Equal(t, 3*time.Second, time.Since(start))
-		tr.queues.leave(time.Now(), payer, gone)
-		require.Empty(t, tr.queues.going)
-	})
 }
 
 // kind is what a refusal of l is of.

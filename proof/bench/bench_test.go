@@ -20,7 +20,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -408,16 +407,12 @@ func TestEveryEngineCounts(t *testing.T) {
 			t.Cleanup(func() { require.NoError(t, o.close()) })
 			able(t, func() {
 				used, take := o.redisFor(e.name), e.open(o)
-				var group sync.WaitGroup
 				errs := make([]error, 8)
-				for i := range errs {
-					group.Go(func() {
-						for n := 0; n < 50 && errs[i] == nil; n++ {
-							errs[i] = take([]string{"a", "b"}[(i+n)%2])
-						}
-					})
-				}
-				group.Wait()
+				kit.Together(len(errs), func(i int) {
+					for n := 0; n < 50 && errs[i] == nil; n++ {
+						errs[i] = take([]string{"a", "b"}[(i+n)%2])
+					}
+				})
 				check(errors.Join(errs...))
 				require.Equal(t, strings.HasPrefix(e.name, "redis"), used()["server"] > 0)
 			})

@@ -368,3 +368,149 @@ func TestRefusalIsRememberedWithItsWait(t *testing.T) {
 	require.Zero(t, again.Wait)
 	require.Zero(t, again.Receipt)
 }
+
+// What is charged past a limit stops at what a count holds, and at a year: whatever is
+// charged, there is a time when the key is free, and the account can be written and read.
+func TestADebtHasAnEnd(t *testing.T) {
+	for name, tt := range map[string]struct {
+		limit storeless.Limit
+		most  time.Duration
+	}{
+		"sliding": {storeless.Limit{Quota: 5, Window: time.Hour}, 2 * time.Hour},
+		"fixed":   {storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Hour}, time.Hour},
+		"bucket":  {storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Hour}, storeless.MaxWindow},
+		"slow":    {storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1, Window: storeless.MaxWindow}, storeless.MaxWindow},
+		"meter":   {storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 5, Window: time.Hour}, storeless.MaxWindow},
+		"log":     {storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Hour}, time.Hour},
+		"month":   {storeless.Limit{Calendar: "month", Quota: 5}, 31 * day},
+		"day":     {storeless.Limit{Algorithm: storeless.RollingDay, Quota: 5, Window: day}, day + time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock, a := exacttest.NewClock(), new(engine.Account)
+			call := exact.Call{Key: "k", Cost: storeless.MaxQuota, Policy: exactkit.Compile(t, tt.limit), Past: true}
+			for range 3 {
+				require.True(t, a.Take(clock.Now(), &call).Admitted)
+			}
+			reload(t, a)
+			call.Past, call.Cost = false, 1
+			v := a.Take(clock.Now(), &call)
+			require.False(t, v.Admitted)
+			require.LessOrEqual(t, v.Wait, tt.most)
+			clock.Advance(v.Wait - time.Second)
+			require.False(t, a.Peek(clock.Now(), &call).Admitted)
+			clock.Advance(time.Second)
+			require.True(t, a.Take(clock.Now(), &call).Admitted)
+		})
+	}
+}
+
+// A log that is charged past its limit call by call has a bound, and counts it all.
+func TestALogOfWhatIsPastHasABound(t *testing.T) {
+	clock, a := exacttest.NewClock(), new(engine.Account)
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Hour}), Past: true}
+	for range exact.MaxLog + 500 {
+		a.Take(clock.Now(), &call)
+		clock.Advance(time.Millisecond)
+	}
+	require.Less(t, len(exactkit.Bytes(t, a)), 8*exact.MaxLog)
+	call.Past = false
+	clock.Advance(time.Hour - 2*time.Millisecond)
+	require.False(t, a.Peek(clock.Now(), &call).Admitted, "the last 501 are one, and end with the last")
+	clock.Advance(2 * time.Millisecond)
+	require.True(t, a.Peek(clock.Now(), &call).Admitted)
+}
+
+// A debt is no fault of a clock: an account whose clock steps back by less than it owes stands
+// still, and does not begin anew. Without a debt it would.
+func TestADebtIsHeldWhenAClockStepsBack(t *testing.T) {
+	for name, row := range map[string]struct {
+		call exact.Call
+		held bool
+	}{
+		"no debt":   {exact.Call{Cost: 1}, false},
+		"a debt":    {exact.Call{Cost: 100, Past: true}, true},
+		"a pause":   {exact.Call{Pause: time.Hour}, true},
+		"a booking": {exact.Call{Cost: 1, Ahead: time.Hour}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := exacttest.NewClock()
+			call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 1, Window: 10 * time.Second})}
+			row.call.Key, row.call.Policy = call.Key, call.Policy
+			var a engine.Account
+			if row.call.Ahead > 0 {
+				for range 10 {
+					require.True(t, a.Take(clock.Now(), &row.call).Admitted)
+				}
+			}
+			require.True(t, a.Take(clock.Now(), &row.call).Admitted)
+			clock.Advance(-time.Minute)
+			v := a.Peek(clock.Now(), &call)
+			require.Equal(t, !row.held, v.Admitted)
+			if row.held {
+				require.Greater(t, v.Wait, time.Minute)
+			}
+			clock.Advance(-48 * time.Hour) // a year ahead it was not: that clock was wrong
+			require.True(t, a.Take(clock.Now(), &call).Admitted)
+			require.False(t, a.Take(clock.Now(), &call).Admitted)
+		})
+	}
+}
+
+const (
+	day  = 24 * time.Hour
+	year = 365 * day
+)
+
+// A clock that steps back by no more than the account counts for gives no key a fresh quota; from
+// further ahead the account begins anew. A bucket counts for as long as it empties, and a policy of
+// the same name for as long as the longer of both.
+func TestClockThatStepsBackByMoreThanAnAccountLasts(t *testing.T) {
+	minute := storeless.Limit{Name: "minute", Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Minute}
+	bucket := storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 1, Window: time.Minute, Burst: 60}
+	for name, tt := range map[string]struct {
+		limits []storeless.Limit
+		before []storeless.Limit // charged before, under the same name
+		holds  time.Duration
+	}{
+		"window":               {limits: []storeless.Limit{minute}, holds: time.Minute},
+		"the longest window":   {limits: []storeless.Limit{minute, {Name: "hour", Quota: 50, Window: time.Hour}}, holds: time.Hour},
+		"bucket":               {limits: []storeless.Limit{bucket}, holds: time.Hour},
+		"day":                  {limits: []storeless.Limit{{Algorithm: storeless.RollingDay, Quota: 5, Window: day}}, holds: day},
+		"a month":              {limits: []storeless.Limit{{Calendar: "month", Quota: 5}}, holds: 31*day + time.Hour},
+		"with a longer policy": {limits: []storeless.Limit{minute}, before: []storeless.Limit{{Name: "hour", Quota: 50, Window: time.Hour}}, holds: time.Hour},
+	} {
+		for by, fresh := range map[time.Duration]bool{tt.holds: false, tt.holds + time.Second: true} {
+			clock := exacttest.NewClock()
+			clock.Advance(year)
+			var a engine.Account
+			if tt.before != nil {
+				a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, tt.before...)})
+			}
+			call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, tt.limits...)}
+			for a.Take(clock.Now(), &call).Admitted {
+			}
+			reload(t, &a)
+			clock.Advance(-by)
+			require.Equal(t, fresh, idleAt(&a, clock.Now().Add(-time.Hour)), "%s, %s", name, by)
+			v := a.Take(clock.Now(), &call)
+			require.Equal(t, fresh, v.Admitted, "%s, %s", name, by)
+			if !fresh {
+				require.Greater(t, v.Wait, by, name)
+			}
+		}
+	}
+}
+
+// What a wrong clock has charged under another policy of the name is forgotten too: the
+// account has one time.
+func TestWrongClockIsForgottenUnderAllPolicies(t *testing.T) {
+	clock, a := exacttest.NewClock(), new(engine.Account)
+	minute := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Name: "minute", Quota: 5, Window: time.Minute})}
+	bucket := exact.Call{Key: "k", Cost: 5, Policy: exactkit.Compile(t, storeless.Limit{Name: "other", Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Minute})}
+	clock.Advance(year)
+	require.True(t, a.Take(clock.Now(), &bucket).Admitted)
+	clock.Advance(-year)
+	require.True(t, a.Take(clock.Now(), &minute).Admitted)
+	require.True(t, a.Take(clock.Now(), &bucket).Admitted)
+	require.False(t, a.Take(clock.Now(), &bucket).Admitted)
+}

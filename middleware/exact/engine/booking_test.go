@@ -208,25 +208,6 @@ func TestAPartOfABookingIsGivenBack(t *testing.T) {
 	require.Equal(t, 3*time.Second, a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: time.Minute}).Wait)
 }
 
-// What was charged now, before anything was booked, is given back without moving what is: the
-// next call takes the room, and no two are closer than the limit says.
-func TestARefundLeavesBookingsWhereTheyAre(t *testing.T) {
-	clock := exacttest.NewClock()
-	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 1, Window: time.Second})
-	var a engine.Account
-	ahead := exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: time.Minute}
-	now := a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: p}).Receipt
-	first, second := a.Take(clock.Now(), &ahead), a.Take(clock.Now(), &ahead)
-	require.Equal(t, []time.Duration{time.Second, 2 * time.Second}, []time.Duration{first.Wait, second.Wait})
-	require.NoError(t, a.Refund(clock.Now(), &now))
-	require.Zero(t, a.Take(clock.Now(), &ahead).Wait, "in its place")
-	require.Equal(t, 3*time.Second, a.Take(clock.Now(), &ahead).Wait)
-	// Bookings that have passed are as what was charged then.
-	clock.Advance(3500 * time.Millisecond)
-	require.ErrorIs(t, a.Refund(clock.Now(), &exact.Receipt{Key: "k", Cost: 1, Policy: p, At: clock.Now(), Serial: "1"}), exact.ErrNoRefund)
-	require.Equal(t, 500*time.Millisecond, a.Take(clock.Now(), &ahead).Wait)
-}
-
 // A key has 64 holes at most: the room of more is lost, until its moment has passed, and no two
 // calls get it.
 func TestAKeyHasSoManyHoles(t *testing.T) {
@@ -266,24 +247,6 @@ func TestLimitsAgreeOnAMoment(t *testing.T) {
 	require.NoError(t, a.Refund(clock.Now(), &booked[1]))
 	clock.Advance(1500 * time.Millisecond) // which is over for the meter, and not for the bucket
 	require.Equal(t, 10500*time.Millisecond, a.Take(clock.Now(), &ahead).Wait)
-}
-
-// What was given back of bookings that are all over has room for calls that are made now.
-func TestWhatWasGivenBackHasRoomAfterTheLastBooking(t *testing.T) {
-	clock := exacttest.NewClock()
-	call := exact.Call{Key: "k", Cost: 5, Policy: exactkit.Compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute, Burst: 5})}
-	var a engine.Account
-	require.True(t, a.Take(clock.Now(), &call).Admitted)
-	call.Ahead, call.Cost = time.Minute, 3
-	first := a.Take(clock.Now(), &call)
-	call.Cost = 1
-	require.Equal(t, 4*time.Second, a.Take(clock.Now(), &call).Wait)
-	require.NoError(t, a.Refund(clock.Now(), &first.Receipt))
-	clock.Advance(4 * time.Second)
-	call.Ahead = 0
-	require.EqualValues(t, 3, a.Peek(clock.Now(), &call).Limits[0].Remaining)
-	call.Cost = 3
-	require.True(t, a.Take(clock.Now(), &call).Admitted)
 }
 
 // What was charged far past a limit while calls are booked is given back in part as well: no more

@@ -269,11 +269,7 @@ func TestRoomForAll(t *testing.T) {
 		counter := &wire{Counter: memory.New(0, nil), trip: 5 * time.Millisecond}
 		p := process(t, pace.Config{Counter: counter, Limits: bucket(600, time.Minute, 64)})
 		var went log
-		var wg sync.WaitGroup
-		for range 64 {
-			wg.Go(func() { require.NoError(t, went.call(t.Context(), p, "")) })
-		}
-		wg.Wait()
+		kit.Together(64, func(int) { require.NoError(t, went.call(t.Context(), p, "")) })
 		require.LessOrEqual(t, went.longest(), 64/8*5*time.Millisecond, "eight at a time")
 		require.EqualValues(t, 64, counter.calls.Load())
 	})

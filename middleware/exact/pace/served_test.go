@@ -4,16 +4,12 @@ package pace_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http/httptest"
 	"os"
-	"os/exec"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -23,6 +19,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/pace"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
 	"github.com/tallystick/tallystick/proof/exactkit"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 var served = remote.Config{Secrets: [][]byte{make([]byte, 32)}}
@@ -45,109 +42,79 @@ func TestPaced(t *testing.T) {
 	exactkit.Paced(t, serveCounter(t), open)
 }
 
-// envQueue has this binary be a process whose callers wait for their turns, at the URL of a counter.
-const envQueue = "TALLYSTICK_PACE_QUEUE"
-
 func TestMain(m *testing.M) {
-	if url := os.Getenv(envQueue); url != "" {
-		if err := queue(url); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
 	exactkit.Process(open)
 	os.Exit(m.Run())
 }
 
-// The first example by real processes, a hundred times as fast: one call goes in 100 ms, not in ten seconds. Fifty
-// callers in five processes come at once. None is refused, and no two go closer together.
-func TestFiftyCallersInFiveProcesses(t *testing.T) {
-	t.Parallel()
-	url := serveCounter(t)
-	var booked []time.Time
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for range 5 {
-		wg.Go(func() {
-			c := exec.Command(os.Args[0])
-			c.Env, c.Stderr = append(os.Environ(), envQueue+"="+url), os.Stderr
-			out, err := c.Output()
-			if err != nil {
-				t.Errorf("a process: %v", err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for line := range strings.Lines(string(out)) {
-				us, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
-				if err != nil {
-					t.Errorf("%q", line)
+// Fifty processes with a worker each share ten a second for a minute: never above it, none of
+// it is lost, and no worker starves.
+func TestFiftyProcesses(t *testing.T) {
+	for name, c := range map[string]struct {
+		processes, workers int
+		trip               time.Duration
+	}{
+		"50 of 1":              {50, 1, 0},
+		"5 of 10":              {5, 10, 0},
+		"50 of 1, 3 ms away":   {50, 1, 3 * time.Millisecond},
+		"5 of 10, 3 ms away":   {5, 10, 3 * time.Millisecond},
+		"1 of 50, 150 ms away": {1, 50, 150 * time.Millisecond},
+		"15 of 10, 20 ms away": {15, 10, 20 * time.Millisecond},
+		"2 of 1, 90 ms away":   {2, 1, 90 * time.Millisecond},
+		"25 of 2, 200 ms away": {25, 2, 200 * time.Millisecond},
+	} {
+		kit.RunBubble(t, name, func(t *testing.T) {
+			counter := &wire{Counter: memory.New(0, nil), trip: c.trip}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			var went log
+			var wg sync.WaitGroup
+			for i := range c.processes {
+				p := process(t, pace.Config{Counter: counter, Limits: meter(10, time.Second)})
+				for range c.workers {
+					wg.Go(func() {
+						for went.call(ctx, p, fmt.Sprint(i)) == nil {
+						}
+					})
 				}
-				booked = append(booked, time.UnixMicro(us))
 			}
+			wg.Wait()
+			synctest.Wait()
+			workers := c.processes * c.workers
+			t.Logf("%d went; most in a second %d; waits: mean %s, longest %s; %.2f calls of the counter each",
+				len(went.went), went.most(time.Second), went.mean(), went.longest(), float64(counter.calls.Load())/float64(len(went.went)))
+			require.LessOrEqual(t, went.most(time.Second), int64(10))
+			if workers > 2 {
+				require.GreaterOrEqual(t, len(went.went), 580)
+			}
+			require.LessOrEqual(t, went.longest(), 2*went.mean()+c.trip)
+			for i := 1; i < len(went.went); i++ {
+				require.GreaterOrEqual(t, went.went[i].Sub(went.went[i-1]), 100*time.Millisecond-time.Microsecond, "no two wake together")
+			}
+			time.Sleep(2*c.trip + 100*time.Millisecond) // refunds are under way
+			require.EqualValues(t, 1, left(t, counter, "", meter(10, time.Second)), "those who left at the end left nothing")
 		})
 	}
-	wg.Wait()
-	require.Len(t, booked, 50, "each was served, and charged once")
-	slices.SortFunc(booked, time.Time.Compare)
-	for i := range 49 {
-		require.GreaterOrEqual(t, booked[i+1].Sub(booked[i]), 100*time.Millisecond-time.Microsecond, "%d", i)
-	}
-	t.Logf("%s from the first to the last", booked[49].Sub(booked[0]))
 }
 
-// queue is one of those processes. It prints the moments that are booked for its ten callers, by the counter's clock, without what is
-// given back.
-func queue(url string) error {
-	counter, err := open(url)
-	if err != nil {
-		return err
-	}
-	b := &bookings{Counter: counter, at: map[string]time.Time{}}
-	p, err := pace.New(pace.Config{
-		Counter:  b,
-		Name:     "reports",
-		Limits:   meter(10, time.Second),
-		MaxWait:  exact.MaxAhead,
-		Deadline: time.Minute, // on a busy machine
+// The first example: one in ten seconds, and fifty callers at once in five processes. Each waits as long as
+// it takes. With the MaxWait of a minute that a Config has otherwise, all but a few would be refused.
+func TestFiftyCallersOfOneInTenSeconds(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		counter := &wire{Counter: memory.New(0, nil), trip: 3 * time.Millisecond}
+		var went log
+		var wg sync.WaitGroup
+		began := time.Now()
+		for range 5 {
+			p := kit.Must(oneInTenSeconds(counter))(t)
+			for range 10 {
+				wg.Go(func() { require.NoError(t, went.call(t.Context(), p, "")) })
+			}
+		}
+		wg.Wait()
+		require.Len(t, went.went, 50)
+		require.EqualValues(t, 1, went.most(10*time.Second), "in any ten seconds")
+		require.InDelta(t, 49*11, time.Since(began).Seconds(), 0.1, "no turn is lost")
+		t.Logf("%.2f calls of the counter each", float64(counter.calls.Load())/50)
 	})
-	if err != nil {
-		return err
-	}
-	errs := make([]error, 10)
-	var wg sync.WaitGroup
-	for i := range errs {
-		wg.Go(func() { errs[i] = p.Wait(context.Background()) })
-	}
-	wg.Wait()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, at := range b.at {
-		fmt.Println(at.UnixMicro())
-	}
-	return errors.Join(errs...)
-}
-
-// A bookings is a counter that keeps what it has booked, by serial.
-type bookings struct {
-	exact.Counter
-	mu sync.Mutex
-	at map[string]time.Time
-}
-
-func (b *bookings) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	v, err := b.Counter.Take(ctx, call)
-	if err == nil && v.Admitted && call.Cost > 0 {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.at[v.Receipt.Serial] = v.Receipt.At
-	}
-	return v, err
-}
-
-func (b *bookings) Refund(ctx context.Context, r exact.Receipt) error {
-	b.mu.Lock()
-	delete(b.at, r.Serial)
-	b.mu.Unlock()
-	return b.Counter.Refund(ctx, r)
 }

@@ -246,22 +246,18 @@ func TestFloodIsNoOutage(t *testing.T) {
 	site.Ask("warm")
 	p.Set(exactkit.Ways{Delay: deadline / 4})
 	var overloaded, degraded, admitted atomic.Int64
-	var wg sync.WaitGroup
-	for n := range 2000 {
-		wg.Go(func() {
-			status, fallback := site.Ask(fmt.Sprint("flood", n))
-			if status == http.StatusServiceUnavailable {
-				overloaded.Add(1)
-			}
-			if status == http.StatusOK {
-				admitted.Add(1)
-			}
-			if fallback {
-				degraded.Add(1)
-			}
-		})
-	}
-	wg.Wait()
+	kit.Together(2000, func(n int) {
+		status, fallback := site.Ask(fmt.Sprint("flood", n))
+		if status == http.StatusServiceUnavailable {
+			overloaded.Add(1)
+		}
+		if status == http.StatusOK {
+			admitted.Add(1)
+		}
+		if fallback {
+			degraded.Add(1)
+		}
+	})
 	require.Positive(t, overloaded.Load())
 	require.Zero(t, degraded.Load())
 	require.Zero(t, site.Log.Count("does not answer"))

@@ -128,22 +128,18 @@ func TestABurstOverASlowCounter(t *testing.T) {
 		kit.RunBubble(t, fmt.Sprint(keys, " keys"), func(t *testing.T) {
 			_, c := pipe(t, after(func(exact.Call) time.Duration { return 5 * time.Millisecond }))
 			p := exactkit.PerHour(t, 1<<30)
-			var wg sync.WaitGroup
 			var passed, failed atomic.Int64
-			for n := range 64 {
-				wg.Go(func() {
-					for end := time.Now().Add(time.Second); time.Now().Before(end); {
-						ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-						if _, err := c.Take(ctx, exact.Call{Key: fmt.Sprint(n % keys), Cost: 1, Policy: p}); err != nil {
-							failed.Add(1)
-						} else {
-							passed.Add(1)
-						}
-						cancel()
+			kit.Together(64, func(n int) {
+				for end := time.Now().Add(time.Second); time.Now().Before(end); {
+					ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+					if _, err := c.Take(ctx, exact.Call{Key: fmt.Sprint(n % keys), Cost: 1, Policy: p}); err != nil {
+						failed.Add(1)
+					} else {
+						passed.Add(1)
 					}
-				})
-			}
-			wg.Wait()
+					cancel()
+				}
+			})
 			t.Logf("%d passed, %d failed", passed.Load(), failed.Load())
 			require.Zero(t, failed.Load())
 			require.Greater(t, passed.Load(), int64(64*80), "each of them makes a call in two round trips at most")
@@ -363,30 +359,26 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 	} {
 		kit.RunBubble(t, what, func(t *testing.T) {
 			server, _ := pipe(t, memory.New(1, nil))
-			var wg sync.WaitGroup
-			for range 50 {
-				wg.Go(func() {
-					conn, began := server.Dial(), time.Now()
-					defer conn.Close()
-					_ = conn.SetReadDeadline(time.Now().Add(time.Hour))
-					go func() {
-						var head strings.Builder
-						fmt.Fprintf(&head, "POST / HTTP/1.1\r\nHost: owner\r\nContent-Length: %d\r\n", c.length)
-						_ = c.header.Write(&head)
-						_, _ = conn.Write([]byte(head.String() + "\r\n" + body[1:])) // until it is closed
-					}()
-					resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-					if err != nil {
-						t.Error("it is waited for: ", err)
-						return
-					}
-					_ = resp.Body.Close()
-					if took := time.Since(began); resp.StatusCode != c.status || took > c.most || !resp.Close {
-						t.Errorf("status %d after %s; it is closed: %v", resp.StatusCode, took, resp.Close)
-					}
-				})
-			}
-			wg.Wait()
+			kit.Together(50, func(int) {
+				conn, began := server.Dial(), time.Now()
+				defer conn.Close()
+				_ = conn.SetReadDeadline(time.Now().Add(time.Hour))
+				go func() {
+					var head strings.Builder
+					fmt.Fprintf(&head, "POST / HTTP/1.1\r\nHost: owner\r\nContent-Length: %d\r\n", c.length)
+					_ = c.header.Write(&head)
+					_, _ = conn.Write([]byte(head.String() + "\r\n" + body[1:])) // until it is closed
+				}()
+				resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					t.Error("it is waited for: ", err)
+					return
+				}
+				_ = resp.Body.Close()
+				if took := time.Since(began); resp.StatusCode != c.status || took > c.most || !resp.Close {
+					t.Errorf("status %d after %s; it is closed: %v", resp.StatusCode, took, resp.Close)
+				}
+			})
 		})
 	}
 }

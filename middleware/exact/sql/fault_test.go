@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -201,22 +200,18 @@ func TestBehindAPooler(t *testing.T) {
 				store, _, _ := engine{"pgx", dsn + "&default_query_exec_mode=" + mode, sql.PostgreSQL}.open(t)
 				counters = append(counters, exactkit.Count(t, store))
 			}
-			var wg sync.WaitGroup
 			var counted atomic.Int64
-			for i := range 12 {
-				wg.Go(func() {
-					for n := range 30 {
-						_, err := counters[i%3].Take(context.Background(), exact.Call{Key: mode, Cost: 1, Policy: p, ID: fmt.Sprint(i, n)})
-						switch {
-						case err == nil:
-							counted.Add(1)
-						case !errors.Is(err, exact.ErrContended) && (all || !errors.Is(err, sql.ErrPooled)):
-							t.Error(err)
-						}
+			kit.Together(12, func(i int) {
+				for n := range 30 {
+					_, err := counters[i%3].Take(context.Background(), exact.Call{Key: mode, Cost: 1, Policy: p, ID: fmt.Sprint(i, n)})
+					switch {
+					case err == nil:
+						counted.Add(1)
+					case !errors.Is(err, exact.ErrContended) && (all || !errors.Is(err, sql.ErrPooled)):
+						t.Error(err)
 					}
-				})
-			}
-			wg.Wait()
+				}
+			})
 			t.Logf("%d of 360 calls are counted", counted.Load())
 			store, _, _ := engine{"pgx", shared.dsn(config.Database), sql.PostgreSQL}.open(t)
 			v := kit.Must(exactkit.Count(t, store).Peek(t.Context(), exact.Call{Key: mode, Cost: 1, Policy: p}))(t)

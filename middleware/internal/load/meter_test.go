@@ -197,63 +197,6 @@ func (s *spells) at(now time.Time) bool {
 	return true
 }
 
-// All that calm spells admit, in any span, is the rate and ten seconds' worth, and one for each
-// time that the instance was busy: however the requests are timed. A flood that stops as it
-// gets busy, and comes again as it is calm, gains nothing by that.
-func TestMeterBoundsWhatCalmSpellsAdmit(t *testing.T) {
-	seeds := uint64(40)
-	if kit.Brief() {
-		seeds = 8
-	}
-	for seed := range seeds {
-		rng := rand.New(rand.NewPCG(seed, 2))
-		perSecond := []int64{1, 3, 7, 40}[rng.IntN(4)]
-		at := load.Threshold{PerSecond: perSecond}
-		m := newStrangers()
-		type admission struct {
-			when   time.Time
-			rushes int64 // until then
-		}
-		var calm []admission
-		now, rushes, was := opening, int64(0), time.Time{}
-		for len(calm) < 1200 {
-			switch {
-			case m.Busy(now, at):
-				now = now.Add(time.Duration(rng.IntN(3000)) * time.Millisecond)
-				if rng.IntN(4) == 0 {
-					m.Admit(now, at) // a holder of a tally
-				}
-				continue
-			case rng.IntN(3) == 0: // it waits, and comes in bursts
-				now = now.Add(time.Duration(rng.ExpFloat64() * 3 * float64(time.Second)))
-			}
-			for range rng.IntN(int(10 * perSecond)) {
-				if m.Busy(now, at) {
-					break
-				}
-				m.Admit(now, at)
-				calm = append(calm, admission{now, rushes})
-			}
-			if m.Busy(now, at) {
-				rushes++
-				if !was.IsZero() {
-					require.GreaterOrEqual(t, now.Sub(was), 10*time.Second, "seed %d: no sooner busy again", seed)
-				}
-				was = now
-			}
-		}
-		require.Positive(t, rushes, "seed %d", seed)
-		for i, first := range calm {
-			for j, last := range calm[i:] {
-				most := float64(perSecond)*(last.when.Sub(first.when).Seconds()+10) + float64(last.rushes-first.rushes) + 1
-				if float64(j+1) > most+1e-6 {
-					require.Failf(t, "too many", "seed %d: %d admitted while calm in %v", seed, j+1, last.when.Sub(first.when))
-				}
-			}
-		}
-	}
-}
-
 // Requests under way: busy from AtOnce, and until fewer than half are, ten seconds at least.
 func TestMeterOfRequestsUnderWay(t *testing.T) {
 	for _, at := range []load.Threshold{{AtOnce: 6}, {AtOnce: 6, PerSecond: 1_000_000}, {AtOnce: 5}} {
@@ -356,25 +299,6 @@ func TestMeterWhenTheClockIsSet(t *testing.T) {
 	}
 }
 
-// Any number of goroutines count to the request.
-func TestMeterIsSafeForConcurrentUse(t *testing.T) {
-	const workers, each = 8, 100
-	at := load.Threshold{PerSecond: workers * each / 10, AtOnce: workers + 1}
-	m := newStrangers()
-	kit.Together(workers, func(_ int) {
-		for range each {
-			m.Begin(at)
-			m.Busy(opening, at)
-			m.Admit(opening, at)
-			m.End()
-		}
-	})
-	require.False(t, m.Busy(opening, at), "ten seconds' worth")
-	m.Admit(opening, at)
-	require.True(t, m.Busy(opening, at), "and one")
-	require.False(t, m.Busy(opening.Add(10*time.Second), load.Threshold{AtOnce: 1}), "nobody is left behind")
-}
-
 func TestMeterAllocatesNothing(t *testing.T) {
 	at, from := load.Threshold{PerSecond: 10, AtOnce: 10}, load.Source{Tally: 1, Client: 2, Network: 3}
 	m := load.New()
@@ -382,4 +306,256 @@ func TestMeterAllocatesNothing(t *testing.T) {
 		m.BusyFor(opening, at, from.Network)
 		m.Admit(opening, at, from)
 	}))
+}
+
+// counted is how many requests the meter has counted in one moment: each brings it one nearer to busy.
+func counted(m *strangers, at load.Threshold) int64 {
+	missing := int64(0)
+	for ; !m.Busy(opening, at); missing++ {
+		m.Admit(opening, at)
+	}
+	return 10*at.PerSecond + 1 - missing
+}
+
+// A client, and a tally wherever it is shown, counts for at most a sixteenth, and a network for a
+// quarter.
+func TestMeterCountsAPartOfEach(t *testing.T) {
+	at := load.Threshold{PerSecond: 64}
+	for name, row := range map[string]struct {
+		from func(n uint64) load.Source
+		want int64
+	}{
+		"one client":              {func(uint64) load.Source { return load.Source{Client: 1000, Network: 1000} }, 40},
+		"one client, its tallies": {func(n uint64) load.Source { return load.Source{Tally: 1 + n%300, Client: 1000, Network: 1000} }, 40},
+		"one tally":               {func(n uint64) load.Source { return load.Source{Tally: 1000, Client: n % 900, Network: n % 900} }, 40},
+		"one network":             {func(n uint64) load.Source { return load.Source{Client: n % 900, Network: 1000} }, 160},
+		"four clients of one":     {func(n uint64) load.Source { return load.Source{Client: 900 + n%4, Network: 1000} }, 160},
+		"two networks":            {func(n uint64) load.Source { return load.Source{Client: n % 900, Network: 1000 + n%2} }, 320},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newStrangers()
+			for n := range uint64(5000) {
+				m.Meter.Admit(opening, at, row.from(n))
+			}
+			require.False(t, m.Busy(opening, at))
+			require.Equal(t, row.want, counted(m, at))
+		})
+	}
+}
+
+// Whatever 16 clients send, whatever all clients of four networks do, and however they time it, they make no
+// instance busy; nor do three clients their own network. 17 clients of five networks make the instance busy.
+func TestMeterByHowMany(t *testing.T) {
+	for name, row := range map[string]struct {
+		clients, networks uint64
+		busy, own         bool
+	}{
+		"one client":           {1, 1, false, false},
+		"three of one network": {3, 1, false, false},
+		"five of one network":  {5, 1, false, true},
+		"a whole network":      {500, 1, false, true},
+		"16 clients":           {16, 16, false, false},
+		"four whole networks":  {500, 4, false, true},
+		"17 in five networks":  {17, 5, true, false},
+		"17 in one network":    {17, 1, false, true},
+		"500 in five networks": {500, 5, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			busy, own := false, false
+			for seed := range uint64(8) {
+				rng := rand.New(rand.NewPCG(seed, 3))
+				at := load.Threshold{PerSecond: []int64{16, 50, 64, 1000}[rng.IntN(4)]}
+				m, now := load.New(), opening
+				for range 200 {
+					for n := range 2 * row.clients {
+						for range at.PerSecond*2/int64(row.clients+3) + 1 {
+							m.Admit(now, at, load.Source{Client: n % row.clients, Network: n % row.clients % row.networks})
+						}
+						own = own || !m.Busy(now, at) && m.BusyFor(now, at, 0)
+					}
+					busy = busy || m.Busy(now, at)
+					now = now.Add(time.Duration(rng.Int64N(int64(time.Second))))
+				}
+			}
+			require.Equal(t, row.busy, busy)
+			require.Equal(t, row.own, own)
+		})
+	}
+}
+
+// What holds an instance busy: half the threshold, of 16 clients at least, in two networks at least.
+func TestMeterIsHeldByHowMany(t *testing.T) {
+	at := load.Threshold{PerSecond: 64}
+	for name, row := range map[string]struct {
+		clients, networks uint64
+		holds             bool
+	}{
+		"one client": {1, 1, false}, "15 clients": {15, 15, false}, "18 of three networks": {18, 3, true},
+		"two whole networks": {500, 2, false}, "strangers": {500, 500, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, now := busyMeter(t, opening, at), opening
+			for range 6000 {
+				for n := range uint64(100) {
+					m.Meter.Admit(now, at, load.Source{Client: n % row.clients, Network: n % row.clients % row.networks})
+				}
+				now = now.Add(100 * time.Millisecond)
+			}
+			require.Equal(t, row.holds, m.Busy(now, at))
+		})
+	}
+}
+
+// A network alone is busy from a quarter, for ten seconds at least, and does not flicker.
+func TestMeterOfANetwork(t *testing.T) {
+	at, m := load.Threshold{PerSecond: 40}, load.New()
+	client := uint64(0)
+	admit := func(now time.Time, n int) {
+		for range n {
+			client++
+			m.Admit(now, at, load.Source{Client: client, Network: 7})
+		}
+	}
+	admit(opening, 99)
+	require.False(t, m.BusyFor(opening, at, 7))
+	admit(opening, 1)
+	require.True(t, m.BusyFor(opening, at, 7), "ten seconds' worth")
+	require.False(t, m.BusyFor(opening, at, 8))
+	require.True(t, m.BusyFor(opening.Add(10*time.Second-2), at, 7))
+	require.False(t, m.BusyFor(opening.Add(10*time.Second), at, 7))
+
+	now := opening.Add(time.Minute)
+	admit(now, 100)
+	for range 3000 { // three quarters of its part
+		now = now.Add(133 * time.Millisecond)
+		admit(now, 1)
+		require.True(t, m.BusyFor(now, at, 7))
+	}
+	require.False(t, m.Busy(now, at))
+}
+
+// All that is admitted where instance and network are calm is bounded, in every span: of all together, but for what
+// clients have beyond their part, and of each network.
+func TestMeterBoundsWhatCalmNetworksAdmit(t *testing.T) {
+	seeds := uint64(30)
+	if kit.Brief() {
+		seeds = 6
+	}
+	for seed := range seeds {
+		rng := rand.New(rand.NewPCG(seed, 4))
+		perSecond := []int64{1, 3, 16, 40}[rng.IntN(4)]
+		networks := []uint64{1, 3, 6, 40, 900}[rng.IntN(5)]
+		at, m, now := load.Threshold{PerSecond: perSecond}, load.New(), opening
+		type admission struct {
+			when    time.Time
+			network uint64
+			rushes  int64
+		}
+		var calm []admission
+		rushes, was, client := int64(0), false, uint64(0)
+		for range 1500 {
+			if rng.IntN(3) == 0 {
+				now = now.Add(time.Duration(rng.ExpFloat64() * float64(2*time.Second)))
+			}
+			for range rng.IntN(int(3*perSecond) + 2) {
+				client++
+				from := load.Source{Client: client, Network: rng.Uint64N(networks)}
+				if busy := m.Busy(now, at); busy != was {
+					if was = busy; busy {
+						rushes++
+					}
+				}
+				if m.BusyFor(now, at, from.Network) && rng.IntN(4) > 0 { // else it has a tally
+					continue
+				} else if !m.BusyFor(now, at, from.Network) {
+					calm = append(calm, admission{now, from.Network, rushes})
+				}
+				m.Admit(now, at, from)
+			}
+		}
+		require.NotEmpty(t, calm)
+		for i := 0; i < len(calm); i += 1 + len(calm)/300 {
+			first, all, by := calm[i], 0.0, map[uint64]float64{}
+			for _, last := range calm[i:] {
+				all++
+				by[last.network]++
+				most := float64(perSecond) * (last.when.Sub(first.when).Seconds() + 10)
+				if all > most+float64(last.rushes-first.rushes)+1+1e-6 {
+					require.Failf(t, "too many", "seed %d: %v admitted while calm, %v", seed, all, most)
+				}
+				if by[last.network] > most/4+1+1e-6 {
+					require.Failf(t, "too many", "seed %d: %v admitted of a network, %v", seed, by[last.network], most/4)
+				}
+			}
+		}
+	}
+}
+
+// Requests under way: a client has a sixteenth, a network a quarter, and no count is left behind.
+func TestMeterOfPartsUnderWay(t *testing.T) {
+	at := load.Threshold{AtOnce: 200}
+	m := newStrangers()
+	var ends []func()
+	begin := func(n int, from func(i uint64) load.Source) {
+		for i := range n {
+			if end := m.Meter.Begin(at, from(uint64(i))); end != nil {
+				ends = append(ends, end)
+			}
+		}
+	}
+	missing := func() (n int64) { // until it is busy
+		for ; !m.Busy(opening, at); n++ {
+			m.Begin(at)
+		}
+		for range n {
+			m.End()
+		}
+		require.False(t, m.Busy(opening.Add(time.Hour), load.Threshold{AtOnce: 1000}))
+		return n
+	}
+	require.EqualValues(t, 200, missing())
+	for name, row := range map[string]struct {
+		from func(i uint64) load.Source
+		want int64
+	}{
+		"one client":  {func(uint64) load.Source { return load.Source{Client: 900, Network: 900} }, 12},
+		"one tally":   {func(i uint64) load.Source { return load.Source{Tally: 901, Client: 400 + i%300, Network: 400 + i%300} }, 12},
+		"one network": {func(i uint64) load.Source { return load.Source{Client: 400 + i%300, Network: 902} }, 49},
+	} {
+		m, ends = newStrangers(), nil
+		begin(1000, row.from)
+		require.Equal(t, 200-row.want, missing(), name)
+		require.Equal(t, name == "one network", m.BusyFor(opening.Add(time.Hour), at, 902), name)
+		at = load.Threshold{AtOnce: 7} // it may change meanwhile
+		for _, end := range ends {
+			end()
+		}
+		at = load.Threshold{AtOnce: 200}
+		require.EqualValues(t, 200, missing(), name)
+		require.False(t, m.BusyFor(opening.Add(2*time.Hour), at, 902), name)
+	}
+}
+
+// Any number of goroutines, sources and thresholds: whatever has begun has ended.
+func TestMeterPartsAreSafeForConcurrentUse(t *testing.T) {
+	m := load.New()
+	kit.Together(8, func(worker int) {
+		rng := rand.New(rand.NewPCG(uint64(worker), 5))
+		for i := range 300 {
+			at := load.Threshold{PerSecond: 1 + rng.Int64N(50), AtOnce: 1 + rng.Int64N(300)}
+			from := load.Source{Tally: rng.Uint64N(3), Client: rng.Uint64N(20), Network: rng.Uint64N(5)}
+			now := opening.Add(time.Duration(i) * 10 * time.Millisecond)
+			end := m.Begin(at, from)
+			m.BusyFor(now, at, from.Network)
+			m.Admit(now, at, from)
+			if end != nil {
+				end()
+			}
+		}
+	})
+	later := opening.Add(time.Hour)
+	require.False(t, m.Busy(later, load.Threshold{AtOnce: 1}), "nobody is left behind")
+	for network := range uint64(5) {
+		require.False(t, m.BusyFor(later, load.Threshold{AtOnce: 1}, network), fmt.Sprint(network))
+	}
 }
