@@ -251,8 +251,8 @@ func (a *arena) advance() {
 		c.draw(a.frame)
 	}
 	for _, c := range a.clients {
-		if a.apart() && !c.Honest {
-			c.Bound, c.Formula = c.alone, "without peers"
+		if a.apart() && c.alone > a.Quota {
+			c.Bound, c.Formula = c.alone, strings.TrimPrefix(fmt.Sprintf("%d·N·L", c.alone/a.Quota/int64(a.Instances)), "1·")
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"text/tabwriter"
 	"time"
@@ -16,10 +15,7 @@ import (
 // attack plays the attack of the home page in the terminal, or draws its picture into a file. Its error says that a
 // client got more than its bound, or that an honest visitor was refused.
 func attack(ctx context.Context, o options) (err error) {
-	p := plan{Instances: min(o.instances, mostAttacked), Quota: defaultPlan.Quota, Work: true, Peers: o.peers}
-	if o.picture != "" {
-		p.Work = false
-	}
+	p := plan{Instances: min(o.instances, mostAttacked), Quota: defaultPlan.Quota, Work: o.picture == "", Peers: o.peers}
 	a, err := newArena(p)
 	if err != nil {
 		return err
@@ -39,7 +35,12 @@ func attack(ctx context.Context, o options) (err error) {
 		a.advance()
 		if a.frame%windowFrames == 0 {
 			fmt.Fprintf(o.stdout, "\nafter %d seconds\n", a.frame/10)
-			a.print(o.stdout)
+			table := tabwriter.NewWriter(o.stdout, 0, 0, 3, ' ', tabwriter.AlignRight)
+			fmt.Fprintln(table, "client\tmost in a minute\tbound\trefused\t")
+			for _, c := range a.clients {
+				fmt.Fprintf(table, "%s\t%d\t%d\t%d\t\n", c.Name, c.Most, c.Bound, c.Refused)
+			}
+			_ = table.Flush()
 		}
 		select {
 		case <-tick.C:
@@ -52,20 +53,10 @@ func attack(ctx context.Context, o options) (err error) {
 		return errors.New(broken)
 	}
 	if a.apart() {
-		fmt.Fprintln(o.stdout, "\nAn instance did not answer the others in time: the bounds are those without peers.")
+		fmt.Fprintln(o.stdout, "\nAn instance was late to answer the others: these are the bounds without peers.")
 	}
 	fmt.Fprintln(o.stdout, "\nNothing above its bound, no honest visitor refused.")
 	return a.trouble
-}
-
-// print prints what each client got, as a table.
-func (a *arena) print(w io.Writer) {
-	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "client\tmost in a minute\tbound\trefused\t")
-	for _, c := range a.clients {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t\n", c.Name, c.Most, c.Bound, c.Refused)
-	}
-	_ = table.Flush()
 }
 
 // write writes a picture of three windows, for pages that are not this site's.

@@ -26,11 +26,6 @@ import (
 // counters are the values of -counter.
 var counters = regexp.MustCompile(`^(memory|file:.+|serve:.+|rediss?://.*|https?://.*)?$`)
 
-// isShared reports whether processes of the demo ask each other, and so need one secret.
-func isShared(spec string) bool {
-	return strings.HasPrefix(spec, "http") || strings.HasPrefix(spec, "serve:")
-}
-
 // openCounter opens the counter that -counter names, which all instances share:
 // memory, file:PATH, the URL of a Redis, or the URL of another demo. Without a name it is a file of
 // a fresh directory, which goes when the counter is closed; with serve:HOST:PORT the same, for other

@@ -19,7 +19,6 @@
 //	go run ./demo
 //	go run ./demo -attack
 //	go run ./demo -attack -peers
-//	go run ./demo -instances 1
 //	go run ./demo -work 1048576 -crowd 1
 //	go run ./demo -counter file:counts.db
 //
@@ -28,8 +27,7 @@
 // turn, and every response names its instance in the Demo-Instance field.
 //
 // The lines of a -secret-file are secrets of at least 32 characters, for instance from "openssl rand -base64 32".
-// Nothing is decoded. The first signs, all verify, so tokens outlive the process and other processes accept them.
-//
+// The first signs, all verify, so tokens outlive the process and other processes accept them.
 // With -policy-file all policies come from a file such as policies.json, which says
 // where the secrets are, too; see package policyfile. SIGHUP has the demo read that file and
 // the secrets again. All instances go on with them and keep their
@@ -70,11 +68,11 @@ func main() {
 		os.Exit(2) // parse has said why
 	}
 	o.stdout = os.Stdout
-	own, limiters := slog.LevelInfo, slog.LevelWarn
+	limiters := slog.LevelWarn // and the demo itself has little to say
 	if o.verbose {
-		own, limiters = slog.LevelDebug, slog.LevelInfo
+		limiters = slog.LevelInfo
 	}
-	o.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: own}))
+	o.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	o.limits = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: limiters}))
 	o.now = time.Now
 	o.internal = os.Getenv("DEMO_INTERNAL")
@@ -102,7 +100,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "listen on this `address`; port 0 takes a free port")
-	flags.BoolVar(&o.verbose, "v", false, "log what the limiters have to say when they start")
+	flags.BoolVar(&o.verbose, "v", false, "log what the limiters have to say when they start, such as what clients get at most")
 	flags.BoolVar(&o.attack, "attack", false, "serve nothing: attack -instances for a minute, and print what each client got")
 	flags.BoolVar(&o.peers, "peers", false, "let the instances of -attack hear each other")
 	flags.StringVar(&o.picture, "picture", "", "serve nothing: write a picture of an attack on -instances to this `file`, as SVG")
@@ -112,7 +110,6 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.Int64Var(&o.work, "work", 1<<22, "what a proof costs, in expected `hashes`, by default enough to see the check at work; 0: none for /feedback, the library's default for the others")
 	flags.StringVar(&o.counter, "counter", "", "what counts /api/quote: `memory`, file:PATH, redis://HOST:PORT/DB, serve:HOST:PORT for other processes too, or http://HOST:PORT/ of the one that does; without it, a file that is removed at exit")
 	flags.Int64Var(&o.crowd, "crowd", 64, "how many honest `clients` an address may hide, which is the number of tallies that it buys before the price doubles")
-	flags.BoolVar(&o.bounds, "bounds", false, "print what clients get at most by each policy, and end")
 	err := flags.Parse(args)
 	must := func(right bool, format string, args ...any) {
 		if err == nil && !right {

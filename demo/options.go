@@ -21,7 +21,6 @@ type options struct {
 	policyFile string // says where the secrets are, too
 	work       int64  // expected hashes; 0 is a nonce alone, where that is permitted
 	crowd      int64
-	bounds     bool   // print what clients get at most, and end
 	counter    string // see openCounter
 	metrics    *metrics
 	reload     <-chan os.Signal // each has the files read again; nil: none

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"html/template"
 	"net/http"
@@ -19,13 +20,10 @@ var web embed.FS
 // A page feeds the templates. No script and no style is inline: everything
 // works under default-src 'self', and without JavaScript.
 type page struct {
-	Title string
-
-	Forms []form
-
+	Title   string
+	Forms   []form
 	Problem *problem
-
-	Home *homeView // of the home page
+	Home    *homeView // of the home page
 }
 
 // A homeView feeds the template of the home page.
@@ -85,18 +83,6 @@ func writePage(w http.ResponseWriter, status int, name string, p page) {
 
 // inWords names the windows that this site has.
 func inWords(window time.Duration) string {
-	switch window {
-	case time.Minute:
-		return "minute"
-	case time.Hour:
-		return "hour"
-	case 24 * time.Hour:
-		return "day"
-	}
-	return strings.TrimSuffix(window.String(), "0s")
-}
-
-// serveFile serves one file, where a file server would list its folder.
-func serveFile(name string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, web, name) }
+	words := map[time.Duration]string{time.Minute: "minute", time.Hour: "hour", 24 * time.Hour: "day"}
+	return cmp.Or(words[window], strings.TrimSuffix(window.String(), "0s"))
 }

@@ -53,9 +53,9 @@ func (a *arena) picture() picture {
 	}
 	for i, c := range a.clients {
 		if i == 0 || c.Bound != a.clients[i-1].Bound {
-			next := level{72, y(c.Bound), fmt.Sprintf("%s = %d", c.Formula, c.Bound)}
+			next := level{150, y(c.Bound), fmt.Sprintf("%s = %d", c.Formula, c.Bound)}
 			if n := len(p.Lines); n > 0 && p.Lines[n-1].Y-next.Y < 26 { // two labels would lie on each other
-				next.X = plotWidth * 5 / 9
+				next.X = 400
 			}
 			p.Lines = append(p.Lines, next)
 		}

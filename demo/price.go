@@ -19,16 +19,12 @@ func priceCurve(width, height int) (string, error) {
 	defer a.close()
 	const tallies, top = 256, 16 // W
 	buyer := &players.Attacker{Fleet: &seat{Moved: a.fleet, arena: a, contestant: new(contestant), playing: true, yield: func(struct{}) bool { return true }}, From: []string{"198.51.100.9:4711"}}
-	var path strings.Builder
+	var points []string
 	for n := range tallies + 1 {
 		before := buyer.Gained().Spent
 		buyer.Buy(0)
 		cost := float64(buyer.Gained().Spent-before) / pow.MinWork
-		command := "L"
-		if n == 0 {
-			command = "M"
-		}
-		fmt.Fprintf(&path, "%s%.1f %.1f", command, float64(n*width)/tallies, float64(height)*(1-cost/top)-2)
+		points = append(points, fmt.Sprintf("%.1f %.1f", float64(n*width)/tallies, float64(height)*(1-cost/top)-2))
 	}
-	return path.String(), a.trouble
+	return "M" + strings.Join(points, "L"), a.trouble
 }

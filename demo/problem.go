@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 
@@ -34,9 +35,7 @@ func refuseForeign(w http.ResponseWriter, r *http.Request) {
 
 // writeProblem answers with p in the form the client prefers.
 func writeProblem(w http.ResponseWriter, r *http.Request, p *problem) {
-	if p.Title == "" {
-		p.Title = http.StatusText(p.Status)
-	}
+	p.Title = cmp.Or(p.Title, http.StatusText(p.Status))
 	if wantsHTML(r) {
 		writePage(w, p.Status, "problem", page{Title: p.Title, Problem: p})
 		return

@@ -5,6 +5,7 @@ package main
 import (
 	_ "embed"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tallystick/tallystick/middleware"
@@ -50,31 +51,21 @@ func customer(r *http.Request) (middleware.Identity, error) {
 		return middleware.Identity{}, &middleware.Denial{Status: http.StatusUnauthorized, WWWAuthenticate: `Bearer realm="demo"`}
 	}
 	name, product, narrowed := strings.Cut(key, "/")
+	tier, known := strings.CutPrefix(name, "demo-")
+	known = known && slices.Contains([]string{"free", "researcher", "compliance", "vendor"}, tier)
+	if !known || narrowed && (tier != "vendor" || !products[product]) {
+		return middleware.Identity{}, &middleware.Denial{Status: http.StatusForbidden}
+	}
 	id := middleware.APIKey(name)
-	switch name {
-	case "demo-free", "demo-researcher", "demo-compliance", "demo-vendor":
-		id.Tier = strings.TrimPrefix(name, "demo-")
-	default:
-		return middleware.Identity{}, &middleware.Denial{Status: http.StatusForbidden}
-	}
-	if narrowed && (id.Tier != "vendor" || !products[product]) {
-		return middleware.Identity{}, &middleware.Denial{Status: http.StatusForbidden}
-	}
+	id.Tier = tier
 	return id.For(product), nil
 }
 
 func quote(w http.ResponseWriter, r *http.Request) {
-	type answer struct {
-		Quote string         `json:"quote"`
-		Tier  string         `json:"tier,omitempty"`
-		Left  map[string]int `json:"left,omitempty"`
+	d, _ := middleware.FromContext(r.Context())
+	left := map[string]int64{}
+	for _, l := range d.Limits() {
+		left[l.Name] = l.Remaining
 	}
-	a := answer{Quote: "Split it, and neither half lies."}
-	if d, ok := middleware.FromContext(r.Context()); ok {
-		a.Tier, a.Left = d.Tier, make(map[string]int)
-		for _, l := range d.Limits() {
-			a.Left[l.Name] = int(l.Remaining)
-		}
-	}
-	writeJSON(w, http.StatusOK, "application/json", a)
+	writeJSON(w, http.StatusOK, "application/json", map[string]any{"quote": "Split it, and neither half lies.", "tier": d.Tier, "left": left})
 }

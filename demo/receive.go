@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -52,8 +53,8 @@ func read(w http.ResponseWriter, r *http.Request, fields []field) *problem {
 	case "multipart/form-data":
 		// maxBody is below what is kept in memory: no file is ever written.
 		err = r.ParseMultipartForm(maxBody)
-	case "application/x-www-form-urlencoded", "":
-		err = r.ParseForm() // without a type there is nothing: an empty form
+	case "application/x-www-form-urlencoded":
+		err = r.ParseForm()
 	default:
 		return &problem{Status: http.StatusUnsupportedMediaType, Detail: "Send a form or JSON."}
 	}
@@ -80,14 +81,10 @@ func read(w http.ResponseWriter, r *http.Request, fields []field) *problem {
 	return &problem{Status: http.StatusUnprocessableEntity, Detail: "Some fields are not valid.", Errors: problems}
 }
 
-// mediaType returns the type of the body without parameters, "" if there is
-// none, and something that matches nothing if it cannot be told.
+// mediaType returns the type of the body without parameters, and something that matches nothing if it cannot be told.
+// Without a type there is nothing: an empty form.
 func mediaType(r *http.Request) string {
-	header := r.Header.Get("Content-Type")
-	if header == "" {
-		return ""
-	}
-	t, _, err := mime.ParseMediaType(header)
+	t, _, err := mime.ParseMediaType(cmp.Or(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded"))
 	if err != nil {
 		return "?"
 	}

@@ -7,10 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
-	"slices"
+	"strings"
 	"time"
 )
 
@@ -26,7 +25,7 @@ Ctrl-C stops it. -v shows what the limiters log; -attack plays the attack here.
 
 // run serves until ctx ends and the requests under way have finished.
 func run(ctx context.Context, o options) (err error) {
-	if o.secretFile == "" && isShared(o.counter) {
+	if shared := strings.HasPrefix(o.counter, "serve:") || strings.HasPrefix(o.counter, "http"); shared && o.secretFile == "" {
 		return errors.New("-counter serve and http needs a -secret-file, the same for all: no other process has the secret of this one")
 	}
 	secrets, err := loadSecrets(o)
@@ -45,13 +44,6 @@ func run(ctx context.Context, o options) (err error) {
 			return err // names the file
 		}
 		return fmt.Errorf("-secret-file %s: %w", o.secretFile, err)
-	}
-	if o.bounds {
-		limits := handler.all[0].limits
-		for _, policy := range slices.Sorted(maps.Keys(limits)) {
-			fmt.Fprintln(o.stdout, limits[policy].Bounds())
-		}
-		return nil
 	}
 	if o.work == 0 {
 		o.log.Info("-work 0: /feedback wants a round trip and no work; /contact and /signup keep the default, because a tally of one's own that costs nothing is no limit")

@@ -347,18 +347,6 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
 }
 
-// With -bounds the demo prints what clients get of each policy on its instances, and listens nowhere.
-func TestBoundsArePrinted(t *testing.T) {
-	var out bytes.Buffer
-	o := kit.Must(parse([]string{"-bounds", "-instances=10"}, io.Discard))(t)
-	o.stdout, o.log, o.now = &out, slog.New(slog.DiscardHandler), time.Now
-	require.NoError(t, run(t.Context(), o))
-	for _, policy := range []string{"api", "contact", "feedback", "newsletter", "signup"} {
-		require.Contains(t, out.String(), policy+", N = 10 ")
-	}
-	require.NotContains(t, out.String(), "Listening")
-}
-
 func TestAddressInUse(t *testing.T) {
 	s := start(t, 1)
 	err := run(t.Context(), options{

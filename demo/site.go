@@ -67,7 +67,7 @@ func newSite(o options, number int, secrets [][]byte, counter exact.Counter, hom
 	mux.HandleFunc("GET /forms", shows("forms", page{Title: "Four forms", Forms: forms}))
 	mux.HandleFunc("GET /accepted", shows("accepted", page{Title: "Accepted"}))
 	for _, name := range []string{"style.css", "home.css", "home.js", "tallies.js", "icon.svg"} {
-		mux.HandleFunc("GET /"+name, serveFile("web/"+name))
+		mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, web, "web/"+name) })
 	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -86,7 +86,12 @@ func newSite(o options, number int, secrets [][]byte, counter exact.Counter, hom
 	// name is refused before it can spend that visitor's quota.
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(refuseForeign))
-	s.Handler = secured(origin.Handler(mux))
+	inner := origin.Handler(mux)
+	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", "default-src 'self'")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		inner.ServeHTTP(w, r)
+	})
 	return s, nil
 }
 
@@ -107,13 +112,4 @@ func (s *site) open(policyFile string, program policyfile.Program) (err error) {
 		s.limits[policy], errs = limit, append(errs, err)
 	}
 	return errors.Join(errs...)
-}
-
-// secured sets what every response should have.
-func secured(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Security-Policy", "default-src 'self'")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		next.ServeHTTP(w, r)
-	})
 }

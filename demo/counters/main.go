@@ -56,7 +56,8 @@ func config(counter exact.Counter) middleware.Config {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
-	if len(args) < 2 {
+	words := map[string]int{"look": 3, "reset": 3, "count": 2, "copy": 3}
+	if len(args) < 2 || len(args) != words[args[1]] {
 		return errUsage
 	}
 	counter, done, err := open(ctx, args[0])
@@ -64,30 +65,28 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer done() //nolint:errcheck // nothing is left to be written
-	switch args = args[1:]; {
-	case args[0] == "look" && len(args) == 2:
-		return look(ctx, counter, args[1], out)
-	case args[0] == "reset" && len(args) == 2:
+	switch args[1] {
+	case "look":
+		return look(ctx, counter, args[2], out)
+	case "reset":
 		limit, err := middleware.New(config(counter))
 		if err != nil {
 			return err
 		}
-		return limit.Reset(ctx, middleware.APIKey(args[1]))
-	case args[0] == "count" && len(args) == 1:
+		return limit.Reset(ctx, middleware.APIKey(args[2]))
+	case "count":
 		accounts := 0
 		err := counter.Each(ctx, func(engine.Record) error { accounts++; return nil })
 		fmt.Fprintln(out, accounts, "accounts")
 		return err
-	case args[0] == "copy" && len(args) == 2:
-		to, done, err := open(ctx, args[1])
-		if err != nil {
-			return err
-		}
-		copied, kept, err := engine.Copy(ctx, to, counter)
-		fmt.Fprintln(out, copied, "copied,", kept, "were there already")
-		return errors.Join(err, done())
 	}
-	return errUsage
+	to, done, err := open(ctx, args[2])
+	if err != nil {
+		return err
+	}
+	copied, kept, err := engine.Copy(ctx, to, counter)
+	fmt.Fprintln(out, copied, "copied,", kept, "were there already")
+	return errors.Join(err, done())
 }
 
 var errUsage = errors.New("usage: counters COUNTER look CUSTOMER | reset CUSTOMER | count | copy COUNTER")
