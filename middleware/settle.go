@@ -180,7 +180,7 @@ func (dc *decisionContext) giveBackOutside(now time.Time, w http.ResponseWriter)
 		return
 	}
 	for o := contextOf(dc.Context); o != nil && o.reply.Answers(w); o = contextOf(o.Context) {
-		if o.charged && o.settled.Load() == 0 && o.givesBack(now) {
+		if o.charged && o.decision.chargedOf(^uint8(o.settled.Load())) != 0 && o.givesBack(now) {
 			_ = o.settle(o.Context, w, 0, everyUnit) // no counter is asked, so that nothing fails
 		}
 	}

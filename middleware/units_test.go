@@ -239,6 +239,14 @@ func TestUnitsOfOtherPolicies(t *testing.T) {
 	requireStatus(t, 200, send(h, inputs(30)))
 	requireStatus(t, 429, send(h, inputs(30)))
 	require.Equal(t, []int64{2, 70}, unitsLeft(t, m))
+	refusing := newLimiter(t, inner).Handler(new(spy))
+	send(refusing)
+	h = m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		require.NoError(t, middleware.Settle(r, 10, "tokens"))
+		refusing.ServeHTTP(w, r)
+	}))
+	requireStatus(t, 429, send(h, inputs(30)))
+	require.Equal(t, []int64{2, 60}, unitsLeft(t, m), "what is settled stays as it is, and the rest comes back")
 
 	shadowed := inTokens(contact(c))
 	shadowed.Limits[1].Shadow = true
