@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/tallystick/tallystick/internal/span"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -17,12 +18,12 @@ func showRefusal(w http.ResponseWriter, r *http.Request) {
 	switch d.Reason {
 	case middleware.OverLimit, middleware.SoldOut:
 		p.Title = "Quota exceeded"
-		p.Detail = "Try again in " + d.RetryAfter.String() + "."
+		p.Detail = "Try again in " + span.Text(d.RetryAfter) + "."
 	case middleware.NoToken, "replayed", middleware.MemoryFull:
 		p.Title = "Proof of work required"
 	}
 	if d.RoomWait > 0 && (d.RetryAfter == 0 || d.RoomWait < d.RetryAfter) {
-		p.Detail = "Try again in " + d.RoomWait.String() + ": that works without JavaScript too."
+		p.Detail = "Try again in " + span.Text(d.RoomWait) + ": that works without JavaScript too."
 	}
 	p.Work = d.Offered != nil
 	writePage(w, p.Status, "problem", page{Title: p.Title, Problem: p})

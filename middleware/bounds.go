@@ -14,6 +14,7 @@ import (
 	"github.com/tallystick/tallystick/internal/calendar"
 	"github.com/tallystick/tallystick/internal/gossip"
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/span"
 )
 
 // Bounds are the rows of docs/bounds.md that apply to one configuration, with its numbers: what a client gets at most.
@@ -63,7 +64,7 @@ type claim struct {
 	gain
 }
 
-// bounds works the rows out, and the figures by which the log tells of the limit that a warning names, or of the first.
+// bounds works the rows out, and the figures by which the log tells of the tier that a warning is about, or of the first.
 func (e *engine) bounds() (b Bounds, figures []any) {
 	b = Bounds{Policy: e.name, Instances: e.instances}
 	tiers := e.tiersOf()
@@ -82,7 +83,7 @@ func (e *engine) bounds() (b Bounds, figures []any) {
 					b.Warning = row.warning(e)
 				}
 				if defeated || figures == nil {
-					figures = figuresOf(&row, claims, i)
+					figures = figuresOf(t, claims)
 				}
 			}
 		}
@@ -90,12 +91,24 @@ func (e *engine) bounds() (b Bounds, figures []any) {
 	return b, figures
 }
 
-// figuresOf are the fields of the log that tell of the i-th limit.
-func figuresOf(row *Bound, claims []claim, i int) []any {
-	args := []any{"limit", row.meant()}
+// figuresOf are the fields of the log that tell of a tier: in each the limits stand in one order.
+func figuresOf(t *tier, claims []claim) (args []any) {
+	each := func(key string, say func(i int) string) {
+		var all []string
+		for i, name := range t.names {
+			if name != "" {
+				all = append(all, say(i))
+			}
+		}
+		args = append(args, key, strings.Join(all, "; "))
+	}
+	if t.name != "" {
+		args = append(args, "tier", t.name)
+	}
+	each("limits", func(i int) string { return meant(t.limit(i), t.unit(i)) })
 	for _, c := range claims {
 		if c.key != "" {
-			args = append(args, c.key, figure(c.gain(i)))
+			each(c.key, func(i int) string { return figure(c.gain(i)) })
 		}
 	}
 	return args
@@ -198,7 +211,7 @@ func (e *engine) claims(t *tier) (all []claim) {
 		if seconds == 1 {
 			key = "works"
 		}
-		add(key, fmt.Sprintf("works for %d s of a core", seconds), works(free, fleet(t.policy), 1, seconds))
+		add(key, "works for "+span.Text(time.Duration(seconds)*time.Second)+" of a core", works(free, fleet(t.policy), 1, seconds))
 	}
 	add("", wide+", and works for 1 s", works(free48, fleet(t.net48), crowds48, 1))
 	return all
@@ -251,7 +264,11 @@ func (b *Bound) warning(e *engine) string {
 	case e.challenge != nil:
 		cure += ", or a larger Challenge.Work"
 	}
-	return fmt.Sprintf("a client that %s gets %s where %s is meant, with N = %s: %s", b.Client, figure(b.Admitted), b.meant(), figure(e.instances), cure)
+	tier := ""
+	if b.Tier != "" {
+		tier = " of the tier " + b.Tier
+	}
+	return fmt.Sprintf("a client%s that %s gets %s where %s is meant, with N = %s: %s", tier, b.Client, figure(b.Admitted), b.meant(), figure(e.instances), cure)
 }
 
 // meant is what the limit says.
@@ -259,7 +276,7 @@ func (b *Bound) meant() string { return meant(b.Limit, b.Unit) }
 
 // meant is what a limit of a unit says.
 func meant(l Limit, unit string) string {
-	window := strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(l.Window.String())
+	window := span.Text(l.Window)
 	if l.Calendar != "" {
 		window = "a " + l.Calendar
 	}

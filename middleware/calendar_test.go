@@ -126,10 +126,10 @@ func TestCalendarMonthsInTokens(t *testing.T) {
 
 func TestCalendarMistakes(t *testing.T) {
 	for problem, change := range map[string]func(*middleware.Config){
-		"Limits[1].Calendar: needs an exact counter; a SlidingWindow of 672h0m0s is what comes closest without one": func(cfg *middleware.Config) { cfg.Exact = nil },
-		"Limits[1].Calendar: must be day, week or month, not \"year\"":                                              func(cfg *middleware.Config) { cfg.Limits[1].Calendar = "year" },
-		"Limits[1].Window: must be 0 with a Calendar, not 720h0m0s":                                                 func(cfg *middleware.Config) { cfg.Limits[1].Window = 720 * time.Hour },
-		"Limits[1].Algorithm: of a limit with a Calendar is FixedWindow; leave it out, not sliding-log":             func(cfg *middleware.Config) { cfg.Limits[1].Algorithm = storeless.SlidingLog },
+		"Limits[1].Calendar: needs an exact counter; a SlidingWindow of 28 days is what comes closest without one": func(cfg *middleware.Config) { cfg.Exact = nil },
+		"Limits[1].Calendar: must be day, week or month, not \"year\"":                                             func(cfg *middleware.Config) { cfg.Limits[1].Calendar = "year" },
+		"Limits[1].Window: must be 0 with a Calendar, not 30 days":                                                 func(cfg *middleware.Config) { cfg.Limits[1].Window = 720 * time.Hour },
+		"Limits[1].Algorithm: of a limit with a Calendar is FixedWindow; leave it out, not sliding-log":            func(cfg *middleware.Config) { cfg.Limits[1].Algorithm = storeless.SlidingLog },
 		"Limits[1].Zone: \"Europe/Atlantis\" is not known here (unknown time zone Europe/Atlantis); correct the name or, if this system has no time zones, import _ \"time/tzdata\"": func(cfg *middleware.Config) {
 			cfg.Limits[1].Zone = "Europe/Atlantis"
 		},

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/span"
 	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/middleware/internal/seen"
@@ -217,6 +218,11 @@ func (c *checks) mayWrite(now time.Time, f finding) bool {
 func (c *checks) write(level slog.Level, f finding, more string, args ...any) {
 	line := &findings[f]
 	args = append([]any{"policy", c.policy, "code", line.code}, args...)
+	for i, arg := range args {
+		if d, ok := arg.(time.Duration); ok {
+			args[i] = span.Text(d)
+		}
+	}
 	if line.remedy != "" {
 		args = append(args, "remedy", line.remedy)
 	}

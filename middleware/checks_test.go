@@ -24,6 +24,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/span"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/proof/handlers"
@@ -825,9 +826,9 @@ func TestWhatInstancesDisagreeAbout(t *testing.T) {
 				require.Positive(t, stats[0]["clock-differs"])
 			}
 			if scene.ahead > 0 {
-				_, by, _ := strings.Cut(p.second.Lines()[0], " ahead=")
-				by, _, _ = strings.Cut(by, " ")
-				ahead := kit.Must(time.ParseDuration(by))(t)
+				_, by, _ := strings.Cut(p.second.Lines()[0], ` ahead="`)
+				by, _, _ = strings.Cut(by, `"`)
+				ahead := kit.Must(time.ParseDuration(strings.NewReplacer(" ", "", "min", "m").Replace(by)))(t)
 				require.LessOrEqual(t, ahead, scene.ahead)
 				require.Greater(t, ahead, scene.ahead-time.Minute, "to a window")
 			}
@@ -861,7 +862,7 @@ func TestWhatInstancesDisagreeAbout(t *testing.T) {
 			require.Zero(t, reasons["wrong-solution"], "no solver is broken")
 			require.Zero(t, stats[0]["accepted"]+stats[1]["accepted"], "nobody gets in")
 			if scene.ahead > 0 {
-				require.Contains(t, p.second.Lines()[0], " ahead="+scene.ahead.String()+" ", "a challenge says the second")
+				require.Contains(t, p.second.Lines()[0], fmt.Sprintf(" ahead=%q ", span.Text(scene.ahead)), "a challenge says the second")
 			}
 		})
 	}

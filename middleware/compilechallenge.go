@@ -12,6 +12,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/sale"
+	"github.com/tallystick/tallystick/internal/span"
 	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/middleware/internal/assets"
 	"github.com/tallystick/tallystick/middleware/internal/load"
@@ -101,7 +102,7 @@ func newChallenger(cfg *Config) (*challenger, error) {
 		problem(p.Field, "%s", p.Problem)
 	}
 	if c.PassTime < time.Minute || c.PassTime > 24*time.Hour || c.PassTime%time.Second != 0 {
-		problem("PassTime", "must be whole seconds, from 1m to 24h, not %s", c.PassTime)
+		problem("PassTime", "must be whole seconds, from 1 min to 24 h, not %s", span.Text(c.PassTime))
 	}
 	if c.NonceOnly && c.Mode != EveryRequest {
 		problem("NonceOnly", "belongs to EveryRequest: a tally that costs nothing is no limit")

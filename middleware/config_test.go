@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/keptform"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
@@ -94,11 +95,11 @@ func TestBadConfigurations(t *testing.T) {
 		{"Limits[0].Quota", func(c *config) { c.Limits[0].Quota = -1 }, "from 1"},
 		{"Limits[0].Quota", func(c *config) { c.Limits[0].Quota = math.MaxInt32 + 1 }, "2147483647"},
 		{"Limits[0].Quota", func(c *config) { c.Limits[0].Quota = math.MaxInt64 }, "2147483647"},
-		{"Limits[0].Window", func(c *config) { c.Limits[0].Window = 0 }, "from 1s"},
-		{"Limits[0].Window", func(c *config) { c.Limits[0].Window = -time.Minute }, "from 1s"},
+		{"Limits[0].Window", func(c *config) { c.Limits[0].Window = 0 }, "from 1 s"},
+		{"Limits[0].Window", func(c *config) { c.Limits[0].Window = -time.Minute }, "from 1 s"},
 		{"Limits[0].Window", func(c *config) { c.Limits[0].Window = time.Millisecond }, "whole seconds"},
 		{"Limits[0].Window", func(c *config) { c.Limits[0].Window = 1500 * time.Millisecond }, "whole seconds"},
-		{"Limits[0].Window", func(c *config) { c.Limits[0].Window = math.MaxInt64 }, "8784h"},
+		{"Limits[0].Window", func(c *config) { c.Limits[0].Window = math.MaxInt64 }, "366 days"},
 		{"Limits[0].Algorithm", func(c *config) { c.Limits[0].Algorithm = 200 }, "SlidingWindow"},
 		{"Limits[0].Burst", func(c *config) { c.Limits[0].Burst = 3 }, "TokenBucket"},
 		{"Limits[0].Name", func(c *config) { c.Limits[0].Name = "No!" }, "a-z"},
@@ -159,7 +160,7 @@ func everythingWrong() (cfg middleware.Config, fields []string) {
 		}, []string{
 			"Policy",
 			"Limits[0].Name", "Limits[0].Algorithm", "Limits[0].Quota", "Limits[0].Window", "Limits[0].Burst",
-			`Tiers[""]`, `Tiers[""]`, `Tiers["pro"][0].Quota`,
+			`Tiers[""]`, `Tiers[""]`, `Tiers["pro"]`, `Tiers["pro"][0].Quota`,
 			"TokenTransport", "Fields", "MaxClients", "Instances", "Net56Factor", "Net48Factor", "EmbeddedCookie",
 			"Secrets[1]", "Secrets[2]", "Secrets[3]", "Secrets[4]",
 		}
@@ -182,6 +183,107 @@ func TestAllProblemsAtOnce(t *testing.T) {
 
 	var problem *storeless.ConfigError
 	require.ErrorAs(t, err, &problem)
+}
+
+// No mistake hides another: New tells of any two of these together, as it tells of each alone.
+func TestNoMistakeHidesAnother(t *testing.T) {
+	type config = middleware.Config
+	now := new(clock)
+	whole := func(cfg config, more middleware.Limit) config {
+		cfg.Limits = []middleware.Limit{
+			{Name: "requests", Quota: 3, Window: time.Minute}, {Name: "tokens", Quota: 100, Window: time.Minute}, more,
+		}
+		cfg.Tiers = map[string][]middleware.Limit{"pro": slices.Clone(cfg.Limits)}
+		cfg.Units = map[string]middleware.Unit{"tokens": {Limits: []string{"tokens"}}}
+		cfg.Concurrency = &middleware.Concurrency{Max: 5}
+		cfg.Identity = middleware.PeerAddress
+		cfg.LimitsFor = &middleware.LimitsFor{Func: func(context.Context, middleware.Identity) ([]middleware.Limit, error) { return nil, nil }}
+		return cfg
+	}
+	tokens := func() config {
+		cfg := whole(contact(now), middleware.Limit{Name: "failures", Quota: 9, Window: time.Minute})
+		cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"failures"}}
+		cfg.Challenge = &middleware.Challenge{Mode: middleware.EveryRequest}
+		return cfg
+	}
+	counted := func() config {
+		return whole(paid(now, memory.New(0, now.Now)), middleware.Limit{Name: "month", Quota: 9, Calendar: "month"})
+	}
+	anywhere := []change{
+		func(c *config) { c.Policy = "Contact!" },
+		func(c *config) { c.Limits[0].Quota = 0 },
+		func(c *config) { c.Limits[0].Name = "No!" },
+		func(c *config) { c.Limits[0].Burst = 2 },
+		func(c *config) { c.Limits[1].Window = -1 },
+		func(c *config) { c.Limits[1].Algorithm = 9 },
+		func(c *config) { c.Units["Words"] = middleware.Unit{Limits: []string{"requests"}} },
+		func(c *config) { c.Units["words"] = middleware.Unit{Limits: []string{"letters"}} },
+		func(c *config) { c.Units["more"] = middleware.Unit{Limits: []string{"tokens"}} },
+		func(c *config) { c.Units["none"] = middleware.Unit{} },
+		func(c *config) { c.Tiers["pro"][0].Window = time.Hour },
+		func(c *config) { c.Tiers["free"] = c.Limits[:1] },
+		func(c *config) { c.Tiers["pro"][1].Quota = 0 },
+		func(c *config) { c.Secrets = nil },
+		func(c *config) { c.Concurrency.Max = 0 },
+		func(c *config) { c.LimitsFor.Life = time.Microsecond },
+		func(c *config) { c.Instances = -1 },
+		func(c *config) { c.MaxClients = -1 },
+		func(c *config) { c.Net56Factor = -1 },
+		func(c *config) { c.TokenTransport = 9 },
+	}
+	var hidden []string
+	for name, test := range map[string]struct {
+		of      func() config
+		changes []change
+	}{
+		"token policy": {tokens, append([]change{
+			func(c *config) { c.Limits[2].Window, c.Limits[2].Calendar = 0, "month" },
+			func(c *config) { c.Limits[2].Zone = "Europe/Atlantis" },
+			func(c *config) { c.ByOutcome.Limits = []string{"failure"} },
+			func(c *config) { c.ByOutcome.Free = []int{99} },
+			func(c *config) { c.Challenge.Work = 1 },
+			func(c *config) { c.Challenge.Path = "tally" },
+			func(c *config) { c.Challenge.PassTime = time.Second },
+		}, anywhere...)},
+		"exact": {counted, append([]change{
+			func(c *config) { c.Limits[2].Calendar = "year" },
+			func(c *config) { c.Limits[2].Zone = "Europe/Atlantis" },
+			func(c *config) { c.Limits[1].Shadow = true },
+			func(c *config) { c.Limits[0].Algorithm, c.Limits[0].Quota = storeless.SlidingLog, 1<<20 },
+			func(c *config) { c.Exact.Outage = 0 },
+			func(c *config) { c.Exact.Counter = nil },
+			func(c *config) { c.Exact.PayingTiers = []string{"gold"} },
+			func(c *config) {
+				for i := range 5 {
+					more := middleware.Limit{Name: fmt.Sprint("more-", i), Quota: 9, Window: time.Hour}
+					c.Limits, c.Tiers["pro"] = append(c.Limits, more), append(c.Tiers["pro"], more)
+				}
+			},
+		}, anywhere...)},
+	} {
+		told := func(changes ...change) (fields []string) {
+			cfg := test.of()
+			for _, change := range changes {
+				change(&cfg)
+			}
+			_, err := middleware.New(cfg)
+			require.Error(t, err)
+			return problems(t, err)
+		}
+		_, err := middleware.New(test.of())
+		require.NoError(t, err)
+		for i, one := range test.changes {
+			for j, another := range test.changes[:i] {
+				together := told(one, another)
+				for _, field := range append(told(one), told(another)...) {
+					if !slices.Contains(together, field) {
+						hidden = append(hidden, fmt.Sprintf("%s: %s of %d and %d", name, field, j, i))
+					}
+				}
+			}
+		}
+	}
+	require.Empty(t, hidden)
 }
 
 func TestZeroConfig(t *testing.T) {

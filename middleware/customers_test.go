@@ -333,10 +333,10 @@ func TestLimitsForATokenThatIsTooLong(t *testing.T) {
 func TestLimitsForIncorrect(t *testing.T) {
 	for want, change := range map[string]func(*middleware.Config){
 		"LimitsFor.Func: is required":                                                 func(cfg *middleware.Config) { cfg.LimitsFor.Func = nil },
-		"LimitsFor.Life: must be from 1s to 24h, or 0 for 1m, not 1ms":                func(cfg *middleware.Config) { cfg.LimitsFor.Life = time.Millisecond },
-		"LimitsFor.Life: must be from 1s to 24h, or 0 for 1m, not 24h0m1s":            func(cfg *middleware.Config) { cfg.LimitsFor.Life = 24*time.Hour + time.Second },
-		"LimitsFor.Deadline: must be from 1ms to 10s, or 0 for 100ms, not 1µs":        func(cfg *middleware.Config) { cfg.LimitsFor.Deadline = time.Microsecond },
-		"LimitsFor.Deadline: must be from 1ms to 10s, or 0 for 100ms, not 11s":        func(cfg *middleware.Config) { cfg.LimitsFor.Deadline = 11 * time.Second },
+		"LimitsFor.Life: must be from 1 s to 24 h, or 0 for 1 min, not 1 ms":          func(cfg *middleware.Config) { cfg.LimitsFor.Life = time.Millisecond },
+		"LimitsFor.Life: must be from 1 s to 24 h, or 0 for 1 min, not 24 h 1 s":      func(cfg *middleware.Config) { cfg.LimitsFor.Life = 24*time.Hour + time.Second },
+		"LimitsFor.Deadline: must be from 1 ms to 10 s, or 0 for 100 ms, not 1 µs":    func(cfg *middleware.Config) { cfg.LimitsFor.Deadline = time.Microsecond },
+		"LimitsFor.Deadline: must be from 1 ms to 10 s, or 0 for 100 ms, not 11 s":    func(cfg *middleware.Config) { cfg.LimitsFor.Deadline = 11 * time.Second },
 		"LimitsFor.Customers: must be from 1 to 1048576, or 0 for 65536, not -1":      func(cfg *middleware.Config) { cfg.LimitsFor.Customers = -1 },
 		"LimitsFor.Customers: must be from 1 to 1048576, or 0 for 65536, not 1048577": func(cfg *middleware.Config) { cfg.LimitsFor.Customers = 1<<20 + 1 },
 		"LimitsFor: needs an Identity: addresses have no limits of their own":         func(cfg *middleware.Config) { cfg.Identity = nil },

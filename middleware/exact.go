@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/span"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -95,7 +96,7 @@ func (x *Exact) check(tiers map[string][]Limit) (errs []error) {
 		problem("Contended", "must be FailOpen or FailClosed, or 0 for FailClosed")
 	}
 	if x.Deadline < time.Millisecond || x.Deadline > 10*time.Second {
-		problem("Deadline", "must be from 1ms to 10s, or 0 for the default of the counter, not %s", x.Deadline)
+		problem("Deadline", "must be from 1 ms to 10 s, or 0 for the default of the counter, not %s", span.Text(x.Deadline))
 	}
 	if x.InFlight < 1 || x.InFlight > 65536 {
 		problem("InFlight", "must be from 1 to 65536, or 0 for 256, not %d", x.InFlight)

@@ -378,7 +378,7 @@ func TestDeadlinesOfCounters(t *testing.T) {
 	cfg := contact(new(clock))
 	cfg.Exact = &middleware.Exact{Counter: &unhurried{wants: time.Hour}, Outage: middleware.FailClosed}
 	_, err := middleware.New(cfg)
-	require.ErrorContains(t, err, "Exact.Deadline: must be from 1ms to 10s, or 0 for the default of the counter, not 1h0m0s")
+	require.ErrorContains(t, err, "Exact.Deadline: must be from 1 ms to 10 s, or 0 for the default of the counter, not 1 h")
 }
 
 // An unhurried counter names a deadline.

@@ -361,13 +361,13 @@ func ExampleBoundsOf() {
 	}
 	fmt.Println(bounds)
 	// Output:
-	// contact, N = 10                                       5 in 1h         20 in 24h
+	// contact, N = 10                                      5 in 1 h        20 in 24 h
 	// echoes its newest token                                     5                 5
 	// drops its tokens, or sends requests at once                 0                 0
 	// the same, and waits in the waiting room                    10                40
 	// works for 1 s of a core                                14,200            14,200
-	// works for 60 s of a core                              229,550           597,550
-	// works for 3600 s of a core                            417,700           785,700
+	// works for 1 min of a core                             229,550           597,550
+	// works for 1 h of a core                               417,700           785,700
 	// holds a whole IPv6 /48, and works for 1 s              14,200            14,200
-	// a client that works for 1 s of a core gets 14,200 where 5 in 1h is meant, with N = 10: use Exact, Peers, or a larger Challenge.Work
+	// a client that works for 1 s of a core gets 14,200 where 5 in 1 h is meant, with N = 10: use Exact, Peers, or a larger Challenge.Work
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/span"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -143,10 +144,10 @@ func (l *LimitsFor) check() (errs []error) {
 		problem("Func", "is required")
 	}
 	if l.Life < time.Second || l.Life > 24*time.Hour {
-		problem("Life", "must be from 1s to 24h, or 0 for 1m, not %s", l.Life)
+		problem("Life", "must be from 1 s to 24 h, or 0 for 1 min, not %s", span.Text(l.Life))
 	}
 	if l.Deadline < time.Millisecond || l.Deadline > 10*time.Second {
-		problem("Deadline", "must be from 1ms to 10s, or 0 for 100ms, not %s", l.Deadline)
+		problem("Deadline", "must be from 1 ms to 10 s, or 0 for 100 ms, not %s", span.Text(l.Deadline))
 	}
 	if l.Customers < 1 || l.Customers > 1<<20 {
 		problem("Customers", "must be from 1 to 1048576, or 0 for 65536, not %d", l.Customers)

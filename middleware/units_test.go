@@ -333,7 +333,7 @@ func TestBoundsOfUnits(t *testing.T) {
 	cfg := inTokens(contact(new(clock)))
 	cfg.Instances = 4
 	b := newLimiter(t, cfg).Bounds()
-	require.Contains(t, b.String(), "100 tokens in 1m")
+	require.Contains(t, b.String(), "100 tokens in 1 min")
 	for _, row := range b.Rows {
 		if strings.HasPrefix(row.Client, "drops") {
 			require.Equal(t, row.Limit.Quota*4, row.Admitted)
@@ -345,6 +345,30 @@ func TestBoundsOfUnits(t *testing.T) {
 			require.EqualValues(t, 400, row.Admitted)
 		}
 	}
+}
+
+// At start the log has the bounds of each limit in its unit: of the base, or of the tier where work defeats a limit.
+func TestTheLogHasTheBoundsOfEachLimit(t *testing.T) {
+	line := func(cfg middleware.Config) string {
+		for _, line := range startingWith(t, cfg) {
+			if strings.Contains(line, "code=bounds") {
+				return line
+			}
+		}
+		return ""
+	}
+	cfg := inTokens(contact(new(clock)))
+	cfg.Instances = 4
+	require.Contains(t, line(cfg), `instances=4 limits="3 in 1 min; 100 tokens in 1 min" echoes="3; 100" drops="12; 400" net48="768; 25,600" remedy=`)
+
+	cfg = contact(new(clock))
+	cfg.Challenge = &middleware.Challenge{Mode: middleware.Newcomers}
+	cfg.Instances, cfg.Limits = 10, []middleware.Limit{{Quota: 100, Window: 24 * time.Hour}}
+	cfg.Tiers = map[string][]middleware.Limit{"small": {{Quota: 1, Window: 24 * time.Hour}}}
+	got := line(cfg)
+	require.Contains(t, got, "level=WARN")
+	require.Contains(t, got, `tier=small limits="1 in 24 h" echoes=1 drops=0 works=`)
+	require.Contains(t, got, "a client of the tier small that works for 1 s of a core gets")
 }
 
 func leased(t *testing.T, of exact.Counter, c *clock) exact.Counter {

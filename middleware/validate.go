@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/span"
 	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
@@ -73,6 +74,8 @@ func validate(cfg *Config) error {
 		{cfg.Peers != nil && cfg.Peers.Records() == nil, "Peers", "must be made by peers.Open"},
 		{cfg.Peers != nil && cfg.Exact != nil, "Peers", "cannot go with Exact: its counter counts for all processes already"},
 		{cfg.Peers != nil && cfg.InsecureNoMemory, "Peers", "cannot go with InsecureNoMemory: peers tell what memories count"},
+		{cfg.Exact != nil && (len(cfg.Limits) == storeless.MaxLimits || slices.Contains(limiter.Names(cfg.Policy, cfg.Limits), stampName)),
+			"Limits", fmt.Sprintf("on an exact route at most %d, none of them named %q", storeless.MaxLimits-1, stampName)},
 		{cfg.LimitsFor != nil && cfg.Identity == nil, "LimitsFor", "needs an Identity: addresses have no limits of their own"},
 		{cfg.PageHandler != nil && cfg.RefusalHandler != nil, "PageHandler", "cannot go with RefusalHandler, which answers every client"},
 	} {
@@ -87,7 +90,7 @@ func validate(cfg *Config) error {
 func compileLimits(cfg *Config, list []Limit) (limits, error) {
 	if cfg.Exact == nil {
 		p, err := limiter.Compile(cfg.Policy, list)
-		return limits{tokens: p}, told(err)
+		return limits{tokens: p}, errors.Join(told(err), mistakesForExact(cfg.Policy, list, told(err)))
 	}
 	p, err := exact.Compile(cfg.Policy, list)
 	if err != nil {
@@ -95,6 +98,22 @@ func compileLimits(cfg *Config, list []Limit) (limits, error) {
 	}
 	tokens, err := limiter.Compile(cfg.Policy, limiter.Carried(cfg.Policy, list))
 	return limits{tokens, p}, told(err)
+}
+
+// mistakesForExact returns what else is wrong with limits that need the counter that they do not have: their owner may give them one.
+func mistakesForExact(policy string, list []Limit, known error) error {
+	if !slices.ContainsFunc(list, func(l Limit) bool { return l.Calendar != "" || l.Algorithm >= storeless.SlidingLog }) {
+		return nil
+	}
+	var errs []error
+	seen := slices.Collect(storeless.ConfigErrors(known))
+	_, err := exact.Compile(policy, list)
+	for p := range storeless.ConfigErrors(err) {
+		if !strings.HasSuffix(p.Field, ".Shadow") && !slices.ContainsFunc(seen, func(s *storeless.ConfigError) bool { return *s == *p }) {
+			errs = append(errs, p)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // told returns err with the problems that the engine found as the errors that users know.
@@ -118,12 +137,39 @@ func compileTiers(cfg *Config) (base limits, tiers map[string]limits, err error)
 				errs = append(errs, &storeless.ConfigError{Field: field, Problem: problem.Problem})
 			}
 		}
-		if base.tokens != nil && tier.tokens != nil && !base.sameShape(tier) {
+		if !sameShape(cfg, base, tier, cfg.Tiers[name]) {
 			errs = append(errs, &storeless.ConfigError{Field: at, Problem: "must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone"})
 		}
 		tiers[name] = tier
 	}
 	return base, tiers, errors.Join(errs...)
+}
+
+// sameShape reports whether a tier has the shape of the base. Where one of them has mistakes, it compares what has none.
+func sameShape(cfg *Config, base, tier limits, list []Limit) bool {
+	if base.tokens != nil && tier.tokens != nil {
+		return base.sameShape(tier)
+	}
+	if len(list) != len(cfg.Limits) {
+		return len(list) == 0 || len(cfg.Limits) == 0
+	}
+	alone := Config{Policy: "policy", Exact: cfg.Exact}
+	shape := func(l Limit, name string) limits {
+		l.Name, l.Quota, l.Burst, l.Shadow = name, 1, 0, false
+		one, _ := compileLimits(&alone, []Limit{l})
+		return one
+	}
+	names, others := limiter.Names(alone.Policy, cfg.Limits), limiter.Names(alone.Policy, list)
+	for i, l := range cfg.Limits {
+		if !limiter.ValidName(names[i]) || !limiter.ValidName(others[i]) {
+			names[i], others[i] = "any", "any"
+		}
+		a, b := shape(l, names[i]), shape(list[i], others[i])
+		if a.tokens != nil && b.tokens != nil && !a.sameShape(b) || cfg.Exact == nil && l.Shadow != list[i].Shadow {
+			return false
+		}
+	}
+	return true
 }
 
 // compiled is what check finds out on the way.
@@ -159,12 +205,13 @@ func check(cfg *Config) (c compiled, err error) {
 		most := cfg.Concurrency.withDefaults()
 		err = errors.Join(err, errors.Join(most.check(cfg)...))
 	}
+	names := limiter.Names(cfg.Policy, cfg.Limits)
 	if cfg.ByOutcome != nil {
 		var problems []error
-		c.late, problems = checkByOutcome(cfg, c.base.tokens)
+		c.late, problems = checkByOutcome(cfg, names)
 		err = errors.Join(err, errors.Join(problems...))
 	}
-	err = errors.Join(err, errors.Join(checkUnits(cfg, c.base.tokens)...))
+	err = errors.Join(err, errors.Join(checkUnits(cfg, names)...))
 	if c.base.tokens == nil {
 		return c, errors.Join(err, told(token.CheckSecrets(cfg.Secrets)))
 	}
@@ -177,9 +224,8 @@ func check(cfg *Config) (c compiled, err error) {
 	c.carried = c.base.tokens
 	if cfg.Exact != nil {
 		marked, problem := limiter.Compile(cfg.Policy, withStamp(c.base.tokens))
-		if problem != nil {
-			return c, errors.Join(err, &storeless.ConfigError{Field: "Limits", Problem: fmt.Sprintf(
-				"on an exact route at most %d, none of them named %q", storeless.MaxLimits-1, stampName)})
+		if problem != nil { // there are too many, which is told
+			return c, errors.Join(err, told(token.CheckSecrets(cfg.Secrets)))
 		}
 		c.carried = marked
 		for i, p := range all {
@@ -225,10 +271,10 @@ func (c *Concurrency) check(cfg *Config) (errs []error) {
 		}
 	}
 	if c.MaxHold < 2*time.Second || c.MaxHold > time.Hour {
-		problem("MaxHold", "must be from 2s to 1h, or 0 for 30s, not %s", c.MaxHold)
+		problem("MaxHold", "must be from 2 s to 1 h, or 0 for 30 s, not %s", span.Text(c.MaxHold))
 	}
 	if c.MaxHold%time.Second != 0 {
-		problem("MaxHold", "must be whole seconds, not %s", c.MaxHold)
+		problem("MaxHold", "must be whole seconds, not %s", span.Text(c.MaxHold))
 	}
 	return errs
 }
@@ -242,8 +288,8 @@ func (c *Concurrency) leases(cfg *Config, tier string) (*exact.Policy, error) {
 	})
 }
 
-// checkByOutcome reports every problem of cfg.ByOutcome, and returns the places of its limits.
-func checkByOutcome(cfg *Config, p *limiter.Policy) (late []int, errs []error) {
+// checkByOutcome reports every problem of cfg.ByOutcome, and returns the places of its limits among names, in which "" may be any.
+func checkByOutcome(cfg *Config, names []string) (late []int, errs []error) {
 	problem := func(field, format string, args ...any) {
 		errs = append(errs, &storeless.ConfigError{Field: "ByOutcome" + field, Problem: fmt.Sprintf(format, args...)})
 	}
@@ -268,22 +314,19 @@ func checkByOutcome(cfg *Config, p *limiter.Policy) (late []int, errs []error) {
 	if len(b.Limits) == 0 {
 		problem(".Limits", "must name the limits that count by outcome")
 	}
-	if p == nil {
-		return nil, errs
-	}
-	var names []string
 	inForce := 0
-	for i := range p.Len() {
-		names = append(names, p.Limit(i).Name)
-		if !p.Limit(i).Shadow {
+	for _, l := range cfg.Limits {
+		if !l.Shadow {
 			inForce++
 		}
 	}
 	for i, name := range b.Limits {
 		switch at := slices.Index(names, name); {
 		case at < 0:
-			problem(".Limits", "%q is none of %s", name, strings.Join(names, ", "))
-		case p.Limit(at).Shadow:
+			if !slices.Contains(names, "") {
+				problem(".Limits", "%q is none of %s", name, strings.Join(names, ", "))
+			}
+		case cfg.Limits[at].Shadow:
 			problem(".Limits", "%q is a Shadow, and cannot count by outcome", name)
 		case slices.Contains(b.Limits[:i], name):
 			problem(".Limits", "has %q twice", name)
@@ -291,18 +334,14 @@ func checkByOutcome(cfg *Config, p *limiter.Policy) (late []int, errs []error) {
 			late = append(late, at)
 		}
 	}
-	if len(late) == inForce {
+	if len(late) == inForce && inForce > 0 {
 		problem(".Limits", "must leave out at least one: what is free would not be limited at all")
 	}
 	return late, errs
 }
 
-// checkUnits reports every problem of cfg.Units.
-func checkUnits(cfg *Config, p *limiter.Policy) (errs []error) {
-	var names []string
-	for i := 0; p != nil && i < p.Len(); i++ {
-		names = append(names, p.Limit(i).Name)
-	}
+// checkUnits reports every problem of cfg.Units, as checkByOutcome does.
+func checkUnits(cfg *Config, names []string) (errs []error) {
 	taken := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Units)) {
 		problem := func(format string, args ...any) {
@@ -317,7 +356,7 @@ func checkUnits(cfg *Config, p *limiter.Policy) (errs []error) {
 		}
 		for _, l := range u.Limits {
 			switch {
-			case p != nil && !slices.Contains(names, l):
+			case !slices.Contains(names, l) && !slices.Contains(names, ""):
 				problem("has the limit %q, which is none of %s", l, strings.Join(names, ", "))
 			case taken[l] != "":
 				problem("has the limit %q, which Units[%q] has too; a limit counts one unit", l, taken[l])

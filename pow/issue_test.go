@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/span"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -91,7 +92,7 @@ func TestMaxTTL(t *testing.T) {
 
 	for _, longest := range []time.Duration{-1, 1, 9 * time.Second, 10*time.Second + 1, 301 * time.Second, 1 << 62} {
 		_, err := New(config(longest))
-		require.EqualError(t, err, fmt.Sprintf("pow: Config.MaxTTL: %v, want whole seconds from 10s to 300s, or 0 for 60s", longest))
+		require.EqualError(t, err, "pow: Config.MaxTTL: "+span.Text(longest)+", want whole seconds from 10 s to 5 min, or 0 for 1 min")
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/span"
 )
 
 // The limits of a ring.
@@ -65,7 +67,7 @@ func (c Config) check() error {
 		}
 	}
 	if c.MaxTTL != 0 && (c.MaxTTL < minTTL*time.Second || c.MaxTTL > maxTTL*time.Second || c.MaxTTL%time.Second != 0) {
-		problems = append(problems, fmt.Errorf("pow: Config.MaxTTL: %v, want whole seconds from %ds to %ds, or 0 for %ds", c.MaxTTL, minTTL, maxTTL, defaultTTL))
+		problems = append(problems, fmt.Errorf("pow: Config.MaxTTL: %s, want whole seconds from %s to %s, or 0 for %s", span.Text(c.MaxTTL), span.Text(minTTL*time.Second), span.Text(maxTTL*time.Second), span.Text(defaultTTL*time.Second)))
 	}
 	return errors.Join(problems...)
 }

@@ -63,7 +63,8 @@
 //
 //	Limit.Window          whole seconds, 1 s to 366 days
 //	Limit.Quota, Burst    cost, 1 to 2³¹−1; B·W/L at most 366 days
-//	cost                  any unit the caller likes; a request usually costs 1
+//	cost                  any unit the caller likes; a request usually costs 1. One for each limit where they count
+//	                      different things: Take(now, tenant, shown, 1, 850) is a request of 850 tokens
 //	Verdict.Wait          whole seconds, rounded up; so is LimitStatus.Reset
 //	Verdict.Inherited     cost
 package storeless

@@ -52,38 +52,54 @@ func New(cfg Config) (*Limiter, error) {
 	return &Limiter{policy, limiter.NewMemory(cfg.MaxClients, policy.Len())}, nil
 }
 
-// Take decides a request of the given cost at now, and charges it if it is admitted. shown is the tally that
-// the client brings, zero if it brings none. Show only what was signed: see package
+// Take decides a request of the given cost at now, and charges it if it is admitted. One cost is that of every limit;
+// several are a cost for each limit, in their order, such as one request and its tokens: all are charged, or none is. shown is the
+// tally that the client brings, zero if it brings none. Show only what was signed: see package
 // token. Take returns the tally for the client to bring next time, also after a refusal: the client may not know what
 // others behind its identity have used. A cost of 0 is admitted and charges nothing. Take
-// panics if cost is negative.
-func (l *Limiter) Take(now time.Time, identity string, shown Tally, cost int64) (Tally, Verdict) {
-	c := l.candidate(identity, shown)
-	tally, verdict := l.memory.Take(now, l.policy, &c, cost)
+// panics if a cost is negative, or if there are neither one nor as many as limits.
+func (l *Limiter) Take(now time.Time, identity string, shown Tally, cost ...int64) (Tally, Verdict) {
+	var each limiter.Costs
+	c, most := l.candidate(identity, shown, &each, cost)
+	tally, verdict := l.memory.Take(now, l.policy, &c, most)
 	return limiter.StatesAs[State](tally), limiter.VerdictAs[Verdict](verdict)
 }
 
-// Peek says what [Limiter.Take] would say, and charges nothing: its Limits stand as they do without the cost. It panics if cost is
-// negative.
-func (l *Limiter) Peek(now time.Time, identity string, shown Tally, cost int64) Verdict {
-	c := l.candidate(identity, shown)
-	return limiter.VerdictAs[Verdict](l.memory.Peek(now, l.policy, &c, cost))
+// Peek says what [Limiter.Take] would say, and charges nothing: its Limits stand as they do without the cost. It panics as
+// Take does.
+func (l *Limiter) Peek(now time.Time, identity string, shown Tally, cost ...int64) Verdict {
+	var each limiter.Costs
+	c, most := l.candidate(identity, shown, &each, cost)
+	return limiter.VerdictAs[Verdict](l.memory.Peek(now, l.policy, &c, most))
 }
 
 // Refund gives back at now what Take charged at then, where it still counts: work that failed, or the rest
-// of an estimate. shown is the newest tally: as Take returned it, or as the client brings it.
+// of an estimate. Several costs are for each limit, as in Take: 0 and 150 keep the request, and give back 150 tokens. shown is the newest tally: as Take returned it, or as the client brings it.
 // Refund returns the tally for the client to bring; a client that brings an older one has
 // not got its quota back. Call it once for each charge: a second call gives away what others behind
 // the identity have used. A Shadow gives back too, even what it had no room for and did not count, so that its
-// count may be too low. Refund panics if cost is negative.
-func (l *Limiter) Refund(now, then time.Time, identity string, shown Tally, cost int64) Tally {
-	if cost < 0 {
-		panic("storeless: negative cost")
-	}
-	c := l.candidate(identity, shown)
-	return limiter.StatesAs[State](l.memory.Restore(now, then, l.policy, &c, cost))
+// count may be too low. Refund panics as Take does.
+func (l *Limiter) Refund(now, then time.Time, identity string, shown Tally, cost ...int64) Tally {
+	var each limiter.Costs
+	c, most := l.candidate(identity, shown, &each, cost)
+	return limiter.StatesAs[State](l.memory.Restore(now, then, l.policy, &c, most))
 }
 
-func (l *Limiter) candidate(identity string, shown Tally) limiter.Candidate {
-	return limiter.Candidate{Key: l.memory.Key([]byte(identity)), Shown: limiter.StatesAs[limiter.State](shown)}
+// candidate returns the tally of an identity, and the largest of the costs, which lie in each.
+func (l *Limiter) candidate(identity string, shown Tally, each *limiter.Costs, costs []int64) (c limiter.Candidate, most int64) {
+	n := l.policy.Len()
+	if len(costs) != 1 && len(costs) != n {
+		panic(fmt.Sprintf("storeless: %d costs; give one, or one for each of %d limits", len(costs), n))
+	}
+	c = limiter.Candidate{Key: l.memory.Key([]byte(identity)), Shown: limiter.StatesAs[limiter.State](shown)}
+	if len(costs) > 1 {
+		c.Costs = each
+	}
+	for i, cost := range costs {
+		if cost < 0 {
+			panic("storeless: negative cost")
+		}
+		each[i], most = cost, max(most, cost)
+	}
+	return c, most
 }

@@ -84,6 +84,37 @@ func TestNegativeCostsPanic(t *testing.T) {
 	require.Panics(t, func() { l.Refund(noon, noon, "alice", storeless.Tally{}, -1) })
 }
 
+// Each limit counts its own cost, in one decision: that middleware does the same, a test of package token says.
+func TestACostForEachLimit(t *testing.T) {
+	l := kit.Must(storeless.New(storeless.Config{Policy: "model", Limits: []storeless.Limit{
+		{Name: "requests", Quota: 3, Window: time.Minute}, {Name: "tokens", Quota: 100, Window: time.Minute},
+	}}))(t)
+	left := func(v storeless.Verdict) [2]int64 { return [2]int64{v.Limits[0].Remaining, v.Limits[1].Remaining} }
+	tally, v := l.Take(noon, "alice", storeless.Tally{}, 1, 80)
+	require.True(t, v.Admitted)
+	require.Equal(t, [2]int64{2, 20}, left(v))
+	_, v = l.Take(noon, "alice", tally, 1, 21)
+	require.False(t, v.Admitted || v.Impossible)
+	require.True(t, v.Limits[1].Blocked && !v.Limits[0].Blocked)
+	require.Equal(t, [2]int64{2, 20}, left(v), "none is charged")
+	tally = l.Refund(noon, noon, "alice", tally, 0, 30)
+	require.Equal(t, [2]int64{2, 50}, left(l.Peek(noon, "alice", tally, 0)))
+	require.True(t, l.Peek(noon, "alice", tally, 2, 50).Admitted)
+	require.False(t, l.Peek(noon, "alice", tally, 3, 0).Admitted)
+	require.True(t, l.Peek(noon, "alice", tally, 0, 101).Impossible)
+	tally, _ = l.Take(noon, "alice", tally, 2)
+	require.Equal(t, [2]int64{0, 48}, left(l.Peek(noon, "alice", tally, 0, 0)), "one cost is the cost of all")
+	for _, costs := range [][]int64{nil, {1, 2, 3}, {1, -1}} {
+		require.Panics(t, func() { l.Take(noon, "alice", tally, costs...) })
+		require.Panics(t, func() { l.Peek(noon, "alice", tally, costs...) })
+		require.Panics(t, func() { l.Refund(noon, noon, "alice", tally, costs...) })
+	}
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		tally, _ = l.Take(noon, "alice", tally, 1, 80)
+		l.Refund(noon, noon, "alice", tally, 0, 1)
+	}))
+}
+
 func TestAllProblemsAtOnce(t *testing.T) {
 	_, err := storeless.New(storeless.Config{
 		Policy:     "No Name",

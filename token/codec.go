@@ -23,12 +23,12 @@ type Codec struct{ codec *token.Codec }
 // [storeless.ConfigError] without a byte of a secret.
 func New(cfg storeless.Config, secrets [][]byte) (*Codec, error) {
 	policy, err := limiter.Compile(cfg.Policy, cfg.Limits)
-	err = errors.Join(err, token.CheckSecrets(secrets), token.CheckStrength(secrets))
 	var codec *token.Codec
-	if err == nil {
-		codec, err = token.New(secrets, policy)
+	checked := token.CheckSecrets(secrets)
+	if policy != nil {
+		codec, checked = token.New(secrets, policy)
 	}
-	if err != nil {
+	if err = errors.Join(err, checked, token.CheckStrength(secrets)); err != nil {
 		return nil, limiter.ProblemsAs[storeless.ConfigError](err)
 	}
 	return &Codec{codec}, nil

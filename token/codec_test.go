@@ -72,6 +72,13 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		fields = append(fields, problem.Field)
 	}
 	require.Equal(t, []string{"Policy", "Secrets[0]"}, fields)
+	var many []storeless.Limit
+	for i := range storeless.MaxLimits {
+		many = append(many, storeless.Limit{Name: fmt.Sprint(i), Quota: storeless.MaxQuota, Window: time.Minute})
+	}
+	_, err = token.New(storeless.Config{Policy: "a-policy-of-a-long-name", Limits: many}, [][]byte{[]byte("short")})
+	require.ErrorContains(t, err, "512 at most")
+	require.ErrorContains(t, err, "Secrets[0]: must be at least 32")
 	_, err = token.New(jobs, nil)
 	require.ErrorContains(t, err, "Secrets: at least one secret")
 	_, err = token.Keyfunc("jobs", nil)

@@ -35,8 +35,24 @@ type instance struct {
 // A request is asked of both doors.
 type request struct {
 	user, shown string
-	cost        int64
-	settled     int64 // what it has cost in the end; below cost there is a refund
+	costs       []int64 // one, or one for each limit
+	settled     []int64 // what it has cost in the end; below its cost there is a refund
+}
+
+func (q *request) refunds() bool { return slices.Compare(q.settled, q.costs) != 0 }
+
+// listed writes numbers into a field, and numbers reads them.
+func listed(list []int64) string { return strings.Trim(fmt.Sprint(list), "[]") }
+
+func numbers(field string) (list []int64) {
+	for s := range strings.FieldsSeq(field) {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			panic(err)
+		}
+		list = append(list, n)
+	}
+	return list
 }
 
 // An outcome is the answer of a door.
@@ -47,28 +63,40 @@ type outcome struct {
 	token                string
 }
 
-func newInstance(t *testing.T, cfg storeless.Config, secrets [][]byte, now *time.Time, behind time.Duration) *instance {
+// newInstance makes an instance; in units each limit but the first counts its own cost, which has its name.
+func newInstance(t *testing.T, cfg storeless.Config, secrets [][]byte, now *time.Time, behind time.Duration, inUnits bool) *instance {
 	in := &instance{behind: behind}
 	in.limiter = kit.Must(storeless.New(cfg))(t)
 	in.codec = kit.Must(token.New(cfg, secrets))(t)
+	cost := func(i int) func(*http.Request) int64 {
+		return func(r *http.Request) int64 { return numbers(r.Header.Get("Costs"))[i] }
+	}
+	units, of := []string{""}, map[string]middleware.Unit{}
+	for i, l := range cfg.Limits {
+		if inUnits && i > 0 {
+			units, of[l.Name] = append(units, l.Name), middleware.Unit{Limits: []string{l.Name}, Cost: cost(i)}
+		}
+	}
 	limit := kit.Must(middleware.New(middleware.Config{
 		Policy: cfg.Policy, Limits: cfg.Limits, Secrets: secrets, MaxClients: cfg.MaxClients, TokenTransport: middleware.HeaderOnly,
 		Identity: func(r *http.Request) (middleware.Identity, error) {
 			return identityOf(r.Header.Get("User")), nil
 		},
-		Cost: func(r *http.Request) int64 {
-			cost, _ := strconv.ParseInt(r.Header.Get("Cost"), 10, 64)
-			return cost
-		},
+		Cost: cost(0), Units: of,
 		OnDecision: func(_ context.Context, d middleware.Decision) { in.decided = d },
 		Now:        func() time.Time { return now.Add(-behind) },
 		Logger:     slog.New(slog.DiscardHandler),
 	}))(t)
 	in.handler = limit.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if settled, err := strconv.ParseInt(r.Header.Get("Settled"), 10, 64); err == nil {
+		costs, settled := numbers(r.Header.Get("Costs")), numbers(r.Header.Get("Settled"))
+		if slices.Compare(costs, settled) != 0 {
 			*now = now.Add(3 * time.Second) // the work takes a while, and may end in another window
-			if err := middleware.Settle(r, settled); err != nil {
-				panic(err)
+		}
+		for i := range costs {
+			if settled[i] < costs[i] {
+				if err := middleware.Settle(r, settled[i], units[i]); err != nil {
+					panic(err)
+				}
 			}
 		}
 	}))
@@ -87,10 +115,8 @@ func identityOf(user string) middleware.Identity {
 func (in *instance) byHTTP(q request) (o outcome) {
 	r := httptest.NewRequest("POST", "/", nil)
 	r.Header.Set("User", q.user)
-	r.Header.Set("Cost", strconv.FormatInt(q.cost, 10))
-	if q.settled < q.cost {
-		r.Header.Set("Settled", strconv.FormatInt(q.settled, 10))
-	}
+	r.Header.Set("Costs", listed(q.costs))
+	r.Header.Set("Settled", listed(q.settled))
 	if q.shown != "" {
 		r.Header.Set(middleware.TokenHeader, q.shown)
 	}
@@ -109,14 +135,18 @@ func (in *instance) byHand(now *time.Time, q request) (o outcome, v storeless.Ve
 	identity, clock := q.user, now.Add(-in.behind)
 	shown, err := in.codec.Verify(clock, identity, q.shown)
 	o.tokenAccepted = err == nil
-	peeked := in.limiter.Peek(clock, identity, shown, q.cost)
-	tally, v := in.limiter.Take(clock, identity, shown, q.cost)
+	peeked := in.limiter.Peek(clock, identity, shown, q.costs...)
+	tally, v := in.limiter.Take(clock, identity, shown, q.costs...)
 	if peeked.Admitted != v.Admitted || peeked.Wait != v.Wait || peeked.Impossible != v.Impossible {
 		panic(fmt.Sprintf("Peek said %+v before %+v", peeked, v))
 	}
-	if v.Admitted && q.cost > 0 && q.settled < q.cost {
+	if v.Admitted && q.refunds() {
 		*now = now.Add(3 * time.Second)
-		tally = in.limiter.Refund(now.Add(-in.behind), clock, identity, tally, q.cost-q.settled)
+		var back []int64
+		for i, cost := range q.costs {
+			back = append(back, cost-q.settled[i])
+		}
+		tally = in.limiter.Refund(now.Add(-in.behind), clock, identity, tally, back...)
 	}
 	o.admitted, o.impossible, o.limits, o.token = v.Admitted, v.Impossible, v.Limits, in.codec.Sign(identity, tally)
 	return o, v
@@ -138,6 +168,9 @@ func TestBothDoorsSayTheSame(t *testing.T) {
 			limit(storeless.TokenBucket, 20, 1, time.Minute, 7), shadow,
 		},
 	}
+	policies["units"] = []storeless.Limit{
+		limit(storeless.SlidingWindow, 9, 1, time.Minute, 0), limit(storeless.TokenBucket, 300, 1, time.Minute, 90), limit(storeless.FixedWindow, 2000, 1, time.Hour, 0),
+	}
 	secrets := [][]byte{[]byte("one of the two, and long enough!"), []byte("another of two, as long as that!")}
 	rotated := [][]byte{secrets[1], secrets[0]}
 	said := map[string]int{}
@@ -146,8 +179,9 @@ func TestBothDoorsSayTheSame(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(len(name)), 38))
 			now := time.Unix(1_700_000_000, 0)
 			cfg := storeless.Config{Policy: name, Limits: limits, MaxClients: 64}
+			inUnits := name == "units"
 			fleet := []*instance{
-				newInstance(t, cfg, secrets, &now, 0), newInstance(t, cfg, rotated, &now, 2*time.Second), newInstance(t, cfg, secrets, &now, 0),
+				newInstance(t, cfg, secrets, &now, 0, inUnits), newInstance(t, cfg, rotated, &now, 2*time.Second, inUnits), newInstance(t, cfg, secrets, &now, 0, inUnits),
 			}
 			users := []string{"palice", "pbob", "kalice", "p" + strings.Repeat("dan", 85)}
 			wallets := map[string][]string{} // all tokens that a user was sent
@@ -157,9 +191,15 @@ func TestBothDoorsSayTheSame(t *testing.T) {
 					now = now.Add(time.Duration(r.Int64N(int64(10 * time.Minute)))).Truncate(time.Microsecond)
 				}
 				in, user := fleet[r.IntN(len(fleet))], users[r.IntN(len(users))]
-				q := request{user: user, cost: []int64{0, 1, 1, 1, 1, 2, 3, 11}[r.IntN(8)]}
-				if q.settled = q.cost; q.cost > 0 && r.IntN(5) == 0 {
-					q.settled = r.Int64N(q.cost)
+				q := request{user: user, costs: []int64{[]int64{0, 1, 1, 1, 1, 2, 3, 11}[r.IntN(8)]}}
+				if inUnits {
+					q.costs = []int64{1 + r.Int64N(3), r.Int64N(100), r.Int64N(200)} // at 0 a request is a peek by HTTP
+				}
+				q.settled = slices.Clone(q.costs)
+				for i, cost := range q.costs {
+					if cost > 0 && r.IntN(5) == 0 {
+						q.settled[i] = r.Int64N(cost)
+					}
 				}
 				how := []string{"newest", "newest", "newest", "none", "old", "foreign", "forged"}[r.IntN(7)]
 				switch wallet := wallets[user]; {
@@ -179,7 +219,7 @@ func TestBothDoorsSayTheSame(t *testing.T) {
 				}
 
 				if slices.ContainsFunc(limits, func(l storeless.Limit) bool { return l.Shadow }) {
-					q.settled = q.cost // only the handler knows, when it gives back, what a shadow without room has not counted
+					q.settled = q.costs // only the handler knows, when it gives back, what a shadow without room has not counted
 				}
 
 				began := now
@@ -187,7 +227,7 @@ func TestBothDoorsSayTheSame(t *testing.T) {
 				now = began
 				byHTTP := in.byHTTP(q)
 
-				if byHTTP.token == "" && (!byHand.admitted || q.cost == 0) {
+				if byHTTP.token == "" && (!byHand.admitted || slices.Max(q.costs) == 0) {
 					byHTTP.token = byHand.token // the client knows as much
 				}
 				require.Equal(t, byHTTP, byHand, "%+v, shown: %s", q, how)
@@ -201,7 +241,7 @@ func TestBothDoorsSayTheSame(t *testing.T) {
 				said[how]++
 				said["admitted "+strconv.FormatBool(byHand.admitted)]++
 				said["accepted "+strconv.FormatBool(byHand.tokenAccepted)]++
-				if byHand.admitted && q.settled < q.cost {
+				if byHand.admitted && q.refunds() {
 					said["refunded"]++
 				}
 			}

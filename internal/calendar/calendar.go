@@ -47,14 +47,23 @@ type Calendar struct {
 
 // Load returns the calendar of a unit in a zone of the IANA database, such as "Europe/Berlin". "" is UTC.
 func Load(name, zone string) (*Calendar, error) {
-	if zone == "Local" {
-		return nil, errors.New(`must be the name of a zone, such as "Europe/Berlin": Local may differ between processes`)
-	}
-	in, err := time.LoadLocation(zone)
+	in, err := Zone(zone)
 	if err != nil {
-		return nil, fmt.Errorf(`%q is not known here (%w); correct the name or, if this system has no time zones, import _ "time/tzdata"`, zone, err)
+		return nil, err
 	}
 	return In(name, in), nil
+}
+
+// Zone returns the zone of a name.
+func Zone(name string) (*time.Location, error) {
+	if name == "Local" {
+		return nil, errors.New(`must be the name of a zone, such as "Europe/Berlin": Local may differ between processes`)
+	}
+	in, err := time.LoadLocation(name)
+	if err != nil {
+		return nil, fmt.Errorf(`%q is not known here (%w); correct the name or, if this system has no time zones, import _ "time/tzdata"`, name, err)
+	}
+	return in, nil
 }
 
 // In is Load for a zone that is loaded.

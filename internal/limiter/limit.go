@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/calendar"
+	"github.com/tallystick/tallystick/internal/span"
 )
 
 // Carried returns what tokens and memories carry of the limits of an exact counter, under a policy of this name: a
@@ -52,17 +53,21 @@ func checkLimit(field string, l, given Limit) (errs []error) {
 	}
 	switch {
 	case l.Calendar != "":
-		problem("Calendar", "needs an exact counter; a SlidingWindow of %s is what comes closest without one", calendar.Shortest(l.Calendar))
+		closest := ""
+		if calendar.Number(l.Calendar) != 0 {
+			closest = fmt.Sprintf("; a SlidingWindow of %s is what comes closest without one", span.Text(calendar.Shortest(l.Calendar)))
+		}
+		problem("Calendar", "needs an exact counter%s", closest)
 	case l.Zone != "":
 		problem("Zone", "belongs to a Calendar; leave it empty without one")
 	}
-	windowOK := l.Window >= time.Second && l.Window <= MaxWindow && l.Window%time.Second == 0
+	windowOK := validWindow(l.Window)
 	if !windowOK && l.Calendar == "" {
 		hint := ""
 		if l.Window > 0 && l.Window < time.Microsecond {
 			hint = "; a bare number counts nanoseconds"
 		}
-		problem("Window", "must be whole seconds, from 1s to %s, not %s%s", MaxWindow, l.Window, hint)
+		problem("Window", "must be whole seconds, from 1 s to %s, not %s%s", span.Text(MaxWindow), span.Text(l.Window), hint)
 	}
 	switch {
 	case l.Algorithm == TokenBucket && given.Burst == 0:
@@ -71,13 +76,30 @@ func checkLimit(field string, l, given Limit) (errs []error) {
 		problem("Burst", "must be from 1 to %d, or 0 for the quota, not %d", MaxQuota, l.Burst)
 	case l.Algorithm == TokenBucket && quotaOK && windowOK && l.Burst > mostBurst(l):
 		problem("Burst", "a bucket of %d would take longer than %s to empty; use at most %d",
-			l.Burst, MaxWindow, mostBurst(l))
+			l.Burst, span.Text(MaxWindow), mostBurst(l))
 	case l.Algorithm == LeakyBucket && l.Burst != 1:
 		problem("Burst", "is always 1 for a LeakyBucket; use TokenBucket for a larger one")
 	case !gcra(l.Algorithm) && l.Burst != 0:
 		problem("Burst", "belongs to a TokenBucket; leave it 0 for a %s", l.Algorithm)
 	}
 	return errs
+}
+
+func validWindow(w time.Duration) bool {
+	return w >= time.Second && w <= MaxWindow && w%time.Second == 0
+}
+
+// Names returns the names of limits of a policy, also where [Compile] refuses them. It is "" where a default follows from a
+// mistake, so that the mistake is told alone.
+func Names[L limit[A], A ~uint8](policy string, limits []L) []string {
+	given := ownLimits(limits)
+	names := make([]string, len(given))
+	for i, l := range withDefaults(policy, given) {
+		if given[i].Name != "" || validName(policy, 32) && (l.Name == policy || l.Calendar != "" || validWindow(l.Window)) {
+			names[i] = l.Name
+		}
+	}
+	return names
 }
 
 // ValidName reports whether s may name a limit, or a unit in which some count.

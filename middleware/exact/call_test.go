@@ -71,7 +71,7 @@ func TestCompileReportsEveryProblem(t *testing.T) {
 	require.EqualError(t, err, `Limits[2].Quota: must be from 1 to 2147483647, not 0
 Limits[2].Burst: belongs to a TokenBucket; leave it 0 for a sliding-window
 Limits[0].Quota: of a sliding-log must be at most 10000, not 10001; RollingDay and SlidingWindow have no such bound
-Limits[1].Window: of a rolling-day must be 24h, not 1h0m0s
+Limits[1].Window: of a rolling-day must be 24 h, not 1 h
 Limits[3].Shadow: cannot go with an exact counter, which charges all limits or none`)
 }
 

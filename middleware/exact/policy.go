@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/calendar"
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/span"
 	"github.com/tallystick/tallystick/middleware/exact/internal/plan"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -45,7 +46,7 @@ func Compile(name string, limits []storeless.Limit) (*Policy, error) {
 		}
 		field, algorithm := fmt.Sprintf("Limits[%d].", i), limits[i].Algorithm
 		if algorithm == storeless.RollingDay && l.Window != plan.Day {
-			errs = append(errs, &storeless.ConfigError{Field: field + "Window", Problem: fmt.Sprintf("of a rolling-day must be 24h, not %s", l.Window)})
+			errs = append(errs, &storeless.ConfigError{Field: field + "Window", Problem: fmt.Sprintf("of a rolling-day must be 24 h, not %s", span.Text(l.Window))})
 			l.Window = plan.Day // complained of once
 		}
 		if algorithm == storeless.SlidingLog && l.Quota > MaxLog {
@@ -76,18 +77,21 @@ func calendarOf(i int, l storeless.Limit) (c *calendar.Calendar, errs []error) {
 	if l.Algorithm != storeless.FixedWindow && l.Algorithm != storeless.SlidingWindow {
 		problem("Algorithm", "of a limit with a Calendar is FixedWindow; leave it out, not %s", l.Algorithm)
 	}
-	if calendar.Number(l.Calendar) == 0 {
+	known := calendar.Number(l.Calendar) != 0
+	if !known {
 		problem("Calendar", "must be day, week or month, not %q", l.Calendar)
-		return nil, errs
 	}
-	if l.Window != 0 && l.Window != calendar.Shortest(l.Calendar) {
-		problem("Window", "must be 0 with a Calendar, not %s", l.Window)
+	if l.Window != 0 && (!known || l.Window != calendar.Shortest(l.Calendar)) {
+		problem("Window", "must be 0 with a Calendar, not %s", span.Text(l.Window))
 	}
-	c, err := calendar.Load(l.Calendar, l.Zone)
+	zone, err := calendar.Zone(l.Zone)
 	if err != nil {
 		problem("Zone", "%s", err)
 	}
-	return c, errs
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	return calendar.In(l.Calendar, zone), nil
 }
 
 // AccountName names what is charged for a key under policies of this name: 16 bytes of a hash, by

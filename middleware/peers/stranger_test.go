@@ -334,7 +334,7 @@ func TestMembersThatDiffer(t *testing.T) {
 		require.Len(t, a.Stats().Heard, 2)
 		require.NotContains(t, rotated.Stats().Heard, list[0], "it does not know the secret")
 		time.Sleep(2 * time.Second)
-		require.Contains(t, a.log.String(), "code=peers-clock member=10.0.0.2:9000 ahead=7s ")
+		require.Contains(t, a.log.String(), "code=peers-clock member=10.0.0.2:9000 ahead=\"7 s\" ")
 		require.NotContains(t, ahead.log.String(), "peers-clock", "its own is told by the others")
 		require.NotContains(t, a.log.String(), "peers-lists-differ", "a deploy may take a minute")
 		require.Contains(t, other.log.String(), "code=peers-secrets-differ member=10.0.0.4:9000 ", "it has greeted that, which knows our secret")

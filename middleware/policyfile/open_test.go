@@ -156,13 +156,15 @@ PATH:8: policies.contact.limits[1].quota: must be at least 1, not 0
 PATH:8: policies.contact.limits[1].window: must be a duration such as "1s", "15m" or "24h"
 PATH:9: policies.contact.challange: is none of limits, secrets, tiers, units, limitsFor, instances, identity, tokenTransport, maxClients, challenge, exact, concurrency, byOutcome, quiet, fields, shadow, advanced
 PATH:12: policies.login.limits[0].burst: belongs to a "token-bucket"; leave it out for a sliding-window
-PATH:15: policies.login.tiers["a.b"].limits[0].window: must be whole seconds, from 1s to 8784h0m0s, not 1.5s
+PATH:14: policies.login.tiers.pro: must have the names, algorithms and windows of limits, and the same shadow, in that order; tiers differ in quota and burst alone
+PATH:15: policies.login.tiers["a.b"].limits[0].window: must be whole seconds, from 1 s to 366 days, not 1.5 s
 PATH:16: policies.login.byOutcome: cannot go with insecureNoMemory: what is charged after the response would be counted nowhere
+PATH:16: policies.login.byOutcome.limits: "failures" is none of login
 PATH:17: policies.login.tokenTransport: "memory-only" cannot go with insecureNoMemory: nothing would count
 PATH:20: policies.paid.units.tokens: has the limit "inputs", which is none of paid
 PATH:21: policies.paid.exact.outage: must be "fail-open" or "fail-closed"; there is no default
 PATH:21: policies.paid.exact.counter: is no counter of this program, which has redis
-PATH:21: policies.paid.exact.deadline: must be from 1ms to 10s, or 0 for the default of the counter, not 11s
+PATH:21: policies.paid.exact.deadline: must be from 1 ms to 10 s, or 0 for the default of the counter, not 11 s
 PATH:22: policies.paid.challenge: cannot go with exact: a tally that is bought would be a quota beside the counter's
 PATH:22: policies.paid.challenge.nonceOnly: belongs to "every-request": a tally that costs nothing is no limit
 PATH:22: policies.paid.challenge.nonceOnly: asks for no work; leave work out

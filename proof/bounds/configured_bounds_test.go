@@ -209,7 +209,7 @@ func (e *expectation) of(client string, l middleware.Limit) *big.Int {
 	if first {
 		free, net48 = new(big.Int), new(big.Int)
 	}
-	var seconds int64
+	seconds := workOf(client) / coreHashes
 	switch client {
 	case "echoes its newest token":
 		if c != nil && c.Mode == middleware.Newcomers {
@@ -229,12 +229,13 @@ func (e *expectation) of(client string, l middleware.Limit) *big.Int {
 		return net48
 	}
 	crowds := int64(1)
-	if _, err := fmt.Sscanf(client, "holds a whole IPv6 /48, and works for %d s", &seconds); err == nil {
-		crowds, free, shared = 8, net48, shared48
-	} else if _, err := fmt.Sscanf(client, "works for %d s of a core", &seconds); err != nil {
+	switch {
+	case seconds == 0:
 		return big.NewInt(-1)
+	case strings.HasPrefix(client, "holds a whole IPv6 /48"):
+		crowds, free, shared = 8, net48, shared48
 	}
-	work := seconds * 74_700_000
+	work := seconds * coreHashes
 	if c.Mode == middleware.EveryRequest {
 		proofs := big.NewInt(work / c.Work)
 		if shown := e.fleet(proofs); shown != nil && shown.Cmp(shared) < 0 {
@@ -433,9 +434,16 @@ func (f *configuredFleet) answer(challenge string) string {
 // anAddress and ofNetwork are where a client asks from: 9 /64 of each of 3 /56.
 func anAddress(int) string   { return "2001:db8::1" }
 func ofNetwork(i int) string { return fmt.Sprintf("2001:db8:0:%x::1", i%3<<8|i/3%9) }
+
+// coreHashes are the hashes that a core makes in a second.
+const coreHashes = 74_700_000
+
+// workOf returns how many hashes a client of a row makes.
 func workOf(client string) int64 {
-	if strings.HasSuffix(client, "1 s of a core") || strings.HasSuffix(client, "works for 1 s") {
-		return 74_700_000
+	for how, seconds := range map[string]int64{"works for 1 s": 1, "works for 1 min": 60, "works for 1 h": 3600} {
+		if strings.Contains(client, how) {
+			return seconds * coreHashes
+		}
 	}
 	return 0
 }
@@ -474,7 +482,7 @@ func (f *configuredFleet) play(client string) bool {
 				drop()
 			}
 		})
-	case work == 0 && strings.HasPrefix(client, "works for"):
+	case work > coreHashes: // see TestBoundsOfThreeSites
 		return false
 	case work > 0 && f.cfg.Challenge.Mode == middleware.EveryRequest:
 		f.now.Advance(time.Hour - 30*time.Second)

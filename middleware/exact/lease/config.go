@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/span"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -62,7 +63,7 @@ func (l Config) check(counter exact.Counter) error {
 		errs = append(errs, &storeless.ConfigError{Field: "Instances", Problem: fmt.Sprintf("must be from 1 to 1048576, or 0 for 1, not %d", l.Instances)})
 	}
 	if l.Idle < 10*time.Millisecond || l.Idle > time.Hour {
-		errs = append(errs, &storeless.ConfigError{Field: "Idle", Problem: fmt.Sprintf("must be from 10ms to 1h, or 0 for 1s, not %s", l.Idle)})
+		errs = append(errs, &storeless.ConfigError{Field: "Idle", Problem: fmt.Sprintf("must be from 10 ms to 1 h, or 0 for 1 s, not %s", span.Text(l.Idle))})
 	}
 	return errors.Join(errs...)
 }

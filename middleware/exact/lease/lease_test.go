@@ -123,7 +123,7 @@ func TestLeaseReportsEveryProblem(t *testing.T) {
 	require.EqualError(t, err, `counter: is required
 Block: must be from 2 to 65536, or 0 for 64, not 1
 Instances: must be from 1 to 1048576, or 0 for 1, not -1
-Idle: must be from 10ms to 1h, or 0 for 1s, not 1ms`)
+Idle: must be from 10 ms to 1 h, or 0 for 1 s, not 1 ms`)
 }
 
 // Four instances share a quota of 1000. Three make a few calls and fall silent, one

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/span"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -133,7 +134,7 @@ func (m *mistakes) add(field, format string, args ...any) {
 // bound checks a duration, and fills in its default.
 func (m *mistakes) bound(field string, value *time.Duration, most, otherwise time.Duration) {
 	if *value < 0 || *value > most {
-		m.add(field, "must be up to %s, not %s; 0 is %s", most, *value, otherwise)
+		m.add(field, "must be up to %s, not %s; 0 is %s", span.Text(most), span.Text(*value), span.Text(otherwise))
 	}
 	*value = cmp.Or(*value, otherwise)
 }
@@ -148,7 +149,7 @@ const (
 
 // noMoment says why there is no waiting for a limit, and what to write in its place.
 func noMoment(l storeless.Limit) string {
-	window := cmp.Or(l.Calendar, l.Window.String())
+	window := cmp.Or(l.Calendar, span.Text(l.Window))
 	return fmt.Sprintf("must be LeakyBucket or TokenBucket, not %s: a window gives no moment to wait for, only a time after which less of it is used, and then all that wait for it wake together; "+
 		"LeakyBucket{%d a %s} never lets more than %d through in any %s, TokenBucket at most its Burst more",
 		l.Algorithm, l.Quota, window, l.Quota, window)

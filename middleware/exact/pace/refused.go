@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/span"
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
@@ -42,7 +43,7 @@ func (e *RefusedError) Error() string {
 	case e.deadline:
 		why = "longer than its context lasts"
 	}
-	return fmt.Sprintf("pace: %s: the call would wait %s behind %d others: %s", e.Name, e.Wait.Round(time.Millisecond), e.Waiting, why)
+	return fmt.Sprintf("pace: %s: the call would wait %s behind %d others: %s", e.Name, span.Text(e.Wait.Round(time.Millisecond)), e.Waiting, why)
 }
 
 // Unwrap returns what the error is.

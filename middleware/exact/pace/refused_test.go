@@ -47,7 +47,7 @@ func TestWhoMayWait(t *testing.T) {
 		require.Equal(t, 5*time.Second, refused.Wait)
 		require.Equal(t, 4, refused.Waiting)
 		require.False(t, refused.Full)
-		require.Equal(t, "pace: models: the call would wait 5s behind 4 others: longer than its context lasts", err.Error())
+		require.Equal(t, "pace: models: the call would wait 5 s behind 4 others: longer than its context lasts", err.Error())
 
 		for range 5 {
 			join()
@@ -58,7 +58,7 @@ func TestWhoMayWait(t *testing.T) {
 		require.Equal(t, 9, refused.Waiting)
 		require.Equal(t, 10*time.Second, refused.Wait)
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
-		require.Equal(t, "pace: models: the call would wait 10s behind 9 others: the queue is full", err.Error())
+		require.Equal(t, "pace: models: the call would wait 10 s behind 9 others: the queue is full", err.Error())
 
 		// In another process, without waiters, the counter says how long: not behind all
 		// nine, but behind the two that are booked.

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/span"
 )
 
 // alarms are the log lines of a counter beside its errors, each at most once a minute. The zero
@@ -30,7 +32,7 @@ func (a *alarms) tell(level slog.Level, code, message, remedy string, args ...an
 // wrongClock tells of an account that begins anew.
 func (a *alarms) wrongClock(ahead time.Duration) {
 	if a.due(&a.clockRang) {
-		a.tell(slog.LevelWarn, "redis-clock-jumped", "the clock of the redis server was wrong: an account that it has charged begins anew", "mend the clock of the server", "ahead", ahead.Round(time.Second))
+		a.tell(slog.LevelWarn, "redis-clock-jumped", "the clock of the redis server was wrong: an account that it has charged begins anew", "mend the clock of the server", "ahead", span.Text(ahead.Round(time.Second)))
 	}
 }
 

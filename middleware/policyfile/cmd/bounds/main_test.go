@@ -24,12 +24,12 @@ func TestBounds(t *testing.T) {
 		"contact": {"limits": [{"quota": 5, "window": "1m"}], "instances": 3, "limitsFor": {"life": "1m"}},
 		"api": {"limits": [{"quota": 7, "window": "1h"}], "instances": 2, "exact": {"counter": "shared", "outage": "fail-open"}}}}`)
 	require.NoError(t, err, "neither the program nor the secrets are needed")
-	require.Equal(t, `api, N = 2                                          7 in 1h
+	require.Equal(t, `api, N = 2                                         7 in 1 h
 whatever it sends                                         7
 the same, and the counter does not answer                13
 holds a whole IPv6 /48, each /64 a client           458,752
 
-contact, N = 3                                        5 in 1m
+contact, N = 3                                     5 in 1 min
 echoes its newest token                                     5
 drops its tokens, or sends requests at once                15
 holds a whole IPv6 /48                                    960
@@ -37,7 +37,7 @@ holds a whole IPv6 /48                                    960
 `, out)
 
 	out, err = write("{\"policies\": {\"contact\": {\n\"limits\": [{\"quota\": 5, \"window\": \"1m\"}],\n\"challenge\": {\"passTime\": \"1s\"}}, \"x\": {\"limits\": []}}}")
-	require.ErrorContains(t, err, name+":3: policies.contact.challenge.passTime: must be whole seconds, from 1m to 24h")
+	require.ErrorContains(t, err, name+":3: policies.contact.challenge.passTime: must be whole seconds, from 1 min to 24 h")
 	require.ErrorContains(t, err, "policies.x.limits")
 	require.Empty(t, out)
 	require.ErrorContains(t, run(nil, os.Stdout), "usage")
