@@ -126,7 +126,6 @@ func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) (v Ver
 type beside struct {
 	at     spot
 	known  found
-	heard  heard
 	tally  Tally
 	limits statuses
 }
@@ -162,22 +161,25 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 		c.look(f.Networks[i].Policy, &room[i].at, &room[i].known)
 	}
 	from := f.guest(now, p)
-	var told heard
-	m.ask(now, p, f.Key, from, &known, &told)
+	var told *hearings // 1,500 bytes: they are not cleared where nothing is heard
+	if m.peers != nil {
+		told = new(hearings)
+	}
+	m.ask(now, p, f.Key, from, &known, told.of(0))
 	start := c.recall(now, p, &at, from, &f.Shown, tally, &known)
-	m.raise(now, p, &told, tally)
+	m.raise(now, p, told.of(0), tally)
 	p.check(now, tally, price, f.Held, v, &v.Limits)
-	f.Waits = m.waits(p, f, &told, price)
+	f.Waits = m.waits(p, f, told.of(0), price)
 	for i := range f.Networks {
 		w, b := &f.Networks[i], &room[i]
-		m.ask(now, w.Policy, w.Key, from.network(i), &b.known, &b.heard)
+		m.ask(now, w.Policy, w.Key, from.network(i), &b.known, told.of(1+i))
 		s := c.recall(now, w.Policy, &b.at, from.network(i), &b.tally, &b.tally, &b.known)
 		if s.part > start.part {
 			start = s
 		}
-		m.raise(now, w.Policy, &b.heard, &b.tally)
+		m.raise(now, w.Policy, told.of(1+i), &b.tally)
 		if f.Waits.Key == 0 {
-			f.Waits = m.waits(w.Policy, f, &b.heard, price)
+			f.Waits = m.waits(w.Policy, f, told.of(1+i), price)
 		}
 		w.Policy.check(now, &b.tally, price, w.Held, v, &b.limits)
 		if p.shadows {
@@ -196,12 +198,12 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 	if charged {
 		p.charge(now, tally, price, v)
 		c.keep(now, p, &at, from, tally, &known)
-		m.admitted(now, p, &told, tally, price, v)
+		m.admitted(now, p, told.of(0), tally, price, v)
 		for i := range f.Networks {
 			w, b := &f.Networks[i], &room[i]
 			w.Policy.charge(now, &b.tally, price, v)
 			c.keep(now, w.Policy, &b.at, from.network(i), &b.tally, &b.known)
-			m.admitted(now, w.Policy, &b.heard, &b.tally, price, v)
+			m.admitted(now, w.Policy, told.of(1+i), &b.tally, price, v)
 		}
 	}
 	if start.cost > 0 {

@@ -15,6 +15,16 @@ import (
 // heard has the counts of a tally that peers know.
 type heard [MaxLimits]asked
 
+// hearings are about a tally and its networks; nil without peers.
+type hearings [1 + MaxNetworks]heard
+
+func (h *hearings) of(i int) *heard {
+	if h == nil {
+		return nil
+	}
+	return &h[i]
+}
+
 type asked struct {
 	gossip.Limit
 	gossip.Heard
