@@ -149,7 +149,7 @@ func (q *question) note(d *record, fields answerFields, tok string) {
 	if q.sight == nil || d.tokens == 0 || fields.own != nil || q.dry {
 		return
 	}
-	if rest, _ := q.codec.Glance(tok); rest != "" {
+	if rest := q.codec.Rest(tok); rest != "" {
 		q.sight.Note(q.base.policy, q.who.key, rest, fields.tally)
 	}
 }

@@ -240,6 +240,9 @@ func (c *Codec) Glance(tok string) (rest string, err error) {
 	return tok[fixedLen+len(c.format.lead):], nil
 }
 
+// Rest is the rest of [Codec.Glance] for a token that the codec has just signed, or "".
+func (c *Codec) Rest(tok string) string { return tok[min(len(tok), fixedLen+len(c.format.lead)):] }
+
 // glance returns the key whose token tok may be, or why it is none of this policy.
 func (c *Codec) glance(tok string) (*key, error) {
 	if len(tok) < minLen || len(tok) > MaxLen || tok[len(tok)-signatureLen-1] != '.' {
