@@ -96,8 +96,11 @@ func (f *Fields) stands(h http.Header) bool {
 		return false
 	}
 	others := len(h)
-	for i := range n {
-		set := f.lines(i, kept)
+	for i, v := 0, &f.Values; i < n; i++ {
+		set := v.line(i)
+		if f.outer != nil {
+			set = f.lines(i, kept)
+		}
 		if len(set) == 0 {
 			if i == Cache && (has(h, CacheControl) || has(h, expiresField)) {
 				return false

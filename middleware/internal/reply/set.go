@@ -17,8 +17,11 @@ func (f *Fields) Set(h http.Header) { f.set(h, len(h) > 0) }
 func (f *Fields) set(h http.Header, others bool) {
 	last := f.last()
 	n, kept := last.extent()
-	for i := range n {
-		ours := last.lines(i, kept)
+	for i, v := 0, last.Current(); i < n; i++ {
+		ours := v.line(i)
+		if last.outer != nil {
+			ours = last.lines(i, kept)
+		}
 		if others && i == Token && len(h[TokenField]) > 0 {
 			ours = beside(h[TokenField], ours)
 		}
