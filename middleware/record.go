@@ -60,14 +60,6 @@ func (d *record) units() *unitCosts {
 	return d.extras.units
 }
 
-// exceptions returns those that there are.
-func (d *record) exceptions() (x exceptions) {
-	if d.extras != nil {
-		x = d.extras.exceptions
-	}
-	return x
-}
-
 // statusOf returns how the i-th limit stands.
 func (d *record) statusOf(i int) packedStatus {
 	switch {

@@ -106,10 +106,13 @@ func (w *refusing) Flush() {
 func (w *refusing) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // refusalOf returns what problem details and pages say of a decision.
-func (e *engine) refusalOf(dc *decisionContext) page.Refusal {
-	d := &dc.decision
-	x := d.exceptions()
-	refusal := page.Refusal{Status: int(d.status), Cause: causeOf(d.Reason), RetryAfter: d.RetryAfter, RoomWait: x.RoomWait, Cost: d.Cost, Embedded: e.carriage.embedded}
+func (e *engine) refusalOf(dc *decisionContext) (refusal page.Refusal) {
+	d, x := &dc.decision, new(exceptions)
+	if dc.decision.extras != nil {
+		x = &dc.decision.extras.exceptions
+	}
+	refusal.Status, refusal.Cause, refusal.RetryAfter, refusal.RoomWait = int(d.status), causeOf(d.Reason), d.RetryAfter, x.RoomWait
+	refusal.Cost, refusal.Embedded = d.Cost, e.carriage.embedded
 	if !e.carriage.quiet && d.decided && (d.Reason == OverLimit || d.Reason == CostAboveQuota) {
 		refusal.LimitNames = d.tier.names
 		for i, name := range d.tier.names {

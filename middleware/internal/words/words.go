@@ -66,11 +66,19 @@ func (l Language) AppendWait(b []byte, sentence string, wait time.Duration) []by
 		unit++
 	}
 	n := int64((wait + sizes[unit] - 1) / sizes[unit])
-	before, after, _ := strings.Cut(sentence, "{}")
-	left, right, digits := strings.Cut(units[l][unit][plurals[l].form(n)], "{}")
+	before, after, _ := cut(sentence)
+	left, right, digits := cut(units[l][unit][plurals[l].form(n)])
 	b = append(append(b, before...), left...)
 	if digits { // some languages have a word for one
 		b = strconv.AppendInt(b, n, 10)
 	}
 	return append(append(b, right...), after...)
+}
+
+// cut cuts a text at its {}. A search for one byte is one instruction for 32 bytes.
+func cut(text string) (before, after string, found bool) {
+	if i := strings.IndexByte(text, '{'); i >= 0 {
+		return text[:i], text[i+2:], true
+	}
+	return text, "", false
 }
