@@ -46,7 +46,7 @@ func (s *scene) browser() {
 	}
 	c := s.honest()
 	c.At = func(int) string { return "https://" + s.House.Proxy.Safe }
-	c.Via(c.From[0]).Jar, _ = cookiejar.New(nil)                   // it never fails without options
+	c.Jar, _ = cookiejar.New(nil)                                  // it never fails without options
 	if s.route.Mode == newcomers && !s.buy(c, 0, 0, "a browser") { // what the element on the page does before the form is sent
 		return
 	}
@@ -59,11 +59,11 @@ func (s *scene) browser() {
 	})
 }
 
-// polite returns the Go client of this repository, and a function that sends its requests, one after the other.
-func (s *scene) polite(from func() string) (post func(n int)) {
-	c := s.honest(from())
-	polite := c.Polite(from)
-	return func(n int) {
+// polite returns the Go client of this repository at an address, and a function that sends its requests, one after the other.
+func (s *scene) polite(address string) (c *court.Client, post func(n int)) {
+	c = s.honest(address)
+	polite := c.Polite()
+	return c, func(n int) {
 		for range n {
 			s.still(func() { c.Post(polite) })
 		}
@@ -84,7 +84,7 @@ func (s *scene) office() {
 	}
 	var all []func()
 	for range come {
-		post := s.polite(func() string { return address })
+		_, post := s.polite(address)
 		all = append(all, func() { post(each) })
 	}
 	together(all...)
@@ -95,11 +95,10 @@ func (s *scene) mobile() {
 	if s.route.Mode == everyRequest || s.route.BindOwn {
 		return // it has nothing to take along
 	}
-	address := s.Host()
-	post := s.polite(func() string { return address })
+	c, post := s.polite(s.Host())
 	for range 3 {
 		post(int(s.route.Quota) / 3)
-		address = s.Host()
+		c.From[0] = s.Host()
 	}
 }
 

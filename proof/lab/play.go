@@ -18,20 +18,10 @@ import (
 )
 
 type result struct {
-	row                    row
-	sent, admitted, bound  int64
-	served, refused, asked int64 // of honest clients
-	explained              int64 // refusals of clients that had room, where the memory was full
-	unjust                 int64
-	first                  string // unjust one
-	spent, bought          int64
-	most                   int64 // tallies for what was spent
-	serverCPU, labCPU      time.Duration
-	grown                  int64  // bytes of the largest heap
-	waited                 uint64 // requests, for peers
-	busy, late             int64  // honest requests that have waited in vain, and peers that others did not hear
-	rounds                 int64
-	took                   []time.Duration // until the requests that waited were decided: half of them, all but one of a hundred, all
+	row                           row
+	sent, admitted, bound, unjust int64
+	first                         string // unjust one
+	figures                       []any  // without a bound
 }
 
 // holds reports whether all that is promised was kept.
@@ -97,26 +87,29 @@ func play(ctx context.Context, servers *house.Cluster, sc scale, r row, number i
 	if err != nil {
 		return nil, err
 	}
-	gain := s.gained()
-	got := &result{
-		row: r, sent: s.sent.Load(), admitted: end.Counts[r.name+house.Attacker][house.Admitted],
-		served: s.Served.Load(), refused: s.Refused.Load(), asked: s.Asked.Load(), explained: s.Verdict(),
-		spent: gain.Spent, bought: gain.Bought, most: levelOf(s.n(), max(1, route.Crowd), gain.Spent, s.seen.Load()),
-		serverCPU: end.CPU - last.CPU, labCPU: own, grown: int64(end.Heap) - int64(last.Heap),
-	}
+	got := &result{row: r, sent: s.sent.Load(), admitted: end.Counts[r.name+house.Attacker][house.Admitted]}
 	if route.Parts > 0 {
-		got.admitted, got.bound, got.rounds, got.late = s.admitted, s.bound, s.rounds, s.late
-		got.waited, got.busy = end.Waited-last.Waited, s.Busy.Load()
-		got.took = slowest(last.Took, end.Took, int64(got.waited))
+		got.admitted, got.bound = s.admitted, s.bound
 	} else {
 		got.bound = r.bound(s)
 	}
+	work, tallies, gain := "", "", s.gained()
+	if gain.Spent > 0 {
+		work = fmt.Sprint(gain.Spent / leastWork)
+		tallies = fmt.Sprintf("%d of %d", gain.Bought, levelOf(s.n(), max(1, route.Crowd), gain.Spent, s.seen.Load()))
+	}
+	explained, waited := s.Verdict(), int64(end.Waited-last.Waited)
 	got.unjust, got.first = s.Unjust.Read()
+	took := strings.Trim(fmt.Sprint(slowest(last.Took, end.Took, waited)), "[]") // until the requests that waited were decided
+	got.figures = []any{
+		work, tallies, s.Served.Load(), s.Refused.Load(), s.Asked.Load(), got.unjust, explained, s.rounds, waited, took, s.Busy.Load(), s.late,
+		(end.CPU - last.CPU).Round(time.Millisecond), own.Round(time.Millisecond), (int64(end.Heap) - int64(last.Heap)) >> 10,
+	}
 	// A row in which nothing happened would hold whatever the servers do.
 	if got.bound > 0 && got.admitted == 0 {
 		s.Fail(errors.New("the attacker was never let in, which proves nothing"))
 	}
-	if got.served == 0 && r.route.MaxClients == 0 { // of a full memory no client is promised anything
+	if s.Served.Load() == 0 && r.route.MaxClients == 0 { // of a full memory no client is promised anything
 		s.Fail(errors.New("no honest client was served, which proves nothing"))
 	}
 	if err := s.Failed(); err != nil {
@@ -152,14 +145,11 @@ func writeTable(w io.Writer, sc scale, results []*result) error {
 		if !r.holds() {
 			mark = "NOT HELD"
 		}
-		work, tallies := "", ""
-		if r.spent > 0 {
-			work, tallies = fmt.Sprint(r.spent/leastWork), fmt.Sprintf("%d of %d", r.bought, r.most)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s", r.row.name, r.row.threats, r.row.client, r.sent, r.admitted, r.bound, mark, r.row.formula)
+		for _, f := range r.figures {
+			fmt.Fprintf(t, "\t%v", f)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%s\t%s\t%d\n",
-			r.row.name, r.row.threats, r.row.client, r.sent, r.admitted, r.bound, mark, r.row.formula, work, tallies,
-			r.served, r.refused, r.asked, r.unjust, r.explained, r.rounds, r.waited, strings.Trim(fmt.Sprint(r.took), "[]"), r.busy, r.late,
-			r.serverCPU.Round(time.Millisecond), r.labCPU.Round(time.Millisecond), r.grown>>10)
+		fmt.Fprintln(t)
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -34,14 +34,14 @@ func TestLevelOf(t *testing.T) {
 
 func TestWorth(t *testing.T) {
 	s := &scene{route: route{Quota: 100, Instances: 10}, Stage: &court.Stage{House: &house.Cluster{Instances: make([]*house.Process, 10)}}}
-	require.EqualValues(t, 10*100, s.worth())
+	require.EqualValues(t, 10*100, nL(s))
 	s.starts.Store(2)
-	require.EqualValues(t, 12*100, s.worth(), "one that has started has never met the tally")
+	require.EqualValues(t, 12*100, nL(s), "one that has started has never met the tally")
 }
 
 func TestTable(t *testing.T) {
 	held := &result{row: row{name: "held", formula: "L"}, admitted: 5, bound: 5}
-	over := &result{row: row{name: "over", formula: "L"}, admitted: 6, bound: 5, spent: 12 * leastWork, bought: 3, most: 4}
+	over := &result{row: row{name: "over", formula: "L"}, admitted: 6, bound: 5, figures: []any{12, "12    3 of 4   5ms", 5 * time.Millisecond}}
 	unjust := &result{row: row{name: "unjust", formula: "L"}, bound: 5, unjust: 2, first: "over-limit"}
 	require.True(t, held.holds())
 	require.False(t, over.holds())
@@ -49,7 +49,7 @@ func TestTable(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, writeTable(&b, short, []*result{held, over, unjust}))
 	for _, says := range []string{
-		"row over: EXCEEDED: admitted 6, at most 5 are promised: L\n", "3 of 4",
+		"row over: EXCEEDED: admitted 6, at most 5 are promised: L\n", "12    3 of 4   5ms",
 		"row unjust: 2 honest requests refused that had room, the first: over-limit\n",
 	} {
 		require.Contains(t, b.String(), says)

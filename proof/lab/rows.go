@@ -8,6 +8,7 @@ import (
 	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/players"
+	"github.com/tallystick/tallystick/proof/truth"
 )
 
 // A row is one attacker, on a route of its own, and what the documentation promises of it.
@@ -37,7 +38,8 @@ const (
 )
 
 // The bounds that several rows have.
-func nL(s *scene) int64                   { return s.n() * s.route.Quota }
+func nL(s *scene) int64                   { return s.all().Drops(s.route.Quota) }
+func own(s *scene) int64                  { return s.all().Buys(s.route.Quota, s.sold()) }
 func nothing(*scene) int64                { return 0 }
 func times(k int64) func(s *scene) int64  { return func(s *scene) int64 { return k * s.route.Quota } }
 func timesN(k int64) func(s *scene) int64 { return func(s *scene) int64 { return k * nL(s) } }
@@ -75,27 +77,27 @@ func rows() []row {
 		{name: "spoofed-through", threats: "T8", client: "names others to the proxy", formula: "(N+C)·L", attack: func(s *scene) { spoofed(s, func(int) int { return fleet.Balancer }) }, bound: nL},
 		{name: "spoofed-around", threats: "T8", client: "the same around the proxy", formula: "(N+C)·L", attack: func(s *scene) { spoofed(s, func(i int) int { return i }) }, bound: nL},
 		{name: "addresses", threats: "T7", client: "holds ten addresses", formula: "(N+C)·L for each", attack: addresses, quota: 5, bound: timesN(10)},
-		{name: "network-56", threats: "T7", client: "holds an IPv6 /56", formula: "(N+C)·8·L", attack: network(1, 12), quota: 2, bound: timesN(8)},
-		{name: "network-48", threats: "T7", client: "holds an IPv6 /48", formula: "(N+C)·64·L", attack: network(11, 8), quota: 2, bound: timesN(64)},
+		{name: "network-56", threats: "T7", client: "holds an IPv6 /56", formula: "(N+C)·8·L", attack: network(1, 12), quota: 2, bound: timesN(truth.Net56)},
+		{name: "network-48", threats: "T7", client: "holds an IPv6 /48", formula: "(N+C)·64·L", attack: network(11, 8), quota: 2, bound: timesN(truth.Net48)},
 		{name: "planted", threats: "T6, T22", client: "plants spent tokens on victims", formula: "(1+F)·(N+C)·L", attack: planted, route: sells,
-			bound: func(s *scene) int64 { return nL(s) + s.worth()*s.gained().Bought }},
+			bound: func(s *scene) int64 { return s.all().Adds(s.route.Quota, s.gained().Bought) }},
 		{name: "farm", threats: "T5, T26, T27", client: "works (WhenExhausted)", formula: "(1+F)·(N+C)·L", attack: farm, route: sells,
-			bound: func(s *scene) int64 { return nL(s) + s.own() }},
-		{name: "farm-newcomers", threats: "T5, T26, T27", client: "works (Newcomers)", formula: "F·(N+C)·L", attack: farm, route: wants, bound: (*scene).own},
+			bound: func(s *scene) int64 { return s.all().Adds(s.route.Quota, s.sold()) }},
+		{name: "farm-newcomers", threats: "T5, T26, T27", client: "works (Newcomers)", formula: "F·(N+C)·L", attack: farm, route: wants, bound: own},
 		{name: "farm-restarts", threats: "T5, T42", client: "the same, while instances start", formula: "F·(N+C)·L", attack: farmRestarts,
-			honest: after, route: wants, bound: (*scene).own},
+			honest: after, route: wants, bound: own},
 		{name: "imports", threats: "T5, T6", client: "uses what 4 addresses have bought", formula: "F·(N+C)·L", attack: imports, route: wants,
-			bound: func(s *scene) int64 { return s.worth() * s.gained().Bought }},
-		{name: "stolen", threats: "T6", client: "shows another one's tally", formula: "F·(N+C)·L, F = 1", attack: stolen, route: wants, bound: (*scene).worth},
+			bound: func(s *scene) int64 { return s.all().Buys(s.route.Quota, s.gained().Bought) }},
+		{name: "stolen", threats: "T6", client: "shows another one's tally", formula: "F·(N+C)·L, F = 1", attack: stolen, route: wants, bound: nL},
 		{name: "stolen-bound", threats: "T6", client: "the same, with BindOwn", formula: "0", attack: stolen,
 			route: route{Work: leastWork, Mode: newcomers, BindOwn: true}, bound: nothing},
 		{name: "expired", threats: "T25", client: "shows proofs too late", formula: "0", attack: expired, route: wants, bound: nothing},
 		{name: "proofs", threats: "T26", client: "replays proofs (EveryRequest)", formula: "min((N+C)·L, (N+C)·S)", attack: by(func(a *players.Attacker) { a.Prove(4) }),
 			route: route{Work: leastWork, Mode: everyRequest},
-			bound: func(s *scene) int64 { return min(nL(s), s.n()*s.gained().Solved) }},
+			bound: func(s *scene) int64 { return s.all().Proves(s.route.Quota, s.gained().Solved) }},
 		{name: "waits", threats: "T35", client: "waits instead of working", formula: "(N+C)·max(1, L/5)", attack: func(s *scene) { s.attacker().Wait(4*int(s.n()), func() { s.wait(ticketTime) }) },
 			route: route{Work: leastWork, Mode: newcomers, Room: true},
-			bound: func(s *scene) int64 { return s.n() * max(1, s.route.Quota/5) }},
+			bound: func(s *scene) int64 { return s.all().Waits(s.route.Quota) }},
 		{name: "washed-out", threats: "T31", client: "floods a full memory", formula: "(N+C)·L", attack: washedOut, quota: 5, honest: again,
 			route: route{MaxClients: 1}, bound: nL},
 		{name: "cold-starts", threats: "T42", client: "drops, while instances start", formula: "(N+C)·L", attack: func(s *scene) { acrossStarts(s, s.attacker().Drop) }, honest: after, bound: nL},
@@ -107,7 +109,7 @@ func rows() []row {
 			bound: func(s *scene) int64 { return s.n() * int64(s.route.AtOnce) }},
 		{name: "exact", threats: "T1–T3", client: "on an exact route", formula: "L", attack: by(drop), counter: house.Shared, bound: times(1)},
 		{name: "exact-outage", threats: "T33", client: "the same, without the counter", formula: "L + (N+C)·max(1, L/N)", attack: outage, honest: before, counter: house.Shared,
-			bound: func(s *scene) int64 { return s.route.Quota + s.n()*max(1, s.route.Quota/s.route.Instances) }},
+			bound: func(s *scene) int64 { return s.all().Outage(s.route.Quota) }},
 		{name: "boundary", threats: "T16, T17", client: "drops around the end of a window", formula: "(N+C)·L in each of two", attack: boundary, honest: after,
 			route: route{Fixed: true}, bound: timesN(2)},
 	}

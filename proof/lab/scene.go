@@ -44,8 +44,13 @@ type dropper struct {
 	begin  func() // lets it ask
 }
 
-// n is the number of instances, those that have started since the beginning too: N+C.
-func (s *scene) n() int64 { return int64(len(s.House.Instances)) + s.starts.Load() }
+// all are the instances, those that have started since the beginning too.
+func (s *scene) all() truth.Instances {
+	return truth.Instances{N: int64(len(s.House.Instances)), C: s.starts.Load()}
+}
+
+// n is their number: N+C.
+func (s *scene) n() int64 { return s.all().Drops(1) }
 
 // client returns one that asks for some more than it may have, so that a bound that does not hold is exceeded, and not only
 // reached.
@@ -92,13 +97,10 @@ func levelOf(n, crowd, work, seen int64) int64 {
 	return truth.Tariff{Work: leastWork, Crowd: n * crowd, Leak: n * leak}.Most(work, seen)
 }
 
-// worth returns what an own tally may use on all instances: its quota on each.
-func (s *scene) worth() int64 { return s.n() * s.route.Quota }
-
-// own is what may be bought: F·(N+C)·L.
-func (s *scene) own() int64 {
+// sold is how many tallies may be bought: F.
+func (s *scene) sold() int64 {
 	got := s.gained()
-	return s.worth() * min(levelOf(s.n(), s.route.Crowd, got.Spent, s.seen.Load()), got.Bought)
+	return min(levelOf(s.n(), s.route.Crowd, got.Spent, s.seen.Load()), got.Bought)
 }
 
 // wait moves the clock of all instances.

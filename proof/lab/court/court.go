@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package court judges what real servers answer. A Stage is the servers, a Line is one client's way to a policy of theirs, and the
-// Oracle sees every answer of every line: so it knows what each tally has used, and where, and whether an answer was just.
+// Package court judges what real servers answer. A Stage is the servers, a Client comes to a policy of theirs, and the
+// Oracle sees every answer of every client: so it knows what each tally has used, and where, and whether an answer was just.
 package court
 
 import (
@@ -151,20 +151,12 @@ func (o *Oracle) Restart(instance int, at int64) {
 	o.starts = append(o.starts, start{instance, at})
 }
 
-// Everybody is what all clients are called, where they have a bound together.
-const Everybody = "all, without work,"
-
 // Close judges what each tally was admitted by each instance in each window that ended before a moment, and forgets it. No
 // clock may go back there. All bounds of an address together come to what docs/bounds.md says: (N+C)·L shared, F·(N+C)·L
 // bought, and a fifth of (N+C)·L waited.
 func (o *Oracle) Close(before int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	type crowd struct {
-		policy string
-		place
-	}
-	all := map[crowd]int64{}
 	for t, u := range o.used {
 		terms := o.terms[t.policy]
 		for at, n := range u.by {
@@ -180,8 +172,6 @@ func (o *Oracle) Close(before int64) {
 				quota = max(1, quota/5)
 			case t.part == bought && u.ends/terms.Window < at.window:
 				quota = 0
-			case t.part == shared && terms.Many > 0:
-				all[crowd{t.policy, at}] += min(n, terms.Per)
 			}
 			if t.part == bought || t.part == waited {
 				kind += ", " + string(t.part)
@@ -195,9 +185,6 @@ func (o *Oracle) Close(before int64) {
 		if len(u.by)+len(u.unanswered) == 0 && u.underway == 0 {
 			delete(o.used, t)
 		}
-	}
-	for at, n := range all {
-		o.reach(fmt.Sprintf("%s on /%s", Everybody, at.policy), n, o.terms[at.policy].Many, at.place, o.terms[at.policy])
 	}
 	o.starts = slices.DeleteFunc(o.starts, func(s start) bool { return s.at < before })
 }

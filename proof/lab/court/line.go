@@ -3,6 +3,7 @@
 package court
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -18,25 +19,21 @@ import (
 	"github.com/tallystick/tallystick/proof/players"
 )
 
-// A Line is a client's view of one policy of a stage. It is a fleet to package players.
-type Line struct {
-	*Stage
-	Who
-	Named bool                                // a proxy in front of the site names its address, which may be any
-	Slow  bool                                // it reads answers so
-	At    func(to int) string                 // where it sends; nil: as its stage says
-	Base  func(from string) http.RoundTripper // its connections; nil: of its address
-	Sent  *atomic.Int64                       // counts requests; may be nil
-
-	mu    sync.Mutex
-	known map[string]*http.Client // by the address
-}
-
-// A Client is one line, and what is known by it.
+// A Client is a client of one policy of a stage, and what it knows. Package players plays it, and sees the stage as a fleet.
 type Client struct {
 	*players.Attacker
-	*Line
-	Token string // the newest, or its own tally's
+	*Stage
+	Who
+	Token string              // the newest, or its own tally's
+	Named bool                // a proxy in front of the site names its address, which may be any
+	Slow  bool                // it reads answers so
+	At    func(to int) string // where it sends; nil: as its stage says
+	Base  http.RoundTripper   // its connections; nil: of its address
+	Jar   http.CookieJar      // may be nil
+	Sent  *atomic.Int64       // counts requests; may be nil
+
+	mu    sync.Mutex
+	conns map[string]*http.Transport // by the address
 }
 
 // Client returns a client of a policy at some addresses, at a new one if there are none.
@@ -44,8 +41,9 @@ func (s *Stage) Client(name, policy string, from ...string) *Client {
 	if from == nil {
 		from = []string{s.Host()}
 	}
-	l := &Line{Stage: s, Who: Who{Name: name, Policy: policy}}
-	return &Client{Line: l, Attacker: &players.Attacker{Fleet: (*seat)(l), From: from}}
+	c := &Client{Stage: s, Who: Who{Name: name, Policy: policy}, conns: map[string]*http.Transport{}}
+	c.Attacker = &players.Attacker{Fleet: (*seat)(c), From: from}
+	return c
 }
 
 // An Answer is all of it.
@@ -60,13 +58,13 @@ func Told(a fleet.Answer) string {
 	return fmt.Sprintf("%d %s", a.Status, a.Header.Get(house.DecisionHeader))
 }
 
-// A seat is a line as a fleet.
-type seat Line
+// A seat is a client's view of the stage as a fleet.
+type seat Client
 
 func (s *seat) Instances() int { return len(s.where) }
 func (s *seat) Fail(err error) { s.Stage.Fail(err) }
 
-func (s *seat) Ask(r fleet.Request) fleet.Answer { return (*Line)(s).Say(r, "").Answer }
+func (s *seat) Ask(r fleet.Request) fleet.Answer { return (*Client)(s).Say(r, "").Answer }
 
 func (s *seat) Together(n int, do func(i int)) {
 	var wg sync.WaitGroup
@@ -77,48 +75,45 @@ func (s *seat) Together(n int, do func(i int)) {
 }
 
 // Say sends a request with a body. The zero Answer is none.
-func (l *Line) Say(r fleet.Request, body string) Answer {
-	standing := l.Away.Now()
-	a, err := l.Try(l.Ctx, r, strings.NewReader(body))
+func (c *Client) Say(r fleet.Request, body string) Answer {
+	standing := c.Away.Now()
+	a, err := c.Try(c.Ctx, r, strings.NewReader(body))
 	if _, decided := house.Parse(a.Header); err == nil && a.Status >= http.StatusInternalServerError && !decided {
-		err = fmt.Errorf("%s on /%s: %d", l.Name, l.Policy, a.Status)
+		err = fmt.Errorf("%s on /%s: %d", c.Name, c.Policy, a.Status)
 	}
 	if err != nil {
-		l.Lost(l.Who, standing, err)
+		c.Lost(c.Who, standing, err)
 		return Answer{}
 	}
 	return a
 }
 
 // Try is Say for a request that may fail.
-func (l *Line) Try(ctx context.Context, r fleet.Request, body io.Reader) (Answer, error) {
-	at := l.Stage.At
-	if l.At != nil {
-		at = l.At
+func (c *Client) Try(ctx context.Context, r fleet.Request, body io.Reader) (Answer, error) {
+	at := c.Stage.At
+	if c.At != nil {
+		at = c.At
 	}
-	return l.Do(ctx, r, at(r.To)+"/"+l.Policy+r.Path, body)
+	return c.Do(ctx, r, at(r.To)+"/"+c.Policy+r.Path, body)
 }
 
 // Do is Try with any URL.
-func (l *Line) Do(ctx context.Context, r fleet.Request, url string, body io.Reader) (a Answer, err error) {
-	if r.Method == "" {
-		r.Method = http.MethodPost
-	}
-	req, err := http.NewRequestWithContext(ctx, r.Method, url, body)
+func (c *Client) Do(ctx context.Context, r fleet.Request, url string, body io.Reader) (a Answer, err error) {
+	req, err := http.NewRequestWithContext(ctx, cmp.Or(r.Method, http.MethodPost), url, body)
 	if err != nil {
 		return a, err
 	}
 	req.Header = r.Header()
-	if l.Sent != nil {
-		l.Sent.Add(1)
+	if c.Sent != nil {
+		c.Sent.Add(1)
 	}
-	resp, err := l.Via(r.From).Do(req)
+	resp, err := (&http.Client{Jar: c.Jar, Transport: trip(func(req *http.Request) (*http.Response, error) { return c.send(r.From, req) })}).Do(req)
 	if err != nil {
 		return a, err
 	}
 	defer resp.Body.Close()
 	from := io.Reader(resp.Body)
-	if l.Slow {
+	if c.Slow {
 		from = io.TeeReader(from, sipping{})
 	}
 	text, err := io.ReadAll(from)
@@ -133,90 +128,66 @@ func (sipping) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Via has the connections of the line from an address.
-func (l *Line) Via(from string) *http.Client {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.known[from] == nil {
-		if l.known == nil {
-			l.known = map[string]*http.Client{}
-		}
-		l.known[from] = &http.Client{Transport: l.Transport(func() string { return from })}
-	}
-	return l.known[from]
-}
+// A trip is how a request is sent.
+type trip func(*http.Request) (*http.Response, error)
 
-// Transport is the line as a transport, from an address that may change.
-func (l *Line) Transport(from func() string) http.RoundTripper { return &witness{l, from, "", nil} }
+// RoundTrip implements [http.RoundTripper].
+func (t trip) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-// Polite returns the Go client of this repository, from an address that may change.
-func (l *Line) Polite(from func() string) *http.Client {
-	return &http.Client{Transport: &client.Transport{Base: l.Transport(from), MaxWait: -1, MaxSolves: 8, MaxAttempts: 20, Workers: 1}}
+// Polite returns the Go client of this repository, at the first address of this one, which may change.
+func (c *Client) Polite() *http.Client {
+	base := trip(func(r *http.Request) (*http.Response, error) { return c.send(c.Attacker.From[0], r) })
+	return &http.Client{Transport: &client.Transport{Base: base, MaxWait: -1, MaxSolves: 8, MaxAttempts: 20, Workers: 1}}
 }
 
 // Post sends one request of a polite client to the balancer, and returns the status of the answer; 0 if there is none.
-func (l *Line) Post(polite *http.Client) (status int) {
-	standing := l.Away.Now()
-	resp, err := polite.Post(l.Stage.At(fleet.Balancer)+"/"+l.Policy, "", nil)
+func (c *Client) Post(polite *http.Client) (status int) {
+	standing := c.Away.Now()
+	resp, err := polite.Post(c.Stage.At(fleet.Balancer)+"/"+c.Policy, "", nil)
 	if err == nil {
 		status = resp.StatusCode
 		_, err = io.Copy(io.Discard, resp.Body)
 		_ = resp.Body.Close()
 	}
 	if err != nil {
-		l.Lost(l.Who, standing, err)
+		c.Lost(c.Who, standing, err)
 	}
 	return status
 }
 
-// A witness tells the oracle of requests and answers.
-type witness struct {
-	l    *Line
-	from func() string
-	was  string
-	base http.RoundTripper
-}
-
-// RoundTrip implements [http.RoundTripper].
-func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
-	from := w.from()
-	base := w.dial(from)
+// send sends a request from an address, and tells the oracle of it and of its answer.
+func (c *Client) send(from string, r *http.Request) (resp *http.Response, err error) {
 	r = r.Clone(r.Context())
-	r.Header.Set(house.ClientHeader, w.l.Name)
-	if w.l.Named {
+	r.Header.Set(house.ClientHeader, c.Name)
+	if c.Named {
 		r.Header.Set("X-Forwarded-For", from)
 	}
-	c := w.l.begin(&w.l.Who, from, r)
-	var resp *http.Response
-	var err error
-	if w.l.Tamper != nil {
-		resp = w.l.Tamper(r)
+	judged := c.begin(&c.Who, from, r)
+	if c.Tamper != nil {
+		resp = c.Tamper(r)
 	}
 	if resp == nil {
-		resp, err = base.RoundTrip(r)
+		resp, err = c.dial(from).RoundTrip(r)
 	}
-	if c != nil {
-		c.end(resp)
+	if judged != nil {
+		judged.end(resp)
 	}
 	return resp, err
 }
 
 // dial returns the connections from an address.
-func (w *witness) dial(from string) http.RoundTripper {
-	w.l.mu.Lock()
-	defer w.l.mu.Unlock()
-	if w.base == nil || w.was != from {
-		switch {
-		case w.l.Base != nil:
-			w.base = w.l.Base(from)
-		case w.l.Named:
-			w.base = w.l.named
-		default:
-			w.base = w.l.Dialer(from)
-		}
-		w.was = from
+func (c *Client) dial(from string) http.RoundTripper {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.Base != nil:
+		return c.Base
+	case c.Named:
+		return c.named
+	case c.conns[from] == nil:
+		c.conns[from] = c.Dialer(from)
 	}
-	return w.base
+	return c.conns[from]
 }
 
 // Lives returns the token of a client while that lives.

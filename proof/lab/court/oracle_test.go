@@ -296,35 +296,6 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// All addresses together get no more without work than makes an instance busy. What was bought is not in it.
-func TestBoundOfMany(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		n        int
-		restarts int
-		want     Reached
-	}{
-		{"as many as may be", 20, 0, Reached{20, 20, 0}},
-		{"one more", 21, 0, Reached{21, 20, 1}},
-		{"an instance that began anew", 21, 1, Reached{21, 40, 0}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			o, l := judges(&Terms{Window: 60, Quota: NewQuotas(30), Many: 20, Per: 1})
-			for range c.restarts {
-				o.Restart(1, 60)
-			}
-			for i := range c.n {
-				for _, d := range []house.Decision{{}, {}, {Own: true}, {Room: true}} {
-					d.At, d.Place = 60, 1
-					(&call{Oracle: o, l: l, t: o.terms["p"], mine: tally{"p", shared, fmt.Sprint(i)}, quota: o.terms["p"].Quota.Begin()}).admitted(d, ok, nil)
-				}
-			}
-			o.Close(120)
-			require.Equal(t, c.want, *o.Worst[Everybody+" on /p"])
-		})
-	}
-}
-
 // An exact policy has one count for all instances, and its tallies are judged when all is over.
 func TestExact(t *testing.T) {
 	for n, want := range map[int]Reached{2: {2, 2, 0}, 3: {3, 2, 1}} {

@@ -14,10 +14,9 @@ type Terms struct {
 	Window, Burst int64 // Burst is a bucket's burst, and 0 where windows are counted
 	Fixed         bool
 	Quota         *Quotas
-	Sold          bool  // an address has no tally for nothing, or not always: it has what it buys
-	Each          bool  // each request needs a proof, and is refused without one whatever has room
-	Many, Per     int64 // at most Many are admitted for nothing, of all addresses together; of one at most Per count towards it
-	Hears         bool  // a request may wait in vain for peers
+	Sold          bool // an address has no tally for nothing, or not always: it has what it buys
+	Each          bool // each request needs a proof, and is refused without one whatever has room
+	Hears         bool // a request may wait in vain for peers
 	Wrong         *Terms
 	Exact         bool // a counter decides, for all instances
 }

@@ -28,7 +28,6 @@ type Plan struct {
 	Program string // that Build has built
 	Size    int
 	Site    Config // what all of them serve
-	TLS     bool   // they take it too
 	Spread  bool   // the proxy leaves to chance where a request goes, and asks another one if that is not there
 }
 
@@ -69,11 +68,7 @@ func Start(ctx context.Context, plan Plan) (_ *Cluster, err error) {
 	var fronts []netip.AddrPort
 	for i := range plan.Size {
 		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(10 + i)}), 0)
-		where := Where{Front: at}
-		if plan.TLS {
-			where.Safe = at
-		}
-		p, err := c.start(i, where)
+		p, err := c.start(i, Where{Front: at, Safe: at})
 		if err != nil {
 			return nil, err
 		}

@@ -39,7 +39,7 @@ const (
 type Config struct {
 	Process  int64             // its number, which none has had before it
 	Listen   netip.AddrPort    // also for HTTP/2
-	Safe     netip.AddrPort    // with TLS too, if it is one
+	Safe     netip.AddrPort    // with TLS
 	Dir      string            // with what to serve, certificate.pem and key.pem
 	Now      int64             // Unix seconds, where the clock stands
 	Counters map[string]string // by URLs of a Redis
@@ -60,7 +60,6 @@ type State struct {
 	Heap       uint64
 	Goroutines int
 
-	Busy     []string         // policies where it is
 	Served   int64            // at once to one client of Slow, the most ever
 	Life     map[string]int64 // of tokens, in seconds, by the policy
 	Computed []time.Duration  // for requests of the Measured, since it was asked before
@@ -84,7 +83,6 @@ type Decision struct {
 	Own      bool   `json:",omitempty"` // a tally that was bought
 	Room     bool   `json:",omitempty"` // the waiting room
 	Degraded bool   `json:",omitempty"` // no counter has decided
-	Call     string `json:",omitempty"` // what it said
 	TokenErr string `json:",omitempty"` // why no token was accepted
 	Late     bool   `json:",omitempty"` // it had ended
 

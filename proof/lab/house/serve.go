@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"log/slog"
@@ -15,8 +16,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/pprof"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -56,14 +60,12 @@ func (s *Site) start(cfg Config) (where Where, err error) {
 	}
 	var listeners [3]net.Listener
 	for i, at := range []netip.AddrPort{cfg.Listen, netip.MustParseAddrPort("127.0.0.1:0"), cfg.Safe} {
-		if at.IsValid() {
-			var c net.ListenConfig
-			if cfg.Secret != nil {
-				c.Control = sharing
-			}
-			if listeners[i], err = c.Listen(context.Background(), "tcp4", at.String()); err != nil {
-				return where, err
-			}
+		var c net.ListenConfig
+		if cfg.Secret != nil {
+			c.Control = sharing
+		}
+		if listeners[i], err = c.Listen(context.Background(), "tcp4", at.String()); err != nil {
+			return where, err
 		}
 	}
 	front, back, safe := listeners[0], listeners[1], listeners[2]
@@ -83,11 +85,9 @@ func (s *Site) start(cfg Config) (where Where, err error) {
 	}
 	serve(func() error { return server.Serve(front) })
 	serve(func() error { return s.servers[1].Serve(back) })
-	if safe != nil {
-		serve(func() error {
-			return server.ServeTLS(safe, filepath.Join(cfg.Dir, "certificate.pem"), filepath.Join(cfg.Dir, "key.pem"))
-		})
-	}
+	serve(func() error {
+		return server.ServeTLS(safe, filepath.Join(cfg.Dir, "certificate.pem"), filepath.Join(cfg.Dir, "key.pem"))
+	})
 	return where, nil
 }
 
@@ -173,4 +173,52 @@ func (s *Site) back() http.Handler {
 	})
 	mux.HandleFunc("/"+Proxied, upstream)
 	return mux
+}
+
+// drain is how long requests under way have, when a process is asked to end.
+const drain = 10 * time.Second
+
+// Serve is an instance as a process of its own, until ctx is done. It serves as a line of its standard input says, says where as a line of
+// JSON on the standard output, and ends with the process that holds the other end of the input.
+func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
+	var cfg Config
+	if err := json.NewDecoder(stdin).Decode(&cfg); err != nil {
+		return err
+	}
+	gone := make(chan error, 1)
+	go func() {
+		_, err := stdin.Read(make([]byte, 1))
+		gone <- fmt.Errorf("the lab is gone: %w", errors.Join(err, io.EOF))
+	}()
+	before := runtime.NumGoroutine()
+	s, where, err := newSite(cfg)
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(stdout).Encode(where); err != nil {
+		return err
+	}
+	select {
+	case err := <-gone:
+		return err
+	case err := <-s.failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer stop()
+	return errors.Join(s.Stop(ctx), left(before, drain))
+}
+
+// left waits for goroutines that are about to end, and says which others there are.
+func left(before int, patience time.Duration) error {
+	http.DefaultClient.CloseIdleConnections() // of the ReverseProxy
+	for end := time.Now().Add(patience); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			var all strings.Builder
+			_ = pprof.Lookup("goroutine").WriteTo(&all, 1)
+			return fmt.Errorf("%d goroutines are left, of %d before: %s", runtime.NumGoroutine(), before, all.String())
+		}
+	}
+	return nil
 }

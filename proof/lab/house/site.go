@@ -88,9 +88,6 @@ func (s *Site) look(whole bool) State {
 	state.Life = map[string]int64{}
 	for policy, m := range s.policies {
 		state.Life[policy] = int64(m.Stats().TokenLife / time.Second)
-		if m.Stats().Busy {
-			state.Busy = append(state.Busy, policy)
-		}
 	}
 	return state
 }
@@ -146,7 +143,7 @@ func (s *Site) decided(ctx context.Context, d middleware.Decision) {
 	if q, ok := ctx.Value(passageKey{}).(*passage); ok {
 		defer q.leave()
 		told := Decision{
-			Reason: string(d.Reason), Admitted: d.Admitted, Own: d.Own, Room: d.FromWaitingRoom, Degraded: d.Degraded, Call: d.Call,
+			Reason: string(d.Reason), Admitted: d.Admitted, Own: d.Own, Room: d.FromWaitingRoom, Degraded: d.Degraded,
 			Inherited: d.Inherited, Place: s.cfg.Place, At: s.now.Load(), Late: errors.Is(d.TokenErr, token.ErrExpired),
 		}
 		if d.TokenErr != nil {

@@ -83,8 +83,8 @@ func TestLiveHeapSeesWhatIsKept(t *testing.T) {
 
 func TestDecisionsAreReadAsTheyWereWritten(t *testing.T) {
 	for _, d := range []Decision{
-		{Reason: "within-limits", Own: true, Call: "none"},
-		{Reason: "over-limit", Room: true, Inherited: 7, Call: "answered", TokenErr: "token: expired", Late: true, At: 5},
+		{Reason: "within-limits", Own: true},
+		{Reason: "over-limit", Room: true, Inherited: 7, TokenErr: "token: expired", Late: true, At: 5},
 	} {
 		read, ok := Parse(http.Header{DecisionHeader: {d.String()}})
 		require.True(t, ok)

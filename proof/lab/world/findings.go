@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/tallystick/tallystick/proof/lab/court"
@@ -27,9 +25,6 @@ type findings struct {
 	Steps        court.Count `what:"clocks stepped" least:"1"`
 	HangUps      court.Count `what:"slow clients hung up" least:"1"`
 	Forged       court.Count `what:"forged requests" least:"1"`
-	AtOnce       court.Count `what:"/busy: newcomers let in without work" least:"1"`
-	Worked       court.Count `what:"/busy: newcomers let in with work, while it is busy" least:"1"`
-	Busy         court.Count `what:"/busy: instances found busy" least:"1"`
 	Restarts     court.Count `what:"instances replaced" least:"1"`
 	Refused      court.Count `what:"files of policies that were broken, and refused" least:"1"`
 	Cut          court.Count `what:"bodies cut, streams reset" least:"1"`
@@ -50,35 +45,16 @@ type findings struct {
 // A phase is all rounds with a flood, or all without.
 type phase struct {
 	planned, admitted, rounds court.Count
-	computed                  sample
-}
-
-// A sample is some durations of all that were added, each with the same chance: it takes the same memory however many there are.
-type sample struct {
-	mu   sync.Mutex
-	some [4096]time.Duration
-	n    int
-}
-
-func (s *sample) add(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.n++; s.n <= len(s.some) {
-		s.some[s.n-1] = d
-	} else if i := rand.IntN(s.n); i < len(s.some) {
-		s.some[i] = d
-	}
+	computed                  []time.Duration // for each steady request
 }
 
 // median returns the duration that half of them do not exceed.
-func (s *sample) median() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	some := slices.Sorted(slices.Values(s.some[:min(s.n, len(s.some))]))
-	if len(some) == 0 {
+func (p *phase) median() time.Duration {
+	slices.Sort(p.computed)
+	if len(p.computed) == 0 {
 		return 0
 	}
-	return some[(len(some)-1)/2].Round(time.Microsecond)
+	return p.computed[(len(p.computed)-1)/2].Round(time.Microsecond)
 }
 
 // What is allowed, where it is not nothing.
@@ -96,12 +72,8 @@ const (
 	cpuFloor  = 50 * time.Microsecond
 )
 
-// These two kinds of bounds must have been looked at: for a farm which shows each of its tallies everywhere, and for
-// all addresses together.
-const (
-	farmed = "farms on /" + form + ", " + "bought"
-	rushed = court.Everybody + " on /" + busy
-)
+// This kind of bounds must have been looked at: for a farm which shows each of its tallies everywhere.
+const farmed = "farms on /" + form + ", " + "bought"
 
 // rows makes the table of what was found. What a run did not come to is no failure where it was interrupted.
 func (f *findings) rows() []Row {
@@ -116,14 +88,11 @@ func (f *findings) rows() []Row {
 		r.OK = r.OK && f.oracle.Worst[kind].Over == 0
 		rows = append(rows, r)
 	}
-	rows = append(rows, AtLeast("identities' bounds looked at, kinds", int64(len(f.oracle.Worst)), 10))
-	for _, kind := range []string{farmed, rushed} {
-		n := int64(0)
-		if r := f.oracle.Worst[kind]; r != nil {
-			n = r.Admitted
-		}
-		rows = append(rows, AtLeast("looked at: "+kind, n, 1))
+	looked := int64(0)
+	if r := f.oracle.Worst[farmed]; r != nil {
+		looked = r.Admitted
 	}
+	rows = append(rows, AtLeast("identities' bounds looked at, kinds", int64(len(f.oracle.Worst)), 10), AtLeast("looked at: "+farmed, looked, 1))
 	rows = append(append(rows, f.steady()...), f.grown()...)
 	for i := range rows {
 		rows[i].OK = rows[i].OK || f.interrupted && rows[i].least
@@ -147,7 +116,7 @@ func (f *findings) steady() []Row {
 		OK: q.admitted.Load() == q.planned.Load() && l.admitted.Load() == l.planned.Load() &&
 			(f.interrupted || q.rounds.Load() > 0 && l.rounds.Load() > 0 && q.planned.Load() > 0 && q.admitted.Load()*l.rounds.Load() == l.admitted.Load()*q.rounds.Load()),
 	}}
-	if was, is := q.computed.median(), l.computed.median(); was > 0 && is > 0 {
+	if was, is := q.median(), l.median(); was > 0 && is > 0 {
 		limit := max(cpuFactor*was, was+cpuFloor)
 		r := Row{
 			What: "CPU of a steady request, quiet and flood: median", Before: was.String(), After: is.String(),

@@ -50,7 +50,7 @@ func (w *world) over(c *court.Client, safe bool, protocol func(*http.Protocols))
 	t := w.Dialer("127.0.0.1")
 	t.Protocols = new(http.Protocols)
 	protocol(t.Protocols)
-	c.Base = func(string) http.RoundTripper { return t }
+	c.Base = t
 	if safe {
 		c.At = func(to int) string { return "https://" + w.Where(max(0, to)).Safe.String() }
 	}
@@ -68,13 +68,13 @@ func (w *world) send(c *court.Client, to int, body string) court.Answer {
 
 // want is send, of a client that has room.
 func (w *world) want(c *court.Client, to int, body string) {
-	w.wants(c, w.send(c, to, body).Answer, "")
+	w.wants(c, w.send(c, to, body).Answer)
 }
 
 // wants notes that a client with room was refused, if it had an answer at all.
-func (w *world) wants(c *court.Client, a fleet.Answer, why string) bool {
+func (w *world) wants(c *court.Client, a fleet.Answer) bool {
 	if a.Status != 0 && !a.Admitted() {
-		w.Unjust.Note("%s: %s %s", c.Name, court.Told(a), why)
+		w.Unjust.Note("%s: %s", c.Name, court.Told(a))
 	}
 	return a.Admitted()
 }
@@ -101,7 +101,7 @@ func (w *world) honest() (all []func(t turn)) {
 				}
 			},
 			func(t turn) {
-				two.Together(2*t.share(1), func(n int) { w.wants(two, two.Ask(fleet.Request{To: n}), "") }) // where four may be served at once
+				two.Together(2*t.share(1), func(n int) { w.wants(two, two.Ask(fleet.Request{To: n})) }) // where four may be served at once
 			})
 		for _, policy := range []string{form, busy} {
 			buyer := w.friend(policy, "buyer", i)
@@ -138,21 +138,20 @@ func (w *world) steadily(c *court.Client, i int, t turn) {
 			a = w.send(c, i+n, "")
 		}
 		phase.planned.Add(1)
-		if w.wants(c, a.Answer, "") {
+		if w.wants(c, a.Answer) {
 			phase.admitted.Add(1)
 		}
 	}
 }
 
-// browse is a page with six requests at once, to one instance.
+// browse is a page with six requests at once, to one instance. It keeps the last answer.
 func (w *world) browse(c *court.Client, i int, t turn) {
-	tabs := make([]court.Client, t.share(browserEach))
-	for n := range tabs {
-		tabs[n] = *c
-	}
-	c.Together(len(tabs), func(n int) { w.want(&tabs[n], i, "") })
-	for n := range tabs {
-		c.Token = tabs[n].Token // the last answer is what a jar keeps
+	ask := fleet.Request{To: i, Tokens: []string{c.Lives()}}
+	answers := make([]fleet.Answer, t.share(browserEach))
+	c.Together(len(answers), func(n int) { answers[n] = c.Ask(ask) })
+	for _, a := range answers {
+		w.wants(c, a)
+		c.Keep(a.Token())
 	}
 }
 
@@ -189,30 +188,6 @@ func (w *world) hold(c *court.Client, i int, t turn) {
 	}
 }
 
-// arrive is a client that no instance has seen before, at /busy. While the instance is calm it is let in. While it is busy,
-// and where work comes first whatever the load, it is asked for work, and is let in with that.
-func (w *world) arrive(i int) {
-	c := w.friend(busy, "newcomer", i)
-	during := w.workFirst.Begin()
-	a := w.send(c, i, "").Answer
-	if a.Status == 0 || a.Admitted() {
-		if a.Admitted() && !w.flooding.Load() {
-			w.AtOnce.Add(1)
-		}
-		return
-	}
-	busy := during().Most == 0
-	if busy && !w.flooding.Load() {
-		w.wants(c, a, "asked for work though no other client has come")
-	}
-	if proof := c.Solve(a); proof != "" {
-		a = c.Ask(fleet.Request{To: i, Proof: proof})
-	}
-	if w.wants(c, a, "not let in with its work") && busy {
-		w.Worked.Add(1)
-	}
-}
-
 // metered is a client that uses 9 of 10 of what it may, with what an answer brings in a field, in a cookie, or nowhere.
 // With a cookie it is at one instance.
 func (w *world) metered(policy, carrier string) func(t turn) {
@@ -222,7 +197,7 @@ func (w *world) metered(policy, carrier string) func(t turn) {
 	}
 	return func(t turn) {
 		if carrier == "cookie" && t.round%ofCycle == calmly { // what it had ends by clocks that no jar knows
-			c.Via(c.From[0]).Jar, _ = cookiejar.New(nil) // it never fails without options
+			c.Jar, _ = cookiejar.New(nil) // it never fails without options
 		}
 		for n := range t.share(int(quotaOf(policy, 0) * 9 / 10)) {
 			var fields []string
@@ -246,7 +221,7 @@ func (w *world) office() func(t turn) {
 	c := w.caller(form, "buys", 0) // its tokens may have ended: its clock is the machine's
 	var clients [people]*http.Client
 	for i := range clients {
-		clients[i] = c.Polite(func() string { return c.From[0] })
+		clients[i] = c.Polite()
 	}
 	return func(t turn) {
 		if !t.canBuy() {

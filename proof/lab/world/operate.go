@@ -8,7 +8,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -120,14 +119,9 @@ func (w *world) hear() (first house.State) {
 			first = s
 		}
 		w.most = max(w.most, s.Served)
-		for _, took := range s.Computed {
-			w.phase().computed.add(took)
-		}
+		w.phase().computed = append(w.phase().computed, s.Computed...)
 		for _, line := range s.Logged {
 			w.Trouble.Note("%s", line)
-		}
-		if slices.Contains(s.Busy, busy) {
-			w.Busy.Add(1)
 		}
 	}
 	return first

@@ -3,12 +3,13 @@
 package world
 
 import (
-	"time"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
 
-	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/lab/court"
 	"github.com/tallystick/tallystick/proof/lab/house"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // The policies that every instance has. Each is a path, and what is sold for it is below that.
@@ -34,7 +35,6 @@ const (
 	atOnce      = 4
 	work        = 64 // of a tally: it is a multiple of the price that counts
 	perSecond   = 4  // from which an instance is busy on /busy. Ten seconds' worth are more than all but a flood send in a round
-	ownPart     = 2  // of them, that is a sixteenth, one address has: what it sends beyond makes no instance busy
 )
 
 // quotas has two quotas a policy: the first for the first and the third of three configurations, the second for the second.
@@ -52,18 +52,6 @@ func quotaOf(policy string, n int) int64 {
 	return quotas[policy][0]
 }
 
-// limitOf is the first limit of a policy, with some quota.
-func limitOf(policy string, quota int64) middleware.Limit {
-	l := middleware.Limit{Name: "main", Quota: quota, Window: window * time.Second}
-	switch policy {
-	case fixed:
-		l.Algorithm = storeless.FixedWindow
-	case bucket:
-		l.Algorithm, l.Burst = storeless.TokenBucket, burst
-	}
-	return l
-}
-
 type object = map[string]any
 
 // termsOf are what the oracle knows of a policy.
@@ -74,8 +62,6 @@ func termsOf(policy string, quota *court.Quotas) *court.Terms {
 		t.Burst = burst
 	case login:
 		t.Wrong = &court.Terms{Window: window, Quota: court.NewQuotas(failedQuota)}
-	case busy:
-		t.Many, t.Per = perSecond*(permitted+10)+onTheirWay, ownPart
 	case paid:
 		t.Window, t.Exact = always, true
 	}
@@ -88,11 +74,104 @@ const always = 1 << 50
 // permitted is how many seconds clocks may differ by.
 const permitted = 5
 
-const (
-	flooders  = 4
-	newcomers = instances // to /busy, in a round
+// flooders are clients that send forged requests.
+const flooders = 4
 
-	// onTheirWay is how many requests may have been found in time on /busy, and not have been counted yet, when
-	// an instance gets busy: no client that sends there without work sends two at once.
-	onTheirWay = flooders + newcomers
-)
+// configure returns the n-th configuration of a policy. Each differs from the one
+// before it, in what may change while requests are served.
+func (w *world) configure(policy string, n int) object {
+	const minute = "60s"
+	limit := object{"name": "main", "quota": quotaOf(policy, n), "window": minute}
+	limits := []any{limit}
+	p := object{"maxClients": 8192}
+	if n%2 == 1 {
+		p["fields"] = []string{"ratelimit", "x-ratelimit-in-seconds"}
+	}
+	challenge := object{"work": work, "path": "/" + policy + "/tally/"}
+	switch policy {
+	case windowed:
+		if n%4 >= 2 { // a limit comes, has another name, goes
+			limits = append(limits, object{"name": []string{"more", "other"}[n%2], "quota": 1_000_000, "window": minute})
+		}
+		p["advanced"] = object{"net56Factor": 8 + n%2}
+	case fixed:
+		limit["algorithm"] = "fixed-window"
+	case bucket:
+		limit["algorithm"], limit["burst"] = "token-bucket", burst
+	case login:
+		limits = append(limits, object{"name": "failed", "quota": failedQuota, "window": minute})
+		p["byOutcome"] = object{"limits": []string{"failed"}, "free": []int{200}}
+	case form:
+		p["challenge"], p["instances"] = challenge, instances
+		if n%2 == 1 {
+			challenge["mode"] = "newcomers"
+		}
+	case busy:
+		p["challenge"], p["instances"] = challenge, instances
+		challenge["mode"], challenge["busyPerSecond"] = "when-busy", perSecond
+		if n%2 == 1 {
+			challenge["mode"], challenge["busyPerSecond"] = "newcomers", 0
+		}
+	case slow, crew:
+		p["concurrency"] = object{"max": atOnce, "maxHold": "1h", "cancelHeld": n%2 == 1}
+	case paid:
+		limit["algorithm"], limit["window"] = "fixed-window", w.exact
+		// A busy machine is no outage: what is answered at all is answered in time.
+		p["exact"] = object{"counter": house.Shared, "outage": "fail-closed", "deadline": fmt.Sprintf("%ds", 10-n%2)}
+	}
+	p["limits"] = limits
+	return p
+}
+
+// write writes the files that instances are configured by.
+func (w *world) write() error {
+	policies := object{}
+	for policy := range quotas {
+		policies[policy] = w.configure(policy, w.configuration)
+	}
+	return house.Configure(w.set.dir, strings.Join(w.ring.secrets, "\n"), policies)
+}
+
+// reconfigure goes on to the next configuration, and the next step of a rotation, on every
+// policy of every instance.
+func (w *world) reconfigure() error {
+	w.operating.Lock()
+	defer w.operating.Unlock()
+	w.configuration++
+	n := w.configuration
+	if w.set.hasty {
+		w.life = -window
+	}
+	w.ring.next(w.House.Clock.Load(), w.life)
+	for policy, q := range w.quotas {
+		defer q.Change(quotaOf(policy, n))()
+	}
+	w.Reconfigured.Add(1)
+	return errors.Join(w.write(), w.reload())
+}
+
+// reload has all instances read the files again.
+func (w *world) reload() (err error) {
+	for _, p := range w.House.Instances {
+		err = errors.Join(err, p.Post("reload"))
+	}
+	return err
+}
+
+// wrong writes a file that no instance may take anything of.
+func (w *world) wrong() error {
+	w.operating.Lock()
+	defer w.operating.Unlock()
+	for _, text := range []string{`{"policies": {`, strings.Repeat(" ", 100) + `{"policies": {"window": {"limits": [{"quota": 0, "window": "1s"}]}}}`} {
+		if err := house.Put(filepath.Join(w.set.dir, house.Policies), text); err != nil {
+			return err
+		}
+		for _, p := range w.House.Instances {
+			if p.Post("reload") == nil {
+				w.Broken.Note("a file that is broken was taken")
+			}
+		}
+		w.Refused.Add(1)
+	}
+	return w.write()
+}

@@ -151,7 +151,7 @@ func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
 				if ticket == "" {
 					w.Unjust.Note("a visitor without a script gets no ticket")
 				} else {
-					w.wants(waiter, waiter.Ask(fleet.Request{To: 1, Cookie: ticket}), "")
+					w.wants(waiter, waiter.Ask(fleet.Request{To: 1, Cookie: ticket}))
 				}
 			})
 		case wobbling:
@@ -187,12 +187,6 @@ func (w *world) cycle(ctx context.Context, number int64, honest []func(turn)) {
 		select {
 		case <-pace.C:
 		case <-ctx.Done():
-		}
-		if t.canBuy() && ctx.Err() == nil {
-			for i := range newcomers { // so late that a flood has made the instances busy
-				wg.Go(func() { w.arrive(i) })
-			}
-			wg.Wait()
 		}
 		w.endRound()
 	}

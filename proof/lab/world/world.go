@@ -13,7 +13,7 @@ import (
 	"github.com/tallystick/tallystick/proof/lab/house"
 )
 
-// settings are what a run is like. The last six are for tests, which break one thing each.
+// settings are what a run is like. The last four are for tests, which break one thing each.
 type settings struct {
 	length      time.Duration
 	round       time.Duration // at least, so that the machine is not the only pace
@@ -22,23 +22,21 @@ type settings struct {
 	program     string // that the instances are
 	dir         string
 
-	tamper     func(*world, *http.Request) *http.Response // may change a request on its way, or answer it
-	configured func(policy string, p object)              // may change what is configured
-	byLoad     bool                                       // work never comes first on /busy while it is calm
-	hasty      bool                                       // secrets are dropped while their tokens live
-	cycles     int64                                      // how many there are, in place of a length
-	slack      int64                                      // added to every bound
+	tamper func(*world, *http.Request) *http.Response // may change a request on its way, or answer it
+	hasty  bool                                       // secrets are dropped while their tokens live
+	cycles int64                                      // how many there are, in place of a length
+	slack  int64                                      // added to every bound
 }
 
 // A world is everything that runs.
 type world struct {
 	findings
 	*court.Stage
-	set       settings
-	ring      *ring
-	life      int64 // of tokens, in seconds; no client keeps a token of the exact route until that ends
-	quotas    map[string]*court.Quotas
-	workFirst *court.Quotas // what workFirst says, which changes as a quota does
+	set    settings
+	exact  string // the window of the exact route, which stays the same
+	ring   *ring
+	life   int64 // of tokens, in seconds; no client keeps a token of the exact route until that ends
+	quotas map[string]*court.Quotas
 
 	operating     sync.Mutex // of what restarts instances or changes what they are configured by
 	configuration int
@@ -54,7 +52,7 @@ func openWorld(ctx context.Context, set settings) (*world, error) {
 		return nil, err
 	}
 	// The instances are ended by the world, not with the time of their clients.
-	servers, err := house.Start(context.WithoutCancel(ctx), house.Plan{Dir: set.dir, Program: set.program, Size: instances, TLS: true, Spread: true, Site: house.Config{
+	servers, err := house.Start(context.WithoutCancel(ctx), house.Plan{Dir: set.dir, Program: set.program, Size: instances, Spread: true, Site: house.Config{
 		Now: time.Now().Unix()/window*window + middle,
 	}})
 	if err != nil {
@@ -73,7 +71,7 @@ func openWorld(ctx context.Context, set settings) (*world, error) {
 
 // newWorld returns a world without servers.
 func newWorld(set settings) *world {
-	w := &world{set: set, quotas: map[string]*court.Quotas{}, workFirst: court.NewQuotas(set.workFirst(0))}
+	w := &world{set: set, exact: court.ExactWindow(time.Now()).String(), quotas: map[string]*court.Quotas{}}
 	w.ring = newRing(&w.Led, &w.Dropped)
 	terms := map[string]*court.Terms{}
 	for policy := range quotas {
