@@ -270,8 +270,7 @@ func TestNoMistakeHidesAnother(t *testing.T) {
 			require.Error(t, err)
 			return problems(t, err)
 		}
-		_, err := middleware.New(test.of())
-		require.NoError(t, err)
+		kit.Must(middleware.New(test.of()))(t)
 		for i, one := range test.changes {
 			for j, another := range test.changes[:i] {
 				together := told(one, another)

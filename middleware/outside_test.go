@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -287,28 +286,6 @@ func TestAnswerFields(t *testing.T) {
 			}
 		})
 	}
-}
-
-// However they come, by request or by Decide, no more than the quota pass.
-func TestDecideAndRequestsAtOnce(t *testing.T) {
-	m := newLimiter(t, contact(new(clock)))
-	h := m.Handler(new(spy))
-	var passed atomic.Int64
-	inParallel(400, func(i int) {
-		switch i % 4 {
-		case 0:
-			if send(h).StatusCode == http.StatusOK {
-				passed.Add(1)
-			}
-		case 1:
-			_, _ = m.Decide(t.Context(), middleware.Ask{Identity: visitor, DryRun: true})
-		default:
-			if a, err := m.Decide(t.Context(), middleware.Ask{Identity: visitor}); err == nil && a.Allowed {
-				passed.Add(1)
-			}
-		}
-	})
-	require.EqualValues(t, 5, passed.Load())
 }
 
 // The networks of IPv6 addresses are counted outside of HTTP too, with the same counts.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -429,31 +428,6 @@ func TestPriceOfHiddenNumbers(t *testing.T) {
 		require.LessOrEqual(t, most, 2*work)
 		require.InDelta(t, 0.99, float64(p99)/samples, 0.005)
 	}
-}
-
-// TestPriceOfSolving is the same of real solves, through the public door.
-func TestPriceOfSolving(t *testing.T) {
-	kit.OnlyWhole(t, "takes many samples")
-	const samples, work = 2000, 2048
-	is := newIssuer(t, secretA)
-	var sum uint64
-	for i := range samples {
-		c := issueWith(is, 1_790_000_000, alice, work, nonce(fmt.Sprint("solving", i)))
-		proof := kit.Must(Solve(t.Context(), c.Text, SolveOptions{Workers: 2}))(t)
-		kit.Must(is.Verify(epoch, alice, proof))(t)
-		_, answers, _ := strings.Cut(proof, "~")
-		var numbers []uint32
-		for word := range strings.SplitSeq(answers, ".") {
-			n := kit.Must(strconv.ParseUint(word, 10, 32))(t)
-			numbers = append(numbers, uint32(n))
-		}
-		n := tries(numbers)
-		require.LessOrEqual(t, n, uint64(2*work))
-		sum += n
-	}
-	mean := float64(sum) / samples
-	t.Logf("mean %.4f W", mean/work)
-	require.InEpsilon(t, float64(work), mean, 0.01)
 }
 
 // TestEachPuzzleIsUniform: no puzzle is easier than another, and zero is as

@@ -579,8 +579,7 @@ func TestOutageOfACalendar(t *testing.T) {
 		cfg := handlers.Contact(new(handlers.Clock))
 		cfg.Instances, cfg.Limits = instances, []middleware.Limit{{Name: "calendar", Quota: quota, Calendar: unit}}
 		cfg.Exact = &middleware.Exact{Outage: middleware.FailOpen}
-		b, err := middleware.BoundsOf(cfg)
-		require.NoError(t, err)
+		b := kit.Must(middleware.BoundsOf(cfg))(t)
 		window := b.Rows[0].Limit.Window
 		f := newFleet(t, cfg)
 		begins, ends := worst(f.now.Now(), unit, window)

@@ -28,8 +28,7 @@ func open(url string) (exact.Counter, error) { return remote.Open([]string{url},
 
 // serveCounter serves a counter in memory to other processes, and returns its URL.
 func serveCounter(t *testing.T) string {
-	h, err := remote.Serve(memory.New(0, nil), served)
-	require.NoError(t, err)
+	h := kit.Must(remote.Serve(memory.New(0, nil), served))(t)
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	return server.URL
