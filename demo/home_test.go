@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"html"
 	"net/http"
 	"net/http/httptest"
@@ -33,6 +34,25 @@ func TestHomePageHasAnAttackBeforeAnyScript(t *testing.T) {
 
 	for _, query := range []string{"", "instances=0&limit=5", "instances=3&limit=1000", "instances=x&limit=5", "instances=3&limit=99999999999999999999"} {
 		require.Equal(t, 400, d.client(t).do("GET", "/attack?"+query, "").StatusCode, query)
+	}
+}
+
+// The template has the lines and the numbers beside the price, and the middleware the curve: they meet.
+func TestThePriceMeetsItsNumbers(t *testing.T) {
+	h := kit.Must(newHome(3))(t)
+	points := strings.FieldsFunc(h.price, func(r rune) bool { return r == 'M' || r == 'L' })
+	require.Len(t, points, 257)
+	page := start(t, 1).client(t).do("GET", "/", "")
+	for sold, at := range map[int]string{0: "0.0 185.5", 64: "160.0 173.0", 128: "320.0 148.0", 192: "480.0 98.0", 256: "640.0 -2.0"} {
+		require.Equal(t, at, points[sold])
+		x, y, _ := strings.Cut(strings.ReplaceAll(at, ".0", ""), " ")
+		require.Contains(t, page.body, fmt.Sprintf(">%d</text>", sold))
+		if sold != 0 {
+			require.Contains(t, page.body, "M"+x+" -2V198")
+		}
+		if sold != 64 { // which is too near to the first
+			require.Contains(t, page.body, "M0 "+y+"H640")
+		}
 	}
 }
 
