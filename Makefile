@@ -29,7 +29,7 @@ LONGCOUNT ?= 10
 # $(call each,COMMAND) runs COMMAND in every module and says so.
 each = for m in $(MODULES); do echo "--- $$m: $(1)"; (cd "$$m" && $(1)); done
 
-# Nested modules, and those of which the race detector spoils something: a test names kit.Race.
+# Nested modules, and packages in which the race detector spoils something: a test names kit.Race.
 NESTED  := $(filter-out .,$(MODULES))
 SPOILED := $(foreach m,$(NESTED),$(if $(shell grep -rlE --include='*_test.go' '\bkit\.Race' $(m)),$(m)))
 
@@ -106,7 +106,7 @@ fuzz: need ## every fuzz target, FUZZTIME seconds in all
 bench: need ## our costs beside the floor, other limiters and a fleet over Redis: ratios, budgets; UPDATE=1 writes the pages
 	@cd proof/bench && go run . $(if $(UPDATE),-update)
 
-bounds: ## the tables of README.md, docs/bounds.md, proof/lab/README.md and that of prices, by the simulation; some minutes
+bounds: ## the tables of README.md, docs/bounds.md, proof/lab/README.md and proof/lab/price/README.md, by the simulation; some minutes
 	@cd proof/lab && go run . sim -update ../.. && go run . price -update ../..
 
 lab: need ## every attacker against real instances behind a real nginx, beside what is promised
@@ -122,7 +122,7 @@ long: need ## every test LONGCOUNT times, every mutant, half an hour of fuzzing
 	@.ci/mutants 0
 	@.ci/fuzz 1800 $(MODULES)
 
-rehearse: ## release the last commit to nobody, and install it as users do
+rehearse: ## release the last commit without publishing it, and install it as users do
 	@.ci/rehearse v0.0.1
 
 newest: need ## vet and race by the newest Go; fails also where it cannot be had

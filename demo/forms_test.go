@@ -86,7 +86,7 @@ func TestWhatTheClientPrefers(t *testing.T) {
 		r := &http.Request{Header: http.Header{name: {value}}}
 		require.Equal(t, html, wantsHTML(r), accept)
 		r.Header.Set("Content-Type", "application/json")
-		require.False(t, wantsHTML(r), "who sends JSON gets JSON: %s", accept)
+		require.False(t, wantsHTML(r), "a client that sends JSON gets JSON: %s", accept)
 	}
 	require.False(t, wantsHTML(&http.Request{}), "nothing said")
 }
@@ -273,7 +273,7 @@ func TestRefusalInABrowserIsAPage(t *testing.T) {
 	require.NotEmpty(t, resp.Header.Get("Retry-After"))
 
 	resp, page = sent(t, middlewaretest.Browser(site, "203.0.113.2"), "/contact", goodContact)
-	require.Equal(t, http.StatusOK, resp.StatusCode, "somebody else is not refused")
+	require.Equal(t, http.StatusOK, resp.StatusCode, "another client is not refused")
 	require.Contains(t, page, "<h1>Accepted</h1>")
 
 	clock.Wait(t, refusal)
@@ -367,7 +367,7 @@ func TestFormsWorkWithoutJavaScript(t *testing.T) {
 func TestRefusalPageNamesTheWait(t *testing.T) {
 	a := start(t, 1).client(t).signup(likeBrowser)
 	require.Equal(t, http.StatusForbidden, a.StatusCode)
-	require.Contains(t, a.body, "Try again in 5s: that works without JavaScript too.", "who may be another site's gets the plain page")
+	require.Contains(t, a.body, "Try again in 5s: that works without JavaScript too.", "a request that may be another site's gets the plain page")
 	require.NotContains(t, a.body, "correct horse")
 }
 

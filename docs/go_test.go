@@ -202,8 +202,8 @@ func TestInstall(t *testing.T) {
 	goHere(t, filepath.Dir(program), "build", "-o", os.DevNull, ".")
 }
 
-// What Install replaces is where it says, and each module of its own has its place in the clone: its path is that of
-// its folder, as the example has it.
+// What Install replaces is where it says, and each module of its own has its place in the clone: its path is
+// its folder's, as the example has it.
 func TestReplaceLines(t *testing.T) {
 	replace := regexp.MustCompile(`(?m)^go mod edit -replace (\S+)=\.\./tallystick(\S*)$`)
 	var replaced []string
@@ -257,7 +257,7 @@ func signup(t *testing.T) *middleware.Middleware {
 		Limits:    []middleware.Limit{{Quota: 3, Window: 10 * time.Minute}},
 		Secrets:   [][]byte{[]byte(strings.Repeat("s", 32))},
 		Challenge: &middleware.Challenge{Mode: middleware.Newcomers, Path: "/tally/signup/"},
-		Logger:    slog.New(slog.DiscardHandler), // nobody has mounted the endpoints
+		Logger:    slog.New(slog.DiscardHandler), // no program has mounted the endpoints
 	}))(t)
 	return limit
 }

@@ -172,7 +172,7 @@ func TestCountersAreNamed(t *testing.T) {
 	}
 }
 
-// The reasons for which a proof is asked for are those of the code.
+// The reasons for which a proof is asked for are in the code.
 func TestReasonsAreNamed(t *testing.T) {
 	names, values := constants(t, "middleware", "Reason")
 	var reasons []string

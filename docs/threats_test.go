@@ -99,7 +99,7 @@ func TestWorthOfWorkInAnHour(t *testing.T) {
 	}
 }
 
-// The figures of bought requests that docs/bounds.md tells are those of the tables beside the tools.
+// The figures of bought requests that docs/bounds.md tells are in the tables beside the tools.
 func TestTellingRowsAreTrue(t *testing.T) {
 	text := kit.Must(os.ReadFile("docs/bounds.md"))(t)
 	words := strings.Join(strings.Fields(string(text)), " ")

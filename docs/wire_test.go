@@ -404,7 +404,7 @@ func fieldsWritten(t *testing.T) map[string]bool {
 		}
 		return all
 	}
-	for range 3 { // a constant may be that of another package, and stand in a table
+	for range 3 { // a constant may be of another package, and stand in a table
 		for _, file := range files {
 			ast.Inspect(file, func(n ast.Node) bool {
 				if spec, ok := n.(*ast.ValueSpec); ok {

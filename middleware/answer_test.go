@@ -468,7 +468,7 @@ func TestCORSLists(t *testing.T) {
 	require.Equal(t, []string{"Tallystick-Token", "Tallystick-Proof"}, middleware.CORSAllowHeaders())
 	require.Equal(t, []string{"Tallystick-Token", "Tallystick-Challenge", "RateLimit", "RateLimit-Policy", "Retry-After", "Tallystick-Degraded"}, middleware.CORSExposeHeaders())
 
-	t.Run("are nobody's to change", func(t *testing.T) {
+	t.Run("cannot be changed by a handler", func(t *testing.T) {
 		middleware.CORSAllowHeaders()[0] = "edited"
 		middleware.CORSExposeHeaders()[0] = "edited"
 		require.NotContains(t, append(middleware.CORSAllowHeaders(), middleware.CORSExposeHeaders()...), "edited")

@@ -183,7 +183,7 @@ func TestWhenBusyCountsRequestsUnderWay(t *testing.T) {
 			for i := range 2 * many {
 				require.Panics(t, func() { send(aborts, stranger(i)) })
 			}
-			require.False(t, h.M.Stats().Busy, "a panic leaves nobody behind")
+			require.False(t, h.M.Stats().Busy, "a panic leaves no request behind")
 			if concurrency == nil {
 				allowed(t, h.M, visitor, 5)
 				require.False(t, h.M.Stats().Busy, "what is no request is never under way")
@@ -225,7 +225,7 @@ func TestReconfigureKeepsTheLoad(t *testing.T) {
 
 		cfg.Challenge = &middleware.Challenge{Work: 16, Path: "/tally/"}
 		again()
-		require.False(t, h.M.Stats().Busy, "in another mode nobody is")
+		require.False(t, h.M.Stats().Busy, "in another mode no instance is")
 		require.Equal(t, 9, strangers(h, 9))
 		cfg.Challenge = busyFrom(nil, 20, many).Challenge
 		again()
@@ -296,7 +296,7 @@ func TestOneClientMakesNobodyBusy(t *testing.T) {
 				now.Advance(time.Second)
 			}
 			require.Equal(t, 1, admitted(h, 1, from(a.neighbour)))
-			require.Equal(t, 20, strangers(h, 20), "nobody is asked for work")
+			require.Equal(t, 20, strangers(h, 20), "no client is asked for work")
 		})
 	}
 }
@@ -333,7 +333,7 @@ func TestOneClientsConnectionsMakeNobodyBusy(t *testing.T) {
 				come(h.M.Handler(d), 1, from(who(i)))
 			}
 			require.False(t, h.M.Stats().Busy)
-			require.Equal(t, 20, strangers(h, 20), "nobody is asked for work")
+			require.Equal(t, 20, strangers(h, 20), "no client is asked for work")
 			d.opens()
 		})
 	}
@@ -487,13 +487,13 @@ func TestAllThatStrangersGetWithoutWork(t *testing.T) {
 		perTick  func(i int, busy bool) int
 		networks int // that it comes from; 0: from everywhere
 	}{
-		"a flood":                            {flood, 0},
-		"bursts":                             {func(i int, _ bool) int { return (i % 37) / 36 * 800 }, 0},
-		"strangers who come when it is calm": {func(_ int, busy bool) int { return map[bool]int{false: 120}[busy] }, 0},
-		"a trickle above the threshold":      {func(int, bool) int { return 3 }, 0},
-		"a flood from one network":           {flood, 1},
-		"a flood from eight networks":        {flood, 8}, // five suffice, and hashes of some may meet
-		"bursts from forty networks":         {func(i int, _ bool) int { return (i % 37) / 36 * 800 }, 40},
+		"a flood":                             {flood, 0},
+		"bursts":                              {func(i int, _ bool) int { return (i % 37) / 36 * 800 }, 0},
+		"strangers that come when it is calm": {func(_ int, busy bool) int { return map[bool]int{false: 120}[busy] }, 0},
+		"a trickle above the threshold":       {func(int, bool) int { return 3 }, 0},
+		"a flood from one network":            {flood, 1},
+		"a flood from eight networks":         {flood, 8}, // five suffice, and hashes of some may meet
+		"bursts from forty networks":          {func(i int, _ bool) int { return (i % 37) / 36 * 800 }, 40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := new(clock)
@@ -525,7 +525,7 @@ func TestAllThatStrangersGetWithoutWork(t *testing.T) {
 			}
 			require.Equal(t, them.networks != 1, spells > 0)
 			if them.networks == 0 {
-				require.Greater(t, passed, perSecond*seconds/2, "strangers shut nobody out for good")
+				require.Greater(t, passed, perSecond*seconds/2, "strangers shut no client out for good")
 			}
 			t.Logf("%d admitted of %d, busy %d times", passed, next, spells)
 		})
@@ -556,7 +556,7 @@ func TestWhenBusyIsSafeForConcurrentUse(t *testing.T) {
 	now.Advance(10 * time.Second)
 	require.False(t, h.M.Stats().Busy)
 	for i := range 2 {
-		require.Equal(t, 1, admitted(h, 1, from(fmt.Sprintf("192.0.2.%d", i))), "nobody is under way")
+		require.Equal(t, 1, admitted(h, 1, from(fmt.Sprintf("192.0.2.%d", i))), "no request is under way")
 	}
 }
 

@@ -52,7 +52,7 @@ func TestCalendarMonths(t *testing.T) {
 	require.Contains(t, resp.Header.Get("RateLimit"), `"month";r=0;t=126000`)
 	wait := kit.Must(strconv.Atoi(resp.Header.Get("Retry-After")))(t)
 	require.GreaterOrEqual(t, wait, 126000)
-	require.LessOrEqual(t, wait, 126030, "to spread those who return together")
+	require.LessOrEqual(t, wait, 126030, "to spread clients that return together")
 
 	now = now.Add(35*time.Hour - time.Second)
 	require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)

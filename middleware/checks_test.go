@@ -461,7 +461,7 @@ func TestNoCheckWithoutTrouble(t *testing.T) {
 		"a page on TLS":                     around(nil, page("https://shop.example", overTLS)),
 		"a page on TLS, which a proxy ends": around(nil, page("https://shop.example")),
 		"a page of another site":            around(nil, page("http://other.example")),
-		"a page of nobody":                  around(nil, page("null"), at(""), page(shop, with("Origin", shop))),
+		"a page of no origin":               around(nil, page("null"), at(""), page(shop, with("Origin", shop))),
 		"localhost":                         around(nil, at("localhost:8080"), at("a.localhost"), at("127.0.0.1:80"), at("[::1]:80")),
 		"a browser that keeps the cookie":   around(nil, page(shop, showingCookie("x"))),
 		"no cookie is sent":                 around(func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly }, page(shop)),
@@ -505,7 +505,7 @@ func TestNoCheckWithoutTrouble(t *testing.T) {
 			w.Header().Set("RateLimit", `"upstream";r=1`)
 			w.WriteHeader(200)
 		}),
-		"a field that is nobody's":             wrapped(stripping("Server"), http.MethodPost, writing(200)),
+		"a field of no limiter":                wrapped(stripping("Server"), http.MethodPost, writing(200)),
 		"a framework that hands its writer on": wrapped(frameworks, http.MethodGet, writing(204)),
 		"a clock that trembles": func(t *testing.T) []string {
 			now := new(clock)
@@ -860,7 +860,7 @@ func TestWhatInstancesDisagreeAbout(t *testing.T) {
 			require.Contains(t, p.codes(), scene.code)
 			require.Positive(t, reasons[middleware.Reason(scene.code)])
 			require.Zero(t, reasons["wrong-solution"], "no solver is broken")
-			require.Zero(t, stats[0]["accepted"]+stats[1]["accepted"], "nobody gets in")
+			require.Zero(t, stats[0]["accepted"]+stats[1]["accepted"], "no client gets in")
 			if scene.ahead > 0 {
 				require.Contains(t, p.second.Lines()[0], fmt.Sprintf(" ahead=%q ", span.Text(scene.ahead)), "a challenge says the second")
 			}
@@ -914,7 +914,7 @@ func TestAPurchaseThatAnotherInstanceDoesNotBelieve(t *testing.T) {
 					require.Equal(t, []bool{want == "", want == "secret-unknown", want == "clock-differs"},
 						[]bool{stats["accepted"] > 0, stats["secret-unknown"] > 0, stats["clock-differs"] > 0})
 				}
-				require.Equal(t, answer{}, hears(t, p.other, func(*http.Request) {}), "no cookies: of these nobody can say more")
+				require.Equal(t, answer{}, hears(t, p.other, func(*http.Request) {}), "no cookies: no more can be said of these")
 			}
 		})
 	}
@@ -1014,7 +1014,7 @@ func TestAHighPriceIsSeen(t *testing.T) {
 	now := new(clock)
 	h := newSite(t, changed(challenging(now, middleware.Newcomers), func(cfg *middleware.Config) { cfg.Challenge.Crowd = 8 }))
 	highest := func() uint64 { return h.M.Stats().HighestWork }
-	require.Zero(t, highest(), "nobody has asked")
+	require.Zero(t, highest(), "no client has asked")
 	challengeIn(t, send(h, from("203.0.113.9")))
 	require.EqualValues(t, 16, highest())
 

@@ -329,10 +329,10 @@ func TestShadowModeHoldsNobodyUp(t *testing.T) {
 			}
 			d := newDoor(true)
 			come(newLimiter(t, cfg).Handler(d), 3)
-			require.EqualValues(t, 3, d.live.Load(), "nobody waits")
+			require.EqualValues(t, 3, d.live.Load(), "no request waits")
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			require.EqualValues(t, 3, d.live.Load(), "nobody is ended")
+			require.EqualValues(t, 3, d.live.Load(), "no request is ended")
 			close(d.open)
 		})
 	}

@@ -122,7 +122,7 @@ func TestLimitsForACustomer(t *testing.T) {
 			require.NotEmpty(t, d.Pseudonym())
 			require.Equal(t, test.quota-used, admitted(h, 30, test.who), test.name)
 		}
-		require.Equal(t, []string{"/big", "/small", "/other", "pro/other", "pro/big2"}, reg.asked, "addresses are never asked about, nobody is twice")
+		require.Equal(t, []string{"/big", "/small", "/other", "pro/other", "pro/big2"}, reg.asked, "addresses are never asked about, no customer is twice")
 	})
 }
 
@@ -509,7 +509,7 @@ func TestLimitsForSlowCustomersKeepNobody(t *testing.T) {
 			_, took := quota("slow-" + strconv.Itoa(i))
 			require.LessOrEqual(t, took, 100*time.Millisecond)
 			_, took = quota("slow-" + strconv.Itoa(i))
-			require.Zero(t, took, "nobody waits twice")
+			require.Zero(t, took, "no request waits twice")
 		}
 		now.Advance(5 * time.Minute)
 		for range 3 {

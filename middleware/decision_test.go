@@ -349,6 +349,6 @@ func TestStatsAndDecisionsTellOfTheCounter(t *testing.T) {
 		require.Equal(t, "skipped", decisions.Last().Call)
 		require.Equal(t, &middleware.CounterStats{Down: true}, m.Stats().Counter)
 		require.NoError(t, m.Reconfigure(cfg))
-		require.Zero(t, *m.Stats().Counter, "a counter that nobody has asked yet")
+		require.Zero(t, *m.Stats().Counter, "a counter that no request has asked yet")
 	})
 }

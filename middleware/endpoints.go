@@ -295,7 +295,7 @@ func (q *question) setFields(w http.ResponseWriter) {
 	q.dc.reply.Fields.Set(w.Header())
 }
 
-// joinOuter puts the fields beside those of a limiter that the endpoints are mounted in.
+// joinOuter puts the fields beside the fields of a limiter around the endpoints.
 func (q *question) joinOuter(w http.ResponseWriter) {
 	if outer := contextOf(q.ctx); outer != nil && q.dc.joins(outer, w, q.r) {
 		q.dc.reply.Fields.Within(&outer.reply.Fields, nil)

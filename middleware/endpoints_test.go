@@ -227,7 +227,7 @@ func TestErrorsOfEndpointsAreNotStored(t *testing.T) {
 		{"redeem from another site", 403, "POST", "/tally/redeem", []option{crossSite}, ""},
 		{"redeem from another origin", 403, "POST", "/tally/redeem", []option{with("Origin", "https://evil.example")}, ""},
 		{"redeem without a proof", 403, "POST", "/tally/redeem", nil, ""},
-		{"challenge for nobody", 403, "GET", "/tally/challenge", []option{func(r *http.Request) { r.RemoteAddr = "@" }}, ""},
+		{"challenge for no identity", 403, "GET", "/tally/challenge", []option{func(r *http.Request) { r.RemoteAddr = "@" }}, ""},
 		{"asset, another version wanted", 412, "GET", script, []option{with("If-Match", `"x"`)}, ""},
 		{"asset, no such range", 416, "GET", script, []option{with("Range", "bytes=1000000-")}, ""},
 	} {
@@ -681,7 +681,7 @@ func TestPurchasesThatComeAlong(t *testing.T) {
 		require.Len(t, cookies, 1)
 		bring := func(r *http.Request) { r.AddCookie(cookies[0]) }
 		require.True(t, carried(t, h, bring))
-		require.Equal(t, mode != middleware.EveryRequest, carried(t, h, bring, from("203.0.113.9")), "a tally is of who has it, a proof of who was asked")
+		require.Equal(t, mode != middleware.EveryRequest, carried(t, h, bring, from("203.0.113.9")), "a tally belongs to its holder, a proof to the client that was asked")
 		now.Advance(3 * time.Hour)
 		require.False(t, carried(t, h, bring), "it has ended")
 	})
@@ -746,7 +746,7 @@ func TestAssetsAreServedUnderTwoNames(t *testing.T) {
 		// Another version's name gets this version, which may not be kept for ever.
 		resp := requireStatus(t, http.StatusOK, send(h, method("GET"), path("/tally/0123456789abcdef/"+name)))
 		require.Equal(t, "no-cache", resp.Header.Get("Cache-Control"))
-		require.Empty(t, resp.Header.Get("Content-Encoding"), "who says nothing may not know it")
+		require.Empty(t, resp.Header.Get("Content-Encoding"), "a client that says nothing may not know it")
 		for _, none := range []string{"x" + name, "0123456789abcdeg/" + name, "0123456789abcde/" + name, "/" + name, "0123456789abcdef/x/" + name} {
 			require.Equal(t, http.StatusNotFound, send(h, method("GET"), path("/tally/"+none)).StatusCode, none)
 		}

@@ -376,12 +376,12 @@ func FuzzForwardedFor(f *testing.F) {
 		}
 		id, err := ask(first, second)
 		if err != nil {
-			require.True(t, id.IsZero(), "an error, and somebody")
+			require.True(t, id.IsZero(), "an error, and an identity")
 			return
 		}
 		require.Equal(t, kindAddress, id.kind)
 		peer, ok := peer(&http.Request{RemoteAddr: remote})
-		require.True(t, ok, "somebody, by way of nobody")
+		require.True(t, ok, "an identity, by way of none")
 		addr := id.Addr()
 		require.Equal(t, Address(addr).Addr(), addr, "canonical")
 		if id.firstAddr() == firstAddrOf(peer) {

@@ -252,7 +252,7 @@ func TestExactRefusalThatIsRememberedNamesItsLimit(t *testing.T) {
 			}
 			c.Advance(2 * time.Second)
 			again := send(h)
-			require.Equal(t, calls, l.Count(), "nobody asks")
+			require.Equal(t, calls, l.Count(), "no request asks")
 			require.Equal(t, tc.then, again.Header.Get(tc.header))
 			for _, resp := range append(all, again) {
 				requireStatus(t, http.StatusTooManyRequests, resp)
@@ -524,7 +524,7 @@ func TestNoHerdOfASpentKey(t *testing.T) {
 					require.Equal(t, 80, l.Count()-before)
 					began := time.Now()
 					together(h, 20)
-					require.Equal(t, 5*time.Millisecond, time.Since(began), "nobody waits any more")
+					require.Equal(t, 5*time.Millisecond, time.Since(began), "no request waits any more")
 					return
 				}
 				require.Zero(t, passed)
@@ -706,7 +706,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 		require.Equal(t, map[int]int{503: 100}, flood(h, 100))
 		require.NotContains(t, h.Log.String(), "does not answer")
 		c.Advance(600 * time.Millisecond)
-		require.Equal(t, map[int]int{200: 6, 503: 94}, flood(h, 100), "burst by burst, it has answered nobody for a second")
+		require.Equal(t, map[int]int{200: 6, 503: 94}, flood(h, 100), "burst by burst, it has answered no call for a second")
 		for range 6 { // one call of each is a probe at most, and five must fail
 			flood(h, 100)
 		}
@@ -768,7 +768,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 		}
 		require.Greater(t, seen[503], 100, "there is no room for all")
 		require.Equal(t, 2000, seen[200]+seen[503])
-		require.Equal(t, 4, admitted(h, 9, from("198.18.0.0")), "who is remembered is counted as before")
+		require.Equal(t, 4, admitted(h, 9, from("198.18.0.0")), "a remembered client is counted as before")
 		require.NotContains(t, h.Log.String(), "does not answer")
 	})
 

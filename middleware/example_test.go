@@ -93,13 +93,13 @@ func ExampleForwardedFor() {
 
 	fmt.Println(post(h, "10.0.0.1", "X-Forwarded-For", "198.51.100.7").StatusCode)
 	fmt.Println(post(h, "10.0.0.1", "X-Forwarded-For", "203.0.113.9").StatusCode, "another client")
-	fmt.Println(post(h, "10.0.0.1", "X-Forwarded-For", "1.2.3.4, 203.0.113.9").StatusCode, "who wrote an address before its own")
+	fmt.Println(post(h, "10.0.0.1", "X-Forwarded-For", "1.2.3.4, 203.0.113.9").StatusCode, "a client that wrote an address before its own")
 	fmt.Println(post(h, "203.0.113.9", "X-Forwarded-For", "1.2.3.4").StatusCode, "and comes without the proxy")
 
 	// Output:
 	// 200
 	// 200 another client
-	// 429 who wrote an address before its own
+	// 429 a client that wrote an address before its own
 	// 429 and comes without the proxy
 }
 

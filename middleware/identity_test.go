@@ -158,11 +158,11 @@ func TestIdentityUnknown(t *testing.T) {
 	var typedNil *middleware.Denial
 	lost := errors.New("database")
 	for name, identity := range map[string]change{
-		"nobody":                telling(middleware.Identity{}, nil),
-		"nobody with a tier":    telling(middleware.Identity{Tier: "pro"}, nil),
-		"an error":              telling(middleware.Identity{}, lost),
-		"an error and somebody": telling(middleware.APIKey("k"), lost),
-		"a typed nil":           telling(middleware.APIKey("k"), typedNil),
+		"nobody":                   telling(middleware.Identity{}, nil),
+		"no identity, with a tier": telling(middleware.Identity{Tier: "pro"}, nil),
+		"an error":                 telling(middleware.Identity{}, lost),
+		"an error and an identity": telling(middleware.APIKey("k"), lost),
+		"a typed nil":              telling(middleware.APIKey("k"), typedNil),
 	} {
 		play(t, []scenario{{name, limiting(identity), []step{{times: 10, want: 403, reason: middleware.IdentityUnknown, see: all{
 			says("#identity-unknown"), lacks("database"), // what went wrong is not the client's business

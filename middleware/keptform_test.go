@@ -621,7 +621,7 @@ func TestKeptFormLeavesTheRestAlone(t *testing.T) {
 		now.Advance(5 * time.Second)
 		require.Equal(t, "ok", bodyOf(t, send(h, form, holding(ticket))))
 	})
-	t.Run("nobody's page", func(t *testing.T) {
+	t.Run("a page of no site", func(t *testing.T) {
 		require.Equal(t, http.StatusInternalServerError, send(keptform.Handler{}).StatusCode)
 	})
 }

@@ -173,7 +173,7 @@ func FuzzAccept(f *testing.F) {
 		require.Contains(t, []string{problem, page}, got)
 		require.Equal(t, got, kind(upper(accept)), "names are case-insensitive")
 		asks := strings.Contains(upper(accept), "TEXT/HTML") || strings.Contains(upper(accept), "TEXT/*") || strings.Contains(accept, "*/*")
-		require.True(t, asks || got == problem, "HTML is for those who ask")
+		require.True(t, asks || got == problem, "HTML is for clients that ask")
 		require.Equal(t, problem, kind("application/json\n"+strings.ReplaceAll(accept, "\n", " ")+",application/json"), "JSON at its best is not outdone")
 		require.Less(t, handlers.AllocatedBy(h, from("203.0.113.1"), lines(accept)), uint64(16<<10))
 	})

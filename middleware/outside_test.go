@@ -33,7 +33,7 @@ func TestAskIncorrect(t *testing.T) {
 		peeks   bool
 	}{
 		{"nobody", nil, t.Context(), middleware.Identity{}, 1, "has no tally", false},
-		{"nobody with a tier", nil, t.Context(), middleware.Identity{Tier: "pro"}, 1, "has no tally", false},
+		{"no identity, with a tier", nil, t.Context(), middleware.Identity{Tier: "pro"}, 1, "has no tally", false},
 		{"a name that is empty", nil, t.Context(), middleware.Principal(""), 1, "has no tally", false},
 		{"a negative cost", nil, t.Context(), visitor, -1, "nothing can cost -1", true},
 		{"an ended context", nil, ended, visitor, 1, "nothing was decided: context canceled", false},
@@ -83,7 +83,7 @@ func TestDecide(t *testing.T) {
 	c := new(clock)
 	cfg := contact(c)
 	cfg.Tiers = map[string][]middleware.Limit{"pro": {{Algorithm: middleware.FixedWindow, Quota: 8, Window: time.Minute}}}
-	cfg.Identity = func(*http.Request) (middleware.Identity, error) { panic("who asks is told") }
+	cfg.Identity = func(*http.Request) (middleware.Identity, error) { panic("a caller that asks is told") }
 	cfg.Cost = func(*http.Request) int64 { panic("so is the cost") }
 	cfg.Skip = func(*http.Request) bool { panic("and there is no request") }
 	type key struct{}
@@ -335,7 +335,7 @@ func TestDecideInsideOfAHandler(t *testing.T) {
 	require.Equal(t, []string{`"contact";r=4;t=60`}, resp.Header["Ratelimit"])
 	require.Len(t, resp.Header["Tallystick-Token"], 1)
 	require.EqualValues(t, 4, peeked(t, m, visitor).Limits()[0].Remaining, "the request came back, the other did not")
-	require.NoError(t, a.Settle(3), "nobody has settled it")
+	require.NoError(t, a.Settle(3), "no call has settled it")
 	require.EqualValues(t, 9997, peeked(t, inner, middleware.Principal("alice")).Limits()[0].Remaining)
 }
 

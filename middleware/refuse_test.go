@@ -145,9 +145,9 @@ func TestPageThatOpensNothing(t *testing.T) {
 		"HeaderOnly": func(c *middleware.Config) {
 			c.TokenTransport, c.Challenge.WaitingRoom = middleware.HeaderOnly, 0
 		},
-		"above the quota": func(c *middleware.Config) { c.Cost = func(*http.Request) int64 { return 1000 } },
-		"who cannot tell": func(c *middleware.Config) { c.Identity = nil },
-		"no Challenge":    func(c *middleware.Config) { c.Challenge = nil },
+		"above the quota":                       func(c *middleware.Config) { c.Cost = func(*http.Request) int64 { return 1000 } },
+		"an identity function that cannot tell": func(c *middleware.Config) { c.Identity = nil },
+		"no Challenge":                          func(c *middleware.Config) { c.Challenge = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := waiting(new(clock), middleware.Newcomers)
@@ -157,7 +157,7 @@ func TestPageThatOpensNothing(t *testing.T) {
 			}
 			h := newLimiter(t, cfg).Handler(new(spy))
 			nobody := func(r *http.Request) {
-				if name == "who cannot tell" {
+				if name == "an identity function that cannot tell" {
 					r.RemoteAddr = "@"
 				}
 			}
@@ -178,7 +178,7 @@ func TestPageThatOpensNothing(t *testing.T) {
 	t.Run("another site's frame, with cookies that are for it", func(t *testing.T) {
 		cfg := waiting(new(clock), middleware.Newcomers)
 		resp := send(newSite(t, cfg), navigating())
-		require.Regexp(t, "; frame-ancestors 'self'$", resp.Header.Get("Content-Security-Policy"), "for browsers that do not say who frames it")
+		require.Regexp(t, "; frame-ancestors 'self'$", resp.Header.Get("Content-Security-Policy"), "for browsers that do not say which page frames it")
 		cfg.EmbeddedCookie = true
 		resp = send(newSite(t, cfg), navigating("Sec-Fetch-Dest", "iframe", "Sec-Fetch-Site", "cross-site"))
 		require.True(t, opening(t, resp))

@@ -184,10 +184,10 @@ func TestEndpointsThatAreNotMountedAreTold(t *testing.T) {
 		asks  bool // a browser loads what the refusal names
 		told  bool
 	}{
-		"a route, and no endpoints":        {func(m *middleware.Middleware) http.Handler { return m.Handler(new(spy)) }, false, true},
-		"around all, without a browser":    {func(m *middleware.Middleware) http.Handler { return m.Handler(http.NewServeMux()) }, false, true},
-		"around all, and it has answered":  {func(m *middleware.Middleware) http.Handler { return m.Handler(http.NewServeMux()) }, true, false},
-		"mounted, though nobody has asked": {func(m *middleware.Middleware) http.Handler { m.Endpoints(); return m.Handler(new(spy)) }, false, false},
+		"a route, and no endpoints":           {func(m *middleware.Middleware) http.Handler { return m.Handler(new(spy)) }, false, true},
+		"around all, without a browser":       {func(m *middleware.Middleware) http.Handler { return m.Handler(http.NewServeMux()) }, false, true},
+		"around all, and it has answered":     {func(m *middleware.Middleware) http.Handler { return m.Handler(http.NewServeMux()) }, true, false},
+		"mounted, though no client has asked": {func(m *middleware.Middleware) http.Handler { m.Endpoints(); return m.Handler(new(spy)) }, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := new(clock)
@@ -354,7 +354,7 @@ func TestPlatforms(t *testing.T) {
 			require.Empty(t, h.Log.Lines(), "nothing to mend")
 			require.Zero(t, client("203.0.113.1", func(i int) string { return fmt.Sprintf("198.51.100.%d", i) }), "the spent one")
 			require.Equal(t, 5, client("203.0.113.3", func(i int) string { return fmt.Sprintf("198.51.100.%d", i) }), "and a new one")
-			require.Equal(t, 5, client("203.0.113.4", func(int) string { return "198.51.100.77" }), "who names somebody")
+			require.Equal(t, 5, client("203.0.113.4", func(int) string { return "198.51.100.77" }), "a client that names another")
 			require.Equal(t, 5, client("198.51.100.77", silent), "has spent nothing of that one's")
 		})
 	}
@@ -400,7 +400,7 @@ func TestThreatsOfWrapping(t *testing.T) {
 				if use == 1 && bits&2 != 0 {
 					require.Equal(t, 1, raw.hijacks)
 					require.Nil(t, raw.sent)
-					require.NotEmpty(t, raw.header.Get(middleware.TokenHeader), "for who writes the response from the map")
+					require.NotEmpty(t, raw.header.Get(middleware.TokenHeader), "for a program that writes the response from the map")
 					continue
 				}
 				require.Equal(t, boolToInt(use == 0 && bits&1 != 0), raw.flushes)

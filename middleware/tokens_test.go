@@ -276,7 +276,7 @@ func TestTokenLifeOfWhatWasSold(t *testing.T) {
 	require.Equal(t, 48*time.Hour, m.Stats().TokenLife)
 	cfg.Challenge = nil
 	require.NoError(t, m.Reconfigure(cfg))
-	require.Equal(t, 2*time.Minute, m.Stats().TokenLife, "nobody reads them")
+	require.Equal(t, 2*time.Minute, m.Stats().TokenLife, "no instance reads them")
 }
 
 // Secrets are rotated one instance after the other: for a while some of the
@@ -416,7 +416,7 @@ func TestNothingIsKeptOfAMiddleware(t *testing.T) {
 
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	m = newLimiter(t, cfg)
-	require.False(t, middleware.Remembered(cfg.Policy, cfg.Logger), "nobody would read of it")
+	require.False(t, middleware.Remembered(cfg.Policy, cfg.Logger), "no line would tell of it")
 	runtime.KeepAlive(m)
 }
 

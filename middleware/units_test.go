@@ -197,7 +197,7 @@ func TestRefusalsOfUnitsAreRemembered(t *testing.T) {
 	for _, h := range []http.Handler{here, elsewhere} {
 		requireStatus(t, 429, send(h, showing(stamp), inputs(1)))
 		requireStatus(t, 429, send(h, showing(stamp), inputs(30)))
-		require.Equal(t, before, calls, "nobody asks")
+		require.Equal(t, before, calls, "no request asks")
 		requireStatus(t, 200, send(h, showing(stamp), inputs(0)))
 		before = calls
 	}

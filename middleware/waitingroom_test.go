@@ -122,7 +122,7 @@ func TestWaitingRoom(t *testing.T) {
 			wait := h.Decisions.Last().RoomWait
 			const opens = 40 * time.Second // what is left of the minute
 			require.GreaterOrEqual(t, wait, opens, "until the waiting room has room")
-			require.LessOrEqual(t, wait, 2*opens, "and a while that nobody knows")
+			require.LessOrEqual(t, wait, 2*opens, "and a random while")
 			require.Equal(t, ticketOf(value), ticketOf(waitCookieIn(t, full)), "it came with the answer")
 			now.Advance(wait)
 			require.Equal(t, http.StatusOK, send(h, holding(value)).StatusCode, "and that was true")
@@ -147,13 +147,13 @@ func TestTicketForAFullRoom(t *testing.T) {
 	require.NotEqual(t, first, ticketOf(ticket))
 	require.GreaterOrEqual(t, wait, 24*time.Hour-5*time.Second)
 	require.Greater(t, full.Cookies()[0].MaxAge, int(wait/time.Second), "ticket and tally are kept until then")
-	require.NotContains(t, bodyOf(t, send(h, html, method("GET"), holding(value))), "refresh", "nobody looks at a page for a day")
+	require.NotContains(t, bodyOf(t, send(h, html, method("GET"), holding(value))), "refresh", "no visitor looks at a page for a day")
 	waits := map[time.Duration]bool{}
 	for range 20 {
 		send(h, html)
 		waits[h.Decisions.Last().RoomWait] = true
 	}
-	require.Greater(t, len(waits), 1, "those who share the waiting room do not return together")
+	require.Greater(t, len(waits), 1, "clients that share the waiting room do not return together")
 	require.Contains(t, bodyOf(t, full), " hours.</p>")
 	require.Empty(t, full.Header.Get("Retry-After"), "a program does not wait")
 	now.Advance(wait - time.Second)

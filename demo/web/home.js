@@ -48,7 +48,7 @@ let token = "", busy = false;
 
 function say(words) { $("said").textContent = words; }
 
-// show decodes the token, as anybody can: only the signature needs the secret.
+// show decodes the token, as any program can: only the signature needs the secret.
 function show() {
 	const claims = token && JSON.parse(atob(token.split(".")[1].replaceAll("-", "+").replaceAll("_", "/")));
 	$("token").textContent = token ? JSON.stringify(claims) : "None. The next answer brings one.";

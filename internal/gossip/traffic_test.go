@@ -21,7 +21,7 @@ import (
 // framed is what a batch and its answer have on the wire beside the batch: the head and the MAC of two frames.
 const framed = 2 * (5 + 16)
 
-// A traffic is what ten processes tell each other of a minute.
+// A traffic holds what ten processes tell each other of a minute.
 type traffic struct{ requests, admitted, waited, batches, bytes, records int }
 
 // play has ten processes serve requests for a minute, as many in each millisecond as they are. A batch is heard a

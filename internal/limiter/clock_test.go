@@ -68,7 +68,7 @@ func TestClockStepsBackUnderLoad(t *testing.T) {
 			for end := now.Add(2 * minute); now.Before(end); now = now.Add(second) {
 				admitted += drain(m, p, now, limiter.Candidate{Key: 1})
 			}
-			require.Greater(t, admitted, int64(5), "clients who ask every second recover")
+			require.Greater(t, admitted, int64(5), "clients that ask every second recover")
 			require.LessOrEqual(t, admitted, int64(2*10), "and get no more than two windows' worth")
 		})
 	}

@@ -190,11 +190,11 @@ func TestTheSmallestWeightIsTaken(t *testing.T) {
 		require.True(t, take(m, p, now, stranger(m, 1+n), 5).Admitted)
 	}
 	v := take(m, p, now, stranger(m, 100), 3)
-	require.Zero(t, v.Inherited, "the first newcomer takes what nobody had lost before")
+	require.Zero(t, v.Inherited, "the first newcomer takes what no tally had lost before")
 	v = take(m, p, now, stranger(m, 101), 0)
 	require.EqualValues(t, 2, v.Inherited)
 	require.EqualValues(t, 18, v.Limits[0].Remaining)
-	require.EqualValues(t, 20, take(m, p, now, stranger(m, 1), 0).Limits[0].Remaining+5, "nobody else has lost anything")
+	require.EqualValues(t, 20, take(m, p, now, stranger(m, 1), 0).Limits[0].Remaining+5, "no other tally has lost anything")
 
 	bucket := compile(t, limiter.Limit{Name: "b", Algorithm: limiter.TokenBucket, Quota: 20, Window: minute})
 	for n := range 16 {

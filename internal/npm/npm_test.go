@@ -212,5 +212,5 @@ func TestTallyFetchDoesItsPart(t *testing.T) {
 			returned = append(returned, c.Case)
 		}
 	}
-	require.Equal(t, []string{"wait", "unavailable", "proof-unread"}, returned, "it waits for nobody")
+	require.Equal(t, []string{"wait", "unavailable", "proof-unread"}, returned, "it waits for no answer")
 }

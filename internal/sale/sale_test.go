@@ -690,7 +690,7 @@ func TestHeldUntilItEnds(t *testing.T) {
 	require.Equal(t, held, redeem(ends.Add(-time.Second)))
 	require.Equal(t, held, redeem(ends.Add(-time.Nanosecond)), "to the last moment")
 	require.False(t, redeem(ends).Granted, "and then no more")
-	require.Equal(t, held, s.prices.Redeem(opening, s.m, s.host(1, 1, 1), 7, ends, 0), "whoever shows it")
+	require.Equal(t, held, s.prices.Redeem(opening, s.m, s.host(1, 1, 1), 7, ends, 0), "from any client")
 }
 
 // Without a memory the base price is all there is, and nothing is remembered.

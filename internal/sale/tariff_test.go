@@ -76,7 +76,7 @@ func TestOneNetworkLeavesTheSalesToOthers(t *testing.T) {
 }
 
 // In a network that has its part an honest newcomer meets a price, and no wall: it pays as if it were behind one
-// address with the others that share its set. Who has a ledger goes on with that, and a proof that is shown again
+// address with the others that share its set. A buyer with a ledger goes on with it, and a proof that is shown again
 // is the same sale.
 func TestInANetworkThatHasItsPart(t *testing.T) {
 	for name, wide := range map[string]bool{"IPv4": false, "IPv6": true} {

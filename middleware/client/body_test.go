@@ -53,7 +53,7 @@ func TestBodies(t *testing.T) {
 		"no GetBody, length known": {func(r *http.Request) {
 			r.Body, r.ContentLength = &plain{Reader: strings.NewReader("words")}, 5
 		}, 403, []string{"words"}},
-		"empty, but who knows": {func(r *http.Request) {
+		"empty, of unknown length": {func(r *http.Request) {
 			r.Body = &plain{Reader: strings.NewReader("")}
 		}, 403, []string{""}},
 		"GetBody fails": {func(r *http.Request) {

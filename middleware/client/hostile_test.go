@@ -83,18 +83,18 @@ func TestHostileServerIsSentNoMore(t *testing.T) {
 		sell, refuse func(http.ResponseWriter, int)
 		ok           int
 	}{
-		"sells tallies that are good for nothing":   {tally(much...), s.ask(429), n},
-		"and forgets that it has sold them":         {tally(much...), s.ask(403), n},
-		"sells, and does not say how much":          {tally(), s.ask(429), n},
-		"sells what is spent":                       {tally("RateLimit", `"contact";r=0`), s.ask(429), n},
-		"is paid for nothing":                       {with(200, much...), s.ask(403), n},
-		"is never satisfied":                        {s.ask(403, much...), s.ask(403, much...), 0},
-		"nor with a wait":                           {s.ask(429, "Retry-After", "1"), s.ask(429, "Retry-After", "1"), 0},
-		"fails when it is paid":                     {with(500), s.ask(429), 0},
-		"hands out tallies with each refusal":       {s.tally(429, much...), s.tally(429, much...), 0},
-		"sells, and then has nothing for sale":      {tally(much...), with(429, "Retry-After", "1"), 0},
-		"lets in who looks, but never who pays":     {s.ask(403), sometimes(tally(much...), s.ask(403)), -1},
-		"lets in some, and says that there is more": {sometimes(tally(much...), s.ask(403)), sometimes(tally(much...), s.ask(429)), -1},
+		"sells tallies that are good for nothing":               {tally(much...), s.ask(429), n},
+		"and forgets that it has sold them":                     {tally(much...), s.ask(403), n},
+		"sells, and does not say how much":                      {tally(), s.ask(429), n},
+		"sells what is spent":                                   {tally("RateLimit", `"contact";r=0`), s.ask(429), n},
+		"is paid for nothing":                                   {with(200, much...), s.ask(403), n},
+		"is never satisfied":                                    {s.ask(403, much...), s.ask(403, much...), 0},
+		"nor with a wait":                                       {s.ask(429, "Retry-After", "1"), s.ask(429, "Retry-After", "1"), 0},
+		"fails when it is paid":                                 {with(500), s.ask(429), 0},
+		"hands out tallies with each refusal":                   {s.tally(429, much...), s.tally(429, much...), 0},
+		"sells, and then has nothing for sale":                  {tally(much...), with(429, "Retry-After", "1"), 0},
+		"lets in clients that look, but never clients that pay": {s.ask(403), sometimes(tally(much...), s.ask(403)), -1},
+		"lets in some, and says that there is more":             {sometimes(tally(much...), s.ask(403)), sometimes(tally(much...), s.ask(429)), -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
@@ -232,7 +232,7 @@ func TestCancelledOneAfterTheOther(t *testing.T) {
 		})
 		require.Equal(t, map[int]int{200: 30, 0: 30}, statuses)
 		require.EqualValues(t, 30, cancelled.Load())
-		require.Less(t, time.Since(start), 10*time.Second, "nobody was waited for until his time was over")
+		require.Less(t, time.Since(start), 10*time.Second, "no caller was waited for until its time was over")
 		require.Empty(t, tr.queues.going)
 	})
 }

@@ -145,7 +145,7 @@ func TestLookingDoubles(t *testing.T) {
 	}
 	l.buy(1)
 	l.s.leave(l.now, behind[front], bought)
-	require.Equal(t, trying, <-behind[front+1].called, "who comes back stands in front")
+	require.Equal(t, trying, <-behind[front+1].called, "a request that comes back stands in front")
 }
 
 // A payer that is gone is followed by the next: which pays at once, where it has
@@ -298,7 +298,7 @@ func TestQueueNeverStalls(t *testing.T) {
 				return
 			}
 			require.Equal(t, len(wait), q.waiting.Len())
-			require.True(t, q.payer != nil || len(q.scouts) > 0, "seed %d: %d wait for nobody", seed, len(wait))
+			require.True(t, q.payer != nil || len(q.scouts) > 0, "seed %d: %d wait for no call", seed, len(wait))
 		}
 		for range 300 {
 			step(true)

@@ -180,7 +180,7 @@ func TestSpentIsRefusedWhateverItShows(t *testing.T) {
 			} {
 				require.Zero(t, admitted(t, c, 2))
 			}
-			require.Equal(t, 5, admitted(t, middlewaretest.Forgetful(site, "203.0.113.2"), 9), "nobody else is spent")
+			require.Equal(t, 5, admitted(t, middlewaretest.Forgetful(site, "203.0.113.2"), 9), "no other client is spent")
 			body := kit.Must(io.ReadAll(r.Body))(t)
 			require.Equal(t, "words", string(body), "it can be sent again")
 

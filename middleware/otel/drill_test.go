@@ -342,7 +342,7 @@ func TestAnOperatorSeesFromTheDashboardAlone(t *testing.T) {
 	require.InDelta(t, 0.75, a["Work done in vain"]["signup expired"], 1e-9)
 	require.Zero(t, a["Work done in vain"]["signup client-changed"])
 	require.InDelta(t, 3*each, a["Proofs, by result"]["signup expired"], 1e-9)
-	require.InDelta(t, 7*each, a["Challenges and proofs"]["signup"], 1e-9, "who comes too late is offered another")
+	require.InDelta(t, 7*each, a["Challenges and proofs"]["signup"], 1e-9, "a client that comes too late is offered another")
 
 	require.Equal(t, []string{
 		"TallystickCounterDown api",

@@ -98,7 +98,7 @@ func TestSecretsFromTheEnvironment(t *testing.T) {
 	t.Setenv(name, "\n"+strings.Repeat("a", 32)+"\n"+strings.Repeat("b", 32)+"\n")
 	path := f.put("policies.json", `{"secrets": {"file": "none"}, "policies": {"contact": {"secrets": {"env": "`+name+`"}, "limits": [{"quota": 5, "window": "1m"}]}}}`)
 	_, err := policyfile.Open(path, serving("contact"))
-	require.NoError(t, err, "those of all are asked for by nobody")
+	require.NoError(t, err, "the secrets of all are asked for by no policy")
 }
 
 // A user that may write the file may sign tokens. So may a user that may read it, but containers

@@ -26,7 +26,7 @@ class Refused extends Error {
 
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest();
 
-// decode returns the bytes of a challenge, of which the form alone is checked.
+// decode returns the bytes of a challenge. It checks the form alone.
 function decode(text) {
   // The alphabet first: Node's decoder skips what it does not know.
   if (text.length > 200 || text.length % 4 !== 0 || !/^[A-Za-z0-9_-]+$/.test(text)) {

@@ -27,10 +27,10 @@ var tables = []table{
 		"limiter", "a request", "ns: ns", "× floor: ns/floor", "× httprate: ns/httprate", "bytes: bytes", "allocations: objects"}},
 	{"memory", "README.md", "memory", "`tallystick` and `floor` have room for all clients from the start.", func() []string { return keepers }, []string{
 		"limiter", "heap when new, MB: new", "and for each client, B: client"}},
-	{"counters", "README.md", "counters", quartiles + " The numbers after a name are those of callers and of keys, and CPU is that of one call.", underLoads, []string{
+	{"counters", "README.md", "counters", quartiles + " The numbers after a name count callers and keys. CPU is what one call takes.", underLoads, []string{
 		"limiter", "calls/s: rate", "× redis_rate: rate/redis_rate", "p50, µs: p50", "p99, µs: p99", "client CPU, µs: client", "server CPU, µs: server",
 		"× redis_rate, server CPU: server/redis_rate"}},
-	{"fleet", "README.md", "fleet", quartiles + " The number after a name is that of processes, and CPU that of all of them for one request.\n" +
+	{"fleet", "README.md", "fleet", quartiles + " The number after a name counts processes. CPU is what all of them take for one request.\n" +
 		"The last column is what one client gets of a limit of 100.", func() []string { return inFleets(fleetSizes...) }, []string{
 		"limiter", "CPU above `none`, µs: all-none", "of that Redis, µs: server", "p50, µs: p50", "p99, µs: p99", "a client gets: admitted"}},
 	{"whole", "../../README.md", "fleet", "A whole request on a kept connection, 2,000 in a second, to one process of a real server.", func() []string { return inFleets(1) }, []string{

@@ -131,7 +131,7 @@ func TestFreeKeysDoNotStarvePayers(t *testing.T) {
 			}
 			require.Less(t, payers.refused*20, payers.passed, "more than 95 % of payers pass")
 			require.Zero(t, payers.fallback+free.fallback+strangers.fallback)
-			require.Positive(t, free.passed+strangers.passed, "who pays nothing has what is left")
+			require.Positive(t, free.passed+strangers.passed, "a stranger has what is left")
 		})
 	}
 }

@@ -217,9 +217,9 @@ func (w *world) requireSold(a *attempt, bought string, passed bool) {
 		l.spent[a.work.Text] = true
 	case bought != "":
 		buyer := w.tallies[bought]
-		require.NotNil(t, buyer, "a tally that nobody bought")
+		require.NotNil(t, buyer, "a tally that no client bought")
 		if w.known() {
-			require.Contains(t, a.candidates, bought, "somebody else's tally")
+			require.Contains(t, a.candidates, bought, "another client's tally")
 			require.Equal(t, buyer.ends(), handlers.ClaimsIn(t, handlers.TokenIn(a.resp)).Exp, "a tally that lives on")
 		}
 	default:

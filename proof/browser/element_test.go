@@ -46,7 +46,7 @@ func TestMovedForm(t *testing.T) {
 		s, b := atWork(t, browser)
 		b.run(`(document.body.append(window.other = document.createElement("form")), other.append(` + element + `))`)
 		b.wait(element + `.dataset.state === "done"`)
-		require.Empty(t, s.got(), "nobody has sent that one")
+		require.Empty(t, s.got(), "no visitor has sent that one")
 	})
 }
 

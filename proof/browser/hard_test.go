@@ -93,7 +93,7 @@ func TestHardships(t *testing.T) {
 			b.wait(element + `.dataset.state === "working" && working.size > 0`)
 			b.elsewhere(s)
 			require.Equal(t, "idle", eval[string](b, element+`.dataset.state`))
-			require.Zero(t, eval[int](b, `working.size`), "nobody works on for a visitor who has gone away from it")
+			require.Zero(t, eval[int](b, `working.size`), "no worker goes on for a visitor that has left")
 			require.Equal(t, "signup", eval[string](b, `document.title`))
 			require.Empty(t, s.got())
 			b.click("#send")

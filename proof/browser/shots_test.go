@@ -68,7 +68,7 @@ func camera(t *testing.T) func(b *tab, what string) {
 	t.Helper()
 	dir := os.Getenv("TALLYSTICK_SHOTS")
 	if dir == "" {
-		t.Skip("TALLYSTICK_SHOTS is not set: nobody wants pictures")
+		t.Skip("TALLYSTICK_SHOTS is not set: no pictures are wanted")
 	}
 	return func(b *tab, what string) {
 		for _, l := range looks() {

@@ -50,7 +50,7 @@ type Moved struct {
 }
 
 // Secret is shared by the instances of a fleet alone.
-var Secret = []byte("a secret that the simulation shares with nobody")
+var Secret = []byte("a secret that the simulation shares with no one else")
 
 // New starts n instances of a site. What the site leaves open is the same for all fleets. An exact route without a
 // counter gets one that can be out of order.

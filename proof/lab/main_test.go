@@ -108,7 +108,7 @@ func TestDefencesHaveTheirPlace(t *testing.T) {
 	}
 	require.Equal(t, []string{"memory", "merge", "price", "strike", "binding", "trusted-proxies", "inherit", "hearing", "header-copy", "hand-back"}, names)
 	lost := all[0]
-	lost.Old = "a line that nobody has written"
+	lost.Old = "a line that no file has"
 	_, _, err = lost.Broken(filepath.Join("..", ".."))
 	require.ErrorContains(t, err, "0 times in "+lost.In)
 }

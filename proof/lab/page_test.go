@@ -83,7 +83,7 @@ func TestRowsAreThoseOfThePage(t *testing.T) {
 			delete(left, name)
 		}
 	}
-	require.Empty(t, left, "rows that play nobody of the page")
+	require.Empty(t, left, "rows that play no client of the page")
 	require.Empty(t, reasons, "clients that the page no longer has")
 }
 

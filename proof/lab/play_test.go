@@ -73,7 +73,7 @@ func TestApart(t *testing.T) {
 		late []house.Line
 		want int64
 	}{
-		{"nobody complains", nil, 0},
+		{"no complaints", nil, 0},
 		{"two of one", []house.Line{late("a", "c", 1), late("b", "c", 1)}, 1},
 		{"one of two", []house.Line{late("a", "b", 1), late("a", "c", 1)}, 1},
 		{"two of two", []house.Line{late("a", "b", 1), late("b", "a", 1)}, 2},

@@ -95,7 +95,7 @@ func TestBuyer(t *testing.T) {
 	b.stock[1], b.stock[2] = nil, nil
 	require.NotEmpty(t, b.Buy(1<<40))
 	require.Greater(t, a.Gained().Solved, a.Gained().Bought, "its stock was worth nothing")
-	require.Empty(t, (&Buyer{a: a}).Buy(1<<40), "nobody sells")
+	require.Empty(t, (&Buyer{a: a}).Buy(1<<40), "no instance sells")
 }
 
 // Where nothing limits, no player asks for ever; where nothing is sold, that is told.

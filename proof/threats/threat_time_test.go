@@ -38,7 +38,7 @@ func TestThreatsOfClocks(t *testing.T) {
 		require.Zero(t, handlers.Admitted(slow, 5, handlers.Showing(tok)))
 		next := handlers.Spend(t, fast, 5, handlers.Showing(tok))
 		total := 10 + handlers.Admitted(fast, 5, handlers.Showing(next)) + handlers.Admitted(slow, 5, handlers.Showing(next)) + handlers.Admitted(slow, 5, handlers.Showing(tok))
-		require.LessOrEqual(t, total, 2*5, "nobody is moved back into the old window")
+		require.LessOrEqual(t, total, 2*5, "no client is moved back into the old window")
 		now.Advance(3 * time.Second)
 		require.Zero(t, handlers.Admitted(slow, 5, handlers.Showing(next)), "and the new window is spent when the slow one gets there")
 	})
@@ -105,7 +105,7 @@ func TestThreatsOfClocks(t *testing.T) {
 			require.Zero(t, handlers.Admitted(h, 5), "%s: no fresh quota", limit.Algorithm)
 			require.Zero(t, handlers.Admitted(h, 5, handlers.Showing(tok)), "%s: not with the old token either", limit.Algorithm)
 			now.Advance(2 * time.Minute)
-			require.Equal(t, 5, handlers.Admitted(h, 10, handlers.Showing(tok)), "%s: and nobody is locked out for the hour", limit.Algorithm)
+			require.Equal(t, 5, handlers.Admitted(h, 10, handlers.Showing(tok)), "%s: and no client is locked out for the hour", limit.Algorithm)
 		}
 	})
 	t.Run("T46 and forward again", func(t *testing.T) {
@@ -422,6 +422,6 @@ func TestWithoutMemory(t *testing.T) {
 	require.Equal(t, middleware.Stats{Policy: "contact", Proofs: stats.Proofs, Tokens: stats.Tokens, KeyIDs: []string{"83YK"}, TokenLife: stats.TokenLife}, stats)
 	require.Equal(t, 100, handlers.Admitted(h, 100), "no memory, no bound: as its name says")
 	tok := handlers.Spend(t, h, 5)
-	require.Zero(t, handlers.Admitted(h, 5, handlers.Showing(tok)), "but for who echoes")
+	require.Zero(t, handlers.Admitted(h, 5, handlers.Showing(tok)), "but for a client that echoes")
 	require.Equal(t, 6, handlers.Admitted(h, 6, handlers.From("2001:db8::1")), "IPv6 networks are counted in memory only")
 }

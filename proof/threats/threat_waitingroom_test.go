@@ -173,7 +173,7 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 		require.Equal(t, time.Second, h.Decisions.Last().RoomWait)
 		now.Advance(-time.Hour)
 		resp := handlers.Send(h, handlers.HTML, handlers.Holding(ticket))
-		require.Equal(t, 5*time.Second, h.Decisions.Last().RoomWait, "a ticket of another time locks nobody out")
+		require.Equal(t, 5*time.Second, h.Decisions.Last().RoomWait, "a ticket of another time locks no client out")
 		now.Advance(5 * time.Second)
 		require.Equal(t, 1, handlers.Admitted(h, 10, handlers.Holding(handlers.WaitCookieIn(t, resp))))
 	})
@@ -217,7 +217,7 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 			tickets := handlers.TicketsOf(t, h, 2*handlers.LaneQuota, at)
 			now.Advance(5 * time.Second)
 			n := handlers.AdmittedWith(h, tickets, at)
-			require.LessOrEqual(t, n, handlers.LaneQuota, "nobody has more for that")
+			require.LessOrEqual(t, n, handlers.LaneQuota, "no client has more for that")
 			passed += n
 			now.Advance(-5 * time.Second)
 		}

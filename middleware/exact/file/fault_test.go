@@ -339,7 +339,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	require.ErrorIs(t, err, exact.ErrFull)
 	require.Greater(t, known, 500, "room is kept for keys that are there")
-	require.LessOrEqual(t, disk.reserves-before, 2, "the disk is asked once a second, and by who has no room")
+	require.LessOrEqual(t, disk.reserves-before, 2, "the disk is asked once a second, and by calls without room")
 	b.agree(c)
 	for range 3 {
 		require.ErrorIs(t, b.take("7", "lost"), exact.ErrFull)

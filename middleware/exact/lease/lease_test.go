@@ -359,7 +359,7 @@ func TestBlocksAreOfTheirLimits(t *testing.T) {
 		}
 		require.False(t, exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: small}).Admitted)
 		trips := d.trips.Load()
-		require.True(t, exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 1000)}).Admitted, "equal limits are the same, whoever compiled them")
+		require.True(t, exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 1000)}).Admitted, "equal limits are the same, wherever they were compiled")
 		require.Equal(t, trips, d.trips.Load())
 	})
 }

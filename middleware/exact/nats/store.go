@@ -115,7 +115,7 @@ func classify(err error) error {
 		return cas.ErrChanged
 	case storingFailed:
 		if full = strings.HasPrefix(said.Description, "maximum "); !full {
-			return fmt.Errorf("nats: %w", err) // by the disk: who knows
+			return fmt.Errorf("nats: %w", err) // by the disk, perhaps
 		}
 	}
 	if full {

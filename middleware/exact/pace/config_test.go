@@ -216,7 +216,7 @@ func TestRequestsAndTokens(t *testing.T) {
 			require.LessOrEqual(t, float64(went.most(time.Minute)), requests*(1+late)+1)
 			require.LessOrEqual(t, float64(most), tokens*(1+late)+burst)
 			require.GreaterOrEqual(t, share, c.least)
-			require.LessOrEqual(t, went.longest(), c.longest*went.mean(), "nobody starves")
+			require.LessOrEqual(t, went.longest(), c.longest*went.mean(), "no waiter starves")
 		})
 	}
 }

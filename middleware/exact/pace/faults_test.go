@@ -81,7 +81,7 @@ func TestACounterThatIsDown(t *testing.T) {
 			defer cancel()
 			var refused *pace.RefusedError
 			require.ErrorAs(t, p.Wait(short), &refused)
-			require.Zero(t, refused.Waiting, "nobody who waits is forgotten")
+			require.Zero(t, refused.Waiting, "no waiter is forgotten")
 		})
 	}
 }

@@ -69,7 +69,7 @@ func TestWhoMayWait(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, 3*time.Second, refused.Wait)
 		require.Zero(t, refused.Waiting)
-		require.Zero(t, time.Since(began), "nobody was kept waiting for a refusal")
+		require.Zero(t, time.Since(began), "no caller was kept waiting for a refusal")
 		leave()
 		wg.Wait()
 		synctest.Wait()
@@ -385,7 +385,7 @@ func TestAPauseThatIsTooLong(t *testing.T) {
 		require.ErrorAs(t, p.Wait(t.Context()), &refused)
 		require.GreaterOrEqual(t, refused.Wait, 2*time.Hour)
 		require.Less(t, refused.Wait, 2*time.Hour+5*time.Second)
-		require.Equal(t, calls, counter.calls.Load(), "nobody is asked what is known")
+		require.Equal(t, calls, counter.calls.Load(), "no counter is asked what is known")
 
 		other := process(t, cfg)
 		for _, n := range []int64{0, 1} {

@@ -91,7 +91,7 @@ func TestFiftyProcesses(t *testing.T) {
 				require.GreaterOrEqual(t, went.went[i].Sub(went.went[i-1]), 100*time.Millisecond-time.Microsecond, "no two wake together")
 			}
 			time.Sleep(2*c.trip + 100*time.Millisecond) // refunds are under way
-			require.EqualValues(t, 1, left(t, counter, "", meter(10, time.Second)), "those who left at the end left nothing")
+			require.EqualValues(t, 1, left(t, counter, "", meter(10, time.Second)), "callers that left at the end left nothing")
 		})
 	}
 }

@@ -542,7 +542,7 @@ func TestOneHungNodeOfACluster(t *testing.T) {
 	close(end)
 	ends(t, &wg)
 	t.Logf("healthy nodes: %d requests answered, %d not, and %d had no turn; on the hung one %d", well.Load(), refused.Load(), busy.Load(), ill.Load())
-	require.Zero(t, refused.Load(), "nobody on a healthy node is refused for want of an answer")
+	require.Zero(t, refused.Load(), "no client of a healthy node is refused for want of an answer")
 	require.Less(t, busy.Load(), well.Load()/4, "a machine that is busy for a moment, and nothing else")
 
 	nodes[0].Thaw()

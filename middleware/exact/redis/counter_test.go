@@ -234,7 +234,7 @@ func TestMain(m *testing.M) {
 func TestExactAcrossProcesses(t *testing.T) {
 	kit.OnlyWhole(t, "takes most of a minute")
 	s := startServer(t)
-	require.Zero(t, exactkit.AcrossProcesses(t, 20, 40, s.Addr(), redisAt, open(t, s.url())), "nobody is charged twice")
+	require.Zero(t, exactkit.AcrossProcesses(t, 20, 40, s.Addr(), redisAt, open(t, s.url())), "no call is charged twice")
 }
 
 // A flood that meets a server which hardly answers is load: 503, and never the fallback.

@@ -458,7 +458,7 @@ func TestErrorsNameTheOwner(t *testing.T) {
 		is        error
 	}{
 		"it hangs":                 {hung.URL, "context deadline exceeded", exact.ErrMaybeCounted},
-		"nobody is there":          {gone.URL, "connection refused", exact.ErrNotCounted},
+		"no owner is there":        {gone.URL, "connection refused", exact.ErrNotCounted},
 		"something else is there":  {other.URL, "the answer, with status 404, is not signed", exact.ErrMaybeCounted},
 		"it has another secret":    {owner(t, counter, remote.Config{Secrets: [][]byte{secret("b")}, Logger: silent}), "it answers 401", exact.ErrMaybeCounted},
 		"it is full":               {owner(t, failing(exact.ErrFull), secrets), "full of live keys", exact.ErrFull},

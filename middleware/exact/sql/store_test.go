@@ -169,7 +169,7 @@ func TestExpiredRowsGo(t *testing.T) {
 			require.NoError(t, err)
 			require.NotEmpty(t, value, name)
 		}
-		require.ErrorIs(t, store.Swap(t.Context(), "b", gone, []byte("late"), time.Hour), cas.ErrChanged, "of who has read it before")
+		require.ErrorIs(t, store.Swap(t.Context(), "b", gone, []byte("late"), time.Hour), cas.ErrChanged, "of a caller that has read it before")
 		require.Equal(t, 4, names())
 	})
 }

@@ -117,7 +117,7 @@ const turns = {};
 // solves it and sends the request again. A body that is a stream is sent once. If the server fails to answer a proof,
 // the caller's next request of this method and place shows it.
 // Browsers send fields along with a redirect, wherever it leads. So redirects of another
-// origin are an error with the reason "redirected", and those of the page's own may not
+// origin are an error with the reason "redirected", and redirects of the page's own may not
 // leave it while a field goes along. A redirect mode in init is obeyed as it stands.
 export async function tallyFetch(input, init = {}, { header, ...options } = {}) {
   const request = new Request(input, init), { origin, pathname } = new URL(request.url);
@@ -137,7 +137,7 @@ export async function tallyFetch(input, init = {}, { header, ...options } = {}) 
     const again = { headers, referrer, referrerPolicy };
     // A stored response has an older token.
     if (byField && request.cache === "default") again.cache = "no-cache";
-    // From the first request on: one that works until there is a token helps nobody.
+    // From the first request on: one that works until there is a token helps no visitor.
     if (wary && !home) again.redirect = "manual"; // unlike "error", this says why
     if (wary && home && (byField || proof)) {
       again.mode = "same-origin";

@@ -70,7 +70,7 @@ async function open() {
   const ended = new Promise((end) => check.addEventListener("tally-state", ({ detail: { state } }) => {
     if (state !== "working" && state !== "done") end();
     promise(state !== "error");
-    intro.hidden ||= state === "idle"; // somebody has cancelled it
+    intro.hidden ||= state === "idle"; // the visitor has cancelled it
     time();
   }));
   try {

@@ -71,7 +71,7 @@ function obstacle(error) {
   const { reason, status, terms } = error;
   if (reason === "no-cookies") return keepless();
   if (reason) return { "too-much-work": "dear", "too-slow": "slow", expired: "slow", setup: "setup", frame: "frame" }[reason] ?? "error";
-  // Work is wanted, and nobody has any to give: sold out, memory full, the price rises.
+  // Work is wanted, and none is for sale: sold out, memory full, the price rises.
   if (status === 429 || terms?.challenge || terms?.type?.endsWith("#proof-required")) return "limit";
   if (status === 401 || status === 403) return "forbidden";
   if (status >= 500) return "server";
@@ -165,7 +165,7 @@ export class TallyCheck extends (globalThis.HTMLElement ?? Object) {
     this.#find();
     this.#dress();
     queueMicrotask(() => this.#resume());
-    // What cannot work is told before anybody has filled in the form.
+    // What cannot work is told before the visitor has filled in the form.
     setTimeout(() => this.isConnected && !this.#off && this.#state === "idle" && this.#fault && this.verify(), GRACE);
     if (this.#built !== undefined) return; // it has been moved
     this.#built = false;
@@ -352,7 +352,7 @@ export class TallyCheck extends (globalThis.HTMLElement ?? Object) {
       if (signal.aborted) return false;
       if (result) break;
       const reason = obstacle(error), { wait } = error;
-      // A form that somebody has sent has time; a page that asks does not.
+      // A form that a visitor has sent has time; a page that asks does not.
       const way = this.#held && turns ? await this.#wayOn(reason, wait, signal) : { reason, wait };
       if (signal.aborted) return false;
       if (way.reason) {
@@ -372,7 +372,7 @@ export class TallyCheck extends (globalThis.HTMLElement ?? Object) {
   async #prove(signal) {
     const fault = this.#fault;
     if (fault) throw Object.assign(new Error("<tally-check> needs an endpoint, the server's Challenge.Path"), { reason: fault });
-    const { challenge } = this.dataset; // that of the page, good for its first check
+    const { challenge } = this.dataset; // the page's, good for its first check
     delete this.dataset.challenge;
     return prove(this.endpoint, {
       signal,
@@ -385,7 +385,7 @@ export class TallyCheck extends (globalThis.HTMLElement ?? Object) {
         this.#begin("risen");
       },
       onprogress: (done, total, left) => {
-        if (this.#frame) return; // there is nobody to see it
+        if (this.#frame) return; // no visitor sees it
         this.#frame = requestAnimationFrame(() => { this.#frame = 0; });
         this.#bar.value = done / total;
         this.#estimate(left / 1000);
@@ -460,7 +460,7 @@ export class TallyCheck extends (globalThis.HTMLElement ?? Object) {
     abort?.abort();
   }
 
-  // #lang is the language of the page, as far as it has said, or else that of the browser.
+  // #lang is the language of the page, as far as it has said, or else the browser's.
   get #lang() {
     const [lang] = (this.#said || navigator.language).toLowerCase().split("-");
     return /^[a-z]{2,3}$/.test(lang) ? lang : "en";
@@ -598,7 +598,7 @@ export class TallyCheck extends (globalThis.HTMLElement ?? Object) {
   }
 
   // #guide moves the focus from the button that has failed to what is next. It leaves
-  // somebody alone who has gone elsewhere.
+  // a visitor alone that has gone elsewhere.
   #guide() {
     const at = this.getRootNode().activeElement;
     if (at && at !== document.body && at !== this.#submitter && !this.contains(at)) return;

@@ -128,7 +128,7 @@ func TestACounterIsWellIfAllOfItIs(t *testing.T) {
 	g.parts[4].answers++ // whatever others do
 	require.False(t, g.Well(now.Add(59*time.Second)))
 	require.False(t, g.Well(now.Add(-59*time.Second)), "a clock that steps back")
-	require.True(t, g.Well(now.Add(time.Minute)), "nobody asks it any more")
+	require.True(t, g.Well(now.Add(time.Minute)), "no call asks it any more")
 	call(lost)
 	require.False(t, g.Well(now))
 	call(answered)
@@ -193,7 +193,7 @@ func TestBoundShrinksBeforeTheDeadline(t *testing.T) {
 	require.Equal(t, 72, b.places(256), "answers are slow, and some are too late")
 	b.sent++
 	b.missed(b.sent, true, false, boundTerms)
-	require.Equal(t, 36, b.places(256), "nobody is answered")
+	require.Equal(t, 36, b.places(256), "no call is answered")
 	for range 5 {
 		b.sent++
 		b.missed(b.sent, true, false, boundTerms)

@@ -226,7 +226,7 @@ func TestMeterOfRequestsUnderWay(t *testing.T) {
 		to((at.AtOnce+1)/2 - 1)
 		require.False(t, m.Busy(later.Add(time.Hour), at))
 		to(at.AtOnce - 1)
-		require.False(t, m.Busy(later.Add(time.Hour), at), "half of it makes nobody busy")
+		require.False(t, m.Busy(later.Add(time.Hour), at), "half of it makes no network busy")
 		to(0)
 	}
 }
@@ -554,7 +554,7 @@ func TestMeterPartsAreSafeForConcurrentUse(t *testing.T) {
 		}
 	})
 	later := opening.Add(time.Hour)
-	require.False(t, m.Busy(later, load.Threshold{AtOnce: 1}), "nobody is left behind")
+	require.False(t, m.Busy(later, load.Threshold{AtOnce: 1}), "no request is left behind")
 	for network := range uint64(5) {
 		require.False(t, m.BusyFor(later, load.Threshold{AtOnce: 1}, network), fmt.Sprint(network))
 	}

@@ -100,7 +100,7 @@ func TestUnary(t *testing.T) {
 	_, err = unary(metadata.AppendToOutgoingContext(t.Context(), tokens, spent), other)
 	requireRefused(t, err)
 	_, err = unary(t.Context(), other)
-	require.NoError(t, err, "who drops the token has a quota on each instance")
+	require.NoError(t, err, "a client that drops the token has a quota on each instance")
 }
 
 // One policy, two ways in.

@@ -271,7 +271,7 @@ func press(f *fleet.Moved, farm []string, spent *int, from string) bool {
 	return false
 }
 
-// busyTable: who makes an instance busy, and what holding it so costs.
+// busyTable says which clients make an instance busy, and what holding it so costs.
 func busyTable() pages.Made {
 	t := table("busy", "who", "R = 5, L = 60: asked", "it pays", "R = 50, L = 60: asked", "it pays", "R = 50, L = 600: asked", "it pays")
 	for i, p := range pressers() {

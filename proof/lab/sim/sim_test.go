@@ -119,7 +119,7 @@ func TestDays(t *testing.T) {
 			require.Zero(t, r.early, name)
 			require.Zero(t, r.late, name)
 			if clients == 4 && d.requests == 60_000 {
-				require.Less(t, r.admitted, r.requests, "%s: the limits hold somebody back", name)
+				require.Less(t, r.admitted, r.requests, "%s: the limits hold some clients back", name)
 			}
 			for limit, l := range d.tiers[0] {
 				most := float64(l.Quota)

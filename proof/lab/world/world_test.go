@@ -24,7 +24,7 @@ func TestRing(t *testing.T) {
 		return slices.Clone(r.secrets)
 	}
 	first := r.secrets[0]
-	require.Equal(t, []string{first}, next(1000, 120), "nobody wants another one")
+	require.Equal(t, []string{first}, next(1000, 120), "no client wants another one")
 	r.rotate()
 	added := next(1001, 120)
 	require.Len(t, added, 2)

@@ -15,7 +15,7 @@
 --      7     8 d   the latest time that it has seen
 --     15     8 d   the serial of the last charge
 --     23       4   when it expires, in s
---     27    each   entries: what each limit has counted, those of the last charge first
+--     27    each   entries: what each limit has counted, the limits of the last charge first
 --      …    each   lines of buckets while calls are booked, see line.lua
 --      …     8 d       the last moment that a call is booked for, in µs
 --      …     8 d       the last serial before the first that is booked
@@ -90,9 +90,9 @@ local function muldivup(a, b, c)
 	return rest > 0 and q + 1 or q
 end
 
--- Serials and what came back are those of package exact, see back.go: an account begins with a
+-- Serials and refunds are as in package engine, see back.go: an account begins with a
 -- serial near to its µs since 1970. The forms are those in which few charges, and many, have
--- nothing come back; of which some has; and a ring, of the bits of the last charges.
+-- nothing come back; with some back; and a ring, of the bits of the last charges.
 local REFUNDABLE, FEW, SOME, RING, MANY = 8192, 0, 1, 2, 3
 
 -- charged returns the serial of the next charge, and what has come back then: in a ring a bit was
@@ -111,7 +111,7 @@ end
 -- partsOf returns what is said of what there is beside entries and IDs.
 local function partsOf(pause, form, block) return (#pause > 0 and 2 or 0) + 4 * form + (#block > 0 and 16 or 0) end
 
--- DAMAGED is what is said of other bytes than those of an account, as far as their form tells.
+-- DAMAGED is what is said of bytes that are no account, as far as their form tells.
 local DAMAGED = 'DAMAGED it is no account of this package, or not all of one'
 
 -- old returns an account that was a hash as what it is now, or nothing of another hash: .t was the
@@ -167,7 +167,7 @@ end
 -- however dear the call is. Package exact has the same number.
 local LOOKED = 256
 
--- waits returns for each of wants, in order, when so much of a trail has ended, and how much
+-- waits returns for each of wants, in order, when that part of a trail has ended, and how much
 -- has by then; nothing of a trail that is not there. used is its sum, and its first parts,
 -- ended of them, have ended. What is not among the first parts is
 -- rounded up: each of the others holds at least 1, so that no more of them need end than

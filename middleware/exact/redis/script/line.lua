@@ -79,8 +79,8 @@ local function closed(line, now, mark)
 	return mark
 end
 
--- packed and unpacked are what a line is stored as: base, how many holes, the holes. Where v has not
--- so much there is no line.
+-- packed and unpacked are what a line is stored as: base, how many holes, the holes. Where v has fewer
+-- there is no line.
 local function packed(line)
 	return struct.pack('<dI2' .. string.rep('d', #line - 1), line[1], (#line - 1) / 2, unpack(line, 2))
 end

@@ -2,11 +2,11 @@
 --
 -- KEYS: the account, its trails, and if a call has an ID, the two hashes for IDs.
 -- ARGV: numbers, packed: the cost, the largest where limits have their own, how many serials a charge has, 1 to charge or 0 to peek, 1 where what has no room is charged
--- as well, for how long to pause, the time after which nobody
+-- as well, for how long to pause, the time after which no caller
 -- waits for the answer or 0, hold (see load), how far ahead to book (booked.lua alone), and
--- those of the limits, with what each is charged. Then for each call its
+-- the numbers of the limits, with what each is charged. Then for each call its
 -- ID, hashed, or nothing.
--- Returns a packed string. The time alone where nobody waits any more, and has counted
+-- Returns a packed string. The time alone where no caller waits any more, and has counted
 -- nothing: under load what is answered too late makes the next answer later still. The time and
 -- the moment at which the account is decided, where a window of the calendar is of another. Else
 -- the time, when the account was last charged, or less than zero by how much a
@@ -69,7 +69,7 @@ reply = table.concat(reply)
 
 -- IDs: those that are old enough are forgotten. Where there is no room for all, those that
 -- were charged go to a hash, all at once, so that few calls do it; and of refusals, which
--- nothing bounds and which charge nobody twice, the last stay here, and the others are forgotten.
+-- nothing bounds and which charge no call twice, the last stay here, and the others are forgotten.
 -- A hash is filled for LIFE seconds, and then the other one, which is emptied before. That a clock
 -- steps back must not empty it too soon.
 if #fresh > 0 or spill then

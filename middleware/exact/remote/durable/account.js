@@ -89,7 +89,7 @@ export class Account {
 	}
 
 	// give notes what comes back of a charge, and returns what did not before. A charge with costs of its own on each limit has a
-	// number for each, the last that of the first.
+	// number for each, the first limit's last.
 	give(number, r) {
 		if (!r.costs) return this.back.give(number, this.serial) && r
 		const costs = r.costs.map((cost, i) => (cost > 0 && number > i && this.back.give(number - i, this.serial) ? cost : 0))

@@ -7,7 +7,7 @@ const MINUTE = 60 * SECOND
 const DAY = 86400 * SECOND
 const MAX_WINDOW = 366 * 86400 // seconds
 export const MAX_QUOTA = 2 ** 31 - 1
-export const MAX_DEBT = MAX_WINDOW * SECOND // how much a bucket owes at the most
+export const MAX_DEBT = MAX_WINDOW * SECOND // how much a bucket owes at most
 export const ID_LIFE = 10 * SECOND // for how long the ID of an admitted call is known
 const MAX_LOG = 10_000 // charges that a log keeps
 
@@ -124,7 +124,7 @@ export function laterEnd(l, at, open) {
 	return Math.max(end, open?.[0] ?? 0)
 }
 
-// A Log is what a sliding log or a rolling day remembers: charges in the order in which they
+// A Log holds what a sliding log or a rolling day remembers: charges in the order in which they
 // end, and their sum. A window of the calendar is a log of one entry. dirty says which of them storage does not know yet.
 export class Log {
 	constructor(entries = []) {
@@ -173,7 +173,7 @@ export class Log {
 		this.dirty.push([end, e[1]])
 	}
 
-	// wait returns for how long so much cost has no room. It looks at so many entries; of the
+	// wait returns for how long this cost has no room. It looks at as many entries as that; of the
 	// others each holds at least 1.
 	wait({ ended, used }, now, quota, cost) {
 		const looked = 256

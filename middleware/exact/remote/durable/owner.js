@@ -3,7 +3,7 @@
 // counts it alone and keeps the count in its own storage: exact everywhere, and nothing to run.
 //
 // It needs two bindings: TALLIES, a namespace of the class Tally with SQLite storage, and
-// SECRETS, those of remote.Config in base64, one a line; the first signs, any verifies.
+// SECRETS, the same as in remote.Config, in base64, one a line; the first signs, any verifies.
 
 import { DurableObject } from 'cloudflare:workers'
 import { Account } from './account.js'
@@ -148,7 +148,7 @@ export class Tally extends DurableObject {
 		throw new Refusal('malformed')
 	}
 
-	// mayBegin refuses what nobody waits for.
+	// mayBegin refuses a call that no caller waits for.
 	mayBegin(q) { if (!(q.wait > 0)) throw new Refusal('not-counted') }
 
 	// remind has alarm called when nothing counts any more, and again if that was seen. It moves no

@@ -58,7 +58,7 @@ func Questions() []Question {
 				{sum(policyReason, rate(decisions, refused)), "{{tallystick_policy}}: {{tallystick_reason}}"}}},
 			{"Refused, by route", "The part of each route's requests that was refused.", "percentunit", 1, []Query{
 				{share(policyRoute, rate(decisions, refused), rate(decisions, of)), "{{tallystick_policy}} {{http_route}}"}}},
-			{"Refused, customers and strangers", "The part that was refused of those whom the program knows, and of addresses. Customers who are refused have outgrown their plan, or have a loop.", "percentunit", 1, []Query{
+			{"Refused, customers and strangers", "The part that was refused of customers that the program knows, and of addresses. Customers that are refused have outgrown their plan, or have a loop.", "percentunit", 1, []Query{
 				{share("tallystick_authenticated", rate(decisions, refused), rate(decisions, of)), "authenticated: {{tallystick_authenticated}}"}}},
 		}},
 		{"Is it an attack?", []Panel{
