@@ -6,6 +6,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/span"
 )
 
 // page is where each code is explained.
@@ -57,6 +59,11 @@ func (a *alarms) ring(of alarm, member string, args ...any) {
 	line := []any{"code", of.code}
 	if member != "" {
 		line = append(line, "member", member)
+	}
+	for i, arg := range args {
+		if d, ok := arg.(time.Duration); ok {
+			args[i] = span.Text(d)
+		}
 	}
 	line = append(append(line, args...), "remedy", of.remedy, "page", page+of.code)
 	a.lines = append(a.lines, func() { a.log.Log(context.Background(), of.level, "tallystick: "+of.message, line...) })

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/gossip"
-	"github.com/tallystick/tallystick/internal/span"
 )
 
 const (
@@ -325,7 +324,7 @@ func (g *Group) handle(p *peer, w *wire, kind byte, content []byte) bool {
 			break
 		}
 		if ahead != 0 {
-			g.ring(clockAlarm, p.address, "ahead", span.Text(ahead.Round(100*time.Millisecond)))
+			g.ring(clockAlarm, p.address, "ahead", ahead.Round(100*time.Millisecond))
 		}
 		w.send(answerFrame, nil, nil)
 	case kind == answerFrame && p.asked:
@@ -375,7 +374,7 @@ var errFrame = errors.New("a frame that it may not send now")
 // for the other end to tell.
 func (g *Group) learn(p *peer, content []byte) {
 	if ahead := time.UnixMilli(int64(binary.BigEndian.Uint64(content))).Sub(g.cfg.Now()); ahead > skew {
-		g.ring(clockAlarm, p.address, "ahead", span.Text(ahead.Round(time.Second)))
+		g.ring(clockAlarm, p.address, "ahead", ahead.Round(time.Second))
 	}
 	switch digest := binary.BigEndian.Uint64(content[8:]); {
 	case digest == g.roster.digest || g.roster.list == nil:
