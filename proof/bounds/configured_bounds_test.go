@@ -482,7 +482,7 @@ func (f *configuredFleet) play(client string) bool {
 				drop()
 			}
 		})
-	case work > coreHashes: // see TestBoundsOfThreeSites
+	case work > coreHashes: // see TestBoundsOfSites
 		return false
 	case work > 0 && f.cfg.Challenge.Mode == middleware.EveryRequest:
 		f.now.Advance(time.Hour - 30*time.Second)
