@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +21,31 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 )
+
+// The environment of a process that a test starts: by what the counter is opened, and what is attempted.
+const (
+	envWhere    = "TALLYSTICK_COUNTER"
+	envAttempts = "TALLYSTICK_ATTEMPTS"
+)
+
+// Process is first in a TestMain: in a process that [Attempts] or [Processes] has started it makes the attempts, by
+// the counter that open opens, and ends it.
+func Process(open func(where string) (exact.Counter, error)) {
+	where := os.Getenv(envWhere)
+	if where == "" {
+		return
+	}
+	c, err := open(where)
+	if err == nil {
+		key, quota, _ := strings.Cut(os.Getenv(envAttempts), "\n")
+		err = attempt(c, key, quota)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
 
 // callersOf is how many goroutines of a process make attempts.
 const callersOf = 16
@@ -66,7 +93,10 @@ func attempt(c exact.Counter, key, of string) error {
 
 // Attempts makes a process ready that attempts a quota on a key.
 func Attempts(where, key string, quota int64) *exec.Cmd {
-	return child(where, "attempts", key, strconv.FormatInt(quota, 10))
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), envWhere+"="+where, envAttempts+"="+key+"\n"+strconv.FormatInt(quota, 10))
+	c.Stderr = os.Stderr
+	return c
 }
 
 // Processes has four processes make 5000 attempts at a quota of 1000, for a number of rounds:

@@ -7,7 +7,7 @@
 //
 // Each request is one of HTTP to a real Middleware, by a clock that is moved by hand, and shows real tokens: which
 // tally goes first and what the modes do is decided by package middleware. What is true is kept
-// beside it, by other arithmetic; see truth.go, rules.go and bounds.go. README.md prints what was explored, and
+// beside it, by other arithmetic; see truth.go and rules.go. README.md prints what was explored, and
 // docs/proof.md lists what is left out.
 //
 // # How it stays small

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"net/http/httptest"
-	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -26,7 +25,7 @@ var served = remote.Config{Secrets: [][]byte{make([]byte, 32)}}
 
 func open(url string) (exact.Counter, error) { return remote.Open([]string{url}, served) }
 
-// serveCounter serves a counter in memory to other processes, and returns its URL.
+// serveCounter serves a counter in memory, and returns its URL.
 func serveCounter(t *testing.T) string {
 	h := kit.Must(remote.Serve(memory.New(0, nil), served))(t)
 	server := httptest.NewServer(h)
@@ -34,16 +33,10 @@ func serveCounter(t *testing.T) string {
 	return server.URL
 }
 
-// Real processes share a counter that is served to them; the processes of package exact/redis share
-// a Redis.
+// Pacers share a counter that is served to each of them; the pacers of package exact/redis share a Redis.
 func TestPaced(t *testing.T) {
 	t.Parallel()
 	exactkit.Paced(t, serveCounter(t), open)
-}
-
-func TestMain(m *testing.M) {
-	exactkit.Process(open)
-	os.Exit(m.Run())
 }
 
 // Fifty processes with a worker each share ten a second for a minute: never above it, none of

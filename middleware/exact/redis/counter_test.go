@@ -391,7 +391,7 @@ func TestDearRefusalCostsNoMoreThanACheapOne(t *testing.T) {
 	require.LessOrEqual(t, cheap, 5)
 }
 
-// Real processes share one limit on a server, each booking its calls.
+// Pacers share one limit on a server, each booking its calls through a connection of its own.
 func TestPaced(t *testing.T) {
 	exactkit.Paced(t, startServer(t).url(), func(url string) (exact.Counter, error) { return dialed(t, url) })
 }

@@ -152,7 +152,7 @@ func TestTheMiddlewareInFront(t *testing.T) {
 	front.Of(t, open(t, secrets, at(owner.Addr())), all)
 }
 
-// Real processes pace their calls through an owner: one that serves a counter, and a Durable
+// Pacers pace their calls through an owner in another process: one that serves a counter, and a Durable
 // Object.
 func TestPaced(t *testing.T) {
 	if !kit.Whole() {

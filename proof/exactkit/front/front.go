@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package front has the middleware stand in front of an exact counter that faults befall. It is apart from
-// package faults for modules that do not need the middleware.
+// package exactkit for modules that do not need the middleware.
 package front
 
 import (
