@@ -38,8 +38,24 @@ func scenes(secrets [2][]byte) []scene {
 		cfg.Challenge = &middleware.Challenge{Mode: mode, Work: work, Crowd: 1}
 		return cfg
 	}
-	set := func(cfg middleware.Config) func(*stage) error {
-		return func(s *stage) error { return s.limits(cfg) }
+	set := func(cfg middleware.Config, change ...func(*stage, *middleware.Config)) func(*stage) error {
+		return func(s *stage) error {
+			for _, f := range change {
+				f(s, &cfg)
+			}
+			return s.limits(cfg)
+		}
+	}
+	counting := func(outage middleware.Outage, down func(*stage) bool) func(*stage, *middleware.Config) {
+		return func(s *stage, cfg *middleware.Config) {
+			c := &counter{memory.New(0, func() time.Time { return s.now }), func() bool { return down(s) }}
+			cfg.Exact = &middleware.Exact{Counter: c, Outage: outage, Deadline: 10 * time.Second}
+		}
+	}
+	tooLate := func(s *stage, _ int, v *visit) {
+		if v.proof != "" {
+			s.now = s.now.Add(10 * time.Minute)
+		}
 	}
 	return []scene{
 		{
@@ -97,22 +113,12 @@ func scenes(secrets [2][]byte) []scene {
 		{
 			name: "unavailable", method: http.MethodPut, calls: 2,
 			about: "The counter is down at the second request: 503 with Retry-After. Then it is up again. PUT may be repeated.",
-			set: func(s *stage) error {
-				cfg := contact("unavailable", 5)
-				cfg.Exact = &middleware.Exact{Counter: &counter{Counter: memory.New(0, func() time.Time { return s.now }), down: func() bool {
-					return len(s.judge.visits) == 2
-				}}, Outage: middleware.FailClosed, Deadline: 10 * time.Second}
-				return s.limits(cfg)
-			},
+			set:   set(contact("unavailable", 5), counting(middleware.FailClosed, func(s *stage) bool { return len(s.judge.visits) == 2 })),
 		},
 		{
 			name: "degraded", calls: 3,
 			about: "The counter is down, and the server goes on without: Tallystick-Degraded, and tokens as ever.",
-			set: func(s *stage) error {
-				cfg := contact("degraded", 5)
-				cfg.Exact = &middleware.Exact{Counter: &counter{Counter: memory.New(0, func() time.Time { return s.now }), down: func() bool { return true }}, Outage: middleware.FailOpen, Deadline: 10 * time.Second}
-				return s.limits(cfg)
-			},
+			set:   set(contact("degraded", 5), counting(middleware.FailOpen, func(*stage) bool { return true })),
 		},
 		{
 			name: "work", calls: 3,
@@ -142,8 +148,8 @@ func scenes(secrets [2][]byte) []scene {
 			about: "The first proof comes too late. The refusal has a fresh challenge; its proof is good.",
 			set:   set(selling("expired", middleware.Newcomers)),
 			before: func(s *stage, send int, v *visit) {
-				if send == 2 && v.proof != "" {
-					s.now = s.now.Add(10 * time.Minute)
+				if send == 2 {
+					tooLate(s, send, v)
 				}
 			},
 		},
@@ -159,13 +165,9 @@ func scenes(secrets [2][]byte) []scene {
 		},
 		{
 			name: "never-accepted", calls: 1, hopeless: true,
-			about: "Every proof comes too late. After the third the client gives up.",
-			set:   set(selling("never-accepted", middleware.Newcomers)),
-			before: func(s *stage, _ int, v *visit) {
-				if v.proof != "" {
-					s.now = s.now.Add(10 * time.Minute)
-				}
-			},
+			about:  "Every proof comes too late. After the third the client gives up.",
+			set:    set(selling("never-accepted", middleware.Newcomers)),
+			before: tooLate,
 		},
 		{
 			name: "memory-full", calls: 1, hopeless: true,
@@ -185,20 +187,12 @@ func scenes(secrets [2][]byte) []scene {
 		{
 			name: "too-dear", calls: 1, hopeless: true,
 			about: "The challenge asks for 2²⁹ hashes, twice the cap of our own clients. The client gives up before it begins.",
-			set: func(s *stage) error {
-				cfg := selling("too-dear", middleware.Newcomers)
-				cfg.Challenge.Work = 1 << 29
-				return s.limits(cfg)
-			},
+			set:   set(selling("too-dear", middleware.Newcomers), func(_ *stage, cfg *middleware.Config) { cfg.Challenge.Work = 1 << 29 }),
 		},
 		{
 			name: "never", calls: 1, hopeless: true,
 			about: "The request costs more than the quota: 403, without a challenge and without Retry-After. It is not sent again.",
-			set: func(s *stage) error {
-				cfg := contact("never", 5)
-				cfg.Cost = func(*http.Request) int64 { return 6 }
-				return s.limits(cfg)
-			},
+			set:   set(contact("never", 5), func(_ *stage, cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return 6 } }),
 		},
 	}
 }

@@ -1,5 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package clienttest tells whether a client does its part: echoes the newest token, solves
+// challenges, waits as it is told to, and gives up in time.
+//
+// # What it does not tell
+//
+// A client that passes is polite, and loses nothing that it could have. It may still be slow,
+// leak, or fail under load: each case is a few requests, one after another. Pages and wait
+// tickets are for browsers, and have no case.
+//
+// To wait and to work is a client's choice. One that gives a refusal back to its caller
+// instead has Returned, which is no fault.
+//
+// # Use
+//
+// A [Server] plays the cases. Each is a real [middleware.Middleware], to which things
+// happen: its price rises, its secrets change, an answer is lost. A program that has the
+// client, in any language, asks for the cases at /cases and sends their requests in turn.
+// The report is at /report. The program middlewaretest/cmd/clienttest does that around a command:
+//
+//	go run github.com/tallystick/tallystick/middleware/middlewaretest/cmd/clienttest python3 mine.py
+//
+// docs/clients.md has the cases, the faults, and a whole example.
 package clienttest
 
 import (
@@ -141,4 +163,86 @@ func writeJSON(w http.ResponseWriter, value any) {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	_ = encoder.Encode(value)
+}
+
+// A verdict judges a client in one case.
+type verdict = string
+
+const (
+	passed   verdict = "passed"   // the client did all that it could, and nothing else
+	returned verdict = "returned" // it did nothing wrong, and gave its caller a refusal that work or a wait would have helped
+	failed   verdict = "failed"   // see the faults
+	missing  verdict = "missing"  // not all of the case's requests were sent
+)
+
+// A Fault is something that a client did wrong.
+type Fault struct {
+	Code   string `json:"code"`
+	Call   int    `json:"call"` // which request of the case, from 1
+	Send   int    `json:"send"` // which of all sends of the case, from 1
+	Detail string `json:"detail,omitempty"`
+}
+
+// A code says what is wrong with what a client has sent.
+type code = string
+
+const (
+	tokenDropped code = "token-dropped" // no token of the policy, although one that has not expired came before
+	tokenStale   code = "token-stale"   // a token of the policy, but not the newest
+	tokenLeaked  code = "token-leaked"  // a token or a proof was shown to another origin
+	tooEarly     code = "too-early"     // sent again before Retry-After was over, and without a proof
+	sentAgain    code = "sent-again"    // sent again although it was admitted, or although neither time nor work helps
+	changed      code = "changed"       // sent again with another method or body
+	proofForeign code = "proof-foreign" // a proof for another challenge than the refusal's
+	proofDropped code = "proof-dropped" // another proof or none, after the last was answered 503
+	proofWrong   code = "proof-wrong"   // the answers of a proof are wrong, or it cannot be read
+	endless      code = "endless"       // more than three proofs for one request
+	outOfTurn    code = "out-of-turn"   // a request of the case came after a later one
+)
+
+// A Result is one case with its verdict.
+type Result struct {
+	Case    string  `json:"case"`
+	Verdict string  `json:"verdict"`
+	Faults  []Fault `json:"faults,omitempty"`
+	Sends   []Send  `json:"sends"`
+}
+
+// A Send is a request as it came, and its answer.
+type Send struct {
+	Call       int    `json:"call"`
+	Tokens     int    `json:"tokens"` // shown, of the policies of this case
+	Proof      bool   `json:"proof"`
+	Status     int    `json:"status"` // 0: no answer was sent
+	RetryAfter int    `json:"retry-after,omitempty"`
+	Reason     string `json:"reason,omitempty"` // of a refusal, or for which a proof was not accepted
+}
+
+// A Report holds the results of all cases.
+type Report struct {
+	Passed   int      `json:"passed"`
+	Returned int      `json:"returned"`
+	Failed   int      `json:"failed"`
+	Missing  int      `json:"missing"`
+	Cases    []Result `json:"cases"`
+}
+
+// OK reports whether all cases were tried, and none failed.
+func (r Report) OK() bool { return r.Failed == 0 && r.Missing == 0 }
+
+// String returns the report as text: a line for each case, and one for each fault.
+func (r Report) String() string {
+	var b strings.Builder
+	for _, c := range r.Cases {
+		fmt.Fprintf(&b, "%-9s %s\n", c.Verdict, c.Case)
+		for _, f := range c.Faults {
+			fmt.Fprintf(&b, "          request %d, send %d: %s", f.Call, f.Send, f.Code)
+			if f.Detail != "" {
+				b.WriteString(": " + f.Detail)
+			}
+			b.WriteByte('\n')
+		}
+	}
+	fmt.Fprintf(&b, "%d passed, %d returned, %d failed, %d missing\n", r.Passed, r.Returned, r.Failed, r.Missing)
+	return b.String()
 }

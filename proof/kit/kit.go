@@ -5,10 +5,16 @@
 package kit
 
 import (
+	"crypto/fips140"
 	"fmt"
 	"os"
+	"path/filepath"
+	"runtime"
 	"runtime/debug"
+	"sync"
 	"testing"
+	"testing/cryptotest"
+	"testing/synctest"
 )
 
 // Must is for a call that a test takes for granted: Must(os.Open(name))(t) is the file, and an error ends the test.
@@ -70,4 +76,64 @@ func CollectLess() {
 		debug.SetGCPercent(400)
 		debug.SetMemoryLimit(350 << 20) // of what two processors build beside it
 	}
+}
+
+// Together runs f n times at once, and returns when all have ended.
+func Together(n int, f func(i int)) {
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { f(i) })
+	}
+	group.Wait()
+}
+
+// Seeds fails where a fuzz target has fewer seeds than there were: the go command skips a folder that has moved
+// without a word.
+func Seeds(t testing.TB, least int, targets ...string) {
+	t.Helper()
+	for _, target := range targets {
+		seeds, err := os.ReadDir(filepath.Join("testdata", "fuzz", target))
+		if err != nil || len(seeds) < least {
+			t.Errorf("%s has %d seeds, not %d: %v", target, len(seeds), least, err)
+		}
+	}
+}
+
+// Waits fails a test if do ends while a lock is held. On one processor, where it has to run, a
+// goroutine that can run does so while this one yields.
+func Waits(t *testing.T, lock sync.Locker, do func(), what string) {
+	t.Helper()
+	lock.Lock()
+	done := make(chan struct{})
+	go func() {
+		do()
+		close(done)
+	}()
+	for range 100 {
+		runtime.Gosched()
+	}
+	select {
+	case <-done:
+		lock.Unlock()
+		t.Fatalf("%s does not wait", what)
+	default:
+	}
+	lock.Unlock()
+	<-done
+}
+
+// Bubble is [synctest.Test], where random bytes can be had in FIPS mode too: their source
+// there measures how unevenly the clock runs, and panics in a bubble, whose clock stands.
+func Bubble(t *testing.T, f func(*testing.T)) {
+	t.Helper()
+	if fips140.Enabled() {
+		cryptotest.SetGlobalRandom(t, 1)
+	}
+	synctest.Test(t, f)
+}
+
+// RunBubble is t.Run of a [Bubble].
+func RunBubble(t *testing.T, name string, f func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { Bubble(t, f) })
 }
