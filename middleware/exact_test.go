@@ -114,7 +114,7 @@ func TestExactRoutes(t *testing.T) {
 			{on: 1, show: "told", want: 429, fields: fields{"RateLimit": ""}},
 		}},
 		{"the stamp of a refusal is id, age, seconds, hash and limit 0, as docs/wire.md says", byCounter(ofAMonth), []step{
-			{as: costs(1000), want: 200},
+			{as: costing(1000), want: 200},
 			{after: 1234567 * time.Microsecond, want: 429, keep: "told", see: all{func(s *scene) {
 				claims := claimsIn(s, s.tokens["told"])
 				require.EqualValues(s, 1728000020, claims.Exp)
@@ -122,8 +122,8 @@ func TestExactRoutes(t *testing.T) {
 			}}},
 		}},
 		{"an account that was deleted is heard of", byCounter(ofAMonth), []step{
-			{as: costs(1000), want: 200}, {want: 429, keep: "told"},
-			{do: func(s *scene) { clear(s.ledger.Tallies) }, show: "told", want: 429}, {on: 1, show: "told", want: 429},
+			{as: costing(1000), want: 200}, {want: 429, keep: "told"},
+			{do: func(s *scene) { s.ledger.Forget() }, show: "told", want: 429}, {on: 1, show: "told", want: 429},
 			{after: believed, show: "told", want: 200}, {want: 200}, {on: 1, show: "told", want: 200}, {on: 1, want: 200},
 		}},
 		{"an outage of two seconds sends no client away for a day", byCounter(func(cfg *middleware.Config) {
@@ -434,7 +434,7 @@ func TestSettledElsewhereIsHeardOf(t *testing.T) {
 			}))
 			a, third := newSite(t, cfg), newSite(t, cfg)
 			var wg sync.WaitGroup
-			wg.Go(func() { send(b, costs(1000), settles(5)) })
+			wg.Go(func() { send(b, costing(1000), settles(5)) })
 			<-begun
 			refused := requireStatus(t, http.StatusTooManyRequests, send(a))
 			tok := tokenOf(refused)
@@ -477,7 +477,7 @@ func TestSpentKeyCostsACallInTenSeconds(t *testing.T) {
 		c := new(clock)
 		l := newLedger(c)
 		instances := sites(t, 2, estimating(c, l)) // the first has refused a key that is spent, and told so by a token
-		require.Equal(t, http.StatusOK, send(instances[0], costs(1000)).StatusCode)
+		require.Equal(t, http.StatusOK, send(instances[0], costing(1000)).StatusCode)
 		tok := tokenOf(send(instances[0]))
 		before := l.Count()
 		for range 600 { // a minute
@@ -506,14 +506,14 @@ func TestNoHerdOfASpentKey(t *testing.T) {
 			kit.RunBubble(t, fmt.Sprintf("%s, known by its token %t", name, stamped), func(t *testing.T) {
 				l, cfg := estimatingNow()
 				h := newSite(t, cfg)
-				require.Equal(t, http.StatusOK, send(h, costs(1000)).StatusCode)
+				require.Equal(t, http.StatusOK, send(h, costing(1000)).StatusCode)
 				tok := tokenOf(send(h))
 				if stamped {
 					h = newSite(t, cfg) // which knows nothing
 				}
 				time.Sleep(believed)
 				if room {
-					clear(l.Tallies)
+					l.Forget()
 				}
 				l.Fault = func(context.Context, int) error { time.Sleep(5 * time.Millisecond); return nil }
 				before := l.Count()
@@ -545,7 +545,7 @@ func TestWhoWaitsForAnAnswerHasADeadline(t *testing.T) {
 		l, cfg := estimatingNow()
 		cfg.Exact.Deadline = 50 * time.Millisecond
 		h := newSite(t, cfg)
-		require.Equal(t, http.StatusOK, send(h, costs(1000)).StatusCode)
+		require.Equal(t, http.StatusOK, send(h, costing(1000)).StatusCode)
 		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
 		time.Sleep(believed)
 		l.Fault = func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
@@ -566,9 +566,9 @@ func TestRefusalsUnderClocksThatAreApart(t *testing.T) {
 			b := newSite(t, cfg)
 			cfg.Now = func() time.Time { return c.Now().Add(ahead) }
 			a := newSite(t, cfg)
-			require.Equal(t, http.StatusOK, send(a, costs(1000)).StatusCode)
+			require.Equal(t, http.StatusOK, send(a, costing(1000)).StatusCode)
 			tok := tokenOf(send(a))
-			clear(l.Tallies)
+			l.Forget()
 			if ahead > 5*time.Second {
 				require.Equal(t, http.StatusOK, send(b, tok).StatusCode, "at once")
 			}
@@ -586,10 +586,10 @@ func TestRefundsOfOthersLeaveARefusalAlone(t *testing.T) {
 	l := newLedger(c)
 	cfg := estimating(c, l)
 	h := newLimiter(t, cfg).Handler(settling(t, false))
-	require.Equal(t, http.StatusOK, send(h, costs(1000)).StatusCode)
+	require.Equal(t, http.StatusOK, send(h, costing(1000)).StatusCode)
 	l.Fault = func(_ context.Context, call int) error {
 		if call == 2 { // the refusal
-			send(h, from("203.0.113.77"), costs(10), settles(1))
+			send(h, from("203.0.113.77"), costing(10), settles(1))
 		}
 		return nil
 	}

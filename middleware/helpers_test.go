@@ -67,7 +67,6 @@ var (
 	cookieIn          = handlers.CookieIn
 	costOf            = handlers.CostOf
 	costing           = handlers.Costing
-	costs             = handlers.Costs
 	counting          = handlers.Counting
 	decided           = handlers.Decided
 	exhaust           = handlers.Exhaust

@@ -250,15 +250,15 @@ func TestPeersSettle(t *testing.T) {
 		for _, s := range f.sites {
 			s.Spy.Serve = settling(t, true)
 		}
-		require.Equal(t, http.StatusOK, send(f.sites[0], costs(80), settles(10)).StatusCode)
+		require.Equal(t, http.StatusOK, send(f.sites[0], costing(80), settles(10)).StatusCode)
 		f.settles()
-		require.Equal(t, http.StatusOK, send(f.sites[1], costs(90), settles(20)).StatusCode, "70 came back")
+		require.Equal(t, http.StatusOK, send(f.sites[1], costing(90), settles(20)).StatusCode, "70 came back")
 		f.settles()
-		require.Equal(t, http.StatusOK, send(f.sites[0], costs(1), settles(60)).StatusCode)
+		require.Equal(t, http.StatusOK, send(f.sites[0], costing(1), settles(60)).StatusCode)
 		f.settles()
-		require.Equal(t, http.StatusOK, send(f.sites[1], costs(10)).StatusCode)
+		require.Equal(t, http.StatusOK, send(f.sites[1], costing(10)).StatusCode)
 		f.settles()
-		require.Equal(t, http.StatusTooManyRequests, send(f.sites[0], costs(1)).StatusCode)
+		require.Equal(t, http.StatusTooManyRequests, send(f.sites[0], costing(1)).StatusCode)
 	})
 }
 

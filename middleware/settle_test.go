@@ -30,7 +30,7 @@ func leftOf(t testing.TB, m *middleware.Middleware, options ...option) (left int
 	send(m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		d, _ := middleware.FromContext(r.Context())
 		left = d.Limits()[0].Remaining
-	})), append(options, costs(0))...)
+	})), append(options, costing(0))...)
 	return left
 }
 
@@ -68,18 +68,18 @@ func TestSettle(t *testing.T) {
 				mw := newLimiter(t, test.cfg)
 				h := mw.Handler(settling(t, false))
 				as := []option{test.option, method(m)}
-				resp := send(h, append(as, costs(10), settles(4))...)
+				resp := send(h, append(as, costing(10), settles(4))...)
 				require.EqualValues(t, 96, leftOf(t, mw, as...), "what is not used comes back")
-				resp = send(h, append(as, costs(10), settles(16), tokenOf(resp))...)
+				resp = send(h, append(as, costing(10), settles(16), tokenOf(resp))...)
 				require.EqualValues(t, 80, leftOf(t, mw, as...), "what is too little is charged")
-				resp = send(h, append(as, costs(10), settles(10), tokenOf(resp))...)
+				resp = send(h, append(as, costing(10), settles(10), tokenOf(resp))...)
 				require.EqualValues(t, 70, leftOf(t, mw, as...))
-				send(h, append(as, costs(10), settles(0), tokenOf(resp))...)
+				send(h, append(as, costing(10), settles(0), tokenOf(resp))...)
 				require.EqualValues(t, 70, leftOf(t, mw, append(as, tokenOf(resp))...))
 				if test.cfg.Exact == nil {
 					require.EqualValues(t, 70, leftOf(t, newLimiter(t, test.cfg), append(as, tokenOf(resp))...), "the token says it")
 				}
-				resp = requireStatus(t, http.StatusOK, send(h, append(as, costs(1), settles(500))...))
+				resp = requireStatus(t, http.StatusOK, send(h, append(as, costing(1), settles(500))...))
 				require.EqualValues(t, 0, leftOf(t, mw, as...), "past the limit")
 				require.Equal(t, http.StatusTooManyRequests, send(h, append(as, tokenOf(resp))...).StatusCode)
 				c.Advance(time.Hour)
@@ -112,23 +112,23 @@ func TestSettlements(t *testing.T) {
 		}},
 		// What was charged the client cannot shake off here; what was given back comes to clients that do not show the older token.
 		{"after the header, memory alone knows", limiting(of(100)).serving(settling(t, true)), []step{
-			{as: both(costs(10), settles(30)), want: 200, keep: "a", see: all{left(70, ""), left(70, "a"), elsewhere(90, "a")}},
-			{as: costs(10), show: "a", want: 200, keep: "b", see: all{elsewhere(60, "b")}}, // the next token says it
-			{as: both(costs(10), settles(1)), want: 200, keep: "c", see: all{left(59, ""), left(50, "c")}},
+			{as: both(costing(10), settles(30)), want: 200, keep: "a", see: all{left(70, ""), left(70, "a"), elsewhere(90, "a")}},
+			{as: costing(10), show: "a", want: 200, keep: "b", see: all{elsewhere(60, "b")}}, // the next token says it
+			{as: both(costing(10), settles(1)), want: 200, keep: "c", see: all{left(59, ""), left(50, "c")}},
 		}},
 		{"an own tally is settled, and its token says so", working(middleware.WhenExhausted, of(100)).serving(settling(t, false)), []step{
-			{do: buys("own"), as: both(costs(10), settles(30)), show: "own", want: 200, keep: "a", fields: fields{"RateLimit": `"contact";r=70;t=60`},
+			{do: buys("own"), as: both(costing(10), settles(30)), show: "own", want: 200, keep: "a", fields: fields{"RateLimit": `"contact";r=70;t=60`},
 				see: all{left(70, "own"), elsewhere(70, "a"), left(100, "")}},
-			{as: both(costs(10), settles(0)), show: "a", want: 200, keep: "b", see: all{elsewhere(70, "b")}},
-			{as: both(costs(1), settles(500)), show: "own", want: 200},
+			{as: both(costing(10), settles(0)), show: "a", want: 200, keep: "b", see: all{elsewhere(70, "b")}},
+			{as: both(costing(1), settles(500)), show: "own", want: 200},
 			// More than the pass has: the shared tally pays, and the token stays the own one's.
-			{as: both(costs(50), settles(60)), show: "own", want: 200, fields: fields{"RateLimit": `"contact";r=40;t=60`, middleware.TokenHeader: ""}, see: all{left(40, "")}},
+			{as: both(costing(50), settles(60)), show: "own", want: 200, fields: fields{"RateLimit": `"contact";r=40;t=60`, middleware.TokenHeader: ""}, see: all{left(40, "")}},
 		}},
 		{"a token that was bought with the very request stays", working(middleware.WhenExhausted, of(100), func(cfg *middleware.Config) {
 			cfg.Limits[0].Window = 24 * time.Hour
 		}).serving(settling(t, false)), []step{
 			{as: toFetch, want: 200, keep: "offer"},
-			{as: both(costs(50), settles(60)), prove: "offer", want: 200, keep: "own", see: all{left(40, ""), left(5, "own")}},
+			{as: both(costing(50), settles(60)), prove: "offer", want: 200, keep: "own", see: all{left(40, ""), left(5, "own")}},
 		}},
 		{"a quiet policy tells no numbers", limiting(quietly).serving(settling(t, false)), []step{
 			{as: both(method(http.MethodGet), settles(2)), want: 200, fields: fields{"RateLimit": ""}},
@@ -149,9 +149,9 @@ func TestSettleWithoutMemory(t *testing.T) {
 				}
 				return showingCookie(resp.Cookies()[0].Value)
 			}
-			resp := send(mw.Handler(settling(t, false)), costs(10), settles(4))
+			resp := send(mw.Handler(settling(t, false)), costing(10), settles(4))
 			require.EqualValues(t, 96, leftOf(t, mw, show(resp)))
-			resp = send(mw.Handler(settling(t, false)), costs(10), settles(50), show(resp))
+			resp = send(mw.Handler(settling(t, false)), costing(10), settles(50), show(resp))
 			require.EqualValues(t, 46, leftOf(t, mw, show(resp)))
 		})
 	}
@@ -188,7 +188,7 @@ func TestSettleOracle(t *testing.T) {
 			mw := newLimiter(t, cfg)
 			var sum atomic.Int64
 			h := mw.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				cost, _ := strconv.ParseInt(r.Header.Get("X-Cost"), 10, 64)
+				cost, _ := strconv.ParseInt(r.Header.Get("Cost"), 10, 64)
 				if rand.IntN(2) == 0 {
 					w.WriteHeader(http.StatusOK)
 				}
@@ -211,7 +211,7 @@ func TestSettleOracle(t *testing.T) {
 			}))
 			kit.Together(8, func(int) {
 				for range 200 {
-					require.Equal(t, 1, admitted(h, 1, costs(1+rand.Int64N(9))))
+					require.Equal(t, 1, admitted(h, 1, costing(1+rand.Int64N(9))))
 				}
 			})
 			require.Equal(t, 1<<30-sum.Load(), leftOf(t, mw))
@@ -260,7 +260,7 @@ func TestSettleIncorrect(t *testing.T) {
 	free := metered(contact(new(clock)), 5)
 	send(newLimiter(t, free).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		require.ErrorIs(t, middleware.Settle(r, 1), exact.ErrNoRefund, "a peek is not charged")
-	})), costs(0))
+	})), costing(0))
 }
 
 // What is given back to an address is given back to its networks: a hundred neighbours in a

@@ -62,8 +62,8 @@ func TestShadowLimits(t *testing.T) {
 			cfg.Cost, cfg.Net56Factor = metered(*cfg, 3).Cost, 1
 		}).serving(settling(t, false)), []step{
 			{as: from("2001:db8::1"), want: 200},
-			{as: both(from("2001:db8:0:1::1"), both(costs(3), settles(0))), want: 200, see: all{refusing("trial")}},
-			{as: both(from("2001:db8:0:2::1"), costs(0)), want: 200, see: all{remain(2, 4, 3)}},
+			{as: both(from("2001:db8:0:1::1"), both(costing(3), settles(0))), want: 200, see: all{refusing("trial")}},
+			{as: both(from("2001:db8:0:2::1"), costing(0)), want: 200, see: all{remain(2, 4, 3)}},
 		}},
 		{"come into force with what they have counted, in memory and in tokens", limiting(trial), []step{
 			{show: latest, times: 4, want: 200, keep: "own"}, {do: becomes(inForce(true)), want: 429},
@@ -103,7 +103,7 @@ func TestShadowLimitsChangeNothing(t *testing.T) {
 					drop, work, cost := r.IntN(3) == 0, r.IntN(4) == 0, r.Int64N(4)
 					var seen [2][]string
 					for i, h := range sites {
-						options := []option{from(client), costs(cost)}
+						options := []option{from(client), costing(cost)}
 						if !drop {
 							options = append(options, showing(tokens[i][client]))
 						}
@@ -140,14 +140,14 @@ func TestSettleKnowsWhatShadowsCounted(t *testing.T) {
 			m := newLimiter(t, cfg)
 			h := m.Handler(&spy{Serve: settling(t, false)})
 			left := func() (left []int64) {
-				send(h, from(client), costs(0))
+				send(h, from(client), costing(0))
 				for _, l := range decisions.Last().Limits() {
 					left = append(left, l.Remaining)
 				}
 				return left
 			}
 			require.Equal(t, []int64{3, 5, 4}, left())
-			require.Equal(t, http.StatusOK, send(h, from(client), costs(4), with("X-Settle", settled)).StatusCode)
+			require.Equal(t, http.StatusOK, send(h, from(client), costing(4), with("X-Settle", settled)).StatusCode)
 			require.Equal(t, []string{"trial"}, wouldRefuse(decisions.All[1]))
 			if settled == "0" {
 				require.Equal(t, []int64{3, 5, 4}, left())

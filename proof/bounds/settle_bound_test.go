@@ -120,7 +120,7 @@ func TestSettleFarAboveABurst(t *testing.T) {
 			var s spending
 			tok := handlers.From("203.0.113.1")
 			for ; c.Offset.Load() < int64(scene.during); c.Advance(time.Second) {
-				resp := handlers.Send(h, tok, handlers.Costs(scene.estimate), handlers.Settles(scene.cost))
+				resp := handlers.Send(h, tok, handlers.Costing(scene.estimate), handlers.Settles(scene.cost))
 				if tok = handlers.TokenOf(resp); resp.StatusCode == http.StatusOK {
 					s.close(s.admit(c.Now(), scene.estimate), scene.cost)
 				}
@@ -257,7 +257,7 @@ func (w settleWorld) play(t *testing.T, l middleware.Limit, r *rand.Rand) {
 		case w.shows == "" || w.own:
 			tok = wallet[len(wallet)-1]
 		}
-		resp := handlers.Send(fleet[i], handlers.Costs(estimate), handlers.Showing(tok))
+		resp := handlers.Send(fleet[i], handlers.Costing(estimate), handlers.Showing(tok))
 		if got := resp.Header.Get(middleware.TokenHeader); got != "" {
 			wallet = append(wallet, got)
 		}

@@ -7,24 +7,21 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 )
 
-// A Ledger is a counter of a few lines, to which everything can happen that happens to engines.
+// A Ledger is a counter in memory that notes what it is asked, and to which everything can happen that happens to engines.
 type Ledger struct {
-	Now func() time.Time
+	counter exact.Counter
+	Now     func() time.Time
 
-	mu       sync.Mutex
-	Tallies  map[string]limiter.Tally
-	verdicts map[string]exact.Verdict // by call ID
-	refunded map[time.Time]bool
-	calls    int            // that reached it
-	Keys     map[string]int // and for whom
-	Charged  int64
-	Ids      []string
+	mu      sync.Mutex
+	calls   int            // that reached it
+	Keys    map[string]int // and for whom
+	Charged int64
+	Ids     []string
 
 	Fault func(ctx context.Context, call int) error // before a call is counted
 	Lost  func(call int) bool                       // after: its answer never comes back
@@ -34,15 +31,15 @@ type Ledger struct {
 
 // NewLedger returns a ledger without faults.
 func NewLedger(c *Clock) *Ledger {
-	return &Ledger{
-		Now:      c.Now,
-		Tallies:  make(map[string]limiter.Tally),
-		verdicts: make(map[string]exact.Verdict),
-		refunded: make(map[time.Time]bool),
-		Keys:     make(map[string]int),
-	}
+	l := &Ledger{Now: c.Now, Keys: make(map[string]int)}
+	l.Forget()
+	return l
 }
 
+// Forget has all accounts deleted. No call may be under way.
+func (l *Ledger) Forget() { l.counter = memory.New(0, func() time.Time { return l.Now() }) }
+
+// Take implements [exact.Counter]. A call that was let through is counted, however late it is by then.
 func (l *Ledger) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 	if err := call.Check(ctx); err != nil {
 		return exact.Verdict{}, err
@@ -58,61 +55,33 @@ func (l *Ledger) Take(ctx context.Context, call exact.Call) (exact.Verdict, erro
 			return exact.Verdict{}, err
 		}
 	}
+	v, err := l.counter.Take(context.WithoutCancel(ctx), call)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	v, known := l.verdicts[call.ID]
-	if v.Replayed = known; !known {
-		v = l.step(call)
-		l.verdicts[call.ID] = v
+	if v.Admitted && !v.Replayed {
+		l.Charged += call.Cost
 	}
 	if l.Lost != nil && l.Lost(n) {
 		return exact.Verdict{}, exact.ErrMaybeCounted
 	}
-	return v, nil
+	return v, err
 }
 
-// stepsOf is the arithmetic of a counter's policy, where a sliding window stands for a log.
-func stepsOf(p *exact.Policy) *limiter.Policy {
-	limits := make([]storeless.Limit, p.Len())
-	for i := range limits {
-		limits[i] = p.Limit(i)
-	}
-	steps, err := limiter.Compile(p.Name(), limiter.Carried(p.Name(), limits))
-	if err != nil {
-		panic(err)
-	}
-	return steps
-}
-
-func (l *Ledger) step(call exact.Call) (v exact.Verdict) {
-	now := l.Now()
-	tally, is := stepsOf(call.Policy).Step(now, l.Tallies[call.Key], call.Cost)
-	l.Tallies[call.Key], v.Verdict = tally, limiter.VerdictAs[storeless.Verdict](is)
-	if v.Admitted {
-		l.Charged += call.Cost
-		v.Receipt = exact.Receipt{Key: call.Key, Cost: call.Cost, Policy: call.Policy, At: now, Serial: call.ID}
-	}
-	return v
-}
-
-func (l *Ledger) Peek(_ context.Context, call exact.Call) (v exact.Verdict, err error) {
+func (l *Ledger) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls++
 	if l.PeekFault != nil {
-		return v, l.PeekFault
+		return exact.Verdict{}, l.PeekFault
 	}
-	v.Verdict = limiter.VerdictAs[storeless.Verdict](stepsOf(call.Policy).Peek(l.Now(), l.Tallies[call.Key], call.Cost))
-	return v, nil
+	return l.counter.Peek(ctx, call)
 }
 
-func (l *Ledger) Refund(_ context.Context, r exact.Receipt) error {
+func (l *Ledger) Refund(ctx context.Context, r exact.Receipt) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f := limiter.Candidate{Shown: l.Tallies[r.Key]}
-	l.Tallies[r.Key] = (*limiter.Memory)(nil).Restore(l.Now(), r.At, stepsOf(r.Policy), &f, r.Cost)
 	l.Charged -= r.Cost
-	return nil
+	return l.counter.Refund(ctx, r)
 }
 
 func (l *Ledger) Count() int {

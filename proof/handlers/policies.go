@@ -60,21 +60,11 @@ func Login(c *Clock) middleware.Config {
 	return cfg
 }
 
-// Metered has a configuration ask for the cost that a request names in X-Cost.
+// Metered has a configuration ask for the cost that a request is Costing.
 func Metered(cfg middleware.Config, quota int64) middleware.Config {
-	cfg.Limits[0].Quota = quota
-	cfg.Cost = func(r *http.Request) int64 {
-		if s := r.Header.Get("X-Cost"); s != "" {
-			n, _ := strconv.ParseInt(s, 10, 64)
-			return n
-		}
-		return 1
-	}
+	cfg.Limits[0].Quota, cfg.Cost = quota, CostOf
 	return cfg
 }
-
-// Costs has a request name its cost, for Metered.
-func Costs(n int64) Option { return With("X-Cost", strconv.FormatInt(n, 10)) }
 
 // Settles has a request name what Settling settles.
 func Settles(n int64) Option { return With("X-Settle", strconv.FormatInt(n, 10)) }
