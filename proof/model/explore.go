@@ -26,11 +26,10 @@ type Result struct {
 
 type explorer struct {
 	*compiled
-	counts    *counts
-	memories  *memories
-	optionsOf map[optionsKey][]count
-	attacks   map[attackKey][]attack
-	result    Result
+	counts   *counts
+	memories *memories
+	attacks  map[attackKey][]attack
+	result   Result
 
 	seen  map[fingerprint]struct{}
 	seeds [2]maphash.Seed
@@ -55,12 +54,6 @@ type move struct {
 }
 
 type yield = func(move, state, string)
-
-type optionsKey struct {
-	tally int
-	held  set
-	at    time.Duration
-}
 
 type attackKey struct {
 	memory memory
@@ -88,7 +81,7 @@ func (w World) explorer() (*explorer, error) {
 	}
 	e := &explorer{
 		compiled: c, counts: cs, memories: ms,
-		optionsOf: map[optionsKey][]count{}, attacks: map[attackKey][]attack{}, seen: map[fingerprint]struct{}{},
+		attacks: map[attackKey][]attack{}, seen: map[fingerprint]struct{}{},
 		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 	}
 	return e, nil
@@ -108,16 +101,11 @@ func (w *explorer) merged(f int, at time.Duration, a, b count) count {
 // options are what a client may show that holds a set: none, each of them, and any two of
 // them, which the limiter merges.
 func (w *explorer) options(f int, held set, at time.Duration) (list []count) {
-	key := optionsKey{f, held, at}
-	if known, ok := w.optionsOf[key]; ok {
-		return known
-	}
 	all := held | 1 // none
 	held.each(func(a count) {
 		held.each(func(b count) { all |= 1 << w.merged(f, at, a, b) })
 	})
 	all.each(func(t count) { list = append(list, t) })
-	w.optionsOf[key] = list
 	return list
 }
 

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"time"
@@ -35,8 +36,8 @@ type life struct {
 	clients   [tallies]client
 	challenge [tallies]string // that a bought tally was made from
 	proofs    []string        // of EveryRequest: the last is for looking
-	issued    group           // challenges of its own
-	sold      group
+	issued    [tallies]bool   // challenges of its own
+	sold      [tallies]bool
 	variant   uint8
 	request   *http.Request // that was admitted first, and can be settled
 	first     call          // by which
@@ -74,18 +75,8 @@ func (l *life) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 // nothing is the demand of a client that only looks.
 var nothing = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 
-// A response has no body.
-type response struct {
-	fields  http.Header
-	refused bool
-}
-
-func (r *response) Header() http.Header         { return r.fields }
-func (r *response) WriteHeader(status int)      { r.refused = status != http.StatusOK }
-func (r *response) Write(b []byte) (int, error) { return len(b), nil }
-
 // send sends a request of the client of a tally.
-func (l *life) send(p *process, h http.Handler, clock time.Duration, from int, method, path string, tokens []string, proof string) *response {
+func (l *life) send(p *process, h http.Handler, clock time.Duration, from int, method, path string, tokens []string, proof string) *httptest.ResponseRecorder {
 	p.now = base.Add(clock)
 	r := &http.Request{Method: method, URL: &url.URL{Path: path}, Header: http.Header{}, RemoteAddr: l.clients[from].address}
 	if len(tokens) > 0 {
@@ -94,7 +85,7 @@ func (l *life) send(p *process, h http.Handler, clock time.Duration, from int, m
 	if proof != "" {
 		r.Header.Set(middleware.ProofHeader, proof)
 	}
-	w := &response{fields: http.Header{}}
+	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w
 }
@@ -102,7 +93,7 @@ func (l *life) send(p *process, h http.Handler, clock time.Duration, from int, m
 // quote asks for a challenge.
 func (l *life) quote(p *process, clock time.Duration, from int) pow.Challenge {
 	r := l.send(p, p.Endpoints(), clock, from, http.MethodGet, "/challenge", nil, "")
-	c, err := pow.ParseHeader(r.fields.Get(middleware.ChallengeHeader))
+	c, err := pow.ParseHeader(r.Header().Get(middleware.ChallengeHeader))
 	if err != nil {
 		panic("model: no challenge: " + err.Error())
 	}
@@ -145,8 +136,8 @@ func (l *life) token(f int, p pair) string {
 }
 
 // read returns what the token of a response says. It is not ok if there is none.
-func (l *life) read(clock time.Duration, from int, r *response) (f int, p pair, ok bool) {
-	text := r.fields.Get(middleware.TokenHeader)
+func (l *life) read(clock time.Duration, from int, r *httptest.ResponseRecorder) (f int, p pair, ok bool) {
+	text := r.Header().Get(middleware.TokenHeader)
 	if text == "" {
 		return from, p, false
 	}
@@ -207,7 +198,7 @@ func (l *life) play(c *call) (a answer) {
 		return l.ask(c)
 	case issue:
 		l.learn(f, l.quote(l.at, c.clock, shared).Text)
-		l.issued = l.issued.with(f)
+		l.issued[f] = true
 	case buy:
 		from := shared
 		offered := l.quote(l.at, c.clock, f)
@@ -217,10 +208,8 @@ func (l *life) play(c *call) (a answer) {
 		}
 		l.token(f, pair{}) // there is a challenge
 		r := l.send(l.at, l.at.Endpoints(), c.clock, from, http.MethodPost, "/redeem", nil, solved(l.challenge[f]))
-		a = answer{admitted: !r.refused, held: l.sold.has(f) && !l.networks(), tally: c.tally, price: int64(offered.Work)}
-		if a.admitted {
-			l.sold = l.sold.with(f)
-		}
+		a = answer{admitted: r.Code == http.StatusOK, held: l.sold[f] && !l.networks(), tally: c.tally, price: int64(offered.Work)}
+		l.sold[f] = l.sold[f] || a.admitted
 	case settle:
 		l.at.now = base.Add(c.clock)
 		if err := middleware.Settle(l.request, l.SettleTo); err != nil {
@@ -299,8 +288,9 @@ func (w *compiled) start() (*process, error) {
 // config is what a process is told, before it is reconfigured and after.
 func (w *compiled) config(p *process, variant uint8) middleware.Config {
 	cfg := middleware.Config{
-		Policy: name, Limits: w.limitsOf(variant), Secrets: secrets,
-		TokenTransport: middleware.HeaderOnly, MaxClients: clientsOf, Logger: slog.New(slog.DiscardHandler),
+		Policy: name, Limits: w.limitsOf(variant), Secrets: secrets, TokenTransport: middleware.HeaderOnly,
+		MaxClients: 1024, // far more than a life has, so that no set of cells is ever full
+		Logger:     slog.New(slog.DiscardHandler),
 		Now:        func() time.Time { return p.now },
 		OnDecision: func(_ context.Context, d middleware.Decision) { p.said = d },
 	}
@@ -314,6 +304,3 @@ func (w *compiled) config(p *process, variant uint8) middleware.Config {
 	}
 	return cfg
 }
-
-// clientsOf is how many clients a memory is for: far more than a life has, so that no set of its cells is ever full.
-const clientsOf = 1024

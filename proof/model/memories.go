@@ -16,8 +16,8 @@ type content struct {
 type seen struct {
 	from    time.Duration // the earliest that its clock may yet show
 	sights  [maxReadings]sight
-	issued  group // challenges of bought tallies
-	sold    group
+	issued  [tallies]bool // challenges of bought tallies
+	sold    [tallies]bool
 	variant uint8
 	first   call // by which was charged what can be settled
 }
@@ -107,7 +107,7 @@ func (ms *memories) look(l *life, calls []call, from time.Duration) seen {
 			again := ms.replay(calls)
 			again.play(&call{clock: at, proof: int8(p), shown: [tallies]count{none, absent, absent}})
 			if again.at.said.Reason == "replayed" {
-				s.sights[i].spent = s.sights[i].spent.with(p)
+				s.sights[i].spent[p] = true
 			}
 		}
 	}
@@ -217,7 +217,7 @@ type sight struct {
 	tally [tallies]pair
 	left  [tallies]int64 // for a client that shows nothing
 	price [tallies]int64 // to each address, in a Shop
-	spent group          // proofs
+	spent [tallies]bool  // proofs
 }
 
 // judge holds an answer against what one memory alone must keep to, by what it said before and says after.

@@ -160,10 +160,3 @@ func (s set) each(f func(count)) {
 		f(count(bits.TrailingZeros64(uint64(s))))
 	}
 }
-
-// A group is some of the tallies of a world: a bit for each of them, not for what it counts.
-type group uint8
-
-func (g group) has(f int) bool { return g>>f&1 != 0 }
-
-func (g group) with(f int) group { return g | 1<<f }
