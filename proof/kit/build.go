@@ -4,6 +4,7 @@ package kit
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,29 +24,26 @@ func Replace(t testing.TB, text string, oldnew ...string) string {
 	return text
 }
 
+// Overlay writes another text of a file into dir, and what -overlay of the go command wants to know of that. The file itself
+// is not touched.
+func Overlay(file string, text []byte, dir string) (overlay string, err error) {
+	original, err := filepath.Abs(file)
+	changed, overlay := filepath.Join(dir, "changed"+filepath.Ext(file)), filepath.Join(dir, "overlay.json")
+	list, _ := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
+	return overlay, errors.Join(err, os.WriteFile(changed, text, 0o600), os.WriteFile(overlay, list, 0o600))
+}
+
 // Build builds the program of a directory, with its main.go changed as by Replace. It returns the path of
 // the program.
 func Build(t testing.TB, dir string, oldnew ...string) string {
 	t.Helper()
-	must := func(err error, said string) {
-		t.Helper()
-		if err != nil {
-			t.Fatalf("%v: %s", err, said)
-		}
+	source, made := filepath.Join(dir, "main.go"), t.TempDir()
+	text := Replace(t, string(Must(os.ReadFile(source))(t)), oldnew...)
+	program := filepath.Join(made, "program")
+	build := exec.Command("go", "build", "-overlay", Must(Overlay(source, []byte(text), made))(t), "-o", program, ".")
+	build.Dir, build.Env = dir, append(os.Environ(), "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
-	source, err := filepath.Abs(filepath.Join(dir, "main.go"))
-	must(err, dir)
-	content, err := os.ReadFile(source)
-	must(err, dir)
-	made := t.TempDir()
-	changed, overlay, program := filepath.Join(made, "main.go"), filepath.Join(made, "overlay.json"), filepath.Join(made, "program")
-	list, err := json.Marshal(map[string]any{"Replace": map[string]string{source: changed}})
-	must(err, dir)
-	must(os.WriteFile(changed, []byte(Replace(t, string(content), oldnew...)), 0o600), dir)
-	must(os.WriteFile(overlay, list, 0o600), dir)
-	build := exec.Command("go", "build", "-overlay", overlay, "-o", program, ".")
-	build.Dir, build.Env = filepath.Dir(source), append(os.Environ(), "GOWORK=off")
-	out, err := build.CombinedOutput()
-	must(err, string(out))
 	return program
 }

@@ -9,8 +9,7 @@
 // of [Mutant] under testdata/mutants, and so cannot rot in silence: a change that no
 // longer finds its place fails. A declaration may move to another file.
 //
-// TestMutants of this package tries them all. The package imports the standard library only; the lab imports it too, to
-// build servers with a defence broken.
+// TestMutants of this package tries them all. The lab imports the package too, to build servers with a defence broken.
 package mutants
 
 import (

@@ -4,7 +4,6 @@ package mutants
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // patience is how long the tests of a mutant may take, given how long they took
@@ -98,7 +99,7 @@ func (b *bench) build(dir, binary, tested string, m *Mutant) result {
 		if err != nil {
 			return result{outcome: misplaced, output: err.Error()}
 		}
-		overlay, err := Overlay(b.pkg, file, text, dir)
+		overlay, err := kit.Overlay(filepath.Join(b.pkg, file), text, dir)
 		if err != nil {
 			return result{outcome: unusable, output: err.Error()}
 		}
@@ -110,16 +111,6 @@ func (b *bench) build(dir, binary, tested string, m *Mutant) result {
 		return result{outcome: broken, output: string(output)}
 	}
 	return result{}
-}
-
-// Overlay writes another text of a file of a package into dir, and what -overlay of the go command wants to know of that.
-// No file of the package is touched.
-func Overlay(pkg, file string, text []byte, dir string) (overlay string, err error) {
-	original, err := filepath.Abs(filepath.Join(pkg, file))
-	changed := filepath.Join(dir, "broken"+filepath.Ext(file))
-	list, _ := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
-	overlay = filepath.Join(dir, "overlay.json")
-	return overlay, errors.Join(err, os.WriteFile(changed, text, 0o600), os.WriteFile(overlay, list, 0o600))
 }
 
 // run runs a test of a binary. It knows no cache: -count=1 is implied.

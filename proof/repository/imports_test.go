@@ -72,13 +72,13 @@ var arrows = map[string][]string{
 	"internal/cells":       {},
 	"proof/model":          {module + "/storeless", module + "/internal/gossip", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact", module + "/proof/truth"},
 	"internal/limiter":     {module + "/internal/calendar", module + "/internal/cells", module + "/internal/gossip", module + "/internal/span"}, // the engine knows none of its doors
-	"proof/mutants":        {},
+	"proof/mutants":        {kitPackage},
 	"proof/exactkit":       {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", module + "/middleware/exact/pace", kitPackage, module + "/proof/program", testify, counters + "engine"},
 	"proof/exactkit/front": {exactkit, module + "/middleware", module + "/middleware/exact", testify},
 	"proof/program":        {},
 	"proof/handlers": { // what tests send requests to
-		module + "/storeless", module + "/internal/limiter", module + "/pow", module + "/token", module + "/middleware", module + "/middleware/client", module + "/middleware/exact",
-		kitPackage, module + "/proof/fleet", jwt, testify,
+		module + "/pow", module + "/token", module + "/middleware", module + "/middleware/client", module + "/middleware/exact",
+		counters + "memory", kitPackage, module + "/proof/fleet", jwt, testify,
 	},
 	"proof/bounds":      {}, // tests alone
 	"proof/threats":     {},

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/mutants"
 )
 
@@ -71,7 +72,7 @@ func Build(ctx context.Context, dir string, without *Breakage, flags ...string) 
 		if err != nil {
 			return "", fmt.Errorf("-without %s: its place is %w", without.Name, err)
 		}
-		overlay, err := mutants.Overlay(root, file, text, dir)
+		overlay, err := kit.Overlay(filepath.Join(root, file), text, dir)
 		if err != nil {
 			return "", err
 		}
