@@ -30,8 +30,8 @@ var broken = regexp.MustCompile(`broken by (\d+) moves: (.*)`)
 // package mutants tries them. TestBrokenRules prints, for each broken rule, by how few moves the model finds that. It
 // takes a build for each.
 func TestBrokenRules(t *testing.T) {
-	specs, printed := mutants.Load(t, clients), tableOf(t, brokenBegin)
-	all := append(slices.Clone(specs), mutants.Load(t, peers)...)
+	specs, printed := kit.Must(mutants.Load(clients))(t), tableOf(t, brokenBegin)
+	all := append(slices.Clone(specs), kit.Must(mutants.Load(peers))(t)...)
 	if !*update {
 		require.Equal(t, 2+len(all), strings.Count(printed, "\n"), "a row for each rule")
 		for _, m := range all {

@@ -20,7 +20,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 )
 
@@ -73,18 +72,9 @@ func testOf(text string) test {
 	return test{".", text}
 }
 
-// Load reads the mutants in the files that match a pattern. It fails the test if
+// Load reads the mutants in the files that match a pattern. It is an error if
 // there are none, or if a field of one is missing or unknown.
-func Load(t *testing.T, pattern string) []Mutant {
-	t.Helper()
-	specs, err := load(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return specs
-}
-
-func load(pattern string) ([]Mutant, error) {
+func Load(pattern string) ([]Mutant, error) {
 	files, _ := filepath.Glob(pattern)
 	var all []Mutant
 	for _, file := range files {

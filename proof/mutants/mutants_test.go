@@ -183,7 +183,7 @@ func TestLoad(t *testing.T) {
 			for i, text := range tt.files {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, string(rune('a'+i))+".json"), []byte(text), 0o600))
 			}
-			specs, err := load(filepath.Join(dir, "*.json"))
+			specs, err := Load(filepath.Join(dir, "*.json"))
 			if tt.want == "" {
 				require.NoError(t, err)
 				require.Len(t, specs, len(tt.files))
@@ -284,6 +284,6 @@ func TestMutants(t *testing.T) {
 	require.Greater(t, len(packages), 30)
 	for _, dir := range packages { // -run takes a slash for a subtest
 		pkg := strings.TrimPrefix(dir, "../../")
-		t.Run(strings.ReplaceAll(pkg, "/", "."), func(t *testing.T) { Run(t, dir, Load(t, dir+"/testdata/mutants/*.json"), others[pkg]...) })
+		t.Run(strings.ReplaceAll(pkg, "/", "."), func(t *testing.T) { Run(t, dir, kit.Must(Load(dir+"/testdata/mutants/*.json"))(t), others[pkg]...) })
 	}
 }
