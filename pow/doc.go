@@ -2,6 +2,11 @@
 
 // Package pow issues, solves and checks expiring, bound challenges of work.
 //
+//	issuer, err := pow.New(pow.Config{Secrets: secrets})
+//	challenge, err := issuer.Issue(now, visitor, pow.DefaultWork)                    // the server asks
+//	proof, err := pow.Solve(ctx, challenge.Text, pow.SolveOptions{MaxWork: 1 << 20}) // the client works
+//	receipt, err := issuer.Verify(now, visitor, proof)                               // the server checks
+//
 // # What it does not promise
 //
 // It is a price, not a bot wall. The puzzle is SHA-256, the one function that is quick in

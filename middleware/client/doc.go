@@ -4,6 +4,9 @@
 // [http.RoundTripper] that shows the server its tokens, pays with proof of work where that is
 // asked for, and waits when it is told to wait.
 //
+//	api := http.Client{Transport: &client.Transport{}} // one for each account
+//	resp, err := api.Get("https://api.example.com/quote")
+//
 // # What it does not do
 //
 // It gets no client past a limit. It saves a client from refusals for a token that it did
@@ -66,7 +69,7 @@
 // a tally, and the server would learn that they belong together.
 //
 // Plain http is no special case. A token gives no access. A thief can use up its count. An
-// eavesdropper who reads the token reads the request as well.
+// eavesdropper that reads the token reads the request as well.
 //
 // # What a hostile server can cost
 //

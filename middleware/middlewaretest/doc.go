@@ -3,6 +3,15 @@
 // Package middlewaretest is for the tests of programs that limit requests with package
 // middleware: a clock, clients, and clients that have used up what they have.
 //
+// The program takes its clock as an argument, and its test moves it:
+//
+//	clock := middlewaretest.NewClock()
+//	app := newApp(clock.Now) // which gives it to Config.Now
+//	ada := middlewaretest.Browser(app, "203.0.113.1")
+//
+// [Spend] uses up a client's quota. [TokenAt] and [OwnTokenAt] make the token of a client
+// that has used some of it. [Prove] and [Buy] work, as clients do; [Quick] makes that cheap.
+//
 // # What it does not do
 //
 // It asserts nothing, and forges nothing: every token and every refusal comes from a real
@@ -16,17 +25,6 @@
 // Clients call the handler on the goroutine of the test, without a network: a response is
 // there when the handler has returned. For hijacked connections, trailers and responses that
 // arrive bit by bit, use an [net/http/httptest.Server].
-//
-// # Use
-//
-// The program takes its clock as an argument, and its test moves it:
-//
-//	clock := middlewaretest.NewClock()
-//	app := newApp(clock.Now) // which gives it to Config.Now
-//	ada := middlewaretest.Browser(app, "203.0.113.1")
-//
-// [Spend] uses up a client's quota. [TokenAt] and [OwnTokenAt] make the token of a client
-// that has used some of it. [Prove] and [Buy] work, as clients do; [Quick] makes that cheap.
 //
 // # Time
 //

@@ -48,7 +48,7 @@ func Bounds() []Bound {
 		{"works, where that comes first only while an instance is busy (`WhenBusy`)", "(1+F)·(N+C)·L, whatever the load was", "TestBoundWhenBusy", Also{}, false},
 		{"holds many IPv4 addresses, or many IPv6 /48", "(N+C)·L for each address, (N+C)·64·L for each /48, before work", "TestManyAddresses", Also{}, false},
 		{"the same, and proves no work, with `WhenBusy` and `BusyPerSecond` R, in t seconds", "all together (N+C)·R·(t + 10), of one IPv4 /16 or IPv6 /29 a quarter of that, and one each time that an instance gets busy; beside the waiting room, and what an address or /48 sends above a sixteenth of R", "TestAllThatStrangersGetWithoutWork", Also{}, false},
-		{"has its costs settled afterwards", "+ what its requests under way were estimated too low, for every algorithm", "TestSettleBound", Also{World: "one that drops; requests may"}, false},
+		{"has its costs settled afterwards", "+ the amount by which its requests under way were estimated too low, for every algorithm", "TestSettleBound", Also{World: "one that drops; requests may"}, false},
 		{"is refused by a policy inside of this one", "no more: what [comes back](api.md#a-limit-for-everybody) was not admitted", "TestTraces", Also{}, false},
 		{"fails, where a limit counts failures alone", "(N+C)·L failures; L requests under way at once on an instance", "TestOutcomeOfAThousandWrongPasswords", Also{}, false},
 		{"new while the memory is full", "(N+C)·L; may be refused early", "TestMemoryFull", Also{}, false},
