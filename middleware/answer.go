@@ -28,7 +28,7 @@ type offerFields struct{ challenge, roomCookie string }
 // for a client that showed less than we know. A client that showed no good token gets none with a
 // refusal: it may drop that one too, and a client that sends garbage would have us sign for each
 // piece.
-func (q *question) answerFieldsOf(c *charged) answerFields {
+func (q *call) answerFieldsOf(c *charged) answerFields {
 	fields := answerFields{standings: &c.verdict}
 	if c.verdict.Admitted || q.shown.good() && c.tally != c.shown && q.who.tier.policy.Exceeds(q.at, c.tally, c.shown) {
 		fields.own, fields.tally, fields.paid = c.own, &c.tally, c.opened
@@ -37,20 +37,20 @@ func (q *question) answerFieldsOf(c *charged) answerFields {
 }
 
 // answerCharge answers a request about which there is nothing to say but its charge.
-func (q *question) answerCharge(c *charged) {
+func (q *call) answerCharge(c *charged) {
 	q.answer(q.answerFieldsOf(c), offerFields{})
 }
 
 // answer writes all fields of a decision that a limit could be asked about; for all else see
 // concludeUncharged. All computed values are cut from a single string, so that they cost a request
 // one allocation.
-func (q *question) answer(fields answerFields, offers offerFields) {
+func (q *call) answer(fields answerFields, offers offerFields) {
 	d, f := &q.dc.decision, &q.dc.reply.Fields
 	b := q.space.text[:0]
 
-	if !q.carriage.quiet {
+	if !q.transport.quiet {
 		f.Lines[reply.Policy] = q.who.tier.field
-		if fields.standings != nil && q.carriage.fields.has(RateLimitFields) {
+		if fields.standings != nil && q.transport.fields.has(RateLimitFields) {
 			b = appendRateLimit(b, q.who.tier.names, fields.standings)
 		}
 	}
@@ -59,14 +59,14 @@ func (q *question) answer(fields answerFields, offers offerFields) {
 		b = strconv.AppendInt(b, int64(d.RetryAfter/time.Second), 10)
 	}
 	retry := len(b)
-	if fields.tally != nil && q.carriage.transport != MemoryOnly {
+	if fields.tally != nil && q.transport.transport != MemoryOnly {
 		b = q.who.appendToken(b, fields.own, fields.tally)
 	}
 	tok := len(b)
-	header, cookie := q.carriage.channels(&q.shown)
+	header, cookie := q.transport.channels(&q.shown)
 	if cookie && tok > retry {
 		b = q.appendCookieStart(b, fields.own)
-		b = q.carriage.appendCookieEnd(b, b[retry:tok], q.expires(fields)-q.at.Unix())
+		b = q.transport.appendCookieEnd(b, b[retry:tok], q.expires(fields)-q.at.Unix())
 	}
 	all := string(b)
 	q.note(d, fields, all[retry:tok])
@@ -91,14 +91,14 @@ func (q *question) answer(fields answerFields, offers offerFields) {
 	if d.Degraded {
 		f.Other(reply.Degraded, "?1")
 	}
-	if q.carriage.fields.has(XRateLimitInSeconds) && !q.carriage.quiet && fields.standings != nil {
+	if q.transport.fields.has(XRateLimitInSeconds) && !q.transport.quiet && fields.standings != nil {
 		answerX(&f.Values, q.who.tier.policy, q.who.tier.units, fields.standings)
 	}
 }
 
 // concludeUncharged concludes a request that no limit can be asked about: its client is unknown, or
 // its cost is negative. The client learns only when to come again.
-func (q *question) concludeUncharged(v *verdict) {
+func (q *call) concludeUncharged(v *verdict) {
 	q.dc.decision.conclude(v)
 	if v.retryAfter > 0 && !q.shadow {
 		q.dc.reply.Fields.Lines[reply.Retry] = strconv.FormatInt(int64(v.retryAfter/time.Second), 10)
@@ -106,7 +106,7 @@ func (q *question) concludeUncharged(v *verdict) {
 }
 
 // channels says where the token goes.
-func (c *carriage) channels(shown *credentials) (header, cookie bool) {
+func (c *transport) channels(shown *credentials) (header, cookie bool) {
 	if shown.outside {
 		return true, false
 	}
@@ -145,12 +145,12 @@ func (who *subject) appendToken(b []byte, own *token.Own, tally *limiter.Tally) 
 
 // note has the token that is sent known by sight, if the client has shown a good one. A client that drops tokens
 // drops this one too, and for a client that comes once the note would cost a read of cold memory.
-func (q *question) note(d *record, fields answerFields, tok string) {
-	if q.sight == nil || d.tokens == 0 || fields.own != nil || q.dry {
+func (q *call) note(d *record, fields answerFields, tok string) {
+	if q.tokenCache == nil || d.tokens == 0 || fields.own != nil || q.dry {
 		return
 	}
 	if rest := q.codec.Rest(tok); rest != "" {
-		q.sight.Note(q.base.policy, q.who.key, rest, fields.tally)
+		q.tokenCache.Note(q.base.policy, q.who.key, rest, fields.tally)
 	}
 }
 
@@ -163,7 +163,7 @@ func (e *engine) expires(fields answerFields) int64 {
 }
 
 // appendCookieEnd appends a token to the start of its cookie, and the attributes of cookieParts.
-func (c *carriage) appendCookieEnd(b, tok []byte, maxAge int64) []byte {
+func (c *transport) appendCookieEnd(b, tok []byte, maxAge int64) []byte {
 	b = append(b, tok...)
 	b = append(b, "; Max-Age="...)
 	b = strconv.AppendInt(b, max(1, maxAge), 10)

@@ -17,14 +17,14 @@ import (
 // workFirst reports whether a client that has no tally of its own proves work first. For a
 // request this is decided once, when it is charged. Whether it may stand in line before that,
 // and what the endpoint tells a page, are guesses: in between the answer may change.
-func (q *question) workFirst() bool {
+func (q *call) workFirst() bool {
 	return q.challenge.mode == Newcomers || q.challenge.mode == WhenBusy && q.challenge.load.BusyFor(q.at, q.challenge.busyAt, q.loadOf(nil).Network)
 }
 
 // noteLoad counts a request that was admitted. Refused requests do not count: else a flood that
 // costs its sender nothing would keep the instance busy. Requests of cost 0 do not count either: a
 // client may send any number.
-func (q *question) noteLoad(charge *charged) {
+func (q *call) noteLoad(charge *charged) {
 	if q.challenge.mode != WhenBusy || !charge.verdict.Admitted || q.dry || q.dc.decision.Cost == 0 {
 		return
 	}
@@ -49,7 +49,7 @@ func (q *question) noteLoad(charge *charged) {
 // to be had for nothing. Its network is the IPv4 /16 or IPv6 /29: a member of a registry gets a /29 for the asking, and
 // hosts that rent addresses by the hour have them in few /16s. Keys, users and the addresses of a network of one's own
 // cannot be had in any number: each is its own network.
-func (q *question) loadOf(own *token.Own) (from load.Source) {
+func (q *call) loadOf(own *token.Own) (from load.Source) {
 	id := q.who.id
 	if own != nil {
 		from.Tally = q.challenge.load.Hash(own.ID[:])
@@ -57,8 +57,8 @@ func (q *question) loadOf(own *token.Own) (from load.Source) {
 	if id.kind != kindAddress {
 		whole := *id // one key in many things is one client
 		whole.text = whole.text[:whole.named]
-		var room [1 + longestInFull]byte
-		from.Client = q.challenge.load.Hash(whole.append(room[:0]))
+		var buf [1 + longestInFull]byte
+		from.Client = q.challenge.load.Hash(whole.append(buf[:0]))
 		from.Network = from.Client
 		return from
 	}

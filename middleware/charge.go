@@ -13,16 +13,16 @@ import (
 // step in memory. Which tally is charged is decided here.
 
 // chargeShared charges the tally that all clients of the identity share.
-func (q *question) chargeShared(cost int64, c *charged) {
+func (q *call) chargeShared(cost int64, c *charged) {
 	f := q.sharedCandidate()
 	q.take(&f, cost, c)
 }
 
 // take charges the shared tally as it is given, and fills in c, which is zero.
-func (q *question) take(f *limiter.Candidate, cost int64, c *charged) {
+func (q *call) take(f *limiter.Candidate, cost int64, c *charged) {
 	switch {
 	case q.outcomes != nil:
-		c.tally, c.verdict, c.pending = q.outcomes.take(q.at, q.memory, q.who.tier, f, cost, q.dry)
+		c.tally, c.verdict, c.heldCharge = q.outcomes.take(q.at, q.memory, q.who.tier, f, cost, q.dry)
 	case q.dry:
 		c.tally, c.verdict = f.Shown, q.memory.Peek(q.at, q.who.tier.policy, f, cost)
 	default:
@@ -36,7 +36,7 @@ func (q *question) take(f *limiter.Candidate, cost int64, c *charged) {
 
 // takeFrom charges a tally in memory or, where nothing is to be charged, says what that
 // would come to.
-func (q *question) takeFrom(p *limiter.Policy, f *limiter.Candidate, cost int64) (limiter.Tally, limiter.Verdict) {
+func (q *call) takeFrom(p *limiter.Policy, f *limiter.Candidate, cost int64) (limiter.Tally, limiter.Verdict) {
 	if q.dry {
 		return f.Shown, q.memory.Peek(q.at, p, f, cost)
 	}
@@ -44,7 +44,7 @@ func (q *question) takeFrom(p *limiter.Policy, f *limiter.Candidate, cost int64)
 }
 
 // choose is takeFrom for the tally with most left of several.
-func (q *question) choose(p *limiter.Policy, list []limiter.Candidate, cost int64) (best int, tally limiter.Tally, v limiter.Verdict) {
+func (q *call) choose(p *limiter.Policy, list []limiter.Candidate, cost int64) (best int, tally limiter.Tally, v limiter.Verdict) {
 	if !q.dry {
 		best, tally, v = q.memory.Choose(q.at, p, list, cost)
 		for i := range list {
@@ -67,7 +67,7 @@ func (q *question) choose(p *limiter.Policy, list []limiter.Candidate, cost int6
 }
 
 // sharedCandidate returns the tally that all clients of the identity share.
-func (q *question) sharedCandidate() (f limiter.Candidate) {
+func (q *call) sharedCandidate() (f limiter.Candidate) {
 	f.Shown, f.Hasty, f.Costs = q.shown.shared, q.shadow, q.each
 	if q.memory != nil {
 		f.Key, f.Provider = q.who.key, q.who.id.provider()
@@ -82,7 +82,7 @@ func (q *question) sharedCandidate() (f limiter.Candidate) {
 
 // ownCandidates lists the own tallies that may be charged: all that are shown or,
 // where a proof has opened one, that one alone.
-func (q *question) ownCandidates() []limiter.Candidate {
+func (q *call) ownCandidates() []limiter.Candidate {
 	own := q.shown.own
 	if q.shown.proof.opened {
 		own = own[q.shown.proof.index : q.shown.proof.index+1]
@@ -116,7 +116,7 @@ func (e *engine) ownCandidate(own *token.Own) limiter.Candidate {
 // client that has an own one. A refusal would lock out all clients that send such requests, for
 // ever. A pass that took it all the same, or as much as such a request costs, would be the whole
 // quota again, for sale every hour.
-func (q *question) chargeBought(cost int64) (c charged, ok bool) {
+func (q *call) chargeBought(cost int64) (c charged, ok bool) {
 	candidates, workFirst := q.ownCandidates(), q.workFirst()
 	if len(candidates) == 0 {
 		if workFirst && q.who.tier.policy.TooDear(q.priceOf(cost)) < 0 { // else work would be in vain: no tally is that large
@@ -151,7 +151,7 @@ func (q *question) chargeBought(cost int64) (c charged, ok bool) {
 // chargeProof charges the shared tally for a request that comes with a proof of its own. Without
 // one it is not ok, unless a proof would not help. The first unspent proof is taken: a browser
 // sends the proofs of all its pages along.
-func (q *question) chargeProof(cost int64) (c charged, ok bool) {
+func (q *call) chargeProof(cost int64) (c charged, ok bool) {
 	f := q.sharedCandidate()
 	for p := &q.shown.proof; p.good; {
 		f.Proof = p.spend

@@ -28,7 +28,7 @@ func (e *engine) checkRequest(now time.Time, r *http.Request, dc *decisionContex
 	if !who.IsValid() {
 		return
 	}
-	if id.doubt == nil {
+	if id.proxyWarning == nil {
 		e.checks.proxy(now, id, r)
 	}
 	if e.checks.only.Note(now, who, programOf(r, id)) {
@@ -39,7 +39,7 @@ func (e *engine) checkRequest(now time.Time, r *http.Request, dc *decisionContex
 // checkWork checks whether a client that is to work can: a browser that shows a page, or sends a form, needs the
 // endpoints.
 func (e *engine) checkWork(now time.Time, r *http.Request, dc *decisionContext) {
-	if e.challenge.path != "" && e.carriage.transport != HeaderOnly || e.hooks.refused != nil {
+	if e.challenge.path != "" && e.transport.transport != HeaderOnly || e.hooks.refused != nil {
 		return
 	}
 	if e.hooks.page != nil && !page.HasElement(e.hooks.page) || !dc.wantsPage(r) || !page.Navigates(r) {
@@ -55,14 +55,14 @@ func (e *engine) checkWork(now time.Time, r *http.Request, dc *decisionContext) 
 
 // checkCookies checks whether the browser stores the cookie, by what it says of the page.
 func (e *engine) checkCookies(now time.Time, r *http.Request) {
-	if e.carriage.transport == HeaderOnly || e.carriage.transport == MemoryOnly {
+	if e.transport.transport == HeaderOnly || e.transport.transport == MemoryOnly {
 		return
 	}
-	secure := strings.HasPrefix(e.carriage.cookieName, "__Host-")
+	secure := strings.HasPrefix(e.transport.cookieName, "__Host-")
 	switch scheme := pageScheme(r); {
 	case !secure && (r.TLS != nil || scheme == "https"):
 		e.checks.warn(now, cookieInsecure)
-	case secure && r.TLS == nil && scheme == "http" && !local(r.Host) && !e.carriage.showsCookie(r):
+	case secure && r.TLS == nil && scheme == "http" && !local(r.Host) && !e.transport.showsCookie(r):
 		e.checks.warn(now, cookieDropped)
 	}
 }
@@ -93,7 +93,7 @@ func local(host string) bool {
 }
 
 // showsCookie reports whether a request has a cookie of the policy: then the browser keeps it.
-func (c *carriage) showsCookie(r *http.Request) bool {
+func (c *transport) showsCookie(r *http.Request) bool {
 	for range httpfield.Cookies(r.Header["Cookie"], c.cookieName, c.cookieSuffixes...) {
 		return true
 	}

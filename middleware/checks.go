@@ -84,10 +84,10 @@ const (
 	moreClients = "see that no client makes up identities, and raise Config.MaxClients"
 )
 
-// findings are what the log says of each. The codes are the headings of docs/checks.md, and stable:
+// diagnostics are what the log says of each. The codes are the headings of docs/checks.md, and stable:
 // alerts are made of them. The call that names a finding has the other fields of its line: none is an address,
 // a key, or anything that a client sent.
-var findings = [numFindings]struct{ code, message, remedy string }{
+var diagnostics = [numFindings]struct{ code, message, remedy string }{
 	configured: {"configured", "configured", "see that it is what you meant"},
 	bounds:     {"bounds", "what clients get at most", "see that it is what you meant"},
 	secretWeak: {"secret-weak", "a secret can be guessed: it has few different bytes, repeats itself, or holds a word of placeholders", "make another, as by openssl rand -base64 32"},
@@ -105,7 +105,7 @@ var findings = [numFindings]struct{ code, message, remedy string }{
 	proxyUntrusted:  {"proxy-untrusted", "the client is a private address that names another, as proxies do: all of its clients share one quota", trustProxy},
 	proxySuspected: {"proxy-suspected", "one client names many others, as proxies do: all of its clients share one quota",
 		"if it is a proxy of yours, " + trustProxy + "; if not, leave it: a client can write this field"},
-	proxySilent:    {"proxy-silent", "", "have the proxy set the field; name no clients in trusted"}, // a doubt has its own words
+	proxySilent:    {"proxy-silent", "", "have the proxy set the field; name no clients in trusted"}, // a proxyWarning has its own words
 	proxyForgetful: {"proxy-forgetful", "", "have the proxy set the field"},
 	everybodyOne: {"everybody-one", "every request comes from one private address, though from many programs: all of them share one quota",
 		"have the proxy name its clients, and " + trustProxy},
@@ -216,7 +216,7 @@ func (c *checks) mayWrite(now time.Time, f finding) bool {
 
 // write writes the line of a finding, with more of its message.
 func (c *checks) write(level slog.Level, f finding, more string, args ...any) {
-	line := &findings[f]
+	line := &diagnostics[f]
 	args = append([]any{"policy", c.policy, "code", line.code}, args...)
 	for i, arg := range args {
 		if d, ok := arg.(time.Duration); ok {
@@ -229,8 +229,8 @@ func (c *checks) write(level slog.Level, f finding, more string, args ...any) {
 	c.log.Load().Log(context.Background(), level, "tallystick: "+line.message+more, append(args, "page", checksPage+line.code)...)
 }
 
-// doubts tells which peer an identity function has believed.
-func (c *checks) doubts(now time.Time, d *doubt) {
+// warnOfProxy tells which peer an identity function has believed.
+func (c *checks) warnOfProxy(now time.Time, d *proxyWarning) {
 	f := proxySilent
 	if d.sometimes {
 		f = proxyForgetful

@@ -31,7 +31,7 @@ func compile(cfg Config) (*engine, error) {
 		hooks:     hooks{identity: cfg.Identity, cost: cfg.Cost, skip: cfg.Skip, refused: cfg.RefusalHandler, page: cfg.PageHandler, onDecision: cfg.OnDecision},
 		spaces:    &sync.Pool{New: func() any { return &workspace{scratch: token.NewScratch()} }},
 		now:       cfg.Now,
-		carriage:  carriage{transport: cfg.TokenTransport, quiet: cfg.Quiet, fields: cfg.Fields, embedded: cfg.EmbeddedCookie},
+		transport: transport{transport: cfg.TokenTransport, quiet: cfg.Quiet, fields: cfg.Fields, embedded: cfg.EmbeddedCookie},
 		shadow:    cfg.Shadow,
 		forgets:   cfg.InsecureNoMemory,
 		hearing:   cfg.Peers != nil,
@@ -53,10 +53,10 @@ func compile(cfg Config) (*engine, error) {
 		t := widened(&cfg, name, p)
 		e.tiers[name] = &t
 	}
-	e.carriage.cookieName, e.carriage.cookieAttributes = cookieParts(&cfg)
-	e.carriage.cookieSuffixes = []string{thingSuffix + "#"}
+	e.transport.cookieName, e.transport.cookieAttributes = cookieParts(&cfg)
+	e.transport.cookieSuffixes = []string{scopeSuffix + "#"}
 	if e.challenge != nil {
-		e.carriage.cookieSuffixes = append(e.carriage.cookieSuffixes, proofSuffix+proofDigits, keptSuffix)
+		e.transport.cookieSuffixes = append(e.transport.cookieSuffixes, proofSuffix+proofDigits, keptSuffix)
 	}
 	if err := e.leaseSlots(&cfg); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (e *engine) openRoom(cfg *Config) error {
 		t.room = &room
 	}
 	e.room = &waitingRoom{codec: e.codec, tickets: tickets, uses: new(ticket.Uses)}
-	e.carriage.cookieSuffixes = append(e.carriage.cookieSuffixes, roomSuffix)
+	e.transport.cookieSuffixes = append(e.transport.cookieSuffixes, roomSuffix)
 	return nil
 }
 
@@ -160,11 +160,11 @@ func (e *engine) introduce() {
 				all = append(all, *role(t))
 			}
 			if len(all) > 0 && all[0] != nil {
-				largest = all[0].Among(all...)
+				largest = all[0].WithTiers(all...)
 			}
 			for _, t := range group {
 				if p := role(t); *p != nil { // there is a fallback on exact routes alone
-					*p = (*p).Among(largest)
+					*p = (*p).WithTiers(largest)
 				}
 			}
 		}

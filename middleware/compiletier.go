@@ -67,7 +67,7 @@ func (e *engine) roomOf(cfg *Config, t *tier) tier {
 // passOf compiles what a tally that is bought may use, where tallies are sold.
 func (e *engine) passOf(t *tier) *tier {
 	p := t.policy.Pass(e.challenge.passTime)
-	return &tier{name: t.name, policy: p, field: policyField(e.carriage.fields, p, t.units, nil), names: t.names, units: t.units, room: t.room}
+	return &tier{name: t.name, policy: p, field: policyField(e.transport.fields, p, t.units, nil), names: t.names, units: t.units, room: t.room}
 }
 
 // chargeLate has the limits at some indexes count by outcome.

@@ -91,7 +91,7 @@ func nameOf(identity IdentityFunc) string {
 // warnOfIdle tells of the first limit that can never refuse, in no tier. Limits of two units never meet.
 func (e *engine) warnOfIdle(now time.Time) {
 	units := e.base.units
-	if e.outcomes != nil || e.customers != nil {
+	if e.outcomes != nil || e.customLimits != nil {
 		return // some limits count some of the requests, or a customer has numbers that are not known here
 	}
 	sets := e.limitSets()
@@ -137,7 +137,7 @@ func (e *engine) warnOfDear(now time.Time, cost int64) {
 	i := slices.IndexFunc(tiers, tooDear)
 	switch {
 	case i < 0 || e.shadow:
-	case e.customers == nil && !slices.ContainsFunc(tiers, func(t *tier) bool { return !tooDear(t) }):
+	case e.customLimits == nil && !slices.ContainsFunc(tiers, func(t *tier) bool { return !tooDear(t) }):
 		if e.checks.mayWrite(now, costAboveQuota) {
 			largest := slices.MaxFunc(tiers, func(a, b *tier) int { return cmp.Compare(a.most(), b.most()) })
 			e.checks.write(slog.LevelError, costAboveQuota, ", and so is everybody", "cost", cost, "largest", largest.most())

@@ -17,13 +17,13 @@ import (
 
 // serveCustomers compiles cfg.LimitsFor. All tiers are compiled.
 func (e *engine) serveCustomers(cfg *Config, late []int) {
-	c := &customers{LimitsFor: cfg.LimitsFor.withDefaults(), cfg: *cfg, late: late}
+	c := &customLimits{LimitsFor: cfg.LimitsFor.withDefaults(), cfg: *cfg, late: late}
 	c.cfg.Secrets, c.cfg.Limits, c.cfg.Tiers = nil, nil, nil
 	if cfg.Exact != nil {
 		x := *cfg.Exact // which the program may change
 		c.cfg.Exact = &x
 	}
-	e.customers = c
+	e.customLimits = c
 	c.forget(e)
 	c.answers = &lookup.Table[customer, ownLimits]{
 		Ask:      e.askLimits,
@@ -36,7 +36,7 @@ func (e *engine) serveCustomers(cfg *Config, late []int) {
 }
 
 // adopt takes over what was known before a new configuration.
-func (c *customers) adopt(was *customers) {
+func (c *customLimits) adopt(was *customLimits) {
 	// Compiled anew when it is needed: to do so for all of them takes its time.
 	c.answers.Adopt(was.answers, func(o ownLimits) ownLimits { return ownLimits{limits: o.limits} })
 }
@@ -65,9 +65,9 @@ func (e *engine) ownTierOf(ctx context.Context, now time.Time, who *subject) {
 	if !ok {
 		return
 	}
-	own, fresh := e.customers.answers.Fresh(now, c)
+	own, fresh := e.customLimits.answers.Fresh(now, c)
 	if !fresh {
-		own, _ = e.customers.answers.Get(ctx, now, c)
+		own, _ = e.customLimits.answers.Get(ctx, now, c)
 		who.waited = true
 	}
 	switch {
@@ -82,7 +82,7 @@ func (e *engine) ownTierOf(ctx context.Context, now time.Time, who *subject) {
 
 // askLimits asks for the limits of a customer.
 func (e *engine) askLimits(ctx context.Context, c customer) (own ownLimits, err error) {
-	list, err := e.customers.Func(ctx, Identity{Tier: c.tier, kind: c.kind, named: c.named, text: c.text})
+	list, err := e.customLimits.Func(ctx, Identity{Tier: c.tier, kind: c.kind, named: c.named, text: c.text})
 	if err != nil || len(list) == 0 {
 		return own, err
 	}
@@ -106,7 +106,7 @@ func (e *engine) noLimits(err error) {
 
 // compileOwn compiles limits of a customer of a tier.
 func (e *engine) compileOwn(of *tier, list []Limit) (*tier, error) {
-	c := e.customers
+	c := e.customLimits
 	l, err := compileLimits(&c.cfg, list)
 	switch {
 	case err != nil:
@@ -139,21 +139,21 @@ func (e *engine) compileOwn(of *tier, list []Limit) (*tier, error) {
 // newOwn compiles what follows from the limits of a customer. It is no address, and has no
 // networks around it.
 func (e *engine) newOwn(of *tier, l limits) *tier {
-	c := e.customers
+	c := e.customLimits
 	t := newTier(&c.cfg, of.name, l)
 	t.names, t.leases = of.names, of.leases
 	if of.room != nil {
 		room := e.roomOf(&c.cfg, &t)
-		room.policy = room.policy.Among(of.room.policy)
+		room.policy = room.policy.WithTiers(of.room.policy)
 		t.room = &room
 	}
 	if of.pass != nil {
 		t.pass = e.passOf(&t)
-		t.pass.policy = t.pass.policy.Among(of.pass.policy)
+		t.pass.policy = t.pass.policy.WithTiers(of.pass.policy)
 	}
-	t.policy = t.policy.Among(of.policy)
+	t.policy = t.policy.WithTiers(of.policy)
 	if t.fallback != nil {
-		t.fallback = t.fallback.Among(of.fallback)
+		t.fallback = t.fallback.WithTiers(of.fallback)
 	}
 	if len(c.late) > 0 {
 		t.chargeLate(c.late)
@@ -174,7 +174,7 @@ func (e *engine) carries(p *limiter.Policy) bool {
 }
 
 // forget reduces the tiers that customers share to the tiers of the configuration.
-func (c *customers) forget(e *engine) {
+func (c *customLimits) forget(e *engine) {
 	c.tiers = make(map[string]*tier, len(e.tiers)+1)
 	for _, t := range e.tiersOf() {
 		c.tiers[numbersOf(t.name, t.policy)] = t

@@ -24,8 +24,8 @@ import (
 //     was shown.
 //
 // A policy with an exact counter, or with a challenge, has steps of its own from 3 on:
-// [question.decideExact], [question.decideWithWork].
-func (q *question) decide() *Denial {
+// [call.decideExact], [call.decideWithWork].
+func (q *call) decide() *Denial {
 	d := &q.dc.decision
 	d.engine, d.Cost = q.engine, q.cost
 
@@ -85,7 +85,7 @@ func (q *question) decide() *Denial {
 
 // priced returns what prices a request: its route or, if that does not, Config.Cost. It is nil
 // if neither does.
-func (q *question) priced() func(*http.Request) int64 {
+func (q *call) priced() func(*http.Request) int64 {
 	if q.r == nil || q.price != nil {
 		return q.price
 	}
@@ -93,7 +93,7 @@ func (q *question) priced() func(*http.Request) int64 {
 }
 
 // costBy returns what a request costs. It is not ok where the program is at fault.
-func (q *question) costBy(price func(*http.Request) int64) (cost int64, ok bool) {
+func (q *call) costBy(price func(*http.Request) int64) (cost int64, ok bool) {
 	if cost = price(q.r); cost < 0 {
 		q.checks.warn(q.at, costNegative, "cost", cost)
 		return cost, false
@@ -102,7 +102,7 @@ func (q *question) costBy(price func(*http.Request) int64) (cost int64, ok bool)
 }
 
 // costUnits prices a request in each unit, unless it peeks. It is not ok where the program is at fault.
-func (q *question) costUnits() (ok bool) {
+func (q *call) costUnits() (ok bool) {
 	d := &q.dc.decision
 	if d.Cost == 0 {
 		return true
@@ -139,14 +139,14 @@ func (q *question) costUnits() (ok bool) {
 
 // noteCharge is charge for a request that was admitted by c, and notes what of it depends
 // on the outcome.
-func (q *question) noteCharge(c *charged) {
+func (q *call) noteCharge(c *charged) {
 	dc, e := q.dc, q.engine
 	if c.verdict.Admitted {
 		dc.charge(c.own)
 	}
-	if p := c.pending; p != nil {
+	if p := c.heldCharge; p != nil {
 		p.now, p.freeStatuses, p.ctx = e.now, e.freeStatuses, dc.Context
-		dc.decision.withExtras().pending = p
+		dc.decision.withExtras().heldCharge = p
 	}
 }
 
@@ -171,7 +171,7 @@ func (q *question) noteCharge(c *charged) {
 //  9. The ticket. It goes with a page that is refused in the end, and is no way around 4.
 //
 // The answer comes last.
-func (q *question) decideWithWork() {
+func (q *call) decideWithWork() {
 	d := &q.dc.decision
 	q.readProofs()
 	d.noteProof(q.shown.proof.reason)
@@ -197,7 +197,7 @@ func (q *question) decideWithWork() {
 		q.memory.GiveBack(q.shown.proof.spend)
 		busy = busy || q.shown.proof.busy
 	}
-	q.carriage.takeBackProofs(d, &q.shown.proof)
+	q.transport.takeBackProofs(d, &q.shown.proof)
 	if open {
 		q.admitFromRoom(&pass, &room)
 		return
@@ -238,7 +238,7 @@ func (q *question) decideWithWork() {
 
 // takeBackProofs has the answer remove the cookies of proofs that are of no use any more:
 // else they would pile up until they end.
-func (c *carriage) takeBackProofs(d *record, p *proof) {
+func (c *transport) takeBackProofs(d *record, p *proof) {
 	if !p.byCookie {
 		return
 	}
@@ -261,7 +261,7 @@ func (c *challenger) noteProofs(d *record, reason, verdict Reason) {
 // answerFieldsWithWork returns the fields about a charge where tallies are bought. A client keeps the token of
 // the tally that it has paid for, though the shared one was charged: a cookie has room for one,
 // and the memory counts the shared one.
-func (q *question) answerFieldsWithWork(c *charged, asked bool) (fields answerFields) {
+func (q *call) answerFieldsWithWork(c *charged, asked bool) (fields answerFields) {
 	if asked {
 		fields = q.answerFieldsOf(c)
 	}
@@ -276,7 +276,7 @@ func (q *question) answerFieldsWithWork(c *charged, asked bool) (fields answerFi
 
 // offerWork offers a challenge to a request that v refuses. It returns the verdict with the
 // offer, and the field of the challenge.
-func (q *question) offerWork(d *record, v verdict) (verdict, string) {
+func (q *call) offerWork(d *record, v verdict) (verdict, string) {
 	o := q.offer()
 	if o.challenge != nil {
 		d.withExtras().Offered = o.challenge
@@ -287,7 +287,7 @@ func (q *question) offerWork(d *record, v verdict) (verdict, string) {
 // statusOfPage returns the status of v. A page that is opened is refused with 429 and not with
 // 403, which to search engines is for ever: they would drop a page that was only guarded for a
 // while. No 5xx, by which balancers would take an instance out that is refusing.
-func (q *question) statusOfPage(v *verdict) int {
+func (q *call) statusOfPage(v *verdict) int {
 	if v.status == http.StatusForbidden && v.reason != CostAboveQuota && q.r != nil && q.dc.opensPage(q.r) {
 		return http.StatusTooManyRequests
 	}
@@ -296,7 +296,7 @@ func (q *question) statusOfPage(v *verdict) int {
 
 // ticketOf issues the ticket that goes with the refusal of a page, and returns its cookie: none
 // where no wait would help.
-func (q *question) ticketOf(d *record, pass roomPass) string {
+func (q *call) ticketOf(d *record, pass roomPass) string {
 	issued, wait := q.issueTicket(pass, d.Cost)
 	if wait <= 0 {
 		return ""
@@ -306,10 +306,10 @@ func (q *question) ticketOf(d *record, pass roomPass) string {
 }
 
 // admitFromRoom concludes a request that the waiting room has admitted.
-func (q *question) admitFromRoom(pass *roomPass, c *charged) {
+func (q *call) admitFromRoom(pass *roomPass, c *charged) {
 	d := &q.dc.decision
 	var offers offerFields
-	if q.carriage.transport != MemoryOnly {
+	if q.transport.transport != MemoryOnly {
 		next := q.nextPass(*pass, c, d.Cost)
 		offers.roomCookie = q.roomCookie(&next, &c.tally)
 	}
@@ -323,7 +323,7 @@ func (q *question) admitFromRoom(pass *roomPass, c *charged) {
 
 // chargeByMode charges the tally that the mode means. It is not ok, and nothing is
 // charged, if a proof is wanted first.
-func (q *question) chargeByMode(cost int64) (c charged, ok bool) {
+func (q *call) chargeByMode(cost int64) (c charged, ok bool) {
 	if q.challenge.mode == EveryRequest {
 		return q.chargeProof(cost)
 	}

@@ -56,11 +56,11 @@ func (e *engine) serveEndpoints(w http.ResponseWriter, r *http.Request) {
 	}
 	switch name {
 	case "challenge":
-		e.serveEndpoint(w, r, http.MethodGet, (*question).answerChallenge)
+		e.serveEndpoint(w, r, http.MethodGet, (*call).answerChallenge)
 	case "redeem":
-		e.serveEndpoint(w, r, http.MethodPost, (*question).answerRedeem)
+		e.serveEndpoint(w, r, http.MethodPost, (*call).answerRedeem)
 	case "ticket":
-		e.serveEndpoint(w, r, http.MethodGet, (*question).answerTicket)
+		e.serveEndpoint(w, r, http.MethodGet, (*call).answerTicket)
 	default:
 		e.serveAsset(reply.Unstored{ResponseWriter: w}, r, name)
 	}
@@ -98,7 +98,7 @@ func methodAllowed(w http.ResponseWriter, r *http.Request, method string) bool {
 // serveEndpoint answers for a client that can be told, by the right method, and not
 // from a page of another site: that one could spend its visitor's address, and
 // plant what it bought.
-func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method string, answer func(*question, http.ResponseWriter)) {
+func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method string, answer func(*call, http.ResponseWriter)) {
 	if !methodAllowed(reply.Unstored{ResponseWriter: w}, r, method) {
 		return
 	}
@@ -106,7 +106,7 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 		http.Error(reply.Unstored{ResponseWriter: w}, http.StatusText(http.StatusForbidden), http.StatusForbidden)
 		return
 	}
-	q := &question{engine: e, ctx: r.Context(), r: r, cost: 1}
+	q := &call{engine: e, ctx: r.Context(), r: r, cost: 1}
 	q.begin(new(workspace), e.now())
 	defer q.dc.handBack(r)
 	d := &q.dc.decision
@@ -128,7 +128,7 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 // to decide whether to take it on: "needed", "left" where the limits say something, and "carried"
 // where something bought came along. Where nothing is for sale, or no proof would help, it is the
 // refusal that the next request would get.
-func (q *question) answerChallenge(w http.ResponseWriter) {
+func (q *call) answerChallenge(w http.ResponseWriter) {
 	d := &q.dc.decision
 	q.readTokens()
 	cost := q.costAsked()
@@ -148,7 +148,7 @@ func (q *question) answerChallenge(w http.ResponseWriter) {
 		return
 	}
 	body := strconv.AppendBool([]byte(`{"needed":`), needed)
-	if left >= 0 && !q.carriage.quiet {
+	if left >= 0 && !q.transport.quiet {
 		body = strconv.AppendInt(append(body, `,"left":`...), left, 10)
 	}
 	if carried, because := q.carriesPurchase(); carried {
@@ -158,7 +158,7 @@ func (q *question) answerChallenge(w http.ResponseWriter) {
 	}
 	if c := o.challenge; c != nil {
 		if needed {
-			q.carriage.tryCookie(w, q.r, c.TTL)
+			q.transport.tryCookie(w, q.r, c.TTL)
 		}
 		w.Header().Set(ChallengeHeader, o.field)
 		body = page.AppendTerms(append(body, ','), page.Challenge{Text: c.Text, TTL: c.TTL, Work: c.Work})
@@ -170,7 +170,7 @@ func (q *question) answerChallenge(w http.ResponseWriter) {
 // page that has just bought it, and hears that it did not come, knows that its browser
 // keeps no cookies; "needed" does not tell in EveryRequest, where it is always true. Where it did
 // come, and this instance does not believe the one that sold it, because says what they disagree about.
-func (q *question) carriesPurchase() (carried bool, because Reason) {
+func (q *call) carriesPurchase() (carried bool, because Reason) {
 	because = q.shown.fault.instances()
 	for _, text := range q.shown.proofCookies {
 		receipt, err := q.challenge.issuer.Verify(q.at, q.challenge.binding(q.who.bytes), text)
@@ -188,7 +188,7 @@ func (q *question) carriesPurchase() (carried bool, because Reason) {
 // wait: for a browser that runs a script and cannot do the work. Where a page that is
 // refused brings the same, what was typed there would have to go away to fetch it. It
 // is 404 where waiting is no way in.
-func (q *question) answerTicket(w http.ResponseWriter) {
+func (q *call) answerTicket(w http.ResponseWriter) {
 	if q.room == nil {
 		http.NotFound(reply.Unstored{ResponseWriter: w}, q.r)
 		return
@@ -214,7 +214,7 @@ const longestQuery = 1 << 10
 // costAsked returns what the request that the client has in mind is going to cost. Only the client
 // knows: Config.Cost has seen no such request. A lie misleads the client alone. Nothing else of the
 // query is parsed: digits need no escaping.
-func (q *question) costAsked() int64 {
+func (q *call) costAsked() int64 {
 	query := q.r.URL.RawQuery
 	if len(query) > longestQuery {
 		return 1
@@ -234,7 +234,7 @@ func (q *question) costAsked() int64 {
 // peek looks at the limits without charging them: what they leave to a client that
 // shows this, or -1 if they cannot be asked; whether that
 // is enough for a request of this cost; and the verdict about it if not.
-func (q *question) peek(cost int64) (left int64, enough bool, v verdict) {
+func (q *call) peek(cost int64) (left int64, enough bool, v verdict) {
 	candidates := q.ownCandidates()
 	asksShared := !q.workFirst()
 	if q.who.tier.tooDear(q.priceOf(cost)) { // as chargeBought does
@@ -279,7 +279,7 @@ func (q *question) peek(cost int64) (left int64, enough bool, v verdict) {
 }
 
 // writeTurnDown answers a refusal, with the challenge that is offered.
-func (q *question) writeTurnDown(w http.ResponseWriter, o offer) {
+func (q *call) writeTurnDown(w http.ResponseWriter, o offer) {
 	if o.challenge != nil {
 		q.dc.decision.withExtras().Offered = o.challenge
 	}
@@ -290,20 +290,20 @@ func (q *question) writeTurnDown(w http.ResponseWriter, o offer) {
 
 // setFields puts the fields into the response, beside the fields of a limiter that the endpoints
 // are mounted in.
-func (q *question) setFields(w http.ResponseWriter) {
+func (q *call) setFields(w http.ResponseWriter) {
 	q.joinOuter(w)
 	q.dc.reply.Fields.Set(w.Header())
 }
 
 // joinOuter puts the fields beside the fields of a limiter around the endpoints.
-func (q *question) joinOuter(w http.ResponseWriter) {
+func (q *call) joinOuter(w http.ResponseWriter) {
 	if outer := contextOf(q.ctx); outer != nil && q.dc.joins(outer, w, q.r) {
 		q.dc.reply.Fields.Within(&outer.reply.Fields, nil)
 	}
 }
 
 // answerRedeem answers the token, or the cookie, that a proof buys.
-func (q *question) answerRedeem(w http.ResponseWriter) {
+func (q *call) answerRedeem(w http.ResponseWriter) {
 	var reason Reason
 	q.shown.fields = q.r.Header
 	text := q.r.Header.Get(ProofHeader)
@@ -313,7 +313,7 @@ func (q *question) answerRedeem(w http.ResponseWriter) {
 	case err != nil:
 		reason = q.proofReason(&receipt, err)
 	case q.challenge.mode == EveryRequest:
-		q.writeBought(w, q.carriage.setProofCookie(q.at, w, text, &receipt))
+		q.writeBought(w, q.transport.setProofCookie(q.at, w, text, &receipt))
 		return
 	default:
 		own, sale := q.redeem(&receipt)
@@ -341,16 +341,16 @@ func (q *question) answerRedeem(w http.ResponseWriter) {
 
 // writeBought answers for how many seconds it is good that was bought, and whether a cookie came with the proof.
 // Where none came, the page has to ask whether its browser keeps what was bought.
-func (q *question) writeBought(w http.ResponseWriter, left int64) {
+func (q *call) writeBought(w http.ResponseWriter, left int64) {
 	body := strconv.AppendInt([]byte(`{"expires-in":`), left, 10)
-	if q.carriage.transport != HeaderOnly && q.carriage.showsCookie(q.r) {
+	if q.transport.transport != HeaderOnly && q.transport.showsCookie(q.r) {
 		body = append(body, `,"carried":true`...)
 	}
 	writeJSON(w, body)
 }
 
 // tryCookie has a browser that shows no cookie of the policy send one along with its proof, if it keeps any.
-func (c *carriage) tryCookie(w http.ResponseWriter, r *http.Request, life time.Duration) {
+func (c *transport) tryCookie(w http.ResponseWriter, r *http.Request, life time.Duration) {
 	if c.transport != HeaderOnly && !c.showsCookie(r) {
 		w.Header().Add(reply.SetCookie, c.cookieName+keptSuffix+"=1; Max-Age="+strconv.FormatInt(int64(life/time.Second), 10)+c.cookieAttributes)
 	}
@@ -358,7 +358,7 @@ func (c *carriage) tryCookie(w http.ResponseWriter, r *http.Request, life time.D
 
 // setProofCookie has a browser send the proof along with its next requests, and
 // returns for how many seconds.
-func (c *carriage) setProofCookie(now time.Time, w http.ResponseWriter, proof string, receipt *pow.Receipt) (left int64) {
+func (c *transport) setProofCookie(now time.Time, w http.ResponseWriter, proof string, receipt *pow.Receipt) (left int64) {
 	left = max(1, int64(receipt.Expires.Sub(now)/time.Second))
 	if c.transport != HeaderOnly {
 		w.Header().Add(reply.SetCookie, c.proofCookie([4]byte(receipt.ID[:4]), proof, left))

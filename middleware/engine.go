@@ -25,13 +25,13 @@ type engine struct {
 	tiers      map[string]*tier
 	codec      *token.Codec
 	pseudonyms *pseudonymKey
-	memory     *limiter.Memory // nil if switched off
-	peers      *gossip.Records // nil: it counts alone
-	forgets    bool            // it is switched off
-	hearing    bool            // instances hear each other
-	sight      *limiter.Sight  // nil: all tokens are read
-	carried    *limiter.Policy // what tokens carry: the limits, and more on an exact route
-	life       time.Duration   // of what is signed
+	memory     *limiter.Memory     // nil if switched off
+	peers      *gossip.Records     // nil: it counts alone
+	forgets    bool                // it is switched off
+	hearing    bool                // instances hear each other
+	tokenCache *limiter.TokenCache // nil: all tokens are read
+	carried    *limiter.Policy     // what tokens carry: the limits, and more on an exact route
+	life       time.Duration       // of what is signed
 	instances  int64
 
 	challenge    *challenger   // nil: never
@@ -39,7 +39,7 @@ type engine struct {
 	exact        *exactCounter // nil: token and memory decide
 	gate         *gate         // nil: any number at once
 	outcomes     *outcomes     // nil: no limit counts by outcome
-	customers    *customers    // nil: none has limits of its own
+	customLimits *customLimits // nil: none has limits of its own
 	units        []unit        // that some limits count in place of Config.Cost
 	freeStatuses []int         // statuses that these limits do not count
 
@@ -47,8 +47,8 @@ type engine struct {
 	spaces *sync.Pool // in which requests are decided
 	now    func() time.Time
 
-	carriage carriage
-	shadow   bool
+	transport transport
+	shadow    bool
 
 	tokens *tokenCounts
 	checks *checks
@@ -67,8 +67,8 @@ type hooks struct {
 // hear reports whether the program has a hook that hears of refusals.
 func (h *hooks) hear() bool { return h.onDecision != nil || h.refused != nil || h.page != nil }
 
-// A carriage is by which fields a policy hears from its clients, and tells them.
-type carriage struct {
+// A transport says by which fields tokens and limits go between a policy and its clients.
+type transport struct {
 	transport        TokenTransport
 	quiet            bool
 	fields           Fields
@@ -121,8 +121,8 @@ func (x *exactCounter) consequence() string {
 	return "each instance decides" + of + " by its tokens and memory until it does"
 }
 
-// customers are the compiled [LimitsFor]: the customers with limits of their own.
-type customers struct {
+// customLimits are the compiled [LimitsFor]: the customers with limits of their own.
+type customLimits struct {
 	LimitsFor
 	cfg     Config // from which their limits are compiled; without secrets
 	late    []int  // the limits that count by outcome

@@ -407,7 +407,7 @@ func FuzzForwardedFor(f *testing.F) {
 	})
 }
 
-// The engine is embedded in a question, and so are others elsewhere: a name of both would mean one
+// The engine is embedded in a call, and so are others elsewhere: a name of both would mean one
 // thing in a step, and another where code reads the engine. The compiler does not tell.
 func TestNothingHidesANameOfWhatItEmbeds(t *testing.T) {
 	parse := func(name string, text any) *ast.File {
@@ -418,9 +418,9 @@ func TestNothingHidesANameOfWhatItEmbeds(t *testing.T) {
 		type engine struct { name string; *deep }
 		type deep struct { price int }
 		func (e *engine) note() {}
-		type question struct { *engine; price int; other }
+		type call struct { *engine; price int; other }
 		type other struct { name string }
-		func (q question) note() {}`)))
+		func (q call) note() {}`)))
 
 	names := kit.Must(filepath.Glob("[a-z]*.go"))(t)
 	var files []*ast.File
@@ -569,7 +569,7 @@ func TestKnownBySightBehindOtherTokens(t *testing.T) {
 	forged := ours[:len(ours)-1] + "!" // refused if it is read
 	rest := kit.Must(e.codec.Glance(forged))(t)
 	require.NotEmpty(t, rest)
-	e.sight.Note(e.base.policy, who.key, rest, &tally)
+	e.tokenCache.Note(e.base.policy, who.key, rest, &tally)
 	for line, known := range map[string]int{forged: 1, theirs + ", " + forged: 1, "garbage, " + forged: 0} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set(TokenHeader, line)
@@ -625,7 +625,7 @@ func knownAsRead(t *testing.T, r *rand.Rand, vary func(*Config)) (known int) {
 	}))
 	type issued struct{ token, to string }
 	var tokens []issued
-	subjects := map[string]*question{}
+	subjects := map[string]*call{}
 	for range 250 {
 		switch now = now.Add(time.Duration(r.IntN(900)) * time.Millisecond); r.IntN(30) {
 		case 0:

@@ -42,7 +42,7 @@ type Exact struct {
 	Deadline time.Duration
 
 	// InFlight is how many calls may wait for the counter at once, or for each part of one that is
-	// Parted (package engine). One more is answered 503, whatever Outage says: load is no outage,
+	// Partitioned (package engine). One more is answered 503, whatever Outage says: load is no outage,
 	// else a flood of the counter would open the fallback. Strangers have three quarters of the
 	// places, so that a flood of them leaves room for paying clients (see PayingTiers). No identity
 	// has more places than are left, so one alone has half of them.

@@ -23,7 +23,7 @@ import (
 //  5. The verdict: the counter's or, in an outage, what the policy has chosen for it. Load is no
 //     outage, so that no flood opens the way into the fallback.
 //  6. The answer, and what settling changes.
-func (q *question) decideExact() {
+func (q *call) decideExact() {
 	x, d := q.exact, &q.dc.decision
 	switch {
 	case q.early():
@@ -36,14 +36,14 @@ func (q *question) decideExact() {
 		return
 	}
 	c := q.exactCall(d.Cost)
-	known := q.recall(&c, d.Cost)
+	known := q.findRefusal(&c, d.Cost)
 	if known.stale && !q.dry {
 		if answered := x.refusals.Ask(c.refusal, x.Deadline); answered != nil {
 			defer answered()
 		} else {
 			q.at = q.now()
 			q.dc.reply.Fields.Now = q.at.UnixMicro()
-			known = q.recall(&c, d.Cost)
+			known = q.findRefusal(&c, d.Cost)
 		}
 	}
 	if known.refuses {
@@ -83,7 +83,7 @@ func (q *question) decideExact() {
 
 // exactCall names what is counted for a request. Counters get a hash: engines are read
 // by other people than the program is.
-func (q *question) exactCall(cost int64) exactCall {
+func (q *call) exactCall(cost int64) exactCall {
 	h := sha256.New()
 	h.Write([]byte("tallystick/v1/exact\x00"))
 	h.Write(q.who.bytes)
@@ -103,7 +103,7 @@ func (q *question) exactCall(cost int64) exactCall {
 }
 
 // askCounter has the counter decide. A cost of 0 peeks, and is always admitted.
-func (q *question) askCounter(c *exactCall, cost int64) (exact.Verdict, guardedcall.Outcome, error) {
+func (q *call) askCounter(c *exactCall, cost int64) (exact.Verdict, guardedcall.Outcome, error) {
 	caller := q.callerOf()
 	if cost == 0 || q.dry {
 		v, outcome, err := q.exact.guard.Peek(q.ctx, q.at, q.exact.now, caller, c.Call)
@@ -117,7 +117,7 @@ func (q *question) askCounter(c *exactCall, cost int64) (exact.Verdict, guardedc
 // concludeAnswer concludes a request that the counter has decided. A refusal is
 // remembered, but not where something was given back meanwhile. An admission ends what is
 // remembered.
-func (q *question) concludeAnswer(c *exactCall, v *exact.Verdict, known *foreknown) {
+func (q *call) concludeAnswer(c *exactCall, v *exact.Verdict, known *cachedRefusal) {
 	cost, is := q.dc.decision.Cost, limiter.VerdictAs[limiter.Verdict](v.Verdict)
 	fields := answerFields{standings: &is}
 	switch {
@@ -128,7 +128,7 @@ func (q *question) concludeAnswer(c *exactCall, v *exact.Verdict, known *forekno
 		tally := c.fallback.Shown
 		if cost > 0 && !q.dry {
 			tally = q.memory.Record(q.at, q.who.tier.fallback, &c.fallback, cost)
-			q.dc.decision.withExtras().counted = &counted{call: c.Call, receipt: v.Receipt, at: q.at, refusal: c.refusal}
+			q.dc.decision.withExtras().exactCharge = &exactCharge{call: c.Call, receipt: v.Receipt, at: q.at, refusal: c.refusal}
 			q.dc.charge(nil)
 		}
 		tally[q.exact.stamp] = limiter.State{}
@@ -146,7 +146,7 @@ func (q *question) concludeAnswer(c *exactCall, v *exact.Verdict, known *forekno
 
 // concludeRefusal concludes a request that was refused before, without a call. A client
 // that does not know yet is told by its token.
-func (q *question) concludeRefusal(c *exactCall, known *foreknown) {
+func (q *call) concludeRefusal(c *exactCall, known *cachedRefusal) {
 	var fields answerFields
 	if !known.clientKnows {
 		fields.tally = q.stamped(c, q.dc.decision.Cost, &known.Refusal)
@@ -159,7 +159,7 @@ func (q *question) concludeRefusal(c *exactCall, known *foreknown) {
 }
 
 // concludeOutage concludes a request that the counter did not decide.
-func (q *question) concludeOutage(c *exactCall) {
+func (q *call) concludeOutage(c *exactCall) {
 	switch {
 	case q.dc.decision.Cost > 0 && q.exact.Outage == FailClosed:
 		q.dc.decision.Degraded = true
@@ -171,7 +171,7 @@ func (q *question) concludeOutage(c *exactCall) {
 
 // concludeContended concludes a request whose call has lost every race for its key. The client
 // itself may hammer the key, so it gets the fallback only where the program has said so.
-func (q *question) concludeContended(c *exactCall) {
+func (q *call) concludeContended(c *exactCall) {
 	if q.exact.Contended != FailOpen {
 		q.concludeExact(overloaded(), answerFields{})
 		return
@@ -180,7 +180,7 @@ func (q *question) concludeContended(c *exactCall) {
 }
 
 // concludeFallback concludes a request by token and memory, with the fallback's quotas.
-func (q *question) concludeFallback(c *exactCall) {
+func (q *call) concludeFallback(c *exactCall) {
 	d := &q.dc.decision
 	d.Degraded = true
 	if d.Cost == 0 { // a peek is always admitted, and there is nothing to see
@@ -205,7 +205,7 @@ func (q *question) concludeFallback(c *exactCall) {
 }
 
 // concludeExact writes the decision and the answer.
-func (q *question) concludeExact(v verdict, fields answerFields) {
+func (q *call) concludeExact(v verdict, fields answerFields) {
 	v.jitter()
 	q.dc.decision.conclude(&v)
 	if fields.standings != nil {

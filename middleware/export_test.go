@@ -39,7 +39,7 @@ func (m *Middleware) BusyFor(now time.Time, id Identity) bool {
 
 // Codes are the codes of lines in the log; docs/checks.md explains each.
 func Codes() (codes []string) {
-	for _, f := range findings {
+	for _, f := range diagnostics {
 		codes = append(codes, f.code)
 	}
 	return codes
@@ -59,7 +59,7 @@ func (m *Middleware) KnowsBySight(id Identity, tok string) (says limiter.Tally, 
 // ReadAlways has m read every token, until it is configured anew.
 func (m *Middleware) ReadAlways() {
 	e := *m.loaded()
-	e.sight = nil
+	e.tokenCache = nil
 	m.engine.Store(&e)
 }
 

@@ -15,7 +15,7 @@ import (
 // identify tells who is asking, and what the steps need of it. Nothing else of the request has been
 // looked at. It is not ok if the client is unknown, or the identity function refuses: then the
 // verdict is a refusal. The identity is noted in dc, and its bytes.
-func (q *question) identify() (v verdict, ok bool) {
+func (q *call) identify() (v verdict, ok bool) {
 	id, err := &q.dc.decision.Identity, error(nil)
 	if q.r != nil {
 		*id, err = q.hooks.identity(q.r)
@@ -29,8 +29,8 @@ func (q *question) identify() (v verdict, ok bool) {
 	case err != nil || id.kind == 0:
 		*id = Identity{}
 		return q.nobody(q.ctx, err), false
-	case id.doubt != nil:
-		q.checks.doubts(q.at, id.doubt)
+	case id.proxyWarning != nil:
+		q.checks.warnOfProxy(q.at, id.proxyWarning)
 	}
 	q.knowSubject(q.ctx, q.at, id, q.space.address[:0], &q.who)
 	q.who.holder.Scratch = q.space.scratch
@@ -38,7 +38,7 @@ func (q *question) identify() (v verdict, ok bool) {
 }
 
 // The verdict for a request whose client is unknown.
-func (q *question) nobody(asking context.Context, err error) verdict {
+func (q *call) nobody(asking context.Context, err error) verdict {
 	if errors.Is(err, ErrIdentityUnavailable) {
 		if asking.Err() == nil { // else the client has hung up while it was looked for
 			q.checks.warn(q.at, identityAway, "error", err)
@@ -75,16 +75,16 @@ func whyNobody(err error) string {
 }
 
 // about is a question about an identity that shows nothing.
-func (e *engine) about(ctx context.Context, now time.Time, id Identity) *question {
-	q := &question{engine: e, ctx: ctx, id: id, at: now}
+func (e *engine) about(ctx context.Context, now time.Time, id Identity) *call {
+	q := &call{engine: e, ctx: ctx, id: id, at: now}
 	e.knowSubject(ctx, now, &q.id, nil, &q.who)
 	return q
 }
 
 // knowSubject fills in what the steps need of an identity. Its bytes are written to b.
 func (e *engine) knowSubject(ctx context.Context, now time.Time, id *Identity, b []byte, who *subject) {
-	who.id, who.bytes, who.tier, who.mark = id, id.append(b), e.tierOf(now, id.Tier), id.mark()
-	if e.customers != nil {
+	who.id, who.bytes, who.tier, who.cookiePrefix = id, id.append(b), e.tierOf(now, id.Tier), id.cookiePrefix()
+	if e.customLimits != nil {
 		e.ownTierOf(ctx, now, who)
 	}
 	e.seat(who, nil)

@@ -28,16 +28,16 @@ type Identity struct {
 	Tier string
 
 	// Small, because each decision holds one: every request allocates it.
-	kind  byte // 0: none
-	is4   bool
-	named uint32   // how much of the text is the name
-	addr  [16]byte // an IPv4 address has four
-	text  string   // the name, and what [Identity.For] has narrowed it to
-	doubt *doubt   // what the operator should know of the proxy that was believed; nil: nothing
+	kind         byte // 0: none
+	is4          bool
+	named        uint32        // how much of the text is the name
+	addr         [16]byte      // an IPv4 address has four
+	text         string        // the name, and what [Identity.For] has narrowed it to
+	proxyWarning *proxyWarning // what the operator should know of the proxy that was believed; nil: nothing
 }
 
-// A doubt is about a peer that an identity function has believed.
-type doubt struct {
+// A proxyWarning is about a peer that an identity function has believed.
+type proxyWarning struct {
 	sometimes bool // it is about some requests, and not about others
 	message   string
 }
@@ -45,15 +45,15 @@ type doubt struct {
 // The kinds of identity. They go into every hash, so that no key can be chosen
 // to look like an address.
 const (
-	kindAddress   byte = 'a'
-	kindKey       byte = 'k'
-	kindPrincipal byte = 'p'
-	kindNet       byte = 'n'
-	kindOwn       byte = 'o' // a tally that was bought
-	kindProof     byte = 's' // a proof that is spent
-	kindRoom      byte = 'w' // the waiting room of an identity, whose bytes follow
+	kindAddress     byte = 'a'
+	kindKey         byte = 'k'
+	kindPrincipal   byte = 'p'
+	kindNet         byte = 'n'
+	kindOwn         byte = 'o' // a tally that was bought
+	kindProof       byte = 's' // a proof that is spent
+	kindWaitingRoom byte = 'w' // the waiting room of an identity, whose bytes follow
 
-	narrowed byte = 0x80 // added to the kind of an identity in one thing
+	narrowed byte = 0x80 // added to the kind of an identity in one scope
 	inFull   byte = 0x20 // of the kinds above, and not of one whose name is hashed
 )
 
@@ -165,18 +165,18 @@ func named(kind byte, id string) Identity {
 // Name returns what [APIKey] or [Principal] was given, and "" of an address.
 func (id Identity) Name() string { return id.text[:id.named] }
 
-// For returns the identity of id in one thing only, a product or a project, whose
-// quota is its own. The thing must be one that the program knows: names that
+// For returns the identity of id in one scope only, a product or a project, whose
+// quota is its own. The scope must be one that the program knows: names that
 // clients make up would be as many quotas. id is unchanged by the empty name.
 //
 // A browser keeps a token for each of eight things of a policy; of more, some are replaced. Where it may
-// ask for more by turns, have a policy for each. Where work is asked for, the thing must be the same at
+// ask for more by turns, have a policy for each. Where work is asked for, the scope must be the same at
 // [Challenge.Path]: of its host or of what was signed in, and not of the path.
-func (id Identity) For(thing string) Identity {
-	if thing == "" || id.IsZero() {
+func (id Identity) For(scope string) Identity {
+	if scope == "" || id.IsZero() {
 		return id
 	}
-	id.text += strconv.Itoa(len(thing)) + ":" + thing // so that no two lists of names look alike
+	id.text += strconv.Itoa(len(scope)) + ":" + scope // so that no two lists of names look alike
 	return id
 }
 
@@ -205,15 +205,15 @@ func (id *Identity) append(b []byte) []byte {
 	default:
 		b = append(b, id.addr[:8]...)
 	}
-	thing := id.text[id.named:]
-	if thing == "" {
+	scope := id.text[id.named:]
+	if scope == "" {
 		return b
 	}
 	// The kind tells an identity from one that is narrowed, and the length where
 	// the name ends: none can be chosen to look like another.
 	whole := len(b)
 	b[0] |= narrowed
-	b = append(b, thing...)
+	b = append(b, scope...)
 	return binary.BigEndian.AppendUint32(b, uint32(whole))
 }
 

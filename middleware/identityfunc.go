@@ -188,9 +188,9 @@ func believing(t httpfield.AddressField, trusted []netip.Prefix, peerless bool) 
 	var (
 		errGarbage = nobodyError(t.Name + " from a trusted proxy holds something that is not an address, two addresses where one belongs, or more proxies than are believed")
 		errMissing = nobodyError("no client address in " + t.Name + ", and the connection has none")
-		missing    = doubt{false, "no client address in " + t.Name + " from a trusted proxy; its clients share one quota"}
-		ours       = doubt{false, t.Name + " names trusted proxies alone, as of a request from a proxy's own machine; all clients that it names so share one quota"}
-		sometimes  = doubt{true, t.Name + " comes from trusted proxies with some requests and not with others: if those are no health checks, the proxy may pass on what its clients write, and they can pose as anyone"}
+		missing    = proxyWarning{false, "no client address in " + t.Name + " from a trusted proxy; its clients share one quota"}
+		ours       = proxyWarning{false, t.Name + " names trusted proxies alone, as of a request from a proxy's own machine; all clients that it names so share one quota"}
+		sometimes  = proxyWarning{true, t.Name + " comes from trusted proxies with some requests and not with others: if those are no health checks, the proxy may pass on what its clients write, and they can pose as anyone"}
 	)
 	var seen atomic.Bool // a trusted peer has sent the field
 	return func(r *http.Request) (Identity, error) {
@@ -217,11 +217,11 @@ func believing(t httpfield.AddressField, trusted []netip.Prefix, peerless bool) 
 			return Identity{}, errMissing
 		}
 		id := Address(from)
-		switch id.doubt = &missing; {
+		switch id.proxyWarning = &missing; {
 		case slices.ContainsFunc(lines, func(line string) bool { return strings.Trim(line, " \t,") != "" }):
-			id.doubt = &ours
+			id.proxyWarning = &ours
 		case len(lines) == 0 && seen.Load():
-			id.doubt = &sometimes
+			id.proxyWarning = &sometimes
 		}
 		return id, nil
 	}

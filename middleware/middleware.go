@@ -88,7 +88,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 		}
 		e.memory, e.peers = m.memory, m.peers
 		if e.exact == nil { // there tokens say more than the memory
-			e.sight = m.memory.Sight()
+			e.tokenCache = m.memory.TokenCache()
 		}
 	}
 	if r := e.room; r != nil {
@@ -97,8 +97,8 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 			r.uses = was.room.uses
 		}
 	}
-	if was := m.engine.Load(); was != nil && was.customers != nil && e.customers != nil {
-		e.customers.adopt(was.customers)
+	if was := m.engine.Load(); was != nil && was.customLimits != nil && e.customLimits != nil {
+		e.customLimits.adopt(was.customLimits)
 	}
 	if e.gate != nil {
 		if m.served == nil {

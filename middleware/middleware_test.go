@@ -193,7 +193,7 @@ func upper(s string) string {
 // or makes a limiter that answers everything with a status of ours, admits the first request unless a proof is
 // wanted, and never admits more than the quota. flags are what is yes or no.
 func FuzzConfig(f *testing.F) {
-	f.Fuzz(func(t *testing.T, policy, name, tier, path string, key []byte, algorithm uint8, quota, window, burst, tierQuota int64, flags uint16, carriage, quiet, mode uint8, work, crowd, memory, sales, net56, net48 int64, tallies int, instances, perSecond, atOnce int64) {
+	f.Fuzz(func(t *testing.T, policy, name, tier, path string, key []byte, algorithm uint8, quota, window, burst, tierQuota int64, flags uint16, transport, quiet, mode uint8, work, crowd, memory, sales, net56, net48 int64, tallies int, instances, perSecond, atOnce int64) {
 		flag := func(n int) bool { return flags>>n&1 == 1 }
 		cfg := contact(new(clock))
 		cfg.Policy = policy
@@ -208,7 +208,7 @@ func FuzzConfig(f *testing.F) {
 			cfg.Secrets = append(cfg.Secrets, secret("a"))
 		}
 		cfg.EmbeddedCookie, cfg.InsecureCookie, cfg.InsecureNoMemory, cfg.Shadow = flag(2), flag(3), flag(4), flag(5)
-		cfg.TokenTransport, cfg.Quiet, cfg.Fields = middleware.TokenTransport(carriage), quiet > 0, middleware.Fields(flags>>8)
+		cfg.TokenTransport, cfg.Quiet, cfg.Fields = middleware.TokenTransport(transport), quiet > 0, middleware.Fields(flags>>8)
 		if quiet == 2 {
 			cfg.TokenTransport = middleware.MemoryOnly
 		}

@@ -26,11 +26,11 @@ const holdTime = 10 * time.Second
 type outcomes struct {
 	mu          sync.Mutex
 	held        map[limiter.Key]int64 // of tallies and networks
-	first, last *pending              // those that hold, by age
+	first, last *heldCharge           // those that hold, by age
 }
 
-// A pending is the part of a request's charge that depends on its outcome.
-type pending struct {
+// A heldCharge is the part of a request's charge that depends on its outcome.
+type heldCharge struct {
 	of         *outcomes
 	memory     *limiter.Memory
 	late       *limiter.Policy
@@ -42,7 +42,7 @@ type pending struct {
 	at         time.Time // when it was charged
 	byStatus   bool      // its status has decided, and no Charge
 	returned   bool      // the handler has
-	prev, next *pending
+	prev, next *heldCharge
 
 	// Of the request's own, set before the handler runs.
 	now          func() time.Time
@@ -56,12 +56,12 @@ type outcomeState uint8
 const (
 	stateHolding outcomeState = iota
 	stateCharged
-	statePardoned
+	stateForgiven
 )
 
-// hold locks, charges what was held for too long, and returns what unlocks. All that changes
+// lock locks, charges what was held for too long, and returns what unlocks. All that changes
 // counts of the policy begins with it, so that they change in the order of time.
-func (o *outcomes) hold(now time.Time) (release func()) {
+func (o *outcomes) lock(now time.Time) (release func()) {
 	o.mu.Lock()
 	for p := o.first; p != nil && now.Sub(p.since) >= holdTime; p = o.first {
 		// As of the moment when it was due: nothing was counted since.
@@ -72,8 +72,8 @@ func (o *outcomes) hold(now time.Time) (release func()) {
 
 // take checks all limits and charges those that do not count by outcome. In the others an
 // admitted request holds its cost. Dry, it only checks.
-func (o *outcomes) take(now time.Time, m *limiter.Memory, t *tier, f *limiter.Candidate, cost int64, dry bool) (limiter.Tally, limiter.Verdict, *pending) {
-	defer o.hold(now)()
+func (o *outcomes) take(now time.Time, m *limiter.Memory, t *tier, f *limiter.Candidate, cost int64, dry bool) (limiter.Tally, limiter.Verdict, *heldCharge) {
+	defer o.lock(now)()
 	held := limiter.Candidate{Key: f.Key, Provider: f.Provider}
 	o.noteHeld(f)
 	if dry {
@@ -90,7 +90,7 @@ func (o *outcomes) take(now time.Time, m *limiter.Memory, t *tier, f *limiter.Ca
 	for _, w := range f.Networks {
 		held.Networks = append(held.Networks, limiter.Network{Key: w.Key, Policy: t.lateOf(w.Policy)})
 	}
-	p := &pending{of: o, memory: m, late: t.late, limits: t.lateLimits, f: held, cost: cost, since: now, prev: o.last}
+	p := &heldCharge{of: o, memory: m, late: t.late, limits: t.lateLimits, f: held, cost: cost, since: now, prev: o.last}
 	o.add(&p.f, cost)
 	if o.last = p; p.prev == nil {
 		o.first = p
@@ -122,8 +122,8 @@ func (o *outcomes) addTo(k limiter.Key, cost int64) {
 	}
 }
 
-// letGo ends the holding.
-func (p *pending) letGo() {
+// release ends the hold. It does not unlock.
+func (p *heldCharge) release() {
 	p.of.add(&p.f, -p.cost)
 	if p.prev != nil {
 		p.prev.next = p.next
@@ -139,58 +139,58 @@ func (p *pending) letGo() {
 }
 
 // charge counts the request.
-func (p *pending) charge(at time.Time) {
+func (p *heldCharge) charge(at time.Time) {
 	if p.state == stateCharged {
 		return
 	}
 	record := p.memory.Record
 	if p.state == stateHolding {
-		p.letGo()
+		p.release()
 		record = p.memory.RecordHeld
 	}
 	record(at, p.late, &p.f, p.cost)
 	p.state, p.at = stateCharged, at
 }
 
-// pardon has the request not count.
-func (p *pending) pardon(now time.Time) {
+// forgive has the request not count.
+func (p *heldCharge) forgive(now time.Time) {
 	switch p.state {
 	case stateHolding:
-		p.letGo()
+		p.release()
 		p.memory.Hold(now, p.late, &p.f, -p.cost)
 	case stateCharged:
 		p.memory.Restore(now, p.at, p.late, &p.f, p.cost)
 	}
-	p.state = statePardoned
+	p.state = stateForgiven
 }
 
 // say obeys the handler.
-func (p *pending) say(charged bool) {
+func (p *heldCharge) say(charged bool) {
 	now := p.now()
-	defer p.of.hold(now)()
+	defer p.of.lock(now)()
 	p.obey(now, charged)
 }
 
-func (p *pending) obey(now time.Time, charged bool) {
+func (p *heldCharge) obey(now time.Time, charged bool) {
 	p.byStatus = false
 	if charged {
 		p.charge(now)
 	} else {
-		p.pardon(now)
+		p.forgive(now)
 	}
 }
 
 // sayAtOnce is say where no response follows: the token says at once what is counted.
-func (p *pending) sayAtOnce(charged bool) {
+func (p *heldCharge) sayAtOnce(charged bool) {
 	now := p.now()
-	defer p.of.hold(now)()
+	defer p.of.lock(now)()
 	was := p.state
 	p.obey(now, charged)
 	p.reissueAfter(was, now)
 }
 
 // reissueAfter has the token say what is counted, unless it has never said otherwise.
-func (p *pending) reissueAfter(was outcomeState, now time.Time) {
+func (p *heldCharge) reissueAfter(was outcomeState, now time.Time) {
 	if was == stateCharged || p.state == stateCharged {
 		p.asked.decision.engine.reissueToken(now, p.asked)
 	}
@@ -200,27 +200,27 @@ func (p *pending) reissueAfter(was outcomeState, now time.Time) {
 // handler has said none. A client that has gone has seen no status. A second status takes the place
 // of the first, which no client has seen (a flush that has failed), or which says nothing any more
 // (a connection that was taken over).
-func (p *pending) conclude(status int) {
+func (p *heldCharge) conclude(status int) {
 	now := p.now()
-	defer p.of.hold(now)()
+	defer p.of.lock(now)()
 	was := p.state
 	if p.state == stateHolding || p.byStatus {
-		pardoned := slices.Contains(p.freeStatuses, status) && p.ctx.Err() == nil && now.Sub(p.since) < holdTime
-		p.obey(now, !pardoned)
+		forgiven := slices.Contains(p.freeStatuses, status) && p.ctx.Err() == nil && now.Sub(p.since) < holdTime
+		p.obey(now, !forgiven)
 		p.byStatus = true
 	}
 	p.reissueAfter(was, now)
 }
 
 // end concludes what no status has: the handler has returned without one, or has panicked.
-func (p *pending) end() {
+func (p *heldCharge) end() {
 	if !p.returned {
 		p.say(true)
 	}
 }
 
 // resize makes the request cost more, or less, and returns its tally then.
-func (p *pending) resize(now time.Time, tally limiter.Tally, more int64) limiter.Tally {
+func (p *heldCharge) resize(now time.Time, tally limiter.Tally, more int64) limiter.Tally {
 	p.cost += more
 	switch p.state {
 	case stateHolding:

@@ -29,11 +29,11 @@ func (m *Middleware) Decide(ctx context.Context, ask Ask) (Answer, error) {
 	if ask.Cost == 0 {
 		ask.Cost = 1
 	}
-	return m.loaded().decideAsk(question{ctx: ctx, id: ask.Identity, cost: ask.Cost, costs: ask.Costs, dry: ask.DryRun, lines: ask.Tokens, proof: ask.Proof})
+	return m.loaded().decideAsk(call{ctx: ctx, id: ask.Identity, cost: ask.Cost, costs: ask.Costs, dry: ask.DryRun, lines: ask.Tokens, proof: ask.Proof})
 }
 
-// decideAsk decides about a question that is no HTTP request.
-func (e *engine) decideAsk(q question) (Answer, error) {
+// decideAsk decides about a call that is no HTTP request.
+func (e *engine) decideAsk(q call) (Answer, error) {
 	switch {
 	case q.id.IsZero():
 		return Answer{}, errors.New("middleware: the identity is zero: it names no client, and has no tally")
@@ -109,7 +109,7 @@ func (a Answer) Charge(counts bool) {
 	if a.asked == nil {
 		return
 	}
-	if p := a.asked.pending(); p != nil {
+	if p := a.asked.heldCharge(); p != nil {
 		p.sayAtOnce(counts)
 	}
 }

@@ -177,16 +177,16 @@ func TestDryRunLeavesNoTrace(t *testing.T) {
 
 // A token is a token, whichever way it comes and goes: over HTTP, and as metadata.
 func TestTokensAreTheSameOutside(t *testing.T) {
-	for name, carriage := range map[string]middleware.TokenTransport{
+	for name, transport := range map[string]middleware.TokenTransport{
 		"both": middleware.HeaderOrCookie, "header": middleware.HeaderOnly, "cookie": middleware.CookieOnly,
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := contact(new(clock))
-			cfg.TokenTransport = carriage
+			cfg.TokenTransport = transport
 			there, here := newLimiter(t, cfg), newLimiter(t, cfg)
 			site := there.Handler(new(spy))
 			show, shown := showing, func(r *http.Response) string { return tokenIn(r) }
-			if carriage == middleware.CookieOnly {
+			if transport == middleware.CookieOnly {
 				show, shown = showingCookie, func(r *http.Response) string { return cookieIn(r).Value }
 			}
 			tok := ""

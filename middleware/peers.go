@@ -14,7 +14,7 @@ import (
 const peersWait = 250 * time.Millisecond
 
 // noteWait notes that a charge has to wait for peers, if it has; or that another was made in its place.
-func (q *question) noteWait(v *limiter.Verdict, l gossip.Limit) {
+func (q *call) noteWait(v *limiter.Verdict, l gossip.Limit) {
 	switch {
 	case v.Admitted:
 		q.hears.limit = gossip.Limit{}
@@ -24,11 +24,11 @@ func (q *question) noteWait(v *limiter.Verdict, l gossip.Limit) {
 }
 
 // waits reports whether the last charge has to wait for peers. No other tally is charged in its place.
-func (q *question) waits() bool { return q.hears.limit.Key != 0 }
+func (q *call) waits() bool { return q.hears.limit.Key != 0 }
 
 // untilHeard charges, and charges anew each time that peers have heard of something, until that does not have to wait. It reports
 // whether the request has waited in vain: then nothing is charged.
-func (q *question) untilHeard(charge func()) (busy bool) {
+func (q *call) untilHeard(charge func()) (busy bool) {
 	h := &q.hears
 	h.limit = gossip.Limit{}
 	if charge(); !q.waits() {

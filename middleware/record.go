@@ -162,16 +162,16 @@ func (d *record) decision(r *http.Request) Decision {
 // Extras are apart from a record because few decisions have any, and every request allocates a record.
 type extras struct {
 	exceptions
-	given   *page.Given   // a refusal that a handler of the program's answers
-	cookies []string      // that go out beside the token's: of the waiting room, and of spent proofs
-	permit  *slots.Permit // of a request that is being served, where there is a Concurrency
-	counted *counted      // on an exact route; nil: nothing was
-	pending *pending      // what is charged when the outcome is known; nil: nothing
-	units   *unitCosts    // nil: the request costs the same in all limits
+	given       *page.Given   // a refusal that a handler of the program's answers
+	cookies     []string      // that go out beside the token's: of the waiting room, and of spent proofs
+	permit      *slots.Permit // of a request that is being served, where there is a Concurrency
+	exactCharge *exactCharge  // on an exact route; nil: nothing was
+	heldCharge  *heldCharge   // what is charged when the outcome is known; nil: nothing
+	units       *unitCosts    // nil: the request costs the same in all limits
 }
 
-// A counted charge can be given back to the exact counter that has made it, and retried.
-type counted struct {
+// An exactCharge can be given back to the exact counter that has made it, and retried.
+type exactCharge struct {
 	call    exact.Call
 	receipt exact.Receipt // zero where the counter did not answer
 	at      time.Time     // for which token and memory have counted it
@@ -238,7 +238,7 @@ type workspace struct {
 }
 
 // begin begins a decision.
-func (q *question) begin(space *workspace, now time.Time) {
+func (q *call) begin(space *workspace, now time.Time) {
 	q.space, q.dc, q.at = space, &space.dc, now
 	q.dc.Context, q.dc.reply.Fields.Now = q.ctx, now.UnixMicro()
 }
@@ -267,7 +267,7 @@ func (dc *decisionContext) keep(outer *decisionContext) (kept *decisionContext, 
 	kept.charged, kept.negotiated, kept.html = dc.charged, dc.negotiated, dc.html
 	f, was := &kept.reply.Fields, &dc.reply.Fields
 	f.Values, f.Paid, f.Now = was.Values, was.Paid, was.Now
-	if p := kept.pending(); p != nil {
+	if p := kept.heldCharge(); p != nil {
 		p.asked = kept
 	}
 	return kept, lists
@@ -308,12 +308,12 @@ func (dc *decisionContext) decided() Decision {
 	return dc.decision.decision(&dc.request)
 }
 
-// pending returns what of the charge depends on the outcome, or nil.
-func (dc *decisionContext) pending() *pending {
+// heldCharge returns the part of the charge that depends on the outcome, or nil.
+func (dc *decisionContext) heldCharge() *heldCharge {
 	if dc.decision.extras == nil {
 		return nil
 	}
-	return dc.decision.extras.pending
+	return dc.decision.extras.heldCharge
 }
 
 // addCookies adds to h the cookies that go out beside the token's.

@@ -112,8 +112,8 @@ func (e *engine) refusalOf(dc *decisionContext) (refusal page.Refusal) {
 		x = &dc.decision.extras.exceptions
 	}
 	refusal.Status, refusal.Cause, refusal.RetryAfter, refusal.RoomWait = int(d.status), causeOf(d.Reason), d.RetryAfter, x.RoomWait
-	refusal.Cost, refusal.Embedded = d.Cost, e.carriage.embedded
-	if !e.carriage.quiet && d.decided && (d.Reason == OverLimit || d.Reason == CostAboveQuota) {
+	refusal.Cost, refusal.Embedded = d.Cost, e.transport.embedded
+	if !e.transport.quiet && d.decided && (d.Reason == OverLimit || d.Reason == CostAboveQuota) {
 		refusal.LimitNames = d.tier.names
 		for i, name := range d.tier.names {
 			if name != "" && d.statusOf(i).blocked() {
@@ -133,7 +133,7 @@ func (e *engine) refusalOf(dc *decisionContext) (refusal page.Refusal) {
 	}
 	if c := e.challenge; c != nil {
 		refusal.Base, refusal.PageStyle = c.path, c.pageStyle
-		if e.carriage.transport != HeaderOnly { // no page that is opened, and no form, carries fields
+		if e.transport.transport != HeaderOnly { // no page that is opened, and no form, carries fields
 			refusal.Script, refusal.Style, refusal.PageScript = c.script, c.style, c.pageScript
 		}
 	}

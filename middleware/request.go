@@ -59,14 +59,14 @@ type Ask struct {
 
 // A subject is an identity with all that is compiled or computed of it once for every step.
 type subject struct {
-	id       *Identity
-	bytes    []byte      // of id: no other identity has them
-	key      limiter.Key // of its shared tally, where there is memory
-	tier     *tier
-	holder   token.Holder
-	networks [limiter.MaxNetworks]limiter.Network // a /56 and a /48 if id is an IPv6 address
-	waited   bool                                 // for limits of its own: it is later now
-	mark     string                               // of the thing of id; "": none
+	id           *Identity
+	bytes        []byte      // of id: no other identity has them
+	key          limiter.Key // of its shared tally, where there is memory
+	tier         *tier
+	holder       token.Holder
+	networks     [limiter.MaxNetworks]limiter.Network // a /56 and a /48 if id is an IPv6 address
+	waited       bool                                 // for limits of its own: it is later now
+	cookiePrefix string                               // of the scope of id; "": none
 }
 
 // wide reports whether a subject is in networks that are limited too.
@@ -125,12 +125,12 @@ type roomPass struct {
 
 // A charged tally, or one that was refused, with how its limits stand.
 type charged struct {
-	own     *token.Own    // nil: the shared one
-	opened  bool          // by a proof of this very request
-	shown   limiter.Tally // of what was refused
-	tally   limiter.Tally
-	verdict limiter.Verdict
-	pending *pending // what is charged when the outcome is known; nil: nothing
+	own        *token.Own    // nil: the shared one
+	opened     bool          // by a proof of this very request
+	shown      limiter.Tally // of what was refused
+	tally      limiter.Tally
+	verdict    limiter.Verdict
+	heldCharge *heldCharge // what is charged when the outcome is known; nil: nothing
 }
 
 // An exactCall is a request on its way to the counter.

@@ -19,7 +19,7 @@ import (
 
 // readProofs verifies the proofs of a request, and redeems the first that is good. One that is
 // not accepted is as if absent.
-func (q *question) readProofs() {
+func (q *call) readProofs() {
 	q.shown.proof.rest, q.shown.proof.byCookie = proofsIn(q, &q.shown)
 	q.nextProof()
 	if q.shown.proof.byCookie {
@@ -30,7 +30,7 @@ func (q *question) readProofs() {
 }
 
 // nextProof redeems the first good one of the proofs that are left.
-func (q *question) nextProof() {
+func (q *call) nextProof() {
 	p := &q.shown.proof
 	p.good = false
 	for len(p.rest) > 0 && !p.good {
@@ -46,7 +46,7 @@ func (q *question) nextProof() {
 }
 
 // acceptProof redeems a good proof.
-func (q *question) acceptProof(receipt *pow.Receipt) {
+func (q *call) acceptProof(receipt *pow.Receipt) {
 	p := &q.shown.proof
 	if q.challenge.mode != EveryRequest {
 		own, sale := q.redeem(receipt)
@@ -68,7 +68,7 @@ func (q *question) acceptProof(receipt *pow.Receipt) {
 // proofsIn returns the first proofs of the fields (a proxy may have joined several by commas), or
 // else of the cookies that the redeem endpoint has set, for browsers that cannot send fields along
 // with a form.
-func proofsIn(q *question, shown *credentials) (texts []string, byCookie bool) {
+func proofsIn(q *call, shown *credentials) (texts []string, byCookie bool) {
 	lines := q.proofLines()
 	if len(lines) == 0 {
 		return shown.proofCookies, true
@@ -87,13 +87,13 @@ func proofsIn(q *question, shown *credentials) (texts []string, byCookie bool) {
 }
 
 // proofCookie returns the cookie of a proof, or with age 0 the one that takes it away.
-func (c *carriage) proofCookie(id [4]byte, proof string, age int64) string {
+func (c *transport) proofCookie(id [4]byte, proof string, age int64) string {
 	return c.cookieName + proofSuffix + hex.EncodeToString(id[:]) + "=" + proof + "; Max-Age=" + strconv.FormatInt(age, 10) + c.cookieAttributes
 }
 
 // proofReason names the refusals of package pow for clients and logs, and tells the log of what no
 // client can be blamed for. To a client a malformed proof is no different from a wrong one.
-func (q *question) proofReason(receipt *pow.Receipt, err error) Reason {
+func (q *call) proofReason(receipt *pow.Receipt, err error) Reason {
 	switch {
 	case errors.Is(err, pow.ErrForged):
 		q.challenge.checks.otherSecret(q.at, q.who.id, q.challenge.codec)
@@ -133,7 +133,7 @@ func (c *challenger) binding(holder []byte) pow.Binding {
 }
 
 // redeem opens the tally of a receipt, if it is worth its price now.
-func (q *question) redeem(receipt *pow.Receipt) (token.Own, sale.Sale) {
+func (q *call) redeem(receipt *pow.Receipt) (token.Own, sale.Sale) {
 	ends := receipt.Issued.Add(q.challenge.passLife)
 	own := token.Own{ID: receipt.Serial, Expires: ends.Unix(), Bound: q.challenge.bindsOwn(q.who.id)}
 	var buyers [sale.MaxBuyers]sale.Buyer
@@ -168,7 +168,7 @@ func saleReason(s *sale.Sale) Reason {
 }
 
 // buyers are the identity and its networks.
-func (q *question) buyers(list []sale.Buyer) []sale.Buyer {
+func (q *call) buyers(list []sale.Buyer) []sale.Buyer {
 	if q.challenge.memory == nil {
 		return list
 	}
@@ -209,7 +209,7 @@ func (c *challenger) seePrice(now time.Time, s *sale.Sale) {
 
 // offer issues the challenge that goes with a refusal, at the price of this moment, or
 // says when the price will be one that a challenge can ask for.
-func (q *question) offer() offer {
+func (q *call) offer() offer {
 	work := q.challenge.work
 	if q.challenge.mode != EveryRequest {
 		var buyers [sale.MaxBuyers]sale.Buyer

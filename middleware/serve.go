@@ -30,7 +30,7 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		dc.end(asked)
 		space.leave(e)
 	}(r)
-	var q question // not by a literal, which would be copied
+	var q call // not by a literal, which would be copied
 	q.engine, q.ctx, q.r, q.cost, q.price = e, r.Context(), r, 1, price
 	q.begin(space, now)
 	denial := q.decide()
@@ -77,7 +77,7 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		dc.reply.TakenOver = dc.decision.extras.permit.TakenOver
 	}
 	defer dc.reply.Finalize() // wrote nothing, or panicked: the fields are for the code that recovers
-	if p := dc.pending(); p != nil {
+	if p := dc.heldCharge(); p != nil {
 		dc.reply.Final = p.conclude
 		defer p.end()
 		next.ServeHTTP(dc.reply.Wrap(w), r)

@@ -210,7 +210,7 @@ var errUncharged = fmt.Errorf("%w: this request was not charged, is settled alre
 func Charge(r *http.Request, counts bool) {
 	// A log-in has a policy for the address and one for the account, and the guess was one in both.
 	for dc := contextOf(r.Context()); dc != nil; dc = dc.outer() {
-		if p := dc.pending(); p != nil {
+		if p := dc.heldCharge(); p != nil {
 			p.say(counts)
 		}
 	}
@@ -238,13 +238,13 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 	}
 	now := e.now()
 	change.at, change.then = now, time.UnixMicro(dc.reply.Fields.Now)
-	if d.extras != nil && d.extras.counted != nil {
+	if d.extras != nil && d.extras.exactCharge != nil {
 		if more.Cost == 0 && less.Cost == 0 {
 			return nil // by this clock the token would lie in another window than the charge
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.exact.Deadline)
 		defer cancel()
-		c := d.extras.counted
+		c := d.extras.exactCharge
 		if d.units() == nil {
 			more.Costs, less.Costs = limiter.Costs{}, limiter.Costs{}
 		}
@@ -258,7 +258,7 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 		change.then, change.at = c.at, now
 	}
 	if e.outcomes != nil {
-		defer e.outcomes.hold(now)()
+		defer e.outcomes.lock(now)()
 	}
 	q, f := e.reopen(now, dc)
 	_, ok := q.issuedWith(&dc.reply.Fields.Values)
@@ -271,7 +271,7 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 	}
 	p = dc.decision.charged(p, &f)
 	tally := change.adjust(e.memory, now, p, &f)
-	if p := dc.pending(); p != nil && is.limits&p.limits != 0 {
+	if p := dc.heldCharge(); p != nil && is.limits&p.limits != 0 {
 		tally = p.resize(now, tally, is.cost-d.Cost)
 	}
 	fields := answerFields{standings: q.standings(&f, &tally, &change), own: dc.own}
@@ -307,10 +307,10 @@ func (c *changed) of(i int) int64 { return c.more[i] - c.less[i] }
 
 // standings returns how the limits stand after the charge of a request was changed. The counter's follow from
 // the decision and the change: to ask it would be one more call.
-func (q *question) standings(f *limiter.Candidate, tally *limiter.Tally, change *changed) *limiter.Verdict {
+func (q *call) standings(f *limiter.Candidate, tally *limiter.Tally, change *changed) *limiter.Verdict {
 	p, v := q.who.tier.policy, limiter.Verdict{Admitted: true}
 	switch d := &q.dc.decision; {
-	case q.exact != nil && d.extras.counted != nil:
+	case q.exact != nil && d.extras.exactCharge != nil:
 		for i := range p.Len() {
 			s, l, more := d.statusOf(i), &v.Limits[i], change.of(i)
 			if u := d.units(); u != nil {
@@ -353,7 +353,7 @@ func (c *changed) adjust(memory *limiter.Memory, now time.Time, p *limiter.Polic
 
 // settleCounted changes what the counter has charged on some limits. What comes back no more on one of them is charged on another
 // all the same, and then told.
-func (x *exactCounter) settleCounted(ctx context.Context, c *counted, limits uint8, more, less exact.Call) error {
+func (x *exactCounter) settleCounted(ctx context.Context, c *exactCharge, limits uint8, more, less exact.Call) error {
 	if c.receipt == (exact.Receipt{}) {
 		return nil
 	}
@@ -428,13 +428,13 @@ func (x *exactCounter) giveBack(ctx context.Context, receipt exact.Receipt, lost
 
 // reopen returns a request that was decided, to change its charge, and which tally was charged. The tally is as the
 // memory knows it: what was shown or signed may hold what others have got back since.
-func (e *engine) reopen(now time.Time, dc *decisionContext) (q *question, f limiter.Candidate) {
+func (e *engine) reopen(now time.Time, dc *decisionContext) (q *call, f limiter.Candidate) {
 	var prefix []byte
 	if dc.decision.FromWaitingRoom {
-		prefix = []byte{kindRoom} // at its full capacity: each append copies it
+		prefix = []byte{kindWaitingRoom} // at its full capacity: each append copies it
 	}
 	id := &dc.decision.Identity
-	q = &question{engine: e, at: now, dc: dc, who: subject{id: id, bytes: id.append(prefix), tier: dc.decision.tier, mark: id.mark()}}
+	q = &call{engine: e, at: now, dc: dc, who: subject{id: id, bytes: id.append(prefix), tier: dc.decision.tier, cookiePrefix: id.cookiePrefix()}}
 	e.seat(&q.who, prefix)
 	if dc.own != nil && e.memory != nil {
 		return q, e.ownCandidate(dc.own)
@@ -445,7 +445,7 @@ func (e *engine) reopen(now time.Time, dc *decisionContext) (q *question, f limi
 // issuedWith returns what the token says of the fields of a decision. It is not ok
 // if there is none, or if it is of another tally than was charged: a client that has bought
 // a tally keeps the token of that.
-func (q *question) issuedWith(f *reply.Values) (t limiter.Tally, ok bool) {
+func (q *call) issuedWith(f *reply.Values) (t limiter.Tally, ok bool) {
 	text := f.Lines[reply.Token]
 	if text == "" {
 		_, text = q.who.cutCookie(f.Cookie)
@@ -457,7 +457,7 @@ func (q *question) issuedWith(f *reply.Values) (t limiter.Tally, ok bool) {
 // reissue puts these fields in place of the decision's, wherever they stand. A tally that has
 // counted nothing has no token; then none is sent. Fields that were sent already are left as they
 // are.
-func (q *question) reissue(fields answerFields, h http.Header) {
+func (q *call) reissue(fields answerFields, h http.Header) {
 	f := &q.dc.reply.Fields
 	if f.Finalized() {
 		return
@@ -468,16 +468,16 @@ func (q *question) reissue(fields answerFields, h http.Header) {
 		var cookie []byte
 		if len(tok) > 0 {
 			start, _ := q.who.cutCookie(f.Cookie)
-			cookie = q.carriage.appendCookieEnd([]byte(start), []byte(tok), q.expires(fields)-q.at.Unix())
+			cookie = q.transport.appendCookieEnd([]byte(start), []byte(tok), q.expires(fields)-q.at.Unix())
 		}
 		then.ReplaceToken(tok, string(cookie))
 		q.note(&q.dc.decision, fields, tok)
 	}
-	if fields.standings != nil && !q.carriage.quiet {
-		if q.carriage.fields.has(RateLimitFields) {
+	if fields.standings != nil && !q.transport.quiet {
+		if q.transport.fields.has(RateLimitFields) {
 			then.Lines[reply.RateLimit] = string(appendRateLimit(nil, q.who.tier.names, fields.standings))
 		}
-		if q.carriage.fields.has(XRateLimitInSeconds) {
+		if q.transport.fields.has(XRateLimitInSeconds) {
 			answerX(then, q.who.tier.policy, q.who.tier.units, fields.standings)
 		}
 	}

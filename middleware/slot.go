@@ -18,7 +18,7 @@ import (
 // enter finds a slot for a request before anything is charged: in the first tally that has
 // one of those that it shows, and else in the one that all of its identity share. It is not
 // ok if none is free.
-func (q *question) enter() (ok bool) {
+func (q *call) enter() (ok bool) {
 	g := q.gate
 	if g == nil || q.r == nil {
 		return true
@@ -39,7 +39,7 @@ func (q *question) enter() (ok bool) {
 }
 
 // hold gives the request a slot of this instance.
-func (q *question) hold(s *slots.Slot) {
+func (q *call) hold(s *slots.Slot) {
 	g, now := q.gate, q.now // and not q: the permit outlives the decision
 	own := slots.NewPermit(func() { g.table.Leave(now(), s) })
 	if g.CancelHeld && !q.shadow {
@@ -50,7 +50,7 @@ func (q *question) hold(s *slots.Slot) {
 
 // refuseAtOnce concludes a request for which there is no slot. It was charged nothing, so
 // the answer carries no more than the token of a tally that it has just bought.
-func (q *question) refuseAtOnce(v verdict) {
+func (q *call) refuseAtOnce(v verdict) {
 	var fields answerFields
 	if p := &q.shown.proof; p.opened {
 		fields.own, fields.tally, fields.paid = &q.shown.own[p.index].own, &q.shown.own[p.index].tally, true
@@ -61,7 +61,7 @@ func (q *question) refuseAtOnce(v verdict) {
 
 // enterExact leases a slot from the counter, and reports whether there is one; if not, v is what
 // becomes of the request. A refusal is not remembered, because it is not known when a request ends.
-func (q *question) enterExact() (v verdict, ok bool) {
+func (q *call) enterExact() (v verdict, ok bool) {
 	g := q.gate
 	if g == nil || q.r == nil {
 		return v, true
@@ -121,7 +121,7 @@ func (q *question) enterExact() (v verdict, ok bool) {
 const leaseMargin = time.Second
 
 // callerOf says whether the client pays.
-func (q *question) callerOf() guardedcall.Caller {
+func (q *call) callerOf() guardedcall.Caller {
 	pays := q.who.id.kind != kindAddress
 	if q.exact.PayingTiers != nil {
 		pays = slices.Contains(q.exact.PayingTiers, q.who.tier.name)

@@ -24,12 +24,12 @@ const (
 // readTokens verifies the tokens of a request, and sets apart what other cookies show. All that are
 // accepted count: a client cannot gain by choosing which to show, and a planted one cannot
 // hide another.
-func (q *question) readTokens() {
+func (q *call) readTokens() {
 	q.shown.outside = q.r == nil
 	if !q.shown.outside {
 		q.shown.fields = q.r.Header
 	}
-	if q.carriage.transport != CookieOnly || q.shown.outside {
+	if q.transport.transport != CookieOnly || q.shown.outside {
 		pieces := 0
 		for _, line := range q.tokenLines() {
 			if len(line) > maxLine {
@@ -45,11 +45,11 @@ func (q *question) readTokens() {
 			}
 		}
 	}
-	if q.carriage.transport == HeaderOnly || q.shown.outside {
+	if q.transport.transport == HeaderOnly || q.shown.outside {
 		return
 	}
 	if lines := q.r.Header["Cookie"]; len(lines) > 0 {
-		for suffix, value := range httpfield.Cookies(lines, q.carriage.cookieName, q.carriage.cookieSuffixes...) {
+		for suffix, value := range httpfield.Cookies(lines, q.transport.cookieName, q.transport.cookieSuffixes...) {
 			switch {
 			case strings.HasPrefix(suffix, proofSuffix) && len(q.shown.proofCookies) < maxProofs:
 				q.shown.proofCookies = append(q.shown.proofCookies, value)
@@ -57,8 +57,8 @@ func (q *question) readTokens() {
 				q.shown.roomCookies = append(q.shown.roomCookies, value)
 			case suffix == "" && q.readToken(value):
 				q.shown.byCookie = true
-			case strings.HasPrefix(suffix, thingSuffix) && q.who.mark != "":
-				if tok, ours := strings.CutPrefix(value, q.who.mark); ours && q.readToken(tok) {
+			case strings.HasPrefix(suffix, scopeSuffix) && q.who.cookiePrefix != "":
+				if tok, ours := strings.CutPrefix(value, q.who.cookiePrefix); ours && q.readToken(tok) {
 					q.shown.byCookie = true
 				}
 			}
@@ -68,7 +68,7 @@ func (q *question) readTokens() {
 
 // readToken verifies one token, notes what it says, and reports whether it was
 // accepted. What is counted and told of it decides nothing.
-func (q *question) readToken(text string) bool {
+func (q *call) readToken(text string) bool {
 	if text == "" || q.shown.macs == maxTokens {
 		return false
 	}
@@ -121,15 +121,15 @@ func (q *question) readToken(text string) bool {
 // knows reports whether rest belongs to the token that the client was sent last, and what that says. Nothing of it is
 // read: it was signed by this engine for this client, so all that could have become of it since is that it has
 // expired. Own tallies are not known by sight, because only the token says whose they are.
-func (q *question) knows(rest string, says *limiter.Tally) bool {
-	return q.sight != nil && rest != "" && q.sight.Knows(q.base.policy, q.who.key, rest, says) && q.carried.Expires(*says) > q.at.Unix()
+func (q *call) knows(rest string, says *limiter.Tally) bool {
+	return q.tokenCache != nil && rest != "" && q.tokenCache.Knows(q.base.policy, q.who.key, rest, says) && q.carried.Expires(*says) > q.at.Unix()
 }
 
 // faultOfOwn returns why an own tally may not be charged for this request. Where
 // nothing is sold, or for longer than anything lives that was ever sold here, a thief of the key made it, or
 // an instance that another clock or PassTime holds for.
 // The thief must not get more than that takes.
-func (q *question) faultOfOwn(own *token.Own) tokenFault {
+func (q *call) faultOfOwn(own *token.Own) tokenFault {
 	if !q.challenge.sellsTallies() {
 		return tokenHolder
 	}

@@ -48,7 +48,7 @@ func (p *roomPass) admits(now time.Time) bool { return p.text != "" && !now.Befo
 
 // readRoomPass verifies the tickets and the tallies beside them. Like tokens, all
 // that are ours count. A ticket that is used up is none.
-func (q *question) readRoomPass(cost int64) (pass roomPass) {
+func (q *call) readRoomPass(cost int64) (pass roomPass) {
 	if len(q.shown.roomCookies) == 0 {
 		return pass // most clients that are refused are programs
 	}
@@ -77,15 +77,15 @@ func (q *question) readRoomPass(cost int64) (pass roomPass) {
 func ticketShare(who *subject) int64 { return who.tier.room.most() / 4 }
 
 // newRoomPass returns what a client of the room has without showing anything.
-func (q *question) newRoomPass() roomPass {
-	bytes := append([]byte{kindRoom}, q.who.bytes...)
+func (q *call) newRoomPass() roomPass {
+	bytes := append([]byte{kindWaitingRoom}, q.who.bytes...)
 	return roomPass{bytes: bytes, holder: q.room.codec.Holder(bytes)}
 }
 
 // chargeRoom charges the waiting room for a request that would be refused. It is not ok
 // if no ticket has opened, or if the room refuses too: then the refusal is what it would
 // be without a room.
-func (q *question) chargeRoom(pass *roomPass, cost int64) (c charged, ok bool) {
+func (q *call) chargeRoom(pass *roomPass, cost int64) (c charged, ok bool) {
 	if !pass.admits(q.at) || !q.room.uses.Take(q.at, pass.ticket, cost, ticketShare(&q.who), pass.ticket.Opens.Add(ticketLife)) {
 		return c, false
 	}
@@ -101,13 +101,13 @@ func (q *question) chargeRoom(pass *roomPass, cost int64) (c charged, ok bool) {
 
 // roomCandidate returns the tally of the room. Its networks are counted apart from the networks of
 // other tallies: else a network that fills the room would fill these too.
-func (q *question) roomCandidate(pass *roomPass) limiter.Candidate {
+func (q *call) roomCandidate(pass *roomPass) limiter.Candidate {
 	room := q.who.tier.room
 	f := limiter.Candidate{Key: q.room.memory.Key(pass.bytes), Shown: pass.tally, Hasty: q.shadow, Costs: q.each, Provider: q.who.id.provider()}
 	if q.who.wide() {
 		f.Networks = []limiter.Network{
-			{Key: q.room.memory.Key(q.who.id.appendNet([]byte{kindRoom}, 56)), Policy: room.net56},
-			{Key: q.room.memory.Key(q.who.id.appendNet([]byte{kindRoom}, 48)), Policy: room.net48},
+			{Key: q.room.memory.Key(q.who.id.appendNet([]byte{kindWaitingRoom}, 56)), Policy: room.net56},
+			{Key: q.room.memory.Key(q.who.id.appendNet([]byte{kindWaitingRoom}, 48)), Policy: room.net48},
 		}
 	}
 	return f
@@ -117,7 +117,7 @@ func (q *question) roomCandidate(pass *roomPass) limiter.Candidate {
 // 0 if none would help. Where the room has space it opens after the first wait. Where the room is
 // full it opens at a random time after the room does: else all waiting clients would come at once,
 // and a script that comes on the dot would always be first.
-func (q *question) issueTicket(pass roomPass, cost int64) (roomPass, time.Duration) {
+func (q *call) issueTicket(pass roomPass, cost int64) (roomPass, time.Duration) {
 	if pass.bytes == nil {
 		pass = q.newRoomPass()
 	}
@@ -149,7 +149,7 @@ func (q *question) issueTicket(pass roomPass, cost int64) (roomPass, time.Durati
 // nextPass returns the pass that goes with the answer to a request that the room has let
 // in: with the same ticket or, if that is used up, with the next. So a client that
 // goes on to another page is not refused once more for each.
-func (q *question) nextPass(pass roomPass, c *charged, cost int64) roomPass {
+func (q *call) nextPass(pass roomPass, c *charged, cost int64) roomPass {
 	pass.tally = c.tally
 	if !q.room.uses.Left(q.at, pass.ticket, cost, ticketShare(&q.who)) {
 		pass.text = ""
@@ -160,13 +160,13 @@ func (q *question) nextPass(pass roomPass, c *charged, cost int64) roomPass {
 
 // roomCookie returns the cookie with the ticket and the tally of the room. It stays for
 // as long as one of them is worth something.
-func (q *question) roomCookie(pass *roomPass, tally *limiter.Tally) string {
-	b := append(make([]byte, 0, 640), q.carriage.cookieName...)
+func (q *call) roomCookie(pass *roomPass, tally *limiter.Tally) string {
+	b := append(make([]byte, 0, 640), q.transport.cookieName...)
 	b = append(b, roomSuffix...)
 	b = append(b, '=')
 	b = append(b, pass.text...)
 	ends := pass.ticket.Opens.Add(ticketLife).Unix()
-	if q.carriage.transport != MemoryOnly {
+	if q.transport.transport != MemoryOnly {
 		n := len(b)
 		b = append(b, '~')
 		if b = pass.holder.Append(b, tally); len(b) == n+1 {
@@ -177,5 +177,5 @@ func (q *question) roomCookie(pass *roomPass, tally *limiter.Tally) string {
 	}
 	b = append(b, "; Max-Age="...)
 	b = strconv.AppendInt(b, max(1, ends-q.at.Unix()), 10)
-	return string(append(b, q.carriage.cookieAttributes...))
+	return string(append(b, q.transport.cookieAttributes...))
 }

@@ -415,11 +415,11 @@ func TestDebtOutlivesAVisitAndAClock(t *testing.T) {
 	require.Equal(t, midnight.Add(20*second).UnixMicro(), held[0].At)
 	require.Equal(t, second, v.Wait)
 
-	require.Panics(t, func() { alone.Among(compile(t, limiter.Limit{Quota: 1, Window: minute})) })
-	require.Equal(t, alone.Limit(0), alone.Among(large).Limit(0), "quota and burst stay its own")
-	held, _ = bucket(1).Among(bucket(20).Among(bucket(1000))).Step(midnight, spent, 0)
+	require.Panics(t, func() { alone.WithTiers(compile(t, limiter.Limit{Quota: 1, Window: minute})) })
+	require.Equal(t, alone.Limit(0), alone.WithTiers(large).Limit(0), "quota and burst stay its own")
+	held, _ = bucket(1).WithTiers(bucket(20).WithTiers(bucket(1000))).Step(midnight, spent, 0)
 	require.Equal(t, spent, held, "what a tier has been told it passes on")
-	alone.Among(large)
+	alone.WithTiers(large)
 	held, _ = alone.Step(midnight, spent, 1)
 	require.Equal(t, midnight.Add(20*second).UnixMicro(), held[0].At, "and a policy is immutable")
 }

@@ -150,34 +150,34 @@ func (col *column) alive(now int64) bool {
 	return slices.ContainsFunc(col.cells, needed) || slices.ContainsFunc(col.floors, needed)
 }
 
-// A spot is where a tally has its cells, in every column.
-type spot struct {
+// A slot is where a tally has its cells, in every column.
+type slot struct {
 	stripe, set int
 	first, tag  uint32
 }
 
-// place returns the spot of a tally. Key is uniform.
-func (c *counts) place(k Key) spot {
+// place returns the slot of a tally. Key is uniform.
+func (c *counts) place(k Key) slot {
 	stripe, h := c.stripes.Of(uint64(k)), cells.Mix(uint64(k))
-	return spot{stripe, stripe*c.sets + cells.Scale(h, c.sets), uint32(h>>28) % cells.SetSize, uint32(h)}
+	return slot{stripe, stripe*c.sets + cells.Scale(h, c.sets), uint32(h>>28) % cells.SetSize, uint32(h)}
 }
 
-// in returns the set of the spot.
-func (s *spot) in(col *column) []cells.Cell {
+// in returns the set of the slot.
+func (s *slot) in(col *column) []cells.Cell {
 	return col.cells[s.set*cells.SetSize : (s.set+1)*cells.SetSize : (s.set+1)*cells.SetSize]
 }
 
-func (s *spot) find(col *column) *cells.Cell { return cells.Find(s.in(col), s.first, s.tag) }
+func (s *slot) find(col *column) *cells.Cell { return cells.Find(s.in(col), s.first, s.tag) }
 
-// found are the columns in which a tally has its cells, and the cells as far as it has any.
-type found [MaxLimits]struct {
+// tallyCells are the columns in which a tally has its cells, and the cells as far as it has any.
+type tallyCells [MaxLimits]struct {
 	col  *column
 	cell *cells.Cell
 }
 
-// look notes the cells of a tally. All cells of a request are looked for before any is
+// lookup notes the cells of a tally. All cells of a request are looked for before any is
 // read: so they come from main memory together, and not one after the other.
-func (c *counts) look(p *Policy, at *spot, known *found) {
+func (c *counts) lookup(p *Policy, at *slot, known *tallyCells) {
 	for i := range p.rules {
 		known[i].col = c.column(i, p.rules[i].id)
 		known[i].cell = at.find(known[i].col)

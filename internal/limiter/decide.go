@@ -85,19 +85,19 @@ func (m *Memory) TakeInto(now time.Time, p *Policy, f *Candidate, cost int64, ta
 		return
 	}
 	c := m.countsOf(p)
-	at, from := c.place(f.Key), f.guest(us, p)
+	at, from := c.place(f.Key), f.newcomer(us, p)
 	lock := &c.stripes[at.stripe]
 	lock.Lock()
 	defer lock.Unlock()
 
-	var known found
-	c.look(p, &at, &known)
-	start := c.recall(us, p, &at, from, &f.Shown, tally, &known)
+	var known tallyCells
+	c.lookup(p, &at, &known)
+	start := c.load(us, p, &at, from, &f.Shown, tally, &known)
 	p.check(us, tally, price, f.Held, v, &v.Limits)
 	charged := v.Admitted && cost > 0
 	if charged {
 		p.charge(us, tally, price, v)
-		c.keep(us, p, &at, from, tally, &known)
+		c.store(us, p, &at, from, tally, &known)
 	}
 	if start.cost > 0 {
 		m.note(v, start, cost > 0)
@@ -122,10 +122,10 @@ func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) (v Ver
 	return v
 }
 
-// beside is how one of a tally's networks stands.
-type beside struct {
-	at     spot
-	known  found
+// A networkState is how one of a tally's networks stands.
+type networkState struct {
+	at     slot
+	known  tallyCells
 	tally  Tally
 	limits statuses
 }
@@ -136,15 +136,15 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 	f.countNetworks()
 	price := f.price(cost)
 	var (
-		room   [MaxNetworks]beside
+		states [MaxNetworks]networkState
 		locked cells.Locks
 	)
 	c := m.countsOf(p)
 	at := c.place(f.Key)
 	locked.Add(at.stripe)
 	for i := range f.Networks {
-		room[i].at = c.place(f.Networks[i].Key)
-		locked.Add(room[i].at.stripe)
+		states[i].at = c.place(f.Networks[i].Key)
+		locked.Add(states[i].at.stripe)
 	}
 	locked.Hold(c.stripes)
 	defer locked.Release(c.stripes)
@@ -155,25 +155,25 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 		defer lock.Unlock()
 	}
 
-	var known found
-	c.look(p, &at, &known)
+	var known tallyCells
+	c.lookup(p, &at, &known)
 	for i := range f.Networks {
-		c.look(f.Networks[i].Policy, &room[i].at, &room[i].known)
+		c.lookup(f.Networks[i].Policy, &states[i].at, &states[i].known)
 	}
-	from := f.guest(now, p)
+	from := f.newcomer(now, p)
 	var told *hearings // 1,500 bytes: they are not cleared where nothing is heard
 	if m.peers != nil {
 		told = new(hearings)
 	}
 	m.ask(now, p, f.Key, from, &known, told.of(0))
-	start := c.recall(now, p, &at, from, &f.Shown, tally, &known)
+	start := c.load(now, p, &at, from, &f.Shown, tally, &known)
 	m.raise(now, p, told.of(0), tally)
 	p.check(now, tally, price, f.Held, v, &v.Limits)
 	f.Waits = m.waits(p, f, told.of(0), price)
 	for i := range f.Networks {
-		w, b := &f.Networks[i], &room[i]
+		w, b := &f.Networks[i], &states[i]
 		m.ask(now, w.Policy, w.Key, from.network(i), &b.known, told.of(1+i))
-		s := c.recall(now, w.Policy, &b.at, from.network(i), &b.tally, &b.tally, &b.known)
+		s := c.load(now, w.Policy, &b.at, from.network(i), &b.tally, &b.tally, &b.known)
 		if s.part > start.part {
 			start = s
 		}
@@ -197,12 +197,12 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 	charged := charge && v.Admitted && cost > 0
 	if charged {
 		p.charge(now, tally, price, v)
-		c.keep(now, p, &at, from, tally, &known)
+		c.store(now, p, &at, from, tally, &known)
 		m.admitted(now, p, told.of(0), tally, price, v)
 		for i := range f.Networks {
-			w, b := &f.Networks[i], &room[i]
+			w, b := &f.Networks[i], &states[i]
 			w.Policy.charge(now, &b.tally, price, v)
-			c.keep(now, w.Policy, &b.at, from.network(i), &b.tally, &b.known)
+			c.store(now, w.Policy, &b.at, from.network(i), &b.tally, &b.known)
 			m.admitted(now, w.Policy, told.of(1+i), &b.tally, price, v)
 		}
 	}
@@ -211,7 +211,7 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 	}
 	p.status(now, tally, price, charged, v)
 	for i, w := range f.Networks {
-		w.Policy.narrow(now, &room[i].tally, price, charged, v, &room[i].limits)
+		w.Policy.narrow(now, &states[i].tally, price, charged, v, &states[i].limits)
 	}
 }
 
@@ -251,7 +251,7 @@ func (m *Memory) note(v *Verdict, s start, asks bool) {
 	}
 }
 
-// recall merges the memory's count of a tally into t, the shown one,
+// load merges the memory's count of a tally into t, the shown one,
 // rolled and cut down.
 //
 // A mark that is moved because of a wrong clock is stored, also by a refusal.
@@ -263,7 +263,7 @@ func (m *Memory) note(v *Verdict, s start, asks bool) {
 //
 // It returns what a tally begins with that the memory has no cell for. known are the
 // cells that it had at a look.
-func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Tally, known *found) (begun start) {
+func (c *counts) load(now int64, p *Policy, at *slot, from newcomer, shown, t *Tally, known *tallyCells) (begun start) {
 	for i := range p.rules {
 		r, col, own := &p.rules[i], known[i].col, known[i].cell
 		reach := r.reach
@@ -301,8 +301,8 @@ func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Ta
 	return begun
 }
 
-// keep writes t to memory.
-func (c *counts) keep(now int64, p *Policy, at *spot, from guest, t *Tally, known *found) {
+// store writes t to memory.
+func (c *counts) store(now int64, p *Policy, at *slot, from newcomer, t *Tally, known *tallyCells) {
 	for i := range p.rules {
 		r, own := &p.rules[i], known[i].cell
 		if own == nil && r.blank(t[i]) {

@@ -298,7 +298,7 @@ func TestCostsOfEachLimit(t *testing.T) {
 		limiter.Limit{Name: "tokens", Quota: 100, Window: minute, Algorithm: limiter.TokenBucket, Burst: 50},
 		limiter.Limit{Name: "bytes", Quota: 1000, Window: minute},
 	)
-	narrow := p.Among(p)
+	narrow := p.WithTiers(p)
 	wide := limiter.Candidate{Key: 1, Networks: []limiter.Network{{Key: 9, Policy: narrow}}}
 	for name, f := range map[string]limiter.Candidate{"shown": {}, "known": {Key: 1}, "with a network": wide} {
 		t.Run(name, func(t *testing.T) {

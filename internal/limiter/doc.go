@@ -84,7 +84,7 @@
 // A cost above the quota (of buckets: the burst) is refused as [Verdict].Impossible.
 //
 // A debt is stored as time, so it survives a change of tier. A
-// smaller tier forgives a tally nothing if it knows the larger one ([Policy.Among]).
+// smaller tier forgives a tally nothing if it knows the larger one ([Policy.WithTiers]).
 // If no tier has a bucket for a debt of this size any more, it is cut down to a full
 // bucket and its overdraft.
 //
@@ -146,7 +146,7 @@
 // behind by D, a client that returns on time may have to wait D more.
 //
 // A mark that is further ahead than the largest bucket among the tiers can be owed (the
-// time in which it empties, see [Policy.Among]), what it says of an overdraft, and the skew,
+// time in which it empties, see [Policy.WithTiers]), what it says of an overdraft, and the skew,
 // is from a clock that went wrong. If the memory knows the tally, it ignores the mark and decides by
 // its own count, so that echoing a tally is no worse than dropping it. Otherwise
 // the mark is cut down to the largest debt of that bucket plus the overdraft,
@@ -175,7 +175,7 @@
 //
 //	272 bytes a set and limit + 8,200 bytes a limit + 64 bytes a lock
 //
-// from the start and for ever, and besides 8 bytes a client for a [Sight], and 3·⌈F/4⌉ cells of 16 bytes and
+// from the start and for ever, and besides 8 bytes a client for a [TokenCache], and 3·⌈F/4⌉ cells of 16 bytes and
 // 8,200 bytes, for what is paid for with work. Passes ([Policy.Pass]) are counted apart, in ⌈3·F/16⌉ sets for each limit that
 // they have, which take as much a set: a flood that pays nothing cannot fill them, and what a
 // pass has used does not fade while it lives. [Memory.Size] is the sum: 7.7 MiB for the default of 65,536 clients with one

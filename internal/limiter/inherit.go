@@ -22,15 +22,15 @@ import (
 // The floor is no higher than the smallest count in the set was at some time: to raise
 // it, all cells of the set must be raised.
 
-type guest struct {
+type newcomer struct {
 	provider uint64 // 0: none
 	level    uint32 // 0: a tally; from 1 on its networks
 	ends     int64  // the Unix second at which a pass is forgotten; 0: it is none
 }
 
-// guest returns f as one that may be new to the memory.
-func (f *Candidate) guest(now int64, p *Policy) guest {
-	g := guest{provider: f.Provider}
+// newcomer returns f as one that may be new to the memory.
+func (f *Candidate) newcomer(now int64, p *Policy) newcomer {
+	g := newcomer{provider: f.Provider}
 	switch {
 	case p.life == 0:
 	case f.Ends.IsZero():
@@ -45,8 +45,8 @@ func (f *Candidate) guest(now int64, p *Policy) guest {
 // that sold it may be ahead.
 const deathSlack = 60
 
-// network returns the i-th network of a guest.
-func (g guest) network(i int) guest {
+// network returns the i-th network of a newcomer.
+func (g newcomer) network(i int) newcomer {
 	g.level = uint32(1 + i)
 	return g
 }
@@ -54,14 +54,14 @@ func (g guest) network(i int) guest {
 // hash returns the provider's number in the memory, by which its claims are counted, and
 // the tag of the one cell in a full set that its newcomers share once it has claimed
 // a quarter.
-func (g guest) hash(salt uint64) (number uint64, tag uint32) {
+func (g newcomer) hash(salt uint64) (number uint64, tag uint32) {
 	number = cells.Provider(g.provider, salt)
 	return number, uint32(number) + g.level
 }
 
 // begin returns what a tally that has no cell begins with, rolled to now. The stripe
 // is locked.
-func (c *counts) begin(now int64, r *rule, col *column, at *spot, g guest) State {
+func (c *counts) begin(now int64, r *rule, col *column, at *slot, g newcomer) State {
 	floor := &col.floors[at.set]
 	if floor.Expires == 0 { // no cell of this set has ever been taken
 		return State{}
@@ -92,7 +92,7 @@ func (c *counts) begin(now int64, r *rule, col *column, at *spot, g guest) State
 // claim returns the cell in which a tally is counted: its own, or a free one; in a full
 // set the cell of the smallest count or, where the tally's provider has claimed a quarter,
 // one that all its newcomers share. The stripe is locked.
-func (c *counts) claim(now int64, r *rule, col *column, at *spot, g guest) *cells.Cell {
+func (c *counts) claim(now int64, r *rule, col *column, at *slot, g newcomer) *cells.Cell {
 	horizon, set := col.reach.Load(), at.in(col)
 	if own := cells.Find(set, at.first, at.tag); own != nil {
 		return own

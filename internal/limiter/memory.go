@@ -41,7 +41,7 @@ type Memory struct {
 	counts        // of all tallies that are not bought
 	bought counts // of passes
 	paid   cells.Table
-	last   []atomic.Uint64 // that clients were sent, see Sight
+	last   []atomic.Uint64 // that clients were sent, see TokenCache
 
 	peers  *gossip.Records // nil: it counts alone
 	policy string          // by which its tallies are named among peers

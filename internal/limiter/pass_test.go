@@ -430,7 +430,7 @@ func TestPassesInAFullMemory(t *testing.T) {
 			p := compile(t, limiter.Limit{Algorithm: a, Quota: 240, Window: day})
 			pass, m := p.Pass(hour), limiter.NewMemory(4, 1)
 			has := pass.Capacity()
-			for i, pass := range []*limiter.Policy{pass, pass.Among(pass), pass.Scale(1), pass.Share(1)} {
+			for i, pass := range []*limiter.Policy{pass, pass.WithTiers(pass), pass.Scale(1), pass.Share(1)} {
 				tally := numbered(m, 'p', i)
 				for n := range 2000 {
 					take(m, p, midnight, stranger(m, n), 1)

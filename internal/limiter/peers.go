@@ -49,7 +49,7 @@ func (r *rule) among(now int64, k Key, ends int64) gossip.Limit {
 }
 
 // ask asks what is known of a tally, and takes from its cells what peers have given back. The stripe is locked.
-func (m *Memory) ask(now int64, p *Policy, k Key, from guest, known *found, told *heard) {
+func (m *Memory) ask(now int64, p *Policy, k Key, from newcomer, known *tallyCells, told *heard) {
 	if m.peers == nil {
 		return
 	}
@@ -157,7 +157,7 @@ func (m *Memory) Hold(now time.Time, p *Policy, f *Candidate, more int64) {
 			}
 		}
 	}
-	one(p, f.Key, f.guest(micros(now), p).ends)
+	one(p, f.Key, f.newcomer(micros(now), p).ends)
 	for i := range f.Networks {
 		one(f.Networks[i].Policy, f.Networks[i].Key, 0)
 	}

@@ -131,25 +131,25 @@ func (p *Policy) SameShape(q *Policy) bool {
 	})
 }
 
-// Among returns p as one of several tiers: policies of its shape that decide about
+// WithTiers returns p as one of several tiers: policies of its shape that decide about
 // the same tallies. What a bucket of any of them may be owed is then believed
 // under p too. A debt beyond the largest bucket's is taken for a fault of a
 // clock and cut down (see Clocks in the package documentation), so that a tier
 // that has not been told of a larger one would forgive what that one is owed. What
-// a tier has been told itself, it passes on. Among panics if one of tiers has
+// a tier has been told itself, it passes on. WithTiers panics if one of tiers has
 // another shape.
-func (p *Policy) Among(tiers ...*Policy) *Policy {
-	among := p.clone()
+func (p *Policy) WithTiers(tiers ...*Policy) *Policy {
+	with := p.clone()
 	for _, tier := range tiers {
 		if !p.SameShape(tier) {
 			panic("limiter: tiers must have the same limits, but for quota and burst")
 		}
-		for i := range among.rules {
-			r := &among.rules[i]
+		for i := range with.rules {
+			r := &with.rules[i]
 			r.owe(max(r.owes, tier.rules[i].owes))
 		}
 	}
-	return among
+	return with
 }
 
 func (p *Policy) clone() *Policy {
@@ -159,7 +159,7 @@ func (p *Policy) clone() *Policy {
 // Scale returns a policy of the same shape that admits factor times as much:
 // what a network of many clients may do together. Quotas and bursts stop at
 // the bounds of [Limit]. The tiers of p have to be scaled as well: what Scale
-// returns knows of none, see [Policy.Among]. It panics if factor is below 1.
+// returns knows of none, see [Policy.WithTiers]. It panics if factor is below 1.
 func (p *Policy) Scale(factor int64) *Policy {
 	if factor < 1 {
 		panic(fmt.Sprintf("limiter: no policy of %d times as much", factor))
@@ -199,7 +199,7 @@ func (p *Policy) Charging(only func(i int) bool) *Policy {
 func (p *Policy) ID(i int) uint32 { return p.rules[i].id }
 
 // Owes returns for how long the i-th limit, a bucket, can be owed without an overdraft, in any tier
-// that p knows of (see [Policy.Among]) and, of a pass, under any PassTime: how far ahead of the
+// that p knows of (see [Policy.WithTiers]) and, of a pass, under any PassTime: how far ahead of the
 // clock its mark can be. An overdraft is as much again and a window at most; see "Settled costs" in
 // the package documentation. For a window it is 0.
 func (p *Policy) Owes(i int) time.Duration { return time.Duration(p.rules[i].owes) * time.Microsecond }

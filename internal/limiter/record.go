@@ -64,18 +64,18 @@ func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, cost int64, chang
 	}
 	locked.Hold(c.stripes)
 	defer locked.Release(c.stripes)
-	from := f.guest(us, p)
-	one := func(p *Policy, own spot, key Key, from guest, shown, t *Tally) {
+	from := f.newcomer(us, p)
+	one := func(p *Policy, own slot, key Key, from newcomer, shown, t *Tally) {
 		var (
-			known found
+			known tallyCells
 			told  heard
 		)
-		c.look(p, &own, &known)
+		c.lookup(p, &own, &known)
 		m.ask(us, p, key, from, &known, &told)
-		c.recall(us, p, &own, from, shown, t, &known)
+		c.load(us, p, &own, from, shown, t, &known)
 		m.raise(us, p, &told, t)
 		p.adjust(us, t, price, change)
-		c.keep(us, p, &own, from, t, &known)
+		c.store(us, p, &own, from, t, &known)
 		for i := range p.rules {
 			if r, cost := &p.rules[i], price.Of(i); m.peers != nil && !r.later && cost > 0 {
 				tell(told[i].in(r, at), cost, told[i].Slack)

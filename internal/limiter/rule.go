@@ -19,7 +19,7 @@ type rule struct {
 	seconds  int64 // window in seconds
 	interval int64 // GCRA: emission interval, µs, rounded up
 	empties  int64 // GCRA: time in which a full bucket empties, µs
-	owes     int64 // GCRA: the most that the limit is owed in any tier, µs; see Policy.Among
+	owes     int64 // GCRA: the most that the limit is owed in any tier, µs; see Policy.WithTiers
 	skew     int64 // how far ahead of the clock a tally may be, µs
 	reach    int64 // how far ahead of the clock its cells may end, seconds
 	life     int64 // of a pass, µs, where what it has used of the limit stays used for all of it; else 0

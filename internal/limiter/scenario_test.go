@@ -431,7 +431,7 @@ func TestChargingOnlySomeLimits(t *testing.T) {
 			)
 			door := p.Charging(func(i int) bool { return i == 0 })
 			late := p.Charging(func(i int) bool { return i == 1 })
-			for _, same := range []*limiter.Policy{door.Scale(1), door.Share(1), door.Among(door)} {
+			for _, same := range []*limiter.Policy{door.Scale(1), door.Share(1), door.WithTiers(door)} {
 				_, v := same.Step(time.Unix(0, 0), limiter.Tally{}, 5)
 				require.EqualValues(t, 0, v.Limits[1].Remaining)
 				tally, _ := same.Step(time.Unix(0, 0), limiter.Tally{}, 5)
@@ -513,7 +513,7 @@ func compile(t testing.TB, limits ...limiter.Limit) *limiter.Policy {
 func tiersOf(policies ...*limiter.Policy) []*limiter.Policy {
 	tiers := make([]*limiter.Policy, len(policies))
 	for i, p := range policies {
-		tiers[i] = p.Among(policies...)
+		tiers[i] = p.WithTiers(policies...)
 	}
 	return tiers
 }

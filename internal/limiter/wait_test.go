@@ -245,7 +245,7 @@ func TestSightIsMemory(t *testing.T) {
 		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		p := compile(t, all[:1+rng.IntN(len(all))]...)
 		m := limiter.NewMemory(1+rng.IntN(8), p.Len())
-		s, now, sent := m.Sight(), midnight, map[string]noted{}
+		s, now, sent := m.TokenCache(), midnight, map[string]noted{}
 		clients := make([]limiter.Key, 1+rng.IntN(6))
 		for i := range clients {
 			clients[i] = m.Key([]byte{byte(i)})
@@ -273,7 +273,7 @@ func TestSightIsMemory(t *testing.T) {
 				}
 			case 6:
 				if rng.IntN(4) == 0 {
-					s = m.Sight()
+					s = m.TokenCache()
 				}
 			default:
 				after, v := m.Take(now, p, f, rng.Int64N(3))
@@ -316,14 +316,14 @@ func TestTheLastIsKnownBySight(t *testing.T) {
 	} {
 		t.Run(l.Algorithm.String(), func(t *testing.T) {
 			p, m := compile(t, l), limiter.NewMemory(1, 1) // all clients have one place
-			s, k, other := m.Sight(), m.Key([]byte("a")), m.Key([]byte("b"))
+			s, k, other := m.TokenCache(), m.Key([]byte("a")), m.Key([]byte("b"))
 			knows := func(k limiter.Key, text string) bool { return s.Knows(p, k, text, new(limiter.Tally)) }
 			first, _ := m.Take(midnight, p, &limiter.Candidate{Key: k}, 1)
 			s.Note(p, k, "first", &first)
 			require.True(t, knows(k, "first"))
 			require.True(t, knows(k, "first"))
 			require.False(t, knows(k, "First"))
-			require.False(t, m.Sight().Knows(p, k, "first", new(limiter.Tally)))
+			require.False(t, m.TokenCache().Knows(p, k, "first", new(limiter.Tally)))
 
 			same, _ := m.Take(midnight, p, &limiter.Candidate{Key: other}, 1)
 			require.Equal(t, first, same)

@@ -81,8 +81,8 @@ func (l *ledger) now(now int64, k leak) int64 {
 	return l.level - k.in(passed)
 }
 
-// sell counts a sale.
-func (l *ledger) sell(now int64, k leak) {
+// record counts a sale.
+func (l *ledger) record(now int64, k leak) {
 	l.level, l.at = l.now(now, k)+salePart, max(l.at, now)
 }
 

@@ -245,7 +245,7 @@ func (t table) sell(now int64, p *Prices, buyers []Buyer, known *books, tally li
 		if c == nil {
 			return false
 		}
-		l.sell(now, k)
+		l.record(now, k)
 		l.store(c, k)
 		return true
 	}

@@ -287,7 +287,7 @@ func (c *cluster) hangs(hang bool) {
 	c.hang = hang
 }
 
-// Part implements [engine.Parted].
+// Part implements [engine.Partitioned].
 func (c *cluster) Part(call exact.Call) int { return int(call.Key[0]) % len(c.nodes) }
 
 // Take implements [exact.Counter].

@@ -38,13 +38,13 @@ import (
 // that was wrong for a moment, while nothing was charged, leaves no trace.
 type Account struct {
 	entries []entry
-	latest  int64  // Unix ns of the last charge: time does not step back behind it
-	hold    int64  // for how long, in ns, it stands still there at most
-	serial  uint64 // of the last receipt
-	back    back   // which do not come back any more
-	paused  int64  // Unix ns before which nothing is admitted
-	booked  int64  // the last moment for which a call is, Unix µs; 0: none is ahead
-	since   uint64 // if one is, the last receipt from before the first
+	latest  int64   // Unix ns of the last charge: time does not step back behind it
+	hold    int64   // for how long, in ns, it stands still there at most
+	serial  uint64  // of the last receipt
+	refunds refunds // which do not come back any more
+	paused  int64   // Unix ns before which nothing is admitted
+	booked  int64   // the last moment for which a call is, Unix µs; 0: none is ahead
+	since   uint64  // if one is, the last receipt from before the first
 	answers answers
 }
 
@@ -53,7 +53,7 @@ type entry struct {
 	ends  int64 // Unix second from which it counts nothing
 	state limiter.State
 	log   chargeLog // or
-	line  *line     // of a bucket, while calls are booked; or nil
+	line  *timeline // of a bucket, while calls are booked; or nil
 }
 
 // maxEntries bounds what policies of one name may leave behind: beyond it, what ends
@@ -80,7 +80,7 @@ func (a *Account) Take(now time.Time, call *exact.Call) exact.Verdict {
 	if call.Cost > 0 {
 		if a.serial == 0 {
 			a.serial = firstSerial(at)
-			a.back.floor = a.serial
+			a.refunds.floor = a.serial
 		}
 		price := plan.Price(call.Cost, &call.Costs)
 		a.serial += numbersOf(price, call.Policy)
@@ -163,10 +163,10 @@ func numbersOf(price limiter.Price, p *exact.Policy) uint64 {
 // give notes what comes back of a charge, and leaves in r what did not before. It reports whether there is any.
 func (a *Account) give(number uint64, r *exact.Receipt) (any bool) {
 	if r.Costs == (limiter.Costs{}) {
-		return a.back.give(number, a.serial)
+		return a.refunds.give(number, a.serial)
 	}
 	for i := range r.Costs {
-		if of := number - uint64(i); r.Costs[i] > 0 && of < number+1 && a.back.give(of, a.serial) {
+		if of := number - uint64(i); r.Costs[i] > 0 && of < number+1 && a.refunds.give(of, a.serial) {
 			any = true
 		} else {
 			r.Costs[i] = 0
@@ -177,7 +177,7 @@ func (a *Account) give(number uint64, r *exact.Receipt) (any bool) {
 
 // Expires returns when the last count of the account ends, by the clock that charged it: the
 // zero time if it counts nothing. An engine may then forget it, and
-// can leave that to a time to live or an index of its store; one that sweeps has a [Hindsight].
+// can leave that to a time to live or an index of its store; one that sweeps has an [IdleClock].
 // Store it again with what
 // Expires says after each Take that admits and each Refund: it may be sooner than before.
 func (a *Account) Expires() (at time.Time) {
@@ -202,7 +202,7 @@ func (a *Account) at(now time.Time) (*Account, time.Time) {
 	case ns >= a.latest:
 		return a, now
 	case a.latest-ns > a.hold:
-		return &Account{serial: a.serial, back: back{floor: a.serial}}, now
+		return &Account{serial: a.serial, refunds: refunds{floor: a.serial}}, now
 	}
 	return a, time.Unix(0, a.latest)
 }
@@ -243,7 +243,7 @@ func (a *Account) entry(id uint32) *entry {
 }
 
 // open returns the account under the limits of a policy, at a time.
-func (a *Account) open(now time.Time, p *plan.Plan) (s working) {
+func (a *Account) open(now time.Time, p *plan.Plan) (s view) {
 	s.policy, s.now, s.moment = p, now, unixMicro(now)
 	s.paused, s.serial = a.paused, a.serial
 	if p.HasLog {
@@ -267,10 +267,10 @@ func (a *Account) open(now time.Time, p *plan.Plan) (s working) {
 	return s
 }
 
-// openLines adds what a working copy needs while calls are booked, and ends that when the
+// openLines adds what a view needs while calls are booked, and ends that when the
 // moment of the last has come.
-func (a *Account) openLines(s *working) {
-	s.lines = make([]line, len(s.policy.Limits))
+func (a *Account) openLines(s *view) {
+	s.lines = make([]timeline, len(s.policy.Limits))
 	for i := range s.policy.Limits {
 		e, mark := a.entry(s.policy.IDs[i]), &s.tally[i].At
 		if e == nil || s.policy.Interval[i] == 0 {
@@ -278,7 +278,7 @@ func (a *Account) openLines(s *working) {
 		}
 		l := &s.lines[i]
 		if e.line != nil {
-			*l = line{e.line.base, slices.Clone(e.line.holes)}
+			*l = timeline{e.line.base, slices.Clone(e.line.holes)}
 		} else { // of a limit that is new
 			l.base = max(*mark, s.moment)
 		}
@@ -292,8 +292,8 @@ func (a *Account) openLines(s *working) {
 	}
 }
 
-// store puts back what a working copy has changed, and forgets what has ended.
-func (a *Account) store(s *working) {
+// store puts back what a view has changed, and forgets what has ended.
+func (a *Account) store(s *view) {
 	second := s.now.Unix()
 	a.entries = slices.DeleteFunc(a.entries, func(e entry) bool { return e.ends <= second })
 	if !slices.ContainsFunc(a.entries, func(e entry) bool { return !slices.Contains(s.policy.IDs[:], e.id) }) {

@@ -237,7 +237,7 @@ func TestDebtOfALargerTierStaysInTheAccount(t *testing.T) {
 
 // idleAt reports whether an account is idle by a clock that said so and an hour more.
 func idleAt(a *engine.Account, at time.Time) bool {
-	var h engine.Hindsight
+	var h engine.IdleClock
 	h.See(at)
 	h.See(at.Add(time.Hour))
 	return h.Idle(a)
@@ -253,7 +253,7 @@ func TestNoSingleMomentIsBelieved(t *testing.T) {
 	} {
 		for _, ahead := range []time.Duration{3 * day, year, -3 * day, -year} {
 			clock := exacttest.NewClock()
-			var h engine.Hindsight
+			var h engine.IdleClock
 			var a engine.Account
 			require.True(t, a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: window})}).Admitted)
 			step := func(by time.Duration, n int) (idle bool) {
@@ -265,7 +265,7 @@ func TestNoSingleMomentIsBelieved(t *testing.T) {
 				return idle
 			}
 			require.False(t, step(0, 5))
-			var begins engine.Hindsight
+			var begins engine.IdleClock
 			begins.See(clock.Now().Add(ahead))
 			require.False(t, begins.Idle(&a), "%s, %s: the first moment", window, ahead)
 			clock.Advance(ahead)
@@ -284,9 +284,9 @@ func TestPartsShowThroughWrappers(t *testing.T) {
 	call := exact.Call{Key: "four"}
 	for want, of := range map[int]engine.Batcher{4: parted{}, 0: whole{}} {
 		merged := engine.Merge(of)
-		require.Equal(t, want, merged.(engine.Parted).Part(call))
+		require.Equal(t, want, merged.(engine.Partitioned).Part(call))
 		leased := kit.Must(lease.New(merged, lease.Config{}))(t)
-		require.Equal(t, want, leased.(engine.Parted).Part(call))
+		require.Equal(t, want, leased.(engine.Partitioned).Part(call))
 	}
 }
 

@@ -114,5 +114,5 @@ func (r *Record) Check(ctx context.Context) error {
 }
 
 // Counts reports whether anything of the account still counts at now. An engine that forgets
-// accounts uses [Hindsight], because a clock may be wrong for a moment.
+// accounts uses an [IdleClock], because a clock may be wrong for a moment.
 func (a *Account) Counts(now time.Time) bool { return a.Expires().After(now) }

@@ -15,7 +15,7 @@ import (
 
 // take decides a call as it asks for it: now, whether there is room or not, or ahead. It
 // charges what it admits, if charge is set.
-func (s *working) take(call *exact.Call, charge bool) (v storeless.Verdict) {
+func (s *view) take(call *exact.Call, charge bool) (v storeless.Verdict) {
 	price := plan.Price(call.Cost, &call.Costs)
 	rest := max(0, s.paused-s.now.UnixNano())
 	if call.Pause > 0 && charge {
@@ -44,7 +44,7 @@ func (s *working) take(call *exact.Call, charge bool) (v storeless.Verdict) {
 }
 
 // still says in a verdict that nothing has room before the pause is over.
-func (s *working) still(v *storeless.Verdict) {
+func (s *view) still(v *storeless.Verdict) {
 	rest := s.paused - s.now.UnixNano()
 	if rest <= 0 {
 		return
@@ -56,7 +56,7 @@ func (s *working) still(v *storeless.Verdict) {
 }
 
 // behind notes that a call is charged behind what is there already.
-func (s *working) behind() {
+func (s *view) behind() {
 	if s.lines == nil {
 		return
 	}
@@ -67,7 +67,7 @@ func (s *working) behind() {
 }
 
 // charge charges every limit, whether it has room or not.
-func (s *working) charge(price limiter.Price) {
+func (s *view) charge(price limiter.Price) {
 	p := s.policy
 	if price.Cost == 0 {
 		return
@@ -93,7 +93,7 @@ func (s *working) charge(price limiter.Price) {
 
 // book charges a call at the first moment at which all limits have room, and that not
 // before the pause is over, if that is near enough.
-func (s *working) book(call *exact.Call, charge bool) storeless.Verdict {
+func (s *view) book(call *exact.Call, charge bool) storeless.Verdict {
 	p, now := s.policy, s.moment
 	v := s.decide(limiter.Price{Cost: call.Cost}, false)
 	if v.Impossible {
@@ -126,10 +126,10 @@ func (s *working) book(call *exact.Call, charge bool) storeless.Verdict {
 }
 
 // place charges a call that is admitted for a moment at which all limits have room.
-func (s *working) place(tally limiter.Tally, at, cost int64) {
+func (s *view) place(tally limiter.Tally, at, cost int64) {
 	p := s.policy
 	if s.lines == nil && at > s.moment { // the first that is booked
-		s.lines = make([]line, len(p.Limits))
+		s.lines = make([]timeline, len(p.Limits))
 		for i := range s.lines {
 			s.lines[i].base = max(tally[i].At, s.moment)
 		}
@@ -150,9 +150,9 @@ func (s *working) place(tally limiter.Tally, at, cost int64) {
 }
 
 // line returns what is kept of the i-th limit while calls are booked, or nothing.
-func (s *working) line(i int) *line {
+func (s *view) line(i int) *timeline {
 	if s.lines == nil {
-		return new(line)
+		return new(timeline)
 	}
 	return &s.lines[i]
 }
@@ -172,7 +172,7 @@ const maxSerial = (2 + 2*storeless.MaxLimits) * 14
 
 // serialOf writes what a receipt must tell: its number, and where its charge is, from what
 // it cost and where it begins on the line of each limit; and what it cost there, where that differs.
-func (s *working) serialOf(number uint64, price limiter.Price) string {
+func (s *view) serialOf(number uint64, price limiter.Price) string {
 	b := strconv.AppendUint(make([]byte, 0, 24), number, 36)
 	if s.paid != nil {
 		b = strconv.AppendInt(append(b, '_'), price.Cost, 36)
@@ -221,7 +221,7 @@ func parseSerial(r *exact.Receipt) (is paid, ok bool) {
 
 // refund takes back what was charged at a moment. While calls are booked, what is given back
 // leaves the others where they are.
-func (s *working) refund(r *exact.Receipt, is paid) {
+func (s *view) refund(r *exact.Receipt, is paid) {
 	p, price := s.policy, plan.Price(r.Cost, &r.Costs)
 	s.restore(r.At, price)
 	if s.lines == nil {
@@ -257,7 +257,7 @@ func (s *working) refund(r *exact.Receipt, is paid) {
 }
 
 // quiet ends the bookings if all were given back.
-func (s *working) quiet() {
+func (s *view) quiet() {
 	for i := range s.lines {
 		if len(s.lines[i].holes) > 0 || s.policy.Interval[i] > 0 && s.tally[i].At > s.lines[i].base {
 			return

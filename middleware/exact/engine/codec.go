@@ -49,7 +49,7 @@ func (a *Account) AppendBinary(b []byte) ([]byte, error) {
 		}
 	}
 	at := len(b)
-	b, form := a.back.append(append(b, 0), a.serial)
+	b, form := a.refunds.append(append(b, 0), a.serial)
 	more := a.paused > a.latest || len(a.answers) > 0 || a.booked != 0
 	if b[at] = form; !more {
 		return b, nil
@@ -65,7 +65,7 @@ func (a *Account) AppendBinary(b []byte) ([]byte, error) {
 	for i := range a.entries {
 		l := a.entries[i].line
 		if l == nil {
-			l = new(line)
+			l = new(timeline)
 		}
 		b = binary.AppendVarint(b, l.base)
 		b = binary.AppendUvarint(b, uint64(len(l.holes)))
@@ -147,7 +147,7 @@ func (a *Account) UnmarshalBinary(b []byte) error {
 		d.former(&read)
 	} else {
 		form := byte(d.atMost(moreParts | formMany))
-		read.back = d.back(read.serial, form&^moreParts)
+		read.refunds = d.refunds(read.serial, form&^moreParts)
 		more = form&moreParts != 0
 	}
 	if more {
@@ -173,12 +173,12 @@ func (d *decoder) former(a *Account) {
 		d.int()
 	}
 	if d.version == 3 {
-		a.back.floor = d.uint()
+		a.refunds.floor = d.uint()
 	}
-	d.failed = d.failed || a.back.floor > a.serial
+	d.failed = d.failed || a.refunds.floor > a.serial
 	for _, serial := range serials {
 		if d.failed = d.failed || serial > a.serial; !d.failed {
-			a.back.give(serial, a.serial)
+			a.refunds.give(serial, a.serial)
 		}
 	}
 }
@@ -191,7 +191,7 @@ func (d *decoder) lines(a *Account) {
 	}
 	d.failed = d.failed || a.booked < 0
 	for i := range a.entries {
-		l := &line{base: d.int()}
+		l := &timeline{base: d.int()}
 		if n := d.length(maxHoles); n > 0 {
 			l.holes = make([]span, n)
 		}

@@ -55,9 +55,9 @@ type merged struct {
 	queues map[mergeable]*queue // of keys that calls are out for
 }
 
-// Part implements [Parted].
+// Part implements [Partitioned].
 func (m *merged) Part(call exact.Call) int {
-	if parted, ok := m.Batcher.(Parted); ok {
+	if parted, ok := m.Batcher.(Partitioned); ok {
 		return parted.Part(call)
 	}
 	return 0

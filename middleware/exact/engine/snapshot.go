@@ -71,11 +71,11 @@ type LimitSnapshot struct {
 func (s *Snapshot) Account() *Account {
 	a := &Account{
 		latest: s.Latest, hold: max(s.Hold, s.Paused-s.Latest), serial: s.Serial, entries: make([]entry, len(s.Limits)),
-		back: back{s.Floor, slices.Clone(s.Back)}, paused: s.Paused, booked: s.Booked, since: s.Since,
+		refunds: refunds{s.Floor, slices.Clone(s.Back)}, paused: s.Paused, booked: s.Booked, since: s.Since,
 	}
-	if len(a.back.some) > 0 {
-		a.back.some[0] &= 0xff << ((s.Floor + 1) % 8)
-		a.back.trim()
+	if len(a.refunds.some) > 0 {
+		a.refunds.some[0] &= 0xff << ((s.Floor + 1) % 8)
+		a.refunds.trim()
 	}
 	for i := range s.Limits {
 		of, e := &s.Limits[i], &a.entries[i]
@@ -84,7 +84,7 @@ func (s *Snapshot) Account() *Account {
 			a.hold = max(a.hold, of.At*int64(time.Microsecond)-a.latest)
 		}
 		if s.Booked > 0 {
-			e.line = &line{base: of.Base}
+			e.line = &timeline{base: of.Base}
 			for _, h := range of.Holes {
 				e.line.holes = append(e.line.holes, span{h[0], h[1]})
 			}
@@ -102,10 +102,10 @@ func isMark(at int64) bool { return at > math.MaxUint32 }
 
 // Snapshot returns the account in the open, without the IDs that it remembers.
 func (a *Account) Snapshot() Snapshot {
-	a.back.follow(lowestOf(a.serial))
+	a.refunds.follow(lowestOf(a.serial))
 	s := Snapshot{
 		Latest: a.latest, Hold: a.hold, Serial: a.serial, Limits: make([]LimitSnapshot, len(a.entries)),
-		Paused: a.paused, Booked: a.booked, Since: a.since, Floor: a.back.floor, Back: a.back.some,
+		Paused: a.paused, Booked: a.booked, Since: a.since, Floor: a.refunds.floor, Back: a.refunds.some,
 	}
 	for i := range a.entries {
 		e, of := &a.entries[i], &s.Limits[i]

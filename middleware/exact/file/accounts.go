@@ -25,7 +25,7 @@ type accounts struct {
 	most  int             // how many there have been
 	dirty map[string]bool // what has changed since a snapshot was begun; nil: there is none
 
-	seen engine.Hindsight
+	seen engine.IdleClock
 
 	cursor *reflect.MapIter // where the last sweep has stopped: of one goroutine
 }
@@ -105,7 +105,7 @@ func (s *accounts) sweep(look int, using func(name string) bool) {
 }
 
 // idle reports whether an account counts nothing any more.
-func idle(seen *engine.Hindsight, bytes string) bool {
+func idle(seen *engine.IdleClock, bytes string) bool {
 	var a engine.Account
 	return a.UnmarshalBinary([]byte(bytes)) == nil && seen.Idle(&a)
 }
@@ -118,7 +118,7 @@ func (s *accounts) see(now time.Time) {
 }
 
 // hindsight returns what it has said.
-func (s *accounts) hindsight() engine.Hindsight {
+func (s *accounts) hindsight() engine.IdleClock {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen

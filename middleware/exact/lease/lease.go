@@ -60,9 +60,9 @@ func New(counter exact.Counter, l Config) (engine.ArchiveCloser, error) {
 	return &leasing{engine: counter, terms: l, keys: make(map[string]*leaseholder)}, nil
 }
 
-// Part implements [engine.Parted].
+// Part implements [engine.Partitioned].
 func (l *leasing) Part(call exact.Call) int {
-	if parted, ok := l.engine.(engine.Parted); ok {
+	if parted, ok := l.engine.(engine.Partitioned); ok {
 		return parted.Part(call)
 	}
 	return 0

@@ -34,7 +34,7 @@ type shard struct {
 	swept    int64     // Unix second of the last search for free keys
 	frees    time.Time // when one will be, by that search
 	replies  engine.Idempotency
-	seen     engine.Hindsight
+	seen     engine.IdleClock
 }
 
 // New returns a counter in the memory of one process: exact within the process,
@@ -43,7 +43,7 @@ type shard struct {
 // It has room for at least keys live keys (default 262,144), by the clock now
 // (default time.Now). There is room for a quarter and 512 more, because keys
 // fall into shards at random. A key expires when nothing of it counts any more,
-// and has not for a while of the clock; see [engine.Hindsight]. If it is full,
+// and has not for a while of the clock; see [engine.IdleClock]. If it is full,
 // a call for a new key fails with [exact.ErrFull], and the verdict says when a
 // key will expire. To admit the call uncounted would be no limit, and to evict
 // another key would give that one a fresh quota. So use it for keys and

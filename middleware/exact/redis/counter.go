@@ -157,7 +157,7 @@ func (c *counter) Close() error {
 	return nil
 }
 
-// Part implements [engine.Parted]: the node of a cluster that has the account.
+// Part implements [engine.Partitioned]: the node of a cluster that has the account.
 func (c *counter) Part(call exact.Call) int {
 	if c.engine.layout.nodeOf.Load() == nil || call.Policy == nil {
 		return 0

@@ -23,7 +23,7 @@
 //   - A call carries its deadline, by the server's clock as its last answers told it.
 //     The server does not count a call after its deadline, so a flood does not keep it
 //     busy with abandoned calls.
-//   - In a cluster each node is a part with places of its own ([engine.Parted]): a node
+//   - In a cluster each node is a part with places of its own ([engine.Partitioned]): a node
 //     that hangs does not block the others. CLUSTER SLOTS tells which slots it has: at
 //     most every ten seconds, and each second while calls fail.
 //   - A restart forgets what was not on disk: all of it without AOF, up to a second with

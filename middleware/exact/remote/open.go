@@ -27,7 +27,7 @@ type calling struct {
 // owner: every process must have the same list, in any order. Open itself calls none. It reports
 // all problems of owners and cfg, each a [storeless.ConfigError].
 //
-// The counter is an [engine.Parted]: an owner that hangs is an outage for its own keys alone. It is safe for
+// The counter is a [engine.Partitioned]: an owner that hangs is an outage for its own keys alone. It is safe for
 // concurrent use. Close closes the idle connections; a Transport of the caller's is the caller's to close.
 func Open(owners []string, cfg Config) (engine.CounterCloser, error) {
 	errs := cfg.check()
@@ -70,7 +70,7 @@ func Open(owners []string, cfg Config) (engine.CounterCloser, error) {
 	return c, nil
 }
 
-// Part implements [engine.Parted].
+// Part implements [engine.Partitioned].
 func (c *calling) Part(call exact.Call) int {
 	if len(c.owners) == 1 || call.Policy == nil {
 		return 0

@@ -412,7 +412,7 @@ func TestEveryKeyHasOneOwner(t *testing.T) {
 		for _, i := range order[:n] {
 			list = append(list, urls[i])
 		}
-		return list[open(t, secrets, list...).(engine.Parted).Part(exact.Call{Key: key, Policy: p})]
+		return list[open(t, secrets, list...).(engine.Partitioned).Part(exact.Call{Key: key, Policy: p})]
 	}
 	owned := map[string]int{}
 	for i := range 400 {

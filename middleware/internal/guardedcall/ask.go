@@ -138,7 +138,7 @@ func (g *Guard) terms() terms { return terms{deadline: g.Deadline, most: int(g.I
 // part returns the part of the counter that a call goes to.
 func (g *Guard) part(call *exact.Call) *part {
 	n := 0
-	if c, ok := g.Counter.(interface{ Part(exact.Call) int }); ok { // package engine calls it Parted
+	if c, ok := g.Counter.(interface{ Part(exact.Call) int }); ok { // package engine calls it Partitioned
 		n = c.Part(*call)
 	}
 	return &g.parts[uint(n)%maxParts]

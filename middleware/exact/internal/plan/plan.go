@@ -73,7 +73,7 @@ func New(limits []storeless.Limit, tokens *limiter.Policy, calendars [storeless.
 	}
 	if len(steps) > 0 {
 		p.Steps = mustCompile(tokens.Name(), buckets(steps))
-		p.Steps = p.Steps.Among(mustCompile(tokens.Name(), deepest(steps)))
+		p.Steps = p.Steps.WithTiers(mustCompile(tokens.Name(), deepest(steps)))
 	}
 	return p
 }

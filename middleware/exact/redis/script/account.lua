@@ -90,7 +90,7 @@ local function muldivup(a, b, c)
 	return rest > 0 and q + 1 or q
 end
 
--- Serials and refunds are as in package engine, see back.go: an account begins with a
+-- Serials and refunds are as in package engine, see refunds.go: an account begins with a
 -- serial near to its µs since 1970. The forms are those in which few charges, and many, have
 -- nothing come back; with some back; and a ring, of the bits of the last charges.
 local REFUNDABLE, FEW, SOME, RING, MANY = 8192, 0, 1, 2, 3

@@ -1,4 +1,4 @@
-// What came back of a key: package exact's back.go, in JavaScript. A floor, up to which no charge
+// What came back of a key: package engine's refunds.go, in JavaScript. A floor, up to which no charge
 // comes back any more, and the bits of some above it. The bits begin in the byte of the first of
 // those, by serial/8. They are a kilobyte at most, and few where all of it comes back soon.
 

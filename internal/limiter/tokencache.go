@@ -9,27 +9,27 @@ import (
 	"github.com/tallystick/tallystick/internal/cells"
 )
 
-// A Sight recognizes the text that a client was sent last, such as a token, and what it says, without reading it. For
+// A TokenCache recognizes the text that a client was sent last, such as a token, and what it says, without reading it. For
 // each client a memory keeps one hash, of the text and of the tally that it says, under a random key. The
 // tally is not kept: it is in the client's cells. So a text is known only while they hold, to the bit, what it says:
 // not after a further charge or a refund, not in a cell that was another's meanwhile, and not when its place went to
-// another client, or another Sight. A text that is none is known with a chance of 2⁻⁶⁴.
-type Sight struct {
+// another client, or another TokenCache. A text that is none is known with a chance of 2⁻⁶⁴.
+type TokenCache struct {
 	memory *Memory
 	seed   maphash.Seed
 }
 
-// Sight returns one that knows nothing yet.
-func (m *Memory) Sight() *Sight { return &Sight{m, maphash.MakeSeed()} }
+// TokenCache returns one that knows nothing yet.
+func (m *Memory) TokenCache() *TokenCache { return &TokenCache{m, maphash.MakeSeed()} }
 
 // Note has text known, which says t.
-func (s *Sight) Note(p *Policy, k Key, text string, t *Tally) {
+func (s *TokenCache) Note(p *Policy, k Key, text string, t *Tally) {
 	s.of(k).Store(p.seal(s.hash(k, text), t))
 }
 
 // Knows reports whether text is known, and writes to t what it says. What is there otherwise says nothing. Half of a
 // seal is the text's alone: for most that are not known, no cell is looked at.
-func (s *Sight) Knows(p *Policy, k Key, text string, t *Tally) bool {
+func (s *TokenCache) Knows(p *Policy, k Key, text string, t *Tally) bool {
 	last, hash := s.of(k).Load(), s.hash(k, text)
 	if last>>32 != hash>>32 {
 		return false
@@ -38,7 +38,7 @@ func (s *Sight) Knows(p *Policy, k Key, text string, t *Tally) bool {
 	return p.seal(hash, t) == last
 }
 
-func (s *Sight) hash(k Key, text string) uint64 { return maphash.String(s.seed, text) ^ uint64(k) }
+func (s *TokenCache) hash(k Key, text string) uint64 { return maphash.String(s.seed, text) ^ uint64(k) }
 
 // seal puts a tally into the lower half of a text's hash.
 func (p *Policy) seal(text uint64, t *Tally) uint64 {
@@ -59,7 +59,7 @@ func (r *rule) told(s State) State {
 	return s
 }
 
-func (s *Sight) of(k Key) *atomic.Uint64 {
+func (s *TokenCache) of(k Key) *atomic.Uint64 {
 	return &s.memory.last[cells.Scale(uint64(k), len(s.memory.last))]
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A line is the time that the charges of a bucket take: each takes an interval for a unit of
+// A timeline is the time that the charges of a bucket take: each takes an interval for a unit of
 // its cost, one behind the other, and the mark of the bucket is where the last one ends. If no
 // two overlap, and each is admitted between when its end is no further ahead than the bucket
 // empties, and when it begins, then in any span the bucket admits its burst and what leaks
@@ -17,7 +17,7 @@ import (
 //
 // It is only kept while calls are booked. A charge of now, and its refund, needs no place: it is
 // the end of the line.
-type line struct {
+type timeline struct {
 	base  int64  // Unix µs: what is before it was charged before the first that was booked
 	holes []span // that were given back, in order, between base and the mark
 }
@@ -35,7 +35,7 @@ type fit struct{ length, empties int64 }
 
 // first returns the first moment, not before at, at which there is room: in a hole, or
 // behind the mark.
-func (l *line) first(at, mark int64, f fit) int64 {
+func (l *timeline) first(at, mark int64, f fit) int64 {
 	for _, h := range l.holes {
 		if h.to-h.from >= f.length && at <= h.to-f.length {
 			return max(at, h.from+f.length-f.empties)
@@ -46,7 +46,7 @@ func (l *line) first(at, mark int64, f fit) int64 {
 
 // take puts a charge of a moment, at which there is room as first says, where that has found
 // it. It returns from where it is there, what it skips included, and the mark.
-func (l *line) take(at, mark int64, f fit) (from, end int64) {
+func (l *timeline) take(at, mark int64, f fit) (from, end int64) {
 	for i, h := range l.holes {
 		if h.to-h.from < f.length || at > h.to-f.length {
 			continue
@@ -61,7 +61,7 @@ func (l *line) take(at, mark int64, f fit) (from, end int64) {
 }
 
 // free gives a span back, and returns the mark: what was last steps back.
-func (l *line) free(s span, mark int64) int64 {
+func (l *timeline) free(s span, mark int64) int64 {
 	if s.from = max(s.from, l.base); s.to > mark || s.from >= s.to {
 		return mark
 	}
@@ -74,7 +74,7 @@ func (l *line) free(s span, mark int64) int64 {
 }
 
 // add adds a hole, if it is one, as part of those that it touches.
-func (l *line) add(s span) {
+func (l *timeline) add(s span) {
 	if s.from >= s.to {
 		return
 	}
@@ -93,7 +93,7 @@ func (l *line) add(s span) {
 }
 
 // pass forgets what is over.
-func (l *line) pass(at int64) {
+func (l *timeline) pass(at int64) {
 	n := 0
 	for n < len(l.holes) && l.holes[n].to <= at {
 		n++
@@ -103,7 +103,7 @@ func (l *line) pass(at int64) {
 
 // close returns the mark as if nothing had ever been in the holes: when no call is booked any
 // more, those behind them may as well have come at once.
-func (l *line) close(at, mark int64) int64 {
+func (l *timeline) close(at, mark int64) int64 {
 	for _, h := range l.holes {
 		mark -= max(0, h.to-max(h.from, at))
 	}

@@ -11,19 +11,19 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A working is an account under the limits of one policy, at one moment: a copy, which
+// A view is an account under the limits of one policy, at one moment: a copy, which
 // is stored only if something was charged or given back.
-type working struct {
+type view struct {
 	policy *plan.Plan
 	now    time.Time
 	tally  limiter.Tally // of the limits that keep no log
 	logs   []chargeLog   // rolled; nil: no limit keeps one
 
-	paused int64  // Unix ns before which nothing is admitted
-	lines  []line // of the limits that are buckets; nil: no call is booked
-	booked int64  // the last moment that one is booked for, Unix µs
-	since  uint64 // the last receipt from before the first that is
-	serial uint64 // the last receipt
+	paused int64      // Unix ns before which nothing is admitted
+	lines  []timeline // of the limits that are buckets; nil: no call is booked
+	booked int64      // the last moment that one is booked for, Unix µs
+	since  uint64     // the last receipt from before the first that is
+	serial uint64     // the last receipt
 
 	// Of the call that was charged.
 	moment int64   // that it was admitted for, Unix µs
@@ -32,7 +32,7 @@ type working struct {
 
 // decide checks every limit, and if charge is set and all of them have room charges
 // all.
-func (s *working) decide(price limiter.Price, charge bool) storeless.Verdict {
+func (s *view) decide(price limiter.Price, charge bool) storeless.Verdict {
 	p := s.policy
 	if !p.HasLog {
 		return s.step(p.Steps, price, charge)
@@ -61,7 +61,7 @@ func (s *working) decide(price limiter.Price, charge bool) storeless.Verdict {
 }
 
 // step decides by the limits that keep no log: all of the policy, or its steps.
-func (s *working) step(p *limiter.Policy, price limiter.Price, charge bool) (v storeless.Verdict) {
+func (s *view) step(p *limiter.Policy, price limiter.Price, charge bool) (v storeless.Verdict) {
 	tally, price := s.steps(), s.stepsPrice(price)
 	if !charge {
 		return limiter.VerdictAs[storeless.Verdict](p.PeekAt(s.now, tally, price))
@@ -72,7 +72,7 @@ func (s *working) step(p *limiter.Policy, price limiter.Price, charge bool) (v s
 }
 
 // steps returns the states where the compiled steps of the policy have them.
-func (s *working) steps() limiter.Tally {
+func (s *view) steps() limiter.Tally {
 	if !s.policy.HasLog {
 		return s.tally
 	}
@@ -84,7 +84,7 @@ func (s *working) steps() limiter.Tally {
 }
 
 // stepsPrice returns the price where the compiled steps of the policy have their limits.
-func (s *working) stepsPrice(price limiter.Price) limiter.Price {
+func (s *view) stepsPrice(price limiter.Price) limiter.Price {
 	if !s.policy.HasLog || price.Each == nil {
 		return price
 	}
@@ -95,7 +95,7 @@ func (s *working) stepsPrice(price limiter.Price) limiter.Price {
 	return limiter.Price{Cost: price.Cost, Each: &each}
 }
 
-func (s *working) setSteps(tally limiter.Tally) {
+func (s *view) setSteps(tally limiter.Tally) {
 	if !s.policy.HasLog {
 		s.tally = tally
 		return
@@ -106,7 +106,7 @@ func (s *working) setSteps(tally limiter.Tally) {
 }
 
 // logStatus says what the logs say of a call.
-func (s *working) logStatus(price limiter.Price) (v storeless.Verdict) {
+func (s *view) logStatus(price limiter.Price) (v storeless.Verdict) {
 	v.Admitted = true
 	for i := range s.policy.Limits {
 		if !s.policy.Logged(i) {
@@ -129,7 +129,7 @@ func (s *working) logStatus(price limiter.Price) (v storeless.Verdict) {
 // If a charge by another process has another end of a calendar window, because its zone data is older, the later end holds.
 // The beginning of this window tells the two windows apart: an end near to it belongs to the window before. That
 // window then stays open longer, and counts this charge. It does not become as long as both.
-func (s *working) note(i int, cost int64) {
+func (s *view) note(i int, cost int64) {
 	t, c := &s.logs[i], s.policy.Calendars[i]
 	if c == nil {
 		t.charge(until(s.policy, i, s.now), cost, exact.MaxLog)
@@ -144,7 +144,7 @@ func (s *working) note(i int, cost int64) {
 }
 
 // restore takes back what was charged at a time, but for buckets with a line.
-func (s *working) restore(at time.Time, price limiter.Price) {
+func (s *view) restore(at time.Time, price limiter.Price) {
 	p := s.policy
 	for i := range s.logs {
 		if !p.Logged(i) {
@@ -185,7 +185,7 @@ func left(p *plan.Plan, i int, at, now, owed, cost int64) int64 {
 }
 
 // ends returns the Unix second from which the i-th limit counts nothing.
-func (s *working) ends(i int) int64 {
+func (s *view) ends(i int) int64 {
 	p := s.policy
 	if p.Logged(i) {
 		if n := len(s.logs[i].entries); n > 0 {

@@ -4,14 +4,14 @@ package engine
 
 import "time"
 
-// A Hindsight tells an engine which accounts it may forget. A clock that is ahead for a moment finds
-// all of them idle, and a forgotten key has a fresh quota. So a Hindsight believes no single moment:
+// An IdleClock tells an engine which accounts it may forget. A clock that is ahead for a moment finds
+// all of them idle, and a forgotten key has a fresh quota. So an IdleClock believes no single moment:
 // an account is idle if it was idle by all that the clock has said for a while, in time that really
 // passes. The while is a second, a minute or an hour: the longest of these that the account's longest
 // window reaches. So an account stays at most two whiles after it has ended, and the first accounts
-// stay until an engine has run for one. The zero Hindsight has seen nothing. It is not safe for
+// stay until an engine has run for one. The zero IdleClock has seen nothing. It is not safe for
 // concurrent use.
-type Hindsight struct{ rungs [len(whiles)]rung }
+type IdleClock struct{ rungs [len(whiles)]rung }
 
 var whiles = [...]time.Duration{time.Second, time.Minute, time.Hour}
 
@@ -32,7 +32,7 @@ func (r *readings) add(ns int64) {
 }
 
 // See notes what the clock says. An engine tells it of each reading that it goes by.
-func (h *Hindsight) See(now time.Time) {
+func (h *IdleClock) See(now time.Time) {
 	for i := range h.rungs {
 		r := &h.rungs[i]
 		switch passed := now.Sub(r.since); { // by the monotonic clock, where there is one
@@ -47,7 +47,7 @@ func (h *Hindsight) See(now time.Time) {
 
 // Idle reports whether an account counts nothing any more, as [Account.Expires] says, or because a
 // clock that was wrong has charged it: it may be forgotten.
-func (h *Hindsight) Idle(a *Account) bool {
+func (h *IdleClock) Idle(a *Account) bool {
 	r := h.rungs[whileOf(a)]
 	if r.were == (readings{}) {
 		return false
@@ -69,7 +69,7 @@ func whileOf(a *Account) int {
 
 // Frees returns when an account that is not charged any more will be idle: a while after the first beginning of a while
 // that is not before its end.
-func (h *Hindsight) Frees(a *Account) time.Time {
+func (h *IdleClock) Frees(a *Account) time.Time {
 	i := whileOf(a)
 	begins, long := h.rungs[i].since, whiles[i]
 	if late := a.Expires().Sub(begins); late > 0 {

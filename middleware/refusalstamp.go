@@ -62,8 +62,8 @@ func (e *engine) merged(now time.Time, a, b limiter.Tally) limiter.Tally {
 	return both
 }
 
-// What is known of a request before the counter is asked.
-type foreknown struct {
+// A cachedRefusal is known before the counter is asked, from this instance or from a token.
+type cachedRefusal struct {
 	guardedcall.Refusal
 	refuses     bool   // without a call
 	clientKnows bool   // by its token
@@ -71,9 +71,9 @@ type foreknown struct {
 	givenBack   uint64 // for what is noted of the answer
 }
 
-// recall returns what is known of a request: by what this instance has been told, or another
+// findRefusal returns what is known of a request: by what this instance has been told, or another
 // that has said so in the token.
-func (q *question) recall(c *exactCall, cost int64) (known foreknown) {
+func (q *call) findRefusal(c *exactCall, cost int64) (known cachedRefusal) {
 	if cost == 0 {
 		return known
 	}
@@ -123,7 +123,7 @@ func longest(v *limiter.Verdict, limits int) (limit uint8, remaining int32) {
 
 // stamped returns what is shown with the stamp of a refusal, or nil if no instance would believe it
 // any more, or a cheaper request might pass.
-func (q *question) stamped(c *exactCall, cost int64, said *guardedcall.Refusal) *limiter.Tally {
+func (q *call) stamped(c *exactCall, cost int64, said *guardedcall.Refusal) *limiter.Tally {
 	if q.priceOf(cost).Of(int(said.Limit)) != 1 || !said.Fresh(q.at, stampFresh) {
 		return nil
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/tallystick/tallystick/internal/limiter"
 )
 
-// A question is a request under way: an HTTP request, or what a program asks about by [Middleware.Decide]. All
+// A call is a request under way: an HTTP request, or what a program asks about by [Middleware.Decide]. All
 // that the steps take from outside is taken by way of it, so that there is one order of steps
 // for both. The steps are its methods, and it carries what one step leaves for the next.
-type question struct {
+type call struct {
 	*engine
 
 	ctx   context.Context
@@ -37,7 +37,7 @@ type question struct {
 }
 
 // tokenLines returns lines that may be lists of tokens.
-func (q *question) tokenLines() []string {
+func (q *call) tokenLines() []string {
 	if q.r != nil {
 		return q.r.Header[TokenHeader]
 	}
@@ -45,7 +45,7 @@ func (q *question) tokenLines() []string {
 }
 
 // proofLines returns lines that may be lists of proofs.
-func (q *question) proofLines() []string {
+func (q *call) proofLines() []string {
 	switch {
 	case q.r != nil:
 		return q.r.Header[ProofHeader]
@@ -56,12 +56,12 @@ func (q *question) proofLines() []string {
 }
 
 // priceOf returns what a request of this cost costs on each limit.
-func (q *question) priceOf(cost int64) limiter.Price { return limiter.Price{Cost: cost, Each: q.each} }
+func (q *call) priceOf(cost int64) limiter.Price { return limiter.Price{Cost: cost, Each: q.each} }
 
 // early reports whether a request came as TLS early data, by what a proxy says of it.
-func (q *question) early() bool { return q.r != nil && q.r.Header.Get("Early-Data") == "1" }
+func (q *call) early() bool { return q.r != nil && q.r.Header.Get("Early-Data") == "1" }
 
-// A hearing says what a request waits for, see [question.untilHeard].
+// A hearing says what a request waits for, see [call.untilHeard].
 type hearing struct {
 	limit gossip.Limit // that it has to wait for, as the last charge said; its Key is 0 if none
 	least int64        // how much all limits have room for

@@ -20,22 +20,22 @@ func firstSerial(at time.Time) uint64 { return whole(uint64(max(0, unixMicro(at)
 
 func whole(serial uint64) uint64 { return serial - serial%Refundable }
 
-// back says which charges of an account cannot be given back any more: those up to a floor,
+// refunds say which charges of an account cannot be given back any more: those up to a floor,
 // and some above it. That takes a bit for each of the last charges, and of most keys far less:
 // where everything comes back soon, as what is settled does, the floor follows.
-type back struct {
+type refunds struct {
 	floor uint64 // no charge up to this one comes back
 	some  []byte // of those above it, beginning with its successor's byte: by number/8 and number%8
 }
 
 // at returns where the bit of a charge above the floor is.
-func (b *back) at(number uint64) (i uint64, bit byte) {
+func (b *refunds) at(number uint64) (i uint64, bit byte) {
 	return number/8 - (b.floor+1)/8, 1 << (number % 8)
 }
 
 // give notes that a charge is given back, of an account whose last is serial, unless it was
 // before.
-func (b *back) give(number, serial uint64) bool {
+func (b *refunds) give(number, serial uint64) bool {
 	b.follow(lowestOf(serial))
 	if number <= b.floor {
 		return false
@@ -55,7 +55,7 @@ func (b *back) give(number, serial uint64) bool {
 func lowestOf(serial uint64) uint64 { return max(serial, Refundable) - Refundable }
 
 // follow raises the floor, and over all that was given back without a gap.
-func (b *back) follow(floor uint64) {
+func (b *refunds) follow(floor uint64) {
 	b.raise(floor)
 	for len(b.some) > 0 {
 		from := (b.floor + 1) % 8
@@ -68,7 +68,7 @@ func (b *back) follow(floor uint64) {
 }
 
 // raise raises the floor.
-func (b *back) raise(floor uint64) {
+func (b *refunds) raise(floor uint64) {
 	if floor <= b.floor {
 		return
 	}
@@ -81,7 +81,7 @@ func (b *back) raise(floor uint64) {
 }
 
 // trim leaves no zeros behind the last that was given back.
-func (b *back) trim() {
+func (b *refunds) trim() {
 	n := len(b.some)
 	for n > 0 && b.some[n-1] == 0 {
 		n--
@@ -105,7 +105,7 @@ const (
 )
 
 // append writes what there is, and says in which form.
-func (b *back) append(to []byte, serial uint64) (_ []byte, form byte) {
+func (b *refunds) append(to []byte, serial uint64) (_ []byte, form byte) {
 	lowest := lowestOf(serial)
 	b.follow(lowest)
 	switch n := len(b.some); {
@@ -143,7 +143,7 @@ func (b *back) append(to []byte, serial uint64) (_ []byte, form byte) {
 func below(number uint64) byte { return 1<<(number%8) - 1 }
 
 // back reads what append has written.
-func (d *decoder) back(serial uint64, form byte) (b back) {
+func (d *decoder) refunds(serial uint64, form byte) (b refunds) {
 	switch form {
 	case formFew:
 		b.floor = whole(serial)
