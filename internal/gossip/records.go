@@ -207,16 +207,11 @@ func (r *Records) placeOf(name uint64) int {
 		r.others = append(r.others, name)
 		return len(r.others) - 1
 	}
-	return r.replace(name)
-}
-
-// replace gives the place of a process that is gone to another, in the order in which they came.
-func (r *Records) replace(name uint64) int {
-	for r.peers[r.others[r.oldest]] != nil {
+	for r.peers[r.others[r.oldest]] != nil { // one that is gone gives up its place, in the order in which they came
 		r.oldest = (r.oldest + 1) % MostProcesses
 	}
 	place := r.oldest
-	r.oldest = (r.oldest + 1) % MostProcesses
+	r.oldest = (place + 1) % MostProcesses
 	r.end(place)
 	r.others[place] = name
 	return place
@@ -225,7 +220,9 @@ func (r *Records) replace(name uint64) int {
 // end has what the process of a place has counted stay without its name.
 func (r *Records) end(place int) {
 	for i := range r.all {
-		*r.all[i].pairOf(place) = pair{}
+		if pairs := r.all[i].pairs; place < len(pairs) {
+			pairs[place] = pair{}
+		}
 	}
 	if len(r.ended) == mostEnded {
 		r.forget()
