@@ -30,16 +30,7 @@ type asked struct {
 	gossip.Heard
 }
 
-// in returns the limit in the window of a time, in µs.
-func (a *asked) in(r *rule, at int64) gossip.Limit {
-	l := a.Limit
-	if l.Seconds > 0 {
-		l.Number = uint32(at / r.window)
-	}
-	return l
-}
-
-// among returns the limit of a tally as peers know it.
+// among returns the limit of a tally as peers know it, in the window of a time.
 func (r *rule) among(now int64, k Key, ends int64) gossip.Limit {
 	l := gossip.Limit{Key: max(1, cells.Mix(uint64(k)^uint64(r.id)<<40)), Seconds: uint32(r.seconds), Number: uint32(now / r.window)}
 	if r.life > 0 {

@@ -78,7 +78,7 @@ func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, cost int64, chang
 		c.store(us, p, &own, from, t, &known)
 		for i := range p.rules {
 			if r, cost := &p.rules[i], price.Of(i); m.peers != nil && !r.later && cost > 0 {
-				tell(told[i].in(r, at), cost, told[i].Slack)
+				tell(r.among(at, key, from.ends), cost, told[i].Slack)
 			}
 		}
 	}
