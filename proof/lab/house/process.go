@@ -77,7 +77,7 @@ func (p *Process) stop() error {
 }
 
 // End asks an instance to end, and says what is wrong with how it does.
-func (p *Process) End() error { return p.Program.End(time.Minute) }
+func (p *Process) End() error { return p.Program.End(2 * time.Minute) }
 
 // State asks an instance what it has seen.
 func (p *Process) State() (s State, err error) { return s, p.Get("state?whole=1", &s) }

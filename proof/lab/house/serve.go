@@ -207,7 +207,7 @@ func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer stop()
-	return errors.Join(s.Stop(ctx), left(before, drain))
+	return errors.Join(s.Stop(ctx), left(before, time.Minute))
 }
 
 // left waits for goroutines that are about to end, and says which others there are.

@@ -68,6 +68,17 @@ func TestServes(t *testing.T) {
 	require.Empty(t, s.served)
 }
 
+// What a server logs is kept, but for the complaint that a client was slow.
+func TestLinesAreKept(t *testing.T) {
+	s := aSite()
+	for _, line := range []string{"http: panic serving 127.0.0.1:1: a test\ngoroutine 1", "timeout waiting for SETTINGS frames from 127.0.0.1:1\n"} {
+		n, err := s.Write([]byte(line))
+		require.NoError(t, err)
+		require.Len(t, line, n)
+	}
+	require.Equal(t, []string{"http: panic serving 127.0.0.1:1: a test"}, s.state.Logged)
+}
+
 // kept is what the leak of the test holds.
 var kept [][]byte
 
