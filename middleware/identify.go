@@ -28,7 +28,7 @@ func (q *call) identify() (v verdict, ok bool) {
 		return verdict{reason: IdentityDenied, status: denial.status(), denial: denial}, false
 	case err != nil || id.kind == 0:
 		*id = Identity{}
-		return q.nobody(q.ctx, err), false
+		return q.unidentified(q.ctx, err), false
 	case id.proxyWarning != nil:
 		q.checks.warnOfProxy(q.at, id.proxyWarning)
 	}
@@ -38,14 +38,14 @@ func (q *call) identify() (v verdict, ok bool) {
 }
 
 // The verdict for a request whose client is unknown.
-func (q *call) nobody(asking context.Context, err error) verdict {
+func (q *call) unidentified(asking context.Context, err error) verdict {
 	if errors.Is(err, ErrIdentityUnavailable) {
 		if asking.Err() == nil { // else the client has hung up while it was looked for
 			q.checks.warn(q.at, identityAway, "error", err)
 		}
 		return verdict{reason: IdentityUnavailable, status: http.StatusServiceUnavailable, retryAfter: jittered(time.Second), identityErr: err}
 	}
-	q.checks.warn(q.at, identityUnknown, "because", whyNobody(err))
+	q.checks.warn(q.at, identityUnknown, "because", whyUnidentified(err))
 	return verdict{reason: IdentityUnknown, status: http.StatusForbidden, identityErr: err}
 }
 
@@ -59,8 +59,8 @@ func denialIn(err error) *Denial {
 	return d
 }
 
-// whyNobody says why the client is unknown, in words of ours: an error may quote the client's.
-func whyNobody(err error) string {
+// whyUnidentified says why the client is unknown, in words of ours: an error may quote the client's.
+func whyUnidentified(err error) string {
 	var own nobodyError
 	switch {
 	case errors.As(err, &own):

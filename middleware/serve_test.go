@@ -208,7 +208,7 @@ func TestEndpointsThatAreNotMountedAreTold(t *testing.T) {
 	}
 }
 
-// platforms imitate, for each row of docs/operations.md, what a server there is sent: who connects, where %s is the
+// platforms imitate, for each row of docs/operations.md, what a server there is sent: which address connects, where %s is the
 // client, and the fields of the platform, where a client at addr has written madeUp into every field that names clients;
 // or none, if madeUp is empty. What the platform passes on is there already.
 var platforms = map[string]struct {

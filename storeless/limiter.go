@@ -52,7 +52,7 @@ func New(cfg Config) (*Limiter, error) {
 	return &Limiter{policy, limiter.NewMemory(cfg.MaxClients, policy.Len())}, nil
 }
 
-// Take decides a request of the given cost at now, and charges it if it is admitted. One cost is that of every limit;
+// Take decides a request of the given cost at now, and charges it if it is admitted. One cost is for every limit;
 // several are a cost for each limit, in their order, such as one request and its tokens: all are charged, or none is. shown is the
 // tally that the client brings, zero if it brings none. Show only what was signed: see package
 // token. Take returns the tally for the client to bring next time, also after a refusal: the client may not know what
