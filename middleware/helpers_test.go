@@ -80,7 +80,7 @@ var (
 	holding           = handlers.Holding
 	html              = handlers.HTML
 	inAllModes        = handlers.InAllModes
-	inParallel        = handlers.InParallel
+	inParallel        = kit.Together
 	inTurn            = handlers.InTurn
 	limited           = handlers.Limited
 	logTo             = handlers.LogTo

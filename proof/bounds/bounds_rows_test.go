@@ -257,7 +257,7 @@ func stampede(t testing.TB, n int, tr *client.Transport) herd {
 		}
 	}
 	start := time.Now()
-	handlers.InParallel(n, func(int) {
+	kit.Together(n, func(int) {
 		r, err := http.NewRequest(http.MethodPost, "http://example.com/contact", nil)
 		if err != nil {
 			t.Error(err)

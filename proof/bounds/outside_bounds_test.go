@@ -112,7 +112,7 @@ func TestOutcomesOutsideCountWhateverIsSaid(t *testing.T) {
 			now := new(handlers.Clock)
 			m := handlers.NewLimiter(t, handlers.Login(now))
 			var tried atomic.Int64
-			handlers.InParallel(1000, func(int) {
+			kit.Together(1000, func(int) {
 				if a, err := m.Decide(t.Context(), middleware.Ask{Identity: handlers.Visitor}); err == nil && a.Allowed {
 					tried.Add(1)
 					after(a)

@@ -342,7 +342,7 @@ func (w *world) together() {
 		// Until it is refused inside, a request counts: in what others are refused for, and in their tokens. See docs/bounds.md.
 		attempts[i].inside = attempts[i].inside && w.refusing
 	}
-	handlers.InParallel(len(attempts), func(i int) { attempts[i].send(w.t) })
+	kit.Together(len(attempts), func(i int) { attempts[i].send(w.t) })
 	slices.SortStableFunc(attempts, func(a, b *attempt) int { return a.resp.StatusCode - b.resp.StatusCode })
 	for _, a := range attempts {
 		w.settle(a)
@@ -756,7 +756,7 @@ func (w *world) redeem(c *visitor) {
 			reason = w.expected(l, p, c.addr)
 		}
 		answers := make([]*http.Response, times)
-		handlers.InParallel(times, func(i int) { answers[i] = handlers.Redeemed(l.h, p.proof, handlers.From(c.addr)) })
+		kit.Together(times, func(i int) { answers[i] = handlers.Redeemed(l.h, p.proof, handlers.From(c.addr)) })
 		for _, resp := range answers {
 			if resp.StatusCode != http.StatusOK {
 				if w.known() {

@@ -55,16 +55,16 @@ func Paced(t *testing.T, where string, open func(where string) (exact.Counter, e
 	for i := range counters {
 		counters[i] = kit.Must(open(where))(t)
 	}
-	booked, waits := new(Booked), make([][]time.Duration, s.workers)
+	booked, waits := &booked{at: map[string]time.Time{}}, make([][]time.Duration, s.workers)
 	ctx, cancel := context.WithTimeout(t.Context(), s.runs)
 	defer cancel()
 	kit.Together(s.workers, func(i int) {
 		var err error
-		if waits[i], err = work(ctx, booked.Of(counters[i]), service.URL); err != nil {
+		if waits[i], err = work(ctx, noting{counters[i], booked}, service.URL); err != nil {
 			t.Errorf("a worker: %v", err)
 		}
 	})
-	l.judge(t, s, booked.Moments(), slices.Concat(waits...))
+	l.judge(t, s, booked.moments(), slices.Concat(waits...))
 	leftNothing(t, counters[0], l.said.Add(s.wait))
 }
 
@@ -101,25 +101,23 @@ func (f before) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// Booked are the moments that are booked of some counters and not given back, by the clocks of these.
-type Booked struct {
+// booked are the moments that are booked of some counters and not given back, by the clocks of these.
+type booked struct {
 	mu sync.Mutex
 	at map[string]time.Time // by serial
 }
 
-// Of returns a counter whose bookings are noted.
-func (b *Booked) Of(c exact.Counter) exact.Counter { return noting{c, b} }
-
-// Moments returns the moments in order.
-func (b *Booked) Moments() []time.Time {
+// moments returns them in order.
+func (b *booked) moments() []time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.SortedFunc(maps.Values(b.at), time.Time.Compare)
 }
 
+// A noting counter notes its bookings.
 type noting struct {
 	exact.Counter
-	b *Booked
+	b *booked
 }
 
 func (n noting) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
@@ -127,9 +125,6 @@ func (n noting) Take(ctx context.Context, call exact.Call) (exact.Verdict, error
 	if err == nil && v.Admitted && call.Cost > 0 {
 		n.b.mu.Lock()
 		defer n.b.mu.Unlock()
-		if n.b.at == nil {
-			n.b.at = map[string]time.Time{}
-		}
 		n.b.at[v.Receipt.Serial] = v.Receipt.At.Truncate(time.Microsecond) // as accounts keep it
 	}
 	return v, err

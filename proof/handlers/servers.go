@@ -56,9 +56,6 @@ func Polite(t testing.TB) (*http.Client, *atomic.Int64) {
 	return &http.Client{Transport: transport}, &solves
 }
 
-// InParallel calls f n times at once.
-var InParallel = kit.Together
-
 // ProxyTo is a reverse proxy in front of a server.
 func ProxyTo(t *testing.T, upstream string) http.Handler {
 	transport := &http.Transport{}

@@ -67,7 +67,7 @@ func TestThreatsOfProofs(t *testing.T) {
 	t.Run("T26 replay inside the expiry", func(t *testing.T) {
 		sites := handlers.Sites(t, instances, handlers.Challenging(new(handlers.Clock), middleware.EveryRequest))
 		proof := handlers.Solved(t, handlers.Fetched(sites[0]))
-		handlers.InParallel(1000, func(i int) { handlers.Send(sites[i%instances], handlers.Proving(proof)) })
+		kit.Together(1000, func(i int) { handlers.Send(sites[i%instances], handlers.Proving(proof)) })
 		for _, s := range sites {
 			require.EqualValues(t, 1, s.Spy.Calls.Load(), "one on each instance")
 		}
@@ -76,7 +76,7 @@ func TestThreatsOfProofs(t *testing.T) {
 	t.Run("T26 in a form that browsers send", func(t *testing.T) {
 		s := handlers.NewSite(t, handlers.Challenging(new(handlers.Clock), middleware.EveryRequest))
 		cookie := handlers.CookieIn(handlers.Redeemed(s, handlers.Solved(t, handlers.Fetched(s))))
-		handlers.InParallel(100, func(int) { handlers.Send(s, handlers.With("Cookie", cookie.Name+"="+cookie.Value)) })
+		kit.Together(100, func(int) { handlers.Send(s, handlers.With("Cookie", cookie.Name+"="+cookie.Value)) })
 		require.EqualValues(t, 1, s.Spy.Calls.Load())
 	})
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/handlers"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // The threats that wait tickets bring. What bounds them all is the waiting room's tally.
@@ -47,9 +48,9 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 	})
 	t.Run("T4 in parallel", func(t *testing.T) {
 		h, _, tickets := handlers.Opened(t, middleware.Newcomers)
-		handlers.InParallel(8, func(int) { handlers.Admitted(h, 10, handlers.Holding(tickets[0])) })
+		kit.Together(8, func(int) { handlers.Admitted(h, 10, handlers.Holding(tickets[0])) })
 		require.EqualValues(t, 1, h.Spy.Calls.Load(), "one ticket")
-		handlers.InParallel(8, func(int) { handlers.AdmittedWith(h, tickets) })
+		kit.Together(8, func(int) { handlers.AdmittedWith(h, tickets) })
 		require.EqualValues(t, handlers.LaneQuota, h.Spy.Calls.Load())
 	})
 	t.Run("T3 T42 several instances, and cold starts", func(t *testing.T) {
