@@ -4,11 +4,9 @@ package middleware
 
 import (
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/middleware/internal/ticket"
 )
@@ -29,7 +27,6 @@ func compile(cfg Config) (*engine, error) {
 		life:      c.life,
 		challenge: c.challenge,
 		hooks:     hooks{identity: cfg.Identity, cost: cfg.Cost, skip: cfg.Skip, refused: cfg.RefusalHandler, page: cfg.PageHandler, onDecision: cfg.OnDecision},
-		spaces:    &sync.Pool{New: func() any { return &workspace{scratch: token.NewScratch()} }},
 		now:       cfg.Now,
 		transport: transport{transport: cfg.TokenTransport, quiet: cfg.Quiet, fields: cfg.Fields, embedded: cfg.EmbeddedCookie},
 		shadow:    cfg.Shadow,

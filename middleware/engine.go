@@ -43,9 +43,8 @@ type engine struct {
 	units        []unit        // that some limits count in place of Config.Cost
 	freeStatuses []int         // statuses that these limits do not count
 
-	hooks  hooks
-	spaces *sync.Pool // in which requests are decided
-	now    func() time.Time
+	hooks hooks
+	now   func() time.Time
 
 	transport transport
 	shadow    bool

@@ -46,13 +46,13 @@ func (e *engine) decideAsk(q call) (Answer, error) {
 	case q.ctx.Err() != nil:
 		return Answer{}, fmt.Errorf("middleware: nothing was decided: %w", q.ctx.Err())
 	}
-	space := e.spaces.Get().(*workspace)
+	space := spaces.Get().(*workspace)
 	q.engine = e
 	q.begin(space, e.now())
 	q.decide()
 	e.allow(q.dc, nil)
 	dc, _ := q.dc.keep(nil)
-	space.leave(e)
+	space.leave()
 	if e.hooks.onDecision != nil && !q.dry {
 		e.hooks.onDecision(q.ctx, dc.decided())
 	}

@@ -237,6 +237,9 @@ type workspace struct {
 	scratch *token.Scratch
 }
 
+// All policies share the workspaces, as codecs share scratches: a collection leaves few of a hundred pools anything.
+var spaces = sync.Pool{New: func() any { return &workspace{scratch: token.NewScratch()} }}
+
 // begin begins a decision.
 func (q *call) begin(space *workspace, now time.Time) {
 	q.space, q.dc, q.at = space, &space.dc, now
@@ -244,10 +247,10 @@ func (q *call) begin(space *workspace, now time.Time) {
 }
 
 // leave leaves the space to the next request; nil is left already.
-func (space *workspace) leave(e *engine) {
+func (space *workspace) leave() {
 	if space != nil {
 		space.dc = decisionContext{}
-		e.spaces.Put(space)
+		spaces.Put(space)
 	}
 }
 

@@ -24,11 +24,11 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		return
 	}
 	outer, now := contextOf(r.Context()), e.now()
-	space := e.spaces.Get().(*workspace)
+	space := spaces.Get().(*workspace)
 	dc, checked := &space.dc, e.checks.picks(now)
 	defer func(asked *http.Request) {
 		dc.end(asked)
-		space.leave(e)
+		space.leave()
 	}(r)
 	var q call // not by a literal, which would be copied
 	q.engine, q.ctx, q.r, q.cost, q.price = e, r.Context(), r, 1, price
@@ -63,7 +63,7 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		space.refuse(w, r, dc, denial)
 		return
 	}
-	space.leave(e)
+	space.leave()
 	space = nil
 	// The responses to GET and HEAD may be cached, and are made by handlers that
 	// look at Cache-Control: a no-store of ours, set ahead, would hide what they
