@@ -414,7 +414,7 @@ func TestNothingHidesANameOfWhatItEmbeds(t *testing.T) {
 		file := kit.Must(parser.ParseFile(gotoken.NewFileSet(), name, text, parser.SkipObjectResolution))(t)
 		return file
 	}
-	require.ElementsMatch(t, []string{"question.price", "question.note", "question.name"}, hiddenNames(parse("", `package p
+	require.ElementsMatch(t, []string{"call.price", "call.note", "call.name"}, hiddenNames(parse("", `package p
 		type engine struct { name string; *deep }
 		type deep struct { price int }
 		func (e *engine) note() {}

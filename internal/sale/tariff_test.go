@@ -129,7 +129,7 @@ func TestInANetworkThatHasItsPart(t *testing.T) {
 	}
 }
 
-// Who had a ledger, and has let it end, is a newcomer like others: it has no cell of its own again while its
+// A buyer that had a ledger, and has let it end, is a newcomer like others: it has no cell of its own again while its
 // network has its part.
 func TestADeadLedgerIsNoRoom(t *testing.T) {
 	s := openStall(t, plain(8), 4096)

@@ -17,7 +17,7 @@ func newExplorer(t *testing.T, w World) *explorer {
 	return kit.Must(w.explorer())(t)
 }
 
-// Who is told of a broken rule must be able to follow: here the oracle believes in a smaller
+// A reader that is told of a broken rule must be able to follow: here the oracle believes in a smaller
 // quota than the limiter has.
 func TestTraceTellsTheShortestWay(t *testing.T) {
 	limit := storeless.Limit{Quota: 2, Window: 10 * time.Second, Algorithm: storeless.FixedWindow}

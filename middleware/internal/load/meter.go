@@ -38,7 +38,7 @@ type Source struct {
 // that reaches a quarter is busy for its own clients, for at least ten seconds: otherwise a million
 // addresses in one network could send without limit. So all that is admitted while instance and
 // network are calm is bounded as above, apart from what clients send beyond their sixteenth. It takes
-// 17 clients of five networks to make an instance busy, 16 to keep it busy, and four to make their
+// 17 clients from five networks to make an instance busy, 16 to keep it busy, and four to make their
 // network busy. Two clients share a hash, and its part, with a chance of 1 in 1024.
 //
 // It is safe for concurrent use, and lock-free; the clock is an argument. A clock that is set
