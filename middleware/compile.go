@@ -4,6 +4,7 @@ package middleware
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
@@ -27,6 +28,7 @@ func compile(cfg Config) (*engine, error) {
 		life:      c.life,
 		challenge: c.challenge,
 		hooks:     hooks{identity: cfg.Identity, cost: cfg.Cost, skip: cfg.Skip, refused: cfg.RefusalHandler, page: cfg.PageHandler, onDecision: cfg.OnDecision},
+		bodies:    &sync.Pool{New: newBody},
 		now:       cfg.Now,
 		transport: transport{transport: cfg.TokenTransport, quiet: cfg.Quiet, fields: cfg.Fields, embedded: cfg.EmbeddedCookie},
 		shadow:    cfg.Shadow,

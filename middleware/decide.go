@@ -4,6 +4,7 @@ package middleware
 
 import (
 	"net/http"
+	"time"
 )
 
 // decide decides a request, of HTTP or not, and fills q.dc: the decision, and the fields that
@@ -146,6 +147,7 @@ func (q *call) noteCharge(c *charged) {
 	}
 	if p := c.heldCharge; p != nil {
 		p.now, p.freeStatuses, p.ctx = e.now, e.freeStatuses, dc.Context
+		p.reissue = func(now time.Time) { e.reissueToken(now, dc) }
 		dc.decision.withExtras().heldCharge = p
 	}
 }

@@ -106,15 +106,17 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 		http.Error(reply.Unstored{ResponseWriter: w}, http.StatusText(http.StatusForbidden), http.StatusForbidden)
 		return
 	}
-	q := &call{engine: e, ctx: r.Context(), r: r, cost: 1}
-	q.begin(new(workspace), e.now())
-	defer q.dc.handBack(r)
-	d := &q.dc.decision
+	dc := &decisionContext{Context: r.Context()}
+	defer dc.handBack(r)
+	d := &dc.decision
 	d.engine, d.Cost = e, 1
+	q := &call{engine: e, ctx: r.Context(), r: r, cost: 1, at: e.now(), dc: dc}
 	v, ok := q.identify()
 	if !ok {
 		q.concludeUncharged(&v)
-		q.space.refuse(w, q.dc.asking(r), q.dc, v.denial)
+		reply.ForbidStoring(w.Header())
+		dc.reply.Fields.Set(w.Header())
+		e.refuse(w, dc.asking(r), dc, v.denial)
 		return
 	}
 	d.tier = q.who.tier
@@ -284,22 +286,19 @@ func (q *call) writeTurnDown(w http.ResponseWriter, o offer) {
 		q.dc.decision.withExtras().Offered = o.challenge
 	}
 	q.answer(answerFields{}, offerFields{challenge: o.field})
-	q.joinOuter(w)
-	q.space.refuse(w, q.dc.asking(q.r), q.dc, nil)
+	reply.ForbidStoring(w.Header())
+	q.setFields(w)
+	q.refuse(w, q.dc.asking(q.r), q.dc, nil)
 }
 
 // setFields puts the fields into the response, beside the fields of a limiter that the endpoints
 // are mounted in.
 func (q *call) setFields(w http.ResponseWriter) {
-	q.joinOuter(w)
-	q.dc.reply.Fields.Set(w.Header())
-}
-
-// joinOuter puts the fields beside the fields of a limiter around the endpoints.
-func (q *call) joinOuter(w http.ResponseWriter) {
-	if outer := contextOf(q.ctx); outer != nil && q.dc.joins(outer, w, q.r) {
-		q.dc.reply.Fields.Within(&outer.reply.Fields, nil)
+	dc := q.dc
+	if outer := contextOf(dc.Context); outer != nil && dc.joins(outer, w, q.r) {
+		dc.reply.Fields.Within(&outer.reply.Fields, nil)
 	}
+	dc.reply.Fields.Set(w.Header())
 }
 
 // answerRedeem answers the token, or the cookie, that a proof buys.

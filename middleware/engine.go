@@ -43,8 +43,9 @@ type engine struct {
 	units        []unit        // that some limits count in place of Config.Cost
 	freeStatuses []int         // statuses that these limits do not count
 
-	hooks hooks
-	now   func() time.Time
+	hooks  hooks
+	bodies *sync.Pool // of refusals
+	now    func() time.Time
 
 	transport transport
 	shadow    bool

@@ -32,8 +32,7 @@ func (q *call) identify() (v verdict, ok bool) {
 	case id.proxyWarning != nil:
 		q.checks.warnOfProxy(q.at, id.proxyWarning)
 	}
-	q.knowSubject(q.ctx, q.at, id, q.space.address[:0], &q.who)
-	q.who.holder.Scratch = q.space.scratch
+	q.knowSubject(q.ctx, q.at, id, q.dc.address[:0], &q.who)
 	return verdict{}, true
 }
 

@@ -48,7 +48,7 @@ type heldCharge struct {
 	now          func() time.Time
 	freeStatuses []int           // statuses
 	ctx          context.Context // of the request
-	asked        *decisionContext
+	reissue      func(time.Time) // has the token say what is counted by now
 }
 
 type outcomeState uint8
@@ -192,7 +192,7 @@ func (p *heldCharge) sayAtOnce(charged bool) {
 // reissueAfter has the token say what is counted, unless it has never said otherwise.
 func (p *heldCharge) reissueAfter(was outcomeState, now time.Time) {
 	if was == stateCharged || p.state == stateCharged {
-		p.asked.decision.engine.reissueToken(now, p.asked)
+		p.reissue(now)
 	}
 }
 

@@ -46,13 +46,11 @@ func (e *engine) decideAsk(q call) (Answer, error) {
 	case q.ctx.Err() != nil:
 		return Answer{}, fmt.Errorf("middleware: nothing was decided: %w", q.ctx.Err())
 	}
-	space := spaces.Get().(*workspace)
-	q.engine = e
-	q.begin(space, e.now())
+	dc, now := &decisionContext{Context: q.ctx}, e.now()
+	dc.reply.Fields.Now = now.UnixMicro()
+	q.engine, q.at, q.dc = e, now, dc
 	q.decide()
-	e.allow(q.dc, nil)
-	dc, _ := q.dc.keep(nil)
-	space.leave()
+	e.allow(dc, nil)
 	if e.hooks.onDecision != nil && !q.dry {
 		e.hooks.onDecision(q.ctx, dc.decided())
 	}

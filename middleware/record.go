@@ -214,7 +214,8 @@ type decisionKey struct{}
 
 // A decisionContext is a context with a decision in it, the request that has this context, the
 // strings of the response's fields, and the writer that sees to them: one allocation for all
-// that outlives the decision. It fits a size of allocation, which a test holds.
+// that outlives the decision, and for the bytes of an address, which do not. It fits a
+// size of allocation, which a test holds.
 type decisionContext struct {
 	context.Context
 	decision         record
@@ -224,56 +225,22 @@ type decisionContext struct {
 	charged          bool          // there is something to settle
 	negotiated, html bool          // HTML is preferred; if negotiated
 	asked            bool          // there is a request
+	address          [16]byte      // any but one that stands for another of IPv4
 	request          http.Request  // that handlers are given
 }
 
-// A workspace is where a request is decided. Nothing of it outlives the decision but a copy of dc, for a handler or a hook:
-// a refusal of our own, which an attacker may ask for at any rate, allocates what it sends alone.
-type workspace struct {
-	dc      decisionContext
-	address [16]byte  // any but one that stands for another of IPv4
-	text    [768]byte // of a token and its cookie, but for the longest
-	body    []byte    // of a refusal
-	scratch *token.Scratch
-}
-
-// All policies share the workspaces, as codecs share scratches: a collection leaves few of a hundred pools anything.
-var spaces = sync.Pool{New: func() any { return &workspace{scratch: token.NewScratch()} }}
-
-// begin begins a decision.
-func (q *call) begin(space *workspace, now time.Time) {
-	q.space, q.dc, q.at = space, &space.dc, now
-	q.dc.Context, q.dc.reply.Fields.Now = q.ctx, now.UnixMicro()
-}
-
-// leave leaves the space to the next request; nil is left already.
-func (space *workspace) leave() {
-	if space != nil {
-		space.dc = decisionContext{}
-		spaces.Put(space)
-	}
-}
-
-// keep returns a copy of what was decided, for those that may keep it. Inside of another middleware's it has room for what all
-// of them say.
-func (dc *decisionContext) keep(outer *decisionContext) (kept *decisionContext, lists *reply.Lists) {
+// newContext returns the context of a decision about a request. Inside of another middleware's it has
+// room for what all of them say.
+func newContext(asking context.Context, outer *decisionContext) (*decisionContext, *reply.Lists) {
 	if outer == nil {
-		kept = new(decisionContext)
-	} else {
-		var inner struct {
-			decisionContext
-			lists reply.Lists
-		}
-		kept, lists = &inner.decisionContext, &inner.lists
+		return &decisionContext{Context: asking}, nil
 	}
-	kept.Context, kept.decision, kept.own = dc.Context, dc.decision, dc.own
-	kept.charged, kept.negotiated, kept.html = dc.charged, dc.negotiated, dc.html
-	f, was := &kept.reply.Fields, &dc.reply.Fields
-	f.Values, f.Paid, f.Now = was.Values, was.Paid, was.Now
-	if p := kept.heldCharge(); p != nil {
-		p.asked = kept
+	var inner struct {
+		decisionContext
+		lists reply.Lists
 	}
-	return kept, lists
+	inner.Context = asking
+	return &inner.decisionContext, &inner.lists
 }
 
 // asking returns the request r with this context: a copy that lies in it. The maps are of

@@ -10,16 +10,12 @@ import (
 	"github.com/tallystick/tallystick/middleware/internal/reply"
 )
 
-// refuse answers a refused request. What goes into the header is copied, where dc is of the space.
-func (space *workspace) refuse(w http.ResponseWriter, r *http.Request, dc *decisionContext, denial *Denial) {
-	d, a := &dc.decision, new(refusalFields)
-	e, h, f := d.engine, w.Header(), &dc.reply.Fields
-	f.Lines[reply.Cache] = reply.NoStore
-	if dc == &space.dc && !f.Inside() {
-		a.Values, f = f.Values, &a.Fields
-	}
-	reply.ForbidStoring(h)
-	f.Set(h)
+// refuse answers a refused request. The fields are set, and nothing else has it stored.
+func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionContext, denial *Denial) {
+	d := &dc.decision
+	h := w.Header()
+	a := new(refusalFields)
+	a.set(h, reply.CacheControl, reply.NoStore)
 	if d.status == http.StatusUnauthorized {
 		challenge := denial.WWWAuthenticate
 		if challenge == "" {
@@ -46,10 +42,13 @@ func (space *workspace) refuse(w http.ResponseWriter, r *http.Request, dc *decis
 		serveRefusal(w, r, e.hooks.page, refusal.Status)
 		return
 	}
-	body, err := e.writeRefusal(w, r, &refusal, a, space.body[:0], html, "")
-	if space.body = body; err != nil {
-		space.body = nil // an HTTP/2 stream that was reset may still be sending it
+	buf := e.bodies.Get().(*[]byte)
+	body, err := e.writeRefusal(w, r, &refusal, a, (*buf)[:0], html, "")
+	if err != nil {
+		return // an HTTP/2 stream that was reset may still be sending it
 	}
+	*buf = body
+	e.bodies.Put(buf)
 }
 
 // given returns a refusal for a handler of the program's, which lives as long as the request.
@@ -159,9 +158,7 @@ func causeOf(reason Reason) page.Cause {
 
 // writeRefusal writes the built-in page, or the built-in problem details, and returns the body that
 // it has made in buf. A request that is not for a page does not get one, though it may prefer HTML.
-// The error comes from the write: the client is gone, and no answer reaches it. The buffer is used again for the next refusal: a
-// ResponseWriter keeps nothing of what it has written (see [io.Writer]). The one of net/http may, where it returns an error: for
-// HTTP/2 another goroutine writes.
+// The error comes from the write: the client is gone, and no answer reaches it.
 func (e *engine) writeRefusal(w http.ResponseWriter, r *http.Request, refusal *page.Refusal, a *refusalFields, buf []byte, html bool, site string) (body []byte, err error) {
 	h := w.Header()
 	body, contentType := buf, "application/problem+json"
@@ -182,10 +179,18 @@ func (e *engine) writeRefusal(w http.ResponseWriter, r *http.Request, refusal *p
 	return body, err
 }
 
+// newBody makes a buffer for the body of a refusal, which is used again for the next: a
+// ResponseWriter keeps nothing of what it has written (see [io.Writer]). The one of net/http may,
+// where it returns an error: for HTTP/2 another goroutine writes. Pages with a form in them are
+// made apart.
+func newBody() any {
+	body := make([]byte, 0, 2<<10)
+	return &body
+}
+
 // refusalFields are one allocation for the fields of a refusal of our own.
 type refusalFields struct {
-	reply.Fields
-	values [4]string
+	values [5]string
 	n      int
 }
 

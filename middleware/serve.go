@@ -24,24 +24,17 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		return
 	}
 	outer, now := contextOf(r.Context()), e.now()
-	space := spaces.Get().(*workspace)
-	dc, checked := &space.dc, e.checks.picks(now)
-	defer func(asked *http.Request) {
-		dc.end(asked)
-		space.leave()
-	}(r)
+	dc, lists := newContext(r.Context(), outer)
+	checked := e.checks.picks(now)
+	fields := &dc.reply.Fields
+	fields.Now = now.UnixMicro()
+	defer dc.end(r)
 	var q call // not by a literal, which would be copied
-	q.engine, q.ctx, q.r, q.cost, q.price = e, r.Context(), r, 1, price
-	q.begin(space, now)
+	q.engine, q.ctx, q.r, q.cost, q.price, q.at, q.dc = e, dc.Context, r, 1, price, now, dc
 	denial := q.decide()
-	e.allow(dc, denial)
-	var lists *reply.Lists
-	if dc.decision.Allowed || outer != nil || e.hooks.hear() {
-		dc, lists = dc.keep(outer)
-	}
 	if outer != nil {
 		if dc.joins(outer, w, r) {
-			dc.reply.Fields.Within(&outer.reply.Fields, lists)
+			fields.Within(&outer.reply.Fields, lists)
 		}
 		e.checkOuter(now, r, outer)
 	}
@@ -49,6 +42,7 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		e.checkRequest(now, r, dc)
 		next = e.checkingFields(now, w, dc, next)
 	}
+	e.allow(dc, denial)
 	if dc.decision.Allowed || e.hooks.hear() {
 		r = dc.asking(r)
 	}
@@ -60,17 +54,17 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		if outer != nil {
 			dc.giveBackOutside(now, w)
 		}
-		space.refuse(w, r, dc, denial)
+		reply.ForbidStoring(w.Header())
+		fields.Set(w.Header())
+		e.refuse(w, r, dc, denial)
 		return
 	}
-	space.leave()
-	space = nil
 	// The responses to GET and HEAD may be cached, and are made by handlers that
 	// look at Cache-Control: a no-store of ours, set ahead, would hide what they
 	// want cached. To have the other fields without it would be worse: an adapter
 	// whose handlers write past our writer would have tokens stored by caches.
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		dc.reply.Fields.SetAhead(w.Header())
+		fields.SetAhead(w.Header())
 		dc.addCookies(w.Header()) // nothing is lost if a handler drops it
 	}
 	if dc.decision.extras != nil && dc.decision.extras.permit != nil {

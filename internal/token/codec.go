@@ -9,7 +9,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -68,8 +67,6 @@ func (c *Codec) Carries(policies ...*limiter.Policy) bool {
 
 // A Holder is one identity, as tokens know it.
 type Holder struct {
-	Scratch *Scratch // nil: one that all codecs share is borrowed
-
 	codec    *Codec
 	identity []byte
 	named    bool             // what follows is computed
@@ -131,14 +128,10 @@ func (h *Holder) append(dst []byte, own Own, exp int64, t *limiter.Tally) []byte
 	h.name()
 	fm := &h.codec.format
 	k := h.codec.ring[0]
-	s := h.Scratch
-	if s == nil {
-		s = scratches.Get().(*Scratch)
-		defer scratches.Put(s)
-	}
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
 
-	start := len(dst)
-	text := append(append(slices.Grow(dst, MaxLen), k.fixed...), fm.lead...)
+	text := append(append(s.text[:0], k.fixed...), fm.lead...)
 	json := s.json[:0]
 	if own.Expires == 0 {
 		text = append(text, h.start[:fm.startLen]...)
@@ -147,12 +140,13 @@ func (h *Holder) append(dst []byte, own Own, exp int64, t *limiter.Tally) []byte
 		json = fm.appendOwnStart(json, h.subject[:], own)
 	}
 	json = fm.appendCounts(json, exp, t)
-	if len(text)-start+base64.RawURLEncoding.EncodedLen(len(json)) > payloadAt+payloadMax {
+	if len(text)+base64.RawURLEncoding.EncodedLen(len(json)) > payloadAt+payloadMax {
 		return dst
 	}
 	text = base64.RawURLEncoding.AppendEncode(text, json)
-	sum := s.authenticate(&k.sign, text[start+fixedLen:])
-	return base64.RawURLEncoding.AppendEncode(append(text, '.'), sum)
+	sum := s.authenticate(&k.sign, text[fixedLen:])
+	text = base64.RawURLEncoding.AppendEncode(append(text, '.'), sum)
+	return append(dst, text...)
 }
 
 // Verify returns what tok says, or why it says nothing: [ErrMalformed],
@@ -171,11 +165,8 @@ func (h *Holder) Verify(now time.Time, tok string) (t Token, err error) {
 		return Token{}, err
 	}
 	h.name()
-	s := h.Scratch
-	if s == nil {
-		s = scratches.Get().(*Scratch)
-		defer scratches.Put(s)
-	}
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
 
 	n := copy(s.text[:], tok[fixedLen:])
 	payload, signature := s.text[:n-signatureLen-1], s.text[n-signatureLen:n]

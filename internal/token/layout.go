@@ -24,6 +24,7 @@ const (
 	minLen       = fixedLen + 1 + signatureLen           // shorter is not looked at
 	payloadMax   = MaxLen - payloadAt - 1 - signatureLen // in base64url
 	jsonMax      = 512                                   // room to find out that a payload is too long
+	textMax      = payloadAt + jsonMax*4/3 + 4 + signatureLen
 )
 
 // strict refuses spare bits. It still skips line breaks: compare lengths as well.

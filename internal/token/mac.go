@@ -38,29 +38,27 @@ func newMAC(key []byte, prefix string) mac {
 	return mac{inner: state(0x36, prefix), outer: state(0x5c, "")}
 }
 
-// A Scratch has what it takes to sign or to verify a token without an allocation. It is for one call at a time. The text
-// that is verified is copied in first: a slice handed to an interface would move its owner's array to the heap.
-type Scratch struct {
+// A scratch is pooled, so that neither signing nor verifying
+// allocates. What is hashed is copied in first: a slice handed to an interface
+// would move its owner's array to the heap.
+type scratch struct {
 	hash  hash.Hash
 	state encoding.BinaryUnmarshaler // hash again
 	sum   [sha256.Size]byte
 	json  [jsonMax]byte
-	text  [MaxLen]byte
+	text  [textMax]byte
 }
 
-// NewScratch makes one.
-func NewScratch() *Scratch {
-	h := sha256.New()
-	return &Scratch{hash: h, state: h.(encoding.BinaryUnmarshaler)}
-}
-
-// Codecs share their scratches: one for each codec would not stay in the caches of a process with a
+// All codecs share the scratches: one for each codec would not stay in the caches of a process with a
 // hundred policies.
-var scratches = sync.Pool{New: func() any { return NewScratch() }}
+var scratches = sync.Pool{New: func() any {
+	h := sha256.New()
+	return &scratch{hash: h, state: h.(encoding.BinaryUnmarshaler)}
+}}
 
 // authenticate returns the MAC of a message with a prefix that is absorbed already. The
 // result is valid until the next call.
-func (s *Scratch) authenticate(m *mac, message []byte) []byte {
+func (s *scratch) authenticate(m *mac, message []byte) []byte {
 	s.restore(m.inner)
 	s.hash.Write(message)
 	inner := s.hash.Sum(s.sum[:0])
@@ -69,7 +67,7 @@ func (s *Scratch) authenticate(m *mac, message []byte) []byte {
 	return s.hash.Sum(s.sum[:0])
 }
 
-func (s *Scratch) restore(state []byte) {
+func (s *scratch) restore(state []byte) {
 	if err := s.state.UnmarshalBinary(state); err != nil {
 		panic(err) // the state was made by the same package
 	}

@@ -36,7 +36,7 @@ func sameMAC(t testing.TB, key []byte, prefix string, parts ...[]byte) {
 	var theirs hash.Hash
 	fips140.WithoutEnforcement(func() { theirs = hmac.New(sha256.New, key) })
 	theirs.Write([]byte(prefix))
-	s := scratches.New().(*Scratch)
+	s := scratches.New().(*scratch)
 	for range 2 { // a scratch and a mac can be used again
 		if got := s.authenticate(&m, bytes.Join(parts, nil)); !hmac.Equal(got, sumOf(theirs, parts)) {
 			require.Failf(t, "not HMAC", "key %x prefix %x message %x", key, prefix, parts)
