@@ -32,6 +32,51 @@ type judge struct {
 // of is what a token is of, for all that a client has to know: its sub tells things apart.
 type of struct{ thing, policy string }
 
+// A verdict judges a client in one case.
+type verdict = string
+
+const (
+	passed   verdict = "passed"   // the client did all that it could, and nothing else
+	returned verdict = "returned" // it did nothing wrong, and gave its caller a refusal that work or a wait would have helped
+	failed   verdict = "failed"   // see the faults
+	missing  verdict = "missing"  // not all of the case's requests were sent
+)
+
+// A Fault is something that a client did wrong.
+type Fault struct {
+	Code   string `json:"code"`
+	Call   int    `json:"call"` // which request of the case, from 1
+	Send   int    `json:"send"` // which of all sends of the case, from 1
+	Detail string `json:"detail,omitempty"`
+}
+
+// A code says what is wrong with what a client has sent.
+type code = string
+
+const (
+	tokenDropped code = "token-dropped" // no token of the policy, although one that has not expired came before
+	tokenStale   code = "token-stale"   // a token of the policy, but not the newest
+	tokenLeaked  code = "token-leaked"  // a token or a proof was shown to another origin
+	tooEarly     code = "too-early"     // sent again before Retry-After was over, and without a proof
+	sentAgain    code = "sent-again"    // sent again although it was admitted, or although neither time nor work helps
+	changed      code = "changed"       // sent again with another method or body
+	proofForeign code = "proof-foreign" // a proof for another challenge than the refusal's
+	proofDropped code = "proof-dropped" // another proof or none, after the last was answered 503
+	proofWrong   code = "proof-wrong"   // the answers of a proof are wrong, or it cannot be read
+	endless      code = "endless"       // more than three proofs for one request
+	outOfTurn    code = "out-of-turn"   // a request of the case came after a later one
+)
+
+// A Send is a request as it came, and its answer.
+type Send struct {
+	Call       int    `json:"call"`
+	Tokens     int    `json:"tokens"` // shown, of the policies of this case
+	Proof      bool   `json:"proof"`
+	Status     int    `json:"status"` // 0: no answer was sent
+	RetryAfter int    `json:"retry-after,omitempty"`
+	Reason     string `json:"reason,omitempty"` // of a refusal, or for which a proof was not accepted
+}
+
 func (j *judge) blame(v *visit, code, detail string) {
 	send := 1 + slices.Index(j.visits, v)
 	j.faults = append(j.faults, Fault{Code: code, Call: v.call, Send: send, Detail: detail})

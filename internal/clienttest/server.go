@@ -138,6 +138,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// result says how the client does so far.
+func (s *stage) result() Result {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := Result{Case: s.name, Verdict: s.judge.verdict(s.calls, s.hopeless), Faults: s.judge.faults, Sends: []Send{}}
+	for _, v := range s.judge.visits {
+		r.Sends = append(r.Sends, v.send(s.policies))
+	}
+	return r
+}
+
 // play serves one send of a case.
 func (s *stage) play(w http.ResponseWriter, r *http.Request) {
 	call, err := strconv.Atoi(r.URL.Query().Get("call"))
@@ -165,57 +176,12 @@ func writeJSON(w http.ResponseWriter, value any) {
 	_ = encoder.Encode(value)
 }
 
-// A verdict judges a client in one case.
-type verdict = string
-
-const (
-	passed   verdict = "passed"   // the client did all that it could, and nothing else
-	returned verdict = "returned" // it did nothing wrong, and gave its caller a refusal that work or a wait would have helped
-	failed   verdict = "failed"   // see the faults
-	missing  verdict = "missing"  // not all of the case's requests were sent
-)
-
-// A Fault is something that a client did wrong.
-type Fault struct {
-	Code   string `json:"code"`
-	Call   int    `json:"call"` // which request of the case, from 1
-	Send   int    `json:"send"` // which of all sends of the case, from 1
-	Detail string `json:"detail,omitempty"`
-}
-
-// A code says what is wrong with what a client has sent.
-type code = string
-
-const (
-	tokenDropped code = "token-dropped" // no token of the policy, although one that has not expired came before
-	tokenStale   code = "token-stale"   // a token of the policy, but not the newest
-	tokenLeaked  code = "token-leaked"  // a token or a proof was shown to another origin
-	tooEarly     code = "too-early"     // sent again before Retry-After was over, and without a proof
-	sentAgain    code = "sent-again"    // sent again although it was admitted, or although neither time nor work helps
-	changed      code = "changed"       // sent again with another method or body
-	proofForeign code = "proof-foreign" // a proof for another challenge than the refusal's
-	proofDropped code = "proof-dropped" // another proof or none, after the last was answered 503
-	proofWrong   code = "proof-wrong"   // the answers of a proof are wrong, or it cannot be read
-	endless      code = "endless"       // more than three proofs for one request
-	outOfTurn    code = "out-of-turn"   // a request of the case came after a later one
-)
-
 // A Result is one case with its verdict.
 type Result struct {
 	Case    string  `json:"case"`
 	Verdict string  `json:"verdict"`
 	Faults  []Fault `json:"faults,omitempty"`
 	Sends   []Send  `json:"sends"`
-}
-
-// A Send is a request as it came, and its answer.
-type Send struct {
-	Call       int    `json:"call"`
-	Tokens     int    `json:"tokens"` // shown, of the policies of this case
-	Proof      bool   `json:"proof"`
-	Status     int    `json:"status"` // 0: no answer was sent
-	RetryAfter int    `json:"retry-after,omitempty"`
-	Reason     string `json:"reason,omitempty"` // of a refusal, or for which a proof was not accepted
 }
 
 // A Report holds the results of all cases.

@@ -161,17 +161,6 @@ func (s *stage) serve(r *http.Request, call int) (*http.Response, error) {
 	return resp, nil
 }
 
-// result says how the client does so far.
-func (s *stage) result() Result {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := Result{Case: s.name, Verdict: s.judge.verdict(s.calls, s.hopeless), Faults: s.judge.faults, Sends: []Send{}}
-	for _, v := range s.judge.visits {
-		r.Sends = append(r.Sends, v.send(s.policies))
-	}
-	return r
-}
-
 // origin returns the origin that a request was sent to, or another one that leads here too:
 // a name is another origin than its address.
 func origin(r *http.Request, another bool) string {

@@ -69,21 +69,3 @@ func (r *Records) free() {
 		r.release(key)
 	}
 }
-
-// roll brings a record to a window. One that is further ahead than the next was written under a clock that was wrong, and is
-// begun anew: what was counted here is in own counts.
-func (r *Records) roll(at int, number uint32) {
-	rec := &r.all[at]
-	if rec.seconds == 0 || number == rec.number || number+1 == rec.number {
-		return
-	}
-	next := record{seconds: rec.seconds, number: number, dirty: rec.dirty, news: rec.news, newsAt: rec.newsAt, pairs: rec.pairs[:0]}
-	if number == rec.number+1 {
-		next.prev, next.prevBack = rec.sum()-rec.held, rec.back
-	}
-	next.held, next.own.plus = rec.held, rec.held
-	r.release(r.keys[at]) // little of the new window is unacknowledged
-	if *rec = next; rec.held > 0 {
-		r.tell(at, true)
-	}
-}

@@ -91,6 +91,52 @@ func (r *Records) add(at int, cost, slack int64) {
 	}
 }
 
+// claim returns the place of a record, which may be a new one, and brings it to a window. In a full set the smallest makes room.
+func (r *Records) claim(now int64, key uint64, seconds, number uint32) int {
+	at := r.place(key)
+	least, weight := -1, uint64(math.MaxUint64)
+	for i := at; i < at+setSize; i++ {
+		if r.keys[i] == key {
+			r.roll(i, number)
+			return i
+		}
+		w := uint64(0)
+		if rec := &r.all[i]; r.keys[i] != 0 && !rec.over(now) {
+			w = 2 + 2*uint64(max(rec.sum(), rec.prev))
+			if rec.seconds == 0 { // it took work: no flood of single requests pushes it out
+				w++
+			}
+		}
+		if w < weight {
+			least, weight = i, w
+		}
+	}
+	if weight > 0 {
+		r.stats.Evicted++
+	}
+	r.release(r.keys[least])
+	r.keys[least], r.all[least] = key, record{seconds: seconds, number: number, dirty: r.all[least].dirty, pairs: r.all[least].pairs[:0]}
+	return least
+}
+
+// roll brings a record to a window. One that is further ahead than the next was written under a clock that was wrong, and is
+// begun anew: what was counted here is in own counts.
+func (r *Records) roll(at int, number uint32) {
+	rec := &r.all[at]
+	if rec.seconds == 0 || number == rec.number || number+1 == rec.number {
+		return
+	}
+	next := record{seconds: rec.seconds, number: number, dirty: rec.dirty, news: rec.news, newsAt: rec.newsAt, pairs: rec.pairs[:0]}
+	if number == rec.number+1 {
+		next.prev, next.prevBack = rec.sum()-rec.held, rec.back
+	}
+	next.held, next.own.plus = rec.held, rec.held
+	r.release(r.keys[at]) // little of the new window is unacknowledged
+	if *rec = next; rec.held > 0 {
+		r.tell(at, true)
+	}
+}
+
 // Refund gives back what this process has admitted in a window. Peers hear of it at once.
 func (r *Records) Refund(l Limit, cost int64) {
 	r.mu.Lock()

@@ -4,7 +4,6 @@ package gossip
 
 import (
 	"encoding/binary"
-	"math"
 	"math/bits"
 	"slices"
 	"sync"
@@ -154,34 +153,6 @@ func (r *Records) find(key uint64) int {
 		}
 	}
 	return -1
-}
-
-// claim returns the place of a record, which may be a new one, and brings it to a window. In a full set the smallest makes room.
-func (r *Records) claim(now int64, key uint64, seconds, number uint32) int {
-	at := r.place(key)
-	least, weight := -1, uint64(math.MaxUint64)
-	for i := at; i < at+setSize; i++ {
-		if r.keys[i] == key {
-			r.roll(i, number)
-			return i
-		}
-		w := uint64(0)
-		if rec := &r.all[i]; r.keys[i] != 0 && !rec.over(now) {
-			w = 2 + 2*uint64(max(rec.sum(), rec.prev))
-			if rec.seconds == 0 { // it took work: no flood of single requests pushes it out
-				w++
-			}
-		}
-		if w < weight {
-			least, weight = i, w
-		}
-	}
-	if weight > 0 {
-		r.stats.Evicted++
-	}
-	r.release(r.keys[least])
-	r.keys[least], r.all[least] = key, record{seconds: seconds, number: number, dirty: r.all[least].dirty, pairs: r.all[least].pairs[:0]}
-	return least
 }
 
 // sum returns what all have admitted and not given back, as far as is known here.
