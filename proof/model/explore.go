@@ -3,120 +3,9 @@
 package model
 
 import (
-	"fmt"
 	"hash/maphash"
-	"slices"
-	"strings"
 	"time"
-
-	"github.com/tallystick/tallystick/internal/limiter"
 )
-
-// A Result has the findings of an exploration.
-type Result struct {
-	States, Moves int // distinct states, and what leads from one to another
-	Most          int // requests that were admitted in one window, of all tallies
-	Span          int // with Spans: requests that were admitted in less than a window's length
-	Own           int // where clocks step: requests that one memory admitted in a window of its own clock
-
-	// Broken is the rule that was broken first, by the fewest moves, and Trace what happened.
-	Broken string
-	Trace  []string
-}
-
-type explorer struct {
-	*compiled
-	counts   *counts
-	memories *memories
-	attacks  map[attackKey][]attack
-	result   Result
-
-	seen  map[fingerprint]struct{}
-	seeds [2]maphash.Seed
-	ways  []way
-}
-
-// A fingerprint stands for a state: 128 bits: two of a hundred million states have the
-// same with a chance below 1 in 10²². A state itself is several times as large.
-type fingerprint [2]uint64
-
-// A way is how a state was reached first.
-type way struct {
-	from int32
-	by   move
-}
-
-// A move is one thing that happens: a call, or what no instance hears of.
-type move struct {
-	instance uint8
-	flight   uint8
-	call     call
-}
-
-type yield = func(move, state, string)
-
-type attackKey struct {
-	memory memory
-	clock  time.Duration
-	open   [tallies]bool
-	held   [tallies]set
-}
-
-// An attack is a request, and how many others show the same tallies, though other tokens of them,
-// and have the same answer.
-type attack struct {
-	call  call
-	alike int
-}
-
-func (w World) explorer() (*explorer, error) {
-	c, err := w.compile()
-	if err != nil {
-		return nil, err
-	}
-	cs := &counts{[]pair{{}}, map[pair]count{{}: none}}
-	ms, err := newMemories(c, cs)
-	if err != nil {
-		return nil, err
-	}
-	e := &explorer{
-		compiled: c, counts: cs, memories: ms,
-		attacks: map[attackKey][]attack{}, seen: map[fingerprint]struct{}{},
-		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
-	}
-	return e, nil
-}
-
-// merged is what two tokens say together, as a token says it.
-func (w *explorer) merged(f int, at time.Duration, a, b count) count {
-	p := w.merge(f, at, w.counts.all[a], w.counts.all[b])
-	for i, r := range w.law(f) {
-		if r.interval == 0 && p[i].Cur == 0 && p[i].Prev == 0 {
-			p[i] = limiter.State{}
-		}
-	}
-	return w.counts.of(p)
-}
-
-// options are what a client may show that holds a set: none, each of them, and any two of
-// them, which the limiter merges.
-func (w *explorer) options(f int, held set, at time.Duration) (list []count) {
-	all := held | 1 // none
-	held.each(func(a count) {
-		held.each(func(b count) { all |= 1 << w.merged(f, at, a, b) })
-	})
-	all.each(func(t count) { list = append(list, t) })
-	return list
-}
-
-// settle replaces a count by what it comes to from a time on that is no later than any
-// clock will read.
-func (w *explorer) settle(f int, t count, from time.Duration) count {
-	if t == none || w.Step < 0 { // a clock that can be set back may take an old tally for a new one
-		return t
-	}
-	return w.merged(f, from, t, none)
-}
 
 // Explore visits every state of a world, by the shortest way, until a rule is broken.
 func (w World) Explore() (Result, error) {
@@ -188,60 +77,272 @@ func (w *explorer) trace(at int, last move) (lines []string) {
 	return lines
 }
 
-// told says what happens by a move. Instances are named by what they hold: the states that were visited have no other
-// names for them.
-func (w *explorer) told(s *state, m *move) string {
-	in, c := &s.instances[m.instance], m.call
-	var held []string
-	for _, f := range w.tracked {
-		held = append(held, w.name(w.memories.all[in.memory].sights[slices.Index(w.readings, w.clock(s, in))].tally[f]))
+func (w *explorer) start() state {
+	s := state{}
+	for f := range s.tallies {
+		s.tallies[f].open = w.isShared(f) || f <= w.Tallies && !w.Shop
 	}
-	where := fmt.Sprintf("instance %d, which holds %s,", m.instance+1, strings.Join(held, " and "))
-	switch c.kind {
-	case tick:
-		return fmt.Sprintf("it is %s into the first window", w.Moments[s.moment+1])
-	case restart:
-		return where + " restarts"
-	case step:
-		return where + " has a clock that steps by " + w.Step.String()
-	case send:
-		return "a request is sent with " + w.name(w.counts.all[s.jar])
-	case receive:
-		return "an answer arrives with " + w.name(w.counts.all[s.flights[m.flight].token])
-	case issue:
-		return fmt.Sprintf("%s issues the challenge of tally %d", where, c.tally)
-	case settle:
-		return fmt.Sprintf("%s is told that what it admitted first costs %d", where, w.SettleTo)
-	case reconfigure:
-		return where + " is reconfigured"
+	for i := range w.Instances {
+		s.instances[i].memory = w.memories.settle(empty, w.from(&s, &s.instances[i]))
 	}
-	a := w.memories.call(in.memory, c, w.from(s, in))
-	if c.kind == buy {
-		return fmt.Sprintf("%s sells tally %d: %t", where, c.tally, a.admitted)
-	}
-	did := "refuses"
-	if a.admitted {
-		did = "admits"
-	}
-	for f, t := range c.shown {
-		if t != absent {
-			where += fmt.Sprintf(" is shown %s of tally %d,", w.name(w.counts.all[t]), f)
-		}
-	}
-	return fmt.Sprintf("%s and %s: %s of tally %d", where, did, w.name(w.counts.all[a.count]), a.tally)
+	return w.canonical(s)
 }
 
-func (w *explorer) name(p pair) string {
-	var all []string
-	for i, r := range w.law(shared) {
-		switch s := p[i]; {
-		case s.At == 0:
-			all = append(all, "nothing")
-		case r.interval > 0:
-			all = append(all, fmt.Sprintf("a mark at %dms", s.At/1000-base.UnixMilli()))
-		default:
-			all = append(all, fmt.Sprintf("(window %d: %d, before: %d)", s.At-r.first, s.Cur, s.Prev))
+// moves gives each state that can follow s to yield, and what broke a rule on the way.
+func (w *explorer) moves(s *state, yield yield) {
+	if int(s.moment)+1 < len(w.Moments) {
+		yield(move{call: call{kind: tick}}, w.tick(*s), "")
+	}
+	for i := range w.Instances {
+		if w.alike(s, i) {
+			continue
+		}
+		// does gives an instance a call, and yields what next is then.
+		does := func(next state, c call) {
+			c.clock = w.clock(s, &s.instances[i])
+			_, fault := w.does(&next, i, &c)
+			yield(move{instance: uint8(i), call: c}, w.canonical(next), fault)
+		}
+		if int(s.restarts) < w.Restarts {
+			yield(move{instance: uint8(i), call: call{kind: restart}}, w.restart(*s, i), "")
+		}
+		if w.Step != 0 && s.steps == 0 {
+			yield(move{instance: uint8(i), call: call{kind: step}}, w.step(*s, i), "")
+		}
+		in := &s.instances[i]
+		if f := bought + int(s.issued); w.Shop && f <= w.Tallies && in.sales == [tallies]soldAt{} { // all cost the same
+			next := *s
+			next.issued++
+			does(next, call{kind: issue, tally: int8(f)})
+		}
+		if w.Client == Hostile || w.Client == Dropping {
+			w.attack(s, i, yield)
+		}
+		for f := range tallies {
+			if w.Shop && (w.networks() && in.sold() < 3 || f >= bought && f <= int(s.issued)) {
+				does(*s, call{kind: buy, tally: int8(f)})
+			}
+		}
+		if int(s.settled) < w.Settles && in.first.set {
+			does(w.settled(*s, i), call{kind: settle})
+		}
+		if int(s.reconfigured) < w.Reconfigures {
+			next := *s
+			next.reconfigured++
+			next.instances[i].variant = 1 - in.variant
+			does(next, call{kind: reconfigure})
 		}
 	}
-	return strings.Join(all, " + ")
+	if w.Client == Parallel || w.Client == LastSent || w.Client == Overwriting {
+		w.fly(s, yield)
+	}
+}
+
+func (w *explorer) restart(s state, i int) state {
+	in := &s.instances[i]
+	*in = instance{stepped: in.stepped}
+	in.memory = w.memories.settle(empty, w.from(&s, in))
+	s.restarts++
+	return w.canonical(s)
+}
+
+func (w *explorer) step(s state, i int) state {
+	in, before := &s.instances[i], s
+	s.steps++
+	in.stepped = 1
+	in.memory = w.memories.settle(in.memory, w.from(&s, in))
+	if w.Step > 0 {
+		w.goesOn(in, w.clock(&before, &before.instances[i]), w.clock(&s, in))
+	}
+	return w.canonical(s)
+}
+
+// tick moves the world to its next moment: tokens and memories become what they then are.
+func (w *explorer) tick(s state) state {
+	before := s
+	s.moment++
+	earliest := w.Moments[s.moment]
+	forget := func(f int, t *truth) {
+		if w.Step >= 0 {
+			w.law(f).forget(t, earliest)
+		}
+	}
+	for i := range w.Instances {
+		in := &s.instances[i]
+		in.memory = w.memories.settle(in.memory, w.from(&s, in))
+		w.goesOn(in, w.clock(&before, in), w.clock(&s, in))
+		for b := range in.beside {
+			forget(tallies+b, &in.beside[b])
+		}
+	}
+	for f := range s.tallies {
+		var tokens set
+		s.tallies[f].tokens.each(func(t count) { tokens = tokens.with(w.settle(f, t, earliest)) })
+		s.tallies[f].tokens = tokens
+		forget(f, &s.tallies[f].truth)
+	}
+	for i := range s.flights {
+		s.flights[i].token = w.settle(w.carried(), s.flights[i].token, earliest)
+	}
+	s.jar = w.settle(w.carried(), s.jar, earliest)
+	return w.canonical(s)
+}
+
+// settled says of what an instance has admitted first, of what was not settled yet, that it costs something else.
+func (w *explorer) settled(s state, i int) state {
+	in := &s.instances[i]
+	f, now, then := int(in.first.tally), w.clock(&s, in), w.Moments[in.first.moment]
+	w.law(f).settle(&s.tallies[f].truth, now, then, w.SettleTo)
+	for _, b := range w.beside(f) {
+		w.law(b).settle(&in.beside[b-tallies], now, then, w.SettleTo)
+	}
+	in.first = admission{}
+	s.settled++
+	w.note(&s, w.law(f).here(now)[0].At)
+	return s
+}
+
+// attack asks an instance with all that can be shown to it.
+func (w *explorer) attack(s *state, i int, yield yield) {
+	in := &s.instances[i]
+	k := attackKey{memory: in.memory, clock: w.clock(s, in)}
+	for f, t := range s.tallies {
+		k.open[f], k.held[f] = t.open && (w.isShared(f) || !w.off(in.variant)), t.tokens
+	}
+	list, known := w.attacks[k]
+	if !known {
+		list = w.distinct(w.requests(&k), in.memory, w.from(s, in))
+	}
+	w.attacks[k] = list
+	for _, at := range list {
+		w.result.Moves += at.alike
+		next, c := *s, at.call
+		a, fault := w.does(&next, i, &c)
+		if f := &next.tallies[a.tally]; a.carries && w.Client != Dropping {
+			f.tokens = f.tokens.with(a.count)
+		}
+		yield(move{instance: uint8(i), call: c}, w.canonical(next), fault)
+	}
+}
+
+// requests are all that can be shown.
+func (w *explorer) requests(k *attackKey) (list []call) {
+	var can [tallies][]count
+	for f := range tallies {
+		can[f] = []count{absent}
+		held := []count{none}
+		if w.Client == Hostile {
+			held = w.options(f, k.held[f], k.clock)
+		}
+		switch {
+		case !k.open[f]:
+		case !w.isShared(f) || w.networks():
+			can[f] = append(can[f], held...)
+		case w.Mode != Newcomers:
+			can[f] = held // to show nothing is to be of it
+		}
+	}
+	for _, a := range can[shared] {
+		for _, b := range can[1] {
+			for _, c := range can[2] {
+				asked := call{clock: k.clock, shown: [tallies]count{a, b, c}}
+				if w.networks() && asked.shows() != 1 {
+					continue // one of three is to ask
+				}
+				for asked.proof = range int8(max(1, w.Proofs)) {
+					list = append(list, asked)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// distinct makes each request once, and keeps one of those that differ in nothing that can be
+// noticed. Where a clock steps, that could be the windows of their tokens.
+func (w *explorer) distinct(list []call, m memory, from time.Duration) (kept []attack) {
+	type effect struct {
+		answer answer
+		absent [tallies]bool
+	}
+	at := map[effect]int{}
+	for _, c := range list {
+		e := effect{answer: *w.memories.call(m, c, from)}
+		for f, t := range c.shown {
+			e.absent[f] = t == absent
+		}
+		if n, known := at[e]; known && w.Step == 0 {
+			kept[n].alike++
+			continue
+		}
+		at[e] = len(kept)
+		kept = append(kept, attack{call: c})
+	}
+	return kept
+}
+
+// fly is what a client with several requests under way does: it sends one with the token
+// that it has, an instance serves one, an answer arrives.
+func (w *explorer) fly(s *state, yield yield) {
+	for j := range w.AtOnce {
+		at := maxFlights - 1 - j // idle ones come first, and the first are never used
+		if j > 0 && s.flights[at] == s.flights[at+1] && (w.Client != LastSent || s.flights[at].stage == idle) {
+			continue
+		}
+		switch f := s.flights[at]; f.stage {
+		case idle:
+			if !s.tallies[w.carried()].open {
+				continue
+			}
+			next := *s
+			copy(next.flights[at:], s.flights[at+1:])
+			next.flights[maxFlights-1] = flight{stage: sent, token: s.jar}
+			yield(move{flight: uint8(at), call: call{kind: send}}, w.canonical(next), "")
+		case sent:
+			for i := range w.Instances {
+				if w.alike(s, i) {
+					continue
+				}
+				next := *s
+				c := call{clock: w.clock(s, &s.instances[i]), shown: [tallies]count{absent, absent, absent}}
+				c.shown[w.carried()] = f.token
+				a, fault := w.does(&next, i, &c)
+				next.flights[at] = flight{stage: answered, stale: f.stale}
+				if a.carries {
+					next.flights[at].token = a.count
+					if w.Client != Parallel {
+						next.flights[at].stage = brought
+					}
+				}
+				yield(move{instance: uint8(i), flight: uint8(at), call: c}, w.canonical(next), fault)
+			}
+		case answered, brought:
+			next := *s
+			next.flights[at] = flight{}
+			if w.keeps(s, &f) {
+				next.jar = f.token
+				for i := range at {
+					next.flights[i].stale = w.Client == LastSent && next.flights[i].stage != idle
+				}
+			}
+			yield(move{flight: uint8(at), call: call{kind: receive}}, w.canonical(next), "")
+		}
+	}
+}
+
+// keeps reports whether the token of an answer takes the place of the one in the jar.
+func (w *explorer) keeps(s *state, f *flight) bool {
+	switch w.Client {
+	case Overwriting:
+		return f.stage == brought
+	case LastSent:
+		return f.stage == brought && !f.stale
+	}
+	now, brought, has := base.Add(w.Moments[s.moment]), w.counts.all[f.token], w.counts.all[s.jar]
+	return w.policy[w.carried()].Exceeds(now, brought.whole(), has.whole())
+}
+
+// alike reports whether an instance does nothing that another does not do too.
+func (w *explorer) alike(s *state, i int) bool {
+	return i > 0 && s.instances[i] == s.instances[i-1]
 }

@@ -304,3 +304,59 @@ func (w *compiled) config(p *process, variant uint8) middleware.Config {
 	}
 	return cfg
 }
+
+// A call is a request to an instance, at a time of its clock.
+type call struct {
+	clock time.Duration
+	kind  kind
+	shown [tallies]count // of ask
+	tally int8           // of buy and issue
+	proof int8           // of ask, in EveryRequest
+}
+
+type kind uint8
+
+const (
+	ask         kind = iota // a request
+	issue                   // for a challenge
+	buy                     // a proof of it; of Networks, of a fresh one
+	settle                  // what was admitted first turns out to cost something else
+	reconfigure             // from one configuration to the other, or back
+
+	// What reaches no instance, or is not played.
+	tick // the time of the world goes on
+	restart
+	step // the clock of an instance does
+	send
+	receive
+)
+
+// shows returns of how many tallies something is shown.
+func (c *call) shows() (n int) {
+	for _, t := range c.shown {
+		if t != absent {
+			n++
+		}
+	}
+	return n
+}
+
+type answer struct {
+	admitted bool // of buy: granted
+	held     bool // of buy: the instance has sold it before
+	next     memory
+	carries  bool // there is a token in it, which the client did not have
+	tally    int8 // whose
+	state    pair
+	count    count // the same
+	price    int64 // of buy, before it
+	fault    string
+}
+
+// A sight is all that an instance says at one time, to a client that looks and charges nothing.
+type sight struct {
+	tally [tallies]pair
+	left  [tallies]int64 // for a client that shows nothing
+	price [tallies]int64 // to each address, in a Shop
+	spent [tallies]bool  // proofs
+}

@@ -8,8 +8,6 @@ import (
 	"math/bits"
 	"slices"
 	"time"
-
-	"github.com/tallystick/tallystick/internal/limiter"
 )
 
 // A state is all that matters of a world at one time.
@@ -39,6 +37,14 @@ type instance struct {
 
 // soldAt is how many tallies, by moment.
 type soldAt [2]uint8
+
+// A memory is the number of what an instance holds.
+//
+// What a middleware holds cannot be copied, and need not be: it follows from the calls that it was given. So it
+// is kept as the fewest calls that lead there, and is made by giving these to a new life. Two are one if the
+// instance says the same of every tally at every time that its clock may yet show. What it says at a time is all
+// that a decision at that time is made on, so that those cannot be told apart later either.
+type memory int32
 
 // An admission is a request that an instance has admitted.
 type admission struct {
@@ -114,14 +120,6 @@ func (w *compiled) goesOn(in *instance, from, to time.Duration) {
 	if r := &w.law(w.carried())[0]; r.interval == 0 && !r.lasting && r.windowAt(from) != r.windowAt(to) {
 		in.here = 0
 	}
-}
-
-// A pair is a tally of the limits that a world has, at most two.
-type pair [2]limiter.State
-
-func (p pair) whole() (t limiter.Tally) {
-	copy(t[:], p[:])
-	return t
 }
 
 // A count numbers what a client was told of a tally.

@@ -100,9 +100,6 @@ const (
 	counted      = tallies + 2 // the tallies, and the networks that are counted beside them on one instance
 )
 
-// base is the start of a window of any length that the worlds have.
-var base = time.Unix(1_699_999_200, 0)
-
 // price is the price of a tally while no client buys.
 const price = 64
 
