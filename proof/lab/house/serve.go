@@ -26,6 +26,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/middleware/keptform"
+	"github.com/tallystick/tallystick/middleware/peers"
 	"github.com/tallystick/tallystick/middleware/policyfile"
 )
 
@@ -89,6 +90,27 @@ func (s *Site) start(cfg Config) (where Where, err error) {
 		return server.ServeTLS(safe, filepath.Join(cfg.Dir, "certificate.pem"), filepath.Join(cfg.Dir, "key.pem"))
 	})
 	return where, nil
+}
+
+// join has an instance hear its peers. It has another address each time that it starts, as in a cluster, and asks DNS for the others.
+func (s *Site) join() (listener net.Listener, err error) {
+	if listener, err = net.Listen("tcp4", s.cfg.Pod.String()); err != nil {
+		return nil, err
+	}
+	at := addrOf(listener)
+	s.wire.open = map[string][]net.Conn{}
+	said, err := os.OpenFile(filepath.Join(s.cfg.Dir, at.String()+peersLog), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return listener, err
+	}
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp4", s.cfg.Resolver)
+	}}
+	s.group, err = peers.Open(peers.Config{
+		DNS: fmt.Sprintf("peers.lab.:%d", at.Port()), Listener: listener, Self: at.String(), Secrets: [][]byte{s.cfg.Secret},
+		Dial: s.wire.dial, Now: s.pace, Logger: slog.New(slog.NewJSONHandler(said, nil)),
+	})
+	return listener, err
 }
 
 // Stop ends it: requests under way have until ctx is done.

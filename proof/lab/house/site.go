@@ -50,6 +50,9 @@ type Site struct {
 // clock is the clock of decisions.
 func (s *Site) clock() time.Time { return time.Unix(s.now.Load(), 0) }
 
+// pace is the clock of what peers tell each other: it goes on, alike on all, while the clock of decisions stands.
+func (s *Site) pace() time.Time { return s.clock().Add(time.Since(s.cfg.Began)) }
+
 func (s *Site) count(r *http.Request, what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -83,3 +83,14 @@ func yieldTable(s rows.Seed) pages.Made {
 	spend(1000, rows.Places[2])
 	return t
 }
+
+// table is one of the page of this package.
+func table(name string, head ...string) pages.Made {
+	return pages.Made{Name: name, Page: "proof/lab/README.md", By: "make bounds", Head: head}
+}
+
+// of writes what was admitted, and the bound.
+func of(admitted, bound int64) string { return pages.Figure(admitted) + " of " + pages.Figure(bound) }
+
+// sizes are the numbers of instances of the attackers' tables.
+var sizes = []int64{1, 3, 10, 100}

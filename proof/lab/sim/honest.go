@@ -286,3 +286,6 @@ func busyTable() pages.Made {
 	}
 	return t
 }
+
+// inW writes hashes in prices of the first tally.
+func inW(hashes int64) string { return fmt.Sprintf("%.1f W", float64(hashes)/rows.W) }

@@ -15,7 +15,6 @@ package sim
 import (
 	"context"
 	"flag"
-	"fmt"
 	"io"
 
 	"github.com/tallystick/tallystick/proof/pages"
@@ -39,17 +38,3 @@ func Run(_ context.Context, args []string, stdout, stderr io.Writer) (held bool,
 	seed := flags.Uint64("seed", uint64(Seed), "where chance begins")
 	return pages.Run(flags, args, stdout, stderr, func() []pages.Made { return Tables(rows.Seed(*seed)) })
 }
-
-// table is one of the page of this package.
-func table(name string, head ...string) pages.Made {
-	return pages.Made{Name: name, Page: "proof/lab/README.md", By: "make bounds", Head: head}
-}
-
-// of writes what was admitted, and the bound.
-func of(admitted, bound int64) string { return pages.Figure(admitted) + " of " + pages.Figure(bound) }
-
-// inW writes hashes in prices of the first tally.
-func inW(hashes int64) string { return fmt.Sprintf("%.1f W", float64(hashes)/rows.W) }
-
-// sizes are the numbers of instances of the attackers' tables.
-var sizes = []int64{1, 3, 10, 100}

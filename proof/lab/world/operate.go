@@ -4,6 +4,7 @@ package world
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -33,6 +34,59 @@ func (w *world) operate(ctx context.Context) {
 			w.ring.rotate()
 		}
 	}
+}
+
+// reconfigure goes on to the next configuration, and the next step of a rotation, on every
+// policy of every instance.
+func (w *world) reconfigure() error {
+	w.operating.Lock()
+	defer w.operating.Unlock()
+	w.configuration++
+	n := w.configuration
+	if w.set.hasty {
+		w.life = -window
+	}
+	w.ring.next(w.House.Clock.Load(), w.life)
+	for policy, q := range w.quotas {
+		defer q.Change(quotaOf(policy, n))()
+	}
+	w.Reconfigured.Add(1)
+	return errors.Join(w.write(), w.reload())
+}
+
+// reload has all instances read the files again.
+func (w *world) reload() (err error) {
+	for _, p := range w.House.Instances {
+		err = errors.Join(err, p.Post("reload"))
+	}
+	return err
+}
+
+// wrong writes a file that no instance may take anything of.
+func (w *world) wrong() error {
+	w.operating.Lock()
+	defer w.operating.Unlock()
+	for _, text := range []string{`{"policies": {`, strings.Repeat(" ", 100) + `{"policies": {"window": {"limits": [{"quota": 0, "window": "1s"}]}}}`} {
+		if err := house.Put(filepath.Join(w.set.dir, house.Policies), text); err != nil {
+			return err
+		}
+		for _, p := range w.House.Instances {
+			if p.Post("reload") == nil {
+				w.Broken.Note("a file that is broken was taken")
+			}
+		}
+		w.Refused.Add(1)
+	}
+	return w.write()
+}
+
+// write writes the files that instances are configured by.
+func (w *world) write() error {
+	policies := object{}
+	for policy := range quotas {
+		policies[policy] = configure(policy, w.configuration, w.exact)
+	}
+	return house.Configure(w.set.dir, strings.Join(w.ring.secrets, "\n"), policies)
 }
 
 // end judges the last windows, and closes everything. It is not interrupted.
@@ -125,4 +179,28 @@ func (w *world) hear() (first house.State) {
 		}
 	}
 	return first
+}
+
+// openWorld starts all servers.
+func openWorld(ctx context.Context, set settings) (*world, error) {
+	w := newWorld(set)
+	if err := w.write(); err != nil {
+		return nil, err
+	}
+	// The instances are ended by the world, not with the time of their clients.
+	servers, err := house.Start(context.WithoutCancel(ctx), house.Plan{Dir: set.dir, Program: set.program, Size: instances, Spread: true, Site: house.Config{
+		Now: time.Now().Unix()/window*window + middle,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	w.Open(servers)
+	state, err := servers.Instances[0].State()
+	for policy, life := range state.Life {
+		if policy != paid {
+			w.life = max(w.life, life)
+		}
+	}
+	w.Fail(err)
+	return w, nil
 }

@@ -3,10 +3,7 @@
 package world
 
 import (
-	"errors"
 	"fmt"
-	"path/filepath"
-	"strings"
 
 	"github.com/tallystick/tallystick/proof/lab/court"
 	"github.com/tallystick/tallystick/proof/lab/house"
@@ -79,7 +76,7 @@ const flooders = 4
 
 // configure returns the n-th configuration of a policy. Each differs from the one
 // before it, in what may change while requests are served.
-func (w *world) configure(policy string, n int) object {
+func configure(policy string, n int, exact string) object {
 	const minute = "60s"
 	limit := object{"name": "main", "quota": quotaOf(policy, n), "window": minute}
 	limits := []any{limit}
@@ -115,63 +112,10 @@ func (w *world) configure(policy string, n int) object {
 	case slow, crew:
 		p["concurrency"] = object{"max": atOnce, "maxHold": "1h", "cancelHeld": n%2 == 1}
 	case paid:
-		limit["algorithm"], limit["window"] = "fixed-window", w.exact
+		limit["algorithm"], limit["window"] = "fixed-window", exact
 		// A busy machine is no outage: what is answered at all is answered in time.
 		p["exact"] = object{"counter": house.Shared, "outage": "fail-closed", "deadline": fmt.Sprintf("%ds", 10-n%2)}
 	}
 	p["limits"] = limits
 	return p
-}
-
-// write writes the files that instances are configured by.
-func (w *world) write() error {
-	policies := object{}
-	for policy := range quotas {
-		policies[policy] = w.configure(policy, w.configuration)
-	}
-	return house.Configure(w.set.dir, strings.Join(w.ring.secrets, "\n"), policies)
-}
-
-// reconfigure goes on to the next configuration, and the next step of a rotation, on every
-// policy of every instance.
-func (w *world) reconfigure() error {
-	w.operating.Lock()
-	defer w.operating.Unlock()
-	w.configuration++
-	n := w.configuration
-	if w.set.hasty {
-		w.life = -window
-	}
-	w.ring.next(w.House.Clock.Load(), w.life)
-	for policy, q := range w.quotas {
-		defer q.Change(quotaOf(policy, n))()
-	}
-	w.Reconfigured.Add(1)
-	return errors.Join(w.write(), w.reload())
-}
-
-// reload has all instances read the files again.
-func (w *world) reload() (err error) {
-	for _, p := range w.House.Instances {
-		err = errors.Join(err, p.Post("reload"))
-	}
-	return err
-}
-
-// wrong writes a file that no instance may take anything of.
-func (w *world) wrong() error {
-	w.operating.Lock()
-	defer w.operating.Unlock()
-	for _, text := range []string{`{"policies": {`, strings.Repeat(" ", 100) + `{"policies": {"window": {"limits": [{"quota": 0, "window": "1s"}]}}}`} {
-		if err := house.Put(filepath.Join(w.set.dir, house.Policies), text); err != nil {
-			return err
-		}
-		for _, p := range w.House.Instances {
-			if p.Post("reload") == nil {
-				w.Broken.Note("a file that is broken was taken")
-			}
-		}
-		w.Refused.Add(1)
-	}
-	return w.write()
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/proof/lab/court"
-	"github.com/tallystick/tallystick/proof/lab/house"
 )
 
 // settings are what a run is like. The last four are for tests, which break one thing each.
@@ -43,30 +42,6 @@ type world struct {
 	flooding      atomic.Bool
 	restarting    atomic.Bool
 	standing      sync.RWMutex // read-locked by clients that go on through all rounds
-}
-
-// openWorld starts all servers.
-func openWorld(ctx context.Context, set settings) (*world, error) {
-	w := newWorld(set)
-	if err := w.write(); err != nil {
-		return nil, err
-	}
-	// The instances are ended by the world, not with the time of their clients.
-	servers, err := house.Start(context.WithoutCancel(ctx), house.Plan{Dir: set.dir, Program: set.program, Size: instances, Spread: true, Site: house.Config{
-		Now: time.Now().Unix()/window*window + middle,
-	}})
-	if err != nil {
-		return nil, err
-	}
-	w.Open(servers)
-	state, err := servers.Instances[0].State()
-	for policy, life := range state.Life {
-		if policy != paid {
-			w.life = max(w.life, life)
-		}
-	}
-	w.Fail(err)
-	return w, nil
 }
 
 // newWorld returns a world without servers.
