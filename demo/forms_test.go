@@ -367,7 +367,7 @@ func TestFormsWorkWithoutJavaScript(t *testing.T) {
 func TestRefusalPageNamesTheWait(t *testing.T) {
 	a := start(t, 1).client(t).signup(likeBrowser)
 	require.Equal(t, http.StatusForbidden, a.StatusCode)
-	require.Contains(t, a.body, "Try again in 5s: that works without JavaScript too.", "a request that may be another site's gets the plain page")
+	require.Contains(t, a.body, "Try again in 5 s: that works without JavaScript too.", "a request that may be another site's gets the plain page")
 	require.NotContains(t, a.body, "correct horse")
 }
 

@@ -161,7 +161,7 @@ func TestDaysOfAFullMemory(t *testing.T) {
 	require.Equal(t, "0 %", parts[0])
 	readme := kit.Must(os.ReadFile("../../../README.md"))(t)
 	require.Contains(t, strings.Join(strings.Fields(string(readme)), " "),
-		fmt.Sprintf("At 5 a minute and 50 a day none is wrongly refused. At 10 a day %s are, or %s with twice the default `MaxClients`.", parts[1:]...))
+		fmt.Sprintf("At 5 a minute and 50 a day none is wrongly refused. At 10 a day %s are wrongly refused; with twice the default `MaxClients` %s.", parts[1:]...))
 }
 
 // number reads one of a table.
