@@ -257,14 +257,6 @@ func (a *arena) advance() {
 	}
 }
 
-// played is the picture after a number of frames.
-func (a *arena) played(frames int) picture {
-	for range frames {
-		a.advance()
-	}
-	return a.picture()
-}
-
 // apart reports whether instances that are to hear each other have not, as on a machine that stood still. Then the bounds
 // without peers hold.
 func (a *arena) apart() bool { return a.peers != nil && a.peers.late.Load() }

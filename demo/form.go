@@ -4,14 +4,12 @@ package main
 
 import (
 	"fmt"
-	"net/http"
 	"net/mail"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/keptform"
 )
 
 // A form is one of the site's HTML forms, and the policy that limits it.
@@ -63,29 +61,6 @@ func (o options) challenge(policy string, mode middleware.Mode) *middleware.Chal
 
 // tallyPath is where the endpoints of a policy are.
 func tallyPath(policy string) string { return "/tally/" + policy + "/" }
-
-// form returns the policy of a form. Identity is left at its default, the address of the peer.
-func (o options) form(f form) middleware.Config {
-	// The built-in page is plain; people get one in the site's own look. Scripts
-	// get the built-in problem details.
-	page := http.Handler(http.HandlerFunc(showRefusal))
-	if f.Challenge != nil {
-		// A form is kept in a page that sends it again, after work or a wait.
-		page = keptform.Handler{Page: page}
-	}
-	return middleware.Config{
-		Policy:    f.Policy,
-		Limits:    f.limits,
-		Challenge: f.Challenge,
-		// The token is always a header too, where it is easy to watch.
-		// The demo speaks plain HTTP, where browsers store no Secure cookie.
-		// A real site leaves this out.
-		Advanced:    middleware.Advanced{InsecureCookie: true},
-		PageHandler: page,
-		Logger:      o.log,
-		Now:         o.now,
-	}
-}
 
 // take takes the value of a field, text or a JSON value of another type, and notes what is wrong with it. The spaces
 // around it do not count, except in a password.

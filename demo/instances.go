@@ -8,11 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-	exporter "go.opentelemetry.io/otel/exporters/prometheus"
-	"go.opentelemetry.io/otel/sdk/metric"
-
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/policyfile"
 	"github.com/tallystick/tallystick/middleware/refusallog"
@@ -34,7 +29,7 @@ type instances struct {
 
 func newInstances(o options, secrets [][]byte, counter exact.Counter) (b *instances, err error) {
 	b = new(instances)
-	if b.metrics, err = newMetrics(o); err != nil {
+	if b.metrics, err = newMetrics(refusallog.Config{Logger: o.log, Now: o.now}); err != nil {
 		return nil, err
 	}
 	o.metrics = b.metrics
@@ -81,28 +76,4 @@ func (b *instances) reload(o options) {
 		return
 	}
 	o.log.Info("reloaded")
-}
-
-// metricsPath is where a Prometheus of the operator's reads. A real site serves it on an address
-// that its visitors cannot reach: it tells an attacker what works.
-const metricsPath = "/metrics"
-
-// metrics are for operators: a page for Prometheus, and a line a minute about refused clients.
-type metrics struct {
-	http.Handler
-	provider *metric.MeterProvider
-	refusals *refusallog.Log
-}
-
-func newMetrics(o options) (*metrics, error) {
-	registry := prometheus.NewRegistry() // of one's own: the global one is everybody's
-	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())
-	if err != nil {
-		return nil, err
-	}
-	return &metrics{
-		Handler:  promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
-		provider: metric.NewMeterProvider(metric.WithReader(reader)),
-		refusals: refusallog.New(refusallog.Config{Logger: o.log, Now: o.now}),
-	}, nil
 }

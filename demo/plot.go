@@ -41,6 +41,14 @@ type level struct {
 	Label string
 }
 
+// played is the picture after a number of frames.
+func (a *arena) played(frames int) picture {
+	for range frames {
+		a.advance()
+	}
+	return a.picture()
+}
+
 func (a *arena) picture() picture {
 	p := picture{plan: a.plan, Boxes: a.boxes, Clients: a.clients, Broken: a.broken(), Apart: a.apart(), Width: plotWidth, Height: plotHeight}
 	top := slices.MaxFunc(a.clients, func(c, d *contestant) int { return cmp.Compare(max(c.Bound, c.Most), max(d.Bound, d.Most)) })

@@ -5,7 +5,9 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"mime"
 	"net/http"
+	"strings"
 
 	"github.com/tallystick/tallystick/internal/span"
 	"github.com/tallystick/tallystick/middleware"
@@ -49,4 +51,19 @@ func writeJSON(w http.ResponseWriter, status int, contentType string, v any) {
 	w.Header().Add("Vary", "Accept")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v) // the client is gone, or not
+}
+
+// mediaType returns the type of the body without parameters, and something that matches nothing if it cannot be told.
+// Without a type there is nothing: an empty form.
+func mediaType(r *http.Request) string {
+	t, _, err := mime.ParseMediaType(cmp.Or(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded"))
+	if err != nil {
+		return "?"
+	}
+	return t
+}
+
+// wantsHTML reports whether the client is a browser, which names text/html. A client that sends JSON is a script.
+func wantsHTML(r *http.Request) bool {
+	return mediaType(r) != "application/json" && strings.Contains(strings.ToLower(strings.Join(r.Header["Accept"], ",")), "text/html")
 }

@@ -3,14 +3,11 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"slices"
-	"strings"
 )
 
 // maxBody is far above what the longest valid form takes.
@@ -79,19 +76,4 @@ func read(w http.ResponseWriter, r *http.Request, fields []field) *problem {
 		return nil
 	}
 	return &problem{Status: http.StatusUnprocessableEntity, Detail: "Some fields are not valid.", Errors: problems}
-}
-
-// mediaType returns the type of the body without parameters, and something that matches nothing if it cannot be told.
-// Without a type there is nothing: an empty form.
-func mediaType(r *http.Request) string {
-	t, _, err := mime.ParseMediaType(cmp.Or(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded"))
-	if err != nil {
-		return "?"
-	}
-	return t
-}
-
-// wantsHTML reports whether the client is a browser, which names text/html. A client that sends JSON is a script.
-func wantsHTML(r *http.Request) bool {
-	return mediaType(r) != "application/json" && strings.Contains(strings.ToLower(strings.Join(r.Header["Accept"], ",")), "text/html")
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/keptform"
 	"github.com/tallystick/tallystick/middleware/otel"
 	"github.com/tallystick/tallystick/middleware/policyfile"
 )
@@ -112,4 +113,27 @@ func (s *site) open(policyFile string, program policyfile.Program) (err error) {
 		s.limits[policy], errs = limit, append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// form returns the policy of a form. Identity is left at its default, the address of the peer.
+func (o options) form(f form) middleware.Config {
+	// The built-in page is plain; people get one in the site's own look. Scripts
+	// get the built-in problem details.
+	page := http.Handler(http.HandlerFunc(showRefusal))
+	if f.Challenge != nil {
+		// A form is kept in a page that sends it again, after work or a wait.
+		page = keptform.Handler{Page: page}
+	}
+	return middleware.Config{
+		Policy:    f.Policy,
+		Limits:    f.limits,
+		Challenge: f.Challenge,
+		// The token is always a header too, where it is easy to watch.
+		// The demo speaks plain HTTP, where browsers store no Secure cookie.
+		// A real site leaves this out.
+		Advanced:    middleware.Advanced{InsecureCookie: true},
+		PageHandler: page,
+		Logger:      o.log,
+		Now:         o.now,
+	}
 }
