@@ -3,8 +3,6 @@
 package middleware
 
 import (
-	"errors"
-	"fmt"
 	"path"
 	"strings"
 	"sync/atomic"
@@ -90,9 +88,7 @@ func newChallenger(cfg *Config) (*challenger, error) {
 		c.PassTime = time.Hour
 	}
 	var errs []error
-	problem := func(field, format string, args ...any) {
-		errs = append(errs, &storeless.ConfigError{Field: "Challenge." + field, Problem: fmt.Sprintf(format, args...)})
-	}
+	problem := limiter.Noting(&errs, "Challenge.")
 	if c.Mode > EveryRequest {
 		problem("Mode", "must be WhenExhausted, WhenBusy, Newcomers or EveryRequest")
 	}
@@ -126,7 +122,7 @@ func newChallenger(cfg *Config) (*challenger, error) {
 		errs = append(errs, err) // never a policy without the challenge that it asks for
 	}
 	if err != nil || len(errs) > 0 {
-		return nil, errors.Join(errs...)
+		return nil, told(errs...)
 	}
 	ch := &challenger{policy: cfg.Policy, mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, issuer: issuer, prices: prices, passTime: c.PassTime, path: c.Path, share: share,
 		busyAt: load.Threshold{PerSecond: c.BusyPerSecond, AtOnce: c.BusyAtOnce}}

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/span"
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // An Exact makes the limits of a policy exact: a counter that all instances share
@@ -83,9 +83,7 @@ const (
 
 // check reports every problem of x, which has its defaults, in a policy with tiers.
 func (x *Exact) check(tiers map[string][]Limit) (errs []error) {
-	problem := func(field, format string, args ...any) {
-		errs = append(errs, &storeless.ConfigError{Field: "Exact." + field, Problem: fmt.Sprintf(format, args...)})
-	}
+	problem := limiter.Noting(&errs, "Exact.")
 	if x.Counter == nil {
 		problem("Counter", "is required")
 	}

@@ -244,7 +244,7 @@ func checkTrusted(trusted []netip.Prefix) error {
 			errs = append(errs, &storeless.ConfigError{Field: field, Problem: "would match nothing: write an IPv4 network as IPv4"})
 		}
 	}
-	return errors.Join(errs...)
+	return told(errs...)
 }
 
 // AddressFromHeader identifies by a header in which trusted proxies name their client,
@@ -267,7 +267,7 @@ func checkTrusted(trusted []netip.Prefix) error {
 // pass on what a client has sent; docs/operations.md says which do, and how to try it.
 func AddressFromHeader(header string, trusted ...netip.Prefix) (IdentityFunc, error) {
 	t, err := addressField(header)
-	if err := errors.Join(err, checkTrusted(trusted)); err != nil {
+	if err := told(err, checkTrusted(trusted)); err != nil {
 		return nil, err
 	}
 	return believing(t, trusted, false), nil
@@ -284,7 +284,7 @@ func AddressFromHeader(header string, trusted ...netip.Prefix) (IdentityFunc, er
 func InsecureNoPeer(header string, trusted ...netip.Prefix) (IdentityFunc, error) {
 	t, err := addressField(header)
 	if len(trusted) > 0 {
-		err = errors.Join(err, checkTrusted(trusted))
+		err = told(err, checkTrusted(trusted))
 	}
 	if err != nil {
 		return nil, err

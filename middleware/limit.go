@@ -4,10 +4,11 @@ package middleware
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"net/http"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/span"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -137,9 +138,7 @@ func (l LimitsFor) withDefaults() LimitsFor {
 
 // check reports every problem of l, which has its defaults.
 func (l *LimitsFor) check() (errs []error) {
-	problem := func(field, format string, args ...any) {
-		errs = append(errs, &storeless.ConfigError{Field: "LimitsFor." + field, Problem: fmt.Sprintf(format, args...)})
-	}
+	problem := limiter.Noting(&errs, "LimitsFor.")
 	if l.Func == nil {
 		problem("Func", "is required")
 	}
@@ -153,4 +152,9 @@ func (l *LimitsFor) check() (errs []error) {
 		problem("Customers", "must be from 1 to 1048576, or 0 for 65536, not %d", l.Customers)
 	}
 	return errs
+}
+
+// told joins errors, and returns the problems that the engine found as those that users know.
+func told(errs ...error) error {
+	return limiter.ProblemsAs[storeless.ConfigError](errors.Join(errs...))
 }

@@ -3,7 +3,6 @@
 package middleware
 
 import (
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"net/http"
@@ -155,7 +154,7 @@ func (m *Middleware) Validate(cfg Config) error {
 // of what there is. The lock is held.
 func (m *Middleware) compile(cfg Config) (*engine, error) {
 	e, err := compile(cfg)
-	err = errors.Join(err, m.fits(&cfg, e != nil))
+	err = told(err, m.fits(&cfg, e != nil))
 	if err == nil {
 		return e, nil
 	}
@@ -170,14 +169,12 @@ func (m *Middleware) compile(cfg Config) (*engine, error) {
 // there is.
 func (m *Middleware) fits(cfg *Config, sound bool) error {
 	var errs []error
-	problem := func(field, format string, args ...any) {
-		errs = append(errs, &storeless.ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)})
-	}
+	problem := limiter.Noting(&errs, "")
 	if was := m.engine.Load(); sound && was != nil && was.base.policy.Name() != cfg.Policy {
 		problem("Policy", "is %q and cannot change while serving: all tokens would be void", was.base.policy.Name())
 	}
 	if cfg.InsecureNoMemory || m.memory == nil {
-		return errors.Join(errs...)
+		return told(errs...)
 	}
 	if cfg.Peers != m.group {
 		problem("Peers", "cannot change while serving: what was counted has a name among them")
@@ -185,7 +182,7 @@ func (m *Middleware) fits(cfg *Config, sound bool) error {
 	if withDefaults(*cfg).MaxClients != m.maxClients {
 		problem("MaxClients", "is %d and cannot change while serving", m.maxClients)
 	}
-	return errors.Join(errs...)
+	return told(errs...)
 }
 
 // loaded returns what is compiled, or says what is amiss.

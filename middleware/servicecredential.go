@@ -5,13 +5,12 @@ package middleware
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/internal/httpfield"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // ServiceCredential returns a function for Config.Skip that lets a program's own
@@ -24,9 +23,7 @@ import (
 // that logs fields must not log this one.
 func ServiceCredential(field string, credentials ...string) (func(*http.Request) bool, error) {
 	var errs []error
-	problem := func(field, format string, args ...any) {
-		errs = append(errs, &storeless.ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)})
-	}
+	problem := limiter.Noting(&errs, "")
 	if !httpfield.IsToken(field) {
 		problem("field", "must be the name of a header field")
 	}
@@ -43,7 +40,7 @@ func ServiceCredential(field string, credentials ...string) (func(*http.Request)
 		}
 		hashes[i] = sha256.Sum256([]byte(c))
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := told(errs...); err != nil {
 		return nil, err
 	}
 	return func(r *http.Request) bool {

@@ -3,7 +3,6 @@
 package middleware
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -83,14 +82,14 @@ func validate(cfg *Config) error {
 			errs = append(errs, &storeless.ConfigError{Field: rule.field, Problem: rule.problem})
 		}
 	}
-	return errors.Join(errs...)
+	return told(errs...)
 }
 
 // compileLimits compiles the limits of the policy, or of a tier.
 func compileLimits(cfg *Config, list []Limit) (limits, error) {
 	if cfg.Exact == nil {
 		p, err := limiter.Compile(cfg.Policy, list)
-		return limits{tokens: p}, errors.Join(told(err), mistakesForExact(cfg.Policy, list, told(err)))
+		return limits{tokens: p}, told(err, mistakesForExact(cfg.Policy, list, told(err)))
 	}
 	p, err := exact.Compile(cfg.Policy, list)
 	if err != nil {
@@ -113,11 +112,8 @@ func mistakesForExact(policy string, list []Limit, known error) error {
 			errs = append(errs, p)
 		}
 	}
-	return errors.Join(errs...)
+	return told(errs...)
 }
-
-// told returns err with the problems that the engine found as the errors that users know.
-func told(err error) error { return limiter.ProblemsAs[storeless.ConfigError](err) }
 
 // compileTiers compiles the limits of cfg: the base policy, and one for each
 // tier. It reports all problems.
@@ -142,7 +138,7 @@ func compileTiers(cfg *Config) (base limits, tiers map[string]limits, err error)
 		}
 		tiers[name] = tier
 	}
-	return base, tiers, errors.Join(errs...)
+	return base, tiers, told(errs...)
 }
 
 // sameShape reports whether a tier has the shape of the base. Where one of them has mistakes, it compares what has none.
@@ -187,33 +183,33 @@ type compiled struct {
 // the way.
 func check(cfg *Config) (c compiled, err error) {
 	c.base, c.tiers, err = compileTiers(cfg)
-	err = errors.Join(err, validate(cfg))
+	errs := []error{err, validate(cfg)}
 	if cfg.Challenge != nil {
 		var problem error
 		c.challenge, problem = newChallenger(cfg)
-		err = errors.Join(err, problem)
+		errs = append(errs, problem)
 	}
 	if cfg.Exact != nil {
 		x := cfg.Exact.withDefaults()
-		err = errors.Join(err, errors.Join(x.check(cfg.Tiers)...))
+		errs = append(errs, x.check(cfg.Tiers)...)
 	}
 	if cfg.LimitsFor != nil {
 		own := cfg.LimitsFor.withDefaults()
-		err = errors.Join(err, errors.Join(own.check()...))
+		errs = append(errs, own.check()...)
 	}
 	if cfg.Concurrency != nil {
 		most := cfg.Concurrency.withDefaults()
-		err = errors.Join(err, errors.Join(most.check(cfg)...))
+		errs = append(errs, most.check(cfg)...)
 	}
 	names := limiter.Names(cfg.Policy, cfg.Limits)
 	if cfg.ByOutcome != nil {
 		var problems []error
 		c.late, problems = checkByOutcome(cfg, names)
-		err = errors.Join(err, errors.Join(problems...))
+		errs = append(errs, problems...)
 	}
-	err = errors.Join(err, errors.Join(checkUnits(cfg, names)...))
+	errs = append(errs, checkUnits(cfg, names)...)
 	if c.base.tokens == nil {
-		return c, errors.Join(err, told(token.CheckSecrets(cfg.Secrets)))
+		return c, told(append(errs, token.CheckSecrets(cfg.Secrets))...)
 	}
 	var all []*limiter.Policy
 	for _, tier := range c.tiers {
@@ -225,12 +221,12 @@ func check(cfg *Config) (c compiled, err error) {
 	if cfg.Exact != nil {
 		marked, problem := limiter.Compile(cfg.Policy, withStamp(c.base.tokens))
 		if problem != nil { // there are too many, which is told
-			return c, errors.Join(err, told(token.CheckSecrets(cfg.Secrets)))
+			return c, told(append(errs, token.CheckSecrets(cfg.Secrets))...)
 		}
 		c.carried = marked
 		for i, p := range all {
 			if all[i], problem = limiter.Compile(cfg.Policy, withStamp(p)); problem != nil {
-				return c, errors.Join(err, told(problem)) // the base has the same shape
+				return c, told(append(errs, problem)...) // the base has the same shape
 			}
 		}
 	}
@@ -249,7 +245,7 @@ func check(cfg *Config) (c compiled, err error) {
 	}
 	var problem error
 	c.codec, problem = token.New(cfg.Secrets, c.carried, all...)
-	return c, errors.Join(err, told(problem))
+	return c, told(append(errs, problem)...)
 }
 
 // most is the largest Max, which a sliding log sets.
@@ -257,9 +253,7 @@ const most = exact.MaxLog
 
 // check reports every problem of c, which has its defaults.
 func (c *Concurrency) check(cfg *Config) (errs []error) {
-	problem := func(field, format string, args ...any) {
-		errs = append(errs, &storeless.ConfigError{Field: "Concurrency." + field, Problem: fmt.Sprintf(format, args...)})
-	}
+	problem := limiter.Noting(&errs, "Concurrency.")
 	if c.Max < 1 || c.Max > most {
 		problem("Max", "must be from 1 to %d, not %d", most, c.Max)
 	}
@@ -290,9 +284,7 @@ func (c *Concurrency) leases(cfg *Config, tier string) (*exact.Policy, error) {
 
 // checkByOutcome reports every problem of cfg.ByOutcome, and returns the places of its limits among names, in which "" may be any.
 func checkByOutcome(cfg *Config, names []string) (late []int, errs []error) {
-	problem := func(field, format string, args ...any) {
-		errs = append(errs, &storeless.ConfigError{Field: "ByOutcome" + field, Problem: fmt.Sprintf(format, args...)})
-	}
+	problem := limiter.Noting(&errs, "ByOutcome")
 	b := cfg.ByOutcome
 	switch {
 	case cfg.Exact != nil:
@@ -344,9 +336,8 @@ func checkByOutcome(cfg *Config, names []string) (late []int, errs []error) {
 func checkUnits(cfg *Config, names []string) (errs []error) {
 	taken := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Units)) {
-		problem := func(format string, args ...any) {
-			errs = append(errs, &storeless.ConfigError{Field: fmt.Sprintf("Units[%q]", name), Problem: fmt.Sprintf(format, args...)})
-		}
+		note := limiter.Noting(&errs, fmt.Sprintf("Units[%q]", name))
+		problem := func(format string, args ...any) { note("", format, args...) }
 		if !limiter.ValidName(name) {
 			problem("must be named by 1 to 48 of a-z, 0-9 and -")
 		}

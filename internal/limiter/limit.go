@@ -35,9 +35,7 @@ func Carried[L limit[A], A ~uint8](policy string, limits []L) []Limit {
 // checkLimit reports every problem of l, whose defaults are filled in already, each
 // once: a default that follows from a wrong field is not a second mistake.
 func checkLimit(field string, l, given Limit) (errs []error) {
-	problem := func(name, format string, args ...any) {
-		errs = append(errs, &Problem{Field: field + "." + name, Problem: fmt.Sprintf(format, args...)})
-	}
+	problem := Noting(&errs, field+".")
 	if given.Name != "" && !validName(l.Name, 48) {
 		problem("Name", "must be 1 to 48 of a-z, 0-9 and -")
 	}

@@ -2,7 +2,10 @@
 
 package limiter
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // A Problem is one problem of what the engine was given. It never holds a secret.
 type Problem struct {
@@ -12,6 +15,16 @@ type Problem struct {
 
 // Error returns "Field: Problem".
 func (p *Problem) Error() string { return p.Field + ": " + p.Problem }
+
+// Noting returns what adds a problem to errs, of a field below at. A closure in each check would be
+// copied to each of its rules.
+//
+//go:noinline
+func Noting(errs *[]error, at string) func(field, format string, args ...any) {
+	return func(field, format string, args ...any) {
+		*errs = append(*errs, &Problem{Field: at + field, Problem: fmt.Sprintf(format, args...)})
+	}
+}
 
 // ProblemsAs returns err with each [Problem] that the engine has joined in it as an error of another
 // package, which has the same fields. What is no Problem stays.

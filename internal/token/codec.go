@@ -33,6 +33,8 @@ type Codec struct {
 // whose quotas tokens may carry.
 func New(secrets [][]byte, policy *limiter.Policy, tiers ...*limiter.Policy) (*Codec, error) {
 	ring, err := newRing(policy.Name(), secrets)
+	errs := []error{err}
+	problem := limiter.Noting(&errs, "")
 	c := &Codec{
 		ring:   ring,
 		format: newFormat(policy),
@@ -40,17 +42,15 @@ func New(secrets [][]byte, policy *limiter.Policy, tiers ...*limiter.Policy) (*C
 	policies := []*limiter.Policy{policy}
 	for i, tier := range tiers {
 		if !tier.SameShape(policy) {
-			err = errors.Join(err, &limiter.Problem{Field: fmt.Sprintf("Tiers[%d]", i), Problem: fmt.Sprintf(
-				"must have the limits of policy %s in the same order, and may differ in quota and burst", policy.Name())})
+			problem(fmt.Sprintf("Tiers[%d]", i), "must have the limits of policy %s in the same order, and may differ in quota and burst", policy.Name())
 			continue
 		}
 		policies = append(policies, tier)
 	}
 	if n := c.format.longest(policies); n > MaxLen {
-		err = errors.Join(err, &limiter.Problem{Field: "Limits", Problem: fmt.Sprintf(
-			"a full token would have %d bytes, %d at most; use fewer limits, lower quotas or a shorter policy name", n, MaxLen)})
+		problem("Limits", "a full token would have %d bytes, %d at most; use fewer limits, lower quotas or a shorter policy name", n, MaxLen)
 	}
-	if err == nil {
+	if err = errors.Join(errs...); err == nil {
 		err = c.selfCheck()
 	}
 	if err != nil {

@@ -55,7 +55,7 @@ func Compile(name string, limits []storeless.Limit) (*Policy, error) {
 		}
 	}
 	tokens, err := limiter.Compile(name, carried)
-	if err = errors.Join(err, errors.Join(errs...)); err != nil {
+	if err = errors.Join(append([]error{err}, errs...)...); err != nil {
 		return nil, limiter.ProblemsAs[storeless.ConfigError](err)
 	}
 	full := make([]storeless.Limit, len(limits))
@@ -71,9 +71,7 @@ func Compile(name string, limits []storeless.Limit) (*Policy, error) {
 
 // calendarOf returns the calendar of the i-th limit, or every problem of it.
 func calendarOf(i int, l storeless.Limit) (c *calendar.Calendar, errs []error) {
-	problem := func(name, format string, args ...any) {
-		errs = append(errs, &storeless.ConfigError{Field: fmt.Sprintf("Limits[%d].%s", i, name), Problem: fmt.Sprintf(format, args...)})
-	}
+	problem := limiter.Noting(&errs, fmt.Sprintf("Limits[%d].", i))
 	if l.Algorithm != storeless.FixedWindow && l.Algorithm != storeless.SlidingWindow {
 		problem("Algorithm", "of a limit with a Calendar is FixedWindow; leave it out, not %s", l.Algorithm)
 	}
