@@ -4,9 +4,6 @@ package middleware_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"net"
 	"net/http"
@@ -15,7 +12,6 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,7 +20,6 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 )
@@ -277,25 +272,6 @@ func requireNoChallenge(t testing.TB, resp *http.Response) {
 	t.Helper()
 	require.Empty(t, resp.Header.Values(middleware.ChallengeHeader))
 	require.NotContains(t, bodyOf(t, resp), "challenge")
-}
-
-// hashed is solve, slowly, and says how many hashes it took.
-func hashed(t testing.TB, c pow.Challenge) (proof string, hashes int64) {
-	t.Helper()
-	b := kit.Must(base64.RawURLEncoding.DecodeString(c.Text))(t)
-	seed := sha256.Sum256(b[:38])
-	var answers []string
-	for i := range uint32(b[3]) {
-		for n := uint32(0); ; n++ {
-			hashes++
-			sum := sha256.Sum256(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(seed[:], i), n))
-			if string(sum[:6]) == string(b[38+6*i:44+6*i]) {
-				answers = append(answers, strconv.FormatUint(uint64(n), 10))
-				break
-			}
-		}
-	}
-	return c.Text + "~" + strings.Join(answers, "."), hashes
 }
 
 // peerIdentity is the identity of a client that send speaks for, if nothing else is said.

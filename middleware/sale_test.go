@@ -62,13 +62,6 @@ func (c *honest) ask(t *testing.T, h http.Handler) bool {
 	return false
 }
 
-func (c *honest) price() (last uint64) {
-	if len(c.prices) > 0 {
-		last = c.prices[len(c.prices)-1]
-	}
-	return last
-}
-
 func TestSales(t *testing.T) {
 	pro := with("Tier", "pro")
 	planted := func(name string) func(*scene) { // a tally that another client has bought and spent

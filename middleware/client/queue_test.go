@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -476,15 +475,6 @@ func TestPayerIsNotWaitedFor(t *testing.T) {
 			})
 		})
 	}
-}
-
-// kind is what a refusal of l is of.
-func (l *limiter) kind(r *http.Request) (int, uint64) {
-	w := httptest.NewRecorder()
-	served := r.Clone(r.Context())
-	served.Body = http.NoBody
-	status := l.decide(w, served)
-	return status, kindOf(w.Header(), routeOf(r))
 }
 
 // In a bubble the clock starts at midnight of 1 January 2000.
