@@ -4,13 +4,17 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"time"
+
+	"github.com/tallystick/tallystick/middleware/policyfile"
 )
 
 // welcome is the text for a terminal: the address first, what to try, and how to stop.
@@ -87,4 +91,20 @@ func run(ctx context.Context, o options) (err error) {
 		return errors.Join(fmt.Errorf("shutdown: %w", err), server.Close())
 	}
 	return nil
+}
+
+// loadSecrets returns the secrets of the file that o names, or a fresh one.
+func loadSecrets(o options) ([][]byte, error) {
+	if o.secretFile == "" {
+		return [][]byte{[]byte(rand.Text() + rand.Text())}, nil // of this process alone; a policy file may name others
+	}
+	content, err := os.ReadFile(o.secretFile)
+	if err != nil {
+		return nil, err
+	}
+	secrets := policyfile.Secrets(content)
+	if len(secrets) == 0 {
+		return nil, fmt.Errorf("%s holds no secret", o.secretFile)
+	}
+	return secrets, nil
 }
