@@ -23,15 +23,16 @@
 // handler.
 //
 // A request is charged before the handler runs, and stays charged if the handler fails. The body is
-// not read. CORS preflights without credentials pass uncounted, and so does what Config.Skip names.
+// not read. The limiter does not count CORS preflights without credentials, nor the requests that
+// Config.Skip names.
 //
 // # Who is asking
 //
-// All clients with the same [Identity] share a quota. By default that is the address of the peer
-// ([PeerAddress]): an IPv4 address, or an IPv6 /64, whose /56 and /48 are limited too. Behind
-// proxies use [ForwardedFor] or [AddressFromHeader]: they believe trusted proxies, never the
-// client. docs/operations.md has the line for each platform. A customer is a [ValidatedKey], a user
-// a [Principal]. A request without an identity is refused.
+// All clients with the same [Identity] share a quota. By default the Identity is the address at the
+// other end of the connection ([PeerAddress]): an IPv4 address, or an IPv6 /64, whose /56 and /48
+// are limited too. Behind proxies use [ForwardedFor] or [AddressFromHeader]: they believe trusted
+// proxies, never the client. docs/operations.md has the line for each platform. For a customer use
+// [ValidatedKey], for a user [Principal]. A request without an identity is refused.
 //
 // Config.Tiers holds further quotas for the same limits, and Config.LimitsFor a customer's own. A
 // request costs 1, or what Config.Cost says. [Settle] says afterwards what it really cost, and
@@ -67,15 +68,15 @@
 // The RateLimit fields follow draft-ietf-httpapi-ratelimit-headers-11 (expired on 24 November
 // 2026). A refusal is 429 over a limit, 403 where a proof of work comes first, and 503 in an
 // outage. Its body is problem details (RFC 9457), or a page where Accept prefers HTML. A token that
-// is wrong in any way is as if absent. docs/wire.md specifies all of it.
+// is wrong in any way is ignored. docs/wire.md specifies all of it.
 //
 // # Work, waiting, and exact counters
 //
 // With a [Challenge] a client can buy a tally of its own by proof of work, a pass. The Mode says
 // when: [WhenExhausted], [Newcomers], [WhenBusy] or [EveryRequest]. [Middleware.Endpoints] serves
 // the scripts for browsers. A visitor whose browser cannot work may wait: see docs/forms.md. With
-// Config.Exact a counter that all instances share decides. If it does not answer, the choice is
-// [FailOpen], by token and memory, or [FailClosed], 503: see docs/counters.md.
+// Config.Exact a counter that all instances share decides. While it does not answer, [FailOpen]
+// decides by token and memory, and [FailClosed] answers 503: see docs/counters.md.
 //
 // # Trying, changing, watching
 //

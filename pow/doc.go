@@ -19,32 +19,32 @@
 //	3 ms      one native core with AVX-512
 //	50 µs     one GPU (so about 20 000 challenges a second)
 //
-// The rates of GPUs, and of phones for WebAssembly, are published by others; plain
-// JavaScript takes a phone twice as long. Native code is about 20 times as fast as a
-// JavaScript thread, and a GPU 1300 to 4400 times. No function that plain JavaScript can
-// run removes that gap. But dropping a token to start over is no longer free.
+// Others published the rates of GPUs, and of phones with WebAssembly. On a phone plain JavaScript
+// takes twice as long as WebAssembly. Native code is about 20 times as fast as a JavaScript thread,
+// and a GPU 1300 to 4400 times. No function that plain JavaScript can run removes that gap. But
+// dropping a token to start over is no longer free.
 //
-// A proof is good for as long as its challenge lives, and as often as it is shown:
-// [Issuer.Verify] keeps no state. A program that must not accept a proof twice remembers
-// [Receipt.ID] until [Receipt.Expires]. A program that derives everything it grants from the
-// receipt alone needs no memory, because a replay then grants the same thing again.
+// A proof is good for as long as its challenge lives, and as often as it is shown: [Issuer.Verify]
+// keeps no state. A program that must not accept a proof twice remembers [Receipt.ID] until
+// [Receipt.Expires]. A program needs no memory if it derives all that it grants from the receipt
+// alone: a replay then grants the same thing again.
 //
 // A proof is bound to a client, a route and a tier, but the work can be outsourced: nothing
 // tells which machine computed the answers. Price the route as if attackers owned the
 // machines they rent.
 //
-// Only a holder of a secret can check answers. A challenge is authenticated by its issuer,
-// never by [ParseHeader].
+// Only a holder of a secret can check answers. The issuer authenticates a challenge; [ParseHeader]
+// does not.
 //
 // # The puzzle
 //
-// A challenge hides k = 8 numbers below R; for each, the client gets six bytes of a hash, and
-// tries 0, 1, 2, … until they match. Other puzzles ask for leading zeros. Here the work is
-// linear in the price and has a worst case: twice the mean (the 99th percentile is 1.47 times
-// the mean). There is exactly one answer. The issuer checks it without a puzzle hash: it
-// derives the hidden numbers again with one MAC.
+// A challenge hides k = 8 numbers below R; for each number the client gets six bytes of its hash,
+// and hashes 0, 1, 2, … until these bytes match. Other puzzles ask for leading zeros. Here the work
+// is linear in the price and has a worst case: twice the mean (the 99th percentile is 1.47 times
+// the mean). There is exactly one answer. The issuer checks it without a puzzle hash: it derives
+// the hidden numbers again with one MAC.
 //
-// Work 0 hides nothing: a signed nonce that expires, proof of a round trip.
+// A challenge of Work 0 hides nothing. It is a signed nonce that expires, and proves a round trip.
 //
 // # Wire
 //
@@ -77,9 +77,8 @@
 //	Tallystick-Challenge: <base64url>;ttl=10;work=262144
 //	Tallystick-Proof: <base64url>~n0.n1.n2.n3.n4.n5.n6.n7
 //
-// The first is also a Token with parameters in the sense of RFC 9651. The answers are
-// decimals without sign or leading zero. The ttl is relative (RFC 9110, section 10.2.3 allows
-// the same for Retry-After): a client's clock need not be right. It is 10 s, or, at a high
-// price, as long as the worst case takes a browser without a JIT, and at most
-// [Config.MaxTTL].
+// The first is also a Token with parameters in the sense of RFC 9651. The answers are decimals
+// without sign or leading zero. The ttl is relative (RFC 9110, section 10.2.3 allows the same for
+// Retry-After): a client's clock need not be right. It is 10 s. At a high price it is the time of
+// the worst case in a browser without a JIT, at most [Config.MaxTTL].
 package pow

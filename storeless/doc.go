@@ -23,11 +23,12 @@
 //
 // # What is promised
 //
-// An identity that brings its newest tally back gets L of a quota of L, on any instances. One that drops its tally, or
-// brings an older one, gets at most (N+C)·L in a window from N instances with C restarts. The same bound holds for one
-// that sends requests to several instances at once. A tally under its limit is not refused, unless it is new to
-// a memory that is full ([Verdict].Inherited). docs/bounds.md has the table. For exact counts across instances, use a
-// counter of package middleware/exact, which takes the same limits.
+// With a quota of L, an identity that brings its newest tally back gets L, on any number of instances. One
+// that drops its tally, or brings an older one, gets at most (N+C)·L in a window from N instances with C
+// restarts. The same bound holds for one that sends requests to several instances at once. A tally under its
+// limit is not refused, unless it is new to a memory that is full ([Verdict].Inherited). docs/bounds.md has
+// the table. For exact counts across instances, use a counter of package middleware/exact, which takes the
+// same limits.
 //
 // All limits of a policy are checked, then all are charged, or none is. A refusal charges
 // nothing. Time is an argument: the package reads no clock and starts no goroutine.
@@ -39,8 +40,8 @@
 //	algorithm      admits at most
 //	-------------  --------------------------------------------------------------
 //	SlidingWindow  L in an aligned window, and at any instant; 2L−1 in any span of W
-//	FixedWindow    L in an aligned window; 2L in any span of W, and around a boundary
-//	               in the shortest
+//	FixedWindow    L in an aligned window; 2L in any span of W, and even in the
+//	               shortest span around a boundary
 //	TokenBucket    B at any instant; B + ⌊W/T⌋ in any span of W
 //	LeakyBucket    1 at any instant; 1 + ⌊W/T⌋ in any span of W
 //
@@ -49,15 +50,16 @@
 //
 // # Waiting
 //
-// [Verdict].Wait is true: at now+Wait the same request passes if the identity sends no other, and a second
-// earlier it does not. If you send it to clients, add jitter, and only upwards. [LimitStatus].Reset is the same for one limit;
-// for a limit that has room it is the time until Remaining next rises.
+// [Verdict].Wait is exact: the same request passes at now+Wait if the identity sends no other request, and
+// does not pass a second earlier. If you send it to clients, add jitter, and only upwards.
+// [LimitStatus].Reset is this wait for one limit. If the limit has room, Reset is the time until Remaining
+// next rises.
 //
 // # Clocks
 //
-// The clocks of instances may differ by min(5 s, W/10) for each limit. A window then begins early for a tally that
-// comes from a clock ahead. For a bucket, a difference of D is D of debt on the instance that is behind, so use a window if
-// your clocks do not agree to within T.
+// The clocks of instances may differ by min(5 s, W/10) for each limit. A window then begins early for a tally
+// that comes from a clock ahead. On an instance whose clock is behind by D, a bucket's debt is larger by D.
+// So use a window if your clocks do not agree to within T.
 //
 // # Units
 //
