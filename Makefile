@@ -101,7 +101,7 @@ mutants: need ## do the tests notice? all, or MUTANTTIME seconds, or of what has
 	@.ci/mutants $(MUTANTTIME)
 
 fuzz: need ## every fuzz target, FUZZTIME seconds in all
-	@.ci/fuzz $(FUZZTIME) $(MODULES)
+	@.ci/fuzz $(FUZZTIME)
 
 bench: need ## our costs beside the floor, other limiters and a fleet over Redis: ratios, budgets; UPDATE=1 writes the pages
 	@cd proof/bench && go run . $(if $(UPDATE),-update)
@@ -120,7 +120,7 @@ long: need ## every test LONGCOUNT times, every mutant, half an hour of fuzzing
 	$(call each,go test -race -shuffle=on -count=$(LONGCOUNT) -timeout=6h ./...); \
 	cd proof/lab && go test -timeout=1h -run=TestPrintedTables ./sim ./price
 	@.ci/mutants 0
-	@.ci/fuzz 1800 $(MODULES)
+	@.ci/fuzz 1800
 
 rehearse: ## release the last commit without publishing it, and install it as users do
 	@.ci/rehearse v0.0.1

@@ -60,7 +60,7 @@ func (q *call) answer(fields answerFields, offers offerFields) {
 		b = strconv.AppendInt(b, int64(d.RetryAfter/time.Second), 10)
 	}
 	retry := len(b)
-	if fields.tally != nil && q.transport.transport != MemoryOnly {
+	if fields.tally != nil && q.transport.kind != MemoryOnly {
 		b = q.who.appendToken(b, fields.own, fields.tally)
 	}
 	tok := len(b)
@@ -111,7 +111,7 @@ func (c *transport) channels(shown *credentials) (header, cookie bool) {
 	if shown.outside {
 		return true, false
 	}
-	switch c.transport {
+	switch c.kind {
 	case HeaderOnly:
 		return true, false
 	case CookieOnly:

@@ -167,7 +167,7 @@ func (e *engine) claims(t *tier) (all []claim) {
 	if c.sellsTallies() && c.mode == Newcomers {
 		first = t.pass.policy
 	}
-	if e.transport.transport != MemoryOnly {
+	if e.transport.kind != MemoryOnly {
 		add("echoes", "echoes its newest token", one(first))
 	}
 	add("drops", "drops its tokens, or sends requests at once", free)

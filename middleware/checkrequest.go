@@ -39,7 +39,7 @@ func (e *engine) checkRequest(now time.Time, r *http.Request, dc *decisionContex
 // checkWork checks whether a client that is to work can: a browser that shows a page, or sends a form, needs the
 // endpoints.
 func (e *engine) checkWork(now time.Time, r *http.Request, dc *decisionContext) {
-	if e.challenge.path != "" && e.transport.transport != HeaderOnly || e.hooks.refused != nil {
+	if e.challenge.path != "" && e.transport.kind != HeaderOnly || e.hooks.refused != nil {
 		return
 	}
 	if e.hooks.page != nil && !page.HasElement(e.hooks.page) || !dc.wantsPage(r) || !page.Navigates(r) {
@@ -55,7 +55,7 @@ func (e *engine) checkWork(now time.Time, r *http.Request, dc *decisionContext) 
 
 // checkCookies checks whether the browser stores the cookie, by what it says of the page.
 func (e *engine) checkCookies(now time.Time, r *http.Request) {
-	if e.transport.transport == HeaderOnly || e.transport.transport == MemoryOnly {
+	if e.transport.kind == HeaderOnly || e.transport.kind == MemoryOnly {
 		return
 	}
 	secure := strings.HasPrefix(e.transport.cookieName, "__Host-")

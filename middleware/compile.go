@@ -30,7 +30,7 @@ func compile(cfg Config) (*engine, error) {
 		hooks:     hooks{identity: cfg.Identity, cost: cfg.Cost, skip: cfg.Skip, refused: cfg.RefusalHandler, page: cfg.PageHandler, onDecision: cfg.OnDecision},
 		bodies:    &sync.Pool{New: newBody},
 		now:       cfg.Now,
-		transport: transport{transport: cfg.TokenTransport, quiet: cfg.Quiet, fields: cfg.Fields, embedded: cfg.EmbeddedCookie},
+		transport: transport{kind: cfg.TokenTransport, quiet: cfg.Quiet, fields: cfg.Fields, embedded: cfg.EmbeddedCookie},
 		shadow:    cfg.Shadow,
 		forgets:   cfg.InsecureNoMemory,
 		hearing:   cfg.Peers != nil,

@@ -311,7 +311,7 @@ func (q *call) ticketOf(d *record, pass roomPass) string {
 func (q *call) admitFromRoom(pass *roomPass, c *charged) {
 	d := &q.dc.decision
 	var offers offerFields
-	if q.transport.transport != MemoryOnly {
+	if q.transport.kind != MemoryOnly {
 		next := q.nextPass(*pass, c, d.Cost)
 		offers.roomCookie = q.roomCookie(&next, &c.tally)
 	}

@@ -342,7 +342,7 @@ func (q *call) answerRedeem(w http.ResponseWriter) {
 // Where none came, the page has to ask whether its browser keeps what was bought.
 func (q *call) writeBought(w http.ResponseWriter, left int64) {
 	body := strconv.AppendInt([]byte(`{"expires-in":`), left, 10)
-	if q.transport.transport != HeaderOnly && q.transport.showsCookie(q.r) {
+	if q.transport.kind != HeaderOnly && q.transport.showsCookie(q.r) {
 		body = append(body, `,"carried":true`...)
 	}
 	writeJSON(w, body)
@@ -350,7 +350,7 @@ func (q *call) writeBought(w http.ResponseWriter, left int64) {
 
 // tryCookie has a browser that shows no cookie of the policy send one along with its proof, if it keeps any.
 func (c *transport) tryCookie(w http.ResponseWriter, r *http.Request, life time.Duration) {
-	if c.transport != HeaderOnly && !c.showsCookie(r) {
+	if c.kind != HeaderOnly && !c.showsCookie(r) {
 		w.Header().Add(reply.SetCookie, c.cookieName+keptSuffix+"=1; Max-Age="+strconv.FormatInt(int64(life/time.Second), 10)+c.cookieAttributes)
 	}
 }
@@ -359,7 +359,7 @@ func (c *transport) tryCookie(w http.ResponseWriter, r *http.Request, life time.
 // returns for how many seconds.
 func (c *transport) setProofCookie(now time.Time, w http.ResponseWriter, proof string, receipt *pow.Receipt) (left int64) {
 	left = max(1, int64(receipt.Expires.Sub(now)/time.Second))
-	if c.transport != HeaderOnly {
+	if c.kind != HeaderOnly {
 		w.Header().Add(reply.SetCookie, c.proofCookie([4]byte(receipt.ID[:4]), proof, left))
 	}
 	return left

@@ -69,7 +69,7 @@ func (h *hooks) hear() bool { return h.onDecision != nil || h.refused != nil || 
 
 // A transport says by which fields tokens and limits go between a policy and its clients.
 type transport struct {
-	transport        TokenTransport
+	kind             TokenTransport
 	quiet            bool
 	fields           Fields
 	cookieName       string

@@ -522,8 +522,8 @@ func TestShownTokensOfAnOwnTallyAreMerged(t *testing.T) {
 	}
 }
 
-// A token of an own tally that lives longer than any that is sold was signed by a thief of the key,
-// who gets no more than the rest of a tally's life.
+// A token of an own tally that lives longer than any that is sold was signed by a thief of the key.
+// The thief gets no more than the rest of a tally's life.
 func TestOwnTokensThatLiveTooLongAreNotBelieved(t *testing.T) {
 	m := selling(t, &Challenge{})
 	e := m.engine.Load()

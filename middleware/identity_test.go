@@ -277,7 +277,7 @@ func TestPeerAddressOverTheNetwork(t *testing.T) {
 func TestIPv6PeerOverTheNetwork(t *testing.T) {
 	listener, err := net.Listen("tcp6", "[::1]:0")
 	if err != nil {
-		t.Skip("this machine has no IPv6 loopback: ", err)
+		kit.Unable(t, "this machine has no IPv6 loopback: %v", err)
 	}
 	h := newSite(t, contact(new(clock)))
 	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: h}}

@@ -132,7 +132,7 @@ func (e *engine) refusalOf(dc *decisionContext) (refusal page.Refusal) {
 	}
 	if c := e.challenge; c != nil {
 		refusal.Base, refusal.PageStyle = c.path, c.pageStyle
-		if e.transport.transport != HeaderOnly { // no page that is opened, and no form, carries fields
+		if e.transport.kind != HeaderOnly { // no page that is opened, and no form, carries fields
 			refusal.Script, refusal.Style, refusal.PageScript = c.script, c.style, c.pageScript
 		}
 	}

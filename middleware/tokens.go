@@ -29,7 +29,7 @@ func (q *call) readTokens() {
 	if !q.shown.outside {
 		q.shown.fields = q.r.Header
 	}
-	if q.transport.transport != CookieOnly || q.shown.outside {
+	if q.transport.kind != CookieOnly || q.shown.outside {
 		pieces := 0
 		for _, line := range q.tokenLines() {
 			if len(line) > maxLine {
@@ -45,7 +45,7 @@ func (q *call) readTokens() {
 			}
 		}
 	}
-	if q.transport.transport == HeaderOnly || q.shown.outside {
+	if q.transport.kind == HeaderOnly || q.shown.outside {
 		return
 	}
 	if lines := q.r.Header["Cookie"]; len(lines) > 0 {

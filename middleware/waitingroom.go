@@ -166,7 +166,7 @@ func (q *call) roomCookie(pass *roomPass, tally *limiter.Tally) string {
 	b = append(b, '=')
 	b = append(b, pass.text...)
 	ends := pass.ticket.Opens.Add(ticketLife).Unix()
-	if q.transport.transport != MemoryOnly {
+	if q.transport.kind != MemoryOnly {
 		n := len(b)
 		b = append(b, '~')
 		if b = pass.holder.Append(b, tally); len(b) == n+1 {

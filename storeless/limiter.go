@@ -74,11 +74,11 @@ func (l *Limiter) Peek(now time.Time, identity string, shown Tally, cost ...int6
 }
 
 // Refund gives back at now what Take charged at then, where it still counts: work that failed, or the rest
-// of an estimate. Several costs are for each limit, as in Take: 0 and 150 keep the request, and give back 150 tokens. shown is the newest tally: as Take returned it, or as the client brings it.
-// Refund returns the tally for the client to bring; a client that brings an older one has
-// not got its quota back. Call it once for each charge: a second call gives away what others behind
-// the identity have used. A Shadow gives back too, even what it had no room for and did not count, so that its
-// count may be too low. Refund panics as Take does.
+// of an estimate. Several costs are for each limit, as in Take: 0 and 150 keep the request, and give back 150
+// tokens. shown is the newest tally: as Take returned it, or as the client brings it. Refund returns the tally
+// for the client to bring; a client that brings an older one has not got its quota back. Call it once for each
+// charge: a second call gives away what others behind the identity have used. A Shadow gives back too, even what
+// it had no room for and did not count, so that its count may be too low. Refund panics as Take does.
 func (l *Limiter) Refund(now, then time.Time, identity string, shown Tally, cost ...int64) Tally {
 	var each limiter.Costs
 	c, most := l.candidate(identity, shown, &each, cost)
