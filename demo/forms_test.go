@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"html"
 	"io"
 	"log/slog"
@@ -13,7 +12,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -54,22 +52,6 @@ func TestFormIsAcceptedInEveryEncoding(t *testing.T) {
 		require.NotEmpty(t, a.Header.Get(middleware.TokenHeader), name)
 		require.Equal(t, "no-store", a.Header.Get("Cache-Control"), name)
 	}
-}
-
-func TestBrowserIsRedirectedToAPage(t *testing.T) {
-	c := start(t, 1).client(t).withJar()
-	a := c.contact(likeBrowser)
-	require.Equal(t, http.StatusSeeOther, a.StatusCode)
-	require.NotEmpty(t, a.Header.Get(middleware.TokenHeader))
-	require.Len(t, a.Cookies(), 1)
-	cookie := a.Cookies()[0]
-	require.Equal(t, "tallystick-contact", cookie.Name)
-	require.True(t, cookie.HttpOnly)
-	require.False(t, cookie.Secure, "over plain HTTP it would not be kept")
-
-	thanks := c.do("GET", a.Header.Get("Location"), "", likeBrowser)
-	require.Equal(t, http.StatusOK, thanks.StatusCode)
-	require.Contains(t, thanks.body, "<h1>Accepted</h1>")
 }
 
 func TestWhatTheClientPrefers(t *testing.T) {
@@ -292,25 +274,17 @@ func TestNewsletterSellsNothing(t *testing.T) {
 
 // What the element does in a page, and then the form.
 func TestSignupInABrowser(t *testing.T) {
-	for _, instances := range []int{1, 3} {
-		t.Run(strconv.Itoa(instances), func(t *testing.T) {
-			site, _ := handled(t, instances)
-			browser := middlewaretest.Browser(site, "203.0.113.1")
-			const endpoint = "http://localhost/tally/signup/"
-			require.True(t, middlewaretest.Buy(t, browser, endpoint))
-			for range 3 {
-				require.False(t, middlewaretest.Buy(t, browser, endpoint), "it is carried by a cookie")
-				resp, page := sent(t, browser, "/signup", goodSignup)
-				require.Equal(t, http.StatusOK, resp.StatusCode, page)
-				require.Equal(t, "/accepted", resp.Request.URL.Path)
-			}
-			resp, _ := sent(t, browser, "/signup", goodSignup)
-			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
-			require.True(t, middlewaretest.Buy(t, browser, endpoint), "the next one is for sale")
-			resp, _ = sent(t, browser, "/signup", goodSignup)
-			require.Equal(t, "/accepted", resp.Request.URL.Path)
-		})
+	site, _ := handled(t, 3)
+	browser := middlewaretest.Browser(site, "203.0.113.1")
+	const endpoint = "http://localhost/tally/signup/"
+	require.True(t, middlewaretest.Buy(t, browser, endpoint))
+	for range 3 {
+		require.False(t, middlewaretest.Buy(t, browser, endpoint), "it is carried by a cookie")
+		resp, page := sent(t, browser, "/signup", goodSignup)
+		require.Equal(t, "/accepted", resp.Request.URL.Path, page)
 	}
+	resp, _ := sent(t, browser, "/signup", goodSignup)
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 }
 
 // What the forms are to people whose browser runs no script.
@@ -425,111 +399,6 @@ func refusedFor(t *testing.T, reason middleware.Reason, a answer) {
 	require.Empty(t, a.Header.Get("Retry-After"), "waiting does not help")
 }
 
-func TestSignupBeginsWithAProof(t *testing.T) {
-	for _, instances := range []int{1, 3} {
-		s := start(t, instances)
-		c := s.client(t)
-		first := c.signup()
-		refusedFor(t, middleware.NoToken, first)
-		require.EqualValues(t, cheap, *first.details(t).Work)
-		require.Equal(t, "/tally/signup/challenge", first.details(t).ChallengeURL)
-		require.Equal(t, "/tally/signup/redeem", first.details(t).RedeemURL)
-		require.Empty(t, first.Header.Get(middleware.TokenHeader))
-
-		a := c.pay(first)
-		for i := range 3 {
-			require.Equal(t, http.StatusOK, a.StatusCode, "request %d of 3: %s", i+1, a.body)
-			require.Contains(t, a.Header.Get("RateLimit"), `"signup";r=`+strconv.Itoa(2-i))
-			require.NotEmpty(t, a.Header.Get(middleware.TokenHeader))
-			a = c.signup()
-		}
-		require.Equal(t, http.StatusTooManyRequests, a.StatusCode)
-		require.Equal(t, []string{"signup"}, a.details(t).Violated)
-		require.Equal(t, middleware.OverLimit, a.details(t).Reason)
-
-		s.wait(t, a)
-		require.Equal(t, http.StatusOK, c.signup().StatusCode, "after Retry-After")
-	}
-}
-
-func TestSignupProofOpensOneTallyHoweverOftenItIsSent(t *testing.T) {
-	for instances, most := range map[int]int{1: 3, 3: 9} {
-		c := start(t, instances).client(t)
-		proof := c.do("POST", "/signup", goodSignup, urlencoded).prove(t)
-		require.Equal(t, most, admitted(t, 30, func() answer {
-			return c.do("POST", "/signup", goodSignup, urlencoded, proof)
-		}))
-	}
-}
-
-func TestFeedbackNeedsAProofEachTime(t *testing.T) {
-	c := start(t, 1).client(t)
-	for i := range 20 {
-		first := c.feedback(c.withToken(nil)...)
-		refusedFor(t, middleware.NoToken, first)
-		proof := first.prove(t)
-		a := c.feedback(c.withToken([]string{proof})...)
-		require.Equal(t, http.StatusOK, a.StatusCode, "request %d of 20: %s", i+1, a.body)
-		require.Contains(t, a.Header.Get("RateLimit"), `"feedback";r=`+strconv.Itoa(19-i))
-		if i < 19 {
-			refusedFor(t, "replayed", c.feedback(proof))
-		}
-	}
-	a := c.pay(c.feedback())
-	require.Equal(t, http.StatusTooManyRequests, a.StatusCode, a.body)
-	require.NotEmpty(t, a.Header.Get("Retry-After"))
-	require.Empty(t, a.Header.Get(middleware.ChallengeHeader), "work buys no more here")
-}
-
-func TestFeedbackProofBuysOneRequestOfEachInstance(t *testing.T) {
-	c := start(t, 3).client(t)
-	proof := c.feedback().prove(t)
-	passed := 0
-	for range 12 {
-		a := c.feedback(proof)
-		if a.StatusCode == http.StatusOK {
-			passed++
-			continue
-		}
-		refusedFor(t, "replayed", a)
-	}
-	require.Equal(t, 3, passed)
-}
-
-func TestWhyAProofIsRefused(t *testing.T) {
-	s := start(t, 1)
-	c := s.client(t)
-	proof := c.feedback().prove(t)
-	refusedFor(t, "wrong-solution", c.feedback(proof+"1"))
-	refusedFor(t, "wrong-solution", c.feedback(middleware.ProofHeader+": nonsense"))
-	refusedFor(t, "client-changed", c.do("POST", "/signup", goodSignup, urlencoded, proof))
-	s.seconds.Add(11)
-	refusedFor(t, "expired", c.feedback(proof))
-}
-
-func TestContactSellsATallyOnceTheSharedOneIsSpent(t *testing.T) {
-	for _, instances := range []int{1, 3} {
-		c := start(t, instances).client(t)
-		require.Equal(t, 5, admitted(t, 5, func() answer { return c.echo() }))
-		refused := c.echo()
-		require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
-		require.Equal(t, middleware.OverLimit, refused.details(t).Reason)
-		require.NotEmpty(t, refused.Header.Get("Retry-After"), "or wait")
-
-		a := c.pay(refused)
-		require.Equal(t, http.StatusOK, a.StatusCode, a.body)
-		require.Contains(t, a.Header.Get("RateLimit"), `"contact";r=4`)
-		more := 1 + admitted(t, 40, func() answer { return c.echo() })
-		if instances == 1 {
-			require.Equal(t, 5, more)
-		}
-		// The client has one token. What it carries of its own tally now, it no
-		// longer carries of the shared one: of that each instance knows its part.
-		require.GreaterOrEqual(t, more, 5)
-		require.LessOrEqual(t, 5+more, instances*5*(1+1), "N·L·(1+F)")
-	}
-}
-
 func TestCrowd(t *testing.T) {
 	o := standard(1)
 	o.crowd = 1
@@ -542,19 +411,6 @@ func TestCrowd(t *testing.T) {
 	}
 	s.seconds.Add(90 * 60)
 	require.EqualValues(t, cheap, *s.client(t).signup().details(t).Work, "all has leaked")
-}
-
-func TestStockOfChallengesIsWorthTodaysPrice(t *testing.T) {
-	o := standard(1)
-	o.crowd = 2
-	s := startWith(t, o)
-	c := s.client(t)
-	one, two, three := c.signup(), c.signup(), c.signup()
-	require.Equal(t, http.StatusOK, c.pay(one).StatusCode)
-	require.Equal(t, http.StatusOK, s.client(t).pay(two).StatusCode, "worth two thirds of it")
-	a := s.client(t).pay(three)
-	refusedFor(t, "price-risen", a)
-	require.EqualValues(t, 2*cheap, *a.details(t).Work)
 }
 
 func TestWorkFlag(t *testing.T) {
@@ -575,43 +431,6 @@ func TestWorkFlag(t *testing.T) {
 }
 
 // The endpoints of the policies, and what browsers are told.
-
-func TestEndpointsSellTallies(t *testing.T) {
-	c := start(t, 3).client(t) // each step on another instance
-	for _, policy := range []string{"contact", "signup"} {
-		terms := c.do("GET", tallyPath(policy)+"challenge", "")
-		require.Equal(t, http.StatusOK, terms.StatusCode, terms.body)
-		var offered details
-		require.NoError(t, json.Unmarshal([]byte(terms.body), &offered))
-		proof := kit.Must(pow.Solve(t.Context(), offered.Challenge, pow.SolveOptions{}))(t)
-
-		first := c.do("POST", tallyPath(policy)+"redeem", "", middleware.ProofHeader+": "+proof)
-		require.Equal(t, http.StatusOK, first.StatusCode, first.body)
-		require.NotEmpty(t, c.last)
-		require.Len(t, first.Cookies(), 1)
-		again := c.do("POST", tallyPath(policy)+"redeem", "", middleware.ProofHeader+": "+proof)
-		require.Equal(t, first.Header.Get(middleware.TokenHeader), again.Header.Get(middleware.TokenHeader))
-	}
-	require.Equal(t, http.StatusOK, c.signup().StatusCode)
-}
-
-func TestEndpointSellsASingleRequestToAForm(t *testing.T) {
-	c := start(t, 1).client(t).withJar()
-	proof := c.feedback().prove(t)
-	require.Equal(t, http.StatusOK, c.do("POST", "/tally/feedback/redeem", "", proof).StatusCode)
-	require.Equal(t, http.StatusSeeOther, c.feedback(likeBrowser).StatusCode, "the jar carries the proof")
-	require.Equal(t, http.StatusForbidden, c.feedback(likeBrowser).StatusCode)
-}
-
-func TestEndpointsRefuse(t *testing.T) {
-	c := start(t, 1).client(t)
-	require.Equal(t, http.StatusMethodNotAllowed, c.do("GET", "/tally/signup/redeem", "").StatusCode)
-	require.Equal(t, http.StatusMethodNotAllowed, c.do("POST", "/tally/signup/challenge", "").StatusCode)
-	require.Equal(t, http.StatusNotFound, c.do("GET", "/tally/signup/", "").StatusCode)
-	require.Equal(t, http.StatusForbidden, c.do("POST", "/tally/signup/redeem", "", "Sec-Fetch-Site: cross-site").StatusCode)
-	refusedFor(t, middleware.NoToken, c.do("POST", "/tally/signup/redeem", ""))
-	refusedFor(t, "client-changed", c.do("POST", "/tally/signup/redeem", "", c.feedback().prove(t)))
-}
 
 func TestBrowserIsToldWhatToDo(t *testing.T) {
 	c := start(t, 1).client(t)

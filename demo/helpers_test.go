@@ -9,11 +9,9 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -101,16 +99,7 @@ type client struct {
 
 // client returns a client that follows no redirects and keeps no cookies.
 func (s *server) client(t *testing.T) *client {
-	return s.clientFrom(t, "")
-}
-
-// clientFrom returns a client at the given local address.
-func (s *server) clientFrom(t *testing.T, local string) *client {
 	transport := &http.Transport{}
-	if local != "" {
-		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(local)}}
-		transport.DialContext = dialer.DialContext
-	}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &client{t: t, url: s.url, http: http.Client{
 		Transport:     transport,
@@ -216,13 +205,6 @@ func admitted(t *testing.T, n int, send func() answer) int {
 		}
 	}
 	return passed
-}
-
-// wait moves the clock to where a refusal says to return.
-func (s *server) wait(t *testing.T, a answer) {
-	t.Helper()
-	seconds := kit.Must(strconv.ParseInt(a.Header.Get("Retry-After"), 10, 64))(t)
-	s.seconds.Add(seconds)
 }
 
 // details are problem details, the site's own and the limiter's.
