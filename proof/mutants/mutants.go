@@ -19,8 +19,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"time"
 )
 
 // A Mutant is one way to break a package.
@@ -30,46 +28,6 @@ type Mutant struct {
 	Old  string `json:"old"`  // text that occurs in that exactly once, but for white space
 	New  string `json:"new"`  // text to put in its place
 	Why  string `json:"why"`  // what would be lost
-}
-
-// An outcome is how a mutant fared.
-type outcome string
-
-const (
-	killed    outcome = "a test failed"
-	survived  outcome = "all tests passed"
-	misplaced outcome = "its old text does not occur exactly once: the line has changed, so change the mutant in testdata/mutants too"
-	broken    outcome = "does not compile: a mutant must be killed by a test, not by the compiler"
-	unusable  outcome = "could not be tried"
-)
-
-// A result is an outcome with what there is to say about it.
-type result struct {
-	outcome outcome
-	by      test // the first that failed
-	output  string
-	took    time.Duration // by the tests, if they passed
-}
-
-// A test is one test of a package, or all of them if it has no name.
-type test struct{ pkg, name string } // pkg: a directory relative to the broken package, "." for that itself
-
-func (t test) String() string {
-	if t.pkg == "." {
-		return t.name
-	}
-	return t.pkg + "." + t.name
-}
-
-// testOf reads what String writes: a name has no dot. Nothing is no test.
-func testOf(text string) test {
-	if text == "" {
-		return test{}
-	}
-	if i := strings.LastIndex(text, "."); i >= 0 {
-		return test{text[:i], text[i+1:]}
-	}
-	return test{".", text}
 }
 
 // Load reads the mutants in the files that match a pattern. It is an error if

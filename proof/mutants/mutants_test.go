@@ -260,7 +260,7 @@ func TestRecursion(t *testing.T) {
 	ran := true
 	t.Run("skips", func(t *testing.T) {
 		defer func() { ran = !t.Skipped() }()
-		Run(t, "./does-not-exist", nil)
+		attempt(t, "./does-not-exist", nil)
 	})
 	require.False(t, ran)
 }
@@ -284,6 +284,6 @@ func TestMutants(t *testing.T) {
 	require.Greater(t, len(packages), 30)
 	for _, dir := range packages { // -run takes a slash for a subtest
 		pkg := strings.TrimPrefix(dir, "../../")
-		t.Run(strings.ReplaceAll(pkg, "/", "."), func(t *testing.T) { Run(t, dir, kit.Must(Load(dir+"/testdata/mutants/*.json"))(t), others[pkg]...) })
+		t.Run(strings.ReplaceAll(pkg, "/", "."), func(t *testing.T) { attempt(t, dir, kit.Must(Load(dir+"/testdata/mutants/*.json"))(t), others[pkg]...) })
 	}
 }
