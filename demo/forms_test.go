@@ -51,6 +51,7 @@ func TestFormIsAcceptedInEveryEncoding(t *testing.T) {
 		require.JSONEq(t, `{"accepted":true}`, a.body, name)
 		require.NotEmpty(t, a.Header.Get(middleware.TokenHeader), name)
 		require.Equal(t, "no-store", a.Header.Get("Cache-Control"), name)
+		require.Equal(t, "tallystick-newsletter", a.Cookies()[0].Name, "of plain HTTP: a Secure one would not be kept")
 	}
 }
 

@@ -6,10 +6,7 @@ package exactkit
 
 import (
 	"context"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -118,22 +115,6 @@ func Bytes(t testing.TB, a *engine.Account) []byte {
 	b, err := a.AppendBinary(nil)
 	require.NoError(t, err)
 	return b
-}
-
-// Earlier are the bytes that each version has written of an account, after five calls and one refund, for a
-// package beside exact.
-func Earlier(t testing.TB) map[string][]byte {
-	t.Helper()
-	text, err := os.ReadFile("../engine/testdata/accounts.json")
-	require.NoError(t, err)
-	var accounts struct{ Plain map[string]string }
-	require.NoError(t, json.Unmarshal(text, &accounts))
-	all := map[string][]byte{}
-	for version, account := range accounts.Plain {
-		all[version], err = hex.DecodeString(account)
-		require.NoError(t, err)
-	}
-	return all
 }
 
 // lossy loses the answer of the next swap, when it is told to.

@@ -14,9 +14,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A version begins every encoded [Account]. Three before are read: the first had no hold, and up
-// to the third there was a list of the receipts that were given back, and behind it, in the third,
-// what else is rare.
+// A version begins every encoded [Account]. It rises when the form changes.
 const version = 4
 
 // moreParts says, beside the form of what came back, that something follows of what is rare.
@@ -102,22 +100,15 @@ func (r answers) append(b []byte, latest int64, serial uint64) []byte {
 // UnmarshalBinary implements [encoding.BinaryUnmarshaler]. It keeps nothing of b. It recognizes the
 // bytes of an account by their form alone; the engine must know whether they have changed since.
 func (a *Account) UnmarshalBinary(b []byte) error {
-	if len(b) == 0 || b[0] < 1 {
+	if len(b) == 0 || b[0] < version {
 		return errAccount
 	}
 	if b[0] > version {
 		return fmt.Errorf("exact: an account in format %d, of a later version; this one knows %d", b[0], version)
 	}
-	d := decoder{rest: b[1:], version: b[0]}
-	read := Account{latest: d.int(), hold: int64(storeless.MaxWindow)}
-	if d.version > 1 {
-		read.hold = d.int()
-	}
-	if d.version < version {
-		read.serial = d.uint()
-	} else {
-		read.serial = uint64(read.latest/1000 - d.int())
-	}
+	d := decoder{rest: b[1:]}
+	read := Account{latest: d.int(), hold: d.int()}
+	read.serial = uint64(read.latest/1000 - d.int())
 	if n := d.length(maxEntries); n > 0 {
 		read.entries = make([]entry, n)
 	}
@@ -133,24 +124,16 @@ func (a *Account) UnmarshalBinary(b []byte) error {
 		last := int64(0)
 		for j := range n {
 			m := logEntry{last + d.int(), int64(d.atMost(storeless.MaxQuota))}
-			d.failed = d.failed || j > 0 && m.until <= last || m.cost == 0 && d.version > 2
+			d.failed = d.failed || j > 0 && m.until <= last || m.cost == 0
 			last = m.until
-			if m.cost > 0 { // up to the second version what came back whole was left
-				e.log.entries = append(e.log.entries, m)
-				e.log.used += m.cost
-			}
+			e.log.entries = append(e.log.entries, m)
+			e.log.used += m.cost
 		}
 		d.failed = d.failed || e.log.used > 2*storeless.MaxQuota
 	}
-	more := d.version == 3
-	if d.version < version {
-		d.former(&read)
-	} else {
-		form := byte(d.atMost(moreParts | formMany))
-		read.refunds = d.refunds(read.serial, form&^moreParts)
-		more = form&moreParts != 0
-	}
-	if more {
+	form := byte(d.atMost(moreParts | formMany))
+	read.refunds = d.refunds(read.serial, form&^moreParts)
+	if form&moreParts != 0 {
 		read.paused = d.int()
 		read.answers = d.answers(read.latest, read.serial)
 		read.booked = d.int()
@@ -165,30 +148,9 @@ func (a *Account) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// former reads what came back as the versions before wrote it: from when on each did not matter.
-func (d *decoder) former(a *Account) {
-	var serials []uint64
-	for range d.length(len(d.rest) / 2) {
-		serials = append(serials, d.uint())
-		d.int()
-	}
-	if d.version == 3 {
-		a.refunds.floor = d.uint()
-	}
-	d.failed = d.failed || a.refunds.floor > a.serial
-	for _, serial := range serials {
-		if d.failed = d.failed || serial > a.serial; !d.failed {
-			a.refunds.give(serial, a.serial)
-		}
-	}
-}
-
 // lines reads what is kept while calls are booked.
 func (d *decoder) lines(a *Account) {
-	a.since = d.atMost(a.serial)
-	if d.version == version {
-		a.since = a.serial - a.since
-	}
+	a.since = a.serial - d.atMost(a.serial)
 	d.failed = d.failed || a.booked < 0
 	for i := range a.entries {
 		l := &timeline{base: d.int()}
@@ -225,9 +187,7 @@ func (d *decoder) answers(latest int64, serial uint64) answers {
 		a.given, a.cost = latest+d.int(), d.int()
 		if a.cost != 0 {
 			a.at = a.given + d.int()
-			if d.version == version {
-				a.serial = strconv.FormatUint(serial-uint64(d.int()), 36)
-			}
+			a.serial = strconv.FormatUint(serial-uint64(d.int()), 36)
 			if rest := d.bytes(d.length(maxSerial)); len(rest) > 0 {
 				a.serial += string(rest)
 			}

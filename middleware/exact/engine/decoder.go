@@ -6,9 +6,8 @@ import "encoding/binary"
 
 // A decoder reads integers until one is missing.
 type decoder struct {
-	rest    []byte
-	version byte
-	failed  bool
+	rest   []byte
+	failed bool
 }
 
 // bytes returns the first n of the rest, or none.

@@ -3,9 +3,7 @@
 package engine_test
 
 import (
-	"encoding/binary"
 	"math/rand/v2"
-	"strconv"
 	"testing"
 	"time"
 
@@ -195,24 +193,7 @@ func TestReceiptsOfAnAccountBefore(t *testing.T) {
 	}
 }
 
-// What earlier versions have kept of what came back is kept: the last, and the others were late.
-func TestRefundsOfEarlierVersions(t *testing.T) {
-	b := []byte{2, 0, 0} // by a clock that has not begun
-	b = append(b, 0xff, 0xff, 3, 0, 3)
-	for _, serial := range []uint64{1, 60_000, 65_535} {
-		b = append(binary.AppendUvarint(b, serial), 2)
-	}
-	var a engine.Account
-	require.NoError(t, a.UnmarshalBinary(b))
-	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Quota: 5, Window: time.Hour})}
-	for serial, want := range map[uint64]error{1: exact.ErrLateRefund, 2: exact.ErrLateRefund, 60_000: exact.ErrNoRefund, 65_535: exact.ErrNoRefund, 65_534: nil, 60_001: nil} {
-		r := exact.Receipt{Key: "k", Cost: 1, Policy: call.Policy, At: exacttest.NewClock().Now(), Serial: strconv.FormatUint(serial, 36)}
-		require.Equal(t, want, a.Refund(exacttest.NewClock().Now(), &r), serial)
-	}
-}
-
-// The serials of an account of before begin at one, and so do serials by a clock that was never
-// set. Its 8192nd charge is in a byte more than a kilobyte has.
+// Serials by a clock that was never set begin at one. The 8192nd charge is in a byte more than a kilobyte has.
 func TestRefundsOfTheFirstSerials(t *testing.T) {
 	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Quota: storeless.MaxQuota, Window: day})}
 	at := time.Unix(0, 0)

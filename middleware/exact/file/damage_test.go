@@ -41,18 +41,6 @@ func TestWhatIsNoCounterIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// What this package wrote before its first release is told apart from damage.
-func TestFileOfBboltIsRefusedByName(t *testing.T) {
-	b := make([]byte, 16<<10)
-	binary.NativeEndian.PutUint32(b[16:], 0xED0CDAED) // behind the head of the page
-	path := filepath.Join(t.TempDir(), "counts")
-	require.NoError(t, os.WriteFile(path, b, 0o600))
-	_, err := file.Open(path, file.Config{})
-	require.ErrorContains(t, err, "a file of bbolt")
-	require.ErrorContains(t, err, "give it another name")
-	require.NotErrorIs(t, err, file.ErrDamaged)
-}
-
 // accountsOf reads all accounts of a file.
 func accountsOf(t testing.TB, b []byte) map[string]string {
 	t.Helper()

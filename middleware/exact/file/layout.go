@@ -5,7 +5,6 @@ package file
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 )
@@ -30,12 +29,10 @@ import (
 // file that the disk has kept, nor a key that a client has chosen, can pass for a group of this
 // file, or for its end.
 //
-// The version rises when any of this changes. Opening reads the version before, and writes it anew.
-// In version 1 a name was the policy's, a zero byte and the key.
+// The version rises when any of this changes.
 const (
 	magic   = "tallystick\n"
 	version = 2
-	former  = 1
 
 	headSize      = len(magic) + 1 + 8 + 4
 	groupAt       = 24 // the first group: the head, in whole 8 bytes
@@ -70,30 +67,22 @@ func appendHead(b []byte, version byte, nonce uint64) []byte {
 	return little.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// parseHead returns the version of a file, and its nonce.
-func parseHead(b []byte) (is byte, nonce uint64, err error) {
+// parseHead returns the nonce of a file.
+func parseHead(b []byte) (nonce uint64, err error) {
 	sum := headSize - 4
 	switch {
 	case len(b) == 0:
-		return 0, 0, fmt.Errorf("%w: it has no bytes", ErrDamaged)
-	case len(b) >= 20 && (binary.NativeEndian.Uint32(b[16:]) == boltMagic):
-		return 0, 0, errBolt
+		return 0, fmt.Errorf("%w: it has no bytes", ErrDamaged)
 	case len(b) < headSize || string(b[:len(magic)]) != magic:
-		return 0, 0, fmt.Errorf("%w: it is not a counter's file", ErrDamaged)
+		return 0, fmt.Errorf("%w: it is not a counter's file", ErrDamaged)
 	case little.Uint32(b[sum:]) != crc32.Checksum(b[:sum], castagnoli):
-		return 0, 0, fmt.Errorf("%w: its head is not as it was written", ErrDamaged)
+		return 0, fmt.Errorf("%w: its head is not as it was written", ErrDamaged)
 	}
-	if is = b[len(magic)]; is != version && is != former {
-		return 0, 0, fmt.Errorf("file: written in layout %d, and this version of Tallystick reads %d and %d; open it with the one that wrote it, or with those between them, one after the other", is, former, version)
+	if is := b[len(magic)]; is != version {
+		return 0, fmt.Errorf("file: written in layout %d, and this version of Tallystick reads %d; open it with the one that wrote it", is, version)
 	}
-	return is, little.Uint64(b[len(magic)+1:]), nil
+	return little.Uint64(b[len(magic)+1:]), nil
 }
-
-// boltMagic begins a file of bbolt, which this package used before its first
-// release.
-const boltMagic = 0xED0CDAED
-
-var errBolt = errors.New("file: a file of bbolt, which this package counted in before its first release and no longer reads; give it another name, and a new file begins with every count at zero")
 
 // A group is written in one go: as the head says, or not at all.
 type groupHead struct {

@@ -24,7 +24,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/file"
 	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A layout says how the groups of a file lie in its sectors. A counter writes together
@@ -164,9 +163,9 @@ func TestCounterWritesThisLayout(t *testing.T) {
 	require.Equal(t, append(want, make([]byte, len(b)-len(want))...), b)
 }
 
-// TestKeptFilesAreRead opens files that were kept, of this layout and the one before, which is
-// written anew: files that are out there are read by the version that comes. It is what makes them.
-func TestKeptFilesAreRead(t *testing.T) {
+// TestKeptFileIsRead opens a file that was kept: files that are out there are read by the version that comes. It is what
+// makes it.
+func TestKeptFileIsRead(t *testing.T) {
 	const nonce = 77
 	clock := exacttest.NewClock()
 	p := exactkit.Compile(t, every...)
@@ -176,94 +175,51 @@ func TestKeptFilesAreRead(t *testing.T) {
 		return exactkit.Bytes(t, &a)
 	}
 	reserved := func(b []byte) []byte { return file.AppendNumber(b, 'r', 4096) }
-	for version, name := range map[byte]func(key string) string{
-		1: func(key string) string { return "api\x00" + key },
-		2: p.AccountName,
-	} {
-		account := func(key string, cost int64) []byte { return file.AppendAccount(nil, name(key), spent(cost)) }
-		b := file.AppendHeadOf(nil, version, nonce)
-		for i, g := range []struct {
-			kind    byte
-			payload []byte
-		}{
-			{'S', append(account("a", 1), account("b", 2)...)},
-			{'E', reserved(file.AppendNumber(nil, 'n', 2))},
-			{'L', account("a", 3)},
-			{'L', reserved(account("c", 4))},
-			{'L', file.AppendAccount(nil, name("last"), []byte(large()[1]))},
-		} {
-			b = append(b, file.Group(g.kind, nonce, uint64(i+1), g.payload)...)
-		}
-		b = append(b, make([]byte, 4096-len(b))...)
-		kept := kit.Must(os.ReadFile(fmt.Sprint("testdata/layout-", version)))(t)
-		require.Equal(t, b, kept)
-
-		disk := newMemDisk()
-		disk.put(memPath, kept)
-		used := map[string]int64{"a": 3, "b": 2, "c": 4, "d": 0}
-		for range 3 {
-			c := openOn(t, disk, 1<<30, file.Config{Now: clock.Now})
-			require.EqualValues(t, 2, disk.bytes(memPath)[11])
-			for key := range used {
-				v := exactkit.Take(t, c, exact.Call{Key: key, Cost: 1, Policy: p})
-				used[key]++
-				require.Equal(t, 5000-used[key], v.Limits[0].Remaining, "version %d, %s", version, key)
-			}
-			require.NoError(t, c.Close())
-		}
-		require.Equal(t, []string{memPath}, disk.left())
+	account := func(key string, cost int64) []byte {
+		return file.AppendAccount(nil, p.AccountName(key), spent(cost))
 	}
+	b := file.AppendHead(nil, nonce)
+	for i, g := range []struct {
+		kind    byte
+		payload []byte
+	}{
+		{'S', append(account("a", 1), account("b", 2)...)},
+		{'E', reserved(file.AppendNumber(nil, 'n', 2))},
+		{'L', account("a", 3)},
+		{'L', reserved(account("c", 4))},
+		{'L', file.AppendAccount(nil, p.AccountName("last"), []byte(large()[1]))},
+	} {
+		b = append(b, file.Group(g.kind, nonce, uint64(i+1), g.payload)...)
+	}
+	b = append(b, make([]byte, 4096-len(b))...)
+	kept := kit.Must(os.ReadFile("testdata/layout-2"))(t)
+	require.Equal(t, b, kept)
+
+	disk := newMemDisk()
+	disk.put(memPath, kept)
+	used := map[string]int64{"a": 3, "b": 2, "c": 4, "d": 0}
+	for range 3 {
+		c := openOn(t, disk, 1<<30, file.Config{Now: clock.Now})
+		for key := range used {
+			v := exactkit.Take(t, c, exact.Call{Key: key, Cost: 1, Policy: p})
+			used[key]++
+			require.Equal(t, 5000-used[key], v.Limits[0].Remaining, key)
+		}
+		require.NoError(t, c.Close())
+	}
+	require.Equal(t, []string{memPath}, disk.left())
 }
 
-// A file that is older still, or of a version that comes, is refused, and is no damage.
+// A file of another version is refused, and is no damage.
 func TestOtherVersionsAreRefusedByName(t *testing.T) {
-	for _, version := range []byte{0, 3, 255} {
+	for _, version := range []byte{0, 1, 3, 255} {
 		disk := newMemDisk()
 		b := file.AppendHeadOf(nil, version, 77)
 		disk.put(memPath, b)
 		_, err := file.OpenOn(disk, memPath, 1<<30, file.Config{})
-		require.ErrorContains(t, err, fmt.Sprintf("written in layout %d, and this version of Tallystick reads 1 and 2; open it with the one that wrote it", version))
+		require.ErrorContains(t, err, fmt.Sprintf("written in layout %d, and this version of Tallystick reads 2; open it with the one that wrote it", version))
 		require.NotErrorIs(t, err, file.ErrDamaged)
 		require.Equal(t, b, disk.bytes(memPath), "it is left as it was")
-	}
-}
-
-// Where a file of the version before cannot be written anew, it is not opened, and left as it was.
-func TestUpgradeThatFails(t *testing.T) {
-	kept := kit.Must(os.ReadFile("testdata/layout-1"))(t)
-	for _, op := range []string{"create", "write", "reserve", "sync", "replace", "syncnames"} {
-		disk := newMemDisk()
-		disk.put(memPath, kept)
-		disk.fails(op, syscall.ENOSPC)
-		_, err := file.OpenOn(disk, memPath, 1<<30, file.Config{})
-		require.ErrorIs(t, err, syscall.ENOSPC, op)
-		if disk.fail = nil; op != "syncnames" {
-			require.Equal(t, kept, disk.bytes(memPath), op)
-		}
-		require.Equal(t, []string{memPath}, disk.left())
-		c := openOn(t, disk, 1<<30, file.Config{})
-		require.NoError(t, c.Close())
-	}
-}
-
-// A file that has accounts of all earlier versions opens, and counts on with them.
-func TestAccountsOfEarlierVersionsAreRead(t *testing.T) {
-	accounts := exactkit.Earlier(t)
-	p := exactkit.Compile(t, storeless.Limit{Name: "fixed", Algorithm: storeless.FixedWindow, Quota: 600, Window: time.Hour})
-	const nonce = 77
-	var payload []byte
-	for version, value := range accounts {
-		payload = file.AppendAccount(payload, p.AccountName(version), value)
-	}
-	b := append(file.AppendHead(nil, nonce), file.Group('S', nonce, 1, payload)...)
-	ends := file.AppendNumber(file.AppendNumber(nil, 'n', uint64(len(accounts))), 'r', 4096)
-	b = append(b, file.Group('E', nonce, 2, ends)...)
-	disk, clock := newMemDisk(), exacttest.NewClock()
-	disk.put(memPath, append(b, make([]byte, 4096-len(b))...))
-	clock.Advance(35 * time.Second)
-	c := openOn(t, disk, 1<<30, file.Config{Now: clock.Now})
-	for version := range accounts {
-		require.EqualValues(t, 595, exactkit.Take(t, c, exact.Call{Key: version, Cost: 1, Policy: p}).Limits[0].Remaining, "version %s: four of five, and this one", version)
 	}
 }
 

@@ -129,7 +129,7 @@ func (l *log) mend() error {
 // startLog begins a file: what is written to it until end is its snapshot.
 func startLog(f handle, nonce uint64, snapshot int64) (*log, error) {
 	l := &log{f: f}
-	l.version, l.nonce, l.sequence, l.end = version, nonce, 1, groupAt
+	l.nonce, l.sequence, l.end = nonce, 1, groupAt
 	if err := l.reserve(snapshot); err != nil {
 		return nil, err
 	}

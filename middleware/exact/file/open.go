@@ -62,11 +62,7 @@ func openOn(d disk, path string, cfg Config) (*counter, error) {
 		if err = c.read(f); err == nil {
 			err = replaceable(d, path)
 		}
-		if err == nil && c.log.version != version {
-			err = c.upgrade()
-			f = c.log.f
-		}
-		if err != nil && f != nil {
+		if err != nil {
 			err = errors.Join(err, f.Close())
 		}
 	}

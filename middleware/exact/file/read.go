@@ -5,17 +5,13 @@ package file
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/tallystick/tallystick/middleware/exact/engine"
 )
 
 // A state is where the log of a file stands.
 type state struct {
-	version  byte // of the layout
 	nonce    uint64
 	sequence uint64 // of the next group
 	end      int64  // where it goes
@@ -41,11 +37,11 @@ func readLog(r io.ReaderAt, size int64, account func(name, account []byte)) (sta
 	if _, err := r.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
 		return s, err
 	}
-	is, nonce, err := parseHead(head)
+	nonce, err := parseHead(head)
 	if err != nil {
 		return s, err
 	}
-	s.version, s.nonce, s.sequence, s.end = is, nonce, 1, groupAt
+	s.nonce, s.sequence, s.end = nonce, 1, groupAt
 	in := bufio.NewReaderSize(io.NewSectionReader(r, s.end, size-s.end), int(min(1<<20, max(size, 4096))))
 	var payload []byte
 	var ended bool // the snapshot
@@ -120,7 +116,7 @@ func (s *state) take(g groupHead, payload []byte, account func(name, account []b
 		case !ok:
 			return false
 		case r.tag == tagAccount && g.kind != kindEnd:
-			account(s.name(r.name), r.account)
+			account(r.name, r.account)
 			s.records++
 		case r.tag == tagReserved && g.kind != kindSnapshot:
 			s.reserved = max(s.reserved, int64(min(r.number, 1<<62)))
@@ -132,15 +128,6 @@ func (s *state) take(g groupHead, payload []byte, account func(name, account []b
 		}
 	}
 	return g.kind != kindEnd || numbers == 2
-}
-
-// name returns the name of an account, as [exact.Policy.AccountName] makes it.
-func (s *state) name(stored []byte) []byte {
-	if s.version == version {
-		return stored
-	}
-	sum := sha256.Sum256(stored)
-	return sum[:engine.NameLength]
 }
 
 // tail looks at what stands where the next group goes: zeros, a group that a crash has

@@ -3,7 +3,6 @@
 package file
 
 import (
-	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -170,15 +169,4 @@ func (c *counter) stuckAt(times int64) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", errStuck, c.stuck)
-}
-
-// upgrade writes a file of the layout before anew: what is counted from now on has another form.
-func (c *counter) upgrade() error {
-	n := new(next)
-	n.err = c.copy(n, c.log.f)
-	c.adopt(n, false)
-	if err := cmp.Or(n.err, c.failed); err != nil {
-		return fmt.Errorf("file: written in layout %d, and must be written anew in %d: %w", former, version, err)
-	}
-	return nil
 }

@@ -6,11 +6,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"math"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -43,54 +41,6 @@ func TestAccountIsOneShortString(t *testing.T) {
 	exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p, ID: "an ID"})
 	require.Equal(t, 84, s.size(c.Account(p, "k")))
 	require.Equal(t, ":1", s.do("DBSIZE"))
-}
-
-// Accounts of before, which are hashes, are taken over with all that they have counted, once: what becomes of
-// their receipts, and of refusals, is TestFormsOfBefore.
-func TestOldAccountsAreTakenOver(t *testing.T) {
-	s, c := opened(t)
-	day := storeless.Limit{Name: "day", Algorithm: storeless.FixedWindow, Quota: 10, Window: 24 * time.Hour}
-	p := exactkit.Compile(t, exactkit.Yearly(10),
-		storeless.Limit{Name: "sliding", Quota: 10, Window: 366 * 24 * time.Hour},
-		storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 10, Window: 366 * 24 * time.Hour},
-		storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: 10, Window: time.Hour})
-	other := exactkit.Compile(t, storeless.Limit{Name: "other", Algorithm: storeless.FixedWindow, Quota: 3, Window: 365 * 24 * time.Hour}, day)
-	const us = int64(1000)
-	now := time.Now().Add(-time.Minute).UnixMicro()
-	window := func(p *exact.Policy, i, cur, prev int) string {
-		return fmt.Sprint(now/p.Limit(i).Window.Microseconds(), cur, prev)
-	}
-	field := func(p *exact.Policy, i int) string { return strconv.FormatUint(uint64(p.ID(i)), 36) }
-	account := c.Account(p, "k")
-	interval := p.Limit(2).Window.Microseconds()/10 + 1
-	s.do("HSET", account, ".t", fmt.Sprint(now), ".n", "9", ".e", fmt.Sprint(now/1000+400*24*3600*us),
-		field(p, 0), window(p, 0, 4, 0), field(p, 1), window(p, 1, 6, 0),
-		field(p, 2), fmt.Sprint(now+5*interval), field(p, 3), "7",
-		field(other, 0), window(other, 0, 2, 0))
-	s.do("PEXPIREAT", account, fmt.Sprint(now/1000+400*24*3600*us))
-	until := fmt.Sprint(now + time.Hour.Microseconds())
-	s.do("ZADD", account+":t:"+field(p, 3), until, until+":7")
-	call := exact.Call{Key: "k", Cost: 1, Policy: p}
-	v := exactkit.Peek(t, c, call)
-	for i, left := range []int64{6, 4, 5, 3} {
-		require.Equal(t, left, v.Limits[i].Remaining, "limit %d", i)
-	}
-	require.Equal(t, "+hash", s.do("TYPE", account), "one that only peeks changes nothing")
-	for n := range 3 {
-		v = exactkit.Take(t, c, call)
-		require.True(t, v.Admitted)
-		require.Equal(t, strconv.FormatInt(int64(10+n), 36), v.Receipt.Serial, "no serial is given twice")
-		require.Equal(t, "+string", s.do("TYPE", account))
-	}
-	v = exactkit.Take(t, c, call)
-	require.False(t, v.Admitted, "the log is full")
-	require.Contains(t, s.do("HMGET", account, ".t"), "WRONGTYPE", "an instance of before does not count from zero")
-	for range 3 {
-		v = exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: other})
-	}
-	require.False(t, v.Admitted, "what another policy had counted")
-	require.EqualValues(t, 0, v.Limits[0].Remaining)
-	require.Equal(t, "1", s.eval(`return redis.call('TTL', ARGV[1]) > 300 * 86400 and '1' or '0'`, account))
 }
 
 // Policies of one name take turns on one account, and each keeps what it has counted. If there are
@@ -504,43 +454,6 @@ func TestWhatComesBackTakesAKilobyte(t *testing.T) {
 	}
 }
 
-// What versions before have kept of what came back, a mark for each receipt, still counts.
-func TestRefundsOfEarlierVersions(t *testing.T) {
-	s, c := opened(t)
-	p := exactkit.PerYear(t, 5)
-	call := exact.Call{Key: "k", Cost: 1, Policy: p}
-	var at time.Time
-	for range 3 {
-		at = exactkit.Take(t, c, call).Receipt.At
-	}
-	account := c.Account(p, "k")
-	double := func(n float64) string { return string(binary.LittleEndian.AppendUint64(nil, math.Float64bits(n))) }
-	for version, void := range map[string]float64{"\x02": 0, "\x03": 1} {
-		t.Run(fmt.Sprint(version[0]), func(t *testing.T) {
-			before := s.do("GET", account)
-			defer s.do("SET", account, before, "EX", "1000")
-			was := version + before[1:15] + double(3) + before[23:]
-			if version == "\x03" {
-				was += double(void) + double(0) + double(0) + "\x00\x00\x00\x00"
-			}
-			s.do("SET", account, was, "EX", "1000")
-			receipt := func(serial string) exact.Receipt {
-				return exact.Receipt{Key: "k", Cost: 1, Policy: p, At: at, Serial: serial}
-			}
-			s.do("SET", account+":r:2:"+strconv.FormatInt(at.UnixMicro(), 10), "1")
-			require.ErrorIs(t, c.Refund(t.Context(), receipt("2")), exact.ErrNoRefund, "it came back before")
-			if void == 0 {
-				require.NoError(t, c.Refund(t.Context(), receipt("1")))
-			}
-			require.ErrorIs(t, c.Refund(t.Context(), receipt("1")), exact.ErrNoRefund, "a wrong clock has charged it, or it came back")
-			require.NoError(t, c.Refund(t.Context(), receipt("3")))
-			require.ErrorIs(t, c.Refund(t.Context(), receipt("3")), exact.ErrNoRefund)
-			require.Equal(t, "\x04", s.do("GETRANGE", account, "0", "0"))
-			require.Equal(t, "4", exactkit.Take(t, c, call).Receipt.Serial)
-		})
-	}
-}
-
 // A server whose clock was a year ahead for one call: the account begins anew, which is
 // told once, and its keys end when they would have without.
 func TestServerClockThatWasAhead(t *testing.T) {
@@ -744,18 +657,10 @@ func TestLinesOfAWrongClock(t *testing.T) {
 	book("right", 84) // and the serials that do not come back
 }
 
-// A form holds what a version of this package has left on a server after the calls of [plays], and
-// the serials of their receipts. testdata/forms.json has each version's; a new one adds its own,
-// which the test prints that finds none.
+// A form holds what this package has left on a server after the calls of [plays], and the serials of their receipts.
 type form struct {
 	Keys    [][]string // SET with a value in hex, HSET or ZADD
 	Serials map[string][]string
-}
-
-func forms(t testing.TB) (all map[string]form) {
-	b := kit.Must(os.ReadFile("testdata/forms.json"))(t)
-	require.NoError(t, json.Unmarshal(b, &all))
-	return all
 }
 
 // begins is when the calls begin: a server would forget at once what has expired.
@@ -824,30 +729,6 @@ func (p *player) plays() {
 	require.NoError(p.t, p.refund(booked, 6))
 }
 
-// goesOn tells what becomes of what [player.plays] has left.
-func (p *player) goesOn() (all, booked []string) {
-	tell := func(v exact.Verdict) string {
-		said := fmt.Sprint(v.Admitted, v.Replayed, v.Wait)
-		for _, l := range v.Limits[:5] {
-			said += fmt.Sprint(" ", l.Remaining, l.Reset)
-		}
-		return said
-	}
-	call, ahead := calls(p.t)
-	dear := call
-	dear.Cost = 9
-	p.now = begins.Add(30 * time.Second)
-	all = append(all, tell(p.take(call)), fmt.Sprint(p.refund(call, 1), p.refund(call, 2), p.refund(call, 1)), tell(p.take(dear)))
-	for n := range 3 {
-		all = append(all, tell(p.take(call)))
-		if p.serials["b"] != nil {
-			booked = append(booked, tell(p.take(ahead)), fmt.Sprint(p.refund(ahead, n+4)))
-		}
-		p.now = p.now.Add(time.Second)
-	}
-	return all, booked
-}
-
 // dump returns the keys of the server.
 func (p *player) dump() (keys [][]string) {
 	said := p.s.do("EVAL", `local all = {}
@@ -875,46 +756,11 @@ func (p *player) dump() (keys [][]string) {
 	return keys
 }
 
-// restore puts a form on the server.
-func (p *player) restore(f form) {
-	for _, words := range f.Keys {
-		if words[0] == "SET" {
-			value, err := hex.DecodeString(words[2])
-			require.NoError(p.t, err)
-			words = []string{"SET", words[1], string(value)}
-		}
-		p.s.do(words...)
-	}
-	p.serials = f.Serials
-	for n := range 5 {
-		p.ats["k"] = append(p.ats["k"], begins.Add(time.Duration(n)*7*time.Second))
-	}
-	for n := range f.Serials["b"] {
-		p.ats["b"] = append(p.ats["b"], begins.Add(time.Duration(28+n)*time.Second))
-	}
-}
-
-// What each version before has left is counted on with as what this one leaves.
-func TestFormsOfBefore(t *testing.T) {
-	today := newPlayer(t)
-	today.plays()
-	left := kit.Must(json.Marshal(form{today.dump(), today.serials}))(t)
-	kept := forms(t)
-	now := kit.Must(json.Marshal(kept["4"]))(t)
-	require.JSONEq(t, string(now), string(left), "where the form is another one, this is what testdata/forms.json wants besides")
-	wantAll, wantBooked := today.goesOn()
-	for name, f := range kept {
-		t.Run(name, func(t *testing.T) {
-			p := newPlayer(t)
-			p.restore(f)
-			all, booked := p.goesOn()
-			require.Equal(t, wantAll, all)
-			if f.Serials["b"] != nil {
-				require.Equal(t, wantBooked, booked)
-			}
-			again, _ := calls(t)
-			again.ID = "ID4"
-			require.Equal(t, name != "hash", p.take(again).Replayed, "a hash had no IDs")
-		})
-	}
+// What is stored is read by the versions that come: where the form of an account changes, its version rises.
+func TestFormIsAsItWas(t *testing.T) {
+	p := newPlayer(t)
+	p.plays()
+	left := kit.Must(json.Marshal(form{p.dump(), p.serials}))(t)
+	kept := kit.Must(os.ReadFile("testdata/form.json"))(t)
+	require.JSONEq(t, string(kept), string(left))
 }

@@ -22,7 +22,7 @@ func (c *counter) Each(ctx context.Context, f func(engine.Record) error) error {
 	if err != nil {
 		return err
 	}
-	read, seen := newScript(text("account")+text("read")), make(map[string]bool)
+	read, seen := newScript(text("read")), make(map[string]bool)
 	for _, node := range client.Nodes() {
 		for cursor := uint64(0); ; {
 			scan := node.B().Scan().Cursor(cursor).Match(e.tagPattern()).Count(1000).Build()

@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -115,7 +114,7 @@ func (e *batcher) Refund(ctx context.Context, r exact.Receipt) error {
 		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 	}
 	tag, at := e.tag(r.Policy, r.Key), r.At.UnixMicro()
-	keys := append(trailKeys(nil, tag, r.Policy), tag+":r:"+strconv.FormatInt(is.number, 10)+":"+strconv.FormatInt(at, 10))
+	keys := trailKeys(nil, tag, r.Policy)
 	each, serials := costsOf(r.Policy, r.Cost, r.Costs)
 	packed := numbers(pack(nil, is.number, at, r.Cost, serials, hold(r.Policy)), r.Policy, &each, r.At)
 	args, booked := []string{string(packed), string(pack(nil, is.places...))}, is.places != nil

@@ -48,11 +48,9 @@ func TestDamagedAccounts(t *testing.T) {
 		"a text":          func() { s.do("SET", account, strings.Repeat("\x04 text", 20)) },
 		"a head":          func() { s.do("SET", account, "\x04"+strings.Repeat("\x00", 14)+"counting"+"time") },
 		"a hash":          func() { s.do("HSET", account, "name", "somebody", "visits", "17") },
-		"a hash, alike":   func() { s.do("HSET", account, "a", "1") },
-		"half a hash":     func() { s.do("HSET", account, ".t", "1", ".n", "2", ".e", "3", "a", "1 2") },
 		"a list":          func() { s.do("RPUSH", account, "x") },
 		"a head of later": func() { s.do("SET", account, "\x05"+strings.Repeat("\x00", 30)) },
-		"a hash of text":  func() { s.do("HSET", account, ".t", "now", ".n", "2", ".e", "3", "a", "1 2 3") },
+		"a head before":   func() { s.do("SET", account, "\x03"+strings.Repeat("\x00", 30)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.do("DEL", account)
@@ -62,9 +60,8 @@ func TestDamagedAccounts(t *testing.T) {
 				_, err := c.Take(t.Context(), call)
 				require.ErrorIs(t, err, redis.ErrUnreadable)
 				require.ErrorIs(t, err, exact.ErrNotCounted)
-				for part, said := range map[string]string{"a head of later": "of a later version of this package", "a list": "WRONGTYPE"} {
-					require.Equal(t, name == part, strings.Contains(err.Error(), said))
-				}
+				require.Equal(t, name == "a head of later" || name == "a head before", strings.Contains(err.Error(), "of a later version of this package"))
+				require.Equal(t, name == "a hash" || name == "a list", strings.Contains(err.Error(), "WRONGTYPE"))
 			}
 			_, err := c.Peek(t.Context(), call)
 			require.ErrorIs(t, err, redis.ErrUnreadable)
@@ -209,7 +206,7 @@ func TestServerThatEvictsAfterARestartIsRefused(t *testing.T) {
 
 // A user without INFO cannot ask, which is told; one of the documented list can, and so can the default user.
 func TestUserThatCannotAskWhetherAServerEvicts(t *testing.T) {
-	const documented = "TIME GET SET HGETALL HMGET HSET EXPIRE EXPIREAT EXISTS DEL UNLINK ZADD ZREM ZRANGE ZRANGEBYSCORE ZREMRANGEBYSCORE EVAL EVALSHA"
+	const documented = "TIME GET SET HMGET HSET EXPIRE EXPIREAT DEL UNLINK ZADD ZREM ZRANGE ZRANGEBYSCORE ZREMRANGEBYSCORE EVAL EVALSHA"
 	s := startServer(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	user := func(name, commands string) string {
 		words := []string{"ACL", "SETUSER", name, "on", ">secret", "~*", "-@all"}
@@ -283,8 +280,7 @@ func namesOf(t *testing.T, c engine.Archive) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Accounts are found among whatever else there is, also of a hash of before, and also where what
-// begins the names has bytes that a pattern has.
+// Accounts are found among whatever else there is, also where what begins the names has bytes that a pattern has.
 func TestAccountsAreFoundAmongOtherKeys(t *testing.T) {
 	s := startServer(t)
 	p := exactkit.PerYear(t, 10)
@@ -297,10 +293,7 @@ func TestAccountsAreFoundAmongOtherKeys(t *testing.T) {
 			exactkit.Take(t, c, exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: p, ID: strconv.Itoa(n)})
 			want = append(want, p.AccountName(strconv.Itoa(n)))
 		}
-		old := c.(*redis.Counter).Account(p, "old")
-		s.do("HSET", old, ".t", strconv.FormatInt(time.Now().UnixMicro(), 10), ".n", "3", ".e", strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10), strconv.FormatUint(uint64(p.ID(0)), 36), strconv.FormatInt(time.Now().Unix()/int64(p.Limit(0).Window.Seconds()), 10)+" 4 0")
-		want = append(want, p.AccountName("old"))
-		s.do("SET", old+":t:x", "1")
+		s.do("SET", c.(*redis.Counter).Account(p, "7")+":t:x", "1")
 		s.do("SET", "a{0123456789012345678901", "1")
 		s.do("SET", prefix+"{!!!!!!!!!!!!!!!!!!!!!!}", "1")
 		require.Equal(t, slices.Sorted(slices.Values(want)), namesOf(t, c))
@@ -308,8 +301,8 @@ func TestAccountsAreFoundAmongOtherKeys(t *testing.T) {
 		m := memory.New(0, nil)
 		copied, kept, err := engine.Copy(t.Context(), m, c)
 		require.NoError(t, err)
-		require.Equal(t, [2]int{31, 0}, [2]int{copied, kept})
-		for key, remaining := range map[string]int64{"7": 9, "old": 6, "none": 10} {
+		require.Equal(t, [2]int{30, 0}, [2]int{copied, kept})
+		for key, remaining := range map[string]int64{"7": 9, "none": 10} {
 			require.Equal(t, remaining, exactkit.Left(t, m, exact.Call{Key: key, Cost: 1, Policy: p}), key)
 		}
 	}

@@ -37,8 +37,8 @@
 // A full server fails every call, also for keys that it has, and is an outage like any other: keep its memory
 // for counters alone, or watch it. A damaged or foreign value at the key of an account fails with
 // [ErrUnreadable], is not changed, and is logged with the key. In a cluster, calls for the keys of a slot
-// fail while the slot is moved. A user of an ACL needs TIME, GET, SET, HGETALL, HMGET, HSET, EXPIRE,
-// EXPIREAT, EXISTS, DEL, UNLINK, ZADD, ZREM, ZRANGE, ZRANGEBYSCORE, ZREMRANGEBYSCORE, EVAL, EVALSHA and INFO,
+// fail while the slot is moved. A user of an ACL needs TIME, GET, SET, HMGET, HSET, EXPIRE,
+// EXPIREAT, DEL, UNLINK, ZADD, ZREM, ZRANGE, ZRANGEBYSCORE, ZREMRANGEBYSCORE, EVAL, EVALSHA and INFO,
 // and SCAN to list accounts; in a cluster CLUSTER SLOTS, which the client asks for as well.
 //
 // In a cluster the keys of one account share a hash tag. Every key expires when nothing of it counts
@@ -48,12 +48,8 @@
 // IDs of a busy account, each behind the prefix; the tag is the hash of policy and key. The last 16
 // refusals under IDs are remembered. Refunds are in the string, at most 1 KB.
 //
-// In an earlier version a refund had a key of its own, {tag}:r:<receipt>, which is still read. An
-// old instance fails by name for an account that a new one has charged, and counts nothing. Before
-// that, an account was a hash. Such a hash is read, and becomes a string at the next charge, with
-// all its counts. An old instance that meets the string gets WRONGTYPE, an outage of that key, and
-// counts nothing: a rolling deploy gives no quota away. New instances do not know the IDs of old
-// ones.
+// An account has a version. An instance fails by name for an account of another version, an outage
+// of that key, and counts nothing: a rolling deploy gives no quota away.
 //
 // The client is rueidis, which sends concurrent commands together. A counter of
 // Open sends a lone call to a single server on a connection of its own, in the

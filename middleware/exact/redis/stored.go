@@ -24,8 +24,8 @@ const (
 	// Parts of an account, and the forms of what came back.
 	partPause, partForm, partLines = 2, 4, 16
 
-	formFew, formSome, formRing, formMany = 0, 1, 2, 3
-	ringSize                              = engine.Refundable / 8
+	formSome, formRing, formMany = 1, 2, 3 // 0: nothing has come back of few charges
+	ringSize                     = engine.Refundable / 8
 
 	// A charged account has an entry, or load.lua takes it for a cut one. Where nothing counts
 	// any more, the entry is of a limit that no policy has.
@@ -68,7 +68,7 @@ func unpackAccount(v string) (*engine.Snapshot, error) {
 	version, kept, side, _ := head.byte(), int(head.byte()), head.byte(), head.uint32()
 	s := &engine.Snapshot{Latest: head.double() * 1000, Hold: int64(storeless.MaxWindow), Serial: uint64(head.double())}
 	expires := int64(head.uint32())
-	if head.short || version < 2 || version > storedVersion {
+	if head.short || version != storedVersion {
 		return nil, errStored
 	}
 	t := &tail{rest: head.rest}
@@ -78,13 +78,7 @@ func unpackAccount(v string) (*engine.Snapshot, error) {
 	}
 	lowest := max(s.Serial, engine.Refundable) - engine.Refundable
 	s.Floor = s.Serial - s.Serial%engine.Refundable
-	form := side / partForm % 4
-	if version < storedVersion {
-		if form = formFew; s.Serial >= engine.Refundable {
-			form = formMany
-		}
-	}
-	switch form {
+	switch side / partForm % 4 {
 	case formMany:
 		s.Floor = lowest
 	case formSome:
@@ -95,16 +89,10 @@ func unpackAccount(v string) (*engine.Snapshot, error) {
 		s.Floor, s.Back = lowest, unpackRing(t.take(ringSize).rest, lowest, s.Serial)
 	}
 	var lines reply
-	if version == 3 || side >= partLines {
+	if side >= partLines {
 		of := t.take(20)
 		s.Booked, s.Since = of.double(), uint64(of.double())
-		size := int(of.uint32())
-		if version == 3 {
-			if void := t.take(8).double(); void > 0 {
-				s.Floor = uint64(void)
-			}
-		}
-		lines.rest = t.take(size).rest
+		lines.rest = t.take(int(of.uint32())).rest
 	}
 	entries := reply{rest: t.rest}
 	for len(entries.rest) > 0 && !entries.short {

@@ -33,7 +33,7 @@ func (d Dialect) statements(schema, table string) statements {
 	if schema != "" {
 		full = `"` + schema + `".` + full
 	}
-	r := strings.NewReplacer("$", parameter, "TABLE_NAME", full, "INDEX_NAME", `"`+table+`_expires"`, "TRIGGER_NAME_expire", `"`+table+`_expire"`, "TRIGGER_NAME_forget", `"`+table+`_forget"`)
+	r := strings.NewReplacer("$", parameter, "TABLE_NAME", full, "INDEX_NAME", `"`+table+`_expires"`, "TRIGGER_NAME_forget", `"`+table+`_forget"`)
 	s := statements{load: r.Replace(of.load), insert: r.Replace(of.insert), update: r.Replace(of.update), list: r.Replace(list)}
 	for _, statement := range of.schema {
 		s.schema = append(s.schema, r.Replace(statement))
@@ -103,8 +103,6 @@ var sqlite = statements{
 		`CREATE TABLE IF NOT EXISTS TABLE_NAME (name TEXT PRIMARY KEY, account BLOB NOT NULL, revision INTEGER NOT NULL, expires INTEGER NOT NULL)`,
 		`CREATE INDEX IF NOT EXISTS INDEX_NAME ON TABLE_NAME (expires)`,
 		// A statement of SQLite changes one table once: a trigger is of the same transaction.
-		// One of before, which removed what had expired at one moment, goes.
-		`DROP TRIGGER IF EXISTS TRIGGER_NAME_expire`,
 		`CREATE TRIGGER IF NOT EXISTS TRIGGER_NAME_forget AFTER INSERT ON TABLE_NAME BEGIN ` +
 			`DELETE FROM TABLE_NAME WHERE ` + isSeen + sqliteExpired + `; ` +
 			`UPDATE TABLE_NAME SET expires = ` + sqliteClock + anHour + ` WHERE ` + notSeen + sqliteExpired + `; END`,

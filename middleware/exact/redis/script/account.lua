@@ -7,7 +7,7 @@
 -- endian; d is a double.
 --
 --     at   bytes
---      0       1   4, the version of this form; 2 and 3 are read, and a hash, which was before them
+--      0       1   4, the version of this form
 --      1       1   how many IDs there are
 --      2       1   0 or 1: which of the two hashes IDs go to that have no room here; and what
 --                  else there is: 2 for a pause, 4 times the form of what came back, 16 for lines
@@ -113,28 +113,6 @@ local function partsOf(pause, form, block) return (#pause > 0 and 2 or 0) + 4 * 
 
 -- DAMAGED is what is said of bytes that are no account, as far as their form tells.
 local DAMAGED = 'DAMAGED it is no account of this package, or not all of one'
-
--- old returns an account that was a hash as what it is now, or nothing of another hash: .t was the
--- latest time, .n the serial, .e when it expires in ms; and by the id of each limit, in base 36, what
--- is counted: "window current previous", or a number. Trails and marks of refunds are what they were.
-local function old(key)
-	local h, head, entries = redis.call('HGETALL', key), { ['.t'] = false, ['.n'] = false, ['.e'] = false }, {}
-	for i = 1, #h, 2 do
-		local id, at, cur, prev = tonumber(h[i], 36), string.match(h[i + 1], '^(%d+) (%d+) (%d+)$')
-		local number = tonumber(h[i + 1])
-		if head[h[i]] ~= nil then
-			head[h[i]] = number
-		elseif id and at then
-			entries[#entries + 1] = struct.pack('<I4c1I4I4I4', id, 'w', at, cur, prev)
-		elseif id and number then
-			entries[#entries + 1] = struct.pack('<I4c1d', id, 'n', number)
-		else
-			return
-		end
-	end
-	if not (head['.t'] and head['.n'] and head['.e']) then return end
-	return struct.pack(HEAD, 2, 0, 0, 0, head['.t'], head['.n'], math.ceil(head['.e'] / 1000)) .. table.concat(entries)
-end
 
 -- entriesOf returns the entries of an account by the ids of their limits, and the ids in
 -- order; or nothing where they do not end where they should.

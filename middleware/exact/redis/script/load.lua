@@ -6,7 +6,7 @@
 -- other policies and the IDs; and variables of each limit, which end in its number.
 
 local v, ends, others, ids = redis.pcall('GET', KEYS[1]), 27, '', ''
-if type(v) == 'table' then v = old(KEYS[1]) or '' end -- a hash, or old says what is wrong
+if type(v) == 'table' then return v end -- it is no string
 local version, kept, side, since, latest, serial, expires = 4, 0, 0, 0, 0, 0, 0
 local paused, pause = 0, '' -- until when, and as it is stored
 local form, back = FEW, '' -- of what came back
@@ -18,7 +18,7 @@ local @counts = @zero
 if v then
 	if #v < 27 then return redis.error_reply(DAMAGED) end
 	version, kept, side, since, latest, serial, expires = struct.unpack(HEAD, v)
-	if version < 2 or version > 4 then return redis.error_reply('VERSION the account is of a later version of this package, or none') end
+	if version ~= 4 then return redis.error_reply('VERSION the account is of a later version of this package, or none') end
 	ends = #v - 40 * kept
 	ids, lasts = string.sub(v, ends + 1), expires
 	parts = side - side % 2
@@ -30,25 +30,16 @@ if v then
 		pause = string.sub(v, rest + 1, ends)
 		paused = struct.unpack('<d', pause)
 	end
-	local lined = version == 3 or parts >= 16
-	if version < 4 then
-		form = serial < REFUNDABLE and FEW or MANY
-	elseif parts >= 4 then
+	if parts >= 4 then
 		form = math.floor(parts / 4) % 4
 		local size = form == RING and 1024 or form == SOME and 10 + struct.unpack('<I2', v, rest - 1) or 0
 		back, rest = string.sub(v, rest - size + 1, rest), rest - size
 	end
-	if lined then
+	if parts >= 16 then
 		local size
 		if rest < 27 + 20 then return redis.error_reply(DAMAGED) end
 		booked, before, size = struct.unpack('<ddI4', v, rest - 19)
 		rest = rest - 20
-		if version == 3 then
-			if rest < 27 + 8 then return redis.error_reply(DAMAGED) end
-			local void = struct.unpack('<d', v, rest - 7)
-			if void > 0 then form, back = SOME, struct.pack('<dI2', void, 0) end
-			rest = rest - 8
-		end
 		more, rest = string.sub(v, rest - size + 1, rest), rest - size
 		--@ mode load
 	end

@@ -4,8 +4,7 @@
 -- Returns the account, and for each trail its parts, with spaces between; or nothing.
 
 local v = redis.pcall('GET', KEYS[1])
-if type(v) == 'table' then v = old(KEYS[1]) or redis.error_reply(DAMAGED) end -- a hash, or old says what is wrong
-if type(v) == 'table' then return v end
+if type(v) == 'table' then return v end -- it is no string
 if not v then return {} end
 local reply = { v }
 for i = 2, #KEYS do reply[i] = table.concat(redis.call('ZRANGE', KEYS[i], 0, -1), ' ') end

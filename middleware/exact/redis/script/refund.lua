@@ -1,6 +1,6 @@
 -- refund: what a receipt says, once, while it counts.
 --
--- KEYS: the account, its trails, and a mark of the receipt, which versions before 4 have left.
+-- KEYS: the account, and its trails.
 -- ARGV: numbers, packed: serial, time and cost of the receipt, how many serials it has, hold (see load), and the serials of
 -- the limits, with what each gives back. Where the receipt says where it is on the lines of its limits: what it cost,
 -- from where on it is there, as distances from its time, and what it cost on each; packed as well.
@@ -16,7 +16,6 @@ local counts = 0 -- until when
 --@ each counts
 if ahead > 0 or now >= counts or given < 1 or given > serial then return '0' end
 if serial - given + serials > REFUNDABLE then return '2' end
-if redis.call('EXISTS', KEYS[@hashes]) == 1 then return '0' end
 -- Each serial names the charge of a limit, the last one the first limit's, if there are several.
 local costs, any = { @costs }, false
 for i = 1, serials do
