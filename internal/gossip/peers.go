@@ -24,7 +24,7 @@ func (r *Records) Joined(now time.Time, name uint64) {
 		return
 	}
 	r.placeOf(name)
-	p := &peer{acked: r.acked}
+	p := &peer{acked: r.acked, next: r.acked}
 	if p.acked < r.seq {
 		p.owes = now.UnixMicro()
 	}
@@ -150,9 +150,10 @@ func (r *Records) Batch(now time.Time, name uint64) []byte {
 	}
 	r.begin(us)
 	var e encoder
-	from, _ := slices.BinarySearchFunc(r.log, p.acked+1, func(l entry, seq uint64) int { return cmp.Compare(l.seq, seq) })
+	from, _ := slices.BinarySearchFunc(r.log, p.next+1, func(l entry, seq uint64) int { return cmp.Compare(l.seq, seq) })
+	p.full = false
 	for _, l := range r.log[from:] {
-		if !e.room() {
+		if p.full = !e.room(); p.full {
 			break
 		}
 		rec := &r.all[l.at]
@@ -222,7 +223,10 @@ func (r *Records) Answered(now time.Time, name uint64) (back bool) {
 }
 
 func (r *Records) answered(now int64, p *peer) (back bool) {
-	p.acked, p.flying, p.owes = max(p.acked, p.flying), 0, 0
+	p.next, p.flying, p.owes = max(p.next, p.flying), 0, 0
+	if !p.full { // else a record that was told before may have been told anew behind it, and was passed over
+		p.acked = p.next
+	}
 	if p.acked < r.seq {
 		p.owes = now
 	}

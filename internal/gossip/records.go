@@ -237,7 +237,9 @@ type Stats struct {
 // A peer is one start of another process.
 type peer struct {
 	acked  uint64 // it has acknowledged what was told with this seq, and before
+	next   uint64 // its next batch begins after this seq: later than acked, where the last one had no room for all
 	flying uint64 // the last seq in the batch that is under way; 0: none is
+	full   bool   // that had no room for all
 	owes   int64  // since when it owes an answer, µs; 0: it owes none
 	last   int64  // when it was sent a batch, µs
 	late   bool

@@ -453,6 +453,44 @@ func TestManyRecords(t *testing.T) {
 	}
 }
 
+// A batch that has no room for all acknowledges nothing of a record that was told anew behind it: the peer has not heard that one at all.
+func TestAFullBatchAcknowledgesWhatItHas(t *testing.T) {
+	a, all := gossip.New(gossip.Config{Name: 1}), map[uint64]*gossip.Records{2: gossip.New(gossip.Config{Name: 2}), 3: gossip.New(gossip.Config{Name: 3})}
+	for peer := range all {
+		a.Joined(noon, peer)
+	}
+	a.Ready()
+	key := func(i int) gossip.Limit {
+		l := minute(1)
+		l.Key = uint64(i+1) * 0x9e3779b97f4a7c15
+		return l
+	}
+	tell := func(now time.Time, to uint64) {
+		if batch := a.Batch(now, to); batch != nil {
+			_, err := all[to].Hear(now, 1, batch)
+			require.NoError(t, err)
+			a.Answered(now, to)
+		}
+	}
+	a.Add(noon, key(-2), 2, 2)
+	require.NotNil(t, a.Batch(noon, 2), "is under way")
+	tell(noon, 3)
+	for i := range 10_000 {
+		a.Add(noon, key(i), 2, 2)
+	}
+	tell(at(50*ms), 3)
+	a.Add(at(50*ms), key(0), 2, 2)
+	_, _ = a.Wait(key(0), 1)
+	require.Empty(t, a.Expire(at(60*ms))) // it was the first, and is the last now
+	a.Lost(2)
+	for now := at(60 * ms); !a.Drained(); now = now.Add(5 * ms) {
+		tell(now, 2)
+		tell(now, 3)
+		h := look(a, key(0))
+		require.LessOrEqual(t, h.Sum-look(all[2], key(0)).Sum, h.Unacked, "after %v", now.Sub(noon))
+	}
+}
+
 // What is malformed is an error, and nothing that a peer sends panics.
 func FuzzHear(f *testing.F) {
 	a, _ := two()
