@@ -52,9 +52,9 @@ func (r *Records) slack(l Limit, quota int64) int64 {
 		return math.MaxInt64 // no peer is waited for
 	}
 	n := len(r.peers) + 1
-	for _, f := range r.fell { // the largest first: it may have admitted as much as each of that many
-		if f.at >= int64(l.Number)*int64(l.Seconds) {
-			n = max(n, f.from)
+	for _, s := range r.sizes { // the process that is gone may have admitted as much as each of that many
+		if s.until >= int64(l.Number)*int64(l.Seconds) {
+			n = max(n, s.processes)
 			break
 		}
 	}

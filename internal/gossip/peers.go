@@ -41,7 +41,7 @@ func (r *Records) Gone(now time.Time, name uint64) {
 	if p == nil {
 		return
 	}
-	r.fell = append(slices.DeleteFunc(r.fell, func(f fall) bool { return f.from <= n }), fall{n, now.Unix()})
+	r.sizes = append(slices.DeleteFunc(r.sizes, func(s size) bool { return s.processes <= n }), size{n, now.Unix()})
 	delete(r.peers, name)
 	if !p.late {
 		r.live--

@@ -49,7 +49,7 @@ type Records struct {
 
 	peers   map[uint64]*peer
 	live    int     // peers that are not late
-	fell    []fall  // of the number of processes, while that was larger than since
+	sizes   []size  // of the fleet, each larger than any since: the largest first
 	seq     uint64  // of the last pair that was put into batches
 	acked   uint64  // what all live peers have acknowledged
 	log     []entry // of what was put into batches, in order
@@ -245,10 +245,10 @@ type peer struct {
 	late   bool
 }
 
-// A fall is a number of processes, and the Unix second in which one of them was gone.
-type fall struct {
-	from int
-	at   int64
+// A size is a number of processes, and the Unix second in which one of them was gone.
+type size struct {
+	processes int
+	until     int64
 }
 
 // Waiting requests are of one limit.

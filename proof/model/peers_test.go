@@ -459,12 +459,12 @@ func (e *explorer) look(n *node, p *process, moment uint8) {
 			put(number(o, "late"))
 		}
 	}
-	fell, here := r.FieldByName("fell"), peers.Len()+1
-	for i := range fell.Len() { // what makes a slack smaller than the processes of now do
-		from, at := int(number(fell.Index(i), "from")), int64(number(fell.Index(i), "at"))
+	sizes, here := r.FieldByName("sizes"), peers.Len()+1
+	for i := range sizes.Len() { // what makes a slack smaller than the processes of now do
+		was, until := int(number(sizes.Index(i), "processes")), int64(number(sizes.Index(i), "until"))
 		for _, l := range e.limits {
-			if w := int64(l.Window / time.Second); at/w == e.wall(moment, n.slot).Unix()/w && slackOf(l.Quota, from) != slackOf(l.Quota, here) {
-				put(3000 + uint64(from))
+			if w := int64(l.Window / time.Second); until/w == e.wall(moment, n.slot).Unix()/w && slackOf(l.Quota, was) != slackOf(l.Quota, here) {
+				put(3000 + uint64(was))
 			}
 		}
 	}
