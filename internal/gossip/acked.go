@@ -24,8 +24,8 @@ func (r *Records) settle(rec *record) {
 	}
 }
 
-// unacked returns what some live peer has not acknowledged. A process that does not know what was before it has been
-// told frees nothing.
+// unacked returns what some live peer has not acknowledged. A process that does not know what was before it
+// has been told frees nothing.
 func (r *Records) unacked(rec *record) uint32 {
 	r.settle(rec)
 	switch {

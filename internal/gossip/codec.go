@@ -11,11 +11,14 @@ import (
 const MaxBatch = 32 << 10
 
 const (
+	maxBuyers = 3 // of a tally: see package sale
+
 	version   = 1
 	mostOfOne = 2*binary.MaxVarintLen32 + 9 + binary.MaxVarintLen32 + 1 + (MostProcesses+2)*(1+2*binary.MaxVarintLen32) // bytes of a record
 )
 
-// An encoder writes records: of each window its length and number, and of each record in it a key of 8 bytes and counts.
+// An encoder writes records: of each window its length and number, and of each record in it a key of 8 bytes,
+// counts, and the keys of buyers.
 type encoder struct {
 	b               []byte
 	seconds, number uint32
@@ -23,16 +26,18 @@ type encoder struct {
 
 func (e *encoder) room() bool { return len(e.b)+mostOfOne <= MaxBatch }
 
-// window begins a record: a byte says whether it is of another window than the one before.
-func (e *encoder) window(seconds, number uint32) {
+// window begins a record: a byte says whether it is of another window than the one before, and how many
+// buyers it names.
+func (e *encoder) window(seconds, number uint32, buyers int) {
+	head := byte(buyers) << 1
 	switch {
 	case len(e.b) == 0:
 		e.b = append(make([]byte, 0, 256), version)
 	case seconds == e.seconds && number == e.number:
-		e.b = append(e.b, 0)
+		e.b = append(e.b, head)
 		return
 	}
-	e.b = append(e.b, 1)
+	e.b = append(e.b, head|1)
 	e.count(seconds)
 	e.count(number)
 	e.seconds, e.number = seconds, number
@@ -54,6 +59,7 @@ var (
 type decoder struct {
 	b               []byte
 	seconds, number uint32
+	named           int // buyers of the record
 	err             error
 }
 
@@ -82,13 +88,20 @@ func (d *decoder) byte() byte {
 }
 
 func (d *decoder) window() {
-	switch d.byte() {
-	case 0:
-	case 1:
+	head := d.byte()
+	if head&1 == 1 {
 		d.seconds, d.number = d.count(), d.count()
-	default:
+	}
+	if d.named = int(head >> 1); d.named > maxBuyers {
 		d.fail()
 	}
+}
+
+func (d *decoder) buyers() (keys []uint64) {
+	for range d.named {
+		keys = append(keys, d.key())
+	}
+	return keys
 }
 
 func (d *decoder) key() uint64 {

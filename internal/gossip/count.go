@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What is decided of a tally asks its records, and changes them. The caller sees that decisions of one tally come one
-// after the other.
+// What is decided of a tally asks its records, and changes them. The caller sees that decisions of one tally
+// come one after the other.
 
 // A Limit is one limit of a tally, in one window.
 type Limit struct {
@@ -23,8 +23,6 @@ type Heard struct {
 	Sum, Prev      uint32 // what all have admitted in it but for own holds, and in the one before: lower bounds of the truth
 	Own            uint32 // what of Sum this process has admitted
 	Back, PrevBack uint32 // how much others have given back since Look was last asked: own counts may hold it
-	News           uint32 // how much others have told since then that they admitted
-	NewsAt         uint32 // the Unix second of the last of it
 	Unacked        uint32 // what this process has admitted and a live peer has not acknowledged
 	Slack          int64  // how much that may be
 }
@@ -42,8 +40,7 @@ func (r *Records) Look(l Limit, quota int64) Heard {
 	rec := &r.all[at]
 	h.Number, h.Sum, h.Own, h.Prev, h.Unacked = rec.number, rec.sum()-rec.held, rec.own.net()-rec.held, rec.prev, r.unacked(rec)
 	h.Back, h.PrevBack = rec.back, rec.prevBack
-	h.News, h.NewsAt = rec.news, rec.newsAt
-	rec.back, rec.prevBack, rec.news = 0, 0, 0
+	rec.back, rec.prevBack = 0, 0
 	return h
 }
 
@@ -91,7 +88,8 @@ func (r *Records) add(at int, cost, slack int64) {
 	}
 }
 
-// claim returns the place of a record, which may be a new one, and brings it to a window. In a full set the smallest makes room.
+// claim returns the place of a record, which may be a new one, and brings it to a window. In a full set the
+// smallest makes room.
 func (r *Records) claim(now int64, key uint64, seconds, number uint32) int {
 	at := r.place(key)
 	least, weight := -1, uint64(math.MaxUint64)
@@ -106,6 +104,9 @@ func (r *Records) claim(now int64, key uint64, seconds, number uint32) int {
 			if rec.seconds == 0 { // it took work: no flood of single requests pushes it out
 				w++
 			}
+			if rec.sales != nil { // not told to the ledger yet
+				w += 2 * uint64(rec.sales.sold)
+			}
 		}
 		if w < weight {
 			least, weight = i, w
@@ -119,14 +120,14 @@ func (r *Records) claim(now int64, key uint64, seconds, number uint32) int {
 	return least
 }
 
-// roll brings a record to a window. One that is further ahead than the next was written under a clock that was wrong, and is
-// begun anew: what was counted here is in own counts.
+// roll brings a record to a window. One that is further ahead than the next was written under a clock that
+// was wrong, and is begun anew: what was counted here is in own counts.
 func (r *Records) roll(at int, number uint32) {
 	rec := &r.all[at]
 	if rec.seconds == 0 || number == rec.number || number+1 == rec.number {
 		return
 	}
-	next := record{seconds: rec.seconds, number: number, dirty: rec.dirty, news: rec.news, newsAt: rec.newsAt, pairs: rec.pairs[:0]}
+	next := record{seconds: rec.seconds, number: number, dirty: rec.dirty, pairs: rec.pairs[:0]}
 	if number == rec.number+1 {
 		next.prev, next.prevBack = rec.sum()-rec.held, rec.back
 	}
@@ -154,8 +155,8 @@ func (r *Records) Refund(l Limit, cost int64) {
 	}
 }
 
-// Hold counts what a request may turn out to use, until Settle: as admitted, so that no handler has to return before peers
-// have heard. What is held when a window ends is held in the next.
+// Hold counts what a request may turn out to use, until Settle: as admitted, so that no handler has to return
+// before peers have heard. What is held when a window ends is held in the next.
 func (r *Records) Hold(now time.Time, l Limit, cost, slack int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,9 +184,10 @@ func (r *Records) Settle(l Limit, cost int64, used bool) (rest int64) {
 	return cost - int64(held)
 }
 
-// Wait returns a channel that is closed when peers have acknowledged something of a limit, and has what is unsent told at once. It
-// is not ok if the requests that wait already fill the rest of the limit. Ask again after Wait before
-// you wait: an acknowledgement may have come in between. A request that gives up calls Left.
+// Wait returns a channel that is closed when peers have acknowledged something of a limit, and has what is
+// unsent told at once. It is not ok if the requests that wait already fill the rest of the limit. Ask again
+// after Wait before you wait: an acknowledgement may have come in between. A request that gives up calls
+// Left.
 func (r *Records) Wait(l Limit, room int64) (freed <-chan struct{}, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 
 const maxSkew = 5_000_000 // µs, see limiter
 
-// Hear takes a batch of a peer, up to what is malformed: pairs are absolute. It is to be answered if there is no error: see Answered.
-// Ahead is by how much the peer's clock is ahead of this one at least, where that is more than the skew that is permitted: that part
-// was not taken.
+// Hear takes a batch of a peer, up to what is malformed: pairs are absolute. It is to be answered if there is
+// no error: see Answered. Ahead is by how much the peer's clock is ahead of this one at least, where that is
+// more than the skew that is permitted: that part was not taken.
 func (r *Records) Hear(now time.Time, name uint64, batch []byte) (ahead time.Duration, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -24,20 +24,29 @@ func (r *Records) Hear(now time.Time, name uint64, batch []byte) (ahead time.Dur
 	for d.more() {
 		d.window()
 		key, p := d.key(), d.pair()
+		buyers := d.buyers()
 		if d.err != nil {
 			break
 		}
 		at, further := r.at(us, key, d.seconds, d.number)
 		ahead = max(ahead, further)
-		if at >= 0 {
-			r.all[at].tellNews(us, r.merge(at, place, p))
+		if at < 0 {
+			continue
+		}
+		if r.all[at].sum() > 0 {
+			buyers = nil // they have been counted
+		}
+		r.merge(at, place, p)
+		for _, b := range buyers {
+			s := r.buyer(us, b)
+			s.sold, s.last = s.sold+1, uint32(us/1_000_000)
 		}
 	}
 	return ahead, d.err
 }
 
-// at returns the place of a record that was told, or -1 where its window says nothing: it has passed, or is further ahead
-// than clocks may differ.
+// at returns the place of a record that was told, or -1 where its window says nothing: it has passed, or is
+// further ahead than clocks may differ.
 func (r *Records) at(now int64, key uint64, seconds, number uint32) (at int, ahead time.Duration) {
 	if key == 0 {
 		return -1, 0
@@ -64,24 +73,16 @@ func (r *Records) at(now int64, key uint64, seconds, number uint32) (at int, ahe
 	return at, 0
 }
 
-// tellNews notes what another process has admitted now.
-func (rec *record) tellNews(now int64, plus uint32) {
-	if plus > 0 {
-		rec.news, rec.newsAt = min(rec.news+plus, most), uint32(now/1_000_000)
-	}
-}
-
-// merge takes a pair of another process, and returns by how much its plus has risen.
-func (r *Records) merge(at, place int, p pair) uint32 {
+// merge takes a pair of another process.
+func (r *Records) merge(at, place int, p pair) {
 	rec := &r.all[at]
 	plus, minus := rec.pairOf(place).merge(p)
 	rec.others += uint64(plus) - uint64(minus)
 	rec.back = min(rec.back+minus, most)
-	return plus
 }
 
-// Chunk returns records, all processes' pairs of each, from a place on, and where the next chunk begins; 0: this was the last. The last
-// pair has no name: processes that have no place any more have counted it.
+// Chunk returns records, all processes' pairs of each, from a place on, and where the next chunk begins; 0:
+// this was the last. The last pair has no name: processes that have no place any more have counted it.
 func (r *Records) Chunk(now time.Time, from uint32) (chunk []byte, next uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,13 +98,13 @@ func (r *Records) Chunk(now time.Time, from uint32) (chunk []byte, next uint32) 
 	us := now.UnixMicro()
 	for at := int(min(from, uint32(len(r.all)))); at < len(r.all); at++ {
 		rec := &r.all[at]
-		if r.keys[at] == 0 || rec.over(us) {
+		if r.keys[at] == 0 || rec.over(us) || rec.sales != nil && rec.sales.buyers == nil { // what was sold to a buyer is not passed on
 			continue
 		}
 		if !e.room() {
 			return e.b, uint32(at)
 		}
-		e.window(rec.seconds, rec.number)
+		e.window(rec.seconds, rec.number, 0)
 		e.key(r.keys[at])
 		e.count(rec.prev)
 		know := len(e.b)
@@ -166,7 +167,8 @@ func (r *Records) TakeOver(now time.Time, chunk []byte) error {
 	return d.err
 }
 
-// endedThere takes a name that has no place with another process. It reports whether it has none here either from now on.
+// endedThere takes a name that has no place with another process. It reports whether it has none here either
+// from now on.
 func (r *Records) endedThere(name uint64) bool {
 	switch known := slices.Contains(r.ended, name); {
 	case r.peers[name] != nil || name == r.name:

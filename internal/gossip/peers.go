@@ -15,8 +15,8 @@ const (
 	lateAfter  = 100 * time.Millisecond
 )
 
-// Joined has a peer told from now on, from what the others have not acknowledged. What they have acknowledged is in the
-// chunks of any of them.
+// Joined has a peer told from now on, from what the others have not acknowledged. What they have acknowledged
+// is in the chunks of any of them.
 func (r *Records) Joined(now time.Time, name uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +79,8 @@ func (r *Records) advance() {
 	r.free()
 }
 
-// Ready says that the records of a peer were taken over, or that there is none. Before that, acknowledgements free nothing.
+// Ready says that the records of a peer were taken over, or that there is none. Before that, acknowledgements
+// free nothing.
 func (r *Records) Ready() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,8 +107,8 @@ func (r *Records) Drained() bool {
 	return len(r.dirty) == 0 && r.acked >= r.seq
 }
 
-// Next returns when Expire and Batch are to be called again, by the clock of pace, which does not step. It is not ok where
-// nothing is due.
+// Next returns when Expire and Batch are to be called again, by the clock of pace, which does not step. It is
+// not ok where nothing is due.
 func (r *Records) Next() (at time.Time, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -140,7 +141,8 @@ func (r *Records) nextRound() int64 {
 	return r.round + tellEach.Microseconds()
 }
 
-// Batch returns what a peer is to be told now; nil if that is nothing. It is under way until Answered or Lost.
+// Batch returns what a peer is to be told now; nil if that is nothing. It is under way until Answered or
+// Lost.
 func (r *Records) Batch(now time.Time, name uint64) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,9 +160,16 @@ func (r *Records) Batch(now time.Time, name uint64) []byte {
 		}
 		rec := &r.all[l.at]
 		if p.flying = l.seq; rec.told.seq == l.seq && !rec.over(r.wall) {
-			e.window(rec.seconds, rec.number)
+			var buyers []uint64
+			if rec.sales != nil {
+				buyers = rec.sales.buyers
+			}
+			e.window(rec.seconds, rec.number, len(buyers))
 			e.key(r.keys[l.at])
 			e.pair(rec.own)
+			for _, b := range buyers {
+				e.key(b)
+			}
 		}
 	}
 	if len(e.b) == 0 { // nothing of it counts any more
@@ -211,7 +220,8 @@ func (r *Records) Lost(name uint64) {
 	}
 }
 
-// Answered says that a peer has taken the batch under way. The peer is back if it was late, and is not any more.
+// Answered says that a peer has taken the batch under way. The peer is back if it was late, and is not any
+// more.
 func (r *Records) Answered(now time.Time, name uint64) (back bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

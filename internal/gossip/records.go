@@ -19,8 +19,8 @@ const (
 	most    = 1<<31 - 1
 )
 
-// MostProcesses is how many other processes a record tells apart, dead ones too. Fewer join at a time: then one has a
-// place to give up.
+// MostProcesses is how many other processes a record tells apart, dead ones too. Fewer join at a time: then
+// one has a place to give up.
 const MostProcesses = 64
 
 // mostEnded is how many of those that have given up their places are known by name. A chunk has all of them.
@@ -84,13 +84,21 @@ type record struct {
 	others          uint64 // the sum of their pairs
 	prev            uint32 // the sum of all in the window before
 	back, prevBack  uint32 // what others have given back since the tally was last looked at
-	news, newsAt    uint32 // what others have admitted since then, and the Unix second of the last of it
 
 	base  pair // own, as all live peers have acknowledged it
 	told  told // last
 	older told // not acknowledged by all when told was told; seq 0: none
 
 	dirty bool // it is to be told
+
+	sales *sales // nil: it is of no sale
+}
+
+// sales are a part of the record of a tally that this process has sold, and of each buyer's.
+type sales struct {
+	buyers     []uint64 // of a tally
+	tally      uint64   // that a buyer has bought here last
+	sold, last uint32   // to a buyer elsewhere since that was last asked, and the Unix second of the last
 }
 
 // pairOf returns the pair of the process of a place.

@@ -125,8 +125,8 @@ func TestRefundsAreTold(t *testing.T) {
 	require.EqualValues(t, 0, look(a, minute(1)).Sum, "no more than was admitted")
 }
 
-// What a request holds until its outcome is known counts as admitted at the others, and beside what is counted here. It goes over the end
-// of a window.
+// What a request holds until its outcome is known counts as admitted at the others, and beside what is
+// counted here. It goes over the end of a window.
 func TestHolds(t *testing.T) {
 	a, b := two()
 	a.Hold(noon, minute(1), 3, 1)
@@ -235,8 +235,8 @@ func requireClosed(t *testing.T, c <-chan struct{}) {
 	}
 }
 
-// A newcomer takes over what its peers have acknowledged among themselves, and is told the rest. Until it has, no
-// acknowledgement frees anything.
+// A newcomer takes over what its peers have acknowledged among themselves, and is told the rest. Until it
+// has, no acknowledgement frees anything.
 func TestNewcomers(t *testing.T) {
 	a, b := two()
 	a.Add(noon, minute(1), 10, 2)
@@ -353,9 +353,20 @@ func TestFullRecords(t *testing.T) {
 		r.Add(noon, minute(200+key), 1, 2)
 	}
 	require.EqualValues(t, 1, look(r, proof).Sum, "what took work outlives single requests")
+	seller := gossip.New(gossip.Config{Name: 2, Records: 16})
+	seller.Joined(noon, 1)
+	seller.Ready()
+	seller.Sell(noon, gossip.Limit{Key: 97 << 32, Number: proof.Number}, []uint64{96 << 32})
+	carry(t, noon, seller, r, 2, 1)
+	for key := range uint64(40) {
+		r.Add(noon, minute(200+key), 1, 2)
+	}
+	sold, _, _ := r.SoldTo(96 << 32)
+	require.EqualValues(t, 1, sold, "so does a sale that the ledger has not heard of")
 }
 
-// More processes than a record has places for: the one that is gone for longest makes room, and what it has counted stays.
+// More processes than a record has places for: the one that is gone for longest makes room, and what it has
+// counted stays.
 func TestManyProcesses(t *testing.T) {
 	tells := func(r *gossip.Records, as, name uint64, admitted int64) {
 		o := gossip.New(gossip.Config{Name: name, Records: 16})
@@ -453,7 +464,8 @@ func TestManyRecords(t *testing.T) {
 	}
 }
 
-// A batch that has no room for all acknowledges nothing of a record that was told anew behind it: the peer has not heard that one at all.
+// A batch that has no room for all acknowledges nothing of a record that was told anew behind it: the peer
+// has not heard that one at all.
 func TestAFullBatchAcknowledgesWhatItHas(t *testing.T) {
 	a, all := gossip.New(gossip.Config{Name: 1}), map[uint64]*gossip.Records{2: gossip.New(gossip.Config{Name: 2}), 3: gossip.New(gossip.Config{Name: 3})}
 	for peer := range all {
@@ -554,7 +566,8 @@ func TestALatePeerIsBackUnderLoad(t *testing.T) {
 	require.Fail(t, "it is late for ever")
 }
 
-// The slack goes by the most processes of a window: one that is gone may have admitted as much as the others did beside it.
+// The slack goes by the most processes of a window: one that is gone may have admitted as much as the others
+// did beside it.
 func TestTheSlackOfAWindowDoesNotGrow(t *testing.T) {
 	const quota = 5 // f is 1 of three processes, and 2 of two
 	a, _ := two()
@@ -582,7 +595,8 @@ func TestTheSlackOfAWindowDoesNotGrow(t *testing.T) {
 	require.EqualValues(t, 2, a.Look(day, 8).Slack)
 }
 
-// What has rolled while a batch was under way is acknowledged with what comes before it: else a process would look for it without end.
+// What has rolled while a batch was under way is acknowledged with what comes before it: else a process would
+// look for it without end.
 func TestAWindowEndsBeforeItIsTold(t *testing.T) {
 	a, b := two()
 	a.Joined(noon, 3)

@@ -260,8 +260,8 @@ func slackOf(n int, l int64) int64 {
 	return max(2, (l+49)/50)
 }
 
-// What clients get of processes that hear each other: no client under its limit is refused, and no more is admitted than
-// L + (N+C−1)·max(f, cost) in a window, or P·L and as much where a cut makes P parts.
+// What clients get of processes that hear each other: no client under its limit is refused, and no more is
+// admitted than L + (N+C−1)·max(f, cost) in a window, or P·L and as much where a cut makes P parts.
 func TestRule(t *testing.T) {
 	seeds := 1
 	if kit.Whole() {
@@ -324,8 +324,8 @@ func TestRule(t *testing.T) {
 	}
 }
 
-// Buckets that are told as counts of aligned windows: no client is refused whose bucket has room by what all have admitted, and
-// a window admits B + W/T + (N+C−1)·f.
+// Buckets that are told as counts of aligned windows: no client is refused whose bucket has room by what all
+// have admitted, and a window admits B + W/T + (N+C−1)·f.
 func TestRuleOfBuckets(t *testing.T) {
 	seeds := 5
 	if kit.Whole() {
@@ -361,8 +361,8 @@ func TestRuleOfBuckets(t *testing.T) {
 }
 
 // Under another key a tally has another name, and another policy's has, too.
-// Proofs that are shown to all, at once and later, are spent once, or once in each part of a cut. A proof that is shown once is spent,
-// or stays good.
+// Proofs that are shown to all, at once and later, are spent once, or once in each part of a cut. A proof
+// that is shown once is spent, or stays good.
 func TestProofsAreSpentOnce(t *testing.T) {
 	seeds := 4
 	if kit.Whole() {
@@ -421,7 +421,8 @@ func TestProofsAreSpentOnce(t *testing.T) {
 	}
 }
 
-// A process whose record of a proof had to make room for others does not take a peer's record for its own: the peer has spent the proof.
+// A process whose record of a proof had to make room for others does not take a peer's record for its own:
+// the peer has spent the proof.
 func TestAProofOfAPeerIsNoneOfOurs(t *testing.T) {
 	a, b := two()
 	p, err := limiter.Compile("p", []limiter.Limit{{Quota: 10, Window: time.Minute}})

@@ -18,14 +18,16 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// framed is what a batch and its answer have on the wire beside the batch: the head and the MAC of two frames.
+// framed is what a batch and its answer have on the wire beside the batch: the head and the MAC of two
+// frames.
 const framed = 2 * (5 + 16)
 
 // A traffic holds what ten processes tell each other of a minute.
 type traffic struct{ requests, admitted, waited, batches, bytes, records int }
 
-// play has ten processes serve requests for a minute, as many in each millisecond as they are. A batch is heard a
-// millisecond after it was made, and its answer a millisecond later. A request that has to wait is shown again until it does not.
+// play has ten processes serve requests for a minute, as many in each millisecond as they are. A batch is
+// heard a millisecond after it was made, and its answer a millisecond later. A request that has to wait is
+// shown again until it does not.
 func play(t *testing.T, quota int64, requests int, next func(k int) (client uint64, process int)) (all traffic) {
 	const n = 10
 	type letter struct {

@@ -13,8 +13,8 @@ import (
 	"github.com/tallystick/tallystick/proof/truth"
 )
 
-// A world plays processes of the real code on a moved clock and a network that delays, loses, doubles and reorders. One
-// client asks them all. Truth counts what was admitted, and knows no process.
+// A world plays processes of the real code on a moved clock and a network that delays, loses, doubles and
+// reorders. One client asks them all. Truth counts what was admitted, and knows no process.
 type world struct {
 	setting
 	r      *rand.Rand

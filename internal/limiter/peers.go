@@ -9,8 +9,8 @@ import (
 	"github.com/tallystick/tallystick/internal/gossip"
 )
 
-// What peers have admitted of a tally is a floor under it, as what a token shows is: a lower bound of the truth. How much
-// of what was admitted here they may be ignorant of, package gossip says.
+// What peers have admitted of a tally is a floor under it, as what a token shows is: a lower bound of the
+// truth. How much of what was admitted here they may be ignorant of, package gossip says.
 
 // heard has the counts of a tally that peers know.
 type heard [MaxLimits]asked
@@ -39,7 +39,8 @@ func (r *rule) among(now int64, k Key, ends int64) gossip.Limit {
 	return l
 }
 
-// ask asks what is known of a tally, and takes from its cells what peers have given back. The stripe is locked.
+// ask asks what is known of a tally, and takes from its cells what peers have given back. The stripe is
+// locked.
 func (m *Memory) ask(now int64, p *Policy, k Key, from newcomer, known *tallyCells, told *heard) {
 	if m.peers == nil {
 		return
@@ -77,8 +78,8 @@ func (r *rule) floor(now, at int64, a *gossip.Heard) State {
 	case a.Sum|a.Prev == 0:
 		return State{}
 	case r.interval > 0:
-		// What was admitted since the beginning of a window has leaked since then at most. The same holds for the
-		// window before.
+		// What was admitted since the beginning of a window has leaked since then at most. The same holds for
+		// the window before.
 		begin := int64(a.Number) * r.window
 		mark := begin + r.leaks(int64(a.Sum), max(0, now-begin)+r.owes)
 		if begin -= r.window; a.Prev > 0 {
@@ -93,8 +94,8 @@ func (r *rule) floor(now, at int64, a *gossip.Heard) State {
 	return State{At: int64(a.Number), Cur: a.Sum, Prev: a.Prev}
 }
 
-// waits returns a limit for which a request has to wait until peers have heard of what was admitted before, or none. Nothing
-// waits for a shadow.
+// waits returns a limit for which a request has to wait until peers have heard of what was admitted before,
+// or none. Nothing waits for a shadow.
 func (m *Memory) waits(p *Policy, f *Candidate, told *heard, price Price) (l gossip.Limit) {
 	if m.peers == nil || price.Cost == 0 || f.Hasty {
 		return l
@@ -154,8 +155,8 @@ func (m *Memory) Hold(now time.Time, p *Policy, f *Candidate, more int64) {
 	}
 }
 
-// tellSpent tells peers of a proof, and says when it is spent: once, where they hear each other. If it were spent before they have
-// heard, a client that shows it to all of them at once would spend it with each.
+// tellSpent tells peers of a proof, and says when it is spent: once, where they hear each other. If it were
+// spent before they have heard, a client that shows it to all of them at once would spend it with each.
 func (m *Memory) tellSpent(now int64, f *Candidate, v *Verdict) {
 	proof := f.Proof
 	l := proof.among()
@@ -174,8 +175,11 @@ func (m *Memory) tellSpent(now int64, f *Candidate, v *Verdict) {
 }
 
 func (p *Proof) among() gossip.Limit {
-	return gossip.Limit{Key: max(1, cells.Mix(uint64(p.Key)^cells.SpentID)), Number: uint32(p.Expires.Unix())}
+	return gossip.Limit{Key: among(p.Key, cells.SpentID), Number: uint32(p.Expires.Unix())}
 }
+
+// among returns the key of what is paid for, as peers know it.
+func among(k Key, id uint64) uint64 { return max(1, cells.Mix(uint64(k)^id)) }
 
 // GiveBack has a proof be good again that peers were told of, and for which the request was not admitted.
 func (m *Memory) GiveBack(p *Proof) {
@@ -192,28 +196,30 @@ func (m *Memory) GiveBack(p *Proof) {
 	p.told = false
 }
 
-// A sale is counted among peers by the day, so that a record of it lasts; its level leaks by itself.
-func salesOf(now int64, buyer Key) gossip.Limit {
-	const day = 24 * 60 * 60
-	return gossip.Limit{Key: max(1, cells.Mix(uint64(buyer)^cells.SalesID)), Seconds: day, Number: uint32(now / day)}
+// SoldElsewhere returns how many tallies peers have sold to a buyer since it was last asked, and the Unix
+// second of the last; and, where its Key is not 0, what the next sale waits for: peers have not heard of the
+// one before.
+func (m *Memory) SoldElsewhere(buyer Key) (sold, last int64, waits gossip.Limit) {
+	if m.peers == nil {
+		return 0, 0, waits
+	}
+	n, at, waits := m.peers.SoldTo(among(buyer, cells.SalesID))
+	return int64(n), int64(at), waits
 }
 
-// SoldElsewhere returns how many tallies peers have sold to a buyer since it was last asked, and the Unix second of the last sale;
-// where a sale to it counts, for Sold: later than by this clock where a peer's day has begun; and whether it has to wait until peers
-// have heard of the sale before.
-func (m *Memory) SoldElsewhere(now int64, buyer Key) (sold, last int64, of gossip.Limit, waits bool) {
-	if m.peers == nil {
-		return 0, 0, of, false
-	}
-	of = salesOf(now, buyer)
-	h := m.peers.Look(of, 1)
-	of.Number = h.Number
-	return int64(h.News), int64(h.NewsAt), of, h.Unacked > 0
+// HeldElsewhere reports whether a peer has sold a tally that can be redeemed until it ends.
+func (m *Memory) HeldElsewhere(tally Key) bool {
+	return m.peers != nil && m.peers.Sold(gossip.Limit{Key: among(tally, cells.HeldID)})
 }
 
 // Sold tells peers of a sale.
-func (m *Memory) Sold(now time.Time, of gossip.Limit) {
-	if m.peers != nil {
-		m.peers.Add(now, of, 1, 1)
+func (m *Memory) Sold(now time.Time, tally Key, ends time.Time, buyers []Key) {
+	if m.peers == nil {
+		return
 	}
+	var all []uint64
+	for _, b := range buyers {
+		all = append(all, among(b, cells.SalesID))
+	}
+	m.peers.Sell(now, gossip.Limit{Key: among(tally, cells.HeldID), Number: uint32(ends.Unix())}, all)
 }

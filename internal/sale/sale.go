@@ -140,7 +140,7 @@ func (p *Prices) Redeem(now time.Time, m *limiter.Memory, buyers []Buyer, tally 
 	defer locked.Release(t.Stripes)
 
 	second := clock(now)
-	if t.holds(second, tally, 0) || len(buyers) > 0 && t.holds(second, tally, buyers[0].Provider) {
+	if t.holds(second, tally, 0) || len(buyers) > 0 && t.holds(second, tally, buyers[0].Provider) || m.HeldElsewhere(tally) {
 		return Sale{Granted: true, Held: true}
 	}
 	s, known := t.quote(second, p, m, buyers)
@@ -157,9 +157,11 @@ func (p *Prices) Redeem(now time.Time, m *limiter.Memory, buyers []Buyer, tally 
 		t.Full.Add(1)
 		return s
 	}
+	var keys [MaxBuyers]limiter.Key
 	for i := range buyers {
-		m.Sold(now, known.told[i])
+		keys[i] = buyers[i].Key
 	}
+	m.Sold(now, tally, ends, keys[:len(buyers)])
 	return s
 }
 
@@ -172,9 +174,8 @@ func enough(price int64) int64 { return (8*price + 14) / 15 }
 // Books are the ledgers of all buyers.
 type books struct {
 	ledgers [MaxBuyers]ledger
-	own     [MaxBuyers]bool         // the ledger is this buyer's alone
-	least   int64                   // the least work that opens a tally
-	told    [MaxBuyers]gossip.Limit // where peers count a sale
+	own     [MaxBuyers]bool // the ledger is this buyer's alone
+	least   int64           // the least work that opens a tally
 
 	provider uint64 // of the first; 0: none
 	full     bool   // it has its share of the cells
@@ -288,9 +289,9 @@ func (t table) quote(now int64, p *Prices, m *limiter.Memory, buyers []Buyer) (s
 		c := t.Find(uint64(b.Key), cells.SalesID, 0)
 		known.own[i] = live(now, c)
 		*l = p.read(now, c, crowd)
-		sold, last, told, waits := m.SoldElsewhere(now, b.Key)
-		if known.told[i] = told; waits && !b.Hasty {
-			s.Waits = told
+		sold, last, waits := m.SoldElsewhere(b.Key)
+		if waits.Key != 0 && !b.Hasty {
+			s.Waits = waits
 		}
 		if sold > 0 && !known.full {
 			if c = t.Claim(now, uint64(b.Key), cells.SalesID, 0, t.Horizon(ledgerReach(p, crowd))); c != nil {
