@@ -161,7 +161,7 @@ func (e *engine) claims(t *tier) (all []claim) {
 	free, free48 := fleet(t.policy), fleet(t.net48)
 	switch {
 	case c == nil || c.mode == EveryRequest && c.work == 0:
-	case c.mode == EveryRequest, c.mode == Newcomers && t.pass.most() >= t.most(): // else what is too dear for a pass is had without one
+	case c.mode == EveryRequest, c.mode == Newcomers && t.passHolds(): // else what is too dear for a pass is had without one
 		free, free48 = none, none
 	}
 	if c.sellsTallies() && c.mode == Newcomers {

@@ -63,6 +63,6 @@ func (q *call) early() bool { return q.r != nil && q.r.Header.Get("Early-Data") 
 // A hearing says what a request waits for, see [call.untilHeard].
 type hearing struct {
 	limit gossip.Limit // that it has to wait for, as the last charge said; its Key is 0 if none
-	least int64        // how much all limits have room for
+	least int64        // how many such requests the limits have room for
 	until time.Time    // when it ends, also where one request waits several times
 }

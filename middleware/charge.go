@@ -31,7 +31,7 @@ func (q *call) take(f *limiter.Candidate, cost int64, c *charged) {
 	if !c.verdict.Admitted {
 		c.shown = f.Shown
 	}
-	q.noteWait(&c.verdict, f.Waits)
+	q.noteWait(&c.verdict, cost, f.Waits)
 }
 
 // takeFrom charges a tally in memory or, where nothing is to be charged, says what that
@@ -48,7 +48,7 @@ func (q *call) choose(p *limiter.Policy, list []limiter.Candidate, cost int64) (
 	if !q.dry {
 		best, tally, v = q.memory.Choose(q.at, p, list, cost)
 		for i := range list {
-			q.noteWait(&v, list[i].Waits)
+			q.noteWait(&v, cost, list[i].Waits)
 		}
 		return best, tally, v
 	}

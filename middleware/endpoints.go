@@ -133,7 +133,7 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 func (q *call) answerChallenge(w http.ResponseWriter) {
 	d := &q.dc.decision
 	q.readTokens()
-	cost := q.costAsked()
+	cost := q.priceAsked()
 	left, enough, v := q.peek(cost)
 	needed := !enough || q.challenge.mode == EveryRequest
 	var o offer
@@ -195,7 +195,7 @@ func (q *call) answerTicket(w http.ResponseWriter) {
 		http.NotFound(reply.Unstored{ResponseWriter: w}, q.r)
 		return
 	}
-	cost, wait := q.costAsked(), time.Duration(0)
+	cost, wait := q.priceAsked(), time.Duration(0)
 	q.readTokens()
 	pass := q.readRoomPass(cost)
 	carried := len(q.shown.roomCookies) > 0 // also one that is used up: it says that cookies come along
@@ -212,6 +212,21 @@ func (q *call) answerTicket(w http.ResponseWriter) {
 
 // longestQuery is how long the query of an endpoint may be that says a cost.
 const longestQuery = 1 << 10
+
+// priceAsked prices the request that the client has in mind, and returns what it costs. Of other units it costs 1, as no
+// client can say that.
+func (q *call) priceAsked() (cost int64) {
+	cost = q.costAsked()
+	if units := q.who.tier.units; units != nil {
+		q.each = new(limiter.Costs)
+		for i := range units {
+			if q.each[i] = 1; units[i] == "" {
+				q.each[i] = cost
+			}
+		}
+	}
+	return cost
+}
 
 // costAsked returns what the request that the client has in mind is going to cost. Only the client
 // knows: Config.Cost has seen no such request. A lie misleads the client alone. Nothing else of the
@@ -260,15 +275,14 @@ func (q *call) peek(cost int64) (left int64, enough bool, v verdict) {
 			left, best = least, i
 		}
 	}
-	v = proofWanted()
-	switch {
-	case left >= cost:
-		return left, true, v
-	case left < 0:
+	if v = proofWanted(); left < 0 {
 		return -1, false, v
 	}
-	v.reason, v.status = OverLimit, http.StatusTooManyRequests
-	v.retryAfter = q.memory.Peek(q.at, policyOf(best), &candidates[best], cost).Wait
+	as := q.memory.Peek(q.at, policyOf(best), &candidates[best], cost)
+	if as.Admitted {
+		return left, true, v
+	}
+	v.reason, v.status, v.retryAfter = OverLimit, http.StatusTooManyRequests, as.Wait
 	if best < own {
 		rest := restOf(q.at, &q.shown.own[best].own)
 		if v.retryAfter >= rest && asksShared { // it is used up for good

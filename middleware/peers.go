@@ -14,12 +14,12 @@ import (
 const peersWait = 250 * time.Millisecond
 
 // noteWait notes that a charge has to wait for peers, if it has; or that another was made in its place.
-func (q *call) noteWait(v *limiter.Verdict, l gossip.Limit) {
+func (q *call) noteWait(v *limiter.Verdict, cost int64, l gossip.Limit) {
 	switch {
 	case v.Admitted:
 		q.hears.limit = gossip.Limit{}
 	case l.Key != 0:
-		q.hears.limit, q.hears.least = l, max(1, v.Least(q.who.tier.policy.Len())) // v may be of a tally that is full
+		q.hears.limit, q.hears.least = l, max(1, v.Room(q.who.tier.policy.Len(), q.priceOf(cost))) // v may be of a tally that is full
 	}
 }
 

@@ -61,17 +61,27 @@ func (t *tier) lateOf(p *limiter.Policy) *limiter.Policy {
 }
 
 // most returns the largest cost that a request may ever have, by what limits say that count Config.Cost.
-func (t *tier) most() int64 {
-	if t.units == nil {
-		return t.policy.Capacity()
-	}
+func (t *tier) most() int64 { return t.mostOf("") }
+
+// mostOf is most for a unit.
+func (t *tier) mostOf(unit string) int64 {
 	most := int64(limiter.MaxQuota)
-	for i, unit := range t.units {
-		if unit == "" && !t.policy.Limit(i).Shadow {
+	for i := range t.names {
+		if t.unit(i) == unit && !t.policy.Limit(i).Shadow {
 			most = min(most, t.policy.Most(i, 0))
 		}
 	}
 	return most
+}
+
+// passHolds reports whether a pass has room for whatever the policy has room for, so that no request is too dear for it alone.
+func (t *tier) passHolds() bool {
+	for i := range t.names {
+		if unit := t.unit(i); t.pass.mostOf(unit) < t.mostOf(unit) {
+			return false
+		}
+	}
+	return true
 }
 
 // limit returns the i-th limit, as the program has it.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -288,6 +289,25 @@ func TestPeersCountUnits(t *testing.T) {
 	})
 }
 
+// As many requests wait for peers as the limits that they count in have room for.
+func TestPeersWaitForUnits(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		cfg := inTokens(anHour(100))
+		cfg.Limits[0].Quota = 9
+		f := newPeering(t, 2, cfg)
+		requireStatus(t, 200, send(f.sites[0], inputs(100)))
+		f.settles()
+		f.deaf.Store(true)
+		began, atOnce := time.Now(), atomic.Int64{}
+		inParallel(20, func(int) {
+			if send(f.sites[0], inputs(0)).StatusCode == http.StatusServiceUnavailable && time.Since(began) == 0 {
+				atOnce.Add(1)
+			}
+		})
+		require.EqualValues(t, 20-2-6, atOnce.Load(), "two are admitted, and six have room")
+	})
+}
+
 // Outside of HTTP the caller names the costs.
 func TestAskForUnits(t *testing.T) {
 	m := newLimiter(t, inTokens(contact(new(clock))))
@@ -328,6 +348,29 @@ func TestUnitsMistakes(t *testing.T) {
 	}, problems)
 }
 
+// A page that checks first asks about the cost that Config.Cost would give; of a unit the request may cost as little as 1.
+func TestAPageAsksAboutNoUnit(t *testing.T) {
+	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.EveryRequest} {
+		cfg := inTokens(challenging(new(clock), mode))
+		cfg.Challenge.Path, cfg.Limits[0].Quota, cfg.Limits[1].Quota = "/tally/", 20, 4
+		m := newLimiter(t, cfg)
+		ask := func(file string) *http.Response {
+			return send(m.Endpoints(), func(r *http.Request) {
+				r.Method = http.MethodGet
+				r.URL.Path, r.URL.RawQuery, _ = strings.Cut("/tally/"+file, "?")
+			})
+		}
+		require.Contains(t, bodyOf(t, requireStatus(t, 200, ask("challenge?cost=5"))), fmt.Sprintf(`{"needed":%t,`, mode == middleware.EveryRequest))
+		if mode == middleware.EveryRequest {
+			continue
+		}
+		requireStatus(t, 200, send(m.HandlerCost(5, new(spy)), inputs(4)))
+		require.Contains(t, bodyOf(t, requireStatus(t, 200, ask("challenge?cost=5"))), `{"needed":true,"left":0,`)
+		requireStatus(t, 404, ask("ticket?cost=5")) // more than the room ever has
+		requireStatus(t, 200, ask("ticket?cost=4"))
+	}
+}
+
 // The bounds are in units, and where peers hear each other a request of a unit may cost the whole quota.
 func TestBoundsOfUnits(t *testing.T) {
 	cfg := inTokens(contact(new(clock)))
@@ -343,6 +386,23 @@ func TestBoundsOfUnits(t *testing.T) {
 	for _, row := range newLimiter(t, cfg).Bounds().Rows {
 		if strings.HasPrefix(row.Client, "drops") && row.Unit == "tokens" {
 			require.EqualValues(t, 400, row.Admitted)
+		}
+	}
+}
+
+// What costs more of a unit than a pass has is charged to what all of an address share: no bound of Newcomers forgets that.
+func TestBoundsOfAUnitThatNoPassHolds(t *testing.T) {
+	for day, free := range map[int64]int64{3: 0, 240: 240} { // a pass has 3 tokens of the one, and 10 of the other
+		cfg := inTokens(challenging(new(clock), middleware.Newcomers))
+		cfg.Limits[1].Quota, cfg.Limits[1].Window = day, 24*time.Hour
+		m := newLimiter(t, cfg)
+		own := requireStatus(t, 200, send(m.Handler(new(spy)), with(middleware.ProofHeader, solved(t, send(m.Handler(new(spy))))), inputs(1)))
+		require.Equal(t, free > 0, send(m.Handler(new(spy)), tokenOf(own), inputs(day)).StatusCode == 200)
+		cfg.Challenge.Work = 1 << 29 // of which a second buys nothing
+		for _, row := range newLimiter(t, cfg).Bounds().Rows {
+			if row.Unit == "tokens" && (strings.HasPrefix(row.Client, "drops") || row.Client == "works for 1 s of a core") {
+				require.Equal(t, free, row.Admitted, row.Client)
+			}
 		}
 	}
 }

@@ -95,7 +95,7 @@ func (q *call) chargeRoom(pass *roomPass, cost int64) (c charged, ok bool) {
 	if !c.verdict.Admitted {
 		q.room.uses.GiveBack(q.at, pass.ticket, cost)
 	}
-	q.noteWait(&c.verdict, f.Waits)
+	q.noteWait(&c.verdict, cost, f.Waits)
 	return c, c.verdict.Admitted
 }
 

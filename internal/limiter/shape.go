@@ -119,14 +119,17 @@ type Verdict struct {
 }
 
 // Least returns the smallest Remaining among the first n limits, shadows aside.
-func (v *Verdict) Least(n int) int64 {
-	least := int64(MaxQuota)
+func (v *Verdict) Least(n int) int64 { return v.Room(n, Price{Cost: 1}) }
+
+// Room returns how many requests of a price, which is above 0, the first n limits leave room for, shadows aside.
+func (v *Verdict) Room(n int, price Price) int64 {
+	room := int64(MaxQuota)
 	for i := range v.Limits[:n] {
-		if s := &v.Limits[i]; !s.Shadow {
-			least = min(least, s.Remaining)
+		if s, cost := &v.Limits[i], price.Of(i); !s.Shadow && cost > 0 {
+			room = min(room, s.Remaining/cost)
 		}
 	}
-	return least
+	return room
 }
 
 // A status is any type with the fields of [LimitStatus].
