@@ -173,17 +173,17 @@ func TestPackagesHaveExamples(t *testing.T) {
 }
 
 // Which form of a test is wanted is for the kit to say, in one place: a test that asks for -short runs its whole form by
-// plain "go test". The module of the browser has no other form.
+// plain "go test". The module of the browser has no other form, and mutants are tried in none with -short.
 func TestFormsAreAsked(t *testing.T) {
 	atRoot(t)
-	asked := "testing." + "Short()"
+	asked, mayAsk := "testing."+"Short()", []string{"proof/browser/chromium_test.go", "proof/mutants/run_test.go"}
 	require.NoError(t, filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case d.IsDir() && (d.Name() == "node_modules" || name != "." && strings.HasPrefix(d.Name(), ".")):
 			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(name, "_test.go") || filepath.ToSlash(name) == "proof/browser/chromium_test.go":
+		case d.IsDir() || !strings.HasSuffix(name, "_test.go") || slices.Contains(mayAsk, filepath.ToSlash(name)):
 			return nil
 		}
 		src := kit.Must(os.ReadFile(name))(t)
