@@ -103,7 +103,7 @@ func CheckSecrets(secrets [][]byte) error {
 		case len(secret) == 0:
 			errs = append(errs, secretProblem(i, "is empty: is the variable set? `openssl rand -base64 32` makes one"))
 		case len(secret) < MinSecret:
-			errs = append(errs, secretProblem(i, "must be at least %d random bytes, not %d", MinSecret, len(secret)))
+			errs = append(errs, secretProblem(i, "must be at least %d random bytes, not %d: `openssl rand -base64 32` makes one", MinSecret, len(secret)))
 		case len(bytes.TrimLeft(secret, "\x00")) == 0:
 			errs = append(errs, secretProblem(i, "is all zeros; fill it from crypto/rand"))
 		}

@@ -92,16 +92,20 @@ func Open(path string, p Program) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range f.configs(s) {
-		m, err := middleware.New(c.Config)
-		f.addOf(c, err)
-		s.limits[c.Policy] = m
-		if c.Challenge != nil {
-			s.mounted[c.Policy] = c.Challenge.Path
-		}
+	configs := f.configs(s)
+	for _, c := range configs {
+		f.addOf(c, new(middleware.Middleware).Validate(c.Config))
 	}
 	if err := f.err(); err != nil {
 		return nil, err
+	}
+	for _, c := range configs { // now that all serve: New logs what each is
+		if s.limits[c.Policy], err = middleware.New(c.Config); err != nil {
+			return nil, err
+		}
+		if c.Challenge != nil {
+			s.mounted[c.Policy] = c.Challenge.Path
+		}
 	}
 	f.warn(s)
 	s.last.Store(&outcome{success: time.Now()})

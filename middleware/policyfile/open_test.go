@@ -148,7 +148,7 @@ func TestOpenReportsAll(t *testing.T) {
 	set, err := policyfile.Open(path, p)
 	require.Nil(t, set)
 	require.Equal(t, strings.TrimSpace(`
-PATH:2: secrets[0]: must be at least 32 random bytes, not 16 (in "short")
+PATH:2: secrets[0]: must be at least 32 random bytes, not 16: ` + "`openssl rand -base64 32`" + ` makes one (in "short")
 PATH:3: identity.trusted[0]: trusts the whole Internet, so that anyone could pose as anyone
 PATH:3: identity.trusted[1]: must be a network such as "10.0.0.0/8" or "2001:db8::/32"
 PATH:4: policies.upload: is missing: the program serves it
@@ -173,6 +173,16 @@ PATH:23: policies.stray: is no policy of this program, which has contact, login,
 	for problem := range storeless.ConfigErrors(err) {
 		require.Contains(t, problem.Field, path+":")
 	}
+}
+
+// The log names a policy as configured only if it serves.
+func TestNothingIsLoggedOfAPolicyThatDoesNotServe(t *testing.T) {
+	var said bytes.Buffer
+	p := serving("contact", "api")
+	p.Logger = slog.New(slog.NewTextHandler(&said, nil))
+	_, err := policyfile.Open(newFolder(t).policies(contact+`, "api": {"limits": [{"quota": 0, "window": "1m"}]}`), p)
+	require.ErrorContains(t, err, "policies.api.limits[0].quota: must be at least 1, not 0")
+	require.Empty(t, said.String())
 }
 
 // A mistake in one part of a file hides none in another: all are told, so that no operator starts a program once for

@@ -172,7 +172,7 @@ func TestSecretsRotate(t *testing.T) {
 	require.Contains(t, after.Header().Get("RateLimit"), `"minute";r=3`, "what the old one signed counts")
 
 	f.put("ring", secretText[:31])
-	require.ErrorContains(t, policyfile.Reload(set), "secrets[0]: must be at least 32 random bytes, not 31")
+	require.ErrorContains(t, policyfile.Reload(set), "secrets[0]: must be at least 32 random bytes, not 31: `openssl rand -base64 32` makes one")
 	require.NotContains(t, policyfile.Reload(set).Error(), "hush")
 	require.Equal(t, http.StatusOK, get(limit).Code)
 }

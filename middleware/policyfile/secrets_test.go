@@ -70,7 +70,7 @@ func TestSecretsThatCannotBeHad(t *testing.T) {
 		`{"file": ["` + secretText + `"]}`:           "secrets.file: must be a string, not a list",
 		`null`:                                       instead,
 		`{"file": "twice"}`:                          "secrets[1]: is the same as secrets[0] (in \"twice\")",
-		`{"env": "` + name + `_SHORT"}`:              "secrets[0]: must be at least 32 random bytes, not 5 (in the variable " + name + "_SHORT)",
+		`{"env": "` + name + `_SHORT"}`:              "secrets[0]: must be at least 32 random bytes, not 5: `openssl rand -base64 32` makes one (in the variable " + name + "_SHORT)",
 		`{"file": "\u0000` + secretText + `"}`:       "secrets.file: must be the path of a file",
 		`{"env": {"` + secretText + `": "` + "x\"}}": "secrets.env: must be a string, not an object",
 	} {

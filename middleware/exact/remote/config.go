@@ -48,7 +48,7 @@ func (c *Config) check() (errs []error) {
 	}
 	for i, secret := range c.Secrets {
 		if len(secret) < minSecret {
-			errs = append(errs, &storeless.ConfigError{Field: fmt.Sprintf("Secrets[%d]", i), Problem: fmt.Sprintf("must be at least %d random bytes, not %d", minSecret, len(secret))})
+			errs = append(errs, &storeless.ConfigError{Field: fmt.Sprintf("Secrets[%d]", i), Problem: fmt.Sprintf("must be at least %d random bytes, not %d: `openssl rand -base64 32` makes one", minSecret, len(secret))})
 		}
 	}
 	return errs

@@ -431,7 +431,7 @@ func TestEveryKeyHasOneOwner(t *testing.T) {
 
 func TestProblemsOfAConfig(t *testing.T) {
 	_, err := remote.Open([]string{"ftp://x/", "http://a/", "http://a/", "http://u:p@b/"}, remote.Config{Secrets: [][]byte{[]byte("short"), secret("a")}})
-	for _, want := range []string{"owners[0]", "owners[2]: is the same as owners[1]", "owners[3]", "Secrets[0]: must be at least 32 random bytes, not 5"} {
+	for _, want := range []string{"owners[0]", "owners[2]: is the same as owners[1]", "owners[3]", "Secrets[0]: must be at least 32 random bytes, not 5: `openssl rand -base64 32` makes one"} {
 		require.ErrorContains(t, err, want)
 	}
 	require.NotContains(t, err.Error(), "short")
