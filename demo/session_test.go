@@ -217,7 +217,7 @@ func same(output string) string {
 		}
 		return "…"
 	})
-	output = pseudonyms.ReplaceAllString(output, `"$1":"…"`)
+	output = pseudonyms.ReplaceAllStringFunc(output, func(claim string) string { return claim[:len(`"sub"`)] + strings.Repeat("…", len(claim)) })
 	output = waits.ReplaceAllString(output, "${1}N")
 	lines := strings.Split(spaces.ReplaceAllString(output, " "), "\n")
 	for i := range lines {

@@ -155,6 +155,14 @@ func anchors(t *testing.T, page string) map[string]bool {
 	return all
 }
 
+// An item of a list begins a line: within one it is read as a part of the item before.
+func TestEachItemBeginsALine(t *testing.T) {
+	for _, page := range append(everyPage(t), "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md") {
+		text := code.ReplaceAllString(string(kit.Must(os.ReadFile(page))(t)), "code")
+		require.NotRegexp(t, `[.:;,)] (\d\.|-) \S`, text, page)
+	}
+}
+
 // Every link within the repository leads somewhere, to the heading.
 func TestLinksLeadSomewhere(t *testing.T) {
 	for _, page := range append(everyPage(t), "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md") {
