@@ -148,7 +148,7 @@ func TestOpenReportsAll(t *testing.T) {
 	set, err := policyfile.Open(path, p)
 	require.Nil(t, set)
 	require.Equal(t, strings.TrimSpace(`
-PATH:2: secrets[0]: must be at least 32 random bytes, not 16: ` + "`openssl rand -base64 32`" + ` makes one (in "short")
+PATH:2: secrets[0]: must be at least 32 random bytes, not 16: `+"`openssl rand -base64 32`"+` makes one (in "short")
 PATH:3: identity.trusted[0]: trusts the whole Internet, so that anyone could pose as anyone
 PATH:3: identity.trusted[1]: must be a network such as "10.0.0.0/8" or "2001:db8::/32"
 PATH:4: policies.upload: is missing: the program serves it
