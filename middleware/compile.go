@@ -19,9 +19,10 @@ func compile(cfg Config) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	units := unitsOf(&cfg, c.base.tokens)
 	e := &engine{
 		name:      cfg.Policy,
-		base:      widened(&cfg, "", c.base),
+		base:      widened(&cfg, "", c.base, units),
 		tiers:     make(map[string]*tier, len(c.tiers)),
 		codec:     c.codec,
 		carried:   c.carried,
@@ -35,7 +36,7 @@ func compile(cfg Config) (*engine, error) {
 		forgets:   cfg.InsecureNoMemory,
 		hearing:   cfg.Peers != nil,
 		instances: cfg.Instances,
-		units:     compileUnits(&cfg, c.base.tokens),
+		units:     compileUnits(&cfg, units),
 	}
 	if cfg.Exact != nil {
 		x := cfg.Exact.withDefaults()
@@ -49,7 +50,7 @@ func compile(cfg Config) (*engine, error) {
 		e.gate = &gate{Concurrency: cfg.Concurrency.withDefaults()}
 	}
 	for name, p := range c.tiers {
-		t := widened(&cfg, name, p)
+		t := widened(&cfg, name, p, units)
 		e.tiers[name] = &t
 	}
 	e.transport.cookieName, e.transport.cookieAttributes = cookieParts(&cfg)

@@ -25,9 +25,9 @@ func (l limits) sameShape(of limits) bool {
 }
 
 // newTier compiles what follows from a set of limits.
-func newTier(cfg *Config, name string, l limits) tier {
+func newTier(cfg *Config, name string, l limits, units []string) tier {
 	p := l.tokens
-	t := tier{name: name, policy: p, units: unitsOf(cfg, p)}
+	t := tier{name: name, policy: p, units: units}
 	t.field = policyField(cfg.Fields, p, t.units, l.exact)
 	for i := range p.Len() {
 		name := p.Limit(i).Name
@@ -44,8 +44,8 @@ func newTier(cfg *Config, name string, l limits) tier {
 }
 
 // widened is newTier for clients that may have networks around them.
-func widened(cfg *Config, name string, l limits) tier {
-	t := newTier(cfg, name, l)
+func widened(cfg *Config, name string, l limits, units []string) tier {
+	t := newTier(cfg, name, l, units)
 	t.widen(cfg)
 	return t
 }
@@ -61,7 +61,7 @@ func (t *tier) widen(cfg *Config) {
 
 // roomOf compiles the waiting room of a tier.
 func (e *engine) roomOf(cfg *Config, t *tier) tier {
-	return widened(cfg, t.name, limits{tokens: t.policy.Share(e.challenge.share)})
+	return widened(cfg, t.name, limits{tokens: t.policy.Share(e.challenge.share)}, t.units)
 }
 
 // passOf compiles what a tally that is bought may use, where tallies are sold.
@@ -119,9 +119,8 @@ func unitsOf(cfg *Config, p *limiter.Policy) (units []string) {
 	return units
 }
 
-// compileUnits returns the units in the order of their names, or nil.
-func compileUnits(cfg *Config, p *limiter.Policy) (units []unit) {
-	of := unitsOf(cfg, p)
+// compileUnits returns the units in the order of their names, or nil; of has the unit of each limit.
+func compileUnits(cfg *Config, of []string) (units []unit) {
 	for _, name := range slices.Sorted(maps.Keys(cfg.Units)) {
 		u := unit{name: name, cost: cfg.Units[name].Cost}
 		for i := range of {

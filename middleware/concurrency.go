@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/internal/slots"
@@ -52,6 +53,7 @@ func (c Concurrency) withDefaults() Concurrency {
 	if c.MaxHold == 0 {
 		c.MaxHold = 30 * time.Second
 	}
+	c.Tiers = maps.Clone(c.Tiers)
 	return c
 }
 

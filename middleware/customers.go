@@ -18,7 +18,7 @@ import (
 // serveCustomers compiles cfg.LimitsFor. All tiers are compiled.
 func (e *engine) serveCustomers(cfg *Config, late []int) {
 	c := &customLimits{LimitsFor: cfg.LimitsFor.withDefaults(), cfg: *cfg, late: late}
-	c.cfg.Secrets, c.cfg.Limits, c.cfg.Tiers = nil, nil, nil
+	c.cfg.Secrets, c.cfg.Limits, c.cfg.Tiers, c.cfg.Units = nil, nil, nil, nil
 	if cfg.Exact != nil {
 		x := *cfg.Exact // which the program may change
 		c.cfg.Exact = &x
@@ -140,7 +140,7 @@ func (e *engine) compileOwn(of *tier, list []Limit) (*tier, error) {
 // networks around it.
 func (e *engine) newOwn(of *tier, l limits) *tier {
 	c := e.customLimits
-	t := newTier(&c.cfg, of.name, l)
+	t := newTier(&c.cfg, of.name, l, of.units)
 	t.names, t.leases = of.names, of.leases
 	if of.room != nil {
 		room := e.roomOf(&c.cfg, &t)

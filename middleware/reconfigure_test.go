@@ -3,7 +3,9 @@
 package middleware_test
 
 import (
+	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -92,6 +94,24 @@ func TestConfigIsCopied(t *testing.T) {
 	clear(cfg.Secrets[0])
 	require.Equal(t, `"contact";r=3;t=60`, send(h, showing(tok)).Header.Get("RateLimit"))
 	require.Equal(t, `"contact";q=9;w=60`, send(h, with("Tier", "pro")).Header.Get("RateLimit-Policy"))
+
+	// Nor does it look at maps for what is compiled later: a program makes several policies of one Config.
+	cfg = inTokens(contact(new(clock)))
+	own := slices.Clone(cfg.Limits)
+	own[0].Quota = 7
+	cfg.Identity = byTier(only(middleware.APIKey("k")))
+	cfg.Tiers = map[string][]middleware.Limit{"pro": cfg.Limits}
+	cfg.Concurrency = &middleware.Concurrency{Max: 1, Tiers: map[string]int{"pro": 2}}
+	cfg.LimitsFor = &middleware.LimitsFor{Func: func(context.Context, middleware.Identity) ([]middleware.Limit, error) { return own, nil }}
+	m := newLimiter(t, cfg)
+	delete(cfg.Units, "tokens")
+	delete(cfg.Concurrency.Tiers, "pro")
+	inner := m.Handler(new(spy))
+	resp := requireStatus(t, http.StatusOK, send(m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requireStatus(t, http.StatusOK, send(inner, with("Tier", "pro"), inputs(60)))
+	})), with("Tier", "pro"), inputs(30)))
+	require.Equal(t, `"requests";q=7;w=60, "tokens";q=100;w=60;qu="tokens"`, resp.Header.Get("RateLimit-Policy"))
+	require.Equal(t, []int64{5, 10}, unitsLeft(t, m, with("Tier", "pro")))
 }
 
 // The configuration changes under load: every request is decided by one or the

@@ -138,7 +138,7 @@ type settlement struct {
 // chargedOf returns the limits among these that were charged anything.
 func (d *record) chargedOf(limits uint8) uint8 {
 	for i := range storeless.MaxLimits {
-		if d.price().Of(i) == 0 {
+		if i >= d.engine.base.policy.Len() || d.price().Of(i) == 0 {
 			limits &^= 1 << i
 		}
 	}

@@ -364,7 +364,8 @@ func TestWhatAnInnerPolicyRefusesIsNotChargedOutside(t *testing.T) {
 		"a policy that is busy with it": {outer: func(cfg *middleware.Config) {
 			cfg.Challenge = &middleware.Challenge{Mode: middleware.WhenBusy, BusyPerSecond: 1000}
 		}, left: none},
-		"an exact counter outside": {outer: counted, left: none, logs: "code=exact-outside"},
+		"an exact counter outside":                              {outer: counted, left: none, logs: "code=exact-outside"},
+		"an exact counter outside, whose charge was given back": {outer: counted, between: writing(func(w http.ResponseWriter, r *http.Request) { _ = middleware.Refund(w, r) }), left: all},
 		"an exact counter outside, in an outage": {outer: func(cfg *middleware.Config) {
 			cfg.Exact = counting(&altered{OnTake: notTaken(exact.ErrNotCounted)})
 			cfg.Exact.Outage = middleware.FailOpen

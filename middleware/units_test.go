@@ -398,7 +398,7 @@ func TestBoundsOfAUnitThatNoPassHolds(t *testing.T) {
 		m := newLimiter(t, cfg)
 		own := requireStatus(t, 200, send(m.Handler(new(spy)), with(middleware.ProofHeader, solved(t, send(m.Handler(new(spy))))), inputs(1)))
 		require.Equal(t, free > 0, send(m.Handler(new(spy)), tokenOf(own), inputs(day)).StatusCode == 200)
-		cfg.Challenge.Work = 1 << 29 // of which a second buys nothing
+		cfg.Challenge.Work = 1 << 29 // a second buys none
 		for _, row := range newLimiter(t, cfg).Bounds().Rows {
 			if row.Unit == "tokens" && (strings.HasPrefix(row.Client, "drops") || row.Client == "works for 1 s of a core") {
 				require.Equal(t, free, row.Admitted, row.Client)

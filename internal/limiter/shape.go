@@ -118,20 +118,6 @@ type Verdict struct {
 	Limits     [MaxLimits]LimitStatus
 }
 
-// Least returns the smallest Remaining among the first n limits, shadows aside.
-func (v *Verdict) Least(n int) int64 { return v.Room(n, Price{Cost: 1}) }
-
-// Room returns how many requests of a price, which is above 0, the first n limits leave room for, shadows aside.
-func (v *Verdict) Room(n int, price Price) int64 {
-	room := int64(MaxQuota)
-	for i := range v.Limits[:n] {
-		if s, cost := &v.Limits[i], price.Of(i); !s.Shadow && cost > 0 {
-			room = min(room, s.Remaining/cost)
-		}
-	}
-	return room
-}
-
 // A status is any type with the fields of [LimitStatus].
 type status interface {
 	~struct {
