@@ -25,17 +25,22 @@ import (
 type kind struct {
 	name, limiter string
 	echoes        bool
-	least         int // number of processes
+	least, quota  int  // number of processes; requests in a second, or 0 for plenty
+	bursts, waits bool // a client has four connections, which send at once; and all to one process
 }
 
 var fleets = []kind{
-	{none, "bare", false, 1},
-	{reference, reference, false, 1},
-	{ourName, ourName, true, 1},
-	{ourName + "-dropped", ourName, false, 2},
-	{ourName + "-peers", ourName + "-peers", false, 2},
-	{ourName + "-redis", ourName + "-redis", false, 2},
-	{redisRate, redisRate, false, 1},
+	{name: none, limiter: "bare", least: 1},
+	{name: reference, limiter: reference, least: 1},
+	{name: ourName, limiter: ourName, echoes: true, least: 1},
+	{name: ourName + "-dropped", limiter: ourName, least: 2},
+	{name: ourName + "-peers", limiter: ourName + "-peers", least: 2, quota: 250},
+	{name: ourName + "-redis", limiter: ourName + "-redis", least: 2},
+	{name: redisRate, limiter: redisRate, least: 1},
+	{name: ourName + "-peers-bursts", limiter: ourName + "-peers", least: 2, quota: 150, bursts: true},
+	{name: redisRate + "-bursts", limiter: redisRate, least: 2, quota: 150, bursts: true},
+	{name: ourName + "-peers-waits", limiter: ourName + "-peers", least: 2, quota: 150, bursts: true, waits: true},
+	{name: redisRate + "-waits", limiter: redisRate, least: 2, quota: 150, bursts: true, waits: true},
 }
 
 var fleetSizes = []int{1, 2, 3, 10}
@@ -44,6 +49,7 @@ var fleetSizes = []int{1, 2, 3, 10}
 // has a quota of its own, and a window long enough that no quota comes back while a busy machine starts processes.
 const (
 	connections  = 16
+	burst, slow  = 4, 6 // bursts of so many requests come from so many times the connections, each so many times as seldom
 	pace         = 8 * time.Millisecond
 	dropperQuota = 100
 	dropperYear  = 365 * 24 * time.Hour
@@ -77,9 +83,16 @@ func measureFleet(ctx context.Context, s *settings, o *opening, all samples, lon
 			if k.name != none {
 				all.add(name, "admitted", k.admits(ctx, size))
 			}
-			clients, used := k.start(ctx, o, size, plenty(1), connections)
-			l := load{callers: connections, every: pace, long: max(50*time.Millisecond, long/time.Duration(s.groups*leastRounds*len(fleets))), used: used}
-			l.ask = func(caller, _ int) error { return failing(func() { clients[caller].ask(1) }) }
+			l := load{callers: connections, every: pace, long: max(50*time.Millisecond, long/time.Duration(s.groups*leastRounds*len(fleets)))}
+			if k.bursts {
+				l.callers, l.every, l.together = slow*connections, slow*pace, burst
+			}
+			each := plenty(1)
+			if k.quota > 0 {
+				each = terms{k.quota, time.Second, 1}
+			}
+			clients, used := k.start(ctx, o, size, each, l.callers)
+			l.used, l.ask = used, func(caller, _ int) error { return failing(func() { clients[caller].ask(1) }) }
 			rows = append(rows, row{name, l.slice})
 		}
 		s.play(ctx, fmt.Sprintf("fleet of %d", size), all, rows, long)
@@ -122,9 +135,15 @@ func (k kind) start(ctx context.Context, o *opening, size int, each terms, conne
 		addresses[i] = ask()
 	}
 	for i := range connections {
-		a := newAsker(http.MethodPost)
-		for n := range addresses {
-			a.handlers = append(a.handlers, dial(o, net.IPv4(127, 0, 0, byte(2+i)), addresses[(i+n)%size]))
+		a, from, to := newAsker(http.MethodPost), i, size
+		if k.bursts {
+			from /= burst
+		}
+		if k.waits {
+			i, to = from, 1
+		}
+		for n := range to {
+			a.handlers = append(a.handlers, dial(o, net.IPv4(127, 0, 0, byte(2+from)), addresses[(i+n)%size]))
 		}
 		if clients = append(clients, a); k.echoes {
 			a.newest(byHeader)

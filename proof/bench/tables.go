@@ -31,7 +31,7 @@ var tables = []table{
 		"limiter", "calls/s: rate", "× redis_rate: rate/redis_rate", "p50, µs: p50", "p99, µs: p99", "client CPU, µs: client", "server CPU, µs: server",
 		"× redis_rate, server CPU: server/redis_rate"}},
 	{"fleet", "README.md", "fleet", quartiles + " The number after a name counts processes. CPU is what all of them take for one request.\n" +
-		"The last column is what one client gets of a limit of 100.", func() []string { return inFleets(fleetSizes...) }, []string{
+		"The last column is what one client gets of a limit of 100, from one process where a name ends in waits.", func() []string { return inFleets(fleetSizes...) }, []string{
 		"limiter", "CPU above `none`, µs: all-none", "of that Redis, µs: server", "p50, µs: p50", "p99, µs: p99", "a client gets: admitted"}},
 	{"whole", "../../README.md", "fleet", "A whole request on a kept connection, 2,000 in a second, to one process of a real server.", func() []string { return inFleets(1) }, []string{
 		"limiter", "p50, µs: p50", "p99, µs: p99", "CPU above `none`, µs: all-none"}},

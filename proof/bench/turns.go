@@ -92,11 +92,12 @@ func (s *settings) play(ctx context.Context, what string, all samples, rows []ro
 
 // A load is a number of callers. Each makes one call at a time: at once after the last, or one in each interval.
 type load struct {
-	callers int
-	every   time.Duration
-	long    time.Duration
-	ask     func(caller, call int) error
-	used    func() map[string]float64 // by unit: the processors' nanoseconds that other processes have spent on the load so far
+	callers  int
+	every    time.Duration
+	together int // callers that begin at once
+	long     time.Duration
+	ask      func(caller, call int) error
+	used     func() map[string]float64 // by unit: the processors' nanoseconds that other processes have spent on the load so far
 }
 
 // mostNoted limits the calls whose duration a caller notes.
@@ -121,7 +122,7 @@ func (l *load) slice(add func(unit string, figure float64)) {
 		c.took = make([]float64, 0, mostNoted)
 		group.Go(func() {
 			last := time.Now()
-			next := last.Add(l.every * time.Duration(i) / time.Duration(l.callers))
+			next := last.Add(l.every * time.Duration(i-i%max(1, l.together)) / time.Duration(l.callers))
 			for call := 0; !ended.Load(); call++ {
 				if l.every > 0 {
 					time.Sleep(time.Until(next))
