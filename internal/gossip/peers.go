@@ -172,7 +172,11 @@ func (r *Records) Batch(now time.Time, name uint64) []byte {
 			}
 		}
 	}
-	if len(e.b) == 0 { // nothing of it counts any more
+	switch {
+	case len(e.b) > 0:
+	case p.late && p.flying > 0: // it is back when it answers, and the caller is to know that
+		e.b = []byte{version}
+	default: // nothing of it counts any more
 		r.answered(us, p)
 		return nil
 	}

@@ -595,6 +595,24 @@ func TestTheSlackOfAWindowDoesNotGrow(t *testing.T) {
 	require.EqualValues(t, 2, a.Look(day, 8).Slack)
 }
 
+// A late peer is back when it answers, also where all that it has missed counts no more.
+func TestALatePeerIsBackWhenItAnswers(t *testing.T) {
+	a, b := two()
+	a.Joined(noon, 3)
+	a.Add(noon, minute(1), 2, 2)
+	carry(t, noon, a, b, 1, 2)
+	require.NotNil(t, a.Batch(noon, 3), "is under way, and lost")
+	require.Equal(t, []uint64{3}, a.Expire(at(100*ms)))
+	look(a, gossip.Limit{Key: minute(1).Key, Seconds: 60, Number: minute(1).Number + 1}) // what it was of has ended
+	a.Lost(3)
+	batch := a.Batch(at(time.Minute), 3)
+	require.NotNil(t, batch)
+	_, err := gossip.New(gossip.Config{Name: 3}).Hear(at(time.Minute), 1, batch)
+	require.NoError(t, err)
+	back := a.Answered(at(time.Minute), 3)
+	require.True(t, back)
+}
+
 // What has rolled while a batch was under way is acknowledged with what comes before it: else a process would
 // look for it without end.
 func TestAWindowEndsBeforeItIsTold(t *testing.T) {
