@@ -78,7 +78,7 @@ func main() {
 	o.internal = os.Getenv("DEMO_INTERNAL")
 
 	hangups := make(chan os.Signal, 1) // one that waits stands for all
-	signal.Ignore(syscall.SIGHUP)
+	signal.Notify(hangups, syscall.SIGHUP)
 	o.reload = hangups
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
