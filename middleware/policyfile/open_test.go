@@ -164,7 +164,7 @@ PATH:17: policies.login.tokenTransport: "memory-only" cannot go with insecureNoM
 PATH:20: policies.paid.units.tokens: has the limit "inputs", which is none of paid
 PATH:21: policies.paid.exact.outage: must be "fail-open" or "fail-closed"; there is no default
 PATH:21: policies.paid.exact.counter: is no counter of this program, which has redis
-PATH:21: policies.paid.exact.deadline: must be from 1 ms to 10 s, or 0 for the default of the counter, not 11 s
+PATH:21: policies.paid.exact.deadline: must be from 1 ms to 10 s, or left out for the default of the counter, not 11 s
 PATH:22: policies.paid.challenge: cannot go with exact: a tally that is bought would be a quota beside the counter's
 PATH:22: policies.paid.challenge.nonceOnly: belongs to "every-request": a tally that costs nothing is no limit
 PATH:22: policies.paid.challenge.nonceOnly: asks for no work; leave work out

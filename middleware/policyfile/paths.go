@@ -56,8 +56,8 @@ func keyOf(field string) string {
 }
 
 var (
-	goName  = regexp.MustCompile(`\b(Config\.)?[A-Za-z][A-Za-z0-9-]*`)
-	leaveIt = regexp.MustCompile(`leave (it|[A-Z][A-Za-z.]*) 0`)
+	goName  = regexp.MustCompile(`"[^"]*"|\b(Config\.)?[A-Za-z][A-Za-z0-9-]*`) // what is quoted is the owner's
+	leaveIt = regexp.MustCompile(`leave (it|[A-Z][A-Za-z.]*) (0|empty)`)
 )
 
 // spelled returns a problem with the names of fields and constants as a file spells them.
@@ -66,7 +66,7 @@ func spelled(problem string) string {
 	collect(reflect.TypeFor[policyKeys](), names)
 
 	problem = leaveIt.ReplaceAllString(problem, "leave $1 out")
-	problem = strings.ReplaceAll(problem, "left nil", "left out")
+	problem = strings.NewReplacer("left nil", "left out", ", or 0 for", ", or left out for").Replace(problem)
 	return goName.ReplaceAllStringFunc(problem, func(name string) string {
 		if text, ok := names[strings.TrimPrefix(name, "Config.")]; ok {
 			return text

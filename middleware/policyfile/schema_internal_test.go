@@ -327,3 +327,17 @@ func TestPathsOfFields(t *testing.T) {
 		require.Equal(t, want, pathOf(field), field)
 	}
 }
+
+// What a problem quotes is the owner's, and a zero or an empty text that Go has for a field is a key that is left out.
+func TestSpelled(t *testing.T) {
+	for problem, want := range map[string]string{
+		`there is no tier "Free" in Config.Tiers`:                    `there is no tier "Free" in tiers`,
+		`has the limit "b", which Units["Max"] has too`:              `has the limit "b", which units["Max"] has too`,
+		"belongs to a Calendar; leave it empty without one":          "belongs to a calendar; leave it out without one",
+		"must be from Net56Factor to 9, or 0 for 64 or a larger one": "must be from net56Factor to 9, or left out for 64 or a larger one",
+		"asks for no work; leave Work 0":                             "asks for no work; leave work out",
+		"must be FailOpen or FailClosed; there is no default":        `must be "fail-open" or "fail-closed"; there is no default`,
+	} {
+		require.Equal(t, want, spelled(problem))
+	}
+}
