@@ -134,7 +134,7 @@ func TestCalendarMistakes(t *testing.T) {
 			cfg.Limits[1].Zone = "Europe/Atlantis"
 		},
 		"Limits[0].Zone: belongs to a Calendar; leave it empty without one": func(cfg *middleware.Config) { cfg.Limits[0].Zone = "UTC" },
-		"Tiers[\"pro\"]: must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone": func(cfg *middleware.Config) {
+		"Tiers[\"pro\"]: must have the names, algorithms, windows and zones of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone": func(cfg *middleware.Config) {
 			cfg.Tiers = map[string][]middleware.Limit{"pro": {cfg.Limits[0], {Name: "month", Quota: 9, Calendar: "month", Zone: "UTC"}}}
 		},
 	} {
@@ -144,6 +144,15 @@ func TestCalendarMistakes(t *testing.T) {
 		_, err := middleware.New(cfg)
 		require.EqualError(t, err, `policy "api": `+problem)
 	}
+}
+
+// A zone that is left out is UTC.
+func TestCalendarInUTC(t *testing.T) {
+	var now time.Time
+	cfg := monthly(&now, 9)
+	cfg.Limits[1].Zone = ""
+	cfg.Tiers = map[string][]middleware.Limit{"pro": {cfg.Limits[0], {Name: "month", Quota: 90, Calendar: "month", Zone: "UTC"}}}
+	kit.Must(middleware.New(cfg))(t)
 }
 
 // What Bounds says of a month: the names of its limits, and what stands in for it in an outage.

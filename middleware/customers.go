@@ -112,7 +112,7 @@ func (e *engine) compileOwn(of *tier, list []Limit) (*tier, error) {
 	case err != nil:
 		return nil, fmt.Errorf("the answer is not sound: %w", err)
 	case !limits{e.base.policy, e.base.exact}.sameShape(l):
-		return nil, errors.New("the answer must have the names, algorithms and windows of Limits, and the same Shadow, in that order")
+		return nil, errors.New("the answer must have the names, algorithms, windows and zones of Limits, and the same Shadow, in that order")
 	case !e.carries(l.tokens):
 		return nil, errors.New("the quotas of the answer are too long for a token; use fewer limits or a shorter policy name")
 	}

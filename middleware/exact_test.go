@@ -165,11 +165,12 @@ func TestExactConfigErrors(t *testing.T) {
 		require.ErrorContains(t, err, field+": ")
 	}
 	cfg = paid(c, newLedger(c))
-	for i := range 8 {
+	for i := range 9 {
 		cfg.Limits = append(cfg.Limits[:i], middleware.Limit{Quota: 5, Window: time.Duration(i+1) * time.Minute})
+		if _, err = middleware.New(cfg); i >= 7 {
+			require.ErrorContains(t, err, "at most 7")
+		}
 	}
-	_, err = middleware.New(cfg)
-	require.ErrorContains(t, err, "at most 7")
 }
 
 // What only a counter can count: on the wire it is a limit like any other, and in an
@@ -201,7 +202,7 @@ func TestExactTrailsWantACounter(t *testing.T) {
 	requireMistakes(t, func(c *clock) middleware.Config { return paid(c, memory.New(0, c.Now)) }, []mistake{{`Tiers["pro"]`, func(cfg *middleware.Config) {
 		cfg.Limits = []middleware.Limit{{Name: "day", Quota: 3, Window: 24 * time.Hour}}
 		cfg.Tiers = map[string][]middleware.Limit{"pro": {rolling}}
-	}, ": must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone\n"}})
+	}, ": must have the names, algorithms, windows and zones of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone\n"}})
 }
 
 // A refusal that is remembered says what the counter's own says of the limit that refuses for

@@ -172,7 +172,7 @@ func TestShadowLimitIncorrect(t *testing.T) {
 		{`Tiers["pro"]`, func(cfg *middleware.Config) {
 			cfg.Tiers = map[string][]middleware.Limit{"pro": slices.Clone(cfg.Limits)}
 			cfg.Tiers["pro"][0].Shadow = false
-		}, ": must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone\n"},
+		}, ": must have the names, algorithms, windows and zones of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone\n"},
 	})
 }
 

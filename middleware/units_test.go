@@ -333,7 +333,7 @@ func TestUnitsMistakes(t *testing.T) {
 	cfg := inTokens(contact(new(clock)))
 	cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"tokens"}}
 	cfg.Units["Bytes"] = middleware.Unit{}
-	cfg.Units["words"] = middleware.Unit{Limits: []string{"tokens", "letters"}}
+	cfg.Units["words"] = middleware.Unit{Limits: []string{"tokens", "letters", "requests", "requests"}}
 	_, err := middleware.New(cfg)
 	var problems []string
 	for p := range storeless.ConfigErrors(err) {
@@ -345,6 +345,7 @@ func TestUnitsMistakes(t *testing.T) {
 		`Units["tokens"]: has the limit "tokens", which ByOutcome has too; what counts by outcome counts Cost`,
 		`Units["words"]: has the limit "tokens", which Units["tokens"] has too; a limit counts one unit`,
 		`Units["words"]: has the limit "letters", which is none of requests, tokens`,
+		`Units["words"]: has the limit "requests" twice`,
 	}, problems)
 }
 

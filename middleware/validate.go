@@ -73,7 +73,7 @@ func validate(cfg *Config) error {
 		{cfg.Peers != nil && cfg.Peers.Records() == nil, "Peers", "must be made by peers.Open"},
 		{cfg.Peers != nil && cfg.Exact != nil, "Peers", "cannot go with Exact: its counter counts for all processes already"},
 		{cfg.Peers != nil && cfg.InsecureNoMemory, "Peers", "cannot go with InsecureNoMemory: peers tell what memories count"},
-		{cfg.Exact != nil && (len(cfg.Limits) == storeless.MaxLimits || slices.Contains(limiter.Names(cfg.Policy, cfg.Limits), stampName)),
+		{cfg.Exact != nil && (len(cfg.Limits) >= storeless.MaxLimits || slices.Contains(limiter.Names(cfg.Policy, cfg.Limits), stampName)),
 			"Limits", fmt.Sprintf("on an exact route at most %d, none of them named %q", storeless.MaxLimits-1, stampName)},
 		{cfg.LimitsFor != nil && cfg.Identity == nil, "LimitsFor", "needs an Identity: addresses have no limits of their own"},
 		{cfg.PageHandler != nil && cfg.RefusalHandler != nil, "PageHandler", "cannot go with RefusalHandler, which answers every client"},
@@ -134,7 +134,7 @@ func compileTiers(cfg *Config) (base limits, tiers map[string]limits, err error)
 			}
 		}
 		if !sameShape(cfg, base, tier, cfg.Tiers[name]) {
-			errs = append(errs, &storeless.ConfigError{Field: at, Problem: "must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone"})
+			errs = append(errs, &storeless.ConfigError{Field: at, Problem: "must have the names, algorithms, windows and zones of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone"})
 		}
 		tiers[name] = tier
 	}
@@ -349,6 +349,8 @@ func checkUnits(cfg *Config, names []string) (errs []error) {
 			switch {
 			case !slices.Contains(names, l) && !slices.Contains(names, ""):
 				problem("has the limit %q, which is none of %s", l, strings.Join(names, ", "))
+			case taken[l] == name:
+				problem("has the limit %q twice", l)
 			case taken[l] != "":
 				problem("has the limit %q, which Units[%q] has too; a limit counts one unit", l, taken[l])
 			case cfg.ByOutcome != nil && slices.Contains(cfg.ByOutcome.Limits, l):

@@ -3,6 +3,7 @@
 package exact
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -114,7 +115,7 @@ func (p *Policy) ID(i int) uint32 { return p.plan.IDs[i] }
 // SameShape reports whether p and q have the same limits in the same order,
 // differing at most in quota and burst: an account of one is then an account of the other.
 func (p *Policy) SameShape(q *Policy) bool {
-	sameZone := func(a, b storeless.Limit) bool { return a.Zone == b.Zone }
+	sameZone := func(a, b storeless.Limit) bool { return cmp.Or(a.Zone, "UTC") == cmp.Or(b.Zone, "UTC") }
 	return p.plan.Tokens.SameShape(q.plan.Tokens) && p.plan.IDs == q.plan.IDs && slices.EqualFunc(p.plan.Limits, q.plan.Limits, sameZone)
 }
 

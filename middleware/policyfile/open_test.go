@@ -156,7 +156,7 @@ PATH:8: policies.contact.limits[1].quota: must be at least 1, not 0
 PATH:8: policies.contact.limits[1].window: must be a duration such as "1s", "15m" or "24h"
 PATH:9: policies.contact.challange: is none of limits, secrets, tiers, units, limitsFor, instances, identity, tokenTransport, maxClients, challenge, exact, concurrency, byOutcome, quiet, fields, shadow, advanced
 PATH:12: policies.login.limits[0].burst: belongs to a "token-bucket"; leave it out for a sliding-window
-PATH:14: policies.login.tiers.pro: must have the names, algorithms and windows of limits, and the same shadow, in that order; tiers differ in quota and burst alone
+PATH:14: policies.login.tiers.pro: must have the names, algorithms, windows and zones of limits, and the same shadow, in that order; tiers differ in quota and burst alone
 PATH:15: policies.login.tiers["a.b"].limits[0].window: must be whole seconds, from 1 s to 366 days, not 1.5 s
 PATH:16: policies.login.byOutcome: cannot go with insecureNoMemory: what is charged after the response would be counted nowhere
 PATH:16: policies.login.byOutcome.limits: "failures" is none of login
@@ -463,7 +463,7 @@ func TestTiersErrors(t *testing.T) {
 		limit(`{"quota": 1, "window": "1s"}`) + `x`:                                "t.json:1: there is more after the end",
 		limit(`{"quota": 1, "window": "1s", "algorithm": "magic"}`):                "t.json:1: tiers.a.limits[0].algorithm: must be sliding-window, fixed-window, token-bucket, leaky-bucket, sliding-log or rolling-day",
 		limit(`{"quota": 1, "window": "1s", "burst": 4}`):                          "t.json:1: tiers.a.limits[0].burst: belongs to a \"token-bucket\"",
-		`{"tiers": {"a": {"limits": [{"quota": 1, "window": "1s"}]}, "b": {"limits": [{"quota": 1, "window": "2s"}]}}}`: "t.json:1: tiers.b.limits: must have the names, algorithms and windows of tiers.a",
+		`{"tiers": {"a": {"limits": [{"quota": 1, "window": "1s"}]}, "b": {"limits": [{"quota": 1, "window": "2s"}]}}}`: "t.json:1: tiers.b.limits: must have the names, algorithms, windows and zones of tiers.a",
 		`{"tiers": {"a": {"limits": [{"quota": 1, "window": "1s"}]}, "b": {"limits": [{"quota": 0, "window": "1s"}]}}}`: "t.json:1: tiers.b.limits[0].quota",
 		`{"tiers": {"": {"limits": [{"quota": 1, "window": "1s"}]}}}`:                                                   `t.json:1: tiers[""]: must be the name of a tier`,
 		limit(`{"name": "x", "quota": 1, "window": "1s"}, {"name": "x", "quota": 1, "window": "2s"}`):                   `t.json:1: tiers.a.limits[1].name: "x" is taken by another limit`,

@@ -49,7 +49,7 @@ func Tiers(name string, text []byte) (map[string][]middleware.Limit, error) {
 		case first == nil:
 			first, firstTier = compiled, tier
 		case !first.SameShape(compiled):
-			p.add(at+".limits", "must have the names, algorithms and windows of tiers.%s, in that order", firstTier)
+			p.add(at+".limits", "must have the names, algorithms, windows and zones of tiers.%s, in that order", firstTier)
 		}
 		tiers[tier] = limits
 	}
