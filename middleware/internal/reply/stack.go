@@ -9,7 +9,7 @@ package reply
 // Where they fit, buf keeps the lists of the stack; it is empty, or nil.
 func (f *Fields) Within(outer *Fields, buf *Lists) {
 	f.outer, f.lists = outer, buf
-	kept := outer.original()
+	_, kept := outer.extent()
 	for i := 0; i < listed && buf != nil; i++ {
 		all := append(append(buf[i][:0], outer.list(i, kept)...), f.Values.line(i)...)
 		if f.counts |= uint16(len(all)) << (4 * i); len(all) > usual {
@@ -31,16 +31,6 @@ func (f *Fields) last() *Fields {
 	return f
 }
 
-// original reports whether nothing that f, and those outside of it, have to say was reissued.
-func (f *Fields) original() bool {
-	for ; f != nil; f = f.outer {
-		if f.reissued.Load() != nil {
-			return false
-		}
-	}
-	return true
-}
-
 // lines returns what f, and those outside of it, have to say in a field: in a list a line each, the
 // outermost first; of the rest, the innermost value stands. Nothing can be appended in place: a handler's Add must not reach the
 // next value.
@@ -57,13 +47,19 @@ func (f *Fields) lines(i int, kept bool) (lines []string) {
 	return lines
 }
 
-// extent returns how many fields f, and those outside of it, may have: of the fields that few decisions have there is nothing
-// where none has any. And it returns whether what is kept of the lists holds.
+// extent returns how many fields f, and those outside of it, may have: few decisions have a Retry-After,
+// and fewer have a field after it. It also returns whether nothing of them was reissued: then the kept
+// lists hold.
 func (f *Fields) extent() (n int, kept bool) {
-	n, kept = numFields, f.original()
+	n, kept = Retry, true
 	for g := f; g != nil; g = g.outer {
-		if g.Current().More != nil {
+		v := g.Current()
+		kept = kept && v == &g.Values
+		switch {
+		case v.More != nil:
 			n = len(names)
+		case v.Lines[Retry] != "":
+			n = max(n, numFields)
 		}
 	}
 	return n, kept
