@@ -143,12 +143,12 @@ func TestAllocations(t *testing.T) {
 		{"allowed, four of another secret", 3, open(), middleware.WithinLimits, 0, []option{showing(elsewhere, elsewhere, elsewhere, elsewhere)}},
 		{"allowed, four of another clock", 2, open(), middleware.WithinLimits, 4, []option{showing(ahead, ahead, ahead, ahead)}},
 		{"allowed, T19 600 kB", 3, open(), middleware.WithinLimits, 0, []option{showing(huge, huge+","+huge), showingCookie(huge)}},
-		{"refused", 4, shut(), middleware.OverLimit, 1, []option{showing(tok)}},
-		{"refused, no token", 4, shut(), middleware.OverLimit, 0, nil},
-		{"refused, HTML", 4, shut(), middleware.OverLimit, 1, []option{showing(tok), html}},
-		{"refused, forged", 4, shut(), middleware.OverLimit, 0, []option{showing(forgery(tok))}},
-		{"refused, waiting room", 11, room(), middleware.NoToken, 0, nil},
-		{"refused, HTML, wait ticket", 26, room(), middleware.NoToken, 0, []option{html}},
+		{"refused", 3, shut(), middleware.OverLimit, 1, []option{showing(tok)}},
+		{"refused, no token", 3, shut(), middleware.OverLimit, 0, nil},
+		{"refused, HTML", 3, shut(), middleware.OverLimit, 1, []option{showing(tok), html}},
+		{"refused, forged", 3, shut(), middleware.OverLimit, 0, []option{showing(forgery(tok))}},
+		{"refused, waiting room", 10, room(), middleware.NoToken, 0, nil},
+		{"refused, HTML, wait ticket", 25, room(), middleware.NoToken, 0, []option{html}},
 		{"preflight", 0, shut(), middleware.OverLimit, 0, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {

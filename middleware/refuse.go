@@ -42,13 +42,11 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 		serveRefusal(w, r, e.hooks.page, refusal.Status)
 		return
 	}
-	buf := e.bodies.Get().(*[]byte)
-	body, err := e.writeRefusal(w, r, &refusal, a, (*buf)[:0], html, "")
-	if err != nil {
+	b := e.bodies.Get().(*body)
+	if e.writeRefusal(w, r, &refusal, a, b, html, "") != nil {
 		return // an HTTP/2 stream that was reset may still be sending it
 	}
-	*buf = body
-	e.bodies.Put(buf)
+	e.bodies.Put(b)
 }
 
 // given returns a refusal for a handler of the program's, which lives as long as the request.
@@ -57,7 +55,7 @@ func (e *engine) given(r *http.Request, dc *decisionContext, refusal page.Refusa
 		Refusal:     &refusal,
 		PrefersHTML: func() bool { return dc.wantsPage(r) },
 		Answer: func(w http.ResponseWriter, r *http.Request, site string) {
-			_, _ = e.writeRefusal(w, r, &refusal, new(refusalFields), nil, dc.wantsPage(r), site)
+			_ = e.writeRefusal(w, r, &refusal, new(refusalFields), new(body), dc.wantsPage(r), site)
 		},
 	}
 }
@@ -156,36 +154,38 @@ func causeOf(reason Reason) page.Cause {
 	return page.Other
 }
 
-// writeRefusal writes the built-in page, or the built-in problem details, and returns the body that
-// it has made in buf. A request that is not for a page does not get one, though it may prefer HTML.
+// writeRefusal writes the built-in page, or the built-in problem details, which it makes in b.
+// A request that is not for a page does not get one, though it may prefer HTML.
 // The error comes from the write: the client is gone, and no answer reaches it.
-func (e *engine) writeRefusal(w http.ResponseWriter, r *http.Request, refusal *page.Refusal, a *refusalFields, buf []byte, html bool, site string) (body []byte, err error) {
+func (e *engine) writeRefusal(w http.ResponseWriter, r *http.Request, refusal *page.Refusal, a *refusalFields, b *body, html bool, site string) (err error) {
 	h := w.Header()
-	body, contentType := buf, "application/problem+json"
+	last, contentType := len(b.text), "application/problem+json"
 	if html && page.Navigates(r) {
 		contentType = "text/html; charset=utf-8"
-		body = page.AppendPage(body, refusal, h, r, site)
+		b.text = page.AppendPage(b.text[:0], refusal, h, r, site)
 		if refusal.Opens(r) {
 			e.checks.pageSent(e.now(), r)
 		}
 	} else {
-		body = page.AppendProblem(body, refusal)
+		b.text = page.AppendProblem(b.text[:0], refusal)
+	}
+	if len(b.text) != last {
+		b.length = strconv.Itoa(len(b.text))
 	}
 	a.set(h, "Content-Type", contentType)
-	a.set(h, "Content-Length", strconv.Itoa(len(body)))
+	a.set(h, "Content-Length", b.length)
 	a.set(h, "X-Content-Type-Options", "nosniff")
 	w.WriteHeader(refusal.Status)
-	_, err = w.Write(body)
-	return body, err
+	_, err = w.Write(b.text)
+	return err
 }
 
-// newBody makes a buffer for the body of a refusal, which is used again for the next: a
-// ResponseWriter keeps nothing of what it has written (see [io.Writer]). The one of net/http may,
-// where it returns an error: for HTTP/2 another goroutine writes. Pages with a form in them are
-// made apart.
-func newBody() any {
-	body := make([]byte, 0, 2<<10)
-	return &body
+// A body of a refusal is used again for the next: a ResponseWriter keeps nothing of what it has
+// written (see [io.Writer]). The one of net/http may, where it returns an error: for HTTP/2
+// another goroutine writes. Pages with a form in them are made apart.
+type body struct {
+	text   []byte
+	length string // of text: most are as long as the one before
 }
 
 // refusalFields are one allocation for the fields of a refusal of our own.
