@@ -164,23 +164,25 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 	var told *hearings // 1,500 bytes: they are not cleared where nothing is heard
 	if m.peers != nil {
 		told = new(hearings)
+		m.ask(now, p, f.Key, from, &known, told.of(0))
+		f.Waits = m.waits(p, f, told.of(0), price)
+		for i, w := range f.Networks {
+			m.ask(now, w.Policy, w.Key, from.network(i), &states[i].known, told.of(1+i))
+			if f.Waits.Key == 0 {
+				f.Waits = m.waits(w.Policy, f, told.of(1+i), price)
+			}
+		}
 	}
-	m.ask(now, p, f.Key, from, &known, told.of(0))
 	start := c.load(now, p, &at, from, &f.Shown, tally, &known)
 	m.raise(now, p, told.of(0), tally)
 	p.check(now, tally, price, f.Held, v, &v.Limits)
-	f.Waits = m.waits(p, f, told.of(0), price)
 	for i := range f.Networks {
 		w, b := &f.Networks[i], &states[i]
-		m.ask(now, w.Policy, w.Key, from.network(i), &b.known, told.of(1+i))
 		s := c.load(now, w.Policy, &b.at, from.network(i), &b.tally, &b.tally, &b.known)
 		if s.part > start.part {
 			start = s
 		}
 		m.raise(now, w.Policy, told.of(1+i), &b.tally)
-		if f.Waits.Key == 0 {
-			f.Waits = m.waits(w.Policy, f, told.of(1+i), price)
-		}
 		w.Policy.check(now, &b.tally, price, w.Held, v, &b.limits)
 		if p.shadows {
 			p.shadow(v, &b.limits)

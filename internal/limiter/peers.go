@@ -39,7 +39,7 @@ func (r *rule) among(now int64, k Key, ends int64) gossip.Limit {
 	return l
 }
 
-// ask asks what is known of a tally, and takes from its cells what peers have given back. The stripe is
+// ask asks what peers know of a tally, and takes from its cells what they have given back. The stripe is
 // locked.
 func (m *Memory) ask(now int64, p *Policy, k Key, from newcomer, known *tallyCells, told *heard) {
 	if m.peers == nil {
@@ -97,7 +97,7 @@ func (r *rule) floor(now, at int64, a *gossip.Heard) State {
 // waits returns a limit for which a request has to wait until peers have heard of what was admitted before,
 // or none. Nothing waits for a shadow.
 func (m *Memory) waits(p *Policy, f *Candidate, told *heard, price Price) (l gossip.Limit) {
-	if m.peers == nil || price.Cost == 0 || f.Hasty {
+	if price.Cost == 0 || f.Hasty {
 		return l
 	}
 	for i := range p.rules {
