@@ -595,6 +595,17 @@ func TestTheSlackOfAWindowDoesNotGrow(t *testing.T) {
 	require.EqualValues(t, 2, a.Look(day, 8).Slack)
 }
 
+// A tally that is heard of while this process sells it counts once: as its own sale.
+func TestASaleIsHeardOfWhileItIsMade(t *testing.T) {
+	a, b := two()
+	tally, buyer := gossip.Limit{Key: 7 << 32, Number: uint32(noon.Unix() + 600)}, uint64(8<<32)
+	a.Sell(noon, tally, []uint64{buyer})
+	carry(t, noon, a, b, 1, 2)
+	b.Sell(noon, tally, []uint64{buyer})
+	sold, _, _ := b.SoldTo(buyer)
+	require.Zero(t, sold)
+}
+
 // A late peer is back when it answers, also where all that it has missed counts no more.
 func TestALatePeerIsBackWhenItAnswers(t *testing.T) {
 	a, b := two()

@@ -140,10 +140,13 @@ func (p *Prices) Redeem(now time.Time, m *limiter.Memory, buyers []Buyer, tally 
 	defer locked.Release(t.Stripes)
 
 	second := clock(now)
-	if t.holds(second, tally, 0) || len(buyers) > 0 && t.holds(second, tally, buyers[0].Provider) || m.HeldElsewhere(tally) {
+	if t.holds(second, tally, 0) || len(buyers) > 0 && t.holds(second, tally, buyers[0].Provider) {
 		return Sale{Granted: true, Held: true}
 	}
 	s, known := t.quote(second, p, m, buyers)
+	if m.HeldElsewhere(tally) { // asked after quote: what is heard from here on counts in this sale
+		return Sale{Granted: true, Held: true}
+	}
 	if s.Price == 0 || work < known.least {
 		s.Waits = gossip.Limit{}
 		return s
