@@ -154,37 +154,6 @@ func atOnce(s *scene) {
 	})
 }
 
-// boundary asks for all before the end of a window, and again after it, while the clock of one
-// instance is four seconds ahead.
-func boundary(s *scene) {
-	a := s.attacker()
-	again := func() {
-		a.Drop()
-		a.Echo(balancer)
-	}
-	s.move(window - s.House.Clock.Load()%window - 2)
-	s.Fail(s.House.Set(0, s.House.Clock.Load()+4))
-	again()
-	s.move(4)
-	again()
-}
-
-// clocks drops, and again each time that the clocks of all instances have been moved.
-func clocks(s *scene, steps ...int64) {
-	a := s.attacker()
-	for _, step := range steps {
-		drop(a.Attacker)
-		s.move(step)
-	}
-}
-
-// clockAndBack goes on when the clocks are put forward again. What they passed twice is a start of
-// all instances.
-func clockAndBack(s *scene) {
-	clocks(s, -window, window, 0)
-	s.starts.Add(int64(len(s.House.Instances)))
-}
-
 // outage uses up what the counter gives, on one instance alone, so that the others remember
 // nothing of it, and then what there is without the counter.
 func outage(s *scene) {
@@ -192,22 +161,6 @@ func outage(s *scene) {
 	a.Drain(fleet.Request{})
 	s.House.Redis.Kill()
 	drop(a.Attacker)
-}
-
-// forged shows whatever is no token of its own, beside nothing, and beside the first real one.
-func forged(s *scene) {
-	c := s.attacker()
-	real := c.Ask(fleet.Request{To: fleet.Balancer}).Token()
-	all := players.Forgeries(real)
-	s.each(1, func(to int) {
-		c.Drain(fleet.Request{To: to})
-		for _, f := range all {
-			for _, r := range []fleet.Request{{Tokens: []string{f}}, {Tokens: []string{f, real}}, {Cookie: s.cookie(f)}, {Proof: f}} {
-				r.To = to
-				c.Ask(r)
-			}
-		}
-	})
 }
 
 // cookie is a token as a browser shows it.
@@ -315,83 +268,6 @@ func farmRestarts(s *scene) {
 		b.Buy(math.MaxInt64)
 	}
 	acrossStarts(s, func() { a.Use(1) })
-}
-
-// imports buys from many addresses, where each is cheap, and uses all from one.
-func imports(s *scene) {
-	user := s.attacker()
-	for range 4 {
-		b := s.buyer(s.attacker())
-		for range s.route.Crowd {
-			user.Show(fleet.Request{Tokens: []string{b.Buy(math.MaxInt64)}})
-		}
-	}
-}
-
-// stolen is a thief that shows the token that an honest client has bought, from another address. What the victim uses is
-// not the thief's where tallies are bound; else it uses nothing.
-func stolen(s *scene) {
-	victim, thief := s.honest(), s.attacker()
-	if !s.route.BindOwn {
-		victim = s.client(house.Attacker)
-	}
-	proof := victim.Solve(victim.Challenge(fleet.Balancer, ""))
-	victim.Keep(victim.Redeem(fleet.Balancer, "", proof))
-	thief.Show(fleet.Request{Tokens: []string{victim.Token}})
-	thief.Show(fleet.Request{Proof: proof})
-	if s.route.BindOwn {
-		s.uses(victim, fleet.Balancer)
-	}
-}
-
-// elsewhere is another route of the same site, which sells tallies of its own.
-const elsewhere = "elsewhere"
-
-// swapped shows what it has bought on another route.
-func swapped(s *scene) {
-	there := s.attacker()
-	there.Policy = elsewhere
-	here := s.attacker(there.From...)
-	for i := range 3 {
-		proof := there.Solve(there.Challenge(i, ""))
-		token := there.Redeem(fleet.Balancer, "", proof)
-		s.each(1, func(to int) { here.Redeem(to, "", proof) })
-		for _, r := range []fleet.Request{{Proof: proof}, {Tokens: []string{token}}, {Cookie: s.cookie(token)}} {
-			here.Show(r)
-		}
-	}
-}
-
-// floods asks for challenges, and answers each with one number that is not the one. To guess
-// would not do: puzzles are so small here that one guess in 65536 is right.
-func floods(s *scene) {
-	a := s.attacker()
-	s.each(10*s.more(), func(to int) {
-		a.Ask(fleet.Request{To: to, Proof: wrong(a.Solve(a.Challenge(to, "")))})
-	})
-}
-
-// wrong changes the last answer of a proof.
-func wrong(proof string) string {
-	last := strings.LastIndexByte(proof, '.') + 1
-	if proof[last:] == "0" {
-		return proof[:last] + "1"
-	}
-	return proof[:last] + "0"
-}
-
-// expired shows proofs whose time has passed.
-func expired(s *scene) {
-	a := s.attacker()
-	var proofs []string
-	for i := range 3 {
-		proofs = append(proofs, a.Solve(a.Challenge(i, "")))
-	}
-	s.wait(11)
-	for _, proof := range proofs {
-		s.each(1, func(to int) { a.Redeem(to, "", proof) })
-		a.Show(fleet.Request{Proof: proof})
-	}
 }
 
 // planted has victims show, beside what is theirs, the spent tokens of the attacker: cookies that

@@ -92,7 +92,7 @@ func (s *scene) office() {
 
 // mobile is a phone that changes networks twice.
 func (s *scene) mobile() {
-	if s.route.Mode == everyRequest || s.route.BindOwn {
+	if s.route.Mode == everyRequest {
 		return // it has nothing to take along
 	}
 	c, post := s.polite(s.Host())

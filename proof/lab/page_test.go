@@ -19,9 +19,9 @@ import (
 var played = map[string][]string{
 	"echoes the newest token, one request after another, any number of instances": {"echo"},
 	"the same, B requests at once":                                                {"parallel"},
-	"sends no token, or an old one; no proof of work is configured":               {"drop", "roll-back", "fork", "aborted", "methods", "oversized", "cold-starts", "clock-back", "clock-and-back", "boundary"},
-	"the same, where work buys more (`WhenExhausted`)":                            {"farm", "planted", "forged", "challenges", "cached"},
-	"the same, where work comes first (`Newcomers`)":                              {"farm-newcomers", "farm-restarts", "imports", "stolen", "stolen-bound", "expired", "swapped"},
+	"sends no token, or an old one; no proof of work is configured":               {"drop", "roll-back", "fork", "aborted", "methods", "oversized", "cold-starts"},
+	"the same, where work buys more (`WhenExhausted`)":                            {"farm", "planted", "cached"},
+	"the same, where work comes first (`Newcomers`)":                              {"farm-newcomers", "farm-restarts"},
 	"the same, where each request needs a proof (`EveryRequest`)":                 {"proofs"},
 	"waits instead of working, where the waiting room is open":                    {"waits"},
 	"holds a whole IPv6 /56, or a whole /48":                                      {"network-56", "network-48"},

@@ -33,8 +33,7 @@ func open(ctx context.Context, dir, made string, sc scale, all []row) (*house.Cl
 	serves := house.Config{
 		Now: time.Now().Truncate(window*time.Second).Unix() + 60, Secret: []byte(secret), Began: time.Now(),
 	}
-	there := route{Quota: 1000, Work: leastWork, Crowd: 8, MaxClients: 4096, Instances: int64(sc.instances)}
-	policies := map[string]any{elsewhere: there.policy(elsewhere, "")}
+	policies := map[string]any{}
 	for _, r := range all {
 		policies[r.name] = r.routeOf(sc).policy(r.name, r.counter)
 	}

@@ -14,11 +14,6 @@ import (
 	"github.com/tallystick/tallystick/proof/lab/house"
 )
 
-func TestWrongAnswers(t *testing.T) {
-	require.Equal(t, "AA~1.2.3.4.5.6.7.0", wrong("AA~1.2.3.4.5.6.7.8"))
-	require.Equal(t, "AA~1.2.3.4.5.6.7.1", wrong("AA~1.2.3.4.5.6.7.0"))
-}
-
 // The most tallies for some work is docs/bounds.md's formula.
 func TestLevelOf(t *testing.T) {
 	require.Zero(t, levelOf(2, 8, 0, 0))

@@ -40,7 +40,6 @@ const (
 // The bounds that several rows have.
 func nL(s *scene) int64                   { return s.all().Drops(s.route.Quota) }
 func own(s *scene) int64                  { return s.all().Buys(s.route.Quota, s.sold()) }
-func nothing(*scene) int64                { return 0 }
 func times(k int64) func(s *scene) int64  { return func(s *scene) int64 { return k * s.route.Quota } }
 func timesN(k int64) func(s *scene) int64 { return func(s *scene) int64 { return k * nL(s) } }
 
@@ -67,10 +66,7 @@ func rows() []row {
 		{name: "drop", threats: "T1", client: "sends no token", formula: "(N+C)·L", attack: by(drop), bound: nL},
 		{name: "roll-back", threats: "T2, T13", client: "shows its first token", formula: "(N+C)·L", attack: by((*players.Attacker).Replay), bound: nL},
 		{name: "fork", threats: "T3", client: "one token, everywhere at once", formula: "(N+C)·L", attack: by((*players.Attacker).Fork), bound: nL},
-		{name: "forged", threats: "T9–T11, T14, T18", client: "forges tokens and proofs", formula: "(N+C)·L", attack: forged, bound: nL, route: sells},
 		{name: "oversized", threats: "T19, T20", client: "shows far too much", formula: "(N+C)·L", attack: oversized, bound: nL},
-		{name: "swapped", threats: "T15", client: "shows what another route has sold", formula: "0", attack: swapped, route: wants, bound: nothing},
-		{name: "challenges", threats: "T29, T30", client: "answers challenges wrongly", formula: "(N+C)·L", attack: floods, bound: nL, route: sells},
 		{name: "cached", threats: "T24", client: "fills a shared cache", formula: "(N+C)·L", attack: cached, bound: nL, route: sells},
 		{name: "aborted", threats: "T36, T37", client: "reads no answer", formula: "(N+C)·L", attack: aborted, bound: nL},
 		{name: "methods", threats: "T39, T41", client: "other methods, other spellings", formula: "(N+C)·L", attack: methods, bound: nL},
@@ -86,12 +82,6 @@ func rows() []row {
 		{name: "farm-newcomers", threats: "T5, T26, T27", client: "works (Newcomers)", formula: "F·(N+C)·L", attack: farm, route: wants, bound: own},
 		{name: "farm-restarts", threats: "T5, T42", client: "the same, while instances start", formula: "F·(N+C)·L", attack: farmRestarts,
 			honest: after, route: wants, bound: own},
-		{name: "imports", threats: "T5, T6", client: "uses what 4 addresses have bought", formula: "F·(N+C)·L", attack: imports, route: wants,
-			bound: func(s *scene) int64 { return s.all().Buys(s.route.Quota, s.gained().Bought) }},
-		{name: "stolen", threats: "T6", client: "shows another one's tally", formula: "F·(N+C)·L, F = 1", attack: stolen, route: wants, bound: nL},
-		{name: "stolen-bound", threats: "T6", client: "the same, with BindOwn", formula: "0", attack: stolen,
-			route: route{Work: leastWork, Mode: newcomers, BindOwn: true}, bound: nothing},
-		{name: "expired", threats: "T25", client: "shows proofs too late", formula: "0", attack: expired, route: wants, bound: nothing},
 		{name: "proofs", threats: "T26", client: "replays proofs (EveryRequest)", formula: "min((N+C)·L, (N+C)·S)", attack: by(func(a *players.Attacker) { a.Prove(4) }),
 			route: route{Work: leastWork, Mode: everyRequest},
 			bound: func(s *scene) int64 { return s.all().Proves(s.route.Quota, s.gained().Solved) }},
@@ -101,17 +91,12 @@ func rows() []row {
 		{name: "washed-out", threats: "T31", client: "floods a full memory", formula: "(N+C)·L", attack: washedOut, quota: 5, honest: again,
 			route: route{MaxClients: 1}, bound: nL},
 		{name: "cold-starts", threats: "T42", client: "drops, while instances start", formula: "(N+C)·L", attack: func(s *scene) { acrossStarts(s, s.attacker().Drop) }, honest: after, bound: nL},
-		{name: "clock-back", threats: "T46", client: "drops, and clocks go back an hour", formula: "(N+C)·L", attack: func(s *scene) { clocks(s, -window, window) }, honest: after, bound: nL},
-		{name: "clock-and-back", threats: "T46", client: "the same, and forward again", formula: "(N+C)·L, C = N", attack: clockAndBack, honest: after,
-			route: route{Fixed: true}, bound: nL},
 		{name: "at-once", client: "at once, with Concurrency", formula: "N·Max", attack: atOnce, quota: 100,
 			route: route{AtOnce: 20},
 			bound: func(s *scene) int64 { return s.n() * int64(s.route.AtOnce) }},
 		{name: "exact", threats: "T1–T3", client: "on an exact route", formula: "L", attack: by(drop), counter: house.Shared, bound: times(1)},
 		{name: "exact-outage", threats: "T33", client: "the same, without the counter", formula: "L + (N+C)·max(1, L/N)", attack: outage, honest: before, counter: house.Shared,
 			bound: func(s *scene) int64 { return s.all().Outage(s.route.Quota) }},
-		{name: "boundary", threats: "T16, T17", client: "drops around the end of a window", formula: "(N+C)·L in each of two", attack: boundary, honest: after,
-			route: route{Fixed: true}, bound: timesN(2)},
 	}
 }
 

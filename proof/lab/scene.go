@@ -166,10 +166,8 @@ const leastWork = 16
 // A route is the target of a row.
 type route struct {
 	Quota       int64
-	Fixed       bool  // a fixed window, not a sliding one
 	Work, Crowd int64 // 0: nothing is sold
 	Mode        string
-	BindOwn     bool
 	MaxClients  int
 	Room        bool // to wait in
 	AtOnce      int  // requests of a tally that are served at once; 0 for any number
@@ -186,12 +184,9 @@ const (
 // policy is the route, as the policy file has it.
 func (r route) policy(name string, counter string) map[string]any {
 	limit := map[string]any{"quota": r.Quota, "window": fmt.Sprintf("%ds", window)}
-	if r.Fixed {
-		limit["algorithm"] = "fixed-window"
-	}
 	p := map[string]any{"limits": []any{limit}, "maxClients": r.MaxClients, "instances": r.Instances}
 	if r.Work > 0 {
-		c := map[string]any{"work": r.Work, "crowd": r.Crowd, "bindOwn": r.BindOwn, "path": "/" + name + "/tally/", "noWaitingRoom": !r.Room && r.Mode != everyRequest}
+		c := map[string]any{"work": r.Work, "crowd": r.Crowd, "path": "/" + name + "/tally/", "noWaitingRoom": !r.Room && r.Mode != everyRequest}
 		if r.Mode != "" {
 			c["mode"] = r.Mode
 		}
@@ -211,5 +206,5 @@ func (r route) policy(name string, counter string) map[string]any {
 
 // terms are what the oracle knows of the route.
 func (r route) terms() *court.Terms {
-	return &court.Terms{Window: window, Fixed: r.Fixed, Quota: court.NewQuotas(r.Quota), Sold: r.Mode == newcomers, Each: r.Mode == everyRequest, Hears: r.Parts > 0}
+	return &court.Terms{Window: window, Quota: court.NewQuotas(r.Quota), Sold: r.Mode == newcomers, Each: r.Mode == everyRequest, Hears: r.Parts > 0}
 }
