@@ -49,7 +49,7 @@ var fleetSizes = []int{1, 2, 3, 10}
 // has a quota of its own, and a window long enough that no quota comes back while a busy machine starts processes.
 const (
 	connections  = 16
-	burst, slow  = 4, 6 // bursts of so many requests come from so many times the connections, each so many times as seldom
+	burst, slow  = 4, 6 // a burst has 4 requests; 6 times the connections send one, each 6 times as seldom
 	pace         = 8 * time.Millisecond
 	dropperQuota = 100
 	dropperYear  = 365 * 24 * time.Hour
