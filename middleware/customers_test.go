@@ -150,8 +150,8 @@ func TestLimitsForWithoutAnAnswer(t *testing.T) {
 		{"an error", func(r *registry) { r.err = errors.New("no database") }, "no database", 0},
 		{"late", func(r *registry) { r.hang = true; r.err = context.DeadlineExceeded }, "deadline", 100 * time.Millisecond},
 		{"no quota", func(r *registry) { r.limits["a"] = minutely(0) }, "the answer is not sound: Limits[0].Quota: must be from 1", 0},
-		{"another window", func(r *registry) { r.limits["a"] = []middleware.Limit{fixed(7, time.Hour)} }, "must have the names, algorithms and windows", 0},
-		{"another algorithm", func(r *registry) { r.limits["a"] = []middleware.Limit{bucket} }, "must have the names, algorithms and windows", 0},
+		{"another window", func(r *registry) { r.limits["a"] = []middleware.Limit{fixed(7, time.Hour)} }, "must have the names, algorithms, windows and zones", 0},
+		{"another algorithm", func(r *registry) { r.limits["a"] = []middleware.Limit{bucket} }, "must have the names, algorithms, windows and zones", 0},
 		{"one more", func(r *registry) { r.limits["a"] = append(minutely(7), fixed(70, time.Hour)) }, "must have the names", 0},
 		{"a shadow", func(r *registry) { r.limits["a"] = minutely(7); r.limits["a"][0].Shadow = true }, "at least one limit must be in force", 0},
 	} {

@@ -99,7 +99,7 @@ type Unit struct {
 type LimitsFor struct {
 	_ [0]func()
 
-	// Func returns the limits of a customer: with the names, algorithms and windows of
+	// Func returns the limits of a customer: with the names, algorithms, windows and zones of
 	// Config.Limits, in that order, and a Quota and a Burst of its own. No limits and no error mean
 	// the limits of its Tier. [Identity.Name] names the customer. Required.
 	//
