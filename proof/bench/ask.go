@@ -224,8 +224,7 @@ func (a *asker) fresh(n int) {
 	}
 }
 
-// slice sends n requests and adds the cost of one: the first slice adds the memory that it allocates, and all others the time of
-// a processor.
+// slice sends n requests and adds the cost of one: the first slice adds the memory, and all others a processor's time.
 func (a *asker) slice(n int) func(add func(unit string, figure float64)) {
 	var before, after runtime.MemStats
 	return func(add func(unit string, figure float64)) {

@@ -87,10 +87,7 @@ func measureFleet(ctx context.Context, s *settings, o *opening, all samples, lon
 			if k.bursts {
 				l.callers, l.every, l.together = slow*connections, slow*pace, burst
 			}
-			each := plenty(1)
-			if k.quota > 0 {
-				each = terms{k.quota, time.Second, 1}
-			}
+			each := map[bool]terms{true: {k.quota, time.Second, 1}, false: plenty(1)}[k.quota > 0]
 			clients, used := k.start(ctx, o, size, each, l.callers)
 			l.used, l.ask = used, func(caller, _ int) error { return failing(func() { clients[caller].ask(1) }) }
 			rows = append(rows, row{name, l.slice})

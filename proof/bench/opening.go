@@ -93,8 +93,7 @@ type builder func(*opening, terms) http.Handler
 // secret is the same for all instances, which verify each other's tokens.
 func secret() []byte { return bytes.Repeat([]byte("0123456789abcdef"), 2) }
 
-// roomy returns the size of a memory that must remember all clients. A memory at half of its nominal load has room for each of
-// a million clients.
+// roomy returns the size of a memory that must remember all clients: at half of its load each of a million has room.
 func roomy(clients int) int {
 	const byDefault = 1 << 16
 	return max(byDefault, 1<<int(math.Ceil(math.Log2(float64(2*clients)))))

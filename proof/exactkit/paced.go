@@ -32,8 +32,7 @@ func paced(c exact.Counter) pace.Config {
 	}
 }
 
-// A scene is how many workers run for how long, and when the service says how long it wants
-// to be left alone.
+// A scene is how many workers run for how long, and when the service says how long it wants to be left alone.
 type scene struct {
 	workers             int
 	runs, refuses, wait time.Duration
@@ -199,9 +198,8 @@ func mostInASecond(at []time.Time) (most int) {
 	return most
 }
 
-// leftNothing fails if what the calls booked that were cancelled at the end stays charged. Their
-// pacers give it back, or it leaks out: nothing is ahead but the pause, where the service was late to
-// want one.
+// leftNothing fails if what the calls booked that were cancelled at the end stays charged. Their pacers give
+// it back, or it leaks out: nothing is ahead but the pause, where the service was late to want one.
 func leftNothing(t *testing.T, counter exact.Counter, paused time.Time) {
 	t.Helper()
 	v := Peek(t, counter, exact.Call{Key: "paced", Cost: 1, Policy: Compile(t, paced(counter).Limits...), Ahead: exact.MaxAhead})

@@ -50,9 +50,8 @@ func Process(open func(where string) (exact.Counter, error)) {
 // callersOf is how many goroutines of a process make attempts.
 const callersOf = 16
 
-// attempt makes a quarter more attempts than the quota has room for, each again by its ID
-// where the answer is lost or the races were, and prints how many were admitted, and how
-// many had no answer.
+// attempt makes a quarter more attempts than the quota has room for, each again by its ID where the answer is
+// lost or the races were, and prints how many were admitted, and how many had no answer.
 func attempt(c exact.Counter, key, of string) error {
 	quota, err := strconv.ParseInt(of, 10, 64)
 	if err != nil {

@@ -166,8 +166,7 @@ func outage(s *scene) {
 // cookie is a token as a browser shows it.
 func (s *scene) cookie(token string) string { return court.Cookie(s.row) + "=" + token }
 
-// oversized shows far too much of everything, straight to the instances: the proxy would not
-// have it.
+// oversized shows far too much of everything, straight to the instances: the proxy would not have it.
 func oversized(s *scene) {
 	c := s.attacker()
 	real := c.Ask(fleet.Request{To: fleet.Balancer}).Token()

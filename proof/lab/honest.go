@@ -151,8 +151,7 @@ func (s *scene) neighbours(address string) (use func()) {
 // ticketTime is after the first wait of a ticket.
 const ticketTime = 6
 
-// noScript is a person whose browser runs none: it is refused a page, waits, and presses the
-// button again.
+// noScript is a person whose browser runs none: it is refused a page, waits, and presses the button again.
 func (s *scene) noScript() {
 	if !s.route.Room {
 		return

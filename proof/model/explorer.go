@@ -109,8 +109,7 @@ func (w *explorer) options(f int, held set, at time.Duration) (list []count) {
 	return list
 }
 
-// settle replaces a count by what it comes to from a time on that is no later than any
-// clock will read.
+// settle replaces a count by what it comes to from a time on that is no later than any clock will read.
 func (w *explorer) settle(f int, t count, from time.Duration) count {
 	if t == none || w.Step < 0 { // a clock that can be set back may take an old tally for a new one
 		return t

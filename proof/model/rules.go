@@ -53,8 +53,7 @@ func (w *explorer) asked(s *state, in *instance, c *call, a *answer) string {
 	return w.exceeds(s, in, c, a)
 }
 
-// compare holds an answer against what is true of all tallies that were shown, before it
-// is counted.
+// compare holds an answer against what is true of all tallies that were shown, before it is counted.
 func (w *explorer) compare(s *state, in *instance, c *call, a *answer) string {
 	if w.Step < 0 {
 		return "" // what was counted under a wrong clock is moved, and the truth is unknown

@@ -63,9 +63,8 @@ type World struct {
 type Client uint8
 
 const (
-	// Hostile clients show any token that any of them was ever given, or two of them together,
-	// or none. So they are all clients of an address at once: those that echo, drop, replay,
-	// roll back and fork.
+	// Hostile clients show any token that any of them was ever given, or two of them together, or none. So
+	// they are all clients of an address at once: those that echo, drop, replay, roll back and fork.
 	Hostile Client = iota
 	// Parallel is one client with AtOnce requests under way. It shows the token that has counted
 	// most of those that it was given. With one request at a time it is the client that echoes.

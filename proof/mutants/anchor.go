@@ -23,8 +23,7 @@ type place struct {
 	from, to int
 }
 
-// directories are the declarations of each directory: a list of mutants asks for one again
-// and again.
+// directories are the declarations of each directory: a list of mutants asks for one again and again.
 var directories sync.Map
 
 // places returns where something is declared, wherever in its package that is. It may be
@@ -86,9 +85,8 @@ func declared(file string, text []byte) map[string][]place {
 
 var receiver = regexp.MustCompile(`^\*?\w+`)
 
-// Broken returns the file that a mutant changes, relative to the package, and its text
-// with the change in it. The old text must have one place. How it is indented, and where
-// its lines end, does not matter.
+// Broken returns the file that a mutant changes, relative to the package, and its text with the change in it.
+// The old text must have one place. How it is indented, and where its lines end, does not matter.
 func (m *Mutant) Broken(pkg string) (file string, text []byte, err error) {
 	words := strings.Fields(m.Old)
 	for i, word := range words {

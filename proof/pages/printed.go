@@ -36,8 +36,7 @@ var (
 	indented = regexp.MustCompile(`^(    |\t)`)
 )
 
-// Read takes a page apart. Indented code is an error: it would be a block that no test
-// sees.
+// Read takes a page apart. Indented code is an error: it would be a block that no test sees.
 func Read(page string) (blocks []Block, tables []Table, err error) {
 	text, err := os.ReadFile(page)
 	if err != nil {

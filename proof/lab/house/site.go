@@ -121,10 +121,9 @@ type passage struct {
 
 type passageKey struct{}
 
-// enter is in front of a middleware. Of some clients it measures what the middleware and
-// the handler have computed: the goroutine is locked to its thread meanwhile, and the
-// kernel says how long that thread has run. So what a flood computes meanwhile on other
-// threads is not in it.
+// enter is in front of a middleware. Of some clients it measures what the middleware and the handler have
+// computed: the goroutine is locked to its thread meanwhile, and the kernel says how long that thread has
+// run. So what a flood computes meanwhile on other threads is not in it.
 func (s *Site) enter(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.gate.RLock()

@@ -92,9 +92,8 @@ func (g *siege) held(victims int, target int64, stock bool) (hourly int64, shut 
 	return spent / int64(g.runs) / (days * 24), 50*all.in[victims] < all.came[victims]
 }
 
-// shut is what it costs an hour to shut the victims out: the cheapest of the attackers
-// that hold the price at a target, from a third of what a victim can pay upwards, in steps
-// of about an eighth.
+// shut is what it costs an hour to shut the victims out: the cheapest of the attackers that hold the price at
+// a target, from a third of what a victim can pay upwards, in steps of about an eighth.
 func (g *siege) shut(victims int) (least int64) {
 	for _, stock := range []bool{false, true} {
 		for target := rates[victims] * g.patience / second / 3; ; target += target / 8 {

@@ -319,10 +319,9 @@ func compiled(limits ...storeless.Limit) *limiter.Policy {
 // Each client has been admitted this many requests in the window.
 const eachAdmitted = 2
 
-// filled sends clients to a memory that is made for room of them: of IPv4, or of
-// IPv6 with networks of their own. The keys are chance of ours: the memory's own seed decides
-// nothing. It returns the share of cells in use then, of newcomers the share that begins with a count, and
-// what these begin with on average.
+// filled sends clients to a memory that is made for room of them: of IPv4, or of IPv6 with networks of their
+// own. The keys are chance of ours: the memory's own seed decides nothing. It returns the share of cells in
+// use then, of newcomers the share that begins with a count, and what these begin with on average.
 func filled(r *rand.Rand, room, clients int, ipv6 bool) (fill, began, counts float64) {
 	p := compiled(storeless.Limit{Quota: rows.Quota, Window: time.Hour})
 	wide := [2]*limiter.Policy{p.Scale(8), p.Scale(64)}

@@ -9,9 +9,8 @@ import (
 	"github.com/tallystick/tallystick/proof/lab/court"
 )
 
-// A run is cycles of eight rounds. In a round the clock stands, but for what the round does to
-// it, and all clients do what they always do; then it is put forward by one window. Every other
-// cycle is a flood.
+// A run is cycles of eight rounds. In a round the clock stands, but for what the round does to it, and all
+// clients do what they always do; then it is put forward by one window. Every other cycle is a flood.
 const (
 	calmly    = iota
 	again     // as before
