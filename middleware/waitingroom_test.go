@@ -282,7 +282,7 @@ func TestStackedWaitingRooms(t *testing.T) {
 func TestWaitPage(t *testing.T) {
 	h := newSite(t, waiting(new(clock), middleware.Newcomers))
 	page := bodyOf(t, send(h, html))
-	require.Contains(t, page, "Please go back, where your browser has kept what you have written, and send it again. Try again in 5 seconds.")
+	require.Contains(t, page, "Please go back and send it again. Your browser has kept what you have written. Try again in 5 seconds.")
 	require.NotContains(t, page, "refresh", "what was posted would be lost")
 
 	for _, m := range []string{http.MethodGet, http.MethodHead} {

@@ -71,7 +71,7 @@ func TestPriceRisen(t *testing.T) {
 			.observe(` + element + `, { subtree: true, childList: true, characterData: true });
 	})()`)
 	b.send("#send")
-	require.Contains(t, eval[string](b, `sessionStorage.said`), "Others on your network are being checked too. Once more…\n")
+	require.Contains(t, eval[string](b, `sessionStorage.said`), "Others on your network are being checked too. One more check…\n")
 	details := eval[string](b, `sessionStorage.details`)
 	require.Contains(t, details, `{"state":"done",`)
 	require.NotContains(t, details, "reason")

@@ -360,7 +360,7 @@ func TestFrameWithoutCookies(t *testing.T) {
 	})
 	b := open(t, browser, s.URL+"/host")
 	b.wait(`said.length > 1`)
-	const frame = "This frame keeps no cookies. Please open the page in a window of its own."
+	const frame = "This frame keeps no cookies. Please open the page in its own window."
 	require.Equal(t, []string{frame, frame + " Nothing was sent."}, eval[[]string](b, `said.slice(0, 2)`))
 	require.Empty(t, s.got())
 	require.Empty(t, b.loaded("/challenge"), "nothing that cannot help")

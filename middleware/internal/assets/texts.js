@@ -7,7 +7,7 @@ const TEXTS = {
   en: {
     idle: "",
     working: "Checking…",
-    risen: "Others on your network are being checked too. Once more…",
+    risen: "Others on your network are being checked too. One more check…",
     about: "About {} left.",
     done: "Checked.",
     sending: "Sending…",
@@ -18,7 +18,7 @@ const TEXTS = {
     server: "The site does not answer.",
     forbidden: "The site refuses this request.",
     cookies: "This site needs cookies. Please allow them.",
-    frame: "This frame keeps no cookies. Please open the page in a window of its own.",
+    frame: "This frame keeps no cookies. Please open the page in its own window.",
     setup: "This site is set up wrongly. Please tell its owner.",
     error: "The check failed.",
     wait: "The form waits here and is sent by itself.",
