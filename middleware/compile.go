@@ -29,7 +29,7 @@ func compile(cfg Config) (*engine, error) {
 		life:      c.life,
 		challenge: c.challenge,
 		hooks:     hooks{identity: cfg.Identity, cost: cfg.Cost, skip: cfg.Skip, refused: cfg.RefusalHandler, page: cfg.PageHandler, onDecision: cfg.OnDecision},
-		bodies:    &sync.Pool{New: func() any { return &body{text: make([]byte, 0, 2<<10)} }},
+		bodies:    &sync.Pool{New: newBody},
 		now:       cfg.Now,
 		transport: transport{kind: cfg.TokenTransport, quiet: cfg.Quiet, fields: cfg.Fields, embedded: cfg.EmbeddedCookie},
 		shadow:    cfg.Shadow,

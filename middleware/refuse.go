@@ -188,6 +188,8 @@ type body struct {
 	length string // of text: most are as long as the one before
 }
 
+func newBody() any { return &body{text: make([]byte, 0, 2<<10)} }
+
 // refusalFields are one allocation for the fields of a refusal of our own.
 type refusalFields struct {
 	values [5]string
