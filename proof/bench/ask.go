@@ -101,6 +101,8 @@ type asker struct {
 
 	want   int    // the status
 	brings string // the channel of an answer's token; byBoth where no token was accepted, "" for no token
+	waits  bool   // for peers, which a machine may be too busy to answer in time
+	late   int    // answers that say so
 	taken  int    // tokens of answers
 	wrong  string // the first wrong answer
 }
@@ -137,7 +139,10 @@ func (a *asker) run(n int) {
 		clear(a.w.header)
 		a.w.status, a.w.body = 0, 0
 		a.handlers[a.turn%len(a.handlers)].ServeHTTP(&a.w, a.request)
-		if a.w.status != a.want || (a.w.body == len(okay)) != (a.want == http.StatusOK) {
+		switch {
+		case a.waits && a.w.status == http.StatusServiceUnavailable:
+			a.late++
+		case a.w.status != a.want || (a.w.body == len(okay)) != (a.want == http.StatusOK):
 			a.mistaken()
 		}
 		if a.echoes {
