@@ -142,7 +142,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 }
 
 // Validate reports what Reconfigure would, and changes nothing. So a program that has several
-// middlewares can change all of them or none.
+// middlewares can change all of them or none. Of the zero Middleware it reports what New would.
 func (m *Middleware) Validate(cfg Config) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,9 +10,10 @@ import (
 // MaxBatch is the most bytes of a batch, an answer and a chunk.
 const MaxBatch = 32 << 10
 
-const (
-	maxBuyers = 3 // of a tally: see package sale
+// MaxBuyers is how many buyers a tally may have.
+const MaxBuyers = 3
 
+const (
 	version   = 1
 	mostOfOne = 2*binary.MaxVarintLen32 + 9 + binary.MaxVarintLen32 + 1 + (MostProcesses+2)*(1+2*binary.MaxVarintLen32) // bytes of a record
 )
@@ -92,7 +93,7 @@ func (d *decoder) window() {
 	if head&1 == 1 {
 		d.seconds, d.number = d.count(), d.count()
 	}
-	if d.named = int(head >> 1); d.named > maxBuyers {
+	if d.named = int(head >> 1); d.named > MaxBuyers {
 		d.fail()
 	}
 }

@@ -74,7 +74,7 @@ type Buyer struct {
 }
 
 // MaxBuyers is how many buyers a sale may have: an identity, its /56 and its /48.
-const MaxBuyers = 3
+const MaxBuyers = gossip.MaxBuyers
 
 // A Sale is the outcome of [Prices.Redeem].
 type Sale struct {

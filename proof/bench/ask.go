@@ -101,8 +101,7 @@ type asker struct {
 
 	want   int    // the status
 	brings string // the channel of an answer's token; byBoth where no token was accepted, "" for no token
-	waits  bool   // for peers, which a machine may be too busy to answer in time
-	late   int    // answers that say so
+	trial  bool   // of peers, on a machine that may be too busy for them to answer in time
 	taken  int    // tokens of answers
 	wrong  string // the first wrong answer
 }
@@ -140,8 +139,7 @@ func (a *asker) run(n int) {
 		a.w.status, a.w.body = 0, 0
 		a.handlers[a.turn%len(a.handlers)].ServeHTTP(&a.w, a.request)
 		switch {
-		case a.waits && a.w.status == http.StatusServiceUnavailable:
-			a.late++
+		case a.trial && a.w.status == http.StatusServiceUnavailable:
 		case a.w.status != a.want || (a.w.body == len(okay)) != (a.want == http.StatusOK):
 			a.mistaken()
 		}

@@ -74,7 +74,6 @@ func measureFleet(ctx context.Context, s *settings, o *opening, all samples, lon
 	long /= time.Duration(len(fleetSizes))
 	for _, size := range fleetSizes {
 		var rows []row
-		asked := map[string][]*asker{}
 		for _, k := range fleets {
 			name := k.of(size)
 			if size < k.least || !s.wants(name) {
@@ -90,19 +89,13 @@ func measureFleet(ctx context.Context, s *settings, o *opening, all samples, lon
 			}
 			each := map[bool]terms{true: {k.quota, time.Second, 1}, false: plenty(1)}[k.quota > 0]
 			clients, used := k.start(ctx, o, size, each, l.callers)
+			for _, a := range clients {
+				a.trial = s.quick && k.limiter == ourName+"-peers"
+			}
 			l.used, l.ask = used, func(caller, _ int) error { return failing(func() { clients[caller].ask(1) }) }
-			rows, asked[name] = append(rows, row{name, l.slice}), clients
+			rows = append(rows, row{name, l.slice})
 		}
 		s.play(ctx, fmt.Sprintf("fleet of %d", size), all, rows, long)
-		for name, clients := range asked {
-			late := 0
-			for _, a := range clients {
-				late += a.late
-			}
-			if late > 0 {
-				fmt.Fprintf(s.progress, "fleet: %s: %d requests waited for peers in vain\n", name, late)
-			}
-		}
 		check(o.close())
 	}
 }
@@ -155,7 +148,7 @@ func (k kind) start(ctx context.Context, o *opening, size int, each terms, conne
 		if clients = append(clients, a); k.echoes {
 			a.newest(byHeader)
 		}
-		a.brings, a.waits = byAny, k.limiter == ourName+"-peers"
+		a.brings = byAny
 	}
 	return clients, func() map[string]float64 {
 		used := server()

@@ -67,7 +67,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	span := flags.Duration("span", 0, "measure each part for this `long`")
 	flags.IntVar(&s.groups, "groups", 6, "the number of groups of turns")
 	flags.BoolFunc("quick", "measure little of everything; flags after this one go further", func(string) error {
-		s.groups, *span, s.part = 2, 100*time.Millisecond, 20
+		s.groups, *span, s.part, s.quick = 2, 100*time.Millisecond, 20, true
 		return nil
 	})
 	update := flags.Bool("update", false, "write the tables into their pages")

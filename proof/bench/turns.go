@@ -22,6 +22,7 @@ type settings struct {
 	rows     *regexp.Regexp
 	groups   int
 	part     int // a slice has one part in this many
+	quick    bool
 	progress io.Writer
 }
 

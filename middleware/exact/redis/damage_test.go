@@ -60,7 +60,7 @@ func TestDamagedAccounts(t *testing.T) {
 				_, err := c.Take(t.Context(), call)
 				require.ErrorIs(t, err, redis.ErrUnreadable)
 				require.ErrorIs(t, err, exact.ErrNotCounted)
-				require.Equal(t, name == "a head of later" || name == "a head before", strings.Contains(err.Error(), "of a later version of this package"))
+				require.Equal(t, name == "a head of later" || name == "a head before", strings.Contains(err.Error(), "of another version of this package"))
 				require.Equal(t, name == "a hash" || name == "a list", strings.Contains(err.Error(), "WRONGTYPE"))
 			}
 			_, err := c.Peek(t.Context(), call)

@@ -32,7 +32,7 @@ const (
 	noLimit = math.MaxUint32
 )
 
-var errStored = fmt.Errorf("%w: it is not as it was written, or of a later version of this package", ErrUnreadable)
+var errStored = fmt.Errorf("%w: it is not as it was written, or of another version of this package", ErrUnreadable)
 
 // isTrail tells the ID of a limit that keeps a log, see [exact.Policy.ID]. The log of a window of the calendar is in the account.
 func isTrail(id uint32) bool { return id>>24 != 0 && !plan.IsCalendar(id) }

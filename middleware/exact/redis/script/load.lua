@@ -18,7 +18,7 @@ local @counts = @zero
 if v then
 	if #v < 27 then return redis.error_reply(DAMAGED) end
 	version, kept, side, since, latest, serial, expires = struct.unpack(HEAD, v)
-	if version ~= 4 then return redis.error_reply('VERSION the account is of a later version of this package, or none') end
+	if version ~= 4 then return redis.error_reply('VERSION the account is of another version of this package, or none') end
 	ends = #v - 40 * kept
 	ids, lasts = string.sub(v, ends + 1), expires
 	parts = side - side % 2
