@@ -289,6 +289,6 @@ func ExampleCompile() {
 	// Policy: must be 1 to 32 of a-z, 0-9 and -
 	// Limits[0].Quota: must be from 1 to 2147483647, not 0
 	// Limits[0].Window: must be whole seconds, from 1 s to 366 days, not 90 ms
-	// Limits[1].Burst: belongs to a TokenBucket; leave it 0 for a sliding-window
+	// Limits[1].Burst: belongs to a TokenBucket; leave it 0 without one
 	// Limits[2].Burst: a bucket of 1000 would take longer than 366 days to empty; use at most 366
 }

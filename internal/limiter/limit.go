@@ -78,7 +78,7 @@ func checkLimit(field string, l, given Limit) (errs []error) {
 	case l.Algorithm == LeakyBucket && l.Burst != 1:
 		problem("Burst", "is always 1 for a LeakyBucket; use TokenBucket for a larger one")
 	case !gcra(l.Algorithm) && l.Burst != 0:
-		problem("Burst", "belongs to a TokenBucket; leave it 0 for a %s", l.Algorithm)
+		problem("Burst", "belongs to a TokenBucket; leave it 0 without one")
 	}
 	return errs
 }

@@ -69,7 +69,7 @@ func TestCompileReportsEveryProblem(t *testing.T) {
 		{Name: "trial", Quota: 5, Window: day, Shadow: true},
 	})
 	require.EqualError(t, err, `Limits[2].Quota: must be from 1 to 2147483647, not 0
-Limits[2].Burst: belongs to a TokenBucket; leave it 0 for a sliding-window
+Limits[2].Burst: belongs to a TokenBucket; leave it 0 without one
 Limits[0].Quota: of a sliding-log must be at most 10000, not 10001; RollingDay and SlidingWindow have no such bound
 Limits[1].Window: of a rolling-day must be 24 h, not 1 h
 Limits[3].Shadow: cannot go with an exact counter, which charges all limits or none`)
