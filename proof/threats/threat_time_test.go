@@ -39,6 +39,8 @@ func TestThreatsOfClocks(t *testing.T) {
 		next := handlers.Spend(t, fast, 5, handlers.Showing(tok))
 		total := 10 + handlers.Admitted(fast, 5, handlers.Showing(next)) + handlers.Admitted(slow, 5, handlers.Showing(next)) + handlers.Admitted(slow, 5, handlers.Showing(tok))
 		require.LessOrEqual(t, total, 2*5, "no client is moved back into the old window")
+		fresh, _ := handlers.Limited(t, handlers.Contact(now))
+		require.Zero(t, handlers.Admitted(fresh, 5, handlers.Showing(next)), "a slow one that knows nothing believes what is ahead by the skew")
 		now.Advance(3 * time.Second)
 		require.Zero(t, handlers.Admitted(slow, 5, handlers.Showing(next)), "and the new window is spent when the slow one gets there")
 	})
@@ -95,17 +97,19 @@ func TestThreatsOfClocks(t *testing.T) {
 			{Quota: 5, Window: time.Minute, Algorithm: middleware.FixedWindow},
 			{Quota: 5, Window: time.Minute, Algorithm: middleware.TokenBucket},
 		} {
-			now := new(handlers.Clock)
-			now.Advance(24 * time.Hour)
-			cfg := handlers.Contact(now)
-			cfg.Limits = []middleware.Limit{limit}
-			h, _ := handlers.Limited(t, cfg)
-			tok := handlers.Spend(t, h, 5)
-			now.Advance(-time.Hour)
-			require.Zero(t, handlers.Admitted(h, 5), "%s: no fresh quota", limit.Algorithm)
-			require.Zero(t, handlers.Admitted(h, 5, handlers.Showing(tok)), "%s: not with the old token either", limit.Algorithm)
-			now.Advance(2 * time.Minute)
-			require.Equal(t, 5, handlers.Admitted(h, 10, handlers.Showing(tok)), "%s: and no client is locked out for the hour", limit.Algorithm)
+			for _, back := range []time.Duration{2 * time.Second, time.Hour} { // within the skew, and beyond it
+				now := new(handlers.Clock)
+				now.Advance(24*time.Hour + time.Second)
+				cfg := handlers.Contact(now)
+				cfg.Limits = []middleware.Limit{limit}
+				h, _ := handlers.Limited(t, cfg)
+				tok := handlers.Spend(t, h, 5)
+				now.Advance(-back)
+				require.Zero(t, handlers.Admitted(h, 5), "%s, %s: no fresh quota", limit.Algorithm, back)
+				require.Zero(t, handlers.Admitted(h, 5, handlers.Showing(tok)), "%s, %s: not with the old token either", limit.Algorithm, back)
+				now.Advance(3 * time.Minute)
+				require.Equal(t, 5, handlers.Admitted(h, 10, handlers.Showing(tok)), "%s, %s: and no client is locked out until then", limit.Algorithm, back)
+			}
 		}
 	})
 	t.Run("T46 and forward again", func(t *testing.T) {
