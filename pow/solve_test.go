@@ -17,82 +17,8 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-func BenchmarkIssue(b *testing.B) {
-	is := newIssuer(b, secretA)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := is.Issue(epoch, alice, DefaultWork); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkVerify(b *testing.B) {
-	is := newIssuer(b, secretA)
-	proof := solved(b, is, DefaultWork)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := is.Verify(epoch, alice, proof); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkRefuse is what a flood costs.
-func BenchmarkRefuse(b *testing.B) {
-	is := newIssuer(b, secretA)
-	good := solved(b, is, DefaultWork)
-	forged := []byte(good)
-	forged[120] ^= 1 // in the targets: the kid still fits, so the MAC is computed
-	for _, c := range []struct {
-		name, proof string
-		now         time.Time
-		b           Binding
-	}{
-		{"forged", string(forged), epoch, alice},
-		{"malformed", good[:len(good)-1] + "x", epoch, alice},
-		{"expired", good, epoch.Add(time.Hour), alice},
-		{"binding", good, epoch, Binding{Client: []byte("bob"), Route: "contact"}},
-		{"wrong", good + "0", epoch, alice},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := is.Verify(c.now, c.b, c.proof); err == nil {
-					b.Fatal("accepted")
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkSearch is the rate of one core: ns/op is ns per hash.
-func BenchmarkSearch(b *testing.B) {
-	var seed [32]byte
-	m := newMessage(&seed, 0)
-	target := []byte("no such")
-	if _, ok := m.search(target[:targetLen], 0, uint32(b.N)); ok {
-		b.Fatal("a match of 48 bits")
-	}
-}
-
-// BenchmarkSolve is a whole challenge of the default price on all cores.
-func BenchmarkSolve(b *testing.B) {
-	is := newIssuer(b, secretA)
-	for b.Loop() {
-		c, err := is.Issue(epoch, alice, DefaultWork)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := Solve(b.Context(), c.Text, SolveOptions{}); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.N)*DefaultWork/b.Elapsed().Seconds()/1e6, "Mhash/s")
-}
-
 // moreAllocations is what to do where a call allocates that did not.
-const moreAllocations = "it allocates more than it did. To see where: go test -run '^$' -bench . -memprofilerate 1 -memprofile mem.out ./pow,\n" +
+const moreAllocations = "it allocates more than it did. To see where: go test -run TestAllocations -memprofilerate 1 -memprofile mem.out ./pow,\n" +
 	"and go tool pprof -sample_index=alloc_objects mem.out. Keep it on the stack, or in what the caller has already:\n" +
 	"each request, and each forged one, pays for it. Raise a budget only with a reason in the commit."
 
@@ -225,21 +151,6 @@ func spoilt(t *testing.T, text string, puzzle int) string {
 	raw := kit.Must(base64.RawURLEncoding.DecodeString(text))(t)
 	raw[headerLen+targetLen*puzzle] ^= 1
 	return base64.RawURLEncoding.EncodeToString(raw)
-}
-
-func TestSolveUnsolvable(t *testing.T) {
-	is := newIssuer(t, secretA)
-	c := issueWith(is, 1_790_000_000, alice, 1<<15, nonce("unsolvable"))
-	for _, puzzle := range []int{0, 5, 7} {
-		for _, workers := range []int{1, 3, 9} {
-			t.Run(fmt.Sprintf("puzzle %d, %d workers", puzzle, workers), func(t *testing.T) {
-				defer requireNoLeak(t)()
-				got, err := Solve(t.Context(), spoilt(t, c.Text, puzzle), SolveOptions{Workers: workers})
-				require.ErrorIs(t, err, ErrUnsolvable)
-				require.Empty(t, got)
-			})
-		}
-	}
 }
 
 // unanswerable is a solver with puzzles that have no answer.

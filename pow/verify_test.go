@@ -62,48 +62,31 @@ func TestLifetimeEdges(t *testing.T) {
 	}
 }
 
+// TestBindingSwaps: no part of a binding stands for another. The vectors have one of each kind.
 func TestBindingSwaps(t *testing.T) {
 	is := newIssuer(t, secretA)
+	long := Binding{Client: bytes.Repeat([]byte("x"), 2*maxScratch), Route: "r"}
+	longer := Binding{Client: append(bytes.Clone(long.Client[1:]), 'y'), Route: "r"}
 	base := Binding{Client: []byte("ab"), Route: "cd", Tier: "ef"}
-	swaps := map[string]Binding{
-		"other client":               {Client: []byte("aB"), Route: "cd", Tier: "ef"},
-		"no client":                  {Route: "cd", Tier: "ef"},
-		"longer client":              {Client: []byte("ab\x00"), Route: "cd", Tier: "ef"},
-		"other route":                {Client: []byte("ab"), Route: "cD", Tier: "ef"},
-		"no route":                   {Client: []byte("ab"), Tier: "ef"},
-		"other tier":                 {Client: []byte("ab"), Route: "cd", Tier: "eF"},
-		"no tier":                    {Client: []byte("ab"), Route: "cd"},
-		"route and tier exchanged":   {Client: []byte("ab"), Route: "ef", Tier: "cd"},
-		"client and route exchanged": {Client: []byte("cd"), Route: "ab", Tier: "ef"},
-		"boundary moved left":        {Client: []byte("a"), Route: "bcd", Tier: "ef"},
-		"boundary moved right":       {Client: []byte("abc"), Route: "d", Tier: "ef"},
-		"tier drawn into route":      {Client: []byte("ab"), Route: "cdef"},
-		"length prefix imitated":     {Client: []byte("ab\x00\x00\x00\x02cd"), Tier: "ef"},
-		"nothing":                    {},
-	}
-	for _, work := range []uint64{0, 16} {
-		c := kit.Must(is.Issue(epoch, base, work))(t)
-		proof := proofOf(t, is, c.Text)
-		kit.Must(is.Verify(epoch, base, proof))(t)
-		for name, b := range swaps {
-			t.Run(fmt.Sprintf("work %d/%s", work, name), func(t *testing.T) {
-				_, err := is.Verify(epoch, b, proof)
-				require.ErrorIs(t, err, ErrBinding)
-			})
+	for name, c := range map[string]struct{ to, shown Binding }{
+		"longer client":              {base, Binding{Client: []byte("ab\x00"), Route: "cd", Tier: "ef"}},
+		"client and route exchanged": {base, Binding{Client: []byte("cd"), Route: "ab", Tier: "ef"}},
+		"boundary moved":             {base, Binding{Client: []byte("abc"), Route: "d", Tier: "ef"}},
+		"length prefix imitated":     {base, Binding{Client: []byte("ab\x00\x00\x00\x02cd"), Tier: "ef"}},
+		"nothing":                    {base, Binding{}},
+		"long":                       {long, longer},
+	} {
+		for _, work := range []uint64{0, 16} {
+			challenge := kit.Must(is.Issue(epoch, c.to, work))(t)
+			proof := proofOf(t, is, challenge.Text)
+			kit.Must(is.Verify(epoch, c.to, proof))(t)
+			_, err := is.Verify(epoch, c.shown, proof)
+			require.ErrorIs(t, err, ErrBinding, "%s, work %d", name, work)
 		}
 	}
-	t.Run("long bindings", func(t *testing.T) {
-		long := Binding{Client: bytes.Repeat([]byte("x"), 2*maxScratch), Route: "r"}
-		c, err := is.Issue(epoch, long, 16)
-		require.NoError(t, err)
-		kit.Must(is.Verify(epoch, long, proofOf(t, is, c.Text)))(t)
-		long.Client[len(long.Client)-1]++
-		_, err = is.Verify(epoch, long, proofOf(t, is, c.Text))
-		require.ErrorIs(t, err, ErrBinding)
-	})
 }
 
-// TestBounds: signed by a key of the ring, yet not by this version's rules.
+// TestBounds: signed by a key of the ring, yet not by this version's rules. The vectors have more of these.
 func TestBounds(t *testing.T) {
 	is := newIssuer(t, secretA)
 	good := headerOf(t, issueWith(is, 1_790_000_000, alice, DefaultWork, nonce("bounds")).Text)
@@ -115,14 +98,10 @@ func TestBounds(t *testing.T) {
 		want   error
 	}{
 		{"as issued", func(*header) {}, good, nil},
-		{"ttl 9", func(h *header) { h.ttl = 9 }, good, ErrMalformed},
 		{"ttl 60", func(h *header) { h.ttl = 60 }, good, nil},
-		{"ttl 61", func(h *header) { h.ttl = 61 }, good, ErrMalformed},
 		{"ttl 65535", func(h *header) { h.ttl = 65535 }, good, ErrMalformed},
-		{"R 3", func(h *header) { h.span = 3 }, good, ErrMalformed},
 		{"R 4", func(h *header) { h.span = 4 }, good, nil},
 		{"R 2^30", func(h *header) { h.span = 1 << 30 }, good, nil},
-		{"R 2^30+1", func(h *header) { h.span = 1<<30 + 1 }, good, ErrMalformed},
 		{"R 2^32-1", func(h *header) { h.span = math.MaxUint32 }, good, ErrMalformed},
 		{"R 0", func(h *header) { h.span = 0 }, good, ErrMalformed},
 		{"work 0", func(*header) {}, empty, nil},
@@ -130,8 +109,6 @@ func TestBounds(t *testing.T) {
 		{"work 0, ttl 0", func(h *header) { h.ttl = 0 }, empty, ErrMalformed},
 		{"work 0, ttl 61", func(h *header) { h.ttl = 61 }, empty, ErrMalformed},
 		{"k 1", func(h *header) { h.k = 1 }, good, ErrMalformed},
-		{"k 7", func(h *header) { h.k = 7 }, good, ErrMalformed},
-		{"k 9", func(h *header) { h.k = 9 }, good, ErrMalformed},
 		{"k 16", func(h *header) { h.k = 16 }, good, ErrMalformed},
 		{"k 17", func(h *header) { h.k = 17 }, good, ErrMalformed},
 	} {

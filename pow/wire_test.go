@@ -5,34 +5,15 @@ package pow
 import (
 	"bytes"
 	"encoding/base64"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/proof/kit"
 )
-
-func TestLayout(t *testing.T) {
-	h := header{
-		kid: 0xa1, k: 8, issued: 0x01020304, ttl: 0x0506, span: 0x0708090a,
-		nonce: [16]byte{0x10, 15: 0x1f}, tag: [8]byte{0x20, 7: 0x27},
-	}
-	raw := h.append(nil)
-	require.Len(t, raw, headerLen)
-	require.Equal(t, []byte{1, 0xa1, 1, 8, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0xa}, raw[:14])
-	require.Equal(t, byte(0x10), raw[14])
-	require.Equal(t, byte(0x1f), raw[29])
-	require.Equal(t, byte(0x20), raw[30])
-	require.Equal(t, byte(0x27), raw[37])
-	var back header
-	back.read(raw)
-	require.Equal(t, h, back)
-}
 
 func TestSizes(t *testing.T) {
 	is := newIssuer(t, secretA)
@@ -67,47 +48,35 @@ func TestEveryBitIsSigned(t *testing.T) {
 	}
 }
 
-// TestOneSpelling: base64 decoders forgive; this format does not.
+// TestOneSpelling: decoders of base64 and of numbers forgive; this format does not. The vectors have the rest.
 func TestOneSpelling(t *testing.T) {
 	is := newIssuer(t, secretA)
-	proof := solved(t, is, 16)
-	text, answers, _ := strings.Cut(proof, "~")
-	std := kit.Must(base64.RawURLEncoding.DecodeString(text))(t)
-	for i := range std[14:30] {
-		std[14+i] = 0xff // to have - and _ in it
-	}
-	for name, bad := range map[string]string{
-		"newline in the middle":      text[:40] + "\n" + text[40:],
-		"CR LF in the middle":        text[:40] + "\r\n" + text[40:],
-		"newline in front":           "\n" + text,
-		"newline behind":             text + "\n",
-		"four newlines, length of k": text[:40] + "\n\n\n\n" + text[44:],
-		"eight newlines behind":      text + strings.Repeat("\n", 8),
-		"padding":                    text + "=",
-		"much padding":               text + "====",
-		"standard alphabet":          base64.RawStdEncoding.EncodeToString(std),
-		"space":                      text[:40] + " " + text[41:],
-		"percent":                    text[:40] + "%2D" + text[43:],
-		"NUL":                        text[:40] + "\x00" + text[41:],
-		"not ASCII":                  text[:40] + "\xff" + text[41:],
-		"one character less":         text[:len(text)-1],
-		"one character more":         text + "A",
-		"last character changed":     text[:len(text)-1] + "~",
-		"four characters less":       text[:len(text)-4],
-		"four characters more":       text + "AAAA",
-		"one puzzle more":            text + "AAAAAAAA",
-		"empty":                      "",
-		"header alone":               text[:48],
-		"twice":                      text + text,
+	text, answers, _ := strings.Cut(solved(t, is, 40), "~")
+	first, rest, _ := strings.Cut(answers, ".")
+	for _, bad := range []string{
+		"\n" + text, text + "\n", text + strings.Repeat("\n", 8), text + "=", text[:40] + " " + text[41:], text[:40] + "%2D" + text[43:],
+		text[:40] + "\x00" + text[41:], text[:40] + "\xff" + text[41:], text[:len(text)-1], text + "A", text[:len(text)-1] + "~",
+		text[:len(text)-4], text + "AAAA", text + "AAAAAAAA", text[:48], text + text,
 	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := is.Verify(epoch, alice, bad+"~"+answers)
-			require.ErrorIs(t, err, ErrMalformed)
-			_, err = parse(bad)
-			require.ErrorIs(t, err, ErrMalformed)
-			_, err = Solve(t.Context(), bad, SolveOptions{})
-			require.ErrorIs(t, err, ErrMalformed)
-		})
+		_, err := is.Verify(epoch, alice, bad+"~"+answers)
+		require.ErrorIs(t, err, ErrMalformed, "%q", bad)
+		_, err = parse(bad)
+		require.ErrorIs(t, err, ErrMalformed, "%q", bad)
+		_, err = Solve(t.Context(), bad, SolveOptions{})
+		require.ErrorIs(t, err, ErrMalformed, "%q", bad)
+	}
+	for _, bad := range []string{
+		"18446744073709551616." + rest, strings.Repeat("9", 300) + "." + rest, "00." + rest, "-0." + rest, " " + answers, first + " ." + rest, answers + "\n",
+		"0x1." + rest, "1_0." + rest, "\u0661." + rest, "." + rest, answers + ".", "." + answers, strings.ReplaceAll(answers, ".", ","), "", answers + "~",
+		answers + "~" + text + "~" + answers,
+	} {
+		_, err := is.Verify(epoch, alice, text+"~"+bad)
+		require.ErrorIs(t, err, ErrMalformed, "%q", bad)
+	}
+	nothing := issued(t, is, 0).Text
+	for _, bad := range []string{nothing, nothing + "~~", nothing + "~.", "~", "~" + text} {
+		_, err := is.Verify(epoch, alice, bad)
+		require.ErrorIs(t, err, ErrMalformed, "%q", bad)
 	}
 }
 
@@ -157,11 +126,6 @@ func TestDetail(t *testing.T) {
 	}
 }
 
-func TestHeader(t *testing.T) {
-	c := Challenge{Text: "AQ", Work: 262144, TTL: 10 * time.Second}
-	require.Equal(t, "AQ;ttl=10;work=262144", c.Header())
-}
-
 func TestParseHeader(t *testing.T) {
 	is := newIssuer(t, secretA)
 	c := issued(t, is, DefaultWork)
@@ -208,84 +172,6 @@ func TestParseHeader(t *testing.T) {
 	})
 }
 
-func TestAnswerSpelling(t *testing.T) {
-	is := newIssuer(t, secretA)
-	// A challenge whose first answer is zero and whose others are not.
-	var text string
-	var n []uint32
-	for i := 0; text == ""; i++ {
-		c := issueWith(is, 1_790_000_000, alice, 40, nonce(fmt.Sprint("answers", i)))
-		if n = answersOf(t, is, c.Text); n[0] == 0 && !slices.ContainsFunc(n[1:], func(x uint32) bool { return byte(x) == 0 }) {
-			text = c.Text
-		}
-	}
-	var words []string
-	for _, x := range n {
-		words = append(words, fmt.Sprint(x))
-	}
-	with := func(i int, s string) string {
-		w := append([]string(nil), words...)
-		w[i] = s
-		return strings.Join(w, ".")
-	}
-	all := strings.Join(words, ".")
-	for _, c := range []struct {
-		name, answers string
-		want          error
-	}{
-		{"right", all, nil},
-		{"off by one", with(3, fmt.Sprint(n[3]-1)), ErrWrong},
-		{"first wrong", with(0, "1"), ErrWrong},
-		{"last wrong", with(7, fmt.Sprint(n[7]+1)), ErrWrong},
-		{"all wrong", "9.9.9.9.9.9.9.9", ErrWrong},
-		{"R itself", with(7, "10"), ErrWrong},
-		{"2^32-1", with(7, "4294967295"), ErrWrong},
-		{"2^32", with(7, "4294967296"), ErrMalformed},
-		{"2^32 more", with(7, fmt.Sprint(uint64(n[7])+1<<32)), ErrMalformed},
-		{"2^64 more", with(7, "18446744073709551616"), ErrMalformed},
-		{"very long", with(7, strings.Repeat("9", 300)), ErrMalformed},
-		{"leading zero", with(7, "0"+words[7]), ErrMalformed},
-		{"zero twice", with(0, "00"), ErrMalformed},
-		{"plus", with(7, "+"+words[7]), ErrMalformed},
-		{"minus zero", with(0, "-0"), ErrMalformed},
-		{"space in front", " " + all, ErrMalformed},
-		{"space behind", all + " ", ErrMalformed},
-		{"space inside", with(3, words[3]+" "), ErrMalformed},
-		{"newline behind", all + "\n", ErrMalformed},
-		{"exponent", with(7, "1e3"), ErrMalformed},
-		{"hexadecimal", with(7, "0x1"), ErrMalformed},
-		{"underscore", with(7, "1_0"), ErrMalformed},
-		{"fraction", with(7, words[7]+".0"), ErrMalformed},
-		{"other digits", with(7, "\u0661"), ErrMalformed},
-		{"empty answer", with(3, ""), ErrMalformed},
-		{"one missing", strings.Join(words[:7], "."), ErrMalformed},
-		{"one extra", all + ".1", ErrMalformed},
-		{"dot behind", all + ".", ErrMalformed},
-		{"dot in front", "." + all, ErrMalformed},
-		{"commas", strings.Join(words, ","), ErrMalformed},
-		{"none", "", ErrMalformed},
-		{"tilde behind", all + "~", ErrMalformed},
-		{"second proof", all + "~" + text + "~" + all, ErrMalformed},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, err := is.Verify(epoch, alice, text+"~"+c.answers)
-			require.ErrorIs(t, err, c.want)
-		})
-	}
-	t.Run("no tilde", func(t *testing.T) {
-		_, err := is.Verify(epoch, alice, text)
-		require.ErrorIs(t, err, ErrMalformed)
-	})
-	t.Run("work 0 takes none", func(t *testing.T) {
-		c := issued(t, is, 0)
-		kit.Must(is.Verify(epoch, alice, c.Text+"~"))(t)
-		for _, bad := range []string{c.Text, c.Text + "~0", c.Text + "~~", c.Text + "~."} {
-			_, err := is.Verify(epoch, alice, bad)
-			require.ErrorIs(t, err, ErrMalformed)
-		}
-	})
-}
-
 func TestLengthCap(t *testing.T) {
 	is := newIssuer(t, secretA)
 	_, err := is.Verify(epoch, alice, strings.Repeat("A", maxProofLen+1))
@@ -294,14 +180,4 @@ func TestLengthCap(t *testing.T) {
 	require.Equal(t, errNoTilde, err)
 	longest := appendProof(nil, strings.Repeat("A", maxText), slices.Repeat([]uint32{math.MaxUint32}, mostPuzzles))
 	require.LessOrEqual(t, len(longest), maxProofLen, "room for the longest proof of the format")
-}
-
-func TestOtherCredentialsAreRefused(t *testing.T) {
-	is := newIssuer(t, secretA)
-	part := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
-	jwt := part(`{"alg":"HS256","typ":"t+jwt"}`) + "." + part(`{"aud":"contact","exp":1790000100}`) + "." + part(strings.Repeat("s", 32))
-	for _, bad := range []string{jwt, jwt + "~", jwt + "~1.2.3.4.5.6.7.8", "~" + jwt, "~", "", "Bearer " + jwt} {
-		_, err := is.Verify(epoch, alice, bad)
-		require.ErrorIs(t, err, ErrMalformed)
-	}
 }
