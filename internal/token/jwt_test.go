@@ -12,7 +12,6 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -87,50 +86,6 @@ func subjectOption(own Own, h *Holder) jwt.ParserOption {
 		return jwt.WithSubject(string(subjectOf(h)))
 	}
 	return jwt.WithLeeway(0)
-}
-
-// TestStockOptions: each option of the stock parser bites on our claims.
-func TestStockOptions(t *testing.T) {
-	c, h := contact(t)
-	tally := used(t, c.format.policy, 2)
-	tok := string(h.Append(nil, &tally))
-	exp := c.format.policy.Expires(tally)
-	secrets := [][]byte{secret("a")}
-	last := unix(exp - 1)
-	own := bought(c.format.policy, "tally", false)
-	ownTok := string(h.AppendOwn(nil, own, &limiter.Tally{}))
-
-	for name, tt := range map[string]struct {
-		policy  string
-		secrets [][]byte
-		tok     string
-		at      time.Time
-		more    jwt.ParserOption
-		want    error
-	}{
-		"the last second":     {"contact", secrets, tok, last, jwt.WithLeeway(0), nil},
-		"expired":             {"contact", secrets, tok, unix(exp), jwt.WithLeeway(0), jwt.ErrTokenExpired},
-		"own, last second":    {"contact", secrets, ownTok, unix(own.Expires - 1), jwt.WithLeeway(0), nil},
-		"own, expired":        {"contact", secrets, ownTok, unix(own.Expires), jwt.WithLeeway(0), jwt.ErrTokenExpired},
-		"own has no subject":  {"contact", secrets, ownTok, now, jwt.WithSubject(string(subjectOf(&h))), jwt.ErrTokenRequiredClaimMissing},
-		"own, audience":       {"contact", secrets, ownTok, now, jwt.WithAudience("signup"), jwt.ErrTokenInvalidAudience},
-		"leeway":              {"contact", secrets, tok, unix(exp), jwt.WithLeeway(time.Second), nil},
-		"exp of zero":         {"contact", secrets, stockSign(t, c.ring[0], &Claims{Policy: "contact"}), now, jwt.WithLeeway(0), jwt.ErrTokenExpired},
-		"audience":            {"contact", secrets, tok, now, jwt.WithAudience("signup"), jwt.ErrTokenInvalidAudience},
-		"subject":             {"contact", secrets, tok, now, jwt.WithSubject("somebody"), jwt.ErrTokenInvalidSubject},
-		"issuer":              {"contact", secrets, tok, now, jwt.WithIssuer("us"), jwt.ErrTokenRequiredClaimMissing},
-		"not before":          {"contact", secrets, tok, now, jwt.WithNotBeforeRequired(), jwt.ErrTokenRequiredClaimMissing},
-		"method":              {"contact", secrets, tok, now, jwt.WithValidMethods([]string{"HS512"}), jwt.ErrTokenSignatureInvalid},
-		"key of a policy":     {"signup", secrets, tok, now, jwt.WithLeeway(0), ErrForeign},
-		"key of a deployment": {"contact", [][]byte{secret("b")}, tok, now, jwt.WithLeeway(0), ErrForeign},
-		"retired key":         {"contact", [][]byte{secret("b"), secret("a")}, tok, now, jwt.WithLeeway(0), nil},
-		"JSON numbers":        {"contact", secrets, tok, now, jwt.WithJSONNumber(), nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := stock(t, tt.policy, tt.secrets, tt.tok, tt.at, tt.more)
-			require.ErrorIs(t, err, tt.want)
-		})
-	}
 }
 
 // TestKeyfuncRefuses: the key function gives no key to another kind of token,

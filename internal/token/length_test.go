@@ -200,51 +200,6 @@ func TestLongestAtTheEdge(t *testing.T) {
 	}
 }
 
-// TestLongestOfTiers: the longest token belongs to the tier with the buckets
-// that take longest to empty, wherever it stands.
-func TestLongestOfTiers(t *testing.T) {
-	bucket := func(burst int64) *limiter.Policy {
-		return compile(t, "contact", limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 1, Window: time.Second, Burst: burst})
-	}
-	small, large := bucket(1), bucket(30_000_000)
-	c := newCodec(t, small, secret("a"))
-	want := c.format.longest([]*limiter.Policy{large})
-	require.Greater(t, want, c.format.longest([]*limiter.Policy{small}))
-	require.Equal(t, want, c.format.longest([]*limiter.Policy{small, large}))
-	require.Equal(t, want, c.format.longest([]*limiter.Policy{large, small}))
-}
-
-// TestRealisticPoliciesFit: no realistic policy meets the length limit.
-func TestRealisticPoliciesFit(t *testing.T) {
-	for name, limits := range map[string][]limiter.Limit{
-		"eight limits of an API": {
-			{Name: "a-limit-with-a-name-of-forty-eight-letters-00001", Quota: 20, Window: time.Second},
-			{Name: "a-limit-with-a-name-of-forty-eight-letters-00002", Quota: 600, Window: time.Minute},
-			{Name: "a-limit-with-a-name-of-forty-eight-letters-00003", Quota: 5000, Window: time.Hour},
-			{Name: "a-limit-with-a-name-of-forty-eight-letters-00004", Quota: 50_000, Window: 24 * time.Hour},
-			{Name: "a-limit-with-a-name-of-forty-eight-letters-00005", Quota: 10, Window: time.Minute, Algorithm: limiter.LeakyBucket},
-			{Name: "a-limit-with-a-name-of-forty-eight-letters-00006", Quota: 100, Window: time.Hour, Algorithm: limiter.FixedWindow},
-			{Name: "a-limit-with-a-name-of-forty-eight-letters-00007", Quota: 500, Window: 24 * time.Hour, Algorithm: limiter.FixedWindow},
-			{Name: "a-limit-with-a-name-of-forty-eight-letters-00008", Quota: 100, Window: time.Minute, Algorithm: limiter.TokenBucket},
-		},
-		"five limits of a metered API": {
-			{Quota: 1_000_000, Window: time.Minute},
-			{Quota: 50_000_000, Window: time.Hour},
-			{Quota: 1_000_000_000, Window: 24 * time.Hour},
-			{Quota: limiter.MaxQuota, Window: 30 * 24 * time.Hour},
-			{Name: "spend", Quota: 1_000_000, Window: time.Hour, Burst: 5_000_000, Algorithm: limiter.TokenBucket},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := compile(t, "policy-with-a-name-of-32-letters", limits...)
-			c := kit.Must(New([][]byte{secret("a")}, p))(t)
-			h, tally := c.Holder(alice), fullest(p, now, 0)
-			require.NotEmpty(t, h.Append(nil, &tally))
-			require.NotEmpty(t, h.AppendOwn(nil, bought(p, "tally", true), &tally))
-		})
-	}
-}
-
 // TestTooFull: a tally that does not fit, made under other quotas, is not cut
 // short and does not fail; nothing is said, and the memory stands.
 func TestTooFull(t *testing.T) {

@@ -3,7 +3,6 @@
 package token
 
 import (
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -29,49 +28,6 @@ func refused(t testing.TB, h *Holder, tok string) error {
 		require.Failf(t, "at a glance", "%q: %v", tok, err)
 	}
 	return err
-}
-
-// TestRoundTrip: what was appended is what is verified, until it expires.
-func TestRoundTrip(t *testing.T) {
-	c, h := contact(t)
-	tally := used(t, c.format.policy, 3)
-	tok := h.Append(nil, &tally)
-	require.Equal(t, tok, h.Append(nil, &tally), "the same tally gives the same bytes")
-	require.Equal(t, "prefix "+string(tok), string(h.Append([]byte("prefix "), &tally)))
-
-	exp := c.format.policy.Expires(tally)
-	got, err := h.Verify(now, string(tok))
-	require.NoError(t, err)
-	require.Equal(t, Token{Expires: exp, Tally: tally}, got)
-
-	kit.Must(h.Verify(time.Unix(exp, 0).Add(-1), string(tok)))(t)
-	_, err = h.Verify(time.Unix(exp, 0), string(tok))
-	require.Equal(t, ErrExpired, err)
-
-	require.Empty(t, h.Append(nil, new(used(t, c.format.policy, 0))), "nothing counted, nothing said")
-}
-
-// TestForm: the token is what docs/wire.md says it is.
-func TestForm(t *testing.T) {
-	c, h := contact(t)
-	tally := used(t, c.format.policy, 1)
-	tok := string(h.Append(nil, &tally))
-	segments := strings.Split(tok, ".")
-	require.Len(t, segments, 3)
-	require.Len(t, segments[0], 56)
-	require.Len(t, segments[0]+"."+`eyJhdWQ`, sha256.BlockSize, "what all tokens of a key begin with")
-	require.True(t, strings.HasPrefix(segments[1], "eyJhdWQ"), segments[1])
-	require.Len(t, segments[2], 43)
-
-	header := kit.Must(base64.RawURLEncoding.DecodeString(segments[0]))(t)
-	require.Len(t, header, 42)
-	require.Equal(t, fmt.Sprintf(`{"alg":"HS256","kid":"%s","typ":"t+jwt"}`, c.ring[0].kid), string(header))
-
-	exp := c.format.policy.Expires(tally)
-	require.Equal(t, fmt.Sprintf(`{"aud":"contact","sub":"%s","exp":%d,"t":[%d,%d,1,0,%d,2,1,0,%d,%d,0,0]}`,
-		subjectOf(&h), exp,
-		c.format.policy.ID(0), exp/60-now.Unix()/60, c.format.policy.ID(1), c.format.policy.ID(2), exp*1_000_000-tally[2].At), payload(t, tok))
-	require.Regexp(t, `^[A-Za-z][A-Za-z0-9_.-]+$`, tok, "a Token of RFC 9651, and a cookie value")
 }
 
 // TestEveryChange: of all tokens that differ from a good one in one place, none
@@ -242,51 +198,6 @@ func TestOwnRoundTrip(t *testing.T) {
 			_, err = stranger.Verify(unix(own.Expires), tok)
 			require.Equal(t, ErrExpired, err, "before the holder")
 		}
-	}
-}
-
-// TestRedeemIsDeterministic: every byte of a tally's first token derives from
-// its challenge, whichever instance redeems it and whatever happened before.
-func TestRedeemIsDeterministic(t *testing.T) {
-	p := compile(t, "contact", contactLimits...)
-	r := random(12)
-	for range 50 {
-		own := randomOwn(r, p)
-		if own.IsZero() {
-			continue
-		}
-		first := newCodec(t, p, secret("a"), secret("b")).Holder(alice)
-		want := string(first.AppendOwn(nil, own, &limiter.Tally{}))
-
-		tiers := kit.Must(New([][]byte{secret("a")}, compile(t, "contact", contactLimits...), p.Scale(3)))(t)
-		second := tiers.Holder(alice)
-		tally := used(t, p, 5)
-		second.AppendOwn(nil, own, &tally)
-		second.Append(nil, &tally)
-		require.Equal(t, want, string(second.AppendOwn(nil, own, &limiter.Tally{})))
-	}
-}
-
-// TestOwnForm: the tokens are what docs/wire.md says they are.
-func TestOwnForm(t *testing.T) {
-	c, h := contact(t)
-	own := Own{ID: [6]byte{0xfb, 0xff, 0, 1, 2, 3}, Expires: 1_700_172_800}
-	bound := own
-	bound.Bound = true
-	tally := used(t, c.format.policy, 1)
-	list := fmt.Sprintf("%d,2880,1,0,%d,2,1,0,%d,172740000000,0,0", c.format.policy.ID(0), c.format.policy.ID(1), c.format.policy.ID(2))
-	for _, tt := range []struct {
-		own         Own
-		tally       limiter.Tally
-		names, list string
-	}{
-		{own, limiter.Tally{}, `"fam":"-_8AAQID"`, ""},
-		{own, tally, `"fam":"-_8AAQID"`, list},
-		{bound, limiter.Tally{}, fmt.Sprintf(`"sub":"%s","fam":"-_8AAQID"`, subjectOf(&h)), ""},
-		{bound, tally, fmt.Sprintf(`"sub":"%s","fam":"-_8AAQID"`, subjectOf(&h)), list},
-	} {
-		require.Equal(t, fmt.Sprintf(`{"aud":"contact",%s,"exp":1700172800,"t":[%s]}`, tt.names, tt.list),
-			payload(t, string(h.AppendOwn(nil, tt.own, &tt.tally))))
 	}
 }
 
