@@ -14,120 +14,8 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// A solver is a client that buys tallies: it asks for a price, works for it, and
-// redeems; if the price has risen meanwhile, it begins again.
-type solver struct {
-	rate   int64     // hashes a second
-	many   bool      // buys for ever
-	ready  time.Time // when its work is done
-	price  int64     // that it works for; 0: it has not asked yet
-	paid   int64
-	bought int
-	waits  []time.Duration
-}
-
-// act does what is next, at s.ready.
-func (c *solver) act(s *stall, buyers []sale.Buyer) {
-	now := c.ready
-	if c.price > 0 {
-		if sale := s.offer(now, buyers, c.price); sale.Granted {
-			c.bought++
-			c.paid = c.price
-			if !c.many {
-				return
-			}
-		}
-	}
-	q := s.quote(now, buyers)
-	c.price = q.Price
-	if q.Price == 0 {
-		s.requireExactWait(now, buyers)
-		c.waits = append(c.waits, q.Wait)
-		c.ready = now.Add(q.Wait)
-		return
-	}
-	c.ready = now.Add(time.Duration(q.Price * int64(time.Second) / c.rate))
-}
-
-// market lets all buyers act in the order of time until then, or until each that
-// wants one tally has bought it; at a tie the earlier in the list.
-func market(s *stall, buyers []sale.Buyer, until time.Time, all []*solver) {
-	for {
-		var next *solver
-		for _, c := range all {
-			if (c.many || c.bought == 0) && (next == nil || c.ready.Before(next.ready)) {
-				next = c
-			}
-		}
-		if next == nil || next.ready.After(until) {
-			return
-		}
-		next.act(s, buyers)
-	}
-}
-
-func honest(n int, gap time.Duration) (all []*solver) {
-	for i := range n {
-		all = append(all, &solver{rate: 1_000_000, ready: opening.Add(time.Duration(i) * gap)})
-	}
-	return all
-}
-
 // usual is what the middleware has by default.
 var usual = sale.Tariff{Work: 1 << 18, Crowd: 64, SalesPerHour: 32}
-
-// Twenty honest clients behind one address, beside one that floods it and solves
-// nothing: each gets a tally, and none pays more than a third more than the base.
-func TestTwentyBesideAFlooder(t *testing.T) {
-	for _, gap := range []time.Duration{0, time.Second, time.Minute} {
-		s := openStall(t, usual, 0)
-		p := perMinute(t, 5)
-		clients := honest(20, gap)
-		for i, c := range clients {
-			for range 100 { // the flood: requests, guesses, cheap proofs
-				s.m.Take(c.ready, p, &limiter.Candidate{Key: s.address(0)[0].Key}, 1)
-				require.False(t, s.offer(c.ready, s.address(0), usual.Work/2-1).Granted)
-			}
-			market(s, s.address(0), opening.Add(30*time.Minute), clients[:i+1])
-		}
-		market(s, s.address(0), opening.Add(30*time.Minute), clients)
-		dearest := int64(0)
-		for i, c := range clients {
-			require.Equal(t, 1, c.bought, "client %d", i)
-			require.Empty(t, c.waits)
-			dearest = max(dearest, c.paid)
-		}
-		require.LessOrEqual(t, 3*dearest, 4*usual.Work)
-		require.Greater(t, dearest, usual.Work)
-		t.Logf("one every %v: the last has its tally after %v", gap, clients[19].ready.Sub(opening))
-	}
-}
-
-// Twenty honest clients, of a million hashes a second, beside one that buys as fast as it
-// can: none is told to come back, and when the buyer is gone all have a tally.
-func TestTwentyBesideABuyer(t *testing.T) {
-	for _, rate := range []int64{1_000_000, 14_000_000, 1_000_000_000} {
-		s := openStall(t, usual, 0)
-		buyer := &solver{rate: rate, many: true, ready: opening}
-		clients := honest(20, 0)
-		market(s, s.address(0), opening.Add(time.Minute), append(clients, buyer))
-		through := 0
-		for _, c := range clients {
-			through += c.bought
-			require.Empty(t, c.waits)
-		}
-		if rate <= 1_000_000 {
-			require.Equal(t, 20, through)
-		}
-		t.Logf("beside %d hashes a second: %d of 20 have a tally within a minute, the buyer %d", rate, through, buyer.bought)
-
-		// The buyer is gone: what leaks is theirs.
-		market(s, s.address(0), opening.Add(3*time.Hour), clients)
-		for i, c := range clients {
-			require.Equal(t, 1, c.bought, "client %d", i)
-		}
-	}
-}
 
 // A clock that steps back by up to a day, is looked at, and steps forward again
 // forgets no sale: 120 W buy as many tallies as they did, and then 120 W more buy the
@@ -143,21 +31,6 @@ func TestStepBackAndForwardForgetsNothing(t *testing.T) {
 		second := s.spend(opening, s.address(0), 120*1000)
 		require.Less(t, second, first/2, "back %v and forward: %d after %d", back, second, first)
 	}
-}
-
-// A leak that changes twenty times within a second keeps the level.
-func TestLeakChangedTwentyTimes(t *testing.T) {
-	leaks := []int64{1920, 32, 1, 192, 275}
-	s := openStall(t, plain(8), 1<<12)
-	work, sold := int64(15*8*1000), 0
-	for n := range 21 {
-		tariff := s.tariff
-		tariff.SalesPerHour = leaks[n%len(leaks)]
-		prices := kit.Must(tariff.Compile())(t)
-		s.prices = prices
-		sold += s.spend(opening.Add(time.Duration(n)*50*time.Millisecond), s.address(0), work)
-	}
-	require.LessOrEqual(t, int64(sold), mostTallies(s.tariff, 21*work/2, 0)+2, "one ladder, and a second's leak")
 }
 
 // An attacker behind an address, with work for 100 W an hour (0.3 s of a processor with
@@ -189,33 +62,6 @@ func TestShuttingAnAddressOutCostsWork(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, in, row.in, "with %d W an hour", row.budget)
 		t.Logf("with %d W an hour: %d of 72 newcomers get in", row.budget, in)
-	}
-}
-
-// A clock that steps back makes nothing cheaper, and dearer for no longer than the
-// level takes to leak from then on: however far it went.
-func TestSaleClockStepsBack(t *testing.T) {
-	for _, memory := range []time.Duration{time.Minute, time.Hour} {
-		for _, back := range []time.Duration{time.Second, 7 * time.Second, memory / 3, memory / 2, time.Hour, 25 * time.Hour, 400 * 24 * time.Hour} {
-			for _, bought := range []int{3, 13, 16} {
-				s := openStall(t, sale.Tariff{Work: 1000, Crowd: 4, SalesPerHour: int64(16 * time.Hour / memory)}, 1<<12)
-				one, leak := s.address(0), memory/16
-				before := opening.Add(memory / 5)
-				for range bought {
-					s.buy(before, one)
-				}
-				price := s.quote(before, one).Price
-				now := before.Add(-back)
-				require.Equal(t, price, s.quote(now, one).Price, "back %v", back)
-				half := now.Add(min(back, lateSlack) + time.Duration(bought)*leak/2)
-				require.Less(t, s.quote(half, one).Price, price, "back %v: it leaks meanwhile", back)
-				gone := now.Add(time.Duration(bought)*leak + time.Second)
-				if !gone.Before(before) || back <= lateSlack { // the clock is back where it was
-					gone = before.Add(time.Duration(bought)*leak + time.Second)
-				}
-				require.Equal(t, int64(1000), s.quote(gone, one).Price, "back %v: as it was before", back)
-			}
-		}
 	}
 }
 
@@ -258,32 +104,6 @@ func TestSaleWhileTheClockIsBehind(t *testing.T) {
 	s.quote(behind, s.address(0))
 	require.Equal(t, int64(1000), s.quote(behind.Add(3*time.Hour), s.address(0)).Price, "leaked")
 	require.Equal(t, int64(1000), s.quote(opening, s.address(0)).Price, "and does not come back with the clock")
-}
-
-// Stepping back again and again buys little.
-func TestSaleClockWanders(t *testing.T) {
-	s := openStall(t, plain(2), 1<<12)
-	now, sold := opening, 0
-	for n := range 500 {
-		sold += s.spend(now, s.address(0), 30_000)
-		now = now.Add(time.Duration(n%7-4) * 5 * time.Minute)
-		if n%50 == 0 {
-			now = now.Add(-24 * time.Hour)
-		}
-	}
-	// 2·log2(1 + 15·500) and what leaks in the time that goes forward, some 18 hours.
-	require.Less(t, sold, 26+18*8)
-}
-
-// A sale that waited for the lock while another was made later is counted, and
-// steps no clock back.
-func TestSaleThatWaitedForTheLock(t *testing.T) {
-	s := openStall(t, plain(1), 1)
-	require.Equal(t, int64(1000), s.buy(opening, s.address(0)))
-	require.Equal(t, int64(2000), s.buy(opening.Add(-lateSlack), s.address(0)))
-	require.Equal(t, int64(4000), s.quote(opening.Add(-2*time.Second), s.address(0)).Price, "no time has passed")
-	require.Equal(t, int64(4000), s.buy(opening, s.address(0)))
-	require.Equal(t, int64(4000), s.quote(opening.Add(15*time.Minute), s.address(0)).Price, "the leak is from the latest on")
 }
 
 // Tallies that are held, and proofs that are spent, stay so when the clock goes back.
@@ -516,7 +336,7 @@ func TestSaleAllocations(t *testing.T) {
 		"Take, full":              func() { guest.Key = fresh(); full.Take(opening, policy, &guest, 1) },
 	} {
 		require.Zero(t, testing.AllocsPerRun(100, f), "%s allocates, and each request that asks for a price or pays one does it. "+
-			"To see where: go test -run '^$' -bench . -memprofilerate 1 -memprofile mem.out ./internal/sale, and go tool pprof -sample_index=alloc_objects mem.out.\n"+
+			"To see where: go test -run TestSaleAllocations -memprofilerate 1 -memprofile mem.out ./internal/sale, and go tool pprof -sample_index=alloc_objects mem.out.\n"+
 			"Keep it on the stack, or in what the caller has already.", name)
 	}
 }
@@ -525,48 +345,4 @@ func TestSaleAllocations(t *testing.T) {
 func (s *stall) hostInto(buyers []sale.Buyer, n int) []sale.Buyer {
 	buyers[0].Key, buyers[1].Key, buyers[2].Key = numbered(s.m, '6', n), numbered(s.m, '5', n), numbered(s.m, '4', n)
 	return buyers
-}
-
-func BenchmarkQuote(b *testing.B) {
-	s := openStall(b, usual, 0)
-	for name, buyers := range map[string][]sale.Buyer{"address": s.address(0), "host": s.host(0, 0, 0)} {
-		b.Run(name, func(b *testing.B) {
-			s.buy(opening, buyers)
-			b.ReportAllocs()
-			for b.Loop() {
-				if s.prices.Quote(opening, s.m, buyers).Price == 0 {
-					b.Fatal("sold out")
-				}
-			}
-		})
-	}
-}
-
-func BenchmarkRedeem(b *testing.B) {
-	run := func(name string, f func(s *stall, n int) sale.Sale, want sale.Sale) {
-		b.Run(name, func(b *testing.B) {
-			s, n := openStall(b, usual, 0), 0
-			b.ReportAllocs()
-			for b.Loop() {
-				n++
-				if sale := f(s, n); sale != want && n > 1 {
-					b.Fatal(sale)
-				}
-			}
-		})
-	}
-	one := []sale.Buyer{{Key: 1, Crowds: 1 << 31}}
-	host := []sale.Buyer{{Key: 1, Crowds: 1 << 31}, {Key: 2, Crowds: 1 << 31}, {Key: 3, Crowds: 1 << 31}}
-	// Days later for each, so that all has leaked and no tally stays.
-	sell := func(buyers []sale.Buyer) func(s *stall, n int) sale.Sale {
-		return func(s *stall, n int) sale.Sale {
-			now := opening.Add(time.Duration(n%1e4) * 48 * time.Hour)
-			return s.prices.Redeem(now, s.m, buyers, limiter.Key(n)*0x9e3779b97f4a7c15, now.Add(time.Hour), usual.Work)
-		}
-	}
-	sold := sale.Sale{Granted: true, Price: usual.Work}
-	run("sold", sell(one), sold)
-	run("sold-in-networks", sell(host), sold)
-	run("held", func(s *stall, _ int) sale.Sale { return s.redeem(opening, one, 7, usual.Work) }, sale.Sale{Granted: true, Held: true})
-	run("under-the-price", func(s *stall, _ int) sale.Sale { return s.redeem(opening, one, 7, 1) }, sale.Sale{Price: usual.Work})
 }

@@ -326,35 +326,6 @@ func TestTalliesCostTheFormula(t *testing.T) {
 	t.Logf("random buyers come to %.2f of the formula", nearest)
 }
 
-// Buyers that spend a budget as well as they can: at once, evenly, or only below a
-// price. They come near the formula and not above it.
-func TestGreedyBuyersCostTheFormula(t *testing.T) {
-	nearest := 0.0
-	for _, tariff := range []sale.Tariff{plain(1), plain(8), usual, {Work: 1 << 18, Crowd: 8, SalesPerHour: 1}, {Work: 16, Crowd: 32, SalesPerHour: 7680}} {
-		for _, most := range []float64{1, 1.5, 4, 64, 1 << 12} { // times Work
-			s := openStall(t, tariff, 1<<17)
-			paid, n := int64(0), int64(0)
-			step := max(time.Second, time.Hour/time.Duration(4*tariff.SalesPerHour))
-			for d := time.Duration(0); d <= 6*fourCrowds(tariff); d += step {
-				for {
-					q := s.quote(opening.Add(d), s.address(0))
-					if q.Price == 0 || float64(q.Price) > most*float64(tariff.Work) {
-						break
-					}
-					work := leastFor(q.Price)
-					require.True(t, s.offer(opening.Add(d), s.address(0), work).Granted)
-					paid += work
-					n++
-				}
-				require.LessOrEqual(t, n, mostTallies(tariff, paid, d))
-			}
-			nearest = math.Max(nearest, float64(n)/float64(mostTallies(tariff, paid, 6*fourCrowds(tariff))))
-		}
-	}
-	require.Greater(t, nearest, 0.9, "the formula is not far from what there is")
-	t.Logf("greedy buyers come to %.2f of the formula", nearest)
-}
-
 // A level falls by SalesPerHour in every hour, to the second and whatever the crowd, and with it the
 // price.
 func TestSalesLeakAway(t *testing.T) {
@@ -376,44 +347,6 @@ func TestSalesLeakAway(t *testing.T) {
 	}
 }
 
-// At the highest price there is, nothing more is for sale, and the wait says to the
-// second when something is, for the level that opens last.
-func TestWaitIsExactAboveTheHighestPrice(t *testing.T) {
-	for _, tariff := range []sale.Tariff{plain(1), plain(8), usual, {Work: 1 << 29, Crowd: 255, SalesPerHour: 61_200}, {Work: 16, Crowd: 7, SalesPerHour: 1}} {
-		s := openStall(t, tariff, 1<<17)
-		one, host := s.address(0), s.host(0, 0, 0)
-		dearest := int64(0)
-		for s.quote(opening, one).Price > 0 {
-			dearest = s.buy(opening, one)
-		}
-		require.LessOrEqual(t, dearest, int64(sale.MaxPrice))
-		require.Greater(t, dearest, int64(sale.MaxPrice/4))
-		wait := s.requireExactWait(opening, one)
-		sale := time.Hour / time.Duration(tariff.SalesPerHour)
-		require.LessOrEqual(t, wait, sale+time.Second, "one sale at most is above the highest price")
-
-		s.buyOut(opening, host[:1])
-		s.buyOut(opening, host[1:2])
-		later := opening.Add(time.Second)
-		s.buyOut(later, host[:1])
-		require.Equal(t, max(s.quote(later, host[:1]).Wait, s.quote(later, host[1:2]).Wait), s.quote(later, host).Wait)
-		if s.quote(later, host).Price == 0 {
-			s.requireExactWait(later, host)
-		}
-	}
-}
-
-// fill fills a memory of one set, but for some cells, with tallies that live for
-// two hours.
-func (s *stall) fill(but int) {
-	s.t.Helper()
-	p := perMinute(s.t, 1<<20)
-	for n := range 16 - but {
-		_, v := s.m.Take(opening, p, &limiter.Candidate{Key: numbered(s.m, 'f', n)}, 1)
-		require.Zero(s.t, v.Inherited)
-	}
-}
-
 // fillPaid takes all paid cells except but, by proofs that live for an hour.
 // The stall is made for one tally.
 func (s *stall) fillPaid(but int) {
@@ -424,15 +357,6 @@ func (s *stall) fillPaid(but int) {
 		_, v := s.m.Take(opening, p, &f, 1)
 		require.True(s.t, v.Admitted)
 	}
-}
-
-// Filling the memory for nothing does not touch paid cells.
-func TestStrangersLeaveRoomForSales(t *testing.T) {
-	s := openStall(t, plain(2), 1)
-	s.fill(0)
-	require.Equal(t, sale.Sale{Granted: true, Price: 1000}, s.redeem(opening, s.address(0), 7, 1000))
-	require.True(t, s.redeem(opening, s.address(0), 7, 0).Held)
-	require.EqualValues(t, 1, s.count(opening, s.address(0)[0]))
 }
 
 // A ledger that lasts for longer than all that was sold before is no wrong clock's.
@@ -483,18 +407,6 @@ func TestSaleIsAllOrNothing(t *testing.T) {
 		}
 		require.Equal(t, sold, s.redeem(opening, s.host(0, 0, 0), 7, 1).Held, "room for %d", room)
 	}
-}
-
-// A ledger that was there before a sale that fails is as it was, not gone.
-func TestFailedSaleForgetsNothing(t *testing.T) {
-	s := openStall(t, plain(2), 1)
-	known, stranger := s.address(0)[0], s.address(1)[0]
-	require.True(t, s.offer(opening, []sale.Buyer{known}, 1000).Granted)
-	s.fillPaid(3) // for the tally one cell stays, and none for a ledger
-	got := s.redeem(opening, []sale.Buyer{known, stranger}, 7, 1500)
-	require.Equal(t, sale.Sale{Price: 1500, Saturated: true}, got)
-	require.Equal(t, int64(1), s.count(opening, known))
-	require.Zero(t, s.count(opening, stranger))
 }
 
 // The same in tables of one to three sets, filled by chance; what was remembered
@@ -616,43 +528,6 @@ func TestRedeemTwiceSellsOnce(t *testing.T) {
 	s.requireCount(opening, s.address(0)[0], 1)
 }
 
-// A stock of proofs, fetched while they were cheap, buys a crowd, and no more: then the price has doubled.
-func TestStockBuysOneCrowd(t *testing.T) {
-	s := openStall(t, plain(8), 1<<12)
-	granted := 0
-	for _, got := range together(func(i int) sale.Sale {
-		return s.redeem(opening, s.address(0), numbered(s.m, 'x', i), 1000)
-	}) {
-		if got.Granted {
-			granted++
-		} else {
-			require.Equal(t, int64(2000), got.Price, "price-risen")
-		}
-	}
-	require.Equal(t, 8, granted)
-	s.requireCount(opening, s.address(0)[0], 8)
-}
-
-// Proofs of any worth at once: what is accepted pays for what is sold.
-func TestMixedStockPaysTheFormula(t *testing.T) {
-	for _, most := range []int64{1, 2, 4, 8, 16, 1 << 20} {
-		s := openStall(t, plain(8), 1<<12)
-		work := func(i int) int64 { return 500 * (1 + int64(i*i)%most) }
-		granted, paid := 0, int64(0)
-		for i, sale := range together(func(i int) sale.Sale {
-			return s.redeem(opening, s.address(0), numbered(s.m, 'x', i), work(i))
-		}) {
-			if sale.Granted {
-				granted++
-				paid += work(i)
-				require.GreaterOrEqual(t, work(i), leastFor(sale.Price))
-			}
-		}
-		require.LessOrEqual(t, int64(granted), mostTallies(s.tariff, paid, 0))
-		s.requireCount(opening, s.address(0)[0], granted)
-	}
-}
-
 // The price of the moment binds, not the challenge's, and 8/15 of it are enough. A
 // refusal counts as no sale and opens nothing.
 func TestProofUnderThePrice(t *testing.T) {
@@ -762,18 +637,6 @@ func TestLevelsAreAtomic(t *testing.T) {
 			require.EqualValues(t, row.want, sum)
 			require.Zero(t, s.m.Saturations())
 		})
-	}
-}
-
-// A buyer named twice, and one in the stripe of the tally, is locked once.
-func TestLocksOfTheSameStripe(t *testing.T) {
-	s := openStall(t, plain(2), 1) // one stripe
-	b := s.address(0)[0]
-	require.True(t, s.redeem(opening, []sale.Buyer{b, b, b}, b.Key, 1000).Granted)
-	require.Equal(t, int64(1), s.count(opening, b))
-	large := openStall(t, plain(2), 1<<16) // and many
-	for n := range 2000 {
-		require.True(t, large.redeem(opening, large.host(n, n, n), large.ware(), 1000).Granted)
 	}
 }
 

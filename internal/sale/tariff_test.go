@@ -239,41 +239,6 @@ func TestPriceLadder(t *testing.T) {
 	}
 }
 
-// Of the levels the dearest counts, whichever it is.
-func TestHighestPriceCounts(t *testing.T) {
-	const crowd = 2
-	for _, row := range []struct{ sold64, sold56, sold48, price int64 }{
-		{0, 0, 0, 1000},
-		{1, 0, 0, 1500},
-		{2, 0, 0, 2000},
-		{8, 0, 0, 16000},
-		{0, 16, 0, 2000},
-		{0, 24, 0, 3000},
-		{0, 64, 0, 16000},
-		{0, 0, 128, 2000},
-		{0, 0, 383, 7969},
-		{2, 32, 0, 4000},
-		{6, 16, 128, 8000},
-		{7, 63, 512, 16000},
-		{7, 64, 511, 16000},
-		{8, 63, 511, 16000},
-	} {
-		s := openStall(t, plain(crowd), 1<<12)
-		buyers := s.host(0, 0, 0)
-		for i, sold := range []int64{row.sold64, row.sold56, row.sold48} {
-			for range sold {
-				s.buy(opening, buyers[i:i+1])
-			}
-		}
-		require.Equal(t, row.price, s.quote(opening, buyers).Price, "%+v", row)
-		require.False(t, s.offer(opening, buyers, leastFor(row.price)-1).Granted)
-		require.True(t, s.offer(opening, buyers, leastFor(row.price)).Granted)
-		for i, sold := range []int64{row.sold64, row.sold56, row.sold48} {
-			s.requireCount(opening, buyers[i], int(sold+1))
-		}
-	}
-}
-
 // A network may be expected to hold any number of crowds. More than a cell can count
 // are as few as it can: a level that wrapped would begin the ladder anew.
 func TestLevelNeverWraps(t *testing.T) {
