@@ -243,53 +243,6 @@ func spreadJump(r *rand.Rand) time.Duration {
 	return time.Duration(r.Int64N(int64(25 * second)))
 }
 
-// The bounds over spans that are not aligned, of a client that takes whatever it
-// gets whenever it asks.
-func TestBoundsInAnySpan(t *testing.T) {
-	const window = 10 * second
-	for _, l := range []limiter.Limit{
-		{Algorithm: limiter.SlidingWindow, Quota: 7},
-		{Algorithm: limiter.SlidingWindow, Quota: 1},
-		{Algorithm: limiter.FixedWindow, Quota: 7},
-		{Algorithm: limiter.TokenBucket, Quota: 7, Burst: 4},
-		{Algorithm: limiter.TokenBucket, Quota: 3, Burst: 9},
-		{Algorithm: limiter.LeakyBucket, Quota: 7},
-	} {
-		l.Window = window
-		bound := map[limiter.Algorithm]int64{
-			limiter.SlidingWindow: 2*l.Quota - 1,
-			limiter.FixedWindow:   2 * l.Quota,
-			limiter.TokenBucket:   l.Burst + window.Microseconds()/interval(l),
-			limiter.LeakyBucket:   1 + window.Microseconds()/interval(l),
-		}[l.Algorithm]
-		p := compile(t, l)
-		worst := int64(0)
-		each(t, 8, func(t *testing.T, r *rand.Rand) {
-			m := limiter.NewMemory(1, 1)
-			times := []time.Time{}
-			for now := midnight; now.Before(midnight.Add(40 * window)); now = now.Add(tick + time.Duration(r.Int64N(int64(2*window/tick)>>r.IntN(20)))*tick) {
-				if r.IntN(2) == 0 { // as late as can be, before a boundary
-					now = now.Truncate(window).Add(window - tick)
-				}
-				for range drain(m, p, now, limiter.Candidate{Key: 1}) {
-					times = append(times, now)
-				}
-				n := int64(0)
-				for _, earlier := range times {
-					if now.Sub(earlier) <= window {
-						n++
-					}
-				}
-				require.LessOrEqual(t, n, bound, "%s, at %v", l.Algorithm, now.Sub(midnight))
-				worst = max(worst, n)
-			}
-		})
-		if l.Algorithm == limiter.SlidingWindow || l.Algorithm == limiter.FixedWindow {
-			require.Equal(t, bound, worst, "the bound of %s is reached", l.Algorithm)
-		}
-	}
-}
-
 // Each limit is charged its own cost, all of them or none: of a tally that is shown, of one that memory knows, and of a
 // network. What costs nothing is not charged and refuses nothing, and a peek has no costs.
 func TestCostsOfEachLimit(t *testing.T) {

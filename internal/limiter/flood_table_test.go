@@ -160,28 +160,6 @@ func TestSizesOfThePage(t *testing.T) {
 	}
 }
 
-// The same by what a flood sends for each cell, in windows and in buckets: newcomers begin
-// with no more than that less one, and are not let off.
-func TestFloodsByTheCell(t *testing.T) {
-	const clients = 2048 // 12,288 cells
-	for i, row := range []struct {
-		perCell, left5, refused5, left50 float64
-	}{{1, 4.5, 0, 49.6}, {2.03, 3.55, 0, 48.5}, {5, 0.75, 31, 45.7}} {
-		f := flood{"an IPv4 address", int(row.perCell * 6 * clients * 32), false, false}
-		for k, a := range []limiter.Algorithm{limiter.TokenBucket, limiter.FixedWindow, limiter.SlidingWindow} {
-			if kit.Brief() && k != i {
-				continue // each algorithm once, and each flood
-			}
-			got := f.row(t, a, 32)
-			t.Logf("%.2f a cell, %s: %.2f %.0f%% %.1f %.0f%%", row.perCell, a, got[0], got[1], got[2], got[3])
-			require.InDelta(t, row.left5, got[0], 0.3)
-			require.InDelta(t, row.refused5, got[1], 15)
-			require.InDelta(t, row.left50, got[2], 0.5)
-			require.Zero(t, got[3])
-		}
-	}
-}
-
 var update = flag.Bool("update", false, "write the tables of proof/model/README.md anew")
 
 // tables holds what is measured here, between such lines.

@@ -135,50 +135,6 @@ func requireSpans(t *testing.T, l limiter.Limit, log history) {
 	}
 }
 
-// Counts fade at different speeds, so the smallest of all can be smaller than one that was
-// taken before. To go on from the smallest would give the other a second quota.
-func TestAFadingCountHidesNone(t *testing.T) {
-	p := compile(t, limiter.Limit{Quota: 20, Window: minute})
-	m := limiter.NewMemory(1, 1)
-	for n := range 15 {
-		require.True(t, take(m, p, midnight, stranger(m, n), 20).Admitted)
-	}
-	now := midnight.Add(90 * second) // they weigh ten, and fade
-	victim := stranger(m, 100)
-	require.True(t, take(m, p, now, victim, 9).Admitted)
-	require.True(t, take(m, p, now, stranger(m, 101), 1).Admitted, "takes the victim's cell")
-	now = midnight.Add(119 * second) // they weigh one
-	require.EqualValues(t, 11, drain(m, p, now, limiter.Candidate{Key: victim}), "20 in its window")
-}
-
-// A cell that has expired is free, but not for a tally that was forgotten meanwhile
-// to begin at zero.
-func TestAFreeCellBeginsAtTheFloor(t *testing.T) {
-	p := compile(t, limiter.Limit{Quota: 5, Window: minute})
-	m := limiter.NewMemory(1, 1)
-	for n := range 16 {
-		require.True(t, take(m, p, midnight, stranger(m, n), 5).Admitted)
-	}
-	window := midnight.Add(minute) // all weigh five
-	later := window.Add(59 * second)
-	victim := stranger(m, 100)
-	for n := range 16 {
-		take(m, p, later, stranger(m, 200+n), 4)
-	}
-	require.True(t, take(m, p, later, victim, 1).Admitted)
-	left := take(m, p, later.Add(second), victim, 0).Limits[0].Remaining
-	for n := range 40 {
-		take(m, p, later, stranger(m, 300+n), 1)
-	}
-	next := window.Add(minute)
-	require.LessOrEqual(t, take(m, p, next, victim, 0).Limits[0].Remaining, left)
-	v := take(m, p, next, stranger(m, 999), 0)
-	require.Positive(t, v.Inherited, "what was taken still counts")
-	v = take(m, p, next.Add(2*minute), stranger(m, 999), 0)
-	require.Zero(t, v.Inherited, "for two windows")
-	require.EqualValues(t, 5, v.Limits[0].Remaining)
-}
-
 // A newcomer takes the smallest count as it weighs now, not as it was written: what
 // others begin with is no more than has to be.
 func TestTheSmallestWeightIsTaken(t *testing.T) {
@@ -285,27 +241,6 @@ func TestANetworksCellIsTaken(t *testing.T) {
 	}
 }
 
-// The tally's and its networks' cells may be each other's victims: within one request
-// too nothing is lost.
-func TestATallyTakesItsNetworksCell(t *testing.T) {
-	p := compile(t, limiter.Limit{Quota: 5, Window: minute})
-	wide := p.Scale(8)
-	m := limiter.NewMemory(1, 1)
-	network := limiter.Network{Key: numbered(m, 'n', 0), Policy: wide}
-	for n := range 15 {
-		require.True(t, take(m, wide, midnight, numbered(m, 'w', n), 39).Admitted)
-	}
-	admitted := int64(0)
-	for n := range 100 {
-		_, v := m.Take(midnight, p, &limiter.Candidate{Key: stranger(m, n), Networks: []limiter.Network{network}}, 1)
-		if v.Admitted {
-			admitted++
-		}
-	}
-	require.LessOrEqual(t, admitted, int64(40))
-	require.Greater(t, admitted, int64(3))
-}
-
 // A mark of a wrong clock takes its cell when it is read. If that was the network's, then
 // the network begins where a newcomer does, and not with what the tally owes.
 func TestAMarkTakesItsNetworksCell(t *testing.T) {
@@ -323,19 +258,6 @@ func TestAMarkTakesItsNetworksCell(t *testing.T) {
 	require.False(t, v.Admitted)
 	require.EqualValues(t, 3, v.Inherited)
 	require.EqualValues(t, wide.Capacity()-3, take(m, wide, midnight, network.Key, 0).Limits[0].Remaining)
-}
-
-// A count of the window before weighs as long as it lasts: it is not taken for nothing.
-func TestTheWindowBeforeWeighs(t *testing.T) {
-	p := compile(t, limiter.Limit{Quota: 20, Window: minute})
-	m := limiter.NewMemory(1, 1)
-	require.True(t, take(m, p, midnight, stranger(m, 0), 8).Admitted)
-	now := midnight.Add(61 * second) // nearly all of the eight are left
-	for n := range 15 {
-		require.True(t, take(m, p, now, stranger(m, 1+n), 5).Admitted)
-	}
-	require.True(t, take(m, p, now, stranger(m, 100), 1).Admitted)
-	require.EqualValues(t, 5, take(m, p, now, stranger(m, 101), 0).Inherited)
 }
 
 // A floor is the most of all that was taken, not the last.

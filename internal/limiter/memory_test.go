@@ -5,81 +5,15 @@ package limiter_test
 import (
 	"cmp"
 	"math"
-	"math/rand/v2"
-	"runtime"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // stranger returns the key of the n-th of many tallies.
 func stranger(m *limiter.Memory, n int) limiter.Key { return numbered(m, 's', n) }
-
-// strangers is how many of them a test can afford.
-func strangers() int {
-	if kit.Long() {
-		return 10_000_000
-	}
-	return 1_000_000
-}
-
-// Check and charge are one step: no two of 64 goroutines spend the same unit.
-func TestHotTally(t *testing.T) {
-	for _, a := range algorithms {
-		t.Run(a.String(), func(t *testing.T) {
-			p := compile(t,
-				limiter.Limit{Name: "a", Algorithm: a, Quota: 100, Window: minute},
-				limiter.Limit{Name: "b", Quota: 150, Window: hour})
-			m := limiter.NewMemory(64, 2)
-			var admitted atomic.Int64
-			kit.Together(64, func(_ int) {
-				for range 20 {
-					if take(m, p, midnight, 1, 1).Admitted {
-						admitted.Add(1)
-					}
-				}
-			})
-			require.Equal(t, p.Capacity(), admitted.Load())
-			require.Equal(t, 150-p.Capacity(), take(m, p, midnight, 1, 0).Limits[1].Remaining, "refusals charged nothing")
-		})
-	}
-}
-
-// A memory that is full of strangers still holds its victims to what they have used, and
-// takes not one byte more.
-func TestFloodWashesNobodyOut(t *testing.T) {
-	p := compile(t, limiter.Limit{Quota: 5, Window: minute})
-	m := limiter.NewMemory(0, 1)
-	victims := make([]limiter.Key, 1000)
-	for i := range victims {
-		victims[i] = m.Key([]byte{'v', byte(i), byte(i >> 8)})
-		require.True(t, take(m, p, midnight, victims[i], 4).Admitted)
-	}
-	size := m.Size()
-	heap := func() int64 {
-		var stats runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&stats)
-		return int64(stats.HeapAlloc)
-	}
-	before := heap()
-	for n := range strangers() {
-		take(m, p, midnight, stranger(m, n), 1)
-	}
-	grown := heap() - before
-	for i, k := range victims {
-		left := take(m, p, midnight, k, 0).Limits[0].Remaining
-		require.LessOrEqual(t, left, int64(1), "victim %d: a stranger lowered its count", i)
-	}
-	require.Equal(t, size, m.Size())
-	require.Less(t, grown, int64(64<<10), "the heap stays flat")
-	newcomers, _ := m.Inherited()
-	require.Positive(t, newcomers, "the workload fills the memory")
-}
 
 // Limits of very different windows share one memory. A flood that is counted by
 // the minute must not take the cells of those counted by the day, by the year,
@@ -156,25 +90,6 @@ func TestKeysAreSeeded(t *testing.T) {
 	require.NotEqual(t, a.Key([]byte("x")), b.Key([]byte("x")))
 }
 
-// Many tallies at once, each with its own count: no tally pays for another.
-func TestTalliesAreApart(t *testing.T) {
-	const tallies, workers = 2000, 8
-	p := compile(t, limiter.Limit{Quota: 5, Window: minute})
-	m := limiter.NewMemory(10*tallies, 1)
-	var admitted [tallies]atomic.Int32
-	kit.Together(workers, func(worker int) {
-		r := rand.New(rand.NewPCG(uint64(worker), 2))
-		for _, n := range r.Perm(tallies) {
-			if take(m, p, midnight, stranger(m, n), 1).Admitted {
-				admitted[n].Add(1)
-			}
-		}
-	})
-	for n := range admitted {
-		require.Equal(t, int32(5), admitted[n].Load(), "tally %d", n)
-	}
-}
-
 // A new tally meets another's tag in its set with a chance below 16/2³². In a
 // memory whose sets are all full that is 0.0007 in all these looks, and more than
 // two hits come once in 10¹⁰ runs; with tags of 16 bits there would be 49.
@@ -195,35 +110,6 @@ func TestNobodyIsMistaken(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, hits, 2)
-}
-
-// A memory of one set has cells for 16 tallies. The next takes one of them; the tally
-// that has lost it is still held to what it has used, and so is everybody.
-func TestAFullSet(t *testing.T) {
-	for _, a := range algorithms {
-		t.Run(a.String(), func(t *testing.T) {
-			p := compile(t, limiter.Limit{Algorithm: a, Quota: 6, Window: minute})
-			m := limiter.NewMemory(1, 1)
-			admitted := make([]int64, 40)
-			for round := range 2 * p.Capacity() {
-				for n := range admitted {
-					v := take(m, p, midnight, stranger(m, n), 1)
-					require.False(t, v.Saturated)
-					if v.Admitted {
-						admitted[n]++
-					}
-					require.LessOrEqual(t, admitted[n], p.Capacity(), "round %d: tally %d", round, n)
-				}
-			}
-			for n := range admitted {
-				require.Zero(t, drain(m, p, midnight, limiter.Candidate{Key: stranger(m, n)}))
-			}
-			later := midnight.Add(3 * minute)
-			for n := range 16 {
-				require.Equal(t, p.Capacity(), drain(m, p, later, limiter.Candidate{Key: stranger(m, n)}), "all is forgotten")
-			}
-		})
-	}
 }
 
 // Each limit has cells of its own. A flood that fills the cells of a long limit leaves the

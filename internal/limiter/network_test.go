@@ -6,39 +6,12 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/proof/kit"
 )
-
-// A network's holder has as many /64s as he likes, but no more than the
-// network's quota.
-func TestNetworkIsCapped(t *testing.T) {
-	for _, a := range algorithms {
-		t.Run(a.String(), func(t *testing.T) {
-			p := compile(t, limiter.Limit{Algorithm: a, Quota: 5, Window: minute})
-			m := limiter.NewMemory(0, 1) // with room to spare: no client here is forgotten
-			wide := []limiter.Network{{Key: m.Key([]byte("/56")), Policy: p.Scale(8)}, {Key: m.Key([]byte("/48")), Policy: p.Scale(64)}}
-			admitted := int64(0)
-			for i := range 300 {
-				n := drain(m, p, midnight, limiter.Candidate{Key: m.Key([]byte{byte(i), byte(i >> 8)}), Networks: wide})
-				require.LessOrEqual(t, n, p.Capacity(), "one /64")
-				admitted += n
-			}
-			require.Equal(t, 8*p.Capacity(), admitted, "300 of them in one /56")
-
-			for i := range 300 { // 300 more, in as many /56s of the same /48
-				wide[0].Key = m.Key([]byte{'w', byte(i), byte(i >> 8)})
-				admitted += drain(m, p, midnight, limiter.Candidate{Key: m.Key([]byte{'f', byte(i), byte(i >> 8)}), Networks: wide})
-			}
-			require.Equal(t, 64*p.Capacity(), admitted, "the /48 of them all")
-			require.Equal(t, p.Capacity(), drain(m, p, midnight, limiter.Candidate{Key: m.Key([]byte("elsewhere"))}))
-		})
-	}
-}
 
 // A refusal by any level charges no level.
 func TestNetworksAllOrNothing(t *testing.T) {
@@ -101,28 +74,6 @@ func TestNetworkMakesImpossible(t *testing.T) {
 	require.False(t, v.Admitted)
 	require.True(t, v.Impossible)
 	require.Zero(t, v.Wait)
-}
-
-// Where tally and network both refuse, the longer wait counts.
-func TestWaitOfTheLastToGiveWay(t *testing.T) {
-	p := compile(t, limiter.Limit{Quota: 5, Window: minute})
-	for _, spent := range []struct {
-		network int64 // of 10
-		want    time.Duration
-	}{
-		{5, 72 * second},  // 60 s, and a fifth of the next window: the tally's
-		{10, 72 * second}, // 60 s and a tenth: the network's comes first
-	} {
-		m := limiter.NewMemory(64, 1)
-		f := limiter.Candidate{Key: 1, Networks: []limiter.Network{{Key: 2, Policy: p.Scale(2)}}}
-		require.True(t, take(m, f.Networks[0].Policy, midnight, 2, spent.network-5).Admitted)
-		_, v := m.Take(midnight, p, &f, 5)
-		require.True(t, v.Admitted)
-		_, v = m.Take(midnight, p, &f, 1)
-		require.Equal(t, spent.want, v.Wait)
-		require.Equal(t, spent.want, v.Limits[0].Reset)
-		require.Zero(t, v.Limits[0].Remaining)
-	}
 }
 
 // Requests take the locks of a tally and its networks in one order, so no two
@@ -258,27 +209,6 @@ func TestAQuarterForAProvider(t *testing.T) {
 	require.Greater(t, begun(unknown, p, 0), 14., "without a provider they raise everybody's")
 }
 
-// A provider's newcomers that share a cell are counted together, none of them too low,
-// also when there is room again.
-func TestGuestsShareACell(t *testing.T) {
-	const quota = 5
-	p := compile(t, limiter.Limit{Quota: quota, Window: minute})
-	m := limiter.NewMemory(1, 1) // 16 cells: four are a quarter
-	guests(m, p, 'a', 16, 7)
-	admitted := guests(m, p, 'b', 100, 7)
-	require.Less(t, admitted, 1+quota, "one quota for the hundred")
-	v := m.Peek(midnight, p, &limiter.Candidate{Key: numbered(m, 'x', 1), Provider: 7}, 1)
-	require.False(t, v.Admitted)
-	v = m.Peek(midnight, p, &limiter.Candidate{Key: numbered(m, 'x', 1), Provider: 8}, 1)
-	require.True(t, v.Admitted, "others are not held to it")
-
-	rest := int64(0)
-	for n := range 16 {
-		rest += drain(m, p, midnight, limiter.Candidate{Key: numbered(m, 'a', n), Provider: 7})
-	}
-	require.EqualValues(t, 15*(quota-1), rest, "all but one of those that came first keep their cells")
-}
-
 // The networks of a provider's newcomers share by kind: a /48 may do more than a /64.
 func TestNetworksOfGuestsShareByKind(t *testing.T) {
 	const quota = 5
@@ -295,32 +225,4 @@ func TestNetworksOfGuestsShareByKind(t *testing.T) {
 	}
 	require.Less(t, admitted, 16+2*quota)
 	require.GreaterOrEqual(t, admitted, 5)
-}
-
-// A network that is alone loses nothing while there is room.
-func TestALoneProviderLosesNothing(t *testing.T) {
-	const quota, clients = 5, 1000 // 6,000 cells: 1,500 are a quarter
-	p := compile(t, limiter.Limit{Quota: quota, Window: minute})
-	m := limiter.NewMemory(clients, 1)
-	full := 0
-	for n := range 2000 { // sets of five on average: one newcomer in ten thousand meets a full one
-		if drain(m, p, midnight, limiter.Candidate{Key: numbered(m, 'a', n), Provider: 7}) != quota {
-			full++
-		}
-	}
-	require.LessOrEqual(t, full, 3)
-}
-
-// A flood from everywhere has no provider, however large: no provider holds a quarter of it.
-func TestAFloodFromEverywhereIsNobodys(t *testing.T) {
-	const quota = 1000
-	p := compile(t, limiter.Limit{Quota: quota, Window: minute})
-	m := limiter.NewMemory(1, 1)
-	shared := false
-	for n := range 5000 {
-		f := limiter.Candidate{Key: numbered(m, 'a', n), Provider: uint64(n % 100)}
-		_, v := m.Take(midnight, p, &f, 1)
-		shared = shared || v.Inherited > int64(n/16+1)
-	}
-	require.False(t, shared, "no start is higher than what was asked, spread over the cells")
 }

@@ -159,31 +159,6 @@ func TestPassAdmitsWhatItStates(t *testing.T) {
 	require.Greater(t, full, traces/10, "passes are used up")
 }
 
-// A memory knows what a pass has used for as long as the pass lives, also where that is many
-// windows: a client that drops its tokens gains nothing by waiting.
-func TestPassIsRememberedForItsLife(t *testing.T) {
-	p := compile(t, limiter.Limit{Quota: 21, Window: 7 * time.Minute})
-	pass, life, m := p.Pass(time.Minute), p.PassLife(time.Minute), limiter.NewMemory(8, 1)
-	start := midnight.Add(7*time.Minute - time.Second)
-	require.EqualValues(t, 3, drain(m, pass, start, limiter.Candidate{Key: 1}))
-	for at := time.Second; at < life; at += time.Minute {
-		for other := range limiter.Key(200) { // they take every cell that is free
-			take(m, pass, start.Add(at), 1e18*(other%18+1)+other, 1)
-		}
-		require.Zero(t, drain(m, pass, start.Add(at), limiter.Candidate{Key: 1}), at)
-	}
-	require.Zero(t, drain(m, pass, start.Add(life-time.Microsecond), limiter.Candidate{Key: 1}))
-
-	for at := time.Minute; at < life; at += time.Minute {
-		m := limiter.NewMemory(1, 1)
-		require.EqualValues(t, 3, drain(m, pass, start, limiter.Candidate{Key: 1}))
-		for n := range 16 { // as many as there are cells: there is no floor that makes up for one that is lost
-			take(m, pass, start.Add(at), stranger(m, n), 1)
-		}
-		require.Zero(t, drain(m, pass, start.Add(at), limiter.Candidate{Key: 1}), at)
-	}
-}
-
 // Expires and Life tell a carrier when it may drop the tally of a pass: not while a request
 // is refused for what was used of it. That is many windows here.
 func TestPassExpiresWithItsLife(t *testing.T) {
@@ -201,42 +176,6 @@ func TestPassExpiresWithItsLife(t *testing.T) {
 				require.False(t, time.Unix(pass.Expires(tally), 0).Before(dead), "%s, %s of %s", algorithm, late, window)
 				require.GreaterOrEqual(t, pass.Life(), time.Unix(pass.Expires(tally), 0).Sub(start))
 			}
-		}
-	}
-}
-
-// What is used of a pass stays used: at midnight, after a step of the clock, in a merge.
-func TestPassDoesNotComeBack(t *testing.T) {
-	for _, algorithm := range []limiter.Algorithm{limiter.SlidingWindow, limiter.FixedWindow} {
-		p := compile(t, limiter.Limit{Algorithm: algorithm, Quota: 240, Window: day}).Pass(time.Hour)
-		m, before := limiter.NewMemory(8, 1), midnight.Add(-time.Minute)
-		half, v := m.Take(before, p, &limiter.Candidate{Key: 1}, 4)
-		require.True(t, v.Admitted)
-		tally, v := m.Take(midnight, p, &limiter.Candidate{Key: 1}, 6)
-		require.True(t, v.Admitted)
-		require.Zero(t, v.Limits[0].Remaining)
-		require.Equal(t, limiter.MaxWindow, v.Limits[0].Reset, "nothing comes back while it lives")
-
-		for name, at := range map[string]time.Time{"a minute later": midnight.Add(time.Minute), "the clock steps back": midnight.Add(-time.Hour)} {
-			_, v = m.Take(at, p, &limiter.Candidate{Key: 1, Shown: half}, 1)
-			require.False(t, v.Admitted, name)
-			require.Equal(t, limiter.MaxWindow, v.Wait, name)
-		}
-		later := midnight.Add(time.Minute)
-		merged := p.Merge(later, half, tally)
-		require.Equal(t, merged, p.Merge(later, tally, half))
-		_, v = p.Step(later, merged, 1)
-		require.False(t, v.Admitted)
-		_, v = p.Step(later, p.Restore(later, before, merged, limiter.Price{Cost: 1}), 1)
-		require.True(t, v.Admitted, "what is given back is there again")
-
-		scaled, share := p.Scale(2), p.Share(2)
-		for _, some := range []*limiter.Policy{scaled, share} {
-			quota := some.Limit(0).Quota
-			last, v := some.Step(before, limiter.Tally{}, quota)
-			require.True(t, v.Admitted)
-			_, v = some.Step(midnight.Add(30*time.Minute), last, 1)
-			require.False(t, v.Admitted, "a part of a pass is a pass")
 		}
 	}
 }
@@ -264,69 +203,6 @@ func TestPassesOutliveTheirPolicy(t *testing.T) {
 			require.Equal(t, with, m.Size(), "the clock of the instance that sold it may be ahead")
 			m.Retain(midnight.Add(life+minute), p)
 			require.Less(t, m.Size(), with)
-		})
-	}
-}
-
-// So it is for what was taken from a pass that had lost its cell.
-func TestFloorsOutliveTheirPolicy(t *testing.T) {
-	p := compile(t, limiter.Limit{Quota: 240, Window: day})
-	pass, m := p.Pass(hour), limiter.NewMemory(1, 1)
-	for n := range 16 {
-		m.Take(midnight, pass, &limiter.Candidate{Key: stranger(m, n), Ends: midnight.Add(hour)}, 3)
-	}
-	for n := range 60 { // they take all cells, and live for a minute
-		m.Take(midnight, pass, &limiter.Candidate{Key: stranger(m, 100+n), Ends: midnight.Add(minute)}, 1)
-	}
-	then := midnight.Add(3 * minute)
-	m.Retain(then, p)
-	m.Retain(then, p, pass)
-	require.LessOrEqual(t, drain(m, pass, then, limiter.Candidate{Key: stranger(m, 0), Ends: midnight.Add(hour)}), int64(7))
-}
-
-// A pass lives as long as it was sold for, and no stranger has its cell before, however short
-// those live that are sold by now.
-func TestALongPassKeepsItsCell(t *testing.T) {
-	p := compile(t, limiter.Limit{Quota: 240, Window: day})
-	pass, m := p.Pass(hour), limiter.NewMemory(1, 1)
-	f := limiter.Candidate{Key: stranger(m, 0), Ends: midnight.Add(day)}
-	require.EqualValues(t, 10, drain(m, pass, midnight, f))
-	then := midnight.Add(p.PassLife(hour) + 2*minute)
-	for n := range 40 {
-		m.Take(then, pass, &limiter.Candidate{Key: stranger(m, 1+n), Ends: then.Add(minute)}, 1)
-	}
-	require.Zero(t, drain(m, pass, then, f))
-}
-
-// A pass that was sold under another PassTime is counted on: neither does it begin anew, nor is
-// it forgotten before it ends.
-func TestPassUnderAnotherPassTime(t *testing.T) {
-	for name, row := range map[string]struct {
-		algorithm     limiter.Algorithm
-		sold, changed time.Duration
-		first         int64 // what it has as it was sold
-		wants         int64 // what it has besides after the change
-	}{
-		"a window, longer":          {limiter.SlidingWindow, hour, day, 3, 47},
-		"a fixed window, longer":    {limiter.FixedWindow, hour, day, 3, 47},
-		"a bucket, longer":          {limiter.TokenBucket, hour, day, 3, 43},
-		"a window, a little longer": {limiter.SlidingWindow, hour, 2 * hour, 3, 2},
-		"a window, shorter":         {limiter.SlidingWindow, day, hour, 50, 0},
-		"a fixed window, shorter":   {limiter.FixedWindow, day, hour, 50, 0},
-		"a bucket, shorter":         {limiter.TokenBucket, day, hour, 50, 0},
-		"a window, much shorter":    {limiter.SlidingWindow, 2 * hour, minute, 5, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := compile(t, limiter.Limit{Algorithm: row.algorithm, Quota: 50, Window: day})
-			sold, changed, life := p.Pass(row.sold), p.Pass(row.changed), p.PassLife(row.sold)
-			for _, late := range []time.Duration{0, 12 * hour, day - minute} {
-				m, now := limiter.NewMemory(8, 1), midnight.Add(late)
-				f := limiter.Candidate{Key: 1, Ends: now.Add(life)}
-				require.Equal(t, row.first, drain(m, sold, now, f))
-				require.Equal(t, row.wants, drain(m, changed, now.Add(second), f))
-				require.Zero(t, drain(m, sold, now.Add(2*second), f), "and back")
-				require.Zero(t, drain(m, changed, now.Add(3*second), f), "and again")
-			}
 		})
 	}
 }
@@ -383,66 +259,6 @@ func TestPassesKeepTheirCountsWhateverTheirLength(t *testing.T) {
 		}
 	})
 	require.Greater(t, full, 100)
-}
-
-// One that echoes has all of its pass, whichever instance's clock is ahead at midnight: what is
-// counted in one window there and in another here is counted once.
-func TestPassIsCountedOnceWhereClocksDiffer(t *testing.T) {
-	for _, a := range algorithms[:2] {
-		p := compile(t, limiter.Limit{Algorithm: a, Quota: 240, Window: day})
-		pass := p.Pass(hour)
-		for _, skew := range []time.Duration{5 * second, 20 * minute} {
-			here, there := limiter.NewMemory(8, 1), limiter.NewMemory(8, 1)
-			f, admitted := limiter.Candidate{Key: 1, Ends: midnight.Add(hour)}, 0
-			for at := -8 * second; at < 8*second; at += second {
-				m, ahead := here, time.Duration(0)
-				if at%(2*second) == 0 {
-					m, ahead = there, skew
-				}
-				tally, v := m.Take(midnight.Add(at+ahead), pass, &f, 1)
-				if v.Admitted {
-					f.Shown = tally
-					admitted++
-				}
-			}
-			require.Equal(t, 10, admitted, "%s, apart by %s", a, skew)
-		}
-	}
-}
-
-// A pass that lives for longer than all that is sold by now is no wrong clock's.
-func TestLongPassesKeepTheirCells(t *testing.T) {
-	p := compile(t, limiter.Limit{Name: "short", Quota: 50, Window: 2 * hour}, limiter.Limit{Name: "day", Quota: 5000, Window: day})
-	pass, m := p.Pass(minute), limiter.NewMemory(1, 2)
-	f := limiter.Candidate{Key: numbered(m, 'p', 0), Ends: midnight.Add(p.PassLife(day))}
-	require.EqualValues(t, 1, drain(m, pass, midnight, f))
-	for n := range 15 {
-		require.EqualValues(t, 1, drain(m, pass, midnight, limiter.Candidate{Key: stranger(m, n), Ends: midnight.Add(hour)}))
-	}
-	require.Zero(t, drain(m, pass, midnight, f))
-}
-
-// Tallies that cost nothing fill their own cells, and no others: a pass has all of its
-// quota then, in whichever tier, and no second one.
-func TestPassesInAFullMemory(t *testing.T) {
-	for _, a := range algorithms {
-		t.Run(a.String(), func(t *testing.T) {
-			p := compile(t, limiter.Limit{Algorithm: a, Quota: 240, Window: day})
-			pass, m := p.Pass(hour), limiter.NewMemory(4, 1)
-			has := pass.Capacity()
-			for i, pass := range []*limiter.Policy{pass, pass.WithTiers(pass), pass.Scale(1), pass.Share(1)} {
-				tally := numbered(m, 'p', i)
-				for n := range 2000 {
-					take(m, p, midnight, stranger(m, n), 1)
-					if n > 1000 && take(m, pass, midnight, tally, 1).Admitted {
-						has--
-					}
-				}
-				require.Zero(t, has, "%d", i)
-				has = pass.Capacity()
-			}
-		})
-	}
 }
 
 // What belongs to a pass is free soon after its death, and no sooner: a day's limit keeps
@@ -618,40 +434,6 @@ func TestProofExpires(t *testing.T) {
 	require.True(t, ask(ends, 99, ends.Add(time.Minute)).Saturated)
 	require.True(t, ask(ends, 15, ends.Add(time.Minute)).Spent)
 	require.Equal(t, uint64(4), m.Saturations())
-}
-
-// A register that is full admits nothing, for what it cannot strike out would be
-// good for ever, and charges nothing.
-func TestRegisterFull(t *testing.T) {
-	m, p := limiter.NewMemory(1, 1), perMinute(t, 1<<20)
-	for n := range 16 {
-		require.Zero(t, take(m, p, opening, numbered(m, 'f', n), 1).Inherited)
-		_, v := m.Take(opening, p, &limiter.Candidate{Key: numbered(m, 'f', 0), Proof: proofOf(numbered(m, 'x', n), time.Hour)}, 1)
-		require.True(t, v.Admitted)
-	}
-	f := limiter.Candidate{
-		Key:      numbered(m, 'f', 0), // remembered, as are its networks
-		Networks: []limiter.Network{{Key: numbered(m, 'f', 1), Policy: p}, {Key: numbered(m, 'f', 2), Policy: p}},
-		Proof:    proofOf(7, time.Minute),
-	}
-	before := m.Saturations()
-	_, start := m.Take(opening, p, &limiter.Candidate{Key: f.Key}, 0)
-	for n := range 10 {
-		_, v := m.Take(opening, p, &f, 5)
-		require.True(t, v.Saturated)
-		require.False(t, v.Admitted || v.Spent)
-		require.Equal(t, before+uint64(n+1), m.Saturations())
-		require.Equal(t, start.Limits[0].Remaining, v.Limits[0].Remaining)
-	}
-}
-
-// Without a memory there is nothing to strike a proof from.
-func TestProofWithoutMemory(t *testing.T) {
-	f := limiter.Candidate{Key: 1, Proof: proofOf(7, time.Minute)}
-	for range 3 {
-		_, v := (*limiter.Memory)(nil).Take(opening, perMinute(t, 5), &f, 1)
-		require.True(t, v.Admitted && !v.Spent && !v.Saturated)
-	}
 }
 
 // Against a list of what was spent: at random times, over tallies with limits

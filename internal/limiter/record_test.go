@@ -13,32 +13,6 @@ import (
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
-// TestRecordCountsWithoutAsking records beyond the quota, and finds the limit shut
-// by exactly that afterwards, for each algorithm, with and without a memory.
-func TestRecordCountsWithoutAsking(t *testing.T) {
-	now := opening // at a boundary of all windows here
-	for _, a := range []limiter.Algorithm{limiter.SlidingWindow, limiter.FixedWindow, limiter.TokenBucket, limiter.LeakyBucket} {
-		for _, m := range []*limiter.Memory{nil, limiter.NewMemory(64, 2)} {
-			p := compile(t,
-				limiter.Limit{Algorithm: a, Quota: 10, Window: time.Minute},
-				limiter.Limit{Quota: 100, Window: time.Hour},
-			)
-			f := limiter.Candidate{Key: 7}
-			for range 12 {
-				f.Shown = m.Record(now, p, &f, 1)
-			}
-			v := m.Peek(now, p, &f, 1)
-			require.False(t, v.Admitted, a)
-			require.Zero(t, v.Limits[0].Remaining)
-			require.EqualValues(t, 88, v.Limits[1].Remaining)
-			if m != nil { // what the memory holds needs no token
-				v = m.Peek(now, p, &limiter.Candidate{Key: 7}, 1)
-				require.EqualValues(t, 88, v.Limits[1].Remaining)
-			}
-		}
-	}
-}
-
 func TestRecordDoesNotOverflow(t *testing.T) {
 	now := opening
 	for _, a := range []limiter.Algorithm{limiter.SlidingWindow, limiter.TokenBucket} {
@@ -101,17 +75,6 @@ func TestRestoreIsTheInverseWithinAWindow(t *testing.T) {
 	}
 }
 
-func TestRestoreOfABucketPaysItsDebt(t *testing.T) {
-	now := opening
-	p := compile(t, limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 60, Window: time.Minute, Burst: 10})
-	m, f := limiter.NewMemory(64, 1), limiter.Candidate{Key: 7}
-	m.Record(now, p, &f, 6)
-	m.Restore(now, now, p, &f, 2)
-	require.EqualValues(t, 6, m.Peek(now, p, &f, 1).Limits[0].Remaining)
-	m.Restore(now.Add(time.Second), now, p, &f, 1000)
-	require.EqualValues(t, 10, m.Peek(now.Add(time.Second), p, &f, 1).Limits[0].Remaining, "never more than full")
-}
-
 func TestShare(t *testing.T) {
 	p := compile(t,
 		limiter.Limit{Quota: 100, Window: time.Hour},
@@ -127,38 +90,6 @@ func TestShare(t *testing.T) {
 	}
 	require.Equal(t, p.Limit(0), p.Share(1).Limit(0))
 	require.Panics(t, func() { p.Share(0) })
-}
-
-// A bucket that is refunded what has leaked out already would hold more than its burst.
-func TestRestoreOfABucketKeepsItsBurst(t *testing.T) {
-	p := compile(t, limiter.Limit{Algorithm: limiter.TokenBucket, Quota: 60, Window: minute, Burst: 10})
-	now := opening
-	var f limiter.Candidate
-	var v limiter.Verdict
-	var charged []time.Time
-	for range 5 {
-		f.Shown, v = p.Step(now, f.Shown, 10)
-		require.True(t, v.Admitted)
-		charged = append(charged, now)
-		now = now.Add(10 * time.Second)
-	}
-	admitted := 0
-	for _, then := range charged {
-		for {
-			var v limiter.Verdict
-			if f.Shown, v = p.Step(now, f.Shown, 1); !v.Admitted {
-				break
-			}
-			admitted++
-		}
-		f.Shown = (*limiter.Memory)(nil).Restore(now, then, p, &f, 10)
-	}
-	require.Equal(t, 10, admitted)
-	// What has not leaked out comes back.
-	f.Shown, _ = p.Step(now, limiter.Tally{}, 10)
-	f.Shown = (*limiter.Memory)(nil).Restore(now.Add(3*time.Second), now, p, &f, 10)
-	_, v = p.Step(now.Add(3*time.Second), f.Shown, 10)
-	require.True(t, v.Admitted)
 }
 
 // What is refunded after its windows have passed was never in the window before this one, and

@@ -357,14 +357,6 @@ func TestAllOrNothing(t *testing.T) {
 	require.Equal(t, int64(1), p.Capacity())
 }
 
-// Least is what middleware compares tallies by.
-func TestLeast(t *testing.T) {
-	p := compile(t, limiter.Limit{Quota: 9, Window: minute}, limiter.Limit{Quota: 4, Window: hour})
-	_, v := p.Step(midnight, limiter.Tally{}, 1)
-	require.Equal(t, int64(8), v.Least(1))
-	require.Equal(t, int64(3), v.Least(2))
-}
-
 // Minting quota with a negative cost is the classic fault of limiters that
 // subtract what they are told.
 func TestNegativeCostPanics(t *testing.T) {

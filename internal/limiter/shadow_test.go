@@ -157,37 +157,6 @@ func TestShadowsAgainstThePolicyWithoutThem(t *testing.T) {
 	})
 }
 
-// What a shadow would have refused is not in it: neither Record for it alone, which is what
-// settles a cost, nor a cell is left behind.
-func TestShadowThatWouldRefuseCountsNothing(t *testing.T) {
-	p := compile(t, limiter.Limit{Name: "a", Quota: 5, Window: minute}, limiter.Limit{Name: "b", Quota: 2, Window: minute, Shadow: true})
-	m := limiter.NewMemory(64, 2)
-	f := limiter.Candidate{Key: m.Key([]byte("a"))}
-	for i, want := range []struct {
-		admitted, would bool
-		left, leftThere int64
-	}{{true, false, 4, 1}, {true, false, 3, 0}, {true, true, 2, 0}, {true, true, 1, 0}, {true, true, 0, 0}, {false, true, 0, 0}} {
-		tally, v := m.Take(midnight, p, &f, 1)
-		require.Equal(t, want.admitted, v.Admitted, i)
-		require.Equal(t, want.would, v.Limits[1].Blocked, i)
-		require.Equal(t, want.left, v.Limits[0].Remaining, i)
-		require.Equal(t, want.leftThere, v.Limits[1].Remaining, i)
-		require.LessOrEqual(t, tally[1].Cur, uint32(2))
-	}
-	dear := limiter.Candidate{Key: m.Key([]byte("b"))}
-	tally, v := m.Take(midnight, p, &dear, 3)
-	require.True(t, v.Admitted, "above the quota of the shadow alone")
-	require.False(t, v.Impossible)
-	require.True(t, v.Limits[1].Blocked)
-	require.Zero(t, tally[1].Cur)
-
-	blank := p.Charging(func(i int) bool { return i == 1 })
-	empty := limiter.NewMemory(64, 2)
-	_, v = empty.Take(midnight, blank, &limiter.Candidate{Key: 7}, 3)
-	require.True(t, v.Admitted)
-	require.Zero(t, empty.Fill(midnight), "nothing was counted")
-}
-
 // A shadow keeps its counts when it comes into force, and a limit in force when it becomes one.
 func TestShadowKeepsItsCounts(t *testing.T) {
 	for _, algorithm := range algorithms {

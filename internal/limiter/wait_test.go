@@ -52,20 +52,6 @@ func randomTally(r *rand.Rand, p *limiter.Policy, now time.Time) (t limiter.Tall
 	return t
 }
 
-// Of a wait that ends a microsecond after a whole second, that second counts.
-func TestWaitIsNotAMicrosecondShort(t *testing.T) {
-	p := compile(t, limiter.Limit{Quota: 3, Window: 10 * second})
-	tally, _ := p.Step(midnight, limiter.Tally{}, 3)
-	// 3·(W−e) ≤ 2·W from e = 3,333,333⅓ µs of the next window on.
-	now := midnight.Add(333_333 * tick)
-	_, v := p.Step(now, tally, 1)
-	require.Equal(t, 14*second, v.Wait)
-	_, v = p.Step(now.Add(13*second), tally, 1)
-	require.False(t, v.Admitted)
-	_, v = p.Step(now.Add(13*second+tick), tally, 1)
-	require.True(t, v.Admitted)
-}
-
 // What a refusal promises: the same request passes after the wait, and not a
 // second earlier.
 func TestWaitIsTrue(t *testing.T) {
@@ -190,36 +176,6 @@ func TestResetIsTrue(t *testing.T) {
 		}
 		require.Greater(t, blocked, 100, "the workload blocks")
 		require.Greater(t, open, 100, "and does not")
-	})
-}
-
-// And of a tally and its networks together, which show one number.
-func TestResetIsTrueOfNetworks(t *testing.T) {
-	each(t, 3, func(t *testing.T, r *rand.Rand) {
-		for n := range 150 {
-			p := compile(t, randomLimits(r, 1, 40*second)...)
-			m := limiter.NewMemory(64, 1)
-			wide := []limiter.Network{{Key: 100, Policy: p.Scale(1 + r.Int64N(2))}}
-			candidates := []limiter.Candidate{{Key: 1, Networks: wide}, {Key: 2, Networks: wide}}
-			now := midnight
-			for range 20 {
-				now = now.Add(time.Duration(r.Int64N(int64(5*second/tick))) * tick)
-				f := &candidates[r.IntN(2)]
-				m.Take(now, p, f, spread(r, 1, p.Capacity()))
-				_, v := m.Take(now, p, f, 0)
-				s := v.Limits[0]
-				if s.Reset == 0 {
-					require.Equal(t, p.Capacity(), s.Remaining, "case %d", n)
-					continue
-				}
-				_, then := m.Take(now.Add(s.Reset), p, f, 0)
-				require.Greater(t, then.Limits[0].Remaining, s.Remaining, "case %d", n)
-				if s.Reset > second {
-					_, early := m.Take(now.Add(s.Reset-second), p, f, 0)
-					require.Equal(t, s.Remaining, early.Limits[0].Remaining, "case %d", n)
-				}
-			}
-		}
 	})
 }
 
