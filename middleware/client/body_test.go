@@ -3,15 +3,12 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -170,29 +167,6 @@ func TestRefusalWithoutEndIsClosedOnError(t *testing.T) {
 	})
 }
 
-// The connection of a refusal is used again for the next send, but one that a busy machine held while it was written to:
-// net/http keeps it where that took less than 50 ms.
-func TestConnectionIsKept(t *testing.T) {
-	for tries := 1; connectionsOfAPurchase(t) > 1; tries++ {
-		require.Less(t, tries, 20)
-	}
-}
-
-func connectionsOfAPurchase(t *testing.T) int {
-	l := newLimiter(t, "contact", newcomers, 100)
-	addresses := map[string]bool{}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		addresses[r.RemoteAddr] = true
-		l.ServeHTTP(w, r)
-	}))
-	defer s.Close()
-	tr := &Transport{Base: s.Client().Transport}
-	req := request(t, http.MethodPost, s.URL, bytes.NewReader(make([]byte, 1<<10)))
-	require.Equal(t, 200, do(t, tr, req).StatusCode)
-	require.Equal(t, 2, l.requests)
-	return len(addresses)
-}
-
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -315,25 +289,6 @@ func TestTokensStayWithTheirOrigin(t *testing.T) {
 	c.CloseIdleConnections()
 }
 
-// Two policies of one origin, each with its token in a line of its own.
-func TestPoliciesOfOneOrigin(t *testing.T) {
-	a, b := newLimiter(t, "a", newcomers, 9), newLimiter(t, "b", newcomers, 9)
-	mux := http.NewServeMux()
-	mux.Handle("/a", a)
-	mux.Handle("/b", b)
-	tr := &Transport{Base: inMemory{mux}}
-	for range 3 {
-		require.Equal(t, 200, get(t, tr, "http://example.com/a").StatusCode)
-		require.Equal(t, 200, get(t, tr, "http://example.com/b").StatusCode)
-	}
-	require.Equal(t, 1, a.proofs)
-	require.Equal(t, 1, b.proofs)
-	last := b.shown[len(b.shown)-1]
-	require.Len(t, last, 2)
-	require.Equal(t, claims{"b", claimsOf(last[0]).Tally, 2}, claimsOf(last[0]), "the route's own first")
-	require.Equal(t, 3, claimsOf(last[1]).N)
-}
-
 // More policies in turn than fit into one request: what was bought stays.
 func TestMorePoliciesThanAreShown(t *testing.T) {
 	mux := http.NewServeMux()
@@ -366,26 +321,4 @@ func TestCloseIdleConnections(t *testing.T) {
 	(&http.Client{Transport: &Transport{Base: base}}).CloseIdleConnections()
 	require.Equal(t, 1, base.closed)
 	(&Transport{Base: inMemory{}}).CloseIdleConnections()
-}
-
-// Nothing of a request outlives it. In the bubbles of the other tests a goroutine
-// left behind is an error already; here are the sockets.
-func TestNoGoroutineIsLeft(t *testing.T) {
-	before := runtime.NumGoroutine()
-	l := newLimiter(t, "contact", everyRequest, 1000)
-	s := httptest.NewServer(l)
-	tr := &Transport{Base: &http.Transport{MaxIdleConnsPerHost: 20}}
-	for range 3 {
-		require.Equal(t, map[int]int{200: 20}, burst(t, tr, 20, s.URL))
-	}
-	tr.CloseIdleConnections()
-	s.Close()
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); runtime.Gosched() {
-		if runtime.NumGoroutine() <= before {
-			return
-		}
-	}
-	stacks := make([]byte, 1<<20)
-	_, _ = os.Stderr.Write(stacks[:runtime.Stack(stacks, true)])
-	t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -148,31 +147,6 @@ func later(h http.Handler) http.Handler {
 	})
 }
 
-// If a server takes proofs and does not answer, no request waits longer than
-// MaxAttempts challenges live: then all have paid for themselves.
-func TestServerThatTakesProofsAndIsSilent(t *testing.T) {
-	kit.Bubble(t, func(t *testing.T) {
-		const n = 30
-		s := newShop(t)
-		s.refuse = s.ask(403)
-		var paid atomic.Int32
-		s.sell = func(w http.ResponseWriter, _ int) {
-			paid.Add(1)
-			time.Sleep(time.Hour)
-			w.WriteHeader(200)
-		}
-		tr := &Transport{Base: inMemory{s}, Workers: 1}
-		done := make(chan map[int]int)
-		go func() { done <- herd(t.Context(), t, tr, n, "http://example.com/contact", nil) }()
-		time.Sleep(9 * time.Second)
-		require.EqualValues(t, 1, paid.Load())
-		time.Sleep(defaultAttempts * 10 * time.Second)
-		require.EqualValues(t, n, paid.Load())
-		require.Equal(t, map[int]int{200: n}, <-done)
-		require.Empty(t, tr.queues.going)
-	})
-}
-
 // All end at the moment when their context does, wherever they are: sending,
 // waiting, looking, paying. Nothing is left but what the server has sold.
 func TestContextEndsAHerd(t *testing.T) {
@@ -206,35 +180,3 @@ func prompt(h http.Handler) http.Handler {
 		}
 	})
 }
-
-// Cancelled payers and scouts hand over, each time.
-func TestCancelledOneAfterTheOther(t *testing.T) {
-	kit.Bubble(t, func(t *testing.T) {
-		l := newLimiter(t, "contact", newcomers, 5)
-		var cancelled atomic.Int32
-		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(10 * time.Millisecond)
-			if r.Header.Get("Doomed") != "" && r.Header.Get("Tallystick-Proof")+r.Header.Get(tokenField) != "" {
-				cancelled.Add(1)
-				r.Context().Value(cancelKey{}).(context.CancelFunc)()
-				return
-			}
-			l.ServeHTTP(w, r)
-		})
-		tr := &Transport{Base: inMemory{h}, Workers: 1}
-		start := time.Now()
-		statuses := herd(t.Context(), t, tr, 60, "http://example.com/contact", func(i int, req *http.Request) *http.Request {
-			ctx, cancel := context.WithCancel(t.Context())
-			if i%2 == 0 {
-				req.Header.Set("Doomed", "yes")
-			}
-			return req.WithContext(context.WithValue(ctx, cancelKey{}, cancel))
-		})
-		require.Equal(t, map[int]int{200: 30, 0: 30}, statuses)
-		require.EqualValues(t, 30, cancelled.Load())
-		require.Less(t, time.Since(start), 10*time.Second, "no caller was waited for until its time was over")
-		require.Empty(t, tr.queues.going)
-	})
-}
-
-type cancelKey struct{}

@@ -388,28 +388,6 @@ func TestPurchasesOfDifferentKindsAreApart(t *testing.T) {
 	})
 }
 
-// Purchases on one policy of a site are no reason to wait on another.
-func TestBusyPolicyBesideAnExhaustedOne(t *testing.T) {
-	busy, contact := newLimiter(t, "feedback", everyRequest, 1<<30), newLimiter(t, "contact", whenExhausted, 1)
-	mux := http.NewServeMux()
-	mux.Handle("/feedback", busy)
-	mux.Handle("/contact", contact)
-	tr := &Transport{Base: inMemory{mux}}
-	var stop atomic.Bool
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for !stop.Load() {
-			burst(t, tr, 1, "http://example.com/feedback")
-		}
-	})
-	for range 20 {
-		require.Equal(t, map[int]int{200: 1}, burst(t, tr, 1, "http://example.com/contact"))
-	}
-	stop.Store(true)
-	wg.Wait()
-	require.Equal(t, 40-1, contact.requests)
-}
-
 func TestKinds(t *testing.T) {
 	of := func(route uint64, policies ...string) uint64 {
 		return kindOf(http.Header{"Ratelimit-Policy": policies}, route)
