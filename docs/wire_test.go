@@ -18,7 +18,6 @@ import (
 	"go/token"
 	"log/slog"
 	"maps"
-	"math/bits"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -32,6 +31,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/siphash"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/proof/kit"
@@ -71,41 +71,6 @@ func mac(key []byte, message ...[]byte) []byte {
 func sum(message ...[]byte) []byte {
 	s := sha256.Sum256(bytes.Join(message, nil))
 	return s[:]
-}
-
-// sipHash is SipHash-2-4, by whole words of a message that is padded first.
-func sipHash(key, message []byte) []byte {
-	low, high := binary.LittleEndian.Uint64(key), binary.LittleEndian.Uint64(key[8:])
-	v := [4]uint64{}
-	for i, c := range []string{"somepseu", "dorandom", "lygenera", "tedbytes"} {
-		v[i] = binary.BigEndian.Uint64([]byte(c)) ^ [2]uint64{low, high}[i%2]
-	}
-	mix := func(a, b, turn int) { // v[b] into v[a] and back
-		v[a] += v[b]
-		v[b] = bits.RotateLeft64(v[b], turn) ^ v[a]
-	}
-	rounds := func(n int) {
-		for range n {
-			mix(0, 1, 13)
-			mix(2, 3, 16)
-			v[0] = bits.RotateLeft64(v[0], 32)
-			mix(2, 1, 17)
-			mix(0, 3, 21)
-			v[2] = bits.RotateLeft64(v[2], 32)
-		}
-	}
-	padded := append(make([]byte, 0, len(message)+8), message...)
-	padded = append(padded, make([]byte, 7-len(message)%8)...)
-	padded = append(padded, byte(len(message)))
-	for ; len(padded) > 0; padded = padded[8:] {
-		m := binary.LittleEndian.Uint64(padded)
-		v[3] ^= m
-		rounds(2)
-		v[0] ^= m
-	}
-	v[2] ^= 0xff
-	rounds(4)
-	return binary.LittleEndian.AppendUint64(nil, v[0]^v[1]^v[2]^v[3])
 }
 
 func word(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
@@ -214,7 +179,8 @@ func tokenExample(t *testing.T, said map[string]string) {
 		T   []int64 `json:"t"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(said["payload"]), &claims))
-	require.Equal(t, b64.EncodeToString(sipHash(bind, unhex(t, said["identity"]))[:6]), claims.Sub)
+	subject := siphash.New([16]byte(bind)).Sum(unhex(t, said["identity"]))
+	require.Equal(t, b64.EncodeToString(subject[:6]), claims.Sub)
 	var entries []int64
 	for i, limit := range policy.Limits {
 		h := uint64(0xcbf29ce484222325) // FNV-1a

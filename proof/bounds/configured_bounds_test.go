@@ -482,7 +482,7 @@ func (f *configuredFleet) play(client string) bool {
 				drop()
 			}
 		})
-	case work > coreHashes: // see TestBoundsOfSites
+	case work > coreHashes: // the same with a larger purse, which takes too long
 		return false
 	case work > 0 && f.cfg.Challenge.Mode == middleware.EveryRequest:
 		f.now.Advance(time.Hour - 30*time.Second)

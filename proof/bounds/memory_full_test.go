@@ -16,7 +16,6 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/handlers"
-	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/players"
 	"github.com/tallystick/tallystick/proof/truth"
 )
@@ -75,29 +74,6 @@ func TestMemoryFull(t *testing.T) {
 	}
 }
 
-// A client that pays can fill the cells of bought tallies: then its next tallies begin
-// with what it has used, and none is worth more than its price.
-func TestBuyingWhileTheMemoryIsFull(t *testing.T) {
-	now := new(handlers.Clock)
-	cfg := handlers.Challenging(now, middleware.WhenExhausted)
-	cfg.Limits[0].Window = time.Hour
-	cfg.MaxClients = 1
-	h := handlers.NewSite(t, cfg)
-	for i := range 20 { // one each: four have taken a cell that had counted one
-		payer := handlers.From(fmt.Sprintf("198.51.100.%d", i))
-		require.Equal(t, http.StatusOK, handlers.Send(h, payer, handlers.Proving(handlers.Solved(t, handlers.Fetched(h, payer)))).StatusCode)
-		now.Advance(time.Minute) // until there is room for the next sale
-	}
-	handlers.Admitted(h, 10)
-	proof := handlers.Solved(t, handlers.Send(h))
-	first := handlers.RequireStatus(t, http.StatusOK, handlers.Send(h, handlers.Proving(proof)))
-	require.True(t, h.Decisions.Last().Own)
-	began := h.Decisions.Last().Inherited
-	require.Positive(t, began)
-	more := handlers.Admitted(h, 20, handlers.Proving(proof)) + handlers.Admitted(h, 20, handlers.Showing(handlers.TokenIn(first)))
-	require.EqualValues(t, 5-began-1, more, "one quota, however it is shown")
-}
-
 // An IPv4 /16, or an IPv6 /29, that has claimed a quarter of a memory that is full takes no
 // more of it from others. What its newcomers share they take from no other network.
 func TestAQuarterForAProvider(t *testing.T) {
@@ -119,46 +95,6 @@ func TestAQuarterForAProvider(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Clients that paid can fill the rest: then nothing more is sold, for a sale that is
-// not remembered would raise no price.
-func TestRegisterFull(t *testing.T) {
-	handlers.InAllModes(t, func(t *testing.T, mode middleware.Mode) {
-		cfg := handlers.Challenging(new(handlers.Clock), mode)
-		cfg.MaxClients, cfg.Limits[0].Quota = 1, 1
-		lines := handlers.LogTo(&cfg)
-		h := handlers.NewSite(t, cfg)
-		through := 0
-		var last *http.Response
-		for i := range 40 {
-			addr := handlers.From(fmt.Sprintf("198.%d.100.1", i)) // a network takes a quarter
-			last = handlers.Send(h, addr, handlers.Proving(handlers.Solved(t, handlers.Fetched(h, addr))))
-			if last.StatusCode == http.StatusOK {
-				through++
-			}
-		}
-		require.Less(t, through, 40)
-		require.NotEqual(t, http.StatusOK, last.StatusCode)
-		if mode != middleware.WhenExhausted {
-			require.Equal(t, http.StatusForbidden, last.StatusCode)
-			require.Equal(t, middleware.MemoryFull, handlers.ProblemIn(t, last).Reason)
-		}
-		handlers.ChallengeIn(t, last)
-		require.Positive(t, h.M.Stats().Saturations)
-		require.Contains(t, lines.Lines()[0], "memory saturated")
-		if mode == middleware.EveryRequest {
-			return
-		}
-		buyer := handlers.From("203.0.113.1")
-		proof := handlers.Solved(t, handlers.Fetched(h, buyer))
-		resp := handlers.RequireStatus(t, http.StatusForbidden, handlers.Redeemed(h, proof, buyer))
-		require.Equal(t, middleware.MemoryFull, handlers.ProblemIn(t, resp).Reason)
-		for range 9 {
-			require.Equal(t, http.StatusForbidden, handlers.Redeemed(h, proof, buyer).StatusCode, "not at the second try either")
-		}
-		require.EqualValues(t, 16, handlers.ChallengeIn(t, handlers.Fetched(h, buyer)).Work)
-	})
 }
 
 // An IPv4 /16, or an IPv6 /29, shuts no client of other networks out, however many tallies its hosts buy. Its own
@@ -191,69 +127,6 @@ func TestAQuarterOfTheSalesForAProvider(t *testing.T) {
 var providers = map[string]struct{ mine, other string }{
 	"IPv4": {"10.1.%d.%d", "10.2.%d.%d"},
 	"IPv6": {"2001:db8:%x%02x::1", "2a00:1:%x%02x::1"},
-}
-
-// Addresses cost nothing, and fill the memory. What a client has paid for
-// with work has cells of its own there: it is worth what was paid, however many come.
-func TestAFloodTakesNothingFromPayers(t *testing.T) {
-	for name, mode := range map[string]middleware.Mode{"WhenExhausted": middleware.WhenExhausted, "Newcomers": middleware.Newcomers} {
-		t.Run(name, func(t *testing.T) {
-			cfg := handlers.Challenging(new(handlers.Clock), mode)
-			cfg.MaxClients = 8
-			h := handlers.NewSite(t, cfg)
-			for range 2 * 5 { // more than once what each may
-				for i := range 400 {
-					handlers.Send(h, handlers.From(fmt.Sprintf("198.51.%d.%d", 100+i/256, i%256)))
-				}
-			}
-			proof := handlers.Solved(t, handlers.Fetched(h))
-			require.Equal(t, 5, handlers.Admitted(h, 20, handlers.Proving(proof)))
-		})
-	}
-}
-
-// A pass has what it has for all of its life, also where strangers take its cells: what
-// the others have counted fades at midnight, and a pass's does not.
-func TestPassesOutliveTheirWindowsInAFullMemory(t *testing.T) {
-	seeds := uint64(20)
-	if kit.Brief() {
-		seeds = 3
-	}
-	for name, row := range map[string]struct {
-		limits []middleware.Limit
-		memory time.Duration
-		pass   int // in all
-	}{
-		"a day, fixed": {[]middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 50, Window: 24 * time.Hour}}, time.Hour, 3},
-		"a day":        {[]middleware.Limit{{Quota: 50, Window: 24 * time.Hour}}, time.Hour, 3},
-		"two minutes":  {[]middleware.Limit{{Quota: 6, Window: 2 * time.Minute}}, time.Minute, 3},
-		"a bucket":     {[]middleware.Limit{{Algorithm: middleware.TokenBucket, Quota: 72, Window: 24 * time.Hour}}, time.Hour, 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			most := 0
-			for seed := range seeds {
-				r, now := handlers.Random(seed), new(handlers.Clock)
-				now.Advance(24*time.Hour - time.Minute)
-				cfg := handlers.Challenging(now, middleware.WhenExhausted)
-				cfg.Limits, cfg.MaxClients, cfg.Challenge.PassTime = row.limits, 1, row.memory
-				h := handlers.NewSite(t, cfg)
-				token, own := handlers.Bought(t, h), 0
-				for range 100 {
-					for range r.IntN(40) {
-						handlers.Send(h, handlers.From(fmt.Sprintf("198.51.%d.%d", r.IntN(256), r.IntN(256))))
-					}
-					for range r.IntN(3) {
-						if handlers.Send(h, handlers.Showing(token)).StatusCode == http.StatusOK && h.Decisions.Last().Own {
-							own++
-						}
-					}
-					now.Advance(time.Duration(r.Int64N(int64(time.Minute))))
-				}
-				most = max(most, own)
-			}
-			require.Equal(t, row.pass, most)
-		})
-	}
 }
 
 // What passes have used stays where the configuration changes, as all counts do.

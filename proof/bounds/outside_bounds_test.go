@@ -5,7 +5,6 @@ package bounds_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -20,43 +19,6 @@ import (
 	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 )
-
-// To look costs nothing and sells nothing: no challenge and no token counts as sent, and no endpoint as named.
-func TestDryRunIssuesNoChallenge(t *testing.T) {
-	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers, middleware.EveryRequest} {
-		now := new(handlers.Clock)
-		cfg := handlers.Challenging(now, mode)
-		cfg.Challenge.Path = "/tally/"
-		log := handlers.LogTo(&cfg)
-		m := handlers.NewLimiter(t, cfg)
-		token := handlers.Check(t, handlers.NewLimiter(t, handlers.Challenging(now, middleware.WhenExhausted)), handlers.Visitor, 5).Token()
-		handlers.Allowed(t, m, handlers.Visitor, 6)
-		ask := middleware.Ask{Identity: handlers.Visitor, Tokens: []string{token, handlers.Forgery(token)}, DryRun: true}
-		before := m.Stats()
-		for range 20 {
-			require.False(t, handlers.Decided(t, m, ask).Allowed)
-			now.Advance(time.Second)
-		}
-		require.Equal(t, before, m.Stats(), mode)
-		require.Empty(t, log.Lines())
-	}
-}
-
-// A dry run does not look at a proof, so the proof is good afterwards.
-func TestDryRunRedeemsNoProof(t *testing.T) {
-	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers, middleware.EveryRequest} {
-		m := handlers.NewLimiter(t, handlers.Challenging(new(handlers.Clock), mode))
-		handlers.Allowed(t, m, handlers.Visitor, 6)
-		ask := middleware.Ask{Identity: handlers.Visitor, Proof: handlers.Solve(t, *handlers.Check(t, m, handlers.Visitor, 1).Offered), DryRun: true}
-		before := m.Stats()
-		dry := handlers.Decided(t, m, ask)
-		require.False(t, dry.Allowed)
-		require.Empty(t, dry.Proof)
-		require.Equal(t, before, m.Stats(), mode)
-		ask.DryRun = false
-		require.True(t, handlers.Decided(t, m, ask).Allowed)
-	}
-}
 
 // What a client shows takes as much memory and no more, however large it is.
 func TestAskOfMegabytes(t *testing.T) {
@@ -82,17 +44,6 @@ func TestAskOfMegabytes(t *testing.T) {
 		}
 		require.LessOrEqual(t, allocs(10<<20), allocs(4<<10)+50, name) // a collection empties pools
 	}
-}
-
-// A line that is far too long is no list of proofs, and nothing is looked for in it.
-func TestProofInALineThatIsTooLong(t *testing.T) {
-	m := handlers.NewLimiter(t, handlers.Challenging(new(handlers.Clock), middleware.EveryRequest))
-	proof := handlers.Solve(t, *handlers.Check(t, m, handlers.Visitor, 1).Offered)
-	for _, long := range []string{strings.Repeat(" ", 8<<10) + proof, proof + "," + strings.Repeat("e", 8<<10)} {
-		require.False(t, handlers.Decided(t, m, middleware.Ask{Identity: handlers.Visitor, Proof: long}).Allowed)
-		require.NotEqual(t, http.StatusOK, handlers.Send(m.Handler(new(handlers.Spy)), handlers.Proving(long)).StatusCode)
-	}
-	require.True(t, handlers.Decided(t, m, middleware.Ask{Identity: handlers.Visitor, Proof: strings.Repeat(" ", 1<<10) + proof}).Allowed)
 }
 
 // Of any number of wrong passwords at once no more than the quota are tried, and each is
@@ -177,22 +128,4 @@ func TestAnswerIsToldAnythingByAnybody(t *testing.T) {
 		a.Charge(false)
 		require.EqualValues(t, 5, handlers.Peeked(t, m, handlers.Visitor).Limits()[1].Remaining)
 	}
-}
-
-// A Decide in a handler of the same policy holds beside the request, and each says for itself.
-func TestDecideInAHandlerOfTheSamePolicy(t *testing.T) {
-	now := new(handlers.Clock)
-	m := handlers.NewLimiter(t, handlers.Login(now))
-	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a := kit.Must(m.Decide(r.Context(), middleware.Ask{Identity: handlers.Visitor}))(t)
-		require.True(t, a.Allowed)
-		a.Charge(true)
-		a.Charge(false)
-		w.WriteHeader(http.StatusSeeOther)
-	}))
-	for range 20 {
-		handlers.Send(h)
-	}
-	require.EqualValues(t, 5, handlers.Peeked(t, m, handlers.Visitor).Limits()[1].Remaining)
-	require.EqualValues(t, 10_000-40, handlers.Peeked(t, m, handlers.Visitor).Limits()[0].Remaining, "each counts")
 }

@@ -4,7 +4,6 @@ package bounds_test
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"testing"
@@ -42,13 +41,6 @@ func (s *spending) admit(at time.Time, estimate int64) *bill {
 func (s *spending) close(i *bill, cost int64) {
 	s.events++
 	i.cost, i.closed = cost, s.events
-}
-
-func (s *spending) total() (sum int64) {
-	for _, i := range s.bills {
-		sum += i.cost
-	}
-	return sum
 }
 
 // tooLow is the most that what was under way at once was estimated too low.
@@ -91,43 +83,6 @@ func (s *spending) requireBound(t *testing.T, l middleware.Limit, loses bool) {
 			span := last.at - first.at
 			require.LessOrEqual(t, cost, burst+span/step+u+max(0, span-1)/window*lost, "in %d µs from %d", span, first.at)
 		}
-	}
-}
-
-// The two scenes in which a bucket that forgot what was settled above its burst had no bound: a
-// client that sends one request after another and echoes, whose costs are far above the estimate.
-func TestSettleFarAboveABurst(t *testing.T) {
-	for name, scene := range map[string]struct {
-		limit          middleware.Limit
-		estimate, cost int64
-		during         time.Duration
-		admitted       int64
-	}{
-		"one bucket": {
-			middleware.Limit{Algorithm: middleware.TokenBucket, Quota: 60, Window: time.Minute, Burst: 10},
-			1, 1000, 10 * time.Minute, 9000, // and not 600,000; each owes 80 s, and loses the rest
-		},
-		"a gateway": {
-			middleware.Limit{Algorithm: middleware.TokenBucket, Quota: 100_000, Window: time.Minute, Burst: 10_000},
-			100, 30_000, time.Hour, 6_030_000, // and not 108 million; nothing is lost
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := new(handlers.Clock)
-			cfg := handlers.Metered(handlers.Contact(c), 1)
-			cfg.Limits = []middleware.Limit{scene.limit}
-			h := handlers.NewLimiter(t, cfg).Handler(handlers.Settling(t, false))
-			var s spending
-			tok := handlers.From("203.0.113.1")
-			for ; c.Offset.Load() < int64(scene.during); c.Advance(time.Second) {
-				resp := handlers.Send(h, tok, handlers.Costing(scene.estimate), handlers.Settles(scene.cost))
-				if tok = handlers.TokenOf(resp); resp.StatusCode == http.StatusOK {
-					s.close(s.admit(c.Now(), scene.estimate), scene.cost)
-				}
-			}
-			s.requireBound(t, scene.limit, true)
-			require.Equal(t, scene.admitted, s.total())
-		})
 	}
 }
 
@@ -278,37 +233,5 @@ func (w settleWorld) play(t *testing.T, l middleware.Limit, r *rand.Rand) {
 	}
 	if w.alone || w.exact {
 		all.requireBound(t, l, !w.exact)
-	}
-}
-
-// What a bucket owes is what the refusal says, in whole seconds, on the instance that settled
-// and on one that is shown the token; and no more than that. It is paid like any debt.
-func TestSettleWaitsForADebt(t *testing.T) {
-	for _, l := range []middleware.Limit{
-		{Algorithm: middleware.TokenBucket, Quota: 60, Window: time.Minute, Burst: 10},
-		{Algorithm: middleware.TokenBucket, Quota: 60, Window: time.Minute, Burst: 1},
-		{Algorithm: storeless.LeakyBucket, Quota: 60, Window: time.Minute},
-	} {
-		burst := max(l.Burst, 1)
-		for cost, owed := range map[int64]int64{burst: burst, burst + 1: burst + 1, burst + 60: burst + 60, 2*burst + 60: 2*burst + 60, 2*burst + 61: 2*burst + 60, 1 << 40: 2*burst + 60} {
-			t.Run(fmt.Sprintf("%s/%d/%d", l.Algorithm, burst, cost), func(t *testing.T) {
-				c := new(handlers.Clock)
-				cfg := handlers.Metered(handlers.Contact(c), 1)
-				cfg.Limits = []middleware.Limit{l}
-				mw := handlers.NewLimiter(t, cfg)
-				resp := handlers.Send(mw.Handler(handlers.Settling(t, false)), handlers.Settles(cost))
-				wait := time.Duration(owed-burst+1) * time.Second
-				for shown, m := range map[string]*middleware.Middleware{"": mw, resp.Header.Get(middleware.TokenHeader): handlers.NewLimiter(t, cfg)} {
-					refused := handlers.RequireStatus(t, http.StatusTooManyRequests, handlers.Send(m.Handler(new(handlers.Spy)), handlers.Showing(shown)))
-					require.Equal(t, fmt.Sprintf(`"contact";r=0;t=%d`, wait/time.Second), refused.Header.Get("RateLimit"))
-				}
-				c.Advance(wait - time.Second)
-				require.Zero(t, handlers.Admitted(mw.Handler(new(handlers.Spy)), 1))
-				c.Advance(time.Second)
-				require.Equal(t, 1, handlers.Admitted(mw.Handler(new(handlers.Spy)), 1))
-				c.Advance(time.Duration(burst) * time.Second)
-				require.EqualValues(t, burst, handlers.Admitted(mw.Handler(new(handlers.Spy)), int(burst)+1), "the burst is whole again, and no more")
-			})
-		}
 	}
 }
