@@ -100,28 +100,6 @@ func TestDemo(t *testing.T) {
 	program := kit.Build(t, "../../demo")
 	// No minute ends, and a busy machine is no slow device.
 	stands, cheap := kit.Build(t, "../../demo", "o.now = time.Now\n", "o.now = func() time.Time { return time.Unix(1_800_000_000, 0) }\n"), []string{"-work", "4096"}
-	for name, test := range map[string]struct {
-		form          string
-		sent, redeems int
-	}{
-		"sign-up proves once":                          {"signup", 2, 1},
-		"contact buys a tally beyond the shared limit": {"contact", 7, 1}, // five are for nothing
-		"feedback twice needs two proofs":              {"feedback", 2, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := startDemo(t, stands, cheap...)
-			b := open(t, browser, d.URL+"/forms")
-			for range test.sent {
-				b.visit(d.URL + "/forms")
-				b.write(test.form)
-				b.click(`form[action="/` + test.form + `"] button:not([type=button])`)
-				b.wait(accepted)
-			}
-			require.Len(t, b.loaded("POST "+d.URL+"/tally/"+test.form+"/redeem"), test.redeems)
-			d.clean(t, b)
-		})
-	}
-
 	t.Run("the page shows what is left and what it costs", func(t *testing.T) {
 		d := startDemo(t, stands, cheap...)
 		b := open(t, browser, d.URL+"/forms")

@@ -4,8 +4,4 @@
 // a real Chromium. It is a module of its own so that the driver is no dependency of
 // the library. Without /usr/bin/chromium the tests are skipped, with a word on
 // standard error, unless TALLYSTICK_REQUIRE=1 makes that a failure.
-//
-//	TALLYSTICK_SHOTS=/tmp/shots go test -run Screenshots .
-//
-// writes pictures of the element to a directory, to be looked at.
 package browser

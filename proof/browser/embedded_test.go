@@ -3,7 +3,6 @@
 package browser
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -86,62 +85,6 @@ func TestAcrossSites(t *testing.T) {
 		}
 		require.True(t, s.got()[4].own)
 	})
-}
-
-// TestPartialPosts sends a form as libraries of the htmx kind do: a listener sends
-// it by fetch and puts the answer into the page.
-func TestPartialPosts(t *testing.T) {
-	browser := launch(t)
-	for _, policy := range []string{"signup", "contact", "feedback"} {
-		t.Run(policy, func(t *testing.T) {
-			s := newSite(t)
-			b := open(t, browser, s.URL+"/"+policy+"?auto=off")
-			b.run(`import(document.querySelector("[type=module]").src).then((m) => {
-				const form = document.querySelector("form");
-				form.addEventListener("submit", async (event) => {
-					event.preventDefault();
-					const response = await m.tallyFetch(form.action, { method: "POST", body: new FormData(form) });
-					form.insertAdjacentHTML("afterend", await response.text());
-				});
-			})`)
-			for n := range 4 {
-				b.click("#send")
-				b.wait(fmt.Sprintf(`document.querySelectorAll("#thanks").length === %d`, n+1))
-			}
-			require.Len(t, s.got(), 4)
-			s.clean()
-		})
-	}
-}
-
-// TestVectors solves what Go and Python solve, pow/testdata/vectors.json, to the
-// same answers, with workers and without.
-func TestVectors(t *testing.T) {
-	browser := launch(t)
-	text := kit.Must(os.ReadFile("../../pow/testdata/vectors.json"))(t)
-	var vectors struct {
-		Issue []struct {
-			Name, Header, Proof string
-			Work                int
-		}
-	}
-	require.NoError(t, json.Unmarshal(text, &vectors))
-	require.Greater(t, len(vectors.Issue), 5)
-	s := newSite(t)
-	s.hasTime("signup")
-	b := open(t, browser, s.URL+"/signup")
-	b.module()
-	solved := 0
-	for _, v := range vectors.Issue {
-		if v.Work > 1<<20 {
-			continue // minutes
-		}
-		for _, workers := range []int{0, 2} {
-			require.Equal(t, v.Proof, eval[string](b, fmt.Sprintf("solve(%q, { workers: %d })", v.Header, workers)), v.Name)
-		}
-		solved++
-	}
-	require.Greater(t, solved, 5)
 }
 
 // TestCopiedFiles serves the files that docs/forms.md lists, and no other, from the page's

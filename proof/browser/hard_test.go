@@ -112,18 +112,6 @@ func TestHardships(t *testing.T) {
 			b.wait(thanked)
 			require.Equal(t, []string{"draft"}, s.got()[0].values["as"])
 		}},
-		"sold out says when": {"/feedback?lang=de-CH", func(c *middleware.Config) {
-			if c.Challenge.Mode == middleware.EveryRequest {
-				c.Limits[0].Quota = 1
-			}
-		}, func(t *testing.T, s *site, b *tab) {
-			b.send("#send")
-			b.visit(s.URL + "/feedback?lang=de-CH")
-			b.click("#send")
-			b.wait(element + `.dataset.state === "error"`)
-			require.Regexp(t, `^Zu viele Anfragen\. Nichts gesendet\. Neuer Versuch in \d+ (Minuten|Stunden)\.$`, eval[string](b, element+`.innerText`))
-			require.Empty(t, b.loaded("/redeem")[1:], "no work for nothing")
-		}},
 		"workers blocked": {"/signup?csp=" + url.QueryEscape("default-src 'self'; worker-src 'none'"), dear, sends},
 		"trusted types":   {"/signup?csp=" + url.QueryEscape("default-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"), dear, sends},
 		"isolated pages have workers": {"/signup?isolated=1", dear, func(t *testing.T, _ *site, b *tab) {

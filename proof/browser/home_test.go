@@ -5,8 +5,6 @@ package browser
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -56,8 +54,8 @@ func (h home) marks() string {
 	return eval[string](h.tab, `[...document.querySelectorAll("#marks li")].map((li) => (li.matches(".in") ? "i" : "-")).join("")`)
 }
 
-// look has people look at the page, if they want to: see TestScreenshots. In any case nothing may be wider than the
-// screen, nothing that is said may be hard to see, and all that can be used has a name.
+// look checks the page as it looks: nothing may be wider than the screen, nothing that is said may be hard to see, and
+// all that can be used has a name.
 func (h home) look(state string) {
 	h.t.Helper()
 	for _, line := range h.outline() {
@@ -71,11 +69,6 @@ func (h home) look(state string) {
 		if !strings.HasPrefix(l.name, "forced") {
 			h.axe()
 			require.Empty(h.t, eval[[]string](h.tab, contrasts), "%s, %s", state, l.name)
-		}
-		if dir := os.Getenv("TALLYSTICK_SHOTS"); dir != "" {
-			picture, err := chromedp.Run(h.ctx, chromedp.FullScreenshot(100))
-			require.NoError(h.t, err)
-			require.NoError(h.t, os.WriteFile(filepath.Join(dir, "home-"+state+"-"+l.name+".png"), picture, 0o600))
 		}
 	}
 	h.run(`(document.documentElement.dir = "rtl")`)

@@ -233,6 +233,7 @@ func TestTakenOut(t *testing.T) {
 				b.wait(thanked)
 				require.Len(t, s.got(), 1)
 				require.Equal(t, []string{"draft"}, s.got()[0].values["as"])
+				require.Equal(t, "/signup?draft", s.got()[0].path)
 				s.clean()
 			})
 		}
@@ -246,17 +247,6 @@ func TestTakenOut(t *testing.T) {
 		require.Equal(t, "idle", eval[string](b, element+`.dataset.state`))
 		require.Empty(t, s.got())
 	})
-}
-
-// TestLastButton: the button that is pressed last is meant, as "Save" and "Publish" show.
-func TestLastButton(t *testing.T) {
-	s, b, release := heldUp(t, launch(t))
-	b.click("#draft")
-	release()
-	b.wait(thanked)
-	require.Len(t, s.got(), 1)
-	require.Equal(t, []string{"draft"}, s.got()[0].values["as"])
-	require.Equal(t, "/signup?draft", s.got()[0].path)
 }
 
 // TestForeignWords: words of another language than the page's say so, and run their own way.

@@ -151,22 +151,6 @@ func TestTwoTabs(t *testing.T) {
 	s.clean()
 }
 
-// TestKeptFormScreenshots writes pictures of the page to the directory TALLYSTICK_SHOTS.
-func TestKeptFormScreenshots(t *testing.T) {
-	shoot := camera(t)
-	browser := launch(t)
-	for _, language := range []string{"en", "de", "fr", "he", "ru"} {
-		for _, scripts := range []bool{true, false} {
-			s := keepForms(t)
-			b := open(t, browser, s.URL+"/elsewhere")
-			b.speaking(language)
-			b.scripts(scripts)
-			b.refusedForm(s)
-			shoot(b, fmt.Sprintf("kept %s scripts %v", language, scripts))
-		}
-	}
-}
-
 var plain = template.Must(template.New("plain").Parse(`<!doctype html><title>plain</title>
 <form method="post" action="/{{.}}?from=plain">
 <input name="message" value="a &amp; b"><input name="message" value="twice"><input name="password" type="password" value="secret">

@@ -403,25 +403,6 @@ func TestBarOfThePage(t *testing.T) {
 	}
 }
 
-// TestPageScreenshots writes pictures of the page to the directory TALLYSTICK_SHOTS.
-func TestPageScreenshots(t *testing.T) {
-	shoot := camera(t)
-	browser := launch(t)
-	dear := newWiki(t, endless)
-	for _, language := range []string{"en", "de", "fr", "es", "it", "pt", "nl", "pl", "ja", "zh", "he", "ru", "ko", "tr", "uk"} {
-		b := open(t, browser, dear.URL+"/elsewhere")
-		b.speaking(language)
-		b.do(chromedp.Navigate(dear.URL + "/wiki/Ada"))
-		b.wait(element + `.querySelector("[role=timer]")?.textContent`)
-		shoot(b, "page "+language)
-	}
-	b := open(t, browser, dear.URL+"/elsewhere")
-	b.scripts(false)
-	b.do(chromedp.Navigate(dear.URL + "/wiki/Ada"))
-	b.wait(`document.querySelector("main")`)
-	shoot(b, "page noscript")
-}
-
 // TestPrivatePages: what a handler lets a browser store for its user is stored, and asked about
 // with a validator. What comes from there brings no older token back: not its cookie, and not
 // its field, because tallyFetch asks where it carries tokens.

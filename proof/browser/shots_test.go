@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -61,51 +60,6 @@ func (b *tab) axe() {
 	}
 	b.do(chromedp.Evaluate[chromedp.Void](string(file) + "; undefined"))
 	require.Empty(b.t, eval[[]string](b, `axe.run().then((found) => found.violations.map((v) => v.id + ": " + v.nodes.map((n) => n.html + n.failureSummary).join(" ")))`))
-}
-
-// camera returns what takes pictures of a page in all looks, for the directory TALLYSTICK_SHOTS.
-func camera(t *testing.T) func(b *tab, what string) {
-	t.Helper()
-	dir := os.Getenv("TALLYSTICK_SHOTS")
-	if dir == "" {
-		t.Skip("TALLYSTICK_SHOTS is not set: no pictures are wanted")
-	}
-	return func(b *tab, what string) {
-		for _, l := range looks() {
-			b.wear(l)
-			picture := kit.Must(chromedp.Run(b.ctx, chromedp.FullScreenshot(100)))(t)
-			name := strings.NewReplacer(" ", "-", ",", "").Replace(what) + "-" + l.name + ".png"
-			require.NoError(t, os.WriteFile(filepath.Join(dir, name), picture, 0o600))
-		}
-	}
-}
-
-// TestScreenshots writes pictures of the element in each state, and of the demo, to
-// the directory TALLYSTICK_SHOTS, for people to look at. Without it there is
-// nothing to do.
-func TestScreenshots(t *testing.T) {
-	shoot := camera(t)
-	browser := launch(t)
-	d := startDemo(t, kit.Build(t, "../../demo"))
-	b := open(t, browser, d.URL+"/forms")
-	b.wait(`document.querySelector("[data-tally=feedback]").textContent`)
-	shoot(b, "demo")
-	s := newSite(t, endless)
-	b = open(t, browser, s.URL+"/signup")
-	shoot(b, "idle")
-	b.click("#send")
-	b.wait(element + `.querySelector("[role=timer]").textContent`)
-	shoot(b, "working")
-	b = open(t, browser, s.URL+"/signup?lang=de")
-	s.breakDown(http.StatusTooManyRequests, "70")
-	b.reach("waiting")
-	shoot(b, "german")
-	for _, end := range deadEnds {
-		s := newSite(t, end.change)
-		b := open(t, browser, s.URL+"/"+end.page)
-		end.meet(s, b)
-		shoot(b, end.name)
-	}
 }
 
 // TestNoSidewaysScroll: whatever it says, it stays within the narrowest phone, beside
