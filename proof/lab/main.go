@@ -5,11 +5,11 @@
 //
 //	go run ./proof/lab attack             every attacker against real servers behind a real proxy, one row after the other
 //	go run ./proof/lab attack -without X  the same with a defence broken, which must be found out
-//	go run -race ./proof/lab soak -for 1h three instances under the race detector, where all goes wrong at once
+//	go run ./proof/lab attack -for 1h     the rows again and again, under the race detector, while secrets and policies change
 //	go run ./proof/lab sim                tables of what attackers and honest clients get, by a clock that is moved by hand; -update DIRECTORY
 //	go run ./proof/lab price              tables of what a tally costs and is worth
 //
-// A further verb, serve, is one server: attack and soak start the lab with it.
+// A further verb, serve, is one server: attack starts the lab with it.
 //
 // Without a verb it is attack. All is on the loopback network, where each client has an address of its own. The status is 1
 // if something was not kept: more was admitted than may be, or an honest client was refused that had room. It is 2 if the
@@ -28,12 +28,12 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/lab/price"
 	"github.com/tallystick/tallystick/proof/lab/sim"
-	"github.com/tallystick/tallystick/proof/lab/world"
 )
 
 func main() {
@@ -48,7 +48,7 @@ func main() {
 // A verb is a command of the lab. It reports whether all promises were kept.
 type verb func(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error)
 
-var verbs = map[string]verb{"attack": attack, "price": price.Run, "serve": serve, "sim": sim.Run, "soak": world.Run}
+var verbs = map[string]verb{"attack": attack, "price": price.Run, "serve": serve, "sim": sim.Run}
 
 // run is main, and returns its status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -107,9 +107,14 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 	})
 	only := f.String("rows", "", "play these `rows` alone, by their names, with commas")
 	instances := f.Int("instances", 0, "`how many`, where not as many as the scale has")
-	without := f.String("without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, inherit, hearing; and in a soak header-copy, hand-back")
-	if err := world.Parse(f, args, stderr); err != nil {
+	soaks := f.Duration("for", 0, "a soak of this `length`: the rows that need no peers again and again, and some all the time, under the race detector, while secrets and policies change")
+	without := f.String("without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, inherit, hearing, header-copy, hand-back")
+	f.SetOutput(stderr)
+	if err := f.Parse(args); err != nil {
 		return false, err
+	}
+	if f.NArg() > 0 {
+		return false, fmt.Errorf("what is %q?", f.Arg(0))
 	}
 	sc.instances = cmp.Or(*instances, sc.instances)
 	broken, err := house.Named(*without)
@@ -117,8 +122,8 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 		return false, err
 	}
 	chosen, err := chosen(*only)
-	if *only == "" && sc.rounds == long.rounds {
-		chosen = slices.DeleteFunc(chosen, func(r row) bool { return r.route.Parts == 0 })
+	if peers := sc.rounds == long.rounds; *only == "" && (peers || *soaks > 0) {
+		chosen = slices.DeleteFunc(chosen, func(r row) bool { return (r.route.Parts > 0) != peers })
 	}
 	if err == nil {
 		err = house.Stands()
@@ -131,23 +136,44 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	made, err := house.Build(ctx, dir, broken)
+	var flags []string
+	if *soaks > 0 {
+		flags = append(flags, "-race")
+	}
+	made, err := house.Build(ctx, dir, broken, flags...)
 	if err != nil {
 		return false, err
 	}
-	servers, err := open(ctx, dir, made, sc, chosen)
-	if err != nil {
+	s := soak{operator: operator{dir: dir, rows: chosen, sc: sc, secrets: []string{secret()}}, long: *soaks}
+	if err := s.open(ctx, made); err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, servers.Stop()) }()
-	var results []*result
-	for i, r := range chosen {
-		fmt.Fprintf(stderr, "attack: row %d of %d, %s\n", i+1, len(chosen), r.name)
-		got, err := play(ctx, servers, sc, r, i)
+	defer func() { err = errors.Join(err, s.servers.Stop()) }()
+	var mu sync.Mutex
+	results := map[string]*result{}
+	err = s.play(ctx, func(ctx context.Context, number, pass int, on func() bool) error {
+		r := chosen[number]
+		fmt.Fprintf(stderr, "attack: row %d of %d, %s\n", number+1, len(chosen), r.name)
+		got, err := play(ctx, s.servers, sc, r, number, pass, on)
 		if err != nil {
-			return false, err
+			return err
 		}
-		results = append(results, got)
+		mu.Lock()
+		defer mu.Unlock()
+		if was := results[r.name]; was == nil || was.holds() {
+			results[r.name] = got
+		}
+		return nil
+	})
+	if err != nil && ctx.Err() == nil { // the table of a soak that is ended has what was seen
+		return false, err
 	}
-	return !slices.ContainsFunc(results, func(r *result) bool { return !r.holds() }), writeTable(stdout, sc, results)
+	faults := append(s.servers.End(), s.grown()...)
+	held, all := len(faults) == 0, []*result(nil)
+	for _, r := range chosen {
+		if got := results[r.name]; got != nil {
+			held, all = held && got.holds(), append(all, got)
+		}
+	}
+	return held, writeTable(stdout, sc, all, faults)
 }

@@ -28,7 +28,7 @@ func hears(times func(scale) int, steps func(s *scene, round int) []func(*droppe
 			var droppers []*dropper
 			for _, step := range steps(s, round) {
 				begun := make(chan struct{})
-				d := &dropper{s.attacker(), s.starts.Load(), sync.OnceFunc(func() { close(begun) })}
+				d := &dropper{s.attacker(), s.all().C, sync.OnceFunc(func() { close(begun) })}
 				droppers = append(droppers, d)
 				var done atomic.Bool
 				together(func() {
@@ -86,9 +86,6 @@ func quiet(*scene, int) []func(*dropper) { return []func(*dropper){func(*dropper
 func restarts(s *scene, so int, restart func(*house.Cluster, int, func(*house.Process) error) error, end func(*house.Process) error) (steps []func(*dropper)) {
 	for i := range so {
 		steps = append(steps, func(d *dropper) {
-			s.Away.Change()
-			defer s.Away.Change()
-			s.starts.Add(1)
 			for d.begin(); d.Gained().Admitted < s.route.Quota/2 && s.Ctx.Err() == nil; {
 				s.pause(time.Millisecond)
 			}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -27,40 +26,27 @@ type result struct {
 // holds reports whether all that is promised was kept.
 func (r *result) holds() bool { return r.admitted <= r.bound && r.unjust == 0 }
 
-// open starts the instances for some rows.
-func open(ctx context.Context, dir, made string, sc scale, all []row) (*house.Cluster, error) {
-	secret := "a secret that the lab shares with no other program"
-	serves := house.Config{
-		Now: time.Now().Truncate(window*time.Second).Unix() + 60, Secret: []byte(secret), Began: time.Now(),
-	}
-	policies := map[string]any{}
-	for _, r := range all {
-		policies[r.name] = r.routeOf(sc).policy(r.name, r.counter)
-	}
-	if err := house.Configure(dir, secret, policies); err != nil {
-		return nil, err
-	}
-	return house.Start(ctx, house.Plan{Dir: dir, Program: made, Size: sc.instances, Site: serves})
-}
-
-// play plays one row.
-func play(ctx context.Context, servers *house.Cluster, sc scale, r row, number int) (*result, error) {
+// play plays one row, for the pass-th time.
+func play(ctx context.Context, servers *house.Cluster, sc scale, r row, number, pass int, on func() bool) (*result, error) {
 	route := r.routeOf(sc)
-	s := &scene{row: r.name, route: route, scale: sc, silent: map[string]time.Time{}, there: map[string]bool{}, Stage: &court.Stage{
-		Ctx: ctx, Net: [2]byte{127, byte(16 + number)}, Oracle: court.NewOracle(map[string]*court.Terms{r.name: route.terms()}),
+	s := &scene{row: r.name, route: route, scale: sc, silent: map[string]time.Time{}, there: map[string]bool{}, on: on, Stage: &court.Stage{
+		Ctx: ctx, Net: [2]byte{127, byte(16 + number)}, Oracle: court.NewOracle(route.terms()),
 	}}
 	s.Lost = func(_ court.Who, standing int64, why error) {
-		if s.Away.Stood(standing) {
+		if s.House.Away.Stood(standing) {
 			s.Fail(why)
 		}
 	}
-	s.Open(servers)
+	s.Open(servers, pass)
 	last, err := servers.State()
 	if err != nil {
 		return nil, err
 	}
-	own := house.Computed(syscall.RUSAGE_SELF)
+	s.began, s.anew = servers.Clock.Load(), servers.Anew.Load()
+	own := house.Computed()
 	switch r.honest {
+	case meanwhile:
+		r.attack(s)
 	case before:
 		s.honestly()
 		r.attack(s)
@@ -80,14 +66,15 @@ func play(ctx context.Context, servers *house.Cluster, sc scale, r row, number i
 			s.honestly()
 		}
 	}
-	own = house.Computed(syscall.RUSAGE_SELF) - own
+	own = house.Computed() - own
 	s.Rest()
 	end, err := servers.State()
 	if err != nil {
 		return nil, err
 	}
-	got := &result{row: r, sent: s.sent.Load(), admitted: end.Counts[r.name+house.Attacker][house.Admitted]}
-	if route.Parts > 0 {
+	attacker := r.name + house.Attacker
+	got := &result{row: r, sent: s.sent.Load(), admitted: end.Counts[attacker][house.Admitted] - last.Counts[attacker][house.Admitted]}
+	if r.bound == nil {
 		got.admitted, got.bound = s.admitted, s.bound
 	} else {
 		got.bound = r.bound(s)
@@ -95,7 +82,7 @@ func play(ctx context.Context, servers *house.Cluster, sc scale, r row, number i
 	work, tallies, gain := "", "", s.gained()
 	if gain.Spent > 0 {
 		work = fmt.Sprint(gain.Spent / leastWork)
-		tallies = fmt.Sprintf("%d of %d", gain.Bought, levelOf(s.n(), max(1, route.Crowd), gain.Spent, s.seen.Load()))
+		tallies = fmt.Sprintf("%d of %d", gain.Bought, levelOf(s.n(), max(1, route.Crowd), gain.Spent, s.seen()))
 	}
 	explained, waited := s.Verdict(), int64(end.Waited-last.Waited)
 	got.unjust, got.first = s.Unjust.Read()
@@ -108,7 +95,7 @@ func play(ctx context.Context, servers *house.Cluster, sc scale, r row, number i
 	if got.bound > 0 && got.admitted == 0 {
 		s.Fail(errors.New("the attacker was never let in, which proves nothing"))
 	}
-	if s.Served.Load() == 0 && r.route.MaxClients == 0 { // of a full memory no client is promised anything
+	if s.Served.Load() == 0 && r.route.MaxClients == 0 && r.honest != meanwhile { // of a full memory no client is promised anything
 		s.Fail(errors.New("no honest client was served, which proves nothing"))
 	}
 	if err := s.Failed(); err != nil {
@@ -135,7 +122,7 @@ func slowest(before, after map[int]int64, so int64) (took []time.Duration) {
 }
 
 // writeTable writes what came of all rows, and after it what was not kept.
-func writeTable(w io.Writer, sc scale, results []*result) error {
+func writeTable(w io.Writer, sc scale, results []*result, faults []house.Fault) error {
 	fmt.Fprintf(w, "N = %d instances behind nginx, L = %d unless a row says otherwise.\n\n", sc.instances, sc.quota)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "row\tthreats\tclient\tsent\tadmitted\tbound\t\tof formula\twork, W\ttallies\thonest: served\trefused\tasked to work\tunjust\tmemory full\trounds\twaited\tfor\tbusy\tlate\tCPU: servers\tclients\theap grew, KiB")
@@ -153,12 +140,15 @@ func writeTable(w io.Writer, sc scale, results []*result) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	for _, f := range faults {
+		fmt.Fprintf(w, "\nFAILED: %s. %s\n", f.What, f.Why)
+	}
 	for _, r := range results {
 		if r.admitted > r.bound {
 			fmt.Fprintf(w, "\nrow %s: EXCEEDED: admitted %d, at most %d are promised: %s\n", r.row.name, r.admitted, r.bound, r.row.formula)
 		}
 		if r.unjust > 0 {
-			fmt.Fprintf(w, "\nrow %s: %d honest requests refused that had room, the first: %s\n", r.row.name, r.unjust, r.first)
+			fmt.Fprintf(w, "\nrow %s: %d honest requests refused that had room, or served wrongly, the first: %s\n", r.row.name, r.unjust, r.first)
 		}
 	}
 	return nil

@@ -23,14 +23,14 @@ func TestLevelOf(t *testing.T) {
 	}
 	require.EqualValues(t, 2*leak, levelOf(2, 8, 0, 3600), "what leaks in an hour")
 	s := &scene{Stage: &court.Stage{House: &house.Cluster{Instances: make([]*house.Process, 2)}}}
-	s.starts.Store(1)
+	s.House.Anew.Store(1)
 	require.EqualValues(t, math.Floor(3*8*math.Log2(1+15./8)), levelOf(s.n(), 8, 24*leastWork, 0), "one that has started sells as much")
 }
 
 func TestWorth(t *testing.T) {
 	s := &scene{route: route{Quota: 100, Instances: 10}, Stage: &court.Stage{House: &house.Cluster{Instances: make([]*house.Process, 10)}}}
 	require.EqualValues(t, 10*100, nL(s))
-	s.starts.Store(2)
+	s.House.Anew.Store(2)
 	require.EqualValues(t, 12*100, nL(s), "one that has started has never met the tally")
 }
 
@@ -42,10 +42,11 @@ func TestTable(t *testing.T) {
 	require.False(t, over.holds())
 	require.False(t, unjust.holds())
 	var b strings.Builder
-	require.NoError(t, writeTable(&b, short, []*result{held, over, unjust}))
+	require.NoError(t, writeTable(&b, short, []*result{held, over, unjust}, []house.Fault{{What: "a fault", Why: "why"}}))
 	for _, says := range []string{
 		"row over: EXCEEDED: admitted 6, at most 5 are promised: L\n", "12    3 of 4   5ms",
-		"row unjust: 2 honest requests refused that had room, the first: over-limit\n",
+		"row unjust: 2 honest requests refused that had room, or served wrongly, the first: over-limit\n",
+		"\nFAILED: a fault. why\n",
 	} {
 		require.Contains(t, b.String(), says)
 	}

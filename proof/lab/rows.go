@@ -8,7 +8,6 @@ import (
 	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/players"
-	"github.com/tallystick/tallystick/proof/truth"
 )
 
 // A row is one attacker, on a route of its own, and what the documentation promises of it.
@@ -33,19 +32,24 @@ const (
 	beside honestTime = iota
 	before
 	after
-	again  // beside, and once more after
-	always // beside, again and again
+	again     // beside, and once more after
+	always    // beside, again and again
+	meanwhile // not at all: the row has clients of its own, and a soak plays it beside all others
 )
 
 // The bounds that several rows have.
-func nL(s *scene) int64                   { return s.all().Drops(s.route.Quota) }
-func own(s *scene) int64                  { return s.all().Buys(s.route.Quota, s.sold()) }
-func times(k int64) func(s *scene) int64  { return func(s *scene) int64 { return k * s.route.Quota } }
-func timesN(k int64) func(s *scene) int64 { return func(s *scene) int64 { return k * nL(s) } }
+func nL(s *scene) int64                  { return s.all().Drops(s.route.Quota) }
+func own(s *scene) int64                 { return s.all().Buys(s.route.Quota, s.sold()) }
+func times(k int64) func(s *scene) int64 { return func(s *scene) int64 { return k * s.route.Quota } }
 
 // hear is a row of instances that hear each other, or are split into parts that do.
 func hear(name, threats, client string, attack func(*scene), parts int64) row {
 	return row{name: name, threats: threats, client: client, formula: "P·L + (N+C−P)·f", attack: attack, route: route{Parts: parts}, honest: always}
+}
+
+// going is a row whose clients a soak has beside all others. What they do not get is noted as unjust.
+func going(name, threats, client string, does ...func(s *scene) func()) row {
+	return row{name: name, threats: threats, client: client, formula: "served", attack: func(s *scene) { s.meanwhile(does...) }, quota: plenty, honest: meanwhile}
 }
 
 // rows are all of them, in the order in which they are played.
@@ -66,17 +70,11 @@ func rows() []row {
 		{name: "drop", threats: "T1", client: "sends no token", formula: "(N+C)·L", attack: by(drop), bound: nL},
 		{name: "roll-back", threats: "T2, T13", client: "shows its first token", formula: "(N+C)·L", attack: by((*players.Attacker).Replay), bound: nL},
 		{name: "fork", threats: "T3", client: "one token, everywhere at once", formula: "(N+C)·L", attack: by((*players.Attacker).Fork), bound: nL},
-		{name: "oversized", threats: "T19, T20", client: "shows far too much", formula: "(N+C)·L", attack: oversized, bound: nL},
 		{name: "cached", threats: "T24", client: "fills a shared cache", formula: "(N+C)·L", attack: cached, bound: nL, route: sells},
 		{name: "aborted", threats: "T36, T37", client: "reads no answer", formula: "(N+C)·L", attack: aborted, bound: nL},
-		{name: "methods", threats: "T39, T41", client: "other methods, other spellings", formula: "(N+C)·L", attack: methods, bound: nL},
 		{name: "spoofed-through", threats: "T8", client: "names others to the proxy", formula: "(N+C)·L", attack: func(s *scene) { spoofed(s, func(int) int { return fleet.Balancer }) }, bound: nL},
 		{name: "spoofed-around", threats: "T8", client: "the same around the proxy", formula: "(N+C)·L", attack: func(s *scene) { spoofed(s, func(i int) int { return i }) }, bound: nL},
-		{name: "addresses", threats: "T7", client: "holds ten addresses", formula: "(N+C)·L for each", attack: addresses, quota: 5, bound: timesN(10)},
-		{name: "network-56", threats: "T7", client: "holds an IPv6 /56", formula: "(N+C)·8·L", attack: network(1, 12), quota: 2, bound: timesN(truth.Net56)},
-		{name: "network-48", threats: "T7", client: "holds an IPv6 /48", formula: "(N+C)·64·L", attack: network(11, 8), quota: 2, bound: timesN(truth.Net48)},
-		{name: "planted", threats: "T6, T22", client: "plants spent tokens on victims", formula: "(1+F)·(N+C)·L", attack: planted, route: sells,
-			bound: func(s *scene) int64 { return s.all().Adds(s.route.Quota, s.gained().Bought) }},
+		{name: "planted", threats: "T6, T22", client: "plants a spent token on another", formula: "L", attack: planted, bound: times(1)},
 		{name: "farm", threats: "T5, T26, T27", client: "works (WhenExhausted)", formula: "(1+F)·(N+C)·L", attack: farm, route: sells,
 			bound: func(s *scene) int64 { return s.all().Adds(s.route.Quota, s.sold()) }},
 		{name: "farm-newcomers", threats: "T5, T26, T27", client: "works (Newcomers)", formula: "F·(N+C)·L", attack: farm, route: wants, bound: own},
@@ -91,6 +89,10 @@ func rows() []row {
 		{name: "washed-out", threats: "T31", client: "floods a full memory", formula: "(N+C)·L", attack: washedOut, quota: 5, honest: again,
 			route: route{MaxClients: 1}, bound: nL},
 		{name: "cold-starts", threats: "T42", client: "drops, while instances start", formula: "(N+C)·L", attack: func(s *scene) { acrossStarts(s, s.attacker().Drop) }, honest: after, bound: nL},
+		{name: "clocks", threats: "T16, T46", client: "drops, while a clock goes to and fro, and back", formula: "(N+C)·L", attack: clocks, bound: nL},
+		going("flood", "T9–T11, T14", "floods with forgeries", flood, flood, keeps, keeps),
+		going(house.Upload, "T36", "sends files, whole and cut", (*scene).uploads),
+		going(house.Early, "T36", "is sent a 103 first, and resets", (*scene).calls, (*scene).resets),
 		{name: "at-once", client: "at once, with Concurrency", formula: "N·Max", attack: atOnce, quota: 100,
 			route: route{AtOnce: 20},
 			bound: func(s *scene) int64 { return s.n() * int64(s.route.AtOnce) }},

@@ -30,11 +30,11 @@ type scene struct {
 	admitted  int64
 	bound     int64
 
-	sent   atomic.Int64 // by attackers
-	seen   atomic.Int64 // seconds that the clock has moved
-	turn   sync.Mutex   // of a client that moves the clock, or needs it to stand
-	hold   sync.RWMutex // the clock stands for those that read-lock it
-	starts atomic.Int64 // of instances in the window: C
+	sent  atomic.Int64 // by attackers
+	turn  sync.Mutex   // of a client that moves the clock, or needs it to stand
+	began int64        // by the clock
+	anew  int64        // instances before: C counts those that begin anew from then on
+	on    func() bool  // a row that goes on meanwhile does: in a soak, until all others have been played
 }
 
 // A dropper is a client that drops its tokens.
@@ -46,7 +46,7 @@ type dropper struct {
 
 // all are the instances, those that have started since the beginning too.
 func (s *scene) all() truth.Instances {
-	return truth.Instances{N: int64(len(s.House.Instances)), C: s.starts.Load()}
+	return truth.Instances{N: int64(len(s.House.Instances)), C: s.House.Anew.Load() - s.anew}
 }
 
 // n is their number: N+C.
@@ -70,12 +70,9 @@ func (s *scene) attacker(from ...string) *court.Client {
 	return c
 }
 
-// honestName is how the name ends by which the instances count honest clients.
-const honestName = "/honest"
-
 // honest returns one of them.
 func (s *scene) honest(from ...string) *court.Client {
-	c := s.client(honestName, from...)
+	c := s.client("/honest", from...)
 	c.Honest = true
 	return c
 }
@@ -97,32 +94,26 @@ func levelOf(n, crowd, work, seen int64) int64 {
 	return truth.Tariff{Work: leastWork, Crowd: n * crowd, Leak: n * leak}.Most(work, seen)
 }
 
+// seen is by how many seconds the clock has moved.
+func (s *scene) seen() int64 { return s.House.Clock.Load() - s.began }
+
 // sold is how many tallies may be bought: F.
 func (s *scene) sold() int64 {
 	got := s.gained()
-	return min(levelOf(s.n(), s.route.Crowd, got.Spent, s.seen.Load()), got.Bought)
+	return min(levelOf(s.n(), s.route.Crowd, got.Spent, s.seen()), got.Bought)
 }
 
 // wait moves the clock of all instances.
 func (s *scene) wait(seconds int64) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	s.move(seconds)
-}
-
-// move is wait for a client whose turn it is. Challenges that honest clients are working on
-// must not end by it.
-func (s *scene) move(seconds int64) {
-	s.hold.Lock()
-	defer s.hold.Unlock()
 	s.Fail(s.House.Advance(seconds))
-	s.seen.Add(seconds)
 }
 
-// still does something while the clock stands.
+// still does something while the clock stands: a challenge that an honest client is working on must not end.
 func (s *scene) still(f func()) {
-	s.hold.RLock()
-	defer s.hold.RUnlock()
+	s.House.Still.RLock()
+	defer s.House.Still.RUnlock()
 	f()
 }
 
@@ -157,6 +148,12 @@ var (
 // beginning, and are moved by some seconds for a row.
 const window = 3600
 
+// exactWindow is the window of the exact routes, which stays the same.
+var exactWindow = court.ExactWindow(time.Now()).String()
+
+// plenty is the quota of routes whose limit is not what is looked at.
+const plenty = 1_000_000
+
 // leak is how many sales to an identity leak away on an instance in an hour: the default.
 const leak = 32
 
@@ -181,10 +178,18 @@ const (
 	everyRequest = "every-request"
 )
 
-// policy is the route, as the policy file has it.
-func (r route) policy(name string, counter string) map[string]any {
-	limit := map[string]any{"quota": r.Quota, "window": fmt.Sprintf("%ds", window)}
-	p := map[string]any{"limits": []any{limit}, "maxClients": r.MaxClients, "instances": r.Instances}
+// policy is the route, as the policy file has it, in the n-th configuration. Each differs from the one before it, in what
+// may change while requests are served.
+func (r route) policy(name string, counter string, n int) map[string]any {
+	limit := map[string]any{"name": "main", "quota": r.Quota, "window": fmt.Sprintf("%ds", window)}
+	limits := []any{limit}
+	if n%4 >= 2 { // a limit comes, has another name, goes
+		limits = append(limits, map[string]any{"name": []string{"more", "other"}[n%2], "quota": plenty, "window": limit["window"]})
+	}
+	p := map[string]any{"maxClients": r.MaxClients, "instances": r.Instances}
+	if n%2 == 1 {
+		p["fields"] = []string{"ratelimit", "x-ratelimit-in-seconds"}
+	}
 	if r.Work > 0 {
 		c := map[string]any{"work": r.Work, "crowd": r.Crowd, "path": "/" + name + "/tally/", "noWaitingRoom": !r.Room && r.Mode != everyRequest}
 		if r.Mode != "" {
@@ -193,18 +198,18 @@ func (r route) policy(name string, counter string) map[string]any {
 		p["challenge"] = c
 	}
 	if counter == house.Shared {
-		limit["window"] = court.ExactWindow(time.Now()).String()
-	}
-	if counter != "" { // a busy machine is no outage: what is answered at all is answered in time
-		p["exact"] = map[string]any{"counter": counter, "outage": "fail-open", "deadline": "10s"}
+		limit["window"], limits = exactWindow, limits[:1]
+		// A busy machine is no outage: what is answered at all is answered in time.
+		p["exact"] = map[string]any{"counter": counter, "outage": "fail-open", "deadline": fmt.Sprintf("%ds", 10-n%2)}
 	}
 	if r.AtOnce > 0 {
 		p["concurrency"] = map[string]any{"max": r.AtOnce, "maxHold": "1h"}
 	}
+	p["limits"] = limits
 	return p
 }
 
 // terms are what the oracle knows of the route.
-func (r route) terms() *court.Terms {
-	return &court.Terms{Window: window, Quota: court.NewQuotas(r.Quota), Sold: r.Mode == newcomers, Each: r.Mode == everyRequest, Hears: r.Parts > 0}
+func (r route) terms() court.Terms {
+	return court.Terms{Quota: r.Quota, Sold: r.Mode == newcomers, Each: r.Mode == everyRequest, Hears: r.Parts > 0}
 }

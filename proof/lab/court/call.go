@@ -17,38 +17,26 @@ type Who struct {
 	Name   string // by which the instances count it
 	Policy string // whose route it is on
 	Honest bool   // its refusals are judged
-	Echoes bool   // it always shows its newest token, so that its admissions are judged
-}
-
-// kind is what clients of one kind are called.
-func (w *Who) kind() string {
-	if w.Honest {
-		return "honest"
-	}
-	kind, _, _ := strings.Cut(w.Name, " ")
-	return kind
+	Strict bool   // and so is a token that is not accepted
 }
 
 // A call is a request on its way.
 type call struct {
 	*Oracle
-	l     *Who
-	t     *Terms
-	mine  tally
-	own   []tally
-	quota func() Spread
+	l    *Who
+	mine *used
+	own  []*used
 }
 
-// begin notes that a request is on its way; nil if its policy is not judged, or is not asked.
+// begin notes that a request is on its way; nil if it asks no policy.
 func (o *Oracle) begin(l *Who, from string, r *http.Request) *call {
-	t := o.terms[l.Policy]
-	if t == nil || strings.Contains(r.URL.Path, "/tally/") {
+	if strings.Contains(r.URL.Path, "/tally/") {
 		return nil
 	}
-	c := &call{Oracle: o, l: l, t: t, mine: tally{l.Policy, shared, from}, quota: t.Quota.Begin()}
-	c.own = c.bought(r.Header, r.Cookies())
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	c := &call{Oracle: o, l: l, mine: o.of(from)}
+	c.own = c.bought(r.Header, r.Cookies())
 	for _, u := range c.usable() {
 		u.underway++
 	}
@@ -56,7 +44,7 @@ func (o *Oracle) begin(l *Who, from string, r *http.Request) *call {
 }
 
 // bought returns the bought tallies that have a token. No key is needed to read that.
-func (c *call) bought(h http.Header, cookies []*http.Cookie) (all []tally) {
+func (c *call) bought(h http.Header, cookies []*http.Cookie) (all []*used) {
 	tokens := h.Values(middleware.TokenHeader)
 	for _, cookie := range cookies {
 		if cookie.Name == Cookie(c.l.Policy) {
@@ -64,12 +52,8 @@ func (c *call) bought(h http.Header, cookies []*http.Cookie) (all []tally) {
 		}
 	}
 	for _, token := range tokens {
-		if id, ends := fleet.Claims(token); id != "" {
-			t := tally{c.l.Policy, bought, id}
-			c.mu.Lock()
-			c.of(t).ends = ends
-			c.mu.Unlock()
-			all = append(all, t)
+		if id, _ := fleet.Claims(token); id != "" {
+			all = append(all, c.of(id))
 		}
 	}
 	return all
@@ -79,124 +63,74 @@ func (c *call) bought(h http.Header, cookies []*http.Cookie) (all []tally) {
 func Cookie(policy string) string { return "__Host-tallystick-" + policy }
 
 // usable are what may have room for a request.
-func (c *call) usable() (all []*used) {
-	if !c.t.Sold {
-		all = append(all, c.of(c.mine))
+func (c *call) usable() []*used {
+	if c.Sold {
+		return c.own
 	}
-	for _, t := range c.own {
-		all = append(all, c.of(t))
-	}
-	return all
+	return append([]*used{c.mine}, c.own...)
 }
 
-// done notes that a request is under way no more. Where it had no answer, it may have been charged.
-func (c *call) done(answered bool) {
-	for _, u := range c.usable() {
-		u.underway--
-		if answered {
-			continue
-		}
-		now := c.clock.Load()
-		u.unanswered[now/c.t.Window]++
-		u.owe(c.t, now+permitted, c.quota())
-	}
-}
-
-// end notes an answer; nil if there is none.
+// end notes an answer; nil if there is none. Then the request may have been charged.
 func (c *call) end(resp *http.Response) {
-	var d house.Decision
-	decided := false
-	var brought []tally
-	if resp != nil {
-		d, decided = house.Parse(resp.Header)
-		brought = c.bought(resp.Header, resp.Cookies())
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.done(decided || resp != nil && resp.StatusCode < http.StatusInternalServerError)
-	if !decided {
+	var d house.Decision
+	decided := false
+	if resp != nil {
+		d, decided = house.Parse(resp.Header)
+	}
+	answered := decided || resp != nil && resp.StatusCode < http.StatusInternalServerError
+	for _, u := range c.usable() {
+		u.underway--
+		if !answered {
+			u.charged++
+		}
+		u.inherited = u.inherited || d.Inherited > 0
+	}
+	switch {
+	case !decided:
 		return
-	}
-	c.Decisions.Add(1)
-	if d.TokenErr != "" && c.l.Honest && c.Strict {
-		// After a clock was wrong by far the tokens that it has signed may have ended.
-		if c.Touched.Load() && d.Late {
-			c.Ended.Add(1)
-		} else {
-			c.TokenErrors.Note("%s on /%s: %s", c.l.Name, c.l.Policy, d.TokenErr)
-		}
-	}
-	if d.Inherited > 0 {
-		for _, u := range c.usable() {
-			u.inherited = true
-		}
-	}
-	if d.Admitted {
-		c.admitted(d, resp.StatusCode, append(brought, c.own...))
-	} else if c.l.Honest {
+	case d.Admitted:
+		c.admitted(d, append(c.bought(resp.Header, resp.Cookies()), c.own...))
+	case c.l.Honest:
 		c.refused(d)
+	}
+	if c.l.Strict && d.TokenErr != "" {
+		c.Unjust.Note("%s on /%s: a token is not accepted: %s", c.l.Name, c.l.Policy, d.TokenErr)
 	}
 }
 
-func (c *call) admitted(d house.Decision, status int, own []tally) {
-	t, quota := c.mine, c.quota()
-	switch {
-	case d.Room:
-		t.part = waited
-	case d.Own && len(own) > 0:
-		t = own[0]
-	case d.Own:
-		t.part = bought
-	}
-	u := c.of(t)
+func (c *call) admitted(d house.Decision, own []*used) {
 	if c.l.Honest {
-		c.Served.Add(1)
-		if c.l.Echoes && !c.Touched.Load() && !d.Room && (d.Own || !c.t.Sold) && !u.may(c.t, d.At, quota) {
-			c.Excess.Note("%s on /%s: %d of %d: %s", c.l.Name, c.l.Policy, u.known(d.At/c.t.Window), quota.Most, d)
-		}
-		for _, own := range c.own {
-			if !d.Own && !d.Room && c.of(own).room(c.t, d.At, c.apart(), quota, c.Touched.Load()) {
-				c.note(d, c.of(own))
+		c.Served.Note("")
+		for _, u := range c.own {
+			if !d.Own && !d.Room && c.room(u) {
+				c.note(d, u)
 			}
 		}
 	}
-	if d.Degraded {
-		return // no counter has decided
+	switch {
+	case d.Room || d.Degraded: // it is another tally's, or no counter has decided
+	case !d.Own:
+		c.mine.charged++
+	case len(own) > 0:
+		own[0].charged++
 	}
-	c.charge(t, d, quota)
-	u.owe(c.t, d.At+c.apart(), quota)
-	if status != http.StatusOK && c.t.Wrong != nil {
-		t.part = wrong
-		c.charge(t, d, c.t.Wrong.Quota.Begin()())
-	}
-}
-
-func (c *call) charge(t tally, d house.Decision, quota Spread) {
-	u, window := c.of(t), d.At/c.t.Window
-	if c.t.Exact {
-		d.Place = everywhere
-	}
-	u.by[place{d.Place, window}]++
-	u.most[window] = max(u.most[window], quota.Most)
-	u.kind = c.l.kind()
 }
 
 func (c *call) refused(d house.Decision) {
-	if c.t.Sold && len(c.own) == 0 || c.t.Each && d.Reason != string(middleware.OverLimit) {
-		c.Asked.Add(1)
+	switch {
+	case c.Sold && len(c.own) == 0 || c.Each && d.Reason != string(middleware.OverLimit):
+		c.Asked.Note("")
+		return
+	case d.Degraded || c.Hears && d.Reason == string(middleware.Overloaded):
+		c.Busy.Note("")
 		return
 	}
-	if d.Degraded || (c.t.Hears || c.t.Exact) && d.Reason == string(middleware.Overloaded) {
-		c.Busy.Add(1)
-		return
-	}
-	c.Refused.Add(1)
-	if w := c.t.Wrong; w != nil && !c.of(tally{c.l.Policy, wrong, c.mine.of}).room(w, d.At, 0, w.Quota.Begin()(), c.Touched.Load()) {
-		return
-	}
+	c.Refused.Note("")
 	var roomy []*used
 	for _, u := range c.usable() {
-		if u.room(c.t, d.At, c.apart(), c.quota(), c.Touched.Load()) {
+		if c.room(u) {
 			roomy = append(roomy, u)
 		}
 	}

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/tallystick/tallystick/middleware/client"
 	"github.com/tallystick/tallystick/proof/fleet"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/players"
 )
@@ -26,7 +26,6 @@ type Client struct {
 	Who
 	Token string              // the newest, or its own tally's
 	Named bool                // a proxy in front of the site names its address, which may be any
-	Slow  bool                // it reads answers so
 	At    func(to int) string // where it sends; nil: as its stage says
 	Base  http.RoundTripper   // its connections; nil: of its address
 	Jar   http.CookieJar      // may be nil
@@ -49,8 +48,7 @@ func (s *Stage) Client(name, policy string, from ...string) *Client {
 // An Answer is all of it.
 type Answer struct {
 	fleet.Answer
-	Trailer http.Header
-	Body    string
+	Body string
 }
 
 // Told says how an answer was decided.
@@ -66,17 +64,11 @@ func (s *seat) Fail(err error) { s.Stage.Fail(err) }
 
 func (s *seat) Ask(r fleet.Request) fleet.Answer { return (*Client)(s).Say(r, "").Answer }
 
-func (s *seat) Together(n int, do func(i int)) {
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() { do(i) })
-	}
-	wg.Wait()
-}
+func (s *seat) Together(n int, do func(i int)) { kit.Together(n, do) }
 
 // Say sends a request with a body. The zero Answer is none.
 func (c *Client) Say(r fleet.Request, body string) Answer {
-	standing := c.Away.Now()
+	standing := c.House.Away.Now()
 	a, err := c.Try(c.Ctx, r, strings.NewReader(body))
 	if _, decided := house.Parse(a.Header); err == nil && a.Status >= http.StatusInternalServerError && !decided {
 		err = fmt.Errorf("%s on /%s: %d", c.Name, c.Policy, a.Status)
@@ -112,20 +104,8 @@ func (c *Client) Do(ctx context.Context, r fleet.Request, url string, body io.Re
 		return a, err
 	}
 	defer resp.Body.Close()
-	from := io.Reader(resp.Body)
-	if c.Slow {
-		from = io.TeeReader(from, sipping{})
-	}
-	text, err := io.ReadAll(from)
-	return Answer{fleet.Answer{Status: resp.StatusCode, Header: resp.Header}, resp.Trailer, string(text)}, err
-}
-
-// sipping takes its time.
-type sipping struct{}
-
-func (sipping) Write(b []byte) (int, error) {
-	time.Sleep(time.Duration(len(b)) * 1500 * time.Nanosecond)
-	return len(b), nil
+	text, err := io.ReadAll(resp.Body)
+	return Answer{fleet.Answer{Status: resp.StatusCode, Header: resp.Header}, string(text)}, err
 }
 
 // A trip is how a request is sent.
@@ -142,7 +122,7 @@ func (c *Client) Polite() *http.Client {
 
 // Post sends one request of a polite client to the balancer, and returns the status of the answer; 0 if there is none.
 func (c *Client) Post(polite *http.Client) (status int) {
-	standing := c.Away.Now()
+	standing := c.House.Away.Now()
 	resp, err := polite.Post(c.Stage.At(fleet.Balancer)+"/"+c.Policy, "", nil)
 	if err == nil {
 		status = resp.StatusCode
@@ -163,12 +143,7 @@ func (c *Client) send(from string, r *http.Request) (resp *http.Response, err er
 		r.Header.Set("X-Forwarded-For", from)
 	}
 	judged := c.begin(&c.Who, from, r)
-	if c.Tamper != nil {
-		resp = c.Tamper(r)
-	}
-	if resp == nil {
-		resp, err = c.dial(from).RoundTrip(r)
-	}
+	resp, err = c.dial(from).RoundTrip(r)
 	if judged != nil {
 		judged.end(resp)
 	}
@@ -199,10 +174,10 @@ func (c *Client) Lives() string {
 }
 
 // Send shows the token of an honest client while that lives, and keeps the next: its own tally's, if it has one.
-func (c *Client) Send(to int, body string, fields ...string) Answer {
-	a := c.Say(fleet.Request{To: to, From: c.Attacker.From[0], Tokens: []string{c.Lives()}, Fields: fields}, body)
+func (c *Client) Send(to int) (admitted bool) {
+	a := c.Ask(fleet.Request{To: to, Tokens: []string{c.Lives()}})
 	c.Keep(a.Token())
-	return a
+	return a.Admitted()
 }
 
 // Keep keeps a token, but for one of its address where it has a tally of its own.

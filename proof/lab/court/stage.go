@@ -19,11 +19,10 @@ import (
 // A Stage is the servers, and the networks of their clients.
 type Stage struct {
 	*Oracle
-	Ctx    context.Context
-	House  *house.Cluster
-	Net    [2]byte                                  // the first bytes of the addresses of clients
-	Lost   func(who Who, standing int64, why error) // is told of a request without an answer
-	Tamper func(r *http.Request) *http.Response     // may change a request on its way, or answer it; may be nil
+	Ctx   context.Context
+	House *house.Cluster
+	Net   [2]byte                                  // the first bytes of the addresses of clients
+	Lost  func(who Who, standing int64, why error) // is told of a request without an answer
 
 	where []house.Where // in which no instance changes when it starts anew
 	hosts atomic.Uint32
@@ -34,9 +33,10 @@ type Stage struct {
 	idle []func() // closes connections without a request
 }
 
-// Open has clients come to some servers.
-func (s *Stage) Open(servers *house.Cluster) {
-	s.House, s.clock = servers, &servers.Clock
+// Open has clients come to some servers, which know none of their addresses: for the pass-th time.
+func (s *Stage) Open(servers *house.Cluster, pass int) {
+	s.House = servers
+	s.hosts.Store(uint32(pass) << 9)
 	for _, p := range servers.Instances {
 		s.where = append(s.where, p.Where)
 	}

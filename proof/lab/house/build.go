@@ -20,7 +20,8 @@ import (
 // A Breakage is how one defence is taken out, as the mutants of the packages are made: by a declaration, and text in it.
 type Breakage struct {
 	mutants.Mutant
-	Row string `json:"row"` // a row that must notice, of the lab or of what a fleet is judged by
+	Row   string `json:"row"`   // a row that must notice
+	Fault string `json:"fault"` // with which instances end, where the row itself does not
 }
 
 //go:embed without.json

@@ -10,12 +10,14 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +30,6 @@ type Plan struct {
 	Program string // that Build has built
 	Size    int
 	Site    Config // what all of them serve
-	Spread  bool   // the proxy leaves to chance where a request goes, and asks another one if that is not there
 }
 
 // A Cluster is some instances of one site, and the proxy in front of them.
@@ -39,12 +40,32 @@ type Cluster struct {
 	Redis     *program.Server
 	Roots     *x509.CertPool
 	Clock     atomic.Int64 // Unix seconds, the same on all
+	Still     sync.RWMutex // the clocks stand for those that read-lock it
+	Anew      atomic.Int64 // how often an instance has begun anew: by a start, or by a clock that was wrong
+	Away      Outage       // of an instance
+	Names     *Names       // of peers; nil: there are none
+
 	ctx       context.Context
 	started   int64
-	before    State  // what instances had seen that are no more
-	Names     *Names // of peers; nil: there are none
-	port      uint16 // where all of them hear each other
+	port      uint16     // where all of them hear each other
+	operating sync.Mutex // of what replaces instances, or changes what they are configured by
+	before    State      // what instances had seen that are no more
+	faults    []Fault
 }
+
+// An Outage is when something does not stand, or others do not know yet that it does.
+type Outage struct {
+	state atomic.Int64 // even: it stands; odd: it does not
+}
+
+// Now is for Stood.
+func (o *Outage) Now() int64 { return o.state.Load() }
+
+// Stood says whether it stood all the time since Now said this.
+func (o *Outage) Stood(since int64) bool { return since%2 == 0 && o.state.Load() == since }
+
+// change is the beginning or the end of an outage.
+func (o *Outage) change() { o.state.Add(1) }
 
 // Start starts instances, and the proxy in front of them.
 func Start(ctx context.Context, plan Plan) (_ *Cluster, err error) {
@@ -75,13 +96,15 @@ func Start(ctx context.Context, plan Plan) (_ *Cluster, err error) {
 		c.Instances = append(c.Instances, p)
 		fronts = append(fronts, p.Where.Front)
 	}
-	c.Proxy, err = startProxy(ctx, plan.Dir, plan.Spread, fronts)
+	c.Anew.Store(0)
+	c.Proxy, err = startProxy(ctx, plan.Dir, fronts)
 	return c, err
 }
 
 // start starts an instance.
 func (c *Cluster) start(place int, where Where) (p *Process, err error) {
 	c.started++
+	c.Anew.Add(1)
 	cfg := c.Site
 	cfg.Process, cfg.Place, cfg.Now, cfg.Listen, cfg.Safe, cfg.Dir = c.started, place, c.Clock.Load(), where.Front, where.Safe, c.Dir
 	if c.Names == nil {
@@ -97,15 +120,26 @@ func (c *Cluster) start(place int, where Where) (p *Process, err error) {
 	return p, err
 }
 
-// Restart replaces an instance by one that remembers nothing. It is ended as end says; by nil, at once.
+// Restart replaces an instance by one that remembers nothing. It is ended as end says.
 func (c *Cluster) Restart(i int, end func(*Process) error) error {
-	return errors.Join(c.end(c.Instances[i], end), c.Replace(i))
+	return c.operate(func() error { return errors.Join(c.end(c.Instances[i], end), c.replace(i)) })
 }
 
 // Surge is Restart, but the other starts before this one ends, and both serve meanwhile.
 func (c *Cluster) Surge(i int, end func(*Process) error) error {
-	old := c.Instances[i]
-	return errors.Join(c.Replace(i), c.end(old, end))
+	return c.operate(func() error {
+		old := c.Instances[i]
+		return errors.Join(c.replace(i), c.end(old, end))
+	})
+}
+
+// operate does what may keep an instance from answering.
+func (c *Cluster) operate(do func() error) error {
+	c.operating.Lock()
+	defer c.operating.Unlock()
+	c.Away.change()
+	defer c.Away.change()
+	return do()
 }
 
 func (c *Cluster) end(p *Process, end func(*Process) error) error {
@@ -114,23 +148,92 @@ func (c *Cluster) end(p *Process, end func(*Process) error) error {
 		return err
 	}
 	c.before.add(last)
-	if end == nil {
-		end = (*Process).stop
-	}
 	if c.Names != nil {
 		c.Names.set(p.Where.Peers.Addr(), false)
 		defer c.Names.gone(p.Where.Peers.Addr())
 	}
-	return end(p)
+	c.ends(p, end)
+	return nil
 }
 
-// Replace starts an instance in the place of one.
-func (c *Cluster) Replace(i int) error {
+// ends ends an instance, and keeps what is wrong with how it does.
+func (c *Cluster) ends(p *Process, end func(*Process) error) {
+	if err := end(p); err != nil {
+		c.fault("an instance that died, or that left goroutines when it ended", "%v: %s", err, p.Said())
+	}
+}
+
+// replace starts an instance in the place of one.
+func (c *Cluster) replace(i int) error {
 	p, err := c.start(i, c.Instances[i].Where)
 	if err == nil {
 		c.Instances[i] = p
 	}
 	return err
+}
+
+// Reload has write change what all instances are configured by, and them read it. Each must refuse what is broken.
+func (c *Cluster) Reload(write, broken func() error) (err error) {
+	c.operating.Lock()
+	defer c.operating.Unlock()
+	if err := broken(); err != nil {
+		return err
+	}
+	for _, p := range c.Instances {
+		if p.Post("reload") == nil {
+			c.fault("a file that is broken, and was taken", "")
+		}
+	}
+	err = write()
+	for _, p := range c.Instances {
+		err = errors.Join(err, p.Post("reload"))
+	}
+	return err
+}
+
+// A Fault is something that no instance may do.
+type Fault struct{ What, Why string }
+
+func (c *Cluster) fault(what, format string, of ...any) {
+	c.faults = append(c.faults, Fault{what, fmt.Sprintf(format, of...)})
+}
+
+// End ends all instances as an operator does, and returns what they have done that they may not, and what they have left behind.
+func (c *Cluster) End() []Fault {
+	c.operating.Lock()
+	defer c.operating.Unlock()
+	all, err := c.state()
+	if err != nil {
+		c.fault("an instance that died, or that left goroutines when it ended", "%v", err)
+	}
+	for _, line := range all.Logged {
+		c.fault("a line that a server logs", "%s", line)
+	}
+	left := c.files("files-*/*")
+	for until := time.Now().Add(time.Minute); len(left) > 0 && time.Now().Before(until); left = c.files("files-*/*") {
+		time.Sleep(100 * time.Millisecond)
+	}
+	for _, file := range left {
+		c.fault("a temporary file that is left", "%s", file)
+	}
+	for _, p := range c.Instances {
+		c.ends(p, (*Process).End)
+	}
+	for name, sign := range map[string]string{"race.*": "WARNING: DATA RACE", "*.said": "panic"} {
+		for _, file := range c.files(name) {
+			text, err := os.ReadFile(file)
+			if at := bytes.Index(text, []byte(sign)); err != nil || at >= 0 {
+				c.fault("a "+strings.ToLower(strings.TrimPrefix(sign, "WARNING: ")), "%v %.4000s", err, text[max(0, at):])
+			}
+		}
+	}
+	return c.faults
+}
+
+// files returns the files of this run that have such a name.
+func (c *Cluster) files(name string) []string {
+	files, _ := filepath.Glob(filepath.Join(c.Dir, name)) // the names are all right
+	return files
 }
 
 // Stop ends all.
@@ -139,7 +242,7 @@ func (c *Cluster) Stop() (err error) {
 		c.Proxy.Kill()
 	}
 	for _, p := range c.Instances {
-		err = errors.Join(err, p.stop())
+		p.stop()
 	}
 	if c.Names != nil {
 		c.Names.close()
@@ -152,6 +255,12 @@ func (c *Cluster) Stop() (err error) {
 
 // State returns what all instances have seen, together.
 func (c *Cluster) State() (all State, err error) {
+	c.operating.Lock()
+	defer c.operating.Unlock()
+	return c.state()
+}
+
+func (c *Cluster) state() (all State, err error) {
 	all.add(c.before)
 	for _, p := range c.Instances {
 		s, err := p.State()
@@ -165,15 +274,25 @@ func (c *Cluster) State() (all State, err error) {
 
 // Advance puts the clocks of all instances forward, and right.
 func (c *Cluster) Advance(seconds int64) (err error) {
+	c.Still.Lock()
+	defer c.Still.Unlock()
 	now := c.Clock.Add(seconds)
 	for i := range c.Instances {
-		err = errors.Join(err, c.Set(i, now))
+		err = errors.Join(err, c.set(i, now))
 	}
 	return err
 }
 
-// Set puts the clock of one instance.
-func (c *Cluster) Set(i int, now int64) error {
+// Step has the clock of one instance differ from the true time. By more than is permitted it begins anew: docs/bounds.md.
+func (c *Cluster) Step(i int, seconds int64) error {
+	if max(seconds, -seconds) > 5 {
+		c.Anew.Add(1)
+	}
+	return c.set(i, c.Clock.Load()+seconds)
+}
+
+// set puts the clock of one instance.
+func (c *Cluster) set(i int, now int64) error {
 	return c.Instances[i].Post("clock", "now", strconv.FormatInt(now, 10))
 }
 
@@ -202,8 +321,7 @@ type Line struct {
 
 // Lines are all of them that were written, also of instances that are no more.
 func (c *Cluster) Lines() (all []Line, err error) {
-	files, _ := filepath.Glob(filepath.Join(c.Dir, "*"+peersLog))
-	for _, file := range files {
+	for _, file := range c.files("*" + peersLog) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err

@@ -4,12 +4,9 @@ package house
 
 import (
 	"io"
-	"log"
 	"net/http"
-	"net/http/httputil"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // handler returns what is behind a policy, and whether nothing may stand before it.
@@ -19,28 +16,14 @@ func (s *Site) handler(policy string) (h http.Handler, plain bool) {
 		return http.HandlerFunc(upload), true
 	case Early:
 		return http.HandlerFunc(early), true
-	case Proxied:
-		return &httputil.ReverseProxy{
-			Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(s.door) },
-			FlushInterval: -1,
-			ErrorLog:      log.New(io.Discard, "", 0), // clients that are gone
-		}, true
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.count(r, Admitted)
 		switch {
 		case policy == AtOnce && strings.HasSuffix(r.Header.Get(ClientHeader), Attacker):
-			<-s.release
+			<-s.held()
 		case policy == Cached && r.Method == http.MethodGet:
 			w.Header().Set("Cache-Control", "public, max-age=3600")
-		case policy == Busy:
-			time.Sleep(30 * time.Millisecond)
-		case policy == LogIn && r.Header.Get(Wrong) != "":
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		case policy == Slow:
-			defer s.serves(r.Header.Get("X-Forwarded-For"))()
-			w.WriteHeader(http.StatusEarlyHints) // a client sees that it was let in
 		}
 		n, err := io.Copy(io.Discard, r.Body)
 		if err != nil {
@@ -50,19 +33,19 @@ func (s *Site) handler(policy string) (h http.Handler, plain bool) {
 	}), false
 }
 
-// serves counts a request that is being served to a client.
-func (s *Site) serves(client string) (done func()) {
+// held is what requests wait for until the lab lets them go.
+func (s *Site) held() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.served[client]++
-	s.state.Served = max(s.state.Served, s.served[client])
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.served[client]--; s.served[client] == 0 {
-			delete(s.served, client)
-		}
-	}
+	return s.release
+}
+
+// letGo lets those go that wait now.
+func (s *Site) letGo() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.release)
+	s.release = make(chan struct{})
 }
 
 // upload keeps next to nothing in memory: the parts are files until the response is sent.
@@ -80,17 +63,4 @@ func early(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Link", "</style.css>; rel=preload")
 	w.WriteHeader(http.StatusEarlyHints)
 	_, _ = io.WriteString(w, strings.Repeat("x", Size))
-}
-
-// upstream is behind the ReverseProxy, at the door at the back.
-func upstream(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Link", "</style.css>; rel=preload")
-	w.WriteHeader(http.StatusEarlyHints)
-	n, err := io.Copy(io.Discard, r.Body) // net/http sends 100 where that was asked for
-	if err != nil {
-		return
-	}
-	w.Header().Set("Trailer", Sum)
-	_, _ = io.WriteString(w, strings.Repeat("x", Size))
-	w.Header().Set(Sum, strconv.FormatInt(n, 10))
 }

@@ -58,7 +58,8 @@ func launch(ctx context.Context, dir, made string, cfg Config) (*Process, error)
 		err = json.NewDecoder(bufio.NewReader(stdout)).Decode(&p.Where)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("an instance does not say where it listens: %w: %s", err, p.Said()), p.stop())
+		p.stop()
+		return nil, fmt.Errorf("an instance does not say where it listens: %w: %s", err, p.Said())
 	}
 	return p, nil
 }
@@ -70,10 +71,9 @@ func (p *Process) Said() string {
 }
 
 // stop ends an instance, at once.
-func (p *Process) stop() error {
+func (p *Process) stop() {
 	_ = p.stdin.Close()
 	p.Kill()
-	return nil
 }
 
 // End asks an instance to end, and says what is wrong with how it does.

@@ -91,24 +91,19 @@ http {
 			proxy_pass http://instances;
 			proxy_request_buffering off;
 			client_max_body_size 64m;
-			proxy_next_upstream %[5]s;
+			proxy_next_upstream off;
 		}
 	}
 }
 `
 
 // startProxy starts the proxy, and waits until it accepts connections.
-func startProxy(ctx context.Context, dir string, spread bool, instances []netip.AddrPort) (p *Proxy, err error) {
+func startProxy(ctx context.Context, dir string, instances []netip.AddrPort) (p *Proxy, err error) {
 	nginx, err := findNginx()
 	if err != nil {
 		return nil, err
 	}
 	var upstream, said strings.Builder
-	another := "off"
-	if spread {
-		upstream.WriteString("\t\trandom;\n")
-		another = "error" // a POST is sent again only where nothing of it was sent
-	}
 	for _, i := range instances {
 		fmt.Fprintf(&upstream, "\t\tserver %s max_fails=0;\n", i)
 	}
@@ -120,7 +115,7 @@ func startProxy(ctx context.Context, dir string, spread bool, instances []netip.
 	file := filepath.Join(dir, "nginx.conf")
 	p.Server, err = program.Serve(func(safe string) *exec.Cmd {
 		p.Safe = "127.0.0.1:" + safe
-		err := os.WriteFile(file, fmt.Appendf(nil, configuration, dir, upstream.String(), p.Plain, p.Safe, another), 0o600)
+		err := os.WriteFile(file, fmt.Appendf(nil, configuration, dir, upstream.String(), p.Plain, p.Safe), 0o600)
 		cmd := exec.CommandContext(ctx, nginx, "-e", filepath.Join(dir, "nginx.log"), "-p", dir, "-c", file)
 		cmd.Stderr, cmd.Err = &said, errors.Join(cmd.Err, err)
 		return cmd

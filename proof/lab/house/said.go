@@ -13,26 +13,19 @@ import (
 const (
 	ClientHeader   = "Lab-Client"   // in which a client of the lab names itself, for the count alone
 	DecisionHeader = "Lab-Decision" // what was decided
-	Wrong          = "Lab-Wrong"    // of a log-in with a wrong password
-	Sum            = "Lab-Sum"      // the trailer of Proxied: how long the body was
 
 	Attacker = "/attacker" // how the name of an attacker ends
-	Measured = "steady"    // how the name of a client begins if the CPU time of its requests is measured
 	Admitted = "admitted"  // how an admitted request is counted; the others by the reason of the refusal
-	Size     = 200_000     // how long the answers of Early and Proxied are
+	Size     = 200_000     // how long the answers of Early are
 )
 
-// The policies whose handler is no plain one. Of the last three nothing stands between net/http and the middleware:
+// The policies whose handler is no plain one. Of the last two nothing stands between net/http and the middleware:
 // what either does to a request, the other one sees.
 const (
-	Cached  = "cached"  // the proxy keeps answers for all, and GET is answered so that it may
-	AtOnce  = "at-once" // the requests of an attacker stay until the lab lets them go
-	LogIn   = "login"   // 401 for a request with the field Wrong
-	Slow    = "slow"    // sends a 103 before it reads the body
-	Busy    = "crew"    // takes a while
-	Upload  = "upload"  // has net/http write the parts to files
-	Early   = "early"   // sends a 103 first
-	Proxied = "proxied" // a ReverseProxy, whose upstream sends a 103, asks for the body by 100, and has a trailer
+	Cached = "cached"  // the proxy keeps answers for all, and GET is answered so that it may
+	AtOnce = "at-once" // the requests of an attacker stay until the lab lets them go
+	Upload = "upload"  // has net/http write the parts to files
+	Early  = "early"   // sends a 103 first
 )
 
 // A Config describes what one instance serves.
@@ -60,10 +53,7 @@ type State struct {
 	Heap       uint64
 	Goroutines int
 
-	Served   int64            // at once to one client of Slow, the most ever
-	Life     map[string]int64 // of tokens, in seconds, by the policy
-	Computed []time.Duration  // for requests of the Measured, since it was asked before
-	Logged   []string         // lines, since it was asked before
+	Logged []string // lines
 
 	Waited uint64        // requests, for peers
 	Took   map[int]int64 // decisions with peers, by their whole milliseconds
@@ -84,11 +74,9 @@ type Decision struct {
 	Room     bool   `json:",omitempty"` // the waiting room
 	Degraded bool   `json:",omitempty"` // no counter has decided
 	TokenErr string `json:",omitempty"` // why no token was accepted
-	Late     bool   `json:",omitempty"` // it had ended
 
 	Inherited int64 `json:",omitempty"`
 	Place     int   `json:",omitempty"` // of the instance among all of them
-	At        int64 `json:",omitempty"` // Unix seconds, by the clock of the instance
 }
 
 func (d Decision) String() string {
@@ -117,6 +105,7 @@ func (s *State) add(o State) {
 	s.CPU += o.CPU
 	s.Heap = max(s.Heap, o.Heap)
 	s.Waited += o.Waited
+	s.Logged = append(s.Logged, o.Logged...)
 	if s.Took == nil {
 		s.Took = map[int]int64{}
 	}

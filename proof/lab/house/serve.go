@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -33,8 +32,8 @@ import (
 // newSite starts one.
 func newSite(cfg Config) (*Site, Where, error) {
 	s := &Site{
-		cfg: cfg, mux: http.NewServeMux(), policies: map[string]*middleware.Middleware{}, counters: map[string]exact.Counter{}, failed: make(chan error, 4),
-		release: make(chan struct{}), served: map[string]int64{}, state: State{Took: map[int]int64{}},
+		cfg: cfg, mux: http.NewServeMux(), counters: map[string]exact.Counter{}, failed: make(chan error, 4),
+		release: make(chan struct{}), state: State{Took: map[int]int64{}},
 	}
 	s.now.Store(cfg.Now)
 	where, err := s.start(cfg)
@@ -45,14 +44,14 @@ func newSite(cfg Config) (*Site, Where, error) {
 }
 
 func (s *Site) start(cfg Config) (where Where, err error) {
-	for name, at := range cfg.Counters {
-		if s.counters[name], err = redis.Open(at, redis.Config{}); err != nil {
+	if cfg.Secret != nil { // first: it sets the resolver of the process
+		heard, err := s.join()
+		if where.Peers = addrOf(heard); err != nil {
 			return where, err
 		}
 	}
-	if cfg.Secret != nil {
-		heard, err := s.join()
-		if where.Peers = addrOf(heard); err != nil {
+	for name, at := range cfg.Counters {
+		if s.counters[name], err = redis.Open(at, redis.Config{}); err != nil {
 			return where, err
 		}
 	}
@@ -71,7 +70,6 @@ func (s *Site) start(cfg Config) (where Where, err error) {
 	}
 	front, back, safe := listeners[0], listeners[1], listeners[2]
 	where.Front, where.Back, where.Safe = addrOf(front), addrOf(back), addrOf(safe)
-	s.door = &url.URL{Scheme: "http", Host: where.Back.String()}
 	server := &http.Server{Handler: s.mux, Protocols: new(http.Protocols), ErrorLog: log.New(s, "", 0)}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetHTTP2(true)
@@ -157,7 +155,6 @@ func (s *Site) mount(file string) error {
 	for policy := range names.Policies {
 		handler, plain := s.handler(policy)
 		m := set.Middleware(policy)
-		s.policies[policy] = m
 		handler = m.Handler(handler)
 		if !plain {
 			handler = s.enter(handler)
@@ -180,7 +177,7 @@ func (s *Site) back() http.Handler {
 	}
 	does("reload", func(*http.Request) error { return policyfile.Reload(s.set) })
 	does("cut", func(r *http.Request) error { s.wire.refuse(strings.Fields(r.FormValue("addresses"))); return nil })
-	does("release", func(*http.Request) error { close(s.release); return nil })
+	does("release", func(*http.Request) error { s.letGo(); return nil })
 	does("clock", func(r *http.Request) error {
 		now, err := strconv.ParseInt(r.FormValue("now"), 10, 64)
 		if err == nil {
@@ -193,7 +190,6 @@ func (s *Site) back() http.Handler {
 	mux.HandleFunc("GET /state", func(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(s.look(r.FormValue("whole") != ""))
 	})
-	mux.HandleFunc("/"+Proxied, upstream)
 	return mux
 }
 
@@ -234,7 +230,6 @@ func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 
 // left waits for goroutines that are about to end, and says which others there are.
 func left(before int, patience time.Duration) error {
-	http.DefaultClient.CloseIdleConnections() // of the ReverseProxy
 	for end := time.Now().Add(patience); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			var all strings.Builder

@@ -5,9 +5,7 @@ package house
 import (
 	"bytes"
 	"context"
-	"errors"
 	"net/http"
-	"net/url"
 	"runtime"
 	"strings"
 	"sync"
@@ -15,7 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/peers"
@@ -28,11 +25,9 @@ type Site struct {
 	cfg      Config
 	mux      *http.ServeMux
 	set      *policyfile.Set
-	policies map[string]*middleware.Middleware
 	counters map[string]exact.Counter
 	group    *peers.Group // nil: no policy hears peers
 	wire     wire
-	door     *url.URL // at the back
 	servers  []*http.Server
 	failed   chan error
 	release  chan struct{} // closed when the lab lets go what is held
@@ -42,9 +37,8 @@ type Site struct {
 	gate sync.RWMutex
 	now  atomic.Int64 // Unix seconds
 
-	mu     sync.Mutex
-	state  State
-	served map[string]int64
+	mu    sync.Mutex
+	state State
 }
 
 // clock is the clock of decisions.
@@ -88,25 +82,17 @@ func (s *Site) look(whole bool) State {
 	state := s.state
 	state.Counts, state.Took = nil, nil
 	state.add(State{Counts: s.state.Counts, Took: s.state.Took})
-	s.state.Computed, s.state.Logged = nil, nil
-	state.CPU, state.Heap, state.Goroutines = Computed(syscall.RUSAGE_SELF), m.HeapAlloc, runtime.NumGoroutine()
+	state.CPU, state.Heap, state.Goroutines = Computed(), m.HeapAlloc, runtime.NumGoroutine()
 	if s.group != nil {
 		state.Waited = s.group.Stats().Waited
-	}
-	state.Life = map[string]int64{}
-	for policy, m := range s.policies {
-		state.Life[policy] = int64(m.Stats().TokenLife / time.Second)
 	}
 	return state
 }
 
-// thread has Getrusage speak of the thread that calls it, on Linux; elsewhere it fails.
-const thread = 1
-
-// Computed returns the time that this process, syscall.RUSAGE_SELF, or this thread has computed for.
-func Computed(who int) time.Duration {
+// Computed returns the time that this process has computed for.
+func Computed() time.Duration {
 	var u syscall.Rusage
-	if syscall.Getrusage(who, &u) != nil {
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
@@ -121,27 +107,13 @@ type passage struct {
 
 type passageKey struct{}
 
-// enter is in front of a middleware. Of some clients it measures what the middleware and the handler have
-// computed: the goroutine is locked to its thread meanwhile, and the kernel says how long that thread has
-// run. So what a flood computes meanwhile on other threads is not in it.
+// enter is in front of a middleware.
 func (s *Site) enter(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.gate.RLock()
 		q := &passage{w: w, leave: sync.OnceFunc(s.gate.RUnlock), began: time.Now()}
 		defer q.leave()
-		r = r.WithContext(context.WithValue(r.Context(), passageKey{}, q))
-		if !strings.HasPrefix(r.Header.Get(ClientHeader), Measured) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		before := Computed(thread)
-		next.ServeHTTP(w, r)
-		took := Computed(thread) - before
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.state.Computed = append(s.state.Computed, took)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), passageKey{}, q)))
 	})
 }
 
@@ -151,7 +123,7 @@ func (s *Site) decided(ctx context.Context, d middleware.Decision) {
 		defer q.leave()
 		told := Decision{
 			Reason: string(d.Reason), Admitted: d.Admitted, Own: d.Own, Room: d.FromWaitingRoom, Degraded: d.Degraded,
-			Inherited: d.Inherited, Place: s.cfg.Place, At: s.now.Load(), Late: errors.Is(d.TokenErr, token.ErrExpired),
+			Inherited: d.Inherited, Place: s.cfg.Place,
 		}
 		if d.TokenErr != nil {
 			told.TokenErr = d.TokenErr.Error()

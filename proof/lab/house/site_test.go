@@ -13,26 +13,17 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-func aSite() *Site {
-	return &Site{served: map[string]int64{}}
-}
-
 // No clock moves while a decision is made, and it does when the decision was made.
 func TestClocksStandWhileADecisionIsMade(t *testing.T) {
-	s := aSite()
-	for i, name := range []string{"somebody", Measured} {
-		r := httptest.NewRequest(http.MethodPost, "/", nil)
-		r.Header.Set(ClientHeader, name)
-		s.enter(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			require.False(t, s.gate.TryLock(), "a decision is made")
-			s.decided(r.Context(), middleware.Decision{})
-			require.True(t, s.gate.TryLock(), "it was made")
-			s.gate.Unlock()
-		})).ServeHTTP(httptest.NewRecorder(), r)
-		require.True(t, s.gate.TryLock(), "it leaves once")
+	s := new(Site)
+	s.enter(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		require.False(t, s.gate.TryLock(), "a decision is made")
+		s.decided(r.Context(), middleware.Decision{})
+		require.True(t, s.gate.TryLock(), "it was made")
 		s.gate.Unlock()
-		require.Len(t, s.state.Computed, i)
-	}
+	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil))
+	require.True(t, s.gate.TryLock(), "it leaves once")
+	s.gate.Unlock()
 	s.gate.RLock()
 	moved := make(chan int)
 	go func() {
@@ -53,24 +44,9 @@ func TestClocksStandWhileADecisionIsMade(t *testing.T) {
 	require.EqualValues(t, 7, s.clock().Unix())
 }
 
-// What a client is served at once is counted by the client.
-func TestServes(t *testing.T) {
-	s := aSite()
-	a, b, others := s.serves("a"), s.serves("a"), []func(){s.serves("b"), s.serves("c"), s.serves("d")}
-	a()
-	c := s.serves("a")
-	require.EqualValues(t, 2, s.state.Served)
-	b()
-	c()
-	for _, other := range others {
-		other()
-	}
-	require.Empty(t, s.served)
-}
-
 // What a server logs is kept, but for the complaint that a client was slow.
 func TestLinesAreKept(t *testing.T) {
-	s := aSite()
+	s := new(Site)
 	for _, line := range []string{"http: panic serving 127.0.0.1:1: a test\ngoroutine 1", "timeout waiting for SETTINGS frames from 127.0.0.1:1\n"} {
 		n, err := s.Write([]byte(line))
 		require.NoError(t, err)
@@ -84,7 +60,7 @@ var kept [][]byte
 
 func TestLiveHeapSeesWhatIsKept(t *testing.T) {
 	defer func() { kept = nil }()
-	s := aSite()
+	s := new(Site)
 	before := s.look(true).Heap
 	for range 64 {
 		kept = append(kept, make([]byte, 1<<20))
@@ -95,7 +71,7 @@ func TestLiveHeapSeesWhatIsKept(t *testing.T) {
 func TestDecisionsAreReadAsTheyWereWritten(t *testing.T) {
 	for _, d := range []Decision{
 		{Reason: "within-limits", Own: true},
-		{Reason: "over-limit", Room: true, Inherited: 7, TokenErr: "token: expired", Late: true, At: 5},
+		{Reason: "over-limit", Room: true, Inherited: 7, TokenErr: "token: expired"},
 	} {
 		read, ok := Parse(http.Header{DecisionHeader: {d.String()}})
 		require.True(t, ok)
@@ -105,4 +81,18 @@ func TestDecisionsAreReadAsTheyWereWritten(t *testing.T) {
 		_, ok := Parse(http.Header{DecisionHeader: {text}})
 		require.False(t, ok, text)
 	}
+}
+
+func TestOutage(t *testing.T) {
+	var o Outage
+	before := o.Now()
+	require.True(t, o.Stood(before))
+	o.change()
+	during := o.Now()
+	require.False(t, o.Stood(before), "it fell meanwhile")
+	require.False(t, o.Stood(during))
+	o.change()
+	require.False(t, o.Stood(before))
+	require.False(t, o.Stood(during), "it did not stand at the beginning")
+	require.True(t, o.Stood(o.Now()))
 }
