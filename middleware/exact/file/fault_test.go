@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -124,7 +123,6 @@ func TestFaults(t *testing.T) {
 	}
 	// A busy machine must not look like a fault: the deadline is far above what holds in virtual time.
 	exactkit.AmidALoad(t, all, time.Second, func(*testing.T) exact.Counter { return c })
-	front.Of(t, c, all[:1])
 }
 
 // The same amid payers and strangers, as the middleware has it. Time is virtual.
@@ -242,10 +240,6 @@ func p99(replies []reply, until time.Duration) time.Duration {
 	}
 	slices.Sort(took)
 	return took[len(took)*99/100]
-}
-
-func TestRefusalsHearOfWhatIsChangedElsewhere(t *testing.T) {
-	front.Elsewhere(t, open(t, filepath.Join(t.TempDir(), "counts"), file.Config{}), nil)
 }
 
 // A books keeps what a counter has answered.

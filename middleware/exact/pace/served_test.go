@@ -5,7 +5,6 @@ package pace_test
 import (
 	"context"
 	"fmt"
-	"net/http/httptest"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,31 +12,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/pace"
-	"github.com/tallystick/tallystick/middleware/exact/remote"
-	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/kit"
 )
-
-var served = remote.Config{Secrets: [][]byte{make([]byte, 32)}}
-
-func open(url string) (exact.Counter, error) { return remote.Open([]string{url}, served) }
-
-// serveCounter serves a counter in memory, and returns its URL.
-func serveCounter(t *testing.T) string {
-	h := kit.Must(remote.Serve(memory.New(0, nil), served))(t)
-	server := httptest.NewServer(h)
-	t.Cleanup(server.Close)
-	return server.URL
-}
-
-// Pacers share a counter that is served to each of them; the pacers of package exact/redis share a Redis.
-func TestPaced(t *testing.T) {
-	t.Parallel()
-	exactkit.Paced(t, serveCounter(t), open)
-}
 
 // Fifty processes with a worker each share ten a second for a minute: never above it, none of
 // it is lost, and no worker starves.

@@ -237,19 +237,6 @@ func TestFaults(t *testing.T) {
 	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+8 }, patient, 20*time.Millisecond, "goroutines end")
 }
 
-// The middleware in front, while its server is away, whichever way that is.
-func TestTheMiddlewareInFront(t *testing.T) {
-	s, c := opened(t)
-	all := exactkit.OfAServer(nil, s.Kill, s.Start, s.Freeze, s.Thaw)[2:]
-	all[0].Loses = true
-	front.Of(t, c, all)
-}
-
-func TestRefusalsHearOfWhatIsChangedElsewhere(t *testing.T) {
-	s, c := opened(t)
-	front.Elsewhere(t, c, func() { s.do("FLUSHALL") })
-}
-
 // private returns a certificate for this machine that is self-signed, and the file that holds it.
 func private(t *testing.T) (tls.Certificate, string) {
 	t.Helper()

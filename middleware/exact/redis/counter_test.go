@@ -390,8 +390,3 @@ func TestDearRefusalCostsNoMoreThanACheapOne(t *testing.T) {
 	t.Logf("a refusal at cost %d of %d, %d marks: %d pages, %d us of the server", quota-1, quota, marks, cheap, cheapTime)
 	require.LessOrEqual(t, cheap, 5)
 }
-
-// Pacers share one limit on a server, each booking its calls through a connection of its own.
-func TestPaced(t *testing.T) {
-	exactkit.Paced(t, startServer(t).url(), func(url string) (exact.Counter, error) { return dialed(t, url) })
-}

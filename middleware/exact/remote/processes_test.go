@@ -24,8 +24,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/exactkit/front"
-	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // envServe has this binary be an owner, at a port.
@@ -142,22 +140,4 @@ func TestCutInTheMiddleOfAnAnswer(t *testing.T) {
 		}
 		require.Greater(t, cut.Lost.Load(), int64(20))
 	})
-}
-
-// The middleware in front, while its owner is away, whichever way that is.
-func TestTheMiddlewareInFront(t *testing.T) {
-	owner := startServed(t)
-	all := exactkit.OfAServer(nil, owner.Kill, owner.Start, owner.Freeze, owner.Thaw)[2:]
-	all[0].Loses = true
-	front.Of(t, open(t, secrets, at(owner.Addr())), all)
-}
-
-// Pacers pace their calls through an owner in another process: one that serves a counter, and a Durable
-// Object.
-func TestPaced(t *testing.T) {
-	if !kit.Whole() {
-		exactkit.Paced(t, at(startServed(t).Addr()), openAt)
-		return
-	}
-	processes(t, func(t *testing.T, owner *exactkit.Server, _ bool) { exactkit.Paced(t, at(owner.Addr()), openAt) })
 }
