@@ -51,10 +51,7 @@ func (e *encoder) pair(p pair) {
 	e.count(p.minus)
 }
 
-var (
-	errVersion   = errors.New("gossip: of another version")
-	errMalformed = errors.New("gossip: malformed")
-)
+var errMalformed = errors.New("gossip: malformed, or of another version")
 
 // A decoder reads what an encoder has written. After the first error it reads zeros.
 type decoder struct {
@@ -65,11 +62,8 @@ type decoder struct {
 }
 
 func decode(b []byte) decoder {
-	switch {
-	case len(b) == 0 || len(b) > MaxBatch:
+	if len(b) == 0 || len(b) > MaxBatch || b[0] != version {
 		return decoder{err: errMalformed}
-	case b[0] != version:
-		return decoder{err: errVersion}
 	}
 	return decoder{b: b[1:]}
 }

@@ -84,7 +84,7 @@ func (r *Records) add(at int, cost, slack int64) {
 	}
 	unsent := int64(rec.own.plus - rec.lastTold().plus)
 	if 2*unsent >= slack && unsent >= min(slack, 2) || r.live == 0 || r.leaving {
-		r.tell(at, r.leaving)
+		r.tell(at, r.leaving || slack > 2 && int64(r.unacked(rec)) >= slack)
 	}
 }
 

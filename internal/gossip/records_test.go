@@ -61,7 +61,7 @@ func TestTells(t *testing.T) {
 	require.EqualValues(t, 2, look(a, minute(1)).Sum)
 
 	a.Add(noon, minute(1), 2, 2)
-	require.Nil(t, a.Batch(at(49*ms), 2), "each 50 ms")
+	require.Nil(t, a.Batch(at(249*ms), 2), "each 250 ms")
 	_, ok := a.Wait(minute(1), 100)
 	require.True(t, ok)
 	require.Nil(t, a.Batch(at(4*ms), 2))
@@ -70,6 +70,11 @@ func TestTells(t *testing.T) {
 	a.Lost(2)
 	carry(t, at(20*ms), a, b, 1, 2)
 	require.EqualValues(t, 4, look(b, minute(1)).Sum)
+
+	a.Add(at(30*ms), minute(2), 3, 5)
+	require.Nil(t, a.Batch(at(100*ms), 2))
+	a.Add(at(100*ms), minute(2), 2, 5)
+	require.NotNil(t, a.Batch(at(100*ms), 2), "at once where the next would wait")
 
 	one := gossip.New(gossip.Config{Name: 3})
 	require.EqualValues(t, 2, one.Look(minute(1), 100).Slack)
@@ -100,6 +105,7 @@ func TestAnswersAcknowledgeABatch(t *testing.T) {
 	a.Add(noon, minute(1), 2, 2)
 	require.NotNil(t, a.Batch(noon, 2))
 	a.Add(noon, minute(1), 2, 2)
+	_, _ = a.Wait(minute(1), 1)
 	a.Expire(at(60 * ms)) // begins the next, while one is under way
 	a.Answered(at(61*ms), 2)
 	require.EqualValues(t, 2, look(a, minute(1)).Unacked)
@@ -215,10 +221,10 @@ func TestLatePeers(t *testing.T) {
 	back := a.Answered(at(300*ms), 3)
 	require.False(t, back, "it has not heard of the last two")
 	a.Add(noon, minute(1), 2, 2)
-	carry(t, at(400*ms), a, b, 1, 2)
+	carry(t, at(600*ms), a, b, 1, 2)
 	require.Zero(t, look(a, minute(1)).Unacked)
-	require.NotNil(t, a.Batch(at(400*ms), 3))
-	back = a.Answered(at(400*ms), 3)
+	require.NotNil(t, a.Batch(at(600*ms), 3))
+	back = a.Answered(at(600*ms), 3)
 	require.True(t, back)
 	a.Gone(noon, 2)
 	a.Gone(noon, 3)
@@ -490,6 +496,7 @@ func TestAFullBatchAcknowledgesWhatItHas(t *testing.T) {
 	for i := range 10_000 {
 		a.Add(noon, key(i), 2, 2)
 	}
+	_, _ = a.Wait(key(1), 1)
 	tell(at(50*ms), 3)
 	a.Add(at(50*ms), key(0), 2, 2)
 	_, _ = a.Wait(key(0), 1)
@@ -632,12 +639,12 @@ func TestAWindowEndsBeforeItIsTold(t *testing.T) {
 	a.Add(noon, minute(1), 2, 2)
 	require.NotNil(t, a.Batch(noon, 2), "is under way")
 	a.Add(noon, minute(2), 2, 2)
-	carry(t, at(50*time.Millisecond), a, b, 1, 3)
+	carry(t, at(250*time.Millisecond), a, b, 1, 3)
 	next := minute(2)
 	next.Number++
 	look(a, next)
-	a.Answered(at(60*time.Millisecond), 2)
-	require.Nil(t, a.Batch(at(60*time.Millisecond), 2))
+	a.Answered(at(260*time.Millisecond), 2)
+	require.Nil(t, a.Batch(at(260*time.Millisecond), 2))
 	require.True(t, a.Drained())
 	_, due := a.Next()
 	require.False(t, due)
