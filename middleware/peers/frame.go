@@ -13,8 +13,7 @@ import (
 
 // What a frame carries.
 const (
-	statusFrame   = 's' // how this process is: the first frame of each end, and one each second
-	peersFrame    = 'p' // after each status: the addresses of those that this process hears
+	statusFrame   = 's' // how this process is, and which others it hears: the first frame of each end, and one each second
 	tellFrame     = 't' // a batch
 	answerFrame   = 'a' // to the batch under way
 	wantFrame     = 'w' // asks for a chunk of all records: its place

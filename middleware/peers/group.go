@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -74,14 +73,13 @@ type Group struct {
 	evicted   uint64    // as there were then
 	ready     byte      // 1: it has the records of its fleet, or must do without
 	leaving   bool
-	alone     bool                // the log says so, and no peer has answered since
 	unknown   [strangers]net.Conn // connections that have not shown a secret
 	next      int                 // where the next has its place
 	strangers uint64
 	gone      uint64
 }
 
-// unlock unlocks mu, and writes what there is to say: a log may be slow.
+// unlock unlocks mu, and writes what there is to say: a log may be slow, and so may a connection.
 func (g *Group) unlock() {
 	lines := g.lines
 	g.lines = nil
@@ -222,8 +220,7 @@ func (g *Group) meet(w *wire) *peer {
 		p = &peer{name: name, address: w.theirs.address}
 		g.peers[name] = p
 		g.begin(p)
-		if g.over(goneAlarm, p.address) || g.alone {
-			g.alone = false
+		if gone, alone := g.over(goneAlarm, p.address), g.over(aloneAlarm, ""); gone || alone {
 			g.ring(backAlarm, p.address)
 		}
 	} else if p.asked {
@@ -237,8 +234,8 @@ func (g *Group) meet(w *wire) *peer {
 	}
 	p.wire, p.asked, p.heard = w, false, now
 	_ = w.w.SetDeadline(time.Time{})
-	g.ended.Go(w.write)
-	g.say(p)
+	g.say(p, false)
+	g.say(p, true)
 	if p.pulling {
 		g.pull(p)
 	}
@@ -254,23 +251,21 @@ func (g *Group) begin(p *peer) {
 	g.records.Joined(g.pace(), p.name)
 }
 
-// say sends a peer how this process is.
-func (g *Group) say(p *peer) {
+// say sends a peer how this process is, and the addresses of those that it hears, if there is room.
+func (g *Group) say(p *peer, room bool) {
 	if p.wire == nil {
 		return
 	}
 	p.status = time.Now()
 	b := binary.BigEndian.AppendUint64(nil, uint64(g.cfg.Now().UnixMilli()))
 	b = binary.BigEndian.AppendUint64(b, g.roster.digest)
-	b = binary.BigEndian.AppendUint64(b, p.era)
-	p.wire.send(statusFrame, append(b, g.ready), nil)
-	var heard []string
+	b = append(binary.BigEndian.AppendUint64(b, p.era), g.ready)
 	for _, o := range g.peers {
-		if o.wire != nil && o != p {
-			heard = append(heard, o.address)
+		if room && o.wire != nil && o != p {
+			b = append(append(b, o.address...), '\n')
 		}
 	}
-	p.wire.send(peersFrame, nil, []byte(strings.Join(heard, "\n")))
+	p.wire.send(statusFrame, nil, b)
 }
 
 // pull asks a peer for all of its records, beginning with the first chunk.
@@ -292,7 +287,6 @@ func (g *Group) hear(p *peer, w *wire) {
 	for good := true; good; {
 		var kind byte
 		var content []byte
-		_ = w.w.SetReadDeadline(time.Now().Add(silence))
 		kind, content, err = w.read()
 		good = err == nil && g.handle(p, w, kind, content)
 	}
@@ -326,9 +320,11 @@ func (g *Group) handle(p *peer, w *wire, kind byte, content []byte) bool {
 		if ahead != 0 {
 			g.ring(clockAlarm, p.address, "ahead", ahead.Round(100*time.Millisecond))
 		}
-		w.send(answerFrame, nil, nil)
+		w.unread.Store(0) // it has read the last answer
+		g.lines = append(g.lines, func() { w.send(answerFrame, nil, nil) })
 	case kind == answerFrame && p.asked:
 		p.asked = false
+		w.unread.Store(0)
 		if g.records.Answered(g.pace(), p.name) {
 			p.late = false
 			g.ring(backAlarm, p.address)
@@ -336,10 +332,8 @@ func (g *Group) handle(p *peer, w *wire, kind byte, content []byte) bool {
 		if at, ok := g.records.Next(); ok && at.Before(g.due) {
 			poke(g.wake)
 		}
-	case kind == statusFrame && len(content) == 25:
+	case kind == statusFrame && len(content) >= 25:
 		g.learn(p, content)
-	case kind == peersFrame:
-		g.roster.hear(string(content), p.heard)
 	case kind == wantFrame && len(content) == 4:
 		chunk, next := g.records.Chunk(g.cfg.Now(), binary.BigEndian.Uint32(content))
 		w.send(chunkFrame, binary.BigEndian.AppendUint32(content, next), chunk)
@@ -384,6 +378,7 @@ func (g *Group) learn(p *peer, content []byte) {
 	case p.heard.Sub(p.differs) > patience:
 		g.ring(listsAlarm, p.address, "ours", g.roster.list)
 	}
+	g.roster.hear(string(content[25:]), p.heard)
 	p.theirs, p.ready = binary.BigEndian.Uint64(content[16:]), content[24] == 1
 	if p.theirs != p.pulled && g.ready == 1 {
 		g.pull(p)
@@ -437,7 +432,8 @@ func (g *Group) tell() time.Duration {
 			// A batch for a peer without a connection is under way until there is one: so the peer becomes late.
 			if batch := g.records.Batch(now, name); batch != nil {
 				if p.asked = true; p.wire != nil {
-					p.wire.send(tellFrame, nil, batch)
+					w := p.wire
+					g.lines = append(g.lines, func() { w.send(tellFrame, nil, batch) })
 				}
 			}
 		}
@@ -491,7 +487,7 @@ func (g *Group) tend() {
 			continue
 		}
 		if now.Sub(p.status) >= statusEvery {
-			g.say(p)
+			g.say(p, true)
 		}
 	}
 }

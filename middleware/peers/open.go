@@ -144,7 +144,6 @@ func (g *Group) started(waited time.Duration, source **peer) bool {
 	case from != nil && from.wire != nil && time.Since(from.heard) < aloneAfter && waited < recordsWithin:
 		return false
 	case waited >= aloneAfter:
-		g.alone = true
 		g.ring(aloneAlarm, "")
 	case waiting > 0 && waited < greetFirst:
 		return false
@@ -161,7 +160,7 @@ func (g *Group) started(waited time.Duration, source **peer) bool {
 	g.records.Ready()
 	g.ready = 1
 	for _, p := range g.peers {
-		if g.say(p); p.theirs != p.pulled { // it came later
+		if g.say(p, true); p.theirs != p.pulled { // it came later
 			g.pull(p)
 		}
 	}

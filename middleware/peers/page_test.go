@@ -50,8 +50,8 @@ func TestTheWireIsThatOfItsPage(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, []string{"`s`", "`p`", "`t`", "`a`", "`w`", "`c`", "`f`"}, kinds)
-	for i, kind := range []byte{statusFrame, peersFrame, tellFrame, answerFrame, wantFrame, chunkFrame, farewellFrame} {
+	require.Equal(t, []string{"`s`", "`t`", "`a`", "`w`", "`c`", "`f`"}, kinds)
+	for i, kind := range []byte{statusFrame, tellFrame, answerFrame, wantFrame, chunkFrame, farewellFrame} {
 		require.Equal(t, kinds[i], "`"+string(kind)+"`")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,25 +17,31 @@ const silence = 10 * time.Second
 // and some small frames there.
 const mostQueued = 8 * mostLen
 
-// A wire is a connection whose other end has shown a secret. One goroutine reads it and one writes: else two processes
-// that write to each other could wait for each other.
+// mostUnread is how much is written where it is sent, until the peer has read it: any TCP has room for that.
+const mostUnread = 4 << 10
+
+// A wire is a connection whose other end has shown a secret. One goroutine reads it. What TCP has room for is written
+// where it is sent: to wake a goroutine costs as much as to write. A goroutine of its own writes the rest: else two
+// processes that write to each other could wait for each other.
 type wire struct {
 	*session
 	conn   net.Conn // below TLS, so that to close it waits for nothing
 	dialed bool     // by this process
+	tcp    bool
 	r      *bufio.Reader
 	buf    []byte // of the frame that was read last
 	w      net.Conn
 
-	mu     sync.Mutex
-	queue  []byte // signed frames
-	poke   chan struct{}
-	closed chan struct{}
-	once   sync.Once
+	mu       sync.Mutex
+	queue    []byte       // signed frames
+	writing  bool         // a goroutine of its own
+	unread   atomic.Int64 // bytes that were written elsewhere, and the peer may not have read
+	extended time.Time
 }
 
 func newWire(s *session, conn, secured net.Conn, dialed bool) *wire {
-	return &wire{session: s, conn: conn, dialed: dialed, r: bufio.NewReader(secured), w: secured, poke: make(chan struct{}, 1), closed: make(chan struct{})}
+	_, tcp := conn.(*net.TCPConn)
+	return &wire{session: s, conn: conn, dialed: dialed, tcp: tcp, r: bufio.NewReader(secured), w: secured}
 }
 
 // read returns the next frame, whose content is good until the next call.
@@ -43,41 +50,48 @@ func (w *wire) read() (kind byte, content []byte, err error) { return w.in.read(
 // send has a frame written.
 func (w *wire) send(kind byte, head, content []byte) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.queue = w.out.append(w.queue, kind, head, content)
-	full := len(w.queue) > mostQueued
-	w.mu.Unlock()
-	if full { // it asks, and does not read the answers
+	switch n := w.unread.Load() + int64(len(w.queue)); {
+	case len(w.queue) > mostQueued: // it asks, and does not read the answers
 		w.close()
+	case w.writing:
+	case w.tcp && n <= mostUnread:
+		w.unread.Store(n)
+		w.write(w.queue)
+		w.queue = w.queue[:0]
+	default:
+		w.writing = true
+		go w.empty()
 	}
-	poke(w.poke)
 }
 
-// write writes what is sent, until the wire is closed.
-func (w *wire) write() {
-	defer w.close()
+// empty writes the queue.
+func (w *wire) empty() {
 	var b []byte
 	for {
-		select {
-		case <-w.closed:
-			return
-		case <-w.poke:
-		}
 		w.mu.Lock()
-		b, w.queue = w.queue, b[:0]
+		b, w.queue, w.writing = w.queue, b[:0], len(w.queue) > 0
 		w.mu.Unlock()
-		_ = w.w.SetWriteDeadline(time.Now().Add(silence))
-		if _, err := w.w.Write(b); err != nil {
+		if len(b) == 0 {
 			return
 		}
+		w.write(b)
 	}
 }
 
-func (w *wire) close() {
-	w.once.Do(func() {
-		close(w.closed)
-		_ = w.conn.Close()
-	})
+// write writes, for no longer than the silence. Whatever is wrong ends the connection.
+func (w *wire) write(b []byte) {
+	if now := time.Now(); now.Sub(w.extended) > time.Second {
+		w.extended = now
+		_ = w.w.SetWriteDeadline(now.Add(silence))
+	}
+	if _, err := w.w.Write(b); err != nil {
+		w.close()
+	}
 }
+
+func (w *wire) close() { _ = w.conn.Close() }
 
 // poke wakes whatever reads the channel, which has room for one.
 func poke(c chan<- struct{}) {
