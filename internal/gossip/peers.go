@@ -4,6 +4,7 @@ package gossip
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -114,25 +115,20 @@ func (r *Records) Drained() bool {
 func (r *Records) Next() (at time.Time, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	first := int64(0)
-	due := func(us int64) {
-		if us = max(us, 1); first == 0 || us < first {
-			first = us
-		}
-	}
+	first := int64(math.MaxInt64)
 	for _, p := range r.peers {
 		if !p.late && p.owes > 0 {
-			due(p.owes + lateAfter.Microseconds())
+			first = min(first, p.owes+lateAfter.Microseconds())
 		}
 		switch {
 		case p.flying > 0:
 		case p.acked < r.seq:
-			due(p.last + tellAtMost.Microseconds())
+			first = min(first, p.last+tellAtMost.Microseconds())
 		case len(r.dirty) > 0:
-			due(max(r.nextRound(), p.last+tellAtMost.Microseconds()))
+			first = min(first, max(r.nextRound(), p.last+tellAtMost.Microseconds()))
 		}
 	}
-	return time.UnixMicro(first), first > 0
+	return time.UnixMicro(first), first < math.MaxInt64
 }
 
 // nextRound returns when what is dirty is told.

@@ -217,9 +217,10 @@ func (g *Group) meet(w *wire) *peer {
 		return nil
 	}
 	if p == nil {
-		p = &peer{name: name, address: w.theirs.address}
+		g.era++
+		p = &peer{name: name, address: w.theirs.address, era: g.era}
 		g.peers[name] = p
-		g.begin(p)
+		g.records.Joined(g.pace(), name)
 		if gone, alone := g.over(goneAlarm, p.address), g.over(aloneAlarm, ""); gone || alone {
 			g.ring(backAlarm, p.address)
 		}
@@ -242,13 +243,6 @@ func (g *Group) meet(w *wire) *peer {
 	poke(g.wake)
 	poke(g.news)
 	return p
-}
-
-// begin begins anew with a peer: it is to ask for all records.
-func (g *Group) begin(p *peer) {
-	g.era++
-	p.era = g.era
-	g.records.Joined(g.pace(), p.name)
 }
 
 // say sends a peer how this process is, and the addresses of those that it hears, if there is room.
@@ -283,12 +277,9 @@ func (g *Group) want(p *peer) {
 
 // hear hears a peer until the wire ends.
 func (g *Group) hear(p *peer, w *wire) {
-	var err error
-	for good := true; good; {
-		var kind byte
-		var content []byte
+	kind, content, err := w.read()
+	for err == nil && g.handle(p, w, kind, content) {
 		kind, content, err = w.read()
-		good = err == nil && g.handle(p, w, kind, content)
 	}
 	w.close()
 	g.mu.Lock()
