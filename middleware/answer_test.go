@@ -12,14 +12,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httptrace"
-	"net/textproto"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -42,73 +39,6 @@ func requireOnce(t *testing.T, resp *http.Response, policies ...string) {
 		require.Len(t, cookies, 1, policy)
 	}
 	require.Len(t, resp.Header.Values(middleware.TokenHeader), len(policies))
-}
-
-// TestFinalFields: our fields stand on the final response, each once, whatever a
-// handler did to the map, by every method and protocol.
-func TestFinalFields(t *testing.T) {
-	files := http.FileServerFS(fstest.MapFS{"a": {Data: []byte("ok"), ModTime: midnight}})
-	cleared := func(then http.HandlerFunc) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			clear(w.Header())
-			then(w, r)
-		}
-	}
-	ok := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }
-	for name, test := range map[string]struct {
-		handler http.HandlerFunc
-		around  func(http.Handler) http.Handler
-	}{
-		"plain":                  {ok, plain},
-		"nothing":                {func(http.ResponseWriter, *http.Request) {}, plain},
-		"cleared":                {cleared(ok), plain},
-		"cleared and nothing":    {cleared(func(http.ResponseWriter, *http.Request) {}), plain},
-		"cleared and no content": {cleared(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), plain},
-		"the token alone taken": {func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Del(middleware.TokenHeader)
-			ok(w, r)
-		}, plain},
-		"flushed": {cleared(func(w http.ResponseWriter, r *http.Request) {
-			w.(http.Flusher).Flush()
-			ok(w, r)
-		}), plain},
-		"flushed by a controller": {cleared(func(w http.ResponseWriter, r *http.Request) {
-			if err := http.NewResponseController(w).Flush(); err != nil {
-				t.Error(err)
-			}
-			ok(w, r)
-		}), plain},
-		"copied": {cleared(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader("ok")) }), plain},
-		"a file": {func(w http.ResponseWriter, r *http.Request) {
-			r.URL.Path = "/a"
-			files.ServeHTTP(w, r)
-		}, plain},
-		"no such file": {func(w http.ResponseWriter, r *http.Request) {
-			r.URL.Path = "/missing"
-			files.ServeHTTP(w, r)
-		}, plain},
-		"hints": {func(w http.ResponseWriter, r *http.Request) {
-			hint(w, r)
-			hint(w, r)
-			ok(w, r)
-		}, plain},
-		"a timeout inside": {http.TimeoutHandler(http.HandlerFunc(ok), time.Hour, "").ServeHTTP, plain},
-		"a panic":          {cleared(func(http.ResponseWriter, *http.Request) { panic("handler") }), recoverer},
-	} {
-		for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions} {
-			t.Run(name+", "+m, func(t *testing.T) {
-				requireWhole(t, over(t, clientAt(t, "127.0.0.2"), behind(t, test.handler, test.around).URL, method(m)))
-
-				site, page := contact(new(clock)), contact(new(clock))
-				site.Policy = "site"
-				page.Policy = "page"
-				h := test.around(newLimiter(t, site).Handler(newLimiter(t, page).Handler(test.handler)))
-				resp := over(t, clientAt(t, "127.0.0.2"), serve(t, h).URL, method(m))
-				requireOnce(t, resp, "site", "page")
-				require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
-			})
-		}
-	}
 }
 
 // TestFinalFieldsOfHTTP10: a server of Go's sends its 1xx to those clients too.
@@ -250,46 +180,32 @@ func TestHandlersOwnFields(t *testing.T) {
 	})
 }
 
-// TestFieldsAreSetAhead: what a handler for POST sees in the map, and after a 1xx sees again.
+// TestFieldsAreSetAhead: what a handler for POST sees in the map, and after a 1xx sees again. The 1xx carries none of it, whatever
+// fields are chosen, and also where the request was settled before.
 func TestFieldsAreSetAhead(t *testing.T) {
-	raw := &writer{header: http.Header{}}
-	through(t, raw, http.MethodPost, func(w http.ResponseWriter, _ *http.Request) {
-		before := w.Header().Clone()
-		require.NotEmpty(t, before.Get(middleware.TokenHeader))
-		w.Header().Add("RateLimit", `"own";r=1`)
-		w.Header().Add("Set-Cookie", "session=1")
-		w.WriteHeader(http.StatusEarlyHints)
-		require.Equal(t, []string{`"own";r=1`}, raw.sent.Values("RateLimit"), "its own is its own")
-		require.Equal(t, []string{"session=1"}, raw.sent.Values("Set-Cookie"))
-		for _, name := range []string{middleware.TokenHeader, "RateLimit-Policy", "Cache-Control"} {
-			require.Empty(t, raw.sent.Values(name), name)
-			require.Equal(t, before.Values(name), w.Header().Values(name), name)
-		}
-		require.Len(t, w.Header().Values("RateLimit"), 2)
-		raw.sent = nil
-		w.WriteHeader(http.StatusOK)
-		require.Len(t, raw.sent.Values("RateLimit"), 2)
-		require.Len(t, raw.sent.Values("Set-Cookie"), 2)
-		require.NotEmpty(t, raw.sent.Get(middleware.TokenHeader))
-	})
-}
-
-// TestRefundReachesTheFinalHeader: what was set ahead is not what stands at the end, also
-// where the handler had a header map of its own.
-func TestRefundReachesTheFinalHeader(t *testing.T) {
-	for _, m := range []string{http.MethodGet, http.MethodPost} {
-		now := new(clock)
-		h := newLimiter(t, paid(now, newLedger(now))).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			apart := httptest.NewRecorder() // as http.TimeoutHandler has it
-			if err := middleware.Refund(apart, r); err != nil {
-				t.Error(err)
+	for _, settled := range []bool{false, true} {
+		raw := &writer{header: http.Header{}}
+		through(t, raw, http.MethodPost, func(w http.ResponseWriter, r *http.Request) {
+			if settled {
+				require.NoError(t, middleware.Settle(r, 3))
 			}
-			_, _ = io.WriteString(w, "no")
-		}))
-		resp := send(h, method(m))
-		require.Empty(t, resp.Header.Values(middleware.TokenHeader), "a tally of nothing has no token")
-		require.Nil(t, cookieIn(resp))
-		require.Len(t, resp.Header.Values("RateLimit"), 1)
+			before := w.Header().Clone()
+			require.NotEmpty(t, before.Get(middleware.TokenHeader))
+			w.Header().Add("RateLimit", `"own";r=1`)
+			w.Header().Add("Set-Cookie", "session=1")
+			w.WriteHeader(http.StatusEarlyHints)
+			require.Equal(t, http.Header{"Ratelimit": {`"own";r=1`}, "Set-Cookie": {"session=1"}, "Transfer-Encoding": nil}, raw.sent, "its own is its own")
+			for _, name := range []string{middleware.TokenHeader, "RateLimit-Policy", "Cache-Control", "X-RateLimit-Limit", "X-RateLimit-Remaining"} {
+				require.True(t, settled || slices.Equal(before.Values(name), w.Header().Values(name)), name)
+			}
+			require.Len(t, w.Header().Values("RateLimit"), 2)
+			raw.sent = nil
+			w.WriteHeader(http.StatusOK)
+			require.Len(t, raw.sent.Values("RateLimit"), 2)
+			require.Len(t, raw.sent.Values("Set-Cookie"), 2)
+			require.Len(t, raw.sent.Values(middleware.TokenHeader), 1)
+			require.Len(t, raw.sent.Values("X-RateLimit-Remaining"), 1)
+		}, func(cfg *middleware.Config) { cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds })
 	}
 }
 
@@ -645,27 +561,6 @@ func TestChoicesOnTheFinalResponse(t *testing.T) {
 				require.Equal(t, test.want, ofLimits(send(h).Header))
 			})
 		}
-	}
-}
-
-// A hint before the response carries none of them, whatever the choice, and the response all.
-func TestChoicesAfterAnEarlyHint(t *testing.T) {
-	for _, c := range choices() {
-		site := newLimiter(t, twoSpeeds(c.fields)).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusEarlyHints)
-		}))
-		srv := serve(t, site)
-		hints := 0
-		trace := &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
-			hints++
-			require.Empty(t, ofLimits(http.Header(h)), c.name)
-			return nil
-		}}
-		r := kit.Must(http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodPost, srv.URL, nil))(t)
-		resp := kit.Must(srv.Client().Do(r))(t)
-		require.NoError(t, resp.Body.Close())
-		require.Equal(t, 1, hints)
-		require.Equal(t, c.allowed, ofLimits(resp.Header), c.name)
 	}
 }
 

@@ -284,21 +284,6 @@ func TestTiersHaveTheirOwnMax(t *testing.T) {
 	})
 }
 
-func TestShadowOfTooManyAtOnce(t *testing.T) {
-	kit.Bubble(t, func(t *testing.T) {
-		cfg := atOnce(middleware.Concurrency{Max: 2})
-		cfg.Shadow = true
-		d, told := newDoor(false), record(&cfg)
-		h := newLimiter(t, cfg).Handler(d)
-		come(h, 2)
-		come(h, 2) // later: of clients that come at once it is not known which is heard of last
-		require.EqualValues(t, 4, d.live.Load())
-		require.Equal(t, middleware.TooManyAtOnce, told.Last().Reason)
-		require.True(t, told.Last().Allowed)
-		close(d.open)
-	})
-}
-
 func TestProblemsOfConcurrency(t *testing.T) {
 	for want, c := range map[string]middleware.Concurrency{
 		"Concurrency.Max":             {},
@@ -317,25 +302,6 @@ func TestProblemsOfConcurrency(t *testing.T) {
 func (d *door) opens() {
 	close(d.open)
 	synctest.Wait()
-}
-
-func TestShadowModeHoldsNobodyUp(t *testing.T) {
-	for _, counter := range []exact.Counter{nil, memory.New(1024, time.Now)} {
-		kit.Bubble(t, func(t *testing.T) {
-			cfg := atOnce(middleware.Concurrency{Max: 1, CancelHeld: true})
-			cfg.Shadow = true
-			if counter != nil {
-				cfg.Exact = &middleware.Exact{Counter: counter, Outage: middleware.FailOpen}
-			}
-			d := newDoor(true)
-			come(newLimiter(t, cfg).Handler(d), 3)
-			require.EqualValues(t, 3, d.live.Load(), "no request waits")
-			time.Sleep(time.Minute)
-			synctest.Wait()
-			require.EqualValues(t, 3, d.live.Load(), "no request is ended")
-			close(d.open)
-		})
-	}
 }
 
 func TestAPanicOfTheHookGivesTheSlotBack(t *testing.T) {
@@ -379,4 +345,28 @@ func TestAHijackedConnectionCanBeHalfClosed(t *testing.T) {
 	})))
 	oneShot(t, server, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
 	require.True(t, <-half)
+}
+
+// In shadow mode no request waits or is ended, whoever counts, and the hook is told.
+func TestShadowOfTooManyAtOnce(t *testing.T) {
+	for _, counter := range []exact.Counter{nil, memory.New(1024, time.Now)} {
+		kit.Bubble(t, func(t *testing.T) {
+			cfg := atOnce(middleware.Concurrency{Max: 2, CancelHeld: true})
+			cfg.Shadow = true
+			if counter != nil {
+				cfg.Exact = &middleware.Exact{Counter: counter, Outage: middleware.FailOpen}
+			}
+			d, told := newDoor(true), record(&cfg)
+			h := newLimiter(t, cfg).Handler(d)
+			come(h, 2)
+			come(h, 2) // later: of clients that come at once it is not known which is heard of last
+			require.EqualValues(t, 4, d.live.Load())
+			require.Equal(t, middleware.TooManyAtOnce, told.Last().Reason)
+			require.True(t, told.Last().Allowed)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			require.EqualValues(t, 4, d.live.Load(), "no request is ended")
+			close(d.open)
+		})
+	}
 }

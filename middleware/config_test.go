@@ -22,7 +22,6 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact/memory"
-	"github.com/tallystick/tallystick/middleware/keptform"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -300,13 +299,6 @@ func TestLeastConfig(t *testing.T) {
 	require.Equal(t, `"contact";q=5;w=60, "contact-24h";q=50;w=86400`, resp.Header.Get("RateLimit-Policy"))
 }
 
-// A /48 is never given less than a /56 of it.
-func TestDefaultOfNet48(t *testing.T) {
-	cfg := contact(new(clock))
-	cfg.Net56Factor = 100
-	require.NoError(t, func() error { _, err := middleware.New(cfg); return err }())
-}
-
 // A user may embed these in a struct that goes through a validation library, which must find no tags of ours in it.
 func TestConfigHasNoTags(t *testing.T) {
 	for _, of := range []any{middleware.Config{}, middleware.Challenge{}, middleware.Exact{}, middleware.Limit{}} {
@@ -452,33 +444,6 @@ func TestConfig(t *testing.T) {
 			}}},
 		}},
 	})
-}
-
-// Without a token the limits are told all the same, also where a handler changes what a request has cost.
-func TestMemoryOnlyTellsWhatIsLeft(t *testing.T) {
-	for name, test := range map[string]struct {
-		of     func(*clock) middleware.Config
-		handle func(w http.ResponseWriter, r *http.Request) error
-		left   string
-	}{
-		"settled higher": {contact, func(_ http.ResponseWriter, r *http.Request) error { return middleware.Settle(r, 3) }, `"contact";r=2;t=60`},
-		"refunded":       {contact, middleware.Refund, `"contact";r=5`},
-		"a failure": {login, func(w http.ResponseWriter, r *http.Request) error {
-			passwords(w, r)
-			return nil
-		}, `"attempts";r=9999;t=60, "failures";r=4;t=1`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := test.of(new(clock))
-			cfg.TokenTransport = middleware.MemoryOnly
-			resp := send(newLimiter(t, cfg).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				require.NoError(t, test.handle(w, r))
-			})))
-			require.Equal(t, test.left, resp.Header.Get("RateLimit"))
-			require.Empty(t, tokenIn(resp))
-			require.Empty(t, resp.Cookies())
-		})
-	}
 }
 
 // routes is a site of routes that share five a minute: one at Config.Cost, a dear one, one that tells what is left,
@@ -646,21 +611,4 @@ func TestHandlerCostIsSettledAndReconfigured(t *testing.T) {
 	require.NoError(t, m.Reconfigure(cfg))
 	require.Equal(t, http.StatusOK, send(h).StatusCode)
 	require.Equal(t, `"contact";r=6;t=60`, send(m.HandlerCost(0, new(spy))).Header.Get("RateLimit"))
-}
-
-// What a page is told for the price of a dear route is what becomes of its form, and the page
-// that keeps a form names the price.
-func TestHandlerCostIsWhatThePageAsksFor(t *testing.T) {
-	cfg := challenging(new(clock), middleware.WhenExhausted)
-	cfg.PageHandler, cfg.Challenge.Path = keptform.Handler{}, "/tally/"
-	s := routes(t, cfg)
-	require.False(t, asked(t, s, 3))
-	require.Equal(t, http.StatusOK, send(s, path("/report")).StatusCode)
-	require.True(t, asked(t, s, 3))
-	require.False(t, asked(t, s, 1), "an item would pass")
-	resp := requireStatus(t, http.StatusTooManyRequests, send(s, path("/report"), submitting(urlencoded, "a=b")))
-	require.Contains(t, bodyOf(t, resp), `<tally-check endpoint="/tally/" cost="3">`)
-	tok := bought(t, s)
-	require.False(t, asked(t, s, 3, showing(tok)))
-	require.Equal(t, http.StatusOK, send(s, path("/report"), showing(tok)).StatusCode)
 }

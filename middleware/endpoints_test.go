@@ -566,14 +566,16 @@ func TestCostInAQuery(t *testing.T) {
 	}
 }
 
-// The held form says what it costs, because the endpoint cannot know.
+// The held form says what it costs, because the endpoint cannot know: what the route costs, or the policy.
 func TestHeldFormSaysWhatItCosts(t *testing.T) {
 	for cost, want := range map[int64]string{1: `<tally-check endpoint="/tally/">`, 3: `<tally-check endpoint="/tally/" cost="3">`} {
 		cfg := challenging(new(clock), middleware.Newcomers)
 		cfg.PageHandler, cfg.Challenge.Path = keptform.Handler{}, "/tally/"
+		route := newLimiter(t, cfg).HandlerCost(cost, new(spy))
 		cfg.Cost = func(*http.Request) int64 { return cost }
-		resp := send(newSite(t, cfg), submitting(urlencoded, "a=b"))
-		require.Contains(t, bodyOf(t, resp), want)
+		for _, h := range []http.Handler{route, newSite(t, cfg)} {
+			require.Contains(t, bodyOf(t, send(h, submitting(urlencoded, "a=b"))), want)
+		}
 	}
 }
 

@@ -74,6 +74,7 @@ func TestBoundsOfConfig(t *testing.T) {
 		"largest networks":           {func(c *Config) { c.Net56Factor, c.Net48Factor = 1<<31-1, 1<<31-1 }, nil},
 		"a /56 too large":            {func(c *Config) { c.Net56Factor = 1 << 31 }, []string{"Net56Factor", "Net48Factor"}},
 		"a /48 too large":            {func(c *Config) { c.Net48Factor = 1 << 31 }, []string{"Net48Factor"}},
+		"a large /56 alone":          {func(c *Config) { c.Net56Factor = 100 }, nil},
 		"a /48 as its /56":           {func(c *Config) { c.Net56Factor, c.Net48Factor = 100, 100 }, nil},
 		"a /48 smaller than its /56": {func(c *Config) { c.Net56Factor, c.Net48Factor = 100, 99 }, []string{"Net48Factor"}},
 	} {

@@ -40,6 +40,7 @@ func playHostile(t *testing.T, scenarios []scenario) {
 					stored := "private, max-age=600" // as it was before
 					if s.last.StatusCode != http.StatusOK {
 						stored = "no-store"
+						require.Contains(t, s.last.Header.Values("Vary"), "Accept", "beside what others have said")
 					}
 					require.Equal(t, []string{stored}, s.last.Header.Values("Cache-Control"))
 					require.Len(t, s.site.Decisions.All, requests, "OnDecision is called once for each request")

@@ -112,6 +112,11 @@ func TestOutcomeThatIsNotToldIsCharged(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 			w.WriteHeader(303)
 		}},
+		{"no flush, then a free status after ten seconds", 1, nil, func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).Flush()
+			c.Advance(10 * time.Second)
+			w.WriteHeader(303)
+		}},
 		{"a free status, then no flush, then a body", 0, nil, func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(303)
 			_ = http.NewResponseController(w).Flush()
@@ -234,18 +239,6 @@ func TestOutcomeIsNotThatOfAFailedFlush(t *testing.T) {
 type unflushable struct{ http.ResponseWriter }
 
 func (unflushable) FlushError() error { return http.ErrNotSupported }
-
-// A free status that follows a flush that has failed is no freer than any other.
-func TestALateStatusAfterAFailedFlush(t *testing.T) {
-	c := new(clock)
-	m := newLimiter(t, login(c))
-	m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_ = http.NewResponseController(w).Flush()
-		c.Advance(10 * time.Second)
-		w.WriteHeader(http.StatusSeeOther)
-	})).ServeHTTP(unflushable{httptest.NewRecorder()}, httptest.NewRequest(http.MethodPost, "/", nil))
-	require.EqualValues(t, 4, failuresLeft(t, m, from("192.0.2.1")))
-}
 
 // flushless is a writer whose connection can be taken over, and which cannot flush.
 type flushless struct{ http.ResponseWriter }

@@ -6,16 +6,12 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
 	"net/netip"
-	"net/textproto"
-	"net/url"
 	"os"
 	"regexp"
 	"strings"
@@ -361,10 +357,10 @@ func TestPlatforms(t *testing.T) {
 }
 
 // through runs a handler behind the limiter with a writer of our own.
-func through(t *testing.T, w http.ResponseWriter, httpMethod string, handler http.HandlerFunc) {
+func through(t *testing.T, w http.ResponseWriter, httpMethod string, handler http.HandlerFunc, changes ...change) {
 	t.Helper()
 	r := httptest.NewRequest(httpMethod, "/", nil)
-	newLimiter(t, contact(new(clock))).Handler(handler).ServeHTTP(w, r)
+	newLimiter(t, changed(contact(new(clock)), changes...)).Handler(handler).ServeHTTP(w, r)
 }
 
 func TestThreatsOfWrapping(t *testing.T) {
@@ -514,39 +510,68 @@ func behind(t *testing.T, handler http.HandlerFunc, around ...func(http.Handler)
 	return serve(t, h)
 }
 
-// The lines of the table of T36: what handlers do to headers that were set before they ran, or try to do after.
+// The table of T36: our fields stand on the final response, each once, by every method, alone and in a stack, whatever a handler
+// does to headers that were set before it ran, or tries to do after.
 func TestThreatsOfWriting(t *testing.T) {
 	files := http.FileServerFS(fstest.MapFS{"a": {Data: []byte("ok"), ModTime: midnight}})
-	panics := func(w http.ResponseWriter, _ *http.Request) {
-		clear(w.Header())
-		panic("handler")
+	get := []string{http.MethodGet}
+	all := append(get, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions)
+	cleared := func(then http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			clear(w.Header())
+			then(w, r)
+		}
+	}
+	nothing := func(http.ResponseWriter, *http.Request) {}
+	ok := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }
+	panics := cleared(func(http.ResponseWriter, *http.Request) { panic("handler") })
+	asking := func(path, ranged string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			r.URL.Path = path
+			r.Header.Set("Range", ranged)
+			files.ServeHTTP(w, r)
+		}
 	}
 	for name, row := range map[string]struct {
 		status  int
+		methods []string
 		handler http.HandlerFunc
 		around  func(http.Handler) http.Handler
 	}{
-		"the handler writes before we could": {200, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }, plain},
-		"FileServer error":                   {404, func(w http.ResponseWriter, r *http.Request) { r.URL.Path = "/missing"; files.ServeHTTP(w, r) }, plain},
-		"ServeContent error": {416, func(w http.ResponseWriter, r *http.Request) {
-			r.URL.Path = "/a"
-			r.Header.Set("Range", "bytes=100-200")
-			files.ServeHTTP(w, r)
-		}, plain},
-		"http.Error": {418, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusTeapot) }, plain},
-		"the handler replaces Cache-Control": {200, func(w http.ResponseWriter, _ *http.Request) {
+		"the handler writes before we could":   {200, all, ok, plain},
+		"the handler writes nothing":           {200, all, nothing, plain},
+		"the handler clears the map":           {200, all, cleared(ok), plain},
+		"the handler clears the map alone":     {200, all, cleared(nothing), plain},
+		"the handler clears it for no content": {204, all, cleared(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), plain},
+		"the handler takes the token alone":    {200, all, func(w http.ResponseWriter, r *http.Request) { w.Header().Del(middleware.TokenHeader); ok(w, r) }, plain},
+		"the handler flushes":                  {200, all, cleared(func(w http.ResponseWriter, r *http.Request) { w.(http.Flusher).Flush(); ok(w, r) }), plain},
+		"the handler copies":                   {200, all, cleared(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader("ok")) }), plain},
+		"a file":                               {200, all, asking("/a", ""), plain},
+		"FileServer error":                     {404, all, asking("/missing", ""), plain},
+		"ServeContent error":                   {416, get, asking("/a", "bytes=100-200"), plain},
+		"http.Error":                           {418, all, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusTeapot) }, plain},
+		"an early hint, or two":                {200, all, func(w http.ResponseWriter, r *http.Request) { hint(w, r); hint(w, r); ok(w, r) }, plain},
+		"a timeout inside that is not reached": {200, all, http.TimeoutHandler(http.HandlerFunc(ok), time.Hour, "").ServeHTTP, plain},
+		"ReverseProxy, upstream is down":       {502, all, proxyTo(t, "http://127.0.0.1:1").ServeHTTP, plain},
+		"a panic, recovered outside":           {500, all, panics, recoverer},
+		"a panic, recovered inside":            {500, all, recoverer(panics).ServeHTTP, plain},
+		"the handler replaces Cache-Control": {200, all, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Cache-Control", "no-cache")
 			w.WriteHeader(http.StatusOK)
 		}, plain},
-		"the handler clears the map": {200, func(w http.ResponseWriter, _ *http.Request) { clear(w.Header()); w.WriteHeader(http.StatusOK) }, plain},
-		"the handler sets the same names": {200, func(w http.ResponseWriter, _ *http.Request) {
+		"the handler flushes by a controller": {200, all, cleared(func(w http.ResponseWriter, r *http.Request) {
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				t.Error(err)
+			}
+			ok(w, r)
+		}), plain},
+		"the handler sets the same names": {200, get, func(w http.ResponseWriter, _ *http.Request) {
 			for _, name := range []string{middleware.TokenHeader, "RateLimit", "RateLimit-Policy", "Cache-Control"} {
 				w.Header().Add(name, "upstream's")
 				w.Header().Add(name, "upstream's")
 			}
 		}, plain},
-		"the handler writes nothing": {200, func(http.ResponseWriter, *http.Request) {}, plain},
-		"set after write": {200, func(w http.ResponseWriter, _ *http.Request) {
+		"set after write": {200, all, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Trailer", "Checksum")
 			_, _ = io.WriteString(w, "ok")
 			clear(w.Header())
@@ -554,13 +579,18 @@ func TestThreatsOfWriting(t *testing.T) {
 			w.Header().Set(http.TrailerPrefix+"Late", "1")
 			_, _ = io.WriteString(w, "ok")
 		}, plain},
-		"a panic before the first write, recovered outside": {500, panics, recoverer},
-		"a panic before the first write, recovered inside":  {500, recoverer(http.HandlerFunc(panics)).ServeHTTP, plain},
 	} {
-		t.Run("T36 "+name, func(t *testing.T) {
-			resp := over(t, clientAt(t, "127.0.0.2"), behind(t, row.handler, row.around).URL, method(http.MethodGet))
-			requireWhole(t, requireStatus(t, row.status, resp))
-		})
+		for _, m := range row.methods {
+			t.Run("T36 "+name+", "+m, func(t *testing.T) {
+				resp := over(t, clientAt(t, "127.0.0.2"), behind(t, row.handler, row.around).URL, method(m))
+				requireWhole(t, requireStatus(t, row.status, resp))
+
+				_, _, h := stack(t, new(clock), plain, row.handler)
+				resp = over(t, clientAt(t, "127.0.0.2"), serve(t, row.around(h)).URL, method(m))
+				requireOnce(t, resp, "site", "page")
+				require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
+			})
+		}
 	}
 	t.Run("T36 a panic before the first write, not recovered", func(t *testing.T) {
 		aborting := newLimiter(t, contact(new(clock))).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -627,57 +657,6 @@ func TestThreatsOfTimeouts(t *testing.T) {
 		})
 	}
 }
-
-func TestThreatsOfEarlyHints(t *testing.T) {
-	hints := func(t *testing.T, handler http.HandlerFunc) (seen []textproto.MIMEHeader, resp *http.Response) {
-		resp = over(t, clientAt(t, "127.0.0.2"), behind(t, handler).URL, method(http.MethodGet), early(&seen))
-		return seen, resp
-	}
-	t.Run("T36 WriteHeader(103)", func(t *testing.T) {
-		early, resp := hints(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Link", "</style.css>; rel=preload")
-			w.WriteHeader(http.StatusEarlyHints)
-			w.WriteHeader(http.StatusEarlyHints)
-			w.WriteHeader(http.StatusOK)
-		})
-		require.Len(t, early, 2)
-		for _, h := range early {
-			require.NotEmpty(t, h.Get("Link"))
-			require.Empty(t, h.Get(middleware.TokenHeader))
-			require.Empty(t, h.Get("Set-Cookie"))
-			require.Empty(t, h.Get("RateLimit"))
-			require.NotContains(t, h, "Transfer-Encoding")
-		}
-		requireWhole(t, resp)
-	})
-
-	upstream := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusEarlyHints)
-		for _, name := range []string{middleware.TokenHeader, "RateLimit", "RateLimit-Policy"} {
-			w.Header().Set(name, "upstream's")
-		}
-		w.Header().Set("Cache-Control", "no-cache")
-		_, _ = io.WriteString(w, "ok")
-	}))
-	t.Run("T36 ReverseProxy, upstream sends a 103 and the same names", func(t *testing.T) {
-		early, resp := hints(t, proxyTo(t, upstream.URL).ServeHTTP)
-		require.Len(t, early, 1)
-		require.Empty(t, early[0].Get(middleware.TokenHeader))
-		requireWhole(t, resp)
-	})
-	t.Run("T36 ReverseProxy, upstream is down", func(t *testing.T) {
-		down := httputil.NewSingleHostReverseProxy(kit.Must(url.Parse(upstream.URL))(t))
-		down.Transport = failing{}
-		down.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
-		_, resp := hints(t, down.ServeHTTP)
-		require.Equal(t, http.StatusBadGateway, resp.StatusCode)
-		requireWhole(t, resp)
-	})
-}
-
-type failing struct{}
-
-func (failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("down") }
 
 // A writer records what reaches it, and what of the header was there when the
 // header was written. Its parts add the optional interfaces.

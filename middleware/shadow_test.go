@@ -4,7 +4,6 @@ package middleware_test
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -44,6 +43,14 @@ func TestShadowLimits(t *testing.T) {
 	told := func(left string) fields {
 		return fields{"RateLimit-Policy": `"contact";q=5;w=60`, "RateLimit": `"contact";r=` + left + `;t=60`, "X-RateLimit-Limit": "5", "X-RateLimit-Remaining": left}
 	}
+	dear := func(cfg *middleware.Config) { cfg.Cost = metered(*cfg, 3).Cost }
+	settled := func(addr string) []step { // trial counts nothing of four
+		as := func(options ...option) option { return both(append(options, from(addr))...) }
+		return []step{
+			{as: as(costing(4), settles(0)), want: 200, see: all{refusing("trial")}}, {as: as(costing(0)), want: 200, see: all{remain(3, 5, 4)}},
+			{as: as(costing(4), settles(3)), want: 200, see: all{refusing("trial")}}, {as: as(costing(0)), want: 200, see: all{remain(3, 2, 1)}},
+		}
+	}
 	inForce := func(yes bool) change { return func(cfg *middleware.Config) { cfg.Limits[0].Shadow = !yes } }
 	play(t, []scenario{
 		// Each counts for itself: what trial would refuse is counted in trial-hour.
@@ -65,6 +72,8 @@ func TestShadowLimits(t *testing.T) {
 			{as: both(from("2001:db8:0:1::1"), both(costing(3), settles(0))), want: 200, see: all{refusing("trial")}},
 			{as: both(from("2001:db8:0:2::1"), costing(0)), want: 200, see: all{remain(2, 4, 3)}},
 		}},
+		{"of an address are given back and charged what they have counted", limiting(trial, dear).serving(settling(t, false)), settled("203.0.113.1")},
+		{"of a network too", limiting(trial, dear).serving(settling(t, false)), settled("2001:db8::1")},
 		{"come into force with what they have counted, in memory and in tokens", limiting(trial), []step{
 			{show: latest, times: 4, want: 200, keep: "own"}, {do: becomes(inForce(true)), want: 429},
 			{on: 1, show: "own", want: 429}, {on: 1, want: 200}, {do: becomes(inForce(false)), want: 200},
@@ -126,34 +135,6 @@ func TestShadowLimitsChangeNothing(t *testing.T) {
 				}
 				require.Positive(t, would)
 			})
-		}
-	}
-}
-
-// What a shadow has not counted is not given back, and not added to.
-func TestSettleKnowsWhatShadowsCounted(t *testing.T) {
-	for _, client := range []string{"203.0.113.1", "2001:db8::1"} {
-		for _, settled := range []string{"0", "3"} {
-			cfg := tried(contact(new(clock)))
-			cfg.Cost = metered(contact(new(clock)), 5).Cost
-			decisions := record(&cfg)
-			m := newLimiter(t, cfg)
-			h := m.Handler(&spy{Serve: settling(t, false)})
-			left := func() (left []int64) {
-				send(h, from(client), costing(0))
-				for _, l := range decisions.Last().Limits() {
-					left = append(left, l.Remaining)
-				}
-				return left
-			}
-			require.Equal(t, []int64{3, 5, 4}, left())
-			require.Equal(t, http.StatusOK, send(h, from(client), costing(4), with("X-Settle", settled)).StatusCode)
-			require.Equal(t, []string{"trial"}, wouldRefuse(decisions.All[1]))
-			if settled == "0" {
-				require.Equal(t, []int64{3, 5, 4}, left())
-			} else {
-				require.Equal(t, []int64{3, 2, 1}, left(), "trial has counted nothing of it")
-			}
 		}
 	}
 }
