@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -266,40 +265,4 @@ func BenchmarkForged(b *testing.B) {
 	forged := forgery(earned(b, open()))
 	benchmark(b, "one", open(), middleware.WithinLimits, 0, showing(forged))
 	benchmark(b, "four", open(), middleware.WithinLimits, 0, showing(forged, forged, forged, forged))
-}
-
-// A client for each processor; they share an instance.
-func BenchmarkParallel(b *testing.B) {
-	shared := newLimiter(b, open()).Handler(nothing)
-	var clients atomic.Int64
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		addr := from(fmt.Sprintf("203.0.113.%d", clients.Add(1)))
-		l := newLoad(b, open(), middleware.WithinLimits, 1, addr, showing(earned(b, open(), addr)))
-		l.h = shared
-		for pb.Next() {
-			l.send()
-		}
-	})
-}
-
-func BenchmarkOutside(b *testing.B) {
-	m, ask := newLimiter(b, open()), middleware.Ask{Identity: visitor, Tokens: []string{earned(b, open())}}
-	d := kit.Must(m.Decide(b.Context(), middleware.Ask{Identity: visitor, DryRun: true}))(b)
-	for name, f := range map[string]func() (middleware.Answer, error){
-		"Check":  func() (middleware.Answer, error) { return m.Decide(b.Context(), middleware.Ask{Identity: visitor}) },
-		"Decide": func() (middleware.Answer, error) { return m.Decide(b.Context(), ask) },
-		"Pseudonym": func() (a middleware.Answer, err error) {
-			_, a.Allowed = d.Pseudonym(), true
-			return a, nil
-		},
-	} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				if a, err := f(); err != nil || !a.Allowed {
-					b.Fatal(a.Reason, err)
-				}
-			}
-		})
-	}
 }

@@ -367,19 +367,6 @@ func TestTheLimitOfBodiesBelongsOutside(t *testing.T) {
 	}
 }
 
-func allowing(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Access-Control-Allow-Origin", "https://app.example")
-		if r.Method == http.MethodOptions {
-			w.Header().Set("Access-Control-Allow-Headers", strings.Join(middleware.CORSAllowHeaders(), ", "))
-			w.WriteHeader(http.StatusNoContent)
-			return
-		}
-		w.Header().Set("Access-Control-Expose-Headers", strings.Join(middleware.CORSExposeHeaders(), ", "))
-		h.ServeHTTP(w, r)
-	})
-}
-
 func TestCORSLists(t *testing.T) {
 	require.Equal(t, []string{"Tallystick-Token", "Tallystick-Proof"}, middleware.CORSAllowHeaders())
 	require.Equal(t, []string{"Tallystick-Token", "Tallystick-Challenge", "RateLimit", "RateLimit-Policy", "Retry-After", "Tallystick-Degraded"}, middleware.CORSExposeHeaders())
@@ -404,22 +391,6 @@ func TestCORSLists(t *testing.T) {
 
 func contains(names []string, name string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
-}
-
-// Refusals need the CORS fields as much as anything else: a script could not read Retry-After without them.
-func TestInsideOfCORS(t *testing.T) {
-	h, spy := limited(t, contact(new(clock)))
-	server, client := serve(t, allowing(h)), clientAt(t, "127.0.0.2")
-	preflight := []option{method(http.MethodOptions), with("Origin", "https://app.example", "Access-Control-Request-Method", "POST")}
-	for range 10 {
-		require.Equal(t, http.StatusNoContent, over(t, client, server.URL, preflight...).StatusCode)
-	}
-	require.Equal(t, 5, admittedOver(t, client, server.URL, 5, with("Origin", "https://app.example")))
-	resp := requireStatus(t, http.StatusTooManyRequests, over(t, client, server.URL, with("Origin", "https://app.example")))
-	require.Equal(t, "https://app.example", resp.Header.Get("Access-Control-Allow-Origin"))
-	require.Contains(t, resp.Header.Get("Access-Control-Expose-Headers"), "Retry-After")
-	require.NotEmpty(t, resp.Header.Get("Retry-After"))
-	require.EqualValues(t, 5, spy.Calls.Load())
 }
 
 // ofLimits returns the fields of a response that tell of its limits, in small letters.
@@ -518,28 +489,6 @@ func TestQuietHidesEveryChoice(t *testing.T) {
 		h, _ := limited(t, cfg)
 		for range 3 {
 			require.Empty(t, ofLimits(send(h).Header), c.name)
-		}
-	}
-}
-
-// A limit on trial is in no field, whatever the choice, and wherever it stands.
-func TestShadowsAreInNoChoice(t *testing.T) {
-	trial := []middleware.Limit{
-		{Name: "month", Algorithm: middleware.FixedWindow, Quota: 5, Window: 30 * 24 * time.Hour, Shadow: true},
-		{Name: "second", Algorithm: middleware.FixedWindow, Quota: 1, Window: time.Second, Shadow: true},
-	}
-	for _, c := range choices() {
-		for _, first := range []bool{true, false} {
-			cfg := twoSpeeds(c.fields)
-			if first {
-				cfg.Limits = append(trial[:2:2], cfg.Limits...)
-			} else {
-				cfg.Limits = append(cfg.Limits, trial...)
-			}
-			h, _ := limited(t, cfg)
-			require.Equal(t, c.allowed, ofLimits(send(h).Header), "%s, %v", c.name, first)
-			require.Equal(t, 1, admitted(h, 1))
-			require.Equal(t, c.refused, ofLimits(send(h).Header), "%s, %v", c.name, first)
 		}
 	}
 }

@@ -66,6 +66,15 @@ func TestWhatMakesAnInstanceBusy(t *testing.T) {
 	}{
 		"admitted":  {true, nil, flooded},
 		"one fewer": {false, nil, func(_ *testing.T, h *site, _ *clock) { strangers(h, enough-1) }},
+		"a flood that is asked for work": {false, nil, func(t *testing.T, h *site, now *clock) {
+			strangers(h, enough)
+			for range 99 {
+				now.Advance(100 * time.Millisecond)
+				require.Zero(t, strangers(h, enough))
+				require.True(t, h.M.Stats().Busy, "for as long as what was admitted holds it")
+			}
+			now.Advance(100 * time.Millisecond)
+		}},
 		"own tallies": {true, nil, func(t *testing.T, h *site, _ *clock) {
 			for i := range enough {
 				require.Equal(t, 1, admitted(h, 1, showing(bought(t, h, stranger(i))), stranger(i)))
@@ -127,20 +136,6 @@ func TestWhatMakesAnInstanceBusy(t *testing.T) {
 			require.Equal(t, test.busy, h.M.Stats().Busy)
 		})
 	}
-}
-
-func TestARefusedFloodLetsItCalmDown(t *testing.T) {
-	now := new(clock)
-	h := newSite(t, busyFrom(now, 10, 0))
-	require.Equal(t, 101, strangers(h, 200))
-	for range 99 {
-		now.Advance(100 * time.Millisecond)
-		require.Zero(t, strangers(h, 200))
-		require.True(t, h.M.Stats().Busy)
-	}
-	now.Advance(100 * time.Millisecond)
-	require.False(t, h.M.Stats().Busy)
-	require.Positive(t, strangers(h, 1))
 }
 
 // many is how many requests are under way on a busy instance: enough that nine of them may share a hash, and ten never
@@ -478,57 +473,24 @@ func TestBoundWhenBusy(t *testing.T) {
 	require.EqualValues(t, (instances+starts)*limit*(1+farmed), passed, "(N+C)·L·(1+F), and no less: what it says is true")
 }
 
-// However many addresses strangers have, and however they time their requests: all together an
-// instance admits no more without work, in any time, than the threshold and ten seconds' worth.
+// However many addresses strangers have, all together an instance admits no more without work, in any time, than the threshold and
+// ten seconds' worth, and a quarter of that of one network. TestMeterBoundsWhatCalmNetworksAdmit plays them at random.
 func TestAllThatStrangersGetWithoutWork(t *testing.T) {
-	const perSecond, seconds = 24, 120
-	flood := func(int, bool) int { return 50 }
-	for name, them := range map[string]struct {
-		perTick  func(i int, busy bool) int
-		networks int // that it comes from; 0: from everywhere
-	}{
-		"a flood":                             {flood, 0},
-		"bursts":                              {func(i int, _ bool) int { return (i % 37) / 36 * 800 }, 0},
-		"strangers that come when it is calm": {func(_ int, busy bool) int { return map[bool]int{false: 120}[busy] }, 0},
-		"a trickle above the threshold":       {func(int, bool) int { return 3 }, 0},
-		"a flood from one network":            {flood, 1},
-		"a flood from eight networks":         {flood, 8}, // five suffice, and hashes of some may meet
-		"bursts from forty networks":          {func(i int, _ bool) int { return (i % 37) / 36 * 800 }, 40},
-	} {
-		t.Run(name, func(t *testing.T) {
-			now := new(clock)
-			cfg := busyFrom(now, perSecond, 0)
-			cfg.MaxClients = 1 << 16
-			h := newSite(t, cfg)
-			passed, spells, was, next := 0, 0, false, 0
-			for i := range seconds * 10 {
-				busy := h.M.Stats().Busy
-				for range them.perTick(i, busy) {
-					next++
-					who := fmt.Sprintf("10.%d.%d.%d", next>>16, next>>8&255, next&255) // each is a network of its own
-					if them.networks > 0 {
-						who = fmt.Sprintf("60.%d.%d.%d", next%them.networks, next>>8&255, next&255)
-					}
-					passed += admitted(h, 1, from(who))
-				}
-				busy = h.M.Stats().Busy
-				if busy && !was {
-					spells++
-				}
-				was = busy
-				most := float64(perSecond)*(float64(i)/10+10) + float64(spells)
-				if them.networks == 1 {
-					most /= 4
-				}
-				require.LessOrEqual(t, float64(passed), most, "after %d tenths of a second", i)
-				now.Advance(100 * time.Millisecond)
+	const perSecond, seconds = 24, 60
+	for networks, most := range map[int]float64{1 << 16: perSecond, 1: perSecond / 4} {
+		now := new(clock)
+		h := newSite(t, changed(busyFrom(now, perSecond, 0), func(cfg *middleware.Config) { cfg.MaxClients = 1 << 16 }))
+		passed, spells, was := 0, 0, false
+		for i := range seconds * 50 { // a flood
+			passed += admitted(h, 1, from(fmt.Sprintf("%d.%d.%d.1", 60+i%networks>>8, i%networks&255, i>>4&255)))
+			if busy := h.M.Stats().Busy; busy != was {
+				was, spells = busy, spells+boolToInt(busy)
 			}
-			require.Equal(t, them.networks != 1, spells > 0)
-			if them.networks == 0 {
-				require.Greater(t, passed, perSecond*seconds/2, "strangers shut no client out for good")
-			}
-			t.Logf("%d admitted of %d, busy %d times", passed, next, spells)
-		})
+			require.LessOrEqual(t, float64(passed), most*(float64(i)/50+10)+float64(spells), "after %d of %d networks", i, networks)
+			now.Advance(time.Second / 50)
+		}
+		require.Equal(t, networks > 1, spells > 0)
+		require.Greater(t, passed, int(most)*seconds/2, "strangers shut no client out for good")
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -257,20 +256,6 @@ func TestClientWithSeveralPolicies(t *testing.T) {
 	require.EqualValues(t, 10, s.Calls.Load())
 }
 
-// Sold out: the client is told when, and gives the refusal to its caller.
-func TestClientWhenSoldOut(t *testing.T) {
-	now := new(clock)
-	h := newSite(t, changed(challenging(now, middleware.Newcomers), func(cfg *middleware.Config) { cfg.Challenge.SalesPerHour = 480 }))
-	server := serve(t, h)
-	h.M.SellOut(now.Now(), middleware.Address(netip.MustParseAddr("127.0.0.1")))
-	c, solves := polite(t)
-	require.Equal(t, http.StatusTooManyRequests, posting(t, c, server.URL))
-	require.Zero(t, solves.Load())
-	require.LessOrEqual(t, h.Decisions.Last().RetryAfter, 9*time.Second, "one sale leaks")
-	now.Advance(10 * time.Minute)
-	require.Equal(t, http.StatusOK, posting(t, c, server.URL))
-}
-
 // FuzzProofHeader: no field and no cookie that is not the answer to a challenge of this client buys anything, panics,
 // or is paid for with memory. TEXT stands for a fresh challenge, OTHER for a good proof of another client, OLD for
 // one that has expired, SPENT for one that has bought its request, TOKEN for a window token.
@@ -327,19 +312,19 @@ func FuzzProofHeader(f *testing.F) {
 	})
 }
 
-// The same with requests in the place of redeems: one tally, one quota.
+// A thousand requests at once with one proof: one sale, and one quota or one request.
 func TestThousandRequestsWithOneProof(t *testing.T) {
-	for name, mode := range map[string]middleware.Mode{"WhenExhausted": middleware.WhenExhausted, "Newcomers": middleware.Newcomers} {
-		t.Run(name, func(t *testing.T) {
-			h := newSite(t, challenging(new(clock), mode))
-			exhaustIn(t, mode, h)
-			h.Spy.Calls.Store(0)
-			proof := solved(t, fetched(h))
-			inParallel(1000, func(int) { send(h, proving(proof)) })
-			require.EqualValues(t, 5, h.Spy.Calls.Load())
-			require.EqualValues(t, 24, challengeIn(t, fetched(h)).Work, "one sale")
-		})
-	}
+	inAllModes(t, func(t *testing.T, mode middleware.Mode) {
+		h := newSite(t, challenging(new(clock), mode))
+		exhaustIn(t, mode, h)
+		proof := solved(t, fetched(h))
+		if mode == middleware.EveryRequest {
+			require.Equal(t, 1, together(h, 1000, proving(proof)))
+			return
+		}
+		require.Equal(t, 5, together(h, 1000, proving(proof)))
+		require.EqualValues(t, 24, challengeIn(t, fetched(h)).Work, "one sale")
+	})
 }
 
 // A proof is good for the client, the policy, the kind and the key that it was made for.

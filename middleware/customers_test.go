@@ -126,16 +126,22 @@ func TestLimitsForACustomer(t *testing.T) {
 	})
 }
 
-// No number of addresses has the function called, or gets a place among what it has answered.
+// No number of addresses has the function called, or gets a place among what it has answered; nor has a flood with keys that are
+// not valid.
 func TestLimitsForNoAddress(t *testing.T) {
-	reg := &registry{limits: map[string][]middleware.Limit{"": minutely(1000)}}
-	cfg := contracts(new(clock), reg)
-	cfg.Identity = addressesIn("tenant")
-	h, _ := limited(t, cfg)
-	for i := range 2000 {
-		send(h, from(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}).String()))
+	for name, identity := range map[string]middleware.IdentityFunc{
+		"addresses":    addressesIn("tenant"),
+		"invalid keys": middleware.ValidatedKey(only(middleware.Identity{}), middleware.PeerAddress),
+	} {
+		reg := &registry{limits: map[string][]middleware.Limit{"": minutely(1000)}}
+		cfg := contracts(new(clock), reg)
+		cfg.Identity = identity
+		h, _ := limited(t, cfg)
+		for i := range 2000 {
+			send(h, from(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}).String()), customer(strconv.Itoa(i)))
+		}
+		require.Zero(t, reg.calls(), name)
 	}
-	require.Zero(t, reg.calls())
 }
 
 // What goes wrong with an answer leaves the limits of the tier, or those that were known, and one line.
@@ -450,44 +456,6 @@ func TestLimitsForNoEndlessName(t *testing.T) {
 		require.EqualValues(t, test.quota, peeked(t, m, test.who).Limits()[0].Quota)
 		require.Equal(t, test.calls, reg.calls())
 	}
-}
-
-// A flood of strangers with invalid keys, or with none, asks the database nothing. However many
-// strangers have accounts, they neither evict nor lower a customer's numbers.
-func TestLimitsForInAFlood(t *testing.T) {
-	kit.Bubble(t, func(t *testing.T) {
-		now, reg := new(clock), &registry{limits: map[string][]middleware.Limit{"paying": minutely(20)}}
-		cfg := contracts(now, reg)
-		cfg.LimitsFor.Customers = 64
-		cfg.MaxClients = 1 << 15
-		cfg.Identity = middleware.ValidatedKey(func(r *http.Request) (middleware.Identity, error) {
-			if name := r.Header.Get("X-Customer"); name == "paying" || strings.HasPrefix(name, "free-") {
-				return middleware.APIKey(name), nil
-			}
-			return middleware.Identity{}, nil
-		}, middleware.PeerAddress)
-		h, _ := limited(t, cfg)
-		policy := func(who ...option) string { return send(h, who...).Header.Get("RateLimit-Policy") }
-		for i := range 500 {
-			require.Contains(t, policy(customer("guess-"+strconv.Itoa(i))), "q=5;")
-			require.Contains(t, policy(from("198.51.100.7"), customer("")), "q=5;")
-		}
-		require.Zero(t, reg.calls())
-		paying := 0
-		for i := range 5000 {
-			require.Contains(t, policy(customer("free-"+strconv.Itoa(i))), "q=5;")
-			if i%8 == 0 {
-				require.Contains(t, policy(customer("paying")), "q=20;", i)
-				now.Advance(time.Millisecond)
-			}
-		}
-		for _, who := range reg.asked {
-			if who == "/paying" {
-				paying++
-			}
-		}
-		require.LessOrEqual(t, paying, 5000/8/4, "of those times")
-	})
 }
 
 // A customer whose numbers cannot be found keeps others waiting for no longer than the deadline,

@@ -347,19 +347,6 @@ func TestDottedAgreesWithNetip(t *testing.T) {
 	}
 }
 
-// BenchmarkForwardedFor: a field of 900 KB costs what a short one does.
-func BenchmarkForwardedFor(b *testing.B) {
-	for name, line := range map[string]string{"short": "198.51.100.7, 203.0.113.5", "900 KB": strings.Repeat("9", 900<<10)} {
-		b.Run(name, func(b *testing.B) {
-			identify := kit.Must(ForwardedFor(netip.MustParsePrefix("10.0.0.0/8")))(b)
-			r := &http.Request{RemoteAddr: "10.0.0.1:4711", Header: http.Header{"X-Forwarded-For": {line}}}
-			for b.Loop() {
-				_, _ = identify(r)
-			}
-		})
-	}
-}
-
 // FuzzForwardedFor: whatever the two forwarding headers say, the client is told by one canonical address, which is
 // none of a trusted network unless it is the peer itself, and which nothing that a client writes can change.
 func FuzzForwardedFor(f *testing.F) {
@@ -578,94 +565,4 @@ func TestKnownBySightBehindOtherTokens(t *testing.T) {
 		q.readTokens()
 		require.Equal(t, known, q.shown.accepted, line)
 	}
-}
-
-// Whatever is known by sight is what Verify would read: the same tally, of the same client, good now. Clients drop, echo
-// and replay; clocks step, charges come back, memories are full, and configurations and their secrets change.
-func TestKnownBySightIsWhatVerifySays(t *testing.T) {
-	for name, vary := range map[string]func(*Config){
-		"plain":   func(*Config) {},
-		"outcome": func(c *Config) { c.ByOutcome = &ByOutcome{Limits: []string{"b"}, Free: []int{200}} },
-		"work":    func(c *Config) { c.Challenge = &Challenge{Work: 64, Path: "/"} },
-		"bucket": func(c *Config) {
-			c.Limits[0] = Limit{Name: "a", Algorithm: TokenBucket, Quota: 10, Window: 15 * time.Second, Burst: 4}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			known := 0
-			for seed := range uint64(4) {
-				known += knownAsRead(t, rand.New(rand.NewPCG(seed, 5)), vary)
-			}
-			require.Greater(t, known, 100)
-		})
-	}
-}
-
-// knownAsRead plays traffic, and returns how many tokens were known.
-func knownAsRead(t *testing.T, r *rand.Rand, vary func(*Config)) (known int) {
-	now, clients := time.Unix(1_900_000_000, 0), 1+20*r.IntN(3)
-	configured := func() Config {
-		cfg := Config{Policy: "p", MaxClients: clients, Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler),
-			Limits:  []Limit{{Name: "a", Quota: 6, Window: 4 * time.Second}, {Name: "b", Algorithm: FixedWindow, Quota: 10, Window: 30 * time.Second}},
-			Secrets: [][]byte{[]byte(strings.Repeat("k", 31) + string(rune('a'+r.IntN(2)))), []byte(strings.Repeat("z", 32))}}
-		vary(&cfg)
-		return cfg
-	}
-	m := kit.Must(New(configured()))(t)
-	handler := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		switch r.IntN(6) {
-		case 0:
-			_ = Refund(w, q)
-		case 1:
-			_ = Settle(q, 3)
-		case 2:
-			Charge(q, r.IntN(2) == 0)
-		}
-		w.WriteHeader([]int{http.StatusOK, http.StatusForbidden}[r.IntN(2)])
-	}))
-	type issued struct{ token, to string }
-	var tokens []issued
-	subjects := map[string]*call{}
-	for range 250 {
-		switch now = now.Add(time.Duration(r.IntN(900)) * time.Millisecond); r.IntN(30) {
-		case 0:
-			now = now.Add(-time.Duration(r.IntN(9)) * time.Second)
-		case 1:
-			now = now.Add(15 * time.Second)
-		case 2:
-			require.NoError(t, m.Reconfigure(configured()))
-			clear(subjects)
-		}
-		q := httptest.NewRequest("GET", "/", nil)
-		q.RemoteAddr = []string{"203.0.113.1:1", "[2001:db8::1]:1", fmt.Sprintf("198.51.100.%d:1", r.IntN(200))}[r.IntN(3)]
-		for i := len(tokens) - 1; i >= 0 && i > len(tokens)-20; i-- {
-			if tokens[i].to == q.RemoteAddr && r.IntN(5) > 0 {
-				q.Header.Set(TokenHeader, tokens[i].token)
-				break
-			}
-		}
-		e := m.loaded()
-		if _, met := subjects[q.RemoteAddr]; !met {
-			id := kit.Must(PeerAddress(q))(t)
-			subjects[q.RemoteAddr] = e.about(context.Background(), now, id)
-		}
-		w := httptest.NewRecorder()
-		if handler.ServeHTTP(w, q); w.Header().Get(TokenHeader) != "" {
-			tokens = append(tokens, issued{w.Header().Get(TokenHeader), q.RemoteAddr})
-		}
-		for _, one := range tokens[max(0, len(tokens)-20):] {
-			for name, q := range subjects {
-				var says limiter.Tally
-				q.at = now
-				if rest, err := e.codec.Glance(one.token); err == nil && q.knows(rest, &says) {
-					read := kit.Must(q.who.holder.Verify(now, one.token))(t)
-					require.Equal(t, one.to, name)
-					require.True(t, read.Own.IsZero())
-					require.Equal(t, read.Tally, says)
-					known++
-				}
-			}
-		}
-	}
-	return known
 }

@@ -471,34 +471,6 @@ func estimatingNow() (*ledger, middleware.Config) {
 	return l, cfg
 }
 
-// A spent key costs an instance one call in ten seconds, however it asks, and with its token
-// half of that on instances that have not refused it themselves.
-func TestSpentKeyCostsACallInTenSeconds(t *testing.T) {
-	for _, shows := range []bool{false, true} {
-		c := new(clock)
-		l := newLedger(c)
-		instances := sites(t, 2, estimating(c, l)) // the first has refused a key that is spent, and told so by a token
-		require.Equal(t, http.StatusOK, send(instances[0], costing(1000)).StatusCode)
-		tok := tokenOf(send(instances[0]))
-		before := l.Count()
-		for range 600 { // a minute
-			for _, h := range instances {
-				var options []option
-				if shows {
-					options = append(options, tok)
-				}
-				resp := requireStatus(t, http.StatusTooManyRequests, send(h, options...))
-				if tokenIn(resp) != "" {
-					tok = tokenOf(resp)
-				}
-			}
-			c.Advance(100 * time.Millisecond)
-		}
-		require.LessOrEqual(t, l.Count()-before, 2*6)
-		require.Positive(t, l.Count()-before)
-	}
-}
-
 // Many requests of a spent key at once, when the ten seconds are over, are one call: the others
 // wait for its answer. If there is room again, all of them are counted.
 func TestNoHerdOfASpentKey(t *testing.T) {

@@ -33,37 +33,6 @@ func peerRequest(remote string, pairs ...string) *http.Request {
 	return r
 }
 
-func TestAddress(t *testing.T) {
-	for _, same := range [][2]string{
-		{"192.0.2.1", "::ffff:192.0.2.1"},
-		{"2001:db8::1", "2001:db8:0:0:ffff:ffff:ffff:ffff"},
-		{"fe80::1", "fe80::1%eth0"},
-		{"fe80::1%eth0", "fe80::2%eth1"},
-		{"64:ff9b::192.0.2.1", "192.0.2.1"}, // behind a translator
-	} {
-		require.Equal(t, pseudonymOf(t, address(same[0])), pseudonymOf(t, address(same[1])))
-	}
-	for _, different := range [][2]string{
-		{"192.0.2.1", "192.0.2.2"},
-		{"::ffff:1.2.3.4", "::ffff:9.9.9.9"},
-		{"2001:db8::1", "2001:db8:0:1::1"},
-		{"::1.2.3.4", "1.2.3.4"},
-		{"64:ff9b::192.0.2.1", "64:ff9b::192.0.2.2"},
-		{"64:ff9b:0:1::192.0.2.1", "192.0.2.1"},
-		{"64:ff9b:1::192.0.2.1", "64:ff9b:1::192.0.2.2"},     // RFC 8215, a prefix of 96 bits
-		{"64:ff9b:1:7::c000:201", "64:ff9b:1:8::c000:201"},   // of two translators
-		{"64:ff9b:1:7:c0:2:100:0", "64:ff9b:1:7:c0:2:200:0"}, // of 64 bits
-		{"64:ff9b:1:7c0:0:201::", "64:ff9b:1:7c0:0:202::"},   // of 56 bits
-		{"64:ff9b:1:c000:2:100::", "64:ff9b:1:c000:2:200::"}, // of 48 bits
-	} {
-		require.NotEqual(t, pseudonymOf(t, address(different[0])), pseudonymOf(t, address(different[1])))
-	}
-	require.True(t, middleware.Address(netip.Addr{}).IsZero())
-	require.True(t, middleware.APIKey("").IsZero())
-	require.True(t, middleware.Principal("").IsZero())
-	require.False(t, middleware.APIKey("k").IsZero())
-}
-
 // Behind a translator with a prefix of its own, all of IPv4 is no network that is limited.
 func TestClientsOfALocalTranslator(t *testing.T) {
 	h, _ := limited(t, contact(new(clock)))
@@ -386,12 +355,16 @@ func pro(id middleware.Identity) middleware.Identity {
 	return id
 }
 
-func TestPseudonymIsOneForEachQuota(t *testing.T) {
+// Addresses, keys and users that share a quota have one pseudonym, and no others have it.
+func TestAddress(t *testing.T) {
 	seen := map[string]string{}
 	for name, ids := range map[string][]middleware.Identity{
-		"IPv4":            {address("192.0.2.1"), address("::ffff:192.0.2.1"), address("64:ff9b::192.0.2.1")},
-		"its neighbour":   {address("192.0.2.2")},
-		"a /64":           {address("2001:db8::1"), address("2001:db8::"), address("2001:db8::ffff:1%eth0")},
+		"IPv4":            {address("192.0.2.1"), address("::ffff:192.0.2.1"), address("64:ff9b::192.0.2.1")}, // behind a translator
+		"its neighbour":   {address("192.0.2.2"), address("::ffff:192.0.2.2"), address("64:ff9b::192.0.2.2")},
+		"a /64":           {address("2001:db8::1"), address("2001:db8::"), address("2001:db8::ffff:1%eth0"), address("2001:db8:0:0:ffff:ffff:ffff:ffff")},
+		"link-local":      {address("fe80::1"), address("fe80::1%eth0"), address("fe80::2%eth1")},
+		"IPv4 of before":  {address("::192.0.2.1")},
+		"no translator":   {address("64:ff9b:0:1::192.0.2.1")},
 		"the next /64":    {address("2001:db8:0:1::1")},
 		"a key":           {middleware.APIKey("k"), pro(middleware.APIKey("k"))},
 		"a user":          {middleware.Principal("k")},
@@ -400,6 +373,16 @@ func TestPseudonymIsOneForEachQuota(t *testing.T) {
 		"a user, b, a":    {middleware.Principal("k").For("b").For("a")},
 		"a user of k1:a":  {middleware.Principal("k1:a")},
 		"an address in a": {address("192.0.2.1").For("a")},
+		"96 bits, 1":      {address("64:ff9b:1::192.0.2.1")}, // RFC 8215: clients of translators with prefixes of these lengths
+		"96 bits, 2":      {address("64:ff9b:1::192.0.2.2")},
+		"another prefix":  {address("64:ff9b:1:7::c000:201")},
+		"and another":     {address("64:ff9b:1:8::c000:201")},
+		"64 bits, 1":      {address("64:ff9b:1:7:c0:2:100:0")},
+		"64 bits, 2":      {address("64:ff9b:1:7:c0:2:200:0")},
+		"56 bits, 1":      {address("64:ff9b:1:7c0:0:201::")},
+		"56 bits, 2":      {address("64:ff9b:1:7c0:0:202::")},
+		"48 bits, 1":      {address("64:ff9b:1:c000:2:100::")},
+		"48 bits, 2":      {address("64:ff9b:1:c000:2:200::")},
 	} {
 		for _, id := range ids {
 			p := pseudonymOf(t, id)
@@ -410,7 +393,11 @@ func TestPseudonymIsOneForEachQuota(t *testing.T) {
 			seen[p] = name
 		}
 	}
-	require.Len(t, seen, 11)
+	require.Len(t, seen, 24)
+	require.True(t, middleware.Address(netip.Addr{}).IsZero())
+	require.True(t, middleware.APIKey("").IsZero())
+	require.True(t, middleware.Principal("").IsZero())
+	require.False(t, middleware.APIKey("k").IsZero())
 }
 
 // It is on all instances and after a restart what it was, in each policy, whatever the

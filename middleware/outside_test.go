@@ -288,24 +288,6 @@ func TestAnswerFields(t *testing.T) {
 	}
 }
 
-// The networks of IPv6 addresses are counted outside of HTTP too, with the same counts.
-func TestDecideCountsNetworks(t *testing.T) {
-	m := newLimiter(t, contact(new(clock)))
-	h := m.Handler(new(spy))
-	passed := 0
-	for i := range 12 {
-		addr := fmt.Sprintf("2001:db8:0:%x::1", i)
-		if i%2 == 0 {
-			passed += admitted(h, 6, from(addr))
-		} else {
-			passed += allowed(t, m, address(addr), 6)
-		}
-	}
-	require.Equal(t, 8*5, passed, "a /56")
-	require.False(t, peeked(t, m, address("2001:db8:0:ff::1")).Allowed)
-	require.True(t, peeked(t, m, address("2001:db8:0:100::1")).Allowed)
-}
-
 // A Decide in a handler is a decision of its own: what the outer policy has decided about the
 // request stays in the context, in the response and to be settled.
 func TestDecideInsideOfAHandler(t *testing.T) {

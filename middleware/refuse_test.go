@@ -27,7 +27,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/keptform"
 	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // navigating is what a browser sends that goes to a page.
@@ -452,29 +451,6 @@ func TestRefusals(t *testing.T) {
 			require.Equal(t, test.status, quiet.StatusCode)
 			require.NotContains(t, bodyOf(t, quiet), "contact", "no policy is named")
 		})
-	}
-}
-
-// A page tells people how long to wait in a unit that they would use.
-func TestWaitIsSaidInWords(t *testing.T) {
-	for window, want := range map[time.Duration][]string{
-		time.Second:      {"1 second."},
-		time.Minute:      {"second"},
-		10 * time.Minute: {"10 minutes.", "11 minutes."},
-		10 * time.Hour:   {"10 hours.", "11 hours."},
-		48 * time.Hour:   {"2 days.", "3 days."},
-		100 * time.Hour:  {"5 days."},
-	} {
-		cfg := contact(new(clock))
-		cfg.Limits = []middleware.Limit{{Algorithm: storeless.LeakyBucket, Quota: 1, Window: window}}
-		h, _ := limited(t, cfg)
-		admitted(h, 1)
-		body := bodyOf(t, send(h, with("Accept", "text/html")))
-		found := false
-		for _, words := range want {
-			found = found || strings.Contains(body, words)
-		}
-		require.True(t, found, "%s: %s", window, body)
 	}
 }
 

@@ -172,38 +172,6 @@ func TestOwnEndpointsOfEveryRoute(t *testing.T) {
 	require.EqualValues(t, 5, page.Calls.Load())
 }
 
-// The log tells where no browser can pay. A policy around a whole site answers its own URLs; whether one asks
-// is known when it had the time to.
-func TestEndpointsThatAreNotMountedAreTold(t *testing.T) {
-	for name, test := range map[string]struct {
-		mount func(m *middleware.Middleware) http.Handler
-		asks  bool // a browser loads what the refusal names
-		told  bool
-	}{
-		"a route, and no endpoints":           {func(m *middleware.Middleware) http.Handler { return m.Handler(new(spy)) }, false, true},
-		"around all, without a browser":       {func(m *middleware.Middleware) http.Handler { return m.Handler(http.NewServeMux()) }, false, true},
-		"around all, and it has answered":     {func(m *middleware.Middleware) http.Handler { return m.Handler(http.NewServeMux()) }, true, false},
-		"mounted, though no client has asked": {func(m *middleware.Middleware) http.Handler { m.Endpoints(); return m.Handler(new(spy)) }, false, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			now := new(clock)
-			cfg := challenging(now, middleware.Newcomers)
-			log := logTo(&cfg)
-			h := test.mount(newLimiter(t, cfg))
-			send(h)
-			if test.asks {
-				send(h, method("GET"), path("/tally/tally.js"))
-			}
-			now.Advance(9 * time.Second)
-			send(h)
-			require.Empty(t, log.Lines(), "it may be on its way")
-			now.Advance(time.Second)
-			send(h)
-			require.Equal(t, test.told, len(log.Lines()) == 1)
-		})
-	}
-}
-
 // platforms imitate, for each row of docs/operations.md, what a server there is sent: which address connects, where %s is the
 // client, and the fields of the platform, where a client at addr has written madeUp into every field that names clients;
 // or none, if madeUp is empty. What the platform passes on is there already.

@@ -137,27 +137,6 @@ func TestSettlements(t *testing.T) {
 	})
 }
 
-// Without memory the token is all there is.
-func TestSettleWithoutMemory(t *testing.T) {
-	for name, carry := range map[string]middleware.TokenTransport{"header": middleware.HeaderOnly, "cookie": middleware.CookieOnly} {
-		t.Run(name, func(t *testing.T) {
-			cfg := metered(contact(new(clock)), 100)
-			cfg.InsecureNoMemory, cfg.TokenTransport = true, carry
-			mw := newLimiter(t, cfg)
-			show := func(resp *http.Response) option {
-				if carry == middleware.HeaderOnly {
-					return tokenOf(resp)
-				}
-				return showingCookie(resp.Cookies()[0].Value)
-			}
-			resp := send(mw.Handler(settling(t, false)), costing(10), settles(4))
-			require.EqualValues(t, 96, leftOf(t, mw, show(resp)))
-			resp = send(mw.Handler(settling(t, false)), costing(10), settles(50), show(resp))
-			require.EqualValues(t, 46, leftOf(t, mw, show(resp)))
-		})
-	}
-}
-
 // TestSettleInTheWaitingRoom: the room's tally is settled, with its networks.
 func TestSettleInTheWaitingRoom(t *testing.T) {
 	c := new(clock)

@@ -163,6 +163,7 @@ func TestShadowIsToldToNobody(t *testing.T) {
 	for _, fields := range []middleware.Fields{
 		middleware.RateLimitFields,
 		middleware.RateLimitFields | middleware.XRateLimitInSeconds,
+		middleware.XRateLimitInSeconds,
 	} {
 		for _, place := range []int{0, 1, 2} {
 			var heard [2][]string
