@@ -260,9 +260,3 @@ func BenchmarkRefused(b *testing.B) {
 	benchmark(b, "token", shut(), middleware.OverLimit, 1, showing(earned(b, open())))
 	benchmark(b, "no token", shut(), middleware.OverLimit, 0)
 }
-
-func BenchmarkForged(b *testing.B) {
-	forged := forgery(earned(b, open()))
-	benchmark(b, "one", open(), middleware.WithinLimits, 0, showing(forged))
-	benchmark(b, "four", open(), middleware.WithinLimits, 0, showing(forged, forged, forged, forged))
-}

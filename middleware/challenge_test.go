@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,25 +91,6 @@ func TestBadChallenges(t *testing.T) {
 		{"Challenge.Path", bad("/\x7f/"), "plain"},
 		{"Challenge.Path", bad("/é/"), "plain"},
 	})
-}
-
-// All at once, beside the problems of the rest.
-func TestAllProblemsOfAChallenge(t *testing.T) {
-	cfg, want := everythingWrong()
-	cfg.Challenge = &middleware.Challenge{
-		Mode: 7, Work: 3, NonceOnly: true, Crowd: 1000, SalesPerHour: -1, PassTime: time.Nanosecond, Path: "x",
-		BusyPerSecond: -1, BusyAtOnce: 3,
-	}
-	for _, field := range []string{"BusyPerSecond", "BusyAtOnce", "Mode", "Work", "NonceOnly", "NonceOnly", "Crowd", "SalesPerHour", "PassTime", "Path"} {
-		want = append(want, "Challenge."+field)
-	}
-	m, err := middleware.New(cfg)
-	require.Nil(t, m)
-	got := problems(t, err)
-	slices.Sort(got)
-	slices.Sort(want)
-	require.Equal(t, want, got)
-	requireNoSecret(t, err.Error(), cfg.Secrets[0], cfg.Secrets[2])
 }
 
 func TestGoodChallenges(t *testing.T) {

@@ -270,20 +270,6 @@ func TestReconfigureKeepsWhatIsServed(t *testing.T) {
 	})
 }
 
-func TestTiersHaveTheirOwnMax(t *testing.T) {
-	kit.Bubble(t, func(t *testing.T) {
-		cfg := atOnce(middleware.Concurrency{Max: 1, Tiers: map[string]int{"pro": 3}})
-		cfg.Tiers = map[string][]middleware.Limit{"pro": cfg.Limits, "team": cfg.Limits}
-		cfg.Identity = byCustomer
-		for tier, want := range map[string]int{"": 1, "team": 1, "pro": 3} {
-			d := newDoor(false)
-			come(newLimiter(t, cfg).Handler(d), 5, with("X-Customer", "u", "X-Tier", tier))
-			require.EqualValues(t, want, d.live.Load(), tier)
-			d.opens()
-		}
-	})
-}
-
 func TestProblemsOfConcurrency(t *testing.T) {
 	for want, c := range map[string]middleware.Concurrency{
 		"Concurrency.Max":             {},

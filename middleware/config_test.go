@@ -156,12 +156,17 @@ func everythingWrong() (cfg middleware.Config, fields []string) {
 			TokenTransport: 17,
 			MaxClients:     -7, Instances: -4, Fields: 1 << 7,
 			Advanced: middleware.Advanced{EmbeddedCookie: true, InsecureCookie: true, Net56Factor: -1, Net48Factor: -2},
+			Challenge: &middleware.Challenge{
+				Mode: 7, Work: 3, NonceOnly: true, Crowd: 1000, SalesPerHour: -1, PassTime: time.Nanosecond, Path: "x", BusyPerSecond: -1, BusyAtOnce: 3,
+			},
 		}, []string{
 			"Policy",
 			"Limits[0].Name", "Limits[0].Algorithm", "Limits[0].Quota", "Limits[0].Window", "Limits[0].Burst",
 			`Tiers[""]`, `Tiers[""]`, `Tiers["pro"]`, `Tiers["pro"][0].Quota`,
 			"TokenTransport", "Fields", "MaxClients", "Instances", "Net56Factor", "Net48Factor", "EmbeddedCookie",
 			"Secrets[1]", "Secrets[2]", "Secrets[3]", "Secrets[4]",
+			"Challenge.BusyPerSecond", "Challenge.BusyAtOnce", "Challenge.Mode", "Challenge.Work", "Challenge.NonceOnly", "Challenge.NonceOnly",
+			"Challenge.Crowd", "Challenge.SalesPerHour", "Challenge.PassTime", "Challenge.Path",
 		}
 }
 

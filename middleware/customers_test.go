@@ -388,7 +388,7 @@ func TestLimitsForTheSameNumbersInTwoTiers(t *testing.T) {
 		reg := &registry{limits: map[string][]middleware.Limit{"a": minutely(20), "b": minutely(20)}}
 		cfg := contracts(new(clock), reg)
 		cfg.Now = time.Now
-		cfg.Tiers = map[string][]middleware.Limit{"pro": minutely(10)}
+		cfg.Tiers = map[string][]middleware.Limit{"pro": minutely(10), "team": minutely(10)}
 		cfg.Concurrency = &middleware.Concurrency{Max: 1, Tiers: map[string]int{"pro": 3}}
 		decisions := record(&cfg)
 		m := newLimiter(t, cfg)
@@ -396,7 +396,7 @@ func TestLimitsForTheSameNumbersInTwoTiers(t *testing.T) {
 			who  option
 			tier string
 			most int64
-		}{{customer("a"), "", 1}, {with("X-Customer", "b", "X-Tier", "pro"), "pro", 3}} {
+		}{{customer("a"), "", 1}, {with("X-Customer", "b", "X-Tier", "pro"), "pro", 3}, {with("X-Customer", "c", "X-Tier", "team"), "team", 1}} {
 			d := newDoor(false)
 			come(m.Handler(d), 5, test.who)
 			live := d.live.Load()
@@ -456,38 +456,6 @@ func TestLimitsForNoEndlessName(t *testing.T) {
 		require.EqualValues(t, test.quota, peeked(t, m, test.who).Limits()[0].Quota)
 		require.Equal(t, test.calls, reg.calls())
 	}
-}
-
-// A customer whose numbers cannot be found keeps others waiting for no longer than the deadline,
-// and known customers not at all.
-func TestLimitsForSlowCustomersKeepNobody(t *testing.T) {
-	kit.Bubble(t, func(t *testing.T) {
-		now, reg := new(clock), &registry{limits: map[string][]middleware.Limit{"known": minutely(20)}}
-		m := newLimiter(t, contracts(now, reg))
-		quota := func(name string) (int64, time.Duration) {
-			began := time.Now()
-			d := peeked(t, m, middleware.Principal(name))
-			return d.Limits()[0].Quota, time.Since(began)
-		}
-		q, took := quota("known")
-		require.EqualValues(t, 20, q)
-		require.Zero(t, took)
-		reg.takes = time.Hour // which looks at no context
-		for i := range 40 {
-			_, took := quota("slow-" + strconv.Itoa(i))
-			require.LessOrEqual(t, took, 100*time.Millisecond)
-			_, took = quota("slow-" + strconv.Itoa(i))
-			require.Zero(t, took, "no request waits twice")
-		}
-		now.Advance(5 * time.Minute)
-		for range 3 {
-			q, took = quota("known")
-			require.EqualValues(t, 20, q)
-		}
-		require.Zero(t, took)
-		require.Equal(t, 1+16, reg.calls())
-		time.Sleep(2 * time.Hour)
-	})
 }
 
 // Numbers of before a new configuration apply where no answer comes, under the shape of now alone.

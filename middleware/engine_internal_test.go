@@ -493,23 +493,6 @@ func selling(t *testing.T, challenge *Challenge) *Middleware {
 	return m
 }
 
-// Tokens of one own tally, shown side by side, are merged: a client cannot gain
-// by showing an older one too, in whatever order.
-func TestShownTokensOfAnOwnTallyAreMerged(t *testing.T) {
-	m := selling(t, &Challenge{})
-	e, now, own := m.engine.Load(), time.Unix(1_800_000_000, 0), token.Own{ID: [6]byte{1}, Expires: 1_800_003_600}
-	low, _ := e.base.policy.Step(now, limiter.Tally{}, 2)
-	high, _ := e.base.policy.Step(now, limiter.Tally{}, 7)
-	for _, order := range [][]limiter.Tally{{low, high}, {high, low}} {
-		var s credentials
-		for _, tally := range order {
-			require.Zero(t, s.addOwn(now, e.base.pass.policy, own, tally))
-		}
-		require.Len(t, s.own, 1)
-		require.Equal(t, high, s.own[0].tally)
-	}
-}
-
 // A token of an own tally that lives longer than any that is sold was signed by a thief of the key.
 // The thief gets no more than the rest of a tally's life.
 func TestOwnTokensThatLiveTooLongAreNotBelieved(t *testing.T) {

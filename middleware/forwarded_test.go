@@ -593,38 +593,3 @@ func TestProxiedResponsesAreWhole(t *testing.T) {
 		}
 	}
 }
-
-// TestProxiedFleet is the promise of the first line of the table: a client that echoes the newest
-// token gets L, whatever stands between.
-func TestProxiedFleet(t *testing.T) {
-	for name, test := range map[string]struct {
-		do   []http.HandlerFunc
-		send []option
-	}{
-		"plain":  {nil, nil},
-		"expect": {nil, []option{expecting}},
-		"103":    {[]http.HandlerFunc{hint}, nil},
-	} {
-		for _, m := range []string{http.MethodGet, http.MethodPost} {
-			t.Run(name+", "+m, func(t *testing.T) {
-				now, upstream := new(clock), reader(t, test.do...)
-				var gateways [3]*httptest.Server
-				for i := range gateways {
-					gateways[i] = gateway(t, newLimiter(t, contact(now)), upstream, false)
-				}
-				client, tok, passed := clientAt(t, "127.0.0.2"), "", 0
-				for i := range 30 {
-					options := append([]option{method(m), showing(tok)}, test.send...)
-					resp := over(t, client, gateways[i%3].URL, options...)
-					if resp.StatusCode == http.StatusOK {
-						passed++
-					}
-					if newest := tokenIn(resp); newest != "" {
-						tok = newest
-					}
-				}
-				require.Equal(t, 5, passed)
-			})
-		}
-	}
-}

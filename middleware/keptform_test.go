@@ -483,7 +483,7 @@ func kept(t testing.TB, body string, change ...func(*keptform.Handler)) string {
 	return bodyOf(t, send(newSite(t, keeping(new(clock), middleware.Newcomers, change...)), submitting(urlencoded, body)))
 }
 
-// What cannot be held as it was is not held at all.
+// What cannot be held as it was is not held at all. TestWhatIsNotKept has what else is not.
 func TestFormsThatAreNotHeld(t *testing.T) {
 	many := encoded(slices.Repeat([]pair{{"a", "b"}}, 101))
 	for name, test := range map[string]struct {
@@ -492,23 +492,10 @@ func TestFormsThatAreNotHeld(t *testing.T) {
 		"multipart":               {"multipart/form-data; boundary=x", "--x\r\nContent-Disposition: form-data; name=a\r\n\r\nsecretive\r\n--x--\r\n", "This kind of form"},
 		"multipart, no boundary":  {"multipart/form-data", "secretive", "This kind of form"},
 		"too long":                {urlencoded, "a=" + strings.Repeat("b", 64<<10-1), "too long"},
-		"too many fields":         {urlencoded, many, "too long"},
-		"a name too long":         {urlencoded, strings.Repeat("n", 257) + "=b", "too long"},
-		"names too long":          {urlencoded, strings.Repeat(strings.Repeat("n", 128)+"=b&", 16) + "n=b", "too long"},
 		"too many secrets":        {urlencoded, strings.Repeat("pin=1&", 80), "too long"},
 		"more than twice as long": {urlencoded, "a=" + strings.Repeat("'", 4<<10), "too long"},
 		"broken escape":           {urlencoded, "a=%4", "cannot keep"},
-		"broken escape of a name": {urlencoded, "%zz=1", "cannot keep"},
-		"not UTF-8":               {urlencoded, "a=%E9", "cannot keep"},
-		"name not UTF-8":          {urlencoded, "%E9=1", "cannot keep"},
-		"surrogate":               {urlencoded, "a=%ED%A0%80", "cannot keep"},
-		"raw bytes":               {urlencoded, "a=\xff", "cannot keep"},
-		"NUL":                     {urlencoded, "a=%00", "cannot keep"},
-		"raw NUL":                 {urlencoded, "a=\x00", "cannot keep"},
-		"no name":                 {urlencoded, "=b", "cannot keep"},
-		"semicolon":               {urlencoded, "a=b;c=d", "cannot keep"},
 		"another charset":         {urlencoded + "; charset=iso-8859-1", "a=b", "cannot keep"},
-		"a charset within":        {urlencoded, "a=b&_charset_=windows-1252", "cannot keep"},
 		"broken parameters":       {urlencoded + "; charset", "a=b", "cannot keep"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -335,53 +334,6 @@ func TestOutcomeOfAThousandWrongPasswords(t *testing.T) {
 		require.EqualValues(t, 5, served(t, m, 1000, one, passwords))
 		require.Zero(t, failuresLeft(t, m))
 	}
-}
-
-// Twenty log-ins a minute behind one address, each of 0.3 s and all of them right, echo any
-// token that any of them was ever sent. With reservations in tokens 8 % of them were refused.
-func TestOutcomeOfRightPasswordsLeavesNothing(t *testing.T) {
-	kit.Bubble(t, func(t *testing.T) {
-		cfg := login(new(clock))
-		cfg.Now = nil
-		cfg.Limits[1].Window = 15 * time.Minute
-		m := newLimiter(t, cfg)
-		h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(300 * time.Millisecond)
-			passwords(w, r)
-		}))
-		var (
-			mu      sync.Mutex
-			tokens  []string
-			refused int
-			all     sync.WaitGroup
-		)
-		rnd := rand.New(rand.NewPCG(1, 2))
-		for range 20 * 60 {
-			time.Sleep(time.Duration(rnd.ExpFloat64() * float64(3*time.Second)))
-			mu.Lock()
-			tok := ""
-			if len(tokens) > 0 {
-				tok = tokens[rnd.IntN(len(tokens))]
-			}
-			mu.Unlock()
-			all.Go(func() {
-				resp := send(h, right, showing(tok))
-				mu.Lock()
-				defer mu.Unlock()
-				tokens = append(tokens, resp.Header.Get(middleware.TokenHeader))
-				if resp.StatusCode != http.StatusSeeOther {
-					refused++
-				}
-			})
-		}
-		all.Wait()
-		require.Zero(t, refused)
-		require.EqualValues(t, 5, failuresLeft(t, m))
-		for i := 0; i < len(tokens); i += 25 {
-			require.EqualValues(t, 5, failuresLeft(t, newLimiter(t, cfg), showing(tokens[i])), "no token says more")
-		}
-		synctest.Wait()
-	})
 }
 
 // Five connections that send a byte of the form in ten seconds.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -353,70 +352,6 @@ func TestShadowOutside(t *testing.T) {
 	require.False(t, peeked(t, m, visitor).Admitted)
 }
 
-// Only the failures of a log-in by user name count, whatever address they come from: right
-// passwords leave nothing, and an attempt without a verdict counts in the end.
-func TestLogInByName(t *testing.T) {
-	c := new(clock)
-	alice := middleware.Principal("alice")
-	failuresLeft := func(m *middleware.Middleware) int64 { return peeked(t, m, alice).Limits()[1].Remaining }
-	t.Run("wrong ones count", func(t *testing.T) {
-		m := newLimiter(t, login(c))
-		for left := int64(4); left >= 0; left-- {
-			try := check(t, m, alice, 1)
-			require.True(t, try.Allowed)
-			try.Charge(true)
-			try.Charge(true) // once
-			require.Equal(t, left, failuresLeft(m))
-		}
-		try := check(t, m, alice, 1)
-		require.False(t, try.Allowed)
-		require.GreaterOrEqual(t, try.RetryAfter, 59*time.Second)
-		try.Charge(false) // of a refusal there is nothing to say
-		require.False(t, check(t, m, alice, 1).Allowed)
-		require.True(t, check(t, m, middleware.Principal("bob"), 1).Allowed)
-	})
-	t.Run("right ones do not", func(t *testing.T) {
-		m := newLimiter(t, login(c))
-		for range 20 {
-			try := check(t, m, alice, 1)
-			require.True(t, try.Allowed)
-			try.Charge(false)
-		}
-		require.EqualValues(t, 5, failuresLeft(m))
-		require.EqualValues(t, 10_000-20, peeked(t, m, alice).Limits()[0].Remaining, "an attempt is one in either case")
-	})
-	t.Run("unsaid", func(t *testing.T) {
-		c := new(clock)
-		m := newLimiter(t, login(c))
-		try := check(t, m, alice, 1)
-		require.EqualValues(t, 4, failuresLeft(m), "held")
-		c.Advance(11 * time.Second)
-		require.EqualValues(t, 4, failuresLeft(m), "charged")
-		try.Charge(false) // late, and the last word
-		require.EqualValues(t, 5, failuresLeft(m))
-	})
-	t.Run("the token says it", func(t *testing.T) {
-		m := newLimiter(t, login(c))
-		elsewhere := func(a middleware.Answer) int64 {
-			return decided(t, newLimiter(t, login(c)), middleware.Ask{Identity: alice, Tokens: []string{a.Token()}}).Limits()[1].Remaining
-		}
-		try := check(t, m, alice, 1)
-		require.EqualValues(t, 4, elsewhere(try), "this very try, and no other")
-		try.Charge(true)
-		require.EqualValues(t, 3, elsewhere(try))
-		try.Charge(false)
-		require.EqualValues(t, 4, elsewhere(try))
-	})
-	t.Run("a try for more", func(t *testing.T) {
-		m := newLimiter(t, login(c))
-		try := check(t, m, alice, 1)
-		require.NoError(t, try.Settle(3))
-		try.Charge(true)
-		require.EqualValues(t, 2, failuresLeft(m))
-		require.EqualValues(t, 10_000-3, peeked(t, m, alice).Limits()[0].Remaining)
-	})
-}
-
 // On an exact route the counter decides: on all instances together, for requests and
 // for what is asked. It is asked under the same key, so that each counts for both.
 func TestCheckOnAnExactRoute(t *testing.T) {
@@ -572,58 +507,28 @@ func TestForgiving(t *testing.T) {
 	require.Equal(t, 8*5-5-1, passed, "the /56 counts for all of it")
 }
 
-// No client carries the token of a name, so each of two instances tries five wrong passwords of
-// docs/api.md; with a counter five pass together. Right ones are free on both.
-func TestWrongPasswordsOfANameOnTwoInstances(t *testing.T) {
-	ann := middleware.Principal("ann")
-	for _, test := range []struct {
-		name  string
-		on    func(cfg *middleware.Config)
-		right func(t *testing.T, try middleware.Answer)
-		wrong func(try middleware.Answer)
-		tried int
-	}{
-		{
-			name:  "by outcome",
-			on:    func(*middleware.Config) {},
-			right: func(_ *testing.T, try middleware.Answer) { try.Charge(false) },
-			wrong: func(try middleware.Answer) { try.Charge(true) },
-			tried: 10,
-		},
-		{
-			name: "by an exact counter",
-			on: func(cfg *middleware.Config) {
-				cfg.Limits, cfg.ByOutcome = cfg.Limits[1:], nil
-				cfg.Exact = counting(memory.New(0, cfg.Now))
-			},
-			right: func(t *testing.T, try middleware.Answer) { require.NoError(t, try.Settle(0)) },
-			wrong: func(middleware.Answer) {},
-			tried: 5,
-		},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			cfg := login(new(clock))
-			cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"failures"}}
-			cfg.Limits[1].Window = 15 * time.Minute
-			test.on(&cfg)
-			instances := [2]*middleware.Middleware{newLimiter(t, cfg), newLimiter(t, cfg)}
-			for i := range 20 {
-				try := check(t, instances[i%2], ann, 1)
-				require.True(t, try.Allowed, "a right password, after %d others", i)
-				test.right(t, try)
-			}
-			tried := 0
-			for i := range 20 {
-				if try := check(t, instances[i%2], ann, 1); try.Allowed {
-					test.wrong(try)
-					tried++
-				}
-			}
-			require.Equal(t, test.tried, tried)
-			for _, m := range instances {
-				require.False(t, check(t, m, ann, 1).Allowed)
-				require.True(t, check(t, m, middleware.Principal("bob"), 1).Allowed, "another name")
-			}
-		})
+// The token of a log-in by user name says what became of it, whatever address it comes from, and a name has no part in another's
+// failures. TestOutcomesOutsideCountWhateverIsSaid and TestAnswerIsToldAnythingByAnybody count them.
+func TestLogInByName(t *testing.T) {
+	cfg, alice, bob := login(new(clock)), middleware.Principal("alice"), middleware.Principal("bob")
+	m := newLimiter(t, cfg)
+	elsewhere := func(a middleware.Answer) int64 {
+		return decided(t, newLimiter(t, cfg), middleware.Ask{Identity: alice, Tokens: []string{a.Token()}}).Limits()[1].Remaining
 	}
+	try := check(t, m, alice, 1)
+	require.EqualValues(t, 4, peeked(t, m, alice).Limits()[1].Remaining, "held")
+	require.EqualValues(t, 4, elsewhere(try), "this very try, and no other")
+	try.Charge(true)
+	require.EqualValues(t, 3, elsewhere(try))
+	try.Charge(false)
+	require.EqualValues(t, 4, elsewhere(try))
+	for range 5 {
+		check(t, m, alice, 1).Charge(true)
+	}
+	refused := check(t, m, alice, 1)
+	require.False(t, refused.Allowed)
+	require.GreaterOrEqual(t, refused.RetryAfter, 59*time.Second)
+	refused.Charge(false) // of a refusal there is nothing to say
+	require.False(t, check(t, m, alice, 1).Allowed)
+	require.True(t, check(t, m, bob, 1).Allowed)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -66,26 +65,6 @@ func TestStackedPolicies(t *testing.T) {
 		release()
 		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
 		require.Contains(t, resp.Header.Values("RateLimit"), `"site";r=6;t=60`)
-	})
-	t.Run("a handler in between serves several requests", func(t *testing.T) {
-		batch := func(h http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				kit.Together(4, func(i int) {
-					resp := send(h, from(fmt.Sprintf("198.51.100.%d", i)), costing(int64(i)), func(part *http.Request) {
-						*part = *part.WithContext(r.Context())
-					})
-					if lines := resp.Header.Values("RateLimit"); len(lines) != 1 || !strings.Contains(lines[0], fmt.Sprintf("r=%d", 9-i)) {
-						t.Errorf("part %d: %q", i, lines)
-					}
-				})
-				w.WriteHeader(http.StatusOK)
-			})
-		}
-		site, _, _ := stack(t, new(clock), plain, new(spy))
-		cfg := contact(new(clock))
-		cfg.Policy, cfg.Limits[0].Quota, cfg.Cost = "part", 9, costOf
-		h := site.Handler(batch(newLimiter(t, cfg).Handler(new(spy))))
-		require.Equal(t, http.StatusOK, send(h, method(http.MethodGet)).StatusCode)
 	})
 }
 
@@ -210,38 +189,6 @@ func TestPartsOfABatchAreNoOutcomeOfIt(t *testing.T) {
 		requireStatus(t, http.StatusUnauthorized, send(h))
 	}
 	requireStatus(t, http.StatusTooManyRequests, send(h))
-}
-
-var theCrowd = middleware.Principal("everybody")
-
-// everybody is a policy with one tally for all clients.
-func everybody(now *clock, quota int64) middleware.Config {
-	cfg := contact(now)
-	cfg.Policy, cfg.Limits[0].Quota, cfg.Identity = "everybody", quota, only(theCrowd)
-	return cfg
-}
-
-func TestOneClientDoesNotUseUpTheLimitOfAll(t *testing.T) {
-	for _, m := range []string{http.MethodGet, http.MethodPost} {
-		for _, transport := range []middleware.TokenTransport{middleware.HeaderOrCookie, middleware.MemoryOnly} {
-			for _, outside := range []bool{true, false} {
-				t.Run(fmt.Sprint(m, transport, outside), func(t *testing.T) {
-					now := new(clock)
-					cfg := everybody(now, 12)
-					cfg.TokenTransport = transport
-					all, client := newLimiter(t, cfg), newLimiter(t, changed(contact(now), func(cfg *middleware.Config) { cfg.Policy, cfg.Limits[0].Quota = "visitor", 8 }))
-					h := client.Handler(all.Handler(new(spy)))
-					if outside {
-						h = all.Handler(client.Handler(new(spy)))
-					}
-					one, another := echoing(h), echoing(h)
-					require.Equal(t, 8, admitted(one, 14, method(m)))
-					require.EqualValues(t, 4, peeked(t, all, theCrowd).Limits()[0].Remaining, "what was refused is not counted")
-					require.Equal(t, 4, admitted(another, 6, method(m), from("203.0.113.2")))
-				})
-			}
-		}
-	}
 }
 
 // spentPage is a policy that refuses whatever comes to it through the stack: 203.0.113.1 has used it up.

@@ -677,27 +677,6 @@ func TestCookieAttributes(t *testing.T) {
 	}
 }
 
-// An insecure name is never read where a secure one is set: a sibling domain or
-// a plain-http attacker could have planted it.
-func TestOtherCookieNamesAreIgnored(t *testing.T) {
-	h := newSite(t, contact(new(clock)))
-	tok := spend(t, h, 1)
-	send(h, with("Cookie", "tallystick-contact="+tok))
-	require.Zero(t, h.Decisions.Last().Tokens)
-}
-
-// The limiter's cookie is one among others, which it leaves alone.
-func TestHandlersCookiesSurvive(t *testing.T) {
-	for _, m := range []string{http.MethodGet, http.MethodPost} {
-		h := newLimiter(t, contact(new(clock))).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			http.SetCookie(w, &http.Cookie{Name: "session", Value: "1"})
-			http.SetCookie(w, &http.Cookie{Name: "theme", Value: "dark"})
-		}))
-		resp := send(h, method(m))
-		require.ElementsMatch(t, []string{"session", "theme", "__Host-tallystick-contact"}, cookieNames(resp))
-	}
-}
-
 // docs/operations.md says what a cookie adds to every request of the site.
 func TestCookieWeighsWhatThePageSays(t *testing.T) {
 	page := kit.Must(os.ReadFile("../docs/operations.md"))(t)

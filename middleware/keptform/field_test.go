@@ -33,7 +33,7 @@ func TestWhatIsNotKept(t *testing.T) {
 		strings.Repeat("n=x&", maxFields):                    isKept,
 		strings.Repeat("n=x&", maxFields) + "n=x":            whyLong,
 		"a=%4": whyStrange, "a=%zz": whyStrange, "%4=a": whyStrange, "a=%0g": whyStrange, "=a": whyStrange, "a=b;c": whyStrange,
-		"a=%00": whyStrange, "a=\x00": whyStrange, "%00=a": whyStrange, "a=%E9": whyStrange, "%E9=a": whyStrange, "a=%C3&b=%A9": whyStrange,
+		"a=%00": whyStrange, "a=\x00": whyStrange, "%00=a": whyStrange, "a=%E9": whyStrange, "%E9=a": whyStrange, "a=%C3&b=%A9": whyStrange, "a=%ED%A0%80": whyStrange, "a=\xff": whyStrange,
 		"password=%E9": whyStrange, "_charset_=latin1": whyStrange, "_CHARSET_=UTF-8": isKept, "&&": isKept, "": isKept,
 	} {
 		_, got := written(body, 1<<20)
