@@ -161,7 +161,7 @@ func TestChallengeIsCopied(t *testing.T) {
 	require.EqualValues(t, 16, challengeIn(t, send(h)).Work)
 }
 
-// post sends a form and returns the status.
+// posting sends a form and returns the status.
 func posting(t testing.TB, c *http.Client, url string) int {
 	t.Helper()
 	resp := kit.Must(c.Post(url, "text/plain", strings.NewReader("words")))(t)
@@ -310,48 +310,34 @@ func TestThousandRequestsWithOneProof(t *testing.T) {
 // A proof is good for the client, the policy, the kind and the key that it was made for.
 func TestSwapsAreRefused(t *testing.T) {
 	now := new(clock)
-	base := challenging(now, middleware.Newcomers)
-	bySecret := func(names ...string) func(*middleware.Config) {
-		return func(cfg *middleware.Config) {
-			cfg.Secrets = nil
-			for _, name := range names {
-				cfg.Secrets = append(cfg.Secrets, secret(name))
-			}
-		}
+	configured := func(changes ...change) middleware.Config {
+		return changed(challenging(now, middleware.Newcomers), changes...)
 	}
+	as := func(*middleware.Config) {} // it is
 	key := func(r *http.Request) (middleware.Identity, error) {
 		return middleware.APIKey("\xcb\x00\x71\x01"), nil // the bytes of 203.0.113.1
 	}
 	for _, test := range []struct {
 		name   string
-		issuer func(*middleware.Config)
-		other  func(*middleware.Config)
+		issuer change
+		other  change
 		client option // that shows the proof
 		reason middleware.Reason
 	}{
-		{"policy", nil, func(cfg *middleware.Config) { cfg.Policy = "signup" }, nil, "client-changed"},
-		{"identity", nil, nil, from("203.0.113.2"), "client-changed"},
-		{"identity of another kind", nil, func(cfg *middleware.Config) { cfg.Identity = key }, nil, "client-changed"},
-		{"the /64 beside", func(cfg *middleware.Config) { cfg.Identity = nil }, nil, from("2001:db8:0:1::1"), "client-changed"},
-		{"key", nil, bySecret("b"), nil, "secret-unknown"},
-		{"a key that was retired", bySecret("old", "new"), bySecret("new"), nil, "secret-unknown"},
-		{"kind: a request's for a tally", func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }, nil, nil, "client-changed"},
-		{"kind: a tally's for a request", nil, func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }, nil, "client-changed"},
+		{"policy", as, func(cfg *middleware.Config) { cfg.Policy = "signup" }, nil, "client-changed"},
+		{"identity", as, as, from("203.0.113.2"), "client-changed"},
+		{"identity of another kind", as, func(cfg *middleware.Config) { cfg.Identity = key }, nil, "client-changed"},
+		{"the /64 beside", func(cfg *middleware.Config) { cfg.Identity = nil }, as, from("2001:db8:0:1::1"), "client-changed"},
+		{"key", as, signedBy("b"), nil, "secret-unknown"},
+		{"a key that was retired", signedBy("old", "new"), signedBy("new"), nil, "secret-unknown"},
+		{"kind: a request's for a tally", func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }, as, nil, "client-changed"},
+		{"kind: a tally's for a request", as, func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }, nil, "client-changed"},
 		{"a nonce for work", func(cfg *middleware.Config) {
 			cfg.Challenge.Mode, cfg.Challenge.Work, cfg.Challenge.NonceOnly = middleware.EveryRequest, 0, true
-		}, nil, nil, "client-changed"},
+		}, as, nil, "client-changed"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			config := func(change func(*middleware.Config)) middleware.Config {
-				cfg := base
-				challenge := *base.Challenge
-				cfg.Challenge = &challenge
-				if change != nil {
-					change(&cfg)
-				}
-				return cfg
-			}
-			issuer, other := newSite(t, config(test.issuer)), newSite(t, config(test.other))
+			issuer, other := newSite(t, configured(test.issuer)), newSite(t, configured(test.other))
 			buyer := from("203.0.113.1")
 			if test.name == "the /64 beside" {
 				buyer = from("2001:db8:0:2::1")
@@ -369,7 +355,7 @@ func TestSwapsAreRefused(t *testing.T) {
 		})
 	}
 	t.Run("not a swap: one identity", func(t *testing.T) {
-		h := newSite(t, base)
+		h := newSite(t, configured())
 		for shown, asked := range map[string]string{"203.0.113.1": "::ffff:203.0.113.1", "2001:db8::1": "2001:db8::ffff:1"} {
 			proof := solved(t, fetched(h, from(asked)))
 			port := func(r *http.Request) { from(shown)(r); r.RemoteAddr = strings.Replace(r.RemoteAddr, "4711", "1", 1) }
@@ -377,11 +363,8 @@ func TestSwapsAreRefused(t *testing.T) {
 		}
 	})
 	t.Run("rotation", func(t *testing.T) {
-		before, during, after := base, base, base
-		bySecret("old")(&before)
-		bySecret("new", "old")(&during)
-		bySecret("old", "new")(&after)
-		for _, shown := range []middleware.Config{before, during, after} {
+		before := configured(signedBy("old"))
+		for _, shown := range []middleware.Config{before, configured(signedBy("new", "old")), configured(signedBy("old", "new"))} {
 			require.Equal(t, http.StatusOK, send(newSite(t, shown), proving(solved(t, fetched(newSite(t, before))))).StatusCode)
 		}
 	})

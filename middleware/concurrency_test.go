@@ -333,7 +333,7 @@ func TestAHijackedConnectionCanBeHalfClosed(t *testing.T) {
 	require.True(t, <-half)
 }
 
-// In shadow mode no request waits or is ended, whoever counts, and the hook is told.
+// In shadow mode no request waits or is ended, with a counter or without, and the hook is told.
 func TestShadowOfTooManyAtOnce(t *testing.T) {
 	for _, counter := range []exact.Counter{nil, memory.New(1024, time.Now)} {
 		kit.Bubble(t, func(t *testing.T) {

@@ -749,11 +749,6 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 	silent := func(s *scene) {
 		require.NotContains(s, s.site.Log.String(), "does not answer", "they may be of one moment")
 	}
-	gone := func(r *http.Request) {
-		ctx, cancel := context.WithCancel(r.Context())
-		cancel()
-		*r = *r.WithContext(ctx)
-	}
 	play(t, []scenario{
 		{"T33 the counter is down, fail closed", byCounter(), []step{
 			{do: fails(onFire)}, down, down, down, down, down, {see: all{silent}}, {after: time.Second}, down,
@@ -763,7 +758,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 			{after: 10 * time.Second, want: 429, see: all{tells("counter-back", 1)}},
 		}},
 		{"T34 a client that hangs up is no outage", byCounter(), []step{
-			{do: fails(func(ctx context.Context, _ int) error { return ctx.Err() }), as: gone, times: 20, passes: 5, see: all{charged(5)}},
+			{do: fails(func(ctx context.Context, _ int) error { return ctx.Err() }), as: hungUp, times: 20, passes: 5, see: all{charged(5)}},
 			{as: from("203.0.113.2"), want: 200},
 		}},
 		{"T35 the herd meets a half-open breaker", byCounter(), []step{
@@ -992,9 +987,10 @@ func TestACounterThatComesAndGoes(t *testing.T) {
 				if i%2 == 0 {
 					l.Fault = onFire
 				}
-				for range 20 * seconds {
+				pause := max(50*time.Millisecond, time.Duration(seconds)*time.Second/3600) // of an hour a second
+				for range time.Duration(seconds) * time.Second / pause {
 					send(h)
-					c.Advance(50 * time.Millisecond)
+					c.Advance(pause)
 				}
 			}
 			told := slices.DeleteFunc(codesIn(h.Log.Lines()), func(code string) bool { return code == "counter-failed" })

@@ -83,8 +83,8 @@ func TestWorkFirstAndACap(t *testing.T) {
 			}
 			mux.Handle("/tally/", limit.Endpoints())
 			require.Zero(t, admitted(mux, 30, path("/signup")), "nobody has worked")
-			for range 40 {
-				resp := send(mux, path("/signup"), showing(bought(t, mux)))
+			for i := range 40 {
+				resp := send(mux, path("/signup"), showing(bought(t, mux, from(fmt.Sprintf("198.51.%d.1", i)))))
 				tokens := resp.Header.Values(middleware.TokenHeader)
 				admitted(mux, 3, path("/signup"), showing(tokens...))
 			}

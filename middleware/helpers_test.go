@@ -76,7 +76,6 @@ var (
 	html              = handlers.HTML
 	inAllModes        = handlers.InAllModes
 	inParallel        = kit.Together
-	inTurn            = handlers.InTurn
 	limited           = handlers.Limited
 	logTo             = handlers.LogTo
 	login             = handlers.Login

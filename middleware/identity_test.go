@@ -4,7 +4,6 @@ package middleware_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -303,18 +302,13 @@ func TestAnIdentityThatIsUnavailable(t *testing.T) {
 			require.True(s, d.Identity.IsZero())
 		}}},
 	}
-	gone := func(r *http.Request) {
-		ctx, cancel := context.WithCancel(r.Context())
-		cancel()
-		*r = *r.WithContext(ctx)
-	}
 	play(t, []scenario{
 		{"a function", working(middleware.WhenExhausted, by(away)), refused},
 		{"a validated key", working(middleware.WhenExhausted, by(middleware.ValidatedKey(away, middleware.PeerAddress))), refused},
 		{"in shadow it passes, and is told", limiting(by(away), func(cfg *middleware.Config) { cfg.Shadow = true }), []step{
 			{want: 200, fields: fields{"Retry-After": ""}, see: all{told("identity-unavailable")}},
 		}},
-		{"a client that hangs up while it is looked for raises no alarm", limiting(by(away)), []step{{as: gone, want: 503, see: all{told()}}}},
+		{"a client that hangs up while it is looked for raises no alarm", limiting(by(away)), []step{{as: hungUp, want: 503, see: all{told()}}}},
 		{"a denial is a denial", limiting(telling(middleware.Identity{}, errors.Join(middleware.ErrIdentityUnavailable, &middleware.Denial{Status: http.StatusUnauthorized}))), []step{
 			{want: 401},
 		}},

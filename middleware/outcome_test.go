@@ -111,7 +111,7 @@ func TestOutcomeThatIsNotToldIsCharged(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 			w.WriteHeader(303)
 		}},
-		{"no flush, then a free status after ten seconds", 1, nil, func(w http.ResponseWriter, r *http.Request) {
+		{"a failed flush, then a free status after ten seconds", 1, nil, func(w http.ResponseWriter, r *http.Request) {
 			_ = http.NewResponseController(w).Flush()
 			c.Advance(10 * time.Second)
 			w.WriteHeader(303)
@@ -172,7 +172,10 @@ func TestOutcomeThatIsNotToldIsCharged(t *testing.T) {
 				if test.ctx != nil {
 					r = r.WithContext(test.ctx)
 				}
-				if !strings.HasPrefix(test.name, "a flush") {
+				switch {
+				case strings.HasPrefix(test.name, "a failed flush"):
+					w = unflushable{w}
+				case !strings.HasPrefix(test.name, "a flush"):
 					w = flushless{w}
 				}
 				inner.ServeHTTP(w, r)

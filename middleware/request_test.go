@@ -301,66 +301,41 @@ func filesLeft(t *testing.T, h http.Handler, status int, http2 bool) []os.DirEnt
 // which is not the one that handlers have.
 func TestUploadsLeaveNoFiles(t *testing.T) {
 	handler := http.HandlerFunc(upload)
-	limit := func(t *testing.T, cfg middleware.Config, next http.Handler) http.Handler {
-		return newLimiter(t, cfg).Handler(next)
+	limit := func(next http.Handler, changes ...change) func(*testing.T) http.Handler {
+		return func(t *testing.T) http.Handler { return newLimiter(t, changed(open(), changes...)).Handler(next) }
 	}
-	refusing := func() middleware.Config {
-		cfg := contact(new(clock))
-		cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, io.EOF }
-		return cfg
-	}
+	refusing := telling(middleware.Identity{}, io.EOF)
+	mux := http.NewServeMux()
+	mux.Handle("POST /", handler)
 	for name, test := range map[string]struct {
 		make   func(*testing.T) http.Handler
 		status int // 0: the connection ends
 	}{
-		"bare": {func(*testing.T) http.Handler { return handler }, 200},
-		"one":  {func(t *testing.T) http.Handler { return limit(t, open(), handler) }, 200},
-		"one, a mux": {func(t *testing.T) http.Handler {
-			mux := http.NewServeMux()
-			mux.Handle("POST /", handler)
-			return limit(t, open(), mux)
-		}, 200},
-		"two": {func(t *testing.T) http.Handler { return limit(t, open(), limit(t, open(), handler)) }, 200},
-		"with a price": {func(t *testing.T) http.Handler {
-			return newLimiter(t, open()).HandlerCost(2, handler)
-		}, 200},
-		"by outcome":  {func(t *testing.T) http.Handler { return limit(t, login(new(clock)), handler) }, 200},
-		"in a shadow": {func(t *testing.T) http.Handler { cfg := open(); cfg.Shadow = true; return limit(t, cfg, handler) }, 200},
-		"skipped": {func(t *testing.T) http.Handler {
-			cfg := open()
-			cfg.Skip = func(*http.Request) bool { return true }
-			return limit(t, cfg, handler)
-		}, 200},
-		"hooked": {func(t *testing.T) http.Handler { cfg := open(); record(&cfg); return limit(t, cfg, handler) }, 200},
-		"a goroutine": {func(t *testing.T) http.Handler {
-			return limit(t, open(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				done := make(chan struct{})
-				go func() { defer close(done); upload(w, r) }()
-				<-done
-			}))
-		}, 200},
+		"bare":         {func(*testing.T) http.Handler { return handler }, 200},
+		"one":          {limit(handler), 200},
+		"one, a mux":   {limit(mux), 200},
+		"two":          {func(t *testing.T) http.Handler { return limit(limit(handler)(t))(t) }, 200},
+		"with a price": {func(t *testing.T) http.Handler { return newLimiter(t, open()).HandlerCost(2, handler) }, 200},
+		"by outcome":   {limit(handler, func(cfg *middleware.Config) { *cfg = login(new(clock)) }), 200},
+		"in a shadow":  {limit(handler, func(cfg *middleware.Config) { cfg.Shadow = true }), 200},
+		"skipped":      {limit(handler, func(cfg *middleware.Config) { cfg.Skip = func(*http.Request) bool { return true } }), 200},
+		"hooked":       {limit(handler, func(cfg *middleware.Config) { record(cfg) }), 200},
+		"a goroutine": {limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			done := make(chan struct{})
+			go func() { defer close(done); upload(w, r) }()
+			<-done
+		})), 200},
 		"a panic, recovered": {func(t *testing.T) http.Handler {
-			return recoverer(limit(t, open(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { upload(w, r); panic("handler") })))
+			return recoverer(limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { upload(w, r); panic("handler") }))(t))
 		}, 500},
-		"by the program's refusal": {func(t *testing.T) http.Handler {
-			cfg := refusing()
-			cfg.RefusalHandler = handler
-			return limit(t, cfg, handler)
-		}, 403},
-		"by the page of a refusal": {func(t *testing.T) http.Handler {
-			cfg := refusing()
-			cfg.PageHandler = handler
-			return limit(t, cfg, handler)
-		}, 403},
+		"by the program's refusal": {limit(handler, refusing, func(cfg *middleware.Config) { cfg.RefusalHandler = handler }), 403},
+		"by the page of a refusal": {limit(handler, refusing, func(cfg *middleware.Config) { cfg.PageHandler = handler }), 403},
 		"at an endpoint": {func(t *testing.T) http.Handler {
-			cfg := challenging(new(clock), middleware.WhenExhausted)
-			cfg.Identity, cfg.RefusalHandler = refusing().Identity, handler
-			mux := http.NewServeMux()
-			mux.Handle("/", http.StripPrefix("", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			cfg := changed(challenging(new(clock), middleware.WhenExhausted), refusing, func(cfg *middleware.Config) { cfg.RefusalHandler = handler })
+			return http.StripPrefix("", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				r.URL.Path = cfg.Challenge.Path + "redeem"
 				newLimiter(t, cfg).Endpoints().ServeHTTP(w, r)
-			})))
-			return mux
+			}))
 		}, 403},
 	} {
 		for _, http2 := range []bool{false, true} {

@@ -145,24 +145,6 @@ func TestLifeOfAnOwnTally(t *testing.T) {
 	}
 }
 
-// A challenge of one instance is redeemed on another whose clock is two seconds behind, for the same bytes.
-func TestClocksOfInstancesDiffer(t *testing.T) {
-	ahead, behind := new(clock), new(clock)
-	for _, skew := range []time.Duration{0, time.Second, 2 * time.Second} {
-		ahead.Offset.Store(int64(skew))
-		a := newSite(t, challenging(ahead, middleware.Newcomers))
-		b := newSite(t, challenging(behind, middleware.Newcomers))
-		proof := solved(t, fetched(a))
-		there, here := redeemed(a, proof), redeemed(b, proof)
-		require.Equal(t, http.StatusOK, here.StatusCode, fmt.Sprint(skew))
-		require.Equal(t, tokenIn(there), tokenIn(here))
-		require.Equal(t, http.StatusOK, send(b, showing(tokenIn(there))).StatusCode)
-	}
-	ahead.Offset.Store(int64(3 * time.Second))
-	a, b := newSite(t, challenging(ahead, middleware.Newcomers)), newSite(t, challenging(behind, middleware.Newcomers))
-	require.Equal(t, middleware.Reason("clock-differs"), problemIn(t, redeemed(b, solved(t, fetched(a)))).Reason)
-}
-
 // The price that rises stays one that slow phones can pay before it expires.
 func TestThreatOfSlowPhones(t *testing.T) {
 	t.Run("T28", func(t *testing.T) {

@@ -396,8 +396,14 @@ func signedBy(names ...string) change {
 	}
 }
 
-// unaddressed is a request by a socket without an address.
+// unaddressed is a request by a socket without an address, and hungUp one whose client waits no longer.
 func unaddressed(r *http.Request) { r.RemoteAddr = "@" }
+
+func hungUp(r *http.Request) {
+	ctx, cancel := context.WithCancel(r.Context())
+	cancel()
+	*r = *r.WithContext(ctx)
+}
 
 // exhausting uses up what a mode gives without work.
 func exhausting(mode middleware.Mode, as ...option) step {

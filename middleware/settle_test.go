@@ -24,17 +24,6 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// leftOf returns what is left of the first limit, by a request that costs nothing.
-func leftOf(t testing.TB, m *middleware.Middleware, options ...option) (left int64) {
-	t.Helper()
-	left = -1
-	send(m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		d, _ := middleware.FromContext(r.Context())
-		left = d.Limits()[0].Remaining
-	})), append(options, costing(0))...)
-	return left
-}
-
 func TestSettle(t *testing.T) {
 	c := new(clock)
 	bucket := metered(contact(c), 100)
@@ -70,18 +59,18 @@ func TestSettle(t *testing.T) {
 				h := mw.Handler(settling(t, false))
 				as := []option{test.option, method(m)}
 				resp := send(h, append(as, costing(10), settles(4))...)
-				require.EqualValues(t, 96, leftOf(t, mw, as...), "what is not used comes back")
+				require.EqualValues(t, 96, unitsLeft(t, mw, as...)[0], "what is not used comes back")
 				resp = send(h, append(as, costing(10), settles(16), tokenOf(resp))...)
-				require.EqualValues(t, 80, leftOf(t, mw, as...), "what is too little is charged")
+				require.EqualValues(t, 80, unitsLeft(t, mw, as...)[0], "what is too little is charged")
 				resp = send(h, append(as, costing(10), settles(10), tokenOf(resp))...)
-				require.EqualValues(t, 70, leftOf(t, mw, as...))
+				require.EqualValues(t, 70, unitsLeft(t, mw, as...)[0])
 				send(h, append(as, costing(10), settles(0), tokenOf(resp))...)
-				require.EqualValues(t, 70, leftOf(t, mw, append(as, tokenOf(resp))...))
+				require.EqualValues(t, 70, unitsLeft(t, mw, append(as, tokenOf(resp))...)[0])
 				if test.cfg.Exact == nil {
-					require.EqualValues(t, 70, leftOf(t, newLimiter(t, test.cfg), append(as, tokenOf(resp))...), "the token says it")
+					require.EqualValues(t, 70, unitsLeft(t, newLimiter(t, test.cfg), append(as, tokenOf(resp))...)[0], "the token says it")
 				}
 				resp = requireStatus(t, http.StatusOK, send(h, append(as, costing(1), settles(500))...))
-				require.EqualValues(t, 0, leftOf(t, mw, as...), "past the limit")
+				require.EqualValues(t, 0, unitsLeft(t, mw, as...)[0], "past the limit")
 				require.Equal(t, http.StatusTooManyRequests, send(h, append(as, tokenOf(resp))...).StatusCode)
 				c.Advance(time.Hour)
 				if test.cfg.Exact != nil {
@@ -95,11 +84,13 @@ func TestSettle(t *testing.T) {
 func TestSettlements(t *testing.T) {
 	of := func(quota int64) change { return func(cfg *middleware.Config) { *cfg = metered(*cfg, quota) } }
 	left := func(n int, names string) func(*scene) { // to a client that shows these tokens
-		return func(s *scene) { require.EqualValues(s, n, leftOf(s, s.site.M, showing(s.named(s.tokens, names)...))) }
+		return func(s *scene) {
+			require.EqualValues(s, n, unitsLeft(s, s.site.M, showing(s.named(s.tokens, names)...))[0])
+		}
 	}
 	elsewhere := func(n int, names string) func(*scene) { // on an instance that knows nothing
 		return func(s *scene) {
-			require.EqualValues(s, n, leftOf(s, newLimiter(s, s.cfg), showing(s.named(s.tokens, names)...)))
+			require.EqualValues(s, n, unitsLeft(s, newLimiter(s, s.cfg), showing(s.named(s.tokens, names)...))[0])
 		}
 	}
 	play(t, []scenario{
@@ -194,7 +185,7 @@ func TestSettleOracle(t *testing.T) {
 					require.Equal(t, 1, admitted(h, 1, costing(1+rand.Int64N(9))))
 				}
 			})
-			require.Equal(t, 1<<30-sum.Load(), leftOf(t, mw))
+			require.Equal(t, 1<<30-sum.Load(), unitsLeft(t, mw)[0])
 		})
 	}
 }

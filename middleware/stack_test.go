@@ -68,11 +68,6 @@ func TestStackedPolicies(t *testing.T) {
 	})
 }
 
-// A wrapped writer is another program's, which can be unwrapped.
-type wrappedWriter struct{ http.ResponseWriter }
-
-func (w wrappedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
 // wrapping has handlers get another writer.
 func wrapping(wrap func(http.ResponseWriter) http.ResponseWriter) func(http.Handler) http.Handler {
 	return func(h http.Handler) http.Handler {
@@ -94,7 +89,7 @@ func TestPoliciesOfAnAddressAndOfAKey(t *testing.T) {
 		"nothing between":     plain,
 		"a hidden writer":     hidden,
 		"a timeout":           func(h http.Handler) http.Handler { return http.TimeoutHandler(h, time.Hour, "") },
-		"a writer that shows": wrapping(func(w http.ResponseWriter) http.ResponseWriter { return wrappedWriter{w} }),
+		"a writer that shows": wrapping(func(w http.ResponseWriter) http.ResponseWriter { return unwrapping{w} }),
 		"another URL":         func(h http.Handler) http.Handler { return hidden(http.StripPrefix("/", h)) },
 	} {
 		for _, m := range []string{http.MethodGet, http.MethodPost} {
@@ -266,7 +261,7 @@ func TestWhatAnInnerPolicyRefusesIsNotChargedOutside(t *testing.T) {
 		"a client that cannot be told now":                     {inner: identified(middleware.Identity{}, middleware.ErrIdentityUnavailable), left: none},
 		"a cost that is wrong inside":                          {inner: func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return -1 } }, left: none},
 		"a policy inside that only tries":                      {inner: func(cfg *middleware.Config) { cfg.Shadow = true }, left: none},
-		"another writer in between that can be unwrapped":      {between: wrapping(func(w http.ResponseWriter) http.ResponseWriter { return wrappedWriter{w} }), left: none},
+		"another writer in between that can be unwrapped":      {between: wrapping(func(w http.ResponseWriter) http.ResponseWriter { return unwrapping{w} }), left: none},
 		"another writer that cannot":                           {between: wrapping(func(w http.ResponseWriter) http.ResponseWriter { return struct{ http.ResponseWriter }{w} }), left: none},
 		"a recorder: part of a batch":                          {between: wrapping(func(http.ResponseWriter) http.ResponseWriter { return httptest.NewRecorder() }), left: none},
 		"a timeout in between":                                 {between: func(h http.Handler) http.Handler { return http.TimeoutHandler(h, time.Hour, "") }, left: none},
